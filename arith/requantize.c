@@ -36,6 +36,13 @@ static bool fill_float(struct qc_requantizer *r, const struct qc_requantize_def 
     return true;
 }
 
+/* tflite, 64-bit accumulators: the multiplier has 16 bits, and the product is rounded once, half upward. */
+static struct qc_fixed reduced(struct qc_fixed m)
+{
+    const int32_t high = m.multiplier < 0x7FFF0000 ? (m.multiplier + (1 << 15)) >> 16 : 0x7FFF;
+    return (struct qc_fixed){.multiplier = high * (1 << 16), .shift = m.shift};
+}
+
 /* Returns the input scale divided by the output scale, in double. */
 static double ratio_of(const struct qc_requantize_def *d, size_t c, bool tflite)
 {
@@ -58,14 +65,15 @@ static bool fill_fixed(struct qc_requantizer *r, const struct qc_requantize_def 
 {
     struct qc_fixed *all = QC_NEW_ARRAY(a, struct qc_fixed, r->count, st);
     if (!all) return false;
-    const bool twice = r->rule == QC_REQUANTIZE_DOUBLE;
+    const bool twice = r->rule == QC_REQUANTIZE_DOUBLE, wide = twice && d->wide;
     r->fixed = all;
+    if (wide) r->rule = QC_REQUANTIZE_UPWARD;
     r->copies = d->source == QC_FROM_QUANTIZER && d->input_scale == d->output.scale;
     for (size_t c = 0; c < r->count; c++) {
         struct qc_fixed m = {0};
         if (!qc_fixed_ratio(&m, ratio_of(d, c, twice), st)) return false;
         if (d->source == QC_FROM_SUM && twice) m = tflite_mean(m, d->divisor);
-        all[c] = m;
+        all[c] = wide ? reduced(m) : m;
     }
     return true;
 }

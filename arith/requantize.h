@@ -23,7 +23,8 @@ struct qc_requantize_def {
     size_t count;              /* elements of weight_scale: 1 or the number of channels; 1 if there is no weight */
     const float *weight_scale; /* QC_FROM_PRODUCT and QC_FROM_DENSE only, else NULL */
     int64_t divisor;           /* QC_FROM_SUM only: at least 1; else ignored */
-    struct qc_affine output;   /* for centred results (q - zero point): zero point 0, and levels minus the zero point */
+    bool wide; /* the accumulator has 64 bits, as for 16-bit data: tflite multiplies by 16 bits and rounds once */
+    struct qc_affine output; /* for centred results (q - zero point): zero point 0, and levels minus the zero point */
     struct qc_levels levels;
 };
 

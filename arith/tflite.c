@@ -45,6 +45,58 @@ static int32_t hard_swish(const struct qc_tflite_unary *u, int32_t q)
     return qc_divide_by_pot(product, -u->identity.shift) + u->output.zero_point;
 }
 
+/* Multiplier and right shift that bring an input of 16 bits to 1/12288, in which +-2^17 is +-10.7. A power of two is
+   multiplied by 3 * 2^k alone; most: the largest k. */
+static struct qc_fixed input16(float scale, int most)
+{
+    int exponent;
+    const bool power = frexpf(scale, &exponent) == 0.5f;
+    const int k = exponent - 1 + 12;
+    if (power && k >= 0 && k <= most) return (struct qc_fixed){.multiplier = 3 * (1 << k), .shift = 0};
+    double m = (double)scale * 4096.0 * 3.0;
+    int shift = 0;
+    for (; m <= 32767.0 / 2.0 && shift <= 30; shift++) m *= 2;
+    return (struct qc_fixed){.multiplier = (int32_t)(m < 0x1p31 - 1.0 ? m : 0x1p31 - 1.0), .shift = shift};
+}
+
+/* sigmoid(x / 24) in Q0.16. */
+static double sigmoid24(double x)
+{
+    return 65536.0 / (1 + exp(-x / 24));
+}
+
+/* Sigmoids, each less half the error of the line to the next one in its middle; the last one stands for 1. */
+static void fill_sigmoids(uint16_t y[256])
+{
+    for (int i = 0; i < 255; i++) {
+        const double line = (sigmoid24(i) + sigmoid24(i + 1)) / 2;
+        y[i] = (uint16_t)round(sigmoid24(i) - (line - sigmoid24(i + 0.5)) / 2);
+    }
+    y[255] = UINT16_MAX;
+}
+
+/* On the line from entry x / 2^bits to the next one, in Q0.(16 + bits). */
+static uint32_t interpolated(const uint16_t y[256], uint32_t x, int bits)
+{
+    const uint32_t i = x >> bits, rest = x & ((UINT32_C(1) << bits) - 1), a = y[i], b = y[i + 1];
+    return (a << bits) + rest * (b - a);
+}
+
+static int32_t function16(const struct qc_tflite_unary *u, int32_t q)
+{
+    const int shift = u->identity.shift;
+    const int64_t half = shift > 0 ? INT64_C(1) << (shift - 1) : 0,
+                  x = (q * (int64_t)u->identity.multiplier + half) >> shift;
+    const uint64_t distance = (uint64_t)(x < 0 ? -x : x);
+    if (u->kind == QC_TFLITE_SIGMOID_16) {
+        const uint32_t y =
+            distance >> 9 >= 255 ? UINT32_C(0x7FFF) << 10 : interpolated(u->sigmoid, (uint32_t)distance, 9);
+        return (int32_t)((x >= 0 ? y + (1 << 9) : (UINT32_C(1) << 25) - y + (1 << 9) - 1) >> 10);
+    }
+    const int32_t y = distance >> 8 >= 255 ? 0xFFFF << 8 : (int32_t)interpolated(u->sigmoid, (uint32_t)distance, 8);
+    return (x >= 0 ? y - (1 << 23) + (1 << 7) : -y + (1 << 23) + (1 << 7) - 1) >> 8;
+}
+
 static bool ratio_of(struct qc_fixed *out, float m, float most, struct qc_status *st)
 {
     if (!(m > 0) || !(m < most))
@@ -63,6 +115,10 @@ bool qc_tflite_unary_of(struct qc_tflite_unary *u, struct qc_status *st)
         return ratio_of(&u->identity, fine / so, 1.0f, st) &&
                ratio_of(&u->negative, fine / (3.0f / 32768.0f), 0x1p30f, st);
     }
+    if (u->kind == QC_TFLITE_SIGMOID_16 || u->kind == QC_TFLITE_TANH_16) {
+        u->identity = input16(si, u->kind == QC_TFLITE_TANH_16);
+        fill_sigmoids(u->sigmoid);
+    }
     if (u->kind == QC_TFLITE_LEAKY_RELU) {
         u->negative = (struct qc_fixed){0};
         if (!ratio_of(&u->identity, si / so, 0x1p22f, st)) return false;
@@ -78,6 +134,8 @@ int32_t qc_tflite_unary_one(const struct qc_tflite_unary *u, int32_t q)
 {
     const int32_t v = q - u->input.zero_point, zo = u->output.zero_point;
     if (u->kind == QC_TFLITE_HARD_SWISH) return qc_saturate(hard_swish(u, q), u->levels);
+    if (u->kind == QC_TFLITE_SIGMOID_16 || u->kind == QC_TFLITE_TANH_16)
+        return qc_saturate(function16(u, v), u->levels);
     if (u->kind == QC_TFLITE_LEAKY_RELU)
         return qc_saturate((int64_t)qc_fixed_multiply(QC_REQUANTIZE_DOUBLE, v, v >= 0 ? u->identity : u->negative) + zo,
                            u->levels);
@@ -154,5 +212,56 @@ void qc_tflite_softmax_row(const struct qc_tflite_softmax *s, int32_t *y, const 
         if (difference >= s->diff_min && right <= 31)
             level = qc_divide_by_pot(qc_high_mul(inverse, exp_of_difference(s, difference)), right);
         y[i] = lowest + (level < 0 ? 0 : level > 255 ? 255 : level);
+    }
+}
+
+/* ------------------------------------------------- softmax of 16 bits */
+
+/* f at 512 steps from `first` to `last`, in Q0.15, each less half the error of the line in the middle of its step. */
+static void fill_lines(int16_t line[513], double (*f)(double), double first, double last)
+{
+    const double step = (last - first) / 512, unit = 65536 / (2.0 / 65535 * 32767 - 2.0 / 65535 * -32768);
+    for (int i = 0; i <= 512; i++) {
+        const double at = i < 512 ? first + i * step : last, y = round(f(at) * unit),
+                     middle = round((f(first + (i + 1) * step) * unit + y) / 2) - round(f(at + step / 2) * unit);
+        line[i] = (int16_t)saturate16((int32_t)(i < 512 ? y - round(middle / 2) : y));
+    }
+}
+
+static double inverse_of_sum(double x)
+{
+    return 1 / (1 + x);
+}
+
+static int32_t on_line(const int16_t line[513], int32_t x)
+{
+    const int16_t *at = line + 256 + (x >> 7);
+    return (int16_t)(at[0] + (((at[1] - at[0]) * (x & 127) + 64) >> 7));
+}
+
+void qc_tflite_softmax16_of(struct qc_tflite_softmax16 *out, float input_scale, float beta)
+{
+    out->input = qc_fixed_of((double)input_scale * (double)beta / (10.0 / 65535.0));
+    fill_lines(out->exponential, exp, -10, 0);
+    fill_lines(out->inverse, inverse_of_sum, 0, 1);
+}
+
+void qc_tflite_softmax16_row(const struct qc_tflite_softmax16 *s, int32_t *y, const int32_t *x, size_t n)
+{
+    int32_t largest = INT32_MIN, sum = 0; /* Q16.15 */
+    for (size_t i = 0; i < n; i++) largest = x[i] > largest ? x[i] : largest;
+    for (size_t i = 0; i < n; i++) {
+        const int64_t scaled = qc_fixed_multiply(QC_REQUANTIZE_DOUBLE, x[i] - largest, s->input);
+        y[i] = on_line(s->exponential, saturate16(qc_saturate32(scaled + 32767)));
+        sum = qc_saturate32((int64_t)sum + y[i]);
+    }
+    int headroom = 1; /* bits above the first one of the sum, and one more */
+    while (headroom < 31 && !((uint32_t)sum & (UINT32_C(0x80000000) >> headroom))) headroom++;
+    const int64_t shifted = (((int64_t)sum << (headroom - 1)) + (1 << 13)) >> 14;
+    const int32_t inverse = on_line(s->inverse, saturate16((int32_t)shifted - (1 << 15) - (1 << 16)));
+    const int right = 31 - headroom;
+    for (size_t i = 0; i < n; i++) {
+        const int64_t level = right > 0 ? ((int64_t)y[i] * inverse + (INT64_C(1) << (right - 1))) >> right : 0;
+        y[i] = level < 0 ? 0 : saturate16(qc_saturate32(level));
     }
 }

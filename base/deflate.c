@@ -2,10 +2,16 @@
 #include "base/deflate.h"
 
 #include <libdeflate.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* Shorter data are stored uncompressed: a search for repetitions begins by clearing 192 KiB of tables. */
-enum { SHORT = 128 };
+/* Shorter data are stored uncompressed: a search for repetitions begins by clearing 192 KiB of tables, which takes as
+   long as a small network. */
+enum { SHORT = 2048 };
+
+/* Bytes of a zlib stream before and after its blocks (RFC 1950); of a stored block, at most, and of its header. */
+enum { HEAD = 2, TAIL = 4, BLOCK = 65535, BLOCK_HEAD = 5 };
 
 struct qc_deflate {
     int level;
@@ -29,16 +35,39 @@ void qc_deflate_free(struct qc_deflate *d)
     free(d);
 }
 
-bool qc_deflate_pack(void **out, size_t *out_size, struct qc_deflate *d, const void *data, size_t size,
+/* Appends stored blocks (RFC 1951, 3.2.4), none of them the last. Returns their end. */
+static unsigned char *put_stored(unsigned char *to, const unsigned char *data, size_t size)
+{
+    for (size_t n; size; size -= n, data += n) {
+        n = size < BLOCK ? size : BLOCK;
+        const unsigned char head[] = {0, (unsigned char)n, (unsigned char)(n >> 8), (unsigned char)~n,
+                                      (unsigned char)(~n >> 8)};
+        memcpy(to, head, sizeof head);
+        memcpy(to + sizeof head, data, n);
+        to += sizeof head + n;
+    }
+    return to;
+}
+
+bool qc_deflate_pack(void **out, size_t *out_size, struct qc_deflate *d, const void *data, size_t size, size_t stored,
                      struct qc_status *st)
 {
-    struct libdeflate_compressor **c = size < SHORT ? &d->store : &d->deflate;
-    if (!*c && !(*c = libdeflate_alloc_compressor(size < SHORT ? 0 : d->level))) return qc_fail_memory(st, 1 << 20);
-    const size_t bound = libdeflate_zlib_compress_bound(*c, size);
-    void *packed = malloc(bound ? bound : 1);
-    if (!packed) return qc_fail_memory(st, bound);
-    *out_size = libdeflate_zlib_compress(*c, data, size, packed, bound);
-    void *fitting = realloc(packed, *out_size ? *out_size : 1);
+    const unsigned char *rest = (const unsigned char *)data + stored;
+    const size_t left = size - stored;
+    struct libdeflate_compressor **c = left < SHORT ? &d->store : &d->deflate;
+    if (!*c && !(*c = libdeflate_alloc_compressor(left < SHORT ? 0 : d->level))) return qc_fail_memory(st, 1 << 20);
+    const size_t bound = libdeflate_deflate_compress_bound(*c, left),
+                 most = HEAD + stored + (stored / BLOCK + 1) * BLOCK_HEAD + bound + TAIL;
+    unsigned char *packed = malloc(most);
+    if (!packed) return qc_fail_memory(st, most);
+    packed[0] = 0x78; /* deflate, window of 32 KiB */
+    packed[1] = 0x01; /* no dictionary; makes both bytes a multiple of 31 */
+    unsigned char *to = put_stored(packed + HEAD, data, stored);
+    to += libdeflate_deflate_compress(*c, rest, left, to, bound);
+    const uint32_t sum = libdeflate_adler32(1, data, size);
+    for (int i = 0; i < TAIL; i++) *to++ = (unsigned char)(sum >> (24 - 8 * i));
+    *out_size = (size_t)(to - packed);
+    void *fitting = realloc(packed, *out_size);
     *out = fitting ? fitting : packed;
     return true;
 }

@@ -12,8 +12,8 @@ struct qc_deflate;
 struct qc_deflate *qc_deflate_new(int level); /* 1 (fast) to 12 (small); NULL if memory is out */
 void qc_deflate_free(struct qc_deflate *d);
 
-/* *out is owned (free). Data below 128 bytes are stored uncompressed. */
-bool qc_deflate_pack(void **out, size_t *out_size, struct qc_deflate *d, const void *data, size_t size,
+/* *out is owned (free). The first `stored` bytes are stored uncompressed, and the rest if it is below 2 KiB. */
+bool qc_deflate_pack(void **out, size_t *out_size, struct qc_deflate *d, const void *data, size_t size, size_t stored,
                      struct qc_status *st);
 
 /* Writes exactly `size` bytes to out. Fails with QC_BAD_INPUT if the stream is damaged or has another length. */

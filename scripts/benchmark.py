@@ -17,6 +17,7 @@ import onnxruntime as ort
 from benchmark_large import HEADS, large_rows, part_rows
 from benchmark_layers import HEAD, layer_rows
 from benchmark_peak import HEAD as PEAK_HEAD, peak_rows
+from benchmark_run import HEAD as RUN_HEAD, run_rows
 from measured_models import BY_NAME, Data, run_measured, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -40,11 +41,6 @@ class Calibration:
         timing = json.loads(out)["timing"]
         return {"calibration": timing["collect_seconds"] + timing["solve_seconds"],
                 "rounding": timing["rounding_seconds"], "whole": wall, "peak": peak}
-
-    def integers(self, model, data, quantized, threads):
-        """Returns the seconds of a run of the quantized model over the samples, in integers."""
-        return json.loads(run_measured([self.program, "run", "--threads", threads, "--json", "-o",
-                                        self.folder / "out.h5", *model.options(data)[:-1], quantized])[0])["seconds"]
 
 
 class Inference:
@@ -148,23 +144,6 @@ def speed_rows(measured):
                    f"{middle(rows, 'whole'):.3f}", ratio(rows, "whole")]
 
 
-def integer_rows(count, calibration, data, names):
-    """Returns rows of the exported model in qcalib's integer interpreter and ONNX Runtime: one thread, alternating."""
-    for name in names:
-        model, quantized = BY_NAME[name], calibration.folder / "quantized.onnx"
-        run_measured([calibration.program, "-q", "--no-report", "-o", quantized, *model.options(data)])
-        theirs, rows = Inference(model, data, quantized, THREADS[:1]), []
-        for k in range(count):
-            rows.append({"ours": calibration.integers(model, data, quantized, 1), "inference": theirs(1),
-                         "two": calibration.integers(model, data, quantized, 2)})
-            print(f"{name} round {k + 1}, integers: {rows[-1]['ours']:.3f} s, {rows[-1]['inference']:.3f} s",
-                  file=sys.stderr, flush=True)
-        speeds = sorted(r["inference"] / r["ours"] for r in rows)
-        second = statistics.median(r["ours"] / r["two"] for r in rows)
-        yield [name, f"{len(theirs.feeds)}", f"{middle(rows, 'ours'):.3f}", f"{middle(rows, 'inference'):.3f}",
-               f"{statistics.median(speeds):.2f} ({speeds[0]:.2f} to {speeds[-1]:.2f})", f"{second:.2f}"]
-
-
 def default_rows(measured):
     for name, (_, by_threads) in measured.items():
         for t, rows in by_threads.items():
@@ -246,9 +225,7 @@ def main():
                     f"load of the machine when it began: {before:.1f}.",
             "speed": table(["model", "samples", "threads", "inference, s", "calibration, s", "ratio", "ratio of minmax",
                             "ratio with `--propagate`", "whole process, s", "ratio"], speed_rows(measured)),
-            "integers": table(["model", "samples", "qcalib, s", "ONNX Runtime, s", "times as fast",
-                               "two threads over one"],
-                              integer_rows(given.rounds, calibration, given.data, given.only or CASES)),
+            "runs": table(RUN_HEAD, run_rows(program, given.data, given.rounds)),
             "layers": table(HEAD, layer_rows(program, bench, given.data, given.rounds)),
             "peak": table(PEAK_HEAD, peak_rows(program, bench, peak, given.data, given.rounds)),
             "default": table(["model", "threads", "statistics, ratio", "rounding, s", "whole process, s", "ratio",

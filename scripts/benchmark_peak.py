@@ -5,7 +5,9 @@ scripts/benchmark; `cmake --build --preset release --target bench_plan bench_pea
 
 The peak is the rate of the multiply-add instructions on registers alone (tests/bench/bench_peak.c). Layers are those
 with more than a million multiply-adds, except depthwise ones, which do not use these instructions. The time of a layer
-includes padding and the conversion of sums to bytes. --all prints every layer."""
+includes padding and the conversion of sums to bytes. The bound of a layer is its share of the peak if products ran at the
+peak, with channels filled up to blocks of 16, and sums became bytes at the rate of a loop in the first-level cache. With
+AMX both run side by side, so the longer of them counts. --all prints every layer."""
 import collections
 import pathlib
 import statistics
@@ -21,9 +23,10 @@ from measured_models import BY_NAME, Data, run_measured
 LEAST, AIM = 1_000_000, 0.6
 CAPS = {"avx2": "AVX2", "avx_vnni": "AVX2_VNNI", "avx512": "AVX512_CORE", "avx512_vnni": "AVX512_CORE_VNNI",
         "amx_int8": "AVX512_CORE_AMX", "neon": "ADVSIMD", "neon_dot": "ADVSIMD_DOT", "neon_i8mm": "ADVSIMD_I8MM"}
-HEAD = ["instructions", "operands", "peak, 10^9 a second", "layers", "all layers", "median layer", "layers below 0.6",
-        "the lowest two"]
-Layer = collections.namedtuple("Layer", "what operands products seconds")
+BLOCK = 16  # channels
+HEAD = ["instructions", "operands", "peak, 10^9 a second", "sums to bytes, 10^9 a second", "layers", "all layers",
+        "median layer", "its bound", "layers below 0.6", "of them with a bound above 0.6", "the lowest two of these"]
+Layer = collections.namedtuple("Layer", "what operands products results filled seconds")
 
 
 class Steps(Ours):
@@ -38,7 +41,9 @@ class Steps(Ours):
             weights, out = ([int(d) for d in dims[i].split("x")] for i in (1, -1))
             terms = np.prod(weights[1:]) if op == "Conv" else np.prod(weights) / out[-1]
             if (products := int(terms * np.prod(out))) > LEAST:
-                layers[value] = Layer(describe(op, detail, dims), (words[0], words[1]), products, float(seconds) / RUNS)
+                channels = out[1] if op == "Conv" else out[-1]
+                layers[value] = Layer(describe(op, detail, dims), (words[0], words[1]), products, int(np.prod(out)),
+                                      -(-channels // BLOCK) * BLOCK / channels, float(seconds) / RUNS)
         return layers
 
 
@@ -46,6 +51,13 @@ def peaks(bench):
     """Returns {(instructions, operands): products per second}."""
     lines = subprocess.run([bench], check=True, capture_output=True, text=True).stdout.splitlines()
     return {(isa, operands): 1e9 * float(rate) for isa, operands, rate in (line.split("\t") for line in lines)}
+
+
+def bound(layer, top):
+    """The part of the peak that a layer can reach."""
+    peak, rate = top[layer.operands], top.get((layer.operands[0], "bytes"), np.inf)
+    terms = layer.filled * layer.products / peak, layer.filled * layer.results / rate
+    return layer.products / peak / (max(terms) if layer.operands[0] == "amx_int8" else sum(terms))
 
 
 def layers_of(program, bench, data, name, cap, rounds, folder):
@@ -75,13 +87,17 @@ def peak_rows(program, bench, peak, data, rounds, every=False):
             for key, layers in found.items():
                 if key[0] != isa:
                     continue
-                parts = sorted((n.products / n.seconds / top[key], n.what) for n in layers)
-                for part, what in parts if every else ():
-                    print(f"{part:6.2f}  {' '.join(key)}  {what}")
+                parts = sorted((n.products / n.seconds / top[key], bound(n, top), n.what) for n in layers)
+                for part, most, what in parts if every else ():
+                    print(f"{part:6.2f} of {most:.2f}  {' '.join(key)}  {what}")
                 everything = sum(n.products for n in layers) / sum(n.seconds for n in layers) / top[key]
-                yield [*key, f"{top[key] / 1e9:.0f}", f"{len(layers)}", f"{everything:.2f}",
-                       f"{statistics.median(p for p, _ in parts):.2f}", f"{sum(p < AIM for p, _ in parts)}",
-                       "; ".join(f"{p:.2f}: {w}" for p, w in parts[:2])]
+                low = [p for p in parts if p[0] < AIM]
+                open_ones = [p for p in low if p[1] > AIM]
+                rate = top.get((isa, "bytes"))
+                yield [*key, f"{top[key] / 1e9:.0f}", f"{rate / 1e9:.1f}" if rate else "", f"{len(layers)}",
+                       f"{everything:.2f}", *[f"{statistics.median(p[i] for p in parts):.2f}" for i in (0, 1)],
+                       f"{len(low)}", f"{len(open_ones)}",
+                       "; ".join(f"{p:.2f} of {m:.2f}: {w}" for p, m, w in open_ones[:2])]
 
 
 def main():

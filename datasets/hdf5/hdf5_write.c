@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "datasets/hdf5/chunk_codec.h"
 #include "datasets/hdf5/hdf5_lib.h"
 #include "graph/types/small_float.h"
 
@@ -70,8 +71,8 @@ bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const char *p
     hid_t creation = H5Pcreate(H5P_DATASET_CREATE), link = H5Pcreate(H5P_LINK_CREATE);
     bool ok = space >= 0 && type >= 0 && H5Pset_chunk(creation, (int)s.rank, chunk) >= 0 &&
               H5Pset_obj_track_times(creation, false) >= 0 && H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER) >= 0 &&
-              (qc_dtype_size(dtype) == 1 || H5Pset_shuffle(creation) >= 0) && H5Pset_deflate(creation, 4) >= 0 &&
-              H5Pset_create_intermediate_group(link, 1) >= 0 &&
+              (qc_dtype_size(dtype) == 1 || H5Pset_shuffle(creation) >= 0) &&
+              H5Pset_deflate(creation, QC_CHUNK_LEVEL) >= 0 && H5Pset_create_intermediate_group(link, 1) >= 0 &&
               (s.id = H5Dcreate2(f->id, path, type, space, link, creation, H5P_DEFAULT)) >= 0 &&
               write_title((hid_t)s.id, title);
     if (ok)
@@ -143,7 +144,8 @@ bool qc_h5_scatter_add(struct qc_h5_sink *s, int64_t row, const int64_t *dims, u
     bool ok = space >= 0 && type >= 0 && H5Pset_obj_track_times(creation, false) >= 0;
     if (ok && data) /* one chunk, stored as encoded */
         ok = H5Pset_chunk(creation, (int)rank, extent) >= 0 && H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER) >= 0 &&
-             (qc_dtype_size(s->dtype) == 1 || H5Pset_shuffle(creation) >= 0) && H5Pset_deflate(creation, 4) >= 0;
+             (qc_dtype_size(s->dtype) == 1 || H5Pset_shuffle(creation) >= 0) &&
+             H5Pset_deflate(creation, QC_CHUNK_LEVEL) >= 0;
     ok = ok && (set = H5Dcreate2((hid_t)s->id, name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
          (!data || H5Dwrite_chunk(set, H5P_DEFAULT, 0, start, size, data) >= 0);
     if (set >= 0) ok = H5Dclose(set) >= 0 && ok;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Results of a run as an HDF5 file: one data set per output, one sample per chunk, shuffle (for elements of more than
-   one byte) and gzip 4. The bytes depend on the values alone, not on threads, time or order of arrival. */
+   one byte) and gzip 1. The bytes depend on the values alone, not on threads, time or order of arrival. */
 #pragma once
 
 #include <stdbool.h>

@@ -55,7 +55,7 @@ static bool qc_html_packed_end(FILE *f, struct qc_html_packed *p, struct qc_stat
     size_t size;
     bool ok = fclose(p->f) == 0 && d;
     if (!ok) qc_fail_memory(st, 1);
-    ok = ok && qc_deflate_pack(&packed, &size, d, p->text, p->size, st);
+    ok = ok && qc_deflate_pack(&packed, &size, d, p->text, p->size, 0, st);
     if (ok) {
         fputs("<script type=\"text/plain\" class=\"packed\">", f);
         base64(f, packed, size);

@@ -49,6 +49,7 @@ static bool fixed_loop(struct qc_requantize_loop *out, const struct qc_scales *f
         d.input_scale = x->scale[0];
         d.weight_scale = w->scale;
         d.count = w->count;
+        d.wide = x->dtype == QC_I16;
     }
     if (how->divisor) d.input_zero_point = 0;
     return qc_requantizer_of(&r, &d, a, st) && qc_requantize_loop_of(out, &r, a, st);

@@ -20,6 +20,8 @@ void qc_convert_rows_of(struct qc_convert_rows *c)
         c->uniform = zero == c->zero && lo == c->lo && hi == c->hi;
         c->large = c->large || !(r->a[i] < 1);
     }
+    c->plain = c->uniform && !c->large && c->zero == 0 && c->lo == (c->is_signed ? INT8_MIN : 0) &&
+               c->hi == (c->is_signed ? INT8_MAX : UINT8_MAX);
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -60,7 +62,7 @@ struct bytes {
 struct form {
     int vectors; /* per row, 1 to 4 */
     bool whole;  /* all vectors are full */
-    bool is_signed, large;
+    bool is_signed, large, plain;
 };
 
 /* Converts four vectors of accumulators to 64 bytes. Each step saturates, so the bounds can be applied after
@@ -75,16 +77,19 @@ QC_TARGET_AVX512 static QC_INLINE __m512i packed(const int32_t *x, const struct 
         if (f.large) v = _mm512_min_ps(_mm512_set1_ps(INT16_MAX), v);
         q[k] = _mm512_cvtps_epi32(v);
     }
-    const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), b->zero),
-                  high = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), b->zero);
+    __m512i low = _mm512_packs_epi32(q[0], q[1]), high = _mm512_packs_epi32(q[2], q[3]);
+    if (!f.plain) {
+        low = _mm512_adds_epi16(low, b->zero);
+        high = _mm512_adds_epi16(high, b->zero);
+    }
     /* Packing works within 16-byte lanes: lane l holds four bytes of each vector. */
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     if (f.is_signed) {
         const __m512i v = _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high));
-        return _mm512_min_epi8(_mm512_max_epi8(v, b->lo), b->hi);
+        return f.plain ? v : _mm512_min_epi8(_mm512_max_epi8(v, b->lo), b->hi);
     }
     const __m512i v = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(low, high));
-    return _mm512_min_epu8(_mm512_max_epu8(v, b->lo), b->hi);
+    return f.plain ? v : _mm512_min_epu8(_mm512_max_epu8(v, b->lo), b->hi);
 }
 
 /* Converts n channels of each row, at most 64. */
@@ -115,7 +120,7 @@ QC_TARGET_AVX512 static QC_INLINE void any_columns(uint8_t *y, ptrdiff_t y_step,
 #define QC_CASE(v, w)                                                                                                  \
     if (f.vectors == (v) && f.whole == (w))                                                                            \
     columns(y, y_step, x, x_step, rows, n, b,                                                                          \
-            (struct form){.vectors = (v), .whole = (w), .is_signed = f.is_signed, .large = f.large})
+            (struct form){.vectors = (v), .whole = (w), .is_signed = f.is_signed, .large = f.large, .plain = f.plain})
     QC_CASE(4, true);
     else QC_CASE(3, true);
     else QC_CASE(2, true);
@@ -158,16 +163,18 @@ QC_TARGET_AVX512 static QC_INLINE void rows_of(const struct qc_convert_rows *c, 
     }
 }
 
-#define QC_ROWS(name, s, l)                                                                                            \
+#define QC_ROWS(name, s, l, p)                                                                                         \
     QC_TARGET_AVX512 static void name(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step,     \
                                       const int32_t *x, size_t x_step, size_t rows, size_t n)                          \
     {                                                                                                                  \
-        rows_of(c, first, y, y_step, x, x_step, rows, n, (struct form){.is_signed = (s), .large = (l)});               \
+        rows_of(c, first, y, y_step, x, x_step, rows, n, (struct form){.is_signed = (s), .large = (l), .plain = (p)}); \
     }
-QC_ROWS(rows_u8, false, false)
-QC_ROWS(rows_i8, true, false)
-QC_ROWS(rows_u8_large, false, true)
-QC_ROWS(rows_i8_large, true, true)
+QC_ROWS(rows_u8, false, false, false)
+QC_ROWS(rows_i8, true, false, false)
+QC_ROWS(rows_u8_large, false, true, false)
+QC_ROWS(rows_i8_large, true, true, false)
+QC_ROWS(rows_u8_plain, false, false, true)
+QC_ROWS(rows_i8_plain, true, false, true)
 
 bool qc_convert_rows_run(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step, const int32_t *x,
                          size_t x_step, size_t rows, size_t n)
@@ -179,6 +186,8 @@ bool qc_convert_rows_run(const struct qc_convert_rows *c, size_t first, uint8_t 
     }
     if (!c->uniform)
         rows_any(c, first, y, y_step, x, x_step, rows, n);
+    else if (c->plain)
+        (c->is_signed ? rows_i8_plain : rows_u8_plain)(c, first, y, y_step, x, x_step, rows, n);
     else if (c->is_signed && c->large)
         rows_i8_large(c, first, y, y_step, x, x_step, rows, n);
     else if (c->is_signed)

@@ -12,6 +12,7 @@ struct qc_convert_rows {
     const int32_t *zeros; /* [rounding.count] */
     bool uniform;         /* zero point and bounds are the same for all channels */
     int32_t zero, lo, hi; /* valid if `uniform`; lo and hi are levels */
+    bool plain;           /* no zero point, and the bounds are those of the byte: saturation is enough */
     bool large;           /* some factor is at least 1: products may exceed int32 */
 };
 

@@ -19,7 +19,7 @@ struct bytes {
 struct form {
     int vectors; /* per row, 2 or 4 */
     bool whole;  /* all vectors are full */
-    bool is_signed, large;
+    bool is_signed, large, plain;
 };
 
 /* As in simq/core/convert_rows.c, for 32 bytes. */
@@ -37,16 +37,19 @@ QC_TARGET_AVX2 static QC_INLINE __m256i packed(const int32_t *x, const struct by
         if (f.large) v = _mm256_min_ps(_mm256_set1_ps(INT16_MAX), v);
         q[k] = _mm256_cvtps_epi32(v);
     }
-    const __m256i low = _mm256_adds_epi16(_mm256_packs_epi32(q[0], q[1]), b->zero),
-                  high = _mm256_adds_epi16(_mm256_packs_epi32(q[2], q[3]), b->zero);
+    __m256i low = _mm256_packs_epi32(q[0], q[1]), high = _mm256_packs_epi32(q[2], q[3]);
+    if (!f.plain) {
+        low = _mm256_adds_epi16(low, b->zero);
+        high = _mm256_adds_epi16(high, b->zero);
+    }
     /* Packing works within 16-byte lanes: lane l holds four bytes of each vector. */
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     if (f.is_signed) {
         const __m256i v = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
-        return _mm256_min_epi8(_mm256_max_epi8(v, b->lo), b->hi);
+        return f.plain ? v : _mm256_min_epi8(_mm256_max_epi8(v, b->lo), b->hi);
     }
     const __m256i v = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), order);
-    return _mm256_min_epu8(_mm256_max_epu8(v, b->lo), b->hi);
+    return f.plain ? v : _mm256_min_epu8(_mm256_max_epu8(v, b->lo), b->hi);
 }
 
 /* Converts n channels of each row, at most 32. */
@@ -70,7 +73,7 @@ QC_TARGET_AVX2 static QC_INLINE void columns(uint8_t *y, ptrdiff_t y_step, const
 
 QC_TARGET_AVX2 static QC_INLINE void rows_of(const struct qc_convert_rows *c, size_t first, uint8_t *y,
                                              ptrdiff_t y_step, const int32_t *x, size_t x_step, size_t rows, size_t n,
-                                             const bool is_signed, const bool large)
+                                             const bool is_signed, const bool large, const bool plain)
 {
     const bool channels = c->rounding.count > 1;
     const float *factor = c->rounding.a + (channels ? first : 0);
@@ -88,7 +91,7 @@ QC_TARGET_AVX2 static QC_INLINE void rows_of(const struct qc_convert_rows *c, si
         }
 #define QC_CASE(v, w)                                                                                                  \
     columns(y + i, y_step, x + i, x_step, rows, left, &b,                                                              \
-            (struct form){.vectors = (v), .whole = (w), .is_signed = is_signed, .large = large})
+            (struct form){.vectors = (v), .whole = (w), .is_signed = is_signed, .large = large, .plain = plain})
         if (left == FULL)
             QC_CASE(4, true);
         else if (left == FULL / 2)
@@ -99,21 +102,25 @@ QC_TARGET_AVX2 static QC_INLINE void rows_of(const struct qc_convert_rows *c, si
     }
 }
 
-#define QC_ROWS(name, s, l)                                                                                            \
+#define QC_ROWS(name, s, l, p)                                                                                         \
     QC_TARGET_AVX2 static void name(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step,       \
                                     const int32_t *x, size_t x_step, size_t rows, size_t n)                            \
     {                                                                                                                  \
-        rows_of(c, first, y, y_step, x, x_step, rows, n, (s), (l));                                                    \
+        rows_of(c, first, y, y_step, x, x_step, rows, n, (s), (l), (p));                                               \
     }
-QC_ROWS(rows_u8, false, false)
-QC_ROWS(rows_i8, true, false)
-QC_ROWS(rows_u8_large, false, true)
-QC_ROWS(rows_i8_large, true, true)
+QC_ROWS(rows_u8, false, false, false)
+QC_ROWS(rows_i8, true, false, false)
+QC_ROWS(rows_u8_large, false, true, false)
+QC_ROWS(rows_i8_large, true, true, false)
+QC_ROWS(rows_u8_plain, false, false, true)
+QC_ROWS(rows_i8_plain, true, false, true)
 
 void qc_convert_rows_avx2(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step, const int32_t *x,
                           size_t x_step, size_t rows, size_t n)
 {
-    if (c->is_signed)
+    if (c->plain)
+        (c->is_signed ? rows_i8_plain : rows_u8_plain)(c, first, y, y_step, x, x_step, rows, n);
+    else if (c->is_signed)
         (c->large ? rows_i8_large : rows_i8)(c, first, y, y_step, x, x_step, rows, n);
     else
         (c->large ? rows_u8_large : rows_u8)(c, first, y, y_step, x, x_step, rows, n);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fuses a multiply-accumulate op with the ops after it, if nothing else reads the values in between:
+/* Fuses a multiply-accumulate op or a batch norm with the ops after it, if nothing else reads the values in between:
    real       [Add a constant row: MatMul, Gemm] [Add a residual: Conv] [Relu | Clip]
+   batch norm [Relu | Clip]
    quantized  [Relu on the accumulator] [Requantize | Dequantize] [Relu | Clip]
    The step runs at the position of its last node, when a residual is available. Also fused: QuantizeLinear and
    DequantizeLinear to one step over floats; Dequantize, Softmax and Quantize to one step over integers if the
@@ -152,11 +153,12 @@ static void fuse_linear(struct qc_binding *b, qc_id head)
     b->groups[id].head = head;
 }
 
-static bool is_byte_quantizer(const struct qc_binding *b, qc_id value)
+/* Types of TensorFlow Lite's softmax. */
+static bool is_softmax_quantizer(const struct qc_binding *b, qc_id value)
 {
     const struct qc_scales *s = &b->scales[value];
     const enum qc_dtype t = dtype_of(b, value);
-    return !s->identity && s->rounds && !s->product && s->count == 1 && (t == QC_U8 || t == QC_I8);
+    return !s->identity && s->rounds && !s->product && s->count == 1 && (t == QC_U8 || t == QC_I8 || t == QC_I16);
 }
 
 /* Other users of the dequantized value keep the Dequantize step. */
@@ -174,7 +176,8 @@ static void fuse_softmax(struct qc_binding *b, qc_id softmax)
         return;
     const struct qc_scales *y = &b->scales[next->outputs];
     const qc_id stored = b->root[dq->inputs[0]];
-    if (!is_byte_quantizer(b, stored) || !is_byte_quantizer(b, next->outputs) || qc_plan_known(b, b->root[stored]) ||
+    if (!is_softmax_quantizer(b, stored) || !is_softmax_quantizer(b, next->outputs) ||
+        dtype_of(b, stored) != dtype_of(b, next->outputs) || qc_plan_known(b, b->root[stored]) ||
         !qc_fixed_parameters(&fixed, b->plan->contract, QC_OP_Softmax, dtype_of(b, next->outputs)) ||
         fixed.scale != y->scale[0] || fixed.zero_point != y->zero_point[0])
         return;

@@ -25,19 +25,41 @@ Test(deflate, short_ones_are_stored)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_deflate *d = qc_deflate_new(6);
-    char in[1000] = {0}, out[1000];
-    static const size_t sizes[] = {100, sizeof in, 3};
+    char in[3000] = {0}, out[3000];
+    static const size_t sizes[] = {2000, sizeof in, 3};
     for (size_t k = 0; k < 3; k++) {
         void *packed;
         size_t size;
-        cr_assert(qc_deflate_pack(&packed, &size, d, in, sizes[k], &st), "%s", st.message);
-        cr_expect((((unsigned char *)packed)[2] & 7) == 1 || sizes[k] > 100, "%zu bytes", sizes[k]);
-        cr_expect(size < 100 || sizes[k] == 100, "%zu bytes of %zu", size, sizes[k]);
+        cr_assert(qc_deflate_pack(&packed, &size, d, in, sizes[k], 0, &st), "%s", st.message);
+        cr_expect((((unsigned char *)packed)[2] & 7) == 1 || sizes[k] > 2000, "%zu bytes", sizes[k]);
+        cr_expect(size < 100 || sizes[k] == 2000, "%zu bytes of %zu", size, sizes[k]);
         cr_assert(qc_deflate_unpack(out, sizes[k], d, packed, size, &st), "%s", st.message);
         cr_expect_eq(memcmp(in, out, sizes[k]), 0);
         free(packed);
     }
     qc_deflate_free(d);
+}
+
+/* The first `stored` bytes stand in the stream as they are, after the header of two bytes and of a block of five. */
+Test(deflate, first_bytes_are_stored)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_deflate *d = qc_deflate_new(6);
+    enum { SIZE = 200000, BLOCK = 65535 };
+    static const size_t stored[] = {0, 1, BLOCK, BLOCK + 1, SIZE};
+    char *in = calloc(1, SIZE), *out = malloc(SIZE);
+    for (size_t k = 0; k < sizeof stored / sizeof *stored; k++) {
+        void *packed;
+        size_t size;
+        cr_assert(qc_deflate_pack(&packed, &size, d, in, SIZE, stored[k], &st), "%s", st.message);
+        cr_expect(size >= stored[k] && size < stored[k] + 300, "%zu bytes, %zu stored", size, stored[k]);
+        cr_assert(qc_deflate_unpack(out, SIZE, d, packed, size, &st), "%s", st.message);
+        cr_expect_eq(memcmp(in, out, SIZE), 0);
+        free(packed);
+    }
+    qc_deflate_free(d);
+    free(in);
+    free(out);
 }
 
 Test(deflate, packs_what_it_unpacks)
@@ -50,8 +72,8 @@ Test(deflate, packs_what_it_unpacks)
     for (size_t size = 0; size <= SIZE; size = 10 * size + 1) {
         void *packed;
         size_t many;
-        cr_assert(qc_deflate_pack(&packed, &many, d, in, size, &st), "%s", st.message);
-        cr_expect(size < 1000 || many < size / 20, "%zu of %zu", many, size);
+        cr_assert(qc_deflate_pack(&packed, &many, d, in, size, size / 3, &st), "%s", st.message);
+        cr_expect(size < 2000 || many < size / 3 + 20 + size / 20, "%zu of %zu", many, size);
         cr_assert(qc_deflate_unpack(out, size, d, packed, many, &st), "%s", st.message);
         cr_expect_eq(memcmp(in, out, size), 0);
         free(packed);

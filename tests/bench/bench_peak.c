@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Measures the processor's peak multiply-add rate for scripts/benchmark_peak.py: for each of its instruction sets, the
    instructions of the innermost loops of simq/kernels/integer/, on registers alone, in 12 independent chains. Prints a
-   line each: name of the set, i8 or i16, 10^9 multiply-adds per second (the best of several rounds). */
+   line each: name of the set, i8 or i16, 10^9 multiply-adds per second (the best of several rounds). A line with
+   "bytes": 10^9 sums per second that become bytes (simq/core/convert_rows.h), in the first-level cache. */
 #include <stdint.h>
 #include <stdio.h>
 #include <time.h>
 
+#include "simq/core/convert_rows.h"
 #include "simq/core/isa.h"
 
 enum { LOOPS = 200000, ROUNDS = 9 };
@@ -16,6 +18,29 @@ struct loop {
     unsigned products; /* of a round */
     void (*run)(long n);
 };
+
+/* Rows as a tile of two blocks of channels gives them. */
+enum { SUM_ROWS = 64, SUM_CHANNELS = 32, SUMS = SUM_ROWS * SUM_CHANNELS, SUM_LOOPS = 1 << 12 };
+static struct qc_convert_rows conversion = {.usable = true};
+static int32_t sums[SUMS];
+static uint8_t bytes[SUMS];
+
+static void make_conversion(void)
+{
+    static float factor[SUM_CHANNELS], lo[SUM_CHANNELS], hi[SUM_CHANNELS];
+    static int32_t zeros[SUM_CHANNELS];
+    for (int i = 0; i < SUM_CHANNELS; i++) {
+        factor[i] = 0x1p-8f;
+        lo[i] = -3;
+        hi[i] = 252;
+        zeros[i] = 3;
+    }
+    for (int i = 0; i < SUMS; i++) sums[i] = 31 * i;
+    conversion.rounding =
+        (struct qc_rounding){.kind = QC_ROUNDING_REQUANTIZE, .count = SUM_CHANNELS, .a = factor, .lo = lo, .hi = hi};
+    conversion.zeros = zeros;
+    qc_convert_rows_of(&conversion);
+}
 
 #define QC_4(OP, a, b, c, d) OP(a) OP(b) OP(c) OP(d)
 #define QC_12(OP) QC_4(OP, 0, 1, 2, 3) QC_4(OP, 4, 5, 6, 7) QC_4(OP, 8, 9, 10, 11)
@@ -46,6 +71,18 @@ struct loop {
     "vpaddd %%zmm12, %%zmm" #r ", %%zmm" #r "\n\t"
 #define QC_VNNI_ZMM(r) "vpdpbusd %%zmm14, %%zmm15, %%zmm" #r "\n\t"
 #define QC_VNNI_WIDE_ZMM(r) "vpdpwssd %%zmm14, %%zmm15, %%zmm" #r "\n\t"
+static void bytes_avx2(long n)
+{
+    for (long i = 0; i < n; i++)
+        qc_convert_rows_avx2(&conversion, 0, bytes, SUM_CHANNELS, sums, SUM_CHANNELS, SUM_ROWS, SUM_CHANNELS);
+}
+
+static void bytes_avx512(long n)
+{
+    for (long i = 0; i < n; i++)
+        qc_convert_rows_run(&conversion, 0, bytes, SUM_CHANNELS, sums, SUM_CHANNELS, SUM_ROWS, SUM_CHANNELS);
+}
+
 QC_LOOP(wide_avx2, QC_12(QC_WIDE_YMM), QC_USED)
 QC_LOOP(pairs_avx2, QC_12(QC_PAIRS_YMM), QC_USED)
 QC_LOOP(narrow_avx_vnni, QC_12(QC_VNNI_YMM), QC_USED)
@@ -80,7 +117,10 @@ static const struct loop loops[] = {
     {QC_ISA_AVX_VNNI, "i8", 12 * 32, narrow_avx_vnni}, {QC_ISA_AVX_VNNI, "i16", 12 * 16, wide_avx2},
     {QC_ISA_AVX512, "i8", 12 * 64, pairs_avx512},      {QC_ISA_AVX512, "i16", 12 * 32, wide_avx512},
     {QC_ISA_AVX512_VNNI, "i8", 12 * 64, narrow_vnni},  {QC_ISA_AVX512_VNNI, "i16", 12 * 32, wide_vnni},
-    {QC_ISA_AMX, "i8", 4 * 16 * 16 * 64, narrow_amx},  {QC_ISA_AMX, "i16", 12 * 32, wide_vnni}};
+    {QC_ISA_AMX, "i8", 4 * 16 * 16 * 64, narrow_amx},  {QC_ISA_AMX, "i16", 12 * 32, wide_vnni},
+    {QC_ISA_AVX2, "bytes", SUMS, bytes_avx2},          {QC_ISA_AVX_VNNI, "bytes", SUMS, bytes_avx2},
+    {QC_ISA_AVX512, "bytes", SUMS, bytes_avx512},      {QC_ISA_AVX512_VNNI, "bytes", SUMS, bytes_avx512},
+    {QC_ISA_AMX, "bytes", SUMS, bytes_avx512}};
 #elif defined(__aarch64__) && defined(__GNUC__)
 #define QC_LOOP(name, body)                                                                                            \
     static void name(long n)                                                                                           \
@@ -126,18 +166,20 @@ static double seconds(void)
 
 int main(void)
 {
+    make_conversion();
     for (size_t i = 0; i < sizeof loops / sizeof *loops; i++) {
         const struct loop *l = &loops[i];
+        const long loops_of = l->products == SUMS ? SUM_LOOPS : LOOPS;
         double best = 1e9;
         if (!l->run || qc_isa_detect(l->isa) != l->isa) continue;
-        l->run(LOOPS); /* until the clock has settled for these instructions */
+        l->run(loops_of); /* until the clock has settled for these instructions */
         for (int k = 0; k < ROUNDS; k++) {
             const double begin = seconds();
-            l->run(LOOPS);
+            l->run(loops_of);
             const double took = seconds() - begin;
             best = took < best ? took : best;
         }
-        printf("%s\t%s\t%.2f\n", qc_isa_name(l->isa), l->operands, 1e-9 * l->products * LOOPS / best);
+        printf("%s\t%s\t%.2f\n", qc_isa_name(l->isa), l->operands, 1e-9 * l->products * (double)loops_of / best);
     }
     return 0;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,4 +81,30 @@ Test(chunk_codec, gives_back_what_it_packed)
             free(out);
         }
     qc_chunk_codec_free(c);
+}
+
+/* Floats: two low bytes of noise, then a byte of few values, then zeros. Noise is stored, the rest becomes small. */
+Test(chunk_codec, noise_is_stored)
+{
+    enum { COUNT = 100000 };
+    struct qc_chunk_codec *c = qc_chunk_codec_new();
+    const struct qc_chunk_filters f = {.shuffle = true, .deflate = true};
+    uint32_t *in = malloc(COUNT * sizeof *in), *out = malloc(COUNT * sizeof *out), seed = 1;
+    for (size_t low = 0; low < 3; low++) { /* bytes of noise */
+        for (size_t i = 0; i < COUNT; i++) {
+            seed = seed * 1664525 + 1013904223;
+            in[i] = (seed >> 16 & ((1U << 8 * low) - 1)) | (uint32_t)(i % 8) << 16;
+        }
+        void *p;
+        size_t n;
+        cr_assert(qc_chunk_encode(&p, &n, in, COUNT * sizeof *in, sizeof *in, c, &st), "%s", st.message);
+        cr_expect(n >= low * COUNT && n < low * COUNT + 5000, "%zu bytes of noise: %zu", low, n);
+        cr_expect_eq(memcmp((unsigned char *)p + 2, ((unsigned char[]){0, 255, 255, 0, 0}), 5) == 0, low > 0);
+        cr_assert(qc_chunk_decode(out, COUNT * sizeof *in, sizeof *in, p, n, f, c, &st), "%s", st.message);
+        cr_expect_eq(memcmp(in, out, COUNT * sizeof *in), 0);
+        free(p);
+    }
+    qc_chunk_codec_free(c);
+    free(in);
+    free(out);
 }

@@ -20,10 +20,17 @@ struct conversion {
 };
 
 static const struct conversion cases[] = {
-    {QC_U8, true, 7, 0, 255, 0.9999999f, -INFINITY, INFINITY}, {QC_U8, false, 0, 0, 255, 1e-3f, -INFINITY, INFINITY},
-    {QC_U8, true, 255, 0, 255, 1e-6f, -INFINITY, INFINITY},    {QC_I8, true, -128, -128, 127, 1e-2f, 0, 200},
-    {QC_I8, false, 127, -128, 127, 0.5f, -INFINITY, INFINITY}, {QC_U4, true, 8, 0, 15, 1e-4f, -3, INFINITY},
-    {QC_I4, true, -1, -8, 7, 1e-7f, -INFINITY, INFINITY},      {QC_U8, true, 3, 0, 255, 4.0f, -INFINITY, 100},
+    {QC_U8, true, 7, 0, 255, 0.9999999f, -INFINITY, INFINITY},
+    {QC_U8, false, 0, 0, 255, 1e-3f, -INFINITY, INFINITY},
+    {QC_U8, true, 255, 0, 255, 1e-6f, -INFINITY, INFINITY},
+    {QC_I8, true, -128, -128, 127, 1e-2f, 0, 200},
+    {QC_I8, false, 127, -128, 127, 0.5f, -INFINITY, INFINITY},
+    {QC_U4, true, 8, 0, 15, 1e-4f, -3, INFINITY},
+    {QC_I4, true, -1, -8, 7, 1e-7f, -INFINITY, INFINITY},
+    {QC_U8, true, 3, 0, 255, 4.0f, -INFINITY, 100},
+    {QC_U8, true, 0, 0, 255, 0.9f, 0, INFINITY},
+    {QC_I8, true, 0, -128, 127, 0.3f, -INFINITY, INFINITY},
+    {QC_U8, true, 0, 0, 255, 0.9f, 0, 254},
 };
 
 static int32_t sum_of(struct random_source *random)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Plan and runner: refusals, fusion, workers, memory, qparams that are off. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -374,6 +375,94 @@ Test(plan_run, quantize_linear_and_dequantize_linear_are_one_step)
 }
 
 /* Two qparams multiplied over and over: hostile text, not a model. */
+/* x -> batch norm -> Relu or Clip; `both`: the batch norm's result is an output too, so that nothing is fused. */
+static struct qc_graph *normalised(bool clip, bool both)
+{
+    struct qc_graph *g = qc_graph_new(&st);
+    const struct qc_shape shape = QC_SHAPE(1, 3, 12, 12), channels = QC_SHAPE(3), one = {.rank = 0};
+    qc_id in[5] = {qc_graph_add_input(g, "x", QC_F32, &shape, &st)};
+    for (unsigned i = 1; i < 5; i++) in[i] = weights(g, &channels, 10 + 5 * i); /* variances above 0 */
+    const qc_id norm = add(g, QC_OP_BatchNormalization, "norm", 5, in, 0, NULL, 0),
+                bounds[] = {norm, weights(g, &one, 10), weights(g, &one, 25)};
+    const qc_id y = add(g, clip ? QC_OP_Clip : QC_OP_Relu, "y", clip ? 3 : 1, bounds, 0, NULL, 0);
+    cr_assert(qc_graph_add_output(g, "y", y, &st) && (!both || qc_graph_add_output(g, "norm", norm, &st)));
+    return g;
+}
+
+Test(plan_run, clamp_behind_a_batch_norm_is_part_of_it)
+{
+    enum { COUNT = 3 * 12 * 12 };
+    for (int clip = 0; clip < 2; clip++) {
+        float y[2][COUNT];
+        for (int both = 0; both < 2; both++) {
+            struct qc_graph *g = normalised(clip, both);
+            struct qc_plan *p = plan_of(g, 1, NULL);
+            struct qc_runner *r;
+            char *text = qc_plan_print(p, &st);
+            cr_expect_eq(!strstr(text, clip ? "clip" : "relu"), !both, "%s", text);
+            cr_assert(qc_runner_new(&r, p, &st), "%s", st.message);
+            fill(r, 1);
+            float *x = qc_runner_input(r, 0).data;
+            x[5] = NAN;
+            x[6] = INFINITY;
+            x[200] = -INFINITY;
+            cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+            const struct qc_view v = qc_runner_output(r, 0);
+            cr_assert_eq(qc_view_count(&v), COUNT);
+            memcpy(y[both], v.data, sizeof y[both]);
+            free(text);
+            qc_runner_free(r);
+            qc_plan_free(p);
+            qc_graph_free(g);
+        }
+        cr_expect_eq(memcmp(y[0], y[1], sizeof y[0]), 0);
+        cr_expect(isnan(y[0][5]));
+    }
+}
+
+/* With the channels last in memory (rank 2) and in the middle. */
+Test(plan_run, batch_norm_is_the_formula)
+{
+    enum { ROWS = 9, CHANNELS = 37, INNER = 5 };
+    for (int64_t inner = 1; inner <= INNER; inner += INNER - 1) {
+        struct qc_graph *g = qc_graph_new(&st);
+        const struct qc_shape channels = QC_SHAPE(CHANNELS),
+                              shape = inner == 1 ? QC_SHAPE(ROWS, CHANNELS) : QC_SHAPE(ROWS, CHANNELS, INNER);
+        qc_id in[5] = {qc_graph_add_input(g, "x", QC_F32, &shape, &st)};
+        const float *of[5] = {NULL};
+        for (unsigned i = 1; i < 5; i++) {
+            struct qc_tensor *t = qc_tensor_new(QC_F32, &channels, &st);
+            for (int c = 0; c < CHANNELS; c++) ((float *)t->data)[c] = 0.1f + 0.3f * (float)((c * 7 + (int)i) % 11);
+            in[i] = qc_graph_add_constant(g, NULL, t, &st);
+            of[i] = t->data; /* owned by the graph, too */
+            qc_tensor_unref(t);
+        }
+        const qc_id y = add(g, QC_OP_BatchNormalization, "y", 5, in, 0, NULL, 0);
+        struct qc_plan *p;
+        struct qc_runner *r;
+        cr_assert(qc_graph_add_output(g, "y", y, &st) && qc_plan_new(&p, g, &shape, NULL, &st) &&
+                      qc_runner_new(&r, p, &st),
+                  "%s", st.message);
+        fill(r, 3);
+        float x[ROWS * CHANNELS * INNER];
+        const struct qc_view v = qc_runner_input(r, 0);
+        memcpy(x, v.data, qc_view_count(&v) * sizeof *x);
+        cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+        const struct qc_view out = qc_runner_output(r, 0);
+        size_t wrong = 0;
+        for (size_t i = 0; i < qc_view_count(&out); i++) {
+            const size_t c = i / (size_t)inner % CHANNELS;
+            const double a = (double)of[1][c] / sqrt((double)of[4][c] + (double)1e-5f);
+            const float b = (float)((double)of[2][c] - (double)of[3][c] * a), product = x[i] * (float)a;
+            wrong += ((const float *)out.data)[i] != product + b;
+        }
+        cr_expect_eq(wrong, 0, "%zu of %zu, %lld inside the channels", wrong, qc_view_count(&out), (long long)inner);
+        qc_runner_free(r);
+        qc_plan_free(p);
+        qc_graph_free(g);
+    }
+}
+
 Test(plan_run, nested_products_are_refused)
 {
     st = QC_STATUS_INIT;

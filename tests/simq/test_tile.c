@@ -8,12 +8,12 @@
 #include "random_graph.h"
 #include "simq/kernels/integer/tile.h"
 
-enum { RUNS = 7, QUADS = 19, STEP = 4 * QUADS + 60, BYTES = RUNS * 200 + 8 * STEP, CASES = 400 };
+enum { RUNS = 7, QUADS = 19, STEP = 4 * QUADS + 60, BYTES = RUNS * 200 + QC_TILE_MOST * STEP, CASES = 400 };
 
 struct operands {
     uint8_t a[BYTES], w[4 * RUNS * QUADS * QC_TILE_WIDTH];
     ptrdiff_t run[RUNS];
-    int32_t bias[QC_TILE_WIDTH], acc[8 * QC_TILE_WIDTH + 1];
+    int32_t bias[QC_TILE_WIDTH], acc[QC_TILE_MOST * QC_TILE_WIDTH + 1];
 };
 
 /* Often one of the ends. */
@@ -78,7 +78,8 @@ Test(tile, all_instructions_give_the_same_sums)
     for (enum qc_isa isa = QC_ISA_PLAIN; isa < QC_ISA_COUNT; isa++) {
         const struct qc_tile_set s = qc_tile_set_of(qc_isa_detect(isa));
         for (int k = 0; k < CASES; k++) {
-            const int rows = 1 << random_int(&random, 0, 3), blocks = (int)random_int(&random, 1, QC_TILE_BLOCKS);
+            const int blocks = (int)random_int(&random, 1, QC_TILE_BLOCKS), power = (int)random_int(&random, 0, 4),
+                      rows = power < 4 ? 1 << power : s.rows[blocks];
             const bool wide = k % 2;
             draw(&o, &random, &s, wide);
             const struct qc_tile t = {.a = o.a,

@@ -116,7 +116,46 @@ def wide():
     return model_of(ops, tensors, [0], [7])
 
 
+def sparse():
+    """Sparse weights in rows and in blocks, an image cut into blocks, and values made of shapes."""
+    i = lambda *v: np.array(v, I32)
+    rows = ([0, 1], [], [2, (i(0, 1, 3), i(2, 0, 3))])
+    blocks = ([0, 1, 2], [1], [2, (i(0, 1, 2), i(1, 0)), 2])
+    tensors = [
+        real((1, 4, 4, 1)),
+        ints([2, 2]),
+        ints([[0, 0], [0, 0]]),
+        real((4, 2, 2, 1)),
+        real((1, 4, 4, 1)),
+        ints([-1, 4]),
+        real((4, 4)),
+        (*real((2, 4), [1, 2, 3]), rows),
+        (*real((2, 4), [1, 2, 3, 4]), blocks),
+        real((2, 4)),
+        real((2, 4)),
+        real((4, 2)),
+        real((4, 2)),
+        ((2,), I32, None, None, 0, None),
+        real((), 0.5),
+        real((4, 2)),
+        real((4, 2)),
+    ]
+    ops = [
+        ("SPACE_TO_BATCH_ND", [0, 1, 2], [3], None, 1),
+        ("BATCH_TO_SPACE_ND", [3, 1, 2], [4], None, 1),
+        ("RESHAPE", [4, 5], [6], None, 1),
+        ("DENSIFY", [7], [9], None, 1),
+        ("DENSIFY", [8], [10], None, 1),
+        ("FULLY_CONNECTED", [6, 9, -1], [11], ("FullyConnectedOptions", {}), 1),
+        ("FULLY_CONNECTED", [6, 10, -1], [12], ("FullyConnectedOptions", {}), 1),
+        ("SHAPE", [11], [13], ("ShapeOptions", {"OutType": 2}), 1),
+        ("FILL", [13, 14], [15], None, 1),
+        ("FLOOR_MOD", [12, 15], [16], None, 1),
+    ]
+    return model_of(ops, tensors, [0], [11, 16])
+
+
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1])
-    for make in (network, floats, wide):
+    for make in (network, floats, wide, sparse):
         (folder / f"{make.__name__}.tflite").write_bytes(make())

@@ -188,7 +188,7 @@ def test_what_has_no_form_is_refused_all_at_once(digits, program):  # noqa: F811
 # --- Made networks ---
 
 
-def made(folder, nodes, shape, weights, out="y"):
+def made(folder, nodes, shape, weights, out="y", opset=13):
     """A model and data for it. weights: name -> array."""
     rng = np.random.default_rng(8)
     constants = [onnx.numpy_helper.from_array(np.asarray(v), k) for k, v in weights.items()]
@@ -197,7 +197,7 @@ def made(folder, nodes, shape, weights, out="y"):
         onnx.helper.make_tensor_value_info(out, onnx.TensorProto.FLOAT, None),
     ]
     graph = onnx.helper.make_graph(nodes, "made", ports[:1], ports[1:], constants)
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=8)
     onnx.save(onnx.shape_inference.infer_shapes(model), folder / "made.onnx")
     with h5py.File(folder / "data.h5", "w") as file:
         file["x"] = rng.normal(0, 1, (32, *shape)).astype(F)
@@ -262,10 +262,10 @@ def test_convolutions_of_one_dimension(program, tmp_path):  # noqa: F811
     assert {"CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "ADD", "FULLY_CONNECTED"} <= set(found) and "TRANSPOSE" not in found
 
 
-def near(program, folder, nodes, weights, out=8):  # noqa: F811
+def near(program, folder, nodes, weights, out=8, opset=13):  # noqa: F811
     """Operators in float before a dense layer: at most a step of its result apart, and only seldom."""
     nodes = [*nodes, node("Gemm", ["last", "dense", "bias"], "y")]
-    made(folder, nodes, (8,), {**weights, "dense": array(8, out, seed=4), "bias": array(out, seed=5)})
+    made(folder, nodes, (8,), {**weights, "dense": array(8, out, seed=4), "bias": array(out, seed=5)}, opset=opset)
     content = quantized(program, folder, "made.onnx", "data.h5")
     command(program, folder, "run", "made.int8.onnx", "--data", "data.h5", "--rounding", "tflite", "-o", "out.h5")
     with h5py.File(folder / "data.h5") as file, h5py.File(folder / "out.h5") as wanted:
@@ -504,16 +504,17 @@ class Network:
     plain: bool = False  # data as they are in the file
     reference: str = ""  # TensorFlow's own int8 file of it
     top1: float = 0  # of that file
+    labelled: bool = False
 
 
 NETWORKS = [
     Network("resnet8_cifar10_mlperf", "cifar10_calib.h5", "cifar10_test.h5", 256, True, "pretrainedResnet_quant", 87.02),
     Network("dscnn_kws_mlperf", "kws01_calib128.h5", "kws01_eval872.h5", 256, reference="kws_ref_model", top1=89.45),
-    Network("mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", "imagenet_eval256_224.h5", 8),
+    Network("mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", "imagenet_eval256_224.h5", 8, labelled=True),
     Network("autoencoder_ad_mlperf", "ad01_one_normal.h5", "ad01_one_normal.h5", 196, reference="ad01_int8"),
     Network("superres_pytorch", "sr_x3_y6.h5", "sr_x3_y6.h5", 6),
-    Network("resnet20_cifar10", "cifar10_calib.h5", "cifar10_test.h5", 64),
-    Network("mnist_cntk8", "mnist_calib256.h5", "mnist_eval9744.h5", 256),
+    Network("resnet20_cifar10", "cifar10_calib.h5", "cifar10_test.h5", 64, labelled=True),
+    Network("mnist_cntk8", "mnist_calib256.h5", "mnist_eval9744.h5", 256, labelled=True),
 ]
 
 

@@ -69,7 +69,39 @@ def _code(b, kind, version):
     return tflite.OperatorCodeEnd(b)
 
 
-def _tensor(b, index, buffers, shape, dtype, scale, zero, axis, data):
+def _sparsity(b, order, blocks, levels):
+    """levels: the size of a dense one, or segments and indices."""
+    made = []
+    for level in levels:
+        vectors = []
+        for values in level if isinstance(level, tuple) else ():
+            kind = {np.dtype(np.int32): "Int32Vector", np.dtype(np.uint16): "Uint16Vector", np.dtype(np.uint8): "Uint8Vector"}[values.dtype]
+            content = b.CreateNumpyVector(values)
+            getattr(tflite, f"{kind}Start")(b)
+            getattr(tflite, f"{kind}AddValues")(b, content)
+            vectors.append((getattr(tflite.SparseIndexVector, kind), getattr(tflite, f"{kind}End")(b)))
+        tflite.DimensionMetadataStart(b)
+        tflite.DimensionMetadataAddFormat(b, int(bool(vectors)))
+        if vectors:
+            (kind, segments), (other, indices) = vectors
+            tflite.DimensionMetadataAddArraySegmentsType(b, kind)
+            tflite.DimensionMetadataAddArraySegments(b, segments)
+            tflite.DimensionMetadataAddArrayIndicesType(b, other)
+            tflite.DimensionMetadataAddArrayIndices(b, indices)
+        else:
+            tflite.DimensionMetadataAddDenseSize(b, level)
+        made.append(tflite.DimensionMetadataEnd(b))
+    all_levels = _offsets(b, tflite.SparsityParametersStartDimMetadataVector, made)
+    orders, maps = _vector(b, order, "i"), _vector(b, blocks, "i")
+    tflite.SparsityParametersStart(b)
+    tflite.SparsityParametersAddTraversalOrder(b, orders)
+    if blocks:
+        tflite.SparsityParametersAddBlockMap(b, maps)
+    tflite.SparsityParametersAddDimMetadata(b, all_levels)
+    return tflite.SparsityParametersEnd(b)
+
+
+def _tensor(b, index, buffers, shape, dtype, scale, zero, axis, data, sparsity=None):
     buffer = 0
     if data is not None:
         content = b.CreateByteVector(np.ascontiguousarray(data, dtype).tobytes())
@@ -85,6 +117,7 @@ def _tensor(b, index, buffers, shape, dtype, scale, zero, axis, data):
         tflite.QuantizationParametersAddZeroPoint(b, z)
         tflite.QuantizationParametersAddQuantizedDimension(b, axis)
         parameters = tflite.QuantizationParametersEnd(b)
+    sparse = _sparsity(b, *sparsity) if sparsity else None
     dims, name = _vector(b, np.asarray(shape, np.int32), "i"), b.CreateString(f"t{index}")
     tflite.TensorStart(b)
     tflite.TensorAddShape(b, dims)
@@ -93,12 +126,14 @@ def _tensor(b, index, buffers, shape, dtype, scale, zero, axis, data):
     tflite.TensorAddName(b, name)
     if parameters is not None:
         tflite.TensorAddQuantization(b, parameters)
+    if sparse is not None:
+        tflite.TensorAddSparsity(b, sparse)
     return tflite.TensorEnd(b)
 
 
 def model_of(ops, tensors, inputs, outputs):
     """A model. ops: (kind such as "MUL", indices of inputs, -1 for none, of outputs, options or None, version). tensors: (shape, dtype,
-    scales or None, zero points or None, axis, data or None). options: (union type name, {setter: value})."""
+    scales or None, zero points or None, axis, data or None, and of a sparse one (order of traversal, block map, levels)). options: (union type name, {setter: value})."""
     b = flatbuffers.Builder(1 << 16)
     tflite.BufferStart(b)
     buffers = [tflite.BufferEnd(b)]

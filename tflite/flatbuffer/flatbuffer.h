@@ -16,6 +16,7 @@ enum qc_fb_type {
     QC_FB_BOOL,
     QC_FB_I8,
     QC_FB_U8,
+    QC_FB_U16,
     QC_FB_I32,
     QC_FB_U32,
     QC_FB_I64,
@@ -35,12 +36,12 @@ struct qc_fb_field {
     enum qc_fb_type type;
     bool vector;    /* the field is a vector of numbers of that type */
     double value;   /* default of a number */
-    unsigned child; /* TABLE, TABLES: type of the table; 0: it is not read */
+    unsigned child; /* TABLE, TABLES: type of the table; 0: it is not read. UNION: offset of its numbers in in_union */
 };
 
 struct qc_fb_table_info {
     const char *name;
-    unsigned in_union; /* its number in the union; 0: not a member */
+    unsigned in_union; /* its number in the union plus that offset; 0: not a member */
     size_t first;      /* index of its first field; its fields are contiguous */
 };
 

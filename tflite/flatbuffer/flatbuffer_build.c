@@ -112,7 +112,8 @@ void qc_fb_set_child(struct qc_fb_object *o, unsigned field, struct qc_fb_object
 {
     if (!o || !child) return;
     const struct qc_fb_schema *s = o->b->schema;
-    if (s->fields[field].type == QC_FB_UNION) qc_fb_set_int(o, field - 1, s->tables[child->table].in_union);
+    if (s->fields[field].type == QC_FB_UNION)
+        qc_fb_set_int(o, field - 1, s->tables[child->table].in_union - s->fields[field].child);
     member_of(o, field)->child = child;
 }
 

@@ -27,6 +27,7 @@ size_t qc_fb_size(enum qc_fb_type t)
     case QC_FB_BOOL:
     case QC_FB_I8:
     case QC_FB_U8: return 1;
+    case QC_FB_U16: return 2;
     case QC_FB_I64:
     case QC_FB_U64: return 8;
     case QC_FB_I32:
@@ -64,6 +65,7 @@ static int64_t load_int(const uint8_t *p, enum qc_fb_type t)
     case QC_FB_I64: return (int64_t)v;
     case QC_FB_U64: return v > INT64_MAX ? INT64_MAX : (int64_t)v;
     case QC_FB_U8:
+    case QC_FB_U16:
     case QC_FB_U32:
     case QC_FB_F32:
     case QC_FB_STRING:
@@ -164,7 +166,8 @@ static bool verify_field(struct verifier *v, const struct place *above, const st
     unsigned table = f->child;
     if (f->type == QC_FB_UNION) {
         const size_t which = field_offset(v->bytes, at, f->number - 1);
-        table = which && which < table_size ? qc_fb_union_table(v->schema, v->bytes[at + which]) : 0;
+        const unsigned kind = which && which < table_size ? v->bytes[at + which] : 0;
+        table = kind ? qc_fb_union_table(v->schema, f->child + kind) : 0;
     }
     if (!inside(v, to, 4)) return damaged(v, &where, "begins outside of the file");
     return !table || verify_table(v, &where, table, to, depth);

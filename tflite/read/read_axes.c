@@ -73,6 +73,26 @@ static bool reduce(struct qc_tfl_node *n, struct qc_status *st)
     return qc_tfl_define_real(n, 0, qc_tfl_add(n, n->op, 1, &id, n->name, st), keep ? layout : QC_TFL_IN_FILE, st);
 }
 
+/* REDUCE_ANY and REDUCE_ALL: the largest and least of 0 and 1. */
+static bool reduce_logical(struct qc_tfl_node *n, struct qc_status *st)
+{
+    struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
+    bool gone[QC_RANK_MAX] = {false};
+    int64_t axes[QC_RANK_MAX];
+    size_t count = 0;
+    if (!x || !read_axes(gone, n, x->shape.rank, st)) return false;
+    for (int i = 0; i < x->shape.rank; i++)
+        if (gone[i]) axes[count++] = i;
+    qc_id id = qc_tfl_stored(n, x, QC_TFL_IN_FILE, st);
+    if (count) {
+        id = qc_tfl_cast(n, id, QC_I32, st);
+        qc_tfl_attr(n, QC_INTS("axes", count, axes));
+        if (!qc_tfl_option(n, "keep_dims")) qc_tfl_attr(n, QC_INT("keepdims", 0));
+        id = id ? qc_tfl_cast(n, qc_tfl_add(n, n->op, 1, &id, NULL, st), QC_BOOL, st) : 0;
+    }
+    return id && qc_tfl_define_stored(n, 0, id, QC_TFL_IN_FILE, st);
+}
+
 static bool arg_reduce(struct qc_tfl_node *n, struct qc_status *st)
 {
     struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
@@ -125,6 +145,8 @@ const struct qc_tfl_row qc_tfl_axis_rows[] = {
     {QC_TFL_OP_REDUCE_MAX, reduce, QC_OP_ReduceMax},
     {QC_TFL_OP_REDUCE_MIN, reduce, QC_OP_ReduceMin},
     {QC_TFL_OP_REDUCE_PROD, reduce, QC_OP_ReduceProd},
+    {QC_TFL_OP_REDUCE_ANY, reduce_logical, QC_OP_ReduceMax},
+    {QC_TFL_OP_REDUCE_ALL, reduce_logical, QC_OP_ReduceMin},
     {QC_TFL_OP_ARG_MAX, arg_reduce, QC_OP_ArgMax},
     {QC_TFL_OP_ARG_MIN, arg_reduce, QC_OP_ArgMin},
     {QC_TFL_OP_TOPK_V2, top_k, QC_OP_TopK},

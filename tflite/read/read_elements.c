@@ -51,6 +51,45 @@ static bool not_equal(struct qc_tfl_node *n, struct qc_status *st)
     return then(n, 2, QC_OP_Equal, QC_OP_Not, 1, st);
 }
 
+static bool is_float(const struct qc_tfl_node *n)
+{
+    return qc_dtype_info(n->outputs[0]->dtype)->is_float;
+}
+
+/* floor(x / y), and what is left: the result has the sign of y. */
+static bool floor_divide(struct qc_tfl_node *n, struct qc_status *st)
+{
+    const bool rest = n->info->code == QC_TFL_OP_FLOOR_MOD;
+    const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
+    qc_id in[OPERANDS_MAX], part[2];
+    if (n->outputs[0]->quantized) return qc_fail(st, QC_UNSUPPORTED, "its result is quantized");
+    if (!operands(in, n, 2, layout, st)) return false;
+    const qc_id x = in[0], y = in[1];
+    if (is_float(n)) { /* x - floor(x / y) * y */
+        part[0] = qc_tfl_add(n, QC_OP_Div, 2, in, NULL, st);
+        part[0] = part[0] ? qc_tfl_add(n, QC_OP_Floor, 1, part, rest ? NULL : n->name, st) : 0;
+        if (!rest || !part[0]) return part[0] && qc_tfl_define_real(n, 0, part[0], layout, st);
+        part[1] = y;
+        part[1] = qc_tfl_add(n, QC_OP_Mul, 2, part, NULL, st);
+        part[0] = x;
+        return part[1] && qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Sub, 2, part, n->name, st), layout, st);
+    }
+    part[1] = qc_tfl_add(n, QC_OP_Mod, 2, in, rest ? n->name : NULL, st);
+    if (rest || !part[1]) return part[1] && qc_tfl_define_real(n, 0, part[1], layout, st);
+    part[0] = x; /* (x - rest) / y leaves nothing to round */
+    in[0] = qc_tfl_add(n, QC_OP_Sub, 2, part, NULL, st);
+    return in[0] && qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Div, 2, in, n->name, st), layout, st);
+}
+
+/* Of the first version of SELECT the condition has the shape of the others, or chooses rows. */
+static bool select(struct qc_tfl_node *n, struct qc_status *st)
+{
+    if (n->input_count == 3 && n->inputs[0] && n->inputs[1] && n->inputs[0]->shape.rank != n->inputs[1]->shape.rank &&
+        n->inputs[0]->shape.rank)
+        return qc_fail(st, QC_UNSUPPORTED, "its condition chooses rows");
+    return variadic(n, st);
+}
+
 static bool squared_difference(struct qc_tfl_node *n, struct qc_status *st)
 {
     return then(n, 2, QC_OP_Sub, QC_OP_Mul, 2, st);
@@ -98,16 +137,18 @@ static bool clip(struct qc_tfl_node *n, struct qc_status *st)
            qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Clip, 3, in, n->name, st), layout, st);
 }
 
-/* QUANTIZE and DEQUANTIZE: the qparams of the tensors define the operation. */
+/* QUANTIZE and DEQUANTIZE: the qparams of the tensors define the operation. DENSIFY: its constant is dense already.
+ */
 static bool convert(struct qc_tfl_node *n, struct qc_status *st)
 {
     struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
     const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
     if (!x) return false;
+    if (n->info->code == QC_TFL_OP_DENSIFY && !x->data) return qc_fail(st, QC_UNSUPPORTED, "what it takes is computed");
     if (n->info->code == QC_TFL_OP_DEQUANTIZE && !x->quantized && x->dtype != QC_F16 && x->dtype != QC_F32)
         return qc_fail(st, QC_BAD_INPUT, "tensor '%.200s' has no scale", x->name);
-    /* A dequantized constant stays a constant, so that weights are transposed on import. */
-    if (n->info->code == QC_TFL_OP_DEQUANTIZE && x->data && x->dtype != QC_NONE) return qc_tfl_alias(n, x, st);
+    /* A constant that is dequantized or densified stays a constant, so that weights are transposed on import. */
+    if (n->info->code != QC_TFL_OP_QUANTIZE && x->data && x->dtype != QC_NONE) return qc_tfl_alias(n, x, st);
     qc_id id = qc_tfl_real(n, x, layout, st);
     if (id && !n->outputs[0]->quantized) id = qc_tfl_cast(n, id, n->outputs[0]->dtype, st);
     return qc_tfl_define_real(n, 0, id, layout, st);
@@ -141,7 +182,10 @@ const struct qc_tfl_row qc_tfl_element_rows[] = {
     {QC_TFL_OP_LESS_EQUAL, binary, QC_OP_LessOrEqual},
     {QC_TFL_OP_NOT_EQUAL, not_equal, QC_OP_Equal},
     {QC_TFL_OP_ADD_N, variadic, QC_OP_Sum},
+    {QC_TFL_OP_SELECT, select, QC_OP_Where},
     {QC_TFL_OP_SELECT_V2, variadic, QC_OP_Where},
+    {QC_TFL_OP_FLOOR_DIV, floor_divide, QC_OP_Div},
+    {QC_TFL_OP_FLOOR_MOD, floor_divide, QC_OP_Mod},
     {QC_TFL_OP_SQUARED_DIFFERENCE, squared_difference, QC_OP_Sub},
     {QC_TFL_OP_SQUARE, square, QC_OP_Mul},
     {QC_TFL_OP_ABS, unary, QC_OP_Abs},
@@ -169,6 +213,7 @@ const struct qc_tfl_row qc_tfl_element_rows[] = {
     {QC_TFL_OP_RELU_0_TO_1, clip, QC_OP_Clip},
     {QC_TFL_OP_QUANTIZE, convert, QC_OP_QuantizeLinear},
     {QC_TFL_OP_DEQUANTIZE, convert, QC_OP_DequantizeLinear},
+    {QC_TFL_OP_DENSIFY, convert, QC_OP_DequantizeLinear},
     {QC_TFL_OP_CAST, cast, QC_OP_Cast},
     {.form = NULL},
 };

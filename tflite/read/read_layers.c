@@ -137,21 +137,20 @@ static bool conv(struct qc_tfl_node *n, struct qc_status *st)
 static bool conv_transpose(struct qc_tfl_node *n, struct qc_status *st)
 {
     static const int64_t order[] = {3, 0, 1, 2};
-    int64_t *size, pads[4] = {0}, more[2] = {0};
-    size_t count;
+    int64_t size[2], pads[4] = {0}, more[2] = {0};
     qc_id in[3] = {image(n, 2, st)};
-    if (!in[0] || !(in[1] = weight(n, 1, 4, order, st)) || !qc_tfl_ints(&size, &count, n, 0, "sizes", st)) return false;
-    if (count != 4) return qc_fail(st, QC_BAD_INPUT, "the size of its result has %zu numbers, expected 4", count);
+    if (!in[0] || !(in[1] = weight(n, 1, 4, order, st)) || !qc_tfl_image_size(size, n, 0, 1, st)) return false;
     const struct qc_shape x = *qc_tfl_shape(n, in[0]), k = *qc_tfl_shape(n, in[1]);
     const int64_t strides[2] = {qc_tfl_option(n, "stride_h"), qc_tfl_option(n, "stride_w")};
     if (!positive(strides, 2, "stride", st) || !positive(&k.dim[2], 2, "window", st)) return false;
     if (k.dim[0] != x.dim[1]) return qc_fail(st, QC_BAD_INPUT, "its weights do not fit the channels of its image");
+    const bool same = qc_tfl_option(n, "padding") == QC_TFL_PADDING_SAME;
     for (int i = 0; i < 2; i++) {
-        const int64_t cut = (x.dim[2 + i] - 1) * strides[i] + k.dim[2 + i] - size[1 + i];
+        const int64_t cut = (x.dim[2 + i] - 1) * strides[i] + k.dim[2 + i] - size[i];
         if (cut < 0 && -cut >= strides[i])
             return qc_fail(st, QC_BAD_INPUT, "the size of its result does not follow from its image");
-        pads[i] = cut > 0 ? cut / 2 : 0;
-        pads[2 + i] = cut > 0 ? cut - cut / 2 : 0;
+        pads[i] = cut > 0 && same ? cut / 2 : 0;
+        pads[2 + i] = cut > 0 ? cut - pads[i] : 0;
         more[i] = cut < 0 ? -cut : 0;
     }
     if (!bias(&in[2], n, 3, n->inputs[2], n->inputs[1], k.dim[1], st) ||
@@ -252,11 +251,9 @@ static bool resize(struct qc_tfl_node *n, struct qc_status *st)
     static const int64_t axes[] = {2, 3};
     const bool nearest = n->op == QC_OP_Resize && n->info->code == QC_TFL_OP_RESIZE_NEAREST_NEIGHBOR;
     const bool corners = qc_tfl_option(n, "align_corners") != 0, half = qc_tfl_option(n, "half_pixel_centers") != 0;
-    int64_t *size;
-    size_t count;
+    int64_t size[2];
     qc_id in[4] = {image(n, 0, st)};
-    if (!in[0] || !qc_tfl_ints(&size, &count, n, 1, "sizes", st)) return false;
-    if (count != 2 || !positive(size, 2, "size", st)) return qc_fail(st, QC_BAD_INPUT, "its size is not two numbers");
+    if (!in[0] || !qc_tfl_image_size(size, n, 1, 0, st)) return false;
     const struct qc_shape *s = qc_tfl_shape(n, in[0]);
     const int64_t all[4] = {s->dim[0], s->dim[1], size[0], size[1]};
     const bool fixed = s->dim[0] > 0;

@@ -56,6 +56,25 @@ bool qc_tfl_ints(int64_t **out, size_t *count, struct qc_tfl_node *n, size_t i, 
     return true;
 }
 
+bool qc_tfl_image_size(int64_t size[2], struct qc_tfl_node *n, size_t i, size_t from, struct qc_status *st)
+{
+    int64_t *list;
+    size_t count;
+    const struct qc_tfl_value *v = qc_tfl_input(n, i, st), *y = n->outputs[0];
+    if (!v) return false;
+    if (!v->data && y->fixed_inside && y->shape.rank == 4 && y->shape.dim[1] > 0 && y->shape.dim[2] > 0) {
+        size[0] = y->shape.dim[1];
+        size[1] = y->shape.dim[2];
+        return true;
+    }
+    if (!qc_tfl_ints(&list, &count, n, i, "sizes", st)) return false;
+    if (count < from + 2) return qc_fail(st, QC_BAD_INPUT, "the size of its result has %zu numbers", count);
+    size[0] = list[from];
+    size[1] = list[from + 1];
+    if (size[0] > 0 && size[1] > 0) return true;
+    return qc_fail(st, QC_BAD_INPUT, "its size is %lld x %lld", (long long)size[0], (long long)size[1]);
+}
+
 const struct qc_shape *qc_tfl_shape(const struct qc_tfl_node *n, qc_id id)
 {
     return &n->r->g->values[id].type.shape;
@@ -213,7 +232,7 @@ qc_id qc_tfl_operand(struct qc_tfl_node *n, size_t i, enum qc_tfl_layout layout,
 static const struct qc_tfl_row *row_of(int64_t code)
 {
     const struct qc_tfl_row *const tables[] = {qc_tfl_layer_rows, qc_tfl_element_rows, qc_tfl_axis_rows,
-                                               qc_tfl_shape_rows};
+                                               qc_tfl_shape_rows, qc_tfl_made_rows};
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const struct qc_tfl_row *r = tables[t]; r->form; r++)
             if ((int64_t)r->code == code) return r;

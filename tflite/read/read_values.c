@@ -20,8 +20,12 @@ static bool read_shape(struct qc_tfl_value *v, const struct qc_fb_table *t, stru
         v->shape.dim[i] = qc_fb_vector_int(&dims, i);
         if (v->shape.dim[i] < 0) return qc_fail(st, QC_BAD_INPUT, "has a negative dimension");
     }
-    for (size_t i = 0; i < signature.count; i++)
-        if (qc_fb_vector_int(&signature, i) < 0) v->stale_shape = true;
+    v->fixed_inside = true;
+    for (size_t i = 0; i < signature.count; i++) {
+        if (qc_fb_vector_int(&signature, i) >= 0) continue;
+        v->stale_shape = true;
+        if (i) v->fixed_inside = false;
+    }
     const bool free = dims.count && signature.count == dims.count && qc_fb_vector_int(&signature, 0) < 0;
     if (free && !v->data) v->shape.dim[0] = QC_FREE;
     return true;
@@ -86,7 +90,7 @@ static size_t bytes_of(enum qc_dtype t, size_t count)
     return qc_mul_size(&bits, count, qc_dtype_info(t)->bits) ? bits / 8 + (bits % 8 != 0) : SIZE_MAX;
 }
 
-static bool read_data(struct qc_tfl_value *v, const struct qc_tfl_reader *r, const struct qc_fb_table *t,
+static bool read_data(struct qc_tfl_value *v, struct qc_tfl_reader *r, const struct qc_fb_table *t,
                       struct qc_status *st)
 {
     size_t size, count;
@@ -94,6 +98,13 @@ static bool read_data(struct qc_tfl_value *v, const struct qc_tfl_reader *r, con
     if (!buffer_bytes(&v->data, &size, r, qc_fb_int(t, QC_TFL_Tensor_buffer), st) || !read_shape(v, t, st))
         return false;
     if (!v->data || v->dtype == QC_NONE) return true;
+    const struct qc_fb_table sparsity = qc_fb_child(t, QC_TFL_Tensor_sparsity);
+    if (sparsity.at && qc_dtype_info(v->dtype)->bits < 8)
+        return qc_fail(st, QC_UNSUPPORTED, "is sparse, with elements of %u bits",
+                       (unsigned)qc_dtype_info(v->dtype)->bits);
+    if (sparsity.at &&
+        !qc_tfl_dense_data(&v->data, &size, r, &sparsity, &v->shape, qc_dtype_size(v->dtype), v->data, size, st))
+        return false;
     if (!qc_shape_count(&count, &v->shape) || bytes_of(v->dtype, count) != size)
         return qc_fail(st, QC_BAD_INPUT, "has %zu bytes of data, which are not %s of %s", size,
                        qc_dtype_info(v->dtype)->name, qc_shape_text(text, &v->shape));
@@ -106,7 +117,6 @@ static bool read_value(struct qc_tfl_value *v, struct qc_tfl_reader *r, const st
     v->name = qc_fb_string(t, QC_TFL_Tensor_name);
     if (!*v->name && !(v->name = qc_arena_printf(r->arena, st, "t%zu", v->index))) return false;
     v->dtype = qc_dtype_from_tfl(qc_fb_int(t, QC_TFL_Tensor_type));
-    if (qc_fb_has(t, QC_TFL_Tensor_sparsity)) return qc_fail(st, QC_UNSUPPORTED, "is sparse; store it dense");
     if (qc_fb_int(t, QC_TFL_Tensor_is_variable))
         return qc_fail(st, QC_UNSUPPORTED, "is a variable: models with a state are not handled");
     return read_data(v, r, t, st) && read_parameters(v, t, st);

@@ -17,6 +17,7 @@ struct qc_tfl_value {
     enum qc_dtype dtype;
     struct qc_shape shape;                              /* as in the file; the first dimension may be free */
     bool stale_shape;                                   /* the file's shape is not binding and is not checked */
+    bool fixed_inside;                                  /* the file gives all dimensions but the first */
     struct qc_fb_vector scales, zeros;                  /* of quantization */
     bool quantized;                                     /* its integers have qparams */
     int axis;                                           /* axis of the scales if there are several */
@@ -60,12 +61,19 @@ struct qc_tfl_row {
     enum qc_op op;
 };
 /* Each list ends with a row whose form is NULL. */
-extern const struct qc_tfl_row qc_tfl_layer_rows[], qc_tfl_element_rows[], qc_tfl_axis_rows[], qc_tfl_shape_rows[];
+extern const struct qc_tfl_row qc_tfl_layer_rows[], qc_tfl_element_rows[], qc_tfl_axis_rows[], qc_tfl_shape_rows[],
+    qc_tfl_made_rows[];
 
 /* --- Values (read_values.c) --- */
 
 /* Reads the tensors of the subgraph. Fails if a type, shape, scale or size of data is invalid. */
 bool qc_tfl_read_values(struct qc_tfl_reader *r, struct qc_status *st);
+
+/* Gives the elements of a sparse constant of `shape`, `each` bytes long, in row-major order (read_sparse.c). Fails if
+   its indices do not fit its shape or data. */
+bool qc_tfl_dense_data(const uint8_t **out, size_t *size, struct qc_tfl_reader *r, const struct qc_fb_table *sparsity,
+                       const struct qc_shape *shape, size_t each, const uint8_t *data, size_t data_size,
+                       struct qc_status *st);
 
 /* Return the stored value, or its real value, in a layout; CHANNELS_FIRST requires four axes. Return 0 with a status
    if the tensor is read before an operator computes it. */
@@ -103,6 +111,9 @@ int64_t qc_tfl_option(const struct qc_tfl_node *n, const char *field);
 float qc_tfl_option_float(const struct qc_tfl_node *n, const char *field);
 /* Gives the integers of constant input i, in the arena. Fails if the input is not a constant. */
 bool qc_tfl_ints(int64_t **out, size_t *count, struct qc_tfl_node *n, size_t i, const char *what, struct qc_status *st);
+/* Gives height and width of the image that the operator makes: elements `from` and the next of constant input i, or the
+   shape of the result in the file. Fails if neither is there. */
+bool qc_tfl_image_size(int64_t size[2], struct qc_tfl_node *n, size_t i, size_t from, struct qc_status *st);
 /* Returns the shape of a value of the graph. */
 const struct qc_shape *qc_tfl_shape(const struct qc_tfl_node *n, qc_id id);
 /* True if a and b have the same qparams, or both have none. */

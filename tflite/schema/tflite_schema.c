@@ -10,8 +10,8 @@ static const struct qc_fb_field fields[QC_TFL_FIELD_COUNT] = {
         field] = {ROW(table, number, field), .type = QC_FB_##type_, .vector = QC_FB_##type_ != QC_FB_STRING},
 #define QC_TFL_CHILD(table, number, field, kind, of)                                                                   \
     [QC_TFL_##table##_##field] = {ROW(table, number, field), .type = QC_FB_##kind, .child = QC_TFL_TABLE_##of},
-#define QC_TFL_UNION(table, number, field)                                                                             \
-    [QC_TFL_##table##_##field] = {ROW(table, number, field), .type = QC_FB_UNION},
+#define QC_TFL_UNION(table, number, field, after)                                                                      \
+    [QC_TFL_##table##_##field] = {ROW(table, number, field), .type = QC_FB_UNION, .child = after},
 #include "tflite/schema/tflite_tables.def"
 #undef ROW
 };
@@ -22,7 +22,7 @@ enum {
 #define QC_TFL_SCALAR(table, number, field, type, value) ROW_##table##_##field,
 #define QC_TFL_VECTOR(table, number, field, type) ROW_##table##_##field,
 #define QC_TFL_CHILD(table, number, field, kind, of) ROW_##table##_##field,
-#define QC_TFL_UNION(table, number, field) ROW_##table##_##field,
+#define QC_TFL_UNION(table, number, field, after) ROW_##table##_##field,
 #include "tflite/schema/tflite_tables.def"
 };
 

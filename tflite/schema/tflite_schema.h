@@ -20,7 +20,7 @@ enum qc_tfl_field {
 #define QC_TFL_SCALAR(table, number, field, type, value) QC_TFL_##table##_##field,
 #define QC_TFL_VECTOR(table, number, field, type) QC_TFL_##table##_##field,
 #define QC_TFL_CHILD(table, number, field, kind, of) QC_TFL_##table##_##field,
-#define QC_TFL_UNION(table, number, field) QC_TFL_##table##_##field,
+#define QC_TFL_UNION(table, number, field, after) QC_TFL_##table##_##field,
 #include "tflite/schema/tflite_tables.def"
     QC_TFL_FIELD_COUNT
 };

@@ -74,6 +74,8 @@ int qc_tfl_out_like(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *sha
 bool qc_tfl_out_keeps_order(const struct qc_shape *s, const int *perm);
 /* Adds a TRANSPOSE, or a RESHAPE if no element moves. */
 bool qc_tfl_out_permute(struct qc_tfl_writer *w, int from, const int *perm, int to, struct qc_status *st);
+/* From plain order to channels last. */
+bool qc_tfl_out_permute_last(struct qc_tfl_writer *w, int from, int to, struct qc_status *st);
 /* Writes the elements of `from`, those of v in plain order, into the tensor of v. */
 bool qc_tfl_out_put_plain(struct qc_tfl_writer *w, qc_id v, int from, struct qc_status *st);
 /* Returns the tensor of constant v in shape `view`, permuted: axis i of the result is axis perm[i]. scale_axis: axis of
@@ -93,6 +95,9 @@ bool qc_tfl_out_add_node(struct qc_tfl_writer *w, enum qc_tfl_operator code, uns
 /* The same with a version that does not follow from the types of the operands. */
 bool qc_tfl_out_add_versioned(struct qc_tfl_writer *w, enum qc_tfl_operator code, int version, unsigned input_count,
                               const int *inputs, int output, struct qc_fb_object *options, struct qc_status *st);
+/* STRIDED_SLICE; whole: axes that are taken whole, one bit each. */
+bool qc_tfl_out_slice(struct qc_tfl_writer *w, int x, int y, const int64_t *begin, const int64_t *end,
+                      const int64_t *stride, int64_t whole, struct qc_status *st);
 bool qc_tfl_out_reshape(struct qc_tfl_writer *w, int from, int to, struct qc_status *st);
 struct qc_fb_object *qc_tfl_out_options(struct qc_tfl_writer *w, enum qc_tfl_table table);
 
@@ -113,7 +118,9 @@ qc_tfl_writes qc_tfl_write_product, qc_tfl_write_pool, qc_tfl_write_mean, qc_tfl
     qc_tfl_write_unary, qc_tfl_write_clamp, qc_tfl_write_concat, qc_tfl_write_shape, qc_tfl_write_transpose,
     qc_tfl_write_slice, qc_tfl_write_split, qc_tfl_write_pad, qc_tfl_write_resize, qc_tfl_write_depth,
     qc_tfl_write_softmax, qc_tfl_write_convert, qc_tfl_write_linear, qc_tfl_write_compare, qc_tfl_write_where,
-    qc_tfl_write_not, qc_tfl_write_cast, qc_tfl_write_gather, qc_tfl_write_erf;
+    qc_tfl_write_not, qc_tfl_write_cast, qc_tfl_write_gather, qc_tfl_write_erf, qc_tfl_write_layer_norm,
+    qc_tfl_write_instance_norm, qc_tfl_write_batch_norm, qc_tfl_write_composed, qc_tfl_write_repeat, qc_tfl_write_sizes,
+    qc_tfl_write_fill;
 
 /* Writes the product and its requantization to `result`. */
 bool qc_tfl_write_accumulator(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result, struct qc_status *st);

@@ -31,6 +31,7 @@ static const struct row {
     {QC_OP_Round, QC_TFL_OP_ROUND, QC_TFL_TABLE_NONE, false},
     {QC_OP_Abs, QC_TFL_OP_ABS, QC_TFL_TABLE_AbsOptions, false},
     {QC_OP_Neg, QC_TFL_OP_NEG, QC_TFL_TABLE_NegOptions, false},
+    {QC_OP_Sign, QC_TFL_OP_SIGN, QC_TFL_TABLE_NONE, false},
     {QC_OP_Gelu, QC_TFL_OP_GELU, QC_TFL_TABLE_GeluOptions, false},
 };
 
@@ -54,7 +55,8 @@ bool qc_tfl_write_binary(struct qc_tfl_writer *w, const struct qc_node *n, struc
         if ((qc_graph_parameters(g, n->inputs[i]) != NULL) != affine)
             return qc_tfl_out_refuse(w, n, st, "one operand is stored in integers, the other is not");
     if (affine && !row->integers) return qc_tfl_out_refuse(w, n, st, "it has no integer form: give --skip for it");
-    if (!affine && type != QC_F32 && type != QC_I32)
+    const bool wide = type == QC_I64 && (n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul);
+    if (!affine && type != QC_F32 && type != QC_I32 && !wide)
         return qc_tfl_out_refuse(w, n, st, "it computes %s", qc_dtype_long_name(type));
     const enum qc_tfl_order order = w->order[y];
     const int a = qc_tfl_out_operand(w, n->inputs[0], rank, order, st),

@@ -48,20 +48,24 @@ static bool is_valid(const struct window *w)
     return !w->begin[0] && !w->begin[1] && !w->end[0] && !w->end[1];
 }
 
+/* Returns the tensor of v with four axes, channels last. */
+static int image_of(struct qc_tfl_writer *w, qc_id v, struct qc_status *st)
+{
+    const int x = qc_tfl_out_tensor_of(w, v, QC_TFL_LAST, st);
+    if (x == QC_TFL_NO_TENSOR || w->tensors[x].shape.rank != 3) return x;
+    const struct qc_shape s = w->tensors[x].shape, whole = QC_SHAPE(s.dim[0], 1, s.dim[1], s.dim[2]);
+    const int flat = qc_tfl_out_like(w, v, &whole, "_2d", st);
+    return flat != QC_TFL_NO_TENSOR && qc_tfl_out_reshape(w, x, flat, st) ? flat : QC_TFL_NO_TENSOR;
+}
+
 /* Returns the tensor of v with four axes, channels last. Padding that the operator does not have itself is added by an
    operator before it. fill: padding value; NULL: 0. */
 static int windowed(enum qc_tfl_padding *padding, struct qc_tfl_writer *w, qc_id v, const struct window *win,
                     const float *fill, struct qc_status *st)
 {
-    int x = qc_tfl_out_tensor_of(w, v, QC_TFL_LAST, st);
+    const int x = image_of(w, v, st);
     if (x == QC_TFL_NO_TENSOR) return x;
     struct qc_shape s = w->tensors[x].shape;
-    if (s.rank == 3) {
-        s = QC_SHAPE(s.dim[0], 1, s.dim[1], s.dim[2]);
-        const int flat = qc_tfl_out_like(w, v, &s, "_2d", st);
-        if (flat == QC_TFL_NO_TENSOR || !qc_tfl_out_reshape(w, x, flat, st)) return QC_TFL_NO_TENSOR;
-        x = flat;
-    }
     *padding = QC_TFL_PADDING_VALID;
     if (is_valid(win)) return x;
     if (is_same(win)) {
@@ -245,6 +249,80 @@ static bool write_conv(struct qc_tfl_writer *w, const struct qc_node *n, qc_id r
            settle(w, made, given, st);
 }
 
+/* The shape of the result of TRANSPOSE_CONV; where its batch is free, from that of x. */
+static int result_sizes(struct qc_tfl_writer *w, int x, const struct qc_shape *s, struct qc_status *st)
+{
+    static const int64_t first[] = {0}, second[] = {1}, one[] = {1};
+    const int none = QC_TFL_NO_TENSOR;
+    if (s->dim[0] != QC_FREE) return qc_tfl_out_ints(w, s->dim, 4, "sizes", st);
+    struct qc_tfl_tensor t = {.name = "shape", .dtype = QC_I32, .shape = QC_SHAPE(4)};
+    const int shape = qc_tfl_out_add_tensor(w, &t, st);
+    t = (struct qc_tfl_tensor){.name = "batch", .dtype = QC_I32, .shape = QC_SHAPE(1)};
+    const int batch = qc_tfl_out_add_tensor(w, &t, st), rest = qc_tfl_out_ints(w, s->dim + 1, 3, "size", st);
+    t = (struct qc_tfl_tensor){.name = "sizes", .dtype = QC_I32, .shape = QC_SHAPE(4)};
+    const int sizes = qc_tfl_out_add_tensor(w, &t, st), parts[] = {batch, rest};
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_ShapeOptions);
+    qc_fb_set_int(o, QC_TFL_ShapeOptions_out_type, qc_tfl_type_of(QC_I32));
+    return shape != none && batch != none && rest != none && sizes != none &&
+                   qc_tfl_out_add_node(w, QC_TFL_OP_SHAPE, 1, &x, shape, o, st) &&
+                   qc_tfl_out_slice(w, shape, batch, first, second, one, 0, st) &&
+                   qc_tfl_out_add_node(w, QC_TFL_OP_CONCATENATION, 2, parts, sizes,
+                                       qc_tfl_out_options(w, QC_TFL_TABLE_ConcatenationOptions), st)
+               ? sizes
+               : none;
+}
+
+/* TRANSPOSE_CONV pads nothing, or as SAME of the convolution that goes the other way; else the border is cut off
+   behind it. */
+static bool write_conv_transpose(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result, struct qc_status *st)
+{
+    const struct qc_graph *g = w->g;
+    bool dequantized, same = true, cuts = false;
+    const struct qc_shape *s = &g->values[n->inputs[1]].type.shape;
+    if (s->rank < 3 || s->rank > 4)
+        return qc_tfl_out_refuse(w, n, st, "convolutions have one or two spatial dimensions");
+    if (qc_attr_int(n, "group", 1) != 1) return qc_tfl_out_refuse(w, n, st, "TRANSPOSE_CONV has no groups");
+    if (!weight_fits(w, n, stored_weight(&dequantized, g, n->inputs[1]), st)) return st->code == QC_OK;
+    struct window win;
+    if (!window_of(&win, g, n, st)) return false;
+    if (win.dilation[0] != 1 || win.dilation[1] != 1)
+        return qc_tfl_out_refuse(w, n, st, "TRANSPOSE_CONV has no dilations");
+    if (win.in[0] == QC_FREE || win.in[1] == QC_FREE || win.out[0] == QC_FREE || win.out[1] == QC_FREE)
+        return qc_tfl_out_refuse(w, n, st, "the size of its result is not known");
+    const int x = image_of(w, n->inputs[0], st);
+    int given;
+    const int made = window_result(&given, w, result, st);
+    if (x == QC_TFL_NO_TENSOR || made == QC_TFL_NO_TENSOR) return false;
+    for (int i = 0; i < 2; i++) {
+        const int64_t count = (win.out[i] + win.stride[i] - 1) / win.stride[i],
+                      total = (count - 1) * win.stride[i] + win.kernel[i] - win.out[i];
+        same = same && count == win.in[i] && win.begin[i] == (total > 0 ? total / 2 : 0);
+    }
+    /* VALID makes the whole result: LiteRT refuses a size that does not give back that of the image. */
+    struct qc_shape whole = w->tensors[made].shape;
+    for (int i = 0; !same && i < 2; i++) {
+        const int64_t most = (win.in[i] - 1) * win.stride[i] + win.kernel[i], least = win.begin[i] + win.out[i];
+        whole.dim[1 + i] = most > least ? most : least;
+        cuts = cuts || whole.dim[1 + i] != win.out[i];
+    }
+    const int full = cuts ? qc_tfl_out_like(w, result, &whole, "_whole", st) : made;
+    const struct qc_shape view = QC_SHAPE(s->dim[0], s->dim[1], win.kernel[0], win.kernel[1]);
+    static const int ohwi[] = {1, 2, 3, 0};
+    const int inputs[] = {result_sizes(w, x, &whole, st), weight_of(w, n->inputs[1], &view, ohwi, 0, st), x,
+                          bias_of(w, n, s->dim[1], x, st)};
+    for (int i = 0; i < 4; i++)
+        if (inputs[i] == QC_TFL_NO_TENSOR) return false;
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_TransposeConvOptions);
+    qc_fb_set_int(o, QC_TFL_TransposeConvOptions_padding, same ? QC_TFL_PADDING_SAME : QC_TFL_PADDING_VALID);
+    qc_fb_set_int(o, QC_TFL_TransposeConvOptions_stride_h, win.stride[0]);
+    qc_fb_set_int(o, QC_TFL_TransposeConvOptions_stride_w, win.stride[1]);
+    if (full == QC_TFL_NO_TENSOR || !qc_tfl_out_add_node(w, QC_TFL_OP_TRANSPOSE_CONV, 4, inputs, full, o, st))
+        return false;
+    const int64_t begin[] = {0, win.begin[0], win.begin[1], 0}, step[] = {1, 1, 1, 1},
+                  end[] = {0, win.begin[0] + win.out[0], win.begin[1] + win.out[1], 0};
+    return (!cuts || qc_tfl_out_slice(w, full, made, begin, end, step, 9, st)) && settle(w, made, given, st);
+}
+
 /* Writes Gemm and MatMul with a constant weight as FULLY_CONNECTED. */
 static bool write_dense(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result,
                         enum qc_tfl_activation activation, struct qc_status *st)
@@ -303,7 +381,7 @@ bool qc_tfl_write_accumulator(struct qc_tfl_writer *w, const struct qc_node *n, 
     bool dequantized;
     const enum qc_tfl_activation none = QC_TFL_ACTIVATION_NONE;
     const bool constant = qc_constant_of(w->g, stored_weight(&dequantized, w->g, n->inputs[1])) != NULL;
-    if (n->op == QC_OP_ConvTranspose) return qc_tfl_out_refuse(w, n, st, "transposed convolutions are not written");
+    if (n->op == QC_OP_ConvTranspose) return write_conv_transpose(w, n, result, st);
     if (n->op == QC_OP_MatMul && !constant) return write_matmul(w, n, result, st);
     const enum qc_tfl_activation a = qc_tfl_out_take_clamp(&result, w);
     if (n->op == QC_OP_Conv) return write_conv(w, n, result, a == none ? none : a, st);
@@ -422,9 +500,11 @@ bool qc_tfl_write_mean(struct qc_tfl_writer *w, const struct qc_node *n, struct 
     const int64_t *given;
     int64_t axes[QC_RANK_MAX];
     size_t count = qc_attr_ints(n, "axes", &given);
-    const enum qc_tfl_operator code = n->op == QC_OP_ReduceMean  ? QC_TFL_OP_MEAN
-                                      : n->op == QC_OP_ReduceMax ? QC_TFL_OP_REDUCE_MAX
-                                                                 : QC_TFL_OP_SUM;
+    const enum qc_tfl_operator code = n->op == QC_OP_ReduceMean   ? QC_TFL_OP_MEAN
+                                      : n->op == QC_OP_ReduceMax  ? QC_TFL_OP_REDUCE_MAX
+                                      : n->op == QC_OP_ReduceMin  ? QC_TFL_OP_REDUCE_MIN
+                                      : n->op == QC_OP_ReduceProd ? QC_TFL_OP_REDUCE_PROD
+                                                                  : QC_TFL_OP_SUM;
     if (n->input_count > 1 && n->inputs[1]) return qc_tfl_out_refuse(w, n, st, "its axes are computed");
     if (!count)
         for (int i = 0; i < rank; i++) axes[count++] = i;

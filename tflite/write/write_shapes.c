@@ -40,10 +40,99 @@ static bool only_dense_read(const struct qc_tfl_writer *w, qc_id v)
     return uses.count > 0;
 }
 
+/* v, a list of integers, as int32. */
+static int narrow_list(struct qc_tfl_writer *w, qc_id v, struct qc_status *st)
+{
+    const int x = qc_tfl_out_tensor_of(w, v, QC_TFL_PLAIN, st);
+    if (x == QC_TFL_NO_TENSOR || w->tensors[x].dtype == QC_I32) return x;
+    const struct qc_shape shape = w->tensors[x].shape;
+    const int to = qc_tfl_out_like(w, v, &shape, "_int32", st);
+    if (to == QC_TFL_NO_TENSOR) return to;
+    w->tensors[to].dtype = QC_I32;
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_CastOptions);
+    qc_fb_set_int(o, QC_TFL_CastOptions_in_data_type, qc_tfl_type_of(w->tensors[x].dtype));
+    qc_fb_set_int(o, QC_TFL_CastOptions_out_data_type, qc_tfl_type_of(QC_I32));
+    return qc_tfl_out_add_node(w, QC_TFL_OP_CAST, 1, &x, to, o, st) ? to : QC_TFL_NO_TENSOR;
+}
+
+/* Does a shape that is joined of parts have a 0, which stands for a dimension of the input? */
+static bool copies_dimension(const struct qc_graph *g, qc_id list)
+{
+    const struct qc_node *join = qc_node_of(g, list);
+    for (unsigned i = 0; join && join->op == QC_OP_Concat && i < join->input_count; i++) {
+        const struct qc_tensor *part = qc_constant_of(g, join->inputs[i]);
+        for (size_t k = 0; part && k < part->count; k++)
+            if (qc_tensor_int(part, k) == 0) return true;
+    }
+    return false;
+}
+
+/* To a shape that is computed while the model runs. */
+static bool reshape_computed(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const qc_id y = n->outputs;
+    const bool plain = w->order[y] == QC_TFL_PLAIN;
+    if (copies_dimension(w->g, n->inputs[1]))
+        return qc_tfl_out_refuse(w, n, st, "its shape is computed, and copies a dimension");
+    const int inputs[] = {qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN, st), narrow_list(w, n->inputs[1], st)},
+              to = qc_tfl_out_result(w, y, st),
+              first = plain ? to : qc_tfl_out_like(w, y, &w->g->values[y].type.shape, "_nchw", st);
+    if (inputs[0] == QC_TFL_NO_TENSOR || inputs[1] == QC_TFL_NO_TENSOR || first == QC_TFL_NO_TENSOR) return false;
+    return qc_tfl_out_add_node(w, QC_TFL_OP_RESHAPE, 2, inputs, first,
+                               qc_tfl_out_options(w, QC_TFL_TABLE_ReshapeOptions), st) &&
+           (plain || qc_tfl_out_permute_last(w, first, to, st));
+}
+
+bool qc_tfl_write_sizes(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const qc_id xv = n->inputs[0];
+    const struct qc_shape *s = &w->g->values[xv].type.shape;
+    const int x = qc_tfl_out_tensor_of(w, xv, w->order[xv], st), y = qc_tfl_out_result(w, n->outputs, st);
+    const bool last = w->order[xv] == QC_TFL_LAST;
+    int64_t place[QC_RANK_MAX];
+    if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
+    if (n->attr_count) return qc_tfl_out_refuse(w, n, st, "it takes a part of the shape");
+    for (int i = 0; i < s->rank; i++) place[i] = qc_tfl_out_axis(i, s->rank, w->order[xv]);
+    const int sizes = last ? qc_tfl_out_like(w, n->outputs, &w->tensors[y].shape, "_nhwc", st) : y,
+              order = last ? qc_tfl_out_ints(w, place, (size_t)s->rank, "order", st) : y;
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_ShapeOptions);
+    qc_fb_set_int(o, QC_TFL_ShapeOptions_out_type, qc_tfl_type_of(QC_I64));
+    if (sizes == QC_TFL_NO_TENSOR || order == QC_TFL_NO_TENSOR) return false;
+    const int inputs[] = {sizes, order};
+    return qc_tfl_out_add_node(w, QC_TFL_OP_SHAPE, 1, &x, sizes, o, st) &&
+           (!last || qc_tfl_out_add_node(w, QC_TFL_OP_GATHER, 2, inputs, y,
+                                         qc_tfl_out_options(w, QC_TFL_TABLE_GatherOptions), st));
+}
+
+/* ConstantOfShape. */
+bool qc_tfl_write_fill(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_attr *value = qc_attr_find(n, "value");
+    const int dims = narrow_list(w, n->inputs[0], st), y = qc_tfl_out_result(w, n->outputs, st);
+    if (dims == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
+    if (w->order[n->outputs] != QC_TFL_PLAIN)
+        return qc_tfl_out_refuse(w, n, st, "its result is an image whose channels are last");
+    struct qc_tfl_tensor t = {.name = "value", .dtype = w->tensors[y].dtype, .shape = QC_SCALAR};
+    void *data = qc_arena_get(w->arena, 1, sizeof(int64_t), st); /* zeros */
+    if (!data) return false;
+    memset(data, 0, sizeof(int64_t));
+    if (value && value->kind == QC_ATTR_TENSOR && value->tensor->dtype == t.dtype && value->tensor->count == 1)
+        memcpy(data, value->tensor->data, qc_dtype_size(t.dtype));
+    else if (value)
+        return qc_tfl_out_refuse(w, n, st, "its value is not one number of its type");
+    t.data = data;
+    const int inputs[] = {dims, qc_tfl_out_add_tensor(w, &t, st)};
+    return inputs[1] != QC_TFL_NO_TENSOR &&
+           qc_tfl_out_add_node(w, QC_TFL_OP_FILL, 2, inputs, y, qc_tfl_out_options(w, QC_TFL_TABLE_FillOptions), st);
+}
+
 bool qc_tfl_write_shape(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
 {
     const qc_id x = n->inputs[0], y = n->outputs;
     const struct qc_shape *s = &w->g->values[x].type.shape, *to = &w->g->values[y].type.shape;
+    int unknown = 0;
+    for (int i = 0; i < to->rank; i++) unknown += to->dim[i] == QC_FREE;
+    if (unknown > 1 && n->op == QC_OP_Reshape && !qc_constant_of(w->g, n->inputs[1])) return reshape_computed(w, n, st);
     if (w->order[x] == QC_TFL_LAST) {
         const int from = qc_tfl_out_tensor_of(w, x, QC_TFL_LAST, st);
         int perm[QC_RANK_MAX];
@@ -84,8 +173,8 @@ bool qc_tfl_write_transpose(struct qc_tfl_writer *w, const struct qc_node *n, st
     return y != QC_TFL_NO_TENSOR && qc_tfl_out_permute(w, x, perm, y, st);
 }
 
-static bool strided_slice(struct qc_tfl_writer *w, int x, int y, const int64_t *begin, const int64_t *end,
-                          const int64_t *stride, int64_t whole, struct qc_status *st)
+bool qc_tfl_out_slice(struct qc_tfl_writer *w, int x, int y, const int64_t *begin, const int64_t *end,
+                      const int64_t *stride, int64_t whole, struct qc_status *st)
 {
     const size_t rank = (size_t)w->tensors[x].shape.rank;
     const int inputs[] = {x, qc_tfl_out_ints(w, begin, rank, "begin", st), qc_tfl_out_ints(w, end, rank, "end", st),
@@ -130,7 +219,7 @@ bool qc_tfl_write_slice(struct qc_tfl_writer *w, const struct qc_node *n, struct
         stride[at] = step;
         whole &= ~(INT64_C(1) << at);
     }
-    return strided_slice(w, x, y, begin, end, stride, whole, st);
+    return qc_tfl_out_slice(w, x, y, begin, end, stride, whole, st);
 }
 
 /* Writes one STRIDED_SLICE for each part. */
@@ -151,7 +240,7 @@ bool qc_tfl_write_split(struct qc_tfl_writer *w, const struct qc_node *n, struct
         begin[at] = first;
         end[at] = first += size;
         const int64_t whole = ((INT64_C(1) << s->rank) - 1) & ~(INT64_C(1) << at);
-        if (!strided_slice(w, x, y, begin, end, stride, whole, st)) return false;
+        if (!qc_tfl_out_slice(w, x, y, begin, end, stride, whole, st)) return false;
     }
     return true;
 }
@@ -186,6 +275,64 @@ bool qc_tfl_write_pad(struct qc_tfl_writer *w, const struct qc_node *n, struct q
     if (mirrors) qc_fb_set_int(o, QC_TFL_MirrorPadOptions_mode, QC_TFL_MIRROR_REFLECT);
     return inputs[1] != QC_TFL_NO_TENSOR &&
            qc_tfl_out_add_node(w, mirrors ? QC_TFL_OP_MIRROR_PAD : QC_TFL_OP_PAD, 2, inputs, y, o, st);
+}
+
+static bool has_free(const struct qc_shape *s)
+{
+    for (int i = 0; i < s->rank; i++)
+        if (s->dim[i] == QC_FREE) return true;
+    return false;
+}
+
+/* BROADCAST_TO has the shape of the result: the larger of each dimension and the one that is asked for. */
+static bool expand_computed(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_shape *from = &w->g->values[n->inputs[0]].type.shape, *to = &w->g->values[n->outputs].type.shape;
+    const struct qc_shape *list = &w->g->values[n->inputs[1]].type.shape;
+    int64_t own[QC_RANK_MAX];
+    if (has_free(from) || list->rank != 1 || list->dim[0] != to->rank)
+        return qc_tfl_out_refuse(w, n, st, "it expands to a free dimension");
+    for (int i = 0; i < to->rank; i++) {
+        const int at = i - (to->rank - from->rank);
+        own[i] = at < 0 ? 1 : from->dim[at];
+    }
+    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN, st), y = qc_tfl_out_result(w, n->outputs, st);
+    const int sizes[] = {narrow_list(w, n->inputs[1], st), qc_tfl_out_ints(w, own, (size_t)to->rank, "least", st)};
+    const int whole = qc_tfl_out_like(w, n->inputs[1], list, "_least", st), inputs[] = {x, whole};
+    if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR || sizes[0] == QC_TFL_NO_TENSOR ||
+        sizes[1] == QC_TFL_NO_TENSOR || whole == QC_TFL_NO_TENSOR)
+        return false;
+    w->tensors[whole].dtype = QC_I32;
+    return qc_tfl_out_add_node(w, QC_TFL_OP_MAXIMUM, 2, sizes, whole,
+                               qc_tfl_out_options(w, QC_TFL_TABLE_MaximumMinimumOptions), st) &&
+           qc_tfl_out_add_node(w, QC_TFL_OP_BROADCAST_TO, 2, inputs, y,
+                               qc_tfl_out_options(w, QC_TFL_TABLE_BroadcastToOptions), st);
+}
+
+/* Expand and Tile: the second operand is the shape, or how often. */
+bool qc_tfl_write_repeat(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_graph *g = w->g;
+    const bool expands = n->op == QC_OP_Expand;
+    const struct qc_shape *s = &g->values[n->outputs].type.shape;
+    const struct qc_tensor *times = qc_constant_of(g, n->inputs[1]);
+    const enum qc_tfl_order order = w->order[n->outputs];
+    int64_t list[QC_RANK_MAX];
+    if (expands && order == QC_TFL_PLAIN && has_free(s) && !qc_constant_of(g, n->inputs[1]))
+        return expand_computed(w, n, st);
+    if (!expands && !times) return qc_tfl_out_refuse(w, n, st, "how often it repeats is computed");
+    for (int i = 0; i < s->rank; i++) {
+        const int64_t v = expands ? s->dim[i] : qc_tensor_int(times, (size_t)i);
+        if (v == QC_FREE) return qc_tfl_out_refuse(w, n, st, "it expands to a free dimension");
+        list[qc_tfl_out_axis(i, s->rank, order)] = v;
+    }
+    const int x = qc_tfl_out_operand(w, n->inputs[0], s->rank, order, st), y = qc_tfl_out_result(w, n->outputs, st);
+    const int inputs[] = {x, qc_tfl_out_ints(w, list, (size_t)s->rank, expands ? "shape" : "multiples", st)};
+    return x != QC_TFL_NO_TENSOR && y != QC_TFL_NO_TENSOR && inputs[1] != QC_TFL_NO_TENSOR &&
+           qc_tfl_out_add_node(w, expands ? QC_TFL_OP_BROADCAST_TO : QC_TFL_OP_TILE, 2, inputs, y,
+                               qc_tfl_out_options(w,
+                                                  expands ? QC_TFL_TABLE_BroadcastToOptions : QC_TFL_TABLE_TileOptions),
+                               st);
 }
 
 bool qc_tfl_write_resize(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)

@@ -50,7 +50,8 @@ static bool takes_any(const struct qc_op_info *info, enum qc_op op)
         return true;
     if (op == QC_OP_Equal || op == QC_OP_Greater || op == QC_OP_GreaterOrEqual || op == QC_OP_Less ||
         op == QC_OP_LessOrEqual || op == QC_OP_And || op == QC_OP_Or || op == QC_OP_Not || op == QC_OP_Where ||
-        op == QC_OP_Cast)
+        op == QC_OP_Cast || op == QC_OP_IsNaN || op == QC_OP_Sign || op == QC_OP_BatchNormalization ||
+        op == QC_OP_InstanceNormalization || op == QC_OP_Expand || op == QC_OP_Tile)
         return true;
     return op == QC_OP_Add || op == QC_OP_Sub || op == QC_OP_Mul || op == QC_OP_Div || op == QC_OP_Max ||
            op == QC_OP_Min || op == QC_OP_Pow || op == QC_OP_PRelu;
@@ -217,6 +218,13 @@ static void towards(int perm[QC_RANK_MAX], int rank, enum qc_tfl_order order)
 {
     last_order(perm, rank);
     for (int i = 0; order == QC_TFL_PLAIN && i < rank; i++) perm[i] = qc_tfl_out_axis(i, rank, QC_TFL_LAST);
+}
+
+bool qc_tfl_out_permute_last(struct qc_tfl_writer *w, int from, int to, struct qc_status *st)
+{
+    int perm[QC_RANK_MAX];
+    last_order(perm, w->tensors[from].shape.rank);
+    return qc_tfl_out_permute(w, from, perm, to, st);
 }
 
 static int reorder(struct qc_tfl_writer *w, qc_id v, int from, enum qc_tfl_order order, struct qc_status *st)

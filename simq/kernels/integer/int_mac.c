@@ -379,18 +379,39 @@ static void choose_amx(struct qc_int_mac *m)
     m->amx_rows = positions < QC_AMX_ROWS ? (int)positions : QC_AMX_ROWS;
 }
 
+/* Chooses whether the lines of the result are computed in slabs whose data, copied or read by several panels, stays in
+   the second-level cache. */
+static void choose_slabs(struct qc_int_mac *m)
+{
+    enum { CACHE = 256 << 10, LEAST_LINES = 8 };
+    const struct qc_int_shape *s = &m->d.shape;
+    const int64_t stride = s->transposed ? 1 : s->stride[1], reach = (s->kernel[1] - 1) * s->dilation[1],
+                  step = m->plane_step[2] * (s->transposed ? 1 : s->stride[2]);
+    if (m->depthwise || m->pairs || s->kernel[0] != 1 || s->out[0] != 1 || m->plane_step[1] <= 0 ||
+        (!m->copied && m->panels == 1))
+        return;
+    int64_t lines = (CACHE / m->plane_step[1] - reach + stride - 1) / stride;
+    if (lines < LEAST_LINES) lines = LEAST_LINES;
+    if (lines >= s->out[1]) return;
+    m->slab_lines = lines;
+    const int64_t least = s->out[1] / qc_int_mac_slabs(m);
+    if (m->amx_pitch && s->out[2] + (least - 1) * m->plane_step[1] * stride / step < m->amx_rows) m->slab_lines = 0;
+}
+
 /* Scratch: copy of the data, sums of one pixel or tile, packed weights and their bias. */
 static size_t scratch_of(struct qc_int_mac *m)
 {
-    const size_t groups = (size_t)m->d.shape.groups, tile = sizeof(int32_t) * ROWS * QC_TILE_WIDTH,
+    const size_t groups = (size_t)m->d.shape.groups, strip = sizeof(int32_t) * QC_INT_STRIP * QC_TILE_WIDTH,
                  row = sizeof(int32_t) * (groups + SLACK) * ROWS * 2;
-    m->copy_bytes = m->lines    ? qc_int_lines_scratch(m)
-                    : m->copied ? padded((size_t)(m->plane_step[0] * m->plane[0]) + SLACK)
-                                : 0;
+    const struct qc_int_shape *s = &m->d.shape;
+    const int64_t slab = (m->slab_lines - 1) * (s->transposed ? 1 : s->stride[1]) +
+                         (s->kernel[1] - 1) * s->dilation[1] + 1,
+                  plane = m->slab_lines ? m->plane_step[1] * slab : m->plane_step[0] * m->plane[0];
+    m->copy_bytes = m->lines ? qc_int_lines_scratch(m) : m->copied ? padded((size_t)plane + SLACK) : 0;
     m->sum_bytes = padded(m->depthwise  ? row
                           : m->pairs    ? qc_int_pairs_scratch(m)
-                          : m->amx_rows ? sizeof(int32_t) * QC_AMX_SUMS
-                                        : tile);
+                          : m->amx_rows ? sizeof(int32_t) * QC_AMX_SUMS * 2
+                                        : strip);
     m->packed_bytes = m->weights ? 0 : padded(m->weight_bytes);
     return m->copy_bytes + m->sum_bytes + m->packed_bytes +
            (m->weights ? 0 : padded(groups * m->channels * sizeof *m->bias));
@@ -461,6 +482,7 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
     if (!make_bias(m, st) || !(m->depthwise ? make_depthwise(m, st) : m->pairs ? make_pairs(m, st) : make_dense(m, st)))
         goto fail;
     choose_amx(m);
+    choose_slabs(m);
     qc_text(m->name, sizeof m->name, "%s %s%s%s",
             m->serial  ? "serial"
             : m->pairs ? "pairs"

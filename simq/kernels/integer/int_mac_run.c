@@ -6,7 +6,8 @@
 #include "simq/kernels/integer/int_pairs.h"
 #include "simq/kernels/integer/tile_amx.h"
 
-enum { ROWS = QC_TILE_ROWS, SLACK = 64 };
+/* FEW_QUADS: sums of fewer products are converted many at a time, since a call takes long beside them. */
+enum { ROWS = QC_TILE_ROWS, FEW_QUADS = 64, SLACK = 64 };
 
 struct call {
     const struct qc_int_mac *m;
@@ -15,7 +16,21 @@ struct call {
     char *y;
     int32_t *acc;
     struct qc_sums *sums;
+    int64_t lines; /* of dimension 1 of the result, from y on */
 };
+
+/* Returns the rows of the next tile: the fewest that hold the `left` last of `all` rows, or the most there are. */
+static int64_t rows_of_tile(const struct qc_int_mac *m, int blocks, int64_t left, int64_t all)
+{
+    const int64_t most = m->tiles.rows[blocks];
+    int64_t rows = 1;
+    if (left >= most && !m->serial) return most;
+    while (rows < left && rows < ROWS) rows *= 2;
+    if (rows < left && !m->serial) rows = most;
+    if (rows > all && all > ROWS) rows = ROWS;
+    while (rows > (m->serial ? left : all)) rows /= 2;
+    return rows;
+}
 
 /* Computes `count` outputs of one line with the weights of one panel. */
 static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t first, size_t n, int32_t zero,
@@ -30,19 +45,21 @@ static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t
                                           .zero = zero,
                                           .first = first,
                                           .channels = n};
-    for (int64_t i = 0; i < count;) {
-        int64_t rows = ROWS;
-        if (!m->serial && count >= ROWS && i > count - ROWS)
-            i = count - ROWS; /* recomputes some outputs instead of using smaller tiles */
-        while (rows > count - i) rows /= 2;
-        t->a = a + i * t->step;
-        if (m->serial)
-            qc_tile_narrow(t, (int)rows, blocks, &serial, c->sums);
-        else
-            fn(t, (int)rows, blocks);
-        qc_convert_rows(&m->d.finish, first, y + i * step, m->d.out_stride[4], t->acc,
-                        (size_t)blocks * QC_TILE_CHANNELS, (size_t)rows, n);
-        i += rows;
+    const size_t width = (size_t)blocks * QC_TILE_CHANNELS;
+    const int64_t strip = m->runs * m->quads < FEW_QUADS ? QC_INT_STRIP : m->tiles.rows[blocks];
+    for (int64_t from = 0, some; from < count; from += some) {
+        some = count - from < strip ? count - from : strip;
+        for (int64_t i = 0, rows; i < some; i += rows) {
+            rows = rows_of_tile(m, blocks, some - i, some);
+            if (rows > some - i) i = some - rows; /* recomputes some outputs instead of using smaller tiles */
+            t->a = a + (from + i) * t->step;
+            t->acc = c->acc + (size_t)i * width;
+            if (m->serial)
+                qc_tile_narrow(t, (int)rows, blocks, &serial, c->sums);
+            else
+                fn(t, (int)rows, blocks);
+        }
+        qc_convert_rows(&m->d.finish, first, y + from * step, m->d.out_stride[4], c->acc, width, (size_t)some, n);
     }
 }
 
@@ -52,30 +69,49 @@ struct lines {
     int64_t positions, pitch, count, line_out;
 };
 
+/* Sums of `count` positions from `first` on, at acc. */
+struct sums_of {
+    const int32_t *acc;
+    int64_t first, count;
+};
+
+static void convert_amx(const struct call *c, struct sums_of done, size_t width, size_t first, size_t n, char *y,
+                        struct lines l)
+{
+    const struct qc_int_mac *m = c->m;
+    const int64_t step = m->d.out_stride[4] * (int64_t)qc_dtype_size(m->d.finish.to);
+    for (int64_t k = 0, some; k < done.count; k += some) {
+        const int64_t line = (done.first + k) / l.pitch, at = (done.first + k) % l.pitch;
+        some = (at < l.count ? l.count : l.pitch) - at;
+        if (some > done.count - k) some = done.count - k;
+        if (at < l.count)
+            qc_convert_rows(&m->d.finish, first, y + line * l.line_out + at * step, m->d.out_stride[4],
+                            done.acc + (size_t)k * width, width, (size_t)some, n);
+    }
+}
+
+/* Sums are converted after the next products were issued: the processor does both at once. */
 static void run_amx(const struct call *c, struct qc_tile *t, int blocks, size_t first, size_t n, const uint8_t *a,
                     char *y, struct lines l)
 {
-    const int64_t positions = l.positions, pitch = l.pitch, count = l.count, line_out = l.line_out;
-    const struct qc_int_mac *m = c->m;
-    const int64_t rows = m->amx_rows, step = m->d.out_stride[4] * (int64_t)qc_dtype_size(m->d.finish.to);
+    const int64_t rows = c->m->amx_rows;
     const size_t width = (size_t)blocks * QC_TILE_CHANNELS;
-    for (int64_t i = 0; i < positions;) {
-        int64_t tiles = (positions - i) / rows;
-        if (!tiles) i = positions - rows; /* recomputes some outputs */
+    int32_t *const acc[] = {c->acc, c->acc + QC_AMX_SUMS};
+    struct sums_of last = {.count = 0};
+    size_t turn = 0;
+    for (int64_t i = 0; i < l.positions;) {
+        int64_t tiles = (l.positions - i) / rows;
+        if (!tiles) i = l.positions - rows; /* recomputes some outputs */
         if (!tiles || blocks > 2) tiles = 1;
         if (tiles > QC_AMX_TILES / blocks) tiles = QC_AMX_TILES / blocks;
         t->a = a + i * t->step;
+        t->acc = acc[turn++ % 2];
         qc_amx_tile(t, (int)rows, (int)tiles, blocks);
-        for (int64_t k = 0, some; k < tiles * rows; k += some) {
-            const int64_t line = (i + k) / pitch, at = (i + k) % pitch;
-            some = (at < count ? count : pitch) - at;
-            if (some > tiles * rows - k) some = tiles * rows - k;
-            if (at < count)
-                qc_convert_rows(&m->d.finish, first, y + line * line_out + at * step, m->d.out_stride[4],
-                                t->acc + (size_t)k * width, width, (size_t)some, n);
-        }
-        i += tiles * rows;
+        convert_amx(c, last, width, first, n, y, l);
+        last = (struct sums_of){t->acc, i, tiles * rows};
+        i += last.count;
     }
+    convert_amx(c, last, width, first, n, y, l);
 }
 
 static void run_pairs(const struct call *c, int64_t group)
@@ -91,7 +127,7 @@ static void run_group(const struct call *c, int64_t group)
     const struct qc_int_mac *m = c->m;
     const struct qc_int_shape *s = &m->d.shape;
     const int64_t step = s->transposed ? 1 : s->stride[2], size = (int64_t)qc_dtype_size(m->d.finish.to);
-    int64_t lines[2] = {s->out[0], s->out[1]}, count = s->out[2];
+    int64_t lines[2] = {s->out[0], c->lines}, count = s->out[2];
     int64_t line_in[2], line_out[2];
     for (int i = 0; i < 2; i++) {
         line_in[i] = m->plane_step[i] * (s->transposed ? 1 : s->stride[i]);
@@ -190,6 +226,25 @@ static void run_depthwise(const struct call *c)
         }
 }
 
+/* Computes some lines of the result with all panels of weights, then the next: their data stays in the cache. */
+static void run_slabs(struct call *c, uint8_t *copy, const char *data)
+{
+    const struct qc_int_mac *m = c->m;
+    const struct qc_int_shape *s = &m->d.shape;
+    const int64_t stride = s->transposed ? 1 : s->stride[1], reach = (s->kernel[1] - 1) * s->dilation[1],
+                  slabs = qc_int_mac_slabs(m), line_out = m->d.out_stride[3] * (int64_t)qc_dtype_size(m->d.finish.to);
+    char *const y = c->y;
+    for (int64_t i = 0; i < slabs; i++) {
+        const int64_t from = s->out[1] * i / slabs, first = from * stride;
+        c->lines = s->out[1] * (i + 1) / slabs - from;
+        c->y = y + from * line_out;
+        c->data = m->copied ? copy : (const uint8_t *)data + first * m->plane_step[1];
+        for (int64_t k = 0; m->copied && k <= (c->lines - 1) * stride + reach; k++)
+            qc_int_copy_line(m, copy + k * m->plane_step[1], data, 0, first + k);
+        for (int64_t g = 0; g < s->groups; g++) run_group(c, g);
+    }
+}
+
 void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch,
                     struct qc_sums *sums)
 {
@@ -218,10 +273,15 @@ void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const vo
             qc_int_lines_run(m, (uint8_t *)c.y, data, copy);
             continue;
         }
+        if (m->slab_lines) {
+            run_slabs(&c, copy, data);
+            continue;
+        }
         if (m->copied) {
             qc_int_copy(m, copy, data);
             c.data = copy;
         }
+        c.lines = s->out[1];
         if (m->depthwise)
             run_depthwise(&c);
         else

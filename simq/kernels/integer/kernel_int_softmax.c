@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Softmax of 8-bit integers under the contract "tflite": Dequantize, Softmax along the last axis and Quantize to the
-   parameters that the contract fixes, as one step on integers. */
+/* Softmax of 8- and 16-bit integers under the contract "tflite": Dequantize, Softmax along the last axis and Quantize
+   to the parameters that the contract fixes, as one step on integers. */
 #include "arith/tflite.h"
 #include "simq/core/convert.h"
 #include "simq/core/integer.h"
@@ -8,6 +8,7 @@
 
 struct softmax {
     struct qc_tflite_softmax row;
+    struct qc_tflite_softmax16 *wide; /* NULL: 8 bits */
     int32_t lowest;
     size_t n; /* of a row */
 };
@@ -18,6 +19,10 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     const struct qc_view *x = &p->in[0];
     if (!s) return false;
     s->row = qc_tflite_softmax_of(p->in_scales[0].scale[0], 1);
+    if (x->dtype == QC_I16) {
+        if (!(s->wide = QC_NEW(p->arena, struct qc_tflite_softmax16, st))) return false;
+        qc_tflite_softmax16_of(s->wide, p->in_scales[0].scale[0], 1);
+    }
     s->lowest = p->out_scales[0].levels.lo;
     s->n = (size_t)x->dim[x->rank - 1];
     p->scratch = s->n * sizeof(int32_t);
@@ -34,7 +39,10 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     (void)st;
     for (size_t i = 0; i < count; i += s->n) {
         qc_load_levels(level, x->dtype, qc_at(x, (int64_t)i), s->n);
-        qc_tflite_softmax_row(&s->row, level, level, s->n, s->lowest);
+        if (s->wide)
+            qc_tflite_softmax16_row(s->wide, level, level, s->n);
+        else
+            qc_tflite_softmax_row(&s->row, level, level, s->n, s->lowest);
         qc_store_levels(y->dtype, qc_at(y, (int64_t)i), level, s->n);
     }
     return true;

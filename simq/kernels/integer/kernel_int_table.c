@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Functions of one 8-bit variable, Relu and Clip as tables of 256 entries, computed by running the real op on the
-   dequantized ramp. Also selects the kernel of other ops on stored integers. */
+   dequantized ramp; under the contract "tflite" functions of one 16-bit variable as tables of 65536. Also selects the
+   kernel of other ops on stored integers. */
 #include <math.h>
 
 #include "arith/tflite.h"
@@ -62,26 +63,34 @@ static float (*tflite_function(enum qc_op op))(float, const void *)
     return op == QC_OP_Sigmoid ? tflite_sigmoid : op == QC_OP_Tanh ? tflite_tanh : one_function;
 }
 
-/* TensorFlow Lite has its own arithmetic for some functions. */
-static bool tflite_table(struct table *t, const struct qc_prepare *p, const uint8_t *ramp, struct qc_status *st)
+/* TensorFlow Lite has its own arithmetic for some functions. Replaces levels of the input by those of the result. */
+static bool tflite_levels(int32_t *level, size_t n, enum qc_tflite_function kind, const struct qc_prepare *p,
+                          struct qc_status *st)
 {
     const struct qc_scales *x = &p->in_scales[0], *y = &p->out_scales[0];
-    int32_t level[256];
     struct qc_unary f;
     if (!qc_unary_of(&f, p->node, st)) return false;
-    const enum qc_op op = p->node->op;
-    struct qc_tflite_unary u = {.kind = op == QC_OP_HardSwish   ? QC_TFLITE_HARD_SWISH
-                                        : op == QC_OP_LeakyRelu ? QC_TFLITE_LEAKY_RELU
-                                                                : QC_TFLITE_TABLE,
+    struct qc_tflite_unary u = {.kind = kind,
                                 .input = {.scale = x->scale[0], .zero_point = x->zero_point[0]},
                                 .output = {.scale = y->scale[0], .zero_point = y->zero_point[0]},
                                 .levels = y->levels,
                                 .alpha = f.a,
-                                .function = tflite_function(op),
+                                .function = tflite_function(p->node->op),
                                 .context = &f};
     if (!qc_tflite_unary_of(&u, st)) return false;
+    for (size_t i = 0; i < n; i++) level[i] = qc_tflite_unary_one(&u, level[i]);
+    return true;
+}
+
+static bool tflite_table(struct table *t, const struct qc_prepare *p, const uint8_t *ramp, struct qc_status *st)
+{
+    const enum qc_op op = p->node->op;
+    const enum qc_tflite_function kind = op == QC_OP_HardSwish   ? QC_TFLITE_HARD_SWISH
+                                         : op == QC_OP_LeakyRelu ? QC_TFLITE_LEAKY_RELU
+                                                                 : QC_TFLITE_TABLE;
+    int32_t level[256];
     qc_load_levels(level, p->in[0].dtype, ramp, 256);
-    for (int i = 0; i < 256; i++) level[i] = qc_tflite_unary_one(&u, level[i]);
+    if (!tflite_levels(level, 256, kind, p, st)) return false;
     qc_store_levels(p->out[0].dtype, t->entry, level, 256);
     return true;
 }
@@ -163,6 +172,56 @@ static bool run(const struct qc_run *r, struct qc_status *st)
 
 QC_KERNEL(int_table, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);
 
+/* ------------------------------------------------- 16 bits */
+
+enum { WIDE_COUNT = 65536 };
+
+static bool prepare_wide(struct qc_prepare *p, struct qc_status *st)
+{
+    const enum qc_op op = p->node->op;
+    const enum qc_tflite_function kind = op == QC_OP_Sigmoid ? QC_TFLITE_SIGMOID_16
+                                         : op == QC_OP_Tanh  ? QC_TFLITE_TANH_16
+                                                             : QC_TFLITE_LEAKY_RELU;
+    int16_t *entry = QC_NEW_ARRAY(p->arena, int16_t, WIDE_COUNT, st);
+    int32_t *level = QC_NEW_ARRAY(p->arena, int32_t, WIDE_COUNT, st);
+    if (!entry || !level) return false;
+    for (int32_t i = 0; i < WIDE_COUNT; i++) level[i] = i + INT16_MIN;
+    if (!tflite_levels(level, WIDE_COUNT, kind, p, st)) return false;
+    for (size_t i = 0; i < WIDE_COUNT; i++) entry[i] = (int16_t)level[i];
+    p->state = entry;
+    p->detail = "table";
+    return true;
+}
+
+static void wide_each(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    const int16_t *entry = user, *x = data[1];
+    int16_t *y = data[0];
+    for (int64_t i = 0; i < n; i++) y[i * stride[0]] = entry[x[i * stride[1]] - INT16_MIN];
+}
+
+static bool run_wide(const struct qc_run *r, struct qc_status *st)
+{
+    const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
+    (void)st;
+    qc_view_each(2, views, wide_each, (void *)(uintptr_t)r->state);
+    return true;
+}
+
+QC_KERNEL(int_wide_table, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_wide, .run = run_wide);
+
+/* Does TensorFlow Lite have this function on int16? */
+static bool is_wide_function(const struct qc_int_node *n)
+{
+    const enum qc_op op = n->node->op;
+    struct qc_affine fixed;
+    if (n->contract != QC_CONTRACT_TFLITE || n->in[0].dtype != QC_I16 || n->result_type != QC_I16) return false;
+    if (op == QC_OP_LeakyRelu) return true;
+    return (op == QC_OP_Sigmoid || op == QC_OP_Tanh) && n->in_scales[0].zero_point[0] == 0 &&
+           qc_fixed_parameters(&fixed, n->contract, op, QC_I16) && n->result->scale[0] == fixed.scale &&
+           n->result->zero_point[0] == fixed.zero_point;
+}
+
 /* ------------------------------------------------- choice */
 
 static bool is_quantizer(const struct qc_scales *s)
@@ -207,6 +266,7 @@ const struct qc_kernel *qc_int_affine_kernel(const struct qc_int_node *n)
     if (op == QC_OP_ReduceMean || op == QC_OP_GlobalAveragePool)
         return levels && sum_fits(n) ? &qc_kernel_int_mean : NULL;
     if (op == QC_OP_AveragePool && !qc_contract_is_float(n->contract) && levels) return &qc_kernel_int_average;
+    if (is_wide_function(n)) return &qc_kernel_int_wide_table;
     if ((qc_op_info(op)->unary || op == QC_OP_Gelu || op == QC_OP_Table) && bytes) return &qc_kernel_int_table;
     return NULL;
 }

@@ -10,9 +10,13 @@ struct qc_tile_set qc_tile_set_of(enum qc_isa isa)
 {
     struct qc_tile_set s = {.narrow = qc_tile_narrow_plain,
                             .wide = qc_tile_wide_plain,
+                            .rows = {0, QC_TILE_ROWS, QC_TILE_ROWS, QC_TILE_ROWS},
                             .narrow_depthwise = qc_depthwise_narrow,
                             .wide_depthwise = qc_depthwise_wide};
 #if defined(__x86_64__) && defined(__GNUC__)
+    if (isa >= QC_ISA_AVX512) s.rows[1] = 16;
+    if (isa == QC_ISA_AVX_VNNI) s.rows[1] = 12;
+    if (isa >= QC_ISA_AVX512 || isa == QC_ISA_AVX_VNNI) s.rows[2] = 12;
     if (isa >= QC_ISA_AVX512_VNNI) {
         s.amx = isa == QC_ISA_AMX;
         s.narrow = qc_tile_narrow_vnni;

@@ -17,7 +17,13 @@
 #include "simq/core/isa.h"
 #include "simq/kernels/integer/depthwise.h"
 
-enum { QC_TILE_ROWS = 8, QC_TILE_CHANNELS = 16, QC_TILE_BLOCKS = 3, QC_TILE_WIDTH = QC_TILE_CHANNELS * QC_TILE_BLOCKS };
+enum {
+    QC_TILE_ROWS = 8,
+    QC_TILE_MOST = 16,
+    QC_TILE_CHANNELS = 16,
+    QC_TILE_BLOCKS = 3,
+    QC_TILE_WIDTH = QC_TILE_CHANNELS * QC_TILE_BLOCKS
+};
 
 struct qc_tile {
     const uint8_t *a;
@@ -29,7 +35,7 @@ struct qc_tile {
     int32_t *acc;         /* [16 * blocks] initial value of the sums */
 };
 
-/* rows: 1, 2, 4 or 8; blocks: 1 to 3. */
+/* rows: 1, 2, 4, 8 or qc_tile_set.rows[blocks]; blocks: 1 to 3. */
 typedef void qc_tile_fn(const struct qc_tile *t, int rows, int blocks);
 
 /* The same sums, one addition at a time, in an accumulator that may overflow (simq/core/accumulator.h). */
@@ -57,6 +63,8 @@ qc_tile_fn qc_tile_wide_neon, qc_tile_pairs_neon, qc_tile_narrow_dot, qc_tile_na
 /* The functions of one instruction set. */
 struct qc_tile_set {
     qc_tile_fn *narrow, *wide;
+    /* By blocks: rows of the fastest tile, whose sums fill the registers; 8 to QC_TILE_MOST. */
+    int rows[QC_TILE_BLOCKS + 1];
     bool pairs;     /* narrow adds two products in 16 bits: allowed only if qc_int_pack_fits */
     bool is_signed; /* narrow subtracts 128 from the data; the bias must include it */
     qc_depthwise_fn *narrow_depthwise, *wide_depthwise; /* never NULL */

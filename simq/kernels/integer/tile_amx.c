@@ -8,7 +8,8 @@
 
 #define QC_TARGET_AMX __attribute__((target("amx-tile,amx-int8")))
 
-/* Registers: 0 to 3 hold sums, 4 data and 5 weights of whole groups of 64 bytes, 6 and 7 those of the rest of a run. */
+/* Registers: 0 to 3 hold sums, 4 data and 5 weights of whole groups of 64 bytes, 6 and 7 those of the rest of a run.
+   If runs have no rest, 6 holds weights of a second block. */
 enum { GROUP = 16 /* quads */, LINE = 64 };
 
 /* Operand of ldtilecfg (Intel SDM). */
@@ -38,6 +39,9 @@ QC_TARGET_AMX void qc_amx_begin(int rows, size_t quads)
         c.rows[6] = (uint8_t)rows;
         c.bytes[7] = LINE;
         c.rows[7] = (uint8_t)left;
+    } else {
+        c.bytes[6] = LINE;
+        c.rows[6] = GROUP;
     }
     settle();
     _tile_loadconfig(&c);
@@ -48,6 +52,17 @@ QC_TARGET_AMX void qc_amx_end(void)
 {
     _tile_release();
 }
+
+/* A step of a 2 x 2 tile whose runs have no rest. */
+#define QC_SQUARE                                                                                                      \
+    _tile_loadd(4, a, step);                                                                                           \
+    _tile_loadd(5, w, width);                                                                                          \
+    _tile_dpbusd(0, 4, 5);                                                                                             \
+    _tile_loadd(6, w + LINE, width);                                                                                   \
+    _tile_dpbusd(1, 4, 6);                                                                                             \
+    _tile_loadd(4, a + below, step);                                                                                   \
+    _tile_dpbusd(3, 4, 6);                                                                                             \
+    _tile_dpbusd(2, 4, 5);
 
 /* One step along a run; A and B are the registers of data and weights. The processor renames registers, so one of
    each is enough. */
@@ -91,7 +106,8 @@ QC_TARGET_AMX void qc_amx_end(void)
     }
 
 /* The sums start at the bias: each row loads the same line. Register i is block i % blocks of tile i / blocks. */
-QC_TARGET_AMX static QC_INLINE void tile(const struct qc_tile *t, const int rows, const int tiles, const int blocks)
+QC_TARGET_AMX static QC_INLINE void tile(const struct qc_tile *t, const int rows, const int tiles, const int blocks,
+                                         const bool square)
 {
     const ptrdiff_t step = t->step, below = rows * step, width = (ptrdiff_t)blocks * LINE;
     const int all = tiles * blocks;
@@ -105,6 +121,9 @@ QC_TARGET_AMX static QC_INLINE void tile(const struct qc_tile *t, const int rows
     for (size_t r = 0; r < t->runs; r++) {
         const uint8_t *a = t->a + t->run[r];
         size_t q = t->quads;
+        for (; square && q; q -= GROUP, a += 4 * GROUP, w += GROUP * width) {
+            QC_SQUARE
+        }
         for (; q >= GROUP; q -= GROUP, a += 4 * GROUP, w += GROUP * width) {
             QC_STEP(4, 5)
         }
@@ -125,15 +144,17 @@ QC_TARGET_AMX static QC_INLINE void tile(const struct qc_tile *t, const int rows
 QC_TARGET_AMX void qc_amx_tile(const struct qc_tile *t, int rows, int tiles, int blocks)
 {
     if (blocks == 3)
-        tile(t, rows, 1, 3);
+        tile(t, rows, 1, 3, false);
+    else if (blocks == 2 && tiles == 2 && t->quads % GROUP == 0)
+        tile(t, rows, 2, 2, true);
     else if (blocks == 2 && tiles == 2)
-        tile(t, rows, 2, 2);
+        tile(t, rows, 2, 2, false);
     else if (blocks == 2)
-        tile(t, rows, 1, 2);
+        tile(t, rows, 1, 2, false);
     else if (tiles == 4)
-        tile(t, rows, 4, 1);
+        tile(t, rows, 4, 1, false);
     else
-        tile(t, rows, tiles, 1);
+        tile(t, rows, tiles, 1, false);
 }
 #else
 void qc_amx_begin(int rows, size_t quads)

@@ -16,20 +16,20 @@ static QC_INLINE int32_t quad(const uint8_t *p)
     return v;
 }
 
-/* Row m, addressed from three pointers, so that they and the step fit in registers. */
-#define QC_ROW(m) ((m) < 3 ? p0 + (m)*step : (m) < 6 ? p1 + ((m)-3) * step : p2 + ((m)-6) * step)
+/* Row m, addressed from pointers three rows apart, so that they and the step fit in registers. */
+#define QC_ROW(m) (p[(m) / 3] + (m) % 3 * step)
 
 /* n vectors of a tile of `all` blocks. TYPE is a vector of LANES sums; VECTORS of them are a block. */
 #define QC_TILE_BODY(name, target, TYPE, LANES, VECTORS, load, store, set1, dot)                                       \
     target static QC_INLINE void name##_body(const struct qc_tile *t, const int rows, const int n, const int all)      \
     {                                                                                                                  \
-        TYPE acc[QC_TILE_ROWS][QC_TILE_BLOCKS * (VECTORS)], b[QC_TILE_BLOCKS * (VECTORS)];                             \
+        TYPE acc[QC_TILE_MOST][QC_TILE_BLOCKS * (VECTORS)], b[QC_TILE_BLOCKS * (VECTORS)];                             \
         const ptrdiff_t step = t->step, width = (ptrdiff_t)all * QC_TILE_CHANNELS;                                     \
-        const uint8_t *w = t->w;                                                                                       \
+        const uint8_t *w = t->w, *p[QC_TILE_MOST / 3 + 1];                                                             \
         QC_UNROLL for (int m = 0; m < rows; m++) QC_UNROLL for (int k = 0; k < n; k++) acc[m][k] =                     \
             load((const void *)(t->bias + k * (LANES)));                                                               \
         for (size_t r = 0; r < t->runs; r++) {                                                                         \
-            const uint8_t *p0 = t->a + t->run[r], *p1 = p0 + 3 * step, *p2 = p0 + 6 * step;                            \
+            QC_UNROLL for (int m = 0; m < rows; m += 3) p[m / 3] = t->a + t->run[r] + m * step;                        \
             for (size_t q = 0; q < t->quads; q++) {                                                                    \
                 QC_UNROLL for (int k = 0; k < n; k++) b[k] = load((const void *)(w + 4 * k * (LANES)));                \
                 QC_UNROLL for (int m = 0; m < rows; m++)                                                               \
@@ -37,9 +37,7 @@ static QC_INLINE int32_t quad(const uint8_t *p)
                     const TYPE a = set1(quad(QC_ROW(m)));                                                              \
                     QC_UNROLL for (int k = 0; k < n; k++) acc[m][k] = dot(acc[m][k], a, b[k]);                         \
                 }                                                                                                      \
-                p0 += 4;                                                                                               \
-                p1 += 4;                                                                                               \
-                p2 += 4;                                                                                               \
+                QC_UNROLL for (int m = 0; m < rows; m += 3) p[m / 3] += 4;                                             \
                 w += 4 * width;                                                                                        \
             }                                                                                                          \
         }                                                                                                              \
@@ -64,12 +62,17 @@ static QC_INLINE int32_t quad(const uint8_t *p)
     QC_TILE_ROW(name, target, 2)                                                                                       \
     QC_TILE_ROW(name, target, 4)                                                                                       \
     QC_TILE_ROW(name, target, 8)                                                                                       \
+    QC_TILE_ONE(name, target, 16, 1)                                                                                   \
+    QC_TILE_ONE(name, target, 12, 2)                                                                                   \
     void name(const struct qc_tile *t, int rows, int blocks)                                                           \
     {                                                                                                                  \
         static void (*const all[4][QC_TILE_BLOCKS])(                                                                   \
             const struct qc_tile *) = {QC_TILE_ENTRIES(name, 1), QC_TILE_ENTRIES(name, 2), QC_TILE_ENTRIES(name, 4),   \
                                        QC_TILE_ENTRIES(name, 8)};                                                      \
-        all[rows == 8 ? 3 : rows == 4 ? 2 : rows == 2 ? 1 : 0][blocks - 1](t);                                         \
+        if (rows > 8)                                                                                                  \
+            (blocks == 1 ? name##_16_1 : name##_12_2)(t);                                                              \
+        else                                                                                                           \
+            all[rows == 8 ? 3 : rows == 4 ? 2 : rows == 2 ? 1 : 0][blocks - 1](t);                                     \
     }
 
 /* Returns the part of a tile that starts at channel c and row m; the tile has `blocks` blocks. */
@@ -83,15 +86,18 @@ static QC_INLINE struct qc_tile qc_tile_part(const struct qc_tile *t, int m, int
     return part;
 }
 
-/* For registers that cannot hold the sums of a whole tile: four rows of SOME vectors, or of MORE for three blocks. */
+/* For registers that cannot hold the sums of a whole tile: four rows of SOME vectors, or of MORE for three blocks; six
+   rows of SOME if there are twelve. */
 #define QC_TILE_SMALL(name, target, LANES, SOME, MORE)                                                                 \
     target void name(const struct qc_tile *t, int rows, int blocks)                                                    \
     {                                                                                                                  \
-        const int n = blocks == 3 && rows >= 4 ? (MORE) : (SOME);                                                      \
-        for (int m = 0; m < rows; m += 4)                                                                              \
+        const int n = blocks == 3 && rows >= 4 ? (MORE) : (SOME), each = rows == 12 ? 6 : 4;                           \
+        for (int m = 0; m < rows; m += each)                                                                           \
             for (int c = 0; c < blocks * QC_TILE_CHANNELS; c += n * (LANES)) {                                         \
                 const struct qc_tile part = qc_tile_part(t, m, c, blocks);                                             \
-                if (rows >= 4 && n == (MORE))                                                                          \
+                if (each == 6)                                                                                         \
+                    name##_body(&part, 6, SOME, blocks);                                                               \
+                else if (rows >= 4 && n == (MORE))                                                                     \
                     name##_body(&part, 4, MORE, blocks);                                                               \
                 else if (rows >= 4)                                                                                    \
                     name##_body(&part, 4, SOME, blocks);                                                               \

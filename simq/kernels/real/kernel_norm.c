@@ -14,10 +14,12 @@ static double weight_of(const struct qc_view *v, int64_t c)
     return (double)*(const float *)qc_at(v, c * v->stride[0]);
 }
 
-/* --- BatchNormalization: y = a x + b with a = scale / sqrt(var + epsilon), b = B - mean a, for each channel --- */
+/* --- BatchNormalization: y = a x + b with a = scale / sqrt(var + epsilon), b = B - mean a, for each channel, and a
+   clamp --- */
 
 struct batch {
     double epsilon;
+    float lo, hi;
     float *factors; /* a and b of all channels if the four inputs are constants, else NULL */
 };
 
@@ -48,40 +50,64 @@ static bool prepare_batch(struct qc_prepare *p, struct qc_status *st)
     p->state = s;
     if (!s) return false;
     s->epsilon = (double)qc_attr_float(p->node, "epsilon", 1e-5f);
+    s->lo = p->fusion ? p->fusion->lo : -INFINITY;
+    s->hi = p->fusion ? p->fusion->hi : INFINITY;
     if (!known) return qc_mul_size(&p->scratch, (size_t)channels, 2 * sizeof(float)) || qc_fail_memory(st, UINT64_MAX);
     s->factors = qc_arena_get(p->arena, (size_t)channels, 2 * sizeof(float), st);
     if (s->factors) make_factors(s->factors, p->in, s->epsilon);
     return s->factors != NULL;
 }
 
-static QC_INLINE void scale_body(int64_t n, void *const data[], const int64_t stride[])
+/* NaN passes, as in Relu and Clip. */
+static QC_INLINE float clamped(float v, float lo, float hi)
+{
+    v = lo > v ? lo : v;
+    return hi < v ? hi : v;
+}
+
+static QC_INLINE void scale_body(int64_t n, void *const data[], const int64_t stride[], float lo, float hi)
 {
     float *y = data[0];
     const float *x = data[1], *a = data[2], *b = data[3];
     const bool dense = stride[0] == 1 && stride[1] == 1;
     if (dense && stride[2] == 1 && stride[3] == 1) {
         QC_IVDEP
-        for (int64_t i = 0; i < n; i++) y[i] = x[i] * a[i] + b[i];
+        for (int64_t i = 0; i < n; i++) y[i] = clamped(x[i] * a[i] + b[i], lo, hi);
     } else if (dense && stride[2] == 0 && stride[3] == 0) {
         const float aa = *a, bb = *b;
         QC_IVDEP
-        for (int64_t i = 0; i < n; i++) y[i] = x[i] * aa + bb;
+        for (int64_t i = 0; i < n; i++) y[i] = clamped(x[i] * aa + bb, lo, hi);
     } else {
-        for (int64_t i = 0; i < n; i++) y[i * stride[0]] = x[i * stride[1]] * a[i * stride[2]] + b[i * stride[3]];
+        for (int64_t i = 0; i < n; i++)
+            y[i * stride[0]] = clamped(x[i * stride[1]] * a[i * stride[2]] + b[i * stride[3]], lo, hi);
     }
 }
-QC_SIMD(scale, (int64_t n, void *const data[], const int64_t stride[]), (n, data, stride))
+QC_SIMD(scale, (int64_t n, void *const data[], const int64_t stride[], float lo, float hi), (n, data, stride, lo, hi))
 
 static void scale_run(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
-    (void)user;
-    scale(n, data, stride);
+    const struct batch *s = user;
+    scale(n, data, stride, s->lo, s->hi);
 }
+
+/* Pixels of all channels, with the channels last in memory. */
+static QC_INLINE void scale_pixels_body(float *y, const float *x, const float *a, const float *b, int64_t rows,
+                                        int64_t n, int64_t y_step, int64_t x_step, float lo, float hi)
+{
+    for (int64_t r = 0; r < rows; r++, y += y_step, x += x_step) {
+        QC_IVDEP
+        for (int64_t i = 0; i < n; i++) y[i] = clamped(x[i] * a[i] + b[i], lo, hi);
+    }
+}
+QC_SIMD(scale_pixels,
+        (float *y, const float *x, const float *a, const float *b, int64_t rows, int64_t n, int64_t y_step,
+         int64_t x_step, float lo, float hi),
+        (y, x, a, b, rows, n, y_step, x_step, lo, hi))
 
 static bool run_batch(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
-    const struct batch *s = r->state;
+    struct batch *s = (struct batch *)(uintptr_t)r->state;
     const struct qc_view *x = &r->in[0];
     float *factors = s->factors ? s->factors : r->scratch;
     if (!s->factors) make_factors(factors, r->in, s->epsilon);
@@ -90,8 +116,18 @@ static bool run_batch(const struct qc_run *r, struct qc_status *st)
     b = a;
     a.data = factors;
     b.data = factors + r->in[1].dim[0];
-    const struct qc_view *const views[] = {&r->out[0], x, &a, &b};
-    qc_view_each(4, views, scale_run, NULL);
+    struct qc_view all[] = {r->out[0], *x, a, b};
+    unsigned marked = 0;
+    if (qc_view_count(x) == 0) return true;
+    qc_views_simplify(4, all, &marked);
+    bool rows = all[0].rank == 2 && all[2].stride[0] == 0;
+    for (int k = 0; k < 4; k++) rows = rows && all[k].stride[1] == 1;
+    const struct qc_view *const views[] = {&all[0], &all[1], &all[2], &all[3]};
+    if (rows)
+        scale_pixels(all[0].data, all[1].data, factors, b.data, all[0].dim[0], all[0].dim[1], all[0].stride[0],
+                     all[1].stride[0], s->lo, s->hi);
+    else
+        qc_view_each(4, views, scale_run, s);
     return true;
 }
 
@@ -304,7 +340,7 @@ static bool run_lp(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(batch_norm, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_batch, .run = run_batch);
+QC_KERNEL(batch_norm, .order = QC_ORDER_ANY, .fuses = true, .in_place = 1, .prepare = prepare_batch, .run = run_batch);
 QC_KERNEL(instance_norm, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_instance, .run = run_instance);
 QC_KERNEL(lrn, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_lrn, .run = run_lrn);
 QC_KERNEL(lp_norm, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_lp, .run = run_lp);

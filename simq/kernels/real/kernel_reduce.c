@@ -34,7 +34,6 @@ typedef void finish_fn(void *o, int64_t stride, const union value *acc, const un
         for (int k = 0; k < PARTS; k++) part[k] = (NEUTRAL);                                                           \
         part[0] = *acc;                                                                                                \
         for (; stride == 1 && i + PARTS <= n; i += PARTS) {                                                            \
-            QC_NOT_UNROLLED                                                                                            \
             for (int k = 0; k < PARTS; k++) {                                                                          \
                 const W a = part[k], x = (W)p[i + k];                                                                  \
                 part[k] = (EXPRESSION);                                                                                \
@@ -230,6 +229,13 @@ static void fold_all(union value *acc, fold_fn *fold, const union value *shift, 
     const int inner = along->rank - 1;
     const struct qc_view *const views[] = {along};
     struct qc_walk w;
+    bool line = true; /* the usual case, without a walk */
+    for (int d = 0; d < inner; d++) line = line && along->dim[d] == 1;
+    if (line) {
+        fold(acc, lanes_inside, shift, qc_at(along, offset), lanes_inside ? lanes : along->dim[inner],
+             along->stride[inner]);
+        return;
+    }
     if (!qc_walk_begin(&w, 1, views, 1U << inner)) return;
     do {
         const void *x = qc_at(along, offset + w.at[0]);

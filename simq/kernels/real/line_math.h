@@ -60,6 +60,7 @@ static QC_INLINE float qc_line_max(const float *x, int64_t n)
         for (int k = 0; k < QC_LINE_PARTS; k++) part[k] = x[i + k] > part[k] ? x[i + k] : part[k];
     }
     for (; i < n; i++) part[0] = x[i] > part[0] ? x[i] : part[0];
-    for (int k = 1; k < QC_LINE_PARTS; k++) part[0] = part[k] > part[0] ? part[k] : part[0];
+    for (int half = QC_LINE_PARTS / 2; half > 0; half /= 2)
+        for (int k = 0; k < half; k++) part[k] = part[k + half] > part[k] ? part[k + half] : part[k];
     return part[0];
 }

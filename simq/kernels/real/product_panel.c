@@ -189,12 +189,12 @@ static void scattered(const struct qc_panel_product *p, struct qc_product_tile *
         for (size_t c = 0; c < n->count; c++) y[m * y_step + (ptrdiff_t)c * y_column] = tile[m * width + (ptrdiff_t)c];
 }
 
-/* Returns whether to prefetch. With few rows, prefetching numbers that are in the second-level cache takes as long
-   as the product. */
+/* Returns whether to prefetch. Weights that stay in the second-level cache need none: asking for them took 4 % of a
+   convolution of 64 channels, and with few rows as long as the product. */
 static bool asks(const struct qc_panel_product *p, const struct qc_panel_lines *l, size_t tiles)
 {
-    enum { CACHED = 1 << 19 };
-    return p->packed && (tiles * l->lines > 1 || qc_panel_numbers(p->shape) > CACHED);
+    enum { CACHED = 1 << 19, CACHED_BESIDE_DATA = 1 << 16 };
+    return p->packed && qc_panel_numbers(p->shape) > (tiles * l->lines > 1 ? CACHED_BESIDE_DATA : CACHED);
 }
 
 /* Prefetches part i of `parts` of the next weights. */
