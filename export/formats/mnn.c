@@ -78,7 +78,7 @@ static bool add_layers(struct qc_json *layers, const struct qc_graph *g, struct 
     for (qc_id id = 1; ok && id <= g->node_count; id++)
         ok = g->nodes[id].op != QC_OP_Conv || add_layer(layers, &query, &uses, id, st);
     qc_arena_free(a);
-    return ok;
+    return ok && (qc_json_size(layers) || qc_fail(st, QC_UNSUPPORTED, "no convolution has integers at both ends"));
 }
 
 static bool write(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)

@@ -91,6 +91,12 @@ def test_a_quantized_model_is_refused(qcalib, forms, form):
     assert "describe a float model" in qcalib("convert", "model.int8.onnx", "--format", form, "-o", "other", code=4).err
 
 
+def test_mnn_needs_a_convolution(qcalib, tmp_path):
+    make(tmp_path)
+    failed = qcalib("quantize", "--target", "tensorrt", "--only", "dense_bias", "--no-report", "--data", "data.h5", "model.onnx", "--format", "mnn", code=4)
+    assert "no convolution has integers at both ends" in failed.err
+
+
 def ncnn_table(folder, layers):
     rows = [f"{kind:24} {name:24} 1 1 {i} {i + 1} {parameters}" for i, (kind, name, parameters) in enumerate(layers)]
     (folder / "model.ncnn.param").write_text("\n".join(["7767517", f"{len(rows) + 1} {len(rows) + 1}", "Input in0 0 1 in0", *rows]) + "\n")
