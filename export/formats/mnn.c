@@ -81,21 +81,31 @@ static bool add_layers(struct qc_json *layers, const struct qc_graph *g, struct 
     return ok && (qc_json_size(layers) || qc_fail(st, QC_UNSUPPORTED, "no convolution has integers at both ends"));
 }
 
+/* Returns the message around the layers, which it then owns. They must be complete: what runs out of memory in a value
+   that stands in another does not mark the other. */
+static struct qc_json *pipeline(struct qc_json *layers)
+{
+    struct qc_json *parameters = qc_json_object(), *step = qc_json_object(), *steps = qc_json_array(),
+                   *root = qc_json_object();
+    qc_json_set(parameters, "round_mode", qc_json_string("ROUND_HALF_TO_EVEN"));
+    qc_json_set(parameters, "layer", layers);
+    qc_json_set(step, "type", qc_json_string("QUANTIZE"));
+    qc_json_set(step, "quant_params", parameters);
+    qc_json_add(steps, step);
+    qc_json_set(root, "version", qc_json_string("0.0.0"));
+    qc_json_set(root, "algo", steps);
+    return root;
+}
+
 static bool write(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)
 {
     if (!qc_export_has_float(source, st)) return false;
-    struct qc_json *root = qc_json_object(), *steps = qc_json_array(), *step = qc_json_object(),
-                   *parameters = qc_json_object(), *layers = qc_json_array();
-    qc_json_set(root, "version", qc_json_string("0.0.0"));
-    qc_json_set(step, "type", qc_json_string("QUANTIZE"));
-    qc_json_set(parameters, "round_mode", qc_json_string("ROUND_HALF_TO_EVEN"));
-    qc_json_set(parameters, "layer", layers);
-    qc_json_set(step, "quant_params", parameters);
-    qc_json_add(steps, step);
-    qc_json_set(root, "algo", steps);
-    const bool ok = add_layers(layers, source->expanded, st) && qc_export_json(bytes, path, root, st);
+    struct qc_json *layers = qc_json_array();
+    const bool ok = add_layers(layers, source->expanded, st);
+    struct qc_json *root = pipeline(layers);
+    const bool written = ok && qc_export_json(bytes, path, root, st);
     qc_json_free(root);
-    return ok;
+    return written;
 }
 
 extern const struct qc_exporter qc_exporter_mnn;
