@@ -3,12 +3,9 @@
    0.6.1) and QNN's converter reads it (--quantization_overrides). Integers there are unsigned and offset is the lowest
    level: real = scale * (q + offset), q from 0. Biases are omitted: the reader derives them from the accumulator's
    scale. docs/targets.md. */
-#include <stdlib.h>
-#include <string.h>
+#include "export/formats/encodings.h"
 
-#include "base/file.h"
 #include "base/json.h"
-#include "export/formats/exporter.h"
 #include "graph/core/parameters.h"
 
 static struct qc_json *encoding(const struct qc_parameters *p, const struct qc_qparams *s, size_t i)
@@ -68,29 +65,26 @@ static struct qc_json *all_encodings(const struct qc_graph *g, const struct qc_q
     return root;
 }
 
-static bool write(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)
+bool qc_encodings_of(struct qc_json **out, const struct qc_export_source *source, struct qc_status *st)
 {
-    const struct qc_graph *g = source->expanded;
-    if (!g)
-        return qc_fail(st, QC_UNSUPPORTED,
-                       "encodings describe a float model: use 'qcalib quantize --format encodings' on it");
+    *out = NULL;
+    if (!qc_export_has_float(source, st)) return false;
     struct qc_arena *a = qc_arena_new();
     struct qc_query query;
-    struct qc_output *f = NULL;
-    struct qc_json *root = NULL;
-    char *text = NULL;
-    bool ok = (a || qc_fail_memory(st, 1)) && qc_query_of(&query, g, a, st);
+    bool ok = (a || qc_fail_memory(st, 1)) && qc_query_of(&query, source->expanded, a, st);
     if (ok) {
-        root = all_encodings(g, &query);
-        text = qc_json_is_whole(root) ? qc_json_print(root, 1) : NULL;
-        ok = text || qc_fail_memory(st, 1);
+        *out = all_encodings(source->expanded, &query);
+        ok = qc_json_is_whole(*out) || qc_fail_memory(st, 1);
     }
-    ok = ok && qc_output_open(&f, path, st) && qc_output_write(f, text, strlen(text), st) && qc_output_commit(f, st);
-    if (ok && bytes) *bytes = strlen(text);
-    qc_output_free(f);
-    qc_json_free(root);
-    free(text);
     qc_arena_free(a);
+    return ok;
+}
+
+static bool write(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)
+{
+    struct qc_json *root;
+    const bool ok = qc_encodings_of(&root, source, st) && qc_export_json(bytes, path, root, st);
+    qc_json_free(root);
     return ok;
 }
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/formats/exporter.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/json.h"
 #include "onnx/write/emit.h"
 
 #define QC_EXPORTER(symbol) extern const struct qc_exporter qc_exporter_##symbol;
@@ -43,4 +46,28 @@ bool qc_export_file(size_t *bytes, const char *path, const struct qc_exporter *e
 bool qc_export_bytes(size_t *bytes, const struct qc_exporter *e, const struct qc_graph *lowered, struct qc_status *st)
 {
     return qc_onnx_emit_bytes(bytes, lowered, NULL, st) || qc_where(st, "format %s", e->name);
+}
+
+bool qc_export_has_float(const struct qc_export_source *source, struct qc_status *st)
+{
+    return source->expanded ||
+           qc_fail(st, QC_UNSUPPORTED, "the parameters describe a float model: use 'qcalib quantize --format' on it");
+}
+
+bool qc_export_text(size_t *bytes, const char *path, const char *text, struct qc_status *st)
+{
+    struct qc_output *f = NULL;
+    const bool ok =
+        qc_output_open(&f, path, st) && qc_output_write(f, text, strlen(text), st) && qc_output_commit(f, st);
+    if (ok && bytes) *bytes = strlen(text);
+    qc_output_free(f);
+    return ok;
+}
+
+bool qc_export_json(size_t *bytes, const char *path, const struct qc_json *root, struct qc_status *st)
+{
+    char *text = qc_json_is_whole(root) ? qc_json_print(root, 1) : NULL;
+    const bool ok = (text || qc_fail_memory(st, 1)) && qc_export_text(bytes, path, text, st);
+    free(text);
+    return ok;
 }

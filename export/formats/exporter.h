@@ -4,6 +4,8 @@
 
 #include "graph/core/graph.h"
 
+struct qc_json;
+
 /* The graphs to export. */
 struct qc_export_source {
     const struct qc_graph
@@ -40,6 +42,14 @@ bool qc_export_bytes(size_t *bytes, const struct qc_exporter *e, const struct qc
 
 /* Returns the approximate size of a weight of this shape in a file, with its scales and zero points. s: bound. */
 size_t qc_export_weight_bytes(const struct qc_qparams *s, const struct qc_shape *shape);
+
+/* Fails if the source has no float model: its parameters could not be named. */
+bool qc_export_has_float(const struct qc_export_source *source, struct qc_status *st);
+
+/* Writes a text, or the text of a tree that may have run out of memory, to a file. The file appears only when complete.
+ */
+bool qc_export_text(size_t *bytes, const char *path, const char *text, struct qc_status *st);
+bool qc_export_json(size_t *bytes, const char *path, const struct qc_json *root, struct qc_status *st);
 
 size_t qc_exporter_count(void);
 const struct qc_exporter *qc_exporter_at(size_t i);

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Text: the produced graph in the text form of graph/text/text.h, with all constants, so that it parses back. */
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/file.h"
 #include "export/formats/exporter.h"
 #include "graph/text/text.h"
 
@@ -11,11 +9,7 @@ static bool write(size_t *bytes, const char *path, const struct qc_export_source
 {
     const struct qc_text_options all = QC_TEXT_ALL;
     char *text = qc_graph_print(source->produced, &all, st);
-    struct qc_output *f = NULL;
-    const bool ok =
-        text && qc_output_open(&f, path, st) && qc_output_write(f, text, strlen(text), st) && qc_output_commit(f, st);
-    if (ok && bytes) *bytes = strlen(text);
-    qc_output_free(f);
+    const bool ok = text && qc_export_text(bytes, path, text, st);
     free(text);
     return ok;
 }

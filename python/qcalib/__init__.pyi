@@ -149,7 +149,7 @@ def quantize(
     scale_channels: Union[Literal['auto', 'awq', 'smooth', 'off'], None] = None,
     # Calibrates tensors one after the other, each on the errors of those before it.
     propagate: Union[bool, None] = None,
-    # Selects the form of the result; a list gives several files. One of qdq, qoperator, annotated, encodings, text, tflite. Default: qdq.
+    # Selects the form of the result; a list gives several files. One of qdq, qoperator, annotated, encodings, mnn, trt-cache, text, tflite. Default: qdq.
     format: Union[str, Sequence[str], None] = None,
     # Sets accuracy_level of MatMulNBits: 0 leaves it to the runtime, 1 is float32, 4 is int8. One of 0, 1, 2, 3, 4. Default: 0.
     accuracy_level: Union[Literal['0', '1', '2', '3', '4'], None] = None,

@@ -128,6 +128,7 @@ JOBS = {
     "eval": ("eval --threads {n} m.onnx q.onnx --data e.h5 --json", []),
     "compare": ("compare --threads {n} m.onnx q.onnx --data d.h5 --html page.html", ["page.html"]),
     "convert": ("convert q.onnx --format qoperator -o out.onnx", ["out.onnx"]),
+    "forms": ("--stats s.h5 m.onnx --target integers --activation-type int8 --symmetric --no-report --format mnn,trt-cache", ["m.mnn.json", "m.trt.cache"]),
     "inspect": ("inspect m.onnx", []),
     "inspect_data": ("inspect s.h5", []),
     "arrays": ("run --threads {n} q.onnx --data d.npz -o out.h5", ["out.h5"]),
