@@ -85,7 +85,8 @@ def for_peers(path):
 
 def spread(total, count):
     """Returns the samples that --samples selects: spread evenly."""
-    return [i * total // count for i in range(min(count, total))]
+    count = min(count, total)
+    return [i * total // count for i in range(count)]
 
 
 def session(path, threads=1, optimized=None):

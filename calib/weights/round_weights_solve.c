@@ -63,7 +63,7 @@ static bool is_crossed(const struct qc_round_weights_layer *l)
 }
 
 /* Scratch of one worker, for QC_LANES outputs. */
-enum { OWN_SIDES = 3, BLOCK_SIDES = 3, PAIR_SIDES = 1 };
+enum { OWN_SIDES = 3, BLOCK_SIDES = 3, PAIR_SIDES = 3 };
 struct lanes {
     double *d, *nearest, *x;     /* [w][QC_LANES] */
     double *scratch;             /* [2 w][QC_LANES]; half of it with few rows */
@@ -71,6 +71,7 @@ struct lanes {
     double *lo, *hi, *scales;    /* [w][QC_LANES] of weights in blocks */
     double *target;              /* [w][QC_LANES] of crossed layers */
     struct qc_round_pairs pairs; /* of weights with a limit on pairs; else empty */
+    double *best_d, *best_x;     /* [w][QC_LANES]: d and x at the best scale so far; of weights with such a limit */
 };
 
 enum { FIT = 1 << QC_MOMENTS_FIT, HELD = 1 << QC_MOMENTS_HELD };
@@ -209,7 +210,7 @@ static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_roun
 {
     const bool blocks = of->qparams->block != 0, pairs = of->qparams->pair_limit != 0;
     const size_t side = of->moments->block * QC_LANES, scratch = scratch_sides(of->moments),
-                 all = OWN_SIDES + scratch + (blocks ? BLOCK_SIDES : 0) + (pairs ? PAIR_SIDES : 0) +
+                 all = OWN_SIDES + scratch + (blocks ? BLOCK_SIDES : 0) + (pairs ? (size_t)PAIR_SIDES : 0) +
                        (size_t)is_crossed(of);
     *out = calloc(workers, sizeof **out);
     for (unsigned i = 0; *out && i < workers; i++) {
@@ -226,6 +227,8 @@ static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_roun
         l->target = l->d + (all - 1) * side;
         l->pairs.limit = of->qparams->pair_limit;
         l->pairs.level = l->scratch + scratch * side;
+        l->best_d = l->pairs.level + side;
+        l->best_x = l->best_d + side;
         if (!blocks) continue;
         l->lo = l->scratch + scratch * side;
         l->hi = l->lo + side;
@@ -498,38 +501,57 @@ static double least_part(const struct outputs *o, size_t lane)
     return most > 0 ? fmin(most / o->hi[lane], 1) : 1;
 }
 
+/* Copies d and x of some lanes. */
+static void keep_lanes(const struct lanes *own, size_t w, const bool lanes[QC_LANES])
+{
+    for (size_t i = 0; i < w * QC_LANES; i += QC_LANES)
+        for (size_t k = 0; k < QC_LANES; k++) {
+            own->best_d[i + k] = lanes[k] ? own->d[i + k] : own->best_d[i + k];
+            own->best_x[i + k] = lanes[k] ? own->x[i + k] : own->best_x[i + k];
+        }
+}
+
 /* Tries SCALES_TRIED scales below the one at which nearest weights keep the limit on pairs, and keeps the best for each
    output. Compensated weights can keep the limit at smaller scales: some pairs get larger errors, all other weights
    smaller ones. errors: in squared steps of the original scale. On return the outputs are loaded and rounded with the
    chosen scales. */
 static void choose_scales(double errors[QC_LANES], struct outputs *o)
 {
+    struct lanes *own = o->own;
+    const size_t bytes = o->matrix->w * QC_LANES * sizeof *own->d;
     double part[QC_LANES], best[QC_LANES], was[QC_LANES], error[QC_LANES];
-    bool any = false, again = false;
+    bool any = false;
     for (size_t k = 0; k < QC_LANES; k++) {
         part[k] = least_part(o, k);
         any = any || part[k] < SCALE_WORTH;
         was[k] = best[k] = o->scale[k];
     }
-    for (int t = 1; any && t <= SCALES_TRIED; t++) {
+    if (!any) return;
+    memcpy(own->best_d, own->d, bytes);
+    memcpy(own->best_x, own->x, bytes);
+    for (int t = 1; t <= SCALES_TRIED; t++) {
+        bool better[QC_LANES];
         for (size_t k = 0; k < QC_LANES; k++)
             o->scale[k] = (double)(float)(was[k] * pow(part[k], (double)t / SCALES_TRIED));
         load_outputs(o);
         compensate(error, o);
-        again = false;
         for (size_t k = 0; k < QC_LANES; k++) {
             const double ratio = o->scale[k] / was[k];
-            if (error[k] * ratio * ratio < errors[k]) {
-                errors[k] = error[k] * ratio * ratio;
-                best[k] = o->scale[k];
-            }
-            again = again || best[k] < o->scale[k] || best[k] > o->scale[k];
+            better[k] = error[k] * ratio * ratio < errors[k];
+            if (!better[k]) continue;
+            errors[k] = error[k] * ratio * ratio;
+            best[k] = o->scale[k];
         }
+        keep_lanes(own, o->matrix->w, better);
     }
     memcpy(o->scale, best, sizeof best);
-    if (!again) return;
-    load_outputs(o);
-    compensate(error, o);
+    if (o->crossed) { /* the target of each depends on the scales of all */
+        load_outputs(o);
+        compensate(error, o);
+        return;
+    }
+    memcpy(own->d, own->best_d, bytes);
+    memcpy(own->x, own->best_x, bytes);
 }
 
 /* Measures the errors of crossed outputs like those of others, in squared steps of their original scales. */

@@ -185,8 +185,10 @@ enum runtime_rewrite {
                        refused with 2; no fusion with 4 */
     POOLS_INTEGERS, /* moves the rounding before the pool (1.32), whose integer kernel takes four times as long unless
                        it follows an integer convolution */
-    ROUNDS_WEIGHTS  /* from about 1.20 on (not 1.16) rounds the float weights of Conv, ConvTranspose and Gemm to 8 bits,
+    ROUNDS_WEIGHTS, /* from about 1.20 on (not 1.16) rounds the float weights of Conv, ConvTranspose and Gemm to 8 bits,
                        with scales of its own */
+    JOINS_CLAMP     /* makes no integer product before a clamp whose result float ops read (1.32), and dequantizes
+                       the weight in every run */
 };
 
 /* Adds an identity op that ONNX Runtime (1.31) does not remove, so that it cannot fuse across it. Returns its result.
@@ -200,7 +202,8 @@ static qc_id keep_apart(struct qc_lowering *x, enum runtime_rewrite from, qc_id 
     } identity[] = {[JOINS_CHANNELS] = {QC_OP_Max, "apart"},
                     [JOINS_BLOCKS] = {QC_OP_Sum, "read"},
                     [POOLS_INTEGERS] = {QC_OP_Max, "apart"},
-                    [ROUNDS_WEIGHTS] = {QC_OP_Sum, "read"}};
+                    [ROUNDS_WEIGHTS] = {QC_OP_Sum, "read"},
+                    [JOINS_CLAMP] = {QC_OP_Max, "apart"}};
     return float_value ? add_named(x, identity[from].op, 1, &float_value, NULL, base, identity[from].name, st) : 0;
 }
 
@@ -322,6 +325,27 @@ static bool joins_blocks(const struct qc_lowering *x, const struct qc_node *n, q
     return w->bits == 2 || qc_dtype_info(w->dtype)->bits == 8;
 }
 
+static bool is_dequantized(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *n = qc_node_of(g, v);
+    return n && n->op == QC_OP_DequantizeLinear;
+}
+
+/* Returns true for a clamp of an integer product, with or without a bias, whose result only float ops read. */
+static bool joins_clamp(const struct qc_lowering *x, const struct qc_node *n, qc_id input)
+{
+    const struct qc_node *of = qc_node_of(x->to, input);
+    const struct qc_use_list readers = qc_readers(&x->uses, n->outputs);
+    if ((n->op != QC_OP_Relu && n->op != QC_OP_Clip) || !readers.count) return false;
+    for (size_t i = 0; i < readers.count; i++)
+        if (x->from->nodes[readers.of[i].node].op == QC_OP_Quantize) return false;
+    const bool rows = x->to->values[input].type.shape.rank == 2; /* of more dimensions it is no Gemm */
+    for (unsigned i = 0; of && of->op == QC_OP_Add && rows && i < 2; i++)
+        if (qc_constant_of(x->to, of->inputs[i])) of = qc_node_of(x->to, of->inputs[1 - i]);
+    return of && (of->op == QC_OP_Gemm || of->op == QC_OP_MatMul) && is_dequantized(x->to, of->inputs[0]) &&
+           is_dequantized(x->to, of->inputs[1]);
+}
+
 /* Returns true for a QuantizeLinear or DequantizeLinear kept from the file whose value is an activation with several
    scales. */
 static bool linear_has_channels(const struct qc_graph *g, const struct qc_node *n)
@@ -351,6 +375,8 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
         ok = (inputs[0] = keep_apart(x, ROUNDS_WEIGHTS, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
     if (ok && joins_blocks(x, n, inputs[0]))
         ok = (inputs[0] = keep_apart(x, JOINS_BLOCKS, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
+    if (ok && joins_clamp(x, n, inputs[0]))
+        ok = (inputs[0] = keep_apart(x, JOINS_CLAMP, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
     const bool apart = linear_has_channels(g, n);
     char label[QC_LABEL];
     const char *base = qc_value_label(label, g, n->outputs);
@@ -421,6 +447,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     free(x.integer);
     free(x.given);
     qc_arena_free(a);
+    if (ok && !x.options.tables_apart) ok = qc_lower_share_tables(&x.to, st);
     if (!ok || !qc_lower_unshare(&x.to, st)) {
         qc_graph_free(x.to);
         return false;

@@ -159,9 +159,9 @@ bool qc_auto_method_take_rounded(bool *taken, struct qc_pipeline *p, struct qc_s
     }
     for (qc_id s = 1; *taken && s <= p->simulated->qparams_count; s++) {
         const struct qc_qparams *q = &p->simulated->qparams_of[s];
-        if (!q->is_weight && q->kind == QC_QPARAMS_QUANTIZER && q->state == QC_QPARAMS_BOUND &&
-            !qc_graph_bind_quantizer(m->rounded, s, q->count, q->scale, q->zero_point, st))
-            return false;
+        if (q->is_weight || q->kind != QC_QPARAMS_QUANTIZER || q->state != QC_QPARAMS_BOUND) continue;
+        m->rounded->qparams_of[s].dtype = q->dtype; /* a target may have changed it (quantize/trials/target_limits.c) */
+        if (!qc_graph_bind_quantizer(m->rounded, s, q->count, q->scale, q->zero_point, st)) return false;
     }
     if (!*taken) return true;
     p->rounded = m->rounded;

@@ -47,7 +47,24 @@ static bool fix_results(struct qc_graph *g, enum qc_fixed_results by, struct qc_
     return true;
 }
 
+/* Stores uint8 data with zero point 128 as int8 with zero point 0: the same levels. */
+static bool store_signed(struct qc_graph *g, struct qc_status *st)
+{
+    const int32_t zero = 0;
+    for (qc_id id = 1; id <= g->qparams_count; id++) {
+        struct qc_qparams *s = &g->qparams_of[id];
+        if (s->kind != QC_QPARAMS_QUANTIZER || s->is_weight || s->given || s->count != 1 || s->dtype != QC_U8 ||
+            s->symmetry != QC_SYMMETRIC || s->zero_point[0] != 128)
+            continue;
+        const float scale = s->scale[0];
+        s->dtype = QC_I8;
+        if (!qc_graph_bind_quantizer(g, id, 1, &scale, &zero, st)) return false;
+    }
+    return true;
+}
+
 bool qc_keep_target_limits(struct qc_graph *g, const struct qc_target *t, struct qc_status *st)
 {
-    return fix_results(g, t->fixed, st) && (!t->onnxruntime || qc_keep_runtime_limits(g, st));
+    return fix_results(g, t->fixed, st) && (!t->stores_signed || store_signed(g, st)) &&
+           (!t->onnxruntime || qc_keep_runtime_limits(g, st));
 }

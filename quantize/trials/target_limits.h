@@ -5,6 +5,6 @@
 #include "graph/core/graph.h"
 #include "rewrite/language/target.h"
 
-/* Sets the parameters that the target fixes for results of an operator; then calls qc_keep_runtime_limits if ONNX
-   Runtime runs the file. g: simulated, bound. */
+/* Sets the parameters that the target fixes for results of an operator, and the type of symmetric data with negative
+   values; then calls qc_keep_runtime_limits if ONNX Runtime runs the file. g: simulated, bound. */
 bool qc_keep_target_limits(struct qc_graph *g, const struct qc_target *t, struct qc_status *st);

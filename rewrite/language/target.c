@@ -114,6 +114,7 @@ static bool parse_trait(struct qc_rule_parser *p, struct qc_target *t, bool *fou
         {"pairs", "each_position", "running", &t->pads_channels},
         {"blocks", "none", "any", &t->no_blocks},
         {"scales", "power_of_two", "any", &t->power_of_two},
+        {"centred", "int8", "uint8", &t->stores_signed},
         {"bias", "float", "int32", &t->float_bias},
     };
     *found = true;

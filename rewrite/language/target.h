@@ -35,6 +35,7 @@ struct qc_target {
     bool pads_channels; /* pairs each_position: kernels start new pairs at each position of a Conv */
     bool no_blocks;     /* blocks none: weights have no blocks of scales */
     bool power_of_two;  /* scales power_of_two */
+    bool stores_signed; /* centred int8: symmetric uint8 data with zero point 128 are stored as int8 with 0 */
     enum qc_fixed_results fixed;
     bool float_bias; /* bias float: biases of QDQ files are float initializers, multiples of their step */
     int opset;       /* opset N: the newest opset that the runtime reads; 0: any */

@@ -81,9 +81,56 @@ def test_products_are_of_integers(name, qcalib, tmp_path):
     products(tmp_path / "float.onnx", shape, biases)
     samples(tmp_path / "x.h5", shape[1:])
     for form in ("qdq", "qoperator"):
-        qcalib("--data", "x.h5", "float.onnx", "-o", f"{form}.onnx", "--format", form, "--no-report")
+        job = ("--data", "x.h5", "float.onnx", "-o", f"{form}.onnx", "--format", form, "--no-report")
+        qcalib(*job, *(("--prefer", "integers") if name == "of a word" else ()))
         ops = collections.Counter(n.op_type for n in check(tmp_path / f"{form}.onnx").graph.node)
         assert sum(ops[op] for op in ON_INTEGERS) == 3, ops
+
+
+# {name: (dimensions of x, whether the product is a Gemm, whether it has a bias)}
+CLAMPED = {
+    "Gemm": (["N", 48], True, True),
+    "Gemm without a bias": (["N", 48], True, False),
+    "MatMul": ([1, 48], False, False),
+    "MatMul and Add": ([1, 48], False, True),
+    "MatMul of words": ([1, 12, 48], False, False),
+    "MatMul and Add of words": ([1, 12, 48], False, True),
+}
+
+
+@pytest.mark.parametrize("readers", ("output", "float", "both", "product"))
+@pytest.mark.parametrize("clamp", ("Relu", "Clip"))
+@pytest.mark.parametrize("name", CLAMPED)
+def test_a_clamp_leaves_the_product_in_integers(name, clamp, readers, qcalib, onnxruntime, tmp_path):
+    """ONNX Runtime joins a clamp to the product in front of it, on real numbers, if no QuantizeLinear is behind it."""
+    shape, gemm, bias = CLAMPED[name]
+    rng, width = np.random.default_rng(12), shape[-1]
+    tensors = {"w": (rng.normal(size=(width, width)) / 7).astype(np.float32), "lo": np.float32(0), "hi": np.float32(6)}
+    tensors |= {"b": rng.normal(size=width).astype(np.float32), "v": (rng.normal(size=(width, 8)) / 7).astype(np.float32)}
+    nodes = [helper.make_node("Gemm", ["x", "w", "b"][: 2 + bias], ["p"])] if gemm else []
+    if not gemm:
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["m" if bias else "p"])]
+        nodes += [helper.make_node("Add", ["m", "b"], ["p"])] if bias else []
+    nodes.append(helper.make_node(clamp, ["p", "lo", "hi"] if clamp == "Clip" else ["p"], ["r"]))
+    outputs = {"r": shape} if readers in ("output", "both") else {}
+    if readers in ("float", "both"):
+        nodes.append(helper.make_node("Sin", ["r"], ["y"]))
+        outputs["y"] = shape
+    elif readers == "product":
+        nodes.append(helper.make_node("MatMul", ["r", "v"], ["y"]))
+        nodes.append(helper.make_node("Sin", ["r"], ["z"]))
+        outputs |= {"y": [*shape[:-1], 8], "z": shape}
+    save(tmp_path / "float.onnx", nodes, tensors, {"x": shape}, outputs)
+    x = samples(tmp_path / "x.h5", shape[1:])
+    for form in ("qdq", "qoperator"):
+        qcalib("--data", "x.h5", "float.onnx", "-o", f"{form}.onnx", "--format", form, "--no-report", "--prefer", "integers")
+        check(tmp_path / f"{form}.onnx")
+        if readers == "product":  # a sum that lies between two levels may go to either
+            continue
+        qcalib("run", f"{form}.onnx", "--data", "x.h5", "-o", "ours.h5")
+        theirs, said = onnxruntime.run(tmp_path / f"{form}.onnx", {"x": x}, tmp_path)
+        with h5py.File(tmp_path / "ours.h5") as f:
+            assert said == "" and all(np.abs(f[y][()] - theirs[y]).max() < 2e-6 * np.abs(theirs[y]).max() for y in outputs)
 
 
 def test_one_bias_for_a_product(qcalib, tmp_path):
