@@ -61,12 +61,13 @@ static int64_t cell_of(const struct grid *g, double x)
     return qc_float_level_number(qc_nearest_level(t, g->levels, 0), g->levels.mantissa, g->levels.least);
 }
 
-static void grids_of(struct grid out[2], struct qc_affine p, double scale, struct qc_levels levels)
+/* out: the positive side, then the negative one. */
+static void grids_of(struct grid out[2], struct qc_affine p, struct qc_levels levels)
 {
     int64_t first, last;
     qc_level_numbers(&first, &last, levels, p.zero_point);
-    out[0] = (struct grid){.levels = levels, .s = scale, .n = last};
-    out[1] = (struct grid){.levels = levels, .s = scale, .n = -first};
+    out[0] = (struct grid){.levels = levels, .s = (double)p.scale, .n = last};
+    out[1] = (struct grid){.levels = levels, .s = (double)p.scale, .n = -first};
 }
 
 static double clamp(double x, double lo, double hi)
@@ -374,7 +375,7 @@ static double error_by_levels(const struct qc_moments *m, struct qc_affine p, st
 {
     double behind[QC_MOMENTS_LEVELS + 1], sum = 0;
     struct grid grids[2];
-    grids_of(grids, p, (double)p.scale, levels);
+    grids_of(grids, p, levels);
     for (int k = 0; k < 2; k++) {
         if (!m->sides[k].used) continue;
         if (m->behind && !behind_levels(behind, m, k ? -1 : 1, &grids[k], 0)) return (double)INFINITY;
@@ -411,7 +412,7 @@ static bool above_by_levels(const struct qc_moments *m, double bound, struct qc_
                             double clip)
 {
     struct grid grids[2];
-    grids_of(grids, p, (double)p.scale, levels);
+    grids_of(grids, p, levels);
     double behind[2][QC_MOMENTS_LEVELS + 1], last, sum = 0;
     for (int k = 0; k < 2; k++) {
         if (!m->sides[k].used) continue;
@@ -535,7 +536,7 @@ static double behind_power_error(const struct qc_moments *m, struct qc_affine p,
 {
     double behind[QC_MOMENTS_LEVELS + 1], sum = 0;
     struct grid grids[2];
-    grids_of(grids, p, (double)p.scale, levels);
+    grids_of(grids, p, levels);
     for (int k = 0; k < 2; k++) {
         if (!m->sides[k].used) continue;
         if (!behind_levels(behind, m, k ? -1 : 1, &grids[k], 0)) return (double)INFINITY;
@@ -548,7 +549,7 @@ static double float_power_error(const struct qc_moments *m, struct qc_affine p, 
                                 double unit, double enough)
 {
     struct grid grids[2];
-    grids_of(grids, p, (double)p.scale, levels);
+    grids_of(grids, p, levels);
     const double above = side_split_by_power(&m->sides[0], &grids[0], NULL, power, unit, enough);
     const double sum = above > enough
                            ? above

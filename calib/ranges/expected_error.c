@@ -77,7 +77,8 @@ static double expected(const struct side *s, double end)
     return law > 0 ? law * pow(fmax(LEAST, seen / law), s->seen) : seen;
 }
 
-/* What rounding costs beside clipping: of integers from the step, of floating-point levels from the values seen. */
+/* Gives the rounding error of the values that are not clipped: of integers by the step, of floating-point levels by the
+   values seen. */
 struct rounding {
     const struct qc_moments *moments; /* NULL: integers */
     double values;                    /* that are not 0 */
@@ -94,8 +95,7 @@ static double error_within(const struct rounding *r, const struct side sides[2],
 static void find_ends(struct qc_range *range, const struct side sides[2], const struct qc_unseen *u,
                       const struct rounding *r)
 {
-    double within[2][ENDS];
-    double end[2][ENDS], cut[2][ENDS], least = (double)INFINITY;
+    double end[2][ENDS], cut[2][ENDS], within[2][ENDS], least = (double)INFINITY;
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < ENDS; i++) { /* denser near the solved end, where the least usually is */
             const double part = (double)i / (ENDS - 1);
