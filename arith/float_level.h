@@ -7,6 +7,8 @@
    smaller steps, so the addition itself rounds. */
 #pragma once
 
+#include <assert.h>
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -47,4 +49,80 @@ static inline double qc_nearest_level(double x, struct qc_levels levels, int32_t
     if (levels.mantissa) return qc_float_level_double(x, lo, hi, levels.mantissa, levels.least);
     x = nearbyint(x);
     return x > lo ? (x < hi ? x : hi) : lo;
+}
+
+/* Levels minus the zero point are numbered in ascending order; zero has number 0. The number of an integer is the
+   integer itself. Floating-point levels have 2^mantissa numbers in each octave, and as many below 2^least. */
+
+/* Returns the floating-point level of a number, not limited to the largest level. */
+static inline double qc_float_level_at(int64_t k, int mantissa, int least)
+{
+    const int64_t octave = (int64_t)1 << mantissa, n = k < 0 ? -k : k, e = n < octave ? 0 : (n >> mantissa) - 1;
+    const double level = ldexp((double)(n - e * octave), (int)e + least - mantissa);
+    return k < 0 ? -level : level;
+}
+
+/* Returns the number of a floating-point level. */
+static inline int64_t qc_float_level_number(double level, int mantissa, int least)
+{
+    int e = least;
+    const double x = fabs(level);
+    if (x >= ldexp(1, least)) {
+        (void)frexp(x, &e);
+        e--;
+    }
+    const int64_t n = (int64_t)ldexp(x, mantissa - e) + ((int64_t)(e - least) << mantissa);
+    return level < 0 ? -n : n;
+}
+
+/* Returns the level of a number in units of the scale. */
+static inline double qc_level_at(int64_t k, struct qc_levels levels)
+{
+    return levels.mantissa ? qc_float_level_at(k, levels.mantissa, levels.least) : (double)k;
+}
+
+/* Returns where rounding changes from level k to level k + 1. */
+static inline double qc_level_edge(int64_t k, struct qc_levels levels)
+{
+    return levels.mantissa ? (qc_level_at(k, levels) + qc_level_at(k + 1, levels)) / 2 : (double)k + 0.5;
+}
+
+/* Gives the numbers of the lowest and the highest level. */
+static inline void qc_level_numbers(int64_t *first, int64_t *last, struct qc_levels levels, int32_t zero_point)
+{
+    *first = (int64_t)levels.lo - zero_point;
+    *last = (int64_t)levels.hi - zero_point;
+    if (!levels.mantissa) return;
+    assert(zero_point == 0);
+    *first = qc_float_level_number(levels.lo, levels.mantissa, levels.least);
+    *last = qc_float_level_number(levels.hi, levels.mantissa, levels.least);
+}
+
+/* Returns the number of levels. */
+static inline int64_t qc_level_count(struct qc_levels levels)
+{
+    int64_t first, last;
+    qc_level_numbers(&first, &last, levels, 0);
+    return last - first + 1;
+}
+
+/* Returns the distance of the levels around x, both in units of the scale. */
+static inline double qc_level_step(double x, struct qc_levels levels)
+{
+    int e = levels.least;
+    if (!levels.mantissa) return 1;
+    if (fabs(x) >= ldexp(1, levels.least)) {
+        (void)frexp(x, &e);
+        e--;
+    }
+    return ldexp(1, e - levels.mantissa);
+}
+
+/* Gives the range of values that are not clipped: from half a step below the lowest level to half a step above the
+   highest. */
+static inline void qc_affine_reach(double *lo, double *hi, struct qc_affine p, struct qc_levels levels)
+{
+    const double least = (double)levels.lo - p.zero_point, most = (double)levels.hi - p.zero_point;
+    *lo = (double)p.scale * (least - 0.5 * qc_level_step(least, levels));
+    *hi = (double)p.scale * (most + 0.5 * qc_level_step(most, levels));
 }

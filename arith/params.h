@@ -41,14 +41,6 @@ struct qc_affine qc_affine_from_range(double lo, double hi, struct qc_levels lev
 struct qc_affine qc_affine_power_of_two(double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry,
                                         bool above);
 
-/* Gives the range of values that are not clipped: from half a step below the lowest level to half a step above the
-   highest. */
-static inline void qc_affine_reach(double *lo, double *hi, struct qc_affine p, struct qc_levels levels)
-{
-    *lo = (double)p.scale * ((double)levels.lo - p.zero_point - 0.5);
-    *hi = (double)p.scale * ((double)levels.hi - p.zero_point + 0.5);
-}
-
 /* Fails with QC_BAD_INPUT, naming `what`, if the scale is not positive and finite. */
 bool qc_scale_usable(float scale, const char *what, struct qc_status *st);
 

@@ -11,7 +11,8 @@
      Laplace:  clip(u) = 2 exp(-u),                      derivative zero at u / (6 h^2) = 2 exp(-u)
    u is found by bisection and rounded to 1/1024, so that the last bits of erfc do not matter. The range is [c - T, c +
    T], cut to the limits. law=auto chooses the law whose d / sigma is nearer: sqrt(2/pi) = 0.798 or 1/sqrt(2) = 0.707.
-   The objective is the error, b^2 times the formula. */
+   The objective is the error, b^2 times the formula. Floating-point levels have errors in proportion to the values,
+   whatever the range; their range is the widest. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -85,7 +86,7 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
     bool laplace = values->v[0] == LAW_LAPLACE || (values->v[0] == LAW_AUTO && m.mean < 0.7525 * m.deviation);
     double b = laplace ? m.mean : m.deviation, u = best_threshold(laplace, h), T = fmax(u * b, m.mean);
     *out = limits;
-    if (!(b > 0)) return true; /* one value: [min(0, c), max(0, c)] */
+    if (!(b > 0) || request->levels.mantissa) return true; /* one value: [min(0, c), max(0, c)] */
     out->lo = fmin(0, fmax(limits.lo, m.centre - T));
     out->hi = fmax(0, fmin(limits.hi, m.centre + T));
     double widest = fmax(limits.hi - m.centre, m.centre - limits.lo);

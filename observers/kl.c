@@ -32,6 +32,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "arith/float_level.h"
 #include "base/simd.h"
 #include "observers/elementary.h"
 #include "observers/kl_tools.h"
@@ -180,8 +181,10 @@ static double divergence(const struct density *d, struct qc_affine p, struct qc_
 {
     double s = (double)p.scale, from = d->a, below = 0, sum = 0;
     struct cells cells = {.count = 0};
-    for (int64_t k = levels.lo; k <= levels.hi && from < d->b; k++) {
-        double to = k < levels.hi ? ((double)(k - p.zero_point) + 0.5) * s : d->b;
+    int64_t first, last;
+    qc_level_numbers(&first, &last, levels, p.zero_point);
+    for (int64_t k = first; k <= last && from < d->b; k++) {
+        double to = k < last ? qc_level_edge(k, levels) * s : d->b;
         if (to <= from) continue;
         if (to > d->b) to = d->b;
         double upto = mass_below(d, to), m = upto - below;
@@ -206,8 +209,10 @@ static double jensen_shannon(const struct density *d, struct qc_affine p, struct
 {
     double s = (double)p.scale, from = d->a, below = 0, q = 0, sum = 0;
     size_t bin = 0;
-    for (int64_t k = levels.lo; k <= levels.hi && from < d->b; k++) {
-        double to = k < levels.hi ? ((double)(k - p.zero_point) + 0.5) * s : d->b;
+    int64_t first, last;
+    qc_level_numbers(&first, &last, levels, p.zero_point);
+    for (int64_t k = first; k <= last && from < d->b; k++) {
+        double to = k < last ? qc_level_edge(k, levels) * s : d->b;
         if (to <= from) continue;
         if (to > d->b) to = d->b;
         double upto = mass_below(d, to), density = (upto - below) / (to - from);
@@ -261,7 +266,7 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
     enum qc_kl_variant variant = (enum qc_kl_variant)values->v[1];
     if (variant >= QC_KL_TENSORRT) return qc_kl_tool(out, variant, (size_t)values->v[0], s, request, limits, st);
     size_t count = values->v[0] > 0 ? (size_t)values->v[0] : OWN_BINS, n = 0;
-    if ((int64_t)request->levels.hi - request->levels.lo + 1 >= (int64_t)count) {
+    if (qc_level_count(request->levels) >= (int64_t)count) {
         *out = limits;
         return true;
     }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arith/float_level.h"
 #include "base/simd.h"
 #include "observers/elementary.h"
 
@@ -33,6 +34,41 @@ struct qc_moments {
 struct integrals {
     double m0, m1, m2;
 };
+
+/* The levels on one side of zero: number 0 is zero, number n the last one. */
+struct grid {
+    struct qc_levels levels;
+    double s; /* scale */
+    int64_t n;
+};
+
+static double level_at(const struct grid *g, int64_t k)
+{
+    return qc_level_at(k, g->levels) * g->s;
+}
+
+/* The upper end of cell k. */
+static double edge_of(const struct grid *g, int64_t k)
+{
+    return qc_level_edge(k, g->levels) * g->s;
+}
+
+/* Returns the number of the level nearest to a magnitude. */
+static int64_t cell_of(const struct grid *g, double x)
+{
+    const double last = level_at(g, g->n), t = (x < last ? x : last) / g->s;
+    if (!g->levels.mantissa) return (int64_t)fmin(qc_nearest(x / g->s), (double)g->n);
+    return qc_float_level_number(qc_nearest_level(t, g->levels, 0), g->levels.mantissa, g->levels.least);
+}
+
+/* out: the positive side, then the negative one. */
+static void grids_of(struct grid out[2], struct qc_affine p, struct qc_levels levels)
+{
+    int64_t first, last;
+    qc_level_numbers(&first, &last, levels, p.zero_point);
+    out[0] = (struct grid){.levels = levels, .s = (double)p.scale, .n = last};
+    out[1] = (struct grid){.levels = levels, .s = (double)p.scale, .n = -first};
+}
 
 static double clamp(double x, double lo, double hi)
 {
@@ -129,9 +165,15 @@ bool qc_moments_behind(const struct qc_moments *m)
     return m->behind != NULL;
 }
 
+/* Returns true if errors are summed bin by bin. */
+static bool too_many(struct qc_levels levels)
+{
+    return qc_level_count(levels) > QC_MOMENTS_LEVELS + 1;
+}
+
 const struct qc_output_function *qc_moments_look(const struct qc_solve *request)
 {
-    return (int64_t)request->levels.hi - request->levels.lo > QC_MOMENTS_LEVELS ? NULL : request->behind;
+    return too_many(request->levels) ? NULL : request->behind;
 }
 
 bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, const struct qc_output_function *behind,
@@ -191,13 +233,14 @@ static QC_INLINE struct integrals below(const struct side *side, int32_t base, d
                               sums->m2 + part * ((to * to + to * from + from * from) * (1.0 / 3))};
 }
 
-/* f(k s) - f(0) of levels k = first to n <= QC_MOMENTS_LEVELS of a side; returns false if one is not finite. */
-static bool behind_levels(double *level, const struct qc_moments *m, double sign, double s, int64_t first, int64_t n)
+/* f(level) - f(0) of levels k = first to n <= QC_MOMENTS_LEVELS of a side; returns false if one is not finite. */
+static bool behind_levels(double *level, const struct qc_moments *m, double sign, const struct grid *g, int64_t first)
 {
+    const int64_t n = g->n;
     double x[BLOCK];
     for (int64_t k = first; k <= n; k += BLOCK) {
         const int64_t count = n + 1 - k < BLOCK ? n + 1 - k : BLOCK;
-        for (int64_t i = 0; i < count; i++) x[i] = sign * s * (double)(k + i);
+        for (int64_t i = 0; i < count; i++) x[i] = sign * level_at(g, k + i);
         m->behind->run(m->behind->user, level + (k - first), x, (size_t)count);
         for (int64_t i = 0; i < count; i++) {
             level[k - first + i] -= m->f_zero;
@@ -219,51 +262,52 @@ static struct integrals total(const struct side *side)
     return (struct integrals){all->m0, all->m1, all->m2};
 }
 
-/* Integrals below the upper ends of the cells [first, first + count), count <= CELLS. */
+/* Integrals below the edges [count], count <= CELLS. */
 static QC_INLINE void below_cells_body(double *restrict m0, double *restrict m1, double *restrict m2,
-                                       const struct side *side, int32_t base, double s, int32_t first, int32_t count,
-                                       bool behind)
+                                       const struct side *side, int32_t base, const double *restrict edge,
+                                       int32_t count, bool behind)
 {
     const struct side of = *side;
     if (behind)
         for (int32_t k = 0; k < count; k++) {
-            const struct integrals x = below(&of, base, ((double)(first + k) + 0.5) * s, true);
+            const struct integrals x = below(&of, base, edge[k], true);
             m0[k] = x.m0;
             m1[k] = x.m1;
             m2[k] = x.m2;
         }
     else
         for (int32_t k = 0; k < count; k++) {
-            const struct integrals x = below(&of, base, ((double)(first + k) + 0.5) * s, false);
+            const struct integrals x = below(&of, base, edge[k], false);
             m0[k] = x.m0;
             m1[k] = x.m1;
             m2[k] = x.m2;
         }
 }
 QC_SIMD(below_cells,
-        (double *m0, double *m1, double *m2, const struct side *side, int32_t base, double s, int32_t first,
-         int32_t count, bool behind),
-        (m0, m1, m2, side, base, s, first, count, behind))
+        (double *m0, double *m1, double *m2, const struct side *side, int32_t base, const double *edge, int32_t count,
+         bool behind),
+        (m0, m1, m2, side, base, edge, count, behind))
 
 enum { CELLS = 64 }; /* computed together */
 
-/* n: levels beyond zero on this side; 0: everything becomes zero. levels: their values of the function, or NULL. Stops
-   when the sum exceeds `enough`. */
-static double side_by_levels(const struct side *side, int32_t base, double s, int64_t n, const double *levels,
+/* levels: their values of the function, or NULL. Stops when the sum exceeds `enough`. */
+static double side_by_levels(const struct side *side, int32_t base, const struct grid *g, const double *levels,
                              double enough)
 {
-    double m0[CELLS], m1[CELLS], m2[CELLS], sum = 0;
+    const int64_t n = g->n;
+    double m0[CELLS], m1[CELLS], m2[CELLS], edge[CELLS], sum = 0;
     const struct integrals all = total(side);
     struct integrals from = {0, 0, 0};
     for (int64_t first = 0; first <= n; first += CELLS) {
         const int64_t count = n + 1 - first < CELLS ? n + 1 - first : CELLS,
                       inner = first + count > n ? count - 1 : count;
-        below_cells(m0, m1, m2, side, base, s, (int32_t)first, (int32_t)inner, levels != NULL);
+        for (int64_t i = 0; i < inner; i++) edge[i] = edge_of(g, first + i);
+        below_cells(m0, m1, m2, side, base, edge, (int32_t)inner, levels != NULL);
         for (int64_t i = 0; i < count; i++) {
             if (!(from.m0 < all.m0 && sum <= enough)) return sum;
             const int64_t k = first + i;
             const struct integrals to = i < inner ? (struct integrals){m0[i], m1[i], m2[i]} : all;
-            sum += cell_error(from, to, levels ? levels[k] : (double)k * s);
+            sum += cell_error(from, to, levels ? levels[k] : level_at(g, k));
             from = to;
         }
     }
@@ -271,19 +315,21 @@ static double side_by_levels(const struct side *side, int32_t base, double s, in
 }
 
 /* Error of the values more than half a step beyond the last level. */
-static double side_beyond(const struct side *side, int32_t base, double s, int64_t n, const double *levels)
+static double side_beyond(const struct side *side, int32_t base, const struct grid *g, const double *levels)
 {
-    const struct integrals from = below(side, base, ((double)n + 0.5) * s, levels != NULL), all = total(side);
-    return from.m0 < all.m0 ? cell_error(from, all, levels ? levels[n] : (double)n * s) : 0;
+    const double last = level_at(g, g->n), half = qc_level_step(last / g->s, g->levels) * g->s / 2,
+                 reach = g->levels.mantissa ? last + half : edge_of(g, g->n);
+    const struct integrals from = below(side, base, reach, levels != NULL), all = total(side);
+    return from.m0 < all.m0 ? cell_error(from, all, levels ? levels[g->n] : last) : 0;
 }
 
 /* A lower bound of the error: the last level's cell, which holds the clipped values. level: the function of the last
    level, or NULL. */
-static double side_clipped(const struct side *side, int32_t base, double s, int64_t n, const double *level)
+static double side_clipped(const struct side *side, int32_t base, const struct grid *g, const double *level)
 {
-    if (n == 0) return 0;
-    const struct integrals from = below(side, base, ((double)(n - 1) + 0.5) * s, level != NULL), all = total(side);
-    return from.m0 < all.m0 ? cell_error(from, all, level ? *level : (double)n * s) : 0;
+    if (g->n == 0) return 0;
+    const struct integrals from = below(side, base, edge_of(g, g->n - 1), level != NULL), all = total(side);
+    return from.m0 < all.m0 ? cell_error(from, all, level ? *level : level_at(g, g->n)) : 0;
 }
 
 /* Integral of (x - nearest multiple of s)^2 over [a, b]: each whole cell gives s^3 / 12. */
@@ -327,14 +373,15 @@ static double side_clipped_by_bins(const struct side *side, double s, int64_t n,
 
 static double error_by_levels(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels, double clip)
 {
-    double s = (double)p.scale, behind[QC_MOMENTS_LEVELS + 1], sum = 0;
-    const int64_t beyond[2] = {(int64_t)levels.hi - p.zero_point, (int64_t)p.zero_point - levels.lo};
+    double behind[QC_MOMENTS_LEVELS + 1], sum = 0;
+    struct grid grids[2];
+    grids_of(grids, p, levels);
     for (int k = 0; k < 2; k++) {
         if (!m->sides[k].used) continue;
-        if (m->behind && !behind_levels(behind, m, k ? -1 : 1, s, 0, beyond[k])) return (double)INFINITY;
+        if (m->behind && !behind_levels(behind, m, k ? -1 : 1, &grids[k], 0)) return (double)INFINITY;
         const double *of = m->behind ? behind : NULL;
-        sum += side_by_levels(&m->sides[k], m->base, s, beyond[k], of, (double)INFINITY);
-        if (clip > 1) sum += (clip - 1) * side_beyond(&m->sides[k], m->base, s, beyond[k], of);
+        sum += side_by_levels(&m->sides[k], m->base, &grids[k], of, (double)INFINITY);
+        if (clip > 1) sum += (clip - 1) * side_beyond(&m->sides[k], m->base, &grids[k], of);
     }
     return sum;
 }
@@ -350,8 +397,7 @@ double qc_moments_clip_error(const struct qc_moments *m, double lo, double hi, s
                              enum qc_symmetry symmetry, double clip)
 {
     struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
-    bool many = (int64_t)levels.hi - levels.lo > QC_MOMENTS_LEVELS;
-    return many ? error_by_bins(m, p, levels) : error_by_levels(m, p, levels, clip);
+    return too_many(levels) ? error_by_bins(m, p, levels) : error_by_levels(m, p, levels, clip);
 }
 
 double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
@@ -362,24 +408,27 @@ double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi
 
 /* Rounded sums of nonnegative terms never decrease, so a partial sum above the bound decides. The last cells, which
    hold the clipped values, usually suffice. */
-static bool above_by_levels(const struct qc_moments *m, double bound, double s, const int64_t beyond[2], double clip)
+static bool above_by_levels(const struct qc_moments *m, double bound, struct qc_affine p, struct qc_levels levels,
+                            double clip)
 {
+    struct grid grids[2];
+    grids_of(grids, p, levels);
     double behind[2][QC_MOMENTS_LEVELS + 1], last, sum = 0;
     for (int k = 0; k < 2; k++) {
         if (!m->sides[k].used) continue;
-        if (m->behind && !behind_levels(&last, m, k ? -1 : 1, s, beyond[k], beyond[k])) return true;
-        sum += side_clipped(&m->sides[k], m->base, s, beyond[k], m->behind ? &last : NULL);
+        if (m->behind && !behind_levels(&last, m, k ? -1 : 1, &grids[k], grids[k].n)) return true;
+        sum += side_clipped(&m->sides[k], m->base, &grids[k], m->behind ? &last : NULL);
     }
     if (sum > bound) return true;
     sum = 0;
     for (int k = 0; k < 2; k++) {
         const double *of = m->behind ? behind[k] : NULL;
-        if (m->sides[k].used && m->behind && !behind_levels(behind[k], m, k ? -1 : 1, s, 0, beyond[k])) return true;
-        if (m->sides[k].used && clip > 1) sum += (clip - 1) * side_beyond(&m->sides[k], m->base, s, beyond[k], of);
+        if (m->sides[k].used && m->behind && !behind_levels(behind[k], m, k ? -1 : 1, &grids[k], 0)) return true;
+        if (m->sides[k].used && clip > 1) sum += (clip - 1) * side_beyond(&m->sides[k], m->base, &grids[k], of);
     }
     for (int k = 0; k < 2 && sum <= bound; k++)
         if (m->sides[k].used)
-            sum += side_by_levels(&m->sides[k], m->base, s, beyond[k], m->behind ? behind[k] : NULL, bound);
+            sum += side_by_levels(&m->sides[k], m->base, &grids[k], m->behind ? behind[k] : NULL, bound);
     return sum > bound;
 }
 
@@ -387,9 +436,9 @@ bool qc_moments_above(const struct qc_moments *m, double bound, double lo, doubl
                       enum qc_symmetry symmetry, double clip)
 {
     const struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
+    if (!too_many(levels)) return above_by_levels(m, bound, p, levels, clip);
     const double s = (double)p.scale;
     const int64_t beyond[2] = {(int64_t)levels.hi - p.zero_point, (int64_t)p.zero_point - levels.lo};
-    if ((int64_t)levels.hi - levels.lo <= QC_MOMENTS_LEVELS) return above_by_levels(m, bound, s, beyond, clip);
     return side_clipped_by_bins(&m->sides[0], s, beyond[0], bound) +
                    side_clipped_by_bins(&m->sides[1], s, beyond[1], bound) >
                bound ||
@@ -453,28 +502,30 @@ static double power_of_line(double a, double b, double p)
     return fabs(b - a) > 1e-9 * larger ? power_between(a, b, p) / (b - a) : qc_power(larger, p);
 }
 
-/* The error after the function: each bin is split at the cells. Edges are in x, values of f in units. */
-static double side_behind_by_power(const struct side *side, double s, int64_t n, const double *level, double p,
-                                   double unit)
+/* The error after the function, or of floating-point levels: each bin is split at the cells. Edges are in x, values of
+   f in units. level: NULL without a function. Stops when the sum exceeds `enough`. */
+static double side_split_by_power(const struct side *side, const struct grid *g, const double *level, double p,
+                                  double unit, double enough)
 {
     double sum = 0;
-    for (int32_t i = 0; i < side->used; i++) {
+    for (int32_t i = 0; i < side->used && sum <= enough; i++) {
         const struct slot *q = &side->slots[i];
-        const double width = q->outer - q->inner, slope = width > 0 ? (q->f_outer - q->f_inner) / width : 0;
+        const double f_inner = level ? q->f_inner : q->inner, f_outer = level ? q->f_outer : q->outer,
+                     width = q->outer - q->inner, slope = width > 0 ? (f_outer - f_inner) / width : 0;
         if (q->count <= 0) continue;
         double from = q->inner, part = 0;
-        double k = fmin(qc_nearest(from / s), (double)n);
+        int64_t k = cell_of(g, from);
         while (from < q->outer) {
-            const double edge = k < (double)n ? (k + 0.5) * s : q->outer, to = edge < q->outer ? edge : q->outer,
-                         l = level[(int64_t)k];
+            const double edge = k < g->n ? edge_of(g, k) : q->outer, to = edge < q->outer ? edge : q->outer,
+                         l = level ? level[k] : level_at(g, k);
             if (to > from)
                 part += (to - from) / width *
-                        power_of_line((q->f_inner + slope * (from - q->inner) - l) / unit,
-                                      (q->f_inner + slope * (to - q->inner) - l) / unit, p);
+                        power_of_line((f_inner + slope * (from - q->inner) - l) / unit,
+                                      (f_inner + slope * (to - q->inner) - l) / unit, p);
             if (to > from) from = to;
             if (from < q->outer) k++;
         }
-        if (width <= 0) part = qc_power(fabs(q->f_inner - level[(int64_t)k]) / unit, p);
+        if (width <= 0) part = qc_power(fabs(f_inner - (level ? level[k] : level_at(g, k))) / unit, p);
         sum += q->count * part;
     }
     return sum;
@@ -484,13 +535,26 @@ static double behind_power_error(const struct qc_moments *m, struct qc_affine p,
                                  double unit)
 {
     double behind[QC_MOMENTS_LEVELS + 1], sum = 0;
-    const int64_t beyond[2] = {(int64_t)levels.hi - p.zero_point, (int64_t)p.zero_point - levels.lo};
+    struct grid grids[2];
+    grids_of(grids, p, levels);
     for (int k = 0; k < 2; k++) {
         if (!m->sides[k].used) continue;
-        if (!behind_levels(behind, m, k ? -1 : 1, (double)p.scale, 0, beyond[k])) return (double)INFINITY;
-        sum += side_behind_by_power(&m->sides[k], (double)p.scale, beyond[k], behind, power, unit);
+        if (!behind_levels(behind, m, k ? -1 : 1, &grids[k], 0)) return (double)INFINITY;
+        sum += side_split_by_power(&m->sides[k], &grids[k], behind, power, unit, (double)INFINITY);
     }
     return sum;
+}
+
+static double float_power_error(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels, double power,
+                                double unit, double enough)
+{
+    struct grid grids[2];
+    grids_of(grids, p, levels);
+    const double above = side_split_by_power(&m->sides[0], &grids[0], NULL, power, unit, enough);
+    const double sum = above > enough
+                           ? above
+                           : above + side_split_by_power(&m->sides[1], &grids[1], NULL, power, unit, enough - above);
+    return sum > enough ? (double)INFINITY : sum;
 }
 
 double qc_moments_power_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
@@ -499,6 +563,7 @@ double qc_moments_power_error(const struct qc_moments *m, double lo, double hi, 
     struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
     double s = (double)p.scale / unit;
     if (m->behind) return behind_power_error(m, p, levels, power, unit);
+    if (levels.mantissa) return float_power_error(m, p, levels, power, unit, enough);
     const int64_t up = (int64_t)levels.hi - p.zero_point, down = (int64_t)p.zero_point - levels.lo;
     if (isfinite(enough) && side_clipped_by_power(&m->sides[0], s, up, power, unit, enough) +
                                     side_clipped_by_power(&m->sides[1], s, down, power, unit, enough) >

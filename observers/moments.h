@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Squared error of quantizing the values of a histogram, in O(levels) per range. Private to observers/ and its tests.
+/* Squared error of quantizing the values of a histogram, in O(levels) per range. For observers/ and calib/ranges/.
 
    The values of a bin are taken as uniform over it (as a point if lo == hi), zeros as exact. For a quantizer with scale
    s and n levels beyond zero on one side, magnitudes x >= 0 of that side fall into cells
@@ -10,6 +10,8 @@
    prefix sum at any point is one look-up by the bits of the point. Each prefix is exact to about 1e-15 of its size;
    cells are 1 / (12 k^2) of it, so the result is good to about 1e-8 at 8 bits. With more than QC_MOMENTS_LEVELS levels
    the error is summed bin by bin instead, in closed form.
+
+   Floating-point levels (struct qc_levels) have their own cells, divided half-way between neighbours.
 
    Behind a function f (struct qc_output_function) the error is that of f(dequantized) against f(x): the same cells,
    with f(x) - f(0) in place of x and f(level) - f(0) in place of the level. Within a bin of 1/256 octave, f is taken as

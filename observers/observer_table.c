@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arith/float_level.h"
 #include "base/closest.h"
 #include "observers/plugin.h"
 #include "observers/series.h"

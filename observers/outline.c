@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "arith/float_level.h"
+
 bool qc_outline_of(struct qc_outline *out, const struct qc_histogram *h, struct qc_status *st)
 {
     struct qc_bin *bins = NULL;
@@ -34,13 +36,15 @@ bool qc_loss_of(struct qc_loss *out, const struct qc_histogram *h, const struct 
     size_t n = 0;
     double scale = (double)to->scale, least = scale * (levels.lo - to->zero_point),
            most = scale * (levels.hi - to->zero_point), lost = 0, count = 0;
+    const double nearest_zero = qc_level_edge(0, levels);
     struct qc_loss l = {0};
     if (!qc_histogram_bins(&bins, &n, h, st)) return false;
     for (size_t i = 0; i < n; i++) {
         double x = (bins[i].lo + bins[i].hi) / 2, times = (double)bins[i].count, square = x * x * times;
         count += times;
         l.signal += square;
-        if (fabs(x) < scale / 2) {
+        const double step = scale * qc_level_step(x / scale, levels);
+        if (fabs(x) < scale * nearest_zero) {
             l.rounding += square;
             lost += times;
         } else if (x < least)
@@ -48,7 +52,7 @@ bool qc_loss_of(struct qc_loss *out, const struct qc_histogram *h, const struct 
         else if (x > most)
             l.clipping += (x - most) * (x - most) * times;
         else
-            l.rounding += scale * scale / 12 * times;
+            l.rounding += step * step / 12 * times;
     }
     l.lost = count > 0 ? lost / count : 0;
     free(bins);

@@ -7,6 +7,7 @@
 
 #include "calib/ranges/calibrate_parts.h"
 #include "calib/ranges/few_samples.h"
+#include "observers/moments.h"
 
 /* The height is exceeded by half of 32 samples, and by a smaller share of more samples, since the tail says more. The
    expected error is law^(1 - p) seen^p with p = n / (n + HALF) for n samples; the observed error counts as at least
@@ -76,19 +77,38 @@ static double expected(const struct side *s, double end)
     return law > 0 ? law * pow(fmax(LEAST, seen / law), s->seen) : seen;
 }
 
-static void find_ends(struct qc_range *range, const struct side sides[2], const struct qc_unseen *u, double values)
+/* Gives the rounding error of the values that are not clipped: of integers by the step, of floating-point levels by the
+   values seen. */
+struct rounding {
+    const struct qc_moments *moments; /* NULL: integers */
+    double values;                    /* that are not 0 */
+};
+
+/* Returns the error of the values within a symmetric range that ends at `end`. */
+static double error_within(const struct rounding *r, const struct side sides[2], double end, const struct qc_unseen *u)
 {
-    double end[2][ENDS], cut[2][ENDS], least = (double)INFINITY;
+    if (!r->moments) return 0;
+    const double all = qc_moments_squared_error(r->moments, -end, end, u->levels, u->symmetry);
+    return fmax(0, all - cut_off(&sides[0], end) - cut_off(&sides[1], end));
+}
+
+static void find_ends(struct qc_range *range, const struct side sides[2], const struct qc_unseen *u,
+                      const struct rounding *r)
+{
+    double end[2][ENDS], cut[2][ENDS], within[2][ENDS], least = (double)INFINITY;
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < ENDS; i++) { /* denser near the solved end, where the least usually is */
             const double part = (double)i / (ENDS - 1);
             end[s][i] = sides[s].solved + (sides[s].furthest - sides[s].solved) * part * part;
             cut[s][i] = expected(&sides[s], end[s][i]);
+            within[s][i] = error_within(r, sides, end[s][i], u);
         }
     for (int i = 0; i < ENDS; i++)
         for (int j = 0; j < ENDS; j++) {
             const struct qc_affine q = qc_affine_from_range(-end[0][i], end[1][j], u->levels, u->symmetry);
-            const double error = values * (double)q.scale * (double)q.scale / 12 + u->clip * (cut[0][i] + cut[1][j]);
+            const double floats = end[0][i] > end[1][j] ? within[0][i] : within[1][j],
+                         rounding = r->moments ? floats : r->values * (double)q.scale * (double)q.scale / 12,
+                         error = rounding + u->clip * (cut[0][i] + cut[1][j]);
             if (!(error < least)) continue;
             least = error;
             range->lo = -end[0][i];
@@ -100,17 +120,23 @@ bool qc_widen_for_unseen(struct qc_range *range, const struct qc_histogram *seen
                          const struct qc_unseen *u, struct qc_status *st)
 {
     struct qc_bin *bins = NULL;
+    struct qc_moments *moments = NULL;
     size_t n = 0;
     if (!seen->binned || qc_were_integers(seen)) return true;
     if (!qc_histogram_bins(&bins, &n, seen, st)) return false;
     struct side s[2] = {{.sign = -1, .solved = -range->lo, .bins = bins, .count = n},
                         {.sign = 1, .solved = range->hi, .bins = bins, .count = n}};
-    const bool ok = find_law(&s[0], series, -u->known_lo, st) && find_law(&s[1], series, u->known_hi, st);
+    bool ok = find_law(&s[0], series, -u->known_lo, st) && find_law(&s[1], series, u->known_hi, st);
     if (s[0].sum > 0 && s[1].sum > 0 && s[0].height < ALIKE * s[1].height && s[1].height < ALIKE * s[0].height) {
         s[0].sum = s[1].sum = s[0].sum + s[1].sum;
         s[0].beyond = s[1].beyond = s[0].beyond + s[1].beyond;
     }
-    if (ok && (s[0].sum > 0 || s[1].sum > 0)) find_ends(range, s, u, (double)(seen->tally.count - seen->tally.zeros));
+    if (ok && (s[0].sum > 0 || s[1].sum > 0)) {
+        ok = !u->levels.mantissa || qc_moments_new(&moments, seen, NULL, st);
+        const struct rounding rounding = {moments, (double)(seen->tally.count - seen->tally.zeros)};
+        if (ok) find_ends(range, s, u, &rounding);
+    }
+    qc_moments_free(moments);
     free(bins);
     return ok;
 }

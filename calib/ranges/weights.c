@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arith/float_level.h"
 #include "base/order.h"
 #include "base/pool.h"
 #include "calib/ranges/block_scales.h"

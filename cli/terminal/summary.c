@@ -310,7 +310,11 @@ static void print_latency(const struct qc_report_latency *l)
 static void print_quantized(const struct qc_report *r)
 {
     qc_say("quantized   ");
-    if (!isnan(r->integer_share)) qc_say("%.1f %% of multiply-adds in integers; ", 100 * r->integer_share);
+    const bool floats = r->small_float_share > 0;
+    if (floats) qc_say("%.1f %% of multiply-adds in 8-bit floats", 100 * r->small_float_share);
+    if (floats && r->integer_share > 0) qc_say(", %.1f %% in integers", 100 * r->integer_share);
+    if (!floats && !isnan(r->integer_share)) qc_say("%.1f %% of multiply-adds in integers", 100 * r->integer_share);
+    if (floats || !isnan(r->integer_share)) qc_say("; ");
     qc_say("%zu op%s, %zu stay%s in float\n", r->quantized_ops, r->quantized_ops == 1 ? "" : "s", r->float_op_count,
            r->float_op_count == 1 ? "s" : "");
 }

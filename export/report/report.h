@@ -335,9 +335,10 @@ struct qc_report {
     } pairs; /* saturation on x86 without VNNI (graph/core/pair_proof.h): number of products of int8 weights; those that
                 may saturate, and the first of them or NULL; channels of weights that were changed to prevent it */
     const struct qc_float_op *float_ops;
-    double int8_share;    /* share of the multiply-adds whose factors have at most 8 bits; NaN: there are none */
-    double integer_share; /* the same for integers of any number of bits */
-    size_t rank_count;    /* 0: nothing was measured */
+    double int8_share;        /* share of the multiply-adds whose factors have at most 8 bits; NaN: there are none */
+    double integer_share;     /* the same for integers of any number of bits */
+    double small_float_share; /* the same for factors that are floats of at most 8 bits */
+    size_t rank_count;        /* 0: nothing was measured */
     const struct qc_report_rank *ranks;        /* the worst first */
     size_t effect_count, effect_samples;       /* 0: not measured */
     const struct qc_report_effect *effects;    /* the worst first */

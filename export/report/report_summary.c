@@ -73,7 +73,10 @@ static void verdict(FILE *f, const struct qc_report *r)
         fputs("; no model was written, since a demand was not met", f);
     else if (r->model_bytes)
         qc_html(f, "; the file is %.0f %% of the original", 100 * (double)r->file_bytes[0] / (double)r->model_bytes);
-    if (!isnan(r->integer_share)) qc_html(f, "; %.1f %% of multiply-adds are in integers", 100 * r->integer_share);
+    if (r->small_float_share > 0)
+        qc_html(f, "; %.1f %% of multiply-adds read 8-bit floats", 100 * r->small_float_share);
+    else if (!isnan(r->integer_share))
+        qc_html(f, "; %.1f %% of multiply-adds are in integers", 100 * r->integer_share);
     if (r->latency && r->latency->float_ms > 0 && r->latency->best_ms > 0)
         qc_html(f, "; it runs in %.0f %% of the time", 100 * r->latency->best_ms / r->latency->float_ms);
     fputs(".</p></header>\n", f);
@@ -146,10 +149,11 @@ static void integers_tile(FILE *f, const struct qc_report *r)
 {
     const size_t all = r->quantized_ops + r->float_op_count;
     fputs("<section class=\"tile\">", f);
+    const bool floats = r->small_float_share > 0;
     if (!isnan(r->integer_share))
-        qc_html(f,
-                "<h2>Multiply-adds in integers</h2><div class=\"big\">%.1f %%</div><div class=\"note\">%zu of %zu op%s",
-                100 * r->integer_share, r->quantized_ops, all, all == 1 ? "" : "s");
+        qc_html(f, "<h2>Multiply-adds in %s</h2><div class=\"big\">%.1f %%</div><div class=\"note\">%zu of %zu op%s",
+                floats ? "8-bit floats" : "integers", 100 * (floats ? r->small_float_share : r->integer_share),
+                r->quantized_ops, all, all == 1 ? "" : "s");
     else
         qc_html(f,
                 "<h2>Ops in integers</h2><div class=\"big\">%zu <small>of %zu</small></div><div class=\"note\">The "

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "graph/core/recurrent.h"
+#include "graph/types/small_float.h"
 
 /* Counts the elements of a value, with a free batch as 1. Returns false if another dimension is free. */
 static bool elements(uint64_t *out, const struct qc_shape *s)
@@ -89,6 +90,19 @@ static bool stored_wide(const struct qc_graph *g, qc_id product)
     return false;
 }
 
+/* Returns whether the value is a float of at most 8 bits, dequantized just before or moved since. */
+static bool small_float(const struct qc_graph *g, qc_id value)
+{
+    const struct qc_node *n = qc_node_of(g, value);
+    while (n && n->op != QC_OP_Dequantize && qc_op_info(n->op)->affine == QC_AFFINE_KEEP) {
+        value = n->inputs[0];
+        n = qc_node_of(g, value);
+    }
+    if (n && n->op == QC_OP_Dequantize) value = n->inputs[0];
+    const struct qc_type *t = &qc_value(g, value)->type;
+    return t->qparams != QC_REAL && qc_is_small_float(g->qparams_of[t->qparams].dtype);
+}
+
 static double share(const struct qc_graph *g, unsigned bits, bool stored)
 {
     uint64_t all = 0, counted = 0;
@@ -112,6 +126,19 @@ double qc_int8_share(const struct qc_graph *g)
 double qc_integer_share(const struct qc_graph *g)
 {
     return share(g, 32, false);
+}
+
+double qc_small_float_share(const struct qc_graph *g)
+{
+    uint64_t all = 0, counted = 0;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        uint64_t one;
+        if (!qc_multiplies(n->op)) continue;
+        if (!qc_multiply_adds(&one, g, id) || __builtin_add_overflow(all, one, &all)) return (double)NAN;
+        if (small_float(g, n->inputs[0]) && small_float(g, n->inputs[1])) counted += one;
+    }
+    return all ? (double)counted / (double)all : (double)NAN;
 }
 
 double qc_int8_share_stored(const struct qc_graph *g)

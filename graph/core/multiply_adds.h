@@ -18,6 +18,8 @@ bool qc_multiply_adds(uint64_t *out, const struct qc_graph *g, qc_id node);
 double qc_int8_share(const struct qc_graph *g);
 /* The same for integers of any width. */
 double qc_integer_share(const struct qc_graph *g);
+/* The same for products in float32 whose two factors are floats of at most 8 bits. */
+double qc_small_float_share(const struct qc_graph *g);
 /* The same for a runtime whose integer kernels also store 8 bits: a product whose result is stored wider counts as
    float. */
 double qc_int8_share_stored(const struct qc_graph *g);

@@ -17,7 +17,9 @@ def verdict(report):
     known = [output["sqnr_db"] for output in outputs if output["sqnr_db"] is not None]
     if known:
         parts.append(f"{'worst output' if len(outputs) > 1 else 'output'} SQNR {min(known):.2f} dB")
-    if share is not None:
+    if report.get("small_float_share"):
+        parts.append(f"{100 * report['small_float_share']:.1f} % of multiply-adds in 8-bit floats")
+    elif share is not None:
         parts.append(f"{100 * share:.1f} % of multiply-adds in integers")
     ops, in_float = report["quantized_ops"], len(report["float_ops"])
     parts.append(f"{ops} op{'s' * (ops != 1)} quantized, {in_float} in float")

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
+#include "arith/float_level.h"
 #include "calib/ranges/expected_error.h"
 #include "calib/ranges/few_samples.h"
 #include "calib_case.h"
@@ -79,6 +80,46 @@ Test(expected_error, ends_move_to_the_least_of_rounding_and_what_is_expected)
     cr_expect(fabs(end_of(&s, from, 1, 0.65 * top) - 0.65 * top) < 1e-9, "not beyond what is known");
     cr_expect(end_of(&s, 1.2 * top, 1, INFINITY) <= 1.2 * top && end_of(&s, 1.2 * top, 1, INFINITY) >= 1.2 * top,
               "never inwards");
+    qc_histogram_free(s.h);
+}
+
+/* Rounding of floating-point levels costs what it costs the values seen: the range has the least sum by hand. */
+Test(expected_error, floats_are_rounded_in_proportion)
+{
+    static float x[SAMPLES * EACH];
+    const struct qc_levels floats = {.lo = -448, .hi = 448, .mantissa = 3, .least = -6};
+    struct qc_status st = QC_STATUS_INIT;
+    struct seen s;
+    see(&s, SAMPLES, 0.5);
+    uint64_t seed = 5;
+    for (size_t u = 0; u < SAMPLES; u++) {
+        for (size_t i = 0; i < EACH; i++) x[u * EACH + i] = (float)fmin(1, fabs(case_normal(&seed)) / 3);
+        x[u * EACH] = s.of[u].max;
+    }
+    double top = 0, sum = 0, there = 0, least = INFINITY, found = INFINITY;
+    for (size_t u = 0; u < SAMPLES; u++) top = fmax(top, (double)s.of[u].max);
+    const double height = (double)s.of[17].max, from = 0.6 * top;
+    for (size_t u = 0; u < 17; u++) {
+        sum += (double)s.of[u].max - height;
+        there += ((double)s.of[u].max - height) * ((double)s.of[u].max - height);
+    }
+    struct qc_range range = {.lo = 0, .hi = from};
+    const struct qc_unseen what = {
+        .clip = 1, .levels = floats, .symmetry = QC_SYMMETRIC, .known_lo = 0, .known_hi = INFINITY};
+    cr_assert(qc_widen_for_unseen(&range, s.h, &s.series, &what, &st), "%s", st.message);
+    for (int k = 0; k <= 128; k++) {
+        const double end = k < 128 ? from + (1.06 * top - from) * k / 127 : range.hi,
+                     scale = (double)qc_affine_from_range(0, end, floats, QC_SYMMETRIC).scale;
+        double within = 0, seen = 0;
+        for (size_t i = 0; i < SAMPLES * EACH; i++) {
+            const double v = (double)x[i], d = v - scale * qc_nearest_level(v / scale, floats, 0);
+            *(v > end ? &seen : &within) += d * d;
+        }
+        const double law = there * pow(1 + (end - height) / sum, -17),
+                     cut = end > height ? law * pow(fmax(0.1, seen / law), SAMPLES / (SAMPLES + 16.)) : seen;
+        *(k < 128 ? &least : &found) = fmin(k < 128 ? least : found, within + cut);
+    }
+    cr_expect(range.hi > from && found < 1.02 * least, "%g at %g, by hand %g", found, range.hi, least);
     qc_histogram_free(s.h);
 }
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Floats of 8 and 4 bits and block formats: levels and scales in the file, and the results of runtimes."""
 
+import json
+
 import h5py
 import ml_dtypes
 import numpy as np
@@ -129,6 +131,22 @@ def test_float8_is_what_onnxruntime_computes(qcalib, quantize, model, kind, most
     np.testing.assert_allclose(theirs(path, x), want, rtol=0, atol=1e-5 * np.abs(want).max())
     noise = want - theirs(model, x)
     assert 10 * np.log10((want**2).mean() / (noise**2).mean()) > (28 if most == 448 else 21)
+
+
+def test_summary_counts_products_of_floats(qcalib, model):
+    """Both factors of the products are floats; with float weights alone only the weights are."""
+    report = model.parent / "r"
+    job = ("--data", "data.h5", "--advice", "off", "--report", report, "-o", "q.onnx")
+    kind = "float8e4m3fn"
+    done = qcalib(*job, "--weight-type", kind, "--activation-type", kind, model)
+    assert "quantized   100.0 % of multiply-adds in 8-bit floats; 0 ops," in done.out
+    facts = json.loads((report / "report.json").read_text())
+    assert facts["small_float_share"] == 1 and facts["integer_share"] == 0
+    done = qcalib(*job, "--weight-type", kind, "--activation-type", "none", model)
+    assert "quantized   0.0 % of multiply-adds in integers; 0 ops," in done.out
+    own = ("--prefer", "size", "--weight-type", "int8:g1", "--activation-type", "int8:g1")
+    done = qcalib(*job, "--weight-type", kind, "--activation-type", kind, *own, model)
+    assert "% of multiply-adds in 8-bit floats, " in done.out and "% in integers; " in done.out
 
 
 def test_float8_quantize_is_that_of_ml_dtypes(qcalib, model):
