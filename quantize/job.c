@@ -360,6 +360,7 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     if (!*j->stats_sha) r->statistics_sha256 = NULL;
     if (p->from->data) {
         r->data_total = qc_dataset_total(p->from->data);
+        r->data_made = qc_dataset_made(p->from->data);
         r->data_dropped = qc_dataset_dropped(p->from->data);
     } else {
         r->data_samples = (size_t)qc_collection_samples(p->seen);

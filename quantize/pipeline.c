@@ -179,7 +179,7 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
     c->compensate = strcmp(o->weight_rounding, "compensated") == 0;
     c->correct_bias = qc_corrects_bias(o);
     c->blocks_by_error = !o->given[QC_OPTION_WEIGHT_METHOD];
-    c->moments = c->weight->of_output || qc_round_weightss(o) || qc_options_scale(o);
+    c->moments = c->weight->of_output || qc_rounds_weights(o) || qc_options_scale(o);
     c->look_through = strcmp(o->look_through, "on") == 0;
     c->nonfinite_error = o->nonfinite && strcmp(o->nonfinite, "error") == 0;
     c->progress = qc_progress_step;

@@ -166,7 +166,7 @@ struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena 
                                           .rank = (unsigned)t->shape.rank,
                                           .dims = t->shape.dim};
     }
-    return specs && qc_stream_levels(specs, g, a, st) ? specs : NULL;
+    return specs && qc_stream_levels(specs, g, a, st) && qc_stream_past(specs, g, a, st) ? specs : NULL;
 }
 
 /* ---- Shapes and plans ---- */

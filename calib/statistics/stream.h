@@ -65,6 +65,11 @@ struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena 
    same; nodes that move elements may stand between. Part of qc_stream_specs. (input_levels.c) */
 bool qc_stream_levels(struct qc_input_spec *specs, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
+/* Inputs of a decoder that can be made from its tokens: a cache of keys or values to which a Concat appends, and beside
+   one `attention_mask` and `position_ids`. Free dimensions of a cache but batch and length become those of what is
+   appended. Part of qc_stream_specs. (past_inputs.c) */
+bool qc_stream_past(struct qc_input_spec *specs, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
+
 /* Returns the shapes of the graph's inputs over all units; dimensions that differ between samples are free. */
 struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_dataset *data, struct qc_arena *a,
                                   struct qc_status *st);

@@ -326,6 +326,8 @@ void qc_print_summary(const struct qc_report *r, bool with_report)
             "data        none: weights are rounded to nearest; with --data FILE rounding errors are compensated, and\n"
             "            %s\n",
             with_report ? "the report measures layers and outputs" : "errors of layers and outputs are measured");
+    if (r->data_made)
+        qc_say("            %zu inputs made from its tokens: mask and positions, and an empty cache\n", r->data_made);
     print_quantized(r);
     print_float_ops(r, with_report);
     if (r->pairs.saturating)

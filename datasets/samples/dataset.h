@@ -59,6 +59,14 @@ bool qc_data_list(struct qc_data_list *out, const char *path, enum qc_follow fol
 
 /* ---- Binding to a model ---- */
 
+/* What an input of a decoder is if the data do not have it. */
+enum qc_input_made {
+    QC_MADE_NOT,      /* the data must have it */
+    QC_MADE_EMPTY,    /* a cache without entries: free dims but the batch are 0 */
+    QC_MADE_ONES,     /* 1 for each token */
+    QC_MADE_POSITIONS /* 0, 1, 2, ... for the tokens of each row */
+};
+
 /* A model input. dims[i] = -1: free. dims[0] is the batch if the data set has the same rank. */
 struct qc_input_spec {
     const char *name;
@@ -67,6 +75,7 @@ struct qc_input_spec {
     const int64_t *dims;
     float scale; /* above 0: integers of the input stand for real numbers, (q - zero_point) * scale */
     int32_t zero_point;
+    enum qc_input_made made;
 };
 
 /* --input NAME=DATASET */
@@ -105,7 +114,9 @@ struct qc_dataset;
 
    Each input is bound to the first of: its qc_input_map; FILE:DATASET for a single input; the data set of the same
    name, that is whose string attribute `name` equals it, else whose path does (a leading '/' is ignored); for a single
-   input the only data set that is not `labels` or `target`. A DATASET is a path, else such an attribute. NAME:nhwc is
+   input the only data set that is not `labels` or `target`. Inputs with `made` set are made from the tokens, the data
+   set [N,T] of an integer input, if the data do not have them, and none of the QC_MADE_EMPTY ones unless this is a
+   single number; then they do not count as inputs here. A DATASET is a path, else such an attribute. NAME:nhwc is
    data set NAME of images with channels last, for an input that has them first; NAME:nchw is the opposite.
 
    A data set of the input's rank is cut along axis 0 into units of B = dims[0] samples (B = 1 if that is free); with
@@ -133,6 +144,7 @@ void qc_dataset_free(struct qc_dataset *ds); /* NULL-safe */
 bool qc_dataset_split(const char **file, const char **name, const char *text, struct qc_arena *a, struct qc_status *st);
 
 const char *qc_dataset_file(const struct qc_dataset *ds); /* path without :DATASET */
+size_t qc_dataset_made(const struct qc_dataset *ds);      /* inputs that are made from the tokens */
 
 /* Shape of one unit of an input, as the model takes it; dims that differ between units are -1. Returns the rank; the
    result in *dims is borrowed. */

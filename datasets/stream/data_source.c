@@ -138,11 +138,17 @@ bool qc_data_list(struct qc_data_list *out, const char *path, enum qc_follow fol
 
 bool qc_data_folder_input(const struct qc_input_spec **out, const struct qc_data_call *call, struct qc_status *st)
 {
-    *out = call->input_count ? call->inputs : NULL;
-    return call->input_count < 2 || qc_fail(st, QC_USAGE,
-                                            "a folder holds the data of one input, but the model has %zu; put the "
-                                            "arrays of all inputs into one .npz",
-                                            call->input_count);
+    size_t count = 0;
+    *out = NULL;
+    for (size_t i = 0; i < call->input_count; i++) {
+        if (call->inputs[i].made != QC_MADE_NOT) continue;
+        *out = &call->inputs[i];
+        count++;
+    }
+    return count < 2 || qc_fail(st, QC_USAGE,
+                                "a folder holds the data of one input, but the model has %zu; put the arrays of all "
+                                "inputs into one .npz",
+                                count);
 }
 
 bool qc_data_no_table(const struct qc_data_call *call, struct qc_status *st)

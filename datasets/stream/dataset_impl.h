@@ -22,6 +22,8 @@ struct qc_binding {
     size_t elements, bytes, file_bytes; /* of the largest unit: in the tensor's type, in the file's */
     struct qc_conversion conversion;    /* with the sizes of the largest unit */
     bool last;                          /* channels are the last axis */
+    bool may_be_empty;                  /* samples without elements fit */
+    enum qc_input_made made;            /* not QC_MADE_NOT: `set` is that of the tokens, and is not read */
 };
 
 /* One unit as stored. */
@@ -76,6 +78,12 @@ bool qc_drop_batch_axis(struct qc_h5_set *s, struct qc_arena *a, struct qc_statu
 bool qc_turn_sizes(struct qc_h5_set *s, enum qc_image_axes axes, struct qc_arena *a, struct qc_status *st);
 /* Fails if a sample is empty. */
 bool qc_check_sizes(const struct qc_h5_set *s, struct qc_status *st);
+
+/* Inputs that the data do not have (made_inputs.c). Binds input k to the tokens, which are bound already. Fails if
+   there are none. */
+bool qc_bind_made(struct qc_dataset *ds, size_t k, const struct qc_input_spec *inputs, struct qc_status *st);
+/* Writes the values of such an input for a unit of the file. */
+bool qc_make_input(void *out, const struct qc_binding *b, size_t unit_in_file, struct qc_status *st);
 /* Finds the first entry whose shape the input does not take. Returns false if all fit. */
 bool qc_first_unfit(size_t *entry, const struct qc_h5_set *s, const struct qc_input_spec *input, unsigned skip);
 /* The shape of a unit of the file as a tensor, and the conversion for that shape. */

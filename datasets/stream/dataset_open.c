@@ -154,7 +154,7 @@ struct opening {
     struct qc_data_list list;
     const char *only; /* FILE:DATASET */
     const struct qc_input_spec *inputs;
-    size_t count;
+    size_t count, own; /* own: of the inputs that cannot be made */
     const struct qc_dataset_options *options;
 };
 
@@ -177,7 +177,7 @@ static const struct qc_data_entry *choose(enum qc_image_axes *axes, const struct
     *axes = QC_AXES_AS_THEY_ARE;
     for (size_t i = 0; i < o->options->map_count; i++)
         if (strcmp(o->options->maps[i].input, input->name) == 0) wanted = o->options->maps[i].dataset;
-    if (!wanted && o->count == 1) wanted = o->only;
+    if (!wanted && o->own == 1) wanted = o->only;
     const struct qc_data_entry *e = find(&o->list, wanted, input->name);
     if (e) return e;
     if (wanted && (*axes = qc_axes_of(&length, wanted)) != QC_AXES_AS_THEY_ARE) {
@@ -199,10 +199,10 @@ static const struct qc_data_entry *choose(enum qc_image_axes *axes, const struct
         e = &o->list.entries[i];
         candidates++;
     }
-    if (o->count == 1 && candidates == 1) return e;
+    if (o->own == 1 && candidates == 1) return e;
     if ((e = find_group(o->ds, &o->list, input->name, st)) || st->code != QC_OK) return e;
     qc_fail(st, QC_BAD_INPUT, "no data set %s input '%s'%s; the file has: %s; name one with --input %s=DATASET",
-            o->count == 1 && candidates > 1 ? "is clearly that of" : "has the name of", input->name, close, text,
+            o->own == 1 && candidates > 1 ? "is clearly that of" : "has the name of", input->name, close, text,
             input->name);
     return NULL;
 }
@@ -223,10 +223,9 @@ static bool check_maps(const struct opening *o, struct qc_status *st)
             return qc_fail(st, QC_USAGE, "--input: the model has no input '%s'%s; it has %s", given,
                            qc_advise_name(close, sizeof close, given, names, o->count), text);
     }
-    if (o->only && o->count > 1)
+    if (o->only && o->own > 1)
         return qc_fail(st, QC_USAGE,
-                       "FILE:DATASET is for models with one input, this one has %zu; use --input NAME=DATASET",
-                       o->count);
+                       "FILE:DATASET is for models with one input, this one has %zu; use --input NAME=DATASET", o->own);
     return true;
 }
 
@@ -336,7 +335,7 @@ static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, 
     if (!qc_mul_size(&b->bytes, b->elements, qc_dtype_size(to)) ||
         !qc_mul_size(&b->file_bytes, b->elements, b->set.element))
         return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
-    if (!qc_check_sizes(&b->set, st)) return false;
+    if (!b->may_be_empty && !qc_check_sizes(&b->set, st)) return false;
     if (b->elements == 0 && !b->input) return qc_fail(st, QC_BAD_INPUT, "its samples have no elements"); /* a target */
     struct qc_preprocess *p = &c->preprocess;
     if (given)
@@ -398,6 +397,7 @@ static bool bind(struct opening *o, size_t k, struct qc_status *st)
     const struct qc_data_entry *e = choose(&b->axes, o, input, st);
     if (!e) return false;
     b->name = e->name;
+    b->may_be_empty = input->made == QC_MADE_EMPTY;
     b->input = qc_arena_strdup(ds->arena, input->name, st);
     bool ok = b->input != NULL;
     if (ok && (input->dtype == QC_NONE || input->dtype >= QC_DTYPE_COUNT))
@@ -421,6 +421,33 @@ static bool bind(struct opening *o, size_t k, struct qc_status *st)
     b->conversion.scale = input->scale;
     b->conversion.zero_point = input->zero_point;
     return ok || qc_where(st, "data set '%s'", b->name);
+}
+
+/* Returns true if the data set of an input is named, or has its name. */
+static bool has(bool *ok, const struct opening *o, const struct qc_input_spec *input, struct qc_status *st)
+{
+    for (size_t i = 0; i < o->options->map_count; i++)
+        if (strcmp(o->options->maps[i].input, input->name) == 0) return true;
+    const bool there = find(&o->list, NULL, input->name) || find_group(o->ds, &o->list, input->name, st);
+    *ok = *ok && st->code == QC_OK;
+    return there;
+}
+
+/* Binds the inputs that the data have, then those that are made. If the data have a cache, mask and positions are not
+   made: only the data tell how long it is. */
+static bool bind_inputs(struct opening *o, struct qc_status *st)
+{
+    bool cache = false, ok = true;
+    for (size_t k = 0; k < o->count; k++)
+        if (o->inputs[k].made == QC_MADE_EMPTY) cache = cache || has(&ok, o, &o->inputs[k], st);
+    for (unsigned made = 0; made < 2; made++)
+        for (size_t k = 0; ok && k < o->count; k++) {
+            const struct qc_input_spec *input = &o->inputs[k];
+            const bool missing = input->made != QC_MADE_NOT && (!cache || input->rank == 0) && !has(&ok, o, input, st);
+            if (!ok || missing != (made == 1)) continue;
+            ok = missing ? qc_bind_made(o->ds, k, o->inputs, st) : bind(o, k, st);
+        }
+    return ok;
 }
 
 bool qc_dataset_count(struct qc_dataset *ds, struct qc_status *st)
@@ -512,6 +539,7 @@ static bool open_any(struct qc_dataset **out, const char *file, const struct qc_
     struct qc_dataset_options own = *options;
     struct qc_preprocess given;
     struct opening o = {.inputs = inputs, .count = input_count, .options = &own};
+    for (size_t k = 0; k < input_count; k++) o.own += inputs[k].made == QC_MADE_NOT;
     struct qc_arena *a = qc_arena_new();
     bool ok = false;
     if (!a) return qc_fail_memory(st, sizeof *o.ds);
@@ -556,8 +584,7 @@ static bool open_any(struct qc_dataset **out, const char *file, const struct qc_
     }
     ok = memory ? qc_memory_data_list(&o.list, memory, a, st) : qc_reader_list(&o.list, ds->reader, a, st);
     ds->input_count = ds->binding_count = input_count;
-    for (size_t k = 0; ok && k < input_count; k++) ok = bind(&o, k, st);
-    ok = ok && qc_dataset_count(ds, st) && (!own.truth || bind_truth(&o, st));
+    ok = ok && bind_inputs(&o, st) && qc_dataset_count(ds, st) && (!own.truth || bind_truth(&o, st));
     if (!ok) qc_where(st, "%s", ds->file);
     for (size_t k = 0; ok && k < ds->binding_count; k++)
         if (ds->bindings[k].set.sizes) ds->ahead = 0; /* its slots are for units of one size */

@@ -147,6 +147,7 @@ static size_t ahead_bytes(const struct qc_dataset *ds)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < ds->binding_count && ds->reader; i++) {
+        if (ds->bindings[i].made != QC_MADE_NOT) continue;
         const size_t each = qc_reader_ahead_bytes(ds->reader, &ds->bindings[i].set, ds->bindings[i].rows);
         if (!each) return 0;
         bytes += each;
@@ -313,6 +314,8 @@ bool qc_dataset_fetch(struct qc_packet *p, const struct qc_dataset *ds, size_t b
 {
     const struct qc_binding *b = &ds->bindings[binding];
     size_t first = qc_unit_in_file(ds, unit) * b->rows;
+    p->decoded = true;
+    if (b->made != QC_MADE_NOT) return true;
     p->decoded = !b->set.raw;
     if (!p->decoded) {
         if (!reserve(p, 1, b->rows, st)) return where(st, ds, b, first);
@@ -400,6 +403,7 @@ static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding,
         return qc_fail(st, QC_BAD_INPUT, "%s: data set '%s': unit %zu is asked for, there are %zu", ds->file, b->name,
                        unit, ds->units);
     const size_t in_file = qc_unit_in_file(ds, unit);
+    if (b->made != QC_MADE_NOT) return qc_make_input(out, b, in_file, st);
     const void *plain = ds->kept ? qc_unit_cache_find(ds->kept, binding, in_file) : NULL;
     if (!plain) {
         if (!read_plain(&plain, out, ds, binding, unit, scratch, st)) return false;

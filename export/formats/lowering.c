@@ -447,6 +447,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     free(x.integer);
     free(x.given);
     qc_arena_free(a);
+    if (ok && !x.options.tables_apart) ok = qc_lower_share_tables(&x.to, st);
     if (!ok || !qc_lower_unshare(&x.to, st)) {
         qc_graph_free(x.to);
         return false;

@@ -22,6 +22,10 @@ typedef bool qc_lower_node_fn(struct qc_lowering *x, qc_id node, struct qc_statu
 bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node,
                     const struct qc_lower_options *options, struct qc_status *st);
 
+/* Writes tables that are also matrices once (export/formats/shared_tables.c). Replaces *g, which stays unchanged on
+   failure. */
+bool qc_lower_share_tables(struct qc_graph **g, struct qc_status *st);
+
 /* Gives each operator whose int8 weights ONNX Runtime may rewrite its own weights and zero points
    (export/formats/unshared.c). Replaces *g, which stays unchanged on failure. qc_lower_graph does it last. */
 bool qc_lower_unshare(struct qc_graph **g, struct qc_status *st);

@@ -445,6 +445,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(item, "samples", count(r->data_samples));
     qc_json_set(item, "samples_in_file", count(r->data_total));
     qc_json_set(item, "samples_dropped", count(r->data_dropped));
+    if (r->data_made) qc_json_set(item, "inputs_made", count(r->data_made));
     qc_json_set(o, "data", item);
     item = r->statistics_file ? file(r->statistics_file, r->statistics_sha256) : qc_json_null();
     if (r->statistics_file) qc_json_set(item, "samples", count(r->statistics_samples));

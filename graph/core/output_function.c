@@ -244,7 +244,7 @@ bool qc_output_functions(const char ***texts, const struct qc_graph *g, const st
     struct walk *w = own ? QC_NEW(own, struct walk, st) : NULL;
     if (!w) {
         qc_arena_free(own);
-        return own != NULL || qc_fail_memory(st, sizeof *w);
+        return !own && qc_fail_memory(st, sizeof *w);
     }
     w->g = g;
     w->uses = uses;

@@ -100,10 +100,20 @@ static bool find_opset(int *out, const Onnx__ModelProto *m, struct qc_status *st
 
 /* --- Inputs and outputs --- */
 
+/* PyTorch's exporter names some fixed dimensions by their number ("32"). Returns 0 for other names. */
+static int64_t number_named(const char *name)
+{
+    const size_t digits = strspn(name, "0123456789");
+    return digits && digits < 10 && !name[digits] ? strtoll(name, NULL, 10) : 0;
+}
+
 int64_t qc_import_dim(const Onnx__TensorShapeProto__Dimension *d)
 {
-    const bool fixed = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value > 0;
-    return fixed ? d->dim_value : QC_FREE;
+    int64_t n = 0;
+    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) n = d->dim_value;
+    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM)
+        n = number_named(qc_proto_text(d->dim_param));
+    return n > 0 ? n : QC_FREE;
 }
 
 static bool read_shape(struct qc_shape *out, const char **symbols, struct qc_importer *im,
@@ -119,7 +129,8 @@ static bool read_shape(struct qc_shape *out, const char **symbols, struct qc_imp
     for (size_t i = 0; i < s->n_dim; i++) {
         const Onnx__TensorShapeProto__Dimension *d = s->dim[i];
         out->dim[i] = qc_import_dim(d);
-        if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && *qc_proto_text(d->dim_param))
+        if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && out->dim[i] == QC_FREE &&
+            *qc_proto_text(d->dim_param))
             if (!(symbols[i] = qc_arena_strdup(im->g->arena, d->dim_param, st))) return false;
     }
     return true;

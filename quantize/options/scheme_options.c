@@ -90,6 +90,7 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     out->dynamic = activation.dynamic;
     for (size_t i = 0; i < o->formats.count; i++)
         out->dynamic_recurrent = out->dynamic_recurrent || strcmp(o->formats.items[i], "qoperator") == 0;
+    out->tables_apart = !o->runs_on->onnxruntime;
     out->weight.dtype = weight.dtype;
     out->weight.bits = weight.bits;
     out->weight.format = qc_number_format_named(o->weight_types.items[0]);

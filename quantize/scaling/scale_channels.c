@@ -102,6 +102,7 @@ bool qc_scale_channels(bool *again, struct qc_pipeline *p, struct qc_status *st)
                                            .rounding = qc_round_weights_options_of(p),
                                            .busy = busy,
                                            .data = p->from->data,
+                                           .tables_apart = !p->options->runs_on->onnxruntime,
                                            .may_collect =
                                                !automatic && p->from->data && !qc_has_statistics(p->in) && !p->in->team,
                                            .arena = p->arena,

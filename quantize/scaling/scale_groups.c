@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
+#include "graph/core/tied.h"
 #include "graph/core/value_name.h"
 #include "quantize/scaling/scale_search.h"
 
@@ -105,12 +106,14 @@ static bool fill_group(bool *wanted, struct qc_scaled_group *out, const struct q
                                     .best = QC_NEW_ARRAY(s->arena, double, c->groups[group].count, st),
                                     .error = 1};
     if (!out->name || !out->readers || !out->best) return false;
-    bool rounded = out->seen;
+    bool rounded = out->seen, tied = false; /* tied: a scaled matrix would differ from its table */
     for (qc_id id = c->first_reader[group]; id; id = c->next_reader[id]) {
         struct qc_scaled_reader r;
         const struct qc_node *n = &c->graph->nodes[id];
         if (c->role[id] != QC_CHANNELS_LAYER) continue;
-        const qc_id simulated = simulated_of(s, qc_constant_of(c->graph, n->inputs[1]));
+        const struct qc_tensor *weight = qc_constant_of(c->graph, n->inputs[1]);
+        tied = tied || (!s->tables_apart && weight && qc_next_tied_table(c->graph, weight, 0));
+        const qc_id simulated = simulated_of(s, weight);
         if (!simulated || !fill_reader(&r, s, simulated)) continue;
         r.node = id;
         r.name = n->name && *n->name ? n->name : qc_value_name(c->graph, n->outputs, s->arena, st);
@@ -119,7 +122,7 @@ static bool fill_group(bool *wanted, struct qc_scaled_group *out, const struct q
         out->few = out->few && has_few_levels(s->simulated, simulated);
         out->readers[out->reader_count++] = r;
     }
-    *wanted = out->reader_count && (!rounded || s->data) && (!out->seen || s->may_collect);
+    *wanted = out->reader_count && !tied && (!rounded || s->data) && (!out->seen || s->may_collect);
     return true;
 }
 

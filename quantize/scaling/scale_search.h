@@ -59,6 +59,7 @@ struct qc_scale_search {
     struct qc_round_weights_options rounding;
     const bool *busy;              /* [value_count + 1 of the real graph]: values with ranges in the statistics */
     const struct qc_dataset *data; /* NULL: groups with quantized inputs or ranges are not scaled */
+    bool tables_apart;             /* a tied table is stored twice; else its product is not scaled */
     bool may_collect;              /* statistics can be collected again; else groups with busy values are not scaled */
     struct qc_arena *arena;
     qc_pool_progress_fn *progress;

@@ -109,7 +109,7 @@ bool qc_stage_choose(struct qc_pipeline *p, struct qc_status *st)
     qc_progress_phase(p->progress, "choosing observers");
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
     const bool ok =
-        qc_auto_method_find(p, qc_moments_of(p), qc_round_weightss(p->options) && qc_moments_of(p) ? &r : NULL, st);
+        qc_auto_method_find(p, qc_moments_of(p), qc_rounds_weights(p->options) && qc_moments_of(p) ? &r : NULL, st);
     qc_progress_end(p->progress);
     if (ok) c->methods = p->auto_method->methods;
     return ok;
@@ -164,7 +164,7 @@ bool qc_stage_collect(struct qc_pipeline *p, struct qc_status *st)
     struct qc_calibration_options *c = &p->calibration_options;
     if (!p->memory_planned && !qc_memory_plan(p, st)) return false;
     p->memory_planned = true;
-    if (p->options->checkpoint && !p->rounded_file && qc_round_weightss(p->options) &&
+    if (p->options->checkpoint && !p->rounded_file && qc_rounds_weights(p->options) &&
         !qc_collecting_layers(&p->rounded_file, p, st))
         return false;
     if (!know_outputs(p, st)) return false;
@@ -206,7 +206,7 @@ bool qc_stage_scale(struct qc_pipeline *p, struct qc_status *st)
 static bool propagate(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
-    const bool rounds = qc_round_weightss(p->options);
+    const bool rounds = qc_rounds_weights(p->options);
     if (wants_ranges(p) && !qc_plain_make(p, qc_moments_of(p), rounds && qc_moments_of(p) ? &r : NULL, st))
         return false;
     if (rounds && !qc_weight_rounder_new(&p->weight_rounder, p->simulated, qc_moments_of(p), &r, st)) return false;

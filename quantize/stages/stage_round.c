@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "calib/weights/tied_tables.h"
 #include "quantize/trials/auto_method.h"
 #include "quantize/trials/cross_rounding.h"
 #include "quantize/trials/output_bias.h"
@@ -59,7 +60,7 @@ static void drop_moments(struct qc_pipeline *p)
 
 bool qc_stage_round(struct qc_pipeline *p, struct qc_status *st)
 {
-    if (!qc_round_weightss(p->options)) return true;
+    if (!qc_rounds_weights(p->options)) return true;
     if (!p->seen->second_moments) {
         if (!qc_has_statistics(p->in)) return true; /* no samples: the summary and the report say so */
         qc_warn(p->warnings,
@@ -87,10 +88,21 @@ bool qc_stage_refine(struct qc_pipeline *p, struct qc_status *st)
     return p->options->propagate || qc_round_crossed(p, st);
 }
 
+static bool tie_tables(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_graph *tied;
+    if (!p->options->runs_on->onnxruntime) return true; /* its file has both (qc_lower_options) */
+    if (!qc_tie_tables(&tied, p->rounded ? p->rounded : p->simulated, p->simulated, st)) return false;
+    if (!tied) return true;
+    qc_graph_free(p->rounded);
+    p->rounded = tied;
+    return true;
+}
+
 bool qc_stage_correct(struct qc_pipeline *p, struct qc_status *st)
 {
-    if (!p->weight_rounding) return true;
-    if (!qc_correct_output_biases(p, st)) return false;
+    if (!p->weight_rounding) return tie_tables(p, st);
+    if (!qc_correct_output_biases(p, st) || !tie_tables(p, st)) return false;
     warn_of_blocks(p);
     warn_of_bounds(p);
     drop_moments(p);

@@ -13,7 +13,7 @@ bool qc_corrects_bias(const struct qc_options *o)
     return strcmp(o->bias_correction, "on") == 0 && !qc_narrows_bias(o);
 }
 
-bool qc_round_weightss(const struct qc_options *o)
+bool qc_rounds_weights(const struct qc_options *o)
 {
     return strcmp(o->weight_rounding, "compensated") == 0 || qc_corrects_bias(o);
 }

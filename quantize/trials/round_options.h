@@ -8,7 +8,7 @@
    narrowing.) Are weights compensated or biases corrected? */
 bool qc_narrows_bias(const struct qc_options *o);
 bool qc_corrects_bias(const struct qc_options *o);
-bool qc_round_weightss(const struct qc_options *o);
+bool qc_rounds_weights(const struct qc_options *o);
 struct qc_round_weights_options qc_round_weights_options_of(const struct qc_pipeline *p);
 
 /* Returns the second moments for p->simulated, or NULL. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/order.h"
+#include "graph/core/tied.h"
 #include "graph/types/small_float.h"
 #include "rewrite/passes/dynamic.h"
 
@@ -214,6 +215,26 @@ static bool is_slight_table(const struct qc_partition *p, const struct qc_match 
     return p->options.weight_block && t && t->count <= p->slight_table;
 }
 
+static bool is_named(const struct qc_partition *p, const struct qc_node *n)
+{
+    for (size_t i = 0; i < p->options.weight_type_count; i++)
+        if (qc_node_fits(p->options.weight_types[i].glob, p->graph, n)) return true;
+    return false;
+}
+
+/* Returns true for the weight of a product that is also a table whose rows are gathered, in the type of tables. Both
+   are stored once if their types are the same. */
+static bool is_tied(const struct qc_partition *p, const struct qc_match *m)
+{
+    const struct qc_graph *g = p->graph;
+    const qc_id v = weight_of(p, m, m->rule->give, NULL).value;
+    const struct qc_tensor *t = v ? qc_constant_of(g, v) : NULL;
+    if (!t || p->options.tables_apart || !is_product(p, m)) return false;
+    for (qc_id id = 0; (id = qc_next_tied_table(g, t, id));)
+        if (!is_named(p, &g->nodes[id])) return true;
+    return false;
+}
+
 /* Returns the type that a weight gets instead of the common one, or NULL. A table whose rows are gathered has no sums
    in which errors cancel. One scale of fewer than 8 bits costs more than all products together (a small GPT: 0.022 of
    0.024 nats a character). With products of 8 bits in blocks, 8 bits for the table cause five sixths of the loss, so a
@@ -227,7 +248,8 @@ static const struct qc_type_choice *widened(const struct qc_partition *p, const 
     const bool table = qc_types_is_table(p, m), few = t->bits < 8;
     if (m->rule->weight.dtype != QC_NONE || !t->bits || t->bits > 8) return NULL;
     if (qc_is_small_float(p->options.weight.dtype) && !few && table) return &of[is_slight_table(p, m)][1];
-    if (few ? !table && !is_short(p, m) && !is_slight(p, m) : !table || !is_slight_table(p, m)) return NULL;
+    if (few ? !table && !is_short(p, m) && !is_slight(p, m) && !is_tied(p, m) : !table || !is_slight_table(p, m))
+        return NULL;
     return &of[!few][t->is_signed];
 }
 

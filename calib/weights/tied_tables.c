@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/weights/tied_tables.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/core/rebuild.h"
+#include "graph/core/scale_layout.h"
+#include "graph/types/tensor_transpose.h"
+
+/* A constant that is quantized for an input of a node. */
+struct weight {
+    qc_id constant, node; /* node: its Quantize; 0: none */
+    qc_id quantizer;
+    int axis;
+};
+
+static struct weight weight_of(const struct qc_graph *g, const struct qc_node *n, unsigned input)
+{
+    if (n->input_count <= input) return (struct weight){0};
+    qc_id v = n->inputs[input];
+    const struct qc_node *q = qc_node_of(g, v);
+    if (q && q->op == QC_OP_Dequantize) q = qc_node_of(g, v = q->inputs[0]);
+    if (!q || q->op != QC_OP_Quantize || !qc_constant_of(g, q->inputs[0])) return (struct weight){0};
+    return (struct weight){.constant = q->inputs[0],
+                           .node = g->values[v].node,
+                           .quantizer = g->values[v].type.qparams,
+                           .axis = g->values[v].type.axis};
+}
+
+/* Returns true if b can have the integers and scales of a; turned: as its transpose. */
+static bool same_form(const struct qc_graph *g, struct weight a, struct weight b, bool turned)
+{
+    const struct qc_qparams *x = &g->qparams_of[a.quantizer], *y = &g->qparams_of[b.quantizer];
+    return x->kind == QC_QPARAMS_QUANTIZER && y->kind == QC_QPARAMS_QUANTIZER && x->state == QC_QPARAMS_BOUND &&
+           y->state == QC_QPARAMS_BOUND && a.quantizer != b.quantizer && !x->given && !y->given &&
+           x->dtype == y->dtype && x->bits == y->bits && x->format == y->format && x->restricted == y->restricted &&
+           x->power_of_two == y->power_of_two && x->symmetry == y->symmetry && x->block == y->block &&
+           x->count == y->count && (x->count == 1 || a.axis == (turned ? 1 - b.axis : b.axis));
+}
+
+struct tie {
+    struct weight table, matrix; /* of `before` */
+    bool turned;
+};
+
+/* Finds the product with the same numbers as the table of a Gather. */
+static bool find_tie(struct tie *out, const struct qc_graph *g, const struct qc_node *gather)
+{
+    const struct weight table = gather->op == QC_OP_Gather ? weight_of(g, gather, 0) : (struct weight){0};
+    if (!table.node || g->values[table.constant].type.shape.rank != 2) return false;
+    const struct qc_tensor *t = qc_constant_of(g, table.constant);
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) continue;
+        const struct weight matrix = weight_of(g, n, 1);
+        const bool turned = n->op == QC_OP_MatMul || !qc_attr_int(n, "transB", 0);
+        if (!matrix.node || !same_form(g, matrix, table, turned)) continue;
+        if (turned ? !qc_tensor_is_transposed(qc_constant_of(g, matrix.constant), t)
+                   : matrix.constant != table.constant)
+            continue;
+        *out = (struct tie){.table = table, .matrix = matrix, .turned = turned};
+        return true;
+    }
+    return false;
+}
+
+/* Returns the node of g that quantizes a constant with a quantizer of `before`; 0: none. */
+static qc_id quantize_of(const struct qc_graph *g, const struct qc_graph *before, qc_id quantizer)
+{
+    const qc_id q = qc_graph_find_quantizer(g, before->qparams_of[quantizer].name);
+    for (qc_id id = 1; q && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (n->op == QC_OP_Quantize && g->values[n->outputs].type.qparams == q && qc_constant_of(g, n->inputs[0]))
+            return id;
+    }
+    return 0;
+}
+
+/* Binds the table's quantizer in `to` to the scales of the matrix. */
+static bool bind(struct qc_graph *to, const struct qc_graph *g, const struct qc_node *table,
+                 const struct qc_node *matrix, bool turned, struct qc_status *st)
+{
+    const struct qc_type *type = &g->values[matrix->outputs].type;
+    const struct qc_qparams *s = &g->qparams_of[type->qparams];
+    const qc_id quantizer = g->values[table->outputs].type.qparams;
+    if (!s->block || !turned) return qc_graph_bind_quantizer(to, quantizer, s->count, s->scale, s->zero_point, st);
+    const struct qc_shape shape = qc_scale_shape(s, &type->shape, type->axis);
+    struct qc_tensor *scale = qc_tensor_of(QC_F32, &shape, s->scale, st), *zero = NULL, *turned_scale = NULL,
+                     *turned_zero = NULL;
+    const bool ok = scale && (zero = qc_tensor_of(QC_I32, &shape, s->zero_point, st)) &&
+                    (turned_scale = qc_tensor_transposed(scale, st)) &&
+                    (turned_zero = qc_tensor_transposed(zero, st)) &&
+                    qc_graph_bind_quantizer(to, quantizer, s->count, turned_scale->data, turned_zero->data, st);
+    qc_tensor_unref(scale);
+    qc_tensor_unref(zero);
+    qc_tensor_unref(turned_scale);
+    qc_tensor_unref(turned_zero);
+    return ok;
+}
+
+/* Adds the table as the matrix has it. */
+static qc_id add_table(struct qc_graph *to, const struct qc_graph *g, const struct qc_node *table,
+                       const struct qc_node *matrix, bool turned, struct qc_status *st)
+{
+    const char *name = g->values[table->inputs[0]].name;
+    const struct qc_tensor *from = qc_constant_of(g, matrix->inputs[0]);
+    if (!turned) return qc_graph_add_constant(to, name, from, st);
+    struct qc_tensor *t = qc_tensor_transposed(from, st);
+    const qc_id v = t ? qc_graph_add_constant(to, name, t, st) : 0;
+    qc_tensor_unref(t);
+    return v;
+}
+
+bool qc_tie_tables(struct qc_graph **out, const struct qc_graph *after, const struct qc_graph *before,
+                   struct qc_status *st)
+{
+    struct qc_rebuild r = {0};
+    struct tie tie;
+    bool ok = true, begun = false;
+    qc_id *source = NULL; /* [node_count + 1] of after: the Quantize whose constant this one takes */
+    *out = NULL;
+    if (!(source = calloc(2 * ((size_t)after->node_count + 1), sizeof *source)))
+        return qc_fail_memory(st, (size_t)after->node_count * sizeof *source);
+    qc_id *turned = source + after->node_count + 1;
+    for (qc_id id = 1; id <= before->node_count; id++) {
+        if (!find_tie(&tie, before, &before->nodes[id])) continue;
+        const qc_id table = quantize_of(after, before, tie.table.quantizer),
+                    matrix = quantize_of(after, before, tie.matrix.quantizer);
+        if (!table || !matrix) continue;
+        source[table] = matrix;
+        turned[table] = tie.turned;
+        begun = true;
+    }
+    if (!begun) goto out;
+    ok = qc_rebuild_begin(&r, after, st);
+    for (qc_id id = 1; ok && id <= after->node_count; id++)
+        if (source[id]) ok = bind(r.to, after, &after->nodes[id], &after->nodes[source[id]], turned[id], st);
+    for (qc_id id = 1; ok && id <= after->node_count; id++) {
+        const struct qc_node *n = &after->nodes[id];
+        if (!source[id]) {
+            for (unsigned i = 0; ok && i < n->input_count; i++)
+                ok = !n->inputs[i] || qc_rebuild_value(&r, n->inputs[i], st);
+            ok = ok && qc_rebuild_node(&r, id, st);
+            continue;
+        }
+        const qc_id constant = n->inputs[0], kept = r.map[constant];
+        r.map[constant] = add_table(r.to, after, n, &after->nodes[source[id]], turned[id], st);
+        ok = r.map[constant] && qc_rebuild_node(&r, id, st);
+        r.map[constant] = kept;
+    }
+    ok = ok && qc_rebuild_finish(out, &r, st);
+out:
+    if (begun) qc_rebuild_free(&r);
+    free(source);
+    return ok;
+}
