@@ -21,6 +21,7 @@ from benchmark_run import HEAD as RUN_HEAD, run_rows
 from measured_models import BY_NAME, Data, run_measured, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGES = {"performance.md": "performance_text.md", "interpreter-speed.md": "interpreter_text.md"}
 CASES = ("resnet20_cifar10", "mobilenetv1_075_224_imagenet")
 THREADS = (1, 2)
 MIB = 1 << 20
@@ -205,7 +206,7 @@ def main():
     arguments.add_argument("--rounds", type=int, default=7)
     arguments.add_argument("--large-rounds", type=int, default=3)
     arguments.add_argument("--only", action="append", choices=CASES)
-    arguments.add_argument("--output", type=pathlib.Path, default=ROOT / "docs/performance.md")
+    arguments.add_argument("--output", type=pathlib.Path, default=ROOT / "docs", help="the folder of the pages")
     given = arguments.parse_args()
     program = ROOT / os.environ.get("QCALIB", "build/release/qcalib")
     if not program.exists():
@@ -241,11 +242,12 @@ def main():
             "large": table(HEADS["large"], large_rows(program, pathlib.Path(folder), given.large_rounds)),
             "parts": table(HEADS["parts"], part_rows(program, pathlib.Path(folder), given.large_rounds)),
         }
-    text = (ROOT / "scripts/performance_text.md").read_text()
-    for name, part in parts.items():
-        text = text.replace(f"@{name}@", part)
-    given.output.write_text(text)
-    print(f"written {given.output}")
+    for page, source in PAGES.items():
+        text = (ROOT / "scripts" / source).read_text()
+        for name, part in parts.items():
+            text = text.replace(f"@{name}@", part)
+        (given.output / page).write_text(text)
+        print(f"written {given.output / page}")
 
 
 main()
