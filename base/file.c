@@ -260,29 +260,45 @@ static void sync_folder(const char *path)
 
 bool qc_output_settle(struct qc_output *o, struct qc_status *st)
 {
-    if (fflush(o->f) || (o->slot && fsync(fileno(o->f)) && errno != EINVAL)) return cannot_write(o->path, errno, st);
-    return true;
+    FILE *f = o->f;
+    if (!f) return true;
+    o->f = NULL;
+    int error = 0;
+    if (fflush(f) || (o->slot && fsync(fileno(f)) && errno != EINVAL)) error = errno;
+    if (fclose(f) && !error) error = errno;
+    return error ? cannot_write(o->path, error, st) : true;
 }
 
 bool qc_output_commit(struct qc_output *o, struct qc_status *st)
 {
-    FILE *f = o->f;
-    o->f = NULL;
-    int error = 0;
-    if (fflush(f)) error = errno;
-    if (!error && o->slot && fsync(fileno(f)) && errno != EINVAL) error = errno;
-    if (fclose(f) && !error) error = errno;
-    if (!error && o->slot) {
-        if (rename(o->tmp, o->path)) {
-            error = errno;
-        } else {
-            leave(o->slot, o->tmp);
-            o->slot = NULL;
-            o->tmp = NULL;
-            sync_folder(o->path);
-        }
+    if (!qc_output_settle(o, st)) return false;
+    if (!o->slot) return true;
+    if (rename(o->tmp, o->path)) return cannot_write(o->path, errno, st);
+    leave(o->slot, o->tmp);
+    o->slot = NULL;
+    o->tmp = NULL;
+    sync_folder(o->path);
+    return true;
+}
+
+bool qc_output_commit_pair(struct qc_output *part, struct qc_output *whole, struct qc_status *st)
+{
+    if (!qc_output_settle(part, st) || !qc_output_settle(whole, st)) return false;
+    if (!whole->slot || !part->slot || access(part->path, F_OK) != 0)
+        return qc_output_commit(part, st) && qc_output_commit(whole, st);
+    char *aside = join(whole->tmp, "-earlier");
+    if (!aside) return qc_fail_memory(st, strlen(whole->tmp));
+    const bool held = rename(whole->path, aside) == 0;
+    if (!held && errno != ENOENT) {
+        cannot_write(whole->path, errno, st);
+        free(aside);
+        return false;
     }
-    return error ? cannot_write(o->path, error, st) : true;
+    const bool first = qc_output_commit(part, st), ok = first && qc_output_commit(whole, st);
+    if (held && first) unlink(aside); /* its part is gone */
+    if (held && !first && rename(aside, whole->path)) qc_where(st, "the earlier file is now %s", aside);
+    free(aside);
+    return ok;
 }
 
 void qc_output_free(struct qc_output *o)
@@ -345,6 +361,8 @@ bool qc_make_folder(const char *path, struct qc_status *st)
             } else if (!there) {
                 ok = qc_fail(st, QC_MACHINE, "cannot make folder %s: %s", path, strerror(error));
             }
+        } else {
+            sync_folder(p);
         }
         p[i] = c;
         if (c == '\0') break;

@@ -30,11 +30,14 @@ struct qc_output;
 bool qc_output_open(struct qc_output **out, const char *path, struct qc_status *st);
 const char *qc_output_path(const struct qc_output *o); /* path of the temporary file, for libraries that open by name */
 bool qc_output_write(struct qc_output *o, const void *data, size_t size, struct qc_status *st);
-/* Flushes and syncs, so that the commit only renames: of two settled files both or none appear, except for a crash
-   between the renames. */
+/* Flushes, syncs and closes, so that the commit only renames: of two settled files both or none appear, except for a
+   crash or a failure between the renames. Nothing can be written afterwards. */
 bool qc_output_settle(struct qc_output *o, struct qc_status *st);
-/* Flushes, syncs and renames. Fails with QC_MACHINE, also for write errors that were buffered. */
+/* Settles and renames. Fails with QC_MACHINE, also for write errors that were buffered. */
 bool qc_output_commit(struct qc_output *o, struct qc_status *st);
+/* Commits two files, the second of which refers to the first. If the process is killed in between, the second is
+   missing (the earlier one is WHOLE.tmp-PID-earlier), so that an earlier WHOLE never stands beside a later PART. */
+bool qc_output_commit_pair(struct qc_output *part, struct qc_output *whole, struct qc_status *st);
 void qc_output_free(struct qc_output *o); /* NULL-safe; removes an uncommitted file */
 void qc_output_remove_all(void);          /* async-signal-safe */
 

@@ -301,10 +301,7 @@ bool qc_onnx_emit_file(size_t *bytes, const char *path, const struct qc_graph *g
     if (!emit_model(&m, &e, &o, st) || !qc_output_open(&model, path, st)) goto out;
     if (goes_beside(&tensors, g, o.external_from) && !write_data(&data, &tensors, path, e.arena, st)) goto out;
     if (!pack(&packed, &size, &m, st) || !qc_output_write(model, packed, size, st)) goto out;
-    if (data.output &&
-        (!qc_output_settle(model, st) || !qc_output_settle(data.output, st) || !qc_output_commit(data.output, st)))
-        goto out;
-    ok = qc_output_commit(model, st);
+    ok = data.output ? qc_output_commit_pair(data.output, model, st) : qc_output_commit(model, st);
     if (ok && bytes) *bytes = size + (size_t)data.bytes;
 out:
     free(packed);

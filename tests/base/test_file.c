@@ -112,6 +112,41 @@ Test(file, output_appears_only_when_complete)
     cr_assert_str_eq(empty_folder(), "a ");
 }
 
+Test(file, a_pair_replaces_an_earlier_pair)
+{
+    for (int earlier = 0; earlier < 4; earlier++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_output *part, *whole;
+        if (earlier & 1) write_text(in("part"), "before");
+        if (earlier & 2) write_text(in("whole"), "before");
+        cr_assert(qc_output_open(&part, in("part"), &st) && qc_output_open(&whole, in("whole"), &st));
+        cr_assert(qc_output_write(part, "one", 3, &st) && qc_output_write(whole, "two", 3, &st));
+        cr_assert(qc_output_commit_pair(part, whole, &st), "%s", st.message);
+        qc_output_free(part);
+        qc_output_free(whole);
+        cr_assert_str_eq(read_text(in("part")), "one");
+        cr_assert_str_eq(read_text(in("whole")), "two");
+        cr_assert_str_eq(empty_folder(), "part whole ");
+    }
+}
+
+Test(file, an_earlier_whole_stays_if_its_part_cannot_be_replaced)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_output *part, *whole;
+    write_text(in("part"), "before");
+    write_text(in("whole"), "before");
+    cr_assert(qc_output_open(&part, in("part"), &st) && qc_output_open(&whole, in("whole"), &st));
+    cr_assert_eq(unlink(qc_output_path(part)), 0);
+    cr_assert_not(qc_output_commit_pair(part, whole, &st));
+    cr_assert_eq(st.code, QC_MACHINE);
+    qc_output_free(part);
+    qc_output_free(whole);
+    cr_assert_str_eq(read_text(in("part")), "before");
+    cr_assert_str_eq(read_text(in("whole")), "before");
+    cr_assert_str_eq(empty_folder(), "part whole ");
+}
+
 Test(file, an_abandoned_output_leaves_no_trace)
 {
     struct qc_status st = QC_STATUS_INIT;
