@@ -210,7 +210,7 @@ static bool list_rules(struct table *t, struct qc_status *st)
     for (size_t i = 0; (name = qc_builtin_target(i, t->arena, st)); i++)
         if (!qc_target_load(&target, name, t->arena, st) ||
             !(used = qc_arena_printf(t->arena, st, "--target %s, and those like it", name)) ||
-            !list_rule_file(t, name, target, used, st))
+            !(file = qc_arena_printf(t->arena, st, "%s.rules", name)) || !list_rule_file(t, file, target, used, st))
             return false;
     return st->code == QC_OK;
 }

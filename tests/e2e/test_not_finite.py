@@ -66,7 +66,7 @@ def test_the_network_overflows(qcalib, tmp_path):
     assert not qcalib("--data", "x.npz", "m.onnx", code=3).new_files
     np.savez(tmp_path / "x.npz", x=np.abs(images()) * 1e6 + 1e5)
     done = qcalib("--data", "x.npz", "exp.onnx", code=3)
-    assert not done.new_files and "output 'y' of the float model has no number" in done.err
+    assert not done.new_files and "has only NaN or infinite values" in done.err
 
 
 def test_one_output_of_two_is_infinite(qcalib, tmp_path):
