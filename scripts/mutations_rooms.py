@@ -54,10 +54,10 @@ def observers(one):
         one("kl: any squared error is admitted", kl, "return (double)INFINITY;\n    return divergence_of(user",
             ";\n    return divergence_of(user"),
         one("kl: the last level ends at its own cell", kl,
-            "double to = k < levels.hi ? ((double)(k - p.zero_point) + 0.5) * s : d->b;\n"
+            "double to = k < last ? qc_level_edge(k, levels) * s : d->b;\n"
             "        if (to <= from) continue;\n        if (to > d->b) to = d->b;\n"
              "        double upto = mass_below(d, to), m",
-            "double to = ((double)(k - p.zero_point) + 0.5) * s;\n"
+            "double to = qc_level_edge(k, levels) * s;\n"
             "        if (to <= from) continue;\n        if (to > d->b) to = d->b;\n"
              "        double upto = mass_below(d, to), m"),
         one("kl: as many levels as bins are searched too", kl, ">= (int64_t)count) {",
@@ -203,7 +203,7 @@ def datasets(one):
         one("samples: drawn twice", choice, "out[k] = insert(table, size - 1, t) ? t : j;",
             "insert(table, size - 1, t); out[k] = t;"),
         one("samples: the seed is nothing", choice, "state = selection->seed;", "state = 0;"),
-        one("samples: not in order", choice, "qsort(out, n, sizeof *out, ascending);", ""),
+        one("samples: not in order", choice, "qsort(out, n, sizeof *out, qc_order_u64);", ""),
         one("convert: the mean is added", convert, "return (x * s.scale - s.mean) / s.std;",
             "return (x * s.scale + s.mean) / s.std;"),
         one("convert: no std", convert, "return (x * s.scale - s.mean) / s.std;", "return x * s.scale - s.mean;"),
