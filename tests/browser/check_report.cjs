@@ -224,6 +224,12 @@ const usesGraph = async (browser, name, file) => {
   });
 };
 
+/* A click changes the screen in an event that comes later. */
+const showsSoon = async (page, expected) => {
+  for (let tries = 0; tries < 100 && `${await visible(page)}` !== `${expected}`; tries++) await new Promise((done) => setTimeout(done, 50));
+  assert.deepEqual(await visible(page), expected);
+};
+
 const usesScreens = async (browser, name, file) => {
   await check(`${name}: one screen at a time, by links, keys and address`, async () => {
     const page = await open(browser, file);
@@ -232,14 +238,14 @@ const usesScreens = async (browser, name, file) => {
     for (const link of links) {
       const to = await link.evaluate((a) => a.hash.slice(1));
       await link.click();
-      assert.deepEqual(await visible(page), [to]);
+      await showsSoon(page, [to]);
       assert.equal(await page.$eval('nav a[aria-current=page]', (a) => a.hash), `#${to}`);
       assert.ok(await page.evaluate(() => document.documentElement.scrollHeight < 4 * innerHeight), `${to} is long`);
     }
     await page.keyboard.press('4');
-    assert.deepEqual(await visible(page), ['plot']);
+    await showsSoon(page, ['plot']);
     await page.goBack();
-    assert.deepEqual(await visible(page), ['again']);
+    await showsSoon(page, ['again']);
     assert.deepEqual(page.complaints, []);
     await page.close();
     const other = await open(browser, file, { hash: '#graph' });
