@@ -77,7 +77,7 @@ static void check(const struct layer *l, enum qc_dtype type, int32_t zero, enum 
     cr_assert(xs && ws && qc_graph_bind_quantizer(g, xs, 1, (const float[]){1}, &zero, &st) &&
               qc_graph_bind_quantizer(g, ws, 1, (const float[]){1}, (const int32_t[]){0}, &st));
     const qc_id real = qc_graph_add_input(g, "data", QC_F32, &shape, &st),
-                constant = qc_graph_add_constant(g, "weights", qc_tensor_ref((struct qc_tensor *)(uintptr_t)w), &st);
+                constant = qc_graph_add_constant(g, "weights", w, &st);
     const struct qc_attr attrs[] = {QC_INTS("strides", 2, ((const int64_t[]){l->stride, l->stride})),
                                     QC_INTS("dilations", 2, ((const int64_t[]){l->dilation, l->dilation})),
                                     QC_INTS("pads", 4, ((const int64_t[]){l->pad, l->pad, l->pad, l->pad})),
