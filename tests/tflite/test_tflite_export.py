@@ -488,7 +488,7 @@ def test_the_page_names_the_operators_that_are_written():
     rows = re.findall(r"^QC_TFL_VERSIONS_OF\((\w+),", (ROOT / "tflite/write/tflite_versions.def").read_text(), re.M)
     used = {n for f in (ROOT / "tflite/write").glob("write_*.c") for n in re.findall(r"QC_TFL_OP_(\w+)", f.read_text())} - {"name"}
     page = (ROOT / "docs/tflite-export.md").read_text()
-    listed_there = page[page.index("Written are: ") :].split(":", 1)[1].strip().rstrip(".")
+    listed_there = page[page.index("These operators are written: ") :].split(":", 1)[1].strip().rstrip(".")
     assert sorted(rows) == sorted(used - {""}) == sorted(name.strip() for name in listed_there.split(","))
 
 
