@@ -266,6 +266,7 @@ class Graph:
                     raise Retry("ill-conditioned")
                 noise = NOISE[a.dtype.name] * (np.abs(a) + 0.1 * top) * self.rng.normal(size=a.shape)
                 s = (s + noise).astype(a.dtype)
+                s[(a != 0) & (np.abs(a) < NOISE[a.dtype.name] * 0.1 * top)] = 0  # as another order of its sum may give
             elif not np.array_equal(a, s):
                 raise Retry("ill-conditioned")
             noisy.append(s)
