@@ -81,7 +81,8 @@ static void make(struct objects *o, struct input *in, struct qcalib_error *e)
     case 0:
         qcalib_model_free(o->model[a]);
         o->model[a] = NULL;
-        check(qcalib_model_open(&o->model[a], in->c == 7 ? text(in) : QC_TEST_SOURCE "/datasets/digits_cnn.onnx", e), e);
+        check(qcalib_model_open(&o->model[a], in->c == 7 ? text(in) : QC_TEST_SOURCE "/datasets/digits_cnn.onnx", e),
+              e);
         break;
     case 1:
         qcalib_data_free(o->data[a]);
@@ -110,8 +111,10 @@ static void make(struct objects *o, struct input *in, struct qcalib_error *e)
 static void add(struct objects *o, struct input *in, struct qcalib_error *e)
 {
     const int64_t shape[] = {in->c & 4 ? SAMPLES - 1 : SAMPLES, 1, 8, 8};
-    struct qcalib_array array = {.size = sizeof array, .name = "input", .type = QCALIB_FLOAT32, .rank = 4, .shape = shape};
-    struct qcalib_array named = {.size = sizeof named, .name = "labels", .type = QCALIB_INT64, .rank = 1, .shape = shape};
+    struct qcalib_array array = {
+        .size = sizeof array, .name = "input", .type = QCALIB_FLOAT32, .rank = 4, .shape = shape};
+    struct qcalib_array named = {
+        .size = sizeof named, .name = "labels", .type = QCALIB_INT64, .rank = 1, .shape = shape};
     unsigned left = in->c;
     array.values = in->c & 1 ? pixels : NULL;
     array.preprocess = in->c == 3 ? text(in) : NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* libFuzzer target: any bytes as the text of a rule file. The first byte is 't' for the file of a target. Invalid text is
-   refused with a status. Valid rules, together with the built-in ones, are applied to a small graph, and the graphs of
-   all passes verify. */
+/* libFuzzer target: any bytes as the text of a rule file. The first byte is 't' for the file of a target. Invalid text
+   is refused with a status. Valid rules, together with the built-in ones, are applied to a small graph, and the graphs
+   of all passes verify. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,8 +79,8 @@ static struct qc_rules *read_rules(const uint8_t *data, size_t size, const char 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const alone[] = {NULL},
-                             *const builtin[] = {"normalise.rules", "patterns.rules", "islands.rules", "allow.rules", NULL};
+    static const char *const alone[] = {NULL}, *const builtin[] = {"normalise.rules", "patterns.rules", "islands.rules",
+                                                                   "allow.rules", NULL};
     if (!size) return 0;
     struct qc_rules *rules = read_rules(data, size, alone); /* built-in files take longer than most texts */
     if (!rules) return 0;
