@@ -38,6 +38,7 @@ static bool options_of(struct qc_options *q, const struct qc_options *o, const c
     if (!qc_options_init(q, QC_COMMAND_quantize, o->arena, st) || !qc_options_set(q, QC_OPTION_TARGET, target, st) ||
         !qc_options_set(q, QC_OPTION_ADVICE, "off", st) || !qc_options_set(q, QC_OPTION_FORMAT, "qdq", st))
         return false;
+    if (o->stats && !qc_options_set(q, QC_OPTION_METHOD, "mse", st)) return false; /* o->data is for the comparison */
     q->stats = o->stats;
     q->data = o->stats ? NULL : o->data;
     q->inputs = o->inputs;

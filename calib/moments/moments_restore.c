@@ -91,7 +91,7 @@ bool qc_second_moments_bind(struct qc_second_moments **out, struct qc_second_mom
         if (!from) {
             ok = qc_fail(
                 st, QC_BAD_INPUT,
-                "%s: has no second moments of tensor '%s' (%s); collect again with the same model and the same --rules",
+                "%s: has no second moments of tensor '%s' (%s); collect again with the same model, --rules and --target",
                 source, l->name, l->geometry);
             break;
         }

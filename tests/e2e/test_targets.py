@@ -4,6 +4,7 @@ in files."""
 
 import json
 
+import decoder_model
 import h5py
 import numpy as np
 import onnxruntime
@@ -44,13 +45,33 @@ def test_list_has_them_all(qcalib):
     assert [t["target"] for t in listed] == TARGETS and all(t["summary"] for t in listed)
 
 
-def test_one_collection_serves_every_target(qcalib, made, tmp_path):
-    qcalib("collect", "--data", "data.h5", "model.onnx", "-o", "all.stats.h5")
-    reference = outputs(tmp_path / "model.onnx", made)
+def convolutions(folder):
+    """Feeds of model.onnx, and a data file."""
+    return [{"x": x[None]} for x in make(folder)], "data.h5"
+
+
+def decoder(folder):
+    decoder_model.save(folder / "model.onnx", "concat")
+    tokens = np.random.default_rng(3).integers(0, decoder_model.VOCABULARY, (12, 10))
+    np.save(folder / "tokens.npy", tokens)
+    return [decoder_model.feeds(tokens)], "tokens.npy"
+
+
+@pytest.mark.parametrize("network", [convolutions, decoder])
+def test_one_collection_serves_every_target(network, qcalib, tmp_path):
+    feeds, data = network(tmp_path)
+
+    def results(path):
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        names = [o.name for o in session.get_outputs() if not o.name.startswith("present.")]
+        return [np.concatenate(y) for y in zip(*(session.run(names, f) for f in feeds))]
+
+    qcalib("collect", "--data", data, "model.onnx", "-o", "all.stats.h5")
+    reference = results(tmp_path / "model.onnx")
     for target in TARGETS:
         qcalib("quantize", "--target", target, "--no-report", "--stats", "all.stats.h5", "model.onnx", "-o", "q.onnx")
         # 8 bits with one scale for each weight, and powers of two, reach least
-        for real, got in zip(reference, outputs(tmp_path / "q.onnx", made)):
+        for real, got in zip(reference, results(tmp_path / "q.onnx")):
             assert sqnr(real, got) > 18, target
 
 
@@ -292,6 +313,19 @@ def test_a_stranger_needs_no_program(quantized, tmp_path):
         assert n.op_type == "Add" or n.input[1:2] == [] or g.dequantize(n.input[1]) is None, n.name
 
 
+def test_collect_for_a_target_in_a_file(qcalib, made, tmp_path):
+    """The statistics of a convolution before its clamp are for this target alone; the others need no more than without it."""
+    (tmp_path / "t.rules").write_text('target apart "clamps are float"\n  like integers\ndrop allow bound *\n')
+    job = ["--stats", "all.stats.h5", "--no-report", "model.onnx", "-o", "q.onnx"]
+    qcalib("collect", "--data", "data.h5", "model.onnx", "-o", "all.stats.h5")
+    advice = qcalib("quantize", "--target", "./t.rules", *job, code=3).err
+    assert "has no statistics of tensor 'first'; collect again with the same model, --rules and --target" in advice
+    qcalib("collect", "--target", "./t.rules", "--data", "data.h5", "model.onnx", "-o", "all.stats.h5")
+    for target in (*TARGETS, "./t.rules"):
+        qcalib("quantize", "--target", target, *job)
+    assert any(r.op_type == "QuantizeLinear" for r in Graph(tmp_path / "q.onnx").readers("first"))
+
+
 def test_a_target_refuses(qcalib, made, tmp_path):
     """All of it at once, by name and reason."""
     (tmp_path / "t.rules").write_text(
@@ -374,6 +408,7 @@ def test_compare_targets(qcalib, made, tmp_path):
         files.append(f"{target}.onnx")
         qcalib("quantize", "--target", target, "--no-report", "--stats", "all.stats.h5", "model.onnx", "-o", files[-1])
     assert qcalib("compare", *files, "--data", "data.h5", "--json").json["outputs"] == done.json["outputs"]
+    assert done.json["warnings"] == []  # --data is for the comparison
     text = qcalib(*arguments).out
     assert "biases" in text and "range" not in text.split("output")[0]  # what is the same is left out
 
