@@ -261,8 +261,48 @@ def test_vitis(quantized):
     g = quantized("vitis")
     for n in g.linears():
         assert (np.frexp(g.scale(n))[0] == 0.5).all() and g.scale(n).ndim == 0, n.name
-        assert n in g.biases() or (g.zero(n).dtype == np.int8 and not g.zero(n).any()), n.name
-    assert g.biases()
+        assert g.zero(n).dtype == np.int8 and not g.zero(n).any(), n.name
+
+
+def position(graph, n):
+    """Fraction bits of the scale of a Q or DQ: pos of quant_utils.py, scale2pos."""
+    return -int(np.log2(graph.scale(n).max()))
+
+
+def stored(graph, value):
+    """The first QuantizeLinear behind a value."""
+    readers = graph.readers(value)
+    found = [n for n in readers if n.op_type == "QuantizeLinear"]
+    return found[0] if found else stored(graph, readers[0].output[0])
+
+
+def test_vitis_biases(quantized):
+    """npu_cnn_quantizer.py, quantize_bias_tensor: without Int32Bias a bias is int8 with a scale of its own, a power of two.
+    postprocess/refinement/refine.py, adjust_shift_bias: input and weight have at most 15 fraction bits more, and none less."""
+    g = quantized("vitis")
+    layers = [n for n in g.of("Conv", "Gemm") if len(n.input) > 2]
+    assert len(layers) > 5
+    for n in layers:
+        x, w, b = map(g.dequantize, n.input)
+        assert g.constants[b.input[0]].dtype == np.int8 and not g.zero(b).any() and np.frexp(g.scale(b))[0] == 0.5, n.name
+        assert 0 <= position(g, x) + position(g, w) - position(g, b) <= 15, n.name
+    assert any(np.abs(g.constants[g.dequantize(n.input[2]).input[0]]).max() > 64 for n in layers)
+
+
+def test_vitis_shifts(quantized):
+    """refine.py, adjust_shift_cut: 0 to 16; adjust_shift_read: 0 to 7 between the operands of an Add; adjust_shift_write: -7 to 25,
+    of a Mul 0 to 32; align_concat and align_pool: one scale for inputs and result."""
+    g = quantized("vitis")
+    for n in g.of("Conv", "Gemm", "MatMul"):
+        if n.output[0] not in g.outputs:
+            x, w = map(g.dequantize, n.input[:2])
+            assert 0 <= position(g, x) + position(g, w) - position(g, stored(g, n.output[0])) <= 16, n.name
+    (add,), (mul,) = g.of("Add"), g.of("Mul")
+    operands, factors = ([position(g, g.dequantize(v)) for v in n.input] for n in (add, mul))
+    assert max(operands) - min(operands) <= 7 and -7 <= min(operands) - position(g, stored(g, add.output[0])) <= 25
+    assert 0 <= sum(factors) - position(g, stored(g, mul.output[0])) <= 32
+    for n in g.of("MaxPool", "AveragePool", "GlobalAveragePool", "Concat"):
+        assert {position(g, q) for q in [stored(g, n.output[0]), *map(g.dequantize, n.input)]} == {position(g, stored(g, n.output[0]))}, n.name
 
 
 def test_powers_of_two_are_the_better_ones(quantized, qcalib, tmp_path):
@@ -372,6 +412,7 @@ def test_a_later_target_takes_the_place_of_an_earlier(qcalib, made, tmp_path):
         ('target a "b"\n  option samples "3"', "'option samples' is none that a target decides"),
         ('target a "b"\n  option range "wide"', "unknown value 'wide'"),
         ('target a "b"\n  scales even', "t.rules:2:10: expected power_of_two or any, got 'even'"),
+        ('target a "b"\n  bias int4', "t.rules:2:8: expected int32, float or int8, got 'int4'"),
         ('target a "b"\n  fixed none\n  results maybe', "t.rules:3:11: expected float or quantized"),
         ('target a "b"\ndrop pattern conv9', "expected the name of a rule that is there, got 'conv9'"),
         ('target a "b"\ndrop allow table Convolve', "expected an op"),
