@@ -7,8 +7,10 @@ import json
 import decoder_model
 import h5py
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from target_model import CHANNELS, Graph, make
 
 TARGETS = ["ort", "openvino", "fused", "ort-arm", "tensorrt", "tflite", "tflm", "cmsis-nn", "xnnpack", "qnn", "vitis", "tvm", "integers"]
@@ -30,9 +32,13 @@ def quantized(qcalib, made, tmp_path):
     return run
 
 
+def session(path):
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
 def outputs(path, samples):
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return [np.concatenate(y) for y in zip(*(session.run(None, {"x": x[None]}) for x in samples))]
+    s = session(path)
+    return [np.concatenate(y) for y in zip(*(s.run(None, {"x": x[None]}) for x in samples))]
 
 
 def sqnr(reference, other):
@@ -62,9 +68,9 @@ def test_one_collection_serves_every_target(network, qcalib, tmp_path):
     feeds, data = network(tmp_path)
 
     def results(path):
-        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        names = [o.name for o in session.get_outputs() if not o.name.startswith("present.")]
-        return [np.concatenate(y) for y in zip(*(session.run(names, f) for f in feeds))]
+        s = session(path)
+        names = [o.name for o in s.get_outputs() if not o.name.startswith("present.")]
+        return [np.concatenate(y) for y in zip(*(s.run(names, f) for f in feeds))]
 
     qcalib("collect", "--data", data, "model.onnx", "-o", "all.stats.h5")
     reference = results(tmp_path / "model.onnx")
@@ -207,6 +213,26 @@ def test_qnn_types(type, quantized):
     for n, dq, w in g.weights():
         assert w.dtype == np.int8 and not g.zero(dq).any(), n.name
         assert g.scale(dq).shape == ((w.shape[0],) if n.op_type == "Conv" else ()), n.name
+
+
+def test_qnn_products_of_activations_have_8_bits(qcalib, tmp_path):
+    """Sums of products of 16 by 16 bits do not fit into the 32 bits of an accumulator."""
+    rng = np.random.default_rng(2)
+    nodes = [helper.make_node("MatMul", ["x", name], [name.upper()], name=name) for name in "qkv"]
+    nodes += [helper.make_node("Transpose", ["K"], ["T"], perm=[0, 2, 1]), helper.make_node("MatMul", ["Q", "T"], ["scores"])]
+    nodes += [helper.make_node("Softmax", ["scores"], ["shares"]), helper.make_node("MatMul", ["shares", "V"], ["y"])]
+    weights = [numpy_helper.from_array(rng.normal(size=(16, 16)).astype(np.float32) / 4, name) for name in "qkv"]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8, 16]) for name in "xy"]
+    graph = helper.make_graph(nodes, "attention", values[:1], values[1:], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "model.onnx")
+    x = rng.normal(size=(32, 8, 16)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    qcalib("quantize", "--target", "qnn", "--activation-type", "uint16", "--no-report", "--data", "x.npy", "model.onnx", "-o", "q.onnx")
+    g = Graph(tmp_path / "q.onnx")
+    types = {n.output[0]: [g.zero(g.dequantize(v)).dtype for v in n.input] for n in g.of("MatMul")}
+    assert types.pop("scores") == [np.uint8] * 2 and types.pop("y") == [np.uint8] * 2
+    assert len(types) == 3 and all(t == [np.uint16, np.int8] for t in types.values())
+    assert sqnr(outputs(tmp_path / "model.onnx", x)[0], outputs(tmp_path / "q.onnx", x)[0]) > 30
 
 
 def test_qnn_sigmoid_of_16_bits(quantized):
