@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number_text.h"
 #include "tflite/write/tflite_export.h"
 #include "tflite/write/tflite_writing.h"
 
@@ -147,7 +148,7 @@ static bool report_refused(const struct qc_tfl_writer *w, struct qc_status *st)
     if (shown < w->refused_count)
         qc_text(text + used, (unsigned)(SHOWN - used), "; and %zu more", w->refused_count - shown);
     return qc_fail(st, QC_UNSUPPORTED, "TensorFlow Lite cannot hold %zu part%s of this graph: %s", w->refused_count,
-                   w->refused_count == 1 ? "" : "s", text);
+                   qc_plural(w->refused_count), text);
 }
 
 /* --- The file --- */
