@@ -123,8 +123,8 @@ qc_tfl_writes qc_tfl_write_product, qc_tfl_write_pool, qc_tfl_write_mean, qc_tfl
 struct qc_tfl_write_row {
     qc_tfl_writes *writes; /* NULL: it is not */
     enum {
-        QC_TFL_OWN_ORDER, /* the function decides */
-        QC_TFL_ANY_ORDER, /* it works in any order of axes, the same for inputs and results */
+        QC_TFL_OWN,       /* the function decides */
+        QC_TFL_ANY,       /* it works in any order of axes, the same for inputs and results */
         QC_TFL_LAST_ONLY, /* TensorFlow Lite has it only for channels last */
     } order;
     enum qc_tfl_operator code; /* of functions that write several operators */

@@ -41,7 +41,7 @@ bool qc_tfl_out_choose_orders(struct qc_tfl_writer *w)
     qc_union_start(parent, g->value_count + 1);
     for (qc_id i = 1; i <= g->node_count; i++) {
         const struct qc_node *n = &g->nodes[i];
-        const bool any = qc_op_info(n->op)->unary || qc_tfl_write_row(n->op)->order == QC_TFL_ANY_ORDER;
+        const bool any = qc_op_info(n->op)->unary || qc_tfl_write_row(n->op)->order == QC_TFL_ANY;
         for (unsigned k = 0; any && k < n->input_count; k++)
             for (unsigned o = 0; o < n->output_count; o++) {
                 const qc_id a = n->inputs[k], b = n->outputs + o;
