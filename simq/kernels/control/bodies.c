@@ -11,13 +11,12 @@ struct local {
 
 bool qc_bodies_prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct qc_bodies_state *s = QC_NEW(p->arena, struct qc_bodies_state, st);
+    struct qc_bodies_state *s = QC_NEW_STATE(p, struct qc_bodies_state, st);
     const struct qc_plan_options options = {.accumulator = p->accumulator,
                                             .rounding = p->contract,
                                             .lowering = p->int16 ? QC_LOWERING_INT16 : QC_LOWERING_INT8,
                                             .isa = p->isa};
     if (!s) return false;
-    p->state = s;
     s->node = p->node;
     s->watch = p->watch;
     if (!qc_bodies_of(&s->bodies, p->node, st)) return false;

@@ -159,9 +159,8 @@ static bool plan_passes(struct state *s, struct qc_prepare *p, struct qc_status 
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct state *s = QC_NEW(p->arena, struct state, st);
+    struct state *s = QC_NEW_STATE(p, struct state, st);
     struct qc_resize_axis axes[QC_RANK_MAX];
-    p->state = s;
     if (!s || !read_options(s, p->node, st)) return false;
     if (qc_view_count(&p->out[0]) == 0) return true;
     if (qc_view_count(&p->in[0]) == 0) return qc_fail(st, QC_BAD_INPUT, "input has no elements");
@@ -206,8 +205,7 @@ static void pass(const struct qc_view *to, const struct qc_view *from, int axis,
     const struct qc_view *const both[] = {&views[0], &views[1]};
     const bool rows = n > 1 && ly < sy; /* the axis is not the innermost */
     struct qc_walk w;
-    if (!qc_walk_begin(&w, 2, both, rows ? 1U << inner : 0)) return;
-    do {
+    for (bool more = qc_walk_begin(&w, 2, both, rows ? 1U << inner : 0); more; more = qc_walk_next(&w)) {
         float *y = qc_at(&views[0], w.at[0]);
         const float *x = qc_at(&views[1], w.at[1]);
         for (int64_t i = 0; i < out; i++) {
@@ -221,7 +219,7 @@ static void pass(const struct qc_view *to, const struct qc_view *from, int axis,
             for (int64_t k = 1; k < t->taps; k++) sum += x[index[k] * sx] * weight[k];
             y[i * sy] = sum;
         }
-    } while (qc_walk_next(&w));
+    }
 }
 
 /* Returns dense strides with the dimensions in the order of another view. */
