@@ -89,6 +89,15 @@ bool qc_lower_fresh_names(const char **name, const char **node, struct qc_loweri
     return *name && *node;
 }
 
+qc_id qc_lower_add(struct qc_lowering *x, struct qc_node_def def, const char *base, const char *what,
+                   struct qc_status *st)
+{
+    const char *name;
+    if (!qc_lower_fresh_names(&name, &def.name, x, def.op, base, what, st)) return 0;
+    if (!def.output_names) def.output_names = &name;
+    return qc_graph_add(x->to, &def, st);
+}
+
 /* given: name of the result, or NULL. */
 static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id qparams, int axis, const char *base,
                     const char *given, struct qc_status *st)
@@ -100,19 +109,15 @@ static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id qpa
     if (!qc_lower_parameters(p, x, s, vector, st)) return 0;
     inputs[1] = p[0];
     inputs[2] = p[1];
-    const char *name, *node;
-    if (!qc_lower_fresh_names(&name, &node, x, op, base, op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", st))
-        return 0;
-    if (given) name = given;
-    struct qc_attr attr = QC_INT("axis", axis);
-    struct qc_node_def def = {.op = op,
-                              .name = node,
-                              .input_count = p[1] ? 3 : 2,
-                              .inputs = inputs,
-                              .attr_count = vector ? 1 : 0,
-                              .attrs = &attr,
-                              .output_names = &name};
-    return qc_graph_add(x->to, &def, st);
+    const struct qc_attr attr = QC_INT("axis", axis);
+    return qc_lower_add(x,
+                        (struct qc_node_def){.op = op,
+                                             .input_count = p[1] ? 3 : 2,
+                                             .inputs = inputs,
+                                             .attr_count = vector,
+                                             .attrs = &attr,
+                                             .output_names = given ? &given : NULL},
+                        base, op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", st);
 }
 
 /* Returns the base name for Q and DQ of a value: its own name, that of the value quantized, or that of its qparams. */
@@ -129,16 +134,10 @@ const char *qc_lower_base(const struct qc_lowering *x, qc_id v)
 static qc_id add_named(struct qc_lowering *x, enum qc_op op, unsigned count, const qc_id *in,
                        const struct qc_attr *attr, const char *base, const char *what, struct qc_status *st)
 {
-    const char *name, *node;
-    if (!qc_lower_fresh_names(&name, &node, x, op, base, what, st)) return 0;
-    const struct qc_node_def def = {.op = op,
-                                    .name = node,
-                                    .input_count = count,
-                                    .inputs = in,
-                                    .attr_count = attr ? 1 : 0,
-                                    .attrs = attr,
-                                    .output_names = &name};
-    return qc_graph_add(x->to, &def, st);
+    return qc_lower_add(
+        x,
+        (struct qc_node_def){.op = op, .input_count = count, .inputs = in, .attr_count = attr != NULL, .attrs = attr},
+        base, what, st);
 }
 
 struct qc_tensor *qc_lower_levels(enum qc_dtype dtype, const struct qc_tensor *t, struct qc_status *st)
