@@ -63,6 +63,8 @@ class Case:
 class OnnxRuntime:
     """peers: quantize_static with min-max ranges and scales per channel, with and without its preparation."""
 
+    level = None  # of precision, of a product whose weight alone has integers; None: ONNX Runtime's choice
+
     def version(self):
         import onnxruntime
 
@@ -96,7 +98,15 @@ class OnnxRuntime:
         options = ort.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
+        if self.level:
+            options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", self.level)
         return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+class OnnxRuntime16(OnnxRuntime):
+    """Data of 16 bits stay so in products of matrices (docs/types.md)."""
+
+    level = "1"
 
 
 class OpenVino:
@@ -341,7 +351,7 @@ class Ncnn:
             return [np.array(run.extract(f"out{i}")[1])[None] for i in range(count)]
 
 
-RUNTIMES = {"onnxruntime": OnnxRuntime, "openvino": OpenVino, "tflite": Tflite, "litert": LiteRt, "litert-reference": LiteRtReference, "tvm": Tvm,
+RUNTIMES = {"onnxruntime": OnnxRuntime, "onnxruntime16": OnnxRuntime16, "openvino": OpenVino, "tflite": Tflite, "litert": LiteRt, "litert-reference": LiteRtReference, "tvm": Tvm,
             "mnn": Mnn, "ncnn": Ncnn}
 
 

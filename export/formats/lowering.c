@@ -236,7 +236,7 @@ static qc_id lower_short_bias(struct qc_lowering *x, qc_id v, struct qc_status *
     struct qc_arena *a = x->to->arena;
     int8_t *q = QC_NEW_ARRAY(a, int8_t, t->count, st), *zero = QC_NEW_ARRAY(a, int8_t, s->count, st);
     float *scale = QC_NEW_ARRAY(a, float, s->count, st);
-    if (!q || !zero || !scale) return 0;
+    if (!q || !zero || !scale || (s->count > 1 && s->count != t->count)) return 0;
     for (size_t i = 0; i < t->count; i += each) {
         double most = 0;
         for (size_t k = i; k < i + each; k++) most = fmax(most, fabs((double)steps[k]));

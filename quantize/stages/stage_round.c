@@ -89,18 +89,24 @@ bool qc_stage_refine(struct qc_pipeline *p, struct qc_status *st)
     return p->options->propagate || qc_round_crossed(p, st);
 }
 
-/* Changes what the target needs otherwise, after all rounding. */
+/* Makes g the rounded graph, unless it is NULL. */
+static void take(struct qc_pipeline *p, struct qc_graph *g)
+{
+    if (!g) return;
+    qc_graph_free(p->rounded);
+    p->rounded = g;
+}
+
+/* Ties tables, which the file of another runtime than ONNX Runtime has twice (qc_lower_options), and shortens biases.
+ */
 static bool suit_target(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_target *t = p->options->runs_on;
-    const struct qc_graph *g = p->rounded ? p->rounded : p->simulated;
-    struct qc_graph *suited;
-    /* The file of another runtime has a tied table twice (qc_lower_options). */
-    if (!(t->onnxruntime ? qc_tie_tables(&suited, g, p->simulated, st) : qc_shorten_biases(&suited, g, t, st)))
-        return false;
-    if (!suited) return true;
-    qc_graph_free(p->rounded);
-    p->rounded = suited;
+    struct qc_graph *g = NULL;
+    if (t->onnxruntime && !qc_tie_tables(&g, p->rounded ? p->rounded : p->simulated, p->simulated, st)) return false;
+    take(p, g);
+    if (!qc_shorten_biases(&g, p->rounded ? p->rounded : p->simulated, t, st)) return false;
+    take(p, g);
     return true;
 }
 

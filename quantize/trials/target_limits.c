@@ -102,7 +102,7 @@ bool qc_shorten_biases(struct qc_graph **out, const struct qc_graph *g, const st
         struct qc_layer_bias *of = &shifts[count].of;
         const struct qc_qparams *product =
             qc_layer_bias_find(of, &uses, id) ? qc_graph_parameters(g, g->nodes[id].outputs) : NULL;
-        if (!product || product->kind != QC_QPARAMS_PRODUCT) continue;
+        if (!product || product->kind != QC_QPARAMS_PRODUCT || of->own != g->nodes[id].outputs) continue;
         const struct qc_tensor *bias = qc_constant_of(g, of->bias);
         double *shift = QC_NEW_ARRAY(a, double, bias->count + 1, st);
         if ((ok = shift != NULL)) shorten(shift, bias, product);

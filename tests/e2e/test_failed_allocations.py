@@ -121,7 +121,7 @@ JOBS = {
         "--config c.json --threads {n} --data d.h5 --eval e.h5 m.onnx -o out.onnx --report rep",
         ["out.onnx", "rep/report.html", "rep/report.json", "rep/layers.csv"],
     ),
-    "stats": ("--stats s.h5 m.onnx --no-report -o out.onnx", ["out.onnx"]),
+    "stats": ("--stats s.h5 --target vitis m.onnx --no-report -o out.onnx", ["out.onnx"]),
     "collect": ("collect --threads {n} --data d.h5 m.onnx -o out.h5", ["out.h5"]),
     "merge": ("merge s.h5 t.h5 -o out.h5", ["out.h5"]),
     "run": ("run --threads {n} q.onnx --data d.h5 -o out.h5", ["out.h5"]),

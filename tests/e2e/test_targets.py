@@ -196,6 +196,20 @@ def test_tflite_fixed_parameters(quantized):
         assert len(stored) == 1, op
 
 
+@pytest.mark.parametrize("target", ["tflite", "tflm", "cmsis-nn", "xnnpack"])
+def test_tflite_products_with_a_bias(target, qcalib, tmp_path):
+    """A file of TensorFlow Lite holds what the target makes of MatMul and Add: each result is stored."""
+    rng = np.random.default_rng(4)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["product"]), helper.make_node("Add", ["product", "b"], ["y"])]
+    constants = [numpy_helper.from_array(rng.normal(size=s).astype(np.float32), n) for n, s in (("w", (16, 24)), ("b", (24,)))]
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 5, c]) for n, c in (("x", 16), ("y", 24))]
+    graph = helper.make_graph(nodes, "dense", values[:1], values[1:], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "model.onnx")
+    np.save(tmp_path / "x.npy", rng.normal(size=(32, 5, 16)).astype(np.float32))
+    qcalib("quantize", "--target", target, "--format", "tflite", "--no-report", "--data", "x.npy", "model.onnx", "-o", "q.tflite")
+    qcalib("run", "q.tflite", "--data", "x.npy", "-o", "y.h5")
+
+
 def test_tflite_is_measured_by_its_arithmetic(qcalib, made, tmp_path):
     qcalib("--target", "tflite", "--data", "data.h5", "model.onnx", "-o", "q.onnx", "--report", "r")
     options = json.loads((tmp_path / "r/report.json").read_text())["options"]
