@@ -240,7 +240,7 @@ static bool prove_pairs(struct qc_job *j, struct qc_status *st)
     j->r.pairs.first = NULL;
     if (!proof.first) return true;
     const struct qc_node *n = &g->nodes[proof.first];
-    const char *name = n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs);
+    const char *name = qc_node_label(label, g, n);
     return (j->r.pairs.first = qc_arena_strdup(j->p.arena, name, st)) != NULL;
 }
 

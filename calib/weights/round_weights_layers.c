@@ -119,11 +119,9 @@ static bool new_bias(qc_id *out, struct qc_rebuild *b, const struct qc_round_wei
         const double x = old + l->made[o].shift;
         ((float *)t->data)[o] = (float)(x > limit ? limit : x < -limit ? -limit : x);
     }
-    qc_id v = qc_graph_add_constant(b->to, name, t, st);
-    qc_tensor_unref(t);
-    struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .qparams = product, .axis = 0};
-    if (!product) return (*out = v) != 0;
-    return v && (*out = qc_graph_add(b->to, &q, st));
+    *out = qc_graph_add_made_constant(b->to, name, t, st);
+    if (product) *out = qc_graph_quantize(b->to, *out, product, 0, st);
+    return *out != 0;
 }
 
 /* Returns true if the layer needs a bias: it has one, or a new one would not be zero in integers. product: NULL if the
@@ -169,8 +167,7 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer
                             .axis = type->axis};
     if (!v || !(inputs[1] = qc_graph_add(b->to, &q, st))) return false;
     const bool real = reads_real(g, n);
-    const struct qc_node_def d = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &inputs[1]};
-    if (real && !(inputs[1] = qc_graph_add(b->to, &d, st))) return false;
+    if (real && !(inputs[1] = qc_graph_dequantize(b->to, inputs[1], st))) return false;
     unsigned count = n->input_count;
     enum qc_op op = n->op;
     const bool product = result->qparams && g->qparams_of[result->qparams].kind == QC_QPARAMS_PRODUCT &&

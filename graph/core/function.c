@@ -263,10 +263,7 @@ bool qc_function_of(struct qc_function *f, const struct qc_node *n, struct qc_ar
 
 static qc_id number(struct qc_graph *g, float v, struct qc_status *st)
 {
-    struct qc_tensor *t = qc_tensor_of(QC_F32, &QC_SCALAR, &v, st);
-    qc_id id = t ? qc_graph_add_constant(g, NULL, t, st) : 0;
-    qc_tensor_unref(t);
-    return id;
+    return qc_graph_add_made_constant(g, NULL, qc_tensor_of(QC_F32, &QC_SCALAR, &v, st), st);
 }
 
 qc_id qc_function_write_out(struct qc_graph *g, const struct qc_function *f, qc_id x, const char *node,

@@ -56,11 +56,8 @@ size_t qc_demand_samples(const struct qc_demand *d)
 static bool copy_produced(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
     const struct qc_pipeline *p = user;
-    struct qc_rebuild copy;
-    const bool ok = qc_rebuild_begin(&copy, p->produced, st) && qc_rebuild_finish(out, &copy, st);
     (void)k;
-    qc_rebuild_free(&copy);
-    return ok;
+    return qc_graph_copy(out, p->produced, st);
 }
 
 bool qc_demand_measure_outputs(struct qc_standing *s, struct qc_demand *d, struct qc_status *st)

@@ -199,9 +199,7 @@ static qc_id add_clamp(struct taking *t, qc_id x, const struct qc_given *p, cons
     const struct qc_shape shape = QC_SCALAR;
     qc_id in[3] = {x};
     for (unsigned i = 0; i < 2; i++) {
-        struct qc_tensor *bound = qc_tensor_of(QC_F32, &shape, &bounds[i], st);
-        in[1 + i] = bound ? qc_graph_add_constant(t->r.to, NULL, bound, st) : 0;
-        qc_tensor_unref(bound);
+        in[1 + i] = qc_graph_add_made_constant(t->r.to, NULL, qc_tensor_of(QC_F32, &shape, &bounds[i], st), st);
         if (!in[1 + i]) return 0;
     }
     const struct qc_node_def clip = {
