@@ -13,7 +13,7 @@
 #include "quantize/options/options_agree.h"
 #include "quantize/options/scheme_options.h"
 #include "quantize/scaling/scale_channels.h"
-#include "quantize/stages/stage_import.h"
+#include "quantize/stages/stage_list.h"
 #include "quantize/trials/auto_method.h"
 #include "quantize/trials/propagate_check.h"
 #include "quantize/trials/round_options.h"

@@ -575,15 +575,6 @@ bool qc_ready_weights_choose(struct qc_ready_weights *r, struct qc_status *st)
     return ok;
 }
 
-bool qc_choose_ready_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options,
-                             struct qc_status *st)
-{
-    struct qc_ready_weights *r = NULL;
-    const bool ok = qc_ready_weights_new(&r, c, g, options, st) && qc_ready_weights_choose(r, st);
-    qc_ready_weights_free(r);
-    return ok;
-}
-
 bool qc_choose_some_weights(struct qc_calibration *c, struct qc_graph *g, const bool *wanted,
                             const struct qc_calibration_options *options, struct qc_status *st)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/stages/stage_calibrate.h"
+#include "quantize/stages/stage_list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,6 @@
 #include "quantize/collect/memory_plan.h"
 #include "quantize/options/integer_options.h"
 #include "quantize/scaling/scale_channels.h"
-#include "quantize/stages/stage_simulate.h"
 #include "quantize/trials/auto_method.h"
 #include "quantize/trials/propagate_check.h"
 #include "quantize/trials/round_options.h"

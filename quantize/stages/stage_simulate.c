@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/stages/stage_simulate.h"
+#include "quantize/stages/stage_list.h"
 
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/weights/channel_imbalance.h"
