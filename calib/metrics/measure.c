@@ -74,8 +74,8 @@ static bool find_wanted(struct wanted *w, struct qc_measurement *out, const stru
     return true;
 }
 
-static void take(struct qc_measurement *r, const struct qc_comparison *c, const struct wanted *w,
-                 const struct qc_graph *q)
+static void copy_results(struct qc_measurement *r, const struct qc_comparison *c, const struct wanted *w,
+                         const struct qc_graph *q)
 {
     for (size_t i = 0; i < w->pair_count; i++) r->quantizers[w->quantizers[i]] = c->pairs[i];
     for (size_t k = 0; k < r->output_count; k++) r->outputs[k] = c->outputs[k];
@@ -152,7 +152,7 @@ bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const 
     bool ok = prepare(&r, &w, real, quantized, st);
     const struct qc_comparison_job job = job_of(&w, &how, real, quantized, data, options);
     if (ok && (ok = qc_compare(&c, &job, st))) {
-        take(r, c, &w, quantized);
+        copy_results(r, c, &w, quantized);
         r->comparison = c;
         *out = r;
     } else {
