@@ -123,10 +123,7 @@ static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quanti
     const struct qc_evaluation e = {.graph = g,
                                     .data = j->p.from->eval,
                                     .how = quantized ? &j->p.how : NULL,
-                                    .workers = (unsigned)o->threads,
-                                    .memory_limit = (size_t)o->memory_limit,
-                                    .progress = qc_progress_step,
-                                    .progress_user = j->p.progress};
+                                    .run = qc_run_options_of(o, j->p.progress)};
     const bool ok =
         qc_evaluate_sums(quantized ? &j->has.metric : &j->demand.fp32, &j->has.overflows, &e, j->p.arena, st);
     qc_progress_end(j->p.progress);

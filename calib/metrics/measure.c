@@ -118,11 +118,8 @@ static struct qc_comparison_job job_of(const struct wanted *w, const struct qc_p
                                       .peak_count = w->peak_count,
                                       .peaks = w->peaks,
                                       .data = data,
-                                      .workers = options->workers,
-                                      .memory_limit = options->memory_limit,
                                       .how = {NULL, how},
-                                      .progress = options->progress,
-                                      .progress_user = options->progress_user};
+                                      .run = options->run};
 }
 
 bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_graph *quantized,

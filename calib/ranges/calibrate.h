@@ -35,9 +35,8 @@ struct qc_calibration_options {
     const struct qc_method *const
         *methods;         /* [qparams_count + 1]: method of each activation quantizer; NULL: `activation` */
     bool blocks_by_error; /* scales of weights in blocks minimize the squared error, whatever `weight` is */
-    unsigned workers;
-    size_t memory_limit; /* bytes; 0: none */
-    size_t later_bytes;  /* as in struct qc_collect_options */
+    struct qc_run_options run;
+    size_t later_bytes; /* as in struct qc_collect_options */
     bool moments;    /* collect second moments, for calib/weights/round_weights.h and weight observers with of_output */
     bool compensate; /* weights will be rounded with compensation (calib/weights/compensate.h): weight observers with
                         of_output count on it */
@@ -51,8 +50,6 @@ struct qc_calibration_options {
                                 method are reused; borrowed */
     bool ranges_alone;       /* skip the report: neither tried ranges nor losses are stored (struct qc_choice) */
     bool nonfinite_error;    /* NaN or infinity in the data is an error; otherwise they are counted and left out */
-    qc_pool_progress_fn *progress;
-    void *progress_user;
 };
 
 /* Statistics and chosen range of one quantizer; with a scale per channel: over all channels. */

@@ -331,7 +331,7 @@ bool qc_weight_rounder_solve(struct qc_weight_rounder *r, qc_id node, const stru
     const double t0 = qc_seconds();
     struct qc_round_weights_layer *l = &r->layers[r->by_node[node] - 1];
     l->quantized = quantized ? qc_second_moments_of(quantized, NULL, node) : NULL;
-    const bool ok = (new_scales(l, st) && qc_round_weights_solve(l, &r->options, r->options.workers, st)) ||
+    const bool ok = (new_scales(l, st) && qc_round_weights_solve(l, &r->options, r->options.run.workers, st)) ||
                     qc_where(st, "weight '%s'", l->result->name);
     r->seconds += qc_seconds() - t0;
     return ok;
@@ -370,7 +370,7 @@ static bool tell(void *user, size_t done, size_t count)
     const struct solving *s = user;
     const struct qc_round_weights_options *o = &s->r->options;
     (void)count;
-    return !o->progress || o->progress(o->progress_user, s->first + done, s->count);
+    return !o->run.progress || o->run.progress(o->run.progress_user, s->first + done, s->count);
 }
 
 static size_t larger(size_t a, size_t b)
@@ -420,10 +420,10 @@ static bool goes_alone(const struct solving *s, size_t i, unsigned team, unsigne
 static bool solve_all(unsigned *workers, struct solving *s, struct qc_status *st)
 {
     const struct qc_round_weights_options *o = &s->r->options;
-    const size_t held = qc_stream_held_bytes(o->memory_limit) + s->kept;
+    const size_t held = qc_stream_held_bytes(o->run.memory_limit) + s->kept;
     unsigned side_by_side;
-    if (!qc_stream_workers(workers, o->workers, o->memory_limit, held + s->shared, s->each, st) ||
-        !qc_stream_workers(&side_by_side, o->workers, o->memory_limit, held, s->largest, st))
+    if (!qc_stream_workers(workers, o->run.workers, o->run.memory_limit, held + s->shared, s->each, st) ||
+        !qc_stream_workers(&side_by_side, o->run.workers, o->run.memory_limit, held, s->largest, st))
         return false;
     const size_t space = larger(s->weights + s->weights / 2, SPACE_LEAST);
     if (s->scratch && space / s->scratch < side_by_side) side_by_side = (unsigned)(space / s->scratch);

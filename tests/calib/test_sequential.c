@@ -115,7 +115,7 @@ static void begin(struct bench *b, const struct model *m, const struct how *h)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    *b = (struct bench){.model = make(m), .options = {.workers = h->workers ? h->workers : 1}};
+    *b = (struct bench){.model = make(m), .options = {.run = {.workers = h->workers ? h->workers : 1}}};
     cr_assert(case_simulate(&b->run, b->model, &setup, &st), "%s: %s", m->name, st.message);
     cr_assert(
         qc_observer_parse(&b->options.activation, &b->options.activation_values, h->method ? h->method : "mse", &st) &&
@@ -124,8 +124,8 @@ static void begin(struct bench *b, const struct model *m, const struct how *h)
     b->run.data = case_open(b->run.simulated, b->path, false);
     if (!h->weights) return;
     struct qc_collection *seen = NULL;
-    const struct qc_collect_options collect = {.need = QC_NEED_EXTREMES, .moments = true, .workers = 1};
-    const struct qc_round_weights_options r = {.compensate = true, .correct_bias = h->bias, .workers = 1};
+    const struct qc_collect_options collect = {.need = QC_NEED_EXTREMES, .moments = true, .run = {.workers = 1}};
+    const struct qc_round_weights_options r = {.compensate = true, .correct_bias = h->bias, .run = {.workers = 1}};
     cr_assert(qc_collect(&seen, NULL, b->run.simulated, 0, NULL, NULL, b->run.data, &collect, &st), "%s", st.message);
     b->second_moments = seen->second_moments;
     seen->second_moments = NULL;
