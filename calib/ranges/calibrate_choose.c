@@ -194,7 +194,7 @@ bool qc_chooser_merge(struct qc_chooser *k, qc_id id, struct qc_status *st)
         if (!seen)
             return qc_fail(
                 st, QC_BAD_INPUT,
-                "%s: has no statistics of tensor '%s'; collect again with the same model and the same --rules",
+                "%s: has no statistics of tensor '%s'; collect again with the same model, --rules and --target",
                 k->source, name);
         if (!several) k->histograms[id] = seen;
         if (several && !qc_histogram_add(*h, seen, st)) return false;

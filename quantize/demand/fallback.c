@@ -75,6 +75,11 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, 
     bool ok = (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, believed, most, st);
     if (fewer && !qc_model_select_again(data, data == eval ? NULL : p->options, st)) ok = false;
     ok = ok && (!eval || !p->options->sensitivity || run_layers(&s, p, eval, believed, most, st));
+    if (!ok && believed && st->code == QC_UNSUPPORTED) { /* shapes depend on data */
+        qc_sensitivity_free(s);
+        *st = QC_STATUS_INIT;
+        return qc_sensitivity_believed(out, p->simulated, believed, st);
+    }
     if (ok)
         *out = s;
     else

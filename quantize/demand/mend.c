@@ -140,7 +140,10 @@ static bool widen_worst(struct qc_report_fallback **out, struct qc_standing *has
                         struct qc_status *st)
 {
     struct qc_sensitivity *effects = NULL;
-    if (!qc_measure_sensitivity(&effects, d->p, NULL, BATCHES, NULL, 0, st)) return false;
+    struct qc_status why = QC_STATUS_INIT;
+    /* Unsupported: shapes depend on data, so there is no worst layer to know. */
+    if (!qc_measure_sensitivity(&effects, d->p, NULL, BATCHES, NULL, 0, &why))
+        return why.code == QC_UNSUPPORTED || qc_fail(st, why.code, "%s", why.message);
     qc_sensitivity_sort(effects, QC_EFFECTS_BY_NOISE);
     const struct qc_standing before = *has;
     bool ok = qc_fall_back(out, has, d, effects, st);
