@@ -72,10 +72,7 @@ bool qc_compare_models(struct qc_compared_models *c, const struct qc_model_sourc
                                           .pair_count = c->pairs.count,
                                           .pairs = c->pairs.values,
                                           .data = c->data,
-                                          .workers = (unsigned)o->threads,
-                                          .memory_limit = (size_t)o->memory_limit,
-                                          .progress = qc_progress_step,
-                                          .progress_user = progress};
+                                          .run = qc_run_options_of(o, progress)};
     qc_progress_phase(progress, "comparing");
     const bool ok = qc_compare(&c->result, &job, st);
     qc_progress_end(progress);

@@ -34,8 +34,9 @@ bool qc_model_run_plan(struct qc_model_run *r, const struct qc_plan_options *how
     const struct qc_graph *g = r->model.graph;
     if (!qc_stream_plan(&r->plan, g, r->data, how, st)) return qc_where(st, "%s", r->model.path);
     const size_t units = qc_dataset_units(r->data);
-    const unsigned wanted = (unsigned)(o->threads < units ? o->threads : units);
-    return qc_stream_fit(&r->workers, wanted, (size_t)o->memory_limit, r->data, qc_plan_runner_bytes(r->plan), st) &&
+    const struct qc_run_options run = {.workers = (unsigned)(o->threads < units ? o->threads : units),
+                                       .memory_limit = (size_t)o->memory_limit};
+    return qc_stream_fit(&r->workers, &run, r->data, qc_plan_runner_bytes(r->plan), st) &&
            qc_overflows_new(&r->overflows, r->plan, g, a, st);
 }
 

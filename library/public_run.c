@@ -100,10 +100,7 @@ static bool evaluate(struct qc_metric *m, struct qc_public_job *p, const struct 
     const struct qc_evaluation e = {.graph = r.model.graph,
                                     .data = r.data,
                                     .how = &how,
-                                    .workers = (unsigned)p->options.threads,
-                                    .memory_limit = (size_t)p->options.memory_limit,
-                                    .progress = qc_progress_step,
-                                    .progress_user = listener(p)};
+                                    .run = qc_run_options_of(&p->options, listener(p))};
     const bool ok = qc_evaluate_sums(m, &overflows, &e, p->arena, st);
     qc_progress_end(listener(p));
     if (ok) {

@@ -36,7 +36,6 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
     return true;
 }
 
-extern const struct qc_observer qc_observer_avgmax;
 const struct qc_observer qc_observer_avgmax = {
     .name = "avgmax",
     .summary = "mean of the samples' minima and of their maxima; for outliers that few samples have",

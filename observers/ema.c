@@ -28,7 +28,6 @@ static const struct qc_observer_option options[] = {
     {.name = "momentum", .help = "share of the past that is kept at each sample", .preset = 0.9, .min = 0, .max = 1},
 };
 
-extern const struct qc_observer qc_observer_ema;
 const struct qc_observer qc_observer_ema = {
     .name = "ema",
     .summary = "moving average of the samples' extremes, m = momentum m + (1 - momentum) x; depends on the order of "

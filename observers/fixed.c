@@ -20,7 +20,6 @@ static const struct qc_observer_option options[] = {
     {.name = "max", .help = "upper end", .preset = (double)NAN, .min = 0, .max = (double)FLT_MAX},
 };
 
-extern const struct qc_observer qc_observer_fixed;
 const struct qc_observer qc_observer_fixed = {
     .name = "fixed",
     .summary = "a given range for all tensors; if the target requires it",

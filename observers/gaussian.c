@@ -110,7 +110,6 @@ static const struct qc_observer_option options[] = {
     {.name = "law", .help = "of the values that are not zero", .max = LAWS - 1, .choice_count = LAWS, .choices = laws},
 };
 
-extern const struct qc_observer qc_observer_gaussian;
 const struct qc_observer qc_observer_gaussian = {
     .name = "gaussian",
     .summary = "least MSE in closed form for a Gaussian or Laplace law (ACIQ); for few samples or few bits",

@@ -321,7 +321,6 @@ static const struct qc_observer_option options[] = {
      .max = 1e6},
 };
 
-extern const struct qc_observer qc_observer_kl;
 const struct qc_observer qc_observer_kl = {
     .name = "kl",
     .summary = "least KL(P || Q) of the nonzero values and their quantized form, among ranges no worse than min-max in "

@@ -9,7 +9,6 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
     return true;
 }
 
-extern const struct qc_observer qc_observer_minmax;
 const struct qc_observer qc_observer_minmax = {
     .name = "minmax",
     .summary = "the smallest and the largest value seen: nothing is clipped; for weights per channel",

@@ -79,7 +79,6 @@ static const struct qc_observer_option options[] = {
     {.name = "clip", .help = "with norm 2, weight of the errors of clipped values", .preset = 1, .min = 1, .max = 1e6},
 };
 
-extern const struct qc_observer qc_observer_mse;
 const struct qc_observer qc_observer_mse = {
     .name = "mse",
     .summary = "the least mean |error|^norm after quantization (norm 2: best SQNR); for outputs that are numbers",
@@ -100,7 +99,6 @@ static bool solve_squared(struct qc_range *out, const struct qc_statistics *s, c
 
 /* auto: each tensor gets the range of the observer that serves the outputs of the network best, which is found by
    running the network (quantize/trials/auto_method.h). With a histogram alone it is mse with norm 2. */
-extern const struct qc_observer qc_observer_auto;
 const struct qc_observer qc_observer_auto = {
     .name = "auto",
     .summary = "for each tensor the observer that gives the network's outputs the least error, found by running the "
@@ -114,7 +112,6 @@ const struct qc_observer qc_observer_auto = {
    inputs x (calib/ranges/output_error.h). For activations it is the error of each channel times the squared weights
    that read it; solve gets a histogram weighted so (calib/ranges/calibrate_choose.c). If either is unknown it is mse
    with norm 2. */
-extern const struct qc_observer qc_observer_output;
 const struct qc_observer qc_observer_output = {
     .name = "output",
     .summary = "the least mean squared error of the next layers' outputs",

@@ -129,6 +129,10 @@ struct qc_observer {
                   struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st);
 };
 
+#define QC_OBSERVER(symbol) extern const struct qc_observer qc_observer_##symbol;
+#include "observers/observers.def"
+#undef QC_OBSERVER
+
 struct qc_plugins; /* observers/plugin.h */
 
 /* All observers, in the order of observers.def: 0 <= i < qc_observer_count(). */

@@ -12,10 +12,6 @@
 #include "observers/plugin.h"
 #include "observers/series.h"
 
-#define QC_OBSERVER(symbol) extern const struct qc_observer qc_observer_##symbol;
-#include "observers/observers.def"
-#undef QC_OBSERVER
-
 static const struct qc_observer *const observers[] = {
 #define QC_OBSERVER(symbol) &qc_observer_##symbol,
 #include "observers/observers.def"

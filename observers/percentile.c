@@ -49,7 +49,6 @@ static const struct qc_observer_option options[] = {
     {.name = "p", .help = "percentage of the values to keep", .preset = 99.99, .min = 50, .max = 100},
 };
 
-extern const struct qc_observer qc_observer_percentile;
 const struct qc_observer qc_observer_percentile = {
     .name = "percentile",
     .summary = "cuts the share 1 - p/100 of the values off the tails; for single outliers",

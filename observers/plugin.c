@@ -141,7 +141,7 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
     return true;
 }
 
-static void take(struct plugin *p, const struct qcalib_observer *e)
+static void set_observer(struct plugin *p, const struct qcalib_observer *e)
 {
     for (size_t i = 0; i < e->option_count; i++) {
         const struct qcalib_observer_option *o = &e->options[i];
@@ -175,7 +175,7 @@ static bool open_file(struct plugin *p, const struct qc_plugins *all, const char
         return qc_fail(st, QC_BAD_INPUT,
                        "plugin %s: it does not export 'qcalib_observer_entry' (see qcalib_observer.h)", file);
     if (!check(all, file, e, st)) return false;
-    take(p, e);
+    set_observer(p, e);
     return true;
 }
 

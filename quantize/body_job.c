@@ -130,8 +130,8 @@ static bool set_model(struct body_work *w, const struct qc_body_job *job, const 
 static bool measure(struct body_work *w, struct qc_status *st)
 {
     const struct qc_selection some = {.samples = MEASURED};
-    const struct qc_measure_options m = {.workers = (unsigned)w->options.threads,
-                                         .memory_limit = (size_t)w->options.memory_limit,
+    const struct qc_measure_options m = {.run = {.workers = (unsigned)w->options.threads,
+                                                 .memory_limit = (size_t)w->options.memory_limit},
                                          .accumulator = w->p.how.accumulator,
                                          .rounding = w->p.how.rounding};
     if (qc_dataset_samples(w->p.from->data) > MEASURED && !qc_dataset_select(w->p.from->data, &some, st)) return false;

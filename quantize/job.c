@@ -123,10 +123,7 @@ static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quanti
     const struct qc_evaluation e = {.graph = g,
                                     .data = j->p.from->eval,
                                     .how = quantized ? &j->p.how : NULL,
-                                    .workers = (unsigned)o->threads,
-                                    .memory_limit = (size_t)o->memory_limit,
-                                    .progress = qc_progress_step,
-                                    .progress_user = j->p.progress};
+                                    .run = qc_run_options_of(o, j->p.progress)};
     const bool ok =
         qc_evaluate_sums(quantized ? &j->has.metric : &j->demand.fp32, &j->has.overflows, &e, j->p.arena, st);
     qc_progress_end(j->p.progress);
@@ -240,7 +237,7 @@ static bool prove_pairs(struct qc_job *j, struct qc_status *st)
     j->r.pairs.first = NULL;
     if (!proof.first) return true;
     const struct qc_node *n = &g->nodes[proof.first];
-    const char *name = n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs);
+    const char *name = qc_node_label(label, g, n);
     return (j->r.pairs.first = qc_arena_strdup(j->p.arena, name, st)) != NULL;
 }
 

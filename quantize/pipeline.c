@@ -13,7 +13,7 @@
 #include "quantize/options/options_agree.h"
 #include "quantize/options/scheme_options.h"
 #include "quantize/scaling/scale_channels.h"
-#include "quantize/stages/stage_import.h"
+#include "quantize/stages/stage_list.h"
 #include "quantize/trials/auto_method.h"
 #include "quantize/trials/propagate_check.h"
 #include "quantize/trials/round_options.h"
@@ -174,16 +174,13 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
         return qc_fail(st, QC_USAGE,
                        "--weight-method auto: ranges of weights are not chosen by runs of the network; give minmax, "
                        "mse or output");
-    c->workers = (unsigned)o->threads;
-    c->memory_limit = (size_t)o->memory_limit;
+    c->run = qc_run_options_of(o, p->progress);
     c->compensate = strcmp(o->weight_rounding, "compensated") == 0;
     c->correct_bias = qc_corrects_bias(o);
     c->blocks_by_error = !o->given[QC_OPTION_WEIGHT_METHOD];
     c->moments = c->weight->of_output || qc_rounds_weights(o) || qc_options_scale(o);
     c->look_through = strcmp(o->look_through, "on") == 0;
     c->nonfinite_error = o->nonfinite && strcmp(o->nonfinite, "error") == 0;
-    c->progress = qc_progress_step;
-    c->progress_user = p->progress;
     return true;
 }
 

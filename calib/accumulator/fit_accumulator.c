@@ -118,10 +118,10 @@ static bool watch(struct qc_overflows *out, const struct fit *f, const struct qc
                           .input_count = f->g->input_count,
                           .plan_count = 1,
                           .overflows = {out},
-                          .progress = o->progress,
-                          .progress_user = o->progress_user};
+                          .progress = o->run.progress,
+                          .progress_user = o->run.progress_user};
     bool ok = qc_stream_plan(&plan, f->g, data, &how, st) && qc_overflows_new(out, plan, f->g, f->c->arena, st) &&
-              qc_stream_fit(&s.workers, o->workers, o->memory_limit, data, qc_plan_runner_bytes(plan), st);
+              qc_stream_fit(&s.workers, &o->run, data, qc_plan_runner_bytes(plan), st);
     s.plans[0] = plan;
     ok = ok && (!out->count || qc_stream_run(&s, st)); /* nothing to run if all layers are proven */
     qc_plan_free(plan);

@@ -13,10 +13,7 @@ enum qc_accumulator_bound { QC_BOUND_AUTO, QC_BOUND_PROVEN, QC_BOUND_SEEN };
 struct qc_fit_options {
     struct qc_accumulator accumulator; /* 2 to 31 bits */
     enum qc_accumulator_bound bound;
-    unsigned workers;
-    size_t memory_limit;
-    qc_pool_progress_fn *progress;
-    void *progress_user;
+    struct qc_run_options run;
 };
 
 /* g: simulated, all quantizers bound. Raises the scale of each weight channel (or the weight's only scale) in steps of

@@ -24,10 +24,7 @@ struct qc_evaluation {
     const struct qc_graph *graph;
     const struct qc_dataset *data;     /* opened with options.truth and the graph's inputs */
     const struct qc_plan_options *how; /* NULL: defaults */
-    unsigned workers;
-    size_t memory_limit;
-    qc_pool_progress_fn *progress;
-    void *progress_user;
+    struct qc_run_options run;
 };
 
 /* Evaluates one graph; overflows: those of narrow accumulators, in the arena. Fails with QC_BAD_INPUT if the data have

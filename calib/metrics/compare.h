@@ -55,10 +55,7 @@ struct qc_comparison_job {
     size_t peak_count; /* values of the second graph whose largest magnitude is measured */
     const qc_id *peaks;
     const struct qc_dataset *data; /* its chosen units run */
-    unsigned workers;
-    size_t memory_limit;
-    qc_pool_progress_fn *progress;
-    void *progress_user;
+    struct qc_run_options run;
 };
 
 struct qc_comparison {

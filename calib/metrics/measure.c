@@ -74,8 +74,8 @@ static bool find_wanted(struct wanted *w, struct qc_measurement *out, const stru
     return true;
 }
 
-static void take(struct qc_measurement *r, const struct qc_comparison *c, const struct wanted *w,
-                 const struct qc_graph *q)
+static void copy_results(struct qc_measurement *r, const struct qc_comparison *c, const struct wanted *w,
+                         const struct qc_graph *q)
 {
     for (size_t i = 0; i < w->pair_count; i++) r->quantizers[w->quantizers[i]] = c->pairs[i];
     for (size_t k = 0; k < r->output_count; k++) r->outputs[k] = c->outputs[k];
@@ -118,11 +118,8 @@ static struct qc_comparison_job job_of(const struct wanted *w, const struct qc_p
                                       .peak_count = w->peak_count,
                                       .peaks = w->peaks,
                                       .data = data,
-                                      .workers = options->workers,
-                                      .memory_limit = options->memory_limit,
                                       .how = {NULL, how},
-                                      .progress = options->progress,
-                                      .progress_user = options->progress_user};
+                                      .run = options->run};
 }
 
 bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_graph *quantized,
@@ -152,7 +149,7 @@ bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const 
     bool ok = prepare(&r, &w, real, quantized, st);
     const struct qc_comparison_job job = job_of(&w, &how, real, quantized, data, options);
     if (ok && (ok = qc_compare(&c, &job, st))) {
-        take(r, c, &w, quantized);
+        copy_results(r, c, &w, quantized);
         r->comparison = c;
         *out = r;
     } else {

@@ -17,12 +17,9 @@ struct qc_measurement {
 };
 
 struct qc_measure_options {
-    unsigned workers;
-    size_t memory_limit;
     struct qc_accumulator accumulator; /* of the quantized graph; 0 bits: 32 */
     enum qc_contract rounding;         /* of the quantized graph */
-    qc_pool_progress_fn *progress;
-    void *progress_user;
+    struct qc_run_options run;
 };
 
 /* Measures the graphs on the chosen units of data. real: the normalised graph; quantized: simulated, bound, folded;

@@ -21,10 +21,8 @@ struct qc_sensitivity_options {
        Weights alone are measured for the `weights_of` layers with most noise (0: all). */
     size_t most, first, weights_of;
     const double *believed;
-    unsigned workers;
-    size_t memory_limit;           /* bytes; 0: none, and a block of samples keeps about 256 MiB */
-    qc_pool_progress_fn *progress; /* counts layers of all blocks; if sizes differ, of the sizes so far */
-    void *progress_user;
+    struct qc_run_options run; /* memory_limit 0: a block of samples keeps about 256 MiB; progress counts layers of all
+                                  blocks; if sizes differ, of the sizes so far */
 };
 
 struct qc_layer_effect {

@@ -282,12 +282,6 @@ static qc_id copy_constant(struct qc_rebuild *r, const struct qc_graph *from, co
     return v ? qc_graph_add(r->to, &def, st) : 0;
 }
 
-static qc_id add_dequantize(struct qc_rebuild *r, qc_id q, struct qc_status *st)
-{
-    const struct qc_node_def def = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &q};
-    return q ? qc_graph_add(r->to, &def, st) : 0;
-}
-
 /* Copies a weight-only quantized weight, or its bias; *out is 0 if the input is neither. */
 static bool copy_real_input(qc_id *out, struct qc_rebuild *r, const struct qc_graph *rounded,
                             const struct qc_node *with, unsigned i, struct qc_status *st)
@@ -297,7 +291,7 @@ static bool copy_real_input(qc_id *out, struct qc_rebuild *r, const struct qc_gr
                          *q = n && n->op == QC_OP_Dequantize ? quantized_constant(rounded, n, 0) : NULL;
     const struct qc_tensor *t = v && rounded->values[v].type.qparams == QC_REAL ? qc_constant_of(rounded, v) : NULL;
     *out = 0;
-    if (q) return (*out = add_dequantize(r, copy_constant(r, rounded, q, st), st)) != 0;
+    if (q) return (*out = qc_graph_dequantize(r->to, copy_constant(r, rounded, q, st), st)) != 0;
     return !t || (*out = qc_graph_add_constant(r->to, rounded->values[v].name, rounded->values[v].constant, st));
 }
 
@@ -355,7 +349,7 @@ static bool copy_rounded(struct qc_rebuild *r, const struct qc_cut_layers *all, 
                 v = s ? all->rounded_weights[s] : 0; /* of a recurrent operator, for example */
     if (!v || all->next_weight[v] || r->map[n->outputs]) return true;
     const qc_id q = copy_constant(r, all->rounded, qc_node_of(all->rounded, v), st);
-    return (r->map[n->outputs] = add_dequantize(r, q, st)) != 0;
+    return (r->map[n->outputs] = qc_graph_dequantize(r->to, q, st)) != 0;
 }
 
 bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_cut *from,

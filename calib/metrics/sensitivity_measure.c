@@ -187,7 +187,7 @@ static bool visit_block(struct sums *sums, struct qc_cut_run *r, size_t begin, c
         from = cuts[i];
         from_count = counts[i];
         sums->done++;
-        if (r->options->progress && !r->options->progress(r->options->progress_user, sums->done, sums->all))
+        if (r->options->run.progress && !r->options->run.progress(r->options->run.progress_user, sums->done, sums->all))
             return qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu", sums->done, sums->all);
     }
     return true;

@@ -113,8 +113,8 @@ static bool make_runners(struct step *s, struct qc_arena *a, struct qc_status *s
 {
     size_t each = 0;
     for (size_t k = 0; k < s->count; k++) each += qc_plan_runner_bytes(s->plan[k]);
-    if (!qc_stream_workers(&s->workers, s->r->options->workers, s->r->options->memory_limit,
-                           qc_stream_held_bytes(s->r->options->memory_limit), each, st))
+    if (!qc_stream_workers(&s->workers, s->r->options->run.workers, s->r->options->run.memory_limit,
+                           qc_stream_held_bytes(s->r->options->run.memory_limit), each, st))
         return false;
     if (s->workers > s->r->count) s->workers = (unsigned)s->r->count;
     for (size_t k = 0; k < s->count; k++) {
@@ -224,7 +224,7 @@ bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, st
     struct step s = {.r = r, .count = 1};
     qc_id *to = QC_NEW_ARRAY(a, qc_id, g->input_count + g->output_count, st);
     s.into = QC_NEW_ARRAY(a, char *, g->input_count + g->output_count, st);
-    s.scratch = QC_NEW_ARRAY(a, struct qc_dataset_scratch *, r->options->workers ? r->options->workers : 1, st);
+    s.scratch = QC_NEW_ARRAY(a, struct qc_dataset_scratch *, r->options->run.workers ? r->options->run.workers : 1, st);
     if (!to || !s.into || !s.scratch) return false;
     let_go(r);
     r->begin = begin;
@@ -364,7 +364,7 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
                     struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = r->g;
-    const size_t limit = r->options->memory_limit;
+    const size_t limit = r->options->run.memory_limit;
     size_t runner = 0, each = 0;
     bool any = false;
     for (size_t o = 0; o < g->output_count; o++) {

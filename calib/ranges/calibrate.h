@@ -35,9 +35,8 @@ struct qc_calibration_options {
     const struct qc_method *const
         *methods;         /* [qparams_count + 1]: method of each activation quantizer; NULL: `activation` */
     bool blocks_by_error; /* scales of weights in blocks minimize the squared error, whatever `weight` is */
-    unsigned workers;
-    size_t memory_limit; /* bytes; 0: none */
-    size_t later_bytes;  /* as in struct qc_collect_options */
+    struct qc_run_options run;
+    size_t later_bytes; /* as in struct qc_collect_options */
     bool moments;    /* collect second moments, for calib/weights/round_weights.h and weight observers with of_output */
     bool compensate; /* weights will be rounded with compensation (calib/weights/compensate.h): weight observers with
                         of_output count on it */
@@ -51,8 +50,6 @@ struct qc_calibration_options {
                                 method are reused; borrowed */
     bool ranges_alone;       /* skip the report: neither tried ranges nor losses are stored (struct qc_choice) */
     bool nonfinite_error;    /* NaN or infinity in the data is an error; otherwise they are counted and left out */
-    qc_pool_progress_fn *progress;
-    void *progress_user;
 };
 
 /* Statistics and chosen range of one quantizer; with a scale per channel: over all channels. */
@@ -131,9 +128,6 @@ void qc_chooser_free(struct qc_chooser *k); /* NULL-safe */
    a weight is raised if the bias does not fit into the int32 accumulator. Appends a warning if any was raised. */
 bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options,
                        struct qc_status *st);
-/* The same, only for weights whose activations are bound; without the warning. */
-bool qc_choose_ready_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options,
-                             struct qc_status *st);
 /* The same, only for wanted [qparams_count + 1] quantizers, bound activations or not; without the warning. */
 bool qc_choose_some_weights(struct qc_calibration *c, struct qc_graph *g, const bool *wanted,
                             const struct qc_calibration_options *options, struct qc_status *st);

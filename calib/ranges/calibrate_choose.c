@@ -585,7 +585,7 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
                const struct qc_calibration_options *options, struct qc_status *st)
 {
     struct qc_chooser *k = NULL;
-    struct qc_pool_options pool = {.workers = options->workers ? options->workers : 1};
+    struct qc_pool_options pool = {.workers = options->run.workers ? options->run.workers : 1};
     const double t0 = qc_seconds();
     if (!qc_chooser_new(&k, g, seen, source, options, st)) return false;
     bool ok = true;

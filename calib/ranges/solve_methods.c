@@ -49,7 +49,7 @@ bool qc_solve_methods(struct qc_affine *params, struct qc_graph *g, const struct
                       const struct qc_calibration_options *options, struct qc_status *st)
 {
     struct solving_methods s = {.methods = methods, .count = count, .params = params};
-    const struct qc_pool_options pool = {.workers = options->workers ? options->workers : 1};
+    const struct qc_pool_options pool = {.workers = options->run.workers ? options->run.workers : 1};
     if (!qc_chooser_new(&s.chooser, g, seen, source, options, st)) return false;
     for (size_t i = 0; i < count * (g->qparams_count + 1); i++) params[i] = (struct qc_affine){.scale = 0};
     bool ok = true;

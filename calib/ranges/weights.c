@@ -150,8 +150,8 @@ static bool ranges_by_output(struct qc_range **ranges, const struct solving *s,
                                 .qparams = &g->qparams_of[id],
                                 .compensate = o->compensate,
                                 .channels = channels,
-                                .workers = o->workers,
-                                .memory_limit = o->memory_limit};
+                                .workers = o->run.workers,
+                                .memory_limit = o->run.memory_limit};
     e.node = use->readers == 1 ? use->layer : 0;
     e.layer = e.node ? qc_output_layer(o->second_moments, e.node) : NULL;
     if (!e.layer) return true;
@@ -250,7 +250,7 @@ static bool solve_blocks(const struct solving *s, struct constant_quantizer *qua
                                      .scale = q->format ? q->format->scale : QC_SCALE_FLOAT,
                                      .observer = by_error ? NULL : quantizer->observer,
                                      .values = &o->weight_values,
-                                     .workers = o->workers};
+                                     .workers = o->run.workers};
     double *importance = NULL;
     if (by_error && !importance_of(&importance, s, quantizer, st)) return false;
     search.importance = importance;
@@ -464,7 +464,7 @@ static bool index_constants(struct solving *s, struct qc_arena *a, struct qc_sta
 static bool choose_listed(struct solving *s, size_t count, const qc_id *quantizers, struct qc_status *st)
 {
     const struct qc_graph *g = s->g;
-    const struct qc_pool_options pool = {.workers = s->options->workers};
+    const struct qc_pool_options pool = {.workers = s->options->run.workers};
     struct qc_arena *a = qc_arena_new();
     s->count = 0;
     bool ok =
@@ -572,15 +572,6 @@ bool qc_ready_weights_choose(struct qc_ready_weights *r, struct qc_status *st)
     for (size_t i = 0; i < r->ready_count; i++)
         if (r->first_of[r->ready[i]]) qc_ready_weights_bound(r, r->ready[i]);
     r->ready_count = 0;
-    return ok;
-}
-
-bool qc_choose_ready_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options,
-                             struct qc_status *st)
-{
-    struct qc_ready_weights *r = NULL;
-    const bool ok = qc_ready_weights_new(&r, c, g, options, st) && qc_ready_weights_choose(r, st);
-    qc_ready_weights_free(r);
     return ok;
 }
 

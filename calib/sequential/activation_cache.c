@@ -83,7 +83,7 @@ static bool take_block(struct block *b, struct qc_activation_cache *f)
 }
 
 /* Allocates a unit. */
-static bool take(struct block *blocks, struct qc_activation_cache *f, const struct kept *k)
+static bool allocate_unit(struct block *blocks, struct qc_activation_cache *f, const struct kept *k)
 {
     if (!f->reuse) return (blocks[0].memory = malloc(k->bytes)) != NULL;
     bool ok = true;
@@ -276,7 +276,7 @@ bool qc_activation_cache_put(struct qc_activation_cache *f, qc_id value, size_t 
     } else {
         struct block *blocks = k->blocks + unit * k->pieces;
         const size_t most = k->piece / (k->bytes / k->count);
-        ok = take(blocks, f, k) || qc_fail_memory(st, k->bytes);
+        ok = allocate_unit(blocks, f, k) || qc_fail_memory(st, k->bytes);
         for (size_t i = 0, first = 0; ok && first < k->count; i++, first += most) {
             const size_t n = k->count - first < most ? k->count - first : most;
             char part[BLOCK];

@@ -392,9 +392,9 @@ static bool check_memory(const struct qc_propagation *p, struct qc_status *st)
     const struct qc_calibration_options *c = p->options->calibration;
     unsigned workers;
     size_t bytes;
-    return !c->memory_limit ||
+    return !c->run.memory_limit ||
            (qc_sequential_bytes(&bytes, p->g, p->data, c, NULL, st) &&
-            qc_stream_workers(&workers, 1, c->memory_limit, qc_stream_held_bytes(c->memory_limit), bytes, st));
+            qc_stream_workers(&workers, 1, c->run.memory_limit, qc_stream_held_bytes(c->run.memory_limit), bytes, st));
 }
 
 static bool keep_extremes(struct qc_propagation *p, size_t count, struct qc_status *st)
@@ -436,7 +436,7 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
     qc_id *values;
     const char **names;
     struct qc_keyed_unit *keyed;
-    p->workers = c->workers ? c->workers : 1;
+    p->workers = c->run.workers ? c->run.workers : 1;
     p->units = qc_dataset_units(p->data);
     p->shapes = qc_stream_shapes(p->g, p->data, p->arena, st);
     p->watch = QC_NEW_ARRAY(p->arena, size_t, p->g->value_count + 1, st);
@@ -449,7 +449,7 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
          !qc_per_sample_new(&p->seen->samples, c->activation, &c->activation_values, count, st)) ||
         ((c->few || c->unseen || c->activation->need == QC_NEED_SERIES) && !keep_extremes(p, count, st)) ||
         (c->channels && !keep_channels(p, count, values, names, st)) ||
-        !qc_activation_cache_new(&p->frontier, p->g, p->units, !c->memory_limit, SIZE_MAX, st) ||
+        !qc_activation_cache_new(&p->frontier, p->g, p->units, !c->run.memory_limit, SIZE_MAX, st) ||
         !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st) || !check_memory(p, st))
         return false;
     if (!p->options->weight_rounder || !p->options->correct_bias) return true;
@@ -557,7 +557,7 @@ bool qc_round_sequentially(bool *done, struct qc_graph *g, const qc_id *floats, 
                                .floats = floats,
                                .data = data,
                                .arena = qc_arena_new(),
-                               .workers = options->calibration->workers ? options->calibration->workers : 1,
+                               .workers = options->calibration->run.workers ? options->calibration->run.workers : 1,
                                .units = qc_dataset_units(data)};
     struct planning s = {.p = &p};
     struct qc_weight_rounder *r = options->weight_rounder;

@@ -208,7 +208,8 @@ static bool step(void *user, size_t done, size_t count)
     struct collecting *k = user;
     const struct qc_collect_options *o = k->options;
     (void)count;
-    k->interrupted = o->progress && !o->progress(o->progress_user, k->total - k->unit_count + done, k->total);
+    k->interrupted =
+        o->run.progress && !o->run.progress(o->run.progress_user, k->total - k->unit_count + done, k->total);
     return !k->interrupted && !(o->save && qc_seconds() - k->saved >= o->save_seconds);
 }
 
@@ -392,7 +393,8 @@ static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_g
         for (int spilled = 0; spilled < 2; spilled++) {
             if (spilled) qc_second_moments_spill(k->c->second_moments);
             add_moments(n, k->c->second_moments, o);
-            if (!o->memory_limit || most(n, held) <= o->memory_limit || qc_collection_samples(k->c)) return true;
+            if (!o->run.memory_limit || most(n, held) <= o->run.memory_limit || qc_collection_samples(k->c))
+                return true;
         }
         if (most(n, held) < least) {
             least = most(n, held);
@@ -461,7 +463,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     used.runner_bytes = qc_plan_runner_bytes(plan);
     used.constant_bytes = qc_plan_constant_bytes(plan);
     count_histograms(&used.statistics_bytes, &histograms, &k, plan);
-    const size_t held = qc_stream_held_bytes(o->memory_limit), channels = channel_bytes(k.c),
+    const size_t held = qc_stream_held_bytes(o->run.memory_limit), channels = channel_bytes(k.c),
                  saved = o->extremes || o->save ? 2 * channels : 0;
     struct needs n = {.fixed_before = held + histograms + series + saved,
                       .each_before = used.runner_bytes + used.statistics_bytes + row_bytes(&k, plan) +
@@ -471,10 +473,11 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     n.each = n.each_before;
     n.later = n.later_before;
     if (!fit_moments(&k, &n, g, plan, held, st)) goto out;
-    if (most(&n, held) > n.fixed + n.each && !qc_stream_workers(&used.workers, 1, o->memory_limit, held, n.later, st))
+    if (most(&n, held) > n.fixed + n.each &&
+        !qc_stream_workers(&used.workers, 1, o->run.memory_limit, held, n.later, st))
         goto out;
-    n.fixed += qc_stream_ahead(data, o->memory_limit, n.fixed, n.each);
-    if (!qc_stream_workers(&used.workers, o->workers, o->memory_limit, n.fixed, n.each, st) ||
+    n.fixed += qc_stream_ahead(data, o->run.memory_limit, n.fixed, n.each);
+    if (!qc_stream_workers(&used.workers, o->run.workers, o->run.memory_limit, n.fixed, n.each, st) ||
         !begin(&k, used.workers, st) ||
         (k.c->second_moments && !qc_second_moments_begin(k.c->second_moments, used.workers, st)))
         goto out;

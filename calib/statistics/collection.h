@@ -71,12 +71,9 @@ struct qc_collect_options {
                                 statistics of channels */
     uint64_t *keys; /* NULL, or [units]: receives the keys of units that run (calib/statistics/stream.h); others stay */
     struct qc_known_outputs *known; /* NULL, or receives the outputs of g */
-    unsigned workers;
-    size_t memory_limit; /* bytes; 0: none */
-    size_t later_bytes;  /* bytes that later stages need besides the collection; memory_limit covers them, too */
+    struct qc_run_options run;
+    size_t later_bytes; /* bytes that later stages need besides the collection; memory_limit covers them, too */
     size_t (*later_with)(const struct qc_second_moments *m); /* bytes they need for the second moments; NULL: none */
-    qc_pool_progress_fn *progress;
-    void *progress_user;
     struct qc_collection
         *so_far; /* NULL, or the collection of an interrupted run of this job, whose samples are skipped; taken over */
     const char *so_far_name; /* its file, for messages */

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/statistics/overflow.h"
 
-const char *qc_overflow_name(const struct qc_graph *g, qc_id node, struct qc_arena *a, struct qc_status *st)
-{
-    const struct qc_node *n = &g->nodes[node];
-    char label[QC_LABEL];
-    return qc_arena_strdup(a, n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs), st);
-}
-
 bool qc_overflows_new(struct qc_overflows *out, const struct qc_plan *p, const struct qc_graph *g, struct qc_arena *a,
                       struct qc_status *st)
 {
@@ -15,7 +8,7 @@ bool qc_overflows_new(struct qc_overflows *out, const struct qc_plan *p, const s
     if (!(o.layers = QC_NEW_ARRAY(a, struct qc_layer_overflow, o.count, st))) return false;
     for (size_t k = 0; k < o.count; k++) {
         o.layers[k].node = qc_plan_overflow_node(p, k);
-        if (!(o.layers[k].name = qc_overflow_name(g, o.layers[k].node, a, st))) return false;
+        if (!(o.layers[k].name = qc_node_name(g, &g->nodes[o.layers[k].node], a, st))) return false;
         struct qc_sums *s = &o.layers[k].sums;
         s->channels = qc_plan_overflow_channels(p, k);
         s->lowest = QC_NEW_ARRAY(a, int64_t, s->channels, st);

@@ -275,10 +275,11 @@ size_t qc_stream_ahead(const struct qc_dataset *data, size_t limit, size_t fixed
     return left / bytes * bytes;
 }
 
-bool qc_stream_fit(unsigned *workers, unsigned wanted, size_t limit, const struct qc_dataset *data, size_t each,
+bool qc_stream_fit(unsigned *workers, const struct qc_run_options *o, const struct qc_dataset *data, size_t each,
                    struct qc_status *st)
 {
     each += qc_dataset_scratch_bytes(data);
-    const size_t held = qc_stream_held_bytes(limit), fixed = held + qc_stream_ahead(data, limit, held, each);
-    return qc_stream_workers(workers, wanted, limit, fixed, each, st);
+    const size_t held = qc_stream_held_bytes(o->memory_limit),
+                 fixed = held + qc_stream_ahead(data, o->memory_limit, held, each);
+    return qc_stream_workers(workers, o->workers, o->memory_limit, fixed, each, st);
 }

@@ -17,6 +17,14 @@ struct qc_unit {
                      samples */
 };
 
+/* How runs over data use the machine. */
+struct qc_run_options {
+    unsigned workers;    /* upper limit */
+    size_t memory_limit; /* bytes; 0: none */
+    qc_pool_progress_fn *progress;
+    void *progress_user;
+};
+
 /* Called for an observed value of a plan (qc_observe_fn), and at the end of a unit, when all plans have run. Either may
    be NULL. */
 typedef bool qc_stream_observe_fn(void *user, const struct qc_unit *at, size_t index, const struct qc_view *v,
@@ -97,7 +105,7 @@ bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t 
 size_t qc_stream_ahead(const struct qc_dataset *data, size_t limit, size_t fixed, size_t each);
 
 /* Both together for a run over data, beside what the process holds. */
-bool qc_stream_fit(unsigned *workers, unsigned wanted, size_t limit, const struct qc_dataset *data, size_t each,
+bool qc_stream_fit(unsigned *workers, const struct qc_run_options *o, const struct qc_dataset *data, size_t each,
                    struct qc_status *st);
 
 /* Returns the bytes that the process holds, plus a reserve for code first touched during the run and for buffers of

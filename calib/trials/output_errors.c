@@ -54,8 +54,8 @@ static bool run(const struct erring *e, uint64_t *keys, const struct qc_dataset 
                                .skips = skips,
                                .unit = finish_unit,
                                .user = (void *)(uintptr_t)e,
-                               .progress = o->progress,
-                               .progress_user = o->progress_user};
+                               .progress = o->run.progress,
+                               .progress_user = o->run.progress_user};
     bool ok = true;
     size_t each = 0;
     for (size_t k = 0; ok && k < stream.plan_count; k++) {
@@ -63,8 +63,7 @@ static bool run(const struct erring *e, uint64_t *keys, const struct qc_dataset 
         stream.plans[k] = plans[k];
         each += ok ? qc_plan_runner_bytes(plans[k]) : 0;
     }
-    ok =
-        ok && qc_stream_fit(&stream.workers, o->workers, o->memory_limit, data, each, st) && qc_stream_run(&stream, st);
+    ok = ok && qc_stream_fit(&stream.workers, &o->run, data, each, st) && qc_stream_run(&stream, st);
     for (size_t k = 0; k < PLANS; k++) qc_plan_free(plans[k]);
     return ok;
 }

@@ -52,7 +52,7 @@ static bool draw(struct qc_trials *t, struct qc_status *st)
     t->place_of = QC_NEW_ARRAY(t->arena, size_t, all, st);
     if (!t->units || !t->keys || !t->place_of ||
         !qc_keyed_units(&keyed, t->data, t->real->input_count, t->options->keys,
-                        t->options->workers ? t->options->workers : 1, t->arena, st))
+                        t->options->run.workers ? t->options->run.workers : 1, t->arena, st))
         return false;
     if (t->options->held) keep_held(keyed, &t->count, all);
     for (size_t i = 0; i < t->count; i++) {
@@ -73,7 +73,7 @@ bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const st
         .arena = qc_arena_new(), .real = real, .data = data, .options = options, .count = all < wanted ? all : wanted};
     const bool ok =
         (t->arena || qc_fail_memory(st, 1)) &&
-        (options->known || options->memory_limit || qc_known_outputs_new(&t->own, real->output_count, st)) &&
+        (options->known || options->run.memory_limit || qc_known_outputs_new(&t->own, real->output_count, st)) &&
         (t->judged = QC_NEW_ARRAY(t->arena, bool, real->output_count, st)) &&
         (t->kinds = QC_NEW_ARRAY(t->arena, enum qc_probabilities, real->output_count, st)) && draw(t, st);
     t->known = options->known ? options->known : t->own;
@@ -191,8 +191,7 @@ static bool run_pass(struct pass *p, size_t first, size_t n, struct qc_status *s
                                .user = p};
     for (size_t k = 0; k < p->plan_count; k++) stream.plans[k] = p->plans[k];
     const size_t each = qc_stream_runner_bytes(&stream);
-    const bool ok =
-        qc_stream_fit(&stream.workers, o->workers, o->memory_limit, t->data, each, st) && qc_stream_run(&stream, st);
+    const bool ok = qc_stream_fit(&stream.workers, &o->run, t->data, each, st) && qc_stream_run(&stream, st);
     free(units);
     return ok;
 }
@@ -255,7 +254,7 @@ bool qc_trials_run(struct qc_error *const *errors, struct qc_error *const *judge
         const bool with_real = !all_known(t, first, n);
         struct pass p = {.t = t, .errors = errors + k, .other = judged ? judged + k : NULL, .real = with_real};
         if (with_real) p.plans[p.plan_count++] = real;
-        const size_t room = t->options->memory_limit ? 1 : QC_STREAM_PLANS - with_real;
+        const size_t room = t->options->run.memory_limit ? 1 : QC_STREAM_PLANS - with_real;
         for (done = 0; ok && done < room && k + done < count; done++) {
             ok = make(user, &graphs[done], k + done, st) &&
                  qc_stream_plan(&plans[done], graphs[done], t->data, &t->options->how, st);
@@ -268,7 +267,7 @@ bool qc_trials_run(struct qc_error *const *errors, struct qc_error *const *judge
             plans[i] = NULL;
             graphs[i] = NULL;
         }
-        if (ok && t->options->progress && !t->options->progress(t->options->progress_user, k + done, count))
+        if (ok && t->options->run.progress && !t->options->run.progress(t->options->run.progress_user, k + done, count))
             ok = qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu trials", k + done, count);
     }
     qc_plan_free(real);

@@ -12,10 +12,7 @@ struct qc_trial_options {
         *keys; /* NULL, or [units of the data]: keys of an earlier run (calib/statistics/stream.h); 0: unknown */
     bool held; /* draw only units held out of the second moments, if there are enough of them */
     struct qc_known_outputs *known; /* NULL, or known outputs of the float network, extended */
-    unsigned workers;
-    size_t memory_limit; /* bytes; 0: none */
-    qc_pool_progress_fn *progress;
-    void *progress_user;
+    struct qc_run_options run;
 };
 
 struct qc_trials;

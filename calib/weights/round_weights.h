@@ -6,8 +6,8 @@
    Gemm; one of more dimensions stays, since ONNX has no such product with a bias. */
 #pragma once
 
-#include "base/pool.h"
 #include "calib/moments/second_moments.h"
+#include "calib/statistics/stream.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
 
@@ -19,8 +19,7 @@ struct qc_round_weights_options {
     bool add_ops;              /* allow a new float Add for a bias that no operator can take */
     unsigned accumulator_bits; /* 2 to 32; 0 is 32. A channel whose sums provably fit (calib/weights/sum_bound.h) with
                                   nearest rounding and the old bias also fits afterwards */
-    unsigned workers;
-    size_t memory_limit; /* bytes; 0: none */
+    struct qc_run_options run;
     size_t judged;  /* 0: round all outputs of a layer; else only about this many, evenly spaced, to measure errors: the
                        weights are then not usable */
     size_t nodes;   /* 0: all nodes of the graph belong to the network; else only this many, the first ones */
@@ -28,8 +27,6 @@ struct qc_round_weights_options {
                      */
     struct qc_rounded_layers *known; /* cache of solved layers, extended; NULL: none */
     struct qc_rounded_file *file;    /* the same in a file, for a job that is resumed; NULL: none */
-    qc_pool_progress_fn *progress;
-    void *progress_user;
 };
 
 /* Result of one layer. Errors are mean squares over rows and outputs of the layer's own output, from rounding its

@@ -119,11 +119,9 @@ static bool new_bias(qc_id *out, struct qc_rebuild *b, const struct qc_round_wei
         const double x = old + l->made[o].shift;
         ((float *)t->data)[o] = (float)(x > limit ? limit : x < -limit ? -limit : x);
     }
-    qc_id v = qc_graph_add_constant(b->to, name, t, st);
-    qc_tensor_unref(t);
-    struct qc_node_def q = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .qparams = product, .axis = 0};
-    if (!product) return (*out = v) != 0;
-    return v && (*out = qc_graph_add(b->to, &q, st));
+    *out = qc_graph_add_made_constant(b->to, name, t, st);
+    if (product) *out = qc_graph_quantize(b->to, *out, product, 0, st);
+    return *out != 0;
 }
 
 /* Returns true if the layer needs a bias: it has one, or a new one would not be zero in integers. product: NULL if the
@@ -169,8 +167,7 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer
                             .axis = type->axis};
     if (!v || !(inputs[1] = qc_graph_add(b->to, &q, st))) return false;
     const bool real = reads_real(g, n);
-    const struct qc_node_def d = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &inputs[1]};
-    if (real && !(inputs[1] = qc_graph_add(b->to, &d, st))) return false;
+    if (real && !(inputs[1] = qc_graph_dequantize(b->to, inputs[1], st))) return false;
     unsigned count = n->input_count;
     enum qc_op op = n->op;
     const bool product = result->qparams && g->qparams_of[result->qparams].kind == QC_QPARAMS_PRODUCT &&
@@ -334,7 +331,7 @@ bool qc_weight_rounder_solve(struct qc_weight_rounder *r, qc_id node, const stru
     const double t0 = qc_seconds();
     struct qc_round_weights_layer *l = &r->layers[r->by_node[node] - 1];
     l->quantized = quantized ? qc_second_moments_of(quantized, NULL, node) : NULL;
-    const bool ok = (new_scales(l, st) && qc_round_weights_solve(l, &r->options, r->options.workers, st)) ||
+    const bool ok = (new_scales(l, st) && qc_round_weights_solve(l, &r->options, r->options.run.workers, st)) ||
                     qc_where(st, "weight '%s'", l->result->name);
     r->seconds += qc_seconds() - t0;
     return ok;
@@ -373,7 +370,7 @@ static bool tell(void *user, size_t done, size_t count)
     const struct solving *s = user;
     const struct qc_round_weights_options *o = &s->r->options;
     (void)count;
-    return !o->progress || o->progress(o->progress_user, s->first + done, s->count);
+    return !o->run.progress || o->run.progress(o->run.progress_user, s->first + done, s->count);
 }
 
 static size_t larger(size_t a, size_t b)
@@ -423,10 +420,10 @@ static bool goes_alone(const struct solving *s, size_t i, unsigned team, unsigne
 static bool solve_all(unsigned *workers, struct solving *s, struct qc_status *st)
 {
     const struct qc_round_weights_options *o = &s->r->options;
-    const size_t held = qc_stream_held_bytes(o->memory_limit) + s->kept;
+    const size_t held = qc_stream_held_bytes(o->run.memory_limit) + s->kept;
     unsigned side_by_side;
-    if (!qc_stream_workers(workers, o->workers, o->memory_limit, held + s->shared, s->each, st) ||
-        !qc_stream_workers(&side_by_side, o->workers, o->memory_limit, held, s->largest, st))
+    if (!qc_stream_workers(workers, o->run.workers, o->run.memory_limit, held + s->shared, s->each, st) ||
+        !qc_stream_workers(&side_by_side, o->run.workers, o->run.memory_limit, held, s->largest, st))
         return false;
     const size_t space = larger(s->weights + s->weights / 2, SPACE_LEAST);
     if (s->scratch && space / s->scratch < side_by_side) side_by_side = (unsigned)(space / s->scratch);

@@ -50,13 +50,13 @@ static void add_sum(struct flow *w, const void *data, size_t size)
     for (size_t i = 0; i < size; i++) w->sum = (w->sum ^ p[i]) * UINT64_C(0x100000001b3);
 }
 
-static void put(struct flow *w, const void *data, size_t size)
+static void write_bytes(struct flow *w, const void *data, size_t size)
 {
     add_sum(w, data, size);
     w->ok = w->ok && fwrite(data, 1, size, w->f->file) == size;
 }
 
-static void take(struct flow *w, void *data, size_t size)
+static void read_bytes(struct flow *w, void *data, size_t size)
 {
     w->ok = w->ok && fread(data, 1, size, w->f->file) == size;
     if (w->ok) add_sum(w, data, size);
@@ -233,7 +233,7 @@ static void put_levels(struct flow *w, const struct qc_round_weights_layer *l)
         const size_t c = qc_scale_at(&l->scales, i);
         bytes[n++] = byte_of(q, levels, (double)x[i] / scale_of(l, l->made, i) + q->zero_point[c]);
         if (n < sizeof bytes && i + 1 < l->rounded->count) continue;
-        put(w, bytes, n);
+        write_bytes(w, bytes, n);
         n = 0;
     }
 }
@@ -246,7 +246,7 @@ static bool take_levels(struct flow *w, const struct qc_round_weights_layer *l,
     unsigned char bytes[1024];
     for (size_t i = 0; i < to->count; i += sizeof bytes) {
         const size_t n = to->count - i < sizeof bytes ? to->count - i : sizeof bytes;
-        take(w, bytes, n);
+        read_bytes(w, bytes, n);
         for (size_t k = 0; w->ok && k < n; k++) {
             const size_t c = qc_scale_at(&l->scales, i + k);
             const double level =
@@ -265,7 +265,7 @@ static void put_outputs(struct flow *w, const struct qc_round_weights_layer *l)
         const struct qc_round_weights_output *m = &l->made[o];
         const double x[OF_OUTPUT] = {m->moved, m->shift,         m->nearest_shift,
                                      m->error, m->nearest_error, (double)m->scale};
-        put(w, x, sizeof x);
+        write_bytes(w, x, sizeof x);
     }
 }
 
@@ -273,7 +273,7 @@ static bool take_outputs(struct flow *w, struct qc_round_weights_output *made, s
 {
     for (size_t o = 0; o < outputs; o++) {
         double x[OF_OUTPUT];
-        take(w, x, sizeof x);
+        read_bytes(w, x, sizeof x);
         if (!w->ok) return false;
         for (size_t i = 0; i < OF_OUTPUT; i++)
             if (!isfinite(x[i])) return false;
@@ -297,7 +297,7 @@ static bool read_record(struct qc_round_weights_layer *l, struct qc_rounded_weig
     uint64_t sum;
     if (fseeko(f->file, p->at, SEEK_SET) != 0) return false;
     add_sum(&w, &p->head, sizeof p->head);
-    take(&w, numbers, sizeof numbers);
+    read_bytes(&w, numbers, sizeof numbers);
     if (!w.ok || !result_of(result, numbers, l) || !take_outputs(&w, made, l->moments->outputs) ||
         !take_levels(&w, l, made, to))
         return false;
@@ -355,12 +355,12 @@ bool qc_rounded_file_keep(struct qc_rounded_file *f, const struct qc_round_weigh
     numbers_of(numbers, l->result);
     pthread_mutex_lock(&f->lock);
     w.ok = fseeko(f->file, f->end, SEEK_SET) == 0;
-    put(&w, &h, sizeof h);
-    put(&w, numbers, sizeof numbers);
+    write_bytes(&w, &h, sizeof h);
+    write_bytes(&w, numbers, sizeof numbers);
     put_outputs(&w, l);
     put_levels(&w, l);
     const uint64_t sum = w.sum;
-    put(&w, &sum, sizeof sum);
+    write_bytes(&w, &sum, sizeof sum);
     const bool ok = w.ok && fflush(f->file) == 0;
     if (ok) f->end = ftello(f->file);
     pthread_mutex_unlock(&f->lock);

@@ -105,11 +105,8 @@ static qc_id add_table(struct qc_graph *to, const struct qc_graph *g, const stru
 {
     const char *name = g->values[table->inputs[0]].name;
     const struct qc_tensor *from = qc_constant_of(g, matrix->inputs[0]);
-    if (!turned) return qc_graph_add_constant(to, name, from, st);
-    struct qc_tensor *t = qc_tensor_transposed(from, st);
-    const qc_id v = t ? qc_graph_add_constant(to, name, t, st) : 0;
-    qc_tensor_unref(t);
-    return v;
+    return turned ? qc_graph_add_made_constant(to, name, qc_tensor_transposed(from, st), st)
+                  : qc_graph_add_constant(to, name, from, st);
 }
 
 bool qc_tie_tables(struct qc_graph **out, const struct qc_graph *after, const struct qc_graph *before,

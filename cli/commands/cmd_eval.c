@@ -33,10 +33,7 @@ static bool measure(struct measured *m, const char *path, const struct qc_plan_o
     const struct qc_evaluation e = {.graph = run.model.graph,
                                     .data = run.data,
                                     .how = how,
-                                    .workers = (unsigned)o->job.threads,
-                                    .memory_limit = (size_t)o->job.memory_limit,
-                                    .progress = qc_progress_step,
-                                    .progress_user = progress};
+                                    .run = qc_run_options_of(&o->job, progress)};
     if (ok && !qc_evaluate_sums(&m->metric, &m->overflows, &e, o->job.arena, st)) ok = qc_where(st, "%s", path);
     m->path = path;
     if (ok)

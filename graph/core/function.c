@@ -71,7 +71,7 @@ static bool wrong(const struct reader *x, const char *expected, struct qc_status
                    (size_t)(x->at - x->text) + 1);
 }
 
-static bool take(struct reader *x, char c)
+static bool accept_character(struct reader *x, char c)
 {
     while (*x->at == ' ') x->at++;
     if (*x->at != c) return false;
@@ -100,11 +100,11 @@ static bool read_number(float *out, struct reader *x, struct qc_status *st)
 
 static bool read_attributes(struct qc_function_step *s, struct reader *x, struct qc_status *st)
 {
-    while (take(x, ';')) {
+    while (accept_character(x, ';')) {
         struct qc_attr *a = &s->attrs[s->attr_count];
         if (s->attr_count == QC_FUNCTION_ATTRS) return wrong(x, "at most 2 attributes", st);
         if (!(a->name = word(x, "an attribute", st))) return false;
-        if (!take(x, '=')) return wrong(x, "'='", st);
+        if (!accept_character(x, '=')) return wrong(x, "'='", st);
         while (*x->at == ' ') x->at++;
         a->kind = isalpha((unsigned char)*x->at) && strncmp(x->at, "inf", 3) != 0 && strncmp(x->at, "nan", 3) != 0
                       ? QC_ATTR_STRING
@@ -124,13 +124,13 @@ static bool read_call(struct qc_function_arg *out, const char *name, struct qc_f
     if (!qc_op_in_function(s.op))
         return qc_fail(st, QC_BAD_INPUT, "function '%.80s': '%s' is no op of a function of one variable", x->text,
                        name);
-    if (!take(x, '(')) return wrong(x, "'('", st);
+    if (!accept_character(x, '(')) return wrong(x, "'('", st);
     do {
         if (s.arg_count == QC_FUNCTION_ARGS) return wrong(x, "at most 3 arguments", st);
         if (!read_arg(&s.args[s.arg_count++], f, x, st)) return false;
-    } while (take(x, ','));
+    } while (accept_character(x, ','));
     if (!read_attributes(&s, x, st)) return false;
-    if (!take(x, ')')) return wrong(x, "')'", st);
+    if (!accept_character(x, ')')) return wrong(x, "')'", st);
     if (!qc_function_takes(s.op, s.arg_count))
         return qc_fail(st, QC_BAD_INPUT, "function '%.80s': %s has %u arguments", x->text, name, s.arg_count);
     for (unsigned i = 1; s.op == QC_OP_Clip && i < s.arg_count; i++)
@@ -149,7 +149,7 @@ static bool read_arg(struct qc_function_arg *out, struct qc_function *f, struct 
                          ((*x->at == '-' || *x->at == '+') && (isalnum((unsigned char)x->at[1]) || x->at[1] == '.')) ||
                          strncmp(x->at, "inf", 3) == 0 || strncmp(x->at, "nan", 3) == 0;
     if (starts_number) return read_number(&out->number, x, st);
-    if (take(x, '-')) {
+    if (accept_character(x, '-')) {
         out->kind = QC_ARG_ABSENT;
         return true;
     }
@@ -263,10 +263,7 @@ bool qc_function_of(struct qc_function *f, const struct qc_node *n, struct qc_ar
 
 static qc_id number(struct qc_graph *g, float v, struct qc_status *st)
 {
-    struct qc_tensor *t = qc_tensor_of(QC_F32, &QC_SCALAR, &v, st);
-    qc_id id = t ? qc_graph_add_constant(g, NULL, t, st) : 0;
-    qc_tensor_unref(t);
-    return id;
+    return qc_graph_add_made_constant(g, NULL, qc_tensor_of(QC_F32, &QC_SCALAR, &v, st), st);
 }
 
 qc_id qc_function_write_out(struct qc_graph *g, const struct qc_function *f, qc_id x, const char *node,

@@ -169,6 +169,8 @@ qc_id qc_graph_add_input(struct qc_graph *g, const char *name, enum qc_dtype dty
 /* Equal constants (dtype, shape, bytes) are one value, which keeps the first name. If the graph spills, a large one
    is kept in a temporary file instead of t. */
 qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, struct qc_status *st);
+/* The same for a tensor made for it, which this function releases. t may be NULL: then it returns 0. */
+qc_id qc_graph_add_made_constant(struct qc_graph *g, const char *name, struct qc_tensor *t, struct qc_status *st);
 /* Makes a new value even if an equal constant exists. */
 qc_id qc_graph_add_constant_apart(struct qc_graph *g, const char *name, const struct qc_tensor *t,
                                   struct qc_status *st);
@@ -247,6 +249,9 @@ qc_id qc_graph_find_value(const struct qc_graph *g, const char *name); /* 0 if t
 /* Returns a name for messages and reports: the value's own, or "%17". */
 enum { QC_LABEL = 256 };
 const char *qc_value_label(char buf[QC_LABEL], const struct qc_graph *g, qc_id v);
+/* The same for a node: its own name, or that of its first result. qc_node_name copies it into the arena. */
+const char *qc_node_label(char buf[QC_LABEL], const struct qc_graph *g, const struct qc_node *n);
+const char *qc_node_name(const struct qc_graph *g, const struct qc_node *n, struct qc_arena *a, struct qc_status *st);
 /* Returns use[v] = number of uses of value v by nodes and outputs: an array [value_count + 1] in arena a. Returns
    NULL and a status if out of memory. */
 uint32_t *qc_graph_uses(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);

@@ -238,6 +238,13 @@ qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct q
     return add_constant(g, name, t, QC_REAL, 0, st);
 }
 
+qc_id qc_graph_add_made_constant(struct qc_graph *g, const char *name, struct qc_tensor *t, struct qc_status *st)
+{
+    const qc_id v = t ? qc_graph_add_constant(g, name, t, st) : 0;
+    qc_tensor_unref(t);
+    return v;
+}
+
 /* Smallest and largest byte after `flip`, which maps the order of signed bytes to that of unsigned ones. */
 static QC_INLINE void extremes_body(uint8_t *lo, uint8_t *hi, const uint8_t *x, size_t n, uint8_t flip)
 {
@@ -327,6 +334,17 @@ const char *qc_value_label(char buf[QC_LABEL], const struct qc_graph *g, qc_id v
 {
     if (v && v <= g->value_count && g->values[v].name) return qc_text(buf, QC_LABEL, "%s", g->values[v].name);
     return qc_text(buf, QC_LABEL, "%%%u", v);
+}
+
+const char *qc_node_label(char buf[QC_LABEL], const struct qc_graph *g, const struct qc_node *n)
+{
+    return n->name && *n->name ? n->name : qc_value_label(buf, g, n->outputs);
+}
+
+const char *qc_node_name(const struct qc_graph *g, const struct qc_node *n, struct qc_arena *a, struct qc_status *st)
+{
+    char label[QC_LABEL];
+    return qc_arena_strdup(a, qc_node_label(label, g, n), st);
 }
 
 uint32_t *qc_graph_uses(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)

@@ -146,7 +146,7 @@ static bool put_table(struct walk *w, const struct qc_node *n, unsigned *last, s
 }
 
 /* Adds the node if it belongs to a function of the quantizer; otherwise it remains an outside reader. */
-static bool take(struct walk *w, const struct qc_node *n, struct qc_arena *a, struct qc_status *st)
+static bool join_node(struct walk *w, const struct qc_node *n, struct qc_arena *a, struct qc_status *st)
 {
     unsigned place, step;
     struct qc_function_step s;
@@ -224,7 +224,7 @@ static bool function_of(const char **text, struct walk *w, qc_id quantizer, stru
         if (v->kind == QC_VALUE_RESULT) find_node(w, v->node);
     }
     while (ok && !whole && w->next_count) {
-        ok = take(w, &g->nodes[take_first(w)], a, st);
+        ok = join_node(w, &g->nodes[take_first(w)], a, st);
         whole = ok && complete(w);
     }
     if (whole && observes_quantizer(w)) {

@@ -264,6 +264,27 @@ bool qc_rebuild_finish_with(struct qc_graph **out, struct qc_rebuild *r, const q
     return true;
 }
 
+bool qc_graph_copy(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
+{
+    struct qc_rebuild r = {0};
+    const bool ok = qc_rebuild_begin(&r, g, st) && qc_rebuild_finish(out, &r, st);
+    qc_rebuild_free(&r);
+    return ok;
+}
+
+qc_id qc_graph_quantize(struct qc_graph *g, qc_id v, qc_id qparams, int axis, struct qc_status *st)
+{
+    const struct qc_node_def def = {
+        .op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .qparams = qparams, .axis = axis};
+    return v ? qc_graph_add(g, &def, st) : 0;
+}
+
+qc_id qc_graph_dequantize(struct qc_graph *g, qc_id v, struct qc_status *st)
+{
+    const struct qc_node_def def = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &v};
+    return v ? qc_graph_add(g, &def, st) : 0;
+}
+
 void qc_rebuild_free(struct qc_rebuild *r)
 {
     if (!r) return;

@@ -32,6 +32,10 @@ qc_id qc_rebuild_node(struct qc_rebuild *r, qc_id old_node, struct qc_status *st
 /* The same with other attributes, as many as the node has. */
 qc_id qc_rebuild_node_with(struct qc_rebuild *r, qc_id old_node, const struct qc_attr *attrs, struct qc_status *st);
 
+/* Adds a Quantize, or a Dequantize, of v. Returns its output; 0 if v is 0 or on failure. */
+qc_id qc_graph_quantize(struct qc_graph *g, qc_id v, qc_id qparams, int axis, struct qc_status *st);
+qc_id qc_graph_dequantize(struct qc_graph *g, qc_id v, struct qc_status *st);
+
 /* Adds a node like n of graph `from` to `to`, with n's name, attributes, and outputs with their names. with: the
    inputs, and the differences from n: op, input_count, output_names (if not set, those of n); qparams and axis are
    used as they are. Returns the first output; 0 and a status on failure. */
@@ -42,6 +46,9 @@ qc_id qc_graph_add_like(struct qc_graph *to, const struct qc_graph *from, const 
 bool qc_rebuild_finish(struct qc_graph **out, struct qc_rebuild *r, struct qc_status *st);
 /* The same with these values of `to` as outputs, one for each output of `from`. */
 bool qc_rebuild_finish_with(struct qc_graph **out, struct qc_rebuild *r, const qc_id *outputs, struct qc_status *st);
+
+/* Copies a graph, without the nodes that its outputs do not need. */
+bool qc_graph_copy(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st);
 
 /* NULL-safe; frees the map and, if finish was not reached, the graph. */
 void qc_rebuild_free(struct qc_rebuild *r);

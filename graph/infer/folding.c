@@ -97,6 +97,5 @@ bool qc_folding_node(bool *fits, struct qc_folding *f, const struct qc_graph *g,
     qc_node_cost(&bytes, &work, g, n);
     *fits = qc_folding_take(f, bytes, work);
     return !*fits || qc_budget_hold(f->budget, bytes, st) ||
-           qc_where(st, "%s '%s', computed ahead", qc_op_info(n->op)->name,
-                    n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs));
+           qc_where(st, "%s '%s', computed ahead", qc_op_info(n->op)->name, qc_node_label(label, g, n));
 }

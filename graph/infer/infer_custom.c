@@ -3,7 +3,7 @@
 #include "graph/core/custom.h"
 #include "graph/infer/infer_help.h"
 
-static bool take(struct qc_infer *c, unsigned i, const struct qcalib_kernel_tensor *t, struct qc_status *st)
+static bool set_output(struct qc_infer *c, unsigned i, const struct qcalib_kernel_tensor *t, struct qc_status *st)
 {
     const enum qc_dtype dtype = t->type < 1 || t->type > 99 ? QC_NONE : qc_dtype_from_onnx(t->type);
     struct qc_shape s = {.rank = t->rank};
@@ -34,7 +34,7 @@ bool qc_infer_custom(struct qc_infer *c, struct qc_status *st)
     bool ok = a ? qc_custom_call(&call, c->graph, n, a, st) : qc_fail_memory(st, 1);
     const int code = ok ? k->shape(&call) : 0;
     if (code) ok = qc_fail(st, QC_BAD_INPUT, "shape of the kernel of '%s' failed with code %d", k->op, code);
-    for (unsigned i = 0; ok && i < n->output_count; i++) ok = take(c, i, &call.outputs[i], st);
+    for (unsigned i = 0; ok && i < n->output_count; i++) ok = set_output(c, i, &call.outputs[i], st);
     qc_arena_free(a);
     return ok;
 }

@@ -287,7 +287,7 @@ static bool is_text(const char *a, const char *b)
 }
 
 /* True if one of the first `count` ideas makes the same change. */
-static bool known(const struct qc_ideas *ideas, size_t count, const struct qc_command_change *c)
+static bool has_change(const struct qc_ideas *ideas, size_t count, const struct qc_command_change *c)
 {
     for (size_t i = 0; i < count; i++) {
         const struct qc_command_change *k = &ideas->of[i].change;
@@ -322,7 +322,7 @@ static bool add_layers(struct qc_ideas *ideas, const struct trying *t, const str
         idea.node = idea.node ? qc_arena_printf(a, st, "%s, %s", idea.node, s->layers[i].name) : s->layers[i].name;
         if (!idea.node) return false;
     }
-    if (!idea.change.count || known(ideas, ideas->count, &idea.change) || ideas->count == QC_IDEAS) return true;
+    if (!idea.change.count || has_change(ideas, ideas->count, &idea.change) || ideas->count == QC_IDEAS) return true;
     const bool wide = strcmp(options->name, "skip") != 0, weights = strcmp(options->name, "weight-type") == 0;
     if (idea.change.count == 1) idea.layer = layer_at(t->r, idea.node);
     idea.action = idea.change.count > 1 ? "Keep the layers that lose most in float"
@@ -426,7 +426,7 @@ static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_se
     for (size_t k = 0; ok && k < end; k++) {
         const size_t i = one ? first : order[k];
         bool good;
-        if (known(ideas, i, &ideas->of[i].change)) continue;
+        if (has_change(ideas, i, &ideas->of[i].change)) continue;
         ok = try_idea(&good, &t->list[r->advice_count], t, &ideas->of[i], false, !one, st);
         if (ok && good) r->advice_count++;
     }

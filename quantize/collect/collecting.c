@@ -71,12 +71,9 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
                                      .known = p->from->given.count
                                                   ? NULL
                                                   : qc_outputs_known(p), /* a partly quantized model is not float */
-                                     .workers = (unsigned)o->threads,
-                                     .memory_limit = (size_t)o->memory_limit,
                                      .later_bytes = chooser ? chooser->later_bytes : 0,
                                      .later_with = chooser ? qc_round_weights_bytes_of_all : NULL,
-                                     .progress = qc_progress_step,
-                                     .progress_user = p->progress};
+                                     .run = qc_run_options_of(o, p->progress)};
     if (team && chooser && chooser->activation->need == QC_NEED_VALUES)
         return qc_fail(st, QC_USAGE,
                        "observer '%s' is a plugin, which needs every sample in one run; MPI splits them: use qcalib",

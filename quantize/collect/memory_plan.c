@@ -66,10 +66,7 @@ enum { LOWERED = 7 };
 
 static bool rehearse(struct rehearsal *r, const struct qc_pipeline *p, struct qc_status *st)
 {
-    struct qc_rebuild copy = {0};
-    bool ok = has_room(p, p->simulated, 1, st) && qc_rebuild_begin(&copy, p->simulated, st) &&
-              qc_rebuild_finish(&r->bound, &copy, st);
-    qc_rebuild_free(&copy);
+    bool ok = has_room(p, p->simulated, 1, st) && qc_graph_copy(&r->bound, p->simulated, st);
     if (ok) r->bound->budget = r->budget; /* graphs made from it inherit the budget */
     ok = ok && bind(r->bound, st) && has_room(p, r->bound, 1, st) &&
          qc_propagate_qdq(&r->expanded, r->bound, p->from->rules, p->scheme.one_scale_joins, st) &&

@@ -56,11 +56,8 @@ size_t qc_demand_samples(const struct qc_demand *d)
 static bool copy_produced(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
     const struct qc_pipeline *p = user;
-    struct qc_rebuild copy;
-    const bool ok = qc_rebuild_begin(&copy, p->produced, st) && qc_rebuild_finish(out, &copy, st);
     (void)k;
-    qc_rebuild_free(&copy);
-    return ok;
+    return qc_graph_copy(out, p->produced, st);
 }
 
 bool qc_demand_measure_outputs(struct qc_standing *s, struct qc_demand *d, struct qc_status *st)
@@ -83,15 +80,11 @@ bool qc_demand_measure_outputs(struct qc_standing *s, struct qc_demand *d, struc
 bool qc_demand_measure(struct qc_standing *out, struct qc_demand *d, struct qc_status *st)
 {
     struct qc_pipeline *p = d->p;
-    const struct qc_options *o = p->options;
     if (p->from->eval && !d->outputs_alone) {
         const struct qc_evaluation e = {.graph = p->produced,
                                         .data = p->from->eval,
                                         .how = &p->how,
-                                        .workers = (unsigned)o->threads,
-                                        .memory_limit = (size_t)o->memory_limit,
-                                        .progress = qc_progress_step,
-                                        .progress_user = p->progress};
+                                        .run = qc_run_options_of(p->options, p->progress)};
         const bool ok = qc_evaluate_sums(&out->metric, &out->overflows, &e, p->arena, st);
         qc_progress_end(p->progress);
         if (!ok) return false;

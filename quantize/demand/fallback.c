@@ -46,17 +46,13 @@ enum { FIRST_OF = 5, WEIGHTS_OF = 3 };
 static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data,
                        const double *believed, size_t most, struct qc_status *st)
 {
-    const struct qc_options *o = p->options;
     const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator,
                                                .rounding = p->how.rounding,
                                                .most = most,
                                                .first = (2 * most + FIRST_OF - 1) / FIRST_OF,
                                                .weights_of = believed ? WEIGHTS_OF : 0,
                                                .believed = believed,
-                                               .workers = (unsigned)o->threads,
-                                               .memory_limit = (size_t)o->memory_limit,
-                                               .progress = qc_progress_step,
-                                               .progress_user = p->progress};
+                                               .run = qc_run_options_of(p->options, p->progress)};
     qc_progress_phase(p->progress, *out ? "accuracy of layers" : "sensitivity");
     const struct qc_graph *rounded = p->uncorrected ? p->uncorrected : p->rounded;
     const bool ok = *out ? qc_sensitivity_score(*out, p->simulated, rounded, data, &how, st)

@@ -313,7 +313,7 @@ static unsigned width_at(const struct fitting *f, size_t point)
         if (f->there[width] && seen++ == point) return width;
 }
 
-static void take(struct fitting *f, const size_t *points)
+static void set_widths(struct fitting *f, const size_t *points)
 {
     for (size_t k = 0; k < f->unit_count; k++) {
         f->units[k].width = width_at(f, points[k]);
@@ -357,7 +357,7 @@ static bool settle(struct fitting *f, struct qc_status *st)
     for (int i = 0; i < ATTEMPTS; i++) {
         const size_t left = f->limit > f->beside ? f->limit - f->beside : 0;
         const bool least = !qc_size_choose(points, &f->chosen, &f->frontier, left);
-        take(f, least ? f->frontier.first : points);
+        set_widths(f, least ? f->frontier.first : points);
         if (!again(f, st) || !file_bytes(&f->bytes, f->p, st)) return false;
         if (f->bytes <= f->limit) {
             if (least) f->chosen = (struct qc_size_point){f->frontier.least_bytes, f->frontier.least_error};

@@ -186,7 +186,7 @@ static bool check_input(struct qc_warnings *w, const struct qc_graph *g, const s
             "to its batch norm '%s'; give the preprocessing of the training with --preprocess (imagenet, tensorflow, "
             "caffe, yolo, or 'scale=.. mean=.. std=..')",
             qc_dataset_file(data), g->inputs[input].name, (double)low, (double)high, times,
-            norm->name && *norm->name ? norm->name : qc_value_label(label, g, norm->outputs));
+            qc_node_label(label, g, norm));
     return true;
 }
 

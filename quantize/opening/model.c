@@ -242,6 +242,14 @@ static bool show(void *user, size_t done, size_t count)
     return on;
 }
 
+struct qc_run_options qc_run_options_of(const struct qc_options *o, struct qc_progress *progress)
+{
+    return (struct qc_run_options){.workers = (unsigned)o->threads,
+                                   .memory_limit = (size_t)o->memory_limit,
+                                   .progress = qc_progress_step,
+                                   .progress_user = progress};
+}
+
 bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const struct qc_data_source *source,
                    const struct qc_data_request *r, const struct qc_options *o, struct qc_warnings *w,
                    struct qc_status *st)

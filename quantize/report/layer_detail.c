@@ -11,16 +11,6 @@
 #include "graph/core/scale_layout.h"
 #include "observers/outline.h"
 
-static bool name_node(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_graph *g, qc_id node,
-                      struct qc_status *st)
-{
-    char label[QC_LABEL];
-    if (!node) return true;
-    const struct qc_node *n = &g->nodes[node];
-    l->node = qc_arena_strdup(p->arena, n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs), st);
-    return l->node != NULL;
-}
-
 static void take_outline(struct qc_layer *l, struct qc_report_histogram *to, const struct qc_outline *o)
 {
     *to = (struct qc_report_histogram){
@@ -40,7 +30,7 @@ bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const 
                          qc_id quantizer, qc_id made, struct qc_status *st)
 {
     const struct qc_choice *c = &p->calibration->choices[quantizer];
-    if (!name_node(l, p, p->folded, made, st)) return false;
+    if (made && !(l->node = qc_node_name(p->folded, &p->folded->nodes[made], p->arena, st))) return false;
     if (c->outline) {
         struct qc_report_histogram *h = QC_NEW(p->arena, struct qc_report_histogram, st);
         if (!h) return false;
@@ -205,7 +195,7 @@ bool qc_layer_weight(struct qc_weight_look *out, struct qc_layer *l, const struc
     const struct qc_type *type = &g->values[n->outputs].type;
     struct qc_weight_look w = {
         .was = t, .stored = stored, .qparams = &g->qparams_of[quantizer], .axis = type->axis, .inner = 1};
-    if (!name_node(l, p, g, reader, st)) return false;
+    if (reader && !(l->node = qc_node_name(g, &g->nodes[reader], p->arena, st))) return false;
     if (t->dtype != QC_F32 || !t->count) return true;
     w.layer = l;
     l->channel_count = 1;

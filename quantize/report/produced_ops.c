@@ -91,7 +91,7 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
             continue;
         }
         if (t->dtype != QC_F32 || constant[n->outputs]) continue; /* shape arithmetic, or weights */
-        const char *name = n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs);
+        const char *name = qc_node_label(label, g, n);
         struct qc_float_op f = {.name = qc_arena_strdup(p->arena, name, st),
                                 .op = qc_custom_name(n, p->arena, st),
                                 .reason = qc_float_reason(p, n)};

@@ -5,14 +5,6 @@
 #include "quantize/report/produced_ops.h"
 #include "rewrite/passes/groups.h"
 
-static const char *label_of(const struct qc_pipeline *p, qc_id node, struct qc_status *st)
-{
-    const struct qc_graph *g = p->produced;
-    const struct qc_node *n = &g->nodes[node];
-    char label[QC_LABEL];
-    return qc_arena_strdup(p->arena, n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs), st);
-}
-
 /* Returns why the group breaks; for a float op the reason in the list of float ops. */
 static const char *reason_of(const struct qc_pipeline *p, const struct qc_group_info *g)
 {
@@ -29,7 +21,7 @@ static bool fill(struct qc_report_group *out, const struct qc_pipeline *p, const
     const char **ops = QC_NEW_ARRAY(p->arena, const char *, from->count, st);
     if (!ops) return false;
     for (unsigned i = 0; i < from->count; i++) ops[i] = qc_op_info(g->nodes[from->nodes[i]].op)->name;
-    *out = (struct qc_report_group){.name = label_of(p, from->head, st),
+    *out = (struct qc_report_group){.name = qc_node_name(g, &g->nodes[from->head], p->arena, st),
                                     .op = qc_op_info(g->nodes[from->head].op)->name,
                                     .type = qc_dtype_info(qparams ? g->qparams_of[qparams].dtype : QC_F32)->name,
                                     .op_count = from->count,
@@ -38,7 +30,7 @@ static bool fill(struct qc_report_group *out, const struct qc_pipeline *p, const
     if (!out->name || out->one_piece) return out->name != NULL;
     qc_id at = from->how == QC_GROUP_FLOAT ? from->head : from->breaks_at;
     out->reason = reason_of(p, from);
-    out->break_name = at ? label_of(p, at, st) : NULL;
+    out->break_name = at ? qc_node_name(g, &g->nodes[at], p->arena, st) : NULL;
     out->break_op = at ? qc_op_info(g->nodes[at].op)->name : NULL;
     return !at || out->break_name;
 }

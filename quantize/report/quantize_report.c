@@ -83,7 +83,7 @@ static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, con
     if (!fill_solver(&l->solver, &p->calibration->choices[quantizer], p->arena, st)) return false;
     if (!qc_layer_activation(l, p, m, quantizer, made, st)) return false;
     if (made && !qc_accumulator_bits(&l->accumulator_bits, g, made, st)) return false;
-    if (l->accumulator_bits && !(l->accumulator_of = qc_overflow_name(g, made, p->arena, st))) return false;
+    if (l->accumulator_bits && !(l->accumulator_of = qc_node_name(g, &g->nodes[made], p->arena, st))) return false;
     if (!m || !m->quantizers[quantizer].count) return true;
     const struct qc_error *e = &m->quantizers[quantizer];
     l->sqnr_db = qc_error_sqnr_db(e);

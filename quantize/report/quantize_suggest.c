@@ -334,12 +334,10 @@ static bool suggest(struct qc_report_suggestion *out, struct remedy *fix, const 
                     const struct qc_noise_point *pt, bool *known)
 {
     const struct qc_node *n = &f->g->nodes[pt->node];
-    char label[QC_LABEL];
     *fix = (struct remedy){0};
     if (!explain(&out->why, fix, f, pt, known)) fix->action = NULL;
     out->op = qc_op_info(n->op)->name;
-    out->node =
-        qc_arena_strdup(f->p->arena, n->name && *n->name ? n->name : qc_value_label(label, f->g, n->outputs), f->st);
+    out->node = qc_node_name(f->g, n, f->p->arena, f->st);
     out->before_db = pt->before > 0 ? -10 * log10(pt->before) : (double)INFINITY;
     out->after_db = -10 * log10(pt->after);
     out->layer = pt->layer;
@@ -390,7 +388,6 @@ static const struct qc_noise_point *point_of(const struct finder *f, qc_id node)
 static bool suggest_input(struct qc_report_suggestion *out, struct remedy *fix, const struct finder *f, qc_id node)
 {
     const struct qc_node *n = &f->g->nodes[node];
-    char label[QC_LABEL];
     qc_id value = 0;
     const struct qc_layer *input = input_of(f, n, &value);
     *fix = (struct remedy){0};
@@ -401,8 +398,7 @@ static bool suggest_input(struct qc_report_suggestion *out, struct remedy *fix, 
                                "the rounding of '%s', which it reads, has the largest effect: %.1f dB in %s",
                                input->name, input->sqnr_db, qc_type_word(input->type));
     out->op = qc_op_info(n->op)->name;
-    out->node =
-        qc_arena_strdup(f->p->arena, n->name && *n->name ? n->name : qc_value_label(label, f->g, n->outputs), f->st);
+    out->node = qc_node_name(f->g, n, f->p->arena, f->st);
     out->before_db = out->after_db = input->sqnr_db;
     out->layer = pt.layer;
     return out->why && out->node;

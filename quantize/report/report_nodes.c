@@ -80,7 +80,6 @@ static bool put(struct drawing *d, qc_id id, struct qc_status *st)
     const struct qc_node *n = &d->g->nodes[id];
     const struct qc_type *t = &d->g->values[n->outputs].type;
     qc_id head = d->head_of[id];
-    char label[QC_LABEL];
     size_t box = QC_NO_INDEX;
     if (conversion(n->op))
         box = d->of_value[n->inputs[0]];
@@ -94,8 +93,7 @@ static bool put(struct drawing *d, qc_id id, struct qc_status *st)
         const bool integer = t->qparams != QC_REAL || qc_dynamic_part_of(d->g, n) == QC_DYNAMIC_PRODUCT;
         b.kind = integer ? QC_NODE_INTEGER : t->dtype == QC_F32 ? QC_NODE_FLOAT : QC_NODE_SHAPE;
         b.label = qc_op_info(n->op)->name;
-        b.name =
-            qc_arena_strdup(d->p->arena, n->name && *n->name ? n->name : qc_value_label(label, d->g, n->outputs), st);
+        b.name = qc_node_name(d->g, n, d->p->arena, st);
         b.reason = b.kind == QC_NODE_FLOAT ? qc_float_reason(d->p, n) : NULL;
         if (!b.name || !inputs_of(&b, d, n->inputs, n->input_count, st)) return false;
         box = d->count++;

@@ -58,8 +58,8 @@ static unsigned kinds_of(const struct qc_options *o)
 
 /* Makes p->real the scaled graph. Second moments are divided by the scales and stay; the statistics are dropped if a
    range changed. */
-static bool take(struct qc_pipeline *p, struct qc_channels *c, struct qc_second_moments **second_moments,
-                 const struct qc_scaled_group *groups, size_t count, struct qc_status *st)
+static bool apply_scales(struct qc_pipeline *p, struct qc_channels *c, struct qc_second_moments **second_moments,
+                         const struct qc_scaled_group *groups, size_t count, struct qc_status *st)
 {
     struct qc_equalized info;
     bool seen = false;
@@ -122,7 +122,7 @@ bool qc_scale_channels(bool *again, struct qc_pipeline *p, struct qc_status *st)
     if (ok) *p->scaling = (struct qc_channel_scaling){.group_count = count, .groups = groups};
     if (ok && taken) {
         qc_warnings_drop(p->warnings, p->warnings_from, qc_warnings_count(p->warnings));
-        ok = *again = take(p, &c, second_moments, groups, count, st);
+        ok = *again = apply_scales(p, &c, second_moments, groups, count, st);
     }
     qc_arena_free(a);
     return ok;

@@ -146,7 +146,8 @@ static bool see_inputs(struct qc_scaled_group *groups, size_t count, const struc
                                                         .axis = qc_channel_axis(c, x),
                                                         .channels = (size_t)qc_channel_count(c, x)};
         }
-    return !values || qc_channel_extremes_take(of, values, c->graph, s->data, s->calibration->workers, s->arena, st);
+    return !values ||
+           qc_channel_extremes_take(of, values, c->graph, s->data, s->calibration->run.workers, s->arena, st);
 }
 
 bool qc_scale_groups(struct qc_scaled_group **groups, size_t *count, const struct qc_scale_search *s,

@@ -165,7 +165,7 @@ static bool judge(double *errors, const struct qc_scale_search *s, const struct 
     struct qc_weight_rounder *rounder = NULL;
     if (!c.arena) return qc_fail_memory(st, 1);
     o.known = NULL;
-    o.progress = NULL;
+    o.run.progress = NULL;
     o.judged = JUDGED;
     choosing.second_moments = s->second_moments;
     bool *wanted = QC_NEW_ARRAY(c.arena, bool, g->qparams_count + 1, st);

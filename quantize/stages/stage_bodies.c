@@ -15,7 +15,7 @@ static bool name_of(const char **out, const struct qc_pipeline *p, const struct 
                     struct qc_status *st)
 {
     char label[QC_LABEL];
-    const char *node = n->name && *n->name ? n->name : qc_value_label(label, p->real, n->outputs);
+    const char *node = qc_node_label(label, p->real, n);
     return (*out = qc_arena_printf(p->arena, st, "%s/%s", node, attr)) != NULL;
 }
 

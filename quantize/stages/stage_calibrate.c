@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/stages/stage_calibrate.h"
+#include "quantize/stages/stage_list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,6 @@
 #include "quantize/collect/memory_plan.h"
 #include "quantize/options/integer_options.h"
 #include "quantize/scaling/scale_channels.h"
-#include "quantize/stages/stage_simulate.h"
 #include "quantize/trials/auto_method.h"
 #include "quantize/trials/propagate_check.h"
 #include "quantize/trials/round_options.h"
@@ -28,10 +27,7 @@ static bool fit_accumulators(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_fit_options o = {.accumulator = p->how.accumulator,
                                .bound = qc_accumulator_bound(p->options),
-                               .workers = (unsigned)p->options->threads,
-                               .memory_limit = (size_t)p->options->memory_limit,
-                               .progress = qc_progress_step,
-                               .progress_user = p->progress};
+                               .run = qc_run_options_of(p->options, p->progress)};
     if (!o.accumulator.bits || o.accumulator.bits == 32) return true;
     qc_progress_phase(p->progress, "fitting accumulators");
     bool ok = qc_fit_accumulators(p->calibration, p->simulated, p->from->data, &o, st);

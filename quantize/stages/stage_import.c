@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/stages/stage_import.h"
+#include "quantize/stages/stage_list.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/stages/stage_simulate.h"
+#include "quantize/stages/stage_list.h"
 
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/weights/channel_imbalance.h"
@@ -58,8 +58,7 @@ static bool warn_spread(struct qc_pipeline *p, struct qc_status *st)
     qc_warn(p->warnings,
             "one scale per weight is too coarse for %zu layer%s: in '%s' %zu of %zu output channels stay below 1/100 "
             "of the largest weight; use --equalize on, or --per-channel",
-            s.layers, s.layers == 1 ? "" : "s",
-            n->name && *n->name ? n->name : qc_value_label(label, p->simulated, n->outputs), s.small, s.channels);
+            s.layers, s.layers == 1 ? "" : "s", qc_node_label(label, p->simulated, n), s.small, s.channels);
     return true;
 }
 

@@ -6,18 +6,10 @@
 
 #include "base/clock.h"
 #include "quantize/stages/stage_bodies.h"
-#include "quantize/stages/stage_calibrate.h"
-#include "quantize/stages/stage_import.h"
-#include "quantize/stages/stage_round.h"
-#include "quantize/stages/stage_simulate.h"
+#include "quantize/stages/stage_list.h"
 #include "quantize/trials/runtime_limits.h"
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/float_types.h"
-
-static const struct qc_graph *graph_round(const struct qc_pipeline *p)
-{
-    return p->rounded ? p->rounded : p->simulated;
-}
 
 static bool stage_dynamic(struct qc_pipeline *p, struct qc_status *st)
 {
@@ -77,46 +69,24 @@ static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
     return true;
 }
 
-static const struct qc_graph *graph_import(const struct qc_pipeline *p)
-{
-    return p->from->model.graph;
-}
-static const struct qc_graph *graph_normalise(const struct qc_pipeline *p)
-{
-    return p->from->normalised;
-}
-static const struct qc_graph *graph_equalize(const struct qc_pipeline *p)
-{
-    return p->real;
-}
-static const struct qc_graph *graph_functions(const struct qc_pipeline *p)
-{
-    return p->joined;
-}
-static const struct qc_graph *graph_simulate(const struct qc_pipeline *p)
-{
-    return p->simulated;
-}
-static const struct qc_graph *graph_dynamic(const struct qc_pipeline *p)
-{
-    return p->dynamic ? p->dynamic : qc_graph_with_bodies(p);
-}
-static const struct qc_graph *graph_expand(const struct qc_pipeline *p)
-{
-    return p->expanded;
-}
-static const struct qc_graph *graph_fold(const struct qc_pipeline *p)
-{
-    return p->folded;
-}
-static const struct qc_graph *graph_realise(const struct qc_pipeline *p)
-{
-    return p->produced;
-}
-static const struct qc_graph *graph_export(const struct qc_pipeline *p)
-{
-    return p->lowered[0] ? p->lowered[0] : p->produced;
-}
+/* The results of the stages. */
+#define QC_RESULT(name, graph)                                                                                         \
+    static const struct qc_graph *name(const struct qc_pipeline *p)                                                    \
+    {                                                                                                                  \
+        return graph;                                                                                                  \
+    }
+QC_RESULT(graph_import, p->from->model.graph)
+QC_RESULT(graph_normalise, p->from->normalised)
+QC_RESULT(graph_equalize, p->real)
+QC_RESULT(graph_functions, p->joined)
+QC_RESULT(graph_simulate, p->simulated)
+QC_RESULT(graph_round, p->rounded ? p->rounded : p->simulated)
+QC_RESULT(graph_dynamic, p->dynamic ? p->dynamic : qc_graph_with_bodies(p))
+QC_RESULT(graph_expand, p->expanded)
+QC_RESULT(graph_fold, p->folded)
+QC_RESULT(graph_realise, p->produced)
+QC_RESULT(graph_export, p->lowered[0] ? p->lowered[0] : p->produced)
+#undef QC_RESULT
 
 static const struct qc_stage stages[] = {
     {.name = "import", .summary = "bring the model into canonical form", .run = qc_stage_import, .graph = graph_import},

@@ -80,9 +80,7 @@ static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_st
 {
     const struct race *r = user;
     struct qc_graph *bound = NULL;
-    struct qc_rebuild copy;
-    bool ok = qc_rebuild_begin(&copy, r->found->base, st) && qc_rebuild_finish(&bound, &copy, st);
-    qc_rebuild_free(&copy);
+    bool ok = qc_graph_copy(&bound, r->found->base, st);
     for (qc_id s = 1; ok && s <= r->found->qparams; s++) {
         const struct qc_affine q = params_of(r, r->running[k], s);
         ok = q.scale <= 0 || qc_graph_bind_quantizer(bound, s, 1, &q.scale, &q.zero_point, st);

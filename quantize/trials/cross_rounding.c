@@ -30,7 +30,7 @@ static bool can_round(const struct qc_pipeline *p)
 {
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
     return p->from->data && p->rounded && p->weight_rounding && qc_moments_of(p) && r.compensate && r.correct_bias &&
-           !r.memory_limit && r.accumulator_bits % 32 == 0 && !p->of_body && (!p->options->size || p->sized) &&
+           !r.run.memory_limit && r.accumulator_bits % 32 == 0 && !p->of_body && (!p->options->size || p->sized) &&
            !qc_dataset_varies(p->from->data);
 }
 

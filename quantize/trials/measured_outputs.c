@@ -16,12 +16,9 @@ struct qc_selection qc_measured_samples(const struct qc_dataset *data)
 
 struct qc_measure_options qc_measure_options_of(const struct qc_pipeline *p)
 {
-    return (struct qc_measure_options){.workers = (unsigned)p->options->threads,
-                                       .memory_limit = (size_t)p->options->memory_limit,
-                                       .accumulator = p->how.accumulator,
+    return (struct qc_measure_options){.accumulator = p->how.accumulator,
                                        .rounding = p->how.rounding,
-                                       .progress = qc_progress_step,
-                                       .progress_user = p->progress};
+                                       .run = qc_run_options_of(p->options, p->progress)};
 }
 
 bool qc_measure_outputs(struct qc_error *sums, uint64_t **keys, const struct qc_pipeline *p, struct qc_dataset *data,

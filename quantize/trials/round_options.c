@@ -25,12 +25,9 @@ struct qc_round_weights_options qc_round_weights_options_of(const struct qc_pipe
                                              .correct_bias = qc_corrects_bias(o),
                                              .add_ops = !o->require_integer,
                                              .accumulator_bits = p->how.accumulator.bits,
-                                             .workers = (unsigned)o->threads,
-                                             .memory_limit = (size_t)o->memory_limit,
                                              .known = p->rounded_layers,
                                              .file = p->rounded_file,
-                                             .progress = qc_progress_step,
-                                             .progress_user = p->progress};
+                                             .run = qc_run_options_of(o, p->progress)};
 }
 
 const struct qc_second_moments *qc_moments_of(const struct qc_pipeline *p)

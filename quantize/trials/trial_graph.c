@@ -76,8 +76,5 @@ struct qc_trial_options qc_trial_options_of(const struct qc_pipeline *p)
                                      .known = qc_outputs_known(p),
                                      .how = {.rounding =
                                                  QC_CONTRACT_ONNX}, /* the written file does not depend on --rounding */
-                                     .workers = (unsigned)p->options->threads,
-                                     .memory_limit = (size_t)p->options->memory_limit,
-                                     .progress = qc_progress_step,
-                                     .progress_user = p->progress};
+                                     .run = qc_run_options_of(p->options, p->progress)};
 }

@@ -48,9 +48,7 @@ static qc_id real_constant(struct qc_canon *c, const struct qc_node *n, struct q
         const int64_t v = qc_tensor_int(q, i) - (z ? qc_tensor_int(z, z->count > 1 ? i : 0) : 0);
         ((float *)t->data)[i] = (float)v * (float)qc_tensor_float(s, s->count > 1 ? i : 0);
     }
-    qc_id id = qc_graph_add_constant(c->r.to, qc_canon_base(c, n->inputs[0], st), t, st);
-    qc_tensor_unref(t);
-    return id;
+    return qc_graph_add_made_constant(c->r.to, qc_canon_base(c, n->inputs[0], st), t, st);
 }
 
 /* Returns true for an int32 constant with constant float32 parameters: one, or one per element. */

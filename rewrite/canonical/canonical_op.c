@@ -86,9 +86,8 @@ static qc_id add_bias(struct qc_canon *c, const struct qc_node *n, qc_id real, q
         const struct qc_shape *s = &c->r.to->values[in[1]].type.shape, length = QC_SHAPE(rank - 1);
         int64_t dims[QC_RANK_MAX] = {s->rank == 1 && s->dim[0] != QC_FREE ? s->dim[0] : -1};
         for (int i = 1; i < rank - 1; i++) dims[i] = 1;
-        struct qc_tensor *t = qc_tensor_of(QC_I64, &length, dims, st);
-        const qc_id shape[2] = {in[1], t ? qc_graph_add_constant(c->r.to, NULL, t, st) : 0};
-        qc_tensor_unref(t);
+        const qc_id shape[2] = {in[1],
+                                qc_graph_add_made_constant(c->r.to, NULL, qc_tensor_of(QC_I64, &length, dims, st), st)};
         if (!shape[1] || !(in[1] = qc_canon_add(c, QC_OP_Reshape, NULL, 2, shape, 0, 0, NULL, st))) return 0;
     }
     return qc_canon_add(c, QC_OP_Add, NULL, 2, in, 0, 0, name, st);
@@ -256,11 +255,7 @@ bool qc_canon_qlinear_op(struct qc_canon *c, const struct qc_node *n, const stru
 
 static qc_id scalar(struct qc_canon *c, float v, struct qc_status *st)
 {
-    const struct qc_shape shape = QC_SCALAR;
-    struct qc_tensor *t = qc_tensor_of(QC_F32, &shape, &v, st);
-    const qc_id id = t ? qc_graph_add_constant(c->r.to, NULL, t, st) : 0;
-    qc_tensor_unref(t);
-    return id;
+    return qc_graph_add_made_constant(c->r.to, NULL, qc_tensor_of(QC_F32, &QC_SCALAR, &v, st), st);
 }
 
 static qc_id real_of_level(struct qc_canon *c, const struct qc_qparams *s, int64_t level, struct qc_status *st)

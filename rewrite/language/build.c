@@ -13,10 +13,7 @@ static qc_id build(const struct qc_build *b, const struct qc_expr *e, const stru
 static qc_id constant(const struct qc_build *b, enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
                       struct qc_status *st)
 {
-    struct qc_tensor *t = qc_tensor_of(dtype, shape, data, st);
-    qc_id id = t ? qc_graph_add_constant(b->rebuild->to, NULL, t, st) : 0;
-    qc_tensor_unref(t);
-    return id;
+    return qc_graph_add_made_constant(b->rebuild->to, NULL, qc_tensor_of(dtype, shape, data, st), st);
 }
 
 static qc_id number(const struct qc_build *b, float v, struct qc_status *st)
@@ -72,10 +69,8 @@ static qc_id build_rows(const struct qc_build *b, const struct qc_expr *e, struc
     struct qc_shape shape = t->shape;
     shape.dim[0] *= shape.dim[1];
     shape.dim[1] = 1;
-    struct qc_tensor *turned = qc_tensor_of(t->dtype, &shape, t->data, st);
-    const qc_id id = turned ? qc_graph_add_constant(b->rebuild->to, from->values[c].name, turned, st) : 0;
-    qc_tensor_unref(turned);
-    return id;
+    return qc_graph_add_made_constant(b->rebuild->to, from->values[c].name, qc_tensor_of(t->dtype, &shape, t->data, st),
+                                      st);
 }
 
 static qc_id build_attribute(const struct qc_build *b, const struct qc_expr *e, struct qc_status *st)
@@ -163,8 +158,7 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
         if (b->weight_axis && to->qparams_of[qparams].block) def.axis = b->weight_axis(b->user, capture);
     }
     const qc_id made = qc_graph_add(to, &def, st);
-    const struct qc_node_def real = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &made};
-    return made && reads_real ? qc_graph_add(to, &real, st) : made;
+    return reads_real ? qc_graph_dequantize(to, made, st) : made;
 }
 
 /* *out: attribute k as the template gives it. */

@@ -50,9 +50,7 @@ bool qc_expanding_constant(qc_id *out, struct qc_expanding *x, enum qc_dtype dty
             qc_tensor_unref(t);
             return qc_fail(st, QC_UNSUPPORTED, "numbers of type %s are not handled here", qc_dtype_info(dtype)->name);
         }
-    *out = qc_graph_add_constant(x->g, NULL, t, st);
-    qc_tensor_unref(t);
-    return *out != 0;
+    return (*out = qc_graph_add_made_constant(x->g, NULL, t, st)) != 0;
 }
 
 /* Returns true for ops whose number arguments have the type of their tensors. Numbers of other ops are indices. */

@@ -46,13 +46,6 @@ static bool weight_of(struct weight *w, const struct qc_graph *g, const struct q
     return s->count == 1 || w->axis == (w->transposed ? 0 : 1);
 }
 
-static qc_id add_tensor(struct qc_graph *to, const char *name, struct qc_tensor *t, struct qc_status *st)
-{
-    const qc_id v = t ? qc_graph_add_constant(to, name, t, st) : 0;
-    qc_tensor_unref(t);
-    return v;
-}
-
 /* Adds the scales, or the zero points, of the outputs as a constant: one number, or one per output. */
 static qc_id parameters(struct qc_graph *to, const struct weight *w, bool zero_points, const char *name,
                         struct qc_status *st)
@@ -65,7 +58,7 @@ static qc_id parameters(struct qc_graph *to, const struct weight *w, bool zero_p
             ((uint8_t *)t->data)[i] = (uint8_t)s->zero_point[i];
         else
             ((float *)t->data)[i] = s->scale[i];
-    return add_tensor(to, name, t, st);
+    return qc_graph_add_made_constant(to, name, t, st);
 }
 
 /* Returns the quantized weight as [inputs, outputs]. */
@@ -101,7 +94,7 @@ static bool store(struct integer_weight *out, struct qc_graph *to, const struct 
     bool shifted = false;
     for (size_t i = 0; i < s->count; i++) shifted = shifted || s->zero_point[i];
     *out = (struct integer_weight){.value = 0};
-    return name && scale && zero && (out->value = add_tensor(to, name, integers(w, st), st)) &&
+    return name && scale && zero && (out->value = qc_graph_add_made_constant(to, name, integers(w, st), st)) &&
            (out->scale = parameters(to, w, false, scale, st)) &&
            (!shifted || (out->zero_point = parameters(to, w, true, zero, st)));
 }

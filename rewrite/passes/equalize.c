@@ -52,9 +52,7 @@ static struct qc_tensor *scaled_constant(const struct qc_tensor *t, int rank, in
 
 static qc_id add_constant(struct building *b, qc_id like, struct qc_tensor *t, struct qc_status *st)
 {
-    qc_id v = t ? qc_graph_add_constant(b->r.to, like ? b->c->graph->values[like].name : NULL, t, st) : 0;
-    qc_tensor_unref(t);
-    return v;
+    return qc_graph_add_made_constant(b->r.to, like ? b->c->graph->values[like].name : NULL, t, st);
 }
 
 static bool all_one(const double *scale, int64_t n)

@@ -139,9 +139,7 @@ static qc_id value_as(struct narrowing *x, qc_id v, enum qc_dtype dtype, struct 
         const qc_id wide = qc_rebuild_value(&x->r, v, st);
         return wide ? cast(x, wide, dtype, st) : 0;
     }
-    const qc_id to = qc_graph_add_constant(x->r.to, value->name, t, st);
-    qc_tensor_unref(t);
-    return to;
+    return qc_graph_add_made_constant(x->r.to, value->name, t, st);
 }
 
 /* Returns true if the node reads an accumulator or an integer weight. */

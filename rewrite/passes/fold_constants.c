@@ -157,9 +157,7 @@ bool qc_fold_constants_within(struct qc_graph **out, const struct qc_graph *g, q
     ok = ok && qc_rebuild_finish(&folded, &r, st);
     qc_rebuild_free(&r);
     if (!ok) return false;
-    /* Rebuilt from the outputs, to drop unused nodes. */
-    ok = share_names(folded, st) && qc_rebuild_begin(&r, folded, st) && qc_rebuild_finish(out, &r, st);
-    qc_rebuild_free(&r);
+    ok = share_names(folded, st) && qc_graph_copy(out, folded, st); /* drops unused nodes */
     qc_graph_free(folded);
     return ok;
 }

@@ -94,7 +94,7 @@ static bool note(struct taking *t, qc_id value, const struct qc_tensor *weight, 
     return true;
 }
 
-static const struct qc_given *known(const struct taking *t, qc_id value)
+static const struct qc_given *given_of(const struct taking *t, qc_id value)
 {
     const struct qc_tensor *w = qc_constant_of(t->r.to, value);
     return w ? qc_given_of_weight(t->values, w) : qc_given_of_value(t->values, t->r.to, value);
@@ -120,7 +120,7 @@ static qc_id add_weight(struct taking *t, const char *name, struct qc_tensor *w,
     const qc_id v = w ? qc_graph_add_constant(t->r.to, name, w, st) : 0;
     const struct qc_tensor *kept = v ? qc_constant_of(t->r.to, v) : NULL;
     qc_tensor_unref(w);
-    if (!v || (p && !known(t, v) && !note(t, v, kept, p, st))) return 0;
+    if (!v || (p && !given_of(t, v) && !note(t, v, kept, p, st))) return 0;
     return v;
 }
 
@@ -199,9 +199,7 @@ static qc_id add_clamp(struct taking *t, qc_id x, const struct qc_given *p, cons
     const struct qc_shape shape = QC_SCALAR;
     qc_id in[3] = {x};
     for (unsigned i = 0; i < 2; i++) {
-        struct qc_tensor *bound = qc_tensor_of(QC_F32, &shape, &bounds[i], st);
-        in[1 + i] = bound ? qc_graph_add_constant(t->r.to, NULL, bound, st) : 0;
-        qc_tensor_unref(bound);
+        in[1 + i] = qc_graph_add_made_constant(t->r.to, NULL, qc_tensor_of(QC_F32, &shape, &bounds[i], st), st);
         if (!in[1 + i]) return 0;
     }
     const struct qc_node_def clip = {
@@ -224,14 +222,14 @@ static bool take_quantize(bool *done, struct taking *t, const struct qc_node *n,
     if (constant) {
         if (!(read = round_weight(t, n, constant, &p, st))) return false;
     } else {
-        const struct qc_given *before = known(t, x);
+        const struct qc_given *before = given_of(t, x);
         if (p.count > 1 || (before && !qc_given_same(before, &p))) return true;
         const qc_id dq = t->g->nodes[qc_all_uses(&t->uses, n->outputs).of[0].node].outputs;
         const char *name = t->g->values[dq].name;
         const bool clamps = p.zero_point[0] == qc_dtype_info(p.dtype)->lo && !t->from_zero[n->inputs[0]];
         if (clamps && !(read = add_clamp(t, x, &p, name, st))) return false;
         if (!clamps && !qc_graph_name_value(t->r.to, x, name, st)) return false;
-        if (!known(t, read) && !note(t, read, NULL, &p, st)) return false;
+        if (!given_of(t, read) && !note(t, read, NULL, &p, st)) return false;
     }
     t->r.map[n->outputs] = read; /* readers of the integers map to it too */
     t->from_zero[n->outputs] = p.count == 1 && p.zero_point[0] == qc_dtype_info(p.dtype)->lo;

@@ -30,8 +30,7 @@ static bool check_refused(const struct qc_graph *g, const struct qc_rules *rules
         count++;
         if (used + 200 > sizeof list) continue;
         qc_text(list + used, (unsigned)(sizeof list - used), "%s'%.60s' (%s: %.80s)", used ? ", " : "",
-                n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs), qc_op_info(n->op)->name,
-                found.at[id]->rule->inside);
+                qc_node_label(label, g, n), qc_op_info(n->op)->name, found.at[id]->rule->inside);
         used += strlen(list + used);
     }
     qc_arena_free(a);

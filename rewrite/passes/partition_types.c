@@ -297,7 +297,6 @@ const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const
                                                    struct qc_status *st)
 {
     struct qc_scheme_source *s = QC_NEW(p->arena, struct qc_scheme_source, st);
-    char label[QC_LABEL];
     if (!s) return NULL;
     *s = (struct qc_scheme_source){.rule = m->rule, .activation = m->rule->activation, .weight = m->rule->weight};
     for (int weight = 0; weight < 2; weight++) {
@@ -310,8 +309,7 @@ const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const
         struct qc_scheme_clause *clause = weight ? &s->weight : &s->activation;
         clause->dtype = choice->dtype;
         clause->bits = choice->bits;
-        s->node =
-            qc_arena_strdup(p->arena, n->name && *n->name ? n->name : qc_value_label(label, p->graph, n->outputs), st);
+        s->node = qc_node_name(p->graph, n, p->arena, st);
         if (!s->node) return NULL;
     }
     return s;
@@ -350,7 +348,7 @@ bool qc_types_check_products(const struct qc_graph *g, struct qc_status *st)
             continue;
         if (at + 100 < sizeof list) {
             qc_text(list + at, (unsigned)(sizeof list - at), "%s'%.80s'", found ? ", " : "",
-                    n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs));
+                    qc_node_label(label, g, n));
             at = strlen(list);
         }
         found++;

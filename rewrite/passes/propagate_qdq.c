@@ -105,9 +105,7 @@ static qc_id in_qparams(struct expansion *x, qc_id old, qc_id qparams, struct qc
     if (!v) return 0;
     const struct qc_node *n = qc_node_of(x->r.to, v);
     if (n && n->op == QC_OP_Dequantize && x->r.to->values[n->inputs[0]].type.qparams == qparams) return n->inputs[0];
-    struct qc_node_def q = {
-        .op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .qparams = qparams, .axis = x->axis[old]};
-    return qc_graph_add(x->r.to, &q, st);
+    return qc_graph_quantize(x->r.to, v, qparams, x->axis[old], st);
 }
 
 /* Returns true if parameters along this axis of input i still belong to whole channels in all results. */
@@ -160,8 +158,7 @@ static bool build_affine(struct expansion *x, const struct qc_node *n, enum qc_a
             qc_id v = first + k;
             x->stored[n->outputs + k] = v;
             if (up) continue;
-            struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &v};
-            ok = (x->r.map[n->outputs + k] = qc_graph_add(x->r.to, &dq, st));
+            ok = (x->r.map[n->outputs + k] = qc_graph_dequantize(x->r.to, v, st));
         }
     }
     free(inputs);

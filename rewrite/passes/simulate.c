@@ -310,11 +310,8 @@ static bool quantize_value(struct simulation *s, qc_id old, struct qc_status *st
     const struct qc_node *n = qc_node_of(to, v);
     if (!qparams) return false;
     if (n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.qparams == qparams) return true;
-    struct qc_node_def q = {
-        .op = QC_OP_Quantize, .input_count = 1, .inputs = &v, .qparams = qparams, .axis = axis_of(s, old)};
-    qc_id quantized = qc_graph_add(to, &q, st);
-    struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &quantized};
-    return quantized && (s->r.map[old] = qc_graph_add(to, &dq, st));
+    const qc_id quantized = qc_graph_quantize(to, v, qparams, axis_of(s, old), st);
+    return quantized && (s->r.map[old] = qc_graph_dequantize(to, quantized, st));
 }
 
 static bool simulate_value(struct simulation *s, qc_id old, struct qc_status *st)
@@ -330,11 +327,8 @@ static bool quantize_weight(struct simulation *s, qc_id node, struct qc_status *
     const qc_id qparams = real ? weight_quantizer(s, weight, s->p->weight_axis[node], st) : 0;
     const bool blocks = qparams && s->r.to->qparams_of[qparams].block;
     const int axis = blocks ? block_axis(s, weight) : s->p->weight_axis[node];
-    const struct qc_node_def q = {
-        .op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .qparams = qparams, .axis = axis};
-    const qc_id quantized = qparams ? qc_graph_add(s->r.to, &q, st) : 0;
-    const struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &quantized};
-    return quantized && (s->r.map[weight] = qc_graph_add(s->r.to, &dq, st));
+    const qc_id quantized = qparams ? qc_graph_quantize(s->r.to, real, qparams, axis, st) : 0;
+    return quantized && (s->r.map[weight] = qc_graph_dequantize(s->r.to, quantized, st));
 }
 
 static bool rebuild_float(struct simulation *s, qc_id node, struct qc_status *st)

@@ -66,7 +66,7 @@ static struct qc_view widened(const struct qc_view *v)
 }
 
 /* Reserves scratch for n elements of `size`; sets *at to its offset. Fails if the size overflows. */
-static bool take(size_t *at, size_t *end, size_t n, size_t size, struct qc_status *st)
+static bool reserve_scratch(size_t *at, size_t *end, size_t n, size_t size, struct qc_status *st)
 {
     size_t bytes;
     *at = *end;
@@ -88,7 +88,7 @@ static bool copy_constant(struct halves *h, unsigned i, const struct qc_view *fr
 
 static bool layout(struct halves *h, size_t *end, const struct qc_prepare *p, struct qc_status *st)
 {
-    if (!take(&h->views_at, end, p->input_count + p->output_count, sizeof(struct qc_view), st)) return false;
+    if (!reserve_scratch(&h->views_at, end, p->input_count + p->output_count, sizeof(struct qc_view), st)) return false;
     for (unsigned i = 0; i < p->input_count; i++) {
         h->in[i] = p->in[i];
         h->in_at[i] = SIZE_MAX;
@@ -96,7 +96,7 @@ static bool layout(struct halves *h, size_t *end, const struct qc_prepare *p, st
         h->in[i] = widened(&p->in[i]);
         if (p->in[i].data && qc_view_count(&p->in[i])) {
             if (!copy_constant(h, i, &p->in[i], st)) return false;
-        } else if (!take(&h->in_at[i], end, qc_view_count(&h->in[i]), sizeof(float), st)) {
+        } else if (!reserve_scratch(&h->in_at[i], end, qc_view_count(&h->in[i]), sizeof(float), st)) {
             return false;
         }
     }
@@ -105,7 +105,7 @@ static bool layout(struct halves *h, size_t *end, const struct qc_prepare *p, st
         h->out_at[i] = SIZE_MAX;
         if (!is_half(&p->out[i])) continue;
         h->out[i] = widened(&p->out[i]);
-        if (!take(&h->out_at[i], end, qc_view_count(&h->out[i]), sizeof(float), st)) return false;
+        if (!reserve_scratch(&h->out_at[i], end, qc_view_count(&h->out[i]), sizeof(float), st)) return false;
     }
     return true;
 }

@@ -101,8 +101,7 @@ static bool within_budget(const struct qc_plan *p, struct qc_status *st)
         }
     if (!largest) return false;
     return qc_where(st, "%s '%s', the largest of %zu steps", qc_op_info(largest->op)->name,
-                    largest->name && *largest->name ? largest->name : qc_value_label(label, p->graph, largest->outputs),
-                    p->step_count);
+                    qc_node_label(label, p->graph, largest), p->step_count);
 }
 
 bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc_shape *shapes,

@@ -67,7 +67,7 @@ static void lives_free(struct lives *l)
 }
 
 /* Inserts x, merged with the extents that it touches. */
-static bool take(struct extents *e, struct extent x, struct qc_status *st)
+static bool add_extent(struct extents *e, struct extent x, struct qc_status *st)
 {
     size_t lo = 0, hi = e->count;
     while (lo < hi) {
@@ -92,10 +92,10 @@ static bool lives_add(struct lives *l, const struct qc_storage *s, struct qc_sta
 {
     const struct extent x = {s->offset, s->offset + padded(s->bytes)};
     bool ok = true;
-    for (size_t n = s->first + l->moments; ok && n; n /= 2) ok = take(&l->born[n], x, st);
+    for (size_t n = s->first + l->moments; ok && n; n /= 2) ok = add_extent(&l->born[n], x, st);
     for (size_t lo = s->first + l->moments, hi = s->last + l->moments + 1; ok && lo < hi; lo /= 2, hi /= 2) {
-        if (lo & 1) ok = take(&l->alive[lo++], x, st);
-        if (ok && (hi & 1)) ok = take(&l->alive[--hi], x, st);
+        if (lo & 1) ok = add_extent(&l->alive[lo++], x, st);
+        if (ok && (hi & 1)) ok = add_extent(&l->alive[--hi], x, st);
     }
     return ok;
 }

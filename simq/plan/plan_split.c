@@ -44,9 +44,7 @@ static bool is_affine(const struct qc_graph *g, qc_id v)
 
 static qc_id dequantized(struct qc_graph *to, qc_id v, struct qc_status *st)
 {
-    return is_affine(to, v)
-               ? qc_graph_add(to, &(struct qc_node_def){.op = QC_OP_Dequantize, .input_count = 1, .inputs = &v}, st)
-               : v;
+    return is_affine(to, v) ? qc_graph_dequantize(to, v, st) : v;
 }
 
 /* Adds a node whose result shapes depend on data. Its inputs are dequantized to real values. */
@@ -111,9 +109,7 @@ static bool add_crossing(struct qc_plan *p, struct cut *c, qc_id v, struct qc_st
     }
     const qc_id real = qc_graph_add_input(to, name, qc_value(before, at)->type.dtype, &t->shape, st);
     if (!real || t->qparams == QC_REAL) return (c->b.map[v] = real) != 0;
-    const struct qc_node_def q = {
-        .op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .qparams = t->qparams, .axis = t->axis};
-    return (c->b.map[v] = qc_graph_add(to, &q, st)) != 0;
+    return (c->b.map[v] = qc_graph_quantize(to, real, t->qparams, t->axis, st)) != 0;
 }
 
 static bool build_behind(struct qc_plan *p, struct cut *c, struct qc_status *st)

@@ -133,7 +133,8 @@ static struct variant *make(struct qc_variants *v, const struct qc_shape *shapes
 }
 
 /* Returns the plan for the shapes, made if necessary, and adds `users` to its users. */
-static struct variant *take(struct qc_variants *v, const struct qc_shape *shapes, unsigned users, struct qc_status *st)
+static struct variant *variant_for(struct qc_variants *v, const struct qc_shape *shapes, unsigned users,
+                                   struct qc_status *st)
 {
     struct variant *found = NULL;
     pthread_mutex_lock(&v->lock);
@@ -151,7 +152,7 @@ static struct variant *take(struct qc_variants *v, const struct qc_shape *shapes
 bool qc_variants_plan(const struct qc_plan **out, struct qc_variants *v, const struct qc_shape *shapes,
                       struct qc_status *st)
 {
-    const struct variant *x = take(v, shapes, 0, st);
+    const struct variant *x = variant_for(v, shapes, 0, st);
     if (x) *out = x->plan;
     return x != NULL;
 }
@@ -201,7 +202,7 @@ bool qc_variant_runner(struct qc_runner **out, struct qc_variant_runners *r, con
         let_go(r, &r->held[oldest]);
         r->held[oldest] = r->held[--r->count];
     }
-    struct holder h = {.variant = take(r->of, shapes, 1, st), .used = ++r->time};
+    struct holder h = {.variant = variant_for(r->of, shapes, 1, st), .used = ++r->time};
     if (!h.variant) return false;
     if (!qc_runner_new(&h.runner, h.variant->plan, st)) {
         let_go(r, &h);

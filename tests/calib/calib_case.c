@@ -87,7 +87,8 @@ bool case_evaluate(struct qc_metric *out, const struct qc_graph *g, const struct
     struct qc_arena *a = qc_arena_new();
     cr_assert(a);
     const bool ok =
-        qc_evaluate_sums(out, &unused, &(struct qc_evaluation){.graph = g, .data = data, .workers = workers}, a, st);
+        qc_evaluate_sums(out, &unused, &(struct qc_evaluation){.graph = g, .data = data, .run = {.workers = workers}},
+                         a, st);
     qc_arena_free(a);
     return ok;
 }
@@ -110,8 +111,7 @@ bool case_choose(struct case_run *r, const struct qc_calibration_options *option
                                          .observer = options->activation,
                                          .observer_values = &options->activation_values,
                                          .moments = options->moments,
-                                         .workers = options->workers,
-                                         .memory_limit = options->memory_limit};
+                                         .run = options->run};
     struct qc_collection *seen = NULL;
     struct qc_collect_cost cost;
     struct qc_arena *a = qc_arena_new();
@@ -140,8 +140,7 @@ bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *
                     struct qc_status *st)
 {
     struct case_run *r = out;
-    struct qc_calibration_options o = {.workers = s->workers,
-                                       .memory_limit = s->memory_limit,
+    struct qc_calibration_options o = {.run = {.workers = s->workers, .memory_limit = s->memory_limit},
                                        .moments = s->moments,
                                        .look_through = s->look_through,
                                        .nonfinite_error = s->nonfinite_error};

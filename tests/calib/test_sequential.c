@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calib/ranges/calibrate_parts.h"
 #include "calib/sequential/sequential.h"
 #include "calib_case.h"
 #include "graph/core/bounds.h"
@@ -114,7 +115,7 @@ static void begin(struct bench *b, const struct model *m, const struct how *h)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    *b = (struct bench){.model = make(m), .options = {.workers = h->workers ? h->workers : 1}};
+    *b = (struct bench){.model = make(m), .options = {.run = {.workers = h->workers ? h->workers : 1}}};
     cr_assert(case_simulate(&b->run, b->model, &setup, &st), "%s: %s", m->name, st.message);
     cr_assert(
         qc_observer_parse(&b->options.activation, &b->options.activation_values, h->method ? h->method : "mse", &st) &&
@@ -123,8 +124,8 @@ static void begin(struct bench *b, const struct model *m, const struct how *h)
     b->run.data = case_open(b->run.simulated, b->path, false);
     if (!h->weights) return;
     struct qc_collection *seen = NULL;
-    const struct qc_collect_options collect = {.need = QC_NEED_EXTREMES, .moments = true, .workers = 1};
-    const struct qc_round_weights_options r = {.compensate = true, .correct_bias = h->bias, .workers = 1};
+    const struct qc_collect_options collect = {.need = QC_NEED_EXTREMES, .moments = true, .run = {.workers = 1}};
+    const struct qc_round_weights_options r = {.compensate = true, .correct_bias = h->bias, .run = {.workers = 1}};
     cr_assert(qc_collect(&seen, NULL, b->run.simulated, 0, NULL, NULL, b->run.data, &collect, &st), "%s", st.message);
     b->second_moments = seen->second_moments;
     seen->second_moments = NULL;
@@ -289,6 +290,15 @@ static void solve_layers(const struct bench *b, bool bias, size_t count, const q
     }
 }
 
+/* Chooses and binds the weights whose activations are bound. */
+static void choose_ready_weights(struct qc_calibration *c, const struct bench *b)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_ready_weights *r = NULL;
+    cr_assert(qc_ready_weights_new(&r, c, b->run.simulated, &b->options, &st) && qc_ready_weights_choose(r, &st));
+    qc_ready_weights_free(r);
+}
+
 static char *plain(const struct model *m, const struct how *h)
 {
     struct qc_status st = QC_STATUS_INIT;
@@ -298,7 +308,7 @@ static char *plain(const struct model *m, const struct how *h)
     struct qc_calibration c = {.arena = qc_arena_new(), .qparams_count = g->qparams_count};
     const struct qc_bounds *bounds = qc_graph_bounds(g, c.arena, &st);
     cr_assert(c.arena && bounds && (c.choices = QC_NEW_ARRAY(c.arena, struct qc_choice, g->qparams_count + 1, &st)));
-    cr_assert(qc_choose_ready_weights(&c, g, &b.options, &st));
+    choose_ready_weights(&c, &b);
     for (qc_id last = 1; last <= g->value_count; last++)
         for (qc_id quantizer = 1; quantizer <= g->qparams_count; quantizer++) {
             const struct qc_qparams *s = &g->qparams_of[quantizer];
@@ -326,7 +336,7 @@ static char *plain(const struct model *m, const struct how *h)
                       "%s", st.message);
             const struct qc_affine p = qc_affine_from_range(range.lo, range.hi, request.levels, s->symmetry);
             cr_assert(qc_graph_bind_quantizer(g, quantizer, 1, &p.scale, &p.zero_point, &st), "%s", st.message);
-            cr_assert(qc_choose_ready_weights(&c, g, &b.options, &st));
+            choose_ready_weights(&c, &b);
             qc_scan_free(w.scan);
             qc_histogram_free(histogram);
         }

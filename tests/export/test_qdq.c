@@ -385,7 +385,7 @@ static void check_numbers(const struct qc_graph *g, const char *data, const stru
     }
     cr_assert_geq(count, 9, "%zu quantizers", count);
     struct qc_comparison_job job = {
-        .first = q, .second = r.folded, .pair_count = count, .pairs = pairs, .data = r.data, .workers = 1};
+        .first = q, .second = r.folded, .pair_count = count, .pairs = pairs, .data = r.data, .run = {.workers = 1}};
     cr_assert(qc_compare(&c, &job, &st), "%s", st.message);
     for (size_t i = 0; i < count; i++) {
         double step = (double)r.folded->qparams_of[quantizers[i]].scale[0],

@@ -56,7 +56,7 @@ static const struct {
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
 /* Takes the next value of activation_alpha or activation_beta; functions without the parameter skip it. */
-static void take(float *value, size_t *next, const struct qc_attr *list)
+static void next_parameter(float *value, size_t *next, const struct qc_attr *list)
 {
     if (list && *next < list->count) *value = list->floats[(*next)++];
 }
@@ -84,8 +84,8 @@ bool qc_cell_of(struct qc_cell *c, const struct qc_node *n, const struct qc_recu
             return qc_fail(st, QC_BAD_INPUT, "attribute activations has the unknown name '%.40s'", name);
         u.fn = functions[k].fn;
         if (!u.fn && !qc_unary_of(&u, &(struct qc_node){.op = functions[k].op}, st)) return false;
-        if (functions[k].takes > 0) take(&u.a, &alphas, alpha);
-        if (functions[k].takes > 1) take(&u.b, &betas, beta);
+        if (functions[k].takes > 0) next_parameter(&u.a, &alphas, alpha);
+        if (functions[k].takes > 1) next_parameter(&u.b, &betas, beta);
         if (i >= d * each) c->function[i - d * each] = u;
     }
     return true;
