@@ -92,9 +92,8 @@ static bool work_is_marked(struct qc_reply *out, void **state, const void *argum
 {
     const struct open_file *o = *state;
     (void)size;
-    qc_h5_enter();
+    QC_H5_LOCKED;
     const bool there = H5Aexists(o->file->id, arguments) > 0;
-    qc_h5_leave();
     return put(out, &there, sizeof there, st);
 }
 
