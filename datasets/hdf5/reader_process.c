@@ -184,7 +184,7 @@ static pid_t fork_with_hdf5(void)
     pid_t pid = -1;
     hid_t stack = H5Ecreate_stack();
     if (stack < 0) return fork();
-    H5Epush2(stack, __FILE__, __func__, __LINE__, H5E_ERR_CLS, H5E_NONE_MAJOR, H5E_NONE_MINOR, "fork");
+    H5Epush2(stack, "reader_process.c", __func__, __LINE__, H5E_ERR_CLS, H5E_NONE_MAJOR, H5E_NONE_MINOR, "fork");
     H5Ewalk2(stack, H5E_WALK_UPWARD, fork_here, &pid);
     H5Eclose_stack(stack);
     return pid;
