@@ -75,6 +75,21 @@ def test_steps_with_a_cache_of_8_bits(form, kind, activations, qcalib, tmp_path)
             np.testing.assert_array_equal(plain["present.1.key"].numpy(), f["present.1.key"][:1])
 
 
+def test_only_the_cache(qcalib, tmp_path):
+    """Nothing else is quantized: the present cache is within half a step of the float one, and other numbers hardly differ."""
+    decoder_model.save(tmp_path / "m.onnx")
+    np.save(tmp_path / "tokens.npy", TOKENS)
+    options = ("--activation-type", "none", "--weight-type", "none", "--kv-type", "int8", "--method", "minmax")
+    qcalib("--data", "tokens.npy", *options, "m.onnx", "-o", "q.onnx", "--no-report")
+    expected, got = step(tmp_path / "m.onnx", TOKENS), step(tmp_path / "q.onnx", TOKENS, stored=TensorProto.INT8)
+    graph = onnx.load(str(tmp_path / "q.onnx")).graph
+    reader = next(n for n in graph.node if n.op_type == "DequantizeLinear" and n.input[0] == "present.0.key")
+    scale = numpy_helper.to_array(next(i for i in graph.initializer if i.name == reader.input[1]))
+    real = got["present.0.key"].numpy() * scale[:, None, None]
+    assert np.abs(real - expected["present.0.key"].numpy()).max() < 0.501 * scale.max()
+    assert sqnr(logits(expected), logits(got)) > 32
+
+
 def test_a_cache_of_8_bits_in_the_data(qcalib, tmp_path):
     """`run` takes the integers of an earlier step."""
     decoder_model.save(tmp_path / "m.onnx")
