@@ -352,6 +352,8 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     struct qc_report *r = &j->r;
     r->version = QC_VERSION;
     r->weight_type = o->weight_types.items[0];
+    r->caches = p->partition->cache_count;
+    r->cache_type = o->kv_type;
     r->bias_narrowed = strcmp(o->bias, "narrowed") == 0;
     if (!name_inputs(j, st) || !qc_pipeline_command(&r->command, p, NULL, st)) return false;
     if (!*j->data_sha) r->data_sha256 = NULL; /* statistics in memory have no hash */

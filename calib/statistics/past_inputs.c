@@ -3,40 +3,20 @@
 #include <string.h>
 
 #include "calib/statistics/stream.h"
-#include "graph/core/uses.h"
-
-/* Finds the Concat that appends to v, possibly behind so many Casts; other readers may only ask for the shape. */
-static const struct qc_node *appended(const struct qc_uses *u, qc_id v, unsigned casts)
-{
-    const struct qc_graph *g = u->graph;
-    const struct qc_use_list readers = qc_readers(u, v);
-    const struct qc_node *found = NULL;
-    for (size_t i = 0; i < readers.count; i++) {
-        const struct qc_node *n = &g->nodes[readers.of[i].node], *next = NULL;
-        if (n->op == QC_OP_Shape) continue;
-        if (n->op == QC_OP_Cast && casts) next = appended(u, n->outputs, casts - 1);
-        if (n->op == QC_OP_Concat && readers.of[i].input == 0 && n->input_count == 2) next = n;
-        if (!next || (found && found != next)) return NULL;
-        found = next;
-    }
-    return found;
-}
+#include "graph/core/caches.h"
 
 /* Makes a cache without entries of the spec: the axis that grows has none, and other free dimensions are those of what
    is appended. Returns false, and leaves the spec, if nothing is appended to the input. */
 static bool empty_cache(struct qc_input_spec *spec, const struct qc_uses *u, qc_id v, int64_t *dims)
 {
     const struct qc_graph *g = u->graph;
-    if (!qc_dtype_info(spec->dtype)->is_float || spec->rank < 3) return false;
-    const struct qc_node *n = appended(u, v, 2);
-    if (!n) return false;
-    const struct qc_shape *by = &g->values[n->inputs[1]].type.shape;
-    int64_t axis = qc_attr_int(n, "axis", 0);
-    if (axis < 0) axis += spec->rank;
-    if (axis < 1 || axis >= spec->rank || spec->dims[axis] >= 0) return false;
+    struct qc_cache cache;
+    if (!qc_cache_of(&cache, u, v)) return false;
+    const struct qc_shape *by = &g->values[cache.joins->inputs[1]].type.shape;
+    const unsigned axis = (unsigned)cache.axis;
     for (unsigned d = 0; d < spec->rank; d++) {
-        dims[d] = d == (unsigned)axis ? QC_FREE : spec->dims[d];
-        if (d == 0 || d == (unsigned)axis) continue;
+        dims[d] = d == axis ? QC_FREE : spec->dims[d];
+        if (d == 0 || d == axis) continue;
         if (dims[d] < 0 && by->rank == (int)spec->rank) dims[d] = by->dim[d];
         if (dims[d] < 0) return false;
     }

@@ -332,6 +332,9 @@ void qc_print_summary(const struct qc_report *r, bool with_report)
         qc_say("            %zu inputs made from its tokens: mask and positions, and an empty cache\n", r->data_made);
     print_quantized(r);
     print_float_ops(r, with_report);
+    if (r->caches)
+        qc_say("caches      %zu inputs and outputs are %s instead of float: a scale for each head\n", r->caches,
+               r->cache_type);
     if (r->pairs.saturating)
         qc_say("processors  exact on x86 without VNNI: no, %zu of %zu products can saturate, '%s' first\n",
                r->pairs.saturating, r->pairs.products, r->pairs.first ? r->pairs.first : "in a body");

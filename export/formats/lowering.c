@@ -456,6 +456,24 @@ bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
     return lower_float_op(x, id, st);
 }
 
+/* Adds input i. A cache is read in its stored type. */
+static bool lower_input(struct qc_lowering *x, size_t i, struct qc_status *st)
+{
+    const struct qc_port *port = &x->from->inputs[i];
+    const struct qc_type *type = &x->from->values[port->value].type,
+                         *stored = &x->from->values[x->cache[port->value]].type;
+    const bool cache = x->cache[port->value] != 0;
+    const enum qc_dtype dtype = cache ? x->from->qparams_of[stored->qparams].dtype : type->dtype;
+    qc_id *v = &x->real[port->value];
+    *v = qc_graph_add_input(x->to, port->name, dtype, &type->shape, st);
+    if (!*v || !qc_port_copy(&x->to->inputs[i], port, x->to->arena, st)) return false;
+    if (!cache) return true;
+    const struct qc_attr to = QC_INT("to", qc_dtype_info(type->dtype)->onnx);
+    *v = linear(x, QC_OP_DequantizeLinear, *v, stored->qparams, stored->axis, port->name, NULL, st);
+    return *v && (type->dtype == QC_F32 ||
+                  (*v = add_named(x, QC_OP_Cast, 1, v, &to, port->name, qc_dtype_info(type->dtype)->name, st)));
+}
+
 bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node,
                     const struct qc_lower_options *options, struct qc_status *st)
 {
@@ -466,24 +484,23 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     x.real = calloc(g->value_count + 1, sizeof *x.real);
     x.integer = calloc(g->value_count + 1, sizeof *x.integer);
     x.given = calloc(g->value_count + 1, sizeof *x.given);
-    if (ok && (!x.real || !x.integer || !x.given)) ok = qc_fail_memory(st, g->value_count * sizeof *x.real);
+    x.cache = calloc(g->value_count + 1, sizeof *x.cache);
+    if (ok && (!x.real || !x.integer || !x.given || !x.cache)) ok = qc_fail_memory(st, g->value_count * sizeof *x.real);
     ok = ok && qc_graph_new_like(&x.to, g, st);
-    for (size_t i = 0; ok && i < g->input_count; i++) {
-        const struct qc_value *v = &g->values[g->inputs[i].value];
-        ok = (x.real[g->inputs[i].value] =
-                  qc_graph_add_input(x.to, g->inputs[i].name, v->type.dtype, &v->type.shape, st)) &&
-             qc_port_copy(&x.to->inputs[i], &g->inputs[i], x.to->arena, st);
-    }
+    if (ok) qc_lower_find_caches(&x);
+    for (size_t i = 0; ok && i < g->input_count; i++) ok = lower_input(&x, i, st);
     if (ok) qc_lower_name_interfaces(&x);
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = node(&x, id, st);
     for (size_t i = 0; ok && i < g->output_count; i++) {
-        qc_id v = qc_lower_real(&x, g->outputs[i].value, st);
+        const qc_id value = g->outputs[i].value,
+                    v = x.cache[value] ? x.integer[x.cache[value]] : qc_lower_real(&x, value, st);
         ok = v && qc_graph_add_output(x.to, g->outputs[i].name, v, st) &&
              qc_port_copy(&x.to->outputs[i], &g->outputs[i], x.to->arena, st);
     }
     free(x.real);
     free(x.integer);
     free(x.given);
+    free(x.cache);
     qc_arena_free(a);
     if (ok && !x.options.tables_apart) ok = qc_lower_share_tables(&x.to, st);
     if (!ok || !qc_lower_unshare(&x.to, st)) {

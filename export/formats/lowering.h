@@ -13,6 +13,8 @@ struct qc_lowering {
     struct qc_graph *to;
     qc_id *real;        /* [value_count + 1]: the float value; of an affine value made on demand */
     qc_id *integer;     /* [value_count + 1]: the stored integers of an affine value, 0 until made */
+    qc_id *cache;       /* [value_count + 1]: the affine value that an input or output that is a cache is stored in; 0:
+                           not stored */
     const char **given; /* [value_count + 1]: names of integers that are a graph output, or NULL */
 };
 
@@ -44,6 +46,8 @@ struct qc_tensor *qc_lower_levels(enum qc_dtype dtype, const struct qc_tensor *t
    and QuantizeLinear(Dequantize(q)) with the parameters of their affine form. Returns true if the node is the second of
    such a pair. It is then omitted, and its result is an existing value. */
 bool qc_lower_integer_interface(struct qc_lowering *x, const struct qc_node *n);
+/* With options.caches: fills cache, and given of what it finds (export/formats/lowering_caches.c). */
+void qc_lower_find_caches(struct qc_lowering *x);
 /* Fills given. */
 void qc_lower_name_interfaces(struct qc_lowering *x);
 /* Returns the name of the integers of a value: that of the graph output that they are, else "<base>_quantized". NULL

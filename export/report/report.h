@@ -317,7 +317,9 @@ struct qc_report {
     const char *statistics_file, *statistics_sha256; /* source of the qparams; NULL: the samples */
     size_t statistics_samples;
     size_t data_samples, data_total, data_dropped;
-    size_t data_made;        /* inputs that are made from the tokens */
+    size_t data_made; /* inputs that are made from the tokens */
+    size_t caches;    /* inputs that take a cache in cache_type */
+    const char *cache_type;
     struct qc_json *options; /* qc_report_json takes ownership */
     const char *metric;      /* NULL: no labelled data */
     const char *eval_file;

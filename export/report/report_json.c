@@ -447,6 +447,12 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(item, "samples_dropped", count(r->data_dropped));
     if (r->data_made) qc_json_set(item, "inputs_made", count(r->data_made));
     qc_json_set(o, "data", item);
+    if (r->caches) {
+        item = qc_json_object();
+        qc_json_set(item, "count", count(r->caches));
+        qc_json_set(item, "type", text(r->cache_type));
+        qc_json_set(o, "caches", item);
+    }
     item = r->statistics_file ? file(r->statistics_file, r->statistics_sha256) : qc_json_null();
     if (r->statistics_file) qc_json_set(item, "samples", count(r->statistics_samples));
     qc_json_set(o, "statistics", item);

@@ -103,6 +103,7 @@ struct qc_qparams {
     qc_id a, b;          /* QC_QPARAMS_PRODUCT: its factors */
     enum qc_dtype dtype; /* of stored integers */
     bool is_weight, restricted, per_channel;
+    bool in_place;                         /* quantize and dequantize do not move through other ops */
     bool power_of_two;                     /* scales are powers of two */
     unsigned bits;                         /* bits of the levels, if fewer than those of the type; 0: all of the type */
     const struct qc_number_format *format; /* NULL, or the format that defines levels and scales */

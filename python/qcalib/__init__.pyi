@@ -123,6 +123,8 @@ def quantize(
     activation_type: Union[str, Sequence[str], None] = None,
     # Sets the type of weights, for the model or as "TYPE:NODE", "TYPE:OP", "TYPE:GLOB". A list sets several. One of int8, uint8, int4, uint4, int3, uint3, int2, uint2, int16, float8e4m3fn, float8e5m2, float4e2m1, mxfp8, mxfp6, mxfp4, mxint8, nvfp4, bfp16, none. Default: int8.
     weight_type: Union[str, Sequence[str], None] = None,
+    # Sets the type of key/value caches, which are inputs and outputs of the model. One of none, int8, float8e4m3fn. Default: none.
+    kv_type: Union[Literal['none', 'int8', 'float8e4m3fn'], None] = None,
     # Gives each block of this number of weights of a matrix product a scale of its own. One of 16, 32, 64, 128, 256, none. Default: none.
     weight_block: Union[Literal['16', '32', '64', '128', '256', 'none'], None] = None,
     # Selects how weights are rounded: each to nearest, or so that errors compensate (GPTQ). One of nearest, compensated. Default: compensated.

@@ -60,6 +60,7 @@ struct qc_options {
     const char *method, *weight_method;                 /* NAME[:key=value,...]; never NULL */
     struct qc_text_list activation_types, weight_types; /* "uint8", then "uint16:GLOB" ...; at least one */
     struct qc_text_list per_channel;
+    const char *kv_type;      /* "none", "int8" or "float8e4m3fn" */
     const char *weight_block; /* such as "32"; "none": per channel */
     bool per_channel_activations;
     bool per_tensor;                               /* of weights */

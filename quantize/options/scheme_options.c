@@ -82,6 +82,7 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     out->only = o->only.items;
     out->skip_count = o->skip.count;
     out->skip = o->skip.items;
+    out->cache = qc_dtype_from_name(o->kv_type);
     out->weight_block = strtoll(o->weight_block, NULL, 10); /* 0 for "none" */
     if (!read_types(&activation, &out->activation_types, &out->activation_type_count, &o->activation_types, a, st) ||
         !read_types(&weight, &out->weight_types, &out->weight_type_count, &o->weight_types, a, st))

@@ -149,7 +149,8 @@ bool qc_stage_bodies(struct qc_pipeline *p, struct qc_status *st)
     size_t count = 0;
     if (!p->bodies && !quantize_all(p, st)) return false;
     for (size_t i = 0; i < p->body_count; i++) count += p->bodies[i].p != NULL;
-    if (!count && !p->partition->matches.count && !p->partition->weight_only_count && !p->may_be_float)
+    if (!count && !p->partition->matches.count && !p->partition->weight_only_count && !p->partition->cache_count &&
+        !p->may_be_float)
         return qc_fail(
             st, QC_UNSUPPORTED,
             "nothing to quantize: no pattern of 'qcalib list rules' matches, neither in the graph nor in its bodies");

@@ -31,7 +31,7 @@ bool qc_stage_partition(struct qc_pipeline *p, struct qc_status *st)
     }
     for (size_t i = 0; i < p->partition->warnings.count; i++)
         qc_warn(p->warnings, "%s", p->partition->warnings.lines[i]);
-    if (p->partition->matches.count || p->partition->weight_only_count) return true;
+    if (p->partition->matches.count || p->partition->weight_only_count || p->partition->cache_count) return true;
     if (p->joined->depth && p->quantize_body) return true; /* there are bodies */
     if (p->may_be_float) return true;
     if (qc_is_quantized(p->from->model.graph))

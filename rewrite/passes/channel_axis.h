@@ -3,8 +3,9 @@
    simulated graphs.
 
    A convolution, a pool or a batch normalisation makes channels along axis 1; Gemm, MatMul with a constant and a layer
-   normalisation along the last. Ops that keep the shape, and ops that move, cut and join elements, pass the axis on
-   (rewrite/passes/channel_layout.h). A value without such a maker has the axis of its first reader that has one. */
+   normalisation along the last; those of a cache of keys or values are its heads (graph/core/caches.h). Ops that keep
+   the shape, and ops that move, cut and join elements, pass the axis on (rewrite/passes/channel_layout.h). A value
+   without such a maker has the axis of its first reader that has one. */
 #pragma once
 
 #include "graph/core/graph.h"

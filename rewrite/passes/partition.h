@@ -54,6 +54,7 @@ struct qc_partition_options {
     const char *const *only;             /* names of patterns; none: all */
     const char *const *skip;             /* node names, op names or globs of node names */
     const struct qc_given_values *given; /* parameters that the model has already, or NULL */
+    enum qc_dtype cache;                 /* of key/value caches (graph/core/caches.h); QC_NONE: as activations */
     int64_t weight_block;   /* number of elements of a product's weight with one scale, along the summed axis; 0: per
                                channel */
     bool blocks_restricted; /* as weight.restricted, for weights in blocks */
@@ -87,6 +88,9 @@ struct qc_partition {
     struct qc_matches matches;
     qc_id *class_of;                           /* [value_count + 1]: representative of the value's class */
     const struct qc_given **given;             /* [value_count + 1] by class: given parameters of its quantizer */
+    size_t cache_count;                        /* caches that have their own type */
+    int *cached;                               /* [value_count + 1]: 2 + the axis of the heads of a cache that has its
+                                                  own type; 1: one scale; 0: no cache */
     bool *requested;                           /* [value_count + 1]: a pattern quantizes the value where it is made */
     const char **reason;                       /* [node_count + 1]: why no match contains the node, or NULL */
     const struct qc_scheme_source **scheme_of; /* [value_count + 1]: scheme of the quantizer of this class (by

@@ -7,6 +7,7 @@
 #include "base/closest.h"
 #include "base/shown.h"
 #include "base/union_find.h"
+#include "graph/core/caches.h"
 #include "graph/core/uses.h"
 #include "rewrite/language/rewriter.h"
 #include "rewrite/passes/costs.h"
@@ -278,6 +279,24 @@ static void unite_constants(struct qc_partition *p, const struct qc_match *m, co
     for (unsigned i = 0; e->kind == QC_EXPR_OP && i < e->arg_count; i++) unite_constants(p, m, e->args[i], uses);
 }
 
+/* Finds caches with a type of their own: they stay apart from the values that they are joined of, since a step must not
+   round what earlier steps rounded. Fails if the option names a type and there is no cache. */
+static bool find_caches(struct qc_partition *p, const struct qc_uses *uses, struct qc_status *st)
+{
+    const struct qc_graph *g = p->graph;
+    struct qc_cache c;
+    if (p->options.cache == QC_NONE) return true;
+    for (size_t i = 0; i < g->input_count; i++) {
+        if (!is_data(g, g->inputs[i].value) || !qc_cache_of(&c, uses, g->inputs[i].value) ||
+            !uses->output_count[c.joins->outputs])
+            continue;
+        p->cached[c.joins->outputs] = 2 + qc_cache_heads(g, &c);
+        p->cache_count++;
+    }
+    return p->cache_count || p->options.part ||
+           qc_fail(st, QC_USAGE, "--kv-type: the model has no input to which a Concat for an output appends");
+}
+
 static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, const struct qc_uses *uses,
                          struct qc_status *st)
 {
@@ -293,7 +312,9 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
         if (stored_as && !qc_partition_covers(p->matches.at[id]))
             unite_constants(p, p->matches.at[id], p->matches.at[id]->rule->give, uses);
         enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
-        if (!p->matches.live[id] || p->matches.at[id] || b == QC_AFFINE_NONE || !is_data(g, n->outputs)) continue;
+        if (!p->matches.live[id] || p->matches.at[id] || b == QC_AFFINE_NONE || !is_data(g, n->outputs) ||
+            p->cached[n->outputs])
+            continue;
         if (apart[id] && !p->options.one_scale_joins) {
             p->reason[id] = "joins results of very different sizes for an output";
             continue;
@@ -378,7 +399,7 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
             }
         }
         bool passes = false;
-        const bool kept_apart = apart[id] && !p->options.one_scale_joins;
+        const bool kept_apart = (apart[id] && !p->options.one_scale_joins) || p->cached[n->outputs];
         if (!m && !kept_apart && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE) {
             unsigned inputs = qc_node_affine(n) == QC_AFFINE_JOIN ? n->input_count : 1, stored = 0, constants = 0;
             for (unsigned i = 0; i < inputs; i++) {
@@ -573,6 +594,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     p->options = *options;
     struct finder f = {.p = p, .skip_used = QC_NEW_ARRAY(p->arena, bool, options->skip_count, st)};
     p->class_of = QC_NEW_ARRAY(p->arena, qc_id, g->value_count + 1, st);
+    p->cached = QC_NEW_ARRAY(p->arena, int, g->value_count + 1, st);
     p->requested = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
     p->given = QC_NEW_ARRAY(p->arena, const struct qc_given *, g->value_count + 1, st);
     p->reason = QC_NEW_ARRAY(p->arena, const char *, g->node_count + 1, st);
@@ -589,13 +611,14 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     f.types_used.activation = QC_NEW_ARRAY(p->arena, bool, options->activation_type_count, st);
     f.types_used.weight = QC_NEW_ARRAY(p->arena, bool, options->weight_type_count, st);
     struct qc_uses uses;
-    if (!f.skip_used || !p->class_of || !p->given || !p->requested || !p->reason || !p->scheme_of || !p->weight_of ||
-        !p->weight_axis || !p->weight_type || !p->weights_only || !p->block_axis || !p->real_product || !p->dynamic ||
-        !p->channel_axis || !p->one_scale || !f.types_used.activation || !f.types_used.weight ||
+    if (!f.skip_used || !p->class_of || !p->cached || !p->given || !p->requested || !p->reason || !p->scheme_of ||
+        !p->weight_of || !p->weight_axis || !p->weight_type || !p->weights_only || !p->block_axis || !p->real_product ||
+        !p->dynamic || !p->channel_axis || !p->one_scale || !f.types_used.activation || !f.types_used.weight ||
         !check_refused(g, rules, st) || !qc_uses_of(&uses, g, p->arena, st) || !qc_types_find_slight(p, st) ||
         !find_islands(&f, rules, st) || !qc_costs_find(&f.cost, g, rules, options, p->arena, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||
-        !check_names(p, rules, f.skip_used, &f.types_used, st) || !drop_loose_joins(p, rules, st)) {
+        !find_caches(p, &uses, st) || !check_names(p, rules, f.skip_used, &f.types_used, st) ||
+        !drop_loose_joins(p, rules, st)) {
         qc_partition_free(p);
         return false;
     }

@@ -35,10 +35,11 @@ static enum qc_affine_behaviour allowed(const struct expansion *x, const struct 
     return t->dtype == QC_F32 && t->qparams == QC_REAL ? b : QC_AFFINE_NONE;
 }
 
-/* Stored floats pass through no operator, because no kernel takes them. */
+/* Stored floats pass through no operator, because no kernel takes them; nor do caches, which the file has as they are.
+ */
 static bool passes(const struct qc_graph *g, qc_id qparams)
 {
-    return !qc_is_small_float(g->qparams_of[qparams].dtype);
+    return !qc_is_small_float(g->qparams_of[qparams].dtype) && !g->qparams_of[qparams].in_place;
 }
 
 static void want(struct expansion *x, qc_id v, qc_id qparams, int axis)

@@ -79,6 +79,7 @@ struct simulation {
     const struct qc_partition *p;
     struct qc_rebuild r;
     qc_id *quantizer;  /* [value_count + 1] by class representative: the qparams, 0 until made */
+    qc_id *cached;     /* [value_count + 1]: the new value of a cache in its own type, dequantized; 0: none */
     qc_id *computed;   /* [value_count + 1]: the new value before it is quantized */
     bool *hidden;      /* [value_count + 1]: covered by another value of its class */
     qc_id *next;       /* [value_count + 1]: the next value of the same class, which begins with its representative */
@@ -314,9 +315,35 @@ static bool quantize_value(struct simulation *s, qc_id old, struct qc_status *st
     return quantized && (s->r.map[old] = qc_graph_dequantize(to, quantized, st));
 }
 
+/* Rounds a cache to its own type: outputs have it, and readers may quantize it again. */
+static bool quantize_cache(struct simulation *s, qc_id old, struct qc_status *st)
+{
+    struct qc_graph *to = s->r.to;
+    const int heads = s->p->cached[old] - 2;
+    char label[QC_LABEL];
+    const struct qc_qparams def = {.name = qc_arena_printf(to->arena, st, "%s in the cache",
+                                                           whole_name(label, s->p->graph, old)),
+                                   .dtype = s->p->options.cache,
+                                   .symmetry = QC_SYMMETRIC,
+                                   .in_place = true,
+                                   .power_of_two = s->p->options.power_of_two,
+                                   .per_channel = heads >= 0};
+    const qc_id qparams = def.name ? qc_graph_add_quantizer(to, &def, st) : 0;
+    const struct qc_node_def q = {.op = QC_OP_Quantize,
+                                  .input_count = 1,
+                                  .inputs = &s->r.map[old],
+                                  .qparams = qparams,
+                                  .axis = heads < 0 ? 0 : heads};
+    if (!qparams || !qc_graph_set_observed(to, qparams, 1, &s->r.map[old], st)) return false;
+    const qc_id stored = qc_graph_add(to, &q, st);
+    const struct qc_node_def dq = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &stored};
+    return stored && (s->cached[old] = s->r.map[old] = qc_graph_add(to, &dq, st));
+}
+
 static bool simulate_value(struct simulation *s, qc_id old, struct qc_status *st)
 {
     s->computed[old] = s->r.map[old];
+    if (s->p->cached[old] && !quantize_cache(s, old, st)) return false;
     return !s->p->requested[old] || quantize_value(s, old, st);
 }
 
@@ -367,6 +394,18 @@ static bool set_observed(struct simulation *s, struct qc_arena *a, struct qc_sta
     return list != NULL;
 }
 
+/* Returns the outputs of the new graph. */
+static const qc_id *new_outputs(struct simulation *s, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *g = s->p->graph;
+    qc_id *outputs = QC_NEW_ARRAY(a, qc_id, g->output_count + 1, st);
+    for (size_t i = 0; outputs && i < g->output_count; i++) {
+        const qc_id v = g->outputs[i].value;
+        if (!(outputs[i] = s->cached[v] ? s->cached[v] : qc_rebuild_value(&s->r, v, st))) return NULL;
+    }
+    return outputs;
+}
+
 bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_status *st)
 {
     const struct qc_graph *g = p->graph;
@@ -376,11 +415,12 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
     if (!a) return qc_fail_memory(st, 1);
     const uint32_t *uses = qc_graph_uses(g, a, st);
     s.quantizer = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    s.cached = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     s.computed = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     s.hidden = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     s.next = link_classes(p, a, st);
     s.constant_use = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
-    if (!uses || !s.quantizer || !s.computed || !s.hidden || !s.next || !s.constant_use ||
+    if (!uses || !s.quantizer || !s.cached || !s.computed || !s.hidden || !s.next || !s.constant_use ||
         !qc_rebuild_begin(&s.r, g, st))
         goto out;
     s.r.to->simulated = true;
@@ -406,7 +446,8 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
     }
     if (!set_observed(&s, a, st)) goto out;
     qc_limit_pairs(s.r.to, &p->options);
-    ok = qc_types_check_products(s.r.to, st) && qc_rebuild_finish(out, &s.r, st);
+    const qc_id *outputs = new_outputs(&s, a, st);
+    ok = outputs && qc_types_check_products(s.r.to, st) && qc_rebuild_finish_with(out, &s.r, outputs, st);
 out:
     qc_rebuild_free(&s.r);
     qc_arena_free(a);

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--kv-type: inputs and outputs that are key/value caches have 8 bits."""
+
+import decoder_model
+import h5py
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime import OrtValue
+
+TOKENS = np.random.default_rng(3).integers(0, decoder_model.VOCABULARY, (12, 10))
+STORED = {"int8": TensorProto.INT8, "float8e4m3fn": TensorProto.FLOAT8E4M3FN}
+
+
+def sqnr(expected, got):
+    error = np.square(expected.astype(np.float64) - got).sum()
+    return 10 * np.log10(np.square(expected.astype(np.float64)).sum() / max(error, 1e-300))
+
+
+def step(path, tokens, past=None, form="concat", stored=TensorProto.FLOAT):
+    """Results of one step as OrtValues; past: those of the step before. Optimizations are off: ONNX Runtime may round activations of products with 8-bit weights."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    length = {name: np.empty(value.shape()) for name, value in (past or {}).items()}
+    feeds = {}
+    for name, value in decoder_model.feeds(tokens, length, form).items():
+        if not name.startswith("past"):
+            feeds[name] = OrtValue.ortvalue_from_numpy(value)
+        elif past:
+            feeds[name] = past[name.replace("past_key_values", "present")]
+        else:
+            type_ = {TensorProto.FLOAT: np.float32, TensorProto.INT8: np.int8}.get(stored, np.uint8)
+            feeds[name] = OrtValue.ortvalue_from_numpy_with_onnx_type(value.astype(type_), stored)
+    names = [o.name for o in session.get_outputs()]
+    return dict(zip(names, session.run_with_ort_values(names, feeds)))
+
+
+def logits(results):
+    return results["logits"].numpy()
+
+
+@pytest.mark.parametrize("activations", ("uint8", "dynamic", "none"))
+@pytest.mark.parametrize("kind", STORED)
+@pytest.mark.parametrize("form", ("concat", "gqa"))
+def test_steps_with_a_cache_of_8_bits(form, kind, activations, qcalib, tmp_path):
+    """Steps are nearly as good as the whole sequence at once, and a step keeps what earlier steps rounded. `run` takes the file with tokens alone and gives the results of ONNX Runtime."""
+    decoder_model.save(tmp_path / "m.onnx", form)
+    np.save(tmp_path / "tokens.npy", TOKENS)
+    done = qcalib("--data", "tokens.npy", "--activation-type", activations, "--kv-type", kind, "m.onnx", "-o", "q.onnx", "--no-report")
+    assert f"4 inputs and outputs are {kind}" in done.out
+    graph = onnx.load(str(tmp_path / "q.onnx")).graph
+    ports = [p for p in (*graph.input, *graph.output) if p.name.startswith(("past", "present"))]
+    assert len(ports) == 8 and {p.type.tensor_type.elem_type for p in ports} == {STORED[kind]}
+    scales = {n.input[1] for n in graph.node if n.op_type == "DequantizeLinear" and n.input[0].startswith("past")}
+    assert [list(i.dims) for i in graph.initializer if i.name in scales] == [[decoder_model.KV]] * 4
+    expected = logits(step(tmp_path / "m.onnx", TOKENS, form=form))
+    once = step(tmp_path / "q.onnx", TOKENS, form=form, stored=STORED[kind])
+    first = step(tmp_path / "q.onnx", TOKENS[:, :6], form=form, stored=STORED[kind])
+    second = step(tmp_path / "q.onnx", TOKENS[:, 6:], first, form, STORED[kind])
+    together = np.concatenate([logits(first), logits(second)], axis=1)
+    assert sqnr(expected, logits(once)) > (26 if kind == "int8" else 22)
+    assert sqnr(expected, together) > sqnr(expected, logits(once)) - 0.5
+    if kind == "int8":
+        for name, value in first.items():
+            if name != "logits":
+                np.testing.assert_array_equal(value.numpy(), second[name].numpy()[:, :, :6])
+    qcalib("run", "q.onnx", "--data", "tokens.npy", "-o", "y.h5", "--input", "input_ids=tokens")
+    plain = step(tmp_path / "q.onnx", TOKENS[:1], form=form, stored=STORED[kind])
+    with h5py.File(tmp_path / "y.h5") as f:
+        assert sqnr(logits(plain), f["logits"][:1]) > 60
+        if kind == "int8":
+            np.testing.assert_array_equal(plain["present.1.key"].numpy(), f["present.1.key"][:1])
+
+
+def test_only_the_cache(qcalib, tmp_path):
+    """Nothing else is quantized: the present cache is within half a step of the float one, and other numbers hardly differ."""
+    decoder_model.save(tmp_path / "m.onnx")
+    np.save(tmp_path / "tokens.npy", TOKENS)
+    options = ("--activation-type", "none", "--weight-type", "none", "--kv-type", "int8", "--method", "minmax")
+    qcalib("--data", "tokens.npy", *options, "m.onnx", "-o", "q.onnx", "--no-report")
+    expected, got = step(tmp_path / "m.onnx", TOKENS), step(tmp_path / "q.onnx", TOKENS, stored=TensorProto.INT8)
+    graph = onnx.load(str(tmp_path / "q.onnx")).graph
+    reader = next(n for n in graph.node if n.op_type == "DequantizeLinear" and n.input[0] == "present.0.key")
+    scale = numpy_helper.to_array(next(i for i in graph.initializer if i.name == reader.input[1]))
+    real = got["present.0.key"].numpy() * scale[:, None, None]
+    assert np.abs(real - expected["present.0.key"].numpy()).max() < 0.501 * scale.max()
+    assert sqnr(logits(expected), logits(got)) > 32
+
+
+def test_a_cache_of_8_bits_in_the_data(qcalib, tmp_path):
+    """`run` takes the integers of an earlier step."""
+    decoder_model.save(tmp_path / "m.onnx")
+    np.save(tmp_path / "tokens.npy", TOKENS)
+    qcalib("--data", "tokens.npy", "--kv-type", "int8", "m.onnx", "-o", "q.onnx", "--no-report")
+    first = step(tmp_path / "q.onnx", TOKENS[:, :6], stored=TensorProto.INT8)
+    second = step(tmp_path / "q.onnx", TOKENS[:, 6:], first)
+    with h5py.File(tmp_path / "step.h5", "w") as f:
+        for name, value in decoder_model.feeds(TOKENS[:, 6:], {k: v.numpy() for k, v in first.items()}).items():
+            f[name] = value
+    qcalib("run", "q.onnx", "--data", "step.h5", "-o", "y.h5")
+    with h5py.File(tmp_path / "y.h5") as f:
+        assert sqnr(logits(second), f["logits"][:]) > 60
+        np.testing.assert_array_equal(second["present.1.key"].numpy(), f["present.1.key"][:])
+
+
+def test_a_cache_of_8_bits_of_a_float16_model(qcalib, tmp_path):
+    """Caches are int8, other ports keep float16."""
+    halve = pytest.importorskip("onnxruntime.transformers.float16").convert_float_to_float16
+    decoder_model.save(tmp_path / "m.onnx")
+    onnx.save(halve(onnx.load(str(tmp_path / "m.onnx"))), str(tmp_path / "half.onnx"))
+    np.save(tmp_path / "tokens.npy", TOKENS)
+    options = ("--activation-type", "none", "--kv-type", "int8", "--no-report")
+    qcalib("--data", "tokens.npy", *options, "half.onnx", "-o", "q.onnx")
+    whole = logits(step(tmp_path / "m.onnx", TOKENS))
+    first = step(tmp_path / "q.onnx", TOKENS[:, :6], stored=TensorProto.INT8)
+    second = step(tmp_path / "q.onnx", TOKENS[:, 6:], first)
+    assert logits(second).dtype == np.float16 and second["present.0.key"].numpy().dtype == np.int8
+    np.testing.assert_array_equal(first["present.0.key"].numpy(), second["present.0.key"].numpy()[:, :, :6])
+    assert sqnr(whole[:, 6:], logits(second)) > 26
+
+
+def test_no_cache_and_no_samples(qcalib, tmp_path):
+    decoder_model.save(tmp_path / "m.onnx")
+    assert "--kv-type chooses scales" in qcalib("--activation-type", "none", "--kv-type", "int8", "m.onnx", code=2).err
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 16])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 16])
+    w = numpy_helper.from_array(np.eye(16, dtype=np.float32), "w")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [x], [y], [w])
+    onnx.save(helper.make_model(graph, ir_version=10), str(tmp_path / "plain.onnx"))
+    np.save(tmp_path / "x.npy", np.ones((4, 16), np.float32))
+    assert "no input to which a Concat" in qcalib("--data", "x.npy", "--kv-type", "int8", "plain.onnx", code=2).err
