@@ -7,7 +7,8 @@
 /* Sets p->seen: statistics of the simulated graph, with second moments if weights need them. Without samples and
    statistics it is empty; fails with QC_USAGE if something needs them. */
 bool qc_stage_collect(struct qc_pipeline *p, struct qc_status *st);
-/* Scales channels (quantize/scaling/scale_channels.h). If it does, p->real and everything made from it are replaced. */
+/* Scales channels (quantize/scaling/scale_channels.h) and centres them (quantize/scaling/centre_channels.h). If it does,
+   p->real and everything made from it are replaced. */
 bool qc_stage_scale(struct qc_pipeline *p, struct qc_status *st);
 /* With --method auto: chooses the observer of each quantizer. */
 bool qc_stage_choose(struct qc_pipeline *p, struct qc_status *st);
