@@ -30,6 +30,7 @@
 #include "quantize/report/quantize_groups.h"
 #include "quantize/report/quantize_report.h"
 #include "quantize/report/report_nodes.h"
+#include "quantize/scaling/centre_channels.h"
 #include "quantize/scaling/scale_channels.h"
 #include "quantize/trials/auto_method.h"
 #include "quantize/trials/measured_outputs.h"
@@ -370,7 +371,8 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->statistics_samples = qc_has_statistics(p->in) ? (size_t)qc_collection_samples(p->seen) : 0;
     fill_accuracy(j);
     if (!fill_demand(j, st)) return false;
-    if (!qc_fill_layers(r, p, j->measurement, counted(j), st) || !fill_accumulator(j, st) || !qc_fill_scaled(r, p, st))
+    if (!qc_fill_layers(r, p, j->measurement, counted(j), st) || !fill_accumulator(j, st) || !qc_fill_scaled(r, p, st) ||
+        !qc_fill_centred(r, p, st))
         return false;
     size_t count = p->folded->output_count;
     struct qc_report_output *outputs = QC_NEW_ARRAY(p->arena, struct qc_report_output, count, st);

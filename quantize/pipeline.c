@@ -320,6 +320,7 @@ void qc_pipeline_end(struct qc_pipeline *p)
     qc_rounded_file_close(p->rounded_file);
     qc_known_outputs_free(p->known);
     qc_collection_free(p->seen);
+    qc_graph_free(p->centred);
     qc_graph_free(p->scaled);
     qc_graph_free(p->equalized);
     let_go(p->from);

@@ -17,6 +17,7 @@
 #include "rewrite/passes/simulate.h"
 
 struct qc_auto_method;
+struct qc_channel_centring;
 struct qc_channel_scaling;
 struct qc_plain;
 struct qc_stage;
@@ -80,10 +81,12 @@ struct qc_pipeline {
     size_t kept, quantizers; /* number of quantizers with parameters of the model, and of all quantizers */
     struct qc_graph *equalized, *joined, *simulated, *rounded, *expanded, *folded, *produced;
     struct qc_graph *scaled; /* scale: the float graph with scaled channels, or NULL */
-    /* the float graph that is quantized: normalised, equalized or scaled */
+    struct qc_graph *centred; /* scale: the float graph with centred inputs of products, or NULL */
+    /* the float graph that is quantized: normalised, equalized, scaled or centred */
     const struct qc_graph *real;
     struct qc_equalized equalization;
     struct qc_channel_scaling *scaling; /* scale: the groups that could be scaled; NULL if there was no search */
+    struct qc_channel_centring *centring; /* scale: the centred inputs; NULL if they were not looked for */
     struct qc_partition *partition;
     struct qc_auto_method *auto_method;       /* choose, with --method auto and data; else NULL */
     struct qc_plain *unpropagated;            /* bind, with --propagate: the job without it; else NULL */

@@ -9,6 +9,7 @@
 #include "calib/moments/moments_rows.h"
 #include "graph/core/recurrent.h"
 #include "graph/core/value_name.h"
+#include "rewrite/passes/centre.h"
 
 enum {
     LANE_COLUMNS = 32,        /* most columns of matrices that are stored in lanes, if there are several groups */
@@ -66,6 +67,28 @@ static const struct qc_tensor *weight_of(const struct qc_graph *g, const struct 
     const struct qc_tensor *t = q ? qc_constant_of(g, q->inputs[0]) : NULL;
     if (which == QC_MOMENTS_ALL && n->input_count > 1 && n->inputs[1]) t = qc_constant_of(g, n->inputs[1]);
     return t && t->dtype == QC_F32 && t->count ? t : NULL;
+}
+
+/* Collects x for a product that reads x minus a constant per channel. */
+static bool take_centred(struct qc_second_moments_layer *l, const struct qc_graph *g, const struct qc_node *n,
+                         struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_node *q = qc_small_float_input(g, n);
+    if (!q) return true;
+    const struct qc_centred c = qc_centred_of(g, q->inputs[0], g->values[q->outputs].type.qparams);
+    const int64_t *pads = c.pad ? qc_constant_of(g, c.pad->inputs[1])->data : NULL;
+    if (!c.value || c.centre->count != l->channels) return true;
+    double *centre = QC_NEW_ARRAY(a, double, l->channels, st);
+    for (size_t i = 0; centre && i < l->channels; i++) centre[i] = (double)((const float *)c.centre->data)[i];
+    l->centre = centre;
+    l->value = c.value;
+    for (int i = 0; pads && i < l->window.spatial; i++) {
+        const int64_t begin = pads[2 + i], end = pads[4 + l->window.spatial + i];
+        l->window.pad_begin[i] += begin;
+        l->window.pad_end[i] += end;
+        if (l->window.in[i] != QC_FREE) l->window.in[i] -= begin + end;
+    }
+    return centre != NULL;
 }
 
 static const char *window_layer(struct qc_second_moments_layer *l, const struct qc_graph *g, const struct qc_node *n,
@@ -233,6 +256,7 @@ static bool add_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_
     if (!reason && (!l->channels || !l->outputs)) reason = "it is empty";
     m->reasons[id] = reason;
     if (reason) return true;
+    if (taken == PRODUCTS && !take_centred(l, g, n, m->arena, st)) return false;
     const char *name = qc_value_name(g, l->value, m->arena, st); /* copied: moments outlive the graph */
     if (!name || !(l->name = qc_arena_strdup(m->arena, name, st)) || !(l->geometry = geometry_of(l, m->arena, st)))
         return false;

@@ -107,7 +107,23 @@ static double factor_of(const struct qc_second_moments_layer *l, size_t group, s
     return l->divisor ? 1 / l->divisor[group * each + column % each] : 1;
 }
 
+/* Returns what is subtracted from a column of a group. */
+static double centre_of(const struct qc_second_moments_layer *l, size_t group, size_t column)
+{
+    const size_t each = l->channels / l->groups;
+    return l->centre[group * each + column % each];
+}
+
 enum { DIAGONAL = -1 };
+
+/* Returns how much the mean product of two columns exceeds that of the centred ones, whose means are given:
+   E(m + a)(n + b) - E m n for the centres a and b. */
+static double moved(const struct qc_second_moments_layer *l, size_t group, size_t i, size_t j, double mean_i,
+                    double mean_j)
+{
+    const double a = centre_of(l, group, i), b = centre_of(l, group, j);
+    return a * mean_j + b * mean_i + a * b;
+}
 
 static void read_some(double *to, const struct qc_second_moments_layer *l, unsigned parts, size_t group, size_t block,
                       ptrdiff_t column)
@@ -134,6 +150,13 @@ static void read_some(double *to, const struct qc_second_moments_layer *l, unsig
         const size_t first = block * l->block;
         to[i] *=
             factor_of(l, group, first + i) * factor_of(l, group, first + (column == DIAGONAL ? i : (size_t)column));
+    }
+    for (size_t i = 0; l->centre && rows > 0 && i < w; i++) {
+        const size_t first = block * l->block, j = column == DIAGONAL ? i : (size_t)column;
+        double mean[2];
+        qc_second_moments_read_mean(&mean[0], l, parts, group, first + i, 1);
+        qc_second_moments_read_mean(&mean[1], l, parts, group, first + j, 1);
+        to[i] -= moved(l, group, first + i, first + j, mean[0], mean[1]);
     }
 }
 
@@ -168,6 +191,7 @@ void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_la
     }
     for (size_t k = 0; rows > 0 && k < count; k++) mean[k] /= rows;
     for (size_t k = 0; l->divisor && k < count; k++) mean[k] *= factor_of(l, group, first + k);
+    for (size_t k = 0; l->centre && rows > 0 && k < count; k++) mean[k] -= centre_of(l, group, first + k);
 }
 
 /* Scales rows by the square root of their weight, about the centre. */
@@ -180,6 +204,8 @@ static void weigh_rows(float *to, const double *weights, size_t count, const str
         float *x = to + r * w;
         for (size_t i = 0; l->divisor && i < w; i++)
             x[i] = (float)((double)x[i] * factor_of(l, group, block * l->block + i));
+        for (size_t i = 0; l->centre && i < w; i++)
+            x[i] = (float)((double)x[i] - centre_of(l, group, block * l->block + i));
         for (size_t i = 0; i < w; i++) x[i] = (float)(by * ((double)x[i] - (centre ? centre[i] : 0)));
     }
 }
@@ -216,7 +242,7 @@ bool qc_second_moments_read_rows(bool *kept, float *to, size_t *count, const str
             *count += ok ? found : 0;
         }
     }
-    if (ok && centre && left > 0) { /* rows that count as zeros */
+    if (ok && (centre || l->centre) && left > 0) { /* rows that count as zeros */
         memset(to + *count * w, 0, w * sizeof *to);
         weights[(*count)++] = left;
     }
@@ -252,6 +278,10 @@ void qc_second_moments_read_lower(double *h, double *mean, const struct qc_secon
         mean[k] *= own;
         for (size_t j = 0; j <= k; j++) h[k * w + j] *= own * factor_of(l, group, block * l->block + j);
     }
+    const size_t first = block * l->block;
+    for (size_t k = 0; l->centre && rows > 0 && k < w; k++) mean[k] -= centre_of(l, group, first + k);
+    for (size_t k = 0; l->centre && rows > 0 && k < w; k++)
+        for (size_t j = 0; j <= k; j++) h[k * w + j] -= moved(l, group, first + k, first + j, mean[k], mean[j]);
 }
 
 void qc_second_moments_read(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts,

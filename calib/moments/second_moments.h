@@ -23,6 +23,9 @@
    ROWS. For wide layers the rows of a class are kept until they are as many as columns; then the sums of their products
    replace them. Both give the same results, from the same integers.
 
+   CENTRED INPUTS. A product that reads x minus a constant per channel has the moments of x, padding included; reading
+   them subtracts the constant.
+
    BLOCKS. Matrices of more than `block` columns are split into equal blocks along the diagonal, without the products
    between blocks. */
 #pragma once
@@ -92,6 +95,7 @@ struct qc_second_moments_layer {
     bool transposed;
     struct qc_window window;
     const double *divisor; /* [channels]: divides its input since collection; borrowed; NULL: none */
+    const double *centre;  /* [channels]: then subtracted from it (rewrite/passes/centre.h); NULL: none */
     bool paired;           /* from qc_second_moments_new_pairs: twice the channels of the weight */
     bool borrowed;         /* the sums belong to another layer (qc_second_moments_for) */
     bool spills;           /* products and rows are in temporary files (qc_second_moments_spill) */

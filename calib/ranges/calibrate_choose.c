@@ -13,6 +13,7 @@
 #include "calib/statistics/collection.h"
 #include "graph/core/bounds.h"
 #include "graph/core/value_name.h"
+#include "rewrite/passes/centre.h"
 
 /* Histograms of quantizers whose values are weighted by the effect of their errors on the layers after (--method
    output). A range that minimizes the squared error of such a histogram minimizes the error of those layers' outputs,
@@ -84,6 +85,26 @@ void qc_choice_of_given(struct qc_choice *c, const struct qc_qparams *s)
     }
 }
 
+qc_id qc_observed_value(const struct qc_graph *g, qc_id quantizer, size_t i)
+{
+    const qc_id v = g->qparams_of[quantizer].observed[i];
+    const struct qc_centred c = qc_centred_of(g, v, quantizer);
+    return c.value ? qc_unmoved(g, c.value) : v;
+}
+
+struct qc_affine qc_chooser_affine(const struct qc_chooser *k, qc_id id, struct qc_range range)
+{
+    const struct qc_qparams *s = &k->g->qparams_of[id];
+    double lo = 0, hi = 0;
+    for (size_t i = 0; i < s->observed_count; i++) {
+        const struct qc_centred c = qc_centred_of(k->g, s->observed[i], id);
+        if (!c.value) continue;
+        lo = fmin(lo, -c.hi);
+        hi = fmax(hi, -c.lo);
+    }
+    return qc_affine_from_range(range.lo + lo, range.hi + hi, qc_qparams_levels(s), s->symmetry);
+}
+
 bool qc_observed_values(size_t *count, qc_id **values, const char ***names, const struct qc_graph *g,
                         struct qc_arena *a, struct qc_status *st)
 {
@@ -94,7 +115,7 @@ bool qc_observed_values(size_t *count, qc_id **values, const char ***names, cons
     if (!taken || !*values || !*names) return false;
     for (qc_id s = 1; s <= g->qparams_count; s++)
         for (size_t i = 0; i < g->qparams_of[s].observed_count; i++) {
-            qc_id v = g->qparams_of[s].observed[i];
+            const qc_id v = qc_observed_value(g, s, i);
             if (taken[v] || qc_constant_of(g, v)) continue;
             taken[v] = true;
             (*values)[*count] = v;
@@ -124,7 +145,7 @@ static bool weigh_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st
     struct qc_histogram **constants = QC_NEW_ARRAY(a, struct qc_histogram *, s->observed_count, st);
     bool ok = parts && constants;
     for (size_t i = 0; ok && i < s->observed_count; i++) {
-        const qc_id v = s->observed[i];
+        const qc_id v = qc_observed_value(k->g, id, i);
         const struct qc_tensor *t = qc_constant_of(k->g, v);
         if (t) {
             ok = qc_histogram_new(&constants[i], k->seen->need, st) &&
@@ -184,7 +205,7 @@ bool qc_chooser_merge(struct qc_chooser *k, qc_id id, struct qc_status *st)
     if (several && !qc_histogram_new(h, k->seen->need, st)) return false;
     k->histograms[id] = *h;
     for (size_t i = 0; i < s->observed_count; i++) {
-        qc_id v = s->observed[i];
+        const qc_id v = qc_observed_value(g, id, i);
         const struct qc_tensor *t = qc_constant_of(g, v);
         if (t && !add_constant(*h, k->scan, t, s->name, st)) return false;
         if (t) continue;
@@ -218,8 +239,9 @@ static bool find_known(struct qc_chooser *k, struct qc_status *st)
         const struct qc_qparams *s = &g->qparams_of[id];
         double lo = (double)INFINITY, hi = -(double)INFINITY;
         for (size_t i = 0; i < s->observed_count; i++) {
-            lo = fmin(lo, b[s->observed[i]].lo);
-            hi = fmax(hi, b[s->observed[i]].hi);
+            const qc_id v = qc_observed_value(g, id, i);
+            lo = fmin(lo, b[v].lo);
+            hi = fmax(hi, b[v].hi);
         }
         if (!s->observed_count) continue;
         k->c->choices[id].known_lo = lo;
@@ -237,7 +259,7 @@ static bool parameters_of(struct qc_affine *out, const struct qc_chooser *k, qc_
     const struct qc_levels levels = qc_qparams_levels(s);
     const struct qc_histogram *h = k->histograms[id];
     struct qc_loss loss[2];
-    *out = qc_affine_from_range(range->lo, range->hi, levels, s->symmetry);
+    *out = qc_chooser_affine(k, id, *range);
     if (!s->power_of_two) return true;
     struct qc_affine of[2];
     for (int i = 0; i < 2; i++) of[i] = qc_affine_power_of_two(range->lo, range->hi, levels, s->symmetry, i == 1);

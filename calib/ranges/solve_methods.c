@@ -33,13 +33,11 @@ static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_st
     const struct solving_methods *s = user;
     const struct qc_chooser *k = s->chooser;
     const qc_id id = (qc_id)item + 1;
-    const struct qc_qparams *q = &k->g->qparams_of[id];
     (void)worker;
     for (size_t m = 0; is_solved(k, id) && m < s->count; m++) {
         struct qc_range range;
         if (!solve(&range, k, &s->methods[m], id, st)) return false;
-        s->params[m * (k->g->qparams_count + 1) + id] =
-            qc_affine_from_range(range.lo, range.hi, qc_qparams_levels(q), q->symmetry);
+        s->params[m * (k->g->qparams_count + 1) + id] = qc_chooser_affine(k, id, range);
     }
     return true;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/scratch_file.h"
+#include "graph/types/small_float.h"
 
 /* Reused memory has blocks of one size, so that blocks of small values fit large ones. */
 enum { BLOCK = 16 << 10, SLAB = 256 };
@@ -214,14 +215,33 @@ CODEC(int8_t, i8)
 CODEC(uint16_t, u16)
 CODEC(int16_t, i16)
 
+/* The same for floats of few bits: levels to their codes. */
+static void encode_floats(uint8_t *to, const float *x, size_t n, enum qc_dtype t)
+{
+    for (size_t i = 0; i < n; i++) to[i] = qc_float_to_small(t, (double)x[i], QC_SMALL_SATURATES, QC_SMALL_NEAREST);
+}
+
+static void decode_floats(float *to, const uint8_t *from, size_t n, enum qc_dtype t, float scale)
+{
+    for (size_t i = 0; i < n; i++) to[i] = qc_small_to_float(t, from[i]) * scale;
+}
+
 static void encode(void *to, const float *x, size_t n, const struct qc_qparams *s)
 {
+    if (qc_is_small_float(s->dtype)) {
+        encode_floats(to, x, n, s->dtype);
+        return;
+    }
     const bool wide = qc_dtype_size(s->dtype) == 2, sign = qc_levels_of(s->dtype, false).lo < 0;
     (wide ? sign ? encode_i16 : encode_u16 : sign ? encode_i8 : encode_u8)(to, x, n, s->zero_point[0]);
 }
 
 static void decode(float *to, const void *from, size_t n, const struct qc_qparams *s)
 {
+    if (qc_is_small_float(s->dtype)) {
+        decode_floats(to, from, n, s->dtype, s->scale[0]);
+        return;
+    }
     const bool wide = qc_dtype_size(s->dtype) == 2, sign = qc_levels_of(s->dtype, false).lo < 0;
     (wide ? sign ? decode_i16 : decode_u16 : sign ? decode_i8 : decode_u8)(to, from, n, s->zero_point[0], s->scale[0]);
 }

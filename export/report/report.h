@@ -101,6 +101,13 @@ struct qc_layer {
     double scale_raise_max;                    /* the largest factor; 0 if accumulators have 32 bits */
 };
 
+/* An input of products whose channels are centred (quantize/scaling/centre_channels.h). */
+struct qc_report_centred {
+    const char *value;
+    size_t channels, layers;
+    double error; /* expected error of the layers' outputs relative to the error without */
+};
+
 /* Channels that could be scaled between operators (quantize/scaling/scale_search.h). */
 struct qc_report_scaled {
     const char *value; /* the value that has the channels */
@@ -363,6 +370,8 @@ struct qc_report {
     size_t unrounded, linear_left; /* their number: errors and accuracy are relative to the model without rounding them;
                                       QuantizeLinear and DequantizeLinear that stay in this reference */
     size_t kept, quantizers;       /* quantizers with the given model's qparams; all quantizers. 0, 0: a float model */
+    size_t centred_count;
+    const struct qc_report_centred *centred;
     size_t scaled_count;           /* 0: no search, or no scalable channels */
     const struct qc_report_scaled *scaled;
     bool bias_narrowed; /* biases are added to stored results, not in the accumulator */

@@ -393,6 +393,21 @@ static struct qc_json *output_bias(const struct qc_report *r)
     return o;
 }
 
+static struct qc_json *centred(const struct qc_report *r)
+{
+    struct qc_json *all = qc_json_array();
+    for (size_t i = 0; i < r->centred_count; i++) {
+        const struct qc_report_centred *c = &r->centred[i];
+        struct qc_json *o = qc_json_object();
+        qc_json_set(o, "name", text(c->value));
+        qc_json_set(o, "channels", count(c->channels));
+        qc_json_set(o, "layers", count(c->layers));
+        qc_json_set(o, "error_ratio", qc_json_number(c->error));
+        qc_json_add(all, o);
+    }
+    return all;
+}
+
 static struct qc_json *scaled(const struct qc_report *r)
 {
     struct qc_json *all = qc_json_array();
@@ -505,6 +520,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     if (r->trial_count) qc_json_set(o, "trials", trials(r));
     if (r->crossed) qc_json_set(o, "rounded_on_what_is_read", crossed(r));
     if (r->output_bias_outputs) qc_json_set(o, "biases_of_outputs", output_bias(r));
+    if (r->centred_count) qc_json_set(o, "centred_inputs", centred(r));
     if (r->scaled_count) qc_json_set(o, "scaled_channels", scaled(r));
     list = qc_json_array();
     for (size_t i = 0; i < r->group_count; i++) qc_json_add(list, group(&r->groups[i]));

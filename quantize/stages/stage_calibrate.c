@@ -13,6 +13,7 @@
 #include "quantize/collect/collecting.h"
 #include "quantize/collect/memory_plan.h"
 #include "quantize/options/integer_options.h"
+#include "quantize/scaling/centre_channels.h"
 #include "quantize/scaling/scale_channels.h"
 #include "quantize/trials/auto_method.h"
 #include "quantize/trials/propagate_check.h"
@@ -194,6 +195,7 @@ bool qc_stage_scale(struct qc_pipeline *p, struct qc_status *st)
 {
     bool again;
     if (!qc_scale_channels(&again, p, st) || (again && !simulate_again(p, st)) || !collect_once(p, st)) return false;
+    if (!qc_centre_channels(&again, p, st) || (again && !simulate_again(p, st))) return false;
     p->calibration_options.second_moments = qc_moments_of(p);
     return true;
 }

@@ -31,6 +31,13 @@ static bool has_weights(const struct qc_graph *g, const struct qc_node *n)
     return false;
 }
 
+/* The rules compare kernels on integers with those on floats, and products of 8-bit floats have neither. */
+static bool multiplies_small_floats(const struct qc_partition_options *o, const struct qc_node *n)
+{
+    return qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT &&
+           (qc_dtype_info(o->weight.dtype)->is_float || qc_dtype_info(o->activation.dtype)->is_float);
+}
+
 static bool is_clamp(const struct qc_node *n)
 {
     return n->op == QC_OP_Relu || n->op == QC_OP_Clip;
@@ -93,7 +100,7 @@ bool qc_costs_find(const char ***reason, const struct qc_graph *g, const struct 
         const struct qc_node *n = &g->nodes[id];
         if (!found.at[id] ||
             (found.at[id]->rule->where == QC_COST_FLOATS && !only_floats_read(*reason, &uses, n->outputs)) ||
-            (o->prefer == QC_PREFER_SIZE && has_weights(g, n)) ||
+            (o->prefer == QC_PREFER_SIZE && has_weights(g, n)) || multiplies_small_floats(o, n) ||
             is_named(o->activation_types, o->activation_type_count, g, n) ||
             is_named(o->weight_types, o->weight_type_count, g, n))
             continue;

@@ -364,7 +364,7 @@ static void check_join(void *user, qc_id v)
 
 static bool stores_result(const struct qc_partition *p, const struct qc_match *m)
 {
-    return m->rule->result_quantized && !p->options.float_results;
+    return m->rule->result_quantized && !p->options.float_results && !qc_types_small_floats(p, m);
 }
 
 /* Returns true if the template ends in a float op and does not store the result. */

@@ -199,6 +199,11 @@ static bool is_product(const struct qc_partition *p, const struct qc_match *m)
     return product;
 }
 
+bool qc_types_small_floats(const struct qc_partition *p, const struct qc_match *m)
+{
+    return qc_is_small_float(type_of(p, m, false, NULL));
+}
+
 /* Returns true for the weight of a product among the smallest, which are a small part of the file. A layer adds as much
    error to the output as one a hundred times its size. */
 static bool is_slight(const struct qc_partition *p, const struct qc_match *m)

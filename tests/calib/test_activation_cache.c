@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "calib/sequential/activation_cache.h"
+#include "graph/types/small_float.h"
 
 enum { UNITS = 5, VALUES = 3 };
 
@@ -97,4 +98,31 @@ Test(frontier, keeps_units)
         qc_activation_cache_free(f);
         qc_graph_free(g);
     }
+}
+
+/* All numbers of the type, most of which are no integers or beyond a byte. */
+Test(frontier, keeps_floats_of_eight_bits)
+{
+    enum { CODES = 256 };
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_activation_cache *f;
+    const struct qc_shape shape = QC_SHAPE(CODES);
+    const struct qc_qparams def = {.name = "q", .dtype = QC_F8E4M3, .symmetry = QC_SYMMETRIC};
+    struct qc_graph *g = qc_graph_new(&st);
+    const qc_id v = g ? qc_graph_add_input(g, "x", QC_F32, &shape, &st) : 0,
+                q = v ? qc_graph_add_quantizer(g, &def, &st) : 0;
+    float x[CODES], y[CODES];
+    for (unsigned i = 0; i < CODES; i++) x[i] = (i & 0x7f) == 0x7f ? 0 : qc_small_to_float(QC_F8E4M3, (uint8_t)i);
+    cr_assert(q && qc_graph_bind_quantizer(g, q, 1, (const float[]){0.5f}, (const int32_t[]){0}, &st), "%s",
+              st.message);
+    cr_assert(qc_activation_cache_new(&f, g, 1, false, SIZE_MAX, &st) &&
+                  qc_activation_cache_prepare(f, v, q, false, NULL, &st),
+              "%s", st.message);
+    const struct qc_view view = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, x);
+    cr_assert(qc_activation_cache_put(f, v, 0, &view, &st), "%s", st.message);
+    qc_activation_cache_commit(f, v);
+    cr_assert(qc_activation_cache_get(y, f, v, 0, true, &st), "%s", st.message);
+    for (size_t i = 0; i < CODES; i++) cr_expect_float_eq(y[i], 0.5f * x[i], 0, "code %zu", i);
+    qc_activation_cache_free(f);
+    qc_graph_free(g);
 }

@@ -582,6 +582,50 @@ Test(second_moments, a_divisor_divides_what_is_read)
     }
 }
 
+/* Moments of x / d - c from those of x, by the definition, in every way to read them. */
+Test(second_moments, a_centre_is_subtracted_from_what_is_read)
+{
+    for (size_t k = 0; k < CASES; k++) {
+        const struct layer_case *c = &cases[k];
+        struct case_run r;
+        float *x = make_samples(c, SAMPLES, 2, 60 + k);
+        run_samples(&r, c, x, SAMPLES, 1);
+        struct qc_second_moments_layer *l = qc_second_moments_at(r.second_moments, 0), centred = *l;
+        const size_t w = l->columns, each = l->channels / l->groups;
+        double *h = malloc((2 * w * w + 3 * w + 2 * l->channels) * sizeof *h), *mean = h + 2 * w * w, *own = mean + w,
+               *one = own + w, *divisor = one + w, *centre = divisor + l->channels;
+        for (size_t i = 0; i < l->channels; i++) divisor[i] = i % 2 ? 2 : 0.5, centre[i] = (double)(i % 5) - 1.5;
+        centred.divisor = divisor;
+        centred.centre = centre;
+        for (size_t g = 0; g < l->groups; g++) {
+            qc_second_moments_read(h, mean, l, 3, g, 0);
+            qc_second_moments_read(h + w * w, own, &centred, 3, g, 0);
+            for (size_t i = 0; i < w; i++) {
+                const double di = divisor[g * each + i % each], ci = centre[g * each + i % each], mi = mean[i] / di;
+                cr_expect_float_eq(own[i], mi - ci, 1e-12 * (fabs(mi) + 2), "%s", c->name);
+                for (size_t j = 0; j < w; j++) {
+                    const double dj = divisor[g * each + j % each], cj = centre[g * each + j % each], mj = mean[j] / dj,
+                                 hij = h[i * w + j] / (di * dj);
+                    cr_expect_float_eq(h[w * w + i * w + j], hij - mi * cj - ci * mj + ci * cj,
+                                       1e-11 * (fabs(hij) + fabs(mi) + fabs(mj) + 4), "%s", c->name);
+                }
+            }
+            qc_second_moments_read_mean(one, &centred, 3, g, 0, w);
+            for (size_t i = 0; i < w; i++) cr_expect_float_eq(one[i], own[i], 1e-12 * (fabs(own[i]) + 2));
+            if (l->lanes) continue;
+            qc_second_moments_read_diagonal(one, &centred, 3, g, 0);
+            for (size_t i = 0; i < w; i++)
+                cr_expect_float_eq(one[i], h[w * w + i * w + i], 1e-11 * (one[i] + 4), "%s", c->name);
+            qc_second_moments_read_column(one, &centred, 3, g, 0, w - 1);
+            for (size_t i = 0; i < w; i++)
+                cr_expect_float_eq(one[i], h[w * w + i * w + w - 1], 1e-11 * (fabs(one[i]) + 8), "%s", c->name);
+        }
+        free(h);
+        case_free(&r);
+        free(x);
+    }
+}
+
 /* What is wide keeps rows up to their number, and takes no more than products would. */
 Test(second_moments, few_rows_of_wide_layers_are_kept)
 {

@@ -92,6 +92,48 @@ def test_given_networks(model, target, data, qcalib, tmp_path):
     check(files, data / case.data, real_models.inputs(case, data), BOUND_DB.get(model, 35), qcalib, tmp_path, *more)
 
 
+FLOAT8 = ("--weight-type", "float8e4m3fn", "--activation-type", "float8e4m3fn")
+
+
+def test_a_product_of_8_bit_floats(qcalib, tmp_path):
+    """One product has the numbers of qcalib run in ONNX Runtime: the sum alone has another order. In OpenVINO some inputs
+    are rounded to the next level."""
+    rng = np.random.default_rng(8)
+    weight = numpy_helper.from_array(rng.normal(size=(48, 24)).astype("f4"), "w")
+    ports = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", k])] for n, k in (("x", 48), ("y", 24))]
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", *ports, [weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
+    x = (rng.normal(size=(200, 48)) + 3).astype("f4")
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["x"] = x
+    qcalib("--data", "data.h5", "-q", "--no-report", *FLOAT8, "-o", "q.onnx", "m.onnx")
+    qcalib("run", "q.onnx", "--data", "data.h5", "-o", "o.h5", "-q")
+    want = by_name(tmp_path / "o.h5")["y"]
+    session = ort.InferenceSession(str(tmp_path / "q.onnx"), providers=["CPUExecutionProvider"])
+    ((outputs, _),) = in_openvino([(tmp_path / "q.onnx", {"x": x})], tmp_path)
+    assert any(n.op_type == "Sub" for n in onnx.load(tmp_path / "q.onnx").graph.node)
+    assert decibels(want, session.run(None, {"x": x})[0]) > 120
+    assert decibels(want, outputs["y"]) > 45
+
+
+@pytest.mark.parametrize("model, bound", [("dscnn_kws_mlperf", 30), ("text_transformer_agnews", 40)])
+def test_networks_of_8_bit_floats(model, bound, data, qcalib, tmp_path):
+    """docs/number-formats.md: behind the first product values lie on the other side of an edge."""
+    case = dataclasses.replace(next(c for c in real_models.CASES if c.model == model), samples=16)
+    preprocess = ("--preprocess", case.preprocess) if case.preprocess else ()
+    calibration = CALIBRATION.get(model, (case.data,))[0]
+    files = ("--data", data / calibration, data / f"models/{model}.onnx", "-o", "q.onnx")
+    qcalib("-q", "--no-report", *FLOAT8, *preprocess, *files)
+    qcalib("run", "-q", "q.onnx", "--data", data / case.data, "--samples", 16, *preprocess, "-o", "out.h5")
+    feeds = real_models.inputs(case, data)
+    ((outputs, _),) = in_openvino([(tmp_path / "q.onnx", feeds)], tmp_path)
+    session = ort.InferenceSession(str(tmp_path / "q.onnx"), providers=["CPUExecutionProvider"])
+    ((name, want),) = by_name(tmp_path / "out.h5").items()
+    parts = [session.run(None, {k: v[i : i + 1] for k, v in feeds.items()})[0] for i in range(len(want))]
+    for got in (outputs[name], np.concatenate(parts)):
+        assert decibels(want, got) > bound, f"{decibels(want, got):.1f} dB"
+
+
 @pytest.fixture
 def upscaler(tmp_path):
     """Two convolutions and a shuffle of pixels: nothing in integers reads what the second one gives."""

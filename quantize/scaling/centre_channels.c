@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/scaling/centre_channels.h"
+
+#include "calib/ablation.h"
+#include "calib/trials/layer_bias.h"
+#include "export/report/report.h"
+#include "quantize/trials/round_options.h"
+#include "rewrite/passes/centre.h"
+
+/* A smaller gain is not worth a subtraction at run time. */
+static const double LEAST_GAIN = 0.1;
+
+/* Sums over all products that read one value. */
+struct sums {
+    size_t channels, layers;
+    double *weight, *first, *second; /* [channels]: of w^2, of w^2 E x, of w^2 E x^2 over outputs and taps */
+    bool left;                       /* a product of it has other levels, or no second moments */
+};
+
+/* Returns the node of the simulated graph for a product of the real one; 0: it has no floating-point levels. */
+static qc_id simulated_product(const struct qc_pipeline *p, qc_id node)
+{
+    const struct qc_graph *from = p->real, *g = p->simulated;
+    const char *name = from->values[from->nodes[node].outputs].name;
+    const qc_id result = name ? qc_graph_find_value(g, name) : 0;
+    const qc_id product = result ? g->values[qc_source_of(g, result)].node : 0;
+    if (!product || g->nodes[product].op != from->nodes[node].op) return 0;
+    const struct qc_node *q = qc_small_float_input(g, &g->nodes[product]);
+    return q && !g->qparams_of[g->values[q->outputs].type.qparams].given ? product : 0;
+}
+
+/* Squared weights of an input channel of a tap, summed over the outputs. */
+static double squared_weight(const struct qc_centre_product *w, int64_t channel, int64_t tap)
+{
+    const float *x = w->weight->data;
+    const int64_t each = w->channels / w->groups, of_group = w->outputs / w->groups, group = channel / each;
+    double sum = 0;
+    for (int64_t o = group * of_group; o < (group + 1) * of_group; o++) {
+        const double v = (double)x[w->rows ? (o * each + channel % each) * w->taps + tap : channel * w->outputs + o];
+        sum += v * v;
+    }
+    return sum;
+}
+
+static bool add_product(struct sums *s, const struct qc_centre_product *w, const struct qc_second_moments_layer *l,
+                        struct qc_arena *a, struct qc_status *st)
+{
+    const size_t channels = (size_t)w->channels, each = channels / (size_t)w->groups, columns = l->columns;
+    if (!s->weight &&
+        (!(s->weight = QC_NEW_ARRAY(a, double, channels, st)) || !(s->first = QC_NEW_ARRAY(a, double, channels, st)) ||
+         !(s->second = QC_NEW_ARRAY(a, double, channels, st))))
+        return false;
+    double *mean = QC_NEW_ARRAY(a, double, columns, st), *square = QC_NEW_ARRAY(a, double, columns, st);
+    if (!mean || !square) return false;
+    s->channels = channels;
+    s->layers++;
+    for (size_t group = 0; group < l->groups; group++) {
+        qc_second_moments_read_mean(mean, l, ~0u, group, 0, columns);
+        for (size_t b = 0; b < l->blocks; b++) qc_second_moments_read_diagonal(square + b * l->block, l, ~0u, group, b);
+        for (size_t i = 0; i < columns; i++) {
+            const size_t channel = group * each + i % each;
+            const double weight = squared_weight(w, (int64_t)channel, (int64_t)(i / each));
+            s->weight[channel] += weight;
+            s->first[channel] += weight * mean[i];
+            s->second[channel] += weight * square[i];
+        }
+    }
+    return true;
+}
+
+/* Sums over the products of each value of p->real. */
+static bool find_sums(struct sums *of, const struct qc_pipeline *p, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *g = p->real;
+    const struct qc_second_moments *m = qc_moments_of(p);
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        struct qc_centre_product w;
+        const char *reason;
+        if (!qc_centre_product_of(&w, g, id)) continue;
+        struct sums *s = &of[g->nodes[id].inputs[0]];
+        const qc_id product = simulated_product(p, id);
+        struct qc_second_moments_layer *l = product ? qc_second_moments_of(m, &reason, product) : NULL;
+        const bool fits = l && l->product_count && qc_second_moments_rows(l, ~0u) &&
+                          l->channels == (size_t)w.channels && l->groups == (size_t)w.groups &&
+                          l->taps == (size_t)w.taps && (!s->channels || s->channels == l->channels);
+        if (!fits)
+            s->left = true;
+        else if (!add_product(s, &w, l, a, st))
+            return false;
+    }
+    return true;
+}
+
+/* Returns the centres if they lower the error enough, else NULL with or without an error. */
+static const float *choose(double *error, const struct sums *s, struct qc_arena *a, struct qc_status *st)
+{
+    double before = 0, after = 0;
+    float *centre = QC_NEW_ARRAY(a, float, s->channels, st);
+    for (size_t c = 0; centre && c < s->channels; c++) {
+        centre[c] = s->weight[c] > 0 ? (float)(s->first[c] / s->weight[c]) : 0;
+        before += s->second[c];
+        after += s->second[c] - (double)centre[c] * s->first[c];
+    }
+    *error = before > 0 ? after / before : 1;
+    return *error <= 1 - LEAST_GAIN ? centre : NULL;
+}
+
+/* Returns true if the statistics have the value whose range that of v - c follows from. */
+static bool has_range(const struct qc_pipeline *p, qc_id v)
+{
+    const char *name = p->real->values[qc_unmoved(p->real, v)].name;
+    return p->real->values[v].name && name && p->seen && qc_collection_find(p->seen, name);
+}
+
+bool qc_centre_channels(bool *again, struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_graph *g = p->real;
+    *again = false;
+    if (p->centring || !qc_moments_of(p) || p->options->propagate || qc_ablated("centre")) return true;
+    struct qc_arena *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    struct sums *of = QC_NEW_ARRAY(a, struct sums, g->value_count + 1, st);
+    const float **centre = QC_NEW_ARRAY(a, const float *, g->value_count + 1, st);
+    struct qc_channel_centring *found = QC_NEW_ARRAY(p->arena, struct qc_channel_centring, 1, st);
+    bool ok = of && centre && found && find_sums(of, p, a, st) &&
+              (found->of = QC_NEW_ARRAY(p->arena, struct qc_centred_input, g->value_count, st));
+    for (qc_id v = 1; ok && v <= g->value_count; v++) {
+        double error;
+        if (!of[v].layers || of[v].left || !has_range(p, v)) continue;
+        if (!(centre[v] = choose(&error, &of[v], a, st))) {
+            ok = st->code == QC_OK;
+            continue;
+        }
+        struct qc_centred_input *to = &found->of[found->count++];
+        *to = (struct qc_centred_input){.channels = of[v].channels, .layers = of[v].layers, .error = error};
+        ok = (to->name = qc_arena_strdup(p->arena, g->values[v].name, st)) != NULL;
+    }
+    if (ok) p->centring = found;
+    if (ok && found->count) {
+        qc_warnings_drop(p->warnings, p->warnings_from, qc_warnings_count(p->warnings));
+        ok = *again = qc_centre(&p->centred, g, centre, st);
+        if (ok) p->real = p->centred;
+    }
+    qc_arena_free(a);
+    return ok;
+}
+
+bool qc_fill_centred(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st)
+{
+    const size_t count = p->centring ? p->centring->count : 0;
+    struct qc_report_centred *to = QC_NEW_ARRAY(p->arena, struct qc_report_centred, count, st);
+    for (size_t i = 0; to && i < count; i++) {
+        const struct qc_centred_input *c = &p->centring->of[i];
+        to[i] = (struct qc_report_centred){.value = c->name,
+                                           .channels = c->channels,
+                                           .layers = c->layers,
+                                           .error = c->error};
+    }
+    r->centred = to;
+    r->centred_count = count;
+    return to != NULL;
+}

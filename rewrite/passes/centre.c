@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rewrite/passes/centre.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "graph/core/rebuild.h"
+#include "graph/core/uses.h"
+
+enum { ATTRIBUTES = 16 }; /* most of a product; its operator has fewer */
+
+/* Returns the float32 constant that a node reads; NULL: none. */
+static const struct qc_tensor *constant(const struct qc_graph *g, const struct qc_node *n, unsigned i)
+{
+    const struct qc_tensor *t = i < n->input_count ? qc_constant_of(g, n->inputs[i]) : NULL;
+    return t && t->dtype == QC_F32 && t->count && g->values[n->inputs[i]].type.qparams == QC_REAL ? t : NULL;
+}
+
+static bool find_window(struct qc_centre_product *p, const struct qc_graph *g, const struct qc_node *n)
+{
+    struct qc_status ignored = QC_STATUS_INIT;
+    if (!qc_window_of(&p->window, g, n, &ignored)) return false;
+    for (int i = 0; i < p->window.spatial; i++) {
+        const int64_t begin = p->window.pad_begin[i], end = p->window.pad_end[i];
+        if (begin < 0 || end < 0) return false; /* QC_FREE too */
+        p->padded = p->padded || begin || end;
+    }
+    return true;
+}
+
+bool qc_centre_product_of(struct qc_centre_product *p, const struct qc_graph *g, qc_id node)
+{
+    const struct qc_node *n = &g->nodes[node];
+    *p = (struct qc_centre_product){.weight = constant(g, n, 1), .groups = 1, .taps = 1, .rows = true};
+    if ((n->op != QC_OP_Conv && n->op != QC_OP_Gemm && n->op != QC_OP_MatMul) || !p->weight ||
+        qc_constant_of(g, n->inputs[0]) || n->attr_count > ATTRIBUTES)
+        return false;
+    const struct qc_shape *w = &p->weight->shape, *x = &g->values[n->inputs[0]].type.shape;
+    const bool bias = n->input_count > 2 && n->inputs[2];
+    if (n->op == QC_OP_Conv) {
+        if (w->rank < 3 || !find_window(p, g, n)) return false;
+        p->groups = qc_attr_int(n, "group", 1);
+        p->outputs = w->dim[0];
+        p->channels = w->dim[1] * p->groups;
+        p->taps = (int64_t)p->weight->count / (w->dim[0] * w->dim[1]);
+    } else {
+        if (w->rank != 2 || x->rank < 2) return false;
+        if (n->op == QC_OP_Gemm &&
+            (qc_attr_float(n, "alpha", 1) != 1 || qc_attr_float(n, "beta", 1) != 1 || qc_attr_int(n, "transA", 0)))
+            return false;
+        p->rows = n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0);
+        p->outputs = w->dim[p->rows ? 0 : 1];
+        p->channels = w->dim[p->rows ? 1 : 0];
+    }
+    if (!bias) return true;
+    const struct qc_tensor *b = constant(g, n, 2);
+    return b && b->count == (size_t)p->outputs && b->shape.dim[b->shape.rank - 1] == p->outputs;
+}
+
+struct centring {
+    struct qc_rebuild r;
+    const float *const *centre;
+    struct qc_arena *arena;
+    struct qc_uses uses;
+    qc_id *matmul; /* [node_count + 1]: the MatMul whose W c the constant of this Add takes; 0: none */
+};
+
+static qc_id add_constant(struct centring *k, const char *name, struct qc_tensor *t, struct qc_status *st)
+{
+    const qc_id v = t ? qc_graph_add_constant(k->r.to, name, t, st) : 0;
+    qc_tensor_unref(t);
+    return v;
+}
+
+/* Returns W c + b as a constant. bias: value of b, or 0. */
+static qc_id build_bias(struct centring *k, const struct qc_centre_product *p, qc_id bias, const float *centre,
+                        struct qc_status *st)
+{
+    const struct qc_graph *g = k->r.from;
+    const struct qc_tensor *b = qc_constant_of(g, bias);
+    const float *w = p->weight->data, *old = b ? b->data : NULL;
+    const struct qc_shape shape = b ? b->shape : QC_SHAPE(p->outputs);
+    struct qc_tensor *t = qc_tensor_new(QC_F32, &shape, st);
+    const int64_t each = p->channels / p->groups, of_group = p->outputs / p->groups;
+    for (int64_t o = 0; t && o < p->outputs; o++) {
+        double sum = old ? (double)old[o] : 0;
+        for (int64_t i = 0; i < each; i++)
+            for (int64_t tap = 0; tap < p->taps; tap++)
+                sum += (double)w[p->rows ? (o * each + i) * p->taps + tap : i * p->outputs + o] *
+                       (double)centre[o / of_group * each + i];
+        ((float *)t->data)[o] = (float)sum;
+    }
+    return add_constant(k, bias ? g->values[bias].name : NULL, t, st);
+}
+
+/* Returns value x with zeros around it. */
+static qc_id build_pad(struct centring *k, const struct qc_centre_product *p, qc_id x, struct qc_status *st)
+{
+    const int64_t spatial = p->window.spatial, rank = spatial + 2;
+    const struct qc_shape shape = QC_SHAPE(2 * rank);
+    struct qc_tensor *t = qc_tensor_new(QC_I64, &shape, st);
+    for (int64_t i = 0; t && i < spatial; i++) {
+        ((int64_t *)t->data)[2 + i] = p->window.pad_begin[i];
+        ((int64_t *)t->data)[rank + 2 + i] = p->window.pad_end[i];
+    }
+    const qc_id inputs[2] = {x, add_constant(k, NULL, t, st)};
+    const struct qc_node_def pad = {.op = QC_OP_Pad, .input_count = 2, .inputs = inputs};
+    return inputs[1] ? qc_graph_add(k->r.to, &pad, st) : 0;
+}
+
+/* Returns a name like that of value v that neither graph has: later values keep their names. */
+static const char *free_name(struct centring *k, qc_id v, const char *suffix, struct qc_status *st)
+{
+    char label[QC_LABEL];
+    const char *name = qc_arena_printf(k->arena, st, "%s_%s", qc_value_label(label, k->r.from, v), suffix);
+    while (name && (qc_graph_find_value(k->r.from, name) || qc_graph_find_value(k->r.to, name)))
+        name = qc_arena_printf(k->arena, st, "%s_", name);
+    return name;
+}
+
+/* Returns v - c, padded. An equal one is found, not made again. */
+static qc_id build_centred(struct centring *k, const struct qc_centre_product *p, qc_id v, struct qc_status *st)
+{
+    qc_id x = qc_rebuild_value(&k->r, v, st);
+    if (x && p->padded) x = build_pad(k, p, x, st);
+    if (!x) return 0;
+    int64_t dims[QC_RANK_MAX];
+    const int rank = p->window.spatial ? p->window.spatial + 1 : 1;
+    for (int i = 0; i < rank; i++) dims[i] = i ? 1 : p->channels;
+    const struct qc_shape shape = qc_shape_of(rank, dims);
+    const qc_id c = add_constant(k, NULL, qc_tensor_of(QC_F32, &shape, k->centre[v], st), st), inputs[2] = {x, c};
+    const char *const name = free_name(k, v, "centred", st);
+    const struct qc_node_def sub = {.op = QC_OP_Sub, .input_count = 2, .inputs = inputs};
+    const qc_id y = c && name ? qc_graph_add(k->r.to, &sub, st) : 0;
+    return y && qc_graph_name_value(k->r.to, y, name, st) ? y : 0;
+}
+
+/* Writes the attributes of a convolution without padding. */
+static void without_padding(struct qc_attr *to, const struct qc_node *n)
+{
+    static const int64_t zeros[6];
+    for (unsigned i = 0; i < n->attr_count; i++) {
+        to[i] = n->attrs[i];
+        if (strcmp(to[i].name, "pads") == 0) to[i].ints = zeros;
+        if (strcmp(to[i].name, "auto_pad") == 0) to[i].s = "NOTSET";
+    }
+}
+
+/* Returns the place of the constant that an Add adds to a MatMul, with one number per output; 0 or 1, -1: none. */
+static int addend_of(const struct qc_graph *g, const struct qc_node *add, int64_t outputs)
+{
+    for (unsigned i = 0; add->op == QC_OP_Add && i < 2; i++) {
+        const struct qc_tensor *t = constant(g, add, i);
+        if (t && t->count == (size_t)outputs && t->shape.rank && t->shape.dim[t->shape.rank - 1] == outputs)
+            return (int)i;
+    }
+    return -1;
+}
+
+static bool build_matmul(struct centring *k, const struct qc_centre_product *p, qc_id node, qc_id x,
+                         struct qc_status *st)
+{
+    const struct qc_graph *g = k->r.from;
+    const struct qc_node *n = &g->nodes[node];
+    const qc_id behind = qc_only_reader(&k->uses, n->outputs),
+                inputs[2] = {x, qc_rebuild_value(&k->r, n->inputs[1], st)};
+    const bool folds = behind && addend_of(g, &g->nodes[behind], p->outputs) >= 0;
+    const char *const name = folds ? g->values[n->outputs].name : free_name(k, n->outputs, "product", st);
+    const struct qc_node_def def = {.inputs = inputs, .output_names = &name};
+    const qc_id y = inputs[1] && (folds || name) ? qc_graph_add_like(k->r.to, g, n, &def, st) : 0;
+    k->r.map[n->outputs] = y;
+    if (folds) k->matmul[behind] = node;
+    if (folds || !y) return y != 0;
+    const qc_id sum[2] = {y, build_bias(k, p, 0, k->centre[n->inputs[0]], st)};
+    const struct qc_node_def add = {.op = QC_OP_Add,
+                                    .input_count = 2,
+                                    .inputs = sum,
+                                    .output_names = &g->values[n->outputs].name};
+    return sum[1] && (k->r.map[n->outputs] = qc_graph_add(k->r.to, &add, st));
+}
+
+static bool build_product(struct centring *k, const struct qc_centre_product *p, qc_id node, struct qc_status *st)
+{
+    const struct qc_graph *g = k->r.from;
+    const struct qc_node *n = &g->nodes[node];
+    struct qc_attr attrs[ATTRIBUTES];
+    const qc_id x = build_centred(k, p, n->inputs[0], st);
+    if (!x || n->op == QC_OP_MatMul) return x && build_matmul(k, p, node, x, st);
+    without_padding(attrs, n);
+    const qc_id inputs[3] = {x, qc_rebuild_value(&k->r, n->inputs[1], st),
+                             build_bias(k, p, n->input_count > 2 ? n->inputs[2] : 0, k->centre[n->inputs[0]], st)};
+    const struct qc_node_def def = {.op = n->op,
+                                    .name = n->name,
+                                    .input_count = 3,
+                                    .inputs = inputs,
+                                    .attr_count = n->attr_count,
+                                    .attrs = attrs,
+                                    .output_names = &g->values[n->outputs].name};
+    return inputs[1] && inputs[2] && (k->r.map[n->outputs] = qc_graph_add(k->r.to, &def, st));
+}
+
+static bool build_add(struct centring *k, qc_id node, struct qc_status *st)
+{
+    const struct qc_graph *g = k->r.from;
+    const struct qc_node *n = &g->nodes[node], *product = &g->nodes[k->matmul[node]];
+    struct qc_centre_product p;
+    qc_id inputs[2];
+    if (!qc_centre_product_of(&p, g, k->matmul[node])) return false;
+    const int at = addend_of(g, n, p.outputs);
+    inputs[at] = build_bias(k, &p, n->inputs[at], k->centre[product->inputs[0]], st);
+    inputs[1 - at] = k->r.map[product->outputs];
+    const struct qc_node_def def = {.inputs = inputs};
+    return inputs[at] && (k->r.map[n->outputs] = qc_graph_add_like(k->r.to, g, n, &def, st));
+}
+
+static bool build_node(struct centring *k, qc_id id, struct qc_status *st)
+{
+    const struct qc_node *n = &k->r.from->nodes[id];
+    struct qc_centre_product p;
+    if (k->matmul[id]) return build_add(k, id, st);
+    if (n->input_count > 1 && k->centre[n->inputs[0]] && qc_centre_product_of(&p, k->r.from, id))
+        return build_product(k, &p, id, st);
+    return qc_rebuild_node(&k->r, id, st) != 0;
+}
+
+bool qc_centre(struct qc_graph **out, const struct qc_graph *g, const float *const *centre, struct qc_status *st)
+{
+    struct qc_arena *a = qc_arena_new();
+    struct centring k = {.centre = centre, .arena = a};
+    if (!a) return qc_fail_memory(st, 1);
+    bool ok = (k.matmul = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st)) && qc_uses_of(&k.uses, g, a, st) &&
+              qc_rebuild_begin(&k.r, g, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = build_node(&k, id, st);
+    ok = ok && qc_rebuild_finish(out, &k.r, st);
+    qc_rebuild_free(&k.r);
+    qc_arena_free(a);
+    return ok;
+}
+
+static bool has_float_levels(const struct qc_graph *g, qc_id qparams)
+{
+    const struct qc_qparams *q = &g->qparams_of[qparams];
+    return qparams && q->kind == QC_QPARAMS_QUANTIZER && qc_qparams_levels(q).mantissa;
+}
+
+const struct qc_node *qc_small_float_input(const struct qc_graph *g, const struct qc_node *product)
+{
+    const struct qc_node *q = qc_node_of(g, product->inputs[0]);
+    if (q && q->op == QC_OP_Dequantize) q = qc_node_of(g, q->inputs[0]);
+    return q && q->op == QC_OP_Quantize && has_float_levels(g, g->values[q->outputs].type.qparams) ? q : NULL;
+}
+
+qc_id qc_unmoved(const struct qc_graph *g, qc_id v)
+{
+    for (const struct qc_node *n; (n = qc_node_of(g, v)) && n->op != QC_OP_Pad && qc_node_affine(n) == QC_AFFINE_KEEP;)
+        v = n->inputs[0];
+    return v;
+}
+
+struct qc_centred qc_centred_of(const struct qc_graph *g, qc_id v, qc_id qparams)
+{
+    struct qc_centred c = {.value = 0};
+    const struct qc_node *sub = qc_node_of(g, v);
+    if (!has_float_levels(g, qparams) || !sub || sub->op != QC_OP_Sub || !constant(g, sub, 1)) return c;
+    const struct qc_node *pad = qc_node_of(g, sub->inputs[0]);
+    const bool padded = pad && pad->op == QC_OP_Pad && pad->input_count == 2 && qc_constant_of(g, pad->inputs[1]);
+    c = (struct qc_centred){.value = padded ? pad->inputs[0] : sub->inputs[0],
+                            .centre = constant(g, sub, 1),
+                            .pad = padded ? pad : NULL,
+                            .lo = (double)INFINITY,
+                            .hi = -(double)INFINITY};
+    for (size_t i = 0; i < c.centre->count; i++) {
+        c.lo = fmin(c.lo, (double)((const float *)c.centre->data)[i]);
+        c.hi = fmax(c.hi, (double)((const float *)c.centre->data)[i]);
+    }
+    return c;
+}
