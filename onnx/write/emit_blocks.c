@@ -64,8 +64,8 @@ static const char *const end[] = {"value = Mul(rounded, scale)",
 static const char *const attributes[] = {"axis", "flat_shape", "padding", "block_shape", "padded_shape", "length"};
 enum { ATTRIBUTES = sizeof attributes / sizeof *attributes, LINE = 96 };
 
-static Onnx__AttributeProto *attribute(struct qc_emitter *e, struct qc_emit_list *to, const char *name, int type,
-                                       struct qc_status *st)
+static Onnx__AttributeProto *attribute(struct qc_emitter *e, struct qc_emit_list *to, const char *name,
+                                       Onnx__AttributeProto__AttributeType type, struct qc_status *st)
 {
     Onnx__AttributeProto *p = QC_NEW(e->arena, Onnx__AttributeProto, st);
     if (!p) return NULL;
