@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Quantized operators of ONNX and of ONNX Runtime (graph/core/qlinear.h), and DynamicQuantizeLinear-11. */
+/* Quantized operators of ONNX and of ONNX Runtime (graph/core/qlinear.h), DynamicQuantizeLinear-11 and RoundInBlocks.
+ */
 #include <stdlib.h>
 
 #include "graph/core/qlinear.h"
 #include "graph/infer/infer_help.h"
+#include "graph/types/number_format.h"
 
 static bool is_byte(enum qc_dtype t)
 {
@@ -134,4 +136,26 @@ bool qc_infer_dynamic_quantize(struct qc_infer *c, struct qc_status *st)
     return qc_infer_set(c, 0, QC_U8, &x->shape, st) &&
            (c->node->output_count < 2 || qc_infer_set(c, 1, QC_F32, &scalar, st)) &&
            (c->node->output_count < 3 || qc_infer_set(c, 2, QC_U8, &scalar, st));
+}
+
+/* Attributes: `format`, a number format in blocks; `axis`, along which they lie; `length`, its dimension. */
+bool qc_infer_round_in_blocks(struct qc_infer *c, struct qc_status *st)
+{
+    const struct qc_type *x = qc_in(c, 0);
+    const char *format = qc_attr_string(c->node, "format", "");
+    const int64_t axis = qc_attr_int(c->node, "axis", -1);
+    const struct qc_attr *length = qc_attr_find(c->node, "length");
+    if (x->dtype != QC_F32)
+        return qc_fail(st, QC_BAD_INPUT, "the input is %s, expected f32", qc_dtype_info(x->dtype)->name);
+    if (!qc_number_format_named(format)) return qc_fail(st, QC_BAD_INPUT, "unknown number format '%.32s'", format);
+    if (x->shape.rank >= 0 && (axis < -x->shape.rank || axis >= x->shape.rank))
+        return qc_fail(st, QC_BAD_INPUT, "axis %lld is outside of rank %d", (long long)axis, x->shape.rank);
+    if (!length || length->count != 1 || length->ints[0] < 1)
+        return qc_fail(st, QC_BAD_INPUT, "the attribute 'length' is not one positive number");
+    struct qc_shape y = x->shape;
+    int64_t *along = y.rank >= 0 ? &y.dim[axis < 0 ? axis + y.rank : axis] : NULL;
+    if (along && !qc_dim_meet(along, *along, length->ints[0]))
+        return qc_fail(st, QC_BAD_INPUT, "axis %lld has dimension %lld, expected %lld", (long long)axis,
+                       (long long)*along, (long long)length->ints[0]);
+    return qc_infer_set(c, 0, QC_F32, &y, st);
 }

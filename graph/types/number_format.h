@@ -19,6 +19,26 @@ struct qc_number_format {
 /* Returns NULL if the name is unknown. */
 const struct qc_number_format *qc_number_format_named(const char *name);
 
+/* The scale of a block that is chosen at run time: the largest power of two that is at most factor * largest / top,
+   where top is that of the highest level. With this factor, a largest element more than half a step above the highest
+   level gets the next scale, which does not clip it. */
+struct qc_power_scale {
+    float factor, top;
+};
+struct qc_power_scale qc_power_scale_of(struct qc_levels levels);
+
+/* Returns the scale of a block whose largest magnitude is `largest`, and `of_row` in all blocks of its row. The scales
+   of QC_SCALE_FLOAT8 are E4M3 numbers times a power of two of the row. onnx/write/emit_blocks.c writes the same steps.
+ */
+float qc_block_scale(const struct qc_number_format *f, float largest, float of_row);
+
+/* Magnitudes beyond these limits count as the limits, so that no scale is denormal or infinite. */
+#define QC_BLOCK_LEAST 0x1p-100F
+#define QC_BLOCK_MOST 0x1p100F
+
+/* The levels of scales in QC_SCALE_FLOAT8. */
+#define QC_SCALE_LEVELS ((struct qc_levels){.lo = -448, .hi = 448, .mantissa = 3, .least = -6})
+
 /* Returns the scale t of a tensor whose largest block scale is `largest`. Each block scale becomes code * t, which is
    exact; the codes are E4M3 numbers of at most 448. */
 float qc_scale_over(float largest);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "graph/types/number_format.h"
 #include "onnx/read/importing.h"
 
 /* Fields of NodeProto and FunctionProto from IR versions newer than our messages. */
@@ -398,11 +399,18 @@ static int opset_of(const Onnx__FunctionProto *f, int of_model)
     return of_model;
 }
 
+/* Returns true for a function of onnx/write/emit_blocks.c: an op of ours computes it. */
+static bool is_own(const Onnx__FunctionProto *f)
+{
+    return strcmp(domain_of(f->domain), "qcalib") == 0 && qc_number_format_named(qc_proto_text(f->name));
+}
+
 static bool read_functions(struct inliner *x, const Onnx__ModelProto *m, struct qc_status *st)
 {
     struct qc_arena *a = x->im->arena;
     if (!(x->functions = QC_NEW_ARRAY(a, struct function, m->n_functions, st))) return false;
     for (size_t i = 0; i < m->n_functions; i++) {
+        if (is_own(m->functions[i])) continue;
         struct function *f = &x->functions[x->function_count++];
         f->p = m->functions[i];
         f->opset = opset_of(f->p, x->im->opset);
@@ -420,8 +428,9 @@ bool qc_import_inline(const Onnx__GraphProto **out, struct qc_importer *im, cons
     *out = m->graph;
     if (!m->n_functions) return true;
     const Onnx__GraphProto *g = NULL;
-    if (read_functions(&x, m, st) && take(&x, "", st) && take_graph(&x, m->graph, st))
-        g = copy_graph(&x, &top, m->graph, st);
+    if (!read_functions(&x, m, st)) return false;
+    if (!x.function_count) return true;
+    if (take(&x, "", st) && take_graph(&x, m->graph, st)) g = copy_graph(&x, &top, m->graph, st);
     if (!g) return false;
     *out = g;
     if (!x.calls) return qc_lines_add(&im->notes, im->g->arena, st, "functions that no node needs were left out");

@@ -372,7 +372,16 @@ static bool form_swish(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, QC_OP_Mul, st);
 }
 
+/* A call of qcalib::mxfp4, or of another number format in blocks. */
+static bool form_blocks(struct qc_node_import *w, struct qc_status *st)
+{
+    qc_import_put_attr(w, QC_STRING("format", strchr(w->op, ':') + 2));
+    return qc_import_finish(w, QC_OP_RoundInBlocks, st);
+}
+
 const struct qc_import_row qc_import_layer_forms[] = {
+#define QC_NUMBER_FORMAT(name, type, lo, hi, digits, exponent, bits, scale, block, text) {"qcalib::" name, form_blocks},
+#include "graph/types/number_formats.def"
     {"BatchNormalization", form_batch_norm},
     {"CastLike", form_cast_like},
     {"Clip", form_clip},

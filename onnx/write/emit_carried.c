@@ -174,10 +174,17 @@ bool qc_emit_carried_domains(struct qc_emitter *e, struct qc_status *st)
     return true;
 }
 
-void qc_emit_carried_model(Onnx__ModelProto *m, const struct qc_emitter *e)
+bool qc_emit_carried_model(Onnx__ModelProto *m, struct qc_emitter *e, struct qc_status *st)
 {
-    if (!e->carried) return;
-    m->functions = e->carried->functions;
-    m->n_functions = e->carried->n_functions;
+    if (!e->carried) return true;
+    const size_t own = e->functions.count;
+    for (size_t i = 0; i < e->carried->n_functions; i++) {
+        Onnx__FunctionProto *f = e->carried->functions[i];
+        bool again = false;
+        for (size_t k = 0; k < own && strcmp(qc_proto_text(f->domain), QC_EMIT_OWN_DOMAIN) == 0; k++)
+            again = again || strcmp(((Onnx__FunctionProto *)e->functions.items[k])->name, qc_proto_text(f->name)) == 0;
+        if (!again && !qc_emit_append(e, &e->functions, f, st)) return false;
+    }
     if (e->carried->ir_version > m->ir_version) m->ir_version = e->carried->ir_version;
+    return true;
 }

@@ -175,8 +175,10 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
     m->metadata_props = QC_NEW_ARRAY(e->arena, Onnx__StringStringEntryProto *, o->property_count, st);
     for (size_t i = 0; m->metadata_props && i < o->property_count; i++)
         if (!(m->metadata_props[i] = entry(e->arena, o->properties[i].key, o->properties[i].value, st))) return false;
-    qc_emit_carried_model(m, e);
-    return m->metadata_props != NULL;
+    if (!m->metadata_props || !qc_emit_carried_model(m, e, st)) return false;
+    m->n_functions = e->functions.count;
+    m->functions = (Onnx__FunctionProto **)e->functions.items;
+    return true;
 }
 
 static bool pack(void **bytes, size_t *size, const Onnx__ModelProto *m, struct qc_status *st)

@@ -183,7 +183,7 @@ bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_statu
         p->domain = qc_emit_text(qc_attr_string(n, QC_CUSTOM_DOMAIN, ""));
         if (*p->domain && !qc_emit_domain(e, p->domain, qc_attr_int(n, QC_CUSTOM_VERSION, 1), st)) return false;
     }
-    if (*domain) e->contrib = true;
+    if (strcmp(domain, "com.microsoft") == 0) e->contrib = true;
     if (!p->op_type) return false;
     p->n_input = n->input_count - qc_captures_of(n);
     p->input = QC_NEW_ARRAY(e->arena, char *, p->n_input + 1, st);
@@ -193,6 +193,7 @@ bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_statu
     for (size_t i = 0; i < p->n_input; i++) p->input[i] = qc_emit_text(n->inputs[i] ? e->names[n->inputs[i]] : "");
     for (unsigned i = 0; i < n->output_count; i++) p->output[i] = qc_emit_text(e->names[n->outputs + i]);
     if (axes && !(p->input[p->n_input++] = emit_axes(e, n, axes, st))) return false;
+    if (n->op == QC_OP_RoundInBlocks) return qc_emit_blocks(p, e, n, st) && qc_emit_append(e, &e->nodes, p, st);
     if (!emit_attrs(e, &attrs, n, axes ? "axes" : qc_op_has_bodies(n->op) ? "captures" : NULL, st)) return false;
     p->n_attribute = attrs.count;
     p->attribute = (Onnx__AttributeProto **)attrs.items;

@@ -31,6 +31,7 @@ static const struct {
     {QC_OP_RoiAlign, 16},
     {QC_OP_STFT, 17},
     {QC_OP_TensorScatter, 24},
+    {QC_OP_RoundInBlocks, 21},
     {QC_OP_Trilu, 14},
 };
 

@@ -22,7 +22,7 @@ struct qc_emitter {
     const char **names;                     /* [value_count + 1]: in the file */
     const struct qc_port *inputs, *outputs; /* the graph's; in a body with their names in the file */
     struct qc_texts taken, taken_nodes;     /* names of values; names of nodes, which are separate */
-    struct qc_emit_list nodes, initializers, domains;
+    struct qc_emit_list nodes, initializers, domains, functions;
     struct qc_emit_list *tensors; /* the initializers of the whole model */
     const char *const *node_docs; /* as in the options */
     Onnx__ModelProto *carried;    /* carried part of the graph, or NULL */
@@ -44,7 +44,7 @@ bool qc_emit_take_node(struct qc_emitter *e, const char *name, struct qc_status 
 bool qc_emit_carried_begin(struct qc_emitter *e, struct qc_status *st);
 bool qc_emit_carried_graph(Onnx__GraphProto *p, struct qc_emitter *e, struct qc_status *st);
 bool qc_emit_carried_domains(struct qc_emitter *e, struct qc_status *st);
-void qc_emit_carried_model(Onnx__ModelProto *m, const struct qc_emitter *e);
+bool qc_emit_carried_model(Onnx__ModelProto *m, struct qc_emitter *e, struct qc_status *st);
 void qc_emit_carried_end(struct qc_emitter *e); /* after packing */
 
 /* Adds to opset_import. For each domain the first version counts. */
@@ -67,6 +67,11 @@ Onnx__TensorProto *qc_emit_tensor(struct qc_arena *a, const char *name, const st
                                   struct qc_status *st);
 bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_status *st);
 bool qc_emit_identity(struct qc_emitter *e, const char *from, const char *to, struct qc_status *st);
+
+/* Makes p a call of the function of a RoundInBlocks, which is added to the model (emit_blocks.c). Fails with
+   QC_UNSUPPORTED if the blocks are neither along axis 1 nor along axis -1, the last one. */
+#define QC_EMIT_OWN_DOMAIN "qcalib"
+bool qc_emit_blocks(Onnx__NodeProto *p, struct qc_emitter *e, const struct qc_node *n, struct qc_status *st);
 
 /* quantization_annotation and its initializers (emit_annotation.c). */
 bool qc_emit_annotations(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o,

@@ -13,9 +13,10 @@ static bool needs_samples(const struct qc_options *o)
 {
     for (size_t i = 0; i < o->activation_types.count; i++) {
         const char *type = o->activation_types.items[i];
+        char name[16] = "";
         const size_t length = strcspn(type, ":");
-        const bool without = (length == 4 && strncmp(type, "none", length) == 0) ||
-                             (length == 7 && strncmp(type, "dynamic", length) == 0);
+        if (length < sizeof name) memcpy(name, type, length);
+        const bool without = strcmp(name, "none") == 0 || strcmp(name, "dynamic") == 0 || qc_number_format_named(name);
         if (!without) return true;
     }
     return false;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* 3-bit and 2-bit types are subsets of the levels of a 4-bit type, which files and runtimes support. */
-static struct qc_type_choice type_named(const char *name)
+static struct qc_type_choice type_named(const char *name, bool weight)
 {
     static const struct {
         const char *name;
@@ -16,22 +16,22 @@ static struct qc_type_choice type_named(const char *name)
     for (size_t i = 0; i < sizeof few / sizeof *few; i++)
         if (strcmp(name, few[i].name) == 0) return (struct qc_type_choice){.dtype = few[i].type, .bits = few[i].bits};
     const struct qc_number_format *format = qc_number_format_named(name);
-    if (format) return (struct qc_type_choice){.dtype = format->dtype};
+    if (format) return (struct qc_type_choice){.dtype = weight ? format->dtype : QC_NONE, .format = format};
     return (struct qc_type_choice){.dtype = qc_dtype_from_name(name)};
 }
 
 /* Reads a list of T, then T:GLOB, ... */
 static bool read_types(struct qc_type_choice *of_all, const struct qc_type_choice **out, size_t *count,
-                       const struct qc_text_list *list, struct qc_arena *a, struct qc_status *st)
+                       const struct qc_text_list *list, bool weight, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_type_choice *choices = QC_NEW_ARRAY(a, struct qc_type_choice, list->count, st);
     if (!choices) return false;
-    *of_all = type_named(list->items[0]);
+    *of_all = type_named(list->items[0], weight);
     for (size_t i = 1; i < list->count; i++) {
         const char *colon = strchr(list->items[i], ':'),
                    *name = qc_arena_strndup(a, list->items[i], (size_t)(colon - list->items[i]), st);
         if (!name) return false;
-        choices[i - 1] = type_named(name);
+        choices[i - 1] = type_named(name, weight);
         choices[i - 1].glob = colon + 1;
     }
     *out = choices;
@@ -84,17 +84,19 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     out->skip = o->skip.items;
     out->cache = qc_dtype_from_name(o->kv_type);
     out->weight_block = strtoll(o->weight_block, NULL, 10); /* 0 for "none" */
-    if (!read_types(&activation, &out->activation_types, &out->activation_type_count, &o->activation_types, a, st) ||
-        !read_types(&weight, &out->weight_types, &out->weight_type_count, &o->weight_types, a, st))
+    if (!read_types(&activation, &out->activation_types, &out->activation_type_count, &o->activation_types, false, a,
+                    st) ||
+        !read_types(&weight, &out->weight_types, &out->weight_type_count, &o->weight_types, true, a, st))
         return false;
     out->activation.dtype = activation.dtype;
+    out->activation.format = activation.format;
     out->dynamic = activation.dynamic;
     for (size_t i = 0; i < o->formats.count; i++)
         out->dynamic_recurrent = out->dynamic_recurrent || strcmp(o->formats.items[i], "qoperator") == 0;
     out->tables_apart = !o->runs_on->onnxruntime;
     out->weight.dtype = weight.dtype;
     out->weight.bits = weight.bits;
-    out->weight.format = qc_number_format_named(o->weight_types.items[0]);
+    out->weight.format = weight.format;
     if (out->weight.format) out->weight_block = out->weight.format->block;
     return !o->size || begin_size(out, a, st);
 }

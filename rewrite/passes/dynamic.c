@@ -29,6 +29,22 @@ bool qc_dynamic_op(const struct qc_node *n, enum qc_dtype weight)
            !qc_attr_int(n, "transA", 0);
 }
 
+int qc_input_axis(int64_t *length, const struct qc_graph *g, const struct qc_node *n)
+{
+    const bool conv = n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose, recurrent = qc_is_recurrent(n->op);
+    const struct qc_shape *w = n->input_count > 1 ? &g->values[n->inputs[1]].type.shape : NULL;
+    if (!w || w->rank < 2 || g->values[n->inputs[0]].type.dtype != QC_F32) return 0;
+    if (conv                  ? qc_attr_int(n, "group", 1) != 1
+        : n->op == QC_OP_Gemm ? qc_attr_int(n, "transA", 0)
+                              : n->op != QC_OP_MatMul && !recurrent)
+        return 0;
+    *length = w->dim[recurrent                                                                     ? 2
+                     : n->op == QC_OP_Conv || (n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0)) ? 1
+                     : n->op == QC_OP_MatMul                                                       ? w->rank - 2
+                                                                                                   : 0];
+    return *length < 1 ? 0 : conv ? 1 : -1;
+}
+
 static bool weight_of(struct weight *w, const struct qc_graph *g, const struct qc_node *n)
 {
     const struct qc_node *d = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL,
@@ -124,6 +140,25 @@ static qc_id quantize_input(struct qc_graph *to, qc_id x, struct qc_status *st)
     return name && names[0] && names[1] && names[2] ? qc_graph_add(to, &def, st) : 0;
 }
 
+/* Copies a node with its first input rounded. Several products that read one value share the rounding. */
+static bool round_input(struct qc_rebuild *r, qc_id id, const struct qc_number_format *format, struct qc_status *st)
+{
+    const struct qc_node *n = &r->from->nodes[id];
+    const qc_id from = n->inputs[0], x = qc_rebuild_value(r, from, st);
+    int64_t length;
+    const int axis = qc_input_axis(&length, r->from, n);
+    const struct qc_attr attrs[] = {QC_STRING("format", format->name), QC_INT("axis", axis),
+                                    QC_INTS("length", 1, &length)};
+    const struct qc_node_def def = {
+        .op = QC_OP_RoundInBlocks, .input_count = 1, .inputs = &x, .attr_count = 3, .attrs = attrs};
+    const qc_id before = r->map[from], rounded = x ? qc_graph_add(r->to, &def, st) : 0;
+    if (!rounded) return false;
+    r->map[from] = rounded;
+    const bool ok = qc_rebuild_node(r, id, st) != 0;
+    r->map[from] = before;
+    return ok;
+}
+
 static bool convert(struct qc_rebuild *r, qc_id id, const struct weight *w, struct qc_status *st)
 {
     const struct qc_graph *g = r->from;
@@ -204,21 +239,31 @@ static bool is_weight(const struct qc_graph *g, const struct qc_node *n)
     return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]);
 }
 
-/* Returns [node_count + 1] of g: the node becomes an integer product. */
-static bool *choose(size_t *count, const struct qc_graph *g, const struct qc_partition *p, struct qc_status *st)
+/* What becomes of a node: an integer product, or its input is rounded to a format. */
+struct choice {
+    bool integer;
+    const struct qc_number_format *format;
+};
+
+/* Returns [node_count + 1] of g. */
+static struct choice *choose(size_t *count, const struct qc_graph *g, const struct qc_partition *p,
+                             struct qc_status *st)
 {
     const struct qc_graph *from = p->graph;
-    bool *chosen = calloc(g->node_count + 1, sizeof *chosen);
+    struct choice *chosen = calloc(g->node_count + 1, sizeof *chosen);
     struct weight w;
+    int64_t length;
     *count = 0;
     if (!chosen) qc_fail_memory(st, g->node_count);
     for (qc_id id = 1; chosen && id <= from->node_count; id++) {
-        const char *name = p->dynamic[id] ? from->values[from->nodes[id].outputs].name : NULL;
+        const char *name = p->dynamic[id] || p->input_format[id] ? from->values[from->nodes[id].outputs].name : NULL;
         const qc_id v = name ? qc_graph_find_value(g, name) : 0;
         const struct qc_node *n = v ? qc_node_of(g, v) : NULL;
-        if (!n || (!weight_of(&w, g, n) && !is_lstm(g, n))) continue;
-        chosen[g->values[v].node] = true;
-        ++*count;
+        if (!n) continue;
+        struct choice *c = &chosen[g->values[v].node];
+        c->integer = p->dynamic[id] && (weight_of(&w, g, n) || is_lstm(g, n));
+        c->format = qc_input_axis(&length, g, n) ? p->input_format[id] : NULL;
+        *count += c->integer || c->format;
     }
     return chosen;
 }
@@ -230,7 +275,8 @@ bool qc_make_dynamic(struct qc_graph **out, const struct qc_graph *g, const stru
     struct weight w;
     size_t count;
     *out = NULL;
-    bool *chosen = choose(&count, g, p, st), ok = chosen != NULL;
+    struct choice *chosen = choose(&count, g, p, st);
+    bool ok = chosen != NULL;
     if (!count) {
         free(chosen);
         return ok;
@@ -238,7 +284,9 @@ bool qc_make_dynamic(struct qc_graph **out, const struct qc_graph *g, const stru
     ok = qc_rebuild_begin(&r, g, st);
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        if (chosen[id])
+        if (chosen[id].format)
+            ok = round_input(&r, id, chosen[id].format, st);
+        else if (chosen[id].integer)
             ok = weight_of(&w, g, n) ? convert(&r, id, &w, st) : convert_lstm(&r, id, st);
         else if (!is_weight(g, n))
             ok = qc_rebuild_node(&r, id, st) != 0;
@@ -273,7 +321,7 @@ static bool is_scaled(const struct qc_graph *g, const struct qc_node *n)
 enum qc_dynamic_part qc_dynamic_part_of(const struct qc_graph *g, const struct qc_node *n)
 {
     if (is_product(g, n)) return QC_DYNAMIC_PRODUCT;
-    if (n->op == QC_OP_DynamicQuantizeLinear || is_cast(g, n)) return QC_DYNAMIC_REST;
+    if (n->op == QC_OP_RoundInBlocks || n->op == QC_OP_DynamicQuantizeLinear || is_cast(g, n)) return QC_DYNAMIC_REST;
     if (n->op == QC_OP_Mul && (from_input(g, n->inputs[0]) || is_scaled(g, n))) return QC_DYNAMIC_REST;
     const bool bias =
         n->op == QC_OP_Add && qc_constant_of(g, n->inputs[1]) && is_scaled(g, qc_node_of(g, n->inputs[0]));

@@ -22,15 +22,17 @@ struct qc_scheme {
     enum qc_symmetry symmetry;
     bool restricted, per_channel;
     unsigned bits;                         /* of the levels; 0: all of the type */
-    const struct qc_number_format *format; /* of weights in blocks that have the type; NULL: none */
+    const struct qc_number_format *format; /* of weights in blocks that have the type, or of inputs of products, which
+                                              are rounded at run time (dtype QC_NONE); NULL: none */
 };
 
 /* --activation-type T:GLOB: a type for the nodes that match a glob. */
 struct qc_type_choice {
     enum qc_dtype dtype; /* QC_NONE: not quantized */
     unsigned bits;       /* of its levels; 0: all of the type */
-    bool dynamic;        /* with QC_NONE: products quantize their inputs at run time (rewrite/passes/dynamic.h) */
-    const char *glob;    /* as in options.skip */
+    bool dynamic;        /* with QC_NONE: products quantize their inputs at run time (rewrite/passes/dynamic.h) ... */
+    const struct qc_number_format *format; /* ... or round them to this format */
+    const char *glob;                      /* as in options.skip */
 };
 
 /* Prevents weights from saturating the 16-bit sums of two products of x86 without VNNI (graph/core/pair_order.h): by a
@@ -114,6 +116,8 @@ struct qc_partition {
     bool *real_product;  /* [node_count + 1]: the match at this node multiplies real numbers, because no accumulator can
                             sum over blocks of a weight */
     bool *dynamic;       /* [node_count + 1]: only the weight is quantized, and the input at run time */
+    const struct qc_number_format **input_format; /* [node_count + 1]: or the input is rounded to this format in
+                                                     blocks; NULL: none */
     struct qc_lines warnings;
 };
 

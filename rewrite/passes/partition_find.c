@@ -605,6 +605,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     p->real_product = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
     p->weight_type = QC_NEW_ARRAY(p->arena, const struct qc_type_choice *, g->value_count + 1, st);
     p->dynamic = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
+    p->input_format = QC_NEW_ARRAY(p->arena, const struct qc_number_format *, g->node_count + 1, st);
     p->weight_axis = QC_NEW_ARRAY(p->arena, int, g->node_count + 1, st);
     p->channel_axis = QC_NEW_ARRAY(p->arena, int, g->value_count + 1, st);
     p->one_scale = QC_NEW_ARRAY(p->arena, const char *, g->value_count + 1, st);
@@ -613,7 +614,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     struct qc_uses uses;
     if (!f.skip_used || !p->class_of || !p->cached || !p->given || !p->requested || !p->reason || !p->scheme_of ||
         !p->weight_of || !p->weight_axis || !p->weight_type || !p->weights_only || !p->block_axis || !p->real_product ||
-        !p->dynamic || !p->channel_axis || !p->one_scale || !f.types_used.activation || !f.types_used.weight ||
+        !p->dynamic || !p->input_format || !p->channel_axis || !p->one_scale || !f.types_used.activation || !f.types_used.weight ||
         !check_refused(g, rules, st) || !qc_uses_of(&uses, g, p->arena, st) || !qc_types_find_slight(p, st) ||
         !find_islands(&f, rules, st) || !qc_costs_find(&f.cost, g, rules, options, p->arena, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||

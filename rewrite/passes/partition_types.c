@@ -37,6 +37,14 @@ static bool is_dynamic(const struct qc_partition *p, const struct qc_match *m)
     return choice ? choice->dynamic : p->options.dynamic;
 }
 
+/* Returns the format to which inputs of products are rounded at run time, or NULL. */
+static const struct qc_number_format *input_format(const struct qc_partition *p, const struct qc_match *m)
+{
+    unsigned at;
+    const struct qc_type_choice *choice = choice_of(&at, p, m, false, NULL);
+    return choice ? choice->format : p->options.activation.format;
+}
+
 static enum qc_dtype type_of(const struct qc_partition *p, const struct qc_match *m, bool weight, bool *used)
 {
     unsigned at;
@@ -76,6 +84,20 @@ static const char *why_weights_only(bool dynamic)
 {
     return dynamic ? "computes in float, from quantized weights" /* no faster integer op exists */
                    : "only its weights are quantized (--activation-type none)";
+}
+
+#define IN_BLOCKS "computed in float32, from values in blocks"
+
+/* Notes that the weights alone of a node are quantized, and what becomes of its input. */
+static void note_input(struct qc_partition *p, const struct qc_match *m, qc_id node, bool dynamic)
+{
+    const struct qc_number_format *format = input_format(p, m);
+    int64_t length;
+    p->dynamic[node] = dynamic;
+    p->input_format[node] = format && qc_input_axis(&length, p->graph, &p->graph->nodes[node]) ? format : NULL;
+    p->reason[node] = dynamic                 ? AS_IT_COMES
+                      : p->input_format[node] ? IN_BLOCKS
+                                              : why_weights_only(is_dynamic(p, m) || format);
 }
 
 /* Returns the number of weights that the template quantizes. A single one is rounded without the template (weight_of),
@@ -150,8 +172,7 @@ static void note_weight(struct qc_partition *p, const struct qc_match *m, struct
             p->weight_only_count += p->weight_of[m->nodes[k]] == 0;
             p->weight_of[m->nodes[k]] = w.value;
             p->weight_axis[m->nodes[k]] = w.axis;
-            p->dynamic[m->nodes[k]] = dynamic && qc_dynamic_op(n, type);
-            p->reason[m->nodes[k]] = p->dynamic[m->nodes[k]] ? AS_IT_COMES : why_weights_only(dynamic);
+            note_input(p, m, m->nodes[k], dynamic && qc_dynamic_op(n, type));
         }
     }
 }
@@ -285,14 +306,14 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     if (weight_count(p, m, m->rule->give) > 1) {
         const qc_id node = m->nodes[0];
         p->weights_only[node] = true;
-        p->dynamic[node] =
-            is_dynamic(p, m) && p->options.dynamic_recurrent && qc_dynamic_op(&p->graph->nodes[node], type);
-        p->reason[node] = p->dynamic[node] ? AS_IT_COMES : why_weights_only(is_dynamic(p, m));
+        note_input(p, m, node,
+                   is_dynamic(p, m) && p->options.dynamic_recurrent && qc_dynamic_op(&p->graph->nodes[node], type));
         return true;
     }
     if (!p->reason[m->nodes[0]])
-        p->reason[m->nodes[0]] =
-            is_dynamic(p, m) ? "left in float by --activation-type dynamic" : "left in float by --activation-type none";
+        p->reason[m->nodes[0]] = is_dynamic(p, m)     ? "left in float by --activation-type dynamic"
+                                 : input_format(p, m) ? "left in float: the format is for inputs of products"
+                                                      : "left in float by --activation-type none";
     if (w.value) note_weight(p, m, w, !blocks && is_dynamic(p, m), type);
     if (w.value && !p->weight_type[w.value]) p->weight_type[w.value] = choice;
     return false;

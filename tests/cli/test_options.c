@@ -321,7 +321,7 @@ Test(options, wrong_ones_are_named)
     refuses("m.onnx --method --data x.h5", QC_USAGE, "--method needs a value", NULL);
     refuses("m.onnx -o", QC_USAGE, "-o needs a value", "FILE");
     refuses("run m.onnx --method kl", QC_USAGE, "run has no option --method", "qcalib help run");
-    refuses("m.onnx --activation-type int9", QC_USAGE, "did you mean int8 or int16?", "float8e5m2, dynamic or none");
+    refuses("m.onnx --activation-type int9", QC_USAGE, "did you mean int8 or int16?", "bfp16, dynamic or none");
     refuses("m.onnx --threads 99999999999999999999", QC_USAGE, "--threads", NULL);
     refuses("m.onnx --samples 1e3", QC_USAGE, "'1e3'", "whole number");
     refuses("m.onnx --config /nonexistent/file", QC_BAD_INPUT, "/nonexistent/file", NULL);

@@ -244,6 +244,7 @@ const struct graph_case graph_cases[] = {
     {"u8[1,1,3,3];u8[2,1,2,2];u8[]", "ConvInteger(%1, %2, %3)", "i32[1,2,2,2]", QC_OK},
     {"u8[4,3];i8[3,2]", "MatMulInteger(%1, %2)", "i32[4,2]", QC_OK},
     {"f32[N,3]", "DynamicQuantizeLinear(%1)", "u8[N,3]", QC_OK},
+    {"f32[N,N]", "RoundInBlocks(%1) {axis = -1, format = \"mxfp4\", length = [96]}", "f32[N,96]", QC_OK},
     {"u8[N,8];f32[];u8[];i8[4,8];f32[4];i8[4];i32[4];f32[];u8[]",
      "QGemm(%1, %2, %3, %4, %5, %6, %7, %8, %9) {transB=1}", "u8[N,4]", QC_OK},
     {"i8[N,8];f32[];i8[];i8[8,4];f32[];i8[]", "QGemm(%1, %2, %3, %4, %5, %6)", "f32[N,4]", QC_OK},
