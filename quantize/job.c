@@ -371,8 +371,8 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->statistics_samples = qc_has_statistics(p->in) ? (size_t)qc_collection_samples(p->seen) : 0;
     fill_accuracy(j);
     if (!fill_demand(j, st)) return false;
-    if (!qc_fill_layers(r, p, j->measurement, counted(j), st) || !fill_accumulator(j, st) || !qc_fill_scaled(r, p, st) ||
-        !qc_fill_centred(r, p, st))
+    if (!qc_fill_layers(r, p, j->measurement, counted(j), st) || !fill_accumulator(j, st) ||
+        !qc_fill_scaled(r, p, st) || !qc_fill_centred(r, p, st))
         return false;
     size_t count = p->folded->output_count;
     struct qc_report_output *outputs = QC_NEW_ARRAY(p->arena, struct qc_report_output, count, st);

@@ -80,12 +80,12 @@ struct qc_pipeline {
         *second_moments;     /* while repeated stages run: second moments for their simulated graph; else NULL */
     size_t kept, quantizers; /* number of quantizers with parameters of the model, and of all quantizers */
     struct qc_graph *equalized, *joined, *simulated, *rounded, *expanded, *folded, *produced;
-    struct qc_graph *scaled; /* scale: the float graph with scaled channels, or NULL */
+    struct qc_graph *scaled;  /* scale: the float graph with scaled channels, or NULL */
     struct qc_graph *centred; /* scale: the float graph with centred inputs of products, or NULL */
     /* the float graph that is quantized: normalised, equalized, scaled or centred */
     const struct qc_graph *real;
     struct qc_equalized equalization;
-    struct qc_channel_scaling *scaling; /* scale: the groups that could be scaled; NULL if there was no search */
+    struct qc_channel_scaling *scaling;   /* scale: the groups that could be scaled; NULL if there was no search */
     struct qc_channel_centring *centring; /* scale: the centred inputs; NULL if they were not looked for */
     struct qc_partition *partition;
     struct qc_auto_method *auto_method;       /* choose, with --method auto and data; else NULL */

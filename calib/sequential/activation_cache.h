@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside calib/: values of a simulated graph for every unit of data, kept between runs of its parts. Quantized values
-   are kept as the integers or the floats of few bits that they are, which is exact, others in float32. Values are in memory or spilled to a temporary file. */
+   are kept as the integers or the floats of few bits that they are, which is exact, others in float32. Values are in
+   memory or spilled to a temporary file. */
 #pragma once
 
 #include "datasets/hdf5/spill.h"

@@ -372,7 +372,7 @@ struct qc_report {
     size_t kept, quantizers;       /* quantizers with the given model's qparams; all quantizers. 0, 0: a float model */
     size_t centred_count;
     const struct qc_report_centred *centred;
-    size_t scaled_count;           /* 0: no search, or no scalable channels */
+    size_t scaled_count; /* 0: no search, or no scalable channels */
     const struct qc_report_scaled *scaled;
     bool bias_narrowed; /* biases are added to stored results, not in the accumulator */
     size_t warning_count;

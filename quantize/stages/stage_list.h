@@ -21,8 +21,8 @@ bool qc_stage_collect(struct qc_pipeline *p, struct qc_status *st);
 /* Keeps the statistics if they have everything that the simulated graph needs; else drops them, to be collected again.
    Fails with QC_UNSUPPORTED if they cannot be collected again. */
 bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st);
-/* Scales channels (quantize/scaling/scale_channels.h) and centres them (quantize/scaling/centre_channels.h). If it does,
-   p->real and everything made from it are replaced. */
+/* Scales channels (quantize/scaling/scale_channels.h) and centres them (quantize/scaling/centre_channels.h). If it
+   does, p->real and everything made from it are replaced. */
 bool qc_stage_scale(struct qc_pipeline *p, struct qc_status *st);
 /* With --method auto: chooses the observer of each quantizer. */
 bool qc_stage_choose(struct qc_pipeline *p, struct qc_status *st);
