@@ -6,14 +6,14 @@
 #include "graph_cases.h"
 
 static const char model[] = "graph \"m\" opset 13\n"
-                            "input %1 \"past\" f32[N,2,N,4]\n"      /* appended to, and asked for its shape */
-                            "input %2 \"half\" f16[N,N,2,4]\n"      /* the same behind a Cast, by length first */
-                            "input %3 \"merged\" f32[N,N,8]\n"      /* does not show its heads */
+                            "input %1 \"past\" f32[N,2,N,4]\n" /* appended to, and asked for its shape */
+                            "input %2 \"half\" f16[N,N,2,4]\n" /* the same behind a Cast, by length first */
+                            "input %3 \"merged\" f32[N,N,8]\n" /* does not show its heads */
                             "input %4 \"free heads\" f32[N,N,N,4]\n"
-                            "input %5 \"fixed\" f32[N,2,6,4]\n"     /* a window */
-                            "input %6 \"second\" f32[N,2,N,4]\n"    /* is appended itself */
-                            "input %7 \"read\" f32[N,2,N,4]\n"      /* read by another operator */
-                            "input %8 \"batches\" f32[N,2,N,4]\n"   /* grows by its first axis */
+                            "input %5 \"fixed\" f32[N,2,6,4]\n"   /* a window */
+                            "input %6 \"second\" f32[N,2,N,4]\n"  /* is appended itself */
+                            "input %7 \"read\" f32[N,2,N,4]\n"    /* read by another operator */
+                            "input %8 \"batches\" f32[N,2,N,4]\n" /* grows by its first axis */
                             "input %9 \"rows\" f32[N,N]\n"
                             "input %10 \"x\" f32[N,N,2,4]\n"
                             "input %11 \"y\" f32[N,N,8]\n"
@@ -37,8 +37,7 @@ Test(caches, are_inputs_to_which_a_concat_appends)
     static const struct {
         qc_id joined; /* 0: no cache */
         int axis, heads;
-    } expected[] = {{13, 2, 1}, {16, 1, 2}, {17, 1, -1}, {18, 2, -1}, {0}, {0},
-                  {0},        {0},        {0},         {0},          {0}, {0}};
+    } expected[] = {{13, 2, 1}, {16, 1, 2}, {17, 1, -1}, {18, 2, -1}, {0}, {0}, {0}, {0}, {0}, {0}, {0}, {0}};
     struct qc_graph *g = parse_graph(model);
     struct qc_arena *a = qc_arena_new();
     struct qc_status st = QC_STATUS_INIT;
