@@ -17,9 +17,6 @@ struct qc_overflows {
     struct qc_layer_overflow *layers; /* in the order of the plan */
 };
 
-/* Returns the name of a node in such a list: its own, or that of its result; in the arena. NULL if memory is out. */
-const char *qc_overflow_name(const struct qc_graph *g, qc_id node, struct qc_arena *a, struct qc_status *st);
-
 /* Makes an empty list for a plan of graph g, in the arena. Fails if memory is out. */
 bool qc_overflows_new(struct qc_overflows *out, const struct qc_plan *p, const struct qc_graph *g, struct qc_arena *a,
                       struct qc_status *st);
