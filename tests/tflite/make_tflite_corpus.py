@@ -174,7 +174,17 @@ def states():
     return model_of(ops, tensors, [0], [18], first)
 
 
+def graphs():
+    """One of two graphs, of which the second calls the first twice."""
+    row, flag = real((1, 3)), ((), bool, None, None, 0, None)
+    branch = lambda then, other: ("IfOptions", {"ThenSubgraphIndex": then, "ElseSubgraphIndex": other})
+    first = ([("ADD", [0, 1], [2], ("AddOptions", {}), 1)], [row] * 3, [0, 1], [2])
+    second = ([("IF", [0, 1, 2], [3], branch(1, 1), 1)], [flag, *[row] * 3], [0, 1, 2], [3])
+    third = ([("MUL", [1, 2], [3], ("MulOptions", {}), 1)], [flag, *[row] * 3], [0, 1, 2], [3])
+    return model_of([("IF", [0, 0, 1, 2], [3], branch(2, 3), 1)], [flag, row, real((1, 3), [1, 2, 3]), row], [0, 1], [3], first, second, third)
+
+
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1])
-    for make in (network, floats, wide, sparse, states):
+    for make in (network, floats, wide, sparse, states, graphs):
         (folder / f"{make.__name__}.tflite").write_bytes(make())

@@ -87,3 +87,45 @@ def test_a_sequence_lstm(by_time, whole, program, tmp_path):  # noqa: F811
             interpreter.reset_all_variables()
             want = run(interpreter, [v])[0]
             assert np.abs(want).max() > 0.1 and 10 * np.log10((want**2).sum() / ((got.reshape(want.shape) - want) ** 2).sum()) > 100
+
+
+def choice(then=1, other=2):
+    """y = x * w if the sum of x is above 0, else x + w; both in int8, and one graph has an IF of its own."""
+    row = lambda data=None: stored((1, 4), 0.05, 3, data)
+    sign = lambda: [((), F, None, None, 0, None), ((), bool, None, None, 0, None), ((1, 4), F, None, None, 0, None), ints([0, 1]), ((), F, None, None, 0, F(0))]
+    test = lambda at: [("DEQUANTIZE", [0], [at + 2], None, 2), ("SUM", [at + 2, at + 3], [at], ("ReducerOptions", {}), 1), ("GREATER", [at, at + 4], [at + 1], None, 1)]
+    branch = ("IfOptions", {"ThenSubgraphIndex": then, "ElseSubgraphIndex": other})
+    ends = ("IfOptions", {"ThenSubgraphIndex": 3, "ElseSubgraphIndex": 3})
+    product = ([("MUL", [0, 1], [2], ("MulOptions", {}), 2)], [row(), row(), row()], [0, 1], [2])
+    total = ([*test(3), ("IF", [4, 0, 1], [2], ends, 1)], [row(), row(), row(), *sign()], [0, 1], [2])
+    last = ([("ADD", [0, 1], [2], ("AddOptions", {}), 2)], [row(), row(), row()], [0, 1], [2])
+    ops = [*test(3), ("IF", [4, 0, 1], [2], branch, 1)]
+    return model_of(ops, [row(), row([[40, -50, 90, 11]]), row(), *sign()], [0], [2], product, total, last)
+
+
+def test_one_of_two_graphs(program, tmp_path):  # noqa: F811
+    content = choice()
+    (tmp_path / "model.tflite").write_bytes(content)
+    x = np.random.default_rng(9).integers(-128, 128, (40, 1, 4)).astype(I8)
+    with h5py.File(tmp_path / "in.h5", "w") as file:
+        file["t0"] = x
+    command(program, tmp_path, "run", "model.tflite", "--data", "in.h5", "--rounding", "tflite", "-o", "out.h5")
+    interpreter = interpreter_of(content)
+    with h5py.File(tmp_path / "out.h5") as file:
+        got = file["t2"][:].reshape(40, 1, 4)
+    assert np.array_equal(got, np.stack([run(interpreter, [v])[0] for v in x]))
+    above = (x.astype(int) - 3).sum((1, 2)) > 0
+    assert 5 < above.sum() < 35
+
+
+@pytest.mark.parametrize(("graphs", "code", "text"), [((1, 4), 3, "its graph is number 4 of 4"), ((0, 2), 3, "its graph is number 0"), ((1, 1), 0, "")])
+def test_graphs_that_are_not_there(graphs, code, text, program, tmp_path):  # noqa: F811
+    (tmp_path / "model.tflite").write_bytes(choice(*graphs))
+    assert text in command(program, tmp_path, "inspect", "model.tflite", code=code)
+
+
+def test_a_graph_inside_of_itself(program, tmp_path):  # noqa: F811
+    flag, row = ((), bool, None, None, 0, None), stored((1, 4), 0.05, 3)
+    again = lambda then: ([("IF", [0, 1], [2], ("IfOptions", {"ThenSubgraphIndex": then, "ElseSubgraphIndex": 1}), 1)], [flag, row, row])
+    (tmp_path / "model.tflite").write_bytes(model_of(*again(1), [0, 1], [2], (*again(1), [1], [2])))
+    assert "graphs inside of graphs" in command(program, tmp_path, "inspect", "model.tflite", code=4)

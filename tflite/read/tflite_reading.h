@@ -46,6 +46,8 @@ struct qc_tfl_reader {
     size_t value_count;
     struct qc_tfl_value *values;
     struct qc_tfl_variable *variables;
+    unsigned depth;                  /* of graphs inside of operators */
+    size_t inlined;                  /* their operators and tensors so far */
     struct qc_lines notes, warnings; /* in the graph's arena */
 };
 
@@ -112,7 +114,7 @@ bool qc_tfl_finish(struct qc_tfl_node *n, qc_id id, enum qc_tfl_layout layout, s
 /* --- Operators (read_node.c) --- */
 
 bool qc_tfl_read_operators(struct qc_tfl_reader *r, struct qc_status *st);
-/* Adds the outputs of variables that are assigned (read_states.c). */
+/* Adds the outputs of variables that are assigned (read_control.c). */
 bool qc_tfl_add_variables(struct qc_tfl_reader *r, struct qc_status *st);
 
 /* Returns input i. Fails if it is missing. */

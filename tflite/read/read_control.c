@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operators with a state: variables, and the recurrent ones. */
+/* Operators with a state, variables and recurrent ones, and operators with graphs of their own. */
 #include <string.h>
 
 #include "tflite/read/tflite_reading.h"
@@ -17,6 +17,7 @@ static struct qc_tfl_variable *variable_of(struct qc_tfl_node *n, struct qc_stat
 static bool handle(struct qc_tfl_node *n, struct qc_status *st)
 {
     struct qc_tfl_reader *r = n->r;
+    if (r->depth) return qc_fail(st, QC_UNSUPPORTED, "variables inside of IF are not handled");
     const char *name = n->options.at ? qc_fb_string(&n->options, QC_TFL_VarHandleOptions_shared_name) : "";
     struct qc_tfl_variable **at = &r->variables;
     while (*at && strcmp((*at)->name, name) != 0) at = &(*at)->next;
@@ -60,9 +61,10 @@ static bool assign_variable(struct qc_tfl_node *n, struct qc_status *st)
 static bool call_once(struct qc_tfl_node *n, struct qc_status *st)
 {
     struct qc_tfl_reader *r = n->r;
-    return qc_lines_add(&r->notes, r->g->arena, st,
-                        "has variables; each is an input, and an output with the suffix _next. The first values, which a "
-                        "subgraph makes, are not read");
+    return qc_lines_add(
+        &r->notes, r->g->arena, st,
+        "has variables; each is an input, and an output with the suffix _next. The first values, which a "
+        "subgraph makes, are not read");
 }
 
 bool qc_tfl_add_variables(struct qc_tfl_reader *r, struct qc_status *st)
@@ -76,7 +78,16 @@ bool qc_tfl_add_variables(struct qc_tfl_reader *r, struct qc_status *st)
 
 /* --- UNIDIRECTIONAL_SEQUENCE_LSTM --- */
 
-enum { X, INPUT_WEIGHTS, RECURRENT_WEIGHTS = 5, PEEPHOLES = 9, BIASES = 12, PROJECTION = 16, NORMS = 20, NORMS_END = 24 };
+enum {
+    X,
+    INPUT_WEIGHTS,
+    RECURRENT_WEIGHTS = 5,
+    PEEPHOLES = 9,
+    BIASES = 12,
+    PROJECTION = 16,
+    NORMS = 20,
+    NORMS_END = 24
+};
 
 /* Joins inputs of the gates in ONNX's order (input, output, forget, cell) along axis 0, then `more`, if it is not 0, as
    the given shape. first: input of the input gate; the file's order is input, forget, cell, output. */
@@ -90,7 +101,8 @@ static qc_id gates(struct qc_tfl_node *n, size_t first, const size_t *order, siz
     }
     in[count] = more;
     qc_tfl_attr(n, QC_INT("axis", 0));
-    return qc_tfl_reshape(n, qc_tfl_add(n, QC_OP_Concat, (unsigned)(count + (more != 0)), in, NULL, st), rank, shape, st);
+    return qc_tfl_reshape(n, qc_tfl_add(n, QC_OP_Concat, (unsigned)(count + (more != 0)), in, NULL, st), rank, shape,
+                          st);
 }
 
 static qc_id zeros(struct qc_tfl_node *n, int64_t count, struct qc_status *st)
@@ -143,7 +155,77 @@ static bool sequence_lstm(struct qc_tfl_node *n, struct qc_status *st)
                               st);
 }
 
+/* --- IF: both graphs are computed, and one result is taken --- */
+
+enum { DEPTH_MAX = 8, INLINED_MAX = 100000 };
+
+/* Reads graph `index` into the graph of the operator, with its inputs from `first` on. results: its outputs, as many as
+   the operator's. */
+static bool inlined(struct qc_tfl_value ***results, struct qc_tfl_reader *inner, struct qc_tfl_node *n, int64_t index,
+                    size_t first, struct qc_status *st)
+{
+    struct qc_tfl_reader *r = n->r;
+    const struct qc_fb_vector graphs = qc_fb_vector(&r->model, QC_TFL_Model_subgraphs);
+    if (index < 1 || (size_t)index >= graphs.count)
+        return qc_fail(st, QC_BAD_INPUT, "its graph is number %lld of %zu", (long long)index, graphs.count);
+    *inner = *r;
+    inner->subgraph = qc_fb_vector_table(&graphs, (size_t)index);
+    inner->depth++;
+    const struct qc_fb_vector in = qc_fb_vector(&inner->subgraph, QC_TFL_SubGraph_inputs),
+                              out = qc_fb_vector(&inner->subgraph, QC_TFL_SubGraph_outputs),
+                              operators = qc_fb_vector(&inner->subgraph, QC_TFL_SubGraph_operators),
+                              tensors = qc_fb_vector(&inner->subgraph, QC_TFL_SubGraph_tensors);
+    inner->inlined += operators.count + tensors.count;
+    if (inner->depth > DEPTH_MAX || inner->inlined > INLINED_MAX)
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "graphs inside of graphs have more than %d levels, or %d operators and tensors", (int)DEPTH_MAX,
+                       (int)INLINED_MAX);
+    if (in.count != n->input_count - first || out.count != n->output_count)
+        return qc_fail(st, QC_BAD_INPUT, "its graph has %zu inputs and %zu outputs", in.count, out.count);
+    if (!(*results = QC_NEW_ARRAY(r->arena, struct qc_tfl_value *, out.count, st)) || !qc_tfl_read_values(inner, st))
+        return false;
+    for (size_t i = 0; i < in.count + out.count; i++) {
+        const int64_t at = i < in.count ? qc_fb_vector_int(&in, i) : qc_fb_vector_int(&out, i - in.count);
+        if (at < 0 || (size_t)at >= inner->value_count)
+            return qc_fail(st, QC_BAD_INPUT, "its graph begins or ends with tensor %lld of %zu", (long long)at,
+                           inner->value_count);
+        if (i >= in.count) {
+            (*results)[i - in.count] = &inner->values[at];
+            continue;
+        }
+        const struct qc_tfl_value *given = qc_tfl_input(n, first + i, st);
+        if (!given) return false;
+        inner->values[at] = *given;
+        inner->values[at].index = (size_t)at;
+    }
+    const bool ok = qc_tfl_read_operators(inner, st);
+    r->inlined = inner->inlined;
+    r->notes = inner->notes;
+    r->warnings = inner->warnings;
+    return ok;
+}
+
+static bool choose(struct qc_tfl_node *n, struct qc_status *st)
+{
+    struct qc_tfl_value *when = qc_tfl_input(n, 0, st), **results[2];
+    struct qc_tfl_reader inner[2];
+    if (!when || !inlined(&results[0], &inner[0], n, qc_tfl_option(n, "then_subgraph_index"), 1, st) ||
+        !inlined(&results[1], &inner[1], n, qc_tfl_option(n, "else_subgraph_index"), 1, st))
+        return false;
+    for (size_t k = 0; k < n->output_count; k++) {
+        qc_id in[3] = {qc_tfl_real(n, when, QC_TFL_IN_FILE, st)};
+        for (int i = 0; i < 2; i++) {
+            struct qc_tfl_node end = {.r = &inner[i], .info = n->info};
+            if (!in[0] || !(in[i + 1] = qc_tfl_real(&end, results[i][k], QC_TFL_IN_FILE, st))) return false;
+        }
+        if (!qc_tfl_define_real(n, k, qc_tfl_add(n, QC_OP_Where, 3, in, n->outputs[k]->name, st), QC_TFL_IN_FILE, st))
+            return false;
+    }
+    return true;
+}
+
 const struct qc_tfl_row qc_tfl_state_rows[] = {
+    {QC_TFL_OP_IF, choose, QC_OP_Where},
     {QC_TFL_OP_VAR_HANDLE, handle, QC_OP_COUNT},
     {QC_TFL_OP_READ_VARIABLE, read_variable, QC_OP_COUNT},
     {QC_TFL_OP_ASSIGN_VARIABLE, assign_variable, QC_OP_COUNT},
