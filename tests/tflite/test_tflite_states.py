@@ -129,3 +129,10 @@ def test_a_graph_inside_of_itself(program, tmp_path):  # noqa: F811
     again = lambda then: ([("IF", [0, 1], [2], ("IfOptions", {"ThenSubgraphIndex": then, "ElseSubgraphIndex": 1}), 1)], [flag, row, row])
     (tmp_path / "model.tflite").write_bytes(model_of(*again(1), [0, 1], [2], (*again(1), [1], [2])))
     assert "graphs inside of graphs" in command(program, tmp_path, "inspect", "model.tflite", code=4)
+
+
+@pytest.mark.parametrize("kind", ["VAR_HANDLE", "READ_VARIABLE", "UNIDIRECTIONAL_SEQUENCE_LSTM", "IF"])
+def test_an_operator_without_its_outputs(kind, program, tmp_path):  # noqa: F811
+    row = stored((1, 4), 0.05, 3)
+    (tmp_path / "model.tflite").write_bytes(model_of([handle("v", 1), (kind, [1, 0], [], None, 1)], [row, HANDLE], [0], [0]))
+    assert "has no output" in command(program, tmp_path, "inspect", "model.tflite", code=3)

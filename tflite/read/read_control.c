@@ -48,7 +48,7 @@ static bool read_variable(struct qc_tfl_node *n, struct qc_status *st)
     return qc_tfl_define_stored(n, 0, v->now, QC_TFL_IN_FILE, st);
 }
 
-static bool assign_variable(struct qc_tfl_node *n, struct qc_status *st)
+bool qc_tfl_assign_variable(struct qc_tfl_node *n, struct qc_status *st)
 {
     struct qc_tfl_variable *v = variable_of(n, st);
     struct qc_tfl_value *x = v ? qc_tfl_input(n, 1, st) : NULL;
@@ -58,7 +58,7 @@ static bool assign_variable(struct qc_tfl_node *n, struct qc_status *st)
 }
 
 /* Gives variables their first values, which are inputs here. */
-static bool call_once(struct qc_tfl_node *n, struct qc_status *st)
+bool qc_tfl_call_once(struct qc_tfl_node *n, struct qc_status *st)
 {
     struct qc_tfl_reader *r = n->r;
     return qc_lines_add(
@@ -228,8 +228,8 @@ const struct qc_tfl_row qc_tfl_state_rows[] = {
     {QC_TFL_OP_IF, choose, QC_OP_Where},
     {QC_TFL_OP_VAR_HANDLE, handle, QC_OP_COUNT},
     {QC_TFL_OP_READ_VARIABLE, read_variable, QC_OP_COUNT},
-    {QC_TFL_OP_ASSIGN_VARIABLE, assign_variable, QC_OP_COUNT},
-    {QC_TFL_OP_CALL_ONCE, call_once, QC_OP_COUNT},
+    {QC_TFL_OP_ASSIGN_VARIABLE, qc_tfl_assign_variable, QC_OP_COUNT},
+    {QC_TFL_OP_CALL_ONCE, qc_tfl_call_once, QC_OP_COUNT},
     {QC_TFL_OP_UNIDIRECTIONAL_SEQUENCE_LSTM, sequence_lstm, QC_OP_LSTM},
     {.form = NULL},
 };

@@ -319,7 +319,8 @@ static bool read_operator(struct qc_tfl_reader *r, const struct qc_fb_table *op,
         n.options.at = 0;
     else if (kind != table->in_union)
         return qc_fail(st, QC_BAD_INPUT, "has options of another operator (%lld)", (long long)kind);
-    if (!n.output_count && row->op != QC_OP_COUNT) return qc_fail(st, QC_BAD_INPUT, "has no output");
+    if (!n.output_count && row->form != qc_tfl_assign_variable && row->form != qc_tfl_call_once)
+        return qc_fail(st, QC_BAD_INPUT, "has no output");
     for (size_t i = 0; i < n.input_count && row->op != QC_OP_LSTM; i++)
         if (n.inputs[i] && n.inputs[i]->is_state)
             return qc_fail(st, QC_UNSUPPORTED, "reads the variable '%.200s'", n.inputs[i]->name);

@@ -68,13 +68,15 @@ struct qc_tfl_node {
 };
 
 /* Converts an operator. The row's op is the operator that it becomes, or the main one of several; QC_OP_COUNT: it
-   becomes none, and may have no output. */
+   becomes none. */
 typedef bool qc_tfl_form(struct qc_tfl_node *n, struct qc_status *st);
 struct qc_tfl_row {
     enum qc_tfl_operator code;
     qc_tfl_form *form;
     enum qc_op op;
 };
+/* The operators that have no outputs. */
+qc_tfl_form qc_tfl_assign_variable, qc_tfl_call_once;
 /* Each list ends with a row whose form is NULL. */
 extern const struct qc_tfl_row qc_tfl_layer_rows[], qc_tfl_element_rows[], qc_tfl_axis_rows[], qc_tfl_shape_rows[],
     qc_tfl_made_rows[], qc_tfl_state_rows[];
