@@ -11,12 +11,15 @@
 #include "onnx/read/import.h"
 #include "quantize/job.h"
 
-/* Every public call runs in the C locale, so that numbers in texts have a point. Returns the thread's previous locale,
-   for qc_public_end. */
-locale_t qc_public_begin_call(void);
-
-/* Ends every public call. Returns the code and copies the status to *error (may be NULL). */
-int qc_public_end(bool ok, const struct qc_status *st, locale_t before, struct qcalib_error *error);
+/* A public call: its status, and the thread's locale before it. Every call runs in the C locale, so that numbers in
+   texts have a point. */
+struct qc_public_call {
+    struct qc_status st;
+    locale_t before;
+};
+struct qc_public_call qc_public_begin_call(void);
+/* Ends the call. Returns the code and copies the status to *error (may be NULL). */
+int qc_public_end(bool ok, const struct qc_public_call *call, struct qcalib_error *error);
 
 /* Structs that begin with their size; name is for messages.
    take: copies the given struct to *own (own_size bytes); members that the caller's version lacks are 0.

@@ -20,15 +20,16 @@ void qcalib_bytes_free(void *bytes)
     free(bytes);
 }
 
-locale_t qc_public_begin_call(void)
+struct qc_public_call qc_public_begin_call(void)
 {
     const locale_t own = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    return own ? uselocale(own) : (locale_t)0;
+    return (struct qc_public_call){.st = QC_STATUS_INIT, .before = own ? uselocale(own) : (locale_t)0};
 }
 
-int qc_public_end(bool ok, const struct qc_status *st, locale_t before, struct qcalib_error *error)
+int qc_public_end(bool ok, const struct qc_public_call *call, struct qcalib_error *error)
 {
-    if (before) freelocale(uselocale(before));
+    const struct qc_status *st = &call->st;
+    if (call->before) freelocale(uselocale(call->before));
     const enum qc_code code = ok ? QC_OK : st->code != QC_OK ? st->code : QC_MACHINE;
     if (!error) return (int)code;
     error->code = (int)code;

@@ -14,30 +14,28 @@ static bool make(struct qcalib_data **out, struct qc_status *st)
 
 int qcalib_data_open(qcalib_data **out, const char *file, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
+    struct qc_public_call call = qc_public_begin_call();
     struct qcalib_data *d = NULL;
-    bool ok = qc_public_there(out, "out", &st) && qc_public_there(file, "file", &st) && make(&d, &st);
-    if (ok && !(d->file = strdup(file))) ok = qc_fail_memory(&st, strlen(file));
+    bool ok = qc_public_there(out, "out", &call.st) && qc_public_there(file, "file", &call.st) && make(&d, &call.st);
+    if (ok && !(d->file = strdup(file))) ok = qc_fail_memory(&call.st, strlen(file));
     if (ok)
         *out = d;
     else
         qcalib_data_free(d);
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }
 
 int qcalib_data_new(qcalib_data **out, const char *name, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
+    struct qc_public_call call = qc_public_begin_call();
     struct qcalib_data *d = NULL;
-    const bool ok = qc_public_there(out, "out", &st) && make(&d, &st) &&
-                    qc_memory_data_new(&d->memory, name && *name ? name : "memory", &st);
+    const bool ok = qc_public_there(out, "out", &call.st) && make(&d, &call.st) &&
+                    qc_memory_data_new(&d->memory, name && *name ? name : "memory", &call.st);
     if (ok)
         *out = d;
     else
         qcalib_data_free(d);
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }
 
 static void forget(struct qc_array *a)
@@ -109,10 +107,9 @@ static bool add(struct qcalib_data *d, const struct qcalib_array *given, struct 
 
 int qcalib_data_add(qcalib_data *data, const struct qcalib_array *array, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
-    const bool ok = add(data, array, &st);
-    return qc_public_end(ok, &st, before, error);
+    struct qc_public_call call = qc_public_begin_call();
+    const bool ok = add(data, array, &call.st);
+    return qc_public_end(ok, &call, error);
 }
 
 struct drawing {
@@ -137,16 +134,15 @@ static bool are_waiting(const struct qcalib_data *d, bool there, struct qc_statu
 
 int qcalib_data_draw(qcalib_data *data, qcalib_next_fn *next, void *user, size_t keep_bytes, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
+    struct qc_public_call call = qc_public_begin_call();
     struct drawing d = {.next = next, .user = user};
-    bool ok = are_waiting(data, next != NULL, &st);
+    bool ok = are_waiting(data, next != NULL, &call.st);
     if (ok) {
         ok = qc_memory_data_draw(data->memory, data->arrays, data->waiting, next_rows, &d,
-                                 keep_bytes ? keep_bytes : KEEP_BYTES, &st);
+                                 keep_bytes ? keep_bytes : KEEP_BYTES, &call.st);
         forget_waiting(data); /* after a failure no rows can be drawn */
     }
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }
 
 struct drawing_sized {
@@ -174,20 +170,19 @@ static bool next_sized(bool *more, void *user, struct qc_sized_row *rows, struct
 int qcalib_data_draw_sized(qcalib_data *data, qcalib_next_sized_fn *next, void *user, size_t keep_bytes,
                            struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
+    struct qc_public_call call = qc_public_begin_call();
     struct drawing_sized d = {.next = next, .user = user};
-    bool ok = are_waiting(data, next != NULL, &st);
+    bool ok = are_waiting(data, next != NULL, &call.st);
     if (ok) {
         d.count = data->waiting;
         d.values = calloc(d.count, sizeof *d.values);
         d.shapes = calloc(d.count, sizeof *d.shapes);
-        ok = (d.values && d.shapes) || qc_fail_memory(&st, d.count * sizeof *d.shapes);
+        ok = (d.values && d.shapes) || qc_fail_memory(&call.st, d.count * sizeof *d.shapes);
         ok = ok && qc_memory_data_draw_sized(data->memory, data->arrays, data->waiting, next_sized, &d,
-                                             keep_bytes ? keep_bytes : KEEP_BYTES, &st);
+                                             keep_bytes ? keep_bytes : KEEP_BYTES, &call.st);
         free(d.values);
         free(d.shapes);
         forget_waiting(data); /* after a failure no rows can be drawn */
     }
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }

@@ -40,38 +40,38 @@ static bool make(struct qcalib_model **out, const char *name, struct qc_status *
 
 int qcalib_model_open(qcalib_model **out, const char *path, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
+    struct qc_public_call call = qc_public_begin_call();
     struct qcalib_model *m = NULL;
     struct stat s;
-    bool ok = qc_public_there(out, "out", &st) && qc_public_there(path, "path", &st) && make(&m, path, &st);
-    if (ok && qc_data_is_hdf5(path)) ok = qc_fail(&st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model", path);
-    ok = ok && import(m, path, NULL, 0, &st) && qc_sha256_file(m->sha256, path, &st);
+    bool ok =
+        qc_public_there(out, "out", &call.st) && qc_public_there(path, "path", &call.st) && make(&m, path, &call.st);
+    if (ok && qc_data_is_hdf5(path)) ok = qc_fail(&call.st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model", path);
+    ok = ok && import(m, path, NULL, 0, &call.st) && qc_sha256_file(m->sha256, path, &call.st);
     if (ok) m->bytes = stat(path, &s) == 0 ? (size_t)s.st_size : 0;
     if (ok) m->from_file = true;
     if (ok)
         *out = m;
     else
         qcalib_model_free(m);
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }
 
 int qcalib_model_from_memory(qcalib_model **out, const void *bytes, size_t size, const char *name,
                              struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
+    struct qc_public_call call = qc_public_begin_call();
     struct qcalib_model *m = NULL;
     const char *called = name && *name ? name : "model";
-    bool ok = qc_public_there(out, "out", &st) && qc_public_there(bytes, "bytes", &st) && make(&m, called, &st);
-    ok = ok &&
-         ((import(m, NULL, bytes, size, &st) && qc_sha256(m->sha256, bytes, size, &st)) || qc_where(&st, "%s", called));
+    bool ok = qc_public_there(out, "out", &call.st) && qc_public_there(bytes, "bytes", &call.st) &&
+              make(&m, called, &call.st);
+    ok = ok && ((import(m, NULL, bytes, size, &call.st) && qc_sha256(m->sha256, bytes, size, &call.st)) ||
+                qc_where(&call.st, "%s", called));
     if (ok) m->bytes = size;
     if (ok)
         *out = m;
     else
         qcalib_model_free(m);
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }
 
 void qcalib_model_free(qcalib_model *model)
@@ -105,18 +105,16 @@ size_t qcalib_model_output_count(const qcalib_model *model)
 
 int qcalib_model_input(struct qcalib_tensor *out, const qcalib_model *model, size_t i, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
-    const bool ok = qc_public_index(i, qcalib_model_input_count(model), "input", &st) &&
-                    describe(out, &model->graph->inputs[i], model->graph, &st);
-    return qc_public_end(ok, &st, before, error);
+    struct qc_public_call call = qc_public_begin_call();
+    const bool ok = qc_public_index(i, qcalib_model_input_count(model), "input", &call.st) &&
+                    describe(out, &model->graph->inputs[i], model->graph, &call.st);
+    return qc_public_end(ok, &call, error);
 }
 
 int qcalib_model_output(struct qcalib_tensor *out, const qcalib_model *model, size_t i, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
-    const bool ok = qc_public_index(i, qcalib_model_output_count(model), "output", &st) &&
-                    describe(out, &model->graph->outputs[i], model->graph, &st);
-    return qc_public_end(ok, &st, before, error);
+    struct qc_public_call call = qc_public_begin_call();
+    const bool ok = qc_public_index(i, qcalib_model_output_count(model), "output", &call.st) &&
+                    describe(out, &model->graph->outputs[i], model->graph, &call.st);
+    return qc_public_end(ok, &call, error);
 }

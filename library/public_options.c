@@ -30,13 +30,12 @@ enum { OBJECTS = sizeof objects / sizeof *objects };
 
 int qcalib_options_new(qcalib_options **out, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
-    bool ok = qc_public_there(out, "out", &st);
+    struct qc_public_call call = qc_public_begin_call();
+    bool ok = qc_public_there(out, "out", &call.st);
     struct qcalib_options *o = ok ? calloc(1, sizeof *o) : NULL;
-    if (ok && !o) ok = qc_fail_memory(&st, sizeof *o);
+    if (ok && !o) ok = qc_fail_memory(&call.st, sizeof *o);
     if (ok) *out = o;
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }
 
 static void forget(struct word *w)
@@ -111,27 +110,25 @@ static bool add(struct qcalib_options *o, struct word *w, struct qc_status *st)
 
 int qcalib_options_set(qcalib_options *options, const char *name, const char *value, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
+    struct qc_public_call call = qc_public_begin_call();
     struct word w = {0};
-    bool ok = qc_public_there(options, "options", &st) && qc_public_there(name, "name", &st);
+    bool ok = qc_public_there(options, "options", &call.st) && qc_public_there(name, "name", &call.st);
     if (ok && (!(w.name = strdup(name)) || (value && !(w.value = strdup(value)))))
-        ok = qc_fail_memory(&st, strlen(name));
-    ok = ok && add(options, &w, &st);
+        ok = qc_fail_memory(&call.st, strlen(name));
+    ok = ok && add(options, &w, &call.st);
     forget(&w);
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }
 
 int qcalib_options_set_json(qcalib_options *options, const char *json, size_t size, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
+    struct qc_public_call call = qc_public_begin_call();
     struct word w = {.size = size};
-    bool ok = qc_public_there(options, "options", &st) && qc_public_there(json, "json", &st);
-    if (ok && !(w.value = strndup(json, size))) ok = qc_fail_memory(&st, size);
-    ok = ok && add(options, &w, &st);
+    bool ok = qc_public_there(options, "options", &call.st) && qc_public_there(json, "json", &call.st);
+    if (ok && !(w.value = strndup(json, size))) ok = qc_fail_memory(&call.st, size);
+    ok = ok && add(options, &w, &call.st);
     forget(&w);
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }
 
 bool qc_public_options(struct qc_options *out, enum qc_command command, const struct qcalib_options *options,
@@ -184,9 +181,8 @@ size_t qcalib_option_count(void)
 
 int qcalib_option_at(struct qcalib_option *out, size_t i, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
-    bool ok = qc_public_index(i, QC_OPTION_COUNT, "option", &st);
+    struct qc_public_call call = qc_public_begin_call();
+    bool ok = qc_public_index(i, QC_OPTION_COUNT, "option", &call.st);
     if (ok) {
         const struct qc_option_info *info = qc_option_info((enum qc_option)i);
         const struct qcalib_option own = {.name = info->name,
@@ -196,7 +192,7 @@ int qcalib_option_at(struct qcalib_option *out, size_t i, struct qcalib_error *e
                                           .help = info->help,
                                           .value = (int)value_of(info->kind),
                                           .jobs = jobs_of((enum qc_option)i)};
-        ok = qc_public_give(out, &own, sizeof own, "qcalib_option", &st);
+        ok = qc_public_give(out, &own, sizeof own, "qcalib_option", &call.st);
     }
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }

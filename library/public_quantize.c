@@ -40,21 +40,20 @@ static bool quantize(struct qcalib_result *r, const struct qcalib_model *model, 
 int qcalib_quantize(qcalib_result **out, const qcalib_model *model, const struct qcalib_job *job,
                     struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
-    if (!qc_public_there(out, "out", &st)) return qc_public_end(false, &st, before, error);
+    struct qc_public_call call = qc_public_begin_call();
+    if (!qc_public_there(out, "out", &call.st)) return qc_public_end(false, &call, error);
     struct qcalib_result *r = calloc(1, sizeof *r);
     if (!r) {
-        qc_fail_memory(&st, sizeof *r);
-        return qc_public_end(false, &st, before, error);
+        qc_fail_memory(&call.st, sizeof *r);
+        return qc_public_end(false, &call, error);
     }
-    const bool made = quantize(r, model, job, &st);
-    if (made) qc_job_check_demand(&r->models, r->job, &st);
+    const bool made = quantize(r, model, job, &call.st);
+    if (made) qc_job_check_demand(&r->models, r->job, &call.st);
     if (made)
         *out = r;
     else
         qcalib_result_free(r);
-    return qc_public_end(made && st.code == QC_OK, &st, before, error);
+    return qc_public_end(made && call.st.code == QC_OK, &call, error);
 }
 
 void qcalib_result_free(qcalib_result *result)
@@ -101,34 +100,33 @@ static bool bytes_of_file(void **bytes, size_t *size, const struct qc_exporter *
 
 int qcalib_result_model(void **bytes, size_t *size, const qcalib_result *result, size_t i, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
+    struct qc_public_call call = qc_public_begin_call();
     void *made = NULL;
     size_t length = 0;
-    bool ok = qc_public_there(bytes, "bytes", &st) && qc_public_there(size, "size", &st) &&
-              qc_public_index(i, qcalib_result_model_count(result), "model", &st);
+    bool ok = qc_public_there(bytes, "bytes", &call.st) && qc_public_there(size, "size", &call.st) &&
+              qc_public_index(i, qcalib_result_model_count(result), "model", &call.st);
     if (ok) {
         const struct qc_pipeline *p = qc_job_pipeline(result->job);
         const struct qc_exporter *e = p->from->exporters[i];
         const struct qc_export_source source = {.produced = qc_graph_written(p), .expanded = p->expanded};
-        ok = e->write ? bytes_of_file(&made, &length, e, &source, &st)
-                      : qc_onnx_emit(&made, &length, p->lowered[i], NULL, &st) || qc_where(&st, "format %s", e->name);
+        ok = e->write ? bytes_of_file(&made, &length, e, &source, &call.st)
+                      : qc_onnx_emit(&made, &length, p->lowered[i], NULL, &call.st) ||
+                            qc_where(&call.st, "format %s", e->name);
     }
     if (ok) {
         *bytes = made;
         *size = length;
     }
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }
 
 int qcalib_result_write_model(qcalib_result *result, size_t i, const char *path, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
-    const bool ok = qc_public_there(path, "path", &st) &&
-                    qc_public_index(i, qcalib_result_model_count(result), "model", &st) &&
-                    qc_job_write(result->job, i, path, &st);
-    return qc_public_end(ok, &st, before, error);
+    struct qc_public_call call = qc_public_begin_call();
+    const bool ok = qc_public_there(path, "path", &call.st) &&
+                    qc_public_index(i, qcalib_result_model_count(result), "model", &call.st) &&
+                    qc_job_write(result->job, i, path, &call.st);
+    return qc_public_end(ok, &call, error);
 }
 
 /* ---- The report ---- */
@@ -140,14 +138,13 @@ const char *qcalib_result_report(const qcalib_result *result)
 
 int qcalib_result_write_report(qcalib_result *result, const char *folder, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
+    struct qc_public_call call = qc_public_begin_call();
     struct qc_json *json = NULL;
-    const bool ok = qc_public_there(result, "result", &st) && qc_public_there(folder, "folder", &st) &&
-                    qc_job_report_json(&json, result->job, &st) &&
-                    qc_report_write(qc_job_report(result->job), json, folder, &st);
+    const bool ok = qc_public_there(result, "result", &call.st) && qc_public_there(folder, "folder", &call.st) &&
+                    qc_job_report_json(&json, result->job, &call.st) &&
+                    qc_report_write(qc_job_report(result->job), json, folder, &call.st);
     qc_json_free(json);
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }
 
 size_t qcalib_result_layer_count(const qcalib_result *result)
@@ -157,9 +154,8 @@ size_t qcalib_result_layer_count(const qcalib_result *result)
 
 int qcalib_result_layer(struct qcalib_layer *out, const qcalib_result *result, size_t i, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
-    bool ok = qc_public_index(i, qcalib_result_layer_count(result), "layer", &st);
+    struct qc_public_call call = qc_public_begin_call();
+    bool ok = qc_public_index(i, qcalib_result_layer_count(result), "layer", &call.st);
     if (ok) {
         const struct qc_layer *l = &result->r->layers[i];
         const struct qcalib_layer own = {.name = l->name,
@@ -170,9 +166,9 @@ int qcalib_result_layer(struct qcalib_layer *out, const qcalib_result *result, s
                                          .scale = l->scale,
                                          .zero_point = l->zero_point,
                                          .sqnr_db = l->sqnr_db};
-        ok = qc_public_give(out, &own, sizeof own, "qcalib_layer", &st);
+        ok = qc_public_give(out, &own, sizeof own, "qcalib_layer", &call.st);
     }
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }
 
 size_t qcalib_result_warning_count(const qcalib_result *result)

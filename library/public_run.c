@@ -70,18 +70,17 @@ static bool run(struct qc_public_job *p, const struct qcalib_model *model, const
 int qcalib_run(const qcalib_model *model, const struct qcalib_job *job, qcalib_output_fn *output, void *user,
                struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
+    struct qc_public_call call = qc_public_begin_call();
     struct qc_public_job p = {0};
     struct qc_warnings *w = NULL;
     struct running to = {.output = output, .user = user};
     pthread_mutex_init(&to.lock, NULL);
-    const bool ok = (output || qc_fail(&st, QC_USAGE, "output is NULL")) && run(&p, model, job, &to, &w, &st);
+    const bool ok = (output || qc_fail(&call.st, QC_USAGE, "output is NULL")) && run(&p, model, job, &to, &w, &call.st);
     qc_public_warn(&p, w);
     qc_warnings_free(w);
     qc_public_done(&p);
     pthread_mutex_destroy(&to.lock);
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }
 
 /* ---- Evaluate ---- */
@@ -120,13 +119,12 @@ static bool evaluate(struct qc_metric *m, struct qc_public_job *p, const struct 
 int qcalib_evaluate(struct qcalib_metric *out, const qcalib_model *model, const struct qcalib_job *job,
                     struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
+    struct qc_public_call call = qc_public_begin_call();
     struct qc_public_job p = {0};
     struct qc_warnings *w = NULL;
     struct qc_metric m;
     struct qcalib_metric own = {0};
-    bool ok = qc_public_there(out, "out", &st) && evaluate(&m, &p, model, job, &w, &st);
+    bool ok = qc_public_there(out, "out", &call.st) && evaluate(&m, &p, model, job, &w, &call.st);
     if (ok) {
         own = (struct qcalib_metric){.name = m.name,
                                      .value = m.value,
@@ -136,12 +134,12 @@ int qcalib_evaluate(struct qcalib_metric *out, const qcalib_model *model, const 
                                      .mse = m.mse,
                                      .samples = m.samples,
                                      .seconds = m.seconds};
-        ok = qc_public_give(out, &own, sizeof own, "qcalib_metric", &st);
+        ok = qc_public_give(out, &own, sizeof own, "qcalib_metric", &call.st);
     }
     qc_public_warn(&p, w);
     qc_warnings_free(w);
     qc_public_done(&p);
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }
 
 /* ---- Compare ---- */
@@ -174,20 +172,19 @@ static bool compare(struct qcalib_comparison *c, const struct qcalib_model *refe
 int qcalib_compare(qcalib_comparison **out, const qcalib_model *reference, const qcalib_model *model,
                    const struct qcalib_job *job, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
+    struct qc_public_call call = qc_public_begin_call();
     struct qc_warnings *w = NULL;
     struct qcalib_comparison *c = NULL;
-    bool ok = qc_public_there(out, "out", &st);
-    if (ok && !(c = calloc(1, sizeof *c))) ok = qc_fail_memory(&st, sizeof *c);
-    ok = ok && compare(c, reference, model, job, &w, &st);
+    bool ok = qc_public_there(out, "out", &call.st);
+    if (ok && !(c = calloc(1, sizeof *c))) ok = qc_fail_memory(&call.st, sizeof *c);
+    ok = ok && compare(c, reference, model, job, &w, &call.st);
     if (c) qc_public_warn(&c->public, w);
     qc_warnings_free(w);
     if (ok)
         *out = c;
     else
         qcalib_comparison_free(c);
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }
 
 void qcalib_comparison_free(qcalib_comparison *comparison)
@@ -215,12 +212,11 @@ size_t qcalib_comparison_output_count(const qcalib_comparison *comparison)
 int qcalib_comparison_output(struct qcalib_difference *out, const qcalib_comparison *comparison, size_t i,
                              struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
+    struct qc_public_call call = qc_public_begin_call();
     const bool ok =
-        qc_public_index(i, qcalib_comparison_output_count(comparison), "output", &st) &&
-        tell(out, comparison->models.second.graph->outputs[i].name, &comparison->models.result->outputs[i], &st);
-    return qc_public_end(ok, &st, before, error);
+        qc_public_index(i, qcalib_comparison_output_count(comparison), "output", &call.st) &&
+        tell(out, comparison->models.second.graph->outputs[i].name, &comparison->models.result->outputs[i], &call.st);
+    return qc_public_end(ok, &call, error);
 }
 
 size_t qcalib_comparison_layer_count(const qcalib_comparison *comparison)
@@ -231,9 +227,8 @@ size_t qcalib_comparison_layer_count(const qcalib_comparison *comparison)
 int qcalib_comparison_layer(struct qcalib_difference *out, const qcalib_comparison *comparison, size_t i,
                             struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
-    const bool ok = qc_public_index(i, qcalib_comparison_layer_count(comparison), "layer", &st) &&
-                    tell(out, comparison->models.pairs.layers[i].name, &comparison->models.result->pairs[i], &st);
-    return qc_public_end(ok, &st, before, error);
+    struct qc_public_call call = qc_public_begin_call();
+    const bool ok = qc_public_index(i, qcalib_comparison_layer_count(comparison), "layer", &call.st) &&
+                    tell(out, comparison->models.pairs.layers[i].name, &comparison->models.result->pairs[i], &call.st);
+    return qc_public_end(ok, &call, error);
 }

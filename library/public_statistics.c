@@ -39,50 +39,46 @@ static bool collect(struct qcalib_statistics *s, struct qc_public_job *p, const 
 int qcalib_collect(qcalib_statistics **out, const qcalib_model *model, const struct qcalib_job *job,
                    struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
+    struct qc_public_call call = qc_public_begin_call();
     struct qc_public_job p = {0};
     struct qcalib_statistics *s = NULL;
-    const bool ok = qc_public_there(out, "out", &st) && make(&s, &st) && collect(s, &p, model, job, &st);
+    const bool ok = qc_public_there(out, "out", &call.st) && make(&s, &call.st) && collect(s, &p, model, job, &call.st);
     if (ok)
         *out = s;
     else
         qcalib_statistics_free(s);
     qc_public_done(&p);
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }
 
 int qcalib_statistics_merge(qcalib_statistics *into, const qcalib_statistics *more, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
-    bool ok = qc_public_there(into, "into", &st) && qc_public_there(more, "more", &st);
-    if (ok && into == more) ok = qc_fail(&st, QC_USAGE, "statistics cannot be merged into themselves");
-    ok = ok && qc_collection_merge(into->collection, more->collection, &st);
-    return qc_public_end(ok, &st, before, error);
+    struct qc_public_call call = qc_public_begin_call();
+    bool ok = qc_public_there(into, "into", &call.st) && qc_public_there(more, "more", &call.st);
+    if (ok && into == more) ok = qc_fail(&call.st, QC_USAGE, "statistics cannot be merged into themselves");
+    ok = ok && qc_collection_merge(into->collection, more->collection, &call.st);
+    return qc_public_end(ok, &call, error);
 }
 
 int qcalib_statistics_save(const qcalib_statistics *statistics, const char *path, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
-    const bool ok = qc_public_there(statistics, "statistics", &st) && qc_public_there(path, "path", &st) &&
-                    qc_statistics_save(path, statistics->collection, &st);
-    return qc_public_end(ok, &st, before, error);
+    struct qc_public_call call = qc_public_begin_call();
+    const bool ok = qc_public_there(statistics, "statistics", &call.st) && qc_public_there(path, "path", &call.st) &&
+                    qc_statistics_save(path, statistics->collection, &call.st);
+    return qc_public_end(ok, &call, error);
 }
 
 int qcalib_statistics_load(qcalib_statistics **out, const char *path, struct qcalib_error *error)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const locale_t before = qc_public_begin_call();
+    struct qc_public_call call = qc_public_begin_call();
     struct qcalib_statistics *s = NULL;
-    const bool ok = qc_public_there(out, "out", &st) && qc_public_there(path, "path", &st) && make(&s, &st) &&
-                    qc_statistics_load(&s->collection, path, &st);
+    const bool ok = qc_public_there(out, "out", &call.st) && qc_public_there(path, "path", &call.st) &&
+                    make(&s, &call.st) && qc_statistics_load(&s->collection, path, &call.st);
     if (ok)
         *out = s;
     else
         qcalib_statistics_free(s);
-    return qc_public_end(ok, &st, before, error);
+    return qc_public_end(ok, &call, error);
 }
 
 uint64_t qcalib_statistics_samples(const qcalib_statistics *statistics)

@@ -20,7 +20,6 @@ static bool report(const struct qc_job *j, const struct qc_collect_result *r, co
     const struct qc_warnings *w = qc_job_warnings(j);
     struct stat s;
     size_t samples = (size_t)qc_collection_samples(r->statistics), bytes = stat(path, &s) == 0 ? (size_t)s.st_size : 0;
-    char size[QC_NUMBER_TEXT], number[QC_NUMBER_TEXT];
     if (o->json) {
         struct qc_json *all = qc_json_object(), *data = qc_json_object(), *warnings = qc_json_array();
         qc_json_set(data, "file", qc_json_string(qc_dataset_file(samples_of)));
@@ -39,9 +38,9 @@ static bool report(const struct qc_job *j, const struct qc_collect_result *r, co
     if (o->quiet) return true;
     qc_say("model    %s\n", o->operands.items[0]);
     qc_say("data     %s: %zu of %zu samples\n", qc_dataset_file(samples_of), samples, qc_dataset_total(samples_of));
-    qc_say("seen     %s tensors\n", qc_count_text(number, r->tensors));
-    qc_say("time     %.2f s, %u thread%s\n", r->seconds, r->workers, r->workers == 1 ? "" : "s");
-    qc_say("wrote    %s (%s)\n", path, qc_bytes_text(size, bytes));
+    qc_say("seen     %s tensors\n", QC_COUNT(r->tensors));
+    qc_say("time     %.2f s, %u thread%s\n", r->seconds, r->workers, qc_plural(r->workers));
+    qc_say("wrote    %s (%s)\n", path, QC_BYTES(bytes));
     return true;
 }
 

@@ -111,8 +111,7 @@ static bool print(const struct job *j, const char *const *paths, struct qc_statu
         qc_json_set(json, "notes", notes);
         return qc_print_json(json, st);
     }
-    qc_say("converted   %zu op%s on integers, %zu in float\n", j->integer_ops, j->integer_ops == 1 ? "" : "s",
-           j->float_ops);
+    qc_say("converted   %zu op%s on integers, %zu in float\n", j->integer_ops, qc_plural(j->integer_ops), j->float_ops);
     const size_t shown = o->verbose || j->made.notes.count <= SHOWN ? j->made.notes.count : SHOWN;
     for (size_t i = 0; i < shown; i++) qc_say("note        %s\n", j->made.notes.lines[i]);
     if (shown < j->made.notes.count) qc_say("note        and %zu more; -v shows them\n", j->made.notes.count - shown);

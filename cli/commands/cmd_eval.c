@@ -83,7 +83,6 @@ static bool print_json(const struct measured *all, size_t count, const struct qc
 
 static void print_value(const struct qc_metric *m)
 {
-    char number[QC_NUMBER_TEXT];
     if (m->kind == QC_METRIC_TOP1) {
         qc_say("  %6.2f %%  %5.2f - %6.2f %%", 100 * m->value, 100 * m->low, 100 * m->high);
         if (isnan(m->top5))
@@ -94,7 +93,7 @@ static void print_value(const struct qc_metric *m)
     } else {
         qc_say("  %8.2f  %12.6g", m->value, m->mse);
     }
-    qc_say("  %8s  %7.2f\n", qc_count_text(number, m->samples), m->seconds);
+    qc_say("  %8s  %7.2f\n", QC_COUNT(m->samples), m->seconds);
 }
 
 static void print_table(const struct measured *all, size_t count, const char *file)

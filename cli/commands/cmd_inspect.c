@@ -31,7 +31,7 @@ static void print_carried(const struct qc_carried *c)
     char list[QC_CARRIED_TEXT];
     const size_t behind = c->node_count - c->unknown_count;
     qc_say("not handled: %s", qc_carried_text(list, c));
-    if (behind) qc_say("; %zu node%s follow%s from them", behind, behind == 1 ? "" : "s", behind == 1 ? "s" : "");
+    if (behind) qc_say("; %zu node%s follow%s from them", behind, qc_plural(behind), behind == 1 ? "s" : "");
     putchar('\n');
 }
 
@@ -103,15 +103,13 @@ static void print_file(const struct qc_model *m)
 static void print_text(const struct qc_model *m, const struct qc_model_summary *s, bool verbose)
 {
     const struct qc_graph *g = m->graph;
-    char count[QC_NUMBER_TEXT], bytes[QC_NUMBER_TEXT];
     print_file(m);
     print_ports("input", &s->inputs, verbose);
     print_ports("output", &s->outputs, verbose);
     print_ops(s, s->nodes);
     if (g->carried) print_carried(g->carried);
-    qc_say("weights  %s parameters, %s\n", qc_count_text(count, s->parameters),
-           qc_bytes_text(bytes, s->parameter_bytes));
-    if (s->macs_known) qc_say("work     %s multiply-accumulates (batch 1)\n", qc_count_text(count, s->macs));
+    qc_say("weights  %s parameters, %s\n", QC_COUNT(s->parameters), QC_BYTES(s->parameter_bytes));
+    if (s->macs_known) qc_say("work     %s multiply-accumulates (batch 1)\n", QC_COUNT(s->macs));
     if (s->quantized_count) {
         qc_say("int      %zu quantized values: %zu activations, %zu constants, %zu per channel%s\n", s->quantized_count,
                s->activations, s->weights, s->per_channel, verbose ? "" : "; -v lists them");
@@ -218,7 +216,7 @@ static bool inspect_data(const char *path, const struct qc_cli_options *o, struc
     struct qc_data_list list;
     if (!qc_data_list(&list, path, qc_options_follow(&o->job), o->job.arena, st)) return false;
     qc_say("file     %s: %s%zu data set%s\n", path, qc_data_is_hdf5(path) ? "HDF5, " : "", list.count,
-           list.count == 1 ? "" : "s");
+           qc_plural(list.count));
     data_text(&list, o->verbose);
     return true;
 }

@@ -41,7 +41,7 @@ static bool report(const struct qc_collection *all, const struct qc_cli_options 
     }
     if (o->quiet) return true;
     qc_say("merged   %zu file%s: %llu of %llu samples that were chosen, %zu tensors\n", o->operands.count,
-           o->operands.count == 1 ? "" : "s", (unsigned long long)samples, (unsigned long long)chosen, all->count);
+           qc_plural(o->operands.count), (unsigned long long)samples, (unsigned long long)chosen, all->count);
     qc_say("wrote    %s\n", o->output);
     return true;
 }

@@ -17,7 +17,6 @@ static bool report(size_t rows, const struct qc_cli_options *o, const struct qc_
 {
     struct qc_data_list list;
     struct stat about;
-    char size[QC_NUMBER_TEXT];
     if (!qc_data_list(&list, o->output, QC_FOLLOW_NOTHING, o->job.arena, st)) return false;
     if (o->json) {
         struct qc_json *all = qc_json_object(), *sets = qc_json_array(), *warnings = qc_json_array();
@@ -37,8 +36,7 @@ static bool report(size_t rows, const struct qc_cli_options *o, const struct qc_
             e->dims[d] < 0 ? qc_say("%s?", d ? "," : "") : qc_say("%s%lld", d ? "," : "", (long long)e->dims[d]);
         qc_say("]\n");
     }
-    qc_say("wrote    %s (%s)\n", o->output,
-           qc_bytes_text(size, stat(o->output, &about) == 0 ? (size_t)about.st_size : 0));
+    qc_say("wrote    %s (%s)\n", o->output, QC_BYTES(stat(o->output, &about) == 0 ? (size_t)about.st_size : 0));
     return true;
 }
 

@@ -93,11 +93,11 @@ static bool print_json(const struct job *j, struct qc_status *st)
 static void print_text(const struct job *j)
 {
     enum { LISTED = 8 };
-    char number[QC_NUMBER_TEXT], shape[QC_SHAPE_TEXT];
+    char shape[QC_SHAPE_TEXT];
     const struct qc_graph *g = j->run.model.graph;
     size_t samples = qc_dataset_samples(j->run.data);
     qc_say("model    %s\n", j->run.model.path);
-    qc_say("data     %s, %s samples\n", qc_dataset_file(j->run.data), qc_count_text(number, samples));
+    qc_say("data     %s, %s samples\n", qc_dataset_file(j->run.data), QC_COUNT(samples));
     for (size_t k = 0; k < g->output_count && (k < LISTED || j->o->verbose); k++) {
         const struct qc_shape s = qc_writer_shape(j->writer, k);
         qc_say("output   %s %s %s\n", g->outputs[k].name, qc_dtype_info(j->types[k])->name, qc_shape_text(shape, &s));
@@ -105,8 +105,7 @@ static void print_text(const struct job *j)
     if (g->output_count > LISTED && !j->o->verbose)
         qc_say("         and %zu more outputs; -v lists them\n", g->output_count - LISTED);
     qc_say("time     %.2f s, %.0f samples/s, %u thread%s\n", j->run.seconds,
-           (double)samples / (j->run.seconds > 0 ? j->run.seconds : 1e-9), j->run.workers,
-           j->run.workers == 1 ? "" : "s");
+           (double)samples / (j->run.seconds > 0 ? j->run.seconds : 1e-9), j->run.workers, qc_plural(j->run.workers));
     qc_say("wrote    %s\n", j->o->output);
 }
 

@@ -76,14 +76,21 @@ static const struct value_table *table_of(const struct qc_option_info *i)
     return NULL;
 }
 
-static void table_values(const struct value_table *t)
+/* Prints the values of an option that are known, between two texts. Returns false and prints nothing if none are. */
+static bool values_of(const struct qc_option_info *i, const char *before, const char *after)
 {
+    const struct value_table *t = i->choices ? NULL : table_of(i);
+    if (!i->choices && !t) return false;
     const char *word, *separator = "";
-    for (unsigned k = 0; (word = t->at(k)); k++) {
+    fputs(before, stdout);
+    if (i->choices) choices(i->choices, " ");
+    for (unsigned k = 0; t && (word = t->at(k)); k++) {
         if (!*word) continue;
         printf("%s%s", separator, word);
         separator = " ";
     }
+    fputs(after, stdout);
+    return true;
 }
 
 /* Prints text inside single quotes of a shell, with a backslash before each character of `escaped`. */
@@ -122,17 +129,8 @@ static void bash(void)
         printf("        --%s", i->name);
         if (letter_of(k)) printf("|-%c", letter_of(k));
         fputs(") ", stdout);
-        if (i->choices) {
-            fputs("COMPREPLY=($(compgen -W \"", stdout);
-            choices(i->choices, " ");
-            fputs("\" -- \"$cur\")); ", stdout);
-        } else if (table_of(i)) {
-            fputs("COMPREPLY=($(compgen -W \"", stdout);
-            table_values(table_of(i));
-            fputs("\" -- \"$cur\")); ", stdout);
-        } else if (takes_file(i)) {
+        if (!values_of(i, "COMPREPLY=($(compgen -W \"", "\" -- \"$cur\")); ") && takes_file(i))
             fputs("COMPREPLY=($(compgen -f -- \"$cur\")); ", stdout);
-        }
         fputs("return ;;\n", stdout);
     }
     printf("    esac\n    for w in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n        case $w in\n            ");
@@ -168,19 +166,7 @@ static void zsh_option(unsigned k)
         fputs(i->bare ? "::" : ":", stdout);
         quoted(i->name, "[]:\\");
         putchar(':');
-        if (i->choices) {
-            putchar('(');
-            choices(i->choices, " ");
-            putchar(')');
-        } else if (table_of(i)) {
-            putchar('(');
-            table_values(table_of(i));
-            putchar(')');
-        } else if (takes_file(i)) {
-            fputs("_files", stdout);
-        } else {
-            putchar(' ');
-        }
+        if (!values_of(i, "(", ")")) fputs(takes_file(i) ? "_files" : " ", stdout);
     }
     fputs("' \\\n", stdout);
     if (!letter) return;
@@ -239,15 +225,7 @@ static void fish(void)
         printf(" -l %s", i->name);
         if (letter_of(k)) printf(" -s %c", letter_of(k));
         if (i->argument && !i->bare) fputs(takes_file(i) ? " -r -F" : " -x", stdout);
-        if (i->choices) {
-            fputs(" -a '", stdout);
-            choices(i->choices, " ");
-            putchar('\'');
-        } else if (table_of(i)) {
-            fputs(" -a '", stdout);
-            table_values(table_of(i));
-            putchar('\'');
-        }
+        values_of(i, " -a '", "'");
         fputs(" -d '", stdout);
         for (const char *p = i->help; *p; p++) printf(*p == '\'' || *p == '\\' ? "\\%c" : "%c", *p);
         fputs("'\n", stdout);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "base/number_text.h"
 #include "base/shown.h"
 
 /* Must be called first. Opens /dev/null in place of a closed standard input, output or error, so that no file or pipe
@@ -24,8 +25,3 @@ bool qc_print_json(struct qc_json *v, struct qc_status *st);
 /* Flushes standard output. Fails (QC_MACHINE) if the disk is full or standard output is closed. A closed pipe, as with
    "| head", is no error. */
 bool qc_screen_finish(struct qc_status *st);
-
-/* Return "269,722" and "1.2 MB". buf has QC_NUMBER_TEXT bytes. */
-enum { QC_NUMBER_TEXT = 32 };
-const char *qc_count_text(char buf[QC_NUMBER_TEXT], uint64_t n);
-const char *qc_bytes_text(char buf[QC_NUMBER_TEXT], uint64_t n);

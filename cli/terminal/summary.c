@@ -35,7 +35,7 @@ static void print_float_ops(const struct qc_report *r, bool with_report)
                 others++;
         }
         qc_say("            float: %zu %s", same, op);
-        if (others) qc_say(" and %zu other op%s", others, others == 1 ? "" : "s");
+        if (others) qc_say(" and %zu other op%s", others, qc_plural(others));
         qc_say(", %s\n", reasons[k]);
         printed += same + others;
     }
@@ -55,9 +55,9 @@ static void print_accumulator(const struct qc_report_accumulator *a)
         qc_say("no layer can overflow");
     else
         qc_say("%" PRIu64 " of %" PRIu64 " results overflowed in the %zu layer%s that can", overflows, results,
-               a->layer_count, a->layer_count == 1 ? "" : "s");
-    qc_say("; %zu scale%s raised, %zu channel%s bounded\n", a->scales_raised, a->scales_raised == 1 ? "" : "s",
-           a->channels_bounded, a->channels_bounded == 1 ? "" : "s");
+               a->layer_count, qc_plural(a->layer_count));
+    qc_say("; %zu scale%s raised, %zu channel%s bounded\n", a->scales_raised, qc_plural(a->scales_raised),
+           a->channels_bounded, qc_plural(a->channels_bounded));
 }
 
 /* Prints the reference of errors and accuracy. */
@@ -75,7 +75,7 @@ static void print_reference(const struct qc_report *r)
 static void print_accuracy(const struct qc_report *r)
 {
     const char *real = r->quantized_in_part ? "reference" : "float", *type = qc_report_type(r),
-               *plural = r->measured_samples == 1 ? "" : "s";
+               *plural = qc_plural(r->measured_samples);
     if (!r->metric) {
         for (size_t i = 0; i < r->output_count && i < 2; i++) {
             qc_say("output      %s", r->outputs[i].name);
@@ -153,8 +153,7 @@ static void print_trial(const struct qc_report *r)
         if (r->trial_count == 1)
             qc_say("the only method that was tried");
         else
-            qc_say("best of %zu methods, compared on %zu sample%s", r->trial_count, t->samples,
-                   t->samples == 1 ? "" : "s");
+            qc_say("best of %zu methods, compared on %zu sample%s", r->trial_count, t->samples, qc_plural(t->samples));
         if (i) qc_say("; %.2f dB better than mse", t->gain_db);
         qc_say(")\n");
     }
@@ -218,7 +217,7 @@ static void print_fallback(const struct qc_report_fallback *f, bool with_report)
     for (size_t i = 0; f->met && i < f->step_count; i++) {
         const struct qc_report_fallback_step *s = &f->steps[i];
         if (!s->chosen) continue;
-        qc_say("fall-back   %zu layer%s in %s after %zu attempt%s", s->layers, s->layers == 1 ? "" : "s", s->type,
+        qc_say("fall-back   %zu layer%s in %s after %zu attempt%s", s->layers, qc_plural(s->layers), s->type,
                f->step_count - 1, f->step_count == 2 ? "" : "s");
         if (!isnan(s->int8_share)) qc_say("; %.1f %% of multiply-adds in int8", 100 * s->int8_share);
         qc_say("\n            by hand: ");
@@ -262,7 +261,7 @@ static void print_advice(const struct qc_report *r, bool with_report)
     }
     if (!r->advice_left) return;
     qc_say("%s%zu idea%s not tried, to save time (--advice on): ", r->advice_count ? "            " : "advice      ",
-           r->advice_left, r->advice_left == 1 ? "" : "s");
+           r->advice_left, qc_plural(r->advice_left));
     for (size_t i = 0; i < r->advice_left; i++) {
         if (i) qc_say("; ");
         print_idea(r->advice_left_out[i].action, r->advice_left_out[i].node);
@@ -315,14 +314,13 @@ static void print_quantized(const struct qc_report *r)
     if (floats && r->integer_share > 0) qc_say(", %.1f %% in integers", 100 * r->integer_share);
     if (!floats && !isnan(r->integer_share)) qc_say("%.1f %% of multiply-adds in integers", 100 * r->integer_share);
     if (floats || !isnan(r->integer_share)) qc_say("; ");
-    qc_say("%zu op%s, %zu stay%s in float\n", r->quantized_ops, r->quantized_ops == 1 ? "" : "s", r->float_op_count,
+    qc_say("%zu op%s, %zu stay%s in float\n", r->quantized_ops, qc_plural(r->quantized_ops), r->float_op_count,
            r->float_op_count == 1 ? "s" : "");
 }
 
 void qc_print_summary(const struct qc_report *r, bool with_report)
 {
-    char size[QC_NUMBER_TEXT];
-    qc_say("model       %s (%s)\n", r->model_file, qc_bytes_text(size, r->model_bytes));
+    qc_say("model       %s (%s)\n", r->model_file, QC_BYTES(r->model_bytes));
     if (r->data_file)
         qc_say("data        %s: %zu of %zu samples\n", r->data_file, r->data_samples, r->data_total);
     else
@@ -339,8 +337,7 @@ void qc_print_summary(const struct qc_report *r, bool with_report)
                r->pairs.saturating, r->pairs.products, r->pairs.first ? r->pairs.first : "in a body");
     else if (r->pairs.products)
         qc_say("processors  exact on x86 without VNNI: yes (%zu product%s; %zu channel%s of weights limited for it)\n",
-               r->pairs.products, r->pairs.products == 1 ? "" : "s", r->pairs.channels,
-               r->pairs.channels == 1 ? "" : "s");
+               r->pairs.products, qc_plural(r->pairs.products), r->pairs.channels, qc_plural(r->pairs.channels));
     if (r->kept) qc_say("kept        %zu of %zu quantizers have the parameters of the model\n", r->kept, r->quantizers);
     if (r->bias_narrowed && r->quantized_ops)
         qc_say("bias        added after narrowing, with the parameters of the stored result\n");
@@ -360,6 +357,6 @@ void qc_print_summary(const struct qc_report *r, bool with_report)
     print_advice(r, with_report);
     print_times(r);
     for (size_t i = 0; i < r->file_count; i++) {
-        qc_say("%s%s (%s)\n", i ? "            " : "written     ", r->files[i], qc_bytes_text(size, r->file_bytes[i]));
+        qc_say("%s%s (%s)\n", i ? "            " : "written     ", r->files[i], QC_BYTES(r->file_bytes[i]));
     }
 }

@@ -54,8 +54,8 @@ static bool start(struct qc_archive **out, const void *image, size_t size, struc
     if (!a) return qc_fail_memory(st, sizeof *a);
     *a = (struct qc_archive){.size = size};
     qc_text(name, sizeof name, "archive %p", (void *)a);
-    qc_h5_enter();
-    hid_t access = memory_access(image, size), creation = H5Pcreate(H5P_FILE_CREATE);
+    QC_H5_LOCKED;
+    QC_H5_OWN access = memory_access(image, size), creation = H5Pcreate(H5P_FILE_CREATE);
     const bool made = plain_objects(creation);
     a->file = access < 0 || !made ? -1
               : image             ? H5Fopen(name, H5F_ACC_RDONLY, access)
@@ -63,9 +63,6 @@ static bool start(struct qc_archive **out, const void *image, size_t size, struc
     if (a->file < 0 && image)
         qc_h5_fail(st, QC_BAD_INPUT, "this is not an HDF5 file, or it is truncated or damaged; make or copy it again");
     if (a->file < 0 && !image) qc_h5_fail(st, QC_MACHINE, "cannot make an HDF5 file in memory");
-    H5Pclose(creation);
-    if (access >= 0) H5Pclose(access);
-    qc_h5_leave();
     if (a->file < 0) {
         free(a);
         return false;
@@ -119,31 +116,23 @@ static hid_t number_type(enum qc_dtype dtype, bool in_file)
 static bool put_attribute(struct qc_archive *a, const char *name, hid_t file_type, hid_t memory_type, const void *data,
                           struct qc_status *st)
 {
-    hid_t space = H5Screate(H5S_SCALAR),
-          attribute = H5Acreate2(a->file, name, file_type, space, H5P_DEFAULT, H5P_DEFAULT);
-    bool ok = attribute >= 0 && H5Awrite(attribute, memory_type, data) >= 0;
-    if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot make the attribute");
-    if (attribute >= 0) H5Aclose(attribute);
-    H5Sclose(space);
-    return ok || qc_where(st, "attribute '%s'", name);
+    QC_H5_OWN space = H5Screate(H5S_SCALAR),
+              attribute = H5Acreate2(a->file, name, file_type, space, H5P_DEFAULT, H5P_DEFAULT);
+    return (attribute >= 0 && H5Awrite(attribute, memory_type, data) >= 0) ||
+           qc_h5_fail(st, QC_MACHINE, "cannot make the attribute") || qc_where(st, "attribute '%s'", name);
 }
 
 bool qc_archive_put_text(struct qc_archive *a, const char *name, const char *text, struct qc_status *st)
 {
-    qc_h5_enter();
-    hid_t type = text_type(strlen(text));
-    bool ok = put_attribute(a, name, type, type, text, st);
-    H5Tclose(type);
-    qc_h5_leave();
-    return ok;
+    QC_H5_LOCKED;
+    QC_H5_OWN type = text_type(strlen(text));
+    return put_attribute(a, name, type, type, text, st);
 }
 
 bool qc_archive_put_number(struct qc_archive *a, const char *name, uint64_t number, struct qc_status *st)
 {
-    qc_h5_enter();
-    bool ok = put_attribute(a, name, H5T_STD_U64LE, H5T_NATIVE_UINT64, &number, st);
-    qc_h5_leave();
-    return ok;
+    QC_H5_LOCKED;
+    return put_attribute(a, name, H5T_STD_U64LE, H5T_NATIVE_UINT64, &number, st);
 }
 
 /* Creates the groups of a path, without times. */
@@ -154,10 +143,8 @@ static bool make_groups(struct qc_archive *a, const char *path)
     if (!slash) return true;
     qc_text(name, sizeof name, "%.*s", (int)(slash - path), path);
     if (H5Lexists(a->file, name, H5P_DEFAULT) > 0) return true;
-    hid_t creation = H5Pcreate(H5P_GROUP_CREATE);
-    hid_t group = plain_objects(creation) ? H5Gcreate2(a->file, name, H5P_DEFAULT, creation, H5P_DEFAULT) : -1;
-    H5Pclose(creation);
-    if (group >= 0) H5Gclose(group);
+    QC_H5_OWN creation = H5Pcreate(H5P_GROUP_CREATE);
+    QC_H5_OWN group = plain_objects(creation) ? H5Gcreate2(a->file, name, H5P_DEFAULT, creation, H5P_DEFAULT) : -1;
     return group >= 0;
 }
 
@@ -170,28 +157,26 @@ static bool set_filters(hid_t creation)
            H5Pset_filter(creation, H5Z_FILTER_DEFLATE, H5Z_FLAG_MANDATORY, 1, &level) >= 0;
 }
 
+/* The caller holds the lock. */
 static bool put_set(struct qc_archive *a, const char *path, hid_t file_type, hid_t memory_type, size_t rows,
                     size_t columns, const void *data, struct qc_status *st)
 {
     hsize_t dims[2] = {rows, columns}, chunk[2] = {rows < CHUNK_ROWS ? rows : CHUNK_ROWS, columns};
     int rank = columns ? 2 : 1;
-    qc_h5_enter();
-    hid_t space = H5Screate_simple(rank, dims, NULL), creation = H5Pcreate(H5P_DATASET_CREATE), set = -1;
+    hid_t set = -1;
+    QC_H5_OWN space = H5Screate_simple(rank, dims, NULL), creation = H5Pcreate(H5P_DATASET_CREATE);
     bool ok = make_groups(a, path) && plain_objects(creation);
     if (ok && rows) ok = H5Pset_chunk(creation, rank, chunk) >= 0 && set_filters(creation);
     ok = ok && (set = H5Dcreate2(a->file, path, file_type, space, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
          (!rows || H5Dwrite(set, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0);
     if (set >= 0 && H5Dclose(set) < 0) ok = false; /* filters run here, when chunks leave the library's cache */
-    if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot make the data set");
-    H5Pclose(creation);
-    H5Sclose(space);
-    qc_h5_leave();
-    return ok || qc_where(st, "data set '%s'", path);
+    return ok || qc_h5_fail(st, QC_MACHINE, "cannot make the data set") || qc_where(st, "data set '%s'", path);
 }
 
 bool qc_archive_put(struct qc_archive *a, const char *path, enum qc_dtype dtype, size_t rows, size_t columns,
                     const void *data, struct qc_status *st)
 {
+    QC_H5_LOCKED;
     return put_set(a, path, number_type(dtype, true), number_type(dtype, false), rows, columns, data, st);
 }
 
@@ -210,50 +195,40 @@ bool qc_archive_put_texts(struct qc_archive *a, const char *path, size_t count, 
     char *all = calloc(bytes, 1);
     if (!all) return qc_fail_memory(st, bytes);
     for (size_t i = 0; i < count; i++) memcpy(all + i * longest, texts[i], strlen(texts[i]));
-    qc_h5_enter();
-    hid_t type = text_type(longest);
-    qc_h5_leave();
-    bool ok = put_set(a, path, type, type, count, 0, all, st);
-    qc_h5_enter();
-    H5Tclose(type);
-    qc_h5_leave();
+    QC_H5_LOCKED;
+    QC_H5_OWN type = text_type(longest);
+    const bool ok = put_set(a, path, type, type, count, 0, all, st);
     free(all);
     return ok;
 }
 
 bool qc_archive_bytes(void **out, size_t *size, struct qc_archive *a, struct qc_status *st)
 {
-    qc_h5_enter();
+    QC_H5_LOCKED;
     ssize_t n = H5Fflush(a->file, H5F_SCOPE_GLOBAL) >= 0 ? H5Fget_file_image(a->file, NULL, 0) : -1;
     void *bytes = n > 0 ? malloc((size_t)n) : NULL;
     bool ok = bytes && H5Fget_file_image(a->file, bytes, (size_t)n) == n;
-    if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot finish the HDF5 file in memory");
-    qc_h5_leave();
-    if (ok) {
-        *out = bytes;
-        *size = (size_t)n;
-    } else {
+    if (!ok) {
         free(bytes);
+        return qc_h5_fail(st, QC_MACHINE, "cannot finish the HDF5 file in memory");
     }
-    return ok;
+    *out = bytes;
+    *size = (size_t)n;
+    return true;
 }
 
 /* ---- Reading, in the other process ---- */
 
-/* Opens a scalar attribute of a class; returns -1 if there is none. */
-static hid_t open_attribute(hid_t *type, const struct qc_archive *f, const char *name, H5T_class_t class)
+/* Opens a scalar attribute of a class. Returns false if there is none; the caller closes both in any case. */
+static bool open_attribute(hid_t *attribute, hid_t *type, const struct qc_archive *f, const char *name,
+                           H5T_class_t class)
 {
-    hid_t a = H5Aexists(f->file, name) > 0 ? H5Aopen(f->file, name, H5P_DEFAULT) : -1;
-    if (a < 0) return -1;
-    hid_t space = H5Aget_space(a);
-    *type = H5Aget_type(a);
-    bool fits = space >= 0 && *type >= 0 && H5Sget_simple_extent_npoints(space) == 1 && H5Tget_class(*type) == class &&
-                (class != H5T_STRING || (H5Tis_variable_str(*type) == 0 && H5Tget_size(*type) <= TEXT_MAX));
-    if (space >= 0) H5Sclose(space);
-    if (fits) return a;
-    if (*type >= 0) H5Tclose(*type);
-    H5Aclose(a);
-    return -1;
+    *attribute = H5Aexists(f->file, name) > 0 ? H5Aopen(f->file, name, H5P_DEFAULT) : -1;
+    if (*attribute < 0) return false;
+    QC_H5_OWN space = H5Aget_space(*attribute);
+    *type = H5Aget_type(*attribute);
+    return space >= 0 && *type >= 0 && H5Sget_simple_extent_npoints(space) == 1 && H5Tget_class(*type) == class &&
+           (class != H5T_STRING || (H5Tis_variable_str(*type) == 0 && H5Tget_size(*type) <= TEXT_MAX));
 }
 
 static bool missing(const char *name, struct qc_status *st)
@@ -263,38 +238,24 @@ static bool missing(const char *name, struct qc_status *st)
 
 static bool work_text(struct qc_reply *out, void **state, const void *name, size_t name_size, struct qc_status *st)
 {
-    const struct qc_archive *f = *state;
-    hid_t type = -1;
-    bool ok = false;
     (void)name_size;
-    qc_h5_enter();
-    hid_t a = open_attribute(&type, f, name, H5T_STRING);
-    if (a >= 0) {
-        void *text = qc_reply_add(out, H5Tget_size(type), st);
-        ok = text && H5Aread(a, type, text) >= 0;
-        H5Tclose(type);
-        H5Aclose(a);
-    }
-    qc_h5_leave();
-    return ok || missing(name, st);
+    QC_H5_LOCKED;
+    QC_H5_OWN attribute = -1, type = -1;
+    const bool there = open_attribute(&attribute, &type, *state, name, H5T_STRING);
+    void *text = there ? qc_reply_add(out, H5Tget_size(type), st) : NULL;
+    return (text && H5Aread(attribute, type, text) >= 0) || missing(name, st);
 }
 
 static bool work_number(struct qc_reply *out, void **state, const void *name, size_t name_size, struct qc_status *st)
 {
-    const struct qc_archive *f = *state;
-    hid_t type = -1;
     void *number = qc_reply_add(out, sizeof(uint64_t), st);
     (void)name_size;
     if (!number) return false;
-    qc_h5_enter();
-    hid_t a = open_attribute(&type, f, name, H5T_INTEGER);
-    bool ok = a >= 0 && H5Aread(a, H5T_NATIVE_UINT64, number) >= 0;
-    if (a >= 0) {
-        H5Tclose(type);
-        H5Aclose(a);
-    }
-    qc_h5_leave();
-    return ok || missing(name, st);
+    QC_H5_LOCKED;
+    QC_H5_OWN attribute = -1, type = -1;
+    return (open_attribute(&attribute, &type, *state, name, H5T_INTEGER) &&
+            H5Aread(attribute, H5T_NATIVE_UINT64, number) >= 0) ||
+           missing(name, st);
 }
 
 struct opened {
@@ -329,7 +290,7 @@ static bool open_set(struct opened *out, const struct qc_archive *f, const char 
     hsize_t dims[2] = {0, 0};
     const int rank = columns ? 2 : 1;
     struct opened s = {.set = H5Dopen2(f->file, path, H5P_DEFAULT), .type = -1};
-    hid_t space = -1, creation = -1;
+    QC_H5_OWN space = -1, creation = -1;
     bool ok = s.set >= 0 && (s.type = H5Dget_type(s.set)) >= 0 && (space = H5Dget_space(s.set)) >= 0 &&
               (creation = H5Dget_create_plist(s.set)) >= 0;
     if (!ok) qc_h5_fail(st, QC_BAD_INPUT, "is missing or damaged; make or copy the file again");
@@ -345,8 +306,6 @@ static bool open_set(struct opened *out, const struct qc_archive *f, const char 
                      (unsigned long long)dims[0], f->size);
     if (ok && !is_ours(creation, dims, rank))
         ok = qc_fail(st, QC_BAD_INPUT, "is not stored in the layout of this program; use the original file");
-    if (space >= 0) H5Sclose(space);
-    if (creation >= 0) H5Pclose(creation);
     s.rows = (size_t)dims[0];
     s.chunk_rows = s.rows < CHUNK_ROWS ? s.rows : CHUNK_ROWS;
     if (ok)
@@ -422,13 +381,12 @@ static bool work_set(struct qc_reply *out, void **state, const void *arguments, 
     const struct wanted *w = arguments;
     struct opened s;
     (void)size;
-    qc_h5_enter();
+    QC_H5_LOCKED;
     bool ok = open_set(&s, f, w->path, w->columns, w->most, st);
     if (ok) {
         ok = add_set(out, &s, w, f, st);
         close_set(&s);
     }
-    qc_h5_leave();
     return ok || qc_where(st, "data set '%s'", w->path);
 }
 
@@ -458,7 +416,7 @@ bool qc_archive_open(struct qc_archive **out, const void *bytes, size_t size, st
     struct qc_archive *f = malloc(sizeof *f);
     if (!f) return qc_fail_memory(st, sizeof *f);
     *f = (struct qc_archive){.file = -1, .size = size};
-    if (!qc_process_start(&f->process, st) ||
+    if (!qc_process_start(&f->process, &qc_process_hdf5, st) ||
         !qc_process_ask(&none, f->process, work_open, &image, sizeof image, size, st)) {
         qc_archive_free(f);
         return false;

@@ -92,9 +92,8 @@ static bool work_is_marked(struct qc_reply *out, void **state, const void *argum
 {
     const struct open_file *o = *state;
     (void)size;
-    qc_h5_enter();
+    QC_H5_LOCKED;
     const bool there = H5Aexists(o->file->id, arguments) > 0;
-    qc_h5_leave();
     return put(out, &there, sizeof there, st);
 }
 
@@ -196,7 +195,8 @@ bool qc_reader_open(struct qc_reader **out, const char *path, enum qc_follow fol
         r->stored = follow == QC_FOLLOW_NOTHING ? stored_bytes(path, r->size) : SIZE_MAX;
         a->follow = follow;
         memcpy(a->path, path, length);
-        ok = qc_process_start(&r->process, st) && qc_process_ask(&none, r->process, work_open, a, size, r->size, st);
+        ok = qc_process_start(&r->process, &qc_process_hdf5, st) &&
+             qc_process_ask(&none, r->process, work_open, a, size, r->size, st);
     }
     const bool begun = a != NULL;
     free(a);

@@ -87,12 +87,10 @@ bool qc_h5_open(struct qc_h5_file **out, const char *path, enum qc_follow follow
     struct qc_h5_file *f = malloc(sizeof *f);
     if (!f) return qc_fail_memory(st, sizeof *f);
     *f = (struct qc_h5_file){.follow = follow, .path = path};
-    qc_h5_enter();
-    hid_t access = file_access();
+    QC_H5_LOCKED;
+    QC_H5_OWN access = file_access();
     f->id = H5Fopen(path, H5F_ACC_RDONLY, access);
     if (f->id < 0) qc_h5_fail(st, QC_BAD_INPUT, "this HDF5 file is truncated or damaged; make or copy it again");
-    H5Pclose(access);
-    qc_h5_leave();
     return hand_over(out, f);
 }
 
@@ -101,24 +99,20 @@ bool qc_h5_create(struct qc_h5_file **out, const char *path, struct qc_status *s
     struct qc_h5_file *f = malloc(sizeof *f);
     if (!f) return qc_fail_memory(st, sizeof *f);
     *f = (struct qc_h5_file){.path = path};
-    qc_h5_enter();
-    hid_t access = file_access(), creation = H5Pcreate(H5P_FILE_CREATE);
+    QC_H5_LOCKED;
+    QC_H5_OWN access = file_access(), creation = H5Pcreate(H5P_FILE_CREATE);
     H5Pset_obj_track_times(creation, false);
     f->id = H5Fcreate(path, H5F_ACC_TRUNC, creation, access);
     if (f->id < 0) qc_h5_fail(st, QC_MACHINE, "cannot create the HDF5 file");
-    H5Pclose(creation);
-    H5Pclose(access);
-    qc_h5_leave();
     return hand_over(out, f);
 }
 
 bool qc_h5_close(struct qc_h5_file *f, struct qc_status *st)
 {
     if (!f) return true;
-    qc_h5_enter();
+    QC_H5_LOCKED;
     bool ok = H5Fclose(f->id) >= 0;
     if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot finish the HDF5 file; is the disk full?");
-    qc_h5_leave();
     free(f);
     return ok;
 }
@@ -177,7 +171,7 @@ static bool note(struct qc_h5_elsewhere *e, const char *name, const char *from)
 
 bool qc_h5_is_here(struct qc_h5_elsewhere *e, hid_t set, const char *from)
 {
-    hid_t creation = H5Dget_create_plist(set);
+    QC_H5_OWN creation = H5Dget_create_plist(set);
     if (creation < 0) return true; /* HDF5 reports it when the data set is used */
     char name[QC_H5_PATH_MAX] = "";
     bool ok = true;
@@ -189,7 +183,6 @@ bool qc_h5_is_here(struct qc_h5_elsewhere *e, hid_t set, const char *from)
     for (size_t i = 0; ok && i < parts; i++)
         if (H5Pget_virtual_filename(creation, i, name, sizeof name) >= 0 && strcmp(name, ".") != 0)
             ok = note(e, name, from);
-    H5Pclose(creation);
     return ok;
 }
 

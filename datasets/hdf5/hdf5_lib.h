@@ -34,6 +34,26 @@ bool qc_h5_refuse(const struct qc_h5_elsewhere *e, struct qc_status *st);
 void qc_h5_enter(void); /* takes the lock; turns off HDF5's printing in this thread */
 void qc_h5_leave(void);
 
+/* The lock until the end of the scope. Identifiers of the scope are declared after it, because they are closed in
+   reverse order. */
+#define QC_H5_LOCKED __attribute__((unused, cleanup(qc_h5_unlock))) const bool locked = qc_h5_locked()
+static inline bool qc_h5_locked(void)
+{
+    qc_h5_enter();
+    return true;
+}
+static inline void qc_h5_unlock(const bool *locked)
+{
+    if (*locked) qc_h5_leave();
+}
+
+/* An identifier of HDF5, closed at the end of its scope; -1: none. No goto may pass its declaration. */
+#define QC_H5_OWN __attribute__((cleanup(qc_h5_release))) hid_t
+static inline void qc_h5_release(const hid_t *id)
+{
+    if (*id > 0) H5Idec_ref(*id);
+}
+
 /* Fails with "WHAT (HDF5: its innermost message)". */
 bool qc_h5_fail(struct qc_status *st, enum qc_code code, const char *what);
 
@@ -77,11 +97,6 @@ bool qc_h5_group_open(struct qc_h5_set *s, const struct qc_h5_file *f, struct qc
 bool qc_h5_vlen_open(struct qc_h5_set *s, hid_t type, hid_t space, struct qc_status *st);
 void qc_h5_ragged_free(struct qc_h5_ragged *r); /* NULL-safe */
 bool qc_h5_ragged_read(void *out, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st);
-/* Converts values read by HDF5 for s->way to s->dtype. */
-void qc_h5_as_wanted(void *out, const void *data, size_t count, const struct qc_h5_set *s);
-/* Fails if this HDF5 lacks a filter of the set. Notes shuffle and deflate in s; *ours: there are no others, and shuffle
-   comes first. */
-bool qc_h5_look_at_filters(struct qc_h5_set *s, bool *ours, hid_t creation, struct qc_status *st);
 
 /* Describes a group as one list entry; s is the open group. */
 bool qc_h5_describe_group(struct qc_data_entry *out, const struct qc_h5_set *s, const char *name, struct qc_arena *a,
@@ -89,9 +104,6 @@ bool qc_h5_describe_group(struct qc_data_entry *out, const struct qc_h5_set *s, 
 /* Describes one data set for qc_h5_list, in the arena; set -1: the name refers to another file. */
 bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, const struct qc_h5_elsewhere *e,
                     const struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st);
-
-/* Returns the type for storing e; to be closed. */
-hid_t qc_h5_type_for_file(enum qc_dtype e);
 
 /* Returns the values of a numeric attribute (malloc), exactly: a long double holds every type that we read. Fails if it
    is not numeric or is damaged, or if there are no or too many values. */

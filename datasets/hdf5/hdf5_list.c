@@ -15,55 +15,46 @@ struct attributes {
 
 bool qc_h5_attribute_numbers(long double **out, size_t *count, hid_t attribute)
 {
-    hid_t t = H5Aget_type(attribute), space = H5Aget_space(attribute);
+    QC_H5_OWN t = H5Aget_type(attribute), space = H5Aget_space(attribute);
     hssize_t n = H5Sget_simple_extent_npoints(space);
     const H5T_class_t class = H5Tget_class(t);
     struct qc_h5_element e;
-    long double *v = NULL;
-    bool ok = false;
     qc_h5_element_of(&e, t);
-    if ((class != H5T_INTEGER && class != H5T_FLOAT) || e.dtype == QC_NONE || n < 1 || n > QC_H5_VALUES_MAX) goto out;
-    v = malloc((size_t)n * sizeof *v);
-    if (!v || H5Aread(attribute, H5T_NATIVE_LDOUBLE, v) < 0) goto out;
+    if ((class != H5T_INTEGER && class != H5T_FLOAT) || e.dtype == QC_NONE || n < 1 || n > QC_H5_VALUES_MAX)
+        return false;
+    long double *v = malloc((size_t)n * sizeof *v);
+    if (!v || H5Aread(attribute, H5T_NATIVE_LDOUBLE, v) < 0) {
+        free(v);
+        return false;
+    }
     *out = v;
     *count = (size_t)n;
-    v = NULL;
-    ok = true;
-out:
-    free(v);
-    H5Sclose(space);
-    H5Tclose(t);
-    return ok;
+    return true;
 }
 
 /* Returns a scalar string (malloc), or NULL if it is something else. */
 static char *attribute_string(hid_t attribute)
 {
-    hid_t t = H5Aget_type(attribute), space = H5Aget_space(attribute);
+    QC_H5_OWN t = H5Aget_type(attribute), space = H5Aget_space(attribute), m = H5Tcopy(H5T_C_S1);
     char *s = NULL;
-    if (H5Tget_class(t) == H5T_STRING && H5Sget_simple_extent_npoints(space) == 1) {
-        hid_t m = H5Tcopy(H5T_C_S1);
-        H5Tset_cset(m, H5Tget_cset(t));
-        if (H5Tis_variable_str(t) > 0) {
-            char *v = NULL;
-            H5Tset_size(m, H5T_VARIABLE);
-            if (H5Aread(attribute, m, &v) >= 0 && v) {
-                s = strdup(v);
-                H5Dvlen_reclaim(m, space, H5P_DEFAULT, &v);
-            }
-        } else if (H5Tget_size(t) <= QC_H5_VALUES_MAX) {
-            size_t n = H5Tget_size(t) + 1;
-            H5Tset_size(m, n);
-            s = calloc(1, n);
-            if (s && H5Aread(attribute, m, s) < 0) {
-                free(s);
-                s = NULL;
-            }
+    if (H5Tget_class(t) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1) return NULL;
+    H5Tset_cset(m, H5Tget_cset(t));
+    if (H5Tis_variable_str(t) > 0) {
+        char *v = NULL;
+        H5Tset_size(m, H5T_VARIABLE);
+        if (H5Aread(attribute, m, &v) >= 0 && v) {
+            s = strdup(v);
+            H5Dvlen_reclaim(m, space, H5P_DEFAULT, &v);
         }
-        H5Tclose(m);
+    } else if (H5Tget_size(t) <= QC_H5_VALUES_MAX) {
+        size_t n = H5Tget_size(t) + 1;
+        H5Tset_size(m, n);
+        s = calloc(1, n);
+        if (s && H5Aread(attribute, m, s) < 0) {
+            free(s);
+            s = NULL;
+        }
     }
-    H5Sclose(space);
-    H5Tclose(t);
     return s;
 }
 
@@ -72,7 +63,7 @@ static herr_t add_attribute(hid_t object, const char *name, const H5A_info_t *in
     (void)info;
     struct attributes *l = user;
     l->list = qc_arena_grown(l->a, l->list, l->count, &l->capacity, sizeof *l->list, l->st);
-    hid_t attribute = H5Aopen(object, name, H5P_DEFAULT);
+    QC_H5_OWN attribute = H5Aopen(object, name, H5P_DEFAULT);
     if (!l->list || attribute < 0) return -1;
     long double *v;
     size_t n;
@@ -86,7 +77,6 @@ static herr_t add_attribute(hid_t object, const char *name, const H5A_info_t *in
     } else {
         s = attribute_string(attribute);
     }
-    H5Aclose(attribute);
     struct qc_data_attribute a = {.name = qc_arena_strdup(l->a, name, l->st),
                                   .text = qc_arena_strdup(l->a, s ? s : text, l->st)};
     free(s);
@@ -97,7 +87,7 @@ static herr_t add_attribute(hid_t object, const char *name, const H5A_info_t *in
 
 static void storage_text(char *buf, unsigned size, hid_t set, unsigned rank)
 {
-    hid_t p = H5Dget_create_plist(set);
+    QC_H5_OWN p = H5Dget_create_plist(set);
     H5D_layout_t layout = H5Pget_layout(p);
     hsize_t chunk[QC_DATA_RANK_MAX];
     qc_text(buf, size, "%s", layout == H5D_CONTIGUOUS ? "contiguous" : layout == H5D_COMPACT ? "compact" : "virtual");
@@ -115,7 +105,6 @@ static void storage_text(char *buf, unsigned size, hid_t set, unsigned rank)
                                            : (size_t)snprintf(buf + at, size - at, ", %s", name[0] ? name : "filter");
         }
     }
-    H5Pclose(p);
 }
 
 /* Rank, dims and type of the open samples, and the attributes of their object. */
@@ -147,22 +136,18 @@ static bool describe_elsewhere(struct qc_data_entry *e, const char *name, const 
     return e->name && e->storage;
 }
 
-bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, const struct qc_h5_elsewhere *way,
-                    const struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st)
+/* Describes a data set of this file. */
+static bool describe_here(struct qc_data_entry *out, hid_t set, const char *name, struct qc_arena *a,
+                          struct qc_status *st)
 {
-    struct qc_h5_elsewhere e = *way;
-    if (set < 0 || (!qc_h5_is_here(&e, set, f->path) && e.refused)) return describe_elsewhere(out, name, e.file, a, st);
-    hid_t type = H5Dget_type(set), space = H5Dget_space(set);
+    QC_H5_OWN type = H5Dget_type(set), space = H5Dget_space(set);
     hsize_t dims[H5S_MAX_RANK];
     char storage[512];
-    bool ok = false;
     int rank = H5Sget_simple_extent_ndims(space);
-    if (type < 0 || rank < 0 || H5Sget_simple_extent_dims(space, dims, NULL) != rank) {
-        qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
-        goto out;
-    }
+    if (type < 0 || rank < 0 || H5Sget_simple_extent_dims(space, dims, NULL) != rank)
+        return qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
     int64_t *d = QC_NEW_ARRAY(a, int64_t, rank + 1, st);
-    if (!d) goto out;
+    if (!d) return false;
     d[rank] = -1;
     for (int i = 0; i < rank; i++) d[i] = dims[i] > INT64_MAX ? INT64_MAX : (int64_t)dims[i];
     storage_text(storage, sizeof storage, set, (unsigned)rank);
@@ -172,9 +157,8 @@ bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, cons
     qc_h5_element_of(&element, type);
     if (H5Tget_class(type) == H5T_VLEN && rank == 1) { /* sequences of numbers have one axis more */
         struct qc_h5_element base;
-        hid_t super = H5Tget_super(type);
+        QC_H5_OWN super = H5Tget_super(type);
         qc_h5_element_of(&base, super);
-        H5Tclose(super);
         if (base.dtype != QC_NONE) {
             element = base;
             rank = 2;
@@ -187,9 +171,13 @@ bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, cons
     out->attribute_count = attributes.count;
     out->name = qc_arena_strdup(a, name, st);
     out->storage = qc_arena_strdup(a, storage, st);
-    ok = st->code == QC_OK;
-out:
-    H5Sclose(space);
-    H5Tclose(type);
-    return ok || qc_where(st, "data set '%s'", name);
+    return st->code == QC_OK;
+}
+
+bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, const struct qc_h5_elsewhere *way,
+                    const struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_h5_elsewhere e = *way;
+    if (set < 0 || (!qc_h5_is_here(&e, set, f->path) && e.refused)) return describe_elsewhere(out, name, e.file, a, st);
+    return describe_here(out, set, name, a, st) || qc_where(st, "data set '%s'", name);
 }

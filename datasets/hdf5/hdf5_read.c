@@ -8,7 +8,9 @@
 
 enum { CHUNK_CACHE_MAX = 256 << 20 }; /* bytes per data set whose chunks are not rows */
 
-bool qc_h5_look_at_filters(struct qc_h5_set *s, bool *ours, hid_t creation, struct qc_status *st)
+/* Fails if this HDF5 lacks a filter of the set. Notes shuffle and deflate in s; *ours: there are no others, and shuffle
+   comes first. */
+static bool look_at_filters(struct qc_h5_set *s, bool *ours, hid_t creation, struct qc_status *st)
 {
     const int filters = H5Pget_nfilters(creation);
     *ours = true;
@@ -39,7 +41,7 @@ static bool look_at_storage(struct qc_h5_set *s, size_t *cache, hid_t creation, 
 {
     hsize_t chunk[QC_DATA_RANK_MAX];
     bool ours;
-    if (!qc_h5_look_at_filters(s, &ours, creation, st)) return false;
+    if (!look_at_filters(s, &ours, creation, st)) return false;
     *cache = 0;
     if (H5Pget_layout(creation) != H5D_CHUNKED) return true;
     if (H5Pget_chunk(creation, QC_DATA_RANK_MAX, chunk) != (int)s->rank)
@@ -69,11 +71,10 @@ static size_t stored_bytes(hid_t set, hid_t creation, enum qc_follow follow)
 static bool reopen_with_cache(struct qc_h5_set *s, struct qc_h5_file *f, const char *name, size_t bytes,
                               struct qc_status *st)
 {
-    hid_t access = H5Pcreate(H5P_DATASET_ACCESS); /* links on its path were checked before */
+    QC_H5_OWN access = H5Pcreate(H5P_DATASET_ACCESS); /* links on its path were checked before */
     H5Pset_chunk_cache(access, 12421, bytes, 1.0);
     H5Dclose((hid_t)s->id);
     s->id = H5Dopen2(f->id, name, access);
-    H5Pclose(access);
     return s->id >= 0 || qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
 }
 
@@ -83,65 +84,45 @@ static bool set_open(struct qc_h5_set *s, struct qc_h5_file *f, const char *name
     struct qc_h5_element element;
     size_t cache;
     struct qc_h5_elsewhere e = {.follow = f->follow};
-    bool ok = false;
-    hid_t way = qc_h5_link_access(&e);
-    hid_t object = H5Oopen(f->id, name, way);
-    H5Pclose(way);
+    QC_H5_OWN way = qc_h5_link_access(&e);
+    const hid_t object = H5Oopen(f->id, name, way);
     s->id = object;
     s->stored = SIZE_MAX;
     if (e.refused) return qc_h5_refuse(&e, st);
     if (object >= 0 && H5Iget_type(object) == H5I_GROUP) return qc_h5_group_open(s, f, st);
     if (object < 0 || H5Iget_type(object) != H5I_DATASET) return qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
     if (!qc_h5_is_here(&e, object, f->path)) return qc_h5_refuse(&e, st);
-    hid_t type = H5Dget_type((hid_t)s->id), space = H5Dget_space((hid_t)s->id);
-    hid_t creation = H5Dget_create_plist((hid_t)s->id);
+    QC_H5_OWN type = H5Dget_type(object), space = H5Dget_space(object), creation = H5Dget_create_plist(object);
     if (H5Tget_class(type) == H5T_VLEN) {
         bool ignored;
-        ok = qc_h5_look_at_filters(s, &ignored, creation, st) && qc_h5_vlen_open(s, type, space, st);
-        goto out;
+        return look_at_filters(s, &ignored, creation, st) && qc_h5_vlen_open(s, type, space, st);
     }
     qc_h5_element_of(&element, type);
     s->dtype = element.dtype;
     s->way = element.way;
     s->bits = element.bits;
-    if (s->dtype == QC_NONE) {
-        qc_fail(st, QC_UNSUPPORTED,
-                "its element type (%s) is neither an integer nor a float of up to 64 bits; store numbers",
-                element.type);
-        goto out;
-    }
+    if (s->dtype == QC_NONE)
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "its element type (%s) is neither an integer nor a float of up to 64 bits; store numbers",
+                       element.type);
     s->element = qc_dtype_size(s->dtype);
     s->memory_type = qc_h5_memory_type(&element, type);
     int rank = H5Sget_simple_extent_ndims(space);
-    if (s->memory_type < 0 || rank < 0 || H5Sget_simple_extent_dims(space, dims, NULL) != rank) {
-        qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
-        goto out;
-    }
-    if (rank == 0) {
-        qc_fail(st, QC_BAD_INPUT, "it is a single value; the first axis must be the sample");
-        goto out;
-    }
+    if (s->memory_type < 0 || rank < 0 || H5Sget_simple_extent_dims(space, dims, NULL) != rank)
+        return qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
+    if (rank == 0) return qc_fail(st, QC_BAD_INPUT, "it is a single value; the first axis must be the sample");
     s->rank = (unsigned)rank;
     s->row_elements = 1;
     for (unsigned i = 0; i < s->rank; i++) {
         s->dims[i] = (int64_t)dims[i];
-        if (dims[i] > INT64_MAX || (i > 0 && !qc_mul_size(&s->row_elements, s->row_elements, (size_t)dims[i]))) {
-            qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
-            goto out;
-        }
+        if (dims[i] > INT64_MAX || (i > 0 && !qc_mul_size(&s->row_elements, s->row_elements, (size_t)dims[i])))
+            return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
     }
-    if (!qc_mul_size(&s->row_bytes, s->row_elements, s->element)) {
-        qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
-        goto out;
-    }
-    s->stored = stored_bytes((hid_t)s->id, creation, f->follow);
-    ok = look_at_storage(s, &cache, creation, qc_h5_stored_so(&element, type, (hid_t)s->memory_type), st) &&
-         reopen_with_cache(s, f, name, cache, st);
-out:
-    H5Pclose(creation);
-    H5Sclose(space);
-    H5Tclose(type);
-    return ok;
+    if (!qc_mul_size(&s->row_bytes, s->row_elements, s->element))
+        return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
+    s->stored = stored_bytes(object, creation, f->follow);
+    return look_at_storage(s, &cache, creation, qc_h5_stored_so(&element, type, (hid_t)s->memory_type), st) &&
+           reopen_with_cache(s, f, name, cache, st);
 }
 
 static void set_close(struct qc_h5_set *s)
@@ -155,17 +136,17 @@ static void set_close(struct qc_h5_set *s)
 bool qc_h5_set_open(struct qc_h5_set *out, struct qc_h5_file *f, const char *name, struct qc_status *st)
 {
     struct qc_h5_set s = {.id = 0};
-    qc_h5_enter();
-    bool ok = set_open(&s, f, name, st);
+    QC_H5_LOCKED;
+    const bool ok = set_open(&s, f, name, st);
     if (ok)
         *out = s;
     else
         set_close(&s);
-    qc_h5_leave();
     return ok;
 }
 
-void qc_h5_as_wanted(void *out, const void *data, size_t count, const struct qc_h5_set *s)
+/* Converts values read by HDF5 for s->way to s->dtype. */
+static void as_wanted(void *out, const void *data, size_t count, const struct qc_h5_set *s)
 {
     const long double *wide = data;
     if (s->way == QC_H5_PACKED) qc_h5_unpack(out, data, count, s->element, &s->bits);
@@ -183,7 +164,7 @@ static bool read_and_convert(void *out, const struct qc_h5_set *s, size_t rows, 
                      : NULL;
     if (!data) return qc_fail_memory(st, rows);
     const bool ok = H5Dread((hid_t)s->id, (hid_t)s->memory_type, to, from, H5P_DEFAULT, data) >= 0;
-    if (ok) qc_h5_as_wanted(out, data, count, s);
+    if (ok) as_wanted(out, data, count, s);
     free(data);
     return ok;
 }
@@ -194,26 +175,21 @@ bool qc_h5_read_rows(void *out, const struct qc_h5_set *s, int64_t first, int64_
     if (s->ragged) return qc_h5_ragged_read(out, s, first, count, st);
     for (unsigned i = 0; i < s->rank; i++) extent[i] = (hsize_t)(i ? s->dims[i] : count);
     start[0] = (hsize_t)first;
-    qc_h5_enter();
-    hid_t from = H5Dget_space((hid_t)s->id), to = H5Screate_simple((int)s->rank, extent, NULL);
-    bool ok = from >= 0 && to >= 0 && H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, extent, NULL) >= 0 &&
-              (s->way != QC_H5_PLAIN ? read_and_convert(out, s, (size_t)count, to, from, st)
-                                     : H5Dread((hid_t)s->id, (hid_t)s->memory_type, to, from, H5P_DEFAULT, out) >= 0);
-    if (!ok) qc_h5_fail(st, QC_BAD_INPUT, "its values cannot be read; the file is damaged");
-    if (to >= 0) H5Sclose(to);
-    if (from >= 0) H5Sclose(from);
-    qc_h5_leave();
-    return ok;
+    QC_H5_LOCKED;
+    QC_H5_OWN from = H5Dget_space((hid_t)s->id), to = H5Screate_simple((int)s->rank, extent, NULL);
+    return (from >= 0 && to >= 0 && H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, extent, NULL) >= 0 &&
+            (s->way != QC_H5_PLAIN ? read_and_convert(out, s, (size_t)count, to, from, st)
+                                   : H5Dread((hid_t)s->id, (hid_t)s->memory_type, to, from, H5P_DEFAULT, out) >= 0)) ||
+           qc_h5_fail(st, QC_BAD_INPUT, "its values cannot be read; the file is damaged");
 }
 
 bool qc_h5_chunk_bytes(size_t *size, const struct qc_h5_set *s, int64_t row, struct qc_status *st)
 {
     hsize_t start[QC_DATA_RANK_MAX] = {(hsize_t)row}, bytes = 0;
-    qc_h5_enter();
+    QC_H5_LOCKED;
     /* HDF5 1.10 fails for a chunk that was never written; later versions return 0. A damaged index fails in
        qc_h5_read_rows. */
     if (H5Dget_chunk_storage_size((hid_t)s->id, start, &bytes) < 0) bytes = 0;
-    qc_h5_leave();
     *size = (size_t)bytes;
     /* A deflate stream exceeds its data by a few bytes per 16 KiB at most. */
     return bytes <= s->row_bytes + s->row_bytes / 16 + 4096 ||
@@ -224,26 +200,21 @@ bool qc_h5_chunk_bytes(size_t *size, const struct qc_h5_set *s, int64_t row, str
 bool qc_h5_read_chunk(void *out, uint32_t *mask, const struct qc_h5_set *s, int64_t row, struct qc_status *st)
 {
     hsize_t start[QC_DATA_RANK_MAX] = {(hsize_t)row};
-    qc_h5_enter();
-    const bool ok = H5Dread_chunk((hid_t)s->id, H5P_DEFAULT, start, mask, out) >= 0;
-    if (!ok) qc_h5_fail(st, QC_BAD_INPUT, "its chunk cannot be read; the file is damaged");
-    qc_h5_leave();
-    return ok;
+    QC_H5_LOCKED;
+    return H5Dread_chunk((hid_t)s->id, H5P_DEFAULT, start, mask, out) >= 0 ||
+           qc_h5_fail(st, QC_BAD_INPUT, "its chunk cannot be read; the file is damaged");
 }
 
 bool qc_h5_numbers(long double **values, size_t *count, const struct qc_h5_set *s, const char *name,
                    struct qc_status *st)
 {
     *count = 0;
-    qc_h5_enter();
-    htri_t there = H5Aexists((hid_t)s->id, name);
-    hid_t attribute = there > 0 ? H5Aopen((hid_t)s->id, name, H5P_DEFAULT) : -1;
-    bool ok = there == 0 || (attribute >= 0 && qc_h5_attribute_numbers(values, count, attribute));
-    if (!ok)
-        qc_fail(st, QC_BAD_INPUT, "its attribute '%s' is not a list of numbers; correct it or use --preprocess", name);
-    if (attribute >= 0) H5Aclose(attribute);
-    qc_h5_leave();
-    return ok;
+    QC_H5_LOCKED;
+    const htri_t there = H5Aexists((hid_t)s->id, name);
+    QC_H5_OWN attribute = there > 0 ? H5Aopen((hid_t)s->id, name, H5P_DEFAULT) : -1;
+    return there == 0 || (attribute >= 0 && qc_h5_attribute_numbers(values, count, attribute)) ||
+           qc_fail(st, QC_BAD_INPUT, "its attribute '%s' is not a list of numbers; correct it or use --preprocess",
+                   name);
 }
 
 /* Samples of different sizes: a group with a data set for each, or a data set of sequences (H5T_VLEN). */
@@ -328,9 +299,8 @@ static const char *name_of(const struct qc_h5_ragged *r, size_t i)
 static hid_t open_member(const struct qc_h5_set *s, const struct qc_h5_file *f, const char *name, struct qc_status *st)
 {
     struct qc_h5_elsewhere e = {.follow = f->follow};
-    hid_t way = qc_h5_link_access(&e);
+    QC_H5_OWN way = qc_h5_link_access(&e);
     const hid_t object = H5Oopen((hid_t)s->id, name, way);
-    H5Pclose(way);
     bool ok = true;
     if (e.refused)
         ok = qc_h5_refuse(&e, st);
@@ -359,10 +329,9 @@ static bool take_type(struct qc_h5_set *s, hid_t set, hid_t type, struct qc_stat
     s->way = e.way;
     s->bits = e.bits;
     s->memory_type = qc_h5_memory_type(&e, type);
-    hid_t creation = set >= 0 ? H5Dget_create_plist(set) : -1;
-    const bool ok = s->memory_type > 0 && (creation < 0 || qc_h5_look_at_filters(s, &ignored, creation, st));
-    if (creation >= 0) H5Pclose(creation);
-    return ok || qc_h5_fail(st, QC_BAD_INPUT, "damaged type");
+    QC_H5_OWN creation = set >= 0 ? H5Dget_create_plist(set) : -1;
+    return (s->memory_type > 0 && (creation < 0 || look_at_filters(s, &ignored, creation, st))) ||
+           qc_h5_fail(st, QC_BAD_INPUT, "damaged type");
 }
 
 static bool same_type(const struct qc_h5_set *s, hid_t first, hid_t type, struct qc_status *st)
@@ -379,9 +348,9 @@ static bool look_at_member(struct qc_h5_set *s, hid_t *first, size_t i, struct q
 {
     struct qc_h5_ragged *r = s->ragged;
     hsize_t dims[H5S_MAX_RANK];
-    const hid_t set = open_member(s, r->file, name_of(r, i), st);
+    QC_H5_OWN set = open_member(s, r->file, name_of(r, i), st);
     if (set < 0) return false;
-    hid_t type = H5Dget_type(set), space = H5Dget_space(set);
+    QC_H5_OWN type = H5Dget_type(set), space = H5Dget_space(set);
     const int rank = H5Sget_simple_extent_ndims(space);
     bool ok = type >= 0 && rank >= 0 && H5Sget_simple_extent_dims(space, dims, NULL) == rank;
     if (!ok) qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
@@ -403,9 +372,6 @@ static bool look_at_member(struct qc_h5_set *s, hid_t *first, size_t i, struct q
         ok = dims[d] <= INT64_MAX;
         r->sizes[i * (size_t)rank + (size_t)d] = (int64_t)dims[d];
     }
-    if (type >= 0) H5Tclose(type);
-    H5Sclose(space);
-    H5Oclose(set);
     return ok;
 }
 
@@ -430,7 +396,7 @@ static bool begin(struct qc_h5_set *s, const struct qc_h5_file *f, struct qc_sta
 
 bool qc_h5_group_open(struct qc_h5_set *s, const struct qc_h5_file *f, struct qc_status *st)
 {
-    hid_t first = -1;
+    QC_H5_OWN first = -1;
     if (!begin(s, f, st)) return false;
     struct qc_h5_ragged *r = s->ragged;
     s->grouped = true;
@@ -441,7 +407,6 @@ bool qc_h5_group_open(struct qc_h5_set *s, const struct qc_h5_file *f, struct qc
     bool ok = sort_names(&r->names, st);
     for (size_t i = 0; ok && i < r->names.count; i++)
         ok = look_at_member(s, &first, i, st) || qc_where(st, "sample '%s'", name_of(r, i));
-    if (first >= 0) H5Tclose(first);
     return ok && settle(s, r->names.count, st);
 }
 
@@ -449,13 +414,10 @@ bool qc_h5_group_open(struct qc_h5_set *s, const struct qc_h5_file *f, struct qc
 static bool read_sequence(hvl_t *out, const struct qc_h5_set *s, hid_t type, size_t i)
 {
     const hsize_t start = i, one = 1;
-    hid_t from = H5Dget_space((hid_t)s->id), to = H5Screate_simple(1, &one, NULL);
+    QC_H5_OWN from = H5Dget_space((hid_t)s->id), to = H5Screate_simple(1, &one, NULL);
     *out = (hvl_t){.len = 0};
-    const bool ok = from >= 0 && to >= 0 && H5Sselect_hyperslab(from, H5S_SELECT_SET, &start, NULL, &one, NULL) >= 0 &&
-                    H5Dread((hid_t)s->id, type, to, from, H5P_DEFAULT, out) >= 0;
-    if (from >= 0) H5Sclose(from);
-    if (to >= 0) H5Sclose(to);
-    return ok;
+    return from >= 0 && to >= 0 && H5Sselect_hyperslab(from, H5S_SELECT_SET, &start, NULL, &one, NULL) >= 0 &&
+           H5Dread((hid_t)s->id, type, to, from, H5P_DEFAULT, out) >= 0;
 }
 
 static void reclaim(hvl_t *v)
@@ -470,23 +432,20 @@ bool qc_h5_vlen_open(struct qc_h5_set *s, hid_t type, hid_t space, struct qc_sta
     if (!begin(s, NULL, st)) return false;
     if (H5Sget_simple_extent_ndims(space) != 1 || H5Sget_simple_extent_dims(space, &count, NULL) != 1)
         return qc_fail(st, QC_UNSUPPORTED, "it holds sequences of variable length in another shape than one axis");
-    hid_t base = H5Tget_super(type);
-    bool ok = base >= 0 && take_type(s, -1, base, st);
-    if (base >= 0) H5Tclose(base);
-    if (!ok) return false;
+    QC_H5_OWN base = H5Tget_super(type);
+    if (base < 0 || !take_type(s, -1, base, st)) return false;
     if (count > QC_DATA_LINKS_MAX)
         return qc_fail(st, QC_UNSUPPORTED, "more than %d sequences of variable length", QC_DATA_LINKS_MAX);
     s->rank = 2;
     const size_t bytes = ((size_t)count + 1) * sizeof *s->ragged->sizes;
     if (!(s->ragged->sizes = malloc(bytes))) return qc_fail_memory(st, bytes);
-    hid_t memory = H5Tvlen_create((hid_t)s->memory_type);
-    for (size_t i = 0; ok && i < count; i++) {
-        if (!(ok = memory >= 0 && read_sequence(&v, s, memory, i))) break;
+    QC_H5_OWN memory = H5Tvlen_create((hid_t)s->memory_type);
+    for (size_t i = 0; i < count; i++) {
+        if (memory < 0 || !read_sequence(&v, s, memory, i))
+            return qc_h5_fail(st, QC_BAD_INPUT, "its values cannot be read; the file is damaged");
         s->ragged->sizes[i] = v.len > INT64_MAX ? -1 : (int64_t)v.len;
         reclaim(&v);
     }
-    if (memory >= 0) H5Tclose(memory);
-    if (!ok) return qc_h5_fail(st, QC_BAD_INPUT, "its values cannot be read; the file is damaged");
     return settle(s, (size_t)count, st);
 }
 
@@ -495,17 +454,14 @@ bool qc_h5_vlen_open(struct qc_h5_set *s, hid_t type, hid_t space, struct qc_sta
 static bool read_vlen(void *out, const struct qc_h5_set *s, size_t i, size_t count)
 {
     hvl_t v;
-    hid_t memory = H5Tvlen_create((hid_t)s->memory_type);
-    bool ok = memory >= 0 && read_sequence(&v, s, memory, i);
-    if (ok) {
-        ok = v.len == count;
-        if (ok && s->way == QC_H5_PLAIN && count)
-            memcpy(out, v.p, count * s->element);
-        else if (ok)
-            qc_h5_as_wanted(out, v.p, count, s);
-        reclaim(&v);
-    }
-    if (memory >= 0) H5Tclose(memory);
+    QC_H5_OWN memory = H5Tvlen_create((hid_t)s->memory_type);
+    if (memory < 0 || !read_sequence(&v, s, memory, i)) return false;
+    const bool ok = v.len == count;
+    if (ok && s->way == QC_H5_PLAIN && count)
+        memcpy(out, v.p, count * s->element);
+    else if (ok)
+        as_wanted(out, v.p, count, s);
+    reclaim(&v);
     return ok;
 }
 
@@ -514,17 +470,15 @@ static bool read_member(void *out, const struct qc_h5_set *s, size_t i, size_t c
     const size_t each = s->way == QC_H5_WIDE ? sizeof(long double) : s->way == QC_H5_PACKED ? s->bits.size : 0;
     size_t bytes;
     void *data = NULL;
-    const hid_t set = open_member(s, s->ragged->file, name_of(s->ragged, i), st);
+    QC_H5_OWN set = open_member(s, s->ragged->file, name_of(s->ragged, i), st);
     if (set < 0) return false;
-    hid_t space = H5Dget_space(set);
+    QC_H5_OWN space = H5Dget_space(set);
     bool ok = space >= 0 && H5Sget_simple_extent_npoints(space) == (hssize_t)count; /* out has no more */
     if (ok && each) ok = qc_mul_size(&bytes, count, each) && (data = malloc(bytes + 1)) != NULL;
     ok = ok &&
          (count == 0 || H5Dread(set, (hid_t)s->memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, each ? data : out) >= 0);
-    if (ok && each) qc_h5_as_wanted(out, data, count, s);
+    if (ok && each) as_wanted(out, data, count, s);
     free(data);
-    if (space >= 0) H5Sclose(space);
-    H5Oclose(set);
     return ok;
 }
 
@@ -534,13 +488,12 @@ bool qc_h5_ragged_read(void *out, const struct qc_h5_set *s, int64_t first, int6
     const struct qc_h5_ragged *r = s->ragged;
     char *to = out;
     bool ok = true;
-    qc_h5_enter();
+    QC_H5_LOCKED;
     for (size_t i = (size_t)first; ok && i < (size_t)(first + count); i++) {
         const size_t n = qc_entry_elements(r->sizes + i * rank, rank);
         ok = r->names.count ? read_member(to, s, i, n, st) : read_vlen(to, s, i, n);
         if (!ok && st->code == QC_OK) qc_h5_fail(st, QC_BAD_INPUT, "its values cannot be read; the file is damaged");
         to += n * s->element;
     }
-    qc_h5_leave();
     return ok;
 }

@@ -116,9 +116,8 @@ void qc_h5_element_of(struct qc_h5_element *out, hid_t t)
     } else if (class == H5T_FLOAT) {
         float_element(&e, t);
     } else if (class == H5T_ENUM) {
-        hid_t base = H5Tget_super(t);
+        QC_H5_OWN base = H5Tget_super(t);
         integer_element(&e, base); /* values without a member name are numbers too */
-        H5Tclose(base);
         if (e.dtype == QC_NONE)
             e.type = "enum";
         else if (is_bool(t))
@@ -148,10 +147,8 @@ hid_t qc_h5_memory_type(const struct qc_h5_element *e, hid_t t)
 bool qc_h5_stored_so(const struct qc_h5_element *e, hid_t t, hid_t memory)
 {
     if (e->way != QC_H5_PLAIN) return false;
-    const hid_t plain = H5Tget_class(t) == H5T_ENUM ? H5Tget_super(t) : H5Tcopy(t);
-    const bool same = plain >= 0 && H5Tequal(plain, memory) > 0;
-    if (plain >= 0) H5Tclose(plain);
-    return same;
+    QC_H5_OWN plain = H5Tget_class(t) == H5T_ENUM ? H5Tget_super(t) : H5Tcopy(t);
+    return plain >= 0 && H5Tequal(plain, memory) > 0;
 }
 
 void qc_h5_unpack(void *out, const void *in, size_t count, size_t element, const struct qc_h5_bits *b)

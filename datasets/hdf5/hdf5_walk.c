@@ -115,13 +115,11 @@ static bool walk_link(struct walk *w, hid_t group, const char *name, H5L_type_t 
     H5O_info_t info;
     bool ok = true, news = false;
     w->elsewhere = (struct qc_h5_elsewhere){.follow = w->file->follow};
-    hid_t object = H5Oopen(group, name, w->way);
+    QC_H5_OWN object = H5Oopen(group, name, w->way);
     if (object < 0 && type != H5L_TYPE_HARD)
         return w->elsewhere.refused ? add_entry(w, -1) : true; /* a link that leads nowhere */
-    if (object < 0) {
-        qc_h5_fail(w->st, QC_BAD_INPUT, "damaged object");
-        return qc_where(w->st, "object '%.200s'", w->path);
-    }
+    if (object < 0)
+        return qc_h5_fail(w->st, QC_BAD_INPUT, "damaged object") || qc_where(w->st, "object '%.200s'", w->path);
     const H5I_type_t kind = H5Iget_type(object);
     if (kind == H5I_DATASET) {
         ok = add_entry(w, object);
@@ -131,7 +129,6 @@ static bool walk_link(struct walk *w, hid_t group, const char *name, H5L_type_t 
         ok = ok && enter(&news, &w->seen, info.addr, w->st);
         if (ok && news) ok = walk_group(w, object, length, depth + 1);
     }
-    H5Oclose(object);
     return ok;
 }
 
@@ -196,15 +193,12 @@ bool qc_h5_list(struct qc_data_list *out, struct qc_h5_file *f, struct qc_arena 
     struct walk w = {.file = f, .a = a, .st = st};
     H5O_info_t info;
     bool news;
-    qc_h5_enter();
-    w.way = qc_h5_link_access(&w.elsewhere);
-    hid_t root = H5Oopen(f->id, "/", H5P_DEFAULT);
+    QC_H5_LOCKED;
+    QC_H5_OWN way = qc_h5_link_access(&w.elsewhere), root = H5Oopen(f->id, "/", H5P_DEFAULT);
+    w.way = way;
     bool ok = (root >= 0 && H5Oget_info2(root, &info, H5O_INFO_BASIC) >= 0) ||
               qc_h5_fail(st, QC_BAD_INPUT, "the HDF5 file is damaged; make or copy it again");
     ok = ok && enter(&news, &w.seen, info.addr, st) && walk_group(&w, root, 0, 0);
-    if (root >= 0) H5Oclose(root);
-    H5Pclose(w.way);
-    qc_h5_leave();
     free(w.seen.slots);
     free(w.path);
     if (!ok) return false;

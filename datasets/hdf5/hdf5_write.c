@@ -7,7 +7,8 @@
 #include "datasets/hdf5/hdf5_lib.h"
 #include "graph/types/small_float.h"
 
-hid_t qc_h5_type_for_file(enum qc_dtype e)
+/* Returns the type for storing e; to be closed. */
+static hid_t type_for_file(enum qc_dtype e)
 {
     switch (e) {
     case QC_F32: return H5Tcopy(H5T_IEEE_F32LE);
@@ -43,16 +44,12 @@ hid_t qc_h5_type_for_file(enum qc_dtype e)
 static bool write_title(hid_t set, const char *title)
 {
     size_t n = strlen(title);
-    hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
+    QC_H5_OWN type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
     H5Tset_size(type, n ? n : 1);
     H5Tset_strpad(type, H5T_STR_NULLPAD);
     H5Tset_cset(type, H5T_CSET_UTF8);
-    hid_t a = H5Acreate2(set, "name", type, space, H5P_DEFAULT, H5P_DEFAULT);
-    bool ok = a >= 0 && H5Awrite(a, type, title) >= 0;
-    if (a >= 0) H5Aclose(a);
-    H5Sclose(space);
-    H5Tclose(type);
-    return ok;
+    QC_H5_OWN a = H5Acreate2(set, "name", type, space, H5P_DEFAULT, H5P_DEFAULT);
+    return a >= 0 && H5Awrite(a, type, title) >= 0;
 }
 
 bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const char *path, const char *title,
@@ -66,9 +63,9 @@ bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const char *p
         chunk[i + 1] = dims[i] ? (hsize_t)dims[i] : 1;
         s.dims[i + 1] = dims[i];
     }
-    qc_h5_enter();
-    hid_t space = H5Screate_simple((int)s.rank, none, most), type = qc_h5_type_for_file(dtype);
-    hid_t creation = H5Pcreate(H5P_DATASET_CREATE), link = H5Pcreate(H5P_LINK_CREATE);
+    QC_H5_LOCKED;
+    QC_H5_OWN space = H5Screate_simple((int)s.rank, none, most), type = type_for_file(dtype),
+              creation = H5Pcreate(H5P_DATASET_CREATE), link = H5Pcreate(H5P_LINK_CREATE);
     bool ok = space >= 0 && type >= 0 && H5Pset_chunk(creation, (int)s.rank, chunk) >= 0 &&
               H5Pset_obj_track_times(creation, false) >= 0 && H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER) >= 0 &&
               (qc_dtype_size(dtype) == 1 || H5Pset_shuffle(creation) >= 0) &&
@@ -80,11 +77,6 @@ bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const char *p
     else
         qc_h5_fail(st, QC_MACHINE, "cannot make the data set");
     if (!ok && s.id > 0) H5Dclose((hid_t)s.id);
-    H5Pclose(link);
-    H5Pclose(creation);
-    if (type >= 0) H5Tclose(type);
-    if (space >= 0) H5Sclose(space);
-    qc_h5_leave();
     return ok;
 }
 
@@ -92,39 +84,30 @@ bool qc_h5_sink_numbers(struct qc_h5_sink *s, const char *name, const float *val
 {
     const hsize_t n = count;
     if (!count) return true;
-    qc_h5_enter();
-    hid_t space = H5Screate_simple(1, &n, NULL), a = -1;
-    const bool ok = space >= 0 &&
-                    (a = H5Acreate2((hid_t)s->id, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT)) >= 0 &&
-                    H5Awrite(a, H5T_NATIVE_FLOAT, values) >= 0;
-    if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot write an attribute");
-    if (a >= 0) H5Aclose(a);
-    if (space >= 0) H5Sclose(space);
-    qc_h5_leave();
-    return ok;
+    QC_H5_LOCKED;
+    QC_H5_OWN space = H5Screate_simple(1, &n, NULL), a = -1;
+    return (space >= 0 && (a = H5Acreate2((hid_t)s->id, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT)) >= 0 &&
+            H5Awrite(a, H5T_NATIVE_FLOAT, values) >= 0) ||
+           qc_h5_fail(st, QC_MACHINE, "cannot write an attribute");
 }
 
 bool qc_h5_sink_append(struct qc_h5_sink *s, int64_t row, const void *data, size_t size, struct qc_status *st)
 {
     hsize_t extent[QC_DATA_RANK_MAX], start[QC_DATA_RANK_MAX] = {(hsize_t)row};
     for (unsigned i = 0; i < s->rank; i++) extent[i] = (hsize_t)(i ? s->dims[i] : row + 1);
-    qc_h5_enter();
-    bool ok = H5Dset_extent((hid_t)s->id, extent) >= 0 &&
-              (!data || H5Dwrite_chunk((hid_t)s->id, H5P_DEFAULT, 0, start, size, data) >= 0);
-    if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot write; is the disk full?");
-    qc_h5_leave();
-    return ok;
+    QC_H5_LOCKED;
+    return (H5Dset_extent((hid_t)s->id, extent) >= 0 &&
+            (!data || H5Dwrite_chunk((hid_t)s->id, H5P_DEFAULT, 0, start, size, data) >= 0)) ||
+           qc_h5_fail(st, QC_MACHINE, "cannot write; is the disk full?");
 }
 
 bool qc_h5_sink_close(struct qc_h5_sink *s, struct qc_status *st)
 {
     if (s->id <= 0) return true;
-    qc_h5_enter();
-    bool ok = H5Oclose((hid_t)s->id) >= 0;
-    if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot write; is the disk full?");
-    qc_h5_leave();
+    QC_H5_LOCKED;
+    const bool ok = H5Oclose((hid_t)s->id) >= 0;
     s->id = 0;
-    return ok;
+    return ok || qc_h5_fail(st, QC_MACHINE, "cannot write; is the disk full?");
 }
 
 /* Results of different shapes: a group with one data set for each. The first different shape shows it, so earlier
@@ -138,9 +121,10 @@ bool qc_h5_scatter_add(struct qc_h5_sink *s, int64_t row, const int64_t *dims, u
     if (rank > QC_DATA_RANK_MAX) return qc_fail(st, QC_UNSUPPORTED, "rank %u is too much for HDF5", rank);
     for (unsigned i = 0; i < rank; i++) extent[i] = (hsize_t)dims[i];
     qc_text(name, sizeof name, "%lld", (long long)row);
-    qc_h5_enter();
-    hid_t space = H5Screate_simple((int)rank, extent, NULL), type = qc_h5_type_for_file(s->dtype), set = -1;
-    hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+    hid_t set = -1;
+    QC_H5_LOCKED;
+    QC_H5_OWN space = H5Screate_simple((int)rank, extent, NULL), type = type_for_file(s->dtype),
+              creation = H5Pcreate(H5P_DATASET_CREATE);
     bool ok = space >= 0 && type >= 0 && H5Pset_obj_track_times(creation, false) >= 0;
     if (ok && data) /* one chunk, stored as encoded */
         ok = H5Pset_chunk(creation, (int)rank, extent) >= 0 && H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER) >= 0 &&
@@ -149,12 +133,7 @@ bool qc_h5_scatter_add(struct qc_h5_sink *s, int64_t row, const int64_t *dims, u
     ok = ok && (set = H5Dcreate2((hid_t)s->id, name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
          (!data || H5Dwrite_chunk(set, H5P_DEFAULT, 0, start, size, data) >= 0);
     if (set >= 0) ok = H5Dclose(set) >= 0 && ok;
-    if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot write; is the disk full?");
-    H5Pclose(creation);
-    if (type >= 0) H5Tclose(type);
-    if (space >= 0) H5Sclose(space);
-    qc_h5_leave();
-    return ok;
+    return ok || qc_h5_fail(st, QC_MACHINE, "cannot write; is the disk full?");
 }
 
 /* Returns the stored chunk of a row written before; NULL if it has no elements. */
@@ -166,19 +145,17 @@ static bool stored_chunk(void **data, hsize_t *size, const struct qc_h5_sink *s,
     *size = 0;
     for (unsigned i = 1; i < s->rank; i++)
         if (s->dims[i] == 0) return true;
-    qc_h5_enter();
-    bool ok = H5Dget_chunk_storage_size((hid_t)s->id, start, size) >= 0 && (*data = malloc((size_t)*size + 1)) &&
-              H5Dread_chunk((hid_t)s->id, H5P_DEFAULT, start, &mask, *data) >= 0;
-    if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot read what was written");
-    qc_h5_leave();
-    return ok;
+    QC_H5_LOCKED;
+    return (H5Dget_chunk_storage_size((hid_t)s->id, start, size) >= 0 && (*data = malloc((size_t)*size + 1)) &&
+            H5Dread_chunk((hid_t)s->id, H5P_DEFAULT, start, &mask, *data) >= 0) ||
+           qc_h5_fail(st, QC_MACHINE, "cannot read what was written");
 }
 
 /* Copies an attribute to another object. */
 static herr_t copy_attribute(hid_t from, const char *name, const H5A_info_t *info, void *user)
 {
     const hid_t *to = user;
-    hid_t a = H5Aopen(from, name, H5P_DEFAULT), type = H5Aget_type(a), space = H5Aget_space(a), b = -1;
+    QC_H5_OWN a = H5Aopen(from, name, H5P_DEFAULT), type = H5Aget_type(a), space = H5Aget_space(a), b = -1;
     const size_t bytes = (size_t)H5Aget_storage_size(a);
     void *value = malloc(bytes + 1);
     (void)info;
@@ -186,10 +163,6 @@ static herr_t copy_attribute(hid_t from, const char *name, const H5A_info_t *inf
                     (b = H5Acreate2(*to, name, type, space, H5P_DEFAULT, H5P_DEFAULT)) >= 0 &&
                     H5Awrite(b, type, value) >= 0;
     free(value);
-    if (b >= 0) H5Aclose(b);
-    H5Sclose(space);
-    H5Tclose(type);
-    H5Aclose(a);
     return ok ? 0 : -1;
 }
 
@@ -198,16 +171,13 @@ static bool make_group(hid_t *group, const struct qc_h5_sink *s, struct qc_h5_fi
                        struct qc_status *st)
 {
     hsize_t next = 0;
-    qc_h5_enter();
-    hid_t creation = H5Pcreate(H5P_GROUP_CREATE);
+    QC_H5_LOCKED;
+    QC_H5_OWN creation = H5Pcreate(H5P_GROUP_CREATE);
     *group = -1;
     const bool ok = H5Pset_obj_track_times(creation, false) >= 0 && H5Ldelete(f->id, path, H5P_DEFAULT) >= 0 &&
                     (*group = H5Gcreate2(f->id, path, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
                     H5Aiterate2((hid_t)s->id, H5_INDEX_NAME, H5_ITER_INC, &next, copy_attribute, group) >= 0;
-    if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot make the group");
-    H5Pclose(creation);
-    qc_h5_leave();
-    return ok;
+    return ok || qc_h5_fail(st, QC_MACHINE, "cannot make the group");
 }
 
 bool qc_h5_scatter(struct qc_h5_sink *s, struct qc_h5_file *f, const char *path, int64_t rows, const int64_t *dims,

@@ -56,8 +56,8 @@ bool qc_spill_add(int64_t *set, struct qc_spill *s, size_t rows, size_t row_byte
     const hsize_t dims[2] = {rows, row_bytes};
     hid_t id = -1;
     qc_text(name, sizeof name, "%lu", ++s->made);
-    qc_h5_enter();
-    hid_t space = H5Screate_simple(2, dims, NULL), creation = H5Pcreate(H5P_DATASET_CREATE);
+    QC_H5_LOCKED;
+    QC_H5_OWN space = H5Screate_simple(2, dims, NULL), creation = H5Pcreate(H5P_DATASET_CREATE);
     bool ok = space >= 0 && H5Pset_obj_track_times(creation, false) >= 0 &&
               H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER) >= 0 &&
               (id = H5Dcreate2(s->file->id, name, H5T_NATIVE_UINT8, space, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
@@ -67,9 +67,6 @@ bool qc_spill_add(int64_t *set, struct qc_spill *s, size_t rows, size_t row_byte
         qc_where(st, "%s", s->folder);
         if (id >= 0) H5Dclose(id);
     }
-    H5Pclose(creation);
-    if (space >= 0) H5Sclose(space);
-    qc_h5_leave();
     if (ok) *set = (int64_t)id;
     return ok;
 }
@@ -79,20 +76,16 @@ static bool move_row(void *to, const void *from, struct qc_spill *s, int64_t set
                      struct qc_status *st)
 {
     const hsize_t start[2] = {row, at}, count[2] = {1, bytes};
-    qc_h5_enter();
-    hid_t file = H5Dget_space((hid_t)set), memory = H5Screate_simple(2, count, NULL);
+    QC_H5_LOCKED;
+    QC_H5_OWN file = H5Dget_space((hid_t)set), memory = H5Screate_simple(2, count, NULL);
     bool ok = file >= 0 && memory >= 0 && H5Sselect_hyperslab(file, H5S_SELECT_SET, start, NULL, count, NULL) >= 0 &&
               (from ? H5Dwrite((hid_t)set, H5T_NATIVE_UINT8, memory, file, H5P_DEFAULT, from)
                     : H5Dread((hid_t)set, H5T_NATIVE_UINT8, memory, file, H5P_DEFAULT, to)) >= 0;
-    if (!ok) {
-        qc_h5_fail(st, QC_MACHINE,
-                   from ? "cannot write to the temporary file; is the disk full?" : "cannot read the temporary file");
-        qc_where(st, "%s", s->folder);
-    }
-    if (memory >= 0) H5Sclose(memory);
-    if (file >= 0) H5Sclose(file);
-    qc_h5_leave();
-    return ok;
+    return ok ||
+           qc_h5_fail(st, QC_MACHINE,
+                      from ? "cannot write to the temporary file; is the disk full?"
+                           : "cannot read the temporary file") ||
+           qc_where(st, "%s", s->folder);
 }
 
 bool qc_spill_write(struct qc_spill *s, int64_t set, size_t row, size_t row_bytes, const void *data,
@@ -115,7 +108,6 @@ bool qc_spill_read_part(void *data, struct qc_spill *s, int64_t set, size_t row,
 void qc_spill_drop(struct qc_spill *s, int64_t set)
 {
     (void)s;
-    qc_h5_enter();
+    QC_H5_LOCKED;
     H5Dclose((hid_t)set); /* it has no name: closing frees it */
-    qc_h5_leave();
 }

@@ -110,6 +110,9 @@ const char *qc_lower_inner_name(struct qc_lowering *x, qc_id v, struct qc_status
 /* Return unused names of a new node and of its result: "BASE_WHAT". */
 bool qc_lower_fresh_names(const char **name, const char **node, struct qc_lowering *x, enum qc_op op, const char *base,
                           const char *what, struct qc_status *st);
+/* Adds a node under unused names; its result is "BASE_WHAT" unless the definition names it. */
+qc_id qc_lower_add(struct qc_lowering *x, struct qc_node_def def, const char *base, const char *what,
+                   struct qc_status *st);
 /* An initializer named "SPACE_WHAT". */
 qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
                         const char *qparams, const char *what, struct qc_status *st);

@@ -53,7 +53,6 @@ static qc_id lower_scales(struct qc_lowering *x, const struct qc_qparams *s, con
     if (!s->format || s->format->scale != QC_SCALE_FLOAT8)
         return qc_lower_constant(x, QC_F32, shape, s->scale, s->name, "scale", st);
     const struct qc_shape scalar = QC_SCALAR;
-    const char *name, *node;
     float largest = 0;
     uint8_t *codes = malloc(s->count);
     if (!codes) return qc_fail_memory(st, s->count);
@@ -64,12 +63,9 @@ static qc_id lower_scales(struct qc_lowering *x, const struct qc_qparams *s, con
     const qc_id inputs[] = {qc_lower_constant(x, QC_F8E4M3, shape, codes, s->name, "scale", st),
                             qc_lower_constant(x, QC_F32, &scalar, &over, s->name, "scale_over", st)};
     free(codes);
-    if (!inputs[0] || !inputs[1] ||
-        !qc_lower_fresh_names(&name, &node, x, QC_OP_DequantizeLinear, s->name, "scale_dequantized", st))
-        return 0;
-    const struct qc_node_def def = {
-        .op = QC_OP_DequantizeLinear, .name = node, .input_count = 2, .inputs = inputs, .output_names = &name};
-    return qc_graph_add(x->to, &def, st);
+    if (!inputs[0] || !inputs[1]) return 0;
+    const struct qc_node_def def = {.op = QC_OP_DequantizeLinear, .input_count = 2, .inputs = inputs};
+    return qc_lower_add(x, def, s->name, "scale_dequantized", st);
 }
 
 qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st)
@@ -77,7 +73,6 @@ qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st)
     const struct qc_type *type = &x->from->values[v].type;
     const struct qc_qparams *s = &x->from->qparams_of[type->qparams];
     const struct qc_shape shape = qc_scale_shape(s, &type->shape, type->axis);
-    const char *name, *node;
     const enum qc_dtype dtype = type_of(s, &type->shape);
     const char *base = qc_lower_base(x, v);
     struct qc_tensor *levels = qc_lower_levels(s->dtype, x->from->values[v].constant, st); /* one byte per element in
@@ -87,18 +82,11 @@ qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st)
                        lower_scales(x, s, &shape, st), QC_ABSENT};
     qc_tensor_unref(levels);
     const bool zeros = has_zero_point_input(s, dtype);
-    if (!inputs[0] || !inputs[1] || (zeros && !(inputs[2] = qc_lower_zero_points(x, s, dtype, &shape, st))) ||
-        !qc_lower_fresh_names(&name, &node, x, QC_OP_DequantizeLinear, base, "dequantized", st))
-        return 0;
+    if (!inputs[0] || !inputs[1] || (zeros && !(inputs[2] = qc_lower_zero_points(x, s, dtype, &shape, st)))) return 0;
     const struct qc_attr attrs[] = {QC_INT("axis", type->axis), QC_INT("block_size", s->block)};
-    const struct qc_node_def def = {.op = QC_OP_DequantizeLinear,
-                                    .name = node,
-                                    .input_count = zeros ? 3 : 2,
-                                    .inputs = inputs,
-                                    .attr_count = 2,
-                                    .attrs = attrs,
-                                    .output_names = &name};
-    return qc_graph_add(x->to, &def, st);
+    const struct qc_node_def def = {
+        .op = QC_OP_DequantizeLinear, .input_count = zeros ? 3 : 2, .inputs = inputs, .attr_count = 2, .attrs = attrs};
+    return qc_lower_add(x, def, base, "dequantized", st);
 }
 
 size_t qc_export_weight_bytes(const struct qc_qparams *s, const struct qc_shape *shape)

@@ -49,10 +49,7 @@ static bool is_table(const struct qc_lowering *x, const struct qc_node *n)
 static qc_id add(struct qc_lowering *x, enum qc_op op, unsigned count, const qc_id *in, const char *base,
                  const char *what, struct qc_status *st)
 {
-    const char *name, *node;
-    if (!qc_lower_fresh_names(&name, &node, x, op, base, what, st)) return 0;
-    const struct qc_node_def def = {.op = op, .name = node, .input_count = count, .inputs = in, .output_names = &name};
-    return qc_graph_add(x->to, &def, st);
+    return qc_lower_add(x, (struct qc_node_def){.op = op, .input_count = count, .inputs = in}, base, what, st);
 }
 
 /* Gathers from a constant. */
@@ -79,17 +76,10 @@ static qc_id zero_points(struct qc_lowering *x, const struct qc_qparams *s, cons
     const enum qc_dtype type = qc_lower_type(s);
     const qc_id v = qc_lower_zero_points(x, s, s->dtype, shape, st);
     const struct qc_attr to = QC_INT("to", qc_dtype_info(type)->onnx);
-    const char *name, *node;
     if (!v || type == s->dtype) return v;
-    if (!qc_lower_fresh_names(&name, &node, x, QC_OP_Cast, x->to->values[v].name, "widened", st)) return 0;
-    const struct qc_node_def def = {.op = QC_OP_Cast,
-                                    .name = node,
-                                    .input_count = 1,
-                                    .inputs = &v,
-                                    .attr_count = 1,
-                                    .attrs = &to,
-                                    .output_names = &name};
-    return qc_graph_add(x->to, &def, st);
+    return qc_lower_add(
+        x, (struct qc_node_def){.op = QC_OP_Cast, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &to},
+        x->to->values[v].name, "widened", st);
 }
 
 static bool in_blocks(struct qc_lowering *x, const struct qc_node *n, qc_id table, qc_id rows, struct qc_status *st)
@@ -98,23 +88,19 @@ static bool in_blocks(struct qc_lowering *x, const struct qc_node *n, qc_id tabl
     const struct qc_qparams *s = &x->from->qparams_of[type->qparams];
     const struct qc_shape shape = qc_scale_shape(s, &type->shape, type->axis);
     const bool zeros = qc_lower_has_zero_points(s);
-    const char *name = qc_lower_inner_name(x, n->outputs, st), *fresh, *node;
+    const char *name = qc_lower_inner_name(x, n->outputs, st);
     const qc_id scales = qc_lower_constant(x, QC_F32, &shape, s->scale, s->name, "scale", st),
                 zero = zeros ? zero_points(x, s, &shape, st) : QC_ABSENT;
     qc_id in[3] = {rows, scales ? take(x, n, scales, st) : 0, QC_ABSENT};
     if (!in[1] || (zeros && (!zero || !(in[2] = take(x, n, zero, st))))) return false;
-    if (!qc_lower_fresh_names(&fresh, &node, x, QC_OP_DequantizeLinear, qc_lower_base(x, n->outputs), "dequantized",
-                              st))
-        return false;
     const struct qc_attr attrs[] = {QC_INT("axis", -1), QC_INT("block_size", s->block)};
     const struct qc_node_def def = {.op = QC_OP_DequantizeLinear,
-                                    .name = node,
                                     .input_count = zeros ? 3 : 2,
                                     .inputs = in,
                                     .attr_count = 2,
                                     .attrs = attrs,
                                     .output_names = &name};
-    return (x->real[n->outputs] = qc_graph_add(x->to, &def, st)) != 0;
+    return (x->real[n->outputs] = qc_lower_add(x, def, qc_lower_base(x, n->outputs), "dequantized", st)) != 0;
 }
 
 static bool differ(const struct qc_qparams *s)
@@ -143,7 +129,7 @@ static bool by_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table,
     const enum qc_dtype type = qc_lower_type(s);
     const int32_t common = differ(s) ? 0 : s->zero_point[0];
     const float one = 1;
-    const char *base = qc_lower_base(x, n->outputs), *name = qc_lower_inner_name(x, n->outputs, st), *fresh, *node;
+    const char *base = qc_lower_base(x, n->outputs), *name = qc_lower_inner_name(x, n->outputs, st);
     const qc_id in[3] = {rows, qc_lower_constant(x, QC_F32, &scalar, &one, s->name, "unit", st),
                          qc_lower_constant(x, type, &scalar, &common, s->name, "zero_point", st)},
                 scales = qc_lower_constant(x, QC_F32, &column, s->scale, s->name, "scale", st);
@@ -154,12 +140,9 @@ static bool by_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table,
         if (!zero || !(y[1] = take(x, n, zero, st))) return false;
         y[0] = add(x, QC_OP_Sub, 2, y, base, "shifted", st);
     }
-    if (!y[0] || !(y[1] = take(x, n, scales, st)) ||
-        !qc_lower_fresh_names(&fresh, &node, x, QC_OP_Mul, base, "scaled", st))
-        return false;
-    const struct qc_node_def def = {
-        .op = QC_OP_Mul, .name = node, .input_count = 2, .inputs = y, .output_names = &name};
-    return (x->real[n->outputs] = qc_graph_add(x->to, &def, st)) != 0;
+    if (!y[0] || !(y[1] = take(x, n, scales, st))) return false;
+    const struct qc_node_def product = {.op = QC_OP_Mul, .input_count = 2, .inputs = y, .output_names = &name};
+    return (x->real[n->outputs] = qc_lower_add(x, product, base, "scaled", st)) != 0;
 }
 
 bool qc_lower_rows(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)

@@ -19,32 +19,24 @@ static const char *name_of(const struct qc_compared_layer *l)
     return l->name ? l->name : "(no name)";
 }
 
-/* Writes "equal", or decibels. */
-static void decibel(FILE *f, double db)
+/* Returns "equal", or decibels. */
+static const char *decibel(char buf[QC_HTML_NUMBER], double db)
 {
-    if (isinf(db) && db > 0)
-        fputs("equal", f);
-    else
-        qc_html_fixed(f, db, 2);
+    return isinf(db) && db > 0 ? "equal" : qc_fixed_text(buf, db, 2);
 }
 
 static void linked(FILE *f, const struct qc_compared *c, size_t i)
 {
-    qc_html(f, "<a class=\"name\" href=\"#L%zu\">", i + 1);
-    qc_html_text(f, name_of(&c->layers[i]));
-    fputs("</a>", f);
+    qc_html(f, "<a class=\"name\" href=\"#L%zu\">%s</a>", i + 1, name_of(&c->layers[i]));
 }
 
 static void head(FILE *f, const struct qc_compared *c)
 {
-    fputs("<header><h1>", f);
-    qc_html_text(f, qc_page_file_name(c->file[1]));
-    fputs("</h1>\n<p>Compared with ", f);
-    qc_page_name(f, qc_page_file_name(c->file[0]));
-    qc_html(f, " on <b>%zu</b> sample%s of ", c->samples, c->samples == 1 ? "" : "s");
-    qc_page_name(f, qc_page_file_name(c->data_file));
-    qc_html(f, ". %zu layer%s of both were matched by name, or by op, shape and order.", c->layer_count,
-            c->layer_count == 1 ? "" : "s");
+    qc_html(f,
+            "<header><h1>%s</h1>\n<p>Compared with <b class=\"name\">%s</b> on <b>%zu</b> sample%s of <b "
+            "class=\"name\">%s</b>. %zu layer%s of both were matched by name, or by op, shape and order.",
+            qc_page_file_name(c->file[1]), qc_page_file_name(c->file[0]), c->samples, qc_plural(c->samples),
+            qc_page_file_name(c->data_file), c->layer_count, qc_plural(c->layer_count));
     if (c->contracts)
         qc_html(f, " Integers are rounded by <b>%s</b> in the reference and by <b>%s</b> in the model.", c->rounding[0],
                 c->rounding[1]);
@@ -65,17 +57,10 @@ static void output_tile(FILE *f, const struct qc_compared *c)
         return;
     }
     if (isfinite(worst->sqnr_db))
-        qc_html(f, "%.2f dB</div><div class=\"note name\">", worst->sqnr_db);
+        qc_html(f, "%.2f dB</div><div class=\"note name\">%s: cosine %s, at most %s apart", worst->sqnr_db, worst->name,
+                QC_FIXED(worst->cosine, 6), QC_SHORT(worst->max_abs));
     else
-        fputs("differs</div><div class=\"note name\">", f);
-    qc_html_text(f, worst->name);
-    if (isfinite(worst->sqnr_db)) {
-        fputs(": cosine ", f);
-        qc_html_fixed(f, worst->cosine, 6);
-        fputs(", at most ", f);
-        qc_html_short(f, worst->max_abs);
-        fputs(" apart", f);
-    }
+        qc_html(f, "differs</div><div class=\"note name\">%s", worst->name);
     qc_html(f, "; %" PRIu64 " of %" PRIu64 " elements differ", worst->differing, worst->elements);
     if (!isnan(c->tolerance)) {
         bool met = true;
@@ -107,9 +92,10 @@ static void tiles(FILE *f, const struct qc_compared *c)
         linked(f, c, first);
         fputs("</div>", f);
     }
-    fputs("</section>\n<section class=\"tile\"><h2>Most steps apart</h2><div class=\"big\">", f);
-    qc_html_short(f, most);
-    fputs("</div><div class=\"note\">of the model's scale, in any stored value</div></section></div>\n", f);
+    qc_html(f,
+            "</section>\n<section class=\"tile\"><h2>Most steps apart</h2><div class=\"big\">%s</div><div "
+            "class=\"note\">of the model's scale, in any stored value</div></section></div>\n",
+            QC_SHORT(most));
 }
 
 /* Writes the layers with the largest ratio of error to signal. */
@@ -136,9 +122,7 @@ static void worst(FILE *f, const struct qc_compared *c)
         const struct qc_compared_layer *l = &c->layers[list[k]];
         if (k) fputs(", ", f);
         linked(f, c, list[k]);
-        fputs(" (", f);
-        qc_html_text(f, l->op);
-        qc_html(f, ") %.2f dB", l->sqnr_db);
+        qc_html(f, " (%s) %.2f dB", l->op, l->sqnr_db);
     }
     fputs(".</p>\n", f);
 }
@@ -216,8 +200,8 @@ static void bar(FILE *f, const struct qc_compared_layer *l)
     if (isnan(l->max_steps) || !l->elements) return;
     fputs("<svg width=\"96\" height=\"12\" role=\"img\"><title>", f);
     for (int k = 0; k < QC_COMPARED_STEPS; k++)
-        qc_html(f, "%s%" PRIu64 " element%s %d%s step%s apart", k ? ", " : "", l->steps[k], l->steps[k] == 1 ? "" : "s",
-                k, k + 1 == QC_COMPARED_STEPS ? " or more" : "", k == 1 ? "" : "s");
+        qc_html(f, "%s%" PRIu64 " element%s %d%s step%s apart", k ? ", " : "", l->steps[k], qc_plural(l->steps[k]), k,
+                k + 1 == QC_COMPARED_STEPS ? " or more" : "", qc_plural((size_t)k));
     fputs("</title>", f);
     double at = 0;
     for (int k = 0; k < QC_COMPARED_STEPS; k++) {
@@ -230,43 +214,32 @@ static void bar(FILE *f, const struct qc_compared_layer *l)
     fputs("</svg>", f);
 }
 
-static void begin_number(FILE *f, double v)
+/* Writes a cell: the number that rows are sorted by, and its text. */
+static void cell(FILE *f, double v, const char *text)
 {
     if (isnan(v))
-        fputs("<td class=\"n\" data-v=\"\">", f);
-    else if (isinf(v))
-        fputs("<td class=\"n\" data-v=\"1e9\">", f);
+        qc_html(f, "<td class=\"n\" data-v=\"\">%s</td>", text);
     else
-        qc_html(f, "<td class=\"n\" data-v=\"%.9g\">", v);
+        qc_html(f, "<td class=\"n\" data-v=\"%.9g\">%s</td>", isinf(v) ? 1e9 : v, text);
 }
 
 static void row(FILE *f, const struct qc_compared *c, size_t i)
 {
     const struct qc_compared_layer *l = &c->layers[i];
-    qc_html(f, "<tr data-kind=\"%s\" id=\"L%zu\"><td class=\"n\" data-v=\"%zu\">%zu</td><td class=\"name\">",
-            l->differing ? "differing" : "equal", i + 1, i + 1, i + 1);
-    qc_html_text(f, name_of(l));
-    fputs("</td>", f);
-    begin_number(f, l->sqnr_db);
-    decibel(f, l->sqnr_db);
-    fputs("</td>", f);
-    begin_number(f, l->cosine);
-    qc_html_fixed(f, l->cosine, 6);
-    fputs("</td>", f);
-    const double shorts[] = {l->mse, l->max_abs, l->max_steps};
-    for (size_t k = 0; k < sizeof shorts / sizeof *shorts; k++) {
-        begin_number(f, shorts[k]);
-        qc_html_short(f, shorts[k]);
-        fputs("</td>", f);
-    }
-    begin_number(f, share(l, l->differing));
-    qc_html_percent(f, share(l, l->differing));
-    fputs("</td>", f);
-    begin_number(f, isnan(l->max_steps) ? (double)NAN : share(l, l->elements - l->steps[0]));
+    qc_html(f, "<tr data-kind=\"%s\" id=\"L%zu\"><td class=\"n\" data-v=\"%zu\">%zu</td><td class=\"name\">%s</td>",
+            l->differing ? "differing" : "equal", i + 1, i + 1, i + 1, name_of(l));
+    cell(f, l->sqnr_db, decibel(QC_HTML_BUFFER, l->sqnr_db));
+    cell(f, l->cosine, QC_FIXED(l->cosine, 6));
+    cell(f, l->mse, QC_SHORT(l->mse));
+    cell(f, l->max_abs, QC_SHORT(l->max_abs));
+    cell(f, l->max_steps, QC_SHORT(l->max_steps));
+    cell(f, share(l, l->differing), QC_PERCENT(share(l, l->differing)));
+    if (isnan(l->max_steps))
+        fputs("<td class=\"n\" data-v=\"\">", f);
+    else
+        qc_html(f, "<td class=\"n\" data-v=\"%.9g\">", share(l, l->elements - l->steps[0]));
     bar(f, l);
-    fputs("</td><td>", f);
-    qc_html_text(f, l->op);
-    qc_html(f, "</td><td>%s</td></tr>\n", l->by_name ? "name" : "order");
+    qc_html(f, "</td><td>%s</td><td>%s</td></tr>\n", l->op, l->by_name ? "name" : "order");
 }
 
 static void table(FILE *f, const struct qc_compared *c)
@@ -313,25 +286,18 @@ static void outputs(FILE *f, const struct qc_compared *c)
           f);
     for (size_t i = 0; i < c->output_count; i++) {
         const struct qc_compared_output *o = &c->outputs[i];
-        fputs("<tr><td class=\"name\">", f);
-        qc_html_text(f, o->name);
-        fputs("</td><td class=\"n\">", f);
-        if (o->differing)
-            decibel(f, o->sqnr_db);
-        else
-            fputs("equal", f);
-        fputs("</td><td class=\"n\">", f);
-        qc_html_fixed(f, o->cosine, 6);
-        fputs("</td><td class=\"n\">", f);
-        qc_html_short(f, o->max_abs);
-        qc_html(f, "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%" PRIu64 "</td></tr>\n", o->differing,
-                o->elements);
+        qc_html(f,
+                "<tr><td class=\"name\">%s</td><td class=\"n\">%s</td><td class=\"n\">%s</td><td "
+                "class=\"n\">%s</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%" PRIu64 "</td></tr>\n",
+                o->name, o->differing ? decibel(QC_HTML_BUFFER, o->sqnr_db) : "equal", QC_FIXED(o->cosine, 6),
+                QC_SHORT(o->max_abs), o->differing, o->elements);
     }
     fputs("</tbody></table></div>\n", f);
 }
 
-static bool page(FILE *f, const struct qc_compared *c, struct qc_status *st)
+static bool page(FILE *f, const void *of, struct qc_status *st)
 {
+    const struct qc_compared *c = of;
     static const char *const assets[] = {"report.css", "report.js", NULL};
     qc_page_begin(f, qc_page_file_name(c->file[1]), " compared: qcalib", assets);
     head(f, c);
@@ -340,11 +306,7 @@ static bool page(FILE *f, const struct qc_compared *c, struct qc_status *st)
     if (!plots(f, c, st)) return false;
     outputs(f, c);
     table(f, c);
-    fputs("<h2>To get the same again</h2>\n", f);
-    qc_page_command(f, c->command);
-    fputs("<dl style=\"margin-top:10px\"><dt>version</dt><dd>qcalib ", f);
-    qc_html_text(f, c->version);
-    fputs("</dd>", f);
+    qc_page_again(f, c->command, c->version);
     qc_page_file(f, "reference", c->file[0], c->sha256[0]);
     qc_page_file(f, "model", c->file[1], c->sha256[1]);
     qc_page_file(f, "data", c->data_file, c->data_sha256);
@@ -356,11 +318,5 @@ static bool page(FILE *f, const struct qc_compared *c, struct qc_status *st)
 
 char *qc_comparison_html(size_t *size, const struct qc_compared *c, struct qc_status *st)
 {
-    char *text = NULL;
-    FILE *f = open_memstream(&text, size);
-    bool ok = f && page(f, c, st);
-    if (f && fclose(f) == 0 && ok) return text;
-    free(text);
-    qc_fail_memory(st, 1);
-    return NULL;
+    return qc_page_text(size, page, c, st);
 }

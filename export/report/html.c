@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/report/html.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -11,11 +10,6 @@
 
 #include "base/shown.h"
 #include "export/report_assets.h"
-
-void qc_html_text(FILE *f, const char *text)
-{
-    qc_html_part(f, text, SIZE_MAX);
-}
 
 void qc_html_part(FILE *f, const char *text, size_t count)
 {
@@ -40,77 +34,54 @@ void qc_html_name(FILE *f, const char *name)
         qc_html_part(f, name, (size_t)(slash - name) + 1);
         if (slash != name && slash[-1] != ' ') fputs("<wbr>", f); /* not after the first slash of a name */
     }
-    qc_html_text(f, name);
+    qc_html(f, "%s", name);
 }
 
 void qc_html(FILE *f, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    vfprintf(f, fmt, ap);
+    qc_vprint_by(f, qc_html_part, fmt, ap);
     va_end(ap);
 }
 
-static bool special(FILE *f, double v)
+/* Returns the text of a number that is not finite; NULL: it is finite. */
+static const char *special(double v)
 {
-    if (isnan(v))
-        fputs("–", f);
-    else if (isinf(v))
-        fputs(v > 0 ? "∞" : "−∞", f);
-    return !isfinite(v);
+    return isnan(v) ? "–" : isfinite(v) ? NULL : v > 0 ? "∞" : "−∞";
 }
 
-void qc_html_fixed(FILE *f, double v, int decimals)
+const char *qc_fixed_text(char buf[QC_HTML_NUMBER], double v, int decimals)
 {
-    if (special(f, v)) return;
-    if (v < 0) fputs("−", f);
-    fprintf(f, "%.*f", decimals, fabs(v));
+    if (!isfinite(v)) return special(v);
+    snprintf(buf, QC_HTML_NUMBER, "%s%.*f", v < 0 ? "−" : "", decimals, fabs(v));
+    return buf;
 }
 
-void qc_html_count(FILE *f, uint64_t n)
+const char *qc_short_text(char buf[QC_HTML_NUMBER], double v)
 {
-    char digits[24];
-    const int length = snprintf(digits, sizeof digits, "%" PRIu64, n);
-    for (int i = 0; i < length; i++) {
-        if (i && (length - i) % 3 == 0) putc(',', f);
-        putc(digits[i], f);
-    }
-}
-
-void qc_html_short(FILE *f, double v)
-{
-    if (special(f, v)) return;
-    if (v < 0) fputs("−", f);
+    if (!isfinite(v)) return special(v);
     if (fabs(v) >= 999.5 && fabs(v) < 1e9)
-        qc_html_count(f, (uint64_t)(fabs(v) + .5));
+        snprintf(buf, QC_HTML_NUMBER, "%s%s", v < 0 ? "−" : "", QC_COUNT((uint64_t)(fabs(v) + .5)));
     else
-        fprintf(f, "%.3g", fabs(v));
+        snprintf(buf, QC_HTML_NUMBER, "%s%.3g", v < 0 ? "−" : "", fabs(v));
+    return buf;
 }
 
-void qc_html_bytes(FILE *f, size_t n)
+const char *qc_percent_text(char buf[QC_HTML_NUMBER], double share)
 {
-    static const char *const units[] = {"bytes", "KB", "MB", "GB", "TB"};
-    double v = (double)n;
-    size_t unit = 0;
-    for (; v >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++) v /= 1024;
-    fprintf(f, unit == 0 || v >= 100 ? "%.0f %s" : "%.1f %s", v, units[unit]);
+    const double p = 100 * share;
+    if (!isfinite(share)) return special(share);
+    if (p > 0 && p < 0.005) return "< 0.01 %";
+    snprintf(buf, QC_HTML_NUMBER, p == 0 ? "%.0f %%" : "%.2f %%", p);
+    return buf;
 }
 
 void qc_html_power(FILE *f, double x, double y, double power)
 {
-    fprintf(f,
+    qc_html(f,
             "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">10<tspan dy=\"-4\" font-size=\"8\">%s%.0f</tspan></text>",
             x, y, power < 0 ? "−" : "", fabs(power));
-}
-
-void qc_html_percent(FILE *f, double share)
-{
-    if (special(f, share)) return;
-    double p = 100 * share;
-    if (p > 0 && p < 0.005)
-        fputs("&lt; 0.01 %", f);
-    else
-        fprintf(f, p == 0 ? "%.0f %%" : "%.2f %%", p);
 }
 
 void qc_html_ticks(double *first, double *step, double lo, double hi, int most)
@@ -142,36 +113,23 @@ const char *qc_page_file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-void qc_page_name(FILE *f, const char *text)
-{
-    fputs("<b class=\"name\">", f);
-    qc_html_text(f, text);
-    fputs("</b>", f);
-}
-
 void qc_page_command(FILE *f, const char *text)
 {
     fputs("<div class=\"command\"><code>", f);
-    for (const char *qparams; (qparams = strchr(text, ' ')); text = qparams + 1) {
-        fputs("<span>", f);
-        qc_html_part(f, text, (size_t)(qparams - text));
-        fputs("</span> ", f);
-    }
-    fputs("<span>", f);
-    qc_html_text(f, text);
-    fputs("</span></code></div>", f);
+    for (const char *space; (space = strchr(text, ' ')); text = space + 1)
+        qc_html(f, "<span>%.*s</span> ", (int)(space - text), text);
+    qc_html(f, "<span>%s</span></code></div>", text);
 }
 
 void qc_page_begin(FILE *f, const char *name, const char *words, const char *const *assets)
 {
-    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-          "content=\"width=device-width, initial-scale=1\">\n"
-          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-          "script-src 'unsafe-inline'; img-src data:\">\n"
-          "<link rel=\"icon\" href=\"data:,\">\n<title>",
-          f);
-    qc_html_text(f, name);
-    qc_html(f, "%s</title>\n<style>\n", words);
+    qc_html(f,
+            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+            "content=\"width=device-width, initial-scale=1\">\n"
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+            "script-src 'unsafe-inline'; img-src data:\">\n"
+            "<link rel=\"icon\" href=\"data:,\">\n<title>%s%s</title>\n<style>\n",
+            name, words);
     assets_like(f, assets, ".css");
     fputs("</style>\n<script>\n", f);
     assets_like(f, assets, ".js");
@@ -180,18 +138,13 @@ void qc_page_begin(FILE *f, const char *name, const char *words, const char *con
 
 void qc_page_end(FILE *f, const char *footer)
 {
-    qc_html(f, "</main>\n<footer>%s</footer>\n</body></html>\n", footer);
+    fprintf(f, "</main>\n<footer>%s</footer>\n</body></html>\n", footer);
 }
 
 void qc_page_file(FILE *f, const char *term, const char *path, const char *sha256)
 {
-    qc_html(f, "<dt>%s</dt><dd>", term);
-    qc_html_text(f, path);
-    if (sha256) {
-        fputs("<br><code>sha256 ", f);
-        qc_html_text(f, sha256);
-        fputs("</code>", f);
-    }
+    qc_html(f, "<dt>%s</dt><dd>%s", term, path);
+    if (sha256) qc_html(f, "<br><code>sha256 %s</code>", sha256);
     fputs("</dd>", f);
 }
 
@@ -200,9 +153,26 @@ bool qc_page_options(FILE *f, const struct qc_json *options, struct qc_status *s
     if (!options) return true;
     char *text = qc_json_print(options, 2);
     if (!text) return qc_fail_memory(st, 1);
-    fputs("<details><summary>All options, including defaults</summary><pre>", f);
-    qc_html_text(f, text);
-    fputs("</pre></details>\n", f);
+    qc_html(f, "<details><summary>All options, including defaults</summary><pre>%s</pre></details>\n", text);
     free(text);
     return true;
+}
+
+void qc_page_again(FILE *f, const char *command, const char *version)
+{
+    fputs("<h2>To get the same again</h2>\n", f);
+    qc_page_command(f, command);
+    qc_html(f, "<dl style=\"margin-top:10px\"><dt>version</dt><dd>qcalib %s</dd>", version);
+}
+
+char *qc_page_text(size_t *size, bool (*write)(FILE *, const void *, struct qc_status *), const void *of,
+                   struct qc_status *st)
+{
+    char *text = NULL;
+    FILE *f = open_memstream(&text, size);
+    const bool ok = f && write(f, of, st);
+    if (f && fclose(f) == 0 && ok) return text;
+    free(text);
+    qc_fail_memory(st, 1);
+    return NULL;
 }

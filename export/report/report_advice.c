@@ -14,19 +14,16 @@ void qc_html_layer_link(FILE *f, const char *node, size_t layer)
 
 static void one_advice(FILE *f, const struct qc_report *r, const struct qc_report_advice *a)
 {
-    fputs("<li><h3>", f);
-    qc_html_text(f, a->action);
+    qc_html(f, "<li><h3>%s", a->action);
     if (a->node) {
         fputs(": ", f);
         qc_html_layer_link(f, a->node, a->layer);
     }
     qc_html(f, "</h3><p>Outputs %.2f → <b>%.2f dB</b>; on held-out samples %.2f → %.2f dB", a->before_db, a->after_db,
             a->held_before_db, a->held_after_db);
-    for (size_t i = 0; r->output_count > 1 && i < r->output_count; i++) {
-        fputs(i ? ", " : ". ", f);
-        qc_html_text(f, r->outputs[i].name);
-        qc_html(f, " %.2f → %.2f", a->outputs_before_db[i], a->outputs_after_db[i]);
-    }
+    for (size_t i = 0; r->output_count > 1 && i < r->output_count; i++)
+        qc_html(f, "%s%s %.2f → %.2f", i ? ", " : ". ", r->outputs[i].name, a->outputs_before_db[i],
+                a->outputs_after_db[i]);
     fputs("</p>", f);
     qc_page_command(f, a->command);
     fputs("</li>\n", f);
@@ -39,8 +36,7 @@ static void left_out(FILE *f, const struct qc_report *r)
     qc_html(f, " %zu %s%s not tried, to save time; <code>--advice on</code> tries all", r->advice_left,
             r->advice_tried ? "more " : "", r->advice_left == 1 ? "idea was" : "ideas were");
     for (size_t i = 0; r->advice_left_out && i < r->advice_left; i++) {
-        fputs(i ? "; " : ": ", f);
-        qc_html_text(f, r->advice_left_out[i].action);
+        qc_html(f, "%s%s", i ? "; " : ": ", r->advice_left_out[i].action);
         if (!r->advice_left_out[i].node) continue;
         fputs(": ", f);
         qc_html_name(f, r->advice_left_out[i].node);
@@ -61,7 +57,7 @@ void qc_html_no_advice(FILE *f, const struct qc_report *r)
         [QC_ADVICE_SHARED] = "Nothing was tried: several processes share the data.",
     };
     if (r->advice_state != QC_ADVICE_TRIED)
-        qc_html(f, "%s", why[r->advice_state]);
+        fputs(why[r->advice_state], f);
     else if (r->advice_tried == 1)
         qc_html(f, "Nothing found: one option was tried, and it gains less than 0.3 dB.");
     else if (r->advice_tried)
@@ -91,7 +87,7 @@ static void advice(FILE *f, const struct qc_report *r)
             "sample%s and on held-out samples.",
             r->advice_tried, r->advice_tried == 1 ? " was" : "s were",
             r->advice_count == 1 ? "This one raises" : "These raise", r->measured_samples,
-            r->measured_samples == 1 ? "" : "s");
+            qc_plural(r->measured_samples));
     left_out(f, r);
     fputs("</p><ol class=\"hurts helps\">\n", f);
     for (size_t i = 0; i < r->advice_count; i++) one_advice(f, r, &r->advice[i]);
@@ -116,13 +112,9 @@ static void suggestions(FILE *f, const struct qc_report *r)
         const struct qc_report_suggestion *s = &r->suggestions[i];
         qc_html(f, "<li><h3>%zu. ", i + 1);
         qc_html_layer_link(f, s->node, s->layer);
-        fputs(" <span class=\"muted\">", f);
-        qc_html_text(f, s->op);
-        fputs("</span></h3><p>SQNR ", f);
+        qc_html(f, " <span class=\"muted\">%s</span></h3><p>SQNR ", s->op);
         if (isfinite(s->before_db)) qc_html(f, "%.1f → ", s->before_db);
-        qc_html(f, "<b>%.1f dB</b>: ", s->after_db);
-        qc_html_text(f, s->why);
-        fputs(".</p></li>\n", f);
+        qc_html(f, "<b>%.1f dB</b>: %s.</p></li>\n", s->after_db, s->why);
     }
     fputs("</ol>\n", f);
 }

@@ -34,10 +34,8 @@ static struct axis widened(double lo, double hi)
 
 static void begin(FILE *f, const char *title, const char *name)
 {
-    qc_html(f, "<svg width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\"><title>%s ", WIDTH, HEIGHT, WIDTH,
-            HEIGHT, title);
-    qc_html_text(f, name);
-    fputs("</title>\n", f);
+    qc_html(f, "<svg width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\"><title>%s %s</title>\n", WIDTH,
+            HEIGHT, WIDTH, HEIGHT, title, name);
 }
 
 static void axis_x(FILE *f, const struct axis *x, const char *label)
@@ -46,11 +44,10 @@ static void axis_x(FILE *f, const struct axis *x, const char *label)
     qc_html_ticks(&first, &step, x->lo, x->hi, 5);
     qc_html(f, "<path class=\"axis\" d=\"M%d %.1fH%d\"/>", LEFT, TOP + inner_height + .5, WIDTH - RIGHT);
     for (double v = first; v <= x->hi + step * 1e-9; v += step) {
-        double shown = fabs(v) < step * 1e-9 ? 0 : v;
-        qc_html(f, "<path class=\"axis\" d=\"M%.1f %.1fv4\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">",
-                across(x, v), TOP + inner_height, across(x, v), TOP + inner_height + 16);
-        qc_html_short(f, shown);
-        fputs("</text>", f);
+        qc_html(f,
+                "<path class=\"axis\" d=\"M%.1f %.1fv4\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>",
+                across(x, v), TOP + inner_height, across(x, v), TOP + inner_height + 16,
+                QC_SHORT(fabs(v) < step * 1e-9 ? 0 : v));
     }
     qc_html(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", LEFT + inner_width / 2, HEIGHT - 4,
             label);
@@ -65,7 +62,7 @@ static void tick_y(FILE *f, double at, double v, bool power)
     else if (power)
         qc_html(f, "%.0f", pow(10, v));
     else
-        qc_html_short(f, v);
+        qc_html(f, "%s", QC_SHORT(v));
     fputs("</text>", f);
 }
 

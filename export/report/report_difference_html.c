@@ -14,13 +14,11 @@ static const char *side(int k)
 
 static void head(FILE *f, const struct qc_report_difference *d)
 {
-    fputs("<header class=\"broad\"><h1>Two reports of ", f);
-    qc_html_text(f, qc_page_file_name(d->model));
-    fputs("</h1>\n<p class=\"verdict\">", f);
-    qc_html_text(f, d->verdict);
-    fputs("</p>\n<p class=\"note\">Changes are from the first report to the second.</p></header>\n<main "
-          "class=\"broad\">\n",
-          f);
+    qc_html(
+        f,
+        "<header class=\"broad\"><h1>Two reports of %s</h1>\n<p class=\"verdict\">%s</p>\n<p class=\"note\">Changes "
+        "are from the first report to the second.</p></header>\n<main class=\"broad\">\n",
+        qc_page_file_name(d->model), d->verdict);
     if (!d->note_count) return;
     fputs("<section class=\"warnings\"><p><b>What is not comparable</b></p><ul>", f);
     for (size_t i = 0; i < d->note_count; i++) qc_html(f, "<li>%s</li>", d->notes[i]);
@@ -57,14 +55,10 @@ static void options(FILE *f, const struct qc_report_difference *d)
           "<tbody>\n",
           f);
     for (size_t i = 0; i < d->option_count; i++) {
-        fputs("<tr><td><code>--", f);
-        qc_html_text(f, d->options[i].name);
-        fputs("</code></td>", f);
-        for (int k = 0; k < 2; k++) {
-            fputs("<td class=\"name\">", f);
-            qc_html_text(f, *d->options[i].value[k] ? d->options[i].value[k] : "not in this report");
-            fputs("</td>", f);
-        }
+        qc_html(f, "<tr><td><code>--%s</code></td>", d->options[i].name);
+        for (int k = 0; k < 2; k++)
+            qc_html(f, "<td class=\"name\">%s</td>",
+                    *d->options[i].value[k] ? d->options[i].value[k] : "not in this report");
         fputs("</tr>\n", f);
     }
     fputs("</tbody></table></div>\n", f);
@@ -74,24 +68,16 @@ static void decibels(FILE *f, double v)
 {
     if (isnan(v))
         fputs("<td class=\"n\" data-v=\"\">–</td>", f);
-    else {
-        qc_html(f, "<td class=\"n\" data-v=\"%.9g\">", v);
-        qc_html_fixed(f, v, 2);
-        fputs("</td>", f);
-    }
+    else
+        qc_html(f, "<td class=\"n\" data-v=\"%.9g\">%s</td>", v, QC_FIXED(v, 2));
 }
 
 static void range(FILE *f, const struct qc_differing_layer *l, int k)
 {
-    fputs("<td class=\"n\">", f);
     if (isnan(l->low[k]) || isnan(l->high[k]))
-        fputs("–", f);
-    else {
-        qc_html_short(f, l->low[k]);
-        fputs(" to ", f);
-        qc_html_short(f, l->high[k]);
-    }
-    fputs("</td>", f);
+        fputs("<td class=\"n\">–</td>", f);
+    else
+        qc_html(f, "<td class=\"n\">%s to %s</td>", QC_SHORT(l->low[k]), QC_SHORT(l->high[k]));
 }
 
 static bool row(FILE *f, const struct qc_differing_layer *l, size_t number, struct qc_arena *a, struct qc_status *st)
@@ -99,28 +85,18 @@ static bool row(FILE *f, const struct qc_differing_layer *l, size_t number, stru
     const char *what = qc_layer_change(a, l, " → ", st);
     const double by = l->db[1] - l->db[0];
     if (!what) return false;
-    fputs("<tr data-kind=\"", f);
-    qc_html_text(f, l->kind);
-    qc_html(f, "\"><td class=\"n\" data-v=\"%zu\">%zu</td><td class=\"name\">", number, number);
+    qc_html(f, "<tr data-kind=\"%s\"><td class=\"n\" data-v=\"%zu\">%zu</td><td class=\"name\">", l->kind, number,
+            number);
     qc_html_name(f, *l->name ? l->name : "(no name)");
-    fputs("</td>", f);
-    qc_html(f, isnan(by) ? "<td class=\"n\" data-v=\"\">–</td>" : "<td class=\"n%s\" data-v=\"%.9g\">",
-            by < 0 ? " bad" : "", fabs(by));
-    if (!isnan(by)) {
-        if (by >= 0) putc('+', f);
-        qc_html_fixed(f, by, 2);
-        fputs("</td>", f);
-    }
+    if (isnan(by))
+        fputs("</td><td class=\"n\" data-v=\"\">–</td>", f);
+    else
+        qc_html(f, "</td><td class=\"n%s\" data-v=\"%.9g\">%s%s</td>", by < 0 ? " bad" : "", fabs(by),
+                by >= 0 ? "+" : "", QC_FIXED(by, 2));
     for (int k = 0; k < 2; k++) decibels(f, l->db[k]);
-    fputs("<td>", f);
-    qc_html_text(f, what);
-    fputs("</td>", f);
+    qc_html(f, "<td>%s</td>", what);
     for (int k = 0; k < 2; k++) range(f, l, k);
-    fputs("<td>", f);
-    qc_html_text(f, l->op);
-    fputs("</td><td>", f);
-    qc_html_text(f, l->kind);
-    fputs("</td></tr>\n", f);
+    qc_html(f, "<td>%s</td><td>%s</td></tr>\n", l->op, l->kind);
     return true;
 }
 
@@ -157,55 +133,48 @@ static void single(FILE *f, const struct qc_report_difference *d, int k)
             side(k));
     for (size_t i = 0; i < d->single_count[k]; i++) {
         const struct qc_single_layer *l = &d->single[k][i];
-        const char *const cells[] = {l->type, l->op, l->kind};
         fputs("<tr><td class=\"name\">", f);
         qc_html_name(f, *l->name ? l->name : "(no name)");
-        for (size_t c = 0; c < sizeof cells / sizeof *cells; c++) {
-            fputs("</td><td>", f);
-            qc_html_text(f, cells[c]);
-        }
-        fputs("</td></tr>\n", f);
+        qc_html(f, "</td><td>%s</td><td>%s</td><td>%s</td></tr>\n", l->type, l->op, l->kind);
     }
     fputs("</tbody></table></div>\n", f);
 }
 
 static void same_again(FILE *f, const struct qc_report_difference *d, const char *command, const char *version)
 {
-    fputs("<h2>To get the same again</h2>\n", f);
-    qc_page_command(f, command);
-    fputs("<dl style=\"margin-top:10px\"><dt>version</dt><dd>qcalib ", f);
-    qc_html_text(f, version);
-    fputs("</dd>", f);
+    qc_page_again(f, command, version);
     for (int k = 0; k < 2; k++) {
         const struct qc_json *job = qc_json_get(d->from[k].report, "command");
-        qc_html(f, "<dt>%s report</dt><dd>", side(k));
-        qc_html_text(f, d->from[k].file);
-        fputs("<br><code>", f);
-        qc_html_text(f, job ? qc_json_text(job) : NULL);
-        fputs("</code></dd>", f);
+        qc_html(f, "<dt>%s report</dt><dd>%s<br><code>%s</code></dd>", side(k), d->from[k].file,
+                job ? qc_json_text(job) : NULL);
     }
     fputs("</dl>\n", f);
+}
+
+struct page {
+    const struct qc_report_difference *d;
+    const char *command, *version;
+    struct qc_arena *a;
+};
+
+static bool page(FILE *f, const void *of, struct qc_status *st)
+{
+    static const char *const assets[] = {"report.css", "report.js", NULL};
+    const struct page *p = of;
+    qc_page_begin(f, qc_page_file_name(p->d->model), ", two reports: qcalib", assets);
+    head(f, p->d);
+    figures(f, p->d);
+    options(f, p->d);
+    if (!layers(f, p->d, p->a, st)) return false;
+    for (int k = 0; k < 2; k++) single(f, p->d, k);
+    same_again(f, p->d, p->command, p->version);
+    qc_page_end(f, "Written by qcalib. The same numbers come from <code>qcalib compare-reports --json</code>.");
+    return true;
 }
 
 char *qc_report_difference_html(size_t *size, const struct qc_report_difference *d, const char *command,
                                 const char *version, struct qc_arena *a, struct qc_status *st)
 {
-    static const char *const assets[] = {"report.css", "report.js", NULL};
-    char *text = NULL;
-    FILE *f = open_memstream(&text, size);
-    bool ok = f != NULL;
-    if (ok) {
-        qc_page_begin(f, qc_page_file_name(d->model), ", two reports: qcalib", assets);
-        head(f, d);
-        figures(f, d);
-        options(f, d);
-        ok = layers(f, d, a, st);
-        for (int k = 0; k < 2; k++) single(f, d, k);
-        same_again(f, d, command, version);
-        qc_page_end(f, "Written by qcalib. The same numbers come from <code>qcalib compare-reports --json</code>.");
-    }
-    if (f && fclose(f) == 0 && ok) return text;
-    free(text);
-    qc_fail_memory(st, 1);
-    return NULL;
+    const struct page p = {.d = d, .command = command, .version = version, .a = a};
+    return qc_page_text(size, page, &p, st);
 }

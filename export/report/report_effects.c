@@ -16,31 +16,27 @@ static bool decibels(const struct qc_report *r)
 
 static void number(FILE *f, double x, int digits)
 {
-    fputs("</td><td class=\"n\">", f);
-    qc_html_fixed(f, x, digits);
+    qc_html(f, "<td class=\"n\">%s</td>", QC_FIXED(x, digits));
 }
 
 static void step(FILE *f, const struct qc_report *r, const struct qc_report_fallback_step *s)
 {
-    const double unit = decibels(r) ? 1 : 100;
-    fputs("<tr><td class=\"n\">", f);
     if (s->layers)
-        qc_html(f, "%zu</td><td>", s->layers);
+        qc_html(f, "<tr><td class=\"n\">%zu</td>", s->layers);
     else
-        fputs("–</td><td>", f);
-    qc_html_text(f, *s->type ? s->type : "as asked for");
+        fputs("<tr><td class=\"n\">–</td>", f);
+    qc_html(f, "<td>%s</td>", *s->type ? s->type : "as asked for");
     if (r->metric) {
-        number(f, unit * s->value, 2);
+        number(f, (decibels(r) ? 1 : 100) * s->value, 2);
         number(f, s->drop, 2);
     }
     if (!isnan(r->fallback->min_sqnr)) number(f, s->sqnr_db, 2);
     if (!isnan(r->fallback->max_nll)) number(f, s->nll, 4);
     number(f, 100 * s->int8_share, 1);
-    fputs("</td><td class=\"name\">", f);
-    if (s->reason) {
-        fputs("not possible: ", f);
-        qc_html_text(f, s->reason);
-    } else
+    fputs("<td class=\"name\">", f);
+    if (s->reason)
+        qc_html(f, "not possible: %s", s->reason);
+    else
         fputs(s->chosen ? "<b>met, and written</b>" : s->met ? "met" : "missed", f);
     fputs("</td></tr>\n", f);
 }
@@ -98,21 +94,16 @@ static void effect(FILE *f, const struct qc_report *r, size_t i, bool scored)
     const size_t layer = qc_report_layer_of(r, e->node);
     qc_html(f, "<tr><td class=\"n\">%zu</td><td class=\"name\">", i + 1);
     if (layer != QC_NO_INDEX) qc_html(f, "<a href=\"#L%zu\">", layer + 1);
-    qc_html_text(f, *e->node ? e->node : "(no name)");
+    qc_html(f, "%s", *e->node ? e->node : "(no name)");
     if (layer != QC_NO_INDEX) fputs("</a>", f);
-    fputs("</td><td>", f);
-    qc_html_text(f, e->op);
+    qc_html(f, "</td><td>%s</td>", e->op);
     if (scored) {
-        fputs("</td><td class=\"n\">", f);
-        qc_html_fixed(f, (decibels(r) ? 1 : 100) * e->metric, 2);
-        fputs("</td><td class=\"n\">", f);
-        qc_html_fixed(f, e->lost, 2);
+        number(f, (decibels(r) ? 1 : 100) * e->metric, 2);
+        number(f, e->lost, 2);
     }
-    fputs("</td><td class=\"n\">", f);
-    qc_html_fixed(f, e->sqnr_db, 2);
-    fputs("</td><td class=\"n\">", f);
-    qc_html_fixed(f, e->weights_sqnr_db, 2);
-    fputs("</td></tr>\n", f);
+    number(f, e->sqnr_db, 2);
+    number(f, e->weights_sqnr_db, 2);
+    fputs("</tr>\n", f);
 }
 
 void qc_html_effects(FILE *f, const struct qc_report *r)
@@ -161,8 +152,8 @@ void qc_html_accumulators(FILE *f, const struct qc_report *r)
             "<h2>Accumulators of %u bits</h2>\n<p>Sums that do not fit <b>%s</b>. For the bound <b>%s</b> %zu scale%s "
             "of weights %s raised, and %zu output channel%s rounded to nearest or corrected in "
             "part. ",
-            a->bits, a->overflow, a->bound, a->scales_raised, a->scales_raised == 1 ? "" : "s",
-            a->scales_raised == 1 ? "was" : "were", a->channels_bounded, a->channels_bounded == 1 ? "" : "s");
+            a->bits, a->overflow, a->bound, a->scales_raised, qc_plural(a->scales_raised),
+            a->scales_raised == 1 ? "was" : "were", a->channels_bounded, qc_plural(a->channels_bounded));
     if (!a->samples) {
         fputs("Their effect is not known without samples.</p>\n", f);
         return;
@@ -171,21 +162,19 @@ void qc_html_accumulators(FILE *f, const struct qc_report *r)
         fputs("No layer can overflow.</p>\n", f);
         return;
     }
-    qc_html(f, "Counted on %zu samples of ", a->samples);
-    qc_page_name(f, qc_page_file_name(a->file));
-    qc_html(f, ": <b>%" PRIu64 "</b> of %" PRIu64 " results overflowed in the %zu layer%s that can.</p>\n", overflows,
-            results, a->layer_count, a->layer_count == 1 ? "" : "s");
-    fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Overflows of "
-          "layers\"><table><thead><tr><th>layer</th><th class=\"n\">sums</th><th "
-          "class=\"n\">overflowed</th><th class=\"n\">bits that would hold all</th></tr></thead><tbody>\n",
-          f);
+    qc_html(f,
+            "Counted on %zu samples of <b class=\"name\">%s</b>: <b>%" PRIu64 "</b> of %" PRIu64
+            " results overflowed in the %zu layer%s that can.</p>\n"
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Overflows of "
+            "layers\"><table><thead><tr><th>layer</th><th class=\"n\">sums</th><th "
+            "class=\"n\">overflowed</th><th class=\"n\">bits that would hold all</th></tr></thead><tbody>\n",
+            a->samples, qc_page_file_name(a->file), overflows, results, a->layer_count, qc_plural(a->layer_count));
     for (size_t i = 0; i < a->layer_count; i++) {
         const struct qc_report_overflow *l = &a->layers[i];
-        fputs("<tr><td class=\"name\">", f);
-        qc_html_text(f, l->name);
         qc_html(f,
-                "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%u</td></tr>\n",
-                l->results, l->overflows, l->bits);
+                "<tr><td class=\"name\">%s</td><td class=\"n\">%" PRIu64 "</td><td class=\"n\">%" PRIu64
+                "</td><td class=\"n\">%u</td></tr>\n",
+                l->name, l->results, l->overflows, l->bits);
     }
     fputs("</tbody></table></div>\n", f);
 }

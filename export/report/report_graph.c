@@ -135,8 +135,7 @@ static void head(FILE *f, const char *s)
 static void tail(FILE *f, const char *s)
 {
     size_t many = letters(s);
-    if (many > LETTERS) fputs("…", f);
-    qc_html_text(f, s + (many > LETTERS ? bytes_of(s, many - LETTERS) : 0));
+    qc_html(f, "%s%s", many > LETTERS ? "…" : "", s + (many > LETTERS ? bytes_of(s, many - LETTERS) : 0));
 }
 
 /* Returns the length in bytes of the common prefix of a block's names, up to a separator. */
@@ -215,11 +214,8 @@ static const char *second(const struct box *b)
 static void measures(FILE *f, const struct drawing *d, const struct box *b)
 {
     double db = sqnr_of(d, b);
-    if (b->node->shape) qc_html_text(f, b->node->shape);
-    if (isnan(db)) return;
-    if (b->node->shape) fputs(" · ", f);
-    qc_html_fixed(f, db, 1);
-    fputs(" dB", f);
+    qc_html(f, "%s", b->node->shape);
+    if (!isnan(db)) qc_html(f, "%s%s dB", b->node->shape ? " · " : "", QC_FIXED(db, 1));
 }
 
 static double width_of(const struct box *b)
@@ -237,41 +233,23 @@ static void hint(FILE *f, const struct drawing *d, const struct box *b)
 {
     const struct qc_report_node *n = b->node;
     double db = sqnr_of(d, b);
-    fputs("<title>", f);
-    if (b->count > 1)
-        qc_html(f, "block, %zu ops: ", b->count);
-    else {
-        qc_html_text(f, n->name);
-        fputs(": ", f);
+    if (b->count > 1) {
+        qc_html(f, "<title>block, %zu ops: ", b->count);
+        for (size_t i = 0; i < b->count; i++) qc_html(f, "%s%s", i ? ", " : "", n[i].name);
+    } else {
+        qc_html(f, "<title>%s: %s", n->name, n->label);
+        if (n->shape) qc_html(f, " %s", n->shape);
+        if (n->reason) qc_html(f, "; float: %s", n->reason);
     }
-    for (size_t i = 0; b->count > 1 && i < b->count; i++) {
-        if (i) fputs(", ", f);
-        qc_html_text(f, n[i].name);
-    }
-    if (b->count == 1) qc_html_text(f, n->label);
-    if (b->count == 1 && n->shape) {
-        fputs(" ", f);
-        qc_html_text(f, n->shape);
-    }
-    if (b->count == 1 && n->reason) {
-        fputs("; float: ", f);
-        qc_html_text(f, n->reason);
-    }
-    if (b->reads) {
-        fputs("; also reads ", f);
-        qc_html_text(f, b->reads);
-    }
-    if (!isnan(db)) {
-        fputs("; ", f);
-        qc_html_fixed(f, db, 2);
-        fputs(" dB", f);
-    }
+    if (b->reads) qc_html(f, "; also reads %s", b->reads);
+    if (!isnan(db)) qc_html(f, "; %s dB", QC_FIXED(db, 2));
     fputs("</title>", f);
 }
 
 static void line_of(FILE *f, double x, double y, const char *css)
 {
-    qc_html(f, "<text x=\"%.1f\" y=\"%.0f\"%s>", x, y, css);
+    qc_html(f, "<text x=\"%.1f\" y=\"%.0f\"", x, y);
+    fprintf(f, "%s>", css);
 }
 
 /* Draws all copies of a repeat: a line of words, and a cell for each copy with its number and least SQNR. */
@@ -300,10 +278,7 @@ static void draw_repeat(FILE *f, const struct drawing *d, const struct box *b, d
         line_of(f, x + CELL_WIDTH / 2., y + CELL_TOP + 13, " class=\"strong\"");
         qc_html(f, "%zu</text>", c + 1);
         line_of(f, x + CELL_WIDTH / 2., y + CELL_TOP + 26, "");
-        if (!isnan(db)) {
-            qc_html_fixed(f, db, 0);
-            fputs(" dB", f);
-        }
+        if (!isnan(db)) qc_html(f, "%s dB", QC_FIXED(db, 0));
         fputs("</text></a>\n", f);
     }
 }
@@ -444,27 +419,21 @@ static void islands(FILE *f, const struct qc_report *r)
             "class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Ops in "
             "float\"><table><thead><tr><th>reason</th><th "
             "class=\"n\">ops</th><th>names</th></tr></thead><tbody>\n",
-            r->float_op_count, r->float_op_count == 1 ? "" : "s", r->float_op_count == 1 ? "s" : "");
+            r->float_op_count, qc_plural(r->float_op_count), r->float_op_count == 1 ? "s" : "");
     for (size_t i = 0; i < r->float_op_count; i++) {
         const char *reason = r->float_ops[i].reason;
         size_t count = 0, first = 0;
         while (strcmp(r->float_ops[first].reason, reason) != 0) first++;
         if (first < i) continue;
         for (size_t k = i; k < r->float_op_count; k++) count += strcmp(r->float_ops[k].reason, reason) == 0;
-        fputs("<tr><td>", f);
-        qc_html_text(f, reason);
-        qc_html(f, "</td><td class=\"n\">%zu</td><td class=\"name\">", count);
+        qc_html(f, "<tr><td>%s</td><td class=\"n\">%zu</td><td class=\"name\">", reason, count);
         for (size_t k = i, shown = 0; k < r->float_op_count && shown <= 6; k++) {
             if (strcmp(r->float_ops[k].reason, reason) != 0) continue;
             if (shown++ == 6) {
                 qc_html(f, ", … and %zu more", count - 6);
                 break;
             }
-            if (shown > 1) fputs(", ", f);
-            qc_html_text(f, r->float_ops[k].name);
-            fputs(" (", f);
-            qc_html_text(f, r->float_ops[k].op);
-            fputs(")", f);
+            qc_html(f, "%s%s (%s)", shown > 1 ? ", " : "", r->float_ops[k].name, r->float_ops[k].op);
         }
         fputs("</td></tr>\n", f);
     }

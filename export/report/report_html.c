@@ -86,13 +86,6 @@ static bool part(FILE *f, const struct qc_report *r,
     return qc_html_packed_end(f, &p, st) && ok;
 }
 
-static int suggested(const struct qc_report *r, size_t layer)
-{
-    for (size_t i = 0; i < r->suggestion_count; i++)
-        if (r->suggestions[i].layer == layer) return (int)i + 1;
-    return 0;
-}
-
 /* Writes the screen of the measured activations. */
 static bool network(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
@@ -109,7 +102,7 @@ static bool network(FILE *f, const struct qc_report *r, struct qc_status *st)
                                                     .rounding_db = l->alone_db,
                                                     .isolated_db = l->isolated_db,
                                                     .cosine = l->cosine,
-                                                    .mark = suggested(r, i)};
+                                                    .mark = qc_report_suggested(r, i)};
     }
     qc_chart_network_legend(f, points, count);
     fputs("<div class=\"scroll chart\" tabindex=\"0\" role=\"region\" aria-label=\"Error along the network\">", f);
@@ -177,11 +170,8 @@ static bool details(FILE *f, const struct qc_report *r, struct qc_status *st)
 
 static bool again(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
-    fputs("<section class=\"screen\" id=\"again\"><h2>To get the same again</h2>\n", f);
-    qc_page_command(f, r->command);
-    fputs("<dl style=\"margin-top:10px\"><dt>version</dt><dd>qcalib ", f);
-    qc_html_text(f, r->version);
-    fputs("</dd>", f);
+    fputs("<section class=\"screen\" id=\"again\">", f);
+    qc_page_again(f, r->command, r->version);
     qc_page_file(f, "model", r->model_file, r->model_sha256);
     if (r->data_file) qc_page_file(f, "data", r->data_file, r->data_sha256);
     if (r->statistics_file) qc_page_file(f, "statistics", r->statistics_file, r->statistics_sha256);
@@ -201,9 +191,7 @@ static void navigation(FILE *f, const struct qc_report *r)
         const char *id, *words;
     } screens[] = {{"summary", "Summary"}, {"effects", "Effects"}, {"advice", "Advice"}, {"plot", "Plot"},
                    {"table", "Layers"},    {"graph", "Graph"},     {"again", "Files"}};
-    fputs("<nav aria-label=\"Screens\"><div><h1>", f);
-    qc_html_text(f, qc_page_file_name(r->model_file));
-    fputs("</h1><ul>", f);
+    qc_html(f, "<nav aria-label=\"Screens\"><div><h1>%s</h1><ul>", qc_page_file_name(r->model_file));
     for (size_t i = 0; i < sizeof screens / sizeof *screens; i++)
         if (r->node_count || strcmp(screens[i].id, "graph") != 0)
             qc_html(f, "<li><a href=\"#%s\" data-words=\"%s\">%s</a></li>", screens[i].id, screens[i].words,
@@ -220,8 +208,9 @@ static bool graph(FILE *f, const struct qc_report *r, struct qc_status *st)
     return true;
 }
 
-static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
+static bool page(FILE *f, const void *of, struct qc_status *st)
 {
+    const struct qc_report *r = of;
     static const char *const assets[] = {"report.css", "screens.css", "graph.css", "report.js", "packed.js",
                                          "screens.js", "plot.js",     "graph.js",  NULL};
     qc_page_begin(f, qc_page_file_name(r->model_file), ", quantized: qcalib", assets);
@@ -244,11 +233,5 @@ static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
 
 char *qc_report_html(size_t *size, const struct qc_report *r, struct qc_status *st)
 {
-    char *text = NULL;
-    FILE *f = open_memstream(&text, size);
-    bool ok = f && page(f, r, st);
-    if (f && fclose(f) == 0 && ok) return text;
-    free(text);
-    qc_fail_memory(st, 1);
-    return NULL;
+    return qc_page_text(size, page, r, st);
 }

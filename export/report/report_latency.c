@@ -9,25 +9,19 @@
 
 static void number(FILE *f, const char *name, double ms)
 {
-    if (isnan(ms)) return;
-    qc_html(f, "%s ", name);
-    qc_html_short(f, ms);
-    fputs(" ms", f);
+    if (!isnan(ms)) qc_html(f, "%s %s ms", name, QC_SHORT(ms));
 }
 
 void qc_html_latency_tile(FILE *f, const struct qc_report *r)
 {
     const struct qc_report_latency *l = r->latency;
     if (!l) return;
-    fputs("<section class=\"tile\"><h2>Latency</h2><div class=\"big\">", f);
-    qc_html_short(f, l->best_ms);
-    fputs(" ms</div><div class=\"note\">", f);
+    qc_html(f, "<section class=\"tile\"><h2>Latency</h2><div class=\"big\">%s ms</div><div class=\"note\">",
+            QC_SHORT(l->best_ms));
     number(f, "Float", l->float_ms);
     number(f, isnan(l->float_ms) ? "Default" : ", default", l->default_ms);
     number(f, ", everything in integers", l->integers_ms);
-    fputs(". Measured by <code>", f);
-    qc_html_text(f, l->command);
-    fputs("</code></div></section>", f);
+    qc_html(f, ". Measured by <code>%s</code></div></section>", l->command);
 }
 
 /* Writes a row: the mark in the plot, the name, latency and SQNR. */
@@ -35,15 +29,9 @@ static void placement_row(FILE *f, const struct qc_placement_point *p, const cha
 {
     qc_html(f,
             "<tr><td><svg width=\"11\" height=\"11\" viewBox=\"0 0 11 11\" aria-hidden=\"true\"><path class=\"%s\" "
-            "d=\"M5.5 5.5%s\"/></svg>%s</td><td class=\"n\">",
-            p->css, p->shape, name);
-    qc_html_short(f, p->ms);
-    fputs("</td><td class=\"n\">", f);
-    if (isinf(p->sqnr_db) && p->sqnr_db > 0)
-        fputs("no error", f);
-    else
-        qc_html_fixed(f, p->sqnr_db, 2);
-    fputs("</td></tr>\n", f);
+            "d=\"M5.5 5.5%s\"/></svg>%s</td><td class=\"n\">%s</td><td class=\"n\">%s</td></tr>\n",
+            p->css, p->shape, name, QC_SHORT(p->ms),
+            isinf(p->sqnr_db) && p->sqnr_db > 0 ? "no error" : QC_FIXED(p->sqnr_db, 2));
 }
 
 /* Writes a plot, if errors were measured, and a table of the named placements and of all changes. */
@@ -103,21 +91,15 @@ bool qc_html_latency(FILE *f, const struct qc_report *r, struct qc_status *st)
           f);
     for (size_t i = 0; i < l->step_count; i++) {
         const struct qc_report_latency_step *s = &l->steps[i];
-        fputs("<tr><td class=\"name\">", f);
-        qc_html_text(f, s->group);
-        qc_html(f, "</td><td class=\"n\">%zu</td><td>%s</td><td class=\"n\">", s->op_count,
-                s->to_float ? "float" : "integers");
-        qc_html_short(f, s->before_ms);
-        fputs("</td><td class=\"n\">", f);
-        qc_html_short(f, s->after_ms);
-        fputs("</td><td class=\"n\">", f);
-        qc_html_fixed(f, s->sqnr_db, 2);
-        fputs("</td><td class=\"name\">", f);
-        if (s->reason) {
-            fputs("not possible: ", f);
-            qc_html_text(f, s->reason);
-        } else
-            fputs(s->kept ? "<b>kept</b>" : "", f);
+        qc_html(f,
+                "<tr><td class=\"name\">%s</td><td class=\"n\">%zu</td><td>%s</td><td class=\"n\">%s</td>"
+                "<td class=\"n\">%s</td><td class=\"n\">%s</td><td class=\"name\">",
+                s->group, s->op_count, s->to_float ? "float" : "integers", QC_SHORT(s->before_ms),
+                QC_SHORT(s->after_ms), QC_FIXED(s->sqnr_db, 2));
+        if (s->reason)
+            qc_html(f, "not possible: %s", s->reason);
+        else if (s->kept)
+            fputs("<b>kept</b>", f);
         fputs("</td></tr>\n", f);
     }
     fputs("</tbody></table></div>\n", f);

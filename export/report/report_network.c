@@ -169,23 +169,15 @@ static void line(FILE *f, const struct plot *p, int k)
 
 static void hint(FILE *f, const struct qc_network_point *t)
 {
-    qc_html_text(f, t->name);
-    fputs(" (", f);
-    qc_html_text(f, t->op);
-    fputs("):", f);
+    qc_html(f, "%s (%s):", t->name, t->op);
     for (int k = LINES; k-- > 0;) {
-        double v = lines[k].value(t);
-        if (isnan(v)) continue;
-        qc_html(f, " %s ", lines[k].hint);
+        const double v = lines[k].value(t);
         if (isinf(v) && v > 0)
-            fputs("exact,", f);
-        else {
-            qc_html_fixed(f, v, 2);
-            fputs(" dB,", f);
-        }
+            qc_html(f, " %s exact,", lines[k].hint);
+        else if (!isnan(v))
+            qc_html(f, " %s %s dB,", lines[k].hint, QC_FIXED(v, 2));
     }
-    fputs(" cosine ", f);
-    qc_html_fixed(f, t->cosine, 6);
+    qc_html(f, " cosine %s", QC_FIXED(t->cosine, 6));
 }
 
 static void points(FILE *f, const struct plot *p)
@@ -272,12 +264,9 @@ static void share_points(FILE *f, const struct plot *p, double least)
     for (size_t i = 0; i < p->count; i++) {
         const struct qc_network_point *t = &p->points[i];
         if (isnan(t->apart[0])) continue;
-        qc_html(f, "<a href=\"#L%zu\" tabindex=\"-1\"><title>", t->number);
-        qc_html_text(f, t->name);
-        for (int k = 0; k < STEP_LINES; k++) {
-            qc_html(f, "%s %d step%s or more: ", k ? "," : ":", k + 1, k ? "s" : "");
-            qc_html_percent(f, t->apart[k]);
-        }
+        qc_html(f, "<a href=\"#L%zu\" tabindex=\"-1\"><title>%s", t->number, t->name);
+        for (int k = 0; k < STEP_LINES; k++)
+            qc_html(f, "%s %d step%s or more: %s", k ? "," : ":", k + 1, k ? "s" : "", QC_PERCENT(t->apart[k]));
         fputs("</title>", f);
         for (int k = STEP_LINES; k-- > 0;)
             qc_html(f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.8\"/>", css[k], across(p, i),

@@ -47,6 +47,9 @@ bool qc_html_ranking(FILE *f, const struct qc_report *r, struct qc_status *st);
    QC_NO_INDEX. */
 size_t qc_report_layer_of(const struct qc_report *r, const char *node);
 
+/* Returns the number of the suggestion about a layer, from 1; 0 if there is none. */
+int qc_report_suggested(const struct qc_report *r, size_t layer);
+
 /* Writes the attempts of --max-drop and the command that gives the same result. Writes nothing if there are none. */
 void qc_html_fallback(FILE *f, const struct qc_report *r);
 

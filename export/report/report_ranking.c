@@ -25,11 +25,9 @@ static const struct qc_report_effect *effect_of(const struct ranking *k, const c
 static void number(FILE *f, double v)
 {
     if (isnan(v))
-        fputs("<td class=\"n\" data-v=\"\">", f);
+        fputs("<td class=\"n\" data-v=\"\">–</td>", f);
     else
-        qc_html(f, "<td class=\"n\" data-v=\"%.9g\">", isinf(v) ? v > 0 ? 1e9 : -1e9 : v);
-    qc_html_fixed(f, v, 2);
-    fputs("</td>", f);
+        qc_html(f, "<td class=\"n\" data-v=\"%.9g\">%s</td>", isinf(v) ? v > 0 ? 1e9 : -1e9 : v, QC_FIXED(v, 2));
 }
 
 static void row(FILE *f, const struct ranking *k, size_t i)
@@ -38,9 +36,7 @@ static void row(FILE *f, const struct ranking *k, size_t i)
     const struct qc_report_effect *found = effect_of(k, e->node);
     qc_html(f, "<tr><td class=\"n\" data-v=\"%zu\">%zu</td><td class=\"name\">", i + 1, i + 1);
     qc_html_layer_link(f, *e->node ? e->node : "(no name)", *e->node ? qc_report_layer_of(k->r, e->node) : QC_NO_INDEX);
-    fputs("</td><td>", f);
-    qc_html_text(f, e->op);
-    fputs("</td>", f);
+    qc_html(f, "</td><td>%s</td>", e->op);
     if (k->scored) number(f, found ? found->lost : (double)NAN);
     number(f, e->sqnr_db);
     if (k->measured) number(f, found ? found->weights_sqnr_db : (double)NAN);

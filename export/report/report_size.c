@@ -57,10 +57,9 @@ static void axes(FILE *f, const struct plot *p)
     qc_html(f, "<path class=\"axis\" d=\"M%d %.1fH%d\"/>", LEFT, TOP + inner_height + .5, WIDTH - RIGHT);
     for (double v = first; v <= p->to / p->unit + step * 1e-9; v += step) {
         const double x = LEFT + (v * p->unit - p->from) / (p->to - p->from) * inner_width;
-        qc_html(f, "<path class=\"axis\" d=\"M%.1f %.1fv4\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", x,
-                TOP + inner_height, x, TOP + inner_height + 16);
-        qc_html_short(f, v);
-        fputs("</text>", f);
+        qc_html(f,
+                "<path class=\"axis\" d=\"M%.1f %.1fv4\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>",
+                x, TOP + inner_height, x, TOP + inner_height + 16, QC_SHORT(v));
     }
     qc_html(f, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s of the file</text>\n", LEFT + inner_width / 2,
             HEIGHT - 4,
@@ -122,11 +121,10 @@ void qc_html_size(FILE *f, const struct qc_report *r)
             s->layer_count);
     for (size_t i = 0; i < s->layer_count; i++) {
         const struct qc_report_size_layer *l = &s->layers[i];
-        fputs("<tr><td class=\"name\">", f);
-        qc_html_text(f, l->node);
-        qc_html(f, "</td><td class=\"n\">%u</td><td class=\"n\">%zu</td><td class=\"n\">", l->bits, l->bytes);
-        qc_html_short(f, l->error);
-        fputs("</td></tr>\n", f);
+        qc_html(f,
+                "<tr><td class=\"name\">%s</td><td class=\"n\">%u</td><td class=\"n\">%zu</td><td "
+                "class=\"n\">%s</td></tr>\n",
+                l->node, l->bits, l->bytes, QC_SHORT(l->error));
     }
     fputs("</tbody></table></div></details>\n", f);
     if (s->option_count > SHOWN) return;

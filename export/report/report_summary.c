@@ -50,21 +50,18 @@ static void output_verdict(FILE *f, const struct qc_report *r)
         fputs("The outputs equal those of the float model", f);
         return;
     }
-    fputs(db >= good_db      ? "The outputs are close to those of the float model"
-          : db >= useless_db ? "The outputs differ noticeably from those of the float model"
-                             : "The outputs are too noisy to be useful",
-          f);
-    fputs(" (", f);
-    qc_html_fixed(f, db, 1);
-    fputs(" dB)", f);
+    qc_html(f, "%s (%s dB)",
+            db >= good_db      ? "The outputs are close to those of the float model"
+            : db >= useless_db ? "The outputs differ noticeably from those of the float model"
+                               : "The outputs are too noisy to be useful",
+            QC_FIXED(db, 1));
 }
 
 /* Writes accuracy, size, share of integers and latency in one sentence. */
 static void verdict(FILE *f, const struct qc_report *r)
 {
-    fputs("<section class=\"screen\" id=\"summary\"><header><h2 class=\"title\">", f);
-    qc_html_text(f, qc_page_file_name(r->model_file));
-    fputs("</h2>\n<p class=\"verdict\">", f);
+    qc_html(f, "<section class=\"screen\" id=\"summary\"><header><h2 class=\"title\">%s</h2>\n<p class=\"verdict\">",
+            qc_page_file_name(r->model_file));
     if (r->metric)
         accuracy_verdict(f, r);
     else
@@ -87,14 +84,10 @@ static void accuracy_tile(FILE *f, const struct qc_report *r)
     double by = is_psnr(r) ? 1 : 100, drop = by * (r->fp32 - r->int8);
     const char *unit = is_psnr(r) ? "dB" : "%", *type = qc_report_type(r);
     qc_html(f, "<h2>%s on ", is_psnr(r) ? "PSNR" : "Top-1 accuracy");
-    if (r->eval_positions) {
-        qc_html_count(f, r->eval_positions);
-        fputs(" positions of ", f);
-    }
-    qc_html_count(f, r->eval_samples);
-    qc_html(f, " sample%s</h2><div class=\"big\">%.2f → %.2f %s <small class=\"%s\">", r->eval_samples == 1 ? "" : "s",
-            by * r->fp32, by * r->int8, unit, drop > (is_psnr(r) ? .5 : 1) ? "bad" : "");
-    qc_html(f, "%s%.2f %s</small></div>", drop > 0 ? "−" : "+", fabs(drop), is_psnr(r) ? "dB" : "points");
+    if (r->eval_positions) qc_html(f, "%s positions of ", QC_COUNT(r->eval_positions));
+    qc_html(f, "%s sample%s</h2><div class=\"big\">%.2f → %.2f %s <small class=\"%s\">%s%.2f %s</small></div>",
+            QC_COUNT(r->eval_samples), qc_plural(r->eval_samples), by * r->fp32, by * r->int8, unit,
+            drop > (is_psnr(r) ? .5 : 1) ? "bad" : "", drop > 0 ? "−" : "+", fabs(drop), is_psnr(r) ? "dB" : "points");
     qc_chart_interval(f, r);
     if (isnan(r->int8_low)) return;
     qc_html(f, "<div class=\"note\">95 %% interval of %s: %.2f to %.2f %%. %s lies %s it.", type, 100 * r->int8_low,
@@ -115,33 +108,36 @@ static void output_tile(FILE *f, const struct qc_report *r)
               f);
         return;
     }
-    qc_html(f, "<h2>%s SQNR on %zu sample%s</h2><div class=\"big\">", r->output_count > 1 ? "Worst output's" : "Output",
-            r->measured_samples, r->measured_samples == 1 ? "" : "s");
-    qc_html_fixed(f, r->outputs[at].sqnr_db, 2);
-    fputs(" dB</div><div class=\"note name\">Signal to quantization noise ratio of ", f);
-    qc_html_text(f, r->outputs[at].name);
-    fputs(": cosine ", f);
-    qc_html_fixed(f, r->outputs[at].cosine, 6);
-    fputs(", largest error ", f);
-    qc_html_short(f, r->outputs[at].max_abs);
+    fputs(r->output_count > 1 ? "<h2>Worst output's" : "<h2>Output", f);
+    qc_html(f,
+            " SQNR on %zu sample%s</h2><div class=\"big\">%s dB</div><div class=\"note name\">Signal to "
+            "quantization noise ratio of %s: cosine %s, largest error %s",
+            r->measured_samples, qc_plural(r->measured_samples), QC_FIXED(r->outputs[at].sqnr_db, 2),
+            r->outputs[at].name, QC_FIXED(r->outputs[at].cosine, 6), QC_SHORT(r->outputs[at].max_abs));
     if (!r->metric) fputs(". With <code>--eval FILE</code> the report shows accuracy.", f);
     fputs("</div>", f);
+}
+
+/* Writes a size; its unit stays on the line of its number. */
+static void bytes(FILE *f, size_t n)
+{
+    const char *text = QC_BYTES(n), *space = strchr(text, ' ');
+    qc_html(f, "%.*s\u00a0%s", (int)(space - text), text, space + 1);
 }
 
 static void size_tile(FILE *f, const struct qc_report *r)
 {
     fputs("<section class=\"tile\"><h2>Size of the model file</h2><div class=\"big\">", f);
-    qc_html_bytes(f, r->model_bytes);
+    bytes(f, r->model_bytes);
     if (r->file_count) {
         fputs(" → ", f);
-        qc_html_bytes(f, r->file_bytes[0]);
-        if (r->model_bytes)
-            qc_html(f, "</div><div class=\"note\">%.0f %% of it</div>",
-                    100 * (double)r->file_bytes[0] / (double)r->model_bytes);
-        else
-            fputs("</div>", f);
-    } else
-        fputs("</div><div class=\"note bad\">No model was written: a demand was not met.</div>", f);
+        bytes(f, r->file_bytes[0]);
+    }
+    fputs("</div>", f);
+    if (!r->file_count)
+        fputs("<div class=\"note bad\">No model was written: a demand was not met.</div>", f);
+    else if (r->model_bytes)
+        qc_html(f, "<div class=\"note\">%.0f %% of it</div>", 100 * (double)r->file_bytes[0] / (double)r->model_bytes);
     fputs("</section>\n", f);
 }
 
@@ -153,7 +149,7 @@ static void integers_tile(FILE *f, const struct qc_report *r)
     if (!isnan(r->integer_share))
         qc_html(f, "<h2>Multiply-adds in %s</h2><div class=\"big\">%.1f %%</div><div class=\"note\">%zu of %zu op%s",
                 floats ? "8-bit floats" : "integers", 100 * (floats ? r->small_float_share : r->integer_share),
-                r->quantized_ops, all, all == 1 ? "" : "s");
+                r->quantized_ops, all, qc_plural(all));
     else
         qc_html(f,
                 "<h2>Ops in integers</h2><div class=\"big\">%zu <small>of %zu</small></div><div class=\"note\">The "
@@ -187,13 +183,8 @@ static void tiles(FILE *f, const struct qc_report *r)
 static void warnings(FILE *f, const struct qc_report *r)
 {
     if (!r->warning_count) return;
-    qc_html(f, "<section class=\"warnings\"><h3>%zu warning%s</h3><ul>", r->warning_count,
-            r->warning_count == 1 ? "" : "s");
-    for (size_t i = 0; i < r->warning_count; i++) {
-        fputs("<li>", f);
-        qc_html_text(f, r->warnings[i]);
-        fputs("</li>", f);
-    }
+    qc_html(f, "<section class=\"warnings\"><h3>%zu warning%s</h3><ul>", r->warning_count, qc_plural(r->warning_count));
+    for (size_t i = 0; i < r->warning_count; i++) qc_html(f, "<li>%s</li>", r->warnings[i]);
     fputs("</ul></section>\n", f);
 }
 
@@ -203,15 +194,13 @@ static void best_advice(FILE *f, const struct qc_report *r)
     fputs("<section class=\"card\"><h2>What would help</h2>\n", f);
     if (r->advice_count) {
         const struct qc_report_advice *a = &r->advice[0];
-        fputs("<p>", f);
-        qc_html_text(f, a->action);
+        qc_html(f, "<p>%s", a->action);
         if (a->node) {
             fputs(": ", f);
             qc_html_layer_link(f, a->node, a->layer);
         }
-        qc_html(f, "</p><p class=\"figure\">%.2f → <b>%.2f dB</b></p>", a->before_db, a->after_db);
-        qc_html(f, "<p class=\"note\"><a href=\"#advice\">%s</a></p>",
-                r->advice_count > 1 ? "The command, and what else helps" : "The command");
+        qc_html(f, "</p><p class=\"figure\">%.2f → <b>%.2f dB</b></p><p class=\"note\"><a href=\"#advice\">%s</a></p>",
+                a->before_db, a->after_db, r->advice_count > 1 ? "The command, and what else helps" : "The command");
     } else {
         fputs("<p>", f);
         qc_html_no_advice(f, r);
@@ -233,9 +222,7 @@ static void worst_layers(FILE *f, const struct qc_report *r)
         const struct qc_report_suggestion *s = &r->suggestions[i];
         fputs("<li><span class=\"name\">", f);
         qc_html_layer_link(f, s->node, s->layer);
-        fputs(" <span class=\"muted\">", f);
-        qc_html_text(f, s->op);
-        qc_html(f, "</span></span> <b>%.1f dB</b></li>", s->after_db);
+        qc_html(f, " <span class=\"muted\">%s</span></span> <b>%.1f dB</b></li>", s->op, s->after_db);
     }
     if (r->suggestion_count)
         fputs("</ol><p class=\"note\"><a href=\"#advice\">Causes</a>, and <a href=\"#effects\">all layers by their "
@@ -250,35 +237,26 @@ static void done(FILE *f, const struct qc_report *r)
 {
     size_t weights = 0;
     for (size_t i = 0; i < r->layer_count; i++) weights += strcmp(r->layers[i].kind, "weight") == 0;
-    fputs("<h3 class=\"below\">What was done</h3><p>", f);
-    qc_html(f, "%zu activation tensor%s and %zu weight%s were given parameters", r->layer_count - weights,
-            r->layer_count - weights == 1 ? "" : "s", weights, weights == 1 ? "" : "s");
-    if (r->data_file) {
-        qc_html(f, " from <b>%zu</b> of %zu samples of ", r->data_samples, r->data_total);
-        qc_page_name(f, qc_page_file_name(r->data_file));
-    } else {
+    qc_html(f,
+            "<h3 class=\"below\">What was done</h3><p>%zu activation tensor%s and %zu weight%s were given parameters",
+            r->layer_count - weights, qc_plural(r->layer_count - weights), weights, qc_plural(weights));
+    if (r->data_file)
+        qc_html(f, " from <b>%zu</b> of %zu samples of <b class=\"name\">%s</b>", r->data_samples, r->data_total,
+                qc_page_file_name(r->data_file));
+    else
         fputs(" without samples: weights are rounded to nearest, and no error was measured. With <code>--data "
-              "FILE</code> "
-              "rounding is compensated",
+              "FILE</code> rounding is compensated",
               f);
-    }
     const char *methods[2] = {NULL, NULL};
     for (size_t i = 0; i < r->layer_count; i++) methods[strcmp(r->layers[i].kind, "weight") == 0] = r->layers[i].method;
-    if (methods[0]) {
-        fputs(" by ", f);
-        qc_page_name(f, methods[0]);
-    }
-    if (methods[1]) {
-        fputs(" (weights: ", f);
-        qc_page_name(f, methods[1]);
-        fputs(")", f);
-    }
+    if (methods[0]) qc_html(f, " by <b class=\"name\">%s</b>", methods[0]);
+    if (methods[1]) qc_html(f, " (weights: <b class=\"name\">%s</b>)", methods[1]);
     fputs(".", f);
     for (size_t i = 0; r->trial_count > 1 && i < r->trial_count; i++) {
         const struct qc_report_trial *t = &r->trials[i];
         if (!t->chosen) continue;
-        qc_html(f, " Of %zu observers that were tried on %zu samples, ", r->trial_count, t->samples);
-        qc_page_name(f, t->method);
+        qc_html(f, " Of %zu observers that were tried on %zu samples, <b class=\"name\">%s</b>", r->trial_count,
+                t->samples, t->method);
         if (i)
             qc_html(f, " is best for the outputs: %.2f dB less noise than with mse.", t->gain_db);
         else

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number_text.h"
 #include "base/shown.h"
 
 #define BOTH(...)                                                                                                      \
@@ -68,4 +69,16 @@ Test(shown, width_counts_what_is_seen)
     fclose(f);
     cr_expect_str_eq(a, "\xc3\xa9\\x1b |     \xe5\xb1\x82|abc|");
     free(a);
+}
+
+Test(number_text, counts_and_bytes)
+{
+    char buf[QC_NUMBER_TEXT];
+    cr_assert_str_eq(qc_count_text(buf, 0), "0");
+    cr_assert_str_eq(qc_count_text(buf, 999), "999");
+    cr_assert_str_eq(qc_count_text(buf, 269722), "269,722");
+    cr_assert_str_eq(qc_count_text(buf, UINT64_MAX), "18,446,744,073,709,551,615");
+    cr_assert_str_eq(qc_bytes_text(buf, 1023), "1023 bytes");
+    cr_assert_str_eq(qc_bytes_text(buf, 1536), "1.5 KB");
+    cr_assert_str_eq(qc_bytes_text(buf, UINT64_MAX), "16777216 TB");
 }

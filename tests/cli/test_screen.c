@@ -3,19 +3,6 @@
 #include <string.h>
 
 #include "cli/options/file_names.h"
-#include "cli/terminal/screen.h"
-
-Test(screen, numbers)
-{
-    char buf[QC_NUMBER_TEXT];
-    cr_assert_str_eq(qc_count_text(buf, 0), "0");
-    cr_assert_str_eq(qc_count_text(buf, 999), "999");
-    cr_assert_str_eq(qc_count_text(buf, 269722), "269,722");
-    cr_assert_str_eq(qc_count_text(buf, UINT64_MAX), "18,446,744,073,709,551,615");
-    cr_assert_str_eq(qc_bytes_text(buf, 1023), "1023 bytes");
-    cr_assert_str_eq(qc_bytes_text(buf, 1536), "1.5 KB");
-    cr_assert_str_eq(qc_bytes_text(buf, UINT64_MAX), "16777216 TB");
-}
 
 Test(file_names, stems)
 {

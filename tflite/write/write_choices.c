@@ -4,20 +4,6 @@
 
 #include "tflite/write/tflite_writing.h"
 
-static const struct row {
-    enum qc_op op;
-    enum qc_tfl_operator code;
-    enum qc_tfl_table options;
-} rows[] = {
-    {QC_OP_Equal, QC_TFL_OP_EQUAL, QC_TFL_TABLE_EqualOptions},
-    {QC_OP_Greater, QC_TFL_OP_GREATER, QC_TFL_TABLE_GreaterOptions},
-    {QC_OP_GreaterOrEqual, QC_TFL_OP_GREATER_EQUAL, QC_TFL_TABLE_GreaterEqualOptions},
-    {QC_OP_Less, QC_TFL_OP_LESS, QC_TFL_TABLE_LessOptions},
-    {QC_OP_LessOrEqual, QC_TFL_OP_LESS_EQUAL, QC_TFL_TABLE_LessEqualOptions},
-    {QC_OP_And, QC_TFL_OP_LOGICAL_AND, QC_TFL_TABLE_LogicalAndOptions},
-    {QC_OP_Or, QC_TFL_OP_LOGICAL_OR, QC_TFL_TABLE_LogicalOrOptions},
-};
-
 /* True if an input is quantized: comparisons and Where are written for float inputs only. */
 static bool has_stored(const struct qc_tfl_writer *w, const struct qc_node *n)
 {
@@ -26,68 +12,44 @@ static bool has_stored(const struct qc_tfl_writer *w, const struct qc_node *n)
     return false;
 }
 
-/* Writes an operator whose inputs broadcast. */
-static bool broadcast(struct qc_tfl_writer *w, const struct qc_node *n, enum qc_tfl_operator code,
-                      enum qc_tfl_table options, struct qc_status *st)
+/* Comparisons and Where: their inputs broadcast. */
+bool qc_tfl_write_compare(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const qc_id y = n->outputs;
     const int rank = w->g->values[y].type.shape.rank;
     int inputs[3];
-    if (has_stored(w, n)) return qc_tfl_out_refuse(w, n, st, "it has no integer form: give --skip for it");
-    for (unsigned i = 0; i < n->input_count; i++)
-        if ((inputs[i] = qc_tfl_out_operand(w, n->inputs[i], rank, w->order[y], st)) == QC_TFL_NO_TENSOR) return false;
-    const int to = qc_tfl_out_result(w, y, st);
-    return to != QC_TFL_NO_TENSOR &&
-           qc_tfl_out_add_node(w, code, n->input_count, inputs, to, qc_tfl_out_options(w, options), st);
+    if (has_stored(w, n)) return qc_tfl_out_refuse(w, n, "it has no integer form: give --skip for it");
+    for (unsigned i = 0; i < n->input_count; i++) inputs[i] = qc_tfl_out_operand(w, n->inputs[i], rank, w->order[y]);
+    return qc_tfl_out_add_node(w, qc_tfl_write_row(n->op)->code, n->input_count, inputs, qc_tfl_out_result(w, y), NULL);
 }
 
-bool qc_tfl_write_compare(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_cast(struct qc_tfl_writer *w, const struct qc_node *n)
 {
-    const struct row *row = rows;
-    while (row->op != n->op) row++;
-    return broadcast(w, n, row->code, row->options, st);
-}
-
-bool qc_tfl_write_where(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
-{
-    return broadcast(w, n, QC_TFL_OP_SELECT_V2, QC_TFL_TABLE_SelectV2Options, st);
-}
-
-bool qc_tfl_write_not(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
-{
-    return broadcast(w, n, QC_TFL_OP_LOGICAL_NOT, QC_TFL_TABLE_LogicalNotOptions, st);
-}
-
-bool qc_tfl_write_cast(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
-{
-    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs], st),
-              y = qc_tfl_out_result(w, n->outputs, st);
-    if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
-    if (has_stored(w, n)) return qc_tfl_out_refuse(w, n, st, "it has no integer form: give --skip for it");
-    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_CastOptions);
+    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs]), y = qc_tfl_out_result(w, n->outputs);
+    if (has_stored(w, n)) return qc_tfl_out_refuse(w, n, "it has no integer form: give --skip for it");
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_CAST);
     qc_fb_set_int(o, QC_TFL_CastOptions_in_data_type, qc_tfl_type_of(w->tensors[x].dtype));
     qc_fb_set_int(o, QC_TFL_CastOptions_out_data_type, qc_tfl_type_of(w->tensors[y].dtype));
-    return qc_tfl_out_add_node(w, QC_TFL_OP_CAST, 1, &x, y, o, st);
+    return qc_tfl_out_add_node(w, QC_TFL_OP_CAST, 1, &x, y, o);
 }
 
 /* TensorFlow Lite has no negative indices; constant ones are converted here. */
-bool qc_tfl_write_gather(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_gather(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_shape *s = &w->g->values[n->inputs[0]].type.shape;
     const struct qc_tensor *index = qc_constant_of(w->g, n->inputs[1]);
     int64_t axis = qc_attr_int(n, "axis", 0);
     if (axis < 0) axis += s->rank;
     for (size_t i = 0; index && i < index->count; i++)
-        if (qc_tensor_int(index, i) < 0) return qc_tfl_out_refuse(w, n, st, "an index counts from the end");
+        if (qc_tensor_int(index, i) < 0) return qc_tfl_out_refuse(w, n, "an index counts from the end");
     if (w->order[n->outputs] != QC_TFL_PLAIN)
-        return qc_tfl_out_refuse(w, n, st, "its result is an image whose channels are last");
-    const int inputs[] = {qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN, st),
-                          qc_tfl_out_tensor_of(w, n->inputs[1], QC_TFL_PLAIN, st)},
-              y = qc_tfl_out_result(w, n->outputs, st);
-    if (inputs[0] == QC_TFL_NO_TENSOR || inputs[1] == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
-    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_GatherOptions);
+        return qc_tfl_out_refuse(w, n, "its result is an image whose channels are last");
+    const int inputs[] = {qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN),
+                          qc_tfl_out_tensor_of(w, n->inputs[1], QC_TFL_PLAIN)},
+              y = qc_tfl_out_result(w, n->outputs);
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_GATHER);
     qc_fb_set_int(o, QC_TFL_GatherOptions_axis, axis);
-    return qc_tfl_out_add_node(w, QC_TFL_OP_GATHER, 2, inputs, y, o, st);
+    return qc_tfl_out_add_node(w, QC_TFL_OP_GATHER, 2, inputs, y, o);
 }
 
 /* --- GELU --- */
@@ -139,16 +101,14 @@ static qc_id gelu_of(qc_id made[3], size_t *count, const struct qc_tfl_writer *w
     return is_about(g, other, 0.5) && other_factor(last, product->outputs) == x ? x : 0;
 }
 
-bool qc_tfl_write_erf(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_erf(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     qc_id made[3];
     size_t count = 0;
     const qc_id xv = gelu_of(made, &count, w, n);
-    if (!xv)
-        return qc_tfl_out_refuse(w, n, st, "this operator is written in GELU alone, x / 2 * (1 + erf(x / sqrt 2))");
+    if (!xv) return qc_tfl_out_refuse(w, n, "this operator is written in GELU alone, x / 2 * (1 + erf(x / sqrt 2))");
     const qc_id yv = w->g->nodes[made[count - 1]].outputs;
     for (size_t i = 0; i < count; i++) w->done[made[i]] = true;
-    const int x = qc_tfl_out_tensor_of(w, xv, w->order[yv], st), y = qc_tfl_out_result(w, yv, st);
-    return x != QC_TFL_NO_TENSOR && y != QC_TFL_NO_TENSOR &&
-           qc_tfl_out_add_node(w, QC_TFL_OP_GELU, 1, &x, y, qc_tfl_out_options(w, QC_TFL_TABLE_GeluOptions), st);
+    const int x = qc_tfl_out_tensor_of(w, xv, w->order[yv]), y = qc_tfl_out_result(w, yv);
+    return qc_tfl_out_add_node(w, QC_TFL_OP_GELU, 1, &x, y, NULL);
 }

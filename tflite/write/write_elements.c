@@ -4,108 +4,66 @@
 
 #include "tflite/write/tflite_writing.h"
 
-static const struct row {
-    enum qc_op op;
-    enum qc_tfl_operator code;
-    enum qc_tfl_table options;
-    bool integers; /* it has a kernel for stored integers of any qparams */
-} rows[] = {
-    {QC_OP_Add, QC_TFL_OP_ADD, QC_TFL_TABLE_AddOptions, true},
-    {QC_OP_Sub, QC_TFL_OP_SUB, QC_TFL_TABLE_SubOptions, true},
-    {QC_OP_Mul, QC_TFL_OP_MUL, QC_TFL_TABLE_MulOptions, true},
-    {QC_OP_Div, QC_TFL_OP_DIV, QC_TFL_TABLE_DivOptions, false},
-    {QC_OP_Pow, QC_TFL_OP_POW, QC_TFL_TABLE_PowOptions, false},
-    {QC_OP_Max, QC_TFL_OP_MAXIMUM, QC_TFL_TABLE_MaximumMinimumOptions, false},
-    {QC_OP_Min, QC_TFL_OP_MINIMUM, QC_TFL_TABLE_MaximumMinimumOptions, false},
-    {QC_OP_PRelu, QC_TFL_OP_PRELU, QC_TFL_TABLE_NONE, false},
-    {QC_OP_LeakyRelu, QC_TFL_OP_LEAKY_RELU, QC_TFL_TABLE_LeakyReluOptions, true},
-    {QC_OP_HardSwish, QC_TFL_OP_HARD_SWISH, QC_TFL_TABLE_HardSwishOptions, true},
-    {QC_OP_Sigmoid, QC_TFL_OP_LOGISTIC, QC_TFL_TABLE_NONE, false},
-    {QC_OP_Tanh, QC_TFL_OP_TANH, QC_TFL_TABLE_NONE, false},
-    {QC_OP_Elu, QC_TFL_OP_ELU, QC_TFL_TABLE_NONE, false},
-    {QC_OP_Exp, QC_TFL_OP_EXP, QC_TFL_TABLE_ExpOptions, false},
-    {QC_OP_Log, QC_TFL_OP_LOG, QC_TFL_TABLE_NONE, false},
-    {QC_OP_Sqrt, QC_TFL_OP_SQRT, QC_TFL_TABLE_NONE, false},
-    {QC_OP_Sin, QC_TFL_OP_SIN, QC_TFL_TABLE_NONE, false},
-    {QC_OP_Cos, QC_TFL_OP_COS, QC_TFL_TABLE_CosOptions, false},
-    {QC_OP_Floor, QC_TFL_OP_FLOOR, QC_TFL_TABLE_NONE, false},
-    {QC_OP_Ceil, QC_TFL_OP_CEIL, QC_TFL_TABLE_NONE, false},
-    {QC_OP_Round, QC_TFL_OP_ROUND, QC_TFL_TABLE_NONE, false},
-    {QC_OP_Abs, QC_TFL_OP_ABS, QC_TFL_TABLE_AbsOptions, false},
-    {QC_OP_Neg, QC_TFL_OP_NEG, QC_TFL_TABLE_NegOptions, false},
-    {QC_OP_Sign, QC_TFL_OP_SIGN, QC_TFL_TABLE_NONE, false},
-    {QC_OP_Gelu, QC_TFL_OP_GELU, QC_TFL_TABLE_GeluOptions, false},
-};
-
-static const struct row *row_of(enum qc_op op)
-{
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].op == op) return &rows[i];
-    return NULL;
-}
-
 /* Adds a float tensor of the shape of a stored tensor. */
-static int real_beside(struct qc_tfl_writer *w, int tensor, const char *suffix, struct qc_status *st)
+static int real_beside(struct qc_tfl_writer *w, int tensor, const char *suffix)
 {
     struct qc_tfl_tensor t = w->tensors[tensor];
     t.dtype = QC_F32;
     t.scale_count = 0;
     t.data = NULL;
-    t.name = qc_arena_printf(w->arena, st, "%s%s", t.name, suffix);
-    return t.name ? qc_tfl_out_add_tensor(w, &t, st) : QC_TFL_NO_TENSOR;
+    t.name = qc_arena_printf(w->arena, w->st, "%s%s", t.name, suffix);
+    return qc_tfl_out_add_tensor(w, &t);
 }
 
 /* Writes an operator from tensors x to tensor y. If it has no kernel for these integers, it is computed in float
    between DEQUANTIZE and QUANTIZE. */
 static bool apply(struct qc_tfl_writer *w, enum qc_tfl_operator code, struct qc_fb_object *o, bool integers,
-                  unsigned count, const int *x, int y, struct qc_status *st)
+                  unsigned count, const int *x, int y)
 {
-    if (integers || w->tensors[x[0]].scale_count == 0) return qc_tfl_out_add_node(w, code, count, x, y, o, st);
+    if (integers || w->tensors[x[0]].scale_count == 0) return qc_tfl_out_add_node(w, code, count, x, y, o);
     int real[2];
-    for (unsigned i = 0; i < count; i++)
-        if ((real[i] = real_beside(w, x[i], "_real", st)) == QC_TFL_NO_TENSOR ||
-            !qc_tfl_out_add_node(w, QC_TFL_OP_DEQUANTIZE, 1, &x[i], real[i],
-                                 qc_tfl_out_options(w, QC_TFL_TABLE_DequantizeOptions), st))
-            return false;
-    const int result = real_beside(w, y, "_real", st);
-    return result != QC_TFL_NO_TENSOR && qc_tfl_out_add_node(w, code, count, real, result, o, st) &&
-           qc_tfl_out_add_node(w, QC_TFL_OP_QUANTIZE, 1, &result, y,
-                               qc_tfl_out_options(w, QC_TFL_TABLE_QuantizeOptions), st);
+    for (unsigned i = 0; i < count; i++) {
+        real[i] = real_beside(w, x[i], "_real");
+        if (!qc_tfl_out_add_node(w, QC_TFL_OP_DEQUANTIZE, 1, &x[i], real[i], NULL)) return false;
+    }
+    const int result = real_beside(w, y, "_real");
+    return qc_tfl_out_add_node(w, code, count, real, result, o) &&
+           qc_tfl_out_add_node(w, QC_TFL_OP_QUANTIZE, 1, &result, y, NULL);
 }
 
 /* Returns whether TensorFlow Lite's ADD and SUB can compute the integers. They abort the program if an operand's scale
    is too large beside that of the result, or if the scale of the result is, as with a mask of -3e38. */
 static bool sum_fits(const struct qc_tfl_writer *w, int a, int b, int y)
 {
+    if (!w->tensors[a].scale_count || !w->tensors[b].scale_count || !w->tensors[y].scale_count) return true;
     const float sa = w->tensors[a].scale[0], sb = w->tensors[b].scale[0],
                 unit = (w->tensors[y].dtype == QC_I16 ? 0x1p15f : 0x1p20f) * w->tensors[y].scale[0];
     return isfinite(unit) && 2 * (double)(sa > sb ? sa : sb) < (double)unit;
 }
 
-bool qc_tfl_write_binary(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_binary(struct qc_tfl_writer *w, const struct qc_node *n)
 {
-    const struct row *row = row_of(n->op);
+    const struct qc_tfl_write_row *row = qc_tfl_write_row(n->op);
     const struct qc_graph *g = w->g;
     qc_id y = n->outputs;
     const bool affine = qc_graph_parameters(g, y) != NULL;
     const enum qc_dtype type = g->values[y].type.dtype;
     const int rank = g->values[y].type.shape.rank;
-    if (n->input_count != 2) return qc_tfl_out_refuse(w, n, st, "it has %u operands, not 2", n->input_count);
+    if (n->input_count != 2) return qc_tfl_out_refuse(w, n, "it has %u operands, not 2", n->input_count);
     for (unsigned i = 0; i < 2; i++)
         if ((qc_graph_parameters(g, n->inputs[i]) != NULL) != affine)
-            return qc_tfl_out_refuse(w, n, st, "one operand is stored in integers, the other is not");
-    if (affine && !row->integers) return qc_tfl_out_refuse(w, n, st, "it has no integer form: give --skip for it");
+            return qc_tfl_out_refuse(w, n, "one operand is stored in integers, the other is not");
+    if (affine && !row->integers) return qc_tfl_out_refuse(w, n, "it has no integer form: give --skip for it");
     const bool wide = type == QC_I64 && (n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul);
     if (!affine && type != QC_F32 && type != QC_I32 && !wide)
-        return qc_tfl_out_refuse(w, n, st, "it computes %s", qc_dtype_long_name(type));
+        return qc_tfl_out_refuse(w, n, "it computes %s", qc_dtype_long_name(type));
     const enum qc_tfl_order order = w->order[y];
-    const int a = qc_tfl_out_operand(w, n->inputs[0], rank, order, st),
-              b = qc_tfl_out_operand(w, n->inputs[1], rank, order, st);
+    const int a = qc_tfl_out_operand(w, n->inputs[0], rank, order),
+              b = qc_tfl_out_operand(w, n->inputs[1], rank, order);
     const bool fuses = n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div;
     const enum qc_tfl_activation clamp = fuses ? qc_tfl_out_take_clamp(&y, w) : QC_TFL_ACTIVATION_NONE;
-    const int inputs[] = {a, b}, to = qc_tfl_out_result(w, y, st);
-    if (a == QC_TFL_NO_TENSOR || b == QC_TFL_NO_TENSOR || to == QC_TFL_NO_TENSOR) return false;
-    struct qc_fb_object *o = row->options ? qc_tfl_out_options(w, row->options) : NULL;
+    const int inputs[] = {a, b}, to = qc_tfl_out_result(w, y);
+    struct qc_fb_object *o = qc_tfl_out_options(w, row->code);
     if (n->op == QC_OP_Add) {
         qc_fb_set_int(o, QC_TFL_AddOptions_fused_activation_function, clamp);
         if (type == QC_I16) qc_fb_set_int(o, QC_TFL_AddOptions_pot_scale_int16, 0);
@@ -118,7 +76,7 @@ bool qc_tfl_write_binary(struct qc_tfl_writer *w, const struct qc_node *n, struc
         qc_fb_set_int(o, QC_TFL_DivOptions_fused_activation_function, clamp);
     }
     const bool sum = n->op == QC_OP_Add || n->op == QC_OP_Sub;
-    return apply(w, row->code, o, !affine || !sum || sum_fits(w, a, b, to), 2, inputs, to, st);
+    return apply(w, row->code, o, !affine || !sum || sum_fits(w, a, b, to), 2, inputs, to);
 }
 
 static bool has_fixed_parameters(const struct qc_graph *g, enum qc_op op, qc_id y)
@@ -129,33 +87,29 @@ static bool has_fixed_parameters(const struct qc_graph *g, enum qc_op op, qc_id 
            s->scale[0] == fixed.scale && s->zero_point[0] == fixed.zero_point;
 }
 
-bool qc_tfl_write_unary(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_unary(struct qc_tfl_writer *w, const struct qc_node *n)
 {
-    const struct row *row = row_of(n->op);
-    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs], st),
-              y = qc_tfl_out_result(w, n->outputs, st);
-    if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
-    if (w->tensors[x].dtype == QC_I64) return qc_tfl_out_refuse(w, n, st, "it computes int64");
-    struct qc_fb_object *o = row->options ? qc_tfl_out_options(w, row->options) : NULL;
+    const struct qc_tfl_write_row *row = qc_tfl_write_row(n->op);
+    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs]), y = qc_tfl_out_result(w, n->outputs);
+    if (w->tensors[x].dtype == QC_I64) return qc_tfl_out_refuse(w, n, "it computes int64");
+    struct qc_fb_object *o = qc_tfl_out_options(w, row->code);
     if (n->op == QC_OP_LeakyRelu) qc_fb_set_float(o, QC_TFL_LeakyReluOptions_alpha, qc_attr_float(n, "alpha", 0.01f));
-    if (n->op == QC_OP_Elu && qc_attr_float(n, "alpha", 1) != 1)
-        return qc_tfl_out_refuse(w, n, st, "its alpha is not 1");
+    if (n->op == QC_OP_Elu && qc_attr_float(n, "alpha", 1) != 1) return qc_tfl_out_refuse(w, n, "its alpha is not 1");
     if (n->op == QC_OP_Gelu)
         qc_fb_set_int(o, QC_TFL_GeluOptions_approximate, qc_attr_string(n, "approximate", "none")[0] == 't');
     const bool fixed = (n->op == QC_OP_Sigmoid || n->op == QC_OP_Tanh) && has_fixed_parameters(w->g, n->op, n->outputs),
                both = qc_graph_parameters(w->g, n->inputs[0]) && qc_graph_parameters(w->g, n->outputs);
     const bool wide = w->tensors[x].dtype == QC_I16 && n->op == QC_OP_HardSwish;
-    return apply(w, row->code, o, both && !wide && (row->integers || fixed), 1, &x, y, st);
+    return apply(w, row->code, o, both && !wide && (row->integers || fixed), 1, &x, y);
 }
 
 /* Gives the qparams of a QuantizeLinear or DequantizeLinear, which are inputs. Returns false if they are not one
    constant scale and one zero point. */
-static bool linear_parameters(struct qc_tfl_tensor *t, struct qc_tfl_writer *w, const struct qc_node *n,
-                              struct qc_status *st)
+static bool linear_parameters(struct qc_tfl_tensor *t, struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_tensor *scale = qc_constant_of(w->g, n->inputs[1]),
                            *zero = n->input_count > 2 ? qc_constant_of(w->g, n->inputs[2]) : NULL;
-    int32_t *z = QC_NEW(w->arena, int32_t, st);
+    int32_t *z = QC_NEW(w->arena, int32_t, w->st);
     if (!z || !scale || scale->dtype != QC_F32 || scale->count != 1) return false;
     if (n->input_count > 2 && n->inputs[2] && (!zero || zero->count != 1)) return false;
     *z = zero ? (int32_t)qc_tensor_int(zero, 0) : 0;
@@ -175,89 +129,76 @@ static bool is_stored_so(const struct qc_graph *g, qc_id stored, const struct qc
 
 /* Writes the QuantizeLinear and DequantizeLinear of a model with integer inputs and outputs (docs/decisions/0008).
    Beside a Dequantize or Quantize with the same qparams they are left out. */
-bool qc_tfl_write_linear(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_linear(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_graph *g = w->g;
     const bool quantizes = n->op == QC_OP_QuantizeLinear;
     const enum qc_tfl_order order = w->order[n->outputs];
     const struct qc_node *from = qc_node_of(g, n->inputs[0]);
     struct qc_tfl_tensor t = {.dtype = g->values[quantizes ? n->outputs : n->inputs[0]].type.dtype};
-    if (!linear_parameters(&t, w, n, st))
-        return st->code == QC_OK && qc_tfl_out_refuse(w, n, st, "its parameters are not one scale and zero point");
+    if (!linear_parameters(&t, w, n))
+        return w->st->code == QC_OK && qc_tfl_out_refuse(w, n, "its parameters are not one scale and zero point");
     if (quantizes && from && from->op == QC_OP_Dequantize && is_stored_so(g, from->inputs[0], &t)) {
-        const int x = qc_tfl_out_tensor_of(w, from->inputs[0], order, st);
+        const int x = qc_tfl_out_tensor_of(w, from->inputs[0], order);
         w->made[order][n->outputs] = x;
-        return x != QC_TFL_NO_TENSOR;
+        return true;
     }
-    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], order, st), y = qc_tfl_out_result(w, n->outputs, st);
-    if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
+    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], order), y = qc_tfl_out_result(w, n->outputs);
     struct qc_tfl_tensor *integers = &w->tensors[quantizes ? y : x];
     integers->scale_count = t.scale_count;
     integers->scale = t.scale;
     integers->zero_point = t.zero_point;
-    return qc_tfl_out_add_node(w, quantizes ? QC_TFL_OP_QUANTIZE : QC_TFL_OP_DEQUANTIZE, 1, &x, y,
-                               qc_tfl_out_options(w, quantizes ? QC_TFL_TABLE_QuantizeOptions
-                                                               : QC_TFL_TABLE_DequantizeOptions),
-                               st);
+    return qc_tfl_out_add_node(w, quantizes ? QC_TFL_OP_QUANTIZE : QC_TFL_OP_DEQUANTIZE, 1, &x, y, NULL);
 }
 
 /* If Quantize `n` restores the integers that DequantizeLinear read, returns their tensor; otherwise NO_TENSOR. */
-static int integers_given(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+static int integers_given(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_node *from = qc_node_of(w->g, n->inputs[0]);
     if (n->op != QC_OP_Quantize || !from || from->op != QC_OP_DequantizeLinear) return QC_TFL_NO_TENSOR;
     struct qc_tfl_tensor t = {.dtype = w->g->values[from->inputs[0]].type.dtype};
-    if (!linear_parameters(&t, w, from, st) || !is_stored_so(w->g, n->outputs, &t)) return QC_TFL_NO_TENSOR;
-    return qc_tfl_out_tensor_of(w, from->inputs[0], w->order[n->outputs], st);
+    if (!linear_parameters(&t, w, from) || !is_stored_so(w->g, n->outputs, &t)) return QC_TFL_NO_TENSOR;
+    return qc_tfl_out_tensor_of(w, from->inputs[0], w->order[n->outputs]);
 }
 
-bool qc_tfl_write_convert(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_convert(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_qparams *s = qc_graph_parameters(w->g, n->inputs[0]);
     if (s && s->kind == QC_QPARAMS_PRODUCT) return true; /* refused at the product that computes it */
     const bool quantizes = n->op == QC_OP_Quantize;
-    const int given = integers_given(w, n, st);
+    const int given = integers_given(w, n);
     if (given != QC_TFL_NO_TENSOR) {
         w->made[w->order[n->outputs]][n->outputs] = given;
         return true;
     }
-    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs], st),
-              y = qc_tfl_out_result(w, n->outputs, st);
-    if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
+    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs]), y = qc_tfl_out_result(w, n->outputs);
     const int version = !quantizes && w->tensors[x].scale_count > 1 ? 5 : 0;
-    return qc_tfl_out_add_versioned(w, quantizes ? QC_TFL_OP_QUANTIZE : QC_TFL_OP_DEQUANTIZE, version, 1, &x, y,
-                                    qc_tfl_out_options(w, quantizes ? QC_TFL_TABLE_QuantizeOptions
-                                                                    : QC_TFL_TABLE_DequantizeOptions),
-                                    st);
+    return qc_tfl_out_add_versioned(w, quantizes ? QC_TFL_OP_QUANTIZE : QC_TFL_OP_DEQUANTIZE, version, 1, &x, y, NULL);
 }
 
-bool qc_tfl_write_requantize(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_requantize(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_qparams *s = qc_graph_parameters(w->g, n->inputs[0]);
     if (s && s->kind == QC_QPARAMS_PRODUCT) {
         const struct qc_node *from = qc_node_of(w->g, n->inputs[0]);
         if (!from || qc_op_info(from->op)->affine != QC_AFFINE_PRODUCT)
-            return qc_tfl_out_refuse(w, n, st, "it stores an accumulator that another operator has changed");
-        return qc_tfl_write_accumulator(w, from, n->outputs, st);
+            return qc_tfl_out_refuse(w, n, "it stores an accumulator that another operator has changed");
+        return qc_tfl_write_accumulator(w, from, n->outputs);
     }
-    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs], st),
-              y = qc_tfl_out_result(w, n->outputs, st);
-    return x != QC_TFL_NO_TENSOR && y != QC_TFL_NO_TENSOR &&
-           qc_tfl_out_add_node(w, QC_TFL_OP_QUANTIZE, 1, &x, y, qc_tfl_out_options(w, QC_TFL_TABLE_QuantizeOptions),
-                               st);
+    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs]), y = qc_tfl_out_result(w, n->outputs);
+    return qc_tfl_out_add_node(w, QC_TFL_OP_QUANTIZE, 1, &x, y, NULL);
 }
 
 /* Writes a softmax along the last axis of the file. Between Dequantize and Quantize with the fixed qparams the operator
    takes integers. */
-bool qc_tfl_write_softmax(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_softmax(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_graph *g = w->g;
     const int rank = g->values[n->outputs].type.shape.rank;
-    const bool logarithm = n->op == QC_OP_LogSoftmax;
     int64_t axis = qc_attr_int(n, "axis", -1);
     if (axis < 0) axis += rank;
     const enum qc_tfl_order order = axis == rank - 1 ? QC_TFL_PLAIN : QC_TFL_LAST;
-    if (axis != rank - 1 && axis != 1) return qc_tfl_out_refuse(w, n, st, "its axis is %d", (int)axis);
+    if (axis != rank - 1 && axis != 1) return qc_tfl_out_refuse(w, n, "its axis is %d", (int)axis);
     const struct qc_node *from = qc_node_of(g, n->inputs[0]);
     const qc_id reader = qc_only_reader(&w->uses, n->outputs);
     qc_id xv = n->inputs[0], yv = n->outputs;
@@ -269,12 +210,10 @@ bool qc_tfl_write_softmax(struct qc_tfl_writer *w, const struct qc_node *n, stru
         yv = g->nodes[reader].outputs;
         w->done[reader] = true;
     }
-    if (w->order[yv] != order && rank > 2)
-        return qc_tfl_out_refuse(w, n, st, "its axis is not the last one of the file");
-    const int x = qc_tfl_out_tensor_of(w, xv, order, st), y = qc_tfl_out_result(w, yv, st);
-    if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
-    struct qc_fb_object *o =
-        qc_tfl_out_options(w, logarithm ? QC_TFL_TABLE_LogSoftmaxOptions : QC_TFL_TABLE_SoftmaxOptions);
-    if (!logarithm) qc_fb_set_float(o, QC_TFL_SoftmaxOptions_beta, 1);
-    return qc_tfl_out_add_node(w, logarithm ? QC_TFL_OP_LOG_SOFTMAX : QC_TFL_OP_SOFTMAX, 1, &x, y, o, st);
+    if (w->order[yv] != order && rank > 2) return qc_tfl_out_refuse(w, n, "its axis is not the last one of the file");
+    const int x = qc_tfl_out_tensor_of(w, xv, order), y = qc_tfl_out_result(w, yv);
+    const enum qc_tfl_operator code = qc_tfl_write_row(n->op)->code;
+    struct qc_fb_object *o = qc_tfl_out_options(w, code);
+    if (n->op == QC_OP_Softmax) qc_fb_set_float(o, QC_TFL_SoftmaxOptions_beta, 1);
+    return qc_tfl_out_add_node(w, code, 1, &x, y, o);
 }

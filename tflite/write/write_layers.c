@@ -49,22 +49,22 @@ static bool is_valid(const struct window *w)
 }
 
 /* Returns the tensor of v with four axes, channels last. */
-static int image_of(struct qc_tfl_writer *w, qc_id v, struct qc_status *st)
+static int image_of(struct qc_tfl_writer *w, qc_id v)
 {
-    const int x = qc_tfl_out_tensor_of(w, v, QC_TFL_LAST, st);
-    if (x == QC_TFL_NO_TENSOR || w->tensors[x].shape.rank != 3) return x;
+    const int x = qc_tfl_out_tensor_of(w, v, QC_TFL_LAST);
+    if (w->tensors[x].shape.rank != 3) return x;
     const struct qc_shape s = w->tensors[x].shape, whole = QC_SHAPE(s.dim[0], 1, s.dim[1], s.dim[2]);
-    const int flat = qc_tfl_out_like(w, v, &whole, "_2d", st);
-    return flat != QC_TFL_NO_TENSOR && qc_tfl_out_reshape(w, x, flat, st) ? flat : QC_TFL_NO_TENSOR;
+    const int flat = qc_tfl_out_like(w, v, &whole, "_2d");
+    qc_tfl_out_reshape(w, x, flat);
+    return flat;
 }
 
 /* Returns the tensor of v with four axes, channels last. Padding that the operator does not have itself is added by an
    operator before it. fill: padding value; NULL: 0. */
 static int windowed(enum qc_tfl_padding *padding, struct qc_tfl_writer *w, qc_id v, const struct window *win,
-                    const float *fill, struct qc_status *st)
+                    const float *fill)
 {
-    const int x = image_of(w, v, st);
-    if (x == QC_TFL_NO_TENSOR) return x;
+    const int x = image_of(w, v);
     struct qc_shape s = w->tensors[x].shape;
     *padding = QC_TFL_PADDING_VALID;
     if (is_valid(win)) return x;
@@ -75,15 +75,11 @@ static int windowed(enum qc_tfl_padding *padding, struct qc_tfl_writer *w, qc_id
     const int64_t pads[] = {0, 0, win->begin[0], win->end[0], win->begin[1], win->end[1], 0, 0};
     for (int i = 0; i < 2; i++)
         if (s.dim[1 + i] != QC_FREE) s.dim[1 + i] += win->begin[i] + win->end[i];
-    const int to = qc_tfl_out_like(w, v, &s, "_padded", st);
-    int inputs[] = {x, qc_tfl_out_int_table(w, pads, 4, 2, "pads", st), QC_TFL_NO_TENSOR};
-    if (to == QC_TFL_NO_TENSOR || inputs[1] == QC_TFL_NO_TENSOR) return QC_TFL_NO_TENSOR;
-    bool ok;
-    if (!fill) {
-        ok = qc_tfl_out_add_node(w, QC_TFL_OP_PAD, 2, inputs, to, qc_tfl_out_options(w, QC_TFL_TABLE_PadOptions), st);
-    } else { /* the lowest number of the type does not change a maximum */
+    const int to = qc_tfl_out_like(w, v, &s, "_padded");
+    int inputs[] = {x, qc_tfl_out_int_table(w, pads, 4, 2, "pads"), QC_TFL_NO_TENSOR};
+    if (fill) { /* the lowest number of the type does not change a maximum */
         struct qc_tfl_tensor t = w->tensors[to];
-        void *data = qc_arena_get(w->arena, 1, sizeof *fill, st);
+        void *data = qc_arena_get(w->arena, 1, sizeof *fill, w->st);
         if (!data) return QC_TFL_NO_TENSOR;
         const int32_t lowest = qc_dtype_info(t.dtype)->lo;
         if (t.dtype == QC_F32)
@@ -93,27 +89,26 @@ static int windowed(enum qc_tfl_padding *padding, struct qc_tfl_writer *w, qc_id
         t.data = data;
         t.shape = QC_SCALAR;
         t.name = "lowest";
-        ok = (inputs[2] = qc_tfl_out_add_tensor(w, &t, st)) != QC_TFL_NO_TENSOR &&
-             qc_tfl_out_add_node(w, QC_TFL_OP_PADV2, 3, inputs, to, qc_tfl_out_options(w, QC_TFL_TABLE_PadV2Options),
-                                 st);
+        inputs[2] = qc_tfl_out_add_tensor(w, &t);
     }
-    return ok ? to : QC_TFL_NO_TENSOR;
+    qc_tfl_out_add_node(w, fill ? QC_TFL_OP_PADV2 : QC_TFL_OP_PAD, fill ? 3 : 2, inputs, to, NULL);
+    return to;
 }
 
 /* Returns the tensor that a two-dimensional operator writes to; `*given` is the tensor of the value, which may have
    three axes. */
-static int window_result(int *given, struct qc_tfl_writer *w, qc_id v, struct qc_status *st)
+static int window_result(int *given, struct qc_tfl_writer *w, qc_id v)
 {
-    *given = qc_tfl_out_result(w, v, st);
-    if (*given == QC_TFL_NO_TENSOR || w->tensors[*given].shape.rank != 3) return *given;
+    *given = qc_tfl_out_result(w, v);
+    if (w->tensors[*given].shape.rank != 3) return *given;
     const struct qc_shape s = w->tensors[*given].shape;
     const struct qc_shape flat = QC_SHAPE(s.dim[0], 1, s.dim[1], s.dim[2]);
-    return qc_tfl_out_like(w, v, &flat, "_2d", st);
+    return qc_tfl_out_like(w, v, &flat, "_2d");
 }
 
-static bool settle(struct qc_tfl_writer *w, int made, int given, struct qc_status *st)
+static bool settle(struct qc_tfl_writer *w, int made, int given)
 {
-    return made == given || qc_tfl_out_reshape(w, made, given, st);
+    return made == given || qc_tfl_out_reshape(w, made, given);
 }
 
 /* --- Weights and biases --- */
@@ -126,56 +121,53 @@ static qc_id stored_weight(bool *dequantized, const struct qc_graph *g, qc_id v)
     return *dequantized ? from->inputs[0] : v;
 }
 
-static bool weight_fits(struct qc_tfl_writer *w, const struct qc_node *n, qc_id v, struct qc_status *st)
+static bool weight_fits(struct qc_tfl_writer *w, const struct qc_node *n, qc_id v)
 {
     const struct qc_qparams *s = qc_graph_parameters(w->g, v);
     char label[QC_LABEL];
     const char *name = qc_value_label(label, w->g, v);
     const size_t refused = w->refused_count;
-    if (!qc_constant_of(w->g, v)) return qc_tfl_out_refuse(w, n, st, "its weight '%s' is computed", name) && false;
+    if (!qc_constant_of(w->g, v)) return qc_tfl_out_refuse(w, n, "its weight '%s' is computed", name) && false;
     if (!s) return true;
     if (s->dtype != QC_I8) {
-        qc_tfl_out_refuse(w, n, st, "its weight '%s' is %s: --weight-type int8", name, qc_dtype_long_name(s->dtype));
+        qc_tfl_out_refuse(w, n, "its weight '%s' is %s: --weight-type int8", name, qc_dtype_long_name(s->dtype));
     } else if (s->block) {
-        qc_tfl_out_refuse(w, n, st, "its weight '%s' has blocks of scales: --weight-block none", name);
+        qc_tfl_out_refuse(w, n, "its weight '%s' has blocks of scales: --weight-block none", name);
     } else {
         for (size_t i = 0; i < s->count; i++)
             if (s->zero_point[i] != 0) {
-                qc_tfl_out_refuse(w, n, st, "its weight '%s' has a zero point: --symmetric=weights", name);
+                qc_tfl_out_refuse(w, n, "its weight '%s' has a zero point: --symmetric=weights", name);
                 break;
             }
     }
     return w->refused_count == refused;
 }
 
-static int weight_of(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *view, const int *perm, int axis,
-                     struct qc_status *st)
+static int weight_of(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *view, const int *perm, int axis)
 {
     bool dequantized;
     const qc_id stored = stored_weight(&dequantized, w->g, v);
-    const int have = qc_tfl_out_constant(w, stored, view, perm, axis, st);
-    if (!dequantized || have == QC_TFL_NO_TENSOR) return have;
-    const int to = qc_tfl_out_like(w, v, &w->tensors[have].shape, "_float", st);
+    const int have = qc_tfl_out_constant(w, stored, view, perm, axis);
+    if (!dequantized) return have;
+    const int to = qc_tfl_out_like(w, v, &w->tensors[have].shape, "_float");
     const bool many = w->tensors[have].scale_count > 1;
-    return to != QC_TFL_NO_TENSOR && qc_tfl_out_add_versioned(w, QC_TFL_OP_DEQUANTIZE, many ? 5 : 0, 1, &have, to,
-                                                              qc_tfl_out_options(w, QC_TFL_TABLE_DequantizeOptions), st)
-               ? to
-               : QC_TFL_NO_TENSOR;
+    qc_tfl_out_add_versioned(w, QC_TFL_OP_DEQUANTIZE, many ? 5 : 0, 1, &have, to, NULL);
+    return to;
 }
 
 /* Returns the tensor of the bias; without a bias, zeros in the accumulator's qparams. x: tensor of the input. With
    16-bit data the bias has 64 bits. */
-static int bias_of(struct qc_tfl_writer *w, const struct qc_node *n, int64_t channels, int x, struct qc_status *st)
+static int bias_of(struct qc_tfl_writer *w, const struct qc_node *n, int64_t channels, int x)
 {
     const qc_id v = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
     const struct qc_tensor *c = qc_constant_of(w->g, v);
     const struct qc_qparams *acc = qc_graph_parameters(w->g, n->outputs);
     struct qc_tfl_tensor t = {.dtype = QC_F32, .shape = QC_SHAPE(channels)};
     if (c && c->count != (size_t)channels && c->count != 1) {
-        qc_tfl_out_refuse(w, n, st, "its bias is not one number for each channel");
+        qc_tfl_out_refuse(w, n, "its bias is not one number for each channel");
         c = NULL;
     }
-    if (v && !c) qc_tfl_out_refuse(w, n, st, "its bias is computed");
+    if (v && !c) qc_tfl_out_refuse(w, n, "its bias is computed");
     if (acc) {
         t.dtype = w->tensors[x].dtype == QC_I16 ? QC_I64 : QC_I32;
         t.scale_count = acc->count;
@@ -183,11 +175,11 @@ static int bias_of(struct qc_tfl_writer *w, const struct qc_node *n, int64_t cha
         t.zero_point = acc->zero_point;
     }
     const size_t size = qc_dtype_size(t.dtype);
-    unsigned char *data = qc_arena_get(w->arena, (size_t)channels, size, st);
+    unsigned char *data = qc_arena_get(w->arena, (size_t)channels, size, w->st);
     char label[QC_LABEL];
     t.name = c && qc_value(w->g, v)->name
                  ? qc_value(w->g, v)->name
-                 : qc_arena_printf(w->arena, st, "%s_bias", qc_value_label(label, w->g, n->outputs));
+                 : qc_arena_printf(w->arena, w->st, "%s_bias", qc_value_label(label, w->g, n->outputs));
     if (!data || !t.name) return QC_TFL_NO_TENSOR;
     for (size_t i = 0; c && i < (size_t)channels; i++) {
         const size_t k = c->count == 1 ? 0 : i;
@@ -197,14 +189,14 @@ static int bias_of(struct qc_tfl_writer *w, const struct qc_node *n, int64_t cha
             memcpy(data + i * size, &(int64_t){qc_tensor_int(c, k)}, size); /* little-endian */
     }
     t.data = data;
-    return qc_tfl_out_add_tensor(w, &t, st);
+    return qc_tfl_out_add_tensor(w, &t);
 }
 
 /* --- Products --- */
 
 /* CONV_3D has float kernels only. Padding is a PAD before it. */
 static bool write_conv_3d(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result,
-                          enum qc_tfl_activation activation, struct qc_status *st)
+                          enum qc_tfl_activation activation)
 {
     static const int dhwio[] = {2, 3, 4, 1, 0};
     const struct qc_graph *g = w->g;
@@ -212,12 +204,11 @@ static bool write_conv_3d(struct qc_tfl_writer *w, const struct qc_node *n, qc_i
     struct qc_window v;
     if (qc_graph_parameters(g, n->inputs[0]) || !qc_constant_of(g, n->inputs[1]) ||
         qc_graph_parameters(g, n->inputs[1]))
-        return qc_tfl_out_refuse(w, n, st, "convolutions in three dimensions are float: give --skip for it");
-    if (!qc_window_of(&v, g, n, st)) return false;
+        return qc_tfl_out_refuse(w, n, "convolutions in three dimensions are float: give --skip for it");
+    if (!qc_window_of(&v, g, n, w->st)) return false;
     if (qc_attr_int(n, "group", 1) != 1 || v.dilation[0] != 1 || v.dilation[1] != 1 || v.dilation[2] != 1)
-        return qc_tfl_out_refuse(w, n, st, "CONV_3D is written without groups and dilations");
-    int x = qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_LAST, st), made = qc_tfl_out_result(w, result, st);
-    if (x == QC_TFL_NO_TENSOR || made == QC_TFL_NO_TENSOR) return false;
+        return qc_tfl_out_refuse(w, n, "CONV_3D is written without groups and dilations");
+    int x = qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_LAST);
     int64_t pads[10] = {0};
     bool padded = false;
     struct qc_shape shape = w->tensors[x].shape;
@@ -228,49 +219,43 @@ static bool write_conv_3d(struct qc_tfl_writer *w, const struct qc_node *n, qc_i
         padded = padded || v.pad_begin[i] || v.pad_end[i];
     }
     if (padded) {
-        const int from[] = {x, qc_tfl_out_int_table(w, pads, 5, 2, "pads", st)};
-        x = qc_tfl_out_like(w, n->inputs[0], &shape, "_padded", st);
-        if (x == QC_TFL_NO_TENSOR || from[1] == QC_TFL_NO_TENSOR ||
-            !qc_tfl_out_add_node(w, QC_TFL_OP_PAD, 2, from, x, qc_tfl_out_options(w, QC_TFL_TABLE_PadOptions), st))
-            return false;
+        const int from[] = {x, qc_tfl_out_int_table(w, pads, 5, 2, "pads")};
+        x = qc_tfl_out_like(w, n->inputs[0], &shape, "_padded");
+        if (!qc_tfl_out_add_node(w, QC_TFL_OP_PAD, 2, from, x, NULL)) return false;
     }
-    const int inputs[] = {x, qc_tfl_out_constant(w, n->inputs[1], s, dhwio, 0, st), bias_of(w, n, s->dim[0], x, st)};
-    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_Conv3DOptions);
+    const int inputs[] = {x, qc_tfl_out_constant(w, n->inputs[1], s, dhwio, 0), bias_of(w, n, s->dim[0], x)};
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_CONV_3D);
     qc_fb_set_int(o, QC_TFL_Conv3DOptions_padding, QC_TFL_PADDING_VALID);
     qc_fb_set_int(o, QC_TFL_Conv3DOptions_stride_d, v.stride[0]);
     qc_fb_set_int(o, QC_TFL_Conv3DOptions_stride_h, v.stride[1]);
     qc_fb_set_int(o, QC_TFL_Conv3DOptions_stride_w, v.stride[2]);
     qc_fb_set_int(o, QC_TFL_Conv3DOptions_fused_activation_function, activation);
-    return inputs[1] != QC_TFL_NO_TENSOR && inputs[2] != QC_TFL_NO_TENSOR &&
-           qc_tfl_out_add_node(w, QC_TFL_OP_CONV_3D, 3, inputs, made, o, st);
+    return qc_tfl_out_add_node(w, QC_TFL_OP_CONV_3D, 3, inputs, qc_tfl_out_result(w, result), o);
 }
 
 static bool write_conv(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result,
-                       enum qc_tfl_activation activation, struct qc_status *st)
+                       enum qc_tfl_activation activation)
 {
-    if (w->g->values[n->inputs[1]].type.shape.rank == 5) return write_conv_3d(w, n, result, activation, st);
+    if (w->g->values[n->inputs[1]].type.shape.rank == 5) return write_conv_3d(w, n, result, activation);
     const struct qc_graph *g = w->g;
     bool dequantized;
     const struct qc_shape *s = &g->values[n->inputs[1]].type.shape, *xs = &g->values[n->inputs[0]].type.shape;
-    if (s->rank < 3 || s->rank > 4)
-        return qc_tfl_out_refuse(w, n, st, "convolutions have one to three spatial dimensions");
-    if (!weight_fits(w, n, stored_weight(&dequantized, g, n->inputs[1]), st)) return st->code == QC_OK;
+    if (s->rank < 3 || s->rank > 4) return qc_tfl_out_refuse(w, n, "convolutions have one or two spatial dimensions");
+    if (!weight_fits(w, n, stored_weight(&dequantized, g, n->inputs[1]))) return w->st->code == QC_OK;
     struct window win;
     enum qc_tfl_padding padding;
-    if (!window_of(&win, g, n, st)) return false;
+    if (!window_of(&win, g, n, w->st)) return false;
     const int64_t groups = qc_attr_int(n, "group", 1), out = s->dim[0], in = s->dim[1];
     const bool depthwise = groups > 1 && in == 1 && groups == xs->dim[1];
     const struct qc_shape view = QC_SHAPE(out, in, win.kernel[0], win.kernel[1]);
     static const int ohwi[] = {0, 2, 3, 1}, one_hwo[] = {1, 2, 3, 0};
-    const int x = windowed(&padding, w, n->inputs[0], &win, NULL, st);
-    if (x == QC_TFL_NO_TENSOR) return false;
-    const int weight = weight_of(w, n->inputs[1], &view, depthwise ? one_hwo : ohwi, depthwise ? 3 : 0, st);
+    const int x = windowed(&padding, w, n->inputs[0], &win, NULL);
+    const int weight = weight_of(w, n->inputs[1], &view, depthwise ? one_hwo : ohwi, depthwise ? 3 : 0);
     int given;
-    const int inputs[] = {x, weight, bias_of(w, n, out, x, st)}, made = window_result(&given, w, result, st);
-    if (weight == QC_TFL_NO_TENSOR || inputs[2] == QC_TFL_NO_TENSOR || made == QC_TFL_NO_TENSOR) return false;
+    const int inputs[] = {x, weight, bias_of(w, n, out, x)}, made = window_result(&given, w, result);
     struct qc_fb_object *o;
     if (depthwise) {
-        o = qc_tfl_out_options(w, QC_TFL_TABLE_DepthwiseConv2DOptions);
+        o = qc_tfl_out_options(w, QC_TFL_OP_DEPTHWISE_CONV_2D);
         qc_fb_set_int(o, QC_TFL_DepthwiseConv2DOptions_padding, padding);
         qc_fb_set_int(o, QC_TFL_DepthwiseConv2DOptions_stride_h, win.stride[0]);
         qc_fb_set_int(o, QC_TFL_DepthwiseConv2DOptions_stride_w, win.stride[1]);
@@ -279,7 +264,7 @@ static bool write_conv(struct qc_tfl_writer *w, const struct qc_node *n, qc_id r
         qc_fb_set_int(o, QC_TFL_DepthwiseConv2DOptions_dilation_h_factor, win.dilation[0]);
         qc_fb_set_int(o, QC_TFL_DepthwiseConv2DOptions_dilation_w_factor, win.dilation[1]);
     } else {
-        o = qc_tfl_out_options(w, QC_TFL_TABLE_Conv2DOptions);
+        o = qc_tfl_out_options(w, QC_TFL_OP_CONV_2D);
         qc_fb_set_int(o, QC_TFL_Conv2DOptions_padding, padding);
         qc_fb_set_int(o, QC_TFL_Conv2DOptions_stride_h, win.stride[0]);
         qc_fb_set_int(o, QC_TFL_Conv2DOptions_stride_w, win.stride[1]);
@@ -289,54 +274,47 @@ static bool write_conv(struct qc_tfl_writer *w, const struct qc_node *n, qc_id r
     }
     const int grouped = groups > 1 && !depthwise ? 6 : 0;
     return qc_tfl_out_add_versioned(w, depthwise ? QC_TFL_OP_DEPTHWISE_CONV_2D : QC_TFL_OP_CONV_2D, grouped, 3, inputs,
-                                    made, o, st) &&
-           settle(w, made, given, st);
+                                    made, o) &&
+           settle(w, made, given);
 }
 
 /* The shape of the result of TRANSPOSE_CONV; where its batch is free, from that of x. */
-static int result_sizes(struct qc_tfl_writer *w, int x, const struct qc_shape *s, struct qc_status *st)
+static int result_sizes(struct qc_tfl_writer *w, int x, const struct qc_shape *s)
 {
     static const int64_t first[] = {0}, second[] = {1}, one[] = {1};
-    const int none = QC_TFL_NO_TENSOR;
-    if (s->dim[0] != QC_FREE) return qc_tfl_out_ints(w, s->dim, 4, "sizes", st);
+    if (s->dim[0] != QC_FREE) return qc_tfl_out_ints(w, s->dim, 4, "sizes");
     struct qc_tfl_tensor t = {.name = "shape", .dtype = QC_I32, .shape = QC_SHAPE(4)};
-    const int shape = qc_tfl_out_add_tensor(w, &t, st);
+    const int shape = qc_tfl_out_add_tensor(w, &t);
     t = (struct qc_tfl_tensor){.name = "batch", .dtype = QC_I32, .shape = QC_SHAPE(1)};
-    const int batch = qc_tfl_out_add_tensor(w, &t, st), rest = qc_tfl_out_ints(w, s->dim + 1, 3, "size", st);
+    const int parts[] = {qc_tfl_out_add_tensor(w, &t), qc_tfl_out_ints(w, s->dim + 1, 3, "size")};
     t = (struct qc_tfl_tensor){.name = "sizes", .dtype = QC_I32, .shape = QC_SHAPE(4)};
-    const int sizes = qc_tfl_out_add_tensor(w, &t, st), parts[] = {batch, rest};
-    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_ShapeOptions);
+    const int sizes = qc_tfl_out_add_tensor(w, &t);
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_SHAPE);
     qc_fb_set_int(o, QC_TFL_ShapeOptions_out_type, qc_tfl_type_of(QC_I32));
-    return shape != none && batch != none && rest != none && sizes != none &&
-                   qc_tfl_out_add_node(w, QC_TFL_OP_SHAPE, 1, &x, shape, o, st) &&
-                   qc_tfl_out_slice(w, shape, batch, first, second, one, 0, st) &&
-                   qc_tfl_out_add_node(w, QC_TFL_OP_CONCATENATION, 2, parts, sizes,
-                                       qc_tfl_out_options(w, QC_TFL_TABLE_ConcatenationOptions), st)
-               ? sizes
-               : none;
+    qc_tfl_out_add_node(w, QC_TFL_OP_SHAPE, 1, &x, shape, o);
+    qc_tfl_out_slice(w, shape, parts[0], first, second, one, 0);
+    qc_tfl_out_add_node(w, QC_TFL_OP_CONCATENATION, 2, parts, sizes, NULL);
+    return sizes;
 }
 
 /* TRANSPOSE_CONV pads nothing, or as SAME of the convolution that goes the other way; else the border is cut off
    behind it. */
-static bool write_conv_transpose(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result, struct qc_status *st)
+static bool write_conv_transpose(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result)
 {
     const struct qc_graph *g = w->g;
     bool dequantized, same = true, cuts = false;
     const struct qc_shape *s = &g->values[n->inputs[1]].type.shape;
-    if (s->rank < 3 || s->rank > 4)
-        return qc_tfl_out_refuse(w, n, st, "convolutions have one or two spatial dimensions");
-    if (qc_attr_int(n, "group", 1) != 1) return qc_tfl_out_refuse(w, n, st, "TRANSPOSE_CONV has no groups");
-    if (!weight_fits(w, n, stored_weight(&dequantized, g, n->inputs[1]), st)) return st->code == QC_OK;
+    if (s->rank < 3 || s->rank > 4) return qc_tfl_out_refuse(w, n, "convolutions have one or two spatial dimensions");
+    if (qc_attr_int(n, "group", 1) != 1) return qc_tfl_out_refuse(w, n, "TRANSPOSE_CONV has no groups");
+    if (!weight_fits(w, n, stored_weight(&dequantized, g, n->inputs[1]))) return w->st->code == QC_OK;
     struct window win;
-    if (!window_of(&win, g, n, st)) return false;
-    if (win.dilation[0] != 1 || win.dilation[1] != 1)
-        return qc_tfl_out_refuse(w, n, st, "TRANSPOSE_CONV has no dilations");
+    if (!window_of(&win, g, n, w->st)) return false;
+    if (win.dilation[0] != 1 || win.dilation[1] != 1) return qc_tfl_out_refuse(w, n, "TRANSPOSE_CONV has no dilations");
     if (win.in[0] == QC_FREE || win.in[1] == QC_FREE || win.out[0] == QC_FREE || win.out[1] == QC_FREE)
-        return qc_tfl_out_refuse(w, n, st, "the size of its result is not known");
-    const int x = image_of(w, n->inputs[0], st);
+        return qc_tfl_out_refuse(w, n, "the size of its result is not known");
+    const int x = image_of(w, n->inputs[0]);
     int given;
-    const int made = window_result(&given, w, result, st);
-    if (x == QC_TFL_NO_TENSOR || made == QC_TFL_NO_TENSOR) return false;
+    const int made = window_result(&given, w, result);
     for (int i = 0; i < 2; i++) {
         const int64_t count = (win.out[i] + win.stride[i] - 1) / win.stride[i],
                       total = (count - 1) * win.stride[i] + win.kernel[i] - win.out[i];
@@ -349,42 +327,38 @@ static bool write_conv_transpose(struct qc_tfl_writer *w, const struct qc_node *
         whole.dim[1 + i] = most > least ? most : least;
         cuts = cuts || whole.dim[1 + i] != win.out[i];
     }
-    const int full = cuts ? qc_tfl_out_like(w, result, &whole, "_whole", st) : made;
+    const int full = cuts ? qc_tfl_out_like(w, result, &whole, "_whole") : made;
     const struct qc_shape view = QC_SHAPE(s->dim[0], s->dim[1], win.kernel[0], win.kernel[1]);
     static const int ohwi[] = {1, 2, 3, 0};
-    const int inputs[] = {result_sizes(w, x, &whole, st), weight_of(w, n->inputs[1], &view, ohwi, 0, st), x,
-                          bias_of(w, n, s->dim[1], x, st)};
-    for (int i = 0; i < 4; i++)
-        if (inputs[i] == QC_TFL_NO_TENSOR) return false;
-    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_TransposeConvOptions);
+    const int inputs[] = {result_sizes(w, x, &whole), weight_of(w, n->inputs[1], &view, ohwi, 0), x,
+                          bias_of(w, n, s->dim[1], x)};
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_TRANSPOSE_CONV);
     qc_fb_set_int(o, QC_TFL_TransposeConvOptions_padding, same ? QC_TFL_PADDING_SAME : QC_TFL_PADDING_VALID);
     qc_fb_set_int(o, QC_TFL_TransposeConvOptions_stride_h, win.stride[0]);
     qc_fb_set_int(o, QC_TFL_TransposeConvOptions_stride_w, win.stride[1]);
-    if (full == QC_TFL_NO_TENSOR || !qc_tfl_out_add_node(w, QC_TFL_OP_TRANSPOSE_CONV, 4, inputs, full, o, st))
-        return false;
+    qc_tfl_out_add_node(w, QC_TFL_OP_TRANSPOSE_CONV, 4, inputs, full, o);
     const int64_t begin[] = {0, win.begin[0], win.begin[1], 0}, step[] = {1, 1, 1, 1},
                   end[] = {0, win.begin[0] + win.out[0], win.begin[1] + win.out[1], 0};
-    return (!cuts || qc_tfl_out_slice(w, full, made, begin, end, step, 9, st)) && settle(w, made, given, st);
+    return (!cuts || qc_tfl_out_slice(w, full, made, begin, end, step, 9)) && settle(w, made, given);
 }
 
 /* Writes Gemm and MatMul with a constant weight as FULLY_CONNECTED. */
 static bool write_dense(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result,
-                        enum qc_tfl_activation activation, struct qc_status *st)
+                        enum qc_tfl_activation activation)
 {
     const struct qc_graph *g = w->g;
     const qc_id xv = n->inputs[0];
     bool dequantized;
     const qc_id stored = stored_weight(&dequantized, g, n->inputs[1]);
     const struct qc_shape *s = &g->values[n->inputs[1]].type.shape, *xs = &g->values[xv].type.shape;
-    if (s->rank != 2) return qc_tfl_out_refuse(w, n, st, "its weight has %d dimensions, not 2", s->rank);
-    if (!weight_fits(w, n, stored, st)) return st->code == QC_OK;
+    if (s->rank != 2) return qc_tfl_out_refuse(w, n, "its weight has %d dimensions, not 2", s->rank);
+    if (!weight_fits(w, n, stored)) return w->st->code == QC_OK;
     if (qc_attr_int(n, "transA", 0) || qc_attr_float(n, "alpha", 1) != 1 ||
         (n->input_count > 2 && n->inputs[2] && qc_attr_float(n, "beta", 1) != 1))
-        return qc_tfl_out_refuse(w, n, st, "transA, alpha and beta other than 1 have no form");
+        return qc_tfl_out_refuse(w, n, "transA, alpha and beta other than 1 have no form");
     const bool out_first = n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0);
     const int64_t out = s->dim[out_first ? 0 : 1], in = s->dim[out_first ? 1 : 0];
-    const int x = qc_tfl_out_tensor_of(w, xv, QC_TFL_PLAIN, st);
-    if (x == QC_TFL_NO_TENSOR) return false;
+    const int x = qc_tfl_out_tensor_of(w, xv, QC_TFL_PLAIN);
     int weight;
     if (w->flat[xv]) { /* permute columns for a tensor with channels last: [.., C, H, W] -> [.., H, W, C] */
         const struct qc_shape *from = &g->values[qc_node_of(g, xv)->inputs[0]].type.shape;
@@ -392,54 +366,51 @@ static bool write_dense(struct qc_tfl_writer *w, const struct qc_node *n, qc_id 
         const struct qc_shape view =
             out_first ? QC_SHAPE(out, from->dim[1], inner) : QC_SHAPE(from->dim[1], inner, out);
         static const int first[] = {0, 2, 1}, second[] = {2, 1, 0};
-        weight = weight_of(w, n->inputs[1], &view, out_first ? first : second, 0, st);
-        if (weight != QC_TFL_NO_TENSOR) w->tensors[weight].shape = QC_SHAPE(out, in);
+        weight = weight_of(w, n->inputs[1], &view, out_first ? first : second, 0);
+        w->tensors[weight].shape = QC_SHAPE(out, in);
     } else {
         static const int swapped[] = {1, 0};
-        weight = weight_of(w, n->inputs[1], s, out_first ? AS_IT_IS : swapped, 0, st);
+        weight = weight_of(w, n->inputs[1], s, out_first ? AS_IT_IS : swapped, 0);
     }
-    const int inputs[] = {x, weight, bias_of(w, n, out, x, st)}, to = qc_tfl_out_result(w, result, st);
-    if (weight == QC_TFL_NO_TENSOR || inputs[2] == QC_TFL_NO_TENSOR || to == QC_TFL_NO_TENSOR) return false;
-    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_FullyConnectedOptions);
+    const int inputs[] = {x, weight, bias_of(w, n, out, x)}, to = qc_tfl_out_result(w, result);
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_FULLY_CONNECTED);
     const bool keep = xs->rank > 2;
     qc_fb_set_int(o, QC_TFL_FullyConnectedOptions_fused_activation_function, activation);
     qc_fb_set_int(o, QC_TFL_FullyConnectedOptions_keep_num_dims, keep);
     return qc_tfl_out_add_versioned(w, QC_TFL_OP_FULLY_CONNECTED, keep && w->tensors[x].dtype != QC_I16 ? 5 : 0, 3,
-                                    inputs, to, o, st);
+                                    inputs, to, o);
 }
 
-static bool write_matmul(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result, struct qc_status *st)
+static bool write_matmul(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result)
 {
-    const int inputs[] = {qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN, st),
-                          qc_tfl_out_tensor_of(w, n->inputs[1], QC_TFL_PLAIN, st)},
-              to = qc_tfl_out_result(w, result, st);
-    if (inputs[0] == QC_TFL_NO_TENSOR || inputs[1] == QC_TFL_NO_TENSOR || to == QC_TFL_NO_TENSOR) return false;
+    const int inputs[] = {qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN),
+                          qc_tfl_out_tensor_of(w, n->inputs[1], QC_TFL_PLAIN)},
+              to = qc_tfl_out_result(w, result);
     if (w->tensors[inputs[0]].shape.rank < 2 || w->tensors[inputs[1]].shape.rank < 2 || w->order[result] == QC_TFL_LAST)
-        return qc_tfl_out_refuse(w, n, st, "a product with a vector has no form");
-    return qc_tfl_out_add_node(w, QC_TFL_OP_BATCH_MATMUL, 2, inputs, to,
-                               qc_tfl_out_options(w, QC_TFL_TABLE_BatchMatMulOptions), st);
+        return qc_tfl_out_refuse(w, n, "a product with a vector has no form");
+    return qc_tfl_out_add_node(w, QC_TFL_OP_BATCH_MATMUL, 2, inputs, to, NULL);
 }
 
-bool qc_tfl_write_accumulator(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result, struct qc_status *st)
+bool qc_tfl_write_accumulator(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result)
 {
     bool dequantized;
     const enum qc_tfl_activation none = QC_TFL_ACTIVATION_NONE;
     const bool constant = qc_constant_of(w->g, stored_weight(&dequantized, w->g, n->inputs[1])) != NULL;
-    if (n->op == QC_OP_ConvTranspose) return write_conv_transpose(w, n, result, st);
-    if (n->op == QC_OP_MatMul && !constant) return write_matmul(w, n, result, st);
+    if (n->op == QC_OP_ConvTranspose) return write_conv_transpose(w, n, result);
+    if (n->op == QC_OP_MatMul && !constant) return write_matmul(w, n, result);
     const enum qc_tfl_activation a = qc_tfl_out_take_clamp(&result, w);
-    if (n->op == QC_OP_Conv) return write_conv(w, n, result, a == none ? none : a, st);
-    return write_dense(w, n, result, a, st);
+    if (n->op == QC_OP_Conv) return write_conv(w, n, result, a == none ? none : a);
+    return write_dense(w, n, result, a);
 }
 
 /* Writes a product with a real result. An accumulator is written with its requantization. */
-bool qc_tfl_write_product(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_product(struct qc_tfl_writer *w, const struct qc_node *n)
 {
-    if (!qc_graph_parameters(w->g, n->outputs)) return qc_tfl_write_accumulator(w, n, n->outputs, st);
+    if (!qc_graph_parameters(w->g, n->outputs)) return qc_tfl_write_accumulator(w, n, n->outputs);
     const struct qc_use_list uses = qc_all_uses(&w->uses, n->outputs);
     for (size_t i = 0; i < uses.count; i++)
         if (!uses.of[i].node || w->g->nodes[uses.of[i].node].op != QC_OP_Requantize)
-            return qc_tfl_out_refuse(w, n, st,
+            return qc_tfl_out_refuse(w, n,
                                      "its accumulator is read in float, but every result has to be stored: a pattern "
                                      "with 'result quantized'");
     return true;
@@ -454,50 +425,47 @@ static bool same_parameters(const struct qc_tfl_writer *w, qc_id a, qc_id b)
                       p->zero_point[0] == q->zero_point[0]);
 }
 
-static bool pool(struct qc_tfl_writer *w, const struct qc_node *n, const struct window *win, bool maximum,
-                 struct qc_status *st)
+static bool pool(struct qc_tfl_writer *w, const struct qc_node *n, const struct window *win, bool maximum)
 {
     static const float lowest = -3.40282347e38f;
     enum qc_tfl_padding padding;
     int given;
-    const int x = windowed(&padding, w, n->inputs[0], win, maximum ? &lowest : NULL, st);
+    const int x = windowed(&padding, w, n->inputs[0], win, maximum ? &lowest : NULL);
     qc_id result = n->outputs;
     const enum qc_tfl_activation a = qc_tfl_out_take_clamp(&result, w);
-    const int made = window_result(&given, w, result, st);
-    if (x == QC_TFL_NO_TENSOR || made == QC_TFL_NO_TENSOR) return false;
-    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_Pool2DOptions);
+    const int made = window_result(&given, w, result);
+    const enum qc_tfl_operator code = maximum ? QC_TFL_OP_MAX_POOL_2D : QC_TFL_OP_AVERAGE_POOL_2D;
+    struct qc_fb_object *o = qc_tfl_out_options(w, code);
     qc_fb_set_int(o, QC_TFL_Pool2DOptions_padding, padding);
     qc_fb_set_int(o, QC_TFL_Pool2DOptions_stride_h, win->stride[0]);
     qc_fb_set_int(o, QC_TFL_Pool2DOptions_stride_w, win->stride[1]);
     qc_fb_set_int(o, QC_TFL_Pool2DOptions_filter_height, win->kernel[0]);
     qc_fb_set_int(o, QC_TFL_Pool2DOptions_filter_width, win->kernel[1]);
     qc_fb_set_int(o, QC_TFL_Pool2DOptions_fused_activation_function, a);
-    return qc_tfl_out_add_node(w, maximum ? QC_TFL_OP_MAX_POOL_2D : QC_TFL_OP_AVERAGE_POOL_2D, 1, &x, made, o, st) &&
-           settle(w, made, given, st);
+    return qc_tfl_out_add_node(w, code, 1, &x, made, o) && settle(w, made, given);
 }
 
 static bool reduce(struct qc_tfl_writer *w, const struct qc_node *n, enum qc_tfl_operator code, const int64_t *axes,
-                   size_t count, bool keep, enum qc_tfl_order order, struct qc_status *st)
+                   size_t count, bool keep, enum qc_tfl_order order)
 {
     const int rank = w->g->values[n->inputs[0]].type.shape.rank;
     int64_t in_file[QC_RANK_MAX];
     for (size_t i = 0; i < count; i++) in_file[i] = qc_tfl_out_axis((int)axes[i], rank, order);
-    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], order, st), to = qc_tfl_out_result(w, n->outputs, st);
-    const int inputs[] = {x, qc_tfl_out_ints(w, in_file, count, "axes", st)};
-    if (x == QC_TFL_NO_TENSOR || to == QC_TFL_NO_TENSOR || inputs[1] == QC_TFL_NO_TENSOR) return false;
-    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_ReducerOptions);
+    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], order), to = qc_tfl_out_result(w, n->outputs);
+    const int inputs[] = {x, qc_tfl_out_ints(w, in_file, count, "axes")};
+    struct qc_fb_object *o = qc_tfl_out_options(w, code);
     qc_fb_set_int(o, QC_TFL_ReducerOptions_keep_dims, keep);
-    return qc_tfl_out_add_node(w, code, 2, inputs, to, o, st);
+    return qc_tfl_out_add_node(w, code, 2, inputs, to, o);
 }
 
-bool qc_tfl_write_pool(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_pool(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_shape *s = &w->g->values[n->inputs[0]].type.shape;
     const bool global = n->op == QC_OP_GlobalAveragePool || n->op == QC_OP_GlobalMaxPool,
                maximum = n->op == QC_OP_MaxPool || n->op == QC_OP_GlobalMaxPool,
                affine = qc_graph_parameters(w->g, n->outputs) != NULL, solid = global && !affine && s->rank == 5;
     if (s->rank < 3 || (s->rank > 4 && !solid))
-        return qc_tfl_out_refuse(w, n, st, "pools have one or two spatial dimensions");
+        return qc_tfl_out_refuse(w, n, "pools have one or two spatial dimensions");
     struct window win = {{1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}, {1, 1}};
     bool whole = global, inner = true;
     if (global) {
@@ -508,53 +476,47 @@ bool qc_tfl_write_pool(struct qc_tfl_writer *w, const struct qc_node *n, struct 
         }
     } else {
         struct qc_window v;
-        if (!window_of(&win, w->g, n, st) || !qc_window_of(&v, w->g, n, st)) return false;
-        if (win.dilation[0] != 1 || win.dilation[1] != 1) return qc_tfl_out_refuse(w, n, st, "pools have no dilations");
+        if (!window_of(&win, w->g, n, w->st) || !qc_window_of(&v, w->g, n, w->st)) return false;
+        if (win.dilation[0] != 1 || win.dilation[1] != 1) return qc_tfl_out_refuse(w, n, "pools have no dilations");
         if (!maximum && !v.count_include_pad && !is_valid(&win) && !is_same(&win))
-            return qc_tfl_out_refuse(w, n, st, "averages with this padding have no form");
+            return qc_tfl_out_refuse(w, n, "averages with this padding have no form");
         if (!maximum && v.count_include_pad && is_same(&win) && !is_valid(&win))
-            return qc_tfl_out_refuse(w, n, st, "averages that count their padding have no form");
+            return qc_tfl_out_refuse(w, n, "averages that count their padding have no form");
         whole = is_valid(&win) && win.kernel[0] == win.in[0] && win.kernel[1] == win.in[1];
         if (v.ceil_mode && !is_same(&win)) {
             for (int i = 0; i < 2; i++) {
                 const int64_t over = (win.out[i] - 1) * win.stride[i] + win.kernel[i] - win.in[i] - win.begin[i];
                 if (over > win.end[i] && !maximum)
-                    return qc_tfl_out_refuse(w, n, st, "averages that round sizes up have no form");
+                    return qc_tfl_out_refuse(w, n, "averages that round sizes up have no form");
                 if (over > win.end[i]) win.end[i] = over;
             }
         }
     }
     const bool keeps = same_parameters(w, n->inputs[0], n->outputs);
     static const int64_t axes[] = {2, 3, 4};
-    if (maximum && global) {
-        return reduce(w, n, QC_TFL_OP_REDUCE_MAX, axes, (size_t)s->rank - 2, true, w->order[n->inputs[0]], st);
-    }
+    if (maximum && global)
+        return reduce(w, n, QC_TFL_OP_REDUCE_MAX, axes, (size_t)s->rank - 2, true, w->order[n->inputs[0]]);
     /* AVERAGE_POOL_2D keeps the qparams; MEAN can change them. */
-    if (!maximum && whole && (!affine || !keeps || !inner)) {
-        return reduce(w, n, QC_TFL_OP_MEAN, axes, (size_t)s->rank - 2, true, w->order[n->inputs[0]], st);
-    }
+    if (!maximum && whole && (!affine || !keeps || !inner))
+        return reduce(w, n, QC_TFL_OP_MEAN, axes, (size_t)s->rank - 2, true, w->order[n->inputs[0]]);
     if (!maximum && affine && !keeps)
-        return qc_tfl_out_refuse(w, n, st, "its scale and zero point have to be those of its input");
-    return pool(w, n, &win, maximum, st);
+        return qc_tfl_out_refuse(w, n, "its scale and zero point have to be those of its input");
+    return pool(w, n, &win, maximum);
 }
 
-bool qc_tfl_write_mean(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_mean(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const int rank = w->g->values[n->inputs[0]].type.shape.rank;
     const int64_t *given;
     int64_t axes[QC_RANK_MAX];
     size_t count = qc_attr_ints(n, "axes", &given);
-    const enum qc_tfl_operator code = n->op == QC_OP_ReduceMean   ? QC_TFL_OP_MEAN
-                                      : n->op == QC_OP_ReduceMax  ? QC_TFL_OP_REDUCE_MAX
-                                      : n->op == QC_OP_ReduceMin  ? QC_TFL_OP_REDUCE_MIN
-                                      : n->op == QC_OP_ReduceProd ? QC_TFL_OP_REDUCE_PROD
-                                                                  : QC_TFL_OP_SUM;
-    if (n->input_count > 1 && n->inputs[1]) return qc_tfl_out_refuse(w, n, st, "its axes are computed");
+    if (n->input_count > 1 && n->inputs[1]) return qc_tfl_out_refuse(w, n, "its axes are computed");
     if (!count)
         for (int i = 0; i < rank; i++) axes[count++] = i;
     else
         for (size_t i = 0; i < count; i++) axes[i] = given[i] < 0 ? given[i] + rank : given[i];
     if (qc_graph_parameters(w->g, n->outputs) && same_parameters(w, n->inputs[0], n->outputs))
-        return qc_tfl_out_refuse(w, n, st, "a mean with its input's scale has other arithmetic in TensorFlow Lite");
-    return reduce(w, n, code, axes, count, qc_attr_int(n, "keepdims", 1) != 0, w->order[n->outputs], st);
+        return qc_tfl_out_refuse(w, n, "a mean with its input's scale has other arithmetic in TensorFlow Lite");
+    return reduce(w, n, qc_tfl_write_row(n->op)->code, axes, count, qc_attr_int(n, "keepdims", 1) != 0,
+                  w->order[n->outputs]);
 }

@@ -2,101 +2,102 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number_text.h"
 #include "tflite/write/tflite_export.h"
 #include "tflite/write/tflite_writing.h"
 
-static qc_tfl_writes *writes_of(enum qc_op op)
+const struct qc_tfl_write_row *qc_tfl_write_row(enum qc_op op)
 {
-    static qc_tfl_writes *const table[QC_OP_COUNT] = {
-        [QC_OP_Conv] = qc_tfl_write_product,
-        [QC_OP_ConvTranspose] = qc_tfl_write_product,
-        [QC_OP_Gemm] = qc_tfl_write_product,
-        [QC_OP_MatMul] = qc_tfl_write_product,
-        [QC_OP_Requantize] = qc_tfl_write_requantize,
-        [QC_OP_Quantize] = qc_tfl_write_convert,
-        [QC_OP_Dequantize] = qc_tfl_write_convert,
-        [QC_OP_QuantizeLinear] = qc_tfl_write_linear,
-        [QC_OP_DequantizeLinear] = qc_tfl_write_linear,
-        [QC_OP_Relu] = qc_tfl_write_clamp,
-        [QC_OP_Clip] = qc_tfl_write_clamp,
-        [QC_OP_MaxPool] = qc_tfl_write_pool,
-        [QC_OP_AveragePool] = qc_tfl_write_pool,
-        [QC_OP_GlobalAveragePool] = qc_tfl_write_pool,
-        [QC_OP_GlobalMaxPool] = qc_tfl_write_pool,
-        [QC_OP_ReduceMean] = qc_tfl_write_mean,
-        [QC_OP_ReduceMax] = qc_tfl_write_mean,
-        [QC_OP_ReduceSum] = qc_tfl_write_mean,
-        [QC_OP_Add] = qc_tfl_write_binary,
-        [QC_OP_Sub] = qc_tfl_write_binary,
-        [QC_OP_Mul] = qc_tfl_write_binary,
-        [QC_OP_Div] = qc_tfl_write_binary,
-        [QC_OP_Pow] = qc_tfl_write_binary,
-        [QC_OP_Max] = qc_tfl_write_binary,
-        [QC_OP_Min] = qc_tfl_write_binary,
-        [QC_OP_PRelu] = qc_tfl_write_binary,
-        [QC_OP_LeakyRelu] = qc_tfl_write_unary,
-        [QC_OP_Sigmoid] = qc_tfl_write_unary,
-        [QC_OP_Tanh] = qc_tfl_write_unary,
-        [QC_OP_HardSwish] = qc_tfl_write_unary,
-        [QC_OP_Elu] = qc_tfl_write_unary,
-        [QC_OP_Exp] = qc_tfl_write_unary,
-        [QC_OP_Log] = qc_tfl_write_unary,
-        [QC_OP_Sqrt] = qc_tfl_write_unary,
-        [QC_OP_Sin] = qc_tfl_write_unary,
-        [QC_OP_Cos] = qc_tfl_write_unary,
-        [QC_OP_Floor] = qc_tfl_write_unary,
-        [QC_OP_Ceil] = qc_tfl_write_unary,
-        [QC_OP_Round] = qc_tfl_write_unary,
-        [QC_OP_Abs] = qc_tfl_write_unary,
-        [QC_OP_Neg] = qc_tfl_write_unary,
-        [QC_OP_Gelu] = qc_tfl_write_unary,
-        [QC_OP_Erf] = qc_tfl_write_erf,
-        [QC_OP_LayerNormalization] = qc_tfl_write_layer_norm,
-        [QC_OP_InstanceNormalization] = qc_tfl_write_instance_norm,
-        [QC_OP_BatchNormalization] = qc_tfl_write_batch_norm,
-        [QC_OP_Reciprocal] = qc_tfl_write_composed,
-        [QC_OP_IsNaN] = qc_tfl_write_composed,
-        [QC_OP_HardSigmoid] = qc_tfl_write_composed,
-        [QC_OP_Softplus] = qc_tfl_write_composed,
-        [QC_OP_Shape] = qc_tfl_write_sizes,
-        [QC_OP_ConstantOfShape] = qc_tfl_write_fill,
-        [QC_OP_Expand] = qc_tfl_write_repeat,
-        [QC_OP_Tile] = qc_tfl_write_repeat,
-        [QC_OP_ReduceMin] = qc_tfl_write_mean,
-        [QC_OP_ReduceProd] = qc_tfl_write_mean,
-        [QC_OP_Sign] = qc_tfl_write_unary,
-        [QC_OP_Equal] = qc_tfl_write_compare,
-        [QC_OP_Greater] = qc_tfl_write_compare,
-        [QC_OP_GreaterOrEqual] = qc_tfl_write_compare,
-        [QC_OP_Less] = qc_tfl_write_compare,
-        [QC_OP_LessOrEqual] = qc_tfl_write_compare,
-        [QC_OP_And] = qc_tfl_write_compare,
-        [QC_OP_Or] = qc_tfl_write_compare,
-        [QC_OP_Not] = qc_tfl_write_not,
-        [QC_OP_Where] = qc_tfl_write_where,
-        [QC_OP_Cast] = qc_tfl_write_cast,
-        [QC_OP_Gather] = qc_tfl_write_gather,
-        [QC_OP_Softmax] = qc_tfl_write_softmax,
-        [QC_OP_LogSoftmax] = qc_tfl_write_softmax,
-        [QC_OP_Concat] = qc_tfl_write_concat,
-        [QC_OP_Reshape] = qc_tfl_write_shape,
-        [QC_OP_Flatten] = qc_tfl_write_shape,
-        [QC_OP_Squeeze] = qc_tfl_write_shape,
-        [QC_OP_Unsqueeze] = qc_tfl_write_shape,
-        [QC_OP_Transpose] = qc_tfl_write_transpose,
-        [QC_OP_Slice] = qc_tfl_write_slice,
-        [QC_OP_Split] = qc_tfl_write_split,
-        [QC_OP_Pad] = qc_tfl_write_pad,
-        [QC_OP_Resize] = qc_tfl_write_resize,
-        [QC_OP_DepthToSpace] = qc_tfl_write_depth,
-        [QC_OP_SpaceToDepth] = qc_tfl_write_depth,
+    static const struct qc_tfl_write_row table[QC_OP_COUNT] = {
+        [QC_OP_Conv] = {.writes = qc_tfl_write_product, .order = QC_TFL_LAST_ONLY},
+        [QC_OP_ConvTranspose] = {.writes = qc_tfl_write_product, .order = QC_TFL_LAST_ONLY},
+        [QC_OP_Gemm] = {.writes = qc_tfl_write_product},
+        [QC_OP_MatMul] = {.writes = qc_tfl_write_product},
+        [QC_OP_Requantize] = {.writes = qc_tfl_write_requantize, .order = QC_TFL_ANY},
+        [QC_OP_Quantize] = {.writes = qc_tfl_write_convert, .order = QC_TFL_ANY},
+        [QC_OP_Dequantize] = {.writes = qc_tfl_write_convert, .order = QC_TFL_ANY},
+        [QC_OP_QuantizeLinear] = {.writes = qc_tfl_write_linear, .order = QC_TFL_ANY},
+        [QC_OP_DequantizeLinear] = {.writes = qc_tfl_write_linear, .order = QC_TFL_ANY},
+        [QC_OP_Relu] = {.writes = qc_tfl_write_clamp, .order = QC_TFL_ANY},
+        [QC_OP_Clip] = {.writes = qc_tfl_write_clamp, .order = QC_TFL_ANY},
+        [QC_OP_MaxPool] = {.writes = qc_tfl_write_pool, .order = QC_TFL_LAST_ONLY},
+        [QC_OP_AveragePool] = {.writes = qc_tfl_write_pool, .order = QC_TFL_LAST_ONLY},
+        [QC_OP_GlobalAveragePool] = {.writes = qc_tfl_write_pool, .order = QC_TFL_LAST_ONLY},
+        [QC_OP_GlobalMaxPool] = {.writes = qc_tfl_write_pool, .order = QC_TFL_LAST_ONLY},
+        [QC_OP_ReduceMean] = {.writes = qc_tfl_write_mean, .code = QC_TFL_OP_MEAN},
+        [QC_OP_ReduceMax] = {.writes = qc_tfl_write_mean, .code = QC_TFL_OP_REDUCE_MAX},
+        [QC_OP_ReduceSum] = {.writes = qc_tfl_write_mean, .code = QC_TFL_OP_SUM},
+        [QC_OP_Add] = {.writes = qc_tfl_write_binary, .order = QC_TFL_ANY, .code = QC_TFL_OP_ADD, .integers = true},
+        [QC_OP_Sub] = {.writes = qc_tfl_write_binary, .order = QC_TFL_ANY, .code = QC_TFL_OP_SUB, .integers = true},
+        [QC_OP_Mul] = {.writes = qc_tfl_write_binary, .order = QC_TFL_ANY, .code = QC_TFL_OP_MUL, .integers = true},
+        [QC_OP_Div] = {.writes = qc_tfl_write_binary, .order = QC_TFL_ANY, .code = QC_TFL_OP_DIV},
+        [QC_OP_Pow] = {.writes = qc_tfl_write_binary, .order = QC_TFL_ANY, .code = QC_TFL_OP_POW},
+        [QC_OP_Max] = {.writes = qc_tfl_write_binary, .order = QC_TFL_ANY, .code = QC_TFL_OP_MAXIMUM},
+        [QC_OP_Min] = {.writes = qc_tfl_write_binary, .order = QC_TFL_ANY, .code = QC_TFL_OP_MINIMUM},
+        [QC_OP_PRelu] = {.writes = qc_tfl_write_binary, .order = QC_TFL_ANY, .code = QC_TFL_OP_PRELU},
+        [QC_OP_LeakyRelu] = {.writes = qc_tfl_write_unary, .code = QC_TFL_OP_LEAKY_RELU, .integers = true},
+        [QC_OP_Sigmoid] = {.writes = qc_tfl_write_unary, .code = QC_TFL_OP_LOGISTIC},
+        [QC_OP_Tanh] = {.writes = qc_tfl_write_unary, .code = QC_TFL_OP_TANH},
+        [QC_OP_HardSwish] = {.writes = qc_tfl_write_unary, .code = QC_TFL_OP_HARD_SWISH, .integers = true},
+        [QC_OP_Elu] = {.writes = qc_tfl_write_unary, .code = QC_TFL_OP_ELU},
+        [QC_OP_Exp] = {.writes = qc_tfl_write_unary, .code = QC_TFL_OP_EXP},
+        [QC_OP_Log] = {.writes = qc_tfl_write_unary, .code = QC_TFL_OP_LOG},
+        [QC_OP_Sqrt] = {.writes = qc_tfl_write_unary, .code = QC_TFL_OP_SQRT},
+        [QC_OP_Sin] = {.writes = qc_tfl_write_unary, .code = QC_TFL_OP_SIN},
+        [QC_OP_Cos] = {.writes = qc_tfl_write_unary, .code = QC_TFL_OP_COS},
+        [QC_OP_Floor] = {.writes = qc_tfl_write_unary, .code = QC_TFL_OP_FLOOR},
+        [QC_OP_Ceil] = {.writes = qc_tfl_write_unary, .code = QC_TFL_OP_CEIL},
+        [QC_OP_Round] = {.writes = qc_tfl_write_unary, .code = QC_TFL_OP_ROUND},
+        [QC_OP_Abs] = {.writes = qc_tfl_write_unary, .order = QC_TFL_ANY, .code = QC_TFL_OP_ABS},
+        [QC_OP_Neg] = {.writes = qc_tfl_write_unary, .order = QC_TFL_ANY, .code = QC_TFL_OP_NEG},
+        [QC_OP_Gelu] = {.writes = qc_tfl_write_unary, .order = QC_TFL_ANY, .code = QC_TFL_OP_GELU},
+        [QC_OP_Erf] = {.writes = qc_tfl_write_erf},
+        [QC_OP_LayerNormalization] = {.writes = qc_tfl_write_layer_norm},
+        [QC_OP_InstanceNormalization] = {.writes = qc_tfl_write_instance_norm, .order = QC_TFL_ANY},
+        [QC_OP_BatchNormalization] = {.writes = qc_tfl_write_batch_norm, .order = QC_TFL_ANY},
+        [QC_OP_Reciprocal] = {.writes = qc_tfl_write_composed},
+        [QC_OP_IsNaN] = {.writes = qc_tfl_write_composed, .order = QC_TFL_ANY},
+        [QC_OP_HardSigmoid] = {.writes = qc_tfl_write_composed},
+        [QC_OP_Softplus] = {.writes = qc_tfl_write_composed},
+        [QC_OP_Shape] = {.writes = qc_tfl_write_sizes},
+        [QC_OP_ConstantOfShape] = {.writes = qc_tfl_write_fill},
+        [QC_OP_Expand] = {.writes = qc_tfl_write_repeat, .order = QC_TFL_ANY},
+        [QC_OP_Tile] = {.writes = qc_tfl_write_repeat, .order = QC_TFL_ANY},
+        [QC_OP_ReduceMin] = {.writes = qc_tfl_write_mean, .code = QC_TFL_OP_REDUCE_MIN},
+        [QC_OP_ReduceProd] = {.writes = qc_tfl_write_mean, .code = QC_TFL_OP_REDUCE_PROD},
+        [QC_OP_Sign] = {.writes = qc_tfl_write_unary, .order = QC_TFL_ANY, .code = QC_TFL_OP_SIGN},
+        [QC_OP_Equal] = {.writes = qc_tfl_write_compare, .order = QC_TFL_ANY, .code = QC_TFL_OP_EQUAL},
+        [QC_OP_Greater] = {.writes = qc_tfl_write_compare, .order = QC_TFL_ANY, .code = QC_TFL_OP_GREATER},
+        [QC_OP_GreaterOrEqual] = {.writes = qc_tfl_write_compare, .order = QC_TFL_ANY, .code = QC_TFL_OP_GREATER_EQUAL},
+        [QC_OP_Less] = {.writes = qc_tfl_write_compare, .order = QC_TFL_ANY, .code = QC_TFL_OP_LESS},
+        [QC_OP_LessOrEqual] = {.writes = qc_tfl_write_compare, .order = QC_TFL_ANY, .code = QC_TFL_OP_LESS_EQUAL},
+        [QC_OP_And] = {.writes = qc_tfl_write_compare, .order = QC_TFL_ANY, .code = QC_TFL_OP_LOGICAL_AND},
+        [QC_OP_Or] = {.writes = qc_tfl_write_compare, .order = QC_TFL_ANY, .code = QC_TFL_OP_LOGICAL_OR},
+        [QC_OP_Not] = {.writes = qc_tfl_write_compare, .order = QC_TFL_ANY, .code = QC_TFL_OP_LOGICAL_NOT},
+        [QC_OP_Where] = {.writes = qc_tfl_write_compare, .order = QC_TFL_ANY, .code = QC_TFL_OP_SELECT_V2},
+        [QC_OP_Cast] = {.writes = qc_tfl_write_cast, .order = QC_TFL_ANY},
+        [QC_OP_Gather] = {.writes = qc_tfl_write_gather},
+        [QC_OP_Softmax] = {.writes = qc_tfl_write_softmax, .code = QC_TFL_OP_SOFTMAX},
+        [QC_OP_LogSoftmax] = {.writes = qc_tfl_write_softmax, .code = QC_TFL_OP_LOG_SOFTMAX},
+        [QC_OP_Concat] = {.writes = qc_tfl_write_concat, .order = QC_TFL_ANY},
+        [QC_OP_Reshape] = {.writes = qc_tfl_write_shape},
+        [QC_OP_Flatten] = {.writes = qc_tfl_write_shape},
+        [QC_OP_Squeeze] = {.writes = qc_tfl_write_shape},
+        [QC_OP_Unsqueeze] = {.writes = qc_tfl_write_shape},
+        [QC_OP_Transpose] = {.writes = qc_tfl_write_transpose},
+        [QC_OP_Slice] = {.writes = qc_tfl_write_slice, .order = QC_TFL_ANY},
+        [QC_OP_Split] = {.writes = qc_tfl_write_split, .order = QC_TFL_ANY},
+        [QC_OP_Pad] = {.writes = qc_tfl_write_pad, .order = QC_TFL_ANY},
+        [QC_OP_Resize] = {.writes = qc_tfl_write_resize, .order = QC_TFL_LAST_ONLY},
+        [QC_OP_DepthToSpace] = {.writes = qc_tfl_write_depth, .order = QC_TFL_LAST_ONLY},
+        [QC_OP_SpaceToDepth] = {.writes = qc_tfl_write_depth, .order = QC_TFL_LAST_ONLY},
     };
-    return table[op];
+    return &table[op];
 }
 
 /* --- Unsupported types and operators --- */
 
-static bool check_type(struct qc_tfl_writer *w, const struct qc_node *n, qc_id v, struct qc_status *st)
+static bool check_type(struct qc_tfl_writer *w, const struct qc_node *n, qc_id v)
 {
     const struct qc_qparams *s = qc_graph_parameters(w->g, v);
     char label[QC_LABEL];
@@ -104,37 +105,36 @@ static bool check_type(struct qc_tfl_writer *w, const struct qc_node *n, qc_id v
     const enum qc_dtype type = w->g->values[v].type.dtype;
     if (s && s->kind == QC_QPARAMS_PRODUCT) return true;
     if (s && type != QC_I8 && type != QC_I16)
-        return qc_tfl_out_refuse(w, n, st, "'%s' is stored as %s: --activation-type int8", name,
-                                 qc_dtype_long_name(type));
+        return qc_tfl_out_refuse(w, n, "'%s' is stored as %s: --activation-type int8", name, qc_dtype_long_name(type));
     if (s && s->count > 1 && w->g->values[v].kind != QC_VALUE_CONSTANT)
-        return qc_tfl_out_refuse(w, n, st, "'%s' has a scale per channel: --per-channel=weights", name);
+        return qc_tfl_out_refuse(w, n, "'%s' has a scale per channel: --per-channel=weights", name);
     if (s && type == QC_I16 && s->count == 1 && s->zero_point[0] != 0)
-        return qc_tfl_out_refuse(w, n, st, "'%s' has 16 bits and a zero point: --symmetric", name);
+        return qc_tfl_out_refuse(w, n, "'%s' has 16 bits and a zero point: --symmetric", name);
     if (!s && (qc_tfl_type_of(type) < 0 || (qc_dtype_info(type)->is_float && type != QC_F32)))
-        return qc_tfl_out_refuse(w, n, st, "'%s' has the type %s", name, qc_dtype_long_name(type));
-    if (w->g->values[v].type.shape.rank < 0) return qc_tfl_out_refuse(w, n, st, "'%s' has no fixed rank", name);
+        return qc_tfl_out_refuse(w, n, "'%s' has the type %s", name, qc_dtype_long_name(type));
+    if (w->g->values[v].type.shape.rank < 0) return qc_tfl_out_refuse(w, n, "'%s' has no fixed rank", name);
     return true;
 }
 
-static bool write_nodes(struct qc_tfl_writer *w, struct qc_status *st)
+static bool write_nodes(struct qc_tfl_writer *w)
 {
     const struct qc_graph *g = w->g;
-    if (g->carried) qc_tfl_out_refuse(w, NULL, st, "operators that qcalib carries through unchanged");
+    if (g->carried) qc_tfl_out_refuse(w, NULL, "operators that qcalib carries through unchanged");
     for (qc_id i = 1; i <= g->node_count; i++) {
         const struct qc_node *n = &g->nodes[i];
         const size_t refused = w->refused_count;
         for (unsigned k = 0; k < n->output_count; k++)
-            if (!check_type(w, n, n->outputs + k, st)) return false;
+            if (!check_type(w, n, n->outputs + k)) return false;
         if (w->done[i] || refused != w->refused_count) continue;
-        qc_tfl_writes *writes = writes_of(n->op);
-        if (!(writes ? writes(w, n, st) : qc_tfl_out_refuse(w, n, st, "this operator is not written")))
-            return st->code == QC_OK ? qc_fail(st, QC_UNSUPPORTED, "%s", qc_op_info(n->op)->name) : false;
+        qc_tfl_writes *writes = qc_tfl_write_row(n->op)->writes;
+        if (!(writes ? writes(w, n) : qc_tfl_out_refuse(w, n, "this operator is not written")) || w->st->code != QC_OK)
+            return w->st->code == QC_OK ? qc_fail(w->st, QC_UNSUPPORTED, "%s", qc_op_info(n->op)->name) : false;
     }
     return true;
 }
 
 /* Fails with one message that lists as many refused nodes as fit. */
-static bool report_refused(const struct qc_tfl_writer *w, struct qc_status *st)
+static bool report_refused(const struct qc_tfl_writer *w)
 {
     enum { SHOWN = 1500 };
     char text[SHOWN] = "";
@@ -146,16 +146,16 @@ static bool report_refused(const struct qc_tfl_writer *w, struct qc_status *st)
     }
     if (shown < w->refused_count)
         qc_text(text + used, (unsigned)(SHOWN - used), "; and %zu more", w->refused_count - shown);
-    return qc_fail(st, QC_UNSUPPORTED, "TensorFlow Lite cannot hold %zu part%s of this graph: %s", w->refused_count,
-                   w->refused_count == 1 ? "" : "s", text);
+    return qc_fail(w->st, QC_UNSUPPORTED, "TensorFlow Lite cannot hold %zu part%s of this graph: %s", w->refused_count,
+                   qc_plural(w->refused_count), text);
 }
 
 /* --- The file --- */
 
-static struct qc_fb_object *quantization(struct qc_tfl_writer *w, const struct qc_tfl_tensor *t, struct qc_status *st)
+static struct qc_fb_object *quantization(struct qc_tfl_writer *w, const struct qc_tfl_tensor *t)
 {
     struct qc_fb_object *q = qc_fb_make(w->builder, QC_TFL_TABLE_QuantizationParameters);
-    int64_t *zero = QC_NEW_ARRAY(w->arena, int64_t, t->scale_count, st);
+    int64_t *zero = QC_NEW_ARRAY(w->arena, int64_t, t->scale_count, w->st);
     if (!zero) return NULL;
     for (size_t i = 0; i < t->scale_count; i++) zero[i] = t->zero_point[i];
     qc_fb_set_vector(q, QC_TFL_QuantizationParameters_scale, t->scale, t->scale_count, 4);
@@ -164,12 +164,11 @@ static struct qc_fb_object *quantization(struct qc_tfl_writer *w, const struct q
     return q;
 }
 
-static struct qc_fb_object *tensor_object(struct qc_tfl_writer *w, const struct qc_tfl_tensor *t, size_t buffer,
-                                          struct qc_status *st)
+static struct qc_fb_object *tensor_object(struct qc_tfl_writer *w, const struct qc_tfl_tensor *t, size_t buffer)
 {
     struct qc_fb_object *o = qc_fb_make(w->builder, QC_TFL_TABLE_Tensor);
-    int32_t *shape = QC_NEW_ARRAY(w->arena, int32_t, t->shape.rank, st),
-            *signature = QC_NEW_ARRAY(w->arena, int32_t, t->shape.rank, st);
+    int32_t *shape = QC_NEW_ARRAY(w->arena, int32_t, t->shape.rank, w->st),
+            *signature = QC_NEW_ARRAY(w->arena, int32_t, t->shape.rank, w->st);
     if (!shape || !signature) return NULL;
     bool free_dimension = false;
     for (int i = 0; i < t->shape.rank; i++) {
@@ -182,7 +181,7 @@ static struct qc_fb_object *tensor_object(struct qc_tfl_writer *w, const struct 
     qc_fb_set_int(o, QC_TFL_Tensor_type, qc_tfl_type_of(t->dtype));
     qc_fb_set_int(o, QC_TFL_Tensor_buffer, (int64_t)buffer);
     qc_fb_set_string(o, QC_TFL_Tensor_name, t->name);
-    if (t->scale_count) qc_fb_set_child(o, QC_TFL_Tensor_quantization, quantization(w, t, st));
+    if (t->scale_count) qc_fb_set_child(o, QC_TFL_Tensor_quantization, quantization(w, t));
     return o;
 }
 
@@ -232,30 +231,26 @@ static struct qc_fb_object *port_map(struct qc_tfl_writer *w, const char *name, 
     return o;
 }
 
-static bool ports(int32_t **tensors, struct qc_tfl_writer *w, const struct qc_port *of, size_t count,
-                  struct qc_status *st)
+static bool ports(int32_t **tensors, struct qc_tfl_writer *w, const struct qc_port *of, size_t count)
 {
-    if (!(*tensors = QC_NEW_ARRAY(w->arena, int32_t, count, st))) return false;
-    for (size_t i = 0; i < count; i++)
-        if (((*tensors)[i] = qc_tfl_out_tensor_of(w, of[i].value, w->order[of[i].value], st)) == QC_TFL_NO_TENSOR)
-            return false;
-    return true;
+    if (!(*tensors = QC_NEW_ARRAY(w->arena, int32_t, count, w->st))) return false;
+    for (size_t i = 0; i < count; i++) (*tensors)[i] = qc_tfl_out_tensor_of(w, of[i].value, w->order[of[i].value]);
+    return w->st->code == QC_OK;
 }
 
 static struct qc_fb_object **port_maps(struct qc_tfl_writer *w, const int32_t *tensors, const struct qc_port *of,
-                                       size_t count, struct qc_status *st)
+                                       size_t count)
 {
-    struct qc_fb_object **maps = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, count, st);
+    struct qc_fb_object **maps = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, count, w->st);
     for (size_t i = 0; maps && i < count; i++) maps[i] = port_map(w, of[i].name, tensors[i]);
     return maps;
 }
 
 /* Removes nodes that no output depends on, such as a Dequantize whose reader computes in integers, and tensors that no
    node uses. */
-static bool prune(struct qc_tfl_writer *w, int32_t *in, size_t in_count, int32_t *out, size_t out_count,
-                  struct qc_status *st)
+static bool prune(struct qc_tfl_writer *w, int32_t *in, size_t in_count, int32_t *out, size_t out_count)
 {
-    int *place = QC_NEW_ARRAY(w->arena, int, w->tensor_count + 1, st); /* 0: unused; otherwise 1 + its new index */
+    int *place = QC_NEW_ARRAY(w->arena, int, w->tensor_count + 1, w->st); /* 0: unused; otherwise 1 + its new index */
     size_t nodes = 0, tensors = 0;
     if (!place) return false;
     for (size_t i = 0; i < in_count; i++) place[in[i]] = 1;
@@ -302,22 +297,22 @@ static struct qc_fb_object *operator_code(struct qc_tfl_writer *w, enum qc_tfl_o
 }
 
 /* Returns the table of the model with all tensors and nodes. */
-static struct qc_fb_object *model_object(struct qc_tfl_writer *w, struct qc_status *st)
+static struct qc_fb_object *model_object(struct qc_tfl_writer *w)
 {
     const struct qc_graph *g = w->g;
     int32_t *in, *out;
-    struct codes *codes = QC_NEW(w->arena, struct codes, st);
-    if (!codes || !ports(&in, w, g->inputs, g->input_count, st) || !ports(&out, w, g->outputs, g->output_count, st) ||
-        !prune(w, in, g->input_count, out, g->output_count, st))
+    struct codes *codes = QC_NEW(w->arena, struct codes, w->st);
+    if (!codes || !ports(&in, w, g->inputs, g->input_count) || !ports(&out, w, g->outputs, g->output_count) ||
+        !prune(w, in, g->input_count, out, g->output_count))
         return NULL;
-    struct qc_fb_object **in_maps = port_maps(w, in, g->inputs, g->input_count, st),
-                        **out_maps = port_maps(w, out, g->outputs, g->output_count, st);
-    struct qc_fb_object **tensors = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, w->tensor_count, st),
-                        **buffers = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, w->tensor_count + 2, st),
-                        **nodes = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, w->node_count, st),
-                        **operators = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, QC_TFL_OPERANDS, st),
-                        **one = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, 3, st);
-    char *runtime = QC_NEW_ARRAY(w->arena, char, 16, st);
+    struct qc_fb_object **in_maps = port_maps(w, in, g->inputs, g->input_count),
+                        **out_maps = port_maps(w, out, g->outputs, g->output_count);
+    struct qc_fb_object **tensors = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, w->tensor_count, w->st),
+                        **buffers = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, w->tensor_count + 2, w->st),
+                        **nodes = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, w->node_count, w->st),
+                        **operators = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, QC_TFL_OPERANDS, w->st),
+                        **one = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, 3, w->st);
+    char *runtime = QC_NEW_ARRAY(w->arena, char, 16, w->st);
     if (!in_maps || !out_maps || !tensors || !buffers || !nodes || !operators || !one || !runtime) return NULL;
     size_t buffer_count = 0;
     buffers[buffer_count++] = buffer_object(w, NULL, 0); /* buffer of tensors without data */
@@ -326,7 +321,7 @@ static struct qc_fb_object *model_object(struct qc_tfl_writer *w, struct qc_stat
         size_t count = 0;
         if (t->data && qc_shape_count(&count, &t->shape))
             buffers[buffer_count] = buffer_object(w, t->data, count * qc_dtype_size(t->dtype));
-        if (!(tensors[i] = tensor_object(w, t, t->data ? buffer_count++ : 0, st))) return NULL;
+        if (!(tensors[i] = tensor_object(w, t, t->data ? buffer_count++ : 0))) return NULL;
     }
     strcpy(runtime, "1.5.0");
     for (size_t i = 0; i < w->node_count; i++) {
@@ -362,32 +357,30 @@ static struct qc_fb_object *model_object(struct qc_tfl_writer *w, struct qc_stat
     return m;
 }
 
-static bool start(struct qc_tfl_writer *w, struct qc_status *st)
+static bool start(struct qc_tfl_writer *w)
 {
     const struct qc_graph *g = w->g;
-    w->builder = qc_fb_builder_new(&qc_tfl_schema, w->arena, st);
-    w->order = QC_NEW_ARRAY(w->arena, unsigned char, g->value_count + 1, st);
-    w->flat = QC_NEW_ARRAY(w->arena, bool, g->value_count + 1, st);
-    w->done = QC_NEW_ARRAY(w->arena, bool, g->node_count + 1, st);
-    for (int o = 0; o < QC_TFL_ORDERS; o++) {
-        w->made[o] = QC_NEW_ARRAY(w->arena, int, g->value_count + 1, st);
-        for (qc_id v = 0; w->made[o] && v <= g->value_count; v++) w->made[o][v] = QC_TFL_NO_TENSOR;
-    }
+    w->builder = qc_fb_builder_new(&qc_tfl_schema, w->arena, w->st);
+    w->order = QC_NEW_ARRAY(w->arena, unsigned char, g->value_count + 1, w->st);
+    w->flat = QC_NEW_ARRAY(w->arena, bool, g->value_count + 1, w->st);
+    w->done = QC_NEW_ARRAY(w->arena, bool, g->node_count + 1, w->st);
+    for (int o = 0; o < QC_TFL_ORDERS; o++) w->made[o] = QC_NEW_ARRAY(w->arena, int, g->value_count + 1, w->st);
+    qc_tfl_out_add_tensor(w, &(struct qc_tfl_tensor){.name = "none"}); /* NO_TENSOR */
     if (!w->builder || !w->order || !w->flat || !w->done || !w->made[0] || !w->made[1]) return false;
-    if (!qc_uses_of(&w->uses, g, w->arena, st) || !qc_tfl_out_choose_orders(w, st)) return false;
+    if (!qc_uses_of(&w->uses, g, w->arena, w->st) || !qc_tfl_out_choose_orders(w)) return false;
     for (size_t i = 0; i < g->input_count; i++) {
-        if (!check_type(w, NULL, g->inputs[i].value, st)) return false;
-        if (qc_tfl_out_result(w, g->inputs[i].value, st) == QC_TFL_NO_TENSOR) return false;
+        if (!check_type(w, NULL, g->inputs[i].value)) return false;
+        qc_tfl_out_result(w, g->inputs[i].value);
     }
-    return true;
+    return w->st->code == QC_OK;
 }
 
 bool qc_tfl_export(void **bytes, size_t *size, const struct qc_graph *g, struct qc_status *st)
 {
-    struct qc_tfl_writer w = {.arena = qc_arena_new(), .g = g};
+    struct qc_tfl_writer w = {.arena = qc_arena_new(), .g = g, .st = st};
     if (!w.arena) return qc_fail_memory(st, 0);
-    bool ok = start(&w, st) && write_nodes(&w, st) && report_refused(&w, st);
-    const struct qc_fb_object *model = ok ? model_object(&w, st) : NULL;
+    bool ok = start(&w) && write_nodes(&w) && report_refused(&w);
+    const struct qc_fb_object *model = ok ? model_object(&w) : NULL;
     ok = model && qc_fb_finish(bytes, size, w.builder, model, QC_TFL_KIND, st);
     qc_arena_free(w.arena);
     return ok;

@@ -43,14 +43,15 @@ static int version_of(const struct qc_tfl_writer *w, enum qc_tfl_operator code, 
 }
 
 bool qc_tfl_out_add_versioned(struct qc_tfl_writer *w, enum qc_tfl_operator code, int version, unsigned input_count,
-                              const int *inputs, int output, struct qc_fb_object *options, struct qc_status *st)
+                              const int *inputs, int output, struct qc_fb_object *options)
 {
+    if (w->st->code != QC_OK) return false;
     struct qc_tfl_node_out *more =
-        qc_arena_grown(w->arena, w->nodes, w->node_count, &w->node_capacity, sizeof *more, st);
+        qc_arena_grown(w->arena, w->nodes, w->node_count, &w->node_capacity, sizeof *more, w->st);
     if (!more) return false;
     w->nodes = more;
     struct qc_tfl_node_out *n = &w->nodes[w->node_count];
-    int *ends = QC_NEW_ARRAY(w->arena, int, input_count + 1, st);
+    int *ends = QC_NEW_ARRAY(w->arena, int, input_count + 1, w->st);
     if (!ends) return false;
     /* Integers next to the model's inputs and outputs (docs/decisions/0008) are moved unchanged. */
     const struct qc_tfl_tensor *x = &w->tensors[inputs[0]];
@@ -69,50 +70,50 @@ bool qc_tfl_out_add_versioned(struct qc_tfl_writer *w, enum qc_tfl_operator code
                                   .ends = ends,
                                   .inputs = ends,
                                   .outputs = ends + input_count,
-                                  .options = options};
+                                  .options = options ? options : qc_tfl_out_options(w, code)};
     w->node_count++;
     return true;
 }
 
 bool qc_tfl_out_add_node(struct qc_tfl_writer *w, enum qc_tfl_operator code, unsigned input_count, const int *inputs,
-                         int output, struct qc_fb_object *options, struct qc_status *st)
+                         int output, struct qc_fb_object *options)
 {
-    return qc_tfl_out_add_versioned(w, code, 0, input_count, inputs, output, options, st);
+    return qc_tfl_out_add_versioned(w, code, 0, input_count, inputs, output, options);
 }
 
-struct qc_fb_object *qc_tfl_out_options(struct qc_tfl_writer *w, enum qc_tfl_table table)
+struct qc_fb_object *qc_tfl_out_options(struct qc_tfl_writer *w, enum qc_tfl_operator code)
 {
-    return qc_fb_make(w->builder, table);
+    const enum qc_tfl_table table = qc_tfl_operator_info(code)->options;
+    return table == QC_TFL_TABLE_NONE ? NULL : qc_fb_make(w->builder, table);
 }
 
-bool qc_tfl_out_reshape(struct qc_tfl_writer *w, int from, int to, struct qc_status *st)
+bool qc_tfl_out_reshape(struct qc_tfl_writer *w, int from, int to)
 {
     const struct qc_shape *s = &w->tensors[to].shape;
     int64_t dims[QC_RANK_MAX];
     unsigned unknown = 0;
     for (int i = 0; i < s->rank; i++) unknown += (dims[i] = s->dim[i]) == QC_FREE;
     if (unknown > 1)
-        return qc_tfl_out_refuse(w, NULL, st, "RESHAPE to '%s', which has several free dimensions",
-                                 w->tensors[to].name);
-    const int inputs[] = {from, qc_tfl_out_ints(w, dims, (size_t)s->rank, "shape", st)};
-    return inputs[1] != QC_TFL_NO_TENSOR && qc_tfl_out_add_node(w, QC_TFL_OP_RESHAPE, 2, inputs, to,
-                                                                qc_tfl_out_options(w, QC_TFL_TABLE_ReshapeOptions), st);
+        return qc_tfl_out_refuse(w, NULL, "RESHAPE to '%s', which has several free dimensions", w->tensors[to].name);
+    const int inputs[] = {from, qc_tfl_out_ints(w, dims, (size_t)s->rank, "shape")};
+    return qc_tfl_out_add_node(w, QC_TFL_OP_RESHAPE, 2, inputs, to, NULL);
 }
 
-bool qc_tfl_out_refuse(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st, const char *fmt, ...)
+bool qc_tfl_out_refuse(struct qc_tfl_writer *w, const struct qc_node *n, const char *fmt, ...)
 {
     char text[512], label[QC_LABEL];
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    const char *line = n ? qc_arena_printf(w->arena, st, "%s '%s': %s", qc_op_info(n->op)->name,
+    const char *line = n ? qc_arena_printf(w->arena, w->st, "%s '%s': %s", qc_op_info(n->op)->name,
                                            n->name ? n->name : qc_value_label(label, w->g, n->outputs), text)
-                         : qc_arena_strdup(w->arena, text, st);
+                         : qc_arena_strdup(w->arena, text, w->st);
     if (!line) return false;
     for (size_t i = 0; i < w->refused_count; i++)
         if (strcmp(w->refused[i], line) == 0) return true;
-    const char **more = qc_arena_grown(w->arena, w->refused, w->refused_count, &w->refused_capacity, sizeof *more, st);
+    const char **more =
+        qc_arena_grown(w->arena, w->refused, w->refused_count, &w->refused_capacity, sizeof *more, w->st);
     if (!more) return false;
     w->refused = more;
     w->refused[w->refused_count++] = line;
@@ -155,26 +156,25 @@ enum qc_tfl_activation qc_tfl_out_take_clamp(qc_id *v, struct qc_tfl_writer *w)
     return a;
 }
 
-bool qc_tfl_write_clamp(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_clamp(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const qc_id y = n->outputs;
-    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[y], st), out = qc_tfl_out_result(w, y, st);
-    if (x == QC_TFL_NO_TENSOR || out == QC_TFL_NO_TENSOR) return false;
+    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[y]), out = qc_tfl_out_result(w, y);
     const enum qc_tfl_activation a = activation_of(w, n);
     const enum qc_dtype type = w->tensors[out].dtype;
-    if (a == QC_TFL_ACTIVATION_RELU) return qc_tfl_out_add_node(w, QC_TFL_OP_RELU, 1, &x, out, NULL, st);
-    if (a == QC_TFL_ACTIVATION_RELU6) return qc_tfl_out_add_node(w, QC_TFL_OP_RELU6, 1, &x, out, NULL, st);
+    if (a == QC_TFL_ACTIVATION_RELU) return qc_tfl_out_add_node(w, QC_TFL_OP_RELU, 1, &x, out, NULL);
+    if (a == QC_TFL_ACTIVATION_RELU6) return qc_tfl_out_add_node(w, QC_TFL_OP_RELU6, 1, &x, out, NULL);
     if (a == QC_TFL_ACTIVATION_RELU_N1_TO_1 && type == QC_F32)
-        return qc_tfl_out_add_node(w, QC_TFL_OP_RELU_N1_TO_1, 1, &x, out, NULL, st);
+        return qc_tfl_out_add_node(w, QC_TFL_OP_RELU_N1_TO_1, 1, &x, out, NULL);
     float bound[2];
     if (!bound_of(&bound[0], w, n, 1, -3.4e38f) || !bound_of(&bound[1], w, n, 2, 3.4e38f))
-        return qc_tfl_out_refuse(w, n, st, "its bounds are no constants");
+        return qc_tfl_out_refuse(w, n, "its bounds are no constants");
     /* MAXIMUM with the lower bound and MINIMUM with the upper bound, both in the qparams of the value. */
     int at = x;
     for (int i = 0; i < 2; i++) {
         const bool last = i == 1;
         struct qc_tfl_tensor t = w->tensors[out];
-        void *data = qc_arena_get(w->arena, 1, sizeof(float), st);
+        void *data = qc_arena_get(w->arena, 1, sizeof(float), w->st);
         if (!data) return false;
         if (t.scale_count == 0) {
             memcpy(data, &bound[i], sizeof bound[i]);
@@ -188,14 +188,10 @@ bool qc_tfl_write_clamp(struct qc_tfl_writer *w, const struct qc_node *n, struct
         }
         t.data = data;
         t.shape = QC_SCALAR;
-        t.name = qc_arena_printf(w->arena, st, "%s_%s", w->tensors[out].name, last ? "max" : "min");
-        const int inputs[] = {at, t.name ? qc_tfl_out_add_tensor(w, &t, st) : QC_TFL_NO_TENSOR};
-        const int to = last ? out : qc_tfl_out_like(w, y, &w->tensors[out].shape, "_above", st);
-        if (inputs[1] == QC_TFL_NO_TENSOR || to == QC_TFL_NO_TENSOR ||
-            !qc_tfl_out_add_node(w, last ? QC_TFL_OP_MINIMUM : QC_TFL_OP_MAXIMUM, 2, inputs, to,
-                                 qc_tfl_out_options(w, QC_TFL_TABLE_MaximumMinimumOptions), st))
-            return false;
-        at = to;
+        t.name = qc_arena_printf(w->arena, w->st, "%s_%s", w->tensors[out].name, last ? "max" : "min");
+        const int inputs[] = {at, qc_tfl_out_add_tensor(w, &t)};
+        at = last ? out : qc_tfl_out_like(w, y, &w->tensors[out].shape, "_above");
+        qc_tfl_out_add_node(w, last ? QC_TFL_OP_MINIMUM : QC_TFL_OP_MAXIMUM, 2, inputs, at, NULL);
     }
     return true;
 }

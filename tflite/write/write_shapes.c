@@ -5,26 +5,24 @@
 #include "tflite/write/tflite_writing.h"
 
 /* Gives the input and output tensors of a node, both in the order of the result. */
-static bool ends(int *x, int *y, struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+static void ends(int *x, int *y, struct qc_tfl_writer *w, const struct qc_node *n)
 {
-    *x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs], st);
-    *y = qc_tfl_out_result(w, n->outputs, st);
-    return *x != QC_TFL_NO_TENSOR && *y != QC_TFL_NO_TENSOR;
+    *x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs]);
+    *y = qc_tfl_out_result(w, n->outputs);
 }
 
-bool qc_tfl_write_concat(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_concat(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const qc_id y = n->outputs;
     const int rank = w->g->values[y].type.shape.rank;
     int64_t axis = qc_attr_int(n, "axis", 0);
     int inputs[QC_TFL_OPERANDS];
-    const int to = qc_tfl_out_result(w, y, st);
-    for (unsigned i = 0; i < n->input_count; i++)
-        if ((inputs[i] = qc_tfl_out_tensor_of(w, n->inputs[i], w->order[y], st)) == QC_TFL_NO_TENSOR) return false;
-    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_ConcatenationOptions);
+    const int to = qc_tfl_out_result(w, y);
+    for (unsigned i = 0; i < n->input_count; i++) inputs[i] = qc_tfl_out_tensor_of(w, n->inputs[i], w->order[y]);
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_CONCATENATION);
     if (axis < 0) axis += rank;
     qc_fb_set_int(o, QC_TFL_ConcatenationOptions_axis, qc_tfl_out_axis((int)axis, rank, w->order[y]));
-    return to != QC_TFL_NO_TENSOR && qc_tfl_out_add_node(w, QC_TFL_OP_CONCATENATION, n->input_count, inputs, to, o, st);
+    return qc_tfl_out_add_node(w, QC_TFL_OP_CONCATENATION, n->input_count, inputs, to, o);
 }
 
 /* True if all readers of v, a matrix whose rows are samples, are dense layers with constant weights. */
@@ -41,18 +39,18 @@ static bool only_dense_read(const struct qc_tfl_writer *w, qc_id v)
 }
 
 /* v, a list of integers, as int32. */
-static int narrow_list(struct qc_tfl_writer *w, qc_id v, struct qc_status *st)
+static int narrow_list(struct qc_tfl_writer *w, qc_id v)
 {
-    const int x = qc_tfl_out_tensor_of(w, v, QC_TFL_PLAIN, st);
-    if (x == QC_TFL_NO_TENSOR || w->tensors[x].dtype == QC_I32) return x;
+    const int x = qc_tfl_out_tensor_of(w, v, QC_TFL_PLAIN);
+    if (w->tensors[x].dtype == QC_I32) return x;
     const struct qc_shape shape = w->tensors[x].shape;
-    const int to = qc_tfl_out_like(w, v, &shape, "_int32", st);
-    if (to == QC_TFL_NO_TENSOR) return to;
+    const int to = qc_tfl_out_like(w, v, &shape, "_int32");
     w->tensors[to].dtype = QC_I32;
-    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_CastOptions);
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_CAST);
     qc_fb_set_int(o, QC_TFL_CastOptions_in_data_type, qc_tfl_type_of(w->tensors[x].dtype));
     qc_fb_set_int(o, QC_TFL_CastOptions_out_data_type, qc_tfl_type_of(QC_I32));
-    return qc_tfl_out_add_node(w, QC_TFL_OP_CAST, 1, &x, to, o, st) ? to : QC_TFL_NO_TENSOR;
+    qc_tfl_out_add_node(w, QC_TFL_OP_CAST, 1, &x, to, o);
+    return to;
 }
 
 /* Does a shape that is joined of parts have a 0, which stands for a dimension of the input? */
@@ -68,96 +66,87 @@ static bool copies_dimension(const struct qc_graph *g, qc_id list)
 }
 
 /* To a shape that is computed while the model runs. */
-static bool reshape_computed(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+static bool reshape_computed(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const qc_id y = n->outputs;
     const bool plain = w->order[y] == QC_TFL_PLAIN;
     if (copies_dimension(w->g, n->inputs[1]))
-        return qc_tfl_out_refuse(w, n, st, "its shape is computed, and copies a dimension");
-    const int inputs[] = {qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN, st), narrow_list(w, n->inputs[1], st)},
-              to = qc_tfl_out_result(w, y, st),
-              first = plain ? to : qc_tfl_out_like(w, y, &w->g->values[y].type.shape, "_nchw", st);
-    if (inputs[0] == QC_TFL_NO_TENSOR || inputs[1] == QC_TFL_NO_TENSOR || first == QC_TFL_NO_TENSOR) return false;
-    return qc_tfl_out_add_node(w, QC_TFL_OP_RESHAPE, 2, inputs, first,
-                               qc_tfl_out_options(w, QC_TFL_TABLE_ReshapeOptions), st) &&
-           (plain || qc_tfl_out_permute_last(w, first, to, st));
+        return qc_tfl_out_refuse(w, n, "its shape is computed, and copies a dimension");
+    const int inputs[] = {qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN), narrow_list(w, n->inputs[1])},
+              to = qc_tfl_out_result(w, y),
+              first = plain ? to : qc_tfl_out_like(w, y, &w->g->values[y].type.shape, "_nchw");
+    return qc_tfl_out_add_node(w, QC_TFL_OP_RESHAPE, 2, inputs, first, NULL) &&
+           (plain || qc_tfl_out_permute_last(w, first, to));
 }
 
-bool qc_tfl_write_sizes(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_sizes(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const qc_id xv = n->inputs[0];
     const struct qc_shape *s = &w->g->values[xv].type.shape;
-    const int x = qc_tfl_out_tensor_of(w, xv, w->order[xv], st), y = qc_tfl_out_result(w, n->outputs, st);
+    const int x = qc_tfl_out_tensor_of(w, xv, w->order[xv]), y = qc_tfl_out_result(w, n->outputs);
     const bool last = w->order[xv] == QC_TFL_LAST;
     int64_t place[QC_RANK_MAX];
-    if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
-    if (n->attr_count) return qc_tfl_out_refuse(w, n, st, "it takes a part of the shape");
+    if (n->attr_count) return qc_tfl_out_refuse(w, n, "it takes a part of the shape");
     for (int i = 0; i < s->rank; i++) place[i] = qc_tfl_out_axis(i, s->rank, w->order[xv]);
-    const int sizes = last ? qc_tfl_out_like(w, n->outputs, &w->tensors[y].shape, "_nhwc", st) : y,
-              order = last ? qc_tfl_out_ints(w, place, (size_t)s->rank, "order", st) : y;
-    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_ShapeOptions);
+    const int sizes = last ? qc_tfl_out_like(w, n->outputs, &w->tensors[y].shape, "_nhwc") : y,
+              order = last ? qc_tfl_out_ints(w, place, (size_t)s->rank, "order") : y;
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_SHAPE);
     qc_fb_set_int(o, QC_TFL_ShapeOptions_out_type, qc_tfl_type_of(QC_I64));
-    if (sizes == QC_TFL_NO_TENSOR || order == QC_TFL_NO_TENSOR) return false;
     const int inputs[] = {sizes, order};
-    return qc_tfl_out_add_node(w, QC_TFL_OP_SHAPE, 1, &x, sizes, o, st) &&
-           (!last || qc_tfl_out_add_node(w, QC_TFL_OP_GATHER, 2, inputs, y,
-                                         qc_tfl_out_options(w, QC_TFL_TABLE_GatherOptions), st));
+    return qc_tfl_out_add_node(w, QC_TFL_OP_SHAPE, 1, &x, sizes, o) &&
+           (!last || qc_tfl_out_add_node(w, QC_TFL_OP_GATHER, 2, inputs, y, NULL));
 }
 
 /* ConstantOfShape. */
-bool qc_tfl_write_fill(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_fill(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_attr *value = qc_attr_find(n, "value");
-    const int dims = narrow_list(w, n->inputs[0], st), y = qc_tfl_out_result(w, n->outputs, st);
-    if (dims == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
+    const int dims = narrow_list(w, n->inputs[0]), y = qc_tfl_out_result(w, n->outputs);
     if (w->order[n->outputs] != QC_TFL_PLAIN)
-        return qc_tfl_out_refuse(w, n, st, "its result is an image whose channels are last");
+        return qc_tfl_out_refuse(w, n, "its result is an image whose channels are last");
     struct qc_tfl_tensor t = {.name = "value", .dtype = w->tensors[y].dtype, .shape = QC_SCALAR};
-    void *data = qc_arena_get(w->arena, 1, sizeof(int64_t), st); /* zeros */
+    void *data = qc_arena_get(w->arena, 1, sizeof(int64_t), w->st); /* zeros */
     if (!data) return false;
     memset(data, 0, sizeof(int64_t));
     if (value && value->kind == QC_ATTR_TENSOR && value->tensor->dtype == t.dtype && value->tensor->count == 1)
         memcpy(data, value->tensor->data, qc_dtype_size(t.dtype));
     else if (value)
-        return qc_tfl_out_refuse(w, n, st, "its value is not one number of its type");
+        return qc_tfl_out_refuse(w, n, "its value is not one number of its type");
     t.data = data;
-    const int inputs[] = {dims, qc_tfl_out_add_tensor(w, &t, st)};
-    return inputs[1] != QC_TFL_NO_TENSOR &&
-           qc_tfl_out_add_node(w, QC_TFL_OP_FILL, 2, inputs, y, qc_tfl_out_options(w, QC_TFL_TABLE_FillOptions), st);
+    const int inputs[] = {dims, qc_tfl_out_add_tensor(w, &t)};
+    return qc_tfl_out_add_node(w, QC_TFL_OP_FILL, 2, inputs, y, NULL);
 }
 
-bool qc_tfl_write_shape(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_shape(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const qc_id x = n->inputs[0], y = n->outputs;
     const struct qc_shape *s = &w->g->values[x].type.shape, *to = &w->g->values[y].type.shape;
     int unknown = 0;
     for (int i = 0; i < to->rank; i++) unknown += to->dim[i] == QC_FREE;
-    if (unknown > 1 && n->op == QC_OP_Reshape && !qc_constant_of(w->g, n->inputs[1])) return reshape_computed(w, n, st);
+    if (unknown > 1 && n->op == QC_OP_Reshape && !qc_constant_of(w->g, n->inputs[1])) return reshape_computed(w, n);
     if (w->order[x] == QC_TFL_LAST) {
-        const int from = qc_tfl_out_tensor_of(w, x, QC_TFL_LAST, st);
+        const int from = qc_tfl_out_tensor_of(w, x, QC_TFL_LAST);
         int perm[QC_RANK_MAX];
         for (int i = 0; i < s->rank; i++) perm[i] = qc_tfl_out_axis(i, s->rank, QC_TFL_LAST);
-        if (from == QC_TFL_NO_TENSOR) return false;
-        if (qc_tfl_out_keeps_order(&w->tensors[from].shape, perm)) return qc_tfl_out_put_plain(w, y, from, st);
+        if (qc_tfl_out_keeps_order(&w->tensors[from].shape, perm)) return qc_tfl_out_put_plain(w, y, from);
         if (to->rank == 2 && to->dim[0] == s->dim[0] && s->dim[1] != QC_FREE && only_dense_read(w, y)) {
             w->flat[y] = true;
-            return qc_tfl_out_put_plain(w, y, from, st);
+            return qc_tfl_out_put_plain(w, y, from);
         }
     }
-    const int from = qc_tfl_out_tensor_of(w, x, QC_TFL_PLAIN, st);
-    return from != QC_TFL_NO_TENSOR && qc_tfl_out_put_plain(w, y, from, st);
+    const int from = qc_tfl_out_tensor_of(w, x, QC_TFL_PLAIN);
+    return qc_tfl_out_put_plain(w, y, from);
 }
 
-bool qc_tfl_write_transpose(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_transpose(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const qc_id xv = n->inputs[0], yv = n->outputs;
     const int rank = w->g->values[xv].type.shape.rank;
     const int64_t *given;
     int perm[QC_RANK_MAX];
     const bool named = qc_attr_ints(n, "perm", &given) > 0;
-    const int x = qc_tfl_out_tensor_of(w, xv, w->order[xv], st);
+    const int x = qc_tfl_out_tensor_of(w, xv, w->order[xv]);
     bool same = true;
-    if (x == QC_TFL_NO_TENSOR) return false;
     for (int a = 0; a < rank; a++) {
         const int to = qc_tfl_out_axis(a, rank, w->order[yv]), source = named ? (int)given[a] : rank - 1 - a;
         perm[to] = qc_tfl_out_axis(source, rank, w->order[xv]);
@@ -169,25 +158,23 @@ bool qc_tfl_write_transpose(struct qc_tfl_writer *w, const struct qc_node *n, st
         w->made[w->order[yv]][yv] = x;
         return true;
     }
-    const int y = qc_tfl_out_result(w, yv, st);
-    return y != QC_TFL_NO_TENSOR && qc_tfl_out_permute(w, x, perm, y, st);
+    const int y = qc_tfl_out_result(w, yv);
+    return qc_tfl_out_permute(w, x, perm, y);
 }
 
 bool qc_tfl_out_slice(struct qc_tfl_writer *w, int x, int y, const int64_t *begin, const int64_t *end,
-                      const int64_t *stride, int64_t whole, struct qc_status *st)
+                      const int64_t *stride, int64_t whole)
 {
     const size_t rank = (size_t)w->tensors[x].shape.rank;
-    const int inputs[] = {x, qc_tfl_out_ints(w, begin, rank, "begin", st), qc_tfl_out_ints(w, end, rank, "end", st),
-                          qc_tfl_out_ints(w, stride, rank, "strides", st)};
-    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_StridedSliceOptions);
+    const int inputs[] = {x, qc_tfl_out_ints(w, begin, rank, "begin"), qc_tfl_out_ints(w, end, rank, "end"),
+                          qc_tfl_out_ints(w, stride, rank, "strides")};
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_STRIDED_SLICE);
     qc_fb_set_int(o, QC_TFL_StridedSliceOptions_begin_mask, whole);
     qc_fb_set_int(o, QC_TFL_StridedSliceOptions_end_mask, whole);
-    for (int i = 1; i < 4; i++)
-        if (inputs[i] == QC_TFL_NO_TENSOR) return false;
-    return qc_tfl_out_add_node(w, QC_TFL_OP_STRIDED_SLICE, 4, inputs, y, o, st);
+    return qc_tfl_out_add_node(w, QC_TFL_OP_STRIDED_SLICE, 4, inputs, y, o);
 }
 
-bool qc_tfl_write_slice(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_slice(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_graph *g = w->g;
     const struct qc_shape *s = &g->values[n->inputs[0]].type.shape;
@@ -196,8 +183,8 @@ bool qc_tfl_write_slice(struct qc_tfl_writer *w, const struct qc_node *n, struct
     int x, y;
     for (unsigned i = 1; i < n->input_count; i++)
         if (n->inputs[i] && !(in[i] = qc_constant_of(g, n->inputs[i])))
-            return qc_tfl_out_refuse(w, n, st, "its bounds are computed");
-    if (!ends(&x, &y, w, n, st)) return false;
+            return qc_tfl_out_refuse(w, n, "its bounds are computed");
+    ends(&x, &y, w, n);
     const enum qc_tfl_order order = w->order[n->outputs];
     for (int i = 0; i < s->rank; i++) {
         begin[i] = end[i] = 0;
@@ -209,8 +196,7 @@ bool qc_tfl_write_slice(struct qc_tfl_writer *w, const struct qc_node *n, struct
         if (axis < 0) axis += s->rank;
         const int64_t size = s->dim[axis], step = in[4] ? qc_tensor_int(in[4], k) : 1;
         int64_t from = qc_tensor_int(in[1], k), to = qc_tensor_int(in[2], k);
-        if (size == QC_FREE || step < 1)
-            return qc_tfl_out_refuse(w, n, st, "it goes backwards, or along a free dimension");
+        if (size == QC_FREE || step < 1) return qc_tfl_out_refuse(w, n, "it goes backwards, or along a free dimension");
         if (from < 0) from += size;
         if (to < 0) to += size;
         const int at = qc_tfl_out_axis((int)axis, s->rank, order);
@@ -219,11 +205,11 @@ bool qc_tfl_write_slice(struct qc_tfl_writer *w, const struct qc_node *n, struct
         stride[at] = step;
         whole &= ~(INT64_C(1) << at);
     }
-    return qc_tfl_out_slice(w, x, y, begin, end, stride, whole, st);
+    return qc_tfl_out_slice(w, x, y, begin, end, stride, whole);
 }
 
 /* Writes one STRIDED_SLICE for each part. */
-bool qc_tfl_write_split(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_split(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_shape *s = &w->g->values[n->inputs[0]].type.shape;
     int64_t axis = qc_attr_int(n, "axis", 0), first = 0;
@@ -231,21 +217,20 @@ bool qc_tfl_write_split(struct qc_tfl_writer *w, const struct qc_node *n, struct
     for (unsigned o = 0; o < n->output_count; o++) {
         const qc_id part = n->outputs + o;
         const int at = qc_tfl_out_axis((int)axis, s->rank, w->order[part]),
-                  x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[part], st), y = qc_tfl_out_result(w, part, st);
+                  x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[part]), y = qc_tfl_out_result(w, part);
         const int64_t size = w->g->values[part].type.shape.dim[axis];
         int64_t begin[QC_RANK_MAX] = {0}, end[QC_RANK_MAX] = {0}, stride[QC_RANK_MAX];
-        if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
-        if (size == QC_FREE) return qc_tfl_out_refuse(w, n, st, "the size of a part is not known");
+        if (size == QC_FREE) return qc_tfl_out_refuse(w, n, "the size of a part is not known");
         for (int i = 0; i < s->rank; i++) stride[i] = 1;
         begin[at] = first;
         end[at] = first += size;
         const int64_t whole = ((INT64_C(1) << s->rank) - 1) & ~(INT64_C(1) << at);
-        if (!qc_tfl_out_slice(w, x, y, begin, end, stride, whole, st)) return false;
+        if (!qc_tfl_out_slice(w, x, y, begin, end, stride, whole)) return false;
     }
     return true;
 }
 
-bool qc_tfl_write_pad(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_pad(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_graph *g = w->g;
     const char *mode = qc_attr_string(n, "mode", "constant");
@@ -255,26 +240,26 @@ bool qc_tfl_write_pad(struct qc_tfl_writer *w, const struct qc_node *n, struct q
     int64_t rows[2 * QC_RANK_MAX];
     int x, y;
     if (!pads || (n->input_count > 2 && n->inputs[2] && !value))
-        return qc_tfl_out_refuse(w, n, st, "its pads are computed");
+        return qc_tfl_out_refuse(w, n, "its pads are computed");
     if (value && qc_tensor_float(value, 0) != 0 && !qc_graph_parameters(g, n->inputs[2]))
-        return qc_tfl_out_refuse(w, n, st, "it pads with %g, not 0", qc_tensor_float(value, 0));
+        return qc_tfl_out_refuse(w, n, "it pads with %g, not 0", qc_tensor_float(value, 0));
     const struct qc_qparams *s = value ? qc_graph_parameters(g, n->inputs[2]) : NULL;
     if (s && qc_tensor_int(value, 0) != s->zero_point[0])
-        return qc_tfl_out_refuse(w, n, st, "it pads with a number other than 0");
+        return qc_tfl_out_refuse(w, n, "it pads with a number other than 0");
     const bool mirrors = strcmp(mode, "reflect") == 0;
-    if (!mirrors && strcmp(mode, "constant") != 0) return qc_tfl_out_refuse(w, n, st, "its mode is %.40s", mode);
-    if (!ends(&x, &y, w, n, st)) return false;
+    if (!mirrors && strcmp(mode, "constant") != 0) return qc_tfl_out_refuse(w, n, "its mode is %.40s", mode);
+    ends(&x, &y, w, n);
     for (int a = 0; a < rank; a++) {
         const int at = qc_tfl_out_axis(a, rank, w->order[n->outputs]);
         rows[2 * at] = qc_tensor_int(pads, (size_t)a);
         rows[2 * at + 1] = qc_tensor_int(pads, (size_t)(a + rank));
-        if (rows[2 * at] < 0 || rows[2 * at + 1] < 0) return qc_tfl_out_refuse(w, n, st, "it has negative pads");
+        if (rows[2 * at] < 0 || rows[2 * at + 1] < 0) return qc_tfl_out_refuse(w, n, "it has negative pads");
     }
-    const int inputs[] = {x, qc_tfl_out_int_table(w, rows, (size_t)rank, 2, "pads", st)};
-    struct qc_fb_object *o = qc_tfl_out_options(w, mirrors ? QC_TFL_TABLE_MirrorPadOptions : QC_TFL_TABLE_PadOptions);
+    const int inputs[] = {x, qc_tfl_out_int_table(w, rows, (size_t)rank, 2, "pads")};
+    const enum qc_tfl_operator code = mirrors ? QC_TFL_OP_MIRROR_PAD : QC_TFL_OP_PAD;
+    struct qc_fb_object *o = qc_tfl_out_options(w, code);
     if (mirrors) qc_fb_set_int(o, QC_TFL_MirrorPadOptions_mode, QC_TFL_MIRROR_REFLECT);
-    return inputs[1] != QC_TFL_NO_TENSOR &&
-           qc_tfl_out_add_node(w, mirrors ? QC_TFL_OP_MIRROR_PAD : QC_TFL_OP_PAD, 2, inputs, y, o, st);
+    return qc_tfl_out_add_node(w, code, 2, inputs, y, o);
 }
 
 static bool has_free(const struct qc_shape *s)
@@ -285,32 +270,27 @@ static bool has_free(const struct qc_shape *s)
 }
 
 /* BROADCAST_TO has the shape of the result: the larger of each dimension and the one that is asked for. */
-static bool expand_computed(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+static bool expand_computed(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_shape *from = &w->g->values[n->inputs[0]].type.shape, *to = &w->g->values[n->outputs].type.shape;
     const struct qc_shape *list = &w->g->values[n->inputs[1]].type.shape;
     int64_t own[QC_RANK_MAX];
     if (has_free(from) || list->rank != 1 || list->dim[0] != to->rank)
-        return qc_tfl_out_refuse(w, n, st, "it expands to a free dimension");
+        return qc_tfl_out_refuse(w, n, "it expands to a free dimension");
     for (int i = 0; i < to->rank; i++) {
         const int at = i - (to->rank - from->rank);
         own[i] = at < 0 ? 1 : from->dim[at];
     }
-    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN, st), y = qc_tfl_out_result(w, n->outputs, st);
-    const int sizes[] = {narrow_list(w, n->inputs[1], st), qc_tfl_out_ints(w, own, (size_t)to->rank, "least", st)};
-    const int whole = qc_tfl_out_like(w, n->inputs[1], list, "_least", st), inputs[] = {x, whole};
-    if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR || sizes[0] == QC_TFL_NO_TENSOR ||
-        sizes[1] == QC_TFL_NO_TENSOR || whole == QC_TFL_NO_TENSOR)
-        return false;
+    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN), y = qc_tfl_out_result(w, n->outputs);
+    const int sizes[] = {narrow_list(w, n->inputs[1]), qc_tfl_out_ints(w, own, (size_t)to->rank, "least")};
+    const int whole = qc_tfl_out_like(w, n->inputs[1], list, "_least"), inputs[] = {x, whole};
     w->tensors[whole].dtype = QC_I32;
-    return qc_tfl_out_add_node(w, QC_TFL_OP_MAXIMUM, 2, sizes, whole,
-                               qc_tfl_out_options(w, QC_TFL_TABLE_MaximumMinimumOptions), st) &&
-           qc_tfl_out_add_node(w, QC_TFL_OP_BROADCAST_TO, 2, inputs, y,
-                               qc_tfl_out_options(w, QC_TFL_TABLE_BroadcastToOptions), st);
+    return qc_tfl_out_add_node(w, QC_TFL_OP_MAXIMUM, 2, sizes, whole, NULL) &&
+           qc_tfl_out_add_node(w, QC_TFL_OP_BROADCAST_TO, 2, inputs, y, NULL);
 }
 
 /* Expand and Tile: the second operand is the shape, or how often. */
-bool qc_tfl_write_repeat(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_repeat(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_graph *g = w->g;
     const bool expands = n->op == QC_OP_Expand;
@@ -319,23 +299,19 @@ bool qc_tfl_write_repeat(struct qc_tfl_writer *w, const struct qc_node *n, struc
     const enum qc_tfl_order order = w->order[n->outputs];
     int64_t list[QC_RANK_MAX];
     if (expands && order == QC_TFL_PLAIN && has_free(s) && !qc_constant_of(g, n->inputs[1]))
-        return expand_computed(w, n, st);
-    if (!expands && !times) return qc_tfl_out_refuse(w, n, st, "how often it repeats is computed");
+        return expand_computed(w, n);
+    if (!expands && !times) return qc_tfl_out_refuse(w, n, "how often it repeats is computed");
     for (int i = 0; i < s->rank; i++) {
         const int64_t v = expands ? s->dim[i] : qc_tensor_int(times, (size_t)i);
-        if (v == QC_FREE) return qc_tfl_out_refuse(w, n, st, "it expands to a free dimension");
+        if (v == QC_FREE) return qc_tfl_out_refuse(w, n, "it expands to a free dimension");
         list[qc_tfl_out_axis(i, s->rank, order)] = v;
     }
-    const int x = qc_tfl_out_operand(w, n->inputs[0], s->rank, order, st), y = qc_tfl_out_result(w, n->outputs, st);
-    const int inputs[] = {x, qc_tfl_out_ints(w, list, (size_t)s->rank, expands ? "shape" : "multiples", st)};
-    return x != QC_TFL_NO_TENSOR && y != QC_TFL_NO_TENSOR && inputs[1] != QC_TFL_NO_TENSOR &&
-           qc_tfl_out_add_node(w, expands ? QC_TFL_OP_BROADCAST_TO : QC_TFL_OP_TILE, 2, inputs, y,
-                               qc_tfl_out_options(w,
-                                                  expands ? QC_TFL_TABLE_BroadcastToOptions : QC_TFL_TABLE_TileOptions),
-                               st);
+    const int x = qc_tfl_out_operand(w, n->inputs[0], s->rank, order), y = qc_tfl_out_result(w, n->outputs);
+    const int inputs[] = {x, qc_tfl_out_ints(w, list, (size_t)s->rank, expands ? "shape" : "multiples")};
+    return qc_tfl_out_add_node(w, expands ? QC_TFL_OP_BROADCAST_TO : QC_TFL_OP_TILE, 2, inputs, y, NULL);
 }
 
-bool qc_tfl_write_resize(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_resize(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_shape *s = &w->g->values[n->inputs[0]].type.shape, *to = &w->g->values[n->outputs].type.shape;
     const char *mode = qc_attr_string(n, "mode", "nearest"),
@@ -344,63 +320,56 @@ bool qc_tfl_write_resize(struct qc_tfl_writer *w, const struct qc_node *n, struc
     const bool linear = strcmp(mode, "linear") == 0, half = strstr(where, "half_pixel") != NULL;
     int x, y;
     if (s->rank != 4 || s->dim[0] != to->dim[0] || s->dim[1] != to->dim[1])
-        return qc_tfl_out_refuse(w, n, st, "it resizes other axes than height and width");
+        return qc_tfl_out_refuse(w, n, "it resizes other axes than height and width");
     if (to->dim[2] == QC_FREE || to->dim[3] == QC_FREE || s->dim[2] == QC_FREE || s->dim[3] == QC_FREE)
-        return qc_tfl_out_refuse(w, n, st, "its sizes are not known");
+        return qc_tfl_out_refuse(w, n, "its sizes are not known");
     const bool times = to->dim[2] % s->dim[2] == 0 && to->dim[3] % s->dim[3] == 0;
     const bool copies = strcmp(mode, "nearest") == 0 && times && (half || strcmp(where, "asymmetric") == 0) &&
                         (half ? strcmp(nearest, "round_prefer_floor") == 0 : strcmp(nearest, "floor") == 0);
     const bool corners = strcmp(where, "align_corners") == 0;
     if (!copies && (!linear || !(half || corners || strcmp(where, "asymmetric") == 0)))
-        return qc_tfl_out_refuse(w, n, st, "mode %.20s with %.30s and %.30s has no form", mode, where, nearest);
+        return qc_tfl_out_refuse(w, n, "mode %.20s with %.30s and %.30s has no form", mode, where, nearest);
     if (linear && qc_graph_parameters(w->g, n->outputs))
-        return qc_tfl_out_refuse(w, n, st,
+        return qc_tfl_out_refuse(w, n,
                                  "integer interpolation in TensorFlow Lite gives other numbers: give --skip for it");
-    if (!ends(&x, &y, w, n, st)) return false;
+    ends(&x, &y, w, n);
     const int64_t sizes[] = {to->dim[2], to->dim[3]};
-    const int inputs[] = {x, qc_tfl_out_ints(w, sizes, 2, "size", st)};
-    struct qc_fb_object *o =
-        qc_tfl_out_options(w, linear ? QC_TFL_TABLE_ResizeBilinearOptions : QC_TFL_TABLE_ResizeNearestNeighborOptions);
+    const int inputs[] = {x, qc_tfl_out_ints(w, sizes, 2, "size")};
+    const enum qc_tfl_operator code = linear ? QC_TFL_OP_RESIZE_BILINEAR : QC_TFL_OP_RESIZE_NEAREST_NEIGHBOR;
+    struct qc_fb_object *o = qc_tfl_out_options(w, code);
     if (linear) {
         qc_fb_set_int(o, QC_TFL_ResizeBilinearOptions_align_corners, corners);
         qc_fb_set_int(o, QC_TFL_ResizeBilinearOptions_half_pixel_centers, half);
     }
-    return inputs[1] != QC_TFL_NO_TENSOR &&
-           qc_tfl_out_add_node(w, linear ? QC_TFL_OP_RESIZE_BILINEAR : QC_TFL_OP_RESIZE_NEAREST_NEIGHBOR, 2, inputs, y,
-                               o, st);
+    return qc_tfl_out_add_node(w, code, 2, inputs, y, o);
 }
 
 /* In ONNX's mode CRD the positions in a block follow the channels; in TensorFlow Lite they precede them. */
-static int blocks_first(struct qc_tfl_writer *w, qc_id v, int x, int64_t block, struct qc_status *st)
+static int blocks_first(struct qc_tfl_writer *w, qc_id v, int x, int64_t block)
 {
     const int64_t channels = w->tensors[x].shape.dim[3], out = channels / (block * block);
-    int64_t *order = QC_NEW_ARRAY(w->arena, int64_t, channels, st);
+    int64_t *order = QC_NEW_ARRAY(w->arena, int64_t, channels, w->st);
     if (out == 1) return x;
     if (!order) return QC_TFL_NO_TENSOR;
     for (int64_t i = 0; i < channels; i++) order[i] = i % out * block * block + i / out;
     const struct qc_shape shape = w->tensors[x].shape;
-    const int inputs[] = {x, qc_tfl_out_ints(w, order, (size_t)channels, "channels", st)},
-              to = qc_tfl_out_like(w, v, &shape, "_blocks", st);
-    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_GatherOptions);
+    const int inputs[] = {x, qc_tfl_out_ints(w, order, (size_t)channels, "channels")},
+              to = qc_tfl_out_like(w, v, &shape, "_blocks");
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_GATHER);
     qc_fb_set_int(o, QC_TFL_GatherOptions_axis, 3);
-    return inputs[1] != QC_TFL_NO_TENSOR && to != QC_TFL_NO_TENSOR &&
-                   qc_tfl_out_add_node(w, QC_TFL_OP_GATHER, 2, inputs, to, o, st)
-               ? to
-               : QC_TFL_NO_TENSOR;
+    qc_tfl_out_add_node(w, QC_TFL_OP_GATHER, 2, inputs, to, o);
+    return to;
 }
 
-bool qc_tfl_write_depth(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+bool qc_tfl_write_depth(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const bool to_space = n->op == QC_OP_DepthToSpace;
     const int64_t block = qc_attr_int(n, "blocksize", 1);
-    int x = qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_LAST, st);
-    const int y = qc_tfl_out_result(w, n->outputs, st);
-    if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
-    if (to_space && strcmp(qc_attr_string(n, "mode", "DCR"), "CRD") == 0 &&
-        (x = blocks_first(w, n->inputs[0], x, block, st)) == QC_TFL_NO_TENSOR)
-        return false;
-    struct qc_fb_object *o =
-        qc_tfl_out_options(w, to_space ? QC_TFL_TABLE_DepthToSpaceOptions : QC_TFL_TABLE_SpaceToDepthOptions);
+    int x = qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_LAST);
+    const int y = qc_tfl_out_result(w, n->outputs);
+    if (to_space && strcmp(qc_attr_string(n, "mode", "DCR"), "CRD") == 0) x = blocks_first(w, n->inputs[0], x, block);
+    const enum qc_tfl_operator code = to_space ? QC_TFL_OP_DEPTH_TO_SPACE : QC_TFL_OP_SPACE_TO_DEPTH;
+    struct qc_fb_object *o = qc_tfl_out_options(w, code);
     qc_fb_set_int(o, to_space ? QC_TFL_DepthToSpaceOptions_block_size : QC_TFL_SpaceToDepthOptions_block_size, block);
-    return qc_tfl_out_add_node(w, to_space ? QC_TFL_OP_DEPTH_TO_SPACE : QC_TFL_OP_SPACE_TO_DEPTH, 1, &x, y, o, st);
+    return qc_tfl_out_add_node(w, code, 1, &x, y, o);
 }

@@ -32,41 +32,16 @@ static bool has_orders(const struct qc_graph *g, qc_id v)
     return v && g->values[v].kind != QC_VALUE_CONSTANT && rank >= 3 && rank <= 5;
 }
 
-/* True for operators that TensorFlow Lite has only for channels last. */
-static bool wants_last(enum qc_op op)
-{
-    return op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_MaxPool || op == QC_OP_AveragePool ||
-           op == QC_OP_GlobalAveragePool || op == QC_OP_GlobalMaxPool || op == QC_OP_DepthToSpace ||
-           op == QC_OP_SpaceToDepth || op == QC_OP_Resize;
-}
-
-/* True for operators that work in any order of axes. */
-static bool takes_any(const struct qc_op_info *info, enum qc_op op)
-{
-    if (info->unary || op == QC_OP_Relu || op == QC_OP_Clip || op == QC_OP_Quantize || op == QC_OP_Dequantize ||
-        op == QC_OP_Requantize || op == QC_OP_QuantizeLinear || op == QC_OP_DequantizeLinear || op == QC_OP_Concat ||
-        op == QC_OP_Pad || op == QC_OP_Slice || op == QC_OP_Split || op == QC_OP_Gelu || op == QC_OP_Abs ||
-        op == QC_OP_Neg)
-        return true;
-    if (op == QC_OP_Equal || op == QC_OP_Greater || op == QC_OP_GreaterOrEqual || op == QC_OP_Less ||
-        op == QC_OP_LessOrEqual || op == QC_OP_And || op == QC_OP_Or || op == QC_OP_Not || op == QC_OP_Where ||
-        op == QC_OP_Cast || op == QC_OP_IsNaN || op == QC_OP_Sign || op == QC_OP_BatchNormalization ||
-        op == QC_OP_InstanceNormalization || op == QC_OP_Expand || op == QC_OP_Tile)
-        return true;
-    return op == QC_OP_Add || op == QC_OP_Sub || op == QC_OP_Mul || op == QC_OP_Div || op == QC_OP_Max ||
-           op == QC_OP_Min || op == QC_OP_Pow || op == QC_OP_PRelu;
-}
-
-bool qc_tfl_out_choose_orders(struct qc_tfl_writer *w, struct qc_status *st)
+bool qc_tfl_out_choose_orders(struct qc_tfl_writer *w)
 {
     const struct qc_graph *g = w->g;
-    uint32_t *parent = QC_NEW_ARRAY(w->arena, uint32_t, g->value_count + 1, st);
-    bool *last = QC_NEW_ARRAY(w->arena, bool, g->value_count + 1, st);
+    uint32_t *parent = QC_NEW_ARRAY(w->arena, uint32_t, g->value_count + 1, w->st);
+    bool *last = QC_NEW_ARRAY(w->arena, bool, g->value_count + 1, w->st);
     if (!parent || !last) return false;
     qc_union_start(parent, g->value_count + 1);
     for (qc_id i = 1; i <= g->node_count; i++) {
         const struct qc_node *n = &g->nodes[i];
-        const bool any = takes_any(qc_op_info(n->op), n->op);
+        const bool any = qc_op_info(n->op)->unary || qc_tfl_write_row(n->op)->order == QC_TFL_ANY;
         for (unsigned k = 0; any && k < n->input_count; k++)
             for (unsigned o = 0; o < n->output_count; o++) {
                 const qc_id a = n->inputs[k], b = n->outputs + o;
@@ -77,7 +52,7 @@ bool qc_tfl_out_choose_orders(struct qc_tfl_writer *w, struct qc_status *st)
     }
     for (qc_id i = 1; i <= g->node_count; i++) {
         const struct qc_node *n = &g->nodes[i];
-        if (!wants_last(n->op)) continue;
+        if (qc_tfl_write_row(n->op)->order != QC_TFL_LAST_ONLY) continue;
         if (has_orders(g, n->inputs[0])) last[qc_union_root(parent, n->inputs[0])] = true;
         if (has_orders(g, n->outputs)) last[qc_union_root(parent, n->outputs)] = true;
     }
@@ -88,11 +63,11 @@ bool qc_tfl_out_choose_orders(struct qc_tfl_writer *w, struct qc_status *st)
 
 /* --- Tensors --- */
 
-int qc_tfl_out_add_tensor(struct qc_tfl_writer *w, const struct qc_tfl_tensor *t, struct qc_status *st)
+int qc_tfl_out_add_tensor(struct qc_tfl_writer *w, const struct qc_tfl_tensor *t)
 {
     struct qc_tfl_tensor *more =
-        qc_arena_grown(w->arena, w->tensors, w->tensor_count, &w->tensor_capacity, sizeof *more, st);
-    if (!more) return QC_TFL_NO_TENSOR;
+        qc_arena_grown(w->arena, w->tensors, w->tensor_count, &w->tensor_capacity, sizeof *more, w->st);
+    if (!more || w->st->code != QC_OK) return QC_TFL_NO_TENSOR;
     w->tensors = more;
     w->tensors[w->tensor_count] = *t;
     return (int)w->tensor_count++;
@@ -108,31 +83,31 @@ static void set_parameters(struct qc_tfl_tensor *t, const struct qc_graph *g, qc
     t->axis = s->count > 1 ? axis : 0;
 }
 
-static const char *label_of(struct qc_tfl_writer *w, qc_id v, struct qc_status *st)
+static const char *label_of(struct qc_tfl_writer *w, qc_id v)
 {
     char label[QC_LABEL];
-    return w->g->values[v].name ? w->g->values[v].name : qc_arena_strdup(w->arena, qc_value_label(label, w->g, v), st);
+    return w->g->values[v].name ? w->g->values[v].name
+                                : qc_arena_strdup(w->arena, qc_value_label(label, w->g, v), w->st);
 }
 
-int qc_tfl_out_like(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *shape, const char *suffix,
-                    struct qc_status *st)
+int qc_tfl_out_like(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *shape, const char *suffix)
 {
-    const char *name = label_of(w, v, st);
+    const char *name = label_of(w, v);
     struct qc_tfl_tensor t = {.dtype = w->g->values[v].type.dtype, .shape = *shape};
     set_parameters(&t, w->g, v, 0);
-    t.name = name && *suffix ? qc_arena_printf(w->arena, st, "%s%s", name, suffix) : name;
-    return t.name ? qc_tfl_out_add_tensor(w, &t, st) : QC_TFL_NO_TENSOR;
+    t.name = name && *suffix ? qc_arena_printf(w->arena, w->st, "%s%s", name, suffix) : name;
+    return qc_tfl_out_add_tensor(w, &t);
 }
 
-int qc_tfl_out_result(struct qc_tfl_writer *w, qc_id v, struct qc_status *st)
+int qc_tfl_out_result(struct qc_tfl_writer *w, qc_id v)
 {
     const enum qc_tfl_order order = w->order[v];
     if (w->made[order][v] != QC_TFL_NO_TENSOR) return w->made[order][v];
     const struct qc_shape shape = qc_tfl_out_shape(&w->g->values[v].type.shape, order);
-    return w->made[order][v] = qc_tfl_out_like(w, v, &shape, "", st);
+    return w->made[order][v] = qc_tfl_out_like(w, v, &shape, "");
 }
 
-static int add_constant(struct qc_tfl_writer *w, const struct qc_tfl_tensor *t, struct qc_status *st)
+static int add_constant(struct qc_tfl_writer *w, const struct qc_tfl_tensor *t)
 {
     size_t bytes = 0;
     qc_shape_count(&bytes, &t->shape);
@@ -143,16 +118,15 @@ static int add_constant(struct qc_tfl_writer *w, const struct qc_tfl_tensor *t, 
             have->scale_count == 0 && t->scale_count == 0 && memcmp(have->data, t->data, bytes) == 0)
             return (int)i;
     }
-    return qc_tfl_out_add_tensor(w, t, st);
+    return qc_tfl_out_add_tensor(w, t);
 }
 
-int qc_tfl_out_constant(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *view, const int *perm, int scale_axis,
-                        struct qc_status *st)
+int qc_tfl_out_constant(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *view, const int *perm, int scale_axis)
 {
     const struct qc_tensor *c = qc_constant_of(w->g, v);
     const size_t size = qc_dtype_size(c->dtype);
-    struct qc_tfl_tensor t = {.dtype = c->dtype, .shape = *view, .name = label_of(w, v, st)};
-    unsigned char *data = qc_arena_get(w->arena, c->count, size, st);
+    struct qc_tfl_tensor t = {.dtype = c->dtype, .shape = *view, .name = label_of(w, v)};
+    unsigned char *data = qc_arena_get(w->arena, c->count, size, w->st);
     size_t stride[QC_RANK_MAX + 1], at[QC_RANK_MAX] = {0};
     if (!t.name || !data) return QC_TFL_NO_TENSOR;
     stride[view->rank] = size;
@@ -166,13 +140,12 @@ int qc_tfl_out_constant(struct qc_tfl_writer *w, qc_id v, const struct qc_shape 
     }
     t.data = data;
     set_parameters(&t, w->g, v, scale_axis);
-    return add_constant(w, &t, st);
+    return add_constant(w, &t);
 }
 
-int qc_tfl_out_int_table(struct qc_tfl_writer *w, const int64_t *values, size_t rows, size_t columns, const char *name,
-                         struct qc_status *st)
+int qc_tfl_out_int_table(struct qc_tfl_writer *w, const int64_t *values, size_t rows, size_t columns, const char *name)
 {
-    int32_t *data = QC_NEW_ARRAY(w->arena, int32_t, rows * (columns ? columns : 1), st);
+    int32_t *data = QC_NEW_ARRAY(w->arena, int32_t, rows * (columns ? columns : 1), w->st);
     if (!data) return QC_TFL_NO_TENSOR;
     for (size_t i = 0; i < rows * (columns ? columns : 1); i++)
         data[i] = values[i] > INT32_MAX ? INT32_MAX : values[i] < INT32_MIN ? INT32_MIN : (int32_t)values[i];
@@ -181,13 +154,12 @@ int qc_tfl_out_int_table(struct qc_tfl_writer *w, const int64_t *values, size_t 
                                     .shape =
                                         columns ? QC_SHAPE((int64_t)rows, (int64_t)columns) : QC_SHAPE((int64_t)rows),
                                     .data = data};
-    return add_constant(w, &t, st);
+    return add_constant(w, &t);
 }
 
-int qc_tfl_out_ints(struct qc_tfl_writer *w, const int64_t *values, size_t count, const char *name,
-                    struct qc_status *st)
+int qc_tfl_out_ints(struct qc_tfl_writer *w, const int64_t *values, size_t count, const char *name)
 {
-    return qc_tfl_out_int_table(w, values, count, 0, name, st);
+    return qc_tfl_out_int_table(w, values, count, 0, name);
 }
 
 bool qc_tfl_out_keeps_order(const struct qc_shape *s, const int *perm)
@@ -201,16 +173,14 @@ bool qc_tfl_out_keeps_order(const struct qc_shape *s, const int *perm)
     return true;
 }
 
-bool qc_tfl_out_permute(struct qc_tfl_writer *w, int from, const int *perm, int to, struct qc_status *st)
+bool qc_tfl_out_permute(struct qc_tfl_writer *w, int from, const int *perm, int to)
 {
     const struct qc_shape source = w->tensors[from].shape;
     int64_t axes[QC_RANK_MAX];
-    if (qc_tfl_out_keeps_order(&source, perm)) return qc_tfl_out_reshape(w, from, to, st);
+    if (qc_tfl_out_keeps_order(&source, perm)) return qc_tfl_out_reshape(w, from, to);
     for (int i = 0; i < source.rank; i++) axes[i] = perm[i];
-    const int inputs[] = {from, qc_tfl_out_ints(w, axes, (size_t)source.rank, "permutation", st)};
-    return inputs[1] != QC_TFL_NO_TENSOR &&
-           qc_tfl_out_add_node(w, QC_TFL_OP_TRANSPOSE, 2, inputs, to,
-                               qc_tfl_out_options(w, QC_TFL_TABLE_TransposeOptions), st);
+    const int inputs[] = {from, qc_tfl_out_ints(w, axes, (size_t)source.rank, "permutation")};
+    return qc_tfl_out_add_node(w, QC_TFL_OP_TRANSPOSE, 2, inputs, to, NULL);
 }
 
 /* Sets the permutation that converts a tensor from the other order to `order`. */
@@ -220,38 +190,37 @@ static void towards(int perm[QC_RANK_MAX], int rank, enum qc_tfl_order order)
     for (int i = 0; order == QC_TFL_PLAIN && i < rank; i++) perm[i] = qc_tfl_out_axis(i, rank, QC_TFL_LAST);
 }
 
-bool qc_tfl_out_permute_last(struct qc_tfl_writer *w, int from, int to, struct qc_status *st)
+bool qc_tfl_out_permute_last(struct qc_tfl_writer *w, int from, int to)
 {
     int perm[QC_RANK_MAX];
     last_order(perm, w->tensors[from].shape.rank);
-    return qc_tfl_out_permute(w, from, perm, to, st);
+    return qc_tfl_out_permute(w, from, perm, to);
 }
 
-static int reorder(struct qc_tfl_writer *w, qc_id v, int from, enum qc_tfl_order order, struct qc_status *st)
+static int reorder(struct qc_tfl_writer *w, qc_id v, int from, enum qc_tfl_order order)
 {
     const struct qc_shape source = w->tensors[from].shape;
     struct qc_shape shape = source;
     int perm[QC_RANK_MAX];
     towards(perm, source.rank, order);
     for (int i = 0; i < source.rank; i++) shape.dim[i] = source.dim[perm[i]];
-    const int to = qc_tfl_out_like(w, v, &shape, order == QC_TFL_LAST ? "_nhwc" : "_nchw", st);
-    return to != QC_TFL_NO_TENSOR && qc_tfl_out_permute(w, from, perm, to, st) ? to : QC_TFL_NO_TENSOR;
+    const int to = qc_tfl_out_like(w, v, &shape, order == QC_TFL_LAST ? "_nhwc" : "_nchw");
+    qc_tfl_out_permute(w, from, perm, to);
+    return to;
 }
 
-bool qc_tfl_out_put_plain(struct qc_tfl_writer *w, qc_id v, int from, struct qc_status *st)
+bool qc_tfl_out_put_plain(struct qc_tfl_writer *w, qc_id v, int from)
 {
-    const int to = qc_tfl_out_result(w, v, st);
+    const int to = qc_tfl_out_result(w, v);
     const struct qc_shape *plain = &w->g->values[v].type.shape;
     int perm[QC_RANK_MAX], temporary;
-    if (to == QC_TFL_NO_TENSOR) return false;
     towards(perm, plain->rank, QC_TFL_LAST);
-    if (w->order[v] == QC_TFL_PLAIN || qc_tfl_out_keeps_order(plain, perm)) return qc_tfl_out_reshape(w, from, to, st);
-    temporary = qc_tfl_out_like(w, v, plain, "_nchw", st);
-    return temporary != QC_TFL_NO_TENSOR && qc_tfl_out_reshape(w, from, temporary, st) &&
-           qc_tfl_out_permute(w, temporary, perm, to, st);
+    if (w->order[v] == QC_TFL_PLAIN || qc_tfl_out_keeps_order(plain, perm)) return qc_tfl_out_reshape(w, from, to);
+    temporary = qc_tfl_out_like(w, v, plain, "_nchw");
+    return qc_tfl_out_reshape(w, from, temporary) && qc_tfl_out_permute(w, temporary, perm, to);
 }
 
-int qc_tfl_out_tensor_of(struct qc_tfl_writer *w, qc_id v, enum qc_tfl_order order, struct qc_status *st)
+int qc_tfl_out_tensor_of(struct qc_tfl_writer *w, qc_id v, enum qc_tfl_order order)
 {
     const struct qc_value *value = qc_value(w->g, v);
     const int rank = value->type.shape.rank;
@@ -262,30 +231,28 @@ int qc_tfl_out_tensor_of(struct qc_tfl_writer *w, qc_id v, enum qc_tfl_order ord
         int perm[QC_RANK_MAX];
         last_order(perm, rank);
         for (int i = 0; order == QC_TFL_PLAIN && i < rank; i++) perm[i] = i;
-        return *made = qc_tfl_out_constant(w, v, &value->type.shape, perm,
-                                           qc_tfl_out_axis(value->type.axis, rank, order), st);
+        return *made =
+                   qc_tfl_out_constant(w, v, &value->type.shape, perm, qc_tfl_out_axis(value->type.axis, rank, order));
     }
-    const int have = qc_tfl_out_result(w, v, st);
-    if (have == QC_TFL_NO_TENSOR || w->order[v] == order) return have;
-    const int to = reorder(w, v, have, order, st);
+    const int have = qc_tfl_out_result(w, v);
+    if (w->order[v] == order) return have;
+    const int to = reorder(w, v, have, order);
     return w->made[order][v] = to;
 }
 
-int qc_tfl_out_operand(struct qc_tfl_writer *w, qc_id v, int rank, enum qc_tfl_order order, struct qc_status *st)
+int qc_tfl_out_operand(struct qc_tfl_writer *w, qc_id v, int rank, enum qc_tfl_order order)
 {
     const struct qc_value *value = qc_value(w->g, v);
     const struct qc_shape *s = &value->type.shape;
-    if (s->rank == rank || order == QC_TFL_PLAIN) return qc_tfl_out_tensor_of(w, v, order, st);
-    if (value->constant && value->constant->count == 1) return qc_tfl_out_tensor_of(w, v, QC_TFL_PLAIN, st);
+    if (s->rank == rank || order == QC_TFL_PLAIN) return qc_tfl_out_tensor_of(w, v, order);
+    if (value->constant && value->constant->count == 1) return qc_tfl_out_tensor_of(w, v, QC_TFL_PLAIN);
     struct qc_shape whole = {.rank = rank};
     int perm[QC_RANK_MAX];
     last_order(perm, rank);
     for (int i = 0; i < rank; i++) whole.dim[i] = i < rank - s->rank ? 1 : s->dim[i - (rank - s->rank)];
     if (value->constant)
-        return qc_tfl_out_constant(w, v, &whole, perm, qc_tfl_out_axis(value->type.axis + rank - s->rank, rank, order),
-                                   st);
-    const int from = qc_tfl_out_tensor_of(w, v, QC_TFL_PLAIN, st), wide = qc_tfl_out_like(w, v, &whole, "_wide", st);
-    if (from == QC_TFL_NO_TENSOR || wide == QC_TFL_NO_TENSOR || !qc_tfl_out_reshape(w, from, wide, st))
-        return QC_TFL_NO_TENSOR;
-    return reorder(w, v, wide, order, st);
+        return qc_tfl_out_constant(w, v, &whole, perm, qc_tfl_out_axis(value->type.axis + rank - s->rank, rank, order));
+    const int from = qc_tfl_out_tensor_of(w, v, QC_TFL_PLAIN), wide = qc_tfl_out_like(w, v, &whole, "_wide");
+    qc_tfl_out_reshape(w, from, wide);
+    return reorder(w, v, wide, order);
 }
