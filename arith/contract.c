@@ -47,7 +47,8 @@ int32_t qc_round_level(float v, int32_t zero_point, struct qc_levels levels, enu
     if ((double)v >= hi) return levels.hi;
     float r = v;
     switch (rule) {
-    case QC_QUANTIZE_EVEN: r = nearbyintf(v); break;
+    case QC_QUANTIZE_EVEN:
+    case QC_QUANTIZE_RECIPROCAL: r = nearbyintf(v); break;
     case QC_QUANTIZE_AWAY: r = roundf(v); break;
     }
     return qc_saturate((int64_t)r + zero_point, levels);
@@ -55,5 +56,6 @@ int32_t qc_round_level(float v, int32_t zero_point, struct qc_levels levels, enu
 
 int32_t qc_quantize_by(enum qc_contract c, float x, struct qc_affine p, struct qc_levels levels)
 {
-    return qc_round_level(x / p.scale, p.zero_point, levels, contracts[c].quantize);
+    const enum qc_quantize_rule rule = contracts[c].quantize;
+    return qc_round_level(rule == QC_QUANTIZE_RECIPROCAL ? x * (1 / p.scale) : x / p.scale, p.zero_point, levels, rule);
 }

@@ -10,15 +10,20 @@ enum qc_contract {
     QC_CONTRACT_COUNT
 };
 
-/* How real numbers are rounded to levels: half to even (RNE) or half away from zero (RHA). */
-enum qc_quantize_rule { QC_QUANTIZE_EVEN, QC_QUANTIZE_AWAY };
+/* How real numbers are rounded to levels. */
+enum qc_quantize_rule {
+    QC_QUANTIZE_EVEN,      /* f(x / scale), half to even (RNE) */
+    QC_QUANTIZE_AWAY,      /* f(x / scale), half away from zero (RHA) */
+    QC_QUANTIZE_RECIPROCAL /* f(x * f(1 / scale)), half to even */
+};
 
 /* How integers are rounded when their qparams change. */
 enum qc_requantize_rule {
-    QC_REQUANTIZE_FLOAT,  /* float32 steps, half to even */
-    QC_REQUANTIZE_DOUBLE, /* fixed point, rounded at 2^-31 half upward and at 2^shift half away */
-    QC_REQUANTIZE_UPWARD, /* fixed point, rounded once, floor(x + 1/2) */
-    QC_REQUANTIZE_NEAREST /* fixed point, rounded once, half away */
+    QC_REQUANTIZE_FLOAT,   /* float32 steps, half to even */
+    QC_REQUANTIZE_DOUBLE,  /* fixed point, rounded at 2^-31 half upward and at 2^shift half away */
+    QC_REQUANTIZE_UPWARD,  /* fixed point, rounded once, floor(x + 1/2) */
+    QC_REQUANTIZE_NEAREST, /* fixed point, rounded once, half away */
+    QC_REQUANTIZE_XNNPACK  /* accumulators and means in float32 steps; others in fixed point of 8 to 21 bits */
 };
 
 /* How products of 8-bit integers are summed. */
@@ -36,12 +41,12 @@ struct qc_contract_info {
 };
 
 const struct qc_contract_info *qc_contract_info(enum qc_contract c);
-/* True if the contract requantizes in float32 steps, as "onnx"; otherwise it uses fixed point. */
+/* True if the contract requantizes everything in float32 steps, as "onnx"; otherwise it uses fixed point. */
 bool qc_contract_is_float(enum qc_contract c);
 /* Finds a contract by name or alias. Fails with QC_USAGE and the list of names if it is unknown. */
 bool qc_contract_from_name(enum qc_contract *out, const char *name, struct qc_status *st);
 
-/* Returns saturate(round(f(x / scale)) + zero point), rounded by the contract's rule. NaN gives the lowest level. */
+/* Returns saturate(round(real level) + zero point) by the contract's rule of quantize. NaN gives the lowest level. */
 int32_t qc_quantize_by(enum qc_contract c, float x, struct qc_affine p, struct qc_levels levels);
 
 /* Returns round(clamp(v, lo - zp, hi - zp)) + zp. The bounds are integers, so clamping after rounding gives the same.

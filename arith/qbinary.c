@@ -31,6 +31,21 @@ static bool fill_tflite_sum(struct qc_qbinary *m, const struct qc_affine p[3], c
            qc_fixed_ratio(&m->c, twice / ((double)(1 << m->left_shift) * (double)p[2].scale), st);
 }
 
+/* Returns whether XNNPACK computes the operator, and prepares its constants. */
+static bool fill_xnnpack(struct qc_qbinary *m, const struct qc_affine p[3], const struct qc_levels levels[3])
+{
+    const float ra = p[0].scale / p[2].scale, rb = p[1].scale / p[2].scale;
+    int exponent;
+    if (!is_byte(levels[0]) || !is_byte(levels[1]) || !is_byte(levels[2])) return false;
+    if (m->op == QC_QBINARY_MUL) return m->m >= 0x1p-16f && m->m < 0x1p8f;
+    if (ra < 0x1p-10f || ra >= 0x1p8f || rb < 0x1p-10f || rb >= 0x1p8f) return false;
+    (void)frexpf(ra > rb ? ra : rb, &exponent);
+    m->left_shift = 21 - exponent;
+    m->a.multiplier = (int32_t)lrint(ldexp((double)ra, m->left_shift));
+    m->b.multiplier = (int32_t)lrint(ldexp((double)rb, m->left_shift));
+    return true;
+}
+
 struct qc_qbinary qc_qbinary_onnx(enum qc_qbinary_op op, const struct qc_affine p[3], struct qc_levels result)
 {
     const float sa = p[0].scale, sb = p[1].scale, sc = p[2].scale;
@@ -76,8 +91,10 @@ bool qc_qbinary_of(struct qc_qbinary *out, enum qc_contract contract, enum qc_qb
     m.copies_a = p[0].scale == p[2].scale;
     m.copies_b = p[1].scale == p[2].scale;
     bool ok = true;
+    if (m.rule == QC_REQUANTIZE_XNNPACK && !fill_xnnpack(&m, p, levels)) m.rule = QC_REQUANTIZE_DOUBLE;
     switch (m.rule) {
-    case QC_REQUANTIZE_FLOAT: break;
+    case QC_REQUANTIZE_FLOAT:
+    case QC_REQUANTIZE_XNNPACK: break;
     case QC_REQUANTIZE_DOUBLE:
         ok = op == QC_QBINARY_MUL ? qc_fixed_ratio(&m.c, (double)m.m, st) : fill_tflite_sum(&m, p, levels, st);
         break;
@@ -235,8 +252,17 @@ void qc_qbinary_centred(const struct qc_qbinary *m, float *y, const float *a, co
 
 /* ------------------------------------------------- fixed point */
 
+static int64_t xnnpack_result(const struct qc_qbinary *m, int32_t va, int32_t vb)
+{
+    if (m->op == QC_QBINARY_MUL) return (int64_t)nearbyintf((float)(va * vb) * m->m);
+    const int64_t b = (int64_t)vb * m->b.multiplier, one = INT64_C(1) << m->left_shift,
+                  sum = (int64_t)va * m->a.multiplier + (m->op == QC_QBINARY_SUB ? -b : b) + one / 2;
+    return (sum - (sum & (one - 1))) / one;
+}
+
 static int64_t fixed_result(const struct qc_qbinary *m, int32_t va, int32_t vb)
 {
+    if (m->rule == QC_REQUANTIZE_XNNPACK) return xnnpack_result(m, va, vb);
     if (m->op == QC_QBINARY_MUL) return qc_fixed_multiply_wide(m->rule, (int64_t)va * vb, m->c);
     const int64_t sign = m->op == QC_QBINARY_SUB ? -1 : 1;
     if (m->rule == QC_REQUANTIZE_DOUBLE) {
@@ -345,7 +371,7 @@ void qc_qbinary_run(const struct qc_qbinary *m, int32_t *y, const int32_t *a, co
     /* With ratios below 2^13 the sum of two rescaled operands of at most 17 bits fits 32 bits. */
     if (m->rule == QC_REQUANTIZE_FLOAT)
         i32_form(m, y, a, b, n, (const int64_t[]){1, 1, 1});
-    else if (m->op != QC_QBINARY_MUL && (m->a.shift > 13 || m->b.shift > 13))
+    else if (m->rule == QC_REQUANTIZE_XNNPACK || (m->op != QC_QBINARY_MUL && (m->a.shift > 13 || m->b.shift > 13)))
         for (size_t i = 0; i < n; i++) y[i] = qc_qbinary_one(m, a[i], b[i]);
     else
         fixed(m, y, a, b, n);

@@ -14,7 +14,12 @@
                       (TFLite's int16), otherwise 14
                       Mul: (va*vb) times f(f(sa*sb)/sc)
      UPWARD, NEAREST  Add and Sub: each operand requantized to the result's qparams without saturation, summed (QNN)
-                      Mul: (va*vb) times sa*sb/sc in double */
+                      Mul: (va*vb) times sa*sb/sc in double
+     XNNPACK          Add and Sub: (va*ma +- vb*mb + half) >> shift, ma = RNE(f(sa/sc) * 2^shift); the larger multiplier
+                      has 21 bits
+                      Mul: RNE(f(f(va*vb) * f(f(sa*sb)/sc)))
+                      As DOUBLE if a type has more than 8 bits, if f(sa/sc) or f(sb/sc) is not in [2^-10, 2^8), or for
+                      Mul f(f(sa*sb)/sc) not in [2^-16, 2^8) */
 enum qc_qbinary_op { QC_QBINARY_ADD, QC_QBINARY_SUB, QC_QBINARY_MUL };
 
 struct qc_qbinary {
@@ -22,7 +27,7 @@ struct qc_qbinary {
     enum qc_requantize_rule rule;
     float ra, rb, k, m;      /* FLOAT; Sub: the scales of a, b, c in ra, rb, k */
     float fza, fzb, fzc;     /* the zero points in float32 */
-    int left_shift;          /* DOUBLE */
+    int left_shift;          /* DOUBLE; XNNPACK: the shift, with multipliers in a and b */
     struct qc_fixed a, b, c; /* fixed point */
     bool copies_a, copies_b; /* UPWARD, NEAREST: the operand's scale equals the result's */
     bool wide;               /* Mul in fixed point: va*vb may not fit 32 bits */

@@ -36,11 +36,41 @@ static bool fill_float(struct qc_requantizer *r, const struct qc_requantize_def 
     return true;
 }
 
+/* xnnpack: the sum of the stored integers times the factor, plus the zero points. */
+static bool fill_xnnpack_mean(struct qc_requantizer *r, const struct qc_requantize_def *d, struct qc_arena *a,
+                              struct qc_status *st)
+{
+    float *factor = QC_NEW(a, float, st);
+    if (!factor) return false;
+    const int64_t zeros = d->divisor * d->input_zero_point;
+    if (zeros != (int32_t)zeros) return qc_fail(st, QC_UNSUPPORTED, "a mean whose sum does not fit in 32 bits");
+    *factor = d->input_scale / d->output.scale * (1 / (float)d->divisor);
+    r->factor = factor;
+    r->addend = (float)d->output.zero_point - (float)zeros * *factor;
+    r->input_zero_point = -(int32_t)zeros;
+    r->zero_point = 0;
+    return true;
+}
+
 /* tflite, 64-bit accumulators: the multiplier has 16 bits, and the product is rounded once, half upward. */
 static struct qc_fixed reduced(struct qc_fixed m)
 {
     const int32_t high = m.multiplier < 0x7FFF0000 ? (m.multiplier + (1 << 15)) >> 16 : 0x7FFF;
     return (struct qc_fixed){.multiplier = high * (1 << 16), .shift = m.shift};
+}
+
+static bool is_xnnpack(const struct qc_requantize_def *d)
+{
+    return qc_contract_info(d->contract)->requantize == QC_REQUANTIZE_XNNPACK;
+}
+
+/* The runtime leaves to TensorFlow Lite's kernels what XNNPACK does not compute. */
+static enum qc_requantize_rule rule_of(const struct qc_requantize_def *d)
+{
+    const float ratio = d->input_scale / d->output.scale;
+    if (!is_xnnpack(d)) return qc_contract_info(d->contract)->requantize;
+    if (d->source != QC_FROM_QUANTIZER) return d->wide ? QC_REQUANTIZE_DOUBLE : QC_REQUANTIZE_FLOAT;
+    return ratio >= 0x1p-8f && ratio <= 0x1p7f ? QC_REQUANTIZE_UPWARD : QC_REQUANTIZE_DOUBLE;
 }
 
 /* Returns the input scale divided by the output scale, in double. */
@@ -52,7 +82,9 @@ static double ratio_of(const struct qc_requantize_def *d, size_t c, bool tflite)
     case QC_FROM_DENSE:
         if (tflite && d->count == 1) return (double)(d->input_scale * d->weight_scale[c]) / sy;
         return sx * (double)d->weight_scale[c] / sy;
-    case QC_FROM_QUANTIZER: break;
+    case QC_FROM_QUANTIZER:
+        if (!tflite && is_xnnpack(d)) return nearbyint(256 * (double)(d->input_scale / d->output.scale)) / 256;
+        break;
     case QC_FROM_SUM:
         if (!tflite) return sx / (sy * (double)d->divisor);
         break;
@@ -82,7 +114,7 @@ bool qc_requantizer_of(struct qc_requantizer *out, const struct qc_requantize_de
                        struct qc_status *st)
 {
     const bool product = def->source == QC_FROM_PRODUCT || def->source == QC_FROM_DENSE;
-    struct qc_requantizer r = {.rule = qc_contract_info(def->contract)->requantize,
+    struct qc_requantizer r = {.rule = rule_of(def),
                                .count = product ? def->count : 1,
                                .input_zero_point = def->source == QC_FROM_QUANTIZER ? def->input_zero_point : 0,
                                .zero_point = def->output.zero_point,
@@ -93,7 +125,10 @@ bool qc_requantizer_of(struct qc_requantizer *out, const struct qc_requantize_de
         if (!qc_scale_usable(def->weight_scale[c], "weight", st)) return false;
     if (def->source == QC_FROM_SUM && def->divisor < 1)
         return qc_fail(st, QC_BAD_INPUT, "a mean of %lld numbers", (long long)def->divisor);
-    if (r.rule == QC_REQUANTIZE_FLOAT ? !fill_float(&r, def, a, st) : !fill_fixed(&r, def, a, st)) return false;
+    if (def->source == QC_FROM_SUM && is_xnnpack(def) ? !fill_xnnpack_mean(&r, def, a, st)
+        : r.rule == QC_REQUANTIZE_FLOAT               ? !fill_float(&r, def, a, st)
+                                                      : !fill_fixed(&r, def, a, st))
+        return false;
     *out = r;
     return true;
 }
@@ -103,7 +138,7 @@ int32_t qc_requantize_one(const struct qc_requantizer *r, size_t channel, int64_
     const size_t c = r->count > 1 ? channel : 0;
     if (r->rule == QC_REQUANTIZE_FLOAT) {
         const float v = (float)(acc - r->input_zero_point) * r->factor[c];
-        return qc_round_level(r->divides ? v / r->divisor : v, r->zero_point, r->levels, QC_QUANTIZE_EVEN);
+        return qc_round_level(r->divides ? v / r->divisor : v + r->addend, r->zero_point, r->levels, QC_QUANTIZE_EVEN);
     }
     const int64_t x = (int64_t)qc_saturate32(acc) - r->input_zero_point;
     return qc_saturate((r->copies ? x : qc_fixed_multiply_wide(r->rule, x, r->fixed[c])) + r->zero_point, r->levels);
@@ -147,6 +182,7 @@ bool qc_requantize_loop_of(struct qc_requantize_loop *out, const struct qc_requa
                                       .copies = r->copies,
                                       .count = r->count,
                                       .factor = r->factor,
+                                      .addend = r->addend,
                                       .divisor = r->divisor,
                                       .input_zero_point = r->input_zero_point,
                                       .zero_point = r->zero_point,
@@ -165,7 +201,7 @@ static QC_INLINE void requantize_body(const bool native, const struct qc_requant
                                       const int32_t *x, size_t n, const size_t step)
 {
     const int32_t zx = r->input_zero_point, zy = r->zero_point, lo = r->levels.lo - zy, hi = r->levels.hi - zy;
-    const float low = (float)lo, high = (float)hi, divisor = r->divisor;
+    const float low = (float)lo, high = (float)hi, addend = r->addend, divisor = r->divisor;
     const float *const factor = r->factor;
     const int32_t *const m = r->multiplier, *const left = r->left, *const right = r->right, *const limit = r->limit;
     const uint64_t *const bias = r->bias, *const shift = r->shift, *const offset = r->offset;
@@ -184,10 +220,11 @@ static QC_INLINE void requantize_body(const bool native, const struct qc_requant
     switch (r->rule) {
     case QC_REQUANTIZE_FLOAT:
         if (r->divides) QC_LOOP((int32_t)qc_level_of_quantizer((float)v, factor[c], divisor, low, high, native))
-        QC_LOOP((int32_t)qc_level_of_product((float)v, factor[c], low, high, native))
+        QC_LOOP((int32_t)qc_round_even(qc_clamp((float)v * factor[c] + addend, low, high), native))
     case QC_REQUANTIZE_DOUBLE:
         if (!r->raises) QC_LOOP(qc_multiply_twice(v, m[c], right[c]))
         QC_LOOP(qc_multiply_twice(qc_raise_left(v, left[c], limit[c]), m[c], right[c]))
+    case QC_REQUANTIZE_XNNPACK: /* not a rule of a requantizer: rule_of() */
     case QC_REQUANTIZE_UPWARD: QC_LOOP(qc_multiply_once(v, m[c], limit[c], bias[c], shift[c], offset[c], false))
     case QC_REQUANTIZE_NEAREST: QC_LOOP(qc_multiply_once(v, m[c], limit[c], bias[c], shift[c], offset[c], true))
     }

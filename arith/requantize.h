@@ -19,7 +19,7 @@ struct qc_requantize_def {
     enum qc_contract contract;
     enum qc_requantize_source source;
     float input_scale;
-    int32_t input_zero_point;  /* QC_FROM_QUANTIZER only, else 0 */
+    int32_t input_zero_point;  /* QC_FROM_QUANTIZER; QC_FROM_SUM of contract "xnnpack"; else ignored */
     size_t count;              /* elements of weight_scale: 1 or the number of channels; 1 if there is no weight */
     const float *weight_scale; /* QC_FROM_PRODUCT and QC_FROM_DENSE only, else NULL */
     int64_t divisor;           /* QC_FROM_SUM only: at least 1; else ignored */
@@ -31,13 +31,17 @@ struct qc_requantize_def {
 /* Prepared from a qc_requantize_def. Channel c uses element c of the arrays, or element 0 if count is 1.
      FLOAT    product  RNE(clamp(f(f(acc) * f(f(sx*sw)/sy))))      sum  RNE(clamp(f(f(acc) * f(sx / f(sy*n)))))
               quantizer     RNE(clamp(f(f(sx*(q-zx)) / sy)))            each + zy
-     others   qc_fixed_multiply(acc or q-zx, fixed(sx*sw/sy in double)) + zy, clamped; equal scales (quantizer) copy. */
+     XNNPACK  product, dense as FLOAT (64-bit accumulators as DOUBLE)
+              quantizer     (m * (q-zx) + 128) >> 8 with m = RNE(256 * f(sx/sy)), if f(sx/sy) is 2^-8 to 2^7, else
+   DOUBLE sum           RNE(f(f(a * f(sum + n*zx)) + f(zy - f(f(n*zx) * a)))), a = f(f(sx/sy) * f(1/n)) others
+   qc_fixed_multiply(acc or q-zx, fixed(sx*sw/sy in double)) + zy, clamped; equal scales (quantizer) copy. */
 struct qc_requantizer {
     enum qc_requantize_rule rule;
     bool divides; /* FLOAT: f(f(x * factor) / divisor), else f(x * factor) */
     bool copies;  /* fixed point with equal scales: no multiplication */
     size_t count;
     const float *factor;          /* [count] FLOAT */
+    float addend;                 /* FLOAT: added before the rounding */
     float divisor;                /* FLOAT */
     const struct qc_fixed *fixed; /* [count] fixed point */
     int32_t input_zero_point, zero_point;
@@ -59,7 +63,7 @@ struct qc_requantize_loop {
     bool raises;  /* DOUBLE: some channel has a left shift */
     size_t count; /* elements of the arrays: 1, or the number of channels */
     const float *factor;
-    float divisor;
+    float addend, divisor;
     /* [count] each, as in struct qc_fixed_steps. */
     const int32_t *multiplier, *left, *right, *limit;
     const uint64_t *bias, *shift, *offset;

@@ -4,14 +4,74 @@
 
 #include "base/file.h"
 #include "export/formats/exporter.h"
+#include "graph/core/recurrent.h"
+#include "rewrite/passes/simulate.h"
+#include "rewrite/passes/unrolled_recurrent.h"
+#include "simq/plan/plan.h"
 #include "tflite/write/tflite_export.h"
+
+/* *out: the graph for one sample, in which shapes that are computed from the batch are constants; NULL if no batch is
+   free, or if another dimension of an input is. */
+static bool one_sample(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
+{
+    struct qc_arena *a = qc_arena_new();
+    struct qc_shape *shapes = a ? QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st) : NULL;
+    bool free_batch = false, fixed = true, ok = shapes != NULL || qc_fail_memory(st, g->input_count * sizeof *shapes);
+    *out = NULL;
+    for (size_t i = 0; ok && i < g->input_count; i++) {
+        shapes[i] = g->values[g->inputs[i].value].type.shape;
+        if (shapes[i].rank > 0 && shapes[i].dim[0] == QC_FREE) {
+            shapes[i].dim[0] = 1;
+            free_batch = true;
+        }
+        fixed = fixed && qc_shape_fixed(&shapes[i]);
+    }
+    /* A folded shape makes others known. */
+    for (size_t before = SIZE_MAX; ok && free_batch && fixed && (!*out || (*out)->node_count < before);) {
+        struct qc_graph *from = *out;
+        if (from) before = from->node_count;
+        ok = qc_fix_shapes(out, from ? from : g, shapes, qc_evaluate, st);
+        qc_graph_free(from);
+    }
+    if (!ok) *out = NULL;
+    qc_arena_free(a);
+    return ok;
+}
+
+/* Replaces recurrent operators, for which TensorFlow Lite has only operators that keep their state from run to run. */
+static bool unrolled(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
+{
+    struct qc_graph *steps;
+    if (!qc_unroll_recurrent(&steps, g, st)) return false;
+    const bool ok = qc_fold_constants(out, steps, qc_evaluate, st);
+    qc_graph_free(steps);
+    return ok;
+}
+
+/* Exports the graph, with a free batch if TensorFlow Lite can hold it. */
+static bool bytes_of(void **file, size_t *size, const struct qc_graph *whole, struct qc_status *st)
+{
+    struct qc_status free_batch = QC_STATUS_INIT;
+    struct qc_graph *g = NULL, *one = NULL;
+    for (qc_id i = 1; i <= whole->node_count && !g; i++)
+        if (qc_is_recurrent(whole->nodes[i].op) && !unrolled(&g, whole, st)) return false;
+    bool ok = qc_tfl_export(file, size, g ? g : whole, &free_batch);
+    if (!ok) {
+        const bool tried = free_batch.code != QC_UNSUPPORTED || one_sample(&one, g ? g : whole, st);
+        ok = one && qc_tfl_export(file, size, one, st);
+        if (tried && !one) *st = free_batch;
+    }
+    qc_graph_free(one);
+    qc_graph_free(g);
+    return ok;
+}
 
 static bool write(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)
 {
     void *file = NULL;
     size_t size = 0;
     struct qc_output *f = NULL;
-    const bool ok = qc_tfl_export(&file, &size, source->produced, st) && qc_output_open(&f, path, st) &&
+    const bool ok = bytes_of(&file, &size, source->produced, st) && qc_output_open(&f, path, st) &&
                     qc_output_write(f, file, size, st) && qc_output_commit(f, st);
     if (ok && bytes) *bytes = size;
     qc_output_free(f);

@@ -51,13 +51,29 @@ static bool fixed_loop(struct qc_requantize_loop *out, const struct qc_scales *f
         d.count = w->count;
         d.wide = x->dtype == QC_I16;
     }
-    if (how->divisor) d.input_zero_point = 0;
     return qc_requantizer_of(&r, &d, a, st) && qc_requantize_loop_of(out, &r, a, st);
 }
 
 static bool is_byte(enum qc_dtype t)
 {
     return t == QC_U8 || t == QC_I8 || t == QC_U4 || t == QC_I4;
+}
+
+/* Rounds real numbers by the contract's rule. */
+static bool set_quantize(struct qc_rounding *r, enum qc_contract contract, struct qc_arena *a, struct qc_status *st)
+{
+    float *factor;
+    switch (qc_contract_info(contract)->quantize) {
+    case QC_QUANTIZE_EVEN: break;
+    case QC_QUANTIZE_AWAY: r->kind = QC_ROUNDING_AWAY; break;
+    case QC_QUANTIZE_RECIPROCAL:
+        if (!(factor = QC_NEW_ARRAY(a, float, r->count, st))) return false;
+        for (size_t i = 0; i < r->count; i++) factor[i] = 1 / r->b[i];
+        r->kind = QC_ROUNDING_REQUANTIZE;
+        r->a = factor;
+        break;
+    }
+    return true;
 }
 
 bool qc_convert_of(struct qc_convert *out, struct qc_convert_end of, struct qc_convert_end as, float lo, float hi,
@@ -74,12 +90,13 @@ bool qc_convert_of(struct qc_convert *out, struct qc_convert_end of, struct qc_c
     if (!qc_rounding_of(&c.rounding, from, to, lo, hi, a, st)) return false;
     const bool same = from->identity ? to->identity : from->qparams != 0 && from->qparams == to->qparams;
     if (same) c.rounding.kind = QC_ROUNDING_COPY;
-    if (!onnx && c.rounding.kind == QC_ROUNDING_QUANTIZE &&
-        qc_contract_info(how->contract)->quantize == QC_QUANTIZE_AWAY)
-        c.rounding.kind = QC_ROUNDING_AWAY;
-    c.fixed = !onnx && to->rounds && !same &&
+    if (!onnx && c.rounding.kind == QC_ROUNDING_QUANTIZE && !set_quantize(&c.rounding, how->contract, a, st))
+        return false;
+    c.fixed = !onnx && !from->identity && to->rounds && !same &&
               (c.rounding.kind == QC_ROUNDING_REQUANTIZE || c.rounding.kind == QC_ROUNDING_RESCALE);
     if (c.fixed && !fixed_loop(&c.loop, from, to, lo, hi, how, a, st)) return false;
+    /* The rounding of accumulators in float32 steps is this loop too, with rows of its own. */
+    c.fixed = c.fixed && (c.loop.rule != QC_REQUANTIZE_FLOAT || how->divisor);
     c.from_zero = zeros_of(from_type, from, c.rounding.count, a, st);
     c.to_zero = zeros_of(to_type, to, c.rounding.count, a, st);
     if (!c.from_zero || !c.to_zero) return false;

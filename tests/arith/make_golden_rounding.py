@@ -80,11 +80,21 @@ def saturate32(x):
 
 
 def quantize(contract, x, s, z, lo, hi):
+    if contract == "xnnpack":
+        return clamp(half_even(f(x * f(1 / s))) + z, lo, hi)
     r = f(x / s)
     return clamp((half_even(r) if contract == "onnx" else half_away(r)) + z, lo, hi)
 
 
 def requantize(contract, source, sx, zx, sw, sy, zy, lo, hi, n, acc):
+    if contract == "xnnpack":
+        ratio = f(sx / sy)
+        if source == "sum":
+            a = f(ratio * f(F(1, n)))
+            return clamp(half_even(f(f((acc + n * zx) * a) + f(zy - f(f(n * zx) * a)))), lo, hi)
+        if source == "site" and F(1, 2**8) <= ratio <= 2**7:
+            return clamp((half_even(ratio * 2**8) * (acc - zx) + 2**7 >> 8) + zy, lo, hi)
+        contract = "tflite" if source == "site" else "onnx"
     if contract == "onnx":
         if source == "site":
             r = f(f(sx * f(acc - zx)) / sy)
@@ -110,6 +120,15 @@ def requantize(contract, source, sx, zx, sw, sy, zy, lo, hi, n, acc):
 
 def qbinary(contract, op, types, sa, za, sb, zb, sc, zc, a, b):
     va, vb, (lo, hi) = a - za, b - zb, TYPES[types[2]]
+    if contract == "xnnpack":
+        ra, rb, rm = f(sa / sc), f(sb / sc), f(f(sa * sb) / sc)
+        if types == ("i8",) * 3 and op == "mul" and F(1, 2**16) <= rm < 2**8:
+            return clamp(half_even(f(va * vb * rm)) + zc, lo, hi)
+        if types == ("i8",) * 3 and op != "mul" and all(F(1, 2**10) <= r < 2**8 for r in (ra, rb)):
+            shift = 21 - math.frexp(float(max(ra, rb)))[1]
+            ma, mb = half_even(ra * 2**shift), half_even(rb * 2**shift) * (1 if op == "add" else -1)
+            return clamp((va * ma + vb * mb + 2 ** (shift - 1) >> shift) + zc, lo, hi)
+        contract = "tflite"
     if contract == "onnx":
         if op == "add":
             ra, rb = f(sa / sc), f(sb / sc)
@@ -369,6 +388,29 @@ def write_requantize(contract, source, sx, zx, sw, sy, zy, lo, hi, n, acc):
     print("requantize", contract, source, float_text(sx), zx, float_text(sw), float_text(sy), zy, lo, hi, n, acc, y)
 
 
+def xnnpack():
+    """The arithmetic of XNNPACK: quotients and sums of bytes that are often halfway between two levels."""
+    lo, hi = TYPES["i8"]
+    for _ in range(120):
+        zx, zy, n = (random.randint(lo, hi), random.randint(lo, hi), random.randint(1, 300))
+        sx, sw, sy = scale(-6, -1), scale(-6, -1), scale(-6, 1)
+        if random.random() < 0.5:
+            sy = f(sx * random.choice([F(1, 2), F(2), F(3, 4), F(3), F(1, 300), F(150)]))
+        x = f(sx * F(random.randint(2 * lo, 2 * hi) + 1, 2))
+        print("quantize xnnpack", float_text(x), float_text(sx), zy, lo, hi, quantize("xnnpack", x, sx, zy, lo, hi))
+        write_requantize("xnnpack", "site", sx, zx, sw, sy, zy, lo, hi, n, random.randint(lo, hi))
+        mean = F(random.randint(2 * lo, 2 * hi) + random.randint(0, 1), 2) * sy / sx
+        write_requantize("xnnpack", "sum", sx, zx, sw, sy, zy, lo, hi, n, round(mean * n))
+        write_requantize("xnnpack", random.choice(["product", "dense"]), sx, 0, sw, sy, zy, lo, hi, n, random.randint(-20000, 20000))
+        sa, sb = (f(sy * (F(random.uniform(0.001, 4)) if random.random() < 0.5 else F(1, 2) ** random.randint(-8, 11))) for _ in "ab")
+        for op in ("add", "sub", "mul"):
+            sc = f(sa * sb * F(2) ** random.randint(-9, 17)) if op == "mul" else sy
+            a, b = random.randint(lo, hi), random.randint(lo, hi)
+            write_qbinary("xnnpack", op, ("i8",) * 3, sa, zx, sb, zy, sc, random.randint(lo, hi), [(a, b)])
+    write_qbinary("xnnpack", "add", ("i16",) * 3, F(1, 2), 0, F(1, 4), 0, F(1), 0, [(301, -77), (32767, 3)])
+
+
 main()
 near_ties()
 corners()
+xnnpack()

@@ -47,7 +47,7 @@ OTHERS = {
     "method": OBSERVERS,
     "weight-method": ["minmax", "mse", "percentile", "kl"],
     "skip": ["Conv", "MatMul", "Add", "n3"],
-    "rounding": ["onnx", "onnx-avx2", "tflite", "tflite-single", "qnn-upward", "qnn-tonearest"],
+    "rounding": ["onnx", "onnx-avx2", "tflite", "tflite-single", "qnn-upward", "qnn-tonearest", "xnnpack"],
     "accumulator": ["16", "24", "20:wrap", "18:saturate"],
     "memory-limit": ["64M", "2G"],
 }

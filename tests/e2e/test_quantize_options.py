@@ -383,7 +383,7 @@ def test_input(qcalib, tmp_path):
 def test_rounding_is_what_the_report_goes_by(digits, examples, tmp_path):
     """The file is the same whatever the contract; what is measured of it, accuracy too, is by the one that is named."""
     reports = {}
-    for rounding in ("onnx", "tflite", "tflite-single", "qnn-upward", "qnn-tonearest"):
+    for rounding in ("onnx", "tflite", "tflite-single", "qnn-upward", "qnn-tonearest", "xnnpack"):
         digits(
             "--rounding",
             rounding,

@@ -155,7 +155,36 @@ def sparse():
     return model_of(ops, tensors, [0], [11, 16])
 
 
+def states():
+    """A variable that is read and assigned, with a graph of its first value, and a recurrent operator with its state."""
+    handle = ((), object, None, None, 0, None)
+    named = lambda to: ("VAR_HANDLE", [], [to], ("VarHandleOptions", {"SharedName": "last"}), 1)
+    gate, state = real((1, 2), [0.5, -1]), (*real((1, 1)), None, True)
+    tensors = [real((1, 2, 2)), handle, real((1, 2, 2)), real((1, 2, 2)), *[gate] * 4, *[real((1, 1), [0.5])] * 4, *[real((1,), [0.1])] * 4, state, state, real((1, 2, 1))]
+    cell = ("UnidirectionalSequenceLSTMOptions", {"FusedActivationFunction": 4, "CellClip": 10.0})
+    ops = [
+        ("CALL_ONCE", [], [], ("CallOnceOptions", {"InitSubgraphIndex": 1}), 1),
+        named(1),
+        ("READ_VARIABLE", [1], [2], None, 1),
+        ("ADD", [0, 2], [3], ("AddOptions", {}), 1),
+        ("ASSIGN_VARIABLE", [1, 3], [], None, 1),
+        ("UNIDIRECTIONAL_SEQUENCE_LSTM", [3, *range(4, 12), -1, -1, -1, *range(12, 16), -1, -1, 16, 17], [18], cell, 1),
+    ]
+    first = ([named(0), ("ASSIGN_VARIABLE", [0, 1], [], None, 1)], [handle, real((1, 2, 2), [0, 0, 0, 0])], [], [])
+    return model_of(ops, tensors, [0], [18], first)
+
+
+def graphs():
+    """One of two graphs, of which the second calls the first twice."""
+    row, flag = real((1, 3)), ((), bool, None, None, 0, None)
+    branch = lambda then, other: ("IfOptions", {"ThenSubgraphIndex": then, "ElseSubgraphIndex": other})
+    first = ([("ADD", [0, 1], [2], ("AddOptions", {}), 1)], [row] * 3, [0, 1], [2])
+    second = ([("IF", [0, 1, 2], [3], branch(1, 1), 1)], [flag, *[row] * 3], [0, 1, 2], [3])
+    third = ([("MUL", [1, 2], [3], ("MulOptions", {}), 1)], [flag, *[row] * 3], [0, 1, 2], [3])
+    return model_of([("IF", [0, 0, 1, 2], [3], branch(2, 3), 1)], [flag, row, real((1, 3), [1, 2, 3]), row], [0, 1], [3], first, second, third)
+
+
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1])
-    for make in (network, floats, wide, sparse):
+    for make in (network, floats, wide, sparse, states, graphs):
         (folder / f"{make.__name__}.tflite").write_bytes(make())

@@ -169,3 +169,26 @@ def test_shapes_that_are_computed(program, tmp_path):  # noqa: F811
         assert got.shape == want.shape == (32, 7, 8)
         step = np.diff(np.unique(want)).min()
         assert np.abs(got - want).max() < 1.01 * step and np.mean(got != want) < 0.02, np.mean(got != want)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_convolution_in_three_dimensions(bias, program, tmp_path):  # noqa: F811
+    """In float: CONV_3D has no integer kernel."""
+    weights = {"w": array(4, 2, 3, 2, 3), "v": array(5, 4, 1, 3, 3, seed=2), "b": array(4, seed=3), "d": array(5, 6, seed=4)}
+    nodes = [
+        node("Conv", ["x", "w", "b"] if bias else ["x", "w"], "a", pads=[1, 0, 1, 1, 1, 1], strides=[1, 2, 1]), node("Relu", ["a"], "r"),
+        node("Conv", ["r", "v"], "c", strides=[2, 1, 1]), node("GlobalAveragePool", ["c"], "g"), node("Flatten", ["g"], "f"), node("Gemm", ["f", "d"], "y"),
+    ]  # fmt: skip
+    made(tmp_path, nodes, (2, 5, 8, 7), weights)
+    content = quantized(program, tmp_path, "made.onnx", "data.h5")
+    check_network(program, tmp_path, content, tmp_path / "data.h5", 32)
+    found = operators(content)
+    assert found.count("CONV_3D") == 2 and found.count("PAD") == 1 and "TRANSPOSE" not in found and "RELU" not in found, found
+
+
+def test_what_conv_3d_lacks_is_refused(program, tmp_path):  # noqa: F811
+    nodes = [node("Conv", ["x", "w"], "a", dilations=[2, 1, 1]), node("Conv", ["a", "v"], "b", group=2), node("GlobalAveragePool", ["b"], "g")]
+    nodes += [node("Flatten", ["g"], "f"), node("Gemm", ["f", "d"], "y")]
+    made(tmp_path, nodes, (2, 5, 5, 5), {"w": array(4, 2, 2, 2, 2), "v": array(4, 2, 2, 2, 2), "d": array(4, 6)})
+    said = command(program, tmp_path, "--no-report", "--data", "data.h5", "--format", "tflite", "made.onnx", code=4)
+    assert said.count("CONV_3D is written without groups and dilations") == 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which `--rounding` is the arithmetic of which runtime and kernels: convolutions and dense layers whose sums are often halfway between two levels,
+"""Which `--rounding` is the arithmetic of which runtime and kernels: operators whose results are often halfway between two levels,
 and a network.
 
   QCALIB       the program; build/release/qcalib when unset"""
@@ -15,7 +15,7 @@ from tflite_ops import model_of
 
 F, I8, I16, I32, I64 = np.float32, np.int8, np.int16, np.int32, np.int64
 ROWS, INNER, CHANNELS = 400, 40, 64
-CONTRACTS = ("tflite", "qnn-tonearest", "qnn-upward", "onnx")
+CONTRACTS = ("tflite", "qnn-tonearest", "qnn-upward", "onnx", "xnnpack")
 KERNELS = {
     "reference": OpResolverType.BUILTIN_REF,
     "optimized": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
@@ -26,12 +26,12 @@ OLD = RUNTIME == "tflite-runtime"
 EXACT = {
     ("CONV_2D", I8, "reference"): {"tflite"},
     ("CONV_2D", I8, "optimized"): set(),
-    ("CONV_2D", I8, "default"): set() if OLD else {"onnx"},
+    ("CONV_2D", I8, "default"): set() if OLD else {"onnx", "xnnpack"},
     ("FULLY_CONNECTED", I8, "reference"): {"tflite"} if OLD else {"qnn-tonearest"},
     ("FULLY_CONNECTED", I8, "optimized"): set(),
-    ("FULLY_CONNECTED", I8, "default"): set() if OLD else {"onnx"},
-    **{("CONV_2D", I16, k): {"tflite", "qnn-upward"} for k in KERNELS},
-    **{("FULLY_CONNECTED", I16, k): {"tflite", "qnn-upward"} if OLD else {"qnn-tonearest"} for k in KERNELS},
+    ("FULLY_CONNECTED", I8, "default"): set() if OLD else {"onnx", "xnnpack"},
+    **{("CONV_2D", I16, k): {"tflite", "qnn-upward", "xnnpack"} for k in KERNELS},
+    **{("FULLY_CONNECTED", I16, k): {"tflite", "qnn-upward", "xnnpack"} if OLD else {"qnn-tonearest"} for k in KERNELS},
 }
 
 
@@ -54,32 +54,71 @@ def layer(kind, dtype):
     return model_of([(kind, [0, 1, 2], [3], options, version)], tensors, [0], [3]), rng.integers(edge.min, edge.max + 1, inner).astype(dtype)
 
 
-@pytest.mark.parametrize(("kind", "dtype", "kernels"), EXACT)
-def test_a_layer(kind, dtype, kernels, program, tmp_path):  # noqa: F811
-    content, x = layer(kind, dtype)
+def exact_contracts(program, folder, content, kernels, values, out):  # noqa: F811
+    """The contracts with the bytes of these kernels; all others are a step apart at most. values: name of an input -> array."""
     interpreter = Interpreter(model_content=content, experimental_op_resolver_type=KERNELS[kernels])
     interpreter.allocate_tensors()
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
+    with h5py.File(folder / "in.h5", "w") as file:
+        for detail, (name, x) in zip(interpreter.get_input_details(), values.items(), strict=True):
+            interpreter.set_tensor(detail["index"], x)
+            file[name] = x[None]
     interpreter.invoke()
     want = interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).astype(I32)
-    (tmp_path / "model.tflite").write_bytes(content)
-    with h5py.File(tmp_path / "in.h5", "w") as file:
-        file["t0"] = x[None]
+    (folder / "model.tflite").write_bytes(content)
     exact = set()
     for contract in CONTRACTS:
-        command(program, tmp_path, "run", "model.tflite", "--data", "in.h5", "--rounding", contract, "-o", "out.h5")
-        with h5py.File(tmp_path / "out.h5") as file:
-            apart = np.abs(file["t3"][0].reshape(want.shape).astype(I32) - want)
+        command(program, folder, "run", "model.tflite", "--data", "in.h5", "--rounding", contract, "-o", "out.h5")
+        with h5py.File(folder / "out.h5") as file:
+            apart = np.abs(file[out][0].reshape(want.shape).astype(I32) - want)
         assert apart.max() <= 1
         if not apart.any():
             exact.add(contract)
-    assert exact == EXACT[kind, dtype, kernels]
+    return exact
+
+
+@pytest.mark.parametrize(("kind", "dtype", "kernels"), EXACT)
+def test_a_layer(kind, dtype, kernels, program, tmp_path):  # noqa: F811
+    content, x = layer(kind, dtype)
+    assert exact_contracts(program, tmp_path, content, kernels, {"t0": x}, "t3") == EXACT[kind, dtype, kernels]
+
+
+BYTES = np.arange(-128, 128).astype(I8)
+ACROSS, DOWN = np.repeat(BYTES, 256).reshape(1, 256, 256, 1), np.tile(BYTES, 256).reshape(1, 256, 256, 1)
+ELEMENTS = np.random.default_rng(4).uniform(-1, 1, (1, 64, 64, 4))
+MEAN = (stored((1, 5, 6, 2048), 0.07, -9), ((2,), I32, None, None, 0, np.array([1, 2])), stored((1, 1, 1, 2048), 0.035, 61))
+# name -> (operators in a row, options, tensors, values of the inputs). Quotients of scales that are powers of two give many ties.
+OPERATORS = {
+    **{
+        f"{kind} {name}": (kind, (f"{kind.title()}Options", {}), [stored(ACROSS.shape, s, z) for s, z in parameters], [ACROSS, DOWN])
+        for kind in ("ADD", "SUB", "MUL")
+        for name, parameters in (("ties", ((0.25, 3), (0.5, -7), (1, 21))), ("others", ((0.031, 3), (0.47, -70), (0.21, 21))))
+    },
+    "MEAN": ("MEAN", ("ReducerOptions", {"KeepDims": True}), MEAN, [np.random.default_rng(1).integers(-60, 61, (1, 5, 6, 2048)).astype(I8)]),
+    "QUANTIZE reals": ("QUANTIZE RELU", None, [(ELEMENTS.shape, F, None, None, 0, None), stored(ELEMENTS.shape, 0.01, 5), stored(ELEMENTS.shape, 0.01, 5)], [(0.01 * (np.round(ELEMENTS * 100) + 0.5)).astype(F)]),
+    "QUANTIZE bytes": ("QUANTIZE", None, [stored(ACROSS.shape, 0.0217, 5), stored(ACROSS.shape, 0.031, -5)], [ACROSS]),
+    "AVERAGE_POOL_2D": ("AVERAGE_POOL_2D", ("Pool2DOptions", {"Padding": 1, "StrideH": 2, "StrideW": 2, "FilterHeight": 2, "FilterWidth": 2}), [stored((1, 256, 256, 1), 0.1, 3), stored((1, 128, 128, 1), 0.1, 3)], [ACROSS // 2 + DOWN // 2]),
+    "LOGISTIC": ("LOGISTIC", None, [stored(ACROSS.shape, 0.043, 3), stored(ACROSS.shape, 1 / 256, -128)], [ACROSS]),
+    "TANH": ("TANH", None, [stored(ACROSS.shape, 0.023, 3), stored(ACROSS.shape, 1 / 128, 0)], [ACROSS]),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_an_operator_in_xnnpack(name, program, tmp_path):  # noqa: F811
+    if OLD:
+        pytest.skip("tflite-runtime 2.14 has another XNNPACK")
+    kind, options, tensors, values = OPERATORS[name]
+    kinds, last = kind.split(), len(tensors) - 1
+    first = last + 1 - len(kinds)  # the result of the first operator
+    inputs = [i for i in range(first) if tensors[i][5] is None]
+    ops = [(k, [first + i - 1] if i else list(range(first)), [first + i], options, 2) for i, k in enumerate(kinds)]
+    content = model_of(ops, tensors, inputs, [last])
+    assert "xnnpack" in exact_contracts(program, tmp_path, content, "default", {f"t{i}": x for i, x in zip(inputs, values, strict=True)}, f"t{last}")
 
 
 @pytest.mark.parametrize("kernels", ["reference", "default"])
 def test_a_network(kernels, program, tmp_path):  # noqa: F811
-    """A residual network: TensorFlow Lite's reference kernels are `tflite`, XNNPACK in ai-edge-litert is `onnx`."""
-    contract = {"reference": "tflite", "default": "onnx"}[kernels]
+    """A residual network: TensorFlow Lite's reference kernels are `tflite`, XNNPACK in ai-edge-litert is `xnnpack`."""
+    contract = {"reference": "tflite", "default": "xnnpack"}[kernels]
     if (kernels == "reference") != OLD:
         pytest.skip("no contract has the bytes of these kernels")
     nodes = [

@@ -14,6 +14,7 @@ TYPES = {
     np.dtype(np.int64): tflite.TensorType.INT64,
     np.dtype(np.float16): tflite.TensorType.FLOAT16,
     np.dtype(bool): tflite.TensorType.BOOL,
+    np.dtype(object): tflite.TensorType.RESOURCE,  # the handle of a variable
 }
 
 
@@ -40,7 +41,8 @@ def _offsets(b, start, offsets):
 def _table(b, options):
     """The options' table: (union type name, {setter: value}); lists of integers are vectors."""
     name, fields = options
-    values = {f: _vector(b, v, "i") if isinstance(v, list) else v for f, v in fields.items()}
+    made = {list: lambda v: _vector(b, v, "i"), str: b.CreateString}
+    values = {f: made.get(type(v), lambda v: v)(v) for f, v in fields.items()}
     getattr(tflite, f"{name}Start")(b)
     for field, value in values.items():
         getattr(tflite, f"{name}Add{field}")(b, value)
@@ -101,7 +103,7 @@ def _sparsity(b, order, blocks, levels):
     return tflite.SparsityParametersEnd(b)
 
 
-def _tensor(b, index, buffers, shape, dtype, scale, zero, axis, data, sparsity=None):
+def _tensor(b, index, buffers, shape, dtype, scale, zero, axis, data, sparsity=None, is_state=False):
     buffer = 0
     if data is not None:
         content = b.CreateByteVector(np.ascontiguousarray(data, dtype).tobytes())
@@ -128,21 +130,18 @@ def _tensor(b, index, buffers, shape, dtype, scale, zero, axis, data, sparsity=N
         tflite.TensorAddQuantization(b, parameters)
     if sparse is not None:
         tflite.TensorAddSparsity(b, sparse)
+    tflite.TensorAddIsVariable(b, is_state)
     return tflite.TensorEnd(b)
 
 
-def model_of(ops, tensors, inputs, outputs):
-    """A model. ops: (kind such as "MUL", indices of inputs, -1 for none, of outputs, options or None, version). tensors: (shape, dtype,
-    scales or None, zero points or None, axis, data or None, and of a sparse one (order of traversal, block map, levels)). options: (union type name, {setter: value})."""
-    b = flatbuffers.Builder(1 << 16)
-    tflite.BufferStart(b)
-    buffers = [tflite.BufferEnd(b)]
+def _graph(b, buffers, first, ops, tensors, inputs, outputs):
+    """first: index of the code of its first operator."""
     made = [_tensor(b, i, buffers, *t) for i, t in enumerate(tensors)]
     graph_in, graph_out = _vector(b, inputs, "i"), _vector(b, outputs, "i")
     operators = _offsets(
         b,
         tflite.SubGraphStartOperatorsVector,
-        [_operator(b, op_in, op_out, options, i) for i, (_, op_in, op_out, options, _) in enumerate(ops)],
+        [_operator(b, op_in, op_out, options, first + i) for i, (_, op_in, op_out, options, _) in enumerate(ops)],
     )
     all_tensors = _offsets(b, tflite.SubGraphStartTensorsVector, made)
     tflite.SubGraphStart(b)
@@ -150,8 +149,21 @@ def model_of(ops, tensors, inputs, outputs):
     tflite.SubGraphAddInputs(b, graph_in)
     tflite.SubGraphAddOutputs(b, graph_out)
     tflite.SubGraphAddOperators(b, operators)
-    graphs = _offsets(b, tflite.ModelStartSubgraphsVector, [tflite.SubGraphEnd(b)])
-    codes = _offsets(b, tflite.ModelStartOperatorCodesVector, [_code(b, op[0], op[4]) for op in ops])
+    return tflite.SubGraphEnd(b)
+
+
+def model_of(ops, tensors, inputs, outputs, *others):
+    """A model. ops: (kind such as "MUL", indices of inputs, -1 for none, of outputs, options or None, version). tensors: (shape, dtype,
+    scales or None, zero points or None, axis, data or None, of a sparse one (order of traversal, block map, levels) or None, whether it is a state). options: (union type name, {setter: value}). others: further graphs, each of these four."""
+    b = flatbuffers.Builder(1 << 16)
+    tflite.BufferStart(b)
+    buffers = [tflite.BufferEnd(b)]
+    made, all_ops = [], []
+    for graph in ((ops, tensors, inputs, outputs), *others):
+        made.append(_graph(b, buffers, len(all_ops), *graph))
+        all_ops += graph[0]
+    graphs = _offsets(b, tflite.ModelStartSubgraphsVector, made)
+    codes = _offsets(b, tflite.ModelStartOperatorCodesVector, [_code(b, op[0], op[4]) for op in all_ops])
     all_buffers = _offsets(b, tflite.ModelStartBuffersVector, buffers)
     tflite.ModelStart(b)
     tflite.ModelAddVersion(b, 3)

@@ -133,7 +133,7 @@ static bool read_model(struct qc_tfl_reader *r, struct qc_model_info *info, stru
     r->g->opset = OPSET;
     r->g->name = qc_arena_strdup(r->g->arena, *name ? name : "main", st);
     return r->g->name && qc_tfl_read_values(r, st) && add_inputs(r, &signature, st) && qc_tfl_read_operators(r, st) &&
-           add_outputs(r, &signature, st) && read_info(info, r, st);
+           add_outputs(r, &signature, st) && qc_tfl_add_variables(r, st) && read_info(info, r, st);
 }
 
 bool qc_tflite_import_memory(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,

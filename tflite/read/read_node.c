@@ -232,7 +232,7 @@ qc_id qc_tfl_operand(struct qc_tfl_node *n, size_t i, enum qc_tfl_layout layout,
 static const struct qc_tfl_row *row_of(int64_t code)
 {
     const struct qc_tfl_row *const tables[] = {qc_tfl_layer_rows, qc_tfl_element_rows, qc_tfl_axis_rows,
-                                               qc_tfl_shape_rows, qc_tfl_made_rows};
+                                               qc_tfl_shape_rows, qc_tfl_made_rows,    qc_tfl_state_rows};
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const struct qc_tfl_row *r = tables[t]; r->form; r++)
             if ((int64_t)r->code == code) return r;
@@ -319,9 +319,14 @@ static bool read_operator(struct qc_tfl_reader *r, const struct qc_fb_table *op,
         n.options.at = 0;
     else if (kind != table->in_union)
         return qc_fail(st, QC_BAD_INPUT, "has options of another operator (%lld)", (long long)kind);
-    if (!n.output_count) return qc_fail(st, QC_BAD_INPUT, "has no output");
-    n.name = n.outputs[0]->name;
-    n.stored_name = n.outputs[0]->quantized ? qc_arena_printf(r->arena, st, "%s_quantized", n.name) : n.name;
+    if (!n.output_count && row->form != qc_tfl_assign_variable && row->form != qc_tfl_call_once)
+        return qc_fail(st, QC_BAD_INPUT, "has no output");
+    for (size_t i = 0; i < n.input_count && row->op != QC_OP_LSTM; i++)
+        if (n.inputs[i] && n.inputs[i]->is_state)
+            return qc_fail(st, QC_UNSUPPORTED, "reads the variable '%.200s'", n.inputs[i]->name);
+    n.name = n.output_count ? n.outputs[0]->name : n.info->name;
+    n.stored_name =
+        n.output_count && n.outputs[0]->quantized ? qc_arena_printf(r->arena, st, "%s_quantized", n.name) : n.name;
     if (!n.stored_name) return false;
     return row->form(&n, st) || qc_where(st, "'%.200s'", n.name);
 }

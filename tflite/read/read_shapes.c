@@ -65,7 +65,11 @@ static bool reshape(struct qc_tfl_node *n, struct qc_status *st)
     bool stored;
     if (qc_tfl_has_input(n, 1) && n->inputs[1]->data)
         return qc_tfl_ints(&dims, &count, n, 1, "shape", st) && reshape_dims(n, count, dims, st);
-    if (qc_tfl_has_input(n, 1)) {
+    const struct qc_tfl_value *to = qc_tfl_has_input(n, 1) ? n->inputs[1] : NULL;
+    /* The shape of one number is a constant without data. */
+    if (to && to->shape.rank == 1 && to->shape.dim[0] == 0 && !to->stored[QC_TFL_IN_FILE])
+        return reshape_dims(n, 0, NULL, st);
+    if (to) {
         const qc_id list = qc_tfl_cast(n, qc_tfl_stored(n, n->inputs[1], QC_TFL_IN_FILE, st), QC_I64, st);
         const qc_id x = list ? in_order(&stored, n, st) : 0;
         return x && reshape_to(n, x, list, stored, st);

@@ -117,8 +117,7 @@ static bool read_value(struct qc_tfl_value *v, struct qc_tfl_reader *r, const st
     v->name = qc_fb_string(t, QC_TFL_Tensor_name);
     if (!*v->name && !(v->name = qc_arena_printf(r->arena, st, "t%zu", v->index))) return false;
     v->dtype = qc_dtype_from_tfl(qc_fb_int(t, QC_TFL_Tensor_type));
-    if (qc_fb_int(t, QC_TFL_Tensor_is_variable))
-        return qc_fail(st, QC_UNSUPPORTED, "is a variable: models with a state are not handled");
+    v->is_state = qc_fb_int(t, QC_TFL_Tensor_is_variable) != 0;
     return read_data(v, r, t, st) && read_parameters(v, t, st);
 }
 

@@ -11,6 +11,15 @@
 /* Layout of a value: the order of axes in the file, or channels first (values with four axes). */
 enum qc_tfl_layout { QC_TFL_IN_FILE, QC_TFL_CHANNELS_FIRST, QC_TFL_LAYOUTS };
 
+/* A variable of the file: a state that is kept from run to run. */
+struct qc_tfl_variable {
+    const char *name;
+    const struct qc_tfl_value *as; /* a tensor that is read from it or assigned; NULL: none yet */
+    qc_id now;                     /* its value; 0: neither read nor assigned yet */
+    bool assigned;
+    struct qc_tfl_variable *next;
+};
+
 struct qc_tfl_value {
     size_t index;
     const char *name;
@@ -23,6 +32,8 @@ struct qc_tfl_value {
     int axis;                                           /* axis of the scales if there are several */
     const uint8_t *data;                                /* data of a constant, size checked; otherwise NULL */
     bool dequantized;                                   /* a constant that only DEQUANTIZE reads */
+    bool is_state;                                      /* the state of a recurrent operator */
+    struct qc_tfl_variable *variable;                   /* of a handle; otherwise NULL */
     qc_id stored[QC_TFL_LAYOUTS], real[QC_TFL_LAYOUTS]; /* values of the graph; 0: not created */
 };
 
@@ -34,6 +45,9 @@ struct qc_tfl_reader {
     size_t size;
     size_t value_count;
     struct qc_tfl_value *values;
+    struct qc_tfl_variable *variables;
+    unsigned depth;                  /* of graphs inside of operators */
+    size_t inlined;                  /* their operators and tensors so far */
     struct qc_lines notes, warnings; /* in the graph's arena */
 };
 
@@ -53,16 +67,19 @@ struct qc_tfl_node {
     struct qc_attr attrs[QC_TFL_ATTRS]; /* attributes of the next node that is added */
 };
 
-/* Converts an operator. The row's op is the operator that it becomes, or the main one of several. */
+/* Converts an operator. The row's op is the operator that it becomes, or the main one of several; QC_OP_COUNT: it
+   becomes none. */
 typedef bool qc_tfl_form(struct qc_tfl_node *n, struct qc_status *st);
 struct qc_tfl_row {
     enum qc_tfl_operator code;
     qc_tfl_form *form;
     enum qc_op op;
 };
+/* The operators that have no outputs. */
+qc_tfl_form qc_tfl_assign_variable, qc_tfl_call_once;
 /* Each list ends with a row whose form is NULL. */
 extern const struct qc_tfl_row qc_tfl_layer_rows[], qc_tfl_element_rows[], qc_tfl_axis_rows[], qc_tfl_shape_rows[],
-    qc_tfl_made_rows[];
+    qc_tfl_made_rows[], qc_tfl_state_rows[];
 
 /* --- Values (read_values.c) --- */
 
@@ -99,6 +116,8 @@ bool qc_tfl_finish(struct qc_tfl_node *n, qc_id id, enum qc_tfl_layout layout, s
 /* --- Operators (read_node.c) --- */
 
 bool qc_tfl_read_operators(struct qc_tfl_reader *r, struct qc_status *st);
+/* Adds the outputs of variables that are assigned (read_control.c). */
+bool qc_tfl_add_variables(struct qc_tfl_reader *r, struct qc_status *st);
 
 /* Returns input i. Fails if it is missing. */
 struct qc_tfl_value *qc_tfl_input(struct qc_tfl_node *n, size_t i, struct qc_status *st);

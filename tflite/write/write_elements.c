@@ -1,6 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Elementwise operators, softmax, Quantize and Dequantize. */
+#include <math.h>
+
 #include "tflite/write/tflite_writing.h"
+
+/* Adds a float tensor of the shape of a stored tensor. */
+static int real_beside(struct qc_tfl_writer *w, int tensor, const char *suffix)
+{
+    struct qc_tfl_tensor t = w->tensors[tensor];
+    t.dtype = QC_F32;
+    t.scale_count = 0;
+    t.data = NULL;
+    t.name = qc_arena_printf(w->arena, w->st, "%s%s", t.name, suffix);
+    return qc_tfl_out_add_tensor(w, &t);
+}
+
+/* Writes an operator from tensors x to tensor y. If it has no kernel for these integers, it is computed in float
+   between DEQUANTIZE and QUANTIZE. */
+static bool apply(struct qc_tfl_writer *w, enum qc_tfl_operator code, struct qc_fb_object *o, bool integers,
+                  unsigned count, const int *x, int y)
+{
+    if (integers || w->tensors[x[0]].scale_count == 0) return qc_tfl_out_add_node(w, code, count, x, y, o);
+    int real[2];
+    for (unsigned i = 0; i < count; i++) {
+        real[i] = real_beside(w, x[i], "_real");
+        if (!qc_tfl_out_add_node(w, QC_TFL_OP_DEQUANTIZE, 1, &x[i], real[i], NULL)) return false;
+    }
+    const int result = real_beside(w, y, "_real");
+    return qc_tfl_out_add_node(w, code, count, real, result, o) &&
+           qc_tfl_out_add_node(w, QC_TFL_OP_QUANTIZE, 1, &result, y, NULL);
+}
+
+/* Returns whether TensorFlow Lite's ADD and SUB can compute the integers. They abort the program if an operand's scale
+   is too large beside that of the result, or if the scale of the result is, as with a mask of -3e38. */
+static bool sum_fits(const struct qc_tfl_writer *w, int a, int b, int y)
+{
+    if (!w->tensors[a].scale_count || !w->tensors[b].scale_count || !w->tensors[y].scale_count) return true;
+    const float sa = w->tensors[a].scale[0], sb = w->tensors[b].scale[0],
+                unit = (w->tensors[y].dtype == QC_I16 ? 0x1p15f : 0x1p20f) * w->tensors[y].scale[0];
+    return isfinite(unit) && 2 * (double)(sa > sb ? sa : sb) < (double)unit;
+}
 
 bool qc_tfl_write_binary(struct qc_tfl_writer *w, const struct qc_node *n)
 {
@@ -36,18 +75,8 @@ bool qc_tfl_write_binary(struct qc_tfl_writer *w, const struct qc_node *n)
     } else if (n->op == QC_OP_Div) {
         qc_fb_set_int(o, QC_TFL_DivOptions_fused_activation_function, clamp);
     }
-    return qc_tfl_out_add_node(w, row->code, 2, inputs, to, o);
-}
-
-/* Adds a float tensor of the shape of a stored tensor. */
-static int real_beside(struct qc_tfl_writer *w, int tensor, const char *suffix)
-{
-    struct qc_tfl_tensor t = w->tensors[tensor];
-    t.dtype = QC_F32;
-    t.scale_count = 0;
-    t.data = NULL;
-    t.name = qc_arena_printf(w->arena, w->st, "%s%s", t.name, suffix);
-    return qc_tfl_out_add_tensor(w, &t);
+    const bool sum = n->op == QC_OP_Add || n->op == QC_OP_Sub;
+    return apply(w, row->code, o, !affine || !sum || sum_fits(w, a, b, to), 2, inputs, to);
 }
 
 static bool has_fixed_parameters(const struct qc_graph *g, enum qc_op op, qc_id y)
@@ -56,18 +85,6 @@ static bool has_fixed_parameters(const struct qc_graph *g, enum qc_op op, qc_id 
     struct qc_affine fixed;
     return s && s->count == 1 && qc_fixed_parameters(&fixed, QC_CONTRACT_TFLITE, op, s->dtype) &&
            s->scale[0] == fixed.scale && s->zero_point[0] == fixed.zero_point;
-}
-
-/* Writes an operator from tensor x to tensor y. If it has no kernel for these integers, it is computed in float between
-   DEQUANTIZE and QUANTIZE. */
-static bool apply(struct qc_tfl_writer *w, enum qc_tfl_operator code, struct qc_fb_object *o, bool integers, int x,
-                  int y)
-{
-    if (integers || w->tensors[x].scale_count == 0) return qc_tfl_out_add_node(w, code, 1, &x, y, o);
-    const int real = real_beside(w, x, "_real"), result = real_beside(w, y, "_real");
-    return qc_tfl_out_add_node(w, QC_TFL_OP_DEQUANTIZE, 1, &x, real, NULL) &&
-           qc_tfl_out_add_node(w, code, 1, &real, result, o) &&
-           qc_tfl_out_add_node(w, QC_TFL_OP_QUANTIZE, 1, &result, y, NULL);
 }
 
 bool qc_tfl_write_unary(struct qc_tfl_writer *w, const struct qc_node *n)
@@ -83,7 +100,7 @@ bool qc_tfl_write_unary(struct qc_tfl_writer *w, const struct qc_node *n)
     const bool fixed = (n->op == QC_OP_Sigmoid || n->op == QC_OP_Tanh) && has_fixed_parameters(w->g, n->op, n->outputs),
                both = qc_graph_parameters(w->g, n->inputs[0]) && qc_graph_parameters(w->g, n->outputs);
     const bool wide = w->tensors[x].dtype == QC_I16 && n->op == QC_OP_HardSwish;
-    return apply(w, row->code, o, both && !wide && (row->integers || fixed), x, y);
+    return apply(w, row->code, o, both && !wide && (row->integers || fixed), 1, &x, y);
 }
 
 /* Gives the qparams of a QuantizeLinear or DequantizeLinear, which are inputs. Returns false if they are not one

@@ -194,9 +194,49 @@ static int bias_of(struct qc_tfl_writer *w, const struct qc_node *n, int64_t cha
 
 /* --- Products --- */
 
+/* CONV_3D has float kernels only. Padding is a PAD before it. */
+static bool write_conv_3d(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result,
+                          enum qc_tfl_activation activation)
+{
+    static const int dhwio[] = {2, 3, 4, 1, 0};
+    const struct qc_graph *g = w->g;
+    const struct qc_shape *s = &g->values[n->inputs[1]].type.shape;
+    struct qc_window v;
+    if (qc_graph_parameters(g, n->inputs[0]) || !qc_constant_of(g, n->inputs[1]) ||
+        qc_graph_parameters(g, n->inputs[1]))
+        return qc_tfl_out_refuse(w, n, "convolutions in three dimensions are float: give --skip for it");
+    if (!qc_window_of(&v, g, n, w->st)) return false;
+    if (qc_attr_int(n, "group", 1) != 1 || v.dilation[0] != 1 || v.dilation[1] != 1 || v.dilation[2] != 1)
+        return qc_tfl_out_refuse(w, n, "CONV_3D is written without groups and dilations");
+    int x = qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_LAST);
+    int64_t pads[10] = {0};
+    bool padded = false;
+    struct qc_shape shape = w->tensors[x].shape;
+    for (int i = 0; i < 3; i++) {
+        pads[2 * i + 2] = v.pad_begin[i];
+        pads[2 * i + 3] = v.pad_end[i];
+        if (shape.dim[1 + i] != QC_FREE) shape.dim[1 + i] += v.pad_begin[i] + v.pad_end[i];
+        padded = padded || v.pad_begin[i] || v.pad_end[i];
+    }
+    if (padded) {
+        const int from[] = {x, qc_tfl_out_int_table(w, pads, 5, 2, "pads")};
+        x = qc_tfl_out_like(w, n->inputs[0], &shape, "_padded");
+        if (!qc_tfl_out_add_node(w, QC_TFL_OP_PAD, 2, from, x, NULL)) return false;
+    }
+    const int inputs[] = {x, qc_tfl_out_constant(w, n->inputs[1], s, dhwio, 0), bias_of(w, n, s->dim[0], x)};
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_CONV_3D);
+    qc_fb_set_int(o, QC_TFL_Conv3DOptions_padding, QC_TFL_PADDING_VALID);
+    qc_fb_set_int(o, QC_TFL_Conv3DOptions_stride_d, v.stride[0]);
+    qc_fb_set_int(o, QC_TFL_Conv3DOptions_stride_h, v.stride[1]);
+    qc_fb_set_int(o, QC_TFL_Conv3DOptions_stride_w, v.stride[2]);
+    qc_fb_set_int(o, QC_TFL_Conv3DOptions_fused_activation_function, activation);
+    return qc_tfl_out_add_node(w, QC_TFL_OP_CONV_3D, 3, inputs, qc_tfl_out_result(w, result), o);
+}
+
 static bool write_conv(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result,
                        enum qc_tfl_activation activation)
 {
+    if (w->g->values[n->inputs[1]].type.shape.rank == 5) return write_conv_3d(w, n, result, activation);
     const struct qc_graph *g = w->g;
     bool dequantized;
     const struct qc_shape *s = &g->values[n->inputs[1]].type.shape, *xs = &g->values[n->inputs[0]].type.shape;
@@ -421,14 +461,15 @@ static bool reduce(struct qc_tfl_writer *w, const struct qc_node *n, enum qc_tfl
 bool qc_tfl_write_pool(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_shape *s = &w->g->values[n->inputs[0]].type.shape;
-    if (s->rank < 3 || s->rank > 4) return qc_tfl_out_refuse(w, n, "pools have one or two spatial dimensions");
     const bool global = n->op == QC_OP_GlobalAveragePool || n->op == QC_OP_GlobalMaxPool,
                maximum = n->op == QC_OP_MaxPool || n->op == QC_OP_GlobalMaxPool,
-               affine = qc_graph_parameters(w->g, n->outputs) != NULL;
+               affine = qc_graph_parameters(w->g, n->outputs) != NULL, solid = global && !affine && s->rank == 5;
+    if (s->rank < 3 || (s->rank > 4 && !solid))
+        return qc_tfl_out_refuse(w, n, "pools have one or two spatial dimensions");
     struct window win = {{1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}, {1, 1}};
     bool whole = global, inner = true;
     if (global) {
-        for (int i = 2; i < s->rank; i++) {
+        for (int i = 2; i < s->rank && !solid; i++) {
             const int to = s->rank == 3 ? 1 : i - 2;
             win.kernel[to] = win.in[to] = s->dim[i];
             inner = inner && s->dim[i] != QC_FREE;
@@ -452,15 +493,12 @@ bool qc_tfl_write_pool(struct qc_tfl_writer *w, const struct qc_node *n)
         }
     }
     const bool keeps = same_parameters(w, n->inputs[0], n->outputs);
-    if (maximum && global) {
-        const int64_t axes[] = {2, 3};
+    static const int64_t axes[] = {2, 3, 4};
+    if (maximum && global)
         return reduce(w, n, QC_TFL_OP_REDUCE_MAX, axes, (size_t)s->rank - 2, true, w->order[n->inputs[0]]);
-    }
     /* AVERAGE_POOL_2D keeps the qparams; MEAN can change them. */
-    if (!maximum && whole && (!affine || !keeps || !inner)) {
-        const int64_t axes[] = {2, 3};
+    if (!maximum && whole && (!affine || !keeps || !inner))
         return reduce(w, n, QC_TFL_OP_MEAN, axes, (size_t)s->rank - 2, true, w->order[n->inputs[0]]);
-    }
     if (!maximum && affine && !keeps)
         return qc_tfl_out_refuse(w, n, "its scale and zero point have to be those of its input");
     return pool(w, n, &win, maximum);

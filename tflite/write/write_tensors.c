@@ -29,7 +29,7 @@ struct qc_shape qc_tfl_out_shape(const struct qc_shape *s, enum qc_tfl_order ord
 static bool has_orders(const struct qc_graph *g, qc_id v)
 {
     const int rank = v ? g->values[v].type.shape.rank : 0;
-    return v && g->values[v].kind != QC_VALUE_CONSTANT && (rank == 3 || rank == 4);
+    return v && g->values[v].kind != QC_VALUE_CONSTANT && rank >= 3 && rank <= 5;
 }
 
 bool qc_tfl_out_choose_orders(struct qc_tfl_writer *w)

@@ -130,14 +130,14 @@ static bool prepare_int_mean(struct qc_prepare *p, struct qc_status *st)
     /* A requantize of the sum with scale sx / n: f(sx / f(sy*n)). */
     struct qc_scales to = p->out_scales[0], from = p->in_scales[0];
     float scale = to.scale[0] * (float)s->over.count;
-    int32_t none = 0;
+    const int32_t none = 0;
     s->type = p->in[0].dtype;
     s->zero = from.zero_point[0];
     from.qparams = 0;
-    from.zero_point = &none;
     const struct qc_convert_how how = {.contract = p->contract, .graph = p->graph, .divisor = s->over.count};
     if (qc_contract_is_float(p->contract)) {
         from.product = true;
+        from.zero_point = &none;
         to.scale = &scale;
     }
     return qc_convert_of(&s->convert, (struct qc_convert_end){QC_I32, &from},
