@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/pool.h"
+#include "base/scope.h"
 #include "datasets/images/image_plan.h"
 #include "datasets/images/image_readers.h"
 #include "datasets/samples/folder_list.h"
@@ -208,7 +209,7 @@ static bool tell(struct images *x, const uint32_t *files, size_t count, size_t b
 {
     char text[900];
     size_t at = 0, named = 0;
-    unsigned char *room = malloc(x->plan.bytes);
+    QC_FREED unsigned char *room = malloc(x->plan.bytes);
     if (!room) return qc_fail_memory(st, x->plan.bytes);
     text[0] = '\0';
     for (size_t i = 0; i < count && named < QC_NAMED && at < sizeof text; i++) {
@@ -218,7 +219,6 @@ static bool tell(struct images *x, const uint32_t *files, size_t count, size_t b
             qc_fail(&one, QC_BAD_INPUT, "%s: it is being written", x->folder.files[files[i]]);
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%.200s", named++ ? "; " : "", one.message);
     }
-    free(room);
     const char *more = broken > named ? "; ..." : "";
     if (broken == x->count)
         return qc_fail(st, QC_BAD_INPUT, "%s: none of its images can be read: %s%s", x->name, text, more);

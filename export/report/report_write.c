@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/scope.h"
 #include "base/shown.h"
 #include "export/report/report.h"
 
@@ -124,7 +125,7 @@ static bool write_parts(const struct part *parts, const char *folder, struct qc_
 {
     struct qc_output *o[FILES] = {NULL};
     const size_t size = strlen(folder) + 32;
-    char *path = malloc(size);
+    QC_FREED char *path = malloc(size);
     bool ok = path || qc_fail_memory(st, size);
     for (size_t i = 0; ok && i < FILES; i++) {
         snprintf(path, size, "%s/%s", folder, parts[i].name);
@@ -133,7 +134,6 @@ static bool write_parts(const struct part *parts, const char *folder, struct qc_
     }
     for (size_t i = 0; ok && i < FILES; i++) ok = qc_output_commit(o[i], st);
     for (size_t i = 0; i < FILES; i++) qc_output_free(o[i]);
-    free(path);
     return ok;
 }
 
@@ -165,12 +165,11 @@ static void remove_empty(char *path, size_t keep)
 
 static bool write_folder(const struct part *parts, const char *folder, struct qc_status *st)
 {
-    char *path = strdup(folder);
+    QC_FREED char *path = strdup(folder);
     if (!path) return qc_fail_memory(st, strlen(folder) + 1);
     const size_t keep = there_already(path);
     const bool ok = qc_make_folder(folder, st) && write_parts(parts, folder, st);
     if (!ok) remove_empty(path, keep);
-    free(path);
     return ok;
 }
 
@@ -180,8 +179,8 @@ bool qc_report_write(const struct qc_report *r, const struct qc_json *json, cons
     struct qc_report page = *r; /* a copy with the options, which the JSON owns */
     const struct qc_json *options = qc_json_get(json, "options");
     page.options = options ? qc_json_copy(options) : NULL;
-    char *text = qc_json_print(json, 1), *table = csv(&csv_size, r, st),
-         *html = table ? qc_report_html(&html_size, &page, st) : NULL;
+    QC_FREED char *text = qc_json_print(json, 1), *table = csv(&csv_size, r, st),
+                  *html = table ? qc_report_html(&html_size, &page, st) : NULL;
     bool ok = false;
     if (!text) {
         qc_fail_memory(st, 1);
@@ -191,9 +190,6 @@ bool qc_report_write(const struct qc_report *r, const struct qc_json *json, cons
                                           {"report.html", html, html_size}};
         ok = write_folder(parts, folder, st);
     }
-    free(text);
-    free(table);
-    free(html);
     qc_json_free(page.options);
     return ok;
 }
