@@ -15,6 +15,13 @@
 #include "base/checked.h"
 #include "base/scope.h"
 
+/* A file descriptor that is closed at the end of its scope; -1: none. */
+#define CLOSED __attribute__((cleanup(leave_fd))) int
+static void leave_fd(const int *fd)
+{
+    if (*fd >= 0) close(*fd);
+}
+
 enum { LIVE = 64, DIGEST = 32, BUFFER = 1 << 16 };
 
 /* The one mutable global of the library: a signal handler must find the temporary files. The thread that exchanges a
@@ -71,7 +78,7 @@ static ssize_t read_full(int fd, char *p, size_t size)
 
 bool qc_file_read(void **data, size_t *size, const char *path, struct qc_arena *a, struct qc_status *st)
 {
-    QC_CLOSED fd = -1;
+    CLOSED fd = -1;
     struct stat info;
     size_t want;
     if (!open_regular(&fd, &info, path, st)) return false;
@@ -88,7 +95,7 @@ bool qc_file_read(void **data, size_t *size, const char *path, struct qc_arena *
 
 bool qc_file_map(struct qc_file_map **out, size_t *size, const char *path, struct qc_status *st)
 {
-    QC_CLOSED fd = -1;
+    CLOSED fd = -1;
     struct stat info;
     if (!open_regular(&fd, &info, path, st)) return false;
     *size = (uintmax_t)info.st_size > SIZE_MAX ? SIZE_MAX : (size_t)info.st_size;
@@ -236,7 +243,7 @@ static void sync_folder(const char *path)
     if (!folder) return;
     char *slash = strrchr(folder, '/');
     if (slash) slash[slash == folder] = '\0';
-    QC_CLOSED fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CLOSED fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) (void)fsync(fd);
 }
 
@@ -317,6 +324,14 @@ bool qc_output_check(const char *path, struct qc_status *st)
     return true;
 }
 
+bool qc_file_write(const char *path, const void *data, size_t size, struct qc_status *st)
+{
+    struct qc_output *o = NULL;
+    const bool ok = qc_output_open(&o, path, st) && qc_output_write(o, data, size, st) && qc_output_commit(o, st);
+    qc_output_free(o);
+    return ok;
+}
+
 bool qc_make_folder(const char *path, struct qc_status *st)
 {
     QC_FREED char *p = strdup(path);
@@ -369,7 +384,7 @@ bool qc_sha256(char hex[65], const void *data, size_t size, struct qc_status *st
 
 bool qc_sha256_file(char hex[65], const char *path, struct qc_status *st)
 {
-    QC_CLOSED fd = -1;
+    CLOSED fd = -1;
     struct stat info;
     if (!open_regular(&fd, &info, path, st)) return false;
     unsigned char digest[DIGEST];
