@@ -95,7 +95,7 @@ static bool read_rows(struct row **out, size_t *count, char *text, struct qc_are
 static bool qc_label_file_read(int64_t *labels, const char *path, const char *const *files, size_t count,
                                struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct row *rows;
     void *text;
     size_t size, n;
@@ -114,7 +114,6 @@ static bool qc_label_file_read(int64_t *labels, const char *path, const char *co
         else
             ok = qc_fail(st, QC_BAD_INPUT, "it has no label for '%s'", files[i]);
     }
-    qc_arena_free(a);
     return ok || qc_where(st, "--labels %s", path);
 }
 
