@@ -46,6 +46,13 @@ struct qc_affine qc_affine_from_range(double lo, double hi, struct qc_levels lev
                               .zero_point = clamp_level(nearbyint(levels.lo - lo / (double)scale), levels)};
 }
 
+unsigned qc_short_bias_shift(double most)
+{
+    unsigned s = 0;
+    while (s < 15 && most > ldexp(127, (int)s)) s++;
+    return s;
+}
+
 struct qc_affine qc_affine_power_of_two(double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry,
                                         bool above)
 {

@@ -41,6 +41,10 @@ struct qc_affine qc_affine_from_range(double lo, double hi, struct qc_levels lev
 struct qc_affine qc_affine_power_of_two(double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry,
                                         bool above);
 
+/* Returns the least shift s such that 127 * 2^s covers `most` steps of an accumulator: the scale of a bias of 8 bits is
+   that of the accumulator times 2^s. At most 15, which DPUs allow (AMD Quark 0.13, refine.py: adjust_shift_bias). */
+unsigned qc_short_bias_shift(double most);
+
 /* Fails with QC_BAD_INPUT, naming `what`, if the scale is not positive and finite. */
 bool qc_scale_usable(float scale, const char *what, struct qc_status *st);
 

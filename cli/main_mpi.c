@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qcalib-mpi: the same commands, started as K processes by mpirun or srun. Each rank collects the samples rank, rank +
    K, ...; rank 0 merges in the order of the ranks and does the remaining work. If a rank fails or dies, all end with an
-   error. */
+   error. With --checkpoint FILE, rank r saves its statistics in FILE.r-of-K; all are kept until rank 0 is done. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "cli/program.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/limits.h"
 #include "cli/terminal/screen.h"
+#include "quantize/collect/collecting.h"
 #include "quantize/interface/team.h"
 
 enum { TAG = 1, CHUNK = 1 << 28 /* bytes in one message: counts of MPI are int */ };
@@ -60,10 +62,12 @@ static bool join(struct qc_cli_options *o, const struct qc_team *team, unsigned 
     if (o->command != QC_COMMAND_collect && o->command != QC_COMMAND_quantize)
         return qc_fail(st, QC_USAGE, "'%s' cannot be shared between processes; use qcalib",
                        qc_command_info(o->command)->name);
-    if (o->job.shard || o->job.checkpoint || o->job.stats)
-        return qc_fail(
-            st, QC_USAGE,
-            "--shard, --checkpoint and --stats are not for MPI, which splits the samples itself: see docs/cluster.md");
+    if (o->job.shard || o->job.stats)
+        return qc_fail(st, QC_USAGE,
+                       "--shard and --stats are not for MPI, which splits the samples itself: see docs/cluster.md");
+    if (o->job.checkpoint && !(o->job.checkpoint = qc_arena_printf(o->job.arena, st, "%s.%u-of-%u", o->job.checkpoint,
+                                                                   team->rank, team->size)))
+        return false;
     if (!o->job.given[QC_OPTION_THREADS] && o->job.threads / near > 0) o->job.threads /= near;
     o->team = team;
     if (team->rank == 0) return true;
@@ -71,6 +75,18 @@ static bool join(struct qc_cli_options *o, const struct qc_team *team, unsigned 
     o->json = o->verbose = false;
     o->progress = "never";
     return true;
+}
+
+/* Waits until every rank is here, or 5 s: a rank that has died does not come. After a signal, mpirun ends all ranks as
+   soon as one has ended, so the first one lets the others save their checkpoints. */
+static void wait_for_ranks(void)
+{
+    enum { TRIES = 500, NANOSECONDS = 10000000 };
+    MPI_Request all;
+    int here = 0;
+    if (MPI_Ibarrier(MPI_COMM_WORLD, &all) != MPI_SUCCESS) return;
+    for (int i = 0; i < TRIES && MPI_Test(&all, &here, MPI_STATUS_IGNORE) == MPI_SUCCESS && !here; i++)
+        nanosleep(&(struct timespec){.tv_nsec = NANOSECONDS}, NULL);
 }
 
 int main(int argc, char **argv)
@@ -98,11 +114,14 @@ int main(int argc, char **argv)
                 : qc_fail_memory(&st, 1);
     ok = qc_screen_finish(&st) && ok;
     if (!ok && st.code == QC_OK && rank == 0) qc_fail(&st, QC_MACHINE, "failed without a reason: please report this");
-    qc_arena_free(a);
     if (st.code != QC_OK) {
         qc_program_print_error(qc_text(program, sizeof program, "qcalib-mpi: rank %d", rank), &st);
+        if (st.code == QC_INTERRUPTED) wait_for_ranks();
         MPI_Abort(MPI_COMM_WORLD, (int)st.code);
     }
+    MPI_Barrier(MPI_COMM_WORLD); /* rank 0 has written the result */
+    if (rank && o.team) qc_collecting_end(&o.job);
+    qc_arena_free(a);
     MPI_Finalize();
     return (int)st.code;
 }

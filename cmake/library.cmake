@@ -40,8 +40,18 @@ set_target_properties(qcalib_shared PROPERTIES
   OUTPUT_NAME qcalib EXPORT_NAME qcalib VERSION ${PROJECT_VERSION} SOVERSION ${QC_INTERFACE}
   LINK_DEPENDS ${PROJECT_BINARY_DIR}/qcalib.map)
 target_include_directories(qcalib_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+
+# CycloneDX list of the libraries that are linked.
+get_property(known GLOBAL PROPERTY QC_KNOWN)
+set(bill ${PROJECT_BINARY_DIR}/qcalib.cdx.json)
+add_custom_command(OUTPUT ${bill}
+  COMMAND ${CMAKE_COMMAND} -DFILE=$<TARGET_FILE:qcalib_shared> -DOUT=${bill} -DNAME=qcalib -DVERSION=${PROJECT_VERSION}
+          -DREADELF=${CMAKE_READELF} "-DKNOWN=${known}" -P ${PROJECT_SOURCE_DIR}/cmake/bill.cmake
+  DEPENDS qcalib_shared ${PROJECT_SOURCE_DIR}/cmake/bill.cmake COMMENT "List of linked libraries" VERBATIM)
+add_custom_target(qcalib_bill ALL DEPENDS ${bill})
+
 # One target for everything that `cmake --install` copies.
-add_custom_target(installable DEPENDS qcalib_static qcalib_shared)
+add_custom_target(installable DEPENDS qcalib_static qcalib_shared qcalib_bill)
 
 if("cli" IN_LIST built)
   add_executable(qcalib ${PROJECT_SOURCE_DIR}/cli/main.c)
@@ -80,6 +90,8 @@ install(TARGETS qcalib_shared EXPORT qcalib LIBRARY DESTINATION ${CMAKE_INSTALL_
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/qcalib DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
         FILES_MATCHING PATTERN "*.h")
 install(FILES ${PROJECT_SOURCE_DIR}/cmake/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/qcalib COMPONENT program)
+
+install(FILES ${bill} DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/qcalib COMPONENT program)
 
 include(CMakePackageConfigHelpers)
 set(folder ${CMAKE_INSTALL_LIBDIR}/cmake/qcalib)

@@ -4,6 +4,26 @@
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 
+# qc_known(LIBRARIES NAME VERSION): versions for the list of linked libraries (cmake/bill.cmake).
+function(qc_known libraries name version)
+  foreach(library ${libraries})
+    set_property(GLOBAL APPEND PROPERTY QC_KNOWN lib${library}=${name}@${version})
+  endforeach()
+endfunction()
+
+# Libraries without pkg-config: the C library with its parts, and OpenMP, which belongs to the compiler. They come first,
+# because packages name them, too.
+find_path(QC_C_HEADERS features.h PATH_SUFFIXES ${CMAKE_LIBRARY_ARCHITECTURE})
+if(QC_C_HEADERS)
+  file(STRINGS ${QC_C_HEADERS}/features.h lines REGEX "define[ \t]+__GLIBC(_MINOR)?__[ \t]")
+  string(REGEX MATCHALL "[0-9]+" version "${lines}")
+  list(JOIN version "." version)
+  set_property(GLOBAL APPEND PROPERTY QC_KNOWN ld-linux-x86-64=glibc@${version} ld-linux-aarch64=glibc@${version})
+  qc_known("c;m;pthread;dl;rt" glibc ${version})
+endif()
+qc_known("gomp;gcc_s;atomic" gcc ${CMAKE_C_COMPILER_VERSION})
+qc_known(omp llvm-openmp ${CMAKE_C_COMPILER_VERSION})
+
 function(qc_package name debian)
   foreach(module ${ARGN})
     pkg_check_modules(QC_${name} QUIET IMPORTED_TARGET GLOBAL ${module})
@@ -17,6 +37,7 @@ function(qc_package name debian)
   add_library(qc::${name} INTERFACE IMPORTED GLOBAL)
   target_link_libraries(qc::${name} INTERFACE PkgConfig::QC_${name})
   set_property(GLOBAL APPEND PROPERTY QC_LINK_FLAGS ${QC_${name}_LDFLAGS})
+  qc_known("${QC_${name}_LIBRARIES}" ${name} ${QC_${name}_VERSION})
 endfunction()
 
 # Optional packages; without one of them, messages say that qcalib was built without it.
@@ -36,10 +57,12 @@ function(qc_optional_package name debian)
   foreach(module ${ARGN})
     target_link_libraries(qc::${name} INTERFACE PkgConfig::QC_${module})
     set_property(GLOBAL APPEND PROPERTY QC_LINK_FLAGS ${QC_${module}_LDFLAGS})
+    qc_known("${QC_${module}_LIBRARIES}" ${module} ${QC_${module}_VERSION})
   endforeach()
 endfunction()
 
 qc_package(hdf5 libhdf5-dev hdf5-serial hdf5)
+qc_known(hdf5_serial hdf5 ${QC_hdf5_VERSION}) # its name in Debian
 qc_package(gsl libgsl-dev gsl)
 qc_package(jansson libjansson-dev jansson)
 qc_package(protobuf-c libprotobuf-c-dev libprotobuf-c)

@@ -38,6 +38,25 @@ endif()
 target_compile_definitions(qc_flags INTERFACE _XOPEN_SOURCE=700 $<$<BOOL:${QC_ARENA_DEBUG}>:QC_ARENA_DEBUG>
   $<$<BOOL:${QC_ABLATION}>:QC_ABLATION>)
 
+# Hardening of release builds; tests/e2e/test_release.py checks the result. Not for sanitizers, which check the same.
+include(CheckCCompilerFlag)
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES C)
+if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT QC_SANITIZE)
+  # -mbranch-protection: arm64. -fcf-protection: x86.
+  foreach(flag -fstack-protector-strong -fstack-clash-protection -fcf-protection -mbranch-protection=standard)
+    string(MAKE_C_IDENTIFIER "QC_HAS${flag}" has)
+    check_c_compiler_flag("-Werror ${flag}" ${has})
+    if(${has})
+      add_compile_options(${flag})
+    endif()
+  endforeach()
+  add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+  add_link_options(LINKER:-z,relro,-z,now,-z,noexecstack)
+endif()
+# The same bytes in any folder: paths in the program begin at the source folder.
+add_compile_options(-ffile-prefix-map=${PROJECT_BINARY_DIR}/=build/ -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+
 # Sanitizers and coverage apply to everything that is built here, including generated code and tests.
 if(QC_SANITIZE MATCHES thread AND NOT CMAKE_C_COMPILER_ID STREQUAL Clang)
   message(FATAL_ERROR "The thread sanitizer knows the barriers of clang's OpenMP alone: use the preset tsan")

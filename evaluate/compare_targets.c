@@ -38,6 +38,7 @@ static bool options_of(struct qc_options *q, const struct qc_options *o, const c
     if (!qc_options_init(q, QC_COMMAND_quantize, o->arena, st) || !qc_options_set(q, QC_OPTION_TARGET, target, st) ||
         !qc_options_set(q, QC_OPTION_ADVICE, "off", st) || !qc_options_set(q, QC_OPTION_FORMAT, "qdq", st))
         return false;
+    if (o->stats && !qc_options_set(q, QC_OPTION_METHOD, "mse", st)) return false; /* o->data is for the comparison */
     q->stats = o->stats;
     q->data = o->stats ? NULL : o->data;
     q->inputs = o->inputs;
@@ -78,6 +79,7 @@ static bool fill_rows(struct qc_target_pair *p, int side, const struct qc_option
 {
     static const char *const keys[] = {"activation-type", "weight-type",  "symmetric", "per-channel",
                                        "range",           "overflow-fix", "rounding",  "prefer"};
+    static const char *const biases[] = {[QC_BIAS_INT32] = "int32", [QC_BIAS_FLOAT] = "float", [QC_BIAS_INT8] = "int8"};
     const struct qc_target *t = q->runs_on;
     struct qc_json *options = qc_options_json(q);
     bool ok = qc_json_is_whole(options) || qc_fail_memory(st, 1);
@@ -90,7 +92,7 @@ static bool fill_rows(struct qc_target_pair *p, int side, const struct qc_option
     qc_json_free(options);
     ok = ok && set_row(p, &n, side, "scales", t->power_of_two ? "powers of two" : "any") &&
          set_row(p, &n, side, "results", t->float_results ? "float unless read as integers" : "stored") &&
-         set_row(p, &n, side, "biases", t->float_bias ? "float" : "int32") &&
+         set_row(p, &n, side, "biases", biases[t->bias]) &&
          set_row(p, &n, side, "operators in integers", qc_arena_printf(q->arena, st, "%zu", r->quantized_ops)) &&
          set_row(p, &n, side, "operators in float", qc_arena_printf(q->arena, st, "%zu", r->float_op_count));
     p->row_count = n;

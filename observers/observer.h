@@ -118,7 +118,7 @@ struct qc_observer {
     size_t option_count;
     bool fixed;      /* solve is always called, and the range may leave the limits */
     bool of_output;  /* chosen by the error of the layers' outputs (calib/ranges/output_error.h,
-                        calib/ranges/output_quantizers.h); solve: if that is unknown */
+                        calib/ranges/calibrate_choose.c); solve: if that is unknown */
     bool of_network; /* chosen by the error of the network's outputs (quantize/trials/auto_method.h), for activations
                         only; solve: if there are no data to run */
     const struct qcalib_observer *plugin; /* the plugin's functions; NULL for our own */

@@ -15,13 +15,12 @@ import time
 import h5py
 import numpy as np
 
-from measured_models import REAL_MODELS, TRANSFORMER, Data, RealModel, session
+from measured_models import LANGUAGE_MODELS, REAL_MODELS, TRANSFORMER, Data, session
 
 HEAD = ["model", "float: qcalib, ms", "ONNX Runtime, ms", "times as fast", "int8: qcalib, ms", "ONNX Runtime, ms",
         "times as fast"]
 SECONDS, LEAST = 0.25, 8
-RUN_MODELS = (*REAL_MODELS, TRANSFORMER, RealModel("gpt_kjv_chars", "kjv_calib96.h5", "kjv_eval192.h5"),
-              RealModel("lstm_kjv_chars", "kjv_calib96.h5", "kjv_eval192.h5"))
+RUN_MODELS = (*REAL_MODELS, TRANSFORMER, *LANGUAGE_MODELS)
 
 
 def repeated(source, target, count):

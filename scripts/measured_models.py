@@ -45,6 +45,7 @@ REAL_MODELS = (
 )
 # Attention stays in float, so statements about all convolutions and matrix products do not hold for these models.
 TRANSFORMER = RealModel("text_transformer_agnews", "agnews_calib256.h5", "agnews_eval1600.h5")
+LANGUAGE_MODELS = tuple(RealModel(f"{name}_kjv_chars", "kjv_calib96.h5", "kjv_eval192.h5") for name in ("gpt", "lstm"))
 BY_NAME = {m.name: m for m in (*REAL_MODELS, TRANSFORMER)}
 
 
@@ -116,9 +117,9 @@ def infer(path, inputs, threads=1, batch=32):
 
 
 def top1(outputs, labels):
-    """Returns top-1 in percent."""
-    scores = next(o for o in outputs if len(o) == len(labels)).reshape(len(labels), -1)
-    return 100.0 * float(np.mean(scores.argmax(1) == labels))
+    """Returns top-1 in percent; position by position if labels have positions."""
+    scores = next(o for o in outputs if len(o) == len(labels)).reshape(*labels.shape, -1)
+    return 100.0 * float(np.mean(scores.argmax(-1) == labels))
 
 
 def psnr(outputs, target, peak):

@@ -10,10 +10,12 @@ JOB, pickled: {"runtime": NAME of RUNTIMES, "files": [(path, {input: array of on
 
 import contextlib
 import dataclasses
+import importlib.util
 import io
 import logging
 import pathlib
 import pickle
+import subprocess
 import sys
 import time
 
@@ -21,20 +23,23 @@ import numpy as np
 
 ROUNDS, AT_LEAST = 15, 0.002  # rounds, and seconds of one round of one file
 UNCOUNTED = 2  # runs before them
+SLOW = 0.5  # seconds of one run: 3 rounds are enough
 
 
 def medians(runners, seconds):
     """Milliseconds of one run of each. What ran before leaves its traces in the caches: each round has another order, and
     begins with runs that are not counted."""
-    repeats = []
+    repeats, rounds = [], ROUNDS
     for run in runners:
         run()
         begin = time.process_time()
         run()
-        repeats.append(max(1, int(AT_LEAST / max(1e-6, time.process_time() - begin))))
+        once = time.process_time() - begin
+        repeats.append(max(1, int(AT_LEAST / max(1e-6, once))))
+        rounds = rounds if once < SLOW else min(rounds, 3)
     times, order = [[] for _ in runners], np.random.default_rng(0)
     end = time.perf_counter() + seconds * len(runners)
-    while time.perf_counter() < end or len(times[0]) < ROUNDS:
+    while time.perf_counter() < end or len(times[0]) < rounds:
         for i in order.permutation(len(runners)):
             for _ in range(UNCOUNTED):
                 runners[i]()
@@ -242,7 +247,102 @@ class Tvm:
         return compute
 
 
-RUNTIMES = {"onnxruntime": OnnxRuntime, "openvino": OpenVino, "tflite": Tflite, "litert": LiteRt, "litert-reference": LiteRtReference, "tvm": Tvm}
+class Mnn:
+    """MNN, from the annotated file and the parameters beside it (docs/other-forms.md)."""
+
+    def version(self):
+        import MNN
+
+        return f"MNN {MNN.version()}"
+
+    def session(self, path, sample):
+        import _tools
+        import MNN
+
+        path, out = str(path), f"{path}.mnn"
+        _tools.mnnconvert(["MNNConvert", "-f", "ONNX", "--modelFile", path, "--MNNModel", out, "--compressionParamsFile",
+                           path.replace(".annotated.onnx", ".mnn.json")])
+        made = MNN.Interpreter(out)
+        session = made.createSession({"numThread": 1, "backend": "CPU", "precision": "high"})
+        for name, value in sample.items():
+            made.resizeTensor(made.getSessionInput(session, name), tuple(value.shape))
+        made.resizeSession(session)
+        return made, session, MNN
+
+    def runner(self, path, sample):
+        made, session, _ = self.session(path, sample)
+        return lambda: made.runSession(session)
+
+    def computer(self, path, outputs):
+        kept = []
+
+        def compute(sample):
+            if not kept:
+                kept.extend(self.session(path, sample))
+            made, session, mnn = kept
+            for name, value in sample.items():
+                to = made.getSessionInput(session, name)
+                to.copyFrom(mnn.Tensor(tuple(value.shape), mnn.Halide_Type_Float, value, mnn.Tensor_DimensionType_Caffe))
+            made.runSession(session)
+            values = []
+            for name in outputs:
+                of = made.getSessionOutput(session, name)
+                host = mnn.Tensor(of.getShape(), mnn.Halide_Type_Float, np.zeros(of.getShape(), np.float32), mnn.Tensor_DimensionType_Caffe)
+                of.copyToHostTensor(host)
+                values.append(host.getNumpyData().copy())
+            return values
+
+        return compute
+
+
+class Ncnn:
+    """ncnn, from the annotated file and the encodings beside it (docs/other-forms.md); `ncnn2int8` is on the path."""
+
+    def version(self):
+        import ncnn
+
+        return f"ncnn {ncnn.__version__}"
+
+    def net(self, path, sample):
+        import ncnn
+
+        stem = str(path).removesuffix(".onnx")
+        pnnx = pathlib.Path(importlib.util.find_spec("pnnx").submodule_search_locations[0]) / "pnnx"
+        shapes = ",".join(str(list(value.shape)).replace(" ", "") for value in sample.values())
+        table = pathlib.Path(__file__).parents[1] / "examples/ncnn_table.py"
+        for command in ([pnnx, path, f"inputshape={shapes}", "fp16=0"],
+                        [sys.executable, table, path, stem.replace(".annotated", ".encodings.json"), f"{stem}.ncnn.param", f"{stem}.table"],
+                        ["ncnn2int8", f"{stem}.ncnn.param", f"{stem}.ncnn.bin", f"{stem}.param", f"{stem}.bin", f"{stem}.table"]):
+            subprocess.run([*map(str, command)], check=True, capture_output=True, cwd=pathlib.Path(path).parent)
+        net = ncnn.Net()
+        net.opt.num_threads, net.opt.use_fp16_storage, net.opt.use_bf16_storage = 1, False, False
+        if net.load_param(f"{stem}.param") or net.load_model(f"{stem}.bin"):
+            raise RuntimeError("ncnn does not load the file")
+        return net, ncnn
+
+    def runner(self, path, sample):
+        net, ncnn = self.net(path, sample)
+        return lambda: self.values(net, ncnn, sample, 1)
+
+    def computer(self, path, outputs):
+        kept = []
+
+        def compute(sample):
+            if not kept:
+                kept.extend(self.net(path, sample))
+            return self.values(*kept, sample, len(outputs))
+
+        return compute
+
+    def values(self, net, ncnn, sample, count):
+        with net.create_extractor() as run:
+            for i, value in enumerate(sample.values()):
+                run.input(f"in{i}", ncnn.Mat(np.ascontiguousarray(value[0])))
+            return [np.array(run.extract(f"out{i}")[1])[None] for i in range(count)]
+
+
+RUNTIMES = {"onnxruntime": OnnxRuntime, "openvino": OpenVino, "tflite": Tflite, "litert": LiteRt, "litert-reference": LiteRtReference, "tvm": Tvm,
+            "mnn": Mnn, "ncnn": Ncnn}
 
 
 def last(value, shape):

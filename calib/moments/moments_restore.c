@@ -89,10 +89,10 @@ bool qc_second_moments_bind(struct qc_second_moments **out, struct qc_second_mom
         struct qc_second_moments_layer *l = m->layers[i], *from = qc_second_moments_find(seen, l);
         if (!from && l->recurrent) continue; /* statistics may come from a version without recurrent layers */
         if (!from) {
-            ok = qc_fail(
-                st, QC_BAD_INPUT,
-                "%s: has no second moments of tensor '%s' (%s); collect again with the same model and the same --rules",
-                source, l->name, l->geometry);
+            ok = qc_fail(st, QC_BAD_INPUT,
+                         "%s: has no second moments of tensor '%s' (%s); collect again with the same model, --rules "
+                         "and --target",
+                         source, l->name, l->geometry);
             break;
         }
         take_parts(l, from);

@@ -1,18 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/ranges/calibrate_parts.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "calib/ranges/calibrate_parts.h"
+#include "calib/ranges/channel_gain.h"
 #include "calib/ranges/look_through.h"
-#include "calib/ranges/output_quantizers.h"
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/statistics/collect_channels.h"
+#include "calib/statistics/collection.h"
 #include "graph/core/bounds.h"
 #include "graph/core/value_name.h"
+
+/* Histograms of quantizers whose values are weighted by the effect of their errors on the layers after (--method
+   output). A range that minimizes the squared error of such a histogram minimizes the error of those layers' outputs,
+   if errors of elements are independent. */
+
+/* One value of a quantizer. */
+struct weighted_part {
+    const struct qc_histogram *histogram;        /* with counts */
+    const struct qc_channel_histogram *channels; /* NULL: unknown */
+    const struct qc_channel_gain *gain;          /* NULL: unknown */
+};
+
+static bool weighs(const struct weighted_part *p)
+{
+    return p->channels && p->gain && p->gain->gain && p->gain->axis == p->channels->axis &&
+           p->gain->channels == p->channels->channels;
+}
+
+/* Merges the histograms of the parts into *out, owned by the caller. Each value is weighted by the gain of its channel;
+   the largest gain of all parts counts QC_CHANNEL_UNIT. A part without gains, or whose gains have other channels,
+   counts with the mean gain. *out is NULL if no part has gains: then all values count equally. Fails if memory is out.
+ */
+static bool weigh_by_output(struct qc_histogram **out, const struct weighted_part *parts, size_t count,
+                            struct qc_status *st)
+{
+    double most = 0, sum = 0;
+    size_t channels = 0;
+    *out = NULL;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t c = 0; weighs(&parts[i]) && c < parts[i].channels->channels; c++) {
+            const double gain = parts[i].gain->gain[c];
+            most = gain > most ? gain : most;
+            sum += gain;
+            channels++;
+        }
+    }
+    if (!channels || !(most > 0)) return true;
+    const double mean = sum / (double)channels / most;
+    struct qc_histogram *h = NULL;
+    bool ok = qc_histogram_new(&h, QC_NEED_HISTOGRAM, st);
+    for (size_t i = 0; ok && i < count; i++) {
+        const struct weighted_part *p = &parts[i];
+        const size_t n = weighs(p) ? p->channels->channels : 1;
+        double *gain = malloc(n * sizeof *gain);
+        if (!gain) {
+            ok = qc_fail_memory(st, n * sizeof *gain);
+            break;
+        }
+        for (size_t c = 0; c < n; c++) gain[c] = weighs(p) ? p->gain->gain[c] / most : mean;
+        ok = qc_channel_histogram_weigh(h, p->histogram, weighs(p) ? p->channels : NULL, gain, st);
+        free(gain);
+    }
+    if (ok)
+        *out = h;
+    else
+        qc_histogram_free(h);
+    return ok;
+}
 
 void qc_choice_of_given(struct qc_choice *c, const struct qc_qparams *s)
 {
@@ -62,7 +120,7 @@ static bool weigh_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st
     const struct qc_qparams *s = &k->g->qparams_of[id];
     struct qc_arena *a = k->c->arena;
     if (!k->gains || !s->observed_count) return true;
-    struct qc_quantizer_part *parts = QC_NEW_ARRAY(a, struct qc_quantizer_part, s->observed_count, st);
+    struct weighted_part *parts = QC_NEW_ARRAY(a, struct weighted_part, s->observed_count, st);
     struct qc_histogram **constants = QC_NEW_ARRAY(a, struct qc_histogram *, s->observed_count, st);
     bool ok = parts && constants;
     for (size_t i = 0; ok && i < s->observed_count; i++) {
@@ -71,18 +129,17 @@ static bool weigh_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st
         if (t) {
             ok = qc_histogram_new(&constants[i], k->seen->need, st) &&
                  add_constant(constants[i], k->scan, t, s->name, st);
-            parts[i] = (struct qc_quantizer_part){.histogram = constants[i]};
+            parts[i] = (struct weighted_part){.histogram = constants[i]};
             continue;
         }
         const char *name = qc_value_name(k->g, v, a, st);
         const struct qc_collected *seen = name ? qc_collection_value(k->seen, name) : NULL;
         ok = seen != NULL;
         if (ok)
-            parts[i] = (struct qc_quantizer_part){.histogram = seen->histogram,
-                                                  .channels = seen->channels,
-                                                  .gain = &k->gains[v]};
+            parts[i] =
+                (struct weighted_part){.histogram = seen->histogram, .channels = seen->channels, .gain = &k->gains[v]};
     }
-    ok = ok && qc_output_quantizer(&k->weighted[id], parts, s->observed_count, st);
+    ok = ok && weigh_by_output(&k->weighted[id], parts, s->observed_count, st);
     for (size_t i = 0; constants && i < s->observed_count; i++) qc_histogram_free(constants[i]);
     return ok;
 }
@@ -137,7 +194,7 @@ bool qc_chooser_merge(struct qc_chooser *k, qc_id id, struct qc_status *st)
         if (!seen)
             return qc_fail(
                 st, QC_BAD_INPUT,
-                "%s: has no statistics of tensor '%s'; collect again with the same model and the same --rules",
+                "%s: has no statistics of tensor '%s'; collect again with the same model, --rules and --target",
                 k->source, name);
         if (!several) k->histograms[id] = seen;
         if (several && !qc_histogram_add(*h, seen, st)) return false;

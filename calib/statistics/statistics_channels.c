@@ -7,33 +7,20 @@
 
 enum { COUNTERS = 2 * QC_CHANNEL_WINDOW_BINS };
 
-static bool new_columns(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st)
+void qc_columns_count_channels(struct qc_columns *t, const struct qc_collection *c)
 {
+    t->channels = c->channels;
     for (size_t i = 0; i < c->count; i++) {
         const struct qc_channel_histogram *h = c->values[i].channels;
         t->channel_count += h ? h->channels : 0;
         for (size_t k = 0; h && k < h->channels * COUNTERS; k++) t->channel_bin_count += h->counts[k] != 0;
     }
     t->channel_edge_count = t->channel_count + 1;
-    t->channel_axis = QC_NEW_ARRAY(a, int32_t, c->count, st);
-    t->first_channel = QC_NEW_ARRAY(a, uint64_t, c->count + 1, st);
-    t->channel_tally = QC_NEW_ARRAY(a, uint64_t, 2 * t->channel_count, st);
-    t->channel_extremes = QC_NEW_ARRAY(a, float, 2 * t->channel_count, st);
-    t->channel_exponent = QC_NEW_ARRAY(a, int32_t, t->channel_count, st);
-    t->channel_first_bin = QC_NEW_ARRAY(a, uint64_t, t->channel_edge_count, st);
-    t->channel_bin = QC_NEW_ARRAY(a, uint16_t, t->channel_bin_count, st);
-    t->channel_bin_values = QC_NEW_ARRAY(a, uint64_t, t->channel_bin_count, st);
-    return t->channel_axis && t->first_channel && t->channel_tally && t->channel_extremes && t->channel_exponent &&
-           t->channel_first_bin && t->channel_bin && t->channel_bin_values;
 }
 
-bool qc_columns_of_channels(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a,
-                            struct qc_status *st)
+void qc_columns_of_channels(struct qc_columns *t, const struct qc_collection *c)
 {
     size_t at = 0, bin = 0;
-    t->channels = c->channels;
-    if (!c->channels) return true;
-    if (!new_columns(t, c, a, st)) return false;
     for (size_t i = 0; i < c->count; i++) {
         const struct qc_channel_histogram *h = c->values[i].channels;
         t->channel_axis[i] = h ? h->axis : -1;
@@ -55,7 +42,6 @@ bool qc_columns_of_channels(struct qc_columns *t, const struct qc_collection *c,
     }
     t->first_channel[c->count] = at;
     t->channel_first_bin[at] = bin;
-    return true;
 }
 
 /* Reads a channel. Returns false unless its tally and its bins agree. */

@@ -8,26 +8,26 @@ enum { BINS = QC_COLUMNS_BINS, TALLY_COLUMNS = QC_COLUMNS_TALLY };
 
 /* ---- Columns and collection ---- */
 
-static bool new_columns(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st)
+static void count_rows(struct qc_columns *t, const struct qc_collection *c)
 {
-    size_t n = c->count, bins = 0;
-    for (size_t i = 0; i < n; i++) bins += c->values[i].histogram->used;
-    *t = (struct qc_columns){
-        .part_count = c->part_count, .range_count = c->range_count, .count = n, .bin_count = bins, .edge_count = n + 1};
-    t->part_sha256 = QC_NEW_ARRAY(a, const char *, c->part_count, st);
-    t->part_samples = QC_NEW_ARRAY(a, uint64_t, c->part_count * 2, st);
-    t->ranges = QC_NEW_ARRAY(a, uint64_t, c->range_count * 3, st);
-    t->names = QC_NEW_ARRAY(a, const char *, n, st);
-    t->tallies = QC_NEW_ARRAY(a, uint64_t, n * TALLY_COLUMNS, st);
-    t->extremes = QC_NEW_ARRAY(a, float, n * 2, st);
-    t->where = QC_NEW_ARRAY(a, uint64_t, n * 6, st);
-    t->exponent = QC_NEW_ARRAY(a, int32_t, n, st);
-    t->low_bits = QC_NEW_ARRAY(a, uint32_t, n, st);
-    t->first_bin = QC_NEW_ARRAY(a, uint64_t, n + 1, st);
-    t->bin = QC_NEW_ARRAY(a, uint16_t, bins, st);
-    t->bin_values = QC_NEW_ARRAY(a, uint64_t, bins, st);
-    return t->part_sha256 && t->part_samples && t->ranges && t->names && t->tallies && t->extremes && t->where &&
-           t->exponent && t->low_bits && t->first_bin && t->bin && t->bin_values;
+    *t = (struct qc_columns){.part_count = c->part_count,
+                             .range_count = c->range_count,
+                             .count = c->count,
+                             .edge_count = c->count + 1};
+    for (size_t i = 0; i < c->count; i++) t->bin_count += c->values[i].histogram->used;
+    qc_columns_count_more(t, c);
+    qc_columns_count_channels(t, c);
+}
+
+static bool new_columns(struct qc_columns *t, struct qc_arena *a, struct qc_status *st)
+{
+    bool ok = true;
+#define QC_TEXTS(path, rows, field, most) ok = ok && (t->field = QC_NEW_ARRAY(a, const char *, t->rows, st));
+#define QC_COLUMN(path, dtype, rows, columns, field, most)                                                             \
+    ok = ok && (t->field = qc_arena_get(a, t->rows * (columns ? columns : 1), sizeof *t->field, st));
+#define QC_MORE_COLUMN(part, path, dtype, rows, columns, field, most) QC_COLUMN(path, dtype, rows, columns, field, most)
+#include "calib/statistics/statistics.def"
+    return ok;
 }
 
 static void put_where(uint64_t out[2], uint64_t id)
@@ -73,9 +73,11 @@ static void fill_columns(struct qc_columns *t, const struct qc_collection *c)
 
 bool qc_columns_of(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st)
 {
-    if (!new_columns(t, c, a, st)) return false;
+    count_rows(t, c);
+    if (!new_columns(t, a, st)) return false;
     fill_columns(t, c);
-    return qc_columns_of_more(t, c, a, st) && qc_columns_of_channels(t, c, a, st);
+    qc_columns_of_channels(t, c);
+    return qc_columns_of_more(t, c, st);
 }
 
 /* ---- Checks of a file's content ---- */

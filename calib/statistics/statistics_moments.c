@@ -54,14 +54,8 @@ static void pack_products(int64_t *packed, const struct qc_second_moments_sums *
 
 /* ---- To columns ---- */
 
-static bool series_columns(struct qc_columns *t, const struct qc_extremes_table *e, struct qc_arena *a,
-                           struct qc_status *st)
+static void fill_series(struct qc_columns *t, const struct qc_extremes_table *e)
 {
-    t->series_count = e ? e->count : 0;
-    t->end_count = e ? e->values * e->count : 0;
-    t->series = QC_NEW_ARRAY(a, uint64_t, 2 * t->series_count, st);
-    t->ends = QC_NEW_ARRAY(a, float, 2 * t->end_count, st);
-    if (!t->series || !t->ends) return false;
     for (size_t i = 0; i < t->series_count; i++) {
         t->series[2 * i] = QC_SAMPLE_PART(e->samples[i]);
         t->series[2 * i + 1] = QC_SAMPLE_NUMBER(e->samples[i]);
@@ -70,7 +64,6 @@ static bool series_columns(struct qc_columns *t, const struct qc_extremes_table 
         t->ends[2 * i] = e->ends[i].min;
         t->ends[2 * i + 1] = e->ends[i].max;
     }
-    return true;
 }
 
 /* Returns the sums of class c of a part of a layer; NULL if there are none. */
@@ -80,9 +73,11 @@ static const struct qc_second_moments_sums *sums_of(const struct qc_second_momen
     return m->seen && c <= m->top && c > m->top - QC_MOMENTS_CLASSES && s->sums ? s : NULL;
 }
 
-static bool new_moments(struct qc_columns *t, const struct qc_second_moments *m, struct qc_arena *a,
-                        struct qc_status *st)
+void qc_columns_count_more(struct qc_columns *t, const struct qc_collection *of)
 {
+    const struct qc_second_moments *m = of->second_moments;
+    t->series_count = of->extremes ? of->extremes->count : 0;
+    t->end_count = of->extremes ? of->extremes->values * of->extremes->count : 0;
     t->layer_count = m ? qc_second_moments_count(m) : 0;
     t->moment_count = t->layer_count * QC_MOMENTS_PARTS;
     for (size_t i = 0; i < t->moment_count; i++) {
@@ -98,19 +93,7 @@ static bool new_moments(struct qc_columns *t, const struct qc_second_moments *m,
             t->entry_count += s->row_count * qc_second_moments_row(l);
         }
     }
-    t->layer_inputs = QC_NEW_ARRAY(a, const char *, t->layer_count, st);
-    t->layer_geometry = QC_NEW_ARRAY(a, const char *, t->layer_count, st);
-    t->layer_sizes = QC_NEW_ARRAY(a, uint64_t, QC_COLUMNS_SIZES * t->layer_count, st);
-    t->moments = QC_NEW_ARRAY(a, uint64_t, 3 * t->moment_count, st);
-    t->classes = QC_NEW_ARRAY(a, int32_t, 3 * t->class_count, st);
-    t->sums = QC_NEW_ARRAY(a, int64_t, t->sum_count, st);
-    t->products = QC_NEW_ARRAY(a, int64_t, t->product_count, st);
     t->kept = t->kept_count != 0;
-    t->class_rows = QC_NEW_ARRAY(a, uint64_t, t->class_count, st);
-    t->kept_steps = QC_NEW_ARRAY(a, uint8_t, t->kept_count, st);
-    t->entries = QC_NEW_ARRAY(a, int16_t, t->entry_count, st);
-    if (!t->class_rows || !t->kept_steps || !t->entries) return false;
-    return t->layer_inputs && t->layer_geometry && t->layer_sizes && t->moments && t->classes && t->sums && t->products;
 }
 
 static bool fill_moments(struct qc_columns *t, const struct qc_second_moments *m, struct qc_status *st)
@@ -153,10 +136,10 @@ static bool fill_moments(struct qc_columns *t, const struct qc_second_moments *m
     return true;
 }
 
-bool qc_columns_of_more(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st)
+bool qc_columns_of_more(struct qc_columns *t, const struct qc_collection *c, struct qc_status *st)
 {
-    return series_columns(t, c->extremes, a, st) && new_moments(t, c->second_moments, a, st) &&
-           fill_moments(t, c->second_moments, st);
+    fill_series(t, c->extremes);
+    return fill_moments(t, c->second_moments, st);
 }
 
 /* ---- From columns ---- */

@@ -59,12 +59,13 @@ bool qc_columns_of(struct qc_columns *t, const struct qc_collection *c, struct q
 bool qc_columns_take(struct qc_collection **out, const struct qc_columns *t, enum qc_need need, bool extremes,
                      bool moments, struct qc_status *st);
 
-/* The part of both that is not histograms. */
-bool qc_columns_of_more(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st);
+/* The part of both that is not histograms. The first one counts rows, the second one fills allocated columns. */
+void qc_columns_count_more(struct qc_columns *t, const struct qc_collection *of);
+bool qc_columns_of_more(struct qc_columns *t, const struct qc_collection *c, struct qc_status *st);
 bool qc_columns_take_more(struct qc_collection *c, const struct qc_columns *t, bool extremes, bool moments,
                           struct qc_status *st);
 
-/* The part of both that is channels; does nothing without them. */
-bool qc_columns_of_channels(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a,
-                            struct qc_status *st);
+/* The part of both that is channels. */
+void qc_columns_count_channels(struct qc_columns *t, const struct qc_collection *c);
+void qc_columns_of_channels(struct qc_columns *t, const struct qc_collection *c);
 bool qc_columns_take_channels(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st);

@@ -413,7 +413,7 @@ bool qc_archive_open(struct qc_archive **out, const void *bytes, size_t size, st
     struct qc_archive *f = malloc(sizeof *f);
     if (!f) return qc_fail_memory(st, sizeof *f);
     *f = (struct qc_archive){.file = -1, .size = size};
-    if (!qc_process_start(&f->process, st) ||
+    if (!qc_process_start(&f->process, &qc_process_hdf5, st) ||
         !qc_process_ask(&none, f->process, work_open, &image, sizeof image, size, st)) {
         qc_archive_free(f);
         return false;

@@ -194,7 +194,8 @@ bool qc_reader_open(struct qc_reader **out, const char *path, enum qc_follow fol
         r->stored = follow == QC_FOLLOW_NOTHING ? stored_bytes(path, r->size) : SIZE_MAX;
         a->follow = follow;
         memcpy(a->path, path, length);
-        ok = qc_process_start(&r->process, st) && qc_process_ask(&none, r->process, work_open, a, size, r->size, st);
+        ok = qc_process_start(&r->process, &qc_process_hdf5, st) &&
+             qc_process_ask(&none, r->process, work_open, a, size, r->size, st);
     }
     const bool begun = a != NULL;
     free(a);

@@ -35,7 +35,11 @@ enum { ANSWER_BYTES = 64 << 20, ANSWER_TIMES = 1100 };
    the channel. */
 enum { SHARED_BYTES = (1 << 20) + (1 << 17) };
 
+const struct qc_process_kind qc_process_hdf5 = {.name = "the HDF5 library", .plugins = true};
+const struct qc_process_kind qc_process_images = {.name = "the image library"};
+
 struct qc_process {
+    const struct qc_process_kind *kind;
     pthread_mutex_t lock;
     pid_t pid; /* 0: it has ended */
     int channel;
@@ -140,12 +144,24 @@ static void answer_question(int channel, void *shared, const struct question *q,
     if (!reply.larger) *own = reply;
 }
 
-static void serve(int channel, void *shared)
+static enum qc_sandbox_code code_of(const struct qc_process_kind *kind)
+{
+    char folder[QC_H5_PATH_MAX];
+    unsigned count = 0;
+    if (!kind->plugins || H5PLsize(&count) < 0) return QC_SANDBOX_NO_CODE;
+    for (unsigned i = 0; i < count; i++) {
+        const ssize_t n = H5PLget(i, folder, sizeof folder);
+        if (n > 0 && (size_t)n < sizeof folder && access(folder, R_OK) == 0) return QC_SANDBOX_LIBRARIES;
+    }
+    return QC_SANDBOX_NO_CODE;
+}
+
+static void serve(int channel, void *shared, const struct qc_process_kind *kind)
 {
     struct question q;
     struct qc_reply own = {.data = NULL};
     void *state = NULL, *arguments = malloc(ARGUMENTS_MAX);
-    qc_sandbox_enter(channel);
+    qc_sandbox_enter(channel, code_of(kind));
     while (arguments && receive_all(&q, sizeof q, channel, 0) && q.size <= ARGUMENTS_MAX &&
            receive_all(arguments, q.size, channel, 0))
         answer_question(channel, shared, &q, arguments, &own, &state);
@@ -174,7 +190,7 @@ static pid_t fork_with_hdf5(void)
     return pid;
 }
 
-bool qc_process_start(struct qc_process **out, struct qc_status *st)
+bool qc_process_start(struct qc_process **out, const struct qc_process_kind *kind, struct qc_status *st)
 {
     int ends[2];
     sigset_t all, before;
@@ -182,9 +198,9 @@ bool qc_process_start(struct qc_process **out, struct qc_status *st)
     if (!p) return qc_fail_memory(st, sizeof *p);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) {
         free(p);
-        return qc_fail(st, QC_MACHINE, "cannot make a channel to a process that reads HDF5: %s", strerror(errno));
+        return qc_fail(st, QC_MACHINE, "cannot make a channel to a process for %s: %s", kind->name, strerror(errno));
     }
-    *p = (struct qc_process){.channel = ends[0], .why = QC_STATUS_INIT};
+    *p = (struct qc_process){.kind = kind, .channel = ends[0], .why = QC_STATUS_INIT};
     sigfillset(&all);
     qc_h5_enter();
     void *shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -194,7 +210,7 @@ bool qc_process_start(struct qc_process **out, struct qc_status *st)
     const int error = errno;
     if (p->pid == 0) {
         qc_h5_leave();
-        serve(ends[1], p->shared ? shared : NULL);
+        serve(ends[1], p->shared ? shared : NULL, kind);
     }
     if (p->shared) madvise(shared, SHARED_BYTES, MADV_DONTFORK); /* not shared with later children */
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -204,7 +220,7 @@ bool qc_process_start(struct qc_process **out, struct qc_status *st)
         close(ends[0]);
         if (p->shared) munmap(shared, SHARED_BYTES);
         free(p);
-        return qc_fail(st, QC_MACHINE, "cannot make a process that reads HDF5: %s", strerror(error));
+        return qc_fail(st, QC_MACHINE, "cannot make a process for %s: %s", kind->name, strerror(error));
     }
     pthread_mutex_init(&p->lock, NULL);
     *out = p;
@@ -238,21 +254,21 @@ static void end(struct qc_process *p, enum why why)
         qc_fail(&p->why, QC_MACHINE,
                 "out of memory for the values read; use fewer --threads or a machine with more memory");
     else if (why == NONSENSE)
-        qc_fail(
-            &p->why, QC_BAD_INPUT,
-            "the HDF5 library cannot read it: its content makes no sense; the file is damaged, make or copy it again");
+        qc_fail(&p->why, QC_BAD_INPUT,
+                "%s cannot read it: its content makes no sense; the file is damaged, make or copy it again",
+                p->kind->name);
     else if (by == SIGXCPU) /* our limit sends SIGPROF */
         qc_fail(&p->why, QC_MACHINE,
                 "the process that reads it reached the limit on processor time; raise it (ulimit -t)");
     else if (why == LATE || by == SIGPROF)
         qc_fail(&p->why, QC_BAD_INPUT,
-                "the HDF5 library cannot read it: reading does not end; the file is damaged, make or copy it again");
+                "%s cannot read it: reading does not end; the file is damaged, make or copy it again", p->kind->name);
     else if (by == SIGKILL ||
              (WIFEXITED(status) && WEXITSTATUS(status) == QC_MACHINE)) /* cli/give_up.h uses this exit code, too */
         qc_fail(&p->why, QC_MACHINE, "the process that reads it was killed; is there enough memory?");
     else
-        qc_fail(&p->why, QC_BAD_INPUT,
-                "the HDF5 library cannot read it: it crashes; the file is damaged, make or copy it again");
+        qc_fail(&p->why, QC_BAD_INPUT, "%s cannot read it: it crashes; the file is damaged, make or copy it again",
+                p->kind->name);
 }
 
 /* Escapes unprintable characters (base/shown.h): the text may come from an attacker who controls the process. */
@@ -353,6 +369,14 @@ bool qc_process_ask(struct qc_reply *out, struct qc_process *p, qc_work *work, c
     }
     pthread_mutex_unlock(&p->lock);
     return ok;
+}
+
+bool qc_process_has_ended(struct qc_process *p)
+{
+    pthread_mutex_lock(&p->lock);
+    const bool ended = !p->pid;
+    pthread_mutex_unlock(&p->lock);
+    return ended;
 }
 
 bool qc_process_begin(struct qc_later *l, struct qc_process *p, qc_work *work, const void *arguments, size_t size,

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _DEFAULT_SOURCE /* syscall, MAP_ANONYMOUS */
+#define _GNU_SOURCE /* syscall, MAP_ANONYMOUS, mremap */
 #include "datasets/hdf5/sandbox.h"
 
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -83,104 +89,190 @@ static void set_limits(void)
 
 #ifdef MACHINE_HERE
 
-/* System calls that are allowed with any arguments. */
-static const unsigned plain_calls[] = {
-    SYS_read,         SYS_pread64,        SYS_readv,        SYS_preadv,      SYS_lseek,
-    SYS_close,        SYS_fstat,          SYS_flock,        SYS_getcwd,      SYS_getdents64,
-    SYS_faccessat,    SYS_readlinkat,     SYS_statfs,       SYS_fstatfs,     SYS_mmap,
-    SYS_munmap,       SYS_mprotect,       SYS_mremap,       SYS_madvise,     SYS_brk,
-    SYS_futex,        SYS_sched_yield,    SYS_getpid,       SYS_gettid,      SYS_getuid,
-    SYS_geteuid,      SYS_getgid,         SYS_getegid,      SYS_exit,        SYS_exit_group,
-    SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_sigaltstack, SYS_clock_gettime,
-    SYS_gettimeofday, SYS_setitimer,      SYS_getrandom,    SYS_uname,       SYS_sysinfo,
-    SYS_recvfrom,     SYS_ppoll,
+/* A condition on the low half of an argument: any value, one value, or no bit outside of a mask. */
+struct condition {
+    enum { ANY, IS, WITHIN } how;
+    unsigned argument, value;
+};
+
+/* A call is allowed if both conditions of one of its rows hold. */
+struct row {
+    unsigned call;
+    struct condition conditions[2];
+};
+
+enum { ROW_MOST = 7 }; /* instructions */
+
+#define NO_CONDITION                                                                                                   \
+    {                                                                                                                  \
+        ANY, 0, 0                                                                                                      \
+    }
+#define CALL(name)                                                                                                     \
+    {                                                                                                                  \
+        SYS_##name,                                                                                                    \
+        {                                                                                                              \
+            NO_CONDITION, NO_CONDITION                                                                                 \
+        }                                                                                                              \
+    }
+#define CALL_IF(name, how, argument, value)                                                                            \
+    {                                                                                                                  \
+        SYS_##name,                                                                                                    \
+        {                                                                                                              \
+            {how, argument, (unsigned)(value)}, NO_CONDITION                                                           \
+        }                                                                                                              \
+    }
+#define CALL_IF2(name, how, argument, value, how2, argument2, value2)                                                  \
+    {                                                                                                                  \
+        SYS_##name,                                                                                                    \
+        {                                                                                                              \
+            {how, argument, (unsigned)(value)},                                                                        \
+            {                                                                                                          \
+                how2, argument2, (unsigned)(value2)                                                                    \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+#define STATEMENT(what, value) ((struct sock_filter)BPF_STMT((what), (unsigned)(value)))
+#define JUMP(how, value, yes, no)                                                                                      \
+    ((struct sock_filter)BPF_JUMP(BPF_JMP | (how) | BPF_K, (unsigned)(value), (yes), (no)))
+#define LOAD(what) STATEMENT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, what))
+#define ALLOW STATEMENT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define REFUSE STATEMENT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1) /* EPERM: the library reports what failed */
+
+/* Appends a row: ALLOW if the number of the call, which is loaded, and the conditions are those of the row. */
+static unsigned add_row(struct sock_filter *f, const struct row *r)
+{
+    unsigned n = 0, count = 0;
+    while (count < 2 && r->conditions[count].how != ANY) count++;
+    const unsigned end = count ? 2 * count + 3 : 2; /* with the reload of the number after conditions */
+    f[n++] = JUMP(BPF_JEQ, r->call, 0, (unsigned char)(end - 1));
+    for (unsigned i = 0; i < count; i++) {
+        const struct condition *c = &r->conditions[i];
+        /* little endian: the low half comes first */
+        f[n++] = STATEMENT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + c->argument * 8);
+        const unsigned char away = (unsigned char)(end - n - 2); /* to the reload */
+        f[n] = c->how == IS ? JUMP(BPF_JEQ, c->value, 0, away) : JUMP(BPF_JSET, ~c->value, away, 0);
+        n++;
+    }
+    f[n++] = ALLOW;
+    if (count) f[n++] = LOAD(nr);
+    return n;
+}
+
+/* valgrind runs the program with calls of its own. */
+static bool is_under_valgrind(void)
+{
+    const char *preloaded = getenv("LD_PRELOAD");
+    return preloaded && strstr(preloaded, "/vgpreload_core");
+}
+
+static void set_filter(int channel, enum qc_sandbox_code code)
+{
+    enum { DATA = PROT_READ | PROT_WRITE };
+    enum { ANONYMOUS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_FIXED | MAP_FIXED_NOREPLACE };
+    enum { MAPPED = MAP_PRIVATE | MAP_FIXED | MAP_DENYWRITE };
+    /* O_LARGEFILE and O_NOFOLLOW have each other's bits on x86-64 and arm64, and glibc calls the first one 0. */
+    enum { READING = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_DIRECTORY | 0100000 | 0400000 };
+    const struct row rows[] = {
+        CALL(pread64),
+        CALL(lseek),
+        CALL(read),
+        CALL_IF2(recvfrom, IS, 0, channel, WITHIN, 3, MSG_DONTWAIT),
+        CALL_IF2(sendto, IS, 0, channel, WITHIN, 3, MSG_NOSIGNAL),
+        CALL_IF(setitimer, IS, 0, ITIMER_PROF),
+        CALL_IF2(openat, IS, 0, AT_FDCWD, WITHIN, 2, READING),
+        CALL(close),
+        CALL(fstat),
+        CALL(getcwd),
+        CALL(getdents64),
+        CALL(faccessat),
+        CALL(readlinkat),
+        CALL(statfs),
+        CALL(fstatfs),
+        CALL(ppoll),
+        CALL_IF(flock, IS, 1, LOCK_SH | LOCK_NB),
+        CALL_IF(flock, IS, 1, LOCK_UN),
+        /* Others are dangerous: F_SETOWN and F_SETSIG let the kernel send any signal to any process of the user. */
+        CALL_IF(fcntl, IS, 1, F_GETFD),
+        CALL_IF(fcntl, IS, 1, F_SETFD),
+        CALL_IF(fcntl, IS, 1, F_GETFL),
+        CALL_IF(fcntl, IS, 1, F_DUPFD_CLOEXEC),
+        CALL_IF2(mmap, WITHIN, 2, DATA, WITHIN, 3, ANONYMOUS | MAPPED),
+        CALL_IF(mprotect, WITHIN, 2, DATA),
+        CALL_IF(mremap, WITHIN, 3, MREMAP_MAYMOVE | MREMAP_FIXED),
+        CALL(munmap),
+        CALL(brk),
+        /* MADV_HWPOISON and others act on the machine. */
+        CALL_IF(madvise, IS, 2, MADV_DONTNEED),
+        CALL_IF(madvise, IS, 2, MADV_FREE),
+        CALL_IF(madvise, IS, 2, MADV_HUGEPAGE),
+        CALL_IF(madvise, IS, 2, MADV_NOHUGEPAGE),
+        CALL_IF(madvise, IS, 2, MADV_DONTDUMP),
+        CALL_IF(futex, IS, 1, FUTEX_WAIT),
+        CALL_IF(futex, IS, 1, FUTEX_WAIT_PRIVATE),
+        CALL_IF(futex, IS, 1, FUTEX_WAKE),
+        CALL_IF(futex, IS, 1, FUTEX_WAKE_PRIVATE),
+        CALL(sched_yield),
+        CALL(getpid),
+        CALL(gettid),
+        CALL(getuid),
+        CALL(geteuid),
+        CALL(getgid),
+        CALL(getegid),
+        CALL(clock_gettime),
+        CALL(gettimeofday),
+        CALL(getrandom),
+        CALL(uname),
+        CALL(sysinfo),
+        CALL(rt_sigreturn),
+        CALL(rt_sigprocmask),
+        CALL(rt_sigaction),
+        CALL(sigaltstack),
+        CALL_IF(tgkill, IS, 0, getpid()), /* abort() */
+        CALL(exit),
+        CALL(exit_group),
 #ifdef SYS_newfstatat
-    SYS_newfstatat,
+        CALL(newfstatat),
 #endif
 #ifdef SYS_statx
-    SYS_statx,
+        CALL(statx),
 #endif
-#ifdef SYS_stat
-    SYS_stat,         SYS_lstat,          SYS_access,       SYS_readlink,    SYS_poll,
-    SYS_time,         SYS_arch_prctl,
-#endif
-};
-
-/* Commands of fcntl that glibc and HDF5 need. Others are dangerous: F_SETOWN and F_SETSIG let the kernel send any
-   signal to any process of the user. */
-static const unsigned fcntl_commands[] = {F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC};
-
-enum {
-    PLAIN = sizeof plain_calls / sizeof *plain_calls,
-    COMMANDS = sizeof fcntl_commands / sizeof *fcntl_commands,
-    FILTER = 2 * PLAIN + 2 * COMMANDS + 32
-};
-
-#define LOAD(what)                                                                                                     \
-    ((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offsetof(struct seccomp_data, what)))
-#define SKIP_UNLESS(value, n) ((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(value), 0, (n)))
-#define GIVE(what) ((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, (what)))
-#define REFUSE GIVE(SECCOMP_RET_ERRNO | 1) /* EPERM: the library reports what failed */
-
-static void set_filter(int channel)
-{
-    static const unsigned writing = O_ACCMODE | O_CREAT | O_TRUNC;
-    const struct {
-        unsigned call, flags; /* the low half of an argument (little endian) */
-    } opens[] = {
-        {SYS_openat, (unsigned)offsetof(struct seccomp_data, args[2])},
 #ifdef SYS_open
-        {SYS_open, (unsigned)offsetof(struct seccomp_data, args[1])},
+        CALL_IF(open, WITHIN, 1, READING),
+        CALL(stat),
+        CALL(lstat),
+        CALL(access),
+        CALL(readlink),
+        CALL(poll),
+        CALL(time),
 #endif
+        /* The last row: code of shared libraries. */
+        CALL_IF2(mmap, WITHIN, 2, PROT_READ | PROT_EXEC, WITHIN, 3, MAPPED),
     };
-    const unsigned sends[] = {SYS_sendto, SYS_write};
-    struct sock_filter f[FILTER];
-    unsigned n = 0;
+    const size_t count = sizeof rows / sizeof *rows - (code == QC_SANDBOX_NO_CODE);
+    struct sock_filter f[ROW_MOST * (sizeof rows / sizeof *rows) + 8];
+    unsigned short n = 0;
     f[n++] = LOAD(arch);
-    f[n++] = SKIP_UNLESS(MACHINE_HERE, 1);
-    f[n++] = (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 1);
+    f[n++] = JUMP(BPF_JEQ, MACHINE_HERE, 1, 0);
     f[n++] = REFUSE;
     f[n++] = LOAD(nr);
-    for (unsigned i = 0; i < PLAIN; i++) {
-        f[n++] = SKIP_UNLESS(plain_calls[i], 1);
-        f[n++] = GIVE(SECCOMP_RET_ALLOW);
-    }
-    for (size_t i = 0; i < sizeof opens / sizeof *opens; i++) {
-        f[n++] = SKIP_UNLESS(opens[i].call, 4);
-        f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, opens[i].flags);
-        f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, writing, 1, 0);
-        f[n++] = GIVE(SECCOMP_RET_ALLOW);
-        f[n++] = REFUSE;
-    }
-    for (size_t i = 0; i < sizeof sends / sizeof *sends; i++) {
-        f[n++] = SKIP_UNLESS(sends[i], 4);
-        f[n++] = LOAD(args[0]);
-        f[n++] = SKIP_UNLESS(channel, 1);
-        f[n++] = GIVE(SECCOMP_RET_ALLOW);
-        f[n++] = REFUSE;
-    }
-    f[n++] = SKIP_UNLESS(SYS_fcntl, 2 * COMMANDS + 2);
-    f[n++] = LOAD(args[1]);
-    for (unsigned i = 0; i < COMMANDS; i++) {
-        f[n++] = SKIP_UNLESS(fcntl_commands[i], 1);
-        f[n++] = GIVE(SECCOMP_RET_ALLOW);
-    }
-    f[n++] = REFUSE;
+    for (size_t i = 0; i < count; i++) n = (unsigned short)(n + add_row(f + n, &rows[i]));
     f[n++] = REFUSE;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
-        (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &(struct sock_fprog){.len = (unsigned short)n, .filter = f}, 0,
-                    0);
+        (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &(struct sock_fprog){.len = n, .filter = f}, 0, 0);
 }
 
 #endif
 
-void qc_sandbox_enter(int channel)
+void qc_sandbox_enter(int channel, enum qc_sandbox_code code)
 {
     close_files(channel);
     set_limits();
     set_signals();
 #ifdef MACHINE_HERE
-    set_filter(channel);
+    if (!is_under_valgrind()) set_filter(channel, code);
+#else
+    (void)code;
 #endif
 }
 

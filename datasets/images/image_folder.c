@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/pool.h"
 #include "base/scope.h"
-#include "datasets/images/image_plan.h"
+#include "datasets/images/image_process.h"
 #include "datasets/images/image_readers.h"
 #include "datasets/samples/folder_list.h"
 
@@ -129,6 +129,7 @@ struct images {
     struct qc_folder folder;
     int64_t *labels; /* of files, from the table; NULL: labels by folder, if any */
     struct qc_image_plan plan;
+    struct qc_image_processes *processes;
     struct qc_budget budget;
     struct qc_dataset_options options;
     uint32_t *rows;        /* file index of each row */
@@ -143,14 +144,13 @@ static void drop(void *user)
     struct images *x = user;
     if (--x->users) return;
     for (size_t i = 0; i < x->folder.count; i++) free(x->kept[i]);
+    qc_image_processes_free(x->processes);
     qc_arena_free(x->arena); /* holds *x */
 }
 
 static bool decode(unsigned char *out, const struct images *x, size_t file, struct qc_status *st)
 {
-    char path[8192];
-    qc_text(path, sizeof path, "%s%s%s", x->root, *x->root ? "/" : "", x->folder.files[file]);
-    return qc_image_plan_apply(out, &x->plan, path, &x->budget, st) || qc_where(st, "%s", x->folder.files[file]);
+    return qc_image_processes_read(out, x->processes, file, st) || qc_where(st, "%s", x->folder.files[file]);
 }
 
 static bool read_pixels(void *out, void *user, size_t first, size_t count, struct qc_status *st)
@@ -360,7 +360,8 @@ bool qc_read_images(struct qc_memory_data *m, const struct qc_data_call *call, s
         drop(x);
         return ok;
     }
-    ok = ok && qc_image_plan_make(&x->plan, call->options->image, input, st);
+    ok = ok && qc_image_plan_make(&x->plan, call->options->image, input, st) &&
+         qc_image_processes_new(&x->processes, &x->plan, x->root, x->folder.files, &x->budget, st);
     if (ok && x->options.labels) {
         x->labels = QC_NEW_ARRAY(a, int64_t, x->count, st);
         ok = x->labels && qc_label_file_read(x->labels, x->options.labels, x->folder.files, x->count, st);

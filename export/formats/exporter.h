@@ -17,6 +17,7 @@ struct qc_export_source {
 struct qc_lower_options {
     int accuracy_level; /* of MatMulNBits: precision of the runtime; 0: its own choice, 1 float32, 4 int8 */
     bool float_bias;    /* of QDQ: a bias is a float initializer with the real values of its integers */
+    bool short_bias;    /* of QDQ: a bias has 8 bits and a scale of its own, if qc_short_bias_shift holds it exactly */
     bool tables_apart;  /* a table that is also a matrix is written twice: the runtime may not compute a Transpose of
                            integers when it loads the file */
 };

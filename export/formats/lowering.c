@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/formats/lowering.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "arith/params.h"
 #include "base/scope.h"
 #include "graph/core/custom.h"
 #include "graph/core/function.h"
@@ -221,6 +223,40 @@ static qc_id lower_real_bias(struct qc_lowering *x, qc_id v, struct qc_status *s
     return real;
 }
 
+/* Adds a bias as integers of 8 bits and their DequantizeLinear. 0 without a status: it needs more bits. */
+static qc_id lower_short_bias(struct qc_lowering *x, qc_id v, struct qc_status *st)
+{
+    const struct qc_tensor *t = x->from->values[v].constant;
+    const struct qc_type *type = &x->from->values[v].type;
+    const struct qc_qparams *s = &x->from->qparams_of[type->qparams];
+    const int32_t *steps = t->data;
+    const size_t each = s->count > 1 ? 1 : t->count; /* elements of a scale */
+    const bool vector = s->per_channel && s->count > 1;
+    const struct qc_shape shape = vector ? qc_shape_of(1, (const int64_t[]){(int64_t)s->count}) : QC_SCALAR;
+    struct qc_arena *a = x->to->arena;
+    int8_t *q = QC_NEW_ARRAY(a, int8_t, t->count, st), *zero = QC_NEW_ARRAY(a, int8_t, s->count, st);
+    float *scale = QC_NEW_ARRAY(a, float, s->count, st);
+    if (!q || !zero || !scale) return 0;
+    for (size_t i = 0; i < t->count; i += each) {
+        double most = 0;
+        for (size_t k = i; k < i + each; k++) most = fmax(most, fabs((double)steps[k]));
+        const int32_t unit = 1 << qc_short_bias_shift(most);
+        scale[i / each] = s->scale[i / each] * (float)unit;
+        for (size_t k = i; k < i + each; k++) {
+            if (steps[k] % unit || most > 127.0 * unit) return 0;
+            q[k] = (int8_t)(steps[k] / unit);
+        }
+    }
+    const char *base = qc_lower_base(x, v), *name = qc_arena_printf(a, st, "%s_short", base);
+    const qc_id in[3] = {name ? qc_lower_constant(x, QC_I8, &t->shape, q, base, "quantized", st) : 0,
+                         name ? qc_lower_constant(x, QC_F32, &shape, scale, name, "scale", st) : 0,
+                         name ? qc_lower_constant(x, QC_I8, &shape, zero, name, "zero_point", st) : 0};
+    const struct qc_attr axis = QC_INT("axis", type->axis);
+    return in[0] && in[1] && in[2]
+               ? add_named(x, QC_OP_DequantizeLinear, 3, in, vector ? &axis : NULL, base, "dequantized", st)
+               : 0;
+}
+
 qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const struct qc_value *value = &x->from->values[v];
@@ -229,8 +265,11 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
         return x->real[v] = qc_graph_add_constant(x->to, value->name, value->constant, st);
     if (value->constant && x->from->qparams_of[value->type.qparams].block)
         return x->real[v] = qc_lower_blocks(x, v, st);
-    if (value->constant && x->options.float_bias && x->from->qparams_of[value->type.qparams].kind == QC_QPARAMS_PRODUCT)
-        return x->real[v] = lower_real_bias(x, v, st);
+    if (value->constant && x->from->qparams_of[value->type.qparams].kind == QC_QPARAMS_PRODUCT) {
+        if (x->options.float_bias) return x->real[v] = lower_real_bias(x, v, st);
+        if (x->options.short_bias && ((x->real[v] = lower_short_bias(x, v, st)) || st->code != QC_OK))
+            return x->real[v];
+    }
     if (value->constant && !qc_lower_integer(x, v, st)) return 0;
     if (!x->integer[v]) return qc_fail(st, QC_BAD_INPUT, "value '%s' is used before it is made", qc_lower_base(x, v));
     const qc_id real = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.qparams, value->type.axis,

@@ -96,8 +96,10 @@ static void share_padding(struct qc_window *w, int i, int64_t total, bool more_a
     w->pad_end[i] = more_at_end ? total - small : small;
 }
 
-/* out = floor or ceil((in + pads - effective kernel) / stride) + 1; SAME: out = ceil(in / stride). */
-static bool forward_size(struct qc_window *w, int i, enum padding mode, struct qc_status *st)
+/* out = floor or ceil((in + pads - effective kernel) / stride) + 1; SAME: out = ceil(in / stride). A kernel shorter
+   than the stride may need negative padding for that. Conv and LpPool then pad nothing, in ONNX's reference and in ONNX
+   Runtime. MaxPool and AveragePool have no agreed result: the reference crops or fails, ONNX Runtime fails. */
+static bool forward_size(struct qc_window *w, int i, enum padding mode, const struct qc_node *n, struct qc_status *st)
 {
     bool same = mode == PAD_SAME_UPPER || mode == PAD_SAME_LOWER;
     int64_t in = w->in[i], stride = w->stride[i], reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
@@ -107,6 +109,12 @@ static bool forward_size(struct qc_window *w, int i, enum padding mode, struct q
     if (same && (in != QC_FREE || stride == 1)) {
         int64_t rest = in == QC_FREE ? 0 : in % stride;
         int64_t total = reach - (rest ? rest : stride);
+        if (total < 0 && (n->op == QC_OP_MaxPool || n->op == QC_OP_AveragePool))
+            return qc_fail(st, QC_UNSUPPORTED,
+                           "auto_pad with a kernel of size %" PRId64 " and a stride of %" PRId64
+                           " needs negative padding in spatial dimension %d, which runtimes handle differently; "
+                           "give pads in place of auto_pad",
+                           reach, stride, i);
         share_padding(w, i, total > 0 ? total : 0, mode == PAD_SAME_UPPER);
     }
     if (in == QC_FREE) return true;
@@ -217,7 +225,7 @@ bool qc_window_of(struct qc_window *out, const struct qc_graph *g, const struct 
                      !spatial_ints(wanted, n, "output_shape", k, QC_FREE, 1, st)))
         return false;
     for (int i = 0; i < w.spatial; i++)
-        if (!(backward ? backward_size(&w, i, mode, extra[i], wanted[i], st) : forward_size(&w, i, mode, st)))
+        if (!(backward ? backward_size(&w, i, mode, extra[i], wanted[i], st) : forward_size(&w, i, mode, n, st)))
             return false;
     *out = w;
     return true;

@@ -222,6 +222,8 @@ def collect(
     channel_statistics: Union[Literal['on', 'off'], bool, None] = None,
     # Decides where the bias is added: in the accumulator, or after the accumulator was narrowed. One of accumulator, narrowed. Default: accumulator.
     bias: Union[Literal['accumulator', 'narrowed'], None] = None,
+    # Names the runtime, whose conventions hold where no option is given, or a file of rules. Default: ort.
+    target: Union[str, None] = None,
     # Reads more patterns and rewrites from a file. A list reads several.
     rules: Union[str, Sequence[str], None] = None,
     # Sets the number of threads; results do not depend on it. Default: all cores.

@@ -107,8 +107,8 @@ static bool change_options(struct qc_options *out, const struct qc_options *o, c
     }
     for (size_t i = 0; i < change->count; i++) {
         enum qc_option which;
-        if (!qc_options_find(&which, out, change->name[i], st) || !qc_options_set(out, which, change->value[i], st))
-            return false;
+        const struct qc_command_option *c = &change->options[i];
+        if (!qc_options_find(&which, out, c->name, st) || !qc_options_set(out, which, c->value, st)) return false;
     }
     return true;
 }
@@ -117,19 +117,15 @@ static bool change_options(struct qc_options *out, const struct qc_options *o, c
    and with it the ranges. */
 static bool with_method(struct qc_command_change *change, const struct trying *t, bool anew, struct qc_status *st)
 {
-    struct qc_arena *a = t->p->arena;
     const size_t n = change->count;
-    const char **names = QC_NEW_ARRAY(a, const char *, n + 1, st), **values = QC_NEW_ARRAY(a, const char *, n + 1, st);
-    if (!names || !values) return false;
-    names[0] = "method";
-    values[0] = anew ? "mse" : t->method;
+    struct qc_command_option *options = QC_NEW_ARRAY(t->p->arena, struct qc_command_option, n + 1, st);
+    if (!options) return false;
+    options[0] = (struct qc_command_option){"method", anew ? "mse" : t->method};
     for (size_t i = 0; i < n; i++) {
-        names[i + 1] = change->name[i];
-        values[i + 1] = change->value[i];
-        if (strcmp(change->name[i], "method") == 0) return true;
+        options[i + 1] = change->options[i];
+        if (strcmp(change->options[i].name, "method") == 0) return true;
     }
-    change->name = names;
-    change->value = values;
+    change->options = options;
     change->count = n + 1;
     return true;
 }
@@ -297,7 +293,7 @@ static bool known(const struct qc_ideas *ideas, size_t count, const struct qc_co
         const struct qc_command_change *k = &ideas->of[i].change;
         bool same = k->count == c->count && is_text(k->without, c->without);
         for (size_t j = 0; same && j < c->count; j++)
-            same = is_text(k->name[j], c->name[j]) && is_text(k->value[j], c->value[j]);
+            same = is_text(k->options[j].name, c->options[j].name) && is_text(k->options[j].value, c->options[j].value);
         if (same) return true;
     }
     return false;
@@ -315,20 +311,19 @@ static bool add_layers(struct qc_ideas *ideas, const struct trying *t, const str
                        size_t end, bool in_float, struct qc_status *st)
 {
     struct qc_arena *a = t->p->arena;
-    const char **names = QC_NEW_ARRAY(a, const char *, end - from, st),
-               **values = QC_NEW_ARRAY(a, const char *, end - from, st);
-    if (!names || !values) return false;
-    struct qc_idea idea = {.change = {.name = names, .value = values}, .layer = QC_NO_INDEX};
+    struct qc_command_option *options = QC_NEW_ARRAY(a, struct qc_command_option, end - from, st);
+    if (!options) return false;
+    struct qc_idea idea = {.change = {.options = options}, .layer = QC_NO_INDEX};
     for (size_t i = from; i < end; i++) {
-        const size_t k = idea.change.count;
-        if (!qc_layer_remedy(&names[k], &values[k], t->p, &s->layers[i], in_float, st)) return false;
-        if (!names[k]) continue;
+        struct qc_command_option *o = &options[idea.change.count];
+        if (!qc_layer_remedy(o, t->p, &s->layers[i], in_float, st)) return false;
+        if (!o->name) continue;
         idea.change.count++;
         idea.node = idea.node ? qc_arena_printf(a, st, "%s, %s", idea.node, s->layers[i].name) : s->layers[i].name;
         if (!idea.node) return false;
     }
     if (!idea.change.count || known(ideas, ideas->count, &idea.change) || ideas->count == QC_IDEAS) return true;
-    const bool wide = strcmp(names[0], "skip") != 0, weights = strcmp(names[0], "weight-type") == 0;
+    const bool wide = strcmp(options->name, "skip") != 0, weights = strcmp(options->name, "weight-type") == 0;
     if (idea.change.count == 1) idea.layer = layer_at(t->r, idea.node);
     idea.action = idea.change.count > 1 ? "Keep the layers that lose most in float"
                   : weights             ? "Give its weights 16 bits"
@@ -444,8 +439,8 @@ static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_se
 /* Tries 4-bit weights on a network that loses little. */
 static bool try_cheaper(struct trying *t, struct qc_status *st)
 {
-    static const char *const name = "weight-type", *const value = "int4";
-    const struct qc_idea idea = {.change = {.count = 1, .name = &name, .value = &value, .without = name},
+    static const struct qc_command_option option = {"weight-type", "int4"};
+    const struct qc_idea idea = {.change = {.count = 1, .options = &option, .without = option.name},
                                  .action = "Weights of 4 bits lose no more than a decibel",
                                  .layer = QC_NO_INDEX};
     bool good;

@@ -7,7 +7,6 @@
 
 #include "graph/core/multiply_adds.h"
 #include "quantize/pipeline.h"
-#include "quantize/report/command_text.h"
 #include "quantize/report/produced_ops.h"
 
 /* What changes for a layer. */
@@ -80,6 +79,11 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, 
     bool ok = (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, believed, most, st);
     if (fewer && !qc_model_select_again(data, data == eval ? NULL : p->options, st)) ok = false;
     ok = ok && (!eval || !p->options->sensitivity || run_layers(&s, p, eval, believed, most, st));
+    if (!ok && believed && st->code == QC_UNSUPPORTED) { /* shapes depend on data */
+        qc_sensitivity_free(s);
+        *st = QC_STATUS_INIT;
+        return qc_sensitivity_believed(out, p->simulated, believed, st);
+    }
     if (ok)
         *out = s;
     else
@@ -330,54 +334,46 @@ static bool settle(size_t *layers, struct search *s, size_t in_float, size_t in_
     return bring(s, *layers, takes_wide ? WIDE : FLOATS, st);
 }
 
-/* Sets the option that changes a layer; *name is NULL if the layer keeps its types. */
-static bool option(const char **name, const char **value, const struct terms *t, const struct qc_layer_effect *e,
+/* Sets the option that changes a layer; its name is NULL if the layer keeps its types. */
+static bool option(struct qc_command_option *out, const struct terms *t, const struct qc_layer_effect *e,
                    enum rung rung, struct qc_arena *a, struct qc_status *st)
 {
     const char *glob = qc_glob_of_name(e->name, a, st);
-    *name = *value = NULL;
+    *out = (struct qc_command_option){NULL, NULL};
     if (!glob) return false;
     switch (remedy_in(t, e, rung)) {
     case KEEP: return true;
     case WIDE_ACTIVATIONS:
-        *name = "activation-type";
-        *value = qc_arena_printf(a, st, "%s:%s", wide_activation(t->base) == QC_I16 ? "int16" : "uint16", glob);
+        out->name = "activation-type";
+        out->value = qc_arena_printf(a, st, "%s:%s", wide_activation(t->base) == QC_I16 ? "int16" : "uint16", glob);
         break;
     case WIDE_WEIGHTS:
-        *name = "weight-type";
-        *value = qc_arena_printf(a, st, "%s:%s", wide_weight(t) == QC_I16 ? "int16" : "int8", glob);
+        out->name = "weight-type";
+        out->value = qc_arena_printf(a, st, "%s:%s", wide_weight(t) == QC_I16 ? "int16" : "int8", glob);
         break;
-    case IN_FLOAT:
-        *name = "skip";
-        *value = glob;
-        break;
+    case IN_FLOAT: *out = (struct qc_command_option){"skip", glob}; break;
     }
-    return *value != NULL;
+    return out->value != NULL;
 }
 
-bool qc_layer_remedy(const char **name, const char **value, const struct qc_pipeline *p,
-                     const struct qc_layer_effect *e, bool in_float, struct qc_status *st)
+bool qc_layer_remedy(struct qc_command_option *out, const struct qc_pipeline *p, const struct qc_layer_effect *e,
+                     bool in_float, struct qc_status *st)
 {
     const struct terms t = terms_of(p, &p->scheme);
-    return option(name, value, &t, e, in_float ? FLOATS : WIDE, p->arena, st);
+    return option(out, &t, e, in_float ? FLOATS : WIDE, p->arena, st);
 }
 
 static bool fill(struct qc_report_fallback *out, const struct search *s, size_t layers, struct qc_status *st)
 {
     struct qc_arena *a = s->p->arena;
-    const char **names = QC_NEW_ARRAY(a, const char *, layers, st),
-               **values = QC_NEW_ARRAY(a, const char *, layers, st),
-               **options = QC_NEW_ARRAY(a, const char *, layers, st);
-    struct qc_command_change change = {.name = names, .value = values, .met = true};
-    if (!names || !values || !options) return false;
+    struct qc_command_option *options = QC_NEW_ARRAY(a, struct qc_command_option, layers + 1, st);
+    struct qc_command_change change = {.options = options, .met = true};
+    if (!options) return false;
     for (size_t i = 0; i < layers; i++) {
-        const size_t k = change.count;
-        if (!option(&names[k], &values[k], &s->terms, &s->s->layers[i], s->at_rung, a, st)) return false;
-        if (!names[k]) continue;
-        if (!(options[k] = qc_arena_printf(a, st, "--%s=%s", names[k], values[k]))) return false;
-        change.count++;
+        struct qc_command_option *o = &options[change.count];
+        if (!option(o, &s->terms, &s->s->layers[i], s->at_rung, a, st)) return false;
+        change.count += o->name != NULL;
     }
-    out->options = options;
     out->option_count = change.count;
     out->met = layers > 0;
     out->limit = s->demand->max_drop;
@@ -385,7 +381,7 @@ static bool fill(struct qc_report_fallback *out, const struct search *s, size_t 
     out->max_nll = s->demand->max_nll;
     out->steps = s->steps;
     out->step_count = s->step_count;
-    return !out->met || qc_pipeline_command(&out->command, s->p, &change, st);
+    return !out->met || qc_pipeline_change(&out->options, &out->command, s->p, &change, st);
 }
 
 bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,

@@ -5,6 +5,7 @@
 #include "calib/metrics/sensitivity.h"
 #include "export/report/report.h"
 #include "quantize/demand/demand.h"
+#include "quantize/report/command_text.h"
 
 /* Measures the effect of each layer of a pipeline that has run, on at most `batches` batches of --data, or without it
    of eval (labelled data, or NULL). believed: NULL, or the estimated noise of each quantizer; then only `most` layers
@@ -15,9 +16,9 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, 
                             const double *believed, size_t most, struct qc_status *st);
 
 /* Sets the option that widens the weights or the activations of a layer, whichever lose more, or leaves it in float.
- *name is NULL if there is none. The texts are in the arena of p. */
-bool qc_layer_remedy(const char **name, const char **value, const struct qc_pipeline *p,
-                     const struct qc_layer_effect *e, bool in_float, struct qc_status *st);
+   Its name is NULL if there is none. The texts are in the arena of p. */
+bool qc_layer_remedy(struct qc_command_option *out, const struct qc_pipeline *p, const struct qc_layer_effect *e,
+                     bool in_float, struct qc_status *st);
 
 /* Widens layers of d->p, which has run and misses the demand with the results *has. The first n layers of s get wider
    types (16 bits for the activations or the weights, whichever lose more) or stay in float. n is doubled until the

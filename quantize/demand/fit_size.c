@@ -7,49 +7,68 @@
 
 #include "base/clock.h"
 #include "calib/metrics/sensitivity.h"
+#include "export/report/report.h"
 #include "graph/core/uses.h"
 #include "quantize/demand/fallback.h"
 #include "quantize/pipeline.h"
+#include "quantize/pipeline_state.h"
+#include "quantize/report/command_text.h"
 #include "quantize/report/layer_detail.h"
 #include "quantize/report/size_frontier.h"
-#include "quantize/report/size_report.h"
 #include "rewrite/passes/partition.h"
+
+/* The widths of weights. */
+enum { BITS_8, BITS_4, BITS_2, WIDTHS };
+
+/* A layer and its chosen width; node: the name that options use. */
+struct layer {
+    const char *node, *glob;
+    double noise; /* output noise of this layer alone, in the width that was probed */
+    unsigned width, bits;
+    size_t bytes;
+    double error;
+};
 
 /* BATCHES: batches for measuring the effect of a layer. ATTEMPTS: largest number of files that are made until one is
    small enough. */
 enum { BATCHES = 16, ATTEMPTS = 8 };
 
 /* No width of 3 bits: files store 3 bits in 4, so they are no smaller, and less accurate. */
-static const unsigned widths[QC_SIZE_WIDTHS] = {[QC_SIZE_8] = 8, [QC_SIZE_4] = 4, [QC_SIZE_2] = 2};
+static const unsigned widths[WIDTHS] = {[BITS_8] = 8, [BITS_4] = 4, [BITS_2] = 2};
 static const double ERROR_MAX = 1e30;
 
 /* A weight; options set its type by the name of the layer that reads it. */
 struct weight {
-    const char *name;              /* of its qparams */
-    size_t unit;                   /* its layer */
-    bool judged[QC_SIZE_WIDTHS];   /* `error` is known, from second moments */
-    double error[QC_SIZE_WIDTHS];  /* sum over the layer's outputs of the mean squared error */
-    double square[QC_SIZE_WIDTHS]; /* squared error of the weights, relative to their squares */
-    size_t bytes[QC_SIZE_WIDTHS];
+    const char *name;      /* of its qparams */
+    size_t unit;           /* its layer */
+    bool judged[WIDTHS];   /* `error` is known, from second moments */
+    double error[WIDTHS];  /* sum over the layer's outputs of the mean squared error */
+    double square[WIDTHS]; /* squared error of the weights, relative to their squares */
+    size_t bytes[WIDTHS];
 };
 
 struct fitting {
     struct qc_pipeline *p;
     struct qc_partition_options base;
     struct qc_calibration_options ranges; /* of the job's options */
-    bool there[QC_SIZE_WIDTHS];           /* the width is possible */
-    size_t file[QC_SIZE_WIDTHS];          /* bytes with all weights in this width */
+    bool there[WIDTHS];                   /* the width is possible */
+    size_t file[WIDTHS];                  /* bytes with all weights in this width */
     size_t weight_count, unit_count;
     struct weight *weights;
-    struct qc_size_layer *units;
+    struct layer *units;
     bool of_outputs;
+    size_t limit, bytes; /* of the file */
+    size_t beside;       /* bytes of the file beside the weights of these layers */
+    struct qc_size_unit *points;
+    struct qc_size_frontier frontier;
+    struct qc_size_point chosen;
 };
 
 static struct qc_type_choice type_of(const struct fitting *f, unsigned width)
 {
     const bool is_signed = qc_dtype_info(f->base.weight.dtype)->is_signed;
-    if (width == QC_SIZE_8) return (struct qc_type_choice){.dtype = is_signed ? QC_I8 : QC_U8};
-    return (struct qc_type_choice){.dtype = is_signed ? QC_I4 : QC_U4, .bits = width == QC_SIZE_2 ? 2 : 0};
+    if (width == BITS_8) return (struct qc_type_choice){.dtype = is_signed ? QC_I8 : QC_U8};
+    return (struct qc_type_choice){.dtype = is_signed ? QC_I4 : QC_U4, .bits = width == BITS_2 ? 2 : 0};
 }
 
 /* ---- Layers ---- */
@@ -79,7 +98,7 @@ static size_t unit_named(struct fitting *f, const char *name)
 {
     size_t k = 0;
     while (k < f->unit_count && strcmp(f->units[k].node, name) != 0) k++;
-    if (k == f->unit_count) f->units[f->unit_count++] = (struct qc_size_layer){.node = name};
+    if (k == f->unit_count) f->units[f->unit_count++] = (struct layer){.node = name};
     return k;
 }
 
@@ -96,7 +115,7 @@ static bool find_layers(struct fitting *f, struct qc_status *st)
     struct qc_arena *a = f->p->arena;
     struct qc_uses uses;
     f->weights = QC_NEW_ARRAY(a, struct weight, g->node_count, st);
-    f->units = QC_NEW_ARRAY(a, struct qc_size_layer, g->node_count, st);
+    f->units = QC_NEW_ARRAY(a, struct layer, g->node_count, st);
     if (!f->weights || !f->units || !qc_uses_of(&uses, g, a, st)) return false;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
@@ -202,7 +221,7 @@ static double loss_of(const struct fitting *f, size_t unit, unsigned width)
     for (size_t i = 0; i < f->weight_count; i++) {
         const struct weight *w = &f->weights[i];
         if (w->unit != unit) continue;
-        for (unsigned k = 0; k < QC_SIZE_WIDTHS; k++) judged = judged && (!f->there[k] || w->judged[k]);
+        for (unsigned k = 0; k < WIDTHS; k++) judged = judged && (!f->there[k] || w->judged[k]);
         by_moments += w->error[width];
         by_square += w->square[width];
     }
@@ -264,24 +283,24 @@ static int64_t beside(const struct fitting *f, unsigned width)
    additional operators), compared with 8 bits. */
 static size_t bytes_of(const struct fitting *f, size_t unit, unsigned width)
 {
-    int64_t sum = (beside(f, width) - beside(f, QC_SIZE_8)) / (int64_t)f->unit_count;
+    int64_t sum = (beside(f, width) - beside(f, BITS_8)) / (int64_t)f->unit_count;
     for (size_t i = 0; i < f->weight_count; i++)
         if (f->weights[i].unit == unit) sum += (int64_t)f->weights[i].bytes[width];
     return sum > 0 ? (size_t)sum : 0;
 }
 
-static void fill_units(struct qc_size_unit *units, const struct fitting *f, unsigned probed)
+static void fill_points(struct fitting *f, unsigned probed)
 {
     for (size_t k = 0; k < f->unit_count; k++) {
         const double there = loss_of(f, k, probed);
-        for (unsigned width = 0; width < QC_SIZE_WIDTHS; width++) {
-            struct qc_size_point *to = &units[k].points[units[k].count];
+        for (unsigned width = 0; width < WIDTHS; width++) {
+            struct qc_size_point *to = &f->points[k].points[f->points[k].count];
             if (!f->there[width]) continue;
             *to =
                 (struct qc_size_point){.bytes = bytes_of(f, k, width),
                                        .error =
                                            there > 0 ? bounded(f->units[k].noise * (loss_of(f, k, width) / there)) : 0};
-            units[k].count++;
+            f->points[k].count++;
         }
     }
 }
@@ -294,60 +313,60 @@ static unsigned width_at(const struct fitting *f, size_t point)
         if (f->there[width] && seen++ == point) return width;
 }
 
-static void take(struct fitting *f, const struct qc_size_unit *units, const size_t *points)
+static void take(struct fitting *f, const size_t *points)
 {
     for (size_t k = 0; k < f->unit_count; k++) {
         f->units[k].width = width_at(f, points[k]);
         f->units[k].bits = widths[f->units[k].width];
-        f->units[k].bytes = units[k].points[points[k]].bytes;
-        f->units[k].error = units[k].points[points[k]].error;
+        f->units[k].bytes = f->points[k].points[points[k]].bytes;
+        f->units[k].error = f->points[k].points[points[k]].error;
     }
 }
 
-static bool too_small(const struct fitting *f, size_t limit, size_t least, struct qc_status *st)
+static bool too_small(const struct fitting *f, struct qc_status *st)
 {
     return qc_fail(
         st, QC_DEMAND,
         "--size %s: the limit is %zu bytes, and the smallest possible file has %zu bytes%s; no model was written",
-        f->p->options->size, limit, least,
-        f->there[QC_SIZE_2] ? "" : " (with --weight-block 32 weights can have 2 bits)");
+        f->p->options->size, f->limit, f->bytes,
+        f->there[BITS_2] ? "" : " (with --weight-block 32 weights can have 2 bits)");
 }
 
 /* Runs the chosen widths once more with refined weights (quantize/trials/cross_rounding.h); if the file is too large
    then, without. */
-static bool make_sized(struct qc_size_result *r, struct fitting *f, struct qc_status *st)
+static bool make_sized(struct fitting *f, struct qc_status *st)
 {
     size_t bytes;
     f->p->sized = true;
     if (!again(f, st) || !file_bytes(&bytes, f->p, st)) return false;
-    if (bytes > r->limit) {
+    if (bytes > f->limit) {
         f->p->sized = false;
-        return again(f, st) && file_bytes(&r->bytes, f->p, st);
+        return again(f, st) && file_bytes(&f->bytes, f->p, st);
     }
-    r->bytes = bytes;
+    f->bytes = bytes;
     return true;
 }
 
-/* Chooses the widths and runs the stages until the file fits: r->beside, the bytes beside the weights, grows by the
+/* Chooses the widths and runs the stages until the file fits: f->beside, the bytes beside the weights, grows by the
    excess of each file. */
-static bool settle(struct qc_size_result *r, struct fitting *f, struct qc_status *st)
+static bool settle(struct fitting *f, struct qc_status *st)
 {
     size_t *points = QC_NEW_ARRAY(f->p->arena, size_t, f->unit_count, st);
     if (!points) return false;
-    r->beside = beside(f, QC_SIZE_8) > 0 ? (size_t)beside(f, QC_SIZE_8) : 0;
+    f->beside = beside(f, BITS_8) > 0 ? (size_t)beside(f, BITS_8) : 0;
     for (int i = 0; i < ATTEMPTS; i++) {
-        const size_t left = r->limit > r->beside ? r->limit - r->beside : 0;
-        const bool least = !qc_size_choose(points, &r->chosen, &r->frontier, left);
-        take(f, r->units, least ? r->frontier.first : points);
-        if (!again(f, st) || !file_bytes(&r->bytes, f->p, st)) return false;
-        if (r->bytes <= r->limit) {
-            if (least) r->chosen = (struct qc_size_point){r->frontier.least_bytes, r->frontier.least_error};
-            return make_sized(r, f, st);
+        const size_t left = f->limit > f->beside ? f->limit - f->beside : 0;
+        const bool least = !qc_size_choose(points, &f->chosen, &f->frontier, left);
+        take(f, least ? f->frontier.first : points);
+        if (!again(f, st) || !file_bytes(&f->bytes, f->p, st)) return false;
+        if (f->bytes <= f->limit) {
+            if (least) f->chosen = (struct qc_size_point){f->frontier.least_bytes, f->frontier.least_error};
+            return make_sized(f, st);
         }
-        if (least) return too_small(f, r->limit, r->bytes, st);
-        r->beside += r->bytes - r->limit;
+        if (least) return too_small(f, st);
+        f->beside += f->bytes - f->limit;
     }
-    return too_small(f, r->limit, r->bytes, st);
+    return too_small(f, st);
 }
 
 static size_t limit_of(const struct qc_pipeline *p)
@@ -358,43 +377,112 @@ static size_t limit_of(const struct qc_pipeline *p)
     return bytes < (double)(SIZE_MAX / 2) ? (size_t)bytes : SIZE_MAX / 2;
 }
 
-static bool fit(struct qc_size_result *r, struct fitting *f, struct qc_status *st)
+static bool fit(struct fitting *f, struct qc_status *st)
 {
     struct qc_calibration_options *c = &f->p->calibration_options;
     /* Trials of observers take long and do not matter here: only weights are compared. */
     if (c->activation->of_network && !qc_observer_parse(&c->activation, &c->activation_values, "mse", st)) return false;
     const bool blocks = f->base.weight_block != 0;
-    bool ok = measure_width(f, QC_SIZE_4, true, st);
-    const unsigned probed = f->there[QC_SIZE_4] ? QC_SIZE_4 : QC_SIZE_8;
-    ok = ok && (probed == QC_SIZE_8 || probe(f, probed, st)) && measure_width(f, QC_SIZE_8, false, st) &&
-         (f->there[QC_SIZE_8] || qc_fail(st, QC_UNSUPPORTED, "--size: weights of 8 bits cannot be written")) &&
-         (probed == QC_SIZE_4 || probe(f, probed, st)) && (!blocks || measure_width(f, QC_SIZE_2, false, st));
+    bool ok = measure_width(f, BITS_4, true, st);
+    const unsigned probed = f->there[BITS_4] ? BITS_4 : BITS_8;
+    ok = ok && (probed == BITS_8 || probe(f, probed, st)) && measure_width(f, BITS_8, false, st) &&
+         (f->there[BITS_8] || qc_fail(st, QC_UNSUPPORTED, "--size: weights of 8 bits cannot be written")) &&
+         (probed == BITS_4 || probe(f, probed, st)) && (!blocks || measure_width(f, BITS_2, false, st));
     c->activation = f->ranges.activation;
     c->activation_values = f->ranges.activation_values;
     if (!ok) return false;
-    struct qc_size_unit *units = QC_NEW_ARRAY(f->p->arena, struct qc_size_unit, f->unit_count, st);
-    if (!units) return false;
-    fill_units(units, f, probed);
-    r->units = units;
-    for (unsigned width = 0; width < QC_SIZE_WIDTHS; width++) r->file[width] = f->there[width] ? f->file[width] : 0;
-    return qc_size_frontier(&r->frontier, units, f->unit_count, f->p->arena, st) && settle(r, f, st);
+    if (!(f->points = QC_NEW_ARRAY(f->p->arena, struct qc_size_unit, f->unit_count, st))) return false;
+    fill_points(f, probed);
+    return qc_size_frontier(&f->frontier, f->points, f->unit_count, f->p->arena, st) && settle(f, st);
+}
+
+/* ---- The report ---- */
+
+enum { ROWS = 64 };
+
+/* Fills the rows of the frontier, thinned out to about ROWS, with the chosen point at its place. */
+static bool fill_frontier(struct qc_report_size *to, const struct fitting *f, struct qc_status *st)
+{
+    const struct qc_size_frontier *hull = &f->frontier;
+    const size_t all = hull->step_count + 1, every = all / ROWS + 1;
+    struct qc_report_size_row *rows = QC_NEW_ARRAY(f->p->arena, struct qc_report_size_row, all + 1, st);
+    const struct qc_report_size_row chosen = {f->bytes, f->chosen.error, true};
+    const size_t beside = f->bytes > f->chosen.bytes ? f->bytes - f->chosen.bytes : 0; /* bytes beside the layers */
+    bool placed = false;
+    if (!rows) return false;
+    for (size_t i = 0; i < all; i++) {
+        const size_t bytes = i ? hull->steps[i - 1].bytes : hull->least_bytes;
+        const double error = i ? hull->steps[i - 1].error : hull->least_error;
+        if (!placed && bytes >= f->chosen.bytes) rows[to->row_count++] = chosen;
+        placed = placed || bytes >= f->chosen.bytes;
+        if (bytes == f->chosen.bytes || (i % every && i + 1 < all)) continue;
+        rows[to->row_count++] = (struct qc_report_size_row){bytes + beside, error, false};
+    }
+    to->rows = rows;
+    return true;
+}
+
+static bool fill_options(struct qc_report_size *to, const struct fitting *f, struct qc_status *st)
+{
+    const bool is_signed = qc_dtype_info(f->base.weight.dtype)->is_signed;
+    struct qc_command_option *options = QC_NEW_ARRAY(f->p->arena, struct qc_command_option, f->unit_count, st);
+    const struct qc_command_change change = {.count = f->unit_count, .options = options, .without = "size"};
+    if (!options) return false;
+    for (size_t k = 0; k < f->unit_count; k++) {
+        options[k].name = "weight-type";
+        options[k].value =
+            qc_arena_printf(f->p->arena, st, "%sint%u:%s", is_signed ? "" : "u", f->units[k].bits, f->units[k].glob);
+        if (!options[k].value) return false;
+    }
+    to->option_count = f->unit_count;
+    return qc_pipeline_change(&to->options, &to->command, f->p, &change, st);
+}
+
+/* Fills the files with all layers in one width, for comparison. */
+static bool fill_uniform(struct qc_report_size *to, const struct fitting *f, struct qc_status *st)
+{
+    struct qc_report_size_uniform *uniform = QC_NEW_ARRAY(f->p->arena, struct qc_report_size_uniform, WIDTHS, st);
+    if (!uniform) return false;
+    for (unsigned width = 0, point = 0; width < WIDTHS; width++) {
+        if (!f->there[width]) continue;
+        struct qc_report_size_uniform *u = &uniform[to->uniform_count++];
+        *u = (struct qc_report_size_uniform){.bits = widths[width], .bytes = f->file[width]};
+        for (size_t k = 0; k < f->unit_count; k++) u->error += f->points[k].points[point].error;
+        point++;
+    }
+    to->uniform = uniform;
+    return true;
+}
+
+static bool fill_report(struct qc_report_size **out, const struct fitting *f, struct qc_status *st)
+{
+    struct qc_report_size *to = QC_NEW(f->p->arena, struct qc_report_size, st);
+    struct qc_report_size_layer *layers = QC_NEW_ARRAY(f->p->arena, struct qc_report_size_layer, f->unit_count, st);
+    if (!to || !layers) return false;
+    *to = (struct qc_report_size){.limit = f->limit,
+                                  .bytes = f->bytes,
+                                  .error = f->chosen.error,
+                                  .of_outputs = f->of_outputs,
+                                  .layer_count = f->unit_count,
+                                  .layers = layers};
+    for (size_t k = 0; k < f->unit_count; k++)
+        layers[k] = (struct qc_report_size_layer){.node = f->units[k].node,
+                                                  .bits = f->units[k].bits,
+                                                  .bytes = f->units[k].bytes,
+                                                  .error = f->units[k].error};
+    *out = to;
+    return fill_frontier(to, f, st) && fill_uniform(to, f, st) && fill_options(to, f, st);
 }
 
 bool qc_fit_size(struct qc_report_size **out, struct qc_pipeline *p, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    struct fitting f = {.p = p, .base = p->scheme, .ranges = p->calibration_options};
-    struct qc_size_result r = {.limit = limit_of(p)};
-    f.base.weight.dtype = type_of(&f, QC_SIZE_8).dtype; /* of weights that no option can name */
-    f.base.weight_types++;                              /* drops the first entry: 4 bits, which --size begins with
-                                                           (quantize/options/scheme_options.c) */
+    struct fitting f = {.p = p, .base = p->scheme, .ranges = p->calibration_options, .limit = limit_of(p)};
+    f.base.weight.dtype = type_of(&f, BITS_8).dtype; /* of weights that no option can name */
+    f.base.weight_types++;                           /* drops the first entry: 4 bits, which --size begins with
+                                                        (quantize/options/scheme_options.c) */
     f.base.weight_type_count--;
-    if (!find_layers(&f, st) || !fit(&r, &f, st)) return false;
-    r.of_outputs = f.of_outputs;
-    r.layer_count = f.unit_count;
-    r.layers = f.units;
-    r.is_signed = qc_dtype_info(f.base.weight.dtype)->is_signed;
-    if (!qc_size_report(out, p, &r, st)) return false;
+    if (!find_layers(&f, st) || !fit(&f, st) || !fill_report(out, &f, st)) return false;
     (*out)->seconds = qc_seconds() - t0;
     return true;
 }

@@ -10,7 +10,6 @@
 #include "quantize/demand/fallback.h"
 #include "quantize/options/integer_options.h"
 #include "quantize/pipeline.h"
-#include "quantize/report/command_text.h"
 
 /* SQNR in dB. At USELESS the noise has a tenth of the output's power. Below it layers are widened until the output has
    MENDED, or at least USELESS. Below RECURRENT recurrent weights are tried in 16 bits and kept if that removes half of
@@ -63,20 +62,14 @@ static size_t recurrent_ops(const char *names[RECURRENT_OPS], size_t *layers, co
 static bool describe_recurrent(struct qc_report_fallback *out, struct qc_pipeline *p, const char *const *ops,
                                size_t count, struct qc_status *st)
 {
-    const char **names = QC_NEW_ARRAY(p->arena, const char *, count, st),
-               **values = QC_NEW_ARRAY(p->arena, const char *, count, st),
-               **options = QC_NEW_ARRAY(p->arena, const char *, count, st);
-    if (!names || !values || !options) return false;
+    struct qc_command_option options[RECURRENT_OPS];
+    const struct qc_command_change change = {.count = count, .options = options};
     for (size_t i = 0; i < count; i++) {
-        names[i] = "weight-type";
-        if (!(values[i] = qc_arena_printf(p->arena, st, "int16:%s", ops[i])) ||
-            !(options[i] = qc_arena_printf(p->arena, st, "--weight-type=%s", values[i])))
-            return false;
+        options[i] = (struct qc_command_option){"weight-type", qc_arena_printf(p->arena, st, "int16:%s", ops[i])};
+        if (!options[i].value) return false;
     }
-    const struct qc_command_change change = {.count = count, .name = names, .value = values};
-    out->options = options;
     out->option_count = count;
-    return qc_pipeline_command(&out->command, p, &change, st);
+    return qc_pipeline_change(&out->options, &out->command, p, &change, st);
 }
 
 static struct qc_report_fallback_step *add_step(struct qc_report_fallback_step *steps, size_t layers, const char *type,
@@ -147,7 +140,10 @@ static bool widen_worst(struct qc_report_fallback **out, struct qc_standing *has
                         struct qc_status *st)
 {
     struct qc_sensitivity *effects = NULL;
-    if (!qc_measure_sensitivity(&effects, d->p, NULL, BATCHES, NULL, 0, st)) return false;
+    struct qc_status why = QC_STATUS_INIT;
+    /* Unsupported: shapes depend on data, so there is no worst layer to know. */
+    if (!qc_measure_sensitivity(&effects, d->p, NULL, BATCHES, NULL, 0, &why))
+        return why.code == QC_UNSUPPORTED || qc_fail(st, why.code, "%s", why.message);
     qc_sensitivity_sort(effects, QC_EFFECTS_BY_NOISE);
     const struct qc_standing before = *has;
     bool ok = qc_fall_back(out, has, d, effects, st);

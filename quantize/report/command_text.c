@@ -33,10 +33,16 @@ static void put_word(FILE *f, const char *word)
     quoted(f, value + 1);
 }
 
-static bool add(struct qc_text_list *words, struct qc_arena *a, struct qc_status *st, const char *name,
-                const char *value)
+static const char *option_text(const struct qc_command_option *o, struct qc_arena *a, struct qc_status *st)
 {
-    const char *word = value ? qc_arena_printf(a, st, "--%s=%s", name, value) : qc_arena_printf(a, st, "--%s", name);
+    return o->value ? qc_arena_printf(a, st, "--%s=%s", o->name, o->value) : qc_arena_printf(a, st, "--%s", o->name);
+}
+
+static bool add(struct qc_text_list *words, const char *name, const char *value, struct qc_arena *a,
+                struct qc_status *st)
+{
+    const struct qc_command_option o = {name, value};
+    const char *word = option_text(&o, a, st);
     return word && qc_text_list_add(words, word, a, st);
 }
 
@@ -48,9 +54,9 @@ static bool add_option(struct qc_text_list *words, struct qc_arena *a, const cha
     case QC_JSON_ARRAY:
         for (size_t i = 0; ok && i < qc_json_size(v); i++) ok = add_option(words, a, name, qc_json_at(v, i), st);
         return ok;
-    case QC_JSON_STRING: return add(words, a, st, name, qc_json_text(v));
-    case QC_JSON_NUMBER: return add(words, a, st, name, qc_json_digits(v));
-    case QC_JSON_BOOL: return add(words, a, st, name, NULL);
+    case QC_JSON_STRING: return add(words, name, qc_json_text(v), a, st);
+    case QC_JSON_NUMBER: return add(words, name, qc_json_digits(v), a, st);
+    case QC_JSON_BOOL: return add(words, name, NULL, a, st);
     case QC_JSON_NULL:
     case QC_JSON_OBJECT: break;
     }
@@ -76,7 +82,8 @@ bool qc_command_words(struct qc_text_list *out, struct qc_arena *a, const struct
             continue;
         if (o->given[i] && info->group <= QC_GROUP_GRAPH && v) ok = add_option(out, a, info->name, v, st);
     }
-    for (size_t i = 0; ok && change && i < change->count; i++) ok = add(out, a, st, change->name[i], change->value[i]);
+    for (size_t i = 0; ok && change && i < change->count; i++)
+        ok = add(out, change->options[i].name, change->options[i].value, a, st);
     for (size_t i = 0; ok && i < operand_count; i++) ok = qc_text_list_add(out, operands[i], a, st);
     qc_json_free(all);
     return ok;
@@ -109,4 +116,14 @@ bool qc_pipeline_command(const char **out, const struct qc_pipeline *p, const st
 {
     const char *model = p->in->model.file ? p->in->model.file : "MODEL";
     return qc_command_text(out, p->arena, p->options, &model, 1, change, st);
+}
+
+bool qc_pipeline_change(const char *const **options, const char **command, const struct qc_pipeline *p,
+                        const struct qc_command_change *change, struct qc_status *st)
+{
+    const char **texts = QC_NEW_ARRAY(p->arena, const char *, change->count, st);
+    for (size_t i = 0; texts && i < change->count; i++)
+        if (!(texts[i] = option_text(&change->options[i], p->arena, st))) return false;
+    *options = texts;
+    return texts && qc_pipeline_command(command, p, change, st);
 }

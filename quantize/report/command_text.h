@@ -4,12 +4,17 @@
 
 #include "quantize/pipeline_state.h"
 
-/* A change of a command line: options to add, unquoted, and an option to leave out. */
+/* --name=value, unquoted; value NULL: --name */
+struct qc_command_option {
+    const char *name, *value;
+};
+
+/* A change of a command line: options to add, and an option to leave out. */
 struct qc_command_change {
     size_t count;
-    const char *const *name, *const *value; /* [count]: --name=value; value NULL: --name */
-    const char *without;                    /* name of an option, or NULL */
-    bool met;                               /* leave out --max-drop, --min-sqnr and --max-nll, too */
+    const struct qc_command_option *options; /* [count] */
+    const char *without;                     /* name of an option, or NULL */
+    bool met;                                /* leave out --max-drop, --min-sqnr and --max-nll, too */
 };
 
 /* Sets *out to the words of the command line that decide the result, beginning with "qcalib", unquoted, in the arena.
@@ -28,3 +33,7 @@ bool qc_words_text(const char **out, struct qc_arena *a, const struct qc_text_li
 /* Sets *out to the command line of the job with a change (may be NULL), in the arena of p. */
 bool qc_pipeline_command(const char **out, const struct qc_pipeline *p, const struct qc_command_change *change,
                          struct qc_status *st);
+
+/* The same, and the added options as texts, "--name=value" [change->count]. */
+bool qc_pipeline_change(const char *const **options, const char **command, const struct qc_pipeline *p,
+                        const struct qc_command_change *change, struct qc_status *st);

@@ -155,7 +155,7 @@ static size_t touching(qc_id out[SKIPS], const struct finder *f, const struct qc
 /* A change of the command. */
 struct remedy {
     size_t count;
-    const char *name[SKIPS + 1], *value[SKIPS + 1];
+    struct qc_command_option options[SKIPS];
     const char *without, *action;
     const struct qc_layer *stored; /* the value that the change concerns; NULL: the op */
     bool anew, mends;              /* as in struct qc_idea */
@@ -173,8 +173,7 @@ static bool skip(struct remedy *out, const struct finder *f, const struct qc_noi
     for (size_t i = 0; i < count; i++) {
         const char *word = skip_word(f, nodes[i]);
         if (!word) continue;
-        out->name[out->count] = "skip";
-        out->value[out->count++] = word;
+        out->options[out->count++] = (struct qc_command_option){"skip", word};
     }
     out->action = out->count > 1 ? "Keep the ops that touch this tensor in float" : "Keep it in float";
     out->stored = out->count > 1 ? stored : NULL;
@@ -199,9 +198,12 @@ static bool wide(struct remedy *out, const struct finder *f, const struct qc_lay
         return false;
     const char *word = skip_word(f, nodes[0]);
     if (!word) return false;
-    *out = (struct remedy){.count = 1, .name = {"activation-type"}, .action = "Store it in 16 bits", .stored = l};
-    out->value[0] = qc_arena_printf(f->p->arena, f->st, "%sint16:%s", *l->type == 'u' ? "u" : "", word);
-    return out->value[0] != NULL;
+    const char *type = qc_arena_printf(f->p->arena, f->st, "%sint16:%s", *l->type == 'u' ? "u" : "", word);
+    *out = (struct remedy){.count = 1,
+                           .options = {{"activation-type", type}},
+                           .action = "Store it in 16 bits",
+                           .stored = l};
+    return type != NULL;
 }
 
 /* Compensates the weights of a node, or gives them 16 bits. */
@@ -211,8 +213,7 @@ static bool finer_weights(struct remedy *out, const struct finder *f, const stru
     const struct qc_options *o = f->p->options;
     if (strcmp(o->weight_rounding, "nearest") == 0 && !qc_has_statistics(f->p->in)) {
         *out = (struct remedy){.count = 1,
-                               .name = {"weight-rounding"},
-                               .value = {"compensated"},
+                               .options = {{"weight-rounding", "compensated"}},
                                .without = "weight-rounding",
                                .anew = true,
                                .action = "Round them so that their errors compensate"};
@@ -223,9 +224,9 @@ static bool finer_weights(struct remedy *out, const struct finder *f, const stru
     for (size_t i = 0; i < o->activation_types.count; i++)
         wide_input = wide_input || strstr(o->activation_types.items[i], "16");
     if (!word || wide_input || strstr(weight->type, "16") || !computes(f, &f->g->nodes[pt->node])) return false;
-    *out = (struct remedy){.count = 1, .name = {"weight-type"}, .action = "Give them 16 bits"};
-    out->value[0] = qc_arena_printf(f->p->arena, f->st, "int16:%s", word);
-    return out->value[0] != NULL;
+    const char *type = qc_arena_printf(f->p->arena, f->st, "int16:%s", word);
+    *out = (struct remedy){.count = 1, .options = {{"weight-type", type}}, .action = "Give them 16 bits"};
+    return type != NULL;
 }
 
 /* Equalizes channels. Needs samples: statistics of --stats are from before equalization. */
@@ -233,8 +234,7 @@ static bool equalize(struct remedy *out, const struct finder *f)
 {
     if (f->p->equalized || qc_has_statistics(f->p->in)) return false;
     *out = (struct remedy){.count = 1,
-                           .name = {"equalize"},
-                           .value = {"on"},
+                           .options = {{"equalize", "on"}},
                            .without = "equalize",
                            .anew = true,
                            .mends = true,
@@ -257,8 +257,7 @@ static bool other_method(struct remedy *out, const struct finder *f)
     const struct qc_observer *now = f->p->calibration_options.activation;
     if (now->of_network || strcmp(now->name, "mse") == 0) return false; /* --method auto has tried mse */
     *out = (struct remedy){.count = 1,
-                           .name = {"method"},
-                           .value = {"mse"},
+                           .options = {{"method", "mse"}},
                            .without = "method",
                            .action = "Choose ranges by the squared error"};
     return true;
@@ -350,15 +349,11 @@ static bool suggest(struct qc_report_suggestion *out, struct remedy *fix, const 
 static bool idea_of(struct qc_idea *out, const struct finder *f, const struct remedy *fix,
                     const struct qc_report_suggestion *s)
 {
-    const char **names = QC_NEW_ARRAY(f->p->arena, const char *, fix->count + 1, f->st),
-               **values = QC_NEW_ARRAY(f->p->arena, const char *, fix->count + 1, f->st);
-    if (!names || !values) return false;
-    for (size_t i = 0; i < fix->count; i++) {
-        names[i] = fix->name[i];
-        values[i] = fix->value[i];
-    }
+    const struct qc_command_option *options =
+        qc_arena_dup(f->p->arena, fix->options, fix->count, sizeof *fix->options, f->st);
+    if (!options) return false;
     *out = (struct qc_idea){
-        .change = {.count = fix->count, .name = names, .value = values, .without = fix->without},
+        .change = {.count = fix->count, .options = options, .without = fix->without},
         .anew = fix->anew,
         .mends = fix->mends,
         .action = fix->action,

@@ -9,6 +9,7 @@
 #include "quantize/trials/output_bias.h"
 #include "quantize/trials/propagate_check.h"
 #include "quantize/trials/round_options.h"
+#include "quantize/trials/target_limits.h"
 
 /* Warns once for all layers; the report has each. */
 static void warn_of_blocks(struct qc_pipeline *p)
@@ -88,21 +89,25 @@ bool qc_stage_refine(struct qc_pipeline *p, struct qc_status *st)
     return p->options->propagate || qc_round_crossed(p, st);
 }
 
-static bool tie_tables(struct qc_pipeline *p, struct qc_status *st)
+/* Changes what the target needs otherwise, after all rounding. */
+static bool suit_target(struct qc_pipeline *p, struct qc_status *st)
 {
-    struct qc_graph *tied;
-    if (!p->options->runs_on->onnxruntime) return true; /* its file has both (qc_lower_options) */
-    if (!qc_tie_tables(&tied, p->rounded ? p->rounded : p->simulated, p->simulated, st)) return false;
-    if (!tied) return true;
+    const struct qc_target *t = p->options->runs_on;
+    const struct qc_graph *g = p->rounded ? p->rounded : p->simulated;
+    struct qc_graph *suited;
+    /* The file of another runtime has a tied table twice (qc_lower_options). */
+    if (!(t->onnxruntime ? qc_tie_tables(&suited, g, p->simulated, st) : qc_shorten_biases(&suited, g, t, st)))
+        return false;
+    if (!suited) return true;
     qc_graph_free(p->rounded);
-    p->rounded = tied;
+    p->rounded = suited;
     return true;
 }
 
 bool qc_stage_correct(struct qc_pipeline *p, struct qc_status *st)
 {
-    if (!p->weight_rounding) return tie_tables(p, st);
-    if (!qc_correct_output_biases(p, st) || !tie_tables(p, st)) return false;
+    if (!p->weight_rounding) return suit_target(p, st);
+    if (!qc_correct_output_biases(p, st) || !suit_target(p, st)) return false;
     warn_of_blocks(p);
     warn_of_bounds(p);
     drop_moments(p);

@@ -58,7 +58,8 @@ static bool check_opset(const struct qc_pipeline *p, size_t form, struct qc_stat
 static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_lower_options o = {.accuracy_level = p->options->accuracy_level[0] - '0',
-                                       .float_bias = p->options->runs_on->float_bias,
+                                       .float_bias = p->options->runs_on->bias == QC_BIAS_FLOAT,
+                                       .short_bias = p->options->runs_on->bias == QC_BIAS_INT8,
                                        .tables_apart = !p->options->runs_on->onnxruntime};
     double t0 = qc_seconds();
     if (p->options->runs_on->onnxruntime && !qc_check_runtime_limits(p->produced, st)) return false;

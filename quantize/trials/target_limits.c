@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/trials/target_limits.h"
 
+#include <math.h>
+
+#include "arith/params.h"
+#include "calib/trials/layer_bias.h"
+#include "graph/core/parameters.h"
 #include "quantize/trials/runtime_limits.h"
 
 /* Returns the operator that computes a value, looking through operators that keep its parameters. */
@@ -67,4 +72,43 @@ bool qc_keep_target_limits(struct qc_graph *g, const struct qc_target *t, struct
 {
     return fix_results(g, t->fixed, st) && (!t->stores_signed || store_signed(g, st)) &&
            (!t->onnxruntime || qc_keep_runtime_limits(g, st));
+}
+
+/* Computes what rounding to 8 bits adds to each element of a bias. Elements that share a scale share a shift. */
+static void shorten(double *shift, const struct qc_tensor *bias, const struct qc_qparams *product)
+{
+    const float *real = bias->data;
+    const size_t each = product->count > 1 ? 1 : bias->count;
+    for (size_t i = 0; i < bias->count; i += each) {
+        const double step = (double)product->scale[i / each];
+        double most = 0;
+        for (size_t k = i; k < i + each; k++) most = fmax(most, fabs(nearbyint((double)real[k] / step)));
+        const double unit = ldexp(step, (int)qc_short_bias_shift(most));
+        for (size_t k = i; k < i + each; k++)
+            shift[k] = fmax(-127, fmin(127, nearbyint((double)real[k] / unit))) * unit - (double)real[k];
+    }
+}
+
+bool qc_shorten_biases(struct qc_graph **out, const struct qc_graph *g, const struct qc_target *t, struct qc_status *st)
+{
+    struct qc_uses uses;
+    size_t count = 0, changed;
+    *out = NULL;
+    if (t->bias != QC_BIAS_INT8) return true;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_bias_shift *shifts = a ? QC_NEW_ARRAY(a, struct qc_bias_shift, g->node_count + 1, st) : NULL;
+    bool ok = (a || qc_fail_memory(st, 1)) && shifts && qc_uses_of(&uses, g, a, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) {
+        struct qc_layer_bias *of = &shifts[count].of;
+        const struct qc_qparams *product =
+            qc_layer_bias_find(of, &uses, id) ? qc_graph_parameters(g, g->nodes[id].outputs) : NULL;
+        if (!product || product->kind != QC_QPARAMS_PRODUCT) continue;
+        const struct qc_tensor *bias = qc_constant_of(g, of->bias);
+        double *shift = QC_NEW_ARRAY(a, double, bias->count + 1, st);
+        if ((ok = shift != NULL)) shorten(shift, bias, product);
+        shifts[count++].shift = shift;
+    }
+    ok = ok && (!count || qc_shift_biases(out, &changed, g, shifts, count, st));
+    qc_arena_free(a);
+    return ok;
 }

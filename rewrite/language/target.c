@@ -101,6 +101,15 @@ bool qc_rules_add_target_file(struct qc_rules *r, const struct qc_target *t, str
     return parse_file(r, t->file, t->builtin, 0, st);
 }
 
+/* Reads one of these words; names end with NULL. */
+static bool parse_one_of(unsigned *out, struct qc_rule_parser *p, const char *const *names, const char *expected,
+                         struct qc_status *st)
+{
+    for (*out = 0; names[*out]; ++*out)
+        if (qc_lexer_take(&p->x, names[*out], st)) return st->code == QC_OK;
+    return qc_lexer_error(&p->x, expected, st);
+}
+
 /* TRAIT WORD */
 static bool parse_trait(struct qc_rule_parser *p, struct qc_target *t, bool *found, struct qc_status *st)
 {
@@ -115,7 +124,6 @@ static bool parse_trait(struct qc_rule_parser *p, struct qc_target *t, bool *fou
         {"blocks", "none", "any", &t->no_blocks},
         {"scales", "power_of_two", "any", &t->power_of_two},
         {"centred", "int8", "uint8", &t->stores_signed},
-        {"bias", "float", "int32", &t->float_bias},
     };
     *found = true;
     for (size_t i = 0; i < sizeof traits / sizeof *traits; i++) {
@@ -125,15 +133,20 @@ static bool parse_trait(struct qc_rule_parser *p, struct qc_target *t, bool *fou
         char words[80];
         return qc_lexer_error(&p->x, qc_text(words, sizeof words, "%s or %s", traits[i].yes, traits[i].no), st);
     }
+    unsigned word;
     if (qc_lexer_take(&p->x, "fixed", st)) {
         static const char *const names[] = {
-            [QC_FIXED_NONE] = "none", [QC_FIXED_TFLITE] = "tflite", [QC_FIXED_QNN] = "qnn"};
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            if (qc_lexer_take(&p->x, names[i], st)) {
-                t->fixed = (enum qc_fixed_results)i;
-                return st->code == QC_OK;
-            }
-        return qc_lexer_error(&p->x, "tflite, qnn or none", st);
+            [QC_FIXED_NONE] = "none", [QC_FIXED_TFLITE] = "tflite", [QC_FIXED_QNN] = "qnn", NULL};
+        if (!parse_one_of(&word, p, names, "tflite, qnn or none", st)) return false;
+        t->fixed = (enum qc_fixed_results)word;
+        return true;
+    }
+    if (qc_lexer_take(&p->x, "bias", st)) {
+        static const char *const names[] = {
+            [QC_BIAS_INT32] = "int32", [QC_BIAS_FLOAT] = "float", [QC_BIAS_INT8] = "int8", NULL};
+        if (!parse_one_of(&word, p, names, "int32, float or int8", st)) return false;
+        t->bias = (enum qc_bias_form)word;
+        return true;
     }
     if (qc_lexer_take(&p->x, "opset", st)) {
         struct qc_lexer before = p->x;

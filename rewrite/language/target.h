@@ -20,6 +20,10 @@ struct qc_target_option {
 /* fixed tflite|qnn: the runtime fixes the result parameters of some operators (quantize/trials/target_limits.h). */
 enum qc_fixed_results { QC_FIXED_NONE, QC_FIXED_TFLITE, QC_FIXED_QNN };
 
+/* bias int32|float|int8: biases of QDQ files are integers of the accumulator; float initializers, multiples of their
+   step; or integers of 8 bits with a step of their own, that of the accumulator times a power of two. */
+enum qc_bias_form { QC_BIAS_INT32, QC_BIAS_FLOAT, QC_BIAS_INT8 };
+
 struct qc_target {
     const char *name, *summary;
     const char *file; /* as given; the name of a built-in target */
@@ -37,8 +41,8 @@ struct qc_target {
     bool power_of_two;  /* scales power_of_two */
     bool stores_signed; /* centred int8: symmetric uint8 data with zero point 128 are stored as int8 with 0 */
     enum qc_fixed_results fixed;
-    bool float_bias; /* bias float: biases of QDQ files are float initializers, multiples of their step */
-    int opset;       /* opset N: the newest opset that the runtime reads; 0: any */
+    enum qc_bias_form bias;
+    int opset; /* opset N: the newest opset that the runtime reads; 0: any */
 };
 
 /* Reads the target of a name, or of a file (a name with a '.' or '/'), including the targets that it is like. In the

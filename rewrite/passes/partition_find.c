@@ -8,11 +8,36 @@
 #include "base/shown.h"
 #include "base/union_find.h"
 #include "graph/core/uses.h"
+#include "rewrite/language/rewriter.h"
 #include "rewrite/passes/costs.h"
 #include "rewrite/passes/joins.h"
 #include "rewrite/passes/partition.h"
 #include "rewrite/passes/partition_types.h"
-#include "rewrite/passes/refused.h"
+
+/* Nodes that a target cannot run: the rules `refuse` (docs/targets.md). */
+
+/* Fails (QC_UNSUPPORTED) with the name and the reason of every node that a rule refuses. */
+static bool check_refused(const struct qc_graph *g, const struct qc_rules *rules, struct qc_status *st)
+{
+    struct qc_arena *a = qc_arena_new();
+    struct qc_matches found;
+    char list[1500] = "", label[QC_LABEL];
+    size_t used = 0, count = 0;
+    bool ok = a ? qc_matches_find(&found, g, rules, QC_RULE_REFUSE, NULL, NULL, a, st) : qc_fail_memory(st, 1);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (!found.at[id]) continue;
+        count++;
+        if (used + 200 > sizeof list) continue;
+        qc_text(list + used, (unsigned)(sizeof list - used), "%s'%.60s' (%s: %.80s)", used ? ", " : "",
+                n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs), qc_op_info(n->op)->name,
+                found.at[id]->rule->inside);
+        used += strlen(list + used);
+    }
+    qc_arena_free(a);
+    return ok && (!count ||
+                  qc_fail(st, QC_UNSUPPORTED, "the target refuses %zu op%s: %s", count, count == 1 ? "" : "s", list));
+}
 
 /* Drops the match at a node, which stays as it is. */
 static void qc_partition_drop(struct qc_partition *p, qc_id node)
@@ -568,7 +593,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     if (!f.skip_used || !p->class_of || !p->given || !p->requested || !p->reason || !p->scheme_of || !p->weight_of ||
         !p->weight_axis || !p->weight_type || !p->weights_only || !p->block_axis || !p->real_product || !p->dynamic ||
         !p->channel_axis || !p->one_scale || !f.types_used.activation || !f.types_used.weight ||
-        !qc_check_refused(g, rules, st) || !qc_uses_of(&uses, g, p->arena, st) || !qc_types_find_slight(p, st) ||
+        !check_refused(g, rules, st) || !qc_uses_of(&uses, g, p->arena, st) || !qc_types_find_slight(p, st) ||
         !find_islands(&f, rules, st) || !qc_costs_find(&f.cost, g, rules, options, p->arena, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||
         !check_names(p, rules, f.skip_used, &f.types_used, st) || !drop_loose_joins(p, rules, st)) {

@@ -120,6 +120,9 @@ struct qc_kernel {
     const struct qc_sums *(*sums)(const void *local);
 };
 
+/* Allocates the state of a kernel in `prepare`, zeroed. NULL if out of memory. */
+#define QC_NEW_STATE(p, T, st) ((T *)((p)->state = qc_arena_get((p)->arena, 1, sizeof(T), (st))))
+
 /* Defines the kernel qc_kernel_NAME_; the arguments are its members. */
 #define QC_KERNEL(name_, ...) const struct qc_kernel qc_kernel_##name_ = {.name = #name_, __VA_ARGS__}
 

@@ -9,14 +9,13 @@
 
 static bool prepare_binary(struct qc_prepare *p, struct qc_status *st)
 {
-    struct qc_qbinary *s = QC_NEW(p->arena, struct qc_qbinary, st);
+    struct qc_qbinary *s = QC_NEW_STATE(p, struct qc_qbinary, st);
     const struct qc_scales *const scales[] = {&p->in_scales[0], &p->in_scales[1], &p->out_scales[0]};
     struct qc_affine parameters[3];
     if (!s) return false;
     for (int i = 0; i < 3; i++) parameters[i] = (struct qc_affine){scales[i]->scale[0], scales[i]->zero_point[0]};
     *s = qc_qbinary_onnx(p->node->op == QC_OP_Add ? QC_QBINARY_ADD : QC_QBINARY_MUL, parameters,
                          p->out_scales[0].levels);
-    p->state = s;
     return true;
 }
 
@@ -48,14 +47,13 @@ struct mean {
 
 static bool prepare_mean(struct qc_prepare *p, struct qc_status *st)
 {
-    struct mean *s = QC_NEW(p->arena, struct mean, st);
+    struct mean *s = QC_NEW_STATE(p, struct mean, st);
     if (!s || !qc_mean_of(&s->over, p, sizeof(double), st)) return false;
     /* A requantize of the sum with scale sx / n: f(sx / f(sy*n)). */
     struct qc_scales to = p->out_scales[0], from = p->in_scales[0];
     float scale = to.scale[0] * (float)s->over.count;
     from.product = true;
     to.scale = &scale;
-    p->state = s;
     return qc_rounding_of(&s->rounding, &from, &to, -INFINITY, INFINITY, p->arena, st);
 }
 

@@ -184,8 +184,7 @@ void qc_view_copy_mapped(const struct qc_view *to, const struct qc_view *from, c
     const int inner = innermost(to);
     const struct qc_view *const views[] = {to};
     struct qc_walk w;
-    if (!qc_walk_begin(&w, 1, views, inner < 0 ? 0 : 1U << inner)) return;
-    do {
+    for (bool more = qc_walk_begin(&w, 1, views, inner < 0 ? 0 : 1U << inner); more; more = qc_walk_next(&w)) {
         int64_t at = 0;
         for (int d = 0; d < to->rank; d++)
             if (d != inner) at += (map[d] ? map[d][w.index[d]] : w.index[d]) * from->stride[d];
@@ -194,7 +193,7 @@ void qc_view_copy_mapped(const struct qc_view *to, const struct qc_view *from, c
         else
             copy_row(qc_at(to, w.at[0]), qc_at(from, at), size, to->dim[inner], to->stride[inner], from->stride[inner],
                      map[inner]);
-    } while (qc_walk_next(&w));
+    }
 }
 
 struct fill {
@@ -288,10 +287,8 @@ void qc_lines_each(const struct qc_view *y, const struct qc_view *x, int axis, q
 {
     const struct qc_view *const views[] = {y, x};
     struct qc_walk w;
-    if (!qc_walk_begin(&w, 2, views, 1U << axis)) return;
-    do {
+    for (bool more = qc_walk_begin(&w, 2, views, 1U << axis); more; more = qc_walk_next(&w))
         fn(user, qc_at(y, w.at[0]), qc_at(x, w.at[1]), x->dim[axis], y->stride[axis], x->stride[axis]);
-    } while (qc_walk_next(&w));
 }
 
 static const struct qc_kernel *const kernels[QC_OP_COUNT] = {

@@ -265,7 +265,8 @@ class Graph:
                 if np.abs(a - s).max() > (2e-3 if a.dtype != np.float16 else 3e-2) * top:
                     raise Retry("ill-conditioned")
                 noise = NOISE[a.dtype.name] * (np.abs(a) + 0.1 * top) * self.rng.normal(size=a.shape)
-                s = (s + noise).astype(a.dtype)
+                lost = (a != 0) & (np.abs(a) < NOISE[a.dtype.name] * 0.1 * top)  # another order of a sum may give 0
+                s = np.where(lost, 0, s + noise).astype(a.dtype)
             elif not np.array_equal(a, s):
                 raise Retry("ill-conditioned")
             noisy.append(s)

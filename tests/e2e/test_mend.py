@@ -13,12 +13,12 @@ R = np.random.default_rng(5)
 WIDTH, STEPS, HIDDEN = 8, 40, 24
 
 
-def save(path, nodes, constants, shape, result):
+def save(path, nodes, constants, shape, *results):
     made = helper.make_graph(
         nodes,
         "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", *shape])],
-        [helper.make_tensor_value_info(result, TensorProto.FLOAT, None)],
+        [helper.make_tensor_value_info(result, TensorProto.FLOAT, None) for result in results],
         [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
     )
     onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
@@ -199,6 +199,22 @@ def test_recurrent_weights_that_cost_nothing_have_8_bits(qcalib, tmp_path):
     assert {g.value(g.dequantize(name).input[0]).dtype for n in g.of("LSTM") for name in n.input[1:3]} == {np.dtype(np.int8)}
     assert of_output(r) > 20 and r.json["fallback"]["met"]
     assert all("first" in o for o in r.json["fallback"]["options"])
+
+
+@pytest.mark.parametrize("advice", ["off", "on"])
+def test_shapes_of_data(advice, qcalib, tmp_path):
+    """A useless output, and an output whose shape depends on data, so that no layer can be measured on its own."""
+    constants = {"w": R.normal(size=(WIDTH, WIDTH)).astype(np.float32)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"], name="product"),
+        helper.make_node("Sin", ["m"], ["y"]),  # the step of 8 bits is longer than its period
+        helper.make_node("Unique", ["x"], ["some"], sorted=0),
+    ]
+    save(tmp_path / "m.onnx", nodes, constants, (WIDTH,), "y", "some")
+    np.savez(tmp_path / "x.npz", x=R.integers(-9, 9, (6, WIDTH)).astype(np.float32) * 300)
+    r = qcalib("--data", "x.npz", "m.onnx", "-o", "q.onnx", "--json", "--no-report", "--advice", advice)
+    assert of_output(r) < 10 and warnings_of(r)
+    assert (tmp_path / "q.onnx").exists()
 
 
 def test_speaker_encoder(qcalib, data):

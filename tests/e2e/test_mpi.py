@@ -3,12 +3,13 @@
 
 import os
 import shutil
+import signal
 import subprocess
-import time
 
 import h5py
 import numpy as np
 import pytest
+from conftest import ROOT
 
 ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -16,6 +17,10 @@ ENVIRONMENT = {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
 }
+
+
+def shims(program):
+    return [folder / "tests/libfail_reader.so" for folder in (program.parent, ROOT / "build/release")]
 
 
 @pytest.fixture
@@ -85,50 +90,59 @@ def test_errors(mpirun, digits):
     for arguments in (
         ["eval", "--data", data, model],
         ["collect", "--data", data, "--shard", "0/2", model],
-        ["collect", "--data", data, "--checkpoint", "c.h5", model],
     ):
         mpirun(2, *arguments, code=2)
 
 
-def test_dead_rank_is_an_error(program, mpirun, digits, tmp_path):
-    """One of three processes is killed: mpirun fails, and no statistics are written."""
+@pytest.mark.parametrize("command", ["collect", "quantize"])
+def test_dead_rank_is_an_error_and_the_checkpoint_goes_on(command, program, mpirun, qcalib, digits, tmp_path):
+    """One of three ranks is killed in the middle of its samples: mpirun says so, nothing is written, and with what the
+    other ranks have saved the same command gives the bytes of an undisturbed job."""
     data, model = digits
-    assert mpirun
     with h5py.File(data) as f, h5py.File(tmp_path / "many.h5", "w") as g:
         for key in f:
-            g.create_dataset(key, data=np.concatenate([f[key][:]] * (200_000 // len(f[key]))))
+            g.create_dataset(key, data=np.concatenate([f[key][:]] * 40), chunks=(64, *f[key].shape[1:]))
             g[key].attrs.update(f[key].attrs)
-    command = [
-        "mpirun",
-        "-n",
-        "3",
-        str(program.with_name("qcalib-mpi")),
-        "collect",
-        "--data",
-        "many.h5",
-        str(model),
-        "-o",
-        "out.h5",
+    tail = ["--no-report"] if command == "quantize" else []
+    job = [command, "--data", "many.h5", str(model), *tail]
+    mpirun(3, *job, "-o", "whole")
+    job += ["--checkpoint", "c.h5", "-o", "out"]
+    (tmp_path / "answers").write_bytes(bytes(24))
+    dies = [
+        "env",
+        f"LD_PRELOAD={next(s for s in shims(program) if s.exists())}",
+        f"QC_READER_REPORT={tmp_path / 'answers'}",
+        f"QC_READER_SIGNAL={int(signal.SIGKILL)}",
+        "QC_READER_ANSWER=60",
     ]
-    with subprocess.Popen(
-        command,
+    path = str(program.with_name("qcalib-mpi"))
+    done = subprocess.run(
+        ["mpirun", "-n", "2", path, *job, ":", "-n", "1", *dies, path, *job],
         cwd=tmp_path,
         env={**os.environ, **ENVIRONMENT},
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    ) as run:
-        ranks = []
-        for _ in range(1000):
-            children = subprocess.run(
-                ["ps", "-o", "pid=,comm=", "--ppid", str(run.pid)], capture_output=True, text=True, check=False
-            ).stdout.split("\n")
-            ranks = [int(c.split()[0]) for c in children if "qcalib" in c]
-            if len(ranks) == 3:
-                break
-            time.sleep(0.01)
-        assert len(ranks) == 3
-        time.sleep(0.1)
-        os.kill(ranks[-1], 9)
-        run.communicate(timeout=60)
-    assert run.returncode != 0 and not (tmp_path / "out.h5").exists()
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode != 0 and "signal 9" in done.stdout + done.stderr, done.stdout + done.stderr
+    assert not (tmp_path / "out").exists()
+    kept = sorted(p.name for p in tmp_path.glob("c.h5.?-of-3"))
+    assert set(kept) <= {"c.h5.0-of-3", "c.h5.1-of-3"}
+    for name in kept:
+        assert qcalib("inspect", "--json", name).json["samples"] > 0
+    mpirun(3, *job)
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert not list(tmp_path.glob("c.h5*"))
+
+
+def test_each_rank_goes_on_from_its_checkpoint(mpirun, qcalib, digits, tmp_path):
+    """A checkpoint is used: one of another data set is refused by the rank whose it is."""
+    data, model = digits
+    qcalib("collect", "--data", data, "--shard", "1/2", model, "-o", "c.h5.1-of-2")
+    mpirun(2, "collect", "--data", data, model, "--checkpoint", "c.h5", "-o", "out")
+    qcalib("collect", "--data", data, model, "-o", "whole")
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
+    qcalib("collect", "--data", data, "--samples", 5, "--shard", "0/2", model, "-o", "c.h5.1-of-2")
+    assert "rank 1" in mpirun(2, "collect", "--data", data, model, "--checkpoint", "c.h5", "-o", "out", code=3).stderr

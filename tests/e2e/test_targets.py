@@ -4,10 +4,13 @@ in files."""
 
 import json
 
+import decoder_model
 import h5py
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from target_model import CHANNELS, Graph, make
 
 TARGETS = ["ort", "openvino", "fused", "ort-arm", "tensorrt", "tflite", "tflm", "cmsis-nn", "xnnpack", "qnn", "vitis", "tvm", "integers"]
@@ -29,9 +32,13 @@ def quantized(qcalib, made, tmp_path):
     return run
 
 
+def session(path):
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
 def outputs(path, samples):
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return [np.concatenate(y) for y in zip(*(session.run(None, {"x": x[None]}) for x in samples))]
+    s = session(path)
+    return [np.concatenate(y) for y in zip(*(s.run(None, {"x": x[None]}) for x in samples))]
 
 
 def sqnr(reference, other):
@@ -44,13 +51,33 @@ def test_list_has_them_all(qcalib):
     assert [t["target"] for t in listed] == TARGETS and all(t["summary"] for t in listed)
 
 
-def test_one_collection_serves_every_target(qcalib, made, tmp_path):
-    qcalib("collect", "--data", "data.h5", "model.onnx", "-o", "all.stats.h5")
-    reference = outputs(tmp_path / "model.onnx", made)
+def convolutions(folder):
+    """Feeds of model.onnx, and a data file."""
+    return [{"x": x[None]} for x in make(folder)], "data.h5"
+
+
+def decoder(folder):
+    decoder_model.save(folder / "model.onnx", "concat")
+    tokens = np.random.default_rng(3).integers(0, decoder_model.VOCABULARY, (12, 10))
+    np.save(folder / "tokens.npy", tokens)
+    return [decoder_model.feeds(tokens)], "tokens.npy"
+
+
+@pytest.mark.parametrize("network", [convolutions, decoder])
+def test_one_collection_serves_every_target(network, qcalib, tmp_path):
+    feeds, data = network(tmp_path)
+
+    def results(path):
+        s = session(path)
+        names = [o.name for o in s.get_outputs() if not o.name.startswith("present.")]
+        return [np.concatenate(y) for y in zip(*(s.run(names, f) for f in feeds))]
+
+    qcalib("collect", "--data", data, "model.onnx", "-o", "all.stats.h5")
+    reference = results(tmp_path / "model.onnx")
     for target in TARGETS:
         qcalib("quantize", "--target", target, "--no-report", "--stats", "all.stats.h5", "model.onnx", "-o", "q.onnx")
         # 8 bits with one scale for each weight, and powers of two, reach least
-        for real, got in zip(reference, outputs(tmp_path / "q.onnx", made)):
+        for real, got in zip(reference, results(tmp_path / "q.onnx")):
             assert sqnr(real, got) > 18, target
 
 
@@ -188,6 +215,26 @@ def test_qnn_types(type, quantized):
         assert g.scale(dq).shape == ((w.shape[0],) if n.op_type == "Conv" else ()), n.name
 
 
+def test_qnn_products_of_activations_have_8_bits(qcalib, tmp_path):
+    """Sums of products of 16 by 16 bits do not fit into the 32 bits of an accumulator."""
+    rng = np.random.default_rng(2)
+    nodes = [helper.make_node("MatMul", ["x", name], [name.upper()], name=name) for name in "qkv"]
+    nodes += [helper.make_node("Transpose", ["K"], ["T"], perm=[0, 2, 1]), helper.make_node("MatMul", ["Q", "T"], ["scores"])]
+    nodes += [helper.make_node("Softmax", ["scores"], ["shares"]), helper.make_node("MatMul", ["shares", "V"], ["y"])]
+    weights = [numpy_helper.from_array(rng.normal(size=(16, 16)).astype(np.float32) / 4, name) for name in "qkv"]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8, 16]) for name in "xy"]
+    graph = helper.make_graph(nodes, "attention", values[:1], values[1:], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "model.onnx")
+    x = rng.normal(size=(32, 8, 16)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    qcalib("quantize", "--target", "qnn", "--activation-type", "uint16", "--no-report", "--data", "x.npy", "model.onnx", "-o", "q.onnx")
+    g = Graph(tmp_path / "q.onnx")
+    types = {n.output[0]: [g.zero(g.dequantize(v)).dtype for v in n.input] for n in g.of("MatMul")}
+    assert types.pop("scores") == [np.uint8] * 2 and types.pop("y") == [np.uint8] * 2
+    assert len(types) == 3 and all(t == [np.uint16, np.int8] for t in types.values())
+    assert sqnr(outputs(tmp_path / "model.onnx", x)[0], outputs(tmp_path / "q.onnx", x)[0]) > 30
+
+
 def test_qnn_sigmoid_of_16_bits(quantized):
     """quant_config.py, _process_sigmoid: uint16 has scale 1/65536 and zero point 0."""
     g = quantized("qnn", "--activation-type", "uint16")
@@ -240,8 +287,48 @@ def test_vitis(quantized):
     g = quantized("vitis")
     for n in g.linears():
         assert (np.frexp(g.scale(n))[0] == 0.5).all() and g.scale(n).ndim == 0, n.name
-        assert n in g.biases() or (g.zero(n).dtype == np.int8 and not g.zero(n).any()), n.name
-    assert g.biases()
+        assert g.zero(n).dtype == np.int8 and not g.zero(n).any(), n.name
+
+
+def position(graph, n):
+    """Fraction bits of the scale of a Q or DQ: pos of quant_utils.py, scale2pos."""
+    return -int(np.log2(graph.scale(n).max()))
+
+
+def stored(graph, value):
+    """The first QuantizeLinear behind a value."""
+    readers = graph.readers(value)
+    found = [n for n in readers if n.op_type == "QuantizeLinear"]
+    return found[0] if found else stored(graph, readers[0].output[0])
+
+
+def test_vitis_biases(quantized):
+    """npu_cnn_quantizer.py, quantize_bias_tensor: without Int32Bias a bias is int8 with a scale of its own, a power of two.
+    postprocess/refinement/refine.py, adjust_shift_bias: input and weight have at most 15 fraction bits more, and none less."""
+    g = quantized("vitis")
+    layers = [n for n in g.of("Conv", "Gemm") if len(n.input) > 2]
+    assert len(layers) > 5
+    for n in layers:
+        x, w, b = map(g.dequantize, n.input)
+        assert g.constants[b.input[0]].dtype == np.int8 and not g.zero(b).any() and np.frexp(g.scale(b))[0] == 0.5, n.name
+        assert 0 <= position(g, x) + position(g, w) - position(g, b) <= 15, n.name
+    assert any(np.abs(g.constants[g.dequantize(n.input[2]).input[0]]).max() > 64 for n in layers)
+
+
+def test_vitis_shifts(quantized):
+    """refine.py, adjust_shift_cut: 0 to 16; adjust_shift_read: 0 to 7 between the operands of an Add; adjust_shift_write: -7 to 25,
+    of a Mul 0 to 32; align_concat and align_pool: one scale for inputs and result."""
+    g = quantized("vitis")
+    for n in g.of("Conv", "Gemm", "MatMul"):
+        if n.output[0] not in g.outputs:
+            x, w = map(g.dequantize, n.input[:2])
+            assert 0 <= position(g, x) + position(g, w) - position(g, stored(g, n.output[0])) <= 16, n.name
+    (add,), (mul,) = g.of("Add"), g.of("Mul")
+    operands, factors = ([position(g, g.dequantize(v)) for v in n.input] for n in (add, mul))
+    assert max(operands) - min(operands) <= 7 and -7 <= min(operands) - position(g, stored(g, add.output[0])) <= 25
+    assert 0 <= sum(factors) - position(g, stored(g, mul.output[0])) <= 32
+    for n in g.of("MaxPool", "AveragePool", "GlobalAveragePool", "Concat"):
+        assert {position(g, q) for q in [stored(g, n.output[0]), *map(g.dequantize, n.input)]} == {position(g, stored(g, n.output[0]))}, n.name
 
 
 def test_powers_of_two_are_the_better_ones(quantized, qcalib, tmp_path):
@@ -292,6 +379,19 @@ def test_a_stranger_needs_no_program(quantized, tmp_path):
         assert n.op_type == "Add" or n.input[1:2] == [] or g.dequantize(n.input[1]) is None, n.name
 
 
+def test_collect_for_a_target_in_a_file(qcalib, made, tmp_path):
+    """The statistics of a convolution before its clamp are for this target alone; the others need no more than without it."""
+    (tmp_path / "t.rules").write_text('target apart "clamps are float"\n  like integers\ndrop allow bound *\n')
+    job = ["--stats", "all.stats.h5", "--no-report", "model.onnx", "-o", "q.onnx"]
+    qcalib("collect", "--data", "data.h5", "model.onnx", "-o", "all.stats.h5")
+    advice = qcalib("quantize", "--target", "./t.rules", *job, code=3).err
+    assert "has no statistics of tensor 'first'; collect again with the same model, --rules and --target" in advice
+    qcalib("collect", "--target", "./t.rules", "--data", "data.h5", "model.onnx", "-o", "all.stats.h5")
+    for target in (*TARGETS, "./t.rules"):
+        qcalib("quantize", "--target", target, *job)
+    assert any(r.op_type == "QuantizeLinear" for r in Graph(tmp_path / "q.onnx").readers("first"))
+
+
 def test_a_target_refuses(qcalib, made, tmp_path):
     """All of it at once, by name and reason."""
     (tmp_path / "t.rules").write_text(
@@ -338,6 +438,7 @@ def test_a_later_target_takes_the_place_of_an_earlier(qcalib, made, tmp_path):
         ('target a "b"\n  option samples "3"', "'option samples' is none that a target decides"),
         ('target a "b"\n  option range "wide"', "unknown value 'wide'"),
         ('target a "b"\n  scales even', "t.rules:2:10: expected power_of_two or any, got 'even'"),
+        ('target a "b"\n  bias int4', "t.rules:2:8: expected int32, float or int8, got 'int4'"),
         ('target a "b"\n  fixed none\n  results maybe', "t.rules:3:11: expected float or quantized"),
         ('target a "b"\ndrop pattern conv9', "expected the name of a rule that is there, got 'conv9'"),
         ('target a "b"\ndrop allow table Convolve', "expected an op"),
@@ -374,6 +475,7 @@ def test_compare_targets(qcalib, made, tmp_path):
         files.append(f"{target}.onnx")
         qcalib("quantize", "--target", target, "--no-report", "--stats", "all.stats.h5", "model.onnx", "-o", files[-1])
     assert qcalib("compare", *files, "--data", "data.h5", "--json").json["outputs"] == done.json["outputs"]
+    assert done.json["warnings"] == []  # --data is for the comparison
     text = qcalib(*arguments).out
     assert "biases" in text and "range" not in text.split("output")[0]  # what is the same is left out
 

@@ -1,12 +1,139 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loop-11 and Scan-9: run a body repeatedly. Each run passes its states to the next; other outputs are stacked. */
+/* If-16, Loop-11 and Scan-9. Loop and Scan run a body repeatedly: each run passes its states to the next; other outputs
+   are stacked. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/budget.h"
 #include "base/checked.h"
+#include "graph/core/body.h"
+#include "simq/core/kernel.h"
 #include "simq/core/kernel_util.h"
-#include "simq/kernels/control/bodies.h"
+#include "simq/plan/variants.h"
+
+/* ---- Plans and runners of the bodies ---- */
+
+struct state {
+    const struct qc_node *node; /* of the plan's graph */
+    struct qc_bodies bodies;
+    struct qc_variants *variants[QC_BODIES];
+    const struct qc_body_watch *watch;
+};
+
+struct local {
+    struct qc_variant_runners *runners[QC_BODIES];
+};
+
+static bool prepare_bodies(struct qc_prepare *p, struct qc_status *st)
+{
+    struct state *s = QC_NEW_STATE(p, struct state, st);
+    const struct qc_plan_options options = {.accumulator = p->accumulator,
+                                            .rounding = p->contract,
+                                            .lowering = p->int16 ? QC_LOWERING_INT16 : QC_LOWERING_INT8,
+                                            .isa = p->isa};
+    if (!s) return false;
+    s->node = p->node;
+    s->watch = p->watch;
+    if (!qc_bodies_of(&s->bodies, p->node, st)) return false;
+    for (unsigned k = 0; k < s->bodies.count; k++)
+        if (!qc_variants_new(&s->variants[k], s->bodies.graph[k], &options, st)) return false;
+    return true;
+}
+
+static void release_bodies(void *state)
+{
+    struct state *s = state;
+    for (unsigned k = 0; k < QC_BODIES; k++) qc_variants_free(s->variants[k]);
+}
+
+static void close_bodies(void *local)
+{
+    struct local *l = local;
+    for (unsigned k = 0; l && k < QC_BODIES; k++) qc_variant_runners_free(l->runners[k]);
+    free(l);
+}
+
+static bool open_bodies(void **local, const struct qc_run *r, struct qc_status *st)
+{
+    const struct state *s = r->state;
+    struct local *l = calloc(1, sizeof *l);
+    bool ok = l != NULL || qc_fail_memory(st, sizeof *l);
+    for (unsigned k = 0; ok && k < s->bodies.count; k++)
+        ok = qc_variant_runners_new(&l->runners[k], s->variants[k], st);
+    if (ok)
+        *local = l;
+    else
+        close_bodies(l);
+    return ok;
+}
+
+/* Runs body k once with the given inputs (as many as it has, any strides). Outputs of *runner are valid until its
+   next run. */
+static bool qc_body_run(struct qc_runner **runner, const struct qc_run *r, unsigned k, const struct qc_view *in,
+                        struct qc_status *st)
+{
+    const struct state *s = r->state;
+    const struct local *l = r->local;
+    const size_t count = s->bodies.graph[k]->input_count;
+    const struct qc_graph *body = s->bodies.graph[k];
+    if (s->watch && !s->watch->fn(s->watch->user, body->shaped_from ? body->shaped_from : body, count, in, st))
+        return false;
+    struct qc_shape *shapes = calloc(count + 1, sizeof *shapes);
+    if (!shapes) return qc_fail_memory(st, count * sizeof *shapes);
+    for (size_t i = 0; i < count; i++) shapes[i] = qc_shape_of(in[i].rank, in[i].dim);
+    bool ok = qc_variant_runner(runner, l->runners[k], shapes, st);
+    free(shapes);
+    for (size_t i = 0; ok && i < count; i++) {
+        const struct qc_view to = qc_runner_input(*runner, i);
+        if (qc_view_count(&to)) qc_view_copy(&to, &in[i]);
+    }
+    return (ok && qc_runner_run(*runner, NULL, NULL, st)) || qc_where(st, "body '%s'", s->bodies.attr[k]);
+}
+
+/* Returns a copy of a view as a tensor. */
+static struct qc_tensor *qc_body_keep(const struct qc_run *r, const struct qc_view *v, struct qc_status *st)
+{
+    const struct state *s = r->state;
+    const struct qc_shape shape = qc_shape_of(v->rank, v->dim);
+    const size_t bytes = qc_view_count(v) * qc_dtype_size(v->dtype);
+    if (!qc_budget_run(&s->bodies.graph[0]->budget, bytes, 0, st)) return NULL;
+    struct qc_tensor *t = qc_tensor_new(v->dtype, &shape, st);
+    if (!t || !t->count) return t;
+    const struct qc_view to = qc_view_of(v->dtype, &shape, QC_LAYOUT_ROW, t->data);
+    qc_view_copy(&to, v);
+    return t;
+}
+
+/* Reads the first element of a condition. Fails if it has none (QC_BAD_INPUT). */
+static bool qc_body_condition(bool *out, const struct qc_view *v, struct qc_status *st)
+{
+    const size_t count = qc_view_count(v);
+    if (count != 1) return qc_fail(st, QC_BAD_INPUT, "its condition has %zu elements instead of one", count);
+    *out = *(const uint8_t *)v->data != 0;
+    return true;
+}
+
+/* Implements `run` for results of known shapes with the kernel's `make`, by copying. */
+static bool qc_run_made(bool (*make)(struct qc_tensor **outputs, const struct qc_run *r, struct qc_status *st),
+                        const struct qc_run *r, struct qc_status *st)
+{
+    struct qc_tensor **made = calloc(r->output_count + 1, sizeof(struct qc_tensor *));
+    bool ok = made ? make(made, r, st) : qc_fail_memory(st, r->output_count * sizeof(struct qc_tensor *));
+    for (unsigned k = 0; ok && k < r->output_count; k++) {
+        const struct qc_shape want = qc_shape_of(r->out[k].rank, r->out[k].dim);
+        char is[QC_SHAPE_TEXT], planned[QC_SHAPE_TEXT];
+        if (!qc_shape_equal(&want, &made[k]->shape)) {
+            ok = qc_fail(st, QC_BAD_INPUT, "output %u is %s, expected %s", k, qc_shape_text(is, &made[k]->shape),
+                         qc_shape_text(planned, &want));
+        } else if (r->out[k].data && made[k]->count) {
+            const struct qc_view from = qc_view_of(made[k]->dtype, &want, QC_LAYOUT_ROW, made[k]->data);
+            qc_view_copy(&r->out[k], &from);
+        }
+    }
+    for (unsigned k = 0; made && k < r->output_count; k++) qc_tensor_unref(made[k]);
+    free(made);
+    return ok;
+}
 
 /* Parts of one output, stored one after the other. */
 struct stack {
@@ -18,7 +145,7 @@ struct stack {
 
 struct iterating {
     const struct qc_run *r;
-    const struct qc_bodies_state *s;
+    const struct state *s;
     int64_t count;            /* iterations so far */
     struct qc_view *in;       /* inputs of the body */
     struct qc_tensor **state; /* [states]: from the last run of the body */
@@ -27,7 +154,7 @@ struct iterating {
 
 static bool begin(struct iterating *it, const struct qc_run *r, struct qc_status *st)
 {
-    const struct qc_bodies *b = &((const struct qc_bodies_state *)r->state)->bodies;
+    const struct qc_bodies *b = &((const struct state *)r->state)->bodies;
     *it = (struct iterating){.r = r,
                              .s = r->state,
                              .in = calloc(b->graph[0]->input_count + 1, sizeof *it->in),
@@ -157,7 +284,7 @@ static bool hand_over(struct qc_tensor **outputs, struct iterating *it, unsigned
 static bool make_loop(struct qc_tensor **outputs, const struct qc_run *r, struct qc_status *st)
 {
     struct iterating it;
-    const struct qc_graph *g = ((const struct qc_bodies_state *)r->state)->bodies.graph[0];
+    const struct qc_graph *g = ((const struct state *)r->state)->bodies.graph[0];
     bool go_on = true;
     if (r->in[0].rank >= 0 && qc_view_count(&r->in[0]) != 1)
         return qc_fail(st, QC_BAD_INPUT, "its number of trips has %zu elements instead of one",
@@ -194,7 +321,7 @@ static struct qc_view part_of(const struct qc_view *whole, int64_t axis, int64_t
 
 static int64_t scan_length(const struct qc_run *r, unsigned k)
 {
-    const struct qc_bodies_state *s = r->state;
+    const struct state *s = r->state;
     const struct qc_view *v = &r->in[s->bodies.states + k];
     const int64_t axis = qc_scan_entry(s->node, "scan_input_axes", k);
     return v->dim[axis < 0 ? axis + v->rank : axis];
@@ -203,7 +330,7 @@ static int64_t scan_length(const struct qc_run *r, unsigned k)
 static bool make_scan(struct qc_tensor **outputs, const struct qc_run *r, struct qc_status *st)
 {
     struct iterating it;
-    const struct qc_bodies_state *s = r->state;
+    const struct state *s = r->state;
     const unsigned first = s->bodies.states;
     const int64_t length = scan_length(r, 0);
     bool unused, ok = begin(&it, r, st);
@@ -232,16 +359,16 @@ static bool run_scan(const struct qc_run *r, struct qc_status *st)
     return qc_run_made(make_scan, r, st);
 }
 
-QC_KERNEL(loop, .order = QC_ORDER_ROW, .prepare = qc_bodies_prepare, .run = run_loop, .make = make_loop,
-          .release = qc_bodies_release_state, .open = qc_bodies_open, .close = qc_bodies_close);
-QC_KERNEL(scan, .order = QC_ORDER_ROW, .prepare = qc_bodies_prepare, .run = run_scan, .make = make_scan,
-          .release = qc_bodies_release_state, .open = qc_bodies_open, .close = qc_bodies_close);
+QC_KERNEL(loop, .order = QC_ORDER_ROW, .prepare = prepare_bodies, .run = run_loop, .make = make_loop,
+          .release = release_bodies, .open = open_bodies, .close = close_bodies);
+QC_KERNEL(scan, .order = QC_ORDER_ROW, .prepare = prepare_bodies, .run = run_scan, .make = make_scan,
+          .release = release_bodies, .open = open_bodies, .close = close_bodies);
 
 /* If-11: one of two bodies. */
 
 static bool make(struct qc_tensor **outputs, const struct qc_run *r, struct qc_status *st)
 {
-    const struct qc_bodies_state *s = r->state;
+    const struct state *s = r->state;
     bool condition;
     struct qc_runner *runner;
     if (!qc_body_condition(&condition, &r->in[0], st)) return false;
@@ -258,5 +385,5 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return qc_run_made(make, r, st);
 }
 
-QC_KERNEL(if, .order = QC_ORDER_ROW, .prepare = qc_bodies_prepare, .run = run, .make = make,
-          .release = qc_bodies_release_state, .open = qc_bodies_open, .close = qc_bodies_close);
+QC_KERNEL(if, .order = QC_ORDER_ROW, .prepare = prepare_bodies, .run = run, .make = make, .release = release_bodies,
+          .open = open_bodies, .close = close_bodies);

@@ -27,7 +27,7 @@ static void spread(int64_t a[3], int missing, int64_t otherwise)
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct average *s = QC_NEW(p->arena, struct average, st);
+    struct average *s = QC_NEW_STATE(p, struct average, st);
     const struct qc_scales *x = &p->in_scales[0], *y = &p->out_scales[0];
     if (!s || !qc_window_of(&s->w, p->graph, p->node, st)) return false;
     struct qc_window *w = &s->w;
@@ -42,7 +42,6 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     s->most = w->kernel[0] * w->kernel[1] * w->kernel[2];
     if (s->most > 1 << 16) return qc_fail(st, QC_UNSUPPORTED, "a window of more than 65536 positions");
     if (!(s->requantize = QC_NEW_ARRAY(p->arena, struct qc_requantizer, (size_t)s->most + 1, st))) return false;
-    p->state = s;
     for (int64_t n = 1; !s->same && n <= s->most; n++) {
         const struct qc_requantize_def d = {.contract = p->contract,
                                             .source = QC_FROM_SUM,
@@ -104,13 +103,12 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *const views[] = {y};
     struct qc_walk walk;
     (void)st;
-    if (!qc_walk_begin(&walk, 1, views, 0)) return true;
-    do {
+    for (bool more = qc_walk_begin(&walk, 1, views, 0); more; more = qc_walk_next(&walk)) {
         int64_t o[3] = {0};
         for (int d = s->missing; d < 3; d++) o[d] = walk.index[2 + d - s->missing];
         const int32_t q = average_at(s, x, walk.index[0] * x->stride[0] + walk.index[1] * x->stride[1], o);
         qc_store_levels(y->dtype, qc_at(y, walk.at[0]), &q, 1);
-    } while (qc_walk_next(&walk));
+    }
     return true;
 }
 
@@ -127,7 +125,7 @@ struct mean {
 
 static bool prepare_int_mean(struct qc_prepare *p, struct qc_status *st)
 {
-    struct mean *s = QC_NEW(p->arena, struct mean, st);
+    struct mean *s = QC_NEW_STATE(p, struct mean, st);
     if (!s || !qc_mean_of(&s->over, p, sizeof(int32_t), st)) return false;
     /* A requantize of the sum with scale sx / n: f(sx / f(sy*n)). */
     struct qc_scales to = p->out_scales[0], from = p->in_scales[0];
@@ -137,7 +135,6 @@ static bool prepare_int_mean(struct qc_prepare *p, struct qc_status *st)
     s->zero = from.zero_point[0];
     from.qparams = 0;
     from.zero_point = &none;
-    p->state = s;
     const struct qc_convert_how how = {.contract = p->contract, .graph = p->graph, .divisor = s->over.count};
     if (qc_contract_is_float(p->contract)) {
         from.product = true;

@@ -9,7 +9,7 @@ enum { BLOCK = 256 };
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct qc_qbinary *s = QC_NEW(p->arena, struct qc_qbinary, st);
+    struct qc_qbinary *s = QC_NEW_STATE(p, struct qc_qbinary, st);
     const enum qc_op op = p->node->op;
     const struct qc_scales *const scales[] = {&p->in_scales[0], &p->in_scales[1], &p->out_scales[0]};
     struct qc_affine parameters[3];
@@ -19,7 +19,6 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
         parameters[i] = (struct qc_affine){scales[i]->scale[0], scales[i]->zero_point[0]};
         levels[i] = scales[i]->levels;
     }
-    p->state = s;
     return qc_qbinary_of(s, p->contract,
                          op == QC_OP_Add   ? QC_QBINARY_ADD
                          : op == QC_OP_Sub ? QC_QBINARY_SUB

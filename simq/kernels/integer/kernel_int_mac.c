@@ -311,7 +311,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
                                      .in = p->in,
                                      .in_scales = p->in_scales,
                                      .result = from};
-    struct state *s = QC_NEW(p->arena, struct state, st);
+    struct state *s = QC_NEW_STATE(p, struct state, st);
     struct qc_int_def d = {.isa = p->isa,
                            .wide = p->int16,
                            .pairs = qc_contract_info(p->contract)->products == QC_PRODUCTS_PAIRS &&
@@ -323,7 +323,6 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
                            .data_scales = &p->in_scales[0],
                            .weight_scales = &p->in_scales[1]};
     if (!s) return false;
-    p->state = s;
     bool shared = true; /* all batches have the same weights */
     if (is_conv(n)) {
         if (!conv_def(&d, p->graph, n, &p->in[0], &p->in[1], &p->out[0], st)) return false;

@@ -9,7 +9,7 @@
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct qc_convert *c = QC_NEW(p->arena, struct qc_convert, st);
+    struct qc_convert *c = QC_NEW_STATE(p, struct qc_convert, st);
     if (!c) return false;
     const struct qc_scales from = {.rounds = true,
                                    .count = 1,
@@ -17,7 +17,6 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
                                    .zero_point = (const int32_t[]){0},
                                    .levels = qc_levels_of(QC_I32, false)};
     const struct qc_convert_how how = {.contract = p->contract, .graph = p->graph};
-    p->state = c;
     p->detail = "int32";
     return qc_convert_of(c, (struct qc_convert_end){QC_I32, &from},
                          (struct qc_convert_end){p->out[0].dtype, &p->out_scales[0]}, -INFINITY, INFINITY, &how,

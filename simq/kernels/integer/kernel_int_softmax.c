@@ -15,7 +15,7 @@ struct softmax {
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct softmax *s = QC_NEW(p->arena, struct softmax, st);
+    struct softmax *s = QC_NEW_STATE(p, struct softmax, st);
     const struct qc_view *x = &p->in[0];
     if (!s) return false;
     s->row = qc_tflite_softmax_of(p->in_scales[0].scale[0], 1);
@@ -26,7 +26,6 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     s->lowest = p->out_scales[0].levels.lo;
     s->n = (size_t)x->dim[x->rank - 1];
     p->scratch = s->n * sizeof(int32_t);
-    p->state = s;
     return true;
 }
 

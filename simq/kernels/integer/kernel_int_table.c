@@ -114,13 +114,12 @@ static bool apply(float *ramp, const struct qc_prepare *p, struct qc_status *st)
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct table *t = QC_NEW(p->arena, struct table, st);
+    struct table *t = QC_NEW_STATE(p, struct table, st);
     const enum qc_dtype from = p->in[0].dtype, to = p->out[0].dtype;
     uint8_t ramp[256];
     float real[256];
     struct qc_convert in, out;
     if (!t) return false;
-    p->state = t;
     p->detail = "table";
     for (int i = 0; i < 256; i++) ramp[i] = (uint8_t)i;
     if (is_clamp(p->node)) {

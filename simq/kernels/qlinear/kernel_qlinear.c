@@ -61,13 +61,12 @@ struct binary {
 
 static bool prepare_binary(struct qc_prepare *p, struct qc_status *st)
 {
-    struct binary *s = QC_NEW(p->arena, struct binary, st);
+    struct binary *s = QC_NEW_STATE(p, struct binary, st);
     if (!s) return false;
     *s = (struct binary){.op = p->node->op == QC_OP_QLinearAdd ? QC_QBINARY_ADD : QC_QBINARY_MUL,
                          .a = qc_qlinear_places(p->node, 0),
                          .b = qc_qlinear_places(p->node, 1),
                          .c = qc_qlinear_places(p->node, QC_QLINEAR_RESULT)};
-    p->state = s;
     return true;
 }
 
@@ -108,11 +107,10 @@ struct table {
 
 static bool prepare_unary(struct qc_prepare *p, struct qc_status *st)
 {
-    struct table *s = QC_NEW(p->arena, struct table, st);
+    struct table *s = QC_NEW_STATE(p, struct table, st);
     qc_id inputs[2];
     if (!s) return false;
     const struct qc_node real = qc_qlinear_function(&s->at, inputs, p);
-    p->state = s;
     return qc_unary_of(&s->f, &real, st);
 }
 
@@ -148,7 +146,7 @@ struct join {
 
 static bool prepare_join(struct qc_prepare *p, struct qc_status *st)
 {
-    struct join *s = QC_NEW(p->arena, struct join, st);
+    struct join *s = QC_NEW_STATE(p, struct join, st);
     struct qc_qlinear q;
     if (!s) return false;
     qc_qlinear_of(&q, p->node);
@@ -157,7 +155,6 @@ static bool prepare_join(struct qc_prepare *p, struct qc_status *st)
     s->result = qc_qlinear_places(p->node, QC_QLINEAR_RESULT);
     if (!(s->operand = QC_NEW_ARRAY(p->arena, struct qc_qlinear_places, s->count, st))) return false;
     for (unsigned i = 0; i < s->count; i++) s->operand[i] = qc_qlinear_places(p->node, (int)i);
-    p->state = s;
     return p->node->op != QC_OP_QLinearConcat ||
            qc_axis_of(&s->axis, qc_attr_int(p->node, "axis", 0), p->out[0].rank, st);
 }
@@ -232,7 +229,7 @@ struct softmax {
 
 static bool prepare_softmax(struct qc_prepare *p, struct qc_status *st)
 {
-    struct softmax *s = QC_NEW(p->arena, struct softmax, st);
+    struct softmax *s = QC_NEW_STATE(p, struct softmax, st);
     const struct qc_view *x = &p->in[0];
     int axis;
     if (!s || !qc_axis_of(&axis, qc_attr_int(p->node, "axis", -1), x->rank, st)) return false;
@@ -243,7 +240,6 @@ static bool prepare_softmax(struct qc_prepare *p, struct qc_status *st)
         *(i < axis ? &s->outer : i == axis || flattens ? &s->n : &s->inner) *= (size_t)x->dim[i];
     qc_id inputs[2];
     qc_qlinear_function(&s->at, inputs, p);
-    p->state = s;
     return true;
 }
 

@@ -100,7 +100,7 @@ static bool saturates(const struct product *s, const struct qc_prepare *p)
 
 static bool prepare_product(struct qc_prepare *p, struct qc_status *st)
 {
-    struct product *s = QC_NEW(p->arena, struct product, st);
+    struct product *s = QC_NEW_STATE(p, struct product, st);
     struct qc_qlinear q;
     qc_id inputs[3];
     if (!s) return false;
@@ -112,7 +112,6 @@ static bool prepare_product(struct qc_prepare *p, struct qc_status *st)
                           .bias = qc_qlinear_extra_place(p->node),
                           .real = q.op,
                           .alpha = 1};
-    p->state = s;
     if (q.op == QC_OP_Conv) {
         if (!qc_window_of(&s->window, p->graph, &real, st)) return false;
         prepare_conv(s, p);
@@ -294,12 +293,11 @@ struct pool {
 
 static bool prepare_pool(struct qc_prepare *p, struct qc_status *st)
 {
-    struct pool *s = QC_NEW(p->arena, struct pool, st);
+    struct pool *s = QC_NEW_STATE(p, struct pool, st);
     qc_id inputs[2];
     if (!s) return false;
     const struct qc_node real = qc_qlinear_function(&s->at, inputs, p);
     s->global = real.op == QC_OP_GlobalAveragePool;
-    p->state = s;
     return qc_window_of(&s->window, p->graph, &real, st);
 }
 

@@ -5,8 +5,7 @@
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    bool *centred = QC_NEW(p->arena, bool, st);
-    p->state = centred;
+    bool *centred = QC_NEW_STATE(p, bool, st);
     if (centred) *centred = qc_attr_int(p->node, "center_point_box", 0) != 0;
     return centred != NULL;
 }

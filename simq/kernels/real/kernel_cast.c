@@ -166,7 +166,7 @@ static void convert(void *user, int64_t n, void *const data[], const int64_t str
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
     const char *mode = qc_attr_string(p->node, "round_mode", "up");
-    struct cast *c = QC_NEW(p->arena, struct cast, st);
+    struct cast *c = QC_NEW_STATE(p, struct cast, st);
     if (!c) return false;
     *c = (struct cast){.from = p->in[0].dtype,
                        .to = p->out[0].dtype,
@@ -174,7 +174,6 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
                        .rounding = strcmp(mode, "down") == 0      ? QC_SMALL_DOWN
                                    : strcmp(mode, "nearest") == 0 ? QC_SMALL_NEAREST
                                                                   : QC_SMALL_UP};
-    p->state = c;
     return true;
 }
 

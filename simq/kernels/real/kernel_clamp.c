@@ -83,7 +83,7 @@ static qc_view_run_fn *const loops[QC_DTYPE_COUNT] = {
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct state *s = QC_NEW(p->arena, struct state, st);
+    struct state *s = QC_NEW_STATE(p, struct state, st);
     const struct qc_scales *q = &p->in_scales[0];
     if (!s) return false;
     s->relu = p->node->op == QC_OP_Relu;
@@ -92,7 +92,6 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
         if (!clip_channels(s, p, st)) return false;
     s->parameters = (struct qc_affine){.scale = q->scale[0], .zero_point = q->zero_point[0]};
     s->levels = q->levels;
-    p->state = s;
     return p->in[0].dtype == QC_F32 || loops[p->in[0].dtype] || qc_kernel_no_type(p->in[0].dtype, st);
 }
 

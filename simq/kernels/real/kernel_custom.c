@@ -12,7 +12,7 @@ struct state {
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct state *s = QC_NEW(p->arena, struct state, st);
+    struct state *s = QC_NEW_STATE(p, struct state, st);
     if (!s || !qc_custom_kernel(&s->kernel, p->graph, p->node, st) ||
         !qc_custom_call(&s->call, p->graph, p->node, p->arena, st))
         return false;
@@ -21,7 +21,6 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
         *t = (struct qcalib_kernel_tensor){.type = qc_dtype_info(p->out[i].dtype)->onnx, .rank = p->out[i].rank};
         memcpy(t->dims, p->out[i].dim, sizeof t->dims);
     }
-    p->state = s;
     p->scratch = (s->call.input_count + s->call.output_count) * sizeof(struct qcalib_kernel_tensor);
     return true;
 }

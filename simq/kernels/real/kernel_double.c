@@ -73,8 +73,7 @@ struct unary {
 
 static bool prepare_unary(struct qc_prepare *p, struct qc_status *st)
 {
-    struct unary *u = QC_NEW(p->arena, struct unary, st);
-    p->state = u;
+    struct unary *u = QC_NEW_STATE(p, struct unary, st);
     if (!u) return false;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].op != p->node->op) continue;
@@ -111,8 +110,7 @@ struct softmax {
 
 static bool prepare_softmax(struct qc_prepare *p, struct qc_status *st)
 {
-    struct softmax *s = QC_NEW(p->arena, struct softmax, st);
-    p->state = s;
+    struct softmax *s = QC_NEW_STATE(p, struct softmax, st);
     if (s) s->log = p->node->op == QC_OP_LogSoftmax;
     return s && qc_kernel_axis(&s->axis, p, -1, st);
 }
@@ -144,8 +142,7 @@ struct gemm {
 
 static bool prepare_gemm(struct qc_prepare *p, struct qc_status *st)
 {
-    struct gemm *g = QC_NEW(p->arena, struct gemm, st);
-    p->state = g;
+    struct gemm *g = QC_NEW_STATE(p, struct gemm, st);
     if (g)
         *g = (struct gemm){.alpha = (double)qc_attr_float(p->node, "alpha", 1),
                            .beta = (double)qc_attr_float(p->node, "beta", 1),
@@ -217,12 +214,11 @@ static bool run_gemm(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *const views[] = {&y, &at_a, &at_b, &at_c};
     struct qc_walk w;
     (void)st;
-    if (!qc_walk_begin(&w, 4, views, 0)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 4, views, 0); more; more = qc_walk_next(&w)) {
         double v = g->alpha * product(&a, &b, w.at[1], w.at[2]);
         if (bias) v += g->beta * ((const double *)r->in[2].data)[w.at[3]];
         ((double *)y.data)[w.at[0]] = v;
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 

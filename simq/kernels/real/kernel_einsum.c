@@ -31,9 +31,8 @@ static void add_loop(struct state *s, const struct qc_prepare *p, int label, int
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct state *s = QC_NEW(p->arena, struct state, st);
+    struct state *s = QC_NEW_STATE(p, struct state, st);
     const enum qc_dtype t = p->in[0].dtype;
-    p->state = s;
     if (!s || !qc_einsum_of(&s->e, p->graph, p->node, st)) return false;
     s->real = qc_dtype_info(t)->is_float;
     if ((s->real && t != QC_F32 && t != QC_F64) || qc_dtype_info(t)->bits < 8) return qc_kernel_no_type(t, st);

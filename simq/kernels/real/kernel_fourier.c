@@ -68,10 +68,9 @@ struct dft {
 
 static bool prepare_dft(struct qc_prepare *p, struct qc_status *st)
 {
-    struct dft *s = QC_NEW(p->arena, struct dft, st);
+    struct dft *s = QC_NEW_STATE(p, struct dft, st);
     int64_t axis = -2, length;
     size_t count;
-    p->state = s;
     if (!s) return false;
     *s = (struct dft){.inverse = qc_attr_int(p->node, "inverse", 0) != 0,
                       .onesided = qc_attr_int(p->node, "onesided", 0) != 0};
@@ -98,8 +97,8 @@ static bool run_dft(const struct qc_run *r, struct qc_status *st)
     struct qc_walk walk;
     (void)st;
     make_turns(w, n, s->inverse);
-    if (n < 1 || !qc_walk_begin(&walk, 2, views, 1U << s->axis | 1U << last)) return true;
-    do {
+    for (bool more = n > 0 && qc_walk_begin(&walk, 2, views, 1U << s->axis | 1U << last); more;
+         more = qc_walk_next(&walk)) {
         memset(in, 0, (size_t)n * 2 * sizeof *in);
         for (int64_t i = 0; i < there && i < n; i++) {
             const int64_t at = walk.at[0] + i * x->stride[s->axis];
@@ -117,7 +116,7 @@ static bool run_dft(const struct qc_run *r, struct qc_status *st)
             qc_kernel_put_real(y, at, out[2 * k] * scale);
             if (im_out) qc_kernel_put_real(y, at + im_out, out[2 * k + 1] * scale);
         }
-    } while (qc_walk_next(&walk));
+    }
     return true;
 }
 
@@ -129,9 +128,8 @@ struct stft {
 
 static bool prepare_stft(struct qc_prepare *p, struct qc_status *st)
 {
-    struct stft *s = QC_NEW(p->arena, struct stft, st);
+    struct stft *s = QC_NEW_STATE(p, struct stft, st);
     size_t count;
-    p->state = s;
     if (!s || !qc_kernel_ints(&s->step, &count, 1, p, 1, "frame_step", st)) return false;
     s->n = qc_kernel_has(p, 2) ? p->in[2].dim[0] : p->in[0].dim[1];
     if (qc_kernel_has(p, 3) && !qc_kernel_ints(&s->n, &count, 1, p, 3, "frame_length", st)) return false;

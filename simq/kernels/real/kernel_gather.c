@@ -7,8 +7,7 @@
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
     if (p->in[1].dtype != QC_I32 && p->in[1].dtype != QC_I64) return qc_kernel_no_type(p->in[1].dtype, st);
-    int *axis = QC_NEW(p->arena, int, st);
-    p->state = axis;
+    int *axis = QC_NEW_STATE(p, int, st);
     return axis && qc_kernel_axis(axis, p, 0, st);
 }
 
@@ -31,14 +30,13 @@ static bool run_gather(const struct qc_run *r, struct qc_status *st)
     for (int d = 0; d < indices->rank; d++) place.stride[d] = to->stride[axis + d];
     const struct qc_view *const views[] = {indices, &place};
     struct qc_walk w;
-    if (!qc_walk_begin(&w, 2, views, 0)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 2, views, 0); more; more = qc_walk_next(&w)) {
         int64_t i;
         if (!qc_kernel_index_at(&i, indices, w.at[0], data->dim[axis], axis, st)) return false;
         from.data = qc_at(data, i * data->stride[axis]);
         part.data = qc_at(to, w.at[1]);
         qc_view_copy(&part, &from);
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 
@@ -52,12 +50,11 @@ static bool run_gather_elements(const struct qc_run *r, struct qc_status *st)
     from.stride[axis] = 0;
     const struct qc_view *const views[] = {to, indices, &from};
     struct qc_walk w;
-    if (!qc_walk_begin(&w, 3, views, 0)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 3, views, 0); more; more = qc_walk_next(&w)) {
         int64_t i;
         if (!qc_kernel_index_at(&i, indices, w.at[1], n, axis, st)) return false;
         memcpy(qc_at(to, w.at[0]), qc_at(&from, w.at[2] + i * along), size);
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 
@@ -82,8 +79,7 @@ static bool run_nd(const struct qc_run *r, struct qc_status *st)
     }
     const struct qc_view *const views[] = {&first, &place, &data};
     struct qc_walk w;
-    if (!qc_walk_begin(&w, 3, views, 0)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 3, views, 0); more; more = qc_walk_next(&w)) {
         int64_t at = w.at[2];
         for (int d = 0; d < depth; d++) {
             int64_t i;
@@ -94,14 +90,13 @@ static bool run_nd(const struct qc_run *r, struct qc_status *st)
         from.data = qc_at(x, at);
         part.data = qc_at(to, w.at[1]);
         qc_view_copy(&part, &from);
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 
 static bool prepare_nd(struct qc_prepare *p, struct qc_status *st)
 {
-    int *batch = QC_NEW(p->arena, int, st);
-    p->state = batch;
+    int *batch = QC_NEW_STATE(p, int, st);
     if (batch) *batch = (int)qc_attr_int(p->node, "batch_dims", 0);
     return batch != NULL;
 }

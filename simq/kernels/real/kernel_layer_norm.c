@@ -21,8 +21,7 @@ static bool fits(const struct qc_prepare *p, unsigned i)
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct state *s = QC_NEW(p->arena, struct state, st);
-    p->state = s;
+    struct state *s = QC_NEW_STATE(p, struct state, st);
     if (!s || !qc_kernel_axis(&s->axis, p, -1, st)) return false;
     s->epsilon = (double)qc_attr_float(p->node, "epsilon", 1e-5f);
     s->plain = true;

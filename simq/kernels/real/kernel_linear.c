@@ -167,7 +167,7 @@ static void linear_run(void *user, int64_t n, void *const data[], const int64_t 
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct linear *l = QC_NEW(p->arena, struct linear, st);
+    struct linear *l = QC_NEW_STATE(p, struct linear, st);
     if (!l) return false;
     l->quantize = p->node->op == QC_OP_QuantizeLinear;
     l->overflow = qc_attr_int(p->node, "saturate", 1) ? QC_SMALL_SATURATES : QC_SMALL_OVERFLOWS;
@@ -179,7 +179,6 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     const struct qc_dtype_info *t = qc_dtype_info(p->out[0].dtype);
     l->lo = (float)t->lo;
     l->hi = (float)t->hi;
-    p->state = l;
     return true;
 }
 
@@ -261,7 +260,7 @@ struct fake {
 
 static bool prepare_fake(struct qc_prepare *p, struct qc_status *st)
 {
-    struct fake *f = QC_NEW(p->arena, struct fake, st);
+    struct fake *f = QC_NEW_STATE(p, struct fake, st);
     int32_t zero = 0;
     if (!f) return false;
     load_float(&f->scale, p->in[1].dtype, p->in[1].data, 1, 1);
@@ -271,7 +270,6 @@ static bool prepare_fake(struct qc_prepare *p, struct qc_status *st)
     f->hi = (float)(levels.hi - zero);
     f->mantissa = levels.mantissa;
     f->least = levels.least;
-    p->state = f;
     return true;
 }
 

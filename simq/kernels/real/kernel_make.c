@@ -5,13 +5,12 @@
 
 static bool prepare_shape(struct qc_prepare *p, struct qc_status *st)
 {
-    int64_t *begin = QC_NEW(p->arena, int64_t, st); /* -1: the product of all dims (Size) */
+    int64_t *begin = QC_NEW_STATE(p, int64_t, st); /* -1: the product of all dims (Size) */
     if (!begin) return false;
     const int rank = p->in[0].rank;
     int64_t start = qc_attr_int(p->node, "start", 0);
     if (start < 0) start += rank;
     *begin = p->node->op == QC_OP_Size ? -1 : start < 0 ? 0 : start > rank ? rank : start;
-    p->state = begin;
     return true;
 }
 
@@ -31,9 +30,8 @@ static bool run_shape(const struct qc_run *r, struct qc_status *st)
 
 static bool prepare_constant(struct qc_prepare *p, struct qc_status *st)
 {
-    uint64_t *element = QC_NEW(p->arena, uint64_t, st);
+    uint64_t *element = QC_NEW_STATE(p, uint64_t, st);
     if (!element) return false;
-    p->state = element;
     const struct qc_attr *value = qc_attr_find(p->node, "value");
     if (!value) return true;
     if (value->kind != QC_ATTR_TENSOR || value->tensor->count != 1 || value->tensor->dtype != p->out[0].dtype)

@@ -6,11 +6,10 @@
 
 static bool prepare_slice(struct qc_prepare *p, struct qc_status *st)
 {
-    struct qc_slice *s = QC_NEW(p->arena, struct qc_slice, st);
+    struct qc_slice *s = QC_NEW_STATE(p, struct qc_slice, st);
     if (!s) return false;
     if (!qc_slice_of(s, p->graph, p->node, st))
         return qc_fail(st, QC_UNSUPPORTED, "inputs \"starts\", \"ends\", \"axes\" and \"steps\" must be constant");
-    p->state = s;
     return true;
 }
 
@@ -33,8 +32,7 @@ static bool run_slice(const struct qc_run *r, struct qc_status *st)
 
 static bool prepare_axis(struct qc_prepare *p, struct qc_status *st)
 {
-    int *axis = QC_NEW(p->arena, int, st);
-    p->state = axis;
+    int *axis = QC_NEW_STATE(p, int, st);
     return axis && qc_kernel_axis(axis, p, 0, st);
 }
 
@@ -109,7 +107,7 @@ struct state {
 
 static bool prepare_depth_space(struct qc_prepare *p, struct qc_status *st)
 {
-    struct state *s = QC_NEW(p->arena, struct state, st);
+    struct state *s = QC_NEW_STATE(p, struct state, st);
     if (!s) return false;
     const char *mode = qc_attr_string(p->node, "mode", "DCR");
     s->to_space = p->node->op == QC_OP_DepthToSpace;
@@ -118,7 +116,6 @@ static bool prepare_depth_space(struct qc_prepare *p, struct qc_status *st)
     if (!s->crd && strcmp(mode, "DCR") != 0)
         return qc_fail(st, QC_BAD_INPUT, "attribute mode is \"%s\", expected \"DCR\" or \"CRD\"", mode);
     if (p->in[0].rank != 4) return qc_fail(st, QC_BAD_INPUT, "input has rank %d, expected 4", p->in[0].rank);
-    p->state = s;
     return true;
 }
 
@@ -203,11 +200,10 @@ static bool run_tile(const struct qc_run *r, struct qc_status *st)
     }
     const struct qc_view *const views[] = {&outer};
     struct qc_walk w;
-    if (!qc_walk_begin(&w, 1, views, 0)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 1, views, 0); more; more = qc_walk_next(&w)) {
         to.data = qc_at(out, w.at[0]);
         qc_view_copy(&to, &from);
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 

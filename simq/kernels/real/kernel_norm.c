@@ -46,8 +46,7 @@ static bool prepare_batch(struct qc_prepare *p, struct qc_status *st)
                            qc_view_count(&p->in[i]), (long long)channels);
         known = known && p->in[i].data;
     }
-    struct batch *s = QC_NEW(p->arena, struct batch, st);
-    p->state = s;
+    struct batch *s = QC_NEW_STATE(p, struct batch, st);
     if (!s) return false;
     s->epsilon = (double)qc_attr_float(p->node, "epsilon", 1e-5f);
     s->lo = p->fusion ? p->fusion->lo : -INFINITY;
@@ -142,8 +141,7 @@ static bool prepare_instance(struct qc_prepare *p, struct qc_status *st)
         if ((int64_t)qc_view_count(&p->in[i]) != p->in[0].dim[1] || p->in[i].rank != 1)
             return qc_fail(st, QC_BAD_INPUT, "scale or bias has %zu elements, expected one per channel (%lld)",
                            qc_view_count(&p->in[i]), (long long)p->in[0].dim[1]);
-    float *epsilon = QC_NEW(p->arena, float, st);
-    p->state = epsilon;
+    float *epsilon = QC_NEW_STATE(p, float, st);
     if (epsilon) *epsilon = qc_attr_float(p->node, "epsilon", 1e-5f);
     return epsilon != NULL;
 }
@@ -257,8 +255,7 @@ struct lrn {
 
 static bool prepare_lrn(struct qc_prepare *p, struct qc_status *st)
 {
-    struct lrn *s = QC_NEW(p->arena, struct lrn, st);
-    p->state = s;
+    struct lrn *s = QC_NEW_STATE(p, struct lrn, st);
     if (!s) return false;
     if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
     if (p->in[0].rank < 2) return qc_fail(st, QC_BAD_INPUT, "input has rank %d, expected at least 2", p->in[0].rank);
@@ -284,8 +281,7 @@ static bool run_lrn(const struct qc_run *r, struct qc_status *st)
     double *sum = r->scratch; /* sum[c]: squares of all channels below c */
     const struct qc_view *const views[] = {y, x};
     struct qc_walk w;
-    if (!qc_walk_begin(&w, 2, views, 1U << 1)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 2, views, 1U << 1); more; more = qc_walk_next(&w)) {
         const float *from = qc_at(x, w.at[1]);
         float *to = qc_at(y, w.at[0]);
         sum[0] = 0;
@@ -295,7 +291,7 @@ static bool run_lrn(const struct qc_run *r, struct qc_status *st)
                 sum[c + after < channels ? c + after + 1 : channels] - sum[c > before ? c - before : 0];
             to[c * sy] = from[c * sx] / powf(s->bias + factor * (float)squares, s->beta);
         }
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 
@@ -308,8 +304,7 @@ struct lp {
 
 static bool prepare_lp(struct qc_prepare *p, struct qc_status *st)
 {
-    struct lp *s = QC_NEW(p->arena, struct lp, st);
-    p->state = s;
+    struct lp *s = QC_NEW_STATE(p, struct lp, st);
     if (!s) return false;
     if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
     s->p = qc_attr_int(p->node, "p", 2);

@@ -77,7 +77,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
         const char *name;
         enum mode mode;
     } modes[] = {{"constant", CONSTANT}, {"edge", EDGE}, {"reflect", REFLECT}, {"wrap", WRAP}};
-    struct state *s = QC_NEW(p->arena, struct state, st);
+    struct state *s = QC_NEW_STATE(p, struct state, st);
     int64_t pads[2 * QC_RANK_MAX];
     size_t count;
     if (!s || !qc_kernel_ints(pads, &count, 2 * QC_RANK_MAX, p, 1, "pads", st)) return false;
@@ -85,7 +85,6 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     if (count != 2 * (size_t)rank)
         return qc_fail(st, QC_BAD_INPUT, "input \"pads\" has %zu elements, expected %d", count, 2 * rank);
     for (int d = 0; d < rank; d++) s->begin[d] = pads[d];
-    p->state = s;
     const char *name = qc_attr_string(p->node, "mode", "constant");
     size_t m = 0;
     while (m < sizeof modes / sizeof *modes && strcmp(modes[m].name, name) != 0) m++;

@@ -29,7 +29,7 @@ static void spread(int64_t a[3], int spatial, int64_t otherwise)
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct pool *s = QC_NEW(p->arena, struct pool, st);
+    struct pool *s = QC_NEW_STATE(p, struct pool, st);
     const struct qc_scales *x = &p->in_scales[0], *y = &p->out_scales[0];
     const enum qc_op op = p->node->op;
     const bool max = op == QC_OP_MaxPool || op == QC_OP_GlobalMaxPool;
@@ -53,7 +53,6 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
         const float n = (float)(s->w.in[0] * s->w.in[1] * s->w.in[2]);
         s->m = qc_mean_factor(s->sx, s->sy, n);
     }
-    p->state = s;
     if (p->in[0].dtype == QC_F32 ||
         (max && (p->in[0].dtype == QC_U8 || p->in[0].dtype == QC_I8 || p->in[0].dtype == QC_F64)))
         return true;

@@ -24,10 +24,9 @@ struct qc_mac {
 static struct qc_mac *qc_mac_new(struct qc_product_tail *tail, struct qc_prepare *p, bool scaled, struct qc_status *st)
 {
     const struct qc_fusion *f = p->fusion;
-    struct qc_mac *m = QC_NEW(p->arena, struct qc_mac, st);
+    struct qc_mac *m = QC_NEW_STATE(p, struct qc_mac, st);
     *tail = (struct qc_product_tail){.lo = -INFINITY, .hi = INFINITY};
     if (!m) return NULL;
-    p->state = m;
     m->scaled = scaled;
     if (!f) return m;
     const bool moved =

@@ -160,10 +160,9 @@ static void run_blocks(const struct blocked *b, const struct qc_view *out, const
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct state *s = QC_NEW(p->arena, struct state, st);
+    struct state *s = QC_NEW_STATE(p, struct state, st);
     const struct qc_scales *from = &p->in_scales[0], *to = &p->out_scales[0];
     if (!s) return false;
-    p->state = s;
     if (from->block || to->block) return prepare_blocks(&s->blocked, p, st);
     s->axis = from->count > 1 ? from->axis : to->axis;
     s->real = p->in[0].dtype == QC_F32 && p->out[0].dtype == QC_F32;

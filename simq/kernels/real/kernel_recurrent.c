@@ -118,8 +118,7 @@ static bool lay_out(struct state *s, struct qc_status *st)
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct state *s = QC_NEW(p->arena, struct state, st);
-    p->state = s;
+    struct state *s = QC_NEW_STATE(p, struct state, st);
     if (!s || !qc_recurrent_of(&s->r, p->graph, p->node, st)) return false;
     const struct qc_recurrent *r = &s->r;
     if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);

@@ -181,8 +181,7 @@ struct state {
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct state *s = QC_NEW(p->arena, struct state, st);
-    p->state = s;
+    struct state *s = QC_NEW_STATE(p, struct state, st);
     if (!s) return false;
     const enum qc_dtype t = p->in[0].dtype;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -236,11 +235,10 @@ static void fold_all(union value *acc, fold_fn *fold, const union value *shift, 
              along->stride[inner]);
         return;
     }
-    if (!qc_walk_begin(&w, 1, views, 1U << inner)) return;
-    do {
+    for (bool more = qc_walk_begin(&w, 1, views, 1U << inner); more; more = qc_walk_next(&w)) {
         const void *x = qc_at(along, offset + w.at[0]);
         fold(acc, lanes_inside, shift, x, lanes_inside ? lanes : along->dim[inner], along->stride[inner]);
-    } while (qc_walk_next(&w));
+    }
 }
 
 /* Swaps the last two dimensions if the last one is reduced and short: many short sums then run in parallel. Up to

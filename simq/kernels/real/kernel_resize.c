@@ -4,13 +4,200 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/checked.h"
 #include "simq/core/kernel_util.h"
-#include "simq/kernels/real/resize_taps.h"
+
+/* ---- The input elements that make each output element along one axis. The arithmetic is float32 in the order of
+   ONNX Runtime, so ties round the same way. ---- */
+
+enum resize_mode { NEAREST, LINEAR, CUBIC };
+enum resize_coordinate {
+    HALF_PIXEL,
+    HALF_PIXEL_SYMMETRIC,
+    PYTORCH_HALF_PIXEL,
+    ALIGN_CORNERS,
+    ASYMMETRIC,
+    TF_CROP_AND_RESIZE
+};
+enum resize_nearest { ROUND_PREFER_FLOOR, ROUND_PREFER_CEIL, FLOOR, CEIL };
+
+struct resize_options {
+    enum resize_mode mode;
+    enum resize_coordinate coordinate;
+    enum resize_nearest nearest;
+    float cubic_a;
+    bool exclude_outside;
+    bool antialias; /* linear and cubic: a shrinking axis averages all elements that it covers */
+};
+
+struct resize_axis {
+    int64_t in, out;          /* sizes, both positive */
+    float scale;              /* out / in as given by the model, positive */
+    float length;             /* in * scale before rounding to out, or out: the length that ONNX aligns corners with */
+    float roi_begin, roi_end; /* TF_CROP_AND_RESIZE */
+};
+
+/* Output i is the sum over k < taps of weight[i*taps + k] * input[index[i*taps + k]]. */
+struct resize_taps {
+    int64_t taps;
+    int64_t *index; /* [out*taps], inside the input */
+    float *weight;  /* [out*taps] */
+    bool *outside;  /* [out] for TF_CROP_AND_RESIZE: the coordinate is outside the input; else NULL */
+    bool identity;
+};
+
+/* Returns the input position of output i, in elements. */
+static float coordinate(const struct resize_axis *x, enum resize_coordinate how, int64_t i)
+{
+    const float at = (float)i, in = (float)x->in, out = (float)x->out;
+    switch (how) {
+    case HALF_PIXEL: return (at + 0.5f) / x->scale - 0.5f;
+    case HALF_PIXEL_SYMMETRIC: {
+        const float adjustment = out / (x->scale * in), center = in / 2;
+        return center * (1 - adjustment) + (at + 0.5f) / x->scale - 0.5f;
+    }
+    case PYTORCH_HALF_PIXEL: return x->out > 1 ? (at + 0.5f) / x->scale - 0.5f : 0;
+    case ALIGN_CORNERS: return x->out == 1 || x->length == 1 ? 0 : at * (in - 1) / (x->length - 1);
+    case ASYMMETRIC: return at / x->scale;
+    case TF_CROP_AND_RESIZE:
+        if (x->out > 1) return x->roi_begin * (in - 1) + at * (x->roi_end - x->roi_begin) * (in - 1) / (out - 1);
+        return 0.5f * (x->roi_begin + x->roi_end) * (in - 1);
+    }
+    return at;
+}
+
+static float round_nearest(float v, enum resize_nearest how)
+{
+    switch (how) {
+    case ROUND_PREFER_FLOOR: return ceilf(v - 0.5f);
+    case ROUND_PREFER_CEIL: return roundf(v); /* ties below 0 do not matter: all are clamped */
+    case FLOOR: return floorf(v);
+    case CEIL: return ceilf(v);
+    }
+    return v;
+}
+
+static int64_t clamp(float v, int64_t n)
+{
+    if (!(v > 0)) return 0;
+    return v < (float)(n - 1) ? (int64_t)v : n - 1;
+}
+
+/* Keys' cubic convolution kernel with free parameter a (IEEE Trans. ASSP 29, 1981). */
+static float cubic(float v, float a)
+{
+    v = fabsf(v);
+    if (v <= 1) return ((a + 2) * v - (a + 3)) * v * v + 1;
+    return v < 2 ? ((a * v - 5 * a) * v + 8 * a) * v - 4 * a : 0;
+}
+
+static void nearest_taps(struct resize_taps *t, const struct resize_axis *x, const struct resize_options *o)
+{
+    for (int64_t i = 0; i < x->out; i++) {
+        t->index[i] = clamp(round_nearest(coordinate(x, o->coordinate, i), o->nearest), x->in);
+        t->weight[i] = 1;
+    }
+}
+
+static void linear_taps(struct resize_taps *t, const struct resize_axis *x, const struct resize_options *o)
+{
+    for (int64_t i = 0; i < x->out; i++) {
+        const float last = (float)(x->in - 1);
+        float at = coordinate(x, o->coordinate, i);
+        at = at > 0 ? (at < last ? at : last) : 0;
+        int64_t *index = &t->index[2 * i];
+        float *weight = &t->weight[2 * i];
+        index[0] = clamp(at, x->in);
+        index[1] = index[0] + 1 < x->in ? index[0] + 1 : x->in - 1;
+        weight[1] = index[0] == index[1] ? 0 : at - (float)index[0];
+        weight[0] = 1 - weight[1];
+    }
+}
+
+/* Four neighbours; outside ones take the border value, or are excluded. */
+static void cubic_taps(struct resize_taps *t, const struct resize_axis *x, const struct resize_options *o)
+{
+    for (int64_t i = 0; i < x->out; i++) {
+        const float at = coordinate(x, o->coordinate, i), first = floorf(at) - 1;
+        float *weight = &t->weight[4 * i], sum = 0;
+        for (int k = 0; k < 4; k++) {
+            const float place = first + (float)k;
+            const bool inside = place >= 0 && place < (float)x->in;
+            t->index[4 * i + k] = clamp(place, x->in);
+            weight[k] = inside || !o->exclude_outside ? cubic(place - at, o->cubic_a) : 0;
+            sum += weight[k];
+        }
+        for (int k = 0; k < 4 && o->exclude_outside && sum != 0; k++) weight[k] /= sum;
+    }
+}
+
+/* Returns how many elements on either side a kernel of this reach covers when it is stretched by 1 / scale. */
+static int64_t covered(const struct resize_axis *x, float reach)
+{
+    return -(int64_t)(floorf(-reach / fminf(x->scale, 1)) + 1);
+}
+
+/* All neighbours that the stretched kernel covers, with weights normalised to the sum 1. */
+static void wide_taps(struct resize_taps *t, const struct resize_axis *x, const struct resize_options *o)
+{
+    const bool linear = o->mode == LINEAR;
+    const float scale = fminf(x->scale, 1);
+    const int64_t before = t->taps / 2 - 1;
+    for (int64_t i = 0; i < x->out; i++) {
+        const float at = coordinate(x, o->coordinate, i), base = ceilf(at) - 1;
+        int64_t *index = &t->index[t->taps * i];
+        float *weight = &t->weight[t->taps * i], sum = 0, kept = 0;
+        for (int64_t k = 0; k < t->taps; k++) {
+            const float place = base + (float)(k - before), away = fabsf(place - at) * scale;
+            const bool inside = place >= 0 && place < (float)x->in;
+            index[k] = clamp(place, x->in);
+            weight[k] = linear ? fmaxf(1 - away, 0) : cubic(away, o->cubic_a);
+            sum += weight[k];
+            if (!inside && o->exclude_outside) weight[k] = 0;
+            kept += weight[k];
+        }
+        if (o->exclude_outside) sum = kept;
+        for (int64_t k = 0; k < t->taps && sum != 0; k++) weight[k] /= sum;
+    }
+}
+
+/* Computes the taps. Arrays are allocated in the arena. Fails if out of memory. */
+static bool resize_taps_of(struct resize_taps *out, const struct resize_axis *x, const struct resize_options *o,
+                           struct qc_arena *a, struct qc_status *st)
+{
+    const bool crop = o->coordinate == TF_CROP_AND_RESIZE;
+    struct resize_taps t = {.taps = o->mode == NEAREST ? 1 : o->mode == LINEAR ? 2 : 4};
+    size_t count;
+    const bool wide = o->antialias && o->mode != NEAREST;
+    if (wide) t.taps = 2 + 2 * covered(x, o->mode == LINEAR ? 1 : 2);
+    t.identity = x->in == x->out && x->scale == 1 && !crop;
+    if (!qc_mul_size(&count, (size_t)x->out, (size_t)t.taps)) return qc_fail_memory(st, UINT64_MAX);
+    t.index = QC_NEW_ARRAY(a, int64_t, count, st);
+    t.weight = QC_NEW_ARRAY(a, float, count, st);
+    if (!t.index || !t.weight) return false;
+    if (crop && !(t.outside = QC_NEW_ARRAY(a, bool, x->out, st))) return false;
+    for (int64_t i = 0; t.outside && i < x->out; i++) {
+        const float at = coordinate(x, o->coordinate, i);
+        t.outside[i] = !(at >= 0 && at <= (float)(x->in - 1));
+    }
+    if (wide) {
+        wide_taps(&t, x, o);
+        *out = t;
+        return true;
+    }
+    switch (o->mode) {
+    case NEAREST: nearest_taps(&t, x, o); break;
+    case LINEAR: linear_taps(&t, x, o); break;
+    case CUBIC: cubic_taps(&t, x, o); break;
+    }
+    *out = t;
+    return true;
+}
 
 struct state {
-    struct qc_resize_options options;
-    struct qc_resize_taps taps[QC_RANK_MAX];
+    struct resize_options options;
+    struct resize_taps taps[QC_RANK_MAX];
     bool crop;
     float extrapolation;
     int pass_count;
@@ -37,22 +224,20 @@ static bool choose(int *out, const struct word *words, size_t count, const struc
 
 static bool read_options(struct state *s, const struct qc_node *n, struct qc_status *st)
 {
-    static const struct word modes[] = {{"nearest", QC_RESIZE_NEAREST},
-                                        {"linear", QC_RESIZE_LINEAR},
-                                        {"cubic", QC_RESIZE_CUBIC}};
+    static const struct word modes[] = {{"nearest", NEAREST}, {"linear", LINEAR}, {"cubic", CUBIC}};
     static const struct word coordinates[] = {
-        {"half_pixel", QC_RESIZE_HALF_PIXEL},
-        {"half_pixel_symmetric", QC_RESIZE_HALF_PIXEL_SYMMETRIC},
-        {"pytorch_half_pixel", QC_RESIZE_PYTORCH_HALF_PIXEL},
-        {"align_corners", QC_RESIZE_ALIGN_CORNERS},
-        {"asymmetric", QC_RESIZE_ASYMMETRIC},
-        {"tf_crop_and_resize", QC_RESIZE_TF_CROP_AND_RESIZE},
+        {"half_pixel", HALF_PIXEL},
+        {"half_pixel_symmetric", HALF_PIXEL_SYMMETRIC},
+        {"pytorch_half_pixel", PYTORCH_HALF_PIXEL},
+        {"align_corners", ALIGN_CORNERS},
+        {"asymmetric", ASYMMETRIC},
+        {"tf_crop_and_resize", TF_CROP_AND_RESIZE},
     };
     static const struct word nearest[] = {
-        {"round_prefer_floor", QC_RESIZE_ROUND_PREFER_FLOOR},
-        {"round_prefer_ceil", QC_RESIZE_ROUND_PREFER_CEIL},
-        {"floor", QC_RESIZE_FLOOR},
-        {"ceil", QC_RESIZE_CEIL},
+        {"round_prefer_floor", ROUND_PREFER_FLOOR},
+        {"round_prefer_ceil", ROUND_PREFER_CEIL},
+        {"floor", FLOOR},
+        {"ceil", CEIL},
     };
     int mode = 0, coordinate = 0, rounding = 0;
     if (!choose(&mode, modes, sizeof modes / sizeof *modes, n, "mode", "nearest", st) ||
@@ -60,15 +245,15 @@ static bool read_options(struct state *s, const struct qc_node *n, struct qc_sta
                 "half_pixel", st) ||
         !choose(&rounding, nearest, sizeof nearest / sizeof *nearest, n, "nearest_mode", "round_prefer_floor", st))
         return false;
-    s->options = (struct qc_resize_options){
-        .mode = (enum qc_resize_mode)mode,
-        .coordinate = (enum qc_resize_coordinate)coordinate,
-        .nearest = (enum qc_resize_nearest)rounding,
+    s->options = (struct resize_options){
+        .mode = (enum resize_mode)mode,
+        .coordinate = (enum resize_coordinate)coordinate,
+        .nearest = (enum resize_nearest)rounding,
         .cubic_a = qc_attr_float(n, "cubic_coeff_a", -0.75f),
         .exclude_outside = qc_attr_int(n, "exclude_outside", 0) != 0,
         .antialias = qc_attr_int(n, "antialias", 0) != 0,
     };
-    s->crop = coordinate == QC_RESIZE_TF_CROP_AND_RESIZE;
+    s->crop = coordinate == TF_CROP_AND_RESIZE;
     s->extrapolation = qc_attr_float(n, "extrapolation_value", 0);
     return true;
 }
@@ -90,7 +275,7 @@ static bool read_numbers(double out[2 * QC_RANK_MAX], size_t *count, const struc
 }
 
 /* Sets the scale of each axis: as given, or from the sizes. */
-static bool read_axes(struct qc_resize_axis axes[QC_RANK_MAX], const struct qc_prepare *p, const struct state *s,
+static bool read_axes(struct resize_axis axes[QC_RANK_MAX], const struct qc_prepare *p, const struct state *s,
                       struct qc_status *st)
 {
     double roi[2 * QC_RANK_MAX] = {0}, scales[2 * QC_RANK_MAX] = {0}, sizes[2 * QC_RANK_MAX] = {0};
@@ -100,7 +285,7 @@ static bool read_axes(struct qc_resize_axis axes[QC_RANK_MAX], const struct qc_p
     const size_t rank = (size_t)form.count;
     for (int d = 0; d < p->in[0].rank; d++) {
         const int64_t in = p->in[0].dim[d], out = p->out[0].dim[d];
-        axes[d] = (struct qc_resize_axis){.in = in, .out = out, .scale = 1, .length = (float)out, .roi_end = 1};
+        axes[d] = (struct resize_axis){.in = in, .out = out, .scale = 1, .length = (float)out, .roi_end = 1};
     }
     if (!read_numbers(roi, &roi_count, p, 1, "roi", st) || !read_numbers(scales, &scale_count, p, 2, "scales", st) ||
         !read_numbers(sizes, &size_count, p, 3, "sizes", st))
@@ -118,7 +303,7 @@ static bool read_axes(struct qc_resize_axis axes[QC_RANK_MAX], const struct qc_p
         if (d == 0 || better) shared = scale;
     }
     for (size_t d = 0; d < rank; d++) {
-        struct qc_resize_axis *x = &axes[form.axis[d]];
+        struct resize_axis *x = &axes[form.axis[d]];
         x->scale = (float)(scale_count ? scales[d] : shared > 0 ? shared : sizes[d] / (double)x->in);
         if (scale_count) x->length = x->scale * (float)x->in;
         x->roi_begin = s->crop ? (float)roi[d] : 0;
@@ -159,16 +344,15 @@ static bool plan_passes(struct state *s, struct qc_prepare *p, struct qc_status 
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct state *s = QC_NEW(p->arena, struct state, st);
-    struct qc_resize_axis axes[QC_RANK_MAX];
-    p->state = s;
+    struct state *s = QC_NEW_STATE(p, struct state, st);
+    struct resize_axis axes[QC_RANK_MAX];
     if (!s || !read_options(s, p->node, st)) return false;
     if (qc_view_count(&p->out[0]) == 0) return true;
     if (qc_view_count(&p->in[0]) == 0) return qc_fail(st, QC_BAD_INPUT, "input has no elements");
     if (!read_axes(axes, p, s, st)) return false;
     for (int d = 0; d < p->in[0].rank; d++)
-        if (!qc_resize_taps_of(&s->taps[d], &axes[d], &s->options, p->arena, st)) return false;
-    if (s->options.mode == QC_RESIZE_NEAREST) return true;
+        if (!resize_taps_of(&s->taps[d], &axes[d], &s->options, p->arena, st)) return false;
+    if (s->options.mode == NEAREST) return true;
     if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
     return plan_passes(s, p, st);
 }
@@ -193,7 +377,7 @@ static void blend(float *y, int64_t sy, const float *x, int64_t sx, int64_t alon
     }
 }
 
-static void pass(const struct qc_view *to, const struct qc_view *from, int axis, const struct qc_resize_taps *t)
+static void pass(const struct qc_view *to, const struct qc_view *from, int axis, const struct resize_taps *t)
 {
     const int64_t out = to->dim[axis];
     struct qc_view views[2] = {*to, *from};
@@ -206,8 +390,7 @@ static void pass(const struct qc_view *to, const struct qc_view *from, int axis,
     const struct qc_view *const both[] = {&views[0], &views[1]};
     const bool rows = n > 1 && ly < sy; /* the axis is not the innermost */
     struct qc_walk w;
-    if (!qc_walk_begin(&w, 2, both, rows ? 1U << inner : 0)) return;
-    do {
+    for (bool more = qc_walk_begin(&w, 2, both, rows ? 1U << inner : 0); more; more = qc_walk_next(&w)) {
         float *y = qc_at(&views[0], w.at[0]);
         const float *x = qc_at(&views[1], w.at[1]);
         for (int64_t i = 0; i < out; i++) {
@@ -221,7 +404,7 @@ static void pass(const struct qc_view *to, const struct qc_view *from, int axis,
             for (int64_t k = 1; k < t->taps; k++) sum += x[index[k] * sx] * weight[k];
             y[i * sy] = sum;
         }
-    } while (qc_walk_next(&w));
+    }
 }
 
 /* Returns dense strides with the dimensions in the order of another view. */
@@ -262,7 +445,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     const struct state *s = r->state;
     const struct qc_view *to = &r->out[0];
     if (qc_view_count(to) == 0) return true;
-    if (s->options.mode == QC_RESIZE_NEAREST) {
+    if (s->options.mode == NEAREST) {
         const int64_t *map[QC_RANK_MAX] = {NULL};
         for (int d = 0; d < to->rank; d++) map[d] = s->taps[d].identity ? NULL : s->taps[d].index;
         qc_view_copy_mapped(to, &r->in[0], map);

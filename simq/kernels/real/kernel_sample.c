@@ -28,8 +28,7 @@ static bool prepare_grid(struct qc_prepare *p, struct qc_status *st)
 {
     const char *mode = qc_attr_string(p->node, "mode", "linear"),
                *padding = qc_attr_string(p->node, "padding_mode", "zeros");
-    struct grid *g = QC_NEW(p->arena, struct grid, st);
-    p->state = g;
+    struct grid *g = QC_NEW_STATE(p, struct grid, st);
     if (!g) return false;
     *g = (struct grid){.mode = strcmp(mode, "nearest") == 0 ? NEAREST
                                : strcmp(mode, "cubic") == 0 ? CUBICALLY
@@ -143,8 +142,7 @@ static bool run_grid(const struct qc_run *r, struct qc_status *st)
         place.stride[d] = y->stride[d ? d + 1 : 0];
     }
     const struct qc_view *const views[] = {&points, &place};
-    if (!qc_walk_begin(&w, 2, views, 0)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 2, views, 0); more; more = qc_walk_next(&w)) {
         for (int d = 0; d < dims; d++) { /* the grid has the last dimension first */
             const double v = qc_kernel_real(grid, w.at[0] + (dims - 1 - d) * grid->stride[dims + 1]);
             taps_of(&taps[d], g, v, x->dim[d + 2]);
@@ -152,7 +150,7 @@ static bool run_grid(const struct qc_run *r, struct qc_status *st)
         for (int64_t c = 0; c < x->dim[1]; c++)
             qc_kernel_put_real(y, w.at[1] + c * y->stride[1],
                                interpolate(x, w.index[0] * x->stride[0] + c * x->stride[1], taps, dims));
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 
@@ -180,8 +178,7 @@ struct roi {
 
 static bool prepare_roi(struct qc_prepare *p, struct qc_status *st)
 {
-    struct roi *s = QC_NEW(p->arena, struct roi, st);
-    p->state = s;
+    struct roi *s = QC_NEW_STATE(p, struct roi, st);
     if (!s) return false;
     const char *transform = qc_attr_string(p->node, "coordinate_transformation_mode", "half_pixel");
     *s = (struct roi){.scale = (double)qc_attr_float(p->node, "spatial_scale", 1),
@@ -313,8 +310,7 @@ struct deform {
 
 static bool prepare_deform(struct qc_prepare *p, struct qc_status *st)
 {
-    struct deform *s = QC_NEW(p->arena, struct deform, st);
-    p->state = s;
+    struct deform *s = QC_NEW_STATE(p, struct deform, st);
     if (!s || !is_real(p, st) || !qc_window_of(&s->window, p->graph, p->node, st)) return false;
     s->groups = qc_attr_int(p->node, "group", 1);
     s->offset_groups = qc_attr_int(p->node, "offset_group", 1);
@@ -353,10 +349,8 @@ static bool run_deform(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *y = &r->out[0], *const views[] = {y};
     struct qc_walk w;
     (void)st;
-    if (!qc_walk_begin(&w, 1, views, 0)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 1, views, 0); more; more = qc_walk_next(&w))
         qc_kernel_put_real(y, w.at[0], deformed(r->state, r, w.index[0], w.index[1], w.index[2], w.index[3]));
-    } while (qc_walk_next(&w));
     return true;
 }
 

@@ -86,8 +86,7 @@ struct state {
 
 static struct state *begin(struct qc_prepare *p, struct qc_status *st)
 {
-    struct state *s = QC_NEW(p->arena, struct state, st);
-    p->state = s;
+    struct state *s = QC_NEW_STATE(p, struct state, st);
     if (!s) return NULL;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].type == p->in[0].dtype) s->row = &rows[i];
@@ -126,8 +125,7 @@ static bool run_arg(const struct qc_run *r, struct qc_status *st)
     const int64_t lanes = lane == s->axis ? 1 : x->dim[lane];
     const struct qc_view *const views[] = {&to, x};
     struct qc_walk w;
-    if (!qc_walk_begin(&w, 2, views, 1U << s->axis | 1U << lane)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 2, views, 1U << s->axis | 1U << lane); more; more = qc_walk_next(&w)) {
         int64_t *o = qc_at(&to, w.at[0]);
         const int64_t step = to.stride[lane];
         if (lanes == 1) {
@@ -140,7 +138,7 @@ static bool run_arg(const struct qc_run *r, struct qc_status *st)
             s->row->args(best, qc_at(x, w.at[1] + j), n, stride, count, s->least, s->last);
             for (int64_t k = 0; k < count; k++) o[(j + k) * step] = best[k];
         }
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 

@@ -50,8 +50,7 @@ struct state {
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
     const char *reduction = qc_attr_string(p->node, "reduction", "none");
-    struct state *s = QC_NEW(p->arena, struct state, st);
-    p->state = s;
+    struct state *s = QC_NEW_STATE(p, struct state, st);
     if (!s) return false;
     if (p->node->op != QC_OP_ScatterND && !qc_kernel_axis(&s->axis, p, p->node->op == QC_OP_TensorScatter ? -2 : 0, st))
         return false;
@@ -85,12 +84,11 @@ static bool run_elements(const struct qc_run *r, struct qc_status *st)
     for (int d = 0; d < to->rank; d++) place.stride[d] = d == s->axis ? 0 : to->stride[d];
     const struct qc_view *const views[] = {indices, updates, &place};
     struct qc_walk w;
-    if (!qc_walk_begin(&w, 3, views, 0)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 3, views, 0); more; more = qc_walk_next(&w)) {
         int64_t i;
         if (!qc_kernel_index_at(&i, indices, w.at[0], to->dim[s->axis], s->axis, st)) return false;
         put(s, qc_at(to, w.at[2] + i * to->stride[s->axis]), qc_at(updates, w.at[1]), size);
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 
@@ -115,19 +113,16 @@ static bool run_nd(const struct qc_run *r, struct qc_status *st)
     for (int d = 0; d < last; d++) place.stride[d] = updates->stride[d];
     const struct qc_view *const views[] = {&first, &place}, *const parts[] = {&part, &from};
     struct qc_walk w, inner;
-    if (!qc_walk_begin(&w, 2, views, 0)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 2, views, 0); more; more = qc_walk_next(&w)) {
         int64_t at = 0;
         for (int d = 0; d < depth; d++) {
             int64_t i;
             if (!qc_kernel_index_at(&i, indices, w.at[0] + d * indices->stride[last], to->dim[d], d, st)) return false;
             at += i * to->stride[d];
         }
-        if (!qc_walk_begin(&inner, 2, parts, 0)) continue;
-        do {
+        for (bool each = qc_walk_begin(&inner, 2, parts, 0); each; each = qc_walk_next(&inner))
             put(s, qc_at(to, at + inner.at[0]), qc_at(updates, w.at[1] + inner.at[1]), size);
-        } while (qc_walk_next(&inner));
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 

@@ -34,8 +34,7 @@ static bool run_trilu(const struct qc_run *r, struct qc_status *st)
 
 static bool prepare_trilu(struct qc_prepare *p, struct qc_status *st)
 {
-    bool *upper = QC_NEW(p->arena, bool, st);
-    p->state = upper;
+    bool *upper = QC_NEW_STATE(p, bool, st);
     if (upper) *upper = qc_attr_int(p->node, "upper", 1) != 0;
     return upper != NULL;
 }
@@ -56,8 +55,7 @@ static bool run_eye(const struct qc_run *r, struct qc_status *st)
 
 static bool prepare_eye(struct qc_prepare *p, struct qc_status *st)
 {
-    int64_t *k = QC_NEW(p->arena, int64_t, st);
-    p->state = k;
+    int64_t *k = QC_NEW_STATE(p, int64_t, st);
     if (k) *k = qc_attr_int(p->node, "k", 0);
     return k != NULL;
 }
@@ -76,20 +74,18 @@ static bool run_one_hot(const struct qc_run *r, struct qc_status *st)
     qc_view_fill(y, values->data);
     const struct qc_view *const views[] = {x, &place};
     struct qc_walk w;
-    if (!qc_walk_begin(&w, 2, views, 0)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 2, views, 0); more; more = qc_walk_next(&w)) {
         const struct qc_tensor element = {.dtype = x->dtype, .count = 1, .data = qc_at(x, w.at[0])};
         const int64_t given = qc_tensor_int(&element, 0), i = given < 0 ? given + depth : given;
         if (i < 0 || i >= depth) continue;
         memcpy(qc_at(y, w.at[1] + i * y->stride[axis]), qc_at(values, values->stride[0]), size);
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 
 static bool prepare_axis_of_result(struct qc_prepare *p, struct qc_status *st)
 {
-    int *axis = QC_NEW(p->arena, int, st);
-    p->state = axis;
+    int *axis = QC_NEW_STATE(p, int, st);
     return axis && qc_axis_of(axis, qc_attr_int(p->node, "axis", -1), p->out[0].rank, st);
 }
 
@@ -120,8 +116,7 @@ static bool run_reverse(const struct qc_run *r, struct qc_status *st)
 
 static bool prepare_reverse(struct qc_prepare *p, struct qc_status *st)
 {
-    int *time = QC_NEW(p->arena, int, st);
-    p->state = time;
+    int *time = QC_NEW_STATE(p, int, st);
     if (time) *time = (int)qc_attr_int(p->node, "time_axis", 0);
     return time != NULL;
 }
@@ -149,8 +144,7 @@ static bool run_compress(const struct qc_run *r, struct qc_status *st)
 
 static bool prepare_compress(struct qc_prepare *p, struct qc_status *st)
 {
-    int *axis = QC_NEW(p->arena, int, st);
-    p->state = axis;
+    int *axis = QC_NEW_STATE(p, int, st);
     if (!axis) return false;
     *axis = -1;
     return !qc_attr_find(p->node, "axis") || qc_kernel_axis(axis, p, 0, st);
@@ -161,14 +155,13 @@ static bool run_non_zero(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *x = &r->in[0], *y = &r->out[0], *const views[] = {x};
     int64_t to = 0;
     struct qc_walk w;
-    if (!qc_walk_begin(&w, 1, views, 0)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 1, views, 0); more; more = qc_walk_next(&w)) {
         const struct qc_tensor element = {.dtype = x->dtype, .count = 1, .data = qc_at(x, w.at[0])};
         if (qc_tensor_float(&element, 0) == 0) continue;
         if (to >= y->dim[1]) return qc_fail(st, QC_BAD_INPUT, "more elements are non-zero than the result can hold");
         for (int d = 0; d < x->rank; d++) ((int64_t *)y->data)[d * y->stride[0] + to * y->stride[1]] = w.index[d];
         to++;
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 
@@ -181,8 +174,7 @@ struct unique {
 
 static bool prepare_unique(struct qc_prepare *p, struct qc_status *st)
 {
-    struct unique *u = QC_NEW(p->arena, struct unique, st);
-    p->state = u;
+    struct unique *u = QC_NEW_STATE(p, struct unique, st);
     if (!u) return false;
     *u = (struct unique){.axis = -1, .order = qc_attr_int(p->node, "sorted", 1) ? QC_BY_VALUE : QC_BY_APPEARANCE};
     return !qc_attr_find(p->node, "axis") || qc_kernel_axis(&u->axis, p, 0, st);

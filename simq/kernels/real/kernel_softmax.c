@@ -17,8 +17,7 @@ struct state {
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
     if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
-    struct state *s = QC_NEW(p->arena, struct state, st);
-    p->state = s;
+    struct state *s = QC_NEW_STATE(p, struct state, st);
     if (!s) return false;
     s->log = p->node->op == QC_OP_LogSoftmax;
     return qc_kernel_axis(&s->axis, p, -1, st);
@@ -102,8 +101,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     const int64_t stride[2] = {views[0].stride[axis], views[1].stride[axis]};
     const struct qc_view *const both[] = {&views[0], &views[1]};
     struct qc_walk w;
-    if (!qc_walk_begin(&w, 2, both, 1U << axis | 1U << inner)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 2, both, 1U << axis | 1U << inner); more; more = qc_walk_next(&w)) {
         for (int64_t j = 0; j < lanes; j += LANES) {
             float *y = qc_at(&views[0], w.at[0] + j);
             const float *x = qc_at(&views[1], w.at[1] + j);
@@ -112,7 +110,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
             else
                 lanes_of(y, x, n, stride, lanes - j < LANES ? lanes - j : LANES, s->log);
         }
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 

@@ -31,8 +31,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
                  items = qc_attr_ints(p->node, "pool_int64s", &pool);
     const struct qc_attr *weights = qc_attr_find(p->node, "weights");
     const char *mode = qc_attr_string(p->node, "mode", "TF");
-    struct state *s = QC_NEW(p->arena, struct state, st);
-    p->state = s;
+    struct state *s = QC_NEW_STATE(p, struct state, st);
     if (!s || !(s->grams = QC_NEW_ARRAY(p->arena, struct gram, grams, st))) return false;
     s->shortest = qc_attr_int(p->node, "min_gram_length", 1);
     s->longest = qc_attr_int(p->node, "max_gram_length", 1);

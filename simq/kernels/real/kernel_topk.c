@@ -40,8 +40,7 @@ struct state {
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    struct state *s = QC_NEW(p->arena, struct state, st);
-    p->state = s;
+    struct state *s = QC_NEW_STATE(p, struct state, st);
     if (!s || !qc_kernel_axis(&s->axis, p, -1, st)) return false;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].type == p->in[0].dtype)
@@ -91,15 +90,14 @@ static bool run_topk(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *const views[] = {x, y, at ? at : y};
     struct qc_walk w;
     (void)st;
-    if (!qc_walk_begin(&w, 3, views, 1U << s->axis)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 3, views, 1U << s->axis); more; more = qc_walk_next(&w)) {
         const struct line line = {qc_at(x, w.at[0]), x->stride[s->axis] * (int64_t)size, s->before};
         const int64_t *best = sorted(order, order + n, n, &line);
         for (int64_t i = 0; i < k; i++) {
             memcpy(qc_at(y, w.at[1] + i * y->stride[s->axis]), line.data + best[i] * line.step, size);
             if (at) ((int64_t *)at->data)[w.at[2] + i * at->stride[s->axis]] = best[i];
         }
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 
@@ -113,8 +111,7 @@ static bool run_hardmax(const struct qc_run *r, struct qc_status *st)
     struct qc_walk w;
     (void)st;
     qc_element_of(&one, y->dtype, 1);
-    if (!qc_walk_begin(&w, 2, views, 1U << s->axis)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 2, views, 1U << s->axis); more; more = qc_walk_next(&w)) {
         const char *line = qc_at(x, w.at[0]);
         const int64_t step = x->stride[s->axis] * (int64_t)size;
         int64_t best = 0;
@@ -122,7 +119,7 @@ static bool run_hardmax(const struct qc_run *r, struct qc_status *st)
             if (s->before(line + i * step, line + best * step)) best = i;
         for (int64_t i = 0; i < x->dim[s->axis]; i++)
             memcpy(qc_at(y, w.at[1] + i * y->stride[s->axis]), i == best ? &one : &zero, size);
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 

@@ -81,9 +81,8 @@ bool qc_unary_of(struct qc_unary *out, const struct qc_node *n, struct qc_status
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
     if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
-    struct qc_unary *u = QC_NEW(p->arena, struct qc_unary, st);
+    struct qc_unary *u = QC_NEW_STATE(p, struct qc_unary, st);
     if (!u || !qc_unary_of(u, p->node, st)) return false;
-    p->state = u;
     return true;
 }
 

@@ -23,8 +23,7 @@ struct pool {
 
 static bool prepare_pool(struct qc_prepare *p, struct qc_status *st)
 {
-    struct pool *s = QC_NEW(p->arena, struct pool, st);
-    p->state = s;
+    struct pool *s = QC_NEW_STATE(p, struct pool, st);
     if (!s || !qc_window_of(&s->window, p->graph, p->node, st)) return false;
     s->p = (double)qc_attr_int(p->node, "p", 2);
     s->columns = qc_attr_int(p->node, "storage_order", 0) != 0;
@@ -64,8 +63,7 @@ static bool run_lp(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *x = &r->in[0], *y = &r->out[0], *const views[] = {y};
     struct qc_walk w;
     (void)st;
-    if (!qc_walk_begin(&w, 1, views, 0)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 1, views, 0); more; more = qc_walk_next(&w)) {
         struct position k = {.offset = 0};
         double sum = 0;
         const int64_t plane = w.index[0] * x->stride[0] + w.index[1] * x->stride[1];
@@ -73,7 +71,7 @@ static bool run_lp(const struct qc_run *r, struct qc_status *st)
             if (locate(&k, &s->window, x, w.index)) sum += pow(fabs(qc_kernel_real(x, plane + k.offset)), s->p);
         } while (next_position(&k, &s->window));
         qc_kernel_put_real(y, w.at[0], pow(sum, 1 / s->p));
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 
@@ -92,8 +90,7 @@ static bool run_max(const struct qc_run *r, struct qc_status *st)
     struct qc_walk w;
     (void)st;
     for (int d = 2; d < x->rank; d++) plane_size *= x->dim[d];
-    if (!qc_walk_begin(&w, 2, views, 0)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 2, views, 0); more; more = qc_walk_next(&w)) {
         struct position k = {.offset = 0};
         const int64_t plane = w.index[0] * x->stride[0] + w.index[1] * x->stride[1];
         double best = 0;
@@ -112,7 +109,7 @@ static bool run_max(const struct qc_run *r, struct qc_status *st)
         } while (next_position(&k, &s->window));
         if (from >= 0) memcpy(qc_at(y, w.at[0]), qc_at(x, from), qc_dtype_size(x->dtype));
         ((int64_t *)at->data)[w.at[1]] = (w.index[0] * x->dim[1] + w.index[1]) * plane_size + index;
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 
@@ -126,8 +123,7 @@ static bool prepare_unpool(struct qc_prepare *p, struct qc_status *st)
 {
     const int64_t *kernel = NULL, *strides = NULL, *pads = NULL;
     const size_t n = qc_attr_ints(p->node, "kernel_shape", &kernel);
-    struct unpool *s = QC_NEW(p->arena, struct unpool, st);
-    p->state = s;
+    struct unpool *s = QC_NEW_STATE(p, struct unpool, st);
     if (!s) return false;
     qc_attr_ints(p->node, "strides", &strides);
     qc_attr_ints(p->node, "pads", &pads);
@@ -147,8 +143,7 @@ static bool run_unpool(const struct qc_run *r, struct qc_status *st)
     const uint64_t zero = 0;
     struct qc_walk w;
     qc_view_fill(y, &zero);
-    if (!qc_walk_begin(&w, 2, views, 0)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 2, views, 0); more; more = qc_walk_next(&w)) {
         const struct qc_tensor element = {.dtype = at->dtype, .count = 1, .data = qc_at(at, w.at[1])};
         const int64_t given = qc_tensor_int(&element, 0);
         int64_t rest = given, offset = 0;
@@ -161,7 +156,7 @@ static bool run_unpool(const struct qc_run *r, struct qc_status *st)
         }
         if (!inside) return qc_fail(st, QC_BAD_INPUT, "index %lld is outside the result", (long long)given);
         memcpy(qc_at(y, offset), qc_at(x, w.at[0]), qc_dtype_size(y->dtype));
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 
@@ -169,8 +164,7 @@ static bool run_unpool(const struct qc_run *r, struct qc_status *st)
 
 static bool prepare_blocks(struct qc_prepare *p, struct qc_status *st)
 {
-    struct qc_blocks *b = QC_NEW(p->arena, struct qc_blocks, st);
-    p->state = b;
+    struct qc_blocks *b = QC_NEW_STATE(p, struct qc_blocks, st);
     return b && is_real(p, st) && qc_blocks_of(b, p->graph, p->node, st);
 }
 
@@ -252,13 +246,12 @@ static bool run_det(const struct qc_run *r, struct qc_status *st)
     (void)st;
     matrices.rank = x->rank - 2;
     const struct qc_view *const views[] = {&matrices, &place};
-    if (!qc_walk_begin(&w, 2, views, 0)) return true;
-    do {
+    for (bool more = qc_walk_begin(&w, 2, views, 0); more; more = qc_walk_next(&w)) {
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j < n; j++)
                 a[i * n + j] = qc_kernel_real(x, w.at[0] + i * x->stride[x->rank - 2] + j * x->stride[x->rank - 1]);
         qc_kernel_put_real(y, w.at[1], determinant(a, n));
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 
