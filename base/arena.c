@@ -39,6 +39,11 @@ void qc_arena_free(struct qc_arena *a)
     free(a);
 }
 
+void qc_arena_leave(struct qc_arena *const *a)
+{
+    qc_arena_free(*a);
+}
+
 static struct block *add_block(struct qc_arena *a, size_t payload)
 {
     size_t total;

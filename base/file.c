@@ -13,6 +13,14 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/scope.h"
+
+/* A file descriptor that is closed at the end of its scope; -1: none. */
+#define CLOSED __attribute__((cleanup(leave_fd))) int
+static void leave_fd(const int *fd)
+{
+    if (*fd >= 0) close(*fd);
+}
 
 enum { LIVE = 64, DIGEST = 32, BUFFER = 1 << 16 };
 
@@ -70,43 +78,28 @@ static ssize_t read_full(int fd, char *p, size_t size)
 
 bool qc_file_read(void **data, size_t *size, const char *path, struct qc_arena *a, struct qc_status *st)
 {
-    int fd;
+    CLOSED fd = -1;
     struct stat info;
-    if (!open_regular(&fd, &info, path, st)) return false;
-    bool ok = false;
     size_t want;
-    char *p = NULL;
-    if ((uintmax_t)info.st_size > SIZE_MAX || !qc_add_size(&want, (size_t)info.st_size, 1)) {
-        qc_fail(st, QC_MACHINE, "%s is larger than the memory of a process", path);
-        goto out;
-    }
-    p = qc_arena_get(a, want, 1, st);
-    if (!p) {
-        qc_where(st, "%s", path);
-        goto out;
-    }
-    ssize_t n = read_full(fd, p, want - 1);
-    if (n < 0) {
-        qc_fail(st, QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
-        goto out;
-    }
+    if (!open_regular(&fd, &info, path, st)) return false;
+    if ((uintmax_t)info.st_size > SIZE_MAX || !qc_add_size(&want, (size_t)info.st_size, 1))
+        return qc_fail(st, QC_MACHINE, "%s is larger than the memory of a process", path);
+    char *p = qc_arena_get(a, want, 1, st);
+    if (!p) return qc_where(st, "%s", path);
+    const ssize_t n = read_full(fd, p, want - 1);
+    if (n < 0) return qc_fail(st, QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
     *data = p;
     *size = (size_t)n;
-    ok = true;
-out:
-    close(fd);
-    return ok;
+    return true;
 }
 
 bool qc_file_map(struct qc_file_map **out, size_t *size, const char *path, struct qc_status *st)
 {
-    int fd;
+    CLOSED fd = -1;
     struct stat info;
     if (!open_regular(&fd, &info, path, st)) return false;
     *size = (uintmax_t)info.st_size > SIZE_MAX ? SIZE_MAX : (size_t)info.st_size;
-    const bool ok = qc_file_map_new(out, fd, *size, st) || qc_where(st, "%s", path);
-    close(fd);
-    return ok;
+    return qc_file_map_new(out, fd, *size, st) || qc_where(st, "%s", path);
 }
 
 static char *join(const char *a, const char *b)
@@ -129,7 +122,7 @@ static char *resolve(const char *path, struct qc_status *st)
         if (!real) qc_fail(st, QC_MACHINE, "cannot write %s: its link leads nowhere (%s)", path, strerror(errno));
         return real;
     }
-    real = join(path, "");
+    real = strdup(path);
     if (!real) qc_fail_memory(st, strlen(path) + 1);
     return real;
 }
@@ -246,16 +239,12 @@ bool qc_output_write(struct qc_output *o, const void *data, size_t size, struct 
    that. */
 static void sync_folder(const char *path)
 {
-    char *folder = join(path, "");
+    QC_FREED char *folder = strdup(path);
     if (!folder) return;
     char *slash = strrchr(folder, '/');
     if (slash) slash[slash == folder] = '\0';
-    int fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)fsync(fd);
-        close(fd);
-    }
-    free(folder);
+    CLOSED fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) (void)fsync(fd);
 }
 
 bool qc_output_settle(struct qc_output *o, struct qc_status *st)
@@ -286,18 +275,13 @@ bool qc_output_commit_pair(struct qc_output *part, struct qc_output *whole, stru
     if (!qc_output_settle(part, st) || !qc_output_settle(whole, st)) return false;
     if (!whole->slot || !part->slot || access(part->path, F_OK) != 0)
         return qc_output_commit(part, st) && qc_output_commit(whole, st);
-    char *aside = join(whole->tmp, "-earlier");
+    QC_FREED char *aside = join(whole->tmp, "-earlier");
     if (!aside) return qc_fail_memory(st, strlen(whole->tmp));
     const bool held = rename(whole->path, aside) == 0;
-    if (!held && errno != ENOENT) {
-        cannot_write(whole->path, errno, st);
-        free(aside);
-        return false;
-    }
+    if (!held && errno != ENOENT) return cannot_write(whole->path, errno, st);
     const bool first = qc_output_commit(part, st), ok = first && qc_output_commit(whole, st);
     if (held && first) unlink(aside); /* its part is gone */
     if (held && !first && rename(aside, whole->path)) qc_where(st, "the earlier file is now %s", aside);
-    free(aside);
     return ok;
 }
 
@@ -325,14 +309,11 @@ void qc_output_remove_all(void)
 
 bool qc_path_is_below(const char *path, const char *folder)
 {
-    char *file = realpath(path, NULL);
+    QC_FREED char *file = realpath(path, NULL);
     const bool missing = !file && errno != ENOMEM;
-    char *top = realpath(folder, NULL);
+    QC_FREED char *top = realpath(folder, NULL);
     const size_t n = top ? strlen(top) : 0;
-    const bool below = file ? top && strncmp(file, top, n) == 0 && (n == 1 || file[n] == '/' || !file[n]) : missing;
-    free(file);
-    free(top);
-    return below;
+    return file ? top && strncmp(file, top, n) == 0 && (n == 1 || file[n] == '/' || !file[n]) : missing;
 }
 
 bool qc_output_check(const char *path, struct qc_status *st)
@@ -343,9 +324,17 @@ bool qc_output_check(const char *path, struct qc_status *st)
     return true;
 }
 
+bool qc_file_write(const char *path, const void *data, size_t size, struct qc_status *st)
+{
+    struct qc_output *o = NULL;
+    const bool ok = qc_output_open(&o, path, st) && qc_output_write(o, data, size, st) && qc_output_commit(o, st);
+    qc_output_free(o);
+    return ok;
+}
+
 bool qc_make_folder(const char *path, struct qc_status *st)
 {
-    char *p = join(path, "");
+    QC_FREED char *p = strdup(path);
     if (!p) return qc_fail_memory(st, strlen(path) + 1);
     bool ok = *p != '\0' || qc_fail(st, QC_MACHINE, "cannot make a folder without a name");
     for (size_t i = 1; ok; i++) {
@@ -367,7 +356,6 @@ bool qc_make_folder(const char *path, struct qc_status *st)
         p[i] = c;
         if (c == '\0') break;
     }
-    free(p);
     return ok;
 }
 
@@ -396,36 +384,21 @@ bool qc_sha256(char hex[65], const void *data, size_t size, struct qc_status *st
 
 bool qc_sha256_file(char hex[65], const char *path, struct qc_status *st)
 {
-    int fd;
+    CLOSED fd = -1;
     struct stat info;
     if (!open_regular(&fd, &info, path, st)) return false;
-    bool ok = false;
     unsigned char digest[DIGEST];
-    char *buf = malloc(BUFFER);
+    QC_FREED char *buf = malloc(BUFFER);
+    if (!buf) return qc_fail_memory(st, BUFFER);
     EVP_MD_CTX *c = EVP_MD_CTX_new();
-    if (!buf) {
-        qc_fail_memory(st, BUFFER);
-        goto out;
-    }
-    ok = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL);
-    for (ssize_t n; ok && (n = read_full(fd, buf, BUFFER)) != 0;) {
-        if (n < 0) {
-            ok = qc_fail(st, QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
-            goto out;
-        }
-        ok = EVP_DigestUpdate(c, buf, (size_t)n);
-    }
-    ok = ok && EVP_DigestFinal_ex(c, digest, NULL);
-    if (ok) {
-        print_hex(hex, digest);
-    } else {
-        no_sha(st);
-    }
-out:
+    bool ok = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL);
+    ssize_t n = 0;
+    while (ok && (n = read_full(fd, buf, BUFFER)) > 0) ok = EVP_DigestUpdate(c, buf, (size_t)n);
+    if (n < 0) qc_fail(st, QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
+    ok = ok && n == 0 && EVP_DigestFinal_ex(c, digest, NULL);
     EVP_MD_CTX_free(c);
-    free(buf);
-    close(fd);
-    return ok;
+    if (ok) print_hex(hex, digest);
+    return (ok || n < 0) ? ok : no_sha(st);
 }
 
 /* FREE_BYTES: smaller files read quickly even if all is holes. TIMES: the highest ratio of size to stored bytes;

@@ -48,6 +48,9 @@ bool qc_path_is_below(const char *path, const char *folder);
 /* Fails early with QC_MACHINE if PATH cannot be created: folder missing, not writable, a directory. */
 bool qc_output_check(const char *path, struct qc_status *st);
 
+/* Writes a whole file by qc_output_open, _write and _commit. */
+bool qc_file_write(const char *path, const void *data, size_t size, struct qc_status *st);
+
 /* Creates a folder and its parents if missing. */
 bool qc_make_folder(const char *path, struct qc_status *st);
 

@@ -31,10 +31,9 @@ static bool inspect_file(char **json, size_t *size, const char *path, struct qc_
 int qcalib_inspect_file(char **json, size_t *size, const char *path, struct qcalib_error *error)
 {
     struct qc_public_call call = qc_public_begin_call();
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     const bool ok = there(json, size, &call.st) && qc_public_there(path, "path", &call.st) &&
                     (a || qc_fail_memory(&call.st, 1)) && inspect_file(json, size, path, a, &call.st);
-    qc_arena_free(a);
     return qc_public_end(ok, &call, error);
 }
 
@@ -57,9 +56,8 @@ static bool inspect_model(char **json, size_t *size, const struct qcalib_model *
 int qcalib_inspect_model(char **json, size_t *size, const qcalib_model *model, struct qcalib_error *error)
 {
     struct qc_public_call call = qc_public_begin_call();
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     const bool ok = there(json, size, &call.st) && qc_public_there(model, "model", &call.st) &&
                     (a || qc_fail_memory(&call.st, 1)) && inspect_model(json, size, model, a, &call.st);
-    qc_arena_free(a);
     return qc_public_end(ok, &call, error);
 }

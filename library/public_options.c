@@ -83,7 +83,7 @@ static bool read_word(bool *taken, struct qc_options *o, const struct word *w, s
 /* Checks a word on its own for every job that takes it. */
 static bool check_word(const struct word *w, struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     bool any = false, ok = a || qc_fail_memory(st, 1);
     struct qc_options o;
     for (size_t k = 0; ok && k < JOBS; k++) {
@@ -92,9 +92,7 @@ static bool check_word(const struct word *w, struct qc_status *st)
         any = any || taken;
     }
     enum qc_option option;
-    ok = ok && (any || (qc_options_init(&o, jobs[0], a, st) && qc_options_find(&option, &o, w->name, st)));
-    qc_arena_free(a);
-    return ok;
+    return ok && (any || (qc_options_init(&o, jobs[0], a, st) && qc_options_find(&option, &o, w->name, st)));
 }
 
 static bool add(struct qcalib_options *o, struct word *w, struct qc_status *st)

@@ -81,7 +81,7 @@ const char *qcalib_result_format(const qcalib_result *result, size_t i)
 static bool bytes_of_file(void **bytes, size_t *size, const struct qc_exporter *e,
                           const struct qc_export_source *source, struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
     char *path = qc_arena_printf(a, st, "%s/qcalib-model-XXXXXX", qc_temporary_folder());
     void *data = NULL;
@@ -94,7 +94,6 @@ static bool bytes_of_file(void **bytes, size_t *size, const struct qc_exporter *
     if (fd >= 0) unlink(path);
     if (ok && !(*bytes = malloc(*size ? *size : 1))) ok = qc_fail_memory(st, *size);
     if (ok) memcpy(*bytes, data, *size);
-    qc_arena_free(a);
     return ok;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/scope.h"
 #include "calib/statistics/statistics_parts.h"
 #include "datasets/hdf5/archive.h"
 
@@ -178,14 +179,9 @@ bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t 
 
 bool qc_statistics_save(const char *path, const struct qc_collection *c, struct qc_status *st)
 {
-    struct qc_output *o = NULL;
-    void *bytes = NULL;
+    QC_FREED void *bytes = NULL;
     size_t size;
-    bool ok = qc_statistics_encode(&bytes, &size, c, st) && qc_output_open(&o, path, st) &&
-              qc_output_write(o, bytes, size, st) && qc_output_commit(o, st);
-    qc_output_free(o);
-    free(bytes);
-    return ok;
+    return qc_statistics_encode(&bytes, &size, c, st) && qc_file_write(path, bytes, size, st);
 }
 
 bool qc_statistics_load(struct qc_collection **out, const char *path, struct qc_status *st)

@@ -3,10 +3,10 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/scope.h"
 #include "cli/commands/cmd.h"
 #include "cli/options/file_names.h"
 #include "cli/outputs.h"
@@ -273,17 +273,12 @@ static bool write_page(const struct qc_compared_models *c, const struct qc_cli_o
         !fill_layers(&page, c, o->job.arena, st) || !fill_outputs(&page, c, o->job.arena, st))
         return false;
     struct qc_json *options = qc_options_json(&o->job);
-    struct qc_output *file = NULL;
     size_t size;
     page.options = options;
-    char *text = qc_json_is_whole(options) ? qc_comparison_html(&size, &page, st) : NULL;
-    if (!text) qc_fail_memory(st, 1); /* unless a reason is given already */
-    bool ok = text && qc_output_open(&file, o->html, st) && qc_output_write(file, text, size, st) &&
-              qc_output_commit(file, st);
-    qc_output_free(file);
+    QC_FREED char *text = qc_json_is_whole(options) ? qc_comparison_html(&size, &page, st) : NULL;
     qc_json_free(options);
-    free(text);
-    return ok;
+    if (!text) return qc_fail_memory(st, 1); /* unless a reason is given already */
+    return qc_file_write(o->html, text, size, st);
 }
 
 static bool check_tolerance(const struct qc_compared_models *c, double tolerance, struct qc_status *st)

@@ -2,10 +2,10 @@
 /* qcalib compare-reports A B [-o PAGE.html]: two reports of one model. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/scope.h"
 #include "cli/commands/cmd.h"
 #include "cli/outputs.h"
 #include "cli/terminal/screen.h"
@@ -27,7 +27,6 @@ static bool find(const char **out, const char *path, struct qc_arena *a, struct 
 static bool write_page(const struct qc_report_difference *d, const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_text_list words = {.count = 0};
-    struct qc_output *file = NULL;
     struct qc_arena *a = o->job.arena;
     const char *command;
     size_t size;
@@ -36,12 +35,8 @@ static bool write_page(const struct qc_report_difference *d, const struct qc_cli
         !qc_text_list_add(&words, "-o", a, st) || !qc_text_list_add(&words, o->output, a, st) ||
         !qc_words_text(&command, a, &words, st))
         return false;
-    char *text = qc_report_difference_html(&size, d, command, QC_VERSION, a, st);
-    const bool ok = text && qc_output_open(&file, o->output, st) && qc_output_write(file, text, size, st) &&
-                    qc_output_commit(file, st);
-    qc_output_free(file);
-    free(text);
-    return ok;
+    QC_FREED char *text = qc_report_difference_html(&size, d, command, QC_VERSION, a, st);
+    return text && qc_file_write(o->output, text, size, st);
 }
 
 static void print_figures(const struct qc_report_difference *d)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qcalib convert MODEL --format F[,F..] -o OUT.onnx: converts a quantized model to another form, without data. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "cli/commands/cmd.h"
+#include "cli/commands/dump.h"
 #include "cli/options/file_names.h"
 #include "cli/outputs.h"
 #include "cli/terminal/interrupt.h"
@@ -73,16 +73,7 @@ static bool dump(const struct job *j, struct qc_status *st)
         if (!g) return qc_fail(st, QC_USAGE, "--dump %s: convert has the passes canonical and realise", wish);
         const struct qc_text_options all = QC_TEXT_ALL, some = QC_TEXT_SHORT;
         char *text = qc_graph_print(g, file ? &all : &some, st);
-        struct qc_output *f = NULL;
-        bool ok = text != NULL;
-        if (ok && file)
-            ok = qc_output_open(&f, file + 1, st) && qc_output_write(f, text, strlen(text), st) &&
-                 qc_output_commit(f, st);
-        else if (ok)
-            fputs(text, stdout);
-        qc_output_free(f);
-        free(text);
-        if (!ok) return false;
+        if (!qc_dump_text(text, file ? file + 1 : NULL, st)) return false;
     }
     return true;
 }

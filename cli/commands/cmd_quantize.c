@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qcalib quantize MODEL --data CALIB.h5 */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/scope.h"
 #include "cli/commands/cmd.h"
 #include "cli/commands/dump.h"
 #include "cli/options/file_names.h"
@@ -132,15 +132,9 @@ static bool write_placement(struct qc_job *j, const struct outputs *to, struct q
     const struct qc_report_latency *l = qc_job_report(j)->latency;
     if (!to->placement || !l || l->all_float) return true;
     struct qc_json *json = qc_latency_placement(l);
-    struct qc_output *f = NULL;
-    char *text = qc_json_is_whole(json) ? qc_json_print(json, 2) : NULL;
-    const bool ok = text ? qc_output_open(&f, to->placement, st) && qc_output_write(f, text, strlen(text), st) &&
-                               qc_output_commit(f, st)
-                         : qc_fail_memory(st, 1);
-    qc_output_free(f);
-    free(text);
+    QC_FREED char *text = qc_json_print(json, 2);
     qc_json_free(json);
-    return ok;
+    return text ? qc_file_write(to->placement, text, strlen(text), st) : qc_fail_memory(st, 1);
 }
 
 /* Writes the model files first, so that a report never names files that do not exist. */

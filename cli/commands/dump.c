@@ -2,19 +2,19 @@
 #include "cli/commands/dump.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/closest.h"
 #include "base/file.h"
+#include "base/scope.h"
 #include "graph/text/text.h"
 
-static bool write_text(const char *path, const char *text, struct qc_status *st)
+bool qc_dump_text(char *text, const char *file, struct qc_status *st)
 {
-    struct qc_output *f = NULL;
-    bool ok = qc_output_open(&f, path, st) && qc_output_write(f, text, strlen(text), st) && qc_output_commit(f, st);
-    qc_output_free(f);
-    return ok;
+    QC_FREED char *held = text;
+    if (text && file) return qc_file_write(file, text, strlen(text), st);
+    if (text) fputs(text, stdout); /* write errors are reported at the end */
+    return text != NULL;
 }
 
 bool qc_dump_stage(void *user, const struct qc_pipeline *p, const struct qc_stage *s, struct qc_status *st)
@@ -28,13 +28,7 @@ bool qc_dump_stage(void *user, const struct qc_pipeline *p, const struct qc_stag
         struct qc_text_options all = QC_TEXT_ALL, some = QC_TEXT_SHORT;
         char *text =
             s->graph ? qc_graph_print(s->graph(p), to_file ? &all : &some, st) : qc_partition_print(p->partition, st);
-        bool ok = text != NULL;
-        if (ok && to_file)
-            ok = write_text(wish + length + 1, text, st);
-        else if (ok)
-            fputs(text, stdout); /* write errors are reported at the end */
-        free(text);
-        if (!ok) return false;
+        if (!qc_dump_text(text, to_file ? wish + length + 1 : NULL, st)) return false;
     }
     return true;
 }

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/grow.h"
 #include "base/index.h"
+#include "base/scope.h"
 #include "datasets/hdf5/spill.h"
 #include "datasets/samples/dataset.h"
 
@@ -412,7 +413,7 @@ static bool mix_array(char sum[65], const struct qc_memory_data *m, const struct
 {
     const struct qc_preprocess *p = &x->preprocess;
     const int64_t head[2] = {x->entry.dtype, x->entry.rank};
-    void *row = malloc(x->row_bytes ? x->row_bytes : 1);
+    QC_FREED void *row = malloc(x->row_bytes ? x->row_bytes : 1);
     if (!row) return qc_fail_memory(st, x->row_bytes);
     bool ok = mix(sum, x->entry.name, strlen(x->entry.name), st) && mix(sum, head, sizeof head, st) &&
               mix(sum, x->dims, x->entry.rank * sizeof *x->dims, st) && mix(sum, &x->peak, sizeof x->peak, st) &&
@@ -425,7 +426,6 @@ static bool mix_array(char sum[65], const struct qc_memory_data *m, const struct
         ok = (!dims || mix(sum, dims, rank * sizeof *dims, st)) && qc_memory_array_read(row, m, x, i, 1, st) &&
              mix(sum, row, bytes, st);
     }
-    free(row);
     return ok;
 }
 
@@ -572,7 +572,7 @@ static bool add_row(struct sized *x, const struct qc_array *array, const struct 
 static bool draw(struct sized *const *all, const struct qc_array *arrays, size_t count, qc_next_sized_fn *next,
                  void *user, size_t keep_bytes, struct qc_status *st)
 {
-    struct qc_sized_row *rows = calloc(count, sizeof *rows);
+    QC_FREED struct qc_sized_row *rows = calloc(count, sizeof *rows);
     size_t kept = 0;
     bool ok = rows ? true : qc_fail_memory(st, count * sizeof *rows);
     for (bool more = true; ok;) {
@@ -585,7 +585,6 @@ static bool draw(struct sized *const *all, const struct qc_array *arrays, size_t
             ok = add_row(all[k], &arrays[k], &rows[k], &kept, keep_bytes, st) ||
                  qc_where(st, "array '%s', sample %zu", arrays[k].name ? arrays[k].name : "", all[k]->count);
     }
-    free(rows);
     return ok;
 }
 

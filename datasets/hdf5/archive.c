@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/scope.h"
 #include "datasets/hdf5/chunk_codec.h"
 #include "datasets/hdf5/data_reader.h"
 #include "datasets/hdf5/hdf5_lib.h"
@@ -192,14 +193,12 @@ bool qc_archive_put_texts(struct qc_archive *a, const char *path, size_t count, 
             count, longest, (int)(TEXTS_BYTES_MAX >> 20));
         return qc_where(st, "data set '%s'", path);
     }
-    char *all = calloc(bytes, 1);
+    QC_FREED char *all = calloc(bytes, 1);
     if (!all) return qc_fail_memory(st, bytes);
     for (size_t i = 0; i < count; i++) memcpy(all + i * longest, texts[i], strlen(texts[i]));
     QC_H5_LOCKED;
     QC_H5_OWN type = text_type(longest);
-    const bool ok = put_set(a, path, type, type, count, 0, all, st);
-    free(all);
-    return ok;
+    return put_set(a, path, type, type, count, 0, all, st);
 }
 
 bool qc_archive_bytes(void **out, size_t *size, struct qc_archive *a, struct qc_status *st)
@@ -322,8 +321,8 @@ static bool read_set(void *out, const struct opened *s, const struct qc_archive 
 {
     const size_t row = element * (columns ? columns : 1), chunk = s->chunk_rows * row;
     struct qc_chunk_codec *codec = qc_chunk_codec_new();
-    char *plain = malloc(chunk ? chunk : 1);
-    void *raw = NULL;
+    QC_FREED char *plain = malloc(chunk ? chunk : 1);
+    QC_FREED void *raw = NULL;
     bool ok = (codec && plain) || qc_fail_memory(st, chunk);
     for (size_t r = 0; ok && r < s->rows; r += s->chunk_rows) {
         hsize_t start[2] = {r, 0}, size = 0;
@@ -341,8 +340,6 @@ static bool read_set(void *out, const struct opened *s, const struct qc_archive 
                                    (struct qc_chunk_filters){.shuffle = element > 1, .deflate = true}, codec, st);
         if (ok) memcpy((char *)out + r * row, plain, rows * row);
     }
-    free(raw);
-    free(plain);
     qc_chunk_codec_free(codec);
     return ok;
 }
@@ -440,12 +437,11 @@ bool qc_archive_text(const char **out, const struct qc_archive *f, const char *n
                      struct qc_status *st)
 {
     struct qc_reply reply = {.data = NULL};
-    const char *text = NULL;
-    bool ok = qc_process_ask(&reply, f->process, work_text, name, strlen(name) + 1, f->size, st);
-    if (ok) ok = (text = qc_arena_strndup(a, reply.data, strnlen(reply.data, reply.size), st)) != NULL;
+    const bool ok = qc_process_ask(&reply, f->process, work_text, name, strlen(name) + 1, f->size, st);
+    const char *text = ok ? qc_arena_strndup(a, reply.data, strnlen(reply.data, reply.size), st) : NULL;
     free(reply.data);
-    if (ok) *out = text;
-    return ok;
+    if (text) *out = text;
+    return text != NULL;
 }
 
 bool qc_archive_number(uint64_t *out, const struct qc_archive *f, const char *name, struct qc_status *st)

@@ -71,7 +71,7 @@ static bool work_open(struct qc_reply *out, void **state, const void *arguments,
 static bool work_list(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
 {
     const struct open_file *o = *state;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_data_list list;
     (void)arguments;
     (void)size;
@@ -84,7 +84,6 @@ static bool work_list(struct qc_reply *out, void **state, const void *arguments,
         for (size_t k = 0; ok && k < e->attribute_count; k++)
             ok = put_text(out, e->attributes[k].name, st) && put_text(out, e->attributes[k].text, st);
     }
-    qc_arena_free(a);
     return ok;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/scope.h"
 #include "datasets/hdf5/hdf5_lib.h"
 
 enum { CHUNK_CACHE_MAX = 256 << 20 }; /* bytes per data set whose chunks are not rows */
@@ -158,15 +159,14 @@ static bool read_and_convert(void *out, const struct qc_h5_set *s, size_t rows, 
                              struct qc_status *st)
 {
     size_t count, bytes;
-    void *data = qc_mul_size(&count, rows, s->row_elements) &&
-                         qc_mul_size(&bytes, count, s->way == QC_H5_WIDE ? sizeof(long double) : s->bits.size)
-                     ? malloc(bytes)
-                     : NULL;
+    QC_FREED void *data = qc_mul_size(&count, rows, s->row_elements) &&
+                                  qc_mul_size(&bytes, count, s->way == QC_H5_WIDE ? sizeof(long double) : s->bits.size)
+                              ? malloc(bytes)
+                              : NULL;
     if (!data) return qc_fail_memory(st, rows);
-    const bool ok = H5Dread((hid_t)s->id, (hid_t)s->memory_type, to, from, H5P_DEFAULT, data) >= 0;
-    if (ok) as_wanted(out, data, count, s);
-    free(data);
-    return ok;
+    if (H5Dread((hid_t)s->id, (hid_t)s->memory_type, to, from, H5P_DEFAULT, data) < 0) return false;
+    as_wanted(out, data, count, s);
+    return true;
 }
 
 bool qc_h5_read_rows(void *out, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st)
@@ -281,12 +281,11 @@ static int by_name(const void *a, const void *b)
 
 static bool sort_names(struct qc_h5_names *n, struct qc_status *st)
 {
-    struct member *all = calloc(n->count + 1, sizeof *all);
+    QC_FREED struct member *all = calloc(n->count + 1, sizeof *all);
     if (!all) return qc_fail_memory(st, n->count * sizeof *all);
     for (size_t i = 0; i < n->count; i++) all[i] = (struct member){.text = n->text + n->list[i].at, .name = n->list[i]};
     qsort(all, n->count, sizeof *all, by_name);
     for (size_t i = 0; i < n->count; i++) n->list[i] = all[i].name;
-    free(all);
     return true;
 }
 
@@ -469,7 +468,7 @@ static bool read_member(void *out, const struct qc_h5_set *s, size_t i, size_t c
 {
     const size_t each = s->way == QC_H5_WIDE ? sizeof(long double) : s->way == QC_H5_PACKED ? s->bits.size : 0;
     size_t bytes;
-    void *data = NULL;
+    QC_FREED void *data = NULL;
     QC_H5_OWN set = open_member(s, s->ragged->file, name_of(s->ragged, i), st);
     if (set < 0) return false;
     QC_H5_OWN space = H5Dget_space(set);
@@ -478,7 +477,6 @@ static bool read_member(void *out, const struct qc_h5_set *s, size_t i, size_t c
     ok = ok &&
          (count == 0 || H5Dread(set, (hid_t)s->memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, each ? data : out) >= 0);
     if (ok && each) as_wanted(out, data, count, s);
-    free(data);
     return ok;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "datasets/hdf5/chunk_codec.h"
 #include "datasets/hdf5/hdf5_lib.h"
 #include "graph/types/small_float.h"
@@ -157,12 +158,11 @@ static herr_t copy_attribute(hid_t from, const char *name, const H5A_info_t *inf
     const hid_t *to = user;
     QC_H5_OWN a = H5Aopen(from, name, H5P_DEFAULT), type = H5Aget_type(a), space = H5Aget_space(a), b = -1;
     const size_t bytes = (size_t)H5Aget_storage_size(a);
-    void *value = malloc(bytes + 1);
+    QC_FREED void *value = malloc(bytes + 1);
     (void)info;
     const bool ok = value && H5Aread(a, type, value) >= 0 &&
                     (b = H5Acreate2(*to, name, type, space, H5P_DEFAULT, H5P_DEFAULT)) >= 0 &&
                     H5Awrite(b, type, value) >= 0;
-    free(value);
     return ok ? 0 : -1;
 }
 
@@ -188,10 +188,9 @@ bool qc_h5_scatter(struct qc_h5_sink *s, struct qc_h5_file *f, const char *path,
     bool ok = make_group(&group, s, f, path, st);
     to.id = group > 0 ? (int64_t)group : 0;
     for (int64_t i = 0; ok && i < rows; i++) {
-        void *data = NULL;
+        QC_FREED void *data = NULL;
         hsize_t size;
         ok = stored_chunk(&data, &size, s, i, st) && qc_h5_scatter_add(&to, i, dims, rank, data, (size_t)size, st);
-        free(data);
     }
     ok = qc_h5_sink_close(s, st) && ok;
     *s = to;

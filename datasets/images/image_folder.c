@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/pool.h"
+#include "base/scope.h"
 #include "datasets/images/image_process.h"
 #include "datasets/images/image_readers.h"
 #include "datasets/samples/folder_list.h"
@@ -94,7 +95,7 @@ static bool read_rows(struct row **out, size_t *count, char *text, struct qc_are
 static bool qc_label_file_read(int64_t *labels, const char *path, const char *const *files, size_t count,
                                struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct row *rows;
     void *text;
     size_t size, n;
@@ -113,7 +114,6 @@ static bool qc_label_file_read(int64_t *labels, const char *path, const char *co
         else
             ok = qc_fail(st, QC_BAD_INPUT, "it has no label for '%s'", files[i]);
     }
-    qc_arena_free(a);
     return ok || qc_where(st, "--labels %s", path);
 }
 
@@ -208,7 +208,7 @@ static bool tell(struct images *x, const uint32_t *files, size_t count, size_t b
 {
     char text[900];
     size_t at = 0, named = 0;
-    unsigned char *room = malloc(x->plan.bytes);
+    QC_FREED unsigned char *room = malloc(x->plan.bytes);
     if (!room) return qc_fail_memory(st, x->plan.bytes);
     text[0] = '\0';
     for (size_t i = 0; i < count && named < QC_NAMED && at < sizeof text; i++) {
@@ -218,7 +218,6 @@ static bool tell(struct images *x, const uint32_t *files, size_t count, size_t b
             qc_fail(&one, QC_BAD_INPUT, "%s: it is being written", x->folder.files[files[i]]);
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%.200s", named++ ? "; " : "", one.message);
     }
-    free(room);
     const char *more = broken > named ? "; ..." : "";
     if (broken == x->count)
         return qc_fail(st, QC_BAD_INPUT, "%s: none of its images can be read: %s%s", x->name, text, more);

@@ -189,11 +189,11 @@ bool qc_data_file_sha256(char hex[65], const char *path, struct qc_status *st)
     struct stat info;
     char sum[65];
     if (stat(path, &info) || !S_ISDIR(info.st_mode)) return qc_sha256_file(hex, path, st);
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
-    const bool ok = qc_sha256(sum, "", 0, st) && sum_folder(sum, path, QC_FILE_NPY, a, st) &&
-                    sum_folder(sum, path, QC_FILE_IMAGE, a, st);
-    if (ok) memcpy(hex, sum, sizeof sum);
-    qc_arena_free(a);
-    return ok;
+    if (!qc_sha256(sum, "", 0, st) || !sum_folder(sum, path, QC_FILE_NPY, a, st) ||
+        !sum_folder(sum, path, QC_FILE_IMAGE, a, st))
+        return false;
+    memcpy(hex, sum, sizeof sum);
+    return true;
 }

@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/closest.h"
+#include "base/scope.h"
 #include "datasets/samples/dataset.h"
 #include "datasets/stream/data_source.h"
 #include "datasets/stream/dataset_impl.h"
@@ -234,26 +235,19 @@ static bool check_maps(const struct opening *o, struct qc_status *st)
 static bool numbers(const float **out, size_t *count, struct qc_reader *r, const struct qc_h5_set *s, const char *name,
                     struct qc_arena *a, struct qc_status *st)
 {
-    long double *v = NULL;
+    QC_FREED long double *v = NULL;
     size_t n;
-    bool ok = false;
-    if (!qc_reader_numbers(&v, &n, r, s, name, st)) goto out;
-    float *f = QC_NEW_ARRAY(a, float, n, st);
-    if (!f) goto out;
+    float *f = qc_reader_numbers(&v, &n, r, s, name, st) ? QC_NEW_ARRAY(a, float, n, st) : NULL;
+    if (!f) return false;
     for (size_t i = 0; i < n; i++) {
         f[i] = (float)v[i];
-        if (!isfinite(f[i]) || (f[i] == 0.0f && strcmp(name, "std") == 0)) {
-            qc_fail(st, QC_BAD_INPUT, "its attribute '%s' has the value %Lg; correct it or use --preprocess", name,
-                    v[i]);
-            goto out;
-        }
+        if (!isfinite(f[i]) || (f[i] == 0.0f && strcmp(name, "std") == 0))
+            return qc_fail(st, QC_BAD_INPUT, "its attribute '%s' has the value %Lg; correct it or use --preprocess",
+                           name, v[i]);
     }
     *out = f;
     *count = n;
-    ok = true;
-out:
-    free(v);
-    return ok;
+    return true;
 }
 
 /* Opens a data set: its type and shape; *array: its rows if they are in memory. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/scope.h"
 #include "datasets/hdf5/chunk_codec.h"
 #include "datasets/stream/dataset_impl.h"
 #include "datasets/stream/read_ahead.h"
@@ -128,12 +129,11 @@ static bool look(size_t *gone, struct qc_dataset *ds, struct qc_status *st)
 {
     /* If all units are chosen, also check the samples left over: they may move up. */
     const size_t each = samples_per_unit(ds), count = ds->chosen ? ds->units * each : ds->total;
-    uint64_t *rows = calloc(count ? count : 1, sizeof *rows);
+    QC_FREED uint64_t *rows = calloc(count ? count : 1, sizeof *rows);
     if (!rows) return qc_fail_memory(st, count * sizeof *rows);
     for (size_t i = 0; i < count; i++) rows[i] = qc_unit_in_file(ds, i / each) * each + i % each;
-    bool ok = qc_memory_data_check(gone, ds->own, rows, count, st);
-    free(rows);
-    if (!ok || *gone == 0) return ok;
+    if (!qc_memory_data_check(gone, ds->own, rows, count, st)) return false;
+    if (*gone == 0) return true;
     for (size_t i = 0; i < ds->binding_count; i++) ds->bindings[i].set.dims[0] -= (int64_t)*gone;
     if (ds->label_count) ds->labels.dims[0] -= (int64_t)*gone;
     if (!qc_dataset_count(ds, st)) return false;
@@ -445,29 +445,24 @@ bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_
 
 /* ---- Ground truth ---- */
 
-bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t unit, struct qc_status *st)
+static bool read_labels(int64_t *out, size_t *first, const struct qc_dataset *ds, size_t unit, struct qc_status *st)
 {
     const struct qc_h5_set *s = &ds->labels;
     struct qc_conversion c = {.from = s->dtype, .to = QC_I64, .outer = 1, .channels = 1};
-    size_t first = 0, bytes;
-    void *data = NULL;
-    bool ok = false;
-    if (ds->label_count == 0) return qc_fail(st, QC_BAD_INPUT, "%s: there is no data set 'labels'", ds->file);
-    if (unit >= ds->units) {
-        qc_fail(st, QC_BAD_INPUT, "unit %zu is asked for, there are %zu", unit, ds->units);
-        goto out;
-    }
-    first = qc_unit_in_file(ds, unit) * ds->label_rows;
+    size_t bytes;
+    if (unit >= ds->units) return qc_fail(st, QC_BAD_INPUT, "unit %zu is asked for, there are %zu", unit, ds->units);
+    *first = qc_unit_in_file(ds, unit) * ds->label_rows;
     c.inner = qc_dataset_unit_label_count(ds, unit);
-    if (!qc_mul_size(&bytes, ds->label_rows, s->row_bytes) || !(data = malloc(bytes))) {
-        qc_fail_memory(st, ds->label_count);
-        goto out;
-    }
-    ok = read_rows(data, ds, s, ds->label_array, first, ds->label_rows, st) && qc_convert_sample(out, data, &c, st);
-out:
-    if (!ok) qc_where(st, "%s: data set 'labels', sample %zu", ds->file, first);
-    free(data);
-    return ok;
+    QC_FREED void *data = qc_mul_size(&bytes, ds->label_rows, s->row_bytes) ? malloc(bytes) : NULL;
+    if (!data) return qc_fail_memory(st, ds->label_count);
+    return read_rows(data, ds, s, ds->label_array, *first, ds->label_rows, st) && qc_convert_sample(out, data, &c, st);
+}
+
+bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t unit, struct qc_status *st)
+{
+    size_t first = 0;
+    if (ds->label_count == 0) return qc_fail(st, QC_BAD_INPUT, "%s: there is no data set 'labels'", ds->file);
+    return read_labels(out, &first, ds, unit, st) || qc_where(st, "%s: data set 'labels', sample %zu", ds->file, first);
 }
 
 bool qc_dataset_read_target(float *out, const struct qc_dataset *ds, size_t unit, struct qc_dataset_scratch *scratch,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "base/scope.h"
 #include "datasets/arrays/memory_rows.h"
 #include "datasets/samples/dataset.h"
 #include "datasets/stream/data_source.h"
@@ -42,12 +43,10 @@ static bool check_rows(struct qc_memory_data *m, struct qc_arena *a, struct qc_s
     if (!qc_memory_data_is_unsure(m)) return true;
     if (!qc_memory_data_list(&list, m, a, st)) return false;
     if (list.count) rows = (size_t)list.entries[0].dims[0];
-    uint64_t *all = calloc(rows ? rows : 1, sizeof *all);
+    QC_FREED uint64_t *all = calloc(rows ? rows : 1, sizeof *all);
     if (!all) return qc_fail_memory(st, rows * sizeof *all);
     for (size_t i = 0; i < rows; i++) all[i] = i;
-    const bool ok = qc_memory_data_check(&gone, m, all, rows, st);
-    free(all);
-    return ok;
+    return qc_memory_data_check(&gone, m, all, rows, st);
 }
 
 static struct output *output_of(struct packing *p, const char *name, struct qc_status *st)

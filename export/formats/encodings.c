@@ -69,15 +69,12 @@ bool qc_encodings_of(struct qc_json **out, const struct qc_export_source *source
 {
     *out = NULL;
     if (!qc_export_has_float(source, st)) return false;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_query query;
-    bool ok = (a || qc_fail_memory(st, 1)) && qc_query_of(&query, source->expanded, a, st);
-    if (ok) {
-        *out = all_encodings(source->expanded, &query);
-        ok = qc_json_is_whole(*out) || qc_fail_memory(st, 1);
-    }
-    qc_arena_free(a);
-    return ok;
+    if (!a) return qc_fail_memory(st, 1);
+    if (!qc_query_of(&query, source->expanded, a, st)) return false;
+    *out = all_encodings(source->expanded, &query);
+    return qc_json_is_whole(*out) || qc_fail_memory(st, 1);
 }
 
 static bool write(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/formats/exporter.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/scope.h"
 #include "onnx/write/emit.h"
 
 #define QC_EXPORTER(symbol) extern const struct qc_exporter qc_exporter_##symbol;
@@ -56,18 +56,13 @@ bool qc_export_has_float(const struct qc_export_source *source, struct qc_status
 
 bool qc_export_text(size_t *bytes, const char *path, const char *text, struct qc_status *st)
 {
-    struct qc_output *f = NULL;
-    const bool ok =
-        qc_output_open(&f, path, st) && qc_output_write(f, text, strlen(text), st) && qc_output_commit(f, st);
-    if (ok && bytes) *bytes = strlen(text);
-    qc_output_free(f);
-    return ok;
+    if (!qc_file_write(path, text, strlen(text), st)) return false;
+    if (bytes) *bytes = strlen(text);
+    return true;
 }
 
 bool qc_export_json(size_t *bytes, const char *path, const struct qc_json *root, struct qc_status *st)
 {
-    char *text = qc_json_is_whole(root) ? qc_json_print(root, 1) : NULL;
-    const bool ok = (text || qc_fail_memory(st, 1)) && qc_export_text(bytes, path, text, st);
-    free(text);
-    return ok;
+    QC_FREED char *text = qc_json_print(root, 1);
+    return text ? qc_export_text(bytes, path, text, st) : qc_fail_memory(st, 1);
 }

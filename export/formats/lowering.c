@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arith/params.h"
+#include "base/scope.h"
 #include "graph/core/custom.h"
 #include "graph/core/function.h"
 #include "graph/core/parameters.h"
@@ -61,7 +62,7 @@ bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qp
     if (s->dtype == QC_I32) return true;
     const enum qc_dtype type = qc_lower_type(s);
     size_t size = qc_dtype_size(type);
-    unsigned char *zero = calloc(s->count, size);
+    QC_FREED unsigned char *zero = calloc(s->count, size);
     if (!zero) return qc_fail_memory(st, s->count * size);
     for (size_t i = 0; i < s->count; i++) {
         int32_t z = s->zero_point[i]; /* little endian or one byte: the low bytes are the value */
@@ -71,7 +72,6 @@ bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qp
             memcpy(zero + i * size, &(int16_t){(int16_t)z}, size);
     }
     out[1] = qc_lower_constant(x, type, &shape, zero, s->name, "zero_point", st);
-    free(zero);
     return out[1] != 0;
 }
 
@@ -400,8 +400,8 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     struct qc_shuffled shuffled;
     const struct qc_node *n = qc_lower_shuffle(&shuffled, x, &g->nodes[id], st);
     if (!n) return false;
-    qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
-    const char **names = calloc(n->output_count, sizeof *names);
+    QC_FREED qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
+    QC_FREED const char **names = calloc(n->output_count, sizeof *names);
     bool ok = inputs && names ? true : qc_fail_memory(st, n->input_count * sizeof *inputs);
     for (unsigned i = 0; ok && i < n->input_count; i++)
         if (n->inputs[i])
@@ -438,8 +438,6 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
         else
             x->real[v] = first + k;
     }
-    free(inputs);
-    free(names);
     return ok;
 }
 

@@ -8,6 +8,7 @@
      blocks           DequantizeLinear(Gather(q), Gather(scales), Gather(z)) with block_size */
 #include <stdlib.h>
 
+#include "base/scope.h"
 #include "export/formats/lowering.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/scale_layout.h"
@@ -114,12 +115,10 @@ static bool differ(const struct qc_qparams *s)
 static qc_id real_zero_points(struct qc_lowering *x, const struct qc_qparams *s, const struct qc_shape *column,
                               struct qc_status *st)
 {
-    float *zero = malloc(s->count * sizeof *zero);
+    QC_FREED float *zero = malloc(s->count * sizeof *zero);
     if (!zero) return qc_fail_memory(st, s->count * sizeof *zero);
     for (size_t i = 0; i < s->count; i++) zero[i] = (float)s->zero_point[i];
-    const qc_id v = qc_lower_constant(x, QC_F32, column, zero, s->name, "zero_points", st);
-    free(zero);
-    return v;
+    return qc_lower_constant(x, QC_F32, column, zero, s->name, "zero_points", st);
 }
 
 static bool by_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table, qc_id rows, struct qc_status *st)

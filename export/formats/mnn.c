@@ -71,13 +71,12 @@ static bool add_layer(struct qc_json *layers, const struct qc_query *query, cons
 
 static bool add_layers(struct qc_json *layers, const struct qc_graph *g, struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_query query;
     struct qc_uses uses;
     bool ok = (a || qc_fail_memory(st, 1)) && qc_query_of(&query, g, a, st) && qc_uses_of(&uses, g, a, st);
     for (qc_id id = 1; ok && id <= g->node_count; id++)
         ok = g->nodes[id].op != QC_OP_Conv || add_layer(layers, &query, &uses, id, st);
-    qc_arena_free(a);
     return ok && (qc_json_size(layers) || qc_fail(st, QC_UNSUPPORTED, "no convolution has integers at both ends"));
 }
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "export/formats/lowering.h"
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
@@ -62,7 +63,7 @@ static bool result(qc_id in[2], struct qc_lowering *x, qc_id v, struct qc_status
 static bool add(struct qc_lowering *x, enum qc_op op, const struct qc_node *n, unsigned count, const qc_id *in,
                 qc_id value, struct qc_status *st)
 {
-    const char **names = calloc(n->output_count, sizeof *names);
+    QC_FREED const char **names = calloc(n->output_count, sizeof *names);
     bool ok = names ? true : qc_fail_memory(st, n->output_count * sizeof *names);
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         const char *base = qc_lower_base(x, n->output_count > 1 ? value + k : value);
@@ -81,7 +82,6 @@ static bool add(struct qc_lowering *x, enum qc_op op, const struct qc_node *n, u
         x->integer[v] = rounds ? qc_lower_cut(x, integer, quantizer_of(x, v), qc_lower_base(x, v), st) : integer;
         done = x->integer[v] != 0;
     }
-    free(names);
     return done;
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* TensorFlow Lite: the produced graph as a FlatBuffers file of TensorFlow Lite's schema (tflite/write). */
-#include <stdlib.h>
-
 #include "base/file.h"
+#include "base/scope.h"
 #include "export/formats/exporter.h"
 #include "graph/core/recurrent.h"
 #include "rewrite/passes/simulate.h"
@@ -68,15 +67,11 @@ static bool bytes_of(void **file, size_t *size, const struct qc_graph *whole, st
 
 static bool write(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)
 {
-    void *file = NULL;
+    QC_FREED void *file = NULL;
     size_t size = 0;
-    struct qc_output *f = NULL;
-    const bool ok = bytes_of(&file, &size, source->produced, st) && qc_output_open(&f, path, st) &&
-                    qc_output_write(f, file, size, st) && qc_output_commit(f, st);
-    if (ok && bytes) *bytes = size;
-    qc_output_free(f);
-    free(file);
-    return ok;
+    if (!bytes_of(&file, &size, source->produced, st) || !qc_file_write(path, file, size, st)) return false;
+    if (bytes) *bytes = size;
+    return true;
 }
 
 extern const struct qc_exporter qc_exporter_tflite;

@@ -148,7 +148,7 @@ bool qc_lower_unshare(struct qc_graph **g, struct qc_status *st)
 {
     const struct qc_graph *from = *g;
     struct unsharing u = {.r = {0}};
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     bool ok = a || qc_fail_memory(st, 1);
     ok = ok && (u.constant = QC_NEW_ARRAY(a, bool, from->value_count + 1, st)) &&
          (u.own = QC_NEW_ARRAY(a, qc_id, from->value_count + 1, st)) &&
@@ -163,7 +163,6 @@ bool qc_lower_unshare(struct qc_graph **g, struct qc_status *st)
     struct qc_graph *to = NULL;
     ok = ok && qc_rebuild_finish(&to, &u.r, st);
     qc_rebuild_free(&u.r);
-    qc_arena_free(a);
     if (!ok) return false;
     qc_graph_free(*g);
     *g = to;

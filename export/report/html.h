@@ -62,7 +62,7 @@ bool qc_page_options(FILE *f, const struct qc_json *options, struct qc_status *s
 /* Returns the part after the last slash. */
 const char *qc_page_file_name(const char *path);
 
-/* Returns what `write` writes of a page, which the caller frees. Returns NULL with a status if it fails or memory runs
+/* Returns what `write` writes, which the caller frees. Returns NULL with a status if it fails or memory runs
    out. */
 char *qc_page_text(size_t *size, bool (*write)(FILE *f, const void *of, struct qc_status *st), const void *of,
                    struct qc_status *st);

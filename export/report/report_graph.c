@@ -442,11 +442,10 @@ static void islands(FILE *f, const struct qc_report *r)
 
 bool qc_html_graph(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
-    struct drawing d = {.r = r, .st = st};
-    bool ok = false;
-    d.a = qc_arena_new();
-    if (!d.a) return qc_fail_memory(st, 1);
-    if (!choose(&d)) goto out;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    struct drawing d = {.r = r, .a = a, .st = st};
+    if (!a) return qc_fail_memory(st, 1);
+    if (!choose(&d)) return false;
     fputs("<p class=\"note\">A box is computed in one piece; its colour shows the error relative to the float network. "
           "Arithmetic on shapes is left out.</p>\n",
           f);
@@ -455,15 +454,12 @@ bool qc_html_graph(FILE *f, const struct qc_report *r, struct qc_status *st)
           "aria-label=\"Find in the graph\"><span class=\"zoom\" role=\"group\" aria-label=\"Zoom\"></span><span "
           "class=\"muted\" id=\"found\" role=\"status\"></span></div>\n",
           f);
-    if (d.repeat_count && !draw(f, &d, true)) goto out;
+    if (d.repeat_count && !draw(f, &d, true)) return false;
     if (d.count > LARGEST)
         qc_html(f, "<p>%zu boxes are too many for a drawing with every op.</p>\n", d.count);
     else if (!draw(f, &d, false))
-        goto out;
+        return false;
     fputs("<p class=\"readout\" id=\"graph-readout\" role=\"status\"></p>\n", f);
     islands(f, r);
-    ok = true;
-out:
-    qc_arena_free(d.a);
-    return ok;
+    return true;
 }

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/scope.h"
 #include "base/shown.h"
+#include "export/report/html.h"
 #include "export/report/report.h"
 
 /* Returns true if a spreadsheet would read the text as a formula, also in full-width forms. */
@@ -89,14 +91,10 @@ static void row(FILE *f, const struct qc_layer *l)
     fputs("\r\n", f);
 }
 
-static char *csv(size_t *size, const struct qc_report *r, struct qc_status *st)
+static bool csv(FILE *f, const void *of, struct qc_status *st)
 {
-    char *text = NULL;
-    FILE *f = open_memstream(&text, size);
-    if (!f) {
-        qc_fail_memory(st, 1);
-        return NULL;
-    }
+    const struct qc_report *r = of;
+    (void)st;
     fputs("name,op,kind,type,scales,scale_min,scale_max,zero_point,axis,method,observed_min,observed_max,observed_"
           "count,observed_nan,"
           "observed_inf,chosen_min,chosen_max,clipped_fraction,sqnr_db,cosine,max_abs,saturated_fraction,accumulator_"
@@ -104,12 +102,7 @@ static char *csv(size_t *size, const struct qc_report *r, struct qc_status *st)
           "accumulator_bits_seen,accumulator_overflows,isolated_sqnr_db,isolated_accuracy,isolated_drop\r\n",
           f);
     for (size_t i = 0; i < r->layer_count; i++) row(f, &r->layers[i]);
-    if (fclose(f) != 0) {
-        free(text);
-        qc_fail_memory(st, 1);
-        return NULL;
-    }
-    return text;
+    return true;
 }
 
 enum { FILES = 3 };
@@ -124,7 +117,7 @@ static bool write_parts(const struct part *parts, const char *folder, struct qc_
 {
     struct qc_output *o[FILES] = {NULL};
     const size_t size = strlen(folder) + 32;
-    char *path = malloc(size);
+    QC_FREED char *path = malloc(size);
     bool ok = path || qc_fail_memory(st, size);
     for (size_t i = 0; ok && i < FILES; i++) {
         snprintf(path, size, "%s/%s", folder, parts[i].name);
@@ -133,7 +126,6 @@ static bool write_parts(const struct part *parts, const char *folder, struct qc_
     }
     for (size_t i = 0; ok && i < FILES; i++) ok = qc_output_commit(o[i], st);
     for (size_t i = 0; i < FILES; i++) qc_output_free(o[i]);
-    free(path);
     return ok;
 }
 
@@ -165,12 +157,11 @@ static void remove_empty(char *path, size_t keep)
 
 static bool write_folder(const struct part *parts, const char *folder, struct qc_status *st)
 {
-    char *path = strdup(folder);
+    QC_FREED char *path = strdup(folder);
     if (!path) return qc_fail_memory(st, strlen(folder) + 1);
     const size_t keep = there_already(path);
     const bool ok = qc_make_folder(folder, st) && write_parts(parts, folder, st);
     if (!ok) remove_empty(path, keep);
-    free(path);
     return ok;
 }
 
@@ -180,8 +171,8 @@ bool qc_report_write(const struct qc_report *r, const struct qc_json *json, cons
     struct qc_report page = *r; /* a copy with the options, which the JSON owns */
     const struct qc_json *options = qc_json_get(json, "options");
     page.options = options ? qc_json_copy(options) : NULL;
-    char *text = qc_json_print(json, 1), *table = csv(&csv_size, r, st),
-         *html = table ? qc_report_html(&html_size, &page, st) : NULL;
+    QC_FREED char *text = qc_json_print(json, 1), *table = qc_page_text(&csv_size, csv, r, st),
+                  *html = table ? qc_report_html(&html_size, &page, st) : NULL;
     bool ok = false;
     if (!text) {
         qc_fail_memory(st, 1);
@@ -191,9 +182,6 @@ bool qc_report_write(const struct qc_report *r, const struct qc_json *json, cons
                                           {"report.html", html, html_size}};
         ok = write_folder(parts, folder, st);
     }
-    free(text);
-    free(table);
-    free(html);
     qc_json_free(page.options);
     return ok;
 }

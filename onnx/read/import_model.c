@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/file.h"
+#include "base/scope.h"
 #include "graph/core/body.h"
 #include "graph/core/custom.h"
 #include "onnx/read/importing.h"
@@ -417,7 +418,7 @@ static bool import_file(struct qc_graph **out, struct qc_model_info *info, const
     struct stat found;
     struct source from = {0};
     struct qc_budget budget = {.memory_limit = o->memory_limit};
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     void *bytes = NULL;
     const bool large = stat(path, &found) == 0 && S_ISREG(found.st_mode) && found.st_size >= MAPPED_LEAST;
     bool ok = a || qc_fail_memory(st, 1);
@@ -426,7 +427,6 @@ static bool import_file(struct qc_graph **out, struct qc_model_info *info, const
     from.bytes = from.map ? qc_file_map_data(from.map) : bytes;
     ok = ok && import_source(out, info, &from, folder, o, st);
     qc_file_map_unref(from.map);
-    qc_arena_free(a);
     return ok || qc_where(st, "%s", path);
 }
 
@@ -434,8 +434,6 @@ bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, cons
                          const struct qc_import_options *o, struct qc_status *st)
 {
     const char *slash = strrchr(path, '/');
-    char *folder = !slash ? strdup(".") : slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
-    const bool ok = folder ? import_file(out, info, path, folder, o, st) : qc_fail_memory(st, strlen(path));
-    free(folder);
-    return ok;
+    QC_FREED char *folder = !slash ? strdup(".") : slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+    return folder ? import_file(out, info, path, folder, o, st) : qc_fail_memory(st, strlen(path));
 }

@@ -167,12 +167,11 @@ bool qc_tflite_import(struct qc_graph **out, struct qc_model_info *info, const c
                       struct qc_status *st)
 {
     const struct qc_budget budget = {.memory_limit = memory_limit};
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     void *bytes;
     size_t size;
     if (!a) return qc_fail_memory(st, 1);
-    const bool ok = qc_budget_file(&budget, path, 2, st) && qc_file_read(&bytes, &size, path, a, st) &&
-                    qc_tflite_import_memory(out, info, bytes, size, memory_limit, st);
-    qc_arena_free(a);
-    return ok || qc_where(st, "%s", path);
+    return (qc_budget_file(&budget, path, 2, st) && qc_file_read(&bytes, &size, path, a, st) &&
+            qc_tflite_import_memory(out, info, bytes, size, memory_limit, st)) ||
+           qc_where(st, "%s", path);
 }

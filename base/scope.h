@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Variables that free what they hold at the end of their scope, by the cleanup attribute of GCC and Clang. No goto
+   may pass their declarations. */
+#pragma once
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A pointer to memory of malloc; may be NULL. */
+#define QC_FREED __attribute__((cleanup(qc_scope_free)))
+static inline void qc_scope_free(void *variable)
+{
+    void *held;
+    memcpy(&held, variable, sizeof held);
+    free(held);
+}
