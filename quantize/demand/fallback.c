@@ -73,7 +73,10 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, 
     const bool fewer = qc_dataset_samples(data) > some.samples;
     struct qc_sensitivity *s = NULL;
     bool ok = (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, believed, most, st);
-    if (fewer && !qc_model_select_again(data, data == eval ? NULL : p->options, st)) ok = false;
+    if (fewer && !qc_model_select_again(data, data == eval ? NULL : p->options, st)) {
+        qc_sensitivity_free(s);
+        return false;
+    }
     ok = ok && (!eval || !p->options->sensitivity || run_layers(&s, p, eval, believed, most, st));
     if (!ok && believed && st->code == QC_UNSUPPORTED) { /* shapes depend on data */
         qc_sensitivity_free(s);

@@ -19,9 +19,10 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
 /* Returns true if the template quantizes weights only (an embedding, an LSTM). */
 bool qc_types_weights_alone(const struct qc_partition *p, const struct qc_match *m);
 
-/* Returns true for the table of an embedding: only weights, of which the op copies elements. */
 /* Returns true if the match reads floats of few bits: it computes in float32, and only its readers round the result. */
 bool qc_types_small_floats(const struct qc_partition *p, const struct qc_match *m);
+
+/* Returns true for the table of an embedding: only weights, of which the op copies elements. */
 bool qc_types_is_table(const struct qc_partition *p, const struct qc_match *m);
 
 /* Returns the pattern's scheme with the types of the matched nodes. NULL and a status if memory is out. */

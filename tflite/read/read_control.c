@@ -50,6 +50,7 @@ static bool read_variable(struct qc_tfl_node *n, struct qc_status *st)
 
 bool qc_tfl_assign_variable(struct qc_tfl_node *n, struct qc_status *st)
 {
+    if (n->r->depth) return qc_fail(st, QC_UNSUPPORTED, "a variable is assigned inside of IF");
     struct qc_tfl_variable *v = variable_of(n, st);
     struct qc_tfl_value *x = v ? qc_tfl_input(n, 1, st) : NULL;
     if (!x || !same_type(v, x, st)) return false;
@@ -108,6 +109,7 @@ static qc_id gates(struct qc_tfl_node *n, size_t first, const size_t *order, siz
 static qc_id zeros(struct qc_tfl_node *n, int64_t count, struct qc_status *st)
 {
     const struct qc_shape shape = QC_SHAPE(count);
+    if (!qc_budget_hold(&n->r->g->budget, (size_t)count * sizeof(float), st)) return 0;
     struct qc_tensor *t = qc_tensor_new(QC_F32, &shape, st);
     const qc_id id = t ? qc_graph_add_constant(n->r->g, NULL, t, st) : 0;
     qc_tensor_unref(t);
@@ -132,6 +134,7 @@ static bool sequence_lstm(struct qc_tfl_node *n, struct qc_status *st)
         return qc_fail(st, QC_UNSUPPORTED, "only cells on float data, with tanh, are handled");
     if (w->shape.rank != 2 || x->shape.rank != 3)
         return qc_fail(st, QC_BAD_INPUT, "its data or weights have %d and %d axes", x->shape.rank, w->shape.rank);
+    if (w->shape.dim[0] < 1) return qc_fail(st, QC_UNSUPPORTED, "its weights have no fixed shape");
     /* From a state of zeros, no cell is above the number of steps. */
     const int64_t hidden = w->shape.dim[0], width = w->shape.dim[1], steps = x->shape.dim[by_time ? 0 : 1],
                   of_input[] = {1, -1, width}, of_state[] = {1, -1, hidden}, row[] = {1, -1};
@@ -212,7 +215,12 @@ static bool choose(struct qc_tfl_node *n, struct qc_status *st)
     if (!when || !inlined(&results[0], &inner[0], n, qc_tfl_option(n, "then_subgraph_index"), 1, st) ||
         !inlined(&results[1], &inner[1], n, qc_tfl_option(n, "else_subgraph_index"), 1, st))
         return false;
+    size_t count;
+    if (!qc_shape_count(&count, &when->shape) || count != 1)
+        return qc_fail(st, QC_UNSUPPORTED, "its condition is not one element");
     for (size_t k = 0; k < n->output_count; k++) {
+        if (!qc_shape_equal(&results[0][k]->shape, &results[1][k]->shape))
+            return qc_fail(st, QC_UNSUPPORTED, "results of its graphs differ in shape");
         qc_id in[3] = {qc_tfl_real(n, when, QC_TFL_IN_FILE, st)};
         for (int i = 0; i < 2; i++) {
             struct qc_tfl_node end = {.r = &inner[i], .info = n->info};

@@ -240,7 +240,7 @@ static bool write_conv(struct qc_tfl_writer *w, const struct qc_node *n, qc_id r
     const struct qc_graph *g = w->g;
     bool dequantized;
     const struct qc_shape *s = &g->values[n->inputs[1]].type.shape, *xs = &g->values[n->inputs[0]].type.shape;
-    if (s->rank < 3 || s->rank > 4) return qc_tfl_out_refuse(w, n, "convolutions have one or two spatial dimensions");
+    if (s->rank < 3 || s->rank > 4) return qc_tfl_out_refuse(w, n, "convolutions have one to three spatial dimensions");
     if (!weight_fits(w, n, stored_weight(&dequantized, g, n->inputs[1]))) return w->st->code == QC_OK;
     struct window win;
     enum qc_tfl_padding padding;
