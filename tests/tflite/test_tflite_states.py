@@ -136,3 +136,32 @@ def test_an_operator_without_its_outputs(kind, program, tmp_path):  # noqa: F811
     row = stored((1, 4), 0.05, 3)
     (tmp_path / "model.tflite").write_bytes(model_of([handle("v", 1), (kind, [1, 0], [], None, 1)], [row, HANDLE], [0], [0]))
     assert "has no output" in command(program, tmp_path, "inspect", "model.tflite", code=3)
+
+
+def test_a_choice_that_is_refused(program, tmp_path):  # noqa: F811
+    flag, row = ((), bool, None, None, 0, None), stored((1, 4), 0.05, 3)
+    both = ("IfOptions", {"ThenSubgraphIndex": 1, "ElseSubgraphIndex": 2})
+    same = ([], [row], [0], [0])
+    assigns = ([("ASSIGN_VARIABLE", [0, 1], [], None, 1)], [HANDLE, row], [0, 1], [1])
+    wide = ([("CONCATENATION", [0, 0], [1], ("ConcatenationOptions", {"Axis": 1}), 2)], [row, stored((1, 8), 0.05, 3)], [0], [1])
+    cases = [
+        (model_of([handle("v", 2), ("IF", [0, 2, 1], [3], both, 1)], [flag, row, HANDLE, row], [0, 1], [3], assigns, assigns), "is assigned inside of IF"),
+        (model_of([("IF", [0, 1], [2], both, 1)], [((1, 4), bool, None, None, 0, None), row, row], [0, 1], [2], same, same), "is not one element"),
+        (model_of([("IF", [0, 1], [2], both, 1)], [flag, row, row], [0, 1], [2], same, wide), "differ in shape"),
+    ]
+    for content, text in cases:
+        (tmp_path / "model.tflite").write_bytes(content)
+        assert text in command(program, tmp_path, "inspect", "model.tflite", code=4)
+
+
+def test_weights_larger_than_the_machine(program, tmp_path):  # noqa: F811
+    """Weights that no buffer holds take no memory: an input of the model claims their shape."""
+    hidden = 2**28
+    real = lambda *shape: (shape, F, None, None, 0, None)
+    tensors = [real(6, 1, 3), real(hidden, 3), real(hidden, hidden), real(hidden), real(1, hidden), real(6, 1, hidden)]
+    inputs = [0, *[1] * 4, *[2] * 4, *[-1] * 3, *[3] * 4, -1, -1, 4, 4, *[-1] * 4]
+    options = ("UnidirectionalSequenceLSTMOptions", {"FusedActivationFunction": 4, "TimeMajor": True})
+    content = model_of([("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [5], options, 1)], tensors, [0, 1, 2, 3, 4], [5])
+    (tmp_path / "model.tflite").write_bytes(content)
+    np.savez(tmp_path / "x.npz", t0=np.zeros((1, 6, 1, 3), F))
+    assert "memory" in command(program, tmp_path, "run", "model.tflite", "--data", "x.npz", "--memory-limit", "100M", "-o", "y.h5", code=5)
