@@ -118,7 +118,7 @@ def test_one_of_two_graphs(program, tmp_path):  # noqa: F811
     assert 5 < above.sum() < 35
 
 
-@pytest.mark.parametrize(("graphs", "code", "text"), [((1, 4), 3, "it has the subgraph 4 of 4"), ((0, 2), 3, "it has the subgraph 0"), ((1, 1), 0, "")])
+@pytest.mark.parametrize(("graphs", "code", "text"), [((1, 4), 3, "it names subgraph 4 of 4"), ((0, 2), 3, "it names subgraph 0"), ((1, 1), 0, "")])
 def test_graphs_that_are_not_there(graphs, code, text, program, tmp_path):  # noqa: F811
     (tmp_path / "model.tflite").write_bytes(choice(*graphs))
     assert text in command(program, tmp_path, "inspect", "model.tflite", code=code)

@@ -61,10 +61,9 @@ bool qc_tfl_assign_variable(struct qc_tfl_node *n, struct qc_status *st)
 bool qc_tfl_call_once(struct qc_tfl_node *n, struct qc_status *st)
 {
     struct qc_tfl_reader *r = n->r;
-    return qc_lines_add(
-        &r->notes, r->g->arena, st,
-        "has variables: each is an input, and an output with the suffix _next. The first values that a "
-        "subgraph sets are not read");
+    return qc_lines_add(&r->notes, r->g->arena, st,
+                        "has variables: each is an input, and an output with the suffix _next. The first values that a "
+                        "subgraph sets are not read");
 }
 
 bool qc_tfl_add_variables(struct qc_tfl_reader *r, struct qc_status *st)
@@ -168,7 +167,8 @@ static bool inlined(struct qc_tfl_value ***results, struct qc_tfl_reader *inner,
     struct qc_tfl_reader *r = n->r;
     const struct qc_fb_vector graphs = qc_fb_vector(&r->model, QC_TFL_Model_subgraphs);
     if (index < 1 || (size_t)index >= graphs.count)
-        return qc_fail(st, QC_BAD_INPUT, "it has the subgraph %lld of %zu, numbered from 0", (long long)index, graphs.count);
+        return qc_fail(st, QC_BAD_INPUT, "it names subgraph %lld of %zu, counted from 0", (long long)index,
+                       graphs.count);
     *inner = *r;
     inner->subgraph = qc_fb_vector_table(&graphs, (size_t)index);
     inner->depth++;
