@@ -13,7 +13,7 @@ struct qc_arena *qc_arena_new(void);
 void qc_arena_free(struct qc_arena *a);
 
 /* An arena, or NULL, that is freed at the end of its scope (see base/scope.h). */
-#define QC_ARENA_SCOPE __attribute__((cleanup(qc_arena_leave))) struct qc_arena
+#define QC_ARENA_SCOPE __attribute__((cleanup(qc_arena_leave), unused)) struct qc_arena
 void qc_arena_leave(struct qc_arena *const *a);
 
 /* Returns count * size zeroed bytes, aligned to 64 bytes if at least 64 bytes are asked for, else to 16. If count or

@@ -16,7 +16,7 @@
 #include "base/scope.h"
 
 /* A file descriptor that is closed at the end of its scope; -1: none. */
-#define CLOSED __attribute__((cleanup(leave_fd))) int
+#define CLOSED __attribute__((cleanup(leave_fd), unused)) int
 static void leave_fd(const int *fd)
 {
     if (*fd >= 0) close(*fd);

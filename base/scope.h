@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* A pointer to memory of malloc; may be NULL. */
-#define QC_FREED __attribute__((cleanup(qc_scope_free)))
+#define QC_FREED __attribute__((cleanup(qc_scope_free), unused))
 static inline void qc_scope_free(void *variable)
 {
     void *held;

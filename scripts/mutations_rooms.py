@@ -264,7 +264,7 @@ def export(one):
     return [
         one("4 bits are not clipped", lowering, "return have.lo > all.lo || have.hi < all.hi;", "return false;"),
         one("zero point is 0", lowering, "zero[i] = (unsigned char)z;", "zero[i] = 0;"),
-        one("axis of QuantizeLinear is left out", lowering, ".attr_count = vector ? 1 : 0,", ".attr_count = 0,"),
+        one("axis of QuantizeLinear is left out", lowering, ".attr_count = vector,", ".attr_count = 0,"),
         one("float weights are rounded by the runtime", lowering,
             "if (ok && is_rounded_by_runtime(x, n, inputs[0])) ok", "if (false) ok"),
         one("channels are fused by the runtime", lowering,

@@ -48,7 +48,7 @@ static inline void qc_h5_unlock(const bool *locked)
 }
 
 /* An identifier of HDF5, closed at the end of its scope; -1: none. No goto may pass its declaration. */
-#define QC_H5_OWN __attribute__((cleanup(qc_h5_release))) hid_t
+#define QC_H5_OWN __attribute__((cleanup(qc_h5_release), unused)) hid_t
 static inline void qc_h5_release(const hid_t *id)
 {
     if (*id > 0) H5Idec_ref(*id);

@@ -97,8 +97,9 @@ static void share_padding(struct qc_window *w, int i, int64_t total, bool more_a
 }
 
 /* out = floor or ceil((in + pads - effective kernel) / stride) + 1; SAME: out = ceil(in / stride). A kernel shorter
-   than the stride may need negative padding for that. Conv and LpPool then pad nothing, in ONNX's reference and in ONNX
-   Runtime. MaxPool and AveragePool have no agreed result: the reference crops or fails, ONNX Runtime fails. */
+   than the stride may need negative padding for that. Conv then pads nothing, in ONNX's reference and in ONNX Runtime.
+   Pools have no agreed result: of MaxPool and AveragePool the reference crops or fails, and ONNX Runtime fails; of
+   LpPool the reference pads nothing, and ONNX Runtime crops. */
 static bool forward_size(struct qc_window *w, int i, enum padding mode, const struct qc_node *n, struct qc_status *st)
 {
     bool same = mode == PAD_SAME_UPPER || mode == PAD_SAME_LOWER;
@@ -109,7 +110,7 @@ static bool forward_size(struct qc_window *w, int i, enum padding mode, const st
     if (same && (in != QC_FREE || stride == 1)) {
         int64_t rest = in == QC_FREE ? 0 : in % stride;
         int64_t total = reach - (rest ? rest : stride);
-        if (total < 0 && (n->op == QC_OP_MaxPool || n->op == QC_OP_AveragePool))
+        if (total < 0 && (n->op == QC_OP_MaxPool || n->op == QC_OP_AveragePool || n->op == QC_OP_LpPool))
             return qc_fail(st, QC_UNSUPPORTED,
                            "auto_pad with a kernel of size %" PRId64 " and a stride of %" PRId64
                            " needs negative padding in spatial dimension %d, which runtimes handle differently; "

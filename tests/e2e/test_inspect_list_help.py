@@ -240,6 +240,12 @@ def test_bash_completion(qcalib, tmp_path):
         "int4",
         "float8e4m3fn",
         "float8e5m2",
+        "mxfp8",
+        "mxfp6",
+        "mxfp4",
+        "mxint8",
+        "nvfp4",
+        "bfp16",
         "dynamic",
         "none",
     ]

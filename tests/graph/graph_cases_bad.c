@@ -34,6 +34,8 @@ const struct graph_case bad_graph_cases[] = {
      QC_UNSUPPORTED},
     {"f32[N,3,6]", "AveragePool(%1) {kernel_shape=[1], strides=[4], auto_pad=\"SAME_LOWER\"}", "negative padding",
      QC_UNSUPPORTED},
+    {"f32[N,3,6]", "LpPool(%1) {kernel_shape=[1], strides=[4], auto_pad=\"SAME_UPPER\"}", "negative padding",
+     QC_UNSUPPORTED},
     {"f32[N,3,9223372036854775807,8];f32[16,3,3,3]", "Conv(%1, %2)",
      "spatial dimension 0 of size 9223372036854775807 is too large", QC_BAD_INPUT},
     {"f32[0,3,9223372036854775807,8];f32[16,3,3,3]", "Conv(%1, %2)", "too large", QC_BAD_INPUT},
