@@ -14,7 +14,7 @@ static const double LEAST_GAIN = 0.1;
 struct sums {
     size_t channels, layers;
     double *weight, *first, *second; /* [channels]: of w^2, of w^2 E x, of w^2 E x^2 over outputs and taps */
-    bool left;                       /* a product of it has other levels, or no second moments */
+    bool left;                       /* a product of it has other levels, no second moments, or needs an Add */
 };
 
 /* Returns the node of the simulated graph for a product of the real one; 0: it has no floating-point levels. */
@@ -69,9 +69,11 @@ static bool add_product(struct sums *s, const struct qc_centre_product *w, const
 }
 
 /* Sums over the products of each value of p->real. */
-static bool find_sums(struct sums *of, const struct qc_pipeline *p, struct qc_arena *a, struct qc_status *st)
+static bool find_sums(struct sums *of, const struct qc_pipeline *p, bool adds, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = p->real;
+    struct qc_uses uses;
+    if (!qc_uses_of(&uses, g, a, st)) return false;
     const struct qc_second_moments *m = qc_moments_of(p);
     for (qc_id id = 1; id <= g->node_count; id++) {
         struct qc_centre_product w;
@@ -82,7 +84,8 @@ static bool find_sums(struct sums *of, const struct qc_pipeline *p, struct qc_ar
         struct qc_second_moments_layer *l = product ? qc_second_moments_of(m, &reason, product) : NULL;
         const bool fits = l && l->product_count && qc_second_moments_rows(l, ~0u) &&
                           l->channels == (size_t)w.channels && l->groups == (size_t)w.groups &&
-                          l->taps == (size_t)w.taps && (!s->channels || s->channels == l->channels);
+                          l->taps == (size_t)w.taps && (adds || !qc_centre_adds(g, &uses, id)) &&
+                          (!s->channels || s->channels == l->channels);
         if (!fits)
             s->left = true;
         else if (!add_product(s, &w, l, a, st))
@@ -112,7 +115,7 @@ static bool has_range(const struct qc_pipeline *p, qc_id v)
     return p->real->values[v].name && name && p->seen && qc_collection_find(p->seen, name);
 }
 
-bool qc_centre_channels(bool *again, struct qc_pipeline *p, struct qc_status *st)
+bool qc_centre_channels(bool *again, struct qc_pipeline *p, bool adds, struct qc_status *st)
 {
     const struct qc_graph *g = p->real;
     *again = false;
@@ -122,7 +125,7 @@ bool qc_centre_channels(bool *again, struct qc_pipeline *p, struct qc_status *st
     struct sums *of = QC_NEW_ARRAY(a, struct sums, g->value_count + 1, st);
     const float **centre = QC_NEW_ARRAY(a, const float *, g->value_count + 1, st);
     struct qc_channel_centring *found = QC_NEW_ARRAY(p->arena, struct qc_channel_centring, 1, st);
-    bool ok = of && centre && found && find_sums(of, p, a, st) &&
+    bool ok = of && centre && found && find_sums(of, p, adds, a, st) &&
               (found->of = QC_NEW_ARRAY(p->arena, struct qc_centred_input, g->value_count, st));
     for (qc_id v = 1; ok && v <= g->value_count; v++) {
         double error;

@@ -2,7 +2,7 @@
 /* Centres inputs of products with floating-point levels (rewrite/passes/centre.h). The error of a level is in
    proportion to the value, so that of an output is in proportion to the sum of w^2 (x - c)^2. The means of the second
    moments give the c of least sum for each channel; an input is centred if the sum of all its products falls by
-   AUTO_GAIN. */
+   LEAST_GAIN. */
 #pragma once
 
 #include "quantize/pipeline_state.h"
@@ -21,8 +21,9 @@ struct qc_channel_centring {
 };
 
 /* Makes p->real the graph with centred inputs and sets *again if there are any; then the stages from "functions" to
-   "simulate" must run again. Needs second moments; without them nothing is centred. Errors: memory. */
-bool qc_centre_channels(bool *again, struct qc_pipeline *p, struct qc_status *st);
+   "simulate" must run again. adds: a MatMul without a bias may get an Add. Needs second moments; without them nothing
+   is centred. Errors: memory. */
+bool qc_centre_channels(bool *again, struct qc_pipeline *p, bool adds, struct qc_status *st);
 
 /* Fills in the inputs for the report. */
 bool qc_fill_centred(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st);

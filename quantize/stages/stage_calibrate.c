@@ -191,11 +191,41 @@ static bool simulate_again(struct qc_pipeline *p, struct qc_status *st)
            qc_second_moments_bind(second_moments, *second_moments, p->simulated, p->from->model.path, st);
 }
 
+/* *all: the statistics have every observed value. */
+static bool find_statistics(bool *all, const struct qc_pipeline *p, struct qc_status *st)
+{
+    size_t count;
+    qc_id *values;
+    const char **names;
+    if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
+    *all = true;
+    for (size_t i = 0; i < count; i++) *all = *all && qc_collection_find(p->seen, names[i]);
+    return true;
+}
+
+/* Centres inputs. If the target quantizes an Add that gives a MatMul its bias, the product in front of it has no
+   statistics: such products are left as they are. */
+static bool centre(struct qc_pipeline *p, struct qc_status *st)
+{
+    bool again, all;
+    const struct qc_graph *const before = p->real;
+    if (!qc_centre_channels(&again, p, true, st)) return false;
+    if (!again) return true;
+    if (!simulate_again(p, st) || !find_statistics(&all, p, st)) return false;
+    if (all) return true;
+    qc_warnings_drop(p->warnings, p->warnings_from, qc_warnings_count(p->warnings));
+    qc_graph_free(p->centred);
+    p->centred = NULL;
+    p->centring = NULL;
+    p->real = before;
+    return simulate_again(p, st) && qc_centre_channels(&again, p, false, st) && (!again || simulate_again(p, st));
+}
+
 bool qc_stage_scale(struct qc_pipeline *p, struct qc_status *st)
 {
     bool again;
     if (!qc_scale_channels(&again, p, st) || (again && !simulate_again(p, st)) || !collect_once(p, st)) return false;
-    if (!qc_centre_channels(&again, p, st) || (again && !simulate_again(p, st))) return false;
+    if (!centre(p, st)) return false;
     p->calibration_options.second_moments = qc_moments_of(p);
     return true;
 }

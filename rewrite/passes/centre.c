@@ -157,6 +157,19 @@ static int addend_of(const struct qc_graph *g, const struct qc_node *add, int64_
     return -1;
 }
 
+static bool folds_into(const struct qc_graph *g, qc_id behind, int64_t outputs)
+{
+    return behind && addend_of(g, &g->nodes[behind], outputs) >= 0;
+}
+
+bool qc_centre_adds(const struct qc_graph *g, const struct qc_uses *uses, qc_id node)
+{
+    const struct qc_node *n = &g->nodes[node];
+    struct qc_centre_product p;
+    return n->op == QC_OP_MatMul && qc_centre_product_of(&p, g, node) &&
+           !folds_into(g, qc_only_reader(uses, n->outputs), p.outputs);
+}
+
 static bool build_matmul(struct centring *k, const struct qc_centre_product *p, qc_id node, qc_id x,
                          struct qc_status *st)
 {
@@ -164,7 +177,7 @@ static bool build_matmul(struct centring *k, const struct qc_centre_product *p, 
     const struct qc_node *n = &g->nodes[node];
     const qc_id behind = qc_only_reader(&k->uses, n->outputs),
                 inputs[2] = {x, qc_rebuild_value(&k->r, n->inputs[1], st)};
-    const bool folds = behind && addend_of(g, &g->nodes[behind], p->outputs) >= 0;
+    const bool folds = folds_into(g, behind, p->outputs);
     const char *const name = folds ? g->values[n->outputs].name : free_name(k, n->outputs, "product", st);
     const struct qc_node_def def = {.inputs = inputs, .output_names = &name};
     const qc_id y = inputs[1] && (folds || name) ? qc_graph_add_like(k->r.to, g, n, &def, st) : 0;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "graph/core/infer.h"
+#include "graph/core/uses.h"
 
 /* What a product computes of its first input. Channels: of all groups. */
 struct qc_centre_product {
@@ -18,6 +19,10 @@ struct qc_centre_product {
 /* Describes a Conv, Gemm or MatMul with a constant weight, whose bias, if any, is a constant. Returns false for other
    nodes, and if the padding depends on free dimensions. */
 bool qc_centre_product_of(struct qc_centre_product *out, const struct qc_graph *g, qc_id node);
+
+/* Returns true if a MatMul, which has no bias, is not followed by an Add of a constant that could take W c: qc_centre
+   then adds one. */
+bool qc_centre_adds(const struct qc_graph *g, const struct qc_uses *uses, qc_id node);
 
 /* Makes *out, a copy of g in which the products that read value v get v - centre[v]. centre: [value_count + 1], each
    NULL or, for a value with a name, one number per channel. All readers of such a value that fit qc_centre_product_of

@@ -122,3 +122,11 @@ def test_integers_are_not_centred(qcalib, model):
     """Integers have a zero point: nothing is subtracted."""
     qcalib("--data", "data.h5", "--advice", "off", "-q", "--no-report", "-o", "i.onnx", model)
     assert not [n for n in onnx.load(model.parent / "i.onnx").graph.node if n.op_type == "Sub"]
+
+
+@pytest.mark.parametrize("target", ["fused", "integers", "tvm", "qnn", "openvino"])
+def test_targets_that_quantize_additions(target, model, qcalib, tmp_path):
+    """The Add that takes W c behind a MatMul would make the target observe a value that has no statistics."""
+    r = qcalib(*FLOAT8, "--target", target, "--data", "data.h5", model, "-o", "q.onnx", "--json")
+    centred = {c["name"] for c in r.json["centred_inputs"]}
+    assert "r1" in centred and "mean" in centred, centred
