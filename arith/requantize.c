@@ -43,7 +43,8 @@ static bool fill_xnnpack_mean(struct qc_requantizer *r, const struct qc_requanti
     float *factor = QC_NEW(a, float, st);
     if (!factor) return false;
     const int64_t zeros = d->divisor * d->input_zero_point;
-    if (zeros <= INT32_MIN || zeros > INT32_MAX) return qc_fail(st, QC_UNSUPPORTED, "a mean whose sum does not fit in 32 bits");
+    if (zeros <= INT32_MIN || zeros > INT32_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "the sum of a mean does not fit in 32 bits");
     *factor = d->input_scale / d->output.scale * (1 / (float)d->divisor);
     r->factor = factor;
     r->addend = (float)d->output.zero_point - (float)zeros * *factor;

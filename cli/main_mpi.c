@@ -64,7 +64,7 @@ static bool join(struct qc_cli_options *o, const struct qc_team *team, unsigned 
                        qc_command_info(o->command)->name);
     if (o->job.shard || o->job.stats)
         return qc_fail(st, QC_USAGE,
-                       "--shard and --stats are not for MPI, which splits the samples itself: see docs/cluster.md");
+                       "qcalib-mpi splits the samples itself: leave out --shard and --stats (docs/cluster.md)");
     if (o->job.checkpoint && !(o->job.checkpoint = qc_arena_printf(o->job.arena, st, "%s.%u-of-%u", o->job.checkpoint,
                                                                    team->rank, team->size)))
         return false;

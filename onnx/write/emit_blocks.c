@@ -233,7 +233,7 @@ bool qc_emit_blocks(Onnx__NodeProto *p, struct qc_emitter *e, const struct qc_no
     const struct qc_number_format *f = qc_number_format_named(qc_attr_string(n, "format", ""));
     const int64_t axis = qc_attr_int(n, "axis", -1), last = axis == -1, k = qc_attr_find(n, "length")->ints[0];
     if (!last && axis != 1)
-        return qc_fail(st, QC_UNSUPPORTED, "values in blocks along axis %d are not written", (int)axis);
+        return qc_fail(st, QC_UNSUPPORTED, "values in blocks along axis %d cannot be written", (int)axis);
     const int64_t count = (k + f->block - 1) / f->block, outer = last ? -1 : 0, inner = last ? 1 : -1;
     const int64_t flat[] = {outer, k, inner}, padding[] = {0, 0, 0, 0, count * f->block - k, 0},
                   blocks[] = {outer, count, f->block, inner}, padded[] = {outer, count * f->block, inner};

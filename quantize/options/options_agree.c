@@ -83,7 +83,7 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
          "quantize needs --data FILE with samples of what the model is used on: HDF5, .npz, .npy, or a folder of "
          "images; or --stats FILE from 'qcalib collect'. Only --activation-type dynamic and none need no samples"},
         {!data && !stats && strcmp(o->kv_type, "none") != 0,
-         "--kv-type chooses scales of caches by samples: give --data FILE, or --stats FILE from 'qcalib collect'"},
+         "--kv-type needs samples for the scales of caches: give --data FILE, or --stats FILE from 'qcalib collect'"},
         {!data && !stats && o->propagate, "--propagate needs --data FILE"},
         {!data && strcmp(o->advice, "on") == 0, "--advice on runs samples: give --data FILE"},
         {!data && !stats && o->checkpoint, "--checkpoint is for what is collected from --data"},

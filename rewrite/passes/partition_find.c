@@ -294,7 +294,7 @@ static bool find_caches(struct qc_partition *p, const struct qc_uses *uses, stru
         p->cache_count++;
     }
     return p->cache_count || p->options.part ||
-           qc_fail(st, QC_USAGE, "--kv-type: the model has no input to which a Concat for an output appends");
+           qc_fail(st, QC_USAGE, "--kv-type: the model has no cache: no input that a Concat extends to an output");
 }
 
 static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, const struct qc_uses *uses,

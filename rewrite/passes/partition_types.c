@@ -312,7 +312,7 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     }
     if (!p->reason[m->nodes[0]])
         p->reason[m->nodes[0]] = is_dynamic(p, m)     ? "left in float by --activation-type dynamic"
-                                 : input_format(p, m) ? "left in float: the format is for inputs of products"
+                                 : input_format(p, m) ? "left in float: only inputs of products are rounded in blocks"
                                                       : "left in float by --activation-type none";
     if (w.value) note_weight(p, m, w, !blocks && is_dynamic(p, m), type);
     if (w.value && !p->weight_type[w.value]) p->weight_type[w.value] = choice;

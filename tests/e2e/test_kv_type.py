@@ -124,11 +124,11 @@ def test_a_cache_of_8_bits_of_a_float16_model(qcalib, tmp_path):
 
 def test_no_cache_and_no_samples(qcalib, tmp_path):
     decoder_model.save(tmp_path / "m.onnx")
-    assert "--kv-type chooses scales" in qcalib("--activation-type", "none", "--kv-type", "int8", "m.onnx", code=2).err
+    assert "--kv-type needs samples" in qcalib("--activation-type", "none", "--kv-type", "int8", "m.onnx", code=2).err
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 16])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 16])
     w = numpy_helper.from_array(np.eye(16, dtype=np.float32), "w")
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [x], [y], [w])
     onnx.save(helper.make_model(graph, ir_version=10), str(tmp_path / "plain.onnx"))
     np.save(tmp_path / "x.npy", np.ones((4, 16), np.float32))
-    assert "no input to which a Concat" in qcalib("--data", "x.npy", "--kv-type", "int8", "plain.onnx", code=2).err
+    assert "no input that a Concat extends" in qcalib("--data", "x.npy", "--kv-type", "int8", "plain.onnx", code=2).err

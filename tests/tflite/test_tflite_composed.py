@@ -191,4 +191,4 @@ def test_what_conv_3d_lacks_is_refused(program, tmp_path):  # noqa: F811
     nodes += [node("Flatten", ["g"], "f"), node("Gemm", ["f", "d"], "y")]
     made(tmp_path, nodes, (2, 5, 5, 5), {"w": array(4, 2, 2, 2, 2), "v": array(4, 2, 2, 2, 2), "d": array(4, 6)})
     said = command(program, tmp_path, "--no-report", "--data", "data.h5", "--format", "tflite", "made.onnx", code=4)
-    assert said.count("CONV_3D is written without groups and dilations") == 2
+    assert said.count("CONV_3D has neither groups nor dilations") == 2

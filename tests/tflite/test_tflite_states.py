@@ -118,7 +118,7 @@ def test_one_of_two_graphs(program, tmp_path):  # noqa: F811
     assert 5 < above.sum() < 35
 
 
-@pytest.mark.parametrize(("graphs", "code", "text"), [((1, 4), 3, "its graph is number 4 of 4"), ((0, 2), 3, "its graph is number 0"), ((1, 1), 0, "")])
+@pytest.mark.parametrize(("graphs", "code", "text"), [((1, 4), 3, "it names subgraph 4 of 4"), ((0, 2), 3, "it names subgraph 0"), ((1, 1), 0, "")])
 def test_graphs_that_are_not_there(graphs, code, text, program, tmp_path):  # noqa: F811
     (tmp_path / "model.tflite").write_bytes(choice(*graphs))
     assert text in command(program, tmp_path, "inspect", "model.tflite", code=code)
@@ -128,7 +128,7 @@ def test_a_graph_inside_of_itself(program, tmp_path):  # noqa: F811
     flag, row = ((), bool, None, None, 0, None), stored((1, 4), 0.05, 3)
     again = lambda then: ([("IF", [0, 1], [2], ("IfOptions", {"ThenSubgraphIndex": then, "ElseSubgraphIndex": 1}), 1)], [flag, row, row])
     (tmp_path / "model.tflite").write_bytes(model_of(*again(1), [0, 1], [2], (*again(1), [1], [2])))
-    assert "graphs inside of graphs" in command(program, tmp_path, "inspect", "model.tflite", code=4)
+    assert "graphs nested in IF" in command(program, tmp_path, "inspect", "model.tflite", code=4)
 
 
 @pytest.mark.parametrize("kind", ["VAR_HANDLE", "READ_VARIABLE", "UNIDIRECTIONAL_SEQUENCE_LSTM", "IF"])

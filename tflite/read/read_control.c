@@ -36,7 +36,7 @@ static bool same_type(struct qc_tfl_variable *v, const struct qc_tfl_value *as, 
     if (as->dtype != QC_NONE && as->dtype == v->as->dtype && qc_shape_equal(&as->shape, &v->as->shape) &&
         qc_tfl_alike(as, v->as))
         return true;
-    return qc_fail(st, QC_UNSUPPORTED, "variable '%.200s' has several types, or one that is not handled", v->name);
+    return qc_fail(st, QC_UNSUPPORTED, "variable '%.200s' has several types, or a type that is not handled", v->name);
 }
 
 static bool read_variable(struct qc_tfl_node *n, struct qc_status *st)
@@ -62,10 +62,9 @@ bool qc_tfl_assign_variable(struct qc_tfl_node *n, struct qc_status *st)
 bool qc_tfl_call_once(struct qc_tfl_node *n, struct qc_status *st)
 {
     struct qc_tfl_reader *r = n->r;
-    return qc_lines_add(
-        &r->notes, r->g->arena, st,
-        "has variables; each is an input, and an output with the suffix _next. The first values, which a "
-        "subgraph makes, are not read");
+    return qc_lines_add(&r->notes, r->g->arena, st,
+                        "has variables: each is an input, and an output with the suffix _next. The first values that a "
+                        "subgraph sets are not read");
 }
 
 bool qc_tfl_add_variables(struct qc_tfl_reader *r, struct qc_status *st)
@@ -131,15 +130,16 @@ static bool sequence_lstm(struct qc_tfl_node *n, struct qc_status *st)
             return qc_fail(st, QC_UNSUPPORTED, "its %s is not handled", i < NORMS ? "projection" : "normalisation");
     if (x->quantized || qc_tfl_option(n, "fused_activation_function") != TANH ||
         qc_tfl_option(n, "diagonal_recurrent_tensors"))
-        return qc_fail(st, QC_UNSUPPORTED, "only cells on float data, with tanh, are handled");
+        return qc_fail(st, QC_UNSUPPORTED, "only float data and the activation tanh are handled");
     if (w->shape.rank != 2 || x->shape.rank != 3)
-        return qc_fail(st, QC_BAD_INPUT, "its data or weights have %d and %d axes", x->shape.rank, w->shape.rank);
+        return qc_fail(st, QC_BAD_INPUT, "its data have %d axes and its weights %d, expected 3 and 2", x->shape.rank,
+                       w->shape.rank);
     if (w->shape.dim[0] < 1) return qc_fail(st, QC_UNSUPPORTED, "its weights have no fixed shape");
     /* From a state of zeros, no cell is above the number of steps. */
     const int64_t hidden = w->shape.dim[0], width = w->shape.dim[1], steps = x->shape.dim[by_time ? 0 : 1],
                   of_input[] = {1, -1, width}, of_state[] = {1, -1, hidden}, row[] = {1, -1};
     if (clip > 0 && (steps == QC_FREE || (float)steps > clip) &&
-        !qc_lines_add(&n->r->warnings, n->r->g->arena, st, "%s: its cells are not clipped to %g, as in TensorFlow Lite",
+        !qc_lines_add(&n->r->warnings, n->r->g->arena, st, "%s: TensorFlow Lite clips its cells to %g, qcalib does not",
                       n->name, (double)clip))
         return false;
     const bool biased = qc_tfl_has_input(n, BIASES + 1);
@@ -170,7 +170,8 @@ static bool inlined(struct qc_tfl_value ***results, struct qc_tfl_reader *inner,
     struct qc_tfl_reader *r = n->r;
     const struct qc_fb_vector graphs = qc_fb_vector(&r->model, QC_TFL_Model_subgraphs);
     if (index < 1 || (size_t)index >= graphs.count)
-        return qc_fail(st, QC_BAD_INPUT, "its graph is number %lld of %zu", (long long)index, graphs.count);
+        return qc_fail(st, QC_BAD_INPUT, "it names subgraph %lld of %zu, counted from 0", (long long)index,
+                       graphs.count);
     *inner = *r;
     inner->subgraph = qc_fb_vector_table(&graphs, (size_t)index);
     inner->depth++;
@@ -181,8 +182,8 @@ static bool inlined(struct qc_tfl_value ***results, struct qc_tfl_reader *inner,
     inner->inlined += operators.count + tensors.count;
     if (inner->depth > DEPTH_MAX || inner->inlined > INLINED_MAX)
         return qc_fail(st, QC_UNSUPPORTED,
-                       "graphs inside of graphs have more than %d levels, or %d operators and tensors", (int)DEPTH_MAX,
-                       (int)INLINED_MAX);
+                       "graphs nested in IF have more than %d levels, or more than %d operators and tensors",
+                       (int)DEPTH_MAX, (int)INLINED_MAX);
     if (in.count != n->input_count - first || out.count != n->output_count)
         return qc_fail(st, QC_BAD_INPUT, "its graph has %zu inputs and %zu outputs", in.count, out.count);
     if (!(*results = QC_NEW_ARRAY(r->arena, struct qc_tfl_value *, out.count, st)) || !qc_tfl_read_values(inner, st))

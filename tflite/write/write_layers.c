@@ -204,10 +204,10 @@ static bool write_conv_3d(struct qc_tfl_writer *w, const struct qc_node *n, qc_i
     struct qc_window v;
     if (qc_graph_parameters(g, n->inputs[0]) || !qc_constant_of(g, n->inputs[1]) ||
         qc_graph_parameters(g, n->inputs[1]))
-        return qc_tfl_out_refuse(w, n, "convolutions in three dimensions are float: give --skip for it");
+        return qc_tfl_out_refuse(w, n, "CONV_3D computes in float: give --skip for it");
     if (!qc_window_of(&v, g, n, w->st)) return false;
     if (qc_attr_int(n, "group", 1) != 1 || v.dilation[0] != 1 || v.dilation[1] != 1 || v.dilation[2] != 1)
-        return qc_tfl_out_refuse(w, n, "CONV_3D is written without groups and dilations");
+        return qc_tfl_out_refuse(w, n, "CONV_3D has neither groups nor dilations");
     int x = qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_LAST);
     int64_t pads[10] = {0};
     bool padded = false;
