@@ -12,7 +12,7 @@
 #include "cli/terminal/limits.h"
 #include "cli/terminal/screen.h"
 #include "quantize/collect/collecting.h"
-#include "quantize/interface/team.h"
+#include "quantize/interface/inputs.h"
 
 enum { TAG = 1, CHUNK = 1 << 28 /* bytes in one message: counts of MPI are int */ };
 

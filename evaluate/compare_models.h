@@ -2,10 +2,23 @@
 /* Compares two models on the same samples, layer by layer. */
 #pragma once
 
-#include "evaluate/compare_layers.h"
-#include "quantize/interface/progress.h"
+#include "calib/metrics/compare.h"
+#include "quantize/interface/inputs.h"
 #include "quantize/opening/model.h"
 #include "simq/plan/plan.h"
+
+/* One layer: a result that exists in both graphs. */
+struct qc_layer_pair {
+    const char *name; /* name in the first graph, or in the second if the first has none; held by the graphs */
+    enum qc_op op;    /* the op in the first graph */
+    bool by_name;     /* else matched by order */
+};
+
+struct qc_layer_pairs {
+    size_t count;
+    struct qc_pair *values; /* [count], in the order of the second graph */
+    struct qc_layer_pair *layers;
+};
 
 struct qc_compared_models {
     struct qc_model first, second;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "quantize/interface/inputs.h"
-#include "quantize/interface/progress.h"
 #include "quantize/interface/warnings.h"
 #include "quantize/options/options.h"
 

@@ -3,8 +3,9 @@
 #pragma once
 
 #include "calib/statistics/stream.h"
-#include "quantize/interface/progress.h"
+#include "quantize/interface/inputs.h"
 #include "quantize/opening/model.h"
+#include "rewrite/canonical/canonical.h"
 #include "simq/plan/plan.h"
 
 struct qc_model_run {
@@ -29,3 +30,25 @@ bool qc_model_run_plan(struct qc_model_run *r, const struct qc_plan_options *how
 /* Runs all units; unit is called in the workers. Warnings about accumulators of `bits` bits go to w. */
 bool qc_model_run_units(struct qc_model_run *r, qc_stream_unit_fn *unit, void *user, unsigned bits,
                         struct qc_progress *progress, struct qc_warnings *w, struct qc_status *st);
+
+/* A quantized model in its canonical form, as used by run, eval, compare and convert. */
+
+/* Name and summary for 'qcalib list passes'. */
+#define QC_CANONICAL_PASS "canonical"
+#define QC_CANONICAL_SUMMARY                                                                                           \
+    "quantized models: QuantizeLinear, DequantizeLinear and QLinear operators become values with parameters; expand, " \
+    "fold, "                                                                                                           \
+    "realise follow"
+
+struct qc_canonical_model {
+    struct qc_lines notes;                 /* texts are held by `canonical` */
+    struct qc_graph *canonical, *produced; /* before and after expand, fold and realise */
+};
+
+/* Brings a model to canonical and produced form. Fails if a pass or the check of a graph fails. */
+bool qc_canonical_model_of(struct qc_canonical_model *out, const struct qc_graph *imported, struct qc_status *st);
+void qc_canonical_model_free(struct qc_canonical_model *m); /* members may be NULL or zeroed */
+
+/* If an opened model is quantized, replaces its graph by the produced form: groups of DequantizeLinear, op,
+   QuantizeLinear then run as the integer operators that runtimes fuse them to. */
+bool qc_model_canonicalise(struct qc_model *m, struct qc_status *st);

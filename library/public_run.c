@@ -7,8 +7,8 @@
 #include "evaluate/compare_models.h"
 #include "evaluate/run_model.h"
 #include "library/public.h"
-#include "quantize/opening/chance_level.h"
-#include "quantize/options/integer_options.h"
+#include "quantize/opening/sample_warnings.h"
+#include "quantize/options/option_value.h"
 
 static bool data_there(const struct qcalib_job *call, const char *function, const char *what, struct qc_status *st)
 {

@@ -8,7 +8,7 @@
 #include "datasets/arrays/memory_data.h"
 #include "graph/core/body.h"
 #include "quantize/pipeline.h"
-#include "quantize/report/layer_index.h"
+#include "quantize/report/layer_detail.h"
 #include "quantize/report/produced_ops.h"
 #include "quantize/report/quantize_report.h"
 

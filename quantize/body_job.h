@@ -3,7 +3,6 @@
 #pragma once
 
 #include "export/report/report.h"
-#include "quantize/stages/body_samples.h"
 #include "quantize/stages/stage_bodies.h"
 
 /* Implements qc_pipeline.quantize_body. Options that name nodes (--skip, types) name nodes of a body as BODY/NODE;

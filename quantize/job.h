@@ -5,7 +5,6 @@
 
 #include "export/report/report.h"
 #include "quantize/interface/inputs.h"
-#include "quantize/interface/progress.h"
 #include "quantize/interface/warnings.h"
 #include "quantize/options/options.h"
 #include "quantize/pipeline_state.h"

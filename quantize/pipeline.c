@@ -9,14 +9,13 @@
 #include "calib/weights/rounded_file.h"
 #include "calib/weights/rounded_layers.h"
 #include "graph/core/verify.h"
-#include "quantize/options/integer_options.h"
-#include "quantize/options/options_agree.h"
+#include "quantize/options/option_value.h"
 #include "quantize/options/scheme_options.h"
 #include "quantize/scaling/scale_channels.h"
 #include "quantize/stages/stage_list.h"
 #include "quantize/trials/auto_method.h"
 #include "quantize/trials/propagate_check.h"
-#include "quantize/trials/round_options.h"
+#include "quantize/trials/trial_graph.h"
 
 static bool check_graph(const struct qc_pipeline *p, const struct qc_stage *s, struct qc_op_counts *heavy,
                         bool *counted, struct qc_status *st)

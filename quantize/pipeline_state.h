@@ -10,7 +10,7 @@
 #include "calib/weights/round_weights.h"
 #include "export/formats/exporter.h"
 #include "observers/plugin.h"
-#include "quantize/interface/progress.h"
+#include "quantize/interface/inputs.h"
 #include "quantize/opening/model.h"
 #include "rewrite/passes/equalize.h"
 #include "rewrite/passes/folded_constants.h"

@@ -91,12 +91,12 @@ def observers(one):
 
 
 def calib(one):
-    merge, compensate = "calib/statistics/collection_merge.c", "calib/weights/compensate.c"
-    solve, scoring = "calib/weights/round_weights_solve.c", "calib/metrics/scoring.c"
+    merge, compensate = "calib/statistics/collection.c", "calib/weights/compensate.c"
+    solve, scoring = "calib/weights/round_weights_solve.c", "calib/metrics/accuracy.c"
     compare = "calib/metrics/compare.c"
     weights, fit = "calib/ranges/weights.c", "calib/accumulator/fit_accumulator.c"
     factorise, low_rank = "calib/weights/factorise.c", "calib/weights/low_rank.c"
-    read, rows, trials = "calib/moments/moments_read.c", "calib/moments/moments_rows.c", "calib/trials/trial_run.c"
+    read, rows, trials = "calib/moments/moments_read.c", "calib/moments/moments_sums.c", "calib/trials/trial_run.c"
     return [
         one("merge: statistics of another model", merge, "if (strcmp(a->model_sha256, b->model_sha256) != 0)",
             "if (false)"),
@@ -139,7 +139,7 @@ def calib(one):
             "if (held < 1000000) return;"),
         one("trials: a gain is surer than it is", trials, "sqrt(squares * (double)units / ((double)units - 1))",
             "sqrt(squares)"),
-        one("few samples: as few as one", "calib/ranges/few_samples.c",
+        one("few samples: as few as one", "calib/ranges/expected_error.c",
             "QC_MANY_SAMPLES / (double)n;", "QC_MANY_SAMPLES;"),
         one("unseen: nothing is beyond what was seen", "calib/ranges/expected_error.c", "return law > 0 ?", "return law < 0 ?"),
         one("rounding: the worse of two is kept", solve, "(o.crossed || after[k] < before[k])",
@@ -160,11 +160,11 @@ def calib(one):
         one("PSNR: nothing is clamped", scoring, "(v < 0 ? 0 : v > peak ? peak : v) - to;", "v - to;"),
         one("labels beyond the classes", scoring, "if (labels[i] < 0 || (uint64_t)labels[i] >= classes)",
             "if (labels[i] < 0)"),
-        one("chance: any top-1 is better", "calib/metrics/metric.c", "(m->value - guess) / (1 - guess) < 0.1;",
+        one("chance: any top-1 is better", "calib/metrics/accuracy.c", "(m->value - guess) / (1 - guess) < 0.1;",
             "false;"),
-        one("drop: in parts, not points", "calib/metrics/metric.c", ": 100 * (from->value - to->value);",
+        one("drop: in parts, not points", "calib/metrics/accuracy.c", ": 100 * (from->value - to->value);",
             ": from->value - to->value;"),
-        one("interval: both ends low", "calib/metrics/interval.c", "beta_quantile(1 - tail, k + 1, misses)",
+        one("interval: both ends low", "calib/metrics/accuracy.c", "beta_quantile(1 - tail, k + 1, misses)",
             "beta_quantile(tail, k + 1, misses)"),
         one("SQNR: natural logarithm", compare, "10 * log10(e->signal / e->noise)", "10 * log(e->signal / e->noise)"),
         one("cosine: of anything is 1", compare, "if (e->cross == e->signal && e->cross == e->power) return 1;",

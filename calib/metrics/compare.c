@@ -7,11 +7,131 @@
 
 #include "base/clock.h"
 #include "base/simd.h"
-#include "calib/metrics/kept_value.h"
 #include "calib/moments/moments_kernel.h"
 #include "calib/ranges/calibrate.h"
 #include "calib/ranges/quantizer_channels.h"
 #include "simq/core/convert.h"
+
+static bool room_make(struct qc_room *r, size_t bytes, struct qc_status *st)
+{
+    if (r->data && r->bytes >= bytes) return true;
+    void *more = realloc(r->data, bytes + 1);
+    if (!more) return qc_fail_memory(st, bytes);
+    *r = (struct qc_room){.data = more, .bytes = bytes};
+    return true;
+}
+
+/* Copies a value to `to`, in its memory order if it is dense. */
+static struct qc_view view_kept(void *to, const struct qc_view *v)
+{
+    struct qc_shape shape = qc_shape_of(v->rank, v->dim);
+    struct qc_view copy = qc_view_of(v->dtype, &shape, QC_LAYOUT_ROW, to);
+    if (qc_view_dense(v)) {
+        memcpy(copy.stride, v->stride, sizeof copy.stride);
+        memcpy(to, v->data, qc_view_count(v) * qc_dtype_size(v->dtype));
+    } else {
+        qc_view_copy(&copy, v);
+    }
+    return copy;
+}
+
+/* Returns the zero point to subtract from stored levels. Returns 0 with several zero points, which
+   qc_quantizer_channels_real handles. */
+static int32_t zero_of(const struct qc_qparams *s)
+{
+    return s && s->count == 1 ? s->zero_point[0] : 0;
+}
+
+/* Returns stored integers minus the zero point as float32 in `to`, in memory order if dense; float32 unchanged. */
+static struct qc_view view_centred(float *to, const struct qc_view *v, int32_t zero_point)
+{
+    enum { BLOCK = 256 };
+    int32_t level[BLOCK];
+    if (v->dtype == QC_F32) return *v;
+    const size_t n = qc_view_count(v), size = qc_dtype_size(v->dtype);
+    struct qc_shape shape = qc_shape_of(v->rank, v->dim);
+    char *tail = (char *)to + n * (sizeof *to - size); /* reads stay ahead of writes */
+    struct qc_view copy = qc_view_of(v->dtype, &shape, QC_LAYOUT_ROW, tail);
+    if (qc_view_dense(v)) memcpy(copy.stride, v->stride, sizeof copy.stride);
+    qc_view_copy(&copy, v);
+    for (size_t i = 0; i < n; i += BLOCK) {
+        const size_t count = n - i < BLOCK ? n - i : BLOCK;
+        qc_load_levels(level, v->dtype, tail + i * size, count);
+        for (size_t k = 0; k < count; k++) to[i + k] = (float)(level[k] - zero_point);
+    }
+    copy.dtype = QC_F32;
+    copy.data = to;
+    return copy;
+}
+
+/* Converts levels to bytes and back: x[i] = to[i] + lowest. *any: some x is no such level. */
+static QC_INLINE void to_bytes_body(bool *any, uint8_t *restrict to, const float *restrict x, size_t n, float lowest)
+{
+    uint32_t off = 0;
+    for (size_t i = 0; i < n; i++) {
+        const float up = x[i] - lowest + 0x1p23f; /* the lowest bits hold the level */
+        uint32_t bits;
+        memcpy(&bits, &up, sizeof bits);
+        to[i] = (uint8_t)bits;
+        const float off_by = (float)(int32_t)(bits & UINT8_MAX) + lowest - x[i];
+        memcpy(&bits, &off_by, sizeof bits); /* not 0 if x is no level, or NaN */
+        off |= bits;
+    }
+    *any = off << 1 != 0; /* ignores the sign of 0 */
+}
+QC_SIMD(to_bytes, (bool *any, uint8_t *to, const float *x, size_t n, float lowest), (any, to, x, n, lowest))
+
+static QC_INLINE void from_bytes_body(float *restrict to, const uint8_t *restrict x, size_t n, float lowest)
+{
+    for (size_t i = 0; i < n; i++) to[i] = (float)x[i] + lowest;
+}
+QC_SIMD(from_bytes, (float *to, const uint8_t *x, size_t n, float lowest), (to, x, n, lowest))
+
+/* Returns true if a byte can hold the levels of these parameters. lowest: the level that byte 0 stands for, minus the
+   zero point. */
+static bool fits_byte(float *lowest, const struct qc_qparams *s)
+{
+    if (!s || s->count != 1) return false;
+    const struct qc_levels levels = qc_qparams_levels(s);
+    *lowest = (float)(levels.lo - s->zero_point[0]);
+    return (int64_t)levels.hi - levels.lo <= UINT8_MAX;
+}
+
+bool qc_keep_value(struct qc_kept_value *k, const struct qc_view *v, const struct qc_qparams *s, struct qc_status *st)
+{
+    const size_t n = qc_view_count(v);
+    float lowest;
+    k->as_bytes = v->dtype == QC_F32 && qc_view_dense(v) && fits_byte(&lowest, s);
+    if (k->as_bytes) {
+        bool others;
+        if (!room_make(&k->room, n, st)) return false;
+        k->view = *v;
+        k->view.data = k->room.data;
+        to_bytes(&others, k->room.data, v->data, n, lowest);
+        if (!others) return true;
+        k->as_bytes = false;
+    }
+    if (!room_make(&k->room, n * qc_dtype_size(v->dtype), st)) return false;
+    k->view = view_kept(k->room.data, v);
+    return true;
+}
+
+struct qc_view qc_kept_levels(float *to, const struct qc_kept_value *k, const struct qc_qparams *s)
+{
+    float lowest;
+    if (!k->as_bytes || !fits_byte(&lowest, s)) return view_centred(to, &k->view, zero_of(s));
+    struct qc_view v = k->view;
+    v.data = to;
+    from_bytes(to, k->room.data, qc_view_count(&v), lowest);
+    return v;
+}
+
+void qc_kept_part(float *to, const struct qc_kept_value *k, const struct qc_qparams *s, size_t first, size_t n)
+{
+    float lowest = 0;
+    (void)fits_byte(&lowest, s);
+    from_bytes(to, (const uint8_t *)k->room.data + first, n, lowest);
+}
 
 double qc_error_sqnr_db(const struct qc_error *e)
 {
@@ -228,11 +348,11 @@ static bool observe_peak(struct comparing *c, const struct qc_unit *at, size_t p
                          struct qc_status *st)
 {
     const size_t n = qc_view_count(v);
-    if (!qc_room_make(&c->row[at->worker], n * sizeof(float), st) ||
-        !qc_room_make(&c->levels[at->worker], n * sizeof(float), st))
+    if (!room_make(&c->row[at->worker], n * sizeof(float), st) ||
+        !room_make(&c->levels[at->worker], n * sizeof(float), st))
         return false;
-    const struct qc_view held = qc_view_centred(c->levels[at->worker].data, v, 0);
-    const struct qc_view row = qc_view_dense(&held) ? held : qc_view_kept(c->row[at->worker].data, &held);
+    const struct qc_view held = view_centred(c->levels[at->worker].data, v, 0);
+    const struct qc_view row = qc_view_dense(&held) ? held : view_kept(c->row[at->worker].data, &held);
     double *seen = &c->peaks[at->unit * c->job->peak_count + peak];
     const float most = qc_second_moments_peak(row.data, n, 1);
     *seen = (double)most > *seen ? (double)most : *seen;
@@ -248,9 +368,9 @@ static bool real_of(struct qc_view *real, struct comparing *c, unsigned worker, 
     const size_t n = qc_view_count(v);
     *real = *v;
     if (v->dtype == QC_F32 && !of && qc_view_dense(v)) return true;
-    if (!qc_room_make(&c->real[worker], n * sizeof(float), st)) return false;
+    if (!room_make(&c->real[worker], n * sizeof(float), st)) return false;
     float *to = c->real[worker].data;
-    *real = v->dtype == QC_F32 ? qc_view_kept(to, v) : qc_view_centred(to, v, qc_zero_of(of));
+    *real = v->dtype == QC_F32 ? view_kept(to, v) : view_centred(to, v, zero_of(of));
     if (of && of->count > 1)
         qc_quantizer_channels_real(real, of, qc_value(job->first, job->pairs[index].first)->type.axis,
                                    v->dtype != QC_F32, NULL);
@@ -278,8 +398,8 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         add_kept(e, real.data, kept, s, n);
         return true;
     }
-    if (!qc_room_make(&c->row[at->worker], n * sizeof(float), st) ||
-        !qc_room_make(&c->levels[at->worker], n * sizeof(float), st))
+    if (!room_make(&c->row[at->worker], n * sizeof(float), st) ||
+        !room_make(&c->levels[at->worker], n * sizeof(float), st))
         return false;
     float *row_data = c->row[at->worker].data, *levels_data = c->levels[at->worker].data;
     const bool stored = kept->view.dtype != QC_F32;
@@ -407,7 +527,7 @@ static size_t kept_bytes(struct qc_plan *const plans[2], const struct qc_compari
     const struct qc_type *type = &qc_value(job->second, job->pairs[index].second)->type;
     const size_t n = qc_plan_observed_elements(plans[1], index);
     float lowest;
-    if (qc_fits_byte(&lowest, qc_graph_parameters(job->second, job->pairs[index].second))) return n;
+    if (fits_byte(&lowest, qc_graph_parameters(job->second, job->pairs[index].second))) return n;
     return n * (type->dtype == QC_NONE ? sizeof(float) : qc_dtype_size(type->dtype));
 }
 
@@ -434,11 +554,11 @@ static bool new_buffers(struct comparing *c, unsigned workers, size_t units, str
     for (unsigned w = 0; w < workers; w++) {
         if (!(c->kept[w] = QC_NEW_ARRAY(a, struct qc_kept_value, c->stride, st))) return false;
         c->workers = w + 1;
-        if (!qc_room_make(&c->row[w], largest * sizeof(float), st) ||
-            !qc_room_make(&c->levels[w], largest * sizeof(float), st))
+        if (!room_make(&c->row[w], largest * sizeof(float), st) ||
+            !room_make(&c->levels[w], largest * sizeof(float), st))
             return false;
         for (size_t i = 0; i < job->pair_count; i++)
-            if (!qc_room_make(&c->kept[w][i].room, kept_bytes(plans, job, i), st)) return false;
+            if (!room_make(&c->kept[w][i].room, kept_bytes(plans, job, i), st)) return false;
     }
     return true;
 }

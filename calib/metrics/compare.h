@@ -4,6 +4,8 @@
 #pragma once
 
 #include "calib/statistics/stream.h"
+#include "graph/core/graph.h"
+#include "simq/core/view.h"
 
 /* Sums over the elements of a value. r: of the first graph, x: of the second (dequantized if affine). */
 struct qc_error {
@@ -78,3 +80,26 @@ bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job,
 void qc_comparison_free(struct qc_comparison *c); /* NULL-safe */
 /* Computes the bytes needed with one worker. */
 bool qc_compare_bytes(size_t *out, const struct qc_comparison_job *job, struct qc_status *st);
+
+/* values of one graph, kept compactly until the other graph has computed its own. */
+
+/* A buffer that grows: sizes of values may depend on data. */
+struct qc_room {
+    void *data;
+    size_t bytes;
+};
+
+struct qc_kept_value {
+    struct qc_view view; /* in memory order; its type is that of the graph */
+    bool as_bytes;       /* float32 of at most 256 levels, stored as level minus the lowest level */
+    struct qc_room room;
+};
+
+/* Copies a value with these parameters (NULL: none) to its buffer. Fails if memory is out. */
+bool qc_keep_value(struct qc_kept_value *k, const struct qc_view *v, const struct qc_qparams *s, struct qc_status *st);
+
+/* Returns the kept value as float32, levels minus the zero point; `to` is used unless it has that form already. */
+struct qc_view qc_kept_levels(float *to, const struct qc_kept_value *k, const struct qc_qparams *s);
+
+/* The same for elements [first, first + n), in memory order, of a value kept as bytes. */
+void qc_kept_part(float *to, const struct qc_kept_value *k, const struct qc_qparams *s, size_t first, size_t n);

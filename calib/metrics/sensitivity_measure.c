@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "calib/metrics/sensitivity_parts.h"
-#include "calib/statistics/unit_sizes.h"
+#include "calib/statistics/stream.h"
 #include "rewrite/passes/simulate.h"
 
 /* Sums over the blocks. */

@@ -3,7 +3,7 @@
    samples. */
 #pragma once
 
-#include "calib/metrics/scoring.h"
+#include "calib/metrics/accuracy.h"
 #include "calib/metrics/sensitivity.h"
 #include "graph/core/uses.h"
 

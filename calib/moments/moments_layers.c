@@ -1,15 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/moments/second_moments.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/moments/moments_products.h"
-#include "calib/moments/moments_rows.h"
+#include "base/checked.h"
+#include "calib/moments/moments_parts.h"
+#include "calib/moments/moments_sums.h"
+#include "calib/moments/second_moments.h"
 #include "graph/core/recurrent.h"
 #include "graph/core/value_name.h"
 #include "rewrite/passes/centre.h"
+
+/* RNN, GRU and LSTM multiply W with each step's input, and R with the state of the previous step. The states of all
+   steps are the operator's first output, and R uses their moments, for each direction separately. The last state, which
+   no step reads, stands in for the first. */
+
+const struct qc_node *qc_second_moments_recurrent_weight(const struct qc_graph *g, const struct qc_node *n,
+                                                         enum qc_second_moments_recurrent which)
+{
+    const unsigned input = which == QC_MOMENTS_INPUT ? QC_RECURRENT_W : QC_RECURRENT_R;
+    const struct qc_node *q = qc_is_recurrent(n->op) && input < n->input_count ? qc_node_of(g, n->inputs[input]) : NULL;
+    if (q && q->op == QC_OP_Reshape) q = qc_node_of(g, q->inputs[0]);
+    if (q && q->op == QC_OP_Dequantize) q = qc_node_of(g, q->inputs[0]);
+    if (!q || q->op != QC_OP_Quantize || !qc_constant_of(g, q->inputs[0])) return NULL;
+    return g->qparams_of[g->values[q->outputs].type.qparams].is_weight ? q : NULL;
+}
+
+/* Returns X before it is quantized. */
+static qc_id recurrent_input(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_node *d = qc_node_of(g, n->inputs[QC_RECURRENT_X]),
+                         *q = d && d->op == QC_OP_Dequantize ? qc_node_of(g, d->inputs[0]) : NULL;
+    return q && q->op == QC_OP_Quantize ? q->inputs[0] : n->inputs[QC_RECURRENT_X];
+}
+
+static const struct qc_tensor *recurrent_weight(const struct qc_graph *g, const struct qc_node *n,
+                                                enum qc_second_moments_recurrent which,
+                                                enum qc_second_moments_layers layers)
+{
+    const struct qc_node *q = qc_second_moments_recurrent_weight(g, n, which);
+    const struct qc_tensor *t =
+        q ? qc_constant_of(g, q->inputs[0])
+        : layers == QC_MOMENTS_ALL
+            ? qc_constant_of(g, n->inputs[which == QC_MOMENTS_INPUT ? QC_RECURRENT_W : QC_RECURRENT_R])
+            : NULL;
+    return t && t->dtype == QC_F32 && t->count ? t : NULL;
+}
+
+static bool add_recurrent_weight(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
+                                 const struct qc_recurrent *r, enum qc_second_moments_recurrent which, size_t block,
+                                 struct qc_status *st)
+{
+    const struct qc_node *n = &g->nodes[id];
+    struct qc_second_moments_layer *l = QC_NEW_ARRAY(m->arena, struct qc_second_moments_layer, 1, st);
+    if (!l) return false;
+    const size_t ways = (size_t)r->directions;
+    const bool states = which == QC_MOMENTS_STATE;
+    l->value = states ? n->outputs : recurrent_input(g, n);
+    l->groups = states ? ways : 1;
+    l->channels = states ? ways * (size_t)r->hidden : (size_t)r->input;
+    l->outputs = ways * (size_t)r->gates * (size_t)r->hidden;
+    l->taps = 1;
+    l->geometry = states ? "states" : "rows";
+    l->direction_axis = !states ? 0 : r->batchwise ? 2 : 1;
+    l->recurrent = true;
+    l->few_levels = qc_second_moments_few_levels(g, qc_second_moments_recurrent_weight(g, n, which));
+    if (g->values[l->value].type.dtype != QC_F32 || qc_constant_of(g, l->value)) return true;
+    const char *name = qc_value_name(g, l->value, m->arena, st);
+    if (!name || !(l->name = qc_arena_strdup(m->arena, name, st))) return false;
+    return qc_second_moments_put(&m->of_recurrent[which][id], m, l, block, st);
+}
+
+bool qc_second_moments_add_recurrent(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
+                                     enum qc_second_moments_layers layers, size_t block, struct qc_status *st)
+{
+    const struct qc_node *n = &g->nodes[id];
+    struct qc_status unknown = QC_STATUS_INIT;
+    struct qc_recurrent r;
+    if (!qc_recurrent_of(&r, g, n, &unknown) || r.input < 1 || r.hidden < 1) return true;
+    const size_t rows = (size_t)r.directions * (size_t)r.gates * (size_t)r.hidden;
+    for (int k = 0; k < QC_MOMENTS_RECURRENT; k++) {
+        const enum qc_second_moments_recurrent which = (enum qc_second_moments_recurrent)k;
+        const struct qc_tensor *w = recurrent_weight(g, n, which, layers);
+        const int64_t columns = which == QC_MOMENTS_STATE ? r.hidden : r.input;
+        if (!w || w->count % rows || w->count / rows != (size_t)columns) continue;
+        if (!add_recurrent_weight(m, g, id, &r, which, block, st)) return false;
+    }
+    return true;
+}
+
+struct qc_second_moments_layer *qc_second_moments_of_recurrent(const struct qc_second_moments *m, qc_id node,
+                                                               enum qc_second_moments_recurrent which)
+{
+    const size_t at = m->of_recurrent[which][node];
+    return at ? m->layers[at - 1] : NULL;
+}
 
 enum {
     LANE_COLUMNS = 32,        /* most columns of matrices that are stored in lanes, if there are several groups */
@@ -587,4 +672,125 @@ bool qc_second_moments_add(struct qc_second_moments_layer *to, const struct qc_s
         }
     }
     return true;
+}
+
+/* Returns true if a layer can have these sizes; sizes computed from them then do not overflow. */
+static bool plausible(const struct qc_second_moments_layer *l)
+{
+    size_t columns, row, bytes;
+    if (!l->groups || !l->outputs || !l->channels || !l->taps || !l->block || l->block > QC_MOMENTS_BLOCK ||
+        l->channels % l->groups || l->outputs % l->groups)
+        return false;
+    return qc_mul_size(&columns, l->taps, l->channels / l->groups) && qc_mul_size(&row, columns, l->groups) &&
+           qc_mul_size(&bytes, row, sizeof(int64_t) * (QC_MOMENTS_BLOCK + QC_MOMENTS_TILE)) && l->block <= columns &&
+           (l->block == columns || l->block >= QC_MOMENTS_BLOCK_MIN / 2);
+}
+
+bool qc_second_moments_restore(struct qc_second_moments **out, size_t count,
+                               const struct qc_second_moments_layer *layers, struct qc_status *st)
+{
+    struct qc_second_moments *m = NULL;
+    bool ok = qc_second_moments_make(&m, count, st);
+    for (size_t i = 0; ok && i < count; i++) {
+        struct qc_second_moments_layer *l = QC_NEW_ARRAY(m->arena, struct qc_second_moments_layer, 1, st);
+        const char *name = qc_arena_strdup(m->arena, layers[i].name, st),
+                   *geometry = qc_arena_strdup(m->arena, layers[i].geometry, st);
+        if (!l || !name || !geometry) {
+            ok = false;
+            break;
+        }
+        *l = (struct qc_second_moments_layer){.name = name,
+                                              .geometry = geometry,
+                                              .groups = layers[i].groups,
+                                              .outputs = layers[i].outputs,
+                                              .channels = layers[i].channels,
+                                              .taps = layers[i].taps,
+                                              .block = layers[i].block};
+        if (plausible(l) && !qc_second_moments_find(m, l))
+            qc_second_moments_lay_out(l, l->block);
+        else
+            ok = qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' have invalid sizes", name);
+        if (!ok || l->block != layers[i].block) {
+            ok = ok && qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' have invalid blocks", name);
+            break;
+        }
+        ok = qc_second_moments_append(m, l, st);
+        if (!ok) break;
+        pthread_mutex_init(&m->locks[m->count - 1], NULL);
+    }
+    if (ok)
+        *out = m;
+    else
+        qc_second_moments_free(m);
+    return ok;
+}
+
+bool qc_second_moments_merge(struct qc_second_moments *to, const struct qc_second_moments *from, struct qc_status *st)
+{
+    if (to->count != from->count)
+        return qc_fail(st, QC_BAD_INPUT, "holds second moments of %zu layers, expected %zu: made with other options",
+                       from->count, to->count);
+    for (size_t i = 0; i < to->count; i++) {
+        if (!qc_second_moments_same(to->layers[i], from->layers[i]))
+            return qc_fail(st, QC_BAD_INPUT, "holds second moments of other layers: of '%s' (%s), expected '%s' (%s)",
+                           from->layers[i]->name, from->layers[i]->geometry, to->layers[i]->name,
+                           to->layers[i]->geometry);
+        if (!qc_second_moments_add(to->layers[i], from->layers[i], st)) return false;
+    }
+    return true;
+}
+
+/* Takes the sums of `from` without a copy. */
+static void take_parts(struct qc_second_moments_layer *l, const struct qc_second_moments_layer *from)
+{
+    qc_second_moments_lay_out(l, from->block);
+    memcpy(l->parts, from->parts, sizeof l->parts);
+    l->divisor = from->divisor;
+    l->borrowed = from->borrowed;
+}
+
+bool qc_second_moments_bind(struct qc_second_moments **out, struct qc_second_moments *seen, const struct qc_graph *g,
+                            const char *source, struct qc_status *st)
+{
+    struct qc_second_moments *m = NULL;
+    bool ok = qc_second_moments_new(&m, g, QC_MOMENTS_QUANTIZED, 0, st);
+    for (size_t i = 0; ok && i < m->count; i++) {
+        struct qc_second_moments_layer *l = m->layers[i], *from = qc_second_moments_find(seen, l);
+        if (!from && l->recurrent) continue; /* statistics may come from a version without recurrent layers */
+        if (!from) {
+            ok = qc_fail(st, QC_BAD_INPUT,
+                         "%s: has no second moments of tensor '%s' (%s); collect again with the same model, --rules "
+                         "and --target",
+                         source, l->name, l->geometry);
+            break;
+        }
+        take_parts(l, from);
+        memset(from->parts, 0, sizeof from->parts); /* moved */
+    }
+    if (ok) {
+        *out = m;
+        qc_second_moments_free(seen);
+    } else {
+        qc_second_moments_free(m);
+    }
+    return ok;
+}
+
+bool qc_second_moments_for(struct qc_second_moments **out, const struct qc_second_moments *m, const struct qc_graph *g,
+                           struct qc_status *st)
+{
+    struct qc_second_moments *to = NULL;
+    bool there = true, ok = qc_second_moments_new(&to, g, QC_MOMENTS_QUANTIZED, 0, st);
+    *out = NULL;
+    for (size_t i = 0; ok && there && i < to->count; i++) {
+        const struct qc_second_moments_layer *from = qc_second_moments_find(m, to->layers[i]);
+        there = from != NULL;
+        if (there) take_parts(to->layers[i], from);
+        if (there) to->layers[i]->borrowed = true;
+    }
+    if (ok && there)
+        *out = to;
+    else
+        qc_second_moments_free(to);
+    return ok;
 }

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/moments/moments_products.h"
-#include "calib/moments/moments_rows.h"
+#include "calib/moments/moments_sums.h"
 
 static size_t least(size_t a, size_t b)
 {

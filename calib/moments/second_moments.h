@@ -49,7 +49,7 @@ enum {
 
 enum qc_second_moments_part { QC_MOMENTS_FIT, QC_MOMENTS_HELD, QC_MOMENTS_PARTS };
 
-struct qc_second_moments_chunk; /* calib/moments/moments_rows.h */
+struct qc_second_moments_chunk; /* calib/moments/moments_sums.h */
 
 /* Sums of one class, in units of 2^(8c-13) and its square. */
 struct qc_second_moments_sums {

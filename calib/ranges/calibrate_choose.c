@@ -5,15 +5,135 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "calib/ablation.h"
 #include "calib/ranges/calibrate_parts.h"
 #include "calib/ranges/channel_gain.h"
-#include "calib/ranges/look_through.h"
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/statistics/collect_channels.h"
 #include "calib/statistics/collection.h"
 #include "graph/core/bounds.h"
+#include "graph/core/output_function.h"
 #include "graph/core/value_name.h"
 #include "rewrite/passes/centre.h"
+#include "simq/kernels/real/unary.h"
+
+struct evaluator {
+    struct qc_composed *f;
+    float *scratch;
+};
+
+static void evaluate(void *user, double *y, const double *x, size_t n)
+{
+    const struct evaluator *e = user;
+    float block[QC_COMPOSED_BLOCK];
+    for (size_t first = 0; first < n; first += QC_COMPOSED_BLOCK) {
+        const size_t count = n - first < QC_COMPOSED_BLOCK ? n - first : QC_COMPOSED_BLOCK;
+        for (size_t i = 0; i < count; i++) block[i] = (float)x[first + i];
+        qc_composed_run(e->f, block, block, (int64_t)count, e->scratch);
+        for (size_t i = 0; i < count; i++) y[first + i] = (double)block[i];
+    }
+}
+
+static bool prepare(struct qc_look *out, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_attr f = QC_STRING("f", out->text);
+    const struct qc_node table = {.op = QC_OP_Table, .attr_count = 1, .attrs = &f};
+    struct evaluator *e = QC_NEW(a, struct evaluator, st);
+    if (!e || !qc_composed_of(&e->f, &table, a, st) ||
+        !(e->scratch = QC_NEW_ARRAY(a, float, qc_composed_scratch(e->f), st)))
+        return false;
+    out->behind = (struct qc_output_function){.run = evaluate, .user = e};
+    return true;
+}
+
+/* Computes *out: [qparams_count + 1], by qparams of the simulated graph g, in the arena. Fails if memory is out, or
+   with QC_UNSUPPORTED on an attribute that is not handled. */
+static bool look_through_functions(struct qc_look **out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_uses uses;
+    const char **texts;
+    struct qc_look *looks = QC_NEW_ARRAY(a, struct qc_look, g->qparams_count + 1, st);
+    if (!looks || !qc_uses_of(&uses, g, a, st) || !qc_output_functions(&texts, g, &uses, a, st)) return false;
+    for (qc_id s = 1; s <= g->qparams_count; s++) {
+        looks[s].text = texts[s] && !qc_ablated("look_through") ? texts[s] : NULL;
+        if (looks[s].text && !prepare(&looks[s], a, st)) return qc_where(st, "quantizer '%s'", g->qparams_of[s].name);
+    }
+    *out = looks;
+    return true;
+}
+
+struct solving_methods {
+    struct qc_chooser *chooser;
+    const struct qc_method *methods;
+    size_t count;
+    struct qc_affine *params;
+};
+
+static bool solve(struct qc_range *range, const struct qc_chooser *k, const struct qc_method *method, qc_id id,
+                  struct qc_status *st)
+{
+    const struct qc_qparams *q = &k->g->qparams_of[id];
+    const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
+    struct qc_solve request = QC_SOLVE_INIT(qc_qparams_levels(q), q->symmetry);
+    request.known_lo = k->c->choices[id].known_lo;
+    request.known_hi = k->c->choices[id].known_hi;
+    if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
+    if (!qc_observer_solve(range, method->observer, &method->values, &seen, &request, st))
+        return qc_where(st, "quantizer '%s'", q->name);
+    return qc_chooser_unseen(range, k, id, method, st);
+}
+
+static bool is_solved(const struct qc_chooser *k, qc_id id)
+{
+    const struct qc_histogram *h = k->histograms[id];
+    return h && !k->channels[id].seen && !k->g->qparams_of[id].given && h->tally.count > h->tally.zeros;
+}
+
+static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    const struct solving_methods *s = user;
+    const struct qc_chooser *k = s->chooser;
+    const qc_id id = (qc_id)item + 1;
+    (void)worker;
+    for (size_t m = 0; is_solved(k, id) && m < s->count; m++) {
+        struct qc_range range;
+        if (!solve(&range, k, &s->methods[m], id, st)) return false;
+        s->params[m * (k->g->qparams_count + 1) + id] = qc_chooser_affine(k, id, range);
+    }
+    return true;
+}
+
+bool qc_solve_methods(struct qc_affine *params, struct qc_graph *g, const struct qc_collection *seen,
+                      const char *source, const struct qc_method *methods, size_t count,
+                      const struct qc_calibration_options *options, struct qc_status *st)
+{
+    struct solving_methods s = {.methods = methods, .count = count, .params = params};
+    const struct qc_pool_options pool = {.workers = options->run.workers ? options->run.workers : 1};
+    if (!qc_chooser_new(&s.chooser, g, seen, source, options, st)) return false;
+    for (size_t i = 0; i < count * (g->qparams_count + 1); i++) params[i] = (struct qc_affine){.scale = 0};
+    bool ok = true;
+    for (qc_id id = 1; ok && id <= g->qparams_count; id++) ok = qc_chooser_merge(s.chooser, id, st);
+    ok = ok && qc_pool_run(g->qparams_count, solve_methods, &s, &pool, st);
+    qc_chooser_free(s.chooser);
+    return ok;
+}
+
+bool qc_bind_params(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen,
+                    const char *source, const struct qc_affine *params, const struct qc_calibration_options *options,
+                    struct qc_status *st)
+{
+    struct qc_chooser *k = NULL;
+    bool ok = qc_chooser_new(&k, g, seen, source, options, st);
+    for (qc_id id = 1; ok && id <= g->qparams_count; id++) {
+        const struct qc_qparams *q = &g->qparams_of[id];
+        if (q->kind != QC_QPARAMS_QUANTIZER || !q->observed_count) continue;
+        ok = params[id].scale > 0 ? qc_graph_bind_quantizer(g, id, 1, &params[id].scale, &params[id].zero_point, st)
+                                  : qc_chooser_quantizer(k, id, st);
+    }
+    if (ok) return qc_chooser_finish(out, k, st);
+    qc_chooser_free(k);
+    return false;
+}
 
 /* Histograms of quantizers whose values are weighted by the effect of their errors on the layers after (--method
    output). A range that minimizes the squared error of such a histogram minimizes the error of those layers' outputs,
@@ -543,7 +663,7 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
          (k->weighted = QC_NEW_ARRAY(a, struct qc_histogram *, g->qparams_count + 1, st)) &&
          (k->channels = QC_NEW_ARRAY(a, struct seen_channels, g->qparams_count + 1, st)) &&
          (!options->activation->of_output || qc_channel_gains(&k->gains, g, a, st)) && index_solved(k, st) &&
-         (!options->look_through || qc_look_through(&k->looks, g, a, st));
+         (!options->look_through || look_through_functions(&k->looks, g, a, st));
     if (ok)
         *out = k;
     else

@@ -4,8 +4,15 @@
 
 #include "base/index.h"
 #include "calib/ranges/calibrate.h"
-#include "calib/ranges/look_through.h"
 #include "calib/ranges/quantizer_channels.h"
+#include "graph/core/output_function.h"
+
+/* Functions that alone read the values of a quantizer (graph/core/output_function.h), in a form that observers can
+   evaluate. */
+struct qc_look {
+    const char *text;                 /* NULL: none */
+    struct qc_output_function behind; /* computes in float32, as the simulated graph does; one thread at a time */
+};
 
 /* Quantizers with the same problem, for one warning. */
 struct qc_found {

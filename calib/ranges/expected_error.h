@@ -28,3 +28,16 @@ struct qc_unseen {
    if the values look like integers (qc_were_integers). Fails if memory is out. */
 bool qc_widen_for_unseen(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,
                          const struct qc_unseen *unseen, struct qc_status *st);
+
+/* Ranges from few samples: an unseen sample is likely to exceed all samples seen. Maxima of samples are assumed to
+   follow Gumbel's law, the limit of maxima. If s is their standard deviation, the largest of N samples exceeds the
+   largest of n on average by sqrt(6) / pi s ln(N / n) (Gumbel 1958, "Statistics of Extremes"). N is QC_MANY_SAMPLES:
+   from there on calib/ranges/expected_error.h applies. */
+
+enum { QC_MANY_SAMPLES = 32 };
+
+/* Widens a range in proportion to the expected excess of each end over the samples' extremes. An end moves to at most
+   twice its distance from 0, and not beyond the known bounds. Changes nothing with one sample, with QC_MANY_SAMPLES or
+   more, or if the values look like integers. */
+void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,
+                      double known_lo, double known_hi);

@@ -8,7 +8,7 @@
 #include "base/order.h"
 #include "calib/sequential/sequential_parts.h"
 #include "calib/statistics/collect_channels.h"
-#include "calib/statistics/keyed_units.h"
+#include "calib/statistics/stream.h"
 
 /* Limits of qc_round_sequentially: units that run, and bytes kept. KEPT_EACH: bytes in memory for each element of the
    largest layer input: its float and its stored form, and those of the layer before. */

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "calib/moments/second_moments.h"
-#include "calib/statistics/extremes_table.h"
 #include "calib/statistics/known_outputs.h"
 #include "calib/statistics/per_sample.h"
 #include "calib/statistics/stream.h"

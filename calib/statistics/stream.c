@@ -5,7 +5,339 @@
 #include <string.h>
 
 #include "base/resident.h"
-#include "calib/statistics/unit_sizes.h"
+#include "graph/core/caches.h"
+#include "graph/core/uses.h"
+
+struct hashing {
+    const struct qc_dataset *data;
+    size_t inputs;
+    struct qc_keyed_unit *units;
+};
+
+static bool hash_unit(void *user, size_t unit, unsigned worker, struct qc_status *st)
+{
+    const struct hashing *h = user;
+    struct qc_dataset_scratch *scratch = NULL;
+    uint64_t key = 0;
+    (void)worker;
+    if (h->units[unit].key) return true;
+    bool ok = qc_dataset_scratch_new(&scratch, st);
+    for (size_t i = 0; ok && i < h->inputs; i++) {
+        const size_t bytes = qc_dataset_unit_bytes(h->data, i, unit);
+        void *x = malloc(bytes + 1);
+        ok = x ? qc_dataset_read(x, h->data, i, unit, scratch, st) : qc_fail_memory(st, bytes);
+        if (ok) key = qc_stream_key(key, x, bytes);
+        free(x);
+    }
+    qc_dataset_scratch_free(scratch);
+    h->units[unit].key = key;
+    return ok;
+}
+
+static int by_key(const void *x, const void *y)
+{
+    const struct qc_keyed_unit *a = x, *b = y;
+    if (a->key != b->key) return a->key < b->key ? -1 : 1;
+    return (a->unit > b->unit) - (a->unit < b->unit);
+}
+
+bool qc_keyed_units(struct qc_keyed_unit **out, const struct qc_dataset *data, size_t inputs, const uint64_t *keys,
+                    unsigned workers, struct qc_arena *a, struct qc_status *st)
+{
+    const size_t count = qc_dataset_units(data);
+    struct hashing h = {.data = data, .inputs = inputs, .units = QC_NEW_ARRAY(a, struct qc_keyed_unit, count, st)};
+    const struct qc_pool_options pool = {.workers = workers};
+    if (!h.units) return false;
+    for (size_t u = 0; u < count; u++) h.units[u] = (struct qc_keyed_unit){.key = keys ? keys[u] : 0, .unit = u};
+    if (!qc_pool_run(count, hash_unit, &h, &pool, st)) return false;
+    if (count) qsort(h.units, count, sizeof *h.units, by_key);
+    *out = h.units;
+    return true;
+}
+
+/* ---- Order ---- */
+
+struct sized {
+    const int64_t *dims; /* of all inputs */
+    size_t count;        /* of them */
+    size_t elements, place;
+};
+
+static int by_size(const void *x, const void *y)
+{
+    const struct sized *a = x, *b = y;
+    if (a->elements != b->elements) return a->elements > b->elements ? -1 : 1;
+    for (size_t i = 0; i < a->count; i++)
+        if (a->dims[i] != b->dims[i]) return a->dims[i] > b->dims[i] ? -1 : 1;
+    return (a->place > b->place) - (a->place < b->place);
+}
+
+static size_t elements_of(const struct qc_dataset *data, size_t inputs, size_t unit)
+{
+    size_t all = 0;
+    for (size_t i = 0; i < inputs; i++) {
+        const size_t n = qc_dataset_unit_elements(data, i, unit);
+        all = n > SIZE_MAX - all ? SIZE_MAX : all + n;
+    }
+    return all;
+}
+
+static size_t all_ranks(const struct qc_dataset *data, size_t inputs)
+{
+    const int64_t *dims;
+    size_t n = 0;
+    for (size_t i = 0; i < inputs; i++) n += qc_dataset_dims(&dims, data, i);
+    return n;
+}
+
+/* Returns the number of units from `first` on that are sorted together. */
+static size_t block(const struct sized *all, size_t first, size_t count, enum qc_order how)
+{
+    size_t n = 0, elements = 0;
+    if (how == QC_ORDER_FREE) return count - first;
+    while (first + n < count && n < QC_ORDER_UNITS && (n == 0 || elements <= QC_ORDER_BYTES / sizeof(float)))
+        elements += all[first + n++].elements;
+    return n;
+}
+
+bool qc_order_by_size(size_t **out, const struct qc_dataset *data, size_t inputs, const size_t *units, size_t count,
+                      enum qc_order how, struct qc_status *st)
+{
+    const size_t each = all_ranks(data, inputs);
+    struct sized *all = calloc(count + 1, sizeof *all);
+    int64_t *dims = calloc(count * each + QC_DATA_RANK_MAX, sizeof *dims);
+    size_t *order = malloc((count + 1) * sizeof *order);
+    const bool ok = all && dims && order;
+    for (size_t k = 0; ok && k < count; k++) {
+        const size_t unit = units ? units[k] : k;
+        int64_t *to = dims + k * each;
+        all[k] = (struct sized){.dims = to, .count = each, .elements = elements_of(data, inputs, unit), .place = k};
+        for (size_t i = 0; i < inputs; i++) to += qc_dataset_unit_dims(to, data, i, unit);
+    }
+    for (size_t k = 0, n; ok && k < count; k += n) {
+        n = block(all, k, count, how);
+        qsort(all + k, n, sizeof *all, by_size);
+    }
+    for (size_t k = 0; ok && k < count; k++) order[k] = all[k].place;
+    free(all);
+    free(dims);
+    if (ok) {
+        *out = order;
+        return true;
+    }
+    free(order);
+    return qc_fail_memory(st, count * sizeof *all);
+}
+
+/* ---- The largest ---- */
+
+static void note(size_t *list, size_t *count, size_t unit)
+{
+    for (size_t i = 0; i < *count; i++)
+        if (list[i] == unit) return;
+    list[(*count)++] = unit;
+}
+
+size_t *qc_largest_units(size_t *count, const struct qc_dataset *data, size_t inputs, struct qc_arena *a,
+                         struct qc_status *st)
+{
+    const size_t ranks = all_ranks(data, inputs), units = qc_dataset_units(data);
+    size_t *list = QC_NEW_ARRAY(a, size_t, ranks + 1, st), *best = QC_NEW_ARRAY(a, size_t, ranks + 1, st), most = 0;
+    int64_t *top = QC_NEW_ARRAY(a, int64_t, ranks + 1, st), dims[QC_DATA_RANK_MAX];
+    const int64_t *known;
+    *count = 0;
+    if (!list || !best || !top) return NULL;
+    for (size_t u = 0; u < units; u++) {
+        const size_t n = elements_of(data, inputs, u);
+        if (n > most) {
+            most = n;
+            best[ranks] = u;
+        }
+        for (size_t i = 0, at = 0; i < inputs; i++) {
+            const unsigned rank = qc_dataset_unit_dims(dims, data, i, u);
+            for (unsigned d = 0; d < rank; d++, at++)
+                if (dims[d] > top[at]) {
+                    top[at] = dims[d];
+                    best[at] = u;
+                }
+        }
+    }
+    if (units) note(list, count, best[ranks]);
+    for (size_t i = 0, at = 0; i < inputs; i++) {
+        const unsigned rank = qc_dataset_dims(&known, data, i);
+        for (unsigned d = 0; d < rank; d++, at++)
+            if (known[d] < 0 && units) note(list, count, best[at]);
+    }
+    return list;
+}
+
+bool qc_overflows_new(struct qc_overflows *out, const struct qc_plan *p, const struct qc_graph *g, struct qc_arena *a,
+                      struct qc_status *st)
+{
+    struct qc_overflows o = {.count = qc_plan_overflow_count(p)};
+    if (!(o.layers = QC_NEW_ARRAY(a, struct qc_layer_overflow, o.count, st))) return false;
+    for (size_t k = 0; k < o.count; k++) {
+        o.layers[k].node = qc_plan_overflow_node(p, k);
+        if (!(o.layers[k].name = qc_node_name(g, &g->nodes[o.layers[k].node], a, st))) return false;
+        struct qc_sums *s = &o.layers[k].sums;
+        s->channels = qc_plan_overflow_channels(p, k);
+        s->lowest = QC_NEW_ARRAY(a, int64_t, s->channels, st);
+        s->highest = QC_NEW_ARRAY(a, int64_t, s->channels, st);
+        if (!s->lowest || !s->highest) return false;
+    }
+    *out = o;
+    return true;
+}
+
+/* Returns the bits of two's complement that hold v. */
+static unsigned bits_of(int64_t v)
+{
+    unsigned bits = 1;
+    for (uint64_t u = (uint64_t)(v < 0 ? ~v : v); u; u >>= 1) bits++;
+    return bits;
+}
+
+/* Adds the sums of a runner of that plan. */
+static void overflows_add(struct qc_overflows *o, const struct qc_runner *r)
+{
+    for (size_t k = 0; k < o->count; k++) {
+        const struct qc_sums *from = qc_runner_sums(r, k);
+        struct qc_layer_overflow *to = &o->layers[k];
+        if (!from->results) continue;
+        to->sums.results += from->results;
+        to->sums.overflows += from->overflows;
+        for (size_t c = 0; c < from->channels; c++) {
+            int64_t *lo = &to->sums.lowest[c], *hi = &to->sums.highest[c];
+            *lo = from->lowest[c] < *lo ? from->lowest[c] : *lo;
+            *hi = from->highest[c] > *hi ? from->highest[c] : *hi;
+            const unsigned low = bits_of(*lo), high = bits_of(*hi);
+            if (low > to->bits) to->bits = low;
+            if (high > to->bits) to->bits = high;
+        }
+    }
+}
+
+const struct qc_layer_overflow *qc_overflow_of(const struct qc_overflows *o, qc_id node)
+{
+    for (size_t k = 0; k < o->count; k++)
+        if (o->layers[k].node == node) return &o->layers[k];
+    return NULL;
+}
+
+/* Integer inputs that represent real numbers. */
+
+/* Gives the scale and zero point of a dequantizing node. Returns false unless it has one known scale and zero point. */
+static bool constant_parameters(float *scale, int32_t *zero_point, const struct qc_graph *g, const struct qc_node *n)
+{
+    if (n->op == QC_OP_Dequantize) {
+        const struct qc_qparams *s = qc_graph_parameters(g, n->inputs[0]);
+        if (!s || s->kind != QC_QPARAMS_QUANTIZER || s->count != 1) return false;
+        *scale = s->scale[0];
+        *zero_point = s->zero_point[0];
+        return true;
+    }
+    const struct qc_tensor *by = qc_constant_of(g, n->inputs[1]), *zero = NULL;
+    const bool has_zero = n->input_count > 2 && n->inputs[2];
+    if (has_zero) zero = qc_constant_of(g, n->inputs[2]);
+    if (!by || by->count != 1 || by->dtype != QC_F32 || (has_zero && (!zero || zero->count != 1))) return false;
+    *scale = (float)qc_tensor_float(by, 0);
+    *zero_point = zero ? (int32_t)qc_tensor_int(zero, 0) : 0;
+    return true;
+}
+
+static bool moves_elements(enum qc_op op)
+{
+    return op == QC_OP_Transpose || op == QC_OP_Reshape || op == QC_OP_Flatten || op == QC_OP_Squeeze ||
+           op == QC_OP_Unsqueeze;
+}
+
+/* Returns true if all readers of v dequantize it with the same scale and zero point. *scale is 0 before the first
+   reader. */
+static bool read_as_real(float *scale, int32_t *zero_point, const struct qc_uses *u, qc_id v)
+{
+    const struct qc_graph *g = u->graph;
+    const struct qc_use_list readers = qc_readers(u, v);
+    for (size_t i = 0; i < readers.count; i++) {
+        const struct qc_node *n = &g->nodes[readers.of[i].node];
+        float s;
+        int32_t z;
+        if (readers.of[i].input != 0) return false;
+        if (moves_elements(n->op)) {
+            if (!read_as_real(scale, zero_point, u, n->outputs)) return false;
+            continue;
+        }
+        if ((n->op != QC_OP_DequantizeLinear && n->op != QC_OP_Dequantize) || !constant_parameters(&s, &z, g, n) ||
+            !(s > 0) || (*scale > 0 && (s != *scale || z != *zero_point)))
+            return false;
+        *scale = s;
+        *zero_point = z;
+    }
+    return readers.count > 0;
+}
+
+/* Scale and zero point of inputs of 8 or 16 bits that only dequantizers with one constant scale read, all with the
+   same; nodes that move elements may stand between. Part of qc_stream_specs. (input_levels.c) */
+static bool stream_levels(struct qc_input_spec *specs, const struct qc_graph *g, struct qc_arena *a,
+                          struct qc_status *st)
+{
+    struct qc_uses uses;
+    if (!qc_uses_of(&uses, g, a, st)) return false;
+    for (size_t i = 0; i < g->input_count; i++) {
+        const enum qc_dtype t = specs[i].dtype;
+        float scale = 0;
+        int32_t zero_point = 0;
+        const bool narrow = t == QC_I8 || t == QC_U8 || t == QC_I16 || t == QC_U16;
+        if (!narrow || !read_as_real(&scale, &zero_point, &uses, g->inputs[i].value)) continue;
+        specs[i].scale = scale;
+        specs[i].zero_point = zero_point;
+    }
+    return true;
+}
+
+/* Inputs of a decoder that can be made from its tokens. */
+
+/* Makes a cache without entries of the spec: the axis that grows has none, and other free dimensions are those of what
+   is appended. Returns false, and leaves the spec, if nothing is appended to the input. */
+static bool empty_cache(struct qc_input_spec *spec, const struct qc_uses *u, qc_id v, int64_t *dims)
+{
+    const struct qc_graph *g = u->graph;
+    struct qc_cache cache;
+    if (!qc_cache_of(&cache, u, v)) return false;
+    const struct qc_shape *by = &g->values[cache.joins->inputs[1]].type.shape;
+    const unsigned axis = (unsigned)cache.axis;
+    for (unsigned d = 0; d < spec->rank; d++) {
+        dims[d] = d == axis ? QC_FREE : spec->dims[d];
+        if (d == 0 || d == axis) continue;
+        if (dims[d] < 0 && by->rank == (int)spec->rank) dims[d] = by->dim[d];
+        if (dims[d] < 0) return false;
+    }
+    spec->dims = dims;
+    spec->made = QC_MADE_EMPTY;
+    return true;
+}
+
+/* Inputs of a decoder that can be made from its tokens: a cache of keys or values to which a Concat appends, and beside
+   one `attention_mask` and `position_ids`. Free dimensions of a cache but batch and length become those of what is
+   appended. Part of qc_stream_specs. (past_inputs.c) */
+static bool stream_past(struct qc_input_spec *specs, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_uses uses;
+    size_t caches = 0;
+    if (!qc_uses_of(&uses, g, a, st)) return false;
+    for (size_t i = 0; i < g->input_count; i++) {
+        int64_t *dims = QC_NEW_ARRAY(a, int64_t, specs[i].rank + 1, st);
+        if (!dims) return false;
+        caches += empty_cache(&specs[i], &uses, g->inputs[i].value, dims);
+    }
+    for (size_t i = 0; caches && i < g->input_count; i++) {
+        const bool unread = qc_readers(&uses, g->inputs[i].value).count == 0;
+        if (specs[i].rank == 0 && unread) specs[i].made = QC_MADE_ONES; /* only handed on: any number will do */
+        if (specs[i].rank != 2 || specs[i].made != QC_MADE_NOT) continue;
+        if (strcmp(specs[i].name, "attention_mask") == 0) specs[i].made = QC_MADE_ONES;
+        if (strcmp(specs[i].name, "position_ids") == 0) specs[i].made = QC_MADE_POSITIONS;
+    }
+    return true;
+}
 
 /* Freed memory that the allocator keeps does not count if memory is scarce or limited. */
 static size_t resident(size_t limit)
@@ -142,7 +474,7 @@ bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
     for (unsigned w = 0; r.workers && w < s->workers; w++) {
         qc_dataset_scratch_free(r.workers[w].scratch);
         for (size_t k = 0; ok && k < s->plan_count; k++)
-            if (s->overflows[k] && r.workers[w].runners[k]) qc_overflows_add(s->overflows[k], r.workers[w].runners[k]);
+            if (s->overflows[k] && r.workers[w].runners[k]) overflows_add(s->overflows[k], r.workers[w].runners[k]);
         for (size_t k = 0; k < s->plan_count; k++) qc_runner_free(r.workers[w].runners[k]);
         free(r.workers[w].buffer);
     }
@@ -166,7 +498,7 @@ struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena 
                                           .rank = (unsigned)t->shape.rank,
                                           .dims = t->shape.dim};
     }
-    return specs && qc_stream_levels(specs, g, a, st) && qc_stream_past(specs, g, a, st) ? specs : NULL;
+    return specs && stream_levels(specs, g, a, st) && stream_past(specs, g, a, st) ? specs : NULL;
 }
 
 /* ---- Shapes and plans ---- */

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "base/pool.h"
-#include "calib/statistics/overflow.h"
 #include "datasets/samples/dataset.h"
+#include "simq/plan/plan.h"
 
 enum { QC_STREAM_PLANS = 4 };
 
@@ -69,14 +69,6 @@ size_t qc_stream_runner_bytes(const struct qc_stream *s);
 /* Returns the input specifications of a graph for qc_dataset_open, in the arena. Fails (NULL) with QC_UNSUPPORTED if an
    input has no shape. */
 struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
-/* Scale and zero point of inputs of 8 or 16 bits that only dequantizers with one constant scale read, all with the
-   same; nodes that move elements may stand between. Part of qc_stream_specs. (input_levels.c) */
-bool qc_stream_levels(struct qc_input_spec *specs, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
-
-/* Inputs of a decoder that can be made from its tokens: a cache of keys or values to which a Concat appends, and beside
-   one `attention_mask` and `position_ids`. Free dimensions of a cache but batch and length become those of what is
-   appended. Part of qc_stream_specs. (past_inputs.c) */
-bool qc_stream_past(struct qc_input_spec *specs, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
 /* Returns the shapes of the graph's inputs over all units; dimensions that differ between samples are free. */
 struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_dataset *data, struct qc_arena *a,
@@ -116,3 +108,52 @@ size_t qc_stream_held_bytes(size_t limit);
 
 /* Extends the key of a unit (struct qc_unit) by bytes; the first key is 0. */
 uint64_t qc_stream_key(uint64_t key, const void *bytes, size_t size);
+
+/* Overflow of narrow accumulators over a whole data set: integers, so the same for any number of workers. */
+
+/* One multiply-accumulate node whose accumulator can overflow, judged by its weights and levels. */
+struct qc_layer_overflow {
+    qc_id node;       /* of the graph that was run */
+    const char *name; /* of the node, or of its result */
+    unsigned bits;    /* least bits that hold every sum seen; 0 before a run */
+    struct qc_sums sums;
+};
+
+struct qc_overflows {
+    size_t count;
+    struct qc_layer_overflow *layers; /* in the order of the plan */
+};
+
+/* Makes an empty list for a plan of graph g, in the arena. Fails if memory is out. */
+bool qc_overflows_new(struct qc_overflows *out, const struct qc_plan *p, const struct qc_graph *g, struct qc_arena *a,
+                      struct qc_status *st);
+
+/* Returns the entry of a node; NULL if its accumulator cannot overflow. */
+const struct qc_layer_overflow *qc_overflow_of(const struct qc_overflows *o, qc_id node);
+
+/* the order of samples of different sizes, and the largest ones. */
+
+/* Sorts 0 to count - 1 by the sizes of those units (units NULL: units 0, 1, ...): most elements first, equal shapes
+   together, ties in the given order. QC_ORDER_KEPT sorts blocks of QC_ORDER_UNITS units, or of QC_ORDER_BYTES of
+   inputs, separately. *order is owned by the caller (free). Fails if memory is out. */
+enum qc_order { QC_ORDER_FREE, QC_ORDER_KEPT };
+enum { QC_ORDER_UNITS = 1024, QC_ORDER_BYTES = 4 << 20 };
+bool qc_order_by_size(size_t **order, const struct qc_dataset *data, size_t inputs, const size_t *units, size_t count,
+                      enum qc_order how, struct qc_status *st);
+
+/* Returns units that have the most elements or the largest size of some free dimension: the unit that needs most memory
+   is among them. In the arena, *count of them; NULL if memory is out. */
+size_t *qc_largest_units(size_t *count, const struct qc_dataset *data, size_t inputs, struct qc_arena *a,
+                         struct qc_status *st);
+
+/* Units of a data set by their content: a choice of the first ones does not depend on the order of samples. */
+
+struct qc_keyed_unit {
+    uint64_t key; /* hash of the bytes of the first `inputs` inputs (qc_stream_key) */
+    size_t unit;
+};
+
+/* Makes all units in order of their keys, equal keys in order of units. keys: NULL, or [units]: those that are not 0
+   are not computed again. The array is in the arena. */
+bool qc_keyed_units(struct qc_keyed_unit **out, const struct qc_dataset *data, size_t inputs, const uint64_t *keys,
+                    unsigned workers, struct qc_arena *a, struct qc_status *st);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/weights/round_weights.h"
-
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,8 +7,175 @@
 
 #include "base/clock.h"
 #include "calib/statistics/stream.h"
+#include "calib/weights/round_weights.h"
 #include "calib/weights/round_weights_parts.h"
 #include "graph/core/recurrent.h"
+
+/* Returns the outputs of a group that can be compensated. The third gate of a GRU multiplies R by the reset state,
+   which is no output of the operator. */
+static size_t fitted(const struct qc_node *n, const struct qc_second_moments_layer *m,
+                     enum qc_second_moments_recurrent which)
+{
+    const bool reset = n->op == QC_OP_GRU && which == QC_MOMENTS_STATE && !qc_attr_int(n, "linear_before_reset", 0);
+    const size_t per = m->outputs / m->groups;
+    return reset ? per / 3 * 2 : per;
+}
+
+bool qc_round_weights_recurrent(struct qc_round_weights_layer *l, const struct qc_uses *u, qc_id node,
+                                enum qc_second_moments_recurrent which, const struct qc_second_moments *moments,
+                                struct qc_rounded_weights *result)
+{
+    const struct qc_graph *g = u->graph;
+    const struct qc_node *n = &g->nodes[node], *weight = qc_second_moments_recurrent_weight(g, n, which);
+    const struct qc_second_moments_layer *m = qc_second_moments_of_recurrent(moments, node, which);
+    if (!weight || !m) return false;
+    *l = (struct qc_round_weights_layer){.g = g,
+                                         .uses = u,
+                                         .node = node,
+                                         .moments = m,
+                                         .at = which == QC_MOMENTS_INPUT ? QC_RECURRENT_W : QC_RECURRENT_R,
+                                         .recurrent = true,
+                                         .fitted = fitted(n, m, which),
+                                         .weight = qc_constant_of(g, weight->inputs[0]),
+                                         .qparams = &g->qparams_of[g->values[weight->outputs].type.qparams],
+                                         .result = result};
+    *result =
+        (struct qc_rounded_weights){.quantizer = g->values[weight->outputs].type.qparams, .name = l->qparams->name};
+    return true;
+}
+
+/* Makes the new weight as the node reads it: dequantized, in the operator's shape. */
+static qc_id new_weight(struct qc_rebuild *b, const struct qc_round_weights_layer *l, struct qc_status *st)
+{
+    const struct qc_graph *g = l->g;
+    const struct qc_node *n = &g->nodes[l->node], *shape = qc_node_of(g, n->inputs[l->at]);
+    const struct qc_node *dequantize = shape->op == QC_OP_Reshape ? qc_node_of(g, shape->inputs[0]) : shape;
+    const struct qc_node *quantize = qc_node_of(g, dequantize->inputs[0]);
+    const struct qc_type *type = &g->values[quantize->outputs].type;
+    const qc_id v = qc_graph_add_constant(b->to, g->values[quantize->inputs[0]].name, l->rounded, st);
+    const struct qc_node_def q = {.inputs = &v, .qparams = type->qparams, .axis = type->axis};
+    const qc_id stored = v ? qc_graph_add_like(b->to, g, quantize, &q, st) : 0;
+    const struct qc_node_def d = {.inputs = &stored};
+    const qc_id real = stored ? qc_graph_add_like(b->to, g, dequantize, &d, st) : 0;
+    if (!real || shape == dequantize) return real;
+    const qc_id inputs[] = {real, qc_rebuild_value(b, shape->inputs[1], st)};
+    const struct qc_node_def r = {.inputs = inputs};
+    return inputs[1] ? qc_graph_add_like(b->to, g, shape, &r, st) : 0;
+}
+
+bool qc_round_weights_copy_recurrent(struct qc_rebuild *b, const struct qc_graph *g, qc_id node,
+                                     const struct qc_round_weights_layer *const of[QC_MOMENTS_RECURRENT],
+                                     struct qc_status *st)
+{
+    const struct qc_node *n = &g->nodes[node];
+    qc_id inputs[QC_RECURRENT_INPUTS];
+    assert(n->input_count <= QC_RECURRENT_INPUTS);
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const struct qc_round_weights_layer *l = NULL;
+        for (int k = 0; k < QC_MOMENTS_RECURRENT; k++)
+            if (of[k] && of[k]->at == i) l = of[k];
+        inputs[i] = !n->inputs[i] ? QC_ABSENT : l ? new_weight(b, l, st) : qc_rebuild_value(b, n->inputs[i], st);
+        if (n->inputs[i] && !inputs[i]) return false;
+    }
+    const struct qc_node_def with = {.inputs = inputs};
+    const qc_id first = qc_graph_add_like(b->to, g, n, &with, st);
+    for (unsigned k = 0; first && k < n->output_count; k++) b->map[n->outputs + k] = first + k;
+    return first != 0;
+}
+
+/* Returns the constant operand of an Add with one number per output; 0: none. */
+static qc_id addend(const struct qc_uses *u, const struct qc_node *n, size_t outputs)
+{
+    const struct qc_graph *g = u->graph;
+    for (unsigned i = 0; n->op == QC_OP_Add && i < 2; i++) {
+        const struct qc_tensor *t = qc_constant_of(g, n->inputs[i]);
+        if (t && t->dtype == QC_F32 && t->count == outputs && t->shape.rank &&
+            t->shape.dim[t->shape.rank - 1] == (int64_t)outputs)
+            return n->inputs[i];
+    }
+    return 0;
+}
+
+/* Returns true if a node stays a float operator. Operators that only move or bound elements, and tables, may become
+   integer ones. */
+static bool stays_float(const struct qc_node *n)
+{
+    const bool arithmetic = n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div;
+    return arithmetic || (qc_op_info(n->op)->affine == QC_AFFINE_NONE && n->op != QC_OP_Quantize);
+}
+
+static bool read_in_float(const struct qc_uses *u, qc_id v)
+{
+    const struct qc_use_list readers = qc_readers(u, v);
+    for (size_t i = 0; i < readers.count; i++)
+        if (!stays_float(&u->graph->nodes[readers.of[i].node])) return false;
+    return true;
+}
+
+/* Returns the size of a row of the node's result; 0: unknown. */
+static int64_t outputs_of(const struct qc_graph *g, qc_id node)
+{
+    const struct qc_shape *s = &g->values[g->nodes[node].outputs].type.shape;
+    return s->rank > 0 && s->dim[s->rank - 1] > 0 ? s->dim[s->rank - 1] : 0;
+}
+
+qc_id qc_bias_after_matmul(const struct qc_uses *u, qc_id node, bool make)
+{
+    const struct qc_graph *g = u->graph;
+    const struct qc_node *n = &g->nodes[node];
+    const qc_id dequantize = n->op == QC_OP_MatMul ? qc_only_reader(u, n->outputs) : 0;
+    if (!dequantize || g->nodes[dequantize].op != QC_OP_Dequantize) return 0;
+    const qc_id v = g->nodes[dequantize].outputs, add = qc_only_reader(u, v);
+    const int64_t outputs = outputs_of(g, node);
+    if (!outputs) return 0;
+    if (add && addend(u, &g->nodes[add], (size_t)outputs)) return add;
+    return make && read_in_float(u, v) ? dequantize : 0;
+}
+
+const struct qc_tensor *qc_round_weights_addend(const struct qc_uses *u, qc_id node)
+{
+    const qc_id behind = qc_bias_after_matmul(u, node, false);
+    const qc_id v = behind ? addend(u, &u->graph->nodes[behind], (size_t)outputs_of(u->graph, node)) : 0;
+    return v ? qc_constant_of(u->graph, v) : NULL;
+}
+
+bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_uses *u, qc_id product, qc_id node,
+                                  struct qc_tensor *bias, struct qc_status *st)
+{
+    const struct qc_graph *g = u->graph;
+    const struct qc_node *n = &g->nodes[node], *p = &g->nodes[product];
+    char name[QC_LABEL];
+    qc_id inputs[2];
+    if (n->op == QC_OP_Add) {
+        const qc_id old = addend(u, n, (size_t)outputs_of(g, product));
+        const char *own =
+            qc_all_uses(u, old).count == 1 ? g->values[old].name : NULL; /* other readers keep the old constant */
+        for (unsigned i = 0; i < 2; i++)
+            if (!(inputs[i] = n->inputs[i] == old ? qc_graph_add_constant(b->to, own, bias, st)
+                                                  : qc_rebuild_value(b, n->inputs[i], st)))
+                return false;
+        const struct qc_node_def with = {.inputs = inputs};
+        return (b->map[n->outputs] = qc_graph_add_like(b->to, g, n, &with, st)) != 0;
+    }
+    qc_text(name, sizeof name, "%.200s/bias", p->name ? p->name : "");
+    if (!qc_rebuild_node(b, node, st) || !(inputs[0] = b->map[n->outputs]) ||
+        !(inputs[1] = qc_graph_add_constant(b->to, NULL, bias, st)))
+        return false;
+    const struct qc_node_def def = {.op = QC_OP_Add, .name = name, .input_count = 2, .inputs = inputs};
+    return (b->map[n->outputs] = qc_graph_add(b->to, &def, st)) != 0;
+}
+
+bool qc_round_weights_shift_behind(struct qc_rebuild *b, const struct qc_round_weights_layer *l, struct qc_status *st)
+{
+    const struct qc_tensor *old = qc_round_weights_addend(l->uses, l->node);
+    const struct qc_shape flat = QC_SHAPE((int64_t)l->moments->outputs);
+    struct qc_tensor *t = qc_tensor_new(QC_F32, old ? &old->shape : &flat, st);
+    for (size_t o = 0; t && o < l->moments->outputs; o++)
+        ((float *)t->data)[o] = (float)((old ? (double)((const float *)old->data)[o] : 0) + l->made[o].shift);
+    const bool ok = t && qc_round_weights_copy_behind(b, l->uses, l->node, l->behind, t, st);
+    qc_tensor_unref(t);
+    return ok;
+}
 
 /* Largest bias magnitude of int32 in steps, with a margin for the rounding of the step. */
 static const double BIAS_LIMIT = 2147480000.0;

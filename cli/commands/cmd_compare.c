@@ -17,7 +17,7 @@
 #include "evaluate/compare_models.h"
 #include "evaluate/compare_targets.h"
 #include "export/report/comparison.h"
-#include "quantize/options/integer_options.h"
+#include "quantize/options/option_value.h"
 #include "quantize/report/command_text.h"
 
 enum { SHOWN = 8 };

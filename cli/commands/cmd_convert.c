@@ -11,7 +11,7 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/print_warnings.h"
 #include "cli/terminal/screen.h"
-#include "evaluate/canonical_model.h"
+#include "evaluate/run_model.h"
 #include "export/formats/exporter.h"
 #include "graph/text/text.h"
 

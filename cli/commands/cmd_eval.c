@@ -12,8 +12,8 @@
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "evaluate/run_model.h"
-#include "quantize/opening/chance_level.h"
-#include "quantize/options/integer_options.h"
+#include "quantize/opening/sample_warnings.h"
+#include "quantize/options/option_value.h"
 
 struct measured {
     const char *path;

@@ -13,7 +13,7 @@
 #include "cli/terminal/screen.h"
 #include "datasets/stream/data_writer.h"
 #include "evaluate/run_model.h"
-#include "quantize/options/integer_options.h"
+#include "quantize/options/option_value.h"
 
 struct job {
     const struct qc_cli_options *o;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cli/options/command_line.h"
-#include "quantize/interface/progress.h"
+#include "quantize/interface/inputs.h"
 
 /* Shows a bar with --progress always, or with auto on a terminal unless --quiet. In any case an interrupt of the
    program stops the job. */

@@ -36,3 +36,11 @@ bool qc_collecting_load(struct qc_collection **out, const struct qc_dataset *dat
 
 /* Returns the known outputs of p's float graph, borrowed; NULL if they are not kept. */
 struct qc_known_outputs *qc_outputs_known(const struct qc_pipeline *p);
+
+/* --memory-limit: plans the memory of the stages after "collect" before the data run. */
+
+/* p: simulated, unbound. Runs the stages to come with placeholder scales, which give the same graphs, and plans their
+   runs. Sets later_bytes of p->calibration_options to the memory that they need with one worker, in addition to the
+   memory in use and the statistics, which qc_collect adds. If nothing is collected, the sum is checked here. Does
+   nothing without --memory-limit. Errors: those of the stages; QC_MACHINE if --memory-limit is too low. */
+bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st);

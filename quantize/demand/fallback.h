@@ -2,10 +2,12 @@
 /* --max-drop, --min-sqnr, --max-nll: gives layers wider types, the worst first, until the demands are met. */
 #pragma once
 
+#include "calib/metrics/measure.h"
 #include "calib/metrics/sensitivity.h"
 #include "export/report/report.h"
 #include "quantize/demand/demand.h"
 #include "quantize/report/command_text.h"
+#include "quantize/report/quantize_suggest.h"
 
 /* Measures the effect of each layer of a pipeline that has run, on at most `batches` batches of --data, or without it
    of eval (labelled data, or NULL). believed: NULL, or the estimated noise of each quantizer; then only `most` layers
@@ -28,3 +30,17 @@ bool qc_layer_remedy(struct qc_command_option *out, const struct qc_pipeline *p,
    evaluation. */
 bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
                   const struct qc_sensitivity *s, struct qc_status *st);
+
+/* Wider types that --method auto chooses by itself: for recurrent weights, and for layers of a network with a useless
+   output. Outputs that stay useless get a warning. */
+
+/* p has run; m: its outputs. Sets *out (from the arena of p) to the steps tried, or to NULL. If (*out)->met, p has the
+   wider types afterwards, else it is unchanged. *again: stages of p have run again, so everything that borrows from its
+   graphs must be made again. Errors: those of the pipeline and of runs. */
+bool qc_mend(struct qc_report_fallback **out, bool *again, struct qc_pipeline *p, const struct qc_measurement *m,
+             struct qc_status *st);
+
+/* Warns if an output has less than 10 dB. The warning names the layer that loses most, and a remedy: a command of the
+   advice, one that follows from the cause of error (ideas), or a demand. */
+bool qc_warn_useless(const struct qc_report *r, const struct qc_ideas *ideas, struct qc_pipeline *p,
+                     const struct qc_measurement *m, struct qc_status *st);

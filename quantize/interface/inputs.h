@@ -1,13 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The inputs of a job: a model, samples, statistics; in files or in memory. Everything is borrowed and must outlive the
-   job. */
+/* Progress of a running job, and requests to stop it. Nothing is printed here. */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "base/file.h"
+#include "base/status.h"
 #include "calib/statistics/collection.h"
 #include "datasets/samples/dataset.h"
 #include "onnx/read/import.h"
-#include "quantize/interface/team.h"
+
+/* phase: such as "calibrating"; NULL: no phase is running. `done` of `count` units are finished; a phase begins with
+   count 0. Returns false to stop the job, which ends with QC_INTERRUPTED. Calls come one at a time, from any thread of
+   the job. */
+typedef bool qc_progress_fn(void *user, const char *phase, size_t done, size_t count);
+
+enum { QC_PHASE = 41 };
+
+struct qc_progress {
+    qc_progress_fn *tell; /* may be NULL */
+    /* called when the job begins to save statistics on a stop, so that its end must be awaited; may be NULL */
+    void (*saves)(void *user);
+    void *user;
+    char phase[QC_PHASE]; /* name of the current phase; set by the job */
+};
+
+/* p may be NULL in all of them. */
+
+/* Begins a phase; the name is cut to 40 characters. */
+void qc_progress_phase(struct qc_progress *p, const char *fmt, ...) QC_PRINTF(2, 3);
+
+/* A qc_pool_progress_fn; user is the struct qc_progress. Returns false to stop. */
+bool qc_progress_step(void *user, size_t done, size_t count);
+
+void qc_progress_end(struct qc_progress *p);
+void qc_progress_saves(struct qc_progress *p);
+
+/* Call between phases. Fails with QC_INTERRUPTED if the job is to stop. */
+bool qc_progress_check(struct qc_progress *p, struct qc_status *st);
+
+/* The inputs of a job: a model, samples, statistics; in files or in memory. Everything is borrowed and must outlive the
+   job. */
 
 /* A model in memory, as qc_onnx_import returns it; sha256 and bytes are for the report. */
 struct qc_model_at_hand {
@@ -71,3 +105,12 @@ static inline const char *qc_statistics_name(const struct qc_job_inputs *in)
 /* Compute the SHA-256 of the model, and of the data that ds was opened from. */
 bool qc_model_sha256(char hex[65], const struct qc_model_source *m, struct qc_status *st);
 bool qc_data_sha256(char hex[65], const struct qc_data_source *s, const struct qc_dataset *ds, struct qc_status *st);
+
+/* Processes that share one job, each with a part of the samples. The transport is elsewhere (cli/main_mpi.c). */
+
+struct qc_team {
+    unsigned rank, size; /* 0 <= rank < size; rank 0 continues with the statistics of all */
+    /* Every other rank sends once, rank 0 receives from each. *bytes are owned by the caller (free). */
+    bool (*send)(const void *bytes, size_t size, struct qc_status *st);
+    bool (*receive)(void **bytes, size_t *size, unsigned from, struct qc_status *st);
+};

@@ -6,7 +6,6 @@
 #include "graph/core/graph.h"
 #include "onnx/read/import.h"
 #include "quantize/interface/inputs.h"
-#include "quantize/interface/progress.h"
 #include "quantize/interface/warnings.h"
 #include "quantize/options/options.h"
 #include "rewrite/passes/float_types.h"

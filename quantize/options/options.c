@@ -1,10 +1,160 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/options/options.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/closest.h"
 #include "base/pool.h"
+#include "graph/types/number_format.h"
+#include "quantize/interface/warnings.h"
+
+/* Stores a value as qc_options_set does, without marking it as given. */
+typedef bool qc_option_set_fn(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st);
+
+/* --target: the options of a target, which hold unless given. */
+
+/* The options that a target may set. */
+static const enum qc_option settable[] = {QC_OPTION_ACTIVATION_TYPE, QC_OPTION_WEIGHT_TYPE,    QC_OPTION_PER_CHANNEL,
+                                          QC_OPTION_SYMMETRIC,       QC_OPTION_RANGE,          QC_OPTION_OVERFLOW_FIX,
+                                          QC_OPTION_ROUNDING,        QC_OPTION_ACCUMULATOR,    QC_OPTION_BIAS,
+                                          QC_OPTION_FORMAT,          QC_OPTION_PREFER,         QC_OPTION_WEIGHT_BLOCK,
+                                          QC_OPTION_EQUALIZE,        QC_OPTION_BIAS_CORRECTION};
+enum { SETTABLE = sizeof settable / sizeof *settable, VALUES = QC_TARGET_OPTIONS + 5 };
+
+struct value {
+    enum qc_option option;
+    const char *text;
+};
+
+static struct value *add(struct value *list, size_t *n, enum qc_option option, const char *text)
+{
+    list[*n] = (struct value){.option = option, .text = text};
+    return &list[(*n)++];
+}
+
+/* Returns "activations,weights", one of both, or "none". */
+static const char *sides(bool activations, bool weights)
+{
+    return activations ? weights ? "activations,weights" : "activations" : weights ? "weights" : "none";
+}
+
+static const char *type_text(const struct qc_scheme_clause *c)
+{
+    return qc_dtype_long_name(c->dtype);
+}
+
+/* Adds the clauses `scheme` as options. If only one clause sets a property, the other has the default. */
+static void values_of_schemes(struct value *list, size_t *n, const struct qc_target *t)
+{
+    const struct qc_scheme_clause *a = &t->activation, *w = &t->weight;
+    if (a->dtype != QC_NONE) add(list, n, QC_OPTION_ACTIVATION_TYPE, type_text(a));
+    if (w->dtype != QC_NONE) add(list, n, QC_OPTION_WEIGHT_TYPE, type_text(w));
+    if (a->symmetry_given || w->symmetry_given)
+        add(list, n, QC_OPTION_SYMMETRIC,
+            sides(a->symmetry_given && a->symmetry == QC_SYMMETRIC, !w->symmetry_given || w->symmetry == QC_SYMMETRIC));
+    if (a->per_channel_given || w->per_channel_given)
+        add(list, n, QC_OPTION_PER_CHANNEL,
+            sides(a->per_channel_given && a->per_channel, !w->per_channel_given || w->per_channel));
+    if (w->restricted_given) add(list, n, QC_OPTION_RANGE, w->restricted ? "restricted" : "full");
+}
+
+static bool option_named(enum qc_option *out, const struct qc_target *t, const char *name, struct qc_status *st)
+{
+    for (size_t i = 0; i < SETTABLE; i++)
+        if (strcmp(qc_option_info(settable[i])->name, name) == 0) {
+            *out = settable[i];
+            return true;
+        }
+    return qc_fail(st, QC_BAD_INPUT, "target '%s': 'option %s' is none that a target decides", t->name, name);
+}
+
+static bool values_of(struct value list[VALUES], size_t *n, const struct qc_target *t, struct qc_status *st)
+{
+    *n = 0;
+    values_of_schemes(list, n, t);
+    for (unsigned i = 0; i < t->option_count; i++) {
+        enum qc_option option;
+        if (!option_named(&option, t, t->options[i].name, st)) return false;
+        add(list, n, option, t->options[i].value);
+    }
+    return true;
+}
+
+/* Returns true if the option is given. A type given only by name leaves the type of other nodes to the target. */
+static bool is_given(const struct qc_options *o, enum qc_option option)
+{
+    if (qc_option_info(option)->kind == QC_KIND_BY_NAME) return o->given[option] && o->own_base[option];
+    return o->given[option] || (option == QC_OPTION_PER_CHANNEL && o->given[QC_OPTION_PER_TENSOR]);
+}
+
+/* Sets an option of the earlier target back to its default. */
+static bool forget(struct qc_options *o, enum qc_option option, qc_option_set_fn *set_one, struct qc_status *st)
+{
+    const struct qc_option_info *i = qc_option_info(option);
+    o->by_target[option] = false;
+    if (is_given(o, option)) return true;
+    if (qc_option_has_default(i)) return set_one(o, option, i->preset, st);
+    *(const char **)((char *)o + i->field) = NULL;
+    return true;
+}
+
+/* Loads o->target and sets its options unless they are given; options of an earlier target return to their defaults.
+   Errors: as qc_target_load; QC_BAD_INPUT for an option that no target may set. */
+static bool options_take_target(struct qc_options *o, qc_option_set_fn *set_one, struct qc_status *st)
+{
+    struct value list[VALUES];
+    size_t n;
+    if (!qc_target_load(&o->runs_on, o->target, o->arena, st) || !values_of(list, &n, o->runs_on, st)) return false;
+    for (size_t i = 0; i < SETTABLE; i++)
+        if (o->by_target[settable[i]] && !forget(o, settable[i], set_one, st)) return false;
+    for (size_t i = 0; i < n; i++) {
+        if (is_given(o, list[i].option)) continue;
+        if (!set_one(o, list[i].option, list[i].text, st)) return qc_where(st, "target '%s'", o->runs_on->name);
+        o->by_target[list[i].option] = true;
+    }
+    return true;
+}
+
+/* Returns the value of an option as text; for QC_KIND_BY_NAME entry 0. */
+static const char *text_of(const struct qc_options *o, enum qc_option option, struct qc_status *st)
+{
+    const struct qc_option_info *i = qc_option_info(option);
+    const void *field = (const char *)o + i->field;
+    const struct qc_text_list *list = field;
+    const char *text = "";
+    if (i->kind == QC_KIND_BY_NAME) return list->items[0];
+    if (i->kind != QC_KIND_CHOICES) return *(const char *const *)field ? *(const char *const *)field : "";
+    for (size_t k = 0; text && k < list->count; k++)
+        text = qc_arena_printf(o->arena, st, "%s%s%s", text, k ? "," : "", list->items[k]);
+    return text;
+}
+
+bool qc_warn_target_options(const struct qc_options *o, struct qc_warnings *w, struct qc_status *st)
+{
+    struct value list[VALUES];
+    size_t n;
+    if (!values_of(list, &n, o->runs_on, st)) return false;
+    for (size_t i = 0; i < n; i++) {
+        const char *text = text_of(o, list[i].option, st);
+        if (!text) return false;
+        if (is_given(o, list[i].option) && strcmp(text, list[i].text) != 0)
+            qc_warn(w, "--%s %s holds, though target '%s' has %s", qc_option_info(list[i].option)->name, text,
+                    o->runs_on->name, list[i].text);
+    }
+    const char *type = o->weight_types.items[0];
+    const struct qc_number_format *format = qc_number_format_named(type);
+    if (o->runs_on->onnxruntime && (format ? format->dtype : qc_dtype_from_name(type)) == QC_F4E2M1)
+        qc_warn(w,
+                "--weight-type %s: ONNX Runtime's CPU kernels do not read FLOAT4E2M1, so it does not load the file; "
+                "OpenVINO "
+                "2026 does",
+                type);
+    return true;
+}
 
 #define QC_FIELD(name) .field = offsetof(struct qc_options, name)
 static const struct qc_option_info infos[QC_OPTION_COUNT] = {
@@ -99,7 +249,7 @@ static bool take_format(struct qc_options *o, struct qc_status *st)
     for (size_t i = 0; i < o->formats.count; i++)
         if (strcmp(o->formats.items[i], "tflite") == 0) wanted = "tflite";
     if (o->command != QC_COMMAND_quantize || o->given[QC_OPTION_TARGET] || strcmp(o->target, wanted) == 0) return true;
-    return set(o, QC_OPTION_TARGET, wanted, st) && qc_options_take_target(o, set, st);
+    return set(o, QC_OPTION_TARGET, wanted, st) && options_take_target(o, set, st);
 }
 
 bool qc_options_set(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st)
@@ -108,7 +258,7 @@ bool qc_options_set(struct qc_options *o, enum qc_option option, const char *val
     o->given[option] = true;
     if (value && !strchr(value, ':')) o->own_base[option] = true;
     if (option == QC_OPTION_FORMAT) return take_format(o, st);
-    return option != QC_OPTION_TARGET || o->command == QC_COMMAND_compare || qc_options_take_target(o, set, st);
+    return option != QC_OPTION_TARGET || o->command == QC_COMMAND_compare || options_take_target(o, set, st);
 }
 
 bool qc_options_init(struct qc_options *out, enum qc_command command, struct qc_arena *a, struct qc_status *st)
@@ -122,7 +272,7 @@ bool qc_options_init(struct qc_options *out, enum qc_command command, struct qc_
                                .threads = qc_pool_cores()};
     for (unsigned o = 0; o < QC_OPTION_COUNT; o++)
         if (qc_option_has_default(&infos[o]) && !set(out, (enum qc_option)o, infos[o].preset, st)) return false;
-    return qc_options_take_target(out, set, st);
+    return options_take_target(out, set, st);
 }
 
 bool qc_options_find(enum qc_option *out, const struct qc_options *o, const char *name, struct qc_status *st)
@@ -136,4 +286,210 @@ bool qc_options_find(enum qc_option *out, const struct qc_options *o, const char
                qc_fail(st, QC_USAGE, "%s has no option --%s", commands[o->command], name);
     }
     return qc_option_unknown(name, names, QC_OPTION_COUNT, st);
+}
+
+/* Options as JSON: read from --config, written into the report. */
+
+enum { TEXT = 1024 };
+
+static bool expected(const char *file, const char *key, const char *what, struct qc_status *st)
+{
+    return qc_fail(st, QC_USAGE, "%s: \"%s\" must be %s", file, key, what);
+}
+
+static bool takes_whole(enum qc_option_kind kind)
+{
+    return kind == QC_KIND_COUNT || kind == QC_KIND_WHOLE || kind == QC_KIND_BYTES;
+}
+
+/* Converts a JSON number with a point or an exponent, such as 100.0 or 1e3, to the digits of a whole number. Returns
+   false if it is not whole, or has more digits than an option can hold. */
+static bool whole_digits(char text[TEXT], const char *number)
+{
+    enum { DIGITS = 20 };
+    char digits[DIGITS + 1];
+    int count = 0;
+    long power = 0; /* of ten: factor of the digits */
+    bool point = false, fits = true;
+    for (; *number && !strchr("eE", *number); number++) {
+        if (*number == '.')
+            point = true;
+        else if (*number < '0' || *number > '9')
+            return false;
+        else {
+            power -= point;
+            if (count == DIGITS && *number != '0') fits = false;
+            if (count == DIGITS)
+                power++;
+            else if (count || *number != '0')
+                digits[count++] = *number;
+        }
+    }
+    if (!count) return qc_text(text, TEXT, "0");
+    errno = 0;
+    if (*number) {
+        const long exponent = strtol(number + 1, NULL, 10);
+        if (errno || exponent > TEXT || exponent < -TEXT) return false;
+        power += exponent;
+    }
+    for (; count > 1 && digits[count - 1] == '0'; count--) power++;
+    if (!fits || power < 0 || count + power > DIGITS) return false;
+    digits[count] = '\0';
+    qc_text(text, TEXT, "%s%.*s", digits, (int)power, "00000000000000000000");
+    return true;
+}
+
+/* Converts the value of a key to a command-line argument; a number keeps its digits. Returns false if it is neither
+   text nor number, or too long. */
+static bool as_text(char text[TEXT], const struct qc_json *v, enum qc_option_kind kind)
+{
+    const char *s = qc_json_text(v);
+    if (!s && !(s = qc_json_digits(v))) return false;
+    if (!qc_json_text(v) && takes_whole(kind) && strpbrk(s, ".eE") && whole_digits(text, s)) return true;
+    return strlen(s) < TEXT && qc_text(text, TEXT, "%s", s);
+}
+
+static bool set_flag(const struct qc_option_set *o, unsigned option, const struct qc_json *v, const char *file,
+                     struct qc_status *st)
+{
+    const struct qc_option_info *i = o->info(option);
+    if (qc_json_kind(v) != QC_JSON_BOOL) return expected(file, i->name, "true or false", st);
+    return qc_json_value(v) == 0 || o->set(o->user, option, NULL, st);
+}
+
+static bool set_list(const struct qc_option_set *o, unsigned option, const struct qc_json *v, const char *file,
+                     struct qc_status *st)
+{
+    const struct qc_option_info *i = o->info(option);
+    char text[TEXT], joined[TEXT];
+    size_t n = qc_json_size(v), used = 0;
+    for (size_t k = 0; k < n; k++) {
+        if (!as_text(text, qc_json_at(v, k), i->kind)) return expected(file, i->name, "an array of strings", st);
+        if (i->kind != QC_KIND_CHOICES && !o->set(o->user, option, text, st)) return qc_where(st, "%s", file);
+        if (i->kind != QC_KIND_CHOICES) continue;
+        if (used + strlen(text) + 2 > TEXT) return expected(file, i->name, "shorter", st);
+        qc_text(joined + used, (unsigned)(TEXT - used), "%s%s", k ? "," : "", text);
+        used = strlen(joined);
+    }
+    if (i->kind == QC_KIND_CHOICES && n && !o->set(o->user, option, joined, st)) return qc_where(st, "%s", file);
+    return true;
+}
+
+static bool set_one(const struct qc_option_set *o, unsigned option, const struct qc_json *v, const char *file,
+                    struct qc_status *st)
+{
+    const struct qc_option_info *i = o->info(option);
+    char text[TEXT];
+    if (qc_json_kind(v) == QC_JSON_NULL) return true;
+    if (!i->argument || (i->bare && qc_json_kind(v) == QC_JSON_BOOL)) return set_flag(o, option, v, file, st);
+    bool many = i->kind == QC_KIND_LIST || i->kind == QC_KIND_CHOICES || i->kind == QC_KIND_BY_NAME;
+    if (many && qc_json_kind(v) == QC_JSON_ARRAY) return set_list(o, option, v, file, st);
+    if (!as_text(text, v, i->kind))
+        return expected(file, i->name, many ? "a string or an array of strings" : "a string or a number", st);
+    return o->set(o->user, option, text, st) || qc_where(st, "%s", file);
+}
+
+static bool unknown_key(const struct qc_option_set *o, const char *key, const char *file, struct qc_status *st)
+{
+    struct qc_arena *a = qc_arena_new();
+    const char **names = a ? QC_NEW_ARRAY(a, const char *, o->count, st) : NULL, *meant = NULL;
+    for (unsigned k = 0; names && k < o->count; k++) names[k] = o->info(k)->name;
+    if (names) meant = qc_closest(key, names, o->count);
+    qc_fail(st, QC_USAGE,
+            "%s: unknown key \"%s\"%s%s%s; keys are option names without the dashes, see 'qcalib help quantize'", file,
+            key, meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
+    qc_arena_free(a);
+    return false;
+}
+
+/* Returns true for null and empty lists, which the options in a report have. */
+static bool is_empty(const struct qc_json *v)
+{
+    return qc_json_kind(v) == QC_JSON_NULL || (qc_json_kind(v) == QC_JSON_ARRAY && !qc_json_size(v));
+}
+
+bool qc_option_set_configure(const struct qc_option_set *o, const struct qc_json *config, const char *file,
+                             struct qc_status *st)
+{
+    if (qc_json_kind(config) != QC_JSON_OBJECT)
+        return qc_fail(st, QC_USAGE, "%s: a configuration is a JSON object of options", file);
+    for (size_t k = 0; k < qc_json_size(config); k++) {
+        const char *key = qc_json_key(config, k);
+        unsigned option = 0;
+        while (option < o->count && strcmp(o->info(option)->name, key) != 0) option++;
+        if (option == o->count) return unknown_key(o, key, file, st);
+        if (o->info(option)->not_in_file)
+            return qc_fail(st, QC_USAGE, "%s: \"%s\" has no place in a configuration", file, key);
+        if (o->info(option)->loads_code && !is_empty(qc_json_at(config, k)))
+            return qc_fail(st, QC_USAGE, "%s: \"%s\" loads code, which a configuration must not; give --%s itself",
+                           file, key, key);
+        if (o->takes(o->user, option) && !set_one(o, option, qc_json_at(config, k), file, st)) return false;
+    }
+    return true;
+}
+
+static const struct qc_option_info *info(unsigned option)
+{
+    return qc_option_info((enum qc_option)option);
+}
+
+static bool takes(const void *user, unsigned option)
+{
+    const struct qc_options *o = user;
+    return info(option)->commands & 1u << o->command;
+}
+
+static bool set_from_config(void *user, unsigned option, const char *value, struct qc_status *st)
+{
+    return qc_options_set(user, (enum qc_option)option, value, st);
+}
+
+bool qc_options_configure(struct qc_options *o, const struct qc_json *config, const char *file, struct qc_status *st)
+{
+    const struct qc_option_set all = {
+        .count = QC_OPTION_COUNT, .info = info, .takes = takes, .set = set_from_config, .user = o};
+    return qc_option_set_configure(&all, config, file, st);
+}
+
+static struct qc_json *list_json(const struct qc_text_list *list)
+{
+    struct qc_json *v = qc_json_array();
+    for (size_t k = 0; k < list->count; k++) qc_json_add(v, qc_json_string(list->items[k]));
+    return v;
+}
+
+static struct qc_json *value_json(const struct qc_options *o, enum qc_option option)
+{
+    const struct qc_option_info *i = qc_option_info(option);
+    const void *field = (const char *)o + i->field;
+    switch (i->kind) {
+    case QC_KIND_FLAG: return qc_json_bool(*(const bool *)field);
+    case QC_KIND_SET: return NULL;
+    case QC_KIND_TEXT:
+    case QC_KIND_SPEC:
+    case QC_KIND_CHOICE: return qc_json_string(*(const char *const *)field);
+    case QC_KIND_LIST:
+    case QC_KIND_CHOICES: return list_json(field);
+    case QC_KIND_BY_NAME: {
+        const struct qc_text_list *list = field;
+        return list->count == 1 ? qc_json_string(list->items[0]) : list_json(list);
+    }
+    case QC_KIND_COUNT: return *(const uint64_t *)field ? qc_json_whole(*(const uint64_t *)field) : qc_json_null();
+    case QC_KIND_WHOLE:
+    case QC_KIND_BYTES: return o->given[option] ? qc_json_whole(*(const uint64_t *)field) : qc_json_null();
+    case QC_KIND_NUMBER: return qc_json_number(*(const double *)field);
+    }
+    return NULL;
+}
+
+struct qc_json *qc_options_json(const struct qc_options *o)
+{
+    struct qc_json *all = qc_json_object();
+    for (unsigned k = 0; k < QC_OPTION_COUNT; k++) {
+        const struct qc_option_info *i = qc_option_info((enum qc_option)k);
+        bool decides = i->group == QC_GROUP_DATA || i->group == QC_GROUP_METHOD || i->group == QC_GROUP_GRAPH;
+        if (!decides || !(i->commands & 1u << o->command) || (i->where_given && !o->given[k])) continue;
+        qc_json_set(all, i->name, value_json(o, (enum qc_option)k));
+    }
+    return all;
 }

@@ -136,13 +136,6 @@ bool qc_options_set(struct qc_options *o, enum qc_option option, const char *val
 /* Finds the option of this name that o->command takes. Fails with QC_USAGE and suggests a similar name. */
 bool qc_options_find(enum qc_option *out, const struct qc_options *o, const char *name, struct qc_status *st);
 
-/* Stores a value as qc_options_set does, without marking it as given. */
-typedef bool qc_option_set_fn(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st);
-
-/* Loads o->target and sets its options unless they are given; options of an earlier target return to their defaults.
-   Errors: as qc_target_load; QC_BAD_INPUT for an option that no target may set. */
-bool qc_options_take_target(struct qc_options *o, qc_option_set_fn *set_one, struct qc_status *st);
-
 /* Warns of given options that differ from those of the target. */
 struct qc_warnings;
 bool qc_warn_target_options(const struct qc_options *o, struct qc_warnings *w, struct qc_status *st);

@@ -12,7 +12,7 @@
 #include "quantize/placement/latency.h"
 #include "quantize/placement/placement_groups.h"
 #include "quantize/trials/auto_method.h"
-#include "quantize/trials/measured_outputs.h"
+#include "quantize/trials/output_bias.h"
 
 /* GROUPS bounds the time: a step takes up to six runs of the command. Rejected changes are tried once more if another
    change was kept. */

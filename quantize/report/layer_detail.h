@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Details of a layer in the report: histogram, channels, loss. */
 #pragma once
 
+#include "calib/metrics/sensitivity.h"
 #include "export/report/report.h"
+#include "graph/core/graph.h"
 #include "graph/core/stored_values.h"
 #include "observers/outline.h"
 #include "quantize/pipeline_state.h"
@@ -30,3 +33,9 @@ bool qc_layer_weights_look(struct qc_weight_look *looks, size_t count, unsigned 
    its Quantize. */
 void qc_weight_loss(struct qc_loss *out, const struct qc_tensor *t, const struct qc_tensor *rounded,
                     const struct qc_qparams *s, int axis);
+
+/* Fills r->layers_by_name for the layers of r, in the arena. */
+bool qc_layers_index(struct qc_report *r, struct qc_arena *a, struct qc_status *st);
+
+/* Returns the index of the first layer with the name of a quantizer, or QC_NO_INDEX. Needs qc_layers_index. */
+size_t qc_layer_of(const struct qc_report *r, const struct qc_graph *g, qc_id qparams);

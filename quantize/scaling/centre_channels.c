@@ -2,9 +2,9 @@
 #include "quantize/scaling/centre_channels.h"
 
 #include "calib/ablation.h"
-#include "calib/trials/layer_bias.h"
+#include "calib/trials/output_means.h"
 #include "export/report/report.h"
-#include "quantize/trials/round_options.h"
+#include "quantize/trials/trial_graph.h"
 #include "rewrite/passes/centre.h"
 
 /* A smaller gain is not worth a subtraction at run time. */

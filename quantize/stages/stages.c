@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "quantize/stages/stage_bodies.h"
 #include "quantize/stages/stage_list.h"
-#include "quantize/trials/runtime_limits.h"
+#include "quantize/trials/target_limits.h"
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/float_types.h"
 

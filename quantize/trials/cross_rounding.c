@@ -7,9 +7,8 @@
 #include "base/clock.h"
 #include "calib/ablation.h"
 #include "calib/sequential/sequential.h"
-#include "calib/trials/layer_bias.h"
+#include "calib/trials/output_means.h"
 #include "quantize/trials/auto_method.h"
-#include "quantize/trials/round_options.h"
 #include "quantize/trials/trial_graph.h"
 
 /* Refined weights are kept if the outputs gain more than this, dB. A gain below GAIN_DB may be noise, or come from

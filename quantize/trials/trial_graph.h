@@ -28,3 +28,15 @@ void qc_forget_integers(const struct qc_pipeline *p);
  */
 size_t qc_trial_units(const struct qc_pipeline *p);
 struct qc_trial_options qc_trial_options_of(const struct qc_pipeline *p);
+
+/* How weights are rounded and biases corrected, and from which moments. */
+
+/* Is the bias added after the accumulator is narrowed? Are biases corrected? (Not if the bias is added after
+   narrowing.) Are weights compensated or biases corrected? */
+bool qc_narrows_bias(const struct qc_options *o);
+bool qc_corrects_bias(const struct qc_options *o);
+bool qc_rounds_weights(const struct qc_options *o);
+struct qc_round_weights_options qc_round_weights_options_of(const struct qc_pipeline *p);
+
+/* Returns the second moments for p->simulated, or NULL. */
+const struct qc_second_moments *qc_moments_of(const struct qc_pipeline *p);

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "calib/statistics/statistics.h"
-#include "calib/statistics/statistics_parts.h"
 
 enum { ROWS_MAX = 4096 };
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "calib/metrics/accuracy.h"
-#include "calib/metrics/interval.h"
 #include "calib_case.h"
 
 /* The scores are the data: y = relu(x) of positive numbers. */

@@ -5,7 +5,6 @@
 
 #include "arith/float_level.h"
 #include "calib/ranges/expected_error.h"
-#include "calib/ranges/few_samples.h"
 #include "calib_case.h"
 
 enum { EACH = 4096, SAMPLES = 40 };

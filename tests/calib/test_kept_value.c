@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/metrics/kept_value.h"
+#include "calib/metrics/compare.h"
 
 enum { COUNT = 300 };
 

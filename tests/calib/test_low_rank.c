@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "calib/moments/moments_parts.h"
-#include "calib/moments/moments_products.h"
-#include "calib/moments/moments_rows.h"
+#include "calib/moments/moments_sums.h"
 #include "calib/weights/compensate.h"
 #include "calib/weights/factorise.h"
 #include "calib/weights/low_rank.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/pool.h"
-#include "calib/statistics/extremes_table.h"
 #include "calib/statistics/per_sample.h"
 #include "calib_case.h"
 

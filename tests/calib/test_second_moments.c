@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/moments/moments_products.h"
-#include "calib/moments/moments_rows.h"
+#include "calib/moments/moments_sums.h"
 #include "calib_case.h"
 
 struct layer_case {

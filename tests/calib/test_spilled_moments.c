@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/moments/moments_products.h"
-#include "calib/moments/moments_rows.h"
+#include "calib/moments/moments_sums.h"
 
 enum { COLUMNS = 600, ROWS = 90, CHUNKS = 5 };
 

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "calib/statistics/unit_sizes.h"
+#include "calib/statistics/stream.h"
 #include "calib_case.h"
 #include "datasets/arrays/memory_data.h"
 

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "calib/trials/divergence.h"
 #include "calib/trials/input_steps.h"
 #include "calib/trials/trial_run.h"
 #include "calib_case.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evaluate/canonical_model.h"
+#include "evaluate/run_model.h"
 #include "export/formats/exporter.h"
 #include "graph/core/verify.h"
 #include "graph/infer/folding.h"

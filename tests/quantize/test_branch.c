@@ -6,7 +6,6 @@
 #include "quantize/interface/warnings.h"
 #include "quantize/pipeline.h"
 #include "quantize/scaling/scale_channels.h"
-#include "quantize/scaling/scale_search.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
 #define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "quantize/options/integer_options.h"
+#include "quantize/options/option_value.h"
 
 struct given {
     const char *accumulator;

@@ -7,6 +7,8 @@
 #include "quantize/options/options.h"
 #include "simq/plan/plan.h"
 
+/* The options of integer arithmetic, for a plan. */
+
 /* Reads --rounding, --accumulator and --lowering. Fails with QC_USAGE. */
 bool qc_integer_options(struct qc_plan_options *out, const struct qc_options *o, struct qc_status *st);
 
