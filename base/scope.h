@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Variables that free what they hold at the end of their scope, by the cleanup attribute of GCC and Clang. No goto
+/* Ends of scopes and functions that own something.
+
+   Variables that free what they hold at the end of their scope, by the cleanup attribute of GCC and Clang. No goto
    may pass their declarations. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,3 +17,6 @@ static inline void qc_scope_free(void *variable)
     memcpy(&held, variable, sizeof held);
     free(held);
 }
+
+/* The value of a function that makes something: hands `made` over to the caller if ok, else frees it. */
+#define QC_HAND_OVER(ok, out, made, free_made) ((ok) ? (*(out) = (made), true) : (free_made(made), false))

@@ -173,7 +173,7 @@ static void take_folded(struct layers *l, const struct layers *other, const stru
 
 /* Matches the layers of two graphs. A layer is the float32 result of an op, or its stored form with one scale: the
    output of the requantize or quantize that stores the op's result, under that result's name. Graphs are float models
-   as imported, or quantized ones in their produced form (evaluate/canonical_model.h).
+   as imported, or quantized ones in their produced form (evaluate/run_model.h).
 
    Layers of equal name and shape are pairs (an exporter's suffix "_float" is ignored). The rest are paired by the
    longest common sequence of layers with equal op and shape, which matches models whose names were lost. If one graph

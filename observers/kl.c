@@ -28,7 +28,7 @@
    variant=symmetric uses the Jensen-Shannon divergence of the same P and Q (bin by bin, M = (P + Q) / 2) instead:
      JS = (KL(P || M) + KL(Q || M)) / 2,
    which is symmetric in P and Q and never above ln 2. Behind a function both use the squared error there, because a
-   monotone function does not change the divergence. The other variants follow other tools: observers/kl_tools.h. */
+   monotone function does not change the divergence. The other variants follow other tools (below). */
 #include <math.h>
 #include <stdlib.h>
 
@@ -42,7 +42,7 @@
 /* In the order of the choices of option `variant`. */
 enum qc_kl_variant { QC_KL_QUANTIZER, QC_KL_SYMMETRIC, QC_KL_TENSORRT, QC_KL_MXNET, QC_KL_ONNXRUNTIME, QC_KL_VARIANTS };
 
-/* Entropy calibration as other tools define it (docs/observer-formulas.md names the sources). Private to observers/.
+/* Entropy calibration as other tools define it (docs/observer-formulas.md names the sources).
 
    All use counts on bins of equal width, exact zeros included, and try thresholds T at bin edges. P is the counts
    within T, with the counts beyond added to its end bins. Q is the counts within T merged to the quantizer's levels and
@@ -69,7 +69,7 @@ static const struct tool tools[QC_KL_VARIANTS] = {
 };
 
 enum { TENSORRT_START = 128 };
-static const double TOOLS_SMOOTH = 1e-4;
+static const double ZERO_MASS = 1e-4;
 
 struct work {
     size_t bins, levels;
@@ -128,7 +128,7 @@ static bool fill(struct work *w, const struct qc_statistics *s, bool magnitudes,
     return true;
 }
 
-/* KL entropy of two vectors that need not be normalised: scipy.stats.entropy(p, q). */
+/* KL divergence of two vectors that need not be normalised: scipy.stats.entropy(p, q). */
 static double entropy(const double *p, const double *q, size_t n)
 {
     double sum_p = 0, sum_q = 0, sum = 0;
@@ -167,9 +167,9 @@ static bool smooth_zeros(double *v, size_t n)
     size_t zeros = 0;
     for (size_t i = 0; i < n; i++) zeros += !(v[i] > 0);
     if (zeros == n) return false;
-    double taken = TOOLS_SMOOTH * (double)zeros / (double)(n - zeros);
+    double taken = ZERO_MASS * (double)zeros / (double)(n - zeros);
     if (!(taken < 1)) return false;
-    for (size_t i = 0; i < n; i++) v[i] += v[i] > 0 ? -taken : TOOLS_SMOOTH;
+    for (size_t i = 0; i < n; i++) v[i] += v[i] > 0 ? -taken : ZERO_MASS;
     return true;
 }
 

@@ -9,8 +9,8 @@
 #include "graph/core/body.h"
 #include "quantize/pipeline.h"
 #include "quantize/report/layer_detail.h"
-#include "quantize/report/produced_ops.h"
 #include "quantize/report/quantize_report.h"
+#include "quantize/report/report_nodes.h"
 
 /* Number of samples on which layers are compared. */
 enum { MEASURED = 16 };

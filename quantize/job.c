@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/pool.h"
+#include "base/scope.h"
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/multiply_adds.h"
 #include "graph/core/pair_proof.h"
@@ -25,7 +26,6 @@
 #include "quantize/placement/latency.h"
 #include "quantize/placement/placement.h"
 #include "quantize/report/command_text.h"
-#include "quantize/report/produced_ops.h"
 #include "quantize/report/quantize_report.h"
 #include "quantize/report/report_nodes.h"
 #include "quantize/scaling/centre_channels.h"
@@ -455,11 +455,7 @@ bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc
          (j->file_bytes = QC_NEW_ARRAY(p->arena, size_t, p->from->lowered_count + 1, st));
     j->r.files = j->files;
     j->r.file_bytes = j->file_bytes;
-    if (ok)
-        *out = j;
-    else
-        qc_job_free(j);
-    return ok;
+    return QC_HAND_OVER(ok, out, j, qc_job_free);
 }
 
 void qc_job_free(struct qc_job *j)

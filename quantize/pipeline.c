@@ -6,7 +6,6 @@
 
 #include "base/file.h"
 #include "base/resident.h"
-#include "calib/weights/rounded_file.h"
 #include "calib/weights/rounded_layers.h"
 #include "graph/core/verify.h"
 #include "quantize/options/option_value.h"

@@ -33,8 +33,8 @@ def graph(one):
 
 
 def observers(one):
-    histogram, search, kl = "observers/scan.c", "observers/search.c", "observers/kl.c"
-    merge = "observers/histogram_merge.c"
+    histogram, search, kl = "observers/histogram.c", "observers/search.c", "observers/kl.c"
+    merge = "observers/histogram.c"
     return [
         one("percentile: the share is cut off both ends in full", "observers/percentile.c", "if (two_sided) cut /= 2;",
             ""),
@@ -134,7 +134,7 @@ def calib(one):
         one("crossed: means of the real values", "calib/weights/crossed.c", "real[i] = all[at] + all[at + each];",
             "real[i] = all[at];"),
         one("crossed: few samples are believed", "calib/weights/crossed.c", "PART_UNKNOWN = 0.5;", "PART_UNKNOWN = 1;"),
-        one("checkpoint: damaged layers are taken", "calib/weights/rounded_file.c", "sum == w.sum;", "true;"),
+        one("checkpoint: damaged layers are taken", "calib/weights/rounded_layers.c", "sum == w.sum;", "true;"),
         one("trials: samples that weights were fitted to judge", trials, "if (held < HELD_LEAST) return;",
             "if (held < 1000000) return;"),
         one("trials: a gain is surer than it is", trials, "sqrt(squares * (double)units / ((double)units - 1))",

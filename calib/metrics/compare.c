@@ -631,12 +631,11 @@ static size_t worker_bytes(struct qc_plan *const plans[2], const struct qc_compa
 bool qc_compare_bytes(size_t *out, const struct qc_comparison_job *job, struct qc_status *st)
 {
     struct qc_plan *plans[2] = {NULL, NULL};
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     const bool ok = (a || qc_fail_memory(st, 1)) && new_plans(plans, job, a, st);
     if (ok) *out = qc_plan_constant_bytes(plans[0]) + qc_plan_constant_bytes(plans[1]) + worker_bytes(plans, job);
     qc_plan_free(plans[0]);
     qc_plan_free(plans[1]);
-    qc_arena_free(a);
     return ok;
 }
 

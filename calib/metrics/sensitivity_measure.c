@@ -235,7 +235,7 @@ bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc
     struct qc_cut_run r = {.data = data, .options = options, .end = qc_dataset_units(data)};
     struct qc_cut_layers layers;
     struct qc_graph *fixed = NULL;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     size_t runner, each, *counts;
     qc_id **cuts;
     bool ok = (a || qc_fail_memory(st, 1)) && (qc_dataset_varies(data) || fix_shapes(&fixed, g, &r, a, st));
@@ -244,7 +244,6 @@ bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc
          qc_cut_run_bytes(&runner, &each, &r, layers.count, cuts, counts, a, st);
     if (ok) *out = runner + each;
     qc_graph_free(fixed);
-    qc_arena_free(a);
     return ok;
 }
 
@@ -393,7 +392,7 @@ static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct
                     struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     size_t *order = NULL;
     struct sums sums = {.last = r->scored || r->options->weights_of ? QC_CUT_ALL : QC_CUT_WEIGHTS};
     bool ok = (a || qc_fail_memory(st, 1)) && (!r->scored || begin_scoring(r, st));
@@ -403,7 +402,6 @@ static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct
     ok = ok && run_sizes(&sums, s, r, rounded, a, st) &&
          (r->scored || !r->options->weights_of || run_weights(&sums, s, r, rounded, a, st));
     free(order);
-    qc_arena_free(a);
     s->seconds += qc_seconds() - t0;
     return ok;
 }
@@ -429,7 +427,7 @@ bool qc_sensitivity_believed(struct qc_sensitivity **out, const struct qc_graph 
 {
     struct qc_sensitivity *s = calloc(1, sizeof *s);
     struct qc_cut_layers layers;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     bool ok = (s && a && (s->arena = qc_arena_new())) || qc_fail_memory(st, sizeof *s);
     ok = ok && qc_cut_layers_find(&layers, g, NULL, a, st) &&
          (s->layers = QC_NEW_ARRAY(s->arena, struct qc_layer_effect, layers.count, st));
@@ -440,7 +438,6 @@ bool qc_sensitivity_believed(struct qc_sensitivity **out, const struct qc_graph 
         e->noise_weights = e->metric = e->lost = (double)NAN;
         e->place = i;
     }
-    qc_arena_free(a);
     if (ok) {
         qc_sensitivity_sort(s, QC_EFFECTS_BY_NOISE);
         *out = s;

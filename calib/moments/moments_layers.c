@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/scope.h"
 #include "calib/moments/moments_parts.h"
 #include "calib/moments/moments_sums.h"
 #include "calib/moments/second_moments.h"
@@ -374,11 +375,9 @@ bool qc_second_moments_make(struct qc_second_moments **out, size_t nodes, struct
     m->locks = QC_NEW_ARRAY(m->arena, pthread_mutex_t, most, st);
     for (int k = 0; k < QC_MOMENTS_RECURRENT; k++)
         ok = (m->of_recurrent[k] = QC_NEW_ARRAY(m->arena, size_t, nodes + 1, st)) && ok;
-    if (ok && m->layers && m->capacity && m->shared_capacity && m->by_node && m->reasons && m->values && m->locks)
-        *out = m;
-    else
-        qc_second_moments_free(m);
-    return *out != NULL;
+    return QC_HAND_OVER(ok && m->layers && m->capacity && m->shared_capacity && m->by_node && m->reasons && m->values &&
+                            m->locks,
+                        out, m, qc_second_moments_free);
 }
 
 static bool find_layers(struct qc_second_moments **out, const struct qc_graph *g, enum qc_second_moments_layers which,
@@ -718,11 +717,7 @@ bool qc_second_moments_restore(struct qc_second_moments **out, size_t count,
         if (!ok) break;
         pthread_mutex_init(&m->locks[m->count - 1], NULL);
     }
-    if (ok)
-        *out = m;
-    else
-        qc_second_moments_free(m);
-    return ok;
+    return QC_HAND_OVER(ok, out, m, qc_second_moments_free);
 }
 
 bool qc_second_moments_merge(struct qc_second_moments *to, const struct qc_second_moments *from, struct qc_status *st)
@@ -788,9 +783,5 @@ bool qc_second_moments_for(struct qc_second_moments **out, const struct qc_secon
         if (there) take_parts(to->layers[i], from);
         if (there) to->layers[i]->borrowed = true;
     }
-    if (ok && there)
-        *out = to;
-    else
-        qc_second_moments_free(to);
-    return ok;
+    return QC_HAND_OVER(ok && there, out, to, qc_second_moments_free);
 }

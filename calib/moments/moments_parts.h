@@ -91,7 +91,7 @@ bool qc_second_moments_append(struct qc_second_moments *m, struct qc_second_mome
 /* Adds a layer unless an equal one exists; *index: its number + 1. Fails if memory is out. */
 bool qc_second_moments_put(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block,
                            struct qc_status *st);
-/* Adds the layers of a recurrent node, if it has any (calib/moments/moments_recurrent.c). */
+/* Adds the layers of a recurrent node, if it has any. */
 bool qc_second_moments_add_recurrent(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
                                      enum qc_second_moments_layers layers, size_t block, struct qc_status *st);
 /* Returns the equal layer, or NULL. */

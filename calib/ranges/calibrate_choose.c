@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/scope.h"
 #include "calib/ablation.h"
 #include "calib/ranges/calibrate_parts.h"
 #include "calib/ranges/channel_gain.h"
@@ -48,7 +49,8 @@ static bool prepare(struct qc_look *out, struct qc_arena *a, struct qc_status *s
 
 /* Computes *out: [qparams_count + 1], by qparams of the simulated graph g, in the arena. Fails if memory is out, or
    with QC_UNSUPPORTED on an attribute that is not handled. */
-static bool look_through_functions(struct qc_look **out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+static bool look_through_functions(struct qc_look **out, const struct qc_graph *g, struct qc_arena *a,
+                                   struct qc_status *st)
 {
     struct qc_uses uses;
     const char **texts;
@@ -186,11 +188,7 @@ static bool weigh_by_output(struct qc_histogram **out, const struct weighted_par
         ok = qc_channel_histogram_weigh(h, p->histogram, weighs(p) ? p->channels : NULL, gain, st);
         free(gain);
     }
-    if (ok)
-        *out = h;
-    else
-        qc_histogram_free(h);
-    return ok;
+    return QC_HAND_OVER(ok, out, h, qc_histogram_free);
 }
 
 void qc_choice_of_given(struct qc_choice *c, const struct qc_qparams *s)
@@ -664,11 +662,7 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
          (k->channels = QC_NEW_ARRAY(a, struct seen_channels, g->qparams_count + 1, st)) &&
          (!options->activation->of_output || qc_channel_gains(&k->gains, g, a, st)) && index_solved(k, st) &&
          (!options->look_through || look_through_functions(&k->looks, g, a, st));
-    if (ok)
-        *out = k;
-    else
-        qc_chooser_free(k);
-    return ok;
+    return QC_HAND_OVER(ok, out, k, qc_chooser_free);
 }
 
 void qc_chooser_free(struct qc_chooser *k)

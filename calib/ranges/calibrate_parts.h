@@ -65,6 +65,6 @@ bool qc_chooser_merge(struct qc_chooser *k, qc_id quantizer, struct qc_status *s
    wide costs nothing, so that of x minus a constant per channel covers all differences. */
 struct qc_affine qc_chooser_affine(const struct qc_chooser *k, qc_id quantizer, struct qc_range range);
 /* Widens the range of an observer toward unseen samples: of mse by calib/ranges/expected_error.h, with few samples by
-   calib/ranges/few_samples.h. */
+   the same file. */
 bool qc_chooser_unseen(struct qc_range *range, const struct qc_chooser *k, qc_id quantizer, const struct qc_method *by,
                        struct qc_status *st);

@@ -24,15 +24,15 @@ struct qc_unseen {
 };
 
 /* Moves the ends of a least-squares range outwards, to the least sum of rounding error and expected clipping error.
-   Changes nothing with less than QC_MANY_SAMPLES (calib/ranges/few_samples.h) or more than QC_UNSEEN_MOST samples, or
-   if the values look like integers (qc_were_integers). Fails if memory is out. */
+   Changes nothing with less than QC_MANY_SAMPLES or more than QC_UNSEEN_MOST samples, or
+   if the values look like integers. Fails if memory is out. */
 bool qc_widen_for_unseen(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,
                          const struct qc_unseen *unseen, struct qc_status *st);
 
 /* Ranges from few samples: an unseen sample is likely to exceed all samples seen. Maxima of samples are assumed to
    follow Gumbel's law, the limit of maxima. If s is their standard deviation, the largest of N samples exceeds the
    largest of n on average by sqrt(6) / pi s ln(N / n) (Gumbel 1958, "Statistics of Extremes"). N is QC_MANY_SAMPLES:
-   from there on calib/ranges/expected_error.h applies. */
+   from there on qc_widen_for_unseen applies. */
 
 enum { QC_MANY_SAMPLES = 32 };
 

@@ -675,7 +675,7 @@ static bool choose_listed(struct solving *s, size_t count, const qc_id *quantize
 {
     const struct qc_graph *g = s->g;
     const struct qc_pool_options pool = {.workers = s->options->run.workers};
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     s->count = 0;
     bool ok =
         a ? (s->quantizers = QC_NEW_ARRAY(a, struct constant_quantizer, count + 1, st)) != NULL : qc_fail_memory(st, 1);
@@ -690,25 +690,21 @@ static bool choose_listed(struct solving *s, size_t count, const qc_id *quantize
         ok = (!is_by_output(s, &s->quantizers[i]) || solve_by_output(s, &s->quantizers[i], st)) &&
              (!g->qparams_of[s->quantizers[i].id].block || solve_blocks(s, &s->quantizers[i], st)) &&
              bind_constant(s, &s->quantizers[i], st);
-    qc_arena_free(a);
     s->quantizers = NULL;
     return ok;
 }
 
-/* wanted: NULL: all. */
-static bool choose_all(struct qc_calibration *c, struct qc_graph *g, const bool *wanted,
-                       const struct qc_calibration_options *options, struct qc_status *st)
+bool qc_choose_some_weights(struct qc_calibration *c, struct qc_graph *g, const bool *wanted,
+                            const struct qc_calibration_options *options, struct qc_status *st)
 {
     struct solving s = {.c = c, .g = g, .options = options};
-    struct qc_arena *a = qc_arena_new();
-    qc_id *listed = a ? QC_NEW_ARRAY(a, qc_id, g->qparams_count + 1, st) : NULL;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    qc_id *listed = QC_NEW_ARRAY(a, qc_id, g->qparams_count + 1, st);
     size_t count = 0;
     for (qc_id id = 1; listed && id <= g->qparams_count; id++)
         if (!wanted || wanted[id]) listed[count++] = id;
-    const bool ok =
-        a ? listed && index_constants(&s, a, st) && choose_listed(&s, count, listed, st) : qc_fail_memory(st, 1);
-    qc_arena_free(a);
-    return ok;
+    return listed && index_constants(&s, a, st) && choose_listed(&s, count, listed, st);
 }
 
 /* Weights that wait for the activations they are multiplied with. Arrays are by qparams. */
@@ -785,16 +781,10 @@ bool qc_ready_weights_choose(struct qc_ready_weights *r, struct qc_status *st)
     return ok;
 }
 
-bool qc_choose_some_weights(struct qc_calibration *c, struct qc_graph *g, const bool *wanted,
-                            const struct qc_calibration_options *options, struct qc_status *st)
-{
-    return choose_all(c, g, wanted, options, st);
-}
-
 bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options,
                        struct qc_status *st)
 {
-    if (!choose_all(c, g, NULL, options, st)) return false;
+    if (!qc_choose_some_weights(c, g, NULL, options, st)) return false;
     if (!c->raised) return true;
     return qc_lines_add(&c->warnings, c->arena, st,
                         "%zu channel%s of weights got a coarser scale so that the bias fits into the 32-bit "

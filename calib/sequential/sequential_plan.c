@@ -362,7 +362,7 @@ bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_
     enum { FILE_RESERVE = 4 << 20 };
     const enum qc_need need = qc_need_of_scan(options->activation->need);
     struct qc_plan *plan = NULL;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     size_t count, largest = 0, histograms = 0;
     qc_id *values;
     const char **names;
@@ -382,7 +382,6 @@ bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_
     }
     if (ok) *out = FILE_RESERVE + qc_plan_runner_bytes(plan) + largest + histograms;
     qc_plan_free(plan);
-    qc_arena_free(a);
     return ok || st->code != QC_OK || qc_fail_memory(st, 1);
 }
 

@@ -350,7 +350,7 @@ static bool step(void *user, size_t done, size_t count)
 bool qc_segment_run(struct qc_propagation *p, const struct qc_segment *part, struct qc_status *st)
 {
     struct running r = {.p = p, .part = part};
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_pool_options pool = {.progress = step, .progress_user = &r};
     bool ok = a ? make_plan(&r, a, st) && make_room(&r, st) && make_workers(&r, a, st) : qc_fail_memory(st, 1);
     pool.workers = r.workers;
@@ -360,6 +360,5 @@ bool qc_segment_run(struct qc_propagation *p, const struct qc_segment *part, str
     free_workers(&r);
     qc_plan_free(r.plan);
     qc_rebuild_end_part(&r.built, &p->room, part->nodes.count, part->nodes.of);
-    qc_arena_free(a);
     return ok;
 }

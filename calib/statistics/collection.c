@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/grow.h"
+#include "base/scope.h"
 #include "calib/statistics/collect_channels.h"
 
 struct collecting {
@@ -124,11 +125,7 @@ bool qc_collection_new(struct qc_collection **out, size_t count, const char *con
         for (size_t i = 0; i < count; i++) c->by_name[i] = &c->values[i];
         qsort(c->by_name, count, sizeof(struct qc_collected *), compare_names);
     }
-    if (ok)
-        *out = c;
-    else
-        qc_collection_free(c);
-    return ok;
+    return QC_HAND_OVER(ok, out, c, qc_collection_free);
 }
 
 struct qc_collection *qc_collection_ref(struct qc_collection *c)
@@ -501,11 +498,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
 out:
     end(&k);
     qc_plan_free(plan);
-    if (ok)
-        *out = k.c;
-    else
-        qc_collection_free(k.c);
-    return ok;
+    return QC_HAND_OVER(ok, out, k.c, qc_collection_free);
 }
 
 const struct qc_collected *qc_collection_value(const struct qc_collection *c, const char *name)

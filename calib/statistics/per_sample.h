@@ -22,7 +22,7 @@ bool qc_per_sample_take(struct qc_per_sample *p, size_t watch, size_t unit, cons
 
 /* Per-sample data of one quantizer, owned by the caller (qc_quantizer_samples_free). */
 struct qc_quantizer_samples {
-    struct qc_series series; /* calib/statistics/extremes_table.h */
+    struct qc_series series;
     struct qc_plugin_state state;
 };
 

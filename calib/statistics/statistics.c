@@ -574,11 +574,7 @@ bool qc_columns_take(struct qc_collection **out, const struct qc_columns *t, enu
             ok = st->code == QC_OK &&
                  qc_fail(st, QC_BAD_INPUT, "the statistics of tensor '%s' are inconsistent", t->names[i]);
     ok = ok && columns_take_more(c, t, extremes, moments, st) && columns_take_channels(c, t, st);
-    if (ok)
-        *out = c;
-    else
-        qc_collection_free(c);
-    return ok;
+    return QC_HAND_OVER(ok, out, c, qc_collection_free);
 }
 
 static const char format_key[] = "qcalib_statistics", content_key[] = "content_sha256";
@@ -637,7 +633,7 @@ bool qc_statistics_encode(void **bytes, size_t *size, const struct qc_collection
 {
     struct qc_columns columns, *t = &columns;
     struct qc_archive *f = NULL;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     char sha[65];
     if (!a) return qc_fail_memory(st, 1);
     bool ok = columns_of(t, c, a, st) && content_sha256(sha, c, t, st) && qc_archive_new(&f, st) &&
@@ -658,7 +654,6 @@ bool qc_statistics_encode(void **bytes, size_t *size, const struct qc_collection
 #include "calib/statistics/statistics.def"
     ok = ok && qc_archive_bytes(bytes, size, f, st);
     qc_archive_free(f);
-    qc_arena_free(a);
     return ok;
 }
 
@@ -707,7 +702,7 @@ bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t 
     struct qc_columns t;
     struct qc_collection *c = NULL;
     struct qc_archive *f = NULL;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     uint64_t version, histograms, extremes, moments;
     const char *model, *inputs, *content;
     char sha[65];
@@ -744,7 +739,6 @@ bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t 
     else
         qc_collection_free(c);
     qc_archive_free(f);
-    qc_arena_free(a);
     return ok;
 }
 
@@ -757,14 +751,12 @@ bool qc_statistics_save(const char *path, const struct qc_collection *c, struct 
 
 bool qc_statistics_load(struct qc_collection **out, const char *path, struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     void *bytes;
     size_t size;
     if (!a) return qc_fail_memory(st, 1);
-    bool ok = qc_file_read(&bytes, &size, path, a, st) &&
-              (qc_statistics_decode(out, bytes, size, st) || qc_where(st, "%s", path));
-    qc_arena_free(a);
-    return ok;
+    return qc_file_read(&bytes, &size, path, a, st) &&
+           (qc_statistics_decode(out, bytes, size, st) || qc_where(st, "%s", path));
 }
 
 bool qc_statistics_is(bool *is, const char *path, struct qc_status *st)

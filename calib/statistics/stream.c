@@ -276,7 +276,7 @@ static bool read_as_real(float *scale, int32_t *zero_point, const struct qc_uses
 }
 
 /* Scale and zero point of inputs of 8 or 16 bits that only dequantizers with one constant scale read, all with the
-   same; nodes that move elements may stand between. Part of qc_stream_specs. (input_levels.c) */
+   same; nodes that move elements may stand between. Part of qc_stream_specs. */
 static bool stream_levels(struct qc_input_spec *specs, const struct qc_graph *g, struct qc_arena *a,
                           struct qc_status *st)
 {
@@ -318,7 +318,7 @@ static bool empty_cache(struct qc_input_spec *spec, const struct qc_uses *u, qc_
 
 /* Inputs of a decoder that can be made from its tokens: a cache of keys or values to which a Concat appends, and beside
    one `attention_mask` and `position_ids`. Free dimensions of a cache but batch and length become those of what is
-   appended. Part of qc_stream_specs. (past_inputs.c) */
+   appended. Part of qc_stream_specs. */
 static bool stream_past(struct qc_input_spec *specs, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_uses uses;
@@ -529,7 +529,7 @@ bool qc_stream_plan(struct qc_plan **out, const struct qc_graph *g, const struct
 {
     struct qc_plan_options how = options ? *options : (struct qc_plan_options){0};
     struct qc_plan_case *largest = NULL;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
     const struct qc_shape *shapes = qc_stream_shapes(g, data, a, st);
     bool ok = shapes != NULL;
@@ -546,9 +546,7 @@ bool qc_stream_plan(struct qc_plan **out, const struct qc_graph *g, const struct
         }
         how.largest = largest;
     }
-    ok = ok && qc_plan_new(out, g, shapes, &how, st);
-    qc_arena_free(a);
-    return ok;
+    return ok && qc_plan_new(out, g, shapes, &how, st);
 }
 
 bool qc_stream_unit_shapes(struct qc_runner *r, const struct qc_dataset *data, size_t input_count, size_t unit,

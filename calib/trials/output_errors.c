@@ -73,7 +73,7 @@ bool qc_output_errors(struct qc_error *sums, struct qc_known_outputs *known, uin
                       const struct qc_measure_options *options, struct qc_status *st)
 {
     const size_t units = qc_dataset_units(data), outputs = real->output_count;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct erring e = {.real = real, .quantized = quantized, .known = known};
     bool ok = a || qc_fail_memory(st, 1);
     if (ok && (quantized->output_count != outputs || quantized->input_count != real->input_count))
@@ -82,6 +82,5 @@ bool qc_output_errors(struct qc_error *sums, struct qc_known_outputs *known, uin
     ok = ok && (e.units = QC_NEW_ARRAY(a, struct qc_error, units * outputs, st)) && run(&e, keys, data, options, st);
     for (size_t i = 0; ok && i < outputs; i++) sums[i] = (struct qc_error){0};
     for (size_t i = 0; ok && i < units * outputs; i++) qc_error_add(&sums[i % outputs], &e.units[i]);
-    qc_arena_free(a);
     return ok;
 }

@@ -267,7 +267,7 @@ bool qc_correct_outputs(struct qc_graph **out, struct qc_output_correction *done
 {
     struct means m = {0};
     const size_t units = qc_trials_units(trials), outputs = g->output_count;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_error *errors = NULL;
     struct qc_bias_shift *shifts = NULL;
     size_t count = 0;
@@ -288,6 +288,5 @@ bool qc_correct_outputs(struct qc_graph **out, struct qc_output_correction *done
         ok = ok && (!count || qc_shift_biases(out, &done->outputs, g, shifts, count, st));
     }
     qc_trials_look(trials, NULL, NULL);
-    qc_arena_free(a);
     return ok;
 }

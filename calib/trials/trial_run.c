@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/order.h"
+#include "base/scope.h"
 #include "calib/moments/second_moments.h"
 #include "calib/statistics/stream.h"
 
@@ -123,11 +124,7 @@ bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const st
         t->kinds[o] = qc_probabilities_of(real, o);
         t->looked = t->looked && qc_shape_fixed(&is->shape);
     }
-    if (ok)
-        *out = t;
-    else
-        qc_trials_free(t);
-    return ok;
+    return QC_HAND_OVER(ok, out, t, qc_trials_free);
 }
 
 void qc_trials_free(struct qc_trials *t)

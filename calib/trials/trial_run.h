@@ -29,7 +29,7 @@ const size_t *qc_trials_drawn(const struct qc_trials *t);
 typedef bool qc_trial_graph_fn(void *user, struct qc_graph **out, size_t k, struct qc_status *st);
 
 /* Returns true if an output is from Softmax or Sigmoid: such outputs are judged by divergence
-   (calib/trials/divergence.h). */
+   (qc_divergence_add). */
 bool qc_trials_have_probabilities(const struct qc_trials *t);
 
 /* Runs the drawn units first .. first + n through graphs 0 .. count - 1. Adds to errors[k][place * output_count + o]

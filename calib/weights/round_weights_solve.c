@@ -11,10 +11,7 @@
 #include "calib/weights/factorise.h"
 #include "calib/weights/low_rank.h"
 #include "calib/weights/round_weights_parts.h"
-#include "calib/weights/rounded_file.h"
 #include "calib/weights/rounded_layers.h"
-
-enum { HELD_MIN = 4 };
 
 /* Columns to prefetch ahead: if outputs are contiguous, each column is in another page. */
 enum { AHEAD = 12 };
@@ -35,12 +32,6 @@ static const double SCALE_WORTH = 0.99, BIAS_ROOM = 0x1p28, STEP_ROOM = 1e-28;
    levels, whose errors are large, it is FEW_LEVELS_A_ROW, up to FEW_LEVELS_MOST
    (docs/decisions/0043-moments-of-few-rows.md). */
 static const double DAMPING_A_ROW = 0.03, FEW_LEVELS_A_ROW = 2, FEW_LEVELS_MOST = 0.3;
-
-bool qc_round_weights_holds(const struct qc_second_moments_layer *l)
-{
-    return !qc_ablated("held") && l->parts[QC_MOMENTS_HELD].samples >= HELD_MIN &&
-           l->parts[QC_MOMENTS_FIT].samples >= 2 * HELD_MIN;
-}
 
 /* Scratch of one matrix of w columns, for the whole team. */
 struct matrix {
@@ -235,37 +226,6 @@ static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_roun
         l->scales = l->hi + side;
     }
     return *out || qc_fail_memory(st, all * side * sizeof(double));
-}
-
-size_t qc_round_weights_element(const struct qc_round_weights_layer *l, size_t output, size_t column)
-{
-    const struct qc_second_moments_layer *m = l->moments;
-    if (l->recurrent) return output * m->columns + column;
-    const size_t each = m->channels / m->groups, tap = column / each, c = column % each, per = m->outputs / m->groups;
-    if (m->transposed) return ((output / per * each + c) * per + output % per) * m->taps + tap;
-    if (m->window_given) return (output * each + c) * m->taps + tap;
-    const struct qc_node *n = &l->g->nodes[l->node];
-    return n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0) ? output * m->channels + column
-                                                              : column * m->outputs + output;
-}
-
-size_t qc_round_weights_step(const struct qc_round_weights_layer *l)
-{
-    return l->moments->outputs == l->moments->groups
-               ? 0
-               : qc_round_weights_element(l, 1, 0) - qc_round_weights_element(l, 0, 0);
-}
-
-void qc_round_weights_centre(double *h, const double *m, const double *centre, size_t w)
-{
-    for (size_t i = 0; i < w; i++)
-        for (size_t j = 0; j < w; j++) h[i * w + j] += centre[i] * centre[j] - centre[i] * m[j] - m[i] * centre[j];
-}
-
-double qc_round_weights_input_noise(const struct qc_qparams *input, size_t group)
-{
-    const double s = input && input->state == QC_QPARAMS_BOUND ? (double)input->scale[input->count > 1 ? group : 0] : 0;
-    return s * s / 12;
 }
 
 /* The moments that weights are fitted to, for the factor. */

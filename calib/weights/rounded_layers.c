@@ -1,25 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/weights/rounded_layers.h"
 
+#include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/checked.h"
+#include "base/file.h"
 #include "base/grow.h"
 #include "base/index.h"
+#include "graph/types/small_float.h"
+
+/* ---- In memory ---- */
+
+enum { HEX = 64 };
+
+/* Computes the key: a hash of all that a layer's rounding depends on besides the job. */
+static bool key_of(char key[HEX + 1], const struct qc_round_weights_layer *l, struct qc_status *st)
+{
+    const struct qc_qparams *q = l->qparams, *in = l->input;
+    char scales[HEX + 1], zeros[HEX + 1], *text = NULL;
+    size_t size;
+    if (!qc_sha256(scales, q->scale, q->count * sizeof *q->scale, st) ||
+        !qc_sha256(zeros, q->zero_point, q->count * sizeof *q->zero_point, st))
+        return false;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) return qc_fail_memory(st, 1);
+    fprintf(f, "%s\n%s\n%s\n%d %d %u %lld %zu %d %d\n%s\n%s\n", q->name, l->moments->name, l->moments->geometry,
+            (int)l->g->nodes[l->node].op, (int)q->dtype, q->bits, (long long)q->block, l->moments->block,
+            l->correctable, (int)q->pair_limit, scales, zeros);
+    for (size_t i = 0; in && i < in->count; i++)
+        fprintf(f, "%d %a %d\n", (int)in->dtype, (double)in->scale[i], (int)in->zero_point[i]);
+    const bool ok = fclose(f) == 0 ? qc_sha256(key, text, size, st) : qc_fail_memory(st, 1);
+    free(text);
+    return ok;
+}
 
 struct solved {
     struct qc_tensor *weight; /* a reference, so that no other tensor can get its address */
-    char *moments;            /* name and geometry, concatenated */
-    enum qc_op op;
-    bool correctable, has_input;
-    int32_t pair_limit; /* of the weight */
-    enum qc_dtype type, input_type;
-    float input_scale;
-    int32_t input_zero_point;
-    size_t scales;
-    float *scale;
-    int32_t *zero_point;
+    char key[HEX + 1];
+    bool has_input;
     struct qc_tensor *rounded;
     struct qc_round_weights_output *made;
     struct qc_rounded_weights result;
@@ -34,11 +57,7 @@ struct qc_rounded_layers {
 
 static void free_solved(struct solved *s)
 {
-    if (!s) return;
     qc_tensor_unref(s->weight);
-    free(s->moments);
-    free(s->scale);
-    free(s->zero_point);
     qc_tensor_unref(s->rounded);
     free(s->made);
     free(s);
@@ -63,56 +82,48 @@ void qc_rounded_layers_free(struct qc_rounded_layers *r)
     free(r);
 }
 
-static void *copy(const void *of, size_t size)
-{
-    void *p = malloc(size ? size : 1);
-    if (p && size) memcpy(p, of, size);
-    return p;
-}
-
 /* Returns true if a layer can be cached. With several input scales, which are rare, it is solved again. */
 static bool is_simple(const struct qc_round_weights_layer *l)
 {
     return !l->quantized && !l->qparams->block && !l->qparams->bits && (!l->input || l->input->count <= 1);
 }
 
-static bool is_same(const struct solved *s, const struct qc_round_weights_layer *l)
+static uint64_t hash_of(const struct qc_round_weights_layer *l, const char key[HEX + 1])
 {
-    const struct qc_qparams *q = l->qparams, *in = l->input;
-    const size_t n = strlen(l->moments->name);
-    if (s->weight != l->weight || s->op != l->g->nodes[l->node].op || s->correctable != l->correctable ||
-        s->type != q->dtype || s->pair_limit != q->pair_limit || s->scales != q->count || s->has_input != (in != NULL))
-        return false;
-    if (in && in->count &&
-        (s->input_type != in->dtype || s->input_zero_point != in->zero_point[0] ||
-         memcmp(&s->input_scale, &in->scale[0], sizeof(float)) != 0))
-        return false;
-    return strncmp(s->moments, l->moments->name, n) == 0 && strcmp(s->moments + n, l->moments->geometry) == 0 &&
-           memcmp(s->scale, q->scale, q->count * sizeof *q->scale) == 0 &&
-           memcmp(s->zero_point, q->zero_point, q->count * sizeof *q->zero_point) == 0;
+    return qc_hash_bytes(qc_hash_number((uintptr_t)l->weight), key, HEX);
 }
 
-static uint64_t hash_of(const struct qc_round_weights_layer *l)
+static struct qc_round_weights_output *copy_outputs(const struct qc_round_weights_output *from, size_t count,
+                                                    struct qc_status *st)
 {
-    return qc_hash_bytes(qc_hash_number((uintptr_t)l->weight), l->moments->name, strlen(l->moments->name));
+    struct qc_round_weights_output *made = malloc((count + 1) * sizeof *made);
+    if (made)
+        memcpy(made, from, count * sizeof *made);
+    else
+        qc_fail_memory(st, count * sizeof *made);
+    return made;
 }
 
 bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, struct qc_rounded_layers *r,
                               struct qc_status *st)
 {
+    char key[HEX + 1];
     *known = false;
     if (!is_simple(l)) return true;
+    if (!key_of(key, l, st)) return false;
     pthread_mutex_lock(&r->lock);
     const struct solved *s = NULL;
     size_t slot = SIZE_MAX;
-    for (uint32_t i; !s && (i = qc_index_next(&r->index, hash_of(l), &slot));)
-        if (is_same(r->all[i - 1], l)) s = r->all[i - 1];
+    for (uint32_t i; !s && (i = qc_index_next(&r->index, hash_of(l, key), &slot));) {
+        const struct solved *one = r->all[i - 1];
+        if (one->weight == l->weight && one->has_input == (l->input != NULL) && memcmp(one->key, key, HEX) == 0)
+            s = one;
+    }
     pthread_mutex_unlock(&r->lock); /* entries are never removed */
     if (!s) return true;
     const struct qc_rounded_weights own = *l->result;
     l->rounded = qc_tensor_ref(s->rounded);
-    l->made = copy(s->made, l->moments->outputs * sizeof *s->made);
-    if (!l->made) return qc_fail_memory(st, l->moments->outputs * sizeof *s->made);
+    if (!(l->made = copy_outputs(s->made, l->moments->outputs, st))) return false;
     *l->result = s->result;
     l->result->quantizer = own.quantizer;
     l->result->name = own.name;
@@ -134,38 +145,353 @@ static bool add(struct qc_rounded_layers *r, struct solved *s, uint64_t hash, st
 
 bool qc_rounded_layers_keep(struct qc_rounded_layers *r, const struct qc_round_weights_layer *l, struct qc_status *st)
 {
-    const struct qc_qparams *q = l->qparams, *in = l->input;
-    const size_t name = strlen(l->moments->name), geometry = strlen(l->moments->geometry);
     if (!is_simple(l)) return true;
     struct solved *s = calloc(1, sizeof *s);
     if (!s) return qc_fail_memory(st, sizeof *s);
     *s = (struct solved){.weight = qc_tensor_ref(l->weight),
-                         .moments = malloc(name + geometry + 1),
-                         .op = l->g->nodes[l->node].op,
-                         .correctable = l->correctable,
-                         .has_input = in != NULL,
-                         .type = q->dtype,
-                         .pair_limit = q->pair_limit,
-                         .scales = q->count,
-                         .scale = copy(q->scale, q->count * sizeof *q->scale),
-                         .zero_point = copy(q->zero_point, q->count * sizeof *q->zero_point),
+                         .has_input = l->input != NULL,
                          .rounded = qc_tensor_ref(l->rounded),
-                         .made = copy(l->made, l->moments->outputs * sizeof *l->made),
+                         .made = copy_outputs(l->made, l->moments->outputs, st),
                          .result = *l->result};
-    if (in && in->count) {
-        s->input_type = in->dtype;
-        s->input_scale = in->scale[0];
-        s->input_zero_point = in->zero_point[0];
-    }
-    if (!s->moments || !s->scale || !s->zero_point || !s->made) {
-        free_solved(s);
-        return qc_fail_memory(st, l->moments->outputs * sizeof *l->made);
-    }
-    memcpy(s->moments, l->moments->name, name);
-    memcpy(s->moments + name, l->moments->geometry, geometry + 1);
+    bool kept = s->made && key_of(s->key, l, st);
     pthread_mutex_lock(&r->lock);
-    const bool kept = add(r, s, hash_of(l), st);
+    kept = kept && add(r, s, hash_of(l, s->key), st);
     pthread_mutex_unlock(&r->lock);
     if (!kept) free_solved(s);
     return kept;
+}
+
+/* ---- In a file ---- */
+
+enum { NUMBERS = 11, OF_OUTPUT = 6 };
+static const char magic[8] = "qcround2";
+
+/* Head of a record. NUMBERS numbers, OF_OUTPUT numbers per output, a byte per weight and the checksum follow. */
+struct head {
+    char key[HEX];
+    uint64_t outputs, count;
+};
+
+struct place {
+    struct head head;
+    off_t at; /* offset of the data after the head */
+};
+
+struct qc_rounded_file {
+    pthread_mutex_t lock;
+    FILE *file;
+    const char *path;
+    char job[HEX];
+    off_t end;
+    size_t count, room;
+    struct place *places; /* complete records, in file order */
+};
+
+/* Data read or written chunk by chunk, and its checksum (FNV-1a). */
+struct flow {
+    struct qc_rounded_file *f;
+    uint64_t sum;
+    bool ok;
+};
+
+static void add_sum(struct flow *w, const void *data, size_t size)
+{
+    const unsigned char *p = data;
+    for (size_t i = 0; i < size; i++) w->sum = (w->sum ^ p[i]) * UINT64_C(0x100000001b3);
+}
+
+static void write_bytes(struct flow *w, const void *data, size_t size)
+{
+    add_sum(w, data, size);
+    w->ok = w->ok && fwrite(data, 1, size, w->f->file) == size;
+}
+
+static void read_bytes(struct flow *w, void *data, size_t size)
+{
+    w->ok = w->ok && fread(data, 1, size, w->f->file) == size;
+    if (w->ok) add_sum(w, data, size);
+}
+
+static struct flow flow_of(struct qc_rounded_file *f)
+{
+    return (struct flow){.f = f, .sum = UINT64_C(0xcbf29ce484222325), .ok = true};
+}
+
+static bool failed(const struct qc_rounded_file *f, struct qc_status *st)
+{
+    return qc_fail(st, QC_MACHINE, "--checkpoint: cannot write %s: %s", f->path, strerror(errno));
+}
+
+/* Computes the bytes of a record after its head. Returns false on overflow. */
+static bool body_bytes(size_t *out, const struct head *h)
+{
+    size_t outputs, numbers;
+    return h->outputs <= SIZE_MAX && h->count <= SIZE_MAX &&
+           qc_mul_size(&outputs, (size_t)h->outputs, OF_OUTPUT * sizeof(double)) &&
+           qc_add_size(&numbers, outputs, NUMBERS * sizeof(double) + sizeof(uint64_t)) &&
+           qc_add_size(out, numbers, (size_t)h->count) && *out <= (size_t)INT64_MAX / 2;
+}
+
+static bool add_place(struct qc_rounded_file *f, const struct head *h, off_t at, struct qc_status *st)
+{
+    struct place *grown = qc_grown(f->places, f->count, &f->room, sizeof *grown, st);
+    if (!grown) return false;
+    f->places = grown;
+    f->places[f->count++] = (struct place){.head = *h, .at = at};
+    return true;
+}
+
+/* Finds the complete records; the rest of the file is unfinished. */
+static bool find_records(struct qc_rounded_file *f, struct qc_status *st)
+{
+    struct head h;
+    size_t bytes;
+    if (fseeko(f->file, 0, SEEK_END) != 0) return failed(f, st);
+    const off_t size = ftello(f->file);
+    for (off_t at = f->end;;) {
+        if (size - at < (off_t)sizeof h || fseeko(f->file, at, SEEK_SET) != 0 || fread(&h, sizeof h, 1, f->file) != 1 ||
+            !body_bytes(&bytes, &h))
+            return true;
+        at += (off_t)sizeof h;
+        if ((off_t)bytes > size - at) return true;
+        if (!add_place(f, &h, at, st)) return false;
+        f->end = at += (off_t)bytes;
+    }
+}
+
+static bool begin(struct qc_rounded_file *f, struct qc_status *st)
+{
+    char found[sizeof magic + HEX];
+    const size_t n = fread(found, 1, sizeof found, f->file);
+    if (n && (n < sizeof magic || memcmp(found, magic, sizeof magic) != 0))
+        return qc_fail(
+            st, QC_BAD_INPUT,
+            "--checkpoint: %s exists and holds no rounded layers; remove it or choose another name for the checkpoint",
+            f->path);
+    f->end = (off_t)sizeof found;
+    if (n == sizeof found && memcmp(found + sizeof magic, f->job, HEX) == 0) return find_records(f, st);
+    rewind(f->file);
+    const bool ok = ftruncate(fileno(f->file), 0) == 0 && fwrite(magic, sizeof magic, 1, f->file) == 1 &&
+                    fwrite(f->job, HEX, 1, f->file) == 1 && fflush(f->file) == 0;
+    return ok || failed(f, st);
+}
+
+bool qc_rounded_file_open(struct qc_rounded_file **out, const char *path, const char *job, struct qc_status *st)
+{
+    struct qc_rounded_file *f = NULL;
+    if (!qc_output_check(path, st)) return qc_where(st, "--checkpoint");
+    if (!(f = calloc(1, sizeof *f))) return qc_fail_memory(st, sizeof *f);
+    pthread_mutex_init(&f->lock, NULL);
+    f->path = path;
+    memcpy(f->job, job, HEX);
+    f->file = fopen(path, "r+be");
+    if (!f->file && errno == ENOENT) f->file = fopen(path, "w+be");
+    if (f->file ? begin(f, st) : failed(f, st)) {
+        *out = f;
+        return true;
+    }
+    qc_rounded_file_close(f);
+    return false;
+}
+
+void qc_rounded_file_close(struct qc_rounded_file *f)
+{
+    if (!f) return;
+    if (f->file) fclose(f->file);
+    pthread_mutex_destroy(&f->lock);
+    free(f->places);
+    free(f);
+}
+
+static bool is_kept(const struct qc_round_weights_layer *l)
+{
+    return !l->recurrent && !l->quantized && qc_dtype_info(l->qparams->dtype)->bits <= 8;
+}
+
+static void numbers_of(double to[NUMBERS], const struct qc_rounded_weights *r)
+{
+    const double all[NUMBERS] = {
+        r->compensated,    r->held,          (double)r->outputs, (double)r->nearest,        (double)r->bounded,
+        (double)r->blocks, r->error_nearest, r->error,           (double)r->bias_corrected, r->bias_rms,
+        r->bias_max};
+    memcpy(to, all, sizeof all);
+}
+
+static bool result_of(struct qc_rounded_weights *r, const double from[NUMBERS], const struct qc_round_weights_layer *l)
+{
+    for (size_t i = 0; i < NUMBERS; i++)
+        if (!isfinite(from[i]) || from[i] < 0) return false;
+    const double most = (double)l->moments->outputs;
+    if (from[2] > most || from[3] > most || from[4] > most || from[5] > (double)l->moments->columns) return false;
+    r->compensated = from[0] != 0;
+    r->held = from[1] != 0;
+    r->outputs = (size_t)from[2];
+    r->nearest = (size_t)from[3];
+    r->bounded = (size_t)from[4];
+    r->blocks = (size_t)from[5];
+    r->error_nearest = from[6];
+    r->error = from[7];
+    r->bias_corrected = from[8] != 0;
+    r->bias_rms = from[9];
+    r->bias_max = from[10];
+    return true;
+}
+
+/* Returns the scale of element i: the output's new scale if there is one, else the quantizer's. */
+static double scale_of(const struct qc_round_weights_layer *l, const struct qc_round_weights_output *made, size_t i)
+{
+    const size_t c = qc_scale_at(&l->scales, i);
+    const bool own = l->qparams->pair_limit && l->scales.count == l->moments->outputs && made[c].scale > 0;
+    return (double)(own ? made[c].scale : l->qparams->scale[c]);
+}
+
+static unsigned char byte_of(const struct qc_qparams *q, struct qc_levels levels, double level)
+{
+    if (qc_is_small_float(q->dtype)) return qc_float_to_small(q->dtype, level, QC_SMALL_SATURATES, QC_SMALL_NEAREST);
+    return (unsigned char)(fmax(levels.lo, fmin(levels.hi, nearbyint(level))) - levels.lo);
+}
+
+/* Writes the levels as bytes: codes of the type, or integers minus the lowest level. */
+static void put_levels(struct flow *w, const struct qc_round_weights_layer *l)
+{
+    const struct qc_qparams *q = l->qparams;
+    const struct qc_levels levels = qc_qparams_levels(q);
+    const float *x = l->rounded->data;
+    unsigned char bytes[1024];
+    for (size_t i = 0, n = 0; w->ok && i < l->rounded->count; i++) {
+        const size_t c = qc_scale_at(&l->scales, i);
+        bytes[n++] = byte_of(q, levels, (double)x[i] / scale_of(l, l->made, i) + q->zero_point[c]);
+        if (n < sizeof bytes && i + 1 < l->rounded->count) continue;
+        write_bytes(w, bytes, n);
+        n = 0;
+    }
+}
+
+static bool take_levels(struct flow *w, const struct qc_round_weights_layer *l,
+                        const struct qc_round_weights_output *made, struct qc_tensor *to)
+{
+    const struct qc_qparams *q = l->qparams;
+    const struct qc_levels levels = qc_qparams_levels(q);
+    unsigned char bytes[1024];
+    for (size_t i = 0; i < to->count; i += sizeof bytes) {
+        const size_t n = to->count - i < sizeof bytes ? to->count - i : sizeof bytes;
+        read_bytes(w, bytes, n);
+        for (size_t k = 0; w->ok && k < n; k++) {
+            const size_t c = qc_scale_at(&l->scales, i + k);
+            const double level =
+                qc_is_small_float(q->dtype) ? (double)qc_small_to_float(q->dtype, bytes[k]) : levels.lo + bytes[k];
+            if (!(level <= levels.hi)) return false;
+            ((float *)to->data)[i + k] = (float)(scale_of(l, made, i + k) * (level - q->zero_point[c]));
+        }
+    }
+    return w->ok;
+}
+
+/* Writes the numbers of each output. */
+static void put_outputs(struct flow *w, const struct qc_round_weights_layer *l)
+{
+    for (size_t o = 0; w->ok && o < l->moments->outputs; o++) {
+        const struct qc_round_weights_output *m = &l->made[o];
+        const double x[OF_OUTPUT] = {m->moved, m->shift,         m->nearest_shift,
+                                     m->error, m->nearest_error, (double)m->scale};
+        write_bytes(w, x, sizeof x);
+    }
+}
+
+static bool take_outputs(struct flow *w, struct qc_round_weights_output *made, size_t outputs)
+{
+    for (size_t o = 0; o < outputs; o++) {
+        double x[OF_OUTPUT];
+        read_bytes(w, x, sizeof x);
+        if (!w->ok) return false;
+        for (size_t i = 0; i < OF_OUTPUT; i++)
+            if (!isfinite(x[i])) return false;
+        made[o] = (struct qc_round_weights_output){.moved = x[0] != 0,
+                                                   .shift = x[1],
+                                                   .nearest_shift = x[2],
+                                                   .error = x[3],
+                                                   .nearest_error = x[4],
+                                                   .scale = (float)x[5]};
+    }
+    return true;
+}
+
+/* Reads a record. Returns false if it is damaged. */
+static bool read_record(struct qc_round_weights_layer *l, struct qc_rounded_weights *result,
+                        struct qc_round_weights_output *made, struct qc_tensor *to, struct qc_rounded_file *f,
+                        const struct place *p)
+{
+    struct flow w = flow_of(f);
+    double numbers[NUMBERS];
+    uint64_t sum;
+    if (fseeko(f->file, p->at, SEEK_SET) != 0) return false;
+    add_sum(&w, &p->head, sizeof p->head);
+    read_bytes(&w, numbers, sizeof numbers);
+    if (!w.ok || !result_of(result, numbers, l) || !take_outputs(&w, made, l->moments->outputs) ||
+        !take_levels(&w, l, made, to))
+        return false;
+    return fread(&sum, sizeof sum, 1, f->file) == 1 && sum == w.sum;
+}
+
+static bool recall(bool *known, struct qc_round_weights_layer *l, struct qc_rounded_file *f, const struct place *p,
+                   struct qc_status *st)
+{
+    struct qc_rounded_weights result = *l->result;
+    struct qc_tensor *to = qc_tensor_new(QC_F32, &l->weight->shape, st);
+    struct qc_round_weights_output *made = calloc(l->moments->outputs, sizeof *made);
+    bool ok = to && (made || qc_fail_memory(st, l->moments->outputs * sizeof *made));
+    *known = ok && read_record(l, &result, made, to, f, p);
+    if (*known) {
+        *l->result = result;
+        l->rounded = qc_tensor_ref(to);
+        l->made = made;
+        made = NULL;
+        qc_tensor_rest(l->weight);
+        ok = !l->g->spills || qc_tensor_spill(l->rounded, st);
+    }
+    free(made);
+    qc_tensor_unref(to);
+    return ok;
+}
+
+bool qc_rounded_file_recall(bool *known, struct qc_round_weights_layer *l, struct qc_rounded_file *f,
+                            struct qc_status *st)
+{
+    char key[HEX + 1];
+    bool ok = true;
+    *known = false;
+    if (!is_kept(l)) return true;
+    if (!key_of(key, l, st)) return false;
+    pthread_mutex_lock(&f->lock);
+    for (size_t i = f->count; ok && !*known && i-- > 0;) { /* the last of several wins */
+        const struct head *h = &f->places[i].head;
+        if (memcmp(h->key, key, HEX) == 0 && h->outputs == l->moments->outputs && h->count == l->weight->count)
+            ok = recall(known, l, f, &f->places[i], st);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return ok;
+}
+
+bool qc_rounded_file_keep(struct qc_rounded_file *f, const struct qc_round_weights_layer *l, struct qc_status *st)
+{
+    struct head h = {.outputs = l->moments->outputs, .count = l->rounded->count};
+    struct flow w = flow_of(f);
+    double numbers[NUMBERS];
+    char key[HEX + 1];
+    if (!is_kept(l)) return true;
+    if (!key_of(key, l, st)) return false;
+    memcpy(h.key, key, HEX);
+    numbers_of(numbers, l->result);
+    pthread_mutex_lock(&f->lock);
+    w.ok = fseeko(f->file, f->end, SEEK_SET) == 0;
+    write_bytes(&w, &h, sizeof h);
+    write_bytes(&w, numbers, sizeof numbers);
+    put_outputs(&w, l);
+    put_levels(&w, l);
+    const uint64_t sum = w.sum;
+    write_bytes(&w, &sum, sizeof sum);
+    const bool ok = w.ok && fflush(f->file) == 0;
+    if (ok) f->end = ftello(f->file);
+    pthread_mutex_unlock(&f->lock);
+    return ok || failed(f, st);
 }

@@ -15,3 +15,22 @@ bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, str
                               struct qc_status *st);
 /* Keeps a copy of a solved layer. */
 bool qc_rounded_layers_keep(struct qc_rounded_layers *r, const struct qc_round_weights_layer *l, struct qc_status *st);
+
+/* Rounded layers in a file beside a checkpoint: a resumed job continues after the last one. A record holds a layer's
+   integers, its bias shift and its report, under a key of all that they depend on, and ends with a checksum. An
+   unfinished or damaged record is ignored. */
+
+struct qc_rounded_file;
+
+/* Opens or makes the file. job: 64 hex digits that identify model, samples and options; a file of another job is
+   emptied. Fails if the file is of another kind (QC_BAD_INPUT) or cannot be written (QC_MACHINE). */
+bool qc_rounded_file_open(struct qc_rounded_file **out, const char *path, const char *job, struct qc_status *st);
+void qc_rounded_file_close(struct qc_rounded_file *f); /* NULL-safe; the file stays */
+
+/* If the file has the layer, sets *known and fills in what qc_round_weights_solve does. Thread safe, like the next
+   function. */
+bool qc_rounded_file_recall(bool *known, struct qc_round_weights_layer *l, struct qc_rounded_file *f,
+                            struct qc_status *st);
+/* Appends a solved layer. Layers of more than 8 bits, of recurrent operators and with means or pairs of the quantized
+   network are not stored. */
+bool qc_rounded_file_keep(struct qc_rounded_file *f, const struct qc_round_weights_layer *l, struct qc_status *st);

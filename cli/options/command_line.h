@@ -57,7 +57,7 @@ struct qc_cli_options {
     const char *completion; /* "bash", "zsh" or "fish" */
 
     const struct qc_team
-        *team; /* not an option: the processes that share the work; NULL: none (quantize/interface/team.h) */
+        *team; /* not an option: the processes that share the work; NULL: none (quantize/interface/inputs.h) */
 };
 
 /* Parses the command line (argv[0] is the program) and the configuration file that it names. Options may precede or

@@ -108,7 +108,7 @@ struct qc_report_centred {
     double error; /* expected error of the layers' outputs relative to the error without */
 };
 
-/* Channels that could be scaled between operators (quantize/scaling/scale_search.h). */
+/* Channels that could be scaled between operators (quantize/scaling/scale_channels.h). */
 struct qc_report_scaled {
     const char *value; /* the value that has the channels */
     const char *kind;  /* "awq"; NULL: no scaling gained enough */

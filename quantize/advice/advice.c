@@ -164,16 +164,15 @@ static bool advice_work_of(struct advice_work *out, const struct qc_pipeline *p,
     return true;
 }
 
-/* The output error is measured on QC_MEASURED_BATCHES (quantize/trials/measured_outputs.h); HELD other batches confirm
+/* The output error is measured on QC_MEASURED_BATCHES (quantize/trials/output_bias.h); HELD other batches confirm
    a gain. Single layers run on one batch for each PER_BATCH units of data (at least 1, at most FEW), a small part of
    the work of calibration. Of the worst layers SINGLE are tried alone and TOP together. HELD_SEED draws the held-out
    samples. */
 enum { HELD = 8, FEW = 2, PER_BATCH = 256, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
 
-/* The best idea is always tried. All other ideas share a budget: 1/PART of the job's work
-   (quantize/advice/advice_work.h), and at least FLOOR, some hundredths of a second. A third of the budget may measure
-   LAYERS_LEAST to LAYERS_MOST single layers, if SPARE times the work of an idea is left; else their effect is
-   estimated. */
+/* The best idea is always tried. All other ideas share a budget: 1/PART of the job's work, and at least FLOOR, some
+   hundredths of a second. A third of the budget may measure LAYERS_LEAST to LAYERS_MOST single layers, if SPARE times
+   the work of an idea is left; else their effect is estimated. */
 enum { PART = 20, LAYERS_MOST = 10, LAYERS_LEAST = 4 };
 static const double FLOOR = 6e9, SPARE = 1.25;
 
@@ -405,7 +404,7 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
         leave(t, idea, cheaper);
         return true;
     }
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
     bool ok = (!t->method || with_method(&change, t, idea->anew, st)) && describe(out, t, idea, &change, st);
     if (ok) {
@@ -426,7 +425,6 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
         if (!done && ok) ok = select_all(t, st); /* a failed idea may leave other samples selected */
         if (!done) *good = false;
     }
-    qc_arena_free(a);
     return ok;
 }
 

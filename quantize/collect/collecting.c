@@ -8,11 +8,12 @@
 
 #include "base/file.h"
 #include "base/resident.h"
+#include "base/scope.h"
 #include "calib/metrics/sensitivity.h"
 #include "calib/sequential/sequential.h"
 #include "calib/statistics/statistics.h"
 #include "calib/weights/round_weights.h"
-#include "calib/weights/rounded_file.h"
+#include "calib/weights/rounded_layers.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/scale_layout.h"
 #include "graph/core/stored_values.h"
@@ -51,7 +52,7 @@ enum { PLANS = 6 };
 static bool bind(struct qc_graph *g, struct qc_status *st)
 {
     struct qc_stored_values stored;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     bool ok = a ? qc_stored_values_of(&stored, g, a, st) : qc_fail_memory(st, 1);
     for (qc_id s = 1; ok && s <= g->qparams_count; s++) {
         if (g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER) continue;
@@ -63,7 +64,6 @@ static bool bind(struct qc_graph *g, struct qc_status *st)
         free(scale);
         free(zero);
     }
-    qc_arena_free(a);
     return ok;
 }
 
@@ -269,11 +269,7 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
     if (!qc_collect(&c, cost, what->graph, what->count, what->values, what->names, p->from->data, &how, st))
         return false;
     bool ok = !team || (unite(&c, team, st) && qc_model_select(p->from->data, o, NULL, st));
-    if (ok)
-        *out = c;
-    else
-        qc_collection_free(c);
-    return ok;
+    return QC_HAND_OVER(ok, out, c, qc_collection_free);
 }
 
 bool qc_collecting_layers(struct qc_rounded_file **out, const struct qc_pipeline *p, struct qc_status *st)
@@ -313,7 +309,7 @@ static bool copy(struct qc_collection **out, const struct qc_collection *c, stru
 static bool check(const struct qc_collection *c, const struct qc_dataset *data, const struct qc_job_inputs *in,
                   struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     char model[65];
     if (!a) return qc_fail_memory(st, 1);
     const char *inputs = data ? qc_dataset_inputs(data, a, st) : c->inputs;
@@ -325,7 +321,6 @@ static bool check(const struct qc_collection *c, const struct qc_dataset *data, 
         ok = qc_fail(st, QC_BAD_INPUT,
                      "was made from other inputs or with another preprocessing ('%s') than --data here ('%s')",
                      c->inputs, inputs);
-    qc_arena_free(a);
     return ok && qc_collection_check_whole(c, st);
 }
 

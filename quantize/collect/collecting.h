@@ -15,7 +15,7 @@ struct qc_collecting {
 };
 
 /* Runs qc_collect on the chosen samples. With --checkpoint FILE samples in FILE are not run again, and FILE is written
-   every 30 seconds, at an interrupt and at the end. In a team (quantize/interface/team.h) rank 0 gets the merged
+   every 30 seconds, at an interrupt and at the end. In a team (quantize/interface/inputs.h) rank 0 gets the merged
    statistics, and p->from->data selects all samples of the job again; the other ranks get false without an error.
    Errors: as qc_collect; a checkpoint that is damaged, of another run, or no checkpoint. */
 bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_pipeline *p,

@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "calib/ablation.h"
 #include "graph/core/multiply_adds.h"
 #include "graph/core/recurrent.h"
 #include "quantize/options/option_value.h"
 #include "quantize/pipeline.h"
-#include "quantize/report/produced_ops.h"
+#include "quantize/report/report_nodes.h"
 
 /* What changes for a layer. */
 enum remedy { KEEP, WIDE_ACTIVATIONS, WIDE_WEIGHTS, IN_FLOAT };
@@ -86,11 +87,7 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, 
         *st = QC_STATUS_INIT;
         return qc_sensitivity_believed(out, p->simulated, believed, st);
     }
-    if (ok)
-        *out = s;
-    else
-        qc_sensitivity_free(s);
-    return ok;
+    return QC_HAND_OVER(ok, out, s, qc_sensitivity_free);
 }
 
 static unsigned bits(enum qc_dtype t)

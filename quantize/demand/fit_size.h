@@ -2,6 +2,7 @@
 /* --size: chooses the bits of each layer's weights, so that the file fits and the outputs lose least. */
 #pragma once
 
+#include "base/arena.h"
 #include "export/report/report.h"
 #include "quantize/pipeline_state.h"
 
@@ -11,3 +12,44 @@
    made; if the file is larger than estimated, the choice is repeated. Afterwards p has run with the chosen widths. *out
    is from the arena of p. Errors: those of the stages; QC_DEMAND with the least possible size if no file fits. */
 bool qc_fit_size(struct qc_report_size **out, struct qc_pipeline *p, struct qc_status *st);
+
+/* Minimizes the error for a number of bytes. Each unit has a few points of bytes and error; errors add up. Steps go
+   along the lower convex hull of each unit, in the order of the gain per byte (the path of a Lagrange multiplier from
+   infinity to 0). */
+
+enum { QC_SIZE_POINTS = 4 };
+
+struct qc_size_point {
+    size_t bytes;
+    double error; /* not negative; finite */
+};
+
+struct qc_size_unit {
+    size_t count; /* of points, at least 1, in any order */
+    struct qc_size_point points[QC_SIZE_POINTS];
+};
+
+/* A unit goes from its previous point to this one. bytes, error: sums over all units after the step. */
+struct qc_size_step {
+    size_t unit, point;
+    size_t bytes;
+    double error;
+};
+
+struct qc_size_frontier {
+    size_t unit_count;
+    const struct qc_size_unit *units; /* borrowed */
+    size_t *first;                    /* [unit_count]: the point with fewest bytes */
+    size_t least_bytes;               /* sum of bytes of these points; least_error: sum of their errors */
+    double least_error;
+    size_t step_count;
+    struct qc_size_step *steps; /* sorted by gain per byte, most first; of equal ones the earlier unit */
+};
+
+/* Arrays from the arena. */
+bool qc_size_frontier(struct qc_size_frontier *out, const struct qc_size_unit *units, size_t count, struct qc_arena *a,
+                      struct qc_status *st);
+
+/* Chooses points [unit_count] for at most `bytes` bytes and sets *sum to their sums. Takes the steps in order and
+   passes over those that do not fit. Returns false if least_bytes exceeds `bytes`. */
+bool qc_size_choose(size_t *points, struct qc_size_point *sum, const struct qc_size_frontier *f, size_t bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Progress of a running job, and requests to stop it. Nothing is printed here. */
+/* What a caller gives a job, and how it hears of its progress. Nothing is printed here. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +11,9 @@
 #include "datasets/samples/dataset.h"
 #include "onnx/read/import.h"
 
-/* phase: such as "calibrating"; NULL: no phase is running. `done` of `count` units are finished; a phase begins with
+/* Progress of a running job, and requests to stop it.
+
+   phase: such as "calibrating"; NULL: no phase is running. `done` of `count` units are finished; a phase begins with
    count 0. Returns false to stop the job, which ends with QC_INTERRUPTED. Calls come one at a time, from any thread of
    the job. */
 typedef bool qc_progress_fn(void *user, const char *phase, size_t done, size_t count);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/scope.h"
 #include "graph/core/custom.h"
 #include "onnx/read/import.h"
 #include "rewrite/language/expansion.h"
@@ -14,14 +15,12 @@
 /* Fails if a file to be written holds external data of the model. */
 static bool check_outputs(const struct qc_model *m, const struct qc_model_source *source, struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
     struct qc_named_file *inputs = QC_NEW_ARRAY(a, struct qc_named_file, m->info.file_count, st);
     for (size_t i = 0; inputs && i < m->info.file_count; i++)
         inputs[i] = (struct qc_named_file){.what = "the model's external data", .path = m->info.files[i]};
-    const bool ok = inputs && qc_files_apart(source->outputs, source->output_count, inputs, m->info.file_count, st);
-    qc_arena_free(a);
-    return ok;
+    return inputs && qc_files_apart(source->outputs, source->output_count, inputs, m->info.file_count, st);
 }
 
 /* Reads the built-in functions and those of --rules. */
@@ -31,11 +30,7 @@ static bool read_functions(struct qc_rules **out, const struct qc_options *o, st
     bool ok = rules && qc_rules_add_builtin(rules, "functions.rules", st) &&
               qc_rules_add_builtin(rules, "functions_ml.rules", st);
     for (size_t i = 0; ok && i < o->rules.count; i++) ok = qc_rules_add_file(rules, o->rules.items[i], st);
-    if (ok)
-        *out = rules;
-    else
-        qc_rules_free(rules);
-    return ok;
+    return QC_HAND_OVER(ok, out, rules, qc_rules_free);
 }
 
 /* Loads the operators of --kernel; *out is NULL if there are none. */
@@ -47,11 +42,7 @@ static bool read_kernels(struct qc_custom_ops **out, const struct qc_options *o,
     bool ok = c != NULL;
     for (size_t i = 0; ok && i < o->kernels.count; i++)
         ok = qc_custom_ops_load(c, o->kernels.items[i], st) || qc_where(st, "--kernel");
-    if (ok)
-        *out = c;
-    else
-        qc_custom_ops_unref(c);
-    return ok;
+    return QC_HAND_OVER(ok, out, c, qc_custom_ops_unref);
 }
 
 static bool import(struct qc_model *m, const char *path, const struct qc_options *o, struct qc_status *st)

@@ -210,12 +210,11 @@ void qc_warn_input_range(struct qc_warnings *w, const struct qc_graph *imported,
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_uses uses;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     bool ok = a && qc_dataset_units(data) && qc_uses_of(&uses, imported, a, &st);
     for (size_t k = 0; ok && k < imported->input_count; k++)
         if (imported->values[imported->inputs[k].value].type.dtype == QC_F32)
             ok = check_input(w, imported, &uses, k, data, o, a, &st);
-    qc_arena_free(a);
 }
 
 /* *same: both name the same data set of the same file. Files are compared by inode, since they may have several names.

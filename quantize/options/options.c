@@ -391,14 +391,13 @@ static bool set_one(const struct qc_option_set *o, unsigned option, const struct
 
 static bool unknown_key(const struct qc_option_set *o, const char *key, const char *file, struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     const char **names = a ? QC_NEW_ARRAY(a, const char *, o->count, st) : NULL, *meant = NULL;
     for (unsigned k = 0; names && k < o->count; k++) names[k] = o->info(k)->name;
     if (names) meant = qc_closest(key, names, o->count);
     qc_fail(st, QC_USAGE,
             "%s: unknown key \"%s\"%s%s%s; keys are option names without the dashes, see 'qcalib help quantize'", file,
             key, meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
-    qc_arena_free(a);
     return false;
 }
 

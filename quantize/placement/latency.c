@@ -128,23 +128,20 @@ static bool run_rounds(struct qc_milliseconds *out, const struct qc_latency *l, 
 
 bool qc_latency_try(const struct qc_latency *l, const char *file, struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     double ms;
     if (!a) return qc_fail_memory(st, 1);
-    const bool ok = run_command(&ms, l, file, a, st);
-    qc_arena_free(a);
-    return ok;
+    return run_command(&ms, l, file, a, st);
 }
 
 bool qc_latency_measure(struct qc_milliseconds *out, struct qc_latency *l, const char *const *files, size_t count,
                         bool race, struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     char key[65];
     if (!a) return qc_fail_memory(st, 1);
     bool ok = !l->file || key_of_files(key, l, files, count, a, st);
     if (ok && !(l->file && recall_latency(out, l->so_far, key, count)))
         ok = run_rounds(out, l, files, count, race, a, st) && (!l->file || keep_latency(l, key, out, count, st));
-    qc_arena_free(a);
     return ok;
 }

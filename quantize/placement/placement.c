@@ -374,7 +374,7 @@ bool qc_placement_check(const struct qc_pipeline *p, struct qc_status *st)
 static bool begin_search(struct search *s, struct qc_status *st)
 {
     while (!writes_integers(s->p->from->exporters[s->format]))
-        s->format++; /* such a format exists: quantize/options/options_agree.h */
+        s->format++; /* such a format exists: quantize/options/scheme_options.h */
     return qc_latency_begin(&s->latency, s->p, st) && make_folder(s, st);
 }
 

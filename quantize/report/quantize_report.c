@@ -8,7 +8,7 @@
 #include "graph/core/parameters.h"
 #include "graph/core/uses.h"
 #include "quantize/report/layer_detail.h"
-#include "quantize/report/produced_ops.h"
+#include "quantize/report/report_nodes.h"
 #include "quantize/stages/stage_bodies.h"
 #include "quantize/trials/auto_method.h"
 

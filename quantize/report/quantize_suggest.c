@@ -13,7 +13,7 @@
 #include "calib/trials/trial_run.h"
 #include "export/report/type_word.h"
 #include "quantize/report/layer_detail.h"
-#include "quantize/report/produced_ops.h"
+#include "quantize/report/report_nodes.h"
 
 /* An op that adds noise. */
 struct qc_noise_point {

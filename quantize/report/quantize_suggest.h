@@ -23,7 +23,7 @@ struct qc_ideas {
     struct qc_idea of[QC_IDEAS];
 };
 
-/* Explains the error of the worst layers of the ranking (quantize/report/layer_ranking.h), in its order. Adds ideas for
+/* Explains the error of the worst layers of the ranking, in its order. Adds ideas for
    the first ones whose cause is known and has a remedy. Does nothing without a measurement (m NULL). Needs the ranking
    of r and everything before it. */
 bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const struct qc_pipeline *p,

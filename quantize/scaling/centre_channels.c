@@ -120,7 +120,7 @@ bool qc_centre_channels(bool *again, struct qc_pipeline *p, bool adds, struct qc
     const struct qc_graph *g = p->real;
     *again = false;
     if (p->centring || !qc_moments_of(p) || p->options->propagate || qc_ablated("centre")) return true;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
     struct sums *of = QC_NEW_ARRAY(a, struct sums, g->value_count + 1, st);
     const float **centre = QC_NEW_ARRAY(a, const float *, g->value_count + 1, st);
@@ -144,7 +144,6 @@ bool qc_centre_channels(bool *again, struct qc_pipeline *p, bool adds, struct qc
         ok = *again = qc_centre(&p->centred, g, centre, st);
         if (ok) p->real = p->centred;
     }
-    qc_arena_free(a);
     return ok;
 }
 

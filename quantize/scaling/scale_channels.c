@@ -611,7 +611,7 @@ bool qc_scale_channels(bool *again, struct qc_pipeline *p, struct qc_status *st)
     if (!wants(p) || qc_ablated("scale_channels")) return true;
     const bool automatic = strcmp(p->options->scale_channels, "auto") == 0;
     struct qc_second_moments **second_moments = p->second_moments ? &p->second_moments : &p->seen->second_moments;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_channels c;
     struct qc_scaled_group *groups = NULL;
     size_t count = 0, taken = 0;
@@ -649,7 +649,6 @@ bool qc_scale_channels(bool *again, struct qc_pipeline *p, struct qc_status *st)
         qc_warnings_drop(p->warnings, p->warnings_from, qc_warnings_count(p->warnings));
         ok = *again = apply_scales(p, &c, second_moments, groups, count, st);
     }
-    qc_arena_free(a);
     return ok;
 }
 

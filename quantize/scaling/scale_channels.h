@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* --scale-channels: scales channels between operators if that lowers the rounding error
-   (quantize/scaling/scale_search.h). The scales come from second moments of the float network, so the search follows
-   the stage "collect". It changes constants of the float graph, so the stages since "functions" run again. */
+/* --scale-channels: scales channels between operators if that lowers the rounding error. The scales come from second
+   moments of the float network, so the search follows the stage "collect". It changes constants of the float graph, so
+   the stages since "functions" run again. */
 #pragma once
 
 #include "calib/ranges/calibrate.h"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "datasets/arrays/memory_data.h"
 #include "graph/core/body.h"
 #include "rewrite/passes/simulate.h"
@@ -199,11 +200,7 @@ static bool body_samples_take(struct qc_body_samples **out, const struct qc_pipe
 out:
     qc_plan_free(plan);
     qc_arena_free(a);
-    if (ok)
-        *out = s;
-    else
-        body_samples_free(s);
-    return ok;
+    return QC_HAND_OVER(ok, out, s, body_samples_free);
 }
 
 /* Number of runs of body i, and of those whose shapes did not fit and were not kept. */
@@ -291,11 +288,7 @@ bool qc_body_samples_data(struct qc_memory_data **out, struct qc_body_samples *s
                                        .dims = dims};
         ok = qc_memory_data_add(m, &array, k->arrays[n], st);
     }
-    if (ok)
-        *out = m;
-    else
-        qc_memory_data_free(m);
-    return ok;
+    return QC_HAND_OVER(ok, out, m, qc_memory_data_free);
 }
 
 /* --- Listing bodies --- */

@@ -83,7 +83,7 @@ typedef bool beyond_fn(void *user, const struct mean *m, float multiplier, struc
 /* Calls `beyond` for each mean whose multiplier the runtime rejects; scales changed by earlier calls count. */
 static bool for_each_beyond(const struct qc_graph *g, beyond_fn *beyond, void *user, struct qc_status *st)
 {
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_uses uses;
     if (!a) return qc_fail_memory(st, 1);
     bool ok = qc_uses_of(&uses, g, a, st);
@@ -93,7 +93,6 @@ static bool for_each_beyond(const struct qc_graph *g, beyond_fn *beyond, void *u
         const float by = multiplier(g->qparams_of[m.from].scale[0], g->qparams_of[m.to].scale[0], m.plane);
         ok = fits(by) || beyond(user, &m, by, st);
     }
-    qc_arena_free(a);
     return ok;
 }
 
@@ -220,7 +219,7 @@ bool qc_shorten_biases(struct qc_graph **out, const struct qc_graph *g, const st
     size_t count = 0, changed;
     *out = NULL;
     if (t->bias != QC_BIAS_INT8) return true;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_bias_shift *shifts = a ? QC_NEW_ARRAY(a, struct qc_bias_shift, g->node_count + 1, st) : NULL;
     bool ok = (a || qc_fail_memory(st, 1)) && shifts && qc_uses_of(&uses, g, a, st);
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
@@ -233,7 +232,5 @@ bool qc_shorten_biases(struct qc_graph **out, const struct qc_graph *g, const st
         if ((ok = shift != NULL)) shorten(shift, bias, product);
         shifts[count++].shift = shift;
     }
-    ok = ok && (!count || qc_shift_biases(out, &changed, g, shifts, count, st));
-    qc_arena_free(a);
-    return ok;
+    return ok && (!count || qc_shift_biases(out, &changed, g, shifts, count, st));
 }

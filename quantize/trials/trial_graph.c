@@ -76,7 +76,7 @@ bool qc_trial_compare(struct qc_trial_gain *out, const struct qc_pipeline *p, co
     struct pair both = {p, graphs};
     const size_t outputs = p->real->output_count;
     struct qc_trials *trials = NULL;
-    struct qc_arena *a = qc_arena_new();
+    QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_error *errors[2] = {NULL, NULL};
     how.held = held;
     *out = (struct qc_trial_gain){.of_half = {(double)NAN, (double)NAN}};
@@ -88,7 +88,6 @@ bool qc_trial_compare(struct qc_trial_gain *out, const struct qc_pipeline *p, co
     if (ok) out->gain = gain_of(errors, outputs, 0, n, 1);
     for (size_t h = 0; ok && n > 1 && h < 2; h++) out->of_half[h] = gain_of(errors, outputs, h, n, 2);
     qc_trials_free(trials);
-    qc_arena_free(a);
     return ok;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "calib/weights/rounded_file.h"
+#include "calib/weights/rounded_layers.h"
 #include "calib_case.h"
 
 enum { SAMPLES = 64, IN = 12, MIDDLE = 10, OUT = 5, LAYERS = 2, WEIGHTS = IN * MIDDLE + MIDDLE * OUT };
