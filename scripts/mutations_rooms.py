@@ -33,8 +33,8 @@ def graph(one):
 
 
 def observers(one):
-    histogram, search, kl = "observers/histogram.c", "observers/search.c", "observers/kl.c"
-    merge = "observers/histogram.c"
+    histogram, search, kl = "observers/histogram_counting.c", "observers/search.c", "observers/kl.c"
+    merge = "observers/histogram_counting.c"
     return [
         one("percentile: the share is cut off both ends in full", "observers/percentile.c", "if (two_sided) cut /= 2;",
             ""),
