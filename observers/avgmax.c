@@ -21,8 +21,8 @@ static double mean_end(float *room, const struct qc_series *series, bool upper)
     return n ? sum / (double)n : 0;
 }
 
-static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
-                  struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
+static bool solve_avgmax(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
+                         struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
     (void)request, (void)values;
     size_t bytes = (s->series->count + 1) * sizeof(float);
@@ -40,5 +40,5 @@ const struct qc_observer qc_observer_avgmax = {
     .name = "avgmax",
     .summary = "mean of the samples' minima and of their maxima; for outliers that few samples have",
     .need = QC_NEED_SERIES,
-    .solve = solve,
+    .solve = solve_avgmax,
 };

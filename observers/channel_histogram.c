@@ -64,7 +64,7 @@ static size_t distance(int32_t from, int32_t to)
     return from == NO_EXPONENT ? 0 : d < BINS ? d : BINS - 1;
 }
 
-static void raise_exponent(struct qc_channel_tally *t, uint64_t *counts, int32_t exponent)
+static void raise_channel_exponent(struct qc_channel_tally *t, uint64_t *counts, int32_t exponent)
 {
     if (exponent <= t->exponent) return;
     const size_t d = distance(t->exponent, exponent);
@@ -92,7 +92,7 @@ static void take_block(struct qc_channel_tally *t, uint64_t *counts, const struc
     take_extremes(t, f->min, f->max, n);
     t->zeros += f->zeros;
     if (!f->magnitude) return;
-    raise_exponent(t, counts, (int32_t)(f->magnitude >> 23));
+    raise_channel_exponent(t, counts, (int32_t)(f->magnitude >> 23));
     const int32_t base = base_of(t->exponent);
     for (size_t i = 0; i < n; i++) {
         const uint32_t u = qc_float_bits(x[i]), magnitude = u & QC_MAGNITUDE_MASK;
@@ -133,7 +133,7 @@ void qc_channel_histogram_add(struct qc_channel_histogram *to, const struct qc_c
         take_extremes(t, f->min, f->max, f->count);
         t->zeros += f->zeros;
         if (f->exponent == NO_EXPONENT) continue;
-        raise_exponent(t, counts, f->exponent);
+        raise_channel_exponent(t, counts, f->exponent);
         const size_t d = distance(f->exponent, t->exponent);
         for (size_t i = 0; i < COUNTERS; i++) {
             const size_t slot = i % BINS;

@@ -5,8 +5,8 @@
 #include "observers/observer.h"
 #include "observers/series.h"
 
-static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
-                  struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
+static bool solve_ema(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
+                      struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
     (void)request, (void)st;
     double keep = values->v[0], lo = 0, hi = 0;
@@ -35,5 +35,5 @@ const struct qc_observer qc_observer_ema = {
     .need = QC_NEED_SERIES,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .solve = solve,
+    .solve = solve_ema,
 };

@@ -4,8 +4,8 @@
 
 #include "observers/observer.h"
 
-static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
-                  struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
+static bool solve_fixed(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
+                        struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
     (void)s, (void)request;
     *out = limits;
@@ -27,5 +27,5 @@ const struct qc_observer qc_observer_fixed = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .fixed = true,
-    .solve = solve,
+    .solve = solve_fixed,
 };

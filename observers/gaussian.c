@@ -72,8 +72,8 @@ static struct moments moments_of(const struct qc_bin *bins, size_t n, bool centr
     return m;
 }
 
-static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
-                  struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
+static bool solve_gaussian(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
+                           struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
     struct qc_bin *bins = NULL;
     size_t n = 0;
@@ -116,5 +116,5 @@ const struct qc_observer qc_observer_gaussian = {
     .need = QC_NEED_HISTOGRAM,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .solve = solve,
+    .solve = solve_gaussian,
 };

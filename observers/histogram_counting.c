@@ -70,7 +70,7 @@ static void move_narrow(uint32_t *counts, size_t d)
     }
 }
 
-static void raise_exponent(struct qc_scan *s, uint32_t magnitude)
+static void raise_scan_exponent(struct qc_scan *s, uint32_t magnitude)
 {
     if (magnitude == 0) return;
     int32_t e = (int32_t)(magnitude >> 23);
@@ -94,7 +94,7 @@ static void scan_mixed(struct qc_scan *s, const float *x, size_t n)
             qc_tally_extremes(&s->tally, x[i], x[i], 1);
             s->tally.zeros += one.zeros;
             s->low_bits |= one.low_bits;
-            raise_exponent(s, magnitude);
+            raise_scan_exponent(s, magnitude);
             if (s->counts && magnitude) qc_scan_plain.count(s->counts, qc_window_base(s->exponent), &one, x + i, 1);
             if (s->binned && !s->counts && magnitude) s->list[s->list_count++] = u >> QC_KEY_SHIFT;
         }
@@ -162,7 +162,7 @@ static bool list_values(struct qc_scan *s, const float *x, size_t n, struct qc_s
         s->tally.zeros += f.zeros;
         s->low_bits |= f.low_bits;
         s->before = f;
-        raise_exponent(s, f.magnitude);
+        raise_scan_exponent(s, f.magnitude);
         for (size_t i = at; i < at + m; i++) {
             const uint32_t u = qc_float_bits(x[i]);
             if (u & QC_MAGNITUDE_MASK) s->list[s->list_count++] = u >> QC_KEY_SHIFT;
@@ -202,7 +202,7 @@ bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_statu
         s->low_bits |= f.low_bits;
         s->before = f;
         if (counted) continue;
-        raise_exponent(s, f.magnitude);
+        raise_scan_exponent(s, f.magnitude);
         if (s->counts && f.magnitude) s->kernels->count(s->counts, qc_window_base(s->exponent), &f, block, m);
     }
     if (both) qc_scan_flush(&queue, s->counts);

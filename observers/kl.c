@@ -449,7 +449,7 @@ static double divergence_of(const void *user, double lo, double hi)
     return p->symmetric ? jensen_shannon(&p->density, affine, r->levels) : divergence(&p->density, affine, r->levels);
 }
 
-static double objective(const void *user, double lo, double hi, double enough)
+static double objective_kl(const void *user, double lo, double hi, double enough)
 {
     (void)enough;
     const struct problem *p = user;
@@ -470,8 +470,8 @@ static double objective_behind(const void *user, double lo, double hi, double en
     return qc_moments_squared_error(p->behind, lo, hi, r->levels, r->symmetry) / p->count;
 }
 
-static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
-                  struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
+static bool solve_kl(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
+                     struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
     enum qc_kl_variant variant = (enum qc_kl_variant)values->v[1];
     if (variant >= QC_KL_TENSORRT) return kl_tool(out, variant, (size_t)values->v[0], s, request, limits, st);
@@ -491,7 +491,7 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
         p.clip = values->v[2];
         p.count = (double)s->count;
         struct qc_search search = {
-            .limits = limits, .request = request, .objective = objective, .refused = divergence_of, .user = &p};
+            .limits = limits, .request = request, .objective = objective_kl, .refused = divergence_of, .user = &p};
         qc_search_floors(&search, bins, n);
         const bool behind = p.behind && qc_moments_behind(p.behind);
         if (behind) {
@@ -538,5 +538,5 @@ const struct qc_observer qc_observer_kl = {
     .need = QC_NEED_HISTOGRAM,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .solve = solve,
+    .solve = solve_kl,
 };

@@ -19,7 +19,7 @@ struct problem {
     double count, norm, clip, unit;
 };
 
-static double objective(const void *user, double lo, double hi, double enough)
+static double objective_mse(const void *user, double lo, double hi, double enough)
 {
     const struct problem *p = user;
     const struct qc_solve *r = p->request;
@@ -46,8 +46,8 @@ static void in_own_units(struct qc_range *out, struct qc_curve *curve, double fa
     if (curve->has_runner_up) curve->runner_up.objective *= factor;
 }
 
-static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
-                  struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
+static bool solve_mse(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
+                      struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
     struct qc_moments *moments = NULL;
     struct qc_bin *bins = NULL;
@@ -61,7 +61,7 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
                             .norm = values->v[0],
                             .clip = values->v[1]};
         p.unit = -limits.lo > limits.hi ? -limits.lo : limits.hi;
-        struct qc_search search = {.limits = limits, .request = request, .objective = objective, .user = &p};
+        struct qc_search search = {.limits = limits, .request = request, .objective = objective_mse, .user = &p};
         qc_search_floors(&search, bins, n);
         if (qc_moments_behind(moments)) qc_search_deeper(&search);
         if (p.norm != 2) search.objective = objective_of_norm;
@@ -85,7 +85,7 @@ const struct qc_observer qc_observer_mse = {
     .need = QC_NEED_HISTOGRAM,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .solve = solve,
+    .solve = solve_mse,
 };
 
 /* Solves with norm 2, ignoring the options. */
@@ -94,7 +94,7 @@ static bool solve_squared(struct qc_range *out, const struct qc_statistics *s, c
 {
     const struct qc_observer_values squared = {.v = {2, 1}};
     (void)values;
-    return solve(out, s, request, limits, &squared, st);
+    return solve_mse(out, s, request, limits, &squared, st);
 }
 
 /* auto: each tensor gets the range of the observer that serves the outputs of the network best, which is found by

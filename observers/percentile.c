@@ -28,8 +28,8 @@ static bool bins_with_zeros(struct qc_bin **out, size_t *n, const struct qc_stat
     return true;
 }
 
-static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
-                  struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
+static bool solve_percentile(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
+                             struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
     (void)request;
     struct qc_bin *bins = NULL;
@@ -55,5 +55,5 @@ const struct qc_observer qc_observer_percentile = {
     .need = QC_NEED_HISTOGRAM,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .solve = solve,
+    .solve = solve_percentile,
 };

@@ -114,8 +114,8 @@ static bool fail_in(const struct qc_observer *o, const char *function, int code,
     return qc_fail(st, QC_BAD_INPUT, "plugin '%s': %s failed with code %d", o->name, function, code);
 }
 
-static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
-                  struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
+static bool solve_plugin(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
+                         struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
     const struct qc_observer *o = s->state->observer;
     struct qcalib_observer_request r = {.min = s->min < 0 ? s->min : 0,
@@ -154,7 +154,7 @@ static void set_observer(struct plugin *p, const struct qcalib_observer *e)
                                        .options = p->options,
                                        .option_count = e->option_count,
                                        .plugin = e,
-                                       .solve = solve};
+                                       .solve = solve_plugin};
 }
 
 static bool open_file(struct plugin *p, const struct qc_plugins *all, const char *file, struct qc_status *st)

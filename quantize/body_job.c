@@ -127,7 +127,7 @@ static bool set_model(struct body_work *w, const struct qc_body_job *job, const 
     return true;
 }
 
-static bool measure(struct body_work *w, struct qc_status *st)
+static bool measure_body_layers(struct body_work *w, struct qc_status *st)
 {
     const struct qc_selection some = {.samples = MEASURED};
     const struct qc_measure_options m = {.run = {.workers = (unsigned)w->options.threads,
@@ -152,7 +152,8 @@ static bool run(struct body_work *w, struct qc_body_job *job, struct qc_pipeline
         return false;
     w->p.quantize_body = around->quantize_body;
     w->p.of_body = true;
-    return qc_pipeline_begin(&w->p, &w->options, &w->in, st) && qc_pipeline_run(&w->p, st) && measure(w, st);
+    return qc_pipeline_begin(&w->p, &w->options, &w->in, st) && qc_pipeline_run(&w->p, st) &&
+           measure_body_layers(w, st);
 }
 
 bool qc_quantize_body(struct qc_body_job *job, struct qc_pipeline *around, struct qc_body_samples *samples, size_t i,

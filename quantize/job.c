@@ -68,7 +68,7 @@ static bool warned_of_nonfinite(const struct qc_pipeline *p)
 }
 
 /* Warns of NaN and infinite values in float outputs; fails if all values of all outputs are such. */
-static bool check_outputs(const struct qc_job *j, struct qc_status *st)
+static bool check_finite_outputs(const struct qc_job *j, struct qc_status *st)
 {
     const struct qc_graph *g = j->p.folded;
     const char *bad = NULL;
@@ -91,7 +91,7 @@ static bool check_outputs(const struct qc_job *j, struct qc_status *st)
                    bad, qc_dataset_samples(j->p.from->data), qc_dataset_file(j->p.from->data));
 }
 
-static bool measure(struct qc_job *j, struct qc_status *st)
+static bool measure_layers(struct qc_job *j, struct qc_status *st)
 {
     if (!j->p.from->data) return true;
     const struct qc_selection some = qc_measured_samples(j->p.from->data);
@@ -102,7 +102,7 @@ static bool measure(struct qc_job *j, struct qc_status *st)
     qc_progress_phase(j->p.progress, "comparing layers");
     bool ok = qc_measure(&j->measurement, j->p.real, j->p.folded, j->p.from->data, &m, st);
     qc_progress_end(j->p.progress);
-    return ok && check_outputs(j, st);
+    return ok && check_finite_outputs(j, st);
 }
 
 /* Drops --eval: the labelled output is computed by unsupported operators, so accuracy cannot be measured. */
@@ -262,7 +262,7 @@ static bool mend(struct qc_job *j, struct qc_status *st)
     qc_measurement_free(j->measurement);
     j->measurement = NULL;
     return qc_pipeline_tell_again(&j->p, st) && count_ops(j, st) &&
-           (!path || !path->met || evaluate_quantized(j, st)) && measure(j, st);
+           (!path || !path->met || evaluate_quantized(j, st)) && measure_layers(j, st);
 }
 
 bool qc_job_check_demand(bool *models, const struct qc_job *j, struct qc_status *st)
@@ -344,7 +344,7 @@ static bool has_integer_ops(const struct qc_graph *g)
     return false;
 }
 
-static bool fill_report(struct qc_job *j, struct qc_status *st)
+static bool fill_job_report(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_pipeline *p = &j->p;
     const struct qc_options *o = p->options;
@@ -528,8 +528,8 @@ bool qc_job_run(struct qc_job *j, struct qc_status *st)
     const unsigned before = qc_pool_share((unsigned)j->p.options->threads);
     const bool ok = qc_placement_check(&j->p, st) && qc_pipeline_run(&j->p, st) && fit_size(j, st) && place(j, st) &&
                     count_ops(j, st) && evaluate(j, st) && begin_demand(j, st) && improve(j, st) &&
-                    (!j->r.fallback || count_ops(j, st)) && measure(j, st) && mend(j, st) &&
-                    measure_latency_again(j, st) && fill_report(j, st) && advise(j, st);
+                    (!j->r.fallback || count_ops(j, st)) && measure_layers(j, st) && mend(j, st) &&
+                    measure_latency_again(j, st) && fill_job_report(j, st) && advise(j, st);
     qc_pool_share(before);
     return ok;
 }

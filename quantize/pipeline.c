@@ -29,13 +29,13 @@ static bool check_graph(const struct qc_pipeline *p, const struct qc_stage *s, s
 }
 
 /* Fails if the memory limit has no room for another graph as large as the last one. */
-static bool has_room(const struct qc_pipeline *p, const struct qc_graph *last, struct qc_status *st)
+static bool has_room_for_next(const struct qc_pipeline *p, const struct qc_graph *last, struct qc_status *st)
 {
     const struct qc_budget budget = {.memory_limit = (size_t)p->options->memory_limit};
     return !budget.memory_limit || !last || qc_budget_hold(&budget, qc_graph_bytes(last), st);
 }
 
-static bool tell(const struct qc_pipeline *p, const struct qc_stage *s, struct qc_status *st)
+static bool tell_stage(const struct qc_pipeline *p, const struct qc_stage *s, struct qc_status *st)
 {
     return !p->stage_done || p->stage_done(p->stage_user, p, s, st);
 }
@@ -49,8 +49,8 @@ bool qc_pipeline_run(struct qc_pipeline *p, struct qc_status *st)
         const struct qc_stage *s = qc_stage_at(i);
         if (s->repeated && !repeated) p->warnings_from = qc_warnings_count(p->warnings);
         repeated = s->repeated;
-        if (!has_room(p, last, st)) return qc_where(st, "before pass '%s'", s->name);
-        if (!s->run(p, st) || !check_graph(p, s, &heavy, &counted, st) || !tell(p, s, st) ||
+        if (!has_room_for_next(p, last, st)) return qc_where(st, "before pass '%s'", s->name);
+        if (!s->run(p, st) || !check_graph(p, s, &heavy, &counted, st) || !tell_stage(p, s, st) ||
             !qc_progress_check(p->progress, st))
             return false;
         if (s->graph && s->graph(p)) last = s->graph(p);
@@ -133,7 +133,7 @@ bool qc_pipeline_again(struct qc_pipeline *p, struct qc_status *st)
 bool qc_pipeline_tell_again(const struct qc_pipeline *p, struct qc_status *st)
 {
     for (size_t i = 0; i < qc_stage_count(); i++)
-        if (qc_stage_at(i)->repeated && !tell(p, qc_stage_at(i), st)) return false;
+        if (qc_stage_at(i)->repeated && !tell_stage(p, qc_stage_at(i), st)) return false;
     return true;
 }
 

@@ -82,7 +82,7 @@ struct fit {
     const float **before; /* the original ones */
 };
 
-static bool find_layers(struct fit *f, struct qc_status *st)
+static bool find_narrow_layers(struct fit *f, struct qc_status *st)
 {
     const struct qc_graph *g = f->g;
     f->layers = QC_NEW_ARRAY(f->c->arena, struct layer, g->node_count, st);
@@ -105,7 +105,7 @@ static bool find_layers(struct fit *f, struct qc_status *st)
 
 /* ------------------------------------------------- proofs */
 
-static double bound(const struct layer *l, size_t channel, float scale)
+static double bound_accumulator(const struct layer *l, size_t channel, float scale)
 {
     return qc_sum_bound(&l->sums, l->sums.weights->data, qc_sum_bias(&l->sums, channel), channel, scale);
 }
@@ -114,10 +114,10 @@ static double bound(const struct layer *l, size_t channel, float scale)
    together: the bound is not linear in the scale. */
 static float proven_scale(const struct fit *f, const struct layer *l, size_t channel, float scale)
 {
-    const double now = bound(l, channel, scale);
+    const double now = bound_accumulator(l, channel, scale);
     if (now <= f->limit) return scale;
     double try = (double)scale * fmax(1, 0.5 * now / f->limit);
-    while (try < (double)FLT_MAX && bound(l, channel, (float)try) > f->limit) try *= STEP;
+    while (try < (double)FLT_MAX && bound_accumulator(l, channel, (float)try) > f->limit) try *= STEP;
     return (float)try;
 }
 
@@ -128,7 +128,7 @@ static void raise_to(struct fit *f, const struct layer *l, size_t channel, float
     if (scale > *to) *to = scale;
 }
 
-static float scale_of(const struct fit *f, const struct layer *l, size_t channel)
+static float channel_scale(const struct fit *f, const struct layer *l, size_t channel)
 {
     const size_t count = f->g->qparams_of[l->sums.quantizer].count;
     return f->scale[l->sums.quantizer][count > 1 ? channel % count : 0];
@@ -140,7 +140,7 @@ static void decide(const struct fit *f, struct layer *l)
     const size_t channels = l->sums.channels;
     l->seen = l->sums.axis < 0 || f->o->bound == QC_BOUND_SEEN;
     for (size_t c = 0; f->o->bound == QC_BOUND_AUTO && !l->seen && c < channels; c++) {
-        const float was = scale_of(f, l, c);
+        const float was = channel_scale(f, l, c);
         l->seen = (double)proven_scale(f, l, c, was) > PROOF_MAX * (double)was;
     }
 }
@@ -154,7 +154,7 @@ static void prove(struct fit *f)
         for (size_t i = 0; i < f->layer_count; i++) {
             const struct layer *l = &f->layers[i];
             for (size_t c = 0; !l->seen && c < l->sums.channels; c++) {
-                const float was = scale_of(f, l, c), now = proven_scale(f, l, c, was);
+                const float was = channel_scale(f, l, c), now = proven_scale(f, l, c, was);
                 if (now > was) raise_to(f, l, c, now);
                 again = again || now > was;
             }
@@ -202,7 +202,7 @@ static size_t raise_seen(struct fit *f, const struct qc_overflows *seen, double 
     return raised;
 }
 
-static bool bind(struct fit *f, struct qc_status *st)
+static bool bind_accumulator(struct fit *f, struct qc_status *st)
 {
     prove(f);
     for (qc_id id = 1; id <= f->g->qparams_count; id++) {
@@ -214,7 +214,7 @@ static bool bind(struct fit *f, struct qc_status *st)
 
 /* ------------------------------------------------- warnings */
 
-static bool tell(struct fit *f, const struct qc_overflows *left, struct qc_status *st)
+static bool tell_accumulator(struct fit *f, const struct qc_overflows *left, struct qc_status *st)
 {
     size_t scales = 0, quantizers = 0, seen = 0;
     double most = 1;
@@ -260,13 +260,13 @@ bool qc_fit_accumulators(struct qc_calibration *c, struct qc_graph *g, const str
 {
     struct fit f = {.c = c, .g = g, .o = o, .limit = qc_sum_limit(o->accumulator.bits)};
     struct qc_overflows seen = {0};
-    if (!find_layers(&f, st)) return false;
+    if (!find_narrow_layers(&f, st)) return false;
     for (size_t i = 0; i < f.layer_count; i++) decide(&f, &f.layers[i]);
-    if (!bind(&f, st)) return false;
+    if (!bind_accumulator(&f, st)) return false;
     for (int pass = 0; data && pass <= PASSES; pass++) {
         if (!watch(&seen, &f, data, st)) return false;
         if (pass == PASSES || !raise_seen(&f, &seen, pass ? 1 : MARGIN)) break;
-        if (!bind(&f, st)) return false;
+        if (!bind_accumulator(&f, st)) return false;
     }
-    return tell(&f, &seen, st);
+    return tell_accumulator(&f, &seen, st);
 }

@@ -346,8 +346,8 @@ struct evaluation {
     void **truth; /* per worker */
 };
 
-static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
-                        struct qc_dataset_scratch *scratch, struct qc_status *st)
+static bool finish_scored_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                               struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct evaluation *e = user;
     const struct qc_view out = qc_runner_output(runners[0], e->scoring.output);
@@ -398,7 +398,7 @@ bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, con
                                .plans = {plan},
                                .overflows = {overflows},
                                .workers = used,
-                               .unit = finish_unit,
+                               .unit = finish_scored_unit,
                                .user = &e,
                                .progress = of->run.progress,
                                .progress_user = of->run.progress_user};

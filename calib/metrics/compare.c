@@ -378,7 +378,8 @@ static bool real_of(struct qc_view *real, struct comparing *c, unsigned worker, 
     return true;
 }
 
-static bool observe(void *user, const struct qc_unit *at, size_t index, const struct qc_view *v, struct qc_status *st)
+static bool observe_compared(void *user, const struct qc_unit *at, size_t index, const struct qc_view *v,
+                             struct qc_status *st)
 {
     struct comparing *c = user;
     const struct qc_comparison_job *job = c->job;
@@ -613,7 +614,7 @@ static struct qc_stream stream_of(struct qc_plan *const plans[2], const struct q
                               .plan_count = 2,
                               .plans = {plans[1], plans[0]},
                               .share_buffer = true,
-                              .observe = observe,
+                              .observe = observe_compared,
                               .ran = finish_plan,
                               .progress = job->run.progress,
                               .progress_user = job->run.progress_user};

@@ -89,8 +89,8 @@ static void copy_results(struct qc_measurement *r, const struct qc_comparison *c
 }
 
 /* Makes an empty measurement and finds the values to compare. */
-static bool prepare(struct qc_measurement **out, struct wanted *w, const struct qc_graph *real,
-                    const struct qc_graph *quantized, struct qc_status *st)
+static bool prepare_measurement(struct qc_measurement **out, struct wanted *w, const struct qc_graph *real,
+                            const struct qc_graph *quantized, struct qc_status *st)
 {
     struct qc_measurement *r = calloc(1, sizeof *r);
     if (!r || !(r->arena = qc_arena_new())) {
@@ -131,7 +131,7 @@ bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_
                                                                     .budget = budget};
     struct qc_measurement *r = NULL;
     struct wanted w = {0};
-    bool ok = prepare(&r, &w, real, quantized, st);
+    bool ok = prepare_measurement(&r, &w, real, quantized, st);
     struct qc_comparison_job job = job_of(&w, &how, real, quantized, data, options);
     job.how[0] = &plain;
     ok = ok && qc_compare_bytes(out, &job, st);
@@ -146,7 +146,7 @@ bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const 
     struct qc_measurement *r = NULL;
     struct qc_comparison *c = NULL;
     struct wanted w = {0};
-    bool ok = prepare(&r, &w, real, quantized, st);
+    bool ok = prepare_measurement(&r, &w, real, quantized, st);
     const struct qc_comparison_job job = job_of(&w, &how, real, quantized, data, options);
     if (ok && (ok = qc_compare(&c, &job, st))) {
         copy_results(r, c, &w, quantized);

@@ -267,8 +267,8 @@ static double believed_of(const struct qc_cut_layer *l, const double *believed)
 }
 
 /* Chooses the layers to measure by `believed`. */
-static bool choose(struct sums *sums, const struct qc_cut_run *r, const struct qc_cut_layers *layers,
-                   struct qc_arena *a, struct qc_status *st)
+static bool choose_measured(struct sums *sums, const struct qc_cut_run *r, const struct qc_cut_layers *layers,
+                               struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_sensitivity_options *o = r->options;
     struct believed *all = QC_NEW_ARRAY(a, struct believed, layers->count, st);
@@ -298,7 +298,8 @@ static bool begin_sums(struct sums *sums, struct qc_sensitivity *s, const struct
     if (!sums->errors || !sums->scores || !s->layers) return false;
     if (new) s->count = layers->count;
     sums->layers = layers->count;
-    if (new && r->options->most && r->options->most < s->count && !choose(sums, r, layers, a, st)) return false;
+    if (new && r->options->most && r->options->most < s->count && !choose_measured(sums, r, layers, a, st))
+        return false;
     for (size_t i = 0; new &&i < layers->count; i++)
         if (!name_layer(&s->layers[i], r->g, layers, i, s->arena, st)) return false;
     return true;

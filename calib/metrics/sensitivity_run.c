@@ -27,7 +27,7 @@ static bool computes(const struct qc_graph *g, const struct qc_node *n)
     return false;
 }
 
-static void add_quantizer(struct qc_cut_layer *l, qc_id *quantizers, const struct qc_graph *g, qc_id value)
+static void add_cut_quantizer(struct qc_cut_layer *l, qc_id *quantizers, const struct qc_graph *g, qc_id value)
 {
     const qc_id s = value ? g->values[value].type.qparams : QC_REAL;
     if (s == QC_REAL || g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || g->qparams_of[s].state != QC_QPARAMS_BOUND)
@@ -47,8 +47,8 @@ static bool collect_quantizers(struct qc_cut_layer *l, const qc_id *next, const 
     if (!quantizers) return false;
     for (qc_id id = l->first; id; id = next[id]) {
         const struct qc_node *n = &g->nodes[id];
-        for (unsigned i = 0; i < n->input_count; i++) add_quantizer(l, quantizers, g, n->inputs[i]);
-        for (unsigned i = 0; i < n->output_count; i++) add_quantizer(l, quantizers, g, n->outputs + i);
+        for (unsigned i = 0; i < n->input_count; i++) add_cut_quantizer(l, quantizers, g, n->inputs[i]);
+        for (unsigned i = 0; i < n->output_count; i++) add_cut_quantizer(l, quantizers, g, n->outputs + i);
     }
     l->quantizers = quantizers;
     return true;
@@ -190,8 +190,8 @@ bool qc_cut_values(qc_id **values, size_t *count, const struct qc_graph *g, qc_i
     return true;
 }
 
-static bool begin(struct qc_rebuild *r, struct qc_cut_part *out, const struct qc_graph *g, const struct qc_cut *from,
-                  struct qc_arena *a, struct qc_status *st)
+static bool begin_cut_part(struct qc_rebuild *r, struct qc_cut_part *out, const struct qc_graph *g,
+                           const struct qc_cut *from, struct qc_arena *a, struct qc_status *st)
 {
     char name[QC_LABEL];
     out->inputs = QC_NEW_ARRAY(a, qc_id, g->input_count + from->count, st);
@@ -217,7 +217,7 @@ bool qc_cut_between(struct qc_cut_part *out, const struct qc_graph *g, const str
 {
     struct qc_rebuild r = {0};
     char name[QC_LABEL];
-    bool ok = begin(&r, out, g, from, a, st);
+    bool ok = begin_cut_part(&r, out, g, from, a, st);
     for (size_t i = 0; ok && i < to_count; i++) {
         const qc_id v = qc_rebuild_value(&r, to[i], st);
         qc_text(name, sizeof name, "cut %zu", i);
@@ -233,7 +233,7 @@ bool qc_cut_between(struct qc_cut_part *out, const struct qc_graph *g, const str
     return ok;
 }
 
-static const struct qc_node *quantized_constant(const struct qc_graph *g, const struct qc_node *n, unsigned input)
+static const struct qc_node *quantize_of_constant(const struct qc_graph *g, const struct qc_node *n, unsigned input)
 {
     const struct qc_node *q = input < n->input_count && n->inputs[input] ? qc_node_of(g, n->inputs[input]) : NULL;
     return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]) ? q : NULL;
@@ -289,7 +289,7 @@ static bool copy_real_input(qc_id *out, struct qc_rebuild *r, const struct qc_gr
 {
     const qc_id v = i && i < with->input_count ? with->inputs[i] : 0;
     const struct qc_node *n = v ? qc_node_of(rounded, v) : NULL,
-                         *q = n && n->op == QC_OP_Dequantize ? quantized_constant(rounded, n, 0) : NULL;
+                         *q = n && n->op == QC_OP_Dequantize ? quantize_of_constant(rounded, n, 0) : NULL;
     const struct qc_tensor *t = v && rounded->values[v].type.qparams == QC_REAL ? qc_constant_of(rounded, v) : NULL;
     *out = 0;
     if (q) return (*out = qc_graph_dequantize(r->to, copy_constant(r, rounded, q, st), st)) != 0;
@@ -304,7 +304,7 @@ static bool copy_node_rounded(struct qc_rebuild *r, const struct qc_node *n, con
     qc_id inputs[3] = {0};
     unsigned count = n->input_count;
     for (unsigned i = 0; i < 3; i++) {
-        const struct qc_node *q = quantized_constant(rounded, with, i);
+        const struct qc_node *q = quantize_of_constant(rounded, with, i);
         if (q && i ? !(inputs[i] = copy_constant(r, rounded, q, st))
                    : !copy_real_input(&inputs[i], r, rounded, with, i, st))
             return false;
@@ -360,7 +360,7 @@ bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const stru
     struct qc_rebuild r = {0};
     const struct qc_cut_layer *l = &all->layers[layer];
     bool *on = QC_NEW_ARRAY(a, bool, g->qparams_count + 1, st);
-    bool ok = on && begin(&r, out, g, from, a, st);
+    bool ok = on && begin_cut_part(&r, out, g, from, a, st);
     for (qc_id id = l->first; ok && id; id = all->next[id]) ok = copy_rounded(&r, all, id, st);
     ok = ok && qc_rebuild_finish(&out->graph, &r, st);
     for (size_t i = 0; ok && i < l->quantizer_count; i++)
@@ -431,7 +431,7 @@ static bool score(const struct step *s, size_t item, struct qc_runner *runner, s
                            unit_of(r, item), st);
 }
 
-static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
+static bool run_cut_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     const struct step *s = user;
     const struct qc_cut_run *r = s->r;
@@ -465,7 +465,7 @@ static bool check_shapes(const struct qc_plan *plan, struct qc_status *st)
                    "shapes in this model depend on data, so its layers cannot be measured one at a time");
 }
 
-static bool make_plan(struct step *s, size_t k, struct qc_arena *a, struct qc_status *st)
+static bool plan_cut(struct step *s, size_t k, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = s->part[k].graph;
     const struct qc_plan_options how = {.accumulator = s->r->options->accumulator, .rounding = s->r->options->rounding};
@@ -497,7 +497,7 @@ static bool keep_room(char **to, const struct qc_cut_run *r, size_t bytes, struc
     return (*to = malloc(all)) || qc_fail_memory(st, all);
 }
 
-static bool make_room(struct step *s, struct qc_status *st)
+static bool make_room_cut(struct step *s, struct qc_status *st)
 {
     struct qc_cut_run *r = s->r;
     for (size_t i = 0; s->to && i < s->to_count; i++) {
@@ -520,14 +520,14 @@ static bool make_room(struct step *s, struct qc_status *st)
 }
 
 /* Makes plans and runs them on every unit of the block. */
-static bool run(struct step *s, struct qc_arena *a, struct qc_status *st)
+static bool run_cut(struct step *s, struct qc_arena *a, struct qc_status *st)
 {
     bool ok = true;
-    for (size_t k = 0; ok && k < s->count; k++) ok = make_plan(s, k, a, st);
-    ok = ok && make_runners(s, a, st) && make_room(s, st);
+    for (size_t k = 0; ok && k < s->count; k++) ok = plan_cut(s, k, a, st);
+    ok = ok && make_runners(s, a, st) && make_room_cut(s, st);
     for (unsigned w = 0; ok && s->scratch && w < s->workers; w++) ok = qc_dataset_scratch_new(&s->scratch[w], st);
     const struct qc_pool_options pool = {.workers = s->workers};
-    return ok && qc_pool_run(s->r->count, run_unit, s, &pool, st);
+    return ok && qc_pool_run(s->r->count, run_cut_unit, s, &pool, st);
 }
 
 /* Finds kept integers and truth values that are the same in all units of a block, such as shapes, so that plans treat
@@ -565,7 +565,7 @@ static void free_step(struct step *s)
     }
 }
 
-static void let_go(struct qc_cut_run *r)
+static void forget_cut(struct qc_cut_run *r)
 {
     for (qc_id v = 1; r->kept && r->known && v <= r->g->value_count; v++) forget(r, v);
     for (size_t o = 0; r->wanted && o < r->g->output_count; o++) {
@@ -591,7 +591,7 @@ bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, st
     s.into = QC_NEW_ARRAY(a, char *, g->input_count + g->output_count, st);
     s.scratch = QC_NEW_ARRAY(a, struct qc_dataset_scratch *, r->options->run.workers ? r->options->run.workers : 1, st);
     if (!to || !s.into || !s.scratch) return false;
-    let_go(r);
+    forget_cut(r);
     r->begin = begin;
     r->count = r->end - begin < r->block ? r->end - begin : r->block;
     for (size_t i = 0; i < g->input_count; i++) r->shapes[g->inputs[i].value] = qc_cut_run_shape(r, i);
@@ -600,7 +600,7 @@ bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, st
     s.values = s.to_count;
     for (size_t o = 0; o < g->output_count; o++) to[s.to_count++] = g->outputs[o].value;
     s.to = to;
-    const bool ok = qc_cut_between(&s.part[0], g, &(struct qc_cut){0}, s.to_count, to, a, st) && run(&s, a, st) &&
+    const bool ok = qc_cut_between(&s.part[0], g, &(struct qc_cut){0}, s.to_count, to, a, st) && run_cut(&s, a, st) &&
                     note_known(&s, st);
     free_step(&s);
     return ok;
@@ -622,7 +622,8 @@ bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *fr
     s.to = to;
     const struct qc_cut begin = {.count = from_count, .values = from, .known = r->known};
     if (s.to_count)
-        ok = qc_cut_between(&s.part[0], r->g, &begin, s.to_count, to, a, st) && run(&s, a, st) && note_known(&s, st);
+        ok =
+            qc_cut_between(&s.part[0], r->g, &begin, s.to_count, to, a, st) && run_cut(&s, a, st) && note_known(&s, st);
     for (size_t i = 0; i < from_count; i++) {
         if (!stays[from[i]]) forget(r, from[i]);
     }
@@ -640,7 +641,7 @@ bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, 
     memset(r->errors, 0, QC_CUT_PLANS * r->block * r->g->output_count * sizeof *r->errors);
     for (size_t k = 0; ok && k < s.count; k++)
         ok = qc_cut_behind(&s.part[k], r->g, &begin, layers, i, (enum qc_cut_quantizers)(first + k), a, st);
-    ok = ok && run(&s, a, st);
+    ok = ok && run_cut(&s, a, st);
     free_step(&s);
     return ok;
 }
@@ -674,8 +675,8 @@ static bool plan_of_size(struct qc_plan **out, struct qc_cut_run *r, const struc
 
 /* Finds the bytes of all values of cuts and of the outputs, from a plan of the whole graph, and the bytes of runners.
  */
-static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts,
-                 const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
+static bool look_at_cuts(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts,
+                         const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = r->g;
     struct qc_plan_options how = {.accumulator = r->options->accumulator, .rounding = r->options->rounding};
@@ -720,7 +721,7 @@ bool qc_cut_run_bytes(size_t *runner, size_t *each, struct qc_cut_run *r, size_t
                       const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
 {
     size_t *sizes = QC_NEW_ARRAY(a, size_t, r->g->value_count + 1, st);
-    if (!sizes || !look(sizes, runner, r, cut_count, cuts, cut_counts, a, st)) return false;
+    if (!sizes || !look_at_cuts(sizes, runner, r, cut_count, cuts, cut_counts, a, st)) return false;
     *each = each_bytes(r, sizes, cut_count, cuts, cut_counts);
     return true;
 }
@@ -761,7 +762,7 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
 
 void qc_cut_run_free(struct qc_cut_run *r)
 {
-    let_go(r);
+    forget_cut(r);
     free(r->kept);
     free(r->known);
     free(r->bytes);

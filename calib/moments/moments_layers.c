@@ -146,8 +146,8 @@ bool qc_second_moments_few_levels(const struct qc_graph *g, const struct qc_node
     return quantize && qc_qparams_are_few(&g->qparams_of[g->values[quantize->outputs].type.qparams]);
 }
 
-static const struct qc_tensor *weight_of(const struct qc_graph *g, const struct qc_node *n,
-                                         enum qc_second_moments_layers which)
+static const struct qc_tensor *float_weight(const struct qc_graph *g, const struct qc_node *n,
+                                            enum qc_second_moments_layers which)
 {
     const struct qc_node *q = qc_second_moments_weight(g, n);
     const struct qc_tensor *t = q ? qc_constant_of(g, q->inputs[0]) : NULL;
@@ -262,7 +262,7 @@ bool qc_second_moments_same(const struct qc_second_moments_layer *a, const struc
 }
 
 /* Returns the number + 1 of the first equal layer; 0: none. */
-static size_t find(const struct qc_second_moments *m, const struct qc_second_moments_layer *like)
+static size_t find_equal_layer(const struct qc_second_moments *m, const struct qc_second_moments_layer *like)
 {
     size_t first = 0, slot = SIZE_MAX;
     for (uint32_t i; (i = qc_index_next(&m->by_name, qc_hash_text(like->name), &slot));)
@@ -273,7 +273,7 @@ static size_t find(const struct qc_second_moments *m, const struct qc_second_mom
 struct qc_second_moments_layer *qc_second_moments_find(const struct qc_second_moments *m,
                                                        const struct qc_second_moments_layer *like)
 {
-    const size_t found = find(m, like);
+    const size_t found = find_equal_layer(m, like);
     return found ? m->layers[found - 1] : NULL;
 }
 
@@ -293,8 +293,8 @@ bool qc_second_moments_append(struct qc_second_moments *m, struct qc_second_mome
     return true;
 }
 
-static bool append(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block,
-                   bool products, struct qc_status *st)
+static bool append_layer(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block,
+                         bool products, struct qc_status *st)
 {
     qc_second_moments_lay_out(l, block);
     if (!products) l->product_count = l->keep = 0;
@@ -318,19 +318,19 @@ static bool append(size_t *index, struct qc_second_moments *m, struct qc_second_
 bool qc_second_moments_put(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block,
                            struct qc_status *st)
 {
-    *index = find(m, l);
-    if (!*index) return append(index, m, l, block, true, st);
+    *index = find_equal_layer(m, l);
+    if (!*index) return append_layer(index, m, l, block, true, st);
     if (l->few_levels) m->layers[*index - 1]->few_levels = true;
     return true;
 }
 
 enum taken { MEANS, PRODUCTS, PAIRS };
 
-static bool add_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
-                      enum qc_second_moments_layers which, size_t block, enum taken taken, struct qc_status *st)
+static bool add_moments_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
+                              enum qc_second_moments_layers which, size_t block, enum taken taken, struct qc_status *st)
 {
     const struct qc_node *n = &g->nodes[id];
-    const struct qc_tensor *w = weight_of(g, n, which);
+    const struct qc_tensor *w = float_weight(g, n, which);
     if (!w) return true;
     struct qc_second_moments_layer *l = QC_NEW_ARRAY(m->arena, struct qc_second_moments_layer, 1, st);
     if (!l) return false;
@@ -352,7 +352,7 @@ static bool add_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_
         l->channels *= 2;
     }
     return taken == PRODUCTS ? qc_second_moments_put(&m->by_node[id], m, l, block, st)
-                             : append(&m->by_node[id], m, l, block, taken == PAIRS, st);
+                             : append_layer(&m->by_node[id], m, l, block, taken == PAIRS, st);
 }
 
 bool qc_second_moments_make(struct qc_second_moments **out, size_t nodes, struct qc_status *st)
@@ -380,19 +380,20 @@ bool qc_second_moments_make(struct qc_second_moments **out, size_t nodes, struct
                         out, m, qc_second_moments_free);
 }
 
-static bool find_layers(struct qc_second_moments **out, const struct qc_graph *g, enum qc_second_moments_layers which,
-                        size_t block, bool products, const bool *pairs, struct qc_status *st)
+static bool find_moments_layers(struct qc_second_moments **out, const struct qc_graph *g,
+                                enum qc_second_moments_layers which, size_t block, bool products, const bool *pairs,
+                                struct qc_status *st)
 {
     struct qc_second_moments *m = NULL;
     bool ok = qc_second_moments_make(&m, g->node_count, st);
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
         const enum qc_op op = g->nodes[id].op;
         if (op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_Gemm || op == QC_OP_MatMul)
-            ok = add_layer(m, g, id, which, block ? block : QC_MOMENTS_BLOCK,
-                           products             ? PRODUCTS
-                           : pairs && pairs[id] ? PAIRS
-                                                : MEANS,
-                           st);
+            ok = add_moments_layer(m, g, id, which, block ? block : QC_MOMENTS_BLOCK,
+                                   products             ? PRODUCTS
+                                   : pairs && pairs[id] ? PAIRS
+                                                        : MEANS,
+                                   st);
         else if (qc_is_recurrent(op) && products)
             ok = qc_second_moments_add_recurrent(m, g, id, which, block ? block : QC_MOMENTS_BLOCK, st);
     }
@@ -408,18 +409,18 @@ static bool find_layers(struct qc_second_moments **out, const struct qc_graph *g
 bool qc_second_moments_new(struct qc_second_moments **out, const struct qc_graph *g,
                            enum qc_second_moments_layers which, size_t block, struct qc_status *st)
 {
-    return find_layers(out, g, which, block, true, NULL, st);
+    return find_moments_layers(out, g, which, block, true, NULL, st);
 }
 
 bool qc_second_moments_new_means(struct qc_second_moments **out, const struct qc_graph *g, struct qc_status *st)
 {
-    return find_layers(out, g, QC_MOMENTS_QUANTIZED, 0, false, NULL, st);
+    return find_moments_layers(out, g, QC_MOMENTS_QUANTIZED, 0, false, NULL, st);
 }
 
 bool qc_second_moments_new_pairs(struct qc_second_moments **out, const struct qc_graph *g, const bool *pairs,
                                  struct qc_status *st)
 {
-    if (!find_layers(out, g, QC_MOMENTS_QUANTIZED, 0, false, pairs, st)) return false;
+    if (!find_moments_layers(out, g, QC_MOMENTS_QUANTIZED, 0, false, pairs, st)) return false;
     (*out)->one_by_one = true;
     return true;
 }
@@ -550,7 +551,7 @@ void qc_second_moments_spill(struct qc_second_moments *m)
     }
 }
 
-static size_t bytes_of(const struct qc_second_moments_layer *l)
+static size_t product_bytes(const struct qc_second_moments_layer *l)
 {
     return l->rows_max && l->rows_max <= l->keep
                ? qc_second_moments_kept_bytes(l, l->rows_max)
@@ -565,7 +566,7 @@ static size_t means_bytes(const struct qc_second_moments_layer *l)
 size_t qc_second_moments_bytes(const struct qc_second_moments *m)
 {
     size_t bytes = 0;
-    for (size_t i = 0; i < m->count; i++) bytes += means_bytes(m->layers[i]) + bytes_of(m->layers[i]);
+    for (size_t i = 0; i < m->count; i++) bytes += means_bytes(m->layers[i]) + product_bytes(m->layers[i]);
     return bytes;
 }
 
@@ -573,7 +574,7 @@ size_t qc_second_moments_held_bytes(const struct qc_second_moments *m)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < m->count; i++)
-        bytes += means_bytes(m->layers[i]) + (m->layers[i]->spills ? 0 : bytes_of(m->layers[i]));
+        bytes += means_bytes(m->layers[i]) + (m->layers[i]->spills ? 0 : product_bytes(m->layers[i]));
     return bytes;
 }
 
@@ -736,7 +737,7 @@ bool qc_second_moments_merge(struct qc_second_moments *to, const struct qc_secon
 }
 
 /* Takes the sums of `from` without a copy. */
-static void take_parts(struct qc_second_moments_layer *l, const struct qc_second_moments_layer *from)
+static void take_parts_of(struct qc_second_moments_layer *l, const struct qc_second_moments_layer *from)
 {
     qc_second_moments_lay_out(l, from->block);
     memcpy(l->parts, from->parts, sizeof l->parts);
@@ -759,7 +760,7 @@ bool qc_second_moments_bind(struct qc_second_moments **out, struct qc_second_mom
                          source, l->name, l->geometry);
             break;
         }
-        take_parts(l, from);
+        take_parts_of(l, from);
         memset(from->parts, 0, sizeof from->parts); /* moved */
     }
     if (ok) {
@@ -780,8 +781,8 @@ bool qc_second_moments_for(struct qc_second_moments **out, const struct qc_secon
     for (size_t i = 0; ok && there && i < to->count; i++) {
         const struct qc_second_moments_layer *from = qc_second_moments_find(m, to->layers[i]);
         there = from != NULL;
-        if (there) take_parts(to->layers[i], from);
+        if (there) take_parts_of(to->layers[i], from);
         if (there) to->layers[i]->borrowed = true;
     }
-    return QC_HAND_OVER(ok && there, out, to, qc_second_moments_free);
+    return QC_HAND_OVER(ok && there, out, to, qc_second_moments_free) || ok;
 }

@@ -220,8 +220,9 @@ static void find_peak(void *user, int64_t n, void *const data[], const int64_t s
 }
 
 /* Adds the products of the buffered rows; they must fit. */
-static void add_products(const struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
-                         const struct qc_second_moments_worker *w, const struct qc_second_moments_buffer *b, int up)
+static void add_buffered_products(const struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
+                                const struct qc_second_moments_worker *w, const struct qc_second_moments_buffer *b,
+                                int up)
 {
     if (l->lanes) {
         const struct qc_second_moments_sink to = qc_second_moments_sink_of(s, up);
@@ -254,7 +255,7 @@ static bool flush(struct qc_second_moments *m, size_t index, const struct qc_sec
             ok = qc_second_moments_keep(s, l, b->rows, b->count, up, st);
         else if (l->product_count)
             ok = qc_second_moments_make_room(s, l, b->rows, b->count, up, w->squares, st);
-        if (ok && !kept && l->product_count) add_products(s, l, w, b, up);
+        if (ok && !kept && l->product_count) add_buffered_products(s, l, w, b, up);
         qc_second_moments_rest(s, l);
     }
     pthread_mutex_unlock(&m->locks[index]);

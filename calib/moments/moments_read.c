@@ -100,7 +100,7 @@ uint64_t qc_second_moments_rows(const struct qc_second_moments_layer *l, unsigne
 }
 
 /* Returns the factor of a column of a group. */
-static double factor_of(const struct qc_second_moments_layer *l, size_t group, size_t column)
+static double column_factor(const struct qc_second_moments_layer *l, size_t group, size_t column)
 {
     const size_t each = l->channels / l->groups;
     return l->divisor ? 1 / l->divisor[group * each + column % each] : 1;
@@ -147,8 +147,8 @@ static void read_some(double *to, const struct qc_second_moments_layer *l, unsig
     for (size_t i = 0; rows > 0 && i < w; i++) to[i] /= rows;
     for (size_t i = 0; l->divisor && i < w; i++) {
         const size_t first = block * l->block;
-        to[i] *=
-            factor_of(l, group, first + i) * factor_of(l, group, first + (column == DIAGONAL ? i : (size_t)column));
+        to[i] *= column_factor(l, group, first + i) *
+                 column_factor(l, group, first + (column == DIAGONAL ? i : (size_t)column));
     }
     for (size_t i = 0; l->centre && rows > 0 && i < w; i++) {
         const size_t first = block * l->block, j = column == DIAGONAL ? i : (size_t)column;
@@ -189,7 +189,7 @@ void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_la
         }
     }
     for (size_t k = 0; rows > 0 && k < count; k++) mean[k] /= rows;
-    for (size_t k = 0; l->divisor && k < count; k++) mean[k] *= factor_of(l, group, first + k);
+    for (size_t k = 0; l->divisor && k < count; k++) mean[k] *= column_factor(l, group, first + k);
     for (size_t k = 0; l->centre && rows > 0 && k < count; k++) mean[k] -= centre_of(l, group, first + k);
 }
 
@@ -202,7 +202,7 @@ static void weigh_rows(float *to, const double *weights, size_t count, const str
         const double by = sqrt(weights[r] / rows);
         float *x = to + r * w;
         for (size_t i = 0; l->divisor && i < w; i++)
-            x[i] = (float)((double)x[i] * factor_of(l, group, block * l->block + i));
+            x[i] = (float)((double)x[i] * column_factor(l, group, block * l->block + i));
         for (size_t i = 0; l->centre && i < w; i++)
             x[i] = (float)((double)x[i] - centre_of(l, group, block * l->block + i));
         for (size_t i = 0; i < w; i++) x[i] = (float)(by * ((double)x[i] - (centre ? centre[i] : 0)));
@@ -273,9 +273,9 @@ void qc_second_moments_read_lower(double *h, double *mean, const struct qc_secon
         for (size_t j = 0; j <= k; j++) h[k * w + j] /= rows;
     }
     for (size_t k = 0; l->divisor && k < w; k++) {
-        const double own = factor_of(l, group, block * l->block + k);
+        const double own = column_factor(l, group, block * l->block + k);
         mean[k] *= own;
-        for (size_t j = 0; j <= k; j++) h[k * w + j] *= own * factor_of(l, group, block * l->block + j);
+        for (size_t j = 0; j <= k; j++) h[k * w + j] *= own * column_factor(l, group, block * l->block + j);
     }
     const size_t first = block * l->block;
     for (size_t k = 0; l->centre && rows > 0 && k < w; k++) mean[k] -= centre_of(l, group, first + k);

@@ -265,7 +265,8 @@ void qc_second_moments_kept_diagonal(int64_t *to, const struct qc_second_moments
 }
 
 /* Makes products large enough for the rows. */
-static bool make_room(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l, struct qc_status *st)
+static bool make_room_for_rows(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
+                           struct qc_status *st)
 {
     int64_t most = 0;
     int up = QC_MOMENTS_STEPS - 1;
@@ -281,8 +282,8 @@ static bool make_room(struct qc_second_moments_sums *s, const struct qc_second_m
 }
 
 /* Adds the products of kept rows to existing products. */
-static void add_products(struct qc_second_moments_sums *to, const struct qc_second_moments_sums *from,
-                         const struct qc_second_moments_layer *l)
+static void add_kept_products(struct qc_second_moments_sums *to, const struct qc_second_moments_sums *from,
+                              const struct qc_second_moments_layer *l)
 {
     for (size_t g = 0; g < l->groups; g++)
         for (size_t b = 0; b < l->blocks; b++)
@@ -294,14 +295,14 @@ static void add_products(struct qc_second_moments_sums *to, const struct qc_seco
 static bool square(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l, struct qc_status *st)
 {
     if (!s->rows) return true;
-    if (!make_room(s, l, st)) return false;
-    add_products(s, s, l);
+    if (!make_room_for_rows(s, l, st)) return false;
+    add_kept_products(s, s, l);
     qc_second_moments_drop_rows(s);
     return true;
 }
 
-static bool append(struct qc_second_moments_sums *s, struct qc_second_moments_chunk *c,
-                   const struct qc_second_moments_layer *l, struct qc_status *st)
+static bool append_chunk(struct qc_second_moments_sums *s, struct qc_second_moments_chunk *c,
+                        const struct qc_second_moments_layer *l, struct qc_status *st)
 {
     c->next = s->rows;
     s->rows = c;
@@ -322,7 +323,7 @@ bool qc_second_moments_keep(struct qc_second_moments_sums *s, const struct qc_se
             qc_second_moments_pack(to, rows, count, qc_second_moments_row(l), g * l->columns + b * l->block, width);
             to += qc_second_moments_panels(width) * c->pairs * QC_MOMENTS_PAIR_SIZE;
         }
-    return append(s, c, l, st);
+    return append_chunk(s, c, l, st);
 }
 
 struct listed {
@@ -381,7 +382,7 @@ struct placed {
 };
 
 /* Column i of the row is at [i / 16 * panel + i % 16 * 2]. */
-static const int16_t *row_of(const struct placed *p, size_t group, size_t block, size_t *panel)
+static const int16_t *kept_row(const struct placed *p, size_t group, size_t block, size_t *panel)
 {
     *panel = p->chunk->pairs * QC_MOMENTS_PAIR_SIZE;
     return panel_of(p->chunk, p->layer, group, block, 0) + p->row / 2 * QC_MOMENTS_PAIR_SIZE + p->row % 2;
@@ -396,7 +397,7 @@ static int by_kept_content(const void *a, const void *b)
     for (size_t g = 0; g < l->groups; g++)
         for (size_t block = 0; block < l->blocks; block++) {
             size_t steps[2];
-            const int16_t *of[2] = {row_of(x, g, block, &steps[0]), row_of(y, g, block, &steps[1])};
+            const int16_t *of[2] = {kept_row(x, g, block, &steps[0]), kept_row(y, g, block, &steps[1])};
             const size_t w = qc_second_moments_width(l, block);
             for (size_t i = 0; i < w; i++) {
                 const size_t at = i % QC_MOMENTS_TILE * 2, panel = i / QC_MOMENTS_TILE;
@@ -410,7 +411,7 @@ static int by_kept_content(const void *a, const void *b)
 static void read_row(float *to, const struct placed *p, size_t group, size_t block, double unit)
 {
     size_t panel;
-    const int16_t *x = row_of(p, group, block, &panel);
+    const int16_t *x = kept_row(p, group, block, &panel);
     const double by = ldexp(unit, 2 * p->chunk->up);
     const size_t w = qc_second_moments_width(p->layer, block);
     for (size_t first = 0; first < w; first += QC_MOMENTS_TILE, x += panel)
@@ -490,14 +491,14 @@ bool qc_second_moments_add_sums(struct qc_second_moments_sums *to, const struct 
     if (many && (!square(to, l, st) || !qc_second_moments_widen(to, l, st))) return false;
     for (size_t i = 0; qc_second_moments_has_products(from) && i < l->product_count; i++)
         to->products[i] += qc_second_moments_product(from, i);
-    if (to->products && from->rows) add_products(to, from, l);
+    if (to->products && from->rows) add_kept_products(to, from, l);
     for (const struct qc_second_moments_chunk *c = from->rows; c && !to->products; c = c->next) {
         struct qc_second_moments_chunk *copy;
         if (!new_chunk(&copy, to, l, c->count, st)) return false;
         copy->up = c->up;
         memcpy(copy->panels, c->panels,
                l->groups * panels_of_group(l) * c->pairs * QC_MOMENTS_PAIR_SIZE * sizeof *c->panels);
-        if (!append(to, copy, l, st)) return false;
+        if (!append_chunk(to, copy, l, st)) return false;
     }
     return true;
 }

@@ -35,7 +35,7 @@ static void evaluate(void *user, double *y, const double *x, size_t n)
     }
 }
 
-static bool prepare(struct qc_look *out, struct qc_arena *a, struct qc_status *st)
+static bool prepare_look(struct qc_look *out, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_attr f = QC_STRING("f", out->text);
     const struct qc_node table = {.op = QC_OP_Table, .attr_count = 1, .attrs = &f};
@@ -58,7 +58,8 @@ static bool look_through_functions(struct qc_look **out, const struct qc_graph *
     if (!looks || !qc_uses_of(&uses, g, a, st) || !qc_output_functions(&texts, g, &uses, a, st)) return false;
     for (qc_id s = 1; s <= g->qparams_count; s++) {
         looks[s].text = texts[s] && !qc_ablated("look_through") ? texts[s] : NULL;
-        if (looks[s].text && !prepare(&looks[s], a, st)) return qc_where(st, "quantizer '%s'", g->qparams_of[s].name);
+        if (looks[s].text && !prepare_look(&looks[s], a, st))
+            return qc_where(st, "quantizer '%s'", g->qparams_of[s].name);
     }
     *out = looks;
     return true;
@@ -71,8 +72,8 @@ struct solving_methods {
     struct qc_affine *params;
 };
 
-static bool solve(struct qc_range *range, const struct qc_chooser *k, const struct qc_method *method, qc_id id,
-                  struct qc_status *st)
+static bool solve_method(struct qc_range *range, const struct qc_chooser *k, const struct qc_method *method,
+                                qc_id id, struct qc_status *st)
 {
     const struct qc_qparams *q = &k->g->qparams_of[id];
     const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
@@ -99,7 +100,7 @@ static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_st
     (void)worker;
     for (size_t m = 0; is_solved(k, id) && m < s->count; m++) {
         struct qc_range range;
-        if (!solve(&range, k, &s->methods[m], id, st)) return false;
+        if (!solve_method(&range, k, &s->methods[m], id, st)) return false;
         s->params[m * (k->g->qparams_count + 1) + id] = qc_chooser_affine(k, id, range);
     }
     return true;
@@ -490,8 +491,8 @@ static bool clip(struct qc_range *range, const struct qc_chooser *k, qc_id id, c
 }
 
 /* Widens the range toward unseen samples and updates the clipped share. */
-static bool widen(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_method *by,
-                  struct qc_status *st)
+static bool widen_quantizer(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_method *by,
+                            struct qc_status *st)
 {
     const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
     if (!qc_chooser_unseen(range, k, id, by, st)) return false;
@@ -537,7 +538,7 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
     if (before) {
         choice->range = choice->solved = before->solved;
         choice->behind = before->behind;
-        return widen(&choice->range, k, id, &by, st) && outline(k, id, st);
+        return widen_quantizer(&choice->range, k, id, &by, st) && outline(k, id, st);
     }
     const struct qc_statistics all = statistics;
     if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
@@ -546,10 +547,10 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
         return qc_where(st, "quantizer '%s'", g->qparams_of[id].name);
     if (choice->range.behind) choice->behind = text_behind(k, id);
     choice->solved = choice->range;
-    return widen(&choice->range, k, id, &by, st) && outline(k, id, st);
+    return widen_quantizer(&choice->range, k, id, &by, st) && outline(k, id, st);
 }
 
-static void find(struct qc_found *f, qc_id id)
+static void add_found(struct qc_found *f, qc_id id)
 {
     if (!f->first) f->first = id;
     f->count++;
@@ -578,8 +579,8 @@ static bool check_nonfinite(struct qc_chooser *k, qc_id id, struct qc_status *st
                        "or drop --nonfinite error",
                        k->source, k->g->qparams_of[id].name, nan, inf,
                        (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
-    if (nan && !t->count) find(&k->numberless, id);
-    find(&k->nonfinite, id);
+    if (nan && !t->count) add_found(&k->numberless, id);
+    add_found(&k->nonfinite, id);
     return true;
 }
 
@@ -616,7 +617,7 @@ static bool bind_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st)
     if (!choice->chosen) return true;
     if (!check_nonfinite(k, id, st)) return false;
     if (s->given) return qc_graph_bind_quantizer(k->g, id, s->given->count, s->given->scale, s->given->zero_point, st);
-    if (choice->seen.count == choice->seen.zeros) find(&k->zero, id);
+    if (choice->seen.count == choice->seen.zeros) add_found(&k->zero, id);
     const struct qc_quantizer_channels *channels = &k->channels[id].chosen;
     if (k->channels[id].seen)
         return qc_graph_bind_quantizer(k->g, id, channels->count, channels->scale, channels->zero_point, st);

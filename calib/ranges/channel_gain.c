@@ -24,7 +24,7 @@ struct weight {
     double positions;
 };
 
-static bool weight_of(struct weight *w, const struct qc_graph *g, const struct qc_node *n)
+static bool product_weight(struct weight *w, const struct qc_graph *g, const struct qc_node *n)
 {
     struct qc_status ignored = QC_STATUS_INIT;
     struct qc_window window;
@@ -55,7 +55,7 @@ static bool take_layer(const struct gains *k, const struct qc_node *n, struct qc
     const qc_id v = n->inputs[0];
     const struct qc_channel_gain *c = &k->of[v];
     const int axis = n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose ? 1 : k->g->values[v].type.shape.rank - 1;
-    if (!weight_of(&w, k->g, n) || c->axis != axis || c->channels != w.count * w.groups) return true;
+    if (!product_weight(&w, k->g, n) || c->axis != axis || c->channels != w.count * w.groups) return true;
     double *gain = room(k, v, st);
     const float *x = w.t->data;
     if (!gain) return false;
@@ -73,7 +73,7 @@ static double size_of(const struct qc_shape *s, int from)
 }
 
 /* Returns the share of an element's error that a node passes on, summed over the results that read it; 0: none. */
-static double share(const struct qc_graph *g, const struct qc_node *n, unsigned data)
+static double gain_share(const struct qc_graph *g, const struct qc_node *n, unsigned data)
 {
     struct qc_status ignored = QC_STATUS_INIT;
     struct qc_window w;
@@ -110,7 +110,7 @@ static bool take_split(const struct gains *k, const struct qc_node *n, struct qc
 
 /* Computes the squared factor of a product with a constant of one number, or of one per channel. Returns false for
    other products. */
-static bool factor_of(double *out, const struct gains *k, const struct qc_node *n, unsigned data, size_t channel)
+static bool product_factor(double *out, const struct gains *k, const struct qc_node *n, unsigned data, size_t channel)
 {
     const struct qc_graph *g = k->g;
     const qc_id other = n->input_count == 2 ? n->inputs[1 - data] : 0;
@@ -139,7 +139,7 @@ static bool take_input(const struct gains *k, const struct qc_node *n, unsigned 
             continue;
         }
         const bool joins = n->op == QC_OP_Concat, multiplies = n->op == QC_OP_Mul;
-        const double all = multiplies ? 1 : share(k->g, n, data);
+        const double all = multiplies ? 1 : gain_share(k->g, n, data);
         double *gain = all > 0 ? room(k, n->inputs[data], st) : NULL;
         if (!gain) {
             if (all > 0) return false;
@@ -148,7 +148,8 @@ static bool take_input(const struct gains *k, const struct qc_node *n, unsigned 
         for (size_t c = 0; c < (joins ? in->channels : out->channels); c++) {
             const size_t from = joins ? c + (size_t)first : c, to = joins ? c : c + (size_t)first;
             double f = all;
-            if (from >= out->channels || to >= in->channels || (multiplies && !factor_of(&f, k, n, data, to))) continue;
+            if (from >= out->channels || to >= in->channels || (multiplies && !product_factor(&f, k, n, data, to)))
+                continue;
             gain[to] += out->gain[from] * f;
         }
     }

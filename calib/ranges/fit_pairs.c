@@ -28,7 +28,7 @@ struct row {
 };
 
 /* Returns the larger of the pair's positive and negative sums. */
-static int32_t sum_of(const struct row *r, const struct pair *pair, float scale)
+static int32_t pair_sum(const struct row *r, const struct pair *pair, float scale)
 {
     const struct qc_affine p = {.scale = scale, .zero_point = r->zero_point};
     const int32_t a = qc_quantize_one(pair->a, p, r->levels),
@@ -44,7 +44,7 @@ static int32_t largest_pair(struct row *r, float scale, int32_t limit)
     int32_t most = 0;
     size_t left = 0;
     for (size_t i = 0; i < r->count; i++) {
-        const int32_t sum = sum_of(r, &r->pairs[i], scale);
+        const int32_t sum = pair_sum(r, &r->pairs[i], scale);
         if (sum > most) most = sum;
         if (sum > limit || r->zero_point) r->pairs[left++] = r->pairs[i];
     }

@@ -59,8 +59,8 @@ static size_t channel_of(const struct judging *j, size_t output)
     return j->e->channels == 1 ? 0 : l->transposed ? output % (l->outputs / l->groups) : output;
 }
 
-static void read_part(const struct judging *j, const struct matrix *s, size_t w, unsigned parts, size_t group,
-                      size_t block)
+static void read_judging_part(const struct judging *j, const struct matrix *s, size_t w, unsigned parts, size_t group,
+                              size_t block)
 {
     const double noise = qc_round_weights_input_noise(j->input, group);
     qc_second_moments_read(s->h, s->other, j->e->layer, parts, group, block);
@@ -75,10 +75,10 @@ static bool read_moments(const struct judging *j, struct matrix *s, size_t group
     const unsigned all = 1u << QC_MOMENTS_FIT | 1u << QC_MOMENTS_HELD;
     const bool held = j->e->compensate && qc_round_weights_holds(j->e->layer);
     qc_second_moments_read_mean(s->mean, j->e->layer, all, group, block * j->e->layer->block, w);
-    read_part(j, s, w, held ? 1u << QC_MOMENTS_FIT : all, group, block);
+    read_judging_part(j, s, w, held ? 1u << QC_MOMENTS_FIT : all, group, block);
     if (j->e->compensate && !qc_factorise_damped(&s->factorised, s->factor, s->order, s->h, w, 0, s->panel, team, st))
         return false;
-    if (held) read_part(j, s, w, 1u << QC_MOMENTS_HELD, group, block);
+    if (held) read_judging_part(j, s, w, 1u << QC_MOMENTS_HELD, group, block);
     return true;
 }
 
@@ -162,7 +162,7 @@ static bool judge_all(struct judging *j, bool together, const struct qc_pool_opt
 }
 
 /* Chooses the candidate of least error, summed over the outputs of a channel. */
-static void choose(struct qc_range *ranges, const struct judging *j)
+static void choose_least_error(struct qc_range *ranges, const struct judging *j)
 {
     for (size_t c = 0; c < j->e->channels; c++) {
         double sums[CANDIDATES] = {0};
@@ -180,7 +180,7 @@ static void choose(struct qc_range *ranges, const struct judging *j)
     }
 }
 
-static bool new_matrix(struct matrix *m, size_t w, bool compensate)
+static bool new_judging_matrix(struct matrix *m, size_t w, bool compensate)
 {
     *m = (struct matrix){.h = malloc(w * w * sizeof(double)), .mean = malloc(2 * w * sizeof(double))};
     if (!m->h || !m->mean) return false;
@@ -192,7 +192,7 @@ static bool new_matrix(struct matrix *m, size_t w, bool compensate)
     return m->factor && m->panel && m->order;
 }
 
-static void free_matrix(struct matrix *m)
+static void free_judging_matrix(struct matrix *m)
 {
     free(m->h);
     free(m->mean);
@@ -201,7 +201,7 @@ static void free_matrix(struct matrix *m)
     free(m->order);
 }
 
-static bool new_lanes(struct lanes *l, size_t w, bool compensate)
+static bool new_judging_lanes(struct lanes *l, size_t w, bool compensate)
 {
     const size_t side = w * QC_LANES;
     if (!(l->x = malloc((compensate ? 4 : 2) * side * sizeof *l->x))) return false;
@@ -233,12 +233,12 @@ bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, 
     j.matrices = calloc(matrices, sizeof *j.matrices);
     j.lanes = calloc(team.workers, sizeof *j.lanes);
     bool ok = j.errors && j.matrices && j.lanes;
-    for (size_t k = 0; ok && k < matrices; k++) ok = new_matrix(&j.matrices[k], w, e->compensate);
-    for (size_t k = 0; ok && k < team.workers; k++) ok = new_lanes(&j.lanes[k], w, e->compensate);
+    for (size_t k = 0; ok && k < matrices; k++) ok = new_judging_matrix(&j.matrices[k], w, e->compensate);
+    for (size_t k = 0; ok && k < team.workers; k++) ok = new_judging_lanes(&j.lanes[k], w, e->compensate);
     if (!ok) qc_fail_memory(st, matrix + each);
     ok = ok && judge_all(&j, together, &team, st);
-    if (ok) choose(ranges, &j);
-    for (size_t k = 0; j.matrices && k < matrices; k++) free_matrix(&j.matrices[k]);
+    if (ok) choose_least_error(ranges, &j);
+    for (size_t k = 0; j.matrices && k < matrices; k++) free_judging_matrix(&j.matrices[k]);
     for (size_t k = 0; j.lanes && k < team.workers; k++) free(j.lanes[k].x);
     free(j.matrices);
     free(j.lanes);

@@ -71,7 +71,7 @@ struct sums {
     double clipped, count, lost, nonzero;
 };
 
-static void widen(struct qc_range *ranges, const struct qc_range *widest, size_t count)
+static void widen_channel(struct qc_range *ranges, const struct qc_range *widest, size_t count)
 {
     for (size_t c = 0; c < count; c++) {
         ranges[c].lo = fmin(ranges[c].lo, LEAST * widest->lo);
@@ -123,7 +123,7 @@ bool qc_quantizer_channels_solve(struct qc_quantizer_channels *out, struct qc_ra
         range->candidates += ranges[c].candidates;
         range->behind = range->behind || ranges[c].behind;
     }
-    if (ok) widen(ranges, range, h->channels);
+    if (ok) widen_channel(ranges, range, h->channels);
     for (size_t c = 0; ok && c < h->channels; c++) {
         const struct qc_affine p = qc_affine_from_range(ranges[c].lo, ranges[c].hi, request->levels, s->symmetry);
         out->scale[c] = p.scale;

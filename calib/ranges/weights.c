@@ -570,7 +570,7 @@ static bool is_by_output(const struct solving *s, const struct constant_quantize
     return q->is_weight && quantizer->observer->of_output && !q->given && !q->block;
 }
 
-static bool look_at(const struct solving *s, const struct constant_quantizer *quantizer, struct qc_status *st)
+static bool look_at_constant(const struct solving *s, const struct constant_quantizer *quantizer, struct qc_status *st)
 {
     const char *name = s->g->qparams_of[quantizer->id].name;
     struct qc_choice *choice = &s->c->choices[quantizer->id];
@@ -592,13 +592,13 @@ static bool solve_constant(void *user, size_t item, unsigned worker, struct qc_s
         if (quantizer->channels.count != qparams->given->count)
             return qc_fail(st, QC_BAD_INPUT, "weight '%s' has %zu channels, but %zu scales in the model", qparams->name,
                            quantizer->channels.count, qparams->given->count);
-        if (!look_at(s, quantizer, st)) return false;
+        if (!look_at_constant(s, quantizer, st)) return false;
         memcpy(quantizer->channels.scale, qparams->given->scale, qparams->given->count * sizeof(float));
         memcpy(quantizer->channels.zero_point, qparams->given->zero_point, qparams->given->count * sizeof(int32_t));
         qc_choice_of_given(&s->c->choices[quantizer->id], qparams);
         return true;
     }
-    return look_at(s, quantizer, st) &&
+    return look_at_constant(s, quantizer, st) &&
            (is_by_output(s, quantizer) || qparams->block ||
             solve_channels(quantizer, &s->c->choices[quantizer->id], s->g, NULL, s->options, st));
 }
@@ -636,7 +636,7 @@ static bool bind_constant(const struct solving *s, const struct constant_quantiz
     return qc_graph_bind_quantizer(s->g, quantizer->id, channels->count, channels->scale, channels->zero_point, st);
 }
 
-static bool add_quantizer(struct solving *s, qc_id id, const struct constant_use *use, struct qc_status *st)
+static bool add_constant_quantizer(struct solving *s, qc_id id, const struct constant_use *use, struct qc_status *st)
 {
     const struct qc_qparams *qparams = &s->g->qparams_of[id];
     const struct qc_tensor *t = use->tensor;
@@ -683,7 +683,7 @@ static bool choose_listed(struct solving *s, size_t count, const qc_id *quantize
         const struct qc_qparams *qparams = &g->qparams_of[quantizers[i]];
         const struct constant_use *use = &s->of_quantizer[quantizers[i]];
         if (qparams->kind == QC_QPARAMS_QUANTIZER && qparams->state == QC_QPARAMS_UNBOUND && use->tensor)
-            ok = add_quantizer(s, quantizers[i], use, st);
+            ok = add_constant_quantizer(s, quantizers[i], use, st);
     }
     ok = ok && qc_pool_run(s->count, solve_constant, s, &pool, st);
     for (size_t i = 0; ok && i < s->count; i++)

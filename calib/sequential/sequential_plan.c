@@ -103,7 +103,7 @@ static bool can_keep(const struct qc_graph *g, qc_id v)
     return t->dtype == QC_F32 && t->qparams == QC_REAL && !(under && under->op == QC_OP_Quantize);
 }
 
-static struct qc_segment_observed *look_at(struct planning *s, qc_id value)
+static struct qc_segment_observed *look_at_value(struct planning *s, qc_id value)
 {
     struct qc_segment *part = &s->part;
     for (size_t i = 0; i < part->observed_count; i++)
@@ -163,7 +163,7 @@ static void settle(struct planning *s, qc_id node)
 }
 
 /* One run fewer observes v. */
-static void let_go(struct planning *s, qc_id v)
+static void let_go_value(struct planning *s, qc_id v)
 {
     if (--s->wanted[v] || s->p->g->values[v].kind != QC_VALUE_RESULT) return;
     if (qc_activation_cache_has(s->p->frontier, v)) add_id(&s->part.leaves, v);
@@ -205,15 +205,15 @@ static void find_kept(struct planning *s)
     clear_ids(&s->part.leaves);
     if (part->counts) { /* later runs need only the integers of what is chosen by this run */
         const struct qc_qparams *quantizer = &g->qparams_of[s->quantizers[s->at]];
-        for (size_t i = 0; i < quantizer->observed_count; i++) let_go(s, quantizer->observed[i]);
+        for (size_t i = 0; i < quantizer->observed_count; i++) let_go_value(s, quantizer->observed[i]);
     }
     for (size_t i = 0; i < part->layers.count; i++) {
         const qc_id input = g->nodes[part->layers.of[i]].inputs[0], beside = p->floats ? p->floats[input] : 0;
         s->observed[input]--;
-        let_go(s, input);
+        let_go_value(s, input);
         if (!beside) continue;
         s->observed[beside]--;
-        let_go(s, beside);
+        let_go_value(s, beside);
     }
     for (size_t i = part->nodes.count; i-- > 0;) settle(s, part->nodes.of[i]);
     size_t count = 0;
@@ -232,11 +232,11 @@ static void find_kept(struct planning *s)
         const qc_id integers = there && qc_activation_cache_form(p->frontier, v)->qparams ? 0 : quantized_form(s, v);
         if (there && !integers) continue;
         if (there) add_id(&s->part.leaves, v);
-        look_at(s, integers ? integers : v)->keep = v;
+        look_at_value(s, integers ? integers : v)->keep = v;
     }
 }
 
-static bool run(struct planning *s, struct qc_status *st)
+static bool run_part(struct planning *s, struct qc_status *st)
 {
     find_needed(s);
     find_kept(s);
@@ -263,12 +263,12 @@ static bool solve_layers_of(struct planning *s, qc_id input, struct qc_status *s
         if (readers.of[i].input == 0 && qc_weight_rounder_waits(r, readers.of[i].node))
             add_id(&s->part.layers, readers.of[i].node);
     if (p->means) {
-        look_at(s, input)->means = true;
+        look_at_value(s, input)->means = true;
         if (p->floats && p->floats[input]) {
-            look_at(s, input)->paired = true;
-            look_at(s, p->floats[input])->beside = input;
+            look_at_value(s, input)->paired = true;
+            look_at_value(s, p->floats[input])->beside = input;
         }
-        if (!run(s, st) || !qc_second_moments_end_layers(p->means, layers->count, layers->of, st)) return false;
+        if (!run_part(s, st) || !qc_second_moments_end_layers(p->means, layers->count, layers->of, st)) return false;
     }
     const double t0 = qc_seconds();
     bool ok = true;
@@ -286,7 +286,7 @@ static void look_at_quantizer(struct planning *s, qc_id quantizer)
     const struct qc_qparams *qparams = &s->p->g->qparams_of[quantizer];
     begin_part(s);
     for (size_t i = 0; i < qparams->observed_count; i++)
-        if (is_quantizer_value(s->p->g, qparams->observed[i])) look_at(s, qparams->observed[i])->scan = true;
+        if (is_quantizer_value(s->p->g, qparams->observed[i])) look_at_value(s, qparams->observed[i])->scan = true;
     s->part.counts = true;
     find_needed(s);
 }
@@ -309,7 +309,7 @@ static bool advance(struct planning *s, struct qc_status *st)
         look_at_quantizer(s, quantizer);
         i = 0;
     }
-    if (!run(s, st)) return false;
+    if (!run_part(s, st)) return false;
     for (size_t i = 0; i < g->qparams_of[quantizer].observed_count; i++)
         s->observed[g->qparams_of[quantizer].observed[i]]--;
     return qc_chooser_quantizer(s->p->chooser, quantizer, st) && qc_chooser_weights(s->p->chooser, st);
@@ -428,7 +428,7 @@ static bool find_keys(struct qc_keyed_unit **keyed, struct qc_propagation *p, st
 }
 
 /* Makes room for the statistics of every quantizer, the means, and the keys of the units. */
-static bool begin(struct qc_propagation *p, struct qc_status *st)
+static bool begin_propagation(struct qc_propagation *p, struct qc_status *st)
 {
     const struct qc_calibration_options *c = p->options->calibration;
     size_t count;
@@ -464,7 +464,7 @@ static bool solve_rest(struct planning *s, struct qc_status *st)
     for (qc_id layer = 1; r && layer <= g->node_count; layer++) {
         if (!qc_weight_rounder_waits(r, layer)) continue;
         begin_part(s);
-        look_at(s, g->nodes[layer].inputs[0]);
+        look_at_value(s, g->nodes[layer].inputs[0]);
         find_needed(s);
         if (is_ready(s, layer) && !solve_layers_of(s, g->nodes[layer].inputs[0], st)) return false;
     }
@@ -477,7 +477,8 @@ bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, 
     struct qc_propagation p = {.options = options, .g = g, .data = data, .arena = qc_arena_new()};
     struct planning s = {.p = &p};
     const double t0 = qc_seconds();
-    bool ok = p.arena ? begin(&p, st) && make_planning(&s, st) && order_quantizers(&s, st) : qc_fail_memory(st, 1);
+    bool ok = p.arena ? begin_propagation(&p, st) && make_planning(&s, st) && order_quantizers(&s, st)
+                      : qc_fail_memory(st, 1);
     p.total = s.quantizer_count * p.units;
     if (ok) count_wanted(&s);
     for (; ok && s.at < s.quantizer_count; s.at++) ok = advance(&s, st);
@@ -502,7 +503,7 @@ bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, 
 }
 
 /* Draws at most `most` units by their content. */
-static bool draw(struct qc_propagation *p, size_t most, struct qc_status *st)
+static bool draw_units(struct qc_propagation *p, size_t most, struct qc_status *st)
 {
     struct qc_keyed_unit *keyed = NULL;
     if (!find_keys(&keyed, p, st)) return false;
@@ -571,8 +572,8 @@ bool qc_round_sequentially(bool *done, struct qc_graph *g, const qc_id *floats, 
         pairs[id] = pairs[id] && qc_weight_rounder_can_cross(r, id, (double)most / (double)p.units);
     if (ok && most) {
         ok = (p.shapes = qc_stream_shapes(g, data, p.arena, st)) && qc_uses_of(&p.uses, g, p.arena, st) &&
-             make_planning(&s, st) && (s.quantizers = QC_NEW_ARRAY(p.arena, qc_id, 1, st)) && draw(&p, most, st) &&
-             qc_activation_cache_new(&p.frontier, g, p.units, true, in_memory(g), st);
+             make_planning(&s, st) && (s.quantizers = QC_NEW_ARRAY(p.arena, qc_id, 1, st)) &&
+             draw_units(&p, most, st) && qc_activation_cache_new(&p.frontier, g, p.units, true, in_memory(g), st);
         /* Layers without pairs: their biases absorb only the rounding of their weights. */
         for (qc_id id = 1; ok && id <= g->node_count; id++)
             ok = pairs[id] || !qc_weight_rounder_waits(r, id) || qc_weight_rounder_solve(r, id, NULL, st);

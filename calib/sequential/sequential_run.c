@@ -38,7 +38,7 @@ struct observing {
     unsigned worker;
 };
 
-static float *row_of(struct worker *w, size_t n, struct qc_status *st)
+static float *segment_row(struct worker *w, size_t n, struct qc_status *st)
 {
     if (w->row_size >= n && w->row) return w->row;
     float *more = realloc(w->row, (n + 1) * sizeof *more);
@@ -59,7 +59,7 @@ static bool scan(const struct observing *o, size_t index, qc_id value, const str
     const float *x = v->data;
     if (!qc_view_dense(v)) {
         struct qc_shape shape = qc_shape_of(v->rank, v->dim);
-        float *row = row_of(w, n, st);
+        float *row = segment_row(w, n, st);
         if (!row) return false;
         const struct qc_view to = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, row);
         qc_view_copy(&to, v);
@@ -75,7 +75,7 @@ static bool scan(const struct observing *o, size_t index, qc_id value, const str
         !qc_per_sample_take(p->seen->samples, watch, o->unit, x, n, st))
         return false;
     struct qc_channel_histogram *channels = p->seen->values[watch].channels;
-    float *row = channels ? row_of(w, n, st) : NULL; /* x is not used any more */
+    float *row = channels ? segment_row(w, n, st) : NULL; /* x is not used any more */
     return !channels || (row && qc_channels_take(channels, p->locks, watch, v, row, st));
 }
 
@@ -100,7 +100,7 @@ static void make_real(struct qc_view *real, float *row, const struct qc_propagat
 }
 
 /* Returns a buffer for the first value of a pair; NULL if memory is out. */
-static float *room_of(struct pair *pair, size_t n, struct qc_status *st)
+static float *segment_room(struct pair *pair, size_t n, struct qc_status *st)
 {
     if (!pair->first || pair->size < n) {
         free(pair->first);
@@ -122,13 +122,13 @@ static bool take_pair(const struct observing *o, const struct qc_segment_observe
     const size_t n = qc_view_count(v);
     struct qc_view now = *v;
     if (!pair->there) {
-        float *to = room_of(pair, n, st);
+        float *to = segment_room(pair, n, st);
         if (to) make_real(&pair->view, to, p, what->value, v);
         return pair->there = to != NULL;
     }
     pair->there = false;
     if (!qc_view_dense(v) || qc_graph_parameters(p->g, what->value)) {
-        float *row = row_of(w, n, st);
+        float *row = segment_row(w, n, st);
         if (!row) return false;
         make_real(&now, row, p, what->value, v);
     }
@@ -163,7 +163,7 @@ static bool take_means(const struct observing *o, qc_id value, const struct qc_v
     struct qc_propagation *p = o->r->p;
     struct qc_view real = *v;
     if (qc_graph_parameters(p->g, value)) {
-        float *row = row_of(&o->r->at[o->worker], qc_view_count(v), st);
+        float *row = segment_row(&o->r->at[o->worker], qc_view_count(v), st);
         if (!row) return false;
         make_real(&real, row, p, value, v);
     }
@@ -177,7 +177,7 @@ static bool take_means(const struct observing *o, qc_id value, const struct qc_v
     return true;
 }
 
-static bool observe(void *user, size_t index, const struct qc_view *v, struct qc_status *st)
+static bool observe_segment(void *user, size_t index, const struct qc_view *v, struct qc_status *st)
 {
     const struct observing *o = user;
     const struct qc_segment_observed *what = &o->r->part->observed[index];
@@ -187,7 +187,7 @@ static bool observe(void *user, size_t index, const struct qc_view *v, struct qc
            (!(what->beside || what->paired) || take_pair(o, what, v, st));
 }
 
-static bool run_unit(void *user, size_t unit, unsigned worker, struct qc_status *st)
+static bool run_segment_unit(void *user, size_t unit, unsigned worker, struct qc_status *st)
 {
     struct running *r = user;
     struct qc_propagation *p = r->p;
@@ -202,7 +202,7 @@ static bool run_unit(void *user, size_t unit, unsigned worker, struct qc_status 
         if (!qc_activation_cache_get(qc_runner_input(w->runner, p->g->input_count + k).data, p->frontier, r->kept[k],
                                      unit, r->part->leaves.has[r->kept[k]], st))
             return false;
-    return qc_runner_run(w->runner, observe, &o, st) ||
+    return qc_runner_run(w->runner, observe_segment, &o, st) ||
            qc_where(st, "%s: sample %llu", qc_dataset_file(p->data), (unsigned long long)o.sample);
 }
 
@@ -233,7 +233,7 @@ static bool build(struct running *r, qc_id *observed, struct qc_status *st)
     return ok;
 }
 
-static bool make_plan(struct running *r, struct qc_arena *a, struct qc_status *st)
+static bool plan_segment(struct running *r, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_propagation *p = r->p;
     const struct qc_graph *g = p->g;
@@ -263,7 +263,7 @@ static bool make_plan(struct running *r, struct qc_arena *a, struct qc_status *s
 
 /* Chooses the workers that fit into memory, and prepares the values to be kept: in memory if they fit, else in a file.
  */
-static bool make_room(struct running *r, struct qc_status *st)
+static bool make_room_segment(struct running *r, struct qc_status *st)
 {
     struct qc_propagation *p = r->p;
     const struct qc_calibration_options *c = p->options->calibration;
@@ -338,7 +338,7 @@ static bool finish(struct running *r, struct qc_status *st)
     return true;
 }
 
-static bool step(void *user, size_t done, size_t count)
+static bool step_segment(void *user, size_t done, size_t count)
 {
     struct running *r = user;
     struct qc_propagation *p = r->p;
@@ -351,10 +351,11 @@ bool qc_segment_run(struct qc_propagation *p, const struct qc_segment *part, str
 {
     struct running r = {.p = p, .part = part};
     QC_ARENA_SCOPE *a = qc_arena_new();
-    struct qc_pool_options pool = {.progress = step, .progress_user = &r};
-    bool ok = a ? make_plan(&r, a, st) && make_room(&r, st) && make_workers(&r, a, st) : qc_fail_memory(st, 1);
+    struct qc_pool_options pool = {.progress = step_segment, .progress_user = &r};
+    bool ok =
+        a ? plan_segment(&r, a, st) && make_room_segment(&r, st) && make_workers(&r, a, st) : qc_fail_memory(st, 1);
     pool.workers = r.workers;
-    ok = ok && qc_pool_run(p->units, run_unit, &r, &pool, st);
+    ok = ok && qc_pool_run(p->units, run_segment_unit, &r, &pool, st);
     ok = ok && finish(&r, st);
     if (ok && part->counts) p->done += p->units;
     free_workers(&r);

@@ -28,7 +28,7 @@ struct collecting {
     struct qc_channel_locks *locks; /* NULL: no statistics of channels */
 };
 
-static float *row_of(struct collecting *k, unsigned worker, size_t n, struct qc_status *st)
+static float *row_buffer(struct collecting *k, unsigned worker, size_t n, struct qc_status *st)
 {
     if (k->row_sizes[worker] >= n) return k->rows[worker];
     float *more = realloc(k->rows[worker], n * sizeof *more);
@@ -45,14 +45,15 @@ static const float *dense_copy(struct collecting *k, unsigned worker, const stru
                                struct qc_status *st)
 {
     if (qc_view_dense(v)) return v->data;
-    if (!row_of(k, worker, n, st)) return NULL;
+    if (!row_buffer(k, worker, n, st)) return NULL;
     struct qc_shape shape = qc_shape_of(v->rank, v->dim);
     struct qc_view row = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, k->rows[worker]);
     qc_view_copy(&row, v);
     return k->rows[worker];
 }
 
-static bool observe(void *user, const struct qc_unit *at, size_t index, const struct qc_view *v, struct qc_status *st)
+static bool observe_collection(void *user, const struct qc_unit *at, size_t index, const struct qc_view *v,
+                               struct qc_status *st)
 {
     struct collecting *k = user;
     size_t n = qc_view_count(v);
@@ -69,7 +70,7 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         }
         peak = qc_scan_last_peak(scan);
         struct qc_channel_histogram *channels = k->c->values[index].channels;
-        float *row = channels ? row_of(k, at->worker, n, st) : NULL;
+        float *row = channels ? row_buffer(k, at->worker, n, st) : NULL;
         if (channels && (!row || !qc_channels_take(channels, k->locks, index, v, row, st)))
             return qc_where(st, "'%s'", k->c->values[index].name);
     }
@@ -77,7 +78,7 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
            qc_second_moments_observe(k->c->second_moments, at->worker, at->key, k->values[index], peak, v, st);
 }
 
-static bool begin(struct collecting *k, unsigned workers, struct qc_status *st)
+static bool begin_collection(struct collecting *k, unsigned workers, struct qc_status *st)
 {
     struct qc_arena *a = k->c->arena;
     k->workers = workers;
@@ -190,8 +191,8 @@ static bool find_units(struct collecting *k, const struct qc_dataset *data, stru
                    "made with, or remove it");
 }
 
-static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
-                        struct qc_dataset_scratch *scratch, struct qc_status *st)
+static bool finish_collected_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                                  struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct collecting *k = user;
     (void)scratch;
@@ -201,7 +202,7 @@ static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *
 }
 
 /* Returns false to stop the run, for good or for a save. */
-static bool step(void *user, size_t done, size_t count)
+static bool step_collection(void *user, size_t done, size_t count)
 {
     struct collecting *k = user;
     const struct qc_collect_options *o = k->options;
@@ -254,7 +255,7 @@ static bool take_over(struct collecting *k, const struct qc_dataset *data, struc
 }
 
 /* Runs in rounds and saves after each. */
-static bool run(struct collecting *k, struct qc_stream *stream, struct qc_status *st)
+static bool run_collection(struct collecting *k, struct qc_stream *stream, struct qc_status *st)
 {
     const struct qc_collect_options *o = k->options;
     while (k->unit_count) {
@@ -476,7 +477,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
         goto out;
     n.fixed += qc_stream_ahead(data, o->run.memory_limit, n.fixed, n.each);
     if (!qc_stream_workers(&used.workers, o->run.workers, o->run.memory_limit, n.fixed, n.each, st) ||
-        !begin(&k, used.workers, st) ||
+        !begin_collection(&k, used.workers, st) ||
         (k.c->second_moments && !qc_second_moments_begin(k.c->second_moments, used.workers, st)))
         goto out;
     struct qc_stream stream = {.data = data,
@@ -486,12 +487,12 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
                                .workers = used.workers,
                                .keyed = k.c->second_moments || o->keys || o->known,
                                .keys = o->keys,
-                               .observe = observe,
-                               .unit = finish_unit,
+                               .observe = observe_collection,
+                               .unit = finish_collected_unit,
                                .user = &k,
-                               .progress = step,
+                               .progress = step_collection,
                                .progress_user = &k};
-    if (!run(&k, &stream, st)) goto out;
+    if (!run_collection(&k, &stream, st)) goto out;
     if (k.c->second_moments) qc_second_moments_close(k.c->second_moments);
     if (cost) *cost = used;
     ok = true;

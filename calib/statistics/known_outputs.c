@@ -77,7 +77,7 @@ bool qc_known_outputs_settled(const struct qc_known_outputs *k)
     return k && k->settled;
 }
 
-static struct qc_known *find(const struct qc_known_outputs *k, uint64_t key)
+static struct qc_known *find_known_unit(const struct qc_known_outputs *k, uint64_t key)
 {
     struct qc_known *u = k->slots[key % SLOTS];
     while (u && u->key != key) u = u->next;
@@ -88,7 +88,7 @@ const struct qc_known *qc_known_outputs_find(struct qc_known_outputs *k, uint64_
 {
     if (!k) return NULL;
     pthread_mutex_lock(&k->lock);
-    const struct qc_known *u = find(k, key);
+    const struct qc_known *u = find_known_unit(k, key);
     pthread_mutex_unlock(&k->lock);
     return u;
 }
@@ -106,7 +106,7 @@ bool qc_known_outputs_wanted(uint64_t key, size_t units)
     return units <= UNITS_MOST || key < UINT64_MAX / units * UNITS_MOST;
 }
 
-static size_t bytes_of(const struct qc_view *v)
+static size_t view_bytes(const struct qc_view *v)
 {
     return qc_view_count(v) * qc_dtype_size(v->dtype);
 }
@@ -142,7 +142,7 @@ static struct form *form_of(struct qc_known_outputs *k, struct qc_runner *r, str
         const size_t align = sizeof(max_align_t);
         f->outputs[o].view = qc_runner_output(r, o);
         f->outputs[o].at = f->bytes;
-        f->bytes += (bytes_of(&f->outputs[o].view) + align - 1) / align * align;
+        f->bytes += (view_bytes(&f->outputs[o].view) + align - 1) / align * align;
         f->outputs[o].view.data = NULL;
     }
     f->next = k->forms;
@@ -165,10 +165,10 @@ bool qc_known_outputs_keep(struct qc_known_outputs *k, uint64_t key, struct qc_r
     *u = (struct qc_known){.key = key, .form = f};
     for (size_t o = 0; o < k->count; o++) {
         const struct qc_view v = qc_runner_output(r, o);
-        if (bytes_of(&v)) memcpy(u->bytes + f->outputs[o].at, v.data, bytes_of(&v));
+        if (view_bytes(&v)) memcpy(u->bytes + f->outputs[o].at, v.data, view_bytes(&v));
     }
     pthread_mutex_lock(&k->lock);
-    const bool new = !find(k, key);
+    const bool new = !find_known_unit(k, key);
     if (new) {
         u->next = k->slots[key % SLOTS];
         k->slots[key % SLOTS] = u;

@@ -478,7 +478,7 @@ static bool is_sha256(const char *s)
     return !*s || (strlen(s) == 64 && strspn(s, "0123456789abcdef") == 64);
 }
 
-static bool take_parts(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
+static bool take_data_parts(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
 {
     for (size_t i = 0; i < t->part_count; i++) {
         struct qc_part p = {.samples = t->part_samples[2 * i], .chosen = t->part_samples[2 * i + 1]};
@@ -568,7 +568,8 @@ bool qc_columns_take(struct qc_collection **out, const struct qc_columns *t, enu
                      bool moments, struct qc_status *st)
 {
     struct qc_collection *c = NULL;
-    bool ok = check_columns(t, need, st) && qc_collection_new(&c, t->count, t->names, need, st) && take_parts(c, t, st);
+    bool ok =
+        check_columns(t, need, st) && qc_collection_new(&c, t->count, t->names, need, st) && take_data_parts(c, t, st);
     for (size_t i = 0; ok && i < t->count; i++)
         if (!take_value(c, t, i, st))
             ok = st->code == QC_OK &&

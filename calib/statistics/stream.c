@@ -368,7 +368,7 @@ struct observing {
     struct qc_unit at;
 };
 
-static bool observe(void *user, size_t index, const struct qc_view *v, struct qc_status *st)
+static bool observe_stream(void *user, size_t index, const struct qc_view *v, struct qc_status *st)
 {
     struct observing *o = user;
     return o->s->observe(o->s->user, &o->at, index, v, st);
@@ -393,7 +393,7 @@ uint64_t qc_stream_key(uint64_t h, const void *bytes, size_t n)
     return h ^ (h >> 32);
 }
 
-static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
+static bool run_stream_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     struct running *r = user;
     const struct qc_stream *s = r->s;
@@ -414,7 +414,7 @@ static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status 
                 o.at.key = qc_stream_key(o.at.key, in.data, qc_view_count(&in) * qc_dtype_size(in.dtype));
         }
         if (k == 0 && s->keyed && s->keys) s->keys[unit] = o.at.key;
-        if (!qc_runner_run(w->runners[k], s->observe ? observe : NULL, &o, st))
+        if (!qc_runner_run(w->runners[k], s->observe ? observe_stream : NULL, &o, st))
             return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)o.at.sample);
         if (s->ran && !s->ran(s->user, &o.at, w->runners, w->scratch, st)) return false;
     }
@@ -470,7 +470,7 @@ bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
     r.order = order;
     for (unsigned w = 0; ok && w < s->workers; w++) ok = new_worker(&r.workers[w], s, st);
     struct qc_pool_options pool = {.workers = s->workers, .progress = s->progress, .progress_user = s->progress_user};
-    ok = ok && qc_pool_run(count, run_unit, &r, &pool, st);
+    ok = ok && qc_pool_run(count, run_stream_unit, &r, &pool, st);
     for (unsigned w = 0; r.workers && w < s->workers; w++) {
         qc_dataset_scratch_free(r.workers[w].scratch);
         for (size_t k = 0; ok && k < s->plan_count; k++)

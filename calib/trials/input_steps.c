@@ -25,7 +25,7 @@ struct magnitudes {
     bool too_many;
 };
 
-static size_t place_of(const struct magnitudes *m, uint32_t bits)
+static size_t step_place(const struct magnitudes *m, uint32_t bits)
 {
     size_t i = (size_t)(bits * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (m->room - 1);
     while (m->bits[i] && m->bits[i] != bits) i = (i + 1) & (m->room - 1);
@@ -38,21 +38,21 @@ static bool grow(struct magnitudes *m, struct qc_status *st)
     struct magnitudes more = {.room = m->room ? 2 * m->room : ROOM};
     if (!(more.bits = calloc(more.room, sizeof *more.bits))) return qc_fail_memory(st, more.room * sizeof *more.bits);
     for (size_t i = 0; i < m->room; i++)
-        if (m->bits[i]) more.bits[place_of(&more, m->bits[i])] = m->bits[i];
+        if (m->bits[i]) more.bits[step_place(&more, m->bits[i])] = m->bits[i];
     free(m->bits);
     m->bits = more.bits;
     m->room = more.room;
     return true;
 }
 
-static bool add(struct magnitudes *m, float v, struct qc_status *st)
+static bool add_step_value(struct magnitudes *m, float v, struct qc_status *st)
 {
     uint32_t bits;
     memcpy(&bits, &v, sizeof bits);
     bits &= INT32_MAX;
     if (!bits) return true;
     if (2 * m->count >= m->room && !grow(m, st)) return false;
-    const size_t i = place_of(m, bits);
+    const size_t i = step_place(m, bits);
     if (m->bits[i]) return true;
     m->bits[i] = bits;
     m->too_many = ++m->count > m->most;
@@ -67,7 +67,7 @@ struct seen {
     uint32_t lately[LATELY]; /* bits of recent finite values, by hash; 0 counts as seen from the start */
 };
 
-static bool look_at(struct seen *s, const float *x, size_t n, struct qc_status *st)
+static bool look_for_step(struct seen *s, const float *x, size_t n, struct qc_status *st)
 {
     for (size_t i = 0; i < n; i++) {
         uint32_t bits;
@@ -82,7 +82,7 @@ static bool look_at(struct seen *s, const float *x, size_t n, struct qc_status *
         *place = bits;
         s->lo = fmin(s->lo, (double)x[i]);
         s->hi = fmax(s->hi, (double)x[i]);
-        if (!add(&s->magnitudes, x[i], st)) return false;
+        if (!add_step_value(&s->magnitudes, x[i], st)) return false;
         if (s->magnitudes.too_many) break;
     }
     return true;
@@ -134,7 +134,7 @@ bool qc_input_step(double *step, const struct qc_dataset *data, size_t input, do
         const size_t bytes = qc_dataset_unit_bytes(data, input, u), n = qc_dataset_unit_elements(data, input, u);
         float *x = malloc(bytes + 1);
         ok = (x || qc_fail_memory(st, bytes)) && qc_dataset_read(x, data, input, u, scratch, st) &&
-             look_at(&s, x, n, st);
+             look_for_step(&s, x, n, st);
         free(x);
     }
     qc_dataset_scratch_free(scratch);

@@ -9,14 +9,14 @@ struct erring {
     struct qc_error *units; /* [units][output_count] */
 };
 
-static bool skips(void *user, const struct qc_unit *at)
+static bool skips_known_unit(void *user, const struct qc_unit *at)
 {
     const struct erring *e = user;
     return qc_known_outputs_find(e->known, at->key) != NULL;
 }
 
-static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
-                        struct qc_dataset_scratch *scratch, struct qc_status *st)
+static bool finish_compared_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                                 struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     const struct erring *e = user;
     const struct qc_known *known = qc_known_outputs_find(e->known, at->key);
@@ -33,26 +33,26 @@ static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *
     return true;
 }
 
-static bool all_known(struct qc_known_outputs *known, const uint64_t *keys, size_t units)
+static bool known_keys(struct qc_known_outputs *known, const uint64_t *keys, size_t units)
 {
     for (size_t u = 0; u < units; u++)
         if (!keys || !keys[u] || !qc_known_outputs_find(known, keys[u])) return false;
     return true;
 }
 
-static bool run(const struct erring *e, uint64_t *keys, const struct qc_dataset *data,
-                const struct qc_measure_options *o, struct qc_status *st)
+static bool run_output_errors(const struct erring *e, uint64_t *keys, const struct qc_dataset *data,
+                              const struct qc_measure_options *o, struct qc_status *st)
 {
     const struct qc_plan_options how[PLANS] = {[QUANTIZED] = {.accumulator = o->accumulator, .rounding = o->rounding},
                                                [REAL] = {.rounding = QC_CONTRACT_ONNX}};
     struct qc_plan *plans[PLANS] = {NULL};
     struct qc_stream stream = {.data = data,
                                .input_count = e->real->input_count,
-                               .plan_count = all_known(e->known, keys, qc_dataset_units(data)) ? REAL : PLANS,
+                               .plan_count = known_keys(e->known, keys, qc_dataset_units(data)) ? REAL : PLANS,
                                .keyed = true,
                                .keys = keys,
-                               .skips = skips,
-                               .unit = finish_unit,
+                               .skips = skips_known_unit,
+                               .unit = finish_compared_unit,
                                .user = (void *)(uintptr_t)e,
                                .progress = o->run.progress,
                                .progress_user = o->run.progress_user};
@@ -79,7 +79,8 @@ bool qc_output_errors(struct qc_error *sums, struct qc_known_outputs *known, uin
     if (ok && (quantized->output_count != outputs || quantized->input_count != real->input_count))
         ok = qc_fail(st, QC_BAD_INPUT, "the graphs differ: %zu and %zu inputs, %zu and %zu outputs", real->input_count,
                      quantized->input_count, outputs, quantized->output_count);
-    ok = ok && (e.units = QC_NEW_ARRAY(a, struct qc_error, units * outputs, st)) && run(&e, keys, data, options, st);
+    ok = ok && (e.units = QC_NEW_ARRAY(a, struct qc_error, units * outputs, st)) &&
+         run_output_errors(&e, keys, data, options, st);
     for (size_t i = 0; ok && i < outputs; i++) sums[i] = (struct qc_error){0};
     for (size_t i = 0; ok && i < units * outputs; i++) qc_error_add(&sums[i % outputs], &e.units[i]);
     return ok;

@@ -60,8 +60,8 @@ static int layer_channel_axis(const struct qc_graph *g, qc_id id)
     return window ? 1 : g->values[n->outputs].type.shape.rank - 1;
 }
 
-static bool new_bias(bool *changed, struct qc_rebuild *b, const struct qc_graph *g, const struct qc_bias_shift *s,
-                     struct qc_status *st)
+static bool new_shifted_bias(bool *changed, struct qc_rebuild *b, const struct qc_graph *g,
+                             const struct qc_bias_shift *s, struct qc_status *st)
 {
     const qc_id bias = s->of.bias;
     const struct qc_tensor *old = qc_constant_of(g, bias);
@@ -89,7 +89,7 @@ bool qc_shift_biases(struct qc_graph **out, size_t *changed, const struct qc_gra
     bool ok = true;
     for (size_t i = 0; ok && i < count; i++) {
         bool other = false;
-        ok = new_bias(&other, &b, g, &shifts[i], st);
+        ok = new_shifted_bias(&other, &b, g, &shifts[i], st);
         *changed += other;
     }
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = qc_rebuild_node(&b, id, st) != 0;
@@ -153,7 +153,8 @@ static bool layer_of(struct mean_of *to, const struct qc_uses *u, const struct q
     return false;
 }
 
-static bool find(struct means *m, const struct qc_graph *g, size_t units, struct qc_arena *a, struct qc_status *st)
+static bool find_means(struct means *m, const struct qc_graph *g, size_t units, struct qc_arena *a,
+                       struct qc_status *st)
 {
     struct qc_uses uses;
     struct qc_layer_bias *by_own = QC_NEW_ARRAY(a, struct qc_layer_bias, g->value_count + 1, st);
@@ -176,7 +177,8 @@ static bool find(struct means *m, const struct qc_graph *g, size_t units, struct
 }
 
 /* Stores the mean errors of one unit's output, by channel. */
-static void look(void *user, size_t place, size_t output, const struct qc_view *wanted, const struct qc_view *got)
+static void add_output_means(void *user, size_t place, size_t output, const struct qc_view *wanted,
+                             const struct qc_view *got)
 {
     const struct means *m = user;
     for (size_t i = 0; i < m->count; i++) {
@@ -199,8 +201,8 @@ struct shown {
     double noise;         /* squared error of all elements in a unit, mean */
 };
 
-static struct shown look_at(const struct means *m, const struct mean_of *o, const struct qc_error *errors,
-                            size_t outputs, size_t units)
+static struct shown look_at_output(const struct means *m, const struct mean_of *o, const struct qc_error *errors,
+                                   size_t outputs, size_t units)
 {
     struct shown s = {0};
     for (size_t u = 0; u < units; u++) {
@@ -234,7 +236,7 @@ static bool may_gain(const struct means *m, const struct qc_error *errors, size_
 {
     bool some = false;
     for (size_t i = 0; i < m->count; i++) {
-        const struct shown s = look_at(m, &m->of[i], errors, outputs, units);
+        const struct shown s = look_at_output(m, &m->of[i], errors, outputs, units);
         const double most = s.squares - s.luck + 2 * s.luck * sqrt(2 / (double)m->of[i].channels);
         some = some || (s.noise > 0 && gain_of(&s, most) > GAIN_DB);
     }
@@ -242,12 +244,13 @@ static bool may_gain(const struct means *m, const struct qc_error *errors, size_
 }
 
 /* Computes the shifts of the outputs that gain. */
-static bool solve(struct qc_bias_shift *shifts, size_t *count, double *gain_db, const struct means *m,
-                  const struct qc_error *errors, size_t outputs, size_t units, struct qc_arena *a, struct qc_status *st)
+static bool solve_means(struct qc_bias_shift *shifts, size_t *count, double *gain_db, const struct means *m,
+                        const struct qc_error *errors, size_t outputs, size_t units, struct qc_arena *a,
+                        struct qc_status *st)
 {
     for (size_t i = 0; i < m->count; i++) {
         const struct mean_of *o = &m->of[i];
-        const struct shown s = look_at(m, o, errors, outputs, units);
+        const struct shown s = look_at_output(m, o, errors, outputs, units);
         const double part = 1 - s.luck / s.squares, gain = gain_of(&s, part * part * s.squares);
         double *shift = QC_NEW_ARRAY(a, double, o->channels, st);
         if (!shift) return false;
@@ -272,17 +275,17 @@ bool qc_correct_outputs(struct qc_graph **out, struct qc_output_correction *done
     struct qc_bias_shift *shifts = NULL;
     size_t count = 0;
     *done = (struct qc_output_correction){0};
-    bool ok = (a || qc_fail_memory(st, 1)) && find(&m, g, units, a, st) &&
+    bool ok = (a || qc_fail_memory(st, 1)) && find_means(&m, g, units, a, st) &&
               (errors = QC_NEW_ARRAY(a, struct qc_error, units * outputs + 1, st)) &&
               (shifts = QC_NEW_ARRAY(a, struct qc_bias_shift, m.count + 1, st));
     const size_t first = units < UNITS_FIRST ? units : UNITS_FIRST;
-    qc_trials_look(trials, look, &m);
+    qc_trials_look(trials, add_output_means, &m);
     if (ok && m.count && units > 1) {
         ok = qc_trials_run(&errors, NULL, trials, make, user, 1, 0, first, st);
         done->units = first;
         if (ok && may_gain(&m, errors, outputs, first)) {
             ok = qc_trials_run(&errors, NULL, trials, make, user, 1, first, units - first, st) &&
-                 solve(shifts, &count, &done->gain_db, &m, errors, outputs, units, a, st);
+                 solve_means(shifts, &count, &done->gain_db, &m, errors, outputs, units, a, st);
             done->units = units;
         }
         ok = ok && (!count || qc_shift_biases(out, &done->outputs, g, shifts, count, st));

@@ -83,7 +83,7 @@ static void keep_held(struct qc_keyed_unit *units, size_t *count, size_t all)
     *count = held < *count ? held : *count;
 }
 
-static bool draw(struct qc_trials *t, struct qc_status *st)
+static bool draw_trial_units(struct qc_trials *t, struct qc_status *st)
 {
     const size_t all = qc_dataset_units(t->data);
     struct qc_keyed_unit *keyed = NULL;
@@ -115,7 +115,7 @@ bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const st
         (t->arena || qc_fail_memory(st, 1)) &&
         (options->known || options->run.memory_limit || qc_known_outputs_new(&t->own, real->output_count, st)) &&
         (t->judged = QC_NEW_ARRAY(t->arena, bool, real->output_count, st)) &&
-        (t->kinds = QC_NEW_ARRAY(t->arena, enum qc_probabilities, real->output_count, st)) && draw(t, st);
+        (t->kinds = QC_NEW_ARRAY(t->arena, enum qc_probabilities, real->output_count, st)) && draw_trial_units(t, st);
     t->known = options->known ? options->known : t->own;
     t->looked = ok;
     for (size_t o = 0; ok && o < real->output_count; o++) {
@@ -173,7 +173,7 @@ static const struct qc_known *known_of(const struct qc_trials *t, size_t place)
     return qc_known_outputs_find(t->known, t->keys[place]);
 }
 
-static bool skips(void *user, const struct qc_unit *at)
+static bool skips_known_plan(void *user, const struct qc_unit *at)
 {
     const struct pass *p = user;
     return at->plan < p->real && known_of(p->t, p->t->place_of[at->unit] - 1);
@@ -220,7 +220,7 @@ static bool run_pass(struct pass *p, size_t first, size_t n, struct qc_status *s
                                .plan_count = p->plan_count,
                                .units = units,
                                .unit_count = n,
-                               .skips = skips,
+                               .skips = skips_known_plan,
                                .share_buffer = true,
                                .apart = p->real,
                                .ran = compare_plan,
@@ -256,7 +256,7 @@ static bool look_at_outputs(struct qc_trials *t, const struct qc_plan *plan, str
     return ok;
 }
 
-static bool all_known(const struct qc_trials *t, size_t first, size_t n)
+static bool known_units(const struct qc_trials *t, size_t first, size_t n)
 {
     for (size_t u = first; u < first + n; u++)
         if (!known_of(t, u)) return false;
@@ -276,7 +276,7 @@ static bool plan_real(struct qc_plan **real, struct qc_trials *t, size_t first, 
 {
     const struct qc_plan_options as_is = {.rounding = QC_CONTRACT_ONNX};
     if (!t->looked) look_at_known(t);
-    if (t->looked && all_known(t, first, n)) return true;
+    if (t->looked && known_units(t, first, n)) return true;
     return qc_stream_plan(real, t->real, t->data, &as_is, st) && (t->looked || look_at_outputs(t, *real, st));
 }
 
@@ -287,7 +287,7 @@ bool qc_trials_run(struct qc_error *const *errors, struct qc_error *const *judge
     struct qc_graph *graphs[QC_STREAM_PLANS] = {NULL};
     bool ok = plan_real(&real, t, first, n, st);
     for (size_t k = 0, done; ok && n && k < count; k += done) {
-        const bool with_real = !all_known(t, first, n);
+        const bool with_real = !known_units(t, first, n);
         struct pass p = {.t = t, .errors = errors + k, .other = judged ? judged + k : NULL, .real = with_real};
         if (with_real) p.plans[p.plan_count++] = real;
         const size_t room = t->options->run.memory_limit ? 1 : QC_STREAM_PLANS - with_real;
@@ -345,7 +345,7 @@ double qc_trials_gain(double noise, double other)
 }
 
 /* Returns the contribution of one unit to the sum that qc_trials_noise makes over all units. */
-static double share(const struct qc_error *errors, const double *signal, size_t outputs, size_t unit)
+static double unit_share(const struct qc_error *errors, const double *signal, size_t outputs, size_t unit)
 {
     double sum = 0;
     for (size_t o = 0; o < outputs; o++)
@@ -361,13 +361,13 @@ bool qc_trials_gain_error(double *error, double *without, const struct qc_error 
     for (size_t u = 0; u < units; u++)
         for (size_t o = 0; o < outputs; o++) signal[o] += errors[u * outputs + o].signal;
     for (size_t u = 0; u < units; u++) {
-        noise[0] += share(errors, signal, outputs, u);
-        noise[1] += share(other, signal, outputs, u);
+        noise[0] += unit_share(errors, signal, outputs, u);
+        noise[1] += unit_share(other, signal, outputs, u);
     }
     /* Delta method: to first order, the logarithm of the ratio changes by the difference of a unit's shares in both
        sums. */
     for (size_t u = 0; u < units; u++) {
-        const double x = share(errors, signal, outputs, u), y = share(other, signal, outputs, u),
+        const double x = unit_share(errors, signal, outputs, u), y = unit_share(other, signal, outputs, u),
                      d = x / noise[0] - y / noise[1];
         squares += d * d;
         if (d > most[0] / noise[0] - most[1] / noise[1]) {

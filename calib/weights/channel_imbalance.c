@@ -8,7 +8,7 @@
 enum { SHARE = 4 };
 
 /* Returns the constant of a layer's weight with one scale, or NULL. */
-static const struct qc_tensor *weight_of(const struct qc_graph *g, const struct qc_node *n)
+static const struct qc_tensor *one_scale_weight(const struct qc_graph *g, const struct qc_node *n)
 {
     const struct qc_node *q = n->input_count > 1 && n->inputs[1] ? qc_node_of(g, n->inputs[1]) : NULL;
     if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT || !q || q->op != QC_OP_Quantize) return NULL;
@@ -28,7 +28,7 @@ bool qc_weight_imbalance(struct qc_channel_imbalance *out, const struct qc_graph
     *out = (struct qc_channel_imbalance){0};
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        const struct qc_tensor *t = weight_of(g, n);
+        const struct qc_tensor *t = one_scale_weight(g, n);
         if (!t) continue;
         const int axis = channel_axis(n, t);
         const size_t channels = (size_t)t->shape.dim[axis];

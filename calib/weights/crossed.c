@@ -41,15 +41,16 @@ void qc_crossed_free(struct qc_crossed *c)
 }
 
 /* Returns the index of a weight's column among the columns of the pairs: [tap][twice the channels]. */
-static size_t place_of(const struct qc_second_moments_layer *paired, size_t column)
+static size_t crossed_place(const struct qc_second_moments_layer *paired, size_t column)
 {
     const size_t each = paired->channels / 2;
     return column / each * 2 * each + column % each;
 }
 
 /* Reads moments of some samples about the means of all. own: [2 w] */
-static void read_part(double *h, double *cross, struct qc_crossed *c, const struct qc_second_moments_layer *paired,
-                      unsigned parts, const double *all, double *own)
+static void read_crossed_part(double *h, double *cross, struct qc_crossed *c,
+                              const struct qc_second_moments_layer *paired, unsigned parts, const double *all,
+                              double *own)
 {
     const size_t w = c->w, each = paired->channels / 2;
     qc_second_moments_read(c->both, own, paired, parts, 0, 0);
@@ -57,10 +58,10 @@ static void read_part(double *h, double *cross, struct qc_crossed *c, const stru
         for (size_t j = 0; j < 2 * w; j++)
             c->both[i * 2 * w + j] += all[i] * all[j] - all[i] * own[j] - own[i] * all[j];
     for (size_t i = 0; i < w; i++) {
-        const double *row = c->both + place_of(paired, i) * 2 * w;
+        const double *row = c->both + crossed_place(paired, i) * 2 * w;
         for (size_t j = 0; j < w; j++) {
-            h[i * w + j] = row[place_of(paired, j)];
-            cross[i * w + j] = row[place_of(paired, j) + each];
+            h[i * w + j] = row[crossed_place(paired, j)];
+            cross[i * w + j] = row[crossed_place(paired, j) + each];
         }
     }
 }
@@ -71,11 +72,11 @@ void qc_crossed_read(struct qc_crossed *c, double *real, double *quantized,
     const size_t w = c->w, each = paired->channels / 2;
     double *all = c->means, *own = c->means + 2 * w;
     qc_second_moments_read_mean(all, paired, (1 << QC_MOMENTS_PARTS) - 1, 0, 0, 2 * w);
-    read_part(c->h, c->cross, c, paired, fit, centred ? all : NULL, own);
+    read_crossed_part(c->h, c->cross, c, paired, fit, centred ? all : NULL, own);
     c->held = judge != fit;
-    if (c->held) read_part(c->held_h, c->held_cross, c, paired, judge, centred ? all : NULL, own);
+    if (c->held) read_crossed_part(c->held_h, c->held_cross, c, paired, judge, centred ? all : NULL, own);
     for (size_t i = 0; i < w; i++) {
-        const size_t at = place_of(paired, i);
+        const size_t at = crossed_place(paired, i);
         quantized[i] = all[at];
         real[i] = all[at] + all[at + each];
     }

@@ -30,7 +30,7 @@ bool qc_low_rank_pays(const struct qc_second_moments_layer *l, unsigned parts)
     return !l->lanes && l->product_count && l->block >= COLUMNS_MIN && rows_of(l, parts) <= l->block / COLUMNS_PER_ROW;
 }
 
-static size_t room_of(const struct qc_second_moments_layer *l, unsigned parts)
+static size_t rows_room(const struct qc_second_moments_layer *l, unsigned parts)
 {
     return (size_t)rows_of(l, parts) + 1;
 }
@@ -53,7 +53,7 @@ static size_t inner_size(size_t room)
 
 size_t qc_low_rank_bytes(const struct qc_second_moments_layer *l, unsigned parts, bool rounding)
 {
-    const size_t w = l->block, room = room_of(l, parts);
+    const size_t w = l->block, room = rows_room(l, parts);
     return sizeof(float) * w * room + sizeof(double) * 3 * w + sizeof(size_t) * w +
            (rounding ? sizeof(float) * w * (room + BLOCK) + sizeof(double) * (inner_size(room) + block_size(room)) : 0);
 }
@@ -73,7 +73,7 @@ void qc_low_rank_free(struct qc_low_rank *f)
 bool qc_low_rank_new(struct qc_low_rank *f, const struct qc_second_moments_layer *l, unsigned parts, bool rounding,
                      struct qc_status *st)
 {
-    const size_t w = l->block, room = room_of(l, parts);
+    const size_t w = l->block, room = rows_room(l, parts);
     *f = (struct qc_low_rank){.room = room,
                               .turned = malloc(room * w * sizeof(float)),
                               .scratch = malloc(3 * w * sizeof(double)),

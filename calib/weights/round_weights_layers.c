@@ -222,7 +222,7 @@ static bool reads_real(const struct qc_graph *g, const struct qc_node *n)
     return g->values[n->inputs[1]].type.qparams == QC_REAL;
 }
 
-static bool add_layer(struct qc_weight_rounder *r, qc_id id)
+static bool add_rounded_layer(struct qc_weight_rounder *r, qc_id id)
 {
     const struct qc_graph *g = r->g;
     const struct qc_node *n = &g->nodes[id];
@@ -271,8 +271,8 @@ static void add_recurrent(struct qc_weight_rounder *r, qc_id id)
             r->of_recurrent[k][id] = ++r->count;
 }
 
-static bool new_bias(qc_id *out, struct qc_rebuild *b, const struct qc_round_weights_layer *l, qc_id product,
-                     const char *name, struct qc_status *st)
+static bool new_corrected_bias(qc_id *out, struct qc_rebuild *b, const struct qc_round_weights_layer *l, qc_id product,
+                               const char *name, struct qc_status *st)
 {
     const size_t count = l->moments->outputs;
     const struct qc_qparams *p = product ? &b->to->qparams_of[product] : NULL;
@@ -342,7 +342,7 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer
         wants_bias(l, product ? &b->to->qparams_of[result->qparams] : NULL)) {
         const struct qc_node *bias = l->bias ? qc_node_of(g, n->inputs[2]) : NULL;
         const char *name = bias ? g->values[bias->inputs[0]].name : l->bias ? g->values[n->inputs[2]].name : NULL;
-        if (!new_bias(&inputs[2], b, l, result->qparams, name, st)) return false;
+        if (!new_corrected_bias(&inputs[2], b, l, result->qparams, name, st)) return false;
         count = 3;
         op = qc_round_weights_biased_op(g, n);
     } else if (count > 2 && n->inputs[2] && !(inputs[2] = qc_rebuild_value(b, n->inputs[2], st))) {
@@ -440,7 +440,7 @@ bool qc_weight_rounder_new(struct qc_weight_rounder **out, const struct qc_graph
         return no_arena ? qc_fail_memory(st, 1) : false;
     }
     for (qc_id id = 1; id <= r->nodes; id++)
-        if (!add_layer(r, id)) add_recurrent(r, id);
+        if (!add_rounded_layer(r, id)) add_recurrent(r, id);
     *out = r;
     return true;
 }
@@ -524,14 +524,14 @@ static bool solve_one(struct solving *s, size_t item, unsigned workers, struct q
     return qc_round_weights_solve(l, &s->r->options, workers, st) || qc_where(st, "weight '%s'", l->result->name);
 }
 
-static bool solve(void *user, size_t item, unsigned worker, struct qc_status *st)
+static bool solve_layer_item(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     struct solving *s = user;
     (void)worker;
     return solve_one(s, s->first + item, 1, st);
 }
 
-static bool tell(void *user, size_t done, size_t count)
+static bool tell_rounded(void *user, size_t done, size_t count)
 {
     const struct solving *s = user;
     const struct qc_round_weights_options *o = &s->r->options;
@@ -596,10 +596,10 @@ static bool solve_all(unsigned *workers, struct solving *s, struct qc_status *st
     for (; s->first < s->count && goes_alone(s, s->first, *workers, side_by_side); s->first++)
         if (!solve_one(s, s->first, *workers, st))
             return false;
-        else if (!tell(s, 1, 0))
+        else if (!tell_rounded(s, 1, 0))
             return qc_fail(st, QC_INTERRUPTED, "interrupted");
-    const struct qc_pool_options pool = {.workers = side_by_side, .progress = tell, .progress_user = s};
-    return qc_pool_run(s->count - s->first, solve, s, &pool, st);
+    const struct qc_pool_options pool = {.workers = side_by_side, .progress = tell_rounded, .progress_user = s};
+    return qc_pool_run(s->count - s->first, solve_layer_item, s, &pool, st);
 }
 
 bool qc_weight_rounder_finish(struct qc_weight_rounding **out, struct qc_graph **graph, struct qc_weight_rounder *r,

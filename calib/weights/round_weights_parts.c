@@ -56,7 +56,7 @@ double qc_round_weights_input_noise(const struct qc_qparams *input, size_t group
 static const double BESIDE = 1e-4;
 
 /* Sums the diagonal of a group's second moments. */
-static bool sum_of(double *sum, const struct qc_second_moments_layer *m, size_t group, struct qc_status *st)
+static bool diagonal_sum(double *sum, const struct qc_second_moments_layer *m, size_t group, struct qc_status *st)
 {
     const unsigned all = 1u << QC_MOMENTS_FIT | 1u << QC_MOMENTS_HELD;
     double *diagonal = malloc(m->block * sizeof *diagonal);
@@ -95,7 +95,7 @@ bool qc_round_weights_pays(bool *pays, const struct qc_round_weights_layer *l, s
         const double noise = qc_round_weights_input_noise(l->input, g);
         double sum, squares = 0, steps = 0;
         if (!(noise > 0)) return true;
-        if (!sum_of(&sum, m, g, st)) return false;
+        if (!diagonal_sum(&sum, m, g, st)) return false;
         for (size_t o = g * per; o < (g + 1) * per; o++) {
             const double step = (double)s->scale[s->count == 1 ? 0 : m->transposed ? o % per : o];
             steps += step * step / 12;
@@ -121,7 +121,7 @@ struct bounded {
     float scale; /* of its weights */
 };
 
-static double bound(const struct bounded *b, const float *weights, double shift)
+static double bound_of_rounded(const struct bounded *b, const float *weights, double shift)
 {
     return qc_sum_bound(b->sums, weights, (float)((double)qc_sum_bias(b->sums, b->output) + shift), b->output,
                         b->scale);
@@ -133,12 +133,12 @@ static bool fit_shift(double *shift, const struct bounded *b, const float *weigh
     const double old = (double)qc_sum_bias(b->sums, b->output),
                  step = (double)(qc_sum_data_scale(b->sums, b->output) * b->scale);
     double above, below;
-    if (!may_change) return bound(b, weights, 0) <= b->limit;
+    if (!may_change) return bound_of_rounded(b, weights, 0) <= b->limit;
     qc_sum_terms(&above, &below, b->sums, weights, b->output, b->scale);
     const double most = (b->limit - above) * step - old, least = (below - b->limit) * step - old;
     if (above > b->limit || below > b->limit) return false;
     *shift = *shift > most ? most : *shift < least ? least : *shift;
-    return bound(b, weights, *shift) <= b->limit;
+    return bound_of_rounded(b, weights, *shift) <= b->limit;
 }
 
 /* Rounds the weights of an output to nearest. */
@@ -170,7 +170,8 @@ void qc_round_weights_bound(struct qc_round_weights_layer *l, unsigned bits)
                                   .scale = l->qparams->scale[l->qparams->count > 1 ? o : 0]};
         const float *nearest = l->weight->data;
         struct qc_round_weights_output *made = &l->made[o];
-        if (bound(&b, nearest, 0) > b.limit || bound(&b, l->new_weight, corrected ? made->shift : 0) <= b.limit)
+        if (bound_of_rounded(&b, nearest, 0) > b.limit ||
+            bound_of_rounded(&b, l->new_weight, corrected ? made->shift : 0) <= b.limit)
             continue; /* no bound holds for nearest weights, or the new weights fit */
         double shift = made->shift, other = made->nearest_shift;
         const bool fits = fit_shift(&shift, &b, l->new_weight, corrected);

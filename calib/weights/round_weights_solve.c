@@ -150,7 +150,7 @@ void qc_round_weights_work_of_all(double *taking, double *rounding, const struct
     }
 }
 
-static void free_matrix(struct matrix *m)
+static void free_rounding_matrix(struct matrix *m)
 {
     free(m->square);
     free(m->seen);
@@ -162,7 +162,8 @@ static void free_matrix(struct matrix *m)
     qc_crossed_free(&m->crossed);
 }
 
-static bool new_matrix(struct matrix *m, const struct qc_second_moments_layer *l, bool few_levels, struct qc_status *st)
+static bool new_rounding_matrix(struct matrix *m, const struct qc_second_moments_layer *l, bool few_levels,
+                                struct qc_status *st)
 {
     const size_t w = l->block, square = w * w * sizeof(double);
     const struct parts p = parts_of(l);
@@ -179,7 +180,7 @@ static bool new_matrix(struct matrix *m, const struct qc_second_moments_layer *l
     ok = ok && (!p.few_fit || qc_low_rank_new(&m->few_fit, l, p.fit, true, st)) &&
          (!p.few_judge || p.fit == p.judge || qc_low_rank_new(&m->few_judge, l, p.judge, false, st));
     if (!ok) {
-        free_matrix(m);
+        free_rounding_matrix(m);
         return false;
     }
     m->other = m->mean + w;
@@ -196,8 +197,8 @@ static void free_lanes(struct lanes *l, unsigned workers)
     free(l);
 }
 
-static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_round_weights_layer *of,
-                      struct qc_status *st)
+static bool new_rounding_lanes(struct lanes **out, unsigned workers, const struct qc_round_weights_layer *of,
+                               struct qc_status *st)
 {
     const bool blocks = of->qparams->block != 0, pairs = of->qparams->pair_limit != 0;
     const size_t side = of->moments->block * QC_LANES, scratch = scratch_sides(of->moments),
@@ -656,21 +657,21 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     const size_t items = items_of(&every, g, options);
     struct matrix m;
     bool pays = options->compensate;
-    if (!qc_round_weights_pays(&pays, l, st) || !new_matrix(&m, g, pays && qc_qparams_are_few(l->qparams), st))
+    if (!qc_round_weights_pays(&pays, l, st) || !new_rounding_matrix(&m, g, pays && qc_qparams_are_few(l->qparams), st))
         return false;
     struct rounding r = {.layer = l,
                          .matrix = &m,
                          .every = every,
                          .may_scale = l->qparams->pair_limit && l->qparams->count == g->outputs && !l->recurrent &&
                                       g->blocks == 1 && options->accumulator_bits % 32 == 0};
-    bool ok =
-        (!is_crossed(l) || qc_crossed_new(&m.crossed, l->quantized, st)) && new_lanes(&r.lanes, team->workers, l, st);
+    bool ok = (!is_crossed(l) || qc_crossed_new(&m.crossed, l->quantized, st)) &&
+              new_rounding_lanes(&r.lanes, team->workers, l, st);
     for (r.group = 0; ok && r.group < g->groups; r.group++)
         for (r.block = 0; ok && r.block < g->blocks; r.block++)
             ok = read_matrix(&m, l, l->result->bias_corrected, pays, r.group, r.block, team, st) &&
                  qc_pool_run(items, round_some, &r, team, st);
     free_lanes(r.lanes, team->workers);
-    free_matrix(&m);
+    free_rounding_matrix(&m);
     return ok;
 }
 

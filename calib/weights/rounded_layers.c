@@ -133,7 +133,7 @@ bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, str
 }
 
 /* The caller holds the lock. */
-static bool add(struct qc_rounded_layers *r, struct solved *s, uint64_t hash, struct qc_status *st)
+static bool add_solved(struct qc_rounded_layers *r, struct solved *s, uint64_t hash, struct qc_status *st)
 {
     struct solved **all = qc_grown(r->all, r->count, &r->capacity, sizeof(struct solved *), st);
     if (!all) return false;
@@ -155,7 +155,7 @@ bool qc_rounded_layers_keep(struct qc_rounded_layers *r, const struct qc_round_w
                          .result = *l->result};
     bool kept = s->made && key_of(s->key, l, st);
     pthread_mutex_lock(&r->lock);
-    kept = kept && add(r, s, hash_of(l, s->key), st);
+    kept = kept && add_solved(r, s, hash_of(l, s->key), st);
     pthread_mutex_unlock(&r->lock);
     if (!kept) free_solved(s);
     return kept;
@@ -259,7 +259,7 @@ static bool find_records(struct qc_rounded_file *f, struct qc_status *st)
     }
 }
 
-static bool begin(struct qc_rounded_file *f, struct qc_status *st)
+static bool begin_rounded_file(struct qc_rounded_file *f, struct qc_status *st)
 {
     char found[sizeof magic + HEX];
     const size_t n = fread(found, 1, sizeof found, f->file);
@@ -286,7 +286,7 @@ bool qc_rounded_file_open(struct qc_rounded_file **out, const char *path, const 
     memcpy(f->job, job, HEX);
     f->file = fopen(path, "r+be");
     if (!f->file && errno == ENOENT) f->file = fopen(path, "w+be");
-    if (f->file ? begin(f, st) : failed(f, st)) {
+    if (f->file ? begin_rounded_file(f, st) : failed(f, st)) {
         *out = f;
         return true;
     }
@@ -338,7 +338,8 @@ static bool result_of(struct qc_rounded_weights *r, const double from[NUMBERS], 
 }
 
 /* Returns the scale of element i: the output's new scale if there is one, else the quantizer's. */
-static double scale_of(const struct qc_round_weights_layer *l, const struct qc_round_weights_output *made, size_t i)
+static double element_scale(const struct qc_round_weights_layer *l, const struct qc_round_weights_output *made,
+                            size_t i)
 {
     const size_t c = qc_scale_at(&l->scales, i);
     const bool own = l->qparams->pair_limit && l->scales.count == l->moments->outputs && made[c].scale > 0;
@@ -360,7 +361,7 @@ static void put_levels(struct flow *w, const struct qc_round_weights_layer *l)
     unsigned char bytes[1024];
     for (size_t i = 0, n = 0; w->ok && i < l->rounded->count; i++) {
         const size_t c = qc_scale_at(&l->scales, i);
-        bytes[n++] = byte_of(q, levels, (double)x[i] / scale_of(l, l->made, i) + q->zero_point[c]);
+        bytes[n++] = byte_of(q, levels, (double)x[i] / element_scale(l, l->made, i) + q->zero_point[c]);
         if (n < sizeof bytes && i + 1 < l->rounded->count) continue;
         write_bytes(w, bytes, n);
         n = 0;
@@ -381,7 +382,7 @@ static bool take_levels(struct flow *w, const struct qc_round_weights_layer *l,
             const double level =
                 qc_is_small_float(q->dtype) ? (double)qc_small_to_float(q->dtype, bytes[k]) : levels.lo + bytes[k];
             if (!(level <= levels.hi)) return false;
-            ((float *)to->data)[i + k] = (float)(scale_of(l, made, i + k) * (level - q->zero_point[c]));
+            ((float *)to->data)[i + k] = (float)(element_scale(l, made, i + k) * (level - q->zero_point[c]));
         }
     }
     return w->ok;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static const struct qc_tensor *quantized_constant(const struct qc_graph *g, qc_id value)
+static const struct qc_tensor *constant_of_quantize(const struct qc_graph *g, qc_id value)
 {
     const struct qc_node *n = value ? qc_node_of(g, value) : NULL;
     const struct qc_tensor *t = n && n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
@@ -22,7 +22,7 @@ bool qc_sum_layer_of(struct qc_sum_layer *out, const struct qc_graph *g, qc_id n
     const struct qc_node *n = &g->nodes[node];
     if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT) return false;
     const struct qc_qparams *x = qc_graph_parameters(g, n->inputs[0]), *w = qc_graph_parameters(g, n->inputs[1]);
-    const struct qc_tensor *weights = quantized_constant(g, n->inputs[1]);
+    const struct qc_tensor *weights = constant_of_quantize(g, n->inputs[1]);
     if (!x || !w || !weights) return false;
     const int axis = qc_sum_axis(g, n);
     *out = (struct qc_sum_layer){.node = node,
@@ -32,7 +32,7 @@ bool qc_sum_layer_of(struct qc_sum_layer *out, const struct qc_graph *g, qc_id n
                                  .axis = axis,
                                  .channels = axis < 0 ? 0 : (size_t)weights->shape.dim[axis],
                                  .data = x};
-    const struct qc_tensor *bias = n->input_count > 2 ? quantized_constant(g, n->inputs[2]) : NULL;
+    const struct qc_tensor *bias = n->input_count > 2 ? constant_of_quantize(g, n->inputs[2]) : NULL;
     if (bias && bias->count == out->channels) out->bias = bias;
     return true;
 }

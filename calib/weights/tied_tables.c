@@ -15,7 +15,7 @@ struct weight {
     int axis;
 };
 
-static struct weight weight_of(const struct qc_graph *g, const struct qc_node *n, unsigned input)
+static struct weight table_weight(const struct qc_graph *g, const struct qc_node *n, unsigned input)
 {
     if (n->input_count <= input) return (struct weight){0};
     qc_id v = n->inputs[input];
@@ -47,13 +47,13 @@ struct tie {
 /* Finds the product with the same numbers as the table of a Gather. */
 static bool find_tie(struct tie *out, const struct qc_graph *g, const struct qc_node *gather)
 {
-    const struct weight table = gather->op == QC_OP_Gather ? weight_of(g, gather, 0) : (struct weight){0};
+    const struct weight table = gather->op == QC_OP_Gather ? table_weight(g, gather, 0) : (struct weight){0};
     if (!table.node || g->values[table.constant].type.shape.rank != 2) return false;
     const struct qc_tensor *t = qc_constant_of(g, table.constant);
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) continue;
-        const struct weight matrix = weight_of(g, n, 1);
+        const struct weight matrix = table_weight(g, n, 1);
         const bool turned = n->op == QC_OP_MatMul || !qc_attr_int(n, "transB", 0);
         if (!matrix.node || !same_form(g, matrix, table, turned)) continue;
         if (turned ? !qc_tensor_is_transposed(qc_constant_of(g, matrix.constant), t)
@@ -78,8 +78,8 @@ static qc_id quantize_of(const struct qc_graph *g, const struct qc_graph *before
 }
 
 /* Binds the table's quantizer in `to` to the scales of the matrix. */
-static bool bind(struct qc_graph *to, const struct qc_graph *g, const struct qc_node *table,
-                 const struct qc_node *matrix, bool turned, struct qc_status *st)
+static bool bind_tables(struct qc_graph *to, const struct qc_graph *g, const struct qc_node *table,
+                        const struct qc_node *matrix, bool turned, struct qc_status *st)
 {
     const struct qc_type *type = &g->values[matrix->outputs].type;
     const struct qc_qparams *s = &g->qparams_of[type->qparams];
@@ -132,7 +132,7 @@ bool qc_tie_tables(struct qc_graph **out, const struct qc_graph *after, const st
     if (!begun) goto out;
     ok = qc_rebuild_begin(&r, after, st);
     for (qc_id id = 1; ok && id <= after->node_count; id++)
-        if (source[id]) ok = bind(r.to, after, &after->nodes[id], &after->nodes[source[id]], turned[id], st);
+        if (source[id]) ok = bind_tables(r.to, after, &after->nodes[id], &after->nodes[source[id]], turned[id], st);
     for (qc_id id = 1; ok && id <= after->node_count; id++) {
         const struct qc_node *n = &after->nodes[id];
         if (!source[id]) {

@@ -46,7 +46,7 @@ static double elements_of(const struct qc_shape *s)
     return n;
 }
 
-static enum qc_dtype type_of(const struct qc_graph *g, qc_id value)
+static enum qc_dtype stored_type(const struct qc_graph *g, qc_id value)
 {
     const struct qc_type *t = &qc_value(g, value)->type;
     return t->qparams == QC_REAL ? t->dtype : g->qparams_of[t->qparams].dtype;
@@ -55,8 +55,8 @@ static enum qc_dtype type_of(const struct qc_graph *g, qc_id value)
 /* Returns the cost of one multiply-add of the node, whose sums have `depth` products. */
 static double rate(const struct qc_graph *g, const struct qc_node *n, double depth)
 {
-    const struct qc_dtype_info *x = qc_dtype_info(type_of(g, n->inputs[0])),
-                               *w = qc_dtype_info(type_of(g, n->inputs[1]));
+    const struct qc_dtype_info *x = qc_dtype_info(stored_type(g, n->inputs[0])),
+                               *w = qc_dtype_info(stored_type(g, n->inputs[1]));
     if (qc_is_recurrent(n->op) || x->is_float || w->is_float) return 1;
     if (x->bits <= 8 && w->bits <= 8) return BYTES;
     return depth > LONG_SUM ? WIDEST : WIDE;
@@ -87,7 +87,7 @@ static double count(double *values, const struct qc_graph *g)
             made += elements_of(&g->values[n->outputs + i].type.shape);
         if (!data) continue;
         *values += made;
-        work += NODE + made * (qc_dtype_info(type_of(g, n->outputs))->is_float ? VALUE : INTEGER);
+        work += NODE + made * (qc_dtype_info(stored_type(g, n->outputs))->is_float ? VALUE : INTEGER);
         if (qc_multiplies(n->op) && qc_multiply_adds(&products, g, id))
             work += (double)products * rate(g, n, made > 0 ? (double)products / made : 0);
     }
@@ -213,8 +213,8 @@ static bool only_those(const struct trying *t)
 
 /* Measures the output errors of p, or of a branch of it, on the samples of the report or on the held-out ones (from
    --eval if given, else drawn from --data). *out: [outputs], from the arena. */
-static bool measure(struct qc_error **out, struct trying *t, const struct qc_pipeline *p, enum samples which,
-                    struct qc_arena *a, struct qc_status *st)
+static bool measure_samples(struct qc_error **out, struct trying *t, const struct qc_pipeline *p, enum samples which,
+                            struct qc_arena *a, struct qc_status *st)
 {
     struct qc_dataset *data = which == HELD_BACK && t->p->from->eval ? t->p->from->eval : t->p->from->data;
     struct qc_selection some = qc_measured_samples(data);
@@ -305,7 +305,7 @@ static bool fill_outputs(struct qc_report_advice *out, const struct trying *t, c
 }
 
 /* Number of units in a measurement on the samples of the report; held_of: on the held-out ones. */
-static double units_of(const struct trying *t)
+static double measured_units(const struct trying *t)
 {
     const size_t all = qc_dataset_units(t->p->from->data);
     return (double)(all < QC_MEASURED_BATCHES ? all : QC_MEASURED_BATCHES);
@@ -313,7 +313,7 @@ static double units_of(const struct trying *t)
 
 static double held_of(const struct trying *t)
 {
-    return fmin(units_of(t), HELD);
+    return fmin(measured_units(t), HELD);
 }
 
 /* Work of an idea before it is measured. weights: all of them are rounded again by sequential rounding
@@ -329,7 +329,7 @@ static double work_before(const struct trying *t, const struct qc_idea *idea, bo
 /* Work of the measurement, if the new network is as fast as the old one. */
 static double work_behind(const struct trying *t)
 {
-    return t->work.quantized * (units_of(t) + (only_those(t) ? 0 : held_of(t) * (t->held ? 1 : 2)));
+    return t->work.quantized * (measured_units(t) + (only_those(t) ? 0 : held_of(t) * (t->held ? 1 : 2)));
 }
 
 /* Fills in the command and the description of the idea. */
@@ -352,20 +352,20 @@ static bool describe(struct qc_report_advice *out, const struct trying *t, const
 
 /* Measures the branch. Sets *good and fills *out if it gains at least GAIN_DB on both sets of samples (with `cheaper`:
    loses at most 1 dB). *tried is false if the budget has no room for the measurement. */
-static bool judge(bool *tried, bool *good, struct qc_report_advice *out, struct trying *t,
-                  const struct qc_pipeline *branch, bool cheaper, struct qc_arena *a, struct qc_status *st)
+static bool judge_idea(bool *tried, bool *good, struct qc_report_advice *out, struct trying *t,
+                       const struct qc_pipeline *branch, bool cheaper, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_error *then, *held;
     const double asked = cheaper ? -1 : GAIN_DB;
     double unit;
     *good = *tried = false;
     if (!advice_work_of_unit(&unit, branch, st)) return false;
-    const double once = units_of(t) * unit,
+    const double once = measured_units(t) * unit,
                  rest = only_those(t) ? 0 : held_of(t) * (unit + (t->held ? 0 : t->work.quantized));
     if (once + rest > t->left) return true;
     *tried = true;
     t->left -= once;
-    if (!measure(&then, t, branch, OF_REPORT, a, st)) return false;
+    if (!measure_samples(&then, t, branch, OF_REPORT, a, st)) return false;
     if (!(decibels(t, then) - decibels(t, t->now) >= asked)) return true;
     t->left -= rest;
     if (only_those(t)) {
@@ -374,8 +374,8 @@ static bool judge(bool *tried, bool *good, struct qc_report_advice *out, struct 
         out->held_after_db = decibels(t, then);
         return fill_outputs(out, t, then, st);
     }
-    if ((!t->held && !measure(&t->held, t, t->p, HELD_BACK, t->p->arena, st)) ||
-        !measure(&held, t, branch, HELD_BACK, a, st))
+    if ((!t->held && !measure_samples(&t->held, t, t->p, HELD_BACK, t->p->arena, st)) ||
+        !measure_samples(&held, t, branch, HELD_BACK, a, st))
         return false;
     out->held_before_db = decibels(t, t->held);
     out->held_after_db = decibels(t, held);
@@ -414,7 +414,7 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
         bool done = (branch || qc_fail_memory(&why, sizeof *branch)) &&
                     change_options(&o, t->p->options, &change, a, &why) &&
                     qc_pipeline_branch(branch, t->p, &o, idea->anew, &why) &&
-                    judge(&tried, good, out, t, branch, cheaper, a, &why);
+                    judge_idea(&tried, good, out, t, branch, cheaper, a, &why);
         if (tried)
             t->r->advice_tried++;
         else
@@ -501,7 +501,7 @@ static bool is_named(const struct qc_options *o, const char *type)
 
 /* ---- Entry ---- */
 
-static int by_gain(const void *a, const void *b)
+static int by_advice_gain(const void *a, const void *b)
 {
     const struct qc_report_advice *x = a, *y = b;
     const double p = x->after_db - x->before_db, q = y->after_db - y->before_db;
@@ -551,8 +551,8 @@ static bool rank_layers(struct trying *t, struct qc_ideas *ideas, const struct q
            ((t->r->fallback && t->r->fallback->met) || qc_fill_suggestions(t->r, ideas, t->p, t->m, st));
 }
 
-static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_sensitivity *effects,
-                    struct qc_status *st)
+static bool try_all_ideas(struct trying *t, struct qc_ideas *ideas, const struct qc_sensitivity *effects,
+                          struct qc_status *st)
 {
     struct qc_report *r = t->r;
     struct qc_sensitivity *own = NULL;
@@ -580,7 +580,7 @@ static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_se
         if (ok && good) r->advice_count++;
     }
     qc_sensitivity_free(own);
-    if (ok && r->advice_count) qsort(t->list, r->advice_count, sizeof *t->list, by_gain);
+    if (ok && r->advice_count) qsort(t->list, r->advice_count, sizeof *t->list, by_advice_gain);
     r->advice = t->list;
     return ok;
 }
@@ -631,7 +631,7 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipel
         t.left_out = QC_NEW_ARRAY(p->arena, struct qc_report_left, QC_IDEAS + 1, st);
         ok = ok && t.left_out;
         t.left = strcmp(p->options->advice, "auto") != 0 ? (double)INFINITY : fmax(FLOOR, t.work.job / PART);
-        ok = ok && (r->advice_state == QC_ADVICE_TRIED ? try_all(&t, ideas, effects, st)
+        ok = ok && (r->advice_state == QC_ADVICE_TRIED ? try_all_ideas(&t, ideas, effects, st)
                                                        : rank_layers(&t, ideas, effects, st) && try_cheaper(&t, st));
         qc_progress_end(p->progress);
         r->advice_seconds = qc_seconds() - t0;

@@ -38,7 +38,8 @@ static size_t channels(const struct qc_graph *g, const struct qc_stored_values *
 }
 
 /* Fails if the limit has no room for `times` copies of g. The job makes the same graphs, so it would fail later. */
-static bool has_room(const struct qc_pipeline *p, const struct qc_graph *g, size_t times, struct qc_status *st)
+static bool has_room_for_copies(const struct qc_pipeline *p, const struct qc_graph *g, size_t times,
+                                struct qc_status *st)
 {
     const struct qc_budget limit = {.memory_limit = (size_t)p->options->memory_limit};
     return qc_budget_hold(&limit, times * qc_graph_bytes(g), st) || qc_where(st, "planning memory");
@@ -73,15 +74,15 @@ enum { LOWERED = 7 };
 
 static bool rehearse(struct rehearsal *r, const struct qc_pipeline *p, struct qc_status *st)
 {
-    bool ok = has_room(p, p->simulated, 1, st) && qc_graph_copy(&r->bound, p->simulated, st);
+    bool ok = has_room_for_copies(p, p->simulated, 1, st) && qc_graph_copy(&r->bound, p->simulated, st);
     if (ok) r->bound->budget = r->budget; /* graphs made from it inherit the budget */
-    ok = ok && bind(r->bound, st) && has_room(p, r->bound, 1, st) &&
+    ok = ok && bind(r->bound, st) && has_room_for_copies(p, r->bound, 1, st) &&
          qc_propagate_qdq(&r->expanded, r->bound, p->from->rules, p->scheme.one_scale_joins, st) &&
-         has_room(p, r->expanded, 1, st) && qc_fold(&r->folded, r->expanded, p->from->fold_rules, st) &&
-         has_room(p, r->folded, 1, st) && qc_to_integer(&r->produced, r->folded, qc_evaluate, st) &&
+         has_room_for_copies(p, r->expanded, 1, st) && qc_fold(&r->folded, r->expanded, p->from->fold_rules, st) &&
+         has_room_for_copies(p, r->folded, 1, st) && qc_to_integer(&r->produced, r->folded, qc_evaluate, st) &&
          (r->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->from->lowered_count, st)) != NULL;
     for (size_t i = 0; ok && i < p->from->lowered_count; i++)
-        ok = !p->from->exporters[i]->lower || (has_room(p, r->produced, LOWERED, st) &&
+        ok = !p->from->exporters[i]->lower || (has_room_for_copies(p, r->produced, LOWERED, st) &&
                                                p->from->exporters[i]->lower(&r->lowered[i], r->produced, NULL, st));
     return ok;
 }
@@ -128,7 +129,7 @@ static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_pipelin
     const struct qc_sensitivity_options sensitive = {.accumulator = accumulator, .rounding = rounding};
     size_t bytes;
     if (!data) return true;
-    if (!has_room(p, r->folded, PLANS, st)) return false;
+    if (!has_room_for_copies(p, r->folded, PLANS, st)) return false;
     if (p->from->data && !qc_measure_bytes(&bytes, p->real, r->folded, data, &measured, &r->budget, st)) return false;
     if (p->from->data) at_least(most, bytes);
     if (p->from->eval) {

@@ -316,8 +316,8 @@ static double time_of(const struct qc_report_fallback_step *step, double rest)
    layers that each needs, 0: it does not meet the demand. wide_time: time of a layer in wider types, relative to float.
    Of equally fast ways float wins if the target computes wider types in float. *layers: number of the chosen way; p is
    brought to it. */
-static bool settle(size_t *layers, struct search *s, size_t in_float, size_t in_wide, double wide_time,
-                   struct qc_status *st)
+static bool settle_rung(size_t *layers, struct search *s, size_t in_float, size_t in_wide, double wide_time,
+                        struct qc_status *st)
 {
     struct qc_report_fallback_step *wide = in_wide ? step_of(s, in_wide, WIDE) : NULL,
                                    *floats = in_float ? step_of(s, in_float, FLOATS) : NULL;
@@ -362,7 +362,8 @@ bool qc_layer_remedy(struct qc_command_option *out, const struct qc_pipeline *p,
     return option(out, &t, e, in_float ? FLOATS : WIDE, p->arena, st);
 }
 
-static bool fill(struct qc_report_fallback *out, const struct search *s, size_t layers, struct qc_status *st)
+static bool fill_fallback_report(struct qc_report_fallback *out, const struct search *s, size_t layers,
+                                 struct qc_status *st)
 {
     struct qc_arena *a = s->p->arena;
     struct qc_command_option *options = QC_NEW_ARRAY(a, struct qc_command_option, layers + 1, st);
@@ -409,14 +410,14 @@ bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, stru
         s.end = FLOATS;
         if (!search(&wide, &s, st)) return false;
     }
-    if (!settle(&layers, &s, layers, wide, both ? WIDE_TIME : 1, st)) return false;
+    if (!settle_rung(&layers, &s, layers, wide, both ? WIDE_TIME : 1, st)) return false;
     if (layers) {
         *has = s.best;
     } else if (s.step_count > 1) { /* restore the first state, for the report */
         p->scheme = s.base;
         if (!qc_pipeline_again(p, st)) return false;
     }
-    if (!fill(to, &s, layers, st)) return false;
+    if (!fill_fallback_report(to, &s, layers, st)) return false;
     *out = to;
     return true;
 }

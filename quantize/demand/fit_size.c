@@ -22,7 +22,7 @@ struct gain {
     size_t rank; /* index among the steps of its unit */
 };
 
-static int by_gain(const void *x, const void *y)
+static int by_size_gain(const void *x, const void *y)
 {
     const struct gain *a = x, *b = y;
     if (a->each > b->each || a->each < b->each) return a->each > b->each ? -1 : 1;
@@ -79,7 +79,7 @@ bool qc_size_frontier(struct qc_size_frontier *out, const struct qc_size_unit *u
         out->least_error += units[u].points[out->first[u]].error;
         n += add_steps(gains + n, &units[u], u, out->first[u]);
     }
-    if (n) qsort(gains, n, sizeof *gains, by_gain);
+    if (n) qsort(gains, n, sizeof *gains, by_size_gain);
     if (!(out->steps = QC_NEW_ARRAY(a, struct qc_size_step, n, st))) return false;
     out->step_count = n;
     size_t bytes = out->least_bytes;
@@ -161,7 +161,7 @@ struct fitting {
     struct qc_size_point chosen;
 };
 
-static struct qc_type_choice type_of(const struct fitting *f, unsigned width)
+static struct qc_type_choice width_type(const struct fitting *f, unsigned width)
 {
     const bool is_signed = qc_dtype_info(f->base.weight.dtype)->is_signed;
     if (width == BITS_8) return (struct qc_type_choice){.dtype = is_signed ? QC_I8 : QC_U8};
@@ -242,7 +242,7 @@ static void note_moments(struct fitting *f, unsigned width)
     }
 }
 
-static bool note(struct fitting *f, unsigned width, struct qc_status *st)
+static bool note_width(struct fitting *f, unsigned width, struct qc_status *st)
 {
     const struct qc_pipeline *p = f->p;
     const struct qc_graph *g = p->simulated, *rounded = p->rounded ? p->rounded : g;
@@ -289,7 +289,7 @@ static bool again(struct fitting *f, struct qc_status *st)
     struct qc_partition_options to = *b;
     if (!types) return false;
     for (size_t k = 0; k < f->unit_count; k++) {
-        types[k] = type_of(f, f->units[k].width);
+        types[k] = width_type(f, f->units[k].width);
         types[k].glob = f->units[k].glob;
     }
     for (size_t i = 0; i < b->weight_type_count; i++) types[f->unit_count + i] = b->weight_types[i];
@@ -305,7 +305,7 @@ static bool measure_width(struct fitting *f, unsigned width, bool made, struct q
 {
     struct qc_status why = QC_STATUS_INIT;
     for (size_t k = 0; k < f->unit_count; k++) f->units[k].width = width;
-    f->there[width] = (made || again(f, &why)) && file_bytes(&f->file[width], f->p, &why) && note(f, width, &why);
+    f->there[width] = (made || again(f, &why)) && file_bytes(&f->file[width], f->p, &why) && note_width(f, width, &why);
     return f->there[width] || why.code == QC_UNSUPPORTED || why.code == QC_USAGE ||
            qc_fail(st, why.code, "%s", why.message);
 }
@@ -378,7 +378,7 @@ static int64_t beside(const struct fitting *f, unsigned width)
 
 /* Bytes of a layer in one width: its weights, and an equal share of what this width costs beside the weights (such as
    additional operators), compared with 8 bits. */
-static size_t bytes_of(const struct fitting *f, size_t unit, unsigned width)
+static size_t layer_bytes(const struct fitting *f, size_t unit, unsigned width)
 {
     int64_t sum = (beside(f, width) - beside(f, BITS_8)) / (int64_t)f->unit_count;
     for (size_t i = 0; i < f->weight_count; i++)
@@ -394,7 +394,7 @@ static void fill_points(struct fitting *f, unsigned probed)
             struct qc_size_point *to = &f->points[k].points[f->points[k].count];
             if (!f->there[width]) continue;
             *to =
-                (struct qc_size_point){.bytes = bytes_of(f, k, width),
+                (struct qc_size_point){.bytes = layer_bytes(f, k, width),
                                        .error =
                                            there > 0 ? bounded(f->units[k].noise * (loss_of(f, k, width) / there)) : 0};
             f->points[k].count++;
@@ -446,7 +446,7 @@ static bool make_sized(struct fitting *f, struct qc_status *st)
 
 /* Chooses the widths and runs the stages until the file fits: f->beside, the bytes beside the weights, grows by the
    excess of each file. */
-static bool settle(struct fitting *f, struct qc_status *st)
+static bool settle_widths(struct fitting *f, struct qc_status *st)
 {
     size_t *points = QC_NEW_ARRAY(f->p->arena, size_t, f->unit_count, st);
     if (!points) return false;
@@ -490,7 +490,7 @@ static bool fit(struct fitting *f, struct qc_status *st)
     if (!ok) return false;
     if (!(f->points = QC_NEW_ARRAY(f->p->arena, struct qc_size_unit, f->unit_count, st))) return false;
     fill_points(f, probed);
-    return qc_size_frontier(&f->frontier, f->points, f->unit_count, f->p->arena, st) && settle(f, st);
+    return qc_size_frontier(&f->frontier, f->points, f->unit_count, f->p->arena, st) && settle_widths(f, st);
 }
 
 /* ---- The report ---- */
@@ -551,7 +551,7 @@ static bool fill_uniform(struct qc_report_size *to, const struct fitting *f, str
     return true;
 }
 
-static bool fill_report(struct qc_report_size **out, const struct fitting *f, struct qc_status *st)
+static bool fill_size_report(struct qc_report_size **out, const struct fitting *f, struct qc_status *st)
 {
     struct qc_report_size *to = QC_NEW(f->p->arena, struct qc_report_size, st);
     struct qc_report_size_layer *layers = QC_NEW_ARRAY(f->p->arena, struct qc_report_size_layer, f->unit_count, st);
@@ -575,11 +575,11 @@ bool qc_fit_size(struct qc_report_size **out, struct qc_pipeline *p, struct qc_s
 {
     const double t0 = qc_seconds();
     struct fitting f = {.p = p, .base = p->scheme, .ranges = p->calibration_options, .limit = limit_of(p)};
-    f.base.weight.dtype = type_of(&f, BITS_8).dtype; /* of weights that no option can name */
-    f.base.weight_types++;                           /* drops the first entry: 4 bits, which --size begins with
-                                                        (quantize/options/scheme_options.c) */
+    f.base.weight.dtype = width_type(&f, BITS_8).dtype; /* of weights that no option can name */
+    f.base.weight_types++;                              /* drops the first entry: 4 bits, which --size begins with
+                                                           (quantize/options/scheme_options.c) */
     f.base.weight_type_count--;
-    if (!find_layers(&f, st) || !fit(&f, st) || !fill_report(out, &f, st)) return false;
+    if (!find_layers(&f, st) || !fit(&f, st) || !fill_size_report(out, &f, st)) return false;
     (*out)->seconds = qc_seconds() - t0;
     return true;
 }

@@ -16,7 +16,7 @@ bool qc_data_sha256(char hex[65], const struct qc_data_source *s, const struct q
     return s->sha256 ? s->sha256(hex, s->user, st) : qc_data_file_sha256(hex, qc_dataset_file(ds), st);
 }
 
-static bool tell(struct qc_progress *p, const char *phase, size_t done, size_t count)
+static bool tell_listener(struct qc_progress *p, const char *phase, size_t done, size_t count)
 {
     return !p || !p->tell || p->tell(p->user, phase, done, count);
 }
@@ -28,18 +28,18 @@ void qc_progress_phase(struct qc_progress *p, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(p->phase, sizeof p->phase, fmt, ap);
     va_end(ap);
-    tell(p, p->phase, 0, 0); /* a request to stop is repeated at the first step */
+    tell_listener(p, p->phase, 0, 0); /* a request to stop is repeated at the first step */
 }
 
 bool qc_progress_step(void *user, size_t done, size_t count)
 {
     struct qc_progress *p = user;
-    return tell(p, p ? p->phase : "", done, count);
+    return tell_listener(p, p ? p->phase : "", done, count);
 }
 
 void qc_progress_end(struct qc_progress *p)
 {
-    tell(p, NULL, 0, 0);
+    tell_listener(p, NULL, 0, 0);
 }
 
 void qc_progress_saves(struct qc_progress *p)
@@ -49,5 +49,5 @@ void qc_progress_saves(struct qc_progress *p)
 
 bool qc_progress_check(struct qc_progress *p, struct qc_status *st)
 {
-    return tell(p, NULL, 0, 0) || qc_fail(st, QC_INTERRUPTED, "interrupted");
+    return tell_listener(p, NULL, 0, 0) || qc_fail(st, QC_INTERRUPTED, "interrupted");
 }

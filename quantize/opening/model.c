@@ -13,7 +13,7 @@
 #include "tflite/read/tflite_import.h"
 
 /* Fails if a file to be written holds external data of the model. */
-static bool check_outputs(const struct qc_model *m, const struct qc_model_source *source, struct qc_status *st)
+static bool check_output_files(const struct qc_model *m, const struct qc_model_source *source, struct qc_status *st)
 {
     QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
@@ -87,7 +87,7 @@ bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, c
             return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
         if (!import(&m, path, o, st)) return false;
     }
-    if (!check_outputs(&m, source, st)) {
+    if (!check_output_files(&m, source, st)) {
         qc_model_close(&m);
         return false;
     }

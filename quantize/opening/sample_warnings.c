@@ -58,8 +58,8 @@ struct seen {
     double *sum, *squares, count;
 };
 
-static bool look(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
-                 struct qc_dataset_scratch *scratch, struct qc_status *st)
+static bool look_at_samples(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                            struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct seen *s = user;
     const struct qc_view v = qc_runner_output(runners[0], 0);
@@ -114,7 +114,7 @@ static bool run_to(struct seen *s, const struct qc_graph *g, qc_id value, const 
                                      .units = units,
                                      .unit_count = qc_dataset_units(data) < UNITS ? qc_dataset_units(data) : UNITS,
                                      .workers = 1,
-                                     .unit = look,
+                                     .unit = look_at_samples,
                                      .user = s};
     ok = ok && qc_stream_run(&stream, st);
     qc_plan_free(plan);

@@ -136,8 +136,8 @@ static bool other_bits(char *text, unsigned size, const char *given, const char 
 enum { CHOICES = 32 };
 
 /* Returns a copy of the choice in the arena. Fails with a message that lists the choices. */
-static const char *choose(const struct qc_option_info *i, const char *value, size_t length, struct qc_arena *a,
-                          struct qc_status *st)
+static const char *choose_among(const struct qc_option_info *i, const char *value, size_t length, struct qc_arena *a,
+                                struct qc_status *st)
 {
     const char *names[CHOICES], *found = NULL;
     char text[16 * CHOICES];
@@ -169,7 +169,7 @@ static bool choose_some(struct qc_text_list *out, const struct qc_option_info *i
     struct qc_text_list list = {.count = 0};
     for (const char *p = value; p;) {
         const char *comma = strchr(p, ',');
-        const char *one = choose(i, p, comma ? (size_t)(comma - p) : strlen(p), a, st);
+        const char *one = choose_among(i, p, comma ? (size_t)(comma - p) : strlen(p), a, st);
         if (!one || !qc_text_list_add(&list, one, a, st)) return false;
         p = comma ? comma + 1 : NULL;
     }
@@ -182,7 +182,7 @@ static bool choose_by_name(struct qc_text_list *list, const struct qc_option_inf
                            struct qc_arena *a, struct qc_status *st)
 {
     const char *colon = strchr(value, ':'),
-               *one = choose(i, value, colon ? (size_t)(colon - value) : strlen(value), a, st);
+               *one = choose_among(i, value, colon ? (size_t)(colon - value) : strlen(value), a, st);
     if (!one) return false;
     if (colon && !colon[1]) return qc_option_wrong(i, value, "of the form TYPE or TYPE:NODE", st);
     if (colon) return qc_text_list_add(list, value, a, st);
@@ -270,7 +270,7 @@ bool qc_option_store(void *fields, const struct qc_option_info *i, const char *v
         if (!qc_text_list_add(field, text, a, st)) return false;
         break;
     case QC_KIND_CHOICE:
-        text = choose(i, text, strlen(text), a, st);
+        text = choose_among(i, text, strlen(text), a, st);
         if (!text) return false;
         *(const char **)field = text;
         break;

@@ -30,7 +30,7 @@ struct value {
     const char *text;
 };
 
-static struct value *add(struct value *list, size_t *n, enum qc_option option, const char *text)
+static struct value *add_config_option(struct value *list, size_t *n, enum qc_option option, const char *text)
 {
     list[*n] = (struct value){.option = option, .text = text};
     return &list[(*n)++];
@@ -51,15 +51,16 @@ static const char *type_text(const struct qc_scheme_clause *c)
 static void values_of_schemes(struct value *list, size_t *n, const struct qc_target *t)
 {
     const struct qc_scheme_clause *a = &t->activation, *w = &t->weight;
-    if (a->dtype != QC_NONE) add(list, n, QC_OPTION_ACTIVATION_TYPE, type_text(a));
-    if (w->dtype != QC_NONE) add(list, n, QC_OPTION_WEIGHT_TYPE, type_text(w));
+    if (a->dtype != QC_NONE) add_config_option(list, n, QC_OPTION_ACTIVATION_TYPE, type_text(a));
+    if (w->dtype != QC_NONE) add_config_option(list, n, QC_OPTION_WEIGHT_TYPE, type_text(w));
     if (a->symmetry_given || w->symmetry_given)
-        add(list, n, QC_OPTION_SYMMETRIC,
-            sides(a->symmetry_given && a->symmetry == QC_SYMMETRIC, !w->symmetry_given || w->symmetry == QC_SYMMETRIC));
+        add_config_option(list, n, QC_OPTION_SYMMETRIC,
+                          sides(a->symmetry_given && a->symmetry == QC_SYMMETRIC,
+                                !w->symmetry_given || w->symmetry == QC_SYMMETRIC));
     if (a->per_channel_given || w->per_channel_given)
-        add(list, n, QC_OPTION_PER_CHANNEL,
-            sides(a->per_channel_given && a->per_channel, !w->per_channel_given || w->per_channel));
-    if (w->restricted_given) add(list, n, QC_OPTION_RANGE, w->restricted ? "restricted" : "full");
+        add_config_option(list, n, QC_OPTION_PER_CHANNEL,
+                          sides(a->per_channel_given && a->per_channel, !w->per_channel_given || w->per_channel));
+    if (w->restricted_given) add_config_option(list, n, QC_OPTION_RANGE, w->restricted ? "restricted" : "full");
 }
 
 static bool option_named(enum qc_option *out, const struct qc_target *t, const char *name, struct qc_status *st)
@@ -79,7 +80,7 @@ static bool values_of(struct value list[VALUES], size_t *n, const struct qc_targ
     for (unsigned i = 0; i < t->option_count; i++) {
         enum qc_option option;
         if (!option_named(&option, t, t->options[i].name, st)) return false;
-        add(list, n, option, t->options[i].value);
+        add_config_option(list, n, option, t->options[i].value);
     }
     return true;
 }

@@ -30,7 +30,7 @@ static bool has_bits(const struct qc_options *o)
 }
 
 /* Returns true if a format is written that a runtime computes in integers. */
-static bool writes_integers(const struct qc_options *o)
+static bool some_format_is_integer(const struct qc_options *o)
 {
     for (size_t i = 0; i < o->formats.count; i++)
         if (strcmp(o->formats.items[i], "qdq") == 0 || strcmp(o->formats.items[i], "qoperator") == 0) return true;
@@ -109,7 +109,7 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {o->size && o->propagate, "--size measures layers one by one in the float network; leave out --propagate"},
         {o->size && !has_bits(o), "--size chooses the bits of weights; with it, --weight-type int16 and none are only "
                                   "for named nodes (--weight-type int16:NODE)"},
-        {o->size && !writes_integers(o), "--size needs a format with integers: give --format qdq or qoperator"},
+        {o->size && !some_format_is_integer(o), "--size needs a format with integers: give --format qdq or qoperator"},
         {o->size && in->team, "--size quantizes several times, which MPI does not support; leave out one"},
         {qc_options_scale(o) && (o->propagate || o->per_tensor || (!data && !stats)),
          "--scale-channels awq and smooth need second moments of the float network: give --data or --stats, and leave "
@@ -121,7 +121,7 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
          "--require-integer, --only and MPI"},
         {o->benchmark && !needs_samples(o), "--benchmark needs activations that are quantized with fixed scales; leave "
                                             "out --activation-type dynamic and none"},
-        {o->benchmark && !writes_integers(o),
+        {o->benchmark && !some_format_is_integer(o),
          "--benchmark needs a format with integers: give --format qdq or qoperator"},
         {floats && writes_others(o), "4-bit and 8-bit floats and block formats (mxfp4, nvfp4, ...) are only written as "
                                      "QuantizeLinear and DequantizeLinear; give --format qdq"},

@@ -110,7 +110,7 @@ static bool write_file(struct placed *m, struct search *s, const struct qc_pipel
            measure_error(&m->sqnr_db, s, t, st);
 }
 
-static bool writes_integers(const struct qc_exporter *e)
+static bool is_integer_format(const struct qc_exporter *e)
 {
     return strcmp(e->name, "qdq") == 0 || strcmp(e->name, "qoperator") == 0;
 }
@@ -373,7 +373,7 @@ bool qc_placement_check(const struct qc_pipeline *p, struct qc_status *st)
 
 static bool begin_search(struct search *s, struct qc_status *st)
 {
-    while (!writes_integers(s->p->from->exporters[s->format]))
+    while (!is_integer_format(s->p->from->exporters[s->format]))
         s->format++; /* such a format exists: quantize/options/scheme_options.h */
     return qc_latency_begin(&s->latency, s->p, st) && make_folder(s, st);
 }

@@ -34,7 +34,7 @@ static bool add_skip(struct qc_placed_op *op, const char *name, struct qc_arena 
     return !*name || (op->skip[op->skip_count++] = qc_glob_of_name(name, a, st)) != NULL;
 }
 
-static const char *name_of(const struct qc_graph *g, const struct qc_node *n)
+static const char *option_name(const struct qc_graph *g, const struct qc_node *n)
 {
     const char *name = n->name && *n->name ? n->name : g->values[n->outputs].name;
     return name ? name : "";
@@ -44,7 +44,7 @@ static const char *name_of(const struct qc_graph *g, const struct qc_node *n)
    alone, so each gets a glob. */
 static bool name_op(struct qc_placed_op *op, const struct finding *f, const struct qc_node *n, struct qc_status *st)
 {
-    const char *name = name_of(f->g, n);
+    const char *name = option_name(f->g, n);
     struct qc_function steps = {.count = 0};
     if (n->op == QC_OP_Table && !qc_function_of(&steps, n, f->a, st)) return false;
     *op = (struct qc_placed_op){.skip = QC_NEW_ARRAY(f->a, const char *, steps.count + 1, st)};
@@ -64,7 +64,7 @@ static const char *dims(const struct qc_shape *s, int from, struct qc_arena *a, 
     return text;
 }
 
-static const struct qc_tensor *weight_of(const struct qc_graph *g, const struct qc_node *n)
+static const struct qc_tensor *product_weight(const struct qc_graph *g, const struct qc_node *n)
 {
     if (!qc_multiplies(n->op)) return NULL;
     for (unsigned i = 0; i < n->input_count; i++) {
@@ -81,7 +81,7 @@ static bool name_kind(struct finding *f, size_t i, const struct qc_match *m, str
     for (unsigned k = 0; k < m->node_count && !qc_multiplies(n->op); k++)
         if (qc_multiplies(f->g->nodes[m->nodes[k]].op)) n = &f->g->nodes[m->nodes[k]];
     const char *op = qc_op_info(n->op)->name;
-    const struct qc_tensor *w = weight_of(f->g, n);
+    const struct qc_tensor *w = product_weight(f->g, n);
     const int64_t groups = qc_attr_int(n, "group", 1);
     uint64_t work;
     f->work[i] = qc_multiplies(n->op) && qc_multiply_adds(&work, f->g, (qc_id)(n - f->g->nodes)) ? work : 0;
@@ -124,7 +124,7 @@ static bool find_ops(struct finding *f, struct qc_status *st)
 /* ---- Operators connected in integers ---- */
 
 /* Returns the node of g that computes the value with the name of `made`, or 0. */
-static qc_id node_named(const struct finding *f, qc_id made)
+static qc_id maker_named(const struct finding *f, qc_id made)
 {
     const char *name = f->made->values[made].name;
     const qc_id v = name ? qc_graph_find_value(f->g, name) : 0;
@@ -154,7 +154,7 @@ static bool connect_nodes(struct finding *f, struct qc_status *st)
     }
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        const qc_id node = node_named(f, n->outputs);
+        const qc_id node = maker_named(f, n->outputs);
         if (!node) continue;
         qc_id at = g->values[n->outputs].type.qparams != QC_REAL ? n->outputs : 0;
         for (unsigned i = 0; i < n->input_count && !at; i++)
@@ -272,7 +272,7 @@ bool qc_placement_of(bool **in_float, const struct qc_placement_groups *g, const
     for (size_t i = 0; i < g->op_count; i++) (*in_float)[i] = true;
     for (qc_id id = 1; id <= p->joined->node_count; id++) {
         if (!p->partition->matches.at[id]) continue;
-        const char *name = name_of(p->joined, &p->joined->nodes[id]);
+        const char *name = option_name(p->joined, &p->joined->nodes[id]);
         for (size_t i = 0; i < g->op_count; i++)
             if (strcmp(g->ops[i].name, name) == 0) (*in_float)[i] = false;
     }

@@ -38,8 +38,8 @@ static const char *option_text(const struct qc_command_option *o, struct qc_aren
     return o->value ? qc_arena_printf(a, st, "--%s=%s", o->name, o->value) : qc_arena_printf(a, st, "--%s", o->name);
 }
 
-static bool add(struct qc_text_list *words, const char *name, const char *value, struct qc_arena *a,
-                struct qc_status *st)
+static bool add_word(struct qc_text_list *words, const char *name, const char *value, struct qc_arena *a,
+                     struct qc_status *st)
 {
     const struct qc_command_option o = {name, value};
     const char *word = option_text(&o, a, st);
@@ -54,9 +54,9 @@ static bool add_option(struct qc_text_list *words, struct qc_arena *a, const cha
     case QC_JSON_ARRAY:
         for (size_t i = 0; ok && i < qc_json_size(v); i++) ok = add_option(words, a, name, qc_json_at(v, i), st);
         return ok;
-    case QC_JSON_STRING: return add(words, name, qc_json_text(v), a, st);
-    case QC_JSON_NUMBER: return add(words, name, qc_json_digits(v), a, st);
-    case QC_JSON_BOOL: return add(words, name, NULL, a, st);
+    case QC_JSON_STRING: return add_word(words, name, qc_json_text(v), a, st);
+    case QC_JSON_NUMBER: return add_word(words, name, qc_json_digits(v), a, st);
+    case QC_JSON_BOOL: return add_word(words, name, NULL, a, st);
     case QC_JSON_NULL:
     case QC_JSON_OBJECT: break;
     }
@@ -83,7 +83,7 @@ bool qc_command_words(struct qc_text_list *out, struct qc_arena *a, const struct
         if (o->given[i] && info->group <= QC_GROUP_GRAPH && v) ok = add_option(out, a, info->name, v, st);
     }
     for (size_t i = 0; ok && change && i < change->count; i++)
-        ok = add(out, change->options[i].name, change->options[i].value, a, st);
+        ok = add_word(out, change->options[i].name, change->options[i].value, a, st);
     for (size_t i = 0; ok && i < operand_count; i++) ok = qc_text_list_add(out, operands[i], a, st);
     qc_json_free(all);
     return ok;

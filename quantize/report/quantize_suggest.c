@@ -48,7 +48,7 @@ static double noise_ratio(double db)
 
 /* Takes the measurement of a value itself. Not if its range was chosen by the error after a function: the result of the
    function shows that error, this value does not. */
-static void look(struct look *f, qc_id v)
+static void look_at_measured(struct look *f, qc_id v)
 {
     qc_id s = f->g->values[v].type.qparams;
     if (!s || f->g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || f->g->qparams_of[s].is_weight ||
@@ -83,7 +83,7 @@ static double ratio_behind(const struct look *f, qc_id v, size_t *source)
     return most;
 }
 
-static bool begin(struct look *f, struct qc_arena *a, struct qc_status *st)
+static bool begin_noise(struct look *f, struct qc_arena *a, struct qc_status *st)
 {
     const size_t n = f->g->value_count + 1;
     f->ratio = QC_NEW_ARRAY(a, double, n, st);
@@ -99,7 +99,7 @@ static void forward(struct look *f, const double *weights)
     f->source[0] = QC_NO_INDEX;
     for (qc_id v = 1; v <= f->g->value_count; v++) {
         f->source[v] = QC_NO_INDEX;
-        look(f, v);
+        look_at_measured(f, v);
         const qc_id q = f->g->values[v].type.qparams;
         if (weights && q && f->g->qparams_of[q].is_weight) {
             f->ratio[v] = weights[q];
@@ -144,7 +144,7 @@ static bool noise_points_find(struct qc_noise_points *out, const struct qc_graph
     size_t n = g->value_count + 1, ignored;
     struct look f = {.g = g, .m = m, .r = r};
     *out = (struct qc_noise_points){.points = QC_NEW_ARRAY(a, struct qc_noise_point, n, st)};
-    if (!out->points || !begin(&f, a, st)) return false;
+    if (!out->points || !begin_noise(&f, a, st)) return false;
     out->source = f.source;
     forward(&f, NULL);
     look_at_outputs(&f);
@@ -195,7 +195,7 @@ bool qc_noise_believed(double **out, const struct qc_graph *g, const struct qc_m
     double *own = QC_NEW_ARRAY(a, double, g->qparams_count + 1, st),
            *share = QC_NEW_ARRAY(a, double, g->value_count + 1, st);
     *out = QC_NEW_ARRAY(a, double, g->qparams_count + 1, st);
-    if (!own || !share || !*out || !begin(&f, a, st)) return false;
+    if (!own || !share || !*out || !begin_noise(&f, a, st)) return false;
     for (qc_id s = 1; s <= g->qparams_count; s++) {
         const size_t i = g->qparams_of[s].kind == QC_QPARAMS_QUANTIZER ? qc_layer_of(r, g, s) : QC_NO_INDEX;
         const double noise = i == QC_NO_INDEX ? 0 : noise_of_weight(&r->layers[i]);
@@ -298,7 +298,7 @@ static double spread(const struct finder *f, const struct qc_layer *l, size_t *w
     return median > 0 ? most / median : 1;
 }
 
-static const struct qc_layer *weight_of(const struct finder *f, const struct qc_node *n)
+static const struct qc_layer *weight_layer(const struct finder *f, const struct qc_node *n)
 {
     for (unsigned k = 0; n && k < n->input_count; k++) {
         qc_id s = f->g->values[n->inputs[k]].type.qparams;
@@ -310,7 +310,7 @@ static const struct qc_layer *weight_of(const struct finder *f, const struct qc_
 
 /* Returns the noisiest activation that a node reads, also through float ops; *value: the input that it reaches the node
    by. */
-static const struct qc_layer *input_of(const struct finder *f, const struct qc_node *n, qc_id *value)
+static const struct qc_layer *noisiest_input(const struct finder *f, const struct qc_node *n, qc_id *value)
 {
     const struct qc_layer *found = NULL;
     for (unsigned k = 0; k < n->input_count; k++) {
@@ -327,12 +327,12 @@ static void find_cause(struct cause *c, const struct finder *f, const struct qc_
     const struct qc_node *n = &f->g->nodes[pt->node];
     double added = pt->after - pt->before;
     *c = (struct cause){.own = pt->layer == QC_NO_INDEX ? NULL : &f->r->layers[pt->layer],
-                        .weight = weight_of(f, n),
-                        .input = input_of(f, n, input)};
+                        .weight = weight_layer(f, n),
+                        .input = noisiest_input(f, n, input)};
     c->own_noise = c->own && noise_ratio(c->own->alone_db) >= explains * added;
     c->weight_noise = c->weight && noise_of_weight(c->weight) >= explains * added;
     qc_id made = *input ? qc_maker(f->g, *input) : 0;
-    const struct qc_layer *w = made ? weight_of(f, &f->g->nodes[made]) : NULL;
+    const struct qc_layer *w = made ? weight_layer(f, &f->g->nodes[made]) : NULL;
     if (w && c->input->lost_fraction > coarse && (c->times = spread(f, w, &c->widest)) >= unlike) c->maker_weight = w;
 }
 
@@ -603,7 +603,7 @@ static bool idea_of(struct qc_idea *out, const struct finder *f, const struct re
 }
 
 /* Returns the op with the name that options use, or 0. */
-static qc_id node_named(const struct qc_graph *g, const char *name)
+static qc_id op_named(const struct qc_graph *g, const char *name)
 {
     for (qc_id id = 1; *name && id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
@@ -626,7 +626,7 @@ static bool suggest_input(struct qc_report_suggestion *out, struct remedy *fix, 
 {
     const struct qc_node *n = &f->g->nodes[node];
     qc_id value = 0;
-    const struct qc_layer *input = input_of(f, n, &value);
+    const struct qc_layer *input = noisiest_input(f, n, &value);
     *fix = (struct remedy){0};
     if (!input) return true;
     const struct qc_noise_point pt = {.node = node, .layer = (size_t)(input - f->r->layers)};
@@ -651,7 +651,7 @@ bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const stru
     if (!list || !noise_points_find(&f.noise, p->folded, m, r, p->arena, st)) return false;
     size_t count = 0;
     for (size_t i = 0; i < r->rank_count && i < LOOKED_AT && count < SHOWN; i++) {
-        const qc_id node = isfinite(r->ranks[i].sqnr_db) ? node_named(f.g, r->ranks[i].node) : 0;
+        const qc_id node = isfinite(r->ranks[i].sqnr_db) ? op_named(f.g, r->ranks[i].node) : 0;
         const struct qc_noise_point *pt = node ? point_of(&f, node) : NULL;
         struct qc_report_suggestion s = {0};
         bool known = true;

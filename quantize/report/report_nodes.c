@@ -134,8 +134,8 @@ static const char *reason_of(const struct qc_pipeline *p, const struct qc_group_
     return qc_group_break_text(g->how);
 }
 
-static bool fill(struct qc_report_group *out, const struct qc_pipeline *p, const struct qc_group_info *from,
-                 struct qc_status *st)
+static bool fill_node(struct qc_report_group *out, const struct qc_pipeline *p, const struct qc_group_info *from,
+                      struct qc_status *st)
 {
     const struct qc_graph *g = p->produced;
     qc_id qparams = g->values[from->result].type.qparams;
@@ -164,7 +164,7 @@ bool qc_fill_groups(struct qc_report *r, const struct qc_pipeline *p, struct qc_
     struct qc_report_group *groups = QC_NEW_ARRAY(p->arena, struct qc_report_group, count, st);
     if (!groups) return false;
     for (size_t i = 0; i < count; i++)
-        if (!fill(&groups[i], p, &list[i], st)) return false;
+        if (!fill_node(&groups[i], p, &list[i], st)) return false;
     r->groups = groups;
     r->group_count = count;
     return true;

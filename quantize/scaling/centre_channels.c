@@ -95,7 +95,7 @@ static bool find_sums(struct sums *of, const struct qc_pipeline *p, bool adds, s
 }
 
 /* Returns the centres if they lower the error enough, else NULL with or without an error. */
-static const float *choose(double *error, const struct sums *s, struct qc_arena *a, struct qc_status *st)
+static const float *choose_centres(double *error, const struct sums *s, struct qc_arena *a, struct qc_status *st)
 {
     double before = 0, after = 0;
     float *centre = QC_NEW_ARRAY(a, float, s->channels, st);
@@ -130,7 +130,7 @@ bool qc_centre_channels(bool *again, struct qc_pipeline *p, bool adds, struct qc
     for (qc_id v = 1; ok && v <= g->value_count; v++) {
         double error;
         if (!of[v].layers || of[v].left || !has_range(p, v)) continue;
-        if (!(centre[v] = choose(&error, &of[v], a, st))) {
+        if (!(centre[v] = choose_centres(&error, &of[v], a, st))) {
             ok = st->code == QC_OK;
             continue;
         }

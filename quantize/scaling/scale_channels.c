@@ -187,8 +187,8 @@ static double input_noise(const struct qc_scaled_reader *r, const double *scale)
 }
 
 /* Sets errors[] to the weight rounding errors of all readers, in the order of the groups. */
-static bool judge(double *errors, const struct qc_scale_search *s, const struct qc_scaled_group *groups, size_t count,
-                  struct qc_graph *g, struct qc_status *st)
+static bool judge_scales(double *errors, const struct qc_scale_search *s, const struct qc_scaled_group *groups,
+                         size_t count, struct qc_graph *g, struct qc_status *st)
 {
     struct qc_round_weights_options o = s->rounding;
     struct qc_calibration_options choosing = *s->calibration;
@@ -227,7 +227,7 @@ static bool try_scales(double *errors, const struct qc_scale_search *s, const st
     bool ok = build(&g, s, c, groups, count, scales, st);
     for (size_t i = 0; ok && scales && i < count; i++)
         ok = scale_moments(s->second_moments, c, &groups[i], scales[i], s->arena, st);
-    ok = ok && judge(errors, s, groups, count, g, st);
+    ok = ok && judge_scales(errors, s, groups, count, g, st);
     for (size_t i = 0, at = 0; ok && i < count; i++)
         for (size_t r = 0; r < groups[i].reader_count; r++, at++) {
             const qc_id x = c->graph->nodes[groups[i].readers[r].node].inputs[0];
@@ -242,7 +242,7 @@ static bool try_scales(double *errors, const struct qc_scale_search *s, const st
 }
 
 /* Returns the mean over the readers of the ratio of the errors. Readers without an error before do not count. */
-static double compare(const double *now, const double *before, size_t count)
+static double compare_errors(const double *now, const double *before, size_t count)
 {
     double sum = 0;
     size_t judged = 0;
@@ -359,7 +359,7 @@ static bool search_scales(struct qc_scaled_group *g, size_t count, const struct 
         if (s->progress && !s->progress(s->progress_user, k + 1, TRIED))
             return qc_fail(st, QC_INTERRUPTED, "interrupted");
         for (size_t i = 0, at = 0; i < count; at += g[i++].reader_count) {
-            const double e = compare(errors + at, before + at, g[i].reader_count);
+            const double e = compare_errors(errors + at, before + at, g[i].reader_count);
             if (!(e < g[i].error)) continue;
             g[i].error = e;
             g[i].kind = g[i].few ? "awq" : "smooth";
@@ -387,7 +387,7 @@ static qc_id simulated_of(const struct qc_scale_search *s, const struct qc_tenso
 }
 
 /* Returns the qparams of the node's input, quantized or dequantized; NULL if it is real. */
-static const struct qc_qparams *input_of(const struct qc_graph *g, const struct qc_node *n)
+static const struct qc_qparams *reader_input(const struct qc_graph *g, const struct qc_node *n)
 {
     const struct qc_node *d = qc_node_of(g, n->inputs[0]);
     const qc_id v = d && d->op == QC_OP_Dequantize ? d->inputs[0] : n->inputs[0], q = g->values[v].type.qparams;
@@ -408,7 +408,7 @@ static bool fill_reader(struct qc_scaled_reader *out, const struct qc_scale_sear
     const struct qc_node *n = &g->nodes[simulated], *weight = qc_second_moments_weight(g, n);
     const struct qc_second_moments_layer *l = weight ? qc_second_moments_of(s->second_moments, NULL, simulated) : NULL;
     const struct qc_qparams *q = weight ? &g->qparams_of[g->values[weight->outputs].type.qparams] : NULL,
-                            *in = weight ? input_of(g, n) : NULL;
+                            *in = weight ? reader_input(g, n) : NULL;
     if (!l || l->divisor || l->lanes || !l->product_count || !qc_second_moments_rows(l, ~0u) || q->given ||
         !(q->per_channel || q->block) || (in && (in->given || in->kind != QC_QPARAMS_QUANTIZER)))
         return false;

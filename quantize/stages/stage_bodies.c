@@ -35,20 +35,21 @@ struct qc_body_samples {
     struct kept *bodies;
 };
 
-static size_t bytes_of(const struct kept *k, const struct qc_shape *shapes, size_t input)
+static size_t body_bytes(const struct kept *k, const struct qc_shape *shapes, size_t input)
 {
     return qc_shape_elements(&shapes[input]) *
            qc_dtype_size(qc_value(k->body, k->body->inputs[input].value)->type.dtype);
 }
 
-static bool begin(struct kept *k, size_t limit, bool free, size_t count, const struct qc_view *in, struct qc_status *st)
+static bool begin_body_samples(struct kept *k, size_t limit, bool free, size_t count, const struct qc_view *in,
+                               struct qc_status *st)
 {
     size_t bytes = 0;
     if (!(k->shapes = calloc(count + 1, sizeof *k->shapes))) return qc_fail_memory(st, count * sizeof *k->shapes);
     k->free = free;
     for (size_t i = 0; i < count; i++) {
         k->shapes[i] = qc_shape_of(in[i].rank, in[i].dim);
-        bytes += bytes_of(k, k->shapes, i);
+        bytes += body_bytes(k, k->shapes, i);
         k->free = k->free && qc_shape_elements(&k->shapes[i]) > 0; /* empty inputs cannot be samples */
     }
     k->row_max = k->free ? QC_BODY_SAMPLES_MAX : limit / (bytes + 1);
@@ -82,7 +83,7 @@ static void thin_out(struct kept *k)
 }
 
 /* Returns true if a run of these shapes can be kept. *same: the shapes are those of the first run. */
-static bool fits(bool *same, const struct kept *k, const struct qc_shape *shapes, size_t count)
+static bool fits_body(bool *same, const struct kept *k, const struct qc_shape *shapes, size_t count)
 {
     bool ok = true;
     *same = true;
@@ -110,7 +111,7 @@ static bool keep_row(struct kept *k, const struct qc_shape *shapes, size_t count
     k->rows[k->row_count++] = row;
     k->bytes += row.bytes;
     char *at = row.data;
-    for (size_t i = 0; i < count; at += bytes_of(k, shapes, i++)) {
+    for (size_t i = 0; i < count; at += body_bytes(k, shapes, i++)) {
         const struct qc_view to = qc_view_of(in[i].dtype, &shapes[i], QC_LAYOUT_ROW, at);
         if (qc_view_count(&to)) qc_view_copy(&to, &in[i]);
     }
@@ -120,7 +121,7 @@ static bool keep_row(struct kept *k, const struct qc_shape *shapes, size_t count
 static bool keep(struct kept *k, size_t limit, bool free_shapes, size_t count, const struct qc_view *in,
                  struct qc_status *st)
 {
-    if (!k->shapes && !begin(k, limit, free_shapes, count, in, st)) return false;
+    if (!k->shapes && !begin_body_samples(k, limit, free_shapes, count, in, st)) return false;
     struct qc_shape *shapes = calloc(count + 1, sizeof *shapes);
     size_t bytes = 0;
     bool same, ok = true;
@@ -128,9 +129,9 @@ static bool keep(struct kept *k, size_t limit, bool free_shapes, size_t count, c
     k->runs++;
     for (size_t i = 0; i < count; i++) {
         shapes[i] = qc_shape_of(in[i].rank, in[i].dim);
-        bytes += bytes_of(k, shapes, i);
+        bytes += body_bytes(k, shapes, i);
     }
-    if (!fits(&same, k, shapes, count)) {
+    if (!fits_body(&same, k, shapes, count)) {
         k->others++;
         goto out;
     }
@@ -232,7 +233,7 @@ static bool give(bool *more, void *user, struct qc_sized_row *rows, struct qc_st
     if (!(*more = g->next < g->k->row_count)) return true;
     const struct row *row = &g->k->rows[g->next];
     const char *at = row->data;
-    for (size_t n = 0; n < g->k->body->input_count; at += bytes_of(g->k, row->shapes, n++))
+    for (size_t n = 0; n < g->k->body->input_count; at += body_bytes(g->k, row->shapes, n++))
         rows[n] = (struct qc_sized_row){.dims = row->shapes[n].dim, .values = at};
     g->next++;
     return true;
@@ -259,7 +260,7 @@ static bool add_different(struct qc_memory_data *m, const struct kept *k, struct
 static bool all_same(const struct kept *k)
 {
     bool same = true;
-    for (size_t r = 0; r < k->row_count && same; r++) fits(&same, k, k->rows[r].shapes, k->body->input_count);
+    for (size_t r = 0; r < k->row_count && same; r++) fits_body(&same, k, k->rows[r].shapes, k->body->input_count);
     return same;
 }
 
@@ -273,8 +274,8 @@ bool qc_body_samples_data(struct qc_memory_data **out, struct qc_body_samples *s
     if (!(k->arrays = calloc(inputs + 1, sizeof *k->arrays))) return qc_fail_memory(st, inputs * sizeof *k->arrays);
     const bool same = all_same(k);
     bool ok = qc_memory_data_new(&m, name, st) && (same || add_different(m, k, st));
-    for (size_t n = 0; ok && same && n < inputs; at += bytes_of(k, k->shapes, n++)) {
-        const size_t bytes = bytes_of(k, k->shapes, n);
+    for (size_t n = 0; ok && same && n < inputs; at += body_bytes(k, k->shapes, n++)) {
+        const size_t bytes = body_bytes(k, k->shapes, n);
         int64_t dims[QC_RANK_MAX + 1] = {(int64_t)k->row_count};
         if (!(k->arrays[n] = malloc(bytes * k->row_count + 1))) {
             ok = qc_fail_memory(st, bytes * k->row_count);
@@ -293,8 +294,8 @@ bool qc_body_samples_data(struct qc_memory_data **out, struct qc_body_samples *s
 
 /* --- Listing bodies --- */
 
-static bool name_of(const char **out, const struct qc_pipeline *p, const struct qc_node *n, const char *attr,
-                    struct qc_status *st)
+static bool body_name(const char **out, const struct qc_pipeline *p, const struct qc_node *n, const char *attr,
+                      struct qc_status *st)
 {
     char label[QC_LABEL];
     const char *node = qc_node_label(label, p->real, n);
@@ -316,7 +317,7 @@ static bool list_bodies(struct qc_pipeline *p, struct qc_status *st)
         for (unsigned k = 0; k < b.count; k++) {
             struct qc_body_job *job = &p->bodies[p->body_count++];
             job->body = b.graph[k];
-            if (!name_of(&job->name, p, n, b.attr[k], st)) return false;
+            if (!body_name(&job->name, p, n, b.attr[k], st)) return false;
         }
     }
     return true;

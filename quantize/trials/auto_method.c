@@ -76,7 +76,7 @@ static struct qc_affine params_of(const struct race *r, const struct candidate *
 }
 
 /* Makes the graph that would be written with the ranges of running candidate k. */
-static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
+static bool make_candidate(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
     const struct race *r = user;
     struct qc_graph *bound = NULL;
@@ -116,7 +116,7 @@ static bool make_room(struct candidate *c, struct race *r, struct qc_status *st)
 }
 
 /* Adds a candidate, unless an earlier one has the same ranges. */
-static bool add(struct race *r, size_t method, struct qc_status *st)
+static bool add_candidate(struct race *r, size_t method, struct qc_status *st)
 {
     struct candidate *c = &r->of[r->count];
     *c = (struct candidate){.method = method, .trial = &r->found->trials[r->count]};
@@ -131,8 +131,8 @@ struct gain {
     double gain, error, worth; /* dB */
 };
 
-static bool measure(struct gain *g, const struct race *r, const struct qc_error *from, const struct qc_error *errors,
-                    size_t end, struct qc_status *st)
+static bool measure_gain(struct gain *g, const struct race *r, const struct qc_error *from,
+                         const struct qc_error *errors, size_t end, struct qc_status *st)
 {
     double without;
     if (!qc_trials_gain_error(&g->error, &without, from, errors, r->outputs, end, st)) return false;
@@ -148,9 +148,9 @@ static bool weigh(struct candidate *c, const struct race *r, size_t end, struct 
 {
     const struct candidate *from = &r->of[0];
     struct gain more, other;
-    if (!measure(&more, r, from->errors, c->errors, end, st)) return false;
+    if (!measure_gain(&more, r, from->errors, c->errors, end, st)) return false;
     other = more;
-    if (c->judged != c->errors && !measure(&other, r, from->judged, c->judged, end, st)) return false;
+    if (c->judged != c->errors && !measure_gain(&other, r, from->judged, c->judged, end, st)) return false;
     if (other.worth > more.worth) {
         const struct gain swapped = more;
         more = other;
@@ -162,7 +162,7 @@ static bool weigh(struct candidate *c, const struct race *r, size_t end, struct 
     return true;
 }
 
-static void note(const struct race *r, const struct candidate *c, size_t end)
+static void note_trial(const struct race *r, const struct candidate *c, size_t end)
 {
     *c->trial = (struct qc_report_trial){.method = r->found->methods[c->method].name,
                                          .sqnr_db = -10 * log10(noise(r, c, end)),
@@ -182,12 +182,12 @@ static bool run_on(struct race *r, size_t count, size_t end, struct qc_status *s
         errors[k] = r->running[k]->errors;
         judged[k] = r->running[k]->judged;
     }
-    ok = qc_trials_run(errors, r->of[0].judged != r->of[0].errors ? judged : NULL, r->trials, make_graph, r, count,
+    ok = qc_trials_run(errors, r->of[0].judged != r->of[0].errors ? judged : NULL, r->trials, make_candidate, r, count,
                        done, end - done, st);
     for (size_t k = 0; ok && k < count; k++) {
         r->running[k]->done = end;
         ok = !k || weigh(r->running[k], r, end, st);
-        if (ok) note(r, r->running[k], end);
+        if (ok) note_trial(r, r->running[k], end);
     }
     return ok;
 }
@@ -201,7 +201,7 @@ static bool may_gain(const struct race *r, const struct candidate *c)
            c->gain + CHANCE * c->error * sqrt(1 - share) > GAIN_DB + ERRORS_OF / all * c->error * sqrt(share);
 }
 
-static size_t units_of(const struct race *r, size_t share)
+static size_t share_units(const struct race *r, size_t share)
 {
     const size_t all = qc_trials_units(r->trials), part = all / share, least = all < UNITS_FIRST ? all : UNITS_FIRST;
     return part > least ? part : least;
@@ -213,11 +213,11 @@ static bool run_race(struct race *r, struct qc_status *st)
     const struct candidate *best = &r->of[0];
     size_t running = 0;
     for (size_t m = 0; m < r->found->tried; m++)
-        if (!add(r, m, st)) return false;
+        if (!add_candidate(r, m, st)) return false;
     for (; running < r->count; running++) r->running[running] = &r->of[running];
     for (size_t h = 0; h < SHARES && (!h || running > 1); h++) {
         size_t left = 1;
-        if (!run_on(r, running, units_of(r, shares[h]), st)) return false;
+        if (!run_on(r, running, share_units(r, shares[h]), st)) return false;
         for (size_t k = 1; k < running; k++)
             if (may_gain(r, r->running[k])) r->running[left++] = r->running[k];
         running = left;
@@ -231,7 +231,7 @@ static bool run_race(struct race *r, struct qc_status *st)
 }
 
 /* Runs the trials and sets the members above. Errors: those of runs. */
-static bool try_all(struct found *f, struct qc_status *st)
+static bool try_all_observers(struct found *f, struct qc_status *st)
 {
     struct race r = {.found = f, .arena = qc_arena_new(), .outputs = f->p->real->output_count};
     const struct qc_trial_options how = qc_trial_options_of(f->p);
@@ -266,7 +266,7 @@ enum { UNITS_FEW = 32 };
 
 /* Finds the network input that a quantizer observes, directly or through Transpose and Reshape. Returns false if there
    is none, or if the input is not float32. */
-static bool input_of(size_t *input, const struct qc_graph *g, const struct qc_qparams *q)
+static bool network_input(size_t *input, const struct qc_graph *g, const struct qc_qparams *q)
 {
     qc_id v = q->observed_count == 1 ? q->observed[0] : 0;
     for (const struct qc_node *n; v && (n = qc_node_of(g, v)); v = n->inputs[0])
@@ -313,7 +313,7 @@ static bool look_at_inputs(struct found *f, struct qc_status *st)
         return false;
     for (qc_id s = 1; s <= f->qparams; s++) {
         size_t input;
-        if (f->params[s].scale > 0 && input_of(&input, g, &g->qparams_of[s]) && !take_steps(f, s, input, st))
+        if (f->params[s].scale > 0 && network_input(&input, g, &g->qparams_of[s]) && !take_steps(f, s, input, st))
             return false;
     }
     return true;
@@ -370,7 +370,8 @@ bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *
     if (!solve(&f, st)) return false;
     if (!(m->methods = QC_NEW_ARRAY(m->arena, const struct qc_method *, f.qparams + 1, st))) return false;
     if (!ranges_differ(&f)) return true; /* weight-only quantization, or all activations are zero */
-    const bool ok = make_base(&f, moments, rounding, st) && try_all(&f, st) && qc_simulate(&unbound, p->partition, st);
+    const bool ok =
+        make_base(&f, moments, rounding, st) && try_all_observers(&f, st) && qc_simulate(&unbound, p->partition, st);
     for (qc_id s = 1; ok && s <= f.qparams; s++)
         if (f.params[s].scale > 0) {
             m->methods[s] = f.steps[s] ? f.steps[s] : &f.methods[f.taken];

@@ -64,7 +64,7 @@ static void spend(struct qc_pipeline *p)
 }
 
 /* Compares the outputs of the plain job and of the propagated one. */
-static bool compare(bool *better, struct qc_trial_gain *g, const struct qc_pipeline *p, struct qc_status *st)
+static bool compare_with_plain(bool *better, struct qc_trial_gain *g, const struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_plain *plain = p->unpropagated;
     const struct qc_graph *const graphs[2] = {plain->rounded ? plain->rounded : plain->simulated,
@@ -78,14 +78,14 @@ bool qc_plain_or_propagated(struct qc_pipeline *p, struct qc_status *st)
 {
     bool better = false;
     struct qc_trial_gain g;
-    bool ok = compare(&better, &g, p, st);
+    bool ok = compare_with_plain(&better, &g, p, st);
     if (!ok) return false;
     /* If the plain job keeps refined weights, --propagate must be better than these. */
     swap(p);
     ok = qc_round_crossed(p, st);
     if (ok && better && p->crossed.kept) {
         swap(p);
-        ok = compare(&better, &g, p, st);
+        ok = compare_with_plain(&better, &g, p, st);
         swap(p);
     }
     if (ok && better) {

@@ -63,7 +63,7 @@ static float multiplier(float from, float to, float plane)
     return from / (to * plane);
 }
 
-static bool fits(float multiplier)
+static bool fits_multiplier(float multiplier)
 {
     return multiplier >= MULTIPLIER_LEAST && multiplier < MULTIPLIER_END;
 }
@@ -91,7 +91,7 @@ static bool for_each_beyond(const struct qc_graph *g, beyond_fn *beyond, void *u
         const struct mean m = mean_of(g, &uses, id);
         if (!m.node) continue;
         const float by = multiplier(g->qparams_of[m.from].scale[0], g->qparams_of[m.to].scale[0], m.plane);
-        ok = fits(by) || beyond(user, &m, by, st);
+        ok = fits_multiplier(by) || beyond(user, &m, by, st);
     }
     return ok;
 }

@@ -57,7 +57,7 @@ struct pair {
     const struct qc_graph *const *graphs;
 };
 
-static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
+static bool make_trial(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
     const struct pair *both = user;
     return qc_trial_graph(out, both->p, both->graphs[k], st);
@@ -83,7 +83,7 @@ bool qc_trial_compare(struct qc_trial_gain *out, const struct qc_pipeline *p, co
     bool ok = (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->from->data, units, &how, st);
     const size_t n = out->units = ok ? qc_trials_units(trials) : 0;
     for (size_t k = 0; ok && k < 2; k++) ok = (errors[k] = QC_NEW_ARRAY(a, struct qc_error, n * outputs, st)) != NULL;
-    ok = ok && qc_trials_run(errors, NULL, trials, make_graph, &both, 2, 0, n, st) &&
+    ok = ok && qc_trials_run(errors, NULL, trials, make_trial, &both, 2, 0, n, st) &&
          qc_trials_gain_error(&out->error, NULL, errors[0], errors[1], outputs, n, st);
     if (ok) out->gain = gain_of(errors, outputs, 0, n, 1);
     for (size_t h = 0; ok && n > 1 && h < 2; h++) out->of_half[h] = gain_of(errors, outputs, h, n, 2);
