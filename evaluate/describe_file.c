@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Describes a file, whose kind is found by its content. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -26,15 +27,13 @@ static struct qc_json *data_json(const char *path, const struct qc_data_list *li
         struct qc_json *one = qc_json_object(), *attributes = qc_json_object();
         for (size_t k = 0; k < e->attribute_count; k++)
             qc_json_set(attributes, e->attributes[k].name, qc_json_string(e->attributes[k].text));
-        qc_json_set(one, "name", qc_json_string(e->name));
-        qc_json_set(one, "type", qc_json_string(e->type));
+        qc_json_put(one, "name %s type %s", e->name, e->type);
         qc_json_set(one, "shape", dims_json(e));
         qc_json_set(one, "storage", qc_json_string(e->storage));
         qc_json_set(one, "attributes", attributes);
         qc_json_add(sets, one);
     }
-    qc_json_set(root, "file", qc_json_string(path));
-    qc_json_set(root, "kind", qc_json_string("data"));
+    qc_json_put(root, "file %s kind %s", path, "data");
     qc_json_set(root, "datasets", sets);
     return root;
 }
@@ -44,10 +43,7 @@ static struct qc_json *data_json(const char *path, const struct qc_data_list *li
 static struct qc_json *sample_json(uint64_t id)
 {
     if (id == QC_NO_SAMPLE) return qc_json_null();
-    struct qc_json *v = qc_json_object();
-    qc_json_set(v, "part", qc_json_integer((int64_t)QC_SAMPLE_PART(id)));
-    qc_json_set(v, "sample", qc_json_integer((int64_t)QC_SAMPLE_NUMBER(id)));
-    return v;
+    return QC_JSON("part %zu sample %zu", QC_SAMPLE_PART(id), QC_SAMPLE_NUMBER(id));
 }
 
 static struct qc_json *ranges_json(const struct qc_collection *c, size_t part)
@@ -67,13 +63,8 @@ static struct qc_json *tensor_json(const struct qc_collected *v)
 {
     const struct qc_tally *t = &v->histogram->tally;
     struct qc_json *one = qc_json_object();
-    qc_json_set(one, "name", qc_json_string(v->name));
-    qc_json_set(one, "count", qc_json_integer((int64_t)t->count));
-    qc_json_set(one, "zeros", qc_json_integer((int64_t)t->zeros));
-    qc_json_set(one, "nan", qc_json_integer((int64_t)t->nan));
-    qc_json_set(one, "inf", qc_json_integer((int64_t)(t->pos_inf + t->neg_inf)));
-    qc_json_set(one, "min", qc_json_number((double)t->min));
-    qc_json_set(one, "max", qc_json_number((double)t->max));
+    qc_json_put(one, "name %s count %zu zeros %" PRIu64 " nan %zu inf %zu min %g max %g", v->name, t->count, t->zeros,
+                t->nan, (t->pos_inf + t->neg_inf), (double)t->min, (double)t->max);
     qc_json_set(one, "min_at", sample_json(t->min_sample));
     qc_json_set(one, "max_at", sample_json(t->max_sample));
     qc_json_set(one, "first_bad", sample_json(t->first_bad_sample));
@@ -85,19 +76,15 @@ static struct qc_json *statistics_json(const char *path, const struct qc_collect
     struct qc_json *root = qc_json_object(), *parts = qc_json_array(), *tensors = qc_json_array();
     for (size_t i = 0; i < c->part_count; i++) {
         struct qc_json *one = qc_json_object();
-        qc_json_set(one, "sha256", qc_json_string(c->parts[i].sha256));
-        qc_json_set(one, "samples_in_file", qc_json_integer((int64_t)c->parts[i].samples));
-        qc_json_set(one, "samples_chosen", qc_json_integer((int64_t)c->parts[i].chosen));
+        qc_json_put(one, "sha256 %s samples_in_file %zu samples_chosen %zu", c->parts[i].sha256, c->parts[i].samples,
+                    c->parts[i].chosen);
         qc_json_set(one, "seen", ranges_json(c, i));
         qc_json_add(parts, one);
     }
     for (size_t i = 0; i < c->count; i++) qc_json_add(tensors, tensor_json(&c->values[i]));
-    qc_json_set(root, "file", qc_json_string(path));
-    qc_json_set(root, "kind", qc_json_string("statistics"));
+    qc_json_put(root, "file %s kind %s", path, "statistics");
     qc_json_set(root, "version", qc_json_integer(qc_statistics_version(c)));
-    qc_json_set(root, "model_sha256", qc_json_string(c->model_sha256));
-    qc_json_set(root, "inputs", qc_json_string(c->inputs));
-    qc_json_set(root, "samples", qc_json_integer((int64_t)qc_collection_samples(c)));
+    qc_json_put(root, "model_sha256 %s inputs %s samples %zu", c->model_sha256, c->inputs, qc_collection_samples(c));
     qc_json_set(root, "parts", parts);
     qc_json_set(root, "tensors", tensors);
     return root;
@@ -139,8 +126,7 @@ static struct qc_json *report_json(const char *path, const struct qc_json *r)
     static const char *const head[] = {"tool", "version", "command", "model", "data", "options", "accuracy"};
     static const char *const counted[] = {"layers", "float_ops"};
     struct qc_json *root = qc_json_object();
-    qc_json_set(root, "file", qc_json_string(path));
-    qc_json_set(root, "kind", qc_json_string("report"));
+    qc_json_put(root, "file %s kind %s", path, "report");
     for (size_t k = 0; k < sizeof head / sizeof *head; k++)
         qc_json_set(root, head[k], qc_json_copy(qc_json_get(r, head[k])));
     for (size_t k = 0; k < sizeof counted / sizeof *counted; k++) {

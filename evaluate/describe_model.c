@@ -5,7 +5,7 @@
 #include "evaluate/canonical_model.h"
 #include "evaluate/describe.h"
 #include "graph/core/multiply_adds.h"
-#include "graph/core/pair_proof.h"
+#include "graph/core/pair_order.h"
 
 static struct qc_json *shape_json(const struct qc_shape *s, const char *const *symbols)
 {
@@ -50,8 +50,7 @@ static struct qc_json *ports_json(const struct qc_shown_ports *ports)
     for (size_t i = 0; i < ports->count; i++) {
         const struct qc_shown_port *p = &ports->of[i];
         struct qc_json *one = qc_json_object();
-        qc_json_set(one, "name", qc_json_string(p->name));
-        qc_json_set(one, "type", qc_json_string(p->type));
+        qc_json_put(one, "name %s type %s", p->name, p->type);
         qc_json_set(one, "shape", shape_json(p->shape, p->symbols));
         qc_json_add(all, one);
     }
@@ -159,12 +158,8 @@ static struct qc_json *carried_json(const struct qc_carried *c, struct qc_arena 
     for (size_t i = 0; c && i < c->node_count; i++) {
         const char *reason = qc_carried_reason(&c->nodes[i], a, st);
         if (!c->nodes[i].unknown || !reason) continue;
-        struct qc_json *one = qc_json_object();
-        qc_json_set(one, "name", qc_json_string(c->nodes[i].name));
-        qc_json_set(one, "domain", qc_json_string(c->nodes[i].domain));
-        qc_json_set(one, "op", qc_json_string(c->nodes[i].op));
-        qc_json_set(one, "reason", qc_json_string(reason));
-        qc_json_add(all, one);
+        qc_json_add(all, QC_JSON("name %s domain %s op %s reason %s", c->nodes[i].name, c->nodes[i].domain,
+                                 c->nodes[i].op, reason));
     }
     return all;
 }
@@ -174,15 +169,13 @@ static struct qc_json *quantized_json(const struct qc_model_summary *s)
     struct qc_json *all = qc_json_array();
     for (size_t i = 0; i < s->quantized_count; i++) {
         const struct qc_quantized_value *q = &s->quantized[i];
-        char label[QC_LABEL];
         struct qc_json *one = qc_json_object(), *scales = qc_json_array(), *zeros = qc_json_array();
         for (size_t k = 0; k < q->scale->count; k++) {
             qc_json_add(scales, qc_json_float((float)qc_tensor_float(q->scale, k)));
             qc_json_add(zeros, qc_json_integer(qc_quantized_zero_point(q, k)));
         }
-        qc_json_set(one, "name", qc_json_string(qc_value_label(label, q->graph, q->value)));
-        qc_json_set(one, "kind", qc_json_string(q->weight ? "constant" : "activation"));
-        qc_json_set(one, "type", qc_json_string(qc_dtype_info(q->dtype)->name));
+        qc_json_put(one, "name %s kind %s type %s", QC_VALUE_LABEL(q->graph, q->value),
+                    q->weight ? "constant" : "activation", qc_dtype_info(q->dtype)->name);
         qc_json_set(one, "scale", scales);
         qc_json_set(one, "zero_point", zeros);
         qc_json_add(all, one);
@@ -194,12 +187,9 @@ static struct qc_json *nodes_json(const struct qc_graph *g)
 {
     struct qc_json *all = qc_json_array();
     for (qc_id id = 1; id <= g->node_count; id++) {
-        char label[QC_LABEL];
         const struct qc_node *n = &g->nodes[id];
-        struct qc_json *one = qc_json_object();
-        qc_json_set(one, "name", qc_json_string(n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs)));
-        qc_json_set(one, "op", qc_json_string(qc_op_info(n->op)->name));
-        qc_json_add(all, one);
+        qc_json_add(all, QC_JSON("name %s op %s", n->name && *n->name ? n->name : QC_VALUE_LABEL(g, n->outputs),
+                                 qc_op_info(n->op)->name));
     }
     return all;
 }
@@ -208,11 +198,9 @@ static struct qc_json *values_json(const struct qc_graph *g)
 {
     struct qc_json *all = qc_json_array();
     for (size_t v = 1; v <= g->value_count; v++) {
-        char label[QC_LABEL];
         struct qc_json *one = qc_json_object();
         const struct qc_node *n = qc_node_of(g, (qc_id)v);
-        qc_json_set(one, "name", qc_json_string(qc_value_label(label, g, (qc_id)v)));
-        qc_json_set(one, "type", qc_json_string(qc_dtype_info(g->values[v].type.dtype)->name));
+        qc_json_put(one, "name %s type %s", QC_VALUE_LABEL(g, (qc_id)v), qc_dtype_info(g->values[v].type.dtype)->name);
         qc_json_set(one, "shape", shape_json(&g->values[v].type.shape, NULL));
         qc_json_set(one, "op",
                     qc_json_string(n                       ? qc_op_info(n->op)->name
@@ -231,12 +219,10 @@ struct qc_json *qc_describe_model(const struct qc_model *m, const struct qc_mode
     for (unsigned op = 0; op < QC_OP_COUNT; op++)
         if (s->ops[op]) qc_json_set(ops, qc_op_info((enum qc_op)op)->name, qc_json_integer((int64_t)s->ops[op]));
     for (size_t i = 0; i < m->info.note_count; i++) qc_json_add(notes, qc_json_string(m->info.notes[i]));
-    qc_json_set(root, "file", qc_json_string(m->path));
-    qc_json_set(root, "kind", qc_json_string("model"));
+    qc_json_put(root, "file %s kind %s", m->path, "model");
     const bool onnx = m->info.format == QC_MODEL_ONNX;
-    qc_json_set(root, "format", qc_json_string(onnx ? "onnx" : "tflite"));
-    qc_json_set(root, "producer", qc_json_string(m->info.producer));
-    qc_json_set(root, "producer_version", qc_json_string(m->info.producer_version));
+    qc_json_put(root, "format %s producer %s producer_version %s", onnx ? "onnx" : "tflite", m->info.producer,
+                m->info.producer_version);
     qc_json_set(root, "ir_version", onnx ? qc_json_integer(m->info.ir_version) : qc_json_null());
     qc_json_set(root, "opset", onnx ? qc_json_integer(m->info.opset) : qc_json_null());
     qc_json_set(root, "inputs", ports_json(&s->inputs));
@@ -244,8 +230,7 @@ struct qc_json *qc_describe_model(const struct qc_model *m, const struct qc_mode
     qc_json_set(root, "nodes", qc_json_integer((int64_t)s->nodes));
     qc_json_set(root, "ops", ops);
     if (g->carried) qc_json_set(root, "not_handled", carried_json(g->carried, a, st));
-    qc_json_set(root, "parameters", qc_json_integer((int64_t)s->parameters));
-    qc_json_set(root, "parameter_bytes", qc_json_integer((int64_t)s->parameter_bytes));
+    qc_json_put(root, "parameters %zu parameter_bytes %zu", s->parameters, s->parameter_bytes);
     qc_json_set(root, "macs", s->macs_known ? qc_json_integer((int64_t)s->macs) : qc_json_null());
     qc_json_set(root, "quantized", quantized_json(s));
     qc_json_set(root, "exact_without_vnni",

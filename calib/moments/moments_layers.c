@@ -8,7 +8,7 @@
 #include "calib/moments/moments_products.h"
 #include "calib/moments/moments_rows.h"
 #include "graph/core/recurrent.h"
-#include "graph/core/value_name.h"
+#include "graph/core/graph.h"
 #include "rewrite/passes/centre.h"
 
 enum {

@@ -4,7 +4,7 @@
    no step reads, stands in for the first. */
 #include "calib/moments/moments_parts.h"
 #include "graph/core/recurrent.h"
-#include "graph/core/value_name.h"
+#include "graph/core/graph.h"
 
 const struct qc_node *qc_second_moments_recurrent_weight(const struct qc_graph *g, const struct qc_node *n,
                                                          enum qc_second_moments_recurrent which)

@@ -6,7 +6,7 @@
 
 #include "arith/float_level.h"
 #include "base/pool.h"
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 
 enum { CHUNK = 64 /* blocks per work item */, STEPS = 24, FINER = 4 };
 

@@ -3,7 +3,7 @@
    themselves. */
 #pragma once
 
-#include "graph/core/scale_layout.h"
+#include "graph/core/parameters.h"
 #include "observers/observer.h"
 
 struct qc_block_search {

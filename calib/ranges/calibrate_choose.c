@@ -12,7 +12,7 @@
 #include "calib/statistics/collect_channels.h"
 #include "calib/statistics/collection.h"
 #include "graph/core/bounds.h"
-#include "graph/core/value_name.h"
+#include "graph/core/graph.h"
 #include "rewrite/passes/centre.h"
 
 /* Histograms of quantizers whose values are weighted by the effect of their errors on the layers after (--method

@@ -2,7 +2,7 @@
 #include "calib/ranges/look_through.h"
 
 #include "calib/ablation.h"
-#include "graph/core/output_function.h"
+#include "graph/core/function.h"
 #include "simq/kernels/real/unary.h"
 
 struct evaluator {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions that alone read the values of a quantizer (graph/core/output_function.h), in a form that observers can
+/* Functions that alone read the values of a quantizer (graph/core/function.h), in a form that observers can
    evaluate. */
 #pragma once
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "calib/statistics/stream.h"
-#include "graph/core/caches.h"
+#include "graph/core/uses.h"
 
 /* Makes a cache without entries of the spec: the axis that grows has none, and other free dimensions are those of what
    is appended. Returns false, and leaves the spec, if nothing is appended to the input. */

@@ -11,7 +11,7 @@
 #include "base/checked.h"
 #include "base/file.h"
 #include "base/grow.h"
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 
 enum { HEX = 64, NUMBERS = 11, OF_OUTPUT = 6 };
 static const char magic[8] = "qcround2";

@@ -8,7 +8,7 @@
 #include "arith/float_level.h"
 #include "base/pool.h"
 #include "base/simd.h"
-#include "graph/core/scale_layout.h"
+#include "graph/core/parameters.h"
 #include "observers/outline.h"
 
 static void take_outline(struct qc_layer *l, struct qc_report_histogram *to, const struct qc_outline *o)

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "export/report/report.h"
-#include "graph/core/stored_values.h"
+#include "graph/core/uses.h"
 #include "observers/outline.h"
 #include "quantize/pipeline_state.h"
 

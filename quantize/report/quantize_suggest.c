@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/order.h"
-#include "export/report/type_word.h"
+#include "export/report/report.h"
 #include "quantize/report/command_text.h"
 #include "quantize/report/layer_index.h"
 #include "quantize/report/noise_points.h"
