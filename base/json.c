@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,6 +214,49 @@ void qc_json_set(struct qc_json *object, const char *key, struct qc_json *value)
 void qc_json_add(struct qc_json *array, struct qc_json *value)
 {
     append(array, NULL, value);
+}
+
+/* Returns the argument of a conversion without its percent sign. */
+static struct qc_json *argument(const char *conversion, size_t n, va_list *ap)
+{
+    switch (conversion[n - 1]) {
+    case 's': return qc_json_string(va_arg(*ap, const char *));
+    case 'g': return qc_json_number(va_arg(*ap, double));
+    case 'f': return qc_json_float((float)va_arg(*ap, double));
+    case 'u':
+        if (n == 1) return qc_json_integer(va_arg(*ap, unsigned));
+        return qc_json_whole(*conversion == 'z' ? va_arg(*ap, size_t) : va_arg(*ap, uint64_t));
+    default:
+        if (n == 1) return qc_json_integer(va_arg(*ap, int));
+        return *conversion == 'h' ? qc_json_bool(va_arg(*ap, int)) : qc_json_integer(va_arg(*ap, int64_t));
+    }
+}
+
+struct qc_json *qc_json_put(struct qc_json *object, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    for (const char *at = format; *at;) {
+        const size_t key = strcspn(at, " "), n = strcspn(at + key + 2, " ");
+        char *name = copy(at, key);
+        struct qc_json *value = argument(at + key + 2, n, &ap);
+        if (name)
+            qc_json_set(object, name, value);
+        else
+            append(object, NULL, value);
+        free(name);
+        at += key + 2 + n;
+        at += strspn(at, " ");
+    }
+    va_end(ap);
+    return object;
+}
+
+struct qc_json *qc_json_strings(const char *const *texts, size_t count)
+{
+    struct qc_json *list = qc_json_array();
+    for (size_t i = 0; i < count; i++) qc_json_add(list, qc_json_string(texts[i]));
+    return list;
 }
 
 void qc_json_free(struct qc_json *v)

@@ -23,6 +23,12 @@ struct qc_json *qc_json_null(void);
 /* Both take ownership of the value; an existing key gets the new value. */
 void qc_json_set(struct qc_json *object, const char *key, struct qc_json *value);
 void qc_json_add(struct qc_json *array, struct qc_json *value);
+/* Sets several members and returns the object: qc_json_put(o, "name %s samples %zu met %hhd", name, samples, met).
+   %s a text or NULL, %g a double, %f a float's digits, %hhd a bool, %d %u %zu and those of inttypes.h an integer. A key
+   has no spaces and no percent sign. */
+struct qc_json *qc_json_put(struct qc_json *object, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define QC_JSON(...) qc_json_put(qc_json_object(), __VA_ARGS__)
+struct qc_json *qc_json_strings(const char *const *texts, size_t count); /* an array */
 void qc_json_free(struct qc_json *v); /* NULL-safe; only for a root */
 
 /* Returns false if memory ran out while the tree was built, or if v is NULL. */

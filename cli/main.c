@@ -2,7 +2,6 @@
 /* The program: command line, dispatch, the one error message, exit code. */
 #include "cli/program.h"
 #include "cli/terminal/interrupt.h"
-#include "cli/terminal/limits.h"
 #include "cli/terminal/screen.h"
 
 int main(int argc, char **argv)

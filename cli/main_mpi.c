@@ -9,7 +9,6 @@
 
 #include "cli/program.h"
 #include "cli/terminal/interrupt.h"
-#include "cli/terminal/limits.h"
 #include "cli/terminal/screen.h"
 #include "quantize/collect/collecting.h"
 #include "quantize/interface/inputs.h"

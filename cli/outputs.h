@@ -3,6 +3,7 @@
    file. */
 #pragma once
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "cli/options/command_line.h"
 
@@ -17,3 +18,13 @@ struct qc_outputs {
    model are checked after it is read: quantize/opening/model.h. */
 bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t count, const char *report,
                       const struct qc_cli_options *o, struct qc_status *st);
+
+/* Returns the last part of a path; borrowed. */
+const char *qc_base_name(const char *path);
+
+/* Returns the last part of a path without ".onnx" (any case) and similar suffixes, in arena a. */
+char *qc_stem(struct qc_arena *a, const char *path, struct qc_status *st);
+
+/* Returns the file beside a model for the placement chosen by --benchmark: "m.int8.onnx" gives
+   "m.int8.placement.json". */
+char *qc_placement_file(struct qc_arena *a, const char *model, struct qc_status *st);

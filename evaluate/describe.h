@@ -37,7 +37,7 @@ struct qc_model_summary {
     size_t quantized_count, weights, activations, per_channel;
     struct qc_quantized_value *quantized;
     size_t products, saturating, unknown; /* products with int8 weights, those that can saturate on x86 without VNNI,
-                                             those not examined (graph/core/pair_proof.h); 0: the model is not quantized
+                                             those not examined (graph/core/pair_order.h); 0: the model is not quantized
                                              or not supported */
 };
 

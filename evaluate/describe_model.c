@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Describes a model: interface, ops, parameters, multiply-accumulates, quantized values. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,7 +10,7 @@
 #include "evaluate/describe.h"
 #include "evaluate/run_model.h"
 #include "graph/core/multiply_adds.h"
-#include "graph/core/pair_proof.h"
+#include "graph/core/pair_order.h"
 
 static struct qc_json *shape_json(const struct qc_shape *s, const char *const *symbols)
 {
@@ -54,8 +55,7 @@ static struct qc_json *ports_json(const struct qc_shown_ports *ports)
     for (size_t i = 0; i < ports->count; i++) {
         const struct qc_shown_port *p = &ports->of[i];
         struct qc_json *one = qc_json_object();
-        qc_json_set(one, "name", qc_json_string(p->name));
-        qc_json_set(one, "type", qc_json_string(p->type));
+        qc_json_put(one, "name %s type %s", p->name, p->type);
         qc_json_set(one, "shape", shape_json(p->shape, p->symbols));
         qc_json_add(all, one);
     }
@@ -163,12 +163,8 @@ static struct qc_json *carried_json(const struct qc_carried *c, struct qc_arena 
     for (size_t i = 0; c && i < c->node_count; i++) {
         const char *reason = qc_carried_reason(&c->nodes[i], a, st);
         if (!c->nodes[i].unknown || !reason) continue;
-        struct qc_json *one = qc_json_object();
-        qc_json_set(one, "name", qc_json_string(c->nodes[i].name));
-        qc_json_set(one, "domain", qc_json_string(c->nodes[i].domain));
-        qc_json_set(one, "op", qc_json_string(c->nodes[i].op));
-        qc_json_set(one, "reason", qc_json_string(reason));
-        qc_json_add(all, one);
+        qc_json_add(all, QC_JSON("name %s domain %s op %s reason %s", c->nodes[i].name, c->nodes[i].domain,
+                                 c->nodes[i].op, reason));
     }
     return all;
 }
@@ -178,15 +174,13 @@ static struct qc_json *quantized_json(const struct qc_model_summary *s)
     struct qc_json *all = qc_json_array();
     for (size_t i = 0; i < s->quantized_count; i++) {
         const struct qc_quantized_value *q = &s->quantized[i];
-        char label[QC_LABEL];
         struct qc_json *one = qc_json_object(), *scales = qc_json_array(), *zeros = qc_json_array();
         for (size_t k = 0; k < q->scale->count; k++) {
             qc_json_add(scales, qc_json_float((float)qc_tensor_float(q->scale, k)));
             qc_json_add(zeros, qc_json_integer(qc_quantized_zero_point(q, k)));
         }
-        qc_json_set(one, "name", qc_json_string(qc_value_label(label, q->graph, q->value)));
-        qc_json_set(one, "kind", qc_json_string(q->weight ? "constant" : "activation"));
-        qc_json_set(one, "type", qc_json_string(qc_dtype_info(q->dtype)->name));
+        qc_json_put(one, "name %s kind %s type %s", QC_VALUE_LABEL(q->graph, q->value),
+                    q->weight ? "constant" : "activation", qc_dtype_info(q->dtype)->name);
         qc_json_set(one, "scale", scales);
         qc_json_set(one, "zero_point", zeros);
         qc_json_add(all, one);
@@ -198,12 +192,9 @@ static struct qc_json *nodes_json(const struct qc_graph *g)
 {
     struct qc_json *all = qc_json_array();
     for (qc_id id = 1; id <= g->node_count; id++) {
-        char label[QC_LABEL];
         const struct qc_node *n = &g->nodes[id];
-        struct qc_json *one = qc_json_object();
-        qc_json_set(one, "name", qc_json_string(n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs)));
-        qc_json_set(one, "op", qc_json_string(qc_op_info(n->op)->name));
-        qc_json_add(all, one);
+        qc_json_add(all, QC_JSON("name %s op %s", n->name && *n->name ? n->name : QC_VALUE_LABEL(g, n->outputs),
+                                 qc_op_info(n->op)->name));
     }
     return all;
 }
@@ -212,11 +203,9 @@ static struct qc_json *values_json(const struct qc_graph *g)
 {
     struct qc_json *all = qc_json_array();
     for (size_t v = 1; v <= g->value_count; v++) {
-        char label[QC_LABEL];
         struct qc_json *one = qc_json_object();
         const struct qc_node *n = qc_node_of(g, (qc_id)v);
-        qc_json_set(one, "name", qc_json_string(qc_value_label(label, g, (qc_id)v)));
-        qc_json_set(one, "type", qc_json_string(qc_dtype_info(g->values[v].type.dtype)->name));
+        qc_json_put(one, "name %s type %s", QC_VALUE_LABEL(g, (qc_id)v), qc_dtype_info(g->values[v].type.dtype)->name);
         qc_json_set(one, "shape", shape_json(&g->values[v].type.shape, NULL));
         qc_json_set(one, "op",
                     qc_json_string(n                       ? qc_op_info(n->op)->name
@@ -235,12 +224,10 @@ struct qc_json *qc_describe_model(const struct qc_model *m, const struct qc_mode
     for (unsigned op = 0; op < QC_OP_COUNT; op++)
         if (s->ops[op]) qc_json_set(ops, qc_op_info((enum qc_op)op)->name, qc_json_integer((int64_t)s->ops[op]));
     for (size_t i = 0; i < m->info.note_count; i++) qc_json_add(notes, qc_json_string(m->info.notes[i]));
-    qc_json_set(root, "file", qc_json_string(m->path));
-    qc_json_set(root, "kind", qc_json_string("model"));
+    qc_json_put(root, "file %s kind %s", m->path, "model");
     const bool onnx = m->info.format == QC_MODEL_ONNX;
-    qc_json_set(root, "format", qc_json_string(onnx ? "onnx" : "tflite"));
-    qc_json_set(root, "producer", qc_json_string(m->info.producer));
-    qc_json_set(root, "producer_version", qc_json_string(m->info.producer_version));
+    qc_json_put(root, "format %s producer %s producer_version %s", onnx ? "onnx" : "tflite", m->info.producer,
+                m->info.producer_version);
     qc_json_set(root, "ir_version", onnx ? qc_json_integer(m->info.ir_version) : qc_json_null());
     qc_json_set(root, "opset", onnx ? qc_json_integer(m->info.opset) : qc_json_null());
     qc_json_set(root, "inputs", ports_json(&s->inputs));
@@ -248,8 +235,7 @@ struct qc_json *qc_describe_model(const struct qc_model *m, const struct qc_mode
     qc_json_set(root, "nodes", qc_json_integer((int64_t)s->nodes));
     qc_json_set(root, "ops", ops);
     if (g->carried) qc_json_set(root, "not_handled", carried_json(g->carried, a, st));
-    qc_json_set(root, "parameters", qc_json_integer((int64_t)s->parameters));
-    qc_json_set(root, "parameter_bytes", qc_json_integer((int64_t)s->parameter_bytes));
+    qc_json_put(root, "parameters %zu parameter_bytes %zu", s->parameters, s->parameter_bytes);
     qc_json_set(root, "macs", s->macs_known ? qc_json_integer((int64_t)s->macs) : qc_json_null());
     qc_json_set(root, "quantized", quantized_json(s));
     qc_json_set(root, "exact_without_vnni",
@@ -282,15 +268,13 @@ static struct qc_json *data_json(const char *path, const struct qc_data_list *li
         struct qc_json *one = qc_json_object(), *attributes = qc_json_object();
         for (size_t k = 0; k < e->attribute_count; k++)
             qc_json_set(attributes, e->attributes[k].name, qc_json_string(e->attributes[k].text));
-        qc_json_set(one, "name", qc_json_string(e->name));
-        qc_json_set(one, "type", qc_json_string(e->type));
+        qc_json_put(one, "name %s type %s", e->name, e->type);
         qc_json_set(one, "shape", dims_json(e));
         qc_json_set(one, "storage", qc_json_string(e->storage));
         qc_json_set(one, "attributes", attributes);
         qc_json_add(sets, one);
     }
-    qc_json_set(root, "file", qc_json_string(path));
-    qc_json_set(root, "kind", qc_json_string("data"));
+    qc_json_put(root, "file %s kind %s", path, "data");
     qc_json_set(root, "datasets", sets);
     return root;
 }
@@ -300,10 +284,7 @@ static struct qc_json *data_json(const char *path, const struct qc_data_list *li
 static struct qc_json *sample_json(uint64_t id)
 {
     if (id == QC_NO_SAMPLE) return qc_json_null();
-    struct qc_json *v = qc_json_object();
-    qc_json_set(v, "part", qc_json_integer((int64_t)QC_SAMPLE_PART(id)));
-    qc_json_set(v, "sample", qc_json_integer((int64_t)QC_SAMPLE_NUMBER(id)));
-    return v;
+    return QC_JSON("part %zu sample %zu", QC_SAMPLE_PART(id), QC_SAMPLE_NUMBER(id));
 }
 
 static struct qc_json *ranges_json(const struct qc_collection *c, size_t part)
@@ -323,13 +304,8 @@ static struct qc_json *tensor_json(const struct qc_collected *v)
 {
     const struct qc_tally *t = &v->histogram->tally;
     struct qc_json *one = qc_json_object();
-    qc_json_set(one, "name", qc_json_string(v->name));
-    qc_json_set(one, "count", qc_json_integer((int64_t)t->count));
-    qc_json_set(one, "zeros", qc_json_integer((int64_t)t->zeros));
-    qc_json_set(one, "nan", qc_json_integer((int64_t)t->nan));
-    qc_json_set(one, "inf", qc_json_integer((int64_t)(t->pos_inf + t->neg_inf)));
-    qc_json_set(one, "min", qc_json_number((double)t->min));
-    qc_json_set(one, "max", qc_json_number((double)t->max));
+    qc_json_put(one, "name %s count %zu zeros %" PRIu64 " nan %zu inf %zu min %g max %g", v->name, t->count, t->zeros,
+                t->nan, (t->pos_inf + t->neg_inf), (double)t->min, (double)t->max);
     qc_json_set(one, "min_at", sample_json(t->min_sample));
     qc_json_set(one, "max_at", sample_json(t->max_sample));
     qc_json_set(one, "first_bad", sample_json(t->first_bad_sample));
@@ -341,19 +317,15 @@ static struct qc_json *statistics_json(const char *path, const struct qc_collect
     struct qc_json *root = qc_json_object(), *parts = qc_json_array(), *tensors = qc_json_array();
     for (size_t i = 0; i < c->part_count; i++) {
         struct qc_json *one = qc_json_object();
-        qc_json_set(one, "sha256", qc_json_string(c->parts[i].sha256));
-        qc_json_set(one, "samples_in_file", qc_json_integer((int64_t)c->parts[i].samples));
-        qc_json_set(one, "samples_chosen", qc_json_integer((int64_t)c->parts[i].chosen));
+        qc_json_put(one, "sha256 %s samples_in_file %zu samples_chosen %zu", c->parts[i].sha256, c->parts[i].samples,
+                    c->parts[i].chosen);
         qc_json_set(one, "seen", ranges_json(c, i));
         qc_json_add(parts, one);
     }
     for (size_t i = 0; i < c->count; i++) qc_json_add(tensors, tensor_json(&c->values[i]));
-    qc_json_set(root, "file", qc_json_string(path));
-    qc_json_set(root, "kind", qc_json_string("statistics"));
+    qc_json_put(root, "file %s kind %s", path, "statistics");
     qc_json_set(root, "version", qc_json_integer(qc_statistics_version(c)));
-    qc_json_set(root, "model_sha256", qc_json_string(c->model_sha256));
-    qc_json_set(root, "inputs", qc_json_string(c->inputs));
-    qc_json_set(root, "samples", qc_json_integer((int64_t)qc_collection_samples(c)));
+    qc_json_put(root, "model_sha256 %s inputs %s samples %zu", c->model_sha256, c->inputs, qc_collection_samples(c));
     qc_json_set(root, "parts", parts);
     qc_json_set(root, "tensors", tensors);
     return root;
@@ -395,8 +367,7 @@ static struct qc_json *report_json(const char *path, const struct qc_json *r)
     static const char *const head[] = {"tool", "version", "command", "model", "data", "options", "accuracy"};
     static const char *const counted[] = {"layers", "float_ops"};
     struct qc_json *root = qc_json_object();
-    qc_json_set(root, "file", qc_json_string(path));
-    qc_json_set(root, "kind", qc_json_string("report"));
+    qc_json_put(root, "file %s kind %s", path, "report");
     for (size_t k = 0; k < sizeof head / sizeof *head; k++)
         qc_json_set(root, head[k], qc_json_copy(qc_json_get(r, head[k])));
     for (size_t k = 0; k < sizeof counted / sizeof *counted; k++) {

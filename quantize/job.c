@@ -12,7 +12,7 @@
 #include "base/scope.h"
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/multiply_adds.h"
-#include "graph/core/pair_proof.h"
+#include "graph/core/pair_order.h"
 #include "graph/core/qlinear.h"
 #include "quantize/advice/advice.h"
 #include "quantize/body_job.h"
@@ -32,7 +32,7 @@
 #include "quantize/scaling/scale_channels.h"
 #include "quantize/trials/auto_method.h"
 #include "quantize/trials/output_bias.h"
-#include "rewrite/passes/observable.h"
+#include "rewrite/passes/simulate.h"
 
 /* Number of batches for --sensitivity; accuracy is measured on all of --eval. */
 enum { MEASURED = 16 };
@@ -223,7 +223,7 @@ static bool check_integer(const struct qc_job *j, struct qc_status *st)
                    j->r.float_op_count == 1 ? "" : "s", j->r.float_op_count == 1 ? "s" : "", list);
 }
 
-/* Counts the products of the produced graph whose pair sums may saturate (graph/core/pair_proof.h). */
+/* Counts the products of the produced graph whose pair sums may saturate (graph/core/pair_order.h). */
 static bool prove_pairs(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_graph *g = j->p.produced;

@@ -12,7 +12,7 @@
 #include "observers/plugin.h"
 #include "quantize/interface/inputs.h"
 #include "quantize/opening/model.h"
-#include "rewrite/passes/equalize.h"
+#include "rewrite/passes/channels.h"
 #include "rewrite/passes/folded_constants.h"
 #include "rewrite/passes/simulate.h"
 

@@ -108,7 +108,7 @@ def by_hand():
                  "if (known && outputs > 99) {", REWRITE + ("test_graph",)),
         Mutation("duplication", "the verifier does not count", "graph/core/verify.c", "now.of[op] > before->of[op]",
                  "now.of[op] > before->of[op] + 1000", ("test_graph",)),
-        Mutation("duplication", "ops that others use are matched too", "rewrite/language/match.c",
+        Mutation("duplication", "ops that others use are matched too", "rewrite/language/rewriter.c",
                  "!root && x->uses[v] != 1 &&", "!root && x->uses[v] == 0 &&", REWRITE),
     ]
 
@@ -130,7 +130,7 @@ def contracts():
     def tflite(name, old, new, file="arith/tflite.c"):
         return Mutation("fixed point", f"tflite: {name}", file, old, new, TFLITE)
 
-    softmax, contract, known = "arith/tflite.c", "arith/contract.c", "graph/types/fixed_parameters.c"
+    softmax, contract, known = "arith/tflite.c", "arith/contract.c", "graph/core/op_table.c"
     return [
         scalar("quantize: half away becomes half to even", "case QC_QUANTIZE_AWAY: r = roundf(v)",
                "case QC_QUANTIZE_AWAY: r = nearbyintf(v)", contract),
@@ -332,9 +332,9 @@ def integers():
              ".zero_point = 0}", INTEGER),
         term("read from a quantized model", "rewrite/canonical/canonical_classes.c", "zero[i] = (int32_t)q;",
              "zero[i] = 0;", REWRITE),
-        term("a bound between integers, as a real number", "rewrite/canonical/canonical_op.c",
+        term("a bound between integers, as a real number", "rewrite/canonical/canonical_build.c",
              "(float)(level - s->zero_point[0]) * s->scale[0]", "(float)level * s->scale[0]", REWRITE),
-        term("relu between integers", "rewrite/canonical/canonical_op.c",
+        term("relu between integers", "rewrite/canonical/canonical_build.c",
              "bound[0] == s->zero_point[0] && bound[1] == levels.hi", "bound[1] == levels.hi", REWRITE),
     ]
 

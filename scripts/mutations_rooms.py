@@ -227,8 +227,8 @@ def datasets(one):
 
 
 def onnx(one):
-    external = "onnx/read/import_external.c"
-    tensor, shapes, opset = "onnx/read/import_tensor.c", "onnx/read/import_shapes.c", "onnx/write/emit_opset.c"
+    external = "onnx/read/import_tensor.c"
+    tensor, shapes, opset = "onnx/read/import_tensor.c", "onnx/read/import_shapes.c", "onnx/write/emit_model.c"
     return [
         one("4 bits: high half first", tensor, "(unsigned)p[i / each] >> (i % each * bits)",
             "(unsigned)p[i / each] >> ((each - 1 - i % each) * bits)"),
@@ -285,10 +285,9 @@ def export(one):
         one("report: scale in place of the zero point", json,
             "zero_point ? qc_json_integer(l->zero_point[0]) : qc_json_float(l->scale[0])",
             "qc_json_float(l->scale[0])"),
-        one("report: clipped share", json, "qc_json_number(l->clipped_fraction)",
-            "qc_json_number(l->saturated_fraction)"),
-        one("report: SQNR of a layer alone", json, "qc_json_number(l->alone_db)", "qc_json_number(l->sqnr_db)"),
-        one("report: reason of a float op", json, "text(r->float_ops[i].reason)", "text(r->float_ops[i].op)"),
-        one("report: accuracy in int8", json, "qc_json_set(o, \"int8\", qc_json_number(r->int8));",
-            "qc_json_set(o, \"int8\", qc_json_number(r->fp32));"),
+        one("report: clipped share", json, "l->clipped_fraction", "l->saturated_fraction"),
+        one("report: SQNR of a layer alone", json, "l->sqnr_db, l->alone_db,", "l->sqnr_db, l->sqnr_db,"),
+        one("report: reason of a float op", json, "r->float_ops[i].reason", "r->float_ops[i].op"),
+        one("report: accuracy in int8", json, "r->fp32,\n                r->int8);",
+            "r->fp32,\n                r->fp32);"),
     ]

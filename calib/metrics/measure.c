@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "graph/core/stored_values.h"
+#include "graph/core/uses.h"
 
 /* Returns the value of the float graph that a quantizer is named after; 0 if it does not exist any more. */
 static qc_id quantizer_value(const struct qc_graph *real, const struct qc_qparams *quantizer)

@@ -45,7 +45,7 @@ struct qc_calibration_options {
         *second_moments;     /* of the same graph, for weight observers with of_output; borrowed */
     bool channels;           /* collect statistics of channels; activation observers with of_output need them */
     bool look_through;       /* measure errors of a quantizer after the function that reads its values
-                                (graph/core/output_function.h) */
+                                (graph/core/function.h) */
     struct qc_solved solved; /* empty, or another solved graph: ranges with the same statistics, values, levels and
                                 method are reused; borrowed */
     bool ranges_alone;       /* skip the report: neither tried ranges nor losses are stored (struct qc_choice) */

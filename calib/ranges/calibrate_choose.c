@@ -13,8 +13,8 @@
 #include "calib/statistics/collect_channels.h"
 #include "calib/statistics/collection.h"
 #include "graph/core/bounds.h"
-#include "graph/core/output_function.h"
-#include "graph/core/value_name.h"
+#include "graph/core/function.h"
+#include "graph/core/graph.h"
 #include "rewrite/passes/centre.h"
 #include "simq/kernels/real/unary.h"
 
@@ -72,8 +72,8 @@ struct solving_methods {
     struct qc_affine *params;
 };
 
-static bool solve_method(struct qc_range *range, const struct qc_chooser *k, const struct qc_method *method,
-                                qc_id id, struct qc_status *st)
+static bool solve_method(struct qc_range *range, const struct qc_chooser *k, const struct qc_method *method, qc_id id,
+                         struct qc_status *st)
 {
     const struct qc_qparams *q = &k->g->qparams_of[id];
     const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);

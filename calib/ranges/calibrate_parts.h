@@ -5,9 +5,9 @@
 #include "base/index.h"
 #include "calib/ranges/calibrate.h"
 #include "calib/ranges/quantizer_channels.h"
-#include "graph/core/output_function.h"
+#include "graph/core/function.h"
 
-/* Functions that alone read the values of a quantizer (graph/core/output_function.h), in a form that observers can
+/* Functions that alone read the values of a quantizer (graph/core/function.h), in a form that observers can
    evaluate. */
 struct qc_look {
     const char *text;                 /* NULL: none */

@@ -2,7 +2,7 @@
 #include "calib/ranges/channel_gain.h"
 
 #include "graph/core/infer.h"
-#include "rewrite/passes/channel_axis.h"
+#include "rewrite/passes/channel_layout.h"
 
 struct gains {
     const struct qc_graph *g;

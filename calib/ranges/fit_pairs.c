@@ -7,7 +7,7 @@
 
 #include "arith/params.h"
 #include "graph/core/pair_order.h"
-#include "graph/core/scale_layout.h"
+#include "graph/core/parameters.h"
 
 static const double STEP = 1 + 1.0 / 512; /* ratio of one tried scale to the previous */
 

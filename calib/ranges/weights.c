@@ -11,8 +11,8 @@
 #include "calib/ranges/output_error.h"
 #include "calib/weights/factorise.h"
 #include "calib/weights/round_weights.h"
-#include "graph/core/scale_layout.h"
-#include "graph/types/small_float.h"
+#include "graph/core/parameters.h"
+#include "graph/types/number_format.h"
 #include "observers/observer.h"
 
 struct qc_block_search {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/scratch_file.h"
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 
 /* Reused memory has blocks of one size, so that blocks of small values fit large ones. */
 enum { BLOCK = 16 << 10, SLAB = 256 };

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "rewrite/passes/channel_axis.h"
+#include "rewrite/passes/channel_layout.h"
 
 bool qc_named_channel_axes(const int **out, size_t count, const char *const *names, const struct qc_graph *g,
                            struct qc_arena *a, struct qc_status *st)

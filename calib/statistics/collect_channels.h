@@ -6,7 +6,7 @@
 #include "observers/channel_histogram.h"
 #include "simq/core/view.h"
 
-/* Computes *axes: [count], for each name the axis of the channels of that value of g (rewrite/passes/channel_axis.h),
+/* Computes *axes: [count], for each name the axis of the channels of that value of g (rewrite/passes/channel_layout.h),
    or -1; in the arena. Fails if memory is out. */
 bool qc_named_channel_axes(const int **axes, size_t count, const char *const *names, const struct qc_graph *g,
                            struct qc_arena *a, struct qc_status *st);

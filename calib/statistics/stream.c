@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/resident.h"
-#include "graph/core/caches.h"
 #include "graph/core/uses.h"
 
 struct hashing {

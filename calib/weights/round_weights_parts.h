@@ -3,7 +3,7 @@
 #pragma once
 
 #include "calib/weights/round_weights.h"
-#include "graph/core/scale_layout.h"
+#include "graph/core/parameters.h"
 
 struct qc_round_weights_output;
 

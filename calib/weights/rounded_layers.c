@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/grow.h"
 #include "base/index.h"
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 
 /* ---- In memory ---- */
 

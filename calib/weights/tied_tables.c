@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "graph/core/rebuild.h"
-#include "graph/core/scale_layout.h"
-#include "graph/types/tensor_transpose.h"
+#include "graph/core/parameters.h"
+#include "graph/types/tensor.h"
 
 /* A constant that is quantized for an input of a node. */
 struct weight {

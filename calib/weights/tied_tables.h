@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tied tables: the table of an embedding is also the matrix of a product. Both get the integers of the product, so that
-   a file needs them once (export/formats/shared_tables.c). */
+   a file needs them once (export/formats/unshared.c). */
 #pragma once
 
 #include "graph/core/graph.h"

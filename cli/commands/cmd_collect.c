@@ -6,9 +6,7 @@
 #include "base/file.h"
 #include "calib/statistics/statistics.h"
 #include "cli/commands/cmd.h"
-#include "cli/options/file_names.h"
 #include "cli/outputs.h"
-#include "cli/terminal/print_warnings.h"
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "quantize/job.h"
@@ -22,17 +20,14 @@ static bool report(const struct qc_job *j, const struct qc_collect_result *r, co
     size_t samples = (size_t)qc_collection_samples(r->statistics), bytes = stat(path, &s) == 0 ? (size_t)s.st_size : 0;
     if (o->json) {
         struct qc_json *all = qc_json_object(), *data = qc_json_object(), *warnings = qc_json_array();
-        qc_json_set(data, "file", qc_json_string(qc_dataset_file(samples_of)));
-        qc_json_set(data, "samples", qc_json_integer((int64_t)samples));
-        qc_json_set(data, "samples_in_file", qc_json_integer((int64_t)qc_dataset_total(samples_of)));
+        qc_json_put(data, "file %s samples %zu samples_in_file %zu", qc_dataset_file(samples_of), samples,
+                    qc_dataset_total(samples_of));
         for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
         qc_json_set(all, "model", qc_json_string(o->operands.items[0]));
         qc_json_set(all, "data", data);
-        qc_json_set(all, "tensors", qc_json_integer((int64_t)r->tensors));
-        qc_json_set(all, "file", qc_json_string(path));
+        qc_json_put(all, "tensors %zu file %s", r->tensors, path);
         qc_json_set(all, "warnings", warnings);
-        qc_json_set(all, "threads", qc_json_integer(r->workers));
-        qc_json_set(all, "seconds", qc_json_number(r->seconds));
+        qc_json_put(all, "threads %u seconds %g", r->workers, r->seconds);
         return qc_print_json(all, st);
     }
     if (o->quiet) return true;

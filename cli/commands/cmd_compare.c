@@ -8,10 +8,8 @@
 #include "base/file.h"
 #include "base/scope.h"
 #include "cli/commands/cmd.h"
-#include "cli/options/file_names.h"
 #include "cli/outputs.h"
 #include "cli/terminal/interrupt.h"
-#include "cli/terminal/print_warnings.h"
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "evaluate/compare_models.h"
@@ -25,10 +23,7 @@ enum { SHOWN = 8 };
 static struct qc_json *accumulator_json(const struct qc_accumulator *a)
 {
     if (!a->bits || a->bits == 32) return qc_json_null();
-    struct qc_json *o = qc_json_object();
-    qc_json_set(o, "bits", qc_json_integer(a->bits));
-    qc_json_set(o, "overflow", qc_json_string(a->overflow == QC_OVERFLOW_SATURATE ? "saturate" : "wrap"));
-    return o;
+    return QC_JSON("bits %u overflow %s", a->bits, a->overflow == QC_OVERFLOW_SATURATE ? "saturate" : "wrap");
 }
 
 /* Returns the scale of the second model's value; 0 if it is real or has several scales. */
@@ -65,16 +60,10 @@ static struct qc_json *layer_json(const struct qc_compared_models *c, size_t i)
     const struct qc_steps *s = &c->result->steps[i];
     struct qc_json *o = qc_json_object(), *steps = qc_json_array();
     for (int k = 0; k < QC_STEPS; k++) qc_json_add(steps, qc_json_integer((int64_t)s->of[k]));
-    qc_json_set(o, "name", c->pairs.layers[i].name ? qc_json_string(c->pairs.layers[i].name) : qc_json_null());
-    qc_json_set(o, "op", qc_json_string(qc_op_info(c->pairs.layers[i].op)->name));
-    qc_json_set(o, "matched", qc_json_string(c->pairs.layers[i].by_name ? "name" : "order"));
-    qc_json_set(o, "mse", qc_json_number(mse_of(e)));
-    qc_json_set(o, "sqnr_db", qc_json_number(qc_error_sqnr_db(e)));
-    qc_json_set(o, "cosine", qc_json_number(qc_error_cosine(e)));
-    qc_json_set(o, "max_abs", qc_json_number(e->max_abs));
-    qc_json_set(o, "max_steps", qc_json_number(most_steps(c, i)));
-    qc_json_set(o, "elements", qc_json_integer((int64_t)e->count));
-    qc_json_set(o, "differing", qc_json_integer((int64_t)s->differing));
+    qc_json_put(
+        o, "name %s op %s matched %s mse %g sqnr_db %g cosine %g max_abs %g max_steps %g elements %zu differing %zu",
+        c->pairs.layers[i].name, qc_op_info(c->pairs.layers[i].op)->name, c->pairs.layers[i].by_name ? "name" : "order",
+        mse_of(e), qc_error_sqnr_db(e), qc_error_cosine(e), e->max_abs, most_steps(c, i), e->count, s->differing);
     qc_json_set(o, "steps", step_of(c, i) > 0 ? steps : qc_json_null());
     if (!(step_of(c, i) > 0)) qc_json_free(steps);
     return o;
@@ -117,15 +106,10 @@ static bool print_json(const struct qc_compared_models *c, const struct qc_targe
     }
     for (size_t k = 0; k < c->second.graph->output_count; k++) {
         const struct qc_error *e = &c->result->outputs[k];
-        struct qc_json *o = qc_json_object();
-        qc_json_set(o, "name", qc_json_string(c->second.graph->outputs[k].name));
-        qc_json_set(o, "equal", qc_json_bool(c->result->differing[k] == 0));
-        qc_json_set(o, "differing", qc_json_integer((int64_t)c->result->differing[k]));
-        qc_json_set(o, "elements", qc_json_integer((int64_t)c->result->elements[k]));
-        qc_json_set(o, "max_abs", qc_json_number(e->count ? e->max_abs : (double)NAN));
-        qc_json_set(o, "sqnr_db", qc_json_number(qc_error_sqnr_db(e)));
-        qc_json_set(o, "cosine", qc_json_number(qc_error_cosine(e)));
-        qc_json_add(outputs, o);
+        qc_json_add(outputs, QC_JSON("name %s equal %hhd differing %zu elements %zu max_abs %g sqnr_db %g cosine %g",
+                                     c->second.graph->outputs[k].name, c->result->differing[k] == 0,
+                                     c->result->differing[k], c->result->elements[k],
+                                     e->count ? e->max_abs : (double)NAN, qc_error_sqnr_db(e), qc_error_cosine(e)));
     }
     for (size_t i = 0; i < c->pairs.count; i++) qc_json_add(layers, layer_json(c, i));
     if (targets->row_count) qc_json_set(root, "targets", targets_json(targets));

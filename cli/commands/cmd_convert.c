@@ -5,11 +5,8 @@
 
 #include "base/file.h"
 #include "cli/commands/cmd.h"
-#include "cli/commands/dump.h"
-#include "cli/options/file_names.h"
 #include "cli/outputs.h"
 #include "cli/terminal/interrupt.h"
-#include "cli/terminal/print_warnings.h"
 #include "cli/terminal/screen.h"
 #include "evaluate/run_model.h"
 #include "export/formats/exporter.h"
@@ -97,8 +94,7 @@ static bool print(const struct job *j, const char *const *paths, struct qc_statu
         for (size_t i = 0; i < o->job.formats.count; i++) qc_json_add(files, qc_json_string(paths[i]));
         for (size_t i = 0; i < j->made.notes.count; i++) qc_json_add(notes, qc_json_string(j->made.notes.lines[i]));
         qc_json_set(json, "files", files);
-        qc_json_set(json, "integer_ops", qc_json_integer((int64_t)j->integer_ops));
-        qc_json_set(json, "float_ops", qc_json_integer((int64_t)j->float_ops));
+        qc_json_put(json, "integer_ops %zu float_ops %zu", j->integer_ops, j->float_ops);
         qc_json_set(json, "notes", notes);
         return qc_print_json(json, st);
     }

@@ -6,9 +6,8 @@
 
 #include "calib/metrics/accuracy.h"
 #include "cli/commands/cmd.h"
-#include "cli/options/file_names.h"
+#include "cli/outputs.h"
 #include "cli/terminal/interrupt.h"
-#include "cli/terminal/print_warnings.h"
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "evaluate/run_model.h"
@@ -50,22 +49,15 @@ static bool print_json(const struct measured *all, size_t count, const struct qc
     for (size_t i = 0; i < count; i++) {
         const struct qc_metric *m = &all[i].metric;
         struct qc_json *one = qc_json_object();
-        qc_json_set(one, "file", qc_json_string(all[i].path));
-        qc_json_set(one, "metric", qc_json_string(m->name));
-        qc_json_set(one, "value", qc_json_number(m->value));
-        qc_json_set(one, "samples", qc_json_integer((int64_t)m->samples));
-        qc_json_set(one, "seconds", qc_json_number(m->seconds));
+        qc_json_put(one, "file %s metric %s value %g samples %zu seconds %g", all[i].path, m->name, m->value,
+                    m->samples, m->seconds);
         if (m->kind == QC_METRIC_TOP1) {
             struct qc_json *interval = qc_json_array();
             qc_json_add(interval, qc_json_number(m->low));
             qc_json_add(interval, qc_json_number(m->high));
             qc_json_set(one, "interval95", interval);
-            qc_json_set(one, "top5", qc_json_number(m->top5));
-            qc_json_set(one, "nll", qc_json_number(m->nll));
-            if (m->positions) {
-                qc_json_set(one, "perplexity", qc_json_number(exp(m->nll)));
-                qc_json_set(one, "positions", qc_json_integer((int64_t)m->positions));
-            }
+            qc_json_put(one, "top5 %g nll %g", m->top5, m->nll);
+            if (m->positions) qc_json_put(one, "perplexity %g positions %zu", exp(m->nll), m->positions);
         } else {
             qc_json_set(one, "mse", qc_json_number(m->mse));
         }

@@ -7,7 +7,6 @@
 
 #include "calib/statistics/statistics.h"
 #include "cli/commands/cmd.h"
-#include "cli/terminal/print_warnings.h"
 #include "cli/terminal/screen.h"
 #include "datasets/samples/dataset.h"
 #include "evaluate/describe.h"
@@ -20,8 +19,7 @@ static void print_ports(const char *label, const struct qc_shown_ports *ports, b
     const size_t n = ports->count;
     for (size_t i = 0; i < n && (all || i < LISTED || n == LISTED + 1); i++) {
         const struct qc_shown_port *p = &ports->of[i];
-        char shape[QC_SHAPE_TEXT];
-        qc_say("%-9s%s %s %s\n", label, p->name, p->type, qc_shape_text(shape, p->shape));
+        qc_say("%-9s%s %s %s\n", label, p->name, p->type, QC_SHAPE_STR(p->shape));
     }
     if (!all && n > LISTED + 1) qc_say("         and %zu more %ss; -v lists them\n", n - LISTED, label);
 }
@@ -52,8 +50,7 @@ static void print_quantized(const struct qc_model_summary *s)
 {
     for (size_t i = 0; i < s->quantized_count; i++) {
         const struct qc_quantized_value *q = &s->quantized[i];
-        char label[QC_LABEL];
-        qc_say("  %s  %s %s  ", qc_value_label(label, q->graph, q->value), q->weight ? "constant" : "activation",
+        qc_say("  %s  %s %s  ", QC_VALUE_LABEL(q->graph, q->value), q->weight ? "constant" : "activation",
                qc_dtype_info(q->dtype)->name);
         if (q->scale->count == 0)
             qc_say("no scale\n");
@@ -82,10 +79,8 @@ static void print_values(const struct qc_graph *g)
 static void print_nodes(const struct qc_graph *g)
 {
     for (qc_id id = 1; id <= g->node_count; id++) {
-        char label[QC_LABEL];
         const struct qc_node *n = &g->nodes[id];
-        qc_say("  %s  %s\n", n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs),
-               qc_op_info(n->op)->name);
+        qc_say("  %s  %s\n", n->name && *n->name ? n->name : QC_VALUE_LABEL(g, n->outputs), qc_op_info(n->op)->name);
     }
 }
 

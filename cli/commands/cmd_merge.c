@@ -31,12 +31,8 @@ static bool report(const struct qc_collection *all, const struct qc_cli_options 
     for (size_t i = 0; i < all->part_count; i++) chosen += all->parts[i].chosen;
     if (o->json) {
         struct qc_json *v = qc_json_object();
-        qc_json_set(v, "file", qc_json_string(o->output));
-        qc_json_set(v, "merged", qc_json_integer((int64_t)o->operands.count));
-        qc_json_set(v, "data_files", qc_json_integer((int64_t)all->part_count));
-        qc_json_set(v, "samples", qc_json_integer((int64_t)samples));
-        qc_json_set(v, "samples_chosen", qc_json_integer((int64_t)chosen));
-        qc_json_set(v, "tensors", qc_json_integer((int64_t)all->count));
+        qc_json_put(v, "file %s merged %zu data_files %zu samples %zu samples_chosen %zu tensors %zu", o->output,
+                    o->operands.count, all->part_count, samples, chosen, all->count);
         return qc_print_json(v, st);
     }
     if (o->quiet) return true;

@@ -7,7 +7,6 @@
 #include "calib/statistics/stream.h"
 #include "cli/commands/cmd.h"
 #include "cli/outputs.h"
-#include "cli/terminal/print_warnings.h"
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "datasets/stream/pack_data.h"
@@ -22,8 +21,7 @@ static bool report(size_t rows, const struct qc_cli_options *o, const struct qc_
         struct qc_json *all = qc_json_object(), *sets = qc_json_array(), *warnings = qc_json_array();
         for (size_t i = 0; i < list.count; i++) qc_json_add(sets, qc_json_string(list.entries[i].name));
         for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
-        qc_json_set(all, "file", qc_json_string(o->output));
-        qc_json_set(all, "samples", qc_json_integer((int64_t)rows));
+        qc_json_put(all, "file %s samples %zu", o->output, rows);
         qc_json_set(all, "datasets", sets);
         qc_json_set(all, "warnings", warnings);
         return qc_print_json(all, st);

@@ -4,19 +4,69 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/closest.h"
 #include "base/file.h"
 #include "base/scope.h"
 #include "cli/commands/cmd.h"
-#include "cli/commands/dump.h"
-#include "cli/options/file_names.h"
+#include "cli/options/command_line.h"
 #include "cli/outputs.h"
 #include "cli/terminal/interrupt.h"
-#include "cli/terminal/print_warnings.h"
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "cli/terminal/summary.h"
 #include "export/formats/exporter.h"
+#include "graph/text/text.h"
 #include "quantize/job.h"
+#include "quantize/stages/stages.h"
+
+/* --dump STAGE prints the graph after a stage to standard output; --dump STAGE=FILE writes it with all constants, so
+   that it parses back. */
+
+bool qc_dump_text(char *text, const char *file, struct qc_status *st)
+{
+    QC_FREED char *held = text;
+    if (text && file) return qc_file_write(file, text, strlen(text), st);
+    if (text) fputs(text, stdout); /* write errors are reported at the end */
+    return text != NULL;
+}
+
+/* stage_done of a job (quantize/job.h); user: the struct qc_cli_options. */
+static bool dump_stage(void *user, const struct qc_pipeline *p, const struct qc_stage *s, struct qc_status *st)
+{
+    const struct qc_cli_options *o = user;
+    size_t length = strlen(s->name);
+    for (size_t i = 0; i < o->dump.count; i++) {
+        const char *wish = o->dump.items[i];
+        if (strncmp(wish, s->name, length) != 0 || (wish[length] && wish[length] != '=')) continue;
+        bool to_file = wish[length] == '=';
+        struct qc_text_options all = QC_TEXT_ALL, some = QC_TEXT_SHORT;
+        char *text =
+            s->graph ? qc_graph_print(s->graph(p), to_file ? &all : &some, st) : qc_partition_print(p->partition, st);
+        if (!qc_dump_text(text, to_file ? wish + length + 1 : NULL, st)) return false;
+    }
+    return true;
+}
+
+/* Fails (QC_USAGE) if a stage does not exist. */
+static bool dump_check(const struct qc_cli_options *o, struct qc_status *st)
+{
+    const size_t count = qc_stage_count();
+    const char **names = QC_NEW_ARRAY(o->job.arena, const char *, count, st);
+    if (!names) return false;
+    for (size_t i = 0; i < count; i++) names[i] = qc_stage_at(i)->name;
+    for (size_t i = 0; i < o->dump.count; i++) {
+        char name[64];
+        const char *end = strchr(o->dump.items[i], '=');
+        qc_text(name, sizeof name, "%.*s", end ? (int)(end - o->dump.items[i]) : 63, o->dump.items[i]);
+        bool known = false;
+        for (size_t k = 0; k < count; k++) known = known || strcmp(names[k], name) == 0;
+        if (known) continue;
+        const char *meant = qc_closest(name, names, count);
+        return qc_fail(st, QC_USAGE, "--dump %s: there is no such pass%s%s%s; see 'qcalib list passes'", name,
+                       meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
+    }
+    return true;
+}
 
 /* Paths of the output files. */
 struct outputs {
@@ -156,13 +206,13 @@ static bool write_files(struct qc_job *j, const struct outputs *to, const struct
 bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_job_inputs in = qc_job_inputs_of(&o->job, o->operands.items[0]);
-    struct qc_job_listener listener = {.stage_done = qc_dump_stage, .stage_user = (void *)(uintptr_t)o};
+    struct qc_job_listener listener = {.stage_done = dump_stage, .stage_user = (void *)(uintptr_t)o};
     struct qc_progress *bar = NULL;
     struct qc_job *j = NULL;
     struct outputs to = {0};
     struct qc_outputs outputs = {0};
     in.team = o->team;
-    bool ok = qc_dump_check(o, st) && scratch_folder(&in.scratch, o, st) && qc_progress_bar_new(&bar, o, st) &&
+    bool ok = dump_check(o, st) && scratch_folder(&in.scratch, o, st) && qc_progress_bar_new(&bar, o, st) &&
               name_outputs(&to, o, st) && qc_outputs_apart(&outputs, to.models, to.count, to.folder, o, st);
     listener.progress = bar;
     in.model.outputs = outputs.files;

@@ -8,7 +8,6 @@
 #include "cli/commands/cmd.h"
 #include "cli/outputs.h"
 #include "cli/terminal/interrupt.h"
-#include "cli/terminal/print_warnings.h"
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "datasets/stream/data_writer.h"
@@ -64,16 +63,14 @@ static bool print_json(const struct job *j, struct qc_status *st)
     struct qc_json *all = qc_json_object(), *data = qc_json_object(), *outputs = qc_json_array(),
                    *warnings = qc_json_array();
     const struct qc_graph *g = j->run.model.graph;
-    qc_json_set(data, "file", qc_json_string(qc_dataset_file(j->run.data)));
-    qc_json_set(data, "samples", qc_json_integer((int64_t)qc_dataset_samples(j->run.data)));
-    qc_json_set(data, "dropped", qc_json_integer((int64_t)qc_dataset_dropped(j->run.data)));
+    qc_json_put(data, "file %s samples %zu dropped %zu", qc_dataset_file(j->run.data), qc_dataset_samples(j->run.data),
+                qc_dataset_dropped(j->run.data));
     for (size_t k = 0; k < g->output_count; k++) {
         struct qc_json *one = qc_json_object(), *dims = qc_json_array();
         const struct qc_shape s = qc_writer_shape(j->writer, k);
         for (int i = 0; i < s.rank; i++) qc_json_add(dims, s.dim[i] < 0 ? qc_json_null() : qc_json_integer(s.dim[i]));
-        qc_json_set(one, "name", qc_json_string(g->outputs[k].name));
-        qc_json_set(one, "dataset", qc_json_string(qc_writer_path(j->writer, k)));
-        qc_json_set(one, "type", qc_json_string(qc_dtype_info(j->types[k])->name));
+        qc_json_put(one, "name %s dataset %s type %s", g->outputs[k].name, qc_writer_path(j->writer, k),
+                    qc_dtype_info(j->types[k])->name);
         qc_json_set(one, "shape", dims);
         qc_json_add(outputs, one);
     }
@@ -85,22 +82,20 @@ static bool print_json(const struct job *j, struct qc_status *st)
     qc_json_set(all, "file", qc_json_string(j->o->output));
     if (j->o->job.accumulator) qc_json_set(all, "overflows", qc_overflows_json(&j->run.overflows));
     qc_json_set(all, "warnings", warnings);
-    qc_json_set(all, "threads", qc_json_integer(j->run.workers));
-    qc_json_set(all, "seconds", qc_json_number(j->run.seconds));
+    qc_json_put(all, "threads %u seconds %g", j->run.workers, j->run.seconds);
     return qc_print_json(all, st);
 }
 
 static void print_text(const struct job *j)
 {
     enum { LISTED = 8 };
-    char shape[QC_SHAPE_TEXT];
     const struct qc_graph *g = j->run.model.graph;
     size_t samples = qc_dataset_samples(j->run.data);
     qc_say("model    %s\n", j->run.model.path);
     qc_say("data     %s, %s samples\n", qc_dataset_file(j->run.data), QC_COUNT(samples));
     for (size_t k = 0; k < g->output_count && (k < LISTED || j->o->verbose); k++) {
         const struct qc_shape s = qc_writer_shape(j->writer, k);
-        qc_say("output   %s %s %s\n", g->outputs[k].name, qc_dtype_info(j->types[k])->name, qc_shape_text(shape, &s));
+        qc_say("output   %s %s %s\n", g->outputs[k].name, qc_dtype_info(j->types[k])->name, QC_SHAPE_STR(&s));
     }
     if (g->output_count > LISTED && !j->o->verbose)
         qc_say("         and %zu more outputs; -v lists them\n", g->output_count - LISTED);

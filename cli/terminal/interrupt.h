@@ -9,10 +9,6 @@
 #include "base/status.h"
 
 void qc_interrupt_install(void);
-bool qc_interrupted(void);
-
-/* From this call on, the first signal waits for a poll without a limit: there is work to save. */
-void qc_interrupt_wait(void);
 
 /* Returns false with QC_INTERRUPTED after a signal; for phases without a progress callback. */
 bool qc_interrupt_check(struct qc_status *st);

@@ -6,9 +6,12 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "quantize/interface/warnings.h"
 
 static const char *const sequences[] = {
     [QC_STYLE_PLAIN] = "\033[0m",  [QC_STYLE_BOLD] = "\033[1m",    [QC_STYLE_DIM] = "\033[2m",
@@ -67,4 +70,32 @@ bool qc_screen_finish(struct qc_status *st)
 {
     errno = EIO;
     return (fflush(stdout) == 0 && !ferror(stdout)) || cannot_print(st);
+}
+
+enum { SHOWN = 20 };
+
+static void begin_warning(void)
+{
+    fputs(qc_style(stderr, QC_STYLE_YELLOW), stderr);
+    fputs("qcalib: warning:", stderr);
+    fputs(qc_style(stderr, QC_STYLE_PLAIN), stderr);
+}
+
+void qc_warning_print(const char *text)
+{
+    begin_warning();
+    qc_print(stderr, " %s\n", text);
+}
+
+void qc_warnings_print(const struct qc_warnings *w, enum qc_warnings_length length)
+{
+    const size_t count = qc_warnings_count(w);
+    size_t shown = length == QC_WARNINGS_ALL || count <= SHOWN ? count : SHOWN - 1;
+    for (size_t i = 0; i < shown; i++) {
+        begin_warning();
+        qc_print(stderr, " %s", qc_warnings_text(w, i));
+        if (qc_warnings_times(w, i) > 1) qc_print(stderr, " (%zu times)", qc_warnings_times(w, i));
+        fputc('\n', stderr);
+    }
+    if (shown < count) qc_print(stderr, "qcalib: warning: %zu more warnings; -v shows them\n", count - shown);
 }

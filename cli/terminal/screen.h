@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/number_text.h"
 #include "base/shown.h"
+#include "quantize/interface/warnings.h"
 
 /* Must be called first. Opens /dev/null in place of a closed standard input, output or error, so that no file or pipe
    gets its number and the text printed to it. */
@@ -25,3 +26,11 @@ bool qc_print_json(struct qc_json *v, struct qc_status *st);
 /* Flushes standard output. Fails (QC_MACHINE) if the disk is full or standard output is closed. A closed pipe, as with
    "| head", is no error. */
 bool qc_screen_finish(struct qc_status *st);
+
+/* Prints "qcalib: warning: TEXT (17 times)" to standard error, at most 20 lines; all if verbose. */
+enum qc_warnings_length { QC_WARNINGS_SOME, QC_WARNINGS_ALL };
+
+/* Prints one warning about the command line alone. */
+void qc_warning_print(const char *text);
+
+void qc_warnings_print(const struct qc_warnings *w, enum qc_warnings_length length);

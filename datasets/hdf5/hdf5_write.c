@@ -6,7 +6,7 @@
 #include "base/scope.h"
 #include "datasets/hdf5/chunk_codec.h"
 #include "datasets/hdf5/hdf5_lib.h"
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 
 /* Returns the type for storing e; to be closed. */
 static hid_t type_for_file(enum qc_dtype e)

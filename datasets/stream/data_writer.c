@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "datasets/hdf5/chunk_codec.h"
 #include "datasets/hdf5/hdf5_io.h"
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 
 /* A unit that arrived early: its rows, compressed. */
 struct parcel {

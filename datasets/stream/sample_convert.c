@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 
 struct step {
     float scale, mean, std;

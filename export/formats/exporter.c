@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "graph/text/text.h"
 #include "onnx/write/emit.h"
 
 #define QC_EXPORTER(symbol) extern const struct qc_exporter qc_exporter_##symbol;
@@ -54,7 +55,7 @@ bool qc_export_has_float(const struct qc_export_source *source, struct qc_status
            qc_fail(st, QC_UNSUPPORTED, "the parameters describe a float model: use 'qcalib quantize --format' on it");
 }
 
-bool qc_export_text(size_t *bytes, const char *path, const char *text, struct qc_status *st)
+static bool export_text(size_t *bytes, const char *path, const char *text, struct qc_status *st)
 {
     if (!qc_file_write(path, text, strlen(text), st)) return false;
     if (bytes) *bytes = strlen(text);
@@ -64,5 +65,22 @@ bool qc_export_text(size_t *bytes, const char *path, const char *text, struct qc
 bool qc_export_json(size_t *bytes, const char *path, const struct qc_json *root, struct qc_status *st)
 {
     QC_FREED char *text = qc_json_print(root, 1);
-    return text ? qc_export_text(bytes, path, text, st) : qc_fail_memory(st, 1);
+    return text ? export_text(bytes, path, text, st) : qc_fail_memory(st, 1);
 }
+
+/* Text: the produced graph in the text form of graph/text/text.h, with all constants, so that it parses back. */
+
+static bool write_text(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)
+{
+    const struct qc_text_options all = QC_TEXT_ALL;
+    QC_FREED char *text = qc_graph_print(source->produced, &all, st);
+    return text && export_text(bytes, path, text, st);
+}
+
+extern const struct qc_exporter qc_exporter_text;
+const struct qc_exporter qc_exporter_text = {
+    .name = "text",
+    .summary = "the produced graph, in integers, as text that parses back",
+    .suffix = ".int8.txt",
+    .write = write_text,
+};

@@ -50,7 +50,6 @@ bool qc_export_has_float(const struct qc_export_source *source, struct qc_status
 
 /* Writes a text, or the text of a tree that may have run out of memory, to a file. The file appears only when complete.
  */
-bool qc_export_text(size_t *bytes, const char *path, const char *text, struct qc_status *st);
 bool qc_export_json(size_t *bytes, const char *path, const struct qc_json *root, struct qc_status *st);
 
 size_t qc_exporter_count(void);

@@ -24,7 +24,7 @@ typedef bool qc_lower_node_fn(struct qc_lowering *x, qc_id node, struct qc_statu
 bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node,
                     const struct qc_lower_options *options, struct qc_status *st);
 
-/* Writes tables that are also matrices once (export/formats/shared_tables.c). Replaces *g, which stays unchanged on
+/* Writes tables that are also matrices once (export/formats/unshared.c). Replaces *g, which stays unchanged on
    failure. */
 bool qc_lower_share_tables(struct qc_graph **g, struct qc_status *st);
 
@@ -42,14 +42,6 @@ bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st);
 /* Returns the levels of a constant in the type of the file; small floats need another tensor. */
 struct qc_tensor *qc_lower_levels(enum qc_dtype dtype, const struct qc_tensor *t, struct qc_status *st);
 
-/* In a produced graph, integers that are inputs or outputs of the graph are converted by Quantize(DequantizeLinear(i))
-   and QuantizeLinear(Dequantize(q)) with the parameters of their affine form. Returns true if the node is the second of
-   such a pair. It is then omitted, and its result is an existing value. */
-bool qc_lower_integer_interface(struct qc_lowering *x, const struct qc_node *n);
-/* With options.caches: fills cache, and given of what it finds (export/formats/lowering_caches.c). */
-void qc_lower_find_caches(struct qc_lowering *x);
-/* Fills given. */
-void qc_lower_name_interfaces(struct qc_lowering *x);
 /* Returns the name of the integers of a value: that of the graph output that they are, else "<base>_quantized". NULL
    only if memory is out. */
 const char *qc_lower_integer_name(const struct qc_lowering *x, qc_id v, const char *base, struct qc_status *st);
@@ -70,30 +62,16 @@ bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qp
 qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st);
 /* Returns the affine constant in blocks, a matrix, that a Dequantize reads, or 0. */
 qc_id qc_lower_in_blocks(const struct qc_graph *g, const struct qc_node *dequantize);
-/* The first returns true if a zero point is not 0; the second adds all of them as an initializer. */
-bool qc_lower_has_zero_points(const struct qc_qparams *s);
-qc_id qc_lower_zero_points(struct qc_lowering *x, const struct qc_qparams *s, enum qc_dtype dtype,
-                           const struct qc_shape *shape, struct qc_status *st);
-/* Rows that a Gather reads of a weight table (export/formats/lowering_rows.c). The first returns the table, an affine
+/* Rows that a Gather reads of a weight table (export/formats/lowering_blocks.c). The first returns the table, an affine
    constant, or 0. The second lowers the node and sets *done, if it is such a Gather or the Dequantize of a table that
    only such nodes read. */
 qc_id qc_lower_table_of(const struct qc_lowering *x, const struct qc_node *n);
 bool qc_lower_rows(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
-/* MatMulNBits and GatherBlockQuantized (export/formats/lowering_nbits.c): whether a node can be one, whether it is the
-   Dequantize of a weight that only such nodes read, and its lowering. */
-bool qc_lower_has_nbits(const struct qc_lowering *x, const struct qc_node *n);
-bool qc_lower_is_nbits_weight(const struct qc_lowering *x, const struct qc_node *n);
-bool qc_lower_nbits(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
-/* DynamicQuantizeLSTM (export/formats/lowering_lstm.c): whether an LSTM can be one, whether a node is the Dequantize or
-   Reshape of a weight that only such nodes read, and the lowering. */
-bool qc_lower_has_lstm(const struct qc_lowering *x, const struct qc_node *n);
-bool qc_lower_is_lstm_weight(const struct qc_lowering *x, const struct qc_node *n);
-bool qc_lower_lstm(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
 /* Bias of an integer product that ONNX Runtime would otherwise compute in float (export/formats/lowering_blocks.c):
    whether this input of an Add is one, and the bias as a constant of three dimensions. */
 bool qc_lower_is_bias(const struct qc_lowering *x, const struct qc_node *n, unsigned input);
 qc_id qc_lower_bias(struct qc_lowering *x, qc_id v, struct qc_status *st);
-/* A shuffle of stored channels in a form that ONNX Runtime moves fast (export/formats/lowering_shuffle.c). */
+/* A shuffle of stored channels in a form that ONNX Runtime moves fast (export/formats/lowering_blocks.c). */
 struct qc_shuffled {
     struct qc_node node;
     struct qc_attr attr;
@@ -103,11 +81,6 @@ struct qc_shuffled {
 /* Returns the node to be written: n itself, or in s a Transpose of fewer axes. NULL and a status on failure. */
 const struct qc_node *qc_lower_shuffle(struct qc_shuffled *s, struct qc_lowering *x, const struct qc_node *n,
                                        struct qc_status *st);
-/* Returns true for an Add that is written as a Sum (export/formats/lowering_residual.c). */
-bool qc_lower_is_residual(const struct qc_lowering *x, const struct qc_node *n);
-/* Products of dynamic quantization (export/formats/lowering_dynamic.c). *done: the node is part of one; the product is
-   made with its last part. */
-bool qc_lower_dynamic(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
 /* Returns the name of a float value inside the graph: the original one, unless it belongs to a graph output that
    another node makes. */
 const char *qc_lower_inner_name(struct qc_lowering *x, qc_id v, struct qc_status *st);

@@ -14,10 +14,437 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/scope.h"
 #include "export/formats/lowering.h"
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
+#include "graph/core/recurrent.h"
+
+/* MatMulNBits of ONNX Runtime (1.17 and later): a weight [N,K] in blocks along K, with sizes that are powers of two
+   from 16, as [N, blocks, bytes] of 2, 4 or 8 bits, the first in the lowest bits; packed_scales [N * blocks]; zero
+   points of each row packed likewise, omitted if all are the middle level. Integers are unsigned: signed ones are
+   shifted by half the range. GatherBlockQuantized (1.31; 10 times as slow with INT4 as with bytes) has tables in the
+   same form, but as [N, bytes] with a last block that is not padded, and with [N, blocks] packed_scales. */
+
+static bool is_attr_number(const struct qc_node *n, const char *name, float number)
+{
+    return !(qc_attr_float(n, name, 1) < number) && !(qc_attr_float(n, name, 1) > number);
+}
+
+static bool is_block(int64_t block)
+{
+    return block >= 16 && !(block & (block - 1));
+}
+
+static unsigned bits_of(const struct qc_qparams *s)
+{
+    return s->bits == 2 ? 2 : qc_dtype_info(s->dtype)->bits;
+}
+
+/* Returns true if the rows of the table fill whole bytes. */
+static bool has_rows(const struct qc_lowering *x, const struct qc_node *n)
+{
+    const qc_id table = qc_lower_table_of(x, n);
+    if (!table) return false;
+    const struct qc_type *t = &x->from->values[table].type;
+    const struct qc_qparams *s = &x->from->qparams_of[t->qparams];
+    return is_block(s->block) && t->shape.dim[1] * bits_of(s) % 8 == 0;
+}
+
+/* MatMulNBits and GatherBlockQuantized (export/formats/qoperator.c): whether a node can be one. */
+static bool lower_has_nbits(const struct qc_lowering *x, const struct qc_node *n)
+{
+    const struct qc_graph *g = x->from;
+    if (n->op == QC_OP_Gather) return has_rows(x, n);
+    if ((n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) || g->values[n->inputs[0]].type.dtype != QC_F32) return false;
+    const qc_id weight = qc_lower_in_blocks(g, qc_node_of(g, n->inputs[1]));
+    const int64_t block = weight ? g->qparams_of[g->values[weight].type.qparams].block : 0;
+    if (!is_block(block)) return false;
+    const bool turned = n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0);
+    if (g->values[weight].type.axis != turned) return false;
+    if (n->op == QC_OP_MatMul) return true;
+    const qc_id bias = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
+    const struct qc_shape *b = &g->values[bias].type.shape;
+    return is_attr_number(n, "alpha", 1) && !qc_attr_int(n, "transA", 0) &&
+           (!bias ||
+            (is_attr_number(n, "beta", 1) && b->rank == 1 && b->dim[0] == g->values[weight].type.shape.dim[!turned]));
+}
+
+static bool lower_is_nbits_weight(const struct qc_lowering *x, const struct qc_node *n)
+{
+    const struct qc_use_list readers = qc_readers(&x->uses, n->outputs);
+    if (!qc_lower_in_blocks(x->from, n) || !readers.count) return false;
+    for (size_t i = 0; i < readers.count; i++)
+        if (!readers.of[i].node || !lower_has_nbits(x, &x->from->nodes[readers.of[i].node])) return false;
+    return true;
+}
+
+struct packing {
+    const struct qc_tensor *t;
+    const struct qc_qparams *s;
+    struct qc_scale_layout layout;
+    bool turned;                  /* the tensor is [N,K], not [K,N] */
+    size_t outputs, sums, blocks; /* N, K, blocks in a row */
+    bool table;                   /* of GatherBlockQuantized */
+    size_t row;                   /* bytes for an output */
+    unsigned bits;                /* 2, 4 or 8 */
+    int32_t shift;                /* added to signed integers */
+};
+
+static void put(uint8_t *bytes, size_t at, unsigned bits, int32_t level)
+{
+    const size_t each = 8 / bits;
+    bytes[at / each] |= (uint8_t)((uint32_t)level << (at % each * bits));
+}
+
+static size_t scale_of(const struct packing *p, size_t output, size_t block)
+{
+    const size_t k = block * p->layout.block;
+    return qc_scale_at(&p->layout, p->turned ? output * p->sums + k : k * p->outputs + output);
+}
+
+static qc_id packed(struct qc_lowering *x, const struct packing *p, const char *base, struct qc_status *st)
+{
+    const struct qc_shape matrix = QC_SHAPE((int64_t)p->outputs, (int64_t)p->row),
+                          blocks = QC_SHAPE((int64_t)p->outputs, (int64_t)p->blocks, (int64_t)(p->row / p->blocks)),
+                          shape = p->table ? matrix : blocks;
+    size_t all;
+    if (!qc_shape_count(&all, &shape)) return qc_fail(st, QC_UNSUPPORTED, "weight '%s' is too large", base);
+    uint8_t *data = calloc(all, 1);
+    if (!data) return qc_fail_memory(st, all);
+    for (size_t o = 0; o < p->outputs; o++)
+        for (size_t k = 0; k < p->sums; k++) {
+            int32_t q;
+            qc_tensor_ints(&q, p->t, p->turned ? o * p->sums + k : k * p->outputs + o, 1);
+            put(data + o * p->row, k, p->bits, q + p->shift);
+        }
+    const qc_id v = qc_lower_constant(x, QC_U8, &shape, data, base, "packed", st);
+    free(data);
+    return v;
+}
+
+static qc_id packed_scales(struct qc_lowering *x, const struct packing *p, struct qc_status *st)
+{
+    const struct qc_shape vector = QC_SHAPE((int64_t)p->s->count),
+                          matrix = QC_SHAPE((int64_t)p->outputs, (int64_t)p->blocks);
+    float *scale = malloc(p->s->count * sizeof *scale);
+    if (!scale) return qc_fail_memory(st, p->s->count * sizeof *scale);
+    for (size_t o = 0; o < p->outputs; o++)
+        for (size_t b = 0; b < p->blocks; b++) scale[o * p->blocks + b] = p->s->scale[scale_of(p, o, b)];
+    const qc_id v = qc_lower_constant(x, QC_F32, p->table ? &matrix : &vector, scale, p->s->name, "scales", st);
+    free(scale);
+    return v;
+}
+
+/* *out: the zero points; QC_ABSENT if all are the middle level. */
+static bool packed_zero_points(qc_id *out, struct qc_lowering *x, const struct packing *p, struct qc_status *st)
+{
+    const size_t row = (p->blocks * p->bits + 7) / 8;
+    const struct qc_shape vector = QC_SHAPE((int64_t)(p->outputs * row)),
+                          matrix = QC_SHAPE((int64_t)p->outputs, (int64_t)row);
+    bool middle = true;
+    *out = QC_ABSENT;
+    uint8_t *zero = calloc(p->outputs, row);
+    if (!zero) return qc_fail_memory(st, p->outputs * row);
+    for (size_t o = 0; o < p->outputs; o++)
+        for (size_t b = 0; b < p->blocks; b++) {
+            const int32_t level = p->s->zero_point[scale_of(p, o, b)] + p->shift;
+            middle = middle && level == 1 << (p->bits - 1);
+            put(zero + o * row, b, p->bits, level);
+        }
+    const bool ok = middle || (*out = qc_lower_constant(x, QC_U8, p->table ? &matrix : &vector, zero, p->s->name,
+                                                        "zero_points", st));
+    free(zero);
+    return ok;
+}
+
+static struct packing packing_of(const struct qc_graph *g, qc_id weight, bool table)
+{
+    const struct qc_type *type = &g->values[weight].type;
+    const struct qc_qparams *s = &g->qparams_of[type->qparams];
+    struct packing p = {.t = g->values[weight].constant,
+                        .s = s,
+                        .layout = qc_scale_layout_of(s, &type->shape, type->axis),
+                        .turned = type->axis == 1,
+                        .table = table,
+                        .outputs = (size_t)type->shape.dim[1 - type->axis],
+                        .sums = (size_t)type->shape.dim[type->axis],
+                        .bits = bits_of(s)};
+    p.blocks = p.layout.blocks;
+    p.row = (table ? p.sums : p.blocks * p.layout.block) * p.bits / 8;
+    p.shift = qc_dtype_info(s->dtype)->is_signed ? 1 << (p.bits - 1) : 0;
+    return p;
+}
+
+static bool lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+{
+    const qc_id table = qc_lower_table_of(x, n);
+    const struct packing p = packing_of(x->from, table, true);
+    qc_id in[4] = {packed(x, &p, qc_lower_base(x, table), st), qc_lower_real(x, n->inputs[1], st),
+                   packed_scales(x, &p, st)};
+    if (!in[0] || !in[1] || !in[2] || !packed_zero_points(&in[3], x, &p, st)) return false;
+    const struct qc_attr attrs[] = {QC_INT("bits", p.bits), QC_INT("block_size", p.s->block), QC_INT("gather_axis", 0),
+                                    QC_INT("quantize_axis", 1)};
+    const char *name = qc_lower_inner_name(x, n->outputs, st);
+    const struct qc_node_def def = {.op = QC_OP_GatherBlockQuantized,
+                                    .name = n->name,
+                                    .input_count = in[3] ? 4 : 3,
+                                    .inputs = in,
+                                    .attr_count = sizeof attrs / sizeof *attrs,
+                                    .attrs = attrs,
+                                    .output_names = &name};
+    return (x->real[n->outputs] = qc_graph_add(x->to, &def, st)) != 0;
+}
+
+static bool lower_nbits(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_graph *g = x->from;
+    if (n->op == QC_OP_Gather) return lower_rows(x, n, st);
+    const qc_id weight = qc_lower_in_blocks(g, qc_node_of(g, n->inputs[1]));
+    const struct packing p = packing_of(g, weight, false);
+    qc_id in[6] = {qc_lower_real(x, n->inputs[0], st), packed(x, &p, qc_lower_base(x, weight), st),
+                   packed_scales(x, &p, st)};
+    const qc_id bias = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
+    if (!in[0] || !in[1] || !in[2] || !packed_zero_points(&in[3], x, &p, st)) return false;
+    if (bias && !(in[5] = qc_lower_real(x, bias, st))) return false;
+    const struct qc_attr attrs[] = {QC_INT("K", (int64_t)p.sums), QC_INT("N", (int64_t)p.outputs),
+                                    QC_INT("bits", p.bits), QC_INT("block_size", p.s->block),
+                                    QC_INT("accuracy_level", x->options.accuracy_level)};
+    const char *name = qc_lower_inner_name(x, n->outputs, st);
+    const struct qc_node_def def = {.op = QC_OP_MatMulNBits,
+                                    .name = n->name,
+                                    .input_count = in[5]   ? 6
+                                                   : in[3] ? 4
+                                                           : 3,
+                                    .inputs = in,
+                                    .attr_count = sizeof attrs / sizeof *attrs,
+                                    .attrs = attrs,
+                                    .output_names = &name};
+    return (x->real[n->outputs] = qc_graph_add(x->to, &def, st)) != 0;
+}
+
+/* DynamicQuantizeLSTM of ONNX Runtime. W [directions, input, 4 * hidden] and R [directions, hidden, 4 * hidden] have 8
+   bits and are transposed in comparison with an LSTM. Scales are one for each row of each gate [directions, 4 * hidden]
+   or for each direction; zero points have the same shape and are all equal. */
+
+/* Returns the affine constant behind a lstm_weight of an LSTM, or 0. A Reshape may separate the directions. */
+static qc_id stored_behind(const struct qc_graph *g, const struct qc_node *n)
+{
+    if (n && n->op == QC_OP_Reshape) n = qc_node_of(g, n->inputs[0]);
+    return n && n->op == QC_OP_Dequantize && qc_constant_of(g, n->inputs[0]) ? n->inputs[0] : 0;
+}
+
+static bool is_stored_weight(const struct qc_graph *g, qc_id v, size_t rows)
+{
+    const qc_id w = stored_behind(g, qc_node_of(g, v));
+    if (!w) return false;
+    const struct qc_qparams *s = &g->qparams_of[g->values[w].type.qparams];
+    bool same = true;
+    for (size_t i = 1; i < s->count; i++) same = same && s->zero_point[i] == s->zero_point[0];
+    return same && (s->dtype == QC_I8 || s->dtype == QC_U8) && !s->block && (s->count == 1 || s->count == rows);
+}
+
+static bool lower_has_lstm(const struct qc_lowering *x, const struct qc_node *n)
+{
+    const struct qc_graph *g = x->from;
+    if (n->op != QC_OP_LSTM || !qc_attr_int(n, QC_RECURRENT_DYNAMIC, 0) || g->values[n->inputs[0]].type.dtype != QC_F32)
+        return false;
+    const struct qc_shape *r = &g->values[n->inputs[QC_RECURRENT_R]].type.shape;
+    if (!qc_shape_fixed(r) || !qc_shape_fixed(&g->values[n->inputs[QC_RECURRENT_W]].type.shape)) return false;
+    const size_t rows = (size_t)r->dim[0] * (size_t)r->dim[1];
+    return is_stored_weight(g, n->inputs[QC_RECURRENT_W], rows) && is_stored_weight(g, n->inputs[QC_RECURRENT_R], rows);
+}
+
+/* DynamicQuantizeLSTM (export/formats/qoperator.c): whether an LSTM can be one, whether a node is the Dequantize or
+   Reshape of a weight that only such nodes read, and the lowering. */
+static bool lower_is_lstm_weight(const struct qc_lowering *x, const struct qc_node *n)
+{
+    const struct qc_use_list readers = qc_readers(&x->uses, n->outputs);
+    if (!stored_behind(x->from, n) || !readers.count) return false;
+    for (size_t i = 0; i < readers.count; i++) {
+        const struct qc_node *reader = readers.of[i].node ? &x->from->nodes[readers.of[i].node] : NULL;
+        if (!reader) return false;
+        if (reader->op == QC_OP_Reshape ? !lower_is_lstm_weight(x, reader) : !lower_has_lstm(x, reader)) return false;
+    }
+    return true;
+}
+
+/* The lstm_weight, its scales and its zero points. sizes: of the turned one. */
+static bool lstm_weight(qc_id out[3], struct qc_lowering *x, const struct qc_node *n, unsigned input,
+                        struct qc_status *st)
+{
+    const qc_id v = stored_behind(x->from, qc_node_of(x->from, n->inputs[input]));
+    const struct qc_shape *shape = &x->from->values[n->inputs[input]].type.shape;
+    const struct qc_qparams *s = &x->from->qparams_of[x->from->values[v].type.qparams];
+    const size_t directions = (size_t)shape->dim[0], rows = (size_t)shape->dim[1], depth = (size_t)shape->dim[2],
+                 count = s->count > 1 ? s->count : directions;
+    const struct qc_shape turned = QC_SHAPE(shape->dim[0], shape->dim[2], shape->dim[1]),
+                          each = QC_SHAPE(shape->dim[0], shape->dim[1]), one = QC_SHAPE(shape->dim[0]);
+    const uint8_t *from = x->from->values[v].constant->data;
+    uint8_t *to = malloc(directions * rows * depth), *zero = malloc(count);
+    float *scale = malloc(count * sizeof *scale);
+    bool ok = (to && zero && scale) || qc_fail_memory(st, directions * rows * depth);
+    for (size_t d = 0; ok && d < directions; d++)
+        for (size_t i = 0; i < rows; i++)
+            for (size_t k = 0; k < depth; k++) to[(d * depth + k) * rows + i] = from[(d * rows + i) * depth + k];
+    for (size_t i = 0; ok && i < count; i++) {
+        scale[i] = s->scale[s->count > 1 ? i : 0];
+        zero[i] = (uint8_t)s->zero_point[0];
+    }
+    ok = ok && (out[0] = qc_lower_constant(x, s->dtype, &turned, to, qc_lower_base(x, v), "quantized", st)) &&
+         (out[1] = qc_lower_constant(x, QC_F32, s->count > 1 ? &each : &one, scale, s->name, "scale", st)) &&
+         (out[2] = qc_lower_constant(x, s->dtype, s->count > 1 ? &each : &one, zero, s->name, "zero_point", st));
+    free(to);
+    free(zero);
+    free(scale);
+    return ok;
+}
+
+static bool lower_lstm(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+{
+    qc_id w[3], r[3], in[QC_RECURRENT_INPUTS + 4] = {QC_ABSENT};
+    const char *names[] = {NULL, NULL, NULL};
+    if (!lstm_weight(w, x, n, QC_RECURRENT_W, st) || !lstm_weight(r, x, n, QC_RECURRENT_R, st)) return false;
+    for (unsigned i = 0; i < n->input_count; i++)
+        if (i != QC_RECURRENT_W && i != QC_RECURRENT_R && n->inputs[i] && !(in[i] = qc_lower_real(x, n->inputs[i], st)))
+            return false;
+    in[QC_RECURRENT_W] = w[0];
+    in[QC_RECURRENT_R] = r[0];
+    for (unsigned i = 0; i < 2; i++) {
+        in[QC_RECURRENT_INPUTS + i] = w[i + 1];
+        in[QC_RECURRENT_INPUTS + 2 + i] = r[i + 1];
+    }
+    struct qc_attr *attrs = calloc(n->attr_count + 1U, sizeof *attrs);
+    if (!attrs) return qc_fail_memory(st, n->attr_count * sizeof *attrs);
+    unsigned count = 0;
+    for (unsigned i = 0; i < n->attr_count; i++)
+        if (strcmp(n->attrs[i].name, QC_RECURRENT_DYNAMIC) != 0) attrs[count++] = n->attrs[i];
+    for (unsigned k = 0; k < n->output_count; k++) names[k] = qc_lower_inner_name(x, n->outputs + k, st);
+    const struct qc_node_def def = {.op = QC_OP_DynamicQuantizeLSTM,
+                                    .name = n->name,
+                                    .input_count = QC_RECURRENT_INPUTS + 4,
+                                    .output_count = n->output_count,
+                                    .inputs = in,
+                                    .attr_count = count,
+                                    .attrs = attrs,
+                                    .output_names = names};
+    const qc_id first = qc_graph_add(x->to, &def, st);
+    for (unsigned k = 0; first && k < n->output_count; k++) x->real[n->outputs + k] = first + k;
+    free(attrs);
+    return first != 0;
+}
+
+/* Products with a dynamically quantized input (rewrite/passes/dynamic.h), as one ONNX Runtime operator, to which it
+   would fuse the plain form: DynamicQuantizeMatMul if no other node reads the integers of the input, else
+   MatMulIntegerToFloat after DynamicQuantizeLinear. An added bias is included. */
+
+/* Cast(MatMulInteger(q, w, z, zw)) * (s * sw) (+ bias) */
+struct dynamic_product {
+    const struct qc_node *quantize, *product, *cast, *scales, *scaled, *add; /* add: NULL without a bias */
+    qc_id weight_scale, bias, result;
+    bool alone; /* no other node reads q, s and z */
+};
+
+static const struct qc_node *node_behind(const struct qc_graph *g, qc_id v, enum qc_op op)
+{
+    const struct qc_node *n = qc_node_of(g, v);
+    return n && n->op == op ? n : NULL;
+}
+
+static bool is_bias(const struct qc_lowering *x, const struct qc_node *add, unsigned i, qc_id weight)
+{
+    const struct qc_shape *w = &x->from->values[weight].type.shape;
+    const struct qc_tensor *t = qc_constant_of(x->from, add->inputs[i]);
+    return t && t->dtype == QC_F32 && t->shape.rank == 1 && t->shape.dim[0] == w->dim[1];
+}
+
+/* *p: the product that ends in a multiplication. Returns false if y is none. */
+static bool scaled(struct dynamic_product *p, const struct qc_lowering *x, const struct qc_node *y)
+{
+    const struct qc_graph *g = x->from;
+    const struct qc_node *cast = node_behind(g, y->inputs[0], QC_OP_Cast),
+                         *scales = node_behind(g, y->inputs[1], QC_OP_Mul),
+                         *product = cast ? node_behind(g, cast->inputs[0], QC_OP_MatMulInteger) : NULL,
+                         *q = product ? node_behind(g, product->inputs[0], QC_OP_DynamicQuantizeLinear) : NULL;
+    if (!scales || !q || product->input_count < 3 || product->inputs[2] != q->outputs + 2 ||
+        scales->inputs[0] != q->outputs + 1)
+        return false;
+    const struct qc_tensor *w = qc_constant_of(g, product->inputs[1]), *s = qc_constant_of(g, scales->inputs[1]);
+    if (!w || w->shape.rank != 2 || !s || !qc_only_reader(&x->uses, cast->outputs) ||
+        !qc_only_reader(&x->uses, product->outputs) || !qc_only_reader(&x->uses, scales->outputs))
+        return false;
+    *p = (struct dynamic_product){.quantize = q,
+                                  .product = product,
+                                  .cast = cast,
+                                  .scales = scales,
+                                  .scaled = y,
+                                  .weight_scale = scales->inputs[1],
+                                  .result = y->outputs,
+                                  .alone = true};
+    for (unsigned k = 0; k < 3; k++) p->alone = p->alone && qc_only_reader(&x->uses, q->outputs + k);
+    const qc_id reader = qc_only_reader(&x->uses, y->outputs);
+    const struct qc_node *add = reader && g->nodes[reader].op == QC_OP_Add ? &g->nodes[reader] : NULL;
+    for (unsigned i = 0; add && i < 2; i++)
+        if (add->inputs[1 - i] == y->outputs && is_bias(x, add, i, product->inputs[1])) {
+            p->add = add;
+            p->bias = add->inputs[i];
+            p->result = add->outputs;
+        }
+    return true;
+}
+
+/* *p: the product that a node is part of. Returns false if there is none. */
+static bool leads_to(struct dynamic_product *p, const struct qc_lowering *x, const struct qc_node *n)
+{
+    for (int steps = 0; steps < 5; steps++) {
+        if (n->op == QC_OP_Mul && scaled(p, x, n)) return true;
+        if (n->op == QC_OP_Add) {
+            for (unsigned i = 0; i < 2; i++) {
+                const struct qc_node *y = node_behind(x->from, n->inputs[i], QC_OP_Mul);
+                if (y && scaled(p, x, y) && p->result == n->outputs) return true;
+            }
+            return false;
+        }
+        if (n->op != QC_OP_DynamicQuantizeLinear && n->op != QC_OP_MatMulInteger && n->op != QC_OP_Cast &&
+            n->op != QC_OP_Mul)
+            return false;
+        const qc_id reader = qc_only_reader(&x->uses, n->outputs);
+        if (!reader) return false;
+        n = &x->from->nodes[reader];
+    }
+    return false;
+}
+
+static bool lower_dynamic_product(struct qc_lowering *x, const struct dynamic_product *p, struct qc_status *st)
+{
+    const qc_id q = p->quantize->outputs, zero = p->product->input_count > 3 ? p->product->inputs[3] : QC_ABSENT;
+    const qc_id one[] = {p->quantize->inputs[0], p->product->inputs[1], p->weight_scale, zero, p->bias},
+                two[] = {q, p->product->inputs[1], q + 1, p->weight_scale, q + 2, zero, p->bias};
+    const qc_id *from = p->alone ? one : two;
+    unsigned count = p->alone ? 5 : 7;
+    qc_id in[7] = {QC_ABSENT};
+    for (unsigned i = 0; i < count; i++)
+        if (from[i] && !(in[i] = qc_lower_real(x, from[i], st))) return false;
+    while (!in[count - 1]) count--;
+    const char *name = qc_lower_inner_name(x, p->result, st);
+    const struct qc_node_def def = {.op = p->alone ? QC_OP_DynamicQuantizeMatMul : QC_OP_MatMulIntegerToFloat,
+                                    .name = p->product->name,
+                                    .input_count = count,
+                                    .inputs = in,
+                                    .output_names = &name};
+    return (x->real[p->result] = qc_graph_add(x->to, &def, st)) != 0;
+}
+
+/* Products of dynamic quantization. *done: the node is part of one; the product is
+   made with its last part. */
+static bool lower_dynamic(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+{
+    struct dynamic_product p = {.result = 0};
+    *done = leads_to(&p, x, n) && (n == p.product || n == p.cast || n == p.scales || n == p.scaled || n == p.add ||
+                                   (p.alone && n == p.quantize));
+    return !*done || n->outputs != p.result || lower_dynamic_product(x, &p, st);
+}
 
 static const struct qc_qparams *quantizer_of(const struct qc_lowering *x, qc_id v)
 {
@@ -60,8 +487,8 @@ static bool result(qc_id in[2], struct qc_lowering *x, qc_id v, struct qc_status
 }
 
 /* Adds a node whose results are the integers of n's results, named after `value`. */
-static bool add(struct qc_lowering *x, enum qc_op op, const struct qc_node *n, unsigned count, const qc_id *in,
-                qc_id value, struct qc_status *st)
+static bool add_like(struct qc_lowering *x, enum qc_op op, const struct qc_node *n, unsigned count, const qc_id *in,
+                     qc_id value, struct qc_status *st)
 {
     QC_FREED const char **names = calloc(n->output_count, sizeof *names);
     bool ok = names ? true : qc_fail_memory(st, n->output_count * sizeof *names);
@@ -135,13 +562,13 @@ static bool lower_product(struct qc_lowering *x, const struct qc_node *n, const 
         in[6] = y[0];
         in[7] = y[1];
         in[8] = b;
-        return add(x, n->op == QC_OP_Conv ? QC_OP_QLinearConv : QC_OP_QLinearMatMul, n, b ? 9 : 8, in, taker->outputs,
-                   st);
+        return add_like(x, n->op == QC_OP_Conv ? QC_OP_QLinearConv : QC_OP_QLinearMatMul, n, b ? 9 : 8, in,
+                        taker->outputs, st);
     }
     in[6] = b;
     in[7] = y[0];
     in[8] = y[1];
-    if (!floats) return add(x, QC_OP_QGemm, n, 9, in, taker->outputs, st);
+    if (!floats) return add_like(x, QC_OP_QGemm, n, 9, in, taker->outputs, st);
     const struct qc_node_def with = {.op = QC_OP_QGemm, .input_count = b ? 7 : 6, .inputs = in};
     return (x->real[taker->outputs] = qc_graph_add_like(x->to, x->from, n, &with, st));
 }
@@ -186,7 +613,7 @@ static bool lower_merge(struct qc_lowering *x, const struct qc_node *n, struct q
     for (unsigned i = 0; i < n->input_count; i++)
         if (!operand(in + 3 * (size_t)i, x, n->inputs[i], false, st)) return false;
     return result(in + 3 * (size_t)n->input_count, x, n->outputs, st) &&
-           add(x, merged(n->op), n, 3 * n->input_count + 2, in, n->outputs, st);
+           add_like(x, merged(n->op), n, 3 * n->input_count + 2, in, n->outputs, st);
 }
 
 /* --- Ops that move integers --- */
@@ -207,8 +634,8 @@ static bool lower_concat(struct qc_lowering *x, const struct qc_node *n, struct 
         else
             ok = (in[i] = integers(x, n->inputs[i], st));
     }
-    ok = ok && add(x, requantizes ? QC_OP_QLinearConcat : QC_OP_Concat, n,
-                   requantizes ? 3 * n->input_count + 2 : n->input_count, in, n->outputs, st);
+    ok = ok && add_like(x, requantizes ? QC_OP_QLinearConcat : QC_OP_Concat, n,
+                        requantizes ? 3 * n->input_count + 2 : n->input_count, in, n->outputs, st);
     free(in);
     return ok;
 }
@@ -252,7 +679,7 @@ static bool lower_clamp(struct qc_lowering *x, const struct qc_node *n, struct q
     qc_id in[3] = {integers(x, n->inputs[0], st), level(x, s, lo, n->op == QC_OP_Relu ? "zero_point" : "lowest", st),
                    QC_ABSENT};
     if (!in[0] || !in[1] || (hi < levels.hi && !(in[2] = level(x, s, hi, "highest", st)))) return false;
-    return add(x, QC_OP_Clip, n, in[2] ? 3 : 2, in, n->outputs, st);
+    return add_like(x, QC_OP_Clip, n, in[2] ? 3 : 2, in, n->outputs, st);
 }
 
 static bool lower_moving(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
@@ -274,7 +701,7 @@ static bool lower_moving(struct qc_lowering *x, const struct qc_node *n, struct 
         if (!(in[2] = level(x, s, q, q == s->zero_point[0] ? "zero_point" : "padding", st))) return false;
         if (count < 3) count = 3;
     }
-    return add(x, n->op, n, count, in, n->outputs, st);
+    return add_like(x, n->op, n, count, in, n->outputs, st);
 }
 
 /* Returns true if ONNX Runtime runs this op on 8-bit integers. DepthToSpace and SpaceToDepth do so only in the newest
@@ -288,11 +715,11 @@ static bool moves_bytes(enum qc_op op)
 static bool lower_node(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &x->from->nodes[id], *from = n->input_count ? qc_node_of(x->from, n->inputs[0]) : NULL;
-    if (is_deferred(x, n) || qc_lower_is_nbits_weight(x, n) || qc_lower_is_lstm_weight(x, n)) return true;
-    if (qc_lower_has_lstm(x, n)) return qc_lower_lstm(x, n, st);
+    if (is_deferred(x, n) || lower_is_nbits_weight(x, n) || lower_is_lstm_weight(x, n)) return true;
+    if (lower_has_lstm(x, n)) return lower_lstm(x, n, st);
     bool done;
-    if (!qc_lower_dynamic(&done, x, n, st) || done) return st->code == QC_OK;
-    if (qc_lower_has_nbits(x, n)) return qc_lower_nbits(x, n, st);
+    if (!lower_dynamic(&done, x, n, st) || done) return st->code == QC_OK;
+    if (lower_has_nbits(x, n)) return lower_nbits(x, n, st);
     if ((n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) && is_deferred(x, from))
         return lower_product(x, from, n, st);
     if (has_merge(x, n)) return lower_merge(x, n, st);
@@ -303,8 +730,8 @@ static bool lower_node(struct qc_lowering *x, qc_id id, struct qc_status *st)
     return qc_lower_plain(x, id, st);
 }
 
-static bool lower(struct qc_graph **out, const struct qc_graph *g, const struct qc_lower_options *options,
-                  struct qc_status *st)
+static bool lower_qoperator(struct qc_graph **out, const struct qc_graph *g, const struct qc_lower_options *options,
+                            struct qc_status *st)
 {
     return qc_lower_graph(out, g, lower_node, options, st);
 }
@@ -315,5 +742,5 @@ const struct qc_exporter qc_exporter_qoperator = {
     .summary =
         "ONNX with operators on integers (QLinearConv, QLinearMatMul, and those of ONNX Runtime); opset 13 or later",
     .suffix = ".qoperator.onnx",
-    .lower = lower,
+    .lower = lower_qoperator,
 };

@@ -214,26 +214,17 @@ static void bar(FILE *f, const struct qc_compared_layer *l)
     fputs("</svg>", f);
 }
 
-/* Writes a cell: the number that rows are sorted by, and its text. */
-static void cell(FILE *f, double v, const char *text)
-{
-    if (isnan(v))
-        qc_html(f, "<td class=\"n\" data-v=\"\">%s</td>", text);
-    else
-        qc_html(f, "<td class=\"n\" data-v=\"%.9g\">%s</td>", isinf(v) ? 1e9 : v, text);
-}
-
 static void row(FILE *f, const struct qc_compared *c, size_t i)
 {
     const struct qc_compared_layer *l = &c->layers[i];
     qc_html(f, "<tr data-kind=\"%s\" id=\"L%zu\"><td class=\"n\" data-v=\"%zu\">%zu</td><td class=\"name\">%s</td>",
             l->differing ? "differing" : "equal", i + 1, i + 1, i + 1, name_of(l));
-    cell(f, l->sqnr_db, decibel(QC_HTML_BUFFER, l->sqnr_db));
-    cell(f, l->cosine, QC_FIXED(l->cosine, 6));
-    cell(f, l->mse, QC_SHORT(l->mse));
-    cell(f, l->max_abs, QC_SHORT(l->max_abs));
-    cell(f, l->max_steps, QC_SHORT(l->max_steps));
-    cell(f, share(l, l->differing), QC_PERCENT(share(l, l->differing)));
+    qc_html_cell(f, l->sqnr_db, decibel(QC_HTML_BUFFER, l->sqnr_db));
+    qc_html_cell(f, l->cosine, QC_FIXED(l->cosine, 6));
+    qc_html_cell(f, l->mse, QC_SHORT(l->mse));
+    qc_html_cell(f, l->max_abs, QC_SHORT(l->max_abs));
+    qc_html_cell(f, l->max_steps, QC_SHORT(l->max_steps));
+    qc_html_cell(f, share(l, l->differing), QC_PERCENT(share(l, l->differing)));
     if (isnan(l->max_steps))
         fputs("<td class=\"n\" data-v=\"\">", f);
     else

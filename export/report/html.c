@@ -77,6 +77,14 @@ const char *qc_percent_text(char buf[QC_HTML_NUMBER], double share)
     return buf;
 }
 
+void qc_html_cell(FILE *f, double v, const char *text)
+{
+    if (isnan(v))
+        qc_html(f, "<td class=\"n\" data-v=\"\">%s</td>", text);
+    else
+        qc_html(f, "<td class=\"n\" data-v=\"%.9g\">%s</td>", isinf(v) ? v > 0 ? 1e9 : -1e9 : v, text);
+}
+
 void qc_html_power(FILE *f, double x, double y, double power)
 {
     qc_html(f,

@@ -34,6 +34,9 @@ const char *qc_short_text(char buf[QC_HTML_NUMBER], double v);
 #define QC_PERCENT(share) qc_percent_text(QC_HTML_BUFFER, share)
 const char *qc_percent_text(char buf[QC_HTML_NUMBER], double share);
 
+/* Writes a cell of a table: a number for sorting, infinities as 1e9 and -1e9, and its text. NaN sorts last. */
+void qc_html_cell(FILE *f, double v, const char *text);
+
 /* Writes SVG text that ends at x: 10 to an integer power. */
 void qc_html_power(FILE *f, double x, double y, double power);
 

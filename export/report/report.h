@@ -341,7 +341,7 @@ struct qc_report {
     struct {
         size_t products, saturating, channels;
         const char *first;
-    } pairs; /* saturation on x86 without VNNI (graph/core/pair_proof.h): number of products of int8 weights; those that
+    } pairs; /* saturation on x86 without VNNI (graph/core/pair_order.h): number of products of int8 weights; those that
                 may saturate, and the first of them or NULL; channels of weights that were changed to prevent it */
     const struct qc_float_op *float_ops;
     double int8_share;        /* share of the multiply-adds whose factors have at most 8 bits; NaN: there are none */
@@ -420,3 +420,6 @@ struct qc_json *qc_latency_placement(const struct qc_report_latency *l);
 /* Writes FOLDER/report.json (json: from qc_report_json), FOLDER/layers.csv and FOLDER/report.html: either all of them
    or none, each complete. Creates the folder, and removes it after an error. */
 bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st);
+
+/* Returns the name of a type as options spell it: "uint8" for "u8"; `type` itself if it is unknown. */
+const char *qc_type_word(const char *type);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/report/type_word.h"
+#include "export/report/report.h"
 
 /* Smaller changes of an SQNR count as none. */
 static const double same_db = 0.01;
@@ -444,9 +444,7 @@ static struct qc_json *pair(struct qc_json *x, struct qc_json *y)
 static struct qc_json *layer_json(const struct qc_differing_layer *l)
 {
     struct qc_json *o = qc_json_object(), *what = qc_json_array();
-    qc_json_set(o, "name", qc_json_string(l->name));
-    qc_json_set(o, "op", qc_json_string(l->op));
-    qc_json_set(o, "kind", qc_json_string(l->kind));
+    qc_json_put(o, "name %s op %s kind %s", l->name, l->op, l->kind);
     qc_json_set(o, "sqnr_db", pair(qc_json_number(l->db[0]), qc_json_number(l->db[1])));
     qc_json_set(o, "change_db", qc_json_number(l->db[1] - l->db[0]));
     qc_json_set(o, "type", pair(qc_json_string(l->type[0]), qc_json_string(l->type[1])));
@@ -462,14 +460,9 @@ static struct qc_json *layer_json(const struct qc_differing_layer *l)
 struct qc_json *qc_report_difference_json(const struct qc_report_difference *d)
 {
     struct qc_json *root = qc_json_object(), *reports = qc_json_array(), *list = qc_json_array(), *o;
-    for (int k = 0; k < 2; k++) {
-        qc_json_add(reports, o = qc_json_object());
-        qc_json_set(o, "file", qc_json_string(d->from[k].file));
-        qc_json_set(o, "version", qc_json_string(d->version[k]));
-    }
+    for (int k = 0; k < 2; k++) qc_json_add(reports, QC_JSON("file %s version %s", d->from[k].file, d->version[k]));
     qc_json_set(root, "reports", reports);
-    qc_json_set(root, "model", qc_json_string(d->model));
-    qc_json_set(root, "verdict", qc_json_string(d->verdict));
+    qc_json_put(root, "model %s verdict %s", d->model, d->verdict);
     for (size_t i = 0; i < d->figure_count; i++) {
         const struct qc_figure *f = &d->figures[i];
         qc_json_add(list, o = qc_json_object());
@@ -496,8 +489,6 @@ struct qc_json *qc_report_difference_json(const struct qc_report_difference *d)
         for (size_t i = 0; i < d->single_count[k]; i++) qc_json_add(list, qc_json_string(d->single[k][i].name));
         qc_json_set(root, k ? "only_in_second" : "only_in_first", list);
     }
-    list = qc_json_array();
-    for (size_t i = 0; i < d->note_count; i++) qc_json_add(list, qc_json_string(d->notes[i]));
-    qc_json_set(root, "notes", list);
+    qc_json_set(root, "notes", qc_json_strings(d->notes, d->note_count));
     return root;
 }

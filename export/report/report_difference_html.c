@@ -64,14 +64,6 @@ static void options(FILE *f, const struct qc_report_difference *d)
     fputs("</tbody></table></div>\n", f);
 }
 
-static void decibels(FILE *f, double v)
-{
-    if (isnan(v))
-        fputs("<td class=\"n\" data-v=\"\">–</td>", f);
-    else
-        qc_html(f, "<td class=\"n\" data-v=\"%.9g\">%s</td>", v, QC_FIXED(v, 2));
-}
-
 static void range(FILE *f, const struct qc_differing_layer *l, int k)
 {
     if (isnan(l->low[k]) || isnan(l->high[k]))
@@ -93,7 +85,7 @@ static bool row(FILE *f, const struct qc_differing_layer *l, size_t number, stru
     else
         qc_html(f, "</td><td class=\"n%s\" data-v=\"%.9g\">%s%s</td>", by < 0 ? " bad" : "", fabs(by),
                 by >= 0 ? "+" : "", QC_FIXED(by, 2));
-    for (int k = 0; k < 2; k++) decibels(f, l->db[k]);
+    for (int k = 0; k < 2; k++) qc_html_cell(f, l->db[k], QC_FIXED(l->db[k], 2));
     qc_html(f, "<td>%s</td>", what);
     for (int k = 0; k < 2; k++) range(f, l, k);
     qc_html(f, "<td>%s</td><td>%s</td></tr>\n", l->op, l->kind);

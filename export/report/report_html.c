@@ -25,7 +25,7 @@ struct qc_html_packed {
 
 enum { LEVEL = 6 };
 
-static bool qc_html_packed_begin(struct qc_html_packed *p, struct qc_status *st)
+static bool html_packed_begin(struct qc_html_packed *p, struct qc_status *st)
 {
     *p = (struct qc_html_packed){.text = NULL};
     p->f = open_memstream(&p->text, &p->size);
@@ -48,7 +48,7 @@ static void base64(FILE *f, const uint8_t *data, size_t size)
 }
 
 /* Writes the script element. Frees p also on failure. */
-static bool qc_html_packed_end(FILE *f, struct qc_html_packed *p, struct qc_status *st)
+static bool html_packed_end(FILE *f, struct qc_html_packed *p, struct qc_status *st)
 {
     struct qc_deflate *d = qc_deflate_new(LEVEL);
     void *packed = NULL;
@@ -81,9 +81,9 @@ static bool part(FILE *f, const struct qc_report *r,
 {
     struct qc_html_packed p;
     if (!is_large(r)) return write(f, r, st);
-    if (!qc_html_packed_begin(&p, st)) return false;
+    if (!html_packed_begin(&p, st)) return false;
     const bool ok = write(p.f, r, st);
-    return qc_html_packed_end(f, &p, st) && ok;
+    return html_packed_end(f, &p, st) && ok;
 }
 
 /* Writes the screen of the measured activations. */
@@ -160,9 +160,9 @@ static bool details(FILE *f, const struct qc_report *r, struct qc_status *st)
             qc_html_layer_details(f, r, first, count);
             continue;
         }
-        if (!qc_html_packed_begin(&p, st)) return false;
+        if (!html_packed_begin(&p, st)) return false;
         qc_html_layer_details(p.f, r, first, count);
-        if (!qc_html_packed_end(f, &p, st)) return false;
+        if (!html_packed_end(f, &p, st)) return false;
     }
     fputs("</section>\n", f);
     return true;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,22 +8,9 @@
 
 enum { PARAMETERS_LISTED = 16384 }; /* of a layer with more scales, only their number, minimum and maximum */
 
-static struct qc_json *text(const char *s)
-{
-    return qc_json_string(s);
-}
-
-static struct qc_json *count(size_t n)
-{
-    return qc_json_integer((int64_t)n);
-}
-
 static struct qc_json *file(const char *name, const char *sha256)
 {
-    struct qc_json *o = qc_json_object();
-    qc_json_set(o, "file", text(name));
-    qc_json_set(o, "sha256", text(sha256));
-    return o;
+    return QC_JSON("file %s sha256 %s", name, sha256);
 }
 
 static struct qc_json *interval(double low, double high)
@@ -38,20 +26,13 @@ static struct qc_json *accuracy(const struct qc_report *r)
 {
     if (!r->metric) return qc_json_null();
     struct qc_json *o = qc_json_object();
-    qc_json_set(o, "file", text(r->eval_file));
-    qc_json_set(o, "metric", text(r->metric));
-    qc_json_set(o, "samples", count(r->eval_samples));
-    qc_json_set(o, "fp32", qc_json_number(r->fp32));
-    qc_json_set(o, "int8", qc_json_number(r->int8));
+    qc_json_put(o, "file %s metric %s samples %zu fp32 %g int8 %g", r->eval_file, r->metric, r->eval_samples, r->fp32,
+                r->int8);
     qc_json_set(o, "fp32_interval", interval(r->fp32_low, r->fp32_high));
     qc_json_set(o, "int8_interval", interval(r->int8_low, r->int8_high));
-    qc_json_set(o, "fp32_top5", qc_json_number(r->fp32_top5));
-    qc_json_set(o, "int8_top5", qc_json_number(r->int8_top5));
-    if (r->eval_positions) {
-        qc_json_set(o, "positions", count(r->eval_positions));
-        qc_json_set(o, "fp32_nll", qc_json_number(r->fp32_nll));
-        qc_json_set(o, "int8_nll", qc_json_number(r->int8_nll));
-    }
+    qc_json_put(o, "fp32_top5 %g int8_top5 %g", r->fp32_top5, r->int8_top5);
+    if (r->eval_positions)
+        qc_json_put(o, "positions %zu fp32_nll %g int8_nll %g", r->eval_positions, r->fp32_nll, r->int8_nll);
     return o;
 }
 
@@ -66,7 +47,7 @@ static struct qc_json *extent(const struct qc_layer *l, bool zero_point)
         lo = below ? i : lo;
         hi = above ? i : hi;
     }
-    qc_json_set(o, "count", count(l->count));
+    qc_json_set(o, "count", qc_json_whole(l->count));
     qc_json_set(o, "min", zero_point ? qc_json_integer(l->zero_point[lo]) : qc_json_float(l->scale[lo]));
     qc_json_set(o, "max", zero_point ? qc_json_integer(l->zero_point[hi]) : qc_json_float(l->scale[hi]));
     return o;
@@ -95,7 +76,7 @@ static struct qc_json *solver(const struct qc_layer_solver *s)
     qc_json_set(known, "min", brief(s->known_min));
     qc_json_set(known, "max", brief(s->known_max));
     qc_json_set(o, "known", known);
-    qc_json_set(o, "behind", s->behind ? text(s->behind) : qc_json_null());
+    qc_json_set(o, "behind", qc_json_string(s->behind));
     qc_json_set(o, "objective", brief(s->objective));
     qc_json_set(o, "objective_minmax", brief(s->objective_minmax));
     qc_json_set(o, "candidates", s->candidates ? qc_json_integer(s->candidates) : qc_json_null());
@@ -122,24 +103,18 @@ static struct qc_json *rounding(const struct qc_report_rounding *r)
 {
     if (!r) return qc_json_null();
     struct qc_json *o = qc_json_object();
-    qc_json_set(o, "method", text(r->method));
-    qc_json_set(o, "reason", r->reason ? text(r->reason) : qc_json_null());
-    qc_json_set(o, "judged_on", r->judged ? text(r->held ? "held back" : "all") : qc_json_null());
-    qc_json_set(o, "error_nearest", r->judged ? qc_json_number(r->error_nearest) : qc_json_null());
-    qc_json_set(o, "error", r->judged ? qc_json_number(r->error) : qc_json_null());
-    qc_json_set(o, "outputs", count(r->outputs));
-    qc_json_set(o, "outputs_nearest", count(r->nearest_outputs));
-    qc_json_set(o, "blocks", count(r->blocks));
+    qc_json_put(o, "method %s reason %s", r->method, r->reason);
+    qc_json_set(o, "judged_on", r->judged ? qc_json_string(r->held ? "held back" : "all") : qc_json_null());
+    qc_json_put(o, "error_nearest %g error %g outputs %zu outputs_nearest %zu blocks %zu",
+                r->judged ? r->error_nearest : (double)NAN, r->judged ? r->error : (double)NAN, r->outputs,
+                r->nearest_outputs, r->blocks);
     return o;
 }
 
 static struct qc_json *bias_correction(const struct qc_report_rounding *r)
 {
     if (!r || !r->bias_corrected) return qc_json_null();
-    struct qc_json *o = qc_json_object();
-    qc_json_set(o, "rms", qc_json_number(r->bias_rms));
-    qc_json_set(o, "max", qc_json_number(r->bias_max));
-    return o;
+    return QC_JSON("rms %g max %g", r->bias_rms, r->bias_max);
 }
 
 static struct qc_json *histogram(const struct qc_report_histogram *h)
@@ -147,111 +122,73 @@ static struct qc_json *histogram(const struct qc_report_histogram *h)
     if (!h) return qc_json_null();
     struct qc_json *o = qc_json_object(), *bars = qc_json_array();
     for (size_t i = 0; i < h->bar_count; i++) qc_json_add(bars, qc_json_integer((int64_t)h->bars[i]));
-    qc_json_set(o, "min", qc_json_float((float)h->lo));
-    qc_json_set(o, "max", qc_json_float((float)h->hi));
-    qc_json_set(o, "zeros", qc_json_integer((int64_t)h->zeros));
+    qc_json_put(o, "min %f max %f zeros %" PRIu64, h->lo, h->hi, h->zeros);
     qc_json_set(o, "counts", bars);
     return o;
 }
 
 static struct qc_json *rank(const struct qc_report_rank *e)
 {
-    struct qc_json *o = qc_json_object();
-    qc_json_set(o, "node", text(e->node));
-    qc_json_set(o, "op", text(e->op));
-    qc_json_set(o, "output_sqnr_db", qc_json_number(e->sqnr_db));
-    qc_json_set(o, "measured", qc_json_bool(e->measured));
-    return o;
+    return QC_JSON("node %s op %s output_sqnr_db %g measured %hhd", e->node, e->op, e->sqnr_db, e->measured);
 }
 
 static struct qc_json *suggestion(const struct qc_report_suggestion *s)
 {
-    struct qc_json *o = qc_json_object();
-    qc_json_set(o, "name", text(s->node));
-    qc_json_set(o, "op", text(s->op));
-    qc_json_set(o, "sqnr_db_before", qc_json_number(s->before_db));
-    qc_json_set(o, "sqnr_db_after", qc_json_number(s->after_db));
-    qc_json_set(o, "why", text(s->why));
-    return o;
+    return QC_JSON("name %s op %s sqnr_db_before %g sqnr_db_after %g why %s", s->node, s->op, s->before_db, s->after_db,
+                   s->why);
 }
 
 static struct qc_json *advice(const struct qc_report_advice *a, const struct qc_report *r)
 {
-    struct qc_json *o = qc_json_object(), *measured = qc_json_object(), *held = qc_json_object(),
-                   *list = qc_json_array();
-    for (size_t i = 0; i < a->word_count; i++) qc_json_add(list, text(a->words[i]));
-    qc_json_set(o, "command", list);
-    qc_json_set(o, "action", text(a->action));
-    qc_json_set(o, "node", text(a->node));
-    qc_json_set(measured, "sqnr_db_before", qc_json_number(a->before_db));
-    qc_json_set(measured, "sqnr_db_after", qc_json_number(a->after_db));
-    list = qc_json_array();
+    struct qc_json *o = qc_json_object(), *list = qc_json_array(),
+                   *measured = QC_JSON("sqnr_db_before %g sqnr_db_after %g", a->before_db, a->after_db);
+    qc_json_set(o, "command", qc_json_strings(a->words, a->word_count));
+    qc_json_put(o, "action %s node %s", a->action, a->node);
     for (size_t i = 0; i < r->output_count; i++) {
-        struct qc_json *item = qc_json_object();
-        qc_json_set(item, "name", text(r->outputs[i].name));
-        qc_json_set(item, "sqnr_db_before", qc_json_number(a->outputs_before_db[i]));
-        qc_json_set(item, "sqnr_db_after", qc_json_number(a->outputs_after_db[i]));
-        qc_json_add(list, item);
+        qc_json_add(list, QC_JSON("name %s sqnr_db_before %g sqnr_db_after %g", r->outputs[i].name,
+                                  a->outputs_before_db[i], a->outputs_after_db[i]));
     }
     qc_json_set(measured, "outputs", list);
-    qc_json_set(held, "sqnr_db_before", qc_json_number(a->held_before_db));
-    qc_json_set(held, "sqnr_db_after", qc_json_number(a->held_after_db));
-    qc_json_set(measured, "held_back", held);
+    qc_json_set(measured, "held_back",
+                QC_JSON("sqnr_db_before %g sqnr_db_after %g", a->held_before_db, a->held_after_db));
     qc_json_set(o, "measured", measured);
     return o;
 }
 
 static struct qc_json *choice(const struct qc_report_choice *c)
 {
-    struct qc_json *o = qc_json_object();
     const struct qc_report_trial *t = c->trial;
-    qc_json_set(o, "taken_for", text(c->steps ? "steps" : "network"));
-    qc_json_set(o, "gain_db", qc_json_number(t ? t->gain_db : (double)NAN));
-    qc_json_set(o, "worth_db", qc_json_number(t ? t->worth_db : (double)NAN));
-    return o;
+    return QC_JSON("taken_for %s gain_db %g worth_db %g", c->steps ? "steps" : "network", t ? t->gain_db : (double)NAN,
+                   t ? t->worth_db : (double)NAN);
 }
 
 static struct qc_json *layer(const struct qc_layer *l)
 {
-    struct qc_json *o = qc_json_object(), *seen = qc_json_object(), *chosen = qc_json_object();
-    qc_json_set(o, "name", text(l->name));
-    qc_json_set(o, "op", text(l->op));
-    qc_json_set(o, "node", text(l->node));
-    qc_json_set(o, "kind", text(l->kind));
-    qc_json_set(o, "type", text(l->type));
+    struct qc_json *o = qc_json_object();
+    qc_json_put(o, "name %s op %s node %s kind %s type %s", l->name, l->op, l->node, l->kind, l->type);
     qc_json_set(o, "scale", parameters(l, false));
     qc_json_set(o, "zero_point", parameters(l, true));
     qc_json_set(o, "axis", l->axis < 0 ? qc_json_null() : qc_json_integer(l->axis));
     if (l->block) qc_json_set(o, "block", qc_json_integer(l->block));
-    qc_json_set(o, "one_scale", l->one_scale ? text(l->one_scale) : qc_json_null());
-    qc_json_set(o, "method", text(l->method));
+    qc_json_put(o, "one_scale %s method %s", l->one_scale, l->method);
     if (l->choice) qc_json_set(o, "choice", choice(l->choice));
-    qc_json_set(seen, "min", qc_json_float((float)l->observed_min));
-    qc_json_set(seen, "max", qc_json_float((float)l->observed_max));
-    qc_json_set(seen, "count", qc_json_integer((int64_t)l->observed_count));
-    qc_json_set(seen, "nan", qc_json_integer((int64_t)l->observed_nan));
-    qc_json_set(seen, "inf", qc_json_integer((int64_t)l->observed_inf));
-    qc_json_set(o, "observed", seen);
-    qc_json_set(chosen, "min", qc_json_number(l->chosen_min));
-    qc_json_set(chosen, "max", qc_json_number(l->chosen_max));
-    qc_json_set(o, "chosen", chosen);
-    qc_json_set(o, "clipped_fraction", qc_json_number(l->clipped_fraction));
+    qc_json_set(o, "observed",
+                QC_JSON("min %f max %f count %" PRIu64 " nan %" PRIu64 " inf %" PRIu64, l->observed_min,
+                        l->observed_max, l->observed_count, l->observed_nan, l->observed_inf));
+    qc_json_set(o, "chosen", QC_JSON("min %g max %g", l->chosen_min, l->chosen_max));
+    qc_json_put(o, "clipped_fraction %g", l->clipped_fraction);
     qc_json_set(o, "solver", solver(&l->solver));
-    qc_json_set(o, "sqnr_db", qc_json_number(l->sqnr_db));
-    qc_json_set(o, "sqnr_alone_db", qc_json_number(l->alone_db));
-    qc_json_set(o, "cosine", qc_json_number(l->cosine));
-    qc_json_set(o, "max_abs", qc_json_number(l->max_abs));
-    qc_json_set(o, "saturated_fraction", qc_json_number(l->saturated_fraction));
+    qc_json_put(o, "sqnr_db %g sqnr_alone_db %g cosine %g max_abs %g saturated_fraction %g", l->sqnr_db, l->alone_db,
+                l->cosine, l->max_abs, l->saturated_fraction);
     qc_json_set(o, "weight_rounding", rounding(l->rounding));
     qc_json_set(o, "bias_correction", bias_correction(l->rounding));
     qc_json_set(o, "accumulator_bits", l->accumulator_bits ? qc_json_integer(l->accumulator_bits) : qc_json_null());
     qc_json_set(o, "accumulator_bits_seen",
                 l->accumulator_bits_seen ? qc_json_integer(l->accumulator_bits_seen) : qc_json_null());
-    qc_json_set(o, "accumulator_overflows", qc_json_number(l->accumulator_overflows));
-    qc_json_set(o, "lost_fraction", qc_json_number(l->lost_fraction));
+    qc_json_put(o, "accumulator_overflows %g lost_fraction %g", l->accumulator_overflows, l->lost_fraction);
     qc_json_set(o, "histogram", histogram(l->histogram));
     const bool fitted = l->scale_raise_max > 0;
-    qc_json_set(o, "scales_raised", fitted ? count(l->scales_raised) : qc_json_null());
+    qc_json_set(o, "scales_raised", fitted ? qc_json_whole(l->scales_raised) : qc_json_null());
     qc_json_set(o, "scale_raise_max", fitted ? qc_json_number(l->scale_raise_max) : qc_json_null());
     return o;
 }
@@ -260,20 +197,11 @@ static struct qc_json *accumulator(const struct qc_report_accumulator *a)
 {
     if (!a) return qc_json_null();
     struct qc_json *o = qc_json_object(), *layers = qc_json_array();
-    qc_json_set(o, "bits", qc_json_integer(a->bits));
-    qc_json_set(o, "overflow", text(a->overflow));
-    qc_json_set(o, "bound", text(a->bound));
-    qc_json_set(o, "file", text(a->file));
-    qc_json_set(o, "samples", count(a->samples));
-    qc_json_set(o, "scales_raised", count(a->scales_raised));
-    qc_json_set(o, "channels_bounded", count(a->channels_bounded));
+    qc_json_put(o, "bits %u overflow %s bound %s file %s samples %zu scales_raised %zu channels_bounded %zu", a->bits,
+                a->overflow, a->bound, a->file, a->samples, a->scales_raised, a->channels_bounded);
     for (size_t i = 0; i < a->layer_count; i++) {
-        struct qc_json *l = qc_json_object();
-        qc_json_set(l, "name", text(a->layers[i].name));
-        qc_json_set(l, "overflows", qc_json_integer((int64_t)a->layers[i].overflows));
-        qc_json_set(l, "results", qc_json_integer((int64_t)a->layers[i].results));
-        qc_json_set(l, "bits", qc_json_integer(a->layers[i].bits));
-        qc_json_add(layers, l);
+        qc_json_add(layers, QC_JSON("name %s overflows %" PRIu64 " results %" PRIu64 " bits %u", a->layers[i].name,
+                                    a->layers[i].overflows, a->layers[i].results, a->layers[i].bits));
     }
     qc_json_set(o, "layers", layers);
     return o;
@@ -281,20 +209,12 @@ static struct qc_json *accumulator(const struct qc_report_accumulator *a)
 
 static struct qc_json *group(const struct qc_report_group *g)
 {
-    struct qc_json *o = qc_json_object(), *ops = qc_json_array(),
-                   *at = g->one_piece ? qc_json_null() : qc_json_object();
-    for (size_t i = 0; i < g->op_count; i++) qc_json_add(ops, text(g->ops[i]));
-    qc_json_set(o, "name", text(g->name));
-    qc_json_set(o, "op", text(g->op));
-    qc_json_set(o, "ops", ops);
-    qc_json_set(o, "type", text(g->type));
-    qc_json_set(o, "one_piece", qc_json_bool(g->one_piece));
-    if (!g->one_piece) {
-        qc_json_set(at, "name", g->break_name ? text(g->break_name) : qc_json_null());
-        qc_json_set(at, "op", g->break_op ? text(g->break_op) : qc_json_null());
-        qc_json_set(at, "reason", text(g->reason));
-    }
-    qc_json_set(o, "breaks_at", at);
+    struct qc_json *o = QC_JSON("name %s op %s", g->name, g->op);
+    qc_json_set(o, "ops", qc_json_strings(g->ops, g->op_count));
+    qc_json_put(o, "type %s one_piece %hhd", g->type, g->one_piece);
+    qc_json_set(o, "breaks_at",
+                g->one_piece ? qc_json_null()
+                             : QC_JSON("name %s op %s reason %s", g->break_name, g->break_op, g->reason));
     return o;
 }
 
@@ -302,14 +222,9 @@ static struct qc_json *effects(const struct qc_report *r)
 {
     struct qc_json *list = qc_json_array();
     for (size_t i = 0; i < r->effect_count; i++) {
-        struct qc_json *o = qc_json_object();
-        qc_json_set(o, "node", text(r->effects[i].node));
-        qc_json_set(o, "op", text(r->effects[i].op));
-        qc_json_set(o, "sqnr_db", qc_json_number(r->effects[i].sqnr_db));
-        qc_json_set(o, "weights_sqnr_db", qc_json_number(r->effects[i].weights_sqnr_db));
-        qc_json_set(o, "value", qc_json_number(r->effects[i].metric));
-        qc_json_set(o, "drop", qc_json_number(r->effects[i].lost));
-        qc_json_add(list, o);
+        qc_json_add(list, QC_JSON("node %s op %s sqnr_db %g weights_sqnr_db %g value %g drop %g", r->effects[i].node,
+                                  r->effects[i].op, r->effects[i].sqnr_db, r->effects[i].weights_sqnr_db,
+                                  r->effects[i].metric, r->effects[i].lost));
     }
     return list;
 }
@@ -317,28 +232,17 @@ static struct qc_json *effects(const struct qc_report *r)
 static struct qc_json *fallback(const struct qc_report_fallback *f)
 {
     if (!f) return qc_json_null();
-    struct qc_json *o = qc_json_object(), *steps = qc_json_array(), *options = qc_json_array();
-    qc_json_set(o, "max_drop", qc_json_number(f->limit));
-    qc_json_set(o, "min_sqnr", qc_json_number(f->min_sqnr));
-    qc_json_set(o, "max_nll", qc_json_number(f->max_nll));
-    qc_json_set(o, "met", qc_json_bool(f->met));
-    for (size_t i = 0; i < f->option_count; i++) qc_json_add(options, text(f->options[i]));
-    qc_json_set(o, "options", options);
-    qc_json_set(o, "command", f->command ? text(f->command) : qc_json_null());
+    struct qc_json *o = qc_json_object(), *steps = qc_json_array();
+    qc_json_put(o, "max_drop %g min_sqnr %g max_nll %g met %hhd", f->limit, f->min_sqnr, f->max_nll, f->met);
+    qc_json_set(o, "options", qc_json_strings(f->options, f->option_count));
+    qc_json_put(o, "command %s", f->command);
     for (size_t i = 0; i < f->step_count; i++) {
         const struct qc_report_fallback_step *s = &f->steps[i];
-        struct qc_json *step = qc_json_object();
-        qc_json_set(step, "layers", count(s->layers));
-        qc_json_set(step, "type", *s->type ? text(s->type) : qc_json_null());
-        qc_json_set(step, "value", qc_json_number(s->value));
-        qc_json_set(step, "drop", qc_json_number(s->drop));
-        qc_json_set(step, "sqnr_db", qc_json_number(s->sqnr_db));
-        qc_json_set(step, "nll", qc_json_number(s->nll));
-        qc_json_set(step, "int8_share", qc_json_number(s->int8_share));
-        qc_json_set(step, "met", qc_json_bool(s->met));
-        qc_json_set(step, "chosen", qc_json_bool(s->chosen));
-        qc_json_set(step, "reason", s->reason ? text(s->reason) : qc_json_null());
-        qc_json_add(steps, step);
+        struct qc_json *step = QC_JSON("layers %zu", s->layers);
+        qc_json_set(step, "type", *s->type ? qc_json_string(s->type) : qc_json_null());
+        qc_json_add(steps,
+                    qc_json_put(step, "value %g drop %g sqnr_db %g nll %g int8_share %g met %hhd chosen %hhd reason %s",
+                                s->value, s->drop, s->sqnr_db, s->nll, s->int8_share, s->met, s->chosen, s->reason));
     }
     qc_json_set(o, "steps", steps);
     return o;
@@ -346,16 +250,8 @@ static struct qc_json *fallback(const struct qc_report_fallback *f)
 
 static struct qc_json *demand(const struct qc_report_demand *d)
 {
-    struct qc_json *o = qc_json_object();
-    qc_json_set(o, "met", qc_json_bool(d->met));
-    qc_json_set(o, "min_sqnr", qc_json_number(d->min_sqnr));
-    qc_json_set(o, "sqnr_db", qc_json_number(d->sqnr_db));
-    qc_json_set(o, "output", d->output ? text(d->output) : qc_json_null());
-    qc_json_set(o, "file", d->file ? text(d->file) : qc_json_null());
-    qc_json_set(o, "samples", count(d->samples));
-    qc_json_set(o, "max_nll", qc_json_number(d->max_nll));
-    qc_json_set(o, "nll", qc_json_number(d->nll));
-    return o;
+    return QC_JSON("met %hhd min_sqnr %g sqnr_db %g output %s file %s samples %zu max_nll %g nll %g", d->met,
+                   d->min_sqnr, d->sqnr_db, d->output, d->file, d->samples, d->max_nll, d->nll);
 }
 
 static struct qc_json *trials(const struct qc_report *r)
@@ -363,34 +259,21 @@ static struct qc_json *trials(const struct qc_report *r)
     struct qc_json *all = qc_json_array();
     for (size_t i = 0; i < r->trial_count; i++) {
         const struct qc_report_trial *t = &r->trials[i];
-        struct qc_json *o = qc_json_object();
-        qc_json_set(o, "method", text(t->method));
-        qc_json_set(o, "sqnr_db", qc_json_number(t->sqnr_db));
-        qc_json_set(o, "gain_db", qc_json_number(t->gain_db));
-        qc_json_set(o, "error_db", qc_json_number(t->error_db));
-        qc_json_set(o, "worth_db", qc_json_number(t->worth_db));
-        qc_json_set(o, "samples", count(t->samples));
-        qc_json_set(o, "chosen", qc_json_bool(t->chosen));
-        qc_json_add(all, o);
+        qc_json_add(all, QC_JSON("method %s sqnr_db %g gain_db %g error_db %g worth_db %g samples %zu chosen %hhd",
+                                 t->method, t->sqnr_db, t->gain_db, t->error_db, t->worth_db, t->samples, t->chosen));
     }
     return all;
 }
 
 static struct qc_json *crossed(const struct qc_report *r)
 {
-    struct qc_json *o = qc_json_object();
-    qc_json_set(o, "gain_db", qc_json_number(r->crossed_gain_db));
-    qc_json_set(o, "kept", qc_json_bool(r->crossed_kept));
-    return o;
+    return QC_JSON("gain_db %g kept %hhd", r->crossed_gain_db, r->crossed_kept);
 }
 
 static struct qc_json *output_bias(const struct qc_report *r)
 {
-    struct qc_json *o = qc_json_object();
-    qc_json_set(o, "outputs", count(r->output_bias_outputs));
-    qc_json_set(o, "expected_gain_db", qc_json_number(r->output_bias_gain_db));
-    qc_json_set(o, "runs", count(r->output_bias_units));
-    return o;
+    return QC_JSON("outputs %zu expected_gain_db %g runs %zu", r->output_bias_outputs, r->output_bias_gain_db,
+                   r->output_bias_units);
 }
 
 static struct qc_json *centred(const struct qc_report *r)
@@ -398,12 +281,8 @@ static struct qc_json *centred(const struct qc_report *r)
     struct qc_json *all = qc_json_array();
     for (size_t i = 0; i < r->centred_count; i++) {
         const struct qc_report_centred *c = &r->centred[i];
-        struct qc_json *o = qc_json_object();
-        qc_json_set(o, "name", text(c->value));
-        qc_json_set(o, "channels", count(c->channels));
-        qc_json_set(o, "layers", count(c->layers));
-        qc_json_set(o, "error_ratio", qc_json_number(c->error));
-        qc_json_add(all, o);
+        qc_json_add(all, QC_JSON("name %s channels %zu layers %zu error_ratio %g", c->value, c->channels, c->layers,
+                                 c->error));
     }
     return all;
 }
@@ -413,15 +292,10 @@ static struct qc_json *scaled(const struct qc_report *r)
     struct qc_json *all = qc_json_array();
     for (size_t i = 0; i < r->scaled_count; i++) {
         const struct qc_report_scaled *s = &r->scaled[i];
-        struct qc_json *o = qc_json_object(), *nodes = qc_json_array();
-        qc_json_set(o, "name", text(s->value));
-        qc_json_set(o, "kind", s->kind ? text(s->kind) : qc_json_null());
-        for (size_t k = 0; k < s->layers; k++) qc_json_add(nodes, text(s->nodes[k]));
-        qc_json_set(o, "layers", nodes);
-        qc_json_set(o, "channels", count(s->channels));
-        qc_json_set(o, "activation_power", s->kind ? qc_json_number(s->activation_power) : qc_json_null());
-        qc_json_set(o, "weight_power", s->kind ? qc_json_number(s->weight_power) : qc_json_null());
-        qc_json_set(o, "error_ratio", qc_json_number(s->error));
+        struct qc_json *o = QC_JSON("name %s kind %s", s->value, s->kind);
+        qc_json_set(o, "layers", qc_json_strings(s->nodes, s->layers));
+        qc_json_put(o, "channels %zu activation_power %g weight_power %g error_ratio %g", s->channels,
+                    s->kind ? s->activation_power : (double)NAN, s->kind ? s->weight_power : (double)NAN, s->error);
         qc_json_add(all, o);
     }
     return all;
@@ -430,19 +304,14 @@ static struct qc_json *scaled(const struct qc_report *r)
 static struct qc_json *timing(const struct qc_report *r)
 {
     struct qc_json *o = qc_json_object();
-    qc_json_set(o, "total_seconds", qc_json_number(r->total_seconds));
-    qc_json_set(o, "import_seconds", qc_json_number(r->import_seconds));
-    qc_json_set(o, "collect_seconds", qc_json_number(r->collect_seconds));
-    qc_json_set(o, "solve_seconds", qc_json_number(r->solve_seconds));
-    qc_json_set(o, "rounding_seconds", qc_json_number(r->rounding_seconds));
-    qc_json_set(o, "measure_seconds", qc_json_number(r->measure_seconds));
-    qc_json_set(o, "advice_seconds", qc_json_number(r->advice_seconds));
-    qc_json_set(o, "sensitivity_seconds", qc_json_number(r->sensitivity_seconds));
-    qc_json_set(o, "fallback_seconds", qc_json_number(r->fallback_seconds));
+    qc_json_put(o,
+                "total_seconds %g import_seconds %g collect_seconds %g solve_seconds %g rounding_seconds %g "
+                "measure_seconds %g advice_seconds %g sensitivity_seconds %g fallback_seconds %g",
+                r->total_seconds, r->import_seconds, r->collect_seconds, r->solve_seconds, r->rounding_seconds,
+                r->measure_seconds, r->advice_seconds, r->sensitivity_seconds, r->fallback_seconds);
     if (r->size) qc_json_set(o, "size_seconds", qc_json_number(r->size->seconds));
     if (r->latency) qc_json_set(o, "benchmark", qc_json_latency(r->latency));
-    qc_json_set(o, "eval_seconds", qc_json_number(r->eval_seconds));
-    qc_json_set(o, "export_seconds", qc_json_number(r->export_seconds));
+    qc_json_put(o, "eval_seconds %g export_seconds %g", r->eval_seconds, r->export_seconds);
     qc_json_set(o, "workers", qc_json_integer(r->workers)); /* here, because no other key depends on it */
     return o;
 }
@@ -450,70 +319,49 @@ static struct qc_json *timing(const struct qc_report *r)
 struct qc_json *qc_report_json(const struct qc_report *r)
 {
     struct qc_json *o = qc_json_object(), *list, *item;
-    qc_json_set(o, "tool", text("qcalib"));
-    qc_json_set(o, "version", text(r->version));
-    qc_json_set(o, "command", text(r->command));
+    qc_json_put(o, "tool %s version %s command %s", "qcalib", r->version, r->command);
     item = file(r->model_file, r->model_sha256);
-    qc_json_set(item, "bytes", count(r->model_bytes));
+    qc_json_set(item, "bytes", qc_json_whole(r->model_bytes));
     qc_json_set(o, "model", item);
     item = file(r->data_file, r->data_sha256);
-    qc_json_set(item, "samples", count(r->data_samples));
-    qc_json_set(item, "samples_in_file", count(r->data_total));
-    qc_json_set(item, "samples_dropped", count(r->data_dropped));
-    if (r->data_made) qc_json_set(item, "inputs_made", count(r->data_made));
+    qc_json_put(item, "samples %zu samples_in_file %zu samples_dropped %zu", r->data_samples, r->data_total,
+                r->data_dropped);
+    if (r->data_made) qc_json_set(item, "inputs_made", qc_json_whole(r->data_made));
     qc_json_set(o, "data", item);
-    if (r->caches) {
-        item = qc_json_object();
-        qc_json_set(item, "count", count(r->caches));
-        qc_json_set(item, "type", text(r->cache_type));
-        qc_json_set(o, "caches", item);
-    }
+    if (r->caches) qc_json_set(o, "caches", QC_JSON("count %zu type %s", r->caches, r->cache_type));
     item = r->statistics_file ? file(r->statistics_file, r->statistics_sha256) : qc_json_null();
-    if (r->statistics_file) qc_json_set(item, "samples", count(r->statistics_samples));
+    if (r->statistics_file) qc_json_set(item, "samples", qc_json_whole(r->statistics_samples));
     qc_json_set(o, "statistics", item);
     qc_json_set(o, "options", r->options ? r->options : qc_json_object());
-    if (r->quantized_in_part) qc_json_set(o, "reference", text("quantized in part"));
+    if (r->quantized_in_part) qc_json_set(o, "reference", qc_json_string("quantized in part"));
     qc_json_set(o, "accuracy", accuracy(r));
     qc_json_set(o, "accumulator", accumulator(r->accumulator));
     list = qc_json_array();
     for (size_t i = 0; i < r->output_count; i++) {
-        item = qc_json_object();
-        qc_json_set(item, "name", text(r->outputs[i].name));
-        qc_json_set(item, "sqnr_db", qc_json_number(r->outputs[i].sqnr_db));
-        qc_json_set(item, "cosine", qc_json_number(r->outputs[i].cosine));
-        qc_json_set(item, "max_abs", qc_json_number(r->outputs[i].max_abs));
-        qc_json_add(list, item);
+        qc_json_add(list, QC_JSON("name %s sqnr_db %g cosine %g max_abs %g", r->outputs[i].name, r->outputs[i].sqnr_db,
+                                  r->outputs[i].cosine, r->outputs[i].max_abs));
     }
     qc_json_set(o, "outputs", list);
-    qc_json_set(o, "measured_samples", count(r->measured_samples));
-    qc_json_set(o, "quantized_ops", count(r->quantized_ops));
-    item = qc_json_object();
-    qc_json_set(item, "exact_without_vnni", qc_json_bool(!r->pairs.saturating));
-    qc_json_set(item, "products", count(r->pairs.products));
-    qc_json_set(item, "saturating", count(r->pairs.saturating));
-    qc_json_set(item, "first", r->pairs.first ? text(r->pairs.first) : qc_json_null());
-    qc_json_set(item, "channels_limited", count(r->pairs.channels));
-    qc_json_set(o, "processors", item);
+    qc_json_put(o, "measured_samples %zu quantized_ops %zu", r->measured_samples, r->quantized_ops);
+    qc_json_set(o, "processors",
+                QC_JSON("exact_without_vnni %hhd products %zu saturating %zu first %s channels_limited %zu",
+                        !r->pairs.saturating, r->pairs.products, r->pairs.saturating, r->pairs.first,
+                        r->pairs.channels));
     list = qc_json_array();
     for (size_t i = 0; i < r->float_op_count; i++) {
-        item = qc_json_object();
-        qc_json_set(item, "name", text(r->float_ops[i].name));
-        qc_json_set(item, "op", text(r->float_ops[i].op));
-        qc_json_set(item, "reason", text(r->float_ops[i].reason));
-        qc_json_add(list, item);
+        qc_json_add(list, QC_JSON("name %s op %s reason %s", r->float_ops[i].name, r->float_ops[i].op,
+                                  r->float_ops[i].reason));
     }
     qc_json_set(o, "float_ops", list);
     if (r->kept) {
         struct qc_json *kept = qc_json_object();
-        qc_json_set(kept, "kept", count(r->kept));
-        qc_json_set(kept, "quantizers", count(r->quantizers));
+        qc_json_put(kept, "kept %zu quantizers %zu", r->kept, r->quantizers);
         qc_json_set(o, "given", kept);
     }
-    qc_json_set(o, "int8_share", qc_json_number(r->int8_share));
-    qc_json_set(o, "integer_share", qc_json_number(r->integer_share));
+    qc_json_put(o, "int8_share %g integer_share %g", r->int8_share, r->integer_share);
     if (r->small_float_share > 0) qc_json_set(o, "small_float_share", qc_json_number(r->small_float_share));
     qc_json_set(o, "sensitivity", effects(r));
-    qc_json_set(o, "sensitivity_samples", count(r->effect_samples));
+    qc_json_set(o, "sensitivity_samples", qc_json_whole(r->effect_samples));
     if (r->demand) qc_json_set(o, "demand", demand(r->demand));
     qc_json_set(o, "fallback", fallback(r->fallback));
     if (r->size) qc_json_size_choice(o, r->size);
@@ -534,28 +382,19 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     list = qc_json_array();
     for (size_t i = 0; i < r->advice_count; i++) qc_json_add(list, advice(&r->advice[i], r));
     qc_json_set(o, "advice", list);
-    qc_json_set(o, "advice_tried", count(r->advice_tried));
-    qc_json_set(o, "advice_left", count(r->advice_left));
+    qc_json_put(o, "advice_tried %zu advice_left %zu", r->advice_tried, r->advice_left);
     qc_json_set(o, "cheaper", r->cheaper ? advice(r->cheaper, r) : qc_json_null());
-    list = qc_json_array();
-    for (size_t i = 0; i < r->warning_count; i++) qc_json_add(list, text(r->warnings[i]));
-    qc_json_set(o, "warnings", list);
+    qc_json_set(o, "warnings", qc_json_strings(r->warnings, r->warning_count));
     list = qc_json_array();
     for (size_t i = 0; i < r->layer_count; i++) qc_json_add(list, layer(&r->layers[i]));
     qc_json_set(o, "layers", list);
     list = qc_json_array();
-    for (size_t i = 0; i < r->file_count; i++) {
-        item = qc_json_object();
-        qc_json_set(item, "file", text(r->files[i]));
-        qc_json_set(item, "bytes", count(r->file_bytes[i]));
-        qc_json_add(list, item);
-    }
+    for (size_t i = 0; i < r->file_count; i++)
+        qc_json_add(list, QC_JSON("file %s bytes %zu", r->files[i], r->file_bytes[i]));
     qc_json_set(o, "files", list);
-    item = qc_json_object();
-    qc_json_set(item, "constants_bytes", count(r->constant_bytes));
-    qc_json_set(item, "per_worker_bytes", count(r->worker_bytes));
-    qc_json_set(item, "statistics_per_worker_bytes", count(r->statistics_bytes));
-    qc_json_set(o, "memory", item);
+    qc_json_set(o, "memory",
+                QC_JSON("constants_bytes %zu per_worker_bytes %zu statistics_per_worker_bytes %zu", r->constant_bytes,
+                        r->worker_bytes, r->statistics_bytes));
     qc_json_set(o, "timing", timing(r));
     return o;
 }

@@ -1,53 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/report/report_parts.h"
-
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "export/report/html.h"
+#include "export/report/report.h"
 #include "export/report/report_charts.h"
-#include "export/report/type_word.h"
+#include "export/report/report_parts.h"
+#include "graph/types/dtype.h"
 
 struct column {
     const char *title, *hint, *css;            /* css: "n" a number; "more" hidden in narrow windows */
-    double (*value)(const struct qc_layer *l); /* NaN: unknown */
+    size_t offset;                             /* of a double of the layer; NaN: unknown */
     int decimals;                              /* -1: a share, in percent */
+    double (*value)(const struct qc_layer *l); /* if there is no such member */
 };
 
-static double sqnr(const struct qc_layer *l)
-{
-    return l->sqnr_db;
-}
-static double alone(const struct qc_layer *l)
-{
-    return l->alone_db;
-}
-static double cosine(const struct qc_layer *l)
-{
-    return l->cosine;
-}
-static double clipped(const struct qc_layer *l)
-{
-    return l->clipped_fraction;
-}
-static double lost(const struct qc_layer *l)
-{
-    return l->lost_fraction;
-}
 static double bits(const struct qc_layer *l)
 {
     return l->accumulator_bits ? (double)l->accumulator_bits : (double)NAN;
 }
 
+#define MEMBER(m) offsetof(struct qc_layer, m)
 static const struct column columns[] = {
-    {"SQNR, dB", "signal to quantization noise ratio of the tensor, with everything before it quantized too", "n", sqnr,
-     2},
-    {"alone, dB", "SQNR from rounding this tensor alone, with everything before it exact", "n more", alone, 2},
-    {"cosine", "cosine similarity of the quantized tensor and the float one; 1 is equal", "n more", cosine, 5},
-    {"clipped", "share of the values more than half a step outside the chosen range", "n more", clipped, -1},
-    {"lost", "share of the non-zero values that round to zero", "n more lost", lost, -1},
-    {"acc. bits", "bits that the accumulator needs at most, whatever the data; sign included", "n more", bits, 0},
+    {"SQNR, dB", "signal to quantization noise ratio of the tensor, with everything before it quantized too", "n",
+     MEMBER(sqnr_db), 2, NULL},
+    {"alone, dB", "SQNR from rounding this tensor alone, with everything before it exact", "n more", MEMBER(alone_db),
+     2, NULL},
+    {"cosine", "cosine similarity of the quantized tensor and the float one; 1 is equal", "n more", MEMBER(cosine), 5,
+     NULL},
+    {"clipped", "share of the values more than half a step outside the chosen range", "n more",
+     MEMBER(clipped_fraction), -1, NULL},
+    {"lost", "share of the non-zero values that round to zero", "n more lost", MEMBER(lost_fraction), -1, NULL},
+    {"acc. bits", "bits that the accumulator needs at most, whatever the data; sign included", "n more", 0, 0, bits},
 };
 
 enum { COLUMNS = sizeof columns / sizeof *columns };
@@ -68,7 +55,7 @@ static void row(FILE *f, const struct qc_report *r, size_t i)
     qc_html_name(f, *l->name ? l->name : "(no name)");
     fputs("</a></td>", f);
     for (const struct column *c = columns; c < columns + COLUMNS; c++) {
-        const double v = c->value(l);
+        const double v = c->value ? c->value(l) : *(const double *)((const char *)l + c->offset);
         if (isfinite(v))
             qc_html(f, "<td class=\"%s\" data-v=\"%.9g\">", c->css, v);
         else
@@ -248,4 +235,33 @@ void qc_html_layer_details(FILE *f, const struct qc_report *r, size_t first, siz
         plots(f, r, l);
         fputs("</div></details>\n", f);
     }
+}
+
+const char *qc_type_word(const char *type)
+{
+    const enum qc_dtype t = qc_dtype_from_name(type);
+    return t == QC_NONE ? type : qc_dtype_long_name(t);
+}
+
+/* Returns the type of most layers of a kind, or NULL if there are none. */
+static const char *most_common(const struct qc_report *r, const char *kind)
+{
+    size_t count[QC_DTYPE_COUNT] = {0};
+    enum qc_dtype most = QC_NONE;
+    for (size_t i = 0; i < r->layer_count; i++)
+        if (strcmp(r->layers[i].kind, kind) == 0) count[qc_dtype_from_name(r->layers[i].type)]++;
+    for (int t = QC_NONE + 1; t < QC_DTYPE_COUNT; t++)
+        if (count[t] > (most == QC_NONE ? 0 : count[most])) most = (enum qc_dtype)t;
+    return most == QC_NONE ? NULL : qc_dtype_long_name(most);
+}
+
+const char *qc_report_type(const struct qc_report *r)
+{
+    const char *type = r->size ? NULL : r->weight_type; /* --size chooses the types itself */
+    if (!type || strcmp(type, "none") == 0) type = most_common(r, "weight");
+    if (!type) type = most_common(r, "activation");
+    if (!type) return "quantized";
+    if (strncmp(type, "float8", strlen("float8")) == 0) return "fp8";
+    if (strncmp(type, "float4", strlen("float4")) == 0) return "fp4";
+    return type + (*type == 'u');
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Plots of the whole network: its errors, steps between two graphs, and accuracy with its interval. */
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "export/report/html.h"
@@ -21,35 +22,28 @@ struct plot {
 /* Lines of the upper plot; the last is on top. */
 enum { LINES = 3 };
 
-static double isolated(const struct qc_network_point *p)
-{
-    return p->isolated_db;
-}
-static double rounding(const struct qc_network_point *p)
-{
-    return p->rounding_db;
-}
-static double accumulated(const struct qc_network_point *p)
-{
-    return p->sqnr_db;
-}
-
 static const struct {
-    double (*value)(const struct qc_network_point *p);
+    size_t offset; /* of the value in a point */
     const char *line, *dot, *words, *hint;
     double radius;
 } lines[LINES] = {
-    {isolated, "line3", "dot3", "isolated: of the output, with only this layer quantized", "isolated", 2.6},
-    {rounding, "line2", "dot2", "rounding alone: of this tensor, with everything before it exact", "rounding alone",
-     2.6},
-    {accumulated, "line", "dot", "accumulated: of this tensor, with everything before it quantized", "accumulated",
-     3.2},
+    {offsetof(struct qc_network_point, isolated_db), "line3", "dot3",
+     "isolated: of the output, with only this layer quantized", "isolated", 2.6},
+    {offsetof(struct qc_network_point, rounding_db), "line2", "dot2",
+     "rounding alone: of this tensor, with everything before it exact", "rounding alone", 2.6},
+    {offsetof(struct qc_network_point, sqnr_db), "line", "dot",
+     "accumulated: of this tensor, with everything before it quantized", "accumulated", 3.2},
 };
+
+static double value_of(const struct qc_network_point *p, int line)
+{
+    return *(const double *)((const char *)p + lines[line].offset);
+}
 
 static bool has(const struct qc_network_point *points, size_t count, int k)
 {
     for (size_t i = 0; i < count; i++)
-        if (!isnan(lines[k].value(&points[i]))) return true;
+        if (!isnan(value_of(&points[i], k))) return true;
     return false;
 }
 
@@ -119,7 +113,7 @@ static struct plot extent(const struct qc_network_point *points, size_t count, d
         .lo = 0, .hi = 10, .close = (double)INFINITY, .far = -(double)INFINITY, .points = points, .count = count};
     for (size_t i = 0; i < count; i++) {
         for (int k = 0; k < LINES; k++) {
-            double v = lines[k].value(&points[i]);
+            double v = value_of(&points[i], k);
             if (!isfinite(v)) continue;
             p.lo = fmin(p.lo, v);
             p.hi = fmax(p.hi, v);
@@ -160,7 +154,7 @@ static void line(FILE *f, const struct plot *p, int k)
     bool pen = false;
     qc_html(f, "<path class=\"%s\" d=\"", lines[k].line);
     for (size_t i = 0; i < p->count; i++) {
-        double v = lines[k].value(&p->points[i]);
+        double v = value_of(&p->points[i], k);
         if (!isnan(v)) qc_html(f, "%s%.1f %.1f", pen ? "L" : "M", across(p, i), up(p, v));
         pen = !isnan(v);
     }
@@ -171,7 +165,7 @@ static void hint(FILE *f, const struct qc_network_point *t)
 {
     qc_html(f, "%s (%s):", t->name, t->op);
     for (int k = LINES; k-- > 0;) {
-        const double v = lines[k].value(t);
+        const double v = value_of(t, k);
         if (isinf(v) && v > 0)
             qc_html(f, " %s exact,", lines[k].hint);
         else if (!isnan(v))
@@ -190,7 +184,7 @@ static void points(FILE *f, const struct plot *p)
         hint(f, t);
         fputs("</title>", f);
         for (int k = p->count > DOTTED_MAX ? LINES - 1 : 0; k < LINES; k++) {
-            double v = lines[k].value(t);
+            double v = value_of(t, k);
             if (!isnan(v))
                 qc_html(f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"/>", lines[k].dot, x, up(p, v),
                         lines[k].radius);

@@ -15,13 +15,11 @@ void qc_html_summary(FILE *f, const struct qc_report *r);
 bool qc_html_graph(FILE *f, const struct qc_report *r, struct qc_status *st);
 
 /* Writes the choice of --size, and the keys "size" and "frontier" of report.json. Writes nothing without r->size. */
-void qc_html_size(FILE *f, const struct qc_report *r);
 void qc_json_size_choice(struct qc_json *o, const struct qc_report_size *s);
 
 /* Writes the results of --benchmark: a tile of the summary; the plot of placements and the changes that were tried.
    Writes nothing without r->latency. Fails if memory runs out. */
 void qc_html_latency_tile(FILE *f, const struct qc_report *r);
-bool qc_html_latency(FILE *f, const struct qc_report *r, struct qc_status *st);
 struct qc_json *qc_json_latency(const struct qc_report_latency *l);
 
 /* Writes the table of layers, a row for each; the JavaScript of the page sorts and filters it. */
@@ -43,19 +41,5 @@ void qc_html_layer_link(FILE *f, const char *node, size_t layer);
 /* Writes the screen of layers, sorted by their effect on the outputs. */
 bool qc_html_ranking(FILE *f, const struct qc_report *r, struct qc_status *st);
 
-/* Returns the index of the quantized activation that a node computes, otherwise of a weight that it reads, otherwise
-   QC_NO_INDEX. */
-size_t qc_report_layer_of(const struct qc_report *r, const char *node);
-
 /* Returns the number of the suggestion about a layer, from 1; 0 if there is none. */
 int qc_report_suggested(const struct qc_report *r, size_t layer);
-
-/* Writes the attempts of --max-drop and the command that gives the same result. Writes nothing if there are none. */
-void qc_html_fallback(FILE *f, const struct qc_report *r);
-
-/* Writes the layers with the largest effects on the outputs. Writes nothing if effects were not measured. */
-void qc_html_effects(FILE *f, const struct qc_report *r);
-
-/* Writes the changes to scales and channels for narrow accumulators and the overflows of each layer. Writes nothing
- * with 32 bits. */
-void qc_html_accumulators(FILE *f, const struct qc_report *r);

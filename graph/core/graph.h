@@ -108,7 +108,7 @@ struct qc_qparams {
     unsigned bits;                         /* bits of the levels, if fewer than those of the type; 0: all of the type */
     const struct qc_number_format *format; /* NULL, or the format that defines levels and scales */
     int64_t block; /* elements along the value's axis that share a scale; each element of the other axes has its own
-                      (graph/core/scale_layout.h). 0: no blocks. Only for constants that are dequantized */
+                      (graph/core/parameters.h). 0: no blocks. Only for constants that are dequantized */
     int32_t pair_limit; /* for weights: the largest sum of two neighbouring levels of one sign
                            (graph/core/pair_order.h); 0: none */
     enum qc_symmetry symmetry;
@@ -252,6 +252,9 @@ enum { QC_LABEL = 256 };
 const char *qc_value_label(char buf[QC_LABEL], const struct qc_graph *g, qc_id v);
 /* The same for a node: its own name, or that of its first result. qc_node_name copies it into the arena. */
 const char *qc_node_label(char buf[QC_LABEL], const struct qc_graph *g, const struct qc_node *n);
+/* The same, valid until the end of the block. */
+#define QC_VALUE_LABEL(g, v) qc_value_label((char[QC_LABEL]){""}, g, v)
+#define QC_NODE_LABEL(g, n) qc_node_label((char[QC_LABEL]){""}, g, n)
 const char *qc_node_name(const struct qc_graph *g, const struct qc_node *n, struct qc_arena *a, struct qc_status *st);
 /* Returns use[v] = number of uses of value v by nodes and outputs: an array [value_count + 1] in arena a. Returns
    NULL and a status if out of memory. */
@@ -279,3 +282,10 @@ int qc_kept_axis(const struct qc_graph *g, const struct qc_node *n, const struct
 #define QC_FLOAT(n, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_FLOAT, .f = (v)})
 #define QC_STRING(n, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_STRING, .s = (v)})
 #define QC_INTS(n, c, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_INTS, .count = (c), .ints = (v)})
+
+/* Returns the value that provides the name: v itself, or the input of unnamed Quantize and Dequantize nodes. */
+qc_id qc_value_named(const struct qc_graph *g, qc_id v);
+
+/* Returns the name, which identifies the value. An unnamed Quantize or Dequantize has the name of its input (with
+   unbound qparams they are equal). A value without any name has its label, in the arena. */
+const char *qc_value_name(const struct qc_graph *g, qc_id v, struct qc_arena *a, struct qc_status *st);

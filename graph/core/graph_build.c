@@ -1,15 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/core/graph.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "arith/float_level.h"
+#include "base/checked.h"
 #include "base/simd.h"
 #include "graph/core/custom.h"
-#include "graph/core/scale_layout.h"
+#include "graph/core/graph.h"
+#include "graph/core/parameters.h"
 #include "graph/core/tables.h"
+
+bool qc_grow(void **array, size_t *capacity, size_t count, size_t size, struct qc_status *st)
+{
+    if (count + 2 <= *capacity) return true;
+    size_t wanted = *capacity ? *capacity * 2 : 64, bytes;
+    if (wanted > UINT32_MAX / 2 || !qc_mul_size(&bytes, wanted, size)) return qc_fail_memory(st, UINT64_MAX);
+    void *p = realloc(*array, bytes);
+    if (!p) return qc_fail_memory(st, bytes);
+    memset((char *)p + *capacity * size, 0, (wanted - *capacity) * size);
+    *array = p;
+    *capacity = wanted;
+    return true;
+}
 
 struct qc_graph *qc_graph_new(struct qc_status *st)
 {
@@ -343,8 +356,7 @@ const char *qc_node_label(char buf[QC_LABEL], const struct qc_graph *g, const st
 
 const char *qc_node_name(const struct qc_graph *g, const struct qc_node *n, struct qc_arena *a, struct qc_status *st)
 {
-    char label[QC_LABEL];
-    return qc_arena_strdup(a, qc_node_label(label, g, n), st);
+    return qc_arena_strdup(a, QC_NODE_LABEL(g, n), st);
 }
 
 uint32_t *qc_graph_uses(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)

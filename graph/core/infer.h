@@ -66,3 +66,28 @@ static inline bool qc_reduce_keeps(enum qc_op op)
 
 /* Converts an axis attribute in [-rank, rank) to [0, rank). */
 bool qc_axis_of(int *axis, int64_t value, int rank, struct qc_status *st);
+
+/* Einsum-28: the dimensions of the letters of an equation. */
+enum { QC_EINSUM_INPUTS = 64, QC_EINSUM_LABELS = 52 + QC_RANK_MAX };
+
+/* letters, and the dimensions of "..." */
+struct qc_einsum {
+    unsigned input_count;
+    int rank[QC_EINSUM_INPUTS], result_rank;
+    uint8_t label[QC_EINSUM_INPUTS][QC_RANK_MAX], result[QC_RANK_MAX];
+    int64_t size[QC_EINSUM_LABELS]; /* size of each label; -2: not used; QC_FREE: not known */
+};
+
+/* For a node whose inputs have known ranks. Fails if the equation is malformed or does not fit the shapes. */
+bool qc_einsum_of(struct qc_einsum *out, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st);
+
+/* Blocks that Col2Im assembles to an image. */
+struct qc_blocks {
+    int spatial;
+    int64_t points, blocks; /* elements of a block; number of blocks */
+    int64_t image[QC_RANK_MAX], block[QC_RANK_MAX], stride[QC_RANK_MAX], dilation[QC_RANK_MAX], pad_begin[QC_RANK_MAX];
+    int64_t steps[QC_RANK_MAX]; /* blocks along each dimension */
+};
+
+/* For a node whose image and block shapes are constants. Fails if sizes or attributes are invalid. */
+bool qc_blocks_of(struct qc_blocks *out, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st);

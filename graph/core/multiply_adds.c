@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 #include "graph/core/recurrent.h"
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 
 /* Counts the elements of a value, with a free batch as 1. Returns false if another dimension is free. */
 static bool elements(uint64_t *out, const struct qc_shape *s)

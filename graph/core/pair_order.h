@@ -3,6 +3,7 @@
    the weights that form a pair. Measured on ONNX Runtime 1.32 (docs/numerics.md). */
 #pragma once
 
+#include "graph/core/graph.h"
 #include "graph/core/uses.h"
 
 /* The order in which a kernel multiplies the weights of each channel of the result: weights 2i and 2i + 1 are a
@@ -43,3 +44,16 @@ int32_t qc_pair_limit(enum qc_dtype activation, int32_t highest);
    DequantizeLinear and only one operator reads them; other int8 data is multiplied exactly.
    - The result has the type of the data; for Gemm and MatMul it may also be float. */
 bool qc_saturates_in_pairs(const struct qc_uses *uses, const struct qc_node *n);
+
+/* Proves from the weights of a quantized graph that x86 without VNNI computes it exactly, whatever the data
+   (graph/core/pair_order.h). */
+struct qc_pair_proof {
+    size_t products;   /* multiplications of 8-bit data by int8 weights that may be computed in pairs */
+    size_t saturating; /* products with a pair that may overflow 16 bits, or whose int8 operand is not constant */
+    size_t unknown;    /* further products whose integers are unknown: a file's DynamicQuantizeLSTM is read with real
+                          weights */
+    qc_id first;       /* the first saturating product, in the graph given; 0: none, or in a body */
+};
+
+/* g: produced, or read from a file and canonical. Its bodies are included. */
+void qc_prove_pairs(struct qc_pair_proof *out, const struct qc_graph *g);

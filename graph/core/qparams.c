@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "graph/core/tables.h"
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 
 static qc_id new_qparams(struct qc_graph *g, const struct qc_qparams *s, struct qc_status *st)
 {

@@ -54,14 +54,12 @@ static bool meet(int64_t *size, int64_t given, unsigned input, int axis, struct 
 static bool check_type(const struct qc_graph *g, const struct qc_node *n, unsigned i, int rank, struct qc_status *st)
 {
     const struct qc_type *t = &g->values[n->inputs[i]].type, *x = &g->values[n->inputs[0]].type;
-    char text[QC_SHAPE_TEXT];
     const enum qc_dtype want = i == QC_RECURRENT_LENGTHS ? QC_I32 : x->dtype;
     if (t->dtype != want || !qc_dtype_info(x->dtype)->is_float)
         return qc_fail(st, QC_BAD_INPUT, "%s is %s, expected %s", names[i], qc_dtype_info(t->dtype)->name,
                        i == QC_RECURRENT_LENGTHS ? "i32" : "the floating-point type of X");
     return t->shape.rank < 0 || t->shape.rank == rank ||
-           qc_fail(st, QC_BAD_INPUT, "%s of shape %s, expected rank %d", names[i], qc_shape_text(text, &t->shape),
-                   rank);
+           qc_fail(st, QC_BAD_INPUT, "%s of shape %s, expected rank %d", names[i], QC_SHAPE_STR(&t->shape), rank);
 }
 
 /* The same for `times` * *size along an axis; *size may be unknown. */

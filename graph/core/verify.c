@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "graph/core/body.h"
-#include "graph/core/scale_layout.h"
+#include "graph/core/parameters.h"
 #include "graph/core/tables.h"
 
 static bool check_shape(const struct qc_shape *s)
@@ -73,18 +73,17 @@ static bool check_qparams(const struct qc_graph *g, qc_id id, struct qc_status *
 
 static bool check_affine(const struct qc_graph *g, const struct qc_type *t, struct qc_status *st)
 {
-    char text[QC_SHAPE_TEXT];
     if (t->qparams > g->qparams_count) return qc_fail(st, QC_BAD_INPUT, "space @%u does not exist", t->qparams);
     const struct qc_qparams *s = &g->qparams_of[t->qparams];
     if (t->qparams == QC_REAL || !s->per_channel || t->shape.rank < 0) return true;
     if (t->axis < 0 || t->axis >= t->shape.rank)
-        return qc_fail(st, QC_BAD_INPUT, "per-channel axis %d of shape %s", t->axis, qc_shape_text(text, &t->shape));
+        return qc_fail(st, QC_BAD_INPUT, "per-channel axis %d of shape %s", t->axis, QC_SHAPE_STR(&t->shape));
     if (s->block && !qc_shape_fixed(&t->shape))
-        return qc_fail(st, QC_BAD_INPUT, "blocks of shape %s", qc_shape_text(text, &t->shape));
+        return qc_fail(st, QC_BAD_INPUT, "blocks of shape %s", QC_SHAPE_STR(&t->shape));
     int64_t channels = s->block ? (int64_t)qc_scale_layout_of(s, &t->shape, t->axis).count : t->shape.dim[t->axis];
     if (s->state == QC_QPARAMS_BOUND && s->count > 1 && channels != QC_FREE && (uint64_t)channels != s->count)
         return qc_fail(st, QC_BAD_INPUT, "%zu scales for axis %d of shape %s", s->count, t->axis,
-                       qc_shape_text(text, &t->shape));
+                       QC_SHAPE_STR(&t->shape));
     return true;
 }
 
@@ -155,12 +154,11 @@ static bool check_types(const struct qc_graph *g, qc_id id, struct qc_type *type
     if (!qc_node_types(types, g, n, (qc_id)(identity >> 8), (int)(signed char)(identity & 0xff), st)) return false;
     for (unsigned k = 0; k < n->output_count; k++) {
         const struct qc_type *is = &g->values[n->outputs + k].type, *should = &types[k];
-        char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
         if (is->dtype != should->dtype || !qc_shape_equal(&is->shape, &should->shape) ||
             is->qparams != should->qparams || is->axis != should->axis)
             return qc_fail(st, QC_BAD_INPUT, "output %u is %s%s @%u axis %d, expected %s%s @%u axis %d", k,
-                           qc_dtype_info(is->dtype)->name, qc_shape_text(a, &is->shape), is->qparams, is->axis,
-                           qc_dtype_info(should->dtype)->name, qc_shape_text(b, &should->shape), should->qparams,
+                           qc_dtype_info(is->dtype)->name, QC_SHAPE_STR(&is->shape), is->qparams, is->axis,
+                           qc_dtype_info(should->dtype)->name, QC_SHAPE_STR(&should->shape), should->qparams,
                            should->axis);
     }
     return true;
@@ -168,7 +166,6 @@ static bool check_types(const struct qc_graph *g, qc_id id, struct qc_type *type
 
 static bool check_nodes(const struct qc_graph *g, struct qc_status *st)
 {
-    char label[QC_LABEL];
     qc_id made = 1, id = 1;
     unsigned most = 1;
     for (; id <= g->node_count && check_node(g, id, made, st); id++) {
@@ -182,7 +179,7 @@ static bool check_nodes(const struct qc_graph *g, struct qc_status *st)
     free(types);
     if (id > g->node_count) return true;
     const struct qc_node *n = &g->nodes[id];
-    return qc_where(st, "node %u '%s' (%s)", id, n->name ? n->name : qc_value_label(label, g, n->outputs),
+    return qc_where(st, "node %u '%s' (%s)", id, n->name ? n->name : QC_VALUE_LABEL(g, n->outputs),
                     qc_op_info(n->op < QC_OP_COUNT ? n->op : QC_OP_INVALID)->name);
 }
 
@@ -209,12 +206,11 @@ static bool check_ports(const struct qc_graph *g, struct qc_status *st)
 
 bool qc_graph_verify(const struct qc_graph *g, struct qc_status *st)
 {
-    char label[QC_LABEL];
     for (qc_id s = 1; s <= g->qparams_count; s++)
         if (!check_qparams(g, s, st))
             return qc_where(st, "space @%u '%s'", s, g->qparams_of[s].name ? g->qparams_of[s].name : "");
     for (qc_id v = 1; v <= g->value_count; v++)
-        if (!check_value(g, v, st)) return qc_where(st, "value %%%u '%s'", v, qc_value_label(label, g, v));
+        if (!check_value(g, v, st)) return qc_where(st, "value %%%u '%s'", v, QC_VALUE_LABEL(g, v));
     return check_nodes(g, st) && check_ports(g, st);
 }
 

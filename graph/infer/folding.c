@@ -93,9 +93,8 @@ bool qc_folding_node(bool *fits, struct qc_folding *f, const struct qc_graph *g,
 {
     size_t bytes;
     uint64_t work;
-    char label[QC_LABEL];
     qc_node_cost(&bytes, &work, g, n);
     *fits = qc_folding_take(f, bytes, work);
     return !*fits || qc_budget_hold(f->budget, bytes, st) ||
-           qc_where(st, "%s '%s', computed ahead", qc_op_info(n->op)->name, qc_node_label(label, g, n));
+           qc_where(st, "%s '%s', computed ahead", qc_op_info(n->op)->name, QC_NODE_LABEL(g, n));
 }

@@ -29,12 +29,11 @@ bool qc_infer_table(struct qc_infer *c, struct qc_status *st)
 static bool check_channels(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape, *s = &qc_in(c, i)->shape;
-    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
     if (x->rank < 0 || s->rank < 0) return true;
     int64_t channels = x->rank > 1 ? x->dim[1] : 1, met;
     if (s->rank != 1 || !qc_dim_meet(&met, channels, s->dim[0]))
         return qc_fail(st, QC_BAD_INPUT, "%s must have one value per channel of the input %s, got shape %s", what,
-                       qc_shape_text(a, x), qc_shape_text(b, s));
+                       QC_SHAPE_STR(x), QC_SHAPE_STR(s));
     return true;
 }
 
@@ -50,7 +49,6 @@ static bool check_axis(const struct qc_infer *c, int64_t otherwise, struct qc_st
 static bool check_layer_norm(const struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape;
-    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
     int axis = 0;
     if (x->rank < 0) return true;
     if (!qc_axis_of(&axis, qc_attr_int(c->node, "axis", -1), x->rank, st)) return false;
@@ -63,7 +61,7 @@ static bool check_layer_norm(const struct qc_infer *c, struct qc_status *st)
         for (int k = 0; fits && k < x->rank; k++) fits = x->dim[k] == QC_FREE || both.dim[k] == x->dim[k];
         if (!fits)
             return qc_fail(st, QC_BAD_INPUT, "%s of shape %s does not broadcast to the input %s from axis %d",
-                           i == 1 ? "scale" : "bias", qc_shape_text(a, s), qc_shape_text(b, x), axis);
+                           i == 1 ? "scale" : "bias", QC_SHAPE_STR(s), QC_SHAPE_STR(x), axis);
     }
     return true;
 }
@@ -77,11 +75,10 @@ static bool check_clip(const struct qc_infer *c, struct qc_status *st)
 static bool check_lrn(const struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape;
-    char text[QC_SHAPE_TEXT];
     int64_t size = qc_attr_int(c->node, "size", 0);
     if (size < 1) return qc_fail(st, QC_BAD_INPUT, "attribute size must be at least 1, got %" PRId64, size);
     if (x->rank >= 0 && x->rank < 2)
-        return qc_fail(st, QC_BAD_INPUT, "input [N,C,...] expected, got %s", qc_shape_text(text, x));
+        return qc_fail(st, QC_BAD_INPUT, "input [N,C,...] expected, got %s", QC_SHAPE_STR(x));
     return true;
 }
 
@@ -131,15 +128,13 @@ bool qc_infer_same(struct qc_infer *c, struct qc_status *st)
 static bool broadcast_inputs(struct qc_shape *out, const struct qc_infer *c, unsigned first, unsigned last,
                              struct qc_status *st)
 {
-    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
     struct qc_shape s = qc_in(c, first)->shape;
     for (unsigned i = first + 1; i <= last; i++) {
         if (!qc_has_in(c, i)) return qc_fail(st, QC_BAD_INPUT, "input %u is missing", i);
         const struct qc_shape *next = &qc_in(c, i)->shape;
         struct qc_shape both;
         if (!qc_shape_broadcast(&both, &s, next))
-            return qc_fail(st, QC_BAD_INPUT, "shapes %s and %s do not broadcast", qc_shape_text(a, &s),
-                           qc_shape_text(b, next));
+            return qc_fail(st, QC_BAD_INPUT, "shapes %s and %s do not broadcast", QC_SHAPE_STR(&s), QC_SHAPE_STR(next));
         s = both;
     }
     *out = s;
@@ -167,7 +162,6 @@ static bool check_binary(const struct qc_infer *c, struct qc_status *st)
 bool qc_infer_broadcast(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape;
-    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
     struct qc_shape s;
     if (!check_binary(c, st) || !broadcast_inputs(&s, c, 0, c->node->input_count - 1, st)) return false;
     if (c->node->op == QC_OP_PRelu) { /* the slope broadcasts to the input, not the other way */
@@ -175,7 +169,7 @@ bool qc_infer_broadcast(struct qc_infer *c, struct qc_status *st)
         for (int i = 0; fits && i < x->rank && s.rank >= 0; i++) fits = x->dim[i] == QC_FREE || x->dim[i] == s.dim[i];
         if (!fits)
             return qc_fail(st, QC_BAD_INPUT, "slope of shape %s does not broadcast to the input %s",
-                           qc_shape_text(a, &qc_in(c, 1)->shape), qc_shape_text(b, x));
+                           QC_SHAPE_STR(&qc_in(c, 1)->shape), QC_SHAPE_STR(x));
         s = *x;
     }
     return qc_infer_set(c, 0, qc_in(c, 0)->dtype, &s, st);
@@ -225,4 +219,66 @@ bool qc_infer_cast(struct qc_infer *c, struct qc_status *st)
     enum qc_dtype t = to > 0 && to < 1000 ? qc_dtype_from_onnx((int)to) : QC_NONE;
     if (t == QC_NONE) return qc_fail(st, QC_UNSUPPORTED, "cast to data type %" PRId64 " is not handled", to);
     return qc_infer_set(c, 0, t, &qc_in(c, 0)->shape, st);
+}
+
+/* Reductions: ONNX Reduce*-13 with the axes as an attribute, ArgMax-13. */
+
+static void drop_or_keep(struct qc_shape *out, const struct qc_shape *in, const bool has[QC_RANK_MAX], bool keep)
+{
+    struct qc_shape s = {.rank = 0};
+    for (int i = 0; i < in->rank; i++) {
+        if (!has[i])
+            s.dim[s.rank++] = in->dim[i];
+        else if (keep)
+            s.dim[s.rank++] = 1;
+    }
+    *out = s;
+}
+
+/* Sets a result for `count` unknown axes: each is removed, or becomes 1 with `keep`. */
+static bool set_unknown(struct qc_infer *c, int64_t count, bool keep, struct qc_status *st)
+{
+    const struct qc_type *x = qc_in(c, 0);
+    struct qc_shape s;
+    const int64_t rank = keep ? x->shape.rank : count > 0 && count <= x->shape.rank ? x->shape.rank - count : -1;
+    return qc_shape_free(&s, rank, st) && qc_infer_set(c, 0, x->dtype, &s, st);
+}
+
+bool qc_infer_reduce(struct qc_infer *c, struct qc_status *st)
+{
+    const struct qc_type *x = qc_in(c, 0);
+    const int64_t *axes;
+    size_t count = qc_attr_ints(c->node, "axes", &axes);
+    bool keep = qc_attr_int(c->node, "keepdims", 1) != 0, noop = qc_attr_int(c->node, "noop_with_empty_axes", 0) != 0;
+    bool has[QC_RANK_MAX];
+    struct qc_shape s = x->shape;
+    struct qc_list given = {.known = true};
+    if (x->dtype == QC_BOOL && c->node->op != QC_OP_ReduceMax && c->node->op != QC_OP_ReduceMin)
+        return qc_fail(st, QC_UNSUPPORTED, "reduction of bool is not handled");
+    if (qc_has_in(c, 1)) {
+        if (!qc_infer_list(&given, c, 1, "the axes", st)) return false;
+        axes = given.value;
+        count = given.known ? (size_t)given.count : 0;
+    }
+    if (s.rank >= 0 && !given.known) return set_unknown(c, given.count, keep, st);
+    if (s.rank < 0) return qc_infer_set(c, 0, x->dtype, &s, st);
+    if (!qc_infer_axes(has, count, axes, s.rank, st)) return false;
+    for (int i = 0; count == 0 && i < s.rank; i++) has[i] = !noop;
+    drop_or_keep(&s, &x->shape, has, keep);
+    return qc_infer_set(c, 0, x->dtype, &s, st);
+}
+
+bool qc_infer_arg_reduce(struct qc_infer *c, struct qc_status *st)
+{
+    const struct qc_shape *x = &qc_in(c, 0)->shape;
+    bool keep = qc_attr_int(c->node, "keepdims", 1) != 0, has[QC_RANK_MAX] = {false};
+    struct qc_shape s = *x;
+    int axis = 0;
+    if (s.rank < 0) return qc_infer_set(c, 0, QC_I64, &s, st);
+    if (!qc_axis_of(&axis, qc_attr_int(c->node, "axis", 0), s.rank, st)) return false;
+    if (x->dim[axis] == 0)
+        return qc_fail(st, QC_BAD_INPUT, "nothing to choose from along axis %d of %s", axis, QC_SHAPE_STR(x));
+    has[axis] = true;
+    drop_or_keep(&s, x, has, keep);
+    return qc_infer_set(c, 0, QC_I64, &s, st);
 }

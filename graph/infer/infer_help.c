@@ -3,6 +3,7 @@
 
 #include <float.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/checked.h"
 
@@ -10,12 +11,11 @@ bool qc_infer_set(struct qc_infer *c, unsigned output, enum qc_dtype dtype, cons
                   struct qc_status *st)
 {
     size_t bytes = qc_dtype_size(dtype);
-    char text[QC_SHAPE_TEXT];
     for (int i = 0; i < shape->rank; i++) {
         size_t d = shape->dim[i] > 0 ? (size_t)shape->dim[i]
                                      : 1; /* dimensions of 0 are left out, because strides must fit as well */
         if (!qc_mul_size(&bytes, bytes, d) || bytes > SIZE_MAX / 4)
-            return qc_fail(st, QC_BAD_INPUT, "result of shape %s does not fit in memory", qc_shape_text(text, shape));
+            return qc_fail(st, QC_BAD_INPUT, "result of shape %s does not fit in memory", QC_SHAPE_STR(shape));
     }
     c->out[output].dtype = dtype;
     c->out[output].shape = *shape;
@@ -26,10 +26,9 @@ bool qc_infer_list(struct qc_list *out, const struct qc_infer *c, unsigned i, co
 {
     const struct qc_type *t = qc_in(c, i);
     const struct qc_tensor *k = qc_in_constant(c, i);
-    char text[QC_SHAPE_TEXT];
     if (!qc_infer_index_type(c, i, what, st)) return false;
     if (t->shape.rank > 1)
-        return qc_fail(st, QC_BAD_INPUT, "%s must be a list, got shape %s", what, qc_shape_text(text, &t->shape));
+        return qc_fail(st, QC_BAD_INPUT, "%s must be a list, got shape %s", what, QC_SHAPE_STR(&t->shape));
     out->known = k != NULL;
     out->count = t->shape.rank < 0 ? QC_FREE : t->shape.rank == 0 ? 1 : t->shape.dim[0];
     if (out->count > QC_LIST_MAX)
@@ -107,9 +106,8 @@ bool qc_infer_same_float(const struct qc_infer *c, unsigned first, unsigned coun
 
 bool qc_infer_misfit(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st)
 {
-    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
     return qc_fail(st, QC_BAD_INPUT, "%s of shape %s does not fit the input %s", what,
-                   qc_shape_text(a, &qc_in(c, i)->shape), qc_shape_text(b, &qc_in(c, 0)->shape));
+                   QC_SHAPE_STR(&qc_in(c, i)->shape), QC_SHAPE_STR(&qc_in(c, 0)->shape));
 }
 
 bool qc_infer_index_type(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st)
@@ -123,20 +121,28 @@ bool qc_infer_scalar(const struct qc_infer *c, unsigned i, const char *what, str
 {
     if (!qc_has_in(c, i)) return true;
     const struct qc_shape *s = &qc_in(c, i)->shape;
-    char text[QC_SHAPE_TEXT];
     if (s->rank <= 0 || (s->rank == 1 && (s->dim[0] == 1 || s->dim[0] == QC_FREE))) return true;
-    return qc_fail(st, QC_BAD_INPUT, "%s must be a scalar, got shape %s", what, qc_shape_text(text, s));
+    return qc_fail(st, QC_BAD_INPUT, "%s must be a scalar, got shape %s", what, QC_SHAPE_STR(s));
 }
 
 bool qc_infer_one_element(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st)
 {
     if (!qc_has_in(c, i)) return true;
     const struct qc_shape *s = &qc_in(c, i)->shape;
-    char text[QC_SHAPE_TEXT];
     for (int d = 0; d < s->rank; d++)
         if (s->dim[d] != 1 && s->dim[d] != QC_FREE)
-            return qc_fail(st, QC_BAD_INPUT, "%s must have one element, got shape %s", what, qc_shape_text(text, s));
+            return qc_fail(st, QC_BAD_INPUT, "%s must have one element, got shape %s", what, QC_SHAPE_STR(s));
     return true;
+}
+
+bool qc_infer_one_of(const struct qc_infer *c, const char *attribute, const char *otherwise, const char *const *handled,
+                     enum qc_code code, struct qc_status *st)
+{
+    const char *s = qc_attr_string(c->node, attribute, otherwise);
+    for (; *handled; handled++)
+        if (strcmp(s, *handled) == 0) return true;
+    return qc_fail(st, code, "%s \"%.40s\" %s", attribute, s,
+                   code == QC_UNSUPPORTED ? "is not handled" : "does not exist");
 }
 
 enum qc_dtype qc_float_type_of(enum qc_dtype t)

@@ -65,5 +65,9 @@ bool qc_infer_gemm_result(struct qc_infer *c, enum qc_dtype result, struct qc_st
 bool qc_infer_matmul_result(struct qc_infer *c, enum qc_dtype result, struct qc_status *st);
 bool qc_infer_pool_result(struct qc_infer *c, struct qc_status *st);
 
+/* Fails with this code unless the text of an attribute is in the list, which ends with NULL. */
+bool qc_infer_one_of(const struct qc_infer *c, const char *attribute, const char *otherwise, const char *const *handled,
+                     enum qc_code code, struct qc_status *st);
+
 /* Returns f32 for an integer type, else the type itself. */
 enum qc_dtype qc_float_type_of(enum qc_dtype t);

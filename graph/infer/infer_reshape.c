@@ -8,14 +8,13 @@
 /* Gives the product of the fixed dimensions, and the number of free ones. */
 static bool product_of(int64_t *fixed, int *freedom, const struct qc_shape *s, struct qc_status *st)
 {
-    char text[QC_SHAPE_TEXT];
     *fixed = 1;
     *freedom = 0;
     for (int i = 0; i < s->rank; i++) {
         if (s->dim[i] == QC_FREE)
             ++*freedom;
         else if (!qc_mul_i64(fixed, *fixed, s->dim[i]))
-            return qc_fail(st, QC_BAD_INPUT, "shape %s has too many elements", qc_shape_text(text, s));
+            return qc_fail(st, QC_BAD_INPUT, "shape %s has too many elements", QC_SHAPE_STR(s));
     }
     return true;
 }
@@ -25,7 +24,6 @@ static bool product_of(int64_t *fixed, int *freedom, const struct qc_shape *s, s
 static bool fit_reshape(struct qc_shape *target, int infer_at, int copied, const struct qc_shape *x,
                         struct qc_status *st)
 {
-    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
     int64_t from, to;
     int free_from, free_to;
     if (!product_of(&from, &free_from, x, st) || !product_of(&to, &free_to, target, st)) return false;
@@ -37,8 +35,8 @@ static bool fit_reshape(struct qc_shape *target, int infer_at, int copied, const
         return true;
     }
     bool fits = exact ? infer_at < 0 && from == to : infer_at >= 0 || from == 0 || to % from == 0;
-    return fits || qc_fail(st, QC_BAD_INPUT, "input %s cannot be reshaped to %s", qc_shape_text(a, x),
-                           qc_shape_text(b, target));
+    return fits ||
+           qc_fail(st, QC_BAD_INPUT, "input %s cannot be reshaped to %s", QC_SHAPE_STR(x), QC_SHAPE_STR(target));
 }
 
 bool qc_infer_reshape(struct qc_infer *c, struct qc_status *st)
@@ -78,17 +76,16 @@ bool qc_infer_flatten(struct qc_infer *c, struct qc_status *st)
     const struct qc_type *x = qc_in(c, 0);
     int64_t axis = qc_attr_int(c->node, "axis", 1);
     struct qc_shape s = QC_SHAPE(QC_FREE, QC_FREE);
-    char text[QC_SHAPE_TEXT];
     int rank = x->shape.rank;
     if (rank < 0) return qc_infer_set(c, 0, x->dtype, &s, st);
     if (axis < -rank || axis > rank)
         return qc_fail(st, QC_BAD_INPUT, "axis %" PRId64 " is outside [%d, %d] for %s", axis, -rank, rank,
-                       qc_shape_text(text, &x->shape));
+                       QC_SHAPE_STR(&x->shape));
     if (axis < 0) axis += rank;
     s.dim[0] = s.dim[1] = 1;
     for (int i = 0; i < rank; i++)
         if (!qc_dim_times(&s.dim[i >= axis], s.dim[i >= axis], x->shape.dim[i]))
-            return qc_fail(st, QC_BAD_INPUT, "shape %s has too many elements", qc_shape_text(text, &x->shape));
+            return qc_fail(st, QC_BAD_INPUT, "shape %s has too many elements", QC_SHAPE_STR(&x->shape));
     return qc_infer_set(c, 0, x->dtype, &s, st);
 }
 
@@ -99,12 +96,11 @@ bool qc_infer_squeeze(struct qc_infer *c, struct qc_status *st)
     struct qc_list axes = {.known = true, .count = 0};
     struct qc_shape s = QC_SHAPE_UNKNOWN;
     bool has[QC_RANK_MAX], given = qc_has_in(c, 1);
-    char text[QC_SHAPE_TEXT];
     if (given && !qc_infer_list(&axes, c, 1, "axes", st)) return false;
     if (in->rank < 0 || (!given && !qc_shape_fixed(in))) return qc_infer_set(c, 0, x->dtype, &s, st);
     if (!axes.known) {
         if (axes.count > in->rank)
-            return qc_fail(st, QC_BAD_INPUT, "%" PRId64 " axes for an input %s", axes.count, qc_shape_text(text, in));
+            return qc_fail(st, QC_BAD_INPUT, "%" PRId64 " axes for an input %s", axes.count, QC_SHAPE_STR(in));
         return qc_shape_free(&s, axes.count == QC_FREE ? -1 : in->rank - axes.count, st) &&
                qc_infer_set(c, 0, x->dtype, &s, st);
     }
@@ -113,8 +109,7 @@ bool qc_infer_squeeze(struct qc_infer *c, struct qc_status *st)
     for (int i = 0; i < in->rank; i++) {
         if (!given) has[i] = in->dim[i] == 1;
         if (has[i] && in->dim[i] != 1 && in->dim[i] != QC_FREE)
-            return qc_fail(st, QC_BAD_INPUT, "axis %d of %s is not 1 and cannot be squeezed", i,
-                           qc_shape_text(text, in));
+            return qc_fail(st, QC_BAD_INPUT, "axis %d of %s is not 1 and cannot be squeezed", i, QC_SHAPE_STR(in));
         if (!has[i]) s.dim[s.rank++] = in->dim[i];
     }
     return qc_infer_set(c, 0, x->dtype, &s, st);
@@ -142,11 +137,10 @@ bool qc_infer_transpose(struct qc_infer *c, struct qc_status *st)
     const int64_t *perm;
     size_t count = qc_attr_ints(c->node, "perm", &perm);
     struct qc_shape s = x->shape;
-    char text[QC_SHAPE_TEXT];
     if (s.rank < 0 && count && !qc_shape_free(&s, (int64_t)count, st)) return false;
     if (count && count != (size_t)s.rank)
         return qc_fail(st, QC_BAD_INPUT, "perm has %zu entries, expected %d for %s", count, s.rank,
-                       qc_shape_text(text, &x->shape));
+                       QC_SHAPE_STR(&x->shape));
     unsigned seen = 0;
     for (int i = 0; i < s.rank; i++) {
         int64_t from = count ? perm[i] : s.rank - 1 - i;
@@ -162,12 +156,11 @@ bool qc_infer_transpose(struct qc_infer *c, struct qc_status *st)
 static bool check_block(int64_t *block, const struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape;
-    char text[QC_SHAPE_TEXT];
     *block = qc_attr_int(c->node, "blocksize", 0);
     if (*block < 1 || *block > INT16_MAX)
         return qc_fail(st, QC_BAD_INPUT, "blocksize %" PRId64 " is not possible", *block);
     if (x->rank >= 0 && x->rank != 4)
-        return qc_fail(st, QC_BAD_INPUT, "input [N,C,H,W] expected, got %s", qc_shape_text(text, x));
+        return qc_fail(st, QC_BAD_INPUT, "input [N,C,H,W] expected, got %s", QC_SHAPE_STR(x));
     return true;
 }
 
@@ -175,19 +168,17 @@ bool qc_infer_depth_to_space(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_type *x = qc_in(c, 0);
     struct qc_shape s = QC_SHAPE(QC_FREE, QC_FREE, QC_FREE, QC_FREE);
-    char text[QC_SHAPE_TEXT];
     int64_t block;
     if (!check_block(&block, c, st)) return false;
     if (x->shape.rank >= 0) s = x->shape;
     if (s.dim[1] != QC_FREE) {
         if (s.dim[1] % (block * block))
-            return qc_fail(st, QC_BAD_INPUT, "channels of %s do not divide by blocksize^2 = %" PRId64,
-                           qc_shape_text(text, &s), block * block);
+            return qc_fail(st, QC_BAD_INPUT, "channels of %s do not divide by blocksize^2 = %" PRId64, QC_SHAPE_STR(&s),
+                           block * block);
         s.dim[1] /= block * block;
     }
     if (!qc_dim_times(&s.dim[2], s.dim[2], block) || !qc_dim_times(&s.dim[3], s.dim[3], block))
-        return qc_fail(st, QC_BAD_INPUT, "%s times blocksize %" PRId64 " is too large", qc_shape_text(text, &x->shape),
-                       block);
+        return qc_fail(st, QC_BAD_INPUT, "%s times blocksize %" PRId64 " is too large", QC_SHAPE_STR(&x->shape), block);
     return qc_infer_set(c, 0, x->dtype, &s, st);
 }
 
@@ -195,7 +186,6 @@ bool qc_infer_space_to_depth(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_type *x = qc_in(c, 0);
     struct qc_shape s = QC_SHAPE(QC_FREE, QC_FREE, QC_FREE, QC_FREE);
-    char text[QC_SHAPE_TEXT];
     int64_t block;
     if (!check_block(&block, c, st)) return false;
     if (x->shape.rank >= 0) s = x->shape;
@@ -203,12 +193,11 @@ bool qc_infer_space_to_depth(struct qc_infer *c, struct qc_status *st)
         if (s.dim[i] == QC_FREE) continue;
         if (s.dim[i] % block)
             return qc_fail(st, QC_BAD_INPUT, "height and width of %s do not divide by blocksize %" PRId64,
-                           qc_shape_text(text, &x->shape), block);
+                           QC_SHAPE_STR(&x->shape), block);
         s.dim[i] /= block;
     }
     if (!qc_dim_times(&s.dim[1], s.dim[1], block * block))
-        return qc_fail(st, QC_BAD_INPUT, "%s times blocksize %" PRId64 " is too large", qc_shape_text(text, &x->shape),
-                       block);
+        return qc_fail(st, QC_BAD_INPUT, "%s times blocksize %" PRId64 " is too large", QC_SHAPE_STR(&x->shape), block);
     return qc_infer_set(c, 0, x->dtype, &s, st);
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "graph/infer/blocks.h"
+#include "graph/core/infer.h"
 #include "graph/infer/boxes.h"
 #include "graph/infer/infer_help.h"
 

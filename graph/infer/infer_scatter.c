@@ -7,15 +7,6 @@
 #include "graph/infer/distinct.h"
 #include "graph/infer/infer_help.h"
 
-static bool one_of(const struct qc_infer *c, const char *attribute, const char *otherwise, const char *const *handled,
-                   struct qc_status *st)
-{
-    const char *s = qc_attr_string(c->node, attribute, otherwise);
-    for (; *handled; handled++)
-        if (strcmp(s, *handled) == 0) return true;
-    return qc_fail(st, QC_BAD_INPUT, "%s \"%.40s\" does not exist", attribute, s);
-}
-
 static bool same_shape(const struct qc_shape *a, const struct qc_shape *b)
 {
     int64_t met;
@@ -28,7 +19,7 @@ static bool same_shape(const struct qc_shape *a, const struct qc_shape *b)
 static bool check_update(const struct qc_infer *c, unsigned i, struct qc_status *st)
 {
     static const char *const reductions[] = {"none", "add", "mul", "max", "min", NULL};
-    if (!one_of(c, "reduction", "none", reductions, st)) return false;
+    if (!qc_infer_one_of(c, "reduction", "none", reductions, QC_BAD_INPUT, st)) return false;
     if (qc_in(c, i)->dtype == qc_in(c, 0)->dtype || qc_infer_affine(c)) return true;
     return qc_fail(st, QC_BAD_INPUT, "updates of type %s for an input of type %s",
                    qc_dtype_info(qc_in(c, i)->dtype)->name, qc_dtype_info(qc_in(c, 0)->dtype)->name);
@@ -97,7 +88,7 @@ bool qc_infer_tensor_scatter(struct qc_infer *c, struct qc_status *st)
     const struct qc_shape *x = &qc_in(c, 0)->shape, *u = &qc_in(c, 1)->shape;
     int axis = 0;
     int64_t met;
-    if (!one_of(c, "mode", "linear", modes, st) || !check_update(c, 1, st)) return false;
+    if (!qc_infer_one_of(c, "mode", "linear", modes, QC_BAD_INPUT, st) || !check_update(c, 1, st)) return false;
     if (x->rank >= 0) {
         if (!qc_axis_of(&axis, qc_attr_int(c->node, "axis", -2), x->rank, st)) return false;
         if (axis == 0) return qc_fail(st, QC_BAD_INPUT, "the axis cannot be that of the samples");
@@ -173,14 +164,12 @@ bool qc_infer_topk(struct qc_infer *c, struct qc_status *st)
     struct qc_shape s = x->shape;
     struct qc_list k;
     int axis = 0;
-    char text[QC_SHAPE_TEXT];
     if (!qc_infer_list(&k, c, 1, "K", st) || !qc_infer_scalar(c, 1, "K", st)) return false;
     if (s.rank >= 0) {
         if (!qc_axis_of(&axis, qc_attr_int(c->node, "axis", -1), s.rank, st)) return false;
         const int64_t n = k.known ? k.value[0] : QC_FREE;
         if (k.known && (n < 0 || (s.dim[axis] != QC_FREE && n > s.dim[axis])))
-            return qc_fail(st, QC_BAD_INPUT, "K is %" PRId64 " for axis %d of %s", n, axis,
-                           qc_shape_text(text, &x->shape));
+            return qc_fail(st, QC_BAD_INPUT, "K is %" PRId64 " for axis %d of %s", n, axis, QC_SHAPE_STR(&x->shape));
         s.dim[axis] = n;
     }
     return qc_infer_set(c, 0, x->dtype, &s, st) && (c->node->output_count < 2 || qc_infer_set(c, 1, QC_I64, &s, st));

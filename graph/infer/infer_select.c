@@ -86,7 +86,6 @@ bool qc_slice_of(struct qc_slice *s, const struct qc_graph *g, const struct qc_n
     struct slice_lists l;
     struct qc_slice r;
     bool sliced_free;
-    char text[QC_SHAPE_TEXT];
     const struct qc_shape *x = &qc_in(&c, 0)->shape;
     if (!read_slice(&l, &c, st)) return false;
     if (!l.known)
@@ -95,7 +94,7 @@ bool qc_slice_of(struct qc_slice *s, const struct qc_graph *g, const struct qc_n
     if (x->rank < 0) return qc_fail(st, QC_UNSUPPORTED, "slicing a tensor of unknown rank is not handled");
     if (!resolve_slice(&r, &sliced_free, &l, x, st)) return false;
     if (sliced_free)
-        return qc_fail(st, QC_UNSUPPORTED, "slicing a free dimension of %s is not handled", qc_shape_text(text, x));
+        return qc_fail(st, QC_UNSUPPORTED, "slicing a free dimension of %s is not handled", QC_SHAPE_STR(x));
     *s = r;
     return true;
 }
@@ -203,7 +202,6 @@ bool qc_infer_gather(struct qc_infer *c, struct qc_status *st)
 bool qc_infer_gather_elements(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape, *at = &qc_in(c, 1)->shape;
-    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
     int axis = 0;
     if (!qc_infer_index_type(c, 1, "the indices", st)) return false;
     if (x->rank >= 0) {
@@ -212,8 +210,8 @@ bool qc_infer_gather_elements(struct qc_infer *c, struct qc_status *st)
         for (int i = 0; fits && i < at->rank; i++)
             fits = i == axis || at->dim[i] == QC_FREE || x->dim[i] == QC_FREE || at->dim[i] <= x->dim[i];
         if (!fits)
-            return qc_fail(st, QC_BAD_INPUT, "indices %s do not fit into the input %s", qc_shape_text(a, at),
-                           qc_shape_text(b, x));
+            return qc_fail(st, QC_BAD_INPUT, "indices %s do not fit into the input %s", QC_SHAPE_STR(at),
+                           QC_SHAPE_STR(x));
         if (!check_indices(c, x->dim[axis], st)) return false;
     }
     return qc_infer_set(c, 0, qc_in(c, 0)->dtype, at, st);
@@ -222,7 +220,6 @@ bool qc_infer_gather_elements(struct qc_infer *c, struct qc_status *st)
 bool qc_infer_expand(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_type *x = qc_in(c, 0);
-    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
     struct qc_list list;
     struct qc_shape target, s;
     if (!qc_infer_list(&list, c, 1, "the shape", st) || !qc_shape_free(&target, list.count, st)) return false;
@@ -232,27 +229,26 @@ bool qc_infer_expand(struct qc_infer *c, struct qc_status *st)
         target.dim[i] = list.value[i];
     }
     if (!qc_shape_broadcast(&s, &x->shape, &target))
-        return qc_fail(st, QC_BAD_INPUT, "input %s does not expand to %s", qc_shape_text(a, &x->shape),
-                       qc_shape_text(b, &target));
+        return qc_fail(st, QC_BAD_INPUT, "input %s does not expand to %s", QC_SHAPE_STR(&x->shape),
+                       QC_SHAPE_STR(&target));
     return qc_infer_set(c, 0, x->dtype, &s, st);
 }
 
 bool qc_infer_tile(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_type *x = qc_in(c, 0);
-    char text[QC_SHAPE_TEXT];
     struct qc_list repeats;
     struct qc_shape s = x->shape;
     if (!qc_infer_list(&repeats, c, 1, "the repeats", st)) return false;
     if (s.rank < 0 && !qc_shape_free(&s, repeats.count, st)) return false;
     if (repeats.count != QC_FREE && repeats.count != s.rank)
-        return qc_fail(st, QC_BAD_INPUT, "%" PRId64 " repeats for an input %s", repeats.count, qc_shape_text(text, &s));
+        return qc_fail(st, QC_BAD_INPUT, "%" PRId64 " repeats for an input %s", repeats.count, QC_SHAPE_STR(&s));
     for (int i = 0; i < s.rank; i++) {
         int64_t r = repeats.known ? repeats.value[i] : QC_FREE;
         if (r < 0 && repeats.known) return qc_fail(st, QC_BAD_INPUT, "axis %d is repeated %" PRId64 " times", i, r);
         if (!qc_dim_times(&s.dim[i], s.dim[i], r))
             return qc_fail(st, QC_BAD_INPUT, "%s repeated %" PRId64 " times along axis %d is too large",
-                           qc_shape_text(text, &x->shape), r, i);
+                           QC_SHAPE_STR(&x->shape), r, i);
     }
     return qc_infer_set(c, 0, x->dtype, &s, st);
 }
@@ -260,7 +256,6 @@ bool qc_infer_tile(struct qc_infer *c, struct qc_status *st)
 bool qc_infer_concat(struct qc_infer *c, struct qc_status *st)
 {
     struct qc_shape s = QC_SHAPE_UNKNOWN;
-    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
     bool all_known = true;
     int axis = 0;
     if (!qc_attr_find(c->node, "axis")) return qc_fail(st, QC_BAD_INPUT, "attribute axis is missing");
@@ -288,7 +283,7 @@ bool qc_infer_concat(struct qc_infer *c, struct qc_status *st)
         }
         if (!fits)
             return qc_fail(st, QC_BAD_INPUT, "input %u of shape %s cannot be joined to %s along axis %d", i,
-                           qc_shape_text(a, x), qc_shape_text(b, &s), axis);
+                           QC_SHAPE_STR(x), QC_SHAPE_STR(&s), axis);
     }
     if (s.rank >= 0 && !all_known) s.dim[axis] = QC_FREE;
     return qc_infer_set(c, 0, qc_in(c, 0)->dtype, &s, st);
@@ -300,7 +295,6 @@ bool qc_infer_pad(struct qc_infer *c, struct qc_status *st)
     const struct qc_type *x = qc_in(c, 0);
     const char *mode = qc_attr_string(c->node, "mode", "constant");
     bool constant = strcmp(mode, "constant") == 0, reflect = strcmp(mode, "reflect") == 0;
-    char text[QC_SHAPE_TEXT];
     struct qc_list pads;
     struct qc_shape s = x->shape;
     if (!constant && !reflect && strcmp(mode, "edge") != 0 && strcmp(mode, "wrap") != 0)
@@ -313,7 +307,7 @@ bool qc_infer_pad(struct qc_infer *c, struct qc_status *st)
         return false;
     if (pads.count != QC_FREE && pads.count != 2 * (int64_t)s.rank)
         return qc_fail(st, QC_BAD_INPUT, "%" PRId64 " pads for an input %s, expected twice its rank", pads.count,
-                       qc_shape_text(text, &s));
+                       QC_SHAPE_STR(&s));
     for (int i = 0; i < s.rank; i++) {
         int64_t begin = pads.known ? pads.value[i] : 0, end = pads.known ? pads.value[s.rank + i] : 0, d = s.dim[i];
         if (!pads.known || d == QC_FREE) {
@@ -327,7 +321,7 @@ bool qc_infer_pad(struct qc_infer *c, struct qc_status *st)
         fits = fits && (!reflect || ((begin <= 0 || begin < kept) && (end <= 0 || end < kept)));
         if (!fits || !qc_add_i64(&s.dim[i], d, begin) || !qc_add_i64(&s.dim[i], s.dim[i], end) || s.dim[i] < 0)
             return qc_fail(st, QC_BAD_INPUT, "pads of %" PRId64 " and %" PRId64 " are not possible on axis %d of %s",
-                           begin, end, i, qc_shape_text(text, &x->shape));
+                           begin, end, i, QC_SHAPE_STR(&x->shape));
     }
     return qc_infer_set(c, 0, x->dtype, &s, st);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "graph/core/infer.h"
 #include "graph/infer/infer_help.h"
 
 enum padding { PAD_EXPLICIT, PAD_VALID, PAD_SAME_UPPER, PAD_SAME_LOWER };
@@ -53,18 +54,16 @@ static bool spatial_of(int *out, const struct qc_infer *c, struct qc_status *st)
     const struct qc_shape *x = &qc_in(c, 0)->shape, *w = has_weights(c->node->op) ? &qc_in(c, 1)->shape : x;
     const int64_t *kernel;
     size_t given = qc_attr_ints(c->node, "kernel_shape", &kernel);
-    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
     int rank = x->rank >= 0 ? x->rank : w->rank;
     if (x->rank >= 0 && w->rank >= 0 && x->rank != w->rank)
-        return qc_fail(st, QC_BAD_INPUT, "input %s and weights %s differ in rank", qc_shape_text(a, x),
-                       qc_shape_text(b, w));
+        return qc_fail(st, QC_BAD_INPUT, "input %s and weights %s differ in rank", QC_SHAPE_STR(x), QC_SHAPE_STR(w));
     if (rank < 0 && given) rank = given > 3 ? 6 : (int)given + 2;
     if (rank < 0) {
         *out = 0;
         return true;
     }
     if (rank < 3)
-        return qc_fail(st, QC_BAD_INPUT, "expected [N,C,spatial...], got %s", qc_shape_text(a, x->rank >= 0 ? x : w));
+        return qc_fail(st, QC_BAD_INPUT, "expected [N,C,spatial...], got %s", QC_SHAPE_STR(x->rank >= 0 ? x : w));
     if (rank > 5) return qc_fail(st, QC_UNSUPPORTED, "%d spatial dimensions are not handled, at most 3 are", rank - 2);
     *out = rank - 2;
     return true;
@@ -74,14 +73,13 @@ static bool kernel_of(struct qc_window *w, const struct qc_infer *c, struct qc_s
 {
     const struct qc_shape *weights = has_weights(c->node->op) ? &qc_in(c, 1)->shape : NULL;
     bool given = qc_attr_find(c->node, "kernel_shape") != NULL;
-    char text[QC_SHAPE_TEXT];
     if (!given && !weights) return qc_fail(st, QC_BAD_INPUT, "attribute kernel_shape is missing");
     if (!spatial_ints(w->kernel, c->node, "kernel_shape", (size_t)w->spatial, QC_FREE, 1, st)) return false;
     for (int i = 0; i < w->spatial; i++) {
         int64_t k = weights && weights->rank > 0 ? weights->dim[2 + i] : QC_FREE;
         if (!qc_dim_meet(&w->kernel[i], w->kernel[i], k))
             return qc_fail(st, QC_BAD_INPUT, "kernel_shape[%d] is %" PRId64 " but the weights are %s", i, w->kernel[i],
-                           qc_shape_text(text, weights));
+                           QC_SHAPE_STR(weights));
         if (w->kernel[i] == 0 || w->kernel[i] > INT32_MAX || (w->kernel[i] == QC_FREE && !weights))
             return qc_fail(st, QC_BAD_INPUT, "kernel size %" PRId64 " in spatial dimension %d is not possible",
                            w->kernel[i], i);
@@ -237,11 +235,10 @@ static bool check_bias(const struct qc_infer *c, int64_t channels, struct qc_sta
     const unsigned at = c->node->op == QC_OP_DeformConv ? 3 : 2;
     if (!qc_has_in(c, at)) return true;
     const struct qc_shape *b = &qc_in(c, at)->shape;
-    char text[QC_SHAPE_TEXT];
     int64_t met;
     if (b->rank < 0 || (b->rank == 1 && qc_dim_meet(&met, b->dim[0], channels))) return true;
     return qc_fail(st, QC_BAD_INPUT, "bias must have one value for each of %" PRId64 " output channels, got shape %s",
-                   channels, qc_shape_text(text, b));
+                   channels, QC_SHAPE_STR(b));
 }
 
 /* Weights are [M, C/group, kernel...]; those of ConvTranspose are [C, M/group, kernel...]. */
@@ -249,7 +246,6 @@ bool qc_infer_conv_result(struct qc_infer *c, bool transposed, enum qc_dtype res
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape, *k = &qc_in(c, 1)->shape;
     int64_t group = qc_attr_int(c->node, "group", 1), channels, outputs, whole;
-    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
     struct qc_window w;
     struct qc_shape s;
     if (!qc_window_of(&w, c->graph, c->node, st)) return false;
@@ -260,7 +256,7 @@ bool qc_infer_conv_result(struct qc_infer *c, bool transposed, enum qc_dtype res
         bool fits = qc_dim_times(&whole, k->dim[1], group);
         fits = fits && (k->dim[0] == QC_FREE || (k->dim[0] % group == 0 && k->dim[0] > 0)) && k->dim[1] != 0;
         if (!fits)
-            return qc_fail(st, QC_BAD_INPUT, "weights %s do not divide into %" PRId64 " groups", qc_shape_text(a, k),
+            return qc_fail(st, QC_BAD_INPUT, "weights %s do not divide into %" PRId64 " groups", QC_SHAPE_STR(k),
                            group);
         channels = transposed ? k->dim[0] : whole;
         outputs = transposed ? whole : k->dim[0];
@@ -268,7 +264,7 @@ bool qc_infer_conv_result(struct qc_infer *c, bool transposed, enum qc_dtype res
     if (x->rank > 0 && !qc_dim_meet(&channels, channels, x->dim[1]))
         return qc_fail(st, QC_BAD_INPUT,
                        "weights %s with group %" PRId64 " take %" PRId64 " input channels, got input %s",
-                       qc_shape_text(a, k), group, channels, qc_shape_text(b, x));
+                       QC_SHAPE_STR(k), group, channels, QC_SHAPE_STR(x));
     if (!check_bias(c, outputs, st) || !qc_shape_free(&s, w.spatial ? w.spatial + 2 : -1, st)) return false;
     if (s.rank > 0) {
         s.dim[0] = x->rank > 0 ? x->dim[0] : QC_FREE;
@@ -311,4 +307,53 @@ bool qc_infer_pool(struct qc_infer *c, struct qc_status *st)
 bool qc_infer_global_pool(struct qc_infer *c, struct qc_status *st)
 {
     return qc_infer_same_float(c, 0, 1, st) && qc_infer_pool_result(c, st);
+}
+
+enum { LARGEST = 1 << 30 };
+
+static bool read(int64_t out[QC_RANK_MAX], const struct qc_node *n, const char *name, int count, int64_t otherwise,
+                 int64_t least, struct qc_status *st)
+{
+    const int64_t *given = NULL;
+    const size_t have = qc_attr_ints(n, name, &given);
+    bool fits = !have || have == (size_t)count;
+    for (int i = 0; i < count && fits; i++) {
+        out[i] = have ? given[i] : otherwise;
+        fits = out[i] >= least && out[i] <= LARGEST;
+    }
+    return fits || qc_fail(st, QC_BAD_INPUT, "attribute %s does not fit", name);
+}
+
+bool qc_blocks_of(struct qc_blocks *out, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_infer c = {.graph = g, .node = n};
+    struct qc_blocks b = {.points = 1, .blocks = 1};
+    struct qc_list image, block;
+    int64_t pads[2 * QC_RANK_MAX] = {0};
+    if (!qc_infer_list(&image, &c, 1, "the image's shape", st) ||
+        !qc_infer_list(&block, &c, 2, "the block's shape", st))
+        return false;
+    if (!image.known || !block.known) return qc_fail(st, QC_UNSUPPORTED, "shapes of image and block must be constants");
+    if (image.count != block.count || image.count < 1 || image.count > QC_RANK_MAX - 2)
+        return qc_fail(st, QC_BAD_INPUT, "shapes of image and block do not fit");
+    b.spatial = (int)image.count;
+    if (!read(b.stride, n, "strides", b.spatial, 1, 1, st) || !read(b.dilation, n, "dilations", b.spatial, 1, 1, st) ||
+        !read(pads, n, "pads", 2 * b.spatial, 0, 0, st))
+        return false;
+    for (int d = 0; d < b.spatial; d++) {
+        const int64_t size = image.value[d], points = block.value[d];
+        b.image[d] = size;
+        b.block[d] = points;
+        b.pad_begin[d] = pads[d];
+        if (size < 1 || size > LARGEST || points < 1 || points > LARGEST)
+            return qc_fail(st, QC_BAD_INPUT, "an image of size %lld, blocks of %lld", (long long)size,
+                           (long long)points);
+        const int64_t span = size + pads[d] + pads[b.spatial + d] - b.dilation[d] * (points - 1) - 1;
+        if (span < 0) return qc_fail(st, QC_BAD_INPUT, "a block does not fit into the image");
+        b.steps[d] = span / b.stride[d] + 1;
+        if (!qc_mul_i64(&b.points, b.points, points) || !qc_mul_i64(&b.blocks, b.blocks, b.steps[d]))
+            return qc_fail(st, QC_BAD_INPUT, "the image is too large");
+    }
+    *out = b;
+    return true;
 }

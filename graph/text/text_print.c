@@ -10,7 +10,7 @@
 #include "base/shown.h"
 #include "graph/core/tables.h"
 #include "graph/text/text.h"
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 
 static void print_string(FILE *f, const char *s)
 {

@@ -37,7 +37,7 @@
     X(F4E2M1, "f4e2m1", 23, 4, 1, 1, -6, 6, 1, 0)
 
 /* QC_NONE: unknown, or "not quantized". Elements of less than 8 bits take one byte each in memory; files pack two or
- * four into a byte. Floats of at most 8 bits: graph/types/small_float.h. */
+ * four into a byte. Floats of at most 8 bits: graph/types/number_format.h. */
 enum qc_dtype {
     QC_NONE,
 #define QC_X(name, text, onnx, bits, is_float, is_signed, lo, hi, mantissa, least) QC_##name,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Number formats: the levels, the permitted scales, and how many elements share a scale. */
+/* Number formats: the levels, the permitted scales, and how many elements share a scale. Small floats: OCP's 8-bit and
+   microscaling formats and the FNUZ formats of 4 and 8 bits (ONNX, "Float stored in 8 bits", "Float stored in 4 bits",
+   "Float8E8M0"). Each number takes a byte in memory. */
 #pragma once
 
 #include "graph/types/dtype.h"
@@ -28,7 +30,7 @@ struct qc_power_scale {
 struct qc_power_scale qc_power_scale_of(struct qc_levels levels);
 
 /* Returns the scale of a block whose largest magnitude is `largest`, and `of_row` in all blocks of its row. The scales
-   of QC_SCALE_FLOAT8 are E4M3 numbers times a power of two of the row. onnx/write/emit_blocks.c writes the same steps.
+   of QC_SCALE_FLOAT8 are E4M3 numbers times a power of two of the row. onnx/write/emit_node.c writes the same steps.
  */
 float qc_block_scale(const struct qc_number_format *f, float largest, float of_row);
 
@@ -42,3 +44,29 @@ float qc_block_scale(const struct qc_number_format *f, float largest, float of_r
 /* Returns the scale t of a tensor whose largest block scale is `largest`. Each block scale becomes code * t, which is
    exact; the codes are E4M3 numbers of at most 448. */
 float qc_scale_over(float largest);
+
+/* The case labels of all these types. */
+#define QC_CASE_SMALL_FLOATS                                                                                           \
+    case QC_F8E4M3:                                                                                                    \
+    case QC_F8E4M3Z:                                                                                                   \
+    case QC_F8E5M2:                                                                                                    \
+    case QC_F8E5M2Z:                                                                                                   \
+    case QC_F8E8M0:                                                                                                    \
+    case QC_F4E2M1
+
+static inline bool qc_is_small_float(enum qc_dtype t)
+{
+    return t == QC_F8E4M3 || t == QC_F8E4M3Z || t == QC_F8E5M2 || t == QC_F8E5M2Z || t == QC_F8E8M0 || t == QC_F4E2M1;
+}
+
+/* Overflow: numbers beyond the range of the type saturate, or become infinity (NaN if the type has no infinity).
+ * Rounding to F8E8M0, whose numbers are powers of two: up, down or to the nearest. Other types round half to even. */
+enum qc_small_overflow { QC_SMALL_SATURATES, QC_SMALL_OVERFLOWS };
+
+enum qc_small_rounding { QC_SMALL_UP, QC_SMALL_DOWN, QC_SMALL_NEAREST };
+
+/* Converts exactly. t is one of the types above. */
+float qc_small_to_float(enum qc_dtype t, uint8_t bits);
+
+/* NaN stays NaN. F4E2M1 has no NaN: it becomes -0. */
+uint8_t qc_float_to_small(enum qc_dtype t, double v, enum qc_small_overflow overflow, enum qc_small_rounding rounding);

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,114 @@
 #include "base/checked.h"
 #include "base/pool.h"
 #include "base/simd.h"
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
+
+/* Tiles keep both matrices in the cache. */
+enum { TILE = 32 };
+
+bool qc_tensor_is_transposed(const struct qc_tensor *a, const struct qc_tensor *b)
+{
+    if (a->dtype != b->dtype || a->shape.rank != 2 || b->shape.rank != 2) return false;
+    const size_t rows = (size_t)a->shape.dim[0], columns = (size_t)a->shape.dim[1], size = qc_dtype_size(a->dtype);
+    if ((size_t)b->shape.dim[0] != columns || (size_t)b->shape.dim[1] != rows) return false;
+    const char *x = a->data, *y = b->data;
+    for (size_t r0 = 0; r0 < rows; r0 += TILE)
+        for (size_t c0 = 0; c0 < columns; c0 += TILE)
+            for (size_t r = r0; r < rows && r < r0 + TILE; r++)
+                for (size_t c = c0; c < columns && c < c0 + TILE; c++)
+                    if (memcmp(x + (r * columns + c) * size, y + (c * rows + r) * size, size) != 0) return false;
+    return true;
+}
+
+struct qc_tensor *qc_tensor_transposed(const struct qc_tensor *t, struct qc_status *st)
+{
+    const struct qc_shape shape = QC_SHAPE(t->shape.dim[1], t->shape.dim[0]);
+    struct qc_tensor *out = qc_tensor_new(t->dtype, &shape, st);
+    if (!out) return NULL;
+    const size_t rows = (size_t)t->shape.dim[0], columns = (size_t)t->shape.dim[1], size = qc_dtype_size(t->dtype);
+    const char *from = t->data;
+    char *to = out->data;
+    for (size_t r0 = 0; r0 < rows; r0 += TILE)
+        for (size_t c0 = 0; c0 < columns; c0 += TILE)
+            for (size_t r = r0; r < rows && r < r0 + TILE; r++)
+                for (size_t c = c0; c < columns && c < c0 + TILE; c++)
+                    memcpy(to + (c * rows + r) * size, from + (r * columns + c) * size, size);
+    return out;
+}
+
+struct form {
+    struct form *next;
+    void *data;
+    size_t key_bytes;
+    unsigned char key[];
+};
+
+struct qc_tensor_forms {
+    pthread_mutex_t lock;
+    struct form *first;
+};
+
+bool qc_tensor_keep_forms(struct qc_tensor *t, struct qc_status *st)
+{
+    if (t->forms) return true;
+    if (!(t->forms = calloc(1, sizeof *t->forms))) return qc_fail_memory(st, sizeof *t->forms);
+    pthread_mutex_init(&t->forms->lock, NULL);
+    return true;
+}
+
+static void free_forms(struct qc_tensor_forms *f)
+{
+    if (!f) return;
+    while (f->first) {
+        struct form *gone = f->first;
+        f->first = gone->next;
+        free(gone->data);
+        free(gone);
+    }
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+}
+
+/* The caller holds the lock. Returns NULL if there is none. */
+static const void *find_form(const struct qc_tensor_forms *f, const void *key, size_t key_bytes)
+{
+    const struct form *k = f->first;
+    while (k && (k->key_bytes != key_bytes || memcmp(k->key, key, key_bytes) != 0)) k = k->next;
+    return k ? k->data : NULL;
+}
+
+const void *qc_tensor_form(const struct qc_tensor *t, const void *key, size_t key_bytes)
+{
+    if (!t->forms) return NULL;
+    pthread_mutex_lock(&t->forms->lock);
+    const void *data = find_form(t->forms, key, key_bytes);
+    pthread_mutex_unlock(&t->forms->lock);
+    return data;
+}
+
+bool qc_tensor_add_form(const void **out, const struct qc_tensor *t, const void *key, size_t key_bytes, void *data,
+                        struct qc_status *st)
+{
+    struct form *own = malloc(sizeof *own + key_bytes);
+    if (!own) {
+        free(data);
+        return qc_fail_memory(st, sizeof *own + key_bytes);
+    }
+    *own = (struct form){.data = data, .key_bytes = key_bytes};
+    memcpy(own->key, key, key_bytes);
+    pthread_mutex_lock(&t->forms->lock);
+    const void *there = find_form(t->forms, key, key_bytes);
+    if (!there) {
+        own->next = t->forms->first;
+        t->forms->first = own;
+    }
+    pthread_mutex_unlock(&t->forms->lock);
+    *out = there ? there : data;
+    if (!there) return true;
+    free(data);
+    free(own);
+    return true;
+}
 
 struct qc_shape qc_shape_of(int rank, const int64_t *dims)
 {
@@ -106,11 +214,10 @@ const char *qc_shape_text(char buf[QC_SHAPE_TEXT], const struct qc_shape *s)
 static bool measure(size_t *count, size_t *bytes, enum qc_dtype dtype, const struct qc_shape *shape,
                     struct qc_status *st)
 {
-    char text[QC_SHAPE_TEXT];
     return (qc_shape_count(count, shape) && qc_mul_size(bytes, *count, qc_dtype_size(dtype)) &&
             *bytes <= SIZE_MAX / 4) ||
            qc_fail(st, QC_BAD_INPUT, "tensor of shape %s is not of a fixed size that fits in memory",
-                   qc_shape_text(text, shape));
+                   QC_SHAPE_STR(shape));
 }
 
 struct qc_tensor *qc_tensor_new(enum qc_dtype dtype, const struct qc_shape *shape, struct qc_status *st)
@@ -186,7 +293,7 @@ struct qc_tensor *qc_tensor_ref(const struct qc_tensor *t)
 void qc_tensor_unref(struct qc_tensor *t)
 {
     if (!t || --t->references) return;
-    qc_tensor_forms_free(t->forms);
+    free_forms(t->forms);
     if (t->map)
         qc_file_map_unref(t->map);
     else

@@ -37,6 +37,7 @@ bool qc_shape_broadcast(struct qc_shape *out, const struct qc_shape *a, const st
 /* Returns the shape as text, such as "[N,3,32,32]"; free dimensions print as N. */
 enum { QC_SHAPE_TEXT = 128 };
 const char *qc_shape_text(char buf[QC_SHAPE_TEXT], const struct qc_shape *s);
+#define QC_SHAPE_STR(s) qc_shape_text((char[QC_SHAPE_TEXT]){""}, s) /* valid until the end of the block */
 
 /* A dense row-major tensor. It is reference counted and never changed once shared. Its data are aligned to 64 bytes;
    data in a file are aligned to an element and read-only. */
@@ -49,9 +50,8 @@ struct qc_tensor {
     _Atomic unsigned references;   /* graphs in several threads may share it */
     _Atomic uint64_t hash;         /* 0: not computed yet */
     _Atomic uint64_t extremes;     /* of float32 and bytes, encoded by the code that computes them; 0: not computed */
-    struct qc_tensor_forms *forms; /* may be NULL (graph/types/tensor_forms.h) */
+    struct qc_tensor_forms *forms; /* below; may be NULL */
 };
-void qc_tensor_forms_free(struct qc_tensor_forms *f); /* NULL-safe */
 
 /* Returns a tensor of zeros. Fails with QC_BAD_INPUT if the shape is not fixed or too large, or if memory runs out. */
 struct qc_tensor *qc_tensor_new(enum qc_dtype dtype, const struct qc_shape *shape, struct qc_status *st);
@@ -90,3 +90,24 @@ void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, 
                      const int32_t *zero, size_t zero_count);
 /* Returns a float32 copy of a tensor of any numeric type; a float32 tensor itself is returned with a reference. */
 struct qc_tensor *qc_tensor_to_f32(const struct qc_tensor *t, struct qc_status *st);
+
+/* Returns true if a is the transpose of b: matrices of one type with the same bytes in each element. */
+bool qc_tensor_is_transposed(const struct qc_tensor *a, const struct qc_tensor *b);
+
+/* Returns the transpose of a matrix; NULL and a status if memory is out. */
+struct qc_tensor *qc_tensor_transposed(const struct qc_tensor *t, struct qc_status *st);
+
+/* Forms: derived data of a constant, such as its packed form for a kernel or its sums. They are kept with the tensor,
+   so that several plans compute them once. A form is a function of the tensor and of a key; it is freed with the
+   tensor. */
+
+/* Makes an unshared tensor keep forms. */
+bool qc_tensor_keep_forms(struct qc_tensor *t, struct qc_status *st);
+
+/* Returns NULL if there is no form of this key or the tensor keeps none. Any thread may call it. */
+const void *qc_tensor_form(const struct qc_tensor *t, const void *key, size_t key_bytes);
+
+/* Adds a form to a tensor that keeps forms. Takes ownership of `data` (allocated with malloc), also on failure. *out is
+   `data`, or the form that another thread added first; then `data` is freed. */
+bool qc_tensor_add_form(const void **out, const struct qc_tensor *t, const void *key, size_t key_bytes, void *data,
+                        struct qc_status *st);

@@ -399,7 +399,7 @@ static int opset_of(const Onnx__FunctionProto *f, int of_model)
     return of_model;
 }
 
-/* Returns true for a function of onnx/write/emit_blocks.c: an op of ours computes it. */
+/* Returns true for a function of onnx/write/emit_node.c: an op of ours computes it. */
 static bool is_own(const Onnx__FunctionProto *f)
 {
     return strcmp(domain_of(f->domain), "qcalib") == 0 && qc_number_format_named(qc_proto_text(f->name));

@@ -3,7 +3,7 @@
 #include <float.h>
 #include <string.h>
 
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 #include "onnx/read/importing.h"
 
 static bool same_ints(const struct qc_attr *a, const int64_t *v, size_t count)

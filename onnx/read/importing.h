@@ -100,17 +100,12 @@ bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st);
 /* Adds the nodes in use to the graph, producers first. Unsupported nodes, and nodes that depend on them, are marked as
    carried. Fails on a cycle, or as a node fails. */
 bool qc_import_nodes(struct qc_importer *im, struct qc_status *st);
-const char *qc_import_label(const Onnx__NodeProto *p); /* the node's name, else its first output */
 
 /* Subgraphs (import_body.c). Fills im->outer. */
 bool qc_import_find_outer(struct qc_importer *im, struct qc_status *st);
 
 /* Carried operators (import_carried.c). Marks inputs and initializers of unsupported types. */
 bool qc_import_carry_begin(struct qc_importer *im, struct qc_status *st);
-/* *carried: node i is not supported, because of its operator or its inputs. */
-bool qc_import_carry_unknown(bool *carried, struct qc_importer *im, size_t i, struct qc_status *st);
-/* Marks a node as carried if its import failed for `why` (QC_UNSUPPORTED), which is reset. */
-bool qc_import_carry_failed(struct qc_importer *im, size_t i, struct qc_status *why);
 /* Called after the model's outputs are added. Values that carried nodes read become outputs too, unused ones are
    removed, and the graph gets the carried part, if there is one. */
 bool qc_import_carry_end(struct qc_importer *im, const Onnx__ModelProto *m, struct qc_status *st);
@@ -124,13 +119,8 @@ bool qc_import_files(struct qc_importer *im, struct qc_model_info *info, struct 
 /* Tensors (import_tensor.c). *out is owned. folder NULL: external data is an error. */
 bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside,
                       struct qc_status *st);
-/* *out: size of elements as raw_data. Returns false on overflow. */
-bool qc_import_raw_bytes(size_t *out, enum qc_dtype dtype, size_t count);
-void qc_import_take_raw(struct qc_tensor *t, const uint8_t *raw); /* fills t */
 
 /* External data (import_external.c): large tensors stay in their file, which is mapped; others are read. */
-bool qc_import_external(struct qc_tensor **out, enum qc_dtype dtype, const struct qc_shape *shape,
-                        const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st);
 bool qc_import_is_mapped(enum qc_dtype dtype, size_t bytes); /* if it is aligned and its file can be mapped */
 void qc_import_release_external(struct qc_external_files *files);
 /* *out: the bytes of a tensor with external data, of any type, even an unsupported one; the caller frees them. */
@@ -168,9 +158,6 @@ struct qc_node_import {
 };
 
 /* Attributes (import_attr.c): checked against attributes.def, with defaults dropped; raw: all, unchanged. */
-bool qc_import_raw_attrs(struct qc_attr attrs[QC_NODE_ATTRS], struct qc_node_import *w, const Onnx__NodeProto *p,
-                         struct qc_status *st);
-bool qc_import_attrs(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st);
 const struct qc_attr *qc_import_attr(const struct qc_node_import *w, const char *name);    /* NULL when absent */
 bool qc_import_take_attr(struct qc_attr *out, struct qc_node_import *w, const char *name); /* found and removed? */
 void qc_import_put_attr(struct qc_node_import *w, struct qc_attr a); /* replaces; a's data must outlive w */
@@ -210,9 +197,6 @@ bool qc_import_inline(const Onnx__GraphProto **out, struct qc_importer *im, cons
                       struct qc_status *st);
 int qc_import_opset_of(const struct qc_importer *im, const Onnx__NodeProto *n); /* of its function, else the model's */
 void qc_import_release_unpacked(struct qc_importer *im);
-
-/* Functions (import_expand.c). Replaces the node by the function that fits; *fits is false if none does. */
-bool qc_import_expand(bool *fits, struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st);
 
 /* A form ends with one of these. */
 bool qc_import_finish(struct qc_node_import *w, enum qc_op op,

@@ -1,12 +1,229 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "onnx/write/emit.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
 #include "base/file.h"
+#include "graph/core/recurrent.h"
+#include "graph/types/number_format.h"
+#include "onnx/write/emit.h"
 #include "onnx/write/emitting.h"
+
+/* Adds an initializer of the annotation. Returns its name, or NULL and sets a status. */
+static const char *add_tensor(struct qc_emitter *e, const struct qc_tensor *t, const char *base, const char *suffix,
+                              struct qc_status *st)
+{
+    const char *name = qc_emit_fresh_name(e, base, suffix, st);
+    Onnx__TensorProto *p = name ? qc_emit_tensor(e->arena, name, t, st) : NULL;
+    return p && qc_emit_initializer(e, p, st) ? name : NULL;
+}
+
+static struct qc_tensor tensor_of(enum qc_dtype t, const struct qc_shape *shape, size_t count, const void *data)
+{
+    return (struct qc_tensor){.dtype = t,
+                              .shape = *shape,
+                              .count = count,
+                              .bytes = count * qc_dtype_size(t),
+                              .data = (void *)(uintptr_t)data};
+}
+
+/* Returns zero points in their own type: little endian, so the low bytes are the value. */
+static const void *zero_points(struct qc_emitter *e, const struct qc_onnx_annotation *a, struct qc_status *st)
+{
+    const size_t size = qc_dtype_size(a->dtype);
+    uint8_t *z = QC_NEW_ARRAY(e->arena, uint8_t, a->count * size, st);
+    for (size_t i = 0; z && i < a->count; i++) {
+        z[i * size] = (uint8_t)a->zero_point[i];
+        if (size == 2) z[i * size + 1] = (uint8_t)((uint32_t)a->zero_point[i] >> 8);
+    }
+    return z;
+}
+
+static bool add_key(struct qc_emitter *e, Onnx__TensorAnnotation *to, const char *key, const char *tensor,
+                    struct qc_status *st)
+{
+    Onnx__StringStringEntryProto *p = QC_NEW(e->arena, Onnx__StringStringEntryProto, st);
+    if (!p || !tensor) return false;
+    onnx__string_string_entry_proto__init(p);
+    p->key = qc_emit_text(key);
+    p->value = qc_emit_text(tensor);
+    to->quant_parameter_tensor_names[to->n_quant_parameter_tensor_names++] = p;
+    return true;
+}
+
+static Onnx__TensorAnnotation *annotation(struct qc_emitter *e, const struct qc_onnx_annotation *a,
+                                          const Onnx__TensorAnnotation *same, struct qc_status *st)
+{
+    Onnx__TensorAnnotation *p = QC_NEW(e->arena, Onnx__TensorAnnotation, st);
+    const struct qc_shape scalar = QC_SCALAR, vector = qc_shape_of(1, (const int64_t[]){(int64_t)a->count});
+    const struct qc_shape *shape = a->axis < 0 ? &scalar : &vector;
+    if (!p) return NULL;
+    onnx__tensor_annotation__init(p);
+    p->tensor_name = qc_emit_text(e->names[a->value]);
+    if (same) {
+        p->n_quant_parameter_tensor_names = same->n_quant_parameter_tensor_names;
+        p->quant_parameter_tensor_names = same->quant_parameter_tensor_names;
+        return p;
+    }
+    if (!(p->quant_parameter_tensor_names = QC_NEW_ARRAY(e->arena, Onnx__StringStringEntryProto *, 3, st))) return NULL;
+    const struct qc_tensor scale = tensor_of(QC_F32, shape, a->count, a->scale);
+    if (!add_key(e, p, "SCALE_TENSOR", add_tensor(e, &scale, a->base, "scale", st), st)) return NULL;
+    if (a->dtype != QC_I32) {
+        const void *data = zero_points(e, a, st);
+        const struct qc_tensor zero = tensor_of(a->dtype, shape, a->count, data);
+        if (!data || !add_key(e, p, "ZERO_POINT_TENSOR", add_tensor(e, &zero, a->base, "zero_point", st), st))
+            return NULL;
+    }
+    if (a->axis < 0) return p;
+    const int64_t *axis = qc_arena_dup(e->arena, &(const int64_t){a->axis}, 1, sizeof *axis, st);
+    const struct qc_tensor t = tensor_of(QC_I64, &scalar, 1, axis);
+    return axis && add_key(e, p, "AXIS_TENSOR", add_tensor(e, &t, a->base, "axis", st), st) ? p : NULL;
+}
+
+/* Tensors of one quantizer share its initializers. */
+static const Onnx__TensorAnnotation *shared(Onnx__TensorAnnotation *const *made, const struct qc_onnx_annotation *all,
+                                            size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (made[k] && all[k].scale == all[i].scale && all[k].zero_point == all[i].zero_point &&
+            all[k].axis == all[i].axis && all[k].dtype == all[i].dtype)
+            return made[k];
+    return NULL;
+}
+
+/* quantization_annotation and its initializers (emit_annotation.c). */
+static bool emit_annotations(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
+                             struct qc_status *st)
+{
+    if (!o->annotation_count) return true;
+    Onnx__TensorAnnotation **made =
+        QC_NEW_ARRAY(e->arena, Onnx__TensorAnnotation *, o->annotation_count, st); /* by annotation */
+    if (!made ||
+        !(p->quantization_annotation = QC_NEW_ARRAY(e->arena, Onnx__TensorAnnotation *, o->annotation_count, st)))
+        return false;
+    for (size_t i = 0; i < o->annotation_count; i++) {
+        if (!e->used[o->annotations[i].value]) continue;
+        if (!(made[i] = annotation(e, &o->annotations[i], shared(made, o->annotations, i), st))) return false;
+        p->quantization_annotation[p->n_quantization_annotation++] = made[i];
+    }
+    return true;
+}
+
+/* Finds the opset that has all operators, attributes and types of a graph. */
+
+enum { LOWEST = 13 };
+
+/* Operators newer than opset 13. */
+static const struct {
+    enum qc_op op;
+    int opset;
+} young[] = {
+    {QC_OP_HardSwish, 14},
+    {QC_OP_LayerNormalization, 17},
+    {QC_OP_Mish, 18},
+    {QC_OP_Gelu, 20},
+    {QC_OP_BitCast, 26},
+    {QC_OP_BitwiseAnd, 18},
+    {QC_OP_BitwiseNot, 18},
+    {QC_OP_BitwiseOr, 18},
+    {QC_OP_BitwiseXor, 18},
+    {QC_OP_Col2Im, 18},
+    {QC_OP_CumProd, 26},
+    {QC_OP_DeformConv, 19},
+    {QC_OP_DFT, 20},
+    {QC_OP_GridSample, 20},
+    {QC_OP_MelWeightMatrix, 17},
+    {QC_OP_RoiAlign, 16},
+    {QC_OP_STFT, 17},
+    {QC_OP_TensorScatter, 24},
+    {QC_OP_RoundInBlocks, 21},
+    {QC_OP_Trilu, 14},
+};
+
+static bool is_small_int(enum qc_dtype t)
+{
+    return t == QC_U8 || t == QC_I8 || t == QC_U16 || t == QC_I16;
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static enum qc_dtype dtype_of(const struct qc_graph *g, qc_id v)
+{
+    return v ? g->values[v].type.dtype : QC_NONE;
+}
+
+static int reduction_opset(const struct qc_node *n)
+{
+    const char *reduction = qc_attr_string(n, "reduction", "none");
+    if (strcmp(reduction, "none") == 0) return LOWEST;
+    return strcmp(reduction, "add") == 0 || strcmp(reduction, "mul") == 0 ? 16 : 18;
+}
+
+/* Returns the opset that attributes and types of a node need, beyond the op itself. */
+static int feature_opset(const struct qc_graph *g, const struct qc_node *n)
+{
+    int opset = LOWEST;
+    const enum qc_dtype in = n->input_count ? dtype_of(g, n->inputs[0]) : QC_NONE, out = dtype_of(g, n->outputs);
+    const bool integer = in != QC_NONE && !qc_dtype_info(in)->is_float;
+    if (n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear) {
+        const enum qc_dtype stored = n->op == QC_OP_QuantizeLinear ? out : in;
+        if (stored == QC_U16 || stored == QC_I16 || qc_attr_int(n, "block_size", 0))
+            opset = 21;
+        else if (n->input_count > 1 && dtype_of(g, n->inputs[1]) != QC_F32)
+            opset = 19;
+    }
+    const bool reduces = strncmp(qc_op_info(n->op)->name, "Reduce", 6) == 0 && n->op != QC_OP_ReduceSum;
+    if (reduces && (n->input_count > 1 || qc_attr_int(n, "noop_with_empty_axes", 0))) opset = 18;
+    if (n->op == QC_OP_Resize &&
+        (qc_attr_find(n, "axes") || qc_attr_find(n, "antialias") || qc_attr_find(n, "keep_aspect_ratio_policy")))
+        opset = 18;
+    if (n->op == QC_OP_Relu && integer) opset = 14;
+    if (n->op == QC_OP_ScatterElements || n->op == QC_OP_ScatterND) opset = reduction_opset(n);
+    if (n->op == QC_OP_Mod && !integer && !qc_attr_int(n, "fmod", 0)) opset = 28;
+    if (n->op == QC_OP_BitShift && qc_dtype_info(in)->is_signed) opset = 28;
+    if ((n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div) && is_small_int(in))
+        opset = 14;
+    if (qc_is_recurrent(n->op) && qc_attr_int(n, "layout", 0)) opset = 14;
+    if (n->op == QC_OP_Reshape && qc_attr_int(n, "allowzero", 0)) opset = 14;
+    if (n->op == QC_OP_Pad && strcmp(qc_attr_string(n, "mode", ""), "wrap") == 0) opset = 19;
+    if (n->op == QC_OP_AveragePool && qc_attr_find(n, "dilations")) opset = 19;
+    if (n->op == QC_OP_Resize &&
+        strcmp(qc_attr_string(n, "coordinate_transformation_mode", ""), "half_pixel_symmetric") == 0)
+        opset = 19;
+    if ((n->op == QC_OP_ReduceMax || n->op == QC_OP_ReduceMin) && in == QC_BOOL) opset = 20;
+    if (n->op == QC_OP_QLinearMatMul && dtype_of(g, n->inputs[1]) != QC_F32) opset = 21;
+    return opset;
+}
+
+/* Returns the first opset with the type. */
+static int type_opset(enum qc_dtype t)
+{
+    if (t == QC_U2 || t == QC_I2) return 25;
+    if (t == QC_F8E8M0) return 24;
+    if (t == QC_F4E2M1) return 23;
+    if (t == QC_U4 || t == QC_I4) return 21;
+    return qc_is_small_float(t) ? 19 : LOWEST;
+}
+
+int qc_onnx_emit_opset(const struct qc_graph *g, const struct qc_onnx_emit_options *options)
+{
+    int opset = larger(LOWEST, g->opset);
+    if (options) opset = larger(opset, options->opset_min);
+    if (g->carried) opset = larger(opset, g->carried->opset);
+    for (size_t i = 1; i <= g->node_count; i++) {
+        const struct qc_node *n = &g->nodes[i];
+        for (size_t k = 0; k < sizeof young / sizeof *young; k++)
+            if (n->op == young[k].op) opset = larger(opset, young[k].opset);
+        opset = larger(opset, feature_opset(g, n));
+        for (unsigned k = 0; k < n->attr_count; k++) /* a body has the opset of the model that it came from */
+            if (n->attrs[k].kind == QC_ATTR_GRAPH) opset = larger(opset, qc_onnx_emit_opset(n->attrs[k].graph, NULL));
+    }
+    for (size_t v = 1; v <= g->value_count; v++) opset = larger(opset, type_opset(g->values[v].type.dtype));
+    return opset;
+}
 
 enum {
     EXTERNAL_LEAST = 1024, /* smaller constants stay inside, such as shapes, which readers need at once */
@@ -27,7 +244,6 @@ static int64_t ir_version(int opset)
 bool qc_emit_mark_used(struct qc_emitter *e, struct qc_status *st)
 {
     const struct qc_graph *g = e->g;
-    char label[QC_LABEL];
     if (!(e->used = QC_NEW_ARRAY(e->arena, unsigned char, g->value_count + 1, st))) return false;
     for (size_t i = 0; i < g->output_count; i++) e->used[g->outputs[i].value] = 1;
     for (size_t i = g->node_count; i >= 1; i--) {
@@ -45,7 +261,7 @@ bool qc_emit_mark_used(struct qc_emitter *e, struct qc_status *st)
             return qc_fail(
                 st, QC_UNSUPPORTED,
                 "value '%s' is affine or made by an op that ONNX does not have; lower the graph before it is emitted",
-                qc_value_label(label, g, (qc_id)v));
+                QC_VALUE_LABEL(g, (qc_id)v));
     }
     return true;
 }
@@ -127,7 +343,7 @@ bool qc_emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_on
         const char *name = e->names[e->outputs[i].value];
         if (strcmp(name, e->outputs[i].name) != 0 && !qc_emit_identity(e, name, e->outputs[i].name, st)) return false;
     }
-    if (o && !qc_emit_annotations(p, e, o, st)) return false;
+    if (o && !emit_annotations(p, e, o, st)) return false;
     size_t given = 0;
     while (given < g->input_count && !(e->captured && e->captured[given])) given++;
     p->name = qc_emit_text(g->name && *g->name ? g->name : "graph");
@@ -181,7 +397,7 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
     return true;
 }
 
-static bool pack(void **bytes, size_t *size, const Onnx__ModelProto *m, struct qc_status *st)
+static bool pack_model(void **bytes, size_t *size, const Onnx__ModelProto *m, struct qc_status *st)
 {
     const size_t n = onnx__model_proto__get_packed_size(m);
     if (n > INT32_MAX)
@@ -214,7 +430,7 @@ bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const st
     struct qc_emit_list tensors = {.count = 0};
     struct qc_emitter e = emitter_of(g, &o, &tensors);
     Onnx__ModelProto m;
-    bool ok = e.arena ? emit_model(&m, &e, &o, st) && pack(bytes, size, &m, st) : qc_fail_memory(st, sizeof e);
+    bool ok = e.arena ? emit_model(&m, &e, &o, st) && pack_model(bytes, size, &m, st) : qc_fail_memory(st, sizeof e);
     qc_emit_carried_end(&e);
     qc_arena_free(e.arena);
     return ok;
@@ -302,7 +518,7 @@ bool qc_onnx_emit_file(size_t *bytes, const char *path, const struct qc_graph *g
     }
     if (!emit_model(&m, &e, &o, st) || !qc_output_open(&model, path, st)) goto out;
     if (goes_beside(&tensors, g, o.external_from) && !write_data(&data, &tensors, path, e.arena, st)) goto out;
-    if (!pack(&packed, &size, &m, st) || !qc_output_write(model, packed, size, st)) goto out;
+    if (!pack_model(&packed, &size, &m, st) || !qc_output_write(model, packed, size, st)) goto out;
     ok = data.output ? qc_output_commit_pair(data.output, model, st) : qc_output_commit(model, st);
     if (ok && bytes) *bytes = size + (size_t)data.bytes;
 out:

@@ -1,11 +1,259 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ctype.h>
 #include <string.h>
 
 #include "base/grow.h"
 #include "graph/core/body.h"
 #include "graph/core/custom.h"
 #include "graph/core/recurrent.h"
+#include "graph/types/number_format.h"
 #include "onnx/write/emitting.h"
+
+/* RoundInBlocks as a call of a function in the file: "qcalib::mxfp4" for the format mxfp4. The body of the function has
+   ONNX's operators alone and computes the same float32 numbers as the kernel (graph/types/number_format.h). Attributes
+   of the call give the shapes: X as [outer, axis, inner], padded to whole blocks, then [outer, blocks, block, inner].
+ */
+
+/* Lines of a body: "result = Operator(operand, operand)". ToFloat and ToE4M3 are Casts. */
+static const char *const begin[] = {"flat = Reshape(X, flat_shape)",
+                                    "padded = Pad(flat, padding)",
+                                    "blocks = Reshape(padded, block_shape)",
+                                    "magnitude = Abs(blocks)",
+                                    "most = ReduceMax(magnitude, two)",
+                                    "largest = Clip(most, least, greatest)",
+                                    NULL};
+static const char *const of_block[] = {"reach = Mul(largest, factor)", NULL};
+static const char *const of_row[] = {"row = ReduceMax(largest, one)", "row_unit = Div(row, highest)",
+                                     "reach = Mul(row_unit, factor)", NULL};
+/* The largest power of two up to `reach`, in units of `top`. A logarithm may be inexact: its result is corrected. */
+static const char *const power[] = {"log = Log(reach)",
+                                    "log_2 = Mul(log, per_octave)",
+                                    "octave = Floor(log_2)",
+                                    "guess = Pow(double, octave)",
+                                    "above = Greater(guess, reach)",
+                                    "halved = Mul(guess, half)",
+                                    "lower = Where(above, halved, guess)",
+                                    "doubled = Mul(lower, double)",
+                                    "below = LessOrEqual(doubled, reach)",
+                                    "power = Where(below, doubled, lower)",
+                                    "unit = Div(power, top)",
+                                    NULL};
+static const char *const is_unit[] = {"scale = Identity(unit)", NULL};
+static const char *const codes[] = {"level_unit = Div(largest, highest)",
+                                    "code = Div(level_unit, unit)",
+                                    "code_8 = ToE4M3(code)",
+                                    "code_32 = ToFloat(code_8)",
+                                    "positive = Max(code_32, smallest)",
+                                    "scale = Mul(positive, unit)",
+                                    NULL};
+static const char *const divide[] = {"real = Div(blocks, scale)", "level = Clip(real, lowest, highest)", NULL};
+static const char *const e4m3[] = {"stored = ToE4M3(level)", "rounded = ToFloat(stored)", NULL};
+static const char *const integers[] = {"rounded = Round(level)", NULL};
+/* Floating-point levels of three octaves. */
+static const char *const octaves[] = {"distance = Abs(level)",
+                                      "in_second = GreaterOrEqual(distance, second)",
+                                      "in_third = GreaterOrEqual(distance, third)",
+                                      "step_2 = Where(in_second, larger_step, small_step)",
+                                      "step = Where(in_third, largest_step, step_2)",
+                                      "steps = Div(level, step)",
+                                      "whole = Round(steps)",
+                                      "rounded = Mul(whole, step)",
+                                      NULL};
+static const char *const end[] = {"value = Mul(rounded, scale)",
+                                  "joined = Reshape(value, padded_shape)",
+                                  "cut = Slice(joined, zero, length, one)",
+                                  "shape = Shape(X)",
+                                  "Y = Reshape(cut, shape)",
+                                  NULL};
+
+static const char *const attributes[] = {"axis", "flat_shape", "padding", "block_shape", "padded_shape", "length"};
+enum { ATTRIBUTES = sizeof attributes / sizeof *attributes, LINE = 96 };
+
+static Onnx__AttributeProto *attribute(struct qc_emitter *e, struct qc_emit_list *to, const char *name,
+                                       Onnx__AttributeProto__AttributeType type, struct qc_status *st)
+{
+    Onnx__AttributeProto *p = QC_NEW(e->arena, Onnx__AttributeProto, st);
+    if (!p) return NULL;
+    onnx__attribute_proto__init(p);
+    p->name = qc_emit_text(name);
+    p->has_type = 1;
+    p->type = type;
+    return qc_emit_append(e, to, p, st) ? p : NULL;
+}
+
+static bool put_ints(struct qc_emitter *e, struct qc_emit_list *to, const char *name, size_t count, const int64_t *v,
+                     struct qc_status *st)
+{
+    Onnx__AttributeProto *p = attribute(e, to, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS, st);
+    if (!p || !(p->ints = qc_arena_dup(e->arena, v, count, sizeof *v, st))) return false;
+    p->n_ints = count;
+    return true;
+}
+
+static bool put_int(struct qc_emitter *e, struct qc_emit_list *to, const char *name, int64_t v, struct qc_status *st)
+{
+    Onnx__AttributeProto *p = attribute(e, to, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT, st);
+    if (p) p->has_i = 1, p->i = v;
+    return p != NULL;
+}
+
+/* Adds a node from a copy of a line, which it keeps. attrs: its attributes so far. */
+static bool put_line(struct qc_emitter *e, struct qc_emit_list *nodes, const char *line, struct qc_emit_list *attrs,
+                     struct qc_status *st)
+{
+    static const struct {
+        const char *name;
+        int64_t type;
+    } casts[] = {{"ToFloat", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT}, {"ToE4M3", 17}};
+    Onnx__NodeProto *p = QC_NEW(e->arena, Onnx__NodeProto, st);
+    char *s = qc_arena_strdup(e->arena, line, st), **words = QC_NEW_ARRAY(e->arena, char *, LINE, st);
+    size_t count = 0;
+    if (!p || !s || !words) return false;
+    while (*(s += strcspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"))) {
+        words[count++] = s;
+        while (isalnum((unsigned char)*s) || *s == '_') s++;
+        if (*s) *s++ = 0;
+    }
+    onnx__node_proto__init(p);
+    p->output = words;
+    p->n_output = 1;
+    p->op_type = words[1];
+    p->input = words + 2;
+    p->n_input = count - 2;
+    for (size_t i = 0; i < sizeof casts / sizeof *casts; i++) {
+        if (strcmp(p->op_type, casts[i].name) != 0) continue;
+        p->op_type = qc_emit_text("Cast");
+        if (!put_int(e, attrs, "to", casts[i].type, st)) return false;
+    }
+    p->n_attribute = attrs->count;
+    p->attribute = (Onnx__AttributeProto **)attrs->items;
+    return qc_emit_append(e, nodes, p, st);
+}
+
+static bool put_lines(struct qc_emitter *e, struct qc_emit_list *nodes, const char *const *lines, struct qc_status *st)
+{
+    for (; *lines; lines++) {
+        struct qc_emit_list attrs = {.count = 0};
+        if (!put_line(e, nodes, *lines, &attrs, st)) return false;
+    }
+    return true;
+}
+
+static bool put_number(struct qc_emitter *e, struct qc_emit_list *nodes, const char *line, float v,
+                       struct qc_status *st)
+{
+    struct qc_emit_list attrs = {.count = 0};
+    Onnx__AttributeProto *p = attribute(e, &attrs, "value_float", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT, st);
+    if (!p) return false;
+    p->has_f = 1;
+    p->f = v;
+    return put_line(e, nodes, line, &attrs, st);
+}
+
+/* The constants of a body. */
+static bool put_constants(struct qc_emitter *e, struct qc_emit_list *nodes, const struct qc_number_format *f,
+                          struct qc_status *st)
+{
+    const struct qc_levels *l = &f->levels, codes_of = QC_SCALE_LEVELS;
+    const struct qc_power_scale p = qc_power_scale_of(f->scale == QC_SCALE_FLOAT8 ? codes_of : *l);
+    const float second = ldexpf(1, l->least + 1), step = ldexpf(1, l->least - l->mantissa);
+    const struct {
+        const char *line;
+        float v;
+    } numbers[] = {{"least = Constant()", QC_BLOCK_LEAST},
+                   {"greatest = Constant()", QC_BLOCK_MOST},
+                   {"factor = Constant()", p.factor},
+                   {"top = Constant()", p.top},
+                   {"per_octave = Constant()", 1.44269504F},
+                   {"double = Constant()", 2},
+                   {"half = Constant()", 0.5F},
+                   {"lowest = Constant()", (float)l->lo},
+                   {"highest = Constant()", (float)l->hi},
+                   {"smallest = Constant()", ldexpf(1, codes_of.least - codes_of.mantissa)},
+                   {"second = Constant()", second},
+                   {"third = Constant()", 2 * second},
+                   {"small_step = Constant()", step},
+                   {"larger_step = Constant()", 2 * step},
+                   {"largest_step = Constant()", 4 * step}};
+    static const char *const indices[] = {"zero = Constant()", "one = Constant()", "two = Constant()"};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!put_number(e, nodes, numbers[i].line, numbers[i].v, st)) return false;
+    for (int64_t i = 0; i < 3; i++) {
+        struct qc_emit_list attrs = {.count = 0};
+        if (!put_ints(e, &attrs, "value_ints", 1, &i, st) || !put_line(e, nodes, indices[i], &attrs, st)) return false;
+    }
+    for (size_t i = 1; i < ATTRIBUTES; i++) {
+        struct qc_emit_list attrs = {.count = 0};
+        Onnx__AttributeProto *a = attribute(e, &attrs, "value_ints", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS, st);
+        const char *line = qc_arena_printf(e->arena, st, "%s = Constant()", attributes[i]);
+        if (!a || !line || !put_line(e, nodes, line, &attrs, st)) return false;
+        a->ref_attr_name = qc_emit_text(attributes[i]);
+    }
+    return true;
+}
+
+static bool put_body(struct qc_emitter *e, struct qc_emit_list *nodes, const struct qc_number_format *f,
+                     struct qc_status *st)
+{
+    const bool coded = f->scale == QC_SCALE_FLOAT8;
+    const char *const *parts[] = {begin,  coded ? of_row : of_block,
+                                  power,  coded ? codes : is_unit,
+                                  divide, f->dtype == QC_F8E4M3 ? e4m3 : f->levels.mantissa ? octaves : integers,
+                                  end};
+    bool ok = put_constants(e, nodes, f, st);
+    for (size_t i = 0; ok && i < sizeof parts / sizeof *parts; i++) ok = put_lines(e, nodes, parts[i], st);
+    return ok;
+}
+
+/* Adds the function of a format to the model unless it is there. */
+static bool put_function(struct qc_emitter *e, const struct qc_number_format *f, struct qc_status *st)
+{
+    static char x[] = "X", y[] = "Y", *in[] = {x}, *out[] = {y};
+    struct qc_emit_list nodes = {.count = 0};
+    while (e->outer) e = (struct qc_emitter *)(uintptr_t)e->outer;
+    for (size_t i = 0; i < e->functions.count; i++)
+        if (strcmp(((Onnx__FunctionProto *)e->functions.items[i])->name, f->name) == 0) return true;
+    Onnx__FunctionProto *p = QC_NEW(e->arena, Onnx__FunctionProto, st);
+    Onnx__OperatorSetIdProto **opset = QC_NEW(e->arena, Onnx__OperatorSetIdProto *, st);
+    if (!p || !opset || !put_body(e, &nodes, f, st) || !qc_emit_domain(e, QC_EMIT_OWN_DOMAIN, 1, st)) return false;
+    *opset = e->domains.items[0];
+    onnx__function_proto__init(p);
+    p->name = qc_emit_text(f->name);
+    p->domain = qc_emit_text(QC_EMIT_OWN_DOMAIN);
+    p->doc_string = qc_emit_text(f->summary);
+    p->n_input = p->n_output = 1;
+    p->input = in;
+    p->output = out;
+    p->n_attribute = ATTRIBUTES;
+    p->attribute = (char **)(uintptr_t)attributes;
+    p->n_node = nodes.count;
+    p->node = (Onnx__NodeProto **)nodes.items;
+    p->n_opset_import = 1;
+    p->opset_import = opset;
+    return qc_emit_append(e, &e->functions, p, st);
+}
+
+static bool emit_blocks(Onnx__NodeProto *p, struct qc_emitter *e, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_number_format *f = qc_number_format_named(qc_attr_string(n, "format", ""));
+    const int64_t axis = qc_attr_int(n, "axis", -1), last = axis == -1, k = qc_attr_find(n, "length")->ints[0];
+    if (!last && axis != 1)
+        return qc_fail(st, QC_UNSUPPORTED, "values in blocks along axis %d cannot be written", (int)axis);
+    const int64_t count = (k + f->block - 1) / f->block, outer = last ? -1 : 0, inner = last ? 1 : -1;
+    const int64_t flat[] = {outer, k, inner}, padding[] = {0, 0, 0, 0, count * f->block - k, 0},
+                  blocks[] = {outer, count, f->block, inner}, padded[] = {outer, count * f->block, inner};
+    struct qc_emit_list attrs = {.count = 0};
+    if (!put_function(e, f, st) || !put_int(e, &attrs, attributes[0], axis, st) ||
+        !put_ints(e, &attrs, attributes[1], 3, flat, st) || !put_ints(e, &attrs, attributes[2], 6, padding, st) ||
+        !put_ints(e, &attrs, attributes[3], 4, blocks, st) || !put_ints(e, &attrs, attributes[4], 3, padded, st) ||
+        !put_ints(e, &attrs, attributes[5], 1, &k, st))
+        return false;
+    p->op_type = qc_emit_text(f->name);
+    p->domain = qc_emit_text(QC_EMIT_OWN_DOMAIN);
+    p->n_attribute = attrs.count;
+    p->attribute = (Onnx__AttributeProto **)attrs.items;
+    return true;
+}
 
 bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, struct qc_status *st)
 {
@@ -32,7 +280,7 @@ bool qc_emit_domain(struct qc_emitter *e, const char *domain, int64_t version, s
 }
 
 /* Packs two or four elements of less than 8 bits into a byte, the first in the lowest bits. */
-static uint8_t *pack(struct qc_arena *a, const struct qc_tensor *t, struct qc_status *st)
+static uint8_t *pack_node(struct qc_arena *a, const struct qc_tensor *t, struct qc_status *st)
 {
     const unsigned bits = qc_dtype_info(t->dtype)->bits, each = 8 / bits, most = (1U << bits) - 1;
     const uint8_t *p = t->data;
@@ -58,10 +306,13 @@ Onnx__TensorProto *qc_emit_tensor(struct qc_arena *a, const char *name, const st
     const unsigned bits = qc_dtype_info(t->dtype)->bits;
     if (bits < 8) {
         p->raw_data.len = t->count / (8 / bits) + (t->count % (8 / bits) != 0);
-        p->raw_data.data = pack(a, t, st);
+        p->raw_data.data = pack_node(a, t, st);
     }
     return p->dims && p->raw_data.data ? p : NULL;
 }
+
+static Onnx__GraphProto *emit_body(struct qc_emitter *outer, const struct qc_node *n, const struct qc_graph *body,
+                                   struct qc_status *st);
 
 static bool emit_attr(struct qc_emitter *e, struct qc_emit_list *to, const struct qc_node *n, const struct qc_attr *a,
                       struct qc_status *st)
@@ -113,7 +364,7 @@ static bool emit_attr(struct qc_emitter *e, struct qc_emit_list *to, const struc
         break;
     case QC_ATTR_GRAPH:
         p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH;
-        if (!(p->g = qc_emit_body(e, n, a->graph, st))) return false;
+        if (!(p->g = emit_body(e, n, a->graph, st))) return false;
         break;
     }
     return qc_emit_append(e, to, p, st);
@@ -193,7 +444,7 @@ bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_statu
     for (size_t i = 0; i < p->n_input; i++) p->input[i] = qc_emit_text(n->inputs[i] ? e->names[n->inputs[i]] : "");
     for (unsigned i = 0; i < n->output_count; i++) p->output[i] = qc_emit_text(e->names[n->outputs + i]);
     if (axes && !(p->input[p->n_input++] = emit_axes(e, n, axes, st))) return false;
-    if (n->op == QC_OP_RoundInBlocks) return qc_emit_blocks(p, e, n, st) && qc_emit_append(e, &e->nodes, p, st);
+    if (n->op == QC_OP_RoundInBlocks) return emit_blocks(p, e, n, st) && qc_emit_append(e, &e->nodes, p, st);
     if (!emit_attrs(e, &attrs, n, axes ? "axes" : qc_op_has_bodies(n->op) ? "captures" : NULL, st)) return false;
     p->n_attribute = attrs.count;
     p->attribute = (Onnx__AttributeProto **)attrs.items;
@@ -216,8 +467,8 @@ bool qc_emit_identity(struct qc_emitter *e, const char *from, const char *to, st
 }
 
 /* QC_BODY_DEPTH_MAX bounds the recursion. */
-Onnx__GraphProto *qc_emit_body(struct qc_emitter *outer, const struct qc_node *n, const struct qc_graph *body,
-                               struct qc_status *st)
+static Onnx__GraphProto *emit_body(struct qc_emitter *outer, const struct qc_node *n, const struct qc_graph *body,
+                                   struct qc_status *st)
 {
     Onnx__GraphProto *p = QC_NEW(outer->arena, Onnx__GraphProto, st);
     struct qc_emitter e = {.arena = outer->arena,

@@ -33,15 +33,11 @@ bool qc_emit_assign_names(struct qc_emitter *e, struct qc_status *st);
 /* Returns base_suffix, followed by a number if that name is in use. NULL and a status if memory is out. */
 const char *qc_emit_fresh_name(struct qc_emitter *e, const char *base, const char *suffix, struct qc_status *st);
 
-bool qc_emit_take(struct qc_emitter *e, const char *name, struct qc_status *st); /* reserves the name */
-
 /* Returns the name for a node of the graph, followed by a number if another node has it. NULL: no name, or memory is
    out. */
 const char *qc_emit_node_name(struct qc_emitter *e, const char *name, struct qc_status *st);
-bool qc_emit_take_node(struct qc_emitter *e, const char *name, struct qc_status *st);
 
 /* Carried operators (emit_carried.c). Begin reserves their names after those of ports; graph and domains add them. */
-bool qc_emit_carried_begin(struct qc_emitter *e, struct qc_status *st);
 bool qc_emit_carried_graph(Onnx__GraphProto *p, struct qc_emitter *e, struct qc_status *st);
 bool qc_emit_carried_domains(struct qc_emitter *e, struct qc_status *st);
 bool qc_emit_carried_model(Onnx__ModelProto *m, struct qc_emitter *e, struct qc_status *st);
@@ -52,10 +48,6 @@ bool qc_emit_domain(struct qc_emitter *e, const char *domain, int64_t version, s
 
 bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, struct qc_status *st);
 
-/* Returns the body of a node whose first `given` inputs are those of ONNX (emit_node.c). outer: the enclosing
-   emission. */
-Onnx__GraphProto *qc_emit_body(struct qc_emitter *outer, const struct qc_node *n, const struct qc_graph *body,
-                               struct qc_status *st);
 /* Fills a graph with initializers, nodes, and ports except captures (emit_model.c). */
 bool qc_emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
                    struct qc_status *st);
@@ -71,11 +63,6 @@ bool qc_emit_identity(struct qc_emitter *e, const char *from, const char *to, st
 /* Makes p a call of the function of a RoundInBlocks, which is added to the model (emit_blocks.c). Fails with
    QC_UNSUPPORTED if the blocks are neither along axis 1 nor along axis -1, the last one. */
 #define QC_EMIT_OWN_DOMAIN "qcalib"
-bool qc_emit_blocks(Onnx__NodeProto *p, struct qc_emitter *e, const struct qc_node *n, struct qc_status *st);
-
-/* quantization_annotation and its initializers (emit_annotation.c). */
-bool qc_emit_annotations(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
-                         struct qc_status *st);
 
 /* Strings of messages are not const, but never written. */
 static inline char *qc_emit_text(const char *s)

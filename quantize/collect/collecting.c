@@ -15,8 +15,8 @@
 #include "calib/weights/round_weights.h"
 #include "calib/weights/rounded_layers.h"
 #include "graph/core/rebuild.h"
-#include "graph/core/scale_layout.h"
-#include "graph/core/stored_values.h"
+#include "graph/core/parameters.h"
+#include "graph/core/uses.h"
 
 /* The graphs of the stages to come, made without the limit: one error reports the sum of all needs. */
 struct rehearsal {

@@ -9,7 +9,8 @@
 #include "arith/float_level.h"
 #include "base/pool.h"
 #include "base/simd.h"
-#include "graph/core/scale_layout.h"
+#include "graph/core/parameters.h"
+#include "observers/outline.h"
 
 struct named {
     const char *name;

@@ -5,7 +5,7 @@
 #include "calib/metrics/sensitivity.h"
 #include "export/report/report.h"
 #include "graph/core/graph.h"
-#include "graph/core/stored_values.h"
+#include "graph/core/uses.h"
 #include "observers/outline.h"
 #include "quantize/pipeline_state.h"
 

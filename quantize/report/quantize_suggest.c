@@ -11,7 +11,8 @@
 
 #include "base/order.h"
 #include "calib/trials/trial_run.h"
-#include "export/report/type_word.h"
+#include "export/report/report.h"
+#include "quantize/report/command_text.h"
 #include "quantize/report/layer_detail.h"
 #include "quantize/report/report_nodes.h"
 

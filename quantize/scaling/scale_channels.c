@@ -9,8 +9,8 @@
 #include "calib/statistics/stream.h"
 #include "export/report/report.h"
 #include "graph/core/rebuild.h"
-#include "graph/core/tied.h"
-#include "graph/core/value_name.h"
+#include "graph/core/uses.h"
+#include "graph/core/graph.h"
 #include "quantize/trials/trial_graph.h"
 
 /* What may be scaled. */

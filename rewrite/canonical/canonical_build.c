@@ -1,15 +1,347 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rewrite/canonical/canonical.h"
-
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "rewrite/canonical/canonical.h"
 #include "rewrite/canonical/canonical_parts.h"
+#include "rewrite/passes/simulate.h"
+
+/* Returns the stored value, with quantizer parameters, that a new real value is read from. */
+static qc_id stored_of(const struct qc_canon *c, qc_id real)
+{
+    const struct qc_graph *to = c->r.to;
+    const struct qc_node *n = real ? qc_node_of(to, real) : NULL;
+    if (!n || n->op != QC_OP_Dequantize) return 0;
+    return to->qparams_of[to->values[n->inputs[0]].type.qparams].kind == QC_QPARAMS_QUANTIZER ? n->inputs[0] : 0;
+}
+
+static bool has_channels(const struct qc_canon *c, qc_id affine)
+{
+    return c->r.to->qparams_of[c->r.to->values[affine].type.qparams].count > 1;
+}
+
+static qc_id canon_add(struct qc_canon *c, enum qc_op op, const struct qc_node *from, unsigned count,
+                       const qc_id *inputs, qc_id qparams, int axis, const char *name, struct qc_status *st);
+
+static qc_id dequantized(struct qc_canon *c, qc_id v, struct qc_status *st)
+{
+    return canon_add(c, QC_OP_Dequantize, NULL, 1, &v, 0, 0, NULL, st);
+}
+
+/* --- Products --- */
+
+/* Returns the axis of the output channels of the second operand, or -1 if its channels cannot have scales of their
+   own. */
+static int weight_axis(const struct qc_canon *c, enum qc_op op, const struct qc_node *n, qc_id weight)
+{
+    const int rank = c->g->values[weight].type.shape.rank;
+    switch ((int)op) {
+    case QC_OP_Conv: return 0;
+    case QC_OP_ConvTranspose: return qc_attr_int(n, "group", 1) == 1 ? 1 : -1;
+    case QC_OP_Gemm: return qc_attr_int(n, "transB", 0) ? 0 : 1;
+    case QC_OP_MatMul: return rank >= 1 ? rank - 1 : -1;
+    default: return -1;
+    }
+}
+
+/* Makes an int32 constant the bias of an accumulator with these qparams. */
+static qc_id accumulator_bias(struct qc_canon *c, qc_id old, qc_id product, struct qc_status *st)
+{
+    const struct qc_tensor *t = qc_constant_of(c->g, old);
+    const struct qc_shape shape = QC_SHAPE((int64_t)t->count);
+    const char *name = qc_canon_base(c, old, st);
+    struct qc_tensor *flat = name ? qc_tensor_of(QC_I32, &shape, t->data, st) : NULL;
+    const qc_id id = flat ? qc_graph_add_affine_constant(c->r.to, name, flat, product, 0, st) : 0;
+    qc_tensor_unref(flat);
+    return id;
+}
+
+/* Returns the int32 constant of a float bias if it has exactly the scales of the accumulator and zero point 0, else
+   0. */
+static qc_id joining_bias(const struct qc_canon *c, qc_id bias, qc_id product, const char **why)
+{
+    const struct qc_node *n = qc_node_of(c->g, bias);
+    const struct qc_qparams *p = &c->r.to->qparams_of[product];
+    const struct qc_tensor *q = n && n->op == QC_OP_DequantizeLinear ? qc_constant_of(c->g, n->inputs[0]) : NULL;
+    const struct qc_tensor *s = q ? qc_constant_of(c->g, n->inputs[1]) : NULL;
+    const struct qc_tensor *z = q && n->input_count > 2 ? qc_constant_of(c->g, n->inputs[2]) : NULL;
+    *why = "it is not an int32 constant";
+    if (!s || q->dtype != QC_I32 || s->dtype != QC_F32) return 0;
+    if (q->shape.rank > 2 || (q->shape.rank == 2 && q->shape.dim[0] != 1)) return 0;
+    *why = "its zero point is not 0";
+    for (size_t i = 0; z && i < z->count; i++)
+        if (qc_tensor_int(z, i) != 0) return 0;
+    *why = "its scale is not the product of the scales of input and weight";
+    const size_t count = s->count > p->count ? s->count : p->count;
+    if (count > 1 && count != q->count) return 0;
+    for (size_t i = 0; i < count; i++)
+        if (((const float *)s->data)[s->count > 1 ? i : 0] != p->scale[p->count > 1 ? i : 0]) return 0;
+    return n->inputs[0];
+}
+
+static qc_id canon_real(struct qc_canon *c, qc_id old, struct qc_status *st);
+
+/* Adds a float bias after the dequantized accumulator. */
+static qc_id add_bias(struct qc_canon *c, const struct qc_node *n, qc_id real, qc_id bias, const char *name,
+                      struct qc_status *st)
+{
+    const int rank = c->r.to->values[real].type.shape.rank;
+    qc_id in[2] = {real, canon_real(c, bias, st)};
+    if (!in[1]) return 0;
+    if (n->op != QC_OP_Gemm) {
+        const struct qc_shape *s = &c->r.to->values[in[1]].type.shape, length = QC_SHAPE(rank - 1);
+        int64_t dims[QC_RANK_MAX] = {s->rank == 1 && s->dim[0] != QC_FREE ? s->dim[0] : -1};
+        for (int i = 1; i < rank - 1; i++) dims[i] = 1;
+        const qc_id shape[2] = {in[1],
+                                qc_graph_add_made_constant(c->r.to, NULL, qc_tensor_of(QC_I64, &length, dims, st), st)};
+        if (!shape[1] || !(in[1] = canon_add(c, QC_OP_Reshape, NULL, 2, shape, 0, 0, NULL, st))) return 0;
+    }
+    return canon_add(c, QC_OP_Add, NULL, 2, in, 0, 0, name, st);
+}
+
+static bool product_of_floats(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
+{
+    const char *name = c->g->values[n->outputs].name, *why = NULL;
+    if (n->op == QC_OP_Gemm &&
+        (qc_attr_float(n, "alpha", 1) != 1 || qc_attr_float(n, "beta", 1) != 1 || qc_attr_int(n, "transA", 0)))
+        return true;
+    const qc_id a = canon_real(c, n->inputs[0], st), b = a ? canon_real(c, n->inputs[1], st) : 0;
+    qc_id in[3] = {stored_of(c, a), stored_of(c, b), QC_ABSENT};
+    if (!b) return false;
+    if (!in[0] || !in[1] || has_channels(c, in[0])) return true;
+    if (has_channels(c, in[1]) && c->r.to->values[in[1]].type.axis != weight_axis(c, n->op, n, n->inputs[1]))
+        return true;
+    const qc_id product =
+        qc_graph_add_product(c->r.to, c->r.to->values[in[0]].type.qparams, c->r.to->values[in[1]].type.qparams, st);
+    const qc_id bias = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
+    if (!product) return false;
+    const qc_id joins = bias ? joining_bias(c, bias, product, &why) : 0;
+    if (joins && !(in[2] = accumulator_bias(c, joins, product, st))) return false;
+    if (bias && !joins) {
+        if (c->notes &&
+            !qc_lines_add(c->notes, c->r.to->arena, st, "node '%s' (%s): its bias is added in float, because %s",
+                          n->name ? n->name : QC_VALUE_LABEL(c->g, n->outputs), qc_op_info(n->op)->name, why))
+            return false;
+        name = NULL;
+    }
+    qc_id acc = canon_add(c, n->op, n, joins ? 3 : 2, in, product, 0, name, st);
+    qc_id real = acc ? dequantized(c, acc, st) : 0;
+    if (real && bias && !joins) real = add_bias(c, n, real, bias, c->g->values[n->outputs].name, st);
+    *done = true;
+    return (c->r.map[n->outputs] = real) != 0;
+}
+
+/* --- Ops that round once --- */
+
+static bool merge_of_floats(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
+{
+    qc_id in[4];
+    const qc_id qparams = c->mixed[n->outputs] ? 0 : c->want[n->outputs];
+    if (!qparams || n->input_count > 4) return true;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const qc_id real = n->inputs[i] ? canon_real(c, n->inputs[i], st) : 0;
+        if (st->code != QC_OK) return false;
+        if (!real || !(in[i] = stored_of(c, real)) || has_channels(c, in[i])) return true;
+    }
+    const qc_id v = canon_add(c, n->op, n, n->input_count, in, qparams, 0, c->g->values[n->outputs].name, st);
+    *done = true;
+    return v && (c->r.map[n->outputs] = dequantized(c, v, st));
+}
+
+/* --- Ops between a dequantize and what reads its values --- */
+
+/* Returns true if the op is exact on stored values, whatever reads its result. */
+static bool passes(const struct qc_canon *c, const struct qc_node *n)
+{
+    return qc_rules_behaviour(c->rules, c->g, n) != QC_AFFINE_JOIN && qc_moves_exactly(c->rules, c->g, n);
+}
+
+/* Moves the dequantize down. If all results are quantized with other qparams, qc_propagate_qdq moves the quantize up
+   instead. */
+static bool pass_floats(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
+{
+    const qc_id stored = stored_of(c, canon_real(c, n->inputs[0], st));
+    if (st->code != QC_OK) return false;
+    if (!stored || has_channels(c, stored)) return true;
+    const qc_id qparams = c->r.to->values[stored].type.qparams;
+    bool other = true;
+    for (unsigned k = 0; k < n->output_count; k++)
+        other = other && !c->mixed[n->outputs + k] && c->want[n->outputs + k] && c->want[n->outputs + k] != qparams;
+    if (other) return true;
+    qc_id *in = QC_NEW_ARRAY(c->arena, qc_id, n->input_count, st);
+    if (!in) return false;
+    for (unsigned i = 0; i < n->input_count; i++)
+        if (n->inputs[i] && !(in[i] = i ? canon_real(c, n->inputs[i], st) : stored)) return false;
+    const struct qc_node_def with = {.inputs = in};
+    const qc_id v = qc_graph_add_like(c->r.to, c->g, n, &with, st);
+    for (unsigned k = 0; v && k < n->output_count; k++)
+        if (!(c->r.map[n->outputs + k] = dequantized(c, v + k, st))) return false;
+    *done = true;
+    return v != 0;
+}
+
+static bool canon_float_op(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
+{
+    *done = false;
+    if (c->g->values[n->outputs].type.dtype != QC_F32) return true;
+    if (passes(c, n)) return pass_floats(done, c, n, st);
+    if (n->output_count != 1) return true;
+    if (qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT) return product_of_floats(done, c, n, st);
+    return !c->merges[n->op] || qc_node_affine(n) != QC_AFFINE_MERGE || merge_of_floats(done, c, n, st);
+}
+
+/* --- Quantized operators of a file --- */
+
+static bool operand_qparams(qc_id *qparams, struct qc_canon *c, const struct qc_qlinear_port *p, struct qc_status *st)
+{
+    const char *name = qc_canon_base(c, p->value, st);
+    return name && qc_canon_qparams(qparams, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st);
+}
+
+static bool canon_define(struct qc_canon *c, const struct qc_qlinear_port *p, qc_id v, struct qc_status *st);
+
+static qc_id canon_operand(struct qc_canon *c, const struct qc_qlinear_port *p, int axis, struct qc_status *st);
+
+static bool qlinear_product(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
+                            struct qc_status *st)
+{
+    qc_id in[3] = {QC_ABSENT}, qparams;
+    for (unsigned i = 0; i < 2; i++) {
+        const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
+        if (!(in[i] = canon_operand(c, &p, weight_axis(c, q->op, n, p.value), st))) return false;
+    }
+    const char *name = qc_canon_base(c, n->outputs, st);
+    const qc_id product =
+        qc_graph_add_product(c->r.to, c->r.to->values[in[0]].type.qparams, c->r.to->values[in[1]].type.qparams, st);
+    if (!name || !product || (q->extra && !(in[2] = accumulator_bias(c, q->extra, product, st)))) return false;
+    qc_id v = canon_add(c, q->op, n, q->extra ? 3 : 2, in, product, 0, name, st);
+    if (!v) return false;
+    if (!q->result) return (c->r.map[n->outputs] = dequantized(c, v, st));
+    if (!operand_qparams(&qparams, c, &q->out, st)) return false;
+    v = canon_add(c, QC_OP_Requantize, NULL, 1, &v, qparams, 0, NULL, st);
+    return v && canon_define(c, &q->out, v, st);
+}
+
+/* Where and Softmax have no affine form: they are computed on real values. */
+static bool qlinear_float(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, qc_id qparams,
+                          struct qc_status *st)
+{
+    qc_id in[3];
+    unsigned count = 0;
+    if (q->op == QC_OP_Where && !(in[count++] = canon_real(c, q->extra, st))) return false;
+    for (unsigned i = 0; i < q->operands; i++) {
+        const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
+        const qc_id v = canon_operand(c, &p, 0, st);
+        if (!v || !(in[count++] = dequantized(c, v, st))) return false;
+    }
+    const char *name = qc_canon_base(c, n->outputs, st);
+    const qc_id real = name ? canon_add(c, q->op, n, count, in, 0, 0, name, st) : 0;
+    const qc_id v = real ? canon_add(c, QC_OP_Quantize, NULL, 1, &real, qparams, 0, NULL, st) : 0;
+    return v && canon_define(c, &q->out, v, st);
+}
+
+static bool canon_qlinear_op(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
+                             struct qc_status *st)
+{
+    qc_id qparams, *in;
+    if (qc_op_info(q->op)->affine == QC_AFFINE_PRODUCT) return qlinear_product(c, n, q, st);
+    if (!operand_qparams(&qparams, c, &q->out, st)) return false;
+    if (q->op == QC_OP_Where || q->op == QC_OP_Softmax) return qlinear_float(c, n, q, qparams, st);
+    if (!(in = QC_NEW_ARRAY(c->arena, qc_id, q->operands, st))) return false;
+    for (unsigned i = 0; i < q->operands; i++) {
+        const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
+        if (!(in[i] = canon_operand(c, &p, 0, st))) return false;
+        if (q->op == QC_OP_Concat && c->r.to->values[in[i]].type.qparams != qparams &&
+            !(in[i] = canon_add(c, QC_OP_Requantize, NULL, 1, &in[i], qparams, 0, NULL, st)))
+            return false;
+    }
+    const char *name = qc_canon_base(c, n->outputs, st);
+    const qc_id v =
+        name ? canon_add(c, q->op, n, q->operands, in, q->op == QC_OP_Concat ? 0 : qparams, 0, name, st) : 0;
+    return v && canon_define(c, &q->out, v, st);
+}
+
+/* --- Ops that move integers --- */
+
+static qc_id scalar(struct qc_canon *c, float v, struct qc_status *st)
+{
+    return qc_graph_add_made_constant(c->r.to, NULL, qc_tensor_of(QC_F32, &QC_SCALAR, &v, st), st);
+}
+
+static qc_id real_of_level(struct qc_canon *c, const struct qc_qparams *s, int64_t level, struct qc_status *st)
+{
+    return scalar(c, (float)(level - s->zero_point[0]) * s->scale[0], st);
+}
+
+/* A Clip of integers: a Relu if it cuts only at the zero point. */
+static qc_id clip(struct qc_canon *c, const struct qc_node *n, qc_id v, const char *name, struct qc_status *st)
+{
+    const struct qc_qparams *s = &c->r.to->qparams_of[c->r.to->values[v].type.qparams];
+    const struct qc_levels levels = qc_qparams_levels(s);
+    qc_id in[3] = {v, QC_ABSENT, QC_ABSENT};
+    int64_t bound[2] = {levels.lo, levels.hi};
+    for (unsigned i = 1; i < n->input_count; i++)
+        if (n->inputs[i]) bound[i - 1] = qc_tensor_int(qc_constant_of(c->g, n->inputs[i]), 0);
+    if (bound[0] == s->zero_point[0] && bound[1] == levels.hi)
+        return canon_add(c, QC_OP_Relu, n, 1, in, 0, 0, name, st);
+    if (bound[0] > levels.lo && !(in[1] = real_of_level(c, s, bound[0], st))) return 0;
+    if (bound[1] < levels.hi && !(in[2] = real_of_level(c, s, bound[1], st))) return 0;
+    return canon_add(c, QC_OP_Clip, n, in[2] ? 3 : in[1] ? 2 : 1, in, 0, 0, name, st);
+}
+
+/* *out: the fill value of Pad, an integer of the file (0 if absent), as a real number. */
+static bool pad_value(qc_id *out, struct qc_canon *c, const struct qc_node *n, const struct qc_qparams *s,
+                      struct qc_status *st)
+{
+    const struct qc_tensor *t = n->input_count > 2 ? qc_constant_of(c->g, n->inputs[2]) : NULL;
+    *out = QC_ABSENT;
+    if (strcmp(qc_attr_string(n, "mode", "constant"), "constant") != 0) return true;
+    return (*out = real_of_level(c, s, t && t->count ? qc_tensor_int(t, 0) : 0, st));
+}
+
+/* Nodes (canonical_op.c). *done is false if the node has no affine form; it is then copied. */
+static bool canon_moving_op(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
+{
+    const qc_id qparams = qc_canon_qparams_of(c, n->outputs);
+    const struct qc_qparams *s = &c->r.to->qparams_of[qparams];
+    const unsigned data = qc_op_info(n->op)->affine == QC_AFFINE_JOIN ? n->input_count : 1;
+    qc_id *in = QC_NEW_ARRAY(c->arena, qc_id, n->input_count + 3, st), v;
+    const char **names = QC_NEW_ARRAY(c->arena, const char *, n->output_count, st);
+    unsigned count = n->input_count;
+    if (!in || !names) return false;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const struct qc_tensor *t = qc_constant_of(c->g, n->inputs[i]);
+        if (!n->inputs[i]) continue;
+        if (i < data)
+            in[i] = t ? qc_graph_add_affine_constant(c->r.to, qc_canon_base(c, n->inputs[i], st), t, qparams, 0, st)
+                      : c->affine[n->inputs[i]];
+        else if (n->op != QC_OP_Clip)
+            in[i] = canon_real(c, n->inputs[i], st);
+        if (!in[i] && (i < data || n->op != QC_OP_Clip))
+            return st->code == QC_OK ? qc_fail(st, QC_BAD_INPUT, "an integer is used before it is made") : false;
+    }
+    for (unsigned k = 0; k < n->output_count; k++)
+        if (!(names[k] = qc_canon_base(c, n->outputs + k, st))) return false;
+    if (n->op == QC_OP_Clip) {
+        if (!(v = clip(c, n, in[0], names[0], st))) return false;
+    } else {
+        if (n->op == QC_OP_Pad) {
+            if (!pad_value(&in[2], c, n, s, st)) return false;
+            count = n->input_count > 2 ? n->input_count : in[2] ? 3 : 2;
+        }
+        const struct qc_node_def with = {.input_count = count, .inputs = in, .output_names = names};
+        if (!(v = qc_graph_add_like(c->r.to, c->g, n, &with, st))) return false;
+    }
+    for (unsigned k = 0; k < n->output_count; k++) c->affine[n->outputs + k] = v + k;
+    return true;
+}
 
 /* --- Values --- */
 
-qc_id qc_canon_add(struct qc_canon *c, enum qc_op op, const struct qc_node *from, unsigned count, const qc_id *inputs,
-                   qc_id qparams, int axis, const char *name, struct qc_status *st)
+/* Adds an op on affine values with result qparams (0: none). name: of the result; may be NULL. */
+static qc_id canon_add(struct qc_canon *c, enum qc_op op, const struct qc_node *from, unsigned count,
+                       const qc_id *inputs, qc_id qparams, int axis, const char *name, struct qc_status *st)
 {
     static const char *const dropped[] = {"opset", "channels_last", "kernel_shape"};
     struct qc_attr attrs[32];
@@ -34,7 +366,7 @@ qc_id qc_canon_add(struct qc_canon *c, enum qc_op op, const struct qc_node *from
 
 static qc_id ours(struct qc_canon *c, enum qc_op op, qc_id v, qc_id qparams, int axis, struct qc_status *st)
 {
-    return qc_canon_add(c, op, NULL, 1, &v, qparams, axis, NULL, st);
+    return canon_add(c, op, NULL, 1, &v, qparams, axis, NULL, st);
 }
 
 /* Returns the constant f((q - z) * s), for a bias that does not join its accumulator. */
@@ -62,14 +394,16 @@ static bool is_bias(const struct qc_canon *c, const struct qc_node *n)
     return s->count == 1 || (s->count == q->count && !qc_attr_int(n, "block_size", 0));
 }
 
-qc_id qc_canon_real(struct qc_canon *c, qc_id old, struct qc_status *st)
+/* Returns the new real value of an old float value or of integers of a literal class. */
+static qc_id canon_real(struct qc_canon *c, qc_id old, struct qc_status *st)
 {
     const struct qc_node *n = qc_node_of(c->g, old);
     if (!c->r.map[old] && n && is_bias(c, n)) c->r.map[old] = real_constant(c, n, st);
     return c->r.map[old] || st->code != QC_OK ? c->r.map[old] : qc_rebuild_value(&c->r, old, st);
 }
 
-qc_id qc_canon_operand(struct qc_canon *c, const struct qc_qlinear_port *p, int axis, struct qc_status *st)
+/* Returns the new affine value of an integer operand with these parameters. */
+static qc_id canon_operand(struct qc_canon *c, const struct qc_qlinear_port *p, int axis, struct qc_status *st)
 {
     const struct qc_tensor *t = qc_constant_of(c->g, p->value);
     const char *name = qc_canon_base(c, p->value, st);
@@ -82,20 +416,21 @@ qc_id qc_canon_operand(struct qc_canon *c, const struct qc_qlinear_port *p, int 
         return qc_graph_add_affine_constant(c->r.to, name, t, qparams,
                                             c->r.to->qparams_of[qparams].count > 1 ? axis : 0, st);
     if (known && c->r.to->values[known].type.qparams == qparams) return known;
-    qc_id in[3] = {qc_canon_real(c, p->value, st), qc_canon_real(c, p->scale, st), QC_ABSENT};
-    if (!in[0] || !in[1] || (p->zero_point && !(in[2] = qc_canon_real(c, p->zero_point, st)))) return 0;
-    qc_id real = qc_canon_add(c, QC_OP_DequantizeLinear, NULL, in[2] ? 3 : 2, in, 0, 0, NULL, st);
+    qc_id in[3] = {canon_real(c, p->value, st), canon_real(c, p->scale, st), QC_ABSENT};
+    if (!in[0] || !in[1] || (p->zero_point && !(in[2] = canon_real(c, p->zero_point, st)))) return 0;
+    qc_id real = canon_add(c, QC_OP_DequantizeLinear, NULL, in[2] ? 3 : 2, in, 0, 0, NULL, st);
     return real ? ours(c, QC_OP_Quantize, real, qparams, 0, st) : 0;
 }
 
-bool qc_canon_define(struct qc_canon *c, const struct qc_qlinear_port *p, qc_id v, struct qc_status *st)
+/* Defines an old integer value as v, or as its integers if its class is literal. p: parameters as in the file. */
+static bool canon_define(struct qc_canon *c, const struct qc_qlinear_port *p, qc_id v, struct qc_status *st)
 {
     c->affine[p->value] = v;
     if (qc_canon_qparams_of(c, p->value)) return true;
     const char *name = c->g->values[p->value].name;
-    qc_id in[3] = {ours(c, QC_OP_Dequantize, v, 0, 0, st), qc_canon_real(c, p->scale, st), QC_ABSENT};
-    if (!in[0] || !in[1] || (p->zero_point && !(in[2] = qc_canon_real(c, p->zero_point, st)))) return false;
-    return (c->r.map[p->value] = qc_canon_add(c, QC_OP_QuantizeLinear, NULL, in[2] ? 3 : 2, in, 0, 0, name, st));
+    qc_id in[3] = {ours(c, QC_OP_Dequantize, v, 0, 0, st), canon_real(c, p->scale, st), QC_ABSENT};
+    if (!in[0] || !in[1] || (p->zero_point && !(in[2] = canon_real(c, p->zero_point, st)))) return false;
+    return (c->r.map[p->value] = canon_add(c, QC_OP_QuantizeLinear, NULL, in[2] ? 3 : 2, in, 0, 0, name, st));
 }
 
 /* --- Nodes --- */
@@ -104,25 +439,25 @@ static bool copy(struct qc_canon *c, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &c->g->nodes[id];
     for (unsigned i = 0; i < n->input_count; i++)
-        if (n->inputs[i] && !qc_canon_real(c, n->inputs[i], st)) return false;
+        if (n->inputs[i] && !canon_real(c, n->inputs[i], st)) return false;
     return qc_rebuild_node(&c->r, id, st) != 0;
 }
 
 /* Defines the integers of the file from an affine value with the same parameters, which is exact. */
 static bool define_integers(struct qc_canon *c, const struct qc_node *n, qc_id q, struct qc_status *st)
 {
-    qc_id in[3] = {ours(c, QC_OP_Dequantize, q, 0, 0, st), qc_canon_real(c, n->inputs[1], st), QC_ABSENT};
+    qc_id in[3] = {ours(c, QC_OP_Dequantize, q, 0, 0, st), canon_real(c, n->inputs[1], st), QC_ABSENT};
     const bool zero = n->input_count > 2 && n->inputs[2];
-    if (!in[0] || !in[1] || (zero && !(in[2] = qc_canon_real(c, n->inputs[2], st)))) return false;
+    if (!in[0] || !in[1] || (zero && !(in[2] = canon_real(c, n->inputs[2], st)))) return false;
     const char *name = c->g->values[n->outputs].name;
-    return (c->r.map[n->outputs] = qc_canon_add(c, QC_OP_QuantizeLinear, n, zero ? 3 : 2, in, 0, 0, name, st));
+    return (c->r.map[n->outputs] = canon_add(c, QC_OP_QuantizeLinear, n, zero ? 3 : 2, in, 0, 0, name, st));
 }
 
 static bool build_quantize(struct qc_canon *c, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &c->g->nodes[id];
     const qc_id stored = qc_canon_qparams_of(c, n->outputs), qparams = stored ? stored : c->own[n->outputs];
-    const qc_id x = qparams ? qc_canon_real(c, n->inputs[0], st) : 0;
+    const qc_id x = qparams ? canon_real(c, n->inputs[0], st) : 0;
     if (!qparams) return copy(c, id, st);
     if (!x) return false;
     const struct qc_node *from = qc_node_of(c->r.to, x);
@@ -179,12 +514,12 @@ static bool build_node(struct qc_canon *c, qc_id id, struct qc_status *st)
     if (n->op == QC_OP_QuantizeLinear) return build_quantize(c, id, st);
     if (n->op == QC_OP_DequantizeLinear) return build_dequantize(c, id, st);
     if (qc_qlinear_of(&q, n)) {
-        if (qc_canon_turns(c, n, &q, st)) return qc_canon_qlinear_op(c, n, &q, st);
+        if (qc_canon_turns(c, n, &q, st)) return canon_qlinear_op(c, n, &q, st);
         return st->code == QC_OK && copy(c, id, st);
     }
     if (qc_canon_is_stored(c->g->values[n->outputs].type.dtype) && qc_canon_qparams_of(c, n->outputs))
-        return qc_canon_moving_op(c, n, st);
-    if (!qc_canon_float_op(&done, c, n, st)) return false;
+        return canon_moving_op(c, n, st);
+    if (!canon_float_op(&done, c, n, st)) return false;
     return done || copy(c, id, st);
 }
 
@@ -231,7 +566,7 @@ bool qc_canonical(struct qc_graph **out, struct qc_lines *notes, const struct qc
     for (qc_id id = 1; id <= g->node_count; id++)
         if (!build_node(&c, id, st)) goto out;
     for (size_t i = 0; i < g->output_count; i++)
-        if (!qc_canon_real(&c, g->outputs[i].value, st)) goto out;
+        if (!canon_real(&c, g->outputs[i].value, st)) goto out;
     ok = qc_rebuild_finish(out, &c.r, st);
 out:
     qc_rebuild_free(&c.r);

@@ -20,8 +20,7 @@ const char *qc_canon_base(struct qc_canon *c, qc_id value, struct qc_status *st)
 {
     static const char *const suffixes[] = {"_quantized", "_QuantizeLinear_Output", "_dequantized",
                                            "_DequantizeLinear_Output", "_float"};
-    char label[QC_LABEL];
-    const char *s = qc_value_label(label, c->g, value);
+    const char *s = QC_VALUE_LABEL(c->g, value);
     size_t n = strlen(s);
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
         if (ends_in(s, n, suffixes[i])) return qc_arena_strndup(c->arena, s, n - strlen(suffixes[i]), st);

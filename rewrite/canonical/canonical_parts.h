@@ -49,18 +49,3 @@ bool qc_canon_is_stored(enum qc_dtype t); /* u8, i8, u16, i16, u4, i4 */
 /* Returns the name of a quantized value without the suffixes that exporters add, in the arena; NULL only if memory is
    out. */
 const char *qc_canon_base(struct qc_canon *c, qc_id value, struct qc_status *st);
-
-/* Returns the new real value of an old float value or of integers of a literal class. */
-qc_id qc_canon_real(struct qc_canon *c, qc_id old, struct qc_status *st);
-/* Returns the new affine value of an integer operand with these parameters. */
-qc_id qc_canon_operand(struct qc_canon *c, const struct qc_qlinear_port *p, int axis, struct qc_status *st);
-/* Defines an old integer value as v, or as its integers if its class is literal. p: parameters as in the file. */
-bool qc_canon_define(struct qc_canon *c, const struct qc_qlinear_port *p, qc_id v, struct qc_status *st);
-/* Adds an op on affine values with result qparams (0: none). name: of the result; may be NULL. */
-qc_id qc_canon_add(struct qc_canon *c, enum qc_op op, const struct qc_node *from, unsigned count, const qc_id *inputs,
-                   qc_id qparams, int axis, const char *name, struct qc_status *st);
-
-/* Nodes (canonical_op.c). *done is false if the node has no affine form; it is then copied. */
-bool qc_canon_float_op(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st);
-bool qc_canon_qlinear_op(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, struct qc_status *st);
-bool qc_canon_moving_op(struct qc_canon *c, const struct qc_node *n, struct qc_status *st);

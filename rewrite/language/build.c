@@ -321,8 +321,7 @@ qc_id qc_build_template(const struct qc_build *b, struct qc_status *st)
     const struct qc_graph *from = b->rebuild->from;
     qc_id v = build(b, b->match->rule->give, NULL, 0, true, st);
     if (!v) {
-        char label[QC_LABEL];
-        qc_where(st, "rule '%s' at '%s'", b->match->rule->name, qc_value_label(label, from, b->match->root));
+        qc_where(st, "rule '%s' at '%s'", b->match->rule->name, QC_VALUE_LABEL(from, b->match->root));
         return 0;
     }
     const char *name = from->values[b->match->root].name;

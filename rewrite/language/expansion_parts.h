@@ -126,9 +126,6 @@ struct qc_function_parser {
     unsigned slot_count, depth;
     struct qc_fslot slots[QC_EXPANSION_SLOTS];
 };
-struct qc_fexpr *qc_parse_fexpr(struct qc_function_parser *p, struct qc_status *st);
-/* NAME, or DOMAIN::NAME with dots in the domain. */
-bool qc_parse_function_name(const char **name, struct qc_function_parser *p, struct qc_status *st);
 
 /* The expansion of one call, including the functions that its function uses. */
 struct qc_expanding {

@@ -28,7 +28,9 @@ static bool slot_named(unsigned *slot, struct qc_rule_parser *p, const char *nam
     return true;
 }
 
-bool qc_parse_slot(unsigned *slot, struct qc_rule_parser *p, const char *what, bool qparams, struct qc_status *st)
+/* Reads a name and returns its slot, a new one if the name is new. Guards and templates use names of the match; only a
+   pattern's template adds qparams, those of quantizers. */
+static bool parse_slot(unsigned *slot, struct qc_rule_parser *p, const char *what, bool qparams, struct qc_status *st)
 {
     const struct qc_lexer at = p->x;
     const char *name;
@@ -41,7 +43,7 @@ static bool parse_qparams_name(unsigned *slot, struct qc_rule_parser *p, struct 
     const char *what = "qparams (a name in upper case)";
     if (p->x.token.kind != QC_TOKEN_NAME || !isupper((unsigned char)*p->x.token.start))
         return qc_lexer_error(&p->x, what, st);
-    return qc_parse_slot(slot, p, what, true, st);
+    return parse_slot(slot, p, what, true, st);
 }
 
 static bool parse_qparams(struct qc_qparams_expr *s, struct qc_rule_parser *p, struct qc_status *st)
@@ -149,7 +151,7 @@ static bool parse_number(struct qc_expr *e, struct qc_rule_parser *p, struct qc_
 static struct qc_expr *parse_else(struct qc_rule_parser *p, struct qc_status *st)
 {
     struct qc_expr *e = new_expr(p, QC_EXPR_ELSE, st), *otherwise;
-    if (!e || !qc_lexer_expect(&p->x, "(", st) || !qc_parse_slot(&e->slot, p, "a name", false, st) ||
+    if (!e || !qc_lexer_expect(&p->x, "(", st) || !parse_slot(&e->slot, p, "a name", false, st) ||
         !qc_lexer_expect(&p->x, "else", st) || !(otherwise = qc_parse_expr(p, st)) || !qc_lexer_expect(&p->x, ")", st))
         return NULL;
     e->args[e->arg_count++] = otherwise;
@@ -186,7 +188,7 @@ static bool parse_attribute_of(bool *done, struct qc_attr *a, unsigned *of, stru
     *done = value || elements;
     if (!*done) return true;
     if (!qc_lexer_next(&p->x, st) || !qc_lexer_expect(&p->x, "(", st) ||
-        !qc_parse_slot(&slot, p, "a constant of the match", false, st) || !qc_lexer_expect(&p->x, ")", st))
+        !parse_slot(&slot, p, "a constant of the match", false, st) || !qc_lexer_expect(&p->x, ")", st))
         return false;
     a->kind = value ? QC_ATTR_FLOAT : QC_ATTR_INT;
     *of = slot + 1;
@@ -438,9 +440,8 @@ static bool parse_function(struct qc_guard_term *t, struct qc_rule_parser *p, st
     for (unsigned i = 0; i < t->function->arg_count; i++) {
         if (i && !qc_lexer_expect(&p->x, ",", st)) return false;
         enum qc_guard_arg kind = t->function->args[i];
-        if (kind == QC_GUARD_NUMBER
-                ? !parse_number_argument(&t->args[i], p, st)
-                : !qc_parse_slot(&t->slots[i], p, "a name of the match", kind == QC_GUARD_QPARAMS, st))
+        if (kind == QC_GUARD_NUMBER ? !parse_number_argument(&t->args[i], p, st)
+                                    : !parse_slot(&t->slots[i], p, "a name of the match", kind == QC_GUARD_QPARAMS, st))
             return false;
         t->arg_count++;
     }

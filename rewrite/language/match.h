@@ -13,15 +13,6 @@ struct qc_match {
     qc_id nodes[QC_ISLAND_OPS]; /* matched nodes, each once, the root's first */
 };
 
-/* Returns true if a match of the expression may have this op at its root. */
-bool qc_expr_may_begin(const struct qc_expr *e, enum qc_op op);
-
-/* Matches one rule with its root at a value; uses as of qc_graph_uses. Of several ways to match it takes the first in
-   the order of the rule's text: the op of `Op?(...)` before its argument, alternatives as written, operands of
-   commutative ops as they stand before swapped. It gives up after 4096 ways. */
-bool qc_match_at(struct qc_match *out, const struct qc_rule *rule, const struct qc_graph *g, const uint32_t *uses,
-                 qc_id value);
-
 /* Returns the matched node of this op, or of one of the ops of e; NULL if there is none. */
 const struct qc_node *qc_match_node(const struct qc_match *m, const struct qc_graph *g, enum qc_op op);
 const struct qc_node *qc_match_node_of(const struct qc_match *m, const struct qc_graph *g, const struct qc_expr *e);

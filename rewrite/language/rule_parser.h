@@ -24,10 +24,6 @@ bool qc_expr_begins_with_op(const struct qc_expr *e);
 bool qc_parse_guards(struct qc_guard *guards, unsigned *count, unsigned most, struct qc_rule_parser *p,
                      struct qc_status *st);
 
-/* Reads a name and returns its slot, a new one if the name is new. Guards and templates use names of the match; only a
-   pattern's template adds qparams, those of quantizers. */
-bool qc_parse_slot(unsigned *slot, struct qc_rule_parser *p, const char *what, bool qparams, struct qc_status *st);
-
 /* Parses scheme activation|weight WORD ... into p->rule. */
 bool qc_parse_scheme(struct qc_rule_parser *p, struct qc_status *st);
 /* keep, bound, join or table */

@@ -111,8 +111,7 @@ static qc_id build_pad(struct centring *k, const struct qc_centre_product *p, qc
 /* Returns a name like that of value v that neither graph has: later values keep their names. */
 static const char *free_name(struct centring *k, qc_id v, const char *suffix, struct qc_status *st)
 {
-    char label[QC_LABEL];
-    const char *name = qc_arena_printf(k->arena, st, "%s_%s", qc_value_label(label, k->r.from, v), suffix);
+    const char *name = qc_arena_printf(k->arena, st, "%s_%s", QC_VALUE_LABEL(k->r.from, v), suffix);
     while (name && (qc_graph_find_value(k->r.from, name) || qc_graph_find_value(k->r.to, name)))
         name = qc_arena_printf(k->arena, st, "%s_", name);
     return name;

@@ -2,6 +2,9 @@
 #include "rewrite/passes/channels.h"
 
 #include <math.h>
+#include <string.h>
+
+#include "graph/core/rebuild.h"
 
 static bool is_real(const struct qc_graph *g, qc_id v)
 {
@@ -258,4 +261,302 @@ bool qc_channels_find(struct qc_channels *c, const struct qc_graph *g, struct qc
     for (qc_id v = 1; v <= g->value_count; v++)
         if (c->group[v] == v && !settle(c, v, st)) return false;
     return true;
+}
+
+/* Most sweeps over all groups. A chain of layers changes little after that. */
+enum { SWEEPS = 100 };
+/* The sweep that changes no scale by more than this factor is the last. */
+#define SETTLED 1.01
+/* Least share of a channel relative to the largest one: smaller values are rounded to 0 in any case. */
+#define FLOOR 1e-3
+/* Assumed largest element of a normalised value, in standard deviations. */
+#define DEVIATIONS 3.0
+
+struct solver {
+    struct qc_channels *c;
+    double *made, *shift, *read, *column; /* [channels of the widest group] */
+};
+
+static double largest(const double *x, int64_t n)
+{
+    double top = 0;
+    for (int64_t i = 0; i < n; i++) top = fmax(top, x[i]);
+    return top;
+}
+
+/* Adds the rows of a weight that makes the group. */
+static void add_rows(struct solver *s, qc_id id)
+{
+    const struct qc_node *n = &s->c->graph->nodes[id];
+    const double *in = qc_channel_scales(s->c, n->inputs[0]), *out = qc_channel_scales(s->c, n->outputs);
+    const struct qc_layer_weight *w = &s->c->weights[id];
+    for (int64_t o = 0; o < w->outputs; o++)
+        for (int64_t i = 0; i < w->inputs; i++)
+            s->made[o] =
+                fmax(s->made[o], (double)w->magnitude[o * w->inputs + i] * in[qc_weight_channel(w, o, i)] / out[o]);
+}
+
+/* Adds the columns of a weight that reads the group, relative to the largest. */
+static void add_columns(struct solver *s, qc_id id)
+{
+    const struct qc_node *n = &s->c->graph->nodes[id];
+    const double *in = qc_channel_scales(s->c, n->inputs[0]), *out = qc_channel_scales(s->c, n->outputs);
+    const struct qc_layer_weight *w = &s->c->weights[id];
+    const int64_t channels = w->inputs * w->conv_groups;
+    memset(s->column, 0, (size_t)channels * sizeof *s->column);
+    for (int64_t o = 0; o < w->outputs; o++)
+        for (int64_t i = 0; i < w->inputs; i++) {
+            const int64_t channel = qc_weight_channel(w, o, i);
+            s->column[channel] =
+                fmax(s->column[channel], (double)w->magnitude[o * w->inputs + i] * in[channel] / out[o]);
+        }
+    const double top = largest(s->column, channels);
+    double *read = s->read + s->c->layout[n->inputs[0]].offset;
+    for (int64_t i = 0; top > 0 && i < channels; i++) read[i] = fmax(read[i], s->column[i] / top);
+}
+
+/* Adds the magnitudes of a bias, a shift or a gain of value v, divided by the current scales, to sum. */
+static void add_constant(double *sum, const struct qc_channels *c, qc_id v, const struct qc_tensor *t, double factor)
+{
+    const int64_t first = c->layout[v].offset, count = qc_channel_count(c, v);
+    const double *scale = qc_channel_scales(c, v);
+    for (int64_t i = 0; t && i < count; i++)
+        sum[first + i] += factor * fabs(qc_tensor_float(t, t->count == 1 ? 0 : (size_t)i)) / scale[i];
+}
+
+/* s->made: the share of each channel in the constants that make the group, at most 1. Returns false if all are 0. A
+   layer's bias counts like its weights, relative to the largest bias: dividing a channel of small weights and a large
+   bias by a small number would widen the range of the whole tensor. A gain and its shifts are added: their sum is the
+   magnitude of the result. */
+static bool find_made(struct solver *s, qc_id group)
+{
+    const struct qc_channels *c = s->c;
+    const struct qc_channel_group *q = &c->groups[group];
+    bool gain = false;
+    memset(s->made, 0, (size_t)q->count * sizeof *s->made);
+    memset(s->shift, 0, (size_t)q->count * sizeof *s->shift);
+    for (qc_id id = c->first_maker[group]; id; id = c->next_maker[id]) {
+        const struct qc_node *n = &c->graph->nodes[id];
+        const qc_id operand = n->inputs[1 - (c->data[id] & 1)];
+        if (c->role[id] == QC_CHANNELS_LAYER) {
+            add_rows(s, id);
+            if (n->input_count > 2) add_constant(s->shift, c, n->outputs, qc_constant_of(c->graph, n->inputs[2]), 1);
+        } else if (c->role[id] == QC_CHANNELS_GAIN) {
+            add_constant(s->made, c, n->outputs, qc_constant_of(c->graph, operand), DEVIATIONS);
+            gain = true;
+        } else if (c->role[id] == QC_CHANNELS_SHIFT)
+            add_constant(s->shift, c, n->outputs, qc_constant_of(c->graph, operand), 1);
+    }
+    for (int64_t i = 0; gain && i < q->count; i++) s->made[i] += s->shift[i];
+    const double top = largest(s->made, q->count), high = gain ? 0 : largest(s->shift, q->count);
+    for (int64_t i = 0; top > 0 && i < q->count; i++)
+        s->made[i] = fmax(s->made[i] / top, high > 0 ? s->shift[i] / high : 0);
+    return top > 0;
+}
+
+/* s <- s * sqrt(made / read). Returns the factor of the largest change. */
+static double step(struct solver *s, qc_id group)
+{
+    const struct qc_channels *c = s->c;
+    struct qc_channel_group *q = &c->groups[group];
+    double change = 1;
+    bool weighed = false;
+    if (!find_made(s, group)) return 1;
+    memset(s->read, 0, (size_t)q->count * sizeof *s->read);
+    for (qc_id id = c->first_reader[group]; id; id = c->next_reader[id]) {
+        if (c->role[id] != QC_CHANNELS_LAYER) continue;
+        add_columns(s, id);
+        weighed = true;
+    }
+    for (int64_t i = 0; weighed && i < q->count; i++) {
+        if (q->held[i]) continue;
+        const double factor = sqrt(fmax(s->made[i], FLOOR) / fmax(s->read[i], FLOOR));
+        q->scale[i] *= factor;
+        change = fmax(change, fmax(factor, 1 / factor));
+    }
+    return change;
+}
+
+/* Chooses the scales of all groups that are not fixed. Each step divides a channel by sqrt(made / read), its shares in
+   the weights that make and that read the group (Nagel et al. 2019, eq. 11), until no scale changes by more than 1 %.
+   Results of a LayerNormalization are not scaled: constants alone do not tell how large its channels are. Fails if
+   memory is out. */
+static bool channels_solve(struct qc_channels *c, struct qc_status *st)
+{
+    struct solver s = {.c = c};
+    const struct qc_graph *g = c->graph;
+    int64_t widest = 0;
+    double change = 2 * SETTLED;
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (c->group[v] == v && c->groups[v].count > widest) widest = c->groups[v].count;
+    s.made = QC_NEW_ARRAY(c->arena, double, widest, st);
+    s.shift = QC_NEW_ARRAY(c->arena, double, widest, st);
+    s.read = QC_NEW_ARRAY(c->arena, double, widest, st);
+    s.column = QC_NEW_ARRAY(c->arena, double, widest, st);
+    if (!s.made || !s.shift || !s.read || !s.column) return false;
+    for (int k = 0; k < SWEEPS && change > SETTLED; k++) {
+        change = 1;
+        for (qc_id i = 1; i <= g->value_count; i++) {
+            const qc_id v = k % 2 ? (qc_id)g->value_count + 1 - i
+                                  : i; /* alternating directions: a change at one end reaches the other in one sweep */
+            if (c->group[v] == v && !c->groups[v].fixed) change = fmax(change, step(&s, v));
+        }
+    }
+    return true;
+}
+
+/* Returns the element of a constant for channel i; the constant has one element or one per channel. */
+static double element_of(const struct qc_tensor *t, int64_t i)
+{
+    return qc_tensor_float(t, t->count == 1 ? 0 : (size_t)i);
+}
+
+struct building {
+    const struct qc_channels *c;
+    struct qc_rebuild r;
+    struct qc_equalized *info;
+};
+
+bool qc_channels_scaled_weight(struct qc_tensor **to, const struct qc_channels *c, qc_id id, const double *in,
+                               const double *out, struct qc_status *st)
+{
+    const struct qc_node *n = &c->graph->nodes[id];
+    const struct qc_layer_weight *w = &c->weights[id];
+    const struct qc_tensor *from = qc_constant_of(c->graph, n->inputs[1]);
+    struct qc_tensor *t = qc_tensor_of(QC_F32, &from->shape, from->data, st);
+    const bool rows = n->op == QC_OP_Conv || qc_attr_int(n, "transB", 0);
+    float *x = t ? t->data : NULL;
+    const int64_t window = t ? (int64_t)t->count / (w->outputs * w->inputs) : 0;
+    for (int64_t o = 0; t && o < w->outputs; o++)
+        for (int64_t i = 0; i < w->inputs; i++) {
+            const double factor = (in ? in[qc_weight_channel(w, o, i)] : 1) / (out ? out[o] : 1);
+            float *at = x + (rows ? o * w->inputs + i : i * w->outputs + o) * window;
+            for (int64_t k = 0; k < window; k++) at[k] = (float)((double)at[k] * factor);
+        }
+    return (*to = t) != NULL;
+}
+
+/* Returns constant * in / out per channel. A single number becomes one per channel of a value with `rank` dimensions.
+   in NULL: 1. */
+static struct qc_tensor *scaled_constant(const struct qc_tensor *t, int rank, int axis, int64_t channels,
+                                         const double *in, const double *out, struct qc_status *st)
+{
+    struct qc_shape shape = t->shape;
+    if (t->count == 1 && channels > 1) {
+        shape = (struct qc_shape){.rank = rank - axis};
+        for (int i = 0; i < shape.rank; i++) shape.dim[i] = i ? 1 : channels;
+    }
+    struct qc_tensor *made = qc_tensor_new(QC_F32, &shape, st);
+    float *y = made ? made->data : NULL;
+    for (int64_t i = 0; made && i < channels; i++) y[i] = (float)(element_of(t, i) * (in ? in[i] : 1) / out[i]);
+    return made;
+}
+
+static qc_id add_scaled_constant(struct building *b, qc_id like, struct qc_tensor *t, struct qc_status *st)
+{
+    return qc_graph_add_made_constant(b->r.to, like ? b->c->graph->values[like].name : NULL, t, st);
+}
+
+static bool all_one(const double *scale, int64_t n)
+{
+    for (int64_t i = 0; scale && i < n; i++)
+        if (scale[i] != 1) return false;
+    return true;
+}
+
+/* Builds a Clip with bounds per channel: Relu or Max for the lower one, Min for the upper one. */
+static bool build_clip(struct building *b, const struct qc_node *n, int axis, int64_t channels, const double *out,
+                       struct qc_status *st)
+{
+    const struct qc_graph *g = b->c->graph;
+    qc_id x = qc_rebuild_value(&b->r, n->inputs[0], st);
+    const int rank = g->values[n->inputs[0]].type.shape.rank;
+    for (unsigned i = 1; x && i < n->input_count; i++) {
+        if (!n->inputs[i]) continue;
+        const struct qc_tensor *bound = qc_constant_of(g, n->inputs[i]);
+        const bool last = i == 2 || n->input_count < 3 || !n->inputs[2],
+                   zero = i == 1 && qc_tensor_float(bound, 0) == 0;
+        qc_id inputs[2] = {x,
+                           zero ? 0
+                                : add_scaled_constant(b, n->inputs[i],
+                                                      scaled_constant(bound, rank, axis, channels, NULL, out, st), st)};
+        struct qc_node_def def = {.op = zero     ? QC_OP_Relu
+                                        : i == 1 ? QC_OP_Max
+                                                 : QC_OP_Min,
+                                  .name = last ? n->name : NULL,
+                                  .input_count = zero ? 1 : 2,
+                                  .inputs = inputs,
+                                  .output_names = last ? &g->values[n->outputs].name : NULL};
+        x = zero || inputs[1] ? qc_graph_add(b->r.to, &def, st) : 0;
+    }
+    b->info->clips++;
+    return (b->r.map[n->outputs] = x) != 0;
+}
+
+static bool build_node(struct building *b, qc_id id, struct qc_status *st)
+{
+    const struct qc_channels *c = b->c;
+    const struct qc_graph *g = c->graph;
+    const struct qc_node *n = &g->nodes[id];
+    const enum qc_channel_role role = c->role[id];
+    const unsigned data = c->data[id];
+    const bool scales = role == QC_CHANNELS_LAYER || role == QC_CHANNELS_NORM || role == QC_CHANNELS_GAIN ||
+                        role == QC_CHANNELS_SHIFT || role == QC_CHANNELS_CLIP;
+    if (!scales) return qc_rebuild_node(&b->r, id, st) != 0;
+    const double *from = qc_channel_scales(c, n->inputs[data]), *to = qc_channel_scales(c, n->outputs);
+    const int64_t count = qc_channel_count(c, n->outputs);
+    const int axis = qc_channel_axis(c, n->outputs), rank = g->values[n->outputs].type.shape.rank;
+    if (all_one(to, count) && all_one(from, qc_channel_count(c, n->inputs[data])))
+        return qc_rebuild_node(&b->r, id, st) != 0;
+    if (role == QC_CHANNELS_CLIP) return build_clip(b, n, axis, count, to, st);
+    qc_id inputs[3] = {0};
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const qc_id v = n->inputs[i];
+        struct qc_tensor *t = NULL;
+        if (!v) continue;
+        if (i == data)
+            inputs[i] = qc_rebuild_value(&b->r, v, st);
+        else {
+            if (role == QC_CHANNELS_LAYER && i == 1)
+                qc_channels_scaled_weight(&t, c, id, from, to, st);
+            else if (role == QC_CHANNELS_LAYER)
+                t = scaled_constant(qc_constant_of(g, v), 2, 1, count, NULL, to, st);
+            else
+                t = scaled_constant(qc_constant_of(g, v), rank, axis, count, role == QC_CHANNELS_GAIN ? from : NULL, to,
+                                    st);
+            inputs[i] = add_scaled_constant(b, v, t, st);
+        }
+        if (!inputs[i]) return false;
+    }
+    const struct qc_node_def with = {.inputs = inputs};
+    return (b->r.map[n->outputs] = qc_graph_add_like(b->r.to, g, n, &with, st)) != 0;
+}
+
+bool qc_channels_apply(struct qc_graph **out, struct qc_equalized *info, const struct qc_channels *c,
+                       struct qc_status *st)
+{
+    const struct qc_graph *g = c->graph;
+    struct building b = {.c = c, .info = info};
+    *info = (struct qc_equalized){0};
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const struct qc_channel_group *q = &c->groups[v];
+        if (c->group[v] != v || q->fixed || all_one(q->scale, q->count)) continue;
+        info->groups++;
+        for (int64_t i = 0; i < q->count; i++) info->channels += !q->held[i];
+    }
+    bool ok = qc_rebuild_begin(&b.r, g, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = build_node(&b, id, st);
+    ok = ok && qc_rebuild_finish(out, &b.r, st);
+    qc_rebuild_free(&b.r);
+    return ok;
+}
+
+bool qc_equalize(struct qc_graph **out, struct qc_equalized *info, const struct qc_graph *g, struct qc_status *st)
+{
+    struct qc_arena *a = qc_arena_new();
+    struct qc_channels c;
+    if (!a) return qc_fail_memory(st, 1);
+    const bool ok = qc_channels_find(&c, g, a, st) && channels_solve(&c, st) && qc_channels_apply(out, info, &c, st);
+    qc_arena_free(a);
+    return ok;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Channel groups of a real graph: the values that carry the same channels, and the weights that make and read them. See
-   rewrite/passes/equalize.h. */
+   rewrite/passes/channels.h. */
 #pragma once
 
 #include "rewrite/passes/channel_layout.h"
@@ -67,12 +67,6 @@ static inline const double *qc_channel_scales(const struct qc_channels *c, qc_id
 /* Finds the groups of a graph. Fails if memory is out. */
 bool qc_channels_find(struct qc_channels *out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
-/* Chooses the scales of all groups that are not fixed. Each step divides a channel by sqrt(made / read), its shares in
-   the weights that make and that read the group (Nagel et al. 2019, eq. 11), until no scale changes by more than 1 %.
-   Results of a LayerNormalization are not scaled: constants alone do not tell how large its channels are. Fails if
-   memory is out. */
-bool qc_channels_solve(struct qc_channels *c, struct qc_status *st);
-
 struct qc_equalized {
     size_t groups;   /* in those groups */
     size_t channels; /* in them */
@@ -95,3 +89,23 @@ static inline int64_t qc_weight_channel(const struct qc_layer_weight *w, int64_t
 {
     return o / (w->outputs / w->conv_groups) * w->inputs + i;
 }
+
+/* Cross-layer equalization (Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization and Bias
+   Correction", eq. 9-11) and, where a normalisation's gain and shift feed dense layers, SmoothQuant's migration of
+   scales (Xiao et al. 2023, eq. 4, alpha 1/2).
+
+   A *channel group* is a set of values that carry the same channels: the result of a layer, the results of clamps,
+   pools, leaky relus and additions of constants on it, and the inputs of the layers after it. Channel c of a group may
+   be stored divided by a positive number s[c]: rows of the weights that make it are divided, columns of the weights
+   that read it multiplied. The function of the graph stays the same except for the rounding of float32 products. s = 1
+   for channels that reach an op which does not commute with scales (an addition of two activations, a softmax, an
+   output of the graph). Elements may be moved between layers (rewrite/passes/channel_layout.h): channels of a value
+   projection pass through heads and the product with the scores, which sums elements of one channel each, to the output
+   projection, even if one product computes queries, keys and values. A Clip whose bounds then differ between channels
+   becomes Relu (or Max) and Min with constants.
+
+   Scales are chosen from the weights alone, not from data: merged statistics must be of one graph. */
+
+/* g: the normalised real graph. *out: a new graph with the same nodes, except for those clips, and other constants.
+   Deterministic. Fails if memory is out. */
+bool qc_equalize(struct qc_graph **out, struct qc_equalized *info, const struct qc_graph *g, struct qc_status *st);

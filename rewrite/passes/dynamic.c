@@ -126,8 +126,7 @@ static qc_id add(struct qc_graph *to, enum qc_op op, const char *name, unsigned 
 /* Quantizes the input once for all products that read it: integers, scale and zero point. */
 static qc_id quantize_input(struct qc_graph *to, qc_id x, struct qc_status *st)
 {
-    char label[QC_LABEL];
-    const char *base = to->values[x].name ? to->values[x].name : qc_value_label(label, to, x);
+    const char *base = to->values[x].name ? to->values[x].name : QC_VALUE_LABEL(to, x);
     const char *name = named(to, base, "dynamic", st);
     const char *names[] = {named(to, base, "quantized", st), named(to, base, "scale", st),
                            named(to, base, "zero_point", st)};
@@ -164,10 +163,10 @@ static bool convert(struct qc_rebuild *r, qc_id id, const struct weight *w, stru
     const struct qc_graph *g = r->from;
     const struct qc_node *n = &g->nodes[id];
     struct qc_graph *to = r->to;
-    char label[QC_LABEL];
     struct integer_weight weight;
-    const char *result = g->values[n->outputs].name, *name = n->name && *n->name ? n->name : result;
-    if (!name) name = qc_value_label(label, g, n->outputs);
+    const char *result = g->values[n->outputs].name, *name = n->name && *n->name ? n->name
+                                                             : result            ? result
+                                                                                 : QC_VALUE_LABEL(g, n->outputs);
     const char *cast = named(to, name, "cast", st), *scales = named(to, name, "scales", st),
                *scaled = named(to, name, "scaled", st), *biased = named(to, name, "bias", st);
     const bool bias = n->input_count > 2 && n->inputs[2];

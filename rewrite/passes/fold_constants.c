@@ -136,8 +136,8 @@ static bool take_branch(bool *inlined, struct qc_rebuild *r, const struct qc_nod
     return !branch || qc_body_inline(r, n, branch, st);
 }
 
-bool qc_fold_constants_within(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval,
-                              struct qc_folding *left, struct qc_status *st)
+static bool fold_constants_within(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval,
+                                  struct qc_folding *left, struct qc_status *st)
 {
     struct qc_rebuild r = {0};
     struct qc_graph *folded = NULL;
@@ -165,7 +165,7 @@ bool qc_fold_constants_within(struct qc_graph **out, const struct qc_graph *g, q
 bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st)
 {
     struct qc_folding left = qc_folding_begin(&g->budget);
-    return qc_fold_constants_within(out, g, eval, &left, st);
+    return fold_constants_within(out, g, eval, &left, st);
 }
 
 static bool check_end(struct qc_endless *e, const struct qc_graph *g, const struct qc_rules *rules,
@@ -187,12 +187,12 @@ bool qc_normalise(struct qc_graph **out, const struct qc_graph *g, const struct 
     struct qc_folding left = qc_folding_begin(&g->budget);
     size_t applied = 0;
     qc_endless_begin(&endless, g);
-    if (!qc_fold_constants_within(&folded, g, eval, &left, st)) return false;
+    if (!fold_constants_within(&folded, g, eval, &left, st)) return false;
     do {
         bool ok = check_end(&endless, folded, rules, st) && qc_rewrite(&rewritten, &applied, folded, rules, st);
         qc_graph_free(folded);
         if (!ok) return false;
-        ok = qc_fold_constants_within(&folded, rewritten, eval, &left, st);
+        ok = fold_constants_within(&folded, rewritten, eval, &left, st);
         qc_graph_free(rewritten);
         if (!ok) return false;
     } while (applied);
@@ -202,12 +202,11 @@ bool qc_normalise(struct qc_graph **out, const struct qc_graph *g, const struct 
 
 static bool fix_input(struct qc_type *t, const char *name, const struct qc_shape *s, struct qc_status *st)
 {
-    char given[QC_SHAPE_TEXT], declared[QC_SHAPE_TEXT];
     bool fits = qc_shape_fixed(s) && (t->shape.rank < 0 || t->shape.rank == s->rank);
     for (int d = 0; fits && d < t->shape.rank; d++) fits = t->shape.dim[d] == QC_FREE || t->shape.dim[d] == s->dim[d];
     if (!fits)
         return qc_fail(st, QC_BAD_INPUT, "input '%s' cannot have shape %s: the model declares %s", name,
-                       qc_shape_text(given, s), qc_shape_text(declared, &t->shape));
+                       QC_SHAPE_STR(s), QC_SHAPE_STR(&t->shape));
     t->shape = *s;
     return true;
 }

@@ -6,7 +6,7 @@
 
 struct qc_folded_constants;
 
-/* KEPT: with their other forms (graph/types/tensor_forms.h), as long as one of the graphs uses them. */
+/* KEPT: with their other forms (graph/types/tensor.h), as long as one of the graphs uses them. */
 enum qc_constant_forms { QC_FORMS_NOT_KEPT, QC_FORMS_KEPT };
 bool qc_folded_constants_new(struct qc_folded_constants **out, enum qc_constant_forms forms, struct qc_status *st);
 /* Returns the number of constants; trim drops all but the first `count`. */
@@ -18,6 +18,3 @@ void qc_folded_constants_free(struct qc_folded_constants *f); /* NULL-safe */
 bool qc_to_integer_shared(struct qc_graph **out, struct qc_folded_constants *f, const struct qc_graph *g,
                           qc_eval_fn *eval, struct qc_status *st);
 
-/* *out: the result of a Quantize of a constant, taken from f if it is known there. f may be NULL. */
-bool qc_folded_constants_take(struct qc_tensor **out, struct qc_folded_constants *f, const struct qc_graph *g,
-                              qc_id node, qc_eval_fn *eval, struct qc_status *st);

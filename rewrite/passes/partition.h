@@ -4,7 +4,7 @@
    Values that KEEP, BOUND and JOIN ops of the allow-list connect form a class with one quantizer: parameters pass
    through such ops, so a quantize may move up to the op that computes the class (docs/architecture.md, "Quantizers").
    An input of a BOUND or JOIN op belongs to the class of the result only if no other node uses it. It does not if a
-   join only leads to outputs and its inputs are of very different sizes (rewrite/passes/joins.h). Values that no other
+   join only leads to outputs and its inputs are of very different sizes. Values that no other
    of the class covers determine the quantizer: inputs of KEEP ops rather than results, results of BOUND ops rather than
    inputs (values that a relu clips need no levels), results of JOIN ops.
 
@@ -51,12 +51,12 @@ struct qc_partition_options {
     const struct qc_type_choice *activation_types,
         *weight_types;    /* override schemes of patterns; the last that fits a node counts */
     bool one_scale_joins; /* a join that only leads to outputs has one scale, even if small inputs lose precision
-                             (rewrite/passes/joins.h) */
+                             */
     size_t only_count, skip_count;
     const char *const *only;             /* names of patterns; none: all */
     const char *const *skip;             /* node names, op names or globs of node names */
     const struct qc_given_values *given; /* parameters that the model has already, or NULL */
-    enum qc_dtype cache;                 /* of key/value caches (graph/core/caches.h); QC_NONE: as activations */
+    enum qc_dtype cache;                 /* of key/value caches (graph/core/uses.h); QC_NONE: as activations */
     int64_t weight_block;   /* number of elements of a product's weight with one scale, along the summed axis; 0: per
                                channel */
     bool blocks_restricted; /* as weight.restricted, for weights in blocks */
@@ -154,3 +154,52 @@ struct qc_scheme qc_partition_scheme(const struct qc_partition *p, qc_id class_o
 
 /* Returns "match NAME: node, node ..." and "quantizer ..." lines for --dump partition; the caller frees them. */
 char *qc_partition_print(const struct qc_partition *p, struct qc_status *st);
+
+/* Inside rewrite/: types that options give to nodes by name, and ops with only quantized weights. */
+
+/* The choices of the options that fitted a node. */
+struct qc_types_used {
+    bool *activation, *weight; /* [activation_type_count], [weight_type_count] */
+};
+
+/* Finds the number of elements below which a weight is slight (struct qc_partition). */
+bool qc_types_find_slight(struct qc_partition *p, struct qc_status *st);
+
+/* Returns true if the types let the match be quantized. Else notes the reason, and the weight if it alone is
+   quantized. */
+bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc_types_used *used);
+
+/* Returns true if the template quantizes weights only (an embedding, an LSTM). */
+bool qc_types_weights_alone(const struct qc_partition *p, const struct qc_match *m);
+
+/* Returns true if the match reads floats of few bits: it computes in float32, and only its readers round the result. */
+bool qc_types_small_floats(const struct qc_partition *p, const struct qc_match *m);
+
+/* Returns true for the table of an embedding: only weights, of which the op copies elements. */
+bool qc_types_is_table(const struct qc_partition *p, const struct qc_match *m);
+
+/* Returns the pattern's scheme with the types of the matched nodes. NULL and a status if memory is out. */
+const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const struct qc_match *m,
+                                                   struct qc_status *st);
+
+/* Fails (QC_USAGE) if a glob fitted no node. */
+bool qc_types_check(const struct qc_partition_options *o, const struct qc_types_used *used, struct qc_status *st);
+
+/* Fails (QC_UNSUPPORTED), naming the ops, if factors have more than 24 bits together. A product of 16 by 16 bits fills
+   the 32-bit accumulator; of 16 by 8 bits, 256 of the largest fit. */
+bool qc_types_check_products(const struct qc_graph *g, struct qc_status *st);
+
+/* Inside rewrite/: JOIN ops (Concat) whose inputs keep scales of their own.
+
+   If a quantized op reads the result, all inputs have one set of qparams: the result has one scale in any case. A join
+   that only leads to outputs of the model is read in float, and one scale would ruin inputs that are much smaller than
+   others. A detector joins boxes in pixels and scores in [0, 1] for its output: the scores would become 0 or 1. A
+   vision transformer joins a constant token and the results of a convolution on the image. Bounds of each input are
+   derived from the ops (graph/core/bounds.h). */
+
+/* Returns [node_count + 1], by id, in arena a: JOIN ops with an input whose bound is less than a sixteenth of another's
+   and, with matches, whose result no match reads, also not through ops that pass parameters on. through: also not
+   through matches of patterns that only join (an Add of constants whose result is read in float). matches NULL: readers
+   do not count. Returns NULL and sets a status if memory is out. */
+bool *qc_joins_apart(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_matches *matches,
+                     bool through, struct qc_arena *a, struct qc_status *st);

@@ -7,13 +7,10 @@
 #include "base/closest.h"
 #include "base/shown.h"
 #include "base/union_find.h"
-#include "graph/core/caches.h"
 #include "graph/core/uses.h"
 #include "rewrite/language/rewriter.h"
 #include "rewrite/passes/costs.h"
-#include "rewrite/passes/joins.h"
 #include "rewrite/passes/partition.h"
-#include "rewrite/passes/partition_types.h"
 
 /* Nodes that a target cannot run: the rules `refuse` (docs/targets.md). */
 
@@ -40,7 +37,7 @@ static bool check_refused(const struct qc_graph *g, const struct qc_rules *rules
 }
 
 /* Drops the match at a node, which stays as it is. */
-static void qc_partition_drop(struct qc_partition *p, qc_id node)
+static void partition_drop(struct qc_partition *p, qc_id node)
 {
     struct qc_match *m = p->matches.at[node];
     for (unsigned i = 0; i < m->node_count; i++) p->matches.live[m->nodes[i]] = true;
@@ -50,7 +47,7 @@ static void qc_partition_drop(struct qc_partition *p, qc_id node)
 
 /* Returns true if memory suffices for the integers of a table (of an embedding), in addition to its float elements:
    under a memory limit, only for tables of at most an eighth of it. Else notes the reason. */
-static bool qc_tables_fit(struct qc_partition *p, const struct qc_match *m)
+static bool tables_fit(struct qc_partition *p, const struct qc_match *m)
 {
     enum { SHARE = 8 };
     const struct qc_graph *g = p->graph;
@@ -67,7 +64,7 @@ static bool qc_tables_fit(struct qc_partition *p, const struct qc_match *m)
 
 /* Drops patterns that quantize a table alone if their result is stored: the table is then stored too, and no float op
    reads it. p->requested has the values that patterns quantize. */
-static bool qc_tables_drop_stored(struct qc_partition *p, const struct qc_rules *rules, struct qc_status *st)
+static bool tables_drop_stored(struct qc_partition *p, const struct qc_rules *rules, struct qc_status *st)
 {
     const struct qc_graph *g = p->graph;
     bool *stored = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
@@ -75,8 +72,7 @@ static bool qc_tables_drop_stored(struct qc_partition *p, const struct qc_rules 
     memcpy(stored, p->requested, g->value_count + 1);
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
-        if (p->matches.at[id] && stored[n->outputs] && qc_types_is_table(p, p->matches.at[id]))
-            qc_partition_drop(p, id);
+        if (p->matches.at[id] && stored[n->outputs] && qc_types_is_table(p, p->matches.at[id])) partition_drop(p, id);
         if (p->matches.at[id] || qc_rules_behaviour(rules, g, n) != QC_AFFINE_KEEP) continue;
         for (unsigned k = 0; k < n->output_count; k++) stored[n->inputs[0]] |= stored[n->outputs + k];
     }
@@ -87,7 +83,7 @@ static bool qc_tables_drop_stored(struct qc_partition *p, const struct qc_rules 
 enum { LARGE = 4096 };
 
 /* Notes in p->reason why tables stay in float, and their size. */
-static bool qc_tables_note_float(struct qc_partition *p, struct qc_status *st)
+static bool tables_note_float(struct qc_partition *p, struct qc_status *st)
 {
     const struct qc_graph *g = p->graph;
     bool *stored = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st); /* by class */
@@ -199,7 +195,7 @@ static bool accept(void *user, const struct qc_match *m)
     }
     each_quantized(m->rule->give, m, check_real, &c);
     if (!c.real) p->reason[m->nodes[0]] = "its inputs are not float32";
-    return c.real && (c.activations || (qc_types_weights_alone(p, m) && qc_tables_fit(p, m))) &&
+    return c.real && (c.activations || (qc_types_weights_alone(p, m) && tables_fit(p, m))) &&
            qc_types_accept(p, m, &f->types_used);
 }
 
@@ -383,7 +379,7 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
     for (qc_id id = 1; id <= g->node_count; id++)
         if (p->matches.at[id] && !p->matches.at[id]->rule->joins && !p->weights_only[id])
             each_quantized(p->matches.at[id]->rule->give, p->matches.at[id], request, p);
-    if (!qc_tables_drop_stored(p, rules, st)) return false;
+    if (!tables_drop_stored(p, rules, st)) return false;
     memcpy(quantized, p->requested, g->value_count + 1);
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
@@ -392,7 +388,7 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
             struct join j = {.p = p, .quantized = quantized, .ok = true};
             each_quantized(m->rule->give, m, check_join, &j);
             if (!j.ok) {
-                qc_partition_drop(p, id);
+                partition_drop(p, id);
                 m = NULL;
                 p->reason[id] = j.of_model ? "it reads an input of the model that nothing else reads in integers"
                                            : "an input comes from a float op";
@@ -450,11 +446,10 @@ static const char *source_text(struct qc_partition *p, const struct qc_scheme_so
 static bool warn(struct qc_partition *p, const struct qc_scheme_source *first, const struct qc_scheme_source *other,
                  qc_id v, struct qc_status *st)
 {
-    char label[QC_LABEL];
     const char *one = source_text(p, first, st), *two = source_text(p, other, st);
     if (!one || !two) return false;
     return qc_lines_add(&p->warnings, p->arena, st, "'%s': %s and %s want different schemes; that of %s holds",
-                        qc_value_label(label, p->graph, v), one, two, one);
+                        QC_VALUE_LABEL(p->graph, v), one, two, one);
 }
 
 static bool set_scheme(struct qc_partition *p, const struct qc_scheme_source *source, qc_id v, bool weight,
@@ -626,7 +621,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     }
     bool ok = find_classes(p, rules, &uses, st);
     if (ok) find_requests(p, &uses);
-    ok = ok && qc_tables_note_float(p, st) && find_schemes(p, st) && qc_partition_channels(p, rules, st);
+    ok = ok && tables_note_float(p, st) && find_schemes(p, st) && qc_partition_channels(p, rules, st);
     if (!ok) {
         qc_partition_free(p);
         return false;

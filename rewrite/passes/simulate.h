@@ -2,6 +2,7 @@
 /* Makes the simulated graph from a partition, and runs the passes after it. Each pass builds a new graph. */
 #pragma once
 
+#include "rewrite/language/rewriter.h"
 #include "rewrite/passes/partition.h"
 
 /* Replaces every match by quantize -> op -> dequantize with unbound qparams, and sets the observed values of each
@@ -30,8 +31,6 @@ bool qc_to_integer(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *
 /* Folds nodes with constant inputs, and known shapes, to constants. A result over the budget of folding (base/budget.h)
    stays a node; `within` uses a budget that several passes share. */
 bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st);
-bool qc_fold_constants_within(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval,
-                              struct qc_folding *left, struct qc_status *st);
 
 /* Makes the graph for inputs of fixed shapes (one per input, as the data have them) and folds shape arithmetic. Qparams
    keep their ids. Fails (QC_BAD_INPUT) if the model does not admit a shape. */
@@ -41,3 +40,15 @@ bool qc_fix_shapes(struct qc_graph **out, const struct qc_graph *g, const struct
 /* Makes the canonical real graph: folds constants and applies the rules of normalise.rules until nothing changes. */
 bool qc_normalise(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, qc_eval_fn *eval,
                   struct qc_status *st);
+
+/* Finds every float32 value of a canonical graph (qc_normalise) that has a name and is no constant. Excluded are values
+   that others of their class (rewrite/passes/partition.h) cover with any --only and --skip: results of an op of the
+   allow-list that copies and that no pattern names, and inputs that only a clamp reads. Ascending ids, array from the
+   arena. */
+bool qc_observable_values(size_t *count, qc_id **values, const struct qc_graph *g, const struct qc_rules *rules,
+                          struct qc_arena *a, struct qc_status *st);
+
+/* Returns true if a dequantize moves down through the node without rounding: Pad writes zeros and Relu cuts at zero,
+   which are levels of all qparams. A bound of Clip, another fill value of Pad and a float constant of Concat may lie
+   between two levels. */
+bool qc_moves_exactly(const struct qc_rules *rules, const struct qc_graph *g, const struct qc_node *n);

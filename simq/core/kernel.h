@@ -42,7 +42,7 @@ struct qc_scales {
     bool
         rounds; /* values are integers within the levels; false for identity and for products with an identity factor */
     bool product;  /* an accumulator's qparams */
-    size_t count;  /* 1, or the size of the axis; for blocks see graph/core/scale_layout.h */
+    size_t count;  /* 1, or the size of the axis; for blocks see graph/core/parameters.h */
     int64_t block; /* elements per block along the axis; 0: no blocks */
     int axis;      /* of the value */
     const float *scale;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 #include "simq/core/kernel.h"
 
 bool qc_kernel_no_type(enum qc_dtype t, struct qc_status *st)

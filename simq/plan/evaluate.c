@@ -4,7 +4,7 @@
 
 #include "base/checked.h"
 #include "base/pool.h"
-#include "graph/core/scale_layout.h"
+#include "graph/core/parameters.h"
 #include "simq/plan/plan_parts.h"
 
 bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,

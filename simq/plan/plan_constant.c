@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/grow.h"
-#include "graph/core/scale_layout.h"
+#include "graph/core/parameters.h"
 #include "simq/plan/plan_parts.h"
 
 struct qc_tensor *qc_plan_centred(const struct qc_graph *g, qc_id value, struct qc_status *st)

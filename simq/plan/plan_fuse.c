@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "graph/types/op.h"
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 #include "simq/core/integer.h"
 #include "simq/plan/plan_parts.h"
 

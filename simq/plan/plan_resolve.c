@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/core/scale_layout.h"
+#include "graph/core/parameters.h"
 #include "graph/core/uses.h"
 #include "graph/infer/folding.h"
 #include "simq/plan/plan_parts.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <float.h>
+#include <inttypes.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -176,4 +177,17 @@ Test(json, damaged_text_is_a_status_with_a_place)
     struct qc_status st = QC_STATUS_INIT;
     cr_assert_not(qc_json_parse(&v, deep, DEEP, &st));
     free(deep);
+}
+
+Test(json, members_are_put_by_a_format)
+{
+    static const char *const words[] = {"x", NULL};
+    const char *volatile none = NULL; /* the compiler must not see that it is NULL */
+    struct qc_json *o = QC_JSON("name %s none %s share %g scale %f met %hhd", "a", none, 0.5, (double)0.1f, true);
+    qc_json_put(o, "bits %d count %zu most %" PRIu64 " least %" PRId64 " level %u", -8, (size_t)3, UINT64_MAX,
+                INT64_MIN, 7u);
+    qc_json_set(o, "words", qc_json_strings(words, 2));
+    prints(o, "{\"name\": \"a\", \"none\": null, \"share\": 0.5, \"scale\": 0.1, \"met\": true, \"bits\": -8, "
+              "\"count\": 3, \"most\": 18446744073709551615, \"least\": -9223372036854775808, \"level\": 7, "
+              "\"words\": [\"x\", null]}");
 }

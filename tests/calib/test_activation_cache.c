@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "calib/sequential/activation_cache.h"
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 
 enum { UNITS = 5, VALUES = 3 };
 

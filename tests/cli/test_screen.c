@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "cli/options/file_names.h"
+#include "cli/outputs.h"
 
 Test(file_names, stems)
 {

@@ -2,7 +2,7 @@
 /* Which inputs are caches, and along which axis their heads lie. */
 #include <criterion/criterion.h>
 
-#include "graph/core/caches.h"
+#include "graph/core/uses.h"
 #include "graph_cases.h"
 
 static const char model[] = "graph \"m\" opset 13\n"

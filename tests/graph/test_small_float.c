@@ -5,7 +5,6 @@
 
 #include "arith/float_level.h"
 #include "graph/types/number_format.h"
-#include "graph/types/small_float.h"
 
 static const double given[] = {
     0.3, -1.7, 17.0, 300.0, 464.0, 465.0, 1e-3, -0.0, 0.00146484375, 61440.0, (double)INFINITY, (double)NAN};

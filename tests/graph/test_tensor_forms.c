@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/types/tensor_forms.h"
+#include "graph/types/tensor.h"
 
 static void *text(const char *s)
 {

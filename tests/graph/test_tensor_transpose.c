@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 
-#include "graph/types/tensor_transpose.h"
+#include "graph/types/tensor.h"
 
 static struct qc_status st;
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 
 bool qc_lex_fail(const struct qc_lex *x, struct qc_status *st, const char *fmt, ...)
 {

@@ -5,7 +5,7 @@
 
 #include "arith/float_level.h"
 #include "graph/types/dtype.h"
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 #include "observers/moments.h"
 #include "observers/outline.h"
 #include "tests/observers/samples.h"

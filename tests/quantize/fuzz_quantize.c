@@ -15,7 +15,7 @@
 #include "graph/infer/folding.h"
 #include "onnx/read/import.h"
 #include "onnx/write/emit.h"
-#include "rewrite/passes/equalize.h"
+#include "rewrite/passes/channels.h"
 #include "rewrite/passes/functions.h"
 #include "simq/plan/plan.h"
 

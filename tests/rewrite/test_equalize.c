@@ -7,7 +7,7 @@
 
 #include "graph/core/verify.h"
 #include "onnx/read/import.h"
-#include "rewrite/passes/equalize.h"
+#include "rewrite/passes/channels.h"
 #include "rewrite_passes.h"
 #include "simq/plan/plan.h"
 #include "tests/graph_reader/graph_reader.h"

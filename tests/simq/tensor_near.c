@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 
 struct tolerance {
     double relative, absolute;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/types/tensor_forms.h"
+#include "graph/types/tensor.h"
 #include "simq/kernels/integer/int_lines.h"
 #include "simq/kernels/integer/int_mac_state.h"
 #include "simq/kernels/integer/int_pairs.h"

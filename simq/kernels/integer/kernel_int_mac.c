@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "graph/core/pair_order.h"
-#include "graph/types/tensor_forms.h"
+#include "graph/types/tensor.h"
 #include "simq/core/integer.h"
 #include "simq/core/kernel_util.h"
 #include "simq/kernels/integer/int_mac.h"

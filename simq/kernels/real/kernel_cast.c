@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 #include "simq/core/kernel_util.h"
 
 enum { BLOCK = 256 };

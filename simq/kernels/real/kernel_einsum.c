@@ -3,7 +3,7 @@
    double or modulo 2^64. */
 #include <string.h>
 
-#include "graph/infer/einsum.h"
+#include "graph/core/infer.h"
 #include "simq/core/kernel_util.h"
 
 /* One loop, over a label of the result or of the sum. */

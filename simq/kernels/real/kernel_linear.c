@@ -4,7 +4,7 @@
    - DequantizeLinear: f(float(q - zero point) * scale), rounded again if the result is a 16-bit float */
 #include <string.h>
 
-#include "graph/types/small_float.h"
+#include "graph/types/number_format.h"
 #include "simq/core/kernel_util.h"
 #include "simq/core/rounding.h"
 #include "simq/plan/plan_parts.h"

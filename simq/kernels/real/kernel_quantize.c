@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/simd.h"
-#include "graph/core/scale_layout.h"
+#include "graph/core/parameters.h"
 #include "simq/core/convert.h"
 
 /* A constant with a scale per block, dense and row-major. Real numbers are converted to centred numbers or stored

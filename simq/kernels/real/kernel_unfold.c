@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/infer/blocks.h"
+#include "graph/core/infer.h"
 #include "simq/core/kernel_util.h"
 
 static bool is_real(struct qc_prepare *p, struct qc_status *st)
