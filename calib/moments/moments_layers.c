@@ -159,9 +159,7 @@ static const struct qc_tensor *float_weight(const struct qc_graph *g, const stru
 static bool take_centred(struct qc_second_moments_layer *l, const struct qc_graph *g, const struct qc_node *n,
                          struct qc_arena *a, struct qc_status *st)
 {
-    const struct qc_node *q = qc_small_float_input(g, n);
-    if (!q) return true;
-    const struct qc_centred c = qc_centred_of(g, q->inputs[0], g->values[q->outputs].type.qparams);
+    const struct qc_centred c = qc_centred_input(g, n);
     const int64_t *pads = c.pad ? qc_constant_of(g, c.pad->inputs[1])->data : NULL;
     if (!c.value || c.centre->count != l->channels) return true;
     double *centre = QC_NEW_ARRAY(a, double, l->channels, st);

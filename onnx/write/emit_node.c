@@ -14,7 +14,7 @@
    of the call give the shapes: X as [outer, axis, inner], padded to whole blocks, then [outer, blocks, block, inner].
  */
 
-/* Lines of a body: "result = Operator(operand, operand)". ToFloat and ToE4M3 are Casts. */
+/* Lines of a body: "result = Operator(operand, operand)". ToFloat, ToE4M3 and ToE5M2 are Casts. */
 static const char *const begin[] = {"flat = Reshape(X, flat_shape)",
                                     "padded = Pad(flat, padding)",
                                     "blocks = Reshape(padded, block_shape)",
@@ -48,6 +48,16 @@ static const char *const codes[] = {"level_unit = Div(largest, highest)",
                                     NULL};
 static const char *const divide[] = {"real = Div(blocks, scale)", "level = Clip(real, lowest, highest)", NULL};
 static const char *const e4m3[] = {"stored = ToE4M3(level)", "rounded = ToFloat(stored)", NULL};
+/* Levels with the mantissa of E5M2, whose least normal number is smaller than theirs, or the same. */
+static const char *const e5m2[] = {"distance = Abs(level)",
+                                   "is_normal = GreaterOrEqual(distance, first)",
+                                   "stored = ToE5M2(level)",
+                                   "normal = ToFloat(stored)",
+                                   "steps = Div(level, small_step)",
+                                   "whole = Round(steps)",
+                                   "small = Mul(whole, small_step)",
+                                   "rounded = Where(is_normal, normal, small)",
+                                   NULL};
 static const char *const integers[] = {"rounded = Round(level)", NULL};
 /* Floating-point levels of three octaves. */
 static const char *const octaves[] = {"distance = Abs(level)",
@@ -104,7 +114,7 @@ static bool put_line(struct qc_emitter *e, struct qc_emit_list *nodes, const cha
     static const struct {
         const char *name;
         int64_t type;
-    } casts[] = {{"ToFloat", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT}, {"ToE4M3", 17}};
+    } casts[] = {{"ToFloat", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT}, {"ToE4M3", 17}, {"ToE5M2", 19}};
     Onnx__NodeProto *p = QC_NEW(e->arena, Onnx__NodeProto, st);
     char *s = qc_arena_strdup(e->arena, line, st), **words = QC_NEW_ARRAY(e->arena, char *, LINE, st);
     size_t count = 0;
@@ -150,13 +160,22 @@ static bool put_number(struct qc_emitter *e, struct qc_emit_list *nodes, const c
     return put_line(e, nodes, line, &attrs, st);
 }
 
+/* Returns the lines that round to the levels of a format. */
+static const char *const *rounding_of(const struct qc_number_format *f)
+{
+    const struct qc_levels *l = &f->levels, of_type = qc_levels_of(f->dtype, false);
+    if (!l->mantissa) return integers;
+    if (l->mantissa == qc_levels_of(QC_F8E5M2, false).mantissa) return e5m2;
+    return f->dtype == QC_F8E4M3 && l->mantissa == of_type.mantissa ? e4m3 : octaves;
+}
+
 /* The constants of a body. */
 static bool put_constants(struct qc_emitter *e, struct qc_emit_list *nodes, const struct qc_number_format *f,
                           struct qc_status *st)
 {
     const struct qc_levels *l = &f->levels, codes_of = QC_SCALE_LEVELS;
     const struct qc_power_scale p = qc_power_scale_of(f->scale == QC_SCALE_FLOAT8 ? codes_of : *l);
-    const float second = ldexpf(1, l->least + 1), step = ldexpf(1, l->least - l->mantissa);
+    const float first = ldexpf(1, l->least), step = ldexpf(1, l->least - l->mantissa);
     const struct {
         const char *line;
         float v;
@@ -170,8 +189,9 @@ static bool put_constants(struct qc_emitter *e, struct qc_emit_list *nodes, cons
                    {"lowest = Constant()", (float)l->lo},
                    {"highest = Constant()", (float)l->hi},
                    {"smallest = Constant()", ldexpf(1, codes_of.least - codes_of.mantissa)},
-                   {"second = Constant()", second},
-                   {"third = Constant()", 2 * second},
+                   {"first = Constant()", first},
+                   {"second = Constant()", 2 * first},
+                   {"third = Constant()", 4 * first},
                    {"small_step = Constant()", step},
                    {"larger_step = Constant()", 2 * step},
                    {"largest_step = Constant()", 4 * step}};
@@ -198,7 +218,7 @@ static bool put_body(struct qc_emitter *e, struct qc_emit_list *nodes, const str
     const bool coded = f->scale == QC_SCALE_FLOAT8;
     const char *const *parts[] = {begin,  coded ? of_row : of_block,
                                   power,  coded ? codes : is_unit,
-                                  divide, f->dtype == QC_F8E4M3 ? e4m3 : f->levels.mantissa ? octaves : integers,
+                                  divide, rounding_of(f),
                                   end};
     bool ok = put_constants(e, nodes, f, st);
     for (size_t i = 0; ok && i < sizeof parts / sizeof *parts; i++) ok = put_lines(e, nodes, parts[i], st);

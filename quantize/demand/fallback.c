@@ -9,17 +9,21 @@
 #include "calib/ablation.h"
 #include "graph/core/multiply_adds.h"
 #include "graph/core/recurrent.h"
+#include "graph/types/number_format.h"
 #include "quantize/options/option_value.h"
 #include "quantize/pipeline.h"
 #include "quantize/report/report_nodes.h"
 
 /* What changes for a layer. */
-enum remedy { KEEP, WIDE_ACTIVATIONS, WIDE_WEIGHTS, IN_FLOAT };
+enum remedy { KEEP, WIDE_ACTIVATIONS, WIDE_WEIGHTS, WIDE_BLOCKS, IN_FLOAT };
 enum rung { WIDE, FLOATS, RUNGS };
 
 /* Time of a multiply-add relative to float, for a target without 16-bit kernels: it dequantizes weights in every run.
    Measured on a ResNet-18 and an EfficientNet: 0.33 and 0.7 in 8-bit integers, 1.2 and 2.9 with 16-bit inputs. */
 static const double INTEGER_TIME = 0.4, WIDE_TIME = 1.3;
+
+/* The most accurate format of activations in blocks. */
+static const char WIDE_FORMAT[] = "bfp16";
 
 /* The base types, and the limits on wider ones. */
 struct terms {
@@ -109,12 +113,20 @@ static enum qc_dtype wide_weight(const struct terms *t)
     return t->wide_is_float && bits(t->base->weight.dtype) < 8 ? QC_I8 : QC_I16;
 }
 
-/* Widens the weights or the activations, whichever lose more: 32-bit sums have no room for both. */
+/* Returns true if inputs are rounded in blocks that may be wider. */
+static bool has_wide_blocks(const struct qc_partition_options *base)
+{
+    return base->activation.format && strcmp(base->activation.format->name, WIDE_FORMAT) != 0;
+}
+
+/* Widens the weights or the activations, whichever lose more: 32-bit sums have no room for both. With activations in
+   blocks, whose noise is not measured, both. */
 static enum remedy remedy_in(const struct terms *t, const struct qc_layer_effect *e, enum rung rung)
 {
     const unsigned activation = bits(t->base->activation.dtype), weight = bits(t->base->weight.dtype);
     if (!*e->name) return KEEP;
     if (rung == FLOATS) return t->integer ? KEEP : IN_FLOAT;
+    if (has_wide_blocks(t->base)) return WIDE_BLOCKS;
     const bool weights = isfinite(e->noise_weights) && e->noise_weights > e->noise / 2;
     if (weights && weight < bits(wide_weight(t)) && activation <= 8) return WIDE_WEIGHTS;
     if (!weights && activation && activation <= 8 && weight <= 8) return WIDE_ACTIVATIONS;
@@ -128,7 +140,8 @@ static enum remedy remedy_of(const struct search *s, const struct qc_layer_effec
 
 static const char *rung_name(const struct search *s, enum rung rung)
 {
-    return rung == FLOATS ? "float" : wide_weight(&s->terms) == QC_I8 ? "wider types" : "16 bits";
+    if (rung == FLOATS) return "float";
+    return has_wide_blocks(&s->base) || wide_weight(&s->terms) == QC_I8 ? "wider types" : "16 bits";
 }
 
 static enum qc_dtype wide_activation(const struct qc_partition_options *base)
@@ -161,6 +174,12 @@ static bool apply(struct search *s, size_t layers, enum rung rung, struct qc_sta
             break;
         case WIDE_WEIGHTS:
             weights[to.weight_type_count++] = (struct qc_type_choice){.dtype = wide_weight(&s->terms), .glob = name};
+            break;
+        case WIDE_BLOCKS:
+            activations[to.activation_type_count++] =
+                (struct qc_type_choice){.dtype = QC_NONE, .format = qc_number_format_named(WIDE_FORMAT), .glob = name};
+            if (bits(b->weight.dtype) < 8)
+                weights[to.weight_type_count++] = (struct qc_type_choice){.dtype = QC_I8, .glob = name};
             break;
         case IN_FLOAT: skip[to.skip_count++] = name; break;
         }
@@ -333,12 +352,14 @@ static bool settle_rung(size_t *layers, struct search *s, size_t in_float, size_
     return bring(s, *layers, takes_wide ? WIDE : FLOATS, st);
 }
 
-/* Sets the option that changes a layer; its name is NULL if the layer keeps its types. */
-static bool option(struct qc_command_option *out, const struct terms *t, const struct qc_layer_effect *e,
+enum { OPTIONS = 2 }; /* most that change a layer */
+
+/* Sets the options that change a layer; names are NULL if it keeps its types, or one option is enough. */
+static bool option(struct qc_command_option out[OPTIONS], const struct terms *t, const struct qc_layer_effect *e,
                    enum rung rung, struct qc_arena *a, struct qc_status *st)
 {
     const char *glob = qc_glob_of_name(e->name, a, st);
-    *out = (struct qc_command_option){NULL, NULL};
+    out[0] = out[1] = (struct qc_command_option){NULL, NULL};
     if (!glob) return false;
     switch (remedy_in(t, e, rung)) {
     case KEEP: return true;
@@ -350,6 +371,13 @@ static bool option(struct qc_command_option *out, const struct terms *t, const s
         out->name = "weight-type";
         out->value = qc_arena_printf(a, st, "%s:%s", wide_weight(t) == QC_I16 ? "int16" : "int8", glob);
         break;
+    case WIDE_BLOCKS:
+        out->name = "activation-type";
+        out->value = qc_arena_printf(a, st, "%s:%s", WIDE_FORMAT, glob);
+        if (bits(t->base->weight.dtype) >= 8) break;
+        out[1].name = "weight-type";
+        if (!(out[1].value = qc_arena_printf(a, st, "int8:%s", glob))) return false;
+        break;
     case IN_FLOAT: *out = (struct qc_command_option){"skip", glob}; break;
     }
     return out->value != NULL;
@@ -359,20 +387,23 @@ bool qc_layer_remedy(struct qc_command_option *out, const struct qc_pipeline *p,
                      bool in_float, struct qc_status *st)
 {
     const struct terms t = terms_of(p, &p->scheme);
-    return option(out, &t, e, in_float ? FLOATS : WIDE, p->arena, st);
+    struct qc_command_option options[OPTIONS];
+    if (!option(options, &t, e, in_float ? FLOATS : WIDE, p->arena, st)) return false;
+    *out = options[0];
+    return true;
 }
 
 static bool fill_fallback_report(struct qc_report_fallback *out, const struct search *s, size_t layers,
                                  struct qc_status *st)
 {
     struct qc_arena *a = s->p->arena;
-    struct qc_command_option *options = QC_NEW_ARRAY(a, struct qc_command_option, layers + 1, st);
+    struct qc_command_option *options = QC_NEW_ARRAY(a, struct qc_command_option, OPTIONS * (layers + 1), st);
     struct qc_command_change change = {.options = options, .met = true};
     if (!options) return false;
     for (size_t i = 0; i < layers; i++) {
         struct qc_command_option *o = &options[change.count];
         if (!option(o, &s->terms, &s->s->layers[i], s->at_rung, a, st)) return false;
-        change.count += o->name != NULL;
+        change.count += (size_t)(o[0].name != NULL) + (o[1].name != NULL);
     }
     out->option_count = change.count;
     out->met = layers > 0;

@@ -133,9 +133,9 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {floats && o->size,
          "--size chooses bits of integers; leave out float types in --weight-type and --activation-type"},
         {floats && o->benchmark, "--benchmark moves operators between integers and float; leave out float types"},
-        {names_format(&o->weight_types),
-         "mxfp8, mxfp6, mxfp4, mxint8, nvfp4 and bfp16 are formats for all weights: give --weight-type mxfp4, and "
-         "other types for named nodes (--weight-type int8:NODE)"},
+        {names_format(&o->weight_types), "mxfp8, mxfp6, mxfp4, mxint8, nvfp4, bfp16 and their variants are formats for "
+                                         "all weights: give --weight-type mxfp4, and "
+                                         "other types for named nodes (--weight-type int8:NODE)"},
         {format && strcmp(o->weight_block, "none") != 0,
          "this --weight-type has its own block size; leave out --weight-block"},
         {format && o->per_tensor, "this --weight-type has a scale for each block; leave out --per-tensor"},

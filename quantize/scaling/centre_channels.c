@@ -15,10 +15,19 @@ struct sums {
     size_t channels, layers;
     double *weight, *first, *second; /* [channels]: of w^2, of w^2 E x, of w^2 E x^2 over outputs and taps */
     bool left;                       /* a product of it has other levels, no second moments, or needs an Add */
+    bool stored;                     /* a quantizer rounds it, whose range must be known */
 };
 
-/* Returns the node of the simulated graph for a product of the real one; 0: it has no floating-point levels. */
-static qc_id simulated_product(const struct qc_pipeline *p, qc_id node)
+/* Returns true if the input of a product, given by the name of its result, is rounded in blocks at run time. */
+static bool is_in_blocks(const struct qc_partition *p, const char *result)
+{
+    const qc_id v = qc_graph_find_value(p->graph, result);
+    return v && p->graph->values[v].node && p->input_format[p->graph->values[v].node];
+}
+
+/* Returns the node of the simulated graph for a product of the real one; 0: its input has neither floating-point levels
+   nor blocks. */
+static qc_id simulated_product(bool *stored, const struct qc_pipeline *p, qc_id node)
 {
     const struct qc_graph *from = p->real, *g = p->simulated;
     const char *name = from->values[from->nodes[node].outputs].name;
@@ -26,7 +35,9 @@ static qc_id simulated_product(const struct qc_pipeline *p, qc_id node)
     const qc_id product = result ? g->values[qc_source_of(g, result)].node : 0;
     if (!product || g->nodes[product].op != from->nodes[node].op) return 0;
     const struct qc_node *q = qc_small_float_input(g, &g->nodes[product]);
-    return q && !g->qparams_of[g->values[q->outputs].type.qparams].given ? product : 0;
+    *stored = q != NULL;
+    if (!q) return is_in_blocks(p->partition, name) ? product : 0;
+    return !g->qparams_of[g->values[q->outputs].type.qparams].given ? product : 0;
 }
 
 /* Squared weights of an input channel of a tap, summed over the outputs. */
@@ -78,11 +89,13 @@ static bool find_sums(struct sums *of, const struct qc_pipeline *p, bool adds, s
     for (qc_id id = 1; id <= g->node_count; id++) {
         struct qc_centre_product w;
         const char *reason;
+        bool stored;
         if (!qc_centre_product_of(&w, g, id)) continue;
         struct sums *s = &of[g->nodes[id].inputs[0]];
-        const qc_id product = simulated_product(p, id);
+        const qc_id product = simulated_product(&stored, p, id);
         struct qc_second_moments_layer *l = product ? qc_second_moments_of(m, &reason, product) : NULL;
-        const bool fits = l && l->product_count && qc_second_moments_rows(l, ~0u) &&
+        s->stored = s->stored || (product && stored);
+        const bool fits = l && l->product_count && !l->centre && qc_second_moments_rows(l, ~0u) &&
                           l->channels == (size_t)w.channels && l->groups == (size_t)w.groups &&
                           l->taps == (size_t)w.taps && (adds || !qc_centre_adds(g, &uses, id)) &&
                           (!s->channels || s->channels == l->channels);
@@ -108,10 +121,11 @@ static const float *choose_centres(double *error, const struct sums *s, struct q
     return *error <= 1 - LEAST_GAIN ? centre : NULL;
 }
 
-/* Returns true if the statistics have the value whose range that of v - c follows from. */
-static bool has_range(const struct qc_pipeline *p, qc_id v)
+/* Returns true if the statistics have the value whose range that of v - c follows from, or v - c needs no range. */
+static bool has_range(const struct qc_pipeline *p, qc_id v, bool stored)
 {
     const char *name = p->real->values[qc_unmoved(p->real, v)].name;
+    if (!stored) return p->real->values[v].name != NULL;
     return p->real->values[v].name && name && p->seen && qc_collection_find(p->seen, name);
 }
 
@@ -129,7 +143,7 @@ bool qc_centre_channels(bool *again, struct qc_pipeline *p, bool adds, struct qc
               (found->of = QC_NEW_ARRAY(p->arena, struct qc_centred_input, g->value_count, st));
     for (qc_id v = 1; ok && v <= g->value_count; v++) {
         double error;
-        if (!of[v].layers || of[v].left || !has_range(p, v)) continue;
+        if (!of[v].layers || of[v].left || !has_range(p, v, of[v].stored)) continue;
         if (!(centre[v] = choose_centres(&error, &of[v], a, st))) {
             ok = st->code == QC_OK;
             continue;

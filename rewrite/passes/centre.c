@@ -269,11 +269,11 @@ qc_id qc_unmoved(const struct qc_graph *g, qc_id v)
     return v;
 }
 
-struct qc_centred qc_centred_of(const struct qc_graph *g, qc_id v, qc_id qparams)
+static struct qc_centred centred(const struct qc_graph *g, qc_id v)
 {
     struct qc_centred c = {.value = 0};
     const struct qc_node *sub = qc_node_of(g, v);
-    if (!has_float_levels(g, qparams) || !sub || sub->op != QC_OP_Sub || !constant(g, sub, 1)) return c;
+    if (!sub || sub->op != QC_OP_Sub || !constant(g, sub, 1)) return c;
     const struct qc_node *pad = qc_node_of(g, sub->inputs[0]);
     const bool padded = pad && pad->op == QC_OP_Pad && pad->input_count == 2 && qc_constant_of(g, pad->inputs[1]);
     c = (struct qc_centred){.value = padded ? pad->inputs[0] : sub->inputs[0],
@@ -286,4 +286,16 @@ struct qc_centred qc_centred_of(const struct qc_graph *g, qc_id v, qc_id qparams
         c.hi = fmax(c.hi, (double)((const float *)c.centre->data)[i]);
     }
     return c;
+}
+
+struct qc_centred qc_centred_of(const struct qc_graph *g, qc_id v, qc_id qparams)
+{
+    return has_float_levels(g, qparams) ? centred(g, v) : (struct qc_centred){.value = 0};
+}
+
+struct qc_centred qc_centred_input(const struct qc_graph *g, const struct qc_node *product)
+{
+    const struct qc_node *q = qc_small_float_input(g, product);
+    if (q) return qc_centred_of(g, q->inputs[0], g->values[q->outputs].type.qparams);
+    return centred(g, product->inputs[0]);
 }

@@ -45,3 +45,5 @@ struct qc_centred {
 qc_id qc_unmoved(const struct qc_graph *g, qc_id v);
 /* Recognises what qc_centre makes, in front of a quantizer with floating-point levels. */
 struct qc_centred qc_centred_of(const struct qc_graph *g, qc_id v, qc_id qparams);
+/* The same for the first input of a product, quantized to such levels or real. */
+struct qc_centred qc_centred_input(const struct qc_graph *g, const struct qc_node *product);

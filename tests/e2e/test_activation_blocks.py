@@ -14,7 +14,9 @@ RANDOM = np.random.default_rng(43)
 # Of a format: its numbers, the middle between the highest and the next one in the same steps, elements of a block.
 FORMATS = {
     "mxfp8": (ml_dtypes.float8_e4m3fn, 464, 32),
+    "mxfp8e5m2": (ml_dtypes.float8_e5m2, 61440, 32),
     "mxfp6": (ml_dtypes.float6_e2m3fn, 7.75, 32),
+    "mxfp6e3m2": (ml_dtypes.float6_e3m2fn, 30, 32),
     "mxfp4": (ml_dtypes.float4_e2m1fn, 7, 32),
     "nvfp4": (ml_dtypes.float4_e2m1fn, 7, 16),
     "mxint8": (None, 127.5, 32),

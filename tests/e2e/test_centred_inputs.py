@@ -60,8 +60,8 @@ def theirs(path, x):
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
 
 
-def job(qcalib, model, out, *options):
-    qcalib("--data", "data.h5", "--advice", "off", "-q", *FLOAT8, *options, "-o", out, model)
+def job(qcalib, model, out, *options, types=FLOAT8):
+    qcalib("--data", "data.h5", "--advice", "off", "-q", *types, *options, "-o", out, model)
     report = json.loads((model.parent / out).with_suffix(".report").joinpath("report.json").read_text())
     return model.parent / out, {c["name"]: c for c in report.get("centred_inputs", [])}
 
@@ -106,6 +106,30 @@ def test_centring_lowers_the_error(qcalib, model):
     errors = [((theirs(p, x) - want) ** 2).mean() for p in (path, other)]
     assert centred and not none
     assert errors[0] < 0.5 * errors[1]
+
+
+@pytest.mark.parametrize("kind", ["mxfp8", "nvfp4", "bfp16"])
+def test_blocks_are_centred(qcalib, model, kind):
+    """The constant is subtracted in front of the function that rounds in blocks. The input of a depthwise convolution is
+    not rounded, so it is not centred."""
+    plain = ("--weight-rounding", "nearest", "--bias-correction", "off", "--scale-channels", "off")
+    types = ("--weight-type", "int8", "--activation-type", kind)
+    path, centred = job(qcalib, model, "q.onnx", types=types)
+    other, none = job(qcalib, model, "p.onnx", *plain, types=types)
+    nodes = onnx.load(path).graph.node
+    makers = {n.output[0]: n for n in nodes}
+    assert {"r1", "r2"} & set(centred) and "r0" not in centred and not none
+    assert all(c["error_ratio"] < 0.9 for c in centred.values())
+    assert [n for n in nodes if n.domain == "qcalib" and n.input[0] in makers and makers[n.input[0]].op_type == "Sub"]
+    with h5py.File(model.parent / "data.h5") as file:
+        x = file["x"][:]
+    qcalib("run", path, "--data", "data.h5", "-o", "o.h5", "-q")
+    with h5py.File(model.parent / "o.h5") as file:
+        ours = file["y"][:]
+    want, there = theirs(model, x), theirs(path, x)
+    errors = [((theirs(p, x) - want) ** 2).mean() for p in (path, other)]
+    assert errors[0] < 0.7 * errors[1]
+    assert ((there - ours) ** 2).mean() < errors[0] / 20  # sums in another order move some numbers to the next level
 
 
 def test_statistics_alone_are_enough(qcalib, model):

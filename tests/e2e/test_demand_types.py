@@ -4,6 +4,7 @@
 import json
 
 import numpy as np
+import onnx
 from onnx import helper
 from test_runtime_kernels import samples, save
 
@@ -41,3 +42,14 @@ def test_a_network_of_one_layer_gets_16_bits(qcalib, tmp_path):
     tried = steps(qcalib, tmp_path, "--min-sqnr", "38")
     assert taken(tried) == [("16 bits", 1)]
     assert [s["type"] for s in tried].count("float") == 1
+
+
+def test_activations_in_blocks_get_a_wider_format(qcalib, tmp_path):
+    """A network of one layer, whose input in blocks of 4 bits loses most. The command by hand names both types."""
+    layers(tmp_path / "float.onnx", 1)
+    formats = ("--weight-type", "mxfp4", "--activation-type", "mxfp4")
+    qcalib("--data", "x.h5", "float.onnx", *formats, "--min-sqnr", "30", "--report", "r", "-o", "q.onnx")
+    made = json.loads((tmp_path / "r/report.json").read_text())["fallback"]
+    assert made["met"] and taken(made["steps"]) == [("wider types", 1)]
+    assert made["options"] == ["--activation-type=bfp16:layer0", "--weight-type=int8:layer0"]
+    assert [f.name for f in onnx.load(tmp_path / "q.onnx").functions] == ["bfp16"]

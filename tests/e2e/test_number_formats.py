@@ -17,13 +17,15 @@ WEIGHTS = {"w1": (WIDTH, 64), "w2": (64, 40)}
 # Of a format: the type in the file, its numbers, elements of a block, what a scale may be.
 FORMATS = {
     "mxfp8": (TensorProto.FLOAT8E4M3FN, "float8_e4m3fn", 32, "power"),
+    "mxfp8e5m2": (TensorProto.FLOAT8E5M2, "float8_e5m2", 32, "power"),
     "mxfp6": (TensorProto.INT8, "float6_e2m3fn", 32, "power"),
+    "mxfp6e3m2": (TensorProto.FLOAT8E4M3FN, "float6_e3m2fn", 32, "power"),
     "mxfp4": (TensorProto.FLOAT4E2M1, "float4_e2m1fn", 32, "power"),
     "nvfp4": (TensorProto.FLOAT4E2M1, "float4_e2m1fn", 16, "float8"),
     "mxint8": (TensorProto.INT8, "int8", 32, "power"),
     "bfp16": (TensorProto.INT8, "int8", 8, "power"),
 }
-RUNS = ("mxfp8", "mxfp6", "mxint8", "bfp16")  # ONNX Runtime 1.32 has no FLOAT4E2M1 on a CPU
+RUNS = ("mxfp8", "mxfp8e5m2", "mxfp6", "mxfp6e3m2", "mxint8", "bfp16")  # ONNX Runtime 1.32 has no FLOAT4E2M1 on a CPU
 
 
 @pytest.fixture
@@ -119,7 +121,10 @@ def test_formats_run_in_onnxruntime(qcalib, quantize, model, name):
     np.testing.assert_allclose(theirs(path, x), want, rtol=0, atol=1e-5 * np.abs(want).max())
 
 
-@pytest.mark.parametrize("kind, most", [("float8e4m3fn", 448), ("float8e5m2", 57344)])
+@pytest.mark.parametrize(
+    "kind, most",
+    [("float8e4m3fn", 448), ("float8e4m3fnuz", 240), ("float8e5m2", 57344), ("float8e5m2fnuz", 57344)],
+)
 def test_float8_is_what_onnxruntime_computes(qcalib, quantize, model, kind, most):
     """ONNX Runtime neither rounds the biases nor joins the clamp to the QuantizeLinear behind it."""
     path = quantize("--weight-type", kind, "--activation-type", kind)
@@ -130,7 +135,7 @@ def test_float8_is_what_onnxruntime_computes(qcalib, quantize, model, kind, most
     want = ours(qcalib, path)
     np.testing.assert_allclose(theirs(path, x), want, rtol=0, atol=1e-5 * np.abs(want).max())
     noise = want - theirs(model, x)
-    assert 10 * np.log10((want**2).mean() / (noise**2).mean()) > (28 if most == 448 else 21)
+    assert 10 * np.log10((want**2).mean() / (noise**2).mean()) > (28 if "e4m3" in kind else 21)
 
 
 def test_summary_counts_products_of_floats(qcalib, model):
@@ -153,7 +158,12 @@ def test_float8_quantize_is_that_of_ml_dtypes(qcalib, model):
     """The pair around one value, alone in a graph, and what `run` makes of the two as one step."""
     node, value = helper.make_node, helper.make_tensor_value_info
     x = (RANDOM.standard_normal(4000) * 10 ** RANDOM.uniform(-6, 4, 4000)).astype("f4").reshape(1, -1)
-    for name, most in (("float8_e4m3fn", 448), ("float8_e5m2", 57344)):
+    for name, most in (
+        ("float8_e4m3fn", 448),
+        ("float8_e4m3fnuz", 240),
+        ("float8_e5m2", 57344),
+        ("float8_e5m2fnuz", 57344),
+    ):
         scale = np.float32(0.0123)
         kind = getattr(TensorProto, name.replace("_", "").upper())
         graph = helper.make_graph(
