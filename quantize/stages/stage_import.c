@@ -121,9 +121,11 @@ static bool set_given_apart(struct qc_pipeline *p, struct qc_status *st)
 bool qc_stage_normalise(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!set_given_apart(p, st)) return false;
+    /* `collect` has no scheme: its file serves all of them */
+    const bool as_convs = p->options->command == QC_COMMAND_collect || p->scheme.activation.dtype != QC_NONE;
     return qc_normalise(&p->from->normalised, p->from->plain ? p->from->plain : p->from->model.graph, p->from->rules,
                         qc_evaluate, st) &&
-           (p->scheme.activation.dtype == QC_NONE || set_apart(p, "as_convs.rules", st)) &&
+           (!as_convs || set_apart(p, "as_convs.rules", st)) &&
            (!qc_narrows_bias(p->options) || set_apart(p, "bias_apart.rules", st)) &&
            name_values(p->from->normalised, st);
 }

@@ -63,7 +63,23 @@ def decoder(folder):
     return [decoder_model.feeds(tokens)], "tokens.npy"
 
 
-@pytest.mark.parametrize("network", [convolutions, decoder])
+def slopes(folder):
+    """PRelu and BatchNormalization in front of Relu: arithmetic per channel that no layer takes in."""
+    rng = np.random.default_rng(6)
+    shapes = {"w": (8, 3, 3, 3), "v": (4, 8, 3, 3), "slope": (8, 1, 1), **dict.fromkeys(("scale", "offset", "mean", "variance"), (8,))}
+    constants = [numpy_helper.from_array(np.abs(rng.normal(0.5, 0.2, s)).astype(np.float32), n) for n, s in shapes.items()]
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("PRelu", ["c", "slope"], ["p"]), helper.make_node("MaxPool", ["p"], ["m"], kernel_shape=[2, 2]),
+             helper.make_node("BatchNormalization", ["m", "scale", "offset", "mean", "variance"], ["n"]), helper.make_node("Relu", ["n"], ["r"]),
+             helper.make_node("Conv", ["r", "v"], ["y"])]
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", *s]) for n, s in (("x", [3, 12, 12]), ("y", [4, 7, 7]))]
+    graph = helper.make_graph(nodes, "slopes", values[:1], values[1:], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "model.onnx")
+    x = rng.normal(size=(16, 3, 12, 12)).astype(np.float32)
+    np.save(folder / "x.npy", x)
+    return [{"x": x}], "x.npy"
+
+
+@pytest.mark.parametrize("network", [convolutions, decoder, slopes])
 def test_one_collection_serves_every_target(network, qcalib, tmp_path):
     feeds, data = network(tmp_path)
 
