@@ -83,20 +83,24 @@ static bool is_conversion(const struct qc_node *n)
            n->op == QC_OP_Dequantize;
 }
 
-static const struct qc_node *appended(const struct qc_uses *u, qc_id v, unsigned conversions)
+/* Finds the one Concat that appends to v. Returns false if v, or a conversion of it, has another reader than that and
+   Shape. */
+static bool appended(const struct qc_node **joins, const struct qc_uses *u, qc_id v, unsigned conversions)
 {
     const struct qc_graph *g = u->graph;
     const struct qc_use_list readers = qc_readers(u, v);
-    const struct qc_node *found = NULL;
     for (size_t i = 0; i < readers.count; i++) {
-        const struct qc_node *n = &g->nodes[readers.of[i].node], *next = NULL;
+        const struct qc_node *n = &g->nodes[readers.of[i].node];
         if (n->op == QC_OP_Shape) continue;
-        if (is_conversion(n) && conversions) next = appended(u, n->outputs, conversions - 1);
-        if (n->op == QC_OP_Concat && readers.of[i].input == 0 && n->input_count == 2) next = n;
-        if (!next || (found && found != next)) return NULL;
-        found = next;
+        if (is_conversion(n)) {
+            if (!conversions || !appended(joins, u, n->outputs, conversions - 1)) return false;
+            continue;
+        }
+        if (n->op != QC_OP_Concat || readers.of[i].input != 0 || n->input_count != 2) return false;
+        if (*joins && *joins != n) return false;
+        *joins = n;
     }
-    return found;
+    return true;
 }
 
 bool qc_cache_of(struct qc_cache *out, const struct qc_uses *u, qc_id input)
@@ -104,10 +108,11 @@ bool qc_cache_of(struct qc_cache *out, const struct qc_uses *u, qc_id input)
     const struct qc_type *t = &u->graph->values[input].type;
     const struct qc_dtype_info *info = qc_dtype_info(t->dtype);
     if ((!info->is_float && info->bits != 8) || t->shape.rank < 3) return false;
-    const struct qc_node *n = appended(u, input, 4);
-    const int64_t axis = n ? qc_attr_int(n, "axis", 0) : 0;
+    const struct qc_node *n = NULL;
+    if (!appended(&n, u, input, 4) || !n) return false;
+    const int64_t axis = qc_attr_int(n, "axis", 0);
     *out = (struct qc_cache){.joins = n, .axis = (int)(axis < 0 ? axis + t->shape.rank : axis)};
-    return n && out->axis >= 1 && out->axis < t->shape.rank && t->shape.dim[out->axis] < 0;
+    return out->axis >= 1 && out->axis < t->shape.rank && t->shape.dim[out->axis] < 0;
 }
 
 int qc_cache_heads(const struct qc_graph *g, const struct qc_cache *c)

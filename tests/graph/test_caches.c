@@ -29,6 +29,8 @@ static const char model[] = "graph \"m\" opset 13\n"
                             "%21 : f32[N,2,N,4] = Relu(%7)\n"
                             "%22 : f32[N,2,N,4] = Concat(%8, %6) {axis=0}\n"
                             "%23 : f32[N,N] = Concat(%9, %9) {axis=1}\n"
+                            "%24 : f16[N,2,N,4] = Cast(%1) {to=10}\n" /* only asked for its shape */
+                            "%25 : i64[4] = Shape(%24)\n"
                             "output \"a\" %13\n"
                             "output \"b\" %23\n";
 
