@@ -7,8 +7,8 @@
 
 #include "calib/moments/moments_products.h"
 #include "calib/moments/moments_rows.h"
-#include "graph/core/recurrent.h"
 #include "graph/core/graph.h"
+#include "graph/core/recurrent.h"
 #include "rewrite/passes/centre.h"
 
 enum {

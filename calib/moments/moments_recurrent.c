@@ -3,8 +3,8 @@
    steps are the operator's first output, and R uses their moments, for each direction separately. The last state, which
    no step reads, stands in for the first. */
 #include "calib/moments/moments_parts.h"
-#include "graph/core/recurrent.h"
 #include "graph/core/graph.h"
+#include "graph/core/recurrent.h"
 
 const struct qc_node *qc_second_moments_recurrent_weight(const struct qc_graph *g, const struct qc_node *n,
                                                          enum qc_second_moments_recurrent which)

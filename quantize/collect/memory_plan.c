@@ -6,8 +6,8 @@
 #include "base/resident.h"
 #include "calib/metrics/sensitivity.h"
 #include "calib/sequential/sequential.h"
-#include "graph/core/rebuild.h"
 #include "graph/core/parameters.h"
+#include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
 
 /* The graphs of the stages to come, made without the limit: one error reports the sum of all needs. */

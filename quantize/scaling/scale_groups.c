@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
-#include "graph/core/uses.h"
 #include "graph/core/graph.h"
+#include "graph/core/uses.h"
 #include "quantize/scaling/scale_search.h"
 
 /* Returns the node of the simulated graph that multiplies with this weight (graphs share constants); 0 if there is none
