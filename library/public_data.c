@@ -6,7 +6,7 @@
 
 enum { KEEP_BYTES = 64 << 20 };
 
-static bool make(struct qcalib_data **out, struct qc_status *st)
+static bool make_data(struct qcalib_data **out, struct qc_status *st)
 {
     *out = calloc(1, sizeof **out);
     return *out || qc_fail_memory(st, sizeof **out);
@@ -16,7 +16,8 @@ int qcalib_data_open(qcalib_data **out, const char *file, struct qcalib_error *e
 {
     struct qc_public_call call = qc_public_begin_call();
     struct qcalib_data *d = NULL;
-    bool ok = qc_public_there(out, "out", &call.st) && qc_public_there(file, "file", &call.st) && make(&d, &call.st);
+    bool ok =
+        qc_public_there(out, "out", &call.st) && qc_public_there(file, "file", &call.st) && make_data(&d, &call.st);
     if (ok && !(d->file = strdup(file))) ok = qc_fail_memory(&call.st, strlen(file));
     if (ok)
         *out = d;
@@ -29,7 +30,7 @@ int qcalib_data_new(qcalib_data **out, const char *name, struct qcalib_error *er
 {
     struct qc_public_call call = qc_public_begin_call();
     struct qcalib_data *d = NULL;
-    const bool ok = qc_public_there(out, "out", &call.st) && make(&d, &call.st) &&
+    const bool ok = qc_public_there(out, "out", &call.st) && make_data(&d, &call.st) &&
                     qc_memory_data_new(&d->memory, name && *name ? name : "memory", &call.st);
     if (ok)
         *out = d;
@@ -38,7 +39,7 @@ int qcalib_data_new(qcalib_data **out, const char *name, struct qcalib_error *er
     return qc_public_end(ok, &call, error);
 }
 
-static void forget(struct qc_array *a)
+static void forget_array(struct qc_array *a)
 {
     free((void *)(uintptr_t)a->name);
     free((void *)(uintptr_t)a->dims);
@@ -47,7 +48,7 @@ static void forget(struct qc_array *a)
 
 static void forget_waiting(struct qcalib_data *d)
 {
-    for (size_t i = 0; i < d->waiting; i++) forget(&d->arrays[i]);
+    for (size_t i = 0; i < d->waiting; i++) forget_array(&d->arrays[i]);
     free(d->arrays);
     d->arrays = NULL;
     d->waiting = 0;
@@ -75,7 +76,7 @@ static bool wait_for_rows(struct qcalib_data *d, const struct qc_array *a, struc
     own->name = a->name ? strdup(a->name) : NULL;
     own->preprocess = a->preprocess ? strdup(a->preprocess) : NULL;
     if (!dims || (a->name && !own->name) || (a->preprocess && !own->preprocess)) {
-        forget(own);
+        forget_array(own);
         return qc_fail_memory(st, a->rank * sizeof *dims);
     }
     memcpy(dims, a->dims, a->rank * sizeof *dims);
@@ -89,7 +90,7 @@ static bool in_memory(const struct qcalib_data *d, struct qc_status *st)
            (d->memory || qc_fail(st, QC_USAGE, "%s is data of a file, to which no arrays can be added", d->file));
 }
 
-static bool add(struct qcalib_data *d, const struct qcalib_array *given, struct qc_status *st)
+static bool add_array(struct qcalib_data *d, const struct qcalib_array *given, struct qc_status *st)
 {
     struct qcalib_array a;
     if (!in_memory(d, st) || !qc_public_take(&a, sizeof a, given, "qcalib_array", st)) return false;
@@ -108,7 +109,7 @@ static bool add(struct qcalib_data *d, const struct qcalib_array *given, struct 
 int qcalib_data_add(qcalib_data *data, const struct qcalib_array *array, struct qcalib_error *error)
 {
     struct qc_public_call call = qc_public_begin_call();
-    const bool ok = add(data, array, &call.st);
+    const bool ok = add_array(data, array, &call.st);
     return qc_public_end(ok, &call, error);
 }
 

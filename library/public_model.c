@@ -28,7 +28,7 @@ static bool import(struct qcalib_model *m, const char *path, const void *bytes, 
     return ok;
 }
 
-static bool make(struct qcalib_model **out, const char *name, struct qc_status *st)
+static bool make_model(struct qcalib_model **out, const char *name, struct qc_status *st)
 {
     struct qcalib_model *m = calloc(1, sizeof *m);
     if (!m || !(m->name = strdup(name))) {
@@ -44,8 +44,8 @@ int qcalib_model_open(qcalib_model **out, const char *path, struct qcalib_error 
     struct qc_public_call call = qc_public_begin_call();
     struct qcalib_model *m = NULL;
     struct stat s;
-    bool ok =
-        qc_public_there(out, "out", &call.st) && qc_public_there(path, "path", &call.st) && make(&m, path, &call.st);
+    bool ok = qc_public_there(out, "out", &call.st) && qc_public_there(path, "path", &call.st) &&
+              make_model(&m, path, &call.st);
     if (ok && qc_data_is_hdf5(path)) ok = qc_fail(&call.st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model", path);
     ok = ok && import(m, path, NULL, 0, &call.st) && qc_sha256_file(m->sha256, path, &call.st);
     if (ok) m->bytes = stat(path, &s) == 0 ? (size_t)s.st_size : 0;
@@ -64,7 +64,7 @@ int qcalib_model_from_memory(qcalib_model **out, const void *bytes, size_t size,
     struct qcalib_model *m = NULL;
     const char *called = name && *name ? name : "model";
     bool ok = qc_public_there(out, "out", &call.st) && qc_public_there(bytes, "bytes", &call.st) &&
-              make(&m, called, &call.st);
+              make_model(&m, called, &call.st);
     ok = ok && ((import(m, NULL, bytes, size, &call.st) && qc_sha256(m->sha256, bytes, size, &call.st)) ||
                 qc_where(&call.st, "%s", called));
     if (ok) m->bytes = size;

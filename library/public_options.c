@@ -38,7 +38,7 @@ int qcalib_options_new(qcalib_options **out, struct qcalib_error *error)
     return qc_public_end(ok, &call, error);
 }
 
-static void forget(struct word *w)
+static void forget_word(struct word *w)
 {
     free(w->name);
     free(w->value);
@@ -47,7 +47,7 @@ static void forget(struct word *w)
 void qcalib_options_free(qcalib_options *options)
 {
     if (!options) return;
-    for (size_t i = 0; i < options->count; i++) forget(&options->words[i]);
+    for (size_t i = 0; i < options->count; i++) forget_word(&options->words[i]);
     free(options->words);
     free(options);
 }
@@ -95,7 +95,7 @@ static bool check_word(const struct word *w, struct qc_status *st)
     return ok && (any || (qc_options_init(&o, jobs[0], a, st) && qc_options_find(&option, &o, w->name, st)));
 }
 
-static bool add(struct qcalib_options *o, struct word *w, struct qc_status *st)
+static bool add_word(struct qcalib_options *o, struct word *w, struct qc_status *st)
 {
     if (!check_word(w, st)) return false;
     struct word *more = realloc(o->words, (o->count + 1) * sizeof *more);
@@ -113,8 +113,8 @@ int qcalib_options_set(qcalib_options *options, const char *name, const char *va
     bool ok = qc_public_there(options, "options", &call.st) && qc_public_there(name, "name", &call.st);
     if (ok && (!(w.name = strdup(name)) || (value && !(w.value = strdup(value)))))
         ok = qc_fail_memory(&call.st, strlen(name));
-    ok = ok && add(options, &w, &call.st);
-    forget(&w);
+    ok = ok && add_word(options, &w, &call.st);
+    forget_word(&w);
     return qc_public_end(ok, &call, error);
 }
 
@@ -124,8 +124,8 @@ int qcalib_options_set_json(qcalib_options *options, const char *json, size_t si
     struct word w = {.size = size};
     bool ok = qc_public_there(options, "options", &call.st) && qc_public_there(json, "json", &call.st);
     if (ok && !(w.value = strndup(json, size))) ok = qc_fail_memory(&call.st, size);
-    ok = ok && add(options, &w, &call.st);
-    forget(&w);
+    ok = ok && add_word(options, &w, &call.st);
+    forget_word(&w);
     return qc_public_end(ok, &call, error);
 }
 

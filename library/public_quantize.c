@@ -180,7 +180,7 @@ const char *qcalib_result_warning(const qcalib_result *result, size_t i)
     return i < qcalib_result_warning_count(result) ? result->r->warnings[i] : NULL;
 }
 
-static bool tell(void *user, const char *phase, size_t done, size_t count)
+static bool tell_progress(void *user, const char *phase, size_t done, size_t count)
 {
     const struct qc_public_job *j = user;
     return j->call.progress(j->call.user, phase ? phase : "", done, count) == 0;
@@ -227,7 +227,7 @@ bool qc_public_begin(struct qc_public_job *out, enum qc_command command, const s
         return false;
     if (!(out->arena = qc_arena_new())) return qc_fail_memory(st, 1);
     const struct qcalib_job *call = &out->call;
-    if (call->progress) out->progress = (struct qc_progress){.tell = tell, .user = out};
+    if (call->progress) out->progress = (struct qc_progress){.tell = tell_progress, .user = out};
     qc_public_source(&out->in.model, &out->model, model);
     if (call->statistics) out->in.statistics.collection = call->statistics->collection;
     return take_data(&out->in.data, call->data, st) && take_data(&out->in.eval, call->eval, st) &&

@@ -192,7 +192,8 @@ void qcalib_comparison_free(qcalib_comparison *comparison)
     free(comparison);
 }
 
-static bool tell(struct qcalib_difference *out, const char *name, const struct qc_error *e, struct qc_status *st)
+static bool tell_difference(struct qcalib_difference *out, const char *name, const struct qc_error *e,
+                            struct qc_status *st)
 {
     const struct qcalib_difference own = {.name = name,
                                           .sqnr_db = qc_error_sqnr_db(e),
@@ -210,9 +211,9 @@ int qcalib_comparison_output(struct qcalib_difference *out, const qcalib_compari
                              struct qcalib_error *error)
 {
     struct qc_public_call call = qc_public_begin_call();
-    const bool ok =
-        qc_public_index(i, qcalib_comparison_output_count(comparison), "output", &call.st) &&
-        tell(out, comparison->models.second.graph->outputs[i].name, &comparison->models.result->outputs[i], &call.st);
+    const bool ok = qc_public_index(i, qcalib_comparison_output_count(comparison), "output", &call.st) &&
+                    tell_difference(out, comparison->models.second.graph->outputs[i].name,
+                                    &comparison->models.result->outputs[i], &call.st);
     return qc_public_end(ok, &call, error);
 }
 
@@ -225,7 +226,8 @@ int qcalib_comparison_layer(struct qcalib_difference *out, const qcalib_comparis
                             struct qcalib_error *error)
 {
     struct qc_public_call call = qc_public_begin_call();
-    const bool ok = qc_public_index(i, qcalib_comparison_layer_count(comparison), "layer", &call.st) &&
-                    tell(out, comparison->models.pairs.layers[i].name, &comparison->models.result->pairs[i], &call.st);
+    const bool ok =
+        qc_public_index(i, qcalib_comparison_layer_count(comparison), "layer", &call.st) &&
+        tell_difference(out, comparison->models.pairs.layers[i].name, &comparison->models.result->pairs[i], &call.st);
     return qc_public_end(ok, &call, error);
 }

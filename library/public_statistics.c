@@ -4,7 +4,7 @@
 #include "calib/statistics/statistics.h"
 #include "library/public.h"
 
-static bool make(struct qcalib_statistics **out, struct qc_status *st)
+static bool make_statistics(struct qcalib_statistics **out, struct qc_status *st)
 {
     *out = calloc(1, sizeof **out);
     return *out || qc_fail_memory(st, sizeof **out);
@@ -42,7 +42,8 @@ int qcalib_collect(qcalib_statistics **out, const qcalib_model *model, const str
     struct qc_public_call call = qc_public_begin_call();
     struct qc_public_job p = {0};
     struct qcalib_statistics *s = NULL;
-    const bool ok = qc_public_there(out, "out", &call.st) && make(&s, &call.st) && collect(s, &p, model, job, &call.st);
+    const bool ok =
+        qc_public_there(out, "out", &call.st) && make_statistics(&s, &call.st) && collect(s, &p, model, job, &call.st);
     if (ok)
         *out = s;
     else
@@ -73,7 +74,7 @@ int qcalib_statistics_load(qcalib_statistics **out, const char *path, struct qca
     struct qc_public_call call = qc_public_begin_call();
     struct qcalib_statistics *s = NULL;
     const bool ok = qc_public_there(out, "out", &call.st) && qc_public_there(path, "path", &call.st) &&
-                    make(&s, &call.st) && qc_statistics_load(&s->collection, path, &call.st);
+                    make_statistics(&s, &call.st) && qc_statistics_load(&s->collection, path, &call.st);
     if (ok)
         *out = s;
     else

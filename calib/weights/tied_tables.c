@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/core/rebuild.h"
 #include "graph/core/parameters.h"
+#include "graph/core/rebuild.h"
 #include "graph/types/tensor.h"
 
 /* A constant that is quantized for an input of a node. */

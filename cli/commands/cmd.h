@@ -10,5 +10,6 @@
 #include "cli/options/commands.def"
 #undef QC_COMMAND
 
-/* For --dump: writes a text to a file, or to standard output if file is NULL. Frees the text; returns false if it is NULL. */
+/* For --dump: writes a text to a file, or to standard output if file is NULL. Frees the text; returns false if it is
+   NULL. */
 bool qc_dump_text(char *text, const char *file, struct qc_status *st);

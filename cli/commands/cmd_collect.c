@@ -11,8 +11,8 @@
 #include "cli/terminal/screen.h"
 #include "quantize/job.h"
 
-static bool report(const struct qc_job *j, const struct qc_collect_result *r, const char *path,
-                   const struct qc_cli_options *o, struct qc_status *st)
+static bool report_collected(const struct qc_job *j, const struct qc_collect_result *r, const char *path,
+                             const struct qc_cli_options *o, struct qc_status *st)
 {
     const struct qc_dataset *samples_of = qc_job_pipeline(j)->from->data;
     const struct qc_warnings *w = qc_job_warnings(j);
@@ -60,7 +60,7 @@ bool qc_cmd_collect(const struct qc_cli_options *o, struct qc_status *st)
     ok = ok && qc_job_new(&j, &o->job, &in, &listener, st) && qc_output_check(path, st) && qc_job_collect(&r, j, st) &&
          qc_statistics_save(path, r.statistics, st);
     if (ok) qc_job_done(j);
-    ok = ok && report(j, &r, path, o, st);
+    ok = ok && report_collected(j, &r, path, o, st);
     if (j && !o->quiet) qc_warnings_print(qc_job_warnings(j), o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
     qc_job_free(j);
     qc_progress_bar_free(bar);

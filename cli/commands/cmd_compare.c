@@ -93,8 +93,8 @@ static void print_targets(const struct qc_target_pair *t)
             qc_say("%-22s %-26s %s\n", t->rows[i].what, t->rows[i].value[0], t->rows[i].value[1]);
 }
 
-static bool print_json(const struct qc_compared_models *c, const struct qc_target_pair *targets,
-                       const struct qc_warnings *w, struct qc_status *st)
+static bool print_comparison_json(const struct qc_compared_models *c, const struct qc_target_pair *targets,
+                                  const struct qc_warnings *w, struct qc_status *st)
 {
     struct qc_json *root = qc_json_object(), *outputs = qc_json_array(), *layers = qc_json_array(),
                    *rounding = qc_json_array(), *accumulator = qc_json_array(), *overflows = qc_json_array(),
@@ -167,7 +167,7 @@ static size_t worst(size_t *list, size_t most, const struct qc_compared_models *
     return count;
 }
 
-static void print_table(const struct qc_compared_models *c, const struct qc_cli_options *o)
+static void print_comparison(const struct qc_compared_models *c, const struct qc_cli_options *o)
 {
     size_t list[SHOWN];
     for (size_t k = 0; k < c->second.graph->output_count; k++) {
@@ -239,7 +239,8 @@ static bool fill_outputs(struct qc_compared *to, const struct qc_compared_models
     return outputs != NULL;
 }
 
-static bool write_page(const struct qc_compared_models *c, const struct qc_cli_options *o, struct qc_status *st)
+static bool write_comparison_page(const struct qc_compared_models *c, const struct qc_cli_options *o,
+                                  struct qc_status *st)
 {
     char sha[3][65];
     struct qc_compared page = {.version = QC_VERSION,
@@ -282,7 +283,7 @@ static bool check_tolerance(const struct qc_compared_models *c, double tolerance
 }
 
 /* Operands are two models, or one model for two targets. */
-static bool check_operands(const struct qc_cli_options *o, struct qc_status *st)
+static bool check_compared(const struct qc_cli_options *o, struct qc_status *st)
 {
     const bool targets = o->job.given[QC_OPTION_TARGET];
     if (targets && o->operands.count != 1)
@@ -305,7 +306,7 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_progress *progress = NULL;
     bool ok = false;
     if (!o->job.data) return qc_fail(st, QC_USAGE, "compare needs --data FILE with samples; see 'qcalib help compare'");
-    if (!check_operands(o, st)) return false;
+    if (!check_compared(o, st)) return false;
     struct qc_outputs outputs;
     if (!qc_outputs_apart(&outputs, NULL, 0, NULL, o, st)) goto out;
     if ((o->html && !qc_output_check(o->html, st)) || !qc_warnings_new(&w, st) ||
@@ -325,12 +326,12 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     for (int k = 0; k < 2; k++)
         qc_warn_overflows(w, &c.result->overflows[k], c.how[k].accumulator.bits,
                           two ? qc_base_name(k ? c.second.path : c.first.path) : NULL);
-    if (o->html && !write_page(&c, o, st)) goto out;
+    if (o->html && !write_comparison_page(&c, o, st)) goto out;
     if (o->json)
-        ok = print_json(&c, &targets, w, st);
+        ok = print_comparison_json(&c, &targets, w, st);
     else if (!o->quiet) {
         print_targets(&targets);
-        print_table(&c, o);
+        print_comparison(&c, o);
     }
     ok = (!o->json || ok) && check_tolerance(&c, o->job.tolerance, st);
     if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);

@@ -24,7 +24,8 @@ static bool find(const char **out, const char *path, struct qc_arena *a, struct 
     return *out != NULL;
 }
 
-static bool write_page(const struct qc_report_difference *d, const struct qc_cli_options *o, struct qc_status *st)
+static bool write_difference_page(const struct qc_report_difference *d, const struct qc_cli_options *o,
+                                  struct qc_status *st)
 {
     struct qc_text_list words = {.count = 0};
     struct qc_arena *a = o->job.arena;
@@ -72,7 +73,7 @@ static bool print_layers(const struct qc_report_difference *d, const struct qc_c
     return true;
 }
 
-static bool print(const struct qc_report_difference *d, const struct qc_cli_options *o, struct qc_status *st)
+static bool print_difference(const struct qc_report_difference *d, const struct qc_cli_options *o, struct qc_status *st)
 {
     for (int k = 0; k < 2; k++)
         qc_say("%s%s (qcalib %s)\n", k ? "            " : "reports     ", d->from[k].file, d->version[k]);
@@ -106,11 +107,11 @@ bool qc_cmd_compare_reports(const struct qc_cli_options *o, struct qc_status *st
         ok = qc_report_read(&read[k], files[k], o->job.arena, st);
         from[k] = (struct qc_report_source){.file = files[k], .report = read[k]};
     }
-    ok = ok && qc_report_difference(&d, from, o->job.arena, st) && (!o->output || write_page(&d, o, st));
+    ok = ok && qc_report_difference(&d, from, o->job.arena, st) && (!o->output || write_difference_page(&d, o, st));
     if (ok && o->json)
         ok = qc_print_json(qc_report_difference_json(&d), st);
     else if (ok && !o->quiet)
-        ok = print(&d, o, st);
+        ok = print_difference(&d, o, st);
     for (int k = 0; k < 2; k++) qc_json_free(read[k]);
     return ok;
 }

@@ -86,7 +86,7 @@ static bool write_format(const struct job *j, const char *format, const char *pa
     return ok;
 }
 
-static bool print(const struct job *j, const char *const *paths, struct qc_status *st)
+static bool print_converted(const struct job *j, const char *const *paths, struct qc_status *st)
 {
     const struct qc_cli_options *o = j->o;
     if (o->json) {
@@ -128,7 +128,7 @@ bool qc_cmd_convert(const struct qc_cli_options *o, struct qc_status *st)
     for (size_t i = 0; ok && i < n; i++) ok = qc_output_check(paths[i], st);
     ok = ok && produce(&j, st) && dump(&j, st) && qc_interrupt_check(st);
     for (size_t i = 0; ok && i < n; i++) ok = write_format(&j, o->job.formats.items[i], paths[i], st);
-    ok = ok && print(&j, paths, st);
+    ok = ok && print_converted(&j, paths, st);
     if (j.warnings) qc_warnings_print(j.warnings, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
     qc_canonical_model_free(&j.made);
     qc_model_close(&j.model);

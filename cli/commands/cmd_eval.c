@@ -42,8 +42,8 @@ static bool measure(struct measured *m, const char *path, const struct qc_plan_o
     return ok;
 }
 
-static bool print_json(const struct measured *all, size_t count, const struct qc_warnings *w,
-                       const struct qc_cli_options *o, struct qc_status *st)
+static bool print_metrics_json(const struct measured *all, size_t count, const struct qc_warnings *w,
+                               const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_json *root = qc_json_object(), *models = qc_json_array(), *warnings = qc_json_array();
     for (size_t i = 0; i < count; i++) {
@@ -85,7 +85,7 @@ static void print_value(const struct qc_metric *m)
     qc_say("  %8s  %7.2f\n", QC_COUNT(m->samples), m->seconds);
 }
 
-static void print_table(const struct measured *all, size_t count, const char *file)
+static void print_metrics(const struct measured *all, size_t count, const char *file)
 {
     int width = 5;
     for (size_t i = 0; i < count; i++) {
@@ -127,9 +127,9 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
         qc_warn_chance_level(w, metrics, o->operands.count, o->job.data); /* otherwise overflows are the cause */
     ok = true;
     if (o->json)
-        ok = print_json(all, o->operands.count, w, o, st);
+        ok = print_metrics_json(all, o->operands.count, w, o, st);
     else if (!o->quiet)
-        print_table(all, o->operands.count, o->job.data);
+        print_metrics(all, o->operands.count, o->job.data);
     if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
 out:
     qc_progress_bar_free(progress);

@@ -46,7 +46,7 @@ static void print_ops(const struct qc_model_summary *s, size_t nodes)
     putchar('\n');
 }
 
-static void print_quantized(const struct qc_model_summary *s)
+static void print_quantized_values(const struct qc_model_summary *s)
 {
     for (size_t i = 0; i < s->quantized_count; i++) {
         const struct qc_quantized_value *q = &s->quantized[i];
@@ -95,7 +95,7 @@ static void print_file(const struct qc_model *m)
                *i->producer ? ", made by " : "", i->producer, *i->producer_version ? " " : "", i->producer_version);
 }
 
-static void print_text(const struct qc_model *m, const struct qc_model_summary *s, bool verbose)
+static void print_description(const struct qc_model *m, const struct qc_model_summary *s, bool verbose)
 {
     const struct qc_graph *g = m->graph;
     print_file(m);
@@ -120,7 +120,7 @@ static void print_text(const struct qc_model *m, const struct qc_model_summary *
         qc_say("note     %s\n", m->info.notes[i]);
     }
     if (s->quantized_count) qc_say("quantized values\n");
-    print_quantized(s);
+    print_quantized_values(s);
     qc_say("nodes\n");
     print_nodes(g);
     qc_say("values\n");
@@ -135,7 +135,7 @@ static bool inspect_model(const char *path, const struct qc_cli_options *o, stru
     const bool ok = qc_warnings_new(&w, st) &&
                     qc_model_open(&m, &(struct qc_model_source){.file = path}, &o->job, w, st) &&
                     qc_model_summarise(&s, m.graph, o->job.arena, st);
-    if (ok) print_text(&m, &s, o->verbose);
+    if (ok) print_description(&m, &s, o->verbose);
     if (ok) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
     qc_model_close(&m);
     qc_warnings_free(w);

@@ -53,7 +53,7 @@ static bool add_all(struct table *t, struct qc_status *st, const char *a, const 
     return true;
 }
 
-static bool add(struct table *t, struct qc_status *st, const char *a, const char *b, const char *c)
+static bool add_item(struct table *t, struct qc_status *st, const char *a, const char *b, const char *c)
 {
     return add_all(t, st, a, b, c, NULL, NULL);
 }
@@ -78,7 +78,7 @@ static bool list_ops(struct table *t, struct qc_status *st)
     t->keys[1] = "quantized";
     for (unsigned op = QC_OP_INVALID + 1; op < QC_OP_COUNT; op++) {
         const struct qc_op_info *i = qc_op_info((enum qc_op)op);
-        if (*i->onnx && !add(t, st, i->onnx, affine_text(i->affine), NULL)) return false;
+        if (*i->onnx && !add_item(t, st, i->onnx, affine_text(i->affine), NULL)) return false;
     }
     return true;
 }
@@ -86,13 +86,13 @@ static bool list_ops(struct table *t, struct qc_status *st)
 static bool add_observer(struct table *t, const struct qc_observer *o, struct qc_status *st)
 {
     const char *name = qc_arena_strdup(t->arena, o->name, st), *summary = qc_arena_strdup(t->arena, o->summary, st);
-    if (!name || !summary || !add(t, st, name, summary, NULL)) return false;
+    if (!name || !summary || !add_item(t, st, name, summary, NULL)) return false;
     for (size_t k = 0; k < o->option_count; k++) {
         char limits[256];
         const char *option = qc_arena_printf(t->arena, st, "%s:%s=", o->name, o->options[k].name);
         const char *text = qc_arena_printf(t->arena, st, "%s (%s)", o->options[k].help,
                                            qc_observer_option_text(limits, sizeof limits, &o->options[k]));
-        if (!option || !text || !add(t, st, option, text, NULL)) return false;
+        if (!option || !text || !add_item(t, st, option, text, NULL)) return false;
     }
     return true;
 }
@@ -122,7 +122,7 @@ static bool list_formats(struct table *t, struct qc_status *st)
     t->keys[2] = "summary";
     for (size_t i = 0; i < qc_exporter_count(); i++) {
         const struct qc_exporter *e = qc_exporter_at(i);
-        if (!add(t, st, e->name, e->suffix, e->summary)) return false;
+        if (!add_item(t, st, e->name, e->suffix, e->summary)) return false;
     }
     return true;
 }
@@ -135,7 +135,7 @@ static bool list_roundings(struct table *t, struct qc_status *st)
     for (unsigned i = 0; i < QC_CONTRACT_COUNT; i++) {
         const struct qc_contract_info *c = qc_contract_info((enum qc_contract)i);
         const char *name = *c->alias ? qc_arena_printf(t->arena, st, "%s, %s", c->name, c->alias) : c->name;
-        if (!name || !add(t, st, name, c->summary, NULL)) return false;
+        if (!name || !add_item(t, st, name, c->summary, NULL)) return false;
     }
     return true;
 }
@@ -223,7 +223,7 @@ static bool list_targets(struct table *t, struct qc_status *st)
     const struct qc_target *target;
     const char *name;
     for (size_t i = 0; (name = qc_builtin_target(i, t->arena, st)); i++)
-        if (!qc_target_load(&target, name, t->arena, st) || !add(t, st, name, target->summary, NULL)) return false;
+        if (!qc_target_load(&target, name, t->arena, st) || !add_item(t, st, name, target->summary, NULL)) return false;
     return st->code == QC_OK;
 }
 
@@ -234,8 +234,8 @@ static bool list_passes(struct table *t, struct qc_status *st)
     t->keys[1] = "commands";
     t->keys[2] = "summary";
     for (size_t i = 0; i < qc_stage_count(); i++)
-        if (!add(t, st, qc_stage_at(i)->name, "quantize", qc_stage_at(i)->summary)) return false;
-    return add(t, st, QC_CANONICAL_PASS, "run, eval, compare, convert", QC_CANONICAL_SUMMARY);
+        if (!add_item(t, st, qc_stage_at(i)->name, "quantize", qc_stage_at(i)->summary)) return false;
+    return add_item(t, st, QC_CANONICAL_PASS, "run, eval, compare, convert", QC_CANONICAL_SUMMARY);
 }
 
 static const struct {
@@ -249,7 +249,7 @@ static const struct {
 };
 enum { TABLES = sizeof tables / sizeof *tables };
 
-static void print_text(const struct table *t)
+static void print_list(const struct table *t)
 {
     size_t width[COLUMNS] = {0};
     for (size_t c = 0; c < t->columns; c++) {
@@ -272,7 +272,7 @@ static void print_text(const struct table *t)
     }
 }
 
-static bool print_json(const struct table *t, struct qc_status *st)
+static bool print_list_json(const struct table *t, struct qc_status *st)
 {
     struct qc_json *root = qc_json_object(), *rows = qc_json_array();
     for (size_t r = 0; r < t->count; r++) {
@@ -305,8 +305,8 @@ bool qc_cmd_list(const struct qc_cli_options *o, struct qc_status *st)
         names[i] = tables[i].name;
         if (strcmp(t.name, names[i]) != 0) continue;
         if (!tables[i].list(&t, st)) return false;
-        if (o->json) return print_json(&t, st);
-        print_text(&t);
+        if (o->json) return print_list_json(&t, st);
+        print_list(&t);
         return true;
     }
     const char *meant = other_name(t.name);

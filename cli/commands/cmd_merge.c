@@ -25,7 +25,7 @@ static bool merge(struct qc_collection **all, const struct qc_cli_options *o, st
     return true;
 }
 
-static bool report(const struct qc_collection *all, const struct qc_cli_options *o, struct qc_status *st)
+static bool report_merged(const struct qc_collection *all, const struct qc_cli_options *o, struct qc_status *st)
 {
     uint64_t samples = qc_collection_samples(all), chosen = 0;
     for (size_t i = 0; i < all->part_count; i++) chosen += all->parts[i].chosen;
@@ -48,7 +48,7 @@ bool qc_cmd_merge(const struct qc_cli_options *o, struct qc_status *st)
     if (!o->output) return qc_fail(st, QC_USAGE, "merge needs -o FILE for the result; see 'qcalib help merge'");
     struct qc_outputs outputs;
     bool ok = qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) && qc_output_check(o->output, st) &&
-              merge(&all, o, st) && qc_statistics_save(o->output, all, st) && report(all, o, st);
+              merge(&all, o, st) && qc_statistics_save(o->output, all, st) && report_merged(all, o, st);
     qc_collection_free(all);
     return ok;
 }

@@ -12,7 +12,8 @@
 #include "datasets/stream/pack_data.h"
 #include "quantize/opening/model.h"
 
-static bool report(size_t rows, const struct qc_cli_options *o, const struct qc_warnings *w, struct qc_status *st)
+static bool report_packed(size_t rows, const struct qc_cli_options *o, const struct qc_warnings *w,
+                          struct qc_status *st)
 {
     struct qc_data_list list;
     struct stat about;
@@ -73,7 +74,7 @@ bool qc_cmd_pack(const struct qc_cli_options *o, struct qc_status *st)
     if (!o->output) return qc_fail(st, QC_USAGE, "pack needs -o FILE for the result; see 'qcalib help pack'");
     bool ok = qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) && qc_output_check(o->output, st) &&
               qc_warnings_new(&w, st) && qc_progress_bar_new(&bar, o, st) && pack(&rows, o, bar, w, st) &&
-              report(rows, o, w, st);
+              report_packed(rows, o, w, st);
     if (w && !o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
     qc_warnings_free(w);
     qc_progress_bar_free(bar);

@@ -158,8 +158,8 @@ static bool tell_written(const struct outputs *to, size_t count, struct qc_statu
     return count ? qc_where(st, "%s %s written, the rest is not", names, count == 1 ? "is" : "are") : false;
 }
 
-static bool report(struct qc_job *j, const struct outputs *to, size_t written, const struct qc_cli_options *o,
-                   struct qc_status *st)
+static bool report_job(struct qc_job *j, const struct outputs *to, size_t written, const struct qc_cli_options *o,
+                       struct qc_status *st)
 {
     const char *folder = to->folder;
     struct qc_json *json = NULL;
@@ -198,7 +198,7 @@ static bool write_files(struct qc_job *j, const struct outputs *to, const struct
     for (size_t i = 0; models && i < to->count; i++)
         if (!qc_job_write(j, i, to->models[i], st)) return tell_written(to, i, st);
     if (models && !write_placement(j, to, st)) return tell_written(to, to->count, st);
-    if (!report(j, to, models ? to->count : 0, o, st)) return false;
+    if (!report_job(j, to, models ? to->count : 0, o, st)) return false;
     if (!met) *st = demand;
     return met;
 }

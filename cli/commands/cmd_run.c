@@ -58,7 +58,7 @@ static bool stream(struct job *j, struct qc_status *st)
            qc_writer_commit(j->writer, st);
 }
 
-static bool print_json(const struct job *j, struct qc_status *st)
+static bool print_run_json(const struct job *j, struct qc_status *st)
 {
     struct qc_json *all = qc_json_object(), *data = qc_json_object(), *outputs = qc_json_array(),
                    *warnings = qc_json_array();
@@ -86,7 +86,7 @@ static bool print_json(const struct job *j, struct qc_status *st)
     return qc_print_json(all, st);
 }
 
-static void print_text(const struct job *j)
+static void print_run(const struct job *j)
 {
     enum { LISTED = 8 };
     const struct qc_graph *g = j->run.model.graph;
@@ -124,9 +124,9 @@ bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
         goto out;
     ok = true;
     if (o->json)
-        ok = print_json(&j, st);
+        ok = print_run_json(&j, st);
     else if (!o->quiet)
-        print_text(&j);
+        print_run(&j);
     if (!o->quiet) qc_warnings_print(j.warnings, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
 out:
     qc_writer_free(j.writer);

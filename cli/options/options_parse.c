@@ -67,7 +67,7 @@ static const char *next_value(const struct words *w, int *at)
     return s;
 }
 
-static void add(struct words *w, unsigned option, const char *value)
+static void add_word(struct words *w, unsigned option, const char *value)
 {
     w->given[w->count++] = (struct word){.option = option, .value = value};
 }
@@ -84,7 +84,7 @@ static bool read_long(struct words *w, int *at, struct qc_status *st)
     const struct qc_option_info *i = qc_cli_option_info(option);
     const char *value = equals ? equals + 1 : i->argument && !i->bare ? next_value(w, at) : NULL;
     if (!value && i->argument && !i->bare) return qc_fail(st, QC_USAGE, "--%s needs a value: %s", i->name, i->argument);
-    add(w, option, value);
+    add_word(w, option, value);
     return true;
 }
 
@@ -101,12 +101,12 @@ static bool read_letters(struct words *w, int *at, struct qc_status *st)
         }
         const struct qc_option_info *i = qc_cli_option_info(option);
         if (!i->argument) {
-            add(w, option, NULL);
+            add_word(w, option, NULL);
             continue;
         }
         const char *value = p[1] ? p + 1 + (p[1] == '=') : next_value(w, at);
         if (!value) return qc_fail(st, QC_USAGE, "-%c needs a value: %s", *p, i->argument);
-        add(w, option, value);
+        add_word(w, option, value);
         return true;
     }
     return true;

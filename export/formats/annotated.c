@@ -47,7 +47,7 @@ static qc_id stored_constant(const struct annotating *x, const char *qparams, co
     return found;
 }
 
-static bool note(struct annotating *x, qc_id v, const struct qc_parameters *p, struct qc_status *st)
+static bool note_parameters(struct annotating *x, qc_id v, const struct qc_parameters *p, struct qc_status *st)
 {
     if (!p->affine || p->block) return true; /* annotations have scales along an axis, not in blocks */
     if (v >= x->known_capacity) {
@@ -73,10 +73,10 @@ static bool map_constant(struct annotating *x, const struct qc_node *quantize, s
     if (stored && !t) return false;
     const qc_id v = qc_graph_add_constant(x->to, real->name, t ? t : real->constant, st);
     qc_tensor_unref(t);
-    return v && note(x, x->map[quantize->outputs] = v, &p, st);
+    return v && note_parameters(x, x->map[quantize->outputs] = v, &p, st);
 }
 
-static qc_id value_of(struct annotating *x, qc_id v, struct qc_status *st)
+static qc_id mapped_value(struct annotating *x, qc_id v, struct qc_status *st)
 {
     if (!x->map[v] && x->from->values[v].constant)
         x->map[v] = qc_graph_add_constant(x->to, x->from->values[v].name, x->from->values[v].constant, st);
@@ -89,7 +89,7 @@ static qc_id add_op(struct annotating *x, const struct qc_node *n, struct qc_sta
     qc_id *in = QC_NEW_ARRAY(x->arena, qc_id, n->input_count + 1, st);
     if (!in) return 0;
     for (unsigned i = 0; i < n->input_count; i++)
-        if (n->inputs[i] && !(in[i] = value_of(x, n->inputs[i], st))) return 0;
+        if (n->inputs[i] && !(in[i] = mapped_value(x, n->inputs[i], st))) return 0;
     if (n->op == QC_OP_Table) {
         const char *name = g->values[n->outputs].name;
         struct qc_function f;
@@ -105,7 +105,7 @@ static bool map_node(struct annotating *x, qc_id id, struct qc_status *st)
     const struct qc_node *n = &g->nodes[id];
     if (n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0])) return map_constant(x, n, st);
     if (is_quantizing(n->op)) {
-        x->map[n->outputs] = value_of(x, n->inputs[0], st);
+        x->map[n->outputs] = mapped_value(x, n->inputs[0], st);
         return x->map[n->outputs] && qc_graph_name_value(x->to, x->map[n->outputs], g->values[n->outputs].name, st);
     }
     const qc_id first = add_op(x, n, st);
@@ -114,7 +114,7 @@ static bool map_node(struct annotating *x, qc_id id, struct qc_status *st)
     for (unsigned k = 0; k < n->output_count; k++) {
         const struct qc_parameters p = qc_query_end(&x->query, id, QC_TAKEN, k);
         x->map[n->outputs + k] = first + k;
-        if (p.kind == QC_QPARAMS_QUANTIZER && !note(x, first + k, &p, st)) return false;
+        if (p.kind == QC_QPARAMS_QUANTIZER && !note_parameters(x, first + k, &p, st)) return false;
     }
     return true;
 }
@@ -127,7 +127,7 @@ static bool map_inputs(struct annotating *x, struct qc_status *st)
         const struct qc_parameters p = qc_query_taken(&x->query, port->value);
         const qc_id v = qc_graph_add_input(x->to, port->name, g->values[port->value].type.dtype,
                                            &g->values[port->value].type.shape, st);
-        if (!v || !note(x, x->map[port->value] = v, &p, st)) return false;
+        if (!v || !note_parameters(x, x->map[port->value] = v, &p, st)) return false;
         memcpy(x->to->inputs[i].symbol, port->symbol, sizeof port->symbol);
     }
     return true;
@@ -137,7 +137,7 @@ static bool map_outputs(struct annotating *x, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
     for (size_t i = 0; i < g->output_count; i++) {
-        const qc_id v = value_of(x, g->outputs[i].value, st);
+        const qc_id v = mapped_value(x, g->outputs[i].value, st);
         if (!v || !qc_graph_add_output(x->to, g->outputs[i].name, v, st)) return false;
         memcpy(x->to->outputs[i].symbol, g->outputs[i].symbol, sizeof g->outputs[i].symbol);
         x->to->outputs[i].declared = g->outputs[i].declared;
@@ -219,7 +219,8 @@ static bool emit(size_t *bytes, const char *path, struct annotating *x, struct q
     return qc_onnx_emit_file(bytes, path, g, &o, st);
 }
 
-static bool write(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)
+static bool write_annotated(size_t *bytes, const char *path, const struct qc_export_source *source,
+                            struct qc_status *st)
 {
     if (!source->expanded)
         return qc_fail(st, QC_UNSUPPORTED,
@@ -243,5 +244,5 @@ const struct qc_exporter qc_exporter_annotated = {
     .name = "annotated",
     .summary = "ONNX of float ops, before requantize is inserted, with the parameters of each input and output",
     .suffix = ".annotated.onnx",
-    .write = write,
+    .write = write_annotated,
 };

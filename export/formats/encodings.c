@@ -27,7 +27,7 @@ static struct qc_json *encoding(const struct qc_parameters *p, const struct qc_q
 }
 
 /* Adds parameters under a name, unless the name exists. */
-static void add(struct qc_json *to, const char *name, const struct qc_graph *g, const struct qc_parameters *p)
+static void add_encoding(struct qc_json *to, const char *name, const struct qc_graph *g, const struct qc_parameters *p)
 {
     if (!name || qc_json_get(to, name)) return;
     struct qc_json *list = qc_json_array();
@@ -45,19 +45,19 @@ static struct qc_json *all_encodings(const struct qc_graph *g, const struct qc_q
     struct qc_json *activations = qc_json_object(), *weights = qc_json_object(), *root = qc_json_object();
     for (size_t i = 0; i < g->input_count; i++) {
         const struct qc_parameters p = qc_query_taken(query, g->inputs[i].value);
-        if (is_written(&p)) add(activations, g->inputs[i].name, g, &p);
+        if (is_written(&p)) add_encoding(activations, g->inputs[i].name, g, &p);
     }
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const qc_id real = n->op == QC_OP_Quantize ? n->inputs[0] : 0;
         if (real && qc_constant_of(g, real)) {
             const struct qc_parameters p = qc_value_parameters(g, n->outputs);
-            if (is_written(&p)) add(weights, g->values[real].name, g, &p);
+            if (is_written(&p)) add_encoding(weights, g->values[real].name, g, &p);
             continue;
         }
         for (unsigned k = 0; k < n->output_count; k++) {
             const struct qc_parameters p = qc_query_end(query, id, QC_TAKEN, k);
-            if (is_written(&p)) add(activations, g->values[n->outputs + k].name, g, &p);
+            if (is_written(&p)) add_encoding(activations, g->values[n->outputs + k].name, g, &p);
         }
     }
     qc_json_set(root, "version", qc_json_string("0.6.1"));

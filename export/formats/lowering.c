@@ -441,7 +441,7 @@ static qc_id write_function(struct qc_lowering *x, const struct qc_node *n, qc_i
 }
 
 /* Returns true if only a Quantize reads the result, or the result of clamps on it. */
-static bool is_stored(const struct qc_uses *uses, qc_id v)
+static bool is_stored_alone(const struct qc_uses *uses, qc_id v)
 {
     for (;;) {
         const struct qc_use_list readers = qc_readers(uses, v);
@@ -473,7 +473,7 @@ static bool is_rounded_by_runtime(const struct qc_lowering *x, const struct qc_n
     if (dq && dq->op == QC_OP_DequantizeLinear && is_of_floats(x, n)) return true;
     return dq && dq->op == QC_OP_DequantizeLinear && qc_constant_of(x->from, n->inputs[1]) &&
            !x->from->values[n->inputs[1]].type.qparams && !x->from->values[n->outputs].type.qparams &&
-           is_stored(&x->uses, n->outputs);
+           is_stored_alone(&x->uses, n->outputs);
 }
 
 static bool joins_blocks(const struct qc_lowering *x, const struct qc_node *n, qc_id input)

@@ -188,8 +188,8 @@ static bool is_table(const struct qc_lowering *x, const struct qc_node *n)
     return true;
 }
 
-static qc_id add(struct qc_lowering *x, enum qc_op op, unsigned count, const qc_id *in, const char *base,
-                 const char *what, struct qc_status *st)
+static qc_id add_gathered(struct qc_lowering *x, enum qc_op op, unsigned count, const qc_id *in, const char *base,
+                          const char *what, struct qc_status *st)
 {
     return qc_lower_add(x, (struct qc_node_def){.op = op, .input_count = count, .inputs = in}, base, what, st);
 }
@@ -198,7 +198,7 @@ static qc_id add(struct qc_lowering *x, enum qc_op op, unsigned count, const qc_
 static qc_id take(struct qc_lowering *x, const struct qc_node *n, qc_id constant, struct qc_status *st)
 {
     const qc_id in[2] = {constant, constant ? qc_lower_real(x, n->inputs[1], st) : 0};
-    return in[1] ? add(x, QC_OP_Gather, 2, in, x->to->values[constant].name, "rows", st) : 0;
+    return in[1] ? add_gathered(x, QC_OP_Gather, 2, in, x->to->values[constant].name, "rows", st) : 0;
 }
 
 /* Gathers the integers, with the node itself. */
@@ -245,7 +245,7 @@ static bool in_blocks(struct qc_lowering *x, const struct qc_node *n, qc_id tabl
     return (x->real[n->outputs] = qc_lower_add(x, def, qc_lower_base(x, n->outputs), "dequantized", st)) != 0;
 }
 
-static bool differ(const struct qc_qparams *s)
+static bool zero_points_differ(const struct qc_qparams *s)
 {
     for (size_t i = 1; i < s->count; i++)
         if (s->zero_point[i] != s->zero_point[0]) return true;
@@ -267,18 +267,18 @@ static bool by_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table,
     const struct qc_qparams *s = &x->from->qparams_of[x->from->values[table].type.qparams];
     const struct qc_shape column = QC_SHAPE((int64_t)s->count, 1), scalar = QC_SCALAR;
     const enum qc_dtype type = qc_lower_type(s);
-    const int32_t common = differ(s) ? 0 : s->zero_point[0];
+    const int32_t common = zero_points_differ(s) ? 0 : s->zero_point[0];
     const float one = 1;
     const char *base = qc_lower_base(x, n->outputs), *name = qc_lower_inner_name(x, n->outputs, st);
     const qc_id in[3] = {rows, qc_lower_constant(x, QC_F32, &scalar, &one, s->name, "unit", st),
                          qc_lower_constant(x, type, &scalar, &common, s->name, "zero_point", st)},
                 scales = qc_lower_constant(x, QC_F32, &column, s->scale, s->name, "scale", st);
     if (!in[1] || !in[2] || !scales) return false;
-    qc_id y[2] = {add(x, QC_OP_DequantizeLinear, 3, in, base, "dequantized", st), 0};
-    if (y[0] && differ(s)) {
+    qc_id y[2] = {add_gathered(x, QC_OP_DequantizeLinear, 3, in, base, "dequantized", st), 0};
+    if (y[0] && zero_points_differ(s)) {
         const qc_id zero = real_zero_points(x, s, &column, st);
         if (!zero || !(y[1] = take(x, n, zero, st))) return false;
-        y[0] = add(x, QC_OP_Sub, 2, y, base, "shifted", st);
+        y[0] = add_gathered(x, QC_OP_Sub, 2, y, base, "shifted", st);
     }
     if (!y[0] || !(y[1] = take(x, n, scales, st))) return false;
     const struct qc_node_def product = {.op = QC_OP_Mul, .input_count = 2, .inputs = y, .output_names = &name};

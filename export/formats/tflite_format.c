@@ -65,7 +65,7 @@ static bool bytes_of(void **file, size_t *size, const struct qc_graph *whole, st
     return ok;
 }
 
-static bool write(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)
+static bool write_tflite(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)
 {
     QC_FREED void *file = NULL;
     size_t size = 0;
@@ -79,5 +79,5 @@ const struct qc_exporter qc_exporter_tflite = {
     .name = "tflite",
     .summary = "TensorFlow Lite: int8 activations and weights, channels last",
     .suffix = ".int8.tflite",
-    .write = write,
+    .write = write_tflite,
 };

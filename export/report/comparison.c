@@ -30,7 +30,7 @@ static void linked(FILE *f, const struct qc_compared *c, size_t i)
     qc_html(f, "<a class=\"name\" href=\"#L%zu\">%s</a>", i + 1, name_of(&c->layers[i]));
 }
 
-static void head(FILE *f, const struct qc_compared *c)
+static void comparison_head(FILE *f, const struct qc_compared *c)
 {
     qc_html(f,
             "<header><h1>%s</h1>\n<p>Compared with <b class=\"name\">%s</b> on <b>%zu</b> sample%s of <b "
@@ -43,7 +43,7 @@ static void head(FILE *f, const struct qc_compared *c)
     fputs("</p></header>\n<main>\n", f);
 }
 
-static void output_tile(FILE *f, const struct qc_compared *c)
+static void compared_output_tile(FILE *f, const struct qc_compared *c)
 {
     const struct qc_compared_output *worst = NULL;
     for (size_t i = 0; i < c->output_count; i++) {
@@ -73,7 +73,7 @@ static void output_tile(FILE *f, const struct qc_compared *c)
     fputs(".</div></section>\n", f);
 }
 
-static void tiles(FILE *f, const struct qc_compared *c)
+static void comparison_tiles(FILE *f, const struct qc_compared *c)
 {
     size_t equal = 0, first = c->layer_count;
     double most = (double)NAN;
@@ -84,7 +84,7 @@ static void tiles(FILE *f, const struct qc_compared *c)
         if (!isnan(l->max_steps)) most = fmax(most, l->max_steps);
     }
     fputs("<div class=\"tiles\">", f);
-    output_tile(f, c);
+    compared_output_tile(f, c);
     qc_html(f, "<section class=\"tile\"><h2>Equal layers</h2><div class=\"big\">%zu <small>of %zu</small></div>", equal,
             c->layer_count);
     if (first < c->layer_count) {
@@ -157,7 +157,7 @@ static void step_legend(FILE *f)
     fputs("</ul>\n", f);
 }
 
-static bool plots(FILE *f, const struct qc_compared *c, struct qc_status *st)
+static bool comparison_plots(FILE *f, const struct qc_compared *c, struct qc_status *st)
 {
     struct qc_network_point *points = calloc(c->layer_count + 1, sizeof *points);
     size_t count = 0, stored = 0, differing = 0;
@@ -214,7 +214,7 @@ static void bar(FILE *f, const struct qc_compared_layer *l)
     fputs("</svg>", f);
 }
 
-static void row(FILE *f, const struct qc_compared *c, size_t i)
+static void comparison_row(FILE *f, const struct qc_compared *c, size_t i)
 {
     const struct qc_compared_layer *l = &c->layers[i];
     qc_html(f, "<tr data-kind=\"%s\" id=\"L%zu\"><td class=\"n\" data-v=\"%zu\">%zu</td><td class=\"name\">%s</td>",
@@ -233,7 +233,7 @@ static void row(FILE *f, const struct qc_compared *c, size_t i)
     qc_html(f, "</td><td>%s</td><td>%s</td></tr>\n", l->op, l->by_name ? "name" : "order");
 }
 
-static void table(FILE *f, const struct qc_compared *c)
+static void comparison_table(FILE *f, const struct qc_compared *c)
 {
     fputs(
         "<h2>Layers</h2>\n<ul class=\"legend\"><li><svg width=\"26\" height=\"12\"><rect class=\"span\" y=\"1\" "
@@ -255,7 +255,7 @@ static void table(FILE *f, const struct qc_compared *c)
         "title=\"elements by steps apart\">steps</th><th scope=\"col\">op</th>"
         "<th scope=\"col\">matched</th></tr></thead><tbody>\n",
         f);
-    for (size_t i = 0; i < c->layer_count; i++) row(f, c, i);
+    for (size_t i = 0; i < c->layer_count; i++) comparison_row(f, c, i);
     fputs(
         "</tbody></table></div>\n<p class=\"none\" hidden>No layer matches the filter.</p>\n"
         "<details class=\"meanings\"><summary>What the columns mean</summary><dl><dt>SQNR, dB</dt><dd>the reference's "
@@ -286,17 +286,17 @@ static void outputs(FILE *f, const struct qc_compared *c)
     fputs("</tbody></table></div>\n", f);
 }
 
-static bool page(FILE *f, const void *of, struct qc_status *st)
+static bool comparison_page(FILE *f, const void *of, struct qc_status *st)
 {
     const struct qc_compared *c = of;
     static const char *const assets[] = {"report.css", "report.js", NULL};
     qc_page_begin(f, qc_page_file_name(c->file[1]), " compared: qcalib", assets);
-    head(f, c);
-    tiles(f, c);
+    comparison_head(f, c);
+    comparison_tiles(f, c);
     worst(f, c);
-    if (!plots(f, c, st)) return false;
+    if (!comparison_plots(f, c, st)) return false;
     outputs(f, c);
-    table(f, c);
+    comparison_table(f, c);
     qc_page_again(f, c->command, c->version);
     qc_page_file(f, "reference", c->file[0], c->sha256[0]);
     qc_page_file(f, "model", c->file[1], c->sha256[1]);
@@ -309,5 +309,5 @@ static bool page(FILE *f, const void *of, struct qc_status *st)
 
 char *qc_comparison_html(size_t *size, const struct qc_compared *c, struct qc_status *st)
 {
-    return qc_page_text(size, page, c, st);
+    return qc_page_text(size, comparison_page, c, st);
 }

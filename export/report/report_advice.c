@@ -208,7 +208,7 @@ static void sorted_decibels(FILE *f, double db)
     qc_html_cell(f, db, QC_FIXED(db, 2));
 }
 
-static void row(FILE *f, const struct ranking *k, size_t i)
+static void ranking_row(FILE *f, const struct ranking *k, size_t i)
 {
     const struct qc_report_rank *e = &k->r->ranks[i];
     const struct qc_report_effect *found = effect_of(k, e->node);
@@ -259,7 +259,7 @@ bool qc_html_ranking(FILE *f, const struct qc_report *r, struct qc_status *st)
         fputs("<th class=\"n\" scope=\"col\">output SQNR, dB</th>", f);
         if (k.measured) fputs("<th class=\"n\" scope=\"col\">weights alone, dB</th>", f);
         fputs("<th scope=\"col\">how known</th></tr></thead><tbody>\n", f);
-        for (size_t i = 0; i < r->rank_count && i < RANKS_SHOWN; i++) row(f, &k, i);
+        for (size_t i = 0; i < r->rank_count && i < RANKS_SHOWN; i++) ranking_row(f, &k, i);
         fputs("</tbody></table></div>\n<p class=\"none\" hidden>No layer matches the filter.</p>\n", f);
         if (r->rank_count > RANKS_SHOWN)
             qc_html(f, "<p class=\"note\">The first %d of %zu; report.json has all.</p>\n", RANKS_SHOWN, r->rank_count);
@@ -283,12 +283,12 @@ struct plot {
     double unit;             /* bytes in the unit of the axis labels */
 };
 
-static double across(const struct plot *p, size_t bytes)
+static double size_across(const struct plot *p, size_t bytes)
 {
     return LEFT + ((double)bytes - p->from) / (p->to - p->from) * inner_width;
 }
 
-static double up(const struct plot *p, double error)
+static double size_up(const struct plot *p, double error)
 {
     const double at = error > 0 ? fmax(p->lo, log10(error)) : p->lo;
     return TOP + (p->hi - at) / (p->hi - p->lo) * inner_height;
@@ -303,7 +303,7 @@ static void reach(struct plot *p, size_t bytes, double error)
     p->hi = fmax(p->hi, log10(error));
 }
 
-static struct plot extent(const struct qc_report_size *s)
+static struct plot size_extent(const struct qc_report_size *s)
 {
     struct plot p = {.from = (double)s->limit, .to = (double)s->limit, .lo = (double)INFINITY, .hi = -(double)INFINITY};
     if (s->row_count && s->limit > 2 * s->rows[s->row_count - 1].bytes) p.from = p.to = (double)s->bytes;
@@ -318,7 +318,7 @@ static struct plot extent(const struct qc_report_size *s)
     return p;
 }
 
-static void axes(FILE *f, const struct plot *p)
+static void size_axes(FILE *f, const struct plot *p)
 {
     double first, step;
     qc_html_ticks(&first, &step, p->from / p->unit, p->to / p->unit, 6);
@@ -345,29 +345,29 @@ static void axes(FILE *f, const struct plot *p)
 
 static void chart(FILE *f, const struct qc_report_size *s)
 {
-    const struct plot p = extent(s);
+    const struct plot p = size_extent(s);
     qc_html(f,
             "<svg width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\"><title>Expected error for the size of "
             "the file</title>\n",
             WIDTH, HEIGHT, WIDTH, HEIGHT);
-    axes(f, &p);
+    size_axes(f, &p);
     if ((double)s->limit >= p.from && (double)s->limit <= p.to)
-        qc_html(f, "<path class=\"limit\" d=\"M%.1f %dV%.1f\"/>", across(&p, s->limit), TOP, TOP + inner_height);
+        qc_html(f, "<path class=\"limit\" d=\"M%.1f %dV%.1f\"/>", size_across(&p, s->limit), TOP, TOP + inner_height);
     fputs("<path class=\"line\" d=\"", f);
     for (size_t i = 0; i < s->row_count; i++)
-        qc_html(f, "%s%.1f %.1f", i ? "L" : "M", across(&p, s->rows[i].bytes), up(&p, s->rows[i].error));
+        qc_html(f, "%s%.1f %.1f", i ? "L" : "M", size_across(&p, s->rows[i].bytes), size_up(&p, s->rows[i].error));
     fputs("\"/>\n", f);
     for (size_t i = 0; i < s->uniform_count; i++)
         qc_html(f,
                 "<circle class=\"dot3\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/><text x=\"%.1f\" y=\"%.1f\" "
                 "text-anchor=\"%s\">all %u bits</text>",
-                across(&p, s->uniform[i].bytes), up(&p, s->uniform[i].error),
-                across(&p, s->uniform[i].bytes) + (i ? 6 : -6), up(&p, s->uniform[i].error) - 6, i ? "start" : "end",
-                s->uniform[i].bits);
+                size_across(&p, s->uniform[i].bytes), size_up(&p, s->uniform[i].error),
+                size_across(&p, s->uniform[i].bytes) + (i ? 6 : -6), size_up(&p, s->uniform[i].error) - 6,
+                i ? "start" : "end", s->uniform[i].bits);
     for (size_t i = 0; i < s->row_count; i++)
         if (s->rows[i].chosen)
-            qc_html(f, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>", across(&p, s->rows[i].bytes),
-                    up(&p, s->rows[i].error));
+            qc_html(f, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>", size_across(&p, s->rows[i].bytes),
+                    size_up(&p, s->rows[i].error));
     fputs("</svg>\n", f);
 }
 
@@ -427,7 +427,7 @@ void qc_json_size_choice(struct qc_json *o, const struct qc_report_size *s)
     qc_json_set(o, "frontier", list);
 }
 
-static void milliseconds(FILE *f, const char *name, double ms)
+static void named_milliseconds(FILE *f, const char *name, double ms)
 {
     if (!isnan(ms)) qc_html(f, "%s %s ms", name, QC_SHORT(ms));
 }
@@ -438,9 +438,9 @@ void qc_html_latency_tile(FILE *f, const struct qc_report *r)
     if (!l) return;
     qc_html(f, "<section class=\"tile\"><h2>Latency</h2><div class=\"big\">%s ms</div><div class=\"note\">",
             QC_SHORT(l->best_ms));
-    milliseconds(f, "Float", l->float_ms);
-    milliseconds(f, isnan(l->float_ms) ? "Default" : ", default", l->default_ms);
-    milliseconds(f, ", everything in integers", l->integers_ms);
+    named_milliseconds(f, "Float", l->float_ms);
+    named_milliseconds(f, isnan(l->float_ms) ? "Default" : ", default", l->default_ms);
+    named_milliseconds(f, ", everything in integers", l->integers_ms);
     qc_html(f, ". Measured by <code>%s</code></div></section>", l->command);
 }
 
@@ -619,7 +619,7 @@ void qc_html_no_advice(FILE *f, const struct qc_report *r)
 }
 
 /* Writes the changes that help, or why there are none. */
-static void advice(FILE *f, const struct qc_report *r)
+static void advice_list(FILE *f, const struct qc_report *r)
 {
     fputs("<h2>What helps</h2>\n", f);
     if (!r->advice_count) {
@@ -676,7 +676,7 @@ bool qc_html_advice(FILE *f, const struct qc_report *r, struct qc_status *st)
     html_size(f, r);
     const bool ok = html_latency(f, r, st);
     html_fallback(f, r);
-    advice(f, r);
+    advice_list(f, r);
     suggestions(f, r);
     html_accumulators(f, r);
     fputs("</section>\n", f);

@@ -232,7 +232,7 @@ static bool options(struct qc_report_difference *d, struct qc_arena *a, struct q
     return true;
 }
 
-static void note(struct qc_report_difference *d, bool differs, const char *words)
+static void add_note(struct qc_report_difference *d, bool differs, const char *words)
 {
     if (differs) d->notes[d->note_count++] = words;
 }
@@ -243,20 +243,20 @@ static void notes(struct qc_report_difference *d)
     const struct qc_json *data[2] = {member(r[0], "data"), member(r[1], "data")};
     const struct qc_json *accuracy[2] = {member(r[0], "accuracy"), member(r[1], "accuracy")};
     const bool scored = text(accuracy[0], "metric") && text(accuracy[1], "metric");
-    note(d, strcmp(d->version[0], d->version[1]) != 0, "The reports were written by different versions of qcalib.");
-    note(d, !equal(member(data[0], "sha256"), member(data[1], "sha256")),
-         "The calibration data differ, so SQNR was measured on different samples.");
-    note(d, !equal(member(r[0], "measured_samples"), member(r[1], "measured_samples")),
-         "SQNR was measured on different numbers of samples.");
-    note(d, !text(accuracy[0], "metric") != !text(accuracy[1], "metric"),
-         "Only one of the reports has accuracy (--eval).");
-    note(d,
-         scored && (!equal(member(accuracy[0], "metric"), member(accuracy[1], "metric")) ||
-                    !equal(member(accuracy[0], "fp32"), member(accuracy[1], "fp32")) ||
-                    !equal(member(accuracy[0], "samples"), member(accuracy[1], "samples"))),
-         "Accuracy was measured on different labelled data.");
-    note(d, isnan(milliseconds(r[0])) != isnan(milliseconds(r[1])),
-         "Only one of the reports has a latency (--benchmark).");
+    add_note(d, strcmp(d->version[0], d->version[1]) != 0, "The reports were written by different versions of qcalib.");
+    add_note(d, !equal(member(data[0], "sha256"), member(data[1], "sha256")),
+             "The calibration data differ, so SQNR was measured on different samples.");
+    add_note(d, !equal(member(r[0], "measured_samples"), member(r[1], "measured_samples")),
+             "SQNR was measured on different numbers of samples.");
+    add_note(d, !text(accuracy[0], "metric") != !text(accuracy[1], "metric"),
+             "Only one of the reports has accuracy (--eval).");
+    add_note(d,
+             scored && (!equal(member(accuracy[0], "metric"), member(accuracy[1], "metric")) ||
+                        !equal(member(accuracy[0], "fp32"), member(accuracy[1], "fp32")) ||
+                        !equal(member(accuracy[0], "samples"), member(accuracy[1], "samples"))),
+             "Accuracy was measured on different labelled data.");
+    add_note(d, isnan(milliseconds(r[0])) != isnan(milliseconds(r[1])),
+             "Only one of the reports has a latency (--benchmark).");
 }
 
 /* ---- Layers ---- */

@@ -12,7 +12,7 @@ static const char *side(int k)
     return k ? "second" : "first";
 }
 
-static void head(FILE *f, const struct qc_report_difference *d)
+static void difference_head(FILE *f, const struct qc_report_difference *d)
 {
     qc_html(
         f,
@@ -25,7 +25,7 @@ static void head(FILE *f, const struct qc_report_difference *d)
     fputs("</ul></section>\n", f);
 }
 
-static void figures(FILE *f, const struct qc_report_difference *d)
+static void figures_table(FILE *f, const struct qc_report_difference *d)
 {
     char buf[QC_CHANGE_TEXT];
     fputs("<h2>Figures</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
@@ -43,7 +43,7 @@ static void figures(FILE *f, const struct qc_report_difference *d)
     fputs("</tbody></table></div>\n", f);
 }
 
-static void options(FILE *f, const struct qc_report_difference *d)
+static void options_table(FILE *f, const struct qc_report_difference *d)
 {
     fputs("<h2>Options that differ</h2>\n", f);
     if (!d->option_count) {
@@ -72,7 +72,8 @@ static void range(FILE *f, const struct qc_differing_layer *l, int k)
         qc_html(f, "<td class=\"n\">%s to %s</td>", QC_SHORT(l->low[k]), QC_SHORT(l->high[k]));
 }
 
-static bool row(FILE *f, const struct qc_differing_layer *l, size_t number, struct qc_arena *a, struct qc_status *st)
+static bool difference_row(FILE *f, const struct qc_differing_layer *l, size_t number, struct qc_arena *a,
+                           struct qc_status *st)
 {
     const char *what = qc_layer_change(a, l, " → ", st);
     const double by = l->db[1] - l->db[0];
@@ -92,7 +93,7 @@ static bool row(FILE *f, const struct qc_differing_layer *l, size_t number, stru
     return true;
 }
 
-static bool layers(FILE *f, const struct qc_report_difference *d, struct qc_arena *a, struct qc_status *st)
+static bool layers_table(FILE *f, const struct qc_report_difference *d, struct qc_arena *a, struct qc_status *st)
 {
     qc_html(f, "<h2>Layers that differ: %zu of %zu</h2>\n", d->differing_count, d->layer_count);
     fputs("<p class=\"note\">The largest change of SQNR first. SQNR of an activation counts everything before it; of a "
@@ -109,7 +110,7 @@ static bool layers(FILE *f, const struct qc_report_difference *d, struct qc_aren
           "scope=\"col\">kind</th></tr></thead><tbody>\n",
           f);
     for (size_t i = 0; i < d->differing_count; i++)
-        if (!row(f, &d->differing[i], i + 1, a, st)) return false;
+        if (!difference_row(f, &d->differing[i], i + 1, a, st)) return false;
     fputs("</tbody></table></div>\n<p class=\"none\" hidden>No layer matches the filter.</p>\n", f);
     return true;
 }
@@ -149,15 +150,15 @@ struct page {
     struct qc_arena *a;
 };
 
-static bool page(FILE *f, const void *of, struct qc_status *st)
+static bool difference_page(FILE *f, const void *of, struct qc_status *st)
 {
     static const char *const assets[] = {"report.css", "report.js", NULL};
     const struct page *p = of;
     qc_page_begin(f, qc_page_file_name(p->d->model), ", two reports: qcalib", assets);
-    head(f, p->d);
-    figures(f, p->d);
-    options(f, p->d);
-    if (!layers(f, p->d, p->a, st)) return false;
+    difference_head(f, p->d);
+    figures_table(f, p->d);
+    options_table(f, p->d);
+    if (!layers_table(f, p->d, p->a, st)) return false;
     for (int k = 0; k < 2; k++) single(f, p->d, k);
     same_again(f, p->d, p->command, p->version);
     qc_page_end(f, "Written by qcalib. The same numbers come from <code>qcalib compare-reports --json</code>.");
@@ -168,5 +169,5 @@ char *qc_report_difference_html(size_t *size, const struct qc_report_difference 
                                 const char *version, struct qc_arena *a, struct qc_status *st)
 {
     const struct page p = {.d = d, .command = command, .version = version, .a = a};
-    return qc_page_text(size, page, &p, st);
+    return qc_page_text(size, difference_page, &p, st);
 }

@@ -218,7 +218,7 @@ static bool boxes_of(struct box **out, size_t *count, size_t *of, const struct d
 }
 
 /* Returns the number of bytes in the first `count` characters of s. */
-static size_t bytes_of(const char *s, size_t count)
+static size_t letter_bytes(const char *s, size_t count)
 {
     size_t at = 0;
     for (size_t seen = 0; s[at]; at++)
@@ -234,16 +234,16 @@ static size_t letters(const char *s)
 }
 
 /* Write the beginning of s, or its end, which distinguishes names. */
-static void head(FILE *f, const char *s)
+static void first_letters(FILE *f, const char *s)
 {
-    qc_html_part(f, s, bytes_of(s, LETTERS));
+    qc_html_part(f, s, letter_bytes(s, LETTERS));
     if (letters(s) > LETTERS) fputs("…", f);
 }
 
 static void tail(FILE *f, const char *s)
 {
     size_t many = letters(s);
-    qc_html(f, "%s%s", many > LETTERS ? "…" : "", s + (many > LETTERS ? bytes_of(s, many - LETTERS) : 0));
+    qc_html(f, "%s%s", many > LETTERS ? "…" : "", s + (many > LETTERS ? letter_bytes(s, many - LETTERS) : 0));
 }
 
 /* Returns the length in bytes of the common prefix of a block's names, up to a separator. */
@@ -337,7 +337,7 @@ static double width_of(const struct box *b)
     return fmax(64, 18 + most);
 }
 
-static void hint(FILE *f, const struct drawing *d, const struct box *b)
+static void box_hint(FILE *f, const struct drawing *d, const struct box *b)
 {
     const struct qc_report_node *n = b->node;
     double db = sqnr_of(d, b);
@@ -380,7 +380,7 @@ static void draw_repeat(FILE *f, const struct drawing *d, const struct box *b, d
         fputs("<a href=\"#graph\" tabindex=\"-1\" class=\"box block ", f);
         classes(f, d, &cell);
         qc_html(f, "\" data-block=\"%zu\">", cell.block);
-        hint(f, d, &cell);
+        box_hint(f, d, &cell);
         qc_html(f, "<rect x=\"%.1f\" y=\"%.0f\" width=\"%d\" height=\"%d\" rx=\"4\"/>", x + 2, y + CELL_TOP,
                 CELL_WIDTH - 4, CELL_HEIGHT);
         line_of(f, x + CELL_WIDTH / 2., y + CELL_TOP + 13, " class=\"strong\"");
@@ -406,10 +406,10 @@ static void draw_box(FILE *f, const struct drawing *d, const struct box *b, doub
     classes(f, d, b);
     if (b->block) qc_html(f, "\" data-block=\"%zu", b->block);
     fputs("\">", f);
-    hint(f, d, b);
+    box_hint(f, d, b);
     qc_html(f, "<rect x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"%d\" rx=\"6\"/>", x, y, width, QC_LAYERED_HEIGHT);
     line_of(f, middle, y + 17, " class=\"strong\"");
-    head(f, words(b));
+    first_letters(f, words(b));
     fputs("</text>", f);
     line_of(f, middle, y + 31, "");
     if (b->reads) {

@@ -87,7 +87,7 @@ static bool part(FILE *f, const struct qc_report *r,
 }
 
 /* Writes the screen of the measured activations. */
-static bool network(FILE *f, const struct qc_report *r, struct qc_status *st)
+static bool network_plot(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
     struct qc_network_point *points = calloc(r->layer_count + 1, sizeof *points);
     size_t count = 0;
@@ -113,35 +113,19 @@ static bool network(FILE *f, const struct qc_report *r, struct qc_status *st)
     return true;
 }
 
-static bool ranking(FILE *f, const struct qc_report *r, struct qc_status *st)
-{
-    fputs("<section class=\"screen\" id=\"effects\"><h2>Layers by effect on the outputs</h2>\n", f);
-    if (!part(f, r, qc_html_ranking, st)) return false;
-    fputs("</section>\n", f);
-    return true;
-}
-
-static bool plot(FILE *f, const struct qc_report *r, struct qc_status *st)
-{
-    fputs("<section class=\"screen\" id=\"plot\"><h2>Error along the network</h2>\n", f);
-    if (!part(f, r, network, st)) return false;
-    fputs("</section>\n", f);
-    return true;
-}
-
-static bool table(FILE *f, const struct qc_report *r, struct qc_status *st)
+static bool layer_table(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
     (void)st;
     qc_html_layer_table(f, r);
     return true;
 }
 
-static bool layers(FILE *f, const struct qc_report *r, struct qc_status *st)
+/* Writes a screen; title and note are markup. */
+static bool screen(FILE *f, const struct qc_report *r, const char *id, const char *title, const char *note,
+                   bool (*write)(FILE *, const struct qc_report *, struct qc_status *), struct qc_status *st)
 {
-    fputs("<section class=\"screen\" id=\"table\"><h2>Layers</h2>\n<p class=\"note\">Every tensor that was quantized. "
-          "SQNR compares the tensor with the float network; a dash was not measured.</p>\n",
-          f);
-    if (!part(f, r, table, st)) return false;
+    fprintf(f, "<section class=\"screen\" id=\"%s\"><h2>%s</h2>\n%s", id, title, note);
+    if (!part(f, r, write, st)) return false;
     fputs("</section>\n", f);
     return true;
 }
@@ -199,15 +183,6 @@ static void navigation(FILE *f, const struct qc_report *r)
     fputs("</ul></div></nav>\n<main>\n<div id=\"screens\">\n", f);
 }
 
-static bool graph(FILE *f, const struct qc_report *r, struct qc_status *st)
-{
-    if (!r->node_count) return true;
-    fputs("<section class=\"screen\" id=\"graph\"><h2>The graph</h2>\n", f);
-    if (!part(f, r, qc_html_graph, st)) return false;
-    fputs("</section>\n", f);
-    return true;
-}
-
 static bool page(FILE *f, const void *of, struct qc_status *st)
 {
     const struct qc_report *r = of;
@@ -220,8 +195,13 @@ static bool page(FILE *f, const void *of, struct qc_status *st)
               "numbers are in report.json and layers.csv.</p></noscript>\n",
               f);
     qc_html_summary(f, r);
-    if (!ranking(f, r, st)) return false;
-    if (!qc_html_advice(f, r, st) || !plot(f, r, st) || !layers(f, r, st) || !graph(f, r, st) || !again(f, r, st))
+    if (!screen(f, r, "effects", "Layers by effect on the outputs", "", qc_html_ranking, st) ||
+        !qc_html_advice(f, r, st) || !screen(f, r, "plot", "Error along the network", "", network_plot, st) ||
+        !screen(f, r, "table", "Layers",
+                "<p class=\"note\">Every tensor that was quantized. SQNR compares the tensor with the float network; a "
+                "dash was not measured.</p>\n",
+                layer_table, st) ||
+        (r->node_count && !screen(f, r, "graph", "The graph", "", qc_html_graph, st)) || !again(f, r, st))
         return false;
     fputs("</div>\n", f);
     if (!details(f, r, st)) return false;

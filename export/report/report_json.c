@@ -37,7 +37,7 @@ static struct qc_json *accuracy(const struct qc_report *r)
 }
 
 /* Embedding tables and large weights in blocks have millions of scales, which are in the model file. */
-static struct qc_json *extent(const struct qc_layer *l, bool zero_point)
+static struct qc_json *parameter_extent(const struct qc_layer *l, bool zero_point)
 {
     struct qc_json *o = qc_json_object();
     size_t lo = 0, hi = 0;
@@ -56,7 +56,7 @@ static struct qc_json *extent(const struct qc_layer *l, bool zero_point)
 static struct qc_json *parameters(const struct qc_layer *l, bool zero_point)
 {
     if (l->axis < 0) return zero_point ? qc_json_integer(l->zero_point[0]) : qc_json_float(l->scale[0]);
-    if (l->count > PARAMETERS_LISTED) return extent(l, zero_point);
+    if (l->count > PARAMETERS_LISTED) return parameter_extent(l, zero_point);
     struct qc_json *a = qc_json_array();
     for (size_t i = 0; i < l->count; i++)
         qc_json_add(a, zero_point ? qc_json_integer(l->zero_point[i]) : qc_json_float(l->scale[i]));
@@ -70,7 +70,7 @@ static struct qc_json *brief(double v)
     return isnormal(f) || v == 0 ? qc_json_float(f) : qc_json_number(v);
 }
 
-static struct qc_json *solver(const struct qc_layer_solver *s)
+static struct qc_json *solver_json(const struct qc_layer_solver *s)
 {
     struct qc_json *o = qc_json_object(), *known = qc_json_object(), *curve, *other;
     qc_json_set(known, "min", brief(s->known_min));
@@ -99,7 +99,7 @@ static struct qc_json *solver(const struct qc_layer_solver *s)
 }
 
 /* Returns null for activations and other constants. */
-static struct qc_json *rounding(const struct qc_report_rounding *r)
+static struct qc_json *rounding_json(const struct qc_report_rounding *r)
 {
     if (!r) return qc_json_null();
     struct qc_json *o = qc_json_object();
@@ -127,7 +127,7 @@ static struct qc_json *histogram(const struct qc_report_histogram *h)
     return o;
 }
 
-static struct qc_json *rank(const struct qc_report_rank *e)
+static struct qc_json *rank_json(const struct qc_report_rank *e)
 {
     return QC_JSON("node %s op %s output_sqnr_db %g measured %hhd", e->node, e->op, e->sqnr_db, e->measured);
 }
@@ -138,7 +138,7 @@ static struct qc_json *suggestion(const struct qc_report_suggestion *s)
                    s->why);
 }
 
-static struct qc_json *advice(const struct qc_report_advice *a, const struct qc_report *r)
+static struct qc_json *advice_json(const struct qc_report_advice *a, const struct qc_report *r)
 {
     struct qc_json *o = qc_json_object(), *list = qc_json_array(),
                    *measured = QC_JSON("sqnr_db_before %g sqnr_db_after %g", a->before_db, a->after_db);
@@ -155,7 +155,7 @@ static struct qc_json *advice(const struct qc_report_advice *a, const struct qc_
     return o;
 }
 
-static struct qc_json *choice(const struct qc_report_choice *c)
+static struct qc_json *choice_json(const struct qc_report_choice *c)
 {
     const struct qc_report_trial *t = c->trial;
     return QC_JSON("taken_for %s gain_db %g worth_db %g", c->steps ? "steps" : "network", t ? t->gain_db : (double)NAN,
@@ -171,16 +171,16 @@ static struct qc_json *layer(const struct qc_layer *l)
     qc_json_set(o, "axis", l->axis < 0 ? qc_json_null() : qc_json_integer(l->axis));
     if (l->block) qc_json_set(o, "block", qc_json_integer(l->block));
     qc_json_put(o, "one_scale %s method %s", l->one_scale, l->method);
-    if (l->choice) qc_json_set(o, "choice", choice(l->choice));
+    if (l->choice) qc_json_set(o, "choice", choice_json(l->choice));
     qc_json_set(o, "observed",
                 QC_JSON("min %f max %f count %" PRIu64 " nan %" PRIu64 " inf %" PRIu64, l->observed_min,
                         l->observed_max, l->observed_count, l->observed_nan, l->observed_inf));
     qc_json_set(o, "chosen", QC_JSON("min %g max %g", l->chosen_min, l->chosen_max));
     qc_json_put(o, "clipped_fraction %g", l->clipped_fraction);
-    qc_json_set(o, "solver", solver(&l->solver));
+    qc_json_set(o, "solver", solver_json(&l->solver));
     qc_json_put(o, "sqnr_db %g sqnr_alone_db %g cosine %g max_abs %g saturated_fraction %g", l->sqnr_db, l->alone_db,
                 l->cosine, l->max_abs, l->saturated_fraction);
-    qc_json_set(o, "weight_rounding", rounding(l->rounding));
+    qc_json_set(o, "weight_rounding", rounding_json(l->rounding));
     qc_json_set(o, "bias_correction", bias_correction(l->rounding));
     qc_json_set(o, "accumulator_bits", l->accumulator_bits ? qc_json_integer(l->accumulator_bits) : qc_json_null());
     qc_json_set(o, "accumulator_bits_seen",
@@ -287,7 +287,7 @@ static struct qc_json *centred(const struct qc_report *r)
     return all;
 }
 
-static struct qc_json *scaled(const struct qc_report *r)
+static struct qc_json *scaled_json(const struct qc_report *r)
 {
     struct qc_json *all = qc_json_array();
     for (size_t i = 0; i < r->scaled_count; i++) {
@@ -369,21 +369,21 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     if (r->crossed) qc_json_set(o, "rounded_on_what_is_read", crossed(r));
     if (r->output_bias_outputs) qc_json_set(o, "biases_of_outputs", output_bias(r));
     if (r->centred_count) qc_json_set(o, "centred_inputs", centred(r));
-    if (r->scaled_count) qc_json_set(o, "scaled_channels", scaled(r));
+    if (r->scaled_count) qc_json_set(o, "scaled_channels", scaled_json(r));
     list = qc_json_array();
     for (size_t i = 0; i < r->group_count; i++) qc_json_add(list, group(&r->groups[i]));
     qc_json_set(o, "groups", list);
     list = qc_json_array();
-    for (size_t i = 0; i < r->rank_count; i++) qc_json_add(list, rank(&r->ranks[i]));
+    for (size_t i = 0; i < r->rank_count; i++) qc_json_add(list, rank_json(&r->ranks[i]));
     qc_json_set(o, "ranking", list);
     list = qc_json_array();
     for (size_t i = 0; i < r->suggestion_count; i++) qc_json_add(list, suggestion(&r->suggestions[i]));
     qc_json_set(o, "suggestions", list);
     list = qc_json_array();
-    for (size_t i = 0; i < r->advice_count; i++) qc_json_add(list, advice(&r->advice[i], r));
+    for (size_t i = 0; i < r->advice_count; i++) qc_json_add(list, advice_json(&r->advice[i], r));
     qc_json_set(o, "advice", list);
     qc_json_put(o, "advice_tried %zu advice_left %zu", r->advice_tried, r->advice_left);
-    qc_json_set(o, "cheaper", r->cheaper ? advice(r->cheaper, r) : qc_json_null());
+    qc_json_set(o, "cheaper", r->cheaper ? advice_json(r->cheaper, r) : qc_json_null());
     qc_json_set(o, "warnings", qc_json_strings(r->warnings, r->warning_count));
     list = qc_json_array();
     for (size_t i = 0; i < r->layer_count; i++) qc_json_add(list, layer(&r->layers[i]));

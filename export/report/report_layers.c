@@ -46,7 +46,7 @@ int qc_report_suggested(const struct qc_report *r, size_t layer)
     return 0;
 }
 
-static void row(FILE *f, const struct qc_report *r, size_t i)
+static void layer_row(FILE *f, const struct qc_report *r, size_t i)
 {
     const struct qc_layer *l = &r->layers[i];
     qc_html(f, "<tr data-kind=\"%s\"", l->kind);
@@ -82,7 +82,7 @@ void qc_html_layer_table(FILE *f, const struct qc_report *r)
     fputs("<th scope=\"col\">op</th><th class=\"more kind\" scope=\"col\">kind</th><th "
           "class=\"more\" scope=\"col\">type</th></tr></thead><tbody>\n",
           f);
-    for (size_t i = 0; i < r->layer_count; i++) row(f, r, i);
+    for (size_t i = 0; i < r->layer_count; i++) layer_row(f, r, i);
     fputs("</tbody></table></div>\n<p class=\"none\" hidden>No layer matches the filter.</p>\n<details "
           "class=\"meanings\"><summary>What the columns mean</summary><dl>",
           f);

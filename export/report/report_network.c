@@ -66,7 +66,7 @@ void qc_chart_network_legend(FILE *f, const struct qc_network_point *points, siz
     fputs("</ul>\n", f);
 }
 
-static double across(const struct plot *p, size_t at)
+static double network_across(const struct plot *p, size_t at)
 {
     return LEFT + ((double)at + .5) / (double)p->count * (p->width - LEFT - RIGHT);
 }
@@ -77,14 +77,14 @@ static double wide_enough(double width, size_t count)
 }
 
 /* Draws the axis below a plot. */
-static void numbers(FILE *f, const struct plot *p, double base)
+static void layer_numbers(FILE *f, const struct plot *p, double base)
 {
     double first, step;
     qc_html(f, "<path class=\"axis\" d=\"M%d %.1fH%.0f\"/>", LEFT, base + .5, p->width - RIGHT);
     qc_html_ticks(&first, &step, 0, fmax(2, (double)p->count), p->width > 500 ? 12 : 5);
     size_t every = (size_t)fmax(1, step);
     for (size_t at = 0; at < p->count; at += every)
-        qc_html(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%zu</text>", across(p, at), base + 15,
+        qc_html(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%zu</text>", network_across(p, at), base + 15,
                 p->points[at].number);
     qc_html(
         f,
@@ -92,7 +92,7 @@ static void numbers(FILE *f, const struct plot *p, double base)
         LEFT + (p->width - LEFT - RIGHT) / 2, base + 30);
 }
 
-static double up(const struct plot *p, double db)
+static double network_up(const struct plot *p, double db)
 {
     return TOP + (p->hi - fmax(p->lo, fmin(db, p->hi))) / (p->hi - p->lo) * UPPER;
 }
@@ -107,7 +107,7 @@ static double down(const struct plot *p, double v)
     return TOP + UPPER + SPACE + (p->far - v) / (p->far - p->close) * LOWER;
 }
 
-static struct plot extent(const struct qc_network_point *points, size_t count, double width)
+static struct plot network_extent(const struct qc_network_point *points, size_t count, double width)
 {
     struct plot p = {
         .lo = 0, .hi = 10, .close = (double)INFINITY, .far = -(double)INFINITY, .points = points, .count = count};
@@ -139,13 +139,13 @@ static void axes(FILE *f, const struct plot *p)
     for (double v = first; v <= p->hi + step * 1e-9; v += step)
         qc_html(f,
                 "<path class=\"grid\" d=\"M%d %.1fH%.0f\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.0f</text>",
-                LEFT, up(p, v), p->width - RIGHT, LEFT - 6, up(p, v) + 4, v);
+                LEFT, network_up(p, v), p->width - RIGHT, LEFT - 6, network_up(p, v) + 4, v);
     step = p->far - p->close > 4 ? 2 : 1;
     for (double v = p->close; v <= p->far; v += step) {
         qc_html(f, "<path class=\"grid\" d=\"M%d %.1fH%.0f\"/>", LEFT, down(p, v), p->width - RIGHT);
         qc_html_power(f, LEFT - 6, down(p, v) + 4, v);
     }
-    numbers(f, p, TOP + UPPER + SPACE + LOWER);
+    layer_numbers(f, p, TOP + UPPER + SPACE + LOWER);
 }
 
 /* Draws a line through known values, with gaps at unknown ones. */
@@ -155,13 +155,13 @@ static void line(FILE *f, const struct plot *p, int k)
     qc_html(f, "<path class=\"%s\" d=\"", lines[k].line);
     for (size_t i = 0; i < p->count; i++) {
         double v = value_of(&p->points[i], k);
-        if (!isnan(v)) qc_html(f, "%s%.1f %.1f", pen ? "L" : "M", across(p, i), up(p, v));
+        if (!isnan(v)) qc_html(f, "%s%.1f %.1f", pen ? "L" : "M", network_across(p, i), network_up(p, v));
         pen = !isnan(v);
     }
     fputs("\"/>\n", f);
 }
 
-static void hint(FILE *f, const struct qc_network_point *t)
+static void point_hint(FILE *f, const struct qc_network_point *t)
 {
     qc_html(f, "%s (%s):", t->name, t->op);
     for (int k = LINES; k-- > 0;) {
@@ -179,15 +179,15 @@ static void points(FILE *f, const struct plot *p)
     double last = -(double)INFINITY; /* the last mark with its number below */
     for (size_t i = 0; i < p->count; i++) {
         const struct qc_network_point *t = &p->points[i];
-        double x = across(p, i), y = up(p, t->sqnr_db);
+        double x = network_across(p, i), y = network_up(p, t->sqnr_db);
         qc_html(f, "<a href=\"#L%zu\" tabindex=\"-1\" data-x=\"%.1f\"><title>", t->number, x);
-        hint(f, t);
+        point_hint(f, t);
         fputs("</title>", f);
         for (int k = p->count > DOTTED_MAX ? LINES - 1 : 0; k < LINES; k++) {
             double v = value_of(t, k);
             if (!isnan(v))
-                qc_html(f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"/>", lines[k].dot, x, up(p, v),
-                        lines[k].radius);
+                qc_html(f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"/>", lines[k].dot, x,
+                        network_up(p, v), lines[k].radius);
         }
         if (isfinite(t->cosine))
             qc_html(f, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\"/>", x, down(p, distance(t)));
@@ -204,7 +204,7 @@ static void points(FILE *f, const struct plot *p)
 
 static void network(FILE *f, const struct qc_network_point *all, size_t count, double width, const char *css)
 {
-    struct plot p = extent(all, count, width);
+    struct plot p = network_extent(all, count, width);
     int height = TOP + UPPER + SPACE + LOWER + BOTTOM;
     qc_html(f,
             "<svg class=\"points %s\" width=\"%.0f\" height=\"%d\" viewBox=\"0 0 %.0f %d\" role=\"group\" "
@@ -246,7 +246,7 @@ static void share_line(FILE *f, const struct plot *p, int k, double least)
     for (size_t i = 0; i < p->count; i++) {
         double v = p->points[i].apart[k];
         if (!isnan(v))
-            qc_html(f, "%s%.1f %.1f", pen ? "L" : "M", across(p, i), share_up(fmax(v, pow(10, least)), least));
+            qc_html(f, "%s%.1f %.1f", pen ? "L" : "M", network_across(p, i), share_up(fmax(v, pow(10, least)), least));
         pen = !isnan(v);
     }
     fputs("\"/>\n", f);
@@ -263,7 +263,7 @@ static void share_points(FILE *f, const struct plot *p, double least)
             qc_html(f, "%s %d step%s or more: %s", k ? "," : ":", k + 1, k ? "s" : "", QC_PERCENT(t->apart[k]));
         fputs("</title>", f);
         for (int k = STEP_LINES; k-- > 0;)
-            qc_html(f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.8\"/>", css[k], across(p, i),
+            qc_html(f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.8\"/>", css[k], network_across(p, i),
                     share_up(fmax(t->apart[k], pow(10, least)), least));
         fputs("</a>\n", f);
     }
@@ -293,7 +293,7 @@ void qc_chart_steps(FILE *f, const struct qc_network_point *all, size_t count, d
             qc_html_power(f, LEFT - 6, y + 4, v);
     }
     qc_html(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">none</text>", LEFT - 6, TOP + SHARES + 4);
-    numbers(f, &p, TOP + SHARES);
+    layer_numbers(f, &p, TOP + SHARES);
     for (int k = STEP_LINES; k-- > 0;) share_line(f, &p, k, least);
     share_points(f, &p, least);
     fputs("</svg>\n", f);

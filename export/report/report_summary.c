@@ -13,7 +13,7 @@ static bool is_psnr(const struct qc_report *r)
 }
 
 /* Returns the output with the least SQNR; QC_NO_INDEX: not measured. */
-static size_t worst_output(const struct qc_report *r)
+static size_t worst_output_index(const struct qc_report *r)
 {
     size_t at = QC_NO_INDEX;
     for (size_t i = 0; r->measured_samples && i < r->output_count; i++)
@@ -40,7 +40,7 @@ static const double useless_db = 10, good_db = 30;
 
 static void output_verdict(FILE *f, const struct qc_report *r)
 {
-    const size_t at = worst_output(r);
+    const size_t at = worst_output_index(r);
     if (at == QC_NO_INDEX) {
         fputs("Accuracy was not measured", f);
         return;
@@ -58,7 +58,7 @@ static void output_verdict(FILE *f, const struct qc_report *r)
 }
 
 /* Writes accuracy, size, share of integers and latency in one sentence. */
-static void verdict(FILE *f, const struct qc_report *r)
+static void summary_verdict(FILE *f, const struct qc_report *r)
 {
     qc_html(f, "<section class=\"screen\" id=\"summary\"><header><h2 class=\"title\">%s</h2>\n<p class=\"verdict\">",
             qc_page_file_name(r->model_file));
@@ -101,7 +101,7 @@ static void accuracy_tile(FILE *f, const struct qc_report *r)
 
 static void output_tile(FILE *f, const struct qc_report *r)
 {
-    const size_t at = worst_output(r);
+    const size_t at = worst_output_index(r);
     if (at == QC_NO_INDEX) {
         fputs("<h2>Output SQNR</h2><div class=\"big\"><small>not measured</small></div><div class=\"note\">Float and "
               "quantized outputs are compared on samples: give <code>--data FILE</code>.</div>",
@@ -267,7 +267,7 @@ static void done(FILE *f, const struct qc_report *r)
 
 void qc_html_summary(FILE *f, const struct qc_report *r)
 {
-    verdict(f, r);
+    summary_verdict(f, r);
     tiles(f, r);
     warnings(f, r);
     fputs("<div class=\"cards\">\n", f);

@@ -40,7 +40,7 @@ static void field(FILE *f, const char *s)
     if (quoted) fputc('"', f);
 }
 
-static void number(FILE *f, double v)
+static void csv_number(FILE *f, double v)
 {
     fputc(',', f);
     if (isfinite(v)) fprintf(f, "%.9g", v);
@@ -55,7 +55,7 @@ static void widest(float *low, float *high, const struct qc_layer *l)
     }
 }
 
-static void row(FILE *f, const struct qc_layer *l)
+static void csv_row(FILE *f, const struct qc_layer *l)
 {
     float low, high;
     widest(&low, &high, l);
@@ -63,8 +63,8 @@ static void row(FILE *f, const struct qc_layer *l)
     fputc(',', f);
     field(f, l->op);
     fprintf(f, ",%s,%s,%zu", l->kind, l->type, l->count);
-    number(f, (double)low);
-    number(f, (double)high);
+    csv_number(f, (double)low);
+    csv_number(f, (double)high);
     fprintf(f, ",%" PRId32, l->zero_point[0]);
     if (l->axis < 0)
         fputs(",", f);
@@ -72,22 +72,22 @@ static void row(FILE *f, const struct qc_layer *l)
         fprintf(f, ",%d", l->axis);
     fputc(',', f);
     field(f, l->method);
-    number(f, l->observed_min);
-    number(f, l->observed_max);
+    csv_number(f, l->observed_min);
+    csv_number(f, l->observed_max);
     fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, l->observed_count, l->observed_nan, l->observed_inf);
-    number(f, l->chosen_min);
-    number(f, l->chosen_max);
-    number(f, l->clipped_fraction);
-    number(f, l->sqnr_db);
-    number(f, l->cosine);
-    number(f, l->max_abs);
-    number(f, l->saturated_fraction);
-    number(f, l->accumulator_bits ? (double)l->accumulator_bits : (double)NAN);
-    number(f, l->accumulator_bits_seen ? (double)l->accumulator_bits_seen : (double)NAN);
-    number(f, l->accumulator_overflows);
-    number(f, l->isolated_db);
-    number(f, l->isolated_metric);
-    number(f, l->isolated_lost);
+    csv_number(f, l->chosen_min);
+    csv_number(f, l->chosen_max);
+    csv_number(f, l->clipped_fraction);
+    csv_number(f, l->sqnr_db);
+    csv_number(f, l->cosine);
+    csv_number(f, l->max_abs);
+    csv_number(f, l->saturated_fraction);
+    csv_number(f, l->accumulator_bits ? (double)l->accumulator_bits : (double)NAN);
+    csv_number(f, l->accumulator_bits_seen ? (double)l->accumulator_bits_seen : (double)NAN);
+    csv_number(f, l->accumulator_overflows);
+    csv_number(f, l->isolated_db);
+    csv_number(f, l->isolated_metric);
+    csv_number(f, l->isolated_lost);
     fputs("\r\n", f);
 }
 
@@ -101,7 +101,7 @@ static bool csv(FILE *f, const void *of, struct qc_status *st)
           "bits,"
           "accumulator_bits_seen,accumulator_overflows,isolated_sqnr_db,isolated_accuracy,isolated_drop\r\n",
           f);
-    for (size_t i = 0; i < r->layer_count; i++) row(f, &r->layers[i]);
+    for (size_t i = 0; i < r->layer_count; i++) csv_row(f, &r->layers[i]);
     return true;
 }
 

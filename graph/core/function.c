@@ -100,7 +100,7 @@ static bool read_number(float *out, struct reader *x, struct qc_status *st)
     return true;
 }
 
-static bool read_attributes(struct qc_function_step *s, struct reader *x, struct qc_status *st)
+static bool read_step_attributes(struct qc_function_step *s, struct reader *x, struct qc_status *st)
 {
     while (accept_character(x, ';')) {
         struct qc_attr *a = &s->attrs[s->attr_count];
@@ -131,7 +131,7 @@ static bool read_call(struct qc_function_arg *out, const char *name, struct qc_f
         if (s.arg_count == QC_FUNCTION_ARGS) return wrong(x, "at most 3 arguments", st);
         if (!read_arg(&s.args[s.arg_count++], f, x, st)) return false;
     } while (accept_character(x, ','));
-    if (!read_attributes(&s, x, st)) return false;
+    if (!read_step_attributes(&s, x, st)) return false;
     if (!accept_character(x, ')')) return wrong(x, "')'", st);
     if (!qc_function_takes(s.op, s.arg_count))
         return qc_fail(st, QC_BAD_INPUT, "function '%.80s': %s has %u arguments", x->text, name, s.arg_count);
@@ -324,7 +324,7 @@ struct walk {
     struct qc_function f;
 };
 
-static void find_node(struct walk *w, qc_id node)
+static void find_function_node(struct walk *w, qc_id node)
 {
     if (!node || w->is_found[node]) return;
     w->is_found[node] = true;
@@ -353,7 +353,7 @@ static void reach(struct walk *w, qc_id value, unsigned place)
     if (!w->place[value]) w->reached[w->reached_count++] = value;
     w->place[value] = place;
     w->open[place] += uses.count;
-    for (size_t i = 0; i < uses.count; i++) find_node(w, uses.of[i].node);
+    for (size_t i = 0; i < uses.count; i++) find_function_node(w, uses.of[i].node);
 }
 
 static void close_inputs(struct walk *w, const struct qc_node *n)
@@ -363,7 +363,7 @@ static void close_inputs(struct walk *w, const struct qc_node *n)
 }
 
 /* Reads a constant of one number, quantized or not. */
-static bool number_of(float *out, const struct qc_graph *g, qc_id v)
+static bool number_of_argument(float *out, const struct qc_graph *g, qc_id v)
 {
     for (const struct qc_node *n = qc_node_of(g, v); n && (n->op == QC_OP_Dequantize || n->op == QC_OP_Quantize);
          n = qc_node_of(g, v))
@@ -408,7 +408,7 @@ static bool step_of(struct qc_function_step *s, const struct walk *w, const stru
             arg->kind = QC_ARG_X;
         else if (p)
             *arg = (struct qc_function_arg){.kind = QC_ARG_STEP, .step = p - FIRST_STEP};
-        else if (number_of(&arg->number, w->g, n->inputs[i]))
+        else if (number_of_argument(&arg->number, w->g, n->inputs[i]))
             arg->kind = QC_ARG_NUMBER;
         else
             return false;
@@ -520,7 +520,7 @@ static bool function_of(const char **text, struct walk *w, qc_id quantizer, stru
     memset(w->open, 0, sizeof w->open);
     for (size_t i = w->stored.first[quantizer]; i < w->stored.first[quantizer + 1]; i++) {
         const struct qc_value *v = &g->values[w->stored.value[i]];
-        if (v->kind == QC_VALUE_RESULT) find_node(w, v->node);
+        if (v->kind == QC_VALUE_RESULT) find_function_node(w, v->node);
     }
     while (ok && !whole && w->next_count) {
         ok = join_node(w, &g->nodes[take_first(w)], a, st);

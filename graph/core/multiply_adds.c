@@ -8,7 +8,7 @@
 #include "graph/types/number_format.h"
 
 /* Counts the elements of a value, with a free batch as 1. Returns false if another dimension is free. */
-static bool elements(uint64_t *out, const struct qc_shape *s)
+static bool element_count(uint64_t *out, const struct qc_shape *s)
 {
     int64_t n = 1;
     if (s->rank < 0) return false;
@@ -48,7 +48,8 @@ bool qc_multiply_adds(uint64_t *out, const struct qc_graph *g, qc_id node)
     bool transposed = n->op == QC_OP_ConvTranspose;
     uint64_t y, all;
     int64_t depth;
-    if (!elements(&y, transposed ? x : &qc_value(g, n->outputs)->type.shape) || !elements(&all, w) || w->rank < 1)
+    if (!element_count(&y, transposed ? x : &qc_value(g, n->outputs)->type.shape) || !element_count(&all, w) ||
+        w->rank < 1)
         return false;
     if (n->op == QC_OP_Conv || transposed) {
         depth = w->dim[0] > 0 ? (int64_t)all / w->dim[0] : 0;

@@ -17,7 +17,7 @@ bool qc_is_recurrent(enum qc_op op)
     return gates_of(op) > 0;
 }
 
-static bool read_attributes(struct qc_recurrent *r, const struct qc_node *n, struct qc_status *st)
+static bool read_recurrent_attributes(struct qc_recurrent *r, const struct qc_node *n, struct qc_status *st)
 {
     const char *direction = qc_attr_string(n, "direction", "forward");
     const int64_t layout = qc_attr_int(n, "layout", 0), hidden = qc_attr_int(n, "hidden_size", QC_FREE);
@@ -75,7 +75,7 @@ bool qc_recurrent_of(struct qc_recurrent *out, const struct qc_graph *g, const s
 {
     static const int ranks[QC_RECURRENT_INPUTS] = {3, 3, 3, 2, 1, 3, 3, 2};
     struct qc_recurrent r = {.steps = QC_FREE, .batch = QC_FREE, .input = QC_FREE};
-    if (!read_attributes(&r, n, st)) return false;
+    if (!read_recurrent_attributes(&r, n, st)) return false;
     int64_t directions = r.directions;
     for (unsigned i = 0; i < n->input_count; i++) {
         if (!n->inputs[i]) continue;

@@ -18,7 +18,7 @@ static bool check_shape(const struct qc_shape *s)
     return true;
 }
 
-static bool check_scales(const struct qc_qparams *s, struct qc_status *st)
+static bool verify_scales(const struct qc_qparams *s, struct qc_status *st)
 {
     struct qc_levels levels = qc_qparams_levels(s);
     if (s->count < 1 || (s->count > 1 && !s->per_channel) || !s->scale || !s->zero_point)
@@ -36,7 +36,7 @@ static bool check_scales(const struct qc_qparams *s, struct qc_status *st)
     return true;
 }
 
-static bool check_product(const struct qc_graph *g, qc_id id, struct qc_status *st)
+static bool verify_product(const struct qc_graph *g, qc_id id, struct qc_status *st)
 {
     const struct qc_qparams *p = &g->qparams_of[id];
     if (p->a < 1 || p->b < 1 || p->a >= id || p->b >= id)
@@ -67,8 +67,8 @@ static bool check_qparams(const struct qc_graph *g, qc_id id, struct qc_status *
     for (size_t i = 0; i < s->observed_count; i++)
         if (s->observed[i] < 1 || s->observed[i] > g->value_count)
             return qc_fail(st, QC_BAD_INPUT, "observes %%%u, which is not a value", s->observed[i]);
-    if (s->state == QC_QPARAMS_BOUND && !check_scales(s, st)) return false;
-    return s->kind == QC_QPARAMS_QUANTIZER || check_product(g, id, st);
+    if (s->state == QC_QPARAMS_BOUND && !verify_scales(s, st)) return false;
+    return s->kind == QC_QPARAMS_QUANTIZER || verify_product(g, id, st);
 }
 
 static bool check_affine(const struct qc_graph *g, const struct qc_type *t, struct qc_status *st)

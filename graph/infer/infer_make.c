@@ -190,8 +190,8 @@ bool qc_infer_range(struct qc_infer *c, struct qc_status *st)
 enum { LONGEST = 1 << 30 };
 
 /* Gives the number in input i: QC_FREE if it is not known, `otherwise` if the input is absent. */
-static bool number_of(int64_t *out, const struct qc_infer *c, unsigned i, const char *what, int64_t otherwise,
-                      struct qc_status *st)
+static bool number_input(int64_t *out, const struct qc_infer *c, unsigned i, const char *what, int64_t otherwise,
+                         struct qc_status *st)
 {
     *out = otherwise;
     if (!qc_has_in(c, i)) return true;
@@ -223,7 +223,7 @@ bool qc_infer_dft(struct qc_infer *c, struct qc_status *st)
         const int64_t there = s.dim[axis] == QC_FREE ? QC_FREE
                               : inverse && onesided  ? 2 * (s.dim[axis] - 1)
                                                      : s.dim[axis];
-        if (!number_of(&n, c, 1, "dft_length", there, st)) return false;
+        if (!number_input(&n, c, 1, "dft_length", there, st)) return false;
         if (n == 0 || n > LONGEST) return qc_fail(st, QC_BAD_INPUT, "a length of %" PRId64, n);
         s.dim[axis] = n == QC_FREE || !onesided || inverse ? n : n / 2 + 1;
     }
@@ -245,7 +245,7 @@ bool qc_infer_stft(struct qc_infer *c, struct qc_status *st)
     if (window && qc_in(c, 2)->dtype != x->dtype)
         return qc_fail(st, QC_BAD_INPUT, "the window must be of the type of the signal");
     const int64_t framed = window ? (window->rank == 1 ? window->dim[0] : QC_FREE) : length;
-    if (!number_of(&step, c, 1, "frame_step", QC_FREE, st) || !number_of(&n, c, 3, "frame_length", framed, st))
+    if (!number_input(&step, c, 1, "frame_step", QC_FREE, st) || !number_input(&n, c, 3, "frame_length", framed, st))
         return false;
     if (window && window->rank == 1 && !qc_dim_meet(&met, n, window->dim[0]))
         return qc_fail(st, QC_BAD_INPUT, "a window of %" PRId64 " for frames of %" PRId64, window->dim[0], n);
@@ -266,9 +266,9 @@ bool qc_infer_mel_weights(struct qc_infer *c, struct qc_status *st)
     const enum qc_dtype t = to > 0 && to < 1000 ? qc_dtype_from_onnx((int)to) : QC_NONE;
     int64_t bands, n, rate;
     if (t == QC_NONE) return qc_fail(st, QC_UNSUPPORTED, "data type %" PRId64 " is not handled", to);
-    if (!number_of(&bands, c, 0, "num_mel_bins", QC_FREE, st) || !number_of(&n, c, 1, "dft_length", QC_FREE, st) ||
-        !number_of(&rate, c, 2, "sample_rate", QC_FREE, st) || !qc_infer_scalar(c, 3, "lower_edge_hertz", st) ||
-        !qc_infer_scalar(c, 4, "upper_edge_hertz", st))
+    if (!number_input(&bands, c, 0, "num_mel_bins", QC_FREE, st) ||
+        !number_input(&n, c, 1, "dft_length", QC_FREE, st) || !number_input(&rate, c, 2, "sample_rate", QC_FREE, st) ||
+        !qc_infer_scalar(c, 3, "lower_edge_hertz", st) || !qc_infer_scalar(c, 4, "upper_edge_hertz", st))
         return false;
     const struct qc_shape s = QC_SHAPE(n == QC_FREE ? QC_FREE : n / 2 + 1, bands);
     return qc_infer_set(c, 0, t, &s, st);

@@ -60,7 +60,7 @@ static struct qc_shape narrowed(const struct qc_shape *known, const Onnx__ValueI
     return out;
 }
 
-static bool add_inputs(struct qc_importer *body, struct border *b, struct qc_status *st)
+static bool add_body_inputs(struct qc_importer *body, struct border *b, struct qc_status *st)
 {
     const Onnx__GraphProto *p = body->proto;
     size_t given = 0;
@@ -113,7 +113,7 @@ static bool fill_body(struct qc_importer *body, struct qc_importer *im, const st
     if (p->n_sparse_initializer)
         return qc_fail(st, QC_UNSUPPORTED, "has sparse initializers, which are not handled; store them dense");
     if (++*im->readings > READINGS_MAX) return qc_fail(st, QC_UNSUPPORTED, "too many bodies within bodies");
-    if (!qc_import_enter_names(body, o, st) || !qc_import_mark_live(body, st) || !add_inputs(body, b, st) ||
+    if (!qc_import_enter_names(body, o, st) || !qc_import_mark_live(body, st) || !add_body_inputs(body, b, st) ||
         !add_constants(body, im, o, st) || !qc_import_nodes(body, st))
         return false;
     for (size_t i = 0; i < p->n_output; i++)
@@ -358,24 +358,24 @@ static bool read(struct found *f, struct qc_importer *im, const struct scope *s,
     return !*qc_proto_text(name) || makes(s, name) || !qc_import_find(im, name) || add(f, im, name, st);
 }
 
-static void put(struct scope *s, const char *name)
+static void put_name(struct scope *s, const char *name)
 {
     if (*qc_proto_text(name)) s->names[s->count++] = name;
 }
 
-static bool enter(struct scope *s, struct qc_importer *im, const Onnx__GraphProto *g, struct qc_status *st)
+static bool enter_body(struct scope *s, struct qc_importer *im, const Onnx__GraphProto *g, struct qc_status *st)
 {
     size_t most = g->n_input;
     bool fits = qc_add_size(&most, most, g->n_initializer) && qc_add_size(&most, most, g->n_sparse_initializer);
     for (size_t i = 0; fits && i < g->n_node; i++) fits = qc_add_size(&most, most, g->node[i]->n_output);
     if (!fits) return qc_fail_memory(st, UINT64_MAX);
     if (!(s->names = QC_NEW_ARRAY(im->arena, const char *, most, st))) return false;
-    for (size_t i = 0; i < g->n_input; i++) put(s, g->input[i]->name);
-    for (size_t i = 0; i < g->n_initializer; i++) put(s, g->initializer[i]->name);
+    for (size_t i = 0; i < g->n_input; i++) put_name(s, g->input[i]->name);
+    for (size_t i = 0; i < g->n_initializer; i++) put_name(s, g->initializer[i]->name);
     for (size_t i = 0; i < g->n_sparse_initializer; i++)
-        if (g->sparse_initializer[i]->values) put(s, g->sparse_initializer[i]->values->name);
+        if (g->sparse_initializer[i]->values) put_name(s, g->sparse_initializer[i]->values->name);
     for (size_t i = 0; i < g->n_node; i++)
-        for (size_t k = 0; k < g->node[i]->n_output; k++) put(s, g->node[i]->output[k]);
+        for (size_t k = 0; k < g->node[i]->n_output; k++) put_name(s, g->node[i]->output[k]);
     qsort(s->names, s->count, sizeof *s->names, qc_order_text);
     return true;
 }
@@ -388,7 +388,7 @@ static bool look_at(struct found *f, struct qc_importer *im, const struct scope 
                     struct qc_status *st)
 {
     struct scope s = {.around = around};
-    if (!enter(&s, im, g, st)) return false;
+    if (!enter_body(&s, im, g, st)) return false;
     for (size_t i = 0; i < g->n_node; i++) {
         for (size_t k = 0; k < g->node[i]->n_input; k++)
             if (!read(f, im, &s, g->node[i]->input[k], st)) return false;

@@ -163,7 +163,7 @@ struct reading {
 };
 
 /* Keeps a value that a carried node reads: as an output of the graph, a constant, or data of an unsupported type. */
-static bool take(struct reading *r, struct qc_onnx_name *n, struct qc_status *st)
+static bool take_carried(struct reading *r, struct qc_onnx_name *n, struct qc_status *st)
 {
     struct qc_importer *im = r->im;
     struct qc_onnx_name *from = n->alias ? n->alias : n;
@@ -418,7 +418,7 @@ bool qc_import_carry_end(struct qc_importer *im, const Onnx__ModelProto *m, stru
     r.c->opset = im->opset;
     r.c->output_count = im->g->output_count;
     for (size_t i = 0; ok && i < im->carried_count; i++)
-        for (size_t k = 0; ok && reads(&n, im, im->carried[i], k); k++) ok = !n || take(&r, n, st);
+        for (size_t k = 0; ok && reads(&n, im, im->carried[i], k); k++) ok = !n || take_carried(&r, n, st);
     ok = ok && list_nodes(&r, st) && write_message(&r, m, st) && prune(&r, st) && list_ports(&r, st);
     if (ok)
         im->g->carried = r.c;

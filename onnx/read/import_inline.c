@@ -95,7 +95,7 @@ static bool read_defaults(struct function *f, struct qc_importer *im, struct qc_
 
 /* --- Names --- */
 
-static bool take(struct inliner *x, const char *name, struct qc_status *st)
+static bool take_name(struct inliner *x, const char *name, struct qc_status *st)
 {
     return qc_texts_set(&x->taken, name, 1, x->im->arena, st);
 }
@@ -103,13 +103,13 @@ static bool take(struct inliner *x, const char *name, struct qc_status *st)
 static bool take_graph(struct inliner *x, const Onnx__GraphProto *g, struct qc_status *st)
 {
     for (size_t i = 0; i < g->n_input; i++)
-        if (!take(x, qc_proto_text(g->input[i]->name), st)) return false;
+        if (!take_name(x, qc_proto_text(g->input[i]->name), st)) return false;
     for (size_t i = 0; i < g->n_initializer; i++)
-        if (!take(x, qc_proto_text(g->initializer[i]->name), st)) return false;
+        if (!take_name(x, qc_proto_text(g->initializer[i]->name), st)) return false;
     for (size_t i = 0; i < g->n_node; i++) {
         const Onnx__NodeProto *n = g->node[i];
         for (size_t k = 0; k < n->n_output; k++)
-            if (!take(x, n->output[k], st)) return false;
+            if (!take_name(x, n->output[k], st)) return false;
         for (size_t k = 0; k < n->n_attribute; k++) { /* qc_proto_check bounds the nesting */
             if (n->attribute[k]->g && !take_graph(x, n->attribute[k]->g, st)) return false;
             for (size_t j = 0; j < n->attribute[k]->n_graphs; j++)
@@ -140,7 +140,7 @@ static const char *prefix_of(struct inliner *x, const struct function *f, const 
     /* Names of values rarely end in a slash, so mostly other prefixes collide. */
     for (unsigned k = 1; prefix && !prefix_fits(x, f, prefix, st) && st->code == QC_OK; k++)
         prefix = qc_arena_printf(x->im->arena, st, "%s_%u/", base, k);
-    if (!prefix || st->code != QC_OK || !take(x, prefix, st)) return NULL;
+    if (!prefix || st->code != QC_OK || !take_name(x, prefix, st)) return NULL;
     return prefix;
 }
 
@@ -430,7 +430,7 @@ bool qc_import_inline(const Onnx__GraphProto **out, struct qc_importer *im, cons
     const Onnx__GraphProto *g = NULL;
     if (!read_functions(&x, m, st)) return false;
     if (!x.function_count) return true;
-    if (take(&x, "", st) && take_graph(&x, m->graph, st)) g = copy_graph(&x, &top, m->graph, st);
+    if (take_name(&x, "", st) && take_graph(&x, m->graph, st)) g = copy_graph(&x, &top, m->graph, st);
     if (!g) return false;
     *out = g;
     if (!x.calls) return qc_lines_add(&im->notes, im->g->arena, st, "functions that no node needs were left out");

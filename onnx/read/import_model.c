@@ -55,8 +55,8 @@ struct source {
     struct qc_file_map *map; /* mapping that contains the bytes; NULL: they are in memory */
 };
 
-static bool unpack(Onnx__ModelProto **out, const struct source *from, const struct qc_budget *budget,
-                   struct qc_status *st)
+static bool unpack_model(Onnx__ModelProto **out, const struct source *from, const struct qc_budget *budget,
+                         struct qc_status *st)
 {
     const void *bytes = from->bytes;
     const size_t size = from->size;
@@ -137,7 +137,7 @@ static bool read_shape(struct qc_shape *out, const char **symbols, struct qc_imp
     return true;
 }
 
-static bool add_inputs(struct qc_importer *im, struct qc_status *st)
+static bool add_model_inputs(struct qc_importer *im, struct qc_status *st)
 {
     const Onnx__GraphProto *p = im->proto;
     bool with_initializer = false;
@@ -269,7 +269,7 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     if (!qc_import_enter_names(im, NULL, st) || !qc_import_mark_live(im, st) || !qc_import_carry_begin(im, st))
         return false;
     name_after_outputs(im);
-    if (!add_inputs(im, st) || !qc_import_nodes(im, st)) return false;
+    if (!add_model_inputs(im, st) || !qc_import_nodes(im, st)) return false;
     for (size_t i = 0; i < m->graph->n_output; i++)
         if (!qc_import_add_output(im, m->graph->output[i], st)) return false;
     if (!qc_import_carry_end(im, m, st) || !read_info(info, im, m, st) || !qc_import_files(im, info, st)) return false;
@@ -393,7 +393,7 @@ static bool import_source(struct qc_graph **out, struct qc_model_info *info, con
                                      .follow = o->follow,
                                      .own = from->map,
                                      .own_bytes = from->map ? from->size : 0};
-    if (!unpack(&m, from, &budget, st)) return false;
+    if (!unpack_model(&m, from, &budget, st)) return false;
     const bool ok = import_unpacked(out, info, m, beside, budget, o, st);
     qc_proto_free_borrowing(&m->base, from->bytes, from->size);
     return ok;

@@ -98,8 +98,8 @@ static const char *origin_text(enum qc_name_origin origin)
     return "";
 }
 
-static bool enter(struct qc_importer *im, const char *name, enum qc_name_origin origin, size_t index,
-                  struct qc_status *st)
+static bool enter_name(struct qc_importer *im, const char *name, enum qc_name_origin origin, size_t index,
+                       struct qc_status *st)
 {
     const struct qc_onnx_name *first = qc_import_find(im, name);
     if (first) {
@@ -143,17 +143,17 @@ static bool enter_own_names(struct qc_importer *im, size_t more, struct qc_statu
     for (size_t i = 0; i < p->n_initializer; i++) {
         const char *name = qc_proto_text(p->initializer[i]->name);
         if (!*name) return qc_fail(st, QC_BAD_INPUT, "initializer %zu has no name", i);
-        if (!enter(im, name, QC_FROM_INITIALIZER, i, st)) return false;
+        if (!enter_name(im, name, QC_FROM_INITIALIZER, i, st)) return false;
     }
     for (size_t i = 0; i < p->n_input; i++) {
         const char *name = qc_proto_text(p->input[i]->name);
         if (!*name) return qc_fail(st, QC_BAD_INPUT, "graph input %zu has no name", i);
-        if (!enter(im, name, QC_FROM_INPUT, i, st)) return false;
+        if (!enter_name(im, name, QC_FROM_INPUT, i, st)) return false;
     }
     if (!check_inputs_once(p, im, st)) return false;
     for (size_t i = 0; i < p->n_node; i++) {
         for (size_t k = 0; k < p->node[i]->n_output; k++)
-            if (*p->node[i]->output[k] && !enter(im, p->node[i]->output[k], QC_FROM_NODE, i, st)) return false;
+            if (*p->node[i]->output[k] && !enter_name(im, p->node[i]->output[k], QC_FROM_NODE, i, st)) return false;
     }
     return true;
 }
@@ -163,7 +163,7 @@ bool qc_import_enter_names(struct qc_importer *im, const struct qc_outer_names *
     const size_t more = outside ? outside->count : 0;
     if (!enter_own_names(im, more, st)) return false;
     for (size_t i = 0; i < more; i++)
-        if (!qc_import_find(im, outside->names[i]) && !enter(im, outside->names[i], QC_FROM_OUTSIDE, i, st))
+        if (!qc_import_find(im, outside->names[i]) && !enter_name(im, outside->names[i], QC_FROM_OUTSIDE, i, st))
             return false;
     return qc_import_find_outer(im, st);
 }

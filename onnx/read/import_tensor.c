@@ -334,7 +334,7 @@ static size_t packed_bytes(enum qc_dtype t, size_t count)
     return count / each + (count % each != 0);
 }
 
-static void unpack(struct qc_tensor *t, const uint8_t *p)
+static void unpack_elements(struct qc_tensor *t, const uint8_t *p)
 {
     const struct qc_dtype_info *info = qc_dtype_info(t->dtype);
     const unsigned bits = info->bits, each = 8 / bits, most = (1U << bits) - 1, sign = 1U << (bits - 1);
@@ -356,7 +356,7 @@ static bool import_raw_bytes(size_t *out, enum qc_dtype dtype, size_t count)
 static void import_take_raw(struct qc_tensor *t, const uint8_t *p)
 {
     if (is_packed(t->dtype)) {
-        unpack(t, p);
+        unpack_elements(t, p);
     } else if (t->dtype == QC_BOOL) {
         for (size_t i = 0; i < t->count; i++) ((uint8_t *)t->data)[i] = p[i] != 0;
     } else if (t->bytes) {
@@ -397,7 +397,7 @@ static bool take_packed_int32(struct qc_tensor *t, const int32_t *v, size_t n, s
         struct qc_tensor part = {.dtype = t->dtype,
                                  .count = left < each ? left : each,
                                  .data = (uint8_t *)t->data + each * i};
-        unpack(&part, &byte);
+        unpack_elements(&part, &byte);
     }
     return true;
 }

@@ -152,7 +152,7 @@ static bool merge_of_floats(bool *done, struct qc_canon *c, const struct qc_node
 /* --- Ops between a dequantize and what reads its values --- */
 
 /* Returns true if the op is exact on stored values, whatever reads its result. */
-static bool passes(const struct qc_canon *c, const struct qc_node *n)
+static bool passes_integers(const struct qc_canon *c, const struct qc_node *n)
 {
     return qc_rules_behaviour(c->rules, c->g, n) != QC_AFFINE_JOIN && qc_moves_exactly(c->rules, c->g, n);
 }
@@ -185,7 +185,7 @@ static bool canon_float_op(bool *done, struct qc_canon *c, const struct qc_node 
 {
     *done = false;
     if (c->g->values[n->outputs].type.dtype != QC_F32) return true;
-    if (passes(c, n)) return pass_floats(done, c, n, st);
+    if (passes_integers(c, n)) return pass_floats(done, c, n, st);
     if (n->output_count != 1) return true;
     if (qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT) return product_of_floats(done, c, n, st);
     return !c->merges[n->op] || qc_node_affine(n) != QC_AFFINE_MERGE || merge_of_floats(done, c, n, st);
@@ -384,7 +384,7 @@ static qc_id real_constant(struct qc_canon *c, const struct qc_node *n, struct q
 }
 
 /* Returns true for an int32 constant with constant float32 parameters: one, or one per element. */
-static bool is_bias(const struct qc_canon *c, const struct qc_node *n)
+static bool is_product_bias(const struct qc_canon *c, const struct qc_node *n)
 {
     const struct qc_tensor *q = n->op == QC_OP_DequantizeLinear ? qc_constant_of(c->g, n->inputs[0]) : NULL;
     const struct qc_tensor *s = q ? qc_constant_of(c->g, n->inputs[1]) : NULL;
@@ -398,7 +398,7 @@ static bool is_bias(const struct qc_canon *c, const struct qc_node *n)
 static qc_id canon_real(struct qc_canon *c, qc_id old, struct qc_status *st)
 {
     const struct qc_node *n = qc_node_of(c->g, old);
-    if (!c->r.map[old] && n && is_bias(c, n)) c->r.map[old] = real_constant(c, n, st);
+    if (!c->r.map[old] && n && is_product_bias(c, n)) c->r.map[old] = real_constant(c, n, st);
     return c->r.map[old] || st->code != QC_OK ? c->r.map[old] : qc_rebuild_value(&c->r, old, st);
 }
 
@@ -490,7 +490,7 @@ static bool build_dequantize(struct qc_canon *c, qc_id id, struct qc_status *st)
     const qc_id v = n->inputs[0], zero = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
     const struct qc_tensor *t = qc_constant_of(c->g, v);
     qc_id q = 0, qparams = 0;
-    if (is_bias(c, n)) return true; /* It is built where it is used. */
+    if (is_product_bias(c, n)) return true; /* It is built where it is used. */
     if (!t && qc_canon_qparams_of(c, v)) q = c->affine[v];
     if (!q && c->own[n->outputs] && c->taken[n->outputs]) return read_integers(c, id, st);
     if (t && qc_canon_is_stored(t->dtype) && c->g->values[n->outputs].type.dtype == QC_F32 &&
@@ -506,7 +506,7 @@ static bool build_dequantize(struct qc_canon *c, qc_id id, struct qc_status *st)
     return (c->r.map[n->outputs] = ours(c, QC_OP_Dequantize, q, 0, 0, st));
 }
 
-static bool build_node(struct qc_canon *c, qc_id id, struct qc_status *st)
+static bool build_canonical_node(struct qc_canon *c, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &c->g->nodes[id];
     struct qc_qlinear q;
@@ -564,7 +564,7 @@ bool qc_canonical(struct qc_graph **out, struct qc_lines *notes, const struct qc
     find_merges(&c);
     if (!qc_canon_classify(&c, st)) goto out;
     for (qc_id id = 1; id <= g->node_count; id++)
-        if (!build_node(&c, id, st)) goto out;
+        if (!build_canonical_node(&c, id, st)) goto out;
     for (size_t i = 0; i < g->output_count; i++)
         if (!canon_real(&c, g->outputs[i].value, st)) goto out;
     ok = qc_rebuild_finish(out, &c.r, st);

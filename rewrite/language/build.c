@@ -10,15 +10,15 @@ enum { RESULTS = 8 };
 static qc_id build(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, qc_id qparams,
                    bool top, struct qc_status *st);
 
-static qc_id constant(const struct qc_build *b, enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
-                      struct qc_status *st)
+static qc_id build_number(const struct qc_build *b, enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
+                          struct qc_status *st)
 {
     return qc_graph_add_made_constant(b->rebuild->to, NULL, qc_tensor_of(dtype, shape, data, st), st);
 }
 
-static qc_id number(const struct qc_build *b, float v, struct qc_status *st)
+static qc_id number_constant(const struct qc_build *b, float v, struct qc_status *st)
 {
-    return constant(b, QC_F32, &QC_SCALAR, &v, st);
+    return build_number(b, QC_F32, &QC_SCALAR, &v, st);
 }
 
 /* Returns a constant in another shape, or a Reshape if the value is not folded yet. */
@@ -28,10 +28,10 @@ static qc_id reshaped(const struct qc_build *b, qc_id v, const struct qc_shape *
     const struct qc_tensor *t = qc_constant_of(to, v);
     if (t) {
         if (qc_shape_equal(&t->shape, shape)) return v;
-        return constant(b, t->dtype, shape, t->data, st);
+        return build_number(b, t->dtype, shape, t->data, st);
     }
     const struct qc_shape length = QC_SHAPE(shape->rank);
-    qc_id inputs[] = {v, constant(b, QC_I64, &length, shape->dim, st)};
+    qc_id inputs[] = {v, build_number(b, QC_I64, &length, shape->dim, st)};
     struct qc_node_def def = {.op = QC_OP_Reshape, .input_count = 2, .inputs = inputs};
     return inputs[1] ? qc_graph_add(to, &def, st) : 0;
 }
@@ -76,7 +76,7 @@ static qc_id build_rows(const struct qc_build *b, const struct qc_expr *e, struc
 static qc_id build_attribute(const struct qc_build *b, const struct qc_expr *e, struct qc_status *st)
 {
     const struct qc_node *n = qc_match_node(b->match, b->rebuild->from, e->op);
-    return number(b, n ? qc_attr_float(n, e->attribute, e->number) : e->number, st);
+    return number_constant(b, n ? qc_attr_float(n, e->attribute, e->number) : e->number, st);
 }
 
 static qc_id resolve(const struct qc_build *b, const struct qc_qparams_expr *e, qc_id value, qc_id capture,
@@ -162,8 +162,8 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
 }
 
 /* *out: attribute k as the template gives it. */
-static bool attribute_of(struct qc_attr *out, const struct qc_build *b, const struct qc_expr *e, unsigned k,
-                         struct qc_status *st)
+static bool template_attribute(struct qc_attr *out, const struct qc_build *b, const struct qc_expr *e, unsigned k,
+                               struct qc_status *st)
 {
     *out = e->attrs[k];
     if (!e->attr_of[k]) return true;
@@ -193,7 +193,7 @@ static bool add_attributes(struct qc_attr attrs[2 * QC_RULE_ARGS + 16], struct q
         if (!replaced) attrs[count++] = def->attrs[i];
     }
     for (unsigned k = 0; k < e->attr_count; k++)
-        if (!attribute_of(&attrs[count++], b, e, k, st)) return false;
+        if (!template_attribute(&attrs[count++], b, e, k, st)) return false;
     def->attrs = attrs;
     def->attr_count = count;
     return true;
@@ -213,7 +213,7 @@ static bool keeps_root(const struct qc_build *b, const struct qc_expr *e)
 }
 
 /* Returns true if an op of this template already has the name. */
-static bool is_named(const struct qc_graph *to, const char *name)
+static bool is_named_node(const struct qc_graph *to, const char *name)
 {
     for (qc_id id = (qc_id)to->node_count, n = 0; name && id >= 1 && n < QC_RULE_OPS; id--, n++)
         if (to->nodes[id].name && strcmp(to->nodes[id].name, name) == 0) return true;
@@ -229,11 +229,11 @@ static bool name_node(const char **out, const struct qc_build *b, const struct q
     struct qc_graph *to = b->rebuild->to;
     const char *root = g->nodes[g->values[b->match->root].node].name;
     *out = from ? from->name : top && !keeps_root(b, e) ? root : NULL;
-    if (*out && !is_named(to, *out)) return true;
+    if (*out && !is_named_node(to, *out)) return true;
     *out = NULL;
     if (!root || !*root || (from && !from->name) || (top && b->match->rule->kind != QC_RULE_PATTERN)) return true;
     *out = qc_arena_printf(to->arena, st, "%s/%s", root, qc_op_info(e->op)->name);
-    for (unsigned k = 1; *out && is_named(to, *out); k++)
+    for (unsigned k = 1; *out && is_named_node(to, *out); k++)
         *out = qc_arena_printf(to->arena, st, "%s/%s_%u", root, qc_op_info(e->op)->name, k);
     return *out != NULL;
 }
@@ -302,8 +302,9 @@ static qc_id build(const struct qc_build *b, const struct qc_expr *e, const stru
         if (e->op == QC_OP_Quantize || e->op == QC_OP_Dequantize || e->op == QC_OP_Requantize)
             return build_ours(b, e, taker, top, st);
         return build_op(b, e, qparams, top, st);
-    case QC_EXPR_NUMBER: return number(b, e->number, st);
-    case QC_EXPR_INTS: return constant(b, QC_I64, &(struct qc_shape){.rank = 1, .dim = {e->int_count}}, e->ints, st);
+    case QC_EXPR_NUMBER: return number_constant(b, e->number, st);
+    case QC_EXPR_INTS:
+        return build_number(b, QC_I64, &(struct qc_shape){.rank = 1, .dim = {e->int_count}}, e->ints, st);
     case QC_EXPR_ATTRIBUTE: return build_attribute(b, e, st);
     case QC_EXPR_ELSE:
         if (m->values[e->slot]) return qc_rebuild_value(b->rebuild, m->values[e->slot], st);

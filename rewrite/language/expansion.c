@@ -217,8 +217,8 @@ static bool slot_value(struct qc_fvalue *out, struct qc_frame *f, unsigned k, st
 
 /* --- Ops and functions --- */
 
-static bool attribute_of(struct qc_attr *out, struct qc_frame *f, const char *name, const struct qc_fvalue *v,
-                         struct qc_status *st)
+static bool call_attribute(struct qc_attr *out, struct qc_frame *f, const char *name, const struct qc_fvalue *v,
+                           struct qc_status *st)
 {
     int64_t *ints = QC_NEW_ARRAY(f->x->arena, int64_t, v->count, st);
     float *floats = QC_NEW_ARRAY(f->x->arena, float, v->count, st);
@@ -265,7 +265,7 @@ static bool write_down(struct written *w, struct qc_frame *f, const struct qc_fe
         if (!evaluate_here(&w->args[i], f, e->args[i], st)) return false;
     for (unsigned i = 0; i < e->attr_count; i++) {
         if (!evaluate_here(&v, f, e->attrs[i], st)) return false;
-        if (v.kind != QC_FVALUE_ABSENT && !attribute_of(&w->attrs[w->attr_count++], f, e->attr_names[i], &v, st))
+        if (v.kind != QC_FVALUE_ABSENT && !call_attribute(&w->attrs[w->attr_count++], f, e->attr_names[i], &v, st))
             return false;
     }
     return true;
@@ -380,7 +380,7 @@ static bool arithmetic(struct qc_fvalue *out, struct qc_frame *f, enum qc_sign s
     return qc_fail(st, QC_BAD_INPUT, "arithmetic with a text or an absent value");
 }
 
-static bool binary(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+static bool evaluate_binary(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
 {
     struct qc_fvalue a, b;
     if (!evaluate_here(&a, f, e->args[0], st)) return false;
@@ -479,7 +479,7 @@ static bool builtin(struct qc_fvalue *out, struct qc_frame *f, const struct qc_f
     struct qc_fvalue args[3];
     for (unsigned i = 0; i < e->arg_count; i++)
         if (!evaluate_here(&args[i], f, e->args[i], st)) return false;
-    return e->builtin->run(out, f, args, e->arg_count, st);
+    return e->builtin->run(out, &(struct qc_fcall){.frame = f, .args = args, .count = e->arg_count}, st);
 }
 
 static bool evaluate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
@@ -495,7 +495,7 @@ static bool evaluate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_
     case QC_FEXPR_BUILTIN: return builtin(out, f, e, st);
     case QC_FEXPR_LIST: return list(out, f, e, st);
     case QC_FEXPR_INDEX: return element_at(out, f, e, st);
-    case QC_FEXPR_BINARY: return binary(out, f, e, st);
+    case QC_FEXPR_BINARY: return evaluate_binary(out, f, e, st);
     case QC_FEXPR_NEGATE: return negate(out, f, e, st);
     case QC_FEXPR_NOT:
         if (!evaluate_here(out, f, e->args[0], st)) return false;

@@ -6,7 +6,7 @@
 
 #include "rewrite/language/expansion_parts.h"
 
-static const struct qc_type *type_of(const struct qc_frame *f, const struct qc_fvalue *v)
+static const struct qc_type *argument_type(const struct qc_frame *f, const struct qc_fvalue *v)
 {
     return v->kind == QC_FVALUE_TENSOR ? &f->x->g->values[v->id].type : NULL;
 }
@@ -14,7 +14,7 @@ static const struct qc_type *type_of(const struct qc_frame *f, const struct qc_f
 static bool tensor_of(const struct qc_type **t, const struct qc_frame *f, const struct qc_fvalue *v,
                       struct qc_status *st)
 {
-    *t = type_of(f, v);
+    *t = argument_type(f, v);
     return *t || qc_fail(st, QC_BAD_INPUT, "a tensor was expected");
 }
 
@@ -45,12 +45,10 @@ static bool known_rank(const struct qc_type **t, const struct qc_frame *f, const
     return (*t)->shape.rank >= 0 || qc_fail(st, QC_UNSUPPORTED, "the number of dimensions of an input is not known");
 }
 
-static bool run_rank(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                     struct qc_status *st)
+static bool run_rank(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
     const struct qc_type *t;
-    (void)n;
-    if (!known_rank(&t, f, a, st)) return false;
+    if (!known_rank(&t, c->frame, c->args, st)) return false;
     *out = qc_fvalue_whole(t->shape.rank);
     return true;
 }
@@ -63,13 +61,13 @@ static bool axis_in(int64_t *axis, int64_t rank, struct qc_status *st)
     return true;
 }
 
-static bool run_axis(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                     struct qc_status *st)
+static bool run_axis(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
     const struct qc_type *t;
     int64_t axis;
-    (void)n;
-    if (!known_rank(&t, f, a, st) || !whole_of(&axis, a + 1, st) || !axis_in(&axis, t->shape.rank, st)) return false;
+    if (!known_rank(&t, c->frame, c->args, st) || !whole_of(&axis, c->args + 1, st) ||
+        !axis_in(&axis, t->shape.rank, st))
+        return false;
     *out = qc_fvalue_whole(axis);
     return true;
 }
@@ -78,7 +76,7 @@ static bool run_axis(struct qc_fvalue *out, struct qc_frame *f, const struct qc_
 static bool dimension(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *x, int64_t axis,
                       struct qc_status *st)
 {
-    const struct qc_type *t = type_of(f, x);
+    const struct qc_type *t = argument_type(f, x);
     const struct qc_number index = qc_number_whole(axis);
     const int64_t size = t->shape.dim[axis];
     qc_id id;
@@ -91,74 +89,66 @@ static bool dimension(struct qc_fvalue *out, struct qc_frame *f, const struct qc
     return true;
 }
 
-static bool run_dim(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                    struct qc_status *st)
+static bool run_dim(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
     const struct qc_type *t;
     int64_t axis;
-    (void)n;
-    return known_rank(&t, f, a, st) && whole_of(&axis, a + 1, st) && axis_in(&axis, t->shape.rank, st) &&
-           dimension(out, f, a, axis, st);
+    return known_rank(&t, c->frame, c->args, st) && whole_of(&axis, c->args + 1, st) &&
+           axis_in(&axis, t->shape.rank, st) && dimension(out, c->frame, c->args, axis, st);
 }
 
-static bool run_shape(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                      struct qc_status *st)
+static bool run_shape(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
     struct qc_fvalue parts[QC_RANK_MAX];
     const struct qc_type *t;
     int64_t from = 0, to;
     qc_id id;
-    if (!tensor_of(&t, f, a, st)) return false;
-    if (n == 1 && !qc_shape_fixed(&t->shape)) {
-        if (!qc_expanding_node(&id, f->x, QC_OP_Shape, a, 1, 1, NULL, 0, st)) return false;
+    if (!tensor_of(&t, c->frame, c->args, st)) return false;
+    if (c->count == 1 && !qc_shape_fixed(&t->shape)) {
+        if (!qc_expanding_node(&id, c->frame->x, QC_OP_Shape, c->args, 1, 1, NULL, 0, st)) return false;
         *out = qc_fvalue_tensor(id);
         return true;
     }
-    if (!known_rank(&t, f, a, st)) return false;
+    if (!known_rank(&t, c->frame, c->args, st)) return false;
     to = t->shape.rank;
-    if ((n > 1 && !whole_of(&from, a + 1, st)) || (n > 2 && !whole_of(&to, a + 2, st))) return false;
+    if ((c->count > 1 && !whole_of(&from, c->args + 1, st)) || (c->count > 2 && !whole_of(&to, c->args + 2, st)))
+        return false;
     if (from < 0) from += t->shape.rank;
     if (to < 0) to += t->shape.rank;
     if (from < 0 || to > t->shape.rank) return qc_fail(st, QC_BAD_INPUT, "an input has too few dimensions");
-    if (from >= to) return list_of(out, f, 0, st);
+    if (from >= to) return list_of(out, c->frame, 0, st);
     for (int64_t i = from; i < to; i++)
-        if (!dimension(&parts[i - from], f, a, i, st)) return false;
-    return qc_expanding_concat(out, f->x, parts, (size_t)(to - from), st);
+        if (!dimension(&parts[i - from], c->frame, c->args, i, st)) return false;
+    return qc_expanding_concat(out, c->frame->x, parts, (size_t)(to - from), st);
 }
 
-static bool run_dtype(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                      struct qc_status *st)
+static bool run_dtype(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
     const struct qc_type *t;
-    (void)n;
-    if (!tensor_of(&t, f, a, st)) return false;
+    if (!tensor_of(&t, c->frame, c->args, st)) return false;
     *out = qc_fvalue_whole(qc_dtype_info(t->dtype)->onnx);
     return true;
 }
 
-static bool run_present(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                        struct qc_status *st)
+static bool run_present(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
-    (void)f, (void)n, (void)st;
-    *out = qc_fvalue_whole(a->kind != QC_FVALUE_ABSENT);
+    (void)st;
+    *out = qc_fvalue_whole(c->args->kind != QC_FVALUE_ABSENT);
     return true;
 }
 
-static bool run_product(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                        struct qc_status *st)
+static bool run_product(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
-    const struct qc_node *made = a->kind == QC_FVALUE_TENSOR ? qc_node_of(f->x->g, a->id) : NULL;
-    (void)n;
+    const struct qc_node *made = c->args->kind == QC_FVALUE_TENSOR ? qc_node_of(c->frame->x->g, c->args->id) : NULL;
     (void)st;
     *out = qc_fvalue_whole(made && (made->op == QC_OP_MatMul || made->op == QC_OP_Gemm));
     return true;
 }
 
-static bool run_known(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                      struct qc_status *st)
+static bool run_known(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
-    (void)f, (void)n, (void)st;
-    *out = qc_fvalue_whole(a->kind != QC_FVALUE_TENSOR && a->kind != QC_FVALUE_ABSENT);
+    (void)st;
+    *out = qc_fvalue_whole(c->args->kind != QC_FVALUE_TENSOR && c->args->kind != QC_FVALUE_ABSENT);
     return true;
 }
 
@@ -168,107 +158,94 @@ static struct qc_number element(const struct qc_tensor *t, size_t i)
                                              : qc_number_whole(qc_tensor_int(t, i));
 }
 
-static bool run_value(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                      struct qc_status *st)
+static bool run_value(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
-    const struct qc_tensor *t = a->kind == QC_FVALUE_TENSOR ? qc_constant_of(f->x->g, a->id) : NULL;
-    (void)n, (void)st;
+    const struct qc_tensor *t = c->args->kind == QC_FVALUE_TENSOR ? qc_constant_of(c->frame->x->g, c->args->id) : NULL;
+    (void)st;
     *out = (struct qc_fvalue){.kind = QC_FVALUE_ABSENT};
     if (t && t->count == 1) *out = (struct qc_fvalue){.kind = QC_FVALUE_NUMBER, .number = element(t, 0)};
     return true;
 }
 
-static bool run_items(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                      struct qc_status *st)
+static bool run_items(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
-    const struct qc_tensor *t = a->kind == QC_FVALUE_TENSOR ? qc_constant_of(f->x->g, a->id) : NULL;
-    (void)n;
+    const struct qc_tensor *t = c->args->kind == QC_FVALUE_TENSOR ? qc_constant_of(c->frame->x->g, c->args->id) : NULL;
     *out = (struct qc_fvalue){.kind = QC_FVALUE_ABSENT};
     if (!t || t->shape.rank > 1 || t->count > QC_EXPANSION_ITEMS) return true;
-    if (!list_of(out, f, t->count, st)) return false;
+    if (!list_of(out, c->frame, t->count, st)) return false;
     for (size_t i = 0; i < t->count; i++) items_of(out)[i] = element(t, i);
     return true;
 }
 
-static bool run_cast(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                     struct qc_status *st)
+static bool run_cast(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
     int64_t to;
     qc_id id;
-    (void)n;
-    if (a->kind == QC_FVALUE_ABSENT) {
-        *out = *a;
+    if (c->args->kind == QC_FVALUE_ABSENT) {
+        *out = *c->args;
         return true;
     }
-    if (!whole_of(&to, a + 1, st)) return false;
+    if (!whole_of(&to, c->args + 1, st)) return false;
     const enum qc_dtype dtype = to < 0 || to > 99 ? QC_NONE : qc_dtype_from_onnx((int)to);
     if (dtype == QC_NONE) return qc_fail(st, QC_UNSUPPORTED, "type %" PRId64 " of ONNX is not handled", to);
-    if (a->kind != QC_FVALUE_TENSOR) {
-        if (!qc_expanding_constant(&id, f->x, dtype, a, st)) return false;
-    } else if (f->x->g->values[a->id].type.dtype == dtype) {
-        id = a->id;
+    if (c->args->kind != QC_FVALUE_TENSOR) {
+        if (!qc_expanding_constant(&id, c->frame->x, dtype, c->args, st)) return false;
+    } else if (c->frame->x->g->values[c->args->id].type.dtype == dtype) {
+        id = c->args->id;
     } else {
         const struct qc_attr attr = QC_INT("to", to);
-        if (!qc_expanding_node(&id, f->x, QC_OP_Cast, a, 1, 1, &attr, 1, st)) return false;
+        if (!qc_expanding_node(&id, c->frame->x, QC_OP_Cast, c->args, 1, 1, &attr, 1, st)) return false;
     }
     *out = qc_fvalue_tensor(id);
     return true;
 }
 
-static bool run_len(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                    struct qc_status *st)
+static bool run_len(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
-    (void)f, (void)n;
-    if (a->kind != QC_FVALUE_LIST) return qc_fail(st, QC_BAD_INPUT, "a list was expected");
-    *out = qc_fvalue_whole((int64_t)a->count);
+    if (c->args->kind != QC_FVALUE_LIST) return qc_fail(st, QC_BAD_INPUT, "a list was expected");
+    *out = qc_fvalue_whole((int64_t)c->args->count);
     return true;
 }
 
-static bool run_seq(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                    struct qc_status *st)
+static bool run_seq(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
     int64_t from, to;
-    (void)n;
-    if (!whole_of(&from, a, st) || !whole_of(&to, a + 1, st)) return false;
-    if (from < -QC_EXPANSION_ITEMS || to > QC_EXPANSION_ITEMS) return list_of(out, f, SIZE_MAX, st);
-    if (!list_of(out, f, to > from ? (size_t)(to - from) : 0, st)) return false;
+    if (!whole_of(&from, c->args, st) || !whole_of(&to, c->args + 1, st)) return false;
+    if (from < -QC_EXPANSION_ITEMS || to > QC_EXPANSION_ITEMS) return list_of(out, c->frame, SIZE_MAX, st);
+    if (!list_of(out, c->frame, to > from ? (size_t)(to - from) : 0, st)) return false;
     for (size_t i = 0; i < out->count; i++) items_of(out)[i] = qc_number_whole(from + (int64_t)i);
     return true;
 }
 
-static bool run_repeat(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                       struct qc_status *st)
+static bool run_repeat(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
     int64_t count;
-    (void)n;
-    if (a->kind != QC_FVALUE_NUMBER) return qc_fail(st, QC_BAD_INPUT, "a number was expected");
-    if (!whole_of(&count, a + 1, st) || !list_of(out, f, count > 0 ? (size_t)count : 0, st)) return false;
-    for (size_t i = 0; i < out->count; i++) items_of(out)[i] = a->number;
+    if (c->args->kind != QC_FVALUE_NUMBER) return qc_fail(st, QC_BAD_INPUT, "a number was expected");
+    if (!whole_of(&count, c->args + 1, st) || !list_of(out, c->frame, count > 0 ? (size_t)count : 0, st)) return false;
+    for (size_t i = 0; i < out->count; i++) items_of(out)[i] = c->args->number;
     return true;
 }
 
 /* Replaces the elements `at` of a list (each from -count on) by one number or by as many numbers. */
-static bool run_replace(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                        struct qc_status *st)
+static bool run_replace(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
-    (void)n;
     for (unsigned i = 0; i < 3; i++)
-        if (a[i].kind != QC_FVALUE_LIST) return qc_fail(st, QC_BAD_INPUT, "three lists were expected");
-    if (a[1].count != a[2].count) return qc_fail(st, QC_BAD_INPUT, "lists of different length");
-    if (!list_of(out, f, a->count, st)) return false;
-    if (a->count) memcpy(items_of(out), a->items, a->count * sizeof *a->items);
-    for (size_t i = 0; i < a[1].count; i++) {
-        int64_t at = a[1].items[i].i;
-        if (a[1].items[i].real || !axis_in(&at, (int64_t)a->count, st))
+        if (c->args[i].kind != QC_FVALUE_LIST) return qc_fail(st, QC_BAD_INPUT, "three lists were expected");
+    if (c->args[1].count != c->args[2].count) return qc_fail(st, QC_BAD_INPUT, "lists of different length");
+    if (!list_of(out, c->frame, c->args->count, st)) return false;
+    if (c->args->count) memcpy(items_of(out), c->args->items, c->args->count * sizeof *c->args->items);
+    for (size_t i = 0; i < c->args[1].count; i++) {
+        int64_t at = c->args[1].items[i].i;
+        if (c->args[1].items[i].real || !axis_in(&at, (int64_t)c->args->count, st))
             return qc_fail(st, QC_BAD_INPUT, "indices were expected");
-        items_of(out)[at] = a[2].items[i];
+        items_of(out)[at] = c->args[2].items[i];
     }
     return true;
 }
 
 /* Minimum or maximum of numbers, or element by element of lists. */
-static bool extreme(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, enum qc_sign sign,
-                    struct qc_status *st)
+static bool extreme_of(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, enum qc_sign sign,
+                       struct qc_status *st)
 {
     const struct qc_fvalue *longer = a->kind == QC_FVALUE_LIST ? a : a + 1;
     for (unsigned i = 0; i < 2; i++)
@@ -292,18 +269,14 @@ static bool extreme(struct qc_fvalue *out, struct qc_frame *f, const struct qc_f
     return true;
 }
 
-static bool run_min(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                    struct qc_status *st)
+static bool run_min(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
-    (void)n;
-    return extreme(out, f, a, QC_SIGN_LE, st);
+    return extreme_of(out, c->frame, c->args, QC_SIGN_LE, st);
 }
 
-static bool run_max(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                    struct qc_status *st)
+static bool run_max(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
-    (void)n;
-    return extreme(out, f, a, QC_SIGN_GE, st);
+    return extreme_of(out, c->frame, c->args, QC_SIGN_GE, st);
 }
 
 static bool number_of(double *v, const struct qc_fvalue *a, struct qc_status *st)
@@ -313,12 +286,10 @@ static bool number_of(double *v, const struct qc_fvalue *a, struct qc_status *st
     return true;
 }
 
-static bool run_sqrt(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                     struct qc_status *st)
+static bool run_sqrt(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
     double v;
-    (void)f, (void)n;
-    if (!number_of(&v, a, st)) return false;
+    if (!number_of(&v, c->args, st)) return false;
     *out = (struct qc_fvalue){.kind = QC_FVALUE_NUMBER, .number = qc_number_real(sqrt(v))};
     return true;
 }
@@ -331,42 +302,36 @@ static bool floor_of(struct qc_number *n, struct qc_status *st)
     return true;
 }
 
-static bool run_floor(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                      struct qc_status *st)
+static bool run_floor(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
-    (void)n;
-    *out = *a;
-    if (a->kind == QC_FVALUE_NUMBER) return floor_of(&out->number, st);
-    if (a->kind != QC_FVALUE_LIST) return qc_fail(st, QC_UNSUPPORTED, "a size has to be known here");
-    if (!list_of(out, f, a->count, st)) return false;
-    for (size_t i = 0; i < a->count; i++) {
-        items_of(out)[i] = a->items[i];
+    *out = *c->args;
+    if (c->args->kind == QC_FVALUE_NUMBER) return floor_of(&out->number, st);
+    if (c->args->kind != QC_FVALUE_LIST) return qc_fail(st, QC_UNSUPPORTED, "a size has to be known here");
+    if (!list_of(out, c->frame, c->args->count, st)) return false;
+    for (size_t i = 0; i < c->args->count; i++) {
+        items_of(out)[i] = c->args->items[i];
         if (!floor_of(&items_of(out)[i], st)) return false;
     }
     return true;
 }
 
 /* Reshapes a tensor of one element to rank 0. Numbers are returned unchanged. */
-static bool run_scalar(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                       struct qc_status *st)
+static bool run_scalar(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
-    const struct qc_type *t = type_of(f, a);
+    const struct qc_type *t = argument_type(c->frame, c->args);
     qc_id id;
-    (void)n;
-    *out = *a;
+    *out = *c->args;
     if (!t || t->shape.rank == 0) return true;
-    if (!qc_expanding_node(&id, f->x, QC_OP_Squeeze, a, 1, 1, NULL, 0, st)) return false;
+    if (!qc_expanding_node(&id, c->frame->x, QC_OP_Squeeze, c->args, 1, 1, NULL, 0, st)) return false;
     *out = qc_fvalue_tensor(id);
     return true;
 }
 
-static bool run_wanted(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
-                       struct qc_status *st)
+static bool run_wanted(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
     int64_t k;
-    (void)n;
-    if (!whole_of(&k, a, st)) return false;
-    *out = qc_fvalue_whole(k >= 0 && k < (int64_t)f->call->output_count && f->call->wanted[k]);
+    if (!whole_of(&k, c->args, st)) return false;
+    *out = qc_fvalue_whole(k >= 0 && k < (int64_t)c->frame->call->output_count && c->frame->call->wanted[k]);
     return true;
 }
 

@@ -12,7 +12,7 @@
 
 enum { DEPTH = 40 };
 
-static struct qc_fexpr *new_expr(struct qc_function_parser *f, enum qc_fexpr_kind kind, struct qc_status *st)
+static struct qc_fexpr *new_function_expr(struct qc_function_parser *f, enum qc_fexpr_kind kind, struct qc_status *st)
 {
     struct qc_fexpr *e = QC_NEW(f->p->rules->arena, struct qc_fexpr, st);
     if (!e) return NULL;
@@ -60,7 +60,7 @@ static bool parse_list(struct qc_fexpr *e, struct qc_function_parser *f, const c
 }
 
 /* { name = EXPR, ... } */
-static bool parse_attributes(struct qc_fexpr *e, struct qc_function_parser *f, struct qc_status *st)
+static bool parse_call_attributes(struct qc_fexpr *e, struct qc_function_parser *f, struct qc_status *st)
 {
     struct qc_lexer *x = &f->p->x;
     struct qc_arena *a = f->p->rules->arena;
@@ -78,22 +78,22 @@ static bool parse_attributes(struct qc_fexpr *e, struct qc_function_parser *f, s
     return st->code == QC_OK && qc_lexer_expect(x, "}", st);
 }
 
-static struct qc_fexpr *parse_call(struct qc_function_parser *f, struct qc_status *st)
+static struct qc_fexpr *parse_function_call(struct qc_function_parser *f, struct qc_status *st)
 {
-    struct qc_fexpr *e = new_expr(f, QC_FEXPR_OP, st);
+    struct qc_fexpr *e = new_function_expr(f, QC_FEXPR_OP, st);
     if (!e || !parse_function_name(&e->text, f, st)) return NULL;
     e->op = qc_op_from_name(e->text);
     if (e->op == QC_OP_INVALID) e->kind = QC_FEXPR_FUNCTION;
     if (!qc_lexer_expect(&f->p->x, "(", st) || !parse_list(e, f, ")", QC_EXPANSION_ARGS, st) ||
-        !parse_attributes(e, f, st))
+        !parse_call_attributes(e, f, st))
         return NULL;
     return e;
 }
 
-static struct qc_fexpr *parse_number(struct qc_function_parser *f, struct qc_status *st)
+static struct qc_fexpr *parse_function_number(struct qc_function_parser *f, struct qc_status *st)
 {
     const struct qc_token t = f->p->x.token;
-    struct qc_fexpr *e = new_expr(f, QC_FEXPR_NUMBER, st);
+    struct qc_fexpr *e = new_function_expr(f, QC_FEXPR_NUMBER, st);
     char text[64], *end;
     double v;
     if (!e || !qc_lexer_number(&v, &f->p->x, st)) return NULL;
@@ -124,7 +124,7 @@ static bool parse_constant_name(struct qc_fexpr *e, const char *name)
 
 static struct qc_fexpr *parse_if(struct qc_function_parser *f, struct qc_status *st)
 {
-    struct qc_fexpr *e = new_expr(f, QC_FEXPR_IF, st);
+    struct qc_fexpr *e = new_function_expr(f, QC_FEXPR_IF, st);
     if (!e || !(e->args = QC_NEW_ARRAY(f->p->rules->arena, struct qc_fexpr *, 3, st))) return NULL;
     e->arg_count = 3;
     if (!(e->args[0] = parse_fexpr(f, st)) || !qc_lexer_expect(&f->p->x, "then", st) ||
@@ -137,7 +137,7 @@ static struct qc_fexpr *parse_if(struct qc_function_parser *f, struct qc_status 
 static struct qc_fexpr *parse_name(struct qc_function_parser *f, struct qc_status *st)
 {
     const struct qc_lexer before = f->p->x;
-    struct qc_fexpr *e = new_expr(f, QC_FEXPR_SLOT, st);
+    struct qc_fexpr *e = new_function_expr(f, QC_FEXPR_SLOT, st);
     const char *name;
     if (!e || !qc_lexer_name(&name, &f->p->x, "a value", f->p->rules->arena, st)) return NULL;
     if (qc_lexer_is(&f->p->x, "(") && (e->builtin = qc_fbuiltin_find(name))) {
@@ -167,22 +167,23 @@ static bool at_call(const struct qc_lexer *x)
            (*x->at == '(' && isupper((unsigned char)*x->token.start));
 }
 
-static struct qc_fexpr *parse_primary(struct qc_function_parser *f, struct qc_status *st)
+static struct qc_fexpr *parse_function_primary(struct qc_function_parser *f, struct qc_status *st)
 {
     struct qc_lexer *x = &f->p->x;
     struct qc_fexpr *e = NULL;
     switch (x->token.kind) {
-    case QC_TOKEN_NUMBER: return parse_number(f, st);
+    case QC_TOKEN_NUMBER: return parse_function_number(f, st);
     case QC_TOKEN_TEXT:
-        if (!(e = new_expr(f, QC_FEXPR_TEXT, st)) || !qc_lexer_text(&e->text, x, f->p->rules->arena, st)) return NULL;
+        if (!(e = new_function_expr(f, QC_FEXPR_TEXT, st)) || !qc_lexer_text(&e->text, x, f->p->rules->arena, st))
+            return NULL;
         return e;
     case QC_TOKEN_NAME:
         if (qc_lexer_take(x, "if", st)) return parse_if(f, st);
-        return at_call(x) ? parse_call(f, st) : parse_name(f, st);
+        return at_call(x) ? parse_function_call(f, st) : parse_name(f, st);
     case QC_TOKEN_SIGN:
         if (qc_lexer_take(x, "(", st)) return (e = parse_fexpr(f, st)) && qc_lexer_expect(x, ")", st) ? e : NULL;
         if (qc_lexer_is(x, "[")) {
-            if (!(e = new_expr(f, QC_FEXPR_LIST, st)) || !qc_lexer_next(x, st)) return NULL;
+            if (!(e = new_function_expr(f, QC_FEXPR_LIST, st)) || !qc_lexer_next(x, st)) return NULL;
             return parse_list(e, f, "]", 16, st) ? e : NULL;
         }
         break;
@@ -195,7 +196,7 @@ static struct qc_fexpr *parse_primary(struct qc_function_parser *f, struct qc_st
 static struct qc_fexpr *unary_of(struct qc_function_parser *f, enum qc_fexpr_kind kind, struct qc_fexpr *arg,
                                  struct qc_status *st)
 {
-    struct qc_fexpr *e = arg ? new_expr(f, kind, st) : NULL;
+    struct qc_fexpr *e = arg ? new_function_expr(f, kind, st) : NULL;
     if (!e || !(e->args = QC_NEW_ARRAY(f->p->rules->arena, struct qc_fexpr *, 2, st))) return NULL;
     e->args[0] = arg;
     e->arg_count = 1;
@@ -206,7 +207,7 @@ static struct qc_fexpr *parse_postfix(struct qc_function_parser *f, struct qc_st
 {
     struct qc_fexpr *e;
     if (qc_lexer_take(&f->p->x, "-", st)) return unary_of(f, QC_FEXPR_NEGATE, parse_postfix(f, st), st);
-    e = parse_primary(f, st);
+    e = parse_function_primary(f, st);
     while (e && qc_lexer_take(&f->p->x, "[", st)) {
         if (!(e = unary_of(f, QC_FEXPR_INDEX, e, st)) || !(e->args[1] = parse_fexpr(f, st)) ||
             !qc_lexer_expect(&f->p->x, "]", st))
@@ -526,7 +527,7 @@ static bool parse_body(struct qc_function_rule *f, struct qc_function_parser *p,
     return st->code == QC_OK && f->clauses;
 }
 
-static bool parse_function(struct qc_function_parser *p, struct qc_status *st)
+static bool parse_signature(struct qc_function_parser *p, struct qc_status *st)
 {
     struct qc_function_rule f = {.file = p->p->x.file, .line = p->p->x.token.line};
     if (!parse_function_name(&f.name, p, st) || !parse_inputs(p, st)) return false;
@@ -542,7 +543,7 @@ bool qc_parse_function(struct qc_rule_parser *p, struct qc_status *st)
     struct qc_function_parser *f = calloc(1, sizeof *f);
     if (!f) return qc_fail_memory(st, sizeof *f);
     f->p = p;
-    const bool ok = parse_function(f, st);
+    const bool ok = parse_signature(f, st);
     free(f);
     return ok && st->code == QC_OK;
 }

@@ -147,11 +147,16 @@ struct qc_frame {
     struct qc_frame **inner;    /* [slot_count]: the function whose outputs are named, at the first name */
 };
 
+struct qc_fcall {
+    struct qc_frame *frame; /* of the caller */
+    const struct qc_fvalue *args;
+    unsigned count;
+};
+
 struct qc_fbuiltin {
     const char *name, *help;
     unsigned least, most; /* arguments */
-    bool (*run)(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *args, unsigned count,
-                struct qc_status *st);
+    bool (*run)(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st);
 };
 const struct qc_fbuiltin *qc_fbuiltin_find(const char *name);
 size_t qc_fbuiltin_count(void);

@@ -4,91 +4,77 @@
 
 #include "rewrite/language/match.h"
 
+static const struct qc_shape *shape_at(const struct qc_guard_call *call, unsigned i)
+{
+    return &call->graph->values[call->ids[i]].type.shape;
+}
+
+static const struct qc_qparams *qparams_at(const struct qc_guard_call *call, unsigned i)
+{
+    return &call->graph->qparams_of[call->ids[i]];
+}
+
 static double value_rank(const struct qc_guard_call *call)
 {
-    const struct qc_graph *g = call->graph;
-    const qc_id *a = call->ids;
-    return a[0] ? (double)g->values[a[0]].type.shape.rank : (double)NAN;
+    return call->ids[0] ? (double)shape_at(call, 0)->rank : (double)NAN;
 }
 
 static double value_elements(const struct qc_guard_call *call)
 {
-    const struct qc_graph *g = call->graph;
-    const qc_id *a = call->ids;
     size_t n;
-    return a[0] && qc_shape_count(&n, &g->values[a[0]].type.shape) ? (double)n : (double)NAN;
+    return call->ids[0] && qc_shape_count(&n, shape_at(call, 0)) ? (double)n : (double)NAN;
 }
 
-/* Returns true if the constant has one element per index of `axis` (from the front) of x and its other dimensions are
-   1. */
-static bool along(const struct qc_graph *g, qc_id constant, qc_id x, int axis)
+/* Returns true if the constant has one element per index of `axis` (from the front) of a value of `rank` dimensions and
+   its other dimensions are 1. */
+static bool along(const struct qc_shape *c, int rank, int axis, int64_t size)
 {
-    const struct qc_shape *c = &g->values[constant].type.shape, *s = &g->values[x].type.shape;
-    if (s->rank < 1 || axis < 0 || axis >= s->rank || c->rank > s->rank || s->dim[axis] == QC_FREE) return false;
-    for (int i = 0; i < c->rank; i++) {
-        int at = s->rank - c->rank + i;
-        if (c->dim[i] != (at == axis ? s->dim[axis] : 1)) return false;
-    }
-    return s->rank - c->rank <= axis;
+    if (rank < 1 || axis < 0 || axis >= rank || c->rank > rank || rank - c->rank > axis) return false;
+    for (int i = 0; i < c->rank; i++)
+        if (c->dim[i] != (rank - c->rank + i == axis ? size : 1)) return false;
+    return true;
 }
 
-static double per_channel(const struct qc_guard_call *call)
+/* The weight's first dimension is the number of channels of the result, which has the weight's rank. */
+static double is_per_channel(const struct qc_guard_call *call)
 {
-    const struct qc_graph *g = call->graph;
-    const qc_id *a = call->ids;
-    /* The weight's first dimension is the number of channels of the result, which has the weight's rank. */
-    const struct qc_shape *c = &g->values[a[0]].type.shape, *w = &g->values[a[1]].type.shape;
-    if (w->rank < 3 || c->rank > w->rank || c->rank < w->rank - 1) return 0;
-    for (int i = 0; i < c->rank; i++) {
-        int at = w->rank - c->rank + i;
-        if (c->dim[i] != (at == 1 ? w->dim[0] : 1)) return 0;
-    }
-    return 1;
+    const struct qc_shape *w = shape_at(call, 1);
+    return w->rank >= 3 && along(shape_at(call, 0), w->rank, 1, w->dim[0]);
 }
 
 static double per_last(const struct qc_guard_call *call)
 {
-    const struct qc_graph *g = call->graph;
-    const qc_id *a = call->ids;
-    const struct qc_shape *w = &g->values[a[1]].type.shape;
-    struct qc_shape last = {.rank = 2, .dim = {QC_FREE, w->rank == 2 ? w->dim[1] : 0}};
-    const struct qc_shape *c = &g->values[a[0]].type.shape;
+    const struct qc_shape *c = shape_at(call, 0), *w = shape_at(call, 1);
     if (w->rank != 2 || c->rank < 1 || c->rank > 2) return 0;
-    return c->dim[c->rank - 1] == last.dim[1] && (c->rank == 1 || c->dim[0] == 1);
+    return c->dim[c->rank - 1] == w->dim[1] && (c->rank == 1 || c->dim[0] == 1);
 }
 
 static double single_use(const struct qc_guard_call *call)
 {
-    const qc_id *a = call->ids;
-    return a[0] && call->uses[a[0]] == 1;
+    return call->ids[0] && call->uses[call->ids[0]] == 1;
 }
 
-static double is_real(const struct qc_guard_call *call)
+static double is_float_real(const struct qc_guard_call *call)
 {
-    const struct qc_graph *g = call->graph;
-    const qc_id *a = call->ids;
-    return a[0] && g->values[a[0]].type.qparams == QC_REAL && g->values[a[0]].type.dtype == QC_F32;
+    const struct qc_type *t = &call->graph->values[call->ids[0]].type;
+    return call->ids[0] && t->qparams == QC_REAL && t->dtype == QC_F32;
 }
 
 static double is_made_in_float(const struct qc_guard_call *call)
 {
-    const struct qc_node *n = is_real(call) > 0 ? qc_node_of(call->graph, call->ids[0]) : NULL;
+    const struct qc_node *n = is_float_real(call) > 0 ? qc_node_of(call->graph, call->ids[0]) : NULL;
     return n && n->op != QC_OP_Dequantize && n->op != QC_OP_DequantizeLinear;
 }
 
 static double is_activation(const struct qc_guard_call *call)
 {
-    const struct qc_graph *g = call->graph;
-    const qc_id *a = call->ids;
-    return a[0] && !qc_constant_of(g, a[0]);
+    return call->ids[0] && !qc_constant_of(call->graph, call->ids[0]);
 }
 
 /* Returns the value of a constant whose elements are all equal. */
 static double value_of(const struct qc_guard_call *call)
 {
-    const struct qc_graph *g = call->graph;
-    const qc_id *a = call->ids;
-    const struct qc_tensor *t = qc_constant_of(g, a[0]);
+    const struct qc_tensor *t = qc_constant_of(call->graph, call->ids[0]);
     if (!t || !t->count) return (double)NAN;
     double v = qc_tensor_float(t, 0);
     for (size_t i = 1; i < t->count; i++)
@@ -98,17 +84,18 @@ static double value_of(const struct qc_guard_call *call)
 
 static double is_quantizer(const struct qc_guard_call *call)
 {
-    const struct qc_graph *g = call->graph;
-    const qc_id *a = call->ids;
-    return a[0] && g->qparams_of[a[0]].kind == QC_QPARAMS_QUANTIZER;
+    return call->ids[0] && qparams_at(call, 0)->kind == QC_QPARAMS_QUANTIZER;
+}
+
+static bool is_bound_quantizer(const struct qc_qparams *s)
+{
+    return s->state == QC_QPARAMS_BOUND && s->kind == QC_QPARAMS_QUANTIZER;
 }
 
 static double at_floor(const struct qc_guard_call *call)
 {
-    const struct qc_graph *g = call->graph;
-    const qc_id *a = call->ids;
-    const struct qc_qparams *s = &g->qparams_of[a[0]];
-    if (s->state != QC_QPARAMS_BOUND || s->kind != QC_QPARAMS_QUANTIZER) return 0;
+    const struct qc_qparams *s = qparams_at(call, 0);
+    if (!is_bound_quantizer(s)) return 0;
     for (size_t c = 0; c < s->count; c++)
         if (s->zero_point[c] != qc_qparams_levels(s).lo) return 0;
     return 1;
@@ -131,43 +118,34 @@ static bool covers(const struct qc_graph *g, qc_id bound, const struct qc_qparam
     return t && t->count;
 }
 
-static bool is_bound_quantizer(const struct qc_qparams *s)
-{
-    return s->state == QC_QPARAMS_BOUND && s->kind == QC_QPARAMS_QUANTIZER;
-}
-
 static double covered_above(const struct qc_guard_call *call)
 {
-    const struct qc_qparams *s = &call->graph->qparams_of[call->ids[1]];
+    const struct qc_qparams *s = qparams_at(call, 1);
     return call->ids[0] && is_bound_quantizer(s) && covers(call->graph, call->ids[0], s, true);
 }
 
 static double covered_below(const struct qc_guard_call *call)
 {
-    const struct qc_qparams *s = &call->graph->qparams_of[call->ids[1]];
+    const struct qc_qparams *s = qparams_at(call, 1);
     return call->ids[0] && is_bound_quantizer(s) && covers(call->graph, call->ids[0], s, false);
 }
 
 static double clip_covers(const struct qc_guard_call *call)
 {
-    const struct qc_graph *g = call->graph;
-    const qc_id *a = call->ids;
-    const struct qc_qparams *s = &g->qparams_of[a[2]];
-    return is_bound_quantizer(s) && covers(g, a[0], s, false) && covers(g, a[1], s, true);
+    const struct qc_qparams *s = qparams_at(call, 2);
+    return is_bound_quantizer(s) && covers(call->graph, call->ids[0], s, false) &&
+           covers(call->graph, call->ids[1], s, true);
 }
 
 static double along_axis_1(const struct qc_guard_call *call)
 {
-    const struct qc_graph *g = call->graph;
-    const qc_id *a = call->ids;
-    return along(g, a[0], a[1], 1);
+    const struct qc_shape *x = shape_at(call, 1);
+    return x->rank > 1 && x->dim[1] != QC_FREE && along(shape_at(call, 0), x->rank, 1, x->dim[1]);
 }
 
 static double same_qparams(const struct qc_guard_call *call)
 {
-    const struct qc_graph *g = call->graph;
-    const qc_id *a = call->ids;
-    return a[0] && g->values[a[0]].type.qparams == a[1];
+    return call->ids[0] && call->graph->values[call->ids[0]].type.qparams == call->ids[1];
 }
 
 /* ---- Weights ---- */
@@ -193,7 +171,7 @@ static double groups(const struct qc_guard_call *call)
 static double channels(const struct qc_guard_call *call)
 {
     const struct qc_node *n = taker_of(call, call->ids[0]);
-    const struct qc_shape *s = &call->graph->values[call->ids[0]].type.shape;
+    const struct qc_shape *s = shape_at(call, 0);
     if (!n || s->rank < 2) return (double)NAN;
     if (n->op == QC_OP_Conv) return (double)s->dim[0];
     if (n->op == QC_OP_ConvTranspose) return (double)s->dim[1] * (double)qc_attr_int(n, "group", 1);
@@ -203,7 +181,7 @@ static double channels(const struct qc_guard_call *call)
 
 static double pointwise(const struct qc_guard_call *call)
 {
-    const struct qc_shape *s = &call->graph->values[call->ids[0]].type.shape;
+    const struct qc_shape *s = shape_at(call, 0);
     bool one = s->rank > 2;
     for (int i = 2; i < s->rank; i++) one = one && s->dim[i] == 1;
     return one && taker_of(call, call->ids[0]) != NULL;
@@ -213,7 +191,7 @@ static double pointwise(const struct qc_guard_call *call)
 static double depthwise(const struct qc_guard_call *call)
 {
     const struct qc_node *n = taker_of(call, call->ids[0]);
-    const struct qc_shape *s = &call->graph->values[call->ids[0]].type.shape;
+    const struct qc_shape *s = shape_at(call, 0);
     int64_t group = n ? qc_attr_int(n, "group", 1) : 1;
     if (!n || s->rank < 3 || group < 2) return 0;
     return n->op == QC_OP_ConvTranspose ? s->dim[0] == group : n->op == QC_OP_Conv && s->dim[1] == 1;
@@ -247,7 +225,7 @@ static double of_one_row(const struct qc_guard_call *call)
     return 0;
 }
 
-static double type_of(const struct qc_guard_call *call)
+static double value_type(const struct qc_guard_call *call)
 {
     const struct qc_type *t = &call->graph->values[call->ids[0]].type;
     if (!call->ids[0]) return (double)NAN;
@@ -256,13 +234,13 @@ static double type_of(const struct qc_guard_call *call)
 
 static double dim_of(const struct qc_guard_call *call)
 {
-    const struct qc_shape *s = &call->graph->values[call->ids[0]].type.shape;
+    const struct qc_shape *s = shape_at(call, 0);
     double axis = call->numbers[1] < 0 ? call->numbers[1] + s->rank : call->numbers[1];
     if (!call->ids[0] || !(axis >= 0 && axis < s->rank) || s->dim[(int)axis] == QC_FREE) return (double)NAN;
     return (double)s->dim[(int)axis];
 }
 
-static double extreme(const struct qc_guard_call *call, bool greatest)
+static double extreme_element(const struct qc_guard_call *call, bool greatest)
 {
     const struct qc_tensor *t = qc_constant_of(call->graph, call->ids[0]);
     double best = (double)NAN;
@@ -276,11 +254,11 @@ static double extreme(const struct qc_guard_call *call, bool greatest)
 
 static double least(const struct qc_guard_call *call)
 {
-    return extreme(call, false);
+    return extreme_element(call, false);
 }
 static double greatest(const struct qc_guard_call *call)
 {
-    return extreme(call, true);
+    return extreme_element(call, true);
 }
 
 static double whole(const struct qc_guard_call *call)
@@ -292,14 +270,12 @@ static double whole(const struct qc_guard_call *call)
     return t && t->count;
 }
 
-static double joined(const struct qc_guard_call *call)
+static double is_joined(const struct qc_guard_call *call)
 {
     const struct qc_node *made = call->ids[0] ? qc_node_of(call->graph, call->ids[0]) : NULL;
     return made && made->op == QC_OP_Concat;
 }
 
-/* Returns 1 for the mean of each channel of an image, else 0. A mean of squares is a variance, which 8 bits do not
-   hold. */
 /* Returns 1 for the mean of each channel of an image, else 0. A mean of squares is a variance, which 8 bits do not
    hold. */
 static double pooled(const struct qc_guard_call *call)
@@ -329,16 +305,11 @@ static double rounds_up(const struct qc_guard_call *call)
 
 /* ---- Qparams ---- */
 
-static bool bound_quantizer(const struct qc_qparams *s)
-{
-    return s->kind == QC_QPARAMS_QUANTIZER && s->state == QC_QPARAMS_BOUND && s->count == 1;
-}
-
 /* Returns 1 if the range of T lies inside the range of S, so that S clips nothing that T can hold; else 0. */
 static double within(const struct qc_guard_call *call)
 {
-    const struct qc_qparams *t = &call->graph->qparams_of[call->ids[0]], *s = &call->graph->qparams_of[call->ids[1]];
-    if (!bound_quantizer(t) || !bound_quantizer(s)) return 0;
+    const struct qc_qparams *t = qparams_at(call, 0), *s = qparams_at(call, 1);
+    if (!is_bound_quantizer(t) || !is_bound_quantizer(s) || t->count != 1 || s->count != 1) return 0;
     struct qc_levels lt = qc_qparams_levels(t), ls = qc_qparams_levels(s);
     const struct qc_affine pt = {.scale = t->scale[0], .zero_point = t->zero_point[0]},
                            ps = {.scale = s->scale[0], .zero_point = s->zero_point[0]};
@@ -359,13 +330,13 @@ static const struct qc_guard_info guards[] = {
     QC_GUARD("rank", value_rank, 1, "rank(x): number of dimensions, -1 when unknown", V),
     QC_GUARD("dim", dim_of, 2, "dim(x, 1): a dimension of x that is fixed; -1 is the last", V, N),
     QC_GUARD("elements", value_elements, 1, "elements(x): number of elements of a fixed shape", V),
-    QC_GUARD("type", type_of, 1, "type(x): the stored type, to compare with f32, u8, int8, ...", V),
+    QC_GUARD("type", value_type, 1, "type(x): the stored type, to compare with f32, u8, int8, ...", V),
     QC_GUARD("value", value_of, 1, "value(c): the value of a constant whose elements are all equal", V),
     QC_GUARD("least", least, 1, "least(c): the smallest element of a constant", V),
     QC_GUARD("greatest", greatest, 1, "greatest(c): the largest element of a constant", V),
     QC_GUARD("whole", whole, 1, "whole(c): the elements of a constant are whole numbers; so is an absent one", V),
     QC_GUARD("activation", is_activation, 1, "activation(x): x is not a constant", V),
-    QC_GUARD("real", is_real, 1, "real(x): x is a float32 value that is not quantized", V),
+    QC_GUARD("real", is_float_real, 1, "real(x): x is a float32 value that is not quantized", V),
     QC_GUARD("made_in_float", is_made_in_float, 1, "made_in_float(x): a float op makes x, not a dequantize", V),
     QC_GUARD("single_use", single_use, 1, "single_use(x): one node or output uses x", V),
     QC_GUARD("groups", groups, 1, "groups(w): of the convolution that takes the weight w", V),
@@ -374,7 +345,7 @@ static const struct qc_guard_info guards[] = {
              V),
     QC_GUARD("depthwise", depthwise, 1,
              "depthwise(w): w is the weight of a convolution with one input channel in each of its groups", V),
-    QC_GUARD("per_channel", per_channel, 2,
+    QC_GUARD("per_channel", is_per_channel, 2,
              "per_channel(b, w): b has one element per output channel of a convolution with weight w, as [C,1,1] or "
              "[1,C,1,1]",
              V, V),
@@ -385,7 +356,7 @@ static const struct qc_guard_info guards[] = {
              "one_row(x): x has one row, a free batch counts as one, and so has all that it is computed from, with "
              "constants, up to an input",
              V),
-    QC_GUARD("joined", joined, 1, "joined(x): x is made by Concat", V),
+    QC_GUARD("joined", is_joined, 1, "joined(x): x is made by Concat", V),
     QC_GUARD(
         "pooled", pooled, 1,
         "pooled(x): the matched ReduceMean is over all dimensions of an image x but the first two, and x is no square",

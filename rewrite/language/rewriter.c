@@ -18,7 +18,7 @@ struct matcher {
     struct qc_match m;
 };
 
-static unsigned choose(struct matcher *x, unsigned options)
+static unsigned choose_matches(struct matcher *x, unsigned options)
 {
     if (options < 2 || x->met == POINTS) return 0;
     unsigned k = x->met++;
@@ -136,20 +136,20 @@ static bool match_op(struct matcher *x, const struct qc_expr *e, qc_id v, bool r
 {
     const struct qc_node *n = qc_node_of(x->g, v);
     bool there = n && has_op(e, n->op) && (n->output_count == 1 || (root && stays_outermost(x->m.rule, n->op)));
-    if (e->optional && (!there || choose(x, 2))) return match_expr(x, e->args[0], v, root);
+    if (e->optional && (!there || choose_matches(x, 2))) return match_expr(x, e->args[0], v, root);
     if (!there || (!x->island && !root && x->uses[v] != 1 && n->op != QC_OP_Quantize && n->op != QC_OP_Dequantize))
         return false;
     qc_id stored = n->op == QC_OP_Dequantize ? n->inputs[0] : v; /* the integer side */
     if (!match_qparams(x, &e->qparams, stored) || !match_type(x, e, stored)) return false;
     if (!add_node(x, x->g->values[v].node)) return false;
     bool both_ways = commutative(n->op) && e->arg_count == 2 && n->input_count == 2;
-    return match_args(x, e, n, both_ways && choose(x, 2));
+    return match_args(x, e, n, both_ways && choose_matches(x, 2));
 }
 
 static bool match_expr(struct matcher *x, const struct qc_expr *e, qc_id v, bool root)
 {
     if (e->kind == QC_EXPR_CHOICE)
-        return match_expr(x, e->args[choose(x, e->arg_count)], v, root) && match_qparams(x, &e->qparams, v) &&
+        return match_expr(x, e->args[choose_matches(x, e->arg_count)], v, root) && match_qparams(x, &e->qparams, v) &&
                match_type(x, e, v);
     if (e->kind == QC_EXPR_OP) return match_op(x, e, v, root);
     if (e->constant && !qc_constant_of(x->g, v)) return false;
@@ -199,8 +199,8 @@ const struct qc_node *qc_match_node(const struct qc_match *m, const struct qc_gr
 }
 
 /* Returns the attribute of the matched node, or NULL. */
-static const struct qc_attr *attribute_of(const struct qc_guard_term *t, const struct qc_match *m,
-                                          const struct qc_graph *g)
+static const struct qc_attr *matched_attribute(const struct qc_guard_term *t, const struct qc_match *m,
+                                               const struct qc_graph *g)
 {
     const struct qc_node *n = qc_match_node(m, g, t->op);
     return n ? qc_attr_find(n, t->attribute) : NULL;
@@ -208,7 +208,7 @@ static const struct qc_attr *attribute_of(const struct qc_guard_term *t, const s
 
 static double attribute_number(const struct qc_guard_term *t, const struct qc_match *m, const struct qc_graph *g)
 {
-    const struct qc_attr *a = attribute_of(t, m, g);
+    const struct qc_attr *a = matched_attribute(t, m, g);
     if (!a) return t->text ? (double)NAN : t->number;
     size_t i = t->index < 0 ? 0 : (size_t)t->index;
     switch (a->kind) {
@@ -248,7 +248,7 @@ static const char *term_text(const struct qc_guard_term *t, const struct qc_matc
 {
     if (t->kind == QC_TERM_TEXT) return t->text;
     if (t->kind != QC_TERM_ATTRIBUTE) return NULL;
-    const struct qc_attr *a = attribute_of(t, m, g);
+    const struct qc_attr *a = matched_attribute(t, m, g);
     return !a ? t->text : a->kind == QC_ATTR_STRING ? a->s : NULL;
 }
 

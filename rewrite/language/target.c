@@ -186,7 +186,7 @@ static bool parse_option(struct qc_rule_parser *p, struct qc_target *t, struct q
     return true;
 }
 
-static bool parse_clauses(struct qc_rule_parser *p, struct qc_target *t, struct qc_status *st)
+static bool parse_target_clauses(struct qc_rule_parser *p, struct qc_target *t, struct qc_status *st)
 {
     for (;;) {
         bool found;
@@ -226,7 +226,7 @@ bool qc_parse_target(struct qc_rule_parser *p, struct qc_status *st)
     t.name = name;
     t.summary = summary;
     t.like = like;
-    if (st->code != QC_OK || !parse_clauses(p, &t, st)) return false;
+    if (st->code != QC_OK || !parse_target_clauses(p, &t, st)) return false;
     return (r->header = qc_arena_dup(r->arena, &t, 1, sizeof t, st)) != NULL;
 }
 

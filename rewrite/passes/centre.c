@@ -10,7 +10,7 @@
 enum { ATTRIBUTES = 16 }; /* most of a product; its operator has fewer */
 
 /* Returns the float32 constant that a node reads; NULL: none. */
-static const struct qc_tensor *constant(const struct qc_graph *g, const struct qc_node *n, unsigned i)
+static const struct qc_tensor *float_constant(const struct qc_graph *g, const struct qc_node *n, unsigned i)
 {
     const struct qc_tensor *t = i < n->input_count ? qc_constant_of(g, n->inputs[i]) : NULL;
     return t && t->dtype == QC_F32 && t->count && g->values[n->inputs[i]].type.qparams == QC_REAL ? t : NULL;
@@ -31,7 +31,7 @@ static bool find_window(struct qc_centre_product *p, const struct qc_graph *g, c
 bool qc_centre_product_of(struct qc_centre_product *p, const struct qc_graph *g, qc_id node)
 {
     const struct qc_node *n = &g->nodes[node];
-    *p = (struct qc_centre_product){.weight = constant(g, n, 1), .groups = 1, .taps = 1, .rows = true};
+    *p = (struct qc_centre_product){.weight = float_constant(g, n, 1), .groups = 1, .taps = 1, .rows = true};
     if ((n->op != QC_OP_Conv && n->op != QC_OP_Gemm && n->op != QC_OP_MatMul) || !p->weight ||
         qc_constant_of(g, n->inputs[0]) || n->attr_count > ATTRIBUTES)
         return false;
@@ -53,7 +53,7 @@ bool qc_centre_product_of(struct qc_centre_product *p, const struct qc_graph *g,
         p->channels = w->dim[p->rows ? 1 : 0];
     }
     if (!bias) return true;
-    const struct qc_tensor *b = constant(g, n, 2);
+    const struct qc_tensor *b = float_constant(g, n, 2);
     return b && b->count == (size_t)p->outputs && b->shape.dim[b->shape.rank - 1] == p->outputs;
 }
 
@@ -65,7 +65,7 @@ struct centring {
     qc_id *matmul; /* [node_count + 1]: the MatMul whose W c the constant of this Add takes; 0: none */
 };
 
-static qc_id add_constant(struct centring *k, const char *name, struct qc_tensor *t, struct qc_status *st)
+static qc_id add_named_constant(struct centring *k, const char *name, struct qc_tensor *t, struct qc_status *st)
 {
     const qc_id v = t ? qc_graph_add_constant(k->r.to, name, t, st) : 0;
     qc_tensor_unref(t);
@@ -90,7 +90,7 @@ static qc_id build_bias(struct centring *k, const struct qc_centre_product *p, q
                        (double)centre[o / of_group * each + i];
         ((float *)t->data)[o] = (float)sum;
     }
-    return add_constant(k, bias ? g->values[bias].name : NULL, t, st);
+    return add_named_constant(k, bias ? g->values[bias].name : NULL, t, st);
 }
 
 /* Returns value x with zeros around it. */
@@ -103,7 +103,7 @@ static qc_id build_pad(struct centring *k, const struct qc_centre_product *p, qc
         ((int64_t *)t->data)[2 + i] = p->window.pad_begin[i];
         ((int64_t *)t->data)[rank + 2 + i] = p->window.pad_end[i];
     }
-    const qc_id inputs[2] = {x, add_constant(k, NULL, t, st)};
+    const qc_id inputs[2] = {x, add_named_constant(k, NULL, t, st)};
     const struct qc_node_def pad = {.op = QC_OP_Pad, .input_count = 2, .inputs = inputs};
     return inputs[1] ? qc_graph_add(k->r.to, &pad, st) : 0;
 }
@@ -127,7 +127,7 @@ static qc_id build_centred(struct centring *k, const struct qc_centre_product *p
     const int rank = p->window.spatial ? p->window.spatial + 1 : 1;
     for (int i = 0; i < rank; i++) dims[i] = i ? 1 : p->channels;
     const struct qc_shape shape = qc_shape_of(rank, dims);
-    const qc_id c = add_constant(k, NULL, qc_tensor_of(QC_F32, &shape, k->centre[v], st), st), inputs[2] = {x, c};
+    const qc_id c = add_named_constant(k, NULL, qc_tensor_of(QC_F32, &shape, k->centre[v], st), st), inputs[2] = {x, c};
     const char *const name = free_name(k, v, "centred", st);
     const struct qc_node_def sub = {.op = QC_OP_Sub, .input_count = 2, .inputs = inputs};
     const qc_id y = c && name ? qc_graph_add(k->r.to, &sub, st) : 0;
@@ -149,7 +149,7 @@ static void without_padding(struct qc_attr *to, const struct qc_node *n)
 static int addend_of(const struct qc_graph *g, const struct qc_node *add, int64_t outputs)
 {
     for (unsigned i = 0; add->op == QC_OP_Add && i < 2; i++) {
-        const struct qc_tensor *t = constant(g, add, i);
+        const struct qc_tensor *t = float_constant(g, add, i);
         if (t && t->count == (size_t)outputs && t->shape.rank && t->shape.dim[t->shape.rank - 1] == outputs)
             return (int)i;
     }
@@ -225,7 +225,7 @@ static bool build_add(struct centring *k, qc_id node, struct qc_status *st)
     return inputs[at] && (k->r.map[n->outputs] = qc_graph_add_like(k->r.to, g, n, &def, st));
 }
 
-static bool build_node(struct centring *k, qc_id id, struct qc_status *st)
+static bool build_centred_node(struct centring *k, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &k->r.from->nodes[id];
     struct qc_centre_product p;
@@ -242,7 +242,7 @@ bool qc_centre(struct qc_graph **out, const struct qc_graph *g, const float *con
     if (!a) return qc_fail_memory(st, 1);
     bool ok = (k.matmul = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st)) && qc_uses_of(&k.uses, g, a, st) &&
               qc_rebuild_begin(&k.r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = build_node(&k, id, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = build_centred_node(&k, id, st);
     ok = ok && qc_rebuild_finish(out, &k.r, st);
     qc_rebuild_free(&k.r);
     qc_arena_free(a);
@@ -273,11 +273,11 @@ static struct qc_centred centred(const struct qc_graph *g, qc_id v)
 {
     struct qc_centred c = {.value = 0};
     const struct qc_node *sub = qc_node_of(g, v);
-    if (!sub || sub->op != QC_OP_Sub || !constant(g, sub, 1)) return c;
+    if (!sub || sub->op != QC_OP_Sub || !float_constant(g, sub, 1)) return c;
     const struct qc_node *pad = qc_node_of(g, sub->inputs[0]);
     const bool padded = pad && pad->op == QC_OP_Pad && pad->input_count == 2 && qc_constant_of(g, pad->inputs[1]);
     c = (struct qc_centred){.value = padded ? pad->inputs[0] : sub->inputs[0],
-                            .centre = constant(g, sub, 1),
+                            .centre = float_constant(g, sub, 1),
                             .pad = padded ? pad : NULL,
                             .lo = (double)INFINITY,
                             .hi = -(double)INFINITY};

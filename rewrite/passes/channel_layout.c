@@ -95,7 +95,7 @@ static bool slice(struct qc_channel_layout *out, const struct qc_channel_layout 
 }
 
 /* Returns the axis attribute of a node, which was checked when the node was made. */
-static int axis_of(const struct qc_node *n, int rank)
+static int node_axis(const struct qc_node *n, int rank)
 {
     const int64_t axis = qc_attr_int(n, "axis", 0);
     return (int)(axis < 0 ? axis + rank : axis);
@@ -104,7 +104,7 @@ static int axis_of(const struct qc_node *n, int rank)
 static bool split(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g,
                   const struct qc_node *n, int rank, unsigned output)
 {
-    const int axis = axis_of(n, rank);
+    const int axis = node_axis(n, rank);
     for (int a = 0; a < rank; a++) out->stride[a] = in->stride[a];
     for (unsigned k = 0; in->stride[axis] && k < output; k++) {
         const int64_t size = g->values[n->outputs + k].type.shape.dim[axis];
@@ -117,7 +117,7 @@ static bool split(struct qc_channel_layout *out, const struct qc_channel_layout 
 static bool gather(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g,
                    const struct qc_node *n, const struct qc_shape *s)
 {
-    const int axis = axis_of(n, s->rank);
+    const int axis = node_axis(n, s->rank);
     const struct qc_tensor *at = qc_constant_of(g, n->inputs[1]);
     if (!at || at->shape.rank) return false;
     const int64_t place = qc_tensor_int(at, 0);

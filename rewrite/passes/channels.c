@@ -6,7 +6,7 @@
 
 #include "graph/core/rebuild.h"
 
-static bool is_real(const struct qc_graph *g, qc_id v)
+static bool is_real_matrix(const struct qc_graph *g, qc_id v)
 {
     return v && g->values[v].type.dtype == QC_F32 && g->values[v].type.qparams == QC_REAL &&
            g->values[v].type.shape.rank >= 2;
@@ -22,7 +22,7 @@ static void hold(struct qc_channels *c, qc_id v)
 static bool begin(struct qc_channels *c, qc_id v, int axis, struct qc_status *st)
 {
     const struct qc_shape *s = &c->graph->values[v].type.shape;
-    if (c->group[v] || !is_real(c->graph, v) || axis < 0 || axis >= s->rank || s->dim[axis] < 1) return true;
+    if (c->group[v] || !is_real_matrix(c->graph, v) || axis < 0 || axis >= s->rank || s->dim[axis] < 1) return true;
     struct qc_channel_group *q = &c->groups[v];
     q->count = s->dim[axis];
     if (!(q->held = QC_NEW_ARRAY(c->arena, bool, q->count, st)) ||
@@ -35,7 +35,7 @@ static bool begin(struct qc_channels *c, qc_id v, int axis, struct qc_status *st
     return true;
 }
 
-static const struct qc_tensor *constant(const struct qc_graph *g, const struct qc_node *n, unsigned i)
+static const struct qc_tensor *real_constant(const struct qc_graph *g, const struct qc_node *n, unsigned i)
 {
     const struct qc_tensor *t = i < n->input_count ? qc_constant_of(g, n->inputs[i]) : NULL;
     return t && t->dtype == QC_F32 && g->values[n->inputs[i]].type.qparams == QC_REAL ? t : NULL;
@@ -48,7 +48,7 @@ static bool absent(const struct qc_node *n, unsigned i)
 
 /* Returns true for a constant with one element, or with one per channel of a value with `rank` dimensions to which it
    broadcasts. */
-static bool per_channel(const struct qc_tensor *t, int rank, int axis, int64_t channels)
+static bool has_channels(const struct qc_tensor *t, int rank, int axis, int64_t channels)
 {
     if (t->count == 1) return t->shape.rank <= rank;
     int at = axis - (rank - t->shape.rank);
@@ -61,19 +61,20 @@ static int layer_axis(const struct qc_graph *g, const struct qc_node *n, qc_id v
     return n->op == QC_OP_Conv ? 1 : g->values[value].type.shape.rank - 1;
 }
 
-static bool is_layer(const struct qc_graph *g, const struct qc_node *n, const uint32_t *uses)
+static bool is_weighted(const struct qc_graph *g, const struct qc_node *n, const uint32_t *uses)
 {
-    const struct qc_tensor *w = constant(g, n, 1);
+    const struct qc_tensor *w = real_constant(g, n, 1);
     if ((n->op != QC_OP_Conv && n->op != QC_OP_Gemm && n->op != QC_OP_MatMul) || !w || uses[n->inputs[1]] != 1 ||
         qc_constant_of(g, n->inputs[0]))
         return false;
-    if (!absent(n, 2) && !constant(g, n, 2)) return false;
+    if (!absent(n, 2) && !real_constant(g, n, 2)) return false;
     if (n->op == QC_OP_Conv) return w->shape.rank > 2 && w->count;
     if (w->shape.rank != 2 || !w->count) return false;
     if (n->op == QC_OP_MatMul) return true;
     const bool plain =
         qc_attr_float(n, "alpha", 1) == 1 && qc_attr_float(n, "beta", 1) == 1 && !qc_attr_int(n, "transA", 0);
-    return plain && (absent(n, 2) || constant(g, n, 2)->shape.rank < 2 || constant(g, n, 2)->shape.dim[0] == 1);
+    return plain &&
+           (absent(n, 2) || real_constant(g, n, 2)->shape.rank < 2 || real_constant(g, n, 2)->shape.dim[0] == 1);
 }
 
 /* Returns true for a LayerNormalization over the last axis whose only result is the normalised value. */
@@ -82,9 +83,9 @@ static bool is_norm(const struct qc_graph *g, const struct qc_node *n)
     if (n->op != QC_OP_LayerNormalization || n->output_count != 1) return false;
     const struct qc_shape *s = &g->values[n->inputs[0]].type.shape;
     const int64_t axis = qc_attr_int(n, "axis", -1);
-    if (s->rank < 2 || (axis != -1 && axis != s->rank - 1) || !constant(g, n, 1)) return false;
+    if (s->rank < 2 || (axis != -1 && axis != s->rank - 1) || !real_constant(g, n, 1)) return false;
     for (unsigned i = 1; i < n->input_count; i++) {
-        const struct qc_tensor *t = constant(g, n, i);
+        const struct qc_tensor *t = real_constant(g, n, i);
         if (!absent(n, i) && (!t || t->shape.rank != 1 || t->shape.dim[0] != s->dim[s->rank - 1])) return false;
     }
     return true;
@@ -97,8 +98,8 @@ static enum qc_channel_role role_of(unsigned *data, const struct qc_channels *c,
     *data = 0;
     if (n->op == QC_OP_Shape || n->op == QC_OP_Size) return QC_CHANNELS_LOOK;
     for (unsigned k = 0; k < n->output_count; k++)
-        if (!is_real(g, n->outputs + k)) return QC_CHANNELS_STOP;
-    if (is_layer(g, n, uses)) return QC_CHANNELS_LAYER;
+        if (!is_real_matrix(g, n->outputs + k)) return QC_CHANNELS_STOP;
+    if (is_weighted(g, n, uses)) return QC_CHANNELS_LAYER;
     if (is_norm(g, n)) return QC_CHANNELS_NORM;
     if (qc_layout_moves(n->op)) {
         *data = n->op == QC_OP_MatMul && c->group[n->inputs[1]];
@@ -112,14 +113,15 @@ static enum qc_channel_role role_of(unsigned *data, const struct qc_channels *c,
     const int rank = in->rank, axis = c->group[x] ? qc_channel_axis(c, x) : rank - 1;
     const int64_t channels = axis >= 0 ? in->dim[axis] : 0;
     if (!c->group[x] && channels < 1) return QC_CHANNELS_STOP;
-    const struct qc_tensor *t = constant(g, n, 1 - (*data & 1));
-    const bool fits = t && axis >= 0 && per_channel(t, rank, axis, channels);
+    const struct qc_tensor *t = real_constant(g, n, 1 - (*data & 1));
+    const bool fits = t && axis >= 0 && has_channels(t, rank, axis, channels);
     if (n->op == QC_OP_Mul && fits && t->count == (size_t)channels) return QC_CHANNELS_GAIN;
     if (!c->group[x]) return QC_CHANNELS_STOP;
     if (n->op == QC_OP_Add || n->op == QC_OP_Sub) return fits ? QC_CHANNELS_SHIFT : QC_CHANNELS_STOP;
     if (n->op == QC_OP_Clip) {
         for (unsigned i = 1; i < 3; i++)
-            if (!absent(n, i) && (!constant(g, n, i) || constant(g, n, i)->count != 1)) return QC_CHANNELS_STOP;
+            if (!absent(n, i) && (!real_constant(g, n, i) || real_constant(g, n, i)->count != 1))
+                return QC_CHANNELS_STOP;
         return axis >= 0 ? QC_CHANNELS_CLIP : QC_CHANNELS_STOP;
     }
     const bool pool = n->op == QC_OP_MaxPool || n->op == QC_OP_AveragePool || n->op == QC_OP_GlobalAveragePool ||
@@ -130,10 +132,10 @@ static enum qc_channel_role role_of(unsigned *data, const struct qc_channels *c,
 }
 
 /* Reads the largest magnitudes over the window. Rows are the outputs for every op. */
-static bool read_weight(struct qc_layer_weight *w, const struct qc_graph *g, const struct qc_node *n,
-                        struct qc_arena *a, struct qc_status *st)
+static bool read_magnitudes(struct qc_layer_weight *w, const struct qc_graph *g, const struct qc_node *n,
+                            struct qc_arena *a, struct qc_status *st)
 {
-    const struct qc_tensor *t = constant(g, n, 1);
+    const struct qc_tensor *t = real_constant(g, n, 1);
     const float *x = t->data;
     const bool conv = n->op == QC_OP_Conv, rows = conv || qc_attr_int(n, "transB", 0);
     *w = (struct qc_layer_weight){.outputs = t->shape.dim[rows ? 0 : 1],
@@ -166,7 +168,7 @@ static bool pass(struct qc_channels *c, const struct qc_node *n, unsigned data)
     return true;
 }
 
-static bool take_node(struct qc_channels *c, qc_id id, const uint32_t *uses, struct qc_status *st)
+static bool find_role(struct qc_channels *c, qc_id id, const uint32_t *uses, struct qc_status *st)
 {
     const struct qc_graph *g = c->graph;
     const struct qc_node *n = &g->nodes[id];
@@ -176,7 +178,7 @@ static bool take_node(struct qc_channels *c, qc_id id, const uint32_t *uses, str
     if (role == QC_CHANNELS_LAYER) {
         const int in_axis = layer_axis(g, n, x);
         if (!begin(c, x, in_axis, st) || !begin(c, n->outputs, layer_axis(g, n, n->outputs), st) ||
-            !read_weight(&c->weights[id], g, n, c->arena, st))
+            !read_magnitudes(&c->weights[id], g, n, c->arena, st))
             return false;
         const struct qc_layer_weight *w = &c->weights[id];
         fits = qc_channel_axis(c, x) == in_axis && w->outputs % w->conv_groups == 0 &&
@@ -254,7 +256,7 @@ bool qc_channels_find(struct qc_channels *c, const struct qc_graph *g, struct qc
     if (!c->first_maker || !c->first_reader || !c->next_maker || !c->next_reader) return false;
     if (!uses || !c->role || !c->data || !c->weights || !c->group || !c->layout || !c->groups) return false;
     for (qc_id id = 1; id <= g->node_count; id++)
-        if (!take_node(c, id, uses, st)) return false;
+        if (!find_role(c, id, uses, st)) return false;
     for (size_t i = 0; i < g->input_count; i++) hold(c, g->inputs[i].value);
     for (size_t i = 0; i < g->output_count; i++) hold(c, g->outputs[i].value);
     list_nodes(c);
@@ -316,7 +318,7 @@ static void add_columns(struct solver *s, qc_id id)
 }
 
 /* Adds the magnitudes of a bias, a shift or a gain of value v, divided by the current scales, to sum. */
-static void add_constant(double *sum, const struct qc_channels *c, qc_id v, const struct qc_tensor *t, double factor)
+static void add_magnitudes(double *sum, const struct qc_channels *c, qc_id v, const struct qc_tensor *t, double factor)
 {
     const int64_t first = c->layout[v].offset, count = qc_channel_count(c, v);
     const double *scale = qc_channel_scales(c, v);
@@ -340,12 +342,12 @@ static bool find_made(struct solver *s, qc_id group)
         const qc_id operand = n->inputs[1 - (c->data[id] & 1)];
         if (c->role[id] == QC_CHANNELS_LAYER) {
             add_rows(s, id);
-            if (n->input_count > 2) add_constant(s->shift, c, n->outputs, qc_constant_of(c->graph, n->inputs[2]), 1);
+            if (n->input_count > 2) add_magnitudes(s->shift, c, n->outputs, qc_constant_of(c->graph, n->inputs[2]), 1);
         } else if (c->role[id] == QC_CHANNELS_GAIN) {
-            add_constant(s->made, c, n->outputs, qc_constant_of(c->graph, operand), DEVIATIONS);
+            add_magnitudes(s->made, c, n->outputs, qc_constant_of(c->graph, operand), DEVIATIONS);
             gain = true;
         } else if (c->role[id] == QC_CHANNELS_SHIFT)
-            add_constant(s->shift, c, n->outputs, qc_constant_of(c->graph, operand), 1);
+            add_magnitudes(s->shift, c, n->outputs, qc_constant_of(c->graph, operand), 1);
     }
     for (int64_t i = 0; gain && i < q->count; i++) s->made[i] += s->shift[i];
     const double top = largest(s->made, q->count), high = gain ? 0 : largest(s->shift, q->count);
@@ -493,7 +495,7 @@ static bool build_clip(struct building *b, const struct qc_node *n, int axis, in
     return (b->r.map[n->outputs] = x) != 0;
 }
 
-static bool build_node(struct building *b, qc_id id, struct qc_status *st)
+static bool build_scaled_node(struct building *b, qc_id id, struct qc_status *st)
 {
     const struct qc_channels *c = b->c;
     const struct qc_graph *g = c->graph;
@@ -545,7 +547,7 @@ bool qc_channels_apply(struct qc_graph **out, struct qc_equalized *info, const s
         for (int64_t i = 0; i < q->count; i++) info->channels += !q->held[i];
     }
     bool ok = qc_rebuild_begin(&b.r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = build_node(&b, id, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = build_scaled_node(&b, id, st);
     ok = ok && qc_rebuild_finish(out, &b.r, st);
     qc_rebuild_free(&b.r);
     return ok;

@@ -115,8 +115,8 @@ static bool store(struct integer_weight *out, struct qc_graph *to, const struct 
            (!shifted || (out->zero_point = parameters(to, w, true, zero, st)));
 }
 
-static qc_id add(struct qc_graph *to, enum qc_op op, const char *name, unsigned count, const qc_id *inputs,
-                 const char *result, struct qc_status *st)
+static qc_id add_op(struct qc_graph *to, enum qc_op op, const char *name, unsigned count, const qc_id *inputs,
+                    const char *result, struct qc_status *st)
 {
     const struct qc_node_def def = {
         .op = op, .name = name, .input_count = count, .inputs = inputs, .output_names = result ? &result : NULL};
@@ -173,15 +173,15 @@ static bool convert(struct qc_rebuild *r, qc_id id, const struct weight *w, stru
     const qc_id x = qc_rebuild_value(r, n->inputs[0], st), q = x ? quantize_input(to, x, st) : 0;
     if (!q || !cast || !scales || !scaled || !biased || !store(&weight, to, w, st)) return false;
     const qc_id product[] = {q, weight.value, q + 2, weight.zero_point}, factors[] = {q + 1, weight.scale};
-    const qc_id sum = add(to, QC_OP_MatMulInteger, name, weight.zero_point ? 4 : 3, product, NULL, st);
+    const qc_id sum = add_op(to, QC_OP_MatMulInteger, name, weight.zero_point ? 4 : 3, product, NULL, st);
     if (!sum) return false;
     const struct qc_attr as_float = QC_INT("to", qc_dtype_info(QC_F32)->onnx);
     const struct qc_node_def in_float = {
         .op = QC_OP_Cast, .name = cast, .input_count = 1, .inputs = &sum, .attr_count = 1, .attrs = &as_float};
-    qc_id y[2] = {qc_graph_add(to, &in_float, st), add(to, QC_OP_Mul, scales, 2, factors, NULL, st)};
-    if (!y[0] || !y[1] || !(y[0] = add(to, QC_OP_Mul, scaled, 2, y, bias ? NULL : result, st))) return false;
+    qc_id y[2] = {qc_graph_add(to, &in_float, st), add_op(to, QC_OP_Mul, scales, 2, factors, NULL, st)};
+    if (!y[0] || !y[1] || !(y[0] = add_op(to, QC_OP_Mul, scaled, 2, y, bias ? NULL : result, st))) return false;
     if (bias &&
-        (!(y[1] = qc_rebuild_value(r, n->inputs[2], st)) || !(y[0] = add(to, QC_OP_Add, biased, 2, y, result, st))))
+        (!(y[1] = qc_rebuild_value(r, n->inputs[2], st)) || !(y[0] = add_op(to, QC_OP_Add, biased, 2, y, result, st))))
         return false;
     return (r->map[n->outputs] = y[0]) != 0;
 }
@@ -245,8 +245,8 @@ struct choice {
 };
 
 /* Returns [node_count + 1] of g. */
-static struct choice *choose(size_t *count, const struct qc_graph *g, const struct qc_partition *p,
-                             struct qc_status *st)
+static struct choice *choose_conversions(size_t *count, const struct qc_graph *g, const struct qc_partition *p,
+                                         struct qc_status *st)
 {
     const struct qc_graph *from = p->graph;
     struct choice *chosen = calloc(g->node_count + 1, sizeof *chosen);
@@ -274,7 +274,7 @@ bool qc_make_dynamic(struct qc_graph **out, const struct qc_graph *g, const stru
     struct weight w;
     size_t count;
     *out = NULL;
-    struct choice *chosen = choose(&count, g, p, st);
+    struct choice *chosen = choose_conversions(&count, g, p, st);
     bool ok = chosen != NULL;
     if (!count) {
         free(chosen);

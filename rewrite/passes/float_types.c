@@ -24,7 +24,7 @@ static enum qc_dtype widened(const struct wide *w, enum qc_dtype t)
 
 /* Returns true for a multiply-accumulate or recurrent op and, unless heavy, for any op that is quantized with its own
    parameters. */
-static bool is_layer(const struct qc_node *n, bool heavy)
+static bool computes_layer(const struct qc_node *n, bool heavy)
 {
     const enum qc_affine_behaviour b = qc_node_affine(n);
     return b == QC_AFFINE_PRODUCT || n->op == QC_OP_LSTM || n->op == QC_OP_GRU || n->op == QC_OP_RNN ||
@@ -37,8 +37,8 @@ static void find_types(bool layer[QC_DTYPE_COUNT], bool heavy[QC_DTYPE_COUNT], c
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const enum qc_dtype t = g->values[n->outputs].type.dtype;
-        layer[t] |= is_layer(n, false);
-        heavy[t] |= is_layer(n, true);
+        layer[t] |= computes_layer(n, false);
+        heavy[t] |= computes_layer(n, true);
         for (unsigned i = 0; i < n->attr_count; i++)
             if (n->attrs[i].kind == QC_ATTR_GRAPH) find_types(layer, heavy, n->attrs[i].graph);
     }
@@ -226,7 +226,7 @@ static bool is_float(enum qc_dtype t)
 }
 
 /* Returns true for a float32 value that is not quantized and may have another float type. */
-static bool is_real(const struct narrowing *x, qc_id v)
+static bool is_float_value(const struct narrowing *x, qc_id v)
 {
     const struct qc_type *t = v ? &x->r.from->values[v].type : NULL;
     return t && t->dtype == QC_F32 && t->qparams == QC_REAL;
@@ -385,18 +385,18 @@ static bool node_type(enum qc_dtype *out, const struct narrowing *x, const struc
     if (only_float32(g, n)) return true;
     bool found = false;
     for (unsigned k = 0; !found && k < n->output_count; k++) {
-        if (!(found = is_real(x, n->outputs + k))) continue;
+        if (!(found = is_float_value(x, n->outputs + k))) continue;
         *out = own_type(x, n->outputs + k);
     }
     for (unsigned i = 0; !found && i < n->input_count; i++) {
-        if (!(found = is_real(x, n->inputs[i]) && x->r.map[n->inputs[i]])) continue;
+        if (!(found = is_float_value(x, n->inputs[i]) && x->r.map[n->inputs[i]])) continue;
         *out = x->r.to->values[x->r.map[n->inputs[i]]].type.dtype;
     }
     if (*out == QC_BF16) *out = QC_F32;
     for (unsigned i = 0; *out != QC_F32 && i < n->input_count; i++) {
         struct qc_tensor *t;
         bool exact;
-        if (!is_real(x, n->inputs[i]) || !qc_constant_of(g, n->inputs[i])) continue;
+        if (!is_float_value(x, n->inputs[i]) || !qc_constant_of(g, n->inputs[i])) continue;
         if (!constant_as(&t, &exact, x, n->inputs[i], *out, st)) return false;
         if (!t) *out = QC_F32;
         qc_tensor_unref(t);
@@ -410,7 +410,7 @@ static enum qc_dtype input_type(const struct qc_node *n, unsigned i, enum qc_dty
     return n->op == QC_OP_Resize && i == 2 ? QC_F32 : type;
 }
 
-static bool add_node(struct narrowing *x, qc_id id, enum qc_dtype type, struct qc_status *st)
+static bool add_narrow_node(struct narrowing *x, qc_id id, enum qc_dtype type, struct qc_status *st)
 {
     const struct qc_node *n = &x->r.from->nodes[id];
     qc_id *before = calloc(n->input_count + 1u, sizeof *before);
@@ -419,18 +419,18 @@ static bool add_node(struct narrowing *x, qc_id id, enum qc_dtype type, struct q
     unsigned done = 0;
     for (unsigned i = 0; ok && i < n->attr_count; i++) {
         attrs[i] = n->attrs[i];
-        if (n->op == QC_OP_Cast && strcmp(attrs[i].name, "to") == 0 && is_real(x, n->outputs))
+        if (n->op == QC_OP_Cast && strcmp(attrs[i].name, "to") == 0 && is_float_value(x, n->outputs))
             attrs[i].i = qc_dtype_info(type)->onnx;
     }
     for (; ok && done < n->input_count; done++) {
         const qc_id v = n->inputs[done];
-        if (!is_real(x, v)) continue;
+        if (!is_float_value(x, v)) continue;
         before[done] = x->r.map[v];
         ok = (x->r.map[v] = value_as(x, v, input_type(n, done, type), st)) != 0;
     }
     ok = ok && qc_rebuild_node_with(&x->r, id, attrs, st) != 0;
     for (unsigned i = done; i > 0; i--)
-        if (is_real(x, n->inputs[i - 1])) x->r.map[n->inputs[i - 1]] = before[i - 1];
+        if (is_float_value(x, n->inputs[i - 1])) x->r.map[n->inputs[i - 1]] = before[i - 1];
     free(before);
     free(attrs);
     return ok;
@@ -444,10 +444,10 @@ static bool narrow_cast(bool *dropped, struct narrowing *x, const struct qc_node
     const enum qc_dtype from = x->r.from->values[n->inputs[0]].type.dtype,
                         to = x->r.from->values[n->outputs].type.dtype;
     if (from == to || !is_float(from) || !is_float(to)) return true;
-    *dropped = is_real(x, n->inputs[0]) || is_real(x, n->outputs);
+    *dropped = is_float_value(x, n->inputs[0]) || is_float_value(x, n->outputs);
     if (!*dropped) return true;
     const qc_id v =
-        is_real(x, n->inputs[0]) ? value_as(x, n->inputs[0], to, st) : qc_rebuild_value(&x->r, n->inputs[0], st);
+        is_float_value(x, n->inputs[0]) ? value_as(x, n->inputs[0], to, st) : qc_rebuild_value(&x->r, n->inputs[0], st);
     return (x->r.map[n->outputs] = v) != 0;
 }
 
@@ -457,7 +457,7 @@ static bool narrow_node(struct narrowing *x, qc_id id, struct qc_status *st)
     enum qc_dtype type;
     bool dropped;
     if (!narrow_cast(&dropped, x, n, st)) return false;
-    return dropped || (node_type(&type, x, n, st) && add_node(x, id, type, st));
+    return dropped || (node_type(&type, x, n, st) && add_narrow_node(x, id, type, st));
 }
 
 static enum qc_dtype port_type(const struct qc_graph *own, const struct qc_port *ports, size_t count, const char *name,
@@ -475,8 +475,9 @@ static bool narrow_inputs(struct narrowing *x, struct qc_status *st)
     for (size_t i = 0; i < g->input_count; i++) {
         const struct qc_port *p = &g->inputs[i];
         const struct qc_type *t = &g->values[p->value].type;
-        const enum qc_dtype own =
-            is_real(x, p->value) ? port_type(x->own, x->own->inputs, x->own->input_count, p->name, QC_F32) : t->dtype;
+        const enum qc_dtype own = is_float_value(x, p->value)
+                                      ? port_type(x->own, x->own->inputs, x->own->input_count, p->name, QC_F32)
+                                      : t->dtype;
         const qc_id v = qc_graph_add_input(x->r.to, p->name, own, &t->shape, st);
         if (!v || !qc_port_copy(&x->r.to->inputs[i], p, x->r.to->arena, st)) return false;
         /* No operator computes in bfloat16. */
@@ -493,7 +494,8 @@ static bool finish(struct qc_graph **out, struct narrowing *x, struct qc_status 
     for (size_t i = 0; ok && i < g->output_count; i++) {
         const struct qc_port *p = &g->outputs[i];
         const enum qc_dtype own = port_type(x->own, x->own->outputs, x->own->output_count, p->name, QC_F32);
-        values[i] = is_real(x, p->value) ? value_as(x, p->value, own, st) : qc_rebuild_value(&x->r, p->value, st);
+        values[i] =
+            is_float_value(x, p->value) ? value_as(x, p->value, own, st) : qc_rebuild_value(&x->r, p->value, st);
         ok = values[i] != 0;
     }
     ok = ok && qc_rebuild_finish_with(out, &x->r, values, st);

@@ -30,7 +30,7 @@ static qc_id source_qparams(const struct qc_graph *g, const struct qc_node *n)
 }
 
 /* map[qparams]: the representative of equal ones. Returns true if any two are equal. */
-static bool find_equal(qc_id *map, const struct qc_graph *g)
+static bool find_equal_quantizers(qc_id *map, const struct qc_graph *g)
 {
     bool any = false;
     qc_union_start(map, g->qparams_count + 1);
@@ -57,7 +57,7 @@ static qc_id mapped_qparams(qc_id *map, struct qc_graph *to, qc_id s, struct qc_
     return qc_graph_add_product(to, qc_union_root(map, qparams->a), qc_union_root(map, qparams->b), st);
 }
 
-static bool build_node(struct qc_rebuild *r, qc_id *map, qc_id id, struct qc_status *st)
+static bool build_merged_node(struct qc_rebuild *r, qc_id *map, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = r->from;
     const struct qc_node *n = &g->nodes[id];
@@ -84,9 +84,9 @@ bool qc_fold(struct qc_graph **out, const struct qc_graph *g, const struct qc_ru
     qc_id *map = calloc(g->qparams_count + 1, sizeof *map);
     if (!map) return qc_fail_memory(st, (g->qparams_count + 1) * sizeof *map);
     bool ok = true;
-    if (find_equal(map, g)) {
+    if (find_equal_quantizers(map, g)) {
         ok = qc_rebuild_begin(&r, g, st);
-        for (qc_id id = 1; ok && id <= g->node_count; id++) ok = build_node(&r, map, id, st);
+        for (qc_id id = 1; ok && id <= g->node_count; id++) ok = build_merged_node(&r, map, id, st);
         ok = ok && qc_rebuild_finish(&unified, &r, st);
         qc_rebuild_free(&r);
     }

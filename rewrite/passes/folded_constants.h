@@ -17,4 +17,3 @@ void qc_folded_constants_free(struct qc_folded_constants *f); /* NULL-safe */
 /* As qc_to_integer. Not thread-safe. */
 bool qc_to_integer_shared(struct qc_graph **out, struct qc_folded_constants *f, const struct qc_graph *g,
                           qc_eval_fn *eval, struct qc_status *st);
-

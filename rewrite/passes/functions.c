@@ -118,7 +118,7 @@ static void find_bases(struct joining *x)
     }
 }
 
-static bool is_clamp(const struct qc_node *n)
+static bool is_leading_clamp(const struct qc_node *n)
 {
     return qc_node_affine(n) == QC_AFFINE_BOUND;
 }
@@ -133,7 +133,7 @@ static qc_id find_variable(struct region *r, const struct joining *x, qc_id root
         if (!find_region(r, x, root, v)) break;
         chain[count++] = v;
     }
-    while (count > 1 && is_clamp(qc_node_of(g, chain[count - 2])))
+    while (count > 1 && is_leading_clamp(qc_node_of(g, chain[count - 2])))
         count--; /* the clamp's result is stored, not its input */
     return count && find_region(r, x, root, chain[count - 1]) ? chain[count - 1] : 0;
 }
@@ -171,7 +171,7 @@ static bool find_tables(struct joining *x, struct qc_status *st)
         struct qc_function_arg top;
         struct region r;
         x->variable[id] = 0;
-        if (x->inner[id] || x->refused[id] || !x->base[n->outputs] || is_clamp(n)) continue;
+        if (x->inner[id] || x->refused[id] || !x->base[n->outputs] || is_leading_clamp(n)) continue;
         qc_id variable = find_variable(&r, x, n->outputs);
         if (!variable || r.count < 2 || !compose(&top, &f, x, n->outputs, variable) || f.count < 2) continue;
         if (!(x->text[id] = qc_function_print(&f, x->arena, st))) {
@@ -185,7 +185,7 @@ static bool find_tables(struct joining *x, struct qc_status *st)
     return true;
 }
 
-static bool build(struct qc_graph **out, const struct joining *x, struct qc_status *st)
+static bool build_table(struct qc_graph **out, const struct joining *x, struct qc_status *st)
 {
     const struct qc_graph *g = x->g;
     struct qc_rebuild r = {0};
@@ -249,8 +249,8 @@ static bool refuse_unmatched(bool *again, struct joining *x, const struct qc_gra
     return true;
 }
 
-static bool join(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
-                 const struct qc_partition_options *options, struct qc_status *st)
+static bool join_chain(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
+                       const struct qc_partition_options *options, struct qc_status *st)
 {
     struct joining x = {.rules = rules, .g = g, .options = options, .arena = qc_arena_new()};
     struct qc_graph *joined = NULL;
@@ -270,7 +270,8 @@ static bool join(struct qc_graph **out, const struct qc_graph *g, const struct q
         memset(x.inner, 0, (g->node_count + 1) * sizeof *x.inner);
         qc_graph_free(joined);
         joined = NULL;
-        if (!find_tables(&x, st) || !build(&joined, &x, st) || !refuse_unmatched(&again, &x, joined, st)) goto out;
+        if (!find_tables(&x, st) || !build_table(&joined, &x, st) || !refuse_unmatched(&again, &x, joined, st))
+            goto out;
     }
     *out = joined;
     joined = NULL;
@@ -284,11 +285,11 @@ out:
 bool qc_join_functions(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
                        const struct qc_partition_options *options, struct qc_status *st)
 {
-    return join(out, g, rules, options, st);
+    return join_chain(out, g, rules, options, st);
 }
 
 bool qc_join_quantized_functions(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
                                  struct qc_status *st)
 {
-    return join(out, g, rules, NULL, st);
+    return join_chain(out, g, rules, NULL, st);
 }

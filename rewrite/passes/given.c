@@ -298,7 +298,7 @@ static void mark_from_zero(struct taking *t, const struct qc_node *n, const stru
         t->from_zero[n->outputs + k] = t->from_zero[n->outputs + k] || all || bounds[n->outputs + k].lo >= 0;
 }
 
-static bool take_node(struct taking *t, qc_id id, struct qc_status *st)
+static bool take_given_node(struct taking *t, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &t->g->nodes[id];
     const bool linear = n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear;
@@ -324,7 +324,7 @@ bool qc_take_given(struct qc_graph **out, struct qc_given_values *given, const s
     const struct qc_bounds *bounds = ok ? qc_graph_bounds(g, a, st) : NULL;
     ok = bounds && (t.from_zero = QC_NEW_ARRAY(a, bool, g->value_count + 1, st));
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        ok = take_node(&t, id, st);
+        ok = take_given_node(&t, id, st);
         mark_from_zero(&t, &g->nodes[id], bounds);
     }
     ok = ok && qc_rebuild_finish(out, &t.r, st);

@@ -51,7 +51,7 @@ struct qc_partition_options {
     const struct qc_type_choice *activation_types,
         *weight_types;    /* override schemes of patterns; the last that fits a node counts */
     bool one_scale_joins; /* a join that only leads to outputs has one scale, even if small inputs lose precision
-                             */
+                           */
     size_t only_count, skip_count;
     const char *const *only;             /* names of patterns; none: all */
     const char *const *skip;             /* node names, op names or globs of node names */

@@ -219,7 +219,7 @@ static bool find_islands(struct finder *f, const struct qc_rules *rules, struct 
     return true;
 }
 
-static bool is_data(const struct qc_graph *g, qc_id v)
+static bool is_quantizable(const struct qc_graph *g, qc_id v)
 {
     return v && g->values[v].type.dtype == QC_F32;
 }
@@ -254,7 +254,7 @@ bool qc_partition_covers(const struct qc_match *m)
 }
 
 /* Joins two classes, unless the model gives them different parameters. */
-static void join(struct qc_partition *p, qc_id a, qc_id b)
+static void join_quantizers(struct qc_partition *p, qc_id a, qc_id b)
 {
     const struct qc_given *x = p->given[qc_union_root(p->class_of, a)], *y = p->given[qc_union_root(p->class_of, b)];
     if (!qc_given_same(x, y)) return;
@@ -271,7 +271,7 @@ static void unite_constants(struct qc_partition *p, const struct qc_match *m, co
                         : 0;
     if (v && !e->qparams.product && e->qparams.first == m->rule->give->qparams.first && qc_constant_of(p->graph, v) &&
         qc_all_uses(uses, v).count == 1)
-        join(p, v, m->root);
+        join_quantizers(p, v, m->root);
     for (unsigned i = 0; e->kind == QC_EXPR_OP && i < e->arg_count; i++) unite_constants(p, m, e->args[i], uses);
 }
 
@@ -283,7 +283,7 @@ static bool find_caches(struct qc_partition *p, const struct qc_uses *uses, stru
     struct qc_cache c;
     if (p->options.cache == QC_NONE) return true;
     for (size_t i = 0; i < g->input_count; i++) {
-        if (!is_data(g, g->inputs[i].value) || !qc_cache_of(&c, uses, g->inputs[i].value) ||
+        if (!is_quantizable(g, g->inputs[i].value) || !qc_cache_of(&c, uses, g->inputs[i].value) ||
             !uses->output_count[c.joins->outputs])
             continue;
         p->cached[c.joins->outputs] = 2 + qc_cache_heads(g, &c);
@@ -304,11 +304,11 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const qc_id stored_as = p->matches.at[id] ? qc_partition_stored_as(p->matches.at[id]) : 0;
-        if (stored_as) join(p, stored_as, p->matches.at[id]->root);
+        if (stored_as) join_quantizers(p, stored_as, p->matches.at[id]->root);
         if (stored_as && !qc_partition_covers(p->matches.at[id]))
             unite_constants(p, p->matches.at[id], p->matches.at[id]->rule->give, uses);
         enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
-        if (!p->matches.live[id] || p->matches.at[id] || b == QC_AFFINE_NONE || !is_data(g, n->outputs) ||
+        if (!p->matches.live[id] || p->matches.at[id] || b == QC_AFFINE_NONE || !is_quantizable(g, n->outputs) ||
             p->cached[n->outputs])
             continue;
         if (apart[id] && !p->options.one_scale_joins) {
@@ -317,9 +317,9 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
         }
         unsigned inputs = b == QC_AFFINE_JOIN ? n->input_count : 1;
         for (unsigned i = 0; i < inputs; i++) {
-            if (!is_data(g, n->inputs[i])) continue;
+            if (!is_quantizable(g, n->inputs[i])) continue;
             if (b != QC_AFFINE_KEEP && qc_all_uses(uses, n->inputs[i]).count != 1) continue;
-            for (unsigned k = 0; k < n->output_count; k++) join(p, n->inputs[i], n->outputs + k);
+            for (unsigned k = 0; k < n->output_count; k++) join_quantizers(p, n->inputs[i], n->outputs + k);
         }
     }
     for (qc_id v = 1; v <= g->value_count; v++) p->class_of[v] = qc_union_root(p->class_of, v);

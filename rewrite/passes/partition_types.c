@@ -62,8 +62,8 @@ struct weight {
 };
 
 /* Returns the first constant that the template quantizes per channel. */
-static struct weight weight_of(const struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e,
-                               const struct qc_expr *taker)
+static struct weight weight_input(const struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e,
+                                  const struct qc_expr *taker)
 {
     struct weight none = {0};
     if (e->kind != QC_EXPR_OP) return none;
@@ -73,7 +73,7 @@ static struct weight weight_of(const struct qc_partition *p, const struct qc_mat
         return (struct weight){.value = v, .axis = qc_template_axis(m, p->graph, &e->qparams, taker)};
     }
     for (unsigned i = 0; i < e->arg_count; i++) {
-        const struct weight w = weight_of(p, m, e->args[i], e);
+        const struct weight w = weight_input(p, m, e->args[i], e);
         if (w.value) return w;
     }
     return none;
@@ -183,7 +183,7 @@ static void note_weight(struct qc_partition *p, const struct qc_match *m, struct
    of nine taps do not cancel. */
 static bool is_short(const struct qc_partition *p, const struct qc_match *m)
 {
-    const qc_id v = weight_of(p, m, m->rule->give, NULL).value;
+    const qc_id v = weight_input(p, m, m->rule->give, NULL).value;
     const struct qc_tensor *t = v ? qc_constant_of(p->graph, v) : NULL;
     bool conv = false;
     for (unsigned k = 0; k < m->node_count; k++) conv = conv || p->graph->nodes[m->nodes[k]].op == QC_OP_Conv;
@@ -213,7 +213,7 @@ bool qc_types_find_slight(struct qc_partition *p, struct qc_status *st)
     return true;
 }
 
-static bool is_product(const struct qc_partition *p, const struct qc_match *m)
+static bool is_product_op(const struct qc_partition *p, const struct qc_match *m)
 {
     bool product = false;
     for (unsigned k = 0; k < m->node_count; k++)
@@ -230,14 +230,14 @@ bool qc_types_small_floats(const struct qc_partition *p, const struct qc_match *
    error to the output as one a hundred times its size. */
 static bool is_slight(const struct qc_partition *p, const struct qc_match *m)
 {
-    const qc_id v = weight_of(p, m, m->rule->give, NULL).value;
+    const qc_id v = weight_input(p, m, m->rule->give, NULL).value;
     const struct qc_tensor *t = v ? qc_constant_of(p->graph, v) : NULL;
-    return is_product(p, m) && t && t->count <= p->slight;
+    return is_product_op(p, m) && t && t->count <= p->slight;
 }
 
 static bool is_slight_table(const struct qc_partition *p, const struct qc_match *m)
 {
-    const qc_id v = weight_of(p, m, m->rule->give, NULL).value;
+    const qc_id v = weight_input(p, m, m->rule->give, NULL).value;
     const struct qc_tensor *t = v ? qc_constant_of(p->graph, v) : NULL;
     return p->options.weight_block && t && t->count <= p->slight_table;
 }
@@ -254,9 +254,9 @@ static bool is_named(const struct qc_partition *p, const struct qc_node *n)
 static bool is_tied(const struct qc_partition *p, const struct qc_match *m)
 {
     const struct qc_graph *g = p->graph;
-    const qc_id v = weight_of(p, m, m->rule->give, NULL).value;
+    const qc_id v = weight_input(p, m, m->rule->give, NULL).value;
     const struct qc_tensor *t = v ? qc_constant_of(g, v) : NULL;
-    if (!t || p->options.tables_apart || !is_product(p, m)) return false;
+    if (!t || p->options.tables_apart || !is_product_op(p, m)) return false;
     for (qc_id id = 0; (id = qc_next_tied_table(g, t, id));)
         if (!is_named(p, &g->nodes[id])) return true;
     return false;
@@ -267,7 +267,7 @@ static bool is_tied(const struct qc_partition *p, const struct qc_match *m)
    0.024 nats a character). With products of 8 bits in blocks, 8 bits for the table cause five sixths of the loss, so a
    small table gets 16. With 8-bit floats it gets integers, which are nearer to most numbers of a row. A type requested
    by name is not changed. */
-static const struct qc_type_choice *widened(const struct qc_partition *p, const struct qc_match *m)
+static const struct qc_type_choice *widened_type(const struct qc_partition *p, const struct qc_match *m)
 {
     static const struct qc_type_choice of[2][2] = {{{.dtype = QC_U8}, {.dtype = QC_I8}},
                                                    {{.dtype = QC_U16}, {.dtype = QC_I16}}};
@@ -282,12 +282,12 @@ static const struct qc_type_choice *widened(const struct qc_partition *p, const 
 
 bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc_types_used *used)
 {
-    const struct weight w = weight_of(p, m, m->rule->give, NULL);
+    const struct weight w = weight_input(p, m, m->rule->give, NULL);
     unsigned at;
     const enum qc_dtype activation = type_of(p, m, false, used->activation);
     const struct qc_type_choice *choice = choice_of(&at, p, m, true, NULL);
     enum qc_dtype type = w.value ? type_of(p, m, true, used->weight) : QC_NONE;
-    if (w.value && !choice && (choice = widened(p, m))) type = choice->dtype;
+    if (w.value && !choice && (choice = widened_type(p, m))) type = choice->dtype;
     if (w.value && type == QC_NONE) {
         p->reason[m->nodes[0]] = "left in float by --weight-type none";
         return false;
@@ -295,7 +295,7 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     const bool alone = qc_types_weights_alone(p, m),
                blocks = note_blocks(p, m, w, type, alone || activation == QC_NONE);
     const bool small = qc_is_small_float(activation) || qc_is_small_float(type);
-    if (qc_is_small_float(activation) && !alone && (!w.value || !is_product(p, m))) {
+    if (qc_is_small_float(activation) && !alone && (!w.value || !is_product_op(p, m))) {
         if (!p->reason[m->nodes[0]])
             p->reason[m->nodes[0]] = "float types of few bits are for products with weights alone";
         return false;
@@ -329,7 +329,7 @@ const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const
     for (int weight = 0; weight < 2; weight++) {
         unsigned at;
         const struct qc_type_choice *choice = choice_of(&at, p, m, weight, NULL);
-        const struct qc_type_choice *wide = choice || !weight ? NULL : widened(p, m);
+        const struct qc_type_choice *wide = choice || !weight ? NULL : widened_type(p, m);
         if (wide) s->weight.dtype = wide->dtype;
         if (!choice) continue;
         const struct qc_node *n = &p->graph->nodes[m->nodes[at]];

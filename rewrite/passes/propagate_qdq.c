@@ -257,7 +257,7 @@ static bool build_affine(struct expansion *x, const struct qc_node *n, enum qc_a
     return ok;
 }
 
-static bool build_node(struct expansion *x, qc_id id, struct qc_status *st)
+static bool build_moved_node(struct expansion *x, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &x->g->nodes[id];
     if (n->op == QC_OP_Quantize &&
@@ -292,7 +292,7 @@ static bool propagate(struct qc_graph **out, const struct qc_graph *g, const str
     if (!x.want || !x.axis || !x.mixed || !x.stored || !x.apart || !qc_rebuild_begin(&x.r, g, st)) goto out;
     decide(&x);
     for (qc_id id = 1; id <= g->node_count; id++)
-        if (!build_node(&x, id, st)) goto out;
+        if (!build_moved_node(&x, id, st)) goto out;
     ok = qc_rebuild_finish(out, &x.r, st);
 out:
     qc_rebuild_free(&x.r);

@@ -15,7 +15,7 @@ static void mark_ops(bool *named, const struct qc_expr *e)
         if (e->args[i]) mark_ops(named, e->args[i]);
 }
 
-static bool is_data(const struct qc_graph *g, qc_id v)
+static bool is_observed(const struct qc_graph *g, qc_id v)
 {
     return v && g->values[v].type.dtype == QC_F32;
 }
@@ -26,12 +26,12 @@ static void hide(bool *hidden, const struct qc_graph *g, const struct qc_rules *
                  bool apart, const uint32_t *uses)
 {
     enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
-    if (!is_data(g, n->outputs) || !is_data(g, n->inputs[0])) return;
+    if (!is_observed(g, n->outputs) || !is_observed(g, n->inputs[0])) return;
     if (b == QC_AFFINE_KEEP && n->op != QC_OP_Pad) /* a Pad may add another number */
         for (unsigned k = 0; k < n->output_count; k++) hidden[n->outputs + k] = true;
     unsigned covered = apart ? 0 : b == QC_AFFINE_JOIN ? n->input_count : b == QC_AFFINE_BOUND ? 1 : 0;
     for (unsigned i = 0; i < covered; i++)
-        if (is_data(g, n->inputs[i]) && uses[n->inputs[i]] == 1) hidden[n->inputs[i]] = true;
+        if (is_observed(g, n->inputs[i]) && uses[n->inputs[i]] == 1) hidden[n->inputs[i]] = true;
 }
 
 bool qc_observable_values(size_t *count, qc_id **values, const struct qc_graph *g, const struct qc_rules *rules,
@@ -48,7 +48,7 @@ bool qc_observable_values(size_t *count, qc_id **values, const struct qc_graph *
     for (qc_id id = 1; id <= g->node_count; id++)
         if (!named[g->nodes[id].op] && g->nodes[id].input_count) hide(hidden, g, rules, &g->nodes[id], apart[id], uses);
     for (qc_id v = 1; v <= g->value_count; v++)
-        if (is_data(g, v) && g->values[v].kind != QC_VALUE_CONSTANT && g->values[v].name && !hidden[v])
+        if (is_observed(g, v) && g->values[v].kind != QC_VALUE_CONSTANT && g->values[v].name && !hidden[v])
             (*values)[(*count)++] = v;
     return true;
 }
@@ -317,8 +317,8 @@ static qc_id qparams_by_name(struct simulation *s, const struct qc_match *m, con
     return 0;
 }
 
-static qc_id resolve(void *user, const struct qc_match *m, const struct qc_qparams_expr *e, qc_id value, qc_id capture,
-                     struct qc_status *st)
+static qc_id resolve_qparams(void *user, const struct qc_match *m, const struct qc_qparams_expr *e, qc_id value,
+                             qc_id capture, struct qc_status *st)
 {
     struct simulation *s = user;
     (void)value;
@@ -337,14 +337,14 @@ static qc_id resolve(void *user, const struct qc_match *m, const struct qc_qpara
     return qc_graph_add_product(s->r.to, first, second, st);
 }
 
-static int axis_of(const struct simulation *s, qc_id value)
+static int quantizer_axis(const struct simulation *s, qc_id value)
 {
     return s->p->channel_axis[value] < 0 ? 0 : s->p->channel_axis[value];
 }
 
 static int resolve_axis(void *user, const struct qc_match *m, qc_id capture)
 {
-    return axis_of(user, capture ? capture : m->root);
+    return quantizer_axis(user, capture ? capture : m->root);
 }
 
 /* All later users read the quantized form of the value. */
@@ -355,7 +355,7 @@ static bool quantize_value(struct simulation *s, qc_id old, struct qc_status *st
     const struct qc_node *n = qc_node_of(to, v);
     if (!qparams) return false;
     if (n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.qparams == qparams) return true;
-    const qc_id quantized = qc_graph_quantize(to, v, qparams, axis_of(s, old), st);
+    const qc_id quantized = qc_graph_quantize(to, v, qparams, quantizer_axis(s, old), st);
     return quantized && (s->r.map[old] = qc_graph_dequantize(to, quantized, st));
 }
 
@@ -476,7 +476,7 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
         if (!p->matches.live[id]) continue;
         struct qc_build b = {.rebuild = &s.r,
                              .match = p->matches.at[id],
-                             .qparams = resolve,
+                             .qparams = resolve_qparams,
                              .axis = resolve_axis,
                              .weight_axis = block_axis,
                              .user = &s,

@@ -72,8 +72,8 @@ static bool is_it(const struct folded *k, const struct qc_tensor *from, const st
            memcmp(k->zero_point, q->zero_point, q->count * sizeof *q->zero_point) == 0;
 }
 
-static bool add(struct qc_folded_constants *f, const struct qc_tensor *from, const struct qc_tensor *to,
-                const struct qc_qparams *q, int axis, struct qc_status *st)
+static bool add_folded(struct qc_folded_constants *f, const struct qc_tensor *from, const struct qc_tensor *to,
+                       const struct qc_qparams *q, int axis, struct qc_status *st)
 {
     struct folded *list = qc_grown(f->list, f->count, &f->capacity, sizeof *list, st);
     if (!list) return false;
@@ -109,8 +109,8 @@ static bool folded_constants_take(struct qc_tensor **out, struct qc_folded_const
             return true;
         }
     if (!eval(out, g, node, st)) return false;
-    if (!shared ||
-        ((f->forms == QC_FORMS_NOT_KEPT || qc_tensor_keep_forms(*out, st)) && add(f, from, *out, q, type->axis, st)))
+    if (!shared || ((f->forms == QC_FORMS_NOT_KEPT || qc_tensor_keep_forms(*out, st)) &&
+                    add_folded(f, from, *out, q, type->axis, st)))
         return true;
     qc_tensor_unref(*out);
     return false;
@@ -122,8 +122,8 @@ static bool is_constant(const struct qc_graph *g, const struct qc_node *n)
     return n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0]) && qc_graph_parameters(g, n->outputs);
 }
 
-static bool fold(struct qc_rebuild *r, struct qc_folded_constants *f, qc_id node, qc_eval_fn *eval,
-                 struct qc_status *st)
+static bool fold_weight(struct qc_rebuild *r, struct qc_folded_constants *f, qc_id node, qc_eval_fn *eval,
+                        struct qc_status *st)
 {
     const struct qc_node *n = &r->from->nodes[node];
     const struct qc_value *v = &r->from->values[n->outputs];
@@ -163,7 +163,8 @@ bool qc_to_integer_shared(struct qc_graph **out, struct qc_folded_constants *f, 
     bool ok = a ? live && qc_rebuild_begin(&r, g, st) : qc_fail_memory(st, 1);
     if (ok) r.to->simulated = false;
     for (qc_id id = 1; ok && id <= g->node_count; id++)
-        if (live[id]) ok = is_constant(g, &g->nodes[id]) ? fold(&r, f, id, eval, st) : qc_rebuild_node(&r, id, st) != 0;
+        if (live[id])
+            ok = is_constant(g, &g->nodes[id]) ? fold_weight(&r, f, id, eval, st) : qc_rebuild_node(&r, id, st) != 0;
     ok = ok && qc_rebuild_finish(out, &r, st);
     qc_rebuild_free(&r);
     qc_arena_free(a);

@@ -8,8 +8,8 @@
    contract defines it; DequantizeLinear of int32 and Quantize under the fixed-point contracts. */
 #include <math.h>
 
-#include "graph/types/op.h"
 #include "graph/types/number_format.h"
+#include "graph/types/op.h"
 #include "simq/core/integer.h"
 #include "simq/plan/plan_parts.h"
 
