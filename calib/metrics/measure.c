@@ -90,7 +90,7 @@ static void copy_results(struct qc_measurement *r, const struct qc_comparison *c
 
 /* Makes an empty measurement and finds the values to compare. */
 static bool prepare_measurement(struct qc_measurement **out, struct wanted *w, const struct qc_graph *real,
-                            const struct qc_graph *quantized, struct qc_status *st)
+                                const struct qc_graph *quantized, struct qc_status *st)
 {
     struct qc_measurement *r = calloc(1, sizeof *r);
     if (!r || !(r->arena = qc_arena_new())) {

@@ -72,8 +72,8 @@ struct solving_methods {
     struct qc_affine *params;
 };
 
-static bool solve_method(struct qc_range *range, const struct qc_chooser *k, const struct qc_method *method,
-                                qc_id id, struct qc_status *st)
+static bool solve_method(struct qc_range *range, const struct qc_chooser *k, const struct qc_method *method, qc_id id,
+                         struct qc_status *st)
 {
     const struct qc_qparams *q = &k->g->qparams_of[id];
     const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
