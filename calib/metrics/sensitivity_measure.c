@@ -268,7 +268,7 @@ static double believed_of(const struct qc_cut_layer *l, const double *believed)
 
 /* Chooses the layers to measure by `believed`. */
 static bool choose_measured(struct sums *sums, const struct qc_cut_run *r, const struct qc_cut_layers *layers,
-                               struct qc_arena *a, struct qc_status *st)
+                            struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_sensitivity_options *o = r->options;
     struct believed *all = QC_NEW_ARRAY(a, struct believed, layers->count, st);

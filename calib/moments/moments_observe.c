@@ -221,8 +221,8 @@ static void find_peak(void *user, int64_t n, void *const data[], const int64_t s
 
 /* Adds the products of the buffered rows; they must fit. */
 static void add_buffered_products(const struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
-                                const struct qc_second_moments_worker *w, const struct qc_second_moments_buffer *b,
-                                int up)
+                                  const struct qc_second_moments_worker *w, const struct qc_second_moments_buffer *b,
+                                  int up)
 {
     if (l->lanes) {
         const struct qc_second_moments_sink to = qc_second_moments_sink_of(s, up);

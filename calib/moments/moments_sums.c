@@ -266,7 +266,7 @@ void qc_second_moments_kept_diagonal(int64_t *to, const struct qc_second_moments
 
 /* Makes products large enough for the rows. */
 static bool make_room_for_rows(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
-                           struct qc_status *st)
+                               struct qc_status *st)
 {
     int64_t most = 0;
     int up = QC_MOMENTS_STEPS - 1;
@@ -302,7 +302,7 @@ static bool square(struct qc_second_moments_sums *s, const struct qc_second_mome
 }
 
 static bool append_chunk(struct qc_second_moments_sums *s, struct qc_second_moments_chunk *c,
-                        const struct qc_second_moments_layer *l, struct qc_status *st)
+                         const struct qc_second_moments_layer *l, struct qc_status *st)
 {
     c->next = s->rows;
     s->rows = c;

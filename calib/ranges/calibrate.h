@@ -132,7 +132,7 @@ void qc_chooser_free(struct qc_chooser *k); /* NULL-safe */
    a weight is raised if the bias does not fit into the int32 accumulator. Appends a warning if any was raised. */
 bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options,
                        struct qc_status *st);
-/* The same, only for wanted [qparams_count + 1] quantizers, bound activations or not; without the warning. wanted: NULL:
-   all. */
+/* The same, only for wanted [qparams_count + 1] quantizers, bound activations or not; without the warning. wanted:
+   NULL: all. */
 bool qc_choose_some_weights(struct qc_calibration *c, struct qc_graph *g, const bool *wanted,
                             const struct qc_calibration_options *options, struct qc_status *st);

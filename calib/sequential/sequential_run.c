@@ -214,7 +214,7 @@ static bool build(struct running *r, qc_id *observed, struct qc_status *st)
     const struct qc_id_set *nodes = &r->part->nodes;
     struct qc_rebuild *b = &r->built;
     char label[QC_LABEL];
-    bool ok = qc_rebuild_begin_part(b, &p->room, nodes->count, nodes->of, st), copied = false;
+    bool ok = qc_rebuild_begin_part(b, &p->room, nodes->count, nodes->of, st);
     for (size_t k = 0; ok && k < r->kept_count; k++) {
         const qc_id v = r->kept[k];
         ok = (b->map[v] = qc_graph_add_input(b->to, qc_value_label(label, g, v), QC_F32,
@@ -223,7 +223,7 @@ static bool build(struct running *r, qc_id *observed, struct qc_status *st)
     for (size_t i = 0; ok && i < nodes->count; i++) {
         const qc_id id = nodes->of[i];
         const struct qc_node *n = &g->nodes[id];
-        copied = false;
+        bool copied = false;
         ok = !p->options->weight_rounder || qc_weight_rounder_copy(&copied, b, p->options->weight_rounder, id, st);
         if (ok && !copied && (n->op != QC_OP_Quantize || !qc_constant_of(g, n->inputs[0])))
             ok = qc_rebuild_node(b, id, st) != 0; /* constants are copied where they are used */

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The operators of the produced graph: boxes of the drawing, fused groups, those in float. */
 #pragma once
 
 #include "export/report/report.h"
@@ -9,8 +10,6 @@ bool qc_fill_nodes(struct qc_report *r, const struct qc_pipeline *p, struct qc_s
 
 /* Fills the fused group of each multiply-accumulate op and, if it breaks, at which node and why. */
 bool qc_fill_groups(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st);
-
-/* The ops of the produced graph: which stay in float and why, and which node computes a stored value. */
 
 /* Lists the float ops of the produced graph with their reasons; *quantized: number of quantized ops. Arrays are from
    the arena of p. */

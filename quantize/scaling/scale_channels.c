@@ -258,7 +258,7 @@ enum { QC_EXTREMES_UNITS = 16 }; /* units that run, spread evenly over the data 
 
 struct taking {
     struct qc_channel_extremes *of;
-    size_t *units, count; /* of the data set */
+    size_t *units; /* of the data set; those that run */
 };
 
 static size_t place_of(const struct taking *t, size_t unit)
@@ -302,7 +302,7 @@ static bool channel_extremes_take(struct qc_channel_extremes *of, size_t count, 
 {
     const size_t all = qc_dataset_units(data), units = all < QC_EXTREMES_UNITS ? all : QC_EXTREMES_UNITS;
     struct qc_plan *plan = NULL;
-    struct taking t = {.of = of, .count = units, .units = QC_NEW_ARRAY(a, size_t, units, st)};
+    struct taking t = {.of = of, .units = QC_NEW_ARRAY(a, size_t, units, st)};
     qc_id *values = QC_NEW_ARRAY(a, qc_id, count, st);
     if (!t.units || !values) return false;
     for (size_t i = 0; i < units; i++) t.units[i] = i * all / units;
@@ -314,18 +314,17 @@ static bool channel_extremes_take(struct qc_channel_extremes *of, size_t count, 
         if (!of[i].lo || !of[i].hi) return false;
     }
     const struct qc_plan_options how = {.observed_count = count, .observed = values};
+    if (!qc_stream_plan(&plan, g, data, &how, st)) return false;
     const struct qc_stream stream = {.data = data,
                                      .input_count = g->input_count,
                                      .plan_count = 1,
+                                     .plans = {plan},
                                      .units = t.units,
                                      .unit_count = units,
                                      .workers = workers,
                                      .observe = observe,
                                      .user = &t};
-    if (!qc_stream_plan(&plan, g, data, &how, st)) return false;
-    struct qc_stream run = stream;
-    run.plans[0] = plan;
-    const bool ok = qc_stream_run(&run, st);
+    const bool ok = qc_stream_run(&stream, st);
     qc_plan_free(plan);
     return ok;
 }

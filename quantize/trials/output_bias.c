@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "calib/ablation.h"
-#include "calib/trials/output_errors.h"
+#include "calib/metrics/measure.h"
 #include "calib/trials/output_means.h"
 #include "calib/trials/trial_run.h"
 #include "quantize/collect/collecting.h"

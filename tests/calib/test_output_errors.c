@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calib/metrics/measure.h"
 #include "calib/statistics/collection.h"
-#include "calib/trials/output_errors.h"
 #include "calib_case.h"
 
 enum { SAMPLES = 24 };
