@@ -161,6 +161,7 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
         at_least(&written, written_bytes(r.lowered[i] ? r.lowered[i] : r.produced));
     end(&r, p->from->lowered_count);
     if (!ok) return false;
+    p->run_bytes = most > propagating ? most : propagating;
     at_least(&most, written);
     /* Copies of the weights: rounded ones, those of a rounder, and with --propagate those of the job without it. Memory
        that the rehearsal touched stays resident and is counted, in addition to the reserve. */
@@ -174,4 +175,21 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     const size_t solving = second_moments ? qc_round_weights_bytes_of_all(second_moments) : 0;
     return collects || qc_stream_workers(&workers, 1, limit, qc_stream_held_bytes(limit),
                                          p->calibration_options.later_bytes + solving, st);
+}
+
+/* Memory of the program itself, statistics and what a run of one worker holds, MiB; and how many copies of weights and
+   second moments the stages hold: a rounder and a graph for each of two networks, with packed weights for their runs.
+ */
+enum { AMPLE_MIB = 64, WEIGHTS_HELD = 12, MOMENTS_HELD = 4 };
+
+bool qc_memory_ample(const struct qc_pipeline *p)
+{
+    const size_t limit = (size_t)p->options->memory_limit;
+    const struct qc_second_moments *m = p->second_moments ? p->second_moments
+                                        : p->seen         ? p->seen->second_moments
+                                                          : NULL;
+    if (!limit) return true;
+    const double held = (double)((size_t)AMPLE_MIB << 20) + WEIGHTS_HELD * (double)constant_bytes(p->simulated, ALL) +
+                        MOMENTS_HELD * (double)(m ? qc_second_moments_bytes(m) : 0) + 2 * (double)p->run_bytes;
+    return (double)limit >= held;
 }
