@@ -149,10 +149,13 @@ static bool check(const struct qc_collection *c, const struct qc_dataset *data, 
     if (ok && strcmp(model, c->model_sha256) != 0)
         ok = qc_fail(st, QC_BAD_INPUT, "is of another model (SHA-256 %s, %s has %s); collect statistics of this one",
                      c->model_sha256, in->model.file ? in->model.file : "the model", model);
-    if (ok && strcmp(inputs, c->inputs) != 0)
+    if (ok && strcmp(inputs, c->inputs) != 0) {
+        const char *here = inputs, *there = c->inputs;
+        qc_collection_inputs_differ(&here, &there);
         ok = qc_fail(st, QC_BAD_INPUT,
-                     "was made from other inputs or with another preprocessing ('%s') than --data here ('%s')",
-                     c->inputs, inputs);
+                     "was made from other inputs or with another preprocessing ('%.*s') than --data here ('%.*s')",
+                     (int)strcspn(there, "\n"), there, (int)strcspn(here, "\n"), here);
+    }
     qc_arena_free(a);
     return ok && qc_collection_check_whole(c, st);
 }
