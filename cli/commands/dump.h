@@ -6,7 +6,10 @@
 #include "cli/options/command_line.h"
 #include "quantize/stages/stages.h"
 
-/* Fails (QC_USAGE) if a stage does not exist. */
+/* Fails (QC_USAGE) if a graph would be printed beside the one JSON object of --json. */
+bool qc_dump_beside_json(const struct qc_cli_options *o, struct qc_status *st);
+
+/* The same, and fails (QC_USAGE) if a stage does not exist. */
 bool qc_dump_check(const struct qc_cli_options *o, struct qc_status *st);
 
 /* Writes a text to a file, or to standard output if file is NULL. Frees the text; returns false if it is NULL. */
