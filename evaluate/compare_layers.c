@@ -71,9 +71,13 @@ static bool find_layers(struct layers *l, const struct qc_graph *g, struct qc_ar
     return true;
 }
 
+/* A free dim matches any: one model may have a fixed batch and the other a free one. */
 static bool same_shape(const struct layers *f, const struct layer *x, const struct layers *s, const struct layer *y)
 {
-    return qc_shape_equal(&f->g->values[x->value].type.shape, &s->g->values[y->value].type.shape);
+    const struct qc_shape *a = &f->g->values[x->value].type.shape, *b = &s->g->values[y->value].type.shape;
+    bool same = a->rank == b->rank;
+    for (int i = 0; same && i < a->rank; i++) same = a->dim[i] == b->dim[i] || a->dim[i] < 0 || b->dim[i] < 0;
+    return same;
 }
 
 static void marry(struct layers *f, size_t i, struct layers *s, size_t k)
