@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/budget.h"
 
+#include <stdio.h>
 #include <sys/stat.h>
 
 #include "base/resident.h"
@@ -12,6 +13,21 @@ static size_t share(size_t a, size_t b, size_t c)
 {
     size_t all;
     return __builtin_mul_overflow(b, c, &all) || __builtin_add_overflow(all, a, &all) ? SIZE_MAX : all;
+}
+
+/* An amount as text, so that a few kilobytes are not 0.0 MiB. */
+struct amount {
+    char text[32];
+};
+
+static struct amount amount_of(size_t bytes)
+{
+    struct amount a;
+    if ((double)bytes < mib)
+        snprintf(a.text, sizeof a.text, "%.1f KiB", (double)bytes / 1024);
+    else
+        snprintf(a.text, sizeof a.text, "%.1f MiB", (double)bytes / mib);
+    return a;
 }
 
 bool qc_budget_hold(const struct qc_budget *b, size_t bytes, struct qc_status *st)
@@ -43,8 +59,8 @@ bool qc_budget_run(const struct qc_budget *b, size_t bytes, size_t input_bytes, 
     const size_t most = share(share((size_t)512 << 20, 64, b->model_bytes), 256, input_bytes);
     if (bytes <= (b->memory_limit ? b->memory_limit : most)) return true;
     if (b->memory_limit)
-        return qc_fail(st, QC_MACHINE, "--memory-limit %.1f MiB is too low: %.1f MiB are needed for one run",
-                       (double)b->memory_limit / mib, (double)bytes / mib);
+        return qc_fail(st, QC_MACHINE, "--memory-limit %s is too low: %s are needed for one run",
+                       amount_of(b->memory_limit).text, amount_of(bytes).text);
     return qc_fail(st, QC_MACHINE,
                    "one run needs %.1f MiB; the default limit for a model of %zu bytes with inputs of %zu bytes is "
                    "%.1f MiB; raise it with --memory-limit",

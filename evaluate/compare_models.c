@@ -73,9 +73,13 @@ static bool find_layers(struct layers *l, const struct qc_graph *g, struct qc_ar
     return true;
 }
 
+/* A free dim matches any: one model may have a fixed batch and the other a free one. */
 static bool same_shape(const struct layers *f, const struct layer *x, const struct layers *s, const struct layer *y)
 {
-    return qc_shape_equal(&f->g->values[x->value].type.shape, &s->g->values[y->value].type.shape);
+    const struct qc_shape *a = &f->g->values[x->value].type.shape, *b = &s->g->values[y->value].type.shape;
+    bool same = a->rank == b->rank;
+    for (int i = 0; same && i < a->rank; i++) same = a->dim[i] == b->dim[i] || a->dim[i] < 0 || b->dim[i] < 0;
+    return same;
 }
 
 static void marry(struct layers *f, size_t i, struct layers *s, size_t k)
@@ -239,6 +243,29 @@ static bool read_arithmetic(struct qc_compared_models *c, const struct qc_option
     return true;
 }
 
+/* Returns the batch of a graph with a fixed first axis; 0 if it is free. */
+static int64_t batch_of(const struct qc_graph *g)
+{
+    const struct qc_shape *s = g->input_count ? &g->values[g->inputs[0].value].type.shape : NULL;
+    return s && s->rank > 0 && s->dim[0] > 0 ? s->dim[0] : 0;
+}
+
+/* Returns the graph whose inputs samples are read for: a fixed batch fits a free one, but not the reverse. */
+static const struct qc_graph *narrower(const struct qc_compared_models *c)
+{
+    return !batch_of(c->first.graph) && batch_of(c->second.graph) ? c->second.graph : c->first.graph;
+}
+
+static bool check_batches(const struct qc_compared_models *c, struct qc_status *st)
+{
+    const int64_t one = batch_of(c->first.graph), other = batch_of(c->second.graph);
+    return !one || !other || one == other ||
+           qc_fail(st, QC_BAD_INPUT,
+                   "%s takes %lld samples at a time and %s takes %lld; export one of them with the other's batch, or "
+                   "with a free one",
+                   c->first.path, (long long)one, c->second.path, (long long)other);
+}
+
 static bool check_inputs(const struct qc_compared_models *c, struct qc_status *st)
 {
     const struct qc_graph *g = c->first.graph, *h = c->second.graph;
@@ -256,7 +283,8 @@ static bool open_both(struct qc_compared_models *c, const struct qc_model_source
     return qc_model_open(&c->first, &sources[0], o, w, st) && qc_model_open(&c->second, &sources[1], o, w, st) &&
            qc_model_check_whole(&c->first, st) && qc_model_check_whole(&c->second, st) &&
            qc_model_widen(&c->first, QC_WIDEN_PORTS, st) && qc_model_widen(&c->second, QC_WIDEN_PORTS, st) &&
-           check_inputs(c, st) && qc_model_canonicalise(&c->first, st) && qc_model_canonicalise(&c->second, st);
+           check_inputs(c, st) && check_batches(c, st) && qc_model_canonicalise(&c->first, st) &&
+           qc_model_canonicalise(&c->second, st);
 }
 
 bool qc_compare_models(struct qc_compared_models *c, const struct qc_model_source sources[2],
@@ -265,7 +293,7 @@ bool qc_compare_models(struct qc_compared_models *c, const struct qc_model_sourc
 {
     const struct qc_data_request request = {.use = QC_USE_INPUTS, .choose = QC_CHOOSE_SAMPLES};
     if (!read_arithmetic(c, o, st) || !open_both(c, sources, o, w, st) ||
-        !qc_model_data(&c->data, c->first.graph, data, &request, o, w, st) ||
+        !qc_model_data(&c->data, narrower(c), data, &request, o, w, st) ||
         !match_layers(&c->pairs, c->first.graph, c->second.graph, o->arena, st))
         return false;
     const struct qc_comparison_job job = {.first = c->first.graph,

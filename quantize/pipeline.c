@@ -256,6 +256,7 @@ static void take_from(struct qc_pipeline *t, const struct qc_pipeline *p, bool a
                               .bodies = p->bodies,
                               .sized = p->sized,
                               .may_be_float = p->may_be_float,
+                              .run_bytes = p->run_bytes,
                               .memory_planned = p->memory_planned};
     if (anew) return;
     t->seen = qc_collection_ref(p->seen);

@@ -116,6 +116,7 @@ struct qc_pipeline {
     struct qc_rounded_layers *rounded_layers; /* for advice: layers that branches need not solve again; else NULL */
     bool sized;                               /* with --size: the bits are chosen, the next run makes the file */
     bool may_be_float;                        /* with --benchmark: the result may have no quantized operator */
+    size_t run_bytes;                         /* of a run of a later stage with one worker; 0 without --memory-limit */
     bool memory_planned, moments_dropped;     /* second moments were used and freed */
     size_t warnings_from, warnings_to;        /* warnings of the repeated stages */
     double export_seconds;

@@ -100,7 +100,7 @@ def calib(one):
     return [
         one("merge: statistics of another model", merge, "if (strcmp(a->model_sha256, b->model_sha256) != 0)",
             "if (false)"),
-        one("merge: other preprocessing", merge, "if (strcmp(a->inputs, b->inputs) != 0)", "if (false)"),
+        one("merge: other preprocessing", merge, "if (strcmp(expected, got) != 0)", "if (false)"),
         one("merge: a shard twice", merge, "if (before && r.first - before->first < before->count) return",
             "if (false) return"),
         one("merge: shards that overlap behind", merge, "if (after && after->first - r.first < r.count) return",

@@ -637,16 +637,28 @@ bool qc_collection_check_whole(const struct qc_collection *c, struct qc_status *
     return true;
 }
 
+void qc_collection_inputs_differ(const char **a, const char **b)
+{
+    for (const char *x = *a, *y = *b; *x && *x == *y; y++)
+        if (*x++ == '\n') {
+            *a = x;
+            *b = y + 1;
+        }
+}
+
 static bool check_kin(const struct qc_collection *a, const struct qc_collection *b, struct qc_status *st)
 {
     if (strcmp(a->model_sha256, b->model_sha256) != 0)
         return qc_fail(st, QC_BAD_INPUT, "is of another model: SHA-256 %s, expected %s", b->model_sha256,
                        a->model_sha256);
-    if (strcmp(a->inputs, b->inputs) != 0)
+    const char *expected = a->inputs, *got = b->inputs;
+    if (strcmp(expected, got) != 0) {
+        qc_collection_inputs_differ(&expected, &got);
         return qc_fail(st, QC_BAD_INPUT,
                        "was made from other inputs or with another preprocessing (--input, --preprocess, attributes of "
-                       "the data): '%s', expected '%s'",
-                       b->inputs, a->inputs);
+                       "the data): '%.*s', expected '%.*s'",
+                       (int)strcspn(got, "\n"), got, (int)strcspn(expected, "\n"), expected);
+    }
     if (a->need != b->need)
         return qc_fail(st, QC_BAD_INPUT,
                        "one has histograms and the other has none (a checkpoint of a method that needs extremes only)");

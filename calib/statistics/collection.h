@@ -105,6 +105,9 @@ bool qc_collection_new(struct qc_collection **out, size_t count, const char *con
    Fails if memory is out. */
 bool qc_collection_add_channels(struct qc_collection *c, size_t i, int axis, int64_t channels, struct qc_status *st);
 
+/* Moves both descriptions of inputs (qc_collection.inputs) to the first line that differs. */
+void qc_collection_inputs_differ(const char **a, const char **b);
+
 /* Adds a collection of the same model, inputs and values. Fails with QC_BAD_INPUT if they differ or share a sample;
    `to` must then not be used any more. */
 bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *from, struct qc_status *st);

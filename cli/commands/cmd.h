@@ -13,3 +13,6 @@
 /* For --dump: writes a text to a file, or to standard output if file is NULL. Frees the text; returns false if it is
    NULL. */
 bool qc_dump_text(char *text, const char *file, struct qc_status *st);
+
+/* For --dump: fails (QC_USAGE) if a graph would be printed beside the one JSON object of --json. */
+bool qc_dump_beside_json(const struct qc_cli_options *o, struct qc_status *st);

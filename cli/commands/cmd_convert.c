@@ -112,7 +112,7 @@ bool qc_cmd_convert(const struct qc_cli_options *o, struct qc_status *st)
     const size_t n = o->job.formats.count;
     const char *stem = qc_stem(o->job.arena, o->operands.items[0], st),
                **paths = QC_NEW_ARRAY(o->job.arena, const char *, n, st);
-    bool ok = stem && paths && qc_warnings_new(&j.warnings, st);
+    bool ok = stem && paths && qc_dump_beside_json(o, st) && qc_warnings_new(&j.warnings, st);
     if (ok && o->output && n > 1)
         ok = qc_fail(st, QC_USAGE, "-o names one file, but --format asks for %zu; leave one of them out", n);
     for (size_t i = 0; ok && i < n; i++) {

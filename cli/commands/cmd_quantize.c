@@ -47,7 +47,18 @@ static bool dump_stage(void *user, const struct qc_pipeline *p, const struct qc_
     return true;
 }
 
-/* Fails (QC_USAGE) if a stage does not exist. */
+bool qc_dump_beside_json(const struct qc_cli_options *o, struct qc_status *st)
+{
+    for (size_t i = 0; o->json && i < o->dump.count; i++)
+        if (!strchr(o->dump.items[i], '='))
+            return qc_fail(st, QC_USAGE,
+                           "--dump %.64s prints a graph, and --json prints one JSON object alone; write the graph to a "
+                           "file: --dump %.64s=FILE",
+                           o->dump.items[i], o->dump.items[i]);
+    return true;
+}
+
+/* The same, and fails (QC_USAGE) if a stage does not exist. */
 static bool dump_check(const struct qc_cli_options *o, struct qc_status *st)
 {
     const size_t count = qc_stage_count();
@@ -65,7 +76,7 @@ static bool dump_check(const struct qc_cli_options *o, struct qc_status *st)
         return qc_fail(st, QC_USAGE, "--dump %s: there is no such pass%s%s%s; see 'qcalib list passes'", name,
                        meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
     }
-    return true;
+    return qc_dump_beside_json(o, st);
 }
 
 /* Paths of the output files. */

@@ -18,6 +18,7 @@ struct qc_array {
                                ignored); only for a reader's rows. NULL: all have dims */
     const char *preprocess; /* text of --preprocess; NULL or "": values are not changed */
     double peak;            /* of a target: its attribute `peak`; 0: none */
+    bool named_by_file;     /* the name is that of the file, and says nothing about the samples */
 };
 
 /* name: used in messages and reports in place of a file's path; copied. */

@@ -27,6 +27,7 @@ struct qc_memory_array {
     int64_t dims[QC_DATA_RANK_MAX];
     struct qc_preprocess preprocess;
     double peak;
+    bool named_by_file;
     size_t row_elements, row_bytes; /* of the largest */
     const int64_t *sizes;           /* [samples][rank - 1]; NULL: all are dims */
     const char *values;             /* borrowed; NULL: the rows are the reader's, or in blocks */
@@ -129,6 +130,7 @@ static struct qc_memory_array *make_array(const struct qc_memory_data *m, const 
         !qc_preprocess_parse(&x->preprocess, array->preprocess, m->arena, st))
         return NULL;
     x->peak = array->peak;
+    x->named_by_file = array->named_by_file;
     const char *name = qc_arena_strdup(m->arena, array->name, st), *type = qc_dtype_long_name(array->dtype);
     x->entry = (struct qc_data_entry){
         .name = name, .type = type, .dtype = array->dtype, .rank = array->rank, .dims = x->dims, .storage = m->storage};
@@ -363,6 +365,11 @@ const struct qc_preprocess *qc_memory_array_preprocess(const struct qc_memory_ar
 double qc_memory_array_peak(const struct qc_memory_array *x)
 {
     return x->peak;
+}
+
+bool qc_memory_array_named_by_file(const struct qc_memory_array *x)
+{
+    return x->named_by_file;
 }
 
 bool qc_memory_array_copies(const struct qc_memory_array *x)

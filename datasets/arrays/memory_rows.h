@@ -20,7 +20,8 @@ const struct qc_memory_array *qc_memory_array_find(const struct qc_memory_data *
 /* Type and shape in the form of an open data set of a file, with id 0. */
 void qc_memory_array_shape(struct qc_h5_set *out, const struct qc_memory_array *x);
 const struct qc_preprocess *qc_memory_array_preprocess(const struct qc_memory_array *x);
-double qc_memory_array_peak(const struct qc_memory_array *x); /* 0: none */
+double qc_memory_array_peak(const struct qc_memory_array *x);        /* 0: none */
+bool qc_memory_array_named_by_file(const struct qc_memory_array *x); /* qc_array.named_by_file */
 bool qc_memory_array_copies(const struct qc_memory_array *x); /* qc_row_reader.copies; true if the rows are in memory */
 
 /* Must be called before the first row is read. */

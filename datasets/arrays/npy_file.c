@@ -71,7 +71,8 @@ static bool add(struct qc_memory_data *m, struct file *f, const char *name, cons
     static const struct qc_row_reader reader = {.begin = begin, .read = read_rows, .free = drop_array, .copies = true};
     struct qc_npy n;
     if (!qc_npy_open(&n, bytes, size, st)) return false;
-    const struct qc_array array = {.name = name, .dtype = n.dtype, .rank = n.rank, .dims = n.dims};
+    const struct qc_array array = {
+        .name = name, .dtype = n.dtype, .rank = n.rank, .dims = n.dims, .named_by_file = !member};
     if (n.rank == 0 && member) return true;
     if (n.rank == 0) return qc_fail(st, QC_BAD_INPUT, "it is one number without axes; expected samples along axis 0");
     if (n.dtype == QC_NONE) return qc_memory_data_add_unread(m, &array, n.type, st);

@@ -233,7 +233,9 @@ const char *qc_dataset_inputs(const struct qc_dataset *ds, struct qc_arena *a, s
         const struct qc_binding *b = &ds->bindings[i];
         const struct qc_preprocess *p = &b->conversion.preprocess;
         static const char *const axes[] = {"", ":nhwc", ":nchw"};
-        fprintf(f, "%s: %s%s", b->input, b->name, axes[b->axes]);
+        const bool own_name =
+            !b->array || !qc_memory_array_named_by_file(b->array); /* parts are files of other names */
+        fprintf(f, "%s: %s%s", b->input, own_name ? b->name : "", axes[b->axes]);
         put_numbers(f, "scale=", p->scale, p->scale_count);
         put_numbers(f, "mean=", p->mean, p->mean_count);
         put_numbers(f, "std=", p->std, p->std_count);

@@ -169,6 +169,7 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
         at_least(&written, written_bytes(r.lowered[i] ? r.lowered[i] : r.produced));
     end(&r, p->from->lowered_count);
     if (!ok) return false;
+    p->run_bytes = most > propagating ? most : propagating;
     at_least(&most, written);
     /* Copies of the weights: rounded ones, those of a rounder, and with --propagate those of the job without it. Memory
        that the rehearsal touched stays resident and is counted, in addition to the reserve. */
@@ -318,10 +319,13 @@ static bool check(const struct qc_collection *c, const struct qc_dataset *data, 
     if (ok && strcmp(model, c->model_sha256) != 0)
         ok = qc_fail(st, QC_BAD_INPUT, "is of another model (SHA-256 %s, %s has %s); collect statistics of this one",
                      c->model_sha256, in->model.file ? in->model.file : "the model", model);
-    if (ok && strcmp(inputs, c->inputs) != 0)
+    if (ok && strcmp(inputs, c->inputs) != 0) {
+        const char *here = inputs, *there = c->inputs;
+        qc_collection_inputs_differ(&here, &there);
         ok = qc_fail(st, QC_BAD_INPUT,
-                     "was made from other inputs or with another preprocessing ('%s') than --data here ('%s')",
-                     c->inputs, inputs);
+                     "was made from other inputs or with another preprocessing ('%.*s') than --data here ('%.*s')",
+                     (int)strcspn(there, "\n"), there, (int)strcspn(here, "\n"), here);
+    }
     return ok && qc_collection_check_whole(c, st);
 }
 
@@ -337,4 +341,21 @@ bool qc_collecting_load(struct qc_collection **out, const struct qc_dataset *dat
     }
     qc_collection_free(c);
     return qc_where(st, "%s", qc_statistics_name(in));
+}
+
+/* Memory of the program itself, statistics and what a run of one worker holds, MiB; and how many copies of weights and
+   second moments the stages hold: a rounder and a graph for each of two networks, with packed weights for their runs.
+ */
+enum { AMPLE_MIB = 64, WEIGHTS_HELD = 12, MOMENTS_HELD = 4 };
+
+bool qc_memory_ample(const struct qc_pipeline *p)
+{
+    const size_t limit = (size_t)p->options->memory_limit;
+    const struct qc_second_moments *m = p->second_moments ? p->second_moments
+                                        : p->seen         ? p->seen->second_moments
+                                                          : NULL;
+    if (!limit) return true;
+    const double held = (double)((size_t)AMPLE_MIB << 20) + WEIGHTS_HELD * (double)constant_bytes(p->simulated, ALL) +
+                        MOMENTS_HELD * (double)(m ? qc_second_moments_bytes(m) : 0) + 2 * (double)p->run_bytes;
+    return (double)limit >= held;
 }

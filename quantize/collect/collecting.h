@@ -44,3 +44,8 @@ struct qc_known_outputs *qc_outputs_known(const struct qc_pipeline *p);
    memory in use and the statistics, which qc_collect adds. If nothing is collected, the sum is checked here. Does
    nothing without --memory-limit. Errors: those of the stages; QC_MACHINE if --memory-limit is too low. */
 bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st);
+
+/* True if the limit has room for the stages that the plan does not count: scaling channels, refining weights, advice.
+   They hold further copies of weights and second moments. Depends on the model, the limit and the options alone, not on
+   the memory in use. True without --memory-limit. */
+bool qc_memory_ample(const struct qc_pipeline *p);

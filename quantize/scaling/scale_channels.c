@@ -11,6 +11,7 @@
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
 #include "graph/core/graph.h"
+#include "quantize/collect/collecting.h"
 #include "quantize/trials/trial_graph.h"
 
 /* What may be scaled. */
@@ -534,14 +535,12 @@ static bool scale_groups(struct qc_scaled_group **groups, size_t *count, const s
 
 /* `auto` ignores gains below 3 %: held-out samples do not distinguish them from noise. */
 static const double AUTO_GAIN = 0.03;
-/* True if the options and the statistics allow a search. `auto` does not search with --memory-limit. */
+/* True if the options and the statistics allow a search. */
 static bool wants(const struct qc_pipeline *p)
 {
     const struct qc_options *o = p->options;
-    if (p->scaling || strcmp(o->scale_channels, "off") == 0 || !qc_moments_of(p) || p->from->given.count ||
-        o->propagate)
-        return false;
-    return strcmp(o->scale_channels, "auto") != 0 || !o->memory_limit;
+    return !p->scaling && strcmp(o->scale_channels, "off") != 0 && qc_moments_of(p) && !p->from->given.count &&
+           !o->propagate;
 }
 
 /* Marks the values whose ranges are in the statistics: scaling would change them. */
@@ -632,8 +631,12 @@ bool qc_scale_channels(bool *again, struct qc_pipeline *p, struct qc_status *st)
                                            .arena = p->arena,
                                            .progress = qc_progress_step,
                                            .progress_user = p->progress};
-    ok = ok && (!scale_hopes(&search) ||
-                (qc_channels_find(&c, p->real, a, st) && scale_groups(&groups, &count, &search, &c, st)));
+    bool hopes = ok && scale_hopes(&search);
+    if (hopes && automatic && !qc_memory_ample(p)) {
+        qc_warn(p->warnings, "channels are not scaled: --memory-limit leaves too little memory to look for scales");
+        hopes = false;
+    }
+    ok = ok && (!hopes || (qc_channels_find(&c, p->real, a, st) && scale_groups(&groups, &count, &search, &c, st)));
     if (ok && count) {
         qc_progress_phase(p->progress, "scaling channels");
         ok = search_scales(groups, count, &search, &c, st);

@@ -339,7 +339,7 @@ static void drop_moments(struct qc_pipeline *p)
     const char *advice = p->options->advice;
     if (qc_options_repeats(p->options) || qc_has_statistics(p->in) || p->in->team || qc_collection_is_shared(p->seen))
         return;
-    if (strcmp(advice, "on") == 0 || (strcmp(advice, "auto") == 0 && !p->options->memory_limit &&
+    if (strcmp(advice, "on") == 0 || (strcmp(advice, "auto") == 0 && qc_memory_ample(p) &&
                                       qc_second_moments_bytes(p->seen->second_moments) <= small))
         return;
     qc_second_moments_free(p->seen->second_moments);

@@ -8,6 +8,7 @@
 #include "calib/ablation.h"
 #include "calib/sequential/sequential.h"
 #include "calib/trials/output_means.h"
+#include "quantize/collect/collecting.h"
 #include "quantize/trials/auto_method.h"
 #include "quantize/trials/trial_graph.h"
 
@@ -29,7 +30,7 @@ static bool can_round(const struct qc_pipeline *p)
 {
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
     return p->from->data && p->rounded && p->weight_rounding && qc_moments_of(p) && r.compensate && r.correct_bias &&
-           !r.run.memory_limit && r.accumulator_bits % 32 == 0 && !p->of_body && (!p->options->size || p->sized) &&
+           r.accumulator_bits % 32 == 0 && !p->of_body && (!p->options->size || p->sized) &&
            !qc_dataset_varies(p->from->data);
 }
 
@@ -82,6 +83,18 @@ static bool loses_much(const struct qc_auto_method *m)
     return false;
 }
 
+static bool is_few(enum qc_dtype t)
+{
+    return t != QC_NONE && qc_dtype_info(t)->bits < 8;
+}
+
+static bool has_few_bits(const struct qc_partition_options *scheme)
+{
+    bool few = is_few(scheme->weight.dtype);
+    for (size_t i = 0; i < scheme->weight_type_count; i++) few = few || is_few(scheme->weight_types[i].dtype);
+    return few;
+}
+
 /* Rounds the weights again, layer by layer. *out and *rounding stay NULL if no layer can be refined. */
 static bool round_again(struct qc_weight_rounding **rounding, struct qc_graph **out, struct qc_pipeline *p,
                         struct qc_status *st)
@@ -122,6 +135,12 @@ bool qc_round_crossed(struct qc_pipeline *p, struct qc_status *st)
     struct qc_weight_rounding *rounding = NULL;
     struct qc_graph *crossed = NULL;
     if (!can_round(p)) return true;
+    if (!qc_memory_ample(p)) {
+        if (has_few_bits(&p->scheme) || loses_much(p->auto_method))
+            qc_warn(p->warnings,
+                    "weights are not refined: --memory-limit leaves too little memory for a second rounding");
+        return true;
+    }
     const double t0 = qc_seconds(), before = p->weight_rounding->seconds;
     qc_progress_phase(p->progress, "refining weights");
     bool ok = round_again(&rounding, &crossed, p, st);

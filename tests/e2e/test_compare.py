@@ -217,3 +217,22 @@ def test_two_contracts_are_for_compare(digits):
 def test_canonical_is_a_pass_and_says_of_what(qcalib):
     row = {r["pass"]: r for r in qcalib("list", "passes", "--json").json["passes"]}["canonical"]
     assert "compare" in row["commands"] and "convert" in row["commands"] and "QLinear" in row["summary"]
+
+
+@pytest.mark.parametrize("order", [("free.onnx", "four.onnx"), ("four.onnx", "free.onnx")])
+def test_a_fixed_batch_and_a_free_one(order, qcalib, examples, tmp_path):
+    """The fixed batch decides how many samples run at a time; two that differ are refused with both files named."""
+    model = onnx.load(examples / "digits_cnn.onnx")
+    for name, batch in (("free", "n"), ("four", 4), ("eight", 8)):
+        for port in (model.graph.input[0], model.graph.output[0]):
+            dim = port.type.tensor_type.shape.dim[0]
+            dim.Clear()
+            setattr(dim, "dim_param" if batch == "n" else "dim_value", batch)
+        onnx.save(model, tmp_path / f"{name}.onnx")
+    data = examples / "digits_calib.h5"
+    same = qcalib("compare", "--data", data, *order, "--json").json
+    assert same["outputs"][0]["equal"] and same["samples"] % 4 == 0
+    layers = [layer["name"] for layer in qcalib("compare", "--data", data, "free.onnx", "free.onnx", "--json").json["layers"]]
+    assert [layer["name"] for layer in same["layers"]] == layers
+    said = qcalib("compare", "--data", data, "four.onnx", "eight.onnx", code=3).err
+    assert "four.onnx takes 4 samples at a time and eight.onnx takes 8" in said

@@ -49,12 +49,16 @@ def noise(folder, name):
 
 
 def test_outputs_of_other_samples_are_better(qcalib, tmp_path):
-    """With and without: a limit of memory leaves it out."""
+    """With and without: a limit of memory that has no room leaves it out, and says so; one that has changes nothing."""
     make(tmp_path)
     for types in (("--weight-type", "int3"), ("--weight-type", "int3", "--activation-type", "none")):
         found = quantize(qcalib, *types, output="with.onnx")
         assert found["kept"] and found["gain_db"] > 1
-        assert quantize(qcalib, *types, "--memory-limit", "2G", output="without.onnx") is None
+        assert quantize(qcalib, *types, "--memory-limit", "2G", output="ample.onnx") == found
+        assert (tmp_path / "ample.onnx").read_bytes() == (tmp_path / "with.onnx").read_bytes()
+        how = ("--data", "x.h5", "--method", "mse", "--no-report", "--advice", "off", "-o", "without.onnx")
+        tight = qcalib(*how, *types, "--memory-limit", "60M", "net.onnx")
+        assert "weights are not refined: --memory-limit leaves too little memory" in tight.err
         assert noise(tmp_path, "with.onnx") < 0.6 * noise(tmp_path, "without.onnx")
 
 

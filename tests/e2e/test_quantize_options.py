@@ -302,6 +302,14 @@ def test_dump_of_an_unknown_stage(digits):
     assert "fold" in done.err and done.new_files == []
 
 
+def test_dump_beside_json(digits, qcalib):
+    """--json prints one JSON object and nothing else."""
+    done = digits("--dump", "fold", "--json", code=2)
+    assert "--dump fold=FILE" in done.err and done.out == "" and done.new_files == []
+    assert digits("--dump", "fold=dump.txt", "--json", "-o", "q.onnx", "--no-report").json["tool"] == "qcalib"
+    assert "--dump realise=FILE" in qcalib("convert", "q.onnx", "--json", "--dump", "realise", code=2).err
+
+
 def test_preprocess(qcalib, examples, tmp_path):
     """The text given is the same as the attributes of the data set; and it is used, since another one gives another file."""
     import h5py

@@ -101,6 +101,8 @@ def test_memory_limit(job, qcalib, tmp_path):
 
 
 def test_memory_limit_that_is_too_low(qcalib, examples, tmp_path):
+    tiny = qcalib("--data", examples / "digits_calib.h5", "--memory-limit", "1K", examples / "digits_cnn.onnx", code=5)
+    assert "--memory-limit 1.0 KiB is too low" in tiny.err and " 0.0 MiB" not in tiny.err
     done = qcalib("--data", examples / "digits_calib.h5", "--memory-limit", "64K", examples / "digits_cnn.onnx", code=5)
     assert done.new_files == [] and "memory" in done.err and len(done.err.splitlines()) == 1
 

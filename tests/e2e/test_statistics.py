@@ -180,6 +180,23 @@ def test_moments_are_readable(qcalib, tmp_path):
     assert np.abs(products - np.triu(x.T @ x)).max() < 2 * samples * step * np.abs(x).max()
 
 
+def test_parts_of_numpy_have_names_of_their_own(qcalib, digits, tmp_path):
+    """A .npy file holds one array without a name: parts in files of other names are parts of the same data."""
+    data, model = digits
+    with h5py.File(data) as f:
+        x = f["input"][()].astype("f4") / 16
+    for name, part in (("a", x[:20]), ("b", x[20:50]), ("whole", x[:50])):
+        np.save(tmp_path / f"{name}.npy", part)
+        qcalib("collect", "--data", f"{name}.npy", model, "-o", f"{name}.stats.h5")
+    qcalib("merge", "b.stats.h5", "a.stats.h5", "-o", "all.stats.h5")
+    for name in ("all", "whole"):
+        qcalib("--stats", f"{name}.stats.h5", *MSE, "--no-report", "-o", f"{name}.onnx", model)
+    assert (tmp_path / "all.onnx").read_bytes() == (tmp_path / "whole.onnx").read_bytes()
+    qcalib("collect", "--data", "b.npy", "--preprocess", "scale=2", model, "-o", "scaled.stats.h5")
+    said = qcalib("merge", "a.stats.h5", "scaled.stats.h5", "-o", "no.h5", code=3).err
+    assert "preprocessing" in said and "scale=2'" in said and "x0a" not in said, said
+
+
 def test_rows_are_readable(qcalib, tmp_path):
     """Of a wide product that sees few rows these rows, from the file by its description; what contradicts is refused."""
     random = np.random.default_rng(8)
