@@ -311,8 +311,10 @@ enum runtime_rewrite {
                        it follows an integer convolution */
     ROUNDS_WEIGHTS, /* from about 1.20 on (not 1.16) rounds the float weights of Conv, ConvTranspose and Gemm to 8 bits,
                        with scales of its own */
-    JOINS_CLAMP     /* makes no integer product before a clamp whose result float ops read (1.32), and dequantizes
+    JOINS_CLAMP,    /* makes no integer product before a clamp whose result float ops read (1.32), and dequantizes
                        the weight in every run */
+    JOINS_AVERAGE   /* makes an average pool a QLinearAveragePool (1.32), which has no dilations, and other results with
+                       ceil_mode and count_include_pad */
 };
 
 /* Adds an identity op that ONNX Runtime (1.31) does not remove, so that it cannot fuse across it. Returns its result.
@@ -323,11 +325,9 @@ static qc_id keep_apart(struct qc_lowering *x, enum runtime_rewrite from, qc_id 
     static const struct {
         enum qc_op op;
         const char *name;
-    } identity[] = {[JOINS_CHANNELS] = {QC_OP_Max, "apart"},
-                    [JOINS_BLOCKS] = {QC_OP_Sum, "read"},
-                    [POOLS_INTEGERS] = {QC_OP_Max, "apart"},
-                    [ROUNDS_WEIGHTS] = {QC_OP_Sum, "read"},
-                    [JOINS_CLAMP] = {QC_OP_Max, "apart"}};
+    } identity[] = {[JOINS_CHANNELS] = {QC_OP_Max, "apart"}, [JOINS_BLOCKS] = {QC_OP_Sum, "read"},
+                    [POOLS_INTEGERS] = {QC_OP_Max, "apart"}, [ROUNDS_WEIGHTS] = {QC_OP_Sum, "read"},
+                    [JOINS_CLAMP] = {QC_OP_Max, "apart"},    [JOINS_AVERAGE] = {QC_OP_Max, "apart"}};
     return float_value ? add_named(x, identity[from].op, 1, &float_value, NULL, base, identity[from].name, st) : 0;
 }
 
@@ -408,12 +408,26 @@ static bool is_clamp_of_floats(const struct qc_lowering *x, const struct qc_qpar
     return n && qc_is_small_float(s->dtype) && (n->op == QC_OP_Clip || n->op == QC_OP_Relu);
 }
 
-/* Returns true for the quantized result of a pool of real numbers. */
-static bool is_of_real_pool(const struct qc_lowering *x, qc_id v)
+/* Returns the node whose real result becomes the affine value v; NULL if there is none. */
+static const struct qc_node *real_maker(const struct qc_lowering *x, qc_id v)
 {
     const struct qc_node *n = qc_node_of(x->from, v);
-    const struct qc_node *maker = n && n->op == QC_OP_Quantize ? qc_node_of(x->from, n->inputs[0]) : NULL;
+    return n && n->op == QC_OP_Quantize ? qc_node_of(x->from, n->inputs[0]) : NULL;
+}
+
+static bool is_of_real_pool(const struct qc_lowering *x, qc_id v)
+{
+    const struct qc_node *maker = real_maker(x, v);
     return maker && maker->op == QC_OP_MaxPool;
+}
+
+/* Returns true for the quantized result of an average pool that has no integer form (rewrite/rules/patterns.rules). */
+static bool is_of_real_average(const struct qc_lowering *x, qc_id v)
+{
+    const struct qc_node *maker = real_maker(x, v);
+    return maker && maker->op == QC_OP_AveragePool &&
+           (qc_attr_find(maker, "dilations") ||
+            (qc_attr_int(maker, "ceil_mode", 0) && qc_attr_int(maker, "count_include_pad", 0)));
 }
 
 /* Gives an affine value its integers: QuantizeLinear of a float value, or an initializer for an affine constant. */
@@ -424,7 +438,8 @@ static bool store_integers(struct qc_lowering *x, qc_id v, qc_id float_value, st
     const char *base = qc_lower_base(x, v);
     if (((has_channels(x, v) || is_clamp_of_floats(x, s, float_value)) &&
          !(float_value = keep_apart(x, JOINS_CHANNELS, float_value, base, st))) ||
-        (is_of_real_pool(x, v) && !(float_value = keep_apart(x, POOLS_INTEGERS, float_value, base, st))))
+        (is_of_real_pool(x, v) && !(float_value = keep_apart(x, POOLS_INTEGERS, float_value, base, st))) ||
+        (is_of_real_average(x, v) && !(float_value = keep_apart(x, JOINS_AVERAGE, float_value, base, st))))
         return false;
     const qc_id q = linear(x, QC_OP_QuantizeLinear, float_value, t->qparams, t->axis, base,
                            is_narrower(s) ? NULL : x->given[v], st);

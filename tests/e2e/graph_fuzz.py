@@ -5,6 +5,7 @@ options drawn from the library's table.
 
     graph_fuzz.py --count 500               # another seed each time, printed first
     graph_fuzz.py --seed 7 --count 1 --keep DIR   # one graph again; what fails is made smaller and written to DIR
+    graph_fuzz.py --count 500 --every 20    # the program runs every 20th graph, the library the others (graph_worker.py)
 
 A model is made node by node. ONNX Runtime runs each node alone, once on its operands and once on operands that are a little off, so that
 the result has a known value and a known uncertainty. A node that it refuses or that is ill-conditioned is left out. The difference that is
@@ -24,6 +25,7 @@ import tempfile
 import time
 
 import avx2_runtime
+import graph_worker
 import h5py
 import numpy as np
 import onnx
@@ -50,8 +52,25 @@ OTHERS = {
     "rounding": ["onnx", "onnx-avx2", "tflite", "tflite-single", "qnn-upward", "qnn-tonearest", "xnnpack"],
     "accumulator": ["16", "24", "20:wrap", "18:saturate"],
     "memory-limit": ["64M", "2G"],
+    "target": "ort openvino fused ort-arm tensorrt tflite tflm cmsis-nn xnnpack qnn vitis tvm integers".split(),
+    "only": ["Conv", "MatMul|Gemm"],
+    "weight-type": ["int4:Conv", "int16:Gemm", "mxfp4:MatMul", "none:n3"],
+    "activation-type": ["int16:Add", "none:Conv", "int8:n3"],
 }
+OTHER_FORMS = {"encodings": "json", "mnn": "json", "trt-cache": "cache", "text": "txt", "tflite": "tflite"}  # not ONNX
 LEFT = {"advice"}  # costs time; drawn rarely below
+
+
+OLDER = (  # (operator, opset in which it changed, the attributes that its operands from the second on were)
+    ("Squeeze", 13, ["axes"]),
+    ("Unsqueeze", 13, ["axes"]),
+    ("ReduceSum", 13, ["axes"]),
+    ("Split", 13, ["split"]),
+    ("Clip", 11, ["min", "max"]),
+    ("Pad", 11, ["pads", "value"]),
+    ("Slice", 10, ["starts", "ends", "axes"]),
+    ("TopK", 10, ["k"]),
+)
 
 
 class Retry(Exception):
@@ -91,9 +110,10 @@ class Graph:
 
     def __init__(self, seed):
         self.rng = np.random.default_rng(seed)
-        self.opset = int(self.rng.choice([13, 14, 16, 17, 18, 19, 20, 21, 22]))
-        self.ir = 8 if self.opset < 19 else 10
+        self.opset = int(self.rng.choice([*range(7, 13), *[13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23] * 2]))
+        self.ir = 8 if self.opset < 19 else 10 if self.opset < 23 else 11
         self.dynamic = self.chance(0.3)
+        self.empty = self.chance(0.04)  # tensors without elements may come
         self.values, self.inputs, self.nodes, self.functions = [], [], [], []
         self.loose = []
         self.initializers, self.used, self.count = {}, collections.Counter(), 0
@@ -112,12 +132,12 @@ class Graph:
         return int(self.rng.choice([1, 1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17]))
 
     def input(self, batch):
-        rank = int(self.rng.choice([2, 2, 3, 4, 4, 4, 5]))
-        shape = (batch, *(min(self.size(), {2: 17, 3: 13, 4: 8, 5: 4}[rank]) for _ in range(rank - 1)))
+        rank = int(self.rng.choice([2, 2, 3, 4, 4, 4, 5])) if self.chance(0.9) else int(self.rng.integers(0, 2))
+        shape = (batch, *(min(self.size(), {1: 1, 2: 17, 3: 13, 4: 8, 5: 4}[rank]) for _ in range(rank - 1))) if rank else ()
         # Integers as data are drawn too, or the model would have them by Cast alone.
         dtype = self.rng.choice(["float32"] * 12 + ["int64", "int32", "float16", "float64"])
-        arrays = [self.numbers(shape, dtype) for _ in range(SAMPLES)]
-        noise = [a + (a * self.rng.normal(size=shape) * 1e-5).astype(a.dtype) if a.dtype.kind == "f" else a for a in arrays]
+        arrays = [np.asarray(self.numbers(shape, dtype), dtype) for _ in range(SAMPLES)]
+        noise = [np.asarray(a + a * self.rng.normal(size=shape) * 1e-5, a.dtype) if a.dtype.kind == "f" else a for a in arrays]
         v = Value(self.name("x"), arrays, noise, True, False)
         self.inputs.append(v)
         self.values.append(v)
@@ -222,9 +242,26 @@ class Graph:
         opsets = [helper.make_opsetid("", self.opset)] + [helper.make_opsetid("local", 1)] * bool(self.functions)
         return helper.make_model(graph, opset_imports=opsets, ir_version=self.ir, functions=self.functions)
 
+    def of_opset(self, op, operands):
+        """(operands, attributes) of older operators, whose attributes became operands later."""
+        if not any(op == name and self.opset < since for name, since, _ in OLDER):
+            return operands, {}
+        names = next(names for name, since, names in OLDER if name == op and self.opset < since)
+        kept, attributes = operands[: 1 + names.count(None)], {}
+        for name, v in zip(names, operands[1:]):
+            if name and v is not None:
+                if not v.constant:
+                    raise Retry
+                attributes[name] = v.arrays[0].tolist() if name not in ("k", "to") else int(v.arrays[0].ravel()[0])
+        if op == "Slice" and len(operands) > 4 and (operands[4].arrays[0] != 1).any():
+            raise Retry
+        return kept, attributes
+
     def op(self, op, *operands, outputs=1, domain="", outer=(), **attributes):
         """Adds a node and returns its results, one Value or a tuple."""
         names = [self.name("t") for _ in range(outputs)]
+        operands, more = self.of_opset(op, operands)
+        attributes |= more
         node = helper.make_node(
             op, [o.name if o is not None else "" for o in operands], names, name=self.name("n"), domain=domain, **attributes
         )
@@ -233,14 +270,11 @@ class Graph:
         others = [v for v in known if not v.constant]
         infos = [helper.make_empty_tensor_value_info(n) for n in names]
         try:
-            alone = self.model([node], infos, [(v, v.shape) for v in others], constants)
+            fed = [v for v in known if v.dtype.kind == "f" or not v.constant]
+            alone = self.model([node], infos, [(v, v.shape) for v in fed], [v for v in constants if v.dtype.kind != "f"])
             runs = session(alone.SerializeToString(), optimized=False)
-            arrays = [runs.run(names, {v.name: v.arrays[i] for v in others}) for i in range(SAMPLES)]
-            alone = self.model([node], infos, [(v, v.shape) for v in known if v.dtype.kind == "f" or not v.constant],
-                               [v for v in constants if v.dtype.kind != "f"])
-            shadowed = [v for v in known if v.dtype.kind == "f" or not v.constant]
-            runs = session(alone.SerializeToString(), optimized=False)
-            shadows = [runs.run(names, {v.name: v.shadows[i] for v in shadowed}) for i in range(SAMPLES)]
+            arrays = [runs.run(names, {v.name: v.arrays[i] for v in fed}) for i in range(SAMPLES)]
+            shadows = [runs.run(names, {v.name: v.shadows[i] for v in fed}) for i in range(SAMPLES)]
             whole = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in zip(names, arrays[0])]
             onnx.checker.check_model(self.model([node], whole, [(v, v.shape) for v in others], constants))
         except Exception as error:
@@ -257,9 +291,11 @@ class Graph:
     def accepted(self, name, arrays, shadows, exact):
         noisy = []
         for a, s in zip(arrays, shadows):
-            if not isinstance(a, np.ndarray) or not 0 < a.size <= LARGEST or a.shape != arrays[0].shape or s.shape != a.shape or a.ndim > 6:
+            if not isinstance(a, np.ndarray) or a.size > LARGEST or a.shape != arrays[0].shape or s.shape != a.shape or a.ndim > 6:
                 raise Retry("size")
-            if a.dtype.kind == "f":
+            if not a.size and not self.empty:
+                raise Retry("size")
+            if a.dtype.kind == "f" and a.size:
                 top = np.abs(a).max()
                 if not np.isfinite(a).all() or top > 300 or (0 < top < 1e-3) or not np.isfinite(s).all():
                     raise Retry("range")
@@ -270,6 +306,8 @@ class Graph:
                 s = np.where(lost, 0, s + noise).astype(a.dtype)
             elif not np.array_equal(a, s):
                 raise Retry("ill-conditioned")
+            elif a.dtype.kind in "iu" and a.dtype.itemsize > 2 and a.size and np.abs(a.astype(np.float64)).max() > 1e6:
+                raise Retry("range")  # an overflow wraps or saturates
             noisy.append(s)
         return Value(name, arrays, noisy, exact and arrays[0].dtype.kind != "f", False)
 
@@ -285,11 +323,12 @@ def random_graph(seed, steps=None):
         tries += 1
         even = made == 1 or steps == 1
         op = str(g.rng.choice(names, p=None if even else weights / weights.sum()))
+        op = str(g.rng.choice(["Conv", "MatMul", "Gemm"])) if not made and steps > 1 and g.chance(0.4) else op  # else nothing is quantized
         before = len(g.nodes), len(g.values)
         try:
             RECIPES[op][0](g, op)
             made += 1
-        except Retry:
+        except (Retry, ValueError, IndexError):  # the latter: a recipe for other shapes
             del g.nodes[before[0] :], g.values[before[1] :]
     if not g.nodes:
         return random_graph(seed + 1_000_003, steps)
@@ -300,9 +339,15 @@ def random_graph(seed, steps=None):
     ends = (ends + more)[:6]
     shape = lambda v: [("N" if g.dynamic and i == 0 else d) for i, d in enumerate(v.shape)]
     read = {i for n in g.nodes for i in n.input} | inner_names(g.nodes)
-    inputs = [(v, shape(v)) for v in g.inputs if v.name in read]
+    unused = g.chance(0.1)
+    inputs = [(v, shape(v)) for v in g.inputs if v.name in read or unused]
     constants = [v for v in g.initializers.values() if v.name in read]
-    if g.chance(0.15):  # some constants as nodes
+    if ends and g.chance(0.03):
+        ends.append(g.op("Identity", ends[0]))  # one value as two outputs
+    given = [v for v in constants if v.dtype.name in ("float32", "int64")]
+    if given and g.chance(0.05):  # an initializer as an output
+        ends.append(given[int(g.rng.integers(len(given)))])
+    elif g.chance(0.15):  # some constants as nodes
         for v in constants[: len(constants) // 2]:
             g.nodes.insert(0, helper.make_node("Constant", [], [v.name], value=numpy_helper.from_array(v.arrays[0]), name=g.name("n")))
         constants = constants[len(constants) // 2 :]
@@ -359,10 +404,10 @@ class Failure(Exception):
 
 
 class Checks:
-    """Runs the program in a folder."""
+    """Runs the program in a folder, or the library (a graph_worker.Worker) without files."""
 
-    def __init__(self, program, folder):
-        self.program, self.folder = str(program), pathlib.Path(folder)
+    def __init__(self, program, folder, library=None):
+        self.program, self.folder, self.library = str(program), pathlib.Path(folder), library
         self.table = option_table(pathlib.Path(program).parent / "libqcalib.so")
         self.done, self.said = collections.Counter(), ""
 
@@ -383,7 +428,24 @@ class Checks:
             raise Failure(f"{arguments[0]} says nothing", said)
         return made.returncode
 
-    def outputs(self, model):
+    def asked(self, job, model, feeds, *options, fine=(0,)):
+        """The same by the library; the results of the job."""
+        arrays = {name: np.stack(parts) for name, parts in feeds.items()}
+        code, text, results = self.library.ask(job, model, arrays, options)
+        self.said = said = f"{job} {' '.join(options)} by the library\n{text[-1500:]}"
+        if code == -signal.SIGALRM:
+            raise Failure("hangs", said)
+        if code < 0 or (code and not text):
+            raise Failure(f"{job} {signal.Signals(-code).name if code < 0 else 'ends the process'}", said)
+        if code not in fine:
+            raise Failure(f"{job} exit {code}", said)
+        return code, results
+
+    def outputs(self, model, feeds):
+        """Of a model, {name: all samples}. model: a file of the folder, or its bytes."""
+        if self.library:
+            found = self.asked("run", model, feeds, "--threads=1")[1]
+            return {n: np.stack(parts) if len({p.shape for p in parts}) == 1 else None for n, parts in found.items()}
         self.qcalib("run", "--threads=1", model, "--data=x.h5", "-o", "y.h5")
         with h5py.File(self.folder / "y.h5") as file:
             found = {}
@@ -391,6 +453,9 @@ class Checks:
             return found
 
     def write(self, model, feeds):
+        """The float model and its samples as files. Returns what the jobs are given."""
+        if self.library:
+            return model.SerializeToString()
         for old in self.folder.glob("*"):
             if old.is_file():
                 old.unlink()
@@ -398,86 +463,107 @@ class Checks:
         with h5py.File(self.folder / "x.h5", "w") as file:
             for name, arrays in feeds.items():
                 file[name] = np.stack(arrays)
+        return "m.onnx"
 
-    def runtime(self, name, feeds, model, **how):
+    @staticmethod
+    def widened(feeds):
+        return {n: [a.astype(np.float32) if a.dtype.kind == "f" else a for a in arrays] for n, arrays in feeds.items()}
+
+    def runtime(self, model, feeds, **how):
         try:
-            loaded = session(self.folder / name, **how)
+            loaded = session(model if isinstance(model, bytes) else self.folder / model, **how)
             names = [o.name for o in loaded.get_outputs()]
             parts = [loaded.run(names, {n: feeds[n][i] for n in (v.name for v in loaded.get_inputs())}) for i in range(SAMPLES)]
         except Exception as error:
             return str(error)
         return {n: [p[k] for p in parts] for k, n in enumerate(names)}
 
+    @staticmethod
+    def near(have, want, allowed):
+        if want.dtype.kind != "f":
+            return np.array_equal(have, want)
+        most = allowed + 1e-5 * max(1e-3, np.abs(want).max(initial=0))
+        return bool((np.abs(have.astype(np.float64) - want) <= most).all())
+
     def float_model(self, model, feeds, allowed):
         """`allowed`: {output: per sample what may differ, an array}."""
-        self.write(model, feeds)
+        written = self.write(model, feeds)
         onnx.checker.check_model(model)
-        want = self.runtime("m.onnx", feeds, model)
-        plain = self.runtime("m.onnx", feeds, model, optimized=False)
-        if isinstance(want, str) or isinstance(plain, str):
+        want, plain = self.runtime(written, feeds), None
+        if isinstance(want, str):
             self.done["refused by ONNX Runtime"] += 1
             return False
         try:
-            got = self.outputs("m.onnx")
+            got = self.outputs(written, feeds)
         except Failure as failure:
             if "element type" not in str(failure):
                 raise
             self.done["types without a kernel"] += 1  # docs/operators.md does not promise every type
             return False
         for name, arrays in want.items():
-            w, p = np.stack(arrays), np.stack(plain[name])
-            have = got.get(name)
+            w, have = np.stack(arrays), got.get(name)
             if have is None or have.size != w.size:
                 raise Failure("run shape", f"{name}: {None if have is None else have.shape}, expected {w.shape}")
             have = have.reshape(w.shape)
-            if w.dtype.kind == "f":
-                most = allowed[name] + np.abs(w - p) + 1e-5 * max(1e-3, np.abs(w).max())
-                if not (np.abs(have.astype(np.float64) - w) <= most).all():
-                    raise Failure("run differs", f"{name} by {np.abs(have.astype(np.float64) - w).max()}, largest {np.abs(w).max()}")
-            elif not np.array_equal(have, w) and not np.array_equal(have, p):
-                raise Failure("run differs", f"{name}: {w.ravel()[:8]} expected, {have.ravel()[:8]}")
+            if self.near(have, w, allowed[name]):
+                continue
+            plain = plain or self.runtime(written, feeds, optimized=False)  # its optimized kernels differ more
+            if isinstance(plain, str):
+                self.done["refused by ONNX Runtime"] += 1
+                return False
+            p = np.stack(plain[name])
+            if not self.near(have, w, allowed[name] + np.abs(w - p) if w.dtype.kind == "f" else 0) and not (w.dtype.kind != "f" and np.array_equal(have, p)):
+                raise Failure("run differs", f"{name}: {w.ravel()[:8]} expected, {have.ravel()[:8]}; largest {np.abs(w).max()}")
         self.done["float models"] += 1
         return True
 
     def quantized(self, model, feeds, *options, strict=False):
         """The job and what it writes. Options may be refused; the default job may not."""
-        fine = (0, 4) if strict else (0, 1, 2, 3, 4)
+        fine = (0, 4) if strict else (0, 1, 2, 3, 4, 5) if "--memory-limit=64M" in options else (0, 1, 2, 3, 4)
         advice = [] if any("--advice" in o for o in options) else ["--advice=off"]
         threads = [] if any("--threads" in o for o in options) else ["--threads=1"]
-        code = self.qcalib("quantize", *advice, *threads, *options, "--no-report", "--data=x.h5", "m.onnx", fine=fine)
+        code, made = self.job(model, feeds, *advice, *threads, *options, fine=fine)
         if code:
             if strict and "nothing to quantize" not in self.said:
                 raise Failure(f"quantize exit {code}", self.said)
             self.done["nothing to quantize" if "nothing to quantize" in self.said else f"options refused, exit {code}"] += 1
             return
-        written = [p.name for p in self.folder.glob("m.*") if p.name != "m.onnx"]
-        if not written:
+        if not made:
             raise Failure("nothing written", " ".join(options))
-        for file in sorted(written):
+        for file, content in made:
             if not file.endswith(".onnx"):
                 if file.endswith(".tflite"):
-                    self.qcalib("inspect", file)
+                    self.outputs(content, feeds)
                 self.done["files of other forms"] += 1
                 continue
             if "FLOAT4E2M1" in self.said:  # ONNX Runtime has no kernel for it, which a warning says
                 self.done["files not loaded"] += 1
                 continue
             annotated = ".annotated." in file
-            want = self.runtime(file, feeds, model)
+            want = self.runtime(content, self.widened(feeds) if annotated else feeds)  # docs/annotated.md
             if isinstance(want, str):
                 raise Failure("does not load", f"{file}: {want[:600]}")
             self.done["files loaded"] += 1
             if annotated:
                 continue
-            got = self.outputs(file)
+            got = self.outputs(content, feeds)
             other = any(o.startswith(("--rounding", "--accumulator=")) for o in options)
             # One bit of a float32 sum decides between levels of few bits, which are far apart.
             other = other or any(re.search("-type=(float|mx|nvfp|bfp)", o) for o in options)
             other = other or "--overflow-fix=off" in options and avx2_runtime.kernels() == "saturating"
-            self.compared(file, want, got, bound=strict, values=not other)
+            self.compared(file, content, want, got, bound=strict, values=not other)
 
-    def compared(self, file, want, got, bound, values):
-        ops = {n.op_type for n in onnx.load(self.folder / file).graph.node}
+    def job(self, model, feeds, *options, fine):
+        """(exit code, [(name, content)] of the files): content is as for `outputs`."""
+        if not self.library:
+            code = self.qcalib("quantize", *options, "--no-report", "--data=x.h5", "m.onnx", fine=fine)
+            return code, sorted((p.name, p.name) for p in self.folder.glob("m.*") if p.name != "m.onnx")
+        code, results = self.asked("quantize", model.SerializeToString(), feeds, *options, fine=fine)
+        return code, [(f"m.{form}.{OTHER_FORMS.get(form, 'onnx')}", content) for form, content in results or ()]
+
+    def compared(self, file, content, want, got, bound, values):
+        loaded = onnx.load_model_from_string(content) if isinstance(content, bytes) else onnx.load(self.folder / content)
+        ops = {n.op_type for n in loaded.graph.node}
         for name, arrays in want.items():
             if len({a.shape for a in arrays}) > 1:  # by the data
                 self.done["outputs not compared"] += 1
@@ -585,7 +671,7 @@ def checked(seed, checks):
     feeds = {v.name: v.arrays for v in g.inputs if v.name in {i.name for i in model.graph.input}}
     if not feeds:
         return g, None, None
-    allowed = {v.name: np.abs(np.stack(v.arrays).astype(np.float64) - np.stack(v.shadows)) * 4 + 1e-4 * np.abs(v.arrays).max() * (v.dtype.kind == "f")
+    allowed = {v.name: np.abs(np.stack(v.arrays).astype(np.float64) - np.stack(v.shadows)) * 4 + 1e-4 * np.abs(v.arrays).max(initial=0) * (v.dtype.kind == "f")
                * (30 if v.dtype == np.float16 else 1) for v in ends}
     options = random_options(np.random.default_rng(seed + 17), checks.table)
     mixed = {"float16": 3e-2, "float64": 1e-3}
@@ -665,14 +751,16 @@ def keep(folder, seed, failure, model, feeds, options):
     (made / "why.txt").write_text(f"{failure}\noptions: {' '.join(options)}\n{text_of(model)}\n")
 
 
-def campaign(first, count, program, folder, keep_in=None, seconds=None, shrink=True):
-    """Checks `count` graphs from a seed on. Returns (Checks, operators, failures as texts)."""
+def campaign(first, count, program, folder, keep_in=None, seconds=None, shrink=True, every=1):
+    """Checks `count` graphs from a seed on, those that `every` divides by the program. Returns (Checks, operators, failures as texts)."""
     checks, used, failures = Checks(program, folder), collections.Counter(), []
+    worker = graph_worker.Worker(pathlib.Path(program).parent / "libqcalib.so")
     begun = cpu()
     for seed in range(first, first + count):
         if seconds and cpu() - begun > seconds:
             break
         checks.done["graphs"] += 1
+        checks.library = worker if seed % every else None
         g, failure, repeat = checked(seed, checks)
         used.update(g.used)
         if failure:
@@ -684,6 +772,7 @@ def campaign(first, count, program, folder, keep_in=None, seconds=None, shrink=T
             print(text, end="\n\n", flush=True)
             if keep_in:
                 keep(keep_in, seed, failure, model, feeds, options)
+    worker.close()
     return checks, used, failures
 
 
@@ -692,13 +781,14 @@ def main():
     parser.add_argument("--seed", type=int, help="of the first graph; one that the clock gives if left out")
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seconds", type=float, help="end after so much processor time")
+    parser.add_argument("--every", type=int, default=20, help="the program runs one graph of so many, the library the others")
     parser.add_argument("--keep", help="folder for what fails")
     parser.add_argument("--program", default=os.environ.get("QCALIB", str(ROOT / "build/release/qcalib")))
     how = parser.parse_args()
     first = how.seed if how.seed is not None else int(time.time()) * 1000
     print(f"seed {first}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        checks, used, failures = campaign(first, how.count, pathlib.Path(how.program).resolve(), folder, how.keep, how.seconds)
+        checks, used, failures = campaign(first, how.count, pathlib.Path(how.program).resolve(), folder, how.keep, how.seconds, every=how.every)
     print("operators:", ", ".join(f"{n} {c}" for n, c in sorted(used.items())))
     print("\n".join(f"{c:8} {n}" for n, c in checks.done.items()))
     print(f"{len(failures)} failures")

@@ -2,7 +2,8 @@
 """Every command when memory runs out: allocation k fails, once or from then on. The exit code is 5 with a message, or 0
 with the usual result. An existing output is unchanged or replaced by a complete one, and no other file appears.
 
-  QC_FAIL_EVERY=1       every k of every job (scripts/test --long), instead of a sample of the places that ask for memory
+  QC_FAIL_EVERY=1       every k of every job (scripts/test --long), instead of a sample of the places that ask for memory; with one
+                        thread by copies of a running job (walk_allocations.py)
   QC_FAIL_EVERY=n       every n-th
   QC_FAIL_EVERY=places  the first k of every place
   QC_FAIL_EVERY=own     every k that is our own code's, not a library's
@@ -23,6 +24,7 @@ import h5py
 import numpy as np
 import onnx
 import pytest
+import walk_allocations
 from conftest import ROOT
 from image_files import picture
 from onnx import TensorProto, helper, numpy_helper
@@ -140,6 +142,7 @@ TIMES = re.compile(r'[0-9.]+ s\b|"[a-z_]*(seconds|per_second)[a-z_]*": *[-+0-9.e
 
 
 class Job:
+    EARLIER = EARLIER
     def __init__(self, program, shim, inputs, folder, name, threads):
         text, self.outputs = JOBS[name]
         self.command = [str(program), *text.format(n=threads).split()]
@@ -276,9 +279,38 @@ def job(program, shim, inputs, tmp_path):
     return make
 
 
+def every_allocation(one, name):
+    walk = walk_allocations.Walk(one)
+    runs, codes, wrong = walk.all()
+    walk.close()
+    print(f"{name}: {dict(runs)}, exit codes {dict(codes)}, {len(wrong)} wrong")
+    assert not wrong, "\n".join(map(str, wrong[:40]))
+    assert codes[MACHINE]
+    return runs
+
+
+def test_every_allocation_of_a_small_command(job, guarded):
+    """The copies of a running job: each allocation fails once alone and once with all later ones."""
+    one = job("inspect", 1)
+    runs = every_allocation(one, "inspect")
+    assert runs["copies"] > 400 and not runs["runs"], runs
+
+
+def test_a_copy_that_damages_a_file_is_found(job, guarded):
+    one = job("list", 1)
+    one.good["m.onnx"] = b"what the job should have left"
+    walk = walk_allocations.Walk(one)
+    runs, _, wrong = walk.all()
+    walk.close()
+    assert runs["copies"] == runs["runs again"] == 12 and "m.onnx is damaged" in wrong[1][3], (runs, wrong)
+
+
 @pytest.mark.parametrize("name,threads", CASES, ids=[f"{name}-{threads}" for name, threads in CASES])
 def test_memory(name, threads, job):
     one = job(name, threads)
+    if EVERY == "1" and threads == 1 and one.guarded:
+        every_allocation(one, name)
+        return
     places = one.places()
     title = f"{name}, {threads} threads: {len(places)} allocations, {len(set(places))} places"
     assert one.check_all(title, chosen(places, len(places), SAMPLED if one.guarded else 8))[MACHINE]
