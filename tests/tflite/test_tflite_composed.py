@@ -192,3 +192,33 @@ def test_what_conv_3d_lacks_is_refused(program, tmp_path):  # noqa: F811
     made(tmp_path, nodes, (2, 5, 5, 5), {"w": array(4, 2, 2, 2, 2), "v": array(4, 2, 2, 2, 2), "d": array(4, 6)})
     said = command(program, tmp_path, "--no-report", "--data", "data.h5", "--format", "tflite", "made.onnx", code=4)
     assert said.count("CONV_3D has neither groups nor dilations") == 2
+
+
+# name -> nodes behind the Conv "c" [4, 7, 9], constants, operators of the file
+MOVED = {
+    "softmax of channels": ([node("Softmax", ["c"], "y", axis=1)], {}, {"SOFTMAX"}),
+    "padding with a number": ([node("Pad", ["c", "p", "half"], "q"), node("Conv", ["q", "u"], "y")],
+                              {"p": np.array([0, 0, 1, 2, 0, 0, 0, 3]), "half": F(0.5), "u": array(3, 4, 1, 1, seed=3)}, {"PADV2"}),
+    "padding with the border": ([node("Pad", ["c", "p"], "q", mode="edge"), node("Conv", ["q", "u"], "y")],
+                                {"p": np.array([0, 0, 1, 2, 0, 0, 0, 3]), "u": array(3, 4, 1, 1, seed=3)}, {"GATHER"}),
+    "averages of sizes rounded up": ([node("AveragePool", ["c"], "q", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1), node("Conv", ["q", "u"], "y")],
+                                     {"u": array(3, 4, 1, 1, seed=3)}, {"AVERAGE_POOL_2D"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [(), ("--activation-type", "int16", "--symmetric=activations,weights")])
+@pytest.mark.parametrize("name", MOVED)
+def test_elements_of_an_image(name, options, program, tmp_path):  # noqa: F811
+    nodes, weights, wanted = MOVED[name]
+    made(tmp_path, [node("Conv", ["x", "v"], "c"), *nodes], (4, 7, 9), weights | {"v": array(4, 4, 1, 1)})
+    content = quantized(program, tmp_path, "made.onnx", "data.h5", *options)
+    found = operators(content)
+    assert wanted <= set(found) and "TRANSPOSE" not in found, found
+    if not (options and "SOFTMAX" in found):
+        check_network(program, tmp_path, content, tmp_path / "data.h5", 32)
+
+
+def test_an_index_from_the_end(program, tmp_path):  # noqa: F811
+    nodes = [node("MatMul", ["x", "w"], "m"), node("Gather", ["m", "i"], "g", axis=1), node("Gemm", ["g", "u"], "y")]
+    made(tmp_path, nodes, (5, 8), {"w": array(8, 8), "i": np.array(-1), "u": array(8, 3, seed=2)})
+    check_network(program, tmp_path, quantized(program, tmp_path, "made.onnx", "data.h5"), tmp_path / "data.h5", 32)

@@ -98,6 +98,8 @@ OPERATORS = {
     "QUANTIZE bytes": ("QUANTIZE", None, [stored(ACROSS.shape, 0.0217, 5), stored(ACROSS.shape, 0.031, -5)], [ACROSS]),
     "AVERAGE_POOL_2D": ("AVERAGE_POOL_2D", ("Pool2DOptions", {"Padding": 1, "StrideH": 2, "StrideW": 2, "FilterHeight": 2, "FilterWidth": 2}), [stored((1, 256, 256, 1), 0.1, 3), stored((1, 128, 128, 1), 0.1, 3)], [ACROSS // 2 + DOWN // 2]),
     "LOGISTIC": ("LOGISTIC", None, [stored(ACROSS.shape, 0.043, 3), stored(ACROSS.shape, 1 / 256, -128)], [ACROSS]),
+    "LEAKY_RELU": ("LEAKY_RELU", ("LeakyReluOptions", {"Alpha": 0.2}), [stored(ACROSS.shape, 0.043, 3), stored(ACROSS.shape, 0.031, -40)], [ACROSS]),
+    "HARD_SWISH": ("HARD_SWISH", None, [stored(ACROSS.shape, 0.043, 3), stored(ACROSS.shape, 0.025, -110)], [ACROSS]),
     "TANH": ("TANH", None, [stored(ACROSS.shape, 0.023, 3), stored(ACROSS.shape, 1 / 128, 0)], [ACROSS]),
 }
 
@@ -110,7 +112,7 @@ def test_an_operator_in_xnnpack(name, program, tmp_path):  # noqa: F811
     kinds, last = kind.split(), len(tensors) - 1
     first = last + 1 - len(kinds)  # the result of the first operator
     inputs = [i for i in range(first) if tensors[i][5] is None]
-    ops = [(k, [first + i - 1] if i else list(range(first)), [first + i], options, 2) for i, k in enumerate(kinds)]
+    ops = [(k, [first + i - 1] if i else list(range(first)), [first + i], options, 1 if k == "HARD_SWISH" else 2) for i, k in enumerate(kinds)]
     content = model_of(ops, tensors, inputs, [last])
     assert "xnnpack" in exact_contracts(program, tmp_path, content, "default", {f"t{i}": x for i, x in zip(inputs, values, strict=True)}, f"t{last}")
 

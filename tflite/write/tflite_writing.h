@@ -97,6 +97,8 @@ bool qc_tfl_out_add_versioned(struct qc_tfl_writer *w, enum qc_tfl_operator code
 bool qc_tfl_out_slice(struct qc_tfl_writer *w, int x, int y, const int64_t *begin, const int64_t *end,
                       const int64_t *stride, int64_t whole);
 bool qc_tfl_out_reshape(struct qc_tfl_writer *w, int from, int to);
+/* Adds the constant `value`, a scalar in the type and with the parameters of a tensor. */
+int qc_tfl_out_number_like(struct qc_tfl_writer *w, int tensor, float value, const char *suffix);
 /* Returns an operator's options to be filled; NULL if it has none. */
 struct qc_fb_object *qc_tfl_out_options(struct qc_tfl_writer *w, enum qc_tfl_operator code);
 

@@ -33,19 +33,33 @@ bool qc_tfl_write_cast(struct qc_tfl_writer *w, const struct qc_node *n)
     return qc_tfl_out_add_node(w, QC_TFL_OP_CAST, 1, &x, y, o);
 }
 
-/* TensorFlow Lite has no negative indices; constant ones are converted here. */
+/* The tensor of the indices. TensorFlow Lite has no negative ones: constant ones are converted. */
+static int from_the_start(struct qc_tfl_writer *w, const struct qc_node *n, const struct qc_tensor *index, int64_t size)
+{
+    bool negative = false;
+    for (size_t i = 0; index && i < index->count; i++) negative = negative || qc_tensor_int(index, i) < 0;
+    if (!negative) return qc_tfl_out_tensor_of(w, n->inputs[1], QC_TFL_PLAIN);
+    int32_t *data = QC_NEW_ARRAY(w->arena, int32_t, index->count, w->st);
+    if (size == QC_FREE) qc_tfl_out_refuse(w, n, "an index counts from the end of a free dimension");
+    if (size == QC_FREE || !data) return QC_TFL_NO_TENSOR;
+    for (size_t i = 0; i < index->count; i++) {
+        const int64_t at = qc_tensor_int(index, i);
+        data[i] = (int32_t)(at < 0 ? at + size : at);
+    }
+    const struct qc_tfl_tensor t = {.name = "indices", .dtype = QC_I32, .shape = index->shape, .data = data};
+    return qc_tfl_out_add_tensor(w, &t);
+}
+
 bool qc_tfl_write_gather(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_shape *s = &w->g->values[n->inputs[0]].type.shape;
     const struct qc_tensor *index = qc_constant_of(w->g, n->inputs[1]);
     int64_t axis = qc_attr_int(n, "axis", 0);
     if (axis < 0) axis += s->rank;
-    for (size_t i = 0; index && i < index->count; i++)
-        if (qc_tensor_int(index, i) < 0) return qc_tfl_out_refuse(w, n, "an index counts from the end");
     if (w->order[n->outputs] != QC_TFL_PLAIN)
         return qc_tfl_out_refuse(w, n, "its result is an image whose channels are last");
     const int inputs[] = {qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN),
-                          qc_tfl_out_tensor_of(w, n->inputs[1], QC_TFL_PLAIN)},
+                          from_the_start(w, n, index, s->dim[axis])},
               y = qc_tfl_out_result(w, n->outputs);
     struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_GATHER);
     qc_fb_set_int(o, QC_TFL_GatherOptions_axis, axis);

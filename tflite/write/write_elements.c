@@ -189,16 +189,14 @@ bool qc_tfl_write_requantize(struct qc_tfl_writer *w, const struct qc_node *n)
     return qc_tfl_out_add_node(w, QC_TFL_OP_QUANTIZE, 1, &x, y, NULL);
 }
 
-/* Writes a softmax along the last axis of the file. Between Dequantize and Quantize with the fixed qparams the operator
-   takes integers. */
+/* Writes a softmax, with a TRANSPOSE on both sides if its axis is not the last one of the file. Between Dequantize and
+   Quantize with the fixed qparams the operator takes integers. */
 bool qc_tfl_write_softmax(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_graph *g = w->g;
     const int rank = g->values[n->outputs].type.shape.rank;
     int64_t axis = qc_attr_int(n, "axis", -1);
     if (axis < 0) axis += rank;
-    const enum qc_tfl_order order = axis == rank - 1 ? QC_TFL_PLAIN : QC_TFL_LAST;
-    if (axis != rank - 1 && axis != 1) return qc_tfl_out_refuse(w, n, "its axis is %d", (int)axis);
     const struct qc_node *from = qc_node_of(g, n->inputs[0]);
     const qc_id reader = qc_only_reader(&w->uses, n->outputs);
     qc_id xv = n->inputs[0], yv = n->outputs;
@@ -210,10 +208,19 @@ bool qc_tfl_write_softmax(struct qc_tfl_writer *w, const struct qc_node *n)
         yv = g->nodes[reader].outputs;
         w->done[reader] = true;
     }
-    if (w->order[yv] != order && rank > 2) return qc_tfl_out_refuse(w, n, "its axis is not the last one of the file");
+    const enum qc_tfl_order order = w->order[yv];
     const int x = qc_tfl_out_tensor_of(w, xv, order), y = qc_tfl_out_result(w, yv);
     const enum qc_tfl_operator code = qc_tfl_write_row(n->op)->code;
     struct qc_fb_object *o = qc_tfl_out_options(w, code);
     if (n->op == QC_OP_Softmax) qc_fb_set_float(o, QC_TFL_SoftmaxOptions_beta, 1);
-    return qc_tfl_out_add_node(w, code, 1, &x, y, o);
+    const int at = qc_tfl_out_axis((int)axis, rank, order);
+    if (at == rank - 1 || x == QC_TFL_NO_TENSOR) return qc_tfl_out_add_node(w, code, 1, &x, y, o);
+    int swapped[QC_RANK_MAX];
+    for (int i = 0; i < rank; i++) swapped[i] = i == at ? rank - 1 : i == rank - 1 ? at : i;
+    struct qc_shape turned = w->tensors[x].shape;
+    for (int i = 0; i < rank; i++) turned.dim[i] = w->tensors[x].shape.dim[swapped[i]];
+    const int before = qc_tfl_out_like(w, xv, &turned, "_axis_last"),
+              after = qc_tfl_out_like(w, yv, &turned, "_axis_last");
+    return qc_tfl_out_permute(w, x, swapped, before) && qc_tfl_out_add_node(w, code, 1, &before, after, o) &&
+           qc_tfl_out_permute(w, after, swapped, y);
 }

@@ -478,6 +478,15 @@ bool qc_tfl_write_pool(struct qc_tfl_writer *w, const struct qc_node *n)
         struct qc_window v;
         if (!window_of(&win, w->g, n, w->st) || !qc_window_of(&v, w->g, n, w->st)) return false;
         if (win.dilation[0] != 1 || win.dilation[1] != 1) return qc_tfl_out_refuse(w, n, "pools have no dilations");
+        /* Sizes rounded up: the window leaves the image at its end, which no average counts. */
+        for (int i = 0; v.ceil_mode && !maximum && !is_same(&win) && i < 2; i++) {
+            const int64_t over = (win.out[i] - 1) * win.stride[i] + win.kernel[i] - win.in[i] - win.begin[i];
+            if (over <= win.end[i] || win.in[i] == QC_FREE) continue;
+            if (v.count_include_pad && !is_valid(&win))
+                return qc_tfl_out_refuse(w, n, "averages that count their padding have no form");
+            win.end[i] = over;
+            v.count_include_pad = false;
+        }
         if (!maximum && !v.count_include_pad && !is_valid(&win) && !is_same(&win))
             return qc_tfl_out_refuse(w, n, "averages with this padding have no form");
         if (!maximum && v.count_include_pad && is_same(&win) && !is_valid(&win))

@@ -31,8 +31,8 @@ const char *qc_tfl_out_runtime_of(enum qc_tfl_operator code, int version)
     return "2.14.0";
 }
 
-/* Returns the version for the type of the data: an integer result's type (as for QUANTIZE), otherwise the type of the
-   first operand. */
+/* Returns the version for the type of the data, 0 if there is none: an integer result's type (as for QUANTIZE),
+   otherwise the type of the first operand. */
 static int version_of(const struct qc_tfl_writer *w, enum qc_tfl_operator code, const int *inputs, int output)
 {
     const enum qc_dtype type = code == QC_TFL_OP_QUANTIZE ? w->tensors[output].dtype : w->tensors[inputs[0]].dtype;
@@ -156,6 +156,27 @@ enum qc_tfl_activation qc_tfl_out_take_clamp(qc_id *v, struct qc_tfl_writer *w)
     return a;
 }
 
+int qc_tfl_out_number_like(struct qc_tfl_writer *w, int tensor, float value, const char *suffix)
+{
+    struct qc_tfl_tensor t = w->tensors[tensor];
+    void *data = qc_arena_get(w->arena, 1, sizeof(float), w->st);
+    if (!data) return QC_TFL_NO_TENSOR;
+    if (t.scale_count == 0) {
+        memcpy(data, &value, sizeof value);
+    } else {
+        const struct qc_affine p = {.scale = t.scale[0], .zero_point = t.zero_point[0]};
+        const int32_t q = qc_quantize_by(QC_CONTRACT_TFLITE, value, p, qc_levels_of(t.dtype, false));
+        if (t.dtype == QC_I8)
+            memcpy(data, &(int8_t){(int8_t)q}, 1);
+        else
+            memcpy(data, &(int16_t){(int16_t)q}, 2);
+    }
+    t.data = data;
+    t.shape = QC_SCALAR;
+    t.name = qc_arena_printf(w->arena, w->st, "%s_%s", t.name, suffix);
+    return qc_tfl_out_add_tensor(w, &t);
+}
+
 bool qc_tfl_write_clamp(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const qc_id y = n->outputs;
@@ -173,23 +194,7 @@ bool qc_tfl_write_clamp(struct qc_tfl_writer *w, const struct qc_node *n)
     int at = x;
     for (int i = 0; i < 2; i++) {
         const bool last = i == 1;
-        struct qc_tfl_tensor t = w->tensors[out];
-        void *data = qc_arena_get(w->arena, 1, sizeof(float), w->st);
-        if (!data) return false;
-        if (t.scale_count == 0) {
-            memcpy(data, &bound[i], sizeof bound[i]);
-        } else {
-            const struct qc_affine p = {.scale = t.scale[0], .zero_point = t.zero_point[0]};
-            const int32_t q = qc_quantize_by(QC_CONTRACT_TFLITE, bound[i], p, qc_levels_of(t.dtype, false));
-            if (t.dtype == QC_I8)
-                memcpy(data, &(int8_t){(int8_t)q}, 1);
-            else
-                memcpy(data, &(int16_t){(int16_t)q}, 2);
-        }
-        t.data = data;
-        t.shape = QC_SCALAR;
-        t.name = qc_arena_printf(w->arena, w->st, "%s_%s", w->tensors[out].name, last ? "max" : "min");
-        const int inputs[] = {at, qc_tfl_out_add_tensor(w, &t)};
+        const int inputs[] = {at, qc_tfl_out_number_like(w, out, bound[i], last ? "max" : "min")};
         at = last ? out : qc_tfl_out_like(w, y, &w->tensors[out].shape, "_above");
         qc_tfl_out_add_node(w, last ? QC_TFL_OP_MINIMUM : QC_TFL_OP_MAXIMUM, 2, inputs, at, NULL);
     }

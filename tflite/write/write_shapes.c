@@ -230,6 +230,65 @@ bool qc_tfl_write_split(struct qc_tfl_writer *w, const struct qc_node *n)
     return true;
 }
 
+/* An operator that moves elements and has no kernel for 16 bits: between DEQUANTIZE and QUANTIZE, which give back every
+   level. inputs[0] has the elements. */
+static bool through_float(struct qc_tfl_writer *w, const struct qc_node *n, enum qc_tfl_operator code,
+                          struct qc_fb_object *o, const int *inputs, unsigned count, int y)
+{
+    const int x = inputs[0];
+    const int from = qc_tfl_out_like(w, n->inputs[0], &w->tensors[x].shape, "_real"),
+              to = qc_tfl_out_like(w, n->outputs, &w->tensors[y].shape, "_real"),
+              given[] = {from, count > 1 ? inputs[1] : 0};
+    if (from == QC_TFL_NO_TENSOR || to == QC_TFL_NO_TENSOR) return false;
+    w->tensors[from].dtype = w->tensors[to].dtype = QC_F32;
+    w->tensors[from].scale_count = w->tensors[to].scale_count = 0;
+    return qc_tfl_out_add_node(w, QC_TFL_OP_DEQUANTIZE, 1, &x, from, NULL) &&
+           qc_tfl_out_add_node(w, code, count, given, to, o) &&
+           qc_tfl_out_add_node(w, QC_TFL_OP_QUANTIZE, 1, &to, y, NULL);
+}
+
+/* Padding with the numbers at the border: a GATHER along each padded axis. */
+static bool repeat_border(struct qc_tfl_writer *w, const struct qc_node *n, int x, int y, const int64_t *rows)
+{
+    struct qc_shape s = w->tensors[x].shape;
+    int at = x, last = -1;
+    for (int i = 0; i < s.rank; i++)
+        if (rows[2 * i] || rows[2 * i + 1]) last = i;
+    for (int i = 0; i <= last; i++) {
+        const int64_t size = s.dim[i], whole = size + rows[2 * i] + rows[2 * i + 1];
+        if (!rows[2 * i] && !rows[2 * i + 1]) continue;
+        if (size == QC_FREE) return qc_tfl_out_refuse(w, n, "it repeats the border of a free dimension");
+        int64_t *from = qc_arena_get(w->arena, (size_t)whole, sizeof *from, w->st);
+        if (!from) return false;
+        for (int64_t k = 0; k < whole; k++) {
+            const int64_t inner = k - rows[2 * i];
+            from[k] = inner < 0 ? 0 : inner < size ? inner : size - 1;
+        }
+        s.dim[i] = whole;
+        const int inputs[] = {at, qc_tfl_out_ints(w, from, (size_t)whole, "border")};
+        at = i == last ? y : qc_tfl_out_like(w, n->outputs, &s, "_border");
+        struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_GATHER);
+        qc_fb_set_int(o, QC_TFL_GatherOptions_axis, i);
+        if (!qc_tfl_out_add_node(w, QC_TFL_OP_GATHER, 2, inputs, at, o)) return false;
+    }
+    return last >= 0 || qc_tfl_out_reshape(w, x, y);
+}
+
+/* The number that a Pad adds as a scalar with the parameters of x; NO_TENSOR: 0. */
+static int filling(struct qc_tfl_writer *w, const struct qc_node *n, int x, const struct qc_tensor *value)
+{
+    const struct qc_qparams *s = value ? qc_graph_parameters(w->g, n->inputs[2]) : NULL;
+    const double number = !value ? 0
+                          : s    ? (double)s->scale[0] * ((double)qc_tensor_int(value, 0) - s->zero_point[0])
+                                 : qc_tensor_float(value, 0);
+    if (number == 0) return QC_TFL_NO_TENSOR;
+    if (w->tensors[x].scale_count == 0 && w->tensors[x].dtype != QC_F32) {
+        qc_tfl_out_refuse(w, n, "it pads integers with %g, not 0", number);
+        return QC_TFL_NO_TENSOR;
+    }
+    return qc_tfl_out_number_like(w, x, (float)number, "fill");
+}
+
 bool qc_tfl_write_pad(struct qc_tfl_writer *w, const struct qc_node *n)
 {
     const struct qc_graph *g = w->g;
@@ -241,13 +300,8 @@ bool qc_tfl_write_pad(struct qc_tfl_writer *w, const struct qc_node *n)
     int x, y;
     if (!pads || (n->input_count > 2 && n->inputs[2] && !value))
         return qc_tfl_out_refuse(w, n, "its pads are computed");
-    if (value && qc_tensor_float(value, 0) != 0 && !qc_graph_parameters(g, n->inputs[2]))
-        return qc_tfl_out_refuse(w, n, "it pads with %g, not 0", qc_tensor_float(value, 0));
-    const struct qc_qparams *s = value ? qc_graph_parameters(g, n->inputs[2]) : NULL;
-    if (s && qc_tensor_int(value, 0) != s->zero_point[0])
-        return qc_tfl_out_refuse(w, n, "it pads with a number other than 0");
-    const bool mirrors = strcmp(mode, "reflect") == 0;
-    if (!mirrors && strcmp(mode, "constant") != 0) return qc_tfl_out_refuse(w, n, "its mode is %.40s", mode);
+    const bool mirrors = strcmp(mode, "reflect") == 0, border = strcmp(mode, "edge") == 0;
+    if (!mirrors && !border && strcmp(mode, "constant") != 0) return qc_tfl_out_refuse(w, n, "its mode is %.40s", mode);
     ends(&x, &y, w, n);
     for (int a = 0; a < rank; a++) {
         const int at = qc_tfl_out_axis(a, rank, w->order[n->outputs]);
@@ -255,11 +309,17 @@ bool qc_tfl_write_pad(struct qc_tfl_writer *w, const struct qc_node *n)
         rows[2 * at + 1] = qc_tensor_int(pads, (size_t)(a + rank));
         if (rows[2 * at] < 0 || rows[2 * at + 1] < 0) return qc_tfl_out_refuse(w, n, "it has negative pads");
     }
-    const int inputs[] = {x, qc_tfl_out_int_table(w, rows, (size_t)rank, 2, "pads")};
-    const enum qc_tfl_operator code = mirrors ? QC_TFL_OP_MIRROR_PAD : QC_TFL_OP_PAD;
+    if (border) return repeat_border(w, n, x, y, rows);
+    const int fill = mirrors ? QC_TFL_NO_TENSOR : filling(w, n, x, value);
+    const int inputs[] = {x, qc_tfl_out_int_table(w, rows, (size_t)rank, 2, "pads"), fill};
+    const enum qc_tfl_operator code = mirrors                    ? QC_TFL_OP_MIRROR_PAD
+                                      : fill != QC_TFL_NO_TENSOR ? QC_TFL_OP_PADV2
+                                                                 : QC_TFL_OP_PAD;
     struct qc_fb_object *o = qc_tfl_out_options(w, code);
-    if (mirrors) qc_fb_set_int(o, QC_TFL_MirrorPadOptions_mode, QC_TFL_MIRROR_REFLECT);
-    return qc_tfl_out_add_node(w, code, 2, inputs, y, o);
+    if (!mirrors) return qc_tfl_out_add_node(w, code, fill != QC_TFL_NO_TENSOR ? 3 : 2, inputs, y, o);
+    qc_fb_set_int(o, QC_TFL_MirrorPadOptions_mode, QC_TFL_MIRROR_REFLECT);
+    if (w->tensors[x].dtype != QC_I16) return qc_tfl_out_add_node(w, code, 2, inputs, y, o);
+    return through_float(w, n, code, o, inputs, 2, y);
 }
 
 static bool has_free(const struct qc_shape *s)
@@ -371,5 +431,6 @@ bool qc_tfl_write_depth(struct qc_tfl_writer *w, const struct qc_node *n)
     const enum qc_tfl_operator code = to_space ? QC_TFL_OP_DEPTH_TO_SPACE : QC_TFL_OP_SPACE_TO_DEPTH;
     struct qc_fb_object *o = qc_tfl_out_options(w, code);
     qc_fb_set_int(o, to_space ? QC_TFL_DepthToSpaceOptions_block_size : QC_TFL_SpaceToDepthOptions_block_size, block);
-    return qc_tfl_out_add_node(w, code, 1, &x, y, o);
+    return w->tensors[x].dtype == QC_I16 ? through_float(w, n, code, o, &x, 1, y)
+                                         : qc_tfl_out_add_node(w, code, 1, &x, y, o);
 }

@@ -32,6 +32,13 @@ static bool has_orders(const struct qc_graph *g, qc_id v)
     return v && g->values[v].kind != QC_VALUE_CONSTANT && rank >= 3 && rank <= 5;
 }
 
+/* A softmax along the channels works on channels last. */
+static bool is_channel_softmax(const struct qc_graph *g, const struct qc_node *n)
+{
+    return (n->op == QC_OP_Softmax || n->op == QC_OP_LogSoftmax) && qc_attr_int(n, "axis", -1) == 1 &&
+           g->values[n->outputs].type.shape.rank > 2;
+}
+
 bool qc_tfl_out_choose_orders(struct qc_tfl_writer *w)
 {
     const struct qc_graph *g = w->g;
@@ -41,7 +48,8 @@ bool qc_tfl_out_choose_orders(struct qc_tfl_writer *w)
     qc_union_start(parent, g->value_count + 1);
     for (qc_id i = 1; i <= g->node_count; i++) {
         const struct qc_node *n = &g->nodes[i];
-        const bool any = qc_op_info(n->op)->unary || qc_tfl_write_row(n->op)->order == QC_TFL_ANY;
+        const bool any =
+            qc_op_info(n->op)->unary || qc_tfl_write_row(n->op)->order == QC_TFL_ANY || is_channel_softmax(g, n);
         for (unsigned k = 0; any && k < n->input_count; k++)
             for (unsigned o = 0; o < n->output_count; o++) {
                 const qc_id a = n->inputs[k], b = n->outputs + o;

@@ -95,6 +95,26 @@ static bool tflite_table(struct table *t, const struct qc_prepare *p, const uint
     return true;
 }
 
+/* XNNPACK's LeakyRelu: (v * RNE(256 * ratio) + 128) >> 8. Returns false if a ratio is out of its range. */
+static bool xnnpack_leaky_relu(struct table *t, const struct qc_prepare *p, const uint8_t *ramp, struct qc_status *st)
+{
+    const struct qc_scales *x = &p->in_scales[0], *y = &p->out_scales[0];
+    struct qc_unary f;
+    if (!qc_unary_of(&f, p->node, st)) return true;
+    const float above = x->scale[0] / y->scale[0], below = above * f.a;
+    if (!(above >= 0x1p-8f && above <= 0x1p7f && fabsf(below) >= 0x1p-8f && below <= 0x1p7f && below >= -0x1.fffep6f))
+        return false;
+    const long factor[] = {lrintf(256 * below), lrintf(256 * above)};
+    int32_t level[256];
+    qc_load_levels(level, p->in[0].dtype, ramp, 256);
+    for (int i = 0; i < 256; i++) {
+        const int32_t v = level[i] - x->zero_point[0];
+        level[i] = qc_saturate(((v * factor[v >= 0] + 128) >> 8) + y->zero_point[0], y->levels);
+    }
+    qc_store_levels(p->out[0].dtype, t->entry, level, 256);
+    return true;
+}
+
 /* Applies the node's function to the 256 numbers of a ramp. */
 static bool apply(float *ramp, const struct qc_prepare *p, struct qc_status *st)
 {
@@ -137,7 +157,12 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
                                    .scale = (const float[]){1},
                                    .zero_point = (const int32_t[]){0}};
     const struct qc_convert_end real_end = {QC_F32, &none};
-    if (p->contract == QC_CONTRACT_TFLITE && p->node->op != QC_OP_Table) return tflite_table(t, p, ramp, st);
+    /* XNNPACK does not compute HardSwish of integers: the runtime takes TensorFlow Lite's kernel. */
+    const bool left_out = p->contract == QC_CONTRACT_XNNPACK && p->node->op == QC_OP_HardSwish;
+    if ((p->contract == QC_CONTRACT_TFLITE || left_out) && p->node->op != QC_OP_Table)
+        return tflite_table(t, p, ramp, st);
+    if (p->contract == QC_CONTRACT_XNNPACK && p->node->op == QC_OP_LeakyRelu && xnnpack_leaky_relu(t, p, ramp, st))
+        return st->code == QC_OK;
     if (!qc_convert_of(&in, (struct qc_convert_end){from, &p->in_scales[0]}, real_end, -INFINITY, INFINITY, &how,
                        p->arena, st) ||
         !qc_convert_of(&out, real_end, (struct qc_convert_end){to, &p->out_scales[0]}, -INFINITY, INFINITY, &how,
