@@ -191,6 +191,7 @@ static void fill_accuracy(struct qc_job *j)
     r->int8_share = qc_int8_share(j->p.produced);
     r->integer_share = qc_integer_share(j->p.produced);
     r->small_float_share = qc_small_float_share(j->p.produced);
+    r->block_share = qc_block_share(j->p.produced);
     if (!j->p.from->eval) return;
     r->metric = m[0].name;
     r->eval_file = eval_name(j);

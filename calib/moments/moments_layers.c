@@ -155,13 +155,21 @@ static const struct qc_tensor *float_weight(const struct qc_graph *g, const stru
     return t && t->dtype == QC_F32 && t->count ? t : NULL;
 }
 
-/* Collects x for a product that reads x minus a constant per channel. */
+static bool has_padding(const struct qc_second_moments_layer *l)
+{
+    bool found = false;
+    for (int i = 0; i < l->window.spatial; i++) found = found || l->window.pad_begin[i] || l->window.pad_end[i];
+    return found;
+}
+
+/* Collects x for a product that reads x minus a constant per channel, unless the model itself pads the difference with
+   zeros. */
 static bool take_centred(struct qc_second_moments_layer *l, const struct qc_graph *g, const struct qc_node *n,
                          struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_centred c = qc_centred_input(g, n);
     const int64_t *pads = c.pad ? qc_constant_of(g, c.pad->inputs[1])->data : NULL;
-    if (!c.value || c.centre->count != l->channels) return true;
+    if (!c.value || c.centre->count != l->channels || has_padding(l)) return true;
     double *centre = QC_NEW_ARRAY(a, double, l->channels, st);
     for (size_t i = 0; centre && i < l->channels; i++) centre[i] = (double)((const float *)c.centre->data)[i];
     l->centre = centre;

@@ -309,11 +309,20 @@ static void print_latency(const struct qc_report_latency *l)
 static void print_quantized(const struct qc_report *r)
 {
     qc_say("quantized   ");
-    const bool floats = r->small_float_share > 0;
-    if (floats) qc_say("%.1f %% of multiply-adds in 8-bit floats", 100 * r->small_float_share);
-    if (floats && r->integer_share > 0) qc_say(", %.1f %% in integers", 100 * r->integer_share);
-    if (!floats && !isnan(r->integer_share)) qc_say("%.1f %% of multiply-adds in integers", 100 * r->integer_share);
-    if (floats || !isnan(r->integer_share)) qc_say("; ");
+    const struct {
+        const char *kind;
+        double share;
+    } kinds[] = {{"8-bit floats", r->small_float_share}, {"blocks", r->block_share}, {"integers", r->integer_share}};
+    const size_t count = sizeof kinds / sizeof *kinds;
+    bool told = false;
+    for (size_t i = 0; i < count; i++) {
+        const bool only = i + 1 == count && !told && !isnan(kinds[i].share);
+        if (!(kinds[i].share > 0) && !only) continue;
+        qc_say("%s%.1f %%%s in %s", told ? ", " : "", 100 * kinds[i].share, told ? "" : " of multiply-adds",
+               kinds[i].kind);
+        told = true;
+    }
+    if (told) qc_say("; ");
     qc_say("%zu op%s, %zu stay%s in float\n", r->quantized_ops, qc_plural(r->quantized_ops), r->float_op_count,
            r->float_op_count == 1 ? "s" : "");
 }

@@ -347,6 +347,7 @@ struct qc_report {
     double int8_share;        /* share of the multiply-adds whose factors have at most 8 bits; NaN: there are none */
     double integer_share;     /* the same for integers of any number of bits */
     double small_float_share; /* the same for factors that are floats of at most 8 bits */
+    double block_share;       /* the same for inputs rounded in blocks */
     size_t rank_count;        /* 0: nothing was measured */
     const struct qc_report_rank *ranks;        /* the worst first */
     size_t effect_count, effect_samples;       /* 0: not measured */

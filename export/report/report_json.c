@@ -360,6 +360,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     }
     qc_json_put(o, "int8_share %g integer_share %g", r->int8_share, r->integer_share);
     if (r->small_float_share > 0) qc_json_set(o, "small_float_share", qc_json_number(r->small_float_share));
+    if (r->block_share > 0) qc_json_set(o, "block_share", qc_json_number(r->block_share));
     qc_json_set(o, "sensitivity", effects(r));
     qc_json_set(o, "sensitivity_samples", qc_json_whole(r->effect_samples));
     if (r->demand) qc_json_set(o, "demand", demand(r->demand));

@@ -72,6 +72,8 @@ static void summary_verdict(FILE *f, const struct qc_report *r)
         qc_html(f, "; the file is %.0f %% of the original", 100 * (double)r->file_bytes[0] / (double)r->model_bytes);
     if (r->small_float_share > 0)
         qc_html(f, "; %.1f %% of multiply-adds read 8-bit floats", 100 * r->small_float_share);
+    else if (r->block_share > 0)
+        qc_html(f, "; %.1f %% of multiply-adds read values in blocks", 100 * r->block_share);
     else if (!isnan(r->integer_share))
         qc_html(f, "; %.1f %% of multiply-adds are in integers", 100 * r->integer_share);
     if (r->latency && r->latency->float_ms > 0 && r->latency->best_ms > 0)
@@ -145,10 +147,15 @@ static void integers_tile(FILE *f, const struct qc_report *r)
 {
     const size_t all = r->quantized_ops + r->float_op_count;
     fputs("<section class=\"tile\">", f);
-    const bool floats = r->small_float_share > 0;
+    const bool floats = r->small_float_share > 0, blocks = !floats && r->block_share > 0;
     if (!isnan(r->integer_share))
         qc_html(f, "<h2>Multiply-adds in %s</h2><div class=\"big\">%.1f %%</div><div class=\"note\">%zu of %zu op%s",
-                floats ? "8-bit floats" : "integers", 100 * (floats ? r->small_float_share : r->integer_share),
+                floats   ? "8-bit floats"
+                : blocks ? "blocks"
+                         : "integers",
+                100 * (floats   ? r->small_float_share
+                       : blocks ? r->block_share
+                                : r->integer_share),
                 r->quantized_ops, all, qc_plural(all));
     else
         qc_html(f,

@@ -129,7 +129,24 @@ double qc_integer_share(const struct qc_graph *g)
     return share(g, 32, false);
 }
 
-double qc_small_float_share(const struct qc_graph *g)
+/* Returns whether the value is rounded in blocks. */
+static bool in_blocks(const struct qc_graph *g, qc_id value)
+{
+    const struct qc_node *n = qc_node_of(g, value);
+    return n && n->op == QC_OP_RoundInBlocks;
+}
+
+static bool of_small_floats(const struct qc_graph *g, const struct qc_node *n)
+{
+    return small_float(g, n->inputs[0]) && small_float(g, n->inputs[1]);
+}
+
+static bool of_blocks(const struct qc_graph *g, const struct qc_node *n)
+{
+    return in_blocks(g, n->inputs[0]);
+}
+
+static double share_of(const struct qc_graph *g, bool (*counts)(const struct qc_graph *, const struct qc_node *))
 {
     uint64_t all = 0, counted = 0;
     for (qc_id id = 1; id <= g->node_count; id++) {
@@ -137,9 +154,19 @@ double qc_small_float_share(const struct qc_graph *g)
         uint64_t one;
         if (!qc_multiplies(n->op)) continue;
         if (!qc_multiply_adds(&one, g, id) || __builtin_add_overflow(all, one, &all)) return (double)NAN;
-        if (small_float(g, n->inputs[0]) && small_float(g, n->inputs[1])) counted += one;
+        if (counts(g, n)) counted += one;
     }
     return all ? (double)counted / (double)all : (double)NAN;
+}
+
+double qc_small_float_share(const struct qc_graph *g)
+{
+    return share_of(g, of_small_floats);
+}
+
+double qc_block_share(const struct qc_graph *g)
+{
+    return share_of(g, of_blocks);
 }
 
 double qc_int8_share_stored(const struct qc_graph *g)

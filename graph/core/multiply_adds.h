@@ -20,6 +20,8 @@ double qc_int8_share(const struct qc_graph *g);
 double qc_integer_share(const struct qc_graph *g);
 /* The same for products in float32 whose two factors are floats of at most 8 bits. */
 double qc_small_float_share(const struct qc_graph *g);
+/* The same for products in float32 whose first factor is rounded in blocks. */
+double qc_block_share(const struct qc_graph *g);
 /* The same for a runtime whose integer kernels also store 8 bits: a product whose result is stored wider counts as
    float. */
 double qc_int8_share_stored(const struct qc_graph *g);

@@ -19,6 +19,8 @@ def verdict(report):
         parts.append(f"{'worst output' if len(outputs) > 1 else 'output'} SQNR {min(known):.2f} dB")
     if report.get("small_float_share"):
         parts.append(f"{100 * report['small_float_share']:.1f} % of multiply-adds in 8-bit floats")
+    elif report.get("block_share"):
+        parts.append(f"{100 * report['block_share']:.1f} % of multiply-adds read values in blocks")
     elif share is not None:
         parts.append(f"{100 * share:.1f} % of multiply-adds in integers")
     ops, in_float = report["quantized_ops"], len(report["float_ops"])

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Activations in blocks: numbers of the op, of the function in the file, and of a reference by ml_dtypes."""
 
+import json
+
 import h5py
 import ml_dtypes
 import numpy as np
@@ -152,3 +154,14 @@ def test_lstm_and_conversion(qcalib, tmp_path):
     first, second = ([*outputs(qcalib, tmp_path / f, x)][0] for f in ("q.onnx", "again.onnx"))
     np.testing.assert_array_equal(first, second)
     assert [f.name for f in onnx.load(tmp_path / "again.onnx").functions] == ["mxfp6"]
+
+
+def test_summary_counts_products_of_blocks(qcalib, tmp_path):
+    x = RANDOM.normal(size=(40, 64)).astype("f4")
+    write(tmp_path, [helper.make_node("MatMul", ["x", "w"], ["y"])], {"w": RANDOM.normal(size=(64, 8)).astype("f4")}, x)
+    job = ("--data", "data.h5", "--activation-type", "mxfp4", "--report", "r", "-o", "q.onnx")
+    done = qcalib(*job, tmp_path / "m.onnx")
+    assert "quantized   100.0 % of multiply-adds in blocks; 0 ops, 1 stays in float" in done.out
+    facts = json.loads((tmp_path / "r/report.json").read_text())
+    assert facts["block_share"] == 1
+    assert all(a["command"].count("bfp16") == ("bfp16" in a["text"]) for a in facts["advice"])

@@ -162,3 +162,26 @@ def test_targets_that_quantize_additions(target, qcalib, tmp_path):
     r = qcalib(*FLOAT8, "--target", target, "--data", "x.npy", "m.onnx", "-o", "q.onnx", "--json")
     assert r.json["outputs"][0]["sqnr_db"] > 15
     assert target != "ort" or r.json["centred_inputs"]
+
+
+@pytest.mark.parametrize("kind", ["float8e4m3fn", "mxfp8"])
+def test_a_difference_of_the_model_that_is_padded(kind, qcalib, tmp_path):
+    """The padding around x - c is zero, not -c: the errors are those of a model that reads the difference."""
+    random = np.random.default_rng(5)
+    x = (random.normal(size=(64, 4, 6, 6)) @ random.normal(size=(6, 6))).astype("f4")
+    constants = {"w": random.normal(size=(16, 4, 3, 3)) / 6, "c": np.full((4, 1, 1), 1000.0)}
+    tensors = [numpy_helper.from_array(v.astype("f4"), k) for k, v in constants.items()]
+    ports = [helper.make_tensor_value_info(k, TensorProto.FLOAT, ["n", d, 6, 6]) for k, d in (("x", 4), ("y", 16))]
+    errors = []
+    for name, nodes, data in (
+        ("with", [helper.make_node("Sub", ["x", "c"], ["d"])], x + 1000),
+        ("without", [], (x + 1000) - np.float32(1000)),
+    ):
+        nodes = [*nodes, helper.make_node("Conv", ["d" if nodes else "x", "w"], ["y"], pads=[1] * 4)]
+        graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], tensors[: len(nodes)])
+        path = tmp_path / f"{name}.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+        np.save(tmp_path / "x.npy", data)
+        qcalib("--weight-type", kind, "--activation-type", kind, "--data", "x.npy", path, "-o", "q.onnx", "-q")
+        errors.append(((theirs(tmp_path / "q.onnx", data) - theirs(path, data)) ** 2).mean())
+    assert errors[0] < 1.2 * errors[1]
