@@ -311,10 +311,12 @@ enum runtime_rewrite {
                        it follows an integer convolution */
     ROUNDS_WEIGHTS, /* from about 1.20 on (not 1.16) rounds the float weights of Conv, ConvTranspose and Gemm to 8 bits,
                        with scales of its own */
-    JOINS_CLAMP,    /* makes no integer product before a clamp whose result float ops read (1.32), and dequantizes
-                       the weight in every run */
-    JOINS_AVERAGE   /* makes an average pool a QLinearAveragePool (1.32), which has no dilations, and other results with
-                       ceil_mode and count_include_pad */
+    MOVES_CACHE,  /* moves a DequantizeLinear of int8 with one scale past a Transpose, makes int8 of it uint8, and then
+                     refuses its own output_dtype (1.32, files of opset 21 and later) */
+    JOINS_CLAMP,  /* makes no integer product before a clamp whose result float ops read (1.32), and dequantizes
+                     the weight in every run */
+    JOINS_AVERAGE /* makes an average pool a QLinearAveragePool (1.32), which has no dilations, and other results with
+                     ceil_mode and count_include_pad */
 };
 
 /* Adds an identity op that ONNX Runtime (1.31) does not remove, so that it cannot fuse across it. Returns its result.
@@ -327,7 +329,8 @@ static qc_id keep_apart(struct qc_lowering *x, enum runtime_rewrite from, qc_id 
         const char *name;
     } identity[] = {[JOINS_CHANNELS] = {QC_OP_Max, "apart"}, [JOINS_BLOCKS] = {QC_OP_Sum, "read"},
                     [POOLS_INTEGERS] = {QC_OP_Max, "apart"}, [ROUNDS_WEIGHTS] = {QC_OP_Sum, "read"},
-                    [JOINS_CLAMP] = {QC_OP_Max, "apart"},    [JOINS_AVERAGE] = {QC_OP_Max, "apart"}};
+                    [MOVES_CACHE] = {QC_OP_Max, "apart"},    [JOINS_CLAMP] = {QC_OP_Max, "apart"},
+                    [JOINS_AVERAGE] = {QC_OP_Max, "apart"}};
     return float_value ? add_named(x, identity[from].op, 1, &float_value, NULL, base, identity[from].name, st) : 0;
 }
 
@@ -380,6 +383,16 @@ static qc_id lower_short_bias(struct qc_lowering *x, qc_id v, struct qc_status *
                : 0;
 }
 
+/* Returns true for the integers of a cache that is an output of the graph (--kv-type int8). */
+static bool is_int8_cache(const struct qc_lowering *x, qc_id v)
+{
+    const struct qc_graph *g = x->from;
+    if (!x->options.caches || g->qparams_of[g->values[v].type.qparams].dtype != QC_I8) return false;
+    for (size_t i = 0; i < g->output_count; i++)
+        if (x->cache[g->outputs[i].value] == v) return true;
+    return false;
+}
+
 qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const struct qc_value *value = &x->from->values[v];
@@ -397,7 +410,8 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
     if (!x->integer[v]) return qc_fail(st, QC_BAD_INPUT, "value '%s' is used before it is made", qc_lower_base(x, v));
     const qc_id real = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.qparams, value->type.axis,
                               qc_lower_base(x, v), NULL, st);
-    return x->real[v] = has_channels(x, v) ? keep_apart(x, JOINS_CHANNELS, real, qc_lower_base(x, v), st) : real;
+    if (has_channels(x, v)) return x->real[v] = keep_apart(x, JOINS_CHANNELS, real, qc_lower_base(x, v), st);
+    return x->real[v] = is_int8_cache(x, v) ? keep_apart(x, MOVES_CACHE, real, qc_lower_base(x, v), st) : real;
 }
 
 /* True for a clamp of 8-bit floats: ONNX Runtime (1.32) fuses a clamp and the QuantizeLinear after it, but not with

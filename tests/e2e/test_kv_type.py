@@ -5,6 +5,7 @@ import decoder_model
 import h5py
 import numpy as np
 import onnx
+import onnx.version_converter
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -132,3 +133,16 @@ def test_no_cache_and_no_samples(qcalib, tmp_path):
     onnx.save(helper.make_model(graph, ir_version=10), str(tmp_path / "plain.onnx"))
     np.save(tmp_path / "x.npy", np.ones((4, 16), np.float32))
     assert "no input that a Concat extends" in qcalib("--data", "x.npy", "--kv-type", "int8", "plain.onnx", code=2).err
+
+
+def test_one_head_in_a_file_of_opset_21(qcalib, tmp_path, monkeypatch):
+    """One head has one scale. With its optimizations, ONNX Runtime 1.32 moves the DequantizeLinear of such a cache and then refuses its own file."""
+    monkeypatch.setattr(decoder_model, "KV", 1)
+    decoder_model.save(tmp_path / "old.onnx")
+    onnx.save(onnx.version_converter.convert_version(onnx.load(str(tmp_path / "old.onnx")), 21), str(tmp_path / "m.onnx"))
+    np.save(tmp_path / "tokens.npy", TOKENS)
+    qcalib("--data", "tokens.npy", "--kv-type", "int8", "m.onnx", "-o", "q.onnx", "--no-report")
+    session = onnxruntime.InferenceSession(str(tmp_path / "q.onnx"), providers=["CPUExecutionProvider"])
+    feeds = {k: v.astype(np.int8) if k.startswith("past") else v for k, v in decoder_model.feeds(TOKENS).items()}
+    y = session.run(["logits"], feeds)[0]
+    assert sqnr(logits(step(tmp_path / "m.onnx", TOKENS)), y) > 25
