@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "calib/statistics/collection.h"
 
 static void move_sample(uint64_t *id, size_t from)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 
 /* A subtree that waits for its sibling: `index` in its level, of samples [index << level, (index + 1) << level). */
 struct pending {

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/checked.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "graph/types/small_float.h"
 
 enum { HEX = 64, NUMBERS = 11, OF_OUTPUT = 6 };

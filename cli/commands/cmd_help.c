@@ -2,7 +2,7 @@
 /* qcalib help [COMMAND], --help, --version, the manual and shell completion. */
 #include <stdio.h>
 
-#include "base/closest.h"
+#include "base/words.h"
 #include "cli/commands/cmd.h"
 #include "cli/commands/help.h"
 

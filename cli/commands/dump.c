@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/closest.h"
 #include "base/file.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "graph/text/text.h"
 
 bool qc_dump_text(char *text, const char *file, struct qc_status *st)

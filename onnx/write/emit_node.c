@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "graph/core/body.h"
 #include "graph/core/custom.h"
 #include "graph/core/recurrent.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/order.h"
+#include "base/array.h"
 #include "calib/statistics/stream.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"

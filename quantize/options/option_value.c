@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/closest.h"
+#include "base/words.h"
 #include "quantize/options/option_table.h"
 
 bool qc_option_wrong(const struct qc_option_info *i, const char *value, const char *what, struct qc_status *st)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/closest.h"
+#include "base/words.h"
 #include "quantize/options/options.h"
 
 enum { TEXT = 1024 };

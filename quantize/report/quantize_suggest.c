@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/order.h"
+#include "base/array.h"
 #include "export/report/type_word.h"
 #include "quantize/report/command_text.h"
 #include "quantize/report/layer_index.h"

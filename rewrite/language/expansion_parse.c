@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "rewrite/language/expansion_parts.h"
 
 static bool add_slot(struct qc_function_parser *f, const char *name, enum qc_fslot_kind kind, const struct qc_lexer *at,

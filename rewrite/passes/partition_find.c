@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/closest.h"
 #include "base/shown.h"
 #include "base/union_find.h"
+#include "base/words.h"
 #include "graph/core/caches.h"
 #include "graph/core/uses.h"
 #include "rewrite/language/rewriter.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/order.h"
+#include "base/array.h"
 #include "graph/core/tied.h"
 #include "graph/types/small_float.h"
 #include "rewrite/passes/dynamic.h"
