@@ -2,6 +2,8 @@
 /* Rounding contracts: a property of the produced graph (docs/numerics.md). */
 #pragma once
 
+#include <stdint.h>
+
 #include "arith/params.h"
 
 enum qc_contract {
@@ -29,7 +31,7 @@ enum qc_requantize_rule {
 /* How products of 8-bit integers are summed. */
 enum qc_product_rule {
     QC_PRODUCTS_EXACT,
-    QC_PRODUCTS_PAIRS /* sums of two saturate at 16 bits (arith/pair_product.h) in the kernels that add such pairs */
+    QC_PRODUCTS_PAIRS /* sums of two saturate at 16 bits (qc_pair_product) in the kernels that add such pairs */
 };
 
 struct qc_contract_info {
@@ -52,3 +54,11 @@ int32_t qc_quantize_by(enum qc_contract c, float x, struct qc_affine p, struct q
 /* Returns round(clamp(v, lo - zp, hi - zp)) + zp. The bounds are integers, so clamping after rounding gives the same.
    NaN gives the lowest level. */
 int32_t qc_round_level(float v, int32_t zero_point, struct qc_levels levels, enum qc_quantize_rule rule);
+
+/* Sum of two products of 8-bit integers as x86 without VNNI computes it (vpmaddubsw): returns a0 * b0 + a1 * b1,
+   saturated to [-32768, 32767]. a0, a1: 0 to 255; b0, b1: -128 to 127. */
+static inline int32_t qc_pair_product(int32_t a0, int32_t b0, int32_t a1, int32_t b1)
+{
+    const int32_t sum = a0 * b0 + a1 * b1;
+    return sum > INT16_MAX ? INT16_MAX : sum < INT16_MIN ? INT16_MIN : sum;
+}

@@ -2,6 +2,7 @@
 #include "arith/params.h"
 
 #include <float.h>
+#include <math.h>
 
 bool qc_scale_usable(float scale, const char *what, struct qc_status *st)
 {
@@ -65,4 +66,25 @@ struct qc_affine qc_affine_power_of_two(double lo, double hi, struct qc_levels l
     if (symmetry == QC_ASYMMETRIC)
         p.zero_point = clamp_level(nearbyint(levels.lo - (lo < 0 ? lo : 0) / (double)p.scale), levels);
     return p;
+}
+
+struct qc_affine qc_dynamic_parameters(const float *x, size_t n)
+{
+    float lo = 0, hi = 0;
+    for (size_t i = 0; i < n; i++) {
+        lo = x[i] < lo ? x[i] : lo;
+        hi = x[i] > hi ? x[i] : hi;
+    }
+    const float scale = hi == lo ? 1.0f : (hi - lo) / 255.0f, zero = -lo / scale;
+    return (struct qc_affine){.scale = scale,
+                              .zero_point = (int32_t)nearbyintf(zero > 255 ? 255
+                                                                : zero > 0 ? zero
+                                                                           : 0)};
+}
+
+void qc_dynamic_round(float *y, const float *x, size_t n)
+{
+    const struct qc_affine p = qc_dynamic_parameters(x, n);
+    for (size_t i = 0; i < n; i++)
+        y[i] = p.scale * (float)(qc_quantize_one(x[i], p, (struct qc_levels){.lo = 0, .hi = 255}) - p.zero_point);
 }

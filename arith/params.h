@@ -69,3 +69,9 @@ static inline float qc_dequantize_one(int32_t q, struct qc_affine p)
 {
     return (float)(q - p.zero_point) * p.scale;
 }
+
+/* Rounds numbers as ONNX's DynamicQuantizeLinear does: to uint8, with the range of their extremes and 0. */
+
+struct qc_affine qc_dynamic_parameters(const float *x, size_t n);
+/* y[n]: scale * (q - zero point) of each number. y may be x. */
+void qc_dynamic_round(float *y, const float *x, size_t n);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "arith/real_steps.h"
 
+#include <assert.h>
+
 struct qc_rounding qc_rounding_channel(const struct qc_rounding *r, size_t c)
 {
     struct qc_rounding one = *r;
@@ -63,4 +65,10 @@ QC_SIMD_ROUND(rows, (const struct qc_rounding *r, float *y, const float *x, size
 void qc_rounding_run(const struct qc_rounding *r, float *y, const float *x, size_t n)
 {
     rows(r, y, x, n);
+}
+
+int32_t qc_average_away(int64_t sum, int64_t n)
+{
+    assert(n > 0);
+    return (int32_t)((sum >= 0 ? sum + n / 2 : sum - n / 2) / n);
 }

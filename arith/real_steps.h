@@ -71,3 +71,17 @@ struct qc_rounding qc_rounding_channel(const struct qc_rounding *r, size_t c);
 /* Computes y[i] for n numbers. If count > 1, number i belongs to channel i % count and n is a multiple of count. y may
    be x. */
 void qc_rounding_run(const struct qc_rounding *r, float *y, const float *x, size_t n);
+
+/* Means of a window. A mean that also changes qparams is a requantization of the sum: QC_FROM_SUM. */
+
+/* Returns the mean of n integers whose qparams stay: sum / n, half away from zero. n > 0. TFLite's AveragePool and
+   PyTorch's pools compute it so. */
+int32_t qc_average_away(int64_t sum, int64_t n);
+
+/* Contract "onnx", AveragePool. Returns the saturated level RNE(f(f(sum / n) / scale) + zero). `sum` is the float32
+   sum of n real numbers, added in order. Source: ONNX Runtime's NhwcQLinearAveragePool on x86-64. */
+static QC_INLINE float qc_average_level(float sum, float n, float scale, float zero, float lo, float hi,
+                                        const bool native)
+{
+    return qc_clamp(qc_round_even(sum / n / scale + zero, native), lo, hi);
+}

@@ -97,7 +97,7 @@ static int32_t function16(const struct qc_tflite_unary *u, int32_t q)
     return (x >= 0 ? y - (1 << 23) + (1 << 7) : -y + (1 << 23) + (1 << 7) - 1) >> 8;
 }
 
-static bool ratio_of(struct qc_fixed *out, float m, float most, struct qc_status *st)
+static bool fixed_ratio(struct qc_fixed *out, float m, float most, struct qc_status *st)
 {
     if (!(m > 0) || !(m < most))
         return qc_fail(st, QC_BAD_INPUT, "ratio %g of two scales is not in (0, %g)", (double)m, (double)most);
@@ -112,8 +112,8 @@ bool qc_tflite_unary_of(struct qc_tflite_unary *u, struct qc_status *st)
         return qc_fail(st, QC_BAD_INPUT, "scales %g and %g: they must be positive and finite", (double)si, (double)so);
     if (u->kind == QC_TFLITE_HARD_SWISH) {
         const float fine = (1.0f / 128.0f) * si;
-        return ratio_of(&u->identity, fine / so, 1.0f, st) &&
-               ratio_of(&u->negative, fine / (3.0f / 32768.0f), 0x1p30f, st);
+        return fixed_ratio(&u->identity, fine / so, 1.0f, st) &&
+               fixed_ratio(&u->negative, fine / (3.0f / 32768.0f), 0x1p30f, st);
     }
     if (u->kind == QC_TFLITE_SIGMOID_16 || u->kind == QC_TFLITE_TANH_16) {
         u->identity = input16(si, u->kind == QC_TFLITE_TANH_16);
@@ -121,10 +121,10 @@ bool qc_tflite_unary_of(struct qc_tflite_unary *u, struct qc_status *st)
     }
     if (u->kind == QC_TFLITE_LEAKY_RELU) {
         u->negative = (struct qc_fixed){0};
-        if (!ratio_of(&u->identity, si / so, 0x1p22f, st)) return false;
+        if (!fixed_ratio(&u->identity, si / so, 0x1p22f, st)) return false;
         if (u->alpha == 0) return true;
         const float m = si * u->alpha / so;
-        if (!ratio_of(&u->negative, fabsf(m), 0x1p22f, st)) return false;
+        if (!fixed_ratio(&u->negative, fabsf(m), 0x1p22f, st)) return false;
         if (m < 0) u->negative.multiplier = -u->negative.multiplier;
     }
     return true;

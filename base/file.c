@@ -35,27 +35,28 @@ struct qc_output {
     _Atomic(char *) *slot; /* where tmp is entered; NULL for a device and once committed */
 };
 
-/* Exit codes: the user's input is wrong (3) or the machine refuses (5). */
-static enum qc_code code_of(int error)
+enum qc_code qc_code_of_errno(int error)
 {
     return error == ENOENT || error == ENOTDIR || error == EISDIR || error == ELOOP || error == ENAMETOOLONG
                ? QC_BAD_INPUT
                : QC_MACHINE;
 }
 
-static bool open_regular(int *fd, struct stat *info, const char *path, struct qc_status *st)
+bool qc_file_open(int *fd, uint64_t *size, const char *path, struct qc_status *st)
 {
+    struct stat info;
     /* O_NONBLOCK: opening a pipe without a writer must not hang. */
     int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (f < 0) return qc_fail(st, code_of(errno), "cannot read %s: %s", path, strerror(errno));
-    if (fstat(f, info)) {
+    if (f < 0) return qc_fail(st, qc_code_of_errno(errno), "cannot read %s: %s", path, strerror(errno));
+    if (fstat(f, &info)) {
         qc_fail(st, QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
-    } else if (S_ISDIR(info->st_mode)) {
+    } else if (S_ISDIR(info.st_mode)) {
         qc_fail(st, QC_BAD_INPUT, "cannot read %s: it is a folder; give a file", path);
-    } else if (!S_ISREG(info->st_mode)) {
+    } else if (!S_ISREG(info.st_mode)) {
         qc_fail(st, QC_BAD_INPUT, "cannot read %s: it is a pipe or device; give a regular file", path);
     } else {
         *fd = f;
+        *size = (uint64_t)info.st_size;
         return true;
     }
     close(f);
@@ -79,10 +80,10 @@ static ssize_t read_full(int fd, char *p, size_t size)
 bool qc_file_read(void **data, size_t *size, const char *path, struct qc_arena *a, struct qc_status *st)
 {
     CLOSED fd = -1;
-    struct stat info;
+    uint64_t bytes;
     size_t want;
-    if (!open_regular(&fd, &info, path, st)) return false;
-    if ((uintmax_t)info.st_size > SIZE_MAX || !qc_add_size(&want, (size_t)info.st_size, 1))
+    if (!qc_file_open(&fd, &bytes, path, st)) return false;
+    if (bytes > SIZE_MAX || !qc_add_size(&want, (size_t)bytes, 1))
         return qc_fail(st, QC_MACHINE, "%s is larger than the memory of a process", path);
     char *p = qc_arena_get(a, want, 1, st);
     if (!p) return qc_where(st, "%s", path);
@@ -96,9 +97,9 @@ bool qc_file_read(void **data, size_t *size, const char *path, struct qc_arena *
 bool qc_file_map(struct qc_file_map **out, size_t *size, const char *path, struct qc_status *st)
 {
     CLOSED fd = -1;
-    struct stat info;
-    if (!open_regular(&fd, &info, path, st)) return false;
-    *size = (uintmax_t)info.st_size > SIZE_MAX ? SIZE_MAX : (size_t)info.st_size;
+    uint64_t bytes;
+    if (!qc_file_open(&fd, &bytes, path, st)) return false;
+    *size = bytes > SIZE_MAX ? SIZE_MAX : (size_t)bytes;
     return qc_file_map_new(out, fd, *size, st) || qc_where(st, "%s", path);
 }
 
@@ -385,8 +386,8 @@ bool qc_sha256(char hex[65], const void *data, size_t size, struct qc_status *st
 bool qc_sha256_file(char hex[65], const char *path, struct qc_status *st)
 {
     CLOSED fd = -1;
-    struct stat info;
-    if (!open_regular(&fd, &info, path, st)) return false;
+    uint64_t size;
+    if (!qc_file_open(&fd, &size, path, st)) return false;
     unsigned char digest[DIGEST];
     QC_FREED char *buf = malloc(BUFFER);
     if (!buf) return qc_fail_memory(st, BUFFER);

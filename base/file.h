@@ -14,6 +14,13 @@
    folder; external links, external storage and virtual data sets of HDF5. Only regular files are ever read. */
 enum qc_follow { QC_FOLLOW_NOTHING, QC_FOLLOW_LINKS };
 
+/* Returns QC_BAD_INPUT for errors of opening a path that the user's input causes (it is missing, a link in a circle),
+   QC_MACHINE for others. */
+enum qc_code qc_code_of_errno(int error);
+
+/* Opens a regular file for reading; fails as qc_file_read. */
+bool qc_file_open(int *fd, uint64_t *size, const char *path, struct qc_status *st);
+
 /* Reads a whole regular file; a 0 follows the *size bytes. Fails, naming the path, with QC_BAD_INPUT if it is missing,
    a directory or not a regular file; with QC_MACHINE without permission, on a read error or if memory is out. */
 bool qc_file_read(void **data, size_t *size, const char *path, struct qc_arena *a, struct qc_status *st);

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/checked.h"
-#include "base/temporary.h"
 
 struct qc_file_map {
     void *data;
@@ -50,6 +49,23 @@ bool qc_file_map_new(struct qc_file_map **out, int fd, size_t size, struct qc_st
     return true;
 }
 
+const char *qc_temporary_folder(void)
+{
+    const char *folder = getenv("TMPDIR");
+    return folder && *folder ? folder : "/tmp";
+}
+
+/* Returns a new unnamed file in the folder, open for reading and writing; -1 with errno on failure. */
+static int temporary_file(const char *folder)
+{
+    char path[4096];
+    const int length = snprintf(path, sizeof path, "%s/qcalib-XXXXXX", folder);
+    errno = ENAMETOOLONG;
+    const int fd = length > 0 && (size_t)length < sizeof path ? mkstemp(path) : -1;
+    if (fd >= 0) unlink(path);
+    return fd;
+}
+
 static bool write_all(int fd, const char *p, size_t bytes)
 {
     for (size_t n = 0; n < bytes;) {
@@ -69,7 +85,7 @@ static bool cannot_map(struct qc_status *st)
 
 bool qc_file_map_spill(struct qc_file_map **out, const void *data, size_t bytes, struct qc_status *st)
 {
-    const int fd = qc_temporary_file();
+    const int fd = temporary_file(qc_temporary_folder());
     bool ok = fd >= 0 && write_all(fd, data, bytes);
     *out = NULL;
     if (!ok)
@@ -85,7 +101,7 @@ bool qc_file_map_spill(struct qc_file_map **out, const void *data, size_t bytes,
 bool qc_file_map_scratch(struct qc_file_map **out, size_t bytes, struct qc_status *st)
 {
     struct qc_file_map *m = malloc(sizeof *m);
-    const int fd = m ? qc_temporary_file() : -1;
+    const int fd = m ? temporary_file(qc_temporary_folder()) : -1;
     void *data = MAP_FAILED;
     bool ok = false;
     *out = NULL;
@@ -140,4 +156,84 @@ void qc_file_map_forget(const void *data, size_t bytes)
     const uintptr_t page = page_bytes(), begin = ((uintptr_t)data + page - 1) / page * page,
                     end = ((uintptr_t)data + bytes) / page * page;
     if (begin < end) (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* advice */
+}
+
+struct qc_scratch_file {
+    int fd;
+    int64_t bytes;
+    char folder[]; /* for messages */
+};
+
+bool qc_scratch_file_new(struct qc_scratch_file **out, const char *folder, struct qc_status *st)
+{
+    if (!folder || !*folder) folder = qc_temporary_folder();
+    struct qc_scratch_file *f = calloc(1, sizeof *f + strlen(folder) + 1);
+    if (!f) return qc_fail_memory(st, sizeof *f);
+    strcpy(f->folder, folder);
+    if ((f->fd = temporary_file(folder)) < 0) {
+        qc_fail(st, QC_MACHINE, "%s: cannot make a temporary file (%s); set TMPDIR to a folder with room", folder,
+                strerror(errno));
+        free(f);
+        return false;
+    }
+    *out = f;
+    return true;
+}
+
+void qc_scratch_file_free(struct qc_scratch_file *f)
+{
+    if (!f) return;
+    close(f->fd);
+    free(f);
+}
+
+bool qc_scratch_file_grow(int64_t *at, struct qc_scratch_file *f, size_t bytes, struct qc_status *st)
+{
+    const int error =
+        bytes > (size_t)(INT64_MAX - f->bytes) ? EFBIG : posix_fallocate(f->fd, (off_t)f->bytes, (off_t)bytes);
+    if (error)
+        return qc_fail(st, QC_MACHINE,
+                       "%s: cannot make room in a temporary file (%s); set TMPDIR to a folder with room", f->folder,
+                       strerror(error));
+    *at = f->bytes;
+    f->bytes += (int64_t)bytes;
+    return true;
+}
+
+size_t qc_scratch_file_whole(size_t bytes)
+{
+    enum { PAGE = 1 << 16 }; /* the largest page size of any system */
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+bool qc_scratch_file_map(struct qc_file_map **out, const struct qc_scratch_file *f, struct qc_status *st)
+{
+    return qc_file_map_new(out, f->fd, (size_t)f->bytes, st);
+}
+
+/* Writes `from` to the file, or reads from it to `to` if `from` is NULL. */
+static bool move_bytes(void *to, const void *from, const struct qc_scratch_file *f, int64_t at, size_t bytes,
+                       struct qc_status *st)
+{
+    for (size_t n = 0; n < bytes;) {
+        const off_t place = (off_t)at + (off_t)n;
+        const ssize_t k = from ? pwrite(f->fd, (const char *)from + n, bytes - n, place)
+                               : pread(f->fd, (char *)to + n, bytes - n, place);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0)
+            return qc_fail(st, QC_MACHINE, "%s: cannot %s a temporary file: %s", f->folder, from ? "write to" : "read",
+                           k ? strerror(errno) : "it ends too early");
+        n += (size_t)k;
+    }
+    return true;
+}
+
+bool qc_scratch_file_write(struct qc_scratch_file *f, int64_t at, const void *data, size_t bytes, struct qc_status *st)
+{
+    return move_bytes(NULL, data, f, at, bytes, st);
+}
+
+bool qc_scratch_file_read(void *data, const struct qc_scratch_file *f, int64_t at, size_t bytes, struct qc_status *st)
+{
+    return move_bytes(data, NULL, f, at, bytes, st);
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory-mapped files: pages are loaded when they are read and the system can drop them, so they hardly count as memory
-   held. */
+/* Memory-mapped files, whose pages are loaded when they are read and which the system can drop, so that they hardly
+   count as memory held; and unnamed temporary files in TMPDIR or /tmp, which disappear with the process. */
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/status.h"
 
@@ -26,3 +27,26 @@ void qc_file_map_unref(struct qc_file_map *m); /* NULL-safe */
 
 /* Gives the pages that lie wholly inside these bytes of a map back to the system; they are loaded again when read. */
 void qc_file_map_forget(const void *data, size_t bytes);
+
+/* Returns the folder of temporary files. */
+const char *qc_temporary_folder(void);
+
+/* A temporary file for bytes that need not stay in memory. */
+struct qc_scratch_file;
+
+/* folder: of the file; NULL: TMPDIR, or /tmp. Fails with QC_MACHINE, naming the folder, if the file cannot be made. */
+bool qc_scratch_file_new(struct qc_scratch_file **out, const char *folder, struct qc_status *st);
+void qc_scratch_file_free(struct qc_scratch_file *f); /* NULL-safe */
+
+/* Extends the file by `bytes`, allocated on disk, from offset *at. Fails with QC_MACHINE if there is no room. */
+bool qc_scratch_file_grow(int64_t *at, struct qc_scratch_file *f, size_t bytes, struct qc_status *st);
+
+/* Returns `bytes` rounded up to whole pages. */
+size_t qc_scratch_file_whole(size_t bytes);
+
+/* Maps the whole file for reading; the map outlives the file. *out is NULL if it cannot be mapped. */
+bool qc_scratch_file_map(struct qc_file_map **out, const struct qc_scratch_file *f, struct qc_status *st);
+
+/* Any thread may read and write, at different places. Both fail with QC_MACHINE, naming the folder. */
+bool qc_scratch_file_write(struct qc_scratch_file *f, int64_t at, const void *data, size_t bytes, struct qc_status *st);
+bool qc_scratch_file_read(void *data, const struct qc_scratch_file *f, int64_t at, size_t bytes, struct qc_status *st);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A hash index: finds the ids of table entries by hash. Callers compare the entries, since hashes may collide. */
+/* Hash tables. An index finds the ids of table entries by hash. Callers compare the entries, since hashes may collide.
+ */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/status.h"
 
 /* Open addressing, linear probing. Slots hold ids; 0 is empty; nothing is ever removed. All zero: empty. */
@@ -43,3 +45,17 @@ bool qc_index_copy(struct qc_index *to, const struct qc_index *from, struct qc_s
 /* Returns the next id with this hash, 0 at the end; *slot starts at SIZE_MAX. */
 uint32_t qc_index_next(const struct qc_index *x, uint64_t hash, size_t *slot);
 void qc_index_free(struct qc_index *x); /* leaves it empty */
+
+/* A table of texts, each with a number. All zero: empty. The texts are borrowed. */
+struct qc_texts {
+    size_t count, slot_count; /* slot_count is 0 or a power of two */
+    struct qc_texts_slot {
+        const char *text; /* NULL: free */
+        size_t number;
+    } * slots;
+};
+
+/* Returns the number of a text; 0 if there is none. */
+size_t qc_texts_find(const struct qc_texts *t, const char *text);
+/* Gives a text a number, which is not 0, in place of the one it had. */
+bool qc_texts_set(struct qc_texts *t, const char *text, size_t number, struct qc_arena *a, struct qc_status *st);

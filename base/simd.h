@@ -47,14 +47,15 @@ static QC_INLINE float qc_round_even(float x, const bool native)
 #define QC_HAS_AVX512()                                                                                                \
     (QC_HAS_AVX2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&                       \
      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && qc_simd_bits >= 512)
-#define QC_SIMD(name, parameters, arguments)                                                                           \
+/* wide, plain: arguments of the body compiled for wide vectors and for the baseline. */
+#define QC_SIMD_OF(name, parameters, arguments, wide, plain)                                                           \
     QC_TARGET_AVX512 static void name##_avx512 parameters                                                              \
     {                                                                                                                  \
-        name##_body arguments;                                                                                         \
+        name##_body wide;                                                                                              \
     }                                                                                                                  \
     QC_TARGET_AVX2 static void name##_avx2 parameters                                                                  \
     {                                                                                                                  \
-        name##_body arguments;                                                                                         \
+        name##_body wide;                                                                                              \
     }                                                                                                                  \
     static void name parameters                                                                                        \
     {                                                                                                                  \
@@ -63,37 +64,37 @@ static QC_INLINE float qc_round_even(float x, const bool native)
         else if (QC_HAS_AVX2())                                                                                        \
             name##_avx2 arguments;                                                                                     \
         else                                                                                                           \
-            name##_body arguments;                                                                                     \
-    }
-#define QC_STRIP(...) __VA_ARGS__
-#define QC_SIMD_ROUND(name, parameters, arguments)                                                                     \
-    QC_TARGET_AVX512 static void name##_avx512 parameters                                                              \
-    {                                                                                                                  \
-        name##_body(true, QC_STRIP arguments);                                                                         \
-    }                                                                                                                  \
-    QC_TARGET_AVX2 static void name##_avx2 parameters                                                                  \
-    {                                                                                                                  \
-        name##_body(true, QC_STRIP arguments);                                                                         \
-    }                                                                                                                  \
-    static void name parameters                                                                                        \
-    {                                                                                                                  \
-        if (QC_HAS_AVX512())                                                                                           \
-            name##_avx512 arguments;                                                                                   \
-        else if (QC_HAS_AVX2())                                                                                        \
-            name##_avx2 arguments;                                                                                     \
-        else                                                                                                           \
-            name##_body(false, QC_STRIP arguments);                                                                    \
+            name##_body plain;                                                                                         \
     }
 #else
+#define QC_SIMD_OF(name, parameters, arguments, wide, plain)                                                           \
+    static void name parameters                                                                                        \
+    {                                                                                                                  \
+        name##_body wide;                                                                                              \
+    }
+#endif
 #define QC_STRIP(...) __VA_ARGS__
-#define QC_SIMD(name, parameters, arguments)                                                                           \
-    static void name parameters                                                                                        \
-    {                                                                                                                  \
-        name##_body arguments;                                                                                         \
-    }
+#define QC_SIMD(name, parameters, arguments) QC_SIMD_OF(name, parameters, arguments, arguments, arguments)
 #define QC_SIMD_ROUND(name, parameters, arguments)                                                                     \
-    static void name parameters                                                                                        \
-    {                                                                                                                  \
-        name##_body(true, QC_STRIP arguments);                                                                         \
-    }
+    QC_SIMD_OF(name, parameters, arguments, (true, QC_STRIP arguments), (false, QC_STRIP arguments))
+
+/* Put before a short loop over registers. */
+#if defined(__clang__)
+#define QC_UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define QC_UNROLL _Pragma("GCC unroll 32")
+#else
+#define QC_UNROLL
+#endif
+
+/* For loops unrolled in many sizes: their checks under -fsanitize=undefined take clang half a minute to compile. gcc
+   builds keep the checks. */
+#if defined(__clang__)
+#define QC_NOT_CHECKED __attribute__((no_sanitize("undefined")))
+#else
+#define QC_NOT_CHECKED
+#endif
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define QC_TARGET_VNNI __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/temporary.h"
+#include "base/file_map.h"
 #include "quantize/job.h"
 
 static bool split(struct qc_target_pair *out, const struct qc_options *o, struct qc_status *st)

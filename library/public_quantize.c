@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/temporary.h"
+#include "base/file_map.h"
 #include "export/formats/exporter.h"
 #include "library/public.h"
 #include "onnx/write/emit.h"

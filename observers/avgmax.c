@@ -3,7 +3,7 @@
    order of the samples does not matter. */
 #include <stdlib.h>
 
-#include "base/order.h"
+#include "base/array.h"
 #include "observers/observer.h"
 #include "observers/series.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "arith/float_level.h"
-#include "base/closest.h"
+#include "base/words.h"
 #include "observers/plugin.h"
 #include "observers/series.h"
 

@@ -190,9 +190,9 @@ def calib(one):
 
 
 def datasets(one):
-    preprocess, choice = "datasets/samples/preprocess.c", "datasets/stream/sample_choice.c"
+    preprocess, choice = "datasets/samples/preprocess.c", "datasets/stream/dataset_units.c"
     convert = "datasets/stream/sample_convert.c"
-    process, windows = "datasets/hdf5/reader_process.c", "datasets/hdf5/row_windows.c"
+    process, windows = "datasets/hdf5/reader_process.c", "datasets/hdf5/data_reader.c"
     return [
         one("preprocess: a key twice", preprocess, "if (*keys[i].count) return", "if (false) return"),
         one("preprocess: std of 0", preprocess, "if (p.std[i] == 0.0f) return", "if (false) return"),

@@ -8,8 +8,8 @@
 #include "calib/moments/moments_parts.h"
 #include "calib/moments/moments_sums.h"
 #include "calib/moments/second_moments.h"
-#include "graph/core/recurrent.h"
 #include "graph/core/graph.h"
+#include "graph/core/recurrent.h"
 #include "rewrite/passes/centre.h"
 
 /* RNN, GRU and LSTM multiply W with each step's input, and R with the state of the previous step. The states of all

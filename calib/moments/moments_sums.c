@@ -9,7 +9,6 @@
 #include "base/checked.h"
 #include "base/file_map.h"
 #include "base/resident.h"
-#include "base/scratch_file.h"
 
 /* Returns the largest sum of squares after adding rows that are `up` steps above the lowest, in units of the step
    `base`. */
@@ -156,14 +155,14 @@ static bool write_all(struct qc_file_map **out, const struct qc_second_moments *
     struct qc_second_moments_layer *l;
     struct qc_second_moments_sums *s;
     struct qc_status ignored = QC_STATUS_INIT;
-    struct qc_scratch_file *file;
-    if (!qc_scratch_file_new(&file, st)) return false;
-    bool room = file != NULL;
+    struct qc_scratch_file *file = NULL;
+    bool room = qc_scratch_file_new(&file, NULL, &ignored);
     for (size_t at = 0; room && (s = next(&l, m, &at));) {
         const size_t bytes = away_bytes(s, l);
-        const int64_t place = qc_scratch_file_grow(file, qc_scratch_file_whole(bytes));
+        int64_t place;
         const void *data = s->narrow ? (const void *)s->narrow : s->products;
-        room = place >= 0 && qc_scratch_file_write(file, place, data, bytes, &ignored);
+        room = qc_scratch_file_grow(&place, file, qc_scratch_file_whole(bytes), &ignored) &&
+               qc_scratch_file_write(file, place, data, bytes, &ignored);
     }
     const bool ok = !room || qc_scratch_file_map(out, file, st);
     qc_scratch_file_free(file);

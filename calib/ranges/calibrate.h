@@ -4,7 +4,7 @@
    The result is the same for any number of workers and any order of samples. */
 #pragma once
 
-#include "base/lines.h"
+#include "base/words.h"
 #include "calib/statistics/collection.h"
 #include "observers/observer.h"
 #include "observers/outline.h"

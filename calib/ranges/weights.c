@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "arith/float_level.h"
-#include "base/order.h"
+#include "base/array.h"
 #include "base/pool.h"
 #include "calib/ranges/calibrate_parts.h"
 #include "calib/ranges/fit_pairs.h"

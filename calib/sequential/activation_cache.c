@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/scratch_file.h"
+#include "base/file_map.h"
 #include "graph/types/number_format.h"
 
 /* Reused memory has blocks of one size, so that blocks of small values fit large ones. */
@@ -20,16 +20,14 @@ struct kept {
         char *memory; /* NULL: in the file, or not allocated */
         bool there;   /* in the file, at offset `at` */
         int64_t at;
-    } * blocks; /* [units][pieces]; NULL if spilled */
-    bool spilled;
-    int64_t set; /* spilled: from qc_spill_add */
+    } * blocks;   /* [units][pieces] */
+    bool spilled; /* its blocks are in the file */
 };
 
 struct qc_activation_cache {
     const struct qc_graph *g;
     size_t units;
     struct kept *now, *next; /* [value_count + 1] */
-    struct qc_spill *spill;
     bool reuse;
     size_t slab_count, idle_count;
     void **slabs;       /* [slab_count] of SLAB blocks each */
@@ -55,58 +53,60 @@ static bool add_slab(struct qc_activation_cache *f)
     return true;
 }
 
-/* The same in the file. Returns false if it has no room. */
-static bool extend_file(struct qc_activation_cache *f)
+/* The same in the file. Fails if it has no room. */
+static bool extend_file(struct qc_activation_cache *f, struct qc_status *st)
 {
-    struct qc_status ignored = QC_STATUS_INIT;
+    int64_t at;
     struct block *idle = realloc(f->idle_in_file, (f->file_slabs + 1) * SLAB * sizeof *idle);
-    if (!idle) return false;
+    if (!idle) return qc_fail_memory(st, (f->file_slabs + 1) * SLAB * sizeof *idle);
     f->idle_in_file = idle;
-    if (!f->file && (!qc_scratch_file_new(&f->file, &ignored) || !f->file)) return false;
-    const int64_t at = qc_scratch_file_grow(f->file, (size_t)SLAB * BLOCK);
-    if (at < 0) return false;
+    if (!f->file && !qc_scratch_file_new(&f->file, NULL, st)) return false;
+    if (!qc_scratch_file_grow(&at, f->file, (size_t)SLAB * BLOCK, st)) return false;
     f->file_slabs++;
     for (size_t i = SLAB; i-- > 0;)
         f->idle_in_file[f->idle_in_file_count++] = (struct block){.there = true, .at = at + (int64_t)(i * BLOCK)};
     return true;
 }
 
-static bool take_block(struct block *b, struct qc_activation_cache *f)
+static bool take_block(struct block *b, struct qc_activation_cache *f, bool spilled, struct qc_status *st)
 {
-    const bool full = (f->slab_count + 1) * SLAB * BLOCK > f->most;
-    if (!f->idle_count && full && (f->idle_in_file_count || extend_file(f))) {
+    struct qc_status no_room = QC_STATUS_INIT; /* then it stays in memory */
+    const bool full = (f->slab_count + 1) * SLAB * BLOCK > f->most, outside = spilled || (!f->idle_count && full);
+    if (outside && (f->idle_in_file_count || extend_file(f, spilled ? st : &no_room))) {
         *b = f->idle_in_file[--f->idle_in_file_count];
         return true;
     }
-    if (!f->idle_count && !add_slab(f)) return false;
+    if (spilled) return false;
+    if (!f->idle_count && !add_slab(f)) return qc_fail_memory(st, (size_t)SLAB * BLOCK);
     *b = f->idle[--f->idle_count];
     return true;
 }
 
 /* Allocates a unit. */
-static bool allocate_unit(struct block *blocks, struct qc_activation_cache *f, const struct kept *k)
+static bool allocate_unit(struct block *blocks, struct qc_activation_cache *f, const struct kept *k,
+                          struct qc_status *st)
 {
-    if (!f->reuse) return (blocks[0].memory = malloc(k->bytes)) != NULL;
+    if (!f->reuse && !k->spilled) return (blocks[0].memory = malloc(k->bytes)) != NULL || qc_fail_memory(st, k->bytes);
     bool ok = true;
     pthread_mutex_lock(&f->lock);
-    for (size_t i = 0; ok && i < k->pieces; i++) ok = take_block(&blocks[i], f);
+    for (size_t i = 0; ok && i < k->pieces; i++) ok = take_block(&blocks[i], f, k->spilled, st);
     pthread_mutex_unlock(&f->lock);
     return ok;
 }
 
 static void give_back(struct qc_activation_cache *f, struct block *blocks, size_t count)
 {
-    if (f->reuse) pthread_mutex_lock(&f->lock);
+    pthread_mutex_lock(&f->lock);
     for (size_t i = count; i-- > 0;) {
-        if (!f->reuse)
-            free(blocks[i].memory);
-        else if (blocks[i].there)
+        if (blocks[i].there)
             f->idle_in_file[f->idle_in_file_count++] = blocks[i];
+        else if (!f->reuse)
+            free(blocks[i].memory);
         else if (blocks[i].memory)
             f->idle[f->idle_count++] = blocks[i];
         blocks[i] = (struct block){0};
     }
-    if (f->reuse) pthread_mutex_unlock(&f->lock);
+    pthread_mutex_unlock(&f->lock);
 }
 
 size_t qc_activation_cache_bytes(const struct qc_graph *g, qc_id qparams, size_t elements)
@@ -138,7 +138,6 @@ static void clear(struct qc_activation_cache *f, struct kept *k)
 {
     if (k->blocks) give_back(f, k->blocks, f->units * k->pieces);
     free(k->blocks);
-    if (k->set) qc_spill_drop(f->spill, k->set);
     *k = (struct kept){0};
 }
 
@@ -156,7 +155,6 @@ void qc_activation_cache_free(struct qc_activation_cache *f)
     qc_scratch_file_free(f->file);
     free(f->now);
     free(f->next);
-    qc_spill_free(f->spill);
     pthread_mutex_destroy(&f->lock);
     free(f);
 }
@@ -165,7 +163,7 @@ bool qc_activation_cache_prepare(struct qc_activation_cache *f, qc_id value, qc_
                                  const char *folder, struct qc_status *st)
 {
     struct kept *k = &f->next[value];
-    if (spilled && !f->spill && !qc_spill_new(&f->spill, folder, st)) return false;
+    if (spilled && !f->file && !qc_scratch_file_new(&f->file, folder, st)) return false;
     *k = (struct kept){.there = true, .spilled = spilled, .form.qparams = qparams};
     return true;
 }
@@ -187,11 +185,10 @@ static bool shape_once(struct qc_activation_cache *f, struct kept *k, const stru
         k->form.layout = layout_of(v, &k->form.shape);
         k->count = qc_view_count(v);
         k->bytes = qc_activation_cache_bytes(f->g, k->form.qparams, k->count);
-        k->piece = f->reuse ? BLOCK : k->bytes;
+        k->piece = f->reuse || k->spilled ? BLOCK : k->bytes;
         k->pieces = k->bytes ? (k->bytes + k->piece - 1) / k->piece : 0;
-        ok = !k->bytes || (k->spilled ? qc_spill_add(&k->set, f->spill, f->units, k->bytes, st)
-                                      : (k->blocks = calloc(f->units * k->pieces, sizeof *k->blocks)) ||
-                                            qc_fail_memory(st, f->units * k->pieces * sizeof *k->blocks));
+        ok = !k->bytes || (k->blocks = calloc(f->units * k->pieces, sizeof *k->blocks)) ||
+             qc_fail_memory(st, f->units * k->pieces * sizeof *k->blocks);
         k->shaped = ok;
     }
     pthread_mutex_unlock(&f->lock);
@@ -264,17 +261,6 @@ static void decode_part(float *to, const void *from, size_t n, const struct qc_a
         memcpy(to, from, n * sizeof *to);
 }
 
-static bool put_spilled(struct qc_activation_cache *f, const struct kept *k, size_t unit, const float *x,
-                        struct qc_status *st)
-{
-    void *whole = malloc(k->bytes);
-    if (!whole) return qc_fail_memory(st, k->bytes);
-    encode_part(whole, x, k->count, f, k);
-    const bool ok = qc_spill_write(f->spill, k->set, unit, k->bytes, whole, st);
-    free(whole);
-    return ok;
-}
-
 bool qc_activation_cache_put(struct qc_activation_cache *f, qc_id value, size_t unit, const struct qc_view *v,
                              struct qc_status *st)
 {
@@ -290,19 +276,14 @@ bool qc_activation_cache_put(struct qc_activation_cache *f, qc_id value, size_t 
         qc_view_copy(&kept, v);
         x = row;
     }
-    bool ok = true;
-    if (k->spilled) {
-        ok = put_spilled(f, k, unit, x, st);
-    } else {
-        struct block *blocks = k->blocks + unit * k->pieces;
-        const size_t most = k->piece / (k->bytes / k->count);
-        ok = allocate_unit(blocks, f, k) || qc_fail_memory(st, k->bytes);
-        for (size_t i = 0, first = 0; ok && first < k->count; i++, first += most) {
-            const size_t n = k->count - first < most ? k->count - first : most;
-            char part[BLOCK];
-            encode_part(blocks[i].there ? part : blocks[i].memory, x + first, n, f, k);
-            ok = !blocks[i].there || qc_scratch_file_write(f->file, blocks[i].at, part, n * (k->bytes / k->count), st);
-        }
+    struct block *blocks = k->blocks + unit * k->pieces;
+    const size_t most = k->piece / (k->bytes / k->count);
+    bool ok = allocate_unit(blocks, f, k, st);
+    for (size_t i = 0, first = 0; ok && first < k->count; i++, first += most) {
+        const size_t n = k->count - first < most ? k->count - first : most;
+        char part[BLOCK];
+        encode_part(blocks[i].there ? part : blocks[i].memory, x + first, n, f, k);
+        ok = !blocks[i].there || qc_scratch_file_write(f->file, blocks[i].at, part, n * (k->bytes / k->count), st);
     }
     free(row);
     return ok;
@@ -335,15 +316,6 @@ bool qc_activation_cache_get(float *out, struct qc_activation_cache *f, qc_id va
 {
     struct kept *k = &f->now[value];
     if (!k->bytes) return true;
-    if (k->spilled) {
-        const bool coded = k->form.qparams != QC_REAL;
-        void *read = coded ? malloc(k->bytes) : out;
-        if (!read) return qc_fail_memory(st, k->bytes);
-        const bool ok = qc_spill_read(read, f->spill, k->set, unit, k->bytes, st);
-        if (ok && coded) decode_part(out, read, k->count, f, k);
-        if (coded) free(read);
-        return ok;
-    }
     struct block *blocks = k->blocks + unit * k->pieces;
     const size_t most = k->piece / (k->bytes / k->count);
     bool ok = true;

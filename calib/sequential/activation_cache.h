@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside calib/: values of a simulated graph for every unit of data, kept between runs of its parts. Quantized values
    are kept as the integers or the floats of few bits that they are, which is exact, others in float32. Values are in
-   memory or spilled to a temporary file. */
+   memory or in a temporary file. */
 #pragma once
 
-#include "datasets/hdf5/spill.h"
 #include "graph/core/graph.h"
 #include "simq/core/view.h"
 
@@ -18,13 +17,13 @@ struct qc_kept_form {
 };
 
 /* Makes an empty cache. reuse: freed memory is reused, which saves the system from mapping pages again. Beyond `most`
-   bytes, values then go to a temporary file (base/scratch_file.h) while it has room. */
+   bytes, values then go to a temporary file (base/file_map.h) while it has room. */
 bool qc_activation_cache_new(struct qc_activation_cache **out, const struct qc_graph *g, size_t units, bool reuse,
                              size_t most, struct qc_status *st);
 void qc_activation_cache_free(struct qc_activation_cache *f); /* NULL-safe */
 
 /* Prepares a new value, or another form of a kept one; until qc_activation_cache_commit reading gives the old form.
-   spilled: to a file in `folder` (datasets/hdf5/spill.h). The first unit decides shape and layout. */
+   spilled: to a file in `folder` (base/file_map.h). The first unit decides shape and layout. */
 bool qc_activation_cache_prepare(struct qc_activation_cache *f, qc_id value, qc_id qparams, bool spilled,
                                  const char *folder, struct qc_status *st);
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
-#include "base/order.h"
 #include "calib/sequential/sequential_parts.h"
 #include "calib/statistics/collect_channels.h"
 #include "calib/statistics/stream.h"

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
-#include "base/grow.h"
 #include "base/scope.h"
 #include "calib/statistics/collect_channels.h"
 

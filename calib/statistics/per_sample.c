@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/checked.h"
-#include "base/grow.h"
 
 size_t qc_extremes_table_bytes(size_t values, size_t count)
 {

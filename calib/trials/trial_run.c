@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/order.h"
+#include "base/array.h"
 #include "base/scope.h"
 #include "calib/moments/second_moments.h"
 #include "calib/statistics/stream.h"

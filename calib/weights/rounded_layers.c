@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/checked.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "base/index.h"
 #include "graph/types/number_format.h"
 

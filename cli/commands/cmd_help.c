@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "arith/contract.h"
-#include "base/closest.h"
+#include "base/words.h"
 #include "cli/commands/cmd.h"
 #include "cli/options/command_line.h"
 #include "cli/terminal/screen.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/closest.h"
+#include "base/words.h"
 #include "cli/commands/cmd.h"
 #include "cli/terminal/screen.h"
 #include "evaluate/run_model.h"

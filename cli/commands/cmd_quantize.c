@@ -4,9 +4,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/closest.h"
 #include "base/file.h"
 #include "base/scope.h"
+#include "base/words.h"
 #include "cli/commands/cmd.h"
 #include "cli/options/command_line.h"
 #include "cli/outputs.h"

@@ -4,8 +4,8 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "base/closest.h"
 #include "base/file.h"
+#include "base/words.h"
 #include "cli/options/command_line.h"
 
 /* An option of the command line. Values are applied after those of the configuration file. */

@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "base/json.h"
-#include "base/number_text.h"
 #include "base/shown.h"
+#include "base/words.h"
 #include "quantize/interface/warnings.h"
 
 /* Must be called first. Opens /dev/null in place of a closed standard input, output or error, so that no file or pipe

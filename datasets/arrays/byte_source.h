@@ -6,13 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/status.h"
+#include "base/file_map.h"
 
 struct qc_bytes {
-    int fd;         /* -1: in memory */
-    bool own;       /* qc_bytes_close closes fd */
-    char *memory;   /* malloc; NULL: in fd */
-    uint64_t first; /* position of byte 0 in fd */
+    int fd;                  /* -1: in memory */
+    bool own;                /* qc_bytes_close closes fd */
+    char *memory;            /* malloc, or of the map; NULL: in fd */
+    struct qc_file_map *map; /* of a temporary file; may be NULL */
+    uint64_t first;          /* position of byte 0 in fd */
     uint64_t size;
 };
 

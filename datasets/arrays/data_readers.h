@@ -57,3 +57,17 @@ qc_read_data_fn qc_read_npz;
    or if there are none. */
 qc_is_data_fn qc_is_npy_folder;
 qc_read_data_fn qc_read_npy_folder;
+
+/* Opening data by path; private to datasets/. */
+
+/* Opens the data at call->path; *out is NULL for an HDF5 file. Fails like qc_dataset_open. */
+bool qc_data_source_open(struct qc_memory_data **out, const struct qc_data_call *call, struct qc_status *st);
+
+/* Images as arrays of samples; private to datasets/. */
+
+/* A folder of JPEG, PNG and WebP files, or one such file. Gives an array of uint8 pixels with the input's name ("input"
+   without one), sized by --image and the input. Subfolders give `labels`, numbered by the order of their names. An
+   image is decoded when its row is read; the first ones stay in memory. qc_memory_data_check finds unreadable images:
+   they are named in a warning, counted and left out, or are an error with options->strict. */
+qc_is_data_fn qc_is_images;
+qc_read_data_fn qc_read_images;

@@ -4,6 +4,7 @@
    mean the same. */
 #pragma once
 
+#include "datasets/hdf5/hdf5_io.h"
 #include "datasets/samples/dataset.h"
 
 struct qc_memory_data;
@@ -36,7 +37,7 @@ typedef bool qc_next_sample_fn(bool *more, void *user, void *const *values, stru
 
 /* Adds arrays whose rows `next` returns. It is called in this thread, once for each sample and once for the end, before
    this function returns. dims[0] of the arrays is ignored. At most keep_bytes of rows stay in memory; the rest goes to
-   a temporary file (datasets/hdf5/spill.h). Fails like qc_memory_data_add, or if next or the file fails. */
+   a temporary file (base/file_map.h). Fails like qc_memory_data_add, or if next or the file fails. */
 bool qc_memory_data_draw(struct qc_memory_data *m, const struct qc_array *arrays, size_t count, qc_next_sample_fn *next,
                          void *user, size_t keep_bytes, struct qc_status *st);
 
@@ -86,3 +87,35 @@ bool qc_memory_data_sha256(char hex[65], const struct qc_memory_data *m, struct 
    on it, in any thread. */
 bool qc_dataset_open_memory(struct qc_dataset **out, const struct qc_memory_data *m, const struct qc_input_spec *inputs,
                             size_t input_count, const struct qc_dataset_options *options, struct qc_status *st);
+
+/* Access to the arrays of datasets/arrays/memory_data.h as data sets; private to datasets/. */
+
+struct qc_memory_array;
+
+/* Lists the arrays in the order of addition. Names and shapes are borrowed from m. */
+bool qc_memory_data_list(struct qc_data_list *out, const struct qc_memory_data *m, struct qc_arena *a,
+                         struct qc_status *st);
+/* The same with copies that outlive m. */
+bool qc_memory_data_copy_list(struct qc_data_list *out, const struct qc_memory_data *m, struct qc_arena *a,
+                              struct qc_status *st);
+const struct qc_memory_array *qc_memory_array_find(const struct qc_memory_data *m,
+                                                   const char *name); /* NULL if there is none */
+
+/* Type and shape in the form of an open data set of a file, with id 0. */
+void qc_memory_array_shape(struct qc_h5_set *out, const struct qc_memory_array *x);
+const struct qc_preprocess *qc_memory_array_preprocess(const struct qc_memory_array *x);
+double qc_memory_array_peak(const struct qc_memory_array *x);        /* 0: none */
+bool qc_memory_array_named_by_file(const struct qc_memory_array *x); /* qc_array.named_by_file */
+bool qc_memory_array_copies(const struct qc_memory_array *x); /* qc_row_reader.copies; true if the rows are in memory */
+
+/* Must be called before the first row is read. */
+bool qc_memory_array_begin(const struct qc_memory_array *x, struct qc_status *st);
+/* Removes rows that cannot be read from all arrays of m; *gone: how many. */
+bool qc_memory_data_check(size_t *gone, struct qc_memory_data *m, const uint64_t *rows, size_t count,
+                          struct qc_status *st);
+/* Returns true if rows of an array may turn out to be unreadable. */
+bool qc_memory_data_is_unsure(const struct qc_memory_data *m);
+
+/* Reads count existing rows from first; a single row if rows differ in size. */
+bool qc_memory_array_read(void *out, const struct qc_memory_array *x, int64_t first, int64_t count,
+                          struct qc_status *st);

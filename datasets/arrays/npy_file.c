@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/order.h"
+#include "base/array.h"
 #include "datasets/arrays/data_readers.h"
 #include "datasets/arrays/npy_array.h"
 #include "datasets/arrays/zip_file.h"
@@ -40,7 +40,7 @@ static void drop_array(void *user)
 
 /* Unpacks the array and converts it to C order; no row can be read before. The data sets of one memory_data are opened
    by one thread at a time. */
-static bool begin(void *user, struct qc_status *st)
+static bool begin_npy(void *user, struct qc_status *st)
 {
     struct array *x = user;
     if (x->ready) return true;
@@ -58,7 +58,7 @@ static bool begin(void *user, struct qc_status *st)
     return true;
 }
 
-static bool read_rows(void *out, void *user, size_t first, size_t count, struct qc_status *st)
+static bool read_npy_rows(void *out, void *user, size_t first, size_t count, struct qc_status *st)
 {
     const struct array *x = user;
     return qc_npy_rows(out, &x->npy, &x->bytes, first, count, st);
@@ -68,7 +68,10 @@ static bool read_rows(void *out, void *user, size_t first, size_t count, struct 
 static bool add(struct qc_memory_data *m, struct file *f, const char *name, const struct qc_zip_member *member,
                 const struct qc_bytes *bytes, uint64_t size, struct qc_status *st)
 {
-    static const struct qc_row_reader reader = {.begin = begin, .read = read_rows, .free = drop_array, .copies = true};
+    static const struct qc_row_reader reader = {.begin = begin_npy,
+                                                .read = read_npy_rows,
+                                                .free = drop_array,
+                                                .copies = true};
     struct qc_npy n;
     if (!qc_npy_open(&n, bytes, size, st)) return false;
     const struct qc_array array = {

@@ -43,7 +43,7 @@ static const int64_t *sample_dims(const struct folder *f, const struct qc_npy *n
 }
 
 /* If a file is one sample, its first axis is not a sample axis. */
-static bool fits(const struct folder *f, const struct qc_npy *n)
+static bool file_fits(const struct folder *f, const struct qc_npy *n)
 {
     bool ok = n->rank == f->like.rank && n->dtype == f->like.dtype;
     for (unsigned d = 0; ok && d < f->rank; d++)
@@ -86,7 +86,7 @@ static bool read_part(char *out, const struct folder *f, size_t file, size_t fir
     return ok;
 }
 
-static bool read_rows(void *out, void *user, size_t first, size_t count, struct qc_status *st)
+static bool read_file_rows(void *out, void *user, size_t first, size_t count, struct qc_status *st)
 {
     const struct folder *f = user;
     size_t low = 0, high = f->count;
@@ -151,7 +151,8 @@ static bool append(struct folder *f, const char *path, const struct qc_input_spe
         if (!qc_mul_size(&bytes, f->capacity, f->rank) || !(f->shapes = QC_NEW_ARRAY(f->arena, int64_t, bytes, st)))
             return qc_fail_memory(st, f->capacity);
     }
-    if (!fits(f, &n)) return qc_fail(st, QC_BAD_INPUT, "%s: it has another type or shape than %s", path, f->paths[0]);
+    if (!file_fits(f, &n))
+        return qc_fail(st, QC_BAD_INPUT, "%s: it has another type or shape than %s", path, f->paths[0]);
     f->paths[f->count] = path;
     if (n.row_bytes == 0 || qc_entry_elements(sample_dims(f, &n), f->rank) == 0)
         return qc_fail(st, QC_BAD_INPUT, "%s: its samples have no elements", path);
@@ -191,7 +192,7 @@ static bool gather(struct folder *f, const char *path, const struct qc_folder *f
 /* Adds the files as one array of samples. */
 static bool add_samples(struct qc_memory_data *m, struct folder *f, const char *name, struct qc_status *st)
 {
-    static const struct qc_row_reader reader = {.read = read_rows, .free = drop_folder};
+    static const struct qc_row_reader reader = {.read = read_file_rows, .free = drop_folder};
     const size_t rows = f->first[f->count];
     int64_t dims[QC_DATA_RANK_MAX + 1] = {(int64_t)rows}, *sizes = NULL;
     size_t numbers;

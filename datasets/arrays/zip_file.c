@@ -10,7 +10,7 @@ enum { LOCAL = 30, ENTRY = 46, END = 22, END64 = 56, LOCATOR = 20, COMMENT_MAX =
 enum { DIRECTORY_MAX = 64 << 20, PIECE = 1 << 16 };
 static const uint64_t wide = 0xffffffffu;
 
-static uint64_t number(const unsigned char *p, unsigned bytes)
+static uint64_t zip_number(const unsigned char *p, unsigned bytes)
 {
     uint64_t v = 0;
     for (unsigned i = bytes; i-- > 0;) v = v << 8 | p[i];
@@ -41,7 +41,7 @@ static bool find_end(uint64_t *at, unsigned char end[END], const struct qc_bytes
     if (!tail) return qc_fail_memory(st, size);
     bool ok = qc_bytes_read(tail, b, b->size - size, size, st), found = false;
     for (size_t i = size - END + 1; ok && !found && i-- > 0;)
-        if (memcmp(tail + i, "PK\5\6", 4) == 0 && i + END + number(tail + i + 20, 2) <= size) {
+        if (memcmp(tail + i, "PK\5\6", 4) == 0 && i + END + zip_number(tail + i + 20, 2) <= size) {
             memcpy(end, tail + i, END);
             *at = b->size - size + i;
             found = true;
@@ -55,13 +55,15 @@ static bool find_directory(struct directory *d, const struct qc_bytes *b, struct
     unsigned char end[END] = {0}, locator[LOCATOR], end64[END64];
     uint64_t at = 0;
     if (!find_end(&at, end, b, st)) return false;
-    *d = (struct directory){.count = number(end + 10, 2), .bytes = number(end + 12, 4), .at = number(end + 16, 4)};
+    *d = (struct directory){.count = zip_number(end + 10, 2),
+                            .bytes = zip_number(end + 12, 4),
+                            .at = zip_number(end + 16, 4)};
     if (at >= LOCATOR && qc_bytes_read(locator, b, at - LOCATOR, LOCATOR, st) && memcmp(locator, "PK\6\7", 4) == 0) {
-        if (!qc_bytes_read(end64, b, number(locator + 8, 8), END64, st)) return false;
+        if (!qc_bytes_read(end64, b, zip_number(locator + 8, 8), END64, st)) return false;
         if (memcmp(end64, "PK\6\6", 4) != 0) return damaged(st, "its last record is missing");
-        *d = (struct directory){.count = number(end64 + 32, 8),
-                                .bytes = number(end64 + 40, 8),
-                                .at = number(end64 + 48, 8)};
+        *d = (struct directory){.count = zip_number(end64 + 32, 8),
+                                .bytes = zip_number(end64 + 40, 8),
+                                .at = zip_number(end64 + 48, 8)};
     }
     if (st->code != QC_OK) return false;
     if (d->count > MEMBERS_MAX || d->bytes > DIRECTORY_MAX)
@@ -77,14 +79,14 @@ static bool read_wide(struct qc_zip_member *m, uint64_t *header, const unsigned 
 {
     uint64_t *wanted[3] = {&m->size, &m->packed, header};
     while (size >= 4) {
-        const size_t kind = number(extra, 2), bytes = number(extra + 2, 2);
+        const size_t kind = zip_number(extra, 2), bytes = zip_number(extra + 2, 2);
         if (bytes > size - 4) break;
         const unsigned char *p = extra + 4;
         size_t left = bytes;
         for (size_t i = 0; kind == 1 && i < 3; i++) {
             if (*wanted[i] != wide) continue;
             if (left < 8) return damaged(st, "the size of a member is missing");
-            *wanted[i] = number(p, 8);
+            *wanted[i] = zip_number(p, 8);
             p += 8;
             left -= 8;
         }
@@ -94,29 +96,29 @@ static bool read_wide(struct qc_zip_member *m, uint64_t *header, const unsigned 
     return true;
 }
 
-static bool read_member(struct qc_zip_member *m, const unsigned char *p, size_t size, size_t *used,
-                        const struct qc_bytes *b, struct qc_arena *a, struct qc_status *st)
+static bool read_zip_member(struct qc_zip_member *m, const unsigned char *p, size_t size, size_t *used,
+                            const struct qc_bytes *b, struct qc_arena *a, struct qc_status *st)
 {
     unsigned char local[LOCAL];
     if (size < ENTRY || memcmp(p, "PK\1\2", 4) != 0) return damaged(st, "a member's entry is missing");
-    const size_t name = number(p + 28, 2), extra = number(p + 30, 2), comment = number(p + 32, 2);
+    const size_t name = zip_number(p + 28, 2), extra = zip_number(p + 30, 2), comment = zip_number(p + 32, 2);
     if (name + extra + comment > size - ENTRY) return damaged(st, "a member's entry is too long");
-    uint64_t header = number(p + 42, 4);
-    *m = (struct qc_zip_member){.method = (unsigned)number(p + 10, 2),
-                                .crc = (uint32_t)number(p + 16, 4),
-                                .packed = number(p + 20, 4),
-                                .size = number(p + 24, 4),
+    uint64_t header = zip_number(p + 42, 4);
+    *m = (struct qc_zip_member){.method = (unsigned)zip_number(p + 10, 2),
+                                .crc = (uint32_t)zip_number(p + 16, 4),
+                                .packed = zip_number(p + 20, 4),
+                                .size = zip_number(p + 24, 4),
                                 .name = qc_arena_strndup(a, (const char *)p + ENTRY, name, st)};
     if (m->name && strlen(m->name) != name) return damaged(st, "the name of a member has a zero byte");
     if (!m->name || !read_wide(m, &header, p + ENTRY + name, extra, st)) return false;
-    if (number(p + 8, 2) & 1) return qc_fail(st, QC_UNSUPPORTED, "member '%s' is encrypted", m->name);
+    if (zip_number(p + 8, 2) & 1) return qc_fail(st, QC_UNSUPPORTED, "member '%s' is encrypted", m->name);
     if (m->method != 0 && m->method != 8)
         return qc_fail(st, QC_UNSUPPORTED, "member '%s' is packed by method %u; stored and deflated ones are read",
                        m->name, m->method);
     if (!qc_bytes_read(local, b, header, LOCAL, st)) return qc_where(st, "member '%s'", m->name);
     if (memcmp(local, "PK\3\4", 4) != 0) return damaged(st, "a member is not where its entry says");
     m->header = header;
-    m->at = header + LOCAL + number(local + 26, 2) + number(local + 28, 2); /* header is inside the file */
+    m->at = header + LOCAL + zip_number(local + 26, 2) + zip_number(local + 28, 2); /* header is inside the file */
     if (m->at > b->size || m->packed > b->size - m->at || (m->method == 0 && m->packed != m->size))
         return damaged(st, "the bytes of a member lie outside the file");
     *used = ENTRY + name + extra + comment;
@@ -158,7 +160,7 @@ bool qc_zip_list(struct qc_zip_member **out, size_t *count, const struct qc_byte
     bool ok = members && qc_bytes_read(bytes, b, d.at, (size_t)d.bytes, st);
     size_t at = 0, used = 0;
     for (size_t i = 0; ok && i < d.count; i++, at += used)
-        ok = read_member(&members[i], bytes + at, (size_t)d.bytes - at, &used, b, a, st);
+        ok = read_zip_member(&members[i], bytes + at, (size_t)d.bytes - at, &used, b, a, st);
     free(bytes);
     if (!ok || !check_overlaps(members, (size_t)d.count, st)) return false;
     *out = members;
@@ -209,7 +211,7 @@ static bool inflate_to(struct qc_bytes *room, struct inflating *f, const struct 
 }
 
 /* A stored member is read in place; its checksum is checked once before that. */
-static bool check_stored(const struct qc_bytes *b, const struct qc_zip_member *m, struct qc_status *st)
+static bool check_stored_member(const struct qc_bytes *b, const struct qc_zip_member *m, struct qc_status *st)
 {
     char *piece = malloc(PIECE);
     if (!piece) return qc_fail_memory(st, PIECE);
@@ -228,7 +230,7 @@ bool qc_zip_unpack(struct qc_bytes *out, const struct qc_bytes *b, const struct 
 {
     if (size > m->size) size = m->size;
     if (m->method == 0) {
-        if (size == m->size && !check_stored(b, m, st)) return qc_where(st, "member '%s'", m->name);
+        if (size == m->size && !check_stored_member(b, m, st)) return qc_where(st, "member '%s'", m->name);
         *out = (struct qc_bytes){.fd = b->fd, .first = b->first + m->at, .size = size};
         return true;
     }

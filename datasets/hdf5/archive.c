@@ -89,51 +89,25 @@ void qc_archive_free(struct qc_archive *a)
 
 /* ---- Writing ---- */
 
-static hid_t text_type(size_t size)
-{
-    hid_t t = H5Tcopy(H5T_C_S1);
-    H5Tset_size(t, size ? size : 1);
-    H5Tset_strpad(t, H5T_STR_NULLPAD);
-    H5Tset_cset(t, H5T_CSET_UTF8);
-    return t;
-}
-
-/* File and memory type of numbers; predefined, not to be closed. */
-static hid_t number_type(enum qc_dtype dtype, bool in_file)
-{
-    const struct {
-        enum qc_dtype dtype;
-        hid_t file, memory;
-    } table[] = {{QC_F32, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT}, {QC_F64, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE},
-                 {QC_U8, H5T_STD_U8LE, H5T_NATIVE_UINT8},    {QC_U16, H5T_STD_U16LE, H5T_NATIVE_UINT16},
-                 {QC_U32, H5T_STD_U32LE, H5T_NATIVE_UINT32}, {QC_U64, H5T_STD_U64LE, H5T_NATIVE_UINT64},
-                 {QC_I16, H5T_STD_I16LE, H5T_NATIVE_INT16},  {QC_I32, H5T_STD_I32LE, H5T_NATIVE_INT32},
-                 {QC_I64, H5T_STD_I64LE, H5T_NATIVE_INT64}};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (table[i].dtype == dtype) return in_file ? table[i].file : table[i].memory;
-    return -1;
-}
-
-static bool put_attribute(struct qc_archive *a, const char *name, hid_t file_type, hid_t memory_type, const void *data,
-                          struct qc_status *st)
+static bool put_attribute(struct qc_archive *a, const char *name, hid_t type, const void *data, struct qc_status *st)
 {
     QC_H5_OWN space = H5Screate(H5S_SCALAR),
-              attribute = H5Acreate2(a->file, name, file_type, space, H5P_DEFAULT, H5P_DEFAULT);
-    return (attribute >= 0 && H5Awrite(attribute, memory_type, data) >= 0) ||
+              attribute = H5Acreate2(a->file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    return (attribute >= 0 && H5Awrite(attribute, type, data) >= 0) ||
            qc_h5_fail(st, QC_MACHINE, "cannot make the attribute") || qc_where(st, "attribute '%s'", name);
 }
 
 bool qc_archive_put_text(struct qc_archive *a, const char *name, const char *text, struct qc_status *st)
 {
     QC_H5_LOCKED;
-    QC_H5_OWN type = text_type(strlen(text));
-    return put_attribute(a, name, type, type, text, st);
+    QC_H5_OWN type = qc_h5_text_type(strlen(text));
+    return put_attribute(a, name, type, text, st);
 }
 
 bool qc_archive_put_number(struct qc_archive *a, const char *name, uint64_t number, struct qc_status *st)
 {
     QC_H5_LOCKED;
-    return put_attribute(a, name, H5T_STD_U64LE, H5T_NATIVE_UINT64, &number, st);
+    return put_attribute(a, name, H5T_STD_U64LE, &number, st);
 }
 
 /* Creates the groups of a path, without times. */
@@ -159,8 +133,8 @@ static bool set_filters(hid_t creation)
 }
 
 /* The caller holds the lock. */
-static bool put_set(struct qc_archive *a, const char *path, hid_t file_type, hid_t memory_type, size_t rows,
-                    size_t columns, const void *data, struct qc_status *st)
+static bool put_set(struct qc_archive *a, const char *path, hid_t type, size_t rows, size_t columns, const void *data,
+                    struct qc_status *st)
 {
     hsize_t dims[2] = {rows, columns}, chunk[2] = {rows < CHUNK_ROWS ? rows : CHUNK_ROWS, columns};
     int rank = columns ? 2 : 1;
@@ -168,8 +142,8 @@ static bool put_set(struct qc_archive *a, const char *path, hid_t file_type, hid
     QC_H5_OWN space = H5Screate_simple(rank, dims, NULL), creation = H5Pcreate(H5P_DATASET_CREATE);
     bool ok = make_groups(a, path) && plain_objects(creation);
     if (ok && rows) ok = H5Pset_chunk(creation, rank, chunk) >= 0 && set_filters(creation);
-    ok = ok && (set = H5Dcreate2(a->file, path, file_type, space, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
-         (!rows || H5Dwrite(set, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0);
+    ok = ok && (set = H5Dcreate2(a->file, path, type, space, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
+         (!rows || H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0);
     if (set >= 0 && H5Dclose(set) < 0) ok = false; /* filters run here, when chunks leave the library's cache */
     return ok || qc_h5_fail(st, QC_MACHINE, "cannot make the data set") || qc_where(st, "data set '%s'", path);
 }
@@ -178,7 +152,8 @@ bool qc_archive_put(struct qc_archive *a, const char *path, enum qc_dtype dtype,
                     const void *data, struct qc_status *st)
 {
     QC_H5_LOCKED;
-    return put_set(a, path, number_type(dtype, true), number_type(dtype, false), rows, columns, data, st);
+    QC_H5_OWN type = qc_h5_type_for_file(dtype);
+    return put_set(a, path, type, rows, columns, data, st);
 }
 
 bool qc_archive_put_texts(struct qc_archive *a, const char *path, size_t count, const char *const *texts,
@@ -197,8 +172,8 @@ bool qc_archive_put_texts(struct qc_archive *a, const char *path, size_t count, 
     if (!all) return qc_fail_memory(st, bytes);
     for (size_t i = 0; i < count; i++) memcpy(all + i * longest, texts[i], strlen(texts[i]));
     QC_H5_LOCKED;
-    QC_H5_OWN type = text_type(longest);
-    return put_set(a, path, type, type, count, 0, all, st);
+    QC_H5_OWN type = qc_h5_text_type(longest);
+    return put_set(a, path, type, count, 0, all, st);
 }
 
 bool qc_archive_bytes(void **out, size_t *size, struct qc_archive *a, struct qc_status *st)
@@ -283,8 +258,8 @@ static bool is_ours(hid_t creation, const hsize_t *dims, int rank)
 }
 
 /* Opens a data set of [rows] or [rows, columns]. The caller holds the lock. */
-static bool open_set(struct opened *out, const struct qc_archive *f, const char *path, size_t columns, size_t most,
-                     struct qc_status *st)
+static bool open_archived(struct opened *out, const struct qc_archive *f, const char *path, size_t columns, size_t most,
+                          struct qc_status *st)
 {
     hsize_t dims[2] = {0, 0};
     const int rank = columns ? 2 : 1;
@@ -361,7 +336,8 @@ static bool add_set(struct qc_reply *out, const struct opened *s, const struct w
     size_t bytes;
     if (w->dtype == QC_NONE && (H5Tget_class(s->type) != H5T_STRING || H5Tis_variable_str(s->type) != 0))
         return qc_fail(st, QC_BAD_INPUT, "holds no strings of fixed length");
-    if (w->dtype != QC_NONE && H5Tequal(s->type, number_type(w->dtype, true)) <= 0)
+    QC_H5_OWN wanted = qc_h5_type_for_file(w->dtype);
+    if (w->dtype != QC_NONE && H5Tequal(s->type, wanted) <= 0)
         return qc_fail(st, QC_BAD_INPUT, "is of another type than expected");
     if (!qc_mul_size(&bytes, found.rows, w->columns ? w->columns : 1) || !qc_mul_size(&bytes, bytes, found.element) ||
         (w->dtype == QC_NONE && bytes > TEXTS_BYTES_MAX))
@@ -372,14 +348,15 @@ static bool add_set(struct qc_reply *out, const struct opened *s, const struct w
     return data && read_set(data, s, f, w->columns, found.element, st);
 }
 
-static bool work_set(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+static bool work_archive_set(struct qc_reply *out, void **state, const void *arguments, size_t size,
+                             struct qc_status *st)
 {
     const struct qc_archive *f = *state;
     const struct wanted *w = arguments;
     struct opened s;
     (void)size;
     QC_H5_LOCKED;
-    bool ok = open_set(&s, f, w->path, w->columns, w->most, st);
+    bool ok = open_archived(&s, f, w->path, w->columns, w->most, st);
     if (ok) {
         ok = add_set(out, &s, w, f, st);
         close_set(&s);
@@ -393,7 +370,8 @@ struct image {
     size_t size;
 };
 
-static bool work_open(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+static bool work_archive_open(struct qc_reply *out, void **state, const void *arguments, size_t size,
+                              struct qc_status *st)
 {
     const struct image *image = arguments;
     struct qc_archive *f = NULL;
@@ -414,7 +392,7 @@ bool qc_archive_open(struct qc_archive **out, const void *bytes, size_t size, st
     if (!f) return qc_fail_memory(st, sizeof *f);
     *f = (struct qc_archive){.file = -1, .size = size};
     if (!qc_process_start(&f->process, &qc_process_hdf5, st) ||
-        !qc_process_ask(&none, f->process, work_open, &image, sizeof image, size, st)) {
+        !qc_process_ask(&none, f->process, work_archive_open, &image, sizeof image, size, st)) {
         qc_archive_free(f);
         return false;
     }
@@ -460,7 +438,7 @@ static bool ask_set(struct qc_reply *out, struct found *found, const struct qc_a
     struct wanted w = {.dtype = dtype, .columns = columns, .most = most};
     size_t bytes;
     qc_text(w.path, sizeof w.path, "%s", path);
-    if (!qc_process_ask(out, f->process, work_set, &w, sizeof w, f->size, st)) return false;
+    if (!qc_process_ask(out, f->process, work_archive_set, &w, sizeof w, f->size, st)) return false;
     if (out->size >= sizeof *found) memcpy(found, out->data, sizeof *found);
     return (out->size >= sizeof *found && found->rows <= most &&
             (dtype == QC_NONE ? found->element > 0 : found->element == qc_dtype_size(dtype)) &&

@@ -162,7 +162,7 @@ hid_t qc_h5_link_access(struct qc_h5_elsewhere *e)
 }
 
 /* Notes a file that holds values of the data set; returns false if it may not be opened. */
-static bool note(struct qc_h5_elsewhere *e, const char *name, const char *from)
+static bool note_elsewhere(struct qc_h5_elsewhere *e, const char *name, const char *from)
 {
     qc_text(e->file, sizeof e->file, "%s", name);
     e->refused = e->follow == QC_FOLLOW_NOTHING;
@@ -177,12 +177,13 @@ bool qc_h5_is_here(struct qc_h5_elsewhere *e, hid_t set, const char *from)
     bool ok = true;
     const int count = H5Pget_external_count(creation);
     for (int i = 0; ok && i < count; i++)
-        if (H5Pget_external(creation, (unsigned)i, sizeof name - 1, name, NULL, NULL) >= 0) ok = note(e, name, from);
+        if (H5Pget_external(creation, (unsigned)i, sizeof name - 1, name, NULL, NULL) >= 0)
+            ok = note_elsewhere(e, name, from);
     size_t parts = 0;
     if (H5Pget_layout(creation) == H5D_VIRTUAL) H5Pget_virtual_count(creation, &parts);
     for (size_t i = 0; ok && i < parts; i++)
         if (H5Pget_virtual_filename(creation, i, name, sizeof name) >= 0 && strcmp(name, ".") != 0)
-            ok = note(e, name, from);
+            ok = note_elsewhere(e, name, from);
     return ok;
 }
 

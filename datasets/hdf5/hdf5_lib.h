@@ -73,6 +73,10 @@ bool qc_h5_stored_so(const struct qc_h5_element *e, hid_t type, hid_t memory);
 /* Extracts count numbers from the file's bytes, as integers of `element` bytes. */
 void qc_h5_unpack(void *out, const void *in, size_t count, size_t element, const struct qc_h5_bits *bits);
 
+/* Return the types for storing numbers (-1 for QC_NONE) and texts of `size` bytes, padded with 0; to be closed. */
+hid_t qc_h5_type_for_file(enum qc_dtype e);
+hid_t qc_h5_text_type(size_t size);
+
 /* Returns a 2-byte float type in native byte order; to be closed. */
 hid_t qc_h5_make_float16(size_t exponent_bits, size_t mantissa_bits, size_t bias);
 

@@ -8,8 +8,7 @@
 #include "datasets/hdf5/hdf5_lib.h"
 #include "graph/types/number_format.h"
 
-/* Returns the type for storing e; to be closed. */
-static hid_t type_for_file(enum qc_dtype e)
+hid_t qc_h5_type_for_file(enum qc_dtype e)
 {
     switch (e) {
     case QC_F32: return H5Tcopy(H5T_IEEE_F32LE);
@@ -42,15 +41,28 @@ static hid_t type_for_file(enum qc_dtype e)
     return -1;
 }
 
+hid_t qc_h5_text_type(size_t size)
+{
+    hid_t t = H5Tcopy(H5T_C_S1);
+    H5Tset_size(t, size ? size : 1);
+    H5Tset_strpad(t, H5T_STR_NULLPAD);
+    H5Tset_cset(t, H5T_CSET_UTF8);
+    return t;
+}
+
 static bool write_title(hid_t set, const char *title)
 {
-    size_t n = strlen(title);
-    QC_H5_OWN type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
-    H5Tset_size(type, n ? n : 1);
-    H5Tset_strpad(type, H5T_STR_NULLPAD);
-    H5Tset_cset(type, H5T_CSET_UTF8);
+    QC_H5_OWN type = qc_h5_text_type(strlen(title)), space = H5Screate(H5S_SCALAR);
     QC_H5_OWN a = H5Acreate2(set, "name", type, space, H5P_DEFAULT, H5P_DEFAULT);
     return a >= 0 && H5Awrite(a, type, title) >= 0;
+}
+
+/* Chunks as qc_chunk_encode makes them. */
+static bool set_chunks(hid_t creation, unsigned rank, const hsize_t *chunk, enum qc_dtype dtype)
+{
+    return H5Pset_chunk(creation, (int)rank, chunk) >= 0 && H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER) >= 0 &&
+           (qc_dtype_size(dtype) == 1 || H5Pset_shuffle(creation) >= 0) &&
+           H5Pset_deflate(creation, QC_CHUNK_LEVEL) >= 0;
 }
 
 bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const char *path, const char *title,
@@ -65,12 +77,10 @@ bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const char *p
         s.dims[i + 1] = dims[i];
     }
     QC_H5_LOCKED;
-    QC_H5_OWN space = H5Screate_simple((int)s.rank, none, most), type = type_for_file(dtype),
+    QC_H5_OWN space = H5Screate_simple((int)s.rank, none, most), type = qc_h5_type_for_file(dtype),
               creation = H5Pcreate(H5P_DATASET_CREATE), link = H5Pcreate(H5P_LINK_CREATE);
-    bool ok = space >= 0 && type >= 0 && H5Pset_chunk(creation, (int)s.rank, chunk) >= 0 &&
-              H5Pset_obj_track_times(creation, false) >= 0 && H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER) >= 0 &&
-              (qc_dtype_size(dtype) == 1 || H5Pset_shuffle(creation) >= 0) &&
-              H5Pset_deflate(creation, QC_CHUNK_LEVEL) >= 0 && H5Pset_create_intermediate_group(link, 1) >= 0 &&
+    bool ok = space >= 0 && type >= 0 && set_chunks(creation, s.rank, chunk, dtype) &&
+              H5Pset_obj_track_times(creation, false) >= 0 && H5Pset_create_intermediate_group(link, 1) >= 0 &&
               (s.id = H5Dcreate2(f->id, path, type, space, link, creation, H5P_DEFAULT)) >= 0 &&
               write_title((hid_t)s.id, title);
     if (ok)
@@ -124,13 +134,10 @@ bool qc_h5_scatter_add(struct qc_h5_sink *s, int64_t row, const int64_t *dims, u
     qc_text(name, sizeof name, "%lld", (long long)row);
     hid_t set = -1;
     QC_H5_LOCKED;
-    QC_H5_OWN space = H5Screate_simple((int)rank, extent, NULL), type = type_for_file(s->dtype),
+    QC_H5_OWN space = H5Screate_simple((int)rank, extent, NULL), type = qc_h5_type_for_file(s->dtype),
               creation = H5Pcreate(H5P_DATASET_CREATE);
     bool ok = space >= 0 && type >= 0 && H5Pset_obj_track_times(creation, false) >= 0;
-    if (ok && data) /* one chunk, stored as encoded */
-        ok = H5Pset_chunk(creation, (int)rank, extent) >= 0 && H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER) >= 0 &&
-             (qc_dtype_size(s->dtype) == 1 || H5Pset_shuffle(creation) >= 0) &&
-             H5Pset_deflate(creation, QC_CHUNK_LEVEL) >= 0;
+    if (ok && data) ok = set_chunks(creation, rank, extent, s->dtype); /* one chunk, stored as encoded */
     ok = ok && (set = H5Dcreate2((hid_t)s->id, name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
          (!data || H5Dwrite_chunk(set, H5P_DEFAULT, 0, start, size, data) >= 0);
     if (set >= 0) ok = H5Dclose(set) >= 0 && ok;

@@ -140,7 +140,7 @@ enum { ROW_MOST = 7 }; /* instructions */
 #define REFUSE STATEMENT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1) /* EPERM: the library reports what failed */
 
 /* Appends a row: ALLOW if the number of the call, which is loaded, and the conditions are those of the row. */
-static unsigned add_row(struct sock_filter *f, const struct row *r)
+static unsigned add_filter_row(struct sock_filter *f, const struct row *r)
 {
     unsigned n = 0, count = 0;
     while (count < 2 && r->conditions[count].how != ANY) count++;
@@ -256,7 +256,7 @@ static void set_filter(int channel, enum qc_sandbox_code code)
     f[n++] = JUMP(BPF_JEQ, MACHINE_HERE, 1, 0);
     f[n++] = REFUSE;
     f[n++] = LOAD(nr);
-    for (size_t i = 0; i < count; i++) n = (unsigned short)(n + add_row(f + n, &rows[i]));
+    for (size_t i = 0; i < count; i++) n = (unsigned short)(n + add_filter_row(f + n, &rows[i]));
     f[n++] = REFUSE;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
         (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &(struct sock_fprog){.len = n, .filter = f}, 0, 0);

@@ -56,7 +56,7 @@ bool qc_decode_image(struct qc_pixels *out, const unsigned char *bytes, size_t s
 
 enum { ORIENTATION = 0x0112, SHORT = 3, ENTRY = 12 };
 
-static uint32_t number(const unsigned char *p, unsigned bytes, bool big)
+static uint32_t exif_number(const unsigned char *p, unsigned bytes, bool big)
 {
     uint32_t v = 0;
     for (unsigned i = 0; i < bytes; i++) v = v << 8 | p[big ? i : bytes - 1 - i];
@@ -71,13 +71,13 @@ unsigned qc_exif_orientation(const unsigned char *bytes, size_t size)
     }
     if (size < 8 || (memcmp(bytes, "II", 2) != 0 && memcmp(bytes, "MM", 2) != 0)) return 1;
     const bool big = *bytes == 'M';
-    const size_t at = number(bytes + 4, 4, big);
-    if (number(bytes + 2, 2, big) != 42 || at > size - 2) return 1;
-    const size_t count = number(bytes + at, 2, big);
+    const size_t at = exif_number(bytes + 4, 4, big);
+    if (exif_number(bytes + 2, 2, big) != 42 || at > size - 2) return 1;
+    const size_t count = exif_number(bytes + at, 2, big);
     for (size_t i = 0; i < count && (size - at - 2) / ENTRY > i; i++) {
         const unsigned char *e = bytes + at + 2 + i * ENTRY;
-        if (number(e, 2, big) != ORIENTATION || number(e + 2, 2, big) != SHORT) continue;
-        const unsigned v = number(e + 8, 2, big);
+        if (exif_number(e, 2, big) != ORIENTATION || exif_number(e + 2, 2, big) != SHORT) continue;
+        const unsigned v = exif_number(e + 8, 2, big);
         return v >= 1 && v <= 8 ? v : 1;
     }
     return 1;

@@ -10,8 +10,8 @@
 #include "base/file.h"
 #include "base/pool.h"
 #include "base/scope.h"
+#include "datasets/arrays/data_readers.h"
 #include "datasets/images/image_process.h"
-#include "datasets/images/image_readers.h"
 #include "datasets/samples/folder_list.h"
 
 /* Table of labels: lines `file,label` (RFC 4180); the first line may be a heading. */
@@ -59,7 +59,7 @@ static bool read_line(struct row *r, char *line, const char **label)
 }
 
 /* Parses the lines of text, which is modified. */
-static bool read_rows(struct row **out, size_t *count, char *text, struct qc_arena *a, struct qc_status *st)
+static bool read_label_lines(struct row **out, size_t *count, char *text, struct qc_arena *a, struct qc_status *st)
 {
     size_t lines = 1, n = 0;
     for (const char *p = text; *p; p++) lines += *p == '\n';
@@ -102,7 +102,7 @@ static bool qc_label_file_read(int64_t *labels, const char *path, const char *co
     if (!a) return qc_fail_memory(st, 1);
     bool ok = qc_file_read(&text, &size, path, a, st);
     if (ok && strlen(text) != size) ok = qc_fail(st, QC_BAD_INPUT, "it is not a text file");
-    ok = ok && read_rows(&rows, &n, text, a, st);
+    ok = ok && read_label_lines(&rows, &n, text, a, st);
     for (size_t i = 0; ok && i < count; i++) {
         const char *slash = strrchr(files[i], '/');
         struct row wanted = {.file = files[i]};
@@ -148,7 +148,7 @@ static void drop(void *user)
     qc_arena_free(x->arena); /* holds *x */
 }
 
-static bool decode(unsigned char *out, const struct images *x, size_t file, struct qc_status *st)
+static bool decode_file(unsigned char *out, const struct images *x, size_t file, struct qc_status *st)
 {
     return qc_image_processes_read(out, x->processes, file, st) || qc_where(st, "%s", x->folder.files[file]);
 }
@@ -161,13 +161,13 @@ static bool read_pixels(void *out, void *user, size_t first, size_t count, struc
         const size_t file = x->rows[first + i];
         if (x->kept[file])
             memcpy(to, x->kept[file], x->plan.bytes);
-        else if (!decode(to, x, file, st))
+        else if (!decode_file(to, x, file, st))
             return false;
     }
     return true;
 }
 
-static bool read_labels(void *out, void *user, size_t first, size_t count, struct qc_status *st)
+static bool read_file_labels(void *out, void *user, size_t first, size_t count, struct qc_status *st)
 {
     const struct images *x = user;
     (void)st;
@@ -187,13 +187,13 @@ struct looking {
     unsigned char **room; /* for each worker */
 };
 
-static bool look(void *user, size_t item, unsigned worker, struct qc_status *st)
+static bool look_at_file(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     const struct looking *l = user;
     struct images *x = l->images;
     const size_t file = l->files[item];
     struct qc_status one = QC_STATUS_INIT;
-    if (!decode(x->kept[file] ? x->kept[file] : l->room[worker], x, file, &one)) {
+    if (!decode_file(x->kept[file] ? x->kept[file] : l->room[worker], x, file, &one)) {
         x->states[file] = BROKEN;
         if (one.code != QC_MACHINE && !x->options.strict) return true;
         *st = one;
@@ -214,7 +214,7 @@ static bool tell(struct images *x, const uint32_t *files, size_t count, size_t b
     for (size_t i = 0; i < count && named < QC_NAMED && at < sizeof text; i++) {
         struct qc_status one = QC_STATUS_INIT;
         if (x->states[files[i]] != BROKEN) continue;
-        if (decode(room, x, files[i], &one))
+        if (decode_file(room, x, files[i], &one))
             qc_fail(&one, QC_BAD_INPUT, "%s: it is being written", x->folder.files[files[i]]);
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%.200s", named++ ? "; " : "", one.message);
     }
@@ -241,7 +241,7 @@ static bool run_look(struct images *x, struct looking *l, size_t count, struct q
     const struct qc_pool_options pool = {.workers = workers,
                                          .progress = x->options.progress,
                                          .progress_user = x->options.progress_user};
-    ok = ok && qc_pool_run(count, look, l, &pool, st);
+    ok = ok && qc_pool_run(count, look_at_file, l, &pool, st);
     for (unsigned i = 0; l->room && i < workers; i++) free(l->room[i]);
     free(l->room);
     return ok;
@@ -283,7 +283,7 @@ bool qc_is_images(const struct qc_data_look *look)
     return look->is_folder ? qc_folder_has(look->path, QC_FILE_IMAGE, look->follow) : is_image(look->head, look->size);
 }
 
-static bool list(struct images *x, const char *path, bool is_folder, struct qc_status *st)
+static bool list_labelled(struct images *x, const char *path, bool is_folder, struct qc_status *st)
 {
     struct qc_arena *a = x->arena;
     if (!(x->name = qc_arena_strdup(a, path, st))) return false;
@@ -311,7 +311,7 @@ static bool list(struct images *x, const char *path, bool is_folder, struct qc_s
 
 static bool add_labels(struct qc_memory_data *m, struct images *x, struct qc_status *st)
 {
-    static const struct qc_row_reader labels = {.read = read_labels, .free = drop};
+    static const struct qc_row_reader labels = {.read = read_file_labels, .free = drop};
     const int64_t count = (int64_t)x->count;
     const struct qc_array array = {.name = "labels", .dtype = QC_I64, .rank = 1, .dims = &count};
     if (!x->labels && !x->folder.class_count) return true;
@@ -354,7 +354,7 @@ bool qc_read_images(struct qc_memory_data *m, const struct qc_data_call *call, s
     x->arena = a;
     x->options = *call->options;
     x->budget.memory_limit = call->options->memory_limit;
-    bool ok = qc_data_folder_input(&input, call, st) && list(x, call->path, call->is_folder, st);
+    bool ok = qc_data_folder_input(&input, call, st) && list_labelled(x, call->path, call->is_folder, st);
     if (ok && !input && !call->options->image) {
         ok = list_images(m, x, st);
         drop(x);

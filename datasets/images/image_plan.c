@@ -58,7 +58,7 @@ static bool take_side(unsigned *side, int64_t d, const struct qc_input_spec *in,
     return true;
 }
 
-static bool settle(struct qc_image_plan *p, struct axes *x, const struct qc_input_spec *in, struct qc_status *st)
+static bool settle_axes(struct qc_image_plan *p, struct axes *x, const struct qc_input_spec *in, struct qc_status *st)
 {
     struct qc_image_options *o = &p->how;
     int64_t channels = x->channels < 0 ? 1 : in->dims[x->channels];
@@ -116,7 +116,7 @@ bool qc_image_plan_make(struct qc_image_plan *out, const struct qc_image_options
     struct axes x = {0, 1, 2};
     if (given) p.how = *given;
     if (input) {
-        if (!find_axes(&x, &p.how, input, st) || !settle(&p, &x, input, st)) return false;
+        if (!find_axes(&x, &p.how, input, st) || !settle_axes(&p, &x, input, st)) return false;
     } else {
         if (p.how.layout == QC_LAYOUT_OF_MODEL) p.how.layout = QC_LAYOUT_NCHW;
         if (p.how.color == QC_COLOR_OF_MODEL) p.how.color = QC_COLOR_RGB;

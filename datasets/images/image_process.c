@@ -54,7 +54,7 @@ static bool work(struct qc_reply *out, void **state, const void *arguments, size
     return pixels && qc_image_plan_apply(pixels, &x->plan, path, &x->budget, st);
 }
 
-static bool take(struct qc_process **out, struct qc_image_processes *p, struct qc_status *st)
+static bool take_process(struct qc_process **out, struct qc_image_processes *p, struct qc_status *st)
 {
     pthread_mutex_lock(&p->lock);
     *out = p->count ? p->idle[--p->count] : NULL;
@@ -87,7 +87,7 @@ bool qc_image_processes_read(unsigned char *out, struct qc_image_processes *p, s
     const struct question q = {.images = p, .file = file};
     struct qc_reply reply = {.data = out, .capacity = p->plan.bytes, .fixed = true};
     struct qc_process *process;
-    if (!take(&process, p, st)) return false;
+    if (!take_process(&process, p, st)) return false;
     /* The size of the image is not known yet: the time is that of the largest one. */
     bool ok = qc_process_ask(&reply, process, work, &q, sizeof q, (size_t)3 * QC_PIXELS_MAX, st);
     if (ok && reply.size != p->plan.bytes) ok = qc_fail(st, QC_BAD_INPUT, "its pixels are incomplete");

@@ -17,7 +17,7 @@ struct reading {
     char message[JMSG_LENGTH_MAX];
 };
 
-static void give_up(j_common_ptr j)
+static void jpeg_gives_up(j_common_ptr j)
 {
     struct reading *r = (struct reading *)j->err;
     r->errors.format_message(j, r->message);
@@ -31,10 +31,10 @@ static void hear(j_common_ptr j, int level)
     const int code = j->err->msg_code;
     if (level < 0 && (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE ||
                       code == JWRN_NOT_SEQUENTIAL || code == JWRN_BOGUS_PROGRESSION))
-        give_up(j);
+        jpeg_gives_up(j);
 }
 
-static void say_nothing(j_common_ptr j)
+static void jpeg_says_nothing(j_common_ptr j)
 {
     (void)j;
 }
@@ -74,8 +74,8 @@ static void from_inks(unsigned char *out, const unsigned char *in, size_t count)
 }
 
 /* Everything that must survive longjmp is in *p and *j. */
-static bool read_rows(struct qc_pixels *p, struct jpeg_decompress_struct *j, const struct qc_budget *budget,
-                      struct qc_status *st)
+static bool read_scanlines(struct qc_pixels *p, struct jpeg_decompress_struct *j, const struct qc_budget *budget,
+                           struct qc_status *st)
 {
     jpeg_read_header(j, TRUE);
     const bool inks = j->num_components == 4;
@@ -106,16 +106,16 @@ bool qc_decode_jpeg(struct qc_pixels *out, const unsigned char *bytes, size_t si
     struct qc_pixels p = {.data = NULL};
     bool ok = false;
     j.err = jpeg_std_error(&r.errors);
-    r.errors.error_exit = give_up;
+    r.errors.error_exit = jpeg_gives_up;
     r.errors.emit_message = hear;
-    r.errors.output_message = say_nothing;
+    r.errors.output_message = jpeg_says_nothing;
     r.progress.progress_monitor = watch;
     if (setjmp(r.back) == 0) {
         jpeg_create_decompress(&j);
         j.progress = &r.progress;
         jpeg_save_markers(&j, JPEG_APP0 + 1, 0xffff);
         jpeg_mem_src(&j, bytes, (unsigned long)size);
-        ok = read_rows(&p, &j, budget, st);
+        ok = read_scanlines(&p, &j, budget, st);
     } else if (r.errors.msg_code == JERR_OUT_OF_MEMORY) {
         ok = qc_fail_memory(st, size);
     } else {

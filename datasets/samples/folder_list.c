@@ -8,7 +8,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "base/index.h"
 
 static bool ends(const char *name, const char *end)
@@ -67,7 +67,7 @@ static bool keep(struct listing *l, const char *path, struct qc_status *st)
     return (f->files[f->count++] = qc_arena_strdup(l->arena, path, st)) != NULL;
 }
 
-static bool take(struct listing *l, const char *below, const char *name, struct qc_status *st)
+static bool take_file(struct listing *l, const char *below, const char *name, struct qc_status *st)
 {
     struct qc_folder *f = l->out;
     l->found = l->found || qc_file_kind(name) == l->kind;
@@ -80,7 +80,7 @@ static bool take(struct listing *l, const char *below, const char *name, struct 
 }
 
 /* Records a folder. Fails if it was listed before: links can form cycles and endlessly many paths. */
-static bool enter(struct listing *l, const struct stat *info, const char *path, struct qc_status *st)
+static bool enter_folder(struct listing *l, const struct stat *info, const char *path, struct qc_status *st)
 {
     const struct folder_id id = {.device = info->st_dev, .inode = info->st_ino};
     const uint64_t hash = qc_hash_number((uint64_t)id.inode) ^ (uint64_t)id.device;
@@ -117,13 +117,10 @@ static bool walk(struct listing *l, const char *below, unsigned depth, struct qc
     char path[4096], child[4096];
     qc_text(path, sizeof path, "%s/%s", l->root, below);
     DIR *d = opendir(path);
-    if (!d) {
-        const bool given = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG;
-        return qc_fail(st, given ? QC_BAD_INPUT : QC_MACHINE, "cannot list %s: %s", path, strerror(errno));
-    }
+    if (!d) return qc_fail(st, qc_code_of_errno(errno), "cannot list %s: %s", path, strerror(errno));
     struct stat info;
     bool ok = fstat(dirfd(d), &info) == 0 || qc_fail(st, QC_MACHINE, "cannot list %s: %s", path, strerror(errno));
-    ok = ok && enter(l, &info, path, st);
+    ok = ok && enter_folder(l, &info, path, st);
     for (struct dirent *e; ok && (l->arena || !l->found) && (e = readdir(d));) {
         if (e->d_name[0] == '.') continue;
         qc_text(child, sizeof child, "%s%s%s", below, *below ? "/" : "", e->d_name);
@@ -140,7 +137,7 @@ static bool walk(struct listing *l, const char *below, unsigned depth, struct qc
         if (S_ISDIR(info.st_mode))
             ok = walk(l, child, depth + 1, st);
         else if (S_ISREG(info.st_mode))
-            ok = take(l, child, e->d_name, st);
+            ok = take_file(l, child, e->d_name, st);
     }
     closedir(d);
     return ok;

@@ -24,7 +24,7 @@ static bool read_size(unsigned *height, unsigned *width, const char *text)
 }
 
 /* Returns the index of the text in the list, or -1. */
-static int find(const char *const *list, int count, const char *text)
+static int find_word(const char *const *list, int count, const char *text)
 {
     for (int i = 0; i < count; i++)
         if (strcmp(list[i], text) == 0) return i;
@@ -48,11 +48,11 @@ static bool read_word(struct qc_image_options *o, enum word word, const char *va
         if (!read_size(&o->crop_height, &o->crop_width, value)) break;
         return true;
     case LAYOUT:
-        if ((which = find(layouts, 2, value)) < 0) break;
+        if ((which = find_word(layouts, 2, value)) < 0) break;
         o->layout = which ? QC_LAYOUT_NHWC : QC_LAYOUT_NCHW;
         return true;
     case COLOR:
-        if ((which = find(colors, 4, value)) < 0) break;
+        if ((which = find_word(colors, 4, value)) < 0) break;
         o->color = which == 0 ? QC_COLOR_RGB : which == 1 ? QC_COLOR_BGR : QC_COLOR_GREY;
         return true;
     case WORDS: break;
@@ -74,7 +74,7 @@ bool qc_image_options_parse(struct qc_image_options *out, const char *text, stru
         text += n;
         char *equals = strchr(word, '=');
         if (equals) *equals = '\0';
-        const int which = find(names, WORDS, word);
+        const int which = find_word(names, WORDS, word);
         if (!equals || which < 0)
             return qc_fail(st, QC_USAGE,
                            "--image: '%s' is not one of resize=256, crop=224, layout=nchw|nhwc, color=rgb|bgr|grey",

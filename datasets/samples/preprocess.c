@@ -8,7 +8,7 @@
 enum { VALUES_MAX = 65536 };
 
 /* Parses one decimal number, without the hex, inf and nan that strtod also takes. */
-static bool number(double *out, const char **s)
+static bool parse_number(double *out, const char **s)
 {
     char *end;
     if (strspn(*s, "+-.0123456789") == 0) return false;
@@ -25,10 +25,10 @@ static bool number(double *out, const char **s)
 static bool fraction(float *out, const char **s)
 {
     double a, b = 1;
-    if (!number(&a, s)) return false;
+    if (!parse_number(&a, s)) return false;
     if (**s == '/') {
         ++*s;
-        if (!number(&b, s) || b == 0) return false;
+        if (!parse_number(&b, s) || b == 0) return false;
     }
     float v = (float)(a / b);
     if (!isfinite(v)) return false;
@@ -37,8 +37,8 @@ static bool fraction(float *out, const char **s)
 }
 
 /* s: the list after the '=' of the word. */
-static bool list(const float **out, size_t *count, const char *word, size_t length, const char *s, struct qc_arena *a,
-                 struct qc_status *st)
+static bool parse_list(const float **out, size_t *count, const char *word, size_t length, const char *s,
+                       struct qc_arena *a, struct qc_status *st)
 {
     const char *end = word + length;
     size_t n = 1;
@@ -71,7 +71,7 @@ static bool parse_word(struct qc_preprocess *p, const char *s, size_t length, st
         size_t n = strlen(keys[i].name);
         if (length <= n || strncmp(s, keys[i].name, n) != 0 || s[n] != '=') continue;
         if (*keys[i].count) return qc_fail(st, QC_USAGE, "--preprocess: '%s' is given twice", keys[i].name);
-        return list(keys[i].values, keys[i].count, s, length, s + n + 1, a, st);
+        return parse_list(keys[i].values, keys[i].count, s, length, s + n + 1, a, st);
     }
     return qc_fail(
         st, QC_USAGE,

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datasets/stream/data_source.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,9 +9,8 @@
 #include <unistd.h>
 
 #include "datasets/arrays/data_readers.h"
-#include "datasets/arrays/memory_rows.h"
+#include "datasets/arrays/memory_data.h"
 #include "datasets/hdf5/data_reader.h"
-#include "datasets/images/image_readers.h"
 #include "datasets/samples/folder_list.h"
 
 static const struct reader {
@@ -57,8 +55,7 @@ static bool find_reader(const struct reader **out, bool *is_folder, const char *
     *is_folder = false;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &info)) {
-        bool given = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG;
-        qc_fail(st, given ? QC_BAD_INPUT : QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
+        qc_fail(st, qc_code_of_errno(errno), "cannot read %s: %s", path, strerror(errno));
     } else if (S_ISDIR(info.st_mode)) {
         look.is_folder = *is_folder = true;
         if (!(*out = reader_of(&look)))

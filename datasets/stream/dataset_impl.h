@@ -2,12 +2,22 @@
 /* Implementation of struct qc_dataset; private to datasets/. */
 #pragma once
 
-#include "datasets/arrays/memory_rows.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "datasets/arrays/memory_data.h"
 #include "datasets/hdf5/data_reader.h"
 #include "datasets/samples/dataset.h"
-#include "datasets/stream/image_axes.h"
 #include "datasets/stream/sample_convert.h"
 #include "datasets/stream/unit_cache.h"
+
+/* Images whose channels are on another axis than the model's: the last three axes are reordered while reading. */
+enum qc_image_axes {
+    QC_AXES_AS_THEY_ARE,
+    QC_AXES_LAST, /* in the file [.., H, W, C] (NAME:nhwc), for the model [.., C, H, W] */
+    QC_AXES_FIRST /* in the file [.., C, H, W] (NAME:nchw), for the model [.., H, W, C] */
+};
 
 /* A data set and the input that it feeds, or the target (input NULL). */
 struct qc_binding {
@@ -95,3 +105,28 @@ bool qc_dataset_choose(struct qc_dataset *ds, const struct qc_selection *selecti
 
 /* Counts units; fails if inputs differ in their number. Also called after rows were removed. */
 bool qc_dataset_count(struct qc_dataset *ds, struct qc_status *st);
+
+/* Parses the suffix of NAME:nhwc or NAME:nchw; *length: of NAME. Returns QC_AXES_AS_THEY_ARE without a suffix. */
+enum qc_image_axes qc_axes_of(size_t *length, const char *dataset);
+
+/* Turns the shape in the file into the model's; rank >= 3. */
+void qc_axes_turn(int64_t *dims, unsigned rank, enum qc_image_axes axes);
+
+/* Reorders `elements` values of `size` bytes; dims[rank - 3 ..] are the model's last three dimensions. out and in do
+   not overlap. */
+void qc_axes_values(void *out, const void *in, size_t elements, size_t size, const int64_t *dims, unsigned rank,
+                    enum qc_image_axes axes);
+
+/* A thread that reads units before workers ask for them; private to datasets/. */
+
+/* Starts the thread, which keeps at most 2 * ds->ahead units of every binding. */
+bool qc_read_ahead_start(struct qc_read_ahead **out, const struct qc_dataset *ds, struct qc_status *st);
+/* Units of every binding that are read ahead; qc_read_ahead_limit lowers the number and drops what was read. */
+unsigned qc_read_ahead_units(struct qc_read_ahead *r);
+void qc_read_ahead_limit(struct qc_read_ahead *r, unsigned units);
+void qc_read_ahead_stop(struct qc_read_ahead *r); /* NULL-safe; waits for the thread */
+
+/* Exchanges *p for the packet of a unit if it is read or being read; returns false if the caller must fetch it. Also
+   tells the thread where the readers are. A unit that the thread could not read counts as missing, so that the reader
+   gets the error itself. */
+bool qc_read_ahead_take(struct qc_packet *p, struct qc_read_ahead *r, size_t binding, size_t unit);

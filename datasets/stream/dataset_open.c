@@ -7,12 +7,11 @@
 #include <sys/stat.h>
 
 #include "base/checked.h"
-#include "base/closest.h"
 #include "base/scope.h"
+#include "base/words.h"
+#include "datasets/arrays/data_readers.h"
 #include "datasets/samples/dataset.h"
-#include "datasets/stream/data_source.h"
 #include "datasets/stream/dataset_impl.h"
-#include "datasets/stream/image_axes.h"
 
 /* Advice for data that do not fit. */
 
@@ -24,7 +23,7 @@ static const char *qc_advise_name(char *buf, unsigned size, const char *given, c
 }
 
 /* Returns true if these dimensions fit the input; free axes fit always. */
-static bool fits(const struct qc_input_spec *input, const int64_t *dims, unsigned rank)
+static bool shape_fits(const struct qc_input_spec *input, const int64_t *dims, unsigned rank)
 {
     if (rank != input->rank && rank != input->rank + 1) return false;
     const unsigned skip = rank - input->rank;
@@ -44,12 +43,12 @@ static const char *qc_advise_shape(char *buf, unsigned size, const struct qc_inp
     for (enum qc_image_axes a = QC_AXES_LAST; rank >= 4 && a <= QC_AXES_FIRST; a++) {
         memcpy(turned, dims, rank * sizeof *dims);
         qc_axes_turn(turned, rank, a);
-        if (!fits(input, turned, rank)) continue;
+        if (!shape_fits(input, turned, rank)) continue;
         return qc_text(buf, size, "its channels are %s: read it with --input %s=%s:%s", where[a], input->name, dataset,
                        names[a]);
     }
     memcpy(one + 1, dims, rank * sizeof *dims);
-    if (rank + 1 == input->rank && fits(input, one, rank + 1))
+    if (rank + 1 == input->rank && shape_fits(input, one, rank + 1))
         return qc_text(buf, size, "it is a single sample without a sample axis: add the axis (x[None])");
     return qc_text(buf, size, "give other data or name another data set with --input %s=DATASET", input->name);
 }
@@ -100,7 +99,7 @@ static const struct qc_data_entry *find_title(const struct qc_data_list *l, cons
 }
 
 /* A name given by the user is a path first; an input's name is a title first. */
-static const struct qc_data_entry *find(const struct qc_data_list *l, const char *given, const char *input)
+static const struct qc_data_entry *find_entry(const struct qc_data_list *l, const char *given, const char *input)
 {
     const struct qc_data_entry *e = given ? find_path(l, given) : find_title(l, input);
     if (e) return e;
@@ -169,8 +168,8 @@ static const char *const *names_of(const struct opening *o)
 }
 
 /* Chooses the data set of an input; *axes: from the suffix of the given name. */
-static const struct qc_data_entry *choose(enum qc_image_axes *axes, const struct opening *o,
-                                          const struct qc_input_spec *input, struct qc_status *st)
+static const struct qc_data_entry *choose_entry(enum qc_image_axes *axes, const struct opening *o,
+                                                const struct qc_input_spec *input, struct qc_status *st)
 {
     char text[600], close[300];
     const char *wanted = NULL;
@@ -179,11 +178,11 @@ static const struct qc_data_entry *choose(enum qc_image_axes *axes, const struct
     for (size_t i = 0; i < o->options->map_count; i++)
         if (strcmp(o->options->maps[i].input, input->name) == 0) wanted = o->options->maps[i].dataset;
     if (!wanted && o->own == 1) wanted = o->only;
-    const struct qc_data_entry *e = find(&o->list, wanted, input->name);
+    const struct qc_data_entry *e = find_entry(&o->list, wanted, input->name);
     if (e) return e;
     if (wanted && (*axes = qc_axes_of(&length, wanted)) != QC_AXES_AS_THEY_ARE) {
         const char *name = qc_arena_strndup(o->ds->arena, wanted, length, st);
-        if (!name || (e = find(&o->list, name, input->name))) return e;
+        if (!name || (e = find_entry(&o->list, name, input->name))) return e;
     }
     if (wanted && ((e = find_group(o->ds, &o->list, wanted, st)) || st->code != QC_OK)) return e;
     content_text(text, sizeof text, &o->list);
@@ -251,8 +250,8 @@ static bool numbers(const float **out, size_t *count, struct qc_reader *r, const
 }
 
 /* Opens a data set: its type and shape; *array: its rows if they are in memory. */
-static bool open_set(struct qc_h5_set *out, const struct qc_memory_array **array, const struct qc_dataset *ds,
-                     const char *name, struct qc_status *st)
+static bool open_input_set(struct qc_h5_set *out, const struct qc_memory_array **array, const struct qc_dataset *ds,
+                           const char *name, struct qc_status *st)
 {
     if (!ds->memory) return qc_reader_set(out, ds->reader, name, st);
     *array = qc_memory_array_find(ds->memory, name);
@@ -343,7 +342,8 @@ static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, 
            check_channels(p->mean_count, "mean", b, given, st) && check_channels(p->std_count, "std", b, given, st);
 }
 
-static bool fit(struct qc_binding *b, const struct qc_input_spec *input, struct qc_arena *a, struct qc_status *st)
+static bool fit_binding(struct qc_binding *b, const struct qc_input_spec *input, struct qc_arena *a,
+                        struct qc_status *st)
 {
     const struct qc_h5_set *s = &b->set;
     bool same = s->rank == input->rank, ok = same || s->rank == input->rank + 1;
@@ -388,7 +388,7 @@ static bool bind(struct opening *o, size_t k, struct qc_status *st)
     struct qc_dataset *ds = o->ds;
     const struct qc_input_spec *input = &o->inputs[k];
     struct qc_binding *b = &ds->bindings[k];
-    const struct qc_data_entry *e = choose(&b->axes, o, input, st);
+    const struct qc_data_entry *e = choose_entry(&b->axes, o, input, st);
     if (!e) return false;
     b->name = e->name;
     b->may_be_empty = input->made == QC_MADE_EMPTY;
@@ -396,7 +396,7 @@ static bool bind(struct opening *o, size_t k, struct qc_status *st)
     bool ok = b->input != NULL;
     if (ok && (input->dtype == QC_NONE || input->dtype >= QC_DTYPE_COUNT))
         ok = qc_fail(st, QC_UNSUPPORTED, "input '%s' has an element type that is not supported", input->name);
-    ok = ok && open_set(&b->set, &b->array, ds, e->name, st);
+    ok = ok && open_input_set(&b->set, &b->array, ds, e->name, st);
     if (ok && b->set.grouped && b->set.rank == input->rank + 1 && b->set.dims[1] == 1)
         ok = qc_drop_batch_axis(&b->set, ds->arena, st);
     if (ok && b->axes != QC_AXES_AS_THEY_ARE) {
@@ -406,7 +406,7 @@ static bool bind(struct opening *o, size_t k, struct qc_status *st)
         else if ((ok = qc_turn_sizes(&b->set, b->axes, ds->arena, st)))
             qc_axes_turn(b->set.dims, b->set.rank, b->axes);
     }
-    ok = ok && fit(b, input, ds->arena, st);
+    ok = ok && fit_binding(b, input, ds->arena, st);
     if (ok && b->set.dims[0] == 0) ok = qc_fail(st, QC_BAD_INPUT, "it has no samples");
     if (ok && (size_t)b->set.dims[0] < b->rows)
         ok = qc_fail(st, QC_BAD_INPUT, "it has %" PRId64 " samples, fewer than the model's batch of %zu",
@@ -422,7 +422,7 @@ static bool has(bool *ok, const struct opening *o, const struct qc_input_spec *i
 {
     for (size_t i = 0; i < o->options->map_count; i++)
         if (strcmp(o->options->maps[i].input, input->name) == 0) return true;
-    const bool there = find(&o->list, NULL, input->name) || find_group(o->ds, &o->list, input->name, st);
+    const bool there = find_entry(&o->list, NULL, input->name) || find_group(o->ds, &o->list, input->name, st);
     *ok = *ok && st->code == QC_OK;
     return there;
 }
@@ -472,7 +472,7 @@ static bool refuse_sizes(const struct qc_dataset *ds, struct qc_status *st)
 static bool bind_labels(struct qc_dataset *ds, const struct qc_data_entry *e, struct qc_status *st)
 {
     struct qc_h5_set *s = &ds->labels;
-    if (!open_set(s, &ds->label_array, ds, e->name, st)) return false;
+    if (!open_input_set(s, &ds->label_array, ds, e->name, st)) return false;
     if (qc_dtype_info(s->dtype)->is_float)
         return qc_fail(st, QC_BAD_INPUT, "it has the type %s; expected an integer, the number of the class", e->type);
     if (s->grouped && s->rank > 2 && s->dims[1] == 1 && !qc_drop_batch_axis(s, ds->arena, st)) return false;
@@ -499,7 +499,7 @@ static bool bind_target(struct qc_dataset *ds, const struct qc_data_entry *e, st
 {
     struct qc_binding *b = &ds->bindings[ds->input_count];
     *b = (struct qc_binding){.name = e->name, .rows = ds->batch ? (size_t)ds->batch : 1, .whole = ds->batch == 0};
-    if (!open_set(&b->set, &b->array, ds, e->name, st)) return false;
+    if (!open_input_set(&b->set, &b->array, ds, e->name, st)) return false;
     if (b->set.sizes && b->rows > 1) return refuse_sizes(ds, st);
     ds->binding_count = ds->input_count + 1;
     if ((size_t)b->set.dims[0] != ds->total)

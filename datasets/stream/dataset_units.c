@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datasets/samples/dataset.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/checked.h"
 #include "base/scope.h"
 #include "datasets/hdf5/chunk_codec.h"
+#include "datasets/samples/dataset.h"
 #include "datasets/stream/dataset_impl.h"
-#include "datasets/stream/read_ahead.h"
 
 struct qc_dataset_scratch {
     struct qc_chunk_codec *codec;
@@ -100,7 +99,7 @@ static size_t planned_units(const struct qc_dataset *ds, const struct qc_selecti
     return n < ds->all_units ? n : ds->all_units;
 }
 
-static bool choose(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
+static bool choose_units(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
 {
     const size_t planned = planned_units(ds, selection), shards = selection->shards ? selection->shards : 1;
     size_t n = planned;
@@ -173,9 +172,9 @@ bool qc_dataset_choose(struct qc_dataset *ds, const struct qc_selection *selecti
     ds->read_ahead = NULL;
     do {
         gone = 0;
-        if (!choose(ds, unsure ? &all : selection, st) || (unsure && !look(&gone, ds, st))) return false;
+        if (!choose_units(ds, unsure ? &all : selection, st) || (unsure && !look(&gone, ds, st))) return false;
     } while (gone);
-    if (unsure && selection->shards > 1 && !choose(ds, selection, st)) return false;
+    if (unsure && selection->shards > 1 && !choose_units(ds, selection, st)) return false;
     return !needs_thread(ds) || qc_read_ahead_start(&ds->read_ahead, ds, st);
 }
 
@@ -276,7 +275,7 @@ void qc_packet_clear(struct qc_packet *p)
     *p = (struct qc_packet){.data = NULL};
 }
 
-static bool reserve(struct qc_packet *p, size_t bytes, size_t rows, struct qc_status *st)
+static bool reserve_packet(struct qc_packet *p, size_t bytes, size_t rows, struct qc_status *st)
 {
     if (p->capacity < bytes || !p->data) {
         free(p->data);
@@ -304,10 +303,10 @@ static bool where(struct qc_status *st, const struct qc_dataset *ds, const struc
     return qc_where(st, "%s: data set '%s', sample %zu", ds->file, b->name, row);
 }
 
-static bool read_rows(void *out, const struct qc_dataset *ds, const struct qc_h5_set *set,
-                      const struct qc_memory_array *array, size_t first, size_t count, struct qc_status *st)
+static bool read_unit_rows(void *out, const struct qc_dataset *ds, const struct qc_h5_set *set,
+                           const struct qc_memory_array *array, size_t first, size_t count, struct qc_status *st)
 {
-    return array ? qc_memory_array_read(out, ds->memory, array, (int64_t)first, (int64_t)count, st)
+    return array ? qc_memory_array_read(out, array, (int64_t)first, (int64_t)count, st)
                  : qc_reader_rows(out, ds->reader, set, (int64_t)first, (int64_t)count, st);
 }
 
@@ -320,7 +319,7 @@ bool qc_dataset_fetch(struct qc_packet *p, const struct qc_dataset *ds, size_t b
     if (b->made != QC_MADE_NOT) return true;
     p->decoded = !b->set.raw;
     if (!p->decoded) {
-        if (!reserve(p, 1, b->rows, st)) return where(st, ds, b, first);
+        if (!reserve_packet(p, 1, b->rows, st)) return where(st, ds, b, first);
         bool ok = qc_reader_chunks(&p->data, &p->capacity, p->rows, ds->reader, &b->set, (int64_t)first, b->rows, st);
         if (!ok && b->rows > 1) *st = QC_STATUS_INIT; /* find the failing one */
         for (size_t i = 0; !ok && i < b->rows; i++)
@@ -335,12 +334,12 @@ bool qc_dataset_fetch(struct qc_packet *p, const struct qc_dataset *ds, size_t b
     }
     if (!p->decoded) return true;
     const size_t bytes = b->set.sizes ? qc_h5_entry_bytes(&b->set, (int64_t)first) : b->file_bytes;
-    return (reserve(p, bytes, 0, st) && read_rows(p->data, ds, &b->set, b->array, first, b->rows, st)) ||
+    return (reserve_packet(p, bytes, 0, st) && read_unit_rows(p->data, ds, &b->set, b->array, first, b->rows, st)) ||
            where(st, ds, b, first);
 }
 
-static bool decode(void *out, const struct qc_dataset *ds, const struct qc_binding *b, size_t unit,
-                   struct qc_dataset_scratch *scratch, struct qc_status *st)
+static bool decode_unit(void *out, const struct qc_dataset *ds, const struct qc_binding *b, size_t unit,
+                        struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     const struct qc_h5_set *s = &b->set;
     for (size_t i = 0; i < b->rows; i++) {
@@ -391,7 +390,7 @@ static bool read_plain(const void **plain, void *out, const struct qc_dataset *d
         const bool same = qc_conversion_is_copy(&b->conversion) && b->axes == QC_AXES_AS_THEY_ARE;
         void *to = same ? out : qc_chunk_buffer(scratch->codec, b->file_bytes, st);
         if (!to) return where(st, ds, b, qc_dataset_first_sample(ds, unit));
-        if (!decode(to, ds, b, unit, scratch, st)) return false;
+        if (!decode_unit(to, ds, b, unit, scratch, st)) return false;
         *plain = to;
     }
     return true;
@@ -447,7 +446,8 @@ bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_
 
 /* ---- Ground truth ---- */
 
-static bool read_labels(int64_t *out, size_t *first, const struct qc_dataset *ds, size_t unit, struct qc_status *st)
+static bool read_unit_labels(int64_t *out, size_t *first, const struct qc_dataset *ds, size_t unit,
+                             struct qc_status *st)
 {
     const struct qc_h5_set *s = &ds->labels;
     struct qc_conversion c = {.from = s->dtype, .to = QC_I64, .outer = 1, .channels = 1};
@@ -457,14 +457,16 @@ static bool read_labels(int64_t *out, size_t *first, const struct qc_dataset *ds
     c.inner = qc_dataset_unit_label_count(ds, unit);
     QC_FREED void *data = qc_mul_size(&bytes, ds->label_rows, s->row_bytes) ? malloc(bytes) : NULL;
     if (!data) return qc_fail_memory(st, ds->label_count);
-    return read_rows(data, ds, s, ds->label_array, *first, ds->label_rows, st) && qc_convert_sample(out, data, &c, st);
+    return read_unit_rows(data, ds, s, ds->label_array, *first, ds->label_rows, st) &&
+           qc_convert_sample(out, data, &c, st);
 }
 
 bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t unit, struct qc_status *st)
 {
     size_t first = 0;
     if (ds->label_count == 0) return qc_fail(st, QC_BAD_INPUT, "%s: there is no data set 'labels'", ds->file);
-    return read_labels(out, &first, ds, unit, st) || qc_where(st, "%s: data set 'labels', sample %zu", ds->file, first);
+    return read_unit_labels(out, &first, ds, unit, st) ||
+           qc_where(st, "%s: data set 'labels', sample %zu", ds->file, first);
 }
 
 bool qc_dataset_read_target(float *out, const struct qc_dataset *ds, size_t unit, struct qc_dataset_scratch *scratch,
@@ -478,4 +480,59 @@ bool qc_dataset_read_target(float *out, const struct qc_dataset *ds, size_t unit
 double qc_dataset_target_peak(const struct qc_dataset *ds)
 {
     return ds->peak;
+}
+
+/* Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014. */
+static uint64_t splitmix64(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+/* Returns a uniform number in 0..bound-1; values that would favour small ones are drawn again. */
+static uint64_t uniform(uint64_t *state, uint64_t bound)
+{
+    uint64_t least = (0 - bound) % bound, x;
+    do x = splitmix64(state);
+    while (x < least);
+    return x % bound;
+}
+
+/* Adds a unit to a table with open addressing; 0 is empty, so units are stored plus one. Returns false if it is in the
+   table. */
+static bool insert(uint64_t *table, uint64_t mask, uint64_t unit)
+{
+    uint64_t hash = unit;
+    uint64_t i = splitmix64(&hash) & mask;
+    for (; table[i]; i = (i + 1) & mask)
+        if (table[i] == unit + 1) return false;
+    table[i] = unit + 1;
+    return true;
+}
+
+bool qc_select_units(uint64_t *out, size_t n, uint64_t total, const struct qc_selection *selection,
+                     struct qc_status *st)
+{
+    if (n > UINT32_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "a choice of %zu samples is too large; at most %u", n, UINT32_MAX);
+    if (!selection->drawn) {
+        /* floor(j * total / n) without overflow */
+        for (uint64_t j = 0; j < n; j++) out[j] = j * (total / n) + j * (total % n) / n;
+        return true;
+    }
+    uint64_t size = 16, state = selection->seed;
+    while (size < 2 * (uint64_t)n) size *= 2;
+    uint64_t *table = calloc(size, sizeof *table);
+    if (!table) return qc_fail_memory(st, size * sizeof *table);
+    /* Bentley, Floyd: Programming pearls: a sample of brilliance, CACM 30(9), 1987. */
+    for (uint64_t k = 0; k < n; k++) {
+        uint64_t j = total - n + k, t = uniform(&state, j + 1);
+        out[k] = insert(table, size - 1, t) ? t : j;
+        if (out[k] == j && t != j) insert(table, size - 1, j);
+    }
+    free(table);
+    qsort(out, n, sizeof *out, qc_order_u64);
+    return true;
 }

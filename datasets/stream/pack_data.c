@@ -4,16 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "base/scope.h"
-#include "datasets/arrays/memory_rows.h"
+#include "datasets/arrays/data_readers.h"
+#include "datasets/arrays/memory_data.h"
 #include "datasets/samples/dataset.h"
-#include "datasets/stream/data_source.h"
 #include "datasets/stream/data_writer.h"
 
 /* Rows from the array of one path. */
 struct piece {
-    const struct qc_memory_data *from;
     const struct qc_memory_array *array;
     size_t first, count; /* first: index of its first row in the file */
 };
@@ -67,8 +66,8 @@ static struct output *output_of(struct packing *p, const char *name, struct qc_s
     return o;
 }
 
-static bool add_array(struct packing *p, const struct qc_memory_data *m, const struct qc_data_entry *e,
-                      struct qc_status *st)
+static bool pack_array(struct packing *p, const struct qc_memory_data *m, const struct qc_data_entry *e,
+                       struct qc_status *st)
 {
     struct qc_h5_set shape;
     const struct qc_memory_array *x = qc_memory_array_find(m, e->name);
@@ -84,7 +83,7 @@ static bool add_array(struct packing *p, const struct qc_memory_data *m, const s
     const size_t rows = (size_t)shape.dims[0];
     if (!qc_check_stored(rows, shape.row_bytes, shape.stored, "", st)) return false;
     if (shape.row_bytes > o->shape.row_bytes) o->shape.row_bytes = shape.row_bytes;
-    o->pieces[o->piece_count++] = (struct piece){.from = m, .array = x, .first = o->rows, .count = rows};
+    o->pieces[o->piece_count++] = (struct piece){.array = x, .first = o->rows, .count = rows};
     o->rows += rows; /* cannot overflow: each is a row of some file */
     return true;
 }
@@ -106,7 +105,7 @@ static bool add_source(struct packing *p, const char *path, struct qc_status *st
         if (e->dtype == QC_NONE)
             qc_data_warn(p->what->options, "%s: array '%s' holds %s and is left out", path, e->name, e->type);
         else
-            ok = add_array(p, m, e, st) || qc_where(st, "array '%s'", e->name);
+            ok = pack_array(p, m, e, st) || qc_where(st, "array '%s'", e->name);
     }
     return ok || qc_where(st, "%s", path);
 }
@@ -130,7 +129,7 @@ static bool write_row(void *user, size_t row, unsigned worker, struct qc_status 
         const struct output *o = &p->outputs[k];
         const struct piece *x = o->pieces;
         while (row - x->first >= x->count) x++;
-        if (!qc_memory_array_read(p->room[worker], x->from, x->array, (int64_t)(row - x->first), 1, st))
+        if (!qc_memory_array_read(p->room[worker], x->array, (int64_t)(row - x->first), 1, st))
             return qc_where(st, "array '%s', sample %zu", o->name, row);
         struct qc_h5_set shape;
         qc_memory_array_shape(&shape, x->array);

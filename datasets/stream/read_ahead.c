@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datasets/stream/read_ahead.h"
+#include "datasets/stream/dataset_impl.h"
 
 #include <pthread.h>
 #include <stdlib.h>

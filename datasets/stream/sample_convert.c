@@ -26,55 +26,45 @@ static float apply(float x, struct step s)
     return (x * s.scale - s.mean) / s.std;
 }
 
-#define ROW(NAME, T, LOAD)                                                                                             \
-    static void NAME(float *restrict out, const T *restrict in, size_t n, struct step s)                               \
-    {                                                                                                                  \
-        for (size_t i = 0; i < n; i++) out[i] = apply(LOAD(in[i]), s);                                                 \
-    }
-#define CAST(x) ((float)(x))
-ROW(row_u8, uint8_t, CAST)
-ROW(row_i8, int8_t, CAST)
-ROW(row_u16, uint16_t, CAST)
-ROW(row_i16, int16_t, CAST)
-ROW(row_u32, uint32_t, CAST)
-ROW(row_i32, int32_t, CAST)
-ROW(row_u64, uint64_t, CAST)
-ROW(row_i64, int64_t, CAST)
-ROW(row_f32, float, CAST)
-ROW(row_f64, double, CAST)
-ROW(row_f16, uint16_t, qc_half_to_float)
-ROW(row_bf16, uint16_t, qc_bfloat_to_float)
+/* Types and the function that makes a float of an element; the integers of fewer bits are held in bytes. */
+#define TO_FLOAT(x) ((float)(x))
+#define INTEGERS(X)                                                                                                    \
+    X(U8, uint8_t, TO_FLOAT)                                                                                           \
+    X(U4, uint8_t, TO_FLOAT)                                                                                           \
+    X(U2, uint8_t, TO_FLOAT)                                                                                           \
+    X(BOOL, uint8_t, TO_FLOAT)                                                                                         \
+    X(I8, int8_t, TO_FLOAT)                                                                                            \
+    X(I4, int8_t, TO_FLOAT)                                                                                            \
+    X(I2, int8_t, TO_FLOAT)                                                                                            \
+    X(U16, uint16_t, TO_FLOAT)                                                                                         \
+    X(I16, int16_t, TO_FLOAT)                                                                                          \
+    X(U32, uint32_t, TO_FLOAT)                                                                                         \
+    X(I32, int32_t, TO_FLOAT)                                                                                          \
+    X(I64, int64_t, TO_FLOAT)
+#define FLOATS(X)                                                                                                      \
+    X(F32, float, TO_FLOAT)                                                                                            \
+    X(F16, uint16_t, qc_half_to_float)                                                                                 \
+    X(BF16, uint16_t, qc_bfloat_to_float)
 
 /* Converts n values of type t from element `at` of in, preprocessed. */
-static void row(float *out, const void *in, size_t at, size_t n, enum qc_dtype t, struct step s)
+static void row(float *restrict out, const void *in, size_t at, size_t n, enum qc_dtype t, struct step s)
 {
-    const void *p = (const char *)in + at * qc_dtype_size(t);
-    switch (t) {
-    case QC_U8:
-    case QC_U4:
-    case QC_U2:
-    case QC_BOOL: row_u8(out, p, n, s); break;
-    case QC_I8:
-    case QC_I4:
-    case QC_I2: row_i8(out, p, n, s); break;
-    case QC_U16: row_u16(out, p, n, s); break;
-    case QC_I16: row_i16(out, p, n, s); break;
-    case QC_U32: row_u32(out, p, n, s); break;
-    case QC_I32: row_i32(out, p, n, s); break;
-    case QC_U64: row_u64(out, p, n, s); break;
-    case QC_I64: row_i64(out, p, n, s); break;
-    case QC_F32: row_f32(out, p, n, s); break;
-    case QC_F64: row_f64(out, p, n, s); break;
-    case QC_F16: row_f16(out, p, n, s); break;
-    case QC_BF16:
-        row_bf16(out, p, n, s);
+#define ROW(NAME, T, LOAD)                                                                                             \
+    case QC_##NAME:                                                                                                    \
+        for (size_t i = 0; i < n; i++) out[i] = apply(LOAD(((const T *)in)[at + i]), s);                               \
         break;
+    switch (t) {
+        INTEGERS(ROW)
+        ROW(U64, uint64_t, TO_FLOAT)
+        FLOATS(ROW)
+        ROW(F64, double, TO_FLOAT)
     QC_CASE_SMALL_FLOATS:
-        for (size_t i = 0; i < n; i++) out[i] = apply(qc_small_to_float(t, ((const uint8_t *)p)[i]), s);
+        for (size_t i = 0; i < n; i++) out[i] = apply(qc_small_to_float(t, ((const uint8_t *)in)[at + i]), s);
         break;
     case QC_NONE:
     case QC_DTYPE_COUNT: break;
     }
+#undef ROW
 }
 
 /* An integer as sign and magnitude: holds both int64 and uint64. */
@@ -96,52 +86,30 @@ static bool whole_of_double(struct whole *out, double v)
     return true;
 }
 
-#define GET(T) (memcpy(&u.T, p, sizeof u.T), u.T)
 static bool load_whole(struct whole *out, double *shown, const void *in, size_t at, enum qc_dtype t)
 {
-    union {
-        uint8_t u8;
-        int8_t i8;
-        uint16_t u16;
-        int16_t i16;
-        uint32_t u32;
-        int32_t i32;
-        uint64_t u64;
-        int64_t i64;
-        float f32;
-        double f64;
-    } u;
-    const char *p = (const char *)in + at * qc_dtype_size(t);
-    int64_t v = 0;
+#define INTEGER(NAME, T, LOAD)                                                                                         \
+    case QC_##NAME:                                                                                                    \
+        *out = whole_of(((const T *)in)[at]);                                                                          \
+        break;
+#define FLOAT(NAME, T, LOAD)                                                                                           \
+    case QC_##NAME: return whole_of_double(out, *shown = (double)LOAD(((const T *)in)[at]));
     switch (t) {
-    case QC_U8:
-    case QC_U4:
-    case QC_U2:
-    case QC_BOOL: v = GET(u8); break;
-    case QC_I8:
-    case QC_I4:
-    case QC_I2: v = GET(i8); break;
-    case QC_U16: v = GET(u16); break;
-    case QC_I16: v = GET(i16); break;
-    case QC_U32: v = GET(u32); break;
-    case QC_I32: v = GET(i32); break;
-    case QC_I64: v = GET(i64); break;
+        INTEGERS(INTEGER)
     case QC_U64:
-        *out = (struct whole){.magnitude = GET(u64)};
-        *shown = (double)out->magnitude;
-        return true;
-    case QC_F32: return whole_of_double(out, *shown = (double)GET(f32));
-    case QC_F64: return whole_of_double(out, *shown = GET(f64));
-    case QC_F16: return whole_of_double(out, *shown = (double)qc_half_to_float(GET(u16)));
-    case QC_BF16:
-        return whole_of_double(out, *shown = (double)qc_bfloat_to_float(GET(u16)));
+        *out = (struct whole){.magnitude = ((const uint64_t *)in)[at]};
+        break;
+        FLOATS(FLOAT)
+    case QC_F64:
+        return whole_of_double(out, *shown = ((const double *)in)[at]);
     QC_CASE_SMALL_FLOATS:
-        return whole_of_double(out, *shown = (double)qc_small_to_float(t, GET(u8)));
+        return whole_of_double(out, *shown = (double)qc_small_to_float(t, ((const uint8_t *)in)[at]));
     case QC_NONE:
     case QC_DTYPE_COUNT: return false;
     }
-    *out = whole_of(v);
-    *shown = (double)v;
+#undef INTEGER
+#undef FLOAT
+    *shown = out->negative ? -(double)out->magnitude : (double)out->magnitude;
     return true;
 }
 

@@ -49,7 +49,7 @@ void qc_unit_cache_free(struct qc_unit_cache *c)
     free(c);
 }
 
-static struct entry *find(const struct qc_unit_cache *c, size_t binding, size_t unit)
+static struct entry *find_unit(const struct qc_unit_cache *c, size_t binding, size_t unit)
 {
     struct entry *e = c->lists[unit % LISTS];
     while (e && (e->unit != unit || e->binding != binding)) e = e->next;
@@ -59,7 +59,7 @@ static struct entry *find(const struct qc_unit_cache *c, size_t binding, size_t 
 const void *qc_unit_cache_find(struct qc_unit_cache *c, size_t binding, size_t unit)
 {
     pthread_mutex_lock(&c->lock);
-    const struct entry *e = find(c, binding, unit);
+    const struct entry *e = find_unit(c, binding, unit);
     pthread_mutex_unlock(&c->lock);
     return e ? e->elements : NULL;
 }
@@ -68,7 +68,7 @@ void qc_unit_cache_keep(struct qc_unit_cache *c, size_t binding, size_t unit, co
 {
     pthread_mutex_lock(&c->lock);
     const bool room = bytes <= c->left && sizeof(struct entry) <= c->left - bytes;
-    struct entry *e = room && !find(c, binding, unit) ? malloc(sizeof *e + bytes) : NULL;
+    struct entry *e = room && !find_unit(c, binding, unit) ? malloc(sizeof *e + bytes) : NULL;
     if (e) {
         memcpy(e->elements, elements, bytes);
         *e = (struct entry){.next = c->lists[unit % LISTS], .binding = binding, .unit = unit};

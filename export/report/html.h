@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
-#include "base/number_text.h"
+#include "base/words.h"
 
 /* printf for markup: the format is markup, and %s texts are escaped, so that any bytes are safe in content and in
    attributes in double quotes. Unprintable characters are made visible (base/shown.h). NULL writes nothing. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products that the int8 kernels of x86 without VNNI add in pairs, saturated at 16 bits (arith/pair_product.h), and
+/* Products that the int8 kernels of x86 without VNNI add in pairs, saturated at 16 bits (arith/contract.h), and
    the weights that form a pair. Measured on ONNX Runtime 1.32 (docs/numerics.md). */
 #pragma once
 

@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/checked.h"
-#include "base/grow.h"
-#include "base/order.h"
 #include "graph/core/body.h"
 #include "graph/core/custom.h"
 #include "onnx/read/importing.h"

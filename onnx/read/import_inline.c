@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "graph/types/number_format.h"
 #include "onnx/read/importing.h"
 

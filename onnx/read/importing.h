@@ -2,8 +2,8 @@
 /* Inside onnx/: the state of an import. */
 #pragma once
 
-#include "base/lines.h"
-#include "base/texts.h"
+#include "base/index.h"
+#include "base/words.h"
 #include "graph/core/call.h"
 #include "onnx/read/import.h"
 #include "onnx/read/proto.h"

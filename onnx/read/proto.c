@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/checked.h"
-#include "base/grow.h"
 
 enum {
     DEPTH = 100,

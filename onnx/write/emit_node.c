@@ -2,7 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "graph/core/body.h"
 #include "graph/core/custom.h"
 #include "graph/core/recurrent.h"

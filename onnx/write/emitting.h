@@ -2,7 +2,7 @@
 /* Inside onnx/: the state of an emission. */
 #pragma once
 
-#include "base/texts.h"
+#include "base/index.h"
 #include "onnx/read/proto.h"
 #include "onnx/write/emit.h"
 

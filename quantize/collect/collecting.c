@@ -14,8 +14,8 @@
 #include "calib/statistics/statistics.h"
 #include "calib/weights/round_weights.h"
 #include "calib/weights/rounded_layers.h"
-#include "graph/core/rebuild.h"
 #include "graph/core/parameters.h"
+#include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
 
 /* The graphs of the stages to come, made without the limit: one error reports the sum of all needs. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/order.h"
+#include "base/array.h"
 #include "calib/statistics/stream.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"

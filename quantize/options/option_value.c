@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/closest.h"
+#include "base/words.h"
 #include "quantize/options/option_table.h"
 
 static bool read_accumulator(struct qc_accumulator *out, const char *text, struct qc_status *st)

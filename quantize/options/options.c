@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/closest.h"
 #include "base/pool.h"
+#include "base/words.h"
 #include "graph/types/number_format.h"
 #include "quantize/interface/warnings.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/order.h"
+#include "base/array.h"
 #include "base/union_find.h"
 #include "graph/core/function.h"
 #include "graph/core/multiply_adds.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/order.h"
+#include "base/array.h"
 #include "calib/trials/trial_run.h"
 #include "export/report/report.h"
 #include "quantize/report/command_text.h"

@@ -8,9 +8,9 @@
 #include "calib/ablation.h"
 #include "calib/statistics/stream.h"
 #include "export/report/report.h"
+#include "graph/core/graph.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
-#include "graph/core/graph.h"
 #include "quantize/collect/collecting.h"
 #include "quantize/trials/trial_graph.h"
 

@@ -2,7 +2,7 @@
 /* Converts a quantized model to the canonical affine graph, which is the same for every form of the file. */
 #pragma once
 
-#include "base/lines.h"
+#include "base/words.h"
 #include "rewrite/passes/simulate.h"
 
 /* Notes for the report, one line each, in the memory of the graph: what stayed in float or was treated specially. */

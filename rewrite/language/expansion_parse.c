@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/checked.h"
-#include "base/grow.h"
 #include "rewrite/language/expansion_parts.h"
 
 /* Expressions of functions: docs/rule-language.md, "Functions". */

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "graph/core/function.h"
 #include "rewrite/language/expansion_parts.h"
 #include "rewrite/language/match.h"

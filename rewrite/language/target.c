@@ -4,8 +4,8 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "base/closest.h"
 #include "base/file.h"
+#include "base/words.h"
 #include "rewrite/language/rule_parser.h"
 
 #include "rewrite/builtin_targets.h"

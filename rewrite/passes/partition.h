@@ -13,7 +13,7 @@
    a warning. A type that the options give to nodes by name overrides the pattern's scheme. */
 #pragma once
 
-#include "base/lines.h"
+#include "base/words.h"
 #include "rewrite/language/rewriter.h"
 #include "rewrite/passes/given.h"
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/closest.h"
 #include "base/shown.h"
 #include "base/union_find.h"
 #include "graph/core/uses.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/order.h"
+#include "base/array.h"
 #include "graph/core/uses.h"
 #include "graph/types/number_format.h"
 #include "rewrite/passes/channel_layout.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "base/index.h"
 #include "graph/core/rebuild.h"
 #include "graph/types/tensor.h"

@@ -54,11 +54,6 @@ static bool fixed_loop(struct qc_requantize_loop *out, const struct qc_scales *f
     return qc_requantizer_of(&r, &d, a, st) && qc_requantize_loop_of(out, &r, a, st);
 }
 
-static bool is_byte(enum qc_dtype t)
-{
-    return t == QC_U8 || t == QC_I8 || t == QC_U4 || t == QC_I4;
-}
-
 /* Rounds real numbers by the contract's rule. */
 static bool set_quantize(struct qc_rounding *r, enum qc_contract contract, struct qc_arena *a, struct qc_status *st)
 {
@@ -101,12 +96,12 @@ bool qc_convert_of(struct qc_convert *out, struct qc_convert_end of, struct qc_c
     c.to_zero = zeros_of(to_type, to, c.rounding.count, a, st);
     if (!c.from_zero || !c.to_zero) return false;
     c.rows = (struct qc_convert_rows){.usable = !c.fixed && c.rounding.kind == QC_ROUNDING_REQUANTIZE &&
-                                                from_type == QC_I32 && is_byte(to_type),
+                                                from_type == QC_I32 && qc_dtype_in_byte(to_type),
                                       .is_signed = to_type == QC_I8 || to_type == QC_I4,
                                       .rounding = c.rounding,
                                       .zeros = c.to_zero};
     if (c.rows.usable) qc_convert_rows_of(&c.rows);
-    if (is_byte(from_type) && is_byte(to_type) && c.rounding.count == 1) {
+    if (qc_dtype_in_byte(from_type) && qc_dtype_in_byte(to_type) && c.rounding.count == 1) {
         uint8_t ramp[256], *table = QC_NEW_ARRAY(a, uint8_t, 256, st);
         if (!table) return false;
         for (int i = 0; i < 256; i++) ramp[i] = (uint8_t)i;
@@ -144,36 +139,32 @@ bool qc_convert_of(struct qc_convert *out, struct qc_convert_end of, struct qc_c
             (y, x, n, zero, channels))
 QC_CONVERT_TYPES(QC_LOAD_STORE)
 
+/* The type whose bytes an element has. */
+static enum qc_dtype held_as(enum qc_dtype t)
+{
+    return t == QC_U4 ? QC_U8 : t == QC_I4 ? QC_I8 : t;
+}
+
 void qc_load_centred(float *y, enum qc_dtype t, const void *x, size_t n, const int32_t *zero, bool channels)
 {
-    if (t == QC_U8 || t == QC_U4)
-        load_U8(y, x, n, zero, channels);
-    else if (t == QC_I8 || t == QC_I4)
-        load_I8(y, x, n, zero, channels);
-    else if (t == QC_U16)
-        load_U16(y, x, n, zero, channels);
-    else if (t == QC_I16)
-        load_I16(y, x, n, zero, channels);
-    else if (t == QC_I32)
-        load_I32(y, x, n, zero, channels);
-    else
-        memcpy(y, x, n * sizeof *y);
+#define QC_LOAD(NAME, T)                                                                                               \
+    case QC_##NAME: load_##NAME(y, x, n, zero, channels); break;
+    switch ((int)held_as(t)) {
+        QC_CONVERT_TYPES(QC_LOAD)
+    default: memcpy(y, x, n * sizeof *y);
+    }
+#undef QC_LOAD
 }
 
 void qc_store_centred(enum qc_dtype t, void *y, const float *x, size_t n, const int32_t *zero, bool channels)
 {
-    if (t == QC_U8 || t == QC_U4)
-        store_U8(y, x, n, zero, channels);
-    else if (t == QC_I8 || t == QC_I4)
-        store_I8(y, x, n, zero, channels);
-    else if (t == QC_U16)
-        store_U16(y, x, n, zero, channels);
-    else if (t == QC_I16)
-        store_I16(y, x, n, zero, channels);
-    else if (t == QC_I32)
-        store_I32(y, x, n, zero, channels);
-    else
-        memcpy(y, x, n * sizeof *x);
+#define QC_STORE(NAME, T)                                                                                              \
+    case QC_##NAME: store_##NAME(y, x, n, zero, channels); break;
+    switch ((int)held_as(t)) {
+        QC_CONVERT_TYPES(QC_STORE)
+    default: memcpy(y, x, n * sizeof *x);
+    }
+#undef QC_STORE
 }
 
 /* ------------------------------------------------- rows in one pass: the pairs that are common */
@@ -250,35 +241,27 @@ static void copy_i32(const struct row *p, int32_t *y, const int32_t *x, size_t n
 
 void qc_load_levels(int32_t *y, enum qc_dtype t, const void *x, size_t n)
 {
-#define QC_LOAD(T)                                                                                                     \
-    for (size_t i = 0; i < n; i++) y[i] = (int32_t)((const T *)x)[i]
-    if (t == QC_U8 || t == QC_U4)
-        QC_LOAD(uint8_t);
-    else if (t == QC_I8 || t == QC_I4)
-        QC_LOAD(int8_t);
-    else if (t == QC_U16)
-        QC_LOAD(uint16_t);
-    else if (t == QC_I16)
-        QC_LOAD(int16_t);
-    else
-        memcpy(y, x, n * sizeof *y);
+#define QC_LOAD(NAME, T)                                                                                               \
+    case QC_##NAME:                                                                                                    \
+        for (size_t i = 0; i < n; i++) y[i] = (int32_t)((const T *)x)[i];                                              \
+        break;
+    switch ((int)held_as(t)) {
+        QC_CONVERT_TYPES(QC_LOAD)
+    default: memcpy(y, x, n * sizeof *y);
+    }
 #undef QC_LOAD
 }
 
 void qc_store_levels(enum qc_dtype t, void *y, const int32_t *x, size_t n)
 {
-#define QC_STORE(T)                                                                                                    \
-    for (size_t i = 0; i < n; i++) ((T *)y)[i] = (T)x[i]
-    if (t == QC_U8 || t == QC_U4)
-        QC_STORE(uint8_t);
-    else if (t == QC_I8 || t == QC_I4)
-        QC_STORE(int8_t);
-    else if (t == QC_U16)
-        QC_STORE(uint16_t);
-    else if (t == QC_I16)
-        QC_STORE(int16_t);
-    else
-        memcpy(y, x, n * sizeof *x);
+#define QC_STORE(NAME, T)                                                                                              \
+    case QC_##NAME:                                                                                                    \
+        for (size_t i = 0; i < n; i++) ((T *)y)[i] = (T)x[i];                                                          \
+        break;
+    switch ((int)held_as(t)) {
+        QC_CONVERT_TYPES(QC_STORE)
+    default: memcpy(y, x, n * sizeof *x);
+    }
 #undef QC_STORE
 }
 
@@ -343,7 +326,7 @@ void qc_convert_rows(const struct qc_convert *c, size_t first, void *y, ptrdiff_
 
 /* ------------------------------------------------- views */
 
-static void strided(void *user, int64_t n, void *const data[], const int64_t stride[])
+static void strided_convert(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
     const struct qc_convert *c = user;
     const size_t to_size = qc_dtype_size(c->to), from_size = qc_dtype_size(c->from);
@@ -397,7 +380,7 @@ static void convert_channel(void *user, size_t i)
     y.dim[axis] = x.dim[axis] = 1;
     y.data = (char *)y.data + (int64_t)i * y.stride[axis] * (int64_t)qc_dtype_size(own.to);
     x.data = (char *)x.data + (int64_t)i * x.stride[axis] * (int64_t)qc_dtype_size(own.from);
-    qc_view_each(2, views, strided, &own);
+    qc_view_each(2, views, strided_convert, &own);
 }
 
 void qc_convert_view(const struct qc_convert *c, const struct qc_view *y, const struct qc_view *x)
@@ -407,7 +390,7 @@ void qc_convert_view(const struct qc_convert *c, const struct qc_view *y, const 
     const struct qc_view *const whole[] = {y, x};
     struct qc_convert own = *c;
     if (count == 1) {
-        qc_view_each(2, whole, strided, &own);
+        qc_view_each(2, whole, strided_convert, &own);
         return;
     }
     if (qc_view_same_order(y, x) && y->stride[c->axis] == 1) {

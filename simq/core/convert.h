@@ -10,6 +10,12 @@
 #include "simq/core/convert_rows.h"
 #include "simq/core/rounding.h"
 
+/* Whether an element takes a byte at most: the types with a table of all their values. */
+static inline bool qc_dtype_in_byte(enum qc_dtype t)
+{
+    return t == QC_U8 || t == QC_I8 || t == QC_U4 || t == QC_I4;
+}
+
 struct qc_convert {
     struct qc_rounding rounding; /* between centred numbers */
     enum qc_dtype from, to;

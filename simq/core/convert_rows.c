@@ -68,7 +68,8 @@ struct form {
 /* Converts four vectors of accumulators to 64 bytes. Each step saturates, so the bounds can be applied after
    rounding. A product below the int32 range, or NaN, converts to INT32_MIN, which saturates to the lowest level.
    Products above the range are clamped first (`large`). */
-QC_TARGET_AVX512 static QC_INLINE __m512i packed(const int32_t *x, const struct bytes *b, const struct form f)
+QC_TARGET_AVX512 static QC_INLINE __m512i packed_convert_rows(const int32_t *x, const struct bytes *b,
+                                                              const struct form f)
 {
     __m512i q[4];
     for (int k = 0; k < 4; k++) {
@@ -93,13 +94,14 @@ QC_TARGET_AVX512 static QC_INLINE __m512i packed(const int32_t *x, const struct 
 }
 
 /* Converts n channels of each row, at most 64. */
-QC_TARGET_AVX512 static QC_INLINE void columns(uint8_t *y, ptrdiff_t y_step, const int32_t *x, size_t x_step,
-                                               size_t rows, size_t n, const struct bytes *bytes, const struct form f)
+QC_TARGET_AVX512 static QC_INLINE void columns_convert_rows(uint8_t *y, ptrdiff_t y_step, const int32_t *x,
+                                                            size_t x_step, size_t rows, size_t n,
+                                                            const struct bytes *bytes, const struct form f)
 {
     const __mmask64 mask = f.whole ? 0 : (UINT64_C(1) << n) - 1;
     const struct bytes b = *bytes;
     for (size_t r = 0; r < rows; r++, x += x_step, y += y_step) {
-        const __m512i v = packed(x, &b, f);
+        const __m512i v = packed_convert_rows(x, &b, f);
         if (!f.whole)
             _mm512_mask_storeu_epi8(y, mask, v);
         else if (f.vectors == 4)
@@ -119,8 +121,9 @@ QC_TARGET_AVX512 static QC_INLINE void any_columns(uint8_t *y, ptrdiff_t y_step,
     f.whole = n % LANES == 0;
 #define QC_CASE(v, w)                                                                                                  \
     if (f.vectors == (v) && f.whole == (w))                                                                            \
-    columns(y, y_step, x, x_step, rows, n, b,                                                                          \
-            (struct form){.vectors = (v), .whole = (w), .is_signed = f.is_signed, .large = f.large, .plain = f.plain})
+    columns_convert_rows(                                                                                              \
+        y, y_step, x, x_step, rows, n, b,                                                                              \
+        (struct form){.vectors = (v), .whole = (w), .is_signed = f.is_signed, .large = f.large, .plain = f.plain})
     QC_CASE(4, true);
     else QC_CASE(3, true);
     else QC_CASE(2, true);
@@ -132,9 +135,9 @@ QC_TARGET_AVX512 static QC_INLINE void any_columns(uint8_t *y, ptrdiff_t y_step,
 #undef QC_CASE
 }
 
-QC_TARGET_AVX512 static QC_INLINE void rows_of(const struct qc_convert_rows *c, size_t first, uint8_t *y,
-                                               ptrdiff_t y_step, const int32_t *x, size_t x_step, size_t rows, size_t n,
-                                               const struct form f)
+QC_TARGET_AVX512 static QC_INLINE void rows_of_convert_rows(const struct qc_convert_rows *c, size_t first, uint8_t *y,
+                                                            ptrdiff_t y_step, const int32_t *x, size_t x_step,
+                                                            size_t rows, size_t n, const struct form f)
 {
     const bool channels = c->rounding.count > 1;
     const float *factor = c->rounding.a + (channels ? first : 0);
@@ -167,7 +170,8 @@ QC_TARGET_AVX512 static QC_INLINE void rows_of(const struct qc_convert_rows *c, 
     QC_TARGET_AVX512 static void name(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step,     \
                                       const int32_t *x, size_t x_step, size_t rows, size_t n)                          \
     {                                                                                                                  \
-        rows_of(c, first, y, y_step, x, x_step, rows, n, (struct form){.is_signed = (s), .large = (l), .plain = (p)}); \
+        rows_of_convert_rows(c, first, y, y_step, x, x_step, rows, n,                                                  \
+                             (struct form){.is_signed = (s), .large = (l), .plain = (p)});                             \
     }
 QC_ROWS(rows_u8, false, false, false)
 QC_ROWS(rows_i8, true, false, false)

@@ -23,7 +23,8 @@ struct form {
 };
 
 /* As in simq/core/convert_rows.c, for 32 bytes. */
-QC_TARGET_AVX2 static QC_INLINE __m256i packed(const int32_t *x, const struct bytes *b, const struct form f)
+QC_TARGET_AVX2 static QC_INLINE __m256i packed_convert_rows_avx2(const int32_t *x, const struct bytes *b,
+                                                                 const struct form f)
 {
     __m256i q[4];
     for (int k = 0; k < 4; k++) {
@@ -53,12 +54,13 @@ QC_TARGET_AVX2 static QC_INLINE __m256i packed(const int32_t *x, const struct by
 }
 
 /* Converts n channels of each row, at most 32. */
-QC_TARGET_AVX2 static QC_INLINE void columns(uint8_t *y, ptrdiff_t y_step, const int32_t *x, size_t x_step, size_t rows,
-                                             size_t n, const struct bytes *bytes, const struct form f)
+QC_TARGET_AVX2 static QC_INLINE void columns_convert_rows_avx2(uint8_t *y, ptrdiff_t y_step, const int32_t *x,
+                                                               size_t x_step, size_t rows, size_t n,
+                                                               const struct bytes *bytes, const struct form f)
 {
     const struct bytes b = *bytes;
     for (size_t r = 0; r < rows; r++, x += x_step, y += y_step) {
-        const __m256i v = packed(x, &b, f);
+        const __m256i v = packed_convert_rows_avx2(x, &b, f);
         if (f.whole && f.vectors == 4) {
             _mm256_storeu_si256((void *)y, v);
         } else if (f.whole) {
@@ -71,9 +73,10 @@ QC_TARGET_AVX2 static QC_INLINE void columns(uint8_t *y, ptrdiff_t y_step, const
     }
 }
 
-QC_TARGET_AVX2 static QC_INLINE void rows_of(const struct qc_convert_rows *c, size_t first, uint8_t *y,
-                                             ptrdiff_t y_step, const int32_t *x, size_t x_step, size_t rows, size_t n,
-                                             const bool is_signed, const bool large, const bool plain)
+QC_TARGET_AVX2 static QC_INLINE void rows_of_convert_rows_avx2(const struct qc_convert_rows *c, size_t first,
+                                                               uint8_t *y, ptrdiff_t y_step, const int32_t *x,
+                                                               size_t x_step, size_t rows, size_t n,
+                                                               const bool is_signed, const bool large, const bool plain)
 {
     const bool channels = c->rounding.count > 1;
     const float *factor = c->rounding.a + (channels ? first : 0);
@@ -90,8 +93,9 @@ QC_TARGET_AVX2 static QC_INLINE void rows_of(const struct qc_convert_rows *c, si
                 channels ? _mm256_maskload_ps(factor + i + (ptrdiff_t)LANES * k, b.mask[k]) : _mm256_set1_ps(*factor);
         }
 #define QC_CASE(v, w)                                                                                                  \
-    columns(y + i, y_step, x + i, x_step, rows, left, &b,                                                              \
-            (struct form){.vectors = (v), .whole = (w), .is_signed = is_signed, .large = large, .plain = plain})
+    columns_convert_rows_avx2(                                                                                         \
+        y + i, y_step, x + i, x_step, rows, left, &b,                                                                  \
+        (struct form){.vectors = (v), .whole = (w), .is_signed = is_signed, .large = large, .plain = plain})
         if (left == FULL)
             QC_CASE(4, true);
         else if (left == FULL / 2)
@@ -106,7 +110,7 @@ QC_TARGET_AVX2 static QC_INLINE void rows_of(const struct qc_convert_rows *c, si
     QC_TARGET_AVX2 static void name(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step,       \
                                     const int32_t *x, size_t x_step, size_t rows, size_t n)                            \
     {                                                                                                                  \
-        rows_of(c, first, y, y_step, x, x_step, rows, n, (s), (l), (p));                                               \
+        rows_of_convert_rows_avx2(c, first, y, y_step, x, x_step, rows, n, (s), (l), (p));                             \
     }
 QC_ROWS(rows_u8, false, false, false)
 QC_ROWS(rows_i8, true, false, false)

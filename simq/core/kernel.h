@@ -9,7 +9,7 @@
    q in produced ones. Only kernels of simq/core/integer.h, those that quantize and those that move elements see the
    latter.
    - A kernel of an op with affine behaviour NONE or MERGE gets real values only: the planner dequantizes before it and
-   quantizes after it, or takes a kernel of simq/core/kernel_affine.h that computes on affine values. KEEP and BOUND
+   quantizes after it, or takes a kernel of simq/core/integer.h that computes on affine values. KEEP and BOUND
    ops get centred values and move or compare them as they are; the scales matter only where a number enters from
    outside (the value of Pad, the bounds of Clip).
    - Strides may be anything (zero: broadcast; negative: reversed slices), except where the order below says more.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "simq/core/kernel_affine.h"
+#include "simq/core/integer.h"
 
 #include <math.h>
 
 #include "arith/qbinary.h"
-#include "simq/core/mean.h"
+#include "simq/core/kernel_util.h"
 #include "simq/core/rounding.h"
 
-static bool prepare_binary(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_affine_binary(struct qc_prepare *p, struct qc_status *st)
 {
     struct qc_qbinary *s = QC_NEW_STATE(p, struct qc_qbinary, st);
     const struct qc_scales *const scales[] = {&p->in_scales[0], &p->in_scales[1], &p->out_scales[0]};
@@ -24,7 +24,7 @@ static void binary_run(void *user, int64_t n, void *const data[], const int64_t 
     qc_qbinary_centred(user, data[0], data[1], data[2], (size_t)n, stride);
 }
 
-static bool run_binary(const struct qc_run *r, struct qc_status *st)
+static bool run_affine_binary(const struct qc_run *r, struct qc_status *st)
 {
     struct qc_qbinary s = *(const struct qc_qbinary *)r->state;
     const struct qc_view a = qc_view_broadcast(&r->in[0], &r->out[0]), b = qc_view_broadcast(&r->in[1], &r->out[0]);
@@ -34,10 +34,16 @@ static bool run_binary(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-static const struct qc_kernel affine_add = {
-    .name = "add_affine", .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare_binary, .run = run_binary};
-static const struct qc_kernel affine_mul = {
-    .name = "mul_affine", .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare_binary, .run = run_binary};
+static const struct qc_kernel affine_add = {.name = "add_affine",
+                                            .order = QC_ORDER_ANY,
+                                            .in_place = 3,
+                                            .prepare = prepare_affine_binary,
+                                            .run = run_affine_binary};
+static const struct qc_kernel affine_mul = {.name = "mul_affine",
+                                            .order = QC_ORDER_ANY,
+                                            .in_place = 3,
+                                            .prepare = prepare_affine_binary,
+                                            .run = run_affine_binary};
 
 /* Sums in double, which is exact for any number of elements that fits in memory, and rounds once. */
 struct mean {

@@ -43,7 +43,7 @@ QC_WIDEN(widen_bfloat, qc_bfloat_to_float)
 QC_NARROW(narrow_half, qc_float_to_half)
 QC_NARROW(narrow_bfloat, qc_float_to_bfloat)
 
-static void convert(const struct qc_view *to, const struct qc_view *from)
+static void convert_halves(const struct qc_view *to, const struct qc_view *from)
 {
     const struct qc_view *const views[] = {to, from};
     qc_view_each(2, views,
@@ -82,7 +82,7 @@ static bool copy_constant(struct halves *h, unsigned i, const struct qc_view *fr
     h->owned[i] = aligned_alloc(64, (n * sizeof(float) + 127) / 64 * 64);
     if (!h->owned[i]) return qc_fail_memory(st, n * sizeof(float));
     h->in[i].data = h->owned[i];
-    convert(&h->in[i], from);
+    convert_halves(&h->in[i], from);
     return true;
 }
 
@@ -197,15 +197,15 @@ static struct qc_run inner_run(const struct halves *h, const struct qc_run *r)
     return inner;
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_halves(const struct qc_run *r, struct qc_status *st)
 {
     const struct halves *h = r->state;
     const struct qc_run inner = inner_run(h, r);
     for (unsigned i = 0; i < r->input_count; i++)
-        if (h->in_at[i] != SIZE_MAX) convert(&inner.in[i], &r->in[i]);
+        if (h->in_at[i] != SIZE_MAX) convert_halves(&inner.in[i], &r->in[i]);
     if (!h->inner->run(&inner, st)) return false;
     for (unsigned i = 0; i < r->output_count; i++)
-        if (h->out_at[i] != SIZE_MAX) convert(&r->out[i], &inner.out[i]);
+        if (h->out_at[i] != SIZE_MAX) convert_halves(&r->out[i], &inner.out[i]);
     return true;
 }
 
@@ -231,12 +231,12 @@ static void close_inner(void *local)
     free(o);
 }
 
-static void release(void *state)
+static void release_halves(void *state)
 {
     struct halves *h = state;
     if (h->state && h->inner->release) h->inner->release(h->state);
     for (unsigned i = 0; h->owned && i < h->input_count; i++) drop_constant(h, i);
 }
 
-QC_KERNEL(halves, .order = QC_ORDER_ANY, .halves = true, .run = run, .release = release, .open = open_inner,
-          .close = close_inner);
+QC_KERNEL(halves, .order = QC_ORDER_ANY, .halves = true, .run = run_halves, .release = release_halves,
+          .open = open_inner, .close = close_inner);

@@ -13,6 +13,21 @@ bool qc_kernel_no_type(enum qc_dtype t, struct qc_status *st)
     return qc_fail(st, QC_UNSUPPORTED, "element type %s is not handled by this operator", qc_dtype_info(t)->name);
 }
 
+bool qc_kernel_takes_real(const struct qc_prepare *p, struct qc_status *st)
+{
+    return p->in[0].dtype == QC_F32 || p->in[0].dtype == QC_F64 || qc_kernel_no_type(p->in[0].dtype, st);
+}
+
+bool qc_kernel_window(struct qc_window *w, const struct qc_prepare *p, struct qc_status *st)
+{
+    if (!qc_window_of(w, p->graph, p->node, st)) return false;
+    const int missing = 3 - w->spatial;
+    int64_t *const sizes[] = {w->kernel, w->stride, w->dilation, w->in, w->out, w->pad_begin, w->pad_end};
+    for (int k = 0; k < 7; k++)
+        for (int i = 3; i-- > 0;) sizes[k][i] = i >= missing ? sizes[k][i - missing] : k < 5;
+    return true;
+}
+
 int64_t qc_kernel_offset(const struct qc_view *v, size_t i)
 {
     int64_t offset = 0;
@@ -299,4 +314,45 @@ static const struct qc_kernel *const kernels[QC_OP_COUNT] = {
 const struct qc_kernel *qc_kernel_of(enum qc_op op)
 {
     return op > QC_OP_INVALID && op < QC_OP_COUNT ? kernels[op] : NULL;
+}
+
+bool qc_mean_of(struct qc_mean *out, struct qc_prepare *p, size_t size, struct qc_status *st)
+{
+    struct qc_mean m = {.keep = true};
+    const bool pool = p->node->op == QC_OP_GlobalAveragePool;
+    const int64_t *axes;
+    const size_t count = pool ? 0 : qc_attr_ints(p->node, "axes", &axes);
+    float n = 1;
+    if (!pool) m.keep = qc_attr_int(p->node, "keepdims", 1) != 0;
+    for (size_t i = 0; i < count; i++) {
+        int axis;
+        if (!qc_axis_of(&axis, axes[i], p->in[0].rank, st)) return false;
+        m.reduced[axis] = true;
+    }
+    for (int i = 0; i < p->in[0].rank; i++) {
+        if (pool)
+            m.reduced[i] = i >= 2;
+        else if (count == 0)
+            m.reduced[i] = qc_attr_int(p->node, "noop_with_empty_axes", 0) == 0;
+        if (m.reduced[i]) n *= (float)p->in[0].dim[i];
+    }
+    m.count = (int64_t)n;
+    p->scratch = qc_view_count(&p->out[0]) * size + 64;
+    *out = m;
+    return true;
+}
+
+void qc_mean_sums(struct qc_view *sums, struct qc_view *wide, const struct qc_mean *m, const struct qc_run *r,
+                  enum qc_dtype t)
+{
+    const struct qc_view *x = &r->in[0], *y = &r->out[0];
+    *wide = *x;
+    *sums = *y;
+    memset(r->scratch, 0, qc_view_count(y) * qc_dtype_size(t));
+    wide->dtype = sums->dtype = t;
+    wide->data = sums->data = r->scratch;
+    for (int i = 0, k = 0; i < x->rank; i++) {
+        wide->stride[i] = m->reduced[i] ? 0 : y->stride[k];
+        if (!m->reduced[i] || m->keep) k++;
+    }
 }

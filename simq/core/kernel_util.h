@@ -12,6 +12,13 @@
 /* Fails with QC_UNSUPPORTED: "type f16 is not handled". */
 bool qc_kernel_no_type(enum qc_dtype t, struct qc_status *st);
 
+/* The first input is float32 or double. */
+bool qc_kernel_takes_real(const struct qc_prepare *p, struct qc_status *st);
+
+/* Sets w to the window of a pool (graph/core/infer.h) in three spatial dimensions: missing ones come first, with
+   size 1. w->spatial stays the number of those that exist. */
+bool qc_kernel_window(struct qc_window *w, const struct qc_prepare *p, struct qc_status *st);
+
 /* Returns whether input i is present. */
 static inline bool qc_kernel_has(const struct qc_prepare *p, unsigned i)
 {
@@ -99,3 +106,21 @@ void qc_view_fill(const struct qc_view *to, const void *element);
 /* Converts a double to the bits of an element of at most 8 bytes. Integers round half to even and saturate; NaN
    gives 0. */
 void qc_element_of(void *element, enum qc_dtype t, double value);
+
+/* Inside simq/: means over dimensions of affine values (ReduceMean, GlobalAveragePool), independent of the type of
+   the sums. Sums are row-major in the shape of the result. In a view with the shape of the input, the reduced
+   dimensions have stride 0. */
+
+struct qc_mean {
+    bool reduced[QC_RANK_MAX];
+    bool keep;     /* reduced dimensions have size 1 in the result */
+    int64_t count; /* numbers per mean, rounded to float32 as in ONNX Runtime */
+};
+
+/* Reads which dimensions the node reduces, and requests scratch of `size` bytes per sum. */
+bool qc_mean_of(struct qc_mean *out, struct qc_prepare *p, size_t size, struct qc_status *st);
+
+/* Sets the sums, in the scratch memory, to 0. Returns views of them in the shape of the result (`sums`) and of the
+   input (`wide`). t: type of the sums, of the size given to qc_mean_of. */
+void qc_mean_sums(struct qc_view *sums, struct qc_view *wide, const struct qc_mean *m, const struct qc_run *r,
+                  enum qc_dtype t);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "base/index.h"
 
 struct block {
@@ -34,7 +34,7 @@ void qc_packed_free(struct qc_packed *p)
     free(p);
 }
 
-static bool add(struct qc_packed *p, const struct block *b, struct qc_status *st)
+static bool add_block(struct qc_packed *p, const struct block *b, struct qc_status *st)
 {
     struct block *blocks = qc_grown(p->blocks, p->count, &p->capacity, sizeof *blocks, st);
     if (!blocks) return false;
@@ -57,7 +57,7 @@ bool qc_packed_take(void **out, size_t *added, struct qc_packed *p, const void *
         *added = 0;
         return true;
     }
-    if (!add(p, &(struct block){.from = from, .data = data, .bytes = bytes}, st)) {
+    if (!add_block(p, &(struct block){.from = from, .data = data, .bytes = bytes}, st)) {
         free(data);
         return false;
     }

@@ -64,7 +64,7 @@ bool qc_rounding_of(struct qc_rounding *out, const struct qc_scales *from, const
     return true;
 }
 
-static void strided(void *user, int64_t n, void *const data[], const int64_t stride[])
+static void strided_rounding(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
     enum { BLOCK = 256 };
     const struct qc_rounding *r = user;
@@ -103,7 +103,7 @@ static void round_channel(void *user, size_t c)
         y.data = (float *)y.data + (int64_t)c * y.stride[axis];
         x.data = (float *)x.data + (int64_t)c * x.stride[axis];
     }
-    qc_view_each(2, views, strided, &one);
+    qc_view_each(2, views, strided_rounding, &one);
 }
 
 void qc_rounding_view(const struct qc_rounding *r, int axis, const struct qc_view *y, const struct qc_view *x)

@@ -136,7 +136,7 @@ bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g,
 }
 
 /* Stores x plus zero points. by: 1 if each element has its own zero point, 0 if all share one. */
-static void store(void *to, const float *x, size_t n, const int32_t *zero, size_t by, size_t size)
+static void store_evaluate(void *to, const float *x, size_t n, const int32_t *zero, size_t by, size_t size)
 {
     for (size_t i = 0; size == 1 && i < n; i++) ((uint8_t *)to)[i] = (uint8_t)((int32_t)x[i] + zero[i * by]);
     for (size_t i = 0; size == 2 && i < n; i++) ((uint16_t *)to)[i] = (uint16_t)((int32_t)x[i] + zero[i * by]);
@@ -160,8 +160,9 @@ static struct qc_tensor *stored(const struct qc_tensor *t, const struct qc_graph
     for (size_t first = 0, n; first < t->count;
          first += n) { /* one channel, or one element of each channel, at a time */
         n = s.block ? 1 : row ? s.count : s.count > 1 ? inner : t->count;
-        store((char *)q->data + first * qc_dtype_size(q->dtype), (const float *)t->data + first, n,
-              s.zero_point + (row || s.count < 2 ? 0 : qc_scale_at(&layout, first)), row, qc_dtype_size(q->dtype));
+        store_evaluate((char *)q->data + first * qc_dtype_size(q->dtype), (const float *)t->data + first, n,
+                       s.zero_point + (row || s.count < 2 ? 0 : qc_scale_at(&layout, first)), row,
+                       qc_dtype_size(q->dtype));
     }
 out:
     qc_arena_free(a);

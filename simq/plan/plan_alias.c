@@ -3,7 +3,7 @@
 #include "graph/core/infer.h"
 #include "simq/plan/plan_parts.h"
 
-static int64_t bytes_of(const struct qc_view *v, int64_t elements)
+static int64_t bytes_of_plan_alias(const struct qc_view *v, int64_t elements)
 {
     return elements * (int64_t)qc_dtype_size(v->dtype);
 }
@@ -48,14 +48,15 @@ static bool sliced(struct qc_operand *out, const struct qc_graph *g, const struc
     struct qc_status ignored = QC_STATUS_INIT; /* the kernel reports the error */
     if (!qc_slice_of(&s, g, n, &ignored)) return false;
     for (int i = 0; i < in->rank; i++) {
-        out->offset += bytes_of(in, s.start[i] * in->stride[i]);
+        out->offset += bytes_of_plan_alias(in, s.start[i] * in->stride[i]);
         out->view.dim[i] = s.count[i];
         out->view.stride[i] = s.step[i] * in->stride[i];
     }
     return true;
 }
 
-static bool split(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n, const struct qc_view *in)
+static bool split_plan_alias(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n,
+                             const struct qc_view *in)
 {
     int axis;
     int64_t begin = 0;
@@ -63,7 +64,7 @@ static bool split(struct qc_operand *out, const struct qc_graph *g, const struct
     if (!qc_axis_of(&axis, qc_attr_int(n, "axis", 0), in->rank, &ignored)) return false;
     for (unsigned i = 0; i < n->output_count; i++) {
         const int64_t size = qc_value(g, n->outputs + i)->type.shape.dim[axis];
-        out[i].offset += bytes_of(in, begin * in->stride[axis]);
+        out[i].offset += bytes_of_plan_alias(in, begin * in->stride[axis]);
         out[i].view.dim[axis] = size;
         begin += size;
     }
@@ -85,7 +86,7 @@ bool qc_plan_alias(struct qc_operand *out, const struct qc_graph *g, const struc
         return true;
     }
     if (n->op == QC_OP_Slice) return sliced(out, g, n, &v);
-    if (n->op == QC_OP_Split) return split(out, g, n, &v);
+    if (n->op == QC_OP_Split) return split_plan_alias(out, g, n, &v);
     if (n->op == QC_OP_Expand) {
         const struct qc_view to = qc_view_of(v.dtype, shape, QC_LAYOUT_ROW, NULL);
         out->view = qc_view_broadcast(&v, &to);

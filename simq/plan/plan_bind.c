@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "simq/core/integer.h"
-#include "simq/core/kernel_affine.h"
 #include "simq/plan/plan_parts.h"
 
 /* `pending` of a reordered copy, which may have further users: it is never overwritten. */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "simq/plan/plan_parts.h"
 
 uint32_t qc_plan_new_storage(struct qc_plan *p, size_t bytes, struct qc_status *st)
@@ -42,7 +42,8 @@ void qc_plan_note_unsupported(struct qc_binding *b, const struct qc_status *why)
         qc_text(all->message + used, (unsigned)(sizeof all->message - used), "; %s", why->message);
 }
 
-static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_step_def *d, struct qc_status *st)
+static bool prepare_plan_emit(struct qc_binding *b, struct qc_step *s, const struct qc_step_def *d,
+                              struct qc_status *st)
 {
     struct qc_view in[QC_PLAN_INPUTS + 2], out[QC_PLAN_OUTPUTS];
     struct qc_prepare p = {.graph = b->g,
@@ -123,7 +124,7 @@ bool qc_plan_emit(struct qc_binding *b, const struct qc_step_def *d, struct qc_s
                           .output_count = d->output_count};
     s->in = qc_arena_dup(p->arena, d->in, d->input_count, sizeof *d->in, st);
     s->out = qc_arena_dup(p->arena, d->out, d->output_count, sizeof *d->out, st);
-    if (!s->in || !s->out || !prepare(b, s, d, st)) return false;
+    if (!s->in || !s->out || !prepare_plan_emit(b, s, d, st)) return false;
     if (!s->kernel) return true;
     const size_t time = ++p->step_count;
     for (unsigned i = 0; i < d->input_count; i++) qc_plan_touch(p, &d->in[i], time);
@@ -145,7 +146,7 @@ bool qc_plan_emit_making(struct qc_binding *b, const struct qc_step_def *d, stru
                           .made_count = d->output_count};
     if (!(s->in = qc_arena_dup(p->arena, d->in, d->input_count, sizeof *d->in, st))) return false;
     /* Steps of kernels without `make` are prepared at run time, when the inputs are known. */
-    if (d->kernel->make && !prepare(b, s, d, st)) return false;
+    if (d->kernel->make && !prepare_plan_emit(b, s, d, st)) return false;
     if (!s->kernel) return true;
     const size_t time = ++p->step_count;
     for (unsigned i = 0; i < d->input_count; i++) qc_plan_touch(p, &d->in[i], time);

@@ -22,7 +22,7 @@ static const struct qc_node *next_of(const struct qc_binding *b, qc_id value, qc
     return &b->g->nodes[*id];
 }
 
-static enum qc_dtype dtype_of(const struct qc_binding *b, qc_id value)
+static enum qc_dtype root_dtype(const struct qc_binding *b, qc_id value)
 {
     const qc_id root = b->root[value];
     return qc_plan_dtype(b->g, qc_value(b->g, root), &b->scales[root]);
@@ -84,7 +84,7 @@ static bool take_add(struct qc_group *group, const struct qc_binding *b, const s
     }
     const struct qc_value *r = qc_value(b->g, b->root[other]);
     if (n->op != QC_OP_Conv || !b->scales[b->root[other]].identity || qc_plan_known(b, b->root[other]) ||
-        dtype_of(b, other) != QC_F32 || !qc_shape_equal(&r->type.shape, result))
+        root_dtype(b, other) != QC_F32 || !qc_shape_equal(&r->type.shape, result))
         return false;
     group->residual = other;
     return true;
@@ -105,7 +105,7 @@ static void fuse(struct qc_binding *b, qc_id head)
     struct qc_group group = {.head = head, .fusion = {.from = &b->scales[n->outputs], .lo = -INFINITY, .hi = INFINITY}};
     qc_id value = n->outputs, last = head, id;
     bool moved = false;
-    if (b->scales[n->outputs].identity && dtype_of(b, n->outputs) != QC_F32) return;
+    if (b->scales[n->outputs].identity && root_dtype(b, n->outputs) != QC_F32) return;
     while ((next = next_of(b, value, &id))) {
         const struct qc_scales *here = &b->scales[value];
         const bool clamped = group.fusion.lo > -INFINITY || group.fusion.hi < INFINITY;
@@ -146,8 +146,8 @@ static void fuse_linear(struct qc_binding *b, qc_id head)
     const struct qc_node *n = &b->g->nodes[head], *next = next_of(b, n->outputs, &id);
     if (!next || next->op != QC_OP_DequantizeLinear || b->root[next->inputs[0]] != n->outputs) return;
     if (!same_constant(b, n, next, 1) || !same_constant(b, n, next, 2) || qc_attr_int(n, "block_size", 0)) return;
-    if (dtype_of(b, n->inputs[0]) != QC_F32 || dtype_of(b, next->outputs) != QC_F32) return;
-    const enum qc_dtype stored = dtype_of(b, n->outputs);
+    if (root_dtype(b, n->inputs[0]) != QC_F32 || root_dtype(b, next->outputs) != QC_F32) return;
+    const enum qc_dtype stored = root_dtype(b, n->outputs);
     if (qc_is_small_float(stored) && (stored == QC_F8E8M0 || !qc_attr_int(n, "saturate", 1))) return;
     b->fused[head] = true;
     b->groups[id].head = head;
@@ -157,7 +157,7 @@ static void fuse_linear(struct qc_binding *b, qc_id head)
 static bool is_softmax_quantizer(const struct qc_binding *b, qc_id value)
 {
     const struct qc_scales *s = &b->scales[value];
-    const enum qc_dtype t = dtype_of(b, value);
+    const enum qc_dtype t = root_dtype(b, value);
     return !s->identity && s->rounds && !s->product && s->count == 1 && (t == QC_U8 || t == QC_I8 || t == QC_I16);
 }
 
@@ -177,8 +177,8 @@ static void fuse_softmax(struct qc_binding *b, qc_id softmax)
     const struct qc_scales *y = &b->scales[next->outputs];
     const qc_id stored = b->root[dq->inputs[0]];
     if (!is_softmax_quantizer(b, stored) || !is_softmax_quantizer(b, next->outputs) ||
-        dtype_of(b, stored) != dtype_of(b, next->outputs) || qc_plan_known(b, b->root[stored]) ||
-        !qc_fixed_parameters(&fixed, b->plan->contract, QC_OP_Softmax, dtype_of(b, next->outputs)) ||
+        root_dtype(b, stored) != root_dtype(b, next->outputs) || qc_plan_known(b, b->root[stored]) ||
+        !qc_fixed_parameters(&fixed, b->plan->contract, QC_OP_Softmax, root_dtype(b, next->outputs)) ||
         fixed.scale != y->scale[0] || fixed.zero_point != y->zero_point[0])
         return;
     b->uses[real]--;
@@ -194,7 +194,7 @@ static void fuse_softmax(struct qc_binding *b, qc_id softmax)
 static float scale_of_wide(const struct qc_binding *b, const struct qc_node *dq)
 {
     if (dq->op != QC_OP_DequantizeLinear || qc_plan_known(b, b->root[dq->inputs[0]])) return 0;
-    if (dtype_of(b, dq->inputs[0]) != QC_I32 || dtype_of(b, dq->outputs) != QC_F32) return 0;
+    if (root_dtype(b, dq->inputs[0]) != QC_I32 || root_dtype(b, dq->outputs) != QC_F32) return 0;
     const struct qc_tensor *s = qc_plan_known(b, b->root[dq->inputs[1]]), *z = NULL;
     if (dq->input_count > 2 && dq->inputs[2]) {
         z = qc_plan_known(b, b->root[dq->inputs[2]]);

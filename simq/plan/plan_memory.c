@@ -100,7 +100,7 @@ static bool lives_add(struct lives *l, const struct qc_storage *s, struct qc_sta
     return ok;
 }
 
-static bool ask(struct lives *l, const struct extents *e, struct qc_status *st)
+static bool ask_plan_memory(struct lives *l, const struct extents *e, struct qc_status *st)
 {
     if (!reserve(&l->busy, l->busy.count + e->count, st)) return false;
     for (size_t i = 0; i < e->count; i++) l->busy.of[l->busy.count++] = e->of[i];
@@ -118,10 +118,10 @@ static bool lives_overlap(struct lives *l, const struct qc_storage *s, struct qc
 {
     bool ok = true;
     l->busy.count = 0;
-    for (size_t n = s->first + l->moments; ok && n; n /= 2) ok = ask(l, &l->alive[n], st);
+    for (size_t n = s->first + l->moments; ok && n; n /= 2) ok = ask_plan_memory(l, &l->alive[n], st);
     for (size_t lo = s->first + l->moments + 1, hi = s->last + l->moments + 1; ok && lo < hi; lo /= 2, hi /= 2) {
-        if (lo & 1) ok = ask(l, &l->born[lo++], st);
-        if (ok && (hi & 1)) ok = ask(l, &l->born[--hi], st);
+        if (lo & 1) ok = ask_plan_memory(l, &l->born[lo++], st);
+        if (ok && (hi & 1)) ok = ask_plan_memory(l, &l->born[--hi], st);
     }
     if (ok && l->busy.count) qsort(l->busy.of, l->busy.count, sizeof *l->busy.of, by_begin);
     return ok;

@@ -222,7 +222,7 @@ bool qc_plan_is_open(const struct qc_graph *g, const struct qc_shape *shapes)
     return false;
 }
 
-static bool fits(const struct qc_graph *g, const struct qc_shape *shapes, struct qc_status *st)
+static bool fits_plan_split(const struct qc_graph *g, const struct qc_shape *shapes, struct qc_status *st)
 {
     char given[QC_SHAPE_TEXT], declared[QC_SHAPE_TEXT];
     for (size_t i = 0; i < g->input_count; i++) {
@@ -252,7 +252,8 @@ bool qc_plan_open(struct qc_plan *p, const struct qc_graph *g, const struct qc_s
                        "size",
                        each.accumulator.bits);
     struct qc_open *open = p->open = QC_NEW(p->arena, struct qc_open, st);
-    if (!open || !fits(g, shapes, st) || !(open->elements = QC_NEW_ARRAY(p->arena, size_t, each.observed_count, st)))
+    if (!open || !fits_plan_split(g, shapes, st) ||
+        !(open->elements = QC_NEW_ARRAY(p->arena, size_t, each.observed_count, st)))
         return false;
     p->input_count = g->input_count;
     p->whole_count = p->output_count = g->output_count;

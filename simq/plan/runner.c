@@ -21,7 +21,7 @@ struct qc_runner {
     double *seconds;                 /* [step_count] processor time of each step, or NULL */
 };
 
-static struct qc_view bound(const struct qc_runner *r, const struct qc_operand *o)
+static struct qc_view bound_view(const struct qc_runner *r, const struct qc_operand *o)
 {
     struct qc_view v = o->view;
     if (o->storage) v.data = r->buffer + r->plan->storages[o->storage].offset + o->offset;
@@ -95,8 +95,8 @@ bool qc_runner_new_in(struct qc_runner **out, const struct qc_plan *p, char *buf
                                .in = v,
                                .out = v + s->input_count,
                                .scratch = r->buffer + p->buffer_bytes};
-        for (unsigned k = 0; k < s->input_count; k++) *v++ = bound(r, &s->in[k]);
-        for (unsigned k = 0; k < s->output_count; k++) *v++ = bound(r, &s->out[k]);
+        for (unsigned k = 0; k < s->input_count; k++) *v++ = bound_view(r, &s->in[k]);
+        for (unsigned k = 0; k < s->output_count; k++) *v++ = bound_view(r, &s->out[k]);
         if (!s->kernel->open || (s->made_count && !s->kernel->make)) continue;
         if (!s->kernel->open(&run->local, run, st)) goto out;
         r->open[i] = true;
@@ -134,14 +134,14 @@ bool qc_runner_shapes(struct qc_runner *r, const struct qc_shape *shapes, struct
 struct qc_view qc_runner_input(struct qc_runner *r, size_t k)
 {
     if (r->plan->open) return qc_runner_input(r->last, k);
-    return bound(r, &r->plan->inputs[k]);
+    return bound_view(r, &r->plan->inputs[k]);
 }
 
 struct qc_view qc_runner_output(struct qc_runner *r, size_t k)
 {
     if (r->plan->open) return r->last ? qc_runner_output(r->last, k) : QC_VIEW_ABSENT;
     const struct qc_plan_output *o = &r->plan->whole[k];
-    if (!o->rest) return bound(r, &r->plan->outputs[o->index]);
+    if (!o->rest) return bound_view(r, &r->plan->outputs[o->index]);
     return r->last ? qc_runner_output(r->last, o->index) : QC_VIEW_ABSENT;
 }
 
@@ -161,7 +161,7 @@ static bool where(const struct qc_runner *r, size_t step, struct qc_status *st)
 }
 
 /* Runs a step whose result shapes depend on data. */
-static bool make(struct qc_runner *r, size_t step, struct qc_status *st)
+static bool make_runner(struct qc_runner *r, size_t step, struct qc_status *st)
 {
     const struct qc_step *s = &r->plan->steps[step];
     struct qc_tensor **results = &r->made[s->made];
@@ -189,7 +189,7 @@ static struct qc_view rest_input(const struct qc_runner *r, size_t k)
 {
     const struct qc_rest_input *in = &r->plan->rest->inputs[k];
     if (in->made) return qc_view_of_tensor(r->made[r->plan->made_at[in->index]]);
-    return bound(r, &r->plan->outputs[in->index]);
+    return bound_view(r, &r->plan->outputs[in->index]);
 }
 
 /* Runs the graph after data-dependent shapes, with the plan for the shapes of this run. */
@@ -230,11 +230,11 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static bool run_step(struct qc_runner *r, size_t i, struct qc_status *st)
+static bool run_step_runner(struct qc_runner *r, size_t i, struct qc_status *st)
 {
     const struct qc_step *s = &r->plan->steps[i];
     const double begin = r->seconds ? now() : 0;
-    const bool ok = s->made_count ? make(r, i, st) : s->kernel->run(&r->runs[i], st);
+    const bool ok = s->made_count ? make_runner(r, i, st) : s->kernel->run(&r->runs[i], st);
     if (r->seconds) r->seconds[i] += now() - begin;
     return ok || where(r, i, st);
 }
@@ -249,11 +249,11 @@ bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, stru
     for (size_t i = 0;; i++) {
         for (; report < p->report_count && p->reports[report].after == i; report++) {
             if (!observe) continue;
-            const struct qc_view v = bound(r, &p->reports[report].what);
+            const struct qc_view v = bound_view(r, &p->reports[report].what);
             if (!observe(user, p->reports[report].index, &v, st)) goto out;
         }
         if (i == p->step_count) break;
-        if (!run_step(r, i, st)) goto out;
+        if (!run_step_runner(r, i, st)) goto out;
     }
     ok = !p->rest || run_rest(r, observe, user, st);
 out:

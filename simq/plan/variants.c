@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simq/plan/variants.h"
 
-#include "base/grow.h"
+#include "base/array.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -116,7 +116,7 @@ static bool make_room(struct qc_variants *v, struct qc_status *st)
     return more != NULL;
 }
 
-static struct variant *make(struct qc_variants *v, const struct qc_shape *shapes, struct qc_status *st)
+static struct variant *make_variants(struct qc_variants *v, const struct qc_shape *shapes, struct qc_status *st)
 {
     const size_t bytes = v->graph->input_count * sizeof *shapes;
     struct variant *x = calloc(1, sizeof *x);
@@ -140,7 +140,7 @@ static struct variant *variant_for(struct qc_variants *v, const struct qc_shape 
     pthread_mutex_lock(&v->lock);
     for (size_t i = 0; i < v->count && !found; i++)
         if (same_shapes(v, v->all[i]->shapes, shapes)) found = v->all[i];
-    if (!found) found = make(v, shapes, st);
+    if (!found) found = make_variants(v, shapes, st);
     if (found) {
         found->users += users;
         found->used = ++v->time;

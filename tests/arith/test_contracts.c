@@ -5,8 +5,8 @@
 #include <float.h>
 #include <string.h>
 
-#include "arith/average.h"
 #include "arith/qbinary.h"
+#include "arith/real_steps.h"
 #include "arith/requantize.h"
 #include "arith/tflite.h"
 

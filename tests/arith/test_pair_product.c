@@ -2,7 +2,7 @@
 /* vpmaddubsw by hand. */
 #include <criterion/criterion.h>
 
-#include "arith/pair_product.h"
+#include "arith/contract.h"
 
 Test(pair_product, saturates_at_16_bits)
 {

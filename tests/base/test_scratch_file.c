@@ -6,15 +6,16 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/scratch_file.h"
+#include "base/file_map.h"
 
 Test(scratch_file, holds_what_is_written)
 {
     struct qc_scratch_file *f;
     struct qc_status st = QC_STATUS_INIT;
     char read[4] = "";
-    cr_assert(qc_scratch_file_new(&f, &st) && f, "%s", st.message);
-    const int64_t a = qc_scratch_file_grow(f, 5000), b = qc_scratch_file_grow(f, 4);
+    int64_t a, b;
+    cr_assert(qc_scratch_file_new(&f, NULL, &st), "%s", st.message);
+    cr_assert(qc_scratch_file_grow(&a, f, 5000, &st) && qc_scratch_file_grow(&b, f, 4, &st), "%s", st.message);
     cr_assert(a == 0 && b == 5000);
     cr_assert(qc_scratch_file_write(f, b, "wxyz", 4, &st) && qc_scratch_file_write(f, a + 4998, "ab", 2, &st));
     cr_assert(qc_scratch_file_read(read, f, a + 4999, 3, &st), "%s", st.message);
@@ -26,12 +27,13 @@ Test(scratch_file, holds_what_is_written)
 
 Test(scratch_file, there_may_be_none)
 {
-    struct qc_scratch_file *f;
+    struct qc_scratch_file *f = NULL;
     struct qc_status st = QC_STATUS_INIT;
     const char *was = getenv("TMPDIR");
     char *kept = was ? strdup(was) : NULL; /* with the thread sanitizer, tests share a process */
     setenv("TMPDIR", "/no/such/folder", 1);
-    cr_expect(qc_scratch_file_new(&f, &st) && !f, "it is no error");
+    cr_expect_not(qc_scratch_file_new(&f, NULL, &st));
+    cr_expect(st.code == QC_MACHINE && strstr(st.message, "/no/such/folder: "), "%s", st.message);
     qc_scratch_file_free(f);
     if (kept)
         setenv("TMPDIR", kept, 1);
@@ -43,17 +45,19 @@ Test(scratch_file, there_may_be_none)
 Test(scratch_file, room_is_asked_for_first)
 {
     struct qc_scratch_file *f;
-    struct qc_status st = QC_STATUS_INIT;
+    struct qc_status st = QC_STATUS_INIT, full = QC_STATUS_INIT;
+    int64_t at = -1;
     struct rlimit was, small;
     cr_assert(getrlimit(RLIMIT_FSIZE, &was) == 0);
     small = was;
     small.rlim_cur = 1 << 16;
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     cr_assert(setrlimit(RLIMIT_FSIZE, &small) == 0);
-    cr_assert(qc_scratch_file_new(&f, &st) && f, "%s", st.message);
-    cr_expect_eq(qc_scratch_file_grow(f, 1 << 15), 0);
-    cr_expect_eq(qc_scratch_file_grow(f, 1 << 17), -1);
-    cr_expect_eq(qc_scratch_file_grow(f, 1 << 12), 1 << 15, "what there was stays");
+    cr_assert(qc_scratch_file_new(&f, NULL, &st), "%s", st.message);
+    cr_expect(qc_scratch_file_grow(&at, f, 1 << 15, &st) && at == 0);
+    cr_expect_not(qc_scratch_file_grow(&at, f, 1 << 17, &full));
+    cr_expect(full.code == QC_MACHINE && strstr(full.message, "room"), "%s", full.message);
+    cr_expect(qc_scratch_file_grow(&at, f, 1 << 12, &st) && at == 1 << 15, "what there was stays");
     qc_scratch_file_free(f);
     cr_assert(setrlimit(RLIMIT_FSIZE, &was) == 0);
     signal(SIGXFSZ, handler);

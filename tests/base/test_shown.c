@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/number_text.h"
 #include "base/shown.h"
+#include "base/words.h"
 
 #define BOTH(...)                                                                                                      \
     do {                                                                                                               \

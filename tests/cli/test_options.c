@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/closest.h"
 #include "base/pool.h"
+#include "base/words.h"
 #include "cli/options/command_line.h"
 
 static struct qc_arena *arena;

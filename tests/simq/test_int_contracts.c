@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "arith/average.h"
-#include "arith/pair_product.h"
+#include "arith/contract.h"
 #include "arith/qbinary.h"
+#include "arith/real_steps.h"
 #include "random_graph.h"
 #include "simq/core/convert.h"
 #include "simq/core/kernel.h"

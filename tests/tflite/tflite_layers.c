@@ -3,8 +3,8 @@
    tests/tflite compares with TensorFlow Lite. Built as a shared object by tests/tflite/tflite_layers.py. Each function
    returns 0, or 1 when the contract refuses the parameters. Layouts are TensorFlow's: [H,W,C], weights [O,kh,kw,C] and
    [1,kh,kw,C*M]. */
-#include "arith/average.h"
 #include "arith/qbinary.h"
+#include "arith/real_steps.h"
 #include "arith/requantize.h"
 #include "arith/tflite.h"
 

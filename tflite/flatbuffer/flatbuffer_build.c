@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "base/index.h"
 
 enum { FIELDS_MAX = 24, ALIGN_MAX = 16, LEAF_ALIGN = 4 };

@@ -2,7 +2,7 @@
 /* Internal to tflite/read: state of the import of a model into a graph. */
 #pragma once
 
-#include "base/lines.h"
+#include "base/words.h"
 #include "graph/core/graph.h"
 #include "tflite/flatbuffer/flatbuffer_read.h"
 #include "tflite/read/tflite_import.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/number_text.h"
+#include "base/words.h"
 #include "tflite/write/tflite_export.h"
 #include "tflite/write/tflite_writing.h"
 

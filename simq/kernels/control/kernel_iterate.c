@@ -152,7 +152,7 @@ struct iterating {
     struct stack *stacks;     /* [stacked] */
 };
 
-static bool begin(struct iterating *it, const struct qc_run *r, struct qc_status *st)
+static bool begin_iterate(struct iterating *it, const struct qc_run *r, struct qc_status *st)
 {
     const struct qc_bodies *b = &((const struct state *)r->state)->bodies;
     *it = (struct iterating){.r = r,
@@ -166,7 +166,7 @@ static bool begin(struct iterating *it, const struct qc_run *r, struct qc_status
     return true;
 }
 
-static void end(struct iterating *it)
+static void end_iterate(struct iterating *it)
 {
     for (unsigned k = 0; it->state && k < it->s->bodies.states; k++) qc_tensor_unref(it->state[k]);
     for (unsigned k = 0; it->stacks && k < it->s->bodies.stacked; k++) free(it->stacks[k].data);
@@ -203,7 +203,7 @@ static bool push(struct iterating *it, unsigned k, const struct qc_view *v, stru
 }
 
 /* Runs one iteration. The inputs before and after the states are set. *go_on: its condition, if it has one. */
-static bool step(bool *go_on, struct iterating *it, unsigned first_state, struct qc_status *st)
+static bool run_iteration(bool *go_on, struct iterating *it, unsigned first_state, struct qc_status *st)
 {
     const struct qc_bodies *b = &it->s->bodies;
     struct qc_runner *runner;
@@ -292,22 +292,22 @@ static bool make_loop(struct qc_tensor **outputs, const struct qc_run *r, struct
     if (r->in[1].rank >= 0 && !qc_body_condition(&go_on, &r->in[1], st)) return false;
     const int64_t most = r->in[0].rank < 0 ? INT64_MAX : *(const int64_t *)r->in[0].data;
     uint8_t condition = 1;
-    bool ok = begin(&it, r, st);
+    bool ok = begin_iterate(&it, r, st);
     if (ok) {
         it.in[0] = qc_view_of(QC_I64, &qc_value(g, g->inputs[0].value)->type.shape, QC_LAYOUT_ROW, &it.count);
         it.in[1] = qc_view_of(QC_BOOL, &qc_value(g, g->inputs[1].value)->type.shape, QC_LAYOUT_ROW, &condition);
     }
     while (ok && go_on && it.count < most) {
-        ok = step(&go_on, &it, 2, st) || qc_where(st, "iteration %lld", (long long)it.count);
+        ok = run_iteration(&go_on, &it, 2, st) || qc_where(st, "iteration %lld", (long long)it.count);
         condition = go_on;
     }
     ok = ok && hand_over(outputs, &it, 2, st);
-    end(&it);
+    end_iterate(&it);
     return ok;
 }
 
 /* Returns part `at` of a scanned input. */
-static struct qc_view part_of(const struct qc_view *whole, int64_t axis, int64_t at)
+static struct qc_view scan_part(const struct qc_view *whole, int64_t axis, int64_t at)
 {
     const int d0 = (int)(axis < 0 ? axis + whole->rank : axis);
     struct qc_view v = qc_view_part(whole, d0, at, 1);
@@ -333,19 +333,19 @@ static bool make_scan(struct qc_tensor **outputs, const struct qc_run *r, struct
     const struct state *s = r->state;
     const unsigned first = s->bodies.states;
     const int64_t length = scan_length(r, 0);
-    bool unused, ok = begin(&it, r, st);
+    bool unused, ok = begin_iterate(&it, r, st);
     for (unsigned k = 1; ok && k < s->bodies.scanned; k++)
         if (scan_length(r, k) != length) ok = qc_fail(st, QC_BAD_INPUT, "its scanned inputs have different lengths");
     while (ok && it.count < length) {
         for (unsigned k = 0; k < s->bodies.scanned; k++) {
             const bool backwards = qc_scan_entry(s->node, "scan_input_directions", k) != 0;
-            it.in[first + k] = part_of(&r->in[first + k], qc_scan_entry(s->node, "scan_input_axes", k),
-                                       backwards ? length - 1 - it.count : it.count);
+            it.in[first + k] = scan_part(&r->in[first + k], qc_scan_entry(s->node, "scan_input_axes", k),
+                                         backwards ? length - 1 - it.count : it.count);
         }
-        ok = step(&unused, &it, 0, st) || qc_where(st, "iteration %lld", (long long)it.count);
+        ok = run_iteration(&unused, &it, 0, st) || qc_where(st, "iteration %lld", (long long)it.count);
     }
     ok = ok && hand_over(outputs, &it, 0, st);
-    end(&it);
+    end_iterate(&it);
     return ok;
 }
 
@@ -366,7 +366,7 @@ QC_KERNEL(scan, .order = QC_ORDER_ROW, .prepare = prepare_bodies, .run = run_sca
 
 /* If-11: one of two bodies. */
 
-static bool make(struct qc_tensor **outputs, const struct qc_run *r, struct qc_status *st)
+static bool make_if(struct qc_tensor **outputs, const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
     bool condition;
@@ -380,10 +380,10 @@ static bool make(struct qc_tensor **outputs, const struct qc_run *r, struct qc_s
     return true;
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_if(const struct qc_run *r, struct qc_status *st)
 {
-    return qc_run_made(make, r, st);
+    return qc_run_made(make_if, r, st);
 }
 
-QC_KERNEL(if, .order = QC_ORDER_ROW, .prepare = prepare_bodies, .run = run, .make = make, .release = release_bodies,
-          .open = open_bodies, .close = close_bodies);
+QC_KERNEL(if, .order = QC_ORDER_ROW, .prepare = prepare_bodies, .run = run_if, .make = make_if,
+          .release = release_bodies, .open = open_bodies, .close = close_bodies);

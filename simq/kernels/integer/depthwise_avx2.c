@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/simd.h"
-#include "simq/core/unroll.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -24,7 +23,7 @@ QC_TARGET_AVX2 static QC_INLINE __m256i at(const void *p)
 }
 
 /* Accumulates: channels 0 to 3 and 8 to 11 in the first vector, the others in the second. */
-QC_TARGET_AVX2 static QC_INLINE void add(__m256i acc[2], const __m256i x[2], const int16_t *w)
+QC_TARGET_AVX2 static QC_INLINE void add_pair_sums(__m256i acc[2], const __m256i x[2], const int16_t *w)
 {
     acc[0] = _mm256_add_epi32(acc[0], _mm256_madd_epi16(x[0], at(w)));
     acc[1] = _mm256_add_epi32(acc[1], _mm256_madd_epi16(x[1], at(w + BLOCK)));
@@ -44,7 +43,7 @@ QC_TARGET_AVX2 void qc_depthwise_avx2(const struct qc_depthwise *d)
         __m256i acc[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()}, x[2];
         for (size_t t = 0; t < d->taps; t += 2, w += PAIR) {
             load_pair(x, d->a + d->tap[t] + b, d->a + d->tap[t + 1 < d->taps ? t + 1 : t] + b);
-            add(acc, x, w);
+            add_pair_sums(acc, x, w);
         }
         const __m256i lo = _mm256_permute2x128_si256(acc[0], acc[1], 0x20),
                       hi = _mm256_permute2x128_si256(acc[0], acc[1], 0x31);
@@ -68,7 +67,8 @@ QC_TARGET_AVX2 static QC_INLINE __m256i rounded(__m256i acc, const float *factor
 }
 
 /* Packing within lanes restores the channel order; otherwise as in simq/core/convert_rows.c. */
-QC_TARGET_AVX2 static QC_INLINE __m128i finished(const __m256i acc[2], const float *factor, const struct finish *f)
+QC_TARGET_AVX2 static QC_INLINE __m128i finished_depthwise_avx2(const __m256i acc[2], const float *factor,
+                                                                const struct finish *f)
 {
     const __m256i q =
         _mm256_adds_epi16(_mm256_packs_epi32(rounded(acc[0], factor, f), rounded(acc[1], factor + BLOCK / 2, f)),
@@ -98,62 +98,65 @@ QC_TARGET_AVX2 static QC_INLINE void store_some(uint8_t *y, __m128i v, size_t n)
 }
 
 /* Computes the window at channel `first` with the columns a, b and c. */
-QC_TARGET_AVX2 static QC_INLINE void window(uint8_t *y, const struct qc_depthwise_line *d, size_t first,
-                                            const struct column *a, const struct column *b, const struct column *c,
-                                            const int16_t *w, const struct finish *f)
+QC_TARGET_AVX2 static QC_INLINE void window_depthwise_avx2(uint8_t *y, const struct qc_depthwise_line *d, size_t first,
+                                                           const struct column *a, const struct column *b,
+                                                           const struct column *c, const int16_t *w,
+                                                           const struct finish *f)
 {
     const struct column *const all[COLUMNS] = {a, b, c};
     __m256i acc[2] = {at(d->bias + first), at(d->bias + first + BLOCK / 2)};
     w += first * LINES * COLUMNS;
     QC_UNROLL for (int k = 0; k < COLUMNS; k++)
     {
-        add(acc, all[k]->upper, w + 2 * k * PAIR);
-        add(acc, all[k]->lower, w + (2 * k + 1) * PAIR);
+        add_pair_sums(acc, all[k]->upper, w + 2 * k * PAIR);
+        add_pair_sums(acc, all[k]->lower, w + (2 * k + 1) * PAIR);
     }
-    const __m128i v = finished(acc, d->factor + first, f);
+    const __m128i v = finished_depthwise_avx2(acc, d->factor + first, f);
     if (d->channels - first >= BLOCK)
         _mm_storeu_si128((void *)(y + first), v);
     else
         store_some(y + first, v, d->channels - first);
 }
 
-QC_TARGET_AVX2 static QC_INLINE void result(const struct qc_depthwise_line *d, size_t first, size_t i,
-                                            const struct column *a, const struct column *b, const struct column *c,
-                                            const struct finish *f, const bool two)
+QC_TARGET_AVX2 static QC_INLINE void result_depthwise_avx2(const struct qc_depthwise_line *d, size_t first, size_t i,
+                                                           const struct column *a, const struct column *b,
+                                                           const struct column *c, const struct finish *f,
+                                                           const bool two)
 {
     const ptrdiff_t to = (ptrdiff_t)i * d->y_step;
-    window(d->y + to, d, first, a, b, c, d->w, f);
-    if (two) window(d->y_below + to, d, first, a, b, c, d->below, f);
+    window_depthwise_avx2(d->y + to, d, first, a, b, c, d->w, f);
+    if (two) window_depthwise_avx2(d->y_below + to, d, first, a, b, c, d->below, f);
 }
 
 /* Keeps the columns that windows share in registers. */
-QC_TARGET_AVX2 static QC_INLINE void side_by_side(const struct qc_depthwise_line *d, size_t first,
-                                                  const struct finish *f, const bool two)
+QC_TARGET_AVX2 static QC_INLINE void side_by_side_depthwise_avx2(const struct qc_depthwise_line *d, size_t first,
+                                                                 const struct finish *f, const bool two)
 {
     struct column a, b, c;
     load_column(&a, d, first, 0);
     load_column(&b, d, first, 1);
     for (size_t i = 0;;) {
         load_column(&c, d, first, i + 2);
-        result(d, first, i, &a, &b, &c, f, two);
+        result_depthwise_avx2(d, first, i, &a, &b, &c, f, two);
         if (++i == d->count) return;
         load_column(&a, d, first, i + 2);
-        result(d, first, i, &b, &c, &a, f, two);
+        result_depthwise_avx2(d, first, i, &b, &c, &a, f, two);
         if (++i == d->count) return;
         load_column(&b, d, first, i + 2);
-        result(d, first, i, &c, &a, &b, f, two);
+        result_depthwise_avx2(d, first, i, &c, &a, &b, f, two);
         if (++i == d->count) return;
     }
 }
 
-QC_TARGET_AVX2 static QC_INLINE void two_apart(const struct qc_depthwise_line *d, size_t first, const struct finish *f)
+QC_TARGET_AVX2 static QC_INLINE void two_apart_depthwise_avx2(const struct qc_depthwise_line *d, size_t first,
+                                                              const struct finish *f)
 {
     struct column a, b, c;
     load_column(&a, d, first, 0);
     for (size_t i = 0; i < d->count; i++) {
         load_column(&b, d, first, 2 * i + 1);
         load_column(&c, d, first, 2 * i + 2);
-        result(d, first, i, &a, &b, &c, f, false);
+        result_depthwise_avx2(d, first, i, &a, &b, &c, f, false);
         a = c;
     }
 }
@@ -167,10 +170,10 @@ QC_TARGET_AVX2 void qc_depthwise_line_avx2(const struct qc_depthwise_line *d)
                              .large = d->finish->large};
     for (size_t first = 0; first < d->channels; first += BLOCK)
         if (d->stride == 2)
-            two_apart(d, first, &f);
+            two_apart_depthwise_avx2(d, first, &f);
         else if (d->y_below)
-            side_by_side(d, first, &f, true);
+            side_by_side_depthwise_avx2(d, first, &f, true);
         else
-            side_by_side(d, first, &f, false);
+            side_by_side_depthwise_avx2(d, first, &f, false);
 }
 #endif

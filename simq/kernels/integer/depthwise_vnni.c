@@ -2,7 +2,6 @@
 #include "simq/kernels/integer/depthwise.h"
 
 #include "base/simd.h"
-#include "simq/core/unroll.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -84,7 +83,7 @@ struct finish {
 
 /* Converts the sums of four vectors to bytes. Packing within lanes restores the channel order; otherwise as in
    simq/core/convert_rows.c. */
-QC_TARGET_VNNI static QC_INLINE __m512i finished(const __m512i acc[4], const struct finish *f)
+QC_TARGET_VNNI static QC_INLINE __m512i finished_depthwise_vnni(const __m512i acc[4], const struct finish *f)
 {
     __m512i q[4];
     QC_UNROLL for (int k = 0; k < 4; k++)
@@ -107,8 +106,9 @@ QC_TARGET_VNNI static QC_INLINE void column(__m512i to[4], const struct qc_depth
     interleaved(to, x);
 }
 
-QC_TARGET_VNNI static QC_INLINE __m512i window(const __m512i a[4], const __m512i b[4], const __m512i c[4],
-                                               const int8_t *w, const int32_t *bias, const struct finish *f)
+QC_TARGET_VNNI static QC_INLINE __m512i window_depthwise_vnni(const __m512i a[4], const __m512i b[4],
+                                                              const __m512i c[4], const int8_t *w, const int32_t *bias,
+                                                              const struct finish *f)
 {
     __m512i acc[4];
     QC_UNROLL for (int k = 0; k < 4; k++)
@@ -117,51 +117,52 @@ QC_TARGET_VNNI static QC_INLINE __m512i window(const __m512i a[4], const __m512i
         acc[k] = _mm512_dpbusd_epi32(acc[k], b[k], _mm512_loadu_si512(w + BLOCK * (4 + k)));
         acc[k] = _mm512_dpbusd_epi32(acc[k], c[k], _mm512_loadu_si512(w + BLOCK * (8 + k)));
     }
-    return finished(acc, f);
+    return finished_depthwise_vnni(acc, f);
 }
 
-QC_TARGET_VNNI static QC_INLINE void result(const struct qc_depthwise_line *d, size_t i, const __m512i a[4],
-                                            const __m512i b[4], const __m512i c[4], const struct finish *f,
-                                            const bool two, const __mmask64 mask)
+QC_TARGET_VNNI static QC_INLINE void result_depthwise_vnni(const struct qc_depthwise_line *d, size_t i,
+                                                           const __m512i a[4], const __m512i b[4], const __m512i c[4],
+                                                           const struct finish *f, const bool two, const __mmask64 mask)
 {
     const ptrdiff_t at = (ptrdiff_t)i * d->y_step;
-    _mm512_mask_storeu_epi8(d->y + at, mask, window(a, b, c, d->w, d->bias, f));
-    if (two) _mm512_mask_storeu_epi8(d->y_below + at, mask, window(a, b, c, d->below, d->bias, f));
+    _mm512_mask_storeu_epi8(d->y + at, mask, window_depthwise_vnni(a, b, c, d->w, d->bias, f));
+    if (two) _mm512_mask_storeu_epi8(d->y_below + at, mask, window_depthwise_vnni(a, b, c, d->below, d->bias, f));
 }
 
 /* Keeps the columns that windows share in registers. */
-QC_TARGET_VNNI static QC_INLINE void side_by_side(const struct qc_depthwise_line *d, const struct finish *f,
-                                                  const bool two, const __mmask64 mask)
+QC_TARGET_VNNI static QC_INLINE void side_by_side_depthwise_vnni(const struct qc_depthwise_line *d,
+                                                                 const struct finish *f, const bool two,
+                                                                 const __mmask64 mask)
 {
     __m512i a[4], b[4], c[4];
     column(a, d, 0);
     column(b, d, 1);
     for (size_t i = 0;;) {
         column(c, d, i + 2);
-        result(d, i, a, b, c, f, two, mask);
+        result_depthwise_vnni(d, i, a, b, c, f, two, mask);
         if (++i == d->count) return;
         column(a, d, i + 2);
-        result(d, i, b, c, a, f, two, mask);
+        result_depthwise_vnni(d, i, b, c, a, f, two, mask);
         if (++i == d->count) return;
         column(b, d, i + 2);
-        result(d, i, c, a, b, f, two, mask);
+        result_depthwise_vnni(d, i, c, a, b, f, two, mask);
         if (++i == d->count) return;
     }
 }
 
-QC_TARGET_VNNI static QC_INLINE void two_apart(const struct qc_depthwise_line *d, const struct finish *f,
-                                               const __mmask64 mask)
+QC_TARGET_VNNI static QC_INLINE void two_apart_depthwise_vnni(const struct qc_depthwise_line *d, const struct finish *f,
+                                                              const __mmask64 mask)
 {
     __m512i a[4], b[4], c[4];
     column(a, d, 0);
     for (size_t i = 0;;) {
         column(b, d, 2 * i + 1);
         column(c, d, 2 * i + 2);
-        result(d, i, a, b, c, f, false, mask);
+        result_depthwise_vnni(d, i, a, b, c, f, false, mask);
         if (++i == d->count) return;
         column(b, d, 2 * i + 1);
         column(a, d, 2 * i + 2);
-        result(d, i, c, b, a, f, false, mask);
+        result_depthwise_vnni(d, i, c, b, a, f, false, mask);
         if (++i == d->count) return;
     }
 }
@@ -176,10 +177,10 @@ QC_TARGET_VNNI void qc_depthwise_line_vnni(const struct qc_depthwise_line *d)
                        .large = d->finish->large};
     QC_UNROLL for (int k = 0; k < 4; k++) f.factor[k] = _mm512_loadu_ps(d->factor + 16 * k);
     if (d->stride == 2)
-        two_apart(d, &f, mask);
+        two_apart_depthwise_vnni(d, &f, mask);
     else if (d->y_below)
-        side_by_side(d, &f, true, mask);
+        side_by_side_depthwise_vnni(d, &f, true, mask);
     else
-        side_by_side(d, &f, false, mask);
+        side_by_side_depthwise_vnni(d, &f, false, mask);
 }
 #endif

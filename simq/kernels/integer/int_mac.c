@@ -5,14 +5,11 @@
 #include <string.h>
 
 #include "graph/types/tensor.h"
-#include "simq/kernels/integer/int_lines.h"
-#include "simq/kernels/integer/int_mac_state.h"
-#include "simq/kernels/integer/int_pairs.h"
 #include "simq/kernels/integer/tile_amx.h"
 
 enum { ROWS = QC_TILE_ROWS, SLACK = 64 };
 
-static size_t padded(size_t bytes)
+static size_t padded_bytes(size_t bytes)
 {
     return (bytes + 127) / 64 * 64;
 }
@@ -190,10 +187,10 @@ static enum qc_taps taps_of(const struct qc_int_mac *m)
     return m->wide ? QC_TAPS_WORDS : m->tiles.taps;
 }
 
-static bool pack_depthwise(uint8_t **to, const struct qc_int_mac *m, const int32_t *w, size_t taps, size_t channels,
-                           struct qc_status *st)
+static bool pack_int_depthwise(uint8_t **to, const struct qc_int_mac *m, const int32_t *w, size_t taps, size_t channels,
+                               struct qc_status *st)
 {
-    const size_t bytes = padded(qc_depthwise_bytes(taps, channels, taps_of(m)));
+    const size_t bytes = padded_bytes(qc_depthwise_bytes(taps, channels, taps_of(m)));
     if (!(*to = aligned_alloc(64, bytes))) return qc_fail_memory(st, bytes);
     qc_depthwise_pack(*to, w, taps, channels, taps_of(m));
     return true;
@@ -217,7 +214,7 @@ static bool make_pair(struct qc_int_mac *m, const int32_t *w, size_t channels, s
             for (size_t line = 0; line < QC_DEPTHWISE_LINES; line++)
                 memcpy(column + (t * GROUP + line + lower) * channels, w + (line * columns + t) * channels,
                        channels * sizeof *column);
-        ok = pack_depthwise(&m->pair[lower], m, column, columns * GROUP, channels, st);
+        ok = pack_int_depthwise(&m->pair[lower], m, column, columns * GROUP, channels, st);
     }
     free(column);
     return ok;
@@ -230,7 +227,7 @@ static bool make_depthwise(struct qc_int_mac *m, struct qc_status *st)
     m->channels = m->together * one;
     int32_t *single = calloc(taps * one + 1, sizeof *single), *w = calloc(taps * m->channels + 1, sizeof *w);
     uint8_t *own = NULL;
-    m->bias = calloc(padded(m->channels * sizeof *m->bias) + SLACK * sizeof *m->bias, 1);
+    m->bias = calloc(padded_bytes(m->channels * sizeof *m->bias) + SLACK * sizeof *m->bias, 1);
     bool ok = single && w && m->bias;
     if (ok) {
         const struct qc_int_pack p = qc_int_mac_pack(m);
@@ -240,7 +237,7 @@ static bool make_depthwise(struct qc_int_mac *m, struct qc_status *st)
             memcpy(w + i * one, single + i / m->together * one, one * sizeof *w);
         for (size_t i = 1; i < m->together; i++) memcpy(m->bias + i * one, m->bias, one * sizeof *w);
         m->weight_bytes = qc_depthwise_bytes(taps, m->channels, taps_of(m));
-        ok = ok && pack_depthwise(&own, m, w, taps, m->channels, st);
+        ok = ok && pack_int_depthwise(&own, m, w, taps, m->channels, st);
         m->weights = own;
         ok = ok && make_pair(m, w, m->channels, st);
     } else {
@@ -294,14 +291,14 @@ static void *key_of(const struct qc_int_pack *p, int32_t most)
 static bool take_form(struct qc_int_mac *m, const struct qc_int_pack *p, struct qc_status *st)
 {
     const struct qc_int_shape *s = p->shape;
-    const size_t bytes = key_bytes(p), packed = padded(m->weight_bytes),
+    const size_t bytes = key_bytes(p), packed = padded_bytes(m->weight_bytes),
                  sums = (size_t)s->groups * m->channels * sizeof *m->bias;
     void *key = key_of(p, 0);
     if (!key) return qc_fail_memory(st, bytes);
     const void *form = qc_tensor_form(m->d.constant, key, bytes);
     bool ok = true;
     if (!form) {
-        uint8_t *own = aligned_alloc(64, packed + padded(sums));
+        uint8_t *own = aligned_alloc(64, packed + padded_bytes(sums));
         if ((ok = own || qc_fail_memory(st, packed + sums))) {
             qc_int_pack(own, (int32_t *)(void *)(own + packed), p, m->d.weights);
             ok = qc_tensor_add_form(&form, m->d.constant, key, bytes, own, st);
@@ -324,9 +321,9 @@ static bool make_pairs(struct qc_int_mac *m, struct qc_status *st)
     m->weight_bytes = groups * m->group_bytes;
     if (!m->d.weights) return true;
     const struct qc_int_pack p = qc_int_mac_pack(m);
-    uint8_t *own = aligned_alloc(64, padded(m->weight_bytes));
+    uint8_t *own = aligned_alloc(64, padded_bytes(m->weight_bytes));
     m->weights = own;
-    m->bias = aligned_alloc(64, padded(groups * m->channels * sizeof *m->bias));
+    m->bias = aligned_alloc(64, padded_bytes(groups * m->channels * sizeof *m->bias));
     if (!own || !m->bias) return qc_fail_memory(st, m->weight_bytes);
     qc_int_pack_pairs((int8_t *)own, m->bias, &p, m->d.weights);
     qc_int_pack_bias(m->bias, &p, m->bias, m->given);
@@ -339,11 +336,11 @@ static bool make_dense(struct qc_int_mac *m, struct qc_status *st)
     const size_t groups = (size_t)m->d.shape.groups;
     m->weight_bytes = m->group_bytes * groups;
     if (!m->d.weights) return true;
-    const size_t sums = padded(groups * m->channels * sizeof *m->bias);
+    const size_t sums = padded_bytes(groups * m->channels * sizeof *m->bias);
     if (!(m->bias = aligned_alloc(64, sums))) return qc_fail_memory(st, sums);
     const struct qc_int_pack p = qc_int_mac_pack(m);
     if (m->d.constant) return take_form(m, &p, st);
-    uint8_t *own = aligned_alloc(64, padded(m->weight_bytes));
+    uint8_t *own = aligned_alloc(64, padded_bytes(m->weight_bytes));
     void *kept = NULL;
     if (!own) return qc_fail_memory(st, m->weight_bytes);
     qc_int_pack(own, m->bias, &p, m->d.weights);
@@ -407,14 +404,14 @@ static size_t scratch_of(struct qc_int_mac *m)
     const int64_t slab = (m->slab_lines - 1) * (s->transposed ? 1 : s->stride[1]) +
                          (s->kernel[1] - 1) * s->dilation[1] + 1,
                   plane = m->slab_lines ? m->plane_step[1] * slab : m->plane_step[0] * m->plane[0];
-    m->copy_bytes = m->lines ? qc_int_lines_scratch(m) : m->copied ? padded((size_t)plane + SLACK) : 0;
-    m->sum_bytes = padded(m->depthwise  ? row
-                          : m->pairs    ? qc_int_pairs_scratch(m)
-                          : m->amx_rows ? sizeof(int32_t) * QC_AMX_SUMS * 2
-                                        : strip);
-    m->packed_bytes = m->weights ? 0 : padded(m->weight_bytes);
+    m->copy_bytes = m->lines ? qc_int_lines_scratch(m) : m->copied ? padded_bytes((size_t)plane + SLACK) : 0;
+    m->sum_bytes = padded_bytes(m->depthwise  ? row
+                                : m->pairs    ? qc_int_pairs_scratch(m)
+                                : m->amx_rows ? sizeof(int32_t) * QC_AMX_SUMS * 2
+                                              : strip);
+    m->packed_bytes = m->weights ? 0 : padded_bytes(m->weight_bytes);
     return m->copy_bytes + m->sum_bytes + m->packed_bytes +
-           (m->weights ? 0 : padded(groups * m->channels * sizeof *m->bias));
+           (m->weights ? 0 : padded_bytes(groups * m->channels * sizeof *m->bias));
 }
 
 /* Returns the largest value that the tiles read. */
@@ -448,7 +445,7 @@ static bool check_pairs(bool *fits, const struct qc_int_mac *m, struct qc_status
     return ok;
 }
 
-static bool lay_out(struct qc_int_mac *m, struct qc_status *st)
+static bool lay_out_int_mac(struct qc_int_mac *m, struct qc_status *st)
 {
     free(m->zeros);
     free(m->run);
@@ -474,10 +471,10 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
         !m->serial && !m->pairs && d->weights && d->shape.groups > 1 && d->shape.inputs == 1 && d->shape.outputs == 1;
     choose_width(m);
     bool fits;
-    if (!check_weights(m, st) || !lay_out(m, st) || !check_pairs(&fits, m, st)) goto fail;
+    if (!check_weights(m, st) || !lay_out_int_mac(m, st) || !check_pairs(&fits, m, st)) goto fail;
     if (!fits) {
         m->wide = true;
-        if (!lay_out(m, st)) goto fail;
+        if (!lay_out_int_mac(m, st)) goto fail;
     }
     if (!make_bias(m, st) || !(m->depthwise ? make_depthwise(m, st) : m->pairs ? make_pairs(m, st) : make_dense(m, st)))
         goto fail;

@@ -96,7 +96,7 @@ struct packing {
     size_t runs, group_blocks; /* blocks of channels of all panels of one group */
 };
 
-static void pack_panel(void *user, size_t item)
+static void pack_panel_int_pack(void *user, size_t item)
 {
     const struct packing *k = user;
     const struct qc_int_pack *p = k->p;
@@ -136,9 +136,9 @@ void qc_int_pack(uint8_t *to, int32_t *sums, const struct qc_int_pack *p, const 
     const size_t panels = (size_t)s->groups * p->panels;
     for (size_t i = 0; i < p->panels; i++) k.group_blocks += (size_t)p->blocks[i];
     if ((size_t)s->groups * k.group_blocks * QC_TILE_CHANNELS * 4 * p->quads * k.runs >= SHARED_LEAST)
-        qc_pool_loop(panels, pack_panel, &k);
+        qc_pool_loop(panels, pack_panel_int_pack, &k);
     else
-        for (size_t item = 0; item < panels; item++) pack_panel(&k, item);
+        for (size_t item = 0; item < panels; item++) pack_panel_int_pack(&k, item);
 }
 
 void qc_int_pack_bias(int32_t *bias, const struct qc_int_pack *p, const int32_t *sums, const int32_t *given)

@@ -41,7 +41,7 @@ bool qc_int_pack_fits(const struct qc_int_pack *p, const void *weights, int32_t 
    place. */
 void qc_int_pack_bias(int32_t *bias, const struct qc_int_pack *p, const int32_t *sums, const int32_t *given);
 
-/* Packs for simq/kernels/integer/int_pairs.h: for each group, each pair of inputs, the first weights of all
+/* Packs for the saturating pairs of int_mac.h: for each group, each pair of inputs, the first weights of all
    channels, then the second. Weights are as stored; an odd last input is paired with 0. sums as above. */
 void qc_int_pack_pairs(int8_t *to, int32_t *sums, const struct qc_int_pack *p, const void *weights);
 

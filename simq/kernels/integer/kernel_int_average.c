@@ -4,14 +4,13 @@
    requantized, with the number of positions in the multiplier. */
 #include <math.h>
 
-#include "arith/average.h"
+#include "arith/real_steps.h"
 #include "simq/core/convert.h"
 #include "simq/core/integer.h"
 #include "simq/core/kernel_util.h"
-#include "simq/core/mean.h"
 
 struct average {
-    struct qc_window w; /* three spatial dimensions; missing ones come first, with size 1 */
+    struct qc_window w; /* of qc_kernel_window */
     int missing;
     bool same;
     int32_t zero;
@@ -20,22 +19,13 @@ struct average {
     struct qc_requantizer *requantize; /* [most + 1], indexed by the number of positions that count */
 };
 
-static void spread(int64_t a[3], int missing, int64_t otherwise)
-{
-    for (int i = 3; i-- > 0;) a[i] = i >= missing ? a[i - missing] : otherwise;
-}
-
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_int_average(struct qc_prepare *p, struct qc_status *st)
 {
     struct average *s = QC_NEW_STATE(p, struct average, st);
     const struct qc_scales *x = &p->in_scales[0], *y = &p->out_scales[0];
-    if (!s || !qc_window_of(&s->w, p->graph, p->node, st)) return false;
+    if (!s || !qc_kernel_window(&s->w, p, st)) return false;
     struct qc_window *w = &s->w;
     s->missing = 3 - w->spatial;
-    int64_t *const ones[] = {w->kernel, w->stride, w->dilation, w->in, w->out}, *const zeros[] = {w->pad_begin,
-                                                                                                  w->pad_end};
-    for (int i = 0; i < 5; i++) spread(ones[i], s->missing, 1);
-    for (int i = 0; i < 2; i++) spread(zeros[i], s->missing, 0);
     s->same = x->scale[0] == y->scale[0] && x->zero_point[0] == y->zero_point[0];
     s->zero = x->zero_point[0];
     s->levels = y->levels;
@@ -55,7 +45,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-static int32_t level_at(const struct qc_view *v, int64_t offset)
+static int32_t level_at_int_average(const struct qc_view *v, int64_t offset)
 {
     int32_t q;
     qc_load_levels(&q, v->dtype, qc_at(v, offset), 1);
@@ -63,7 +53,7 @@ static int32_t level_at(const struct qc_view *v, int64_t offset)
 }
 
 /* Positions of dimension d of the window of output o: inside the data, and how many count. */
-static int64_t reach(bool *inside, const struct qc_window *w, int d, int64_t o, int64_t k)
+static int64_t reach_int_average(bool *inside, const struct qc_window *w, int d, int64_t o, int64_t k)
 {
     const int64_t at = o * w->stride[d] - w->pad_begin[d] + k * w->dilation[d];
     *inside = at >= 0 && at < w->in[d];
@@ -81,13 +71,13 @@ static int32_t average_at(const struct average *s, const struct qc_view *x, int6
                 int64_t counts = 1, at = base;
                 for (int d = 0; d < 3; d++) {
                     bool inside;
-                    counts *= reach(&inside, w, d, o[d], k[d]);
+                    counts *= reach_int_average(&inside, w, d, o[d], k[d]);
                     all = all && inside;
                     if (d >= s->missing)
                         at += (o[d] * w->stride[d] - w->pad_begin[d] + k[d] * w->dilation[d]) *
                               x->stride[2 + d - s->missing];
                 }
-                if (all) sum += level_at(x, at) - s->zero;
+                if (all) sum += level_at_int_average(x, at) - s->zero;
                 count += counts;
             }
     if (count == 0) return s->zero;
@@ -96,7 +86,7 @@ static int32_t average_at(const struct average *s, const struct qc_view *x, int6
     return q < s->levels.lo ? s->levels.lo : q > s->levels.hi ? s->levels.hi : (int32_t)q;
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_int_average(const struct qc_run *r, struct qc_status *st)
 {
     const struct average *s = r->state;
     const struct qc_view *x = &r->in[0], *y = &r->out[0];
@@ -112,7 +102,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(int_average, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);
+QC_KERNEL(int_average, .order = QC_ORDER_ANY, .prepare = prepare_int_average, .run = run_int_average);
 
 /* Means of stored integers: int32 sums of q - zero point, requantized with the element count in the multiplier. */
 

@@ -7,7 +7,7 @@
 
 enum { BLOCK = 256 };
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_int_binary(struct qc_prepare *p, struct qc_status *st)
 {
     struct qc_qbinary *s = QC_NEW_STATE(p, struct qc_qbinary, st);
     const enum qc_op op = p->node->op;
@@ -82,7 +82,7 @@ static void each(void *user, int64_t n, void *const data[], const int64_t stride
     }
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_int_binary(const struct qc_run *r, struct qc_status *st)
 {
     struct call c = {.s = r->state, .type = {r->out[0].dtype, r->in[0].dtype, r->in[1].dtype}};
     const struct qc_view a = qc_view_broadcast(&r->in[0], &r->out[0]), b = qc_view_broadcast(&r->in[1], &r->out[0]);
@@ -92,4 +92,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(int_binary, .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare, .run = run);
+QC_KERNEL(int_binary, .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare_int_binary, .run = run_int_binary);

@@ -67,7 +67,7 @@ static bool conv_def(struct qc_int_def *d, const struct qc_graph *g, const struc
 }
 
 /* Prepends dimensions of size 1 up to the rank of `to`, and broadcasts the batch dimensions to those of `to`. */
-static struct qc_view raised(const struct qc_view *v, const struct qc_view *to)
+static struct qc_view raised_to(const struct qc_view *v, const struct qc_view *to)
 {
     struct qc_view r = *v;
     while (r.rank < to->rank) r = qc_view_with_one(&r, 0);
@@ -108,8 +108,8 @@ static struct product product_of(const struct qc_node *n, const struct qc_view *
                 .dtype = v->dtype, .rank = 2, .dim = {rows, width}, .stride = {width, 1}, .data = v->data};
         }
     }
-    p.a = raised(&p.a, &p.out);
-    p.b = raised(&p.b, &p.out);
+    p.a = raised_to(&p.a, &p.out);
+    p.b = raised_to(&p.b, &p.out);
     return p;
 }
 
@@ -196,7 +196,7 @@ static int channel_axis(const struct qc_int_node *n)
 }
 
 /* Returns element i of a bias, whose zero point is 0. */
-static double level_at(const struct qc_view *v, size_t i)
+static double level_at_int_mac(const struct qc_view *v, size_t i)
 {
     struct qc_tensor one = {.dtype = v->dtype, .count = 1, .data = (char *)v->data + i * qc_dtype_size(v->dtype)};
     return v->dtype == QC_F32 ? (double)*(const float *)one.data : (double)qc_tensor_int(&one, 0);
@@ -265,7 +265,7 @@ static double channel_bound(const struct qc_int_node *n, const struct qc_view *b
         most = fmax(most, fmax(above, below));
         /* Each sum belongs to every `channels`-th bias. */
         for (size_t b = c; bias && b < qc_view_count(bias); b += channels) {
-            const double v = level_at(bias, b);
+            const double v = level_at_int_mac(bias, b);
             most = fmax(most, fmax(above + fmax(v, 0), below + fmax(-v, 0)));
         }
     }
@@ -294,13 +294,13 @@ double qc_int_product_bound(const struct qc_int_node *n)
     const double sum = largest_level(&n->in_scales[1]) *
                        (double)(is_conv(n->node) ? (int64_t)qc_view_count(w) : n->in[0].dim[n->in[0].rank - 1]);
     double most = 0;
-    for (size_t c = 0; bias && c < qc_view_count(bias); c++) most = fmax(most, fabs(level_at(bias, c)));
+    for (size_t c = 0; bias && c < qc_view_count(bias); c++) most = fmax(most, fabs(level_at_int_mac(bias, c)));
     return largest_level(&n->in_scales[0]) * sum + most;
 }
 
 /* ------------------------------------------------- the kernels */
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_int_mac(struct qc_prepare *p, struct qc_status *st)
 {
     const struct qc_node *n = p->node;
     const bool bias = p->input_count > 2 && p->in[2].rank >= 0;
@@ -359,7 +359,7 @@ static void *moved(const struct qc_view *v, int64_t elements)
     return v->data ? (char *)v->data + elements * (int64_t)qc_dtype_size(v->dtype) : NULL;
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_int_mac(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
     int64_t index[QC_RANK_MAX] = {0}, a = 0, b = 0, out = 0;
@@ -397,7 +397,7 @@ static const struct qc_sums *sums(const void *local)
     return local;
 }
 
-static void release(void *state)
+static void release_int_mac(void *state)
 {
     struct state *s = state;
     qc_int_mac_free(s->mac);
@@ -406,8 +406,8 @@ static void release(void *state)
 
 #define QC_INT_KERNEL(name_, order_)                                                                                   \
     {                                                                                                                  \
-        .name = (name_), .order = (order_), .fuses = true, .prepare = prepare, .run = run, .release = release,         \
-        .open = open_sums, .close = free, .sums = sums                                                                 \
+        .name = (name_), .order = (order_), .fuses = true, .prepare = prepare_int_mac, .run = run_int_mac,             \
+        .release = release_int_mac, .open = open_sums, .close = free, .sums = sums                                     \
     }
 static const struct qc_kernel int_conv = QC_INT_KERNEL("int_conv", QC_ORDER_LAST);
 static const struct qc_kernel int_product = QC_INT_KERNEL("int_product", QC_ORDER_ROW);

@@ -10,11 +10,6 @@
 #include "simq/core/kernel_util.h"
 #include "simq/kernels/real/unary.h"
 
-static bool is_byte(enum qc_dtype t)
-{
-    return t == QC_U8 || t == QC_I8 || t == QC_U4 || t == QC_I4;
-}
-
 struct table {
     uint8_t entry[256];
 };
@@ -132,7 +127,7 @@ static bool apply(float *ramp, const struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_int_table(struct qc_prepare *p, struct qc_status *st)
 {
     struct table *t = QC_NEW_STATE(p, struct table, st);
     const enum qc_dtype from = p->in[0].dtype, to = p->out[0].dtype;
@@ -185,7 +180,7 @@ static void table_each(void *user, int64_t n, void *const data[], const int64_t 
         for (int64_t i = 0; i < n; i++) y[i * stride[0]] = t->entry[x[i * stride[1]]];
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_int_table(const struct qc_run *r, struct qc_status *st)
 {
     struct table t = *(const struct table *)r->state;
     const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
@@ -194,7 +189,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(int_table, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);
+QC_KERNEL(int_table, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_int_table, .run = run_int_table);
 
 /* ------------------------------------------------- 16 bits */
 
@@ -278,7 +273,7 @@ const struct qc_kernel *qc_int_affine_kernel(const struct qc_int_node *n)
     const enum qc_op op = n->node->op;
     if (!is_quantizer(n->result) || !qc_is_level_type(n->result_type) || !is_quantizer(&n->in_scales[0])) return NULL;
     const enum qc_dtype first = n->in[0].dtype;
-    const bool bytes = is_byte(first) && is_byte(n->result_type);
+    const bool bytes = qc_dtype_in_byte(first) && qc_dtype_in_byte(n->result_type);
     if (is_clamp(n->node)) return bytes && known_bounds(n) ? &qc_kernel_int_table : NULL;
     if (op == QC_OP_Add || op == QC_OP_Sub || op == QC_OP_Mul) {
         if (!is_quantizer(&n->in_scales[1])) return NULL;
@@ -294,3 +289,77 @@ const struct qc_kernel *qc_int_affine_kernel(const struct qc_int_node *n)
     if ((qc_op_info(op)->unary || op == QC_OP_Gelu || op == QC_OP_Table) && bytes) return &qc_kernel_int_table;
     return NULL;
 }
+
+/* DequantizeLinear of int32 values and Quantize as one step, under the fixed-point contracts: a requantize of the
+   integers. (Under "onnx" they are two float32 steps, as in ONNX Runtime.) */
+
+static bool prepare_requantize(struct qc_prepare *p, struct qc_status *st)
+{
+    struct qc_convert *c = QC_NEW_STATE(p, struct qc_convert, st);
+    if (!c) return false;
+    const struct qc_scales from = {.rounds = true,
+                                   .count = 1,
+                                   .scale = p->in[1].data,
+                                   .zero_point = (const int32_t[]){0},
+                                   .levels = qc_levels_of(QC_I32, false)};
+    const struct qc_convert_how how = {.contract = p->contract, .graph = p->graph};
+    p->detail = "int32";
+    return qc_convert_of(c, (struct qc_convert_end){QC_I32, &from},
+                         (struct qc_convert_end){p->out[0].dtype, &p->out_scales[0]}, -INFINITY, INFINITY, &how,
+                         p->arena, st);
+}
+
+static bool run_requantize(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    qc_convert_view(r->state, &r->out[0], &r->in[0]);
+    return true;
+}
+
+QC_KERNEL(int_requantize, .order = QC_ORDER_ANY, .prepare = prepare_requantize, .run = run_requantize);
+
+/* Softmax of 8- and 16-bit integers under the contract "tflite": Dequantize, Softmax along the last axis and Quantize
+   to the parameters that the contract fixes, as one step on integers. */
+
+struct softmax {
+    struct qc_tflite_softmax row;
+    struct qc_tflite_softmax16 *wide; /* NULL: 8 bits */
+    int32_t lowest;
+    size_t n; /* of a row */
+};
+
+static bool prepare_int_softmax(struct qc_prepare *p, struct qc_status *st)
+{
+    struct softmax *s = QC_NEW_STATE(p, struct softmax, st);
+    const struct qc_view *x = &p->in[0];
+    if (!s) return false;
+    s->row = qc_tflite_softmax_of(p->in_scales[0].scale[0], 1);
+    if (x->dtype == QC_I16) {
+        if (!(s->wide = QC_NEW(p->arena, struct qc_tflite_softmax16, st))) return false;
+        qc_tflite_softmax16_of(s->wide, p->in_scales[0].scale[0], 1);
+    }
+    s->lowest = p->out_scales[0].levels.lo;
+    s->n = (size_t)x->dim[x->rank - 1];
+    p->scratch = s->n * sizeof(int32_t);
+    return true;
+}
+
+static bool run_int_softmax(const struct qc_run *r, struct qc_status *st)
+{
+    const struct softmax *s = r->state;
+    const struct qc_view *x = &r->in[0], *y = &r->out[0];
+    const size_t count = qc_view_count(y);
+    int32_t *level = r->scratch;
+    (void)st;
+    for (size_t i = 0; i < count; i += s->n) {
+        qc_load_levels(level, x->dtype, qc_at(x, (int64_t)i), s->n);
+        if (s->wide)
+            qc_tflite_softmax16_row(s->wide, level, level, s->n);
+        else
+            qc_tflite_softmax_row(&s->row, level, level, s->n, s->lowest);
+        qc_store_levels(y->dtype, qc_at(y, (int64_t)i), level, s->n);
+    }
+    return true;
+}
+
+QC_KERNEL(int_softmax, .order = QC_ORDER_ROW, .prepare = prepare_int_softmax, .run = run_int_softmax);

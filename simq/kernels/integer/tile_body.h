@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/simd.h"
-#include "simq/core/unroll.h"
 #include "simq/kernels/integer/tile.h"
 
 static QC_INLINE int32_t quad(const uint8_t *p)

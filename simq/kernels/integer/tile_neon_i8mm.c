@@ -17,8 +17,8 @@ enum { VECTORS = 4, CHANNEL_PAIRS = 8 };
 
 /* Accumulates two rows and two channels per vector, from 8 bytes of each: two groups of the weights, or a last one
    and zeros. */
-static QC_INLINE void multiply(int32x4_t acc[2][CHANNEL_PAIRS], const uint8_t *a, ptrdiff_t step, const uint8_t *w,
-                               ptrdiff_t width, const int pairs, const bool whole)
+static QC_INLINE void multiply_tile_neon_i8mm(int32x4_t acc[2][CHANNEL_PAIRS], const uint8_t *a, ptrdiff_t step,
+                                              const uint8_t *w, ptrdiff_t width, const int pairs, const bool whole)
 {
     uint8x16_t x[2];
     QC_UNROLL for (int m = 0; m < pairs; m++) x[m] = two_rows(a + 2 * m * step, step, whole);
@@ -37,7 +37,7 @@ static QC_INLINE void multiply(int32x4_t acc[2][CHANNEL_PAIRS], const uint8_t *a
 }
 
 /* Computes one block of a tile of `all` blocks, two rows at a time. */
-static QC_INLINE void matrix(const struct qc_tile *t, const int pairs, const int all)
+static QC_INLINE void matrix_tile(const struct qc_tile *t, const int pairs, const int all)
 {
     int32x4_t acc[2][CHANNEL_PAIRS];
     const ptrdiff_t step = t->step, width = (ptrdiff_t)all * QC_TILE_CHANNELS;
@@ -50,9 +50,9 @@ static QC_INLINE void matrix(const struct qc_tile *t, const int pairs, const int
     for (size_t r = 0; r < t->runs; r++) {
         const uint8_t *a = t->a + t->run[r];
         size_t q = t->quads;
-        for (; q >= 2; q -= 2, a += 8, w += 8 * width) multiply(acc, a, step, w, width, pairs, true);
+        for (; q >= 2; q -= 2, a += 8, w += 8 * width) multiply_tile_neon_i8mm(acc, a, step, w, width, pairs, true);
         if (q) {
-            multiply(acc, a, step, w, width, pairs, false);
+            multiply_tile_neon_i8mm(acc, a, step, w, width, pairs, false);
             w += 4 * width;
         }
     }
@@ -69,9 +69,9 @@ void qc_tile_narrow_i8mm(const struct qc_tile *t, int rows, int blocks)
         for (int n = 0; n < blocks; n++) {
             const struct qc_tile part = qc_tile_part(t, m, n * QC_TILE_CHANNELS, blocks);
             if (rows >= 4)
-                matrix(&part, 2, blocks);
+                matrix_tile(&part, 2, blocks);
             else if (rows == 2)
-                matrix(&part, 1, blocks);
+                matrix_tile(&part, 1, blocks);
             else
                 mixed_body(&part, 1, VECTORS, blocks);
         }

@@ -43,7 +43,7 @@ static struct qc_scales scales_of(enum qc_dtype t, size_t count, const float *on
                               .levels = {.lo = (int32_t)info->lo, .hi = (int32_t)info->hi}};
 }
 
-static bool pack(struct state *s, struct qc_prepare *p, struct qc_status *st)
+static bool pack_matmul_integer(struct state *s, struct qc_prepare *p, struct qc_status *st)
 {
     const struct qc_view *a = &p->in[A], *b = &p->in[B], *zero = is_absent(p, B_ZERO) ? NULL : &p->in[B_ZERO];
     const int64_t inner = b->dim[0], columns = b->dim[1];
@@ -89,7 +89,7 @@ static bool pack(struct state *s, struct qc_prepare *p, struct qc_status *st)
            qc_int_mac_new(&s->mac, &p->scratch, &d, st);
 }
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_matmul_integer(struct qc_prepare *p, struct qc_status *st)
 {
     struct state *s = QC_NEW(p->arena, struct state, st);
     if (!s) return false;
@@ -100,14 +100,14 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
         return ok;
     }
     p->state = s;
-    if (!pack(s, p, st)) return false;
+    if (!pack_matmul_integer(s, p, st)) return false;
     p->packed = 1U << B | (is_absent(p, B_ZERO) ? 0U : 1U << B_ZERO);
     p->constant_bytes = qc_int_mac_bytes(s->mac);
     p->detail = qc_int_mac_name(s->mac);
     return true;
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_matmul_integer(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
     if (!s->mac) {
@@ -124,11 +124,12 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-static void release(void *state)
+static void release_matmul_integer(void *state)
 {
     struct state *s = state;
     qc_int_mac_free(s->mac);
     s->mac = NULL;
 }
 
-QC_KERNEL(matmul_integer, .order = QC_ORDER_ROW, .prepare = prepare, .run = run, .release = release);
+QC_KERNEL(matmul_integer, .order = QC_ORDER_ROW, .prepare = prepare_matmul_integer, .run = run_matmul_integer,
+          .release = release_matmul_integer);

@@ -6,10 +6,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "arith/params.h"
 #include "arith/qbinary.h"
 #include "arith/real_steps.h"
 #include "arith/table.h"
-#include "simq/kernels/real/dynamic_input.h"
 #include "simq/kernels/real/unary.h"
 
 struct qc_qlinear_operand qc_qlinear_at(const struct qc_run *r, const struct qc_qlinear_places *p)
@@ -47,7 +47,8 @@ struct qc_node qc_qlinear_function(struct qc_qlinear_function *out, qc_id inputs
 }
 
 /* Fills a table with the result levels for the 256 real numbers in x. */
-static void bytes_of(uint8_t table[256], const float x[256], const struct qc_run *r, const struct qc_qlinear_operand *y)
+static void bytes_of_qlinear(uint8_t table[256], const float x[256], const struct qc_run *r,
+                             const struct qc_qlinear_operand *y)
 {
     qc_table_quantize(table, x, QC_CONTRACT_ONNX, qc_qlinear_affine(y, 0), qc_levels_of(r->out[0].dtype, false));
 }
@@ -59,7 +60,7 @@ struct binary {
     struct qc_qlinear_places a, b, c;
 };
 
-static bool prepare_binary(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_qlinear_binary(struct qc_prepare *p, struct qc_status *st)
 {
     struct binary *s = QC_NEW_STATE(p, struct binary, st);
     if (!s) return false;
@@ -80,7 +81,7 @@ static void signed_run(void *user, int64_t n, void *const data[], const int64_t 
     qc_qbinary_i8(user, data[0], data[1], data[2], (size_t)n, stride);
 }
 
-static bool run_binary(const struct qc_run *r, struct qc_status *st)
+static bool run_qlinear_binary(const struct qc_run *r, struct qc_status *st)
 {
     const struct binary *s = r->state;
     const struct qc_qlinear_operand a = qc_qlinear_at(r, &s->a), b = qc_qlinear_at(r, &s->b),
@@ -96,7 +97,7 @@ static bool run_binary(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(qlinear_binary, .order = QC_ORDER_ROW, .prepare = prepare_binary, .run = run_binary);
+QC_KERNEL(qlinear_binary, .order = QC_ORDER_ROW, .prepare = prepare_qlinear_binary, .run = run_qlinear_binary);
 
 /* --- Tables: LeakyRelu, Sigmoid --- */
 
@@ -105,7 +106,7 @@ struct table {
     struct qc_unary f;
 };
 
-static bool prepare_unary(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_qlinear_unary(struct qc_prepare *p, struct qc_status *st)
 {
     struct table *s = QC_NEW_STATE(p, struct table, st);
     qc_id inputs[2];
@@ -120,7 +121,7 @@ static void ramp_of(float x[256], const struct qc_qlinear_operand *o)
     qc_table_ramp(x, o->value->dtype == QC_I8, qc_qlinear_affine(o, 0));
 }
 
-static bool run_unary(const struct qc_run *r, struct qc_status *st)
+static bool run_qlinear_unary(const struct qc_run *r, struct qc_status *st)
 {
     const struct table *s = r->state;
     const struct qc_qlinear_operand x = qc_qlinear_at(r, &s->at.x), y = qc_qlinear_at(r, &s->at.y);
@@ -129,12 +130,12 @@ static bool run_unary(const struct qc_run *r, struct qc_status *st)
     (void)st;
     ramp_of(ramp, &x);
     s->f.fn(ramp, ramp, 256, s->f.a, s->f.b);
-    bytes_of(bytes, ramp, r, &y);
+    bytes_of_qlinear(bytes, ramp, r, &y);
     qc_table_run(bytes, r->out[0].data, x.value->data, qc_view_count(x.value));
     return true;
 }
 
-QC_KERNEL(qlinear_unary, .order = QC_ORDER_ROW, .prepare = prepare_unary, .run = run_unary);
+QC_KERNEL(qlinear_unary, .order = QC_ORDER_ROW, .prepare = prepare_qlinear_unary, .run = run_qlinear_unary);
 
 /* --- Concat and Where: every operand is requantized --- */
 
@@ -165,10 +166,10 @@ static void requantize_table(uint8_t bytes[256], const struct qc_run *r, const s
     const struct qc_qlinear_operand y = qc_qlinear_at(r, result);
     float ramp[256];
     ramp_of(ramp, x);
-    bytes_of(bytes, ramp, r, &y);
+    bytes_of_qlinear(bytes, ramp, r, &y);
 }
 
-static bool run_concat(const struct qc_run *r, struct qc_status *st)
+static bool run_qlinear_concat(const struct qc_run *r, struct qc_status *st)
 {
     const struct join *s = r->state;
     const struct qc_view *to = &r->out[0];
@@ -201,7 +202,7 @@ static void choose_run(void *user, int64_t n, void *const data[], const int64_t 
         o[i * stride[0]] = c[i * stride[1]] ? s->x[x[i * stride[2]]] : s->y[y[i * stride[3]]];
 }
 
-static bool run_where(const struct qc_run *r, struct qc_status *st)
+static bool run_qlinear_where(const struct qc_run *r, struct qc_status *st)
 {
     const struct join *s = r->state;
     const struct qc_qlinear_operand x = qc_qlinear_at(r, &s->operand[0]), y = qc_qlinear_at(r, &s->operand[1]);
@@ -217,8 +218,8 @@ static bool run_where(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(qlinear_concat, .order = QC_ORDER_ROW, .prepare = prepare_join, .run = run_concat);
-QC_KERNEL(qlinear_where, .order = QC_ORDER_ROW, .prepare = prepare_join, .run = run_where);
+QC_KERNEL(qlinear_concat, .order = QC_ORDER_ROW, .prepare = prepare_join, .run = run_qlinear_concat);
+QC_KERNEL(qlinear_where, .order = QC_ORDER_ROW, .prepare = prepare_join, .run = run_qlinear_where);
 
 /* --- Softmax --- */
 
@@ -227,7 +228,7 @@ struct softmax {
     size_t outer, n, inner;
 };
 
-static bool prepare_softmax(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_qlinear_softmax(struct qc_prepare *p, struct qc_status *st)
 {
     struct softmax *s = QC_NEW_STATE(p, struct softmax, st);
     const struct qc_view *x = &p->in[0];
@@ -246,7 +247,7 @@ static bool prepare_softmax(struct qc_prepare *p, struct qc_status *st)
 /* As ONNX Runtime: a table holds exp((i - 255) * sx) as integers of up to 23 bits (fewer if the sum of n would
    exceed 32 bits). The index is shifted so that the largest element uses the last entry. q = (e * floor(1/sy) +
    sum/2) / sum + zy, saturated. */
-static bool run_softmax(const struct qc_run *r, struct qc_status *st)
+static bool run_qlinear_softmax(const struct qc_run *r, struct qc_status *st)
 {
     const struct softmax *s = r->state;
     const struct qc_qlinear_operand x = qc_qlinear_at(r, &s->at.x), y = qc_qlinear_at(r, &s->at.y);
@@ -277,7 +278,7 @@ static bool run_softmax(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(qlinear_softmax, .order = QC_ORDER_ROW, .prepare = prepare_softmax, .run = run_softmax);
+QC_KERNEL(qlinear_softmax, .order = QC_ORDER_ROW, .prepare = prepare_qlinear_softmax, .run = run_qlinear_softmax);
 
 /* --- DynamicQuantizeLinear --- */
 

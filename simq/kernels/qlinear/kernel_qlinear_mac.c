@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "arith/average.h"
-#include "arith/pair_product.h"
+#include "arith/contract.h"
+#include "arith/real_steps.h"
 #include "arith/table.h"
 #include "simq/kernels/qlinear/kernel_qlinear.h"
 
@@ -27,7 +27,7 @@ struct product {
     struct qc_view batch_x, batch_w; /* MatMul: strides of the batch dimensions, broadcast */
 };
 
-static void prepare_conv(struct product *s, const struct qc_prepare *p)
+static void prepare_qlinear_conv(struct product *s, const struct qc_prepare *p)
 {
     const struct qc_view *w = &p->in[s->w.value];
     s->groups = qc_attr_int(p->node, "group", 1);
@@ -52,7 +52,7 @@ static struct qc_view batches(const struct qc_view *v, const struct qc_view *out
     return qc_view_broadcast(&from, &to);
 }
 
-static void prepare_matmul(struct product *s, const struct qc_prepare *p)
+static void prepare_qlinear_matmul(struct product *s, const struct qc_prepare *p)
 {
     const struct qc_view *a = &p->in[s->x.value], *b = &p->in[s->w.value];
     const int drop = (a->rank > 1) + (b->rank > 1);
@@ -66,7 +66,7 @@ static void prepare_matmul(struct product *s, const struct qc_prepare *p)
     for (int i = 0; i < s->batch_x.rank; i++) s->batch *= s->batch_x.dim[i];
 }
 
-static void prepare_gemm(struct product *s, const struct qc_prepare *p)
+static void prepare_qlinear_gemm(struct product *s, const struct qc_prepare *p)
 {
     s->turned_x = qc_attr_int(p->node, "transA", 0) != 0;
     s->turned_w = qc_attr_int(p->node, "transB", 0) != 0;
@@ -114,11 +114,11 @@ static bool prepare_product(struct qc_prepare *p, struct qc_status *st)
                           .alpha = 1};
     if (q.op == QC_OP_Conv) {
         if (!qc_window_of(&s->window, p->graph, &real, st)) return false;
-        prepare_conv(s, p);
+        prepare_qlinear_conv(s, p);
     } else if (q.op == QC_OP_Gemm) {
-        prepare_gemm(s, p);
+        prepare_qlinear_gemm(s, p);
     } else {
-        prepare_matmul(s, p);
+        prepare_qlinear_matmul(s, p);
     }
     s->pairs = saturates(s, p);
     p->scratch = sizeof(int16_t) * (size_t)(s->inner * (s->columns * s->groups + 1)) + 64;
@@ -207,7 +207,7 @@ struct ending {
     float alpha, zero, lo, hi;
 };
 
-static void store(const struct qc_view *out, size_t at, const struct ending *e, int32_t acc, size_t channel)
+static void store_qlinear_mac(const struct qc_view *out, size_t at, const struct ending *e, int32_t acc, size_t channel)
 {
     float m = qc_qlinear_scale(e->x->scale, 0) * qc_qlinear_scale(e->w->scale, channel);
     if (out->dtype == QC_I32) {
@@ -274,7 +274,7 @@ static bool run_product(const struct qc_run *r, struct qc_status *st)
                         (uint32_t)acc + (uint32_t)change + (uint32_t)bias_at(&e, s->real == QC_OP_Gemm, i, n);
                     const int64_t at = s->real == QC_OP_Conv ? (b * s->columns * s->groups + n) * s->rows + i
                                                              : (b * s->rows + i) * s->columns + n;
-                    store(out, (size_t)at, &e, (int32_t)sum, (size_t)n);
+                    store_qlinear_mac(out, (size_t)at, &e, (int32_t)sum, (size_t)n);
                 }
             }
     }
@@ -291,7 +291,7 @@ struct pool {
     bool global;
 };
 
-static bool prepare_pool(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_qlinear_pool(struct qc_prepare *p, struct qc_status *st)
 {
     struct pool *s = QC_NEW_STATE(p, struct pool, st);
     qc_id inputs[2];
@@ -329,7 +329,7 @@ static float window_sum(int64_t *hits, int64_t *padded, const struct qc_window *
     return sum;
 }
 
-static bool run_pool(const struct qc_run *r, struct qc_status *st)
+static bool run_qlinear_pool(const struct qc_run *r, struct qc_status *st)
 {
     const struct pool *s = r->state;
     const struct qc_qlinear_operand x = qc_qlinear_at(r, &s->at.x), y = qc_qlinear_at(r, &s->at.y);
@@ -365,4 +365,4 @@ static bool run_pool(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(qlinear_pool, .order = QC_ORDER_ROW, .prepare = prepare_pool, .run = run_pool);
+QC_KERNEL(qlinear_pool, .order = QC_ORDER_ROW, .prepare = prepare_qlinear_pool, .run = run_qlinear_pool);

@@ -79,7 +79,7 @@ static const struct qc_kernel_row is_inf[4][2] = {{QC_ROW(IsInf, F32, never) QC_
                                                   {QC_ROW(IsInf, F32, below) QC_ROW(IsInf, F64, below)},
                                                   {QC_ROW(IsInf, F32, infinite) QC_ROW(IsInf, F64, infinite)}};
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_any_unary(struct qc_prepare *p, struct qc_status *st)
 {
     if (p->node->op != QC_OP_IsInf) return qc_kernel_choose(p, rows, sizeof rows / sizeof *rows, st);
     const int which =
@@ -87,7 +87,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     return qc_kernel_choose(p, is_inf[which], sizeof is_inf[which] / sizeof *is_inf[which], st);
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_any_unary(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
     const struct qc_kernel_row *row = r->state;
@@ -96,4 +96,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(any_unary, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);
+QC_KERNEL(any_unary, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_any_unary, .run = run_any_unary);

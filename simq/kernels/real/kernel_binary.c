@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Elementwise functions of two real values with numpy broadcasting (Add-14, Pow-15, Mod-13, PRelu-16, And-7,
-   Less-13, ...). Integers wrap around, as in ONNX Runtime; a division by zero is an error. */
+   Less-13, ...), and Max-13, Min-13, Sum-13, Mean-13 of any number of values, folded from the left. Integers wrap
+   around, as in ONNX Runtime; a division by zero is an error. */
 #include <math.h>
 #include <string.h>
 
+#include "base/simd.h"
 #include "simq/core/kernel_util.h"
 
 struct work {
@@ -251,7 +253,7 @@ static const struct row rows[] = {
 #undef QC_X
 };
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_binary(struct qc_prepare *p, struct qc_status *st)
 {
     const bool other =
         qc_attr_int(p->node, "fmod", 0) != 0 || strcmp(qc_attr_string(p->node, "direction", ""), "LEFT") == 0;
@@ -269,7 +271,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
                    qc_dtype_info(b)->name);
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_binary(const struct qc_run *r, struct qc_status *st)
 {
     const struct row *const *state = r->state;
     struct work w = {.zero = false};
@@ -280,4 +282,121 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return !w.zero || qc_fail(st, QC_BAD_INPUT, "an integer is divided by zero");
 }
 
-QC_KERNEL(binary, .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare, .run = run);
+QC_KERNEL(binary, .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare_binary, .run = run_binary);
+
+/* --- Max, Min, Sum, Mean; NaN propagates --- */
+
+#define QC_X(N, T)                                                                                                     \
+    QC_LOOP(max_##N, T, T, T, a > b || a != a ? a : b)                                                                 \
+    QC_LOOP(min_##N, T, T, T, a < b || a != a ? a : b)                                                                 \
+    static void scale_##N(void *user, int64_t n, void *const data[], const int64_t stride[])                           \
+    {                                                                                                                  \
+        const T count = (T) * (const unsigned *)user;                                                                  \
+        T *o = data[0];                                                                                                \
+        for (int64_t i = 0; i < n; i++) o[i * stride[0]] /= count;                                                     \
+    }
+QC_KERNEL_FLOATS(QC_X)
+#undef QC_X
+#define QC_X(N, T)                                                                                                     \
+    QC_LOOP(max_##N, T, T, T, a > b ? a : b)                                                                           \
+    QC_LOOP(min_##N, T, T, T, a < b ? a : b)
+QC_INTEGERS(QC_X)
+#undef QC_X
+QC_LOOP(max_F16, uint16_t, uint16_t, uint16_t,
+        qc_half_to_float(a) > qc_half_to_float(b) || qc_half_to_float(a) != qc_half_to_float(a) ? a : b)
+QC_LOOP(min_F16, uint16_t, uint16_t, uint16_t,
+        qc_half_to_float(a) < qc_half_to_float(b) || qc_half_to_float(a) != qc_half_to_float(a) ? a : b)
+
+static const struct qc_kernel_row folds[] = {
+#define QC_X(N, T)                                                                                                     \
+    {.op = QC_OP_Sum, .type = QC_##N, .fn = add_##N},                                                                  \
+        {.op = QC_OP_Mean, .type = QC_##N, .fn = add_##N, .last = scale_##N},
+    QC_KERNEL_FLOATS(QC_X)
+#undef QC_X
+#define QC_X(N, T) {.op = QC_OP_Max, .type = QC_##N, .fn = max_##N}, {.op = QC_OP_Min, .type = QC_##N, .fn = min_##N},
+        QC_ALL(QC_X) QC_X(F16, uint16_t)
+#undef QC_X
+};
+
+static bool prepare_fold(struct qc_prepare *p, struct qc_status *st)
+{
+    return qc_kernel_choose(p, folds, sizeof folds / sizeof *folds, st);
+}
+
+static bool run_fold(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    const struct qc_kernel_row *row = r->state;
+    const struct qc_view *to = &r->out[0];
+    for (unsigned k = 0; k < r->input_count; k++) {
+        const struct qc_view from = qc_view_broadcast(&r->in[k], to);
+        const struct qc_view *const views[] = {to, to, &from};
+        if (k)
+            qc_view_each(3, views, row->fn, NULL);
+        else if (from.data != to->data)
+            qc_view_copy(to, &from);
+    }
+    unsigned count = r->input_count;
+    if (row->last) qc_view_each(1, &to, row->last, &count);
+    return true;
+}
+
+QC_KERNEL(variadic, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_fold, .run = run_fold);
+
+/* Where-16: numpy broadcasting of all three inputs, elements of any size. */
+
+/* Loads both sides, so that the selection needs no branch. */
+#define QC_FORM(o_, c_, x_, y_)                                                                                        \
+    QC_IVDEP                                                                                                           \
+    for (int64_t i = 0; i < n; i++) {                                                                                  \
+        const T a = x_, b = y_;                                                                                        \
+        o_ = c_ ? a : b;                                                                                               \
+    }
+#define QC_X(BITS)                                                                                                     \
+    static QC_INLINE void select_##BITS##_body(void *const data[], const int64_t s[], int64_t n)                       \
+    {                                                                                                                  \
+        typedef uint##BITS##_t T;                                                                                      \
+        T *o = data[0];                                                                                                \
+        const uint8_t *c = data[1];                                                                                    \
+        const T *x = data[2], *y = data[3];                                                                            \
+        const bool dense = s[0] == 1 && s[1] == 1;                                                                     \
+        if (dense && s[2] == 1 && s[3] == 1)                                                                           \
+            QC_FORM(o[i], c[i], x[i], y[i])                                                                            \
+        else if (dense && s[2] == 1 && s[3] == 0)                                                                      \
+            QC_FORM(o[i], c[i], x[i], y[0])                                                                            \
+        else if (dense && s[2] == 0 && s[3] == 1)                                                                      \
+            QC_FORM(o[i], c[i], x[0], y[i])                                                                            \
+        else                                                                                                           \
+            QC_FORM(o[i * s[0]], c[i * s[1]], x[i * s[2]], y[i * s[3]])                                                \
+    }                                                                                                                  \
+    QC_SIMD(select_##BITS, (void *const data[], const int64_t s[], int64_t n), (data, s, n))                           \
+    static void run_##BITS(void *user, int64_t n, void *const data[], const int64_t stride[])                          \
+    {                                                                                                                  \
+        (void)user;                                                                                                    \
+        select_##BITS(data, stride, n);                                                                                \
+    }
+QC_X(8)
+QC_X(16)
+QC_X(32)
+QC_X(64)
+#undef QC_X
+
+static bool run_where(const struct qc_run *r, struct qc_status *st)
+{
+    const struct qc_view *to = &r->out[0];
+    const struct qc_view c = qc_view_broadcast(&r->in[0], to), x = qc_view_broadcast(&r->in[1], to),
+                         y = qc_view_broadcast(&r->in[2], to);
+    const struct qc_view *const views[] = {to, &c, &x, &y};
+    qc_view_run_fn *fn = NULL;
+    switch (qc_dtype_size(to->dtype)) {
+    case 1: fn = run_8; break;
+    case 2: fn = run_16; break;
+    case 4: fn = run_32; break;
+    case 8: fn = run_64; break;
+    }
+    if (!fn) return qc_kernel_no_type(to->dtype, st);
+    qc_view_each(4, views, fn, NULL);
+    return true;
+}
+
+QC_KERNEL(where, .halves = true, .order = QC_ORDER_ANY, .in_place = 6, .run = run_where);

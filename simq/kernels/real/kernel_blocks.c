@@ -12,7 +12,7 @@ struct blocks {
     int axis;
 };
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_in_blocks(struct qc_prepare *p, struct qc_status *st)
 {
     struct blocks *b = QC_NEW(p->arena, struct blocks, st);
     if (!(p->state = b) || !qc_kernel_axis(&b->axis, p, -1, st)) return false;
@@ -40,7 +40,7 @@ static void round_block(float *y, const float *x, int64_t n, int64_t stride, flo
     }
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_in_blocks(const struct qc_run *r, struct qc_status *st)
 {
     const struct blocks *b = r->state;
     const struct qc_view *v = &r->in[0];
@@ -63,4 +63,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(round_in_blocks, .order = QC_ORDER_ROW, .prepare = prepare, .run = run);
+QC_KERNEL(round_in_blocks, .order = QC_ORDER_ROW, .prepare = prepare_in_blocks, .run = run_in_blocks);

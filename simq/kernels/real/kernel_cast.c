@@ -99,7 +99,7 @@ static void truncate_all(struct wide *w, enum qc_dtype t, int64_t n)
     w->kind = info->is_signed ? SIGNED : UNSIGNED;
 }
 
-static void store(const struct cast *c, struct wide *w, void *data, int64_t n, int64_t stride)
+static void store_cast(const struct cast *c, struct wide *w, void *data, int64_t n, int64_t stride)
 {
     const enum qc_dtype t = c->to;
 #define QC_EACH(T, EXPRESSION)                                                                                         \
@@ -151,7 +151,7 @@ static void store(const struct cast *c, struct wide *w, void *data, int64_t n, i
 #undef QC_SMALL
 }
 
-static void convert(void *user, int64_t n, void *const data[], const int64_t stride[])
+static void convert_cast(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
     const struct cast *c = user;
     const int64_t to_size = (int64_t)qc_dtype_size(c->to), from_size = (int64_t)qc_dtype_size(c->from);
@@ -159,11 +159,11 @@ static void convert(void *user, int64_t n, void *const data[], const int64_t str
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t count = n - i < BLOCK ? n - i : BLOCK;
         load(&w, c->from, (const char *)data[1] + i * stride[1] * from_size, count, stride[1]);
-        store(c, &w, (char *)data[0] + i * stride[0] * to_size, count, stride[0]);
+        store_cast(c, &w, (char *)data[0] + i * stride[0] * to_size, count, stride[0]);
     }
 }
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_cast(struct qc_prepare *p, struct qc_status *st)
 {
     const char *mode = qc_attr_string(p->node, "round_mode", "up");
     struct cast *c = QC_NEW_STATE(p, struct cast, st);
@@ -177,7 +177,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_cast(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
     struct cast c = *(const struct cast *)r->state;
@@ -185,11 +185,11 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     if (c.from == c.to)
         qc_view_copy(&r->out[0], &r->in[0]);
     else
-        qc_view_each(2, views, convert, &c);
+        qc_view_each(2, views, convert_cast, &c);
     return true;
 }
 
-QC_KERNEL(cast, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);
+QC_KERNEL(cast, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_cast, .run = run_cast);
 
 static void narrow(void *user, int64_t n, void *const data[], const int64_t stride[])
 {

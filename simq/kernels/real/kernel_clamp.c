@@ -81,7 +81,7 @@ static qc_view_run_fn *const loops[QC_DTYPE_COUNT] = {
 #undef QC_LOOP
 };
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_clamp(struct qc_prepare *p, struct qc_status *st)
 {
     struct state *s = QC_NEW_STATE(p, struct state, st);
     const struct qc_scales *q = &p->in_scales[0];
@@ -106,7 +106,7 @@ static void clamp_f32(const struct state *s, const struct qc_run *r, float lo, f
     qc_rounding_view(&clamp, 0, &r->out[0], &r->in[0]);
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_clamp(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
     const struct state *s = r->state;
@@ -126,5 +126,5 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(relu, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);
-QC_KERNEL(clip, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);
+QC_KERNEL(relu, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_clamp, .run = run_clamp);
+QC_KERNEL(clip, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_clamp, .run = run_clamp);

@@ -10,7 +10,7 @@ struct state {
     struct qcalib_kernel_call call; /* without data */
 };
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_custom(struct qc_prepare *p, struct qc_status *st)
 {
     struct state *s = QC_NEW_STATE(p, struct state, st);
     if (!s || !qc_custom_kernel(&s->kernel, p->graph, p->node, st) ||
@@ -26,7 +26,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
 }
 
 /* Uses a copy of the tensors for this worker, with its data. */
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_custom(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
     struct qcalib_kernel_call call = s->call;
@@ -41,4 +41,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return !code || qc_fail(st, QC_BAD_INPUT, "compute of the kernel of '%s' failed with code %d", s->kernel->op, code);
 }
 
-QC_KERNEL(custom, .order = QC_ORDER_ROW, .prepare = prepare, .run = run);
+QC_KERNEL(custom, .order = QC_ORDER_ROW, .prepare = prepare_custom, .run = run_custom);

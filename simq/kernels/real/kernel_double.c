@@ -71,7 +71,7 @@ struct unary {
     double a, b;
 };
 
-static bool prepare_unary(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_double_unary(struct qc_prepare *p, struct qc_status *st)
 {
     struct unary *u = QC_NEW_STATE(p, struct unary, st);
     if (!u) return false;
@@ -92,7 +92,7 @@ static void unary_run(void *user, int64_t n, void *const data[], const int64_t s
     for (int64_t i = 0; i < n; i++) y[i * stride[0]] = u->fn(x[i * stride[1]], u->a, u->b);
 }
 
-static bool run_unary(const struct qc_run *r, struct qc_status *st)
+static bool run_double_unary(const struct qc_run *r, struct qc_status *st)
 {
     struct unary u = *(const struct unary *)r->state;
     const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
@@ -108,7 +108,7 @@ struct softmax {
     bool log;
 };
 
-static bool prepare_softmax(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_double_softmax(struct qc_prepare *p, struct qc_status *st)
 {
     struct softmax *s = QC_NEW_STATE(p, struct softmax, st);
     if (s) s->log = p->node->op == QC_OP_LogSoftmax;
@@ -125,7 +125,7 @@ static void softmax_line(const void *user, void *to, const void *from, int64_t n
     for (int64_t i = 0; i < n; i++) y[i * sy] = log_form ? x[i * sx] - most - log(sum) : exp(x[i * sx] - most) / sum;
 }
 
-static bool run_softmax(const struct qc_run *r, struct qc_status *st)
+static bool run_double_softmax(const struct qc_run *r, struct qc_status *st)
 {
     const struct softmax *s = r->state;
     (void)st;
@@ -140,7 +140,7 @@ struct gemm {
     bool turned[2];
 };
 
-static bool prepare_gemm(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_double_gemm(struct qc_prepare *p, struct qc_status *st)
 {
     struct gemm *g = QC_NEW_STATE(p, struct gemm, st);
     if (g)
@@ -151,7 +151,7 @@ static bool prepare_gemm(struct qc_prepare *p, struct qc_status *st)
 }
 
 /* A vector as a matrix of one row or column. */
-static struct qc_view as_matrix(const struct qc_view *v, bool first, bool turned)
+static struct qc_view double_matrix(const struct qc_view *v, bool first, bool turned)
 {
     struct qc_view m = *v;
     if (v->rank == 1) {
@@ -181,7 +181,7 @@ static double product(const struct qc_view *a, const struct qc_view *b, int64_t 
 }
 
 /* Returns the dims of y with the strides of a, or 0 where a has one element. `drop`: the dimension summed over. */
-static struct qc_view along(const struct qc_view *y, const struct qc_view *a, int drop)
+static struct qc_view along_axis(const struct qc_view *y, const struct qc_view *a, int drop)
 {
     struct qc_view r = *y;
     for (int d = 0; d < y->rank; d++) {
@@ -194,7 +194,8 @@ static struct qc_view along(const struct qc_view *y, const struct qc_view *a, in
 static bool run_gemm(const struct qc_run *r, struct qc_status *st)
 {
     const struct gemm *g = r->state;
-    const struct qc_view a = as_matrix(&r->in[0], true, g->turned[0]), b = as_matrix(&r->in[1], false, g->turned[1]);
+    const struct qc_view a = double_matrix(&r->in[0], true, g->turned[0]),
+                         b = double_matrix(&r->in[1], false, g->turned[1]);
     const bool bias = r->input_count > 2 && r->in[2].rank >= 0;
     struct qc_view y = r->out[0];
     if (r->in[1].rank == 1) { /* the result of a product with a vector has no columns */
@@ -209,7 +210,7 @@ static bool run_gemm(const struct qc_run *r, struct qc_status *st)
         y.dim[y.rank - 2] = 1;
         y.stride[y.rank - 2] = 0;
     }
-    const struct qc_view at_a = along(&y, &a, a.rank - 1), at_b = along(&y, &b, b.rank - 2),
+    const struct qc_view at_a = along_axis(&y, &a, a.rank - 1), at_b = along_axis(&y, &b, b.rank - 2),
                          at_c = bias ? qc_view_broadcast(&r->in[2], &y) : y;
     const struct qc_view *const views[] = {&y, &at_a, &at_b, &at_c};
     struct qc_walk w;
@@ -222,6 +223,6 @@ static bool run_gemm(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(unary_double, .order = QC_ORDER_ANY, .prepare = prepare_unary, .run = run_unary);
-QC_KERNEL(softmax_double, .order = QC_ORDER_ANY, .prepare = prepare_softmax, .run = run_softmax);
-QC_KERNEL(gemm_double, .order = QC_ORDER_ANY, .prepare = prepare_gemm, .run = run_gemm);
+QC_KERNEL(unary_double, .order = QC_ORDER_ANY, .prepare = prepare_double_unary, .run = run_double_unary);
+QC_KERNEL(softmax_double, .order = QC_ORDER_ANY, .prepare = prepare_double_softmax, .run = run_double_softmax);
+QC_KERNEL(gemm_double, .order = QC_ORDER_ANY, .prepare = prepare_double_gemm, .run = run_gemm);

@@ -29,7 +29,7 @@ static void add_loop(struct state *s, const struct qc_prepare *p, int label, int
             if (s->e.label[i][d] == label && p->in[i].dim[d] != 1) l->step[i] += p->in[i].stride[d];
 }
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_einsum(struct qc_prepare *p, struct qc_status *st)
 {
     struct state *s = QC_NEW_STATE(p, struct state, st);
     const enum qc_dtype t = p->in[0].dtype;
@@ -47,7 +47,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
 }
 
 /* Moves to the next index of loops [first, end); returns false after the last one. */
-static bool next(int64_t index[], int64_t at[], const struct state *s, int first, int end)
+static bool next_einsum(int64_t index[], int64_t at[], const struct state *s, int first, int end)
 {
     for (int k = end; k-- > first;) {
         const struct loop *l = &s->loops[k];
@@ -82,22 +82,22 @@ static void sum_one(const struct state *s, const struct qc_run *r, int64_t index
             for (unsigned i = 0; i < n && !s->real; i++) whole_product *= (uint64_t)whole_at(&r->in[i], at[i]);
             real += product;
             whole += whole_product;
-        } while (next(index, at, s, s->outer, s->count));
+        } while (next_einsum(index, at, s, s->outer, s->count));
     if (s->real)
         qc_kernel_put_real(y, at[n], real);
     else
         memcpy(qc_at(y, at[n]), &whole, qc_dtype_size(y->dtype)); /* little endian: the low bytes */
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_einsum(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
     int64_t index[QC_EINSUM_LABELS] = {0}, at[QC_EINSUM_INPUTS + 1] = {0};
     (void)st;
     do {
         sum_one(s, r, index, at);
-    } while (next(index, at, s, 0, s->outer));
+    } while (next_einsum(index, at, s, 0, s->outer));
     return true;
 }
 
-QC_KERNEL(einsum, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);
+QC_KERNEL(einsum, .order = QC_ORDER_ANY, .prepare = prepare_einsum, .run = run_einsum);

@@ -71,7 +71,7 @@ static void clip(float *y, int64_t n, const float *x, int64_t stride, const floa
 }
 
 /* The results of the steps are in `results`, one block each; x is not changed. */
-static void run_step(const struct qc_composed *s, unsigned k, float *results, const float *x, int64_t n)
+static void run_step_function(const struct qc_composed *s, unsigned k, float *results, const float *x, int64_t n)
 {
     const struct qc_function_step *step = &s->f.steps[k];
     const float *in[QC_FUNCTION_ARGS] = {NULL};
@@ -100,11 +100,11 @@ static void run_step(const struct qc_composed *s, unsigned k, float *results, co
 
 void qc_composed_run(const struct qc_composed *f, float *y, const float *x, int64_t n, float *scratch)
 {
-    for (unsigned k = 0; k < f->f.count; k++) run_step(f, k, scratch, x, n);
+    for (unsigned k = 0; k < f->f.count; k++) run_step_function(f, k, scratch, x, n);
     memcpy(y, scratch + (size_t)(f->f.count - 1) * BLOCK, (size_t)n * sizeof *y);
 }
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_function(struct qc_prepare *p, struct qc_status *st)
 {
     struct qc_composed *f;
     if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
@@ -119,7 +119,7 @@ struct job {
     float *scratch;
 };
 
-static void strided(void *user, int64_t n, void *const data[], const int64_t stride[])
+static void strided_function(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
     const struct job *j = user;
     float *y = data[0], *x = j->scratch;
@@ -132,13 +132,13 @@ static void strided(void *user, int64_t n, void *const data[], const int64_t str
     }
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_function(const struct qc_run *r, struct qc_status *st)
 {
     const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
     struct job j = {.f = r->state, .scratch = r->scratch};
     (void)st;
-    qc_view_each(2, views, strided, &j);
+    qc_view_each(2, views, strided_function, &j);
     return true;
 }
 
-QC_KERNEL(function, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);
+QC_KERNEL(function, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_function, .run = run_function);

@@ -98,23 +98,24 @@ static void store_float(enum qc_dtype t, void *to, const float *from, enum qc_sm
     }
 }
 
-static QC_INLINE void quantize_body(const bool native, int32_t *y, const float *x, const float *s, const int32_t *z,
-                                    int64_t n, float lo, float hi)
+static QC_INLINE void linear_quantize_body(const bool native, int32_t *y, const float *x, const float *s,
+                                           const int32_t *z, int64_t n, float lo, float hi)
 {
     for (int64_t i = 0; i < n; i++) {
         const float zero = (float)z[i];
         y[i] = (int32_t)qc_level_of_real(x[i], s[i], lo - zero, hi - zero, native) + z[i];
     }
 }
-QC_SIMD_ROUND(quantize, (int32_t * y, const float *x, const float *s, const int32_t *z, int64_t n, float lo, float hi),
+QC_SIMD_ROUND(linear_quantize,
+              (int32_t * y, const float *x, const float *s, const int32_t *z, int64_t n, float lo, float hi),
               (y, x, s, z, n, lo, hi))
 
 /* For types of up to 16 bits, the difference fits in int32; for wider types the zero point is 0. */
-static QC_INLINE void dequantize_body(float *y, const int32_t *x, const float *s, const int32_t *z, int64_t n)
+static QC_INLINE void linear_dequantize_body(float *y, const int32_t *x, const float *s, const int32_t *z, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) y[i] = (float)(x[i] - z[i]) * s[i];
 }
-QC_SIMD(dequantize, (float *y, const int32_t *x, const float *s, const int32_t *z, int64_t n), (y, x, s, z, n))
+QC_SIMD(linear_dequantize, (float *y, const int32_t *x, const float *s, const int32_t *z, int64_t n), (y, x, s, z, n))
 
 static void dequantize_wide(float *y, const int32_t *x, const float *s, const int32_t *z, int64_t n)
 {
@@ -152,20 +153,20 @@ static void linear_run(void *user, int64_t n, void *const data[], const int64_t 
             store_float(c->y, y, real, c->l->overflow, count, stride[0]);
         } else if (c->l->quantize) {
             load_float(real, c->x, x, count, stride[1]);
-            quantize(level, real, s, z, count, c->l->lo, c->l->hi);
+            linear_quantize(level, real, s, z, count, c->l->lo, c->l->hi);
             store_level(c->y, y, level, count, stride[0]);
         } else {
             load_level(level, c->x, x, count, stride[1]);
             if (c->x == QC_I32)
                 dequantize_wide(real, level, s, z, count);
             else
-                dequantize(real, level, s, z, count);
+                linear_dequantize(real, level, s, z, count);
             store_float(c->y, y, real, c->l->overflow, count, stride[0]);
         }
     }
 }
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_linear(struct qc_prepare *p, struct qc_status *st)
 {
     struct linear *l = QC_NEW_STATE(p, struct linear, st);
     if (!l) return false;
@@ -195,7 +196,7 @@ static struct qc_view along(const struct qc_view *v, const struct qc_view *x, in
 
 /* Restricts dimension `axis` to [begin, begin + blocks * block) and splits it in two: blocks, and elements of a
    block. */
-static struct qc_view split(const struct qc_view *v, int axis, int64_t begin, int64_t blocks, int64_t block)
+static struct qc_view split_linear(const struct qc_view *v, int axis, int64_t begin, int64_t blocks, int64_t block)
 {
     struct qc_view r = qc_view_part(v, axis, begin, blocks);
     for (int i = r.rank++; i > axis + 1; i--) {
@@ -211,13 +212,13 @@ static struct qc_view split(const struct qc_view *v, int axis, int64_t begin, in
 /* The same for parameters: one entry per block. */
 static struct qc_view split_parameters(const struct qc_view *v, int axis, int64_t first, int64_t blocks, int64_t block)
 {
-    struct qc_view r = split(v, axis, first, blocks, block);
+    struct qc_view r = split_linear(v, axis, first, blocks, block);
     r.stride[axis] = v->stride[axis];
     r.stride[axis + 1] = 0;
     return r;
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_linear(const struct qc_run *r, struct qc_status *st)
 {
     static const int32_t zero = 0;
     const struct linear *l = r->state;
@@ -243,7 +244,8 @@ static bool run(const struct qc_run *r, struct qc_status *st)
         const int64_t begin = part ? whole * l->block : 0, first = part ? whole : 0, blocks = part ? 1 : whole,
                       block = part ? rest : l->block;
         if (blocks == 0 || block == 0) continue;
-        const struct qc_view vy = split(y, l->axis, begin, blocks, block), vx = split(x, l->axis, begin, blocks, block),
+        const struct qc_view vy = split_linear(y, l->axis, begin, blocks, block),
+                             vx = split_linear(x, l->axis, begin, blocks, block),
                              vs = split_parameters(s, l->axis, first, blocks, block),
                              vz = split_parameters(z, l->axis, first, blocks, block);
         const struct qc_view *const views[] = {&vy, &vx, &vs, &vz};
@@ -306,5 +308,5 @@ static bool run_fake(const struct qc_run *r, struct qc_status *st)
 }
 
 QC_KERNEL(fake_quantize, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_fake, .run = run_fake);
-QC_KERNEL(quantize_linear, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);
-QC_KERNEL(dequantize_linear, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);
+QC_KERNEL(quantize_linear, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_linear, .run = run_linear);
+QC_KERNEL(dequantize_linear, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_linear, .run = run_linear);

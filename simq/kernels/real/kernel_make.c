@@ -75,16 +75,16 @@ QC_KERNEL(range, .order = QC_ORDER_ROW, .run = run_range);
 /* Operators that are only written to files. When a file is read, functions replace them by other ops
    (rewrite/rules/functions.rules). */
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_make(struct qc_prepare *p, struct qc_status *st)
 {
     return qc_fail(st, QC_UNSUPPORTED, "%s has no kernel of its own: it is computed as a function of other operators",
                    qc_op_info(p->node->op)->onnx);
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_make(const struct qc_run *r, struct qc_status *st)
 {
     (void)r;
     return qc_fail(st, QC_UNSUPPORTED, "is not computed");
 }
 
-QC_KERNEL(written, .order = QC_ORDER_ROW, .prepare = prepare, .run = run);
+QC_KERNEL(written, .order = QC_ORDER_ROW, .prepare = prepare_make, .run = run_make);

@@ -68,7 +68,7 @@ QC_KERNEL(slice, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_slice
 QC_KERNEL(split, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_axis, .run = run_split);
 QC_KERNEL(concat, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_axis, .run = run_concat);
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_move(struct qc_prepare *p, struct qc_status *st)
 {
     const int rank = p->in[0].rank;
     const int64_t *perm;
@@ -83,7 +83,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_move(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
     const int *order = r->state;
@@ -96,7 +96,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(transpose, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);
+QC_KERNEL(transpose, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_move, .run = run_move);
 
 /* DepthToSpace-13 and SpaceToDepth-13 of [N,C,H,W]: one copy between two windows of rank 6. */
 

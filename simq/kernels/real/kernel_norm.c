@@ -9,7 +9,7 @@
 
 enum { LANES = 64 };
 
-static double weight_of(const struct qc_view *v, int64_t c)
+static double weight_of_norm(const struct qc_view *v, int64_t c)
 {
     return (double)*(const float *)qc_at(v, c * v->stride[0]);
 }
@@ -27,9 +27,9 @@ static void make_factors(float *factors, const struct qc_view in[5], double epsi
 {
     const int64_t channels = in[1].dim[0];
     for (int64_t c = 0; c < channels; c++) {
-        const double a = weight_of(&in[1], c) / sqrt(weight_of(&in[4], c) + epsilon);
+        const double a = weight_of_norm(&in[1], c) / sqrt(weight_of_norm(&in[4], c) + epsilon);
         factors[c] = (float)a;
-        factors[channels + c] = (float)(weight_of(&in[2], c) - weight_of(&in[3], c) * a);
+        factors[channels + c] = (float)(weight_of_norm(&in[2], c) - weight_of_norm(&in[3], c) * a);
     }
 }
 
@@ -58,7 +58,7 @@ static bool prepare_batch(struct qc_prepare *p, struct qc_status *st)
 }
 
 /* NaN passes, as in Relu and Clip. */
-static QC_INLINE float clamped(float v, float lo, float hi)
+static QC_INLINE float norm_clamped(float v, float lo, float hi)
 {
     v = lo > v ? lo : v;
     return hi < v ? hi : v;
@@ -71,19 +71,19 @@ static QC_INLINE void scale_body(int64_t n, void *const data[], const int64_t st
     const bool dense = stride[0] == 1 && stride[1] == 1;
     if (dense && stride[2] == 1 && stride[3] == 1) {
         QC_IVDEP
-        for (int64_t i = 0; i < n; i++) y[i] = clamped(x[i] * a[i] + b[i], lo, hi);
+        for (int64_t i = 0; i < n; i++) y[i] = norm_clamped(x[i] * a[i] + b[i], lo, hi);
     } else if (dense && stride[2] == 0 && stride[3] == 0) {
         const float aa = *a, bb = *b;
         QC_IVDEP
-        for (int64_t i = 0; i < n; i++) y[i] = clamped(x[i] * aa + bb, lo, hi);
+        for (int64_t i = 0; i < n; i++) y[i] = norm_clamped(x[i] * aa + bb, lo, hi);
     } else {
         for (int64_t i = 0; i < n; i++)
-            y[i * stride[0]] = clamped(x[i * stride[1]] * a[i * stride[2]] + b[i * stride[3]], lo, hi);
+            y[i * stride[0]] = norm_clamped(x[i * stride[1]] * a[i * stride[2]] + b[i * stride[3]], lo, hi);
     }
 }
 QC_SIMD(scale, (int64_t n, void *const data[], const int64_t stride[], float lo, float hi), (n, data, stride, lo, hi))
 
-static void scale_run(void *user, int64_t n, void *const data[], const int64_t stride[])
+static void normalize_run(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
     const struct batch *s = user;
     scale(n, data, stride, s->lo, s->hi);
@@ -95,7 +95,7 @@ static QC_INLINE void scale_pixels_body(float *y, const float *x, const float *a
 {
     for (int64_t r = 0; r < rows; r++, y += y_step, x += x_step) {
         QC_IVDEP
-        for (int64_t i = 0; i < n; i++) y[i] = clamped(x[i] * a[i] + b[i], lo, hi);
+        for (int64_t i = 0; i < n; i++) y[i] = norm_clamped(x[i] * a[i] + b[i], lo, hi);
     }
 }
 QC_SIMD(scale_pixels,
@@ -126,7 +126,7 @@ static bool run_batch(const struct qc_run *r, struct qc_status *st)
         scale_pixels(all[0].data, all[1].data, factors, b.data, all[0].dim[0], all[0].dim[1], all[0].stride[0],
                      all[1].stride[0], s->lo, s->hi);
     else
-        qc_view_each(4, views, scale_run, s);
+        qc_view_each(4, views, normalize_run, s);
     return true;
 }
 
@@ -147,14 +147,14 @@ static bool prepare_instance(struct qc_prepare *p, struct qc_status *st)
 }
 
 /* A channel with contiguous elements. */
-static QC_INLINE void line_body(float *y, const float *x, int64_t n, float scale, float bias, double epsilon)
+static QC_INLINE void norm_line_body(float *y, const float *x, int64_t n, float scale, float bias, double epsilon)
 {
     const double mean = qc_line_sum(x, n, 0) / (double)n;
     const double factor = (double)scale / sqrt(qc_line_squares(x, n, mean) / (double)n + epsilon);
     QC_IVDEP
     for (int64_t i = 0; i < n; i++) y[i] = (float)(((double)x[i] - mean) * factor + (double)bias);
 }
-QC_SIMD(line, (float *y, const float *x, int64_t n, float scale, float bias, double epsilon),
+QC_SIMD(norm_line, (float *y, const float *x, int64_t n, float scale, float bias, double epsilon),
         (y, x, n, scale, bias, epsilon))
 
 /* n rows, `step` apart, of `lanes` contiguous channels. */
@@ -194,8 +194,8 @@ QC_SIMD(scale_rows,
         (y, x, mean, factor, bias, r))
 
 /* Channels [c, c + lanes) of one sample; plane: output and input, with spatial dimensions only. */
-static void side_by_side(float *y, const float *x, const struct qc_view plane[2], const struct qc_run *r, int64_t c,
-                         int64_t lanes)
+static void side_by_side_norm(float *y, const float *x, const struct qc_view plane[2], const struct qc_run *r,
+                              int64_t c, int64_t lanes)
 {
     const double epsilon = (double)*(const float *)r->state, count = (double)qc_view_count(&plane[0]);
     const struct qc_view *const both[] = {&plane[0], &plane[1]};
@@ -211,8 +211,8 @@ static void side_by_side(float *y, const float *x, const struct qc_view plane[2]
     for (bool more = qc_walk_begin(&w, 2, both, 1U << inner); more; more = qc_walk_next(&w))
         add_squares(factor, x + w.at[1], mean, &rows);
     for (int64_t j = 0; j < lanes; j++) {
-        factor[j] = weight_of(&r->in[1], c + j) / sqrt(factor[j] / count + epsilon);
-        bias[j] = weight_of(&r->in[2], c + j);
+        factor[j] = weight_of_norm(&r->in[1], c + j) / sqrt(factor[j] / count + epsilon);
+        bias[j] = weight_of_norm(&r->in[2], c + j);
     }
     for (bool more = qc_walk_begin(&w, 2, both, 1U << inner); more; more = qc_walk_next(&w))
         scale_rows(y + w.at[0], x + w.at[1], mean, factor, bias, &rows);
@@ -237,10 +237,10 @@ static bool run_instance(const struct qc_run *r, struct qc_status *st)
         for (int64_t c = 0; c < x.dim[1]; c += lines ? 1 : LANES) {
             const int64_t lanes = x.dim[1] - c < LANES ? x.dim[1] - c : LANES, at = n * x.stride[0] + c * step;
             if (lines)
-                line(qc_at(y, at), qc_at(&x, at), count, (float)weight_of(&r->in[1], c), (float)weight_of(&r->in[2], c),
-                     (double)*(const float *)r->state);
+                norm_line(qc_at(y, at), qc_at(&x, at), count, (float)weight_of_norm(&r->in[1], c),
+                          (float)weight_of_norm(&r->in[2], c), (double)*(const float *)r->state);
             else
-                side_by_side(qc_at(y, at), qc_at(&x, at), plane, r, c, lanes);
+                side_by_side_norm(qc_at(y, at), qc_at(&x, at), plane, r, c, lanes);
         }
     }
     return true;
@@ -339,3 +339,89 @@ QC_KERNEL(batch_norm, .order = QC_ORDER_ANY, .fuses = true, .in_place = 1, .prep
 QC_KERNEL(instance_norm, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_instance, .run = run_instance);
 QC_KERNEL(lrn, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_lrn, .run = run_lrn);
 QC_KERNEL(lp_norm, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_lp, .run = run_lp);
+
+/* LayerNormalization-17: over axes [axis, rank), (x - mean) / sqrt(var + epsilon) * Scale + B. Statistics in double. */
+
+struct state {
+    int axis;
+    double epsilon;
+    bool plain; /* Scale and B have one number per normalised element */
+};
+
+static bool fits_norm(const struct qc_prepare *p, unsigned i)
+{
+    const struct qc_view *v = &p->in[i], *x = &p->in[0];
+    for (int d = 1; d <= v->rank; d++)
+        if (d > x->rank || (v->dim[v->rank - d] != 1 && v->dim[v->rank - d] != x->dim[x->rank - d])) return false;
+    return true;
+}
+
+static bool prepare_layer(struct qc_prepare *p, struct qc_status *st)
+{
+    struct state *s = QC_NEW_STATE(p, struct state, st);
+    if (!s || !qc_kernel_axis(&s->axis, p, -1, st)) return false;
+    s->epsilon = (double)qc_attr_float(p->node, "epsilon", 1e-5f);
+    s->plain = true;
+    for (unsigned i = 0; i < p->input_count; i++) {
+        if (!qc_kernel_has(p, i)) continue;
+        if (p->in[i].dtype != QC_F32) return qc_kernel_no_type(p->in[i].dtype, st);
+        if (i == 0) continue;
+        if (!fits_norm(p, i))
+            return qc_fail(st, QC_BAD_INPUT, "input \"%s\" does not broadcast to the shape of X",
+                           i == 1 ? "Scale" : "B");
+        if (p->in[i].rank != p->in[0].rank - s->axis) s->plain = false;
+        for (int d = 0; d < p->in[i].rank && s->plain; d++) s->plain = p->in[i].dim[d] == p->in[0].dim[s->axis + d];
+        s->plain = s->plain && qc_view_row_major(&p->in[i]);
+    }
+    return true;
+}
+
+static QC_INLINE void normalise_body(float *y, const float *x, int64_t n, double epsilon, const float *scale,
+                                     const float *bias)
+{
+    const double mean = qc_line_sum(x, n, 0) / (double)n;
+    const double factor = 1 / sqrt(qc_line_squares(x, n, mean) / (double)n + epsilon);
+    QC_IVDEP
+    for (int64_t i = 0; i < n; i++) {
+        const float v = (float)(((double)x[i] - mean) * factor);
+        y[i] = (scale ? v * scale[i] : v) + (bias ? bias[i] : 0);
+    }
+}
+QC_SIMD(normalise, (float *y, const float *x, int64_t n, double epsilon, const float *scale, const float *bias),
+        (y, x, n, epsilon, scale, bias))
+
+static void multiply_row(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    (void)user;
+    for (int64_t i = 0; i < n; i++) ((float *)data[0])[i * stride[0]] *= ((const float *)data[1])[i * stride[1]];
+}
+
+static void add_row(void *user, int64_t n, void *const data[], const int64_t stride[])
+{
+    (void)user;
+    for (int64_t i = 0; i < n; i++) ((float *)data[0])[i * stride[0]] += ((const float *)data[1])[i * stride[1]];
+}
+
+static bool run_layer(const struct qc_run *r, struct qc_status *st)
+{
+    (void)st;
+    const struct state *s = r->state;
+    const struct qc_view *x = &r->in[0], *y = &r->out[0];
+    const bool has_bias = r->input_count > 2 && r->in[2].rank >= 0;
+    int64_t lines = 1, n = 1;
+    for (int d = 0; d < x->rank; d++) *(d < s->axis ? &lines : &n) *= x->dim[d];
+    for (int64_t i = 0; i < lines; i++)
+        normalise((float *)y->data + i * n, (const float *)x->data + i * n, n, s->epsilon,
+                  s->plain ? r->in[1].data : NULL, s->plain && has_bias ? r->in[2].data : NULL);
+    if (s->plain) return true;
+    const struct qc_view scale = qc_view_broadcast(&r->in[1], y);
+    const struct qc_view *views[] = {y, &scale};
+    qc_view_each(2, views, multiply_row, NULL);
+    if (!has_bias) return true;
+    const struct qc_view bias = qc_view_broadcast(&r->in[2], y);
+    views[1] = &bias;
+    qc_view_each(2, views, add_row, NULL);
+    return true;
+}
+
+QC_KERNEL(layer_norm, .order = QC_ORDER_ROW, .in_place = 1, .prepare = prepare_layer, .run = run_layer);

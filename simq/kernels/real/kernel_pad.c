@@ -15,7 +15,7 @@ struct state {
     uint64_t element;      /* its bits */
 };
 
-static int64_t source(enum mode mode, int64_t i, int64_t n)
+static int64_t source_pad(enum mode mode, int64_t i, int64_t n)
 {
     switch (mode) {
     case WRAP: return (i % n + n) % n;
@@ -39,7 +39,7 @@ static bool make_maps(struct state *s, const struct qc_prepare *p, struct qc_sta
         if (n == 0) return qc_fail(st, QC_BAD_INPUT, "axis %d has no elements to pad with", d);
         int64_t *map = QC_NEW_ARRAY(p->arena, int64_t, m, st);
         if (!map) return false;
-        for (int64_t i = 0; i < m; i++) map[i] = source(s->mode, i - s->begin[d], n);
+        for (int64_t i = 0; i < m; i++) map[i] = source_pad(s->mode, i - s->begin[d], n);
         s->map[d] = map;
     }
     return true;
@@ -71,7 +71,7 @@ static bool make_element(uint64_t *element, const struct qc_view *value, const s
     return true;
 }
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_pad(struct qc_prepare *p, struct qc_status *st)
 {
     static const struct {
         const char *name;
@@ -101,7 +101,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     return qc_fail(st, QC_UNSUPPORTED, "input \"constant_value\" must be constant where the data is quantized");
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_pad(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
     const struct qc_view *to = &r->out[0];
@@ -125,4 +125,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(pad, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);
+QC_KERNEL(pad, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_pad, .run = run_pad);

@@ -8,7 +8,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "arith/average.h"
+#include "arith/real_steps.h"
 #include "simq/core/kernel_util.h"
 
 enum recipe { RECIPE_MAX, RECIPE_AVERAGE, RECIPE_AFFINE_AVERAGE, RECIPE_AFFINE_GLOBAL };
@@ -22,26 +22,13 @@ struct pool {
     float sx, sy, zy, lo, hi, m;
 };
 
-static void spread(int64_t a[3], int spatial, int64_t otherwise)
-{
-    for (int i = 3; i-- > 0;) a[i] = i >= 3 - spatial ? a[i - (3 - spatial)] : otherwise;
-}
-
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_pool(struct qc_prepare *p, struct qc_status *st)
 {
     struct pool *s = QC_NEW_STATE(p, struct pool, st);
     const struct qc_scales *x = &p->in_scales[0], *y = &p->out_scales[0];
     const enum qc_op op = p->node->op;
     const bool max = op == QC_OP_MaxPool || op == QC_OP_GlobalMaxPool;
-    if (!s || !qc_window_of(&s->w, p->graph, p->node, st)) return false;
-    const int spatial = s->w.spatial;
-    spread(s->w.kernel, spatial, 1);
-    spread(s->w.stride, spatial, 1);
-    spread(s->w.dilation, spatial, 1);
-    spread(s->w.pad_begin, spatial, 0);
-    spread(s->w.pad_end, spatial, 0);
-    spread(s->w.in, spatial, 1);
-    spread(s->w.out, spatial, 1);
+    if (!s || !qc_kernel_window(&s->w, p, st)) return false;
     s->recipe = max ? RECIPE_MAX : RECIPE_AVERAGE;
     if (!max && !x->identity) {
         s->recipe = op == QC_OP_GlobalAveragePool ? RECIPE_AFFINE_GLOBAL : RECIPE_AFFINE_AVERAGE;
@@ -61,7 +48,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
 
 /* Positions of the window of output o inside the data: [*begin, *end). Returns how many positions the average
    counts. */
-static QC_INLINE int64_t reach(int64_t *begin, int64_t *end, const struct qc_window *w, int d, int64_t o)
+static QC_INLINE int64_t reach_pool(int64_t *begin, int64_t *end, const struct qc_window *w, int d, int64_t o)
 {
     const int64_t start = o * w->stride[d] - w->pad_begin[d], step = w->dilation[d];
     int64_t first = 0, last = w->kernel[d], bound = w->kernel[d];
@@ -84,8 +71,8 @@ static QC_INLINE int64_t reach(int64_t *begin, int64_t *end, const struct qc_win
             for (int64_t o1 = 0; o1 < w->out[1]; o1++)                                                                 \
                 for (int64_t o2 = 0; o2 < w->out[2]; o2++) {                                                           \
                     int64_t b0, b1, b2, e0, e1, e2;                                                                    \
-                    const int64_t size =                                                                               \
-                        reach(&b0, &e0, w, 0, o0) * reach(&b1, &e1, w, 1, o1) * reach(&b2, &e2, w, 2, o2);             \
+                    const int64_t size = reach_pool(&b0, &e0, w, 0, o0) * reach_pool(&b1, &e1, w, 1, o1) *             \
+                                         reach_pool(&b2, &e2, w, 2, o2);                                               \
                     T *to = y + n * s->out_n + o0 * s->out_stride[0] + o1 * s->out_stride[1] + o2 * s->out_stride[2];  \
                     const T *from = x + n * s->in_n;                                                                   \
                     for (int64_t c = 0; c < channels; c++) to[c * out_c] = (first);                                    \
@@ -208,7 +195,7 @@ static void set_strides(struct pool *s, const struct qc_view *y, const struct qc
     }
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_pool(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
     struct pool s = *(const struct pool *)r->state;
@@ -225,4 +212,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(pool, .order = QC_ORDER_LAST, .prepare = prepare, .run = run);
+QC_KERNEL(pool, .order = QC_ORDER_LAST, .prepare = prepare_pool, .run = run_pool);

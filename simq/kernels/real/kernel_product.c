@@ -138,8 +138,9 @@ QC_KERNEL(conv_transpose, .order = QC_ORDER_LAST, .fuses = true, .prepare = prep
    plan would hold them in memory. The order of the sums is the same. */
 enum { PACKED_LESS = 4 << 20 };
 
-static bool make(struct qc_prepare *p, const struct qc_view *a, const struct qc_view *b, const struct qc_view *bias,
-                 const struct qc_view *dst, bool scaled, struct qc_mac **out, struct qc_status *st)
+static bool make_product(struct qc_prepare *p, const struct qc_view *a, const struct qc_view *b,
+                         const struct qc_view *bias, const struct qc_view *dst, bool scaled, struct qc_mac **out,
+                         struct qc_status *st)
 {
     struct qc_view weights = *b;
     if (p->graph->spills && qc_view_count(b) * sizeof(float) >= PACKED_LESS) weights.data = NULL;
@@ -172,7 +173,8 @@ static bool prepare_gemm(struct qc_prepare *p, struct qc_status *st)
                        (double)beta);
     const bool vector = given && row_vector(&bias, &p->in[2], p->out[0].dim[1]) && alpha == 1 && beta == 1;
     struct qc_mac *m;
-    if (!make(p, &a, &b, vector ? &bias : NULL, &p->out[0], (given && !vector) || alpha != 1, &m, st)) return false;
+    if (!make_product(p, &a, &b, vector ? &bias : NULL, &p->out[0], (given && !vector) || alpha != 1, &m, st))
+        return false;
     m->alpha = alpha;
     m->beta = beta;
     return true;
@@ -225,7 +227,7 @@ static bool prepare_matmul(struct qc_prepare *p, struct qc_status *st)
     a = raised(&a, rank);
     b = raised(&b, rank);
     struct qc_mac *m;
-    return make(p, &a, &b, given ? &bias : NULL, &dst, false, &m, st);
+    return make_product(p, &a, &b, given ? &bias : NULL, &dst, false, &m, st);
 }
 
 QC_KERNEL(gemm, .in_double = &qc_kernel_gemm_double, .order = QC_ORDER_MATRIX, .fuses = true, .prepare = prepare_gemm,

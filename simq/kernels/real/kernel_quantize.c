@@ -115,8 +115,8 @@ static size_t run_of_scales(size_t *step, const struct qc_scale_layout *l, size_
 }
 
 /* Stores centred numbers as integers, starting at element `at` of the result. */
-static void store(const struct qc_view *out, size_t at, const float *centred, size_t n, const int32_t *zero,
-                  size_t step)
+static void store_quantize(const struct qc_view *out, size_t at, const float *centred, size_t n, const int32_t *zero,
+                           size_t step)
 {
     for (size_t i = 0; i < n; i++) {
         const int32_t q = (int32_t)centred[i] + zero[step ? i : 0];
@@ -148,7 +148,7 @@ static void run_blocks(const struct blocked *b, const struct qc_view *out, const
                 quantize_float(to, real, n, s->scale + k, step, s->levels);
             else
                 quantize(to, real, n, s->scale + k, s->zero_point + k, step, s->levels);
-            if (out->dtype != QC_F32) store(out, at, centred, n, s->zero_point + k, step);
+            if (out->dtype != QC_F32) store_quantize(out, at, centred, n, s->zero_point + k, step);
         } else if (x.dtype == QC_F32 && s->levels.mantissa) {
             scale_up(y + at, (const float *)x.data + at, n, s->scale + k, step);
         } else { /* centred numbers are float32, stored integers are not */
@@ -158,7 +158,7 @@ static void run_blocks(const struct blocked *b, const struct qc_view *out, const
     }
 }
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_quantize(struct qc_prepare *p, struct qc_status *st)
 {
     struct state *s = QC_NEW_STATE(p, struct state, st);
     const struct qc_scales *from = &p->in_scales[0], *to = &p->out_scales[0];
@@ -176,7 +176,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
                          (struct qc_convert_end){p->out[0].dtype, to}, -INFINITY, INFINITY, &how, p->arena, st);
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_quantize(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
     (void)st;
@@ -189,6 +189,6 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(quantize, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);
-QC_KERNEL(dequantize, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);
-QC_KERNEL(requantize, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);
+QC_KERNEL(quantize, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_quantize, .run = run_quantize);
+QC_KERNEL(dequantize, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_quantize, .run = run_quantize);
+QC_KERNEL(requantize, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_quantize, .run = run_quantize);

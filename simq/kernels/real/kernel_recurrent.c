@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arith/params.h"
 #include "base/checked.h"
 #include "simq/core/kernel_util.h"
-#include "simq/kernels/real/dynamic_input.h"
 #include "simq/kernels/real/product.h"
 #include "simq/kernels/real/recurrent_cell.h"
 
@@ -39,7 +39,7 @@ struct state {
     size_t at[PARTS + 1]; /* offsets of the parts; the last: scratch of the products */
 };
 
-static void release(void *p)
+static void release_recurrent(void *p)
 {
     struct state *s = p;
     for (int d = 0; d < 2; d++)
@@ -92,7 +92,7 @@ static bool make_products(struct state *s, const struct qc_prepare *p, struct qc
     return true;
 }
 
-static bool lay_out(struct state *s, struct qc_status *st)
+static bool lay_out_recurrent(struct state *s, struct qc_status *st)
 {
     const struct qc_recurrent *r = &s->r;
     const size_t batch = (size_t)r->batch, hidden = (size_t)r->hidden;
@@ -116,7 +116,7 @@ static bool lay_out(struct state *s, struct qc_status *st)
                    r->gates, hidden, (size_t)r->steps, batch);
 }
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_recurrent(struct qc_prepare *p, struct qc_status *st)
 {
     struct state *s = QC_NEW_STATE(p, struct state, st);
     if (!s || !qc_recurrent_of(&s->r, p->graph, p->node, st)) return false;
@@ -125,7 +125,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     for (int d = 0; d < r->directions; d++)
         if (!qc_cell_of(&s->cell[d], p->node, r, d, st)) return false;
     s->reset_last = r->gates == 3 && !s->cell[0].linear_before_reset;
-    if (!lay_out(s, st) || !make_products(s, p, st)) return false;
+    if (!lay_out_recurrent(s, st) || !make_products(s, p, st)) return false;
     size_t scratch = 0;
     for (int d = 0; d < r->directions; d++)
         for (int k = 0; k < PRODUCTS; k++) {
@@ -149,14 +149,14 @@ static float *part(const struct qc_run *r, int which)
 }
 
 /* Returns the source of a product. */
-static float *source(const struct qc_run *r, int product)
+static float *source_recurrent(const struct qc_run *r, int product)
 {
     const struct state *s = r->state;
     if (product == PROJECT) return s->r.dynamic ? part(r, ROUNDED) : (float *)r->in[0].data;
     return part(r, product == RESET ? GATED : s->r.dynamic ? LAST : STATE);
 }
 
-static void multiply(const struct qc_run *r, int d, int k)
+static void multiply_recurrent(const struct qc_run *r, int d, int k)
 {
     const struct state *s = r->state;
     const int64_t first = d * s->r.gates * s->r.hidden + (k == RESET ? 2 * s->r.hidden : 0);
@@ -165,7 +165,7 @@ static void multiply(const struct qc_run *r, int d, int k)
         weights = part_of(&r->in[1], first * s->r.input);
     else if (k != PROJECT && !s->packed_r)
         weights = part_of(&r->in[2], first * s->r.hidden);
-    const struct qc_product_memory m = {.src = source(r, k),
+    const struct qc_product_memory m = {.src = source_recurrent(r, k),
                                         .weights = weights,
                                         .dst = part(r, k == PROJECT ? PROJECTED
                                                        : k == RECUR ? PRODUCT
@@ -271,7 +271,7 @@ static void step_gru(const struct qc_run *r, int d, int64_t step, bool backwards
         else
             qc_cell_gru_linear(cell, z + 2 * h, x + 2 * h, bias + 2 * h, z + h, bias + width);
     }
-    if (s->reset_last) multiply(r, d, RESET);
+    if (s->reset_last) multiply_recurrent(r, d, RESET);
     for (int64_t b = 0; b < s->r.batch; b++) {
         float *z = part(r, PRODUCT) + b * width, *third = s->reset_last ? part(r, THIRD) + b * h : z + 2 * h;
         if (!runs(r, &t, step, backwards, b)) continue;
@@ -298,11 +298,11 @@ static void step_other(const struct qc_run *r, int d, int64_t step, bool backwar
     }
 }
 
-static void run_step(const struct qc_run *r, int d, int64_t step, bool backwards)
+static void run_step_recurrent(const struct qc_run *r, int d, int64_t step, bool backwards)
 {
     const struct state *s = r->state;
     if (s->r.dynamic) qc_dynamic_round(part(r, LAST), part(r, STATE), (size_t)(s->r.batch * s->r.hidden));
-    multiply(r, d, RECUR);
+    multiply_recurrent(r, d, RECUR);
     if (s->r.gates != 3)
         step_other(r, d, step, backwards);
     else
@@ -314,7 +314,7 @@ static void run_step(const struct qc_run *r, int d, int64_t step, bool backwards
     }
 }
 
-static void end(const struct qc_run *r, int d)
+static void end_recurrent(const struct qc_run *r, int d)
 {
     const struct state *s = r->state;
     const size_t bytes = (size_t)s->r.hidden * sizeof(float);
@@ -331,7 +331,7 @@ static void end(const struct qc_run *r, int d)
     }
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_recurrent(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
     int64_t longest;
@@ -346,11 +346,12 @@ static bool run(const struct qc_run *r, struct qc_status *st)
         sum_bias(r, d);
         begin_state(r, QC_RECURRENT_H, part(r, STATE), d);
         if (s->r.gates == 4) begin_state(r, QC_RECURRENT_C, part(r, CELL), d);
-        if (longest) multiply(r, d, PROJECT);
-        for (int64_t step = 0; step < longest; step++) run_step(r, d, step, backwards);
-        end(r, d);
+        if (longest) multiply_recurrent(r, d, PROJECT);
+        for (int64_t step = 0; step < longest; step++) run_step_recurrent(r, d, step, backwards);
+        end_recurrent(r, d);
     }
     return true;
 }
 
-QC_KERNEL(recurrent, .order = QC_ORDER_ROW, .prepare = prepare, .run = run, .release = release);
+QC_KERNEL(recurrent, .order = QC_ORDER_ROW, .prepare = prepare_recurrent, .run = run_recurrent,
+          .release = release_recurrent);

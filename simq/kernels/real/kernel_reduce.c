@@ -179,7 +179,7 @@ struct state {
     bool copy, keep;  /* copy: nothing is reduced */
 };
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_reduce(struct qc_prepare *p, struct qc_status *st)
 {
     struct state *s = QC_NEW_STATE(p, struct state, st);
     if (!s) return false;
@@ -207,7 +207,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
 }
 
 /* Returns the output with the dims of the input; reduced ones have stride 0. */
-static struct qc_view spread(const struct qc_view *out, const struct qc_view *in, const struct state *s)
+static struct qc_view spread_reduce(const struct qc_view *out, const struct qc_view *in, const struct state *s)
 {
     struct qc_view v = {.dtype = out->dtype, .rank = in->rank, .data = out->data};
     for (int d = 0, k = 0; d < in->rank; d++) {
@@ -257,7 +257,7 @@ static void turn_short(struct qc_view views[2], unsigned *reduced)
     *reduced ^= 1U << inner | 1U << outer;
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_reduce(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
     const struct state *s = r->state;
@@ -267,7 +267,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
         return true;
     }
     const struct row *row = s->row;
-    struct qc_view views[2] = {r->in[0], spread(&r->out[0], &r->in[0], s)};
+    struct qc_view views[2] = {r->in[0], spread_reduce(&r->out[0], &r->in[0], s)};
     unsigned reduced = s->reduced;
     int64_t count = 1;
     for (int d = 0; d < views[0].rank; d++)
@@ -306,4 +306,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(reduce, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);
+QC_KERNEL(reduce, .order = QC_ORDER_ANY, .prepare = prepare_reduce, .run = run_reduce);

@@ -342,7 +342,7 @@ static bool plan_passes(struct state *s, struct qc_prepare *p, struct qc_status 
     return qc_fail_memory(st, UINT64_MAX);
 }
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_resize(struct qc_prepare *p, struct qc_status *st)
 {
     struct state *s = QC_NEW_STATE(p, struct state, st);
     struct resize_axis axes[QC_RANK_MAX];
@@ -439,7 +439,7 @@ static void extrapolate(const struct qc_view *to, const struct state *s)
     }
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_resize(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
     const struct state *s = r->state;
@@ -465,4 +465,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(resize, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);
+QC_KERNEL(resize, .order = QC_ORDER_ANY, .prepare = prepare_resize, .run = run_resize);

@@ -8,11 +8,6 @@
 
 enum { SPATIAL = QC_RANK_MAX - 2, CUBIC = 4 };
 
-static bool is_real(struct qc_prepare *p, struct qc_status *st)
-{
-    return p->in[0].dtype == QC_F32 || p->in[0].dtype == QC_F64 || qc_kernel_no_type(p->in[0].dtype, st);
-}
-
 /* --- GridSample --- */
 
 enum mode { NEAREST, LINEAR, CUBICALLY };
@@ -37,7 +32,7 @@ static bool prepare_grid(struct qc_prepare *p, struct qc_status *st)
                                   : strcmp(padding, "reflection") == 0 ? REFLECTION
                                                                        : ZEROS,
                        .align = qc_attr_int(p->node, "align_corners", 0) != 0};
-    return is_real(p, st);
+    return qc_kernel_takes_real(p, st);
 }
 
 /* Reflects v at lo and hi as often as needed. */
@@ -81,7 +76,7 @@ struct taps {
     double weight[CUBIC];
 };
 
-static void taps_of(struct taps *t, const struct grid *g, double v, int64_t n)
+static void sample_taps(struct taps *t, const struct grid *g, double v, int64_t n)
 {
     double x = g->align ? (v + 1) / 2 * ((double)n - 1) : ((v + 1) * (double)n - 1) / 2;
     if (g->mode != CUBICALLY && g->padding == BORDER) x = fmin(fmax(x, 0), (double)n - 1);
@@ -145,7 +140,7 @@ static bool run_grid(const struct qc_run *r, struct qc_status *st)
     for (bool more = qc_walk_begin(&w, 2, views, 0); more; more = qc_walk_next(&w)) {
         for (int d = 0; d < dims; d++) { /* the grid has the last dimension first */
             const double v = qc_kernel_real(grid, w.at[0] + (dims - 1 - d) * grid->stride[dims + 1]);
-            taps_of(&taps[d], g, v, x->dim[d + 2]);
+            sample_taps(&taps[d], g, v, x->dim[d + 2]);
         }
         for (int64_t c = 0; c < x->dim[1]; c++)
             qc_kernel_put_real(y, w.at[1] + c * y->stride[1],
@@ -185,7 +180,7 @@ static bool prepare_roi(struct qc_prepare *p, struct qc_status *st)
                       .shift = strcmp(transform, "half_pixel") == 0 ? 0.5 : 0,
                       .sampling = qc_attr_int(p->node, "sampling_ratio", 0),
                       .max = strcmp(qc_attr_string(p->node, "mode", "avg"), "max") == 0};
-    return is_real(p, st);
+    return qc_kernel_takes_real(p, st);
 }
 
 /* As plane_at, but points up to one element outside take the border, as in ONNX Runtime and the reference. `max`:
@@ -311,7 +306,7 @@ struct deform {
 static bool prepare_deform(struct qc_prepare *p, struct qc_status *st)
 {
     struct deform *s = QC_NEW_STATE(p, struct deform, st);
-    if (!s || !is_real(p, st) || !qc_window_of(&s->window, p->graph, p->node, st)) return false;
+    if (!s || !qc_kernel_takes_real(p, st) || !qc_window_of(&s->window, p->graph, p->node, st)) return false;
     s->groups = qc_attr_int(p->node, "group", 1);
     s->offset_groups = qc_attr_int(p->node, "offset_group", 1);
     return s->window.spatial == 2 || qc_fail(st, QC_UNSUPPORTED, "only planes are handled");

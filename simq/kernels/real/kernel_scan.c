@@ -84,7 +84,7 @@ struct state {
     bool exclusive, reverse, product; /* CumSum, CumProd */
 };
 
-static struct state *begin(struct qc_prepare *p, struct qc_status *st)
+static struct state *begin_scan(struct qc_prepare *p, struct qc_status *st)
 {
     struct state *s = QC_NEW_STATE(p, struct state, st);
     if (!s) return NULL;
@@ -97,7 +97,7 @@ static struct state *begin(struct qc_prepare *p, struct qc_status *st)
 
 static bool prepare_arg(struct qc_prepare *p, struct qc_status *st)
 {
-    struct state *s = begin(p, st);
+    struct state *s = begin_scan(p, st);
     if (!s || !qc_kernel_axis(&s->axis, p, 0, st)) return false;
     s->least = p->node->op == QC_OP_ArgMin;
     s->last = qc_attr_int(p->node, "select_last_index", 0) != 0;
@@ -144,7 +144,7 @@ static bool run_arg(const struct qc_run *r, struct qc_status *st)
 
 static bool prepare_sum(struct qc_prepare *p, struct qc_status *st)
 {
-    struct state *s = begin(p, st);
+    struct state *s = begin_scan(p, st);
     if (!s) return false;
     if (qc_view_count(&p->in[1]) != 1) return qc_fail(st, QC_BAD_INPUT, "input \"axis\" has no element");
     s->product = p->node->op == QC_OP_CumProd;

@@ -14,7 +14,7 @@ struct state {
     bool log;
 };
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_softmax(struct qc_prepare *p, struct qc_status *st)
 {
     if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
     struct state *s = QC_NEW_STATE(p, struct state, st);
@@ -24,7 +24,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
 }
 
 /* y = e^(x - max) / sum, or x - max - log(sum). */
-static QC_INLINE void line_body(const bool native, float *y, const float *x, int64_t n, bool log_form)
+static QC_INLINE void softmax_line_body(const bool native, float *y, const float *x, int64_t n, bool log_form)
 {
     const float max = qc_line_max(x, n);
     if (log_form) {
@@ -44,7 +44,7 @@ static QC_INLINE void line_body(const bool native, float *y, const float *x, int
     const float factor = (float)(1 / qc_line_sum(y, n, 0));
     for (int64_t i = 0; i < n; i++) y[i] *= factor;
 }
-QC_SIMD_ROUND(line, (float *y, const float *x, int64_t n, bool log_form), (y, x, n, log_form))
+QC_SIMD_ROUND(softmax_line, (float *y, const float *x, int64_t n, bool log_form), (y, x, n, log_form))
 
 /* `lanes` adjacent lines: element i of line j is at i * stride + j. */
 static QC_INLINE void lanes_of_body(const bool native, float *y, const float *x, int64_t n, const int64_t stride[2],
@@ -81,7 +81,7 @@ static QC_INLINE void lanes_of_body(const bool native, float *y, const float *x,
 QC_SIMD_ROUND(lanes_of, (float *y, const float *x, int64_t n, const int64_t stride[2], int64_t lanes, bool log_form),
               (y, x, n, stride, lanes, log_form))
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_softmax(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
     const struct state *s = r->state;
@@ -106,7 +106,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
             float *y = qc_at(&views[0], w.at[0] + j);
             const float *x = qc_at(&views[1], w.at[1] + j);
             if (axis == inner)
-                line(y, x, n, s->log);
+                softmax_line(y, x, n, s->log);
             else
                 lanes_of(y, x, n, stride, lanes - j < LANES ? lanes - j : LANES, s->log);
         }
@@ -114,5 +114,5 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(softmax, .in_double = &qc_kernel_softmax_double, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare,
-          .run = run);
+QC_KERNEL(softmax, .in_double = &qc_kernel_softmax_double, .order = QC_ORDER_ANY, .in_place = 1,
+          .prepare = prepare_softmax, .run = run_softmax);

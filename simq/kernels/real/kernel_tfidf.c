@@ -23,7 +23,7 @@ static bool damaged(struct qc_status *st)
     return qc_fail(st, QC_BAD_INPUT, "the pool of n-grams is damaged");
 }
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_tfidf(struct qc_prepare *p, struct qc_status *st)
 {
     const int64_t *counts, *slots, *pool;
     const size_t lengths = qc_attr_ints(p->node, "ngram_counts", &counts),
@@ -66,7 +66,7 @@ static bool matches(const struct gram *g, const struct qc_view *x, int64_t offse
     return true;
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_tfidf(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
     const struct qc_view *x = &r->in[0], *y = &r->out[0];
@@ -89,4 +89,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(tfidf, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);
+QC_KERNEL(tfidf, .order = QC_ORDER_ANY, .prepare = prepare_tfidf, .run = run_tfidf);

@@ -38,7 +38,7 @@ struct state {
     before_fn *before;
 };
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_topk(struct qc_prepare *p, struct qc_status *st)
 {
     struct state *s = QC_NEW_STATE(p, struct state, st);
     if (!s || !qc_kernel_axis(&s->axis, p, -1, st)) return false;
@@ -56,7 +56,7 @@ struct line {
     before_fn *before;
 };
 
-static void merge(int64_t *to, const int64_t *from, int64_t half, int64_t n, const struct line *x)
+static void merge_topk(int64_t *to, const int64_t *from, int64_t half, int64_t n, const struct line *x)
 {
     for (int64_t i = 0, k = half, o = 0; o < n; o++) {
         const bool right = i == half || (k < n && x->before(x->data + from[k] * x->step, x->data + from[i] * x->step));
@@ -71,7 +71,7 @@ static const int64_t *sorted(int64_t *order, int64_t *other, int64_t n, const st
     for (int64_t width = 1; width < n; width *= 2) {
         for (int64_t i = 0; i < n; i += 2 * width) {
             const int64_t count = n - i < 2 * width ? n - i : 2 * width;
-            merge(other + i, order + i, count < width ? count : width, count, x);
+            merge_topk(other + i, order + i, count < width ? count : width, count, x);
         }
         int64_t *swap = order;
         order = other;
@@ -123,5 +123,5 @@ static bool run_hardmax(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(topk, .order = QC_ORDER_ANY, .prepare = prepare, .run = run_topk);
-QC_KERNEL(hardmax, .order = QC_ORDER_ANY, .prepare = prepare, .run = run_hardmax);
+QC_KERNEL(topk, .order = QC_ORDER_ANY, .prepare = prepare_topk, .run = run_topk);
+QC_KERNEL(hardmax, .order = QC_ORDER_ANY, .prepare = prepare_topk, .run = run_hardmax);

@@ -78,7 +78,7 @@ bool qc_unary_of(struct qc_unary *out, const struct qc_node *n, struct qc_status
     return qc_fail(st, QC_UNSUPPORTED, "%s is not a function of one real variable", qc_op_info(n->op)->name);
 }
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_unary(struct qc_prepare *p, struct qc_status *st)
 {
     if (p->in[0].dtype != QC_F32) return qc_kernel_no_type(p->in[0].dtype, st);
     struct qc_unary *u = QC_NEW_STATE(p, struct qc_unary, st);
@@ -86,7 +86,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-static void strided(void *user, int64_t n, void *const data[], const int64_t stride[])
+static void strided_unary(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
     const struct qc_unary *u = user;
     float *y = data[0];
@@ -105,7 +105,7 @@ static void strided(void *user, int64_t n, void *const data[], const int64_t str
     }
 }
 
-static bool run(const struct qc_run *r, struct qc_status *st)
+static bool run_unary(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
     struct qc_unary u = *(const struct qc_unary *)r->state;
@@ -113,10 +113,10 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     if (qc_view_same_order(&r->out[0], &r->in[0]))
         u.fn(r->out[0].data, r->in[0].data, (int64_t)qc_view_count(&r->in[0]), u.a, u.b);
     else
-        qc_view_each(2, views, strided, &u);
+        qc_view_each(2, views, strided_unary, &u);
     return true;
 }
 
-QC_KERNEL(unary, .in_double = &qc_kernel_unary_double, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare,
-          .run = run);
-QC_KERNEL(gelu, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);
+QC_KERNEL(unary, .in_double = &qc_kernel_unary_double, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_unary,
+          .run = run_unary);
+QC_KERNEL(gelu, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_unary, .run = run_unary);

@@ -6,11 +6,6 @@
 #include "graph/core/infer.h"
 #include "simq/core/kernel_util.h"
 
-static bool is_real(struct qc_prepare *p, struct qc_status *st)
-{
-    return p->in[0].dtype == QC_F32 || p->in[0].dtype == QC_F64 || qc_kernel_no_type(p->in[0].dtype, st);
-}
-
 /* --- Pools --- */
 
 enum { SPATIAL = 3 };
@@ -21,13 +16,13 @@ struct pool {
     bool columns; /* column-major indices: the first dimension is the innermost */
 };
 
-static bool prepare_pool(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_unfolded_pool(struct qc_prepare *p, struct qc_status *st)
 {
     struct pool *s = QC_NEW_STATE(p, struct pool, st);
     if (!s || !qc_window_of(&s->window, p->graph, p->node, st)) return false;
     s->p = (double)qc_attr_int(p->node, "p", 2);
     s->columns = qc_attr_int(p->node, "storage_order", 0) != 0;
-    return p->node->op == QC_OP_MaxPoolIndices || is_real(p, st);
+    return p->node->op == QC_OP_MaxPoolIndices || qc_kernel_takes_real(p, st);
 }
 
 /* The window of a result: its start, and for each position the offset in the plane. next_inside moves to the next
@@ -57,7 +52,7 @@ static bool next_position(struct position *k, const struct qc_window *w)
     return false;
 }
 
-static bool run_lp(const struct qc_run *r, struct qc_status *st)
+static bool run_lp_pool(const struct qc_run *r, struct qc_status *st)
 {
     const struct pool *s = r->state;
     const struct qc_view *x = &r->in[0], *y = &r->out[0], *const views[] = {y};
@@ -162,10 +157,10 @@ static bool run_unpool(const struct qc_run *r, struct qc_status *st)
 
 /* --- Col2Im --- */
 
-static bool prepare_blocks(struct qc_prepare *p, struct qc_status *st)
+static bool prepare_col2im(struct qc_prepare *p, struct qc_status *st)
 {
     struct qc_blocks *b = QC_NEW_STATE(p, struct qc_blocks, st);
-    return b && is_real(p, st) && qc_blocks_of(b, p->graph, p->node, st);
+    return b && qc_kernel_takes_real(p, st) && qc_blocks_of(b, p->graph, p->node, st);
 }
 
 /* Converts index i of a box to a position along each dimension. */
@@ -177,7 +172,7 @@ static void unravel(int64_t *to, int64_t i, const int64_t *dim, int rank)
     }
 }
 
-static bool run_blocks(const struct qc_run *r, struct qc_status *st)
+static bool run_col2im(const struct qc_run *r, struct qc_status *st)
 {
     const struct qc_blocks *b = r->state;
     const struct qc_view *x = &r->in[0], *y = &r->out[0];
@@ -211,7 +206,7 @@ static bool prepare_det(struct qc_prepare *p, struct qc_status *st)
 {
     const size_t n = (size_t)p->in[0].dim[p->in[0].rank - 1];
     p->scratch = n * n * sizeof(double);
-    return is_real(p, st);
+    return qc_kernel_takes_real(p, st);
 }
 
 static double determinant(double *a, int64_t n)
@@ -255,8 +250,8 @@ static bool run_det(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(lp_pool, .order = QC_ORDER_ANY, .prepare = prepare_pool, .run = run_lp);
-QC_KERNEL(max_pool_indices, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_pool, .run = run_max);
+QC_KERNEL(lp_pool, .order = QC_ORDER_ANY, .prepare = prepare_unfolded_pool, .run = run_lp_pool);
+QC_KERNEL(max_pool_indices, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_unfolded_pool, .run = run_max);
 QC_KERNEL(max_unpool, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_unpool, .run = run_unpool);
-QC_KERNEL(col2im, .order = QC_ORDER_ANY, .prepare = prepare_blocks, .run = run_blocks);
+QC_KERNEL(col2im, .order = QC_ORDER_ANY, .prepare = prepare_col2im, .run = run_col2im);
 QC_KERNEL(det, .order = QC_ORDER_ANY, .prepare = prepare_det, .run = run_det);

@@ -84,7 +84,7 @@ static bool inside(const struct axis *a, ptrdiff_t size)
 }
 
 /* Merges lines whose distance equals that of the results of one line. */
-static void merge(struct geometry *g, const struct qc_product_conv_state *s)
+static void merge_product_conv(struct geometry *g, const struct qc_product_conv_state *s)
 {
     struct axis *w = &g->axis[2], *h = &g->axis[1];
     if (h->count == 1 || s->src[3] * h->step != w->count * w->step * s->src[4] ||
@@ -112,7 +112,7 @@ static void take_part(struct axis *a, ptrdiff_t size, ptrdiff_t part)
     a->count = begin[part + 1] - begin[part];
 }
 
-static bool side_by_side(const struct qc_product_conv_state *s)
+static bool side_by_side_product_conv(const struct qc_product_conv_state *s)
 {
     return s->src[1] == 1 || s->groups * s->inputs == 1;
 }
@@ -122,7 +122,7 @@ static bool side_by_side(const struct qc_product_conv_state *s)
 static bool has_parts(const struct qc_product_conv_state *s, const struct axis axis[3])
 {
     enum { LARGE = 48 };
-    return side_by_side(s) && inside(&axis[0], s->in[0]) && axis[1].count > 2 && axis[2].count >= LARGE &&
+    return side_by_side_product_conv(s) && inside(&axis[0], s->in[0]) && axis[1].count > 2 && axis[2].count >= LARGE &&
            axis[1].taps && axis[2].taps && !(inside(&axis[1], s->in[1]) && inside(&axis[2], s->in[2]));
 }
 
@@ -139,7 +139,7 @@ static bool is_spread(const struct geometry *g, const struct qc_product_conv_sta
 static struct geometry geometry_of(const struct qc_product_tiles *tiles, const struct qc_product_conv_state *s,
                                    const struct region *r)
 {
-    struct geometry g = {.copied = !side_by_side(s)};
+    struct geometry g = {.copied = !side_by_side_product_conv(s)};
     for (int i = 0; i < 3; i++) g.axis[i] = axis_of(s, i, r->set[i]);
     g.parted = r->part[1] >= 0 && has_parts(s, g.axis);
     for (int i = 0; i < 3; i++) {
@@ -147,7 +147,7 @@ static struct geometry geometry_of(const struct qc_product_tiles *tiles, const s
         if (g.axis[i].count == 0) return g;
         g.copied = g.copied || !inside(&g.axis[i], s->in[i]);
     }
-    if (!g.copied) merge(&g, s);
+    if (!g.copied) merge_product_conv(&g, s);
     g.spread = is_spread(&g, s);
     g.copied = g.copied || g.spread;
     const struct axis *d = &g.axis[0], *h = &g.axis[1], *w = &g.axis[2];
@@ -318,7 +318,7 @@ static void raise(size_t *to, size_t n)
     if (n > *to) *to = n;
 }
 
-static bool lay_out(struct qc_product *d, struct qc_status *st)
+static bool lay_out_product_conv(struct qc_product *d, struct qc_status *st)
 {
     const struct qc_product_conv_state *s = &d->conv;
     const size_t number = sizeof(float), taps = (size_t)(s->kernel[0] * s->kernel[1] * s->kernel[2]);
@@ -355,7 +355,7 @@ bool qc_product_conv_new(struct qc_product **out, const struct qc_product_conv *
     d->conv = s;
     if (s.depthwise) qc_text(d->name + strlen(d->name), (unsigned)(sizeof d->name - strlen(d->name)), " depthwise");
     const bool packed = !w || (s.depthwise ? pack_depthwise(d, w, &numbers, st) : pack_dense(d, w, &numbers, st));
-    if (!packed || (w && !qc_product_keep(d, numbers, w, c->packs, st)) || !lay_out(d, st)) {
+    if (!packed || (w && !qc_product_keep(d, numbers, w, c->packs, st)) || !lay_out_product_conv(d, st)) {
         qc_product_free(d);
         return false;
     }
@@ -406,15 +406,15 @@ static void copy_spread(float *to, const struct geometry *g, const struct qc_pro
         const float *from = there ? x + plane * s->src[2] + line * s->src[3] + column * s->src[4] : NULL;
         if (!from)
             memset(to, 0, (size_t)g->pixel * sizeof *to);
-        else if (side_by_side(s))
+        else if (side_by_side_product_conv(s))
             memcpy(to, from, (size_t)g->pixel * sizeof *to);
         else
             for (ptrdiff_t c = 0; c < g->pixel; c++) to[c] = from[c * s->src[1]];
     }
 }
 
-static void copy_data(float *to, const struct geometry *g, const struct qc_product_conv_state *s, const float *x,
-                      const struct place *p)
+static void copy_data_product_conv(float *to, const struct geometry *g, const struct qc_product_conv_state *s,
+                                   const float *x, const struct place *p)
 {
     const struct axis *d = &g->axis[0], *h = &g->axis[1], *w = &g->axis[2];
     if (g->spread) {
@@ -433,9 +433,9 @@ static void copy_data(float *to, const struct geometry *g, const struct qc_produ
 }
 
 /* Computes a block: `lines` lines of `count` results, all groups. x, y: of the sample. */
-static void multiply(const struct qc_product *d, const struct qc_product_memory *m, const struct geometry *g,
-                     const float *x, float *y, const struct place *p, const float *packed,
-                     struct qc_panel_product *product)
+static void multiply_product_conv(const struct qc_product *d, const struct qc_product_memory *m,
+                                  const struct geometry *g, const float *x, float *y, const struct place *p,
+                                  const float *packed, struct qc_panel_product *product)
 {
     const struct qc_product_conv_state *s = &d->conv;
     const struct axis *a = g->axis;
@@ -444,7 +444,7 @@ static void multiply(const struct qc_product *d, const struct qc_product_memory 
     const float *data = x, *bias = product->bias;
     if (g->copied) {
         float *copy = qc_product_part_of(d, m, QC_PRODUCT_COPY);
-        copy_data(copy, g, s, x, p);
+        copy_data_product_conv(copy, g, s, x, p);
         data = copy;
     } else {
         data += (p->plane * a[0].step + a[0].offset) * s->src[2] + (p->line * a[1].step + a[1].offset) * s->src[3] +
@@ -509,7 +509,7 @@ static void run_dense(const struct qc_product *d, const struct qc_product_memory
             for (p.plane = 0; p.plane < g.axis[0].count; p.plane++)
                 for (p.line = 0; p.line < g.axis[1].count; p.line += g.lines)
                     for (p.column = 0; p.column < g.axis[2].count; p.column += g.count)
-                        multiply(d, m, &g, x, y, &p, packed, &product);
+                        multiply_product_conv(d, m, &g, x, y, &p, packed, &product);
         }
         more = next_part(&region, &g);
         if (more) continue;

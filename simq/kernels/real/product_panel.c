@@ -13,7 +13,7 @@ static size_t over(size_t n, size_t parts)
     return (n + parts - 1) / parts;
 }
 
-static size_t blocks_of(const struct qc_product_tiles *tiles, size_t columns)
+static size_t blocks_of_product_panel(const struct qc_product_tiles *tiles, size_t columns)
 {
     const size_t all = over(columns, BLOCK), most = (size_t)tiles->blocks;
     return all ? over(all, over(all, most)) : 1;
@@ -23,7 +23,7 @@ void qc_panel_shape_of(struct qc_panel_shape *p, const struct qc_product_tiles *
                        size_t length, size_t together)
 {
     *p = (struct qc_panel_shape){.columns = columns,
-                                 .blocks = blocks_of(tiles, columns),
+                                 .blocks = blocks_of_product_panel(tiles, columns),
                                  .runs = runs,
                                  .length = length,
                                  .pieces = 1,
@@ -61,7 +61,7 @@ struct slice {
     size_t first, runs, begin, length;
 };
 
-static struct slice next(const struct qc_panel_shape *p, const struct slice *s)
+static struct slice next_product_panel(const struct qc_panel_shape *p, const struct slice *s)
 {
     struct slice n = {.first = s->first, .runs = 1, .begin = s->begin + s->length};
     if (n.begin >= p->length || s->runs == 0) {
@@ -99,8 +99,8 @@ static QC_INLINE void columns_body(float *restrict to, size_t width, const float
             to[e * width + c] = c < count ? from[(ptrdiff_t)e * step + (ptrdiff_t)c * column] : 0;
 }
 
-static void columns(float *to, size_t width, const float *from, ptrdiff_t column, ptrdiff_t step, size_t length,
-                    size_t count)
+static void columns_product_panel(float *to, size_t width, const float *from, ptrdiff_t column, ptrdiff_t step,
+                                  size_t length, size_t count)
 {
     if (step == 1)
         columns_body(to, width, from, column, 1, length, count);
@@ -108,8 +108,8 @@ static void columns(float *to, size_t width, const float *from, ptrdiff_t column
         columns_body(to, width, from, column, step, length, count);
 }
 
-static void pack(float *to, const struct qc_panel_source *f, size_t first, size_t width, size_t count,
-                 const struct slice *s)
+static void pack_product_panel(float *to, const struct qc_panel_source *f, size_t first, size_t width, size_t count,
+                               const struct slice *s)
 {
     for (size_t r = 0; r < s->runs; r++) {
         const float *from = f->w + f->run[s->first + r] + (ptrdiff_t)first * f->column;
@@ -120,7 +120,7 @@ static void pack(float *to, const struct qc_panel_source *f, size_t first, size_
             if (f->column == 1)
                 rows(to, width, at, f->step, n, count);
             else
-                columns(to, width, at, f->column, f->step, n, count);
+                columns_product_panel(to, width, at, f->column, f->step, n, count);
         }
     }
 }
@@ -147,7 +147,7 @@ struct packing {
     const struct qc_panel_source *from;
 };
 
-static void pack_panel(void *user, size_t item)
+static void pack_panel_product_panel(void *user, size_t item)
 {
     const struct packing *k = user;
     const struct qc_panel_shape *p = k->shape;
@@ -155,8 +155,8 @@ static void pack_panel(void *user, size_t item)
     const struct panel n = panel_at(p, first);
     const size_t width = n.blocks * BLOCK;
     float *to = k->to + first * p->runs * p->length;
-    for (struct slice s = next(p, &(struct slice){0}); s.first < p->runs; s = next(p, &s)) {
-        pack(to, k->from, first, width, n.count, &s);
+    for (struct slice s = next_product_panel(p, &(struct slice){0}); s.first < p->runs; s = next_product_panel(p, &s)) {
+        pack_product_panel(to, k->from, first, width, n.count, &s);
         to += width * s.runs * s.length;
     }
 }
@@ -166,9 +166,9 @@ void qc_panel_pack(float *to, const struct qc_panel_shape *p, const struct qc_pa
     struct packing k = {.to = to, .shape = p, .from = from};
     const size_t panels = over(p->columns, p->blocks * BLOCK);
     if (qc_panel_numbers(p) >= SHARED_LEAST)
-        qc_pool_loop(panels, pack_panel, &k);
+        qc_pool_loop(panels, pack_panel_product_panel, &k);
     else
-        for (size_t item = 0; item < panels; item++) pack_panel(&k, item);
+        for (size_t item = 0; item < panels; item++) pack_panel_product_panel(&k, item);
 }
 
 /* ------------------------------------------------- multiplying */
@@ -198,7 +198,7 @@ static bool asks(const struct qc_panel_product *p, const struct qc_panel_lines *
 }
 
 /* Prefetches part i of `parts` of the next weights. */
-static void ask(const float *next, size_t numbers, size_t i, size_t parts)
+static void ask_product_panel(const float *next, size_t numbers, size_t i, size_t parts)
 {
     enum { LINE = 16 };
     const size_t lines = over(numbers, LINE);
@@ -226,8 +226,8 @@ static void slice_lines(const struct qc_panel_product *p, const struct qc_panel_
         float *y = l->y + (ptrdiff_t)i * l->y_line + (ptrdiff_t)n->first * l->y_column;
         for (size_t k = 0; k < tiles; k++) {
             if (asks(p, l, tiles))
-                ask(w + s->runs * s->length * (size_t)width, s->runs * s->length * (size_t)width, i * tiles + k,
-                    tiles * l->lines);
+                ask_product_panel(w + s->runs * s->length * (size_t)width, s->runs * s->length * (size_t)width,
+                                  i * tiles + k, tiles * l->lines);
             const ptrdiff_t count = (ptrdiff_t)(l->count / tiles + (k < l->count % tiles));
             t.sums = first ? NULL : p->sums + row * width;
             t.y = last ? y : p->sums + row * width;
@@ -250,9 +250,9 @@ void qc_panel_multiply(const struct qc_panel_product *p, const struct qc_panel_l
     for (size_t first = 0; first < shape->columns; first += shape->blocks * BLOCK) {
         const struct panel n = panel_at(shape, first);
         const size_t width = n.blocks * BLOCK;
-        for (struct slice s = next(shape, &(struct slice){0}), after;; s = after) {
-            after = next(shape, &s);
-            if (!p->packed) pack(p->slice, p->source, first, width, n.count, &s);
+        for (struct slice s = next_product_panel(shape, &(struct slice){0}), after;; s = after) {
+            after = next_product_panel(shape, &s);
+            if (!p->packed) pack_product_panel(p->slice, p->source, first, width, n.count, &s);
             slice_lines(p, l, &n, &s, p->packed ? w : p->slice, after.first >= shape->runs);
             if (p->packed) w += width * s.runs * s.length;
             if (after.first >= shape->runs) break;

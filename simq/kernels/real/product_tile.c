@@ -4,14 +4,13 @@
 #include <string.h>
 
 #include "base/simd.h"
-#include "simq/core/unroll.h"
 
 enum { BLOCK = QC_PRODUCT_BLOCK };
 
 /* ------------------------------------------------- plain C */
 
 /* As the vector instructions: NaN results propagate. */
-static QC_INLINE float finished(float sum, float bias, float there, const struct qc_product_tail *tail)
+static QC_INLINE float finished_product_tile(float sum, float bias, float there, const struct qc_product_tail *tail)
 {
     float v = sum + bias;
     v = tail->sum ? v + there : v;
@@ -31,7 +30,8 @@ static void tile_plain(const struct qc_product_tile *t, int rows, int blocks)
                 for (size_t c = 0; c < n; c++) acc[c] = qc_fused(a[k], w[c], acc[c]);
         }
         for (size_t c = 0; t->sums && c < n; c++) acc[c] = t->sums[(size_t)m * n + c] + acc[c];
-        for (size_t c = 0; c < columns; c++) y[c] = t->tail ? finished(acc[c], t->bias[c], y[c], t->tail) : acc[c];
+        for (size_t c = 0; c < columns; c++)
+            y[c] = t->tail ? finished_product_tile(acc[c], t->bias[c], y[c], t->tail) : acc[c];
     }
 }
 
@@ -59,7 +59,7 @@ static void depthwise_plain(const struct qc_product_depthwise *d)
                                 *w = d->w[l] + t * d->width + c;
                     for (size_t k = 0; k < n; k++) acc[k] = qc_fused(x[k], w[k], acc[k]);
                 }
-            for (size_t k = 0; k < n; k++) y[k] = finished(acc[k], d->bias[c + k], y[k], d->tail);
+            for (size_t k = 0; k < n; k++) y[k] = finished_product_tile(acc[k], d->bias[c + k], y[k], d->tail);
         }
     }
 }

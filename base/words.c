@@ -1,7 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/closest.h"
+#include "base/words.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "base/array.h"
+#include "base/status.h"
+
+const char *qc_count_text(char buf[QC_NUMBER_TEXT], uint64_t n)
+{
+    char digits[QC_NUMBER_TEXT];
+    qc_text(digits, sizeof digits, "%" PRIu64, n);
+    size_t length = strlen(digits), at = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0) buf[at++] = ',';
+        buf[at++] = digits[i];
+    }
+    buf[at] = '\0';
+    return buf;
+}
+
+const char *qc_bytes_text(char buf[QC_NUMBER_TEXT], uint64_t n)
+{
+    static const char *const units[] = {"bytes", "KB", "MB", "GB", "TB"};
+    double v = (double)n;
+    size_t unit = 0;
+    for (; v >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++) v /= 1024;
+    return qc_text(buf, QC_NUMBER_TEXT, unit == 0 || v >= 100 ? "%.0f %s" : "%.1f %s", v, units[unit]);
+}
+
+bool qc_lines_add(struct qc_lines *to, struct qc_arena *a, struct qc_status *st, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    const char **more = qc_arena_grown(a, to->lines, to->count, &to->capacity, sizeof *more, st);
+    const char *line = more ? qc_arena_strdup(a, text, st) : NULL;
+    if (more) to->lines = more;
+    if (line) to->lines[to->count++] = line;
+    return line != NULL;
+}
 
 /* Optimal string alignment distance (Damerau 1964): insertions, deletions, substitutions and swaps of neighbours, with
    three rows in memory. */

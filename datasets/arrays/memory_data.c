@@ -1,26 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datasets/arrays/memory_rows.h"
+#include "datasets/arrays/memory_data.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/checked.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "base/index.h"
 #include "base/scope.h"
-#include "datasets/hdf5/spill.h"
 #include "datasets/samples/dataset.h"
-
-enum { BLOCK_BYTES = 4 << 20 };
-
-/* Drawn rows: as many as fit in BLOCK_BYTES, in memory or in the temporary file. */
-struct block {
-    char *memory;    /* NULL: in the file */
-    int64_t spilled; /* 0: in memory */
-};
 
 struct qc_memory_array {
     struct qc_data_entry entry;
@@ -30,11 +21,9 @@ struct qc_memory_array {
     bool named_by_file;
     size_t row_elements, row_bytes; /* of the largest */
     const int64_t *sizes;           /* [samples][rank - 1]; NULL: all are dims */
-    const char *values;             /* borrowed; NULL: the rows are the reader's, or in blocks */
+    const char *values;             /* borrowed; NULL: the rows are the reader's */
     struct qc_row_reader reader;    /* read NULL: no reader */
     void *user;
-    size_t block_rows, block_count;
-    struct block *blocks;
 };
 
 struct qc_memory_data {
@@ -44,8 +33,6 @@ struct qc_memory_data {
     size_t count, capacity;
     struct qc_memory_array **arrays; /* each in the arena */
     struct qc_index by_name;         /* ids are array numbers from 1 */
-    struct qc_spill *spill;          /* NULL until something is in it */
-    size_t kept;                     /* bytes of blocks in memory */
 };
 
 bool qc_memory_data_new(struct qc_memory_data **out, const char *name, struct qc_status *st)
@@ -63,21 +50,11 @@ bool qc_memory_data_new(struct qc_memory_data **out, const char *name, struct qc
     return true;
 }
 
-static void drop_rows(struct qc_memory_data *m, struct qc_memory_array *x)
-{
-    for (size_t i = 0; i < x->block_count; i++) {
-        free(x->blocks[i].memory);
-        if (x->blocks[i].spilled) qc_spill_drop(m->spill, x->blocks[i].spilled);
-    }
-    free(x->blocks);
-    if (x->reader.free) x->reader.free(x->user);
-}
-
 void qc_memory_data_free(struct qc_memory_data *m)
 {
     if (!m) return;
-    for (size_t i = 0; i < m->count; i++) drop_rows(m, m->arrays[i]);
-    qc_spill_free(m->spill);
+    for (size_t i = 0; i < m->count; i++)
+        if (m->arrays[i]->reader.free) m->arrays[i]->reader.free(m->arrays[i]->user);
     free(m->arrays);
     qc_index_free(&m->by_name);
     qc_arena_free(m->arena); /* holds *m */
@@ -90,8 +67,8 @@ const char *qc_memory_data_name(const struct qc_memory_data *m)
 
 /* ---- Arrays ---- */
 
-static bool check_shape(struct qc_memory_array *x, const struct qc_array *array, struct qc_arena *a,
-                        struct qc_status *st)
+static bool check_array_shape(struct qc_memory_array *x, const struct qc_array *array, struct qc_arena *a,
+                              struct qc_status *st)
 {
     if (array->dtype == QC_NONE || array->dtype >= QC_DTYPE_COUNT || array->dtype >= QC_U4)
         return qc_fail(st, QC_USAGE, "it has an element type that samples cannot have");
@@ -125,7 +102,7 @@ static struct qc_memory_array *make_array(const struct qc_memory_data *m, const 
                                           struct qc_status *st)
 {
     struct qc_memory_array *x = QC_NEW(m->arena, struct qc_memory_array, st);
-    if (!x || !check_shape(x, array, m->arena, st)) return NULL;
+    if (!x || !check_array_shape(x, array, m->arena, st)) return NULL;
     if (array->preprocess && *array->preprocess &&
         !qc_preprocess_parse(&x->preprocess, array->preprocess, m->arena, st))
         return NULL;
@@ -137,8 +114,8 @@ static struct qc_memory_array *make_array(const struct qc_memory_data *m, const 
     return name ? x : NULL;
 }
 
-static bool add_array(struct qc_memory_array **out, struct qc_memory_data *m, const struct qc_array *array,
-                      struct qc_status *st)
+static bool add_memory_array(struct qc_memory_array **out, struct qc_memory_data *m, const struct qc_array *array,
+                             struct qc_status *st)
 {
     if (!array->name || !*array->name) return qc_fail(st, QC_USAGE, "%s: array %zu has no name", m->name, m->count);
     if (qc_memory_array_find(m, array->name))
@@ -160,7 +137,7 @@ bool qc_memory_data_add(struct qc_memory_data *m, const struct qc_array *array, 
 {
     struct qc_memory_array *x;
     if (!values) return qc_fail(st, QC_USAGE, "%s: array '%s' has no values", m->name, array->name ? array->name : "");
-    if (!add_array(&x, m, array, st)) return false;
+    if (!add_memory_array(&x, m, array, st)) return false;
     x->values = values;
     return true;
 }
@@ -169,7 +146,7 @@ bool qc_memory_data_add_reader(struct qc_memory_data *m, const struct qc_array *
                                const struct qc_row_reader *reader, void *user, struct qc_status *st)
 {
     struct qc_memory_array *x;
-    if (!add_array(&x, m, array, st)) {
+    if (!add_memory_array(&x, m, array, st)) {
         if (reader->free) reader->free(user);
         return false;
     }
@@ -184,7 +161,7 @@ bool qc_memory_data_add_unread(struct qc_memory_data *m, const struct qc_array *
     struct qc_array bytes = *array;
     struct qc_memory_array *x;
     bytes.dtype = QC_U8; /* any valid type */
-    if (!add_array(&x, m, &bytes, st)) return false;
+    if (!add_memory_array(&x, m, &bytes, st)) return false;
     x->entry.dtype = QC_NONE;
     x->entry.type = qc_arena_strdup(m->arena, type, st);
     return x->entry.type != NULL;
@@ -197,88 +174,7 @@ bool qc_memory_data_storage(struct qc_memory_data *m, const char *storage, struc
     return own != NULL;
 }
 
-/* ---- Rows that are drawn ---- */
-
-static bool add_block(struct qc_memory_data *m, struct qc_memory_array *x, size_t keep_bytes, struct qc_status *st)
-{
-    struct block *more = realloc(x->blocks, (x->block_count + 1) * sizeof *more), *b;
-    const size_t bytes = x->block_rows * x->row_bytes;
-    if (!more) return qc_fail_memory(st, (x->block_count + 1) * sizeof *more);
-    x->blocks = more;
-    b = &more[x->block_count];
-    *b = (struct block){.memory = NULL};
-    if (bytes <= keep_bytes && m->kept <= keep_bytes - bytes) {
-        if (!(b->memory = malloc(bytes))) return qc_fail_memory(st, bytes);
-        m->kept += bytes;
-    } else if ((!m->spill && !qc_spill_new(&m->spill, NULL, st)) ||
-               !qc_spill_add(&b->spilled, m->spill, x->block_rows, x->row_bytes, st)) {
-        return false;
-    }
-    x->block_count++;
-    return true;
-}
-
-static bool keep_row(struct qc_memory_data *m, struct qc_memory_array *x, const void *row, size_t keep_bytes,
-                     struct qc_status *st)
-{
-    const size_t n = (size_t)x->dims[0], at = n % x->block_rows;
-    if (at == 0 && !add_block(m, x, keep_bytes, st)) return false;
-    const struct block *b = &x->blocks[n / x->block_rows];
-    if (b->memory)
-        memcpy(b->memory + at * x->row_bytes, row, x->row_bytes);
-    else if (!qc_spill_write(m->spill, b->spilled, at, x->row_bytes, row, st))
-        return false;
-    x->dims[0]++;
-    return true;
-}
-
-static bool draw_rows(struct qc_memory_data *m, size_t first, size_t count, void **rows, qc_next_sample_fn *next,
-                      void *user, size_t keep_bytes, struct qc_status *st)
-{
-    for (bool more = true;;) {
-        if (!next(&more, user, rows, st))
-            return qc_fail(st, QC_BAD_INPUT, "the sample function failed without a reason") ||
-                   qc_where(st, "%s: sample %" PRId64, m->name, m->arrays[first]->dims[0]);
-        if (!more) return true;
-        for (size_t k = 0; k < count; k++)
-            if (!keep_row(m, m->arrays[first + k], rows[k], keep_bytes, st)) return false;
-    }
-}
-
-bool qc_memory_data_draw(struct qc_memory_data *m, const struct qc_array *arrays, size_t count, qc_next_sample_fn *next,
-                         void *user, size_t keep_bytes, struct qc_status *st)
-{
-    const size_t first = m->count;
-    bool ok = false;
-    if (!count) return qc_fail(st, QC_USAGE, "%s: samples without arrays", m->name);
-    void **rows = calloc(count, sizeof *rows);
-    if (!rows) return qc_fail_memory(st, count * sizeof *rows);
-    for (size_t k = 0; k < count; k++) {
-        struct qc_memory_array *x;
-        int64_t dims[QC_DATA_RANK_MAX] = {0};
-        struct qc_array row = arrays[k];
-        if (row.rank && row.rank <= QC_DATA_RANK_MAX && row.dims)
-            memcpy(dims + 1, row.dims + 1, (row.rank - 1) * sizeof *dims);
-        row.dims = row.dims ? dims : NULL;
-        if (!add_array(&x, m, &row, st)) goto out;
-        if (!x->row_bytes) {
-            qc_fail(st, QC_USAGE, "%s: array '%s': its samples have no elements", m->name, row.name);
-            goto out;
-        }
-        x->block_rows = x->row_bytes < BLOCK_BYTES ? BLOCK_BYTES / x->row_bytes : 1;
-        if (!(rows[k] = calloc(1, x->row_bytes))) {
-            qc_fail_memory(st, x->row_bytes);
-            goto out;
-        }
-    }
-    ok = draw_rows(m, first, count, rows, next, user, keep_bytes, st);
-out:
-    for (size_t k = 0; k < count; k++) free(rows[k]);
-    free(rows);
-    return ok;
-}
-
-/* ---- For dataset.c ---- */
+/* ---- Access ---- */
 
 bool qc_memory_data_list(struct qc_data_list *out, const struct qc_memory_data *m, struct qc_arena *a,
                          struct qc_status *st)
@@ -377,24 +273,12 @@ bool qc_memory_array_copies(const struct qc_memory_array *x)
     return x->values || x->reader.copies;
 }
 
-bool qc_memory_array_read(void *out, const struct qc_memory_data *m, const struct qc_memory_array *x, int64_t first,
-                          int64_t count, struct qc_status *st)
+bool qc_memory_array_read(void *out, const struct qc_memory_array *x, int64_t first, int64_t count,
+                          struct qc_status *st)
 {
     const size_t bytes = x->row_bytes;
     if (x->reader.read) return x->reader.read(out, x->user, (size_t)first, (size_t)count, st);
-    if (x->values) {
-        memcpy(out, x->values + (size_t)first * bytes, (size_t)count * bytes);
-        return true;
-    }
-    for (size_t i = 0; i < (size_t)count; i++) {
-        const size_t row = (size_t)first + i, at = row % x->block_rows;
-        const struct block *b = &x->blocks[row / x->block_rows];
-        char *to = (char *)out + i * bytes;
-        if (b->memory)
-            memcpy(to, b->memory + at * bytes, bytes);
-        else if (!qc_spill_read(to, m->spill, b->spilled, at, bytes, st))
-            return false;
-    }
+    memcpy(out, x->values + (size_t)first * bytes, (size_t)count * bytes);
     return true;
 }
 
@@ -415,8 +299,7 @@ static bool mix_numbers(char sum[65], const float *x, size_t n, struct qc_status
     return mix(sum, &count, sizeof count, st) && mix(sum, x, n * sizeof *x, st);
 }
 
-static bool mix_array(char sum[65], const struct qc_memory_data *m, const struct qc_memory_array *x,
-                      struct qc_status *st)
+static bool mix_array(char sum[65], const struct qc_memory_array *x, struct qc_status *st)
 {
     const struct qc_preprocess *p = &x->preprocess;
     const int64_t head[2] = {x->entry.dtype, x->entry.rank};
@@ -430,7 +313,7 @@ static bool mix_array(char sum[65], const struct qc_memory_data *m, const struct
         const unsigned rank = x->entry.rank - 1;
         const int64_t *dims = x->sizes ? x->sizes + (size_t)i * rank : NULL;
         const size_t bytes = dims ? qc_entry_elements(dims, rank) * qc_dtype_size(x->entry.dtype) : x->row_bytes;
-        ok = (!dims || mix(sum, dims, rank * sizeof *dims, st)) && qc_memory_array_read(row, m, x, i, 1, st) &&
+        ok = (!dims || mix(sum, dims, rank * sizeof *dims, st)) && qc_memory_array_read(row, x, i, 1, st) &&
              mix(sum, row, bytes, st);
     }
     return ok;
@@ -442,94 +325,52 @@ bool qc_memory_data_sha256(char hex[65], const struct qc_memory_data *m, struct 
     memset(sum, '0', 64);
     sum[64] = '\0';
     for (size_t i = 0; i < m->count; i++)
-        if (!mix_array(sum, m, m->arrays[i], st)) return false;
+        if (!mix_array(sum, m->arrays[i], st)) return false;
     memcpy(hex, sum, sizeof sum);
     return true;
 }
 
-/* Drawn samples of different sizes: bytes one after the other in blocks, in memory or in the temporary file. */
-
-struct sized_block {
-    char *memory; /* NULL: in the file */
-    size_t size, used;
-    int64_t spilled;
-};
+/* ---- Rows that are drawn: in memory up to a limit, then in a temporary file ---- */
 
 /* The rows of one array. */
-struct sized {
+struct drawn {
     unsigned rank; /* of a row */
-    size_t element, count, capacity, block_count;
+    size_t element, count, capacity;
     struct place {
-        size_t block, at;
-    } * places;     /* [count] */
-    int64_t *sizes; /* [count][rank] */
-    struct sized_block *blocks;
-    struct qc_spill *spill; /* NULL until something is in it */
+        const char *memory; /* NULL: in the file */
+        int64_t at;
+    } * places;                   /* [count] */
+    int64_t *sizes;               /* [count][rank] */
+    struct qc_arena *arena;       /* of the rows in memory */
+    struct qc_scratch_file *file; /* NULL until something is in it */
 };
 
 static void free_rows(void *user)
 {
-    struct sized *x = user;
-    for (size_t i = 0; i < x->block_count; i++) {
-        free(x->blocks[i].memory);
-        if (x->blocks[i].spilled) qc_spill_drop(x->spill, x->blocks[i].spilled);
-    }
-    qc_spill_free(x->spill);
-    free(x->blocks);
+    struct drawn *x = user;
+    qc_scratch_file_free(x->file);
+    qc_arena_free(x->arena);
     free(x->places);
     free(x->sizes);
     free(x);
 }
 
-static size_t bytes_of(const struct sized *x, size_t row)
+static bool read_drawn_rows(void *out, void *user, size_t first, size_t count, struct qc_status *st)
 {
-    return qc_entry_elements(x->sizes + row * x->rank, x->rank) * x->element;
-}
-
-static bool read_rows(void *out, void *user, size_t first, size_t count, struct qc_status *st)
-{
-    const struct sized *x = user;
+    const struct drawn *x = user;
     char *to = out;
     for (size_t i = first; i < first + count; i++) {
-        const struct sized_block *b = &x->blocks[x->places[i].block];
-        const size_t bytes = bytes_of(x, i), at = x->places[i].at;
-        if (b->memory)
-            memcpy(to, b->memory + at, bytes);
-        else if (!qc_spill_read_part(to, x->spill, b->spilled, 0, at, bytes, st))
+        const size_t bytes = qc_entry_elements(x->sizes + i * x->rank, x->rank) * x->element;
+        if (x->places[i].memory)
+            memcpy(to, x->places[i].memory, bytes);
+        else if (!qc_scratch_file_read(to, x->file, x->places[i].at, bytes, st))
             return false;
         to += bytes;
     }
     return true;
 }
 
-/* ---- Storing drawn rows ---- */
-
-static bool spill(struct sized *x, struct sized_block *b, struct qc_status *st)
-{
-    if ((!x->spill && !qc_spill_new(&x->spill, NULL, st)) || !qc_spill_add(&b->spilled, x->spill, 1, b->used, st) ||
-        !qc_spill_write(x->spill, b->spilled, 0, b->used, b->memory, st))
-        return false;
-    free(b->memory);
-    b->memory = NULL;
-    return true;
-}
-
-/* Adds a block of `bytes`. The last block is full: it stays in memory if keep_bytes allows, else it is spilled. */
-static bool new_block(struct sized *x, size_t bytes, size_t *kept, size_t keep_bytes, struct qc_status *st)
-{
-    struct sized_block *last = x->block_count ? &x->blocks[x->block_count - 1] : NULL;
-    if (last && (last->used > keep_bytes || *kept > keep_bytes - last->used) && !spill(x, last, st)) return false;
-    if (last && last->memory) *kept += last->used;
-    struct sized_block *more = realloc(x->blocks, (x->block_count + 1) * sizeof *more);
-    if (!more) return qc_fail_memory(st, (x->block_count + 1) * sizeof *more);
-    x->blocks = more;
-    struct sized_block b = {.size = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES};
-    if (!(b.memory = malloc(b.size))) return qc_fail_memory(st, b.size);
-    more[x->block_count++] = b;
-    return true;
-}
-
-static bool make_room(struct sized *x, struct qc_status *st)
+static bool make_room(struct drawn *x, struct qc_status *st)
 {
     if (x->count < x->capacity) return true;
     const size_t wanted = x->capacity ? 2 * x->capacity : 64;
@@ -560,70 +401,126 @@ static bool check_row(size_t *bytes, const struct qc_array *array, const struct 
     return *bytes > 0 || qc_fail(st, QC_BAD_INPUT, "it has no elements");
 }
 
-static bool add_row(struct sized *x, const struct qc_array *array, const struct qc_sized_row *row, size_t *kept,
-                    size_t keep_bytes, struct qc_status *st)
+/* left: bytes that may still be kept in memory. */
+static bool add_drawn_row(struct drawn *x, const struct qc_array *array, const struct qc_sized_row *row, size_t *left,
+                          struct qc_status *st)
 {
     size_t bytes;
     if (!check_row(&bytes, array, row, st) || !make_room(x, st)) return false;
-    const struct sized_block *last = x->block_count ? &x->blocks[x->block_count - 1] : NULL;
-    if ((!last || bytes > last->size - last->used) && !new_block(x, bytes, kept, keep_bytes, st)) return false;
-    struct sized_block *b = &x->blocks[x->block_count - 1];
-    memcpy(b->memory + b->used, row->values, bytes);
-    x->places[x->count] = (struct place){.block = x->block_count - 1, .at = b->used};
+    struct place place = {.memory = NULL};
+    if (bytes <= *left) {
+        if (!(place.memory = qc_arena_dup(x->arena, row->values, bytes, 1, st))) return false;
+        *left -= bytes;
+    } else if ((!x->file && !qc_scratch_file_new(&x->file, NULL, st)) ||
+               !qc_scratch_file_grow(&place.at, x->file, bytes, st) ||
+               !qc_scratch_file_write(x->file, place.at, row->values, bytes, st)) {
+        return false;
+    }
     if (x->rank) memcpy(x->sizes + x->count * x->rank, row->dims, x->rank * sizeof *x->sizes);
-    b->used += bytes;
-    x->count++;
+    x->places[x->count++] = place;
     return true;
 }
 
-static bool draw(struct sized *const *all, const struct qc_array *arrays, size_t count, qc_next_sized_fn *next,
-                 void *user, size_t keep_bytes, struct qc_status *st)
+static bool draw_rows(struct qc_memory_data *m, struct drawn *const *all, const struct qc_array *arrays, size_t count,
+                      qc_next_sized_fn *next, void *user, size_t keep_bytes, struct qc_status *st)
 {
     QC_FREED struct qc_sized_row *rows = calloc(count, sizeof *rows);
-    size_t kept = 0;
-    bool ok = rows ? true : qc_fail_memory(st, count * sizeof *rows);
-    for (bool more = true; ok;) {
-        if (!next(&more, user, rows, st)) {
-            qc_fail(st, QC_BAD_INPUT, "the sample function failed without a reason");
-            ok = qc_where(st, "sample %zu", all[0]->count);
-        }
-        if (!ok || !more) break;
-        for (size_t k = 0; ok && k < count; k++)
-            ok = add_row(all[k], &arrays[k], &rows[k], &kept, keep_bytes, st) ||
-                 qc_where(st, "array '%s', sample %zu", arrays[k].name ? arrays[k].name : "", all[k]->count);
+    if (!rows) return qc_fail_memory(st, count * sizeof *rows);
+    for (bool more = true;;) {
+        if (!next(&more, user, rows, st))
+            return qc_fail(st, QC_BAD_INPUT, "the sample function failed without a reason") ||
+                   qc_where(st, "%s: sample %zu", m->name, all[0]->count);
+        if (!more) return true;
+        for (size_t k = 0; k < count; k++)
+            if (!add_drawn_row(all[k], &arrays[k], &rows[k], &keep_bytes, st))
+                return qc_where(st, "%s: array '%s', sample %zu", m->name, arrays[k].name, all[k]->count);
     }
-    return ok;
+}
+
+/* Adds an array without rows, which are then drawn. */
+static bool begin_drawing(struct drawn **out, struct qc_memory_data *m, const struct qc_array *array,
+                          struct qc_status *st)
+{
+    static const struct qc_row_reader reader = {.read = read_drawn_rows, .free = free_rows};
+    int64_t dims[QC_DATA_RANK_MAX] = {0};
+    struct qc_array none = *array;
+    for (unsigned d = 1; none.dims && d < none.rank && d < QC_DATA_RANK_MAX; d++)
+        dims[d] = none.dims[d] < 0 ? 1 : none.dims[d];
+    if (none.dims) none.dims = dims;
+    struct drawn *x = calloc(1, sizeof *x);
+    if (!x || !(x->arena = qc_arena_new())) {
+        free(x);
+        return qc_fail_memory(st, sizeof *x);
+    }
+    x->rank = none.rank - 1;
+    x->element = qc_dtype_size(none.dtype < QC_DTYPE_COUNT ? none.dtype : QC_NONE);
+    *out = x;
+    return qc_memory_data_add_reader(m, &none, &reader, x, st);
+}
+
+/* Sets the shape of an array to that of its rows. */
+static bool end_drawing(struct qc_memory_data *m, struct qc_memory_array *x, const struct drawn *rows,
+                        struct qc_status *st)
+{
+    struct qc_array all = {.dtype = x->entry.dtype, .rank = x->entry.rank, .dims = x->dims, .peak = x->peak};
+    x->dims[0] = (int64_t)rows->count;
+    if (rows->count) all.sizes = rows->sizes;
+    return check_array_shape(x, &all, m->arena, st) || qc_where(st, "%s: array '%s'", m->name, x->entry.name);
 }
 
 bool qc_memory_data_draw_sized(struct qc_memory_data *m, const struct qc_array *arrays, size_t count,
                                qc_next_sized_fn *next, void *user, size_t keep_bytes, struct qc_status *st)
 {
-    static const struct qc_row_reader reader = {.read = read_rows, .free = free_rows};
-    if (!count) return qc_fail(st, QC_USAGE, "%s: samples without arrays", qc_memory_data_name(m));
-    struct sized **all = calloc(count, sizeof *all);
-    bool ok = all ? true : qc_fail_memory(st, count * sizeof *all);
+    const size_t first = m->count;
+    if (!count) return qc_fail(st, QC_USAGE, "%s: samples without arrays", m->name);
+    QC_FREED struct drawn **all = calloc(count, sizeof *all);
+    if (!all) return qc_fail_memory(st, count * sizeof *all);
+    for (size_t k = 0; k < count; k++)
+        if (!begin_drawing(&all[k], m, &arrays[k], st)) return false;
+    if (!draw_rows(m, all, arrays, count, next, user, keep_bytes, st)) return false;
+    for (size_t k = 0; k < count; k++)
+        if (!end_drawing(m, m->arrays[first + k], all[k], st)) return false;
+    return true;
+}
+
+/* Rows of fixed shapes, filled into memory here. */
+struct filling {
+    qc_next_sample_fn *next;
+    void *user;
+    const struct qc_array *arrays;
+    size_t count;
+    void **rows;
+};
+
+static bool next_filled(bool *more, void *user, struct qc_sized_row *rows, struct qc_status *st)
+{
+    const struct filling *f = user;
+    for (size_t k = 0; k < f->count; k++)
+        rows[k] = (struct qc_sized_row){.dims = f->arrays[k].dims + 1, .values = f->rows[k]};
+    return f->next(more, f->user, f->rows, st);
+}
+
+bool qc_memory_data_draw(struct qc_memory_data *m, const struct qc_array *arrays, size_t count, qc_next_sample_fn *next,
+                         void *user, size_t keep_bytes, struct qc_status *st)
+{
+    struct filling f = {.next = next, .user = user, .arrays = arrays, .count = count};
+    if (!(f.rows = calloc(count + 1, sizeof *f.rows))) return qc_fail_memory(st, count * sizeof *f.rows);
+    bool ok = true;
     for (size_t k = 0; ok && k < count; k++) {
-        const struct qc_array *a = &arrays[k];
-        if (a->rank < 1 || a->rank > QC_DATA_RANK_MAX || !a->dims || a->dtype == QC_NONE || a->dtype >= QC_U4)
-            ok = qc_fail(st, QC_USAGE, "array '%s' has a type or shape that samples cannot have",
-                         a->name ? a->name : "");
-        else if (!(all[k] = calloc(1, sizeof **all)))
-            ok = qc_fail_memory(st, sizeof **all);
-        else
-            *all[k] = (struct sized){.rank = a->rank - 1, .element = qc_dtype_size(a->dtype)};
+        struct qc_memory_array x;
+        int64_t dims[QC_DATA_RANK_MAX] = {0};
+        struct qc_array row = arrays[k];
+        if (row.rank && row.rank <= QC_DATA_RANK_MAX && row.dims)
+            row.dims = memcpy(dims, row.dims, row.rank * sizeof *dims);
+        dims[0] = 0;
+        ok = check_array_shape(&x, &row, m->arena, st) ||
+             qc_where(st, "%s: array '%s'", m->name, row.name ? row.name : "");
+        if (ok && !x.row_bytes)
+            ok = qc_fail(st, QC_USAGE, "%s: array '%s': its samples have no elements", m->name, row.name);
+        ok = ok && ((f.rows[k] = calloc(1, x.row_bytes)) || qc_fail_memory(st, x.row_bytes));
     }
-    ok = ok && draw(all, arrays, count, next, user, keep_bytes, st);
-    if (!ok) qc_where(st, "%s", qc_memory_data_name(m));
-    for (size_t k = 0; ok && k < count; k++) {
-        int64_t dims[QC_DATA_RANK_MAX] = {(int64_t)all[k]->count};
-        struct qc_array a = arrays[k];
-        a.dims = dims;
-        a.sizes = all[k]->sizes;
-        ok = qc_memory_data_add_reader(m, &a, &reader, all[k], st);
-        all[k] = NULL;
-    }
-    for (size_t k = 0; all && k < count; k++)
-        if (all[k]) free_rows(all[k]);
-    free(all);
+    ok = ok && qc_memory_data_draw_sized(m, arrays, count, next_filled, &f, keep_bytes, st);
+    for (size_t k = 0; k < count; k++) free(f.rows[k]);
+    free(f.rows);
     return ok;
 }
