@@ -94,13 +94,21 @@ static void find_needed(struct planning *s)
     find_final(s);
 }
 
-/* Returns true for real values, except those that dequantize kept integers. */
+/* Returns true for qparams whose integers can be kept: those of a quantizer with one scale. */
+static bool has_kept_integers(const struct qc_qparams *qparams)
+{
+    return qparams && qparams->kind == QC_QPARAMS_QUANTIZER && qparams->count == 1;
+}
+
+/* Returns true for real values, except those that dequantize kept integers, and for integers that an operator computes
+   from integers. Integers of real values are kept for these values. */
 static bool can_keep(const struct qc_graph *g, qc_id v)
 {
     const struct qc_type *t = &g->values[v].type;
     const struct qc_node *n = qc_node_of(g, v),
                          *under = n && n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : NULL;
-    return t->dtype == QC_F32 && t->qparams == QC_REAL && !(under && under->op == QC_OP_Quantize);
+    if (t->qparams) return n && n->op != QC_OP_Quantize && has_kept_integers(qc_graph_parameters(g, v));
+    return t->dtype == QC_F32 && !(under && under->op == QC_OP_Quantize);
 }
 
 static struct qc_segment_observed *look_at_value(struct planning *s, qc_id value)
@@ -112,22 +120,20 @@ static struct qc_segment_observed *look_at_value(struct planning *s, qc_id value
     return &part->observed[part->observed_count++];
 }
 
-/* Returns the quantized form of v if later runs need only its integers, of bound qparams with one scale, and this run
-   computes them. Else returns 0. */
+/* Returns the quantized form of a real value if later runs need only its integers, of bound qparams with one scale, and
+   this run computes them. Else returns 0. */
 static qc_id quantized_form(const struct planning *s, qc_id v)
 {
     const struct qc_graph *g = s->p->g;
     qc_id found = 0;
-    if (s->observed[v]) return 0;
+    if (s->observed[v] || g->values[v].type.qparams) return 0;
     const struct qc_use_list readers = qc_readers(&s->p->uses, v);
     for (size_t i = 0; i < readers.count; i++) {
         const qc_id id = readers.of[i].node;
         if (!s->expanded[id]) continue;
         const struct qc_node *n = &g->nodes[id];
         const struct qc_qparams *qparams = n->op == QC_OP_Quantize ? qc_graph_parameters(g, n->outputs) : NULL;
-        if (!qparams || qparams->kind != QC_QPARAMS_QUANTIZER || qparams->count != 1 || !s->part.nodes.has[id] ||
-            (found && found != n->outputs))
-            return 0;
+        if (!has_kept_integers(qparams) || !s->part.nodes.has[id] || (found && found != n->outputs)) return 0;
         found = n->outputs;
     }
     return found;

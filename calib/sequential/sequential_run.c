@@ -217,8 +217,8 @@ static bool build(struct running *r, qc_id *observed, struct qc_status *st)
     bool ok = qc_rebuild_begin_part(b, &p->room, nodes->count, nodes->of, st);
     for (size_t k = 0; ok && k < r->kept_count; k++) {
         const qc_id v = r->kept[k];
-        ok = (b->map[v] = qc_graph_add_input(b->to, qc_value_label(label, g, v), QC_F32,
-                                             &qc_activation_cache_form(p->frontier, v)->shape, st)) != 0;
+        ok = qc_rebuild_add_input(b, &p->room, v, qc_value_label(label, g, v),
+                                  &qc_activation_cache_form(p->frontier, v)->shape, st) != 0;
     }
     for (size_t i = 0; ok && i < nodes->count; i++) {
         const qc_id id = nodes->of[i];
@@ -282,7 +282,7 @@ static bool make_room_segment(struct running *r, struct qc_status *st)
     for (size_t i = 0; i < r->part->observed_count; i++) {
         const struct qc_segment_observed *o = &r->part->observed[i];
         if (!o->keep) continue;
-        const qc_id qparams = o->keep == o->value ? QC_REAL : p->g->values[o->value].type.qparams;
+        const qc_id qparams = p->g->values[o->value].type.qparams;
         const size_t bytes = p->units * qc_activation_cache_bytes(p->g, qparams, qc_plan_observed_elements(r->plan, i));
         const bool spilled =
             c->run.memory_limit && (taken > c->run.memory_limit || bytes > c->run.memory_limit - taken);

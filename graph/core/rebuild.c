@@ -101,6 +101,15 @@ bool qc_rebuild_begin_part(struct qc_rebuild *r, struct qc_rebuild_room *room, s
     return add_inputs(r, st);
 }
 
+qc_id qc_rebuild_add_input(struct qc_rebuild *r, struct qc_rebuild_room *room, qc_id v, const char *name,
+                           const struct qc_shape *shape, struct qc_status *st)
+{
+    const struct qc_type *t = &r->from->values[v].type;
+    const qc_id input = qc_graph_add_input(r->to, name, QC_F32, shape, st);
+    update_qparams(room, t->qparams);
+    return r->map[v] = t->qparams ? qc_graph_quantize(r->to, input, t->qparams, t->axis, st) : input;
+}
+
 void qc_rebuild_end_part(struct qc_rebuild *r, struct qc_rebuild_room *room, size_t count, const qc_id *nodes)
 {
     const struct qc_graph *from = room->from;

@@ -70,5 +70,10 @@ bool qc_rebuild_room_new(struct qc_rebuild_room *out, const struct qc_graph *fro
 bool qc_rebuild_begin_part(struct qc_rebuild *r, struct qc_rebuild_room *room, size_t count, const qc_id *nodes,
                            struct qc_status *st);
 
+/* Adds an input for a value that the part reads, and maps the value to it: the input has the real numbers, which are
+   quantized if the value is. Returns the mapped value; 0 and a status on failure. */
+qc_id qc_rebuild_add_input(struct qc_rebuild *r, struct qc_rebuild_room *room, qc_id v, const char *name,
+                           const struct qc_shape *shape, struct qc_status *st);
+
 /* Frees the graph of a part and prepares the room for the next. Needed even if qc_rebuild_begin_part failed. */
 void qc_rebuild_end_part(struct qc_rebuild *r, struct qc_rebuild_room *room, size_t count, const qc_id *nodes);
