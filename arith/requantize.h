@@ -24,6 +24,7 @@ struct qc_requantize_def {
     const float *weight_scale; /* QC_FROM_PRODUCT and QC_FROM_DENSE only, else NULL */
     int64_t divisor;           /* QC_FROM_SUM only: at least 1; else ignored */
     bool wide; /* the accumulator has 64 bits, as for 16-bit data: tflite multiplies by 16 bits and rounds once */
+    bool weight_zero;        /* the second operand has a zero point: XNNPACK does not compute such a product */
     struct qc_affine output; /* for centred results (q - zero point): zero point 0, and levels minus the zero point */
     struct qc_levels levels;
 };
@@ -31,7 +32,7 @@ struct qc_requantize_def {
 /* Prepared from a qc_requantize_def. Channel c uses element c of the arrays, or element 0 if count is 1.
      FLOAT    product  RNE(clamp(f(f(acc) * f(f(sx*sw)/sy))))      sum  RNE(clamp(f(f(acc) * f(sx / f(sy*n)))))
               quantizer     RNE(clamp(f(f(sx*(q-zx)) / sy)))            each + zy
-     XNNPACK  product, dense as FLOAT (64-bit accumulators as DOUBLE)
+     XNNPACK  product, dense as FLOAT (64-bit accumulators and weight_zero as DOUBLE)
               quantizer     (m * (q-zx) + 128) >> 8 with m = RNE(256 * f(sx/sy)), if f(sx/sy) is 2^-8 to 2^7, else
    DOUBLE sum           RNE(f(f(a * f(sum + n*zx)) + f(zy - f(f(n*zx) * a)))), a = f(f(sx/sy) * f(1/n)) others
    qc_fixed_multiply(acc or q-zx, fixed(sx*sw/sy in double)) + zy, clamped; equal scales (quantizer) copy. */

@@ -215,6 +215,24 @@ void qc_tflite_softmax_row(const struct qc_tflite_softmax *s, int32_t *y, const 
     }
 }
 
+void qc_litert_softmax_of(struct qc_litert_softmax *out, float input_scale, float beta)
+{
+    for (int i = 0; i < 256; i++) out->exponential[i] = expf(-input_scale * beta * (float)i);
+}
+
+void qc_litert_softmax_row(const struct qc_litert_softmax *s, int32_t *y, const int32_t *x, size_t n, int32_t lowest)
+{
+    int32_t largest = INT32_MIN;
+    float sum = 0;
+    for (size_t i = 0; i < n; i++) largest = x[i] > largest ? x[i] : largest;
+    for (size_t i = 0; i < n; i++) sum += s->exponential[largest - x[i]];
+    const float inverse = 1 / (sum * 0x1p-8f);
+    for (size_t i = 0; i < n; i++) {
+        const int32_t level = (int32_t)roundf(s->exponential[largest - x[i]] * inverse);
+        y[i] = lowest + (level > 255 ? 255 : level);
+    }
+}
+
 /* ------------------------------------------------- softmax of 16 bits */
 
 /* f at 512 steps from `first` to `last`, in Q0.15, each less half the error of the line in the middle of its step. */

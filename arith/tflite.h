@@ -48,6 +48,15 @@ struct qc_tflite_softmax qc_tflite_softmax_of(float input_scale, float beta);
 /* Computes y[n] from x[n], both stored integers; y is in [lowest, lowest + 255]. y may be x. */
 void qc_tflite_softmax_row(const struct qc_tflite_softmax *s, int32_t *y, const int32_t *x, size_t n, int32_t lowest);
 
+/* Contract "xnnpack": the softmax of LiteRT on 8-bit integers, which XNNPACK does not compute. Every step is float32.
+   Source: tensorflow/lite/kernels/internal/optimized/optimized_ops.h. */
+struct qc_litert_softmax {
+    float exponential[256]; /* of the distance to the largest number of a row */
+};
+void qc_litert_softmax_of(struct qc_litert_softmax *out, float input_scale, float beta);
+/* As qc_tflite_softmax_row. */
+void qc_litert_softmax_row(const struct qc_litert_softmax *s, int32_t *y, const int32_t *x, size_t n, int32_t lowest);
+
 /* The softmax of 16-bit integers: two tables of 512 pieces of a line, for exp and for 1 / (1 + x). */
 struct qc_tflite_softmax16 {
     struct qc_fixed input; /* differences to the largest, as 1/6553.5 */

@@ -360,10 +360,19 @@ bool qc_types_check(const struct qc_partition_options *o, const struct qc_types_
            check_globs(o->weight_types, o->weight_type_count, used->weight, "weight-type", st);
 }
 
+/* Returns true if v is a constant, or one that is quantized and moved. */
+static bool is_weight(const struct qc_graph *g, qc_id v)
+{
+    for (const struct qc_node *n; (n = qc_node_of(g, v)) != NULL; v = n->inputs[0])
+        if (n->op != QC_OP_Quantize && n->op != QC_OP_Transpose && n->op != QC_OP_Reshape) return false;
+    return g->values[v].kind == QC_VALUE_CONSTANT;
+}
+
 bool qc_types_check_products(const struct qc_graph *g, struct qc_status *st)
 {
     char list[LIST] = "", label[QC_LABEL];
-    size_t found = 0, at = 0;
+    size_t found = 0, weights = 0, at = 0;
+    const char *byte = "uint8";
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const struct qc_qparams *s = &g->qparams_of[g->values[n->outputs].type.qparams];
@@ -379,13 +388,15 @@ bool qc_types_check_products(const struct qc_graph *g, struct qc_status *st)
             at = strlen(list);
         }
         found++;
+        weights += is_weight(g, n->inputs[1]);
+        if (qc_dtype_info(g->qparams_of[s->a].dtype)->is_signed) byte = "int8";
     }
     if (!found) return true;
     return qc_fail(st, QC_UNSUPPORTED,
-                   "16-bit weights with 16-bit activations do not fit into a 32-bit accumulator: %zu op%s (%s); give "
-                   "them 8-bit weights "
-                   "(--weight-type int8:NODE) or 8-bit activations (--activation-type uint8:NODE)",
-                   found, found == 1 ? "" : "s", list);
+                   "%s do not fit into a 32-bit accumulator: %zu op%s (%s); give them %s8-bit activations "
+                   "(--activation-type %s:NODE)",
+                   weights ? "16-bit weights with 16-bit activations" : "products of two 16-bit activations", found,
+                   found == 1 ? "" : "s", list, weights ? "8-bit weights (--weight-type int8:NODE) or " : "", byte);
 }
 
 /* Decides which quantizers have a scale per channel. All values of a class must have the same channels in the same

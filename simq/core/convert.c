@@ -50,6 +50,7 @@ static bool fixed_loop(struct qc_requantize_loop *out, const struct qc_scales *f
         d.weight_scale = w->scale;
         d.count = w->count;
         d.wide = x->dtype == QC_I16;
+        for (size_t i = 0; i < w->count; i++) d.weight_zero = d.weight_zero || w->zero_point[i] != 0;
     }
     return qc_requantizer_of(&r, &d, a, st) && qc_requantize_loop_of(out, &r, a, st);
 }

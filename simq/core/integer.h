@@ -31,8 +31,8 @@ const struct qc_kernel *qc_int_affine_kernel(const struct qc_int_node *n);
 /* DequantizeLinear of int32 values with one scale, and Quantize, as one step, under the fixed-point contracts. */
 extern const struct qc_kernel qc_kernel_int_requantize;
 
-/* Dequantize, Softmax and Quantize as one step, under the contract "tflite": 8- or 16-bit integers, one scale; the
-   contract fixes the parameters of the result. */
+/* Dequantize, Softmax and Quantize as one step, under the contracts "tflite" and "xnnpack": 8- or 16-bit integers, one
+   scale; TensorFlow Lite fixes the parameters of the result. */
 extern const struct qc_kernel qc_kernel_int_softmax;
 
 /* Add, Sub, Mul; means over dimensions; functions of one 8-bit value, and of one 16-bit value under "tflite". */

@@ -178,7 +178,7 @@ static void fuse_softmax(struct qc_binding *b, qc_id softmax)
     const qc_id stored = b->root[dq->inputs[0]];
     if (!is_softmax_quantizer(b, stored) || !is_softmax_quantizer(b, next->outputs) ||
         root_dtype(b, stored) != root_dtype(b, next->outputs) || qc_plan_known(b, b->root[stored]) ||
-        !qc_fixed_parameters(&fixed, b->plan->contract, QC_OP_Softmax, root_dtype(b, next->outputs)) ||
+        !qc_fixed_parameters(&fixed, QC_CONTRACT_TFLITE, QC_OP_Softmax, root_dtype(b, next->outputs)) ||
         fixed.scale != y->scale[0] || fixed.zero_point != y->zero_point[0])
         return;
     b->uses[real]--;
@@ -233,7 +233,8 @@ bool qc_plan_fuse(struct qc_binding *b, struct qc_status *st)
             fuse(b, (qc_id)k);
         else if (n->op == QC_OP_QuantizeLinear)
             fuse_linear(b, (qc_id)k);
-        else if (n->op == QC_OP_Softmax && b->plan->contract == QC_CONTRACT_TFLITE)
+        else if (n->op == QC_OP_Softmax &&
+                 (b->plan->contract == QC_CONTRACT_TFLITE || b->plan->contract == QC_CONTRACT_XNNPACK))
             fuse_softmax(b, (qc_id)k);
         else if (n->op == QC_OP_Quantize && !qc_contract_is_float(b->plan->contract) && !b->g->simulated)
             fuse_wide(b, (qc_id)k);

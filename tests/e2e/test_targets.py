@@ -245,6 +245,15 @@ def test_qnn_types(type, quantized):
         assert g.scale(dq).shape == ((w.shape[0],) if n.op_type == "Conv" else ()), n.name
 
 
+def test_qnn_is_measured_by_onnxruntime(qcalib, made, tmp_path):
+    """The file is for ONNX Runtime, and Qualcomm publishes no arithmetic: the report says what ONNX Runtime computes."""
+    qcalib("quantize", "--target", "qnn", "--data", "data.h5", "model.onnx", "-o", "q.onnx", "--report", "r")
+    rounding = json.loads((tmp_path / "r/report.json").read_text())["options"]["rounding"]
+    qcalib("run", "q.onnx", "--data", "data.h5", "--rounding", rounding or "onnx", "-o", "y.h5")
+    with h5py.File(tmp_path / "y.h5") as file:  # the other output is a Softmax, which ONNX Runtime rounds in its own way
+        np.testing.assert_array_equal(file["logits"][:], outputs(tmp_path / "q.onnx", made)[0])
+
+
 def test_qnn_products_of_activations_have_8_bits(qcalib, tmp_path):
     """Sums of products of 16 by 16 bits do not fit into the 32 bits of an accumulator."""
     rng = np.random.default_rng(2)

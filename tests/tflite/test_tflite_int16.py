@@ -150,3 +150,16 @@ def test_a_real_network(name, program, tmp_path):  # noqa: F811
     content = quantized(program, tmp_path, "model.onnx", folder / calibration, *OPTIONS, *options)
     check_network(program, tmp_path, content, folder / data, 256, *options)
     assert "TRANSPOSE" not in operators(content)
+
+
+@pytest.mark.parametrize(("kind", "other"), [("int16", "int8"), ("uint16", "uint8")])
+def test_products_of_two_activations_need_8_bits(kind, other, program, tmp_path):  # noqa: F811
+    nodes = [node("MatMul", ["x", "w"], "a"), node("MatMul", ["x", "v"], "b"), node("Transpose", ["b"], "t", perm=[0, 2, 1]), node("MatMul", ["a", "t"], "y")]
+    made(tmp_path, nodes, (8, 8), {"w": array(8, 8), "v": array(8, 8, seed=2)})
+    arguments = ("quantize", "-q", "--no-report", "--data", "data.h5", "--target", "integers", "--activation-type", kind, "made.onnx", "-o", "q.onnx")
+    said = command(program, tmp_path, *arguments, code=4)
+    name = said.split("('")[1].split("'")[0]
+    assert f"products of two 16-bit activations do not fit into a 32-bit accumulator: 1 op ('{name}')" in said and "weight" not in said
+    assert f"(--activation-type {other}:NODE)" in said
+    command(program, tmp_path, *arguments, "--activation-type", f"{other}:{name}")
+    assert "16-bit weights with 16-bit activations" in command(program, tmp_path, *arguments, "--weight-type", "int16", code=4)

@@ -52,6 +52,12 @@ def test_a_recurrent_operator(kind, attributes, direction, whole, program, tmp_p
     assert operators(content).count("TANH") >= STEPS
 
 
+def test_why_a_recurrent_operator_is_not_written(program, tmp_path):  # noqa: F811
+    model_of(tmp_path, "LSTM", "forward", True, clip=3.0)
+    said = command(program, tmp_path, "-q", "--no-report", "--data", "data.h5", "--format", "tflite", "made.onnx", code=4)
+    assert "LSTM 'cell': only 1 to 256 known steps in float32 are written, without lengths, peepholes, clip" in said
+
+
 def test_a_shape_without_a_form_makes_a_batch_of_one(program, tmp_path):  # noqa: F811
     """TensorFlow Lite divides no int64, so the shape that is computed from the batch becomes a constant."""
     nodes = [

@@ -101,6 +101,16 @@ OPERATORS = {
     "LEAKY_RELU": ("LEAKY_RELU", ("LeakyReluOptions", {"Alpha": 0.2}), [stored(ACROSS.shape, 0.043, 3), stored(ACROSS.shape, 0.031, -40)], [ACROSS]),
     "HARD_SWISH": ("HARD_SWISH", None, [stored(ACROSS.shape, 0.043, 3), stored(ACROSS.shape, 0.025, -110)], [ACROSS]),
     "TANH": ("TANH", None, [stored(ACROSS.shape, 0.023, 3), stored(ACROSS.shape, 1 / 128, 0)], [ACROSS]),
+    # XNNPACK leaves a product whose second operand has a zero point to TensorFlow Lite's kernels.
+    **{
+        f"BATCH_MATMUL zero point {zero}": ("BATCH_MATMUL", ("BatchMatMulOptions", {}), [stored((4, 96, 24), 0.0167, 3), stored((4, 24, 40), 0.013, zero), stored((4, 96, 40), 0.111, 11)], [np.random.default_rng(s).integers(-128, 128, (4, *shape)).astype(I8) for s, shape in ((6, (96, 24)), (7, (24, 40)))])
+        for zero in (0, -7)
+    },
+    # Rows of 512 equal numbers have results of half a step.
+    **{
+        f"SOFTMAX {columns}": ("SOFTMAX", ("SoftmaxOptions", {"Beta": 1.0}), [stored((rows, columns), 0.043, 3), stored((rows, columns), 1 / 256, -128)], [np.random.default_rng(5).integers(low, 128, (rows, columns)).astype(I8)])
+        for rows, columns, low in ((2000, 17, -128), (1, 512, 127))
+    },
 }
 
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/words.h"
+#include "graph/core/recurrent.h"
 #include "tflite/write/tflite_export.h"
 #include "tflite/write/tflite_writing.h"
 
@@ -116,6 +117,14 @@ static bool check_type(struct qc_tfl_writer *w, const struct qc_node *n, qc_id v
     return true;
 }
 
+static const char *not_written(const struct qc_node *n)
+{
+    return qc_is_recurrent(n->op)
+               ? "only 1 to 256 known steps in float32 are written, without lengths, peepholes, clip, "
+                 "input_forget, layout 1 and activations of its own"
+               : "this operator is not written";
+}
+
 static bool write_nodes(struct qc_tfl_writer *w)
 {
     const struct qc_graph *g = w->g;
@@ -127,7 +136,7 @@ static bool write_nodes(struct qc_tfl_writer *w)
             if (!check_type(w, n, n->outputs + k)) return false;
         if (w->done[i] || refused != w->refused_count) continue;
         qc_tfl_writes *writes = qc_tfl_write_row(n->op)->writes;
-        if (!(writes ? writes(w, n) : qc_tfl_out_refuse(w, n, "this operator is not written")) || w->st->code != QC_OK)
+        if (!(writes ? writes(w, n) : qc_tfl_out_refuse(w, n, "%s", not_written(n))) || w->st->code != QC_OK)
             return w->st->code == QC_OK ? qc_fail(w->st, QC_UNSUPPORTED, "%s", qc_op_info(n->op)->name) : false;
     }
     return true;

@@ -318,12 +318,13 @@ static bool run_requantize(const struct qc_run *r, struct qc_status *st)
 
 QC_KERNEL(int_requantize, .order = QC_ORDER_ANY, .prepare = prepare_requantize, .run = run_requantize);
 
-/* Softmax of 8- and 16-bit integers under the contract "tflite": Dequantize, Softmax along the last axis and Quantize
-   to the parameters that the contract fixes, as one step on integers. */
+/* Softmax of 8- and 16-bit integers under the contracts "tflite" and "xnnpack": Dequantize, Softmax along the last axis
+   and Quantize to the parameters that the contract fixes, as one step on integers. */
 
 struct softmax {
     struct qc_tflite_softmax row;
     struct qc_tflite_softmax16 *wide; /* NULL: 8 bits */
+    struct qc_litert_softmax *table;  /* 8 bits under "xnnpack"; otherwise NULL */
     int32_t lowest;
     size_t n; /* of a row */
 };
@@ -337,6 +338,9 @@ static bool prepare_int_softmax(struct qc_prepare *p, struct qc_status *st)
     if (x->dtype == QC_I16) {
         if (!(s->wide = QC_NEW(p->arena, struct qc_tflite_softmax16, st))) return false;
         qc_tflite_softmax16_of(s->wide, p->in_scales[0].scale[0], 1);
+    } else if (p->contract == QC_CONTRACT_XNNPACK) {
+        if (!(s->table = QC_NEW(p->arena, struct qc_litert_softmax, st))) return false;
+        qc_litert_softmax_of(s->table, p->in_scales[0].scale[0], 1);
     }
     s->lowest = p->out_scales[0].levels.lo;
     s->n = (size_t)x->dim[x->rank - 1];
@@ -355,6 +359,8 @@ static bool run_int_softmax(const struct qc_run *r, struct qc_status *st)
         qc_load_levels(level, x->dtype, qc_at(x, (int64_t)i), s->n);
         if (s->wide)
             qc_tflite_softmax16_row(s->wide, level, level, s->n);
+        else if (s->table)
+            qc_litert_softmax_row(s->table, level, level, s->n, s->lowest);
         else
             qc_tflite_softmax_row(&s->row, level, level, s->n, s->lowest);
         qc_store_levels(y->dtype, qc_at(y, (int64_t)i), level, s->n);
