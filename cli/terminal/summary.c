@@ -233,10 +233,11 @@ static void print_fallback(const struct qc_report_fallback *f, bool with_report)
 static void print_size(const struct qc_report_size *s)
 {
     qc_say("size        %zu bytes of at most %zu:", s->bytes, s->limit);
-    for (size_t i = 0, shown = 0; i < s->uniform_count; i++) {
+    size_t shown = 0;
+    for (unsigned bits = 16; bits > 1; bits /= 2) {
         size_t layers = 0;
-        for (size_t k = 0; k < s->layer_count; k++) layers += s->layers[k].bits == s->uniform[i].bits;
-        if (layers) qc_say("%s %zu in %u bits", shown++ ? "," : " layers", layers, s->uniform[i].bits);
+        for (size_t k = 0; k < s->layer_count; k++) layers += s->layers[k].bits == bits;
+        if (layers) qc_say("%s %zu in %u bits", shown++ ? "," : " layers", layers, bits);
     }
     putchar('\n');
 }

@@ -301,8 +301,8 @@ qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams
     return in[1] && in[2] ? add_named(x, QC_OP_Clip, 3, in, NULL, base, "clipped", st) : 0;
 }
 
-/* Rewrites of ONNX Runtime, around an op between DequantizeLinear and QuantizeLinear, that fail, change results or cost
-   time. */
+/* Rewrites of runtimes that fail, change results or cost time. All but the last are of ONNX Runtime, around an op
+   between DequantizeLinear and QuantizeLinear. */
 enum runtime_rewrite {
     JOINS_CHANNELS, /* fuses to one operator without checking for several scales, and then refuses it (1.31) */
     JOINS_BLOCKS,   /* fuses to an integer product, even with a weight in blocks (1.31): wrong results with 8 bits,
@@ -311,27 +311,32 @@ enum runtime_rewrite {
                        it follows an integer convolution */
     ROUNDS_WEIGHTS, /* from about 1.20 on (not 1.16) rounds the float weights of Conv, ConvTranspose and Gemm to 8 bits,
                        with scales of its own */
-    MOVES_CACHE,  /* moves a DequantizeLinear of int8 with one scale past a Transpose, makes int8 of it uint8, and then
-                     refuses its own output_dtype (1.32, files of opset 21 and later) */
-    JOINS_CLAMP,  /* makes no integer product before a clamp whose result float ops read (1.32), and dequantizes
-                     the weight in every run */
-    JOINS_AVERAGE /* makes an average pool a QLinearAveragePool (1.32), which has no dilations, and other results with
-                     ceil_mode and count_include_pad */
+    MOVES_CACHE,   /* moves a DequantizeLinear of int8 with one scale past a Transpose, makes int8 of it uint8, and then
+                      refuses its own output_dtype (1.32, files of opset 21 and later) */
+    JOINS_CLAMP,   /* makes no integer product before a clamp whose result float ops read (1.32), and dequantizes
+                      the weight in every run */
+    JOINS_AVERAGE, /* makes an average pool a QLinearAveragePool (1.32), which has no dilations, and other results with
+                      ceil_mode and count_include_pad */
+    JOINS_MEAN /* OpenVINO (2026.4): computes a Sub within the reduction before it, and if that reduces the first or the
+                  last of three dimensions, reads wrong numbers of its vector for batches of more than one */
 };
 
-/* Adds an identity op that ONNX Runtime (1.31) does not remove, so that it cannot fuse across it. Returns its result.
- */
+/* Adds an identity op that the runtime does not remove, so that it cannot fuse across it. Returns its result. */
 static qc_id keep_apart(struct qc_lowering *x, enum runtime_rewrite from, qc_id float_value, const char *base,
                         struct qc_status *st)
 {
     static const struct {
         enum qc_op op;
         const char *name;
-    } identity[] = {[JOINS_CHANNELS] = {QC_OP_Max, "apart"}, [JOINS_BLOCKS] = {QC_OP_Sum, "read"},
-                    [POOLS_INTEGERS] = {QC_OP_Max, "apart"}, [ROUNDS_WEIGHTS] = {QC_OP_Sum, "read"},
-                    [MOVES_CACHE] = {QC_OP_Max, "apart"},    [JOINS_CLAMP] = {QC_OP_Max, "apart"},
-                    [JOINS_AVERAGE] = {QC_OP_Max, "apart"}};
-    return float_value ? add_named(x, identity[from].op, 1, &float_value, NULL, base, identity[from].name, st) : 0;
+        unsigned inputs; /* OpenVINO removes ops of one input */
+    } identity[] = {[JOINS_CHANNELS] = {QC_OP_Max, "apart", 1}, [JOINS_BLOCKS] = {QC_OP_Sum, "read", 1},
+                    [POOLS_INTEGERS] = {QC_OP_Max, "apart", 1}, [ROUNDS_WEIGHTS] = {QC_OP_Sum, "read", 1},
+                    [MOVES_CACHE] = {QC_OP_Max, "apart", 1},    [JOINS_CLAMP] = {QC_OP_Max, "apart", 1},
+                    [JOINS_AVERAGE] = {QC_OP_Max, "apart", 1},  [JOINS_MEAN] = {QC_OP_Max, "apart", 2}};
+    const qc_id same[2] = {float_value, float_value};
+    return float_value
+               ? add_named(x, identity[from].op, identity[from].inputs, same, NULL, base, identity[from].name, st)
+               : 0;
 }
 
 static bool has_channels(const struct qc_lowering *x, qc_id v)
@@ -536,6 +541,19 @@ static bool joins_clamp(const struct qc_lowering *x, const struct qc_node *n, qc
            is_dequantized(x->to, of->inputs[1]);
 }
 
+/* Returns true for a Sub of a constant, such as of a centred input, from a mean or another reduction of a value of
+   three dimensions, or from an elementwise function of it. */
+static bool joins_mean(const struct qc_lowering *x, const struct qc_node *n, const qc_id *inputs)
+{
+    const struct qc_tensor *c = n->op == QC_OP_Sub ? qc_constant_of(x->to, inputs[1]) : NULL;
+    if (!c || c->count < 2) return false;
+    const struct qc_node *of = qc_node_of(x->to, inputs[0]);
+    while (of && (qc_op_info(of->op)->unary || qc_op_info(of->op)->affine == QC_AFFINE_BOUND))
+        of = qc_node_of(x->to, of->inputs[0]);
+    return of && of->op >= QC_OP_ReduceMean && of->op <= QC_OP_ReduceLogSumExp &&
+           x->to->values[of->inputs[0]].type.shape.rank == 3;
+}
+
 /* Returns true for a QuantizeLinear or DequantizeLinear kept from the file whose value is an activation with several
    scales. */
 static bool linear_has_channels(const struct qc_graph *g, const struct qc_node *n)
@@ -567,6 +585,8 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
         ok = (inputs[0] = keep_apart(x, JOINS_BLOCKS, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
     if (ok && joins_clamp(x, n, inputs[0]))
         ok = (inputs[0] = keep_apart(x, JOINS_CLAMP, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
+    if (ok && joins_mean(x, n, inputs))
+        ok = (inputs[0] = keep_apart(x, JOINS_MEAN, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
     const bool apart = linear_has_channels(g, n);
     const char *base = QC_VALUE_LABEL(g, n->outputs);
     if (ok && apart && n->op == QC_OP_QuantizeLinear)

@@ -114,12 +114,14 @@ bool qc_size_choose(size_t *points, struct qc_size_point *sum, const struct qc_s
     return true;
 }
 
-/* The widths of weights. */
-enum { BITS_8, BITS_4, BITS_2, WIDTHS };
+/* The widths of weights. 16 bits are for tables whose rows are gathered alone, with weights in blocks: with all
+   products in 8 bits, 8 bits of a table cause most of the loss (rewrite/passes/partition_types.c). */
+enum { BITS_8, BITS_4, BITS_2, BITS_16, WIDTHS };
 
 /* A layer and its chosen width; node: the name that options use. */
 struct layer {
     const char *node, *glob;
+    bool table;   /* all its weights are tables whose rows are gathered */
     double noise; /* output noise of this layer alone, in the width that was probed */
     unsigned width, bits;
     size_t bytes;
@@ -131,7 +133,7 @@ struct layer {
 enum { BATCHES = 16, ATTEMPTS = 8 };
 
 /* No width of 3 bits: files store 3 bits in 4, so they are no smaller, and less accurate. */
-static const unsigned widths[WIDTHS] = {[BITS_8] = 8, [BITS_4] = 4, [BITS_2] = 2};
+static const unsigned widths[WIDTHS] = {[BITS_8] = 8, [BITS_4] = 4, [BITS_2] = 2, [BITS_16] = 16};
 static const double ERROR_MAX = 1e30;
 
 /* A weight; options set its type by the name of the layer that reads it. */
@@ -164,6 +166,7 @@ struct fitting {
 static struct qc_type_choice width_type(const struct fitting *f, unsigned width)
 {
     const bool is_signed = qc_dtype_info(f->base.weight.dtype)->is_signed;
+    if (width == BITS_16) return (struct qc_type_choice){.dtype = is_signed ? QC_I16 : QC_U16};
     if (width == BITS_8) return (struct qc_type_choice){.dtype = is_signed ? QC_I8 : QC_U8};
     return (struct qc_type_choice){.dtype = is_signed ? QC_I4 : QC_U4, .bits = width == BITS_2 ? 2 : 0};
 }
@@ -195,7 +198,7 @@ static size_t unit_named(struct fitting *f, const char *name)
 {
     size_t k = 0;
     while (k < f->unit_count && strcmp(f->units[k].node, name) != 0) k++;
-    if (k == f->unit_count) f->units[f->unit_count++] = (struct layer){.node = name};
+    if (k == f->unit_count) f->units[f->unit_count++] = (struct layer){.node = name, .table = true};
     return k;
 }
 
@@ -222,7 +225,9 @@ static bool find_layers(struct fitting *f, struct qc_status *st)
                    *quantizer = qc_arena_strdup(a, g->qparams_of[g->values[n->outputs].type.qparams].name, st);
         if (!name || !quantizer) return false;
         if (!*name || weight_named(f, quantizer)) continue; /* no option can name it, or it is listed already */
-        f->weights[f->weight_count++] = (struct weight){.name = quantizer, .unit = unit_named(f, name)};
+        struct weight *w = &f->weights[f->weight_count++];
+        *w = (struct weight){.name = quantizer, .unit = unit_named(f, name)};
+        f->units[w->unit].table = f->units[w->unit].table && g->nodes[reader].op == QC_OP_Gather;
     }
     for (size_t k = 0; k < f->unit_count; k++)
         if (!(f->units[k].glob = qc_glob_of_name(f->units[k].node, a, st))) return false;
@@ -299,12 +304,19 @@ static bool again(struct fitting *f, struct qc_status *st)
     return qc_pipeline_again(f->p, st);
 }
 
-/* Measures file size and error with all layers in one width. made: p has that width already. there[width] is false if a
-   file format or an operator does not support the width. */
+/* Returns true if a layer can have a width, which is possible. */
+static bool has_width(const struct fitting *f, const struct layer *l, unsigned width)
+{
+    return f->there[width] && (width != BITS_16 || l->table);
+}
+
+/* Measures file size and error with all layers in one width, or tables in 16 bits and the others in 8. made: p has that
+   width already. there[width] is false if a file format or an operator does not support the width. */
 static bool measure_width(struct fitting *f, unsigned width, bool made, struct qc_status *st)
 {
     struct qc_status why = QC_STATUS_INIT;
-    for (size_t k = 0; k < f->unit_count; k++) f->units[k].width = width;
+    for (size_t k = 0; k < f->unit_count; k++)
+        f->units[k].width = width == BITS_16 && !f->units[k].table ? BITS_8 : width;
     f->there[width] = (made || again(f, &why)) && file_bytes(&f->file[width], f->p, &why) && note_width(f, width, &why);
     return f->there[width] || why.code == QC_UNSUPPORTED || why.code == QC_USAGE ||
            qc_fail(st, why.code, "%s", why.message);
@@ -392,7 +404,7 @@ static void fill_points(struct fitting *f, unsigned probed)
         const double there = loss_of(f, k, probed);
         for (unsigned width = 0; width < WIDTHS; width++) {
             struct qc_size_point *to = &f->points[k].points[f->points[k].count];
-            if (!f->there[width]) continue;
+            if (!has_width(f, &f->units[k], width)) continue;
             *to =
                 (struct qc_size_point){.bytes = layer_bytes(f, k, width),
                                        .error =
@@ -402,7 +414,7 @@ static void fill_points(struct fitting *f, unsigned probed)
     }
 }
 
-/* Returns the width of point number `point`, which is the same for all units. */
+/* Returns the width of point number `point` of the units that have it. */
 static unsigned width_at(const struct fitting *f, size_t point)
 {
     unsigned width = 0;
@@ -474,6 +486,13 @@ static size_t limit_of(const struct qc_pipeline *p)
     return bytes < (double)(SIZE_MAX / 2) ? (size_t)bytes : SIZE_MAX / 2;
 }
 
+static bool has_table(const struct fitting *f)
+{
+    size_t k = 0;
+    while (k < f->unit_count && !f->units[k].table) k++;
+    return k < f->unit_count;
+}
+
 static bool fit(struct fitting *f, struct qc_status *st)
 {
     struct qc_calibration_options *c = &f->p->calibration_options;
@@ -484,7 +503,8 @@ static bool fit(struct fitting *f, struct qc_status *st)
     const unsigned probed = f->there[BITS_4] ? BITS_4 : BITS_8;
     ok = ok && (probed == BITS_8 || probe(f, probed, st)) && measure_width(f, BITS_8, false, st) &&
          (f->there[BITS_8] || qc_fail(st, QC_UNSUPPORTED, "--size: weights of 8 bits cannot be written")) &&
-         (probed == BITS_4 || probe(f, probed, st)) && (!blocks || measure_width(f, BITS_2, false, st));
+         (probed == BITS_4 || probe(f, probed, st)) && (!blocks || measure_width(f, BITS_2, false, st)) &&
+         (!blocks || !has_table(f) || measure_width(f, BITS_16, false, st));
     c->activation = f->ranges.activation;
     c->activation_values = f->ranges.activation_values;
     if (!ok) return false;
@@ -541,7 +561,7 @@ static bool fill_uniform(struct qc_report_size *to, const struct fitting *f, str
     struct qc_report_size_uniform *uniform = QC_NEW_ARRAY(f->p->arena, struct qc_report_size_uniform, WIDTHS, st);
     if (!uniform) return false;
     for (unsigned width = 0, point = 0; width < WIDTHS; width++) {
-        if (!f->there[width]) continue;
+        if (!f->there[width] || width == BITS_16) continue;
         struct qc_report_size_uniform *u = &uniform[to->uniform_count++];
         *u = (struct qc_report_size_uniform){.bits = widths[width], .bytes = f->file[width]};
         for (size_t k = 0; k < f->unit_count; k++) u->error += f->points[k].points[point].error;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""openvino_worker.py JOBS RESULTS: runs models in OpenVINO, one sample after the other. JOBS is a pickled list of (model, {input: array}),
-RESULTS one of ({output: array}, the kernels of convolutions and matrix products). ONEDNN_MAX_CPU_ISA caps the instructions of a
+"""openvino_worker.py JOBS RESULTS: runs models in OpenVINO. JOBS is a pickled list of (model, {input: array}, samples
+at a time: 1 if absent), RESULTS one of ({output: array}, the kernels of convolutions and matrix products). ONEDNN_MAX_CPU_ISA caps the instructions of a
 process, so each needs its own. It imports nothing but openvino and numpy."""
 
 import pathlib
@@ -13,10 +13,10 @@ import openvino
 EXACT = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
 
 
-def run(core, path, feeds):
+def run(core, path, feeds, batch=1):
     model = core.compile_model(core.read_model(path), "CPU", EXACT)
     count = len(next(iter(feeds.values())))
-    parts = [model({name: v[i : i + 1] for name, v in feeds.items()}) for i in range(count)]
+    parts = [model({name: v[i : i + batch] for name, v in feeds.items()}) for i in range(0, count, batch)]
     outputs = {o.get_any_name(): numpy.concatenate([p[o] for p in parts]) for o in model.outputs}
     about = [op.get_rt_info() for op in model.get_runtime_model().get_ordered_ops()]
     of_products = [a for a in about if a["layerType"].astype(str) in ("Convolution", "FullyConnected", "MatMul")]

@@ -86,6 +86,32 @@ def test_better_than_uniform(qcalib, model, tmp_path, form):
     assert (tmp_path / "by_hand.onnx").read_bytes() == (tmp_path / "sized.onnx").read_bytes()
 
 
+def test_a_table_of_16_bits(qcalib, tmp_path):
+    """With all products in 8 bits, 8 bits of the table are most of the error; files of uniform 8 bits have 16 for it."""
+    random, node = np.random.default_rng(3), helper.make_node
+    sizes = {"table": (80, 64), "w0": (64, 704), "w1": (704, 704), "w2": (704, 64)}
+    tensors = [numpy_helper.from_array((random.normal(size=s) / s[0] ** 0.5).astype("f4"), n) for n, s in sizes.items()]
+    nodes = [node("Gather", ["table", "x"], ["e"], "gather"), node("MatMul", ["e", "w0"], ["a"], "m0")]
+    nodes += [node("Tanh", ["a"], ["b"]), node("MatMul", ["b", "w1"], ["c"], "m1")]
+    nodes += [node("Tanh", ["c"], ["d"]), node("MatMul", ["d", "w2"], ["y"], "m2")]
+    ports = [helper.make_tensor_value_info("x", TensorProto.INT64, ["n", 8])]
+    ports = [ports, [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 8, 64])]]
+    graph = helper.make_graph(nodes, "g", *ports, tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["x"] = random.integers(0, 80, (32, 8))
+    common = ["--data", "data.h5", "--activation-type", "none", "--weight-block", 32, "m.onnx"]
+    qcalib(*common, "--no-report", "-o", "eight.onnx")
+    limit = size_of(tmp_path / "eight.onnx")
+    done = qcalib(*common, "--size", limit, "--report", "r", "-o", "sized.onnx")
+    assert "layers 1 in 16 bits, 3 in 8 bits" in done.out
+    assert noise(tmp_path, "sized.onnx") < noise(tmp_path, "eight.onnx") * 1.01
+    report = qcalib(*common, "--size", "20%", "--json", "--report", "r", "-o", "small.onnx").json
+    bits = {l["node"]: l["bits"] for l in report["size"]["layers"]}
+    assert size_of(tmp_path / "small.onnx") <= size_of(tmp_path / "m.onnx") // 5 and max(bits.values()) > min(bits.values())
+    assert [u["bits"] for u in report["size"]["uniform"]] == [8, 4, 2]
+
+
 def test_too_small(qcalib, model, tmp_path):
     common = ["--data", "data.h5", "--activation-type", "none", "--no-report", model, "-o", "q.onnx", "--size"]
     done = qcalib(*common, 1000, code=1)

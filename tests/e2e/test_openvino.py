@@ -32,13 +32,13 @@ LOSS_DB = 50  # of no file that saturates is the output nearer than that
 
 
 def in_openvino(jobs, folder, **environment):
-    """[({output: array}, kernels)] of [(model, feeds)]; skips the test where there is no OpenVINO."""
+    """[({output: array}, kernels)] of [(model, feeds)] or [(model, feeds, samples at a time)]; skips the test where there is no OpenVINO."""
     if platform.machine() != "x86_64":
         pytest.skip("the kernels of OpenVINO for x86-64 are what is tested")
     if not PYTHON.exists():
         pytest.skip("no Python with OpenVINO (scripts/test makes it where a wheel exists)")
     given, taken = folder / "jobs.pickle", folder / "results.pickle"
-    given.write_bytes(pickle.dumps([(str(model), feeds) for model, feeds in jobs]))
+    given.write_bytes(pickle.dumps([(str(model), *how) for model, *how in jobs]))
     command = [PYTHON, ROOT / "tests/e2e/openvino_worker.py", given, taken]
     done = subprocess.run(
         command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=600, check=False
@@ -132,6 +132,30 @@ def test_networks_of_8_bit_floats(model, bound, data, qcalib, tmp_path):
     parts = [session.run(None, {k: v[i : i + 1] for k, v in feeds.items()})[0] for i in range(len(want))]
     for got in (outputs[name], np.concatenate(parts)):
         assert decibels(want, got) > bound, f"{decibels(want, got):.1f} dB"
+
+
+@pytest.mark.parametrize("op, between", [("ReduceMean", ()), ("ReduceMean", ("Sigmoid", "Clip")), ("ReduceMax", ())])
+def test_a_centred_mean_of_three_dimensions(op, between, qcalib, tmp_path):
+    """OpenVINO computes the subtraction within the mean, and reads wrong numbers of `c` in a batch."""
+    rng = np.random.default_rng(9)
+    weight = rng.normal(size=(24, 8)) / 5
+    tensors = [numpy_helper.from_array((weight - weight.mean(axis=0)).astype("f4"), "w")]
+    ports = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, s)] for n, s in (("x", ["n", 24, 6]), ("y", ["n", 8]))]
+    names = [f"v{i}" for i in range(len(between) + 1)]
+    nodes = [helper.make_node(op, ["x"], names[:1], axes=[2], keepdims=0)]
+    nodes += [helper.make_node(f, [a], [b]) for f, a, b in zip(between, names, names[1:], strict=False)]
+    nodes += [helper.make_node("MatMul", [names[-1], "w"], ["y"])]
+    graph = helper.make_graph(nodes, "g", *ports, tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
+    x = (rng.normal(size=(64, 24, 6)) + rng.uniform(1, 3, (24, 1))).astype("f4")
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["x"] = x
+    qcalib("--data", "data.h5", "-q", "--no-report", *FLOAT8, "-o", "q.onnx", "m.onnx")
+    qcalib("run", "q.onnx", "--data", "data.h5", "-o", "o.h5", "-q")
+    want = by_name(tmp_path / "o.h5")["y"]
+    ((outputs, _),) = in_openvino([(tmp_path / "q.onnx", {"x": x}, 16)], tmp_path)
+    assert any(n.op_type == "Sub" for n in onnx.load(tmp_path / "q.onnx").graph.node)
+    assert decibels(want, outputs["y"]) > 35
 
 
 @pytest.fixture
