@@ -4,12 +4,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-KINDS = ("conv", "outputs", "residual", "matmul", "dense", "gemm")
+KINDS = ("conv", "outputs", "residual", "matmul", "dense", "gemm", "sums")
 
 
 def chain(kind, layers, folder):
     """Returns (model, samples): `layers` layers of two channels, each with a Relu. "residual" has Add and Mul around
-    every second layer, in "outputs" every Relu is an output, in "dense" a layer is MatMul and Add. Layers average their
+    every second layer, in "outputs" every Relu is an output, in "dense" a layer is MatMul and Add. "sums" adds every second
+    layer to the sum of those before, which no other operator changes. Layers average their
     two channels, so values of the last layer are like those of the first. No two constants are equal."""
     nodes, constants, ends, x, skip = [], [], [], "x", "x"
 
@@ -25,6 +26,8 @@ def chain(kind, layers, folder):
         constant(0.5, "half")
     for i in range(layers):
         weight = np.float32([[0.5 + 1e-4 * (i % 7 + 1), 0.5], [0.5, 0.5 - 1e-7 * i]])
+        if kind == "sums" and i % 2:
+            weight = weight * np.float32([[0.1], [-0.1]])
         bias = [1e-6 * (i + 1), 0.01]
         if kind == "matmul":
             x = node("MatMul", [x, constant(weight, f"w{i}")], f"m{i}")
@@ -37,7 +40,10 @@ def chain(kind, layers, folder):
             x = node("Conv", [x, constant(weight.reshape(2, 2, 1, 1), f"w{i}"), constant(bias, f"b{i}")], f"c{i}")
         if kind == "residual" and i % 2:
             x = node("Mul", [node("Add", [x, skip], f"a{i}"), "half"], f"h{i}")
-        x = node("Relu", [x], f"r{i}")
+        if kind == "sums" and i % 2:
+            x = skip = node("Add", [x, skip], f"s{i}")
+        else:
+            x = node("Relu", [x], f"r{i}")
         if kind == "residual" and i % 2:
             skip = x
         if kind == "outputs" or i == layers - 1:

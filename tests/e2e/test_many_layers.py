@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from chain_models import chain
 from conftest import LONG, nightly
@@ -56,6 +57,17 @@ def test_work_grows_with_the_layers(kind, instructions, tmp_path):
         inspections.append(instructions("inspect", model))
     for what, counts in (("quantize", jobs), ("quantize --propagate", propagated), ("run", runs), ("inspect", inspections)):
         assert ratio(counts) < RATIO_MAX, f"{what}: {counts}, {ratio(counts):.2f}"
+
+
+def test_work_of_refined_weights_grows_with_the_layers(instructions, tmp_path):
+    """Weights of 4 bits are rounded a second time. A chain of sums has no real value for its parts to begin with."""
+    jobs, samples = [], tmp_path / "samples.npy"
+    np.save(samples, np.random.default_rng(0).uniform(0.5, 1.5, (16, 2, 1, 2)).astype(np.float32))
+    for layers in LAYERS:
+        model, _ = chain("sums", layers, tmp_path)
+        job = ("--threads", 1, "--method", "mse", "--advice", "off", "--weight-type", "int4", "--data", samples, model)
+        jobs.append(instructions(*job, "-o", "out.onnx", "--report", tmp_path / f"report{layers}"))
+    assert ratio(jobs) < RATIO_MAX, f"{jobs}, {ratio(jobs):.2f}"
 
 
 @pytest.fixture
