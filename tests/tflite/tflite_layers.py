@@ -12,7 +12,6 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ARITH = [
-    "average",
     "contract",
     "fixed_point",
     "params",
