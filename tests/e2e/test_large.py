@@ -88,11 +88,9 @@ def test_few_positions_keep_their_rows(small, qcalib, tmp_path):
     ask = ["--activation-type", "none", "--weight-type", "int4", "--weight-block", "32", "--method", "mse"]
     ask += ["--scale-channels", "off", "--no-report"]  # which is not tried under a limit
     data, model = small / "large.npy", small / "large.onnx"
-    # With room for all: without any limit layers are rounded once more on what the quantized network reads.
-    whole = qcalib("--data", data, model, "-o", "w.onnx", *ask, "--memory-limit", "8G")
     limit = ["--memory-limit", "160M"]
     limited = qcalib("--data", data, model, "-o", "l.onnx", *ask, *limit, "--checkpoint", "c.h5")
-    assert "blocks of columns" not in whole.err + limited.err
+    assert "blocks of columns" not in limited.err
     for shard in range(2):
         qcalib("collect", "--data", data, "--shard", f"{shard}/2", model, "-o", f"s{shard}.h5", *limit)
     qcalib("collect", "--data", data, model, "-o", "s.h5")
@@ -103,6 +101,8 @@ def test_few_positions_keep_their_rows(small, qcalib, tmp_path):
         wide = [i for i, sizes in enumerate(f["moments/sizes"]) if sizes[2] == 4096]
         kept = [n for (i, _, _), n in zip(f["moments/class"], f["moments/rows"]) if i in wide]
         assert len(wide) == 1 and sum(kept) == 64 and sum(f["moments/rows"]) == len(f["moments/steps"])
+    # Statistics that were collected without a limit. A job with the data and room for it would also refine weights.
+    qcalib("--stats", "s.h5", model, "-o", "w.onnx", *ask)
     qcalib("--stats", "m.h5", model, "-o", "m.onnx", *ask)
     for name in "lm":
         assert (tmp_path / f"{name}.onnx.data").read_bytes() == (tmp_path / "w.onnx.data").read_bytes()
