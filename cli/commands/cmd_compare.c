@@ -107,7 +107,7 @@ static bool print_comparison_json(const struct qc_compared_models *c, const stru
     for (size_t k = 0; k < c->second.graph->output_count; k++) {
         const struct qc_error *e = &c->result->outputs[k];
         qc_json_add(outputs, QC_JSON("name %s equal %hhd differing %zu elements %zu max_abs %g sqnr_db %g cosine %g",
-                                     c->second.graph->outputs[k].name, c->result->differing[k] == 0,
+                                     c->second.graph->outputs[k].name, (bool)(c->result->differing[k] == 0),
                                      c->result->differing[k], c->result->elements[k],
                                      e->count ? e->max_abs : (double)NAN, qc_error_sqnr_db(e), qc_error_cosine(e)));
     }

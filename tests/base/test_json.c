@@ -183,7 +183,7 @@ Test(json, members_are_put_by_a_format)
 {
     static const char *const words[] = {"x", NULL};
     const char *volatile none = NULL; /* the compiler must not see that it is NULL */
-    struct qc_json *o = QC_JSON("name %s none %s share %g scale %f met %hhd", "a", none, 0.5, (double)0.1f, true);
+    struct qc_json *o = QC_JSON("name %s none %s share %g scale %f met %hhd", "a", none, 0.5, (double)0.1f, (bool)true);
     qc_json_put(o, "bits %d count %zu most %" PRIu64 " least %" PRId64 " level %u", -8, (size_t)3, UINT64_MAX,
                 INT64_MIN, 7u);
     qc_json_set(o, "words", qc_json_strings(words, 2));
