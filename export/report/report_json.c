@@ -345,7 +345,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_put(o, "measured_samples %zu quantized_ops %zu", r->measured_samples, r->quantized_ops);
     qc_json_set(o, "processors",
                 QC_JSON("exact_without_vnni %hhd products %zu saturating %zu first %s channels_limited %zu",
-                        !r->pairs.saturating, r->pairs.products, r->pairs.saturating, r->pairs.first,
+                        (bool)!r->pairs.saturating, r->pairs.products, r->pairs.saturating, r->pairs.first,
                         r->pairs.channels));
     list = qc_json_array();
     for (size_t i = 0; i < r->float_op_count; i++) {
