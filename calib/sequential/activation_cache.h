@@ -11,8 +11,8 @@ struct qc_activation_cache;
 
 /* The form in which a value is kept. */
 struct qc_kept_form {
-    qc_id
-        qparams; /* bound qparams of the kept integers: of the value, or of a real value's Quantize; QC_REAL: float32 */
+    /* Bound qparams of the kept integers: of the value, or of the Quantize of a real value; QC_REAL: float32. */
+    qc_id qparams;
     struct qc_shape shape;
     enum qc_layout layout; /* order of the elements */
 };

@@ -60,7 +60,7 @@ Onnx__TensorProto *qc_emit_tensor(struct qc_arena *a, const char *name, const st
 bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_status *st);
 bool qc_emit_identity(struct qc_emitter *e, const char *from, const char *to, struct qc_status *st);
 
-/* Makes p a call of the function of a RoundInBlocks, which is added to the model (emit_blocks.c). Fails with
+/* Makes p a call of the function of a RoundInBlocks, which is added to the model (emit_node.c). Fails with
    QC_UNSUPPORTED if the blocks are neither along axis 1 nor along axis -1, the last one. */
 #define QC_EMIT_OWN_DOMAIN "qcalib"
 
