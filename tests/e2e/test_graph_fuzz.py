@@ -52,6 +52,13 @@ FOUND = {
         { c = Conv (x, w)
           p = AveragePool <ceil_mode = 1, count_include_pad = 1, kernel_shape = [1, 3], strides = [1, 3]> (c)
           y = Conv (p, w) }""",
+    "product_over_nothing": """<ir_version: 8, opset_import: ["" : 13]>
+        g (float[3, 4] x) => (float[3, 5] y) <float[0, 5] k = {}, int64[1] zero = {0}, int64[1] one = {1}, float[4, 5] w = {1, -0.5,
+            0.25, 0.75, -1, 0.5, 0.3, 0.1, -0.2, 0.6, 0.7, -0.8, 0.9, 0.4, -0.3, 0.2, 0.15, -0.35, 0.45, 0.55}>
+        { e = Slice (x, zero, zero, one)
+          n = MatMul (e, k)
+          m = MatMul (x, w)
+          y = Add (n, m) }""",
     "max_of_three_in_a_function": """<ir_version: 8, opset_import: ["" : 13]>
         g (float[3, 7] x) => (float[3, 1] y) <float k = {-0.14737862}, float[7, 1] w = {1, -0.5, 0.25, 0.75, -1, 0.5, 0.3}>
         { s = Softplus (x)
@@ -149,3 +156,22 @@ def test_every_operator_has_a_recipe_or_is_named(qcalib):
     )
     listed = {o["op"] for o in qcalib("list", "ops", "--json").json["ops"]}
     assert {o for o in listed if "::" not in o} - set(graph_fuzz.RECIPES) == without
+
+
+@pytest.mark.parametrize(("groups", "outputs"), [(12, 1), (3, 4)])
+def test_transposed_convolution_in_groups(groups, outputs, qcalib, tmp_path):
+    """No pattern took it. Axis 1 of its weight has the output channels of one group, so scales are along axis 0."""
+    rng = np.random.default_rng(9)
+    weight = onnx.numpy_helper.from_array(rng.normal(size=(12, outputs, 3, 3)).astype(np.float32), "w")
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n, 12, 6, 6] x) => (float[n, {groups * outputs}, 12, 12] y)
+        {{ y = ConvTranspose <group = {groups}, strides = [2, 2], pads = [1, 1, 1, 1], output_padding = [1, 1]> (x, w) }}""")
+    model.graph.initializer.append(weight)
+    onnx.save(model, tmp_path / "m.onnx")
+    x = rng.normal(size=(8, 12, 6, 6)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    qcalib("--data=x.npy", "--advice=off", "--no-report", "m.onnx", "-o", "q.onnx")
+    made = onnx.load(tmp_path / "q.onnx")
+    assert {k.name: list(k.dims) for k in made.graph.initializer}["w_scale"] == [12]
+    want, got = ([s.run(None, {"x": x})[0] for s in [graph_fuzz.session(tmp_path / name)]][0] for name in ("m.onnx", "q.onnx"))
+    assert 10 * np.log10((want**2).sum() / ((want - got) ** 2).sum()) > 40
