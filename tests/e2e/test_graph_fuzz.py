@@ -59,6 +59,17 @@ FOUND = {
           n = MatMul (e, k)
           m = MatMul (x, w)
           y = Add (n, m) }""",
+    "row_after_a_product_with_a_vector": """<ir_version: 8, opset_import: ["" : 13]>
+        g (float[3, 1, 2, 8] x) => (float[3, 1, 2] y, float[3, 1, 2, 2] z) <float[8] v = {-0.5, 0.53, -1.2, 0.14, -0.2, -0.46,
+            0.03, -0.13}, float[1, 1, 2] k = {1.12, 0.79}, float[8, 2] w = {1, -0.5, 0.25, 0.75, -1, 0.5, 0.3, 0.1, -0.2, 0.6, 0.7,
+            -0.8, 0.9, 0.4, -0.3, 0.2}>
+        { m = MatMul (x, v)
+          y = Add (k, m)
+          z = MatMul (x, w) }""",
+    "float16_padding_of_an_old_opset": """<ir_version: 8, opset_import: ["" : 7]>
+        g (float16[3, 5] a, float[3, 4] x) => (float16[4, 5] b, float[3, 2] y) <float[4, 2] w = {1, -0.5, 0.25, 0.75, -1, 0.5, 0.3, 0.1}>
+        { b = Pad <mode = "constant", pads = [1, 0, 0, 0], value = -1.25> (a)
+          y = MatMul (x, w) }""",
     "max_of_three_in_a_function": """<ir_version: 8, opset_import: ["" : 13]>
         g (float[3, 7] x) => (float[3, 1] y) <float k = {-0.14737862}, float[7, 1] w = {1, -0.5, 0.25, 0.75, -1, 0.5, 0.3}>
         { s = Softplus (x)
@@ -95,7 +106,9 @@ def test_found(name, checks):
     rng = np.random.default_rng(5)
     feeds = {
         i.name: [
-            rng.normal(size=[d.dim_value or 1 for d in i.type.tensor_type.shape.dim]).astype(np.float32)
+            rng.normal(size=[d.dim_value or 1 for d in i.type.tensor_type.shape.dim]).astype(
+                onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type)
+            )
             for _ in range(graph_fuzz.SAMPLES)
         ]
         for i in model.graph.input
