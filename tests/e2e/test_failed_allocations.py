@@ -221,7 +221,8 @@ class Job:
         done = self.run(**failing)
         return done.returncode, self.fault(done)
 
-    def fault(self, done):
+    def fault(self, done, after=None):
+        """after: files(), if the caller knows them."""
         lines = done.stderr.splitlines()
         if done.returncode not in (0, MACHINE) or "Sanitizer" in done.stderr or "runtime error:" in done.stderr:
             return f"exit {done.returncode}: {done.stderr[-1500:]}"
@@ -229,7 +230,7 @@ class Job:
             return f"exit 5 and {done.stderr[-300:]!r}"
         if done.returncode == 0 and self.printed(done) != self.out:
             return f"exit 0 and other words: {done.stdout[-300:]}"
-        after = self.files()
+        after = self.files() if after is None else after
         if set(after) != set(self.good):
             return f"files: {set(after) ^ set(self.good)}, exit {done.returncode}"
         for name, content in after.items():
@@ -298,6 +299,7 @@ def test_every_allocation_of_a_small_command(job, guarded):
 
 def test_a_copy_that_damages_a_file_is_found(job, guarded):
     one = job("list", 1)
+    one.environment["QC_FAIL_DAMAGE"] = "m.onnx"
     one.good["m.onnx"] = b"what the job should have left"
     walk = walk_allocations.Walk(one)
     runs, _, wrong = walk.all()
