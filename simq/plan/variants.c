@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/budget.h"
+#include "base/checked.h"
 
 /* Plans kept for all workers, and runners kept for each worker: enough for texts of many lengths and images of a few
    sizes. */
@@ -198,16 +199,24 @@ void qc_variant_runners_free(struct qc_variant_runners *r)
     free(r);
 }
 
+/* Asks the budget for a runner; together with those that are kept it may have as much memory as one run. */
+static bool has_room(const struct qc_variant_runners *r, size_t bytes, struct qc_status *st)
+{
+    const struct qc_budget *b = r->of->options.budget ? r->of->options.budget : &r->of->graph->budget;
+    size_t all = bytes;
+    for (size_t i = 0; i < r->count; i++)
+        if (!qc_add_size(&all, all, qc_plan_runner_bytes(r->held[i].variant->plan))) all = SIZE_MAX;
+    return (!r->count || qc_budget_run(b, all, 0, st)) && qc_budget_hold(b, bytes, st);
+}
+
 /* Makes a runner and its plan. Fails with QC_MACHINE if there is no memory for them. */
 static bool make_holder(struct holder *out, struct qc_variant_runners *r, const struct qc_shape *shapes,
                         struct qc_status *st)
 {
-    const struct qc_variants *v = r->of;
-    const bool counted = v->idle != SIZE_MAX; /* the memory of a bounded number of runners was asked for before */
+    const bool counted = r->of->idle != SIZE_MAX; /* the memory of a bounded number of runners was asked for before */
     struct holder h = {.variant = variant_for(r->of, shapes, 1, st), .used = ++r->time};
     if (!h.variant) return false;
-    const size_t bytes = qc_plan_runner_bytes(h.variant->plan);
-    if (!(counted || qc_budget_hold(v->options.budget ? v->options.budget : &v->graph->budget, bytes, st)) ||
+    if (!(counted || has_room(r, qc_plan_runner_bytes(h.variant->plan), st)) ||
         !qc_runner_new(&h.runner, h.variant->plan, st)) {
         let_go(r, &h);
         return false;
