@@ -8,6 +8,7 @@ import collections
 import os
 import pathlib
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -52,6 +53,7 @@ class Walk:
         os.close(asks)
         os.close(tells)
         self.rest = b""
+        self.runs, self.codes, self.wrong = collections.Counter(), collections.Counter(), []
 
     def close(self):
         os.close(self.to)
@@ -111,7 +113,7 @@ class Walk:
 
     def all(self):
         """(runs by kind, exit codes, faults)."""
-        runs, codes, wrong, left = collections.Counter(), collections.Counter(), [], []
+        runs, codes, wrong, left = self.runs, self.codes, self.wrong, []
         walked = pathlib.Path(f"{self.out}.walk")
 
         def note(kind, mode, number, code, fault):
@@ -161,19 +163,27 @@ def main():
 
         inputs = t.inputs.__wrapped__(program, Factory())
         failed = False
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a walk that is ended tells how far it came
         for name in sys.argv[1:] or t.JOBS:
             at = folder / name
             (at / "job").mkdir(parents=True)
             job = t.Job(program, shim, inputs, at / "job", name, 1)
             begun, cpu = time.time(), sum(os.times()[:4])
             walk = Walk(job)
-            runs, codes, wrong = walk.all()
+            ended = ""
+            try:
+                runs, codes, wrong = walk.all()
+            except KeyboardInterrupt:
+                runs, codes, wrong, ended = walk.runs, walk.codes, walk.wrong, ", interrupted"
+                walk.server.kill()
             walk.close()
-            print(f"{name}: {dict(runs)}, exit codes {dict(codes)}, {len(wrong)} wrong, {sum(os.times()[:4]) - cpu:.0f} s of processor time,"
+            print(f"{name}{ended}: {dict(runs)}, exit codes {dict(codes)}, {len(wrong)} wrong, {sum(os.times()[:4]) - cpu:.0f} s of processor time,"
                   f" {time.time() - begun:.0f} s", flush=True)
             for kind, mode, number, fault in wrong[:20]:
                 print(f"  {kind} {mode} {number}: {fault}", flush=True)
-            failed = failed or bool(wrong)
+            failed = failed or bool(wrong or ended)
+            if ended:
+                break
     return failed
 
 
