@@ -408,7 +408,7 @@ bool qc_archive_marked(bool *marked, const char *path, const char *name, struct 
     if (!qc_data_is_hdf5(path)) return true;
     const bool ok = qc_reader_open(&r, path, QC_FOLLOW_NOTHING, &why) && qc_reader_is_marked(marked, r, name, &why);
     qc_reader_close(r);
-    return ok || why.code != QC_MACHINE || qc_fail(st, why.code, "%s: %s", path, why.message);
+    return ok || qc_fail(st, why.code, "%s: %s", path, why.message);
 }
 
 bool qc_archive_text(const char **out, const struct qc_archive *f, const char *name, struct qc_arena *a,

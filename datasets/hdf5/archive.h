@@ -47,5 +47,6 @@ bool qc_archive_get(void **out, size_t *rows, const struct qc_archive *f, const 
 bool qc_archive_get_texts(const char ***out, size_t *count, const struct qc_archive *f, const char *path, size_t most,
                           struct qc_arena *a, struct qc_status *st);
 
-/* Sets *marked if PATH is an HDF5 file whose root has an attribute of this name. Fails only if memory is out. */
+/* Sets *marked if PATH is an HDF5 file whose root has an attribute of this name. Fails if an HDF5 file cannot be
+   read. */
 bool qc_archive_marked(bool *marked, const char *path, const char *name, struct qc_status *st);

@@ -90,7 +90,7 @@ static bool finds(enum qc_op op)
 }
 
 bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
-                           const struct qc_view *in, struct qc_status *st)
+                           const struct qc_view *in, size_t held, struct qc_status *st)
 {
     struct qc_graph *one = qc_graph_new(st);
     qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
@@ -101,6 +101,8 @@ bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g,
         if (!n->inputs[i]) continue;
         const struct qc_shape shape = qc_shape_of(in[i].rank, in[i].dim);
         const bool known = finds(n->op) || qc_view_count(&in[i]) <= SHAPING;
+        if (known) ok = qc_budget_hold(&g->budget, qc_view_count(&in[i]) * qc_dtype_size(in[i].dtype), st);
+        if (!ok) break;
         struct qc_tensor *t = known ? qc_tensor_of(in[i].dtype, &shape, in[i].data, st) : NULL;
         inputs[i] = t ? qc_graph_add_constant(one, NULL, t, st) : 0;
         if (!known) inputs[i] = qc_graph_add_input(one, NULL, in[i].dtype, &shape, st);
@@ -118,16 +120,18 @@ bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g,
     ok = first != 0;
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         const struct qc_shape *s = &qc_value(one, first + k)->type.shape;
-        size_t count;
+        size_t count, all = held;
         if (!qc_shape_fixed(s))
             ok = qc_fail(st, QC_UNSUPPORTED, "the shape %s of its result depends on data in a way that is not handled",
                          qc_shape_text(text, s));
         else
             ok = qc_shape_count(&count, s) &&
-                         qc_mul_size(&count, count, qc_dtype_size(qc_value(one, first + k)->type.dtype))
-                     ? qc_budget_run(&g->budget, count, 0, st)
+                         qc_mul_size(&count, count, qc_dtype_size(qc_value(one, first + k)->type.dtype)) &&
+                         qc_add_size(&all, count, held)
+                     ? qc_budget_run(&g->budget, all, 0, st) && qc_budget_hold(&g->budget, count, st)
                      : qc_fail(st, QC_BAD_INPUT, "its result of shape %s does not fit in memory",
                                qc_shape_text(text, s));
+        if (ok) held = all;
     }
     ok = ok && qc_evaluate_views(outputs, one, qc_node_of(one, first), in, st);
     free(inputs);

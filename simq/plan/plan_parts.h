@@ -191,9 +191,10 @@ bool qc_plan_turn_constant(struct qc_operand *out, struct qc_plan *p, const stru
 bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
                        const struct qc_view *in, struct qc_status *st);
 
-/* Evaluates a node whose result shapes depend on data. in[] are dense row-major. */
+/* Evaluates a node whose result shapes depend on data. in[] are dense row-major; held: bytes of earlier results of such
+   nodes, which count for the budget. */
 bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
-                           const struct qc_view *in, struct qc_status *st);
+                           const struct qc_view *in, size_t held, struct qc_status *st);
 
 /* Returns whether the shape of a result depends on data. */
 static inline bool qc_plan_shapeless(const struct qc_graph *g, const struct qc_node *n)

@@ -3,6 +3,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/budget.h"
+#include "base/checked.h"
 #include "base/pool.h"
 #include "base/resident.h"
 #include "simq/plan/plan_parts.h"
@@ -160,6 +162,16 @@ static bool where(const struct qc_runner *r, size_t step, struct qc_status *st)
                     n->name ? n->name : qc_value_label(label, r->plan->graph, n->outputs));
 }
 
+static size_t made_bytes(const struct qc_runner *r)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < r->plan->made_count; i++) {
+        const struct qc_tensor *t = r->made[i];
+        if (t && !qc_add_size(&bytes, bytes, t->count * qc_dtype_size(t->dtype))) return SIZE_MAX;
+    }
+    return bytes;
+}
+
 /* Runs a step whose result shapes depend on data. */
 static bool make_runner(struct qc_runner *r, size_t step, struct qc_status *st)
 {
@@ -169,8 +181,10 @@ static bool make_runner(struct qc_runner *r, size_t step, struct qc_status *st)
         qc_tensor_unref(results[i]);
         results[i] = NULL;
     }
-    if (s->kernel->make) return s->kernel->make(results, &r->runs[step], st);
-    return qc_evaluate_shapeless(results, r->plan->graph, s->node, r->runs[step].in, st);
+    const struct qc_budget *budget = &r->plan->graph->budget;
+    if (s->kernel->make)
+        return s->kernel->make(results, &r->runs[step], st) && qc_budget_run(budget, made_bytes(r), 0, st);
+    return qc_evaluate_shapeless(results, r->plan->graph, s->node, r->runs[step].in, made_bytes(r), st);
 }
 
 struct passing {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simq/plan/variants.h"
 
-#include "base/array.h"
-
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/array.h"
+#include "base/budget.h"
+#include "base/checked.h"
 
 /* Plans kept for all workers, and runners kept for each worker: enough for texts of many lengths and images of a few
    sizes. */
@@ -108,6 +110,17 @@ static void forget_oldest(struct qc_variants *v)
     }
 }
 
+static void forget_unused(struct qc_variants *v)
+{
+    pthread_mutex_lock(&v->lock);
+    for (size_t i = v->count; i-- > 0;) {
+        if (v->all[i]->users) continue;
+        free_variant(v->all[i]);
+        v->all[i] = v->all[--v->count];
+    }
+    pthread_mutex_unlock(&v->lock);
+}
+
 static bool make_room(struct qc_variants *v, struct qc_status *st)
 {
     forget_oldest(v);
@@ -186,6 +199,32 @@ void qc_variant_runners_free(struct qc_variant_runners *r)
     free(r);
 }
 
+/* Asks the budget for a runner; together with those that are kept it may have as much memory as one run. */
+static bool has_room(const struct qc_variant_runners *r, size_t bytes, struct qc_status *st)
+{
+    const struct qc_budget *b = r->of->options.budget ? r->of->options.budget : &r->of->graph->budget;
+    size_t all = bytes;
+    for (size_t i = 0; i < r->count; i++)
+        if (!qc_add_size(&all, all, qc_plan_runner_bytes(r->held[i].variant->plan))) all = SIZE_MAX;
+    return (!r->count || qc_budget_run(b, all, 0, st)) && qc_budget_hold(b, bytes, st);
+}
+
+/* Makes a runner and its plan. Fails with QC_MACHINE if there is no memory for them. */
+static bool make_holder(struct holder *out, struct qc_variant_runners *r, const struct qc_shape *shapes,
+                        struct qc_status *st)
+{
+    const bool counted = r->of->idle != SIZE_MAX; /* the memory of a bounded number of runners was asked for before */
+    struct holder h = {.variant = variant_for(r->of, shapes, 1, st), .used = ++r->time};
+    if (!h.variant) return false;
+    if (!(counted || has_room(r, qc_plan_runner_bytes(h.variant->plan), st)) ||
+        !qc_runner_new(&h.runner, h.variant->plan, st)) {
+        let_go(r, &h);
+        return false;
+    }
+    *out = h;
+    return true;
+}
+
 bool qc_variant_runner(struct qc_runner **out, struct qc_variant_runners *r, const struct qc_shape *shapes,
                        struct qc_status *st)
 {
@@ -202,12 +241,17 @@ bool qc_variant_runner(struct qc_runner **out, struct qc_variant_runners *r, con
         let_go(r, &r->held[oldest]);
         r->held[oldest] = r->held[--r->count];
     }
-    struct holder h = {.variant = variant_for(r->of, shapes, 1, st), .used = ++r->time};
-    if (!h.variant) return false;
-    if (!qc_runner_new(&h.runner, h.variant->plan, st)) {
-        let_go(r, &h);
-        return false;
+    struct holder h;
+    struct qc_status why = QC_STATUS_INIT;
+    bool ok = make_holder(&h, r, shapes, &why);
+    if (!ok && why.code == QC_MACHINE && r->count) {
+        while (r->count) let_go(r, &r->held[--r->count]);
+        forget_unused(r->of);
+        ok = make_holder(&h, r, shapes, st);
+    } else if (!ok) {
+        qc_fail(st, why.code, "%s", why.message);
     }
+    if (!ok) return false;
     r->held[r->count++] = h;
     *out = h.runner;
     return true;

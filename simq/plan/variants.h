@@ -24,7 +24,8 @@ void qc_variants_bound(struct qc_variants *v, size_t idle);
 bool qc_variant_runners_new(struct qc_variant_runners **out, const struct qc_variants *v, struct qc_status *st);
 void qc_variant_runners_free(struct qc_variant_runners *r);
 
-/* Returns the runner for these shapes of the graph's inputs; valid until the next call with other shapes. Fails as
-   qc_plan_new does. */
+/* Returns the runner for these shapes of the graph's inputs; valid until the next call with other shapes. Frees the
+   runners of other shapes if there is no memory for one more. Fails as qc_plan_new does, and with QC_MACHINE if the
+   runner does not fit in the budget. */
 bool qc_variant_runner(struct qc_runner **out, struct qc_variant_runners *r, const struct qc_shape *shapes,
                        struct qc_status *st);

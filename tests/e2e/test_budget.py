@@ -119,6 +119,59 @@ def test_shapes_that_do_not_fit_anything(name, words, hostile, measured):
         assert code == BAD and all(word in text for word in words) and more < 40, f"{command}: {more:.0f} MiB\n{text}"
 
 
+TAKEN = 8 * MIB  # bytes of one result
+
+
+def model_of_results(path, kind):
+    """A model of a few hundred bytes whose sizes depend on its data: 40 results, alone or of a Loop, or one that doubles in each iteration."""
+    value, node, constant = helper.make_tensor_value_info, helper.make_node, numpy_helper.from_array
+    nodes = [
+        node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        node("Cast", ["sum"], ["four"], to=TensorProto.INT64),
+        node("Mul", ["four", "times"], ["count"]),
+    ]
+    times, results = 6, [f"r{i}" for i in range(40)]
+    passed = [value("i", TensorProto.INT64, []), value("go", TensorProto.BOOL, [])], [value("on", TensorProto.BOOL, [])]
+    steps = [node("Identity", ["go"], ["on"])]
+    if kind == "alone":
+        times = TAKEN // 16
+        nodes += [node("Unsqueeze", ["count", "zero"], ["s0"])]
+        nodes += [node("Add", [f"s{i}", "one"], [f"s{i + 1}"]) for i in range(40)]  # equal ones would be one
+        nodes += [node("ConstantOfShape", [f"s{i}"], [r]) for i, r in enumerate(results)]
+    elif kind == "loop":
+        steps += [node("Identity", ["v"], ["w"]), node("Expand", ["v", "s"], ["p0"])]
+        steps += [node("Identity", ["p0"], [f"p{i}"]) for i in range(1, 40)]
+        parts = [value(f"p{i}", TensorProto.FLOAT, [TAKEN // 16, 4]) for i in range(40)]
+        wide = constant(np.array([TAKEN // 16, 4]), "s")
+        ports = [[*a, b] for a, b in zip(passed, (value("v", TensorProto.FLOAT, [1, 4]), value("w", TensorProto.FLOAT, [1, 4])))]
+        body = helper.make_graph(steps, "body", ports[0], [*ports[1], *parts], [wide])
+        nodes += [node("Loop", ["count", "", "x"], ["last", *results], body=body)]
+    else:
+        times, results = 15, ["r"]
+        steps += [node("Concat", ["v", "v"], ["w"], axis=0)]
+        ports = [[*a, b] for a, b in zip(passed, (value("v", TensorProto.FLOAT, ["k", 4]), value("w", TensorProto.FLOAT, ["m", 4])))]
+        nodes += [node("Loop", ["count", "", "x"], ["r"], body=helper.make_graph(steps, "body", *ports))]
+    nodes += [node("ReduceMax", [r], [f"{r}m"], keepdims=0) for r in results]
+    nodes += [node("Sum", [f"{r}m" for r in results], ["most"]), node("Add", ["x", "most"], ["y"])]
+    constants = [constant(np.array(times), "times"), constant(np.array([0]), "zero"), constant(np.array([1]), "one")]
+    port = [[value(n, TensorProto.FLOAT, [1, 4])] for n in "xy"]
+    graph = helper.make_graph(nodes, "g", *port, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    "kind,limit,most", [("alone", "100M", 120), ("loop", "100M", 120), ("loop", None, 640), ("doubles", "100M", 120)]
+)
+def test_results_whose_sizes_are_in_the_data(kind, limit, most, measured, tmp_path):
+    model_of_results(tmp_path / "m.onnx", kind)
+    np.save(tmp_path / "x.npy", np.ones((1, 4), np.float32))
+    limited = ["--memory-limit", limit] if limit else []
+    code, text, more = measured("run", "m.onnx", "--data", "x.npy", "-o", "out.h5", "--threads", 1, *limited)
+    assert more < most, f"{more:.0f} MiB\n{text}"
+    assert code == MACHINE and "--memory-limit" in text, text
+
+
 def test_what_has_room_is_run(hostile, measured, tmp_path):
     """200 MB of a value are no attack; under a limit they are refused with the number."""
     code, text, more = measured(

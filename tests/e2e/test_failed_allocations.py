@@ -123,14 +123,14 @@ JOBS = {
         "--config c.json --threads {n} --data d.h5 --eval e.h5 m.onnx -o out.onnx --report rep",
         ["out.onnx", "rep/report.html", "rep/report.json", "rep/layers.csv"],
     ),
-    "stats": ("--stats s.h5 --target vitis m.onnx --no-report -o out.onnx", ["out.onnx"]),
+    "stats": ("--threads {n} --stats s.h5 --target vitis m.onnx --no-report -o out.onnx", ["out.onnx"]),
     "collect": ("collect --threads {n} --data d.h5 m.onnx -o out.h5", ["out.h5"]),
     "merge": ("merge s.h5 t.h5 -o out.h5", ["out.h5"]),
     "run": ("run --threads {n} q.onnx --data d.h5 -o out.h5", ["out.h5"]),
     "eval": ("eval --threads {n} m.onnx q.onnx --data e.h5 --json", []),
     "compare": ("compare --threads {n} m.onnx q.onnx --data d.h5 --html page.html", ["page.html"]),
     "convert": ("convert q.onnx --format qoperator -o out.onnx", ["out.onnx"]),
-    "forms": ("--stats s.h5 m.onnx --target integers --activation-type int8 --symmetric --no-report --format mnn,trt-cache", ["m.mnn.json", "m.trt.cache"]),
+    "forms": ("--threads {n} --stats s.h5 m.onnx --target integers --activation-type int8 --symmetric --no-report --format mnn,trt-cache", ["m.mnn.json", "m.trt.cache"]),
     "inspect": ("inspect m.onnx", []),
     "inspect_data": ("inspect s.h5", []),
     "arrays": ("run --threads {n} q.onnx --data d.npz -o out.h5", ["out.h5"]),
@@ -221,7 +221,8 @@ class Job:
         done = self.run(**failing)
         return done.returncode, self.fault(done)
 
-    def fault(self, done):
+    def fault(self, done, after=None):
+        """after: files(), if the caller knows them."""
         lines = done.stderr.splitlines()
         if done.returncode not in (0, MACHINE) or "Sanitizer" in done.stderr or "runtime error:" in done.stderr:
             return f"exit {done.returncode}: {done.stderr[-1500:]}"
@@ -229,7 +230,7 @@ class Job:
             return f"exit 5 and {done.stderr[-300:]!r}"
         if done.returncode == 0 and self.printed(done) != self.out:
             return f"exit 0 and other words: {done.stdout[-300:]}"
-        after = self.files()
+        after = self.files() if after is None else after
         if set(after) != set(self.good):
             return f"files: {set(after) ^ set(self.good)}, exit {done.returncode}"
         for name, content in after.items():
@@ -298,6 +299,7 @@ def test_every_allocation_of_a_small_command(job, guarded):
 
 def test_a_copy_that_damages_a_file_is_found(job, guarded):
     one = job("list", 1)
+    one.environment["QC_FAIL_DAMAGE"] = "m.onnx"
     one.good["m.onnx"] = b"what the job should have left"
     walk = walk_allocations.Walk(one)
     runs, _, wrong = walk.all()

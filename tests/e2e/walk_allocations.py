@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every allocation of a command fails once, in one run of it: at each one the process is copied, and the copy's fails
-(tests/fail_allocations.c, QC_FAIL_WALK). What cannot be copied (other threads, files being written, processes that read) is a run for
-each number.
+(tests/fail_allocations.c, QC_FAIL_WALK). A process with another thread cannot be copied: these allocations are runs of their own.
 
     walk_allocations.py JOB ...      # jobs of test_failed_allocations.py; all of them with one thread if none is named"""
 
@@ -9,12 +8,15 @@ import collections
 import os
 import pathlib
 import select
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 
 SECONDS = 120
+MACHINE = 5
+KINDS = {"at": "copies", "from": "copies", "reader": "copies of readers", "whole": "copies of readers"}
 
 
 class Done:
@@ -39,6 +41,7 @@ class Walk:
         self.of, tells = os.pipe()
         for output in job.outputs:
             (job.folder / output).write_bytes(job.EARLIER)
+        self.before, self.marks = job.files(), self.marks_of_files()
         self.server = subprocess.Popen(
             job.command,
             cwd=job.folder,
@@ -50,6 +53,7 @@ class Walk:
         os.close(asks)
         os.close(tells)
         self.rest = b""
+        self.runs, self.codes, self.wrong = collections.Counter(), collections.Counter(), []
 
     def close(self):
         os.close(self.to)
@@ -70,26 +74,34 @@ class Walk:
         line, _, self.rest = self.rest.partition(b"\n")
         return line.decode().split()
 
-    def restored(self):
-        """Puts back the files that the last run changed; returns whether there were any."""
-        changed = False
-        for name, content in self.job.files().items():
-            path = self.job.folder / name
-            if name not in self.job.good:
-                path.unlink()
-            elif name in self.job.outputs:
-                if content != self.job.EARLIER:
-                    path.write_bytes(self.job.EARLIER)
-                    changed = True
-        for name in self.job.outputs:
-            if not (self.job.folder / name).exists():
-                (self.job.folder / name).write_bytes(self.job.EARLIER)
-        return changed
+    def marks_of_files(self, folder=""):
+        """What changes with each change of a file."""
+        marks = {}
+        for entry in os.scandir(self.job.folder / folder):
+            if entry.is_dir(follow_symlinks=False):
+                marks.update(self.marks_of_files(entry.path))
+            else:
+                info = entry.stat(follow_symlinks=False)
+                marks[entry.path] = info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
+        return marks
+
+    def restore(self):
+        """Puts back the files that the last run changed."""
+        now = self.job.files()
+        for name in now.keys() - self.before.keys():
+            (self.job.folder / name).unlink()
+        for name, content in self.before.items():
+            if now.get(name) != content:
+                (self.job.folder / name).unlink(missing_ok=True)  # the job may still write this file, under another name
+                (self.job.folder / name).write_bytes(content)
+        self.marks = self.marks_of_files()
 
     def fault(self, status, printed_before=""):
         done = Done(int(status), printed_before + self.out.read_text(errors="replace"), self.err.read_text(errors="replace"))
-        fault = self.job.fault(done)
-        self.restored()
+        changed = self.marks_of_files() != self.marks
+        fault = self.job.fault(done, None if changed else self.before)
+        if changed:
+            self.restore()
         return done.returncode, fault
 
     def one(self, mode, number):
@@ -101,7 +113,7 @@ class Walk:
 
     def all(self):
         """(runs by kind, exit codes, faults)."""
-        runs, codes, wrong, left, readers = collections.Counter(), collections.Counter(), [], [], []
+        runs, codes, wrong, left = self.runs, self.codes, self.wrong, []
         walked = pathlib.Path(f"{self.out}.walk")
 
         def note(kind, mode, number, code, fault):
@@ -114,26 +126,25 @@ class Walk:
         while (said := self.answer())[0] != "end":
             if said[0] == "skip":
                 left.append(int(said[1]))
-            elif said[0] == "read":
-                readers.append((int(said[1]), int(said[2])))
+            elif said[0] == "fine":
+                note(KINDS[said[1]], said[1], int(said[2]), MACHINE, None)
             else:
-                note("copies", said[0], int(said[1]), *self.fault(said[2], walked.read_text(errors="replace")))
+                code, fault = self.fault(said[2], walked.read_text(errors="replace"))
+                if fault or said[0] != "whole":
+                    note(KINDS[said[0]], said[0], int(said[1]), code, fault)
                 self.ask("on")
         end = Done(int(said[1]), walked.read_text(errors="replace"), pathlib.Path(f"{self.err}.walk").read_text(errors="replace"))
         fault = self.job.fault(end)  # what the walk itself left
-        self.restored()
+        self.restore()
         if fault or end.returncode:
             wrong.append(("walk", "", 0, fault))
-        again = [w for w in wrong if w[0] == "copies"]  # only a run of its own counts
-        wrong[:] = [w for w in wrong if w[0] != "copies"]
+        again = [w for w in wrong if w[0] != "walk" and w[1] != "whole"]  # only a run of its own counts
+        wrong[:] = [w for w in wrong if w not in again]
         for _, mode, number, _ in again:
             note("runs again", mode, number, *self.one(mode, number))
         for number in left:
             for mode in ("at", "from"):
                 note("runs", mode, number, *self.one(mode, number))
-        for first, last in readers:
-            for number in range(first, last + 1):
-                note("runs of readers", "reader", number, *self.one("reader", number))
         return runs, codes, wrong
 
 
@@ -152,19 +163,27 @@ def main():
 
         inputs = t.inputs.__wrapped__(program, Factory())
         failed = False
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a walk that is ended tells how far it came
         for name in sys.argv[1:] or t.JOBS:
             at = folder / name
             (at / "job").mkdir(parents=True)
             job = t.Job(program, shim, inputs, at / "job", name, 1)
             begun, cpu = time.time(), sum(os.times()[:4])
             walk = Walk(job)
-            runs, codes, wrong = walk.all()
+            ended = ""
+            try:
+                runs, codes, wrong = walk.all()
+            except KeyboardInterrupt:
+                runs, codes, wrong, ended = walk.runs, walk.codes, walk.wrong, ", interrupted"
+                walk.server.kill()
             walk.close()
-            print(f"{name}: {dict(runs)}, exit codes {dict(codes)}, {len(wrong)} wrong, {sum(os.times()[:4]) - cpu:.0f} s of processor time,"
+            print(f"{name}{ended}: {dict(runs)}, exit codes {dict(codes)}, {len(wrong)} wrong, {sum(os.times()[:4]) - cpu:.0f} s of processor time,"
                   f" {time.time() - begun:.0f} s", flush=True)
             for kind, mode, number, fault in wrong[:20]:
                 print(f"  {kind} {mode} {number}: {fault}", flush=True)
-            failed = failed or bool(wrong)
+            failed = failed or bool(wrong or ended)
+            if ended:
+                break
     return failed
 
 

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "base/resident.h"
 #include "simq/plan/plan.h"
 #include "simq/plan/variants.h"
 #include "tests/graph_reader/graph_reader.h"
@@ -93,6 +94,36 @@ Test(shapes_of_data, more_shapes_than_are_kept)
     }
     qc_variant_runners_free(one);
     qc_variant_runners_free(other);
+    qc_variants_free(v);
+    qc_graph_free(g);
+}
+
+/* Runners of earlier shapes, of 16 MiB each, make room for the next one; one that can have no room is refused. */
+Test(shapes_of_data, kept_runners_stay_in_the_budget)
+{
+#ifdef QC_TEST_SANITIZED
+    enum { SHAPES = 1 }; /* the sanitizer keeps freed memory */
+#else
+    enum { SHAPES = 5 };
+#endif
+    enum { MIB = 1 << 20, ELEMENTS = 4 * MIB, LIMIT = 48 * MIB };
+    struct qc_graph *g = parsed("graph \"g\" opset 13\ninput %1 \"x\" f32[N]\n%2 \"y\" = Neg(%1)\noutput \"y\" %2\n");
+    struct qc_variants *v = NULL;
+    struct qc_variant_runners *runners = NULL;
+    struct qc_runner *r = NULL;
+    g->budget.memory_limit = qc_resident_bytes() + LIMIT;
+    cr_assert(qc_variants_new(&v, g, NULL, &st) && qc_variant_runners_new(&runners, v, &st), "%s", st.message);
+    for (int64_t k = 0; k < SHAPES; k++) {
+        const struct qc_shape shape = QC_SHAPE(ELEMENTS + k);
+        cr_assert(qc_variant_runner(&r, runners, &shape, &st), "%s", st.message);
+        memset(qc_runner_input(r, 0).data, 0, (size_t)shape.dim[0] * sizeof(float));
+        cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+        cr_expect_leq(qc_resident_bytes(), g->budget.memory_limit + 8 * MIB, "shape %d", (int)k);
+    }
+    const struct qc_shape large = QC_SHAPE(8 * (int64_t)ELEMENTS);
+    cr_expect_not(qc_variant_runner(&r, runners, &large, &st));
+    cr_expect(st.code == QC_MACHINE && strstr(st.message, "--memory-limit"), "%s", st.message);
+    qc_variant_runners_free(runners);
     qc_variants_free(v);
     qc_graph_free(g);
 }

@@ -90,13 +90,30 @@ static bool qc_body_run(struct qc_runner **runner, const struct qc_run *r, unsig
     return (ok && qc_runner_run(*runner, NULL, NULL, st)) || qc_where(st, "body '%s'", s->bodies.attr[k]);
 }
 
-/* Returns a copy of a view as a tensor. */
-static struct qc_tensor *qc_body_keep(const struct qc_run *r, const struct qc_view *v, struct qc_status *st)
+static size_t bytes_of_view(const struct qc_view *v)
 {
-    const struct state *s = r->state;
+    return qc_view_count(v) * qc_dtype_size(v->dtype);
+}
+
+static const struct qc_budget *budget_of(const struct qc_run *r)
+{
+    return &((const struct state *)r->state)->bodies.graph[0]->budget;
+}
+
+/* Adds to *held, the bytes of results of this node, and checks that one run may hold them. */
+static bool count_bytes(size_t *held, const struct qc_run *r, size_t bytes, struct qc_status *st)
+{
+    if (!qc_add_size(held, *held, bytes)) return qc_fail_memory(st, UINT64_MAX);
+    return qc_budget_run(budget_of(r), *held, 0, st);
+}
+
+/* Returns a copy of a view as a tensor, and adds its bytes to *held. */
+static struct qc_tensor *qc_body_keep(size_t *held, const struct qc_run *r, const struct qc_view *v,
+                                      struct qc_status *st)
+{
     const struct qc_shape shape = qc_shape_of(v->rank, v->dim);
-    const size_t bytes = qc_view_count(v) * qc_dtype_size(v->dtype);
-    if (!qc_budget_run(&s->bodies.graph[0]->budget, bytes, 0, st)) return NULL;
+    const size_t bytes = bytes_of_view(v);
+    if (!count_bytes(held, r, bytes, st) || !qc_budget_hold(budget_of(r), bytes, st)) return NULL;
     struct qc_tensor *t = qc_tensor_new(v->dtype, &shape, st);
     if (!t || !t->count) return t;
     const struct qc_view to = qc_view_of(v->dtype, &shape, QC_LAYOUT_ROW, t->data);
@@ -150,6 +167,7 @@ struct iterating {
     struct qc_view *in;       /* inputs of the body */
     struct qc_tensor **state; /* [states]: from the last run of the body */
     struct stack *stacks;     /* [stacked] */
+    size_t held;              /* bytes of states and stacks */
 };
 
 static bool begin_iterate(struct iterating *it, const struct qc_run *r, struct qc_status *st)
@@ -185,11 +203,16 @@ static bool push(struct iterating *it, unsigned k, const struct qc_view *v, stru
     if (!qc_shape_equal(&s->part, &shape))
         return qc_fail(st, QC_BAD_INPUT, "output %u is %s in iteration %lld, %s before", it->s->bodies.states + k,
                        qc_shape_text(a, &shape), (long long)it->count, qc_shape_text(b, &s->part));
-    s->part_bytes = qc_view_count(v) * qc_dtype_size(v->dtype);
+    s->part_bytes = bytes_of_view(v);
     if (!qc_add_size(&wanted, s->used, s->part_bytes)) return qc_fail_memory(st, UINT64_MAX);
-    if (!qc_budget_run(&it->s->bodies.graph[0]->budget, wanted, 0, st)) return false;
+    if (!count_bytes(&it->held, it->r, s->part_bytes, st)) return false;
     if (wanted > s->capacity) {
-        const size_t more = wanted < 256 ? 512 : 2 * wanted;
+        struct qc_status unused = QC_STATUS_INIT;
+        size_t more = wanted < 256 ? 512 : 2 * wanted;
+        if (!qc_budget_hold(budget_of(it->r), more - s->capacity, &unused)) {
+            more = wanted;
+            if (!qc_budget_hold(budget_of(it->r), more - s->capacity, st)) return false;
+        }
         char *grown = realloc(s->data, more);
         if (!grown) return qc_fail_memory(st, more);
         s->data = grown;
@@ -217,8 +240,9 @@ static bool run_iteration(bool *go_on, struct iterating *it, unsigned first_stat
     }
     for (unsigned k = 0; k < b->states; k++) {
         const struct qc_view v = qc_runner_output(runner, b->before + k);
-        struct qc_tensor *t = qc_body_keep(it->r, &v, st);
+        struct qc_tensor *t = qc_body_keep(&it->held, it->r, &v, st);
         if (!t) return false;
+        if (it->state[k]) it->held -= it->state[k]->count * qc_dtype_size(it->state[k]->dtype);
         qc_tensor_unref(it->state[k]);
         it->state[k] = t;
     }
@@ -247,6 +271,7 @@ static struct qc_tensor *stacked(const struct iterating *it, unsigned k, int64_t
     if (axis < 0) axis += whole.rank;
     for (int i = 0, from = 0; i < whole.rank; i++)
         whole.dim[i] = i == axis ? it->count : part.dim[from++] < 0 ? 0 : part.dim[from - 1];
+    if (!qc_budget_hold(budget_of(it->r), s->used, st)) return NULL;
     struct qc_tensor *t = qc_tensor_new(type->dtype, &whole, st);
     if (!t || !t->count) return t;
     const struct qc_view v = qc_view_of(t->dtype, &whole, QC_LAYOUT_ROW, t->data);
@@ -270,13 +295,16 @@ static bool hand_over(struct qc_tensor **outputs, struct iterating *it, unsigned
     const struct qc_node *n = it->s->node;
     const bool scan = n->op == QC_OP_Scan;
     for (unsigned k = 0; k < b->states; k++) {
-        outputs[k] = it->count ? qc_tensor_ref(it->state[k]) : qc_body_keep(it->r, &it->in[first_state + k], st);
+        outputs[k] =
+            it->count ? qc_tensor_ref(it->state[k]) : qc_body_keep(&it->held, it->r, &it->in[first_state + k], st);
         if (!outputs[k]) return false;
     }
     for (unsigned k = 0; k < b->stacked; k++) {
         const int64_t axis = scan ? qc_scan_entry(n, "scan_output_axes", k) : 0;
         const bool backwards = scan && qc_scan_entry(n, "scan_output_directions", k);
         if (!(outputs[b->states + k] = stacked(it, k, axis, backwards, st))) return false;
+        free(it->stacks[k].data);
+        it->stacks[k].data = NULL;
     }
     return true;
 }
@@ -371,11 +399,12 @@ static bool make_if(struct qc_tensor **outputs, const struct qc_run *r, struct q
     const struct state *s = r->state;
     bool condition;
     struct qc_runner *runner;
+    size_t held = 0;
     if (!qc_body_condition(&condition, &r->in[0], st)) return false;
     if (!qc_body_run(&runner, r, condition ? 0 : 1, r->in + 1, st)) return false;
     for (unsigned k = 0; k < s->node->output_count; k++) {
         const struct qc_view v = qc_runner_output(runner, k);
-        if (!(outputs[k] = qc_body_keep(r, &v, st))) return false;
+        if (!(outputs[k] = qc_body_keep(&held, r, &v, st))) return false;
     }
     return true;
 }
