@@ -120,13 +120,14 @@ static bool has_wide_blocks(const struct qc_partition_options *base)
 }
 
 /* Widens the weights or the activations, whichever lose more: 32-bit sums have no room for both. With activations in
-   blocks, whose noise is not measured, both. */
+   blocks, whose noise is not measured, both. Products of 8-bit floats have no wider type but float. */
 static enum remedy remedy_in(const struct terms *t, const struct qc_layer_effect *e, enum rung rung)
 {
     const unsigned activation = bits(t->base->activation.dtype), weight = bits(t->base->weight.dtype);
     if (!*e->name) return KEEP;
     if (rung == FLOATS) return t->integer ? KEEP : IN_FLOAT;
     if (has_wide_blocks(t->base)) return WIDE_BLOCKS;
+    if (qc_is_small_float(t->base->activation.dtype)) return KEEP;
     const bool weights = isfinite(e->noise_weights) && e->noise_weights > e->noise / 2;
     if (weights && weight < bits(wide_weight(t)) && activation <= 8) return WIDE_WEIGHTS;
     if (!weights && activation && activation <= 8 && weight <= 8) return WIDE_ACTIVATIONS;

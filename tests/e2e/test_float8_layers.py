@@ -75,3 +75,26 @@ def test_a_product_in_float_reads_the_value_itself(qcalib, model):
     assert {c["name"]: c["layers"] for c in report["centred_inputs"]}["r"] == 1
     (add,) = (n for n in onnx.load(path).graph.node if n.output[0] == "s")
     assert add.input[1] == "r"
+
+
+def test_sensitivity_is_that_of_a_network_with_one_product_quantized(qcalib, model):
+    """The rounding of a value that two products read counts at each of them alone."""
+    want = outputs(qcalib, model)
+    _, report = quantize(qcalib, model, *PLAIN, "--sensitivity")
+    measured = {s["node"]: s for s in report["sensitivity"]}
+    assert set(measured) == set(PRODUCTS)
+    for p in PRODUCTS:
+        skip = [o for q in PRODUCTS if q != p for o in ("--skip", q)]
+        path, _ = quantize(qcalib, model, *PLAIN, *skip)
+        alone = 10 * np.log10((want**2).sum() / ((want - outputs(qcalib, path)) ** 2).sum())
+        assert measured[p]["sqnr_db"] == pytest.approx(alone, abs=0.01)
+        assert measured[p]["sqnr_db"] < measured[p]["weights_sqnr_db"]
+    assert measured["gate"]["sqnr_db"] < measured["value"]["sqnr_db"] - 10
+
+
+def test_a_demand_leaves_the_worst_products_in_float(qcalib, model):
+    """No attempt has wider types, which products of 8-bit floats do not have."""
+    _, report = quantize(qcalib, model, "--min-sqnr", "38")
+    steps = report["fallback"]["steps"]
+    assert {s["type"] for s in steps[1:]} == {"float"}
+    assert report["fallback"]["options"] == ["--skip=first"]
