@@ -48,7 +48,8 @@ def outputs(qcalib, path):
 
 
 def quantize(qcalib, model, *options):
-    qcalib("--data", "data.h5", "--advice", "off", "-q", *FLOAT8, *options, "-o", "q.onnx", model)
+    advice = () if "--advice" in options else ("--advice", "off")
+    qcalib("--data", "data.h5", "-q", *advice, *FLOAT8, *options, "-o", "q.onnx", model)
     return model.parent / "q.onnx", json.loads((model.parent / "q.report/report.json").read_text())
 
 
@@ -92,9 +93,20 @@ def test_sensitivity_is_that_of_a_network_with_one_product_quantized(qcalib, mod
     assert measured["gate"]["sqnr_db"] < measured["value"]["sqnr_db"] - 10
 
 
-def test_a_demand_leaves_the_worst_products_in_float(qcalib, model):
-    """No attempt has wider types, which products of 8-bit floats do not have."""
-    _, report = quantize(qcalib, model, "--min-sqnr", "38")
+@pytest.mark.parametrize("least, kind, options", [
+    (38, "float with quantized weights", ["--activation-type=none:first", "--activation-type=none:gate"]),
+    (60, "float", ["--skip=first", "--skip=gate", "--skip=last"]),
+])  # fmt: skip
+def test_a_demand_changes_the_worst_products(least, kind, options, qcalib, model):
+    """The input is float, and if that is not enough the weights too. No type of 16 bits is tried."""
+    _, report = quantize(qcalib, model, "--min-sqnr", str(least))
     steps = report["fallback"]["steps"]
-    assert {s["type"] for s in steps[1:]} == {"float"}
-    assert report["fallback"]["options"] == ["--skip=first"]
+    assert {s["type"] for s in steps[1:]} <= {"float", "float with quantized weights"}
+    assert next(s["type"] for s in steps if s["chosen"]) == kind
+    assert report["fallback"]["options"] == options
+
+
+def test_advice_is_to_leave_inputs_in_float(qcalib, model):
+    _, report = quantize(qcalib, model, "--advice", "on")
+    assert report["advice"] and all("16" not in a["action"] for a in report["advice"])
+    assert any("--activation-type=none:first" in a["command"] for a in report["advice"])
