@@ -6,6 +6,7 @@
 #include "base/union_find.h"
 #include "calib/metrics/sensitivity_parts.h"
 #include "calib/weights/round_weights_parts.h"
+#include "rewrite/passes/centre.h"
 
 static bool passes(enum qc_op op)
 {
@@ -38,17 +39,29 @@ static void add_cut_quantizer(struct qc_cut_layer *l, qc_id *quantizers, const s
     l->has_weights = l->has_weights || g->qparams_of[s].is_weight;
 }
 
-static bool collect_quantizers(struct qc_cut_layer *l, const qc_id *next, const struct qc_graph *g, struct qc_arena *a,
+/* Returns the quantized input, in floats of few bits, of a real product that reads this weight; 0: it has none. */
+static qc_id small_float_input(const struct qc_graph *g, const struct qc_use *weight)
+{
+    const struct qc_node *q = weight->input == 1 ? qc_small_float_input(g, &g->nodes[weight->node]) : NULL;
+    return q ? q->outputs : 0;
+}
+
+static bool collect_quantizers(struct qc_cut_layer *l, const qc_id *next, const struct qc_uses *u, struct qc_arena *a,
                                struct qc_status *st)
 {
+    const struct qc_graph *g = u->graph;
     size_t room = 0;
-    for (qc_id id = l->first; id; id = next[id]) room += g->nodes[id].input_count + g->nodes[id].output_count;
+    for (qc_id id = l->first; id; id = next[id])
+        room += g->nodes[id].input_count + g->nodes[id].output_count + qc_readers(u, g->nodes[id].outputs).count;
     qc_id *quantizers = QC_NEW_ARRAY(a, qc_id, room, st);
     if (!quantizers) return false;
     for (qc_id id = l->first; id; id = next[id]) {
         const struct qc_node *n = &g->nodes[id];
         for (unsigned i = 0; i < n->input_count; i++) add_cut_quantizer(l, quantizers, g, n->inputs[i]);
         for (unsigned i = 0; i < n->output_count; i++) add_cut_quantizer(l, quantizers, g, n->outputs + i);
+        const struct qc_use_list readers = qc_readers(u, n->outputs);
+        for (size_t i = 0; weight_alone(g, n) && i < readers.count; i++)
+            add_cut_quantizer(l, quantizers, g, small_float_input(g, &readers.of[i]));
     }
     l->quantizers = quantizers;
     return true;
@@ -156,7 +169,7 @@ bool qc_cut_layers_find(struct qc_cut_layers *out, const struct qc_graph *g, con
     for (qc_id id = 1; id <= g->node_count; id++) {
         struct qc_cut_layer l = {.first = id};
         if (!first[id]) continue;
-        if (!collect_quantizers(&l, out->next, g, a, st)) return false;
+        if (!collect_quantizers(&l, out->next, &out->uses, a, st)) return false;
         l.cut = cut_of(&l, touched);
         if (l.quantizer_count) out->layers[out->count++] = l;
     }
@@ -353,6 +366,27 @@ static bool copy_rounded(struct qc_rebuild *r, const struct qc_cut_layers *all, 
     return (r->map[n->outputs] = qc_graph_dequantize(r->to, q, st)) != 0;
 }
 
+/* Makes the products of the layer whose input has floats of few bits. Products of other layers and float ops that are
+   made afterwards read that input before it is rounded. */
+static bool copy_small_float_readers(struct qc_rebuild *r, const struct qc_cut_layers *all, size_t layer,
+                                     struct qc_status *st)
+{
+    const struct qc_graph *g = r->from;
+    for (unsigned made = 0; made < 2; made++)
+        for (qc_id id = all->layers[layer].first; id; id = all->next[id]) {
+            const struct qc_use_list readers = qc_readers(&all->uses, g->nodes[id].outputs);
+            for (size_t i = 0; weight_alone(g, &g->nodes[id]) && i < readers.count; i++) {
+                const struct qc_node *n = &g->nodes[readers.of[i].node];
+                const qc_id input = small_float_input(g, &readers.of[i]);
+                if (!input) continue;
+                if (!made && !qc_rebuild_value(r, n->outputs, st)) return false;
+                if (made && !(r->map[n->inputs[0]] = qc_rebuild_value(r, qc_node_of(g, input)->inputs[0], st)))
+                    return false;
+            }
+        }
+    return true;
+}
+
 bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_cut *from,
                    const struct qc_cut_layers *all, size_t layer, enum qc_cut_quantizers which, struct qc_arena *a,
                    struct qc_status *st)
@@ -362,7 +396,7 @@ bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const stru
     bool *on = QC_NEW_ARRAY(a, bool, g->qparams_count + 1, st);
     bool ok = on && begin_cut_part(&r, out, g, from, a, st);
     for (qc_id id = l->first; ok && id; id = all->next[id]) ok = copy_rounded(&r, all, id, st);
-    ok = ok && qc_rebuild_finish(&out->graph, &r, st);
+    ok = ok && copy_small_float_readers(&r, all, layer, st) && qc_rebuild_finish(&out->graph, &r, st);
     for (size_t i = 0; ok && i < l->quantizer_count; i++)
         on[l->quantizers[i]] = which == QC_CUT_ALL || g->qparams_of[l->quantizers[i]].is_weight;
     for (qc_id s = 1; ok && s <= g->qparams_count; s++)

@@ -473,11 +473,13 @@ static bool add_layers(struct qc_ideas *ideas, const struct trying *t, const str
     }
     if (!idea.change.count || has_change(ideas, ideas->count, &idea.change) || ideas->count == QC_IDEAS) return true;
     const bool wide = strcmp(options->name, "skip") != 0, weights = strcmp(options->name, "weight-type") == 0,
-               blocks = wide && !weights && strncmp(options->value, "bfp16:", strlen("bfp16:")) == 0;
+               blocks = wide && !weights && strncmp(options->value, "bfp16:", strlen("bfp16:")) == 0,
+               real = wide && !weights && strncmp(options->value, "none:", strlen("none:")) == 0;
     if (idea.change.count == 1) idea.layer = layer_at(t->r, idea.node);
     idea.action = idea.change.count > 1 ? "Keep the layers that lose most in float"
                   : weights             ? "Give its weights 16 bits"
                   : blocks              ? "Round its input to bfp16"
+                  : real                ? "Leave its input in float"
                   : wide                ? "Store it in 16 bits"
                                         : "Keep it in float";
     idea.node = qc_arena_strdup(a, idea.node, st);

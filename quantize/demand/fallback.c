@@ -15,7 +15,7 @@
 #include "quantize/report/report_nodes.h"
 
 /* What changes for a layer. */
-enum remedy { KEEP, WIDE_ACTIVATIONS, WIDE_WEIGHTS, WIDE_BLOCKS, IN_FLOAT };
+enum remedy { KEEP, WIDE_ACTIVATIONS, WIDE_WEIGHTS, WIDE_BLOCKS, FLOAT_INPUTS, IN_FLOAT };
 enum rung { WIDE, FLOATS, RUNGS };
 
 /* Time of a multiply-add relative to float, for a target without 16-bit kernels: it dequantizes weights in every run.
@@ -119,6 +119,13 @@ static bool has_wide_blocks(const struct qc_partition_options *base)
     return base->activation.format && strcmp(base->activation.format->name, WIDE_FORMAT) != 0;
 }
 
+/* Returns true if inputs of products are rounded to floats of few bits. No such type is wider than 8 bits: a layer gets
+   float inputs and keeps its weights, or is float. */
+static bool has_small_floats(const struct qc_partition_options *base)
+{
+    return qc_is_small_float(base->activation.dtype);
+}
+
 /* Widens the weights or the activations, whichever lose more: 32-bit sums have no room for both. With activations in
    blocks, whose noise is not measured, both. */
 static enum remedy remedy_in(const struct terms *t, const struct qc_layer_effect *e, enum rung rung)
@@ -128,6 +135,7 @@ static enum remedy remedy_in(const struct terms *t, const struct qc_layer_effect
     if (rung == FLOATS) return t->integer ? KEEP : IN_FLOAT;
     if (has_wide_blocks(t->base)) return WIDE_BLOCKS;
     const bool weights = isfinite(e->noise_weights) && e->noise_weights > e->noise / 2;
+    if (has_small_floats(t->base)) return weights ? IN_FLOAT : FLOAT_INPUTS;
     if (weights && weight < bits(wide_weight(t)) && activation <= 8) return WIDE_WEIGHTS;
     if (!weights && activation && activation <= 8 && weight <= 8) return WIDE_ACTIVATIONS;
     return t->integer ? KEEP : IN_FLOAT;
@@ -141,6 +149,7 @@ static enum remedy remedy_of(const struct search *s, const struct qc_layer_effec
 static const char *rung_name(const struct search *s, enum rung rung)
 {
     if (rung == FLOATS) return "float";
+    if (has_small_floats(&s->base)) return "float with quantized weights";
     return has_wide_blocks(&s->base) || wide_weight(&s->terms) == QC_I8 ? "wider types" : "16 bits";
 }
 
@@ -180,6 +189,9 @@ static bool apply(struct search *s, size_t layers, enum rung rung, struct qc_sta
                 (struct qc_type_choice){.dtype = QC_NONE, .format = qc_number_format_named(WIDE_FORMAT), .glob = name};
             if (bits(b->weight.dtype) < 8)
                 weights[to.weight_type_count++] = (struct qc_type_choice){.dtype = QC_I8, .glob = name};
+            break;
+        case FLOAT_INPUTS:
+            activations[to.activation_type_count++] = (struct qc_type_choice){.dtype = QC_NONE, .glob = name};
             break;
         case IN_FLOAT: skip[to.skip_count++] = name; break;
         }
@@ -378,6 +390,10 @@ static bool option(struct qc_command_option out[OPTIONS], const struct terms *t,
         out[1].name = "weight-type";
         if (!(out[1].value = qc_arena_printf(a, st, "int8:%s", glob))) return false;
         break;
+    case FLOAT_INPUTS:
+        out->name = "activation-type";
+        out->value = qc_arena_printf(a, st, "none:%s", glob);
+        break;
     case IN_FLOAT: *out = (struct qc_command_option){"skip", glob}; break;
     }
     return out->value != NULL;
@@ -430,12 +446,21 @@ bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, stru
     fill_step(&s.steps[s.step_count++], &s);
     /* With --prefer speed float is tried first if the target would dequantize the weights of wide layers in every run.
      */
-    const bool fast = s.terms.wide_is_float && p->scheme.prefer == QC_PREFER_SPEED && wide_weight(&s.terms) != QC_I8;
+    const bool small = has_small_floats(&s.base);
+    const bool fast =
+        !small && s.terms.wide_is_float && p->scheme.prefer == QC_PREFER_SPEED && wide_weight(&s.terms) != QC_I8;
     const bool both = fast && !d->outputs_alone;
     s.first = fast ? FLOATS : WIDE;
-    s.end = RUNGS;
+    s.end = small ? FLOATS : RUNGS;
     if (!search(&layers, &s, st)) return false;
     size_t wide = layers;
+    if (small && !layers) { /* float weights too: only if float inputs are not enough */
+        s.first = FLOATS;
+        s.end = RUNGS;
+        if (!search(&layers, &s, st)) return false;
+    } else if (small) {
+        layers = 0;
+    }
     if (both) {
         s.first = WIDE;
         s.end = FLOATS;

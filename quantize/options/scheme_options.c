@@ -147,17 +147,21 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
     return true;
 }
 
-/* 3-bit and 2-bit types are subsets of the levels of a 4-bit type, which files and runtimes support. */
+/* Types whose levels are part of those of a type that files and runtimes support. */
 static struct qc_type_choice type_named(const char *name, bool weight)
 {
     static const struct {
         const char *name;
         enum qc_dtype type;
         unsigned bits;
-    } few[] = {{"int3", QC_I4, 3}, {"uint3", QC_U4, 3}, {"int2", QC_I4, 2}, {"uint2", QC_U4, 2}};
+    } parts[] = {{"int14", QC_I16, 14}, {"int12", QC_I16, 12}, {"int10", QC_I16, 10}, {"int7", QC_I8, 7},
+                 {"uint7", QC_U8, 7},   {"int6", QC_I8, 6},    {"uint6", QC_U8, 6},   {"int5", QC_I8, 5},
+                 {"uint5", QC_U8, 5},   {"int3", QC_I4, 3},    {"uint3", QC_U4, 3},   {"int2", QC_I4, 2},
+                 {"uint2", QC_U4, 2}};
     if (strcmp(name, "dynamic") == 0) return (struct qc_type_choice){.dtype = QC_NONE, .dynamic = true};
-    for (size_t i = 0; i < sizeof few / sizeof *few; i++)
-        if (strcmp(name, few[i].name) == 0) return (struct qc_type_choice){.dtype = few[i].type, .bits = few[i].bits};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcmp(name, parts[i].name) == 0)
+            return (struct qc_type_choice){.dtype = parts[i].type, .bits = parts[i].bits};
     const struct qc_number_format *format = qc_number_format_named(name);
     if (format) return (struct qc_type_choice){.dtype = weight ? format->dtype : QC_NONE, .format = format};
     return (struct qc_type_choice){.dtype = qc_dtype_from_name(name)};

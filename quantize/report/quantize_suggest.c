@@ -432,7 +432,8 @@ static bool wide_weights(const struct finder *f)
 static bool wide(struct remedy *out, const struct finder *f, const struct qc_layer *l)
 {
     qc_id nodes[SKIPS];
-    if (!l || strcmp(l->kind, "activation") != 0 || strstr(l->type, "16") || wide_weights(f) || !touching(nodes, f, l))
+    if (!l || strcmp(l->kind, "activation") != 0 || strstr(l->type, "16") || *l->type == 'f' || wide_weights(f) ||
+        !touching(nodes, f, l))
         return false;
     const char *word = skip_word(f, nodes[0]);
     if (!word) return false;

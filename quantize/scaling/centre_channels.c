@@ -26,17 +26,22 @@ static bool is_in_blocks(const struct qc_partition *p, const char *result)
 }
 
 /* Returns the node of the simulated graph for a product of the real one; 0: its input has neither floating-point levels
-   nor blocks. */
-static qc_id simulated_product(bool *stored, const struct qc_pipeline *p, qc_id node)
+   nor blocks. *real: it is not rounded at all. */
+static qc_id simulated_product(bool *stored, bool *real, const struct qc_pipeline *p, qc_id node)
 {
     const struct qc_graph *from = p->real, *g = p->simulated;
     const char *name = from->values[from->nodes[node].outputs].name;
     const qc_id result = name ? qc_graph_find_value(g, name) : 0;
     const qc_id product = result ? g->values[qc_source_of(g, result)].node : 0;
+    *stored = *real = false;
     if (!product || g->nodes[product].op != from->nodes[node].op) return 0;
     const struct qc_node *q = qc_small_float_input(g, &g->nodes[product]);
+    const qc_id input = g->nodes[product].inputs[0];
+    const struct qc_node *maker = qc_node_of(g, input);
     *stored = q != NULL;
-    if (!q) return is_in_blocks(p->partition, name) ? product : 0;
+    if (!q && is_in_blocks(p->partition, name)) return product;
+    *real = g->values[input].type.qparams == QC_REAL && (!maker || maker->op != QC_OP_Dequantize);
+    if (!q) return 0;
     return !g->qparams_of[g->values[q->outputs].type.qparams].given ? product : 0;
 }
 
@@ -79,8 +84,10 @@ static bool add_product(struct sums *s, const struct qc_centre_product *w, const
     return true;
 }
 
-/* Sums over the products of each value of p->real. */
-static bool find_sums(struct sums *of, const struct qc_pipeline *p, bool adds, struct qc_arena *a, struct qc_status *st)
+/* Sums over the products of each value of p->real. products: [node_count + 1], set for those that are in a sum.
+   Products that read the value in float do not count. */
+static bool find_sums(struct sums *of, bool *products, const struct qc_pipeline *p, bool adds, struct qc_arena *a,
+                      struct qc_status *st)
 {
     const struct qc_graph *g = p->real;
     struct qc_uses uses;
@@ -89,10 +96,11 @@ static bool find_sums(struct sums *of, const struct qc_pipeline *p, bool adds, s
     for (qc_id id = 1; id <= g->node_count; id++) {
         struct qc_centre_product w;
         const char *reason;
-        bool stored;
+        bool stored, real;
         if (!qc_centre_product_of(&w, g, id)) continue;
         struct sums *s = &of[g->nodes[id].inputs[0]];
-        const qc_id product = simulated_product(&stored, p, id);
+        const qc_id product = simulated_product(&stored, &real, p, id);
+        if (real) continue;
         struct qc_second_moments_layer *l = product ? qc_second_moments_of(m, &reason, product) : NULL;
         s->stored = s->stored || (product && stored);
         const bool fits = l && l->product_count && !l->centre && qc_second_moments_rows(l, ~0u) &&
@@ -101,7 +109,7 @@ static bool find_sums(struct sums *of, const struct qc_pipeline *p, bool adds, s
                           (!s->channels || s->channels == l->channels);
         if (!fits)
             s->left = true;
-        else if (!add_product(s, &w, l, a, st))
+        else if (!(products[id] = add_product(s, &w, l, a, st)))
             return false;
     }
     return true;
@@ -138,8 +146,9 @@ bool qc_centre_channels(bool *again, struct qc_pipeline *p, bool adds, struct qc
     if (!a) return qc_fail_memory(st, 1);
     struct sums *of = QC_NEW_ARRAY(a, struct sums, g->value_count + 1, st);
     const float **centre = QC_NEW_ARRAY(a, const float *, g->value_count + 1, st);
+    bool *products = QC_NEW_ARRAY(a, bool, g->node_count + 1, st);
     struct qc_channel_centring *found = QC_NEW_ARRAY(p->arena, struct qc_channel_centring, 1, st);
-    bool ok = of && centre && found && find_sums(of, p, adds, a, st) &&
+    bool ok = of && centre && products && found && find_sums(of, products, p, adds, a, st) &&
               (found->of = QC_NEW_ARRAY(p->arena, struct qc_centred_input, g->value_count, st));
     for (qc_id v = 1; ok && v <= g->value_count; v++) {
         double error;
@@ -155,7 +164,7 @@ bool qc_centre_channels(bool *again, struct qc_pipeline *p, bool adds, struct qc
     if (ok) p->centring = found;
     if (ok && found->count) {
         qc_warnings_drop(p->warnings, p->warnings_from, qc_warnings_count(p->warnings));
-        ok = *again = qc_centre(&p->centred, g, centre, st);
+        ok = *again = qc_centre(&p->centred, g, centre, products, st);
         if (ok) p->real = p->centred;
     }
     return ok;

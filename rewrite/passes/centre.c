@@ -60,6 +60,7 @@ bool qc_centre_product_of(struct qc_centre_product *p, const struct qc_graph *g,
 struct centring {
     struct qc_rebuild r;
     const float *const *centre;
+    const bool *products;
     struct qc_arena *arena;
     struct qc_uses uses;
     qc_id *matmul; /* [node_count + 1]: the MatMul whose W c the constant of this Add takes; 0: none */
@@ -230,15 +231,16 @@ static bool build_centred_node(struct centring *k, qc_id id, struct qc_status *s
     const struct qc_node *n = &k->r.from->nodes[id];
     struct qc_centre_product p;
     if (k->matmul[id]) return build_add(k, id, st);
-    if (n->input_count > 1 && k->centre[n->inputs[0]] && qc_centre_product_of(&p, k->r.from, id))
-        return build_product(k, &p, id, st);
+    if (k->products[id] && k->centre[n->inputs[0]])
+        return qc_centre_product_of(&p, k->r.from, id) && build_product(k, &p, id, st);
     return qc_rebuild_node(&k->r, id, st) != 0;
 }
 
-bool qc_centre(struct qc_graph **out, const struct qc_graph *g, const float *const *centre, struct qc_status *st)
+bool qc_centre(struct qc_graph **out, const struct qc_graph *g, const float *const *centre, const bool *products,
+               struct qc_status *st)
 {
     struct qc_arena *a = qc_arena_new();
-    struct centring k = {.centre = centre, .arena = a};
+    struct centring k = {.centre = centre, .products = products, .arena = a};
     if (!a) return qc_fail_memory(st, 1);
     bool ok = (k.matmul = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st)) && qc_uses_of(&k.uses, g, a, st) &&
               qc_rebuild_begin(&k.r, g, st);

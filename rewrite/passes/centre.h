@@ -24,10 +24,11 @@ bool qc_centre_product_of(struct qc_centre_product *out, const struct qc_graph *
    then adds one. */
 bool qc_centre_adds(const struct qc_graph *g, const struct qc_uses *uses, qc_id node);
 
-/* Makes *out, a copy of g in which the products that read value v get v - centre[v]. centre: [value_count + 1], each
-   NULL or, for a value with a name, one number per channel. All readers of such a value that fit qc_centre_product_of
-   are changed. */
-bool qc_centre(struct qc_graph **out, const struct qc_graph *g, const float *const *centre, struct qc_status *st);
+/* Makes *out, a copy of g in which products that read value v get v - centre[v]. centre: [value_count + 1], each NULL
+   or, for a value with a name, one number per channel. products: [node_count + 1], the nodes to change, which fit
+   qc_centre_product_of. */
+bool qc_centre(struct qc_graph **out, const struct qc_graph *g, const float *const *centre, const bool *products,
+               struct qc_status *st);
 
 /* Returns the Quantize to floating-point levels that makes the input of a product, before its Dequantize; NULL: none.
  */

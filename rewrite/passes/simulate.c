@@ -384,11 +384,18 @@ static bool quantize_cache(struct simulation *s, qc_id old, struct qc_status *st
     return stored && (s->cached[old] = s->r.map[old] = qc_graph_add(to, &dq, st));
 }
 
+/* Returns true if only products read the quantized form of a value. Floats of few bits are stored for products alone,
+   so a float op that also reads the value need not lose precision. */
+static bool is_for_products(const struct simulation *s, qc_id old)
+{
+    return qc_is_small_float(qc_partition_scheme(s->p, s->p->class_of[old], false).dtype);
+}
+
 static bool simulate_value(struct simulation *s, qc_id old, struct qc_status *st)
 {
     s->computed[old] = s->r.map[old];
     if (s->p->cached[old] && !quantize_cache(s, old, st)) return false;
-    return !s->p->requested[old] || quantize_value(s, old, st);
+    return !s->p->requested[old] || is_for_products(s, old) || quantize_value(s, old, st);
 }
 
 /* Quantizes the weight of a node that otherwise stays in float: later users read its dequantized values. */

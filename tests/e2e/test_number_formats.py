@@ -138,6 +138,27 @@ def test_float8_is_what_onnxruntime_computes(qcalib, quantize, model, kind, most
     assert 10 * np.log10((want**2).mean() / (noise**2).mean()) > (28 if "e4m3" in kind else 21)
 
 
+@pytest.mark.parametrize("name, stored, most", [
+    ("int5", "int8", 15), ("uint5", "uint8", 31), ("int6", "int8", 31), ("uint6", "uint8", 63), ("int7", "int8", 63),
+    ("uint7", "uint8", 127), ("int10", "int16", 511), ("int12", "int16", 2047), ("int14", "int16", 8191),
+])  # fmt: skip
+def test_integers_of_other_widths_are_levels_of_a_wider_type(qcalib, quantize, model, name, stored, most):
+    """A bit more halves the error of the weights: six dB."""
+    dtype = np.dtype(stored)
+    path = quantize("--weight-type", name, "--activation-type", "none")
+    weights = [numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer if len(t.dims) == 2]
+    assert [w.dtype for w in weights] == [dtype] * 2
+    assert all(w.max() == most and w.min() >= (0 if dtype.kind == "u" else -most) for w in weights)
+    x, want = samples(model.parent), ours(qcalib, model)
+    made = ours(qcalib, path)
+    whole = ours(qcalib, quantize("--weight-type", stored, "--activation-type", "none"))
+    loss = 10 * np.log10(((want - made) ** 2).sum() / ((want - whole) ** 2).sum())
+    bits = 8 * dtype.itemsize - int(name.strip("uint"))
+    assert 4 * bits < loss < 8 * bits
+    path = quantize("--weight-type", name)
+    np.testing.assert_allclose(theirs(path, x), ours(qcalib, path), rtol=0, atol=1e-4 * np.abs(want).max())
+
+
 def test_summary_counts_products_of_floats(qcalib, model):
     """Both factors of the products are floats; with float weights alone only the weights are."""
     report = model.parent / "r"

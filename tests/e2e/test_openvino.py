@@ -116,6 +116,31 @@ def test_a_product_of_8_bit_floats(qcalib, tmp_path):
     assert decibels(want, outputs["y"]) > 45
 
 
+def test_number_formats_of_weights(qcalib, tmp_path):
+    """docs/number-formats.md. OpenVINO rounds the data of products whose weights are int8 in blocks of 32 to 8 bits. It
+    has no type for floats without -0."""
+    rng = np.random.default_rng(9)
+    weight = numpy_helper.from_array(rng.normal(size=(64, 24)).astype("f4"), "w")
+    ports = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", k])] for n, k in (("x", 64), ("y", 24))]
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", *ports, [weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
+    x = rng.normal(size=(64, 64)).astype("f4")
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["x"] = x
+    want, jobs = {}, []
+    bounds = dict.fromkeys(("float8e5m2", "float4e2m1", "mxfp8", "mxfp8e5m2", "mxfp6e3m2", "mxfp4", "nvfp4", "bfp16"), 120)
+    for kind in (*bounds, "mxfp6", "mxint8"):
+        qcalib("--data", "data.h5", "-q", "--no-report", "--weight-type", kind, "--activation-type", "none", "-o", f"{kind}.onnx", "m.onnx")
+        qcalib("run", f"{kind}.onnx", "--data", "data.h5", "-o", "o.h5", "-q")
+        want[kind] = by_name(tmp_path / "o.h5")["y"]
+        jobs.append((tmp_path / f"{kind}.onnx", {"x": x}, 64))
+    for kind, (outputs, _) in zip(want, in_openvino(jobs, tmp_path), strict=True):
+        assert decibels(want[kind], outputs["y"]) > bounds.get(kind, 38), kind
+    qcalib("--data", "data.h5", "-q", "--no-report", "--weight-type", "float8e4m3fnuz", "--activation-type", "none", "-o", "z.onnx", "m.onnx")
+    with pytest.raises(AssertionError, match="Unsupported type"):
+        in_openvino([(tmp_path / "z.onnx", {"x": x})], tmp_path)
+
+
 @pytest.mark.parametrize("model, bound", [("dscnn_kws_mlperf", 30), ("text_transformer_agnews", 40)])
 def test_networks_of_8_bit_floats(model, bound, data, qcalib, tmp_path):
     """docs/number-formats.md: behind the first product values lie on the other side of an edge."""
