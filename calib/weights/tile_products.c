@@ -69,7 +69,8 @@ QC_TARGET_AVX512 static void lanes_avx512(double *sum, const double *f, const do
     for (size_t t = 0; t < count; t++, f += by, d += by * QC_LANES) {
         const __m512d y0 = _mm512_loadu_pd(d), y1 = _mm512_loadu_pd(d + 8), y2 = _mm512_loadu_pd(d + 16),
                       y3 = _mm512_loadu_pd(d + 24);
-        if (next && t % LINE < LANE_ROWS) __builtin_prefetch(next + (t % LINE) * stride + (ptrdiff_t)(t / LINE * LINE) * by);
+        if (next && t % LINE < LANE_ROWS)
+            __builtin_prefetch(next + (t % LINE) * stride + (ptrdiff_t)(t / LINE * LINE) * by);
 #pragma GCC unroll 6
         for (size_t r = 0; r < LANE_ROWS; r++) {
             const __m512d x = _mm512_set1_pd(f[r * stride]);
