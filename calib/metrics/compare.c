@@ -501,7 +501,7 @@ static bool finish_plan(void *user, const struct qc_unit *at, struct qc_runner *
     return true;
 }
 
-static bool new_plans(struct qc_plan *plans[2], const struct qc_comparison_job *job, struct qc_arena *a,
+static bool new_plans(struct qc_plan *plans[2], const struct qc_comparison_job *job, bool many_runs, struct qc_arena *a,
                       struct qc_status *st)
 {
     size_t count = job->pair_count + job->peak_count;
@@ -517,6 +517,7 @@ static bool new_plans(struct qc_plan *plans[2], const struct qc_comparison_job *
         how[k] = job->how[k] ? *job->how[k] : (struct qc_plan_options){.rounding = QC_CONTRACT_ONNX};
         how[k].observed_count = k ? count : job->pair_count;
         how[k].observed = k ? second : first;
+        how[k].many_runs = many_runs;
     }
     return qc_stream_plan(&plans[0], job->first, job->data, &how[0], st) &&
            qc_stream_plan(&plans[1], job->second, job->data, &how[1], st);
@@ -633,7 +634,7 @@ bool qc_compare_bytes(size_t *out, const struct qc_comparison_job *job, struct q
 {
     struct qc_plan *plans[2] = {NULL, NULL};
     QC_ARENA_SCOPE *a = qc_arena_new();
-    const bool ok = (a || qc_fail_memory(st, 1)) && new_plans(plans, job, a, st);
+    const bool ok = (a || qc_fail_memory(st, 1)) && new_plans(plans, job, false, a, st);
     if (ok) *out = qc_plan_constant_bytes(plans[0]) + qc_plan_constant_bytes(plans[1]) + worker_bytes(plans, job);
     qc_plan_free(plans[0]);
     qc_plan_free(plans[1]);
@@ -660,7 +661,8 @@ bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job,
                 job->second->input_count, job->first->output_count, c.outputs);
         goto out;
     }
-    if (!new_plans(plans, job, scratch, st) ||
+    const bool many_runs = qc_dataset_units(job->data) >= QC_PLAN_MANY_RUNS;
+    if (!new_plans(plans, job, many_runs, scratch, st) ||
         !qc_overflows_new(&r->overflows[0], plans[0], job->first, r->arena, st) ||
         !qc_overflows_new(&r->overflows[1], plans[1], job->second, r->arena, st))
         goto out;

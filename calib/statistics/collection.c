@@ -197,7 +197,7 @@ static bool finish_collected_unit(void *user, const struct qc_unit *at, struct q
     struct collecting *k = user;
     (void)scratch;
     k->done[at->unit] = true; /* each unit has one worker */
-    if (!qc_known_outputs_wanted(at->key, k->total)) return true;
+    if (!qc_known_outputs_wanted(k->options->known, at->key, k->total)) return true;
     return qc_known_outputs_keep(k->options->known, at->key, runners[0], st);
 }
 
@@ -456,7 +456,9 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     if (!start(&k, g, count, values, names, data, st) || !keep_samples(&k, st) ||
         !find_values(&k, g, count, values, st))
         goto out;
-    struct qc_plan_options plan_options = {.observed_count = k.value_count, .observed = k.values};
+    struct qc_plan_options plan_options = {.observed_count = k.value_count,
+                                           .observed = k.values,
+                                           .many_runs = k.unit_count >= QC_PLAN_MANY_RUNS};
     if (!qc_stream_plan(&plan, g, data, &plan_options, st)) goto out;
     if (o->known && qc_plan_shapes_known(plan)) qc_known_outputs_settle(o->known);
     used.runner_bytes = qc_plan_runner_bytes(plan);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file_map.h"
+
 /* Layout of outputs, shared by all units of one size. */
 struct form {
     struct form *next;
@@ -21,25 +23,28 @@ struct qc_known {
     uint64_t key;
     struct qc_known *next; /* in the same hash slot */
     const struct form *form;
-    _Alignas(max_align_t) char bytes[]; /* all outputs, concatenated */
+    char *bytes;             /* all outputs, concatenated: after this struct, or in the file */
+    struct qc_file_map *map; /* or NULL */
 };
 
 enum { SLOTS = 4096 };
 
 struct qc_known_outputs {
     size_t holders; /* references beside the first */
-    size_t count, bytes;
+    size_t count, bytes, files;
+    enum qc_known_place place;
     bool settled;
     pthread_mutex_t lock;
     struct form *forms;
     struct qc_known *slots[SLOTS];
 };
 
-bool qc_known_outputs_new(struct qc_known_outputs **out, size_t count, struct qc_status *st)
+bool qc_known_outputs_new(struct qc_known_outputs **out, size_t count, enum qc_known_place place, struct qc_status *st)
 {
     struct qc_known_outputs *k = calloc(1, sizeof *k);
     if (!k) return qc_fail_memory(st, sizeof *k);
     k->count = count;
+    k->place = place;
     pthread_mutex_init(&k->lock, NULL);
     *out = k;
     return true;
@@ -51,13 +56,19 @@ struct qc_known_outputs *qc_known_outputs_ref(struct qc_known_outputs *k)
     return k;
 }
 
+static void free_known_unit(struct qc_known *u)
+{
+    qc_file_map_unref(u->map);
+    free(u);
+}
+
 void qc_known_outputs_free(struct qc_known_outputs *k)
 {
     if (!k || k->holders-- > 0) return;
     for (size_t i = 0; i < SLOTS; i++)
         for (struct qc_known *u = k->slots[i], *next; u; u = next) {
             next = u->next;
-            free(u);
+            free_known_unit(u);
         }
     for (struct form *f = k->forms, *next; f; f = next) {
         next = f->next;
@@ -100,10 +111,12 @@ struct qc_view qc_known_view(const struct qc_known *u, size_t output)
     return v;
 }
 
-bool qc_known_outputs_wanted(uint64_t key, size_t units)
+bool qc_known_outputs_wanted(const struct qc_known_outputs *k, uint64_t key, size_t units)
 {
-    enum { UNITS_MOST = 384 }; /* mean over random keys: enough to include the 256 lowest almost surely */
-    return units <= UNITS_MOST || key < UINT64_MAX / units * UNITS_MOST;
+    /* Means over random keys: enough to include the 256 lowest almost surely, and the 16 lowest mostly. */
+    enum { UNITS_MOST = 384, FILES_MOST = 24 };
+    const size_t most = k && k->place == QC_KNOWN_IN_FILES ? FILES_MOST : UNITS_MOST;
+    return units <= most || key < UINT64_MAX / units * most;
 }
 
 static size_t view_bytes(const struct qc_view *v)
@@ -151,18 +164,47 @@ static struct form *form_of(struct qc_known_outputs *k, struct qc_runner *r, str
     return f;
 }
 
+/* Counts another unit of this form if there is room. The caller holds the lock. */
+static bool reserve(struct qc_known_outputs *k, const struct form *f)
+{
+    if (k->place == QC_KNOWN_IN_FILES) return k->files < QC_KNOWN_OUTPUTS_FILES && ++k->files;
+    const bool room = f->bytes + sizeof(struct qc_known) <= QC_KNOWN_OUTPUTS_BYTES - k->bytes;
+    if (room) k->bytes += f->bytes + sizeof(struct qc_known);
+    return room;
+}
+
+/* *out is NULL if the disk has no room. */
+static bool new_known_unit(struct qc_known **out, const struct qc_known_outputs *k, uint64_t key, const struct form *f,
+                           struct qc_status *st)
+{
+    struct qc_status full = QC_STATUS_INIT; /* not an error: the network runs again */
+    const bool filed = k->place == QC_KNOWN_IN_FILES;
+    const size_t head = (sizeof **out + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
+    struct qc_file_map *map = NULL;
+    *out = NULL;
+    if (filed && !qc_file_map_scratch(&map, f->bytes + 1, &full)) return true;
+    struct qc_known *u = malloc(head + (filed ? 0 : f->bytes));
+    if (!u) {
+        qc_file_map_unref(map);
+        return qc_fail_memory(st, f->bytes);
+    }
+    *u =
+        (struct qc_known){.key = key, .form = f, .map = map, .bytes = filed ? qc_file_map_room(map) : (char *)u + head};
+    *out = u;
+    return true;
+}
+
 bool qc_known_outputs_keep(struct qc_known_outputs *k, uint64_t key, struct qc_runner *r, struct qc_status *st)
 {
+    struct qc_known *u;
     if (!k || qc_known_outputs_find(k, key)) return true;
     pthread_mutex_lock(&k->lock);
     const struct form *f = form_of(k, r, st);
-    const bool room = f && f->bytes + sizeof(struct qc_known) <= QC_KNOWN_OUTPUTS_BYTES - k->bytes;
-    if (room) k->bytes += f->bytes + sizeof(struct qc_known);
+    const bool room = f && reserve(k, f);
     pthread_mutex_unlock(&k->lock);
     if (!room) return f != NULL;
-    struct qc_known *u = malloc(sizeof *u + f->bytes);
-    if (!u) return qc_fail_memory(st, f->bytes);
-    *u = (struct qc_known){.key = key, .form = f};
+    if (!new_known_unit(&u, k, key, f, st)) return false;
+    if (!u) return true;
     for (size_t o = 0; o < k->count; o++) {
         const struct qc_view v = qc_runner_output(r, o);
         if (view_bytes(&v)) memcpy(u->bytes + f->outputs[o].at, v.data, view_bytes(&v));
@@ -174,6 +216,6 @@ bool qc_known_outputs_keep(struct qc_known_outputs *k, uint64_t key, struct qc_r
         k->slots[key % SLOTS] = u;
     }
     pthread_mutex_unlock(&k->lock);
-    if (!new) free(u);
+    if (!new) free_known_unit(u);
     return true;
 }

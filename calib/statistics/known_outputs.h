@@ -5,13 +5,15 @@
 
 #include "simq/plan/plan.h"
 
-/* Largest size of all cached outputs; further ones are not kept. */
-enum { QC_KNOWN_OUTPUTS_BYTES = 64 << 20 };
+/* Where outputs are kept, and how many: up to 64 MiB in memory, or those of up to 48 units in temporary files, for
+   large models: there a run takes much longer than to read a file, and --memory-limit need not count it. */
+enum qc_known_place { QC_KNOWN_IN_MEMORY, QC_KNOWN_IN_FILES };
+enum { QC_KNOWN_OUTPUTS_BYTES = 64 << 20, QC_KNOWN_OUTPUTS_FILES = 48 };
 
 struct qc_known_outputs;
 
 /* count: outputs of the graph. The functions below are thread safe, except ref and free. */
-bool qc_known_outputs_new(struct qc_known_outputs **out, size_t count, struct qc_status *st);
+bool qc_known_outputs_new(struct qc_known_outputs **out, size_t count, enum qc_known_place place, struct qc_status *st);
 /* Adds a reference; the last qc_known_outputs_free frees. NULL-safe. Only the thread of the job may call both. */
 struct qc_known_outputs *qc_known_outputs_ref(struct qc_known_outputs *k);
 void qc_known_outputs_free(struct qc_known_outputs *k); /* NULL-safe */
@@ -22,11 +24,11 @@ bool qc_known_outputs_settled(const struct qc_known_outputs *k); /* false if k i
 
 /* Returns true if outputs of a unit should be kept in advance. Trials ask for at most 256 units, those of the lowest
    keys. In a larger data set of `units` units about 384 of the lowest keys are kept, so that memory does not grow with
-   samples. */
-bool qc_known_outputs_wanted(uint64_t key, size_t units);
+   samples. In files about 24: most trials end after 8 or 16 units. k may be NULL. */
+bool qc_known_outputs_wanted(const struct qc_known_outputs *k, uint64_t key, size_t units);
 
-/* Copies the outputs of a runner for the unit of this key, unless they are known or there is no room. Does nothing if k
-   is NULL. */
+/* Copies the outputs of a runner for the unit of this key, unless they are known or there is no room, also on the disk.
+   Does nothing if k is NULL. */
 bool qc_known_outputs_keep(struct qc_known_outputs *k, uint64_t key, struct qc_runner *r, struct qc_status *st);
 /* Returns the outputs of a unit, valid as long as k; NULL if unknown or k is NULL. */
 struct qc_known;

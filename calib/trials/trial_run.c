@@ -111,11 +111,12 @@ bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const st
     if (!t) return qc_fail_memory(st, sizeof *t);
     *t = (struct qc_trials){
         .arena = qc_arena_new(), .real = real, .data = data, .options = options, .count = all < wanted ? all : wanted};
-    const bool ok =
-        (t->arena || qc_fail_memory(st, 1)) &&
-        (options->known || options->run.memory_limit || qc_known_outputs_new(&t->own, real->output_count, st)) &&
-        (t->judged = QC_NEW_ARRAY(t->arena, bool, real->output_count, st)) &&
-        (t->kinds = QC_NEW_ARRAY(t->arena, enum qc_probabilities, real->output_count, st)) && draw_trial_units(t, st);
+    const bool ok = (t->arena || qc_fail_memory(st, 1)) &&
+                    (options->known || options->run.memory_limit ||
+                     qc_known_outputs_new(&t->own, real->output_count, QC_KNOWN_IN_MEMORY, st)) &&
+                    (t->judged = QC_NEW_ARRAY(t->arena, bool, real->output_count, st)) &&
+                    (t->kinds = QC_NEW_ARRAY(t->arena, enum qc_probabilities, real->output_count, st)) &&
+                    draw_trial_units(t, st);
     t->known = options->known ? options->known : t->own;
     t->looked = ok;
     for (size_t o = 0; ok && o < real->output_count; o++) {
@@ -274,7 +275,7 @@ static void look_at_known(struct qc_trials *t)
 /* Plans the float network if it must run or its outputs were not examined yet. */
 static bool plan_real(struct qc_plan **real, struct qc_trials *t, size_t first, size_t n, struct qc_status *st)
 {
-    const struct qc_plan_options as_is = {.rounding = QC_CONTRACT_ONNX};
+    const struct qc_plan_options as_is = {.rounding = QC_CONTRACT_ONNX, .many_runs = n >= QC_PLAN_MANY_RUNS};
     if (!t->looked) look_at_known(t);
     if (t->looked && known_units(t, first, n)) return true;
     return qc_stream_plan(real, t->real, t->data, &as_is, st) && (t->looked || look_at_outputs(t, *real, st));

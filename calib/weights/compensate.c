@@ -8,7 +8,7 @@
 #include "arith/float_level.h"
 #include "base/simd.h"
 
-enum { ROWS = 4 };   /* rows of a quadratic form computed together */
+enum { ROWS = 6 };   /* rows of a quadratic form computed together */
 enum { PASSES = 3 }; /* passes of coordinate descent at most */
 enum { BLOCK = 64 }; /* columns rounded before their errors are added to all later columns */
 

@@ -55,17 +55,24 @@ QC_TARGET_AVX512 static void tile_avx512(double *c, size_t stride, const double 
     }
 }
 
-QC_TARGET_AVX512 static void lanes_avx512(double *sum, const double *f, size_t stride, const double *d, size_t count,
-                                          ptrdiff_t by)
+/* Rows whose sums fit into the registers, with those of all lanes. */
+enum { LANE_ROWS = 6, LANE_VECTORS = QC_LANES / 8 };
+
+/* next: rows of f that are needed next, to be prefetched; NULL: none. */
+QC_TARGET_AVX512 static void lanes_avx512(double *sum, const double *f, const double *next, size_t stride,
+                                          const double *d, size_t count, ptrdiff_t by)
 {
-    __m512d s[16]; /* four rows of four vectors */
-#pragma GCC unroll 16
-    for (size_t i = 0; i < 16; i++) s[i] = _mm512_loadu_pd(sum + 8 * i);
+    enum { LINE = 8 }; /* numbers of a cache line */
+    __m512d s[LANE_ROWS * LANE_VECTORS];
+#pragma GCC unroll 24
+    for (size_t i = 0; i < LANE_ROWS * LANE_VECTORS; i++) s[i] = _mm512_loadu_pd(sum + 8 * i);
     for (size_t t = 0; t < count; t++, f += by, d += by * QC_LANES) {
         const __m512d y0 = _mm512_loadu_pd(d), y1 = _mm512_loadu_pd(d + 8), y2 = _mm512_loadu_pd(d + 16),
                       y3 = _mm512_loadu_pd(d + 24);
-#pragma GCC unroll 4
-        for (size_t r = 0; r < 4; r++) {
+        if (next && t % LINE < LANE_ROWS)
+            __builtin_prefetch(next + (t % LINE) * stride + (ptrdiff_t)(t / LINE * LINE) * by);
+#pragma GCC unroll 6
+        for (size_t r = 0; r < LANE_ROWS; r++) {
             const __m512d x = _mm512_set1_pd(f[r * stride]);
             s[4 * r] = _mm512_fmadd_pd(x, y0, s[4 * r]);
             s[4 * r + 1] = _mm512_fmadd_pd(x, y1, s[4 * r + 1]);
@@ -73,8 +80,8 @@ QC_TARGET_AVX512 static void lanes_avx512(double *sum, const double *f, size_t s
             s[4 * r + 3] = _mm512_fmadd_pd(x, y3, s[4 * r + 3]);
         }
     }
-#pragma GCC unroll 16
-    for (size_t i = 0; i < 16; i++) _mm512_storeu_pd(sum + 8 * i, s[i]);
+#pragma GCC unroll 24
+    for (size_t i = 0; i < LANE_ROWS * LANE_VECTORS; i++) _mm512_storeu_pd(sum + 8 * i, s[i]);
 }
 
 /* Updates four rows and eight columns. */
@@ -179,12 +186,10 @@ static void lanes(double *sum, size_t rows, const double *f, size_t stride, cons
     if (!count) return;
 #ifdef X86_TILES
     const bool wide = QC_HAS_AVX512(), vectors = wide || QC_HAS_AVX2();
-    for (; vectors && r + 4 <= rows; r += 4) {
-        if (wide)
-            lanes_avx512(sum + r * QC_LANES, f + r * stride, stride, d, count, by);
-        else
-            lanes_avx2(sum + r * QC_LANES, f + r * stride, stride, d, count, by);
-    }
+    for (; wide && r + LANE_ROWS <= rows; r += LANE_ROWS)
+        lanes_avx512(sum + r * QC_LANES, f + r * stride,
+                     r + 2 * LANE_ROWS <= rows ? f + (r + LANE_ROWS) * stride : NULL, stride, d, count, by);
+    for (; vectors && r + 4 <= rows; r += 4) lanes_avx2(sum + r * QC_LANES, f + r * stride, stride, d, count, by);
     for (; vectors && r < rows; r++) row_avx2(sum + r * QC_LANES, f + r * stride, d, count, by);
 #endif
     for (; r < rows; r++) lanes_plain(sum + r * QC_LANES, f + r * stride, d, count, by);

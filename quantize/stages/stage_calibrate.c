@@ -129,13 +129,14 @@ static bool do_without(struct qc_pipeline *p, struct qc_status *st)
     return p->seen || qc_collection_new(&p->seen, 0, NULL, QC_NEED_HISTOGRAM, st);
 }
 
-/* Lets later runs keep the outputs of the float network, which they compare with. Not with --memory-limit: the memory
-   plan has no room for them, and the float network runs again. */
+/* Lets later runs keep the outputs of the float network, which they compare with: of large models in files, of others
+   in memory. The memory plan has no room for them there, so with --memory-limit the float network runs again. */
 static bool know_outputs(struct qc_pipeline *p, struct qc_status *st)
 {
-    if (p->known || !p->from->data || p->options->memory_limit) return true;
+    const enum qc_known_place place = p->real->spills ? QC_KNOWN_IN_FILES : QC_KNOWN_IN_MEMORY;
+    if (p->known || !p->from->data || (p->options->memory_limit && place == QC_KNOWN_IN_MEMORY)) return true;
     p->known_of = p->real;
-    return qc_known_outputs_new(&p->known, p->real->output_count, st);
+    return qc_known_outputs_new(&p->known, p->real->output_count, place, st);
 }
 
 /* Collects the statistics if they are missing. */

@@ -73,6 +73,7 @@ struct qc_prepare {
     const struct qc_fusion *fusion; /* NULL: none; set only for kernels with `fuses` */
     enum qc_isa isa;                /* from qc_isa_detect */
     struct qc_accumulator accumulator;
+    bool many_runs;                    /* struct qc_plan_options */
     bool int16;                        /* operands of integer products are held as int16 */
     enum qc_contract contract;         /* of rounding */
     struct qc_arena *arena;            /* for state; valid as long as the plan */

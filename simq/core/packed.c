@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/file_map.h"
 #include "base/index.h"
 
 struct block {
@@ -17,6 +18,8 @@ struct qc_packed {
     size_t count, capacity;
     struct block *blocks;  /* [count] */
     struct qc_index index; /* by `from`: index + 1 */
+    size_t map_count, map_capacity;
+    struct qc_file_map **maps; /* [map_count]: of qc_packed_room */
 };
 
 bool qc_packed_new(struct qc_packed **out, struct qc_status *st)
@@ -29,6 +32,8 @@ void qc_packed_free(struct qc_packed *p)
 {
     if (!p) return;
     for (size_t i = 0; i < p->count; i++) free(p->blocks[i].data);
+    for (size_t i = 0; i < p->map_count; i++) qc_file_map_unref(p->maps[i]);
+    free(p->maps);
     free(p->blocks);
     qc_index_free(&p->index);
     free(p);
@@ -63,5 +68,17 @@ bool qc_packed_take(void **out, size_t *added, struct qc_packed *p, const void *
     }
     *out = data;
     *added = bytes;
+    return true;
+}
+
+bool qc_packed_room(void **out, struct qc_packed *p, size_t bytes, struct qc_status *st)
+{
+    struct qc_status full = QC_STATUS_INIT; /* not an error: the weights are read where they are */
+    struct qc_file_map **maps = qc_grown(p->maps, p->map_count, &p->map_capacity, sizeof *maps, st);
+    *out = NULL;
+    if (!maps) return false;
+    p->maps = maps;
+    if (!qc_file_map_scratch(&maps[p->map_count], bytes, &full)) return true;
+    *out = qc_file_map_room(maps[p->map_count++]);
     return true;
 }

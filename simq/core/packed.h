@@ -16,3 +16,6 @@ void qc_packed_free(struct qc_packed *p); /* NULL-safe */
    `data` on failure. */
 bool qc_packed_take(void **out, size_t *added, struct qc_packed *p, const void *from, void *data, size_t bytes,
                     struct qc_status *st);
+
+/* Makes room for `bytes` in an unnamed temporary file, valid as long as p. *out is NULL if the disk has none. */
+bool qc_packed_room(void **out, struct qc_packed *p, size_t bytes, struct qc_status *st);

@@ -43,6 +43,9 @@ struct qc_plan_case {
     const char *name;              /* for messages */
 };
 
+/* Number of runs from which packing large weights pays. */
+enum { QC_PLAN_MANY_RUNS = 8 };
+
 struct qc_plan_options {
     /* Values of the graph to pass to the observe callback; fusion keeps them apart. Affine values with bound
        parameters are observed centred. Constants are observed at the start of each run. */
@@ -58,6 +61,7 @@ struct qc_plan_options {
     size_t largest_count;
     unsigned depth; /* number of plans that run before this one because shapes depend on data; 0 for callers */
     const struct qc_budget *budget; /* memory budget of the plan and its runs; NULL: that of the graph */
+    bool many_runs;  /* at least QC_PLAN_MANY_RUNS follow: large models pack large weights in temporary files */
     enum qc_isa isa; /* upper bound on the instruction set of integer kernels (simq/core/isa.h); the results do not
                         depend on it */
 };

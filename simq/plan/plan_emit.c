@@ -57,6 +57,7 @@ static bool prepare_plan_emit(struct qc_binding *b, struct qc_step *s, const str
                            .fusion = d->fusion,
                            .isa = b->plan->isa,
                            .accumulator = b->plan->accumulator,
+                           .many_runs = b->plan->many_runs,
                            .int16 = b->plan->int16,
                            .contract = b->plan->contract,
                            .watch = b->plan->watch,

@@ -123,6 +123,7 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
     if (options) p->input_layouts = options->input_layouts;
     if (options) p->depth = options->depth;
     if (options) p->watch = options->watch;
+    if (options) p->many_runs = options->many_runs;
     p->int16 = options && options->lowering == QC_LOWERING_INT16;
     if (p->accumulator.bits == 0) p->accumulator = (struct qc_accumulator){.bits = 32, .overflow = QC_OVERFLOW_LAST};
     if (p->accumulator.bits < 2 || p->accumulator.bits > 32) {

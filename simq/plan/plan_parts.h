@@ -90,6 +90,7 @@ struct qc_plan {
     enum qc_isa isa;        /* upper bound for integer kernels */
     struct qc_accumulator accumulator;
     bool int16; /* operands of integer products are int16 */
+    bool many_runs;
     enum qc_contract contract;
     struct qc_folding folding;           /* while the plan is made: remaining budget of constant folding */
     size_t input_bytes;                  /* of one run */

@@ -58,7 +58,7 @@ Test(output_errors, are_those_of_the_measurement_of_all_layers)
 }
 
 /* With everything known no other float network makes a difference: here the quantized one stands for it. */
-Test(output_errors, what_is_known_is_not_run_again)
+static void check_known(enum qc_known_place place)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_known_outputs *known = NULL;
@@ -66,7 +66,7 @@ Test(output_errors, what_is_known_is_not_run_again)
     struct case_run r;
     uint64_t keys[SAMPLES] = {0};
     calibrate(&r, &g);
-    cr_assert(qc_known_outputs_new(&known, 1, &st));
+    cr_assert(qc_known_outputs_new(&known, 1, place, &st));
     const struct qc_error first = errors_of(known, keys, r.normalised, &r, 2),
                           stranger = errors_of(NULL, NULL, r.produced, &r, 1);
     cr_assert_eq(stranger.noise, 0);
@@ -77,6 +77,16 @@ Test(output_errors, what_is_known_is_not_run_again)
     qc_known_outputs_free(known);
     case_free(&r);
     qc_graph_free(g);
+}
+
+Test(output_errors, what_is_known_is_not_run_again)
+{
+    check_known(QC_KNOWN_IN_MEMORY);
+}
+
+Test(output_errors, outputs_in_files_are_known_too)
+{
+    check_known(QC_KNOWN_IN_FILES);
 }
 
 static int by_value(const void *x, const void *y)
@@ -93,12 +103,12 @@ Test(output_errors, of_many_units_those_are_kept_that_trials_draw)
     size_t wanted = 0;
     for (uint64_t u = 0; u < UNITS; u++) {
         keys[u] = qc_stream_key(0, &u, sizeof u);
-        wanted += qc_known_outputs_wanted(keys[u], UNITS);
-        cr_expect(qc_known_outputs_wanted(keys[u], DRAWN));
+        wanted += qc_known_outputs_wanted(NULL, keys[u], UNITS);
+        cr_expect(qc_known_outputs_wanted(NULL, keys[u], DRAWN));
     }
     cr_expect(wanted < 2 * DRAWN, "%zu", wanted);
     qsort(keys, UNITS, sizeof *keys, by_value);
-    for (size_t u = 0; u < DRAWN; u++) cr_expect(qc_known_outputs_wanted(keys[u], UNITS), "number %zu", u);
+    for (size_t u = 0; u < DRAWN; u++) cr_expect(qc_known_outputs_wanted(NULL, keys[u], UNITS), "number %zu", u);
 }
 
 Test(output_errors, collecting_leaves_the_outputs_of_the_float_network)
@@ -112,7 +122,7 @@ Test(output_errors, collecting_leaves_the_outputs_of_the_float_network)
     uint64_t keys[SAMPLES] = {0};
     calibrate(&r, &g);
     cr_assert(case_simulate(&unbound, g, &setup, &st), "%s", st.message);
-    cr_assert(qc_known_outputs_new(&known, 1, &st));
+    cr_assert(qc_known_outputs_new(&known, 1, QC_KNOWN_IN_MEMORY, &st));
     const struct qc_collect_options o = {.need = QC_NEED_EXTREMES, .keys = keys, .known = known, .run = {.workers = 2}};
     cr_assert(qc_collect(&c, NULL, unbound.simulated, 0, NULL, NULL, r.data, &o, &st), "%s", st.message);
     for (size_t u = 0; u < SAMPLES; u++) cr_expect(keys[u] && qc_known_outputs_find(known, keys[u]), "unit %zu", u);

@@ -134,8 +134,9 @@ QC_KERNEL(conv_transpose, .order = QC_ORDER_LAST, .fuses = true, .prepare = prep
 
 /* Gemm and MatMul. On centred integers the result is the accumulator, exact if every partial sum stays below 2^24. */
 
-/* In large models (graph->spills), constants of this size or more are read directly from their files. Packed, each
-   plan would hold them in memory. The order of the sums is the same. */
+/* In large models (graph->spills), constants of this size or more are not packed in memory, which each plan would need.
+   If many runs follow they are packed in a temporary file, otherwise read where they are. The order of the sums is the
+   same. */
 enum { PACKED_LESS = 4 << 20 };
 
 static bool make_product(struct qc_prepare *p, const struct qc_view *a, const struct qc_view *b,
@@ -143,11 +144,14 @@ static bool make_product(struct qc_prepare *p, const struct qc_view *a, const st
                          struct qc_status *st)
 {
     struct qc_view weights = *b;
-    if (p->graph->spills && qc_view_count(b) * sizeof(float) >= PACKED_LESS) weights.data = NULL;
-    struct qc_product_matrix d = {.a = a, .b = &weights, .bias = bias, .dst = dst, .packs = p->packs, .isa = p->isa};
+    const bool large = b->data && p->graph->spills && qc_view_count(b) * sizeof(float) >= PACKED_LESS,
+               in_file = large && p->many_runs && p->packs;
+    if (large && !in_file) weights.data = NULL;
+    struct qc_product_matrix d = {
+        .a = a, .b = &weights, .bias = bias, .dst = dst, .packs = p->packs, .in_file = in_file, .isa = p->isa};
     struct qc_mac *m = qc_mac_new(&d.tail, p, scaled, st);
     if (!m || !qc_product_matrix_new(&m->product, &d, st)) return false;
-    qc_mac_finish(m, p, weights.data != NULL, bias != NULL);
+    qc_mac_finish(m, p, qc_product_is_packed(m->product), bias != NULL);
     *out = m;
     return true;
 }

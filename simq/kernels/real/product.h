@@ -34,6 +34,7 @@ struct qc_product_matrix {
     const struct qc_view *a, *b, *bias, *dst;
     struct qc_product_tail tail;
     struct qc_packed *packs;
+    bool in_file; /* the packed b is in a temporary file of packs; if the disk has no room, b is given at run time */
     enum qc_isa isa;
 };
 bool qc_product_matrix_new(struct qc_product **out, const struct qc_product_matrix *d, struct qc_status *st);
@@ -41,6 +42,7 @@ bool qc_product_matrix_new(struct qc_product **out, const struct qc_product_matr
 void qc_product_free(struct qc_product *d);              /* NULL-safe */
 size_t qc_product_scratch(const struct qc_product *d);   /* bytes of scratch per worker, 64-byte aligned */
 size_t qc_product_bytes(const struct qc_product *d);     /* of packed constants */
+bool qc_product_is_packed(const struct qc_product *d);   /* false: weights are given at run time */
 const char *qc_product_name(const struct qc_product *d); /* of the implementation */
 
 struct qc_product_memory {

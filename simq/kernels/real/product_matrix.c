@@ -49,8 +49,20 @@ static ptrdiff_t offset(const ptrdiff_t *at, const struct qc_product_matrix_stat
     return sum;
 }
 
-static bool pack_matrices(struct qc_product *d, const struct qc_view *b, struct qc_packed *packs, struct qc_status *st)
+/* Makes room in a file; d->packed stays NULL if the disk has none. */
+static bool pack_in_file(struct qc_product *d, size_t numbers, struct qc_packed *packs, struct qc_status *st)
 {
+    void *room;
+    if (numbers > SIZE_MAX / sizeof(float)) return qc_fail_memory(st, SIZE_MAX);
+    if (!qc_packed_room(&room, packs, numbers * sizeof(float), st)) return false;
+    d->packed = room;
+    d->shared = true;
+    return true;
+}
+
+static bool pack_matrices(struct qc_product *d, const struct qc_product_matrix *m, struct qc_status *st)
+{
+    const struct qc_view *b = m->b;
     const struct qc_product_matrix_state *s = &d->matrix;
     const size_t one = qc_panel_numbers(&s->shape);
     ptrdiff_t at[QC_RANK_MAX] = {0}, limit[QC_RANK_MAX];
@@ -59,12 +71,13 @@ static bool pack_matrices(struct qc_product *d, const struct qc_view *b, struct 
         limit[i] = b->dim[i];
         if (!qc_mul_size(&all, all, (size_t)b->dim[i])) return qc_fail_memory(st, SIZE_MAX);
     }
-    if (!qc_product_pack(d, all, st)) return false;
+    if (!(m->in_file ? pack_in_file(d, all, m->packs, st) : qc_product_pack(d, all, st))) return false;
+    if (!d->packed) return true;
     do {
         const struct qc_panel_source from = matrix_source(s, (const float *)b->data + offset(at, s, s->b));
         qc_panel_pack(d->packed + (size_t)offset(at, s, s->packed) * one, &s->shape, &from);
     } while (step(at, s, limit));
-    return qc_product_keep(d, all, b->data, packs, st);
+    return m->in_file || qc_product_keep(d, all, b->data, m->packs, st);
 }
 
 static bool lay_out_matrix(struct qc_product *d, struct qc_status *st)
@@ -90,7 +103,7 @@ bool qc_product_matrix_new(struct qc_product **out, const struct qc_product_matr
     if (!d) return false;
     matrix_sizes(&d->matrix, m);
     qc_panel_shape_of(&d->matrix.shape, &d->tiles, columns, 1, (size_t)d->matrix.depth, 1);
-    if ((m->b->data && !pack_matrices(d, m->b, m->packs, st)) || !lay_out_matrix(d, st)) {
+    if ((m->b->data && !pack_matrices(d, m, st)) || !lay_out_matrix(d, st)) {
         qc_product_free(d);
         return false;
     }

@@ -133,6 +133,11 @@ size_t qc_product_bytes(const struct qc_product *d)
     return d->constant_bytes;
 }
 
+bool qc_product_is_packed(const struct qc_product *d)
+{
+    return d->packed != NULL;
+}
+
 const char *qc_product_name(const struct qc_product *d)
 {
     return d->name;
