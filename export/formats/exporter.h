@@ -19,8 +19,10 @@ struct qc_lower_options {
     bool float_bias;    /* of QDQ: a bias is a float initializer with the real values of its integers */
     bool short_bias;    /* of QDQ: a bias has 8 bits and a scale of its own, if qc_short_bias_shift holds it exactly */
     bool caches;        /* inputs and outputs that are quantized caches have the type they are stored in */
-    bool tables_apart;  /* a table that is also a matrix is written twice: the runtime may not compute a Transpose of
-                           integers when it loads the file */
+    const struct qc_graph *real; /* NULL, or the normalised float graph: operators that it holds as functions are
+                                    written again (export/formats/restored_calls.c) */
+    bool tables_apart; /* a table that is also a matrix is written twice: the runtime may not compute a Transpose of
+                          integers when it loads the file */
 };
 
 struct qc_exporter {

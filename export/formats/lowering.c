@@ -666,6 +666,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
         ok = v && qc_graph_add_output(x.to, g->outputs[i].name, v, st) &&
              qc_port_copy(&x.to->outputs[i], &g->outputs[i], x.to->arena, st);
     }
+    ok = ok && qc_lower_restore_calls(&x, st);
     free(x.real);
     free(x.integer);
     free(x.given);

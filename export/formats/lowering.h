@@ -32,6 +32,10 @@ bool qc_lower_share_tables(struct qc_graph **g, struct qc_status *st);
    (export/formats/unshared.c). Replaces *g, which stays unchanged on failure. qc_lower_graph does it last. */
 bool qc_lower_unshare(struct qc_graph **g, struct qc_status *st);
 
+/* Writes operators of the model file that were imported as functions again, if none of their nodes was quantized or
+   changed (export/formats/restored_calls.c). Replaces x->to, in which all nodes and outputs are lowered. */
+bool qc_lower_restore_calls(struct qc_lowering *x, struct qc_status *st);
+
 /* QDQ: QuantizeLinear, DequantizeLinear, and every other op unchanged on the float forms of its inputs; results with a
    quantizer are quantized. */
 bool qc_lower_plain(struct qc_lowering *x, qc_id node, struct qc_status *st);

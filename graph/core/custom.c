@@ -116,7 +116,7 @@ bool qc_custom_ops_load(struct qc_custom_ops *c, const char *file, struct qc_sta
 bool qc_custom_is_own(const struct qc_attr *a)
 {
     return strcmp(a->name, QC_CUSTOM_DOMAIN) == 0 || strcmp(a->name, QC_CUSTOM_OP) == 0 ||
-           strcmp(a->name, QC_CUSTOM_VERSION) == 0;
+           strcmp(a->name, QC_CUSTOM_VERSION) == 0 || strcmp(a->name, QC_CUSTOM_TYPES) == 0;
 }
 
 const char *qc_custom_name(const struct qc_node *n, struct qc_arena *a, struct qc_status *st)

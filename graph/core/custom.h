@@ -11,6 +11,9 @@
 #define QC_CUSTOM_DOMAIN "qcalib.domain"
 #define QC_CUSTOM_OP "qcalib.op"
 #define QC_CUSTOM_VERSION "qcalib.version"
+/* Of a node that is only written to a file and has no kernel: for each output its type (enum qc_dtype), rank and
+   dimensions, as QC_ATTR_INTS. */
+#define QC_CUSTOM_TYPES "qcalib.types"
 enum { QC_CUSTOM_ATTRS = 3 };
 bool qc_custom_is_own(const struct qc_attr *a); /* one of these attributes? */
 

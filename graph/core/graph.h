@@ -128,6 +128,7 @@ struct qc_port {
 };
 
 struct qc_custom_ops;
+struct qc_source_call;
 
 struct qc_graph {
     struct qc_arena *arena;
@@ -146,6 +147,8 @@ struct qc_graph {
     struct qc_qparams *qparams_of;                 /* [qparams_count + 1] */
     size_t input_count, output_count;
     struct qc_port *inputs, *outputs;
+    size_t call_count;                  /* operators of the file that the graph holds as their functions */
+    struct qc_source_call *calls;       /* [call_count]; graph/core/source_call.h */
     struct qc_graph_tables *tables;     /* hash tables and capacities */
     unsigned depth;                     /* of nested bodies: 0 without any */
     const struct qc_graph *shaped_from; /* the body it was made from with more shapes known; only compared */
@@ -260,6 +263,10 @@ const char *qc_node_name(const struct qc_graph *g, const struct qc_node *n, stru
    NULL and a status if out of memory. */
 uint32_t *qc_graph_uses(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
+/* Copies attributes to an array [count] in the arena; tensors and bodies are referenced. */
+bool qc_attrs_copy(struct qc_attr *to, const struct qc_attr *from, unsigned count, struct qc_arena *a,
+                   struct qc_status *st);
+bool qc_attr_equal(const struct qc_attr *a, const struct qc_attr *b);
 /* Attributes by name, with defaults. */
 const struct qc_attr *qc_attr_find(const struct qc_node *n, const char *name); /* NULL if absent */
 int64_t qc_attr_int(const struct qc_node *n, const char *name, int64_t otherwise);

@@ -96,6 +96,7 @@ void qc_graph_free(struct qc_graph *g)
     free(g->nodes);
     free(g->inputs);
     free(g->outputs);
+    free(g->calls);
     qc_carried_unref(g->carried);
     qc_custom_ops_unref(g->custom);
     qc_arena_free(g->arena);

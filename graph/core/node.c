@@ -176,7 +176,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct qc_attr *)a)->name, ((const struct qc_attr *)b)->name);
 }
 
-static bool attr_equal(const struct qc_attr *a, const struct qc_attr *b)
+bool qc_attr_equal(const struct qc_attr *a, const struct qc_attr *b)
 {
     if (a->kind != b->kind || strcmp(a->name, b->name) != 0) return false;
     switch (a->kind) {
@@ -228,7 +228,7 @@ static qc_id find_node(const struct qc_graph *g, const struct qc_node_def *d, un
             (d->input_count && memcmp(n->inputs, d->inputs, d->input_count * sizeof *d->inputs) != 0))
             continue;
         unsigned i = 0;
-        while (i < n->attr_count && attr_equal(&n->attrs[i], &d->attrs[i])) i++;
+        while (i < n->attr_count && qc_attr_equal(&n->attrs[i], &d->attrs[i])) i++;
         if (i == n->attr_count) return k;
     }
     return 0;
@@ -243,8 +243,8 @@ static bool copy_strings(const char *const **to, const struct qc_attr *from, str
     return v != NULL;
 }
 
-static bool copy_attrs(struct qc_attr *to, const struct qc_attr *from, unsigned count, struct qc_arena *a,
-                       struct qc_status *st)
+bool qc_attrs_copy(struct qc_attr *to, const struct qc_attr *from, unsigned count, struct qc_arena *a,
+                   struct qc_status *st)
 {
     for (unsigned i = 0; i < count; i++) {
         to[i] = from[i];
@@ -332,7 +332,7 @@ static qc_id add_node(struct qc_graph *g, const struct qc_node_def *d, unsigned 
     }
     g->node_count++;
     if (qc_body_depth(d) > g->depth) g->depth = qc_body_depth(d);
-    bool copied = copy_attrs(attrs, d->attrs, d->attr_count, g->arena, st);
+    bool copied = qc_attrs_copy(attrs, d->attrs, d->attr_count, g->arena, st);
     g->nodes[id] = n;
     t->node_qparams[id] = identity_of(d);
     qc_index_put(&t->nodes, hash, id);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/core/custom.h"
+#include "graph/core/source_call.h"
 #include "graph/core/tables.h"
 
 bool qc_port_copy(struct qc_port *to, const struct qc_port *from, struct qc_arena *a, struct qc_status *st)
@@ -254,6 +255,53 @@ static bool map_observed(struct qc_rebuild *r, struct qc_status *st)
     return true;
 }
 
+static bool is_integer(const struct qc_graph *g, qc_id v)
+{
+    return !qc_dtype_info(g->values[v].type.dtype)->is_float && g->values[v].type.qparams == QC_REAL;
+}
+
+/* Returns the new value, also that from which an old one is dequantized; 0: it is gone. */
+static qc_id mapped(const struct qc_rebuild *r, qc_id v)
+{
+    const struct qc_node *n = qc_node_of(r->from, v);
+    return r->map[v] || !n || n->op != QC_OP_Dequantize ? r->map[v] : r->map[n->inputs[0]];
+}
+
+/* Maps values of a call. Sets *there to false if one is gone. integers: those that are not mapped yet are copied. */
+static bool map_values(qc_id *to, bool *there, struct qc_rebuild *r, const qc_id *from, unsigned count, bool integers,
+                       struct qc_status *st)
+{
+    for (unsigned i = 0; i < count; i++) {
+        to[i] = mapped(r, from[i]);
+        if (!from[i] || to[i]) continue;
+        if (!integers || !is_integer(r->from, from[i]))
+            *there = false;
+        else if (!(to[i] = qc_rebuild_value(r, from[i], st)))
+            return false;
+    }
+    return true;
+}
+
+/* Gives the new graph the calls of the old one. Integer inputs that the nodes of a function do not need, such as the
+   lengths of sequences, are copied with the nodes that compute them. A call without one of its other values is gone. */
+static bool map_calls(struct qc_rebuild *r, struct qc_status *st)
+{
+    for (size_t i = 0; i < r->from->call_count; i++) {
+        struct qc_source_call call = r->from->calls[i];
+        qc_id *inputs = QC_NEW_ARRAY(r->to->arena, qc_id, call.input_count, st),
+              *outputs = QC_NEW_ARRAY(r->to->arena, qc_id, call.output_count, st);
+        bool there = call.op != NULL;
+        if (!inputs || !outputs) return false;
+        if (there && !map_values(outputs, &there, r, call.outputs, call.output_count, false, st)) return false;
+        if (there && !map_values(inputs, &there, r, call.inputs, call.input_count, true, st)) return false;
+        call.inputs = inputs;
+        call.outputs = outputs;
+        if (!there) call.op = NULL;
+        if (!qc_graph_copy_source_call(r->to, call, st)) return false;
+    }
+    return true;
+}
+
 bool qc_rebuild_finish(struct qc_graph **out, struct qc_rebuild *r, struct qc_status *st)
 {
     return qc_rebuild_finish_with(out, r, NULL, st);
@@ -267,7 +315,7 @@ bool qc_rebuild_finish_with(struct qc_graph **out, struct qc_rebuild *r, const q
         if (!v || !qc_graph_add_output(r->to, p->name, v, st) || !qc_port_copy(&r->to->outputs[i], p, r->to->arena, st))
             return false;
     }
-    if (!map_observed(r, st)) return false;
+    if (!map_observed(r, st) || !map_calls(r, st)) return false;
     *out = r->to;
     r->to = NULL;
     return true;

@@ -11,7 +11,7 @@ struct qc_suffixes {
 };
 
 struct qc_graph_tables {
-    size_t value_capacity, node_capacity, qparams_capacity, input_capacity, output_capacity;
+    size_t value_capacity, node_capacity, qparams_capacity, input_capacity, output_capacity, call_capacity;
     struct qc_index names, constants, nodes, quantizer_names;
     struct qc_index products; /* by each factor */
     struct qc_index suffixed; /* names that were requested more than once: their indices in suffixes, from 1 */

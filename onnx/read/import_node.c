@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/core/custom.h"
+#include "graph/core/source_call.h"
 #include "onnx/read/importing.h"
 
 enum drop { KEPT, DROPPED, DEFAULT_INT, DEFAULT_FLOAT, DEFAULT_STRING, DEFAULT_ALL };
@@ -218,7 +219,14 @@ static bool name_values(struct qc_node_import *w, size_t first, struct qc_status
     return true;
 }
 
-/* Functions (import_expand.c). Replaces the node by the function that fits; *fits is false if none does. */
+/* Returns true for operators of ONNX Runtime, which has kernels for them. Runtimes may not have ONNX's own functions of
+   newer opsets. */
+static bool is_written_again(const char *op)
+{
+    return strncmp(op, "com.microsoft::", 15) == 0 || strcmp(op, "SimplifiedLayerNormalization") == 0;
+}
+
+/* Replaces the node by the function that fits; *fits is false if none does. */
 static bool import_expand(bool *fits, struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st)
 {
     struct qc_importer *im = w->im;
@@ -250,7 +258,8 @@ static bool import_expand(bool *fits, struct qc_node_import *w, const Onnx__Node
             w->outputs[k]->id = outputs[k];
             if (!qc_graph_name_value(im->g, outputs[k], w->outputs[k]->as, st)) return false;
         }
-    return name_values(w, before, st);
+    return name_values(w, before, st) &&
+           (!is_written_again(w->op) || qc_graph_add_source_call(im->g, &call, outputs, st));
 }
 
 /* --- Operands --- */

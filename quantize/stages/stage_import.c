@@ -184,6 +184,11 @@ bool qc_stage_partition(struct qc_pipeline *p, struct qc_status *st)
                        "%s is quantized already; give the float model it was made from ('qcalib convert' brings one "
                        "quantized form into another, 'qcalib run' and 'qcalib compare' take it as it is)",
                        p->from->model.path);
+    if (p->scheme.weight.dtype == QC_NONE && !p->scheme.only_count && !p->scheme.skip_count)
+        return qc_fail(
+            st, QC_UNSUPPORTED,
+            "nothing to quantize: --weight-type none leaves operators with weights in float, and activations "
+            "are quantized only with such operators; give a --weight-type such as int8, or leave it out");
     const bool fewer = p->scheme.only_count || p->scheme.skip_count || p->scheme.weight.dtype == QC_NONE ||
                        p->scheme.activation.dtype == QC_NONE;
     return qc_fail(st, QC_UNSUPPORTED, "nothing to quantize: no pattern of 'qcalib list rules' matches%s%s",

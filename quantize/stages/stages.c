@@ -52,6 +52,7 @@ static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
     const struct qc_lower_options o = {.accuracy_level = p->options->accuracy_level[0] - '0',
                                        .float_bias = p->options->runs_on->bias == QC_BIAS_FLOAT,
                                        .short_bias = p->options->runs_on->bias == QC_BIAS_INT8,
+                                       .real = p->from->normalised,
                                        .caches = p->scheme.cache != QC_NONE,
                                        .tables_apart = !p->options->runs_on->onnxruntime};
     double t0 = qc_seconds();

@@ -270,6 +270,35 @@ static double whole(const struct qc_guard_call *call)
     return t && t->count;
 }
 
+/* Returns 1 for a matrix whose columns are sines of the row's number i, of any frequency, amplitude and phase, not all
+   of them constant: then t[i + 1] + t[i - 1] = 2 cos(frequency) t[i]. Tables of 16 bits are near enough. */
+static double waves(const struct qc_guard_call *call)
+{
+    enum { ROWS = 32 };
+    const struct qc_tensor *t = qc_constant_of(call->graph, call->ids[0]);
+    if (!t || t->shape.rank != 2 || t->shape.dim[0] < 5) return 0;
+    const size_t columns = (size_t)t->shape.dim[1], rows = t->shape.dim[0] < ROWS ? (size_t)t->shape.dim[0] : ROWS;
+    bool some = false;
+    for (size_t c = 0; c < columns; c++) {
+        double x[ROWS], product = 0, square = 0, largest = 0;
+        bool varies = false;
+        for (size_t i = 0; i < rows; i++) {
+            x[i] = qc_tensor_float(t, i * columns + c);
+            if (fabs(x[i]) > largest) largest = fabs(x[i]);
+            varies = varies || x[i] != x[0];
+        }
+        for (size_t i = 1; i + 1 < rows; i++) {
+            product += x[i] * (x[i - 1] + x[i + 1]);
+            square += x[i] * x[i];
+        }
+        const double factor = square > 0 ? product / square : 0;
+        for (size_t i = 1; i + 1 < rows; i++)
+            if (!(fabs(x[i - 1] + x[i + 1] - factor * x[i]) <= largest / 64)) return 0;
+        some = some || varies;
+    }
+    return some;
+}
+
 static double is_joined(const struct qc_guard_call *call)
 {
     const struct qc_node *made = call->ids[0] ? qc_node_of(call->graph, call->ids[0]) : NULL;
@@ -335,6 +364,8 @@ static const struct qc_guard_info guards[] = {
     QC_GUARD("least", least, 1, "least(c): the smallest element of a constant", V),
     QC_GUARD("greatest", greatest, 1, "greatest(c): the largest element of a constant", V),
     QC_GUARD("whole", whole, 1, "whole(c): the elements of a constant are whole numbers; so is an absent one", V),
+    QC_GUARD("waves", waves, 1,
+             "waves(c): the columns of a matrix are sines of the row's number, as of rotary embeddings", V),
     QC_GUARD("activation", is_activation, 1, "activation(x): x is not a constant", V),
     QC_GUARD("real", is_float_real, 1, "real(x): x is a float32 value that is not quantized", V),
     QC_GUARD("made_in_float", is_made_in_float, 1, "made_in_float(x): a float op makes x, not a dequantize", V),

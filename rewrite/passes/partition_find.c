@@ -93,10 +93,11 @@ static bool tables_note_float(struct qc_partition *p, struct qc_status *st)
         const struct qc_tensor *t = n->op == QC_OP_Gather ? qc_constant_of(g, n->inputs[0]) : NULL;
         if (!t || t->dtype != QC_F32 || t->count < LARGE || p->matches.at[id] || stored[p->class_of[n->outputs]])
             continue;
-        p->reason[id] = qc_arena_printf(p->arena, st, "%s; its table takes %.2f MB",
-                                        p->reason[id] ? p->reason[id]
-                                                      : "only matrices with rows of at least 16 elements are quantized",
-                                        (double)t->bytes / 1e6);
+        p->reason[id] =
+            qc_arena_printf(p->arena, st, "%s; its table takes %.2f MB",
+                            p->reason[id] ? p->reason[id]
+                                          : "tables of sines, and of rows shorter than 16 elements, are not quantized",
+                            (double)t->bytes / 1e6);
         if (!p->reason[id]) return false;
     }
     return true;

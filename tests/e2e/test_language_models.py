@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 FORMS = ("concat", "gqa")
 HANDED_ON = helper.make_tensor_value_info("handed_on", TensorProto.INT64, [])
+FOUR = ("--activation-type", "none", "--weight-type", "int4", "--weight-block", "32")
 TOKENS = np.random.default_rng(3).integers(0, decoder_model.VOCABULARY, (12, 10))
 
 
@@ -25,6 +26,13 @@ def session(path, plain=False):
 def run(path, feeds, plain=False):
     s = session(path, plain)
     return dict(zip([o.name for o in s.get_outputs()], s.run(None, feeds)))
+
+
+def run_one_by_one(path, feeds, plain=False):
+    """GroupQueryAttention of ONNX Runtime 1.32 takes several tokens after a cache only of one sequence."""
+    s = session(path, plain)
+    rows = [s.run(None, {k: v[i : i + 1] for k, v in feeds.items()}) for i in range(len(feeds["input_ids"]))]
+    return {o.name: np.concatenate([r[k] for r in rows]) for k, o in enumerate(s.get_outputs())}
 
 
 def sqnr(expected, got):
@@ -88,17 +96,55 @@ def test_a_quantized_decoder_takes_a_cache(form, qcalib, tmp_path):
     whole = run(tmp_path / "m.onnx", decoder_model.feeds(TOKENS, form=form))
     once = run(tmp_path / "q.onnx", decoder_model.feeds(TOKENS, form=form))
     first = run(tmp_path / "q.onnx", decoder_model.feeds(TOKENS[:, :6], form=form))
-    second = run(tmp_path / "q.onnx", decoder_model.feeds(TOKENS[:, 6:], first, form))
+    feeds = decoder_model.feeds(TOKENS[:, 6:], first, form)
+    second = run_one_by_one(tmp_path / "q.onnx", feeds)
     steps = np.concatenate([first["logits"], second["logits"]], axis=1)
     assert sqnr(whole["logits"], once["logits"]) > 25
     assert sqnr(whole["logits"], steps) > sqnr(whole["logits"], once["logits"]) - 0.5
-    feeds = decoder_model.feeds(TOKENS[:, 6:], first, form)
     with h5py.File(tmp_path / "step.h5", "w") as f:
         for name, value in feeds.items():
             f[name] = value
     qcalib("run", "q.onnx", "--data", "step.h5", "-o", "y.h5")
     with h5py.File(tmp_path / "y.h5") as f:
         assert sqnr(second["logits"], f["logits"][:]) > 60
+
+
+@pytest.mark.parametrize(
+    "options",
+    ((), ("--format", "qoperator"), ("--activation-type", "dynamic"), FOUR, (*FOUR, "--format", "qoperator")),
+    ids=("qdq", "qoperator", "dynamic", "blocks", "nbits"),
+)
+def test_attention_of_the_runtime_is_written_again(options, qcalib, tmp_path):
+    """The file has the two GroupQueryAttention of the model and none of the nodes that they are imported as, and gives what `run` computes, with an empty cache and after a step."""
+    decoder_model.save(tmp_path / "m.onnx", "gqa")
+    np.save(tmp_path / "tokens.npy", TOKENS)
+    qcalib("--data", "tokens.npy", *options, "m.onnx", "-o", "q.onnx", "--no-report")
+    old, new = (onnx.load(str(tmp_path / name)) for name in ("m.onnx", "q.onnx"))
+    onnx.checker.check_model(new)
+    calls = [[n for n in m.graph.node if n.op_type == "GroupQueryAttention"] for m in (old, new)]
+    assert [n.attribute for n in calls[0]] == [n.attribute for n in calls[1]]
+    assert [n.name for n in calls[0]] == [n.name for n in calls[1]]
+    assert not {n.op_type for n in new.graph.node} & {"Softmax", "Slice", "Range"}
+    first = decoder_model.feeds(TOKENS[:4, :6], form="gqa")
+    past = run_one_by_one(tmp_path / "q.onnx", first, plain=True)
+    for feeds in (first, decoder_model.feeds(TOKENS[:4, 6:], past, "gqa")):
+        expected = run_one_by_one(tmp_path / "q.onnx", feeds, plain=True)
+        with h5py.File(tmp_path / "x.h5", "w") as f:
+            for name, value in feeds.items():
+                f[name] = value
+        qcalib("run", "q.onnx", "--data", "x.h5", "-o", "y.h5")
+        with h5py.File(tmp_path / "y.h5") as f:
+            for name, y in expected.items():
+                assert sqnr(y, f[name][:].reshape(y.shape)) > 100, name
+
+
+def test_attention_with_a_cache_of_8_bits_is_not(qcalib, tmp_path):
+    """The operator has no cache of int8 with a scale for each head, so the file has its nodes."""
+    decoder_model.save(tmp_path / "m.onnx", "gqa")
+    np.save(tmp_path / "tokens.npy", TOKENS)
+    qcalib("--data", "tokens.npy", "--kv-type", "int8", "m.onnx", "-o", "q.onnx", "--no-report")
+    ops = {n.op_type for n in onnx.load(str(tmp_path / "q.onnx")).graph.node}
+    assert "Softmax" in ops and "GroupQueryAttention" not in ops
 
 
 def test_an_encoder_needs_its_mask(qcalib, tmp_path):
@@ -152,9 +198,6 @@ def test_rotary_embedding_of_heads_that_only_it_knows(form, qcalib, tmp_path):
     expected = run(tmp_path / "m.onnx", feeds)["y"]
     with h5py.File(tmp_path / "y.h5") as f:
         np.testing.assert_allclose(f["y"][:].reshape(expected.shape), expected, atol=1e-6)
-
-
-FOUR = ("--activation-type", "none", "--weight-type", "int4", "--weight-block", "32")
 
 
 @pytest.mark.parametrize(

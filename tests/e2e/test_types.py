@@ -215,7 +215,8 @@ def test_the_report_has_the_types(qcalib, examples):
         (["--activation-type", "uint12"], 2, "uint16"),
         (["--weight-type", "uint16"], 2, "int16"),
         (["--weight-type", "int4:"], 2, "TYPE:NODE"),
-        (["--weight-type", "none"], 4, "nothing to quantize"),
+        (["--weight-type", "none"], 4, "nothing to quantize: --weight-type none leaves operators with weights in float"),
+        (["--weight-type", "none", "--activation-type", "mxfp4"], 4, "give a --weight-type such as int8"),
     ],
 )
 def test_what_cannot_be_is_told_before_the_run(options, code, said, digits):

@@ -75,6 +75,14 @@ static const struct {
     {"guard: whole", "rule r match Add(x, const k) when whole(k) give Tanh(x)", "%9 = Add(%1, %3)", "Tanh"},
     {"guard: not whole", "rule r match Add(x, const k) when whole(k) give Tanh(x)",
      "const %8 f32[] = {0.5}\n%9 = Add(%1, %8)", "Add"},
+    {"guard: waves", "rule r match Gather(const k, x) when waves(k) give Tanh(k)",
+     "const %7 i64[1] = {1}\nconst %8 f32[6,1] = {0.00000, 0.47943, 0.84147, 0.99749, 0.90930, 0.59847}\n%9 = "
+     "Gather(%8, %7)",
+     "Tanh"},
+    {"guard: no waves", "rule r match Gather(const k, x) when waves(k) give Tanh(k)",
+     "const %7 i64[1] = {1}\nconst %8 f32[6,1] = {0.00000, 0.47943, 0.84147, 0.99749, 0.5, 0.59847}\n%9 = Gather(%8, "
+     "%7)",
+     "= Gather"},
     {"guard: single use", "rule r match Relu(x) when single_use(x) give Tanh(x)", "%8 = Abs(%1)\n%9 = Relu(%8)",
      "Tanh(%4)"},
     {"guard: two uses", "rule r match Relu(x) when single_use(x) give Tanh(x)",

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Operators of ONNX Runtime, such as GroupQueryAttention, are imported as the nodes of a function (graph/core/call.h).
+   If none of these nodes was quantized or changed, the file has the operator again, for which the runtime has a
+   kernel. */
+#include <string.h>
+
+#include "base/scope.h"
+#include "export/formats/lowering.h"
+#include "graph/core/custom.h"
+#include "graph/core/rebuild.h"
+#include "graph/core/source_call.h"
+
+/* LIMIT: nodes compared for one call; DEPTH: of the comparison. Functions have far fewer. */
+enum { LIMIT = 4096, DEPTH = 512 };
+
+/* A value of the float graph that was compared for a call: equal to this value of the written graph. */
+struct met {
+    qc_id value;
+    size_t call; /* counted from 1 */
+};
+
+struct restoring {
+    struct qc_lowering *x;
+    const struct qc_graph *real, *written; /* the float graph; x->from */
+    struct met *met;                       /* [real->value_count + 1] */
+    size_t call;
+    const struct qc_source_call *a, *b; /* the call in both graphs */
+    unsigned count, depth;
+};
+
+static bool attrs_equal(const struct qc_node *m, const struct qc_node *n)
+{
+    if (m->attr_count != n->attr_count) return false;
+    for (unsigned i = 0; i < m->attr_count; i++)
+        if (!qc_attr_equal(&m->attrs[i], &n->attrs[i])) return false;
+    return true;
+}
+
+static bool constants_equal(const struct qc_tensor *a, const struct qc_tensor *b)
+{
+    return a == b || (a->dtype == b->dtype && qc_shape_equal(&a->shape, &b->shape) && a->bytes == b->bytes &&
+                      memcmp(a->data, b->data, a->bytes) == 0);
+}
+
+static qc_id without_dequantize(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *n = qc_node_of(g, v);
+    return n && n->op == QC_OP_Dequantize ? n->inputs[0] : v;
+}
+
+/* Returns true if value a of the float graph is an input of the call. *equal: b is the same input. */
+static bool is_input(bool *equal, const struct restoring *s, qc_id a, qc_id b)
+{
+    bool is = false;
+    *equal = false;
+    for (unsigned i = 0; i < s->a->input_count; i++) {
+        if (s->a->inputs[i] != a) continue;
+        is = true;
+        *equal = *equal || without_dequantize(s->written, s->b->inputs[i]) == b;
+    }
+    return is;
+}
+
+static bool values_equal(struct restoring *s, qc_id a, qc_id b);
+
+static bool inputs_equal(struct restoring *s, const struct qc_node *m, const struct qc_node *n, unsigned first)
+{
+    if (m->op != n->op || m->input_count != n->input_count || !attrs_equal(m, n)) return false;
+    for (unsigned i = first; i < m->input_count; i++)
+        if (!values_equal(s, m->inputs[i], n->inputs[i])) return false;
+    return true;
+}
+
+static bool compute_equal(struct restoring *s, qc_id a, qc_id b)
+{
+    const struct qc_value *v = &s->real->values[a], *w = &s->written->values[b];
+    if (v->kind != w->kind || v->kind == QC_VALUE_INPUT) return false;
+    if (v->kind == QC_VALUE_CONSTANT) return w->type.qparams == QC_REAL && constants_equal(v->constant, w->constant);
+    const struct qc_node *m = qc_node_of(s->real, a), *n = qc_node_of(s->written, b);
+    if (w->type.qparams != QC_REAL && qc_node_affine(n) != QC_AFFINE_KEEP) return false;
+    return v->output == w->output && inputs_equal(s, m, n, 0);
+}
+
+/* Returns true if both graphs compute the value from the inputs of the call in the same way. */
+static bool values_equal(struct restoring *s, qc_id a, qc_id b)
+{
+    bool equal;
+    if (!a || !b) return a == b;
+    b = without_dequantize(s->written, b);
+    if (is_input(&equal, s, a, b)) return equal;
+    if (s->met[a].call == s->call) return s->met[a].value == b;
+    if (s->depth == DEPTH || s->count++ == LIMIT) return false;
+    s->depth++;
+    equal = compute_equal(s, a, b);
+    s->depth--;
+    if (equal) s->met[a] = (struct met){b, s->call};
+    return equal;
+}
+
+/* *stored: the output is quantized. The Quantize may have moved before operators of the function that only move
+   elements. */
+static bool output_equal(bool *stored, struct restoring *s, qc_id a, qc_id b)
+{
+    for (b = without_dequantize(s->written, b); s->written->values[b].type.qparams != QC_REAL;) {
+        const struct qc_node *n = qc_node_of(s->written, b), *m = qc_node_of(s->real, a);
+        *stored = true;
+        if (n && n->op == QC_OP_Quantize) return values_equal(s, a, n->inputs[0]);
+        if (!n || !m || qc_node_affine(n) != QC_AFFINE_KEEP || !inputs_equal(s, m, n, 1)) return false;
+        a = m->inputs[0];
+        b = n->inputs[0];
+    }
+    return values_equal(s, a, b);
+}
+
+/* ---- Writing ---- */
+
+/* A call that is written, as values of the lowered graph. */
+struct again {
+    const struct qc_source_call *call, *real; /* in the written and in the float graph */
+    qc_id *inputs;
+    qc_id *outputs;  /* 0: nothing reads it, or only its stored form is read */
+    qc_id *stored;   /* the stored form of an output that is quantized; else 0 */
+    qc_id *quantize; /* the QuantizeLinear that makes it, perhaps before operators that only move elements */
+};
+
+enum { OWN_ATTRS = QC_CUSTOM_ATTRS + 1 };
+
+/* Returns the result of the QuantizeLinear, or of another operator with its type; 0 if it is no QuantizeLinear. */
+static qc_id quantize_of(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *n = qc_node_of(g, v);
+    while (n && n->op != QC_OP_QuantizeLinear && n->input_count) n = qc_node_of(g, n->inputs[0]);
+    return n && n->input_count == 3 ? n->outputs : 0;
+}
+
+/* Finds the values of the call, which is equal. *fits is false if an output is stored in another way. */
+static bool find_values(struct again *out, bool *fits, struct restoring *s, const bool *stored, struct qc_arena *a,
+                        struct qc_status *st)
+{
+    const struct qc_source_call *c = s->b;
+    *out = (struct again){.call = c,
+                          .real = s->a,
+                          .inputs = QC_NEW_ARRAY(a, qc_id, c->input_count, st),
+                          .outputs = QC_NEW_ARRAY(a, qc_id, c->output_count, st),
+                          .stored = QC_NEW_ARRAY(a, qc_id, c->output_count, st),
+                          .quantize = QC_NEW_ARRAY(a, qc_id, c->output_count, st)};
+    if (!out->inputs || !out->outputs || !out->stored || !out->quantize) return false;
+    for (unsigned k = 0; k < c->output_count; k++) {
+        if (!stored[k]) continue;
+        out->stored[k] = s->x->integer[without_dequantize(s->written, c->outputs[k])];
+        out->quantize[k] = quantize_of(s->x->to, out->stored[k]);
+        *fits = *fits && out->stored[k] && out->quantize[k];
+    }
+    for (unsigned i = 0; *fits && i < c->input_count; i++)
+        if (c->inputs[i] && !(out->inputs[i] = qc_lower_real(s->x, c->inputs[i], st))) return false;
+    for (unsigned k = 0; *fits && k < c->output_count; k++)
+        if (c->outputs[k] && !stored[k] && !(out->outputs[k] = qc_lower_real(s->x, c->outputs[k], st))) return false;
+    return true;
+}
+
+/* Compares call number i and appends it to the list if it is to be written. */
+static bool compare_call(struct again *list, size_t *count, struct restoring *s, size_t i, struct qc_arena *a,
+                         struct qc_status *st)
+{
+    s->a = &s->real->calls[i];
+    s->b = &s->written->calls[i];
+    s->call = i + 1;
+    s->count = s->depth = 0;
+    bool fits = s->a->op && s->b->op;
+    bool *stored = QC_NEW_ARRAY(a, bool, s->b->output_count, st);
+    if (!stored) return false;
+    for (unsigned k = 0; fits && k < s->b->output_count; k++)
+        if (s->b->outputs[k]) fits = output_equal(&stored[k], s, s->a->outputs[k], s->b->outputs[k]);
+    if (fits && !find_values(&list[*count], &fits, s, stored, a, st)) return false;
+    *count += fits;
+    return true;
+}
+
+/* Returns the attributes of the node: those of the call, its name, and the types of its outputs. */
+static struct qc_attr *node_attrs(const struct qc_graph *g, const struct again *w, struct qc_arena *a,
+                                  struct qc_status *st)
+{
+    const struct qc_source_call *c = w->call;
+    const char *colons = strstr(c->op, "::"),
+               *domain = colons ? qc_arena_strndup(a, c->op, (size_t)(colons - c->op), st) : "";
+    struct qc_attr *attrs = QC_NEW_ARRAY(a, struct qc_attr, c->attr_count + OWN_ATTRS, st);
+    int64_t *types = QC_NEW_ARRAY(a, int64_t, (size_t)c->output_count * (QC_RANK_MAX + 2), st);
+    size_t n = 0;
+    if (!domain || !attrs || !types) return NULL;
+    for (unsigned k = 0; k < c->output_count; k++) {
+        const qc_id v = w->stored[k] ? w->stored[k] : w->outputs[k],
+                    real = w->stored[k] ? qc_node_of(g, w->quantize[k])->inputs[0] : v;
+        const struct qc_shape unknown = QC_SHAPE_UNKNOWN, *shape = v ? &g->values[v].type.shape : &unknown;
+        types[n++] = v ? g->values[real].type.dtype : QC_F32;
+        types[n++] = shape->rank;
+        for (int i = 0; i < shape->rank; i++) types[n++] = shape->dim[i];
+    }
+    memcpy(attrs, c->attrs, c->attr_count * sizeof *attrs);
+    attrs[c->attr_count] = QC_STRING(QC_CUSTOM_DOMAIN, domain);
+    attrs[c->attr_count + 1] = QC_STRING(QC_CUSTOM_OP, colons ? colons + 2 : c->op);
+    attrs[c->attr_count + 2] = QC_INT(QC_CUSTOM_VERSION, 1);
+    attrs[c->attr_count + 3] = QC_INTS(QC_CUSTOM_TYPES, n, types);
+    return attrs;
+}
+
+/* Adds the QuantizeLinear of output k, which reads `real`. */
+static bool store_output(struct qc_rebuild *r, const struct again *w, unsigned k, qc_id real, struct qc_status *st)
+{
+    const struct qc_node *q = qc_node_of(r->from, w->quantize[k]);
+    const qc_id inputs[] = {real, qc_rebuild_value(r, q->inputs[1], st), qc_rebuild_value(r, q->inputs[2], st)};
+    const struct qc_node_def with = {.inputs = inputs, .output_names = &r->from->values[w->stored[k]].name};
+    return inputs[1] && inputs[2] && (r->map[w->stored[k]] = qc_graph_add_like(r->to, r->from, q, &with, st));
+}
+
+static bool write_call(struct qc_rebuild *r, const struct restoring *s, const struct again *w, struct qc_arena *a,
+                       struct qc_status *st)
+{
+    const struct qc_source_call *c = w->call;
+    const struct qc_attr *attrs = node_attrs(r->from, w, a, st);
+    qc_id *inputs = QC_NEW_ARRAY(a, qc_id, c->input_count, st);
+    const char **names = QC_NEW_ARRAY(a, const char *, c->output_count, st);
+    if (!attrs || !inputs || !names) return false;
+    for (unsigned i = 0; i < c->input_count; i++)
+        if (w->inputs[i] && !(inputs[i] = qc_rebuild_value(r, w->inputs[i], st))) return false;
+    for (unsigned k = 0; k < c->output_count; k++)
+        names[k] = w->stored[k]    ? s->real->values[w->real->outputs[k]].name
+                   : w->outputs[k] ? r->from->values[w->outputs[k]].name
+                                   : NULL;
+    const struct qc_node_def def = {.op = QC_OP_Custom,
+                                    .name = c->label,
+                                    .input_count = c->input_count,
+                                    .output_count = c->output_count,
+                                    .inputs = inputs,
+                                    .attr_count = c->attr_count + OWN_ATTRS,
+                                    .attrs = attrs,
+                                    .output_names = names};
+    const qc_id first = qc_graph_add(r->to, &def, st);
+    for (unsigned k = 0; first && k < c->output_count; k++) {
+        if (w->stored[k] && !store_output(r, w, k, first + k, st)) return false;
+        if (w->outputs[k]) r->map[w->outputs[k]] = first + k;
+    }
+    return first != 0;
+}
+
+bool qc_lower_restore_calls(struct qc_lowering *x, struct qc_status *st)
+{
+    const struct qc_graph *real = x->options.real;
+    if (!real || !x->from->call_count || real->call_count != x->from->call_count) return true;
+    struct qc_arena *a = qc_arena_new();
+    struct restoring s = {.x = x, .real = real, .written = x->from};
+    struct qc_rebuild r = {0};
+    struct qc_graph *out;
+    size_t count = 0;
+    struct again *list = a ? QC_NEW_ARRAY(a, struct again, real->call_count, st) : NULL;
+    s.met = a ? QC_NEW_ARRAY(a, struct met, real->value_count + 1, st) : NULL;
+    bool ok = list && s.met ? true : qc_fail_memory(st, real->value_count * sizeof *s.met);
+    for (size_t i = 0; ok && i < real->call_count; i++) ok = compare_call(list, &count, &s, i, a, st);
+    ok = ok && qc_rebuild_begin(&r, x->to, st);
+    for (size_t i = 0; ok && i < count; i++) ok = write_call(&r, &s, &list[i], a, st);
+    if ((ok = ok && qc_rebuild_finish(&out, &r, st))) {
+        qc_graph_free(x->to);
+        x->to = out;
+    }
+    qc_rebuild_free(&r);
+    qc_arena_free(a);
+    return ok;
+}
