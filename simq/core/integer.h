@@ -20,9 +20,9 @@ struct qc_int_node {
    Returns NULL if there is none. */
 const struct qc_kernel *qc_int_product_kernel(const struct qc_int_node *n);
 
-/* Returns the largest absolute value that any partial sum can take, from the weights and the levels of the data.
-   Weights that are not constant count with their levels. Returns INFINITY if the bound is unknown. */
-double qc_int_product_bound(const struct qc_int_node *n);
+/* Sets *out to the largest absolute value that any partial sum can take, from the weights and the levels of the data.
+   Weights that are not constant count with their levels. INFINITY: the bound is unknown. Fails if out of memory. */
+bool qc_int_product_bound(double *out, const struct qc_int_node *n, struct qc_status *st);
 
 /* Returns the kernel that computes on stored integers and rounds once, or clamps. Returns NULL if there is none: the
    caller then computes on centred numbers, or dequantizes, computes in float and quantizes. */

@@ -331,9 +331,10 @@ static bool faster_in_bytes(const struct qc_int_node *n, const struct qc_binding
     return w->dim[0] / qc_attr_int(n->node, "group", 1) >= SHARING && b->plan->isa >= QC_ISA_AVX512_VNNI;
 }
 
-/* Returns the integer kernel of a node, or NULL. A simulated graph uses it only if float32 may be too narrow or
+/* Sets *out to the integer kernel of a node, or NULL. A simulated graph uses it only if float32 may be too narrow or
    bytes are faster. */
-static const struct qc_kernel *integer_kernel(const struct work *w, struct qc_binding *b)
+static bool integer_kernel(const struct qc_kernel **out, const struct work *w, struct qc_binding *b,
+                           struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
     const bool product = qc_node_affine(n) == QC_AFFINE_PRODUCT;
@@ -345,23 +346,25 @@ static const struct qc_kernel *integer_kernel(const struct work *w, struct qc_bi
                             .result = &b->scales[n->outputs],
                             .result_type = dtype_of(b, n->outputs),
                             .contract = b->plan->contract};
-    if (b->scales[n->outputs].identity || n->input_count == 0 || (b->g->simulated && !product)) return NULL;
+    *out = NULL;
+    if (b->scales[n->outputs].identity || n->input_count == 0 || (b->g->simulated && !product)) return true;
     d.input_count = n->input_count < 3 ? n->input_count : 3;
     for (unsigned i = 0; i < d.input_count; i++) in[i] = operand_of(b, n->inputs[i]).view;
-    if (!product) return qc_int_affine_kernel(&d);
-    if (!d.result->rounds) return NULL;
+    if (!product) *out = qc_int_affine_kernel(&d);
+    if (!product || !d.result->rounds) return true;
     const struct qc_accumulator *a = &b->plan->accumulator;
-    const double bound = qc_int_product_bound(&d);
+    double bound;
+    if (!qc_int_product_bound(&bound, &d, st)) return false;
     const bool fits = bound < ldexp(1, (int)a->bits - 1);
-    if (b->g->simulated && fits && bound < 0x1p24 && !faster_in_bytes(&d, b)) return NULL;
-    const struct qc_kernel *k = qc_int_product_kernel(&d);
-    if (k || fits || a->bits == 32) return k;
+    if (b->g->simulated && fits && bound < 0x1p24 && !faster_in_bytes(&d, b)) return true;
+    *out = qc_int_product_kernel(&d);
+    if (*out || fits || a->bits == 32) return true;
     struct qc_status why = QC_STATUS_INIT;
     char label[QC_LABEL];
     qc_fail(&why, QC_UNSUPPORTED, "%s '%s': an accumulator of %u bits is not handled in this form",
             qc_op_info(n->op)->name, n->name ? n->name : qc_value_label(label, b->g, n->outputs), a->bits);
     qc_plan_note_unsupported(b, &why);
-    return NULL;
+    return true;
 }
 
 static bool bind_group(struct qc_binding *b, qc_id tail, struct qc_status *st)
@@ -376,7 +379,8 @@ static bool bind_group(struct qc_binding *b, qc_id tail, struct qc_status *st)
     const struct qc_node *head = &b->g->nodes[group->head];
     const size_t first_step = b->plan->step_count;
     if (!w || !qc_plan_make_weight(b, head, st)) goto out;
-    const struct qc_kernel *integer = integer_kernel(w, b);
+    const struct qc_kernel *integer = NULL;
+    if (!integer_kernel(&integer, w, b, st)) goto out;
     if (integer) w->def.kernel = integer;
     if (!gather(w, b, st)) goto out;
     w->centred = !integer && w->def.kernel->fuses;
@@ -469,8 +473,10 @@ static bool bind_step(struct qc_binding *b, qc_id node, struct qc_status *st)
     }
     for (unsigned i = 0; i < n->input_count; i++) affine = affine || !w->in_scales[i].identity;
     affine = !is_quantizing(n) && (affine || !w->out_scales[0].identity);
-    const struct qc_kernel *integer = affine ? integer_kernel(w, b) : NULL;
-    if (integer)
+    const struct qc_kernel *integer = NULL;
+    if (affine && !integer_kernel(&integer, w, b, st))
+        ok = false;
+    else if (integer)
         ok = bind_integer(w, b, integer, st);
     else if (affine && (how == QC_AFFINE_MERGE || how == QC_AFFINE_NONE))
         ok = bind_computing(w, b, st);

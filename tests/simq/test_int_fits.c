@@ -2,10 +2,14 @@
 /* Which products are added two at a time in 16 bits: those whose weights and data cannot leave them, and no others; the
    sums are exact either way. All scales are 1. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "one_number.h"
 #include "simq/kernels/integer/tile.h"
+#include "tests/graph_reader/graph_reader.h"
 
 #define GEMM(X, X_ZERO, W, K, WEIGHTS)                                                                                 \
     "graph \"g\" opset 13\n"                                                                                           \
@@ -57,3 +61,55 @@ Test(int_fits, pairs_are_added_in_16_bits_where_they_fit)
         }
     }
 }
+
+#ifndef QC_TEST_SANITIZED /* sanitizers need the address space */
+
+static size_t address_space(void)
+{
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    cr_assert(f && fscanf(f, "%lu", &pages) == 1);
+    fclose(f);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The bound on the sums of 2^20 channels needs 16 MiB. Without them the plan fails; it does not take other kernels. */
+Test(int_fits, a_bound_without_memory_is_an_error)
+{
+    enum { CHANNELS = 1 << 20 };
+    static const char before[] = "graph \"g\" opset 13\n"
+                                 "space @1 site \"x\" u8 asymmetric bound scale 1 zero 0\n"
+                                 "space @2 site \"w\" i8 asymmetric bound scale 1 zero 0\n"
+                                 "space @3 product @1 @2\n"
+                                 "input %1 \"x\" f32[1,1]\n"
+                                 "%2 : u8[1,1] @1 = Quantize(%1)\n"
+                                 "const %3 \"w\" i8[1,1048576] @2 = {1",
+                      behind[] = "}\n"
+                                 "%4 : i32[1,1048576] @3 axis 1 = Gemm(%2, %3)\n"
+                                 "%5 : f32[1,1048576] = Dequantize(%4)\n"
+                                 "output \"y\" %5\n";
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = NULL;
+    struct qc_plan *p = NULL;
+    char *text = malloc(sizeof before + sizeof behind + 2 * CHANNELS), *at = text;
+    cr_assert(text);
+    at += sprintf(at, "%s", before);
+    for (int i = 1; i < CHANNELS; i++) at += sprintf(at, ",1");
+    at += sprintf(at, "%s", behind);
+    cr_assert(qc_graph_parse(&g, text, (size_t)(at - text), &st), "%s", st.message);
+    free(text);
+    const struct qc_shape shape = QC_SHAPE(1, 1);
+    struct rlimit limit;
+    getrlimit(RLIMIT_AS, &limit);
+    const rlim_t most = limit.rlim_cur;
+    limit.rlim_cur = address_space() + (12 << 20);
+    cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    const bool ok = qc_plan_new(&p, g, &shape, NULL, &st);
+    limit.rlim_cur = most;
+    setrlimit(RLIMIT_AS, &limit);
+    cr_expect(!ok && st.code == QC_MACHINE && strstr(st.message, "16777216"), "%s", st.message);
+    if (ok) qc_plan_free(p);
+    qc_graph_free(g);
+}
+
+#endif

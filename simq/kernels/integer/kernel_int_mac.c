@@ -212,12 +212,12 @@ static const struct qc_tensor *keeper_of(const struct qc_graph *g, const struct 
 /* Returns the sums of the weights above and below the zero points, [channels] each. They are cached with the
    constant, or allocated in *own for the caller to free. Returns NULL if out of memory. */
 static const int64_t *parts_of(int64_t **own, const struct qc_tensor *keeper, const struct qc_tensor *weights,
-                               size_t channels, size_t inner, const int32_t *zero, size_t zero_count)
+                               size_t channels, size_t inner, const int32_t *zero, size_t zero_count,
+                               struct qc_status *st)
 {
     const uint64_t of[] = {UINT64_MAX, channels, inner,
                            zero_count}; /* UINT64_MAX distinguishes it from keys of packed weights */
     const size_t zeros = zero_count * sizeof *zero, bytes = sizeof of + zeros;
-    struct qc_status ignored = QC_STATUS_INIT;
     char *key = keeper ? malloc(bytes) : NULL;
     *own = NULL;
     if (key) {
@@ -225,11 +225,13 @@ static const int64_t *parts_of(int64_t **own, const struct qc_tensor *keeper, co
         memcpy(key + sizeof of, zero, zeros);
     }
     const void *parts = key ? qc_tensor_form(keeper, key, bytes) : NULL;
-    if (!parts && (*own = malloc(2 * channels * sizeof **own))) {
+    if (!parts && !(*own = malloc(2 * channels * sizeof **own))) {
+        qc_fail_memory(st, 2 * channels * sizeof **own);
+    } else if (!parts) {
         qc_tensor_parts(*own, *own + channels, weights, channels, inner, zero, zero_count);
         parts = *own;
         if (key) {
-            if (!qc_tensor_add_form(&parts, keeper, key, bytes, *own, &ignored)) parts = NULL;
+            if (!qc_tensor_add_form(&parts, keeper, key, bytes, *own, st)) parts = NULL;
             *own = NULL;
         }
     }
@@ -237,9 +239,9 @@ static const int64_t *parts_of(int64_t **own, const struct qc_tensor *keeper, co
     return parts;
 }
 
-/* Returns the largest magnitude, over the channels, of the sum of all positive or all negative products. Constant
-   weights must be dense row-major. Returns INFINITY if out of memory. */
-static double channel_bound(const struct qc_int_node *n, const struct qc_view *bias)
+/* Sets *out to the largest magnitude, over the channels, of the sum of all positive or all negative products. Constant
+   weights must be dense row-major. */
+static bool channel_bound(double *out, const struct qc_int_node *n, const struct qc_view *bias, struct qc_status *st)
 {
     const struct qc_view *w = &n->in[1];
     const struct qc_scales *s = &n->in_scales[1], *x = &n->in_scales[0];
@@ -255,9 +257,9 @@ static double channel_bound(const struct qc_int_node *n, const struct qc_view *b
     const bool centred = w->dtype == QC_F32;
     int64_t *own;
     const int64_t *up = parts_of(&own, keeper_of(n->graph, n->node, w), &weights, channels, inner,
-                                 centred ? &none : s->zero_point, centred ? 1 : s->count),
-                  *down = up + channels;
-    if (!up) return (double)INFINITY;
+                                 centred ? &none : s->zero_point, centred ? 1 : s->count, st);
+    if (!up) return false;
+    const int64_t *down = up + channels;
     for (size_t c = 0; c < channels; c++) {
         /* lo <= hi, so positive weights contribute most with hi. All are integers far below 2^53. */
         const double above = (double)up[c] * hi + (double)down[c] * lo,
@@ -270,7 +272,8 @@ static double channel_bound(const struct qc_int_node *n, const struct qc_view *b
         }
     }
     free(own);
-    return most;
+    *out = most;
+    return true;
 }
 
 static double largest_level(const struct qc_scales *s)
@@ -281,21 +284,23 @@ static double largest_level(const struct qc_scales *s)
     return most;
 }
 
-double qc_int_product_bound(const struct qc_int_node *n)
+bool qc_int_product_bound(double *out, const struct qc_int_node *n, struct qc_status *st)
 {
     const struct qc_view *w = &n->in[1];
+    *out = (double)INFINITY;
     if (!is_operand(&n->in[0], &n->in_scales[0]) || !is_operand(w, &n->in_scales[1]) || !fits_channels(n) ||
         !has_rows(n) || !is_bias(n))
-        return (double)INFINITY;
+        return true;
     const struct qc_view *bias = n->input_count > 2 && n->in[2].rank >= 0 ? &n->in[2] : NULL;
     if (w->data && qc_view_row_major(w) && n->in_scales[0].count == 1 && n->node->op != QC_OP_ConvTranspose)
-        return channel_bound(n, bias);
+        return channel_bound(out, n, bias, st);
     /* Bound: the products of all weights meet in one sum. */
     const double sum = largest_level(&n->in_scales[1]) *
                        (double)(is_conv(n->node) ? (int64_t)qc_view_count(w) : n->in[0].dim[n->in[0].rank - 1]);
     double most = 0;
     for (size_t c = 0; bias && c < qc_view_count(bias); c++) most = fmax(most, fabs(level_at_int_mac(bias, c)));
-    return largest_level(&n->in_scales[0]) * sum + most;
+    *out = largest_level(&n->in_scales[0]) * sum + most;
+    return true;
 }
 
 /* ------------------------------------------------- the kernels */
@@ -336,7 +341,8 @@ static bool prepare_int_mac(struct qc_prepare *p, struct qc_status *st)
     const struct qc_convert_how how = {.contract = p->contract,
                                        .graph = p->graph,
                                        .product = is_conv(n) ? QC_FROM_PRODUCT : QC_FROM_DENSE};
-    const double bound = p->accumulator.bits ? qc_int_product_bound(&node) : 0;
+    double bound = 0;
+    if (p->accumulator.bits && !qc_int_product_bound(&bound, &node, st)) return false;
     const bool overflows = p->accumulator.bits && bound >= ldexp(1, (int)p->accumulator.bits - 1);
     d.narrow_sums = bound < 0x1p31;
     if (overflows) d.accumulator = p->accumulator; /* otherwise no sum wraps or saturates */
