@@ -191,6 +191,7 @@ static const char *window_layer(struct qc_second_moments_layer *l, const struct 
     if (groups < 1 || !qc_window_of(&l->window, g, n, &ignored)) return "its window is not known";
     l->window_given = true;
     l->transposed = n->op == QC_OP_ConvTranspose;
+    if (l->transposed && groups > 1) return "its weights have a scale for each input channel";
     l->groups = (size_t)groups;
     l->taps = 1;
     for (int i = 0; i < l->window.spatial; i++) {

@@ -144,19 +144,6 @@ static bool form_softmax(struct qc_node_import *w, struct qc_status *st)
 
 /* --- Clip --- */
 
-static struct qc_tensor *scalar_of(enum qc_dtype dtype, float v, struct qc_status *st)
-{
-    const struct qc_shape shape = QC_SCALAR;
-    const double wide = (double)v;
-    const uint16_t half = qc_float_to_half(v), bfloat = qc_float_to_bfloat(v);
-    if (dtype == QC_F32) return qc_tensor_of(dtype, &shape, &v, st);
-    if (dtype == QC_F64) return qc_tensor_of(dtype, &shape, &wide, st);
-    if (dtype == QC_F16) return qc_tensor_of(dtype, &shape, &half, st);
-    if (dtype == QC_BF16) return qc_tensor_of(dtype, &shape, &bfloat, st);
-    qc_fail(st, QC_BAD_INPUT, "has an input that is not a float");
-    return NULL;
-}
-
 static bool bound_of(struct qc_node_import *w, const char *name, size_t i, float none, struct qc_status *st)
 {
     struct qc_attr a;
@@ -164,7 +151,7 @@ static bool bound_of(struct qc_node_import *w, const char *name, size_t i, float
     if (w->im->opset >= 11)
         return qc_fail(st, QC_BAD_INPUT, "attribute '%s' does not exist in opset %d", name, w->im->opset);
     if (memcmp(&a.f, &none, sizeof none) == 0) return true;
-    return qc_import_set_tensor(w, i, name, scalar_of(qc_import_dtype(w, 0), a.f, st), st);
+    return qc_import_set_scalar(w, i, name, a.f, st);
 }
 
 /* A constant bound of one element and shape [1] becomes a scalar. */
@@ -363,7 +350,7 @@ static bool form_swish(struct qc_node_import *w, struct qc_status *st)
     qc_id x = qc_import_input(w, 0, st), s = x;
     if (!x) return !qc_import_has(w, 0) ? qc_fail(st, QC_BAD_INPUT, "input 0 is missing") : false;
     if (qc_import_take_attr(&alpha, w, "alpha")) {
-        if (!qc_import_set_tensor(w, 1, "alpha", scalar_of(qc_import_dtype(w, 0), alpha.f, st), st)) return false;
+        if (!qc_import_set_scalar(w, 1, "alpha", alpha.f, st)) return false;
         const qc_id in[2] = {x, qc_import_input(w, 1, st)};
         if (!in[1] || !(s = qc_import_beside(w, QC_OP_Mul, "scaled", 2, in, 0, NULL, st))) return false;
     }

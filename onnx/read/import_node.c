@@ -395,6 +395,21 @@ bool qc_import_set_ints(struct qc_node_import *w, size_t i, const char *suffix, 
     return qc_import_set_tensor(w, i, suffix, qc_tensor_of(QC_I64, &shape, v, st), st);
 }
 
+bool qc_import_set_scalar(struct qc_node_import *w, size_t i, const char *suffix, float v, struct qc_status *st)
+{
+    const struct qc_shape scalar = QC_SCALAR;
+    const enum qc_dtype dtype = qc_import_dtype(w, 0);
+    const double wide = (double)v;
+    const uint16_t half = qc_float_to_half(v), bfloat = qc_float_to_bfloat(v);
+    const void *data = dtype == QC_F32    ? (const void *)&v
+                       : dtype == QC_F64  ? (const void *)&wide
+                       : dtype == QC_F16  ? (const void *)&half
+                       : dtype == QC_BF16 ? (const void *)&bfloat
+                                          : NULL;
+    if (!data) return qc_fail(st, QC_BAD_INPUT, "has an input that is not a float");
+    return qc_import_set_tensor(w, i, suffix, qc_tensor_of(dtype, &scalar, data, st), st);
+}
+
 /* --- The end of a node --- */
 
 bool qc_import_output_used(const struct qc_node_import *w, size_t k)

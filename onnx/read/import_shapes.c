@@ -117,14 +117,10 @@ static bool form_pad(struct qc_node_import *w, struct qc_status *st)
     const struct qc_tensor *fill;
     if (!ints_to_input(w, "pads", 1, 11, st)) return false;
     if (qc_import_take_attr(&value, w, "value")) {
-        const struct qc_shape scalar = QC_SCALAR;
         if (w->im->opset >= 11)
             return qc_fail(st, QC_BAD_INPUT, "attribute 'value' does not exist in opset %d", w->im->opset);
-        if (qc_import_dtype(w, 0) != QC_F32)
-            return qc_fail(st, QC_UNSUPPORTED, "a fill value of opset %d is handled for float only", w->im->opset);
         const bool zero = memcmp(&value.f, &(float){0}, sizeof value.f) == 0;
-        if (!zero && !qc_import_set_tensor(w, 2, "value", qc_tensor_of(QC_F32, &scalar, &value.f, st), st))
-            return false;
+        if (!zero && !qc_import_set_scalar(w, 2, "value", value.f, st)) return false;
     }
     if (!spread_pads(w, st) || !qc_import_constant(&fill, w, 2, st)) return false;
     /* Zero is the default, and only mode "constant" has a fill value. */

@@ -181,6 +181,8 @@ bool qc_import_set_tensor(struct qc_node_import *w, size_t i, const char *suffix
                           struct qc_status *st); /* takes t; NULL fails */
 bool qc_import_set_ints(struct qc_node_import *w, size_t i, const char *suffix, size_t count, const int64_t *v,
                         struct qc_status *st); /* rank 1 */
+bool qc_import_set_scalar(struct qc_node_import *w, size_t i, const char *suffix, float v,
+                          struct qc_status *st); /* of the float type of input 0 */
 bool qc_import_output_used(const struct qc_node_import *w, size_t k);
 
 /* Imports one node of the file; label is for messages. */

@@ -28,7 +28,7 @@ static const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_
     if (noted) return noted;
     const bool matched = was && p->partition->matches.at[g->values[v].node];
     if (matched && qc_is_recurrent(n->op)) return "computes in float, from quantized weights";
-    if (matched && n->op == QC_OP_ConvTranspose && p->options->runs_on->onnxruntime)
+    if (matched && n->op == QC_OP_ConvTranspose && p->options->runs_on->onnxruntime && qc_attr_int(n, "group", 1) == 1)
         return "ONNX Runtime computes it in float, from quantized weights; in integers with --target fused";
     if (matched) return "its pattern computes it in float";
     if (qc_rules_in_table(p->from->rules, p->produced, n) && p->options->runs_on->onnxruntime)

@@ -154,7 +154,7 @@ static void each_quantized(const struct qc_expr *e, const struct qc_match *m, vo
 struct check {
     const struct qc_graph *g;
     unsigned activations;
-    bool real;
+    bool real, empty; /* empty: a constant has no elements */
 };
 
 static void check_real(void *user, qc_id v)
@@ -162,7 +162,9 @@ static void check_real(void *user, qc_id v)
     struct check *c = user;
     const struct qc_type *t = &c->g->values[v].type;
     if (t->dtype != QC_F32 || t->qparams != QC_REAL) c->real = false;
-    if (!qc_constant_of(c->g, v)) c->activations++;
+    const struct qc_tensor *constant = qc_constant_of(c->g, v);
+    if (!constant) c->activations++;
+    if (constant && !constant->count) c->empty = true;
 }
 
 static bool accept(void *user, const struct qc_match *m)
@@ -195,7 +197,7 @@ static bool accept(void *user, const struct qc_match *m)
     }
     each_quantized(m->rule->give, m, check_real, &c);
     if (!c.real) p->reason[m->nodes[0]] = "its inputs are not float32";
-    return c.real && (c.activations || (qc_types_weights_alone(p, m) && tables_fit(p, m))) &&
+    return c.real && !c.empty && (c.activations || (qc_types_weights_alone(p, m) && tables_fit(p, m))) &&
            qc_types_accept(p, m, &f->types_used);
 }
 

@@ -78,7 +78,9 @@ static bool take_add(struct qc_group *group, const struct qc_binding *b, const s
     const qc_id other = left == b->root[value] ? add->inputs[1] : add->inputs[0];
     const struct qc_shape *result = &qc_value(b->g, n->outputs)->type.shape;
     const bool has_bias = n->input_count > 2 && n->inputs[2];
-    if ((n->op == QC_OP_MatMul || n->op == QC_OP_Gemm) && !has_bias && !group->bias && is_row(b, other, result)) {
+    const bool columns =
+        n->op == QC_OP_Gemm || (n->op == QC_OP_MatMul && qc_value(b->g, n->inputs[1])->type.shape.rank > 1);
+    if (columns && !has_bias && !group->bias && is_row(b, other, result)) {
         group->bias = other;
         return true;
     }

@@ -203,17 +203,21 @@ def run(jobs):
     return results
 
 
-def try_run(jobs):
-    """As `run`, but what fails has ONNX Runtime's message (a str) as its result."""
+def saturating_worker():
+    """The worker with the saturating kernels; skips the test where they cannot run."""
     if reason := missing():
         import pytest
 
         pytest.skip(reason)
-    cpu = emulated() or (None if processor() == "saturating" else "Haswell")
+    return worker(sys.executable, emulated() or (None if processor() == "saturating" else "Haswell"))
+
+
+def try_run(jobs):
+    """As `run`, but what fails has ONNX Runtime's message (a str) as its result."""
     results = []
     for job in jobs:
         try:
-            results.append(worker(sys.executable, cpu).ask("run_file", str(job.model), job.feeds, list(job.entries.items()), job.batch, 3))
+            results.append(saturating_worker().ask("run_file", str(job.model), job.feeds, list(job.entries.items()), job.batch, 3))
         except RuntimeFailed as error:
             results.append(str(error))
     return results

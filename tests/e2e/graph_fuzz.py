@@ -6,6 +6,7 @@ options drawn from the library's table.
     graph_fuzz.py --count 500               # another seed each time, printed first
     graph_fuzz.py --seed 7 --count 1 --keep DIR   # one graph again; what fails is made smaller and written to DIR
     graph_fuzz.py --count 500 --every 20    # the program runs every 20th graph, the library the others (graph_worker.py)
+    graph_fuzz.py --count 500 --avx2 10     # the default jobs of every 10th graph also in ONNX Runtime without VNNI (avx2_runtime.py)
 
 A model is made node by node. ONNX Runtime runs each node alone, once on its operands and once on operands that are a little off, so that
 the result has a known value and a known uncertainty. A node that it refuses or that is ill-conditioned is left out. The difference that is
@@ -40,7 +41,7 @@ LARGEST = 3000  # elements of a tensor
 NOISE = {"float32": 1e-5, "float16": 4e-3, "float64": 1e-5}  # of a result, relative to it and a tenth of it to the largest
 DISCRETE = {  # a small difference of an operand may become a large one
     *"Floor Ceil Round Sign Mod ArgMax ArgMin TopK NonZero Unique Hardmax Cast OneHot Equal Greater GreaterOrEqual Less LessOrEqual".split(),
-    *"Not And Or Xor If Loop IsNaN IsInf Gather DynamicQuantizeLinear Compress BitShift Det".split(),
+    *"Not And Or Xor If Loop IsNaN IsInf Gather DynamicQuantizeLinear Compress BitShift Det Tan".split(),
 }
 LEVELS = 0.08  # a quantized model: root mean square of the difference over that of the output, where floats stand between integers
 NUMBERS = {"min-sqnr": ["10", "30", "90"], "size": ["30%", "60%"], "samples": ["1", "2"], "seed": ["1"], "threads": ["1", "3"]}
@@ -410,6 +411,7 @@ class Checks:
         self.program, self.folder, self.library = str(program), pathlib.Path(folder), library
         self.table = option_table(pathlib.Path(program).parent / "libqcalib.so")
         self.done, self.said = collections.Counter(), ""
+        self.avx2 = False  # default jobs also in ONNX Runtime with the kernels that saturate
 
     def qcalib(self, *arguments, fine=(0,)):
         try:
@@ -452,6 +454,14 @@ class Checks:
             file.visititems(lambda name, at: found.update({name: at[()]}) if isinstance(at, h5py.Dataset) else None)
             return found
 
+    def channels_last(self, model, feeds):
+        """Runs a .tflite file, unless it asks for a layout of the samples that shapes do not tell."""
+        try:
+            self.outputs(model, feeds)
+        except Failure as failure:
+            if "its channels are first: read it with" not in str(failure):
+                raise
+
     def write(self, model, feeds):
         """The float model and its samples as files. Returns what the jobs are given."""
         if self.library:
@@ -465,15 +475,13 @@ class Checks:
                 file[name] = np.stack(arrays)
         return "m.onnx"
 
-    @staticmethod
-    def widened(feeds):
-        return {n: [a.astype(np.float32) if a.dtype.kind == "f" else a for a in arrays] for n, arrays in feeds.items()}
-
     def runtime(self, model, feeds, **how):
         try:
             loaded = session(model if isinstance(model, bytes) else self.folder / model, **how)
             names = [o.name for o in loaded.get_outputs()]
-            parts = [loaded.run(names, {n: feeds[n][i] for n in (v.name for v in loaded.get_inputs())}) for i in range(SAMPLES)]
+            floats = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
+            types = {v.name: floats.get(v.type) for v in loaded.get_inputs()}  # of annotated files they differ: docs/annotated.md
+            parts = [loaded.run(names, {n: feeds[n][i].astype(t or feeds[n][i].dtype) for n, t in types.items()}) for i in range(SAMPLES)]
         except Exception as error:
             return str(error)
         return {n: [p[k] for p in parts] for k, n in enumerate(names)}
@@ -533,18 +541,17 @@ class Checks:
         for file, content in made:
             if not file.endswith(".onnx"):
                 if file.endswith(".tflite"):
-                    self.outputs(content, feeds)
+                    self.channels_last(content, feeds)
                 self.done["files of other forms"] += 1
                 continue
             if "FLOAT4E2M1" in self.said:  # ONNX Runtime has no kernel for it, which a warning says
                 self.done["files not loaded"] += 1
                 continue
-            annotated = ".annotated." in file
-            want = self.runtime(content, self.widened(feeds) if annotated else feeds)  # docs/annotated.md
+            want = self.runtime(content, feeds)
             if isinstance(want, str):
                 raise Failure("does not load", f"{file}: {want[:600]}")
             self.done["files loaded"] += 1
-            if annotated:
+            if ".annotated." in file:
                 continue
             got = self.outputs(content, feeds)
             other = any(o.startswith(("--rounding", "--accumulator=")) for o in options)
@@ -552,6 +559,13 @@ class Checks:
             other = other or any(re.search("-type=(float|mx|nvfp|bfp)", o) for o in options)
             other = other or "--overflow-fix=off" in options and avx2_runtime.kernels() == "saturating"
             self.compared(file, content, want, got, bound=strict, values=not other)
+            if self.avx2 and strict:
+                loaded = content if isinstance(content, bytes) else str(self.folder / content)
+                try:
+                    want = avx2_runtime.saturating_worker().ask("run_each", loaded, [{n: a[i] for n, a in feeds.items()} for i in range(SAMPLES)])
+                except avx2_runtime.RuntimeFailed as error:
+                    raise Failure("does not load with AVX2", f"{file}: {error}") from None
+                self.compared(file, content, want, got, bound=strict, values=True, where=" with AVX2")
 
     def job(self, model, feeds, *options, fine):
         """(exit code, [(name, content)] of the files): content is as for `outputs`."""
@@ -561,27 +575,27 @@ class Checks:
         code, results = self.asked("quantize", model.SerializeToString(), feeds, *options, fine=fine)
         return code, [(f"m.{form}.{OTHER_FORMS.get(form, 'onnx')}", content) for form, content in results or ()]
 
-    def compared(self, file, content, want, got, bound, values):
+    def compared(self, file, content, want, got, bound, values, where=""):
         loaded = onnx.load_model_from_string(content) if isinstance(content, bytes) else onnx.load(self.folder / content)
         ops = {n.op_type for n in loaded.graph.node}
         for name, arrays in want.items():
             if len({a.shape for a in arrays}) > 1:  # by the data
-                self.done["outputs not compared"] += 1
+                self.done["outputs not compared" + where] += 1
                 continue
             w, have = np.stack(arrays), got.get(name)
             if have is None or have.size != w.size:
-                raise Failure("shape of the quantized", f"{file}, {name}: {None if have is None else have.shape}, expected {w.shape}")
+                raise Failure("shape of the quantized" + where, f"{file}, {name}: {None if have is None else have.shape}, expected {w.shape}")
             have = have.reshape(w.shape)
             if np.array_equal(have, w, equal_nan=w.dtype.kind == "f"):
-                self.done["outputs equal"] += 1
+                self.done["outputs equal" + where] += 1
             elif w.dtype.kind != "f" or ops & DISCRETE or not values:
-                self.done["outputs not compared"] += 1
+                self.done["outputs not compared" + where] += 1
             else:
                 apart = (have.astype(np.float64) - w).ravel()
                 share = np.sqrt((apart**2).mean() / max(1e-12, (w.astype(np.float64) ** 2).mean()))
                 if not share <= (LEVELS if bound else 4 * LEVELS):
-                    raise Failure("quantized differs", f"{file}, {name}: {share:.3g} of its size, by {np.abs(apart).max():.3g} at most")
-                self.done["outputs near"] += 1
+                    raise Failure("quantized differs" + where, f"{file}, {name}: {share:.3g} of its size, by {np.abs(apart).max():.3g} at most")
+                self.done["outputs near" + where] += 1
 
 
 def shrunk(model, feeds, fails):
@@ -751,8 +765,9 @@ def keep(folder, seed, failure, model, feeds, options):
     (made / "why.txt").write_text(f"{failure}\noptions: {' '.join(options)}\n{text_of(model)}\n")
 
 
-def campaign(first, count, program, folder, keep_in=None, seconds=None, shrink=True, every=1):
-    """Checks `count` graphs from a seed on, those that `every` divides by the program. Returns (Checks, operators, failures as texts)."""
+def campaign(first, count, program, folder, keep_in=None, seconds=None, shrink=True, every=1, avx2=0):
+    """Checks `count` graphs from a seed on, those that `every` divides by the program, those that `avx2` divides also without VNNI.
+    Returns (Checks, operators, failures as texts)."""
     checks, used, failures = Checks(program, folder), collections.Counter(), []
     worker = graph_worker.Worker(pathlib.Path(program).parent / "libqcalib.so")
     begun = cpu()
@@ -761,6 +776,7 @@ def campaign(first, count, program, folder, keep_in=None, seconds=None, shrink=T
             break
         checks.done["graphs"] += 1
         checks.library = worker if seed % every else None
+        checks.avx2 = avx2 and seed % avx2 == 0
         g, failure, repeat = checked(seed, checks)
         used.update(g.used)
         if failure:
@@ -782,13 +798,14 @@ def main():
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seconds", type=float, help="end after so much processor time")
     parser.add_argument("--every", type=int, default=20, help="the program runs one graph of so many, the library the others")
+    parser.add_argument("--avx2", type=int, default=0, help="one graph of so many also in ONNX Runtime without VNNI")
     parser.add_argument("--keep", help="folder for what fails")
     parser.add_argument("--program", default=os.environ.get("QCALIB", str(ROOT / "build/release/qcalib")))
     how = parser.parse_args()
     first = how.seed if how.seed is not None else int(time.time()) * 1000
     print(f"seed {first}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        checks, used, failures = campaign(first, how.count, pathlib.Path(how.program).resolve(), folder, how.keep, how.seconds, every=how.every)
+        checks, used, failures = campaign(first, how.count, pathlib.Path(how.program).resolve(), folder, how.keep, how.seconds, every=how.every, avx2=how.avx2)
     print("operators:", ", ".join(f"{n} {c}" for n, c in sorted(used.items())))
     print("\n".join(f"{c:8} {n}" for n, c in checks.done.items()))
     print(f"{len(failures)} failures")

@@ -194,6 +194,17 @@ def test_an_operator_in_float(name, program, tmp_path):
     )
 
 
+@pytest.mark.parametrize("padding", [0, 1])
+def test_a_convolution_of_volumes(padding, program, tmp_path):
+    """SAME of even windows has one more element at the end."""
+    rng = np.random.default_rng(4)
+    weights, bias = rng.normal(size=(2, 3, 2, 3, 5)), rng.normal(size=5)
+    out = (1, 2, 2, 4, 5) if padding else (1, 3, 3, 5, 5)
+    options = ("Conv3DOptions", {"Padding": padding, "StrideD": 2, "StrideH": 2, "StrideW": 1, "FusedActivationFunction": 1})
+    tensors = [real((1, 5, 6, 5, 3)), real(weights.shape, weights), real(bias.shape, bias), real(out)]
+    check(program, tmp_path, [("CONV_3D", [0, 1, 2], [3], options, 1)], tensors, [0], [3])
+
+
 @pytest.mark.parametrize("kind", ["LOG", "SQRT", "RSQRT"])
 def test_a_function_of_positive_numbers(kind, program, tmp_path):
     check(program, tmp_path, [(kind, [0], [1], None, 1)], [real(IMAGE), real(IMAGE)], [0], [1], low=0.1)

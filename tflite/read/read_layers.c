@@ -23,8 +23,11 @@ static qc_id image(struct qc_tfl_node *n, size_t i, struct qc_status *st)
 
 /* --- Windows --- */
 
+enum { AXES_MAX = 3 };
+
 struct window {
-    int64_t kernel[2], strides[2], dilations[2], pads[4];
+    int axes; /* 2: height, width; 3: depth before them */
+    int64_t kernel[AXES_MAX], strides[AXES_MAX], dilations[AXES_MAX], pads[2 * AXES_MAX];
 };
 
 static bool positive(const int64_t *v, size_t count, const char *what, struct qc_status *st)
@@ -35,39 +38,45 @@ static bool positive(const int64_t *v, size_t count, const char *what, struct qc
 }
 
 /* Reads strides and dilations and computes TensorFlow's pads. SAME gives ceil(size / stride) results; if the padding is
- * odd, the extra element is at the end. size: height and width of the image. */
+ * odd, the extra element is at the end. size: of the axes of the window. */
 static bool read_window(struct window *w, struct qc_tfl_node *n, const int64_t *size, struct qc_status *st)
 {
+    static const char *const stride[] = {"stride_d", "stride_h", "stride_w"}, *const dilation[] = {"dilation_d_factor",
+                                                                                                   "dilation_h_factor",
+                                                                                                   "dilation_w_factor"};
     const bool pools = n->info->options == QC_TFL_TABLE_Pool2DOptions;
     const int64_t padding = qc_tfl_option(n, "padding");
-    w->strides[0] = qc_tfl_option(n, "stride_h");
-    w->strides[1] = qc_tfl_option(n, "stride_w");
-    w->dilations[0] = pools ? 1 : qc_tfl_option(n, "dilation_h_factor");
-    w->dilations[1] = pools ? 1 : qc_tfl_option(n, "dilation_w_factor");
-    if (!positive(w->strides, 2, "stride", st) || !positive(w->dilations, 2, "dilation", st) ||
-        !positive(w->kernel, 2, "window", st))
+    const size_t axes = (size_t)w->axes;
+    for (size_t i = 0; i < axes; i++) {
+        w->strides[i] = qc_tfl_option(n, stride[AXES_MAX - axes + i]);
+        w->dilations[i] = pools ? 1 : qc_tfl_option(n, dilation[AXES_MAX - axes + i]);
+    }
+    if (!positive(w->strides, axes, "stride", st) || !positive(w->dilations, axes, "dilation", st) ||
+        !positive(w->kernel, axes, "window", st))
         return false;
     if (padding != QC_TFL_PADDING_SAME && padding != QC_TFL_PADDING_VALID)
         return qc_fail(st, QC_UNSUPPORTED, "its padding %lld is not handled", (long long)padding);
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < axes; i++) {
         const int64_t results = (size[i] - 1) / w->strides[i] + 1;
         const int64_t total = (results - 1) * w->strides[i] + (w->kernel[i] - 1) * w->dilations[i] + 1 - size[i];
         w->pads[i] = padding == QC_TFL_PADDING_SAME && total > 0 ? total / 2 : 0;
-        w->pads[2 + i] = padding == QC_TFL_PADDING_SAME && total > 0 ? total - total / 2 : 0;
+        w->pads[axes + i] = padding == QC_TFL_PADDING_SAME && total > 0 ? total - total / 2 : 0;
     }
     return true;
 }
 
 static bool window_attrs(struct qc_tfl_node *n, const struct window *w, struct qc_status *st)
 {
-    return qc_tfl_attr_ints(n, "strides", 2, w->strides, 1, st) &&
-           qc_tfl_attr_ints(n, "dilations", 2, w->dilations, 1, st) && qc_tfl_attr_ints(n, "pads", 4, w->pads, 0, st);
+    const size_t axes = (size_t)w->axes;
+    return qc_tfl_attr_ints(n, "strides", axes, w->strides, 1, st) &&
+           qc_tfl_attr_ints(n, "dilations", axes, w->dilations, 1, st) &&
+           qc_tfl_attr_ints(n, "pads", 2 * axes, w->pads, 0, st);
 }
 
 static bool pool(struct qc_tfl_node *n, struct qc_status *st)
 {
     const qc_id x = image(n, 0, st);
-    struct window w = {.kernel = {qc_tfl_option(n, "filter_height"), qc_tfl_option(n, "filter_width")}};
+    struct window w = {.axes = 2, .kernel = {qc_tfl_option(n, "filter_height"), qc_tfl_option(n, "filter_width")}};
     if (!x || !read_window(&w, n, &qc_tfl_shape(n, x)->dim[2], st) || !window_attrs(n, &w, st) ||
         !qc_tfl_attr_ints(n, "kernel_shape", 2, w.kernel, 0, st))
         return false;
@@ -121,7 +130,7 @@ static bool conv(struct qc_tfl_node *n, struct qc_status *st)
     qc_id in[3] = {image(n, 0, st)};
     if (!in[0] || !(in[1] = weight(n, 1, 4, depthwise ? depthwise_order : dense_order, st))) return false;
     const struct qc_shape x = *qc_tfl_shape(n, in[0]), k = *qc_tfl_shape(n, in[1]);
-    struct window w = {.kernel = {k.dim[2], k.dim[3]}};
+    struct window w = {.axes = 2, .kernel = {k.dim[2], k.dim[3]}};
     const int64_t group = k.dim[1] > 0 ? x.dim[1] / k.dim[1] : 0;
     if (group < 1 || group * k.dim[1] != x.dim[1] || k.dim[0] % group)
         return qc_fail(st, QC_BAD_INPUT, "weights of %lld channels do not fit an image of %lld", (long long)k.dim[1],
@@ -131,6 +140,30 @@ static bool conv(struct qc_tfl_node *n, struct qc_status *st)
         return false;
     if (group > 1) qc_tfl_attr(n, QC_INT("group", group));
     return qc_tfl_finish(n, qc_tfl_add(n, QC_OP_Conv, in[2] ? 3 : 2, in, n->name, st), QC_TFL_CHANNELS_FIRST, st);
+}
+
+/* Inputs: volume [N,D,H,W,I], weights [D,H,W,I,O], bias. */
+static bool conv_of_volumes(struct qc_tfl_node *n, struct qc_status *st)
+{
+    static const int64_t first[] = {0, 4, 1, 2, 3}, last[] = {0, 2, 3, 4, 1}, order[] = {4, 3, 0, 1, 2};
+    struct qc_tfl_value *v = qc_tfl_input(n, 0, st);
+    if (!v) return false;
+    if (v->shape.rank != 5) return qc_fail(st, QC_BAD_INPUT, "input 0 has %d axes, expected 5", v->shape.rank);
+    qc_id in[3] = {qc_tfl_real(n, v, QC_TFL_IN_FILE, st)};
+    if (!in[0] || !(in[0] = qc_tfl_transpose(n, in[0], 5, first, NULL, st)) || !(in[1] = weight(n, 1, 5, order, st)))
+        return false;
+    const struct qc_shape x = *qc_tfl_shape(n, in[0]), k = *qc_tfl_shape(n, in[1]);
+    struct window w = {.axes = 3, .kernel = {k.dim[2], k.dim[3], k.dim[4]}};
+    if (x.dim[1] != k.dim[1])
+        return qc_fail(st, QC_BAD_INPUT, "weights of %lld channels do not fit a volume of %lld", (long long)k.dim[1],
+                       (long long)x.dim[1]);
+    for (int i = 2; i < 5; i++)
+        if (x.dim[i] < 1) return qc_fail(st, QC_UNSUPPORTED, "the size of its volume is not known before it runs");
+    if (!bias(&in[2], n, 2, v, n->inputs[1], k.dim[0], st) || !read_window(&w, n, &x.dim[2], st) ||
+        !window_attrs(n, &w, st))
+        return false;
+    const qc_id y = qc_tfl_add(n, QC_OP_Conv, in[2] ? 3 : 2, in, n->name, st);
+    return y && qc_tfl_finish(n, qc_tfl_transpose(n, y, 5, last, NULL, st), QC_TFL_IN_FILE, st);
 }
 
 /* Inputs: shape of the result, weights [O,H,W,I], image, bias. */
@@ -293,6 +326,7 @@ static bool lrn(struct qc_tfl_node *n, struct qc_status *st)
 const struct qc_tfl_row qc_tfl_layer_rows[] = {
     {QC_TFL_OP_CONV_2D, conv, QC_OP_Conv},
     {QC_TFL_OP_DEPTHWISE_CONV_2D, conv, QC_OP_Conv},
+    {QC_TFL_OP_CONV_3D, conv_of_volumes, QC_OP_Conv},
     {QC_TFL_OP_TRANSPOSE_CONV, conv_transpose, QC_OP_ConvTranspose},
     {QC_TFL_OP_FULLY_CONNECTED, dense, QC_OP_Gemm},
     {QC_TFL_OP_BATCH_MATMUL, matmul, QC_OP_MatMul},

@@ -28,8 +28,8 @@ struct qc_product_conv {
 bool qc_product_conv_new(struct qc_product **out, const struct qc_product_conv *d, struct qc_status *st);
 
 /* dst = a b + bias: a [..., M, K], b [..., K, N], dst [..., M, N] of equal rank 2 to 8. Batch dimensions of a or b
-   may be 1; bias has N numbers or is NULL. Any strides (a transposed matrix is a view). Constant b and bias are
-   packed. packs, isa and errors as above. */
+   may be 1; bias has N numbers or is NULL. Sizes may be 0: a sum over nothing is the bias. Any strides (a transposed
+   matrix is a view). Constant b and bias are packed. packs, isa and errors as above. */
 struct qc_product_matrix {
     const struct qc_view *a, *b, *bias, *dst;
     struct qc_product_tail tail;

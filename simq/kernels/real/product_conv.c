@@ -345,6 +345,8 @@ bool qc_product_conv_new(struct qc_product **out, const struct qc_product_conv *
 {
     const struct qc_product_operands operands = {c->src, c->weights, c->bias, c->dst, c->isa};
     struct qc_product_conv_state s;
+    if (!qc_view_count(c->src) || !qc_view_count(c->weights) || !qc_view_count(c->dst))
+        return qc_fail(st, QC_UNSUPPORTED, "a convolution without elements");
     sizes(&s, c);
     const size_t groups = s.depthwise ? 1 : (size_t)s.groups;
     struct qc_product *d = qc_product_start(&operands, groups, (size_t)c->dst->dim[1] / groups, &c->tail, st);
