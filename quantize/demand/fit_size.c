@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/index.h"
 #include "calib/metrics/sensitivity.h"
 #include "graph/core/uses.h"
 #include "quantize/demand/fallback.h"
@@ -114,15 +115,86 @@ bool qc_size_choose(size_t *points, struct qc_size_point *sum, const struct qc_s
     return true;
 }
 
+/* Points of the first units: their sums, the last of the points, and the index of the sum of the others. */
+struct partial {
+    size_t bytes;
+    double error;
+    uint32_t before;
+    uint32_t point;
+};
+
+static int by_bytes(const void *x, const void *y)
+{
+    const struct partial *a = x, *b = y;
+    if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
+    if (a->error < b->error || a->error > b->error) return a->error < b->error ? -1 : 1;
+    if (a->before != b->before) return a->before < b->before ? -1 : 1;
+    return (a->point > b->point) - (a->point < b->point);
+}
+
+/* Keeps of the sorted sums those with less error than all smaller ones, and of those the last in each of QC_SIZE_SUMS
+   parts of the range. Returns their number. */
+static size_t thin_out(struct partial *p, size_t count)
+{
+    size_t n = 0, kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!n || p[i].error < p[n - 1].error) p[n++] = p[i];
+    if (n <= QC_SIZE_SUMS) return n;
+    const double part = (double)(p[n - 1].bytes - p[0].bytes + 1) / (QC_SIZE_SUMS - 1);
+    const size_t least = p[0].bytes;
+    for (size_t i = 0; i < n; i++) {
+        const size_t at = (size_t)((double)(p[i].bytes - least) / part);
+        const bool last = i + 1 == n || (size_t)((double)(p[i + 1].bytes - least) / part) != at;
+        if (last || !i) p[kept++] = p[i];
+    }
+    return kept;
+}
+
+bool qc_size_improve(size_t *points, struct qc_size_point *sum, const struct qc_size_frontier *f, size_t bytes,
+                     struct qc_status *st)
+{
+    struct qc_arena *a = qc_arena_new();
+    struct partial **of = a ? QC_NEW_ARRAY(a, struct partial *, f->unit_count + 1, st) : NULL;
+    struct partial *all = of ? QC_NEW_ARRAY(a, struct partial, (QC_SIZE_SUMS + 1) * QC_SIZE_POINTS, st) : NULL;
+    const struct partial none = {.bytes = 0};
+    size_t count = 1, rest = f->least_bytes;
+    bool ok = all ? true : qc_fail_memory(st, sizeof *all);
+    ok = ok && (of[0] = qc_arena_dup(a, &none, 1, sizeof none, st));
+    for (size_t u = 0; ok && u < f->unit_count; u++) {
+        const struct qc_size_unit *unit = &f->units[u];
+        size_t n = 0;
+        rest -= unit->points[f->first[u]].bytes;
+        for (size_t i = 0; i < count; i++)
+            for (uint32_t k = 0; k < unit->count; k++) {
+                const size_t with = of[u][i].bytes + unit->points[k].bytes;
+                if (with > bytes || rest > bytes - with) continue;
+                all[n++] = (struct partial){with, of[u][i].error + unit->points[k].error, (uint32_t)i, k};
+            }
+        qsort(all, n, sizeof *all, by_bytes);
+        count = thin_out(all, n);
+        ok = (of[u + 1] = qc_arena_dup(a, all, count, sizeof *all, st)) != NULL;
+    }
+    if (ok && count && of[f->unit_count][count - 1].error < sum->error) {
+        const struct partial *best = &of[f->unit_count][count - 1];
+        *sum = (struct qc_size_point){best->bytes, best->error};
+        for (size_t u = f->unit_count; u--; best = &of[u][best->before]) points[u] = best->point;
+    }
+    qc_arena_free(a);
+    return ok;
+}
+
 /* The widths of weights. 16 bits are for tables whose rows are gathered alone, with weights in blocks: with all
    products in 8 bits, 8 bits of a table cause most of the loss (rewrite/passes/partition_types.c). */
 enum { BITS_8, BITS_4, BITS_2, BITS_16, WIDTHS };
 
-/* A layer and its chosen width; node: the name that options use. */
+/* A layer and its chosen width; node: the name that options use. The arrays are sums over its weights (add_up). */
 struct layer {
     const char *node, *glob;
     bool table;   /* all its weights are tables whose rows are gathered */
+    bool judged;  /* the errors of its weights are known in each possible width */
     double noise; /* output noise of this layer alone, in the width that was probed */
+    double by_moments[WIDTHS], by_square[WIDTHS];
+    size_t weight_bytes[WIDTHS];
     unsigned width, bits;
     size_t bytes;
     double error;
@@ -155,9 +227,11 @@ struct fitting {
     size_t weight_count, unit_count;
     struct weight *weights;
     struct layer *units;
+    struct qc_texts weight_names, unit_names; /* the number is one more than the index */
     bool of_outputs;
-    size_t limit, bytes; /* of the file */
-    size_t beside;       /* bytes of the file beside the weights of these layers */
+    size_t limit, bytes;     /* of the file */
+    int64_t besides[WIDTHS]; /* bytes of the file beside the weights of these layers, with all in one width */
+    size_t beside;           /* the same with the chosen widths, as far as known */
     struct qc_size_unit *points;
     struct qc_size_frontier frontier;
     struct qc_size_point chosen;
@@ -194,19 +268,20 @@ static qc_id reader_of(const struct qc_uses *u, qc_id value)
     }
 }
 
-static size_t unit_named(struct fitting *f, const char *name)
-{
-    size_t k = 0;
-    while (k < f->unit_count && strcmp(f->units[k].node, name) != 0) k++;
-    if (k == f->unit_count) f->units[f->unit_count++] = (struct layer){.node = name, .table = true};
-    return k;
-}
-
 static struct weight *weight_named(const struct fitting *f, const char *name)
 {
-    for (size_t i = 0; i < f->weight_count; i++)
-        if (strcmp(f->weights[i].name, name) == 0) return &f->weights[i];
-    return NULL;
+    const size_t k = qc_texts_find(&f->weight_names, name);
+    return k ? &f->weights[k - 1] : NULL;
+}
+
+/* Sets *out to the index of the layer of this name, which is added if it is new. */
+static bool unit_named(size_t *out, struct fitting *f, const char *name, struct qc_status *st)
+{
+    const size_t k = qc_texts_find(&f->unit_names, name);
+    *out = k ? k - 1 : f->unit_count;
+    if (k) return true;
+    f->units[f->unit_count++] = (struct layer){.node = name, .table = true};
+    return qc_texts_set(&f->unit_names, name, f->unit_count, f->p->arena, st);
 }
 
 static bool find_layers(struct fitting *f, struct qc_status *st)
@@ -226,7 +301,9 @@ static bool find_layers(struct fitting *f, struct qc_status *st)
         if (!name || !quantizer) return false;
         if (!*name || weight_named(f, quantizer)) continue; /* no option can name it, or it is listed already */
         struct weight *w = &f->weights[f->weight_count++];
-        *w = (struct weight){.name = quantizer, .unit = unit_named(f, name)};
+        *w = (struct weight){.name = quantizer};
+        if (!unit_named(&w->unit, f, name, st) || !qc_texts_set(&f->weight_names, quantizer, f->weight_count, a, st))
+            return false;
         f->units[w->unit].table = f->units[w->unit].table && g->nodes[reader].op == QC_OP_Gather;
     }
     for (size_t k = 0; k < f->unit_count; k++)
@@ -310,6 +387,31 @@ static bool has_width(const struct fitting *f, const struct layer *l, unsigned w
     return f->there[width] && (width != BITS_16 || l->table);
 }
 
+/* Sums the weights of each layer, for the widths that are noted. */
+static void add_up(struct fitting *f)
+{
+    for (size_t k = 0; k < f->unit_count; k++) {
+        struct layer *l = &f->units[k];
+        l->judged = true;
+        for (unsigned width = 0; width < WIDTHS; width++) {
+            l->by_moments[width] = l->by_square[width] = 0;
+            l->weight_bytes[width] = 0;
+        }
+    }
+    for (unsigned width = 0; width < WIDTHS; width++) f->besides[width] = (int64_t)f->file[width];
+    for (size_t i = 0; i < f->weight_count; i++) {
+        const struct weight *w = &f->weights[i];
+        struct layer *l = &f->units[w->unit];
+        for (unsigned width = 0; width < WIDTHS; width++) {
+            l->judged = l->judged && (!f->there[width] || w->judged[width]);
+            l->by_moments[width] += w->error[width];
+            l->by_square[width] += w->square[width];
+            l->weight_bytes[width] += w->bytes[width];
+            f->besides[width] -= (int64_t)w->bytes[width];
+        }
+    }
+}
+
 /* Measures file size and error with all layers in one width, or tables in 16 bits and the others in 8. made: p has that
    width already. there[width] is false if a file format or an operator does not support the width. */
 static bool measure_width(struct fitting *f, unsigned width, bool made, struct qc_status *st)
@@ -318,31 +420,15 @@ static bool measure_width(struct fitting *f, unsigned width, bool made, struct q
     for (size_t k = 0; k < f->unit_count; k++)
         f->units[k].width = width == BITS_16 && !f->units[k].table ? BITS_8 : width;
     f->there[width] = (made || again(f, &why)) && file_bytes(&f->file[width], f->p, &why) && note_width(f, width, &why);
+    add_up(f);
     return f->there[width] || why.code == QC_UNSUPPORTED || why.code == QC_USAGE ||
            qc_fail(st, why.code, "%s", why.message);
 }
 
 /* Returns the error of a layer's weights: from second moments if all possible widths have it, else relative squares. */
-static double loss_of(const struct fitting *f, size_t unit, unsigned width)
+static double loss_of(const struct layer *l, unsigned width)
 {
-    double by_moments = 0, by_square = 0;
-    bool judged = true;
-    for (size_t i = 0; i < f->weight_count; i++) {
-        const struct weight *w = &f->weights[i];
-        if (w->unit != unit) continue;
-        for (unsigned k = 0; k < WIDTHS; k++) judged = judged && (!f->there[k] || w->judged[k]);
-        by_moments += w->error[width];
-        by_square += w->square[width];
-    }
-    return judged ? by_moments : by_square;
-}
-
-static double relative_square(const struct fitting *f, size_t unit, unsigned width)
-{
-    double sum = 0;
-    for (size_t i = 0; i < f->weight_count; i++)
-        if (f->weights[i].unit == unit) sum += f->weights[i].square[width];
-    return sum;
+    return l->judged ? l->by_moments[width] : l->by_square[width];
 }
 
 static double bounded(double error)
@@ -358,21 +444,23 @@ static bool probe(struct fitting *f, unsigned width, struct qc_status *st)
     struct qc_sensitivity *s = NULL;
     f->of_outputs = p->from->data || p->from->eval;
     if (!f->of_outputs) {
-        for (size_t k = 0; k < f->unit_count; k++) f->units[k].noise = bounded(relative_square(f, k, width));
+        for (size_t k = 0; k < f->unit_count; k++) f->units[k].noise = bounded(f->units[k].by_square[width]);
         qc_warn(p->warnings, "--size: without samples the effect of layers on the outputs is unknown; the bits are "
                              "chosen by the error of the weights alone");
         return true;
     }
     if (!qc_measure_sensitivity(&s, p, p->from->data ? NULL : p->from->eval, BATCHES, NULL, 0, st)) return false;
+    for (size_t k = 0; k < f->unit_count; k++) f->units[k].noise = NAN;
+    for (size_t i = 0; i < s->count; i++) {
+        const double noise = s->layers[i].noise_weights;
+        const size_t k = isnan(noise) ? 0 : qc_texts_find(&f->unit_names, s->layers[i].name);
+        if (!k) continue;
+        struct layer *l = &f->units[k - 1];
+        l->noise = isnan(l->noise) ? noise : l->noise + noise;
+    }
     for (size_t k = 0; k < f->unit_count; k++) {
-        double noise = 0;
-        bool known = false;
-        for (size_t i = 0; i < s->count; i++) {
-            if (isnan(s->layers[i].noise_weights) || strcmp(s->layers[i].name, f->units[k].node) != 0) continue;
-            noise += s->layers[i].noise_weights;
-            known = true;
-        }
-        f->units[k].noise = bounded(known ? noise : relative_square(f, k, width));
+        struct layer *l = &f->units[k];
+        l->noise = bounded(isnan(l->noise) ? l->by_square[width] : l->noise);
     }
     qc_sensitivity_free(s);
     return true;
@@ -380,35 +468,38 @@ static bool probe(struct fitting *f, unsigned width, struct qc_status *st)
 
 /* ---- The choice ---- */
 
-/* Bytes of a file with all layers in one width, without their weights. */
-static int64_t beside(const struct fitting *f, unsigned width)
-{
-    int64_t rest = (int64_t)f->file[width];
-    for (size_t i = 0; i < f->weight_count; i++) rest -= (int64_t)f->weights[i].bytes[width];
-    return rest;
-}
-
 /* Bytes of a layer in one width: its weights, and an equal share of what this width costs beside the weights (such as
    additional operators), compared with 8 bits. */
 static size_t layer_bytes(const struct fitting *f, size_t unit, unsigned width)
 {
-    int64_t sum = (beside(f, width) - beside(f, BITS_8)) / (int64_t)f->unit_count;
-    for (size_t i = 0; i < f->weight_count; i++)
-        if (f->weights[i].unit == unit) sum += (int64_t)f->weights[i].bytes[width];
+    const int64_t sum =
+        (int64_t)f->units[unit].weight_bytes[width] + (f->besides[width] - f->besides[BITS_8]) / (int64_t)f->unit_count;
     return sum > 0 ? (size_t)sum : 0;
+}
+
+/* Returns by how many bytes the estimate of a file can be too large: what a width costs beside the weights may belong
+   to few layers. */
+static size_t uncertain_bytes(const struct fitting *f)
+{
+    int64_t most = 0;
+    for (unsigned width = 0; width < WIDTHS; width++) {
+        const int64_t more = f->there[width] ? llabs(f->besides[width] - f->besides[BITS_8]) : 0;
+        most = more > most ? more : most;
+    }
+    return (size_t)most;
 }
 
 static void fill_points(struct fitting *f, unsigned probed)
 {
     for (size_t k = 0; k < f->unit_count; k++) {
-        const double there = loss_of(f, k, probed);
+        const double there = loss_of(&f->units[k], probed);
         for (unsigned width = 0; width < WIDTHS; width++) {
             struct qc_size_point *to = &f->points[k].points[f->points[k].count];
             if (!has_width(f, &f->units[k], width)) continue;
-            *to =
-                (struct qc_size_point){.bytes = layer_bytes(f, k, width),
-                                       .error =
-                                           there > 0 ? bounded(f->units[k].noise * (loss_of(f, k, width) / there)) : 0};
+            *to = (struct qc_size_point){.bytes = layer_bytes(f, k, width),
+                                         .error = there > 0 ? bounded(f->units[k].noise *
+                                                                      (loss_of(&f->units[k], width) / there))
+                                                            : 0};
             f->points[k].count++;
         }
     }
@@ -456,16 +547,18 @@ static bool make_sized(struct fitting *f, struct qc_status *st)
     return true;
 }
 
-/* Chooses the widths and runs the stages until the file fits: f->beside, the bytes beside the weights, grows by the
-   excess of each file. */
+/* Chooses the widths and runs the stages until the file fits. f->beside, the bytes beside the weights, starts with the
+   least possible; if a file is too large, the next choice expects as many as it has. */
 static bool settle_widths(struct fitting *f, struct qc_status *st)
 {
     size_t *points = QC_NEW_ARRAY(f->p->arena, size_t, f->unit_count, st);
     if (!points) return false;
-    f->beside = beside(f, BITS_8) > 0 ? (size_t)beside(f, BITS_8) : 0;
+    const int64_t least_beside = f->besides[BITS_8] - (int64_t)uncertain_bytes(f);
+    f->beside = least_beside > 0 ? (size_t)least_beside : 0;
     for (int i = 0; i < ATTEMPTS; i++) {
         const size_t left = f->limit > f->beside ? f->limit - f->beside : 0;
         const bool least = !qc_size_choose(points, &f->chosen, &f->frontier, left);
+        if (!least && !qc_size_improve(points, &f->chosen, &f->frontier, left, st)) return false;
         set_widths(f, least ? f->frontier.first : points);
         if (!again(f, st) || !file_bytes(&f->bytes, f->p, st)) return false;
         if (f->bytes <= f->limit) {
@@ -473,7 +566,7 @@ static bool settle_widths(struct fitting *f, struct qc_status *st)
             return make_sized(f, st);
         }
         if (least) return too_small(f, st);
-        f->beside += f->bytes - f->limit;
+        f->beside = f->bytes - f->chosen.bytes; /* more than before: so the next choice is smaller */
     }
     return too_small(f, st);
 }

@@ -53,3 +53,10 @@ bool qc_size_frontier(struct qc_size_frontier *out, const struct qc_size_unit *u
 /* Chooses points [unit_count] for at most `bytes` bytes and sets *sum to their sums. Takes the steps in order and
    passes over those that do not fit. Returns false if least_bytes exceeds `bytes`. */
 bool qc_size_choose(size_t *points, struct qc_size_point *sum, const struct qc_size_frontier *f, size_t bytes);
+
+/* Improves a choice that fits: the steps leave bytes unused if a large one does not fit. Adds up units one by one and
+   keeps, of all sums of their points that fit, those with the least error for their bytes, thinned out to
+   QC_SIZE_SUMS. With few units the result is the best possible. */
+enum { QC_SIZE_SUMS = 1024 };
+bool qc_size_improve(size_t *points, struct qc_size_point *sum, const struct qc_size_frontier *f, size_t bytes,
+                     struct qc_status *st);

@@ -83,3 +83,56 @@ Test(size_frontier, no_choice_of_the_size_of_a_step_is_better)
                     cr_assert(bytes > f.steps[i].bytes || error >= f.steps[i].error - 1e-9);
                 }
 }
+
+Test(size_frontier, the_improved_choice_is_the_best_of_all)
+{
+    struct qc_size_frontier f;
+    size_t better = 0;
+    cr_assert(qc_size_frontier(&f, units, UNITS, arena, &st));
+    for (size_t bytes = f.least_bytes; bytes <= 211; bytes++) {
+        struct qc_size_point sum, exact = {0};
+        size_t points[UNITS];
+        double best = 1e9;
+        cr_assert(qc_size_choose(points, &sum, &f, bytes));
+        const double before = sum.error;
+        cr_assert(qc_size_improve(points, &sum, &f, bytes, &st));
+        for (size_t a = 0; a < units[0].count; a++)
+            for (size_t b = 0; b < units[1].count; b++)
+                for (size_t c = 0; c < units[2].count; c++) {
+                    const struct qc_size_point *p[] = {&units[0].points[a], &units[1].points[b], &units[2].points[c]};
+                    const double error = p[0]->error + p[1]->error + p[2]->error;
+                    if (p[0]->bytes + p[1]->bytes + p[2]->bytes <= bytes && error < best) best = error;
+                }
+        for (size_t u = 0; u < UNITS; u++) {
+            exact.bytes += units[u].points[points[u]].bytes;
+            exact.error += units[u].points[points[u]].error;
+        }
+        cr_expect(sum.bytes == exact.bytes && sum.bytes <= bytes, "%zu bytes", bytes);
+        cr_expect_float_eq(sum.error, exact.error, 1e-9, "%zu bytes", bytes);
+        cr_expect_float_eq(sum.error, best, 1e-9, "%zu bytes: %g, the best is %g", bytes, sum.error, best);
+        better += sum.error < before;
+    }
+    cr_expect_gt(better, 0);
+}
+
+/* More units than sums are kept for: nearly all bytes are used. */
+Test(size_frontier, many_units)
+{
+    enum { MANY = 300 };
+    struct qc_size_unit *many = QC_NEW_ARRAY(arena, struct qc_size_unit, MANY, &st);
+    struct qc_size_frontier f;
+    struct qc_size_point sum;
+    size_t points[MANY];
+    cr_assert(many);
+    for (size_t u = 0; u < MANY; u++) {
+        const size_t n = 1000 + 977 * u % 1009;
+        many[u] = (struct qc_size_unit){3, {{n, 16.0 + (double)(u % 7)}, {2 * n, 1}, {4 * n, 0.01}}};
+    }
+    cr_assert(qc_size_frontier(&f, many, MANY, arena, &st));
+    const size_t bytes = f.least_bytes * 5 / 2;
+    cr_assert(qc_size_choose(points, &sum, &f, bytes));
+    const double before = sum.error;
+    cr_assert(qc_size_improve(points, &sum, &f, bytes, &st));
+    cr_expect(sum.bytes <= bytes && sum.bytes > bytes - 1000, "%zu of %zu", sum.bytes, bytes);
+    cr_expect(sum.error <= before, "%g, before %g", sum.error, before);
+}
