@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+
+#include "base/union_find.h"
+#include "calib/metrics/sensitivity_parts.h"
+#include "calib/weights/round_weights_parts.h"
+#include "rewrite/passes/centre.h"
+
+static bool passes(enum qc_op op)
+{
+    return op == QC_OP_Quantize || op == QC_OP_Dequantize || op == QC_OP_Requantize;
+}
+
+/* Returns true for the Dequantize of a weight-only quantized constant. */
+static bool weight_alone(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_node *q = n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : NULL;
+    return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]);
+}
+
+static bool computes(const struct qc_graph *g, const struct qc_node *n)
+{
+    if (passes(n->op)) return weight_alone(g, n);
+    for (unsigned i = 0; i < n->input_count; i++)
+        if (n->inputs[i] && g->values[n->inputs[i]].type.qparams != QC_REAL) return true;
+    return false;
+}
+
+static void add_cut_quantizer(struct qc_cut_layer *l, qc_id *quantizers, const struct qc_graph *g, qc_id value)
+{
+    const qc_id s = value ? g->values[value].type.qparams : QC_REAL;
+    if (s == QC_REAL || g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || g->qparams_of[s].state != QC_QPARAMS_BOUND)
+        return;
+    for (size_t i = 0; i < l->quantizer_count; i++)
+        if (quantizers[i] == s) return;
+    quantizers[l->quantizer_count++] = s;
+    l->has_weights = l->has_weights || g->qparams_of[s].is_weight;
+}
+
+/* Returns the quantized input, in floats of few bits, of a real product that reads this weight; 0: it has none. */
+static qc_id small_float_input(const struct qc_graph *g, const struct qc_use *weight)
+{
+    const struct qc_node *q = weight->input == 1 ? qc_small_float_input(g, &g->nodes[weight->node]) : NULL;
+    return q ? q->outputs : 0;
+}
+
+static bool collect_quantizers(struct qc_cut_layer *l, const qc_id *next, const struct qc_uses *u, struct qc_arena *a,
+                               struct qc_status *st)
+{
+    const struct qc_graph *g = u->graph;
+    size_t room = 0;
+    for (qc_id id = l->first; id; id = next[id])
+        room += g->nodes[id].input_count + g->nodes[id].output_count + qc_readers(u, g->nodes[id].outputs).count;
+    qc_id *quantizers = QC_NEW_ARRAY(a, qc_id, room, st);
+    if (!quantizers) return false;
+    for (qc_id id = l->first; id; id = next[id]) {
+        const struct qc_node *n = &g->nodes[id];
+        for (unsigned i = 0; i < n->input_count; i++) add_cut_quantizer(l, quantizers, g, n->inputs[i]);
+        for (unsigned i = 0; i < n->output_count; i++) add_cut_quantizer(l, quantizers, g, n->outputs + i);
+        const struct qc_use_list readers = qc_readers(u, n->outputs);
+        for (size_t i = 0; weight_alone(g, n) && i < readers.count; i++)
+            add_cut_quantizer(l, quantizers, g, small_float_input(g, &readers.of[i]));
+    }
+    l->quantizers = quantizers;
+    return true;
+}
+
+static void touch(qc_id *touched, const struct qc_graph *g, qc_id value, qc_id node)
+{
+    const qc_id s = value ? g->values[value].type.qparams : QC_REAL;
+    if (s != QC_REAL && !g->qparams_of[s].is_weight && !touched[s]) touched[s] = node;
+}
+
+/* Finds, for each quantizer that is not of weights, the first node that reads or makes its values; 0: none. */
+static qc_id *find_touched(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    qc_id *touched = QC_NEW_ARRAY(a, qc_id, g->qparams_count + 1, st);
+    for (qc_id id = 1; touched && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        for (unsigned i = 0; i < n->input_count; i++) touch(touched, g, n->inputs[i], id);
+        for (unsigned i = 0; i < n->output_count; i++) touch(touched, g, n->outputs + i, id);
+    }
+    return touched;
+}
+
+/* Returns the first node that a quantizer of the layer affects: other nodes may read its values before the layer does.
+ */
+static qc_id cut_of(const struct qc_cut_layer *l, const qc_id *touched)
+{
+    qc_id cut = l->first;
+    for (size_t i = 0; i < l->quantizer_count; i++) {
+        const qc_id first = touched[l->quantizers[i]];
+        if (first && first < cut) cut = first;
+    }
+    return cut;
+}
+
+static int by_cut(const void *x, const void *y)
+{
+    const struct qc_cut_layer *a = x, *b = y;
+    if (a->cut != b->cut) return a->cut < b->cut ? -1 : 1;
+    return (a->first > b->first) - (a->first < b->first);
+}
+
+/* Finds the nodes of layers. next[id]: the next node of the same layer, or 0. first[id]: id if it is a layer's first
+   node, else 0. */
+static bool find_members(qc_id *first, qc_id *next, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    qc_id *parent = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
+    qc_id *last = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
+    if (!parent || !last) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (!computes(g, n)) continue;
+        parent[id] = id;
+        for (unsigned i = 0; i < n->input_count; i++) {
+            const qc_id qparams = n->inputs[i] ? g->values[n->inputs[i]].type.qparams : QC_REAL;
+            const qc_id made =
+                qparams != QC_REAL && g->qparams_of[qparams].kind == QC_QPARAMS_PRODUCT && qc_node_of(g, n->inputs[i])
+                    ? g->values[n->inputs[i]].node
+                    : 0;
+            if (made && parent[made]) qc_union_join(parent, id, made);
+        }
+    }
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const qc_id root = parent[id] ? qc_union_root(parent, id) : 0; /* the smallest id of the layer */
+        if (!root) continue;
+        if (root == id)
+            first[id] = id;
+        else
+            next[last[root]] = id;
+        last[root] = id;
+    }
+    return true;
+}
+
+/* Finds the quantized constants of the rounded graph, by quantizer. */
+static bool find_rounded(struct qc_cut_layers *out, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *g = out->rounded;
+    if (!g) return true;
+    out->rounded_weights = QC_NEW_ARRAY(a, qc_id, g->qparams_count + 1, st);
+    out->next_weight = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    if (!out->rounded_weights || !out->next_weight) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (n->op != QC_OP_Quantize || !qc_constant_of(g, n->inputs[0])) continue;
+        qc_id *first = &out->rounded_weights[g->values[n->outputs].type.qparams];
+        out->next_weight[n->outputs] = *first;
+        *first = n->outputs;
+    }
+    return qc_uses_of(&out->rounded_uses, g, a, st);
+}
+
+bool qc_cut_layers_find(struct qc_cut_layers *out, const struct qc_graph *g, const struct qc_graph *rounded,
+                        struct qc_arena *a, struct qc_status *st)
+{
+    qc_id *first = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
+    const qc_id *touched = find_touched(g, a, st);
+    *out = (struct qc_cut_layers){.rounded = rounded,
+                                  .next = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st),
+                                  .of_node = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st),
+                                  .layers = QC_NEW_ARRAY(a, struct qc_cut_layer, g->node_count + 1, st)};
+    if (!first || !touched || !out->next || !out->of_node || !out->layers || !qc_uses_of(&out->uses, g, a, st) ||
+        !find_rounded(out, a, st) || !find_members(first, out->next, g, a, st))
+        return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        struct qc_cut_layer l = {.first = id};
+        if (!first[id]) continue;
+        if (!collect_quantizers(&l, out->next, &out->uses, a, st)) return false;
+        l.cut = cut_of(&l, touched);
+        if (l.quantizer_count) out->layers[out->count++] = l;
+    }
+    if (out->count) qsort(out->layers, out->count, sizeof *out->layers, by_cut);
+    for (size_t i = 0; i < out->count; i++)
+        for (qc_id id = out->layers[i].first; id; id = out->next[id]) out->of_node[id] = (qc_id)i + 1;
+    return true;
+}
+
+bool qc_cut_values(qc_id **values, size_t *count, const struct qc_graph *g, qc_id at, struct qc_arena *a,
+                   struct qc_status *st)
+{
+    bool *needed = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
+    qc_id *list = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    if (!needed || !list) return false;
+    for (size_t i = 0; i < g->output_count; i++) needed[g->outputs[i].value] = true;
+    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
+        const struct qc_node *n = &g->nodes[id];
+        bool copied = false; /* affine values do not cross the cut: they are computed again after it */
+        for (unsigned k = 0; k < n->output_count; k++)
+            copied = copied || (needed[n->outputs + k] && (id >= at || g->values[n->outputs].type.qparams != QC_REAL));
+        if (!copied) continue;
+        for (unsigned k = 0; k < n->output_count; k++) needed[n->outputs + k] = false;
+        for (unsigned i = 0; i < n->input_count; i++)
+            if (n->inputs[i]) needed[n->inputs[i]] = true;
+    }
+    *count = 0;
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (needed[v] && g->values[v].kind != QC_VALUE_CONSTANT) list[(*count)++] = v;
+    *values = list;
+    return true;
+}
+
+static bool begin_cut_part(struct qc_rebuild *r, struct qc_cut_part *out, const struct qc_graph *g,
+                           const struct qc_cut *from, struct qc_arena *a, struct qc_status *st)
+{
+    char name[QC_LABEL];
+    out->inputs = QC_NEW_ARRAY(a, qc_id, g->input_count + from->count, st);
+    if (!out->inputs || !qc_rebuild_begin(r, g, st)) return false;
+    for (size_t i = 0; i < g->input_count; i++) out->inputs[i] = g->inputs[i].value;
+    out->input_count = g->input_count;
+    for (size_t i = 0; i < from->count; i++) {
+        const qc_id id = from->values[i];
+        const struct qc_value *v = &g->values[id];
+        struct qc_tensor *known = from->known ? from->known[id] : NULL;
+        if (v->kind == QC_VALUE_INPUT) continue;
+        qc_text(name, sizeof name, "cut %zu", i);
+        r->map[id] = known ? qc_graph_add_constant(r->to, name, known, st)
+                           : qc_graph_add_input(r->to, name, v->type.dtype, &v->type.shape, st);
+        if (!r->map[id]) return false;
+        if (!known) out->inputs[out->input_count++] = id;
+    }
+    return true;
+}
+
+bool qc_cut_between(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_cut *from, size_t to_count,
+                    const qc_id *to, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_rebuild r = {0};
+    char name[QC_LABEL];
+    bool ok = begin_cut_part(&r, out, g, from, a, st);
+    for (size_t i = 0; ok && i < to_count; i++) {
+        const qc_id v = qc_rebuild_value(&r, to[i], st);
+        qc_text(name, sizeof name, "cut %zu", i);
+        ok = v && qc_graph_add_output(r.to, name, v, st);
+    }
+    for (qc_id s = 1; ok && s <= r.to->qparams_count; s++)
+        if (r.to->qparams_of[s].kind == QC_QPARAMS_QUANTIZER) qc_graph_turn_off_quantizer(r.to, s);
+    if (ok) {
+        out->graph = r.to;
+        r.to = NULL;
+    }
+    qc_rebuild_free(&r);
+    return ok;
+}
+
+static const struct qc_node *quantize_of_constant(const struct qc_graph *g, const struct qc_node *n, unsigned input)
+{
+    const struct qc_node *q = input < n->input_count && n->inputs[input] ? qc_node_of(g, n->inputs[input]) : NULL;
+    return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]) ? q : NULL;
+}
+
+/* Adds the readers of v, as their second input, that correspond to n. */
+static void find_like(const struct qc_node **found, size_t *count, const struct qc_cut_layers *all, qc_id v,
+                      const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_use_list readers = qc_readers(&all->rounded_uses, v);
+    for (size_t i = 0; i < readers.count; i++) {
+        const struct qc_node *m = &all->rounded->nodes[readers.of[i].node];
+        if (readers.of[i].input != 1 || (m->op != n->op && m->op != qc_round_weights_biased_op(g, n))) continue;
+        *found = m;
+        ++*count;
+    }
+}
+
+/* Returns the node of the rounded graph with the same weight; NULL unless there is exactly one. A rounded weight has
+   one reader. */
+static const struct qc_node *counterpart(const struct qc_graph *g, const struct qc_node *n,
+                                         const struct qc_cut_layers *all)
+{
+    const struct qc_graph *rounded = all->rounded;
+    const struct qc_node *w =
+        rounded && qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? qc_second_moments_weight(g, n) : NULL;
+    const struct qc_node *found = NULL;
+    size_t count = 0;
+    for (qc_id v = w ? all->rounded_weights[g->values[w->outputs].type.qparams] : 0; v; v = all->next_weight[v]) {
+        find_like(&found, &count, all, v, g, n);
+        const struct qc_use_list readers = qc_readers(&all->rounded_uses, v); /* weight-only quantization: */
+        for (size_t i = 0; i < readers.count; i++)
+            if (rounded->nodes[readers.of[i].node].op == QC_OP_Dequantize)
+                find_like(&found, &count, all, rounded->nodes[readers.of[i].node].outputs, g, n);
+    }
+    return count == 1 ? found : NULL;
+}
+
+static qc_id copy_constant(struct qc_rebuild *r, const struct qc_graph *from, const struct qc_node *q,
+                           struct qc_status *st)
+{
+    const struct qc_type *t = &from->values[q->outputs].type;
+    const qc_id v =
+        qc_graph_add_constant(r->to, from->values[q->inputs[0]].name, from->values[q->inputs[0]].constant, st);
+    const struct qc_node_def def = {
+        .op = QC_OP_Quantize, .name = q->name, .input_count = 1, .inputs = &v, .qparams = t->qparams, .axis = t->axis};
+    return v ? qc_graph_add(r->to, &def, st) : 0;
+}
+
+/* Copies a weight-only quantized weight, or its bias; *out is 0 if the input is neither. */
+static bool copy_real_input(qc_id *out, struct qc_rebuild *r, const struct qc_graph *rounded,
+                            const struct qc_node *with, unsigned i, struct qc_status *st)
+{
+    const qc_id v = i && i < with->input_count ? with->inputs[i] : 0;
+    const struct qc_node *n = v ? qc_node_of(rounded, v) : NULL,
+                         *q = n && n->op == QC_OP_Dequantize ? quantize_of_constant(rounded, n, 0) : NULL;
+    const struct qc_tensor *t = v && rounded->values[v].type.qparams == QC_REAL ? qc_constant_of(rounded, v) : NULL;
+    *out = 0;
+    if (q) return (*out = qc_graph_dequantize(r->to, copy_constant(r, rounded, q, st), st)) != 0;
+    return !t || (*out = qc_graph_add_constant(r->to, rounded->values[v].name, rounded->values[v].constant, st));
+}
+
+/* Copies a node with the constants of its counterpart. */
+static bool copy_node_rounded(struct qc_rebuild *r, const struct qc_node *n, const struct qc_graph *rounded,
+                              const struct qc_node *with, struct qc_status *st)
+{
+    const struct qc_type *type = &r->from->values[n->outputs].type;
+    qc_id inputs[3] = {0};
+    unsigned count = n->input_count;
+    for (unsigned i = 0; i < 3; i++) {
+        const struct qc_node *q = quantize_of_constant(rounded, with, i);
+        if (q && i ? !(inputs[i] = copy_constant(r, rounded, q, st))
+                   : !copy_real_input(&inputs[i], r, rounded, with, i, st))
+            return false;
+        if (inputs[i]) {
+            count = i + 1 > count ? i + 1 : count;
+        } else if (i < n->input_count && n->inputs[i] && !(inputs[i] = qc_rebuild_value(r, n->inputs[i], st))) {
+            return false;
+        }
+    }
+    const struct qc_node_def other = {
+        .op = with->op, .input_count = count, .inputs = inputs, .qparams = type->qparams, .axis = type->axis};
+    return (r->map[n->outputs] = qc_graph_add_like(r->to, r->from, n, &other, st)) != 0;
+}
+
+/* Copies the corrected bias after the product, if the product's operator takes none. */
+static bool copy_bias_behind(struct qc_rebuild *r, const struct qc_cut_layers *all, qc_id id,
+                             const struct qc_node *with, struct qc_status *st)
+{
+    const qc_id behind = qc_bias_after_matmul(&all->uses, id, true);
+    const struct qc_tensor *bias =
+        behind && !r->map[all->uses.graph->nodes[behind].outputs]
+            ? qc_round_weights_addend(&all->rounded_uses, (qc_id)(with - all->rounded->nodes))
+            : NULL;
+    if (!bias) return true;
+    struct qc_tensor *t = qc_tensor_of(QC_F32, &bias->shape, bias->data, st);
+    const bool ok = t && qc_round_weights_copy_behind(r, &all->uses, id, behind, t, st);
+    qc_tensor_unref(t);
+    return ok;
+}
+
+/* Copies a node of a layer with its rounded constants. */
+static bool copy_rounded(struct qc_rebuild *r, const struct qc_cut_layers *all, qc_id id, struct qc_status *st)
+{
+    const struct qc_graph *g = r->from;
+    const struct qc_node *n = &g->nodes[id];
+    const bool alone = weight_alone(g, n);
+    const qc_id reader = alone ? qc_only_reader(&all->uses, n->outputs) : id;
+    const struct qc_node *with = reader ? counterpart(g, &g->nodes[reader], all) : NULL;
+    if (with)
+        return r->map[g->nodes[reader].outputs] || (copy_node_rounded(r, &g->nodes[reader], all->rounded, with, st) &&
+                                                    copy_bias_behind(r, all, reader, with, st));
+    const qc_id s = alone && all->rounded ? g->values[n->inputs[0]].type.qparams : QC_REAL,
+                v = s ? all->rounded_weights[s] : 0; /* of a recurrent operator, for example */
+    if (!v || all->next_weight[v] || r->map[n->outputs]) return true;
+    const qc_id q = copy_constant(r, all->rounded, qc_node_of(all->rounded, v), st);
+    return (r->map[n->outputs] = qc_graph_dequantize(r->to, q, st)) != 0;
+}
+
+/* Makes the products of the layer whose input has floats of few bits. Products of other layers and float ops that are
+   made afterwards read that input before it is rounded. */
+static bool copy_small_float_readers(struct qc_rebuild *r, const struct qc_cut_layers *all, size_t layer,
+                                     struct qc_status *st)
+{
+    const struct qc_graph *g = r->from;
+    for (unsigned made = 0; made < 2; made++)
+        for (qc_id id = all->layers[layer].first; id; id = all->next[id]) {
+            const struct qc_use_list readers = qc_readers(&all->uses, g->nodes[id].outputs);
+            for (size_t i = 0; weight_alone(g, &g->nodes[id]) && i < readers.count; i++) {
+                const struct qc_node *n = &g->nodes[readers.of[i].node];
+                const qc_id input = small_float_input(g, &readers.of[i]);
+                if (!input) continue;
+                if (!made && !qc_rebuild_value(r, n->outputs, st)) return false;
+                if (made && !(r->map[n->inputs[0]] = qc_rebuild_value(r, qc_node_of(g, input)->inputs[0], st)))
+                    return false;
+            }
+        }
+    return true;
+}
+
+bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_cut *from,
+                   const struct qc_cut_layers *all, size_t layer, enum qc_cut_quantizers which, struct qc_arena *a,
+                   struct qc_status *st)
+{
+    struct qc_rebuild r = {0};
+    const struct qc_cut_layer *l = &all->layers[layer];
+    bool *on = QC_NEW_ARRAY(a, bool, g->qparams_count + 1, st);
+    bool ok = on && begin_cut_part(&r, out, g, from, a, st);
+    for (qc_id id = l->first; ok && id; id = all->next[id]) ok = copy_rounded(&r, all, id, st);
+    ok = ok && copy_small_float_readers(&r, all, layer, st) && qc_rebuild_finish(&out->graph, &r, st);
+    for (size_t i = 0; ok && i < l->quantizer_count; i++)
+        on[l->quantizers[i]] = which == QC_CUT_ALL || g->qparams_of[l->quantizers[i]].is_weight;
+    for (qc_id s = 1; ok && s <= g->qparams_count; s++)
+        if (g->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && !on[s]) qc_graph_turn_off_quantizer(out->graph, s);
+    qc_rebuild_free(&r);
+    return ok;
+}
