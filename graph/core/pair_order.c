@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/core/pair_order.h"
 
+#include "base/simd.h"
 #include "graph/core/graph.h"
 #include "graph/core/recurrent.h"
 
@@ -143,14 +144,37 @@ bool qc_saturates_in_pairs(const struct qc_uses *uses, const struct qc_node *n)
     return !g->integer_operators && becomes_unsigned(uses, n->inputs[0]) && (!result || becomes_unsigned(uses, result));
 }
 
+/* Returns the largest sum of one sign of x[k] and y[k], n of them. */
+static QC_INLINE void largest_sum_body(int32_t *out, const int8_t *x, const int8_t *y, int64_t n)
+{
+    int32_t most = 0;
+    for (int64_t k = 0; k < n; k++) {
+        const int32_t a = x[k], b = y[k], above = (a > 0 ? a : 0) + (b > 0 ? b : 0),
+                      below = (a < 0 ? -a : 0) + (b < 0 ? -b : 0), larger = above > below ? above : below;
+        most = larger > most ? larger : most;
+    }
+    *out = most;
+}
+QC_SIMD(largest_sum, (int32_t * out, const int8_t *x, const int8_t *y, int64_t n), (out, x, y, n))
+
+/* Contiguous channels, as in the weight of a MatMul, go together. */
 static bool pairs_fit(const struct qc_tensor *weights, const struct qc_pair_order *o, int32_t limit)
 {
     const int8_t *x = weights->data;
-    for (int64_t channel = 0; channel < o->channels; channel++)
+    const int64_t together = o->channel_step == 1 ? o->inner : 1;
+    for (int64_t channel = 0, n; channel < o->channels; channel += n) {
+        const int64_t left = o->channels - channel, block = together - channel % together;
+        n = left < block ? left : block;
         for (int64_t i = 0; i + 1 < o->count; i += 2) {
-            const int32_t a = x[qc_pair_order_at(o, channel, i)], b = x[qc_pair_order_at(o, channel, i + 1)];
-            if ((a > 0 ? a : 0) + (b > 0 ? b : 0) > limit || (a < 0 ? -a : 0) + (b < 0 ? -b : 0) > limit) return false;
+            int32_t most;
+            const int8_t *a = x + qc_pair_order_at(o, channel, i), *b = x + qc_pair_order_at(o, channel, i + 1);
+            if (n > 1)
+                largest_sum(&most, a, b, n);
+            else
+                largest_sum_body(&most, a, b, 1);
+            if (most > limit) return false;
         }
+    }
     return true;
 }
 

@@ -272,7 +272,10 @@ static struct qc_view matrix(int64_t batch, int64_t rows, int64_t columns, bool 
                             .data = data};
 }
 
-static void product(const struct sizes *s, const struct way *way, enum qc_isa isa)
+static bool room_for_files = true;
+
+/* packs: NULL, or where the packed b is kept in a file. */
+static void product(const struct sizes *s, const struct way *way, enum qc_isa isa, struct qc_packed *packs)
 {
     struct qc_status st = QC_STATUS_INIT;
     const int64_t batch_b = s->one_b ? 1 : s->batch;
@@ -301,10 +304,17 @@ static void product(const struct sizes *s, const struct way *way, enum qc_isa is
                 *to = finished(all + sum, way->biased ? bias + n : NULL, *to, way);
             }
     if (!way->packed) vb.data = row.data = NULL;
-    const struct qc_product_matrix m = {
-        .a = &va, .b = &vb, .bias = way->biased ? &row : NULL, .dst = &vy, .tail = way->tail, .isa = isa};
+    const struct qc_product_matrix m = {.a = &va,
+                                        .b = &vb,
+                                        .bias = way->biased ? &row : NULL,
+                                        .dst = &vy,
+                                        .tail = way->tail,
+                                        .packs = packs,
+                                        .in_file = packs != NULL,
+                                        .isa = isa};
     struct qc_product *d;
     cr_assert(qc_product_matrix_new(&d, &m, &st), "%s", st.message);
+    if (packs) cr_expect_eq(qc_product_is_packed(d), room_for_files, "matrices %zu", (size_t)(s - matrices));
     run(d, (struct qc_product_memory){.src = a, .weights = b, .bias = bias, .dst = y});
     qc_product_free(d);
     char what[64];
@@ -319,5 +329,22 @@ Test(product, matrices_are_the_same_chain_on_every_instruction_set)
     for (size_t s = 0; s < sizeof matrices / sizeof *matrices; s++)
         for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
             for (size_t i = 0; i < sizeof isas / sizeof *isas; i++)
-                if (qc_isa_detect(isas[i]) == isas[i]) product(&matrices[s], &ways[w], isas[i]);
+                if (qc_isa_detect(isas[i]) == isas[i]) product(&matrices[s], &ways[w], isas[i], NULL);
+}
+
+/* If the temporary file cannot be made, b is read at run time. */
+Test(product, matrices_packed_in_files_give_the_same_bits)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    for (int k = 0; k < 2; k++) {
+        struct qc_packed *packs;
+        cr_assert(qc_packed_new(&packs, &st));
+        room_for_files = k == 0;
+        if (!room_for_files) setenv("TMPDIR", "/nowhere", 1);
+        for (size_t s = 0; s < sizeof matrices / sizeof *matrices; s++)
+            for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+                if (ways[w].packed) product(&matrices[s], &ways[w], QC_ISA_BEST, packs);
+        qc_packed_free(packs);
+    }
+    unsetenv("TMPDIR");
 }
