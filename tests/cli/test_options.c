@@ -331,7 +331,7 @@ Test(options, wrong_ones_are_named)
 Test(options, words_of_others)
 {
     refuses("m.onnx --bits 4", QC_USAGE, "unknown option --bits", "--weight-type int4");
-    refuses("m.onnx --weight-type int5", QC_USAGE, "did you mean int4 or int8?", NULL);
+    refuses("m.onnx --weight-type int9", QC_USAGE, "did you mean int8 or int10?", NULL);
     refuses("m.onnx --weight-type int1", QC_USAGE, "did you mean int2?", NULL);
     refuses("m.onnx --weight-type uint32", QC_USAGE, "did you mean uint8?", NULL);
     accepts("version");
