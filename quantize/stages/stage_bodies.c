@@ -453,7 +453,9 @@ struct body_lowering {
 static bool lower_body(struct qc_graph **out, const void *user, const struct qc_graph *body, struct qc_status *st)
 {
     const struct body_lowering *l = user;
-    return l->exporter->lower(out, body, l->options, st) && qc_lower_bodies(out, l->exporter, l->options, st);
+    struct qc_lower_options o = *l->options;
+    o.real = NULL; /* it is the graph around the body */
+    return l->exporter->lower(out, body, &o, st) && qc_lower_bodies(out, l->exporter, &o, st);
 }
 
 /* Recursion is bounded by QC_BODY_DEPTH_MAX. */
