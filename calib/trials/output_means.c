@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/simd.h"
 #include "calib/weights/round_weights_parts.h"
 #include "graph/core/rebuild.h"
 
@@ -176,6 +177,13 @@ static bool find_means(struct means *m, const struct qc_graph *g, size_t units, 
     return m->sums != NULL;
 }
 
+static QC_INLINE void add_differences_body(double *restrict sum, const float *restrict x, const float *restrict y,
+                                           size_t n)
+{
+    for (size_t i = 0; i < n; i++) sum[i] += (double)y[i] - (double)x[i];
+}
+QC_SIMD(add_differences, (double *sum, const float *x, const float *y, size_t n), (sum, x, y, n))
+
 /* Stores the mean errors of one unit's output, by channel. */
 static void add_output_means(void *user, size_t place, size_t output, const struct qc_view *wanted,
                              const struct qc_view *got)
@@ -187,8 +195,12 @@ static void add_output_means(void *user, size_t place, size_t output, const stru
         double *sum = m->sums + place * m->numbers + to->at;
         const size_t n = qc_view_count(wanted), row = to->channels * to->inner;
         if (to->output != output || n % row) continue;
-        for (size_t e = 0; e < n; e += to->inner)
-            for (size_t k = e; k < e + to->inner; k++) sum[e / to->inner % to->channels] += (double)y[k] - (double)x[k];
+        for (size_t e = 0; e < n; e += row)
+            if (to->inner == 1)
+                add_differences(sum, x + e, y + e, row);
+            else
+                for (size_t c = 0, k = e; c < to->channels; c++)
+                    for (const size_t end = k + to->inner; k < end; k++) sum[c] += (double)y[k] - (double)x[k];
         for (size_t c = 0; n && c < to->channels; c++) sum[c] *= (double)row / (double)n / (double)to->inner;
         sum[to->channels] = (double)n / (double)to->channels;
     }
