@@ -434,12 +434,12 @@ enum qc_json_kind qc_json_kind(const struct qc_json *v)
 
 size_t qc_json_size(const struct qc_json *v)
 {
-    return v->size;
+    return v ? v->size : 0;
 }
 
 const struct qc_json *qc_json_at(const struct qc_json *v, size_t i)
 {
-    return i < v->size ? v->items[i] : NULL;
+    return v && i < v->size ? v->items[i] : NULL;
 }
 
 const char *qc_json_key(const struct qc_json *v, size_t i)
@@ -449,7 +449,7 @@ const char *qc_json_key(const struct qc_json *v, size_t i)
 
 const struct qc_json *qc_json_get(const struct qc_json *v, const char *key)
 {
-    for (size_t i = 0; v->keys && i < v->size; i++) {
+    for (size_t i = 0; v && v->keys && i < v->size; i++) {
         if (strcmp(v->keys[i], key) == 0) return v->items[i];
     }
     return NULL;

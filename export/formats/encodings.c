@@ -170,6 +170,7 @@ static bool add_layers(struct qc_json *layers, const struct qc_graph *g, struct 
     bool ok = (a || qc_fail_memory(st, 1)) && qc_query_of(&query, g, a, st) && qc_uses_of(&uses, g, a, st);
     for (qc_id id = 1; ok && id <= g->node_count; id++)
         ok = g->nodes[id].op != QC_OP_Conv || add_layer(layers, &query, &uses, id, st);
+    ok = ok && (qc_json_is_whole(layers) || qc_fail_memory(st, 1));
     return ok && (qc_json_size(layers) || qc_fail(st, QC_UNSUPPORTED, "no convolution has integers at both ends"));
 }
 

@@ -171,6 +171,10 @@ bool qc_report_write(const struct qc_report *r, const struct qc_json *json, cons
     struct qc_report page = *r; /* a copy with the options, which the JSON owns */
     const struct qc_json *options = qc_json_get(json, "options");
     page.options = options ? qc_json_copy(options) : NULL;
+    if (options && !qc_json_is_whole(page.options)) {
+        qc_json_free(page.options);
+        return qc_fail_memory(st, 1);
+    }
     QC_FREED char *text = qc_json_print(json, 1), *table = qc_page_text(&csv_size, csv, r, st),
                   *html = table ? qc_report_html(&html_size, &page, st) : NULL;
     bool ok = false;

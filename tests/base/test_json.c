@@ -191,3 +191,12 @@ Test(json, members_are_put_by_a_format)
               "\"count\": 3, \"most\": 18446744073709551615, \"least\": -9223372036854775808, \"level\": 7, "
               "\"words\": [\"x\", null]}");
 }
+
+/* What could not be allocated is NULL, and reads as nothing. */
+Test(json, nothing_has_no_content)
+{
+    cr_expect_eq(qc_json_size(NULL), 0);
+    cr_expect_null(qc_json_at(NULL, 0));
+    cr_expect_null(qc_json_get(NULL, "key"));
+    cr_expect_not(qc_json_is_whole(NULL));
+}
