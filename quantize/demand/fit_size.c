@@ -450,7 +450,7 @@ static bool probe(struct fitting *f, unsigned width, struct qc_status *st)
         return true;
     }
     if (!qc_measure_sensitivity(&s, p, p->from->data ? NULL : p->from->eval, BATCHES, NULL, 0, st)) return false;
-    for (size_t k = 0; k < f->unit_count; k++) f->units[k].noise = NAN;
+    for (size_t k = 0; k < f->unit_count; k++) f->units[k].noise = (double)NAN;
     for (size_t i = 0; i < s->count; i++) {
         const double noise = s->layers[i].noise_weights;
         const size_t k = isnan(noise) ? 0 : qc_texts_find(&f->unit_names, s->layers[i].name);
