@@ -29,7 +29,7 @@ def job(qcalib, examples, tmp_path):
         (["list", "methods"], "did you mean observers?"),
         (["list", "backends"], "did you mean targets?"),
         (["m.onnx", "--bits", "4"], "--weight-type int4"),
-        (["m.onnx", "--weight-type", "int5"], "did you mean int4 or int8?"),
+        (["m.onnx", "--weight-type", "int9"], "did you mean int8 or int10?"),
         (["m.onnx", "--data", "a", "--data", "b"], "--data is given twice: a and b"),
     ],
 )

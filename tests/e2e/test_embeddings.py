@@ -117,7 +117,7 @@ def test_rows_that_a_layer_reads_move_as_its_integers(qcalib, tmp_path):
     "axis, options, why",
     (
         (0, ("--skip", "take"), "left in float by --skip; its table takes 0.04 MB"),
-        (1, (), "rows of at least 16 elements are quantized; its table takes 0.04 MB"),
+        (1, (), "rows shorter than 16 elements, are not quantized; its table takes 0.04 MB"),
     ),
 )
 def test_the_report_says_why_a_table_stays_float(axis, options, why, qcalib, tmp_path):
