@@ -163,8 +163,8 @@ static bool infer_written(struct qc_infer *c, const struct qc_attr *types, struc
 {
     const int64_t *next = types->ints, *end = types->ints + types->count;
     for (unsigned i = 0; i < c->node->output_count; i++) {
-        if (end - next < 2 || next[0] <= QC_NONE || next[0] >= QC_DTYPE_COUNT || next[1] < -1 || next[1] > QC_RANK_MAX ||
-            end - next - 2 < next[1])
+        if (end - next < 2 || next[0] <= QC_NONE || next[0] >= QC_DTYPE_COUNT || next[1] < -1 ||
+            next[1] > QC_RANK_MAX || end - next - 2 < next[1])
             return qc_fail(st, QC_BAD_INPUT, "its types are incomplete"); /* a file may have this attribute too */
         const enum qc_dtype dtype = (enum qc_dtype) * next++;
         struct qc_shape shape = {.rank = (int)*next++};

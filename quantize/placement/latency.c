@@ -30,9 +30,14 @@ bool qc_latency_begin(struct qc_latency *l, const struct qc_pipeline *p, struct 
     l->so_far = "";
     if (access(l->file, F_OK) != 0) return true;
     if (!qc_file_read(&data, &size, l->file, p->arena, st)) return qc_where(st, "--checkpoint");
-    l->so_far = data;
-    return strncmp(l->so_far, HEADING, strlen(HEADING)) == 0 ||
-           qc_fail(st, QC_BAD_INPUT, "--checkpoint: %s is not a file of latencies; remove it", l->file);
+    const size_t heading = strlen(HEADING);
+    if (strncmp(data, HEADING, size < heading ? size : heading) != 0)
+        return qc_fail(st, QC_BAD_INPUT, "--checkpoint: %s is not a file of latencies; remove it", l->file);
+    if (size >= heading)
+        l->so_far = data;
+    else if (unlink(l->file) != 0) /* its first write was interrupted */
+        return qc_fail(st, QC_MACHINE, "--checkpoint: cannot remove %s", l->file);
+    return true;
 }
 
 void qc_latency_forget(const struct qc_options *o)

@@ -272,6 +272,9 @@ def test_a_stopped_job_goes_on(qcalib, command, tmp_path):
     assert not {p.name for p in tmp_path.iterdir()} & {"c", "c.benchmark"}, done.out
     (tmp_path / "c.benchmark").write_text("other\n")
     assert "not a file of latencies" in job(qcalib, command, "--checkpoint", "c", code=BAD_INPUT).err
+    (tmp_path / "c.benchmark").write_text("qcalib lat")  # the machine went down while the first line was written
+    job(qcalib, command, "--checkpoint", "c")
+    assert (tmp_path / "b.onnx").read_bytes() == model and not (tmp_path / "c.benchmark").exists()
 
 
 @pytest.mark.parametrize(
