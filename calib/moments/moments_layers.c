@@ -200,7 +200,7 @@ static const char *window_layer(struct qc_second_moments_layer *l, const struct 
         l->taps *= (size_t)l->window.kernel[i];
     }
     const size_t first = (size_t)w->shape.dim[0], second = (size_t)w->shape.dim[1];
-    l->outputs = l->transposed ? second * l->groups : first;
+    l->outputs = l->transposed ? second : first;
     l->channels = l->transposed ? first : second * l->groups;
     return NULL;
 }

@@ -36,12 +36,6 @@ static bool attrs_equal(const struct qc_node *m, const struct qc_node *n)
     return true;
 }
 
-static bool constants_equal(const struct qc_tensor *a, const struct qc_tensor *b)
-{
-    return a == b || (a->dtype == b->dtype && qc_shape_equal(&a->shape, &b->shape) && a->bytes == b->bytes &&
-                      memcmp(a->data, b->data, a->bytes) == 0);
-}
-
 static qc_id without_dequantize(const struct qc_graph *g, qc_id v)
 {
     const struct qc_node *n = qc_node_of(g, v);
@@ -75,7 +69,7 @@ static bool compute_equal(struct restoring *s, qc_id a, qc_id b)
 {
     const struct qc_value *v = &s->real->values[a], *w = &s->written->values[b];
     if (v->kind != w->kind || v->kind == QC_VALUE_INPUT) return false;
-    if (v->kind == QC_VALUE_CONSTANT) return w->type.qparams == QC_REAL && constants_equal(v->constant, w->constant);
+    if (v->kind == QC_VALUE_CONSTANT) return w->type.qparams == QC_REAL && qc_tensor_equal(v->constant, w->constant);
     const struct qc_node *m = qc_node_of(s->real, a), *n = qc_node_of(s->written, b);
     if (w->type.qparams != QC_REAL && qc_node_affine(n) != QC_AFFINE_KEEP) return false;
     return v->output == w->output && inputs_equal(s, m, n, 0);

@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include "base/budget.h"
-#include "base/checked.h"
 #include "base/pool.h"
 #include "base/resident.h"
 #include "simq/plan/plan_parts.h"
@@ -18,6 +17,7 @@ struct qc_runner {
     bool *open;          /* [step_count] */
     struct qc_view *views;
     struct qc_tensor **made;         /* [made_count]: results of the last run whose shapes depend on data */
+    size_t made_bytes;               /* of them */
     struct qc_variant_runners *rest; /* for the graph after the cut; with free shapes, for the whole graph */
     struct qc_runner *last;          /* the runner in `rest` of the last run; with free shapes, of the next run */
     double *seconds;                 /* [step_count] processor time of each step, or NULL */
@@ -162,29 +162,23 @@ static bool where(const struct qc_runner *r, size_t step, struct qc_status *st)
                     n->name ? n->name : qc_value_label(label, r->plan->graph, n->outputs));
 }
 
-static size_t made_bytes(const struct qc_runner *r)
-{
-    size_t bytes = 0;
-    for (size_t i = 0; i < r->plan->made_count; i++) {
-        const struct qc_tensor *t = r->made[i];
-        if (t && !qc_add_size(&bytes, bytes, t->count * qc_dtype_size(t->dtype))) return SIZE_MAX;
-    }
-    return bytes;
-}
-
 /* Runs a step whose result shapes depend on data. */
 static bool make_runner(struct qc_runner *r, size_t step, struct qc_status *st)
 {
     const struct qc_step *s = &r->plan->steps[step];
     struct qc_tensor **results = &r->made[s->made];
     for (size_t i = 0; i < s->made_count; i++) {
+        if (results[i]) r->made_bytes -= results[i]->bytes;
         qc_tensor_unref(results[i]);
         results[i] = NULL;
     }
-    const struct qc_budget *budget = &r->plan->graph->budget;
-    if (s->kernel->make)
-        return s->kernel->make(results, &r->runs[step], st) && qc_budget_run(budget, made_bytes(r), 0, st);
-    return qc_evaluate_shapeless(results, r->plan->graph, s->node, r->runs[step].in, made_bytes(r), st);
+    const bool ok =
+        s->kernel->make
+            ? s->kernel->make(results, &r->runs[step], st)
+            : qc_evaluate_shapeless(results, r->plan->graph, s->node, r->runs[step].in, r->made_bytes, st);
+    for (size_t i = 0; i < s->made_count; i++)
+        if (results[i]) r->made_bytes += results[i]->bytes;
+    return ok && (!s->kernel->make || qc_budget_run(&r->plan->graph->budget, r->made_bytes, 0, st));
 }
 
 struct passing {

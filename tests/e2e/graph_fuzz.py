@@ -30,13 +30,12 @@ import graph_worker
 import h5py
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 from graph_recipes import RECIPES
+from graph_reduce import SAMPLES, inner_names, session, shrunk
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SAMPLES = 3
 LARGEST = 3000  # elements of a tensor
 NOISE = {"float32": 1e-5, "float16": 4e-3, "float64": 1e-5}  # of a result, relative to it and a tenth of it to the largest
 DISCRETE = {  # a small difference of an operand may become a large one
@@ -95,15 +94,6 @@ class Value:
     @property
     def shape(self):
         return self.arrays[0].shape
-
-
-def session(model, optimized=True):
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 1, 4
-    if not optimized:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    model = model if isinstance(model, bytes) else str(model)
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 class Graph:
@@ -357,16 +347,6 @@ def random_graph(seed, steps=None):
     return g, model, ends
 
 
-def inner_names(nodes):
-    """All names that bodies of the nodes read."""
-    found = set()
-    for node in nodes:
-        for a in node.attribute:
-            if a.type == onnx.AttributeProto.GRAPH:
-                found |= {i for n in a.g.node for i in n.input} | inner_names(a.g.node)
-    return found
-
-
 def option_table(library):
     """[(name, argument, choices)] of the options of `quantize`."""
 
@@ -544,8 +524,8 @@ class Checks:
                     self.channels_last(content, feeds)
                 self.done["files of other forms"] += 1
                 continue
-            loaded = onnx.load_model_from_string(content) if isinstance(content, bytes) else onnx.load(self.folder / content)
-            if any(k.data_type == TensorProto.FLOAT4E2M1 for k in loaded.graph.initializer):  # ONNX Runtime has no kernel for it
+            graph = (onnx.load_model_from_string(content) if isinstance(content, bytes) else onnx.load(self.folder / content)).graph
+            if any(k.data_type == TensorProto.FLOAT4E2M1 for k in graph.initializer):  # ONNX Runtime has no kernel for it
                 self.done["files not loaded"] += 1
                 continue
             want = self.runtime(content, feeds)
@@ -559,14 +539,14 @@ class Checks:
             # One bit of a float32 sum decides between levels of few bits, which are far apart.
             other = other or any(re.search("-type=(float|mx|nvfp|bfp)", o) for o in options)
             other = other or "--overflow-fix=off" in options and avx2_runtime.kernels() == "saturating"
-            self.compared(file, content, want, got, bound=strict, values=not other)
+            self.compared(file, graph, want, got, bound=strict, values=not other)
             if self.avx2 and strict:
-                loaded = content if isinstance(content, bytes) else str(self.folder / content)
+                given = content if isinstance(content, bytes) else str(self.folder / content)
                 try:
-                    want = avx2_runtime.saturating_worker().ask("run_each", loaded, [{n: a[i] for n, a in feeds.items()} for i in range(SAMPLES)])
+                    want = avx2_runtime.saturating_worker().ask("run_each", given, [{n: a[i] for n, a in feeds.items()} for i in range(SAMPLES)])
                 except avx2_runtime.RuntimeFailed as error:
                     raise Failure("does not load with AVX2", f"{file}: {error}") from None
-                self.compared(file, content, want, got, bound=strict, values=True, where=" with AVX2")
+                self.compared(file, graph, want, got, bound=strict, values=True, where=" with AVX2")
 
     def job(self, model, feeds, *options, fine):
         """(exit code, [(name, content)] of the files): content is as for `outputs`."""
@@ -576,9 +556,8 @@ class Checks:
         code, results = self.asked("quantize", model.SerializeToString(), feeds, *options, fine=fine)
         return code, [(f"m.{form}.{OTHER_FORMS.get(form, 'onnx')}", content) for form, content in results or ()]
 
-    def compared(self, file, content, want, got, bound, values, where=""):
-        loaded = onnx.load_model_from_string(content) if isinstance(content, bytes) else onnx.load(self.folder / content)
-        ops = {n.op_type for n in loaded.graph.node}
+    def compared(self, file, graph, want, got, bound, values, where=""):
+        ops = {n.op_type for n in graph.node}
         for name, arrays in want.items():
             if len({a.shape for a in arrays}) > 1:  # by the data
                 self.done["outputs not compared" + where] += 1
@@ -597,87 +576,6 @@ class Checks:
                 if not share <= (LEVELS if bound else 4 * LEVELS):
                     raise Failure("quantized differs" + where, f"{file}, {name}: {share:.3g} of its size, by {np.abs(apart).max():.3g} at most")
                 self.done["outputs near" + where] += 1
-
-
-def shrunk(model, feeds, fails):
-    """The smallest model and inputs for which fails(model, feeds) still holds: fewer outputs, later starts, earlier ends."""
-    changed = True
-    while changed:
-        changed = False
-        for candidate in candidates(model, feeds):
-            if fails(*candidate):
-                model, feeds = candidate
-                changed = True
-                break
-    return model, feeds
-
-
-def candidates(model, feeds):
-    graph = model.graph
-    for o in graph.output:
-        if len(graph.output) > 1:
-            yield pruned(model, feeds, [o])
-    values = everything(model, feeds)
-    if values is None:
-        return
-    known = {v.name for v in graph.input} | {o.name for o in graph.output} | {k.name for k in graph.initializer}
-    for name, arrays in values.items():  # an earlier end
-        if name not in known and arrays[0].size:
-            yield pruned(model, feeds, [info(name, arrays)])
-    for node in reversed(graph.node):  # a later start: results as inputs of the model
-        cut = onnx.ModelProto()
-        cut.CopyFrom(model)
-        names = [o for o in node.output if o in values]
-        if not names or set(names) & {o.name for o in graph.output} or any(not values[n][0].ndim for n in names):
-            continue
-        cut.graph.node.remove(next(n for n in cut.graph.node if n.output == node.output))
-        cut.graph.input.extend(info(n, values[n]) for n in names)
-        yield pruned(cut, feeds | {n: values[n] for n in names}, list(cut.graph.output))
-
-
-def info(name, arrays):
-    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(arrays[0].dtype), arrays[0].shape)
-
-
-def everything(model, feeds):
-    """All values of the nodes, per sample."""
-    all_ = onnx.ModelProto()
-    all_.CopyFrom(model)
-    del all_.graph.output[:]
-    names = [o for n in model.graph.node if n.op_type != "Constant" for o in n.output if o]
-    all_.graph.output.extend(helper.make_empty_tensor_value_info(n) for n in names)
-    try:
-        runs = session(all_.SerializeToString(), optimized=False)
-        parts = [runs.run(names, {v.name: feeds[v.name][i] for v in model.graph.input}) for i in range(SAMPLES)]
-    except Exception:
-        return None
-    return {n: [p[k] for p in parts] for k, n in enumerate(names)}
-
-
-def pruned(model, feeds, outputs):
-    """The model with these outputs and what they need."""
-    small = onnx.ModelProto()
-    small.CopyFrom(model)
-    graph = small.graph
-    needed, kept = {o.name for o in outputs}, []
-    for node in reversed(model.graph.node):
-        if set(node.output) & needed:
-            kept.insert(0, node)
-            needed |= set(node.input) | inner_names([node])
-    for field, values in (
-        (graph.output, outputs),
-        (graph.node, kept),
-        (graph.initializer, [k for k in model.graph.initializer if k.name in needed]),
-        (graph.input, [v for v in model.graph.input if v.name in needed]),
-    ):
-        values = [type(v).FromString(v.SerializeToString()) for v in values]
-        del field[:]
-        field.extend(values)
-    calls = {n.op_type for n in kept if n.domain == "local"}
-    functions = [f for f in model.functions if f.name in calls]
-    del small.functions[:]
-    small.functions.extend(functions)
-    return small, {v.name: feeds[v.name] for v in graph.input}
 
 
 def checked(seed, checks):

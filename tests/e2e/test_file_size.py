@@ -86,18 +86,22 @@ def test_better_than_uniform(qcalib, model, tmp_path, form):
     assert (tmp_path / "by_hand.onnx").read_bytes() == (tmp_path / "sized.onnx").read_bytes()
 
 
+def save_look_up(folder, seed, sizes, nodes):
+    """m.onnx: nodes from tokens x to y, with matrices of these sizes; data.h5: 32 samples of 8 tokens."""
+    random, value = np.random.default_rng(seed), helper.make_tensor_value_info
+    tensors = [numpy_helper.from_array((random.normal(size=s) / s[0] ** 0.5).astype("f4"), n) for n, s in sizes.items()]
+    width = list(sizes.values())[-1][1]
+    ports = [value("x", TensorProto.INT64, ["n", 8])], [value("y", TensorProto.FLOAT, ["n", 8, width])]
+    graph = helper.make_graph(nodes, "g", *ports, tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "m.onnx")
+    with h5py.File(folder / "data.h5", "w") as file:
+        file["x"] = random.integers(0, 80, (32, 8))
+
+
 def test_a_file_that_fits_to_the_byte(qcalib, tmp_path):
     """4 bits of the table need more operators than 8, which the product does not have: an equal share for each layer would be too much for 8 bits."""
-    random, node = np.random.default_rng(5), helper.make_node
-    sizes = {"table": (80, 64), "w": (64, 704)}
-    tensors = [numpy_helper.from_array((random.normal(size=s) / s[0] ** 0.5).astype("f4"), n) for n, s in sizes.items()]
-    nodes = [node("Gather", ["table", "x"], ["e"], "gather"), node("MatMul", ["e", "w"], ["y"], "product")]
-    ports = [helper.make_tensor_value_info("x", TensorProto.INT64, ["n", 8])]
-    ports = [ports, [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 8, 704])]]
-    graph = helper.make_graph(nodes, "g", *ports, tensors)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
-    with h5py.File(tmp_path / "data.h5", "w") as file:
-        file["x"] = random.integers(0, 80, (32, 8))
+    nodes = [helper.make_node("Gather", ["table", "x"], ["e"], "gather"), helper.make_node("MatMul", ["e", "w"], ["y"], "product")]
+    save_look_up(tmp_path, 5, {"table": (80, 64), "w": (64, 704)}, nodes)
     common = ["--data", "data.h5", "--activation-type", "none", "--weight-block", 32, "--no-report", "m.onnx"]
     qcalib(*common, "--weight-type", "int4", "-o", "four.onnx")
     limit = size_of(tmp_path / "four.onnx")
@@ -107,18 +111,11 @@ def test_a_file_that_fits_to_the_byte(qcalib, tmp_path):
 
 def test_a_table_of_16_bits(qcalib, tmp_path):
     """With all products in 8 bits, 8 bits of the table are most of the error; files of uniform 8 bits have 16 for it."""
-    random, node = np.random.default_rng(3), helper.make_node
-    sizes = {"table": (80, 64), "w0": (64, 704), "w1": (704, 704), "w2": (704, 64)}
-    tensors = [numpy_helper.from_array((random.normal(size=s) / s[0] ** 0.5).astype("f4"), n) for n, s in sizes.items()]
+    node = helper.make_node
     nodes = [node("Gather", ["table", "x"], ["e"], "gather"), node("MatMul", ["e", "w0"], ["a"], "m0")]
     nodes += [node("Tanh", ["a"], ["b"]), node("MatMul", ["b", "w1"], ["c"], "m1")]
     nodes += [node("Tanh", ["c"], ["d"]), node("MatMul", ["d", "w2"], ["y"], "m2")]
-    ports = [helper.make_tensor_value_info("x", TensorProto.INT64, ["n", 8])]
-    ports = [ports, [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 8, 64])]]
-    graph = helper.make_graph(nodes, "g", *ports, tensors)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
-    with h5py.File(tmp_path / "data.h5", "w") as file:
-        file["x"] = random.integers(0, 80, (32, 8))
+    save_look_up(tmp_path, 3, {"table": (80, 64), "w0": (64, 704), "w1": (704, 704), "w2": (704, 64)}, nodes)
     common = ["--data", "data.h5", "--activation-type", "none", "--weight-block", 32, "m.onnx"]
     qcalib(*common, "--no-report", "-o", "eight.onnx")
     limit = size_of(tmp_path / "eight.onnx")

@@ -242,7 +242,7 @@ static bool run_iteration(bool *go_on, struct iterating *it, unsigned first_stat
         const struct qc_view v = qc_runner_output(runner, b->before + k);
         struct qc_tensor *t = qc_body_keep(&it->held, it->r, &v, st);
         if (!t) return false;
-        if (it->state[k]) it->held -= it->state[k]->count * qc_dtype_size(it->state[k]->dtype);
+        if (it->state[k]) it->held -= it->state[k]->bytes;
         qc_tensor_unref(it->state[k]);
         it->state[k] = t;
     }
