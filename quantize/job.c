@@ -420,6 +420,7 @@ static bool fill_warnings(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_pipeline *p = &j->p;
     const size_t count = qc_warnings_count(p->warnings);
+    if (qc_warnings_lost(p->warnings)) return qc_fail_memory(st, 1); /* the report would not be whole */
     const char **warnings = QC_NEW_ARRAY(p->arena, const char *, count, st);
     for (size_t i = 0; warnings && i < count; i++) warnings[i] = qc_warnings_text(p->warnings, i);
     j->r.warnings = warnings;

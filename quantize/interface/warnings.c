@@ -14,6 +14,7 @@ struct warning {
 struct qc_warnings {
     struct warning *items;
     size_t count, room;
+    bool lost;
 };
 
 bool qc_warnings_new(struct qc_warnings **out, struct qc_status *st)
@@ -47,13 +48,19 @@ void qc_warn(struct qc_warnings *w, const char *fmt, ...)
     if (w->count == w->room) {
         size_t room = w->room ? 2 * w->room : 16;
         struct warning *items = realloc(w->items, room * sizeof *items);
-        if (!items) return;
+        if (!items) {
+            w->lost = true;
+            return;
+        }
         w->items = items;
         w->room = room;
     }
     size_t size = strlen(text) + 1;
     char *copy = malloc(size);
-    if (!copy) return;
+    if (!copy) {
+        w->lost = true;
+        return;
+    }
     memcpy(copy, text, size);
     w->items[w->count++] = (struct warning){.text = copy, .times = 1};
 }
@@ -64,6 +71,11 @@ void qc_warnings_drop(struct qc_warnings *w, size_t from, size_t to)
     for (size_t i = from; i < to; i++) free(w->items[i].text);
     memmove(w->items + from, w->items + to, (w->count - to) * sizeof *w->items);
     w->count -= to - from;
+}
+
+bool qc_warnings_lost(const struct qc_warnings *w)
+{
+    return w->lost;
 }
 
 size_t qc_warnings_count(const struct qc_warnings *w)

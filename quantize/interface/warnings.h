@@ -12,8 +12,9 @@ bool qc_warnings_new(struct qc_warnings **out, struct qc_status *st);
 void qc_warnings_free(struct qc_warnings *w); /* NULL-safe */
 
 /* Adds a warning; arguments as printf. A repeated text only raises its count. If memory is exhausted, the warning is
-   lost. */
+   lost, which qc_warnings_lost tells. */
 void qc_warn(struct qc_warnings *w, const char *fmt, ...) QC_PRINTF(2, 3);
+bool qc_warnings_lost(const struct qc_warnings *w);
 
 /* Removes the texts from .. to - 1. */
 void qc_warnings_drop(struct qc_warnings *w, size_t from, size_t to);

@@ -172,10 +172,9 @@ static bool make_runner(struct qc_runner *r, size_t step, struct qc_status *st)
         qc_tensor_unref(results[i]);
         results[i] = NULL;
     }
-    const bool ok =
-        s->kernel->make
-            ? s->kernel->make(results, &r->runs[step], st)
-            : qc_evaluate_shapeless(results, r->plan->graph, s->node, r->runs[step].in, r->made_bytes, st);
+    const bool ok = s->kernel->make
+                        ? s->kernel->make(results, &r->runs[step], st)
+                        : qc_evaluate_shapeless(results, r->plan->graph, s->node, r->runs[step].in, r->made_bytes, st);
     for (size_t i = 0; i < s->made_count; i++)
         if (results[i]) r->made_bytes += results[i]->bytes;
     return ok && (!s->kernel->make || qc_budget_run(&r->plan->graph->budget, r->made_bytes, 0, st));
