@@ -239,6 +239,7 @@ static void print_size(const struct qc_report_size *s)
         for (size_t k = 0; k < s->layer_count; k++) layers += s->layers[k].bits == bits;
         if (layers) qc_say("%s %zu in %u bits", shown++ ? "," : " layers", layers, bits);
     }
+    if (s->block) qc_say(", in blocks of %lld", (long long)s->block);
     putchar('\n');
 }
 

@@ -220,9 +220,19 @@ struct qc_report_size_uniform {
     double error;
 };
 
+/* A number of weights with one scale that --size compared. */
+struct qc_report_size_blocks {
+    int64_t block; /* 0: a scale per channel */
+    bool fits;
+    double error; /* expected, at least; of the smallest file if none fits */
+};
+
 struct qc_report_size {
     size_t limit, bytes; /* of the file */
     double error;
+    int64_t block;       /* chosen; 0: not in blocks, or --weight-block was given */
+    size_t blocks_count; /* 0: not a choice */
+    const struct qc_report_size_blocks *blocks;
     bool of_outputs; /* false: there were no samples, and errors are those of the weights */
     size_t layer_count, row_count, uniform_count;
     const struct qc_report_size_layer *layers;

@@ -416,6 +416,14 @@ void qc_json_size_choice(struct qc_json *o, const struct qc_report_size *s)
                                   s->uniform[i].error));
     }
     qc_json_set(size, "uniform", list);
+    if (s->blocks_count) {
+        qc_json_put(size, "weight_block %lld", (long long)s->block);
+        list = qc_json_array();
+        for (size_t i = 0; i < s->blocks_count; i++)
+            qc_json_add(list, QC_JSON("weight_block %lld fits %hhd expected_error %g", (long long)s->blocks[i].block,
+                                      s->blocks[i].fits, s->blocks[i].error));
+        qc_json_set(size, "blocks", list);
+    }
     qc_json_set(size, "options", qc_json_strings(s->options, s->option_count));
     qc_json_set(size, "command", qc_json_string(s->command));
     qc_json_set(o, "size", size);

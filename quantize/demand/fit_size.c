@@ -11,177 +11,11 @@
 #include "calib/metrics/sensitivity.h"
 #include "graph/core/uses.h"
 #include "quantize/demand/fallback.h"
+#include "quantize/demand/size_frontier.h"
 #include "quantize/pipeline.h"
 #include "quantize/report/command_text.h"
 #include "quantize/report/layer_detail.h"
 #include "rewrite/passes/partition.h"
-
-/* A step of a unit; each: error removed per byte. */
-struct gain {
-    double each;
-    size_t unit, from, to;
-    size_t rank; /* index among the steps of its unit */
-};
-
-static int by_size_gain(const void *x, const void *y)
-{
-    const struct gain *a = x, *b = y;
-    if (a->each > b->each || a->each < b->each) return a->each > b->each ? -1 : 1;
-    if (a->unit != b->unit) return a->unit < b->unit ? -1 : 1;
-    return (a->rank > b->rank) - (a->rank < b->rank);
-}
-
-static double slope(const struct qc_size_unit *u, size_t from, size_t to)
-{
-    return (u->points[from].error - u->points[to].error) / (double)(u->points[to].bytes - u->points[from].bytes);
-}
-
-/* Returns the point with fewest bytes; of several the one with the least error. */
-static size_t smallest(const struct qc_size_unit *u)
-{
-    size_t best = 0;
-    for (size_t i = 1; i < u->count; i++) {
-        const struct qc_size_point *p = &u->points[i], *b = &u->points[best];
-        if (p->bytes < b->bytes || (p->bytes == b->bytes && p->error < b->error)) best = i;
-    }
-    return best;
-}
-
-/* Adds the steps along the hull: each goes to the point that gains most per byte, of equal ones to the largest. Returns
-   the number of steps. */
-static size_t add_steps(struct gain *gains, const struct qc_size_unit *u, size_t unit, size_t at)
-{
-    size_t n = 0;
-    for (;;) {
-        size_t best = at;
-        for (size_t i = 0; i < u->count; i++) {
-            if (u->points[i].bytes <= u->points[at].bytes || !(u->points[i].error < u->points[at].error)) continue;
-            if (best == at || slope(u, at, i) > slope(u, at, best) ||
-                (!(slope(u, at, i) < slope(u, at, best)) && u->points[i].bytes > u->points[best].bytes))
-                best = i;
-        }
-        if (best == at) return n;
-        gains[n] = (struct gain){.each = slope(u, at, best), .unit = unit, .from = at, .to = best, .rank = n};
-        n++;
-        at = best;
-    }
-}
-
-bool qc_size_frontier(struct qc_size_frontier *out, const struct qc_size_unit *units, size_t count, struct qc_arena *a,
-                      struct qc_status *st)
-{
-    struct gain *gains = QC_NEW_ARRAY(a, struct gain, count * (QC_SIZE_POINTS - 1), st);
-    size_t n = 0;
-    *out = (struct qc_size_frontier){.unit_count = count, .units = units, .first = QC_NEW_ARRAY(a, size_t, count, st)};
-    if (!gains || !out->first) return false;
-    for (size_t u = 0; u < count; u++) {
-        out->first[u] = smallest(&units[u]);
-        out->least_bytes += units[u].points[out->first[u]].bytes;
-        out->least_error += units[u].points[out->first[u]].error;
-        n += add_steps(gains + n, &units[u], u, out->first[u]);
-    }
-    if (n) qsort(gains, n, sizeof *gains, by_size_gain);
-    if (!(out->steps = QC_NEW_ARRAY(a, struct qc_size_step, n, st))) return false;
-    out->step_count = n;
-    size_t bytes = out->least_bytes;
-    double error = out->least_error;
-    for (size_t i = 0; i < n; i++) {
-        const struct qc_size_point *p = units[gains[i].unit].points;
-        bytes += p[gains[i].to].bytes - p[gains[i].from].bytes;
-        error -= p[gains[i].from].error - p[gains[i].to].error;
-        out->steps[i] = (struct qc_size_step){.unit = gains[i].unit,
-                                              .point = gains[i].to,
-                                              .bytes = bytes,
-                                              .error = error > 0 ? error : 0};
-    }
-    return true;
-}
-
-bool qc_size_choose(size_t *points, struct qc_size_point *sum, const struct qc_size_frontier *f, size_t bytes)
-{
-    *sum = (struct qc_size_point){.bytes = f->least_bytes};
-    if (f->least_bytes > bytes) return false;
-    for (size_t u = 0; u < f->unit_count; u++) points[u] = f->first[u];
-    for (size_t i = 0; i < f->step_count; i++) {
-        const struct qc_size_step *s = &f->steps[i];
-        const struct qc_size_point *p = f->units[s->unit].points;
-        /* The unit may be at an earlier point, if one of its steps did not fit. */
-        const size_t more = p[s->point].bytes - p[points[s->unit]].bytes;
-        if (more > bytes - sum->bytes) continue;
-        sum->bytes += more;
-        points[s->unit] = s->point;
-    }
-    for (size_t u = 0; u < f->unit_count; u++) sum->error += f->units[u].points[points[u]].error;
-    return true;
-}
-
-/* Points of the first units: their sums, the last of the points, and the index of the sum of the others. */
-struct partial {
-    size_t bytes;
-    double error;
-    uint32_t before;
-    uint32_t point;
-};
-
-static int by_bytes(const void *x, const void *y)
-{
-    const struct partial *a = x, *b = y;
-    if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
-    if (a->error < b->error || a->error > b->error) return a->error < b->error ? -1 : 1;
-    if (a->before != b->before) return a->before < b->before ? -1 : 1;
-    return (a->point > b->point) - (a->point < b->point);
-}
-
-/* Keeps of the sorted sums those with less error than all smaller ones, and of those the last in each of QC_SIZE_SUMS
-   parts of the range. Returns their number. */
-static size_t thin_out(struct partial *p, size_t count)
-{
-    size_t n = 0, kept = 0;
-    for (size_t i = 0; i < count; i++)
-        if (!n || p[i].error < p[n - 1].error) p[n++] = p[i];
-    if (n <= QC_SIZE_SUMS) return n;
-    const double part = (double)(p[n - 1].bytes - p[0].bytes + 1) / (QC_SIZE_SUMS - 1);
-    const size_t least = p[0].bytes;
-    for (size_t i = 0; i < n; i++) {
-        const size_t at = (size_t)((double)(p[i].bytes - least) / part);
-        const bool last = i + 1 == n || (size_t)((double)(p[i + 1].bytes - least) / part) != at;
-        if (last || !i) p[kept++] = p[i];
-    }
-    return kept;
-}
-
-bool qc_size_improve(size_t *points, struct qc_size_point *sum, const struct qc_size_frontier *f, size_t bytes,
-                     struct qc_status *st)
-{
-    struct qc_arena *a = qc_arena_new();
-    struct partial **of = a ? QC_NEW_ARRAY(a, struct partial *, f->unit_count + 1, st) : NULL;
-    struct partial *all = of ? QC_NEW_ARRAY(a, struct partial, (QC_SIZE_SUMS + 1) * QC_SIZE_POINTS, st) : NULL;
-    const struct partial none = {.bytes = 0};
-    size_t count = 1, rest = f->least_bytes;
-    bool ok = all ? true : qc_fail_memory(st, sizeof *all);
-    ok = ok && (of[0] = qc_arena_dup(a, &none, 1, sizeof none, st));
-    for (size_t u = 0; ok && u < f->unit_count; u++) {
-        const struct qc_size_unit *unit = &f->units[u];
-        size_t n = 0;
-        rest -= unit->points[f->first[u]].bytes;
-        for (size_t i = 0; i < count; i++)
-            for (uint32_t k = 0; k < unit->count; k++) {
-                const size_t with = of[u][i].bytes + unit->points[k].bytes;
-                if (with > bytes || rest > bytes - with) continue;
-                all[n++] = (struct partial){with, of[u][i].error + unit->points[k].error, (uint32_t)i, k};
-            }
-        qsort(all, n, sizeof *all, by_bytes);
-        count = thin_out(all, n);
-        ok = (of[u + 1] = qc_arena_dup(a, all, count, sizeof *all, st)) != NULL;
-    }
-    if (ok && count && of[f->unit_count][count - 1].error < sum->error) {
-        const struct partial *best = &of[f->unit_count][count - 1];
-        *sum = (struct qc_size_point){best->bytes, best->error};
-        for (size_t u = f->unit_count; u--; best = &of[u][best->before]) points[u] = best->point;
-    }
-    qc_arena_free(a);
-    return ok;
-}
 
 /* The widths of weights. 16 bits are for tables whose rows are gathered alone, with weights in blocks: with all
    products in 8 bits, 8 bits of a table cause most of the loss (rewrite/passes/partition_types.c). */
@@ -229,12 +63,14 @@ struct fitting {
     struct layer *units;
     struct qc_texts weight_names, unit_names; /* the number is one more than the index */
     bool of_outputs;
-    size_t limit, bytes;     /* of the file */
+    size_t limit, bytes;     /* of the file; bytes: made, or if it did not fit the smallest possible */
     int64_t besides[WIDTHS]; /* bytes of the file beside the weights of these layers, with all in one width */
     size_t beside;           /* the same with the chosen widths, as far as known */
     struct qc_size_unit *points;
     struct qc_size_frontier frontier;
-    struct qc_size_point chosen;
+    size_t *choice;              /* [unit_count]: points */
+    struct qc_size_point chosen; /* their sums */
+    bool least;                  /* the choice is the smallest possible */
 };
 
 static struct qc_type_choice width_type(const struct fitting *f, unsigned width)
@@ -523,15 +359,6 @@ static void set_widths(struct fitting *f, const size_t *points)
     }
 }
 
-static bool too_small(const struct fitting *f, struct qc_status *st)
-{
-    return qc_fail(
-        st, QC_DEMAND,
-        "--size %s: the limit is %zu bytes, and the smallest possible file has %zu bytes%s; no model was written",
-        f->p->options->size, f->limit, f->bytes,
-        f->there[BITS_2] ? "" : " (with --weight-block 32 weights can have 2 bits)");
-}
-
 /* Runs the chosen widths once more with refined weights (quantize/trials/cross_rounding.h); if the file is too large
    then, without. */
 static bool make_sized(struct fitting *f, struct qc_status *st)
@@ -547,28 +374,31 @@ static bool make_sized(struct fitting *f, struct qc_status *st)
     return true;
 }
 
-/* Chooses the widths and runs the stages until the file fits. f->beside, the bytes beside the weights, starts with the
-   least possible; if a file is too large, the next choice expects as many as it has. */
-static bool settle_widths(struct fitting *f, struct qc_status *st)
+/* Chooses points for a file with f->beside bytes beside the weights. */
+static bool choose_points(struct fitting *f, struct qc_status *st)
 {
-    size_t *points = QC_NEW_ARRAY(f->p->arena, size_t, f->unit_count, st);
-    if (!points) return false;
-    const int64_t least_beside = f->besides[BITS_8] - (int64_t)uncertain_bytes(f);
-    f->beside = least_beside > 0 ? (size_t)least_beside : 0;
+    const size_t left = f->limit > f->beside ? f->limit - f->beside : 0;
+    f->least = !qc_size_choose(f->choice, &f->chosen, &f->frontier, left);
+    if (!f->least) return qc_size_improve(f->choice, &f->chosen, &f->frontier, left, st);
+    f->chosen = (struct qc_size_point){f->frontier.least_bytes, f->frontier.least_error};
+    memcpy(f->choice, f->frontier.first, f->unit_count * sizeof *f->choice);
+    return true;
+}
+
+/* Runs the stages with the chosen widths until the file fits: if it is too large, the next choice expects as many bytes
+   beside the weights as it has. Without success *fits is false. */
+static bool settle_widths(bool *fits, struct fitting *f, struct qc_status *st)
+{
+    *fits = false;
     for (int i = 0; i < ATTEMPTS; i++) {
-        const size_t left = f->limit > f->beside ? f->limit - f->beside : 0;
-        const bool least = !qc_size_choose(points, &f->chosen, &f->frontier, left);
-        if (!least && !qc_size_improve(points, &f->chosen, &f->frontier, left, st)) return false;
-        set_widths(f, least ? f->frontier.first : points);
+        set_widths(f, f->choice);
         if (!again(f, st) || !file_bytes(&f->bytes, f->p, st)) return false;
-        if (f->bytes <= f->limit) {
-            if (least) f->chosen = (struct qc_size_point){f->frontier.least_bytes, f->frontier.least_error};
-            return make_sized(f, st);
-        }
-        if (least) return too_small(f, st);
+        *fits = f->bytes <= f->limit;
+        if (*fits || f->least) return true;
         f->beside = f->bytes - f->chosen.bytes; /* more than before: so the next choice is smaller */
+        if (!choose_points(f, st)) return false;
     }
-    return too_small(f, st);
+    return true;
 }
 
 static size_t limit_of(const struct qc_pipeline *p)
@@ -586,7 +416,8 @@ static bool has_table(const struct fitting *f)
     return k < f->unit_count;
 }
 
-static bool fit(struct fitting *f, struct qc_status *st)
+/* Measures every width and chooses. f->beside starts with the least possible. */
+static bool measure_widths(struct fitting *f, struct qc_status *st)
 {
     struct qc_calibration_options *c = &f->p->calibration_options;
     /* Trials of observers take long and do not matter here: only weights are compared. */
@@ -601,9 +432,97 @@ static bool fit(struct fitting *f, struct qc_status *st)
     c->activation = f->ranges.activation;
     c->activation_values = f->ranges.activation_values;
     if (!ok) return false;
-    if (!(f->points = QC_NEW_ARRAY(f->p->arena, struct qc_size_unit, f->unit_count, st))) return false;
+    f->points = QC_NEW_ARRAY(f->p->arena, struct qc_size_unit, f->unit_count, st);
+    f->choice = QC_NEW_ARRAY(f->p->arena, size_t, f->unit_count, st);
+    if (!f->points || !f->choice) return false;
     fill_points(f, probed);
-    return qc_size_frontier(&f->frontier, f->points, f->unit_count, f->p->arena, st) && settle_widths(f, st);
+    const int64_t least_beside = f->besides[BITS_8] - (int64_t)uncertain_bytes(f);
+    f->beside = least_beside > 0 ? (size_t)least_beside : 0;
+    return qc_size_frontier(&f->frontier, f->points, f->unit_count, f->p->arena, st) && choose_points(f, st);
+}
+
+/* ---- Blocks ---- */
+
+/* Numbers of weights with one scale that are compared if no --weight-block is given; 0: a scale per channel. */
+static const int64_t blocks_tried[] = {0, 32, 256};
+enum { BLOCKS_TRIED = sizeof blocks_tried / sizeof *blocks_tried };
+
+/* Returns true if the number of weights with one scale is a choice, too: products read numbers in float, so blocks take
+   no operator from the integers. */
+static bool chooses_blocks(const struct qc_pipeline *p)
+{
+    const struct qc_options *o = p->options;
+    return !o->given[QC_OPTION_WEIGHT_BLOCK] && p->from->data && !o->per_tensor && !o->runs_on->no_blocks &&
+           p->scheme.activation.dtype == QC_NONE && !p->scheme.dynamic;
+}
+
+static bool fit_blocks(struct fitting *f, struct qc_pipeline *p, struct qc_status *st)
+{
+    *f = (struct fitting){.p = p, .base = p->scheme, .ranges = p->calibration_options, .limit = limit_of(p)};
+    f->base.weight.dtype = width_type(f, BITS_8).dtype; /* of weights that no option can name */
+    f->base.weight_types++;                             /* drops the first entry: 4 bits, which --size begins with
+                                                           (quantize/options/scheme_options.c) */
+    f->base.weight_type_count--;
+    return find_layers(f, st) && measure_widths(f, st);
+}
+
+/* Those that fit come first, by error; the others by size. */
+static int by_expectation(const void *x, const void *y)
+{
+    const struct fitting *a = x, *b = y;
+    if (a->least != b->least) return a->least ? 1 : -1;
+    const double left = a->least ? (double)a->chosen.bytes : a->chosen.error,
+                 right = a->least ? (double)b->chosen.bytes : b->chosen.error;
+    if (left < right || left > right) return left < right ? -1 : 1;
+    return (a->base.weight_block > b->base.weight_block) - (a->base.weight_block < b->base.weight_block);
+}
+
+/* Measures each number of weights with one scale that p can have, into fits [BLOCKS_TRIED]. */
+static bool fit_all(struct fitting *fits, size_t *count, struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_partition_options first = p->scheme;
+    *count = 0;
+    for (size_t i = 0; i < BLOCKS_TRIED; i++) {
+        struct qc_status why = QC_STATUS_INIT;
+        bool ok = true;
+        if (i) {
+            p->scheme = first;
+            p->scheme.weight_block = blocks_tried[i];
+            ok = qc_pipeline_again(p, &why);
+        }
+        if (ok && fit_blocks(&fits[*count], p, i ? &why : st))
+            ++*count;
+        else if (!i || (why.code != QC_UNSUPPORTED && why.code != QC_USAGE))
+            return qc_fail(st, why.code, "%s", why.message);
+        if (!chooses_blocks(p)) break;
+    }
+    qsort(fits, *count, sizeof *fits, by_expectation);
+    return true;
+}
+
+static bool too_small(const struct fitting *f, bool all, struct qc_status *st)
+{
+    return qc_fail(
+        st, QC_DEMAND,
+        "--size %s: the limit is %zu bytes, and the smallest possible file has %zu bytes%s; no model was written",
+        f->p->options->size, f->limit, f->bytes,
+        all || f->there[BITS_2] ? "" : " (with --weight-block 32 weights can have 2 bits)");
+}
+
+/* Makes the best of the files that fit. An expected error only rises while a choice settles, because its bytes beside
+   the weights start with the least possible. */
+static bool settle(struct fitting **best, struct fitting *fits, size_t count, struct qc_status *st)
+{
+    const struct fitting *smallest = fits;
+    *best = NULL;
+    for (size_t i = 0; i < count; i++) {
+        bool good;
+        if (*best && (fits[i].least || !(fits[i].chosen.error < (*best)->chosen.error))) break;
+        if (!settle_widths(&good, &fits[i], st)) return false;
+        if (good && (!*best || fits[i].chosen.error < (*best)->chosen.error)) *best = &fits[i];
+        if (fits[i].bytes < smallest->bytes) smallest = &fits[i];
+    }
+    return *best ? make_sized(*best, st) : too_small(smallest, count > 1, st);
 }
 
 /* ---- The report ---- */
@@ -634,17 +553,22 @@ static bool fill_frontier(struct qc_report_size *to, const struct fitting *f, st
 
 static bool fill_options(struct qc_report_size *to, const struct fitting *f, struct qc_status *st)
 {
-    const bool is_signed = qc_dtype_info(f->base.weight.dtype)->is_signed;
-    struct qc_command_option *options = QC_NEW_ARRAY(f->p->arena, struct qc_command_option, f->unit_count, st);
-    const struct qc_command_change change = {.count = f->unit_count, .options = options, .without = "size"};
+    const bool is_signed = qc_dtype_info(f->base.weight.dtype)->is_signed, blocks = to->block != 0;
+    struct qc_command_option *options = QC_NEW_ARRAY(f->p->arena, struct qc_command_option, f->unit_count + 1, st);
+    const struct qc_command_change change = {.count = f->unit_count + blocks, .options = options, .without = "size"};
     if (!options) return false;
+    if (blocks) {
+        options[f->unit_count].name = "weight-block";
+        options[f->unit_count].value = qc_arena_printf(f->p->arena, st, "%lld", (long long)to->block);
+        if (!options[f->unit_count].value) return false;
+    }
     for (size_t k = 0; k < f->unit_count; k++) {
         options[k].name = "weight-type";
         options[k].value =
             qc_arena_printf(f->p->arena, st, "%sint%u:%s", is_signed ? "" : "u", f->units[k].bits, f->units[k].glob);
         if (!options[k].value) return false;
     }
-    to->option_count = f->unit_count;
+    to->option_count = change.count;
     return qc_pipeline_change(&to->options, &to->command, f->p, &change, st);
 }
 
@@ -673,6 +597,7 @@ static bool fill_size_report(struct qc_report_size **out, const struct fitting *
                                   .bytes = f->bytes,
                                   .error = f->chosen.error,
                                   .of_outputs = f->of_outputs,
+                                  .block = chooses_blocks(f->p) ? f->base.weight_block : 0,
                                   .layer_count = f->unit_count,
                                   .layers = layers};
     for (size_t k = 0; k < f->unit_count; k++)
@@ -684,15 +609,30 @@ static bool fill_size_report(struct qc_report_size **out, const struct fitting *
     return fill_frontier(to, f, st) && fill_uniform(to, f, st) && fill_options(to, f, st);
 }
 
+/* Fills the numbers of weights with one scale that were compared, in ascending order. */
+static bool fill_blocks(struct qc_report_size *to, const struct fitting *fits, size_t count, struct qc_status *st)
+{
+    struct qc_report_size_blocks *blocks = QC_NEW_ARRAY(fits->p->arena, struct qc_report_size_blocks, count, st);
+    if (!blocks) return false;
+    for (size_t b = 0; b < BLOCKS_TRIED; b++)
+        for (size_t i = 0; count > 1 && i < count; i++)
+            if (fits[i].base.weight_block == blocks_tried[b])
+                blocks[to->blocks_count++] = (struct qc_report_size_blocks){.block = blocks_tried[b],
+                                                                            .fits = !fits[i].least,
+                                                                            .error = fits[i].chosen.error};
+    to->blocks = blocks;
+    return true;
+}
+
 bool qc_fit_size(struct qc_report_size **out, struct qc_pipeline *p, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    struct fitting f = {.p = p, .base = p->scheme, .ranges = p->calibration_options, .limit = limit_of(p)};
-    f.base.weight.dtype = width_type(&f, BITS_8).dtype; /* of weights that no option can name */
-    f.base.weight_types++;                              /* drops the first entry: 4 bits, which --size begins with
-                                                           (quantize/options/scheme_options.c) */
-    f.base.weight_type_count--;
-    if (!find_layers(&f, st) || !fit(&f, st) || !fill_size_report(out, &f, st)) return false;
+    struct fitting *fits = QC_NEW_ARRAY(p->arena, struct fitting, BLOCKS_TRIED, st);
+    struct fitting *best = NULL;
+    size_t count;
+    if (!fits || !fit_all(fits, &count, p, st) || !settle(&best, fits, count, st) || !fill_size_report(out, best, st) ||
+        !fill_blocks(*out, fits, count, st))
+        return false;
     (*out)->seconds = qc_seconds() - t0;
     return true;
 }

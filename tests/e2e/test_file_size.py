@@ -129,15 +129,37 @@ def test_a_table_of_16_bits(qcalib, tmp_path):
 
 
 def test_too_small(qcalib, model, tmp_path):
-    common = ["--data", "data.h5", "--activation-type", "none", "--no-report", model, "-o", "q.onnx", "--size"]
-    done = qcalib(*common, 1000, code=1)
-    least = int(re.search(r"--size 1000: .* the smallest possible file has (\d+)", done.err)[1])
-    assert "--weight-block" in done.err and not (tmp_path / "q.onnx").exists()
-    qcalib(*common, least - 1, code=1)
-    qcalib(*common, least)
-    assert size_of(tmp_path / "q.onnx") == least
-    done = qcalib(*common, "1000", "--weight-block", 32, code=1)
-    assert int(re.search(r"possible file has (\d+)", done.err)[1]) < least and "--weight-block" not in done.err
+    common = ["--data", "data.h5", "--activation-type", "none", "--no-report", model, "-o", "q.onnx"]
+
+    def least(*options):
+        done = qcalib(*common, "--size", 1000, *options, code=1)
+        assert not (tmp_path / "q.onnx").exists() and ("2 bits)" in done.err) == ("none" in options)
+        return int(re.search(r"--size 1000: .* the smallest possible file has (\d+)", done.err)[1])
+
+    channels, blocks, wide = least("--weight-block", "none"), least("--weight-block", 32), least("--weight-block", 256)
+    assert channels > blocks > wide == least()
+    qcalib(*common, "--size", wide - 1, code=1)
+    qcalib(*common, "--size", wide)
+    assert size_of(tmp_path / "q.onnx") == wide
+
+
+def test_the_best_blocks(qcalib, model, tmp_path):
+    """Without --weight-block lengths of blocks are compared, and the choice is the same as if the best were given."""
+    common = ["--data", "data.h5", "--activation-type", "none", "--no-report", "--json", model, "--size", "19%"]
+    report = qcalib(*common, "-o", "chosen.onnx").json
+    size = report["size"]
+    tried = {b["weight_block"]: b["expected_error"] for b in size["blocks"] if b["fits"]}
+    assert list(tried) == [0, 32, 256]
+    errors, written = {}, {}
+    for block, expected in tried.items():
+        one = qcalib(*common, "--weight-block", block or "none", "-o", "one.onnx").json["size"]
+        errors[block], written[block] = one["expected_error"], (tmp_path / "one.onnx").read_bytes()
+        assert "blocks" not in one and errors[block] >= expected * (1 - 1e-6)
+    assert size["weight_block"] == min(errors, key=errors.get) and len(set(written.values())) == 3
+    chosen = (tmp_path / "chosen.onnx").read_bytes()
+    assert chosen == written[size["weight_block"]]
+    qcalib(*shlex.split(size["command"])[1:], "--no-report", "-o", "by_hand.onnx")
+    assert (tmp_path / "by_hand.onnx").read_bytes() == chosen
 
 
 @pytest.mark.parametrize(
