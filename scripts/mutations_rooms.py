@@ -193,6 +193,7 @@ def datasets(one):
     preprocess, choice = "datasets/samples/preprocess.c", "datasets/stream/dataset_units.c"
     convert = "datasets/stream/sample_convert.c"
     process, windows = "datasets/hdf5/reader_process.c", "datasets/hdf5/data_reader.c"
+    sandbox = "datasets/hdf5/sandbox.c"
     return [
         one("preprocess: a key twice", preprocess, "if (*keys[i].count) return", "if (false) return"),
         one("preprocess: std of 0", preprocess, "if (p.std[i] == 0.0f) return", "if (false) return"),
@@ -224,6 +225,20 @@ def datasets(one):
         one("windows: another row of it", "datasets/hdf5/data_reader.c", "(size_t)(first - w->first) * s->row_bytes",
             "0 * s->row_bytes"),
         one("convert: least int64", convert, "v < 0 ? 0 - (uint64_t)v : (uint64_t)v", "(uint64_t)v"),
+        one("sandbox: files are opened to write", sandbox, "O_RDONLY | O_CLOEXEC | O_NONBLOCK",
+            "O_RDONLY | O_WRONLY | O_CLOEXEC | O_NONBLOCK"),
+        one("sandbox: a call that reading does not need", sandbox, "CALL(getdents64),", "CALL(getdents64), CALL(getpriority),"),
+        one("sandbox: folders are not listed", sandbox, "CALL(getdents64),", ""),
+        one("sandbox: memory as code, with plugins", sandbox, "PROT_READ | PROT_EXEC, WITHIN, 3, MAPPED)",
+            "PROT_READ | PROT_EXEC, WITHIN, 3, MAPPED | MAP_ANONYMOUS)"),
+        one("sandbox: memory of other processes", sandbox, "    leave_other_processes();", "    (void)leave_other_processes;"),
+        one("reader: it lives on", process, "    kill(pid, SIGKILL);", "    return true;"),
+        one("reader: its text as it is", process, "text += qc_shown(piece, &escaped, text);",
+            "escaped = false; piece[0] = *text++; piece[1] = 0;"),
+        one("images: 300 scans", "datasets/images/read_jpeg.c", "SCANS_MAX = 200", "SCANS_MAX = 300"),
+        one("images: decoded outside of the sandbox", process, "    qc_sandbox_enter(channel, code_of(kind));",
+            "    if (kind->plugins) qc_sandbox_enter(channel, code_of(kind));"),
+        one("images: any number of pixels", "datasets/images/pixels.c", " || count > QC_PIXELS_MAX)", ")"),
     ]
 
 

@@ -79,8 +79,9 @@ static bool write_format(const struct job *j, const char *format, const char *pa
 {
     const struct qc_exporter *e = qc_exporter_find(format);
     const struct qc_export_source source = {.produced = j->made.produced};
+    const struct qc_lower_options options = {.real = j->made.canonical};
     struct qc_graph *lowered = NULL;
-    bool ok = !e->lower || e->lower(&lowered, j->made.produced, NULL, st) || qc_where(st, "format %s", format);
+    bool ok = !e->lower || e->lower(&lowered, j->made.produced, &options, st) || qc_where(st, "format %s", format);
     ok = ok && qc_export_file(NULL, path, e, &source, lowered, st);
     qc_graph_free(lowered);
     return ok;

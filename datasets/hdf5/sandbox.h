@@ -20,7 +20,8 @@ enum qc_sandbox_code {
    it). From here on the kernel allows a list of
    calls with a list of arguments: files are opened for reading only, nothing is sent except to `channel`, no program is
    started, no connection made, no signal sent to another process, no memory made executable except as `code` allows.
-   Other calls fail with EPERM. Kernels without such filters skip that last part. */
+   Other calls fail with EPERM. With Landlock, /proc does not give the memory of other processes. Kernels without such
+   filters or Landlock skip that part. */
 void qc_sandbox_enter(int channel, enum qc_sandbox_code code);
 
 /* Sets the processor time in seconds after which the process is ended (SIGPROF); 0: no limit. */

@@ -21,6 +21,7 @@ struct qc_lower_options {
     bool caches;        /* inputs and outputs that are quantized caches have the type they are stored in */
     const struct qc_graph *real; /* NULL, or the normalised float graph: operators that it holds as functions are
                                     written again (export/formats/restored_calls.c) */
+    const struct qc_graph *own;  /* NULL, or the graph whose float types `produced` has (qc_narrow_floats) */
     bool tables_apart; /* a table that is also a matrix is written twice: the runtime may not compute a Transpose of
                           integers when it loads the file */
 };

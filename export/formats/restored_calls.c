@@ -21,10 +21,10 @@ struct met {
 
 struct restoring {
     struct qc_lowering *x;
-    const struct qc_graph *real, *written; /* the float graph; x->from */
-    struct met *met;                       /* [real->value_count + 1] */
+    const struct qc_graph *real, *written, *types; /* the float graph; x->from; the graph with the model's types */
+    struct met *met;                               /* [real->value_count + 1] */
     size_t call;
-    const struct qc_source_call *a, *b; /* the call in both graphs */
+    const struct qc_source_call *a, *b, *own; /* the call in both graphs and in that of the model's types */
     unsigned count, depth;
 };
 
@@ -36,21 +36,53 @@ static bool attrs_equal(const struct qc_node *m, const struct qc_node *n)
     return true;
 }
 
-static qc_id without_dequantize(const struct qc_graph *g, qc_id v)
+static bool is_float(const struct qc_graph *g, qc_id v)
+{
+    return qc_dtype_info(g->values[v].type.dtype)->is_float;
+}
+
+/* Returns the value that v is made of by Dequantize and Casts between floats, which models of 16 bits have in other
+   places than the graph that they are quantized in. */
+static qc_id source_of(const struct qc_graph *g, qc_id v)
 {
     const struct qc_node *n = qc_node_of(g, v);
-    return n && n->op == QC_OP_Dequantize ? n->inputs[0] : v;
+    while (n && (n->op == QC_OP_Dequantize ||
+                 (n->op == QC_OP_Cast && is_float(g, n->inputs[0]) && is_float(g, n->outputs)))) {
+        v = n->inputs[0];
+        n = qc_node_of(g, v);
+    }
+    return v;
+}
+
+/* Returns true for the same numbers, also if b has them in 16 bits. */
+static bool numbers_equal(const struct qc_tensor *a, const struct qc_tensor *b)
+{
+    if (a->dtype != QC_F32 || b->dtype == QC_F32) return qc_tensor_equal(a, b);
+    if (!qc_shape_equal(&a->shape, &b->shape)) return false;
+    for (size_t i = 0; i < a->count; i++) {
+        const float x = ((const float *)a->data)[i];
+        const uint16_t *y = b->data;
+        if (b->dtype == QC_F16 ? qc_float_to_half(x) != y[i] : b->dtype != QC_BF16 || qc_float_to_bfloat(x) != y[i])
+            return false;
+    }
+    return true;
+}
+
+static bool constants_equal(const struct restoring *s, qc_id a, qc_id b)
+{
+    const struct qc_tensor *t = qc_constant_of(s->real, a), *u = qc_constant_of(s->written, b);
+    return t && u && s->written->values[b].type.qparams == QC_REAL && numbers_equal(t, u);
 }
 
 /* Returns true if value a of the float graph is an input of the call. *equal: b is the same input. */
 static bool is_input(bool *equal, const struct restoring *s, qc_id a, qc_id b)
 {
     bool is = false;
-    *equal = false;
+    *equal = constants_equal(s, a, b);
     for (unsigned i = 0; i < s->a->input_count; i++) {
-        if (s->a->inputs[i] != a) continue;
+        if (!s->a->inputs[i] || source_of(s->real, s->a->inputs[i]) != a) continue;
         is = true;
-        *equal = *equal || without_dequantize(s->written, s->b->inputs[i]) == b;
+        *equal = *equal || source_of(s->written, s->b->inputs[i]) == b;
     }
     return is;
 }
@@ -59,7 +91,9 @@ static bool values_equal(struct restoring *s, qc_id a, qc_id b);
 
 static bool inputs_equal(struct restoring *s, const struct qc_node *m, const struct qc_node *n, unsigned first)
 {
-    if (m->op != n->op || m->input_count != n->input_count || !attrs_equal(m, n)) return false;
+    if (m->op != n->op || m->input_count != n->input_count) return false;
+    const bool to_float = m->op == QC_OP_Cast && is_float(s->real, m->outputs) && is_float(s->written, n->outputs);
+    if (!to_float && !attrs_equal(m, n)) return false;
     for (unsigned i = first; i < m->input_count; i++)
         if (!values_equal(s, m->inputs[i], n->inputs[i])) return false;
     return true;
@@ -69,7 +103,7 @@ static bool compute_equal(struct restoring *s, qc_id a, qc_id b)
 {
     const struct qc_value *v = &s->real->values[a], *w = &s->written->values[b];
     if (v->kind != w->kind || v->kind == QC_VALUE_INPUT) return false;
-    if (v->kind == QC_VALUE_CONSTANT) return w->type.qparams == QC_REAL && qc_tensor_equal(v->constant, w->constant);
+    if (v->kind == QC_VALUE_CONSTANT) return constants_equal(s, a, b);
     const struct qc_node *m = qc_node_of(s->real, a), *n = qc_node_of(s->written, b);
     if (w->type.qparams != QC_REAL && qc_node_affine(n) != QC_AFFINE_KEEP) return false;
     return v->output == w->output && inputs_equal(s, m, n, 0);
@@ -80,7 +114,8 @@ static bool values_equal(struct restoring *s, qc_id a, qc_id b)
 {
     bool equal;
     if (!a || !b) return a == b;
-    b = without_dequantize(s->written, b);
+    a = source_of(s->real, a);
+    b = source_of(s->written, b);
     if (is_input(&equal, s, a, b)) return equal;
     if (s->met[a].call == s->call) return s->met[a].value == b;
     if (s->depth == DEPTH || s->count++ == LIMIT) return false;
@@ -91,14 +126,24 @@ static bool values_equal(struct restoring *s, qc_id a, qc_id b)
     return equal;
 }
 
-/* *stored: the output is quantized. The Quantize may have moved before operators of the function that only move
+static bool output_equal(bool *stored, struct restoring *s, qc_id a, qc_id b);
+
+static bool joined_equal(bool *stored, struct restoring *s, const struct qc_node *m, const struct qc_node *n)
+{
+    bool equal = m->op == n->op && m->input_count == n->input_count && attrs_equal(m, n) && s->depth++ < DEPTH;
+    for (unsigned i = 0; equal && i < m->input_count; i++) equal = output_equal(stored, s, m->inputs[i], n->inputs[i]);
+    return equal;
+}
+
+/* *stored: the output is quantized. The Quantize may have moved before operators of the function that only move or join
    elements. */
 static bool output_equal(bool *stored, struct restoring *s, qc_id a, qc_id b)
 {
-    for (b = without_dequantize(s->written, b); s->written->values[b].type.qparams != QC_REAL;) {
+    for (b = source_of(s->written, b); s->written->values[b].type.qparams != QC_REAL;) {
         const struct qc_node *n = qc_node_of(s->written, b), *m = qc_node_of(s->real, a);
         *stored = true;
         if (n && n->op == QC_OP_Quantize) return values_equal(s, a, n->inputs[0]);
+        if (n && m && n->op == QC_OP_Concat) return joined_equal(stored, s, m, n);
         if (!n || !m || qc_node_affine(n) != QC_AFFINE_KEEP || !inputs_equal(s, m, n, 1)) return false;
         a = m->inputs[0];
         b = n->inputs[0];
@@ -110,7 +155,7 @@ static bool output_equal(bool *stored, struct restoring *s, qc_id a, qc_id b)
 
 /* A call that is written, as values of the lowered graph. */
 struct again {
-    const struct qc_source_call *call, *real; /* in the written and in the float graph */
+    const struct qc_source_call *call, *real, *own; /* in the written graph, the float graph and that of its types */
     qc_id *inputs;
     qc_id *outputs;  /* 0: nothing reads it, or only its stored form is read */
     qc_id *stored;   /* the stored form of an output that is quantized; else 0 */
@@ -134,6 +179,7 @@ static bool find_values(struct again *out, bool *fits, struct restoring *s, cons
     const struct qc_source_call *c = s->b;
     *out = (struct again){.call = c,
                           .real = s->a,
+                          .own = s->own,
                           .inputs = QC_NEW_ARRAY(a, qc_id, c->input_count, st),
                           .outputs = QC_NEW_ARRAY(a, qc_id, c->output_count, st),
                           .stored = QC_NEW_ARRAY(a, qc_id, c->output_count, st),
@@ -141,7 +187,7 @@ static bool find_values(struct again *out, bool *fits, struct restoring *s, cons
     if (!out->inputs || !out->outputs || !out->stored || !out->quantize) return false;
     for (unsigned k = 0; k < c->output_count; k++) {
         if (!stored[k]) continue;
-        out->stored[k] = s->x->integer[without_dequantize(s->written, c->outputs[k])];
+        out->stored[k] = s->x->integer[source_of(s->written, c->outputs[k])];
         out->quantize[k] = quantize_of(s->x->to, out->stored[k]);
         *fits = *fits && out->stored[k] && out->quantize[k];
     }
@@ -158,6 +204,7 @@ static bool compare_call(struct again *list, size_t *count, struct restoring *s,
 {
     s->a = &s->real->calls[i];
     s->b = &s->written->calls[i];
+    s->own = s->types->call_count == s->real->call_count ? &s->types->calls[i] : s->a;
     s->call = i + 1;
     s->count = s->depth = 0;
     bool fits = s->a->op && s->b->op;
@@ -171,8 +218,8 @@ static bool compare_call(struct again *list, size_t *count, struct restoring *s,
 }
 
 /* Returns the attributes of the node: those of the call, its name, and the types of its outputs. */
-static struct qc_attr *node_attrs(const struct qc_graph *g, const struct again *w, struct qc_arena *a,
-                                  struct qc_status *st)
+static struct qc_attr *node_attrs(const struct restoring *s, const struct qc_graph *g, const struct again *w,
+                                  struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_source_call *c = w->call;
     const char *colons = strstr(c->op, "::"),
@@ -182,10 +229,9 @@ static struct qc_attr *node_attrs(const struct qc_graph *g, const struct again *
     size_t n = 0;
     if (!domain || !attrs || !types) return NULL;
     for (unsigned k = 0; k < c->output_count; k++) {
-        const qc_id v = w->stored[k] ? w->stored[k] : w->outputs[k],
-                    real = w->stored[k] ? qc_node_of(g, w->quantize[k])->inputs[0] : v;
+        const qc_id v = w->stored[k] ? w->stored[k] : w->outputs[k];
         const struct qc_shape unknown = QC_SHAPE_UNKNOWN, *shape = v ? &g->values[v].type.shape : &unknown;
-        types[n++] = v ? g->values[real].type.dtype : QC_F32;
+        types[n++] = v ? s->types->values[w->own->outputs[k]].type.dtype : QC_F32;
         types[n++] = shape->rank;
         for (int i = 0; i < shape->rank; i++) types[n++] = shape->dim[i];
     }
@@ -195,6 +241,26 @@ static struct qc_attr *node_attrs(const struct qc_graph *g, const struct again *
     attrs[c->attr_count + 2] = QC_INT(QC_CUSTOM_VERSION, 1);
     attrs[c->attr_count + 3] = QC_INTS(QC_CUSTOM_TYPES, n, types);
     return attrs;
+}
+
+/* Returns the float value v in another float type. */
+static qc_id in_type(struct qc_graph *g, qc_id v, enum qc_dtype type, struct qc_status *st)
+{
+    const enum qc_dtype is = v ? g->values[v].type.dtype : type;
+    const struct qc_attr to = QC_INT("to", qc_dtype_info(type)->onnx);
+    const struct qc_node_def cast = {.op = QC_OP_Cast, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &to};
+    return is == type || !is_float(g, v) ? v : qc_graph_add(g, &cast, st);
+}
+
+/* Returns input i in the type that the model has it in. */
+static qc_id own_input(struct qc_rebuild *r, const struct restoring *s, const struct again *w, unsigned i,
+                       struct qc_status *st)
+{
+    const struct qc_value *own = &s->types->values[w->own->inputs[i]];
+    if (own->constant && own->constant->dtype != r->from->values[w->inputs[i]].type.dtype)
+        return qc_graph_add_constant(r->to, own->name, own->constant, st);
+    const qc_id v = qc_rebuild_value(r, w->inputs[i], st);
+    return v ? in_type(r->to, v, own->type.dtype, st) : 0;
 }
 
 /* Adds the QuantizeLinear of output k, which reads `real`. */
@@ -210,12 +276,12 @@ static bool write_call(struct qc_rebuild *r, const struct restoring *s, const st
                        struct qc_status *st)
 {
     const struct qc_source_call *c = w->call;
-    const struct qc_attr *attrs = node_attrs(r->from, w, a, st);
+    const struct qc_attr *attrs = node_attrs(s, r->from, w, a, st);
     qc_id *inputs = QC_NEW_ARRAY(a, qc_id, c->input_count, st);
     const char **names = QC_NEW_ARRAY(a, const char *, c->output_count, st);
     if (!attrs || !inputs || !names) return false;
     for (unsigned i = 0; i < c->input_count; i++)
-        if (w->inputs[i] && !(inputs[i] = qc_rebuild_value(r, w->inputs[i], st))) return false;
+        if (w->inputs[i] && !(inputs[i] = own_input(r, s, w, i, st))) return false;
     for (unsigned k = 0; k < c->output_count; k++)
         names[k] = w->stored[k]    ? s->real->values[w->real->outputs[k]].name
                    : w->outputs[k] ? r->from->values[w->outputs[k]].name
@@ -230,8 +296,10 @@ static bool write_call(struct qc_rebuild *r, const struct restoring *s, const st
                                     .output_names = names};
     const qc_id first = qc_graph_add(r->to, &def, st);
     for (unsigned k = 0; first && k < c->output_count; k++) {
-        if (w->stored[k] && !store_output(r, w, k, first + k, st)) return false;
-        if (w->outputs[k]) r->map[w->outputs[k]] = first + k;
+        const qc_id v = w->stored[k] ? qc_node_of(r->from, w->quantize[k])->inputs[0] : w->outputs[k],
+                    y = v ? in_type(r->to, first + k, r->from->values[v].type.dtype, st) : 0;
+        if (v && (!y || (w->stored[k] && !store_output(r, w, k, y, st)))) return false;
+        if (w->outputs[k]) r->map[w->outputs[k]] = y;
     }
     return first != 0;
 }
@@ -241,7 +309,7 @@ bool qc_lower_restore_calls(struct qc_lowering *x, struct qc_status *st)
     const struct qc_graph *real = x->options.real;
     if (!real || !x->from->call_count || real->call_count != x->from->call_count) return true;
     struct qc_arena *a = qc_arena_new();
-    struct restoring s = {.x = x, .real = real, .written = x->from};
+    struct restoring s = {.x = x, .real = real, .written = x->from, .types = x->options.own ? x->options.own : real};
     struct qc_rebuild r = {0};
     struct qc_graph *out;
     size_t count = 0;

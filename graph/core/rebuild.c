@@ -255,26 +255,34 @@ static bool map_observed(struct qc_rebuild *r, struct qc_status *st)
     return true;
 }
 
-static bool is_integer(const struct qc_graph *g, qc_id v)
+static bool may_be_copied(const struct qc_graph *g, qc_id v)
 {
-    return !qc_dtype_info(g->values[v].type.dtype)->is_float && g->values[v].type.qparams == QC_REAL;
+    const struct qc_value *value = &g->values[v];
+    return value->type.qparams == QC_REAL && (value->constant || !qc_dtype_info(value->type.dtype)->is_float);
 }
 
-/* Returns the new value, also that from which an old one is dequantized; 0: it is gone. */
+/* Returns the new value, also that from which an old one is dequantized, or its quantized form; 0: it is gone. */
 static qc_id mapped(const struct qc_rebuild *r, qc_id v)
 {
-    const struct qc_node *n = qc_node_of(r->from, v);
-    return r->map[v] || !n || n->op != QC_OP_Dequantize ? r->map[v] : r->map[n->inputs[0]];
+    const struct qc_graph *g = r->from;
+    const struct qc_node *n = qc_node_of(g, v);
+    if (!v || r->map[v]) return r->map[v];
+    if (n && n->op == QC_OP_Dequantize) return r->map[n->inputs[0]];
+    for (qc_id id = 1; id <= g->node_count; id++)
+        if (g->nodes[id].op == QC_OP_Quantize && g->nodes[id].inputs[0] == v && r->map[g->nodes[id].outputs])
+            return r->map[g->nodes[id].outputs];
+    return 0;
 }
 
-/* Maps values of a call. Sets *there to false if one is gone. integers: those that are not mapped yet are copied. */
-static bool map_values(qc_id *to, bool *there, struct qc_rebuild *r, const qc_id *from, unsigned count, bool integers,
+/* Maps values of a call. Sets *there to false if one is gone. copies: constants and integers that are not mapped yet
+   are copied. */
+static bool map_values(qc_id *to, bool *there, struct qc_rebuild *r, const qc_id *from, unsigned count, bool copies,
                        struct qc_status *st)
 {
     for (unsigned i = 0; i < count; i++) {
         to[i] = mapped(r, from[i]);
         if (!from[i] || to[i]) continue;
-        if (!integers || !is_integer(r->from, from[i]))
+        if (!copies || !may_be_copied(r->from, from[i]))
             *there = false;
         else if (!(to[i] = qc_rebuild_value(r, from[i], st)))
             return false;
@@ -282,8 +290,9 @@ static bool map_values(qc_id *to, bool *there, struct qc_rebuild *r, const qc_id
     return true;
 }
 
-/* Gives the new graph the calls of the old one. Integer inputs that the nodes of a function do not need, such as the
-   lengths of sequences, are copied with the nodes that compute them. A call without one of its other values is gone. */
+/* Gives the new graph the calls of the old one. Inputs that the nodes of a function do not need are copied: integers
+   such as the lengths of sequences, with the nodes that compute them, and constants. A call without one of its other
+   values is gone. */
 static bool map_calls(struct qc_rebuild *r, struct qc_status *st)
 {
     for (size_t i = 0; i < r->from->call_count; i++) {

@@ -77,11 +77,12 @@ static bool form_batch_norm(struct qc_node_import *w, struct qc_status *st)
 
 /* --- Softmax: up to opset 12 the dimensions from axis on are one vector; from 13 on only the axis is. --- */
 
-/* Returns the shape of x as a constant for Reshape if at most one dimension is free, else the node that computes it. */
+/* Returns the shape of x as a constant for Reshape if at most one dimension is free, else the node that computes it.
+ * The rank may be unknown. */
 static qc_id shape_of_input(struct qc_node_import *w, const struct qc_shape *s, qc_id x, struct qc_status *st)
 {
     int64_t dims[QC_RANK_MAX];
-    int free_dims = 0;
+    int free_dims = s->rank < 0 ? 2 : 0;
     for (int i = 0; i < s->rank; i++) {
         dims[i] = s->dim[i]; /* QC_FREE is Reshape's -1 */
         free_dims += s->dim[i] == QC_FREE;
@@ -118,9 +119,7 @@ static bool form_softmax(struct qc_node_import *w, struct qc_status *st)
     const struct qc_shape s = qc_import_shape(w, 0);
     int64_t axis = qc_import_take_attr(&a, w, "axis") ? a.i : flat ? 1 : -1;
     if (s.rank < 0) {
-        if (flat && axis != -1)
-            return qc_fail(st, QC_UNSUPPORTED, "axis %lld of an input of unknown rank is not handled in opset %d",
-                           (long long)axis, w->im->opset);
+        if (flat && axis != -1 && qc_import_has(w, 0)) return flat_softmax(w, op, &s, axis, st);
         if (axis != -1) qc_import_put_attr(w, QC_INT("axis", axis));
         return qc_import_finish(w, op, st);
     }

@@ -219,11 +219,15 @@ static bool name_values(struct qc_node_import *w, size_t first, struct qc_status
     return true;
 }
 
-/* Returns true for operators of ONNX Runtime, which has kernels for them. Runtimes may not have ONNX's own functions of
-   newer opsets. */
+/* Returns true for operators of ONNX Runtime and for ONNX's attention, rotary embedding and RMS norm, for which
+   runtimes have kernels. They may have none of ONNX's other functions of newer opsets. */
 static bool is_written_again(const char *op)
 {
-    return strncmp(op, "com.microsoft::", 15) == 0 || strcmp(op, "SimplifiedLayerNormalization") == 0;
+    static const char *const ops[] = {"SimplifiedLayerNormalization", "Attention", "RotaryEmbedding",
+                                      "RMSNormalization"};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (strcmp(op, ops[i]) == 0) return true;
+    return strncmp(op, "com.microsoft::", 15) == 0;
 }
 
 /* Replaces the node by the function that fits; *fits is false if none does. */

@@ -385,6 +385,14 @@ static const struct qc_graph *quantized(const struct qc_pipeline *p, const struc
     return NULL;
 }
 
+/* Returns the pipeline that made a quantized body, or NULL. */
+static const struct qc_pipeline *pipeline_of(const struct qc_pipeline *p, const struct qc_graph *quantized)
+{
+    for (size_t i = 0; i < p->body_count; i++)
+        if (p->bodies[i].p && p->bodies[i].p->produced == quantized) return p->bodies[i].p;
+    return NULL;
+}
+
 typedef bool replace_fn(struct qc_graph **out, const void *user, const struct qc_graph *body, struct qc_status *st);
 
 /* Copies the graph with other bodies. `replace` sets *out to the new body, which is owned, or leaves NULL to keep it.
@@ -446,6 +454,7 @@ const struct qc_graph *qc_graph_with_bodies(const struct qc_pipeline *p)
 }
 
 struct body_lowering {
+    const struct qc_pipeline *p; /* of the graph around; NULL: it is not quantized */
     const struct qc_exporter *exporter;
     const struct qc_lower_options *options;
 };
@@ -453,16 +462,18 @@ struct body_lowering {
 static bool lower_body(struct qc_graph **out, const void *user, const struct qc_graph *body, struct qc_status *st)
 {
     const struct body_lowering *l = user;
+    const struct qc_pipeline *p = l->p ? pipeline_of(l->p, body) : NULL;
     struct qc_lower_options o = *l->options;
-    o.real = NULL; /* it is the graph around the body */
-    return l->exporter->lower(out, body, &o, st) && qc_lower_bodies(out, l->exporter, &o, st);
+    o.real = p ? p->from->normalised : body;
+    o.own = NULL; /* bodies stay in float32 */
+    return l->exporter->lower(out, body, &o, st) && qc_lower_bodies(out, p, l->exporter, &o, st);
 }
 
 /* Recursion is bounded by QC_BODY_DEPTH_MAX. */
-bool qc_lower_bodies(struct qc_graph **io, const struct qc_exporter *e, const struct qc_lower_options *options,
-                     struct qc_status *st)
+bool qc_lower_bodies(struct qc_graph **io, const struct qc_pipeline *p, const struct qc_exporter *e,
+                     const struct qc_lower_options *options, struct qc_status *st)
 {
-    const struct body_lowering l = {.exporter = e, .options = options};
+    const struct body_lowering l = {.p = p, .exporter = e, .options = options};
     struct qc_graph *lowered;
     if (!(*io)->depth) return true;
     if (!replace_bodies(&lowered, *io, lower_body, &l, st)) return false;

@@ -11,9 +11,10 @@ bool qc_stage_bodies(struct qc_pipeline *p, struct qc_status *st);
 /* Returns the graph with quantized bodies; if no body is quantized, the rounded or simulated graph. */
 const struct qc_graph *qc_graph_with_bodies(const struct qc_pipeline *p);
 
-/* Lowers the bodies of a lowered graph; *io is replaced if it has any. */
-bool qc_lower_bodies(struct qc_graph **io, const struct qc_exporter *e, const struct qc_lower_options *options,
-                     struct qc_status *st);
+/* Lowers the bodies of a lowered graph; *io is replaced if it has any. p: the pipeline of the graph, NULL if it is a
+   body that is not quantized. */
+bool qc_lower_bodies(struct qc_graph **io, const struct qc_pipeline *p, const struct qc_exporter *e,
+                     const struct qc_lower_options *options, struct qc_status *st);
 
 /* Samples for the bodies of If, Loop and Scan: their inputs while the model runs on its own samples. */
 

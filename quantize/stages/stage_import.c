@@ -118,11 +118,21 @@ static bool set_given_apart(struct qc_pipeline *p, struct qc_status *st)
     return true;
 }
 
+/* Whether the samples of an input have no elements. Free dimensions may then be 0, and a convolution would be refused.
+ */
+static bool has_empty_input(const struct qc_pipeline *p)
+{
+    for (size_t i = 0; p->from->data && i < p->from->model.graph->input_count; i++)
+        if (qc_dataset_elements(p->from->data, i) == 0) return true;
+    return false;
+}
+
 bool qc_stage_normalise(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!set_given_apart(p, st)) return false;
     /* `collect` has no scheme: its file serves all of them */
-    const bool as_convs = p->options->command == QC_COMMAND_collect || p->scheme.activation.dtype != QC_NONE;
+    const bool as_convs =
+        (p->options->command == QC_COMMAND_collect || p->scheme.activation.dtype != QC_NONE) && !has_empty_input(p);
     return qc_normalise(&p->from->normalised, p->from->plain ? p->from->plain : p->from->model.graph, p->from->rules,
                         qc_evaluate, st) &&
            (!as_convs || set_apart(p, "as_convs.rules", st)) &&

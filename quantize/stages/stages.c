@@ -53,6 +53,7 @@ static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
                                        .float_bias = p->options->runs_on->bias == QC_BIAS_FLOAT,
                                        .short_bias = p->options->runs_on->bias == QC_BIAS_INT8,
                                        .real = p->from->normalised,
+                                       .own = p->from->model.widened ? p->from->model.imported : NULL,
                                        .caches = p->scheme.cache != QC_NONE,
                                        .tables_apart = !p->options->runs_on->onnxruntime};
     double t0 = qc_seconds();
@@ -63,7 +64,7 @@ static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
         if (p->from->exporters[i]->lower && !p->from->exporters[i]->lower(&p->lowered[i], qc_graph_written(p), &o, st))
             return qc_where(st, "format %s", p->from->exporters[i]->name);
     for (size_t i = 0; i < p->from->lowered_count; i++)
-        if (p->lowered[i] && !qc_lower_bodies(&p->lowered[i], p->from->exporters[i], &o, st))
+        if (p->lowered[i] && !qc_lower_bodies(&p->lowered[i], p, p->from->exporters[i], &o, st))
             return qc_where(st, "format %s", p->from->exporters[i]->name);
     for (size_t i = 0; i < p->from->lowered_count; i++)
         if (!check_opset(p, i, st)) return qc_where(st, "format %s", p->from->exporters[i]->name);

@@ -137,6 +137,21 @@ static bool run_present(struct qc_fvalue *out, const struct qc_fcall *c, struct 
     return true;
 }
 
+static bool run_ranked(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+{
+    const struct qc_type *t;
+    if (!tensor_of(&t, c->frame, c->args, st)) return false;
+    *out = qc_fvalue_whole(t->shape.rank >= 0);
+    return true;
+}
+
+static bool run_constant(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+{
+    (void)st;
+    *out = qc_fvalue_whole(c->args->kind == QC_FVALUE_TENSOR && qc_constant_of(c->frame->x->g, c->args->id));
+    return true;
+}
+
 static bool run_product(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
     const struct qc_node *made = c->args->kind == QC_FVALUE_TENSOR ? qc_node_of(c->frame->x->g, c->args->id) : NULL;
@@ -337,11 +352,13 @@ static bool run_wanted(struct qc_fvalue *out, const struct qc_fcall *c, struct q
 
 static const struct qc_fbuiltin rows[] = {
     {"rank", "rank(x): number of dimensions", 1, 1, run_rank},
+    {"ranked", "ranked(x): the number of dimensions is known", 1, 1, run_ranked},
     {"axis", "axis(x, a): a as an axis of x that is not negative", 2, 2, run_axis},
     {"dim", "dim(x, a): a dimension", 2, 2, run_dim},
     {"shape", "shape(x), shape(x, from), shape(x, from, to): dimensions as a list", 1, 3, run_shape},
     {"dtype", "dtype(x): the type, to compare with f32, bool, ... and for cast", 1, 1, run_dtype},
     {"present", "present(x): x is not left out", 1, 1, run_present},
+    {"constant", "constant(x): x is a constant", 1, 1, run_constant},
     {"product", "product(x): x is the result of a MatMul or Gemm", 1, 1, run_product},
     {"known", "known(v): a number, text or list; no tensor and not absent", 1, 1, run_known},
     {"value", "value(c): the number in a constant of one element, or absent", 1, 1, run_value},

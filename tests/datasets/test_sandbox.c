@@ -434,6 +434,15 @@ static void try_those_that_do_no_harm(int *out, const struct place *p)
         if (forbidden[i].outside) out[i] = error_of(forbidden[i].call, p);
 }
 
+/* The memory of the parent, as a file that may be read. */
+static void try_memory_of_parent(int *out, const struct place *p)
+{
+    char path[100], byte;
+    snprintf(path, sizeof path, "/proc/%ld/mem", (long)p->parent);
+    const int fd = open(path, O_RDONLY);
+    *out = fd < 0 || pread(fd, &byte, 1, (off_t)(uintptr_t)p->bytes) != 1 ? errno : 0;
+}
+
 static void try_allowed(int *out, const struct place *p)
 {
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) out[i] = error_of(allowed[i].call, p);
@@ -469,6 +478,18 @@ Test(sandbox, forbidden_calls_fail)
         cr_expect_eq(inside[i], EPERM, "%s: %s", forbidden[i].name, inside[i] ? strerror(inside[i]) : "it succeeds");
     run(outside, COUNT, try_those_that_do_no_harm, false, QC_SANDBOX_NO_CODE);
     for (size_t i = 0; i < COUNT; i++) cr_expect_neq(outside[i], EPERM, "%s: EPERM outside, too", forbidden[i].name);
+}
+
+Test(sandbox, memory_of_another_process_is_not_read)
+{
+    int inside, outside;
+    if (syscall(SYS_landlock_create_ruleset, NULL, 0, 1U /* the version */) < 1) cr_skip_test("there is no Landlock");
+    run(&outside, 1, try_memory_of_parent, false, QC_SANDBOX_NO_CODE);
+    if (outside) cr_skip_test("the system refuses it to all processes");
+    for (int code = QC_SANDBOX_NO_CODE; code <= QC_SANDBOX_LIBRARIES; code++) {
+        run(&inside, 1, try_memory_of_parent, true, (enum qc_sandbox_code)code);
+        cr_expect_eq(inside, EACCES, "%s", inside ? strerror(inside) : "it is read");
+    }
 }
 
 Test(sandbox, reading_is_allowed)

@@ -70,6 +70,38 @@ FOUND = {
         g (float16[3, 5] a, float[3, 4] x) => (float16[4, 5] b, float[3, 2] y) <float[4, 2] w = {1, -0.5, 0.25, 0.75, -1, 0.5, 0.3, 0.1}>
         { b = Pad <mode = "constant", pads = [1, 0, 0, 0], value = -1.25> (a)
           y = MatMul (x, w) }""",
+    "softmax_of_unknown_rank": """<ir_version: 8, opset_import: ["" : 11]>
+        g (float[N, 2, 1, 3] x) => (float y, float[N, 2, 1, 2] z) <float[3, 2] w = {1, -0.5, 0.25, 0.75, -1, 0.5}>
+        { s = Squeeze (x)
+          y = Softmax <axis = 0> (s)
+          z = MatMul (x, w) }""",
+    "hardmax_of_unknown_rank": """<ir_version: 8, opset_import: ["" : 11]>
+        g (float[N, 2, 1, 3] x) => (float y, float[N, 2, 1, 2] z) <float[3, 2] w = {1, -0.5, 0.25, 0.75, -1, 0.5}>
+        { s = Squeeze (x)
+          y = Hardmax <axis = -2> (s)
+          z = MatMul (x, w) }""",
+    "batch_norm_of_an_empty_image": """<ir_version: 8, opset_import: ["" : 11]>
+        g (float[1, 2, 0] a, float[3, 4] x) => (float[1, 2, 0] b, float[3, 2] y) <float[2] k = {0.5, 0.25}, float[4, 2] w = {1, -0.5,
+            0.25, 0.75, -1, 0.5, 0.3, 0.1}>
+        { b = BatchNormalization (a, k, k, k, k)
+          y = MatMul (x, w) }""",
+    "batch_norm_without_channels": """<ir_version: 8, opset_import: ["" : 11]>
+        g (float[1, 0, 3] a, float[3, 4] x) => (float[1, 0, 3] b, float[3, 2] y) <float[0] k = {}, float[4, 2] w = {1, -0.5, 0.25, 0.75,
+            -1, 0.5, 0.3, 0.1}>
+        { b = BatchNormalization (a, k, k, k, k)
+          y = MatMul (x, w) }""",
+    "prelu_of_an_empty_volume": """<ir_version: 8, opset_import: ["" : 11]>
+        g (float[1, 2, 4, 3, 2] a, float[3, 4] x) => (float[1, 2, 4, 0, 2] b, float[3, 2] y) <float[2, 1, 1, 1] k = {0.5, 0.25},
+            int64[1] zero = {0}, int64[1] three = {3}, float[4, 2] w = {1, -0.5, 0.25, 0.75, -1, 0.5, 0.3, 0.1}>
+        { e = Slice (a, zero, zero, three)
+          b = PRelu (e, k)
+          y = MatMul (x, w) }""",
+    "batch_norm_of_a_part_without_elements": """<ir_version: 8, opset_import: ["" : 11]>
+        g (float[1, 2, 4] a, float[3, 4] x) => (float[1, 2, 0] b, float[3, 2] y) <float[2] k = {0.5, 0.25}, int64[1] zero = {0},
+            int64[1] two = {2}, float[4, 2] w = {1, -0.5, 0.25, 0.75, -1, 0.5, 0.3, 0.1}>
+        { e = Slice (a, zero, zero, two)
+          b = BatchNormalization (e, k, k, k, k)
+          y = MatMul (x, w) }""",
     "max_of_three_in_a_function": """<ir_version: 8, opset_import: ["" : 13]>
         g (float[3, 7] x) => (float[3, 1] y) <float k = {-0.14737862}, float[7, 1] w = {1, -0.5, 0.25, 0.75, -1, 0.5, 0.3}>
         { s = Softplus (x)
@@ -106,7 +138,7 @@ def test_found(name, checks):
     rng = np.random.default_rng(5)
     feeds = {
         i.name: [
-            rng.normal(size=[d.dim_value or 1 for d in i.type.tensor_type.shape.dim]).astype(
+            rng.normal(size=[d.dim_value if d.HasField("dim_value") else 1 for d in i.type.tensor_type.shape.dim]).astype(
                 onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type)
             )
             for _ in range(graph_fuzz.SAMPLES)

@@ -254,3 +254,59 @@ def test_a_tied_table_is_stored_twice_for_other_runtimes(qcalib, tmp_path):
     model = onnx.load(str(tmp_path / "q.onnx"))
     numbers = decoder_model.VOCABULARY * decoder_model.WIDTH
     assert [i.data_type for i in model.graph.initializer if np.prod(i.dims) == numbers] == [TensorProto.INT8] * 2
+
+
+def save_experts(path, gathered, op="Gather"):
+    """Four matrices: of a product with all of them, or of the one that is gathered for each token."""
+    random = np.random.default_rng(9)
+    w = (random.standard_normal((4, 64, 96)) * np.array([0.1, 1, 3, 0.5])[:, None, None]).astype(np.float32)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 1, 64] if gathered else ["N", 4, "T", 64])
+    ports, nodes = [x], []
+    if gathered:
+        shape = ["N"] if op == "Gather" else ["N", 1]
+        ports += [helper.make_tensor_value_info("i", TensorProto.INT64, shape)]
+        nodes += [helper.make_node(op, ["w", "i"], ["taken"], name="take")]
+    nodes += [helper.make_node("MatMul", ["x", "taken" if gathered else "w"], ["y"], name="experts")]
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "g", ports, [y], [numpy_helper.from_array(w, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), str(path))
+    if not gathered:
+        return {"x": random.standard_normal((16, 4, 5, 64)).astype(np.float32)}
+    i = random.integers(-4, 4, (16, 1) if op == "GatherND" else 16)
+    return {"x": random.standard_normal((16, 1, 64)).astype(np.float32), "i": i}
+
+
+def large_types(path):
+    return {i.data_type for i in onnx.load(str(path)).graph.initializer if np.prod(i.dims) >= 4096}
+
+
+@pytest.mark.parametrize("options, least", (((), 38), (FOUR, 20)), ids=("int8", "int4"))
+def test_a_product_with_the_matrices_of_all_experts(options, least, qcalib, tmp_path):
+    """Each matrix has a product and scales of its own: the smallest expert is as exact as the largest."""
+    feeds = save_experts(tmp_path / "m.onnx", False)
+    np.savez(tmp_path / "x.npz", **feeds)
+    qcalib("--data", "x.npz", *options, "m.onnx", "-o", "q.onnx", "--no-report")
+    assert large_types(tmp_path / "q.onnx") == {TensorProto.INT4 if options else TensorProto.INT8}
+    expected, got = run(tmp_path / "m.onnx", feeds)["y"], run(tmp_path / "q.onnx", feeds, plain=True)["y"]
+    assert all(sqnr(expected[:, e], got[:, e]) > least for e in range(4))
+    for name, y in (("m.onnx", expected), ("q.onnx", got)):
+        qcalib("run", name, "--data", "x.npz", "-o", "y.h5")
+        with h5py.File(tmp_path / "y.h5") as f:
+            assert sqnr(y, f["y"][:]) > 100
+
+
+@pytest.mark.parametrize("options", ((), FOUR, (*FOUR, "--weight-type", "int4:take*")), ids=("int8", "blocks", "int4"))
+@pytest.mark.parametrize("op", ("Gather", "GatherND"))
+def test_matrices_of_experts_that_are_gathered(op, options, qcalib, tmp_path):
+    """They are rows of one table, with a scale for each row or block, in 8 bits unless it is named."""
+    feeds = save_experts(tmp_path / "m.onnx", True, op)
+    np.savez(tmp_path / "x.npz", **feeds)
+    qcalib("--data", "x.npz", *options, "m.onnx", "-o", "q.onnx", "--no-report")
+    four = options[-1:] == ("int4:take*",)
+    assert large_types(tmp_path / "q.onnx") == {TensorProto.INT4 if four else TensorProto.INT8}
+    expected, got = run(tmp_path / "m.onnx", feeds)["y"], run(tmp_path / "q.onnx", feeds, plain=True)["y"]
+    assert sqnr(expected, got) > (18 if four else 40)
+    for name, y in (("m.onnx", expected), ("q.onnx", got)):
+        qcalib("run", name, "--data", "x.npz", "-o", "y.h5")
+        with h5py.File(tmp_path / "y.h5") as f:
+            assert sqnr(y, f["y"][:].reshape(y.shape)) > 100

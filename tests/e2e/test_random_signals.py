@@ -85,9 +85,9 @@ class Job:
         where = f"{signal.Signals(number).name} at {moment:.3f} of {self.seconds:.3f} s: {code}"
         now = (self.folder / self.output).read_bytes()
         left = {p for p in self.folder.iterdir() if p not in self.inputs} - {self.folder / self.output}
-        if number in SAVING:
+        if number in (*SAVING, signal.SIGPIPE):
             # Before the program has set its handlers, the signal ends it as any other does.
-            assert code in (0, INTERRUPTED, -number), where
+            assert code in ((0, INTERRUPTED, -number) if number in SAVING else (0, -number)), where
         else:
             assert code in ((0,) if number in HARMLESS else (0, -number)), where
         assert now == self.good if code == 0 else now in (b"earlier", self.good), where

@@ -181,6 +181,7 @@ def test_names_of_a_hostile_model(quantize, examples, qcalib, tmp_path):
     onnx.save(model, str(tmp_path / "hostile.onnx"))
     report = quantize("--data", examples / "digits_calib.h5", "--weight-type", "int3", "--samples", "40", tmp_path / "hostile.onnx")
     page = (tmp_path / "report/report.html").read_text()
+    assert "All options, including defaults" in page and "&quot;per-tensor&quot;" in page
     assert (
         page.count("</script>") == 1
         and "<b>x" not in page

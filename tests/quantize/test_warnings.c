@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "quantize/interface/warnings.h"
 
@@ -36,3 +40,37 @@ Test(warnings, those_of_repeated_stages_go)
     cr_assert_str_eq(qc_warnings_text(w, 3), "stage 1");
     qc_warnings_free(w);
 }
+
+#ifndef QC_TEST_SANITIZED /* a sanitizer has its own allocator and ends the process */
+/* Allocates until nothing is left below a limit of address space. */
+static void take_all_memory(void)
+{
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    cr_assert(f && fscanf(f, "%lu", &pages) == 1);
+    fclose(f);
+    const rlim_t bytes = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (4 << 20);
+    cr_assert_eq(setrlimit(RLIMIT_AS, &(struct rlimit){bytes, RLIM_INFINITY}), 0);
+    for (size_t size = 1 << 20; size; size = size > 1024 ? size / 2 : size - 8)
+        for (volatile char *p; (p = malloc(size));) *p = 1; /* it stays */
+}
+
+Test(warnings, a_lost_one_is_told)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_warnings *none, *one;
+    struct rlimit before;
+    cr_assert_eq(getrlimit(RLIMIT_AS, &before), 0);
+    cr_assert(qc_warnings_new(&none, &st) && qc_warnings_new(&one, &st));
+    qc_warn(one, "node 0");
+    take_all_memory();
+    qc_warn(one, "node 0");
+    const bool lost_yet = qc_warnings_lost(one);
+    qc_warn(one, "node 1"); /* no memory for the text */
+    qc_warn(none, "node 0"); /* none for the list */
+    setrlimit(RLIMIT_AS, &before);
+    cr_expect_not(lost_yet, "it is known already");
+    cr_expect(qc_warnings_lost(one) && qc_warnings_lost(none));
+    cr_expect(qc_warnings_count(one) == 1 && qc_warnings_count(none) == 0);
+}
+#endif
