@@ -310,3 +310,28 @@ def test_matrices_of_experts_that_are_gathered(op, options, qcalib, tmp_path):
         qcalib("run", name, "--data", "x.npz", "-o", "y.h5")
         with h5py.File(tmp_path / "y.h5") as f:
             assert sqnr(y, f["y"][:].reshape(y.shape)) > 100
+
+
+@pytest.mark.parametrize("past", (0, 3))
+@pytest.mark.parametrize("sink, attributes", ((True, {}), (False, {"smooth_softmax": 1}), (True, {"local_window_size": 2})))
+def test_attention_with_a_sink(sink, attributes, past, qcalib, tmp_path):
+    """GPT-OSS: each head has a score that no value belongs to; with smooth_softmax alone it is 0."""
+    random = np.random.default_rng(8)
+    shapes = {"q": [5, 64], "k": [5, 32], "v": [5, 32], **({c: [2, past, 16] for c in ("pk", "pv")} if past else {})}
+    feeds = {c: random.standard_normal([1, *s]).astype(np.float32) for c, s in shapes.items()}
+    constants = {"last": np.array([4 + past], np.int32), "total": np.array(5 + past, np.int32)}
+    constants["sink"] = 3 * random.standard_normal(4).astype(np.float32)
+    inputs = ["q", "k", "v", *(("pk", "pv") if past else ("", "")), "last", "total", "", "", "", ""]
+    inputs += ["sink"] if sink else []
+    attributes = {"num_heads": 4, "kv_num_heads": 2, **attributes}
+    outputs = ["y", "keys", "values"]
+    nodes = [helper.make_node("GroupQueryAttention", inputs, outputs, domain="com.microsoft", **attributes)]
+    ports = [helper.make_tensor_value_info(c, TensorProto.FLOAT, ["N", *s]) for c, s in shapes.items()]
+    made = [helper.make_tensor_value_info(c, TensorProto.FLOAT, None) for c in outputs]
+    graph = helper.make_graph(nodes, "g", ports, made, [numpy_helper.from_array(v, k) for k, v in constants.items()])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), str(tmp_path / "m.onnx"))
+    np.savez(tmp_path / "x.npz", **feeds)
+    qcalib("run", "m.onnx", "--data", "x.npz", "-o", "y.h5")
+    with h5py.File(tmp_path / "y.h5") as f:
+        np.testing.assert_allclose(f["y"][:], run(tmp_path / "m.onnx", feeds)["y"], atol=1e-6)
