@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "graph/core/custom.h"
 #include "graph/core/source_call.h"
 #include "graph/core/tables.h"
@@ -261,26 +262,31 @@ static bool may_be_copied(const struct qc_graph *g, qc_id v)
     return value->type.qparams == QC_REAL && (value->constant || !qc_dtype_info(value->type.dtype)->is_float);
 }
 
-/* Returns the new value, also that from which an old one is dequantized, or its quantized form; 0: it is gone. */
-static qc_id mapped(const struct qc_rebuild *r, qc_id v)
+/* Sets stored [value_count + 1] to the new forms in which old values are quantized. */
+static void find_stored(qc_id *stored, const struct qc_rebuild *r)
 {
     const struct qc_graph *g = r->from;
-    const struct qc_node *n = qc_node_of(g, v);
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (n->op == QC_OP_Quantize && !stored[n->inputs[0]]) stored[n->inputs[0]] = r->map[n->outputs];
+    }
+}
+
+/* Returns the new value, also that from which an old one is dequantized, or its quantized form; 0: it is gone. */
+static qc_id mapped(const struct qc_rebuild *r, const qc_id *stored, qc_id v)
+{
+    const struct qc_node *n = qc_node_of(r->from, v);
     if (!v || r->map[v]) return r->map[v];
-    if (n && n->op == QC_OP_Dequantize) return r->map[n->inputs[0]];
-    for (qc_id id = 1; id <= g->node_count; id++)
-        if (g->nodes[id].op == QC_OP_Quantize && g->nodes[id].inputs[0] == v && r->map[g->nodes[id].outputs])
-            return r->map[g->nodes[id].outputs];
-    return 0;
+    return n && n->op == QC_OP_Dequantize ? r->map[n->inputs[0]] : stored[v];
 }
 
 /* Maps values of a call. Sets *there to false if one is gone. copies: constants and integers that are not mapped yet
    are copied. */
-static bool map_values(qc_id *to, bool *there, struct qc_rebuild *r, const qc_id *from, unsigned count, bool copies,
-                       struct qc_status *st)
+static bool map_values(qc_id *to, bool *there, struct qc_rebuild *r, const qc_id *stored, const qc_id *from,
+                       unsigned count, bool copies, struct qc_status *st)
 {
     for (unsigned i = 0; i < count; i++) {
-        to[i] = mapped(r, from[i]);
+        to[i] = mapped(r, stored, from[i]);
         if (!from[i] || to[i]) continue;
         if (!copies || !may_be_copied(r->from, from[i]))
             *there = false;
@@ -295,14 +301,18 @@ static bool map_values(qc_id *to, bool *there, struct qc_rebuild *r, const qc_id
    values is gone. */
 static bool map_calls(struct qc_rebuild *r, struct qc_status *st)
 {
+    if (!r->from->call_count) return true;
+    QC_FREED qc_id *stored = calloc(r->from->value_count + 1, sizeof *stored);
+    if (!stored) return qc_fail_memory(st, (r->from->value_count + 1) * sizeof *stored);
+    find_stored(stored, r);
     for (size_t i = 0; i < r->from->call_count; i++) {
         struct qc_source_call call = r->from->calls[i];
         qc_id *inputs = QC_NEW_ARRAY(r->to->arena, qc_id, call.input_count, st),
               *outputs = QC_NEW_ARRAY(r->to->arena, qc_id, call.output_count, st);
         bool there = call.op != NULL;
         if (!inputs || !outputs) return false;
-        if (there && !map_values(outputs, &there, r, call.outputs, call.output_count, false, st)) return false;
-        if (there && !map_values(inputs, &there, r, call.inputs, call.input_count, true, st)) return false;
+        if (there && !map_values(outputs, &there, r, stored, call.outputs, call.output_count, false, st)) return false;
+        if (there && !map_values(inputs, &there, r, stored, call.inputs, call.input_count, true, st)) return false;
         call.inputs = inputs;
         call.outputs = outputs;
         if (!there) call.op = NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* --size: minimizes the error for a number of bytes. Each unit has a few points of bytes and error; errors add up. Steps go
-   along the lower convex hull of each unit, in the order of the gain per byte (the path of a Lagrange multiplier from
-   infinity to 0). */
+/* --size: minimizes the error for a number of bytes. Each unit has a few points of bytes and error; errors add up.
+   Steps go along the lower convex hull of each unit, in the order of the gain per byte (the path of a Lagrange
+   multiplier from infinity to 0). */
 #pragma once
 
 #include "base/arena.h"

@@ -66,7 +66,7 @@ Test(warnings, a_lost_one_is_told)
     take_all_memory();
     qc_warn(one, "node 0");
     const bool lost_yet = qc_warnings_lost(one);
-    qc_warn(one, "node 1"); /* no memory for the text */
+    qc_warn(one, "node 1");  /* no memory for the text */
     qc_warn(none, "node 0"); /* none for the list */
     setrlimit(RLIMIT_AS, &before);
     cr_expect_not(lost_yet, "it is known already");
