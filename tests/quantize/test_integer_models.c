@@ -8,12 +8,13 @@
 #include "quantize/pipeline.h"
 #include "tests/extent.h"
 
-/* A sanitizer sees what it can see on few samples, and takes minutes for many. */
+/* Numbers of samples, as a rule and with QCALIB_LONG. A sanitizer sees what it can see on few, and takes minutes for
+   many. */
 #ifdef __SANITIZE_ADDRESS__
-static const char SAMPLES[] = "2";
+static const char SAMPLES[] = "2", MANY[] = "2";
 static const char *const left_out[] = {"mobilenetv1_075_224_imagenet", "superres_pytorch", "rfb320_face_simplified"};
 #else
-static const char SAMPLES[] = "16";
+static const char SAMPLES[] = "4", MANY[] = "16";
 static const char *const left_out[] = {""};
 #endif
 
@@ -78,7 +79,8 @@ static void check(const struct model *m, const char *folder)
     qc_text(model, sizeof model, "%s/models/%s.onnx", folder, m->name);
     qc_text(data, sizeof data, "%s/%s", folder, m->data);
     in = (struct qc_job_inputs){.model = {.file = model}, .data = {.file = data}};
-    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, &st) && qc_options_set(&o, QC_OPTION_SAMPLES, SAMPLES, &st) &&
+    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, &st) &&
+              qc_options_set(&o, QC_OPTION_SAMPLES, getenv("QCALIB_LONG") ? MANY : SAMPLES, &st) &&
               qc_options_set(&o, QC_OPTION_THREADS, "1", &st));
     /* how parameters were found is of no account here */
     cr_assert(qc_options_set(&o, QC_OPTION_METHOD, "minmax", &st) &&
