@@ -78,12 +78,13 @@ static bool constants_equal(const struct restoring *s, qc_id a, qc_id b)
 static bool is_input(bool *equal, const struct restoring *s, qc_id a, qc_id b)
 {
     bool is = false;
-    *equal = constants_equal(s, a, b);
+    *equal = false;
     for (unsigned i = 0; i < s->a->input_count; i++) {
         if (!s->a->inputs[i] || source_of(s->real, s->a->inputs[i]) != a) continue;
         is = true;
         *equal = *equal || source_of(s->written, s->b->inputs[i]) == b;
     }
+    *equal = *equal || (is && constants_equal(s, a, b));
     return is;
 }
 

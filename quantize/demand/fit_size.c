@@ -490,7 +490,7 @@ static bool fit_all(struct fitting *fits, size_t *count, struct qc_pipeline *p, 
             p->scheme.weight_block = blocks_tried[i];
             ok = qc_pipeline_again(p, &why);
         }
-        if (ok && fit_blocks(&fits[*count], p, i ? &why : st))
+        if (ok && fit_blocks(&fits[*count], p, &why))
             ++*count;
         else if (!i || (why.code != QC_UNSUPPORTED && why.code != QC_USAGE))
             return qc_fail(st, why.code, "%s", why.message);
