@@ -9,6 +9,7 @@
 #include "graph/text/text.h"
 #include "rewrite_passes.h"
 #include "simq/plan/plan.h"
+#include "tests/extent.h"
 
 /* The op that the graph's output comes from after rewriting. */
 static enum qc_op rewritten(const char *rules, const char *graph)
@@ -250,12 +251,12 @@ Test(rewriter, rules_that_never_end_are_named, .timeout = 60)
 /* A chain that takes one round per link is no endless rule. */
 Test(rewriter, long_chains_come_to_an_end)
 {
-    enum { LINKS = 600 };
+    const int links = 600 / (int)test_one_of(3);
     struct qc_status st = QC_STATUS_INIT;
     const struct qc_shape image = QC_SHAPE(QC_FREE, 1, 2, 2), one = QC_SHAPE(1, 1, 1, 1);
     struct qc_graph *g = qc_graph_new(&st), *out = NULL;
     qc_id v[2] = {qc_graph_add_input(g, "x", QC_F32, &image, &st), 0};
-    for (int i = 0; i <= LINKS; i++) {
+    for (int i = 0; i <= links; i++) {
         float scale = i ? 1 + 1e-3f * (float)i : 1;
         struct qc_tensor *t = qc_tensor_of(QC_F32, &one, &scale, &st);
         v[1] = qc_graph_add_constant(g, NULL, t, &st);
