@@ -422,8 +422,7 @@ def test_full_disk(program, model, tmp_path):
     assert (tmp_path / "good.int8.onnx").read_bytes() == b"earlier"
 
 
-@pytest.mark.parametrize("earlier", [False, True], ids=["new", "earlier"])
-@pytest.mark.parametrize("formats", ["qdq", "qdq,qoperator"])
+@pytest.mark.parametrize("formats, earlier", [("qdq", True), ("qdq,qoperator", False)], ids=["earlier", "new"])
 def test_a_disk_that_is_full_when_the_report_is_written(formats, earlier, program, model, tmp_path):
     """The report is there whole or not at all, and what was written before it is named."""
     report = ["report.html", "report.json", "layers.csv"]
