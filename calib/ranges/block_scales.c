@@ -33,8 +33,9 @@ struct candidates {
     double error[TOGETHER_TRIED];
 };
 
-/* Returns an approximation of x / scale that is rounded to the same level. x and scale are float32, and the level has at
-   most 16 bits: a quotient half-way between two levels is found exactly, and others are at least 2^-26 away from it. */
+/* Returns an approximation of x / scale that is rounded to the same level. x and scale are float32, and the level has
+   at most 16 bits: a quotient half-way between two levels is found exactly, and others are at least 2^-26 away from it.
+ */
 static QC_INLINE double quotient(double x, double scale, double inverse)
 {
     const double q = x * inverse;
@@ -135,7 +136,7 @@ static void search(struct block *b, double lo, double hi)
         for (int rounds = 0; moved && rounds < STEPS; rounds++) {
             const double l = b->lo, h = b->hi;
             double ranges[][2] = {{l * step, h * step}, {l / step, h / step}, {l * step, h},
-                                        {l / step, h},        {l, h * step},        {l, h / step}};
+                                  {l / step, h},        {l, h * step},        {l, h / step}};
             const size_t count = b->search->symmetry == QC_SYMMETRIC ? 2 : sizeof ranges / sizeof *ranges;
             moved = try_ranges(b, ranges, count);
         }
@@ -265,4 +266,3 @@ bool qc_block_scales(float *scale, int32_t *zero_point, struct qc_range *widest,
     }
     return ok;
 }
-

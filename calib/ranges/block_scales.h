@@ -17,8 +17,8 @@ struct qc_block_search {
     /* NULL: least sum of importance (x - its quantized form)^2; else the range that this observer chooses. */
     const struct qc_observer *observer;
     const struct qc_observer_values *values;
-    size_t judged; /* as in struct qc_calibration_options; the layout then has one output for each element after the axis
-                      or for each row */
+    size_t judged; /* as in struct qc_calibration_options; the layout then has one output for each element after the
+                      axis or for each row */
     unsigned workers;
 };
 

@@ -53,7 +53,9 @@ static struct qc_tensor *weights(void)
 
 Test(block_scales, are_the_same_bits_on_every_instruction_set)
 {
-    static const struct qc_levels levels[] = {{.lo = -8, .hi = 7}, {.lo = -2, .hi = 1}, {.lo = -128, .hi = 127},
+    static const struct qc_levels levels[] = {{.lo = -8, .hi = 7},
+                                              {.lo = -2, .hi = 1},
+                                              {.lo = -128, .hi = 127},
                                               {.lo = -6, .hi = 6, .mantissa = 1, .least = 0}};
     const int widest = qc_simd_bits;
     struct qc_tensor *t = weights();
@@ -77,7 +79,8 @@ Test(block_scales, of_judged_outputs_do_not_depend_on_the_others)
     enum { JUDGED = 64 };
     const struct qc_levels levels = {.lo = -8, .hi = 7};
     struct qc_tensor *t = weights();
-    const struct scales all = search(t, levels, QC_ASYMMETRIC, 0, 1), some = search(t, levels, QC_ASYMMETRIC, JUDGED, 1);
+    const struct scales all = search(t, levels, QC_ASYMMETRIC, 0, 1),
+                        some = search(t, levels, QC_ASYMMETRIC, JUDGED, 1);
     size_t judged = 0;
     for (size_t k = 0; k < COUNT; k++) {
         const bool wanted = qc_round_weights_is_judged(k % OUTPUTS, OUTPUTS, JUDGED);
