@@ -10,6 +10,11 @@
 #include "base/simd.h"
 #include "calib/weights/round_weights.h"
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define X86_VECTORS
+#endif
+
 enum { CHUNK = 64 /* blocks per work item */, STEPS = 24, FINER = 4 };
 
 /* Ranges are tried in steps of 2^(-1/16). FINER rounds then search around the best one, the exponent of the step halved
@@ -33,34 +38,81 @@ struct candidates {
     double error[TOGETHER_TRIED];
 };
 
-/* Returns an approximation of x / scale that is rounded to the same level. x and scale are float32, and the level has
-   at most 16 bits: a quotient half-way between two levels is found exactly, and others are at least 2^-26 away from it.
- */
-static QC_INLINE double quotient(double x, double scale, double inverse)
+/* magic: its sum with a small number has no bits for fractions. */
+static const double magic = 0x1.8p52;
+
+static void errors_plain(struct candidates *c, const double *x, const double *importance, size_t count)
 {
-    const double q = x * inverse;
-    return __builtin_fma(__builtin_fma(-q, scale, x), inverse, q);
+    for (size_t l = 0; l < TOGETHER_TRIED; l++) {
+        const double scale = c->scale[l];
+        double sum = 0;
+        for (size_t i = 0; i < count; i++) {
+            double q = x[i] / scale;
+            q = q < c->least[l] ? c->least[l] : q > c->most[l] ? c->most[l] : q;
+            const double d = x[i] - scale * ((q + magic) - magic);
+            sum += importance[i] * (d * d);
+        }
+        c->error[l] = sum;
+    }
 }
 
-/* fused: there are fast fused multiply-adds; without them division is faster. */
-static QC_INLINE void errors_body(const bool fused, struct candidates *restrict c, const double *restrict x,
-                                  const double *restrict importance, size_t count)
+/* The others replace the division by q = x * (1 / scale), corrected by q + (x - q scale) * (1 / scale) with fused
+   multiply-adds. It is rounded to the same level: x and scale are float32 and a level has at most 16 bits, so a
+   quotient half-way between two levels is found exactly, and any other one is at least 2^-26 away from it. */
+#ifdef X86_VECTORS
+QC_TARGET_AVX512 static void errors_avx512(struct candidates *c, const double *x, const double *importance,
+                                           size_t count)
 {
-    const double magic = 0x1.8p52; /* its sum with a small number has no bits for fractions */
-    double sum[TOGETHER_TRIED] = {0}, inverse[TOGETHER_TRIED];
-    for (size_t l = 0; l < TOGETHER_TRIED; l++) inverse[l] = 1 / c->scale[l];
-    for (size_t i = 0; i < count; i++)
-        for (size_t l = 0; l < TOGETHER_TRIED; l++) {
-            double q = fused ? quotient(x[i], c->scale[l], inverse[l]) : x[i] / c->scale[l];
-            q = q < c->least[l] ? c->least[l] : q;
-            q = q > c->most[l] ? c->most[l] : q;
-            const double d = x[i] - c->scale[l] * ((q + magic) - magic);
-            sum[l] += importance[i] * (d * d);
-        }
-    memcpy(c->error, sum, sizeof sum);
+    const __m512d scale = _mm512_loadu_pd(c->scale), inverse = _mm512_div_pd(_mm512_set1_pd(1), scale),
+                  least = _mm512_loadu_pd(c->least), most = _mm512_loadu_pd(c->most), bits = _mm512_set1_pd(magic);
+    __m512d sum = _mm512_setzero_pd();
+    for (size_t i = 0; i < count; i++) {
+        const __m512d v = _mm512_set1_pd(x[i]);
+        __m512d q = _mm512_mul_pd(v, inverse);
+        q = _mm512_fmadd_pd(_mm512_fnmadd_pd(q, scale, v), inverse, q);
+        q = _mm512_min_pd(_mm512_max_pd(q, least), most);
+        q = _mm512_sub_pd(_mm512_add_pd(q, bits), bits);
+        const __m512d d = _mm512_sub_pd(v, _mm512_mul_pd(scale, q));
+        sum = _mm512_add_pd(sum, _mm512_mul_pd(_mm512_set1_pd(importance[i]), _mm512_mul_pd(d, d)));
+    }
+    _mm512_storeu_pd(c->error, sum);
 }
-QC_SIMD_OF(errors, (struct candidates * c, const double *x, const double *importance, size_t count),
-           (c, x, importance, count), (true, c, x, importance, count), (false, c, x, importance, count))
+
+/* Four candidates from `at`. */
+QC_TARGET_AVX2 static void errors_avx2(struct candidates *c, size_t at, const double *x, const double *importance,
+                                       size_t count)
+{
+    const __m256d scale = _mm256_loadu_pd(c->scale + at), inverse = _mm256_div_pd(_mm256_set1_pd(1), scale),
+                  least = _mm256_loadu_pd(c->least + at), most = _mm256_loadu_pd(c->most + at),
+                  bits = _mm256_set1_pd(magic);
+    __m256d sum = _mm256_setzero_pd();
+    for (size_t i = 0; i < count; i++) {
+        const __m256d v = _mm256_set1_pd(x[i]);
+        __m256d q = _mm256_mul_pd(v, inverse);
+        q = _mm256_fmadd_pd(_mm256_fnmadd_pd(q, scale, v), inverse, q);
+        q = _mm256_min_pd(_mm256_max_pd(q, least), most);
+        q = _mm256_sub_pd(_mm256_add_pd(q, bits), bits);
+        const __m256d d = _mm256_sub_pd(v, _mm256_mul_pd(scale, q));
+        sum = _mm256_add_pd(sum, _mm256_mul_pd(_mm256_set1_pd(importance[i]), _mm256_mul_pd(d, d)));
+    }
+    _mm256_storeu_pd(c->error + at, sum);
+}
+#endif
+
+static void errors(struct candidates *c, const double *x, const double *importance, size_t count)
+{
+#ifdef X86_VECTORS
+    if (QC_HAS_AVX512()) {
+        errors_avx512(c, x, importance, count);
+        return;
+    }
+    if (QC_HAS_AVX2()) {
+        for (size_t at = 0; at < TOGETHER_TRIED; at += 4) errors_avx2(c, at, x, importance, count);
+        return;
+    }
+#endif
+    errors_plain(c, x, importance, count);
+}
 
 static QC_INLINE void errors_of_floats_body(struct candidates *restrict c, const double *restrict x,
                                             const double *restrict importance, size_t count, int mantissa, int least)

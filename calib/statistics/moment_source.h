@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The two large columns of a statistics file, second moments and kept rows, computed piece by piece: both together could
-   be as large as everything else in memory. */
+/* The two large columns of a statistics file, second moments and kept rows, computed piece by piece: both together
+   could be as large as everything else in memory. */
 #pragma once
 
 #include "calib/moments/second_moments.h"
