@@ -56,9 +56,8 @@ static void errors_plain(struct candidates *c, const double *x, const double *im
     }
 }
 
-/* The others replace the division by q = x * (1 / scale), corrected by q + (x - q scale) * (1 / scale) with fused
-   multiply-adds. It is rounded to the same level: x and scale are float32 and a level has at most 16 bits, so a
-   quotient half-way between two levels is found exactly, and any other one is at least 2^-26 away from it. */
+/* The others multiply by 1 / scale. The sums have the same bits: x and scale are float32 and a level has at most 16 bits,
+   so a quotient is half-way between two levels, where either gives the same square, or at least 2^-26 away from it. */
 #ifdef X86_VECTORS
 QC_TARGET_AVX512 static void errors_avx512(struct candidates *c, const double *x, const double *importance,
                                            size_t count)
@@ -68,9 +67,7 @@ QC_TARGET_AVX512 static void errors_avx512(struct candidates *c, const double *x
     __m512d sum = _mm512_setzero_pd();
     for (size_t i = 0; i < count; i++) {
         const __m512d v = _mm512_set1_pd(x[i]);
-        __m512d q = _mm512_mul_pd(v, inverse);
-        q = _mm512_fmadd_pd(_mm512_fnmadd_pd(q, scale, v), inverse, q);
-        q = _mm512_min_pd(_mm512_max_pd(q, least), most);
+        __m512d q = _mm512_min_pd(_mm512_max_pd(_mm512_mul_pd(v, inverse), least), most);
         q = _mm512_sub_pd(_mm512_add_pd(q, bits), bits);
         const __m512d d = _mm512_sub_pd(v, _mm512_mul_pd(scale, q));
         sum = _mm512_add_pd(sum, _mm512_mul_pd(_mm512_set1_pd(importance[i]), _mm512_mul_pd(d, d)));
@@ -88,9 +85,7 @@ QC_TARGET_AVX2 static void errors_avx2(struct candidates *c, size_t at, const do
     __m256d sum = _mm256_setzero_pd();
     for (size_t i = 0; i < count; i++) {
         const __m256d v = _mm256_set1_pd(x[i]);
-        __m256d q = _mm256_mul_pd(v, inverse);
-        q = _mm256_fmadd_pd(_mm256_fnmadd_pd(q, scale, v), inverse, q);
-        q = _mm256_min_pd(_mm256_max_pd(q, least), most);
+        __m256d q = _mm256_min_pd(_mm256_max_pd(_mm256_mul_pd(v, inverse), least), most);
         q = _mm256_sub_pd(_mm256_add_pd(q, bits), bits);
         const __m256d d = _mm256_sub_pd(v, _mm256_mul_pd(scale, q));
         sum = _mm256_add_pd(sum, _mm256_mul_pd(_mm256_set1_pd(importance[i]), _mm256_mul_pd(d, d)));
