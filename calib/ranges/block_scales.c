@@ -56,8 +56,9 @@ static void errors_plain(struct candidates *c, const double *x, const double *im
     }
 }
 
-/* The others multiply by 1 / scale. The sums have the same bits: x and scale are float32 and a level has at most 16 bits,
-   so a quotient is half-way between two levels, where either gives the same square, or at least 2^-26 away from it. */
+/* The others multiply by 1 / scale. The sums have the same bits: x and scale are float32 and a level has at most 16
+   bits, so a quotient is half-way between two levels, where either gives the same square, or at least 2^-26 away from
+   it. */
 #ifdef X86_VECTORS
 QC_TARGET_AVX512 static void errors_avx512(struct candidates *c, const double *x, const double *importance,
                                            size_t count)
