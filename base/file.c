@@ -383,6 +383,42 @@ bool qc_sha256(char hex[65], const void *data, size_t size, struct qc_status *st
     return true;
 }
 
+struct qc_sha256_sum {
+    EVP_MD_CTX *c;
+};
+
+bool qc_sha256_begin(struct qc_sha256_sum **out, struct qc_status *st)
+{
+    struct qc_sha256_sum *s = malloc(sizeof *s);
+    if (!s) return qc_fail_memory(st, sizeof *s);
+    s->c = EVP_MD_CTX_new();
+    if (!s->c || !EVP_DigestInit_ex(s->c, EVP_sha256(), NULL)) {
+        qc_sha256_free(s);
+        return no_sha(st);
+    }
+    *out = s;
+    return true;
+}
+
+bool qc_sha256_add(struct qc_sha256_sum *s, const void *data, size_t size, struct qc_status *st)
+{
+    return EVP_DigestUpdate(s->c, data, size) || no_sha(st);
+}
+
+bool qc_sha256_end(char hex[65], struct qc_sha256_sum *s, struct qc_status *st)
+{
+    unsigned char digest[DIGEST];
+    if (!EVP_DigestFinal_ex(s->c, digest, NULL)) return no_sha(st);
+    print_hex(hex, digest);
+    return true;
+}
+
+void qc_sha256_free(struct qc_sha256_sum *s)
+{
+    if (s) EVP_MD_CTX_free(s->c);
+    free(s);
+}
+
 bool qc_sha256_file(char hex[65], const char *path, struct qc_status *st)
 {
     CLOSED fd = -1;

@@ -66,6 +66,13 @@ bool qc_make_folder(const char *path, struct qc_status *st);
 bool qc_sha256(char hex[65], const void *data, size_t size, struct qc_status *st);
 bool qc_sha256_file(char hex[65], const char *path, struct qc_status *st);
 
+/* The same of bytes that are not in memory together. */
+struct qc_sha256_sum;
+bool qc_sha256_begin(struct qc_sha256_sum **out, struct qc_status *st);
+bool qc_sha256_add(struct qc_sha256_sum *s, const void *data, size_t size, struct qc_status *st);
+bool qc_sha256_end(char hex[65], struct qc_sha256_sum *s, struct qc_status *st);
+void qc_sha256_free(struct qc_sha256_sum *s); /* NULL-safe */
+
 /* Sparse files can claim a terabyte and store a few bytes: the rest are holes, which read as 0. */
 
 /* Returns the bytes of an open regular file that are not in holes, or its size if the file system does not tell.

@@ -42,10 +42,12 @@ struct qc_calibration_options {
                         of_output count on it */
     bool correct_bias; /* biases will be corrected: weight observers with of_output ignore mean errors of outputs */
     const struct qc_second_moments
-        *second_moments;     /* of the same graph, for weight observers with of_output; borrowed */
-    bool channels;           /* collect statistics of channels; activation observers with of_output need them */
-    bool look_through;       /* measure errors of a quantizer after the function that reads its values
-                                (graph/core/function.h) */
+        *second_moments; /* of the same graph, for weight observers with of_output; borrowed */
+    size_t judged;       /* 0: choose all scales of weights in blocks; else only those of the outputs that are rounded
+                            with the same number in struct qc_round_weights_options, others are arbitrary */
+    bool channels;       /* collect statistics of channels; activation observers with of_output need them */
+    bool look_through;   /* measure errors of a quantizer after the function that reads its values
+                            (graph/core/function.h) */
     struct qc_solved solved; /* empty, or another solved graph: ranges with the same statistics, values, levels and
                                 method are reused; borrowed */
     bool ranges_alone;       /* skip the report: neither tried ranges nor losses are stored (struct qc_choice) */

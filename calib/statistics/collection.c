@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "calib/statistics/collect_channels.h"
+#include "calib/statistics/moment_source.h"
 
 struct collecting {
     struct qc_collection *c;
@@ -349,12 +350,14 @@ struct needs {
     size_t fixed_before, each_before, later_before; /* without second moments */
 };
 
-/* Adds the bytes of second moments in their layout. If they are saved, the file is built in memory with as many bytes
-   again at most. */
+/* Adds the bytes of second moments in their layout. A file of them is written piece by piece; to be sent, it is made in
+   memory with as many bytes at most. */
 static void add_moments(struct needs *n, const struct qc_second_moments *m, const struct qc_collect_options *o)
 {
-    const size_t copies = o->extremes || o->save ? 2 : 0, held = qc_second_moments_held_bytes(m);
-    n->fixed = n->fixed_before + held + copies * qc_second_moments_bytes(m);
+    const size_t held = qc_second_moments_held_bytes(m),
+                 saving = o->extremes || o->save ? qc_moment_source_bytes(m) : 0,
+                 sending = o->sends ? qc_second_moments_bytes(m) : 0;
+    n->fixed = n->fixed_before + held + saving + sending;
     n->each = n->each_before + qc_second_moments_worker_bytes(m);
     n->later = n->later_before + held + (o->later_with ? o->later_with(m) : 0);
 }

@@ -64,6 +64,7 @@ struct qc_collect_options {
     const struct qc_observer_values *observer_values;
     bool series;   /* keep the extremes of every sample, for this job only */
     bool extremes; /* keep the extremes of every sample, for a file that serves every observer */
+    bool sends;    /* the collection will be made a file in memory (qc_statistics_encode) */
     bool moments;  /* collect second moments of `layers` of g */
     enum qc_second_moments_layers layers;
     const int *channel_axes; /* [count]: the axis of each value's channels, whose size g knows, or -1; NULL: no

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/scope.h"
 #include "calib/moments/moments_sums.h"
+#include "calib/statistics/moment_source.h"
 #include "datasets/hdf5/archive.h"
 
 /* Converts statistics of channels to columns of a statistics file and back. */
@@ -115,13 +116,6 @@ static bool columns_take_channels(struct qc_collection *c, const struct qc_colum
 
 /* Converts second moments and the extremes of every sample to columns of a statistics file and back. */
 
-/* Returns the number of products of one class in the file: a triangle for each group and block. */
-static size_t packed_count(const struct qc_second_moments_layer *l)
-{
-    const size_t last = qc_second_moments_width(l, l->blocks - 1);
-    return l->groups * ((l->blocks - 1) * qc_second_moments_triangle(l->block) + qc_second_moments_triangle(last));
-}
-
 /* In the file each matrix of lanes is a triangle of its own; other matrices have the same layout in memory. */
 static void unpack_products(int64_t *products, const int64_t *packed, const struct qc_second_moments_layer *l)
 {
@@ -129,35 +123,6 @@ static void unpack_products(int64_t *products, const int64_t *packed, const stru
         for (size_t b = 0; b < l->blocks; b++)
             for (size_t k = 0; k < qc_second_moments_width(l, b); k++)
                 for (size_t j = 0; j <= k; j++) products[qc_second_moments_product_at(l, g, b, j, k)] = *packed++;
-}
-
-/* Copies the part of a tile that lies in the triangle. */
-static void pack_tile(int64_t *packed, const int64_t *tile, size_t left, size_t right, size_t width)
-{
-    for (size_t k = right; k < width && k < right + QC_MOMENTS_TILE; k++)
-        for (size_t j = left; j <= k && j < left + QC_MOMENTS_TILE; j++)
-            packed[qc_second_moments_triangle(k) + j] = tile[(j - left) * QC_MOMENTS_TILE + k - right];
-}
-
-static void pack_products(int64_t *packed, const struct qc_second_moments_sums *s,
-                          const struct qc_second_moments_layer *l)
-{
-    const bool products = qc_second_moments_has_products(s);
-    int64_t tile[QC_MOMENTS_TILE_SIZE];
-    for (size_t g = 0; g < l->groups; g++)
-        for (size_t b = 0; b < l->blocks; b++) {
-            const size_t width = qc_second_moments_width(l, b);
-            for (size_t k = 0; products && k < width; k++)
-                for (size_t j = 0; j <= k; j++)
-                    packed[qc_second_moments_triangle(k) + j] =
-                        qc_second_moments_product(s, qc_second_moments_product_at(l, g, b, j, k));
-            for (size_t k = 0; !products && k < qc_second_moments_panels(width); k++)
-                for (size_t j = 0; j <= k; j++) {
-                    qc_second_moments_kept_tile(tile, l, s, g, b, j, k);
-                    pack_tile(packed, tile, j * QC_MOMENTS_TILE, k * QC_MOMENTS_TILE, width);
-                }
-            packed += qc_second_moments_triangle(width);
-        }
 }
 
 /* ---- To columns ---- */
@@ -174,13 +139,6 @@ static void fill_series(struct qc_columns *t, const struct qc_extremes_table *e)
     }
 }
 
-/* Returns the sums of class c of a part of a layer; NULL if there are none. */
-static const struct qc_second_moments_sums *sums_of(const struct qc_second_moments_moments *m, int32_t c)
-{
-    const struct qc_second_moments_sums *s = &m->of[qc_second_moments_slot(c)];
-    return m->seen && c <= m->top && c > m->top - QC_MOMENTS_CLASSES && s->sums ? s : NULL;
-}
-
 /* The part of both that is not histograms. The first one counts rows, the second one fills allocated columns. */
 static void columns_count_more(struct qc_columns *t, const struct qc_collection *of)
 {
@@ -193,11 +151,11 @@ static void columns_count_more(struct qc_columns *t, const struct qc_collection 
         const struct qc_second_moments_layer *l = qc_second_moments_at(m, i / QC_MOMENTS_PARTS);
         const struct qc_second_moments_moments *part = &l->parts[i % QC_MOMENTS_PARTS];
         for (int32_t c = part->top - QC_MOMENTS_CLASSES + 1; part->seen && c <= part->top; c++) {
-            const struct qc_second_moments_sums *s = sums_of(part, c);
+            const struct qc_second_moments_sums *s = qc_moment_sums_of(part, c);
             if (!s) continue;
             t->class_count++;
             t->sum_count += qc_second_moments_row(l);
-            t->product_count += s->rows ? 0 : packed_count(l);
+            t->product_count += s->rows ? 0 : qc_moment_packed_count(l);
             t->kept_count += s->row_count;
             t->entry_count += s->row_count * qc_second_moments_row(l);
         }
@@ -205,13 +163,13 @@ static void columns_count_more(struct qc_columns *t, const struct qc_collection 
     t->kept = t->kept_count != 0;
 }
 
+/* Fills the columns except for products and entries, which qc_moment_source_next computes. */
 static bool fill_moments(struct qc_columns *t, const struct qc_second_moments *m, struct qc_status *st)
 {
-    int64_t *sums = t->sums, *products = t->products;
+    int64_t *sums = t->sums;
     int32_t *class = t->classes;
     uint64_t *rows = t->class_rows;
     uint8_t *steps = t->kept_steps;
-    int16_t *entries = t->entries;
     for (size_t i = 0; i < t->layer_count; i++) {
         const struct qc_second_moments_layer *l = qc_second_moments_at(m, i);
         t->layer_inputs[i] = l->name;
@@ -224,21 +182,15 @@ static bool fill_moments(struct qc_columns *t, const struct qc_second_moments *m
             memcpy(t->moments + 3 * (i * QC_MOMENTS_PARTS + p), (uint64_t[3]){part->rows, part->samples, part->skipped},
                    3 * sizeof *t->moments);
             for (int32_t c = part->top - QC_MOMENTS_CLASSES + 1; part->seen && c <= part->top; c++) {
-                const struct qc_second_moments_sums *s = sums_of(part, c);
+                const struct qc_second_moments_sums *s = qc_moment_sums_of(part, c);
                 if (!s) continue;
                 memcpy(class, (int32_t[3]){(int32_t)i, (int32_t)p, c}, 3 * sizeof *class);
                 memcpy(sums, s->sums, qc_second_moments_row(l) * sizeof *sums);
                 class += 3;
                 sums += qc_second_moments_row(l);
                 *rows++ = s->row_count;
-                if (s->rows) {
-                    if (!qc_second_moments_list_rows(entries, steps, l, s, st)) return false;
-                    steps += s->row_count;
-                    entries += s->row_count * qc_second_moments_row(l);
-                } else {
-                    pack_products(products, s, l);
-                    products += packed_count(l);
-                }
+                if (s->rows && !qc_moment_steps(steps, l, s, st)) return false;
+                steps += s->row_count;
             }
         }
     }
@@ -325,7 +277,7 @@ static bool take_class(struct qc_collection *c, const struct qc_columns *t, size
     struct qc_second_moments_layer *l = qc_second_moments_at(c->second_moments, (size_t)key[0]);
     struct qc_second_moments_moments *part = &l->parts[key[1]];
     const uint64_t rows = t->kept ? t->class_rows[at] : 0;
-    const size_t row = qc_second_moments_row(l), packed = rows ? 0 : packed_count(l);
+    const size_t row = qc_second_moments_row(l), packed = rows ? 0 : qc_moment_packed_count(l);
     struct qc_second_moments_sums *s = NULL;
     if ((before && before[0] == key[0] && before[1] == key[1] && key[2] - before[2] >= QC_MOMENTS_CLASSES) ||
         row > t->sum_count - taken->sums || packed > t->product_count - taken->products || rows > l->keep ||
@@ -414,7 +366,8 @@ static bool new_columns(struct qc_columns *t, struct qc_arena *a, struct qc_stat
     bool ok = true;
 #define QC_TEXTS(path, rows, field, most) ok = ok && (t->field = QC_NEW_ARRAY(a, const char *, t->rows, st));
 #define QC_COLUMN(path, dtype, rows, columns, field, most)                                                             \
-    ok = ok && (t->field = qc_arena_get(a, t->rows * (columns ? columns : 1), sizeof *t->field, st));
+    ok = ok && (qc_moment_column_of(path) != QC_MOMENT_NONE ||                                                         \
+                (t->field = qc_arena_get(a, t->rows * (columns ? columns : 1), sizeof *t->field, st)));
 #define QC_MORE_COLUMN(part, path, dtype, rows, columns, field, most) QC_COLUMN(path, dtype, rows, columns, field, most)
 #include "calib/statistics/statistics.def"
     return ok;
@@ -461,7 +414,8 @@ static void fill_columns(struct qc_columns *t, const struct qc_collection *c)
     t->first_bin[c->count] = bin;
 }
 
-/* Makes the columns of a collection; arrays from the arena, strings borrowed. */
+/* Makes the columns of a collection except for those of struct qc_moment_source, which are NULL; arrays from the arena,
+   strings borrowed. */
 static bool columns_of(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st)
 {
     count_rows(t, c);
@@ -593,7 +547,43 @@ unsigned qc_statistics_version(const struct qc_collection *c)
     return version_of(c->channels, c->second_moments && qc_second_moments_keeps_rows(c->second_moments));
 }
 
-/* Computes the SHA-256 of the content: a line for each text, and for the SHA-256 of each column. */
+/* Computes the SHA-256 of a column that is not in memory. */
+static bool computed_sha256(char hex[65], const char *path, size_t rows, size_t element, const struct qc_collection *c,
+                            struct qc_status *st)
+{
+    enum { PART = 1 << 14 };
+    QC_FREED void *part = malloc(PART * element);
+    struct qc_moment_source from = qc_moment_source_of(c->second_moments, qc_moment_column_of(path));
+    struct qc_sha256_sum *sum = NULL;
+    bool ok = part ? qc_sha256_begin(&sum, st) : qc_fail_memory(st, PART * element);
+    for (size_t n; ok && rows; rows -= n) {
+        n = rows < PART ? rows : PART;
+        ok = qc_moment_source_next(&from, part, n, st) && qc_sha256_add(sum, part, n * element, st);
+    }
+    ok = ok && qc_sha256_end(hex, sum, st);
+    qc_sha256_free(sum);
+    qc_moment_source_end(&from);
+    return ok;
+}
+
+static bool column_sha256(char hex[65], const char *path, const void *data, size_t rows, size_t element,
+                          const struct qc_collection *c, struct qc_status *st)
+{
+    return data ? qc_sha256(hex, data, rows * element, st) : computed_sha256(hex, path, rows, element, c, st);
+}
+
+static bool put_column(struct qc_archive *f, const char *path, enum qc_dtype dtype, size_t rows, size_t columns,
+                       const void *data, const struct qc_collection *c, struct qc_status *st)
+{
+    if (data) return qc_archive_put(f, path, dtype, rows, columns, data, st);
+    struct qc_moment_source from = qc_moment_source_of(c->second_moments, qc_moment_column_of(path));
+    const bool ok = qc_archive_put_from(f, path, dtype, rows, columns, qc_moment_source_next, &from, st);
+    qc_moment_source_end(&from);
+    return ok;
+}
+
+/* Computes the SHA-256 of the content: a line for each text, and for the SHA-256 of each column. Columns that are NULL
+   are computed from the second moments of c. */
 static bool content_sha256(char hex[65], const struct qc_collection *c, const struct qc_columns *t,
                            struct qc_status *st)
 {
@@ -608,11 +598,11 @@ static bool content_sha256(char hex[65], const struct qc_collection *c, const st
 #define QC_TEXTS(path, rows, field, most)                                                                              \
     for (size_t i = 0; i < t->rows; i++) fprintf(f, "%s\n", t->field[i]);
 #define QC_COLUMN(path, dtype, rows, columns, field, most)                                                             \
-    ok = ok && qc_sha256(column, t->field, sizeof *t->field * t->rows * (columns ? columns : 1), st);                  \
+    ok = ok && column_sha256(column, path, t->field, t->rows * (columns ? columns : 1), sizeof *t->field, c, st);      \
     fprintf(f, "%s\n", column);
 #define QC_MORE_COLUMN(part, path, dtype, rows, columns, field, most)                                                  \
     if (t->part) {                                                                                                     \
-        ok = ok && qc_sha256(column, t->field, sizeof *t->field * t->rows * (columns ? columns : 1), st);              \
+        ok = ok && column_sha256(column, path, t->field, t->rows * (columns ? columns : 1), sizeof *t->field, c, st);  \
         fprintf(f, "%s\n", column);                                                                                    \
     }
 #include "calib/statistics/statistics.def"
@@ -630,7 +620,8 @@ static bool rows_fit(const char *path, size_t rows, size_t most, struct qc_statu
                                    path, rows, most);
 }
 
-bool qc_statistics_encode(void **bytes, size_t *size, const struct qc_collection *c, struct qc_status *st)
+/* Makes the archive of a collection. */
+static bool archive_of(struct qc_archive **out, const struct qc_collection *c, struct qc_status *st)
 {
     struct qc_columns columns, *t = &columns;
     struct qc_archive *f = NULL;
@@ -648,12 +639,18 @@ bool qc_statistics_encode(void **bytes, size_t *size, const struct qc_collection
 #define QC_TEXTS(path, rows, field, most)                                                                              \
     ok = ok && rows_fit(path, t->rows, most, st) && qc_archive_put_texts(f, path, t->rows, t->field, st);
 #define QC_COLUMN(path, dtype, rows, columns, field, most)                                                             \
-    ok = ok && rows_fit(path, t->rows, most, st) && qc_archive_put(f, path, dtype, t->rows, columns, t->field, st);
+    ok = ok && rows_fit(path, t->rows, most, st) && put_column(f, path, dtype, t->rows, columns, t->field, c, st);
 #define QC_MORE_COLUMN(part, path, dtype, rows, columns, field, most)                                                  \
-    ok = ok && (!t->part || (rows_fit(path, t->rows, most, st) &&                                                      \
-                             qc_archive_put(f, path, dtype, t->rows, columns, t->field, st)));
+    ok = ok && (!t->part ||                                                                                            \
+                (rows_fit(path, t->rows, most, st) && put_column(f, path, dtype, t->rows, columns, t->field, c, st)));
 #include "calib/statistics/statistics.def"
-    ok = ok && qc_archive_bytes(bytes, size, f, st);
+    return QC_HAND_OVER(ok, out, f, qc_archive_free);
+}
+
+bool qc_statistics_encode(void **bytes, size_t *size, const struct qc_collection *c, struct qc_status *st)
+{
+    struct qc_archive *f = NULL;
+    const bool ok = archive_of(&f, c, st) && qc_archive_bytes(bytes, size, f, st);
     qc_archive_free(f);
     return ok;
 }
@@ -745,9 +742,10 @@ bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t 
 
 bool qc_statistics_save(const char *path, const struct qc_collection *c, struct qc_status *st)
 {
-    QC_FREED void *bytes = NULL;
-    size_t size;
-    return qc_statistics_encode(&bytes, &size, c, st) && qc_file_write(path, bytes, size, st);
+    struct qc_archive *f = NULL;
+    const bool ok = archive_of(&f, c, st) && qc_archive_save(path, f, st);
+    qc_archive_free(f);
+    return ok;
 }
 
 bool qc_statistics_load(struct qc_collection **out, const char *path, struct qc_status *st)

@@ -132,6 +132,14 @@ void qc_round_compensated(double *d, const double *w, const double *factor, cons
     }
 }
 
+/* Changes of the errors of some columns, which are added to the sums of all columns together. Each sum adds them in the
+   order of the columns, so the result does not depend on BLOCK. */
+struct changes {
+    size_t count;
+    const double *row[BLOCK];    /* rows of h */
+    double by[BLOCK * QC_LANES]; /* [count][QC_LANES] */
+};
+
 /* The minimum for column i is where (h d)_i is 0: at d_i - (h d)_i / h_ii. */
 void qc_round_again(double *d, const double *w, const double *h, size_t n, const struct qc_round_grid *grid,
                     double *scratch)
@@ -141,21 +149,30 @@ void qc_round_again(double *d, const double *w, const double *h, size_t n, const
     bool moved = true;
     for (int pass = 0; moved && pass < PASSES; pass++) {
         moved = false;
-        for (size_t i = 0; i < n; i++) {
-            double *e = d + i * QC_LANES, sum[QC_LANES], by[QC_LANES];
-            bool any = false;
-            if (!(h[i * n + i] > 0)) continue;
-            for (size_t l = 0; l < QC_LANES; l++) {
-                sum[l] = scratch[i * QC_LANES + l] / h[i * n + i] - e[l];
-                by[l] = -e[l];
+        for (size_t begin = 0; begin < n; begin += BLOCK) {
+            const size_t end = n - begin < BLOCK ? n : begin + BLOCK;
+            struct changes c;
+            c.count = 0;
+            for (size_t i = begin; i < end; i++) {
+                double *e = d + i * QC_LANES, *by = c.by + c.count * QC_LANES, sum[QC_LANES];
+                bool any = false;
+                if (!(h[i * n + i] > 0)) continue;
+                for (size_t l = 0; l < QC_LANES; l++) {
+                    sum[l] = scratch[i * QC_LANES + l] / h[i * n + i] - e[l];
+                    by[l] = -e[l];
+                }
+                qc_round_lanes(e, w + i * QC_LANES, sum, grid, i);
+                for (size_t l = 0; l < QC_LANES; l++) {
+                    by[l] += e[l];
+                    any = any || by[l] < 0 || by[l] > 0;
+                }
+                if (!any) continue;
+                qc_lanes_carry(scratch + begin * QC_LANES, h + i * n + begin, by, end - begin);
+                c.row[c.count++] = h + i * n;
+                moved = true;
             }
-            qc_round_lanes(e, w + i * QC_LANES, sum, grid, i);
-            for (size_t l = 0; l < QC_LANES; l++) {
-                by[l] += e[l];
-                any = any || by[l] < 0 || by[l] > 0;
-            }
-            if (any) qc_lanes_carry(scratch, h + i * n, by, n);
-            moved = moved || any;
+            qc_lanes_carry_all(scratch, c.row, c.by, 0, begin, c.count);
+            qc_lanes_carry_all(scratch, c.row, c.by, end, n, c.count);
         }
     }
 }
@@ -170,7 +187,9 @@ void qc_round_rescale(double *d, double *scale, const double *w, const double *h
     for (size_t i = 0; i < n * QC_LANES; i++) level[i] = nearbyint((w[i] - d[i]) / scale[i]);
     for (size_t first = 0; first < n; first += block) {
         const size_t end = n - first < block ? n : first + block;
-        double with[QC_LANES] = {0}, of[QC_LANES] = {0}, to[QC_LANES], by[QC_LANES];
+        double with[QC_LANES] = {0}, of[QC_LANES] = {0}, to[QC_LANES];
+        struct changes c;
+        c.count = 0;
         for (size_t i = first; i < end; i++) {
             double sum[QC_LANES] = {0};
             qc_lanes_add_up(sum, 1, h + i * n + first, n, level + first * QC_LANES, end - first);
@@ -186,11 +205,14 @@ void qc_round_rescale(double *d, double *scale, const double *w, const double *h
         for (size_t i = first; i < end; i++) {
             for (size_t l = 0; l < QC_LANES; l++) {
                 const size_t at = i * QC_LANES + l;
-                by[l] = level[at] * (scale[at] - to[l]);
-                d[at] += by[l];
+                const double by = c.by[c.count * QC_LANES + l] = level[at] * (scale[at] - to[l]);
+                d[at] += by;
                 scale[at] = to[l];
             }
-            qc_lanes_carry(gradient, h + i * n, by, n);
+            c.row[c.count++] = h + i * n;
+            if (c.count < BLOCK && i + 1 < end) continue;
+            qc_lanes_carry_all(gradient, c.row, c.by, 0, n, c.count);
+            c.count = 0;
         }
     }
 }

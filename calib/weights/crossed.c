@@ -7,6 +7,8 @@
 
 #include "calib/weights/compensate.h"
 
+enum { ROWS = 48 }; /* rows of the factor that are processed together */
+
 /* Part of the target's change that is applied without held-out samples, which would tell the best part. */
 static const double PART_UNKNOWN = 0.5;
 
@@ -110,11 +112,16 @@ void qc_crossed_target(double *to, const struct qc_crossed *c, const double *x, 
     double *b = scratch, *y = scratch + n * QC_LANES;
     memset(b, 0, n * QC_LANES * sizeof *b);
     qc_lanes_add_up(b, n, c->cross, n, x, n);
-    for (size_t k = 0; k < n; k++) {
-        double sum[QC_LANES] = {0}, *at = y + k * QC_LANES;
-        const double *from = b + c->order[k] * QC_LANES, diagonal = c->factor[k * n + k];
-        qc_lanes_add_up(sum, 1, c->factor + k * n, n, y, k);
-        for (size_t l = 0; l < QC_LANES; l++) at[l] = (from[l] - sum[l]) / diagonal;
+    for (size_t first = 0; first < n; first += ROWS) { /* the terms of earlier columns for ROWS rows together */
+        const size_t rows = n - first < ROWS ? n - first : ROWS;
+        double sums[ROWS * QC_LANES] = {0};
+        qc_lanes_add_up(sums, rows, c->factor + first * n, n, y, first);
+        for (size_t k = first; k < first + rows; k++) {
+            double *sum = sums + (k - first) * QC_LANES, *at = y + k * QC_LANES;
+            const double *from = b + c->order[k] * QC_LANES, diagonal = c->factor[k * n + k];
+            qc_lanes_add_up(sum, 1, c->factor + k * n + first, n, y + first * QC_LANES, k - first);
+            for (size_t l = 0; l < QC_LANES; l++) at[l] = (from[l] - sum[l]) / diagonal;
+        }
     }
     for (size_t k = n; k-- > 0;) {
         double sum[QC_LANES] = {0}, *at = y + k * QC_LANES;

@@ -29,6 +29,9 @@ struct qc_round_weights_options {
     struct qc_rounded_file *file;    /* the same in a file, for a job that is resumed; NULL: none */
 };
 
+/* Returns true if output `o` of a group of `outputs` is rounded: with `judged` only some are. */
+bool qc_round_weights_is_judged(size_t o, size_t outputs, size_t judged);
+
 /* Result of one layer. Errors are mean squares over rows and outputs of the layer's own output, from rounding its
    weights alone, on the held-out samples; after bias correction if that is on. */
 struct qc_rounded_weights {

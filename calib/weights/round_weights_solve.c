@@ -628,20 +628,25 @@ static bool round_some(void *user, size_t item, unsigned worker, struct qc_statu
 }
 
 /* Returns the number of items of QC_LANES outputs in a group, and the interval at which they are taken. */
-static size_t items_of(size_t *every, const struct qc_second_moments_layer *g,
-                       const struct qc_round_weights_options *options)
+static size_t items_of(size_t *every, size_t outputs, size_t judged)
 {
-    const size_t all = (g->outputs / g->groups + QC_LANES - 1) / QC_LANES,
-                 few = (options->judged + QC_LANES - 1) / QC_LANES;
+    const size_t all = (outputs + QC_LANES - 1) / QC_LANES, few = (judged + QC_LANES - 1) / QC_LANES;
     *every = few && few < all ? all / few : 1;
     return (all + *every - 1) / *every;
+}
+
+bool qc_round_weights_is_judged(size_t o, size_t outputs, size_t judged)
+{
+    size_t every;
+    items_of(&every, outputs, judged);
+    return o / QC_LANES % every == 0;
 }
 
 static size_t judged_outputs(const struct qc_second_moments_layer *g, const struct qc_round_weights_options *options)
 {
     const size_t per = g->outputs / g->groups;
     size_t every, count = 0;
-    const size_t items = items_of(&every, g, options);
+    const size_t items = items_of(&every, per, options->judged);
     for (size_t i = 0; i < items; i++) {
         const size_t left = per - i * every * QC_LANES;
         count += left < QC_LANES ? left : QC_LANES;
@@ -654,7 +659,7 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
 {
     const struct qc_second_moments_layer *g = l->moments;
     size_t every;
-    const size_t items = items_of(&every, g, options);
+    const size_t items = items_of(&every, g->outputs / g->groups, options->judged);
     struct matrix m;
     bool pays = options->compensate;
     if (!qc_round_weights_pays(&pays, l, st) || !new_rounding_matrix(&m, g, pays && qc_qparams_are_few(l->qparams), st))

@@ -291,3 +291,57 @@ void qc_lanes_carry(double *sum, const double *f, const double *d, size_t rows)
 {
     carry(sum, f, d, rows);
 }
+
+#ifdef X86_TILES
+/* Adds to LANE_ROWS rows from `at`, whose sums stay in registers. */
+QC_TARGET_AVX512 static void carry_all_avx512(double *sum, const double *const *f, size_t at, const double *d,
+                                              size_t count)
+{
+    enum { FORWARD = 32 }; /* four cache lines */
+    __m512d s[LANE_ROWS * LANE_VECTORS];
+#pragma GCC unroll 24
+    for (size_t i = 0; i < LANE_ROWS * LANE_VECTORS; i++) s[i] = _mm512_loadu_pd(sum + 8 * i);
+    for (size_t t = 0; t < count; t++, d += QC_LANES) {
+        const double *row = f[t] + at;
+        const __m512d y0 = _mm512_loadu_pd(d), y1 = _mm512_loadu_pd(d + 8), y2 = _mm512_loadu_pd(d + 16),
+                      y3 = _mm512_loadu_pd(d + 24);
+        __builtin_prefetch(row + FORWARD);
+#pragma GCC unroll 6
+        for (size_t r = 0; r < LANE_ROWS; r++) {
+            const __m512d x = _mm512_set1_pd(row[r]);
+            s[4 * r] = _mm512_fmadd_pd(x, y0, s[4 * r]);
+            s[4 * r + 1] = _mm512_fmadd_pd(x, y1, s[4 * r + 1]);
+            s[4 * r + 2] = _mm512_fmadd_pd(x, y2, s[4 * r + 2]);
+            s[4 * r + 3] = _mm512_fmadd_pd(x, y3, s[4 * r + 3]);
+        }
+    }
+#pragma GCC unroll 24
+    for (size_t i = 0; i < LANE_ROWS * LANE_VECTORS; i++) _mm512_storeu_pd(sum + 8 * i, s[i]);
+}
+
+/* Adds to one row. */
+QC_TARGET_AVX2 static void carry_all_avx2(double *sum, const double *const *f, size_t at, const double *d, size_t count)
+{
+    __m256d s[8];
+#pragma GCC unroll 8
+    for (size_t i = 0; i < 8; i++) s[i] = _mm256_loadu_pd(sum + 4 * i);
+    for (size_t t = 0; t < count; t++, d += QC_LANES) {
+        const __m256d x = _mm256_set1_pd(f[t][at]);
+#pragma GCC unroll 8
+        for (size_t i = 0; i < 8; i++) s[i] = _mm256_fmadd_pd(x, _mm256_loadu_pd(d + 4 * i), s[i]);
+    }
+#pragma GCC unroll 8
+    for (size_t i = 0; i < 8; i++) _mm256_storeu_pd(sum + 4 * i, s[i]);
+}
+#endif
+
+void qc_lanes_carry_all(double *sum, const double *const *f, const double *d, size_t first, size_t end, size_t count)
+{
+    size_t r = first;
+#ifdef X86_TILES
+    const bool wide = QC_HAS_AVX512(), vectors = wide || QC_HAS_AVX2();
+    for (; wide && r + LANE_ROWS <= end; r += LANE_ROWS) carry_all_avx512(sum + r * QC_LANES, f, r, d, count);
+    for (; vectors && r < end; r++) carry_all_avx2(sum + r * QC_LANES, f, r, d, count);
+#endif
+    for (size_t t = 0; r < end && t < count; t++) carry(sum + r * QC_LANES, f[t] + r, d + t * QC_LANES, end - r);
+}

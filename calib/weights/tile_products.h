@@ -23,3 +23,6 @@ void qc_lanes_add_up_f32(float *sum, size_t rows, const float *f, size_t stride,
 
 /* sum[r][lane] += f[r] d[lane]. sum: [rows][QC_LANES] */
 void qc_lanes_carry(double *sum, const double *f, const double *d, size_t rows);
+
+/* sum[r][lane] += f[t][r] d[t][lane] for r from first to end - 1, t ascending from 0 to count - 1. */
+void qc_lanes_carry_all(double *sum, const double *const *f, const double *d, size_t first, size_t end, size_t count);

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/file.h"
+#include "base/file_map.h"
 #include "base/scope.h"
 #include "datasets/hdf5/chunk_codec.h"
 #include "datasets/hdf5/data_reader.h"
@@ -24,7 +26,68 @@ struct qc_archive {
     hid_t file;                 /* open here while it is made, in the reading process while it is read */
     size_t size;                /* of the image */
     struct qc_process *process; /* the reading process; NULL: the archive is being made */
+    void *image;                /* of a file that is made: [capacity], in `map` if it is large */
+    size_t capacity;
+    struct qc_file_map *map;
+    bool saving; /* the image outlives the library's file */
 };
+
+/* A larger image lies in a temporary file, and grows to twice its size. */
+enum { IMAGE_IN_MEMORY = 16 << 20 };
+
+static void drop_image(struct qc_archive *a)
+{
+    if (a->map)
+        qc_file_map_unref(a->map);
+    else
+        free(a->image);
+    a->map = NULL;
+    a->image = NULL;
+    a->capacity = 0;
+}
+
+/* Callbacks of the library for the memory of a file. */
+static void *resize_image(void *image, size_t size, H5FD_file_image_op_t why, void *user)
+{
+    struct qc_archive *a = user;
+    struct qc_file_map *map = NULL;
+    struct qc_status no_room = QC_STATUS_INIT; /* then it stays in memory */
+    void *larger;
+    (void)image;
+    (void)why;
+    if (a->image && size <= a->capacity) return a->image;
+    size_t capacity = size + size / 2;
+    if (size >= IMAGE_IN_MEMORY && qc_file_map_scratch(&map, capacity, &no_room))
+        larger = qc_file_map_room(map);
+    else if (!(larger = malloc(capacity = size)))
+        return NULL;
+    if (a->image) memcpy(larger, a->image, a->capacity);
+    drop_image(a);
+    a->map = map;
+    a->image = larger;
+    a->capacity = capacity;
+    return larger;
+}
+
+static herr_t free_image(void *image, H5FD_file_image_op_t why, void *user)
+{
+    struct qc_archive *a = user;
+    (void)image;
+    (void)why;
+    if (!a->saving) drop_image(a);
+    return 0;
+}
+
+static void *same_user(void *user)
+{
+    return user;
+}
+
+static herr_t keep_user(void *user)
+{
+    (void)user;
+    return 0;
+}
 
 /* No times in the file, and object headers of version 2, which tracking attribute order implies. They have checksums;
    the library reads damaged headers of version 1 beyond their end. */
@@ -35,11 +98,16 @@ static bool plain_objects(hid_t creation)
 }
 
 /* Access to a file in memory: an image to read, or a new file. */
-static hid_t memory_access(const void *image, size_t size)
+static hid_t memory_access(const void *image, size_t size, struct qc_archive *a)
 {
+    H5FD_file_image_callbacks_t own = {.image_realloc = resize_image,
+                                       .image_free = free_image,
+                                       .udata_copy = same_user,
+                                       .udata_free = keep_user,
+                                       .udata = a};
     hid_t p = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_fclose_degree(p, H5F_CLOSE_STRONG);
-    if (H5Pset_fapl_core(p, 1 << 20, false) < 0 ||
+    if (H5Pset_fapl_core(p, 1 << 20, false) < 0 || (!image && H5Pset_file_image_callbacks(p, &own) < 0) ||
         (image && H5Pset_file_image(p, (void *)(uintptr_t)image, size) < 0)) {
         H5Pclose(p);
         return -1;
@@ -56,7 +124,7 @@ static bool start(struct qc_archive **out, const void *image, size_t size, struc
     *a = (struct qc_archive){.size = size};
     qc_text(name, sizeof name, "archive %p", (void *)a);
     QC_H5_LOCKED;
-    QC_H5_OWN access = memory_access(image, size), creation = H5Pcreate(H5P_FILE_CREATE);
+    QC_H5_OWN access = memory_access(image, size, a), creation = H5Pcreate(H5P_FILE_CREATE);
     const bool made = plain_objects(creation);
     a->file = access < 0 || !made ? -1
               : image             ? H5Fopen(name, H5F_ACC_RDONLY, access)
@@ -84,6 +152,7 @@ void qc_archive_free(struct qc_archive *a)
     qc_h5_enter();
     if (a->file >= 0) H5Fclose(a->file);
     qc_h5_leave();
+    drop_image(a);
     free(a);
 }
 
@@ -132,9 +201,34 @@ static bool set_filters(hid_t creation)
            H5Pset_filter(creation, H5Z_FILTER_DEFLATE, H5Z_FLAG_MANDATORY, 1, &level) >= 0;
 }
 
+/* The rows of a data set: `data`, or computed by `next` if that is NULL. */
+struct row_source {
+    const void *data;
+    qc_archive_next *next;
+    void *user;
+};
+
+/* Writes chunk by chunk. */
+static bool write_computed(hid_t set, hid_t type, hid_t space, size_t rows, size_t columns,
+                           const struct row_source *from, struct qc_status *st)
+{
+    const size_t most = rows < CHUNK_ROWS ? rows : CHUNK_ROWS, row = H5Tget_size(type) * (columns ? columns : 1);
+    QC_FREED void *part = malloc(most * row);
+    if (!part) return qc_fail_memory(st, most * row);
+    for (size_t r = 0; r < rows; r += most) {
+        const hsize_t at[2] = {r, 0}, count[2] = {rows - r < most ? rows - r : most, columns};
+        if (!from->next(from->user, part, (size_t)count[0], st)) return false;
+        QC_H5_OWN here = H5Screate_simple(columns ? 2 : 1, count, NULL);
+        if (here < 0 || H5Sselect_hyperslab(space, H5S_SELECT_SET, at, NULL, count, NULL) < 0 ||
+            H5Dwrite(set, type, here, space, H5P_DEFAULT, part) < 0)
+            return false;
+    }
+    return true;
+}
+
 /* The caller holds the lock. */
-static bool put_set(struct qc_archive *a, const char *path, hid_t type, size_t rows, size_t columns, const void *data,
-                    struct qc_status *st)
+static bool put_set(struct qc_archive *a, const char *path, hid_t type, size_t rows, size_t columns,
+                    const struct row_source *from, struct qc_status *st)
 {
     hsize_t dims[2] = {rows, columns}, chunk[2] = {rows < CHUNK_ROWS ? rows : CHUNK_ROWS, columns};
     int rank = columns ? 2 : 1;
@@ -143,7 +237,8 @@ static bool put_set(struct qc_archive *a, const char *path, hid_t type, size_t r
     bool ok = make_groups(a, path) && plain_objects(creation);
     if (ok && rows) ok = H5Pset_chunk(creation, rank, chunk) >= 0 && set_filters(creation);
     ok = ok && (set = H5Dcreate2(a->file, path, type, space, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
-         (!rows || H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0);
+         (!rows || (from->data ? H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, from->data) >= 0
+                               : write_computed(set, type, space, rows, columns, from, st)));
     if (set >= 0 && H5Dclose(set) < 0) ok = false; /* filters run here, when chunks leave the library's cache */
     return ok || qc_h5_fail(st, QC_MACHINE, "cannot make the data set") || qc_where(st, "data set '%s'", path);
 }
@@ -153,7 +248,15 @@ bool qc_archive_put(struct qc_archive *a, const char *path, enum qc_dtype dtype,
 {
     QC_H5_LOCKED;
     QC_H5_OWN type = qc_h5_type_for_file(dtype);
-    return put_set(a, path, type, rows, columns, data, st);
+    return put_set(a, path, type, rows, columns, &(struct row_source){.data = data}, st);
+}
+
+bool qc_archive_put_from(struct qc_archive *a, const char *path, enum qc_dtype dtype, size_t rows, size_t columns,
+                         qc_archive_next *next, void *user, struct qc_status *st)
+{
+    QC_H5_LOCKED;
+    QC_H5_OWN type = qc_h5_type_for_file(dtype);
+    return put_set(a, path, type, rows, columns, &(struct row_source){.next = next, .user = user}, st);
 }
 
 bool qc_archive_put_texts(struct qc_archive *a, const char *path, size_t count, const char *const *texts,
@@ -173,7 +276,7 @@ bool qc_archive_put_texts(struct qc_archive *a, const char *path, size_t count, 
     for (size_t i = 0; i < count; i++) memcpy(all + i * longest, texts[i], strlen(texts[i]));
     QC_H5_LOCKED;
     QC_H5_OWN type = qc_h5_text_type(longest);
-    return put_set(a, path, type, count, 0, all, st);
+    return put_set(a, path, type, count, 0, &(struct row_source){.data = all}, st);
 }
 
 bool qc_archive_bytes(void **out, size_t *size, struct qc_archive *a, struct qc_status *st)
@@ -189,6 +292,20 @@ bool qc_archive_bytes(void **out, size_t *size, struct qc_archive *a, struct qc_
     *out = bytes;
     *size = (size_t)n;
     return true;
+}
+
+bool qc_archive_save(const char *path, struct qc_archive *a, struct qc_status *st)
+{
+    qc_h5_enter();
+    const ssize_t n = H5Fflush(a->file, H5F_SCOPE_GLOBAL) >= 0 ? H5Fget_file_image(a->file, NULL, 0) : -1;
+    const hid_t file = a->file;
+    a->saving = true;
+    a->file = -1;
+    /* Closing clears the mark of an open file. */
+    const bool ok = (H5Fclose(file) >= 0 && n > 0 && (size_t)n <= a->capacity) ||
+                    qc_h5_fail(st, QC_MACHINE, "cannot finish the HDF5 file in memory");
+    qc_h5_leave();
+    return ok && qc_file_write(path, a->image, (size_t)n, st);
 }
 
 /* ---- Reading, in the other process ---- */

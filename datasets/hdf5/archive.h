@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Named arrays and texts as an HDF5 file, made and read in memory; the caller stores the bytes. The bytes depend only
-   on the content and its order (there are no times). h5py and h5dump read them. */
+/* Named arrays and texts as an HDF5 file, made and read in memory; the caller stores the bytes. While it is made, a
+   large file lies in a temporary file that is mapped (base/file_map.h). The bytes depend only on the content and its
+   order (there are no times). h5py and h5dump read them. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,12 +25,19 @@ bool qc_archive_put_number(struct qc_archive *a, const char *name, uint64_t numb
 /* Adds data set `path` ("group/name") of rows x columns elements, [rows] if columns is 0, with shuffle and gzip. */
 bool qc_archive_put(struct qc_archive *a, const char *path, enum qc_dtype dtype, size_t rows, size_t columns,
                     const void *data, struct qc_status *st);
+/* The same with rows that are computed while they are written, some at a time: `next` makes the next `rows` rows. Fails
+   as `next` does. The file has the same bytes. */
+typedef bool qc_archive_next(void *user, void *to, size_t rows, struct qc_status *st);
+bool qc_archive_put_from(struct qc_archive *a, const char *path, enum qc_dtype dtype, size_t rows, size_t columns,
+                         qc_archive_next *next, void *user, struct qc_status *st);
 /* Adds a data set of strings of equal length, padded with 0. */
 bool qc_archive_put_texts(struct qc_archive *a, const char *path, size_t count, const char *const *texts,
                           struct qc_status *st);
 
 /* Ends writing and returns the file's bytes, owned by the caller (free). */
 bool qc_archive_bytes(void **out, size_t *size, struct qc_archive *a, struct qc_status *st);
+/* The same to a file, as qc_file_write does. */
+bool qc_archive_save(const char *path, struct qc_archive *a, struct qc_status *st);
 
 /* ---- Reading ---- */
 

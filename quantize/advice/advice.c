@@ -317,12 +317,12 @@ static double held_of(const struct trying *t)
 }
 
 /* Work of an idea before it is measured. weights: all of them are rounded again by sequential rounding
-   (quantize/trials/cross_rounding.h), which costs as much as a job. The same happens if the command has --method auto
-   and this job tried sequential rounding. */
+   (quantize/trials/cross_rounding.h), which costs as much as a job. The same happens if this job tried sequential
+   rounding: of weights of few bits always, of others if the command has --method auto. */
 static double work_before(const struct trying *t, const struct qc_idea *idea, bool weights)
 {
     const bool again = idea->anew || t->p->options->propagate; /* the branch runs the samples again */
-    const bool rounded = weights || (t->few && t->p->crossed.tried);
+    const bool rounded = weights || (t->p->crossed.tried && (t->few || !t->p->crossed.all));
     return t->work.branch + (again ? t->work.job : 0) + (rounded ? t->work.job : 0);
 }
 

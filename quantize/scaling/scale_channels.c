@@ -200,6 +200,7 @@ static bool judge_scales(double *errors, const struct qc_scale_search *s, const 
     o.run.progress = NULL;
     o.judged = JUDGED;
     choosing.second_moments = s->second_moments;
+    choosing.judged = JUDGED;
     bool *wanted = QC_NEW_ARRAY(c.arena, bool, g->qparams_count + 1, st);
     c.choices = QC_NEW_ARRAY(c.arena, struct qc_choice, g->qparams_count + 1, st);
     bool ok = wanted && c.choices;
@@ -441,12 +442,12 @@ static bool sum_squares(struct qc_scaled_reader *r, const struct qc_channels *c,
     const int64_t window = (int64_t)t->count / (w->outputs * w->inputs);
     const float *x = t->data;
     if (!(r->squares = QC_NEW_ARRAY(a, double, w->inputs * w->conv_groups, st))) return false;
-    for (int64_t o = 0; o < w->outputs; o++)
-        for (int64_t i = 0; i < w->inputs; i++) {
-            const float *at = x + (rows ? o * w->inputs + i : i * w->outputs + o) * window;
+    const int64_t slow = rows ? w->outputs : w->inputs, fast = rows ? w->inputs : w->outputs; /* in order of memory */
+    for (int64_t p = 0; p < slow; p++)
+        for (int64_t q = 0; q < fast; q++, x += window) {
             double sum = 0;
-            for (int64_t k = 0; k < window; k++) sum += (double)at[k] * (double)at[k];
-            r->squares[qc_weight_channel(w, o, i)] += sum / (double)w->outputs;
+            for (int64_t k = 0; k < window; k++) sum += (double)x[k] * (double)x[k];
+            r->squares[qc_weight_channel(w, rows ? p : q, rows ? q : p)] += sum / (double)w->outputs;
         }
     return true;
 }

@@ -428,12 +428,13 @@ bool qc_channels_scaled_weight(struct qc_tensor **to, const struct qc_channels *
     struct qc_tensor *t = qc_tensor_of(QC_F32, &from->shape, from->data, st);
     const bool rows = n->op == QC_OP_Conv || qc_attr_int(n, "transB", 0);
     float *x = t ? t->data : NULL;
-    const int64_t window = t ? (int64_t)t->count / (w->outputs * w->inputs) : 0;
-    for (int64_t o = 0; t && o < w->outputs; o++)
-        for (int64_t i = 0; i < w->inputs; i++) {
-            const double factor = (in ? in[qc_weight_channel(w, o, i)] : 1) / (out ? out[o] : 1);
-            float *at = x + (rows ? o * w->inputs + i : i * w->outputs + o) * window;
-            for (int64_t k = 0; k < window; k++) at[k] = (float)((double)at[k] * factor);
+    const int64_t window = t ? (int64_t)t->count / (w->outputs * w->inputs) : 0, slow = rows ? w->outputs : w->inputs,
+                  fast = rows ? w->inputs : w->outputs; /* in order of memory */
+    for (int64_t p = 0; t && p < slow; p++)
+        for (int64_t q = 0; q < fast; q++, x += window) {
+            const int64_t o = rows ? p : q, i = rows ? q : p;
+            const double of = in ? in[qc_weight_channel(w, o, i)] : 1, factor = out ? of / out[o] : of;
+            for (int64_t k = 0; k < window; k++) x[k] = (float)((double)x[k] * factor);
         }
     return (*to = t) != NULL;
 }

@@ -87,7 +87,7 @@ bool qc_channels_scaled_weight(struct qc_tensor **to, const struct qc_channels *
    of its group. */
 static inline int64_t qc_weight_channel(const struct qc_layer_weight *w, int64_t o, int64_t i)
 {
-    return o / (w->outputs / w->conv_groups) * w->inputs + i;
+    return w->conv_groups == 1 ? i : o / (w->outputs / w->conv_groups) * w->inputs + i;
 }
 
 /* Cross-layer equalization (Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization and Bias

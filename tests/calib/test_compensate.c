@@ -2,6 +2,7 @@
 /* Compensated rounding against brute force and against the published form with the inverse. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "calib/weights/compensate.h"
@@ -144,6 +145,51 @@ Test(compensate, rounding_again_helps)
     }
     cr_expect_geq(lower, 24, "%zu rows of 128", lower);
     cr_expect_leq(sum, 0.97 * sum_before, "%g of %g", sum, sum_before);
+}
+
+/* Coordinate descent over more columns than are processed together gives the bits of the plain loop, which adds each
+   change to all sums at once. */
+Test(compensate, rounding_again_by_blocks_is_the_plain_loop)
+{
+    enum { WIDE = 203 };
+    double *h = calloc((size_t)WIDE * WIDE, sizeof *h), w[WIDE * QC_LANES], d[WIDE * QC_LANES], plain[WIDE * QC_LANES],
+           sums[WIDE * QC_LANES] = {0}, scratch[WIDE * QC_LANES], lo[QC_LANES], hi[QC_LANES], x[WIDE];
+    uint64_t seed = 5;
+    size_t moved = 0;
+    cr_assert(h);
+    for (int r = 0; r < 300; r++) {
+        const double common = (double)case_normal(&seed);
+        for (size_t i = 0; i < WIDE; i++) x[i] = (double)case_normal(&seed) + common;
+        for (size_t i = 0; i < WIDE; i++)
+            for (size_t j = 0; j < WIDE; j++) h[i * WIDE + j] += x[i] * x[j] / 300;
+    }
+    for (size_t i = 0; i < WIDE * QC_LANES; i++) w[i] = (double)case_normal(&seed);
+    for (size_t l = 0; l < QC_LANES; l++) {
+        lo[l] = -2;
+        hi[l] = 2;
+    }
+    const struct qc_round_grid grid = {.lo = lo, .hi = hi};
+    qc_round_nearest(d, w, WIDE, &grid);
+    memcpy(plain, d, sizeof d);
+    for (size_t i = 0; i < WIDE * QC_LANES; i++)
+        for (size_t t = 0; t < WIDE; t++)
+            sums[i] = fma(h[i / QC_LANES * WIDE + t], plain[t * QC_LANES + i % QC_LANES], sums[i]);
+    for (int pass = 0; pass < 3; pass++)
+        for (size_t i = 0; i < WIDE; i++) {
+            double *e = plain + i * QC_LANES, sum[QC_LANES], was[QC_LANES];
+            memcpy(was, e, sizeof was);
+            for (size_t l = 0; l < QC_LANES; l++) sum[l] = sums[i * QC_LANES + l] / h[i * WIDE + i] - e[l];
+            qc_round_lanes(e, w + i * QC_LANES, sum, &grid, i);
+            for (size_t r = 0; r < WIDE * QC_LANES; r++) {
+                const size_t l = r % QC_LANES;
+                sums[r] = fma(h[i * WIDE + r / QC_LANES], e[l] - was[l], sums[r]);
+            }
+            for (size_t l = 0; l < QC_LANES; l++) moved += e[l] < was[l] || e[l] > was[l];
+        }
+    qc_round_again(d, w, h, WIDE, &grid, scratch);
+    cr_expect_arr_eq(d, plain, sizeof d);
+    cr_expect_gt(moved, WIDE);
+    free(h);
 }
 
 /* Scales of blocks after the integers: of one block the least squares of w by k, of several never more than before. */

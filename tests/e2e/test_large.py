@@ -127,6 +127,10 @@ def test_moments_that_do_not_fit_go_to_files(qcalib, tmp_path):
     limited = qcalib(*ask, "-o", "limited.onnx", "--memory-limit", f"{int(needs + 6)}M", TMPDIR=folder)
     assert "blocks of columns" not in limited.err and not list(folder.iterdir())
     assert (tmp_path / "limited.onnx").read_bytes() == (tmp_path / "free.onnx").read_bytes()
+    # A checkpoint is written layer by layer: it was made in memory, with room for which they were cut into blocks.
+    saved = qcalib(*ask, "-o", "saved.onnx", "--memory-limit", f"{int(needs + 16)}M", "--checkpoint", "c.h5")
+    assert "blocks of columns" not in saved.err
+    assert (tmp_path / "saved.onnx").read_bytes() == (tmp_path / "free.onnx").read_bytes()
     nowhere = qcalib(*ask, "-o", "q.onnx", "--memory-limit", f"{int(needs + 6)}M", TMPDIR=tmp_path / "none", code=5)
     assert "TMPDIR" in nowhere.err and len(nowhere.err.splitlines()) == 1
 
