@@ -195,3 +195,15 @@ def test_the_operator_stays_in_bodies(form, qcalib, tmp_path):
         assert calls(tmp_path / "m.onnx") == calls(tmp_path / "q.onnx") != []
         expected = computed(tmp_path / "m.onnx", c=np.array([c]))
         check(tmp_path / "q.onnx", expected, 29 if c else 100, qcalib, tmp_path, c=np.array([c]))
+
+
+def test_the_operator_is_skipped_by_its_name(qcalib, tmp_path):
+    """--skip takes the name of the operator in the file for all nodes of its function."""
+    np.savez(tmp_path / "x.npz", x=X)
+    save(tmp_path / "m.onnx", onnx_attention)
+    name = next(n.name for n in onnx.load(str(tmp_path / "m.onnx")).graph.node if n.op_type == "Attention")
+    common = ["--data", "x.npz", "--target", "fused", "m.onnx", "-o", "q.onnx", "--no-report", "--advice", "off"]
+    qcalib(*common)
+    assert not calls(tmp_path / "q.onnx")
+    qcalib(*common, "--skip", name)
+    assert calls(tmp_path / "q.onnx") == calls(tmp_path / "m.onnx")
