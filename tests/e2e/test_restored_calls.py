@@ -237,3 +237,6 @@ def test_the_operator_stays_in_loops(form, qcalib, tmp_path):
     assert any(n.op_type == "QuantizeLinear" for n in nodes(onnx.load(str(tmp_path / "q.onnx")).graph))
     expected = computed(tmp_path / "m.onnx", name="first")
     check(tmp_path / "q.onnx", expected, 20, qcalib, tmp_path, name="first")
+    qcalib("convert", "q.onnx", "-o", "c.onnx")
+    assert calls(tmp_path / "m.onnx") == calls(tmp_path / "c.onnx")
+    check(tmp_path / "c.onnx", expected, 20, qcalib, tmp_path, name="first")
