@@ -19,6 +19,18 @@ const check = async (name, run) => {
   }
 };
 
+// Clicks and keys change a page in events that come later: tries until what is asserted holds, for five seconds at most.
+const soon = async (assertion) => {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await assertion();
+    } catch (e) {
+      if (tries === 100) throw e;
+      await new Promise((done) => { setTimeout(done, 50); });
+    }
+  }
+};
+
 const open = async (browser, file, { width = 1400, height = 950, scheme = 'light', script = true, hash = '' } = {}) => {
   const page = await browser.newPage();
   page.complaints = [];
@@ -112,13 +124,13 @@ const usesTable = async (browser, name, file, kinds) => {
     const before = await values(page, c);
     const known = before.filter((v) => v !== '').map(Number).sort((x, y) => x - y), unknown = before.length - known.length;
     await buttons[c].click();
+    await soon(async () => assert.deepEqual((await values(page, c)).slice(0, known.length).map(Number), known));
     const up = await values(page, c);
-    assert.deepEqual(up.slice(0, known.length).map(Number), known);
     assert.ok(up.slice(known.length).every((v) => v === '') && up.length === known.length + unknown);
     await buttons[c].focus();
     await page.keyboard.press('Enter');
-    assert.deepEqual((await values(page, c)).slice(0, known.length).map(Number), known.reverse());
-    assert.equal(await page.$eval(`#layers th:nth-child(${c + 1})`, (h) => h.ariaSort), 'descending');
+    await soon(async () => assert.deepEqual((await values(page, c)).slice(0, known.length).map(Number), [...known].reverse()));
+    await soon(async () => assert.equal(await page.$eval(`#layers th:nth-child(${c + 1})`, (h) => h.ariaSort), 'descending'));
     assert.deepEqual(page.complaints, []);
     await page.close();
   });
@@ -132,7 +144,7 @@ const usesTable = async (browser, name, file, kinds) => {
     await page.type('#filter', wanted);
     const left = await page.$$eval('#layers tbody tr:not([hidden]) .name', (e) => e.map((x) => x.textContent));
     assert.ok(left.length >= 1 && left.length < all.length && left.every((n) => n.includes(wanted)), left.join());
-    assert.equal(await page.$eval('#shown', (e) => e.textContent), `${left.length} of ${all.length}`);
+    await soon(async () => assert.equal(await page.$eval('#shown', (e) => e.textContent), `${left.length} of ${all.length}`));
     await page.close();
   });
 };
@@ -169,9 +181,9 @@ const usesGraph = async (browser, name, file) => {
     const page = await open(browser, file, { hash: '#graph' }), before = await width(page);
     const press = (label) => page.click(`.zoom button[aria-label='${label}']`);
     await press('Zoom in');
-    assert.ok(await width(page) > before * 1.2);
+    await soon(async () => assert.ok(await width(page) > before * 1.2));
     await press('Zoom out');
-    assert.ok(Math.abs(await width(page) - before) < 3);
+    await soon(async () => assert.ok(Math.abs(await width(page) - before) < 3));
     for (let i = 0; i < 6; i++) await press('Zoom in');
     const view = await page.evaluateHandle(() => [...document.querySelectorAll('.graph')].find((v) => v.checkVisibility()));
     const box = await view.boundingBox(), scroll = () => view.evaluate((v) => [v.scrollLeft, v.scrollTop]);
@@ -180,20 +192,22 @@ const usesGraph = async (browser, name, file) => {
     await page.mouse.down();
     await page.mouse.move(box.x + 150, box.y + 190, { steps: 4 });
     await page.mouse.up();
-    const moved = (await scroll()).map((v, i) => Math.round(v - at[i]));
     const room = await view.evaluate((v) => [v.scrollWidth - v.clientWidth, v.scrollHeight - v.clientHeight]);
-    [50, 60].forEach((by, i) => assert.ok(Math.abs(moved[i] - Math.min(by, room[i] - at[i])) <= 1, `${moved} of ${room}`));
-    assert.equal(await page.evaluate(() => location.hash), '#graph', 'dragging opened a layer');
+    await soon(async () => {
+      const moved = (await scroll()).map((v, i) => Math.round(v - at[i]));
+      [50, 60].forEach((by, i) => assert.ok(Math.abs(moved[i] - Math.min(by, room[i] - at[i])) <= 1, `${moved} of ${room}`));
+    });
+    await soon(async () => assert.equal(await page.evaluate(() => location.hash), '#graph', 'dragging opened a layer'));
     const wanted = await page.$$eval('.graph', (all) => [...all.at(-1).querySelectorAll('a.box:not(.block) text:nth-of-type(2)')].at(-1).textContent.replace('…', ''));
     await page.type('#find', wanted);
-    assert.match(await page.$eval('#found', (e) => e.textContent), /^[1-9]\d* found$/);
+    await soon(async () => assert.match(await page.$eval('#found', (e) => e.textContent), /^[1-9]\d* found$/));
     for (let i = 0; i < 30 && !await page.$('.graph a.at'); i++) await page.keyboard.press('Enter');
-    assert.ok(await inView(page, '.graph .at'), 'what was found is not seen');
-    assert.ok(await page.$eval('.graph .at', (e, w) => e.textContent.includes(w), wanted));
+    await soon(async () => assert.ok(await inView(page, '.graph .at'), 'what was found is not seen'));
+    await soon(async () => assert.ok(await page.$eval('.graph .at', (e, w) => e.textContent.includes(w), wanted)));
     const href = await page.$eval('.graph .at', (e) => e.getAttribute('href'));
     const spot = await page.$eval('.graph .at rect', (e) => { const b = e.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; });
     await page.mouse.click(...spot);
-    assert.deepEqual([await visible(page), await opened(page)], [['graph'], [Number(href.slice(2))]]);
+    await soon(async () => assert.deepEqual([await visible(page), await opened(page)], [['graph'], [Number(href.slice(2))]]));
     assert.deepEqual(page.complaints, []);
     await page.close();
     const other = await open(browser, file, { hash: `#graph/${href.slice(1)}` });
@@ -209,25 +223,19 @@ const usesGraph = async (browser, name, file) => {
       await block.evaluate((e) => e.scrollIntoView({ block: 'center' }));
       await block.click();
       const number = await block.evaluate((e) => e.dataset.block);
-      assert.equal(await page.$eval('.graph .at', (e) => e.dataset.block), number);
-      assert.ok(await inView(page, '.graph .at'));
+      await soon(async () => assert.equal(await page.$eval('.graph .at', (e) => e.dataset.block), number));
+      await soon(async () => assert.ok(await inView(page, '.graph .at')));
       const shown = await page.$$eval('.graph .box', (b) => [...new Set(b.filter((e) => e.checkVisibility({ visibilityProperty: true })).map((e) => e.dataset.block))]);
       assert.deepEqual(shown, [number], 'more than the block is unfolded');
-      assert.deepEqual(await behindBoxes(page, 120), [true, 0]);
+      await soon(async () => assert.deepEqual(await behindBoxes(page, 120), [true, 0]));
       await page.click(".zoom button[aria-pressed]");
-      assert.ok(await block.evaluate((e) => e.checkVisibility()));
+      await soon(async () => assert.ok(await block.evaluate((e) => e.checkVisibility())));
       await page.click('.zoom button[aria-label="Fit the whole graph"]');
       const scale = await block.evaluate((e) => e.getBoundingClientRect().height / e.querySelector('rect').height.baseVal.value);
       assert.ok(scale >= 0.69, `letters of the fitted graph are ${scale} of their size`);
     }
     await page.close();
   });
-};
-
-/* A click changes the screen in an event that comes later. */
-const showsSoon = async (page, expected) => {
-  for (let tries = 0; tries < 100 && `${await visible(page)}` !== `${expected}`; tries++) await new Promise((done) => setTimeout(done, 50));
-  assert.deepEqual(await visible(page), expected);
 };
 
 const usesScreens = async (browser, name, file) => {
@@ -238,14 +246,14 @@ const usesScreens = async (browser, name, file) => {
     for (const link of links) {
       const to = await link.evaluate((a) => a.hash.slice(1));
       await link.click();
-      await showsSoon(page, [to]);
-      assert.equal(await page.$eval('nav a[aria-current=page]', (a) => a.hash), `#${to}`);
-      assert.ok(await page.evaluate(() => document.documentElement.scrollHeight < 4 * innerHeight), `${to} is long`);
+      await soon(async () => assert.deepEqual(await visible(page), [to]));
+      await soon(async () => assert.equal(await page.$eval('nav a[aria-current=page]', (a) => a.hash), `#${to}`));
+      await soon(async () => assert.ok(await page.evaluate(() => document.documentElement.scrollHeight < 4 * innerHeight), `${to} is long`));
     }
     await page.keyboard.press('4');
-    await showsSoon(page, ['plot']);
+    await soon(async () => assert.deepEqual(await visible(page), ['plot']));
     await page.goBack();
-    await showsSoon(page, ['again']);
+    await soon(async () => assert.deepEqual(await visible(page), ['again']));
     assert.deepEqual(page.complaints, []);
     await page.close();
     const other = await open(browser, file, { hash: '#graph' });
@@ -256,21 +264,21 @@ const usesScreens = async (browser, name, file) => {
   await check(`${name}: a layer opens beside the table, from the table, the keyboard and the address`, async () => {
     const page = await open(browser, file, { hash: '#table' });
     await page.click('#layers tbody tr:nth-child(2) .name a');
-    assert.deepEqual(await opened(page), [2]);
-    assert.equal(await page.evaluate(() => location.hash), '#L2');
-    assert.ok(await page.$('#layer details[open] dl') && await page.$('#layer details[open] svg'), 'the layer has no numbers or no plot');
+    await soon(async () => assert.deepEqual(await opened(page), [2]));
+    await soon(async () => assert.equal(await page.evaluate(() => location.hash), '#L2'));
+    await soon(async () => assert.ok(await page.$('#layer details[open] dl') && await page.$('#layer details[open] svg'), 'the layer has no numbers or no plot'));
     const [table, panel] = await page.$$eval('.layers, #layer', (both) => both.map((e) => e.getBoundingClientRect().toJSON()));
     assert.ok(panel.left >= table.right && panel.top >= 0 && panel.bottom <= 951, 'the layer is not beside the table');
     await page.keyboard.press('j');
-    assert.deepEqual(await opened(page), [3]);
+    await soon(async () => assert.deepEqual(await opened(page), [3]));
     await page.keyboard.press('k');
     await page.keyboard.press('k');
-    assert.deepEqual(await opened(page), [1]);
+    await soon(async () => assert.deepEqual(await opened(page), [1]));
     await page.keyboard.press('Escape');
-    assert.deepEqual(await opened(page), []);
-    assert.deepEqual(await visible(page), ['table']);
+    await soon(async () => assert.deepEqual(await opened(page), []));
+    await soon(async () => assert.deepEqual(await visible(page), ['table']));
     await page.keyboard.press('/');
-    assert.equal(await page.evaluate(() => document.activeElement.id), 'filter');
+    await soon(async () => assert.equal(await page.evaluate(() => document.activeElement.id), 'filter'));
     assert.deepEqual(page.complaints, []);
     await page.close();
     const other = await open(browser, file, { hash: '#L1' });
@@ -280,10 +288,12 @@ const usesScreens = async (browser, name, file) => {
   await check(`${name}: on a phone a layer lies over the table, and closes`, async () => {
     const page = await open(browser, file, { width: 400, height: 850, hash: '#table' });
     await page.click('#layers tbody tr:nth-child(2) .name a');
-    const box = await page.$eval('#layer', (e) => e.getBoundingClientRect().toJSON());
-    assert.ok(box.left === 0 && box.top === 0 && box.width === 400 && box.height === 850, JSON.stringify(box));
+    await soon(async () => {
+      const box = await page.$eval('#layer', (e) => e.getBoundingClientRect().toJSON());
+      assert.ok(box.left === 0 && box.top === 0 && box.width === 400 && box.height === 850, JSON.stringify(box));
+    });
     await page.click('#layer .close');
-    assert.deepEqual(await opened(page), []);
+    await soon(async () => assert.deepEqual(await opened(page), []));
     await page.close();
   });
   await check(`${name}: a point of the plot tells its figures and opens its layer`, async () => {
@@ -293,20 +303,20 @@ const usesScreens = async (browser, name, file) => {
       return { x: box.left + a.dataset.x * box.width / svg.viewBox.baseVal.width, y: box.top + 100, href: a.getAttribute('href') };
     });
     await page.mouse.move(at.x, at.y);
-    assert.match(await page.$eval('#plot-readout', (e) => e.textContent), / dB, .*cosine /);
+    await soon(async () => assert.match(await page.$eval('#plot-readout', (e) => e.textContent), / dB, .*cosine /));
     await page.mouse.click(at.x, at.y);
-    assert.deepEqual([await visible(page), await opened(page)], [['plot'], [Number(at.href.slice(2))]]);
+    await soon(async () => assert.deepEqual([await visible(page), await opened(page)], [['plot'], [Number(at.href.slice(2))]]));
     await page.close();
   });
   await check(`${name}: prints every screen whole, one below the other`, async () => {
     const page = await open(browser, file, { hash: '#graph' });
     await page.emulateMediaType('print');
-    assert.equal((await visible(page)).length, SCREENS.length - 1);
+    await soon(async () => assert.equal((await visible(page)).length, SCREENS.length - 1));
     const cut = await page.$$eval('.layers, .graph', (all) => all.filter((e) => e.checkVisibility() && e.firstElementChild.getBoundingClientRect().height > e.clientHeight + 1).length);
     assert.equal(cut, 0, 'what scrolls on the screen is cut off on paper');
     const over = await page.$$eval('.screen', (all) => all.filter((s, i) => i && s.getBoundingClientRect().top < all[i - 1].getBoundingClientRect().bottom).length);
     assert.equal(over, 0, 'screens lie over each other');
-    assert.equal(await page.$eval('nav', (e) => e.checkVisibility()), false);
+    await soon(async () => assert.equal(await page.$eval('nav', (e) => e.checkVisibility()), false));
     await page.close();
   });
   await check(`${name}: is whole without JavaScript`, async () => {
@@ -317,8 +327,7 @@ const usesScreens = async (browser, name, file) => {
     assert.ok(rows > 0 && rows === (await page.$$('details > .body')).length);
     await page.focus('details:has(#L2) summary');
     await page.keyboard.press('Enter');
-    for (let i = 0; i < 50 && !await page.$('details[open] #L2'); i++) await new Promise((done) => { setTimeout(done, 100); });
-    assert.ok(await page.$('details[open] #L2 svg'));
+    await soon(async () => assert.ok(await page.$('details[open] #L2 svg')));
     await page.close();
   });
 };
@@ -336,21 +345,21 @@ const usesEffects = async (browser, name, file) => {
       await heads[c].click();
       const down = (await numbers(page, cells)).filter((v) => v !== '').map(Number);
       assert.deepEqual(down, [...down].sort((x, y) => y - x));
-      assert.equal(await page.$eval(`#ranking th:nth-child(${c + 1})`, (h) => h.ariaSort), 'descending');
+      await soon(async () => assert.equal(await page.$eval(`#ranking th:nth-child(${c + 1})`, (h) => h.ariaSort), 'descending'));
       const link = await page.$('#ranking .name a');
       await link.click();
-      assert.deepEqual([await visible(page), (await opened(page)).length], [['effects'], 1]);
+      await soon(async () => assert.deepEqual([await visible(page), (await opened(page)).length], [['effects'], 1]));
       await page.keyboard.press('Escape');
       await page.type('#screen-effects .filter', 'no layer is called so');
-      assert.equal(await page.$eval('#screen-effects .none', (e) => e.checkVisibility()), true);
+      await soon(async () => assert.equal(await page.$eval('#screen-effects .none', (e) => e.checkVisibility()), true));
     } else {
-      assert.match(await page.$eval('#screen-effects', (e) => e.textContent), /No layer|Nothing was measured/);
+      await soon(async () => assert.match(await page.$eval('#screen-effects', (e) => e.textContent), /No layer|Nothing was measured/));
     }
     await go(page, '#table');
     await page.type('#filter', 'no layer is called so');
-    assert.equal(await page.$eval('#screen-table .none', (e) => e.checkVisibility()), true);
+    await soon(async () => assert.equal(await page.$eval('#screen-table .none', (e) => e.checkVisibility()), true));
     await page.$eval('#filter', (e) => { e.value = ''; e.dispatchEvent(new Event('input')); });
-    assert.equal(await page.$eval('#screen-table .none', (e) => e.checkVisibility()), false);
+    await soon(async () => assert.equal(await page.$eval('#screen-table .none', (e) => e.checkVisibility()), false));
     assert.deepEqual(page.complaints, []);
     await page.close();
   });
@@ -381,7 +390,7 @@ const comparesRuns = async (browser, name, file) => {
     const kinds = await page.$$eval('#layers tbody tr:not([hidden])', (rows) => rows.map((r) => r.dataset.kind));
     assert.ok(kinds.length > 0 && kinds.every((k) => k === 'weight'));
     await page.type('#filter', 'no layer is called so');
-    assert.equal(await page.$eval('.none', (e) => e.checkVisibility()), true);
+    await soon(async () => assert.equal(await page.$eval('.none', (e) => e.checkVisibility()), true));
     assert.deepEqual(page.complaints, []);
     await page.close();
   });
@@ -407,13 +416,13 @@ const isLarge = async (browser, name, file) => {
     await page.keyboard.press('4');
     await there(page, 'plot');
     await page.mouse.move(600, 300);
-    assert.match(await page.$eval('#plot-readout', (e) => e.textContent), / dB, .*cosine /);
-    assert.equal((await page.$$('#screen-plot svg.points')).length, 1);
+    await soon(async () => assert.match(await page.$eval('#plot-readout', (e) => e.textContent), / dB, .*cosine /));
+    await soon(async () => assert.equal((await page.$$('#screen-plot svg.points')).length, 1));
     await go(page, '#graph');
     await there(page, 'graph');
-    assert.deepEqual(await behindBoxes(page, 120), [true, 0]);
+    await soon(async () => assert.deepEqual(await behindBoxes(page, 120), [true, 0]));
     await page.type('#find', 'stage400/conv');
-    assert.match(await page.$eval('#found', (e) => e.textContent), /^[1-9]\d* found$/);
+    await soon(async () => assert.match(await page.$eval('#found', (e) => e.textContent), /^[1-9]\d* found$/));
     assert.deepEqual(page.complaints, []);
     await page.close();
   });
@@ -427,7 +436,7 @@ const isLarge = async (browser, name, file) => {
     const c = await column(page, 'SQNR'), buttons = await page.$$('#layers th button');
     await buttons[0].click();
     if (await page.$eval('#layers th', (h) => h.ariaSort) !== 'descending') await buttons[0].click();
-    assert.equal((await values(page, 0))[0], String(all));
+    await soon(async () => assert.equal((await values(page, 0))[0], String(all)));
     await buttons[c].click();
     const sqnr = (await values(page, c)).map(Number);
     assert.deepEqual(sqnr, [...sqnr].sort((x, y) => x - y));
@@ -437,7 +446,7 @@ const isLarge = async (browser, name, file) => {
     await page.click('#layers tbody tr .name a');
     await page.waitForSelector('#layer details.on svg');
     const number = Number(await page.$eval('#layers tbody tr', (r) => r.cells[0].textContent));
-    assert.equal(await page.$eval('#layer details.on summary .muted', (e) => e.textContent), String(number));
+    await soon(async () => assert.equal(await page.$eval('#layer details.on summary .muted', (e) => e.textContent), String(number)));
     assert.deepEqual(page.complaints, []);
     await page.close();
   });
@@ -450,8 +459,8 @@ const isLarge = async (browser, name, file) => {
     assert.ok(row.top >= view.top && row.bottom <= view.bottom, 'the row is not in view');
     await page.keyboard.press('j');
     await page.waitForFunction(() => document.querySelector('#layer details.on summary .muted')?.textContent === '1101');
-    assert.equal((await page.$$('#layer details')).length, 1);
-    assert.deepEqual(await complaintsOfAxe(page), []);
+    await soon(async () => assert.equal((await page.$$('#layer details')).length, 1));
+    await soon(async () => assert.deepEqual(await complaintsOfAxe(page), []));
     assert.deepEqual(page.complaints, []);
     await page.close();
   });

@@ -65,6 +65,11 @@ def shared_object(made, source, include=ROOT / "include", warnings=("-Wall", "-W
     return made
 
 
+def has_sanitizers(program):
+    """Whether the program was built with sanitizers."""
+    return b"__asan_init" in program.read_bytes()
+
+
 @pytest.fixture(scope="session")
 def program():
     path = pathlib.Path(os.environ.get("QCALIB", ROOT / "build/release/qcalib"))

@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import onnx
 import pytest
+from conftest import has_sanitizers
 from image_files import cover, crop, open_upright, picture, short_side, write_all
 from onnx import TensorProto, helper
 from test_bad_input import BAD, USAGE, refused
@@ -254,8 +255,11 @@ def bomb():
 
 
 @pytest.mark.bad_input
-def test_hostile_images(qcalib, tmp_path, images):
+def test_hostile_images(qcalib, program, tmp_path, images):
     """Cut short, bytes changed, a bomb: each is left out or read, and none is read or written beyond its end (sanitizers)."""
+    # A new reader is forked after each that crashes. The allocator of a sanitizer may be locked then by another thread,
+    # and stays locked in the fork without end, as it has no handlers of forks.
+    threads = 1 if has_sanitizers(program) else 4
     identity(tmp_path / "m.onnx", ["N", 3, 8, 8])
     (tmp_path / "bad").mkdir()
     rng = np.random.default_rng(7)
@@ -272,7 +276,7 @@ def test_hostile_images(qcalib, tmp_path, images):
                 changed[at] = int(rng.integers(256))
             (tmp_path / f"bad/changed{k}_{path.name}").write_bytes(changed)
     (tmp_path / "bad/bomb.png").write_bytes(bomb())
-    result = qcalib("run", "m.onnx", "--data", "bad", "-o", "out.h5", "--json")
+    result = qcalib("run", "m.onnx", "--data", "bad", "-o", "out.h5", "--json", "--threads", threads)
     samples = result.json["data"]["samples"]
     assert (
         f"of {cut + 2 + 4 * len(list(images.iterdir()))} images" in result.err
