@@ -239,15 +239,15 @@ static bool solve_block(struct work *w, size_t k, unsigned worker, struct qc_sta
     const struct qc_block_search *s = w->search;
     const struct qc_scale_layout *l = &s->layout;
     const size_t inner = k % l->inner, at = k / l->inner % l->blocks * l->block, outer = k / l->inner / l->blocks,
-                 outputs = l->inner > 1 ? l->inner : l->count / l->blocks,
-                 count = l->size - at < l->block ? l->size - at : l->block;
+                 count = l->size - at < l->block ? l->size - at : l->block, rows = l->count / l->blocks / l->inner,
+                 outputs = l->inner > 1 ? l->inner : rows, group = s->importance ? outer / (rows / s->groups) : 0;
     double *x = w->scratch + 2 * worker * l->block, *importance = x + l->block, lo = 0, hi = 0;
     float *numbers = w->numbers + worker * l->block;
     if (s->judged && !qc_round_weights_is_judged(l->inner > 1 ? inner : outer, outputs, s->judged)) return true;
     for (size_t i = 0; i < count; i++) {
         numbers[i] = ((const float *)s->tensor->data)[(outer * l->size + at + i) * l->inner + inner];
         x[i] = (double)numbers[i];
-        importance[i] = s->importance ? s->importance[at + i] : 1;
+        importance[i] = s->importance ? s->importance[group * l->size + at + i] : 1;
         lo = fmin(lo, x[i]);
         hi = fmax(hi, x[i]);
     }

@@ -13,7 +13,8 @@ struct qc_block_search {
     struct qc_levels levels;
     enum qc_symmetry symmetry;
     enum qc_scale_kind scale; /* unless float32: the best of the representable scales near the one found */
-    const double *importance; /* [layout.size]: weight of an error at each index; NULL: all equal */
+    const double *importance; /* [groups][layout.size]: weight of an error at each index; NULL: all equal */
+    size_t groups;            /* of equal numbers of rows, the directions of a recurrent operator */
     /* NULL: least sum of importance (x - its quantized form)^2; else the range that this observer chooses. */
     const struct qc_observer *observer;
     const struct qc_observer_values *values;

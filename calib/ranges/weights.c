@@ -13,6 +13,7 @@
 #include "calib/weights/factorise.h"
 #include "calib/weights/round_weights.h"
 #include "graph/core/parameters.h"
+#include "graph/core/recurrent.h"
 #include "graph/types/number_format.h"
 #include "observers/observer.h"
 
@@ -27,12 +28,24 @@ struct constant_use {
     qc_id layer;    /* node whose second input (the weight) is in this quantizer; 0: none */
     qc_id product;  /* the only node that multiplies with the dequantized constant; 0: none, or several */
     size_t products;
+    const struct qc_second_moments_layer *recurrent; /* input of this weight of an RNN, GRU or LSTM; NULL: none */
     qc_id first_product,
         first_bias; /* qparams of products with this weight; Quantize nodes of biases for such a product */
 };
 
+/* Finds the inputs of the weights of an RNN, GRU or LSTM. */
+static void find_recurrent(struct constant_use *uses, const struct qc_graph *g, qc_id id,
+                           const struct qc_second_moments *m)
+{
+    for (int k = 0; m && qc_is_recurrent(g->nodes[id].op) && k < QC_MOMENTS_RECURRENT; k++) {
+        const enum qc_second_moments_recurrent which = (enum qc_second_moments_recurrent)k;
+        const struct qc_node *q = qc_second_moments_recurrent_weight(g, &g->nodes[id], which);
+        if (q) uses[g->values[q->outputs].type.qparams].recurrent = qc_second_moments_of_recurrent(m, id, which);
+    }
+}
+
 /* Fills uses by quantizer; of several constants of one quantizer the first counts. */
-static void find_uses(struct constant_use *uses, const struct qc_graph *g)
+static void find_uses(struct constant_use *uses, const struct qc_graph *g, const struct qc_second_moments *m)
 {
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
@@ -41,6 +54,7 @@ static void find_uses(struct constant_use *uses, const struct qc_graph *g)
             use->readers++;
             if (i == 1 && !use->layer) use->layer = id;
         }
+        find_recurrent(uses, g, id, m);
         const struct qc_node *real = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL;
         if (real && real->op == QC_OP_Dequantize) {
             struct constant_use *use = &uses[g->values[real->inputs[0]].type.qparams];
@@ -217,24 +231,39 @@ static bool solve_channels(struct constant_quantizer *quantizer, struct qc_choic
     return ok;
 }
 
-/* Computes the importance of each weight along the summed axis: the second moment of its input. *out stays NULL if that
-   is unknown. */
-static bool importance_of(double **out, const struct solving *s, const struct constant_quantizer *quantizer,
+/* Returns the input of a weight in blocks, or NULL. Its groups are the directions of a recurrent operator. */
+static const struct qc_second_moments_layer *input_of(const struct solving *s, const struct constant_use *use)
+{
+    const struct qc_second_moments *m = s->options->second_moments;
+    const struct qc_second_moments_layer *l = use->recurrent      ? use->recurrent
+                                              : m && use->product ? qc_output_layer(m, use->product)
+                                                                  : NULL;
+    return l && (use->recurrent || l->groups == 1) && l->product_count &&
+                   l->columns == (size_t)use->tensor->shape.dim[use->axis]
+               ? l
+               : NULL;
+}
+
+/* Sets the importance of each weight along the summed axis: the second moment of its input. It stays NULL if that is
+   unknown. */
+static bool importance_of(struct qc_block_search *search, const struct solving *s, const struct constant_use *use,
                           struct qc_status *st)
 {
-    const struct constant_use *use = &quantizer->use;
-    const struct qc_second_moments_layer *l =
-        use->product && s->options->second_moments ? qc_output_layer(s->options->second_moments, use->product) : NULL;
-    const size_t size = (size_t)use->tensor->shape.dim[use->axis];
-    if (!l || l->lanes || l->groups != 1 || l->columns != size) return true;
-    double *h = QC_NEW_ARRAY(s->c->arena, double, size, st), sum = 0;
+    const struct qc_second_moments_layer *l = input_of(s, use);
+    if (!l) return true;
+    double *h = QC_NEW_ARRAY(s->c->arena, double, l->groups * l->columns, st);
     if (!h) return false;
-    for (size_t b = 0; b < l->blocks; b++)
-        qc_second_moments_read_diagonal(h + b * l->block, l, 1U << QC_MOMENTS_FIT | 1U << QC_MOMENTS_HELD, 0, b);
-    for (size_t i = 0; i < size; i++) sum += h[i];
-    for (size_t i = 0; i < size; i++)
-        h[i] += QC_DAMPING * sum / (double)size; /* a floor: no weight is without importance */
-    if (sum > 0 && isfinite(sum)) *out = h;
+    for (size_t g = 0; g < l->groups; g++) {
+        double *of = h + g * l->columns, sum = 0;
+        for (size_t b = 0; b < l->blocks; b++)
+            qc_second_moments_read_diagonal(of + b * l->block, l, 1U << QC_MOMENTS_FIT | 1U << QC_MOMENTS_HELD, g, b);
+        for (size_t i = 0; i < l->columns; i++) sum += of[i];
+        for (size_t i = 0; i < l->columns; i++)
+            of[i] += QC_DAMPING * sum / (double)l->columns; /* a floor: no weight is without importance */
+        if (!(sum > 0) || !isfinite(sum)) return true;
+    }
+    search->importance = h;
+    search->groups = l->groups;
     return true;
 }
 
@@ -267,9 +296,7 @@ static bool solve_blocks(const struct solving *s, struct constant_quantizer *qua
                                      .observer = by_error ? NULL : quantizer->observer,
                                      .values = &o->weight_values,
                                      .workers = o->run.workers};
-    double *importance = NULL;
-    if (by_error && !importance_of(&importance, s, quantizer, st)) return false;
-    search.importance = importance;
+    if (by_error && !importance_of(&search, s, &quantizer->use, st)) return false;
     search.judged = judges_some(s, quantizer, &search) ? o->judged : 0;
     if (o->blocks_by_error) choice->method = "mse";
     return qc_block_scales(quantizer->channels.scale, quantizer->channels.zero_point, &choice->range, &search, st) ||
@@ -472,7 +499,7 @@ static bool index_constants(struct solving *s, struct qc_arena *a, struct qc_sta
                     (s->next_product = QC_NEW_ARRAY(a, qc_id, g->qparams_count + 1, st)) &&
                     (s->next_bias = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st));
     if (!ok) return false;
-    find_uses(s->of_quantizer, g);
+    find_uses(s->of_quantizer, g, s->options->second_moments);
     find_products(s);
     return true;
 }

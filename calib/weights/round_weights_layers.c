@@ -39,6 +39,8 @@ bool qc_round_weights_recurrent(struct qc_round_weights_layer *l, const struct q
                                          .weight = qc_constant_of(g, weight->inputs[0]),
                                          .qparams = &g->qparams_of[g->values[weight->outputs].type.qparams],
                                          .result = result};
+    l->scales =
+        qc_scale_layout_of(l->qparams, &g->values[weight->outputs].type.shape, g->values[weight->outputs].type.axis);
     *result =
         (struct qc_rounded_weights){.quantizer = g->values[weight->outputs].type.qparams, .name = l->qparams->name};
     return true;

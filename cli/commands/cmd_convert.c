@@ -10,6 +10,7 @@
 #include "cli/terminal/screen.h"
 #include "evaluate/run_model.h"
 #include "export/formats/exporter.h"
+#include "graph/core/body.h"
 #include "graph/text/text.h"
 
 enum { SHOWN = 5 };
@@ -23,9 +24,20 @@ struct job {
     size_t integer_ops, float_ops;
 };
 
-static void count_ops(struct job *j)
+/* Returns true if the graph or one of its bodies is quantized. */
+static bool any_quantized(const struct qc_graph *g)
 {
-    const struct qc_graph *g = j->made.produced;
+    bool any = qc_is_quantized(g);
+    for (size_t id = 1; !any && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        for (unsigned i = 0; i < n->attr_count; i++)
+            any = any || (n->attrs[i].kind == QC_ATTR_GRAPH && any_quantized(n->attrs[i].graph));
+    }
+    return any;
+}
+
+static void count_ops(struct job *j, const struct qc_graph *g)
+{
     for (size_t id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize ||
@@ -47,14 +59,14 @@ static bool produce(struct job *j, struct qc_status *st)
     if (!qc_model_open(&j->model, &model, &o->job, j->warnings, st) ||
         !qc_model_warn_carried(&j->model, j->warnings, st))
         return false;
-    if (!qc_is_quantized(j->model.graph))
+    if (!any_quantized(j->model.graph))
         return qc_fail(
             st, QC_UNSUPPORTED,
             "'%s' is not quantized: convert takes a model with QuantizeLinear, DequantizeLinear or QLinear operators; "
             "'qcalib quantize' makes one from a float model",
             o->operands.items[0]);
     if (!qc_canonical_model_of(&j->made, j->model.graph, st)) return qc_where(st, "%s", o->operands.items[0]);
-    count_ops(j);
+    count_ops(j, j->made.produced);
     return true;
 }
 
@@ -75,13 +87,47 @@ static bool dump(const struct job *j, struct qc_status *st)
     return true;
 }
 
-static bool write_format(const struct job *j, const char *format, const char *path, struct qc_status *st)
+struct lowering {
+    struct job *j;
+    const struct qc_exporter *exporter;
+    bool counts; /* the operators of bodies */
+};
+
+static bool lower_body(struct qc_graph **out, const void *user, const struct qc_graph *body, struct qc_status *st);
+
+/* Lowers the graph, and its bodies as models of their own. Recursion is bounded by QC_BODY_DEPTH_MAX. */
+static bool lower_form(struct qc_graph **out, const struct lowering *l, const struct qc_canonical_model *made,
+                       struct qc_status *st)
 {
+    const struct qc_lower_options options = {.real = made->canonical};
+    struct qc_graph *lowered;
+    if (!l->exporter->lower(out, made->produced, &options, st)) return false;
+    if (!(*out)->depth) return true;
+    if (!qc_bodies_replace(&lowered, *out, lower_body, l, st)) return false;
+    qc_graph_free(*out);
+    *out = lowered;
+    return true;
+}
+
+static bool lower_body(struct qc_graph **out, const void *user, const struct qc_graph *body, struct qc_status *st)
+{
+    const struct lowering *l = user;
+    struct qc_canonical_model made;
+    if (!qc_canonical_model_of(&made, body, st)) return false;
+    if (l->counts) count_ops(l->j, made.produced);
+    const bool ok = lower_form(out, l, &made, st);
+    qc_canonical_model_free(&made);
+    return ok;
+}
+
+static bool write_format(struct job *j, size_t form, const char *path, struct qc_status *st)
+{
+    const char *format = j->o->job.formats.items[form];
     const struct qc_exporter *e = qc_exporter_find(format);
     const struct qc_export_source source = {.produced = j->made.produced};
-    const struct qc_lower_options options = {.real = j->made.canonical};
+    const struct lowering l = {.j = j, .exporter = e, .counts = form == 0};
     struct qc_graph *lowered = NULL;
-    bool ok = !e->lower || e->lower(&lowered, j->made.produced, &options, st) || qc_where(st, "format %s", format);
+    bool ok = !e->lower || lower_form(&lowered, &l, &j->made, st) || qc_where(st, "format %s", format);
     ok = ok && qc_export_file(NULL, path, e, &source, lowered, st);
     qc_graph_free(lowered);
     return ok;
@@ -128,7 +174,7 @@ bool qc_cmd_convert(const struct qc_cli_options *o, struct qc_status *st)
     ok = ok && qc_outputs_apart(&j.outputs, paths, n, NULL, o, st);
     for (size_t i = 0; ok && i < n; i++) ok = qc_output_check(paths[i], st);
     ok = ok && produce(&j, st) && dump(&j, st) && qc_interrupt_check(st);
-    for (size_t i = 0; ok && i < n; i++) ok = write_format(&j, o->job.formats.items[i], paths[i], st);
+    for (size_t i = 0; ok && i < n; i++) ok = write_format(&j, i, paths[i], st);
     ok = ok && print_converted(&j, paths, st);
     if (j.warnings) qc_warnings_print(j.warnings, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
     qc_canonical_model_free(&j.made);

@@ -224,3 +224,32 @@ const struct qc_graph *qc_constant_branch(const struct qc_rebuild *r, const stru
     const struct qc_graph *g = graph_attr(n, qc_tensor_int(cond, 0) ? "then_branch" : "else_branch");
     return g && g->qparams_count == 0 ? g : NULL;
 }
+
+bool qc_bodies_replace(struct qc_graph **out, const struct qc_graph *g, qc_body_replace_fn *replace, const void *user,
+                       struct qc_status *st)
+{
+    struct qc_rebuild r = {0};
+    bool ok = qc_rebuild_begin(&r, g, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (!qc_op_has_bodies(n->op)) {
+            ok = qc_rebuild_node(&r, id, st) != 0;
+            continue;
+        }
+        struct qc_attr *attrs = calloc(n->attr_count + 1, sizeof *attrs);
+        if (!attrs) ok = qc_fail_memory(st, n->attr_count * sizeof *attrs);
+        for (unsigned i = 0; ok && i < n->attr_count; i++) {
+            struct qc_graph *body = NULL;
+            attrs[i] = n->attrs[i];
+            if (attrs[i].kind != QC_ATTR_GRAPH) continue;
+            ok = replace(&body, user, attrs[i].graph, st);
+            attrs[i].graph = body ? body : qc_graph_ref(attrs[i].graph);
+        }
+        ok = ok && qc_rebuild_node_with(&r, id, attrs, st) != 0;
+        if (attrs) qc_bodies_release(attrs, n->attr_count);
+        free(attrs);
+    }
+    ok = ok && qc_rebuild_finish(out, &r, st);
+    qc_rebuild_free(&r);
+    return ok;
+}

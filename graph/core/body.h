@@ -66,6 +66,14 @@ bool qc_bodies_specialise(struct qc_attr *attrs, const struct qc_rebuild *r, con
                           struct qc_status *st);
 void qc_bodies_release(struct qc_attr *attrs, unsigned count);
 
+typedef bool qc_body_replace_fn(struct qc_graph **out, const void *user, const struct qc_graph *body,
+                                struct qc_status *st);
+
+/* Copies the graph with other bodies. `replace` sets *out to the new body, which is owned, or leaves NULL to keep it.
+ */
+bool qc_bodies_replace(struct qc_graph **out, const struct qc_graph *g, qc_body_replace_fn *replace, const void *user,
+                       struct qc_status *st);
+
 /* Adds the nodes of a body to r->to in place of the node, and maps its outputs. The node's inputs must be mapped;
    the body must have no qparams. */
 bool qc_body_inline(struct qc_rebuild *r, const struct qc_node *n, const struct qc_graph *body, struct qc_status *st);

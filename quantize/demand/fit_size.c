@@ -444,7 +444,7 @@ static bool measure_widths(struct fitting *f, struct qc_status *st)
 /* ---- Blocks ---- */
 
 /* Numbers of weights with one scale that are compared if no --weight-block is given; 0: a scale per channel. */
-static const int64_t blocks_tried[] = {0, 32, 256};
+static const int64_t blocks_tried[] = {0, 32, 64, 128, 256};
 enum { BLOCKS_TRIED = sizeof blocks_tried / sizeof *blocks_tried };
 
 /* Returns true if the number of weights with one scale is a choice, too: products read numbers in float, so blocks take

@@ -10,6 +10,7 @@
 #include "graph/core/custom.h"
 #include "onnx/read/import.h"
 #include "rewrite/language/expansion.h"
+#include "rewrite/passes/split_matrices.h"
 #include "tflite/read/tflite_import.h"
 
 /* Fails if a file to be written holds external data of the model. */
@@ -121,6 +122,16 @@ bool qc_model_warn_carried(const struct qc_model *m, struct qc_warnings *w, stru
     return true;
 }
 
+bool qc_model_split(struct qc_model *m, struct qc_status *st)
+{
+    struct qc_graph *parts;
+    if (!qc_split_matrices(&parts, m->graph, st)) return qc_where(st, "%s", m->path);
+    if (!parts) return true;
+    m->whole = m->graph; /* holds the texts of info */
+    m->graph = parts;
+    return true;
+}
+
 bool qc_model_widen(struct qc_model *m, enum qc_widening what, struct qc_status *st)
 {
     struct qc_graph *wide;
@@ -137,6 +148,7 @@ void qc_model_close(struct qc_model *m)
     if (!m) return;
     if (m->graph != m->view) qc_graph_free(m->graph);
     if (m->imported != m->view) qc_graph_free(m->imported);
+    if (m->whole != m->view) qc_graph_free(m->whole);
     free(m->view);
     *m = (struct qc_model){0};
 }

@@ -244,10 +244,13 @@ bool qc_layer_weight(struct qc_weight_look *out, struct qc_layer *l, const struc
     if (t->dtype != QC_F32 || !t->count) return true;
     w.layer = l;
     l->channel_count = 1;
-    /* Blocks are along the first or second axis; the other one is that of the outputs. */
-    const int axis = w.qparams->block ? 1 - type->axis : type->axis;
+    /* Blocks are along the first axis, before that of the outputs, or along the last one of more than one element,
+       after those of the outputs. */
+    const bool last = w.qparams->block && type->axis > 0;
+    const int axis = w.qparams->block ? (last ? type->axis - 1 : 1) : type->axis;
     if (axis >= 0 && axis < t->shape.rank) l->channel_count = (size_t)t->shape.dim[axis];
     for (int i = axis + 1; i > 0 && i < t->shape.rank; i++) w.inner *= (size_t)t->shape.dim[i];
+    for (int i = 0; last && i < axis; i++) l->channel_count *= (size_t)t->shape.dim[i];
     l->channel_low = w.low = QC_NEW_ARRAY(p->arena, float, l->channel_count, st);
     l->channel_high = w.high = QC_NEW_ARRAY(p->arena, float, l->channel_count, st);
     w.histogram = QC_NEW(p->arena, struct qc_report_histogram, st);

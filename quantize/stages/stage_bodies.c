@@ -393,39 +393,6 @@ static const struct qc_pipeline *pipeline_of(const struct qc_pipeline *p, const 
     return NULL;
 }
 
-typedef bool replace_fn(struct qc_graph **out, const void *user, const struct qc_graph *body, struct qc_status *st);
-
-/* Copies the graph with other bodies. `replace` sets *out to the new body, which is owned, or leaves NULL to keep it.
- */
-static bool replace_bodies(struct qc_graph **out, const struct qc_graph *g, replace_fn *replace, const void *user,
-                           struct qc_status *st)
-{
-    struct qc_rebuild r = {0};
-    bool ok = qc_rebuild_begin(&r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        if (!qc_op_has_bodies(n->op)) {
-            ok = qc_rebuild_node(&r, id, st) != 0;
-            continue;
-        }
-        struct qc_attr *attrs = calloc(n->attr_count + 1, sizeof *attrs);
-        if (!attrs) ok = qc_fail_memory(st, n->attr_count * sizeof *attrs);
-        for (unsigned i = 0; ok && i < n->attr_count; i++) {
-            struct qc_graph *body = NULL;
-            attrs[i] = n->attrs[i];
-            if (attrs[i].kind != QC_ATTR_GRAPH) continue;
-            ok = replace(&body, user, attrs[i].graph, st);
-            attrs[i].graph = body ? body : qc_graph_ref(attrs[i].graph);
-        }
-        ok = ok && qc_rebuild_node_with(&r, id, attrs, st) != 0;
-        if (attrs) qc_bodies_release(attrs, n->attr_count);
-        free(attrs);
-    }
-    ok = ok && qc_rebuild_finish(out, &r, st);
-    qc_rebuild_free(&r);
-    return ok;
-}
-
 static bool take_quantized(struct qc_graph **out, const void *user, const struct qc_graph *body, struct qc_status *st)
 {
     const struct qc_graph *q = quantized(user, body);
@@ -445,7 +412,7 @@ bool qc_stage_bodies(struct qc_pipeline *p, struct qc_status *st)
         return qc_fail(
             st, QC_UNSUPPORTED,
             "nothing to quantize: no pattern of 'qcalib list rules' matches, neither in the graph nor in its bodies");
-    return !count || replace_bodies(&p->with_bodies, g, take_quantized, p, st);
+    return !count || qc_bodies_replace(&p->with_bodies, g, take_quantized, p, st);
 }
 
 const struct qc_graph *qc_graph_with_bodies(const struct qc_pipeline *p)
@@ -476,7 +443,7 @@ bool qc_lower_bodies(struct qc_graph **io, const struct qc_pipeline *p, const st
     const struct body_lowering l = {.p = p, .exporter = e, .options = options};
     struct qc_graph *lowered;
     if (!(*io)->depth) return true;
-    if (!replace_bodies(&lowered, *io, lower_body, &l, st)) return false;
+    if (!qc_bodies_replace(&lowered, *io, lower_body, &l, st)) return false;
     qc_graph_free(*io);
     *io = lowered;
     return true;

@@ -31,7 +31,7 @@ bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
                                  truth = {.use = QC_USE_TRUTH, .choose = QC_CHOOSE_ALL, .progress = p->progress};
     double t0 = qc_seconds();
     if (!qc_model_open(&p->from->model, &in->model, p->options, p->warnings, st) ||
-        !qc_model_warn_carried(&p->from->model, p->warnings, st) ||
+        !qc_model_warn_carried(&p->from->model, p->warnings, st) || !qc_model_split(&p->from->model, st) ||
         !qc_model_widen(&p->from->model, QC_WIDEN_LAYERS, st))
         return false;
     if (qc_has_data(&in->data) &&

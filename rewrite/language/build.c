@@ -155,7 +155,8 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
         def.axis = to->qparams_of[qparams].is_weight || e->qparams.axis_kind != QC_AXIS_TENSOR
                        ? qc_template_axis(b->match, b->rebuild->from, &e->qparams, taker)
                        : activation_axis(b, qparams, capture);
-        if (b->weight_axis && to->qparams_of[qparams].block) def.axis = b->weight_axis(b->user, capture);
+        if (b->weight_axis && to->qparams_of[qparams].block)
+            def.axis = b->weight_axis(b->user, qc_template_quantizes(b->match, e));
     }
     const qc_id made = qc_graph_add(to, &def, st);
     return reads_real ? qc_graph_dequantize(to, made, st) : made;

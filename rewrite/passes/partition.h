@@ -121,7 +121,8 @@ struct qc_partition {
     struct qc_lines warnings;
 };
 
-/* Returns true if s is the node's op, or a glob that matches its name or its result's. */
+/* Returns true if s is the node's op, or a glob that matches its name, its result's, or that of the operator of the
+   file that the node is a part of (graph/core/source_call.h). */
 bool qc_node_fits(const char *s, const struct qc_graph *g, const struct qc_node *n);
 
 /* Returns the glob that matches only this name, in the arena; NULL if memory is out. */

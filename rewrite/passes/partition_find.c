@@ -6,6 +6,7 @@
 
 #include "base/shown.h"
 #include "base/union_find.h"
+#include "graph/core/source_call.h"
 #include "graph/core/uses.h"
 #include "rewrite/language/rewriter.h"
 #include "rewrite/passes/costs.h"
@@ -110,11 +111,24 @@ struct finder {
     struct qc_types_used types_used;
 };
 
+/* Returns true if the glob matches the operator of the file that this node is a part of: "attn" for "attn/MatMul". */
+static bool call_fits(const char *s, const struct qc_graph *g, const struct qc_node *n)
+{
+    char label[QC_LABEL];
+    const char *end = n->name && g->call_count ? strrchr(n->name, '/') : NULL;
+    if (!end || (size_t)(end - n->name) >= sizeof label) return false;
+    qc_text(label, sizeof label, "%.*s", (int)(end - n->name), n->name);
+    if (fnmatch(s, label, 0) != 0) return false;
+    for (size_t i = 0; i < g->call_count; i++)
+        if (strcmp(g->calls[i].label, label) == 0) return true;
+    return false;
+}
+
 bool qc_node_fits(const char *s, const struct qc_graph *g, const struct qc_node *n)
 {
     const char *result = g->values[n->outputs].name;
     return strcmp(s, qc_op_info(n->op)->name) == 0 || (n->name && fnmatch(s, n->name, 0) == 0) ||
-           (result && fnmatch(s, result, 0) == 0);
+           (result && fnmatch(s, result, 0) == 0) || call_fits(s, g, n);
 }
 
 const char *qc_glob_of_name(const char *name, struct qc_arena *a, struct qc_status *st)

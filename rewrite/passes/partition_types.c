@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "graph/core/recurrent.h"
 #include "graph/core/uses.h"
 #include "graph/types/number_format.h"
 #include "rewrite/passes/channel_layout.h"
@@ -115,13 +116,16 @@ enum { BLOCK_BITS = 8 }; /* no format has blocks of wider types */
 
 /* Returns the axis that a product sums over if its weight may have blocks along it, else -1. A convolution of one tap
    counts as such a product if it reads real numbers, or has fewer than 8 bits, for which no runtime has integer
-   convolutions; otherwise integers are better. For a table whose rows are gathered: the axis within a row. */
+   convolutions; otherwise integers are better. For a table whose rows are gathered: the axis within a row. Weights of
+   recurrent ops have rows of gates, also where the template joins their directions. */
 static int axis_of_blocks(const struct qc_graph *g, const struct qc_node *n, struct weight w, bool real)
 {
     const struct qc_shape *s = &g->values[w.value].type.shape;
     if (n->input_count < 2 || qc_constant_of(g, w.value)->count == 0) return -1;
     if (n->op == QC_OP_Gather && n->inputs[0] == w.value)
         return s->rank == 2 && w.axis == 0 && !qc_attr_int(n, "axis", 0) ? 1 : -1;
+    if (qc_is_recurrent(n->op))
+        return n->inputs[QC_RECURRENT_W] == w.value || n->inputs[QC_RECURRENT_R] == w.value ? 2 : -1;
     if (n->inputs[1] != w.value) return -1;
     if (n->op == QC_OP_MatMul || n->op == QC_OP_Gemm) return s->rank == 2 ? 1 - w.axis : -1;
     bool one_tap = real && n->op == QC_OP_Conv && qc_attr_int(n, "group", 1) == 1 && s->rank > 2;
@@ -142,6 +146,17 @@ static bool note_blocks(struct qc_partition *p, const struct qc_match *m, struct
         return true;
     }
     return false;
+}
+
+/* The same for all weights that the template quantizes. Returns true if any of them is in blocks. */
+static bool note_all_blocks(struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e,
+                            const struct qc_expr *taker, enum qc_dtype type, bool real)
+{
+    bool any = false;
+    if (e->kind != QC_EXPR_OP) return false;
+    if (qc_template_quantizes(m, e)) return note_blocks(p, m, weight_input(p, m, e, taker), type, real);
+    for (unsigned i = 0; i < e->arg_count; i++) any = note_all_blocks(p, m, e->args[i], e, type, real) || any;
+    return any;
 }
 
 static unsigned quantized_count(const struct qc_match *m, const struct qc_expr *e)
@@ -191,6 +206,17 @@ static bool is_short(const struct qc_partition *p, const struct qc_match *m)
            (int64_t)t->count / t->shape.dim[0] < p->options.weight_block;
 }
 
+/* Returns the number of weights of a recurrent op. */
+static size_t recurrent_weights(const struct qc_graph *g, const struct qc_node *n)
+{
+    size_t count = 0;
+    for (unsigned i = QC_RECURRENT_W; qc_is_recurrent(n->op) && i <= QC_RECURRENT_R; i++) {
+        const struct qc_tensor *t = qc_constant_of(g, n->inputs[i]);
+        count += t ? t->count : 0;
+    }
+    return count;
+}
+
 bool qc_types_find_slight(struct qc_partition *p, struct qc_status *st)
 {
     const struct qc_graph *g = p->graph;
@@ -200,6 +226,7 @@ bool qc_types_find_slight(struct qc_partition *p, struct qc_status *st)
     if (!sizes) return false;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
+        all += recurrent_weights(g, n);
         const struct qc_tensor *t =
             qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? qc_constant_of(g, n->inputs[1]) : NULL;
         if (!t || t->shape.rank < 2) continue;
@@ -293,7 +320,7 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
         return false;
     }
     const bool alone = qc_types_weights_alone(p, m),
-               blocks = note_blocks(p, m, w, type, alone || activation == QC_NONE);
+               blocks = note_all_blocks(p, m, m->rule->give, NULL, type, alone || activation == QC_NONE);
     const bool small = qc_is_small_float(activation) || qc_is_small_float(type);
     if (qc_is_small_float(activation) && !alone && (!w.value || !is_product_op(p, m))) {
         if (!p->reason[m->nodes[0]])
@@ -308,7 +335,8 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
         const qc_id node = m->nodes[0];
         p->weights_only[node] = true;
         note_input(p, m, node,
-                   is_dynamic(p, m) && p->options.dynamic_recurrent && qc_dynamic_op(&p->graph->nodes[node], type));
+                   !blocks && is_dynamic(p, m) && p->options.dynamic_recurrent &&
+                       qc_dynamic_op(&p->graph->nodes[node], type));
         return true;
     }
     if (!p->reason[m->nodes[0]])

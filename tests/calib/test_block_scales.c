@@ -30,6 +30,7 @@ static struct scales search(const struct qc_tensor *t, struct qc_levels levels, 
         .levels = levels,
         .symmetry = symmetry,
         .importance = importance,
+        .groups = 1,
         .workers = workers,
         .judged = judged};
     cr_assert(qc_block_scales(s.scale, s.zero_point, &widest, &how, &st), "%s", st.message);

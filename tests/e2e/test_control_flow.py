@@ -77,6 +77,27 @@ def test_quantized_file_is_our_integers(qcalib, tmp_path, control):
         assert 10 * np.log10((real**2).sum() / max(((real - want) ** 2).sum(), 1e-30)) > 25
 
 
+def operators(graph):
+    for n in graph.node:
+        yield n.op_type
+        for a in n.attribute:
+            yield from operators(a.g) if a.type == onnx.AttributeProto.GRAPH else ()
+
+
+def test_bodies_are_converted(qcalib, tmp_path, control):
+    """`convert` writes bodies in the other form too, as the job does, also if only bodies are quantized."""
+    common = ["--data", "x.h5", "m.onnx", "--method", "mse", "--no-report", "--advice", "off"]
+    qcalib(*common, "-o", "pairs.onnx")
+    qcalib(*common, "--format", "qoperator", "-o", "direct.onnx")
+    qcalib("convert", "pairs.onnx", "--format", "qoperator", "-o", "whole.onnx")
+    ops = [sorted(operators(onnx.load(tmp_path / f"{n}.onnx").graph)) for n in ("direct", "whole")]
+    assert ops[0] == ops[1] and any(o.startswith("Q") and o != "QuantizeLinear" for o in ops[1])
+    for n in ("pairs", "whole"):
+        qcalib("run", f"{n}.onnx", "--data", "x.h5", "-o", f"{n}.h5")
+    outputs = [o.name for o in control[1].graph.output]
+    assert all(np.array_equal(stored(tmp_path / "pairs.h5", o), stored(tmp_path / "whole.h5", o)) for o in outputs)
+
+
 def make(tmp_path, name):
     model = MODELS[name]()
     onnx.save(model, tmp_path / "m.onnx")

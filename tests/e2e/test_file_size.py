@@ -149,13 +149,13 @@ def test_the_best_blocks(qcalib, model, tmp_path):
     report = qcalib(*common, "-o", "chosen.onnx").json
     size = report["size"]
     tried = {b["weight_block"]: b["expected_error"] for b in size["blocks"] if b["fits"]}
-    assert list(tried) == [0, 32, 256]
+    assert list(tried) == [0, 32, 64, 128, 256]
     errors, written = {}, {}
     for block, expected in tried.items():
         one = qcalib(*common, "--weight-block", block or "none", "-o", "one.onnx").json["size"]
         errors[block], written[block] = one["expected_error"], (tmp_path / "one.onnx").read_bytes()
         assert "blocks" not in one and errors[block] >= expected * (1 - 1e-6)
-    assert size["weight_block"] == min(errors, key=errors.get) and len(set(written.values())) == 3
+    assert size["weight_block"] == min(errors, key=errors.get) and len(set(written.values())) == 5
     chosen = (tmp_path / "chosen.onnx").read_bytes()
     assert chosen == written[size["weight_block"]]
     qcalib(*shlex.split(size["command"])[1:], "--no-report", "-o", "by_hand.onnx")

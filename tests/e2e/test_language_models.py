@@ -312,6 +312,32 @@ def test_matrices_of_experts_that_are_gathered(op, options, qcalib, tmp_path):
             assert sqnr(y, f["y"][:].reshape(y.shape)) > 100
 
 
+@pytest.mark.parametrize(
+    "op, node, option",
+    (("MatMul", "experts", "--skip"), ("MatMul", "experts", "--weight-type"), ("Gather", "take", "--skip"), ("GatherND", "take", "--skip")),
+)
+def test_experts_in_float_are_written_as_they_were(op, node, option, qcalib, tmp_path):
+    """Options name the node of the file. Its matrices are split only to quantize them."""
+    gathered = op != "MatMul"
+    save_experts(tmp_path / "m.onnx", gathered, op)
+    model = onnx.load(str(tmp_path / "m.onnx"))
+    model.graph.node[-1].output[0] = "z"
+    model.graph.node.append(helper.make_node("MatMul", ["z", "v"], ["y"], name="last"))
+    last = np.random.default_rng(1).standard_normal((96, 64)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(last, "v"))
+    onnx.save(model, str(tmp_path / "m.onnx"))
+    np.savez(tmp_path / "x.npz", **save_experts(tmp_path / "ignored.onnx", gathered, op))
+    value = node if option == "--skip" else f"none:{node}"
+    qcalib("--data", "x.npz", option, value, "m.onnx", "-o", "q.onnx", "--no-report")
+    written = {n.name: n for n in onnx.load(str(tmp_path / "q.onnx")).graph.node}
+    original = {n.name: n for n in model.graph.node}
+    assert all(getattr(written[node], f) == getattr(original[node], f) for f in ("op_type", "input", "output", "attribute"))
+    assert not [n for n in written if n.startswith(node + "/")]
+    assert large_types(tmp_path / "q.onnx") == {TensorProto.FLOAT, TensorProto.INT8}
+    count = len(model.graph.node)
+    assert sum(qcalib("inspect", "m.onnx", "--json").json["ops"].values()) == count  # run computes the operator itself
+
+
 @pytest.mark.parametrize("past", (0, 3))
 @pytest.mark.parametrize("sink, attributes", ((True, {}), (False, {"smooth_softmax": 1}), (True, {"local_window_size": 2})))
 def test_attention_with_a_sink(sink, attributes, past, qcalib, tmp_path):

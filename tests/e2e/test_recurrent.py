@@ -229,3 +229,85 @@ def test_dynamic(name, quantized, qcalib, onnxruntime, tmp_path):
         for output, value in first.items():  # a level flips where functions differ in their last bit
             assert sqnr([value], [f[output][:1]])[0] > 45
     assert min(sqnr(session(tmp_path / "float.onnx").run(None, {"x": X[:1]}), list(first.values()))) > 27
+
+
+def block_scales(g, node):
+    """W and R: the stored integers, the scales and the block length of each."""
+    for name in node.input[1:3]:
+        made = g.maker[name]
+        dq = g.dequantize(made.input[0] if made.op_type == "Reshape" else name)
+        attributes = {a.name: helper.get_attribute_value(a) for a in dq.attribute}
+        yield g.value(dq.input[0]), g.scale(dq), attributes
+
+
+BLOCKS = [("lstm_two_layers", "int4"), ("lstm_both_ways", "int4"), ("gru_both_ways", "int8"), ("gru_backwards", "mxfp8"), ("rnn", "mxint8")]
+
+
+@pytest.mark.parametrize("name, weights", BLOCKS)
+def test_blocks(name, weights, quantized, qcalib, tmp_path):
+    """W in blocks along the input, R along the state, also where the last block is short: ONNX Runtime, run and the
+    converted file read the weights of the simulated graph."""
+    length = 32 if weights.startswith("mx") else 16
+    block = [] if weights.startswith("mx") else ["--weight-block", str(length)]
+    options = ["--activation-type", "none", "--weight-type", weights, *block, "--weight-type", "none:out"]
+    g, report = quantized(name, *options)
+    check_names(g)
+    op, made = MODELS[name]
+    for k, node in enumerate(g.of(op)):
+        for (stored, scale, attributes), columns in zip(
+            block_scales(g, node), (made.get("ways", 1) * HIDDEN if k else WIDTH, HIDDEN)
+        ):
+            assert attributes == {"axis": 2, "block_size": length}
+            assert stored.shape[2] == columns and scale.shape == (*stored.shape[:2], -(-columns // length))
+    blocks = [l for l in report["layers"] if l["kind"] == "weight"]
+    assert {l["block"] for l in blocks} == {length} and len(blocks) == 2 * made.get("layers", 1)
+    assert "compensated" in {l["weight_rounding"]["method"] for l in blocks}
+    reference = session(tmp_path / "float.onnx").run(None, {"x": X})
+    qcalib("run", "int8.onnx", "--data", "x.h5", "-o", "ours.h5")
+    qcalib("convert", "int8.onnx", "-o", "converted.onnx")
+    qcalib("run", "converted.onnx", "--data", "x.h5", "-o", "converted.h5")
+    assert QuantizedGraph(tmp_path / "converted.onnx").of(op) and qcalib("inspect", "int8.onnx").out
+    with h5py.File(tmp_path / "ours.h5") as f, h5py.File(tmp_path / "converted.h5") as c:
+        ours = [f[n][()] for n in ("y", "s")]
+        assert all(np.array_equal(f[n][()], c[n][()]) for n in ("y", "s"))
+    measured = {o["name"]: o["sqnr_db"] for o in report["outputs"]}
+    for n, found in zip(("y", "s"), sqnr(reference, ours)):
+        assert abs(found - measured[n]) < 3, n  # the report's is of fewer samples
+    assert min(sqnr(session(tmp_path / "int8.onnx").run(None, {"x": X}), ours)) > 100
+
+
+def test_small_product_beside(quantized):
+    """Recurrent weights count as weights: a product of a twentieth of them is among the smallest, which have 8 bits."""
+    g, _ = quantized("lstm", "--activation-type", "none", "--weight-type", "int4", "--weight-block", "16")
+    assert g.value(g.dequantize(g.of("Gemm")[0].input[1]).input[0]).dtype == np.int8
+
+
+def test_scales_of_blocks(quantized, tmp_path):
+    """They weigh the error of a weight by the second moment of its input, or of its direction's state."""
+    x = (X * np.linspace(0.05, 4, WIDTH)).astype(np.float32)
+    common = ["--activation-type", "none", "--weight-type", "int4", "--weight-block", "16", "--weight-rounding", "nearest"]
+    errors = []
+    for options in ([], ["--weight-method", "mse"]):  # the named method does not know the input
+        g, _ = quantized("gru_both_ways", *common, *options, x=x)
+        constants = {i.name: numpy_helper.to_array(i) for i in model("GRU", ways=2).graph.initializer}
+        states = session(tmp_path / "float.onnx").run(["s"], {"x": x})[0].reshape(-1, 2, 1, HIDDEN)
+        moments = np.square(x).mean((0, 1)), np.square(states).mean(0)
+        for (stored, scale, _), name, moment in zip(block_scales(g, g.of("GRU")[0]), ("w0", "r0"), moments):
+            dequantize = next(n for n in g.of("DequantizeLinear") if np.array_equal(g.scale(n), scale))
+            zero = g.value(dequantize.input[2]).astype("f4") if len(dequantize.input) > 2 else 0
+            made = ((stored.astype("f4") - zero) * scale).reshape(constants[name].shape)
+            errors.append((np.square(made - constants[name]) * moment).sum((1, 2)))
+    ours, unaware = errors[:2], errors[2:]
+    assert all((a < 0.97 * b).all() for a, b in zip(ours, unaware))
+
+
+@pytest.mark.parametrize("name", ["lstm_both_ways", "gru_backwards"])
+def test_rounding_in_blocks(name, quantized, tmp_path):
+    common = ["--activation-type", "none", "--weight-type", "int4", "--weight-block", "16", "--weight-type", "none:out"]
+    x = (X * np.linspace(0.05, 4, WIDTH)).astype(np.float32)
+    errors = []
+    for options in ([], ["--weight-rounding", "nearest", "--bias-correction", "off"]):
+        quantized(name, *common, *options, x=x)
+        reference = session(tmp_path / "float.onnx").run(None, {"x": x})
+        errors.append(sqnr(reference, session(tmp_path / "int8.onnx").run(None, {"x": x}))[1])
+    assert errors[0] > errors[1] + 0.5

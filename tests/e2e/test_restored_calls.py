@@ -126,11 +126,11 @@ def sqnr(expected, got):
     return 10 * np.log10(np.square(expected.astype(np.float64)).sum() / max(error, 1e-300))
 
 
-def computed(path, **more):
+def computed(path, name="x", **more):
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return session.run(None, {"x": X[:1], **more})[0]
+    return session.run(None, {name: X[:1], **more})[0]
 
 
 def check(path, expected, least, qcalib, tmp_path, **more):
@@ -195,3 +195,48 @@ def test_the_operator_stays_in_bodies(form, qcalib, tmp_path):
         assert calls(tmp_path / "m.onnx") == calls(tmp_path / "q.onnx") != []
         expected = computed(tmp_path / "m.onnx", c=np.array([c]))
         check(tmp_path / "q.onnx", expected, 29 if c else 100, qcalib, tmp_path, c=np.array([c]))
+
+
+def test_the_operator_is_skipped_by_its_name(qcalib, tmp_path):
+    """--skip takes the name of the operator in the file for all nodes of its function."""
+    np.savez(tmp_path / "x.npz", x=X)
+    save(tmp_path / "m.onnx", onnx_attention)
+    name = next(n.name for n in onnx.load(str(tmp_path / "m.onnx")).graph.node if n.op_type == "Attention")
+    common = ["--data", "x.npz", "--target", "fused", "m.onnx", "-o", "q.onnx", "--no-report", "--advice", "off"]
+    qcalib(*common)
+    assert not calls(tmp_path / "q.onnx")
+    qcalib(*common, "--skip", name)
+    assert calls(tmp_path / "q.onnx") == calls(tmp_path / "m.onnx")
+
+
+def loop(form):
+    """A Loop whose state goes through the form in each of two turns."""
+    n = Net()
+    y = n.linear(form(n))
+    n.nodes.append(helper.make_node("Identity", ["on"], ["on_then"]))
+    state = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", TOKENS, WIDTH])
+    turn = helper.make_tensor_value_info("turn", TensorProto.INT64, [])
+    on, then = (helper.make_tensor_value_info(name, TensorProto.BOOL, []) for name in ("on", "on_then"))
+    outputs = [then, helper.make_tensor_value_info(y, TensorProto.FLOAT, None)]
+    constants = [onnx.numpy_helper.from_array(v, c) for c, v in n.constants.items()]
+    return helper.make_graph(n.nodes, "body", [turn, on, state], outputs, constants)
+
+
+@pytest.mark.parametrize("form", FORMS[1:4:2], ids=lambda f: f.__name__)
+def test_the_operator_stays_in_loops(form, qcalib, tmp_path):
+    made = [helper.make_node("Loop", ["turns", "", "first"], ["y"], name="loop", body=loop(form))]
+    port = helper.make_tensor_value_info("first", TensorProto.FLOAT, ["N", TOKENS, WIDTH])
+    graph = helper.make_graph(made, "g", [port], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array(2), "turns"))
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid(MS, 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), str(tmp_path / "m.onnx"))
+    np.savez(tmp_path / "x.npz", first=X)
+    np.savez(tmp_path / "one.npz", first=X[:1])
+    qcalib("--data", "x.npz", "m.onnx", "-o", "q.onnx", "--no-report", "--advice", "off")
+    assert calls(tmp_path / "m.onnx") == calls(tmp_path / "q.onnx") != []
+    assert any(n.op_type == "QuantizeLinear" for n in nodes(onnx.load(str(tmp_path / "q.onnx")).graph))
+    expected = computed(tmp_path / "m.onnx", name="first")
+    check(tmp_path / "q.onnx", expected, 20, qcalib, tmp_path, name="first")
+    qcalib("convert", "q.onnx", "-o", "c.onnx")
+    assert calls(tmp_path / "m.onnx") == calls(tmp_path / "c.onnx")
+    check(tmp_path / "c.onnx", expected, 20, qcalib, tmp_path, name="first")
