@@ -273,11 +273,13 @@ static bool judges_some(const struct solving *s, const struct constant_quantizer
                         const struct qc_block_search *search)
 {
     const struct qc_scale_layout *of = &search->layout;
+    const struct qc_calibration_options *o = s->options;
     const size_t rows = of->count / of->blocks / of->inner, outputs = of->inner > 1 ? of->inner : rows;
-    const struct qc_second_moments_layer *l =
-        quantizer->use.product ? qc_output_layer(s->options->second_moments, quantizer->use.product) : NULL;
-    return s->options->judged && search->scale != QC_SCALE_FLOAT8 && (of->inner == 1 || rows == 1) && l &&
-           l->groups == 1 && l->outputs == outputs;
+    if (!o->judged || !o->second_moments || !quantizer->use.product || search->scale == QC_SCALE_FLOAT8 ||
+        (of->inner > 1 && rows > 1))
+        return false;
+    const struct qc_second_moments_layer *l = qc_output_layer(o->second_moments, quantizer->use.product);
+    return l && l->groups == 1 && l->outputs == outputs;
 }
 
 /* Chooses the scales of a weight in blocks. */
