@@ -318,7 +318,7 @@ def many(digits, tmp_path):
     with h5py.File(digits[0]) as f, h5py.File(tmp_path / "many.h5", "w") as g:
         for key in f:
             x = f[key][:]
-            n = 16_000 // len(x)
+            n = 40_000 // len(x)
             g.create_dataset(key, data=np.concatenate([x] * n), chunks=(256, *x.shape[1:]))
             g[key].attrs.update(f[key].attrs)
     return tmp_path / "many.h5"
@@ -357,7 +357,7 @@ def test_interrupted_run_goes_on(kind, command, many, digits, program, qcalib, t
             [str(program), *map(str, arguments)], cwd=tmp_path, env={**environment, **signalled}, check=False,
             capture_output=True)
         assert done.returncode == 130 and not (tmp_path / "out").exists(), done.stderr
-        assert 0 < qcalib("inspect", "--json", "c.h5").json["samples"] < 16_000
+        assert 0 < qcalib("inspect", "--json", "c.h5").json["samples"] < 40_000
     assert (
         "other data"
         in qcalib(command, "--data", digits[0], "-o", "out", "--checkpoint", "c.h5", *tail, digits[1], code=3).err
