@@ -319,8 +319,12 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
         p->reason[m->nodes[0]] = "left in float by --weight-type none";
         return false;
     }
+    /* Such an operator sums integers, so it has no blocks. */
+    const bool recurrent = activation == QC_NONE && weight_count(p, m, m->rule->give) > 1,
+               dynamic = recurrent && is_dynamic(p, m) && p->options.dynamic_recurrent &&
+                         qc_dynamic_op(&p->graph->nodes[m->nodes[0]], type);
     const bool alone = qc_types_weights_alone(p, m),
-               blocks = note_all_blocks(p, m, m->rule->give, NULL, type, alone || activation == QC_NONE);
+               blocks = !dynamic && note_all_blocks(p, m, m->rule->give, NULL, type, alone || activation == QC_NONE);
     const bool small = qc_is_small_float(activation) || qc_is_small_float(type);
     if (qc_is_small_float(activation) && !alone && (!w.value || !is_product_op(p, m))) {
         if (!p->reason[m->nodes[0]])
@@ -331,12 +335,9 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
         p->reason[m->nodes[0]] = "computed in float32, from float values of few bits";
     p->real_product[m->nodes[0]] = (blocks || small) && !alone && activation != QC_NONE;
     if (activation != QC_NONE || qc_types_is_table(p, m)) return true;
-    if (weight_count(p, m, m->rule->give) > 1) {
-        const qc_id node = m->nodes[0];
-        p->weights_only[node] = true;
-        note_input(p, m, node,
-                   !blocks && is_dynamic(p, m) && p->options.dynamic_recurrent &&
-                       qc_dynamic_op(&p->graph->nodes[node], type));
+    if (recurrent) {
+        p->weights_only[m->nodes[0]] = true;
+        note_input(p, m, m->nodes[0], dynamic);
         return true;
     }
     if (!p->reason[m->nodes[0]])
