@@ -424,18 +424,16 @@ bool qc_sha256_file(char hex[65], const char *path, struct qc_status *st)
     CLOSED fd = -1;
     uint64_t size;
     if (!qc_file_open(&fd, &size, path, st)) return false;
-    unsigned char digest[DIGEST];
     QC_FREED char *buf = malloc(BUFFER);
     if (!buf) return qc_fail_memory(st, BUFFER);
-    EVP_MD_CTX *c = EVP_MD_CTX_new();
-    bool ok = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL);
+    struct qc_sha256_sum *sum = NULL;
+    bool ok = qc_sha256_begin(&sum, st);
     ssize_t n = 0;
-    while (ok && (n = read_full(fd, buf, BUFFER)) > 0) ok = EVP_DigestUpdate(c, buf, (size_t)n);
-    if (n < 0) qc_fail(st, QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
-    ok = ok && n == 0 && EVP_DigestFinal_ex(c, digest, NULL);
-    EVP_MD_CTX_free(c);
-    if (ok) print_hex(hex, digest);
-    return (ok || n < 0) ? ok : no_sha(st);
+    while (ok && (n = read_full(fd, buf, BUFFER)) > 0) ok = qc_sha256_add(sum, buf, (size_t)n, st);
+    if (n < 0) ok = qc_fail(st, QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
+    ok = ok && qc_sha256_end(hex, sum, st);
+    qc_sha256_free(sum);
+    return ok;
 }
 
 /* FREE_BYTES: smaller files read quickly even if all is holes. TIMES: the highest ratio of size to stored bytes;

@@ -9,14 +9,14 @@
 /* A matrix for each expert. */
 enum { RANK = 3 };
 
-static bool has_matrices(const struct qc_graph *g, const struct qc_node *n, const struct qc_expander *x)
+static bool has_matrices(const struct qc_graph *g, const struct qc_node *n)
 {
     bool any = false;
     for (unsigned i = 0; i < n->input_count; i++) {
         const struct qc_tensor *t = qc_constant_of(g, n->inputs[i]);
         any = any || (t && t->shape.rank == RANK);
     }
-    return any && x->knows(x->user, qc_op_info(n->op)->name, g->opset);
+    return any;
 }
 
 /* Returns true if a value of the old or the new graph has the name. */
@@ -73,8 +73,10 @@ static bool split_all(struct qc_graph **out, const struct qc_graph *g, const str
     struct qc_rebuild r;
     bool any = false, ok = qc_rebuild_begin(&r, g, st);
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
         bool is_split = false;
-        if (has_matrices(g, &g->nodes[id], x)) ok = split(&is_split, &r, &g->nodes[id], x, a, st);
+        if (has_matrices(g, n) && x->knows(x->user, qc_op_info(n->op)->name, g->opset))
+            ok = split(&is_split, &r, n, x, a, st);
         any = any || is_split;
     }
     ok = ok && (!any || qc_rebuild_finish(out, &r, st));
@@ -84,14 +86,15 @@ static bool split_all(struct qc_graph **out, const struct qc_graph *g, const str
 
 bool qc_split_matrices(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
 {
+    bool any = false;
+    *out = NULL;
+    for (qc_id id = 1; !any && id <= g->node_count; id++) any = has_matrices(g, &g->nodes[id]);
+    if (!any) return true;
     QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_rules *rules = qc_rules_new(st);
-    *out = NULL;
     bool ok = rules && (a || qc_fail_memory(st, 1)) && qc_rules_add_builtin(rules, "functions_experts.rules", st);
     const struct qc_expander x = qc_rules_expander(rules);
-    bool any = false;
-    for (qc_id id = 1; ok && id <= g->node_count; id++) any = any || has_matrices(g, &g->nodes[id], &x);
-    ok = ok && (!any || split_all(out, g, &x, a, st));
+    ok = ok && split_all(out, g, &x, a, st);
     qc_rules_free(rules);
     return ok;
 }

@@ -197,7 +197,7 @@ const usesGraph = async (browser, name, file) => {
       const moved = (await scroll()).map((v, i) => Math.round(v - at[i]));
       [50, 60].forEach((by, i) => assert.ok(Math.abs(moved[i] - Math.min(by, room[i] - at[i])) <= 1, `${moved} of ${room}`));
     });
-    await soon(async () => assert.equal(await page.evaluate(() => location.hash), '#graph', 'dragging opened a layer'));
+    assert.equal(await page.evaluate(() => location.hash), '#graph', 'dragging opened a layer');
     const wanted = await page.$$eval('.graph', (all) => [...all.at(-1).querySelectorAll('a.box:not(.block) text:nth-of-type(2)')].at(-1).textContent.replace('…', ''));
     await page.type('#find', wanted);
     await soon(async () => assert.match(await page.$eval('#found', (e) => e.textContent), /^[1-9]\d* found$/));
@@ -227,7 +227,7 @@ const usesGraph = async (browser, name, file) => {
       await soon(async () => assert.ok(await inView(page, '.graph .at')));
       const shown = await page.$$eval('.graph .box', (b) => [...new Set(b.filter((e) => e.checkVisibility({ visibilityProperty: true })).map((e) => e.dataset.block))]);
       assert.deepEqual(shown, [number], 'more than the block is unfolded');
-      await soon(async () => assert.deepEqual(await behindBoxes(page, 120), [true, 0]));
+      assert.deepEqual(await behindBoxes(page, 120), [true, 0]);
       await page.click(".zoom button[aria-pressed]");
       await soon(async () => assert.ok(await block.evaluate((e) => e.checkVisibility())));
       await page.click('.zoom button[aria-label="Fit the whole graph"]');
@@ -248,7 +248,7 @@ const usesScreens = async (browser, name, file) => {
       await link.click();
       await soon(async () => assert.deepEqual(await visible(page), [to]));
       await soon(async () => assert.equal(await page.$eval('nav a[aria-current=page]', (a) => a.hash), `#${to}`));
-      await soon(async () => assert.ok(await page.evaluate(() => document.documentElement.scrollHeight < 4 * innerHeight), `${to} is long`));
+      assert.ok(await page.evaluate(() => document.documentElement.scrollHeight < 4 * innerHeight), `${to} is long`);
     }
     await page.keyboard.press('4');
     await soon(async () => assert.deepEqual(await visible(page), ['plot']));
@@ -353,7 +353,7 @@ const usesEffects = async (browser, name, file) => {
       await page.type('#screen-effects .filter', 'no layer is called so');
       await soon(async () => assert.equal(await page.$eval('#screen-effects .none', (e) => e.checkVisibility()), true));
     } else {
-      await soon(async () => assert.match(await page.$eval('#screen-effects', (e) => e.textContent), /No layer|Nothing was measured/));
+      assert.match(await page.$eval('#screen-effects', (e) => e.textContent), /No layer|Nothing was measured/);
     }
     await go(page, '#table');
     await page.type('#filter', 'no layer is called so');
@@ -417,10 +417,10 @@ const isLarge = async (browser, name, file) => {
     await there(page, 'plot');
     await page.mouse.move(600, 300);
     await soon(async () => assert.match(await page.$eval('#plot-readout', (e) => e.textContent), / dB, .*cosine /));
-    await soon(async () => assert.equal((await page.$$('#screen-plot svg.points')).length, 1));
+    assert.equal((await page.$$('#screen-plot svg.points')).length, 1);
     await go(page, '#graph');
     await there(page, 'graph');
-    await soon(async () => assert.deepEqual(await behindBoxes(page, 120), [true, 0]));
+    assert.deepEqual(await behindBoxes(page, 120), [true, 0]);
     await page.type('#find', 'stage400/conv');
     await soon(async () => assert.match(await page.$eval('#found', (e) => e.textContent), /^[1-9]\d* found$/));
     assert.deepEqual(page.complaints, []);
@@ -459,8 +459,8 @@ const isLarge = async (browser, name, file) => {
     assert.ok(row.top >= view.top && row.bottom <= view.bottom, 'the row is not in view');
     await page.keyboard.press('j');
     await page.waitForFunction(() => document.querySelector('#layer details.on summary .muted')?.textContent === '1101');
-    await soon(async () => assert.equal((await page.$$('#layer details')).length, 1));
-    await soon(async () => assert.deepEqual(await complaintsOfAxe(page), []));
+    assert.equal((await page.$$('#layer details')).length, 1);
+    assert.deepEqual(await complaintsOfAxe(page), []);
     assert.deepEqual(page.complaints, []);
     await page.close();
   });
