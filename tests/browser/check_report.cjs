@@ -39,7 +39,8 @@ const open = async (browser, file, { width = 1400, height = 950, scheme = 'light
   page.on('request', (r) => { if (!/^(file|data):/.test(r.url())) page.complaints.push(`request: ${r.url()}`); });
   await page.setJavaScriptEnabled(script);
   await page.setViewport({ width, height });
-  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
+  // Without motion: while a page still scrolls smoothly, a click misses what it is aimed at.
+  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }, { name: 'prefers-reduced-motion', value: 'reduce' }]);
   await page.goto(`file://${path.resolve(file)}${hash}`);
   return page;
 };
