@@ -18,7 +18,7 @@ struct collecting {
     size_t *units;            /* [unit_count] */
     bool *done;               /* [total] */
     bool interrupted;
-    double saved; /* time of the last save */
+    double saved, wait; /* time of the last save, and the least time to the next, s */
     unsigned workers;
     struct qc_scan **scans; /* [workers][count] */
     size_t value_count;
@@ -210,7 +210,7 @@ static bool step_collection(void *user, size_t done, size_t count)
     (void)count;
     k->interrupted =
         o->run.progress && !o->run.progress(o->run.progress_user, k->total - k->unit_count + done, k->total);
-    return !k->interrupted && !(o->save && qc_seconds() - k->saved >= o->save_seconds);
+    return !k->interrupted && !(o->save && qc_seconds() - k->saved >= k->wait);
 }
 
 /* Adds the extremes of the units of this round. */
@@ -259,9 +259,10 @@ static bool take_over(struct collecting *k, const struct qc_dataset *data, struc
 static bool run_collection(struct collecting *k, struct qc_stream *stream, struct qc_status *st)
 {
     const struct qc_collect_options *o = k->options;
+    k->saved = qc_seconds();
+    k->wait = o->save_seconds;
     while (k->unit_count) {
         struct qc_status round = QC_STATUS_INIT;
-        k->saved = qc_seconds();
         stream->units = k->units;
         stream->unit_count = k->unit_count;
         bool ok = qc_stream_run(stream, &round);
@@ -269,7 +270,11 @@ static bool run_collection(struct collecting *k, struct qc_stream *stream, struc
             *st = round;
             return false;
         }
-        if (!take_over(k, stream->data, st) || (o->save && !o->save(o->save_user, k->c, st))) return false;
+        if (!take_over(k, stream->data, st)) return false;
+        const double ran = qc_seconds();
+        if (o->save && !o->save(o->save_user, k->c, st)) return false;
+        k->saved = qc_seconds();
+        k->wait = fmax(o->save_seconds, o->save_times * (k->saved - ran));
         if (k->interrupted)
             return qc_fail(st, QC_INTERRUPTED, "interrupted with %zu of %zu to go", k->unit_count, k->total);
     }

@@ -77,10 +77,11 @@ struct qc_collect_options {
     struct qc_collection
         *so_far; /* NULL, or the collection of an interrupted run of this job, whose samples are skipped; taken over */
     const char *so_far_name; /* its file, for messages */
-    /* Called with the collection so far, every save_seconds, on interruption and at the end; may be NULL. */
+    /* Called with the collection so far, on interruption, at the end, and when save_seconds, and save_times the
+       duration of the last call, have passed since that call; may be NULL. */
     bool (*save)(void *user, const struct qc_collection *c, struct qc_status *st);
     void *save_user;
-    double save_seconds;
+    double save_seconds, save_times;
 };
 
 /* Resources of a run. */

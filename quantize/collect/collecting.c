@@ -185,7 +185,8 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
                                          p->calibration_options.later_bytes + solving, st);
 }
 
-enum { SAVE_SECONDS = 30 };
+/* A checkpoint is saved when SAVE_SECONDS, and SAVE_TIMES the duration of the last save, have passed since that. */
+enum { SAVE_SECONDS = 30, SAVE_TIMES = 9 };
 /* The file of rounded layers, beside the checkpoint. */
 #define LAYERS "%s.layers"
 
@@ -261,6 +262,7 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
         how.save = save;
         how.save_user = (void *)(uintptr_t)o;
         how.save_seconds = SAVE_SECONDS;
+        how.save_times = SAVE_TIMES;
         how.so_far_name = qc_text(where, sizeof where, "--checkpoint %s", o->checkpoint);
         const struct qc_budget budget = {.memory_limit = (size_t)o->memory_limit};
         if (access(o->checkpoint, F_OK) == 0 &&

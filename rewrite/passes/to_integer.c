@@ -109,8 +109,10 @@ static bool folded_constants_take(struct qc_tensor **out, struct qc_folded_const
             return true;
         }
     if (!eval(out, g, node, st)) return false;
-    if (!shared || ((f->forms == QC_FORMS_NOT_KEPT || qc_tensor_keep_forms(*out, st)) &&
-                    add_folded(f, from, *out, q, type->axis, st)))
+    /* In a file before f has it: otherwise the graph would make a copy there, and f keep this one in memory. */
+    if ((!g->spills || qc_tensor_spill(*out, st)) &&
+        (!shared || ((f->forms == QC_FORMS_NOT_KEPT || qc_tensor_keep_forms(*out, st)) &&
+                     add_folded(f, from, *out, q, type->axis, st))))
         return true;
     qc_tensor_unref(*out);
     return false;

@@ -304,6 +304,17 @@ static void check_checkpoints(bool channels)
         for (size_t k = 0; k < later.count; k++) free(later.bytes[k].data);
     }
     for (size_t i = 0; i < saved.count; i++) free(saved.bytes[i].data);
+    struct saved seldom = {.stop = SIZE_MAX};
+    o = options_of(sha_a, 2);
+    o.channel_axes = channels ? s.axes : NULL;
+    o.save = save;
+    o.save_user = &seldom;
+    o.save_times = 1e12;
+    cr_assert(qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, &st), "%s", st.message);
+    cr_expect_eq(seldom.count, 2, "saved %zu times after one that took long", seldom.count);
+    expect_bytes(c, &whole, "saved at the first sample and at the end");
+    qc_collection_free(c);
+    for (size_t i = 0; i < seldom.count; i++) free(seldom.bytes[i].data);
     qc_collection_free(one);
     free(whole.data);
     close_setting(&s);

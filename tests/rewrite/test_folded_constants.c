@@ -96,3 +96,40 @@ Test(folded_constants, weights_are_made_once_for_equal_parameters)
     qc_folded_constants_free(shared);
     qc_graph_free(g);
 }
+
+/* In a large model both graphs have the same file, and nothing is held in memory beside it. */
+Test(folded_constants, large_weights_are_in_one_file)
+{
+    enum { SIDE = 1024 };
+    struct qc_status st = QC_STATUS_INIT;
+    const struct qc_shape x = QC_SHAPE(1, SIDE, 1, 1), w = QC_SHAPE(SIDE, SIDE, 1, 1);
+    struct qc_graph *g = qc_graph_new(&st), *made[2];
+    struct qc_tensor *t = qc_tensor_new(QC_F32, &w, &st);
+    struct qc_folded_constants *shared = NULL;
+    const struct qc_qparams of_x = {.name = "x", .dtype = QC_U8},
+                            of_w = {.name = "w", .dtype = QC_I8, .is_weight = true};
+    const qc_id q[] = {qc_graph_add_quantizer(g, &of_x, &st), qc_graph_add_quantizer(g, &of_w, &st)};
+    qc_id in[] = {qc_graph_add_input(g, "x", QC_F32, &x, &st), qc_graph_add_constant(g, "w", t, &st)};
+    g->simulated = g->spills = true;
+    qc_tensor_unref(t);
+    for (size_t i = 0; i < 2; i++) {
+        const struct qc_node_def quantize = {.op = QC_OP_Quantize, .input_count = 1, .inputs = &in[i], .qparams = q[i]};
+        cr_assert(qc_graph_bind_quantizer(g, q[i], 1, (const float[]){1}, (const int32_t[]){0}, &st), "%s", st.message);
+        in[i] = qc_graph_add(g, &quantize, &st);
+    }
+    const struct qc_node_def conv = {.op = QC_OP_Conv,
+                                     .input_count = 2,
+                                     .inputs = in,
+                                     .qparams = qc_graph_add_product(g, q[0], q[1], &st)};
+    const qc_id sum = qc_graph_add(g, &conv, &st);
+    const struct qc_node_def real = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &sum};
+    cr_assert(qc_graph_add_output(g, "y", qc_graph_add(g, &real, &st), &st) &&
+                  qc_folded_constants_new(&shared, QC_FORMS_NOT_KEPT, &st),
+              "%s", st.message);
+    for (size_t i = 0; i < 2; i++)
+        cr_assert(qc_to_integer_shared(&made[i], shared, g, qc_evaluate, &st), "%s", st.message);
+    cr_expect(weight_of(made[0])->map && weight_of(made[1]) == weight_of(made[0]));
+    for (size_t i = 0; i < 2; i++) qc_graph_free(made[i]);
+    qc_folded_constants_free(shared);
+    qc_graph_free(g);
+}
