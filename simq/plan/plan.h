@@ -6,8 +6,8 @@
    A simulated graph holds affine values CENTRED: f32 numbers q - zero point. A produced graph (integers in its
    types) holds them in its own types: stored integers of 4 to 16 bits, int32 accumulators. Both compute the same
    numbers, bit for bit. A simulated graph also uses the integer kernel if an accumulator may reach 2^24, which
-   float32 does not hold exactly, and for convolutions with VNNI, which multiply bytes faster than float32. Integers
-   meet memory only at inputs and outputs.
+   float32 does not hold exactly, and for products with VNNI, which multiply bytes faster than float32. Integers meet
+   memory only at inputs and outputs.
 
    Qparams that are unbound or off act as scale 1, zero point 0, no rounding. If all of them are unbound, the plan
    computes the real network, without any quantize or dequantize step. Product qparams with one such factor have the

@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "simq/core/integer.h"
+#include "simq/core/kernel_util.h"
 #include "simq/plan/plan_parts.h"
 
 /* `pending` of a reordered copy, which may have further users: it is never overwritten. */
@@ -320,15 +321,18 @@ static bool place_residual(struct work *w, struct qc_binding *b, qc_id tail, qc_
            emit_convert(b, tail, "copy", &w->out[0], &from, st);
 }
 
-/* Returns whether a convolution of centred float32 numbers that fit in bytes is faster in bytes, conversion
-   included. This needs AVX-512 VNNI and at least SHARING output channels per input. */
+/* Returns whether a product of centred float32 numbers that fit in bytes with constant weights is faster in bytes,
+   conversion included. This needs AVX-512 VNNI and at least SHARING outputs per input. */
 static bool faster_in_bytes(const struct qc_int_node *n, const struct qc_binding *b)
 {
     enum { SHARING = 16 };
     const struct qc_view *w = &n->in[1];
     const struct qc_levels x = n->in_scales[0].levels;
-    if (n->node->op != QC_OP_Conv || !w->data || x.hi - x.lo > UINT8_MAX || b->plan->int16) return false;
-    return w->dim[0] / qc_attr_int(n->node, "group", 1) >= SHARING && b->plan->isa >= QC_ISA_AVX512_VNNI;
+    if (!w->data || x.hi - x.lo > UINT8_MAX || b->plan->int16 || b->plan->isa < QC_ISA_AVX512_VNNI ||
+        (qc_kernel_is_large(b->g, w) && !b->plan->many_runs))
+        return false;
+    if (n->node->op == QC_OP_Conv) return w->dim[0] / qc_attr_int(n->node, "group", 1) >= SHARING;
+    return w->rank == 2 && w->dim[n->node->op == QC_OP_Gemm && qc_attr_int(n->node, "transB", 0) ? 0 : 1] >= SHARING;
 }
 
 /* Sets *out to the integer kernel of a node, or NULL. A simulated graph uses it only if float32 may be too narrow or

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weights shared by several nodes are packed once; large ones are packed by all workers. */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/pool.h"
 #include "simq/core/convert.h"
@@ -143,4 +145,73 @@ Test(plan_packed, integers_and_their_sums_are_packed_by_workers)
         free(sums[k]);
     }
     free(w);
+}
+
+/* A product of integers whose weights are as large as those that large models pack in temporary files. */
+enum { WIDE = 1024, ROWS = 3, HELD = WIDE * WIDE };
+
+static qc_id step_of(struct qc_graph *g, enum qc_op op, unsigned count, const qc_id *in, qc_id qparams,
+                     struct qc_status *st)
+{
+    const struct qc_node_def d = {.op = op, .input_count = count, .inputs = in, .qparams = qparams};
+    return qc_graph_add(g, &d, st);
+}
+
+/* Sets y to the results, [ROWS][WIDE]. Returns the bytes that the plan holds. */
+static size_t large_product(float *y, bool simulated, bool spills, bool many_runs)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = qc_graph_new(&st);
+    struct qc_plan *plan;
+    struct qc_runner *r;
+    const struct qc_shape rows = QC_SHAPE(ROWS, WIDE), square = QC_SHAPE(WIDE, WIDE);
+    const struct qc_qparams defs[] = {{.name = "x", .dtype = QC_U8}, {.name = "w", .dtype = QC_I8, .is_weight = true}};
+    const float scales[] = {0.03f, 0.001f};
+    const int32_t zeros[] = {117, 0};
+    struct qc_tensor *t = qc_tensor_new(QC_I8, &square, &st);
+    qc_id of[2], q[2];
+    g->simulated = simulated;
+    g->spills = spills;
+    for (size_t i = 0; i < HELD; i++) ((int8_t *)t->data)[i] = (int8_t)(i * i % 11 - 5); /* sums below 2^24 */
+    const qc_id x = qc_graph_add_input(g, "x", QC_F32, &rows, &st);
+    for (int i = 0; i < 2; i++) {
+        q[i] = qc_graph_add_quantizer(g, &defs[i], &st);
+        cr_assert(qc_graph_bind_quantizer(g, q[i], 1, &scales[i], &zeros[i], &st), "%s", st.message);
+    }
+    of[0] = step_of(g, QC_OP_Quantize, 1, &x, q[0], &st);
+    of[1] = qc_graph_add_affine_constant(g, "w", t, q[1], 0, &st);
+    qc_tensor_unref(t);
+    const qc_id sum = step_of(g, QC_OP_MatMul, 2, of, qc_graph_add_product(g, q[0], q[1], &st), &st);
+    const struct qc_plan_options how = {.many_runs = many_runs};
+    cr_assert(qc_graph_add_output(g, "y", step_of(g, QC_OP_Dequantize, 1, &sum, 0, &st), &st) &&
+                  qc_plan_new(&plan, g, &rows, &how, &st) && qc_runner_new(&r, plan, &st),
+              "%s", st.message);
+    fill(qc_runner_input(r, 0).data, ROWS * WIDE);
+    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    memcpy(y, qc_runner_output(r, 0).data, ROWS * WIDE * sizeof *y);
+    const size_t bytes = qc_plan_constant_bytes(plan);
+    qc_runner_free(r);
+    qc_plan_free(plan);
+    qc_graph_free(g);
+    return bytes;
+}
+
+/* If files may be as large as the integers, but not as these and their padding, the weights are read at run time. */
+Test(plan_packed, large_weights_of_integers_take_no_memory)
+{
+    static float plain[ROWS * WIDE], y[ROWS * WIDE];
+    struct rlimit before;
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before);
+    for (int k = 0; k < 2; k++) {
+        cr_expect_geq(large_product(plain, k, false, true), HELD);
+        for (int many = 0; many < 2; many++)
+            for (int full = 0; full < 1 + (many && !k); full++) {
+                if (full) cr_assert_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){HELD, before.rlim_max}), 0);
+                const size_t bytes = large_product(y, k, true, many);
+                setrlimit(RLIMIT_FSIZE, &before);
+                if (k || many) cr_expect_lt(bytes, HELD / 2, "%s, %d, %d", k ? "simulated" : "produced", many, full);
+                cr_expect_arr_eq(y, plain, sizeof y, "%s, %d, %d", k ? "simulated" : "produced", many, full);
+            }
+    }
 }

@@ -330,6 +330,18 @@ static bool make_pairs(struct qc_int_mac *m, struct qc_status *st)
     return true;
 }
 
+static bool pack_in_file(struct qc_int_mac *m, const struct qc_int_pack *p, struct qc_status *st)
+{
+    void *room;
+    if (!qc_packed_room(&room, m->d.packs, padded_bytes(m->weight_bytes), st)) return false;
+    m->shared = true;
+    m->weights = room;
+    if (!room) return true;
+    qc_int_pack(room, m->bias, p, m->d.weights);
+    qc_int_pack_bias(m->bias, p, m->bias, m->given);
+    return true;
+}
+
 static bool make_dense(struct qc_int_mac *m, struct qc_status *st)
 {
     if (!make_panels(m, st)) return false;
@@ -340,6 +352,7 @@ static bool make_dense(struct qc_int_mac *m, struct qc_status *st)
     if (!(m->bias = aligned_alloc(64, sums))) return qc_fail_memory(st, sums);
     const struct qc_int_pack p = qc_int_mac_pack(m);
     if (m->d.constant) return take_form(m, &p, st);
+    if (m->d.in_file) return pack_in_file(m, &p, st);
     uint8_t *own = aligned_alloc(64, padded_bytes(m->weight_bytes));
     void *kept = NULL;
     if (!own) return qc_fail_memory(st, m->weight_bytes);
@@ -513,6 +526,11 @@ void qc_int_mac_free(struct qc_int_mac *m)
     free(m->given);
     free(m->zeros);
     free(m);
+}
+
+bool qc_int_mac_is_packed(const struct qc_int_mac *m)
+{
+    return m->weights != NULL;
 }
 
 size_t qc_int_mac_bytes(const struct qc_int_mac *m)

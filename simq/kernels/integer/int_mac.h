@@ -26,7 +26,9 @@ struct qc_int_def {
     const void *weights;                                     /* NULL: packed at each run */
     const struct qc_tensor *constant; /* owner of the weights, if it caches other forms of them; else NULL */
     struct qc_packed *packs;          /* for packed weights; NULL: a step keeps its own */
-    const struct qc_view *bias;       /* NULL, or constant: i32 or centred f32, dense, one per output channel */
+    bool in_file; /* packed weights are in a temporary file of packs; if the disk has no room, they are given at run
+                     time. Not for `constant`, `pairs` and depthwise convolutions */
+    const struct qc_view *bias; /* NULL, or constant: i32 or centred f32, dense, one per output channel */
     const struct qc_scales *data_scales,
         *weight_scales; /* data: one scale, or one per group of one channel. weights: one, or one per output channel;
                            their arrays are valid as long as the state */
@@ -41,6 +43,7 @@ struct qc_int_mac; /* state of a step, shared by workers */
 bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_int_def *d, struct qc_status *st);
 void qc_int_mac_free(struct qc_int_mac *m); /* NULL-safe */
 size_t qc_int_mac_bytes(const struct qc_int_mac *m);
+bool qc_int_mac_is_packed(const struct qc_int_mac *m); /* false: weights are given at run time */
 const char *qc_int_mac_name(const struct qc_int_mac *m);
 /* With an accumulator of fewer than 32 bits, adds the statistics of the sums to *sums; otherwise sums is not used. */
 void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch,

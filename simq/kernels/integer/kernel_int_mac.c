@@ -324,6 +324,7 @@ static bool prepare_int_mac(struct qc_prepare *p, struct qc_status *st)
                            .data_type = p->in[0].dtype,
                            .weight_type = p->in[1].dtype,
                            .packs = p->packs,
+                           .in_file = p->many_runs && p->packs && qc_kernel_is_large(p->graph, &p->in[1]),
                            .bias = bias ? &p->in[2] : NULL,
                            .data_scales = &p->in_scales[0],
                            .weight_scales = &p->in_scales[1]};
@@ -354,7 +355,7 @@ static bool prepare_int_mac(struct qc_prepare *p, struct qc_status *st)
         return false;
     s->channels = (size_t)(d.shape.groups * d.shape.outputs);
     p->overflow_channels = overflows ? s->channels : 0;
-    p->packed = (d.weights ? 2U : 0U) | (bias ? 4U : 0U);
+    p->packed = (qc_int_mac_is_packed(s->mac) ? 2U : 0U) | (bias ? 4U : 0U);
     p->constant_bytes = qc_int_mac_bytes(s->mac);
     p->detail = qc_int_mac_name(s->mac);
     return true;

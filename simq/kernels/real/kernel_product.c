@@ -3,7 +3,7 @@
  * (qw - zw)), exact if every partial sum stays below 2^24. */
 #include <math.h>
 
-#include "simq/core/kernel.h"
+#include "simq/core/kernel_util.h"
 #include "simq/core/rounding.h"
 #include "simq/kernels/real/product.h"
 
@@ -134,18 +134,12 @@ QC_KERNEL(conv_transpose, .order = QC_ORDER_LAST, .fuses = true, .prepare = prep
 
 /* Gemm and MatMul. On centred integers the result is the accumulator, exact if every partial sum stays below 2^24. */
 
-/* In large models (graph->spills), constants of this size or more are not packed in memory, which each plan would need.
-   If many runs follow they are packed in a temporary file, otherwise read where they are. The order of the sums is the
-   same. */
-enum { PACKED_LESS = 4 << 20 };
-
 static bool make_product(struct qc_prepare *p, const struct qc_view *a, const struct qc_view *b,
                          const struct qc_view *bias, const struct qc_view *dst, bool scaled, struct qc_mac **out,
                          struct qc_status *st)
 {
     struct qc_view weights = *b;
-    const bool large = b->data && p->graph->spills && qc_view_count(b) * sizeof(float) >= PACKED_LESS,
-               in_file = large && p->many_runs && p->packs;
+    const bool large = qc_kernel_is_large(p->graph, b), in_file = large && p->many_runs && p->packs;
     if (large && !in_file) weights.data = NULL;
     struct qc_product_matrix d = {
         .a = a, .b = &weights, .bias = bias, .dst = dst, .packs = p->packs, .in_file = in_file, .isa = p->isa};
