@@ -116,6 +116,7 @@ def main(words):
     if words:
         mutations = [m for m in mutations if any(w in f"{m.kind} {m.name} {m.file}" for w in words)]
     os.environ.pop("QCALIB_DATA", None)  # the same with and without real models
+    os.environ["QCALIB_LONG"] = "1"  # all cases
     if not PYTHON.exists():
         sys.exit(f"mutate: there is no {PYTHON.relative_to(ROOT)}: scripts/test makes it")
     source = copy_sources()

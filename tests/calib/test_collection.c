@@ -106,7 +106,7 @@ static void check_partitions(bool channels)
     struct qc_collection *one = collect(&s, 0, 0, 1);
     struct bytes whole = encode(one);
     cr_expect_eq(qc_collection_samples(one), SAMPLES);
-    for (int round = 0; round < 12 / (int)test_one_of(3); round++) {
+    for (int round = 0; round < 12 / (int)test_one_of(2, 4); round++) {
         struct qc_status st = QC_STATUS_INIT;
         struct qc_collection *parts[SAMPLES];
         size_t n = 1 + (size_t)(case_random(&random) % 9);
@@ -272,7 +272,7 @@ static void check_checkpoints(bool channels)
     expect_bytes(c, &whole, "saved after every sample");
     qc_collection_free(c);
     cr_assert_geq(saved.count, SAMPLES / 3);
-    for (size_t i = 0; i < saved.count; i += 7 * test_one_of(3)) {
+    for (size_t i = 0; i < saved.count; i += 7 * test_one_of(2, 4)) {
         struct saved later = {.stop = 45};
         o = options_of(sha_a, 1);
         o.channel_axes = channels ? s.axes : NULL;
@@ -398,7 +398,7 @@ static void check_damage(bool channels)
     struct setting s;
     uint64_t random = 11;
     size_t refused = 0;
-    const int files = 300 / (int)test_one_of(4);
+    const int files = 300 / (int)test_one_of(3, 6);
     open_setting(&s);
     s.extremes = true;
     s.channels = channels;

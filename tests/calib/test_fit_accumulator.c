@@ -49,7 +49,7 @@ static uint64_t overflows(const struct case_run *r, const char *path, struct qc_
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
     struct qc_dataset *data = case_open(r->simulated, path, true);
-    const struct qc_selection some = {.samples = qc_dataset_samples(data) / test_one_of(4)};
+    const struct qc_selection some = {.samples = qc_dataset_samples(data) / test_one_of(1, 4)};
     struct qc_overflows seen;
     struct qc_metric m;
     uint64_t all = 0;

@@ -70,14 +70,15 @@ def has_sanitizers(program):
     return b"__asan_init" in program.read_bytes()
 
 
+PROGRAM = ROOT / os.environ.get("QCALIB", "build/release/qcalib")
+SANITIZED = PROGRAM.exists() and has_sanitizers(PROGRAM)
+
+
 @pytest.fixture(scope="session")
 def program():
-    path = pathlib.Path(os.environ.get("QCALIB", ROOT / "build/release/qcalib"))
-    if not path.is_absolute():
-        path = ROOT / path
-    if not path.exists():
-        pytest.fail(f"there is no {path}; build it first: cmake --preset release && cmake --build --preset release")
-    return path
+    if not PROGRAM.exists():
+        pytest.fail(f"there is no {PROGRAM}; build it first: cmake --preset release && cmake --build --preset release")
+    return PROGRAM
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import onnx
 import pytest
-from conftest import has_sanitizers
+from conftest import SANITIZED
 from onnx import TensorProto, helper, numpy_helper
 from test_bad_input import BAD, MACHINE, UNSUPPORTED
 
@@ -65,7 +65,7 @@ def measured(program, tmp_path):
         text = done.stdout + done.stderr
         code, kib, seconds = map(float, (tmp_path / "peak").read_text().split())
         assert "Sanitizer" not in text and "runtime error:" not in text, text
-        assert seconds < (SANITIZED_SECONDS if has_sanitizers(program) else SECONDS), f"{arguments}: {seconds:.1f} s"
+        assert seconds < (SANITIZED_SECONDS if SANITIZED else SECONDS), f"{arguments}: {seconds:.1f} s"
         return int(code), text, kib * 1024
 
     base = peak("list", "ops")[2]
@@ -95,6 +95,8 @@ def test_what_shapes_ask_for_is_refused(name, limit, hostile, measured):
     for command, arguments in commands(hostile / f"{name}.onnx", hostile / "x.h5").items():
         if limit and command in ("inspect", "convert", "eval"):
             continue  # which end before, or as run does
+        if folded and command in ("eval", "compare", "collect"):
+            continue  # which fold as run does, seconds with sanitizers
         if limit:
             arguments = (*arguments, "--memory-limit", limit)
         code, text, more = measured(*arguments)

@@ -4,6 +4,7 @@ and checkpoints: each is refused with one line that names the node and the tenso
 scripts/test runs these tests with sanitizers too."""
 
 import shutil
+import subprocess
 
 import h5py
 import numpy as np
@@ -269,11 +270,23 @@ def test_configurations(content, code, words, qcalib, digits):
 # ---- Statistics ----
 
 
+@pytest.fixture(scope="module")
+def made(program, examples, tmp_path_factory):
+    """Statistics, and the model that is quantized with them."""
+    folder = tmp_path_factory.mktemp("statistics")
+    shutil.copy(examples / "digits_cnn.onnx", folder / "good.onnx")
+    for arguments in (
+        ("collect", "--data", examples / "digits_calib.h5", "good.onnx", "--samples", "20", "-o", "s.h5"),
+        ("--stats", "s.h5", "good.onnx", "--no-report", "-o", "good.int8.onnx"),
+    ):
+        subprocess.run([program, *arguments], cwd=folder, check=True, capture_output=True)
+    return (folder / "s.h5").read_bytes(), (folder / "good.int8.onnx").read_bytes()
+
+
 @pytest.fixture
-def statistics(qcalib, digits):
-    qcalib("collect", "--data", "good.h5", "good.onnx", "--samples", 20, "-o", "s.h5")
-    qcalib("--stats", "s.h5", "good.onnx", "--no-report", "-o", "good.int8.onnx")
-    return (digits / "s.h5").read_bytes(), (digits / "good.int8.onnx").read_bytes()
+def statistics(made, digits):
+    (digits / "s.h5").write_bytes(made[0])
+    return made
 
 
 @pytest.mark.parametrize("part", [0, 0.01, 0.2, 0.5, 0.9, 0.999])

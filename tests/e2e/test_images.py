@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import onnx
 import pytest
-from conftest import has_sanitizers
+from conftest import SANITIZED
 from image_files import cover, crop, open_upright, picture, short_side, write_all
 from onnx import TensorProto, helper
 from test_bad_input import BAD, USAGE, refused
@@ -259,7 +259,7 @@ def test_hostile_images(qcalib, program, tmp_path, images):
     """Cut short, bytes changed, a bomb: each is left out or read, and none is read or written beyond its end (sanitizers)."""
     # A new reader is forked after each that crashes. The allocator of a sanitizer may be locked then by another thread,
     # and stays locked in the fork without end, as it has no handlers of forks.
-    threads = 1 if has_sanitizers(program) else 4
+    threads = 1 if SANITIZED else 4
     identity(tmp_path / "m.onnx", ["N", 3, 8, 8])
     (tmp_path / "bad").mkdir()
     rng = np.random.default_rng(7)

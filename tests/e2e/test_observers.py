@@ -295,6 +295,8 @@ def test_weights_take_every_method(qcalib, examples, tmp_path, method):
         "quantize",
         "--data",
         examples / "digits_calib.h5",
+        "--method",
+        "minmax",
         "--weight-method",
         method,
         "--report",

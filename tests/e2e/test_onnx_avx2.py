@@ -140,7 +140,7 @@ def test_whole_networks(qcalib, data, tmp_path):
         *([("resnet20_cifar10", 16), ("mobilenetv1_075_224_imagenet", 2)] if LONG else []),
     ):
         case = case_of(model, samples)
-        wanted += [(tmp_path / file, case, False) for file in quantize(case, qcalib, data)]
+        wanted += [(tmp_path / file, case, False) for file in quantize(case, qcalib, data, "--method", "minmax")]
     for model in ("resnet8_cifar10_mlperf_tfint8_qdq", "dscnn_kws_mlperf_tfint8_qdq"):
         wanted.append((data / f"models/{model}.onnx", case_of(model, 32 if LONG else 4), model.startswith("dscnn")))
     for model in ("dscnn_kws_mlperf", "resnet8_cifar10_mlperf")[: 2 if LONG else 1]:

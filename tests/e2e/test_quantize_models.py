@@ -32,14 +32,16 @@ DEMANDING = [m for m in (*REAL_MODELS, TRANSFORMER) if m.name in {**LOSS, **DECI
 LABELLED = [m for m in REAL_MODELS if m.name in LOSS and m.eval != m.calib]
 # resnet8_cifar10_mlperf has the same 10,000 images and runs them in a sixth of the time.
 NIGHTLY = ("resnet20_cifar10",)
+# Of these only the default job: the others have the same operators and run each method.
+DEFAULT_ONLY = ("resnet20_cifar10", "resnet20_cifar10_bn", "dscnn_kws_mlperf_bn", "mobilenetv1_075_224_imagenet")
 SOME = 2000
 THREADS = 1  # as many tests run at once as there are cores
 models = pytest.mark.parametrize("model", REAL_MODELS, ids=lambda m: m.name)
 
 
-def some_nightly(these):
-    """Parametrizes over these models; scripts/test leaves out those of NIGHTLY."""
-    return pytest.mark.parametrize("model", [nightly(m) if m.name in NIGHTLY else m for m in these], ids=lambda m: m.name)
+def some_nightly(these, left_out=NIGHTLY):
+    """Parametrizes over these models; scripts/test leaves out some."""
+    return pytest.mark.parametrize("model", [nightly(m) if m.name in left_out else m for m in these], ids=lambda m: m.name)
 
 
 @dataclasses.dataclass
@@ -94,8 +96,14 @@ def truth(data, once):
     return make
 
 
-@pytest.mark.parametrize("method", ("default", *METHODS))
-@models
+@pytest.mark.parametrize(
+    "model, method",
+    [
+        pytest.param(m, how, id=f"{m.name}-{how}", marks=pytest.mark.nightly if how in METHODS and m.name in DEFAULT_ONLY else ())
+        for m in REAL_MODELS
+        for how in ("default", *METHODS)
+    ],
+)
 def test_runs_without_a_warning(model, method, exported, onnxruntime, data, tmp_path):
     """And the old ONNX Runtime and the newest agree with the float model."""
     few = Data(data / model.calib, model.preprocess, limit=2)
@@ -184,7 +192,7 @@ def test_report_measures_what_was_exported(model, exported, data):
     assert np.allclose(here, there, rtol=0, atol=0.5), f"report {here}, ONNX Runtime {there}"
 
 
-@some_nightly(LABELLED)
+@some_nightly(LABELLED, DEFAULT_ONLY)
 def test_methods(model, exported, truth):
     """Each method keeps the accuracy, and KL is no worse than min-max."""
     test, reference = truth(model)
@@ -196,7 +204,7 @@ def test_methods(model, exported, truth):
     assert all(before - a <= LOSS[model.name] + 0.7 for a in after.values()), (before, after)
 
 
-@models
+@some_nightly(REAL_MODELS, DEFAULT_ONLY)
 def test_methods_differ(model, exported):
     """Four methods, four sets of parameters: none is another one under a different name."""
     scales = {

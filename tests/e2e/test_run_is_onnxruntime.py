@@ -30,6 +30,7 @@ FLOAT = {
     # ... as do means of layer norm and the error function of GELU; the next quantize falls the other way now and then
     "text_transformer_agnews": ({"logits"}, 0.05, 0.01, {"Softmax", "ReduceMean", "Erf"}),
 }
+QUICK = ("--method", "minmax", "--weight-rounding", "nearest")  # how parameters were found is of no account here
 CAPPED = {"DNNL_MAX_CPU_ISA": "AVX2"}
 
 
@@ -53,7 +54,7 @@ def test_every_byte_of_the_outputs(model, most, qcalib, data, tmp_path):
     feeds = inputs(case, data)
     assert min(len(v) for v in feeds.values()) == case.samples
     loose, share, most, _ = FLOAT.get(model, (set(), 0, 0, None))
-    for file in quantize(case, qcalib, data):
+    for file in quantize(case, qcalib, data, *QUICK):
         expected, _ = Runtime("newest", sys.executable).run(tmp_path / file, feeds, tmp_path)
         best, capped = (run(qcalib, file, case, data, tmp_path, **how) for how in ({}, CAPPED))
         assert loose <= set(expected)
@@ -96,7 +97,7 @@ def test_only_float_operators_make_a_difference(model, qcalib, data, tmp_path):
     """All stored integers as outputs: where a result differs in a sample while all integers that it comes from are equal there, one of the
     operators of the table is between them."""
     case = case_of(model, less=4)  # in few samples no result differs
-    graph = onnx.load(tmp_path / quantize(case, qcalib, data)[0])
+    graph = onnx.load(tmp_path / quantize(case, qcalib, data, *QUICK)[0])
     found = islands(graph)
     types = {v.name: v for v in onnx.shape_inference.infer_shapes(graph).graph.value_info}
     known = {o.name for o in graph.graph.output}

@@ -222,5 +222,5 @@ def test_a_model_that_is_faster_in_float_is_made_smaller(qcalib, tmp_path):
 @pytest.mark.parametrize("model", [c.model for c in CASES])
 def test_given_models(model, qcalib, data, tmp_path):
     case = next(c for c in CASES if c.model == model)
-    for file in quantize(case, qcalib, data):
+    for file in quantize(case, qcalib, data, "--method", "minmax", "--weight-rounding", "nearest"):
         check(tmp_path / file)

@@ -426,9 +426,9 @@ def test_memory_limit_is_kept(command, digits, program, many, data, tmp_path):
     """Below what is possible: an error that says how much is needed, before anything runs; above it, fewer workers and the same bytes."""
     channels = ["--channel-statistics", "on"] if command == "collect" else ["--method", "output"]
     jobs = [
-        ["--data", many, "--samples", 3000, digits[1]],
-        ["--data", many, "--samples", 3000, *channels, digits[1]],
-        ["--data", data / "sr_x3_y6.h5", "--samples", 16, data / "models/superres_pytorch.onnx"],
+        ["--data", many, "--samples", 1000, digits[1]],
+        ["--data", many, "--samples", 1000, *channels, digits[1]],
+        ["--data", data / "sr_x3_y6.h5", "--samples", 8, data / "models/superres_pytorch.onnx"],
     ]
     for job in jobs:
         # Second moments in smaller blocks are other weights.

@@ -289,7 +289,7 @@ Test(public_quantize, progress_stops_a_job_anywhere)
         .size = sizeof job, .options = o, .data = d, .progress = listen_and_stop, .message = hear, .user = &l};
     qcalib_result *r = quantize(&job);
     qcalib_result_free(r);
-    const size_t all = l.calls, stops = 16 / test_one_of(2);
+    const size_t all = l.calls, stops = 16 / test_one_of(1, 2);
     cr_assert_gt(all, 20);
     size_t stopped = 0;
     for (size_t at = 1; at <= all; at += 1 + all / stops) {

@@ -54,14 +54,21 @@ struct qc_histogram *samples_histogram(const float *x, size_t n)
     return h;
 }
 
-double samples_squared_error(const float *x, size_t n, double lo, double hi, struct qc_levels levels,
-                             enum qc_symmetry symmetry)
+double samples_squared_error_within(double most, const float *x, size_t n, double lo, double hi,
+                                    struct qc_levels levels, enum qc_symmetry symmetry)
 {
     struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
     double sum = 0;
     for (size_t i = 0; i < n; i++) {
         double d = (double)qc_dequantize_one(qc_quantize_one(x[i], p, levels), p) - (double)x[i];
         sum += d * d;
+        if (sum > most * (double)n) return (double)INFINITY;
     }
     return sum / (double)n;
+}
+
+double samples_squared_error(const float *x, size_t n, double lo, double hi, struct qc_levels levels,
+                             enum qc_symmetry symmetry)
+{
+    return samples_squared_error_within((double)INFINITY, x, n, lo, hi, levels, symmetry);
 }

@@ -38,3 +38,7 @@ struct qc_histogram *samples_histogram(const float *x, size_t n);
 /* Mean squared error of ONNX's quantize and dequantize of each value, in float as the runtime does it. */
 double samples_squared_error(const float *x, size_t n, double lo, double hi, struct qc_levels levels,
                              enum qc_symmetry symmetry);
+
+/* The same, or infinity once the sum shows that the error is above `most`: what a search for the least needs. */
+double samples_squared_error_within(double most, const float *x, size_t n, double lo, double hi,
+                                    struct qc_levels levels, enum qc_symmetry symmetry);

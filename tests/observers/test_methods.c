@@ -110,14 +110,16 @@ Test(methods, fixed_is_what_was_asked_for_whatever_was_seen)
 }
 
 /* |error|^norm of ONNX's quantize and dequantize, value by value; what is clipped by more than half a step counts
-   `clip` times. */
-static double norm_error(const float *x, double lo, double hi, struct qc_levels levels, double norm, double clip)
+   `clip` times. Infinity if the mean is above `most`. */
+static double norm_error(const float *x, double lo, double hi, struct qc_levels levels, double norm, double clip,
+                         double most)
 {
     struct qc_affine p = qc_affine_from_range(lo, hi, levels, QC_ASYMMETRIC);
     double sum = 0;
     for (size_t i = 0; i < SAMPLE_SIZE; i++) {
         const double e = fabs((double)qc_dequantize_one(qc_quantize_one(x[i], p, levels), p) - (double)x[i]);
-        sum += pow(e, norm) * (e > 0.5 * (double)p.scale ? clip : 1);
+        sum += (norm == 1 ? e : pow(e, norm)) * (e > 0.5 * (double)p.scale ? clip : 1);
+        if (sum > most * SAMPLE_SIZE) return (double)INFINITY;
     }
     return sum / SAMPLE_SIZE;
 }
@@ -135,12 +137,13 @@ Test(methods, norms_of_the_error_find_what_brute_force_finds)
         struct qc_statistics s = qc_statistics_of(h);
         double min = fmin(0, s.min), max = fmax(0, s.max);
         for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-            if (((size_t)kind + c) % test_one_of(4)) continue;
+            if (((size_t)kind + c) % test_one_of(1, 4)) continue;
             struct qc_range r = solve(cases[c].spec, &s, QC_SOLVE_INIT(u4, QC_ASYMMETRIC));
-            double real = norm_error(x, r.lo, r.hi, u4, cases[c].norm, cases[c].clip), best = (double)INFINITY;
+            double real = norm_error(x, r.lo, r.hi, u4, cases[c].norm, cases[c].clip, (double)INFINITY), best = real;
             for (int i = min < 0 ? 1 : 16; i <= 16; i++)
                 for (int k = max > 0 ? 1 : 16; k <= 16; k++)
-                    best = fmin(best, norm_error(x, min * i / 16, max * k / 16, u4, cases[c].norm, cases[c].clip));
+                    best =
+                        fmin(best, norm_error(x, min * i / 16, max * k / 16, u4, cases[c].norm, cases[c].clip, best));
             cr_assert_leq(real, 1.03 * best, "%s, %s: %g in [%g, %g], brute force %g", sample_names[kind],
                           cases[c].spec, real, r.lo, r.hi, best);
             cr_assert_float_eq(r.objective, real, 0.03 * real, "%s, %s: objective %g, real %g", sample_names[kind],

@@ -73,21 +73,21 @@ Test(ranges, percentile_equals_that_of_the_sorted_values)
 
 /* The least error on the values themselves, over `steps` thresholds an end (their square when both ends are free). */
 static double brute_force_error(const float *x, double min, double max, struct qc_levels levels,
-                                enum qc_symmetry symmetry, int steps)
+                                enum qc_symmetry symmetry, int steps, double best)
 {
-    double best = (double)INFINITY;
     if (symmetry == QC_SYMMETRIC || min == 0 || max == 0) {
         double top = fmax(-min, max);
         for (int i = 1; i <= steps * steps / 8; i++) {
             double t = top * i / (steps * steps / 8);
-            best = fmin(best, samples_squared_error(x, SAMPLE_SIZE, fmax(min, -t), fmin(max, t), levels, symmetry));
+            best = fmin(best, samples_squared_error_within(best, x, SAMPLE_SIZE, fmax(min, -t), fmin(max, t), levels,
+                                                           symmetry));
         }
         return best;
     }
     for (int i = 1; i <= steps; i++)
         for (int k = 1; k <= steps; k++)
-            best =
-                fmin(best, samples_squared_error(x, SAMPLE_SIZE, min * i / steps, max * k / steps, levels, symmetry));
+            best = fmin(best, samples_squared_error_within(best, x, SAMPLE_SIZE, min * i / steps, max * k / steps,
+                                                           levels, symmetry));
     return best;
 }
 
@@ -99,7 +99,7 @@ static void check_mse(enum sample_kind kind, struct qc_levels levels, enum qc_sy
     double min = fmin(0, (double)h->tally.min), max = fmax(0, (double)h->tally.max);
     struct qc_range r = solve("mse", h, levels, symmetry);
     double real = samples_squared_error(x, SAMPLE_SIZE, r.lo, r.hi, levels, symmetry);
-    double brute = brute_force_error(x, min, max, levels, symmetry, 32);
+    double brute = brute_force_error(x, min, max, levels, symmetry, 32, real);
     double widest = samples_squared_error(x, SAMPLE_SIZE, min, max, levels, symmetry);
     cr_assert_leq(real, 1.02 * brute, "%s: error %g in [%g, %g], brute force finds %g", sample_names[kind], real, r.lo,
                   r.hi, brute);
@@ -292,9 +292,8 @@ Test(ranges, kl_is_its_definition_and_finds_what_brute_force_finds)
         for (int i = d.a < 0 ? 1 : steps; i <= steps; i++) {
             for (int k = d.b > 0 ? 1 : steps; k <= steps; k++) {
                 double lo = d.a * i / steps, hi = d.b * k / steps;
-                if (samples_squared_error(x, SAMPLE_SIZE / 4, lo, hi, u8, QC_ASYMMETRIC) > 4 * limit)
-                    continue; /* spares the next */
-                if (samples_squared_error(x, SAMPLE_SIZE, lo, hi, u8, QC_ASYMMETRIC) > 0.97 * limit) continue;
+                if (isinf(samples_squared_error_within(0.97 * limit, x, SAMPLE_SIZE, lo, hi, u8, QC_ASYMMETRIC)))
+                    continue;
                 best = fmin(best, divergence_by_definition(&d, lo, hi));
             }
         }

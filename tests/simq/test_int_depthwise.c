@@ -190,7 +190,7 @@ Test(int_depthwise, sums_and_bytes_are_exact)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int isa = QC_ISA_BEST; isa < QC_ISA_COUNT; isa++) {
             for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
-                if ((i + (size_t)isa + f) % test_one_of(3)) continue;
+                if ((i + (size_t)isa + f) % test_one_of(1, 3)) continue;
                 check(i, &forms[f], false, (enum qc_isa)isa);
                 check(i, &forms[f], true, (enum qc_isa)isa);
             }

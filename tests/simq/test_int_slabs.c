@@ -135,7 +135,7 @@ static void check_all(const struct layer *l, enum qc_dtype type, int32_t zero)
 Test(integer, lines_that_are_computed_together_give_the_sums_of_all)
 {
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-        if (i % test_one_of(2) == 0) check_all(&layers[i], QC_U8, 0);
-        if ((i + 1) % test_one_of(2) == 0) check_all(&layers[i], QC_I8, -9);
+        if (i % test_one_of(1, 4) == 0) check_all(&layers[i], QC_U8, 0);
+        if ((i + 1) % test_one_of(1, 4) == 0) check_all(&layers[i], QC_I8, -9);
     }
 }

@@ -245,7 +245,7 @@ Test(product, convolutions_are_the_same_chain_on_every_instruction_set)
     for (size_t s = 0; s < sizeof spatials / sizeof *spatials; s++)
         for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
             for (size_t i = 0; i < sizeof isas / sizeof *isas; i++)
-                if (qc_isa_detect(isas[i]) == isas[i] && (s + w + i) % test_one_of(3) == 0)
+                if (qc_isa_detect(isas[i]) == isas[i] && (s + w + i) % test_one_of(1, 3) == 0)
                     convolution(&spatials[s], &ways[w], isas[i]);
 }
 

@@ -5,6 +5,7 @@
   QCALIB_DATA  real models and data; without it those tests are skipped"""
 
 import json
+import os
 import re
 
 import h5py
@@ -82,9 +83,10 @@ def test_what_is_no_level_and_no_number(program, tmp_path):  # noqa: F811
     assert "its channels are first: read it with --input t0=t0:nchw" in refusal(program, tmp_path, np.zeros((2, 2, 4, 4), F))
 
 
+LONG = "QCALIB_LONG" in os.environ
 REAL = [
     ("kws_ref_model", "kws01_eval872.h5", "input_1", (), 0, 0.8933),
-    ("pretrainedResnet_quant", "cifar10_test.h5", "input_1_int8", ("--preprocess", "scale=1"), 1000, 0.8707),
+    ("pretrainedResnet_quant", "cifar10_test.h5", "input_1_int8", ("--preprocess", "scale=1"), 1000 if LONG else 150, 0.8707),
 ]
 
 

@@ -507,13 +507,14 @@ class Network:
     labelled: bool = False
 
 
+LONG = "QCALIB_LONG" in os.environ
 NETWORKS = [
-    Network("resnet8_cifar10_mlperf", "cifar10_calib.h5", "cifar10_test.h5", 256, True, "pretrainedResnet_quant", 87.07),
+    Network("resnet8_cifar10_mlperf", "cifar10_calib.h5", "cifar10_test.h5", 256 if LONG else 64, True, "pretrainedResnet_quant", 87.07),
     Network("dscnn_kws_mlperf", "kws01_calib128.h5", "kws01_eval872.h5", 256, reference="kws_ref_model", top1=89.33),
-    Network("mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", "imagenet_eval256_224.h5", 8, labelled=True),
+    Network("mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", "imagenet_eval256_224.h5", 8 if LONG else 4, labelled=True),
     Network("autoencoder_ad_mlperf", "ad01_one_normal.h5", "ad01_one_normal.h5", 196, reference="ad01_int8"),
-    Network("superres_pytorch", "sr_x3_y6.h5", "sr_x3_y6.h5", 6),
-    Network("resnet20_cifar10", "cifar10_calib.h5", "cifar10_test.h5", 64, labelled=True),
+    Network("superres_pytorch", "sr_x3_y6.h5", "sr_x3_y6.h5", 6 if LONG else 1),
+    Network("resnet20_cifar10", "cifar10_calib.h5", "cifar10_test.h5", 64 if LONG else 16, labelled=True),
     Network("mnist_cntk8", "mnist_calib256.h5", "mnist_eval9744.h5", 256, labelled=True),
 ]
 

@@ -148,9 +148,9 @@ static void damage(const char *path, size_t step)
 
 Test(tflite_read, damaged_models_give_a_status_or_a_graph)
 {
-    damage(CORPUS "/network.tflite", test_one_of(3));
-    damage(CORPUS "/floats.tflite", test_one_of(3));
-    damage(CORPUS "/wide.tflite", test_one_of(3));
+    damage(CORPUS "/network.tflite", test_one_of(1, 3));
+    damage(CORPUS "/floats.tflite", test_one_of(1, 3));
+    damage(CORPUS "/wide.tflite", test_one_of(1, 3));
 }
 
 Test(tflite_read, damaged_real_models_give_a_status_or_a_graph)
@@ -162,6 +162,6 @@ Test(tflite_read, damaged_real_models_give_a_status_or_a_graph)
     if (!folder) cr_skip_test("QCALIB_DATA does not name the folder with real models");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/tflite/%s.tflite", folder, names[i]);
-        damage(path, test_one_of(8) > 1 ? 7993 : 997);
+        damage(path, 997 * test_one_of(2, 8) | 1); /* odd: fields have even sizes */
     }
 }
