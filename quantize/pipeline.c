@@ -257,7 +257,8 @@ static void take_from(struct qc_pipeline *t, const struct qc_pipeline *p, bool a
                               .sized = p->sized,
                               .may_be_float = p->may_be_float,
                               .run_bytes = p->run_bytes,
-                              .memory_planned = p->memory_planned};
+                              .memory_planned = p->memory_planned,
+                              .collected = p->collected};
     if (anew) return;
     t->seen = qc_collection_ref(p->seen);
     t->moments_dropped = p->moments_dropped;

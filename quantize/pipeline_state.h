@@ -118,6 +118,7 @@ struct qc_pipeline {
     bool may_be_float;                        /* with --benchmark: the result may have no quantized operator */
     size_t run_bytes;                         /* of a run of a later stage with one worker; 0 without --memory-limit */
     bool memory_planned, moments_dropped;     /* second moments were used and freed */
-    size_t warnings_from, warnings_to;        /* warnings of the repeated stages */
+    bool collected;                    /* once: --checkpoint has those statistics, not those of a changed graph */
+    size_t warnings_from, warnings_to; /* warnings of the repeated stages */
     double export_seconds;
 };

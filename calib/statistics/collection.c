@@ -18,7 +18,8 @@ struct collecting {
     size_t *units;            /* [unit_count] */
     bool *done;               /* [total] */
     bool interrupted;
-    double saved, wait; /* time of the last save, and the least time to the next, s */
+    double saved, wait;             /* time of the last save, and the least time to the next, s */
+    struct qc_second_moments *seen; /* of the earlier run, until there is room for them */
     unsigned workers;
     struct qc_scan **scans; /* [workers][count] */
     size_t value_count;
@@ -96,6 +97,7 @@ static void end(struct collecting *k)
 {
     qc_extremes_table_free(k->extremes);
     qc_channel_locks_free(k->locks);
+    qc_second_moments_free(k->seen);
     for (size_t i = 0; k->scans && i < k->workers * k->c->count; i++) qc_scan_free(k->scans[i]);
     for (unsigned w = 0; k->rows && w < k->workers; w++) free(k->rows[w]);
 }
@@ -304,18 +306,24 @@ static bool add_more(struct qc_collection *c, const struct qc_graph *g, const qc
            (!o->moments || qc_second_moments_new(&c->second_moments, g, o->layers, block, st));
 }
 
+static bool merge_but_moments(struct qc_collection *to, const struct qc_collection *from, struct qc_status *st);
+
 static bool start(struct collecting *k, const struct qc_graph *g, size_t count, const qc_id *values,
                   const char *const *names, const struct qc_dataset *data, struct qc_status *st)
 {
     const struct qc_collect_options *o = k->options;
     struct qc_collection *fresh = NULL;
     bool ok = qc_collection_new(&fresh, count, names, o->need, st) && name_origin(fresh, data, o, st) &&
-              add_more(fresh, g, values, o, st) && (!o->so_far || qc_collection_merge(fresh, o->so_far, st)) &&
+              add_more(fresh, g, values, o, st) && (!o->so_far || merge_but_moments(fresh, o->so_far, st)) &&
               (fresh->part_count == 1 ||
                qc_fail(st, QC_BAD_INPUT, "it was made from other data; remove it, or use the data it was made from"));
     k->c = fresh;
     ok = ok && find_units(k, data, st);
     if (!ok && o->so_far) qc_where(st, "%s", o->so_far_name);
+    if (o->so_far) {
+        k->seen = o->so_far->second_moments;
+        o->so_far->second_moments = NULL;
+    }
     qc_collection_free(o->so_far);
     return ok;
 }
@@ -373,11 +381,10 @@ static size_t most(const struct needs *n, size_t held)
     return now > later ? now : later;
 }
 
-/* Announces the rows to come: if they are few, they are kept instead of products, in less memory. */
+/* Announces all rows: if they are few, they are kept instead of products, in less memory. */
 static void expect_rows(struct collecting *k, const struct qc_plan *plan)
 {
-    const size_t before = (size_t)qc_collection_samples(k->c);
-    for (size_t i = 0; i < k->value_count && !before; i++)
+    for (size_t i = 0; i < k->value_count; i++)
         qc_second_moments_expect(k->c->second_moments, k->values[i], qc_plan_observed_elements(plan, i), k->total);
 }
 
@@ -389,7 +396,7 @@ static bool new_moments(struct collecting *k, const struct qc_graph *g, size_t b
 }
 
 /* Fits the second moments into memory, with one worker and for later stages: products in temporary files, then smaller
-   blocks. The layout of an earlier run stays. */
+   blocks. The blocks of an earlier run stay. */
 static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_graph *g, const struct qc_plan *plan,
                         size_t held, struct qc_status *st)
 {
@@ -400,9 +407,9 @@ static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_g
         for (int spilled = 0; spilled < 2; spilled++) {
             if (spilled) qc_second_moments_spill(k->c->second_moments);
             add_moments(n, k->c->second_moments, o);
-            if (!o->run.memory_limit || most(n, held) <= o->run.memory_limit || qc_collection_samples(k->c))
-                return true;
+            if (!o->run.memory_limit || most(n, held) <= o->run.memory_limit) return true;
         }
+        if (k->seen) return true;
         if (most(n, held) < least) {
             least = most(n, held);
             of_least = block;
@@ -472,7 +479,8 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     used.runner_bytes = qc_plan_runner_bytes(plan);
     used.constant_bytes = qc_plan_constant_bytes(plan);
     count_histograms(&used.statistics_bytes, &histograms, &k, plan);
-    const size_t held = qc_stream_held_bytes(o->run.memory_limit), channels = channel_bytes(k.c),
+    const size_t in_use = qc_stream_held_bytes(o->run.memory_limit), freed = k.seen ? o->so_far_bytes : 0,
+                 held = in_use > freed ? in_use - freed : 0, channels = channel_bytes(k.c),
                  saved = o->extremes || o->save ? 2 * channels : 0;
     struct needs n = {.fixed_before = held + histograms + series + saved,
                       .each_before = used.runner_bytes + used.statistics_bytes + row_bytes(&k, plan) +
@@ -482,6 +490,12 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     n.each = n.each_before;
     n.later = n.later_before;
     if (!fit_moments(&k, &n, g, plan, held, st)) goto out;
+    if (k.seen && !qc_second_moments_merge(k.c->second_moments, k.seen, st)) {
+        qc_where(st, "%s", o->so_far_name);
+        goto out;
+    }
+    qc_second_moments_free(k.seen);
+    k.seen = NULL;
     if (most(&n, held) > n.fixed + n.each &&
         !qc_stream_workers(&used.workers, 1, o->run.memory_limit, held, n.later, st))
         goto out;
@@ -712,7 +726,7 @@ static bool merge_extremes(struct qc_collection *to, const struct qc_collection 
     return ok;
 }
 
-bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *from, struct qc_status *st)
+static bool merge_but_moments(struct qc_collection *to, const struct qc_collection *from, struct qc_status *st)
 {
     size_t *map = calloc(from->part_count + 1, sizeof *map);
     bool ok = map ? check_kin(to, from, st) : qc_fail_memory(st, from->part_count * sizeof *map);
@@ -731,8 +745,13 @@ bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *f
         ok = qc_histogram_add(to->values[i].histogram, &other, st);
         if (to->values[i].channels) qc_channel_histogram_add(to->values[i].channels, from->values[i].channels);
     }
-    ok = ok && (!to->extremes || merge_extremes(to, from, map, st)) &&
-         (!to->second_moments || qc_second_moments_merge(to->second_moments, from->second_moments, st));
+    ok = ok && (!to->extremes || merge_extremes(to, from, map, st));
     free(map);
     return ok;
+}
+
+bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *from, struct qc_status *st)
+{
+    return merge_but_moments(to, from, st) &&
+           (!to->second_moments || qc_second_moments_merge(to->second_moments, from->second_moments, st));
 }

@@ -76,6 +76,7 @@ struct qc_collect_options {
     size_t (*later_with)(const struct qc_second_moments *m); /* bytes they need for the second moments; NULL: none */
     struct qc_collection
         *so_far; /* NULL, or the collection of an interrupted run of this job, whose samples are skipped; taken over */
+    size_t so_far_bytes;     /* of memory that it takes */
     const char *so_far_name; /* its file, for messages */
     /* Called with the collection so far, on interruption, at the end, and when save_seconds, and save_times the
        duration of the last call, have passed since that call; may be NULL. */

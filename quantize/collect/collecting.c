@@ -228,10 +228,11 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
                        const struct qc_collecting *what, struct qc_status *st)
 {
     const struct qc_options *o = p->options;
+    const char *checkpoint = p->collected ? NULL : o->checkpoint;
     const struct qc_team *team = p->in->team;
     const struct qc_calibration_options *chooser = what->chooser;
     char model[65] = "", sha[65] = "", where[1200];
-    bool named = team || o->checkpoint || o->command == QC_COMMAND_collect; /* else save the time of hashing */
+    bool named = team || checkpoint || o->command == QC_COMMAND_collect; /* else save the time of hashing */
     struct qc_collect_options how = {.model_sha256 = model,
                                      .data_sha256 = sha,
                                      .need = chooser ? qc_need_of_scan(chooser->activation->need) : QC_NEED_HISTOGRAM,
@@ -257,18 +258,21 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
     if (!(how.inputs = qc_dataset_inputs(p->from->data, p->arena, st))) return false;
     if (named && (!qc_model_sha256(model, &p->in->model, st) || !qc_data_sha256(sha, &p->in->data, p->from->data, st)))
         return false;
-    if (o->checkpoint) {
+    if (checkpoint) {
         qc_progress_saves(p->progress);
         how.save = save;
         how.save_user = (void *)(uintptr_t)o;
         how.save_seconds = SAVE_SECONDS;
         how.save_times = SAVE_TIMES;
-        how.so_far_name = qc_text(where, sizeof where, "--checkpoint %s", o->checkpoint);
+        how.so_far_name = qc_text(where, sizeof where, "--checkpoint %s", checkpoint);
         const struct qc_budget budget = {.memory_limit = (size_t)o->memory_limit};
-        if (access(o->checkpoint, F_OK) == 0 &&
-            (!qc_budget_file(&budget, o->checkpoint, 2, st) || !qc_statistics_load(&how.so_far, o->checkpoint, st)))
+        const size_t before = qc_resident_bytes();
+        if (access(checkpoint, F_OK) == 0 &&
+            (!qc_budget_file(&budget, checkpoint, 2, st) || !qc_statistics_load(&how.so_far, checkpoint, st)))
             return qc_where(st, "--checkpoint");
-        if (!qc_output_check(o->checkpoint, st)) return false;
+        const size_t after = qc_resident_bytes();
+        how.so_far_bytes = after > before ? after - before : 0;
+        if (!qc_output_check(checkpoint, st)) return false;
     }
     struct qc_collection *c = NULL;
     if (!qc_collect(&c, cost, what->graph, what->count, what->values, what->names, p->from->data, &how, st))

@@ -88,6 +88,7 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
     qc_progress_phase(p->progress, wants_ranges(p) ? "calibrating" : "collecting second moments");
     const bool ok = qc_collecting_run(&p->seen, cost, p, &what, st);
     qc_progress_end(p->progress);
+    p->collected = p->collected || ok;
     return ok;
 }
 

@@ -18,6 +18,7 @@ sys.path.append(str(ROOT / "scripts"))
 import large_model  # noqa: E402
 from large_models import Network  # noqa: E402
 
+LATE = ["--require-integer"]  # fails when all layers are rounded, and leaves the checkpoint
 QUICK = ["--method", "mse", "--weight-rounding", "nearest"]  # second moments may take blocks under a limit
 
 
@@ -89,6 +90,8 @@ def test_few_positions_keep_their_rows(small, qcalib, tmp_path):
     ask += ["--scale-channels", "off", "--no-report"]  # which is not tried under a limit
     data, model = small / "large.npy", small / "large.onnx"
     limit = ["--memory-limit", "160M"]
+    stopped = qcalib("--data", data, model, "-o", "l.onnx", *ask, *limit, "--checkpoint", "c.h5", *LATE, code=1)
+    assert "blocks of columns" not in stopped.err and stopped.new_files == ["c.h5", "c.h5.layers"]
     limited = qcalib("--data", data, model, "-o", "l.onnx", *ask, *limit, "--checkpoint", "c.h5")
     assert "blocks of columns" not in limited.err
     for shard in range(2):
@@ -128,7 +131,10 @@ def test_moments_that_do_not_fit_go_to_files(qcalib, tmp_path):
     assert "blocks of columns" not in limited.err and not list(folder.iterdir())
     assert (tmp_path / "limited.onnx").read_bytes() == (tmp_path / "free.onnx").read_bytes()
     # A checkpoint is written layer by layer: it was made in memory, with room for which they were cut into blocks.
-    saved = qcalib(*ask, "-o", "saved.onnx", "--memory-limit", f"{int(needs + 16)}M", "--checkpoint", "c.h5")
+    saving = [*ask, "-o", "saved.onnx", "--memory-limit", f"{int(needs + 16)}M", "--checkpoint", "c.h5"]
+    # What a demand changes in the network is collected anew, and leaves the checkpoint for a job that goes on.
+    assert "c.h5" in qcalib(*saving, "--min-sqnr", "150", code=1).new_files
+    saved = qcalib(*saving)
     assert "blocks of columns" not in saved.err
     assert (tmp_path / "saved.onnx").read_bytes() == (tmp_path / "free.onnx").read_bytes()
     nowhere = qcalib(*ask, "-o", "q.onnx", "--memory-limit", f"{int(needs + 6)}M", TMPDIR=tmp_path / "none", code=5)
