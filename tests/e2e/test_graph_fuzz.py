@@ -15,7 +15,7 @@ import onnx.parser
 import pytest
 from conftest import LONG
 
-COUNT = int(os.environ.get("QCALIB_GRAPHS", 20000 if LONG else 600))
+COUNT = int(os.environ.get("QCALIB_GRAPHS", 20000 if LONG else 1000))
 SEED = int(os.environ.get("QCALIB_GRAPH_SEED", int(time.time()) * 1000 if LONG else 1))
 PARTS = 4
 AVX2 = 0 if avx2_runtime.missing() else 20  # the default jobs of one graph of so many also run without VNNI
