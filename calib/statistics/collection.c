@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/statistics/collection.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
