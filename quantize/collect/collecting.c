@@ -266,12 +266,13 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
         how.save_times = SAVE_TIMES;
         how.so_far_name = qc_text(where, sizeof where, "--checkpoint %s", checkpoint);
         const struct qc_budget budget = {.memory_limit = (size_t)o->memory_limit};
-        const size_t before = qc_resident_bytes();
-        if (access(checkpoint, F_OK) == 0 &&
-            (!qc_budget_file(&budget, checkpoint, 2, st) || !qc_statistics_load(&how.so_far, checkpoint, st)))
-            return qc_where(st, "--checkpoint");
-        const size_t after = qc_resident_bytes();
-        how.so_far_bytes = after > before ? after - before : 0;
+        if (access(checkpoint, F_OK) == 0) {
+            const size_t before = qc_resident_bytes();
+            if (!qc_budget_file(&budget, checkpoint, 2, st) || !qc_statistics_load(&how.so_far, checkpoint, st))
+                return qc_where(st, "--checkpoint");
+            const size_t after = qc_resident_bytes();
+            how.so_far_bytes = after > before ? after - before : 0;
+        }
         if (!qc_output_check(checkpoint, st)) return false;
     }
     struct qc_collection *c = NULL;

@@ -25,13 +25,18 @@ static inline bool qc_kernel_has(const struct qc_prepare *p, unsigned i)
     return i < p->input_count && i < p->node->input_count && p->node->inputs[i] != QC_ABSENT;
 }
 
-/* Returns whether the constant is large in a large model (graph->spills). It is not packed in memory, which each plan
-   would need: if many runs follow it is packed in a temporary file, otherwise read where it is. The order of the sums
-   is the same. */
+/* Returns whether the weights are large in a large model (graph->spills). They are packed in a temporary file if many
+   runs follow. Otherwise matrices of floats are read where they are, not packed in memory, which each plan would need.
+   The order of the sums is the same. */
 static inline bool qc_kernel_is_large(const struct qc_graph *g, const struct qc_view *constant)
 {
     enum { LEAST = 1 << 20 };
     return g->spills && constant->data && qc_view_count(constant) >= LEAST;
+}
+
+static inline bool qc_kernel_packs_in_file(const struct qc_prepare *p, const struct qc_view *constant)
+{
+    return p->many_runs && p->packs && qc_kernel_is_large(p->graph, constant);
 }
 
 /* Reads an input that must be known at plan time as integers: out[0..*count). Fails if it is not constant

@@ -328,10 +328,9 @@ static bool faster_in_bytes(const struct qc_int_node *n, const struct qc_binding
     enum { SHARING = 16 };
     const struct qc_view *w = &n->in[1];
     const struct qc_levels x = n->in_scales[0].levels;
-    if (!w->data || x.hi - x.lo > UINT8_MAX || b->plan->int16 || b->plan->isa < QC_ISA_AVX512_VNNI ||
-        (qc_kernel_is_large(b->g, w) && !b->plan->many_runs))
-        return false;
+    if (!w->data || x.hi - x.lo > UINT8_MAX || b->plan->int16 || b->plan->isa < QC_ISA_AVX512_VNNI) return false;
     if (n->node->op == QC_OP_Conv) return w->dim[0] / qc_attr_int(n->node, "group", 1) >= SHARING;
+    if (qc_kernel_is_large(b->g, w) && !b->plan->many_runs) return false; /* float32 reads them where they are */
     return w->rank == 2 && w->dim[n->node->op == QC_OP_Gemm && qc_attr_int(n->node, "transB", 0) ? 0 : 1] >= SHARING;
 }
 

@@ -324,7 +324,7 @@ static bool prepare_int_mac(struct qc_prepare *p, struct qc_status *st)
                            .data_type = p->in[0].dtype,
                            .weight_type = p->in[1].dtype,
                            .packs = p->packs,
-                           .in_file = p->many_runs && p->packs && qc_kernel_is_large(p->graph, &p->in[1]),
+                           .in_file = qc_kernel_packs_in_file(p, &p->in[1]),
                            .bias = bias ? &p->in[2] : NULL,
                            .data_scales = &p->in_scales[0],
                            .weight_scales = &p->in_scales[1]};

@@ -139,8 +139,8 @@ static bool make_product(struct qc_prepare *p, const struct qc_view *a, const st
                          struct qc_status *st)
 {
     struct qc_view weights = *b;
-    const bool large = qc_kernel_is_large(p->graph, b), in_file = large && p->many_runs && p->packs;
-    if (large && !in_file) weights.data = NULL;
+    const bool in_file = qc_kernel_packs_in_file(p, b);
+    if (!in_file && qc_kernel_is_large(p->graph, b)) weights.data = NULL;
     struct qc_product_matrix d = {
         .a = a, .b = &weights, .bias = bias, .dst = dst, .packs = p->packs, .in_file = in_file, .isa = p->isa};
     struct qc_mac *m = qc_mac_new(&d.tail, p, scaled, st);
