@@ -195,14 +195,19 @@ static bool find_units(struct collecting *k, const struct qc_dataset *data, stru
                    "made with, or remove it");
 }
 
+static bool keeps_outputs(void *user, const struct qc_unit *at)
+{
+    const struct collecting *k = user;
+    return k->options->known && qc_known_outputs_wanted(k->options->known, at->key, k->total);
+}
+
 static bool finish_collected_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
                                   struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct collecting *k = user;
     (void)scratch;
     k->done[at->unit] = true; /* each unit has one worker */
-    if (!qc_known_outputs_wanted(k->options->known, at->key, k->total)) return true;
-    return qc_known_outputs_keep(k->options->known, at->key, runners[0], st);
+    return !keeps_outputs(k, at) || qc_known_outputs_keep(k->options->known, at->key, runners[0], st);
 }
 
 /* Returns false to stop the run, for good or for a save. */
@@ -513,6 +518,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
                                .keyed = k.c->second_moments || o->keys || o->known,
                                .keys = o->keys,
                                .observe = observe_collection,
+                               .reads_outputs = keeps_outputs,
                                .unit = finish_collected_unit,
                                .user = &k,
                                .progress = step_collection,

@@ -23,7 +23,7 @@ struct qc_known {
     uint64_t key;
     struct qc_known *next; /* in the same hash slot */
     const struct form *form;
-    char *bytes;             /* all outputs, concatenated: after this struct, or in the file */
+    const char *bytes;       /* all outputs, concatenated: after this struct, or in the file */
     struct qc_file_map *map; /* or NULL */
 };
 
@@ -173,23 +173,44 @@ static bool reserve(struct qc_known_outputs *k, const struct form *f)
     return room;
 }
 
-/* *out is NULL if the disk has no room. */
-static bool new_known_unit(struct qc_known **out, const struct qc_known_outputs *k, uint64_t key, const struct form *f,
-                           struct qc_status *st)
+/* Writes the outputs of a runner to a temporary file. Returns NULL if that fails, which is no error: the network runs
+   again. Pages that are written into a map would be read first. */
+static struct qc_file_map *file_outputs(const struct form *f, size_t count, struct qc_runner *r)
 {
-    struct qc_status full = QC_STATUS_INIT; /* not an error: the network runs again */
+    struct qc_status ignored = QC_STATUS_INIT;
+    struct qc_scratch_file *file = NULL;
+    struct qc_file_map *map = NULL;
+    int64_t begin;
+    bool ok = qc_scratch_file_new(&file, NULL, &ignored) && qc_scratch_file_grow(&begin, file, f->bytes + 1, &ignored);
+    for (size_t o = 0; ok && o < count; o++) {
+        const struct qc_view v = qc_runner_output(r, o);
+        ok = qc_scratch_file_write(file, begin + (int64_t)f->outputs[o].at, v.data, view_bytes(&v), &ignored);
+    }
+    if (!ok || !qc_scratch_file_map(&map, file, &ignored)) map = NULL;
+    qc_scratch_file_free(file);
+    return map;
+}
+
+/* *out is NULL if a file cannot be written. */
+static bool new_known_unit(struct qc_known **out, const struct qc_known_outputs *k, uint64_t key, const struct form *f,
+                           struct qc_runner *r, struct qc_status *st)
+{
     const bool filed = k->place == QC_KNOWN_IN_FILES;
     const size_t head = (sizeof **out + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
-    struct qc_file_map *map = NULL;
+    struct qc_file_map *map = filed ? file_outputs(f, k->count, r) : NULL;
     *out = NULL;
-    if (filed && !qc_file_map_scratch(&map, f->bytes + 1, &full)) return true;
+    if (filed && !map) return true;
     struct qc_known *u = malloc(head + (filed ? 0 : f->bytes));
     if (!u) {
         qc_file_map_unref(map);
         return qc_fail_memory(st, f->bytes);
     }
-    *u =
-        (struct qc_known){.key = key, .form = f, .map = map, .bytes = filed ? qc_file_map_room(map) : (char *)u + head};
+    char *room = (char *)u + head;
+    *u = (struct qc_known){.key = key, .form = f, .map = map, .bytes = filed ? qc_file_map_data(map) : room};
+    for (size_t o = 0; !filed && o < k->count; o++) {
+        const struct qc_view v = qc_runner_output(r, o);
+        if (view_bytes(&v)) memcpy(room + f->outputs[o].at, v.data, view_bytes(&v));
+    }
     *out = u;
     return true;
 }
@@ -203,12 +224,8 @@ bool qc_known_outputs_keep(struct qc_known_outputs *k, uint64_t key, struct qc_r
     const bool room = f && reserve(k, f);
     pthread_mutex_unlock(&k->lock);
     if (!room) return f != NULL;
-    if (!new_known_unit(&u, k, key, f, st)) return false;
+    if (!new_known_unit(&u, k, key, f, r, st)) return false;
     if (!u) return true;
-    for (size_t o = 0; o < k->count; o++) {
-        const struct qc_view v = qc_runner_output(r, o);
-        if (view_bytes(&v)) memcpy(u->bytes + f->outputs[o].at, v.data, view_bytes(&v));
-    }
     pthread_mutex_lock(&k->lock);
     const bool new = !find_known_unit(k, key);
     if (new) {

@@ -413,7 +413,9 @@ static bool run_stream_unit(void *user, size_t item, unsigned worker, struct qc_
                 o.at.key = qc_stream_key(o.at.key, in.data, qc_view_count(&in) * qc_dtype_size(in.dtype));
         }
         if (k == 0 && s->keyed && s->keys) s->keys[unit] = o.at.key;
-        if (!qc_runner_run(w->runners[k], s->observe ? observe_stream : NULL, &o, st))
+        const bool whole = !s->reads_outputs || s->reads_outputs(s->user, &o.at);
+        qc_observe_fn *observe = s->observe ? observe_stream : NULL;
+        if (!(whole ? qc_runner_run : qc_runner_observe)(w->runners[k], observe, &o, st))
             return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)o.at.sample);
         if (s->ran && !s->ran(s->user, &o.at, w->runners, w->scratch, st)) return false;
     }

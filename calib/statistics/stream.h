@@ -46,6 +46,8 @@ struct qc_stream {
     /* NULL, or returns true to skip plan at->plan for the unit; with keyed not called for plan 0, which computes the
        key. */
     bool (*skips)(void *user, const struct qc_unit *at);
+    /* NULL, or returns whether `ran` or `unit` reads outputs of plan at->plan for the unit (else qc_runner_observe). */
+    bool (*reads_outputs)(void *user, const struct qc_unit *at);
     /* The plans from number `apart` on share one buffer for each worker: the values of a plan are valid until the next
        one runs, for `ran`. */
     bool share_buffer;

@@ -102,8 +102,9 @@ struct qc_run {
 struct qc_kernel {
     const char *name;
     enum qc_kernel_order order;
-    bool alias;                        /* output 0 is the row-major memory of input 0 with another shape (Reshape) */
-    bool fuses;                        /* supports qc_prepare.fusion */
+    bool alias;     /* output 0 is the row-major memory of input 0 with another shape (Reshape) */
+    bool fuses;     /* supports qc_prepare.fusion */
+    bool takes_any; /* no numbers make `run` fail: a step whose results nobody needs may be left out */
     const struct qc_kernel *in_double; /* replacement if the first input is float64, or NULL */
     bool halves;       /* accepts 16-bit floats: it moves or converts elements. Other kernels get float32 copies */
     uint64_t in_place; /* bit i: output 0 may use the memory of input i if both are dense with the same dims, strides

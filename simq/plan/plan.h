@@ -117,6 +117,8 @@ typedef bool qc_observe_fn(void *user, size_t index, const struct qc_view *v, st
 
 /* observe may be NULL. Errors name the node. */
 bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st);
+/* The same without the last products, softmaxes and functions that only outputs need; outputs are undefined. */
+bool qc_runner_observe(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st);
 
 /* Adds the processor time of step i of each following run to seconds[i]; NULL turns it off. For measurements. */
 void qc_runner_time_steps(struct qc_runner *r, double *seconds);

@@ -81,6 +81,10 @@ static bool index_steps(struct qc_plan *p, struct qc_status *st)
         if (p->steps[i].overflow_channels) p->overflow_steps[k++] = i;
     for (size_t i = p->report_count; i-- > 0;)
         p->elements[p->reports[i].index] = qc_view_count(&p->reports[i].what.view);
+    const size_t least = p->report_count ? p->reports[p->report_count - 1].after : 0;
+    p->observing_steps = p->step_count;
+    while (!p->rest && p->observing_steps > least && p->steps[p->observing_steps - 1].kernel->takes_any)
+        p->observing_steps--;
     return true;
 }
 

@@ -103,6 +103,7 @@ struct qc_plan {
     size_t *elements;       /* [observed_count]: of observed values, where they are known */
     size_t overflow_count;  /* number of accumulators that can overflow, ... */
     size_t *overflow_steps; /* ... and their steps */
+    size_t observing_steps; /* the last of them completes an observed value, or may fail */
     size_t step_count, step_capacity, storage_count, storage_capacity, report_count, report_capacity;
     size_t output_count, input_count, observed_count;
     size_t whole_count; /* outputs of the graph passed to qc_plan_new */

@@ -199,8 +199,10 @@ static struct qc_view rest_input(const struct qc_runner *r, size_t k)
     return bound_view(r, &r->plan->outputs[in->index]);
 }
 
+typedef bool run_fn(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st);
+
 /* Runs the graph after data-dependent shapes, with the plan for the shapes of this run. */
-static bool run_rest(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st)
+static bool run_rest(struct qc_runner *r, run_fn *run, qc_observe_fn *observe, void *user, struct qc_status *st)
 {
     const struct qc_rest *rest = r->plan->rest;
     struct passing p = {.rest = rest, .observe = observe, .user = user};
@@ -219,7 +221,7 @@ static bool run_rest(struct qc_runner *r, qc_observe_fn *observe, void *user, st
         const struct qc_view from = rest_input(r, k), to = qc_runner_input(next, k);
         if (qc_view_count(&to)) qc_view_copy(&to, &from);
     }
-    if (!qc_runner_run(next, observe ? pass_on : NULL, &p, st)) return false;
+    if (!run(next, observe ? pass_on : NULL, &p, st)) return false;
     r->last = next;
     return true;
 }
@@ -246,24 +248,40 @@ static bool run_step_runner(struct qc_runner *r, size_t i, struct qc_status *st)
     return ok || where(r, i, st);
 }
 
+/* Runs the first `steps` steps, and reports values that are complete by then. */
+static bool run_steps(struct qc_runner *r, size_t steps, qc_observe_fn *observe, void *user, struct qc_status *st)
+{
+    const struct qc_plan *p = r->plan;
+    size_t report = 0;
+    for (size_t i = 0;; i++) {
+        for (; report < p->report_count && p->reports[report].after == i; report++) {
+            if (!observe) continue;
+            const struct qc_view v = bound_view(r, &p->reports[report].what);
+            if (!observe(user, p->reports[report].index, &v, st)) return false;
+        }
+        if (i == steps) return true;
+        if (!run_step_runner(r, i, st)) return false;
+    }
+}
+
 bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st)
 {
     const struct qc_plan *p = r->plan;
     if (p->open) return qc_runner_run(r->last, observe, user, st);
     const int threads = qc_pool_hold();
-    size_t report = 0;
-    bool ok = false;
-    for (size_t i = 0;; i++) {
-        for (; report < p->report_count && p->reports[report].after == i; report++) {
-            if (!observe) continue;
-            const struct qc_view v = bound_view(r, &p->reports[report].what);
-            if (!observe(user, p->reports[report].index, &v, st)) goto out;
-        }
-        if (i == p->step_count) break;
-        if (!run_step_runner(r, i, st)) goto out;
-    }
-    ok = !p->rest || run_rest(r, observe, user, st);
-out:
+    const bool ok =
+        run_steps(r, p->step_count, observe, user, st) && (!p->rest || run_rest(r, qc_runner_run, observe, user, st));
+    qc_pool_release(threads);
+    return ok;
+}
+
+bool qc_runner_observe(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st)
+{
+    const struct qc_plan *p = r->plan;
+    if (p->open) return qc_runner_observe(r->last, observe, user, st);
+    const int threads = qc_pool_hold();
+    const bool ok = run_steps(r, p->observing_steps, observe, user, st) &&
+                    (!p->rest || run_rest(r, qc_runner_observe, observe, user, st));
     qc_pool_release(threads);
     return ok;
 }

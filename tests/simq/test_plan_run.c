@@ -7,6 +7,7 @@
 
 #include "base/pool.h"
 #include "simq/plan/plan.h"
+#include "tests/graph_reader/graph_reader.h"
 
 static struct qc_status st;
 
@@ -478,4 +479,43 @@ Test(plan_run, nested_products_are_refused)
         refused(g, s, QC_UNSUPPORTED, "product");
     }
     qc_graph_free(g);
+}
+
+static bool observe_one(float *y, double *sum, const char *text, size_t observed, struct qc_status *status)
+{
+    const struct qc_shape shapes[] = {QC_SHAPE(1, 2), QC_SHAPE(1)};
+    struct qc_graph *g = NULL;
+    struct qc_plan *p = NULL;
+    struct qc_runner *r = NULL;
+    cr_assert(qc_graph_parse(&g, text, strlen(text), status), "%s", status->message);
+    const qc_id a = qc_graph_find_value(g, "a");
+    const struct qc_plan_options how = {.observed_count = observed, .observed = &a};
+    cr_assert(qc_plan_new(&p, g, shapes, &how, status) && qc_runner_new(&r, p, status), "%s", status->message);
+    memcpy(qc_runner_input(r, 0).data, (float[]){1, 2}, 2 * sizeof(float));
+    memcpy(qc_runner_input(r, 1).data, &(int64_t){9}, sizeof(int64_t));
+    const bool ok = qc_runner_observe(r, observe, sum, status);
+    *y = *(const float *)qc_runner_output(r, 0).data;
+    qc_runner_free(r);
+    qc_plan_free(p);
+    qc_graph_free(g);
+    return ok;
+}
+
+#define OBSERVED_GRAPH(last)                                                                                           \
+    "graph \"g\" opset 13\ninput %1 \"x\" f32[1,2]\ninput %2 \"at\" i64[1]\nconst %3 \"w\" f32[2,1] = {5, 7}\n"        \
+    "%4 \"a\" = Neg(%1)\n%5 \"y\" = " last "\noutput \"y\" %5\n"
+
+/* But an index out of range is still found. */
+Test(plan_run, observing_leaves_out_products_that_only_outputs_need)
+{
+    for (size_t observed = 0; observed < 2; observed++) {
+        float y = 0;
+        double sum = 0;
+        cr_assert(observe_one(&y, &sum, OBSERVED_GRAPH("MatMul(%4, %3)"), observed, &st), "%s", st.message);
+        cr_expect_eq(sum, observed ? -3 : 0);
+        cr_expect_neq(y, -19);
+        struct qc_status failed = QC_STATUS_INIT;
+        cr_expect_not(observe_one(&y, &sum, OBSERVED_GRAPH("Gather(%4, %2) {axis=1}"), observed, &failed));
+        cr_expect_eq(failed.code, QC_BAD_INPUT);
+    }
 }

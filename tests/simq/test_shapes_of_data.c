@@ -69,6 +69,10 @@ Test(shapes_of_data, what_follows_is_planned_for_each_shape)
             cr_expect_eq(((const float *)more.data)[i], x[i] > 0 ? 2 * x[i] : 0, "element %d of %d", (int)i, (int)end);
         for (size_t k = 0; k < 3; k++) cr_expect_eq(seen.calls[k], 1, "value %zu", k);
         cr_expect_eq(seen.elements[1], (size_t)end);
+        memcpy(qc_runner_input(r, 0).data, x, sizeof x);
+        memcpy(qc_runner_input(r, 1).data, &end, sizeof end);
+        cr_assert(qc_runner_observe(r, observe, &seen, &st), "%s", st.message);
+        for (size_t k = 0; k < 3; k++) cr_expect_eq(seen.calls[k], 2, "value %zu", k);
     }
     qc_runner_free(r);
     qc_plan_free(p);

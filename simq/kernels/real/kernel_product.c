@@ -127,10 +127,10 @@ static bool prepare_transposed(struct qc_prepare *p, struct qc_status *st)
     return prepare_any(p, true, st);
 }
 
-QC_KERNEL(conv, .order = QC_ORDER_LAST, .fuses = true, .prepare = prepare_conv, .run = qc_mac_run,
+QC_KERNEL(conv, .order = QC_ORDER_LAST, .fuses = true, .takes_any = true, .prepare = prepare_conv, .run = qc_mac_run,
           .release = qc_mac_release);
-QC_KERNEL(conv_transpose, .order = QC_ORDER_LAST, .fuses = true, .prepare = prepare_transposed, .run = qc_mac_run,
-          .release = qc_mac_release);
+QC_KERNEL(conv_transpose, .order = QC_ORDER_LAST, .fuses = true, .takes_any = true, .prepare = prepare_transposed,
+          .run = qc_mac_run, .release = qc_mac_release);
 
 /* Gemm and MatMul. On centred integers the result is the accumulator, exact if every partial sum stays below 2^24. */
 
@@ -228,7 +228,7 @@ static bool prepare_matmul(struct qc_prepare *p, struct qc_status *st)
     return make_product(p, &a, &b, given ? &bias : NULL, &dst, false, &m, st);
 }
 
-QC_KERNEL(gemm, .in_double = &qc_kernel_gemm_double, .order = QC_ORDER_MATRIX, .fuses = true, .prepare = prepare_gemm,
-          .run = qc_mac_run, .release = qc_mac_release);
-QC_KERNEL(matmul, .in_double = &qc_kernel_gemm_double, .order = QC_ORDER_MATRIX, .fuses = true,
+QC_KERNEL(gemm, .in_double = &qc_kernel_gemm_double, .order = QC_ORDER_MATRIX, .fuses = true, .takes_any = true,
+          .prepare = prepare_gemm, .run = qc_mac_run, .release = qc_mac_release);
+QC_KERNEL(matmul, .in_double = &qc_kernel_gemm_double, .order = QC_ORDER_MATRIX, .fuses = true, .takes_any = true,
           .prepare = prepare_matmul, .run = qc_mac_run, .release = qc_mac_release);

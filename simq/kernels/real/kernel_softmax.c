@@ -114,5 +114,5 @@ static bool run_softmax(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(softmax, .in_double = &qc_kernel_softmax_double, .order = QC_ORDER_ANY, .in_place = 1,
+QC_KERNEL(softmax, .in_double = &qc_kernel_softmax_double, .order = QC_ORDER_ANY, .in_place = 1, .takes_any = true,
           .prepare = prepare_softmax, .run = run_softmax);

@@ -117,6 +117,6 @@ static bool run_unary(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-QC_KERNEL(unary, .in_double = &qc_kernel_unary_double, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_unary,
-          .run = run_unary);
+QC_KERNEL(unary, .in_double = &qc_kernel_unary_double, .order = QC_ORDER_ANY, .in_place = 1, .takes_any = true,
+          .prepare = prepare_unary, .run = run_unary);
 QC_KERNEL(gelu, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_unary, .run = run_unary);
