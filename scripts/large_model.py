@@ -85,6 +85,7 @@ class Decoder:
 
 def write(folder, layers, width, inner, heads, tokens, length, samples, seed=1):
     folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     weights = Weights(folder / "large.onnx.data", seed)
     d = Decoder(weights, width, heads, length)
     x = d.node("Gather", [weights.add("embedding.weight", [tokens, width], 1.0), "tokens"], "embedding")

@@ -13,6 +13,24 @@
 #include "simq/plan/plan.h"
 #include "tests/graph_reader/graph_reader.h"
 
+/* Runs a graph of one input once, and frees it. y: its first `count` results. Returns the bytes that the plan holds. */
+static size_t run_once(float *y, size_t count, struct qc_graph *g, const struct qc_shape *shape,
+                       const struct qc_plan_options *how, const float *x, struct qc_status *st)
+{
+    struct qc_plan *p = NULL;
+    struct qc_runner *r = NULL;
+    cr_assert(qc_plan_new(&p, g, shape, how, st) && qc_runner_new(&r, p, st), "%s", st->message);
+    const struct qc_view in = qc_runner_input(r, 0);
+    memcpy(in.data, x, qc_view_count(&in) * sizeof *x);
+    cr_assert(qc_runner_run(r, NULL, NULL, st), "%s", st->message);
+    memcpy(y, qc_runner_output(r, 0).data, count * sizeof *y);
+    const size_t bytes = qc_plan_constant_bytes(p);
+    qc_runner_free(r);
+    qc_plan_free(p);
+    qc_graph_free(g);
+    return bytes;
+}
+
 enum { SIDE = 256, BYTES = SIDE * SIDE * 4, TEXT = 4096 };
 
 /* Bytes that a plan holds of `count` products in a row, all of the same matrix; the results are of the first row. */
@@ -20,9 +38,8 @@ static size_t packed_bytes(const char *op, int count, float *y)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = NULL;
-    struct qc_plan *p;
-    struct qc_runner *r;
     const struct qc_shape shape = QC_SHAPE(4, SIDE);
+    float ones[4 * SIDE];
     char text[TEXT];
     size_t at = 0;
     qc_text(text, TEXT,
@@ -34,16 +51,8 @@ static size_t packed_bytes(const char *op, int count, float *y)
         qc_text(text + at, (unsigned)(TEXT - at), "%%%d = %s(%%%d, %%3)\n", i + 4, op, i ? i + 3 : 1);
     qc_text(text + at, (unsigned)(TEXT - at), "output \"y\" %%%d\n", count + 3);
     cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s\n%s", st.message, text);
-    cr_assert(qc_plan_new(&p, g, &shape, NULL, &st) && qc_runner_new(&r, p, &st), "%s", st.message);
-    const struct qc_view x = qc_runner_input(r, 0);
-    for (int i = 0; i < 4 * SIDE; i++) ((float *)x.data)[i] = 1;
-    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
-    *y = *(const float *)qc_runner_output(r, 0).data;
-    const size_t bytes = qc_plan_constant_bytes(p);
-    qc_runner_free(r);
-    qc_plan_free(p);
-    qc_graph_free(g);
-    return bytes;
+    for (int i = 0; i < 4 * SIDE; i++) ones[i] = 1;
+    return run_once(y, 1, g, &shape, NULL, ones, &st);
 }
 
 Test(plan_packed, products_of_one_matrix_pack_it_once)
@@ -71,8 +80,7 @@ static void convolve(float *y, unsigned workers)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = qc_graph_new(&st);
-    struct qc_plan *p;
-    struct qc_runner *r;
+    float of[INPUTS * PIXELS];
     const struct qc_shape x = QC_SHAPE(1, INPUTS, 4, 4), w = QC_SHAPE(OUTPUTS, INPUTS, 3, 3);
     const struct qc_attr pads = {.name = "pads", .kind = QC_ATTR_INTS, .count = 4, .ints = (int64_t[]){1, 1, 1, 1}};
     const unsigned before = qc_pool_share(workers);
@@ -87,13 +95,8 @@ static void convolve(float *y, unsigned workers)
                                     .attrs = &pads};
     cr_assert(qc_graph_add_output(g, "y", qc_graph_add(g, &def, &st), &st), "%s", st.message);
     qc_tensor_unref(t);
-    cr_assert(qc_plan_new(&p, g, &x, NULL, &st) && qc_runner_new(&r, p, &st), "%s", st.message);
-    fill(qc_runner_input(r, 0).data, INPUTS * PIXELS);
-    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
-    memcpy(y, qc_runner_output(r, 0).data, OUTPUTS * PIXELS * sizeof *y);
-    qc_runner_free(r);
-    qc_plan_free(p);
-    qc_graph_free(g);
+    fill(of, INPUTS * PIXELS);
+    run_once(y, OUTPUTS * PIXELS, g, &x, NULL, of, &st);
     cr_expect_eq(qc_pool_share(before), workers);
 }
 
@@ -162,8 +165,7 @@ static size_t large_product(float *y, bool simulated, bool spills, bool many_run
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = qc_graph_new(&st);
-    struct qc_plan *plan;
-    struct qc_runner *r;
+    float of_rows[ROWS * WIDE];
     const struct qc_shape rows = QC_SHAPE(ROWS, WIDE), square = QC_SHAPE(WIDE, WIDE);
     const struct qc_qparams defs[] = {{.name = "x", .dtype = QC_U8}, {.name = "w", .dtype = QC_I8, .is_weight = true}};
     const float scales[] = {0.03f, 0.001f};
@@ -183,17 +185,9 @@ static size_t large_product(float *y, bool simulated, bool spills, bool many_run
     qc_tensor_unref(t);
     const qc_id sum = step_of(g, QC_OP_MatMul, 2, of, qc_graph_add_product(g, q[0], q[1], &st), &st);
     const struct qc_plan_options how = {.many_runs = many_runs};
-    cr_assert(qc_graph_add_output(g, "y", step_of(g, QC_OP_Dequantize, 1, &sum, 0, &st), &st) &&
-                  qc_plan_new(&plan, g, &rows, &how, &st) && qc_runner_new(&r, plan, &st),
-              "%s", st.message);
-    fill(qc_runner_input(r, 0).data, ROWS * WIDE);
-    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
-    memcpy(y, qc_runner_output(r, 0).data, ROWS * WIDE * sizeof *y);
-    const size_t bytes = qc_plan_constant_bytes(plan);
-    qc_runner_free(r);
-    qc_plan_free(plan);
-    qc_graph_free(g);
-    return bytes;
+    cr_assert(qc_graph_add_output(g, "y", step_of(g, QC_OP_Dequantize, 1, &sum, 0, &st), &st), "%s", st.message);
+    fill(of_rows, ROWS * WIDE);
+    return run_once(y, ROWS * WIDE, g, &rows, &how, of_rows, &st);
 }
 
 /* If files may be as large as the integers, but not as these and their padding, the weights are read at run time. */
