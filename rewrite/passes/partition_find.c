@@ -45,23 +45,6 @@ static void partition_drop(struct qc_partition *p, qc_id node)
     p->matches.count--;
 }
 
-/* Returns true if memory suffices for the integers of a table (of an embedding), in addition to its float elements:
-   under a memory limit, only for tables of at most an eighth of it. Else notes the reason. */
-static bool tables_fit(struct qc_partition *p, const struct qc_match *m)
-{
-    enum { SHARE = 8 };
-    const struct qc_graph *g = p->graph;
-    const struct qc_node *n = &g->nodes[m->nodes[0]];
-    if (!g->budget.memory_limit || !qc_types_is_table(p, m)) return true;
-    for (unsigned i = 0; i < n->input_count; i++) {
-        const struct qc_tensor *t = qc_constant_of(g, n->inputs[i]);
-        if (!t || t->bytes <= g->budget.memory_limit / SHARE) continue;
-        p->reason[m->nodes[0]] = "--memory-limit leaves no memory to quantize it";
-        return false;
-    }
-    return true;
-}
-
 /* Drops patterns that quantize a table alone if their result is stored: the table is then stored too, and no float op
    reads it. p->requested has the values that patterns quantize. */
 static bool tables_drop_stored(struct qc_partition *p, const struct qc_rules *rules, struct qc_status *st)
@@ -211,7 +194,7 @@ static bool accept(void *user, const struct qc_match *m)
     }
     each_quantized(m->rule->give, m, check_real, &c);
     if (!c.real) p->reason[m->nodes[0]] = "its inputs are not float32";
-    return c.real && !c.empty && (c.activations || (qc_types_weights_alone(p, m) && tables_fit(p, m))) &&
+    return c.real && !c.empty && (c.activations || qc_types_weights_alone(p, m)) &&
            qc_types_accept(p, m, &f->types_used);
 }
 

@@ -129,10 +129,11 @@ def test_the_report_says_why_a_table_stays_float(axis, options, why, qcalib, tmp
     assert why in reasons["take"], reasons
 
 
-@pytest.mark.parametrize("limit, integers", (("190M", False), ("900M", True)))
-def test_a_limit_of_memory_keeps_a_large_table_as_it_is(limit, integers, qcalib, tmp_path):
+def test_a_limit_of_memory_changes_no_large_table(qcalib, tmp_path):
     save(tmp_path, rows=200000)
-    qcalib("--data", "ids.h5", "--memory-limit", limit, "m.onnx", "-o", "q.onnx", "--report", "report")
-    report = (tmp_path / "report/report.json").read_text()
-    assert ("--memory-limit leaves no memory to quantize it; its table takes 25.60 MB" in report) != integers
-    assert ((TensorProto.INT8, (200000, WIDTH)) in types(tmp_path).values()) == integers
+    files = []
+    for limit in ((), ("--memory-limit", "190M")):
+        qcalib("--data", "ids.h5", *limit, "m.onnx", "-o", "q.onnx", "--no-report")
+        files.append((tmp_path / "q.onnx").read_bytes())
+    assert files[0] == files[1]
+    assert (TensorProto.INT8, (200000, WIDTH)) in types(tmp_path).values()
