@@ -130,18 +130,20 @@ static bool lose(struct qc_loss *loss, double v, double rounded, double scale, i
     return kept == zero;
 }
 
-/* The loss of TERMS numbers of one channel. */
+/* The loss of TERMS numbers. */
 enum { TERMS = 256 };
 struct terms {
+    double scale[TERMS], zero[TERMS];
     double signal[TERMS], rounding[TERMS], clipping[TERMS];
     double there[TERMS], gone[TERMS]; /* 1 or 0: the number is not 0; it is not 0 but stored as 0 */
 };
 
 /* Computes the same as lose(), for integer types. */
 static QC_INLINE void find_terms_body(struct terms *restrict t, const float *restrict x, const float *restrict rounded,
-                                      size_t n, double scale, double zero, double lo, double hi)
+                                      size_t n, double lo, double hi)
 {
     for (size_t i = 0; i < n; i++) {
+        const double scale = t->scale[i], zero = t->zero[i];
         const double v = (double)x[i], level = __builtin_nearbyint((double)rounded[i] / scale) + zero;
         const double low = level < lo ? lo : level, kept = low > hi ? hi : low;
         const double off = v - scale * (kept - zero), square = off * off;
@@ -152,22 +154,45 @@ static QC_INLINE void find_terms_body(struct terms *restrict t, const float *res
         t->gone[i] = kept == zero ? t->there[i] : 0;
     }
 }
-QC_SIMD(find_terms,
-        (struct terms * t, const float *x, const float *rounded, size_t n, double scale, double zero, double lo,
-         double hi),
-        (t, x, rounded, n, scale, zero, lo, hi))
+QC_SIMD(find_terms, (struct terms * t, const float *x, const float *rounded, size_t n, double lo, double hi),
+        (t, x, rounded, n, lo, hi))
 
-static void find_terms_of_floats(struct terms *t, const float *x, const float *rounded, size_t n, double scale,
+static void find_terms_of_floats(struct terms *t, const float *x, const float *rounded, size_t n,
                                  struct qc_levels levels)
 {
     for (size_t i = 0; i < n; i++) {
         struct qc_loss one = {0};
-        const bool zero = lose(&one, (double)x[i], (double)rounded[i], scale, 0, levels);
+        const bool zero = lose(&one, (double)x[i], (double)rounded[i], t->scale[i], 0, levels);
         t->signal[i] = one.signal;
         t->rounding[i] = one.rounding;
         t->clipping[i] = one.clipping;
         t->there[i] = x[i] != 0 ? 1 : 0;
         t->gone[i] = zero ? t->there[i] : 0;
+    }
+}
+
+/* Returns the number of elements from i on whose scales are *first, *first + *step and so on. */
+static size_t run_of_scales(size_t *first, size_t *step, const struct qc_scale_layout *l, size_t i)
+{
+    *first = qc_scale_at(l, i);
+    *step = l->count > 1 && (l->inner > 1) == (l->block > 0);
+    if (l->count == 1) return SIZE_MAX;
+    if (l->inner > 1) return l->inner - i % l->inner;
+    const size_t at = i % l->size, left = l->size - at, in_block = l->block ? l->block - at % l->block : left;
+    return in_block < left ? in_block : left;
+}
+
+/* Loads the scales and zero points of n elements from i on. */
+static void load_scales(struct terms *t, const struct qc_qparams *s, const struct qc_scale_layout *l, size_t i,
+                        size_t n)
+{
+    for (size_t k = 0, left, q, step; k < n; k += left) {
+        left = run_of_scales(&q, &step, l, i + k);
+        if (left > n - k) left = n - k;
+        for (size_t j = 0; j < left; j++, q += step) {
+            t->scale[k + j] = (double)s->scale[q];
+            t->zero[k + j] = s->zero_point[q];
+        }
     }
 }
 
@@ -178,28 +203,28 @@ static void scan(const struct channels *c, struct qc_loss *loss, const struct qc
 {
     const float *x = t->data;
     const struct qc_levels levels = qc_qparams_levels(s);
-    const bool each = layout->block || (s->count > 1 && c->inner == 1);
     double lost = 0, count = 0;
     struct terms terms;
     for (size_t i = 0, k = 0, in = 0, n; i < t->count; i += n) { /* element i has index `in` within channel k */
-        const size_t left = c->inner - in, q = layout->block ? qc_scale_at(layout, i) : s->count == 1 ? 0 : k;
-        n = each ? 1 : left < TERMS ? left : TERMS;
+        n = t->count - i < TERMS ? t->count - i : TERMS;
+        load_scales(&terms, s, layout, i, n);
         if (levels.mantissa)
-            find_terms_of_floats(&terms, x + i, rounded + i, n, (double)s->scale[q], levels);
+            find_terms_of_floats(&terms, x + i, rounded + i, n, levels);
         else
-            find_terms(&terms, x + i, rounded + i, n, (double)s->scale[q], s->zero_point[q], levels.lo, levels.hi);
+            find_terms(&terms, x + i, rounded + i, n, levels.lo, levels.hi);
         for (size_t j = 0; j < n; j++) {
+            const float v = x[i + j];
             loss->signal += terms.signal[j];
             loss->rounding += terms.rounding[j];
             loss->clipping += terms.clipping[j];
             count += terms.there[j];
             lost += terms.gone[j];
-            c->low[k] = fminf(c->low[k], x[i + j]);
-            c->high[k] = fmaxf(c->high[k], x[i + j]);
+            c->low[k] = v < c->low[k] ? v : c->low[k];
+            c->high[k] = v > c->high[k] ? v : c->high[k];
+            if (++in < c->inner) continue;
+            in = 0;
+            k = k + 1 < c->count ? k + 1 : 0;
         }
-        if ((in += n) < c->inner) continue;
-        in = 0;
-        k = k + 1 < c->count ? k + 1 : 0;
     }
     loss->lost = count > 0 ? lost / count : 0;
 }
@@ -208,13 +233,10 @@ void qc_weight_loss(struct qc_loss *out, const struct qc_tensor *t, const struct
                     const struct qc_qparams *s, int axis)
 {
     const struct qc_scale_layout layout = qc_scale_layout_of(s, &t->shape, axis);
-    const struct qc_levels levels = qc_qparams_levels(s);
+    float low = FLT_MAX, high = -FLT_MAX;
+    const struct channels all = {.count = 1, .inner = t->count, .low = &low, .high = &high};
     *out = (struct qc_loss){0};
-    for (size_t i = 0; i < t->count; i++) {
-        const size_t q = s->count == 1 ? 0 : qc_scale_at(&layout, i);
-        lose(out, (double)((const float *)t->data)[i], (double)((const float *)rounded->data)[i], (double)s->scale[q],
-             s->zero_point[q], levels);
-    }
+    scan(&all, out, t, rounded->data, s, &layout);
 }
 
 static bool outline_weight(struct qc_weight_look *w, struct qc_status *st)

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The loss of weights, element by element, with scales of tensors, channels and blocks on any axis. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "arith/float_level.h"
+#include "graph/core/parameters.h"
+#include "quantize/report/layer_detail.h"
+
+enum { SCALES = 512 };
+
+struct one {
+    enum qc_dtype type;
+    struct qc_shape shape;
+    int axis;
+    int64_t block; /* 0: none */
+    size_t count;  /* of scales */
+};
+
+static double random_value(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (double)(*state >> 8) / (1 << 24) - 0.5;
+}
+
+static void reference(struct qc_loss *out, const struct qc_tensor *t, const struct qc_tensor *rounded,
+                      const struct qc_qparams *s, int axis)
+{
+    const struct qc_scale_layout layout = qc_scale_layout_of(s, &t->shape, axis);
+    const struct qc_levels levels = qc_qparams_levels(s);
+    for (size_t i = 0; i < t->count; i++) {
+        const size_t q = qc_scale_at(&layout, i);
+        const double v = (double)((float *)t->data)[i], x = (double)((float *)rounded->data)[i] / (double)s->scale[q],
+                     level = levels.mantissa
+                                 ? qc_float_level_double(x, -INFINITY, INFINITY, levels.mantissa, levels.least)
+                                 : nearbyint(x) + s->zero_point[q],
+                     kept = fmin(fmax(level, levels.lo), levels.hi),
+                     off = v - (double)s->scale[q] * (kept - s->zero_point[q]);
+        out->signal += v * v;
+        *(kept < level || kept > level ? &out->clipping : &out->rounding) += off * off;
+    }
+}
+
+Test(weight_loss, equals_the_sum_over_elements)
+{
+    const struct one cases[] = {
+        {QC_I8, QC_SHAPE(37, 11), 0, 0, 1},      {QC_I8, QC_SHAPE(37, 11), 0, 0, 37},
+        {QC_U8, QC_SHAPE(37, 11), 1, 0, 11},     {QC_I8, QC_SHAPE(5, 3, 3, 7), 1, 0, 3},
+        {QC_I4, QC_SHAPE(64, 9), 0, 16, 36},     {QC_U4, QC_SHAPE(9, 80), 1, 32, 27},
+        {QC_I4, QC_SHAPE(3, 40, 5), 1, 16, 45},  {QC_I8, QC_SHAPE(1, 300), 1, 0, 300},
+        {QC_F8E4M3, QC_SHAPE(37, 11), 1, 0, 11}, {QC_F8E4M3, QC_SHAPE(3, 40, 5), 1, 16, 45},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const struct one *c = &cases[k];
+        struct qc_status st = QC_STATUS_INIT;
+        float scale[SCALES];
+        int32_t zero[SCALES];
+        uint32_t state = (uint32_t)k + 1;
+        struct qc_tensor *t = qc_tensor_new(QC_F32, &c->shape, &st), *rounded = qc_tensor_new(QC_F32, &c->shape, &st);
+        const bool floats = c->type == QC_F8E4M3;
+        struct qc_loss want = {0}, got;
+        cr_assert(t && rounded);
+        for (size_t i = 0; i < c->count; i++) {
+            scale[i] = (float)(floats                                 ? 0.001
+                               : c->type == QC_I4 || c->type == QC_U4 ? 0.06
+                                                                      : 0.003) *
+                       (1 + 0.01f * (float)(i % 9));
+            zero[i] = floats ? 0 : (int32_t)(i % 3);
+        }
+        for (size_t i = 0; i < t->count; i++) {
+            ((float *)t->data)[i] = (float)random_value(&state);
+            ((float *)rounded->data)[i] = ((float *)t->data)[i] + (float)(0.01 * random_value(&state));
+        }
+        const struct qc_qparams s = {.dtype = c->type,
+                                     .is_weight = true,
+                                     .per_channel = c->count > 1,
+                                     .block = c->block,
+                                     .state = QC_QPARAMS_BOUND,
+                                     .count = c->count,
+                                     .scale = scale,
+                                     .zero_point = zero};
+        reference(&want, t, rounded, &s, c->axis);
+        qc_weight_loss(&got, t, rounded, &s, c->axis);
+        cr_expect_eq(got.signal, want.signal, "case %zu", k);
+        cr_expect_eq(got.rounding, want.rounding, "case %zu: %g and %g", k, got.rounding, want.rounding);
+        cr_expect_eq(got.clipping, want.clipping, "case %zu: %g and %g", k, got.clipping, want.clipping);
+        cr_expect(want.rounding > 0 && (floats || want.clipping > 0), "case %zu", k);
+        qc_tensor_unref(t);
+        qc_tensor_unref(rounded);
+    }
+}
