@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "cli/commands/cmd.h"
@@ -17,6 +18,16 @@ static const struct {
 #undef QC_COMMAND
 };
 
+/* Where an interruption was noticed does not matter to a user. */
+static void tell_interrupted(const char *checkpoint, struct qc_status *st)
+{
+    *st = QC_STATUS_INIT;
+    if (checkpoint && access(checkpoint, F_OK) == 0)
+        qc_fail(st, QC_INTERRUPTED, "interrupted; the same command continues from %s", checkpoint);
+    else
+        qc_fail(st, QC_INTERRUPTED, "interrupted");
+}
+
 bool qc_program_run(const struct qc_cli_options *o, struct qc_status *st)
 {
     if (o->job.threads_refused && !o->quiet) {
@@ -25,7 +36,9 @@ bool qc_program_run(const struct qc_cli_options *o, struct qc_status *st)
                  (unsigned long long)o->job.threads_refused, (unsigned long long)o->job.threads);
         qc_warning_print(text);
     }
-    return (o->help || o->version ? qc_cmd_help : table[o->command].run)(o, st);
+    const bool ok = (o->help || o->version ? qc_cmd_help : table[o->command].run)(o, st);
+    if (!ok && st->code == QC_INTERRUPTED) tell_interrupted(o->job.checkpoint, st);
+    return ok;
 }
 
 void qc_program_print_error(const char *program, const struct qc_status *st)
@@ -33,7 +46,7 @@ void qc_program_print_error(const char *program, const struct qc_status *st)
     fputs(qc_style(stderr, QC_STYLE_RED), stderr);
     qc_print(stderr, "%s:", program);
     fputs(qc_style(stderr, QC_STYLE_PLAIN), stderr);
-    qc_print(stderr, " %s\n", st->code == QC_INTERRUPTED ? "interrupted" : st->message);
+    qc_print(stderr, " %s\n", st->message);
 }
 
 /* Small jobs run with 128 KiB; paths, messages and image decoders need more. OpenMP threads get stacks of the same

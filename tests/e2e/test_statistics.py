@@ -357,6 +357,7 @@ def test_interrupted_run_goes_on(kind, command, many, digits, program, qcalib, t
             [str(program), *map(str, arguments)], cwd=tmp_path, env={**environment, **signalled}, check=False,
             capture_output=True)
         assert done.returncode == 130 and not (tmp_path / "out").exists(), done.stderr
+        assert done.stderr == b"qcalib: interrupted; the same command continues from c.h5\n"
         assert 0 < qcalib("inspect", "--json", "c.h5").json["samples"] < 40_000
     assert (
         "other data"
