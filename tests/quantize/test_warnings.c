@@ -41,7 +41,8 @@ Test(warnings, those_of_repeated_stages_go)
     qc_warnings_free(w);
 }
 
-#ifndef QC_TEST_SANITIZED /* a sanitizer has its own allocator and ends the process */
+/* A sanitizer has its own allocator and ends the process; an emulator has no limit of address space. */
+#if !defined(QC_TEST_SANITIZED) && !defined(QC_TEST_EMULATED)
 /* Allocates until nothing is left below a limit of address space. */
 static void take_all_memory(void)
 {
