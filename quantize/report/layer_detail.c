@@ -114,22 +114,6 @@ static const struct qc_tensor *before_rounding(const struct qc_pipeline *p, cons
     return t;
 }
 
-/* Adds the exact loss of the number v, which is stored as the level of `rounded`. Returns true if that is zero. */
-static bool lose(struct qc_loss *loss, double v, double rounded, double scale, int32_t zero, struct qc_levels levels)
-{
-    const double x = rounded / scale,
-                 level = levels.mantissa ? qc_float_level_double(x, -DBL_MAX, DBL_MAX, levels.mantissa, levels.least)
-                                         : nearbyint(x) + zero;
-    const double kept = level < levels.lo ? levels.lo : level > levels.hi ? levels.hi : level;
-    const double off = v - scale * (kept - zero);
-    loss->signal += v * v;
-    if (kept == level)
-        loss->rounding += off * off;
-    else
-        loss->clipping += off * off;
-    return kept == zero;
-}
-
 /* The loss of TERMS numbers. */
 enum { TERMS = 256 };
 struct terms {
@@ -138,21 +122,23 @@ struct terms {
     double there[TERMS], gone[TERMS]; /* 1 or 0: the number is not 0; it is not 0 but stored as 0 */
 };
 
-/* Computes the same as lose(), for integer types. */
+/* Sets the loss of number i, whose level is within lo and hi if it is not clipped. */
+static QC_INLINE void set_term(struct terms *restrict t, size_t i, float x, double level, double lo, double hi)
+{
+    const double v = (double)x, low = level < lo ? lo : level, kept = low > hi ? hi : low;
+    const double off = v - t->scale[i] * (kept - t->zero[i]), square = off * off;
+    t->signal[i] = v * v;
+    t->rounding[i] = kept == level ? square : 0;
+    t->clipping[i] = kept == level ? 0 : square;
+    t->there[i] = x != 0 ? 1 : 0;
+    t->gone[i] = kept == t->zero[i] ? t->there[i] : 0;
+}
+
 static QC_INLINE void find_terms_body(struct terms *restrict t, const float *restrict x, const float *restrict rounded,
                                       size_t n, double lo, double hi)
 {
-    for (size_t i = 0; i < n; i++) {
-        const double scale = t->scale[i], zero = t->zero[i];
-        const double v = (double)x[i], level = __builtin_nearbyint((double)rounded[i] / scale) + zero;
-        const double low = level < lo ? lo : level, kept = low > hi ? hi : low;
-        const double off = v - scale * (kept - zero), square = off * off;
-        t->signal[i] = v * v;
-        t->rounding[i] = kept == level ? square : 0;
-        t->clipping[i] = kept == level ? 0 : square;
-        t->there[i] = x[i] != 0 ? 1 : 0;
-        t->gone[i] = kept == zero ? t->there[i] : 0;
-    }
+    for (size_t i = 0; i < n; i++)
+        set_term(t, i, x[i], __builtin_nearbyint((double)rounded[i] / t->scale[i]) + t->zero[i], lo, hi);
 }
 QC_SIMD(find_terms, (struct terms * t, const float *x, const float *rounded, size_t n, double lo, double hi),
         (t, x, rounded, n, lo, hi))
@@ -161,13 +147,9 @@ static void find_terms_of_floats(struct terms *t, const float *x, const float *r
                                  struct qc_levels levels)
 {
     for (size_t i = 0; i < n; i++) {
-        struct qc_loss one = {0};
-        const bool zero = lose(&one, (double)x[i], (double)rounded[i], t->scale[i], 0, levels);
-        t->signal[i] = one.signal;
-        t->rounding[i] = one.rounding;
-        t->clipping[i] = one.clipping;
-        t->there[i] = x[i] != 0 ? 1 : 0;
-        t->gone[i] = zero ? t->there[i] : 0;
+        const double level =
+            qc_float_level_double((double)rounded[i] / t->scale[i], -DBL_MAX, DBL_MAX, levels.mantissa, levels.least);
+        set_term(t, i, x[i], level, levels.lo, levels.hi);
     }
 }
 

@@ -199,10 +199,8 @@ static struct qc_view rest_input(const struct qc_runner *r, size_t k)
     return bound_view(r, &r->plan->outputs[in->index]);
 }
 
-typedef bool run_fn(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st);
-
 /* Runs the graph after data-dependent shapes, with the plan for the shapes of this run. */
-static bool run_rest(struct qc_runner *r, run_fn *run, qc_observe_fn *observe, void *user, struct qc_status *st)
+static bool run_rest(struct qc_runner *r, bool whole, qc_observe_fn *observe, void *user, struct qc_status *st)
 {
     const struct qc_rest *rest = r->plan->rest;
     struct passing p = {.rest = rest, .observe = observe, .user = user};
@@ -221,7 +219,7 @@ static bool run_rest(struct qc_runner *r, run_fn *run, qc_observe_fn *observe, v
         const struct qc_view from = rest_input(r, k), to = qc_runner_input(next, k);
         if (qc_view_count(&to)) qc_view_copy(&to, &from);
     }
-    if (!run(next, observe ? pass_on : NULL, &p, st)) return false;
+    if (!(whole ? qc_runner_run : qc_runner_observe)(next, observe ? pass_on : NULL, &p, st)) return false;
     r->last = next;
     return true;
 }
@@ -264,24 +262,23 @@ static bool run_steps(struct qc_runner *r, size_t steps, qc_observe_fn *observe,
     }
 }
 
-bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st)
+static bool run_plan(struct qc_runner *r, bool whole, qc_observe_fn *observe, void *user, struct qc_status *st)
 {
     const struct qc_plan *p = r->plan;
-    if (p->open) return qc_runner_run(r->last, observe, user, st);
+    if (p->open) return run_plan(r->last, whole, observe, user, st);
     const int threads = qc_pool_hold();
-    const bool ok =
-        run_steps(r, p->step_count, observe, user, st) && (!p->rest || run_rest(r, qc_runner_run, observe, user, st));
+    const bool ok = run_steps(r, whole ? p->step_count : p->observing_steps, observe, user, st) &&
+                    (!p->rest || run_rest(r, whole, observe, user, st));
     qc_pool_release(threads);
     return ok;
 }
 
+bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st)
+{
+    return run_plan(r, true, observe, user, st);
+}
+
 bool qc_runner_observe(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st)
 {
-    const struct qc_plan *p = r->plan;
-    if (p->open) return qc_runner_observe(r->last, observe, user, st);
-    const int threads = qc_pool_hold();
-    const bool ok = run_steps(r, p->observing_steps, observe, user, st) &&
-                    (!p->rest || run_rest(r, qc_runner_observe, observe, user, st));
-    qc_pool_release(threads);
-    return ok;
+    return run_plan(r, false, observe, user, st);
 }

@@ -2,7 +2,6 @@
 /* The loss of weights, element by element, with scales of tensors, channels and blocks on any axis. */
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "arith/float_level.h"
 #include "graph/core/parameters.h"
