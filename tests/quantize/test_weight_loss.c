@@ -31,9 +31,9 @@ static void reference(struct qc_loss *out, const struct qc_tensor *t, const stru
     for (size_t i = 0; i < t->count; i++) {
         const size_t q = qc_scale_at(&layout, i);
         const double v = (double)((float *)t->data)[i], x = (double)((float *)rounded->data)[i] / (double)s->scale[q],
-                     level = levels.mantissa
-                                 ? qc_float_level_double(x, -INFINITY, INFINITY, levels.mantissa, levels.least)
-                                 : nearbyint(x) + s->zero_point[q],
+                     level = levels.mantissa ? qc_float_level_double(x, -(double)INFINITY, (double)INFINITY,
+                                                                     levels.mantissa, levels.least)
+                                             : nearbyint(x) + s->zero_point[q],
                      kept = fmin(fmax(level, levels.lo), levels.hi),
                      off = v - (double)s->scale[q] * (kept - s->zero_point[q]);
         out->signal += v * v;
