@@ -17,7 +17,7 @@
 #include "rewrite/language/rewriter.h"
 #include "rewrite/passes/given.h"
 
-struct qc_scheme {
+struct qc_type_scheme {
     enum qc_dtype dtype;
     enum qc_symmetry symmetry;
     bool restricted, per_channel;
@@ -44,7 +44,7 @@ enum qc_overflow_fix { QC_OVERFLOW_FIX_OFF, QC_OVERFLOW_FIX_PAIRS, QC_OVERFLOW_F
 enum qc_prefer { QC_PREFER_SPEED, QC_PREFER_SIZE, QC_PREFER_INTEGERS };
 
 struct qc_partition_options {
-    struct qc_scheme activation, weight; /* .dtype QC_NONE: not quantized. If only activations are not: weight-only
+    struct qc_type_scheme activation, weight; /* .dtype QC_NONE: not quantized. If only activations are not: weight-only
                                             quantization, around float ops */
     bool dynamic; /* activations are not stored, but products quantize their inputs (rewrite/passes/dynamic.h) */
     size_t activation_type_count, weight_type_count;
@@ -151,7 +151,7 @@ bool qc_partition_covers(const struct qc_match *m);
 
 /* Returns the scheme of a quantizer (class: a representative) or of a weight: the options', overridden by that of the
    pattern used. */
-struct qc_scheme qc_partition_scheme(const struct qc_partition *p, qc_id class_or_weight, bool weight);
+struct qc_type_scheme qc_partition_scheme(const struct qc_partition *p, qc_id class_or_weight, bool weight);
 
 /* Returns "match NAME: node, node ..." and "quantizer ..." lines for --dump partition; the caller frees them. */
 char *qc_partition_print(const struct qc_partition *p, struct qc_status *st);

@@ -496,9 +496,9 @@ static bool find_schemes(struct qc_partition *p, struct qc_status *st)
     return true;
 }
 
-struct qc_scheme qc_partition_scheme(const struct qc_partition *p, qc_id v, bool weight)
+struct qc_type_scheme qc_partition_scheme(const struct qc_partition *p, qc_id v, bool weight)
 {
-    struct qc_scheme s = weight ? p->options.weight : p->options.activation;
+    struct qc_type_scheme s = weight ? p->options.weight : p->options.activation;
     const struct qc_scheme_source *source = p->scheme_of[v];
     if (weight && !source && p->weight_type[v]) {
         s.dtype = p->weight_type[v]->dtype;

@@ -219,7 +219,7 @@ static void take_given(struct qc_qparams *def, const struct qc_given *given)
 static qc_id quantizer_of(struct simulation *s, qc_id value, struct qc_status *st)
 {
     qc_id class = s->p->class_of[value];
-    const struct qc_scheme a = qc_partition_scheme(s->p, class, false);
+    const struct qc_type_scheme a = qc_partition_scheme(s->p, class, false);
     char name[QC_LABEL];
     if (s->quantizer[class]) return s->quantizer[class];
     struct qc_qparams def = {.name = quantizer_name(name, s, class),
@@ -253,14 +253,14 @@ static int block_axis(void *user, qc_id weight)
 }
 
 /* Returns true if blocks of these weights have zero points. */
-static bool has_zeros(const struct simulation *s, const struct qc_scheme *w)
+static bool has_zeros(const struct simulation *s, const struct qc_type_scheme *w)
 {
     return s->p->options.few_have_zeros && (w->bits ? w->bits : qc_dtype_info(w->dtype)->bits) < 8;
 }
 
 static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, struct qc_status *st)
 {
-    const struct qc_scheme w = qc_partition_scheme(s->p, weight, true);
+    const struct qc_type_scheme w = qc_partition_scheme(s->p, weight, true);
     const struct qc_tensor *t = qc_constant_of(s->p->graph, weight);
     const struct qc_given *given = qc_given_of_weight(s->p->options.given, t);
     if (given && given->count > 1 && given->axis != axis) given = NULL;
@@ -287,7 +287,7 @@ static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, stru
 
 static qc_id constant_quantizer(struct simulation *s, qc_id constant, struct qc_status *st)
 {
-    const struct qc_scheme a = qc_partition_scheme(s->p, s->p->class_of[constant], false);
+    const struct qc_type_scheme a = qc_partition_scheme(s->p, s->p->class_of[constant], false);
     struct qc_qparams def = {.name = constant_name(s, constant, USE_DATA, st),
                              .dtype = a.dtype,
                              .symmetry = qc_is_small_float(a.dtype) ? QC_SYMMETRIC : a.symmetry,
