@@ -15,7 +15,7 @@ struct qc_outputs {
 
 /* Checks the outputs against the operands and every file that an option names. paths: of the results; report: the
    folder, NULL for none; files named by --dump, --checkpoint and --html are added. Fails with QC_USAGE. Files of the
-   model are checked after it is read: quantize/opening/model.h. */
+   model are checked after it is read: quantize/setup/model.h. */
 bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t count, const char *report,
                       const struct qc_cli_options *o, struct qc_status *st);
 

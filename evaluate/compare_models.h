@@ -4,7 +4,7 @@
 
 #include "calib/metrics/compare.h"
 #include "quantize/interface/inputs.h"
-#include "quantize/opening/model.h"
+#include "quantize/setup/model.h"
 #include "simq/plan/plan.h"
 
 /* One layer: a result that exists in both graphs. */

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "calib/statistics/statistics.h"
-#include "quantize/opening/model.h"
+#include "quantize/setup/model.h"
 
 /* A value read by a DequantizeLinear with constant parameters. */
 struct qc_quantized_value {

@@ -4,7 +4,7 @@
 
 #include "calib/statistics/stream.h"
 #include "quantize/interface/inputs.h"
-#include "quantize/opening/model.h"
+#include "quantize/setup/model.h"
 #include "rewrite/canonical/canonical.h"
 #include "simq/plan/plan.h"
 
@@ -18,7 +18,7 @@ struct qc_model_run {
 };
 
 /* Opens the model and the samples chosen by --samples, --seed and --shard. w may be NULL. Fails like
-   quantize/opening/model.h. */
+   quantize/setup/model.h. */
 bool qc_model_run_open(struct qc_model_run *out, const struct qc_model_source *model, const struct qc_data_source *data,
                        enum qc_data_use use, const struct qc_options *o, struct qc_warnings *w, struct qc_status *st);
 void qc_model_run_close(struct qc_model_run *r); /* zeroed is fine */

@@ -9,7 +9,7 @@
 #include "export/formats/exporter.h"
 #include "library/public.h"
 #include "onnx/write/emit.h"
-#include "quantize/stages/stages.h"
+#include "quantize/make/make.h"
 
 struct qcalib_result {
     struct qc_public_job public;
@@ -105,11 +105,11 @@ int qcalib_result_model(void **bytes, size_t *size, const qcalib_result *result,
     bool ok = qc_public_there(bytes, "bytes", &call.st) && qc_public_there(size, "size", &call.st) &&
               qc_public_index(i, qcalib_result_model_count(result), "model", &call.st);
     if (ok) {
-        const struct qc_pipeline *p = qc_job_pipeline(result->job);
-        const struct qc_exporter *e = p->from->exporters[i];
-        const struct qc_export_source source = {.produced = qc_graph_written(p), .expanded = p->expanded};
+        const struct qc_network *net = qc_job_network(result->job);
+        const struct qc_exporter *e = net->setup->exporters[i];
+        const struct qc_export_source source = {.produced = qc_network_written(net), .expanded = net->expanded};
         ok = e->write ? bytes_of_file(&made, &length, e, &source, &call.st)
-                      : qc_onnx_emit(&made, &length, p->lowered[i], NULL, &call.st) ||
+                      : qc_onnx_emit(&made, &length, net->lowered[i], NULL, &call.st) ||
                             qc_where(&call.st, "format %s", e->name);
     }
     if (ok) {

@@ -7,8 +7,8 @@
 #include "evaluate/compare_models.h"
 #include "evaluate/run_model.h"
 #include "library/public.h"
-#include "quantize/opening/sample_warnings.h"
 #include "quantize/options/option_value.h"
+#include "quantize/setup/sample_warnings.h"
 
 static bool data_there(const struct qcalib_job *call, const char *function, const char *what, struct qc_status *st)
 {

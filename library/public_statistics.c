@@ -29,7 +29,7 @@ static bool collect(struct qcalib_statistics *s, struct qc_public_job *p, const 
             "qcalib_collect needs the member `data` of struct qcalib_job: samples of what the model is used on");
     const struct qc_job_listener listener = {.progress = call->progress ? &p->progress : NULL};
     const bool ok = qc_job_new(&job, &p->options, &p->in, &listener, st) && qc_job_collect(&seen, job, st);
-    if (ok) s->collection = qc_job_take_statistics(job);
+    if (ok) s->collection = seen.statistics;
     if (ok) qc_job_done(job);
     if (job) qc_public_warn(p, qc_job_warnings(job));
     qc_job_free(job);

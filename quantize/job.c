@@ -14,24 +14,24 @@
 #include "graph/core/multiply_adds.h"
 #include "graph/core/pair_order.h"
 #include "graph/core/qlinear.h"
-#include "quantize/advice/advice.h"
-#include "quantize/body_job.h"
-#include "quantize/collect/collecting.h"
-#include "quantize/demand/demand.h"
-#include "quantize/demand/fallback.h"
-#include "quantize/demand/fit_size.h"
-#include "quantize/opening/sample_warnings.h"
+#include "quantize/make/collecting.h"
+#include "quantize/make/make.h"
 #include "quantize/options/option_value.h"
-#include "quantize/pipeline.h"
-#include "quantize/placement/latency.h"
-#include "quantize/placement/placement.h"
+#include "quantize/report/body_rows.h"
 #include "quantize/report/command_text.h"
 #include "quantize/report/quantize_report.h"
 #include "quantize/report/report_nodes.h"
-#include "quantize/scaling/centre_channels.h"
-#include "quantize/scaling/scale_channels.h"
-#include "quantize/trials/auto_method.h"
-#include "quantize/trials/output_bias.h"
+#include "quantize/search/advice.h"
+#include "quantize/search/candidate.h"
+#include "quantize/search/centre_channels.h"
+#include "quantize/search/demand.h"
+#include "quantize/search/fallback.h"
+#include "quantize/search/fit_size.h"
+#include "quantize/search/latency.h"
+#include "quantize/search/placement.h"
+#include "quantize/search/scale_channels.h"
+#include "quantize/search/score.h"
+#include "quantize/setup/sample_warnings.h"
 #include "rewrite/passes/simulate.h"
 
 /* Number of batches for --sensitivity; accuracy is measured on all of --eval. */
@@ -39,9 +39,11 @@ enum { MEASURED = 16 };
 
 struct qc_job {
     struct qc_job_inputs in;
-    struct qc_pipeline p;
-    struct qc_demand demand; /* includes the accuracy of the float network */
-    struct qc_standing has;  /* measured results of the network to be written */
+    struct qc_setup *setup;
+    struct qc_listener told;   /* the listener of the caller */
+    struct qc_candidate *best; /* the network to be written */
+    struct qc_demand demand;   /* includes the accuracy of the float network */
+    struct qc_standing has;    /* measured results of the network to be written */
     struct qc_sensitivity *sensitivity;
     struct qc_measurement *measurement;
     struct qc_report_latency *latency; /* NULL without --benchmark */
@@ -54,14 +56,14 @@ struct qc_job {
 
 static const char *eval_name(const struct qc_job *j)
 {
-    return j->in.eval.file ? j->in.eval.file : qc_dataset_file(j->p.from->eval);
+    return j->in.eval.file ? j->in.eval.file : qc_dataset_file(j->setup->eval);
 }
 
 /* True if calibration has seen NaN or infinity and warned of it: one bad sample gives one warning. */
-static bool warned_of_nonfinite(const struct qc_pipeline *p)
+static bool warned_of_nonfinite(const struct qc_calibration *c)
 {
-    for (qc_id s = 1; s <= p->calibration->qparams_count; s++) {
-        const struct qc_tally *t = &p->calibration->choices[s].seen;
+    for (qc_id s = 1; s <= c->qparams_count; s++) {
+        const struct qc_tally *t = &c->choices[s].seen;
         if (t->nan || t->pos_inf || t->neg_inf) return true;
     }
     return false;
@@ -70,17 +72,17 @@ static bool warned_of_nonfinite(const struct qc_pipeline *p)
 /* Warns of NaN and infinite values in float outputs; fails if all values of all outputs are such. */
 static bool check_finite_outputs(const struct qc_job *j, struct qc_status *st)
 {
-    const struct qc_graph *g = j->p.folded;
+    const struct qc_graph *g = j->best->network->folded;
     const char *bad = NULL;
     uint64_t compared = 0;
-    const bool warned = warned_of_nonfinite(&j->p);
+    const bool warned = warned_of_nonfinite(j->best->network->calibration);
     for (size_t k = 0; k < g->output_count; k++) {
         const struct qc_error *e = &j->measurement->outputs[k];
         compared += e->count;
         if (!e->left_out) continue;
         bad = bad ? bad : g->outputs[k].name;
         if (warned) continue;
-        qc_warn(j->p.warnings,
+        qc_warn(j->best->warnings,
                 "output '%s': %llu of %llu values are NaN or infinite in the float model, and left out of its error",
                 g->outputs[k].name, (unsigned long long)e->left_out, (unsigned long long)(e->left_out + e->count));
     }
@@ -88,58 +90,57 @@ static bool check_finite_outputs(const struct qc_job *j, struct qc_status *st)
            qc_fail(st, QC_BAD_INPUT,
                    "output '%s' of the float model has only NaN or infinite values in %zu samples, so there is nothing "
                    "to compare with; check the samples (%s)",
-                   bad, qc_dataset_samples(j->p.from->data), qc_dataset_file(j->p.from->data));
+                   bad, qc_dataset_samples(j->setup->data), qc_dataset_file(j->setup->data));
 }
 
 static bool measure_layers(struct qc_job *j, struct qc_status *st)
 {
-    if (!j->p.from->data) return true;
-    const struct qc_selection some = qc_measured_samples(j->p.from->data);
-    const struct qc_measure_options m = qc_measure_options_of(&j->p);
-    j->r.data_samples = qc_dataset_samples(j->p.from->data);
-    qc_dataset_let_go(j->p.from->data); /* frees cached samples before the stages with the highest memory use */
-    if (j->r.data_samples > some.samples && !qc_dataset_select(j->p.from->data, &some, st)) return false;
-    qc_progress_phase(j->p.progress, "comparing layers");
-    bool ok = qc_measure(&j->measurement, j->p.real, j->p.folded, j->p.from->data, &m, st);
-    qc_progress_end(j->p.progress);
+    if (!j->setup->data) return true;
+    const struct qc_selection some = qc_measured_samples(j->setup->data);
+    const struct qc_measure_options m = qc_measure_options_of(j->best->network);
+    j->r.data_samples = qc_dataset_samples(j->setup->data);
+    qc_dataset_let_go(j->setup->data); /* frees cached samples before the stages with the highest memory use */
+    if (j->r.data_samples > some.samples && !qc_dataset_select(j->setup->data, &some, st)) return false;
+    qc_progress_phase(j->setup->progress, "comparing layers");
+    bool ok = qc_measure(&j->measurement, j->best->network->real, j->best->network->folded, j->setup->data, &m, st);
+    qc_progress_end(j->setup->progress);
     return ok && check_finite_outputs(j, st);
 }
 
 /* Drops --eval: the labelled output is computed by unsupported operators, so accuracy cannot be measured. */
 static void drop_eval(struct qc_job *j, struct qc_status *st)
 {
-    qc_warn(j->p.warnings, "accuracy is not measured: %s; the report has the errors of the last computed tensors",
+    qc_warn(j->best->warnings, "accuracy is not measured: %s; the report has the errors of the last computed tensors",
             st->message);
     *st = QC_STATUS_INIT;
-    qc_dataset_free(j->p.from->eval);
-    j->p.from->eval = NULL;
+    qc_setup_drop_eval(j->setup);
 }
 
 static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quantized, struct qc_status *st)
 {
-    const struct qc_options *o = j->p.options;
-    qc_progress_phase(j->p.progress, quantized ? "accuracy int8" : "accuracy float");
+    const struct qc_options *o = j->setup->options;
+    qc_progress_phase(j->setup->progress, quantized ? "accuracy int8" : "accuracy float");
     const struct qc_evaluation e = {.graph = g,
-                                    .data = j->p.from->eval,
-                                    .how = quantized ? &j->p.how : NULL,
-                                    .run = qc_run_options_of(o, j->p.progress)};
+                                    .data = j->setup->eval,
+                                    .how = quantized ? &j->best->scheme.plan : NULL,
+                                    .run = qc_run_options_of(o, j->setup->progress)};
     const bool ok =
-        qc_evaluate_sums(quantized ? &j->has.metric : &j->demand.fp32, &j->has.overflows, &e, j->p.arena, st);
-    qc_progress_end(j->p.progress);
+        qc_evaluate_sums(quantized ? &j->has.metric : &j->demand.fp32, &j->has.overflows, &e, j->best->arena, st);
+    qc_progress_end(j->setup->progress);
     return ok;
 }
 
 /* Measures the accuracy of a changed network. */
 static bool evaluate_quantized(struct qc_job *j, struct qc_status *st)
 {
-    return !j->p.from->eval || evaluate_one(j, j->p.produced, true, st);
+    return !j->setup->eval || evaluate_one(j, j->best->network->produced, true, st);
 }
 
 static bool evaluate(struct qc_job *j, struct qc_status *st)
 {
-    const struct qc_options *o = j->p.options;
-    const struct qc_graph *graphs[2] = {j->p.from->normalised, j->p.produced};
-    if (!j->p.from->eval) return true;
+    const struct qc_options *o = j->setup->options;
+    const struct qc_graph *graphs[2] = {j->setup->normalised, j->best->network->produced};
+    if (!j->setup->eval) return true;
     for (int i = 0; i < 2; i++) {
         const bool ok = evaluate_one(j, graphs[i], i == 1, st);
         if (!ok && st->code == QC_UNSUPPORTED && graphs[i]->carried && !qc_options_demand(o)) {
@@ -152,7 +153,7 @@ static bool evaluate(struct qc_job *j, struct qc_status *st)
     if (!isnan(o->max_nll) && isnan(j->demand.fp32.nll))
         return qc_fail(st, QC_USAGE, "--max-nll needs labels in --eval; %s has a target for every output",
                        eval_name(j));
-    qc_warn_chance_level(j->p.warnings, real, 1, eval_name(j));
+    qc_warn_chance_level(j->best->warnings, real, 1, eval_name(j));
     j->r.eval_seconds = j->demand.fp32.seconds + j->has.metric.seconds;
     return true;
 }
@@ -160,18 +161,18 @@ static bool evaluate(struct qc_job *j, struct qc_status *st)
 /* Reads the demands and measures the SQNR of the outputs. */
 static bool begin_demand(struct qc_job *j, struct qc_status *st)
 {
-    return qc_demand_begin(&j->demand, &j->p, st) && qc_demand_measure_outputs(&j->has, &j->demand, st);
+    return qc_demand_begin(&j->demand, j->best, st) && qc_demand_measure_outputs(&j->has, &j->demand, st);
 }
 
 /* Measures the effect of single layers if needed, and widens layers if a demand is not met. */
 static bool improve(struct qc_job *j, struct qc_status *st)
 {
-    const struct qc_options *o = j->p.options;
+    const struct qc_options *o = j->setup->options;
     const bool missed = qc_options_demand(o) && !qc_demand_met(&j->demand, &j->has);
     struct qc_report *r = &j->r;
     if (!o->sensitivity && !missed) return true;
-    if (!qc_measure_sensitivity(&j->sensitivity, &j->p, j->p.from->eval, MEASURED, NULL, 0, st) ||
-        !qc_fill_effects(r, j->sensitivity, j->p.arena, st))
+    if (!qc_measure_sensitivity(&j->sensitivity, j->best->network, j->setup->eval, MEASURED, NULL, 0, st) ||
+        !qc_fill_effects(r, j->sensitivity, j->best->arena, st))
         return false;
     if (!missed) return true;
     const double t0 = qc_seconds();
@@ -181,18 +182,18 @@ static bool improve(struct qc_job *j, struct qc_status *st)
     if (!qc_fall_back(&path, &j->has, &j->demand, j->sensitivity, st)) return false;
     r->fallback = path;
     r->fallback_seconds = qc_seconds() - t0;
-    return path->step_count < 2 || qc_pipeline_tell_again(&j->p, st);
+    return path->step_count < 2 || qc_network_tell(j->best->network, &j->told, st);
 }
 
 static void fill_accuracy(struct qc_job *j)
 {
     struct qc_report *r = &j->r;
     const struct qc_metric m[2] = {j->demand.fp32, j->has.metric};
-    r->int8_share = qc_int8_share(j->p.produced);
-    r->integer_share = qc_integer_share(j->p.produced);
-    r->small_float_share = qc_small_float_share(j->p.produced);
-    r->block_share = qc_block_share(j->p.produced);
-    if (!j->p.from->eval) return;
+    r->int8_share = qc_int8_share(j->best->network->produced);
+    r->integer_share = qc_integer_share(j->best->network->produced);
+    r->small_float_share = qc_small_float_share(j->best->network->produced);
+    r->block_share = qc_block_share(j->best->network->produced);
+    if (!j->setup->eval) return;
     r->metric = m[0].name;
     r->eval_file = eval_name(j);
     r->eval_samples = m[0].samples;
@@ -213,7 +214,7 @@ static bool check_integer(const struct qc_job *j, struct qc_status *st)
 {
     char list[1500] = "";
     size_t at = 0;
-    if (!j->p.options->require_integer || !j->r.float_op_count) return true;
+    if (!j->setup->options->require_integer || !j->r.float_op_count) return true;
     for (size_t i = 0; i < j->r.float_op_count && at + 100 < sizeof list; i++) {
         const struct qc_float_op *f = &j->r.float_ops[i];
         qc_text(list + at, (unsigned)(sizeof list - at), "%s'%.60s' (%s: %s)", i ? ", " : "", f->name, f->op,
@@ -227,26 +228,27 @@ static bool check_integer(const struct qc_job *j, struct qc_status *st)
 /* Counts the products of the produced graph whose pair sums may saturate (graph/core/pair_order.h). */
 static bool prove_pairs(struct qc_job *j, struct qc_status *st)
 {
-    const struct qc_graph *g = j->p.produced;
+    const struct qc_graph *g = j->best->network->produced;
     struct qc_pair_proof proof;
     char label[QC_LABEL];
     qc_prove_pairs(&proof, g);
     j->r.pairs.products = proof.products;
     j->r.pairs.saturating = proof.saturating;
-    j->r.pairs.channels = j->p.calibration->paired;
+    j->r.pairs.channels = j->best->network->calibration->paired;
     j->r.pairs.first = NULL;
     if (!proof.first) return true;
     const struct qc_node *n = &g->nodes[proof.first];
     const char *name = qc_node_label(label, g, n);
-    return (j->r.pairs.first = qc_arena_strdup(j->p.arena, name, st)) != NULL;
+    return (j->r.pairs.first = qc_arena_strdup(j->best->arena, name, st)) != NULL;
 }
 
 static bool count_ops(struct qc_job *j, struct qc_status *st)
 {
     struct qc_report *r = &j->r;
     if (!prove_pairs(j, st)) return false;
-    return qc_float_ops(&r->float_ops, &r->float_op_count, &r->quantized_ops, &j->p, st) &&
-           qc_body_jobs_ops(r, &j->p, st) && qc_fill_groups(r, &j->p, st) && check_integer(j, st);
+    return qc_float_ops(&r->float_ops, &r->float_op_count, &r->quantized_ops, j->best->network, st) &&
+           qc_body_float_ops(r, j->best->network, st) && qc_fill_groups(r, j->best->network, st) &&
+           check_integer(j, st);
 }
 
 /* Widens layers if outputs have lost too much; the report then has the figures of the changed network. */
@@ -254,15 +256,15 @@ static bool mend(struct qc_job *j, struct qc_status *st)
 {
     const double t0 = qc_seconds();
     struct qc_report_fallback *path;
-    bool again;
-    if (j->p.from->data && !qc_model_select(j->p.from->data, j->p.options, NULL, st)) return false;
-    if (!qc_mend(&path, &again, &j->p, j->measurement, st)) return false;
-    if (!again) return true;
+    bool changed;
+    if (j->setup->data && !qc_model_select(j->setup->data, j->setup->options, NULL, st)) return false;
+    if (!qc_mend(&path, &changed, j->best, j->measurement, st)) return false;
+    if (!changed) return true;
     if (path) j->r.fallback = path;
     j->r.fallback_seconds = qc_seconds() - t0;
     qc_measurement_free(j->measurement);
     j->measurement = NULL;
-    return qc_pipeline_tell_again(&j->p, st) && count_ops(j, st) &&
+    return qc_network_tell(j->best->network, &j->told, st) && count_ops(j, st) &&
            (!path || !path->met || evaluate_quantized(j, st)) && measure_layers(j, st);
 }
 
@@ -277,17 +279,17 @@ bool qc_job_check_demand(bool *models, const struct qc_job *j, struct qc_status 
 /* Returns the overflows of narrow accumulators on --eval, else on the measured samples; NULL without either. */
 static const struct qc_overflows *counted(const struct qc_job *j)
 {
-    const unsigned bits = j->p.how.accumulator.bits;
+    const unsigned bits = j->best->scheme.plan.accumulator.bits;
     if (!bits || bits == 32) return NULL;
-    return j->p.from->eval ? &j->has.overflows : j->measurement ? &j->measurement->overflows : NULL;
+    return j->setup->eval ? &j->has.overflows : j->measurement ? &j->measurement->overflows : NULL;
 }
 
 static bool fill_accumulator(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_overflows none = {0}, *overflows = counted(j) ? counted(j) : &none;
-    qc_warn_overflows(j->p.warnings, overflows, j->p.how.accumulator.bits, NULL);
-    return qc_fill_accumulator(&j->r, &j->p, overflows, j->p.from->eval ? j->r.eval_file : j->r.data_file,
-                               j->p.from->eval  ? j->r.eval_samples
+    qc_warn_overflows(j->best->warnings, overflows, j->best->scheme.plan.accumulator.bits, NULL);
+    return qc_fill_accumulator(&j->r, j->best->network, overflows, j->setup->eval ? j->r.eval_file : j->r.data_file,
+                               j->setup->eval   ? j->r.eval_samples
                                : j->measurement ? j->measurement->samples
                                                 : 0,
                                st);
@@ -301,15 +303,15 @@ static bool name_inputs(struct qc_job *j, struct qc_status *st)
     const bool statistics = qc_has_statistics(in);
     r->model_file = in->model.file;
     r->statistics_file = statistics ? qc_statistics_name(in) : NULL;
-    r->data_file = j->p.from->data ? qc_dataset_file(j->p.from->data) : r->statistics_file;
+    r->data_file = j->setup->data ? qc_dataset_file(j->setup->data) : r->statistics_file;
     if (!qc_model_sha256(j->model_sha, &in->model, st)) return false;
-    if (j->p.from->data && !qc_data_sha256(j->data_sha, &in->data, j->p.from->data, st)) return false;
+    if (j->setup->data && !qc_data_sha256(j->data_sha, &in->data, j->setup->data, st)) return false;
     if (in->statistics.file && !qc_sha256_file(j->stats_sha, in->statistics.file, st)) return false;
-    if (!j->p.from->data) memcpy(j->data_sha, j->stats_sha, sizeof j->data_sha);
+    if (!j->setup->data) memcpy(j->data_sha, j->stats_sha, sizeof j->data_sha);
     r->model_sha256 = j->model_sha;
     r->data_sha256 = j->data_sha;
     r->statistics_sha256 = statistics ? j->stats_sha : NULL;
-    r->model_bytes = j->p.from->model.graph->budget.model_bytes;
+    r->model_bytes = j->setup->model.graph->budget.model_bytes;
     return true;
 }
 
@@ -318,7 +320,7 @@ static bool fill_demand(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_demand *d = &j->demand;
     if (isnan(d->min_sqnr) && isnan(d->max_nll)) return true;
-    struct qc_report_demand *to = QC_NEW(j->p.arena, struct qc_report_demand, st);
+    struct qc_report_demand *to = QC_NEW(j->best->arena, struct qc_report_demand, st);
     if (!to) return false;
     *to = (struct qc_report_demand){.min_sqnr = d->min_sqnr,
                                     .sqnr_db = j->has.sqnr_db,
@@ -345,84 +347,95 @@ static bool has_integer_ops(const struct qc_graph *g)
     return false;
 }
 
+/* Returns the options that make the network, for the report: with those that --benchmark has found. */
+static const struct qc_options *told_options(const struct qc_job *j)
+{
+    return j->latency ? j->best->scheme.options : j->setup->options;
+}
+
 static bool fill_job_report(struct qc_job *j, struct qc_status *st)
 {
-    const struct qc_pipeline *p = &j->p;
-    const struct qc_options *o = p->options;
+    const struct qc_network *net = j->best->network;
+    const struct qc_evidence *e = j->best->evidence;
+    const struct qc_collect_cost *cost = &e->cost;
+    const struct qc_setup *given = j->setup;
+    const struct qc_options *o = given->options;
+    struct qc_arena *a = j->best->arena;
     struct qc_report *r = &j->r;
     r->version = QC_VERSION;
     r->weight_type = o->weight_types.items[0];
-    r->caches = p->partition->cache_count;
+    r->caches = net->partition->cache_count;
     r->cache_type = o->kv_type;
     r->bias_narrowed = strcmp(o->bias, "narrowed") == 0;
-    if (!name_inputs(j, st) || !qc_pipeline_command(&r->command, p, NULL, st)) return false;
+    if (!name_inputs(j, st) || !qc_job_command(&r->command, given->in, told_options(j), NULL, a, st)) return false;
     if (!*j->data_sha) r->data_sha256 = NULL; /* statistics in memory have no hash */
     if (!*j->stats_sha) r->statistics_sha256 = NULL;
-    if (p->from->data) {
-        r->data_total = qc_dataset_total(p->from->data);
-        r->data_made = qc_dataset_made(p->from->data);
-        r->data_dropped = qc_dataset_dropped(p->from->data);
+    if (given->data) {
+        r->data_total = qc_dataset_total(given->data);
+        r->data_made = qc_dataset_made(given->data);
+        r->data_dropped = qc_dataset_dropped(given->data);
     } else {
-        r->data_samples = (size_t)qc_collection_samples(p->seen);
-        for (size_t i = 0; i < p->seen->part_count; i++) r->data_total += (size_t)p->seen->parts[i].samples;
+        r->data_samples = (size_t)qc_collection_samples(e->statistics);
+        for (size_t i = 0; i < e->statistics->part_count; i++) r->data_total += (size_t)e->statistics->parts[i].samples;
     }
-    if (!qc_warn_samples(p->warnings, p->from->data ? r->data_samples : 0, &j->in, p->arena, st)) return false;
-    r->statistics_samples = qc_has_statistics(p->in) ? (size_t)qc_collection_samples(p->seen) : 0;
+    if (!qc_warn_samples(j->best->warnings, given->data ? r->data_samples : 0, &j->in, a, st)) return false;
+    r->statistics_samples = qc_has_statistics(given->in) ? (size_t)qc_collection_samples(e->statistics) : 0;
     fill_accuracy(j);
     if (!fill_demand(j, st)) return false;
-    if (!qc_fill_layers(r, p, j->measurement, counted(j), st) || !fill_accumulator(j, st) ||
-        !qc_fill_scaled(r, p, st) || !qc_fill_centred(r, p, st))
+    if (!qc_fill_layers(r, net, j->measurement, counted(j), st) || !fill_accumulator(j, st) ||
+        !qc_fill_scaled(r, net, st) || !qc_fill_centred(r, net, st))
         return false;
-    size_t count = p->folded->output_count;
-    struct qc_report_output *outputs = QC_NEW_ARRAY(p->arena, struct qc_report_output, count, st);
+    size_t count = net->folded->output_count;
+    struct qc_report_output *outputs = QC_NEW_ARRAY(a, struct qc_report_output, count, st);
     if (!outputs) return false;
     for (size_t k = 0; k < count; k++) {
-        const struct qc_error *e = j->measurement ? &j->measurement->outputs[k] : NULL;
-        outputs[k] = (struct qc_report_output){.name = p->folded->outputs[k].name,
-                                               .sqnr_db = e ? qc_error_sqnr_db(e) : (double)NAN,
-                                               .cosine = e ? qc_error_cosine(e) : (double)NAN,
-                                               .max_abs = e ? e->max_abs : (double)NAN};
+        const struct qc_error *error = j->measurement ? &j->measurement->outputs[k] : NULL;
+        outputs[k] = (struct qc_report_output){.name = net->folded->outputs[k].name,
+                                               .sqnr_db = error ? qc_error_sqnr_db(error) : (double)NAN,
+                                               .cosine = error ? qc_error_cosine(error) : (double)NAN,
+                                               .max_abs = error ? error->max_abs : (double)NAN};
     }
     r->outputs = outputs;
     r->output_count = count;
     r->measured_samples = j->measurement ? j->measurement->samples : 0;
-    r->import_seconds = p->from->import_seconds;
-    r->collect_seconds = p->collect_seconds;
-    r->solve_seconds = p->calibration->solve_seconds;
-    r->rounding_seconds = p->weight_rounding ? p->weight_rounding->seconds : 0;
-    if (p->auto_method) {
-        r->trials = p->auto_method->trials;
-        r->trial_count = p->auto_method->trial_count;
-        r->solve_seconds += p->auto_method->seconds;
-        r->rounding_seconds += p->auto_method->rounding_seconds;
+    r->import_seconds = given->seconds;
+    r->collect_seconds = e->seconds;
+    r->solve_seconds = net->calibration->solve_seconds;
+    r->rounding_seconds = net->weight_rounding ? net->weight_rounding->seconds : 0;
+    if (net->auto_method) {
+        r->trials = net->auto_method->trials;
+        r->trial_count = net->auto_method->trial_count;
+        r->solve_seconds += net->auto_method->seconds;
+        r->rounding_seconds += net->auto_method->rounding_seconds;
     }
-    r->crossed = p->crossed.tried;
-    r->crossed_gain_db = p->crossed.gain_db;
-    r->crossed_kept = p->crossed.kept;
-    r->output_bias_outputs = p->output_bias.outputs;
-    r->output_bias_units = p->output_bias.units;
-    r->output_bias_gain_db = p->output_bias.gain_db;
+    r->crossed = net->crossed.tried;
+    r->crossed_gain_db = net->crossed.gain_db;
+    r->crossed_kept = net->crossed.kept;
+    r->output_bias_outputs = net->output_bias.outputs;
+    r->output_bias_units = net->output_bias.units;
+    r->output_bias_gain_db = net->output_bias.gain_db;
     r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
-    r->export_seconds = p->export_seconds;
-    r->quantized_in_part = p->from->given.count || p->from->given.literal || has_integer_ops(p->from->model.graph);
-    for (size_t i = 0; i < p->from->given.count; i++) r->unrounded += !p->from->given.of[i].weight;
-    r->linear_left = p->from->given.literal;
-    r->kept = p->kept;
-    r->quantizers = p->quantizers;
-    r->workers = p->cost.workers;
-    r->worker_bytes = p->cost.runner_bytes;
-    r->constant_bytes = p->cost.constant_bytes;
-    r->statistics_bytes = p->cost.statistics_bytes;
-    return qc_fill_nodes(r, p, st);
+    r->export_seconds = net->export_seconds;
+    r->quantized_in_part = given->given.count || given->given.literal || has_integer_ops(given->model.graph);
+    for (size_t i = 0; i < given->given.count; i++) r->unrounded += !given->given.of[i].weight;
+    r->linear_left = given->given.literal;
+    const struct qc_kept kept = qc_kept_of(net->simulated);
+    r->kept = kept.given;
+    r->quantizers = kept.quantizers;
+    r->workers = cost->workers;
+    r->worker_bytes = cost->runner_bytes;
+    r->constant_bytes = cost->constant_bytes;
+    r->statistics_bytes = cost->statistics_bytes;
+    return qc_fill_nodes(r, net, st);
 }
 
 static bool fill_warnings(struct qc_job *j, struct qc_status *st)
 {
-    const struct qc_pipeline *p = &j->p;
-    const size_t count = qc_warnings_count(p->warnings);
-    if (qc_warnings_lost(p->warnings)) return qc_fail_memory(st, 1); /* the report would not be whole */
-    const char **warnings = QC_NEW_ARRAY(p->arena, const char *, count, st);
-    for (size_t i = 0; warnings && i < count; i++) warnings[i] = qc_warnings_text(p->warnings, i);
+    const struct qc_warnings *w = j->best->warnings;
+    const size_t count = qc_warnings_count(w);
+    if (qc_warnings_lost(w)) return qc_fail_memory(st, 1); /* the report would not be whole */
+    const char **warnings = QC_NEW_ARRAY(j->best->arena, const char *, count, st);
+    for (size_t i = 0; warnings && i < count; i++) warnings[i] = qc_warnings_text(w, i);
     j->r.warnings = warnings;
     j->r.warning_count = count;
     return warnings != NULL;
@@ -432,9 +445,28 @@ static bool fill_warnings(struct qc_job *j, struct qc_status *st)
 static bool advise(struct qc_job *j, struct qc_status *st)
 {
     struct qc_ideas ideas = {.count = 0};
-    return qc_fill_advice(&j->r, &ideas, &j->p, j->measurement, j->sensitivity, st) &&
-           qc_body_jobs_layers(&j->r, &j->p, st) && qc_warn_useless(&j->r, &ideas, &j->p, j->measurement, st) &&
-           fill_warnings(j, st);
+    return qc_fill_advice(&j->r, &ideas, j->best, j->measurement, j->sensitivity, st) &&
+           qc_body_layers(&j->r, j->best->network, st) &&
+           qc_warn_useless(&j->r, &ideas, j->best->network, j->measurement, st) && fill_warnings(j, st);
+}
+
+static bool begin_job(struct qc_job *j, const struct qc_options *o, const struct qc_job_listener *listener,
+                      struct qc_status *st)
+{
+    struct qc_warnings *warnings;
+    struct qc_scheme checked;
+    if (!qc_setup_begin(&j->setup, o, &j->in, listener ? listener->progress : NULL, false, st) ||
+        !qc_warnings_new(&warnings, st) || !qc_candidate_new(&j->best, j->setup, warnings, st) ||
+        !qc_scheme_of(&checked, j->setup, o, NULL, j->best->arena, st))
+        return false;
+    j->told = j->best->quiet;
+    if (listener) j->told.done = listener->pass_done;
+    if (listener) j->told.user = listener->user;
+    j->files = QC_NEW_ARRAY(j->best->arena, const char *, j->setup->format_count + 1, st);
+    j->file_bytes = QC_NEW_ARRAY(j->best->arena, size_t, j->setup->format_count + 1, st);
+    j->r.files = j->files;
+    j->r.file_bytes = j->file_bytes;
+    return j->files && j->file_bytes;
 }
 
 bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc_job_inputs *in,
@@ -442,21 +474,9 @@ bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc
 {
     struct qc_job *j = calloc(1, sizeof *j);
     if (!j) return qc_fail_memory(st, sizeof *j);
-    struct qc_pipeline *p = &j->p;
     j->started = qc_seconds();
-    p->quantize_body = qc_quantize_body;
     j->in = *in;
-    if (listener) {
-        p->progress = listener->progress;
-        p->stage_done = listener->stage_done;
-        p->stage_user = listener->stage_user;
-    }
-    bool ok = o->command == QC_COMMAND_collect ? qc_pipeline_begin_collect(p, o, &j->in, st)
-                                               : qc_pipeline_begin(p, o, &j->in, st);
-    ok = ok && (j->files = QC_NEW_ARRAY(p->arena, const char *, p->from->lowered_count + 1, st)) &&
-         (j->file_bytes = QC_NEW_ARRAY(p->arena, size_t, p->from->lowered_count + 1, st));
-    j->r.files = j->files;
-    j->r.file_bytes = j->file_bytes;
+    const bool ok = begin_job(j, o, listener, st);
     return QC_HAND_OVER(ok, out, j, qc_job_free);
 }
 
@@ -466,8 +486,8 @@ void qc_job_free(struct qc_job *j)
     qc_demand_end(&j->demand);
     qc_measurement_free(j->measurement);
     qc_sensitivity_free(j->sensitivity);
-    qc_body_jobs_free(&j->p);
-    qc_pipeline_end(&j->p);
+    qc_candidate_free(j->best);
+    qc_setup_free(j->setup);
     free(j);
 }
 
@@ -481,55 +501,74 @@ struct qc_job_inputs qc_job_inputs_of(const struct qc_options *o, const char *mo
 
 const struct qc_warnings *qc_job_warnings(const struct qc_job *j)
 {
-    return j->p.warnings;
+    return j->best->warnings;
 }
 
 size_t qc_job_format_count(const struct qc_job *j)
 {
-    return j->p.from->lowered_count;
+    return j->setup->format_count;
 }
 
 const struct qc_exporter *qc_job_format(const struct qc_job *j, size_t format)
 {
-    return j->p.from->exporters[format];
+    return j->setup->exporters[format];
 }
 
-const struct qc_pipeline *qc_job_pipeline(const struct qc_job *j)
+const struct qc_network *qc_job_network(const struct qc_job *j)
 {
-    return &j->p;
+    return j->best->network;
 }
 
-/* --size: chooses the bits of weights and runs the stages with them. */
+const struct qc_setup *qc_job_setup(const struct qc_job *j)
+{
+    return j->setup;
+}
+
+/* Makes the network of the options. */
+static bool make_first(struct qc_job *j, struct qc_status *st)
+{
+    struct qc_candidate *c = j->best;
+    const struct qc_options *o = j->setup->options;
+    struct qc_scheme scheme, of_options;
+    if (!qc_setup_open(j->setup, &j->told, st) || !qc_candidate_open(c, st) ||
+        !qc_scheme_of(&of_options, j->setup, o, c->warnings, c->arena, st))
+        return false;
+    scheme = of_options;
+    if (o->size && !qc_size_first(&scheme, &of_options, j->setup, c->arena, st)) return false;
+    return qc_candidate_make(c, &scheme, &j->told, st);
+}
+
+/* --size: chooses the bits of weights. */
 static bool fit_size(struct qc_job *j, struct qc_status *st)
 {
     struct qc_report_size *size;
-    if (!j->p.options->size) return true;
-    if (!qc_fit_size(&size, &j->p, st) || !qc_pipeline_tell_again(&j->p, st)) return false;
+    if (!j->setup->options->size) return true;
+    if (!qc_fit_size(&size, j->best, st) || !qc_network_tell(j->best->network, &j->told, st)) return false;
     j->r.size = size;
     return true;
 }
 
-/* --benchmark: chooses the operators in float and runs the stages with them. */
+/* --benchmark: chooses the operators in float. */
 static bool place(struct qc_job *j, struct qc_status *st)
 {
-    const struct qc_options *before = j->p.options;
+    const struct qc_options *before = j->best->scheme.options;
     if (!before->benchmark) return true;
-    if (!qc_place_by_latency(&j->latency, &j->p, st)) return false;
+    if (!qc_place_by_latency(&j->latency, j->best, st)) return false;
     j->r.latency = j->latency;
-    return j->p.options == before || qc_pipeline_tell_again(&j->p, st);
+    return j->best->scheme.options == before || qc_network_tell(j->best->network, &j->told, st);
 }
 
 /* Measures the latency again if a demand has changed the network. */
 static bool measure_latency_again(struct qc_job *j, struct qc_status *st)
 {
-    return !j->latency || !j->r.fallback || qc_placement_measure_again(j->latency, &j->p, st);
+    return !j->latency || !j->r.fallback || qc_placement_measure_again(j->latency, j->best, st);
 }
 
 bool qc_job_run(struct qc_job *j, struct qc_status *st)
 {
-    const unsigned before = qc_pool_share((unsigned)j->p.options->threads);
-    const bool ok = qc_placement_check(&j->p, st) && qc_pipeline_run(&j->p, st) && fit_size(j, st) && place(j, st) &&
-                    count_ops(j, st) && evaluate(j, st) && begin_demand(j, st) && improve(j, st) &&
+    const unsigned before = qc_pool_share((unsigned)j->setup->options->threads);
+    const bool ok = qc_placement_check(j->setup, j->best->arena, st) && make_first(j, st) && fit_size(j, st) &&
+                    place(j, st) && count_ops(j, st) && evaluate(j, st) && begin_demand(j, st) && improve(j, st) &&
                     (!j->r.fallback || count_ops(j, st)) && measure_layers(j, st) && mend(j, st) &&
                     measure_latency_again(j, st) && fill_job_report(j, st) && advise(j, st);
     qc_pool_share(before);
@@ -538,14 +577,14 @@ bool qc_job_run(struct qc_job *j, struct qc_status *st)
 
 bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_status *st)
 {
-    const struct qc_pipeline *p = &j->p;
-    const struct qc_export_source source = {.produced = qc_graph_written(p), .expanded = p->expanded};
+    const struct qc_network *net = j->best->network;
+    const struct qc_export_source source = {.produced = qc_network_written(net), .expanded = net->expanded};
     struct qc_report *r = &j->r;
     const double t0 = qc_seconds();
-    const char *name = qc_arena_strdup(p->arena, path, st);
+    const char *name = qc_arena_strdup(j->best->arena, path, st);
     size_t bytes;
-    assert(format < p->from->lowered_count && r->file_count < p->from->lowered_count);
-    if (!name || !qc_export_file(&bytes, path, p->from->exporters[format], &source, p->lowered[format], st))
+    assert(format < j->setup->format_count && r->file_count < j->setup->format_count);
+    if (!name || !qc_export_file(&bytes, path, j->setup->exporters[format], &source, net->lowered[format], st))
         return false;
     j->files[r->file_count] = name;
     j->file_bytes[r->file_count++] = bytes;
@@ -562,7 +601,7 @@ const struct qc_report *qc_job_report(struct qc_job *j)
 bool qc_job_report_json(struct qc_json **out, struct qc_job *j, struct qc_status *st)
 {
     qc_job_report(j);
-    j->r.options = qc_options_json(j->p.options);
+    j->r.options = qc_options_json(told_options(j));
     if (!j->r.options) return qc_fail_memory(st, 1);
     struct qc_json *json = qc_report_json(&j->r);
     j->r.options = NULL; /* taken */
@@ -576,45 +615,40 @@ bool qc_job_report_json(struct qc_json **out, struct qc_job *j, struct qc_status
 
 void qc_job_done(const struct qc_job *j)
 {
-    qc_collecting_end(j->p.options);
-    qc_latency_forget(j->p.options);
+    qc_collecting_end(j->setup->options);
+    qc_latency_forget(j->setup->options);
 }
 
 bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_status *st)
 {
-    struct qc_pipeline *p = &j->p;
-    struct qc_collecting what = {0};
+    struct qc_setup *s = j->setup;
+    struct qc_arena *a = j->best->arena;
+    struct qc_collection *statistics = NULL;
+    struct qc_collecting what = {.options = s->options};
     struct qc_collect_cost cost = {0};
     qc_id *values;
     const char **names;
     const int *axes = NULL;
-    if (!qc_pipeline_normalise(p, st)) return false;
+    if (!qc_setup_open(s, &j->told, st)) return false;
+    const struct qc_graph *g = s->normalised;
     const double t0 = qc_seconds();
-    if (!qc_observable_values(&what.count, &values, p->from->normalised, p->from->rules, p->arena, st) ||
-        !(names = QC_NEW_ARRAY(p->arena, const char *, what.count, st)))
+    if (!qc_observable_values(&what.count, &values, g, s->rules, a, st) ||
+        !(names = QC_NEW_ARRAY(a, const char *, what.count, st)))
         return false;
-    for (size_t i = 0; i < what.count; i++) names[i] = p->from->normalised->values[values[i]].name;
-    if (strcmp(p->options->channel_statistics, "on") == 0 &&
-        !qc_named_channel_axes(&axes, what.count, names, p->from->normalised, p->arena, st))
+    for (size_t i = 0; i < what.count; i++) names[i] = g->values[values[i]].name;
+    if (strcmp(s->options->channel_statistics, "on") == 0 && !qc_named_channel_axes(&axes, what.count, names, g, a, st))
         return false;
-    what.graph = p->from->normalised;
+    what.graph = g;
     what.values = values;
     what.names = names;
     what.channel_axes = axes;
-    qc_progress_phase(p->progress, "collecting");
-    const bool ok = qc_collecting_run(&p->seen, &cost, p, &what, st);
-    qc_progress_end(p->progress);
+    qc_progress_phase(s->progress, "collecting");
+    const bool ok = qc_collecting_run(&statistics, &cost, s, &what, a, st);
+    qc_progress_end(s->progress);
     if (ok)
-        *out = (struct qc_collect_result){.statistics = p->seen,
+        *out = (struct qc_collect_result){.statistics = statistics,
                                           .tensors = what.count,
                                           .workers = cost.workers,
                                           .seconds = qc_seconds() - t0};
     return ok;
-}
-
-struct qc_collection *qc_job_take_statistics(struct qc_job *j)
-{
-    struct qc_collection *c = j->p.seen;
-    j->p.seen = NULL;
-    return c;
 }

@@ -6,18 +6,19 @@
 #include "export/report/report.h"
 #include "quantize/interface/inputs.h"
 #include "quantize/interface/warnings.h"
+#include "quantize/make/network.h"
 #include "quantize/options/options.h"
-#include "quantize/pipeline_state.h"
 
 struct qc_job;
 
 /* Callbacks of a job; all members may be NULL. */
 struct qc_job_listener {
     struct qc_progress *progress;
-    /* Called after each stage (quantize/stages/stages.h) with its graph. After the repetitions for a demand, --size or
-       --benchmark it is called once more for each repeated stage. Returns false to end the job with an error. */
-    bool (*stage_done)(void *user, const struct qc_pipeline *p, const struct qc_stage *s, struct qc_status *st);
-    void *stage_user;
+    /* As `done` of struct qc_listener (quantize/setup/passes.h). After the search for a demand, --size or --benchmark
+       it is called once more for each pass from "functions" on. */
+    bool (*pass_done)(void *user, enum qc_pass pass, const struct qc_graph *g, const struct qc_partition *partition,
+                      struct qc_status *st);
+    void *user;
 };
 
 /* Checks options and inputs against each other and reads rules and observers, but no model. o->command is
@@ -58,22 +59,20 @@ bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_s
 const struct qc_report *qc_job_report(struct qc_job *j);
 bool qc_job_report_json(struct qc_json **out, struct qc_job *j, struct qc_status *st);
 
-/* Returns the results of the stages: graphs, calibration, data. */
-const struct qc_pipeline *qc_job_pipeline(const struct qc_job *j);
+/* Return the network to be written (NULL before qc_job_run), and what it is made from. */
+const struct qc_network *qc_job_network(const struct qc_job *j);
+const struct qc_setup *qc_job_setup(const struct qc_job *j);
 
 /* Removes the files of --checkpoint. Call when the results are written. */
 void qc_job_done(const struct qc_job *j);
 
 /* ---- collect ---- */
 
-/* Instead of qc_job_run: collects statistics of the samples. out->statistics are borrowed until the job is freed. */
+/* Instead of qc_job_run: collects statistics of the samples. The caller owns out->statistics (qc_collection_free). */
 struct qc_collect_result {
-    const struct qc_collection *statistics;
+    struct qc_collection *statistics;
     size_t tensors;
     unsigned workers;
     double seconds;
 };
 bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_status *st);
-
-/* After qc_job_collect: passes the ownership of the statistics to the caller (qc_collection_free). */
-struct qc_collection *qc_job_take_statistics(struct qc_job *j);

@@ -14,7 +14,7 @@
 static bool report_collected(const struct qc_job *j, const struct qc_collect_result *r, const char *path,
                              const struct qc_cli_options *o, struct qc_status *st)
 {
-    const struct qc_dataset *samples_of = qc_job_pipeline(j)->from->data;
+    const struct qc_dataset *samples_of = qc_job_setup(j)->data;
     const struct qc_warnings *w = qc_job_warnings(j);
     struct stat s;
     size_t samples = (size_t)qc_collection_samples(r->statistics), bytes = stat(path, &s) == 0 ? (size_t)s.st_size : 0;
@@ -45,7 +45,7 @@ bool qc_cmd_collect(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_job_listener listener = {0};
     struct qc_progress *bar = NULL;
     struct qc_job *j = NULL;
-    struct qc_collect_result r;
+    struct qc_collect_result r = {.statistics = NULL};
     struct qc_outputs outputs = {0};
     const char *path = o->output;
     bool ok = qc_progress_bar_new(&bar, o, st);
@@ -62,6 +62,7 @@ bool qc_cmd_collect(const struct qc_cli_options *o, struct qc_status *st)
     if (ok) qc_job_done(j);
     ok = ok && report_collected(j, &r, path, o, st);
     if (j && !o->quiet) qc_warnings_print(qc_job_warnings(j), o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+    qc_collection_free(r.statistics);
     qc_job_free(j);
     qc_progress_bar_free(bar);
     return ok;

@@ -11,8 +11,8 @@
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "evaluate/run_model.h"
-#include "quantize/opening/sample_warnings.h"
 #include "quantize/options/option_value.h"
+#include "quantize/setup/sample_warnings.h"
 
 struct measured {
     const char *path;

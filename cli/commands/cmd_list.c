@@ -11,7 +11,7 @@
 #include "export/formats/exporter.h"
 #include "observers/plugin.h"
 #include "onnx/read/import.h"
-#include "quantize/stages/stages.h"
+#include "quantize/setup/passes.h"
 #include "rewrite/language/expansion.h"
 #include "rewrite/language/rule.h"
 #include "rewrite/language/target.h"
@@ -234,8 +234,8 @@ static bool list_passes(struct table *t, struct qc_status *st)
     t->keys[0] = "pass";
     t->keys[1] = "commands";
     t->keys[2] = "summary";
-    for (size_t i = 0; i < qc_stage_count(); i++)
-        if (!add_item(t, st, qc_stage_at(i)->name, "quantize", qc_stage_at(i)->summary)) return false;
+    for (int p = 0; p < QC_PASS_COUNT; p++)
+        if (!add_item(t, st, qc_pass_name((enum qc_pass)p), "quantize", qc_pass_summary((enum qc_pass)p))) return false;
     return add_item(t, st, QC_CANONICAL_PASS, "run, eval, compare, convert", QC_CANONICAL_SUMMARY);
 }
 

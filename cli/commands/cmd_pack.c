@@ -10,7 +10,7 @@
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "datasets/stream/pack_data.h"
-#include "quantize/opening/model.h"
+#include "quantize/setup/model.h"
 
 static bool report_packed(size_t rows, const struct qc_cli_options *o, const struct qc_warnings *w,
                           struct qc_status *st)

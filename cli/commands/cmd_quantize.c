@@ -17,9 +17,8 @@
 #include "export/formats/exporter.h"
 #include "graph/text/text.h"
 #include "quantize/job.h"
-#include "quantize/stages/stages.h"
 
-/* --dump STAGE prints the graph after a stage to standard output; --dump STAGE=FILE writes it with all constants, so
+/* --dump PASS prints the graph after a pass to standard output; --dump PASS=FILE writes it with all constants, so
    that it parses back. */
 
 bool qc_dump_text(char *text, const char *file, struct qc_status *st)
@@ -30,18 +29,19 @@ bool qc_dump_text(char *text, const char *file, struct qc_status *st)
     return text != NULL;
 }
 
-/* stage_done of a job (quantize/job.h); user: the struct qc_cli_options. */
-static bool dump_stage(void *user, const struct qc_pipeline *p, const struct qc_stage *s, struct qc_status *st)
+/* pass_done of a job (quantize/job.h); user: the struct qc_cli_options. */
+static bool dump_pass(void *user, enum qc_pass pass, const struct qc_graph *g, const struct qc_partition *partition,
+                      struct qc_status *st)
 {
     const struct qc_cli_options *o = user;
-    size_t length = strlen(s->name);
+    const char *name = qc_pass_name(pass);
+    const size_t length = strlen(name);
     for (size_t i = 0; i < o->dump.count; i++) {
         const char *wish = o->dump.items[i];
-        if (strncmp(wish, s->name, length) != 0 || (wish[length] && wish[length] != '=')) continue;
-        bool to_file = wish[length] == '=';
-        struct qc_text_options all = QC_TEXT_ALL, some = QC_TEXT_SHORT;
-        char *text =
-            s->graph ? qc_graph_print(s->graph(p), to_file ? &all : &some, st) : qc_partition_print(p->partition, st);
+        if (strncmp(wish, name, length) != 0 || (wish[length] && wish[length] != '=')) continue;
+        const bool to_file = wish[length] == '=';
+        const struct qc_text_options all = QC_TEXT_ALL, some = QC_TEXT_SHORT;
+        char *text = g ? qc_graph_print(g, to_file ? &all : &some, st) : qc_partition_print(partition, st);
         if (!qc_dump_text(text, to_file ? wish + length + 1 : NULL, st)) return false;
     }
     return true;
@@ -58,13 +58,12 @@ bool qc_dump_beside_json(const struct qc_cli_options *o, struct qc_status *st)
     return true;
 }
 
-/* The same, and fails (QC_USAGE) if a stage does not exist. */
+/* The same, and fails (QC_USAGE) if a pass does not exist. */
 static bool dump_check(const struct qc_cli_options *o, struct qc_status *st)
 {
-    const size_t count = qc_stage_count();
-    const char **names = QC_NEW_ARRAY(o->job.arena, const char *, count, st);
-    if (!names) return false;
-    for (size_t i = 0; i < count; i++) names[i] = qc_stage_at(i)->name;
+    const char *names[QC_PASS_COUNT];
+    const size_t count = QC_PASS_COUNT;
+    for (int p = 0; p < QC_PASS_COUNT; p++) names[p] = qc_pass_name((enum qc_pass)p);
     for (size_t i = 0; i < o->dump.count; i++) {
         char name[64];
         const char *end = strchr(o->dump.items[i], '=');
@@ -217,7 +216,7 @@ static bool write_files(struct qc_job *j, const struct outputs *to, const struct
 bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_job_inputs in = qc_job_inputs_of(&o->job, o->operands.items[0]);
-    struct qc_job_listener listener = {.stage_done = dump_stage, .stage_user = (void *)(uintptr_t)o};
+    struct qc_job_listener listener = {.pass_done = dump_pass, .user = (void *)(uintptr_t)o};
     struct qc_progress *bar = NULL;
     struct qc_job *j = NULL;
     struct outputs to = {0};

@@ -101,14 +101,14 @@ struct qc_layer {
     double scale_raise_max;                    /* the largest factor; 0 if accumulators have 32 bits */
 };
 
-/* An input of products whose channels are centred (quantize/scaling/centre_channels.h). */
+/* An input of products whose channels are centred (quantize/search/centre_channels.h). */
 struct qc_report_centred {
     const char *value;
     size_t channels, layers;
     double error; /* expected error of the layers' outputs relative to the error without */
 };
 
-/* Channels that could be scaled between operators (quantize/scaling/scale_channels.h). */
+/* Channels that could be scaled between operators (quantize/search/scale_channels.h). */
 struct qc_report_scaled {
     const char *value; /* the value that has the channels */
     const char *kind;  /* "awq"; NULL: no scaling gained enough */

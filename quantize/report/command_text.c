@@ -33,7 +33,7 @@ static void put_word(FILE *f, const char *word)
     quoted(f, value + 1);
 }
 
-static const char *option_text(const struct qc_command_option *o, struct qc_arena *a, struct qc_status *st)
+static const char *option_text(const struct qc_option_text *o, struct qc_arena *a, struct qc_status *st)
 {
     return o->value ? qc_arena_printf(a, st, "--%s=%s", o->name, o->value) : qc_arena_printf(a, st, "--%s", o->name);
 }
@@ -41,7 +41,7 @@ static const char *option_text(const struct qc_command_option *o, struct qc_aren
 static bool add_word(struct qc_text_list *words, const char *name, const char *value, struct qc_arena *a,
                      struct qc_status *st)
 {
-    const struct qc_command_option o = {name, value};
+    const struct qc_option_text o = {name, value};
     const char *word = option_text(&o, a, st);
     return word && qc_text_list_add(words, word, a, st);
 }
@@ -64,7 +64,7 @@ static bool add_option(struct qc_text_list *words, struct qc_arena *a, const cha
 }
 
 bool qc_command_words(struct qc_text_list *out, struct qc_arena *a, const struct qc_options *o,
-                      const char *const *operands, size_t operand_count, const struct qc_command_change *change,
+                      const char *const *operands, size_t operand_count, const struct qc_change *change,
                       struct qc_status *st)
 {
     struct qc_json *all = qc_options_json(o);
@@ -105,25 +105,25 @@ bool qc_words_text(const char **out, struct qc_arena *a, const struct qc_text_li
 }
 
 bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_options *o, const char *const *operands,
-                     size_t operand_count, const struct qc_command_change *change, struct qc_status *st)
+                     size_t operand_count, const struct qc_change *change, struct qc_status *st)
 {
     struct qc_text_list words;
     return qc_command_words(&words, a, o, operands, operand_count, change, st) && qc_words_text(out, a, &words, st);
 }
 
-bool qc_pipeline_command(const char **out, const struct qc_pipeline *p, const struct qc_command_change *change,
-                         struct qc_status *st)
+bool qc_job_command(const char **out, const struct qc_job_inputs *in, const struct qc_options *o,
+                    const struct qc_change *change, struct qc_arena *a, struct qc_status *st)
 {
-    const char *model = p->in->model.file ? p->in->model.file : "MODEL";
-    return qc_command_text(out, p->arena, p->options, &model, 1, change, st);
+    const char *model = in->model.file ? in->model.file : "MODEL";
+    return qc_command_text(out, a, o, &model, 1, change, st);
 }
 
-bool qc_pipeline_change(const char *const **options, const char **command, const struct qc_pipeline *p,
-                        const struct qc_command_change *change, struct qc_status *st)
+bool qc_job_change(const char *const **options, const char **command, const struct qc_job_inputs *in,
+                   const struct qc_options *o, const struct qc_change *change, struct qc_arena *a, struct qc_status *st)
 {
-    const char **texts = QC_NEW_ARRAY(p->arena, const char *, change->count, st);
+    const char **texts = QC_NEW_ARRAY(a, const char *, change->count, st);
     for (size_t i = 0; texts && i < change->count; i++)
-        if (!(texts[i] = option_text(&change->options[i], p->arena, st))) return false;
+        if (!(texts[i] = option_text(&change->options[i], a, st))) return false;
     *options = texts;
-    return texts && qc_pipeline_command(command, p, change, st);
+    return texts && qc_job_command(command, in, o, change, a, st);
 }

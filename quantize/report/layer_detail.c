@@ -71,13 +71,13 @@ static void take_loss(struct qc_layer *l, const struct qc_loss *loss)
     l->lost_fraction = loss->lost;
 }
 
-bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m,
+bool qc_layer_activation(struct qc_layer *l, const struct qc_network *net, const struct qc_measurement *m,
                          qc_id quantizer, qc_id made, struct qc_status *st)
 {
-    const struct qc_choice *c = &p->calibration->choices[quantizer];
-    if (made && !(l->node = qc_node_name(p->folded, &p->folded->nodes[made], p->arena, st))) return false;
+    const struct qc_choice *c = &net->calibration->choices[quantizer];
+    if (made && !(l->node = qc_node_name(net->folded, &net->folded->nodes[made], net->arena, st))) return false;
     if (c->outline) {
-        struct qc_report_histogram *h = QC_NEW(p->arena, struct qc_report_histogram, st);
+        struct qc_report_histogram *h = QC_NEW(net->arena, struct qc_report_histogram, st);
         if (!h) return false;
         take_loss(l, &c->loss);
         take_outline(l, h, c->outline);
@@ -100,10 +100,10 @@ struct channels {
 };
 
 /* Returns the weights before compensated rounding (calib/weights/round_weights.h). */
-static const struct qc_tensor *before_rounding(const struct qc_pipeline *p, const struct qc_stored_values *simulated,
+static const struct qc_tensor *before_rounding(const struct qc_network *net, const struct qc_stored_values *simulated,
                                                qc_id quantizer, const struct qc_tensor *t)
 {
-    const struct qc_graph *g = p->simulated;
+    const struct qc_graph *g = net->simulated;
     if (quantizer > g->qparams_count) return t;
     for (size_t i = simulated->first[quantizer]; i < simulated->first[quantizer + 1]; i++) {
         const struct qc_node *n = qc_node_of(g, simulated->value[i]);
@@ -234,17 +234,17 @@ static bool outline_weight(struct qc_weight_look *w, struct qc_status *st)
     return ok;
 }
 
-bool qc_layer_weight(struct qc_weight_look *out, struct qc_layer *l, const struct qc_pipeline *p,
+bool qc_layer_weight(struct qc_weight_look *out, struct qc_layer *l, const struct qc_network *net,
                      const struct qc_graph *g, const struct qc_stored_values *simulated, qc_id quantizer,
                      qc_id quantize, qc_id reader, struct qc_status *st)
 {
     const struct qc_node *n = &g->nodes[quantize];
     const struct qc_tensor *stored = qc_constant_of(g, n->inputs[0]),
-                           *t = before_rounding(p, simulated, quantizer, stored);
+                           *t = before_rounding(net, simulated, quantizer, stored);
     const struct qc_type *type = &g->values[n->outputs].type;
     struct qc_weight_look w = {
         .was = t, .stored = stored, .qparams = &g->qparams_of[quantizer], .axis = type->axis, .inner = 1};
-    if (reader && !(l->node = qc_node_name(g, &g->nodes[reader], p->arena, st))) return false;
+    if (reader && !(l->node = qc_node_name(g, &g->nodes[reader], net->arena, st))) return false;
     if (t->dtype != QC_F32 || !t->count) return true;
     w.layer = l;
     l->channel_count = 1;
@@ -255,10 +255,10 @@ bool qc_layer_weight(struct qc_weight_look *out, struct qc_layer *l, const struc
     if (axis >= 0 && axis < t->shape.rank) l->channel_count = (size_t)t->shape.dim[axis];
     for (int i = axis + 1; i > 0 && i < t->shape.rank; i++) w.inner *= (size_t)t->shape.dim[i];
     for (int i = 0; last && i < axis; i++) l->channel_count *= (size_t)t->shape.dim[i];
-    l->channel_low = w.low = QC_NEW_ARRAY(p->arena, float, l->channel_count, st);
-    l->channel_high = w.high = QC_NEW_ARRAY(p->arena, float, l->channel_count, st);
-    w.histogram = QC_NEW(p->arena, struct qc_report_histogram, st);
-    w.outline = QC_NEW(p->arena, struct qc_outline, st);
+    l->channel_low = w.low = QC_NEW_ARRAY(net->arena, float, l->channel_count, st);
+    l->channel_high = w.high = QC_NEW_ARRAY(net->arena, float, l->channel_count, st);
+    w.histogram = QC_NEW(net->arena, struct qc_report_histogram, st);
+    w.outline = QC_NEW(net->arena, struct qc_outline, st);
     *out = w;
     return w.low && w.high && w.histogram && w.outline;
 }

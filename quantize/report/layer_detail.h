@@ -2,15 +2,16 @@
 /* Details of a layer in the report: histogram, channels, loss. */
 #pragma once
 
+#include "calib/metrics/measure.h"
 #include "calib/metrics/sensitivity.h"
 #include "export/report/report.h"
 #include "graph/core/graph.h"
 #include "graph/core/uses.h"
 #include "observers/outline.h"
-#include "quantize/pipeline_state.h"
+#include "quantize/make/network.h"
 
 /* Fills the node, the histogram and the loss of an activation. made: the node of p->folded that computes it, or 0. */
-bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m,
+bool qc_layer_activation(struct qc_layer *l, const struct qc_network *p, const struct qc_measurement *m,
                          qc_id quantizer, qc_id made, struct qc_status *st);
 /* A weight to scan later: qc_layer_weights_look scans all weights in parallel. */
 struct qc_weight_look {
@@ -25,7 +26,7 @@ struct qc_weight_look {
 };
 /* Prepares a weight. simulated: the stored values of p->simulated; quantize: the node of g that makes its integers;
    reader: the node that reads them, or 0. */
-bool qc_layer_weight(struct qc_weight_look *out, struct qc_layer *l, const struct qc_pipeline *p,
+bool qc_layer_weight(struct qc_weight_look *out, struct qc_layer *l, const struct qc_network *p,
                      const struct qc_graph *g, const struct qc_stored_values *simulated, qc_id quantizer,
                      qc_id quantize, qc_id reader, struct qc_status *st);
 bool qc_layer_weights_look(struct qc_weight_look *looks, size_t count, unsigned workers, struct qc_status *st);

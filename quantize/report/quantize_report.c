@@ -9,8 +9,6 @@
 #include "graph/core/uses.h"
 #include "quantize/report/layer_detail.h"
 #include "quantize/report/report_nodes.h"
-#include "quantize/stages/stage_bodies.h"
-#include "quantize/trials/auto_method.h"
 
 static struct qc_layer_tried tried(const struct qc_tried *t)
 {
@@ -38,10 +36,10 @@ static bool fill_solver(struct qc_layer_solver *s, const struct qc_choice *c, st
     return true;
 }
 
-static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_graph *g, qc_id stored)
+static void fill_parameters(struct qc_layer *l, const struct qc_network *net, const struct qc_graph *g, qc_id stored)
 {
     const struct qc_parameters s = qc_value_parameters(g, stored);
-    const struct qc_choice *c = &p->calibration->choices[s.qparams];
+    const struct qc_choice *c = &net->calibration->choices[s.qparams];
     l->name = s.quantizer;
     l->type = qc_dtype_info(s.dtype)->name;
     l->axis = s.axis;
@@ -50,7 +48,7 @@ static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, con
     l->scale = s.scale;
     l->zero_point = s.zero_point;
     l->method = c->method;
-    if (p->auto_method && p->auto_method->methods[s.qparams]) l->choice = &p->auto_method->choices[s.qparams];
+    if (net->auto_method && net->auto_method->methods[s.qparams]) l->choice = &net->auto_method->choices[s.qparams];
     l->observed_min = (double)c->seen.min;
     l->observed_max = (double)c->seen.max;
     l->observed_count = c->seen.count;
@@ -64,25 +62,25 @@ static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, con
     l->isolated_metric = l->isolated_lost = (double)NAN;
 }
 
-static const char *one_scale(const struct qc_pipeline *p, const char *quantizer)
+static const char *one_scale(const struct qc_network *net, const char *quantizer)
 {
-    const qc_id v = qc_graph_find_value(p->joined, quantizer);
-    return v ? p->partition->one_scale[p->partition->class_of[v]] : NULL;
+    const qc_id v = qc_graph_find_value(net->joined, quantizer);
+    return v ? net->partition->one_scale[net->partition->class_of[v]] : NULL;
 }
 
-static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m,
+static bool fill_activation(struct qc_layer *l, const struct qc_network *net, const struct qc_measurement *m,
                             qc_id quantizer, qc_id stored, struct qc_status *st)
 {
-    const struct qc_graph *g = p->folded;
+    const struct qc_graph *g = net->folded;
     qc_id made = qc_maker(g, stored);
-    fill_parameters(l, p, g, stored);
+    fill_parameters(l, net, g, stored);
     l->kind = "activation";
-    l->one_scale = one_scale(p, l->name);
+    l->one_scale = one_scale(net, l->name);
     l->op = made ? qc_op_info(g->nodes[made].op)->name : "Input";
-    if (!fill_solver(&l->solver, &p->calibration->choices[quantizer], p->arena, st)) return false;
-    if (!qc_layer_activation(l, p, m, quantizer, made, st)) return false;
+    if (!fill_solver(&l->solver, &net->calibration->choices[quantizer], net->arena, st)) return false;
+    if (!qc_layer_activation(l, net, m, quantizer, made, st)) return false;
     if (made && !qc_accumulator_bits(&l->accumulator_bits, g, made, st)) return false;
-    if (l->accumulator_bits && !(l->accumulator_of = qc_node_name(g, &g->nodes[made], p->arena, st))) return false;
+    if (l->accumulator_bits && !(l->accumulator_of = qc_node_name(g, &g->nodes[made], net->arena, st))) return false;
     if (!m || !m->quantizers[quantizer].count) return true;
     const struct qc_error *e = &m->quantizers[quantizer];
     l->sqnr_db = qc_error_sqnr_db(e);
@@ -105,24 +103,24 @@ struct lookup {
     size_t *rounded; /* [qparams_count + 1 of p->simulated]: index + 1 of the first rounded layer, or 0 */
 };
 
-static bool look_up(struct lookup *u, const struct qc_pipeline *p, struct qc_status *st)
+static bool look_up(struct lookup *u, const struct qc_network *net, struct qc_status *st)
 {
-    const struct qc_weight_rounding *w = p->weight_rounding;
-    const size_t most = p->simulated->qparams_count;
-    u->rounded = QC_NEW_ARRAY(p->arena, size_t, most + 1, st);
-    if (!u->rounded || !qc_stored_values_of(&u->simulated, p->simulated, p->arena, st)) return false;
+    const struct qc_weight_rounding *w = net->weight_rounding;
+    const size_t most = net->simulated->qparams_count;
+    u->rounded = QC_NEW_ARRAY(net->arena, size_t, most + 1, st);
+    if (!u->rounded || !qc_stored_values_of(&u->simulated, net->simulated, net->arena, st)) return false;
     for (size_t i = w ? w->count : 0; i-- > 0;)
         if (w->layers[i].quantizer <= most) u->rounded[w->layers[i].quantizer] = i + 1;
     return true;
 }
 
-static bool fill_rounding(struct qc_layer *l, const struct qc_pipeline *p, const struct lookup *u, qc_id quantizer,
+static bool fill_rounding(struct qc_layer *l, const struct qc_network *net, const struct lookup *u, qc_id quantizer,
                           struct qc_status *st)
 {
-    const size_t found = quantizer <= p->simulated->qparams_count ? u->rounded[quantizer] : 0;
+    const size_t found = quantizer <= net->simulated->qparams_count ? u->rounded[quantizer] : 0;
     if (!found) return true;
-    const struct qc_rounded_weights *x = &p->weight_rounding->layers[found - 1];
-    struct qc_report_rounding *r = QC_NEW_ARRAY(p->arena, struct qc_report_rounding, 1, st);
+    const struct qc_rounded_weights *x = &net->weight_rounding->layers[found - 1];
+    struct qc_report_rounding *r = QC_NEW_ARRAY(net->arena, struct qc_report_rounding, 1, st);
     if (!r) return false;
     *r = (struct qc_report_rounding){.method = x->compensated ? "compensated" : "nearest",
                                      .reason = x->reason,
@@ -141,23 +139,23 @@ static bool fill_rounding(struct qc_layer *l, const struct qc_pipeline *p, const
 }
 
 /* uses: of p->folded; for products that quantize their input at run time, of the graph before they were made. */
-static bool fill_weight(struct qc_weight_look *look, struct qc_layer *l, const struct qc_pipeline *p,
+static bool fill_weight(struct qc_weight_look *look, struct qc_layer *l, const struct qc_network *net,
                         const struct qc_uses *uses, const struct lookup *u, qc_id quantizer, qc_id quantize,
                         struct qc_status *st)
 {
     const struct qc_graph *g = uses->graph;
     const struct qc_node *q = &g->nodes[quantize];
-    fill_parameters(l, p, g, q->outputs);
+    fill_parameters(l, net, g, q->outputs);
     l->kind = "weight";
     l->solver.objective = l->solver.objective_minmax = l->solver.known_min = l->solver.known_max = (double)NAN;
-    const struct qc_choice *choice = &p->calibration->choices[qc_value_parameters(g, q->outputs).qparams];
+    const struct qc_choice *choice = &net->calibration->choices[qc_value_parameters(g, q->outputs).qparams];
     l->scales_raised = choice->raised;
     l->scale_raise_max = choice->raise_max;
     l->op = "Constant";
     const struct qc_use_list readers = qc_readers(uses, q->outputs);
     const qc_id reader = readers.count ? readers.of[0].node : 0;
     if (reader) l->op = qc_op_info(g->nodes[reader].op)->name;
-    return qc_layer_weight(look, l, p, g, &u->simulated, quantizer, quantize, reader, st);
+    return qc_layer_weight(look, l, net, g, &u->simulated, quantizer, quantize, reader, st);
 }
 
 /* Fills in the last effect of each node. */
@@ -204,63 +202,65 @@ static bool fill_overflows(struct qc_layer *layers, size_t count, const struct q
 
 /* Adds weights whose integers are constants of p->folded. */
 static bool fill_dynamic(struct qc_layer *layers, struct qc_weight_look *looks, size_t *count, bool *done,
-                         const struct qc_pipeline *p, const struct lookup *u, struct qc_status *st)
+                         const struct qc_network *net, const struct lookup *u, struct qc_status *st)
 {
-    const struct qc_graph *g = qc_graph_with_bodies(p);
+    const struct qc_graph *g = qc_network_with_bodies(net);
     struct qc_uses uses;
-    if (!p->dynamic) return true;
-    if (!qc_uses_of(&uses, g, p->arena, st)) return false;
+    if (!net->dynamic) return true;
+    if (!qc_uses_of(&uses, g, net->arena, st)) return false;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const qc_id s = g->values[n->outputs].type.qparams;
         if (n->op != QC_OP_Quantize || !qc_constant_of(g, n->inputs[0]) || done[s]) continue;
         struct qc_layer *l = &layers[*count];
         done[s] = true;
-        if (!fill_weight(&looks[(*count)++], l, p, &uses, u, s, id, st) || !fill_rounding(l, p, u, s, st)) return false;
+        if (!fill_weight(&looks[(*count)++], l, net, &uses, u, s, id, st) || !fill_rounding(l, net, u, s, st))
+            return false;
     }
     return true;
 }
 
-bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m,
+bool qc_fill_layers(struct qc_report *r, const struct qc_network *net, const struct qc_measurement *m,
                     const struct qc_overflows *counted, struct qc_status *st)
 {
-    const struct qc_graph *g = p->folded;
-    struct qc_layer *layers = QC_NEW_ARRAY(p->arena, struct qc_layer, g->qparams_count, st);
-    struct qc_weight_look *looks = QC_NEW_ARRAY(p->arena, struct qc_weight_look, g->qparams_count, st);
-    bool *done = QC_NEW_ARRAY(p->arena, bool, g->qparams_count + 1, st);
+    const struct qc_graph *g = net->folded;
+    struct qc_layer *layers = QC_NEW_ARRAY(net->arena, struct qc_layer, g->qparams_count, st);
+    struct qc_weight_look *looks = QC_NEW_ARRAY(net->arena, struct qc_weight_look, g->qparams_count, st);
+    bool *done = QC_NEW_ARRAY(net->arena, bool, g->qparams_count + 1, st);
     size_t count = 0;
     struct qc_uses uses;
     struct lookup u;
-    if (!layers || !looks || !done || !qc_uses_of(&uses, g, p->arena, st) || !look_up(&u, p, st)) return false;
+    if (!layers || !looks || !done || !qc_uses_of(&uses, g, net->arena, st) || !look_up(&u, net, st)) return false;
     for (qc_id v = 1; v <= g->value_count; v++) {
         qc_id s = g->values[v].type.qparams;
-        if (!s || done[s] || g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || !p->calibration->choices[s].chosen)
+        if (!s || done[s] || g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || !net->calibration->choices[s].chosen)
             continue;
         const struct qc_node *n = qc_node_of(g, v);
         done[s] = true;
         bool weight = n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0]);
         struct qc_layer *l = &layers[count];
         struct qc_weight_look *look = &looks[count++];
-        if (!(weight ? fill_weight(look, l, p, &uses, &u, s, g->values[v].node, st) && fill_rounding(l, p, &u, s, st)
-                     : fill_activation(l, p, m, s, v, st)))
+        if (!(weight
+                  ? fill_weight(look, l, net, &uses, &u, s, g->values[v].node, st) && fill_rounding(l, net, &u, s, st)
+                  : fill_activation(l, net, m, s, v, st)))
             return false;
     }
-    if (!fill_dynamic(layers, looks, &count, done, p, &u, st) ||
-        !qc_layer_weights_look(looks, count, (unsigned)p->options->threads, st) ||
+    if (!fill_dynamic(layers, looks, &count, done, net, &u, st) ||
+        !qc_layer_weights_look(looks, count, (unsigned)net->scheme.options->threads, st) ||
         !fill_isolated(layers, count, r, st) || (counted && !fill_overflows(layers, count, counted, st)))
         return false;
     r->layers = layers;
     r->layer_count = count;
-    return qc_layers_index(r, p->arena, st);
+    return qc_layers_index(r, net->arena, st);
 }
 
-bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const struct qc_overflows *o,
+bool qc_fill_accumulator(struct qc_report *r, const struct qc_network *net, const struct qc_overflows *o,
                          const char *file, size_t samples, struct qc_status *st)
 {
-    const struct qc_accumulator *a = &p->how.accumulator;
+    const struct qc_accumulator *a = &net->scheme.plan.accumulator;
     if (!a->bits || a->bits == 32) return true;
-    struct qc_report_accumulator *to = QC_NEW(p->arena, struct qc_report_accumulator, st);
-    struct qc_report_overflow *layers = QC_NEW_ARRAY(p->arena, struct qc_report_overflow, o->count, st);
+    struct qc_report_accumulator *to = QC_NEW(net->arena, struct qc_report_accumulator, st);
+    struct qc_report_overflow *layers = QC_NEW_ARRAY(net->arena, struct qc_report_overflow, o->count, st);
     if (!to || !layers) return false;
     for (size_t i = 0; i < o->count; i++)
         layers[i] = (struct qc_report_overflow){.name = o->layers[i].name,
@@ -269,14 +269,14 @@ bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const
                                                 .results = o->layers[i].sums.results};
     *to = (struct qc_report_accumulator){.bits = a->bits,
                                          .overflow = a->overflow == QC_OVERFLOW_SATURATE ? "saturate" : "wrap",
-                                         .bound = p->options->accumulator_bound,
+                                         .bound = net->scheme.options->accumulator_bound,
                                          .file = file,
                                          .samples = samples,
                                          .layer_count = o->count,
                                          .layers = layers};
     for (size_t i = 0; i < r->layer_count; i++) to->scales_raised += r->layers[i].scales_raised;
-    for (size_t i = 0; p->weight_rounding && i < p->weight_rounding->count; i++)
-        to->channels_bounded += p->weight_rounding->layers[i].bounded;
+    for (size_t i = 0; net->weight_rounding && i < net->weight_rounding->count; i++)
+        to->channels_bounded += net->weight_rounding->layers[i].bounded;
     r->accumulator = to;
     return true;
 }

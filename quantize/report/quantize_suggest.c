@@ -2,7 +2,7 @@
 /* Explains why the layers with the largest effect on the outputs add error. The causes follow from measurements: the
    loss of the value's own parameters, that of the op's weights, and the spread of the input channels. Each cause has
    remedies in order of preference. The first one whose option is not in use becomes an idea, which is tried before it
-   is reported (quantize/advice/advice.h). */
+   is reported (quantize/search/advice.h). */
 #include "quantize/report/quantize_suggest.h"
 
 #include <math.h>
@@ -220,31 +220,31 @@ static bool add_rank(struct qc_report_rank *to, const struct qc_layer_effect *e,
     return to->node != NULL;
 }
 
-bool qc_fill_ranking(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m,
+bool qc_fill_ranking(struct qc_report *r, const struct qc_network *net, const struct qc_measurement *m,
                      const struct qc_sensitivity *effects, struct qc_status *st)
 {
     struct qc_sensitivity *all;
     double *believed;
     r->rank_count = 0;
     if (!m) return true;
-    if (!qc_noise_believed(&believed, p->folded, m, r, p->arena, st) ||
-        !qc_sensitivity_believed(&all, p->simulated, believed, st))
+    if (!qc_noise_believed(&believed, net->folded, m, r, net->arena, st) ||
+        !qc_sensitivity_believed(&all, net->simulated, believed, st))
         return false;
     const size_t first = effects ? effects->count : 0;
     /* The estimate is a share of the output noise; times this noise it is comparable with the measured effects. */
-    const double noise = qc_trials_noise(m->outputs, p->real->output_count, 0, 1, 1);
-    struct qc_report_rank *ranks = QC_NEW_ARRAY(p->arena, struct qc_report_rank, first + all->count, st);
+    const double noise = qc_trials_noise(m->outputs, net->real->output_count, 0, 1, 1);
+    struct qc_report_rank *ranks = QC_NEW_ARRAY(net->arena, struct qc_report_rank, first + all->count, st);
     bool *done =
-        QC_NEW_ARRAY(p->arena, bool, all->count + 1, st); /* by place: nodes of a graph of fixed shapes differ */
+        QC_NEW_ARRAY(net->arena, bool, all->count + 1, st); /* by place: nodes of a graph of fixed shapes differ */
     bool ok = ranks && done;
     for (size_t i = 0; ok && i < first; i++) {
         const struct qc_layer_effect *e = &effects->layers[i];
         if (e->place < all->count) done[e->place] = true;
-        ok = add_rank(&ranks[r->rank_count++], e, e->noise, true, p->arena, st);
+        ok = add_rank(&ranks[r->rank_count++], e, e->noise, true, net->arena, st);
     }
     for (size_t i = 0; ok && i < all->count; i++) {
         const struct qc_layer_effect *e = &all->layers[i];
-        if (!done[e->place]) ok = add_rank(&ranks[r->rank_count++], e, e->noise * noise, false, p->arena, st);
+        if (!done[e->place]) ok = add_rank(&ranks[r->rank_count++], e, e->noise * noise, false, net->arena, st);
     }
     r->ranks = ranks;
     qc_sensitivity_free(all);
@@ -261,7 +261,7 @@ enum { SHOWN = 3, CAUSES = 2, LOOKED_AT = 12, SKIPS = 4 };
 static const double explains = 0.5, unlike = 8, coarse = 0.15;
 
 struct finder {
-    const struct qc_pipeline *p;
+    const struct qc_network *net;
     const struct qc_graph *g; /* folded */
     const struct qc_report *r;
     struct qc_noise_points noise;
@@ -286,7 +286,7 @@ static double reach(const struct qc_layer *l, size_t k)
 /* Returns the width of the widest channel relative to the median; 1 if unknown. */
 static double spread(const struct finder *f, const struct qc_layer *l, size_t *widest)
 {
-    double *all = l->channel_count > 2 ? QC_NEW_ARRAY(f->p->arena, double, l->channel_count, f->st) : NULL;
+    double *all = l->channel_count > 2 ? QC_NEW_ARRAY(f->net->arena, double, l->channel_count, f->st) : NULL;
     *widest = 0;
     if (!all) return 1;
     for (size_t k = 0; k < l->channel_count; k++) {
@@ -344,7 +344,7 @@ static const char *skip_word(const struct finder *f, qc_id node)
 {
     const struct qc_node *n = &f->g->nodes[node];
     const char *name = n->name && *n->name ? n->name : f->g->values[n->outputs].name;
-    return name ? qc_glob_of_name(name, f->p->arena, f->st) : NULL;
+    return name ? qc_glob_of_name(name, f->net->arena, f->st) : NULL;
 }
 
 /* True if the node computes in integers by a pattern that --skip can leave out. */
@@ -357,7 +357,7 @@ static bool computes(const struct finder *f, const struct qc_node *n)
 /* True if the result of the node is stored in integers even if nothing reads integers. */
 static bool stores(const struct finder *f, const struct qc_node *n)
 {
-    const struct qc_partition *p = f->p->partition;
+    const struct qc_partition *p = f->net->partition;
     if (qc_node_affine(n) == QC_AFFINE_MERGE) return true;
     for (qc_id id = 1; id <= p->graph->node_count; id++) {
         const struct qc_match *m = p->matches.at[id];
@@ -393,7 +393,7 @@ static size_t touching(qc_id out[SKIPS], const struct finder *f, const struct qc
 /* A change of the command. */
 struct remedy {
     size_t count;
-    struct qc_command_option options[SKIPS];
+    struct qc_option_text options[SKIPS];
     const char *without, *action;
     const struct qc_layer *stored; /* the value that the change concerns; NULL: the op */
     bool anew, mends;              /* as in struct qc_idea */
@@ -411,7 +411,7 @@ static bool skip(struct remedy *out, const struct finder *f, const struct qc_noi
     for (size_t i = 0; i < count; i++) {
         const char *word = skip_word(f, nodes[i]);
         if (!word) continue;
-        out->options[out->count++] = (struct qc_command_option){"skip", word};
+        out->options[out->count++] = (struct qc_option_text){"skip", word};
     }
     out->action = out->count > 1 ? "Keep the ops that touch this tensor in float" : "Keep it in float";
     out->stored = out->count > 1 ? stored : NULL;
@@ -421,7 +421,7 @@ static bool skip(struct remedy *out, const struct finder *f, const struct qc_noi
 /* True if a weight type has 16 bits: products of two 16-bit factors are not supported. */
 static bool wide_weights(const struct finder *f)
 {
-    const struct qc_text_list *types = &f->p->options->weight_types;
+    const struct qc_text_list *types = &f->net->scheme.options->weight_types;
     for (size_t i = 0; i < types->count; i++)
         if (strstr(types->items[i], "16")) return true;
     return false;
@@ -437,7 +437,7 @@ static bool wide(struct remedy *out, const struct finder *f, const struct qc_lay
         return false;
     const char *word = skip_word(f, nodes[0]);
     if (!word) return false;
-    const char *type = qc_arena_printf(f->p->arena, f->st, "%sint16:%s", *l->type == 'u' ? "u" : "", word);
+    const char *type = qc_arena_printf(f->net->arena, f->st, "%sint16:%s", *l->type == 'u' ? "u" : "", word);
     *out = (struct remedy){.count = 1,
                            .options = {{"activation-type", type}},
                            .action = "Store it in 16 bits",
@@ -449,8 +449,8 @@ static bool wide(struct remedy *out, const struct finder *f, const struct qc_lay
 static bool finer_weights(struct remedy *out, const struct finder *f, const struct qc_noise_point *pt,
                           const struct qc_layer *weight)
 {
-    const struct qc_options *o = f->p->options;
-    if (strcmp(o->weight_rounding, "nearest") == 0 && !qc_has_statistics(f->p->in)) {
+    const struct qc_options *o = f->net->scheme.options;
+    if (strcmp(o->weight_rounding, "nearest") == 0 && !qc_has_statistics(f->net->setup->in)) {
         *out = (struct remedy){.count = 1,
                                .options = {{"weight-rounding", "compensated"}},
                                .without = "weight-rounding",
@@ -463,7 +463,7 @@ static bool finer_weights(struct remedy *out, const struct finder *f, const stru
     for (size_t i = 0; i < o->activation_types.count; i++)
         wide_input = wide_input || strstr(o->activation_types.items[i], "16");
     if (!word || wide_input || strstr(weight->type, "16") || !computes(f, &f->g->nodes[pt->node])) return false;
-    const char *type = qc_arena_printf(f->p->arena, f->st, "int16:%s", word);
+    const char *type = qc_arena_printf(f->net->arena, f->st, "int16:%s", word);
     *out = (struct remedy){.count = 1, .options = {{"weight-type", type}}, .action = "Give them 16 bits"};
     return type != NULL;
 }
@@ -471,7 +471,7 @@ static bool finer_weights(struct remedy *out, const struct finder *f, const stru
 /* Equalizes channels. Needs samples: statistics of --stats are from before equalization. */
 static bool equalize(struct remedy *out, const struct finder *f)
 {
-    if (f->p->equalized || qc_has_statistics(f->p->in)) return false;
+    if (f->net->form->equalized || qc_has_statistics(f->net->setup->in)) return false;
     *out = (struct remedy){.count = 1,
                            .options = {{"equalize", "on"}},
                            .without = "equalize",
@@ -483,7 +483,7 @@ static bool equalize(struct remedy *out, const struct finder *f)
 
 static bool per_channel(struct remedy *out, const struct finder *f)
 {
-    if (!f->p->options->per_tensor) return false;
+    if (!f->net->scheme.options->per_tensor) return false;
     *out = (struct remedy){.without = "per-tensor",
                            .anew = true,
                            .mends = true,
@@ -493,7 +493,7 @@ static bool per_channel(struct remedy *out, const struct finder *f)
 
 static bool other_method(struct remedy *out, const struct finder *f)
 {
-    const struct qc_observer *now = f->p->calibration_options.activation;
+    const struct qc_observer *now = f->net->scheme.calibration.activation;
     if (now->of_network || strcmp(now->name, "mse") == 0) return false; /* --method auto has tried mse */
     *out = (struct remedy){.count = 1,
                            .options = {{"method", "mse"}},
@@ -506,7 +506,7 @@ static bool other_method(struct remedy *out, const struct finder *f)
 static bool explain(const char **why, struct remedy *fix, const struct finder *f, const struct qc_noise_point *pt,
                     bool *known)
 {
-    struct qc_arena *a = f->p->arena;
+    struct qc_arena *a = f->net->arena;
     struct cause c;
     qc_id input = 0;
     size_t at;
@@ -576,7 +576,7 @@ static bool suggest(struct qc_report_suggestion *out, struct remedy *fix, const 
     *fix = (struct remedy){0};
     if (!explain(&out->why, fix, f, pt, known)) fix->action = NULL;
     out->op = qc_op_info(n->op)->name;
-    out->node = qc_node_name(f->g, n, f->p->arena, f->st);
+    out->node = qc_node_name(f->g, n, f->net->arena, f->st);
     out->before_db = pt->before > 0 ? -10 * log10(pt->before) : (double)INFINITY;
     out->after_db = -10 * log10(pt->after);
     out->layer = pt->layer;
@@ -586,8 +586,8 @@ static bool suggest(struct qc_report_suggestion *out, struct remedy *fix, const 
 static bool idea_of(struct qc_idea *out, const struct finder *f, const struct remedy *fix,
                     const struct qc_report_suggestion *s)
 {
-    const struct qc_command_option *options =
-        qc_arena_dup(f->p->arena, fix->options, fix->count, sizeof *fix->options, f->st);
+    const struct qc_option_text *options =
+        qc_arena_dup(f->net->arena, fix->options, fix->count, sizeof *fix->options, f->st);
     if (!options) return false;
     *out = (struct qc_idea){
         .change = {.count = fix->count, .options = options, .without = fix->without},
@@ -633,24 +633,24 @@ static bool suggest_input(struct qc_report_suggestion *out, struct remedy *fix, 
     if (!input) return true;
     const struct qc_noise_point pt = {.node = node, .layer = (size_t)(input - f->r->layers)};
     if (!wide(fix, f, input) && !skip(fix, f, &pt, input)) fix->action = NULL;
-    out->why = qc_arena_printf(f->p->arena, f->st,
+    out->why = qc_arena_printf(f->net->arena, f->st,
                                "the rounding of '%s', which it reads, has the largest effect: %.1f dB in %s",
                                input->name, input->sqnr_db, qc_type_word(input->type));
     out->op = qc_op_info(n->op)->name;
-    out->node = qc_node_name(f->g, n, f->p->arena, f->st);
+    out->node = qc_node_name(f->g, n, f->net->arena, f->st);
     out->before_db = out->after_db = input->sqnr_db;
     out->layer = pt.layer;
     return out->why && out->node;
 }
 
-bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const struct qc_pipeline *p,
+bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const struct qc_network *net,
                          const struct qc_measurement *m, struct qc_status *st)
 {
     if (!m) return true;
-    struct finder f = {.p = p, .g = p->folded, .r = r, .st = st};
-    struct qc_report_suggestion *list = QC_NEW_ARRAY(p->arena, struct qc_report_suggestion, SHOWN, st);
+    struct finder f = {.net = net, .g = net->folded, .r = r, .st = st};
+    struct qc_report_suggestion *list = QC_NEW_ARRAY(net->arena, struct qc_report_suggestion, SHOWN, st);
     struct remedy fix;
-    if (!list || !noise_points_find(&f.noise, p->folded, m, r, p->arena, st)) return false;
+    if (!list || !noise_points_find(&f.noise, net->folded, m, r, net->arena, st)) return false;
     size_t count = 0;
     for (size_t i = 0; i < r->rank_count && i < LOOKED_AT && count < SHOWN; i++) {
         const qc_id node = isfinite(r->ranks[i].sqnr_db) ? op_named(f.g, r->ranks[i].node) : 0;

@@ -4,12 +4,12 @@
 #include "calib/metrics/measure.h"
 #include "calib/metrics/sensitivity.h"
 #include "export/report/report.h"
-#include "quantize/pipeline_state.h"
+#include "quantize/make/network.h"
 #include "quantize/report/command_text.h"
 
 /* A change of options that may help; texts in the arena of the pipeline. */
 struct qc_idea {
-    struct qc_command_change change;
+    struct qc_change change;
     bool anew;          /* equalization and data must run again (qc_pipeline_branch) */
     bool mends;         /* repairs outlier channels, which break a network: tried at any cost */
     const char *action; /* description, a sentence */
@@ -26,7 +26,7 @@ struct qc_ideas {
 /* Explains the error of the worst layers of the ranking, in its order. Adds ideas for
    the first ones whose cause is known and has a remedy. Does nothing without a measurement (m NULL). Needs the ranking
    of r and everything before it. */
-bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const struct qc_pipeline *p,
+bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const struct qc_network *p,
                          const struct qc_measurement *m, struct qc_status *st);
 
 /* Finds where error enters a quantized graph, from the measured noise of its values, without another run. With N =
@@ -42,5 +42,5 @@ bool qc_noise_believed(double **out, const struct qc_graph *g, const struct qc_m
 /* Fills the ranking of r. The layers of `effects` come first, in that order: they were measured. The others follow by
    the estimate of qc_noise_believed. effects: of the layers of p->simulated; NULL: none was measured. Leaves the
    ranking empty without a measurement (m NULL). Needs the layers and outputs of r. */
-bool qc_fill_ranking(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m,
+bool qc_fill_ranking(struct qc_report *r, const struct qc_network *p, const struct qc_measurement *m,
                      const struct qc_sensitivity *effects, struct qc_status *st);

@@ -18,27 +18,28 @@ static bool is_of_activations(const struct qc_graph *g, const struct qc_node *n)
 }
 
 /* Returns why an op of the produced graph stays in float. */
-static const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n)
+static const char *qc_float_reason(const struct qc_network *net, const struct qc_node *n)
 {
-    const struct qc_graph *g = p->joined;
-    const char *name = p->produced->values[n->outputs].name;
+    const struct qc_graph *g = net->joined;
+    const char *name = net->produced->values[n->outputs].name;
     qc_id v = name ? qc_graph_find_value(g, name) : 0;
     const struct qc_node *was = v ? qc_node_of(g, v) : NULL;
-    const char *noted = was ? p->partition->reason[g->values[v].node] : NULL;
+    const char *noted = was ? net->partition->reason[g->values[v].node] : NULL;
     if (noted) return noted;
-    const bool matched = was && p->partition->matches.at[g->values[v].node];
+    const bool matched = was && net->partition->matches.at[g->values[v].node];
     if (matched && qc_is_recurrent(n->op)) return "computes in float, from quantized weights";
-    if (matched && n->op == QC_OP_ConvTranspose && p->options->runs_on->onnxruntime && qc_attr_int(n, "group", 1) == 1)
+    if (matched && n->op == QC_OP_ConvTranspose && net->scheme.options->runs_on->onnxruntime &&
+        qc_attr_int(n, "group", 1) == 1)
         return "ONNX Runtime computes it in float, from quantized weights; in integers with --target fused";
     if (matched) return "its pattern computes it in float";
-    if (qc_rules_in_table(p->from->rules, p->produced, n) && p->options->runs_on->onnxruntime)
+    if (qc_rules_in_table(net->setup->rules, net->produced, n) && net->scheme.options->runs_on->onnxruntime)
         return "ONNX Runtime computes it in float; a table of integers with --target fused";
-    if (is_of_activations(p->produced, n) && p->options->runs_on->onnxruntime)
+    if (is_of_activations(net->produced, n) && net->scheme.options->runs_on->onnxruntime)
         return "of two activations, no faster in integers in ONNX Runtime; in integers with --target fused";
     if (n->op == QC_OP_Custom) return "a kernel of your own computes it";
     /* ONNX Runtime 1.31, four convolutions of 64 channels of 64x64 each followed by one: 3.6 ms, with scale and bias as
        convolutions of each channel 4.5 ms. */
-    if (n->op == QC_OP_InstanceNormalization && p->options->runs_on->onnxruntime)
+    if (n->op == QC_OP_InstanceNormalization && net->scheme.options->runs_on->onnxruntime)
         return "has no integer form; its scale and bias alone in integers are slower in ONNX Runtime";
     const struct qc_node *made = was && was->op == QC_OP_BatchNormalization ? qc_node_of(g, was->inputs[0]) : NULL;
     if (made && made->op == QC_OP_Concat)
@@ -69,19 +70,20 @@ static const bool *of_constants(const struct qc_graph *g, struct qc_arena *a, st
     return is;
 }
 
-bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantized, const struct qc_pipeline *p,
+bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantized, const struct qc_network *net,
                   struct qc_status *st)
 {
-    const struct qc_graph *g = p->produced;
+    const struct qc_graph *g = net->produced;
     const struct qc_carried *c = g->carried;
-    struct qc_float_op *list = QC_NEW_ARRAY(p->arena, struct qc_float_op, g->node_count + (c ? c->node_count : 0), st);
+    struct qc_float_op *list =
+        QC_NEW_ARRAY(net->arena, struct qc_float_op, g->node_count + (c ? c->node_count : 0), st);
     char label[QC_LABEL];
     const struct qc_group_info *groups;
     size_t group_count;
-    bool *grouped = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
-    const bool *constant = of_constants(g, p->arena, st);
+    bool *grouped = QC_NEW_ARRAY(net->arena, bool, g->node_count + 1, st);
+    const bool *constant = of_constants(g, net->arena, st);
     *count = *quantized = 0;
-    if (!constant || !grouped || !qc_groups_find(&groups, &group_count, g, p->arena, st)) return false;
+    if (!constant || !grouped || !qc_groups_find(&groups, &group_count, g, net->arena, st)) return false;
     for (size_t i = 0; i < group_count; i++)
         for (unsigned k = 0; k < groups[i].count; k++) grouped[groups[i].nodes[k]] = true;
     for (qc_id id = 1; list && id <= g->node_count; id++) {
@@ -97,16 +99,16 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
         }
         if (t->dtype != QC_F32 || constant[n->outputs]) continue; /* shape arithmetic, or weights */
         const char *name = qc_node_label(label, g, n);
-        struct qc_float_op f = {.name = qc_arena_strdup(p->arena, name, st),
-                                .op = qc_custom_name(n, p->arena, st),
-                                .reason = qc_float_reason(p, n)};
+        struct qc_float_op f = {.name = qc_arena_strdup(net->arena, name, st),
+                                .op = qc_custom_name(n, net->arena, st),
+                                .reason = qc_float_reason(net, n)};
         if (!f.name || !f.op) return false;
         list[(*count)++] = f;
     }
     for (size_t i = 0; list && c && i < c->node_count; i++) {
         const struct qc_carried_node *n = &c->nodes[i];
-        const char *op = *n->domain ? qc_arena_printf(p->arena, st, "%s::%s", n->domain, n->op) : n->op,
-                   *reason = qc_carried_reason(n, p->arena, st);
+        const char *op = *n->domain ? qc_arena_printf(net->arena, st, "%s::%s", n->domain, n->op) : n->op,
+                   *reason = qc_carried_reason(n, net->arena, st);
         if (!op || !reason) return false;
         list[(*count)++] = (struct qc_float_op){.name = n->name, .op = op, .reason = reason};
     }
@@ -127,22 +129,22 @@ qc_id qc_maker(const struct qc_graph *g, qc_id v)
 /* The groups of the produced graph for the report. */
 
 /* Returns why the group breaks; for a float op the reason in the list of float ops. */
-static const char *reason_of(const struct qc_pipeline *p, const struct qc_group_info *g)
+static const char *reason_of(const struct qc_network *net, const struct qc_group_info *g)
 {
-    if (g->how == QC_GROUP_FLOAT) return qc_float_reason(p, &p->produced->nodes[g->head]);
-    if (g->how == QC_GROUP_FLOAT_OP) return qc_float_reason(p, &p->produced->nodes[g->breaks_at]);
+    if (g->how == QC_GROUP_FLOAT) return qc_float_reason(net, &net->produced->nodes[g->head]);
+    if (g->how == QC_GROUP_FLOAT_OP) return qc_float_reason(net, &net->produced->nodes[g->breaks_at]);
     return qc_group_break_text(g->how);
 }
 
-static bool fill_node(struct qc_report_group *out, const struct qc_pipeline *p, const struct qc_group_info *from,
+static bool fill_node(struct qc_report_group *out, const struct qc_network *net, const struct qc_group_info *from,
                       struct qc_status *st)
 {
-    const struct qc_graph *g = p->produced;
+    const struct qc_graph *g = net->produced;
     qc_id qparams = g->values[from->result].type.qparams;
-    const char **ops = QC_NEW_ARRAY(p->arena, const char *, from->count, st);
+    const char **ops = QC_NEW_ARRAY(net->arena, const char *, from->count, st);
     if (!ops) return false;
     for (unsigned i = 0; i < from->count; i++) ops[i] = qc_op_info(g->nodes[from->nodes[i]].op)->name;
-    *out = (struct qc_report_group){.name = qc_node_name(g, &g->nodes[from->head], p->arena, st),
+    *out = (struct qc_report_group){.name = qc_node_name(g, &g->nodes[from->head], net->arena, st),
                                     .op = qc_op_info(g->nodes[from->head].op)->name,
                                     .type = qc_dtype_info(qparams ? g->qparams_of[qparams].dtype : QC_F32)->name,
                                     .op_count = from->count,
@@ -150,28 +152,28 @@ static bool fill_node(struct qc_report_group *out, const struct qc_pipeline *p, 
                                     .one_piece = from->how == QC_GROUP_WHOLE};
     if (!out->name || out->one_piece) return out->name != NULL;
     qc_id at = from->how == QC_GROUP_FLOAT ? from->head : from->breaks_at;
-    out->reason = reason_of(p, from);
-    out->break_name = at ? qc_node_name(g, &g->nodes[at], p->arena, st) : NULL;
+    out->reason = reason_of(net, from);
+    out->break_name = at ? qc_node_name(g, &g->nodes[at], net->arena, st) : NULL;
     out->break_op = at ? qc_op_info(g->nodes[at].op)->name : NULL;
     return !at || out->break_name;
 }
 
-bool qc_fill_groups(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st)
+bool qc_fill_groups(struct qc_report *r, const struct qc_network *net, struct qc_status *st)
 {
     const struct qc_group_info *list;
     size_t count;
-    if (!qc_groups_find(&list, &count, p->produced, p->arena, st)) return false;
-    struct qc_report_group *groups = QC_NEW_ARRAY(p->arena, struct qc_report_group, count, st);
+    if (!qc_groups_find(&list, &count, net->produced, net->arena, st)) return false;
+    struct qc_report_group *groups = QC_NEW_ARRAY(net->arena, struct qc_report_group, count, st);
     if (!groups) return false;
     for (size_t i = 0; i < count; i++)
-        if (!fill_node(&groups[i], p, &list[i], st)) return false;
+        if (!fill_node(&groups[i], net, &list[i], st)) return false;
     r->groups = groups;
     r->group_count = count;
     return true;
 }
 
 struct drawing {
-    const struct qc_pipeline *p;
+    const struct qc_network *net;
     const struct qc_graph *g; /* produced */
     struct qc_report *r;
     struct qc_report_node *nodes;
@@ -195,9 +197,9 @@ static bool shape_of(struct qc_report_node *box, const struct drawing *d, qc_id 
     for (int i = 0; i < s->rank; i++) known += s->dim[i] != QC_FREE;
     if (s->rank < 0 || (!known && s->rank > 1)) return true; /* "[N,?,?]" is not informative */
     for (int i = 0; text && i < s->rank; i++)
-        text = s->dim[i] != QC_FREE ? qc_arena_printf(d->p->arena, st, "%s%s%" PRId64, text, i ? "," : "", s->dim[i])
-                                    : qc_arena_printf(d->p->arena, st, "%s%s%s", text, i ? "," : "", i ? "?" : "N");
-    box->shape = text ? qc_arena_printf(d->p->arena, st, "%s]", text) : NULL;
+        text = s->dim[i] != QC_FREE ? qc_arena_printf(d->net->arena, st, "%s%s%" PRId64, text, i ? "," : "", s->dim[i])
+                                    : qc_arena_printf(d->net->arena, st, "%s%s%s", text, i ? "," : "", i ? "?" : "N");
+    box->shape = text ? qc_arena_printf(d->net->arena, st, "%s]", text) : NULL;
     return box->shape != NULL;
 }
 
@@ -212,7 +214,7 @@ static void leaves(struct drawing *d, qc_id value, size_t box)
 static bool inputs_of(struct qc_report_node *box, const struct drawing *d, const qc_id *values, size_t count,
                       struct qc_status *st)
 {
-    size_t *list = QC_NEW_ARRAY(d->p->arena, size_t, count, st);
+    size_t *list = QC_NEW_ARRAY(d->net->arena, size_t, count, st);
     if (!list) return false;
     for (size_t i = 0; i < count; i++) {
         size_t from = values[i] ? d->of_value[values[i]] : QC_NO_INDEX, k = 0;
@@ -226,7 +228,7 @@ static bool inputs_of(struct qc_report_node *box, const struct drawing *d, const
 static bool join(struct drawing *d, qc_id id, size_t box, struct qc_status *st)
 {
     const char *op = qc_op_info(d->g->nodes[id].op)->name;
-    d->nodes[box].label = qc_arena_printf(d->p->arena, st, "%s + %s", d->nodes[box].label, op);
+    d->nodes[box].label = qc_arena_printf(d->net->arena, st, "%s + %s", d->nodes[box].label, op);
     return d->nodes[box].label != NULL;
 }
 
@@ -253,8 +255,8 @@ static bool put(struct drawing *d, qc_id id, struct qc_status *st)
         const bool integer = t->qparams != QC_REAL || qc_dynamic_part_of(d->g, n) == QC_DYNAMIC_PRODUCT;
         b.kind = integer ? QC_NODE_INTEGER : t->dtype == QC_F32 ? QC_NODE_FLOAT : QC_NODE_SHAPE;
         b.label = qc_op_info(n->op)->name;
-        b.name = qc_node_name(d->g, n, d->p->arena, st);
-        b.reason = b.kind == QC_NODE_FLOAT ? qc_float_reason(d->p, n) : NULL;
+        b.name = qc_node_name(d->g, n, d->net->arena, st);
+        b.reason = b.kind == QC_NODE_FLOAT ? qc_float_reason(d->net, n) : NULL;
         if (!b.name || !inputs_of(&b, d, n->inputs, n->input_count, st)) return false;
         box = d->count++;
         d->nodes[box] = b;
@@ -264,15 +266,16 @@ static bool put(struct drawing *d, qc_id id, struct qc_status *st)
     return true;
 }
 
-bool qc_fill_nodes(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st)
+bool qc_fill_nodes(struct qc_report *r, const struct qc_network *net, struct qc_status *st)
 {
-    struct drawing d = {.p = p, .g = p->produced, .r = r};
+    struct drawing d = {.net = net, .g = net->produced, .r = r};
     const struct qc_group_info *groups;
     size_t group_count;
-    d.nodes = QC_NEW_ARRAY(p->arena, struct qc_report_node, d.g->node_count + d.g->input_count + d.g->output_count, st);
-    d.of_value = QC_NEW_ARRAY(p->arena, size_t, d.g->value_count + 1, st);
-    d.head_of = QC_NEW_ARRAY(p->arena, qc_id, d.g->node_count + 1, st);
-    if (!d.nodes || !d.of_value || !d.head_of || !qc_groups_find(&groups, &group_count, d.g, p->arena, st))
+    d.nodes =
+        QC_NEW_ARRAY(net->arena, struct qc_report_node, d.g->node_count + d.g->input_count + d.g->output_count, st);
+    d.of_value = QC_NEW_ARRAY(net->arena, size_t, d.g->value_count + 1, st);
+    d.head_of = QC_NEW_ARRAY(net->arena, qc_id, d.g->node_count + 1, st);
+    if (!d.nodes || !d.of_value || !d.head_of || !qc_groups_find(&groups, &group_count, d.g, net->arena, st))
         return false;
     for (size_t i = 0; i < group_count; i++)
         for (unsigned k = 0; k < groups[i].count; k++) d.head_of[groups[i].nodes[k]] = groups[i].head;

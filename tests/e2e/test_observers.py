@@ -348,6 +348,15 @@ def test_plugin_needs_the_data(qcalib, examples, median, tmp_path):
     assert "leave out --checkpoint" in qcalib("--data", data, "--checkpoint", "c.h5", *own, code=2).err
 
 
+def test_plugin_chooses_again_for_a_demand(qcalib, examples, median, tmp_path):
+    """The states of a plugin are used up by a choice: each further network collects them again."""
+    data, model = examples / "digits_calib.h5", examples / "digits_cnn.onnx"
+    demand = ("--min-sqnr", 28, "--report", "r")
+    qcalib("--data", data, "--samples", 16, "--plugin", median, "--method", "median", *demand, model)
+    steps = json.loads((tmp_path / "r/report.json").read_text())["fallback"]["steps"]
+    assert len(steps) > 1 and any(s["met"] for s in steps)
+
+
 @pytest.mark.bad_input
 def test_plugins_that_are_none_are_refused(qcalib, examples, tmp_path, median):
     (tmp_path / "text.so").write_text("not a shared object\n")

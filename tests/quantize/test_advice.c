@@ -61,7 +61,7 @@ static char *produced(const struct advised *s)
 {
     struct qc_status st = QC_STATUS_INIT;
     const struct qc_text_options all = QC_TEXT_ALL;
-    return qc_graph_print(qc_job_pipeline(s->job)->produced, &all, &st);
+    return qc_graph_print(qc_job_network(s->job)->produced, &all, &st);
 }
 
 static const struct setting few_bits[] = {{QC_OPTION_METHOD, "minmax"},
@@ -109,7 +109,7 @@ Test(advice, changes_nothing_of_the_job)
     char *a = produced(&with), *b = produced(&without);
     cr_assert(a && b);
     cr_expect_str_eq(a, b);
-    cr_expect_eq(qc_dataset_samples(qc_job_pipeline(with.job)->from->data), 48, "the samples of --samples are chosen");
+    cr_expect_eq(qc_dataset_samples(qc_job_setup(with.job)->data), 48, "the samples of --samples are chosen");
     cr_expect_eq(with.report->warning_count, without.report->warning_count);
     free(a);
     free(b);

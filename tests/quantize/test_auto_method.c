@@ -33,7 +33,7 @@ static void run(struct chosen *s, const char *method, const char *threads, const
               "%s", st.message);
     cr_assert(qc_job_new(&s->job, &s->options, &s->in, NULL, &st) && qc_job_run(s->job, &st), "%s", st.message);
     s->report = qc_job_report(s->job);
-    cr_assert(s->produced = qc_graph_print(qc_job_pipeline(s->job)->produced, &all, &st), "%s", st.message);
+    cr_assert(s->produced = qc_graph_print(qc_job_network(s->job)->produced, &all, &st), "%s", st.message);
 }
 
 static void end(struct chosen *s)
@@ -91,7 +91,7 @@ Test(auto_method, is_the_observer_that_it_names)
         if (found.report->trials[i].chosen) method = found.report->trials[i].method;
     cr_assert_not_null(method);
     run(&named, method, "1", few_bits);
-    const struct qc_graph *a = qc_job_pipeline(found.job)->simulated, *b = qc_job_pipeline(named.job)->simulated;
+    const struct qc_graph *a = qc_job_network(found.job)->simulated, *b = qc_job_network(named.job)->simulated;
     cr_assert_eq(a->qparams_count, b->qparams_count);
     for (qc_id id = 1; id <= a->qparams_count; id++) {
         const struct qc_qparams *x = &a->qparams_of[id], *y = &b->qparams_of[id];

@@ -3,10 +3,10 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "quantize/demand/fallback.h"
 #include "quantize/job.h"
-#include "quantize/pipeline.h"
+#include "quantize/search/fallback.h"
 #include "tests/extent.h"
+#include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
 #define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"
@@ -46,16 +46,16 @@ Test(chosen_samples, of_sensitivity_that_fails)
     const struct qc_job_inputs in = {.model = {.file = MODEL}, .data = {.file = DATA}};
     struct stopper stop = {.phase = "sensitivity", .stop_at = 3};
     struct qc_progress progress = {.tell = tell, .user = &stop};
-    struct qc_pipeline p = {.progress = &progress};
+    struct made_network m;
     struct qc_sensitivity *s = NULL;
     struct qc_options o;
     set_options(&o, a);
-    cr_assert(qc_pipeline_begin(&p, &o, &in, &st) && qc_pipeline_run(&p, &st), "%s", st.message);
-    cr_assert_eq(qc_dataset_samples(p.from->data), SAMPLES);
-    cr_expect(!qc_measure_sensitivity(&s, &p, NULL, 2, NULL, 0, &st));
+    cr_assert(make_network(&m, &o, &in, &progress, &st), "%s", st.message);
+    cr_assert_eq(qc_dataset_samples(m.setup->data), SAMPLES);
+    cr_expect(!qc_measure_sensitivity(&s, m.c->network, NULL, 2, NULL, 0, &st));
     cr_expect_eq(st.code, QC_INTERRUPTED, "%s", st.message);
-    cr_expect_eq(qc_dataset_samples(p.from->data), SAMPLES);
-    qc_pipeline_end(&p);
+    cr_expect_eq(qc_dataset_samples(m.setup->data), SAMPLES);
+    free_network(&m);
     qc_arena_free(a);
 }
 
@@ -80,8 +80,7 @@ Test(chosen_samples, of_advice_that_fails)
         if (at == 1 << 30) calls = stop.calls;
         cr_assert(ok || st.code == QC_INTERRUPTED, "%s", st.message);
         ended += !ok;
-        cr_expect_eq(qc_dataset_samples(qc_job_pipeline(j)->from->data), SAMPLES, "stopped at call %d of %d", at,
-                     calls);
+        cr_expect_eq(qc_dataset_samples(qc_job_setup(j)->data), SAMPLES, "stopped at call %d of %d", at, calls);
         qc_job_free(j);
     }
     cr_expect_gt(ended, stops / 4, "%d calls", calls);

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "graph/text/text.h"
-#include "quantize/demand/fallback.h"
-#include "quantize/pipeline.h"
+#include "quantize/search/fallback.h"
+#include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
 #define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"
@@ -59,18 +59,18 @@ struct searched {
     struct qc_arena *arena;
     struct qc_options options;
     struct qc_job_inputs in;
-    struct qc_pipeline p;
+    struct made_network m;
     struct qc_demand demand;
     struct qc_standing before, after;
     struct qc_report_fallback *path;
     char *was, *is; /* the produced graph */
 };
 
-static char *produced(const struct qc_pipeline *p)
+static char *produced(const struct qc_network *net)
 {
     struct qc_status st = QC_STATUS_INIT;
     const struct qc_text_options all = QC_TEXT_ALL;
-    return qc_graph_print(p->produced, &all, &st);
+    return qc_graph_print(net->produced, &all, &st);
 }
 
 /* `more` dB are demanded beyond what the network has without help. */
@@ -86,16 +86,16 @@ static void search(struct searched *s, double more, enum qc_option option, const
                   qc_options_set(&s->options, QC_OPTION_MIN_SQNR, "0", &st) &&
                   qc_options_set(&s->options, option, value, &st),
               "%s", st.message);
-    cr_assert(qc_pipeline_begin(&s->p, &s->options, &s->in, &st) && qc_pipeline_run(&s->p, &st), "%s", st.message);
-    cr_assert(qc_demand_begin(&s->demand, &s->p, &st) && qc_demand_measure(&s->before, &s->demand, &st), "%s",
+    cr_assert(make_network(&s->m, &s->options, &s->in, NULL, &st), "%s", st.message);
+    cr_assert(qc_demand_begin(&s->demand, s->m.c, &st) && qc_demand_measure(&s->before, &s->demand, &st), "%s",
               st.message);
-    cr_assert(qc_measure_sensitivity(&effects, &s->p, NULL, EVERY_BATCH, NULL, 0, &st), "%s", st.message);
+    cr_assert(qc_measure_sensitivity(&effects, s->m.c->network, NULL, EVERY_BATCH, NULL, 0, &st), "%s", st.message);
     qc_sensitivity_sort(effects, QC_EFFECTS_BY_NOISE);
-    s->was = produced(&s->p);
+    s->was = produced(s->m.c->network);
     s->demand.min_sqnr = s->before.sqnr_db + more;
     s->after = s->before;
     cr_assert(qc_fall_back(&s->path, &s->after, &s->demand, effects, &st), "%s", st.message);
-    s->is = produced(&s->p);
+    s->is = produced(s->m.c->network);
     qc_sensitivity_free(effects);
 }
 
@@ -104,7 +104,7 @@ static void end(struct searched *s)
     free(s->was);
     free(s->is);
     qc_demand_end(&s->demand);
-    qc_pipeline_end(&s->p);
+    free_network(&s->m);
     qc_arena_free(s->arena);
 }
 
@@ -129,7 +129,7 @@ Test(fallback, takes_the_fewest_layers_that_do)
     cr_assert(s.path->met && c && c->met, "3 dB more need wider types somewhere");
     cr_expect_geq(s.after.sqnr_db, s.demand.min_sqnr);
     cr_assert(qc_demand_measure(&again, &s.demand, &st), "%s", st.message);
-    cr_expect_float_eq(again.sqnr_db, s.after.sqnr_db, 1e-12, "the pipeline is in the state that was measured");
+    cr_expect_float_eq(again.sqnr_db, s.after.sqnr_db, 1e-12, "the candidate is in the state that was measured");
     cr_expect_str_neq(s.is, s.was);
     bool fewer = c->layers == 1;
     for (size_t i = 0; i < s.path->step_count; i++) {

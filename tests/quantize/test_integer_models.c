@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "quantize/pipeline.h"
 #include "tests/extent.h"
+#include "tests/quantize/made_network.h"
 
 /* Numbers of samples, as a rule and with QCALIB_LONG. A sanitizer sees what it can see on few, and takes minutes for
    many. */
@@ -73,7 +73,7 @@ static void check(const struct model *m, const char *folder)
     struct qc_options o;
     enum qc_option option;
     struct qc_job_inputs in;
-    struct qc_pipeline p = {0};
+    struct made_network made;
     struct qc_plan *plans[QC_STREAM_PLANS] = {NULL};
     static const enum qc_isa isas[QC_STREAM_PLANS] = {QC_ISA_BEST, QC_ISA_BEST, QC_ISA_AVX2, QC_ISA_PLAIN};
     qc_text(model, sizeof model, "%s/models/%s.onnx", folder, m->name);
@@ -88,23 +88,24 @@ static void check(const struct model *m, const char *folder)
     cr_assert(!m->preprocess || qc_options_set(&o, QC_OPTION_PREPROCESS, m->preprocess, &st));
     cr_assert(!m->option || (qc_options_find(&option, &o, m->option, &st) && qc_options_set(&o, option, m->value, &st)),
               "%s", st.message);
-    cr_assert(qc_pipeline_begin(&p, &o, &in, &st) && qc_pipeline_run(&p, &st), "%s: %s", m->name, st.message);
-    const struct qc_shape *shapes = qc_stream_shapes(p.folded, p.from->data, a, &st);
-    struct qc_stream s = {.data = p.from->data,
-                          .input_count = p.folded->input_count,
+    cr_assert(make_network(&made, &o, &in, NULL, &st), "%s: %s", m->name, st.message);
+    const struct qc_network *net = made.c->network;
+    const struct qc_shape *shapes = qc_stream_shapes(net->folded, made.setup->data, a, &st);
+    struct qc_stream s = {.data = made.setup->data,
+                          .input_count = net->folded->input_count,
                           .plan_count = QC_STREAM_PLANS,
                           .workers = 1,
                           .unit = compare,
-                          .user = p.folded};
+                          .user = net->folded};
     for (size_t i = 0; i < QC_STREAM_PLANS; i++) {
         const struct qc_plan_options options = {.isa = isas[i]};
-        cr_assert(qc_plan_new(&plans[i], i ? p.produced : p.folded, shapes, &options, &st), "%s: %s", m->name,
+        cr_assert(qc_plan_new(&plans[i], i ? net->produced : net->folded, shapes, &options, &st), "%s: %s", m->name,
                   st.message);
         s.plans[i] = plans[i];
     }
     cr_expect(qc_stream_run(&s, &st), "%s: %s", m->name, st.message);
     for (size_t i = 0; i < QC_STREAM_PLANS; i++) qc_plan_free(plans[i]);
-    qc_pipeline_end(&p);
+    free_network(&made);
     qc_arena_free(a);
 }
 

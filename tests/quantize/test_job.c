@@ -35,7 +35,7 @@ static char *produced(const struct qc_options *o, const struct qc_job_inputs *in
     struct qc_job *j = NULL;
     char *text = NULL;
     if (qc_job_new(&j, o, in, &listener, st) && qc_job_run(j, st))
-        text = qc_graph_print(qc_job_pipeline(j)->produced, &all, st);
+        text = qc_graph_print(qc_job_network(j)->produced, &all, st);
     qc_job_free(j);
     return text;
 }

@@ -3,8 +3,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "quantize/pipeline.h"
-#include "quantize/placement/placement_groups.h"
+#include "quantize/search/placement_groups.h"
+#include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
 #define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"
@@ -13,7 +13,7 @@ static struct qc_arena *arena;
 static struct qc_options options;
 static const struct qc_job_inputs in = {.model = {.file = MODEL}, .data = {.file = DATA}};
 
-static void run(struct qc_pipeline *p, const char *skip)
+static void run(struct made_network *p, const char *skip)
 {
     static const struct {
         enum qc_option option;
@@ -29,8 +29,7 @@ static void run(struct qc_pipeline *p, const char *skip)
     for (size_t i = 0; i < sizeof set / sizeof *set; i++)
         cr_assert(qc_options_set(&options, set[i].option, set[i].value, &st), "%s", st.message);
     if (skip) cr_assert(qc_options_set(&options, QC_OPTION_SKIP, skip, &st), "%s", st.message);
-    *p = (struct qc_pipeline){.options = NULL};
-    cr_assert(qc_pipeline_begin(p, &options, &in, &st) && qc_pipeline_run(p, &st), "%s", st.message);
+    cr_assert(make_network(p, &options, &in, NULL, &st), "%s", st.message);
 }
 
 static const struct qc_placement_group *group_named(const struct qc_placement_groups *g, const char *what)
@@ -42,11 +41,11 @@ static const struct qc_placement_group *group_named(const struct qc_placement_gr
 
 Test(placement_groups, are_kinds_then_what_is_connected_then_weight_shapes)
 {
-    struct qc_pipeline p;
+    struct made_network p;
     struct qc_placement_groups g;
     struct qc_status st = QC_STATUS_INIT;
     run(&p, NULL);
-    cr_assert(qc_placement_groups_find(&g, &p, arena, &st), "%s", st.message);
+    cr_assert(qc_placement_groups_find(&g, p.c->network, arena, &st), "%s", st.message);
     const struct qc_placement_group *dense = group_named(&g, "Conv 3x3"),
                                     *depthwise = group_named(&g, "Conv 3x3, depthwise"),
                                     *shape = group_named(&g, "Conv 24x24x3x3");
@@ -67,30 +66,30 @@ Test(placement_groups, are_kinds_then_what_is_connected_then_weight_shapes)
                           g.groups[k].what, g.groups[other].what);
     }
     cr_expect_eq(connected, 1, "the network is one piece in integers: %zu", connected);
-    qc_pipeline_end(&p);
+    free_network(&p);
     qc_arena_free(arena);
     arena = NULL;
 }
 
-Test(placement_groups, know_what_another_pipeline_leaves_in_float)
+Test(placement_groups, know_what_another_network_leaves_in_float)
 {
-    struct qc_pipeline p, other;
+    struct made_network p, other;
     struct qc_placement_groups g;
     struct qc_status st = QC_STATUS_INIT;
     bool *in_float;
     run(&p, NULL);
-    cr_assert(qc_placement_groups_find(&g, &p, arena, &st), "%s", st.message);
-    cr_assert(qc_placement_of(&in_float, &g, &p, arena, &st));
+    cr_assert(qc_placement_groups_find(&g, p.c->network, arena, &st), "%s", st.message);
+    cr_assert(qc_placement_of(&in_float, &g, p.c->network, arena, &st));
     for (size_t i = 0; i < g.op_count; i++) cr_expect(!in_float[i], "%s", g.ops[i].name);
     size_t one = 0;
     while (one < g.op_count && !group_named(&g, "Conv 3x3, depthwise")->has[one]) one++;
     cr_assert_lt(one, g.op_count);
     cr_assert_eq(g.ops[one].skip_count, 1);
     run(&other, g.ops[one].skip[0]);
-    cr_assert(qc_placement_of(&in_float, &g, &other, arena, &st));
+    cr_assert(qc_placement_of(&in_float, &g, other.c->network, arena, &st));
     for (size_t i = 0; i < g.op_count; i++) cr_expect_eq(in_float[i], i == one, "%s", g.ops[i].name);
-    qc_pipeline_end(&other);
-    qc_pipeline_end(&p);
+    free_network(&other);
+    free_network(&p);
     qc_arena_free(arena);
     arena = NULL;
 }

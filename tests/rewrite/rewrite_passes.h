@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The passes of quantize/pipeline.c from the imported to the produced graph, with parameters from a list instead of
+/* The passes of quantize/make/make.c from the imported to the produced graph, with parameters from a list instead of
  * data. */
 #pragma once
 

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Passes "bind" and "round". */
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/sequential/sequential.h"
+#include "calib/weights/tied_tables.h"
+#include "quantize/make/collecting.h"
+#include "quantize/make/make.h"
+#include "quantize/make/target_limits.h"
+#include "quantize/options/agree.h"
+#include "quantize/options/option_value.h"
+
+/* Fits ranges to narrow accumulators. With statistics alone the data are NULL and sums are not observed. */
+static bool fit_accumulators(struct qc_network *net, struct qc_status *st)
+{
+    struct qc_fit_options o = {.accumulator = net->scheme.plan.accumulator,
+                               .bound = qc_accumulator_bound(net->scheme.options),
+                               .run = qc_run_options_of(net->scheme.options, net->setup->progress)};
+    if (!o.accumulator.bits || o.accumulator.bits == 32) return true;
+    qc_progress_phase(net->setup->progress, "fitting accumulators");
+    bool ok = qc_fit_accumulators(net->calibration, net->simulated, net->setup->data, &o, st);
+    qc_progress_end(net->setup->progress);
+    return ok;
+}
+
+/* ---- Rounding that --method auto has done ---- */
+
+static bool same_scales(const struct qc_qparams *a, const struct qc_qparams *b)
+{
+    bool same = a->count == b->count;
+    for (size_t i = 0; same && i < a->count; i++)
+        same = !(a->scale[i] < b->scale[i] || a->scale[i] > b->scale[i]) && a->zero_point[i] == b->zero_point[i];
+    return same;
+}
+
+bool qc_network_take_rounded(bool *taken, struct qc_network *net, struct qc_status *st)
+{
+    struct qc_auto_method *m = net->auto_method;
+    *taken = m && m->rounded;
+    for (qc_id s = 1; *taken && s <= net->simulated->qparams_count; s++) {
+        const struct qc_qparams *q = &net->simulated->qparams_of[s];
+        if (q->is_weight && q->state == QC_QPARAMS_BOUND) *taken = same_scales(q, &m->rounded->qparams_of[s]);
+    }
+    for (qc_id s = 1; *taken && s <= net->simulated->qparams_count; s++) {
+        const struct qc_qparams *q = &net->simulated->qparams_of[s];
+        if (q->is_weight || q->kind != QC_QPARAMS_QUANTIZER || q->state != QC_QPARAMS_BOUND) continue;
+        m->rounded->qparams_of[s].dtype = q->dtype; /* a target may have changed it (quantize/make/target_limits.c) */
+        if (!qc_graph_bind_quantizer(m->rounded, s, q->count, q->scale, q->zero_point, st)) return false;
+    }
+    if (!*taken) return true;
+    net->rounded = m->rounded;
+    net->weight_rounding = m->rounding;
+    m->rounded = NULL;
+    m->rounding = NULL;
+    m->rounding_seconds = 0;
+    return true;
+}
+
+/* ---- The network without --propagate ---- */
+
+/* Makes it from the statistics of the float network: net->unpropagated. net->simulated is unbound before and after.
+   rounding: how weights are rounded; NULL: to nearest. */
+static bool make_plain(struct qc_network *net, const struct qc_round_weights_options *rounding, struct qc_status *st)
+{
+    struct qc_plain *plain = net->unpropagated = calloc(1, sizeof *plain);
+    bool taken = false;
+    if (!plain) return qc_fail_memory(st, sizeof *plain);
+    const bool ok = qc_choose(&plain->calibration, net->simulated, net->evidence->statistics,
+                              qc_dataset_file(net->setup->data), &net->scheme.calibration, st) &&
+                    qc_keep_target_limits(net->simulated, net->scheme.options->runs_on, st) &&
+                    (!rounding || qc_network_take_rounded(&taken, net, st)) &&
+                    (!rounding || taken ||
+                     qc_round_weights(&net->weight_rounding, &net->rounded, net->simulated, qc_network_moments(net),
+                                      rounding, st));
+    plain->simulated = net->simulated;
+    plain->rounded = net->rounded;
+    plain->weight_rounding = net->weight_rounding;
+    net->simulated = net->rounded = NULL;
+    net->weight_rounding = NULL;
+    return ok && qc_simulate(&net->simulated, net->partition, st);
+}
+
+void qc_network_exchange_plain(struct qc_network *net)
+{
+    struct qc_plain *plain = net->unpropagated;
+    const struct qc_plain own = {.calibration = net->calibration,
+                                 .weight_rounding = net->weight_rounding,
+                                 .simulated = net->simulated,
+                                 .rounded = net->rounded};
+    net->calibration = plain->calibration;
+    net->weight_rounding = plain->weight_rounding;
+    net->simulated = plain->simulated;
+    net->rounded = plain->rounded;
+    *plain = own;
+}
+
+void qc_plain_free(struct qc_plain *plain)
+{
+    if (!plain) return;
+    qc_calibration_free(plain->calibration);
+    qc_weight_rounding_free(plain->weight_rounding);
+    qc_graph_free(plain->rounded);
+    qc_graph_free(plain->simulated);
+    free(plain);
+}
+
+/* ---- Bind ---- */
+
+/* With --propagate: binds quantizers layer by layer, each on the outputs of those that are bound. */
+static bool propagate(struct qc_network *net, struct qc_status *st)
+{
+    const struct qc_round_weights_options r = qc_network_rounding(net);
+    const bool rounds = qc_rounds_weights(net->scheme.options);
+    if (qc_network_wants_ranges(net) && !make_plain(net, rounds && qc_network_moments(net) ? &r : NULL, st))
+        return false;
+    if (rounds && !qc_weight_rounder_new(&net->weight_rounder, net->simulated, qc_network_moments(net), &r, st)) return false;
+    const struct qc_sequential_options o = {.calibration = &net->scheme.calibration,
+                                            .weight_rounder = net->weight_rounder,
+                                            .correct_bias = r.correct_bias,
+                                            .folder = getenv("TMPDIR") ? NULL
+                                                      : net->setup->in->scratch ? net->setup->in->scratch
+                                                                       : "."};
+    qc_progress_phase(net->setup->progress, "calibrating");
+    const bool ok = qc_calibrate_sequentially(&net->calibration, net->simulated, net->setup->data, &o, st);
+    qc_progress_end(net->setup->progress);
+    if (!ok) return false;
+    const struct qc_collect_cost *cost = &net->calibration->cost;
+    if (cost->statistics_bytes + cost->runner_bytes > net->evidence->cost.statistics_bytes + net->evidence->cost.runner_bytes) net->evidence->cost = *cost;
+    net->evidence->seconds += net->calibration->collect_seconds;
+    return true;
+}
+
+static bool bind_all(struct qc_network *net, struct qc_status *st)
+{
+    return qc_choose(&net->calibration, net->simulated, net->evidence->statistics, qc_network_source(net), &net->scheme.calibration, st) &&
+           fit_accumulators(net, st);
+}
+
+static bool bind(struct qc_network *net, struct qc_status *st)
+{
+    if (!(net->scheme.options->propagate ? propagate(net, st) : bind_all(net, st))) return false;
+    if (!qc_keep_target_limits(net->simulated, net->scheme.options->runs_on, st)) return false;
+    for (size_t i = 0; i < net->calibration->warnings.count; i++)
+        qc_warn(net->warnings, "%s", net->calibration->warnings.lines[i]);
+    return true;
+}
+
+/* Warns once for all layers; the report has each. */
+static void warn_of_blocks(struct qc_network *net)
+{
+    size_t count = 0;
+    const char *first = NULL;
+    for (size_t i = 0; i < net->weight_rounding->count; i++) {
+        if (net->weight_rounding->layers[i].blocks < 2) continue;
+        first = first ? first : net->weight_rounding->layers[i].name;
+        count++;
+    }
+    if (first)
+        qc_warn(net->warnings,
+                "second moments of %zu layer%s ('%s' first) were taken in blocks of columns, because the layer is too "
+                "wide or --memory-limit too low; errors are not compensated across blocks",
+                count, count == 1 ? "" : "s", first);
+}
+
+static void warn_of_bounds(struct qc_network *net)
+{
+    size_t outputs = 0, bounded = 0;
+    for (size_t i = 0; i < net->weight_rounding->count; i++) {
+        outputs += net->weight_rounding->layers[i].outputs;
+        bounded += net->weight_rounding->layers[i].bounded;
+    }
+    if (bounded)
+        qc_warn(net->warnings,
+                "%zu of %zu output channels of weights are rounded to nearest, or their biases corrected in part; "
+                "otherwise accumulators of %u bits could overflow",
+                bounded, outputs, net->scheme.plan.accumulator.bits);
+}
+
+/* Drops the second moments, which need most memory, unless these stages may run again: for a demand, or for advice that
+   is asked for or whose moments are small. */
+static void drop_moments(struct qc_network *net)
+{
+    static const size_t small = (size_t)128 << 20;
+    const char *advice = net->scheme.options->advice;
+    if (qc_options_repeats(net->scheme.options) || qc_has_statistics(net->setup->in) || net->setup->in->team || qc_collection_is_shared(net->evidence->statistics))
+        return;
+    if (strcmp(advice, "on") == 0 || (strcmp(advice, "auto") == 0 && qc_memory_ample(net) &&
+                                      qc_second_moments_bytes(net->evidence->statistics->second_moments) <= small))
+        return;
+    qc_evidence_drop_moments(net->evidence);
+    net->scheme.calibration.second_moments = NULL;
+}
+
+static bool round_weights(struct qc_network *net, struct qc_status *st)
+{
+    if (!qc_rounds_weights(net->scheme.options)) return true;
+    if (!net->evidence->statistics->second_moments) {
+        if (!qc_has_statistics(net->setup->in)) return true; /* no samples: the summary and the report say so */
+        qc_warn(net->warnings,
+                "weights are rounded to nearest and biases are not corrected: %s holds no second moments "
+                "(--second-moments off); collect again",
+                qc_statistics_name(net->setup->in));
+        return true;
+    }
+    const struct qc_round_weights_options r = qc_network_rounding(net);
+    bool taken = false;
+    if (!net->weight_rounder && r.accumulator_bits % 32 == 0 && !qc_network_take_rounded(&taken, net, st)) return false;
+    if (taken) return true;
+    if (net->evidence->memo.constants && !net->scheme.bare)
+        qc_folded_constants_trim(net->evidence->memo.constants, 0); /* the weights change */
+    qc_progress_phase(net->setup->progress, "rounding weights");
+    const bool ok = net->weight_rounder
+                        ? qc_weight_rounder_finish(&net->weight_rounding, &net->rounded, net->weight_rounder, st)
+                        : qc_round_weights(&net->weight_rounding, &net->rounded, net->simulated, qc_network_moments(net), &r, st);
+    qc_progress_end(net->setup->progress);
+    return ok;
+}
+
+/* Makes g the rounded graph, unless it is NULL. */
+static void take(struct qc_network *net, struct qc_graph *g)
+{
+    if (!g) return;
+    qc_graph_free(net->rounded);
+    net->rounded = g;
+}
+
+/* Ties tables, which the file of another runtime than ONNX Runtime has twice (qc_lower_options), and shortens biases.
+ */
+static bool suit_target(struct qc_network *net, struct qc_status *st)
+{
+    const struct qc_target *t = net->scheme.options->runs_on;
+    struct qc_graph *g = NULL;
+    if (t->onnxruntime && !qc_tie_tables(&g, net->rounded ? net->rounded : net->simulated, net->simulated, st)) return false;
+    take(net, g);
+    if (!qc_shorten_biases(&g, net->rounded ? net->rounded : net->simulated, t, st)) return false;
+    take(net, g);
+    return true;
+}
+
+bool qc_network_settle(struct qc_network *net, struct qc_status *st)
+{
+    if (!suit_target(net, st)) return false;
+    if (!net->weight_rounding) return true;
+    warn_of_blocks(net);
+    warn_of_bounds(net);
+    drop_moments(net);
+    return true;
+}
+
+bool qc_network_bind(struct qc_network *net, struct qc_status *st)
+{
+    return bind(net, st) && qc_network_passed(net, QC_PASS_bind, net->simulated, net->simulated, st) &&
+           round_weights(net, st) &&
+           qc_network_passed(net, QC_PASS_round, net->simulated, qc_network_rounded(net), st);
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/make/evidence.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/scope.h"
+#include "calib/statistics/statistics.h"
+#include "calib/weights/rounded_layers.h"
+#include "datasets/arrays/memory_data.h"
+#include "quantize/make/bodies.h"
+
+/* Copies given statistics, because a job modifies its own. */
+static bool copy(struct qc_collection **out, const struct qc_collection *c, struct qc_status *st)
+{
+    void *bytes = NULL;
+    size_t size = 0;
+    const bool ok = qc_statistics_encode(&bytes, &size, c, st) && qc_statistics_decode(out, bytes, size, st);
+    free(bytes);
+    return ok;
+}
+
+static bool check(const struct qc_collection *c, const struct qc_dataset *data, const struct qc_job_inputs *in,
+                  struct qc_status *st)
+{
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    char model[65];
+    if (!a) return qc_fail_memory(st, 1);
+    const char *inputs = data ? qc_dataset_inputs(data, a, st) : c->inputs;
+    bool ok = inputs && qc_model_sha256(model, &in->model, st);
+    if (ok && strcmp(model, c->model_sha256) != 0)
+        ok = qc_fail(st, QC_BAD_INPUT, "is of another model (SHA-256 %s, %s has %s); collect statistics of this one",
+                     c->model_sha256, in->model.file ? in->model.file : "the model", model);
+    if (ok && strcmp(inputs, c->inputs) != 0) {
+        const char *here = inputs, *there = c->inputs;
+        qc_collection_inputs_differ(&here, &there);
+        ok = qc_fail(st, QC_BAD_INPUT,
+                     "was made from other inputs or with another preprocessing ('%.*s') than --data here ('%.*s')",
+                     (int)strcspn(there, "\n"), there, (int)strcspn(here, "\n"), here);
+    }
+    return ok && qc_collection_check_whole(c, st);
+}
+
+/* Loads or copies the statistics that a job is given. Fails for statistics of another model, of another preprocessing than
+   data, or without some of the chosen samples (a shard is missing). */
+static bool load_statistics(struct qc_collection **out, const struct qc_dataset *data, const struct qc_job_inputs *in,
+                        struct qc_status *st)
+{
+    const struct qc_statistics_source *from = &in->statistics;
+    struct qc_collection *c = NULL;
+    if (!(from->collection ? copy(&c, from->collection, st) : qc_statistics_load(&c, from->file, st))) return false;
+    if (check(c, data, in, st)) {
+        *out = c;
+        return true;
+    }
+    qc_collection_free(c);
+    return qc_where(st, "%s", qc_statistics_name(in));
+}
+
+/* Returns true if advice may be tried, as far as is known at the beginning. */
+static bool may_advise(const struct qc_setup *s)
+{
+    const struct qc_options *o = s->options;
+    return strcmp(o->advice, "off") != 0 && qc_has_data(&s->in->data) && !s->in->team && !o->propagate && !o->size;
+}
+
+bool qc_evidence_new(struct qc_evidence **out, const struct qc_setup *s, struct qc_status *st)
+{
+    struct qc_evidence *e = calloc(1, sizeof *e);
+    const struct qc_job_inputs *in = s->in;
+    const enum qc_constant_forms forms = s->options->memory_limit ? QC_FORMS_NOT_KEPT : QC_FORMS_KEPT;
+    if (!e) return qc_fail_memory(st, sizeof *e);
+    bool ok = true;
+    if (in->statistics.file && !qc_budget_file(&s->model.graph->budget, in->statistics.file, 2, st))
+        ok = qc_where(st, "%s", in->statistics.file); /* factor 2: the file, and the parsed statistics */
+    ok = ok && (!qc_has_statistics(in) || load_statistics(&e->statistics, s->data, in, st)) &&
+         (!qc_has_data(&in->data) || qc_folded_constants_new(&e->memo.constants, forms, st)) &&
+         (!may_advise(s) || qc_rounded_layers_new(&e->memo.layers, st));
+    return QC_HAND_OVER(ok, out, e, qc_evidence_free);
+}
+
+bool qc_evidence_beside(struct qc_evidence **out, struct qc_evidence *from, struct qc_status *st)
+{
+    struct qc_evidence *e = *out = calloc(1, sizeof *e);
+    if (!e) return qc_fail_memory(st, sizeof *e);
+    *e = (struct qc_evidence){.derived = true,
+                              .keys = from->keys,
+                              .steps = from->steps,
+                              .bodies = qc_body_set_ref(from->bodies),
+                              .run_bytes = from->run_bytes,
+                              .memory_planned = from->memory_planned,
+                              .collected = from->collected};
+    return true;
+}
+
+bool qc_evidence_share(struct qc_evidence **out, struct qc_evidence *from, struct qc_status *st)
+{
+    if (!qc_evidence_beside(out, from, st)) return false;
+    struct qc_evidence *e = *out;
+    e->statistics = qc_collection_ref(from->statistics);
+    e->moments_dropped = from->moments_dropped;
+    e->known = qc_known_outputs_ref(from->known);
+    e->known_of = from->known_of;
+    e->memo.constants = from->memo.constants;
+    e->memo.layers = from->memo.layers;
+    return true;
+}
+
+void qc_evidence_free(struct qc_evidence *e)
+{
+    if (!e) return;
+    if (!e->derived) {
+        qc_folded_constants_free(e->memo.constants);
+        qc_rounded_layers_free(e->memo.layers);
+        qc_rounded_file_close(e->memo.file);
+    }
+    qc_body_set_free(e->bodies);
+    qc_known_outputs_free(e->known);
+    qc_collection_free(e->statistics);
+    free(e);
+}
+
+void qc_evidence_set_statistics(struct qc_evidence *e, struct qc_collection *statistics)
+{
+    qc_collection_free(e->statistics);
+    e->statistics = statistics;
+    e->moments_dropped = false;
+}
+
+void qc_evidence_drop_moments(struct qc_evidence *e)
+{
+    qc_second_moments_free(e->statistics->second_moments);
+    e->statistics->second_moments = NULL;
+    e->moments_dropped = true;
+}
+
+void qc_evidence_set_bodies(struct qc_evidence *e, struct qc_body_set *bodies)
+{
+    qc_body_set_free(e->bodies);
+    e->bodies = bodies;
+}
+
+/* ---- Bodies, which have evidence of their own ---- */
+
+bool qc_body_set_new(struct qc_body_set **out, size_t room, struct qc_status *st)
+{
+    struct qc_body_set *b = calloc(1, sizeof *b);
+    if (!b) return qc_fail_memory(st, sizeof *b);
+    b->holders = 1;
+    b->arena = qc_arena_new();
+    b->of = calloc(room + 1, sizeof *b->of);
+    const bool ok = (b->arena && b->of) || qc_fail_memory(st, room * sizeof *b->of);
+    return QC_HAND_OVER(ok, out, b, qc_body_set_free);
+}
+
+struct qc_body_set *qc_body_set_ref(struct qc_body_set *b)
+{
+    if (b) b->holders++;
+    return b;
+}
+
+void qc_body_clear(struct qc_body *b)
+{
+    qc_measurement_free(b->measurement);
+    qc_network_free(b->network);
+    qc_evidence_free(b->evidence);
+    qc_setup_free(b->setup);
+    qc_warnings_free(b->listener.warnings);
+    qc_memory_data_free(b->memory);
+    qc_graph_free(b->model);
+    b->measurement = NULL;
+    b->network = NULL;
+    b->evidence = NULL;
+    b->setup = NULL;
+    b->listener.warnings = NULL;
+    b->memory = NULL;
+    b->model = NULL;
+}
+
+void qc_body_set_free(struct qc_body_set *b)
+{
+    if (!b || --b->holders) return;
+    for (size_t i = 0; b->of && i < b->count; i++) qc_body_clear(&b->of[i]);
+    free(b->of);
+    qc_arena_free(b->arena);
+    free(b);
+}
+
+struct qc_known_outputs *qc_evidence_outputs(const struct qc_evidence *e, const struct qc_graph *g)
+{
+    return e->known_of == g ? e->known : NULL;
+}

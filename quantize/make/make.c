@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/make/make.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/resident.h"
+#include "graph/core/verify.h"
+#include "onnx/write/emit.h"
+#include "quantize/make/bodies.h"
+#include "quantize/make/target_limits.h"
+#include "quantize/options/agree.h"
+#include "rewrite/passes/dynamic.h"
+#include "rewrite/passes/float_types.h"
+
+/* ---- After a pass ---- */
+
+bool qc_network_passed(const struct qc_network *net, enum qc_pass pass, const struct qc_graph *from,
+                       const struct qc_graph *to, struct qc_status *st)
+{
+    const struct qc_budget budget = {.memory_limit = (size_t)net->scheme.options->memory_limit};
+    struct qc_op_counts heavy;
+    if (to) {
+        qc_graph_count_ops(&heavy, from);
+        if (!qc_graph_verify(to, st) || !qc_graph_verify_heavy(to, &heavy, qc_pass_name(pass), st))
+            return qc_where(st, "after pass '%s'", qc_pass_name(pass));
+    }
+    if (!qc_pass_done(net->listener, pass, to, net->partition, st) || !qc_progress_check(net->setup->progress, st))
+        return false;
+    if (net->evidence->memory_planned) qc_resident_give_back();
+    /* the next pass makes a graph as large as this one */
+    return !budget.memory_limit || !to || qc_budget_hold(&budget, qc_graph_bytes(to), st) ||
+           qc_where(st, "after pass '%s'", qc_pass_name(pass));
+}
+
+bool qc_network_tell(const struct qc_network *net, const struct qc_listener *l, struct qc_status *st)
+{
+    for (int pass = QC_PASS_functions; pass < QC_PASS_COUNT; pass++)
+        if (!qc_pass_done(l, (enum qc_pass)pass, qc_network_graph(net, (enum qc_pass)pass), net->partition, st))
+            return false;
+    return true;
+}
+
+/* ---- Passes "dynamic" to "export" ---- */
+
+static bool fails_on_empty(const struct qc_network *net, struct qc_status *st)
+{
+    const struct qc_partition *p = net->partition;
+    return net->with_bodies || p->matches.count || p->weight_only_count || p->cache_count || net->scheme.may_be_float ||
+           qc_fail(st, QC_UNSUPPORTED,
+                   "nothing to quantize: no pattern of 'qcalib list rules' matches, neither in the graph nor in its "
+                   "bodies");
+}
+
+bool qc_network_realise(struct qc_graph **out, const struct qc_network *net, const struct qc_graph *bound,
+                        struct qc_status *st)
+{
+    struct qc_graph *expanded = NULL, *folded = NULL;
+    const bool ok = qc_propagate_qdq(&expanded, bound, net->setup->rules, net->scheme.partition.one_scale_joins, st) &&
+                    qc_fold(&folded, expanded, net->setup->fold_rules, st) &&
+                    qc_to_integer_shared(out, net->evidence->memo.constants, folded, qc_evaluate, st);
+    qc_graph_free(folded);
+    qc_graph_free(expanded);
+    return ok;
+}
+
+/* Fails if the target does not read the opset of the file. */
+static bool check_opset(const struct qc_network *net, size_t form, struct qc_status *st)
+{
+    const struct qc_target *t = net->scheme.options->runs_on;
+    const struct qc_onnx_emit_options emit = QC_ONNX_EMIT_DEFAULTS;
+    const int opset = t->opset && net->lowered[form] ? qc_onnx_emit_opset(net->lowered[form], &emit) : 0;
+    return opset <= t->opset || qc_fail(st, QC_UNSUPPORTED, "the file needs opset %d, and target '%s' reads up to %d",
+                                        opset, t->name, t->opset);
+}
+
+static bool lower(struct qc_network *net, struct qc_status *st)
+{
+    const struct qc_setup *s = net->setup;
+    const struct qc_options *options = net->scheme.options;
+    const struct qc_lower_options o = {.accuracy_level = options->accuracy_level[0] - '0',
+                                       .float_bias = options->runs_on->bias == QC_BIAS_FLOAT,
+                                       .short_bias = options->runs_on->bias == QC_BIAS_INT8,
+                                       .real = s->normalised,
+                                       .own = s->model.widened ? s->model.imported : NULL,
+                                       .caches = net->scheme.partition.cache != QC_NONE,
+                                       .tables_apart = !options->runs_on->onnxruntime};
+    const double t0 = qc_seconds();
+    if (options->runs_on->onnxruntime && !qc_check_runtime_limits(net->produced, st)) return false;
+    if (s->model.widened && !qc_narrow_floats(&net->narrowed, net->produced, s->model.imported, st)) return false;
+    for (size_t i = 0; i < s->format_count; i++) {
+        const struct qc_exporter *e = s->exporters[i];
+        struct qc_graph **to = &net->lowered[i];
+        if ((e->lower && !e->lower(to, qc_network_written(net), &o, st)) ||
+            (*to && !qc_body_set_lower(to, net->bodies, e, &o, st)) || !check_opset(net, i, st))
+            return qc_where(st, "format %s", e->name);
+    }
+    net->export_seconds += qc_seconds() - t0;
+    return true;
+}
+
+bool qc_network_finish(struct qc_network *net, struct qc_status *st)
+{
+    const struct qc_setup *s = net->setup;
+    const struct qc_graph *rounded = qc_network_rounded(net), *whole, *last;
+    net->bodies = net->evidence->bodies;
+    bool ok = qc_body_set_apply(&net->with_bodies, net->bodies, rounded, st) && fails_on_empty(net, st) &&
+              qc_network_passed(net, QC_PASS_bodies, rounded, whole = qc_network_with_bodies(net), st) &&
+              qc_make_dynamic(&net->dynamic, whole, net->partition, st) &&
+              qc_network_passed(net, QC_PASS_dynamic, whole, last = qc_network_graph(net, QC_PASS_dynamic), st) &&
+              qc_propagate_qdq(&net->expanded, last, s->rules, net->scheme.partition.one_scale_joins, st) &&
+              qc_network_passed(net, QC_PASS_expand, last, net->expanded, st) &&
+              qc_fold(&net->folded, net->expanded, s->fold_rules, st) &&
+              qc_network_passed(net, QC_PASS_fold, net->expanded, net->folded, st) &&
+              qc_to_integer_shared(&net->produced, net->evidence->memo.constants, net->folded, qc_evaluate, st) &&
+              qc_network_passed(net, QC_PASS_realise, net->folded, net->produced, st) && lower(net, st) &&
+              qc_network_passed(net, QC_PASS_export, net->produced, qc_network_graph(net, QC_PASS_export), st);
+    qc_second_moments_free(net->moments);
+    net->moments = NULL;
+    return ok;
+}
+
+/* ---- The network ---- */
+
+const struct qc_graph *qc_network_rounded(const struct qc_network *net)
+{
+    return net->rounded ? net->rounded : net->simulated;
+}
+
+const struct qc_graph *qc_network_with_bodies(const struct qc_network *net)
+{
+    return net->with_bodies ? net->with_bodies : qc_network_rounded(net);
+}
+
+const struct qc_graph *qc_network_written(const struct qc_network *net)
+{
+    return net->narrowed ? net->narrowed : net->produced;
+}
+
+const struct qc_graph *qc_network_graph(const struct qc_network *net, enum qc_pass pass)
+{
+    switch (pass) {
+    case QC_PASS_import: return net->setup->model.graph;
+    case QC_PASS_normalise: return net->setup->normalised;
+    case QC_PASS_equalize: return net->real;
+    case QC_PASS_functions: return net->joined;
+    case QC_PASS_simulate:
+    case QC_PASS_collect:
+    case QC_PASS_scale:
+    case QC_PASS_choose:
+    case QC_PASS_bind: return net->simulated;
+    case QC_PASS_round:
+    case QC_PASS_refine:
+    case QC_PASS_correct: return qc_network_rounded(net);
+    case QC_PASS_bodies: return qc_network_with_bodies(net);
+    case QC_PASS_dynamic: return net->dynamic ? net->dynamic : qc_network_with_bodies(net);
+    case QC_PASS_expand: return net->expanded;
+    case QC_PASS_fold: return net->folded;
+    case QC_PASS_realise: return net->produced;
+    case QC_PASS_export: return net->lowered[0] ? net->lowered[0] : net->produced;
+    case QC_PASS_partition:
+    case QC_PASS_COUNT: break;
+    }
+    return NULL;
+}
+
+const struct qc_second_moments *qc_network_moments(const struct qc_network *net)
+{
+    const struct qc_collection *c = net->evidence->statistics;
+    return net->moments ? net->moments : c ? c->second_moments : NULL;
+}
+
+struct qc_round_weights_options qc_network_rounding(const struct qc_network *net)
+{
+    const struct qc_options *o = net->scheme.options;
+    return (struct qc_round_weights_options){.compensate = strcmp(o->weight_rounding, "compensated") == 0,
+                                             .correct_bias = qc_corrects_bias(o),
+                                             .add_ops = !o->require_integer,
+                                             .accumulator_bits = net->scheme.plan.accumulator.bits,
+                                             .known = net->evidence->memo.layers,
+                                             .file = net->evidence->memo.file,
+                                             .run = qc_run_options_of(o, net->setup->progress)};
+}
+
+void qc_auto_method_free(struct qc_auto_method *m)
+{
+    if (!m) return;
+    qc_weight_rounding_free(m->rounding);
+    qc_graph_free(m->rounded);
+    qc_arena_free(m->arena);
+    free(m);
+}
+
+void qc_network_free(struct qc_network *net)
+{
+    if (!net) return;
+    for (size_t i = 0; net->lowered && i < net->setup->format_count; i++) qc_graph_free(net->lowered[i]);
+    qc_calibration_free(net->calibration);
+    qc_auto_method_free(net->auto_method);
+    qc_plain_free(net->unpropagated);
+    qc_partition_free(net->partition);
+    qc_graph_free(net->narrowed);
+    qc_graph_free(net->produced);
+    qc_graph_free(net->folded);
+    qc_graph_free(net->expanded);
+    qc_graph_free(net->dynamic);
+    qc_graph_free(net->with_bodies);
+    qc_graph_free(net->rounded);
+    qc_graph_free(net->uncorrected);
+    qc_weight_rounding_free(net->weight_rounding);
+    qc_weight_rounder_free(net->weight_rounder);
+    qc_graph_free(net->simulated);
+    qc_graph_free(net->joined);
+    qc_second_moments_free(net->moments);
+    qc_float_form_free(net->form);
+    if (net->scheme.bare && net->evidence->memo.constants)
+        qc_folded_constants_trim(net->evidence->memo.constants, net->constants_before);
+    qc_arena_free(net->arena);
+    free(net);
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/options/agree.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/command.h"
+#include "graph/types/number_format.h"
+#include "quantize/options/option_value.h"
+
+/* Returns true if activations are quantized, whose ranges need samples. */
+static bool needs_samples(const struct qc_options *o)
+{
+    for (size_t i = 0; i < o->activation_types.count; i++) {
+        const char *type = o->activation_types.items[i];
+        char name[16] = "";
+        const size_t length = strcspn(type, ":");
+        if (length < sizeof name) memcpy(name, type, length);
+        const bool without = strcmp(name, "none") == 0 || strcmp(name, "dynamic") == 0 || qc_number_format_named(name);
+        if (!without) return true;
+    }
+    return false;
+}
+
+/* Returns true if --size can choose the bits of the weight type. */
+static bool has_bits(const struct qc_options *o)
+{
+    return strcmp(o->weight_types.items[0], "none") != 0 && strcmp(o->weight_types.items[0], "int16") != 0;
+}
+
+/* Returns true if a format is written that a runtime computes in integers. */
+static bool some_format_is_integer(const struct qc_options *o)
+{
+    for (size_t i = 0; i < o->formats.count; i++)
+        if (strcmp(o->formats.items[i], "qdq") == 0 || strcmp(o->formats.items[i], "qoperator") == 0) return true;
+    return false;
+}
+
+/* Returns true if the list has a float type, or begins with a block format such as mxfp4. */
+static bool has_floats(const struct qc_text_list *types)
+{
+    for (size_t i = 0; i < types->count; i++)
+        if (strncmp(types->items[i], "float", strlen("float")) == 0) return true;
+    return qc_number_format_named(types->items[0]) != NULL;
+}
+
+/* Returns true if a block format is given by name: it must hold for all weights. */
+static bool names_format(const struct qc_text_list *types)
+{
+    for (size_t i = 1; i < types->count; i++) {
+        char name[16] = "";
+        const size_t length = strcspn(types->items[i], ":");
+        if (length < sizeof name) memcpy(name, types->items[i], length);
+        if (qc_number_format_named(name)) return true;
+    }
+    return false;
+}
+
+/* Returns true if a format is written that has no 4-bit or 8-bit floats. */
+static bool writes_others(const struct qc_options *o)
+{
+    for (size_t i = 0; i < o->formats.count; i++)
+        if (strcmp(o->formats.items[i], "qdq") != 0 && strcmp(o->formats.items[i], "text") != 0) return true;
+    return false;
+}
+
+bool qc_options_scale(const struct qc_options *o)
+{
+    return strcmp(o->scale_channels, "awq") == 0 || strcmp(o->scale_channels, "smooth") == 0;
+}
+
+bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in, struct qc_status *st)
+{
+    const bool narrowed = strcmp(o->bias, "narrowed") == 0, corrects = strcmp(o->bias_correction, "on") == 0;
+    const bool data = qc_has_data(&in->data), stats = qc_has_statistics(in);
+    const bool demand = qc_options_demand(o), floats = has_floats(&o->weight_types) || has_floats(&o->activation_types),
+               format = qc_number_format_named(o->weight_types.items[0]) != NULL;
+    const struct {
+        bool wrong;
+        const char *text;
+    } rows[] = {
+        {!data && !stats && needs_samples(o),
+         "quantize needs --data FILE with samples of what the model is used on: HDF5, .npz, .npy, or a folder of "
+         "images; or --stats FILE from 'qcalib collect'. Only --activation-type dynamic and none need no samples"},
+        {!data && !stats && strcmp(o->kv_type, "none") != 0,
+         "--kv-type needs samples for the scales of caches: give --data FILE, or --stats FILE from 'qcalib collect'"},
+        {!data && !stats && o->propagate, "--propagate needs --data FILE"},
+        {!data && strcmp(o->advice, "on") == 0, "--advice on runs samples: give --data FILE"},
+        {!data && !stats && o->checkpoint, "--checkpoint is for what is collected from --data"},
+        {stats && o->checkpoint, "--checkpoint keeps statistics of --data FILE; --stats FILE is complete already"},
+        {!isnan(o->max_drop) && !qc_has_data(&in->eval), "--max-drop needs --eval FILE with labelled data"},
+        {!isnan(o->max_nll) && !qc_has_data(&in->eval), "--max-nll needs --eval FILE with labels"},
+        {!isnan(o->min_sqnr) && !data && !qc_has_data(&in->eval),
+         "--min-sqnr runs samples: give --data FILE or --eval FILE"},
+        {o->propagate && stats, "--propagate runs samples through the quantized part of the network, but --stats FILE "
+                                "was collected in the float network; give --data instead of --stats"},
+        {o->propagate && (o->checkpoint || in->team), "--propagate needs every sample in one run from the first "
+                                                      "quantizer to the last; leave out --checkpoint and MPI"},
+        {o->propagate && o->accumulator, "--accumulator raises scales of weights after --propagate has chosen the "
+                                         "quantizers with other weights; leave out one"},
+        {!data && o->accumulator && qc_accumulator_bound(o) != QC_BOUND_PROVEN,
+         "--accumulator needs the sums of the data, which --stats FILE does not hold; give --data too, or "
+         "--accumulator-bound proven"},
+        {o->per_tensor && strcmp(o->weight_block, "none") != 0,
+         "--weight-block gives weights many scales, --per-tensor one; leave out one"},
+        {o->size && demand, "--size chooses types by the size of the file, --max-drop, --min-sqnr and --max-nll by the "
+                            "loss; leave out one"},
+        {o->size && o->propagate, "--size measures layers one by one in the float network; leave out --propagate"},
+        {o->size && !has_bits(o), "--size chooses the bits of weights; with it, --weight-type int16 and none are only "
+                                  "for named nodes (--weight-type int16:NODE)"},
+        {o->size && !some_format_is_integer(o), "--size needs a format with integers: give --format qdq or qoperator"},
+        {o->size && in->team, "--size quantizes several times, which MPI does not support; leave out one"},
+        {qc_options_scale(o) && (o->propagate || o->per_tensor || (!data && !stats)),
+         "--scale-channels awq and smooth need second moments of the float network: give --data or --stats, and leave "
+         "out --propagate and --per-tensor (--equalize on works with --per-tensor)"},
+        {o->benchmark && !strstr(o->benchmark, QC_COMMAND_FILE),
+         "--benchmark needs a command with {} in place of the model file: --benchmark 'python -m qcalib.benchmark {}'"},
+        {o->benchmark && (o->size || o->propagate || o->require_integer || o->only.count || in->team),
+         "--benchmark chooses what stays in float, and quantizes several times; leave out --size, --propagate, "
+         "--require-integer, --only and MPI"},
+        {o->benchmark && !needs_samples(o), "--benchmark needs activations that are quantized with fixed scales; leave "
+                                            "out --activation-type dynamic and none"},
+        {o->benchmark && !some_format_is_integer(o),
+         "--benchmark needs a format with integers: give --format qdq or qoperator"},
+        {floats && writes_others(o), "4-bit and 8-bit floats and block formats (mxfp4, nvfp4, ...) are only written as "
+                                     "QuantizeLinear and DequantizeLinear; give --format qdq"},
+        {floats && (o->accumulator || narrowed || o->require_integer),
+         "4-bit and 8-bit floats are multiplied in float32, without an integer accumulator; leave out --accumulator, "
+         "--bias narrowed and --require-integer"},
+        {has_floats(&o->activation_types) && o->propagate,
+         "--propagate stores intermediate results as integers; leave out float types in --activation-type"},
+        {floats && o->size,
+         "--size chooses bits of integers; leave out float types in --weight-type and --activation-type"},
+        {floats && o->benchmark, "--benchmark moves operators between integers and float; leave out float types"},
+        {names_format(&o->weight_types), "mxfp8, mxfp6, mxfp4, mxint8, nvfp4, bfp16 and their variants are formats for "
+                                         "all weights: give --weight-type mxfp4, and "
+                                         "other types for named nodes (--weight-type int8:NODE)"},
+        {format && strcmp(o->weight_block, "none") != 0,
+         "this --weight-type has its own block size; leave out --weight-block"},
+        {format && o->per_tensor, "this --weight-type has a scale for each block; leave out --per-tensor"},
+        {narrowed && corrects && o->given[QC_OPTION_BIAS_CORRECTION],
+         "--bias-correction on changes biases in the accumulator, but --bias narrowed has none there; leave out one"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].wrong) return qc_fail(st, QC_USAGE, "%s", rows[i].text);
+    return true;
+}
+
+bool qc_narrows_bias(const struct qc_options *o)
+{
+    return strcmp(o->bias, "narrowed") == 0;
+}
+
+bool qc_corrects_bias(const struct qc_options *o)
+{
+    return strcmp(o->bias_correction, "on") == 0 && !qc_narrows_bias(o);
+}
+
+bool qc_rounds_weights(const struct qc_options *o)
+{
+    return strcmp(o->weight_rounding, "compensated") == 0 || qc_corrects_bias(o);
+}

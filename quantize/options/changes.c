@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/options/changes.h"
+
+#include <string.h>
+
+/* Copies a list, so that adding to it leaves the original as it is. */
+static bool copy_list(struct qc_text_list *list, size_t from, size_t end, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_text_list all = *list;
+    *list = (struct qc_text_list){.count = 0};
+    for (size_t i = from; i < end; i++)
+        if (!qc_text_list_add(list, all.items[i], a, st)) return false;
+    return true;
+}
+
+static bool is_types(enum qc_option o)
+{
+    return o == QC_OPTION_ACTIVATION_TYPE || o == QC_OPTION_WEIGHT_TYPE;
+}
+
+static bool leave_out(struct qc_options *o, const char *name, struct qc_status *st)
+{
+    enum qc_option which;
+    if (!qc_options_find(&which, o, name, st)) return false;
+    o->given[which] = false;
+    if (which == QC_OPTION_PER_TENSOR) o->per_tensor = false;
+    if (which == QC_OPTION_CHECKPOINT) o->checkpoint = NULL;
+    return true;
+}
+
+bool qc_options_change(struct qc_options *out, const struct qc_options *from, const struct qc_change *change,
+                       struct qc_arena *a, struct qc_status *st)
+{
+    *out = *from;
+    out->arena = a;
+    struct qc_text_list *const types[] = {&out->activation_types, &out->weight_types};
+    const struct qc_text_list *const were[] = {&from->activation_types, &from->weight_types};
+    for (size_t k = 0; k < 2; k++)
+        if (!copy_list(types[k], 0, change->first ? 1 : types[k]->count, a, st)) return false;
+    if (!copy_list(&out->skip, 0, out->skip.count, a, st)) return false;
+    if (change->without && !leave_out(out, change->without, st)) return false;
+    for (size_t i = 0; i < change->count; i++) {
+        enum qc_option which;
+        const struct qc_option_text *c = &change->options[i];
+        if (!qc_options_find(&which, out, c->name, st)) return false;
+        const bool by_name = is_types(which) && c->value && strchr(c->value, ':'), was = out->given[which];
+        if (!qc_options_set(out, which, c->value, st)) return false;
+        if (by_name) out->given[which] = was; /* other nodes keep the type that they would have without the change */
+    }
+    for (size_t k = 0; change->first && k < 2; k++)
+        for (size_t i = 1; i < were[k]->count; i++)
+            if (!qc_text_list_add(types[k], were[k]->items[i], a, st)) return false;
+    return true;
+}

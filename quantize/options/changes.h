@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Changes of options. */
+#pragma once
+
+#include "quantize/options/options.h"
+
+/* --name=value; value NULL: --name */
+struct qc_option_text {
+    const char *name, *value;
+};
+
+/* Options to add, and an option to leave out. */
+struct qc_change {
+    size_t count;
+    const struct qc_option_text *options; /* [count] */
+    const char *without;                  /* name of an option, or NULL */
+    bool met;                             /* leave out --max-drop, --min-sqnr and --max-nll, too */
+    bool first; /* types by name precede those of the options, which so take precedence over them */
+};
+
+/* Sets *out to the options with the change; lists are copied into the arena. Fails with QC_USAGE. */
+bool qc_options_change(struct qc_options *out, const struct qc_options *from, const struct qc_change *change,
+                       struct qc_arena *a, struct qc_status *st);

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The options of the partition: what is quantized, and with which types. */
+#pragma once
+
+#include "quantize/options/options.h"
+#include "rewrite/passes/partition.h"
+
+/* Sets *out from options. given: NULL, or the parameters of a partly quantized model; then new quantizers take the one
+   type of the given ones, unless an option gives another. Arrays are from the arena; texts are borrowed from o. */
+bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_options *o,
+                             const struct qc_given_values *given, struct qc_arena *a, struct qc_status *st);

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/search/candidate.h"
+#include "base/scope.h"
+
+#include <stdlib.h>
+
+bool qc_candidate_new(struct qc_candidate **out, const struct qc_setup *s, struct qc_warnings *warnings,
+                      struct qc_status *st)
+{
+    struct qc_candidate *c = calloc(1, sizeof *c);
+    if (!c) {
+        qc_warnings_free(warnings);
+        return qc_fail_memory(st, sizeof *c);
+    }
+    *c = (struct qc_candidate){.setup = s, .warnings = warnings, .quiet = {.warnings = warnings}};
+    const bool ok = (c->arena = qc_arena_new()) || qc_fail_memory(st, 1);
+    return QC_HAND_OVER(ok, out, c, qc_candidate_free);
+}
+
+bool qc_candidate_open(struct qc_candidate *c, struct qc_status *st)
+{
+    return qc_evidence_new(&c->evidence, c->setup, st);
+}
+
+bool qc_candidate_make(struct qc_candidate *c, const struct qc_scheme *scheme, const struct qc_listener *listener,
+                       struct qc_status *st)
+{
+    qc_network_free(c->network);
+    c->network = NULL;
+    if (!scheme->bare && c->evidence->memo.constants) qc_folded_constants_trim(c->evidence->memo.constants, 0);
+    qc_warnings_drop(c->warnings, c->warnings_from, c->warnings_to);
+    c->warnings_from = qc_warnings_count(c->warnings);
+    c->scheme = *scheme;
+    const bool ok =
+        qc_decide(&c->network, c->setup, &c->scheme, c->evidence, listener ? listener : &c->quiet, st);
+    if (ok) {
+        struct qc_float_form *form = qc_float_form_ref(c->network->form);
+        qc_float_form_free(c->form);
+        c->scheme.form = c->form = form;
+        c->warnings_from = c->network->warnings_from;
+    }
+    c->warnings_to = qc_warnings_count(c->warnings);
+    return ok;
+}
+
+bool qc_candidate_change(struct qc_candidate *c, const struct qc_scheme *base, const struct qc_change *change,
+                         struct qc_status *st)
+{
+    struct qc_scheme scheme;
+    return qc_scheme_change(&scheme, base, c->setup, change, c->arena, st) && qc_candidate_make(c, &scheme, NULL, st);
+}
+
+static bool derive(struct qc_candidate *c, const struct qc_candidate *from, const struct qc_change *change,
+                   enum qc_derivation how, struct qc_status *st)
+{
+    const struct qc_network *net = from->network;
+    struct qc_scheme scheme;
+    struct qc_float_form *form = NULL;
+    if (!qc_scheme_change(&scheme, &from->scheme, c->setup, change, c->arena, st)) return false;
+    if (!(how == QC_SAME_FORM ? qc_evidence_share(&c->evidence, from->evidence, st)
+                              : qc_evidence_beside(&c->evidence, from->evidence, st)))
+        return false;
+    if (how == QC_SAME_FORM && !qc_float_form_unscaled(&form, net->form, c->setup, st)) return false;
+    scheme.form = form;
+    scheme.bare = scheme.calibration.ranges_alone = true;
+    if (!from->scheme.options->propagate)
+        scheme.calibration.solved = (struct qc_solved){.graph = net->simulated,
+                                                       .seen = from->evidence->statistics,
+                                                       .options = &net->scheme.calibration,
+                                                       .calibration = net->calibration};
+    const bool ok = qc_candidate_make(c, &scheme, NULL, st);
+    qc_float_form_free(form);
+    return ok;
+}
+
+bool qc_candidate_derive(struct qc_candidate **out, const struct qc_candidate *from, const struct qc_change *change,
+                         enum qc_derivation how, struct qc_status *st)
+{
+    struct qc_warnings *warnings = NULL;
+    struct qc_candidate *c = NULL;
+    const bool ok = qc_warnings_new(&warnings, st) && qc_candidate_new(&c, from->setup, warnings, st) &&
+                    derive(c, from, change, how, st);
+    return QC_HAND_OVER(ok, out, c, qc_candidate_free);
+}
+
+void qc_candidate_free(struct qc_candidate *c)
+{
+    if (!c) return;
+    qc_network_free(c->network);
+    qc_float_form_free(c->form);
+    qc_evidence_free(c->evidence);
+    qc_warnings_free(c->warnings);
+    qc_arena_free(c->arena);
+    free(c);
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A scheme with its network and the evidence that it rests on: the job's own, or one that is compared with it. A search
+   keeps a candidate by making the job's network of its scheme, and drops it by freeing it. */
+#pragma once
+
+#include "quantize/search/decide.h"
+
+struct qc_candidate {
+    const struct qc_setup *setup; /* borrowed */
+    struct qc_arena *arena;       /* of texts in schemes and reports; lives as long as the candidate */
+    struct qc_warnings *warnings;
+    size_t warnings_from, warnings_to; /* those of the network */
+    struct qc_listener quiet;          /* warnings alone */
+    struct qc_evidence *evidence;
+    struct qc_float_form *form; /* of the network; later networks start from it */
+    struct qc_scheme scheme;
+    struct qc_network *network; /* NULL before qc_candidate_make, and after it has failed */
+};
+
+/* Makes the job's candidate, without a network. warnings: taken. */
+bool qc_candidate_new(struct qc_candidate **out, const struct qc_setup *s, struct qc_warnings *warnings,
+                      struct qc_status *st);
+/* Makes the evidence of the job, after its setup was opened. Errors: as qc_evidence_new. */
+bool qc_candidate_open(struct qc_candidate *c, struct qc_status *st);
+/* Makes the network of a scheme. An earlier network is freed first, since memory may not suffice for two. The scheme's
+   arrays must live as long as c->arena. listener: NULL, or who hears of the passes. Errors: as qc_decide; then
+   c->network is NULL. */
+bool qc_candidate_make(struct qc_candidate *c, const struct qc_scheme *scheme, const struct qc_listener *listener,
+                       struct qc_status *st);
+/* The same with changed options. */
+bool qc_candidate_change(struct qc_candidate *c, const struct qc_scheme *base, const struct qc_change *change,
+                         struct qc_status *st);
+
+/* What a derived candidate has in common with the one that it comes from. SAME_FORM: float network and statistics;
+   ANOTHER_FORM: the samples only, so they run again. */
+enum qc_derivation { QC_SAME_FORM, QC_ANOTHER_FORM };
+
+/* Makes a candidate with changed options, for a comparison: it has no details for a report. `from` has a network and
+   must outlive it. Errors: as qc_decide. */
+bool qc_candidate_derive(struct qc_candidate **out, const struct qc_candidate *from, const struct qc_change *change,
+                         enum qc_derivation how, struct qc_status *st);
+void qc_candidate_free(struct qc_candidate *c); /* NULL-safe */

@@ -1,0 +1,656 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/search/fit_size.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/index.h"
+#include "calib/metrics/sensitivity.h"
+#include "graph/core/uses.h"
+#include "quantize/report/command_text.h"
+#include "quantize/report/layer_detail.h"
+#include "quantize/search/fallback.h"
+#include "quantize/search/size_frontier.h"
+#include "rewrite/passes/partition.h"
+
+/* The widths of weights. 16 bits are for tables whose rows are gathered alone, with weights in blocks: with all
+   products in 8 bits, 8 bits of a table cause most of the loss (rewrite/passes/partition_types.c). */
+enum { BITS_8, BITS_4, BITS_2, BITS_16, WIDTHS };
+
+/* A layer and its chosen width; node: the name that options use. The arrays are sums over its weights (add_up). */
+struct layer {
+    const char *node, *glob;
+    bool table;   /* all its weights are tables whose rows are gathered */
+    bool judged;  /* the errors of its weights are known in each possible width */
+    double noise; /* output noise of this layer alone, in the width that was probed */
+    double by_moments[WIDTHS], by_square[WIDTHS];
+    size_t weight_bytes[WIDTHS];
+    unsigned width, bits;
+    size_t bytes;
+    double error;
+};
+
+/* BATCHES: batches for measuring the effect of a layer. ATTEMPTS: largest number of files that are made until one is
+   small enough. */
+enum { BATCHES = 16, ATTEMPTS = 8 };
+
+/* No width of 3 bits: files store 3 bits in 4, so they are no smaller, and less accurate. */
+static const unsigned widths[WIDTHS] = {[BITS_8] = 8, [BITS_4] = 4, [BITS_2] = 2, [BITS_16] = 16};
+static const double ERROR_MAX = 1e30;
+
+/* A weight; options set its type by the name of the layer that reads it. */
+struct weight {
+    const char *name;      /* of its qparams */
+    size_t unit;           /* its layer */
+    bool judged[WIDTHS];   /* `error` is known, from second moments */
+    double error[WIDTHS];  /* sum over the layer's outputs of the mean squared error */
+    double square[WIDTHS]; /* squared error of the weights, relative to their squares */
+    size_t bytes[WIDTHS];
+};
+
+struct fitting {
+    struct qc_candidate *c;
+    struct qc_scheme base; /* with weights of 8 bits */
+    const char *block;     /* number of weights with one scale, as --weight-block; NULL: that of the options */
+    bool there[WIDTHS];    /* the width is possible */
+    size_t file[WIDTHS];   /* bytes with all weights in this width */
+    size_t weight_count, unit_count;
+    struct weight *weights;
+    struct layer *units;
+    struct qc_texts weight_names, unit_names; /* the number is one more than the index */
+    bool of_outputs;
+    size_t limit, bytes;     /* of the file; bytes: made, or if it did not fit the smallest possible */
+    int64_t besides[WIDTHS]; /* bytes of the file beside the weights of these layers, with all in one width */
+    size_t beside;           /* the same with the chosen widths, as far as known */
+    struct qc_size_unit *points;
+    struct qc_size_frontier frontier;
+    size_t *choice;              /* [unit_count]: points */
+    struct qc_size_point chosen; /* their sums */
+    bool least;                  /* the choice is the smallest possible */
+};
+
+static bool is_unsigned(const struct fitting *f)
+{
+    return !qc_dtype_info(f->base.partition.weight.dtype)->is_signed;
+}
+
+/* Returns the name of a type, "int4"; a table with 16 bits is signed. */
+static const char *type_name(const struct fitting *f, unsigned width)
+{
+    static const char *const names[WIDTHS] = {
+        [BITS_8] = "uint8", [BITS_4] = "uint4", [BITS_2] = "uint2", [BITS_16] = "uint16"};
+    return names[width] + !(is_unsigned(f) && width != BITS_16);
+}
+
+/* ---- Layers ---- */
+
+static bool is_weight(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_qparams *s = &g->qparams_of[g->values[n->outputs].type.qparams];
+    const struct qc_tensor *t = n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
+    return t && t->dtype == QC_F32 && s->kind == QC_QPARAMS_QUANTIZER && s->is_weight && !s->given &&
+           s->state == QC_QPARAMS_BOUND;
+}
+
+/* Returns the node that reads a weight, looking through Dequantize, Reshape and Transpose; 0 if none does. */
+static qc_id reader_of(const struct qc_uses *u, qc_id value)
+{
+    for (;;) {
+        const struct qc_use_list readers = qc_readers(u, value);
+        const qc_id id = readers.count ? readers.of[0].node : 0;
+        if (!id) return 0;
+        const enum qc_op op = u->graph->nodes[id].op;
+        if (op != QC_OP_Dequantize && op != QC_OP_Reshape && op != QC_OP_Transpose) return id;
+        value = u->graph->nodes[id].outputs;
+    }
+}
+
+static struct weight *weight_named(const struct fitting *f, const char *name)
+{
+    const size_t k = qc_texts_find(&f->weight_names, name);
+    return k ? &f->weights[k - 1] : NULL;
+}
+
+/* Sets *out to the index of the layer of this name, which is added if it is new. */
+static bool unit_named(size_t *out, struct fitting *f, const char *name, struct qc_status *st)
+{
+    const size_t k = qc_texts_find(&f->unit_names, name);
+    *out = k ? k - 1 : f->unit_count;
+    if (k) return true;
+    f->units[f->unit_count++] = (struct layer){.node = name, .table = true};
+    return qc_texts_set(&f->unit_names, name, f->unit_count, f->c->arena, st);
+}
+
+static bool find_layers(struct fitting *f, struct qc_status *st)
+{
+    const struct qc_graph *g = f->c->network->simulated;
+    struct qc_arena *a = f->c->arena;
+    struct qc_uses uses;
+    f->weights = QC_NEW_ARRAY(a, struct weight, g->node_count, st);
+    f->units = QC_NEW_ARRAY(a, struct layer, g->node_count, st);
+    if (!f->weights || !f->units || !qc_uses_of(&uses, g, a, st)) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (!is_weight(g, n)) continue;
+        const qc_id reader = reader_of(&uses, n->outputs);
+        const char *name = qc_arena_strdup(a, reader ? qc_layer_name(&uses, reader) : "", st),
+                   *quantizer = qc_arena_strdup(a, g->qparams_of[g->values[n->outputs].type.qparams].name, st);
+        if (!name || !quantizer) return false;
+        if (!*name || weight_named(f, quantizer)) continue; /* no option can name it, or it is listed already */
+        struct weight *w = &f->weights[f->weight_count++];
+        *w = (struct weight){.name = quantizer};
+        if (!unit_named(&w->unit, f, name, st) || !qc_texts_set(&f->weight_names, quantizer, f->weight_count, a, st))
+            return false;
+        f->units[w->unit].table = f->units[w->unit].table && g->nodes[reader].op == QC_OP_Gather;
+    }
+    for (size_t k = 0; k < f->unit_count; k++)
+        if (!(f->units[k].glob = qc_glob_of_name(f->units[k].node, a, st))) return false;
+    return true;
+}
+
+/* ---- Error of each width ---- */
+
+static void note_moments(struct fitting *f, unsigned width)
+{
+    const struct qc_weight_rounding *w = f->c->network->weight_rounding;
+    for (size_t i = 0; w && i < w->count; i++) {
+        struct weight *to = w->layers[i].quantizer && !w->layers[i].reason ? weight_named(f, w->layers[i].name) : NULL;
+        if (!to) continue;
+        to->judged[width] = true;
+        to->error[width] = w->layers[i].error * (double)w->layers[i].outputs;
+    }
+}
+
+static bool note_width(struct fitting *f, unsigned width, struct qc_status *st)
+{
+    const struct qc_network *net = f->c->network;
+    const struct qc_graph *g = net->simulated, *rounded = qc_network_rounded(net);
+    const struct qc_tensor **made = QC_NEW_ARRAY(f->c->arena, const struct qc_tensor *, g->qparams_count + 1, st);
+    if (!made) return false;
+    for (qc_id id = 1; id <= rounded->node_count; id++) {
+        const qc_id s = rounded->values[rounded->nodes[id].outputs].type.qparams;
+        if (is_weight(rounded, &rounded->nodes[id])) made[s] = qc_constant_of(rounded, rounded->nodes[id].inputs[0]);
+    }
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (!is_weight(g, n)) continue;
+        const struct qc_type *type = &g->values[n->outputs].type;
+        const struct qc_qparams *s = &g->qparams_of[type->qparams];
+        const struct qc_tensor *t = qc_constant_of(g, n->inputs[0]), *to = made[type->qparams];
+        struct weight *w = weight_named(f, s->name);
+        struct qc_loss loss;
+        if (!w) continue;
+        qc_weight_loss(&loss, t, to && to->count == t->count ? to : t, s, type->axis);
+        w->square[width] = loss.signal > 0 ? (loss.rounding + loss.clipping) / loss.signal : 0;
+        w->bytes[width] = qc_export_weight_bytes(s, &t->shape);
+    }
+    note_moments(f, width);
+    return true;
+}
+
+static bool file_bytes(size_t *out, const struct qc_network *net, struct qc_status *st)
+{
+    *out = 0;
+    for (size_t i = 0; i < net->setup->format_count; i++) {
+        size_t bytes = 0;
+        if (net->lowered[i] && !qc_export_bytes(&bytes, net->setup->exporters[i], net->lowered[i], st)) return false;
+        *out = bytes > *out ? bytes : *out;
+    }
+    return true;
+}
+
+/* Sets *out to the options of the chosen widths; method: NULL, or the observer of activations. Types that the options
+   give by name still hold. */
+static bool change_widths(struct qc_change *out, const struct fitting *f, const char *method, struct qc_status *st)
+{
+    struct qc_option_text *options = QC_NEW_ARRAY(f->c->arena, struct qc_option_text, f->unit_count + 2, st);
+    if (!options) return false;
+    *out = (struct qc_change){.options = options, .first = true};
+    for (size_t k = 0; k < f->unit_count; k++) {
+        struct qc_option_text *o = &options[out->count++];
+        o->name = "weight-type";
+        o->value = qc_arena_printf(f->c->arena, st, "%s:%s", type_name(f, f->units[k].width), f->units[k].glob);
+        if (!o->value) return false;
+    }
+    if (f->block) options[out->count++] = (struct qc_option_text){"weight-block", f->block};
+    if (method) options[out->count++] = (struct qc_option_text){"method", method};
+    return true;
+}
+
+/* Makes the network with the chosen width of each layer. method: as above. */
+static bool again(struct fitting *f, const char *method, struct qc_status *st)
+{
+    struct qc_change change;
+    return change_widths(&change, f, method, st) && qc_candidate_change(f->c, &f->base, &change, st);
+}
+
+/* Returns true if a layer can have a width, which is possible. */
+static bool has_width(const struct fitting *f, const struct layer *l, unsigned width)
+{
+    return f->there[width] && (width != BITS_16 || l->table);
+}
+
+/* Sums the weights of each layer, for the widths that are noted. */
+static void add_up(struct fitting *f)
+{
+    for (size_t k = 0; k < f->unit_count; k++) {
+        struct layer *l = &f->units[k];
+        l->judged = true;
+        for (unsigned width = 0; width < WIDTHS; width++) {
+            l->by_moments[width] = l->by_square[width] = 0;
+            l->weight_bytes[width] = 0;
+        }
+    }
+    for (unsigned width = 0; width < WIDTHS; width++) f->besides[width] = (int64_t)f->file[width];
+    for (size_t i = 0; i < f->weight_count; i++) {
+        const struct weight *w = &f->weights[i];
+        struct layer *l = &f->units[w->unit];
+        for (unsigned width = 0; width < WIDTHS; width++) {
+            l->judged = l->judged && (!f->there[width] || w->judged[width]);
+            l->by_moments[width] += w->error[width];
+            l->by_square[width] += w->square[width];
+            l->weight_bytes[width] += w->bytes[width];
+            f->besides[width] -= (int64_t)w->bytes[width];
+        }
+    }
+}
+
+/* Measures file size and error with all layers in one width, or tables in 16 bits and the others in 8. made: the
+   network has that width already. method: as of again. there[width] is false if a file format or an operator does not
+   support the width. */
+static bool measure_width(struct fitting *f, unsigned width, bool made, const char *method, struct qc_status *st)
+{
+    struct qc_status why = QC_STATUS_INIT;
+    for (size_t k = 0; k < f->unit_count; k++)
+        f->units[k].width = width == BITS_16 && !f->units[k].table ? BITS_8 : width;
+    f->there[width] = (made || again(f, method, &why)) && file_bytes(&f->file[width], f->c->network, &why) &&
+                      note_width(f, width, &why);
+    add_up(f);
+    return f->there[width] || why.code == QC_UNSUPPORTED || why.code == QC_USAGE ||
+           qc_fail(st, why.code, "%s", why.message);
+}
+
+/* Returns the error of a layer's weights: from second moments if all possible widths have it, else relative squares. */
+static double loss_of(const struct layer *l, unsigned width)
+{
+    return l->judged ? l->by_moments[width] : l->by_square[width];
+}
+
+static double bounded(double error)
+{
+    return error >= 0 && error < ERROR_MAX ? error : ERROR_MAX;
+}
+
+/* Measures the output noise of each single layer with weights of the given width. Without samples, and for layers that
+   are not measured, the relative squared error of the weights takes its place. */
+static bool probe(struct fitting *f, unsigned width, struct qc_status *st)
+{
+    const struct qc_network *net = f->c->network;
+    struct qc_sensitivity *s = NULL;
+    f->of_outputs = net->setup->data || net->setup->eval;
+    if (!f->of_outputs) {
+        for (size_t k = 0; k < f->unit_count; k++) f->units[k].noise = bounded(f->units[k].by_square[width]);
+        qc_warn(f->c->warnings, "--size: without samples the effect of layers on the outputs is unknown; the bits are "
+                                "chosen by the error of the weights alone");
+        return true;
+    }
+    if (!qc_measure_sensitivity(&s, net, net->setup->data ? NULL : net->setup->eval, BATCHES, NULL, 0, st))
+        return false;
+    for (size_t k = 0; k < f->unit_count; k++) f->units[k].noise = (double)NAN;
+    for (size_t i = 0; i < s->count; i++) {
+        const double noise = s->layers[i].noise_weights;
+        const size_t k = isnan(noise) ? 0 : qc_texts_find(&f->unit_names, s->layers[i].name);
+        if (!k) continue;
+        struct layer *l = &f->units[k - 1];
+        l->noise = isnan(l->noise) ? noise : l->noise + noise;
+    }
+    for (size_t k = 0; k < f->unit_count; k++) {
+        struct layer *l = &f->units[k];
+        l->noise = bounded(isnan(l->noise) ? l->by_square[width] : l->noise);
+    }
+    qc_sensitivity_free(s);
+    return true;
+}
+
+/* ---- The choice ---- */
+
+/* Bytes of a layer in one width: its weights, and an equal share of what this width costs beside the weights (such as
+   additional operators), compared with 8 bits. */
+static size_t layer_bytes(const struct fitting *f, size_t unit, unsigned width)
+{
+    const int64_t sum =
+        (int64_t)f->units[unit].weight_bytes[width] + (f->besides[width] - f->besides[BITS_8]) / (int64_t)f->unit_count;
+    return sum > 0 ? (size_t)sum : 0;
+}
+
+/* Returns by how many bytes the estimate of a file can be too large: what a width costs beside the weights may belong
+   to few layers. */
+static size_t uncertain_bytes(const struct fitting *f)
+{
+    int64_t most = 0;
+    for (unsigned width = 0; width < WIDTHS; width++) {
+        const int64_t more = f->there[width] ? llabs(f->besides[width] - f->besides[BITS_8]) : 0;
+        most = more > most ? more : most;
+    }
+    return (size_t)most;
+}
+
+static void fill_points(struct fitting *f, unsigned probed)
+{
+    for (size_t k = 0; k < f->unit_count; k++) {
+        const double there = loss_of(&f->units[k], probed);
+        for (unsigned width = 0; width < WIDTHS; width++) {
+            struct qc_size_point *to = &f->points[k].points[f->points[k].count];
+            if (!has_width(f, &f->units[k], width)) continue;
+            *to = (struct qc_size_point){.bytes = layer_bytes(f, k, width),
+                                         .error = there > 0 ? bounded(f->units[k].noise *
+                                                                      (loss_of(&f->units[k], width) / there))
+                                                            : 0};
+            f->points[k].count++;
+        }
+    }
+}
+
+/* Returns the width of point number `point` of the units that have it. */
+static unsigned width_at(const struct fitting *f, size_t point)
+{
+    unsigned width = 0;
+    for (size_t seen = 0;; width++)
+        if (f->there[width] && seen++ == point) return width;
+}
+
+static void set_widths(struct fitting *f, const size_t *points)
+{
+    for (size_t k = 0; k < f->unit_count; k++) {
+        f->units[k].width = width_at(f, points[k]);
+        f->units[k].bits = widths[f->units[k].width];
+        f->units[k].bytes = f->points[k].points[points[k]].bytes;
+        f->units[k].error = f->points[k].points[points[k]].error;
+    }
+}
+
+/* Runs the chosen widths once more with refined weights (quantize/search/cross_rounding.h); if the file is too large
+   then, without. */
+static bool make_sized(struct fitting *f, struct qc_status *st)
+{
+    size_t bytes;
+    f->base.sized = true;
+    if (!again(f, NULL, st) || !file_bytes(&bytes, f->c->network, st)) return false;
+    if (bytes > f->limit) {
+        f->base.sized = false;
+        return again(f, NULL, st) && file_bytes(&f->bytes, f->c->network, st);
+    }
+    f->bytes = bytes;
+    return true;
+}
+
+/* Chooses points for a file with f->beside bytes beside the weights. */
+static bool choose_points(struct fitting *f, struct qc_status *st)
+{
+    const size_t left = f->limit > f->beside ? f->limit - f->beside : 0;
+    f->least = !qc_size_choose(f->choice, &f->chosen, &f->frontier, left);
+    if (!f->least) return qc_size_improve(f->choice, &f->chosen, &f->frontier, left, st);
+    f->chosen = (struct qc_size_point){f->frontier.least_bytes, f->frontier.least_error};
+    memcpy(f->choice, f->frontier.first, f->unit_count * sizeof *f->choice);
+    return true;
+}
+
+/* Runs the stages with the chosen widths until the file fits: if it is too large, the next choice expects as many bytes
+   beside the weights as it has. Without success *fits is false. */
+static bool settle_widths(bool *fits, struct fitting *f, struct qc_status *st)
+{
+    *fits = false;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        set_widths(f, f->choice);
+        if (!again(f, NULL, st) || !file_bytes(&f->bytes, f->c->network, st)) return false;
+        *fits = f->bytes <= f->limit;
+        if (*fits || f->least) return true;
+        f->beside = f->bytes - f->chosen.bytes; /* more than before: so the next choice is smaller */
+        if (!choose_points(f, st)) return false;
+    }
+    return true;
+}
+
+static size_t limit_of(const struct qc_setup *s)
+{
+    const struct qc_options *o = s->options;
+    if (o->size_bytes) return (size_t)o->size_bytes;
+    const double bytes = o->size_percent / 100 * (double)s->model.graph->budget.model_bytes;
+    return bytes < (double)(SIZE_MAX / 2) ? (size_t)bytes : SIZE_MAX / 2;
+}
+
+static bool has_table(const struct fitting *f)
+{
+    size_t k = 0;
+    while (k < f->unit_count && !f->units[k].table) k++;
+    return k < f->unit_count;
+}
+
+/* Measures every width and chooses. f->beside starts with the least possible. */
+static bool measure_widths(struct fitting *f, struct qc_status *st)
+{
+    /* Trials of observers take long and do not matter here: only weights are compared. */
+    const char *method = f->base.calibration.activation->of_network ? "mse" : NULL;
+    const bool blocks = f->base.partition.weight_block != 0;
+    bool ok = measure_width(f, BITS_4, true, method, st);
+    const unsigned probed = f->there[BITS_4] ? BITS_4 : BITS_8;
+    ok = ok && (probed == BITS_8 || probe(f, probed, st)) && measure_width(f, BITS_8, false, method, st) &&
+         (f->there[BITS_8] || qc_fail(st, QC_UNSUPPORTED, "--size: weights of 8 bits cannot be written")) &&
+         (probed == BITS_4 || probe(f, probed, st)) && (!blocks || measure_width(f, BITS_2, false, method, st)) &&
+         (!blocks || !has_table(f) || measure_width(f, BITS_16, false, method, st));
+    if (!ok) return false;
+    f->points = QC_NEW_ARRAY(f->c->arena, struct qc_size_unit, f->unit_count, st);
+    f->choice = QC_NEW_ARRAY(f->c->arena, size_t, f->unit_count, st);
+    if (!f->points || !f->choice) return false;
+    fill_points(f, probed);
+    const int64_t least_beside = f->besides[BITS_8] - (int64_t)uncertain_bytes(f);
+    f->beside = least_beside > 0 ? (size_t)least_beside : 0;
+    return qc_size_frontier(&f->frontier, f->points, f->unit_count, f->c->arena, st) && choose_points(f, st);
+}
+
+/* ---- Blocks ---- */
+
+/* Numbers of weights with one scale that are compared if no --weight-block is given; NULL: a scale per channel. */
+static const char *const blocks_tried[] = {NULL, "32", "64", "128", "256"};
+enum { BLOCKS_TRIED = sizeof blocks_tried / sizeof *blocks_tried };
+
+/* Returns true if the number of weights with one scale is a choice, too: products read numbers in float, so blocks take
+   no operator from the integers. */
+static bool chooses_blocks(const struct qc_candidate *c)
+{
+    const struct qc_options *o = c->setup->options;
+    return !o->given[QC_OPTION_WEIGHT_BLOCK] && c->setup->data && !o->per_tensor && !o->runs_on->no_blocks &&
+           c->scheme.partition.activation.dtype == QC_NONE && !c->scheme.partition.dynamic;
+}
+
+/* Sets *out to the scheme of the user's options with another default type of weights, for those that no option can
+   name, and blocks of this size (NULL: those of the options). all: the type holds for all weights, also for tables. */
+static bool base_scheme(struct qc_scheme *out, const struct qc_scheme *from, const struct qc_setup *s, unsigned bits,
+                        const char *block, bool all, struct qc_arena *a, struct qc_status *st)
+{
+    const bool is_unsigned = *s->options->weight_types.items[0] == 'u';
+    struct qc_scheme user = *from;
+    const char *type = qc_arena_printf(a, st, "%sint%u", is_unsigned ? "u" : "", bits),
+               *every = type ? qc_arena_printf(a, st, "%s:*", type) : NULL;
+    struct qc_option_text *options = QC_NEW_ARRAY(a, struct qc_option_text, 3, st);
+    if (!every || !options) return false;
+    struct qc_change change = {.options = options, .first = true};
+    options[change.count++] = (struct qc_option_text){"weight-type", type};
+    if (all) options[change.count++] = (struct qc_option_text){"weight-type", every};
+    if (block) options[change.count++] = (struct qc_option_text){"weight-block", block};
+    user.options = s->options;
+    return qc_scheme_change(out, &user, s, &change, a, st);
+}
+
+bool qc_size_first(struct qc_scheme *out, const struct qc_scheme *from, const struct qc_setup *s, struct qc_arena *a,
+                   struct qc_status *st)
+{
+    return base_scheme(out, from, s, 4, NULL, true, a, st);
+}
+
+static bool fit_blocks(struct fitting *f, struct qc_candidate *c, const char *block, struct qc_status *st)
+{
+    *f = (struct fitting){.c = c, .block = block, .limit = limit_of(c->setup)};
+    return base_scheme(&f->base, &c->scheme, c->setup, 8, block, false, c->arena, st) && find_layers(f, st) &&
+           measure_widths(f, st);
+}
+
+/* Those that fit come first, by error; the others by size. */
+static int by_expectation(const void *x, const void *y)
+{
+    const struct fitting *a = x, *b = y;
+    if (a->least != b->least) return a->least ? 1 : -1;
+    const double left = a->least ? (double)a->chosen.bytes : a->chosen.error,
+                 right = a->least ? (double)b->chosen.bytes : b->chosen.error;
+    if (left < right || left > right) return left < right ? -1 : 1;
+    const int64_t p = a->base.partition.weight_block, q = b->base.partition.weight_block;
+    return (p > q) - (p < q);
+}
+
+/* Measures each number of weights with one scale that is possible, into fits [BLOCKS_TRIED]. */
+static bool fit_all(struct fitting *fits, size_t *count, struct qc_candidate *c, struct qc_status *st)
+{
+    *count = 0;
+    for (size_t i = 0; i < BLOCKS_TRIED; i++) {
+        struct qc_status why = QC_STATUS_INIT;
+        struct qc_scheme first;
+        bool ok = !i || (base_scheme(&first, &c->scheme, c->setup, 4, blocks_tried[i], true, c->arena, &why) &&
+                         qc_candidate_make(c, &first, NULL, &why));
+        if (ok && fit_blocks(&fits[*count], c, blocks_tried[i], &why))
+            ++*count;
+        else if (!i || (why.code != QC_UNSUPPORTED && why.code != QC_USAGE))
+            return qc_fail(st, why.code, "%s", why.message);
+        if (!chooses_blocks(c)) break;
+    }
+    qsort(fits, *count, sizeof *fits, by_expectation);
+    return true;
+}
+
+static bool too_small(const struct fitting *f, bool all, struct qc_status *st)
+{
+    return qc_fail(
+        st, QC_DEMAND,
+        "--size %s: the limit is %zu bytes, and the smallest possible file has %zu bytes%s; no model was written",
+        f->c->setup->options->size, f->limit, f->bytes,
+        all || f->there[BITS_2] ? "" : " (with --weight-block 32 weights can have 2 bits)");
+}
+
+/* Makes the best of the files that fit. An expected error only rises while a choice settles, because its bytes beside
+   the weights start with the least possible. */
+static bool settle(struct fitting **best, struct fitting *fits, size_t count, struct qc_status *st)
+{
+    const struct fitting *smallest = fits;
+    *best = NULL;
+    for (size_t i = 0; i < count; i++) {
+        bool good;
+        if (*best && (fits[i].least || !(fits[i].chosen.error < (*best)->chosen.error))) break;
+        if (!settle_widths(&good, &fits[i], st)) return false;
+        if (good && (!*best || fits[i].chosen.error < (*best)->chosen.error)) *best = &fits[i];
+        if (fits[i].bytes < smallest->bytes) smallest = &fits[i];
+    }
+    return *best ? make_sized(*best, st) : too_small(smallest, count > 1, st);
+}
+
+/* ---- The report ---- */
+
+enum { ROWS = 64 };
+
+/* Fills the rows of the frontier, thinned out to about ROWS, with the chosen point at its place. */
+static bool fill_frontier(struct qc_report_size *to, const struct fitting *f, struct qc_status *st)
+{
+    const struct qc_size_frontier *hull = &f->frontier;
+    const size_t all = hull->step_count + 1, every = all / ROWS + 1;
+    struct qc_report_size_row *rows = QC_NEW_ARRAY(f->c->arena, struct qc_report_size_row, all + 1, st);
+    const struct qc_report_size_row chosen = {f->bytes, f->chosen.error, true};
+    const size_t beside = f->bytes > f->chosen.bytes ? f->bytes - f->chosen.bytes : 0; /* bytes beside the layers */
+    bool placed = false;
+    if (!rows) return false;
+    for (size_t i = 0; i < all; i++) {
+        const size_t bytes = i ? hull->steps[i - 1].bytes : hull->least_bytes;
+        const double error = i ? hull->steps[i - 1].error : hull->least_error;
+        if (!placed && bytes >= f->chosen.bytes) rows[to->row_count++] = chosen;
+        placed = placed || bytes >= f->chosen.bytes;
+        if (bytes == f->chosen.bytes || (i % every && i + 1 < all)) continue;
+        rows[to->row_count++] = (struct qc_report_size_row){bytes + beside, error, false};
+    }
+    to->rows = rows;
+    return true;
+}
+
+static bool fill_options(struct qc_report_size *to, const struct fitting *f, struct qc_status *st)
+{
+    struct qc_change change;
+    if (!change_widths(&change, f, NULL, st)) return false;
+    change.without = "size";
+    to->option_count = change.count;
+    return qc_job_change(&to->options, &to->command, f->c->setup->in, f->c->setup->options, &change, f->c->arena, st);
+}
+
+/* Fills the files with all layers in one width, for comparison. */
+static bool fill_uniform(struct qc_report_size *to, const struct fitting *f, struct qc_status *st)
+{
+    struct qc_report_size_uniform *uniform = QC_NEW_ARRAY(f->c->arena, struct qc_report_size_uniform, WIDTHS, st);
+    if (!uniform) return false;
+    for (unsigned width = 0, point = 0; width < WIDTHS; width++) {
+        if (!f->there[width] || width == BITS_16) continue;
+        struct qc_report_size_uniform *u = &uniform[to->uniform_count++];
+        *u = (struct qc_report_size_uniform){.bits = widths[width], .bytes = f->file[width]};
+        for (size_t k = 0; k < f->unit_count; k++) u->error += f->points[k].points[point].error;
+        point++;
+    }
+    to->uniform = uniform;
+    return true;
+}
+
+static bool fill_size_report(struct qc_report_size **out, const struct fitting *f, struct qc_status *st)
+{
+    struct qc_report_size *to = QC_NEW(f->c->arena, struct qc_report_size, st);
+    struct qc_report_size_layer *layers = QC_NEW_ARRAY(f->c->arena, struct qc_report_size_layer, f->unit_count, st);
+    if (!to || !layers) return false;
+    *to = (struct qc_report_size){.limit = f->limit,
+                                  .bytes = f->bytes,
+                                  .error = f->chosen.error,
+                                  .of_outputs = f->of_outputs,
+                                  .block = f->block ? f->base.partition.weight_block : 0,
+                                  .layer_count = f->unit_count,
+                                  .layers = layers};
+    for (size_t k = 0; k < f->unit_count; k++)
+        layers[k] = (struct qc_report_size_layer){.node = f->units[k].node,
+                                                  .bits = f->units[k].bits,
+                                                  .bytes = f->units[k].bytes,
+                                                  .error = f->units[k].error};
+    *out = to;
+    return fill_frontier(to, f, st) && fill_uniform(to, f, st) && fill_options(to, f, st);
+}
+
+/* Fills the numbers of weights with one scale that were compared, in ascending order. */
+static bool fill_blocks(struct qc_report_size *to, const struct fitting *fits, size_t count, struct qc_status *st)
+{
+    struct qc_report_size_blocks *blocks = QC_NEW_ARRAY(fits->c->arena, struct qc_report_size_blocks, count, st);
+    if (!blocks) return false;
+    for (size_t b = 0; b < BLOCKS_TRIED; b++)
+        for (size_t i = 0; count > 1 && i < count; i++)
+            if (fits[i].block == blocks_tried[b])
+                blocks[to->blocks_count++] =
+                    (struct qc_report_size_blocks){.block = fits[i].base.partition.weight_block,
+                                                   .fits = !fits[i].least,
+                                                   .error = fits[i].chosen.error};
+    to->blocks = blocks;
+    return true;
+}
+
+bool qc_fit_size(struct qc_report_size **out, struct qc_candidate *c, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    struct fitting *fits = QC_NEW_ARRAY(c->arena, struct fitting, BLOCKS_TRIED, st);
+    struct fitting *best = NULL;
+    size_t count;
+    if (!fits || !fit_all(fits, &count, c, st) || !settle(&best, fits, count, st) || !fill_size_report(out, best, st) ||
+        !fill_blocks(*out, fits, count, st))
+        return false;
+    (*out)->seconds = qc_seconds() - t0;
+    return true;
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/search/output_bias.h"
+
+#include <math.h>
+
+#include "calib/ablation.h"
+#include "calib/metrics/measure.h"
+#include "calib/trials/output_means.h"
+#include "calib/trials/trial_run.h"
+#include "quantize/make/collecting.h"
+#include "quantize/make/make.h"
+#include "quantize/options/agree.h"
+#include "quantize/search/auto_method.h"
+#include "quantize/search/score.h"
+#include "quantize/setup/model.h"
+
+/* Number of units that the mean output error is measured on. With fewer units biases stay as they are: ranges and
+   weights are fitted to the same samples, and on other samples the mean error differs. */
+enum { OUTPUT_UNITS = 64 };
+static bool can_correct(const struct qc_network *net)
+{
+    return net->setup->data && net->rounded && qc_corrects_bias(net->scheme.options) &&
+           net->scheme.plan.accumulator.bits % 32 == 0;
+}
+
+static bool make_rounded(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
+{
+    const struct qc_network *net = user;
+    (void)k;
+    return qc_network_realise(out, net, net->rounded, st);
+}
+
+bool qc_correct_output_biases(struct qc_network *net, struct qc_status *st)
+{
+    const struct qc_trial_options how = qc_trial_options_of(net);
+    struct qc_trials *trials = NULL;
+    struct qc_graph *corrected = NULL;
+    if (!net->auto_method || !net->auto_method->trial_count || !can_correct(net)) return true;
+    if (qc_dataset_units(net->setup->data) < OUTPUT_UNITS || qc_ablated("output_bias")) return true;
+    bool ok = qc_trials_new(&trials, net->real, net->setup->data, OUTPUT_UNITS, &how, st) &&
+              qc_correct_outputs(&corrected, &net->output_bias, net->rounded, trials, make_rounded, net, st);
+    if (ok && corrected) {
+        if (net->uncorrected)
+            qc_graph_free(net->rounded);
+        else
+            net->uncorrected = net->rounded;
+        net->rounded = corrected;
+    }
+    qc_trials_free(trials);
+    return ok;
+}

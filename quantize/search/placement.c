@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/search/placement.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "export/formats/exporter.h"
+#include "quantize/search/auto_method.h"
+#include "quantize/search/latency.h"
+#include "quantize/search/output_bias.h"
+#include "quantize/search/placement_groups.h"
+#include "quantize/search/score.h"
+
+/* GROUPS bounds the time: a step takes up to six runs of the command. Rejected changes are tried once more if another
+   change was kept. */
+enum { GROUPS = 64, PASSES = 2 };
+
+/* A placement as a file. */
+struct placed {
+    const bool *in_float; /* [ops]; NULL: the model file */
+    const char *file;
+    bool own;      /* a temporary file ... */
+    size_t number; /* ... of this number */
+    struct qc_milliseconds ms;
+    double sqnr_db; /* of the outputs */
+};
+
+struct search {
+    struct qc_candidate *c;
+    struct qc_candidate *integers; /* with everything in integers; all others are derived from it */
+    struct qc_latency latency;
+    struct qc_placement_groups groups;
+    const char *folder;
+    size_t file_count, format;
+    uint64_t *keys; /* keys of the samples that outputs are compared on */
+    struct qc_report_latency *r;
+    struct qc_report_latency_step *steps;
+};
+
+/* ---- Files ---- */
+
+/* Returns the file of the input model; NULL if the model is only in memory. */
+static const char *model_file(const struct qc_setup *s)
+{
+    const struct qc_model_source *m = &s->in->model;
+    return m->at_hand && !m->at_hand->from_file ? NULL : m->file;
+}
+
+static bool make_folder(struct search *s, struct qc_status *st)
+{
+    const char *tmp = getenv("TMPDIR"), *scratch = s->c->setup->in->scratch;
+    char *path = qc_arena_printf(s->c->arena, st, "%s/qcalib-benchmark-XXXXXX",
+                                 tmp && *tmp ? tmp
+                                 : scratch   ? scratch
+                                             : ".");
+    if (!path) return false;
+    if (!mkdtemp(path))
+        return qc_fail(st, QC_MACHINE, "%s: cannot make a temporary folder; set TMPDIR to a folder with room", path);
+    s->folder = path;
+    return true;
+}
+
+/* Removes a model file and its file of large weights (onnx/write/emit.h). */
+static void remove_file(const struct search *s, size_t number)
+{
+    char path[4096];
+    for (int k = 0; k < 2; k++)
+        if (snprintf(path, sizeof path, "%s/%zu.onnx%s", s->folder, number, k ? ".data" : "") < (int)sizeof path)
+            unlink(path);
+}
+
+static void drop_file(const struct search *s, const struct placed *m)
+{
+    if (m->own) remove_file(s, m->number);
+}
+
+static void remove_folder(const struct search *s)
+{
+    for (size_t i = 0; i < s->file_count; i++) remove_file(s, i);
+    rmdir(s->folder);
+}
+
+/* Measures the output error of a network on the samples of the report; NaN without samples. */
+static bool measure_error(double *sqnr_db, struct search *s, const struct qc_network *net, struct qc_status *st)
+{
+    struct qc_dataset *data = net->setup->data;
+    const size_t outputs = net->real->output_count;
+    *sqnr_db = (double)NAN;
+    if (!data) return true;
+    const struct qc_selection some = qc_measured_samples(data);
+    struct qc_error *sums = QC_NEW_ARRAY(s->c->arena, struct qc_error, outputs, st);
+    if (!sums || !qc_measure_outputs(sums, &s->keys, net, data, &some, st)) return false;
+    *sqnr_db = qc_outputs_sqnr_db(sums, outputs);
+    return true;
+}
+
+/* Writes a network to a temporary file, and measures its error. */
+static bool write_file(struct placed *m, struct search *s, const struct qc_network *net, struct qc_status *st)
+{
+    const struct qc_export_source source = {.produced = qc_network_written(net), .expanded = net->expanded};
+    m->own = true;
+    m->number = s->file_count++;
+    m->file = qc_arena_printf(s->c->arena, st, "%s/%zu.onnx", s->folder, m->number);
+    return m->file &&
+           qc_export_file(NULL, m->file, net->setup->exporters[s->format], &source, net->lowered[s->format], st) &&
+           measure_error(&m->sqnr_db, s, net, st);
+}
+
+static bool is_integer_format(const struct qc_exporter *e)
+{
+    return strcmp(e->name, "qdq") == 0 || strcmp(e->name, "qoperator") == 0;
+}
+
+/* ---- Placements ---- */
+
+/* Sets *out to the options that leave these operators in float, and everything else in integers. */
+static bool change_placement(struct qc_change *out, const struct search *s, const bool *in_float, struct qc_status *st)
+{
+    const struct qc_placement_groups *g = &s->groups;
+    size_t count = 1;
+    for (size_t i = 0; i < g->op_count; i++) count += in_float[i] ? g->ops[i].skip_count : 0;
+    struct qc_option_text *options = QC_NEW_ARRAY(s->c->arena, struct qc_option_text, count, st);
+    if (!options) return false;
+    *out = (struct qc_change){.options = options};
+    options[out->count++] = (struct qc_option_text){"prefer", "integers"};
+    for (size_t i = 0; i < g->op_count; i++)
+        for (size_t k = 0; in_float[i] && k < g->ops[i].skip_count; k++)
+            options[out->count++] = (struct qc_option_text){"skip", g->ops[i].skip[k]};
+    return true;
+}
+
+/* Makes a candidate with everything in integers, with cheap options for ranges and rounding: they hardly change the
+   latency (equal ranges save a requantize). */
+static bool derive_integers(struct search *s, struct qc_status *st)
+{
+    struct qc_status why = QC_STATUS_INIT;
+    const struct qc_auto_method *found = s->c->network->auto_method;
+    const char *method = s->c->scheme.calibration.activation->of_network ? "mse" : NULL;
+    for (size_t i = 0; found && i < found->trial_count; i++)
+        if (found->trials[i].chosen) method = found->trials[i].method;
+    const struct qc_option_text options[] = {{"prefer", "integers"},
+                                             {"weight-rounding", "nearest"},
+                                             {"scale-channels", "off"},
+                                             {"advice", "off"},
+                                             {"method", method}};
+    const struct qc_change change = {.count = sizeof options / sizeof *options - (method ? 0 : 1),
+                                     .options = options,
+                                     .without = "checkpoint"};
+    return qc_candidate_derive(&s->integers, s->c, &change, QC_SAME_FORM, &why) ||
+           qc_fail(st, why.code, "--benchmark, everything in integers: %s", why.message);
+}
+
+/* Makes the file of a placement. Sets *reason if the placement is not possible. */
+static bool make_placement(struct placed *m, const char **reason, struct search *s, const bool *in_float,
+                           struct qc_status *st)
+{
+    struct qc_status why = QC_STATUS_INIT;
+    struct qc_candidate *t = NULL;
+    struct qc_change change;
+    *m = (struct placed){.in_float = in_float};
+    *reason = NULL;
+    if (!change_placement(&change, s, in_float, st)) return false;
+    const bool ok =
+        qc_candidate_derive(&t, s->integers, &change, QC_SAME_FORM, &why) && write_file(m, s, t->network, &why);
+    qc_candidate_free(t);
+    if (ok) return true;
+    if (why.code != QC_UNSUPPORTED && why.code != QC_USAGE) return qc_fail(st, why.code, "%s", why.message);
+    return (*reason = qc_arena_strdup(s->c->arena, why.message, st)) != NULL;
+}
+
+/* ---- The search ---- */
+
+static bool *copy_of_placement(const struct search *s, const bool *in_float, struct qc_status *st)
+{
+    bool *to = QC_NEW_ARRAY(s->c->arena, bool, s->groups.op_count, st);
+    for (size_t i = 0; to && i < s->groups.op_count; i++) to[i] = in_float[i];
+    return to;
+}
+
+static bool are_equal_placements(const struct search *s, const bool *a, const bool *b)
+{
+    return memcmp(a, b, s->groups.op_count * sizeof *a) == 0;
+}
+
+/* Tries one change. If *kept, the changed placement replaces *now. */
+static bool try_change(bool *kept, struct placed *now, struct search *s, const struct qc_placement_group *g,
+                       bool to_float, struct qc_status *st)
+{
+    struct qc_report_latency_step *step = &s->steps[s->r->step_count];
+    struct placed then;
+    bool *in_float = copy_of_placement(s, now->in_float, st);
+    *kept = false;
+    if (!in_float) return false;
+    *step = (struct qc_report_latency_step){.group = g->what, .to_float = to_float};
+    for (size_t i = 0; i < s->groups.op_count; i++) {
+        if (!g->has[i]) continue;
+        step->op_count += in_float[i] != to_float;
+        in_float[i] = to_float;
+    }
+    if (!step->op_count) return true;
+    if (!make_placement(&then, &step->reason, s, in_float, st)) return false;
+    step->before_ms = step->after_ms = step->sqnr_db = (double)NAN;
+    if (!step->reason) {
+        const char *const files[] = {now->file, then.file};
+        struct qc_milliseconds ms[2];
+        if (!qc_latency_measure(ms, &s->latency, files, 2, true, st)) return false;
+        step->before_ms = ms[0].least;
+        step->after_ms = ms[1].least;
+        step->sqnr_db = then.sqnr_db;
+        *kept = step->kept = qc_latency_less(&ms[1], &ms[0]);
+    }
+    s->r->step_count++;
+    drop_file(s, *kept ? now : &then);
+    if (*kept) *now = then;
+    return true;
+}
+
+static bool try_groups(struct placed *now, struct search *s, struct qc_status *st)
+{
+    const size_t all = s->groups.group_count, count = all < GROUPS ? all : GROUPS;
+    bool again = true, ok = true;
+    s->r->left = all - count;
+    if (!(s->steps = QC_NEW_ARRAY(s->c->arena, struct qc_report_latency_step, 2 * PASSES * count + 1, st)))
+        return false;
+    for (int pass = 0; ok && again && pass < PASSES; pass++) {
+        again = false;
+        qc_progress_phase(s->c->setup->progress, pass ? "latency, repeated" : "latency");
+        for (size_t i = 0; ok && i < count; i++) {
+            bool kept = false;
+            ok = qc_progress_step(s->c->setup->progress, i, count) || qc_progress_check(s->c->setup->progress, st);
+            ok = ok && try_change(&kept, now, s, &s->groups.groups[i], true, st) &&
+                 (kept || try_change(&kept, now, s, &s->groups.groups[i], false, st));
+            again = again || kept;
+        }
+        qc_progress_end(s->c->setup->progress);
+    }
+    s->r->steps = s->steps;
+    return ok;
+}
+
+/* Compares the default, the float model and everything in integers. *now is the fastest, or the default if none is
+   clearly faster. */
+static bool compare_whole(struct placed *now, struct search *s, const bool *by_default, struct qc_status *st)
+{
+    enum { DEFAULT, FLOAT, INTEGERS, MOST };
+    bool *all = QC_NEW_ARRAY(s->c->arena, bool, s->groups.op_count, st),
+         *none = QC_NEW_ARRAY(s->c->arena, bool, s->groups.op_count, st);
+    struct placed of[MOST] = {[FLOAT] = {.file = model_file(s->c->setup)}};
+    struct qc_milliseconds ms[MOST];
+    const char *files[MOST], *reason = NULL;
+    if (!all || !none) return false;
+    for (size_t i = 0; i < s->groups.op_count; i++) all[i] = true;
+    if (!make_placement(&of[DEFAULT], &reason, s, by_default, st)) return false;
+    if (!of[FLOAT].file && !reason && !make_placement(&of[FLOAT], &reason, s, all, st)) return false;
+    if (reason) return qc_fail(st, QC_UNSUPPORTED, "--benchmark: %s", reason);
+    of[FLOAT].in_float = all;
+    const bool apart = !are_equal_placements(s, by_default, none);
+    if (apart && (!write_file(&of[INTEGERS], s, s->integers->network, st))) return false;
+    of[INTEGERS].in_float = none;
+    const size_t count = apart ? MOST : INTEGERS;
+    for (size_t i = 0; i < count; i++) files[i] = of[i].file;
+    if (!qc_latency_measure(ms, &s->latency, files, count, false, st)) return false;
+    if (apart) {
+        s->r->integers_ms = ms[INTEGERS].least;
+        s->r->integers_db = of[INTEGERS].sqnr_db;
+    }
+    size_t best = DEFAULT;
+    for (size_t i = 1; i < count; i++)
+        if (qc_latency_less(&ms[i], &ms[best])) best = i;
+    for (size_t i = 0; i < count; i++)
+        if (i != best) drop_file(s, &of[i]);
+    *now = of[best];
+    return true;
+}
+
+/* ---- The result ---- */
+
+/* Makes the file as it will be written, and compares it with the default, which stays unless the new one is faster. */
+static bool settle_placement(struct search *s, const bool *by_default, const struct placed *now, struct qc_status *st)
+{
+    struct qc_candidate *c = s->c;
+    const struct qc_scheme first = c->scheme;
+    struct placed was = {.in_float = by_default}, is = {.in_float = now->in_float};
+    struct qc_milliseconds ms[3];
+    struct qc_change change;
+    const char *given = model_file(c->setup);
+    const bool changed = !are_equal_placements(s, by_default, now->in_float);
+    if (!write_file(&was, s, c->network, st)) return false;
+    if (changed && (!change_placement(&change, s, now->in_float, st) || !qc_candidate_change(c, &first, &change, st) ||
+                    !write_file(&is, s, c->network, st)))
+        return false;
+    const char *const files[] = {was.file, changed ? is.file : given, given};
+    const size_t count = 1 + (size_t)changed + (given != NULL);
+    bool ok = qc_latency_measure(ms, &s->latency, files, count, false, st);
+    s->r->default_ms = s->r->best_ms = ms[0].least;
+    s->r->default_db = s->r->best_db = was.sqnr_db;
+    if (isnan(s->r->integers_ms)) { /* both are the same placement */
+        s->r->integers_ms = s->r->default_ms;
+        s->r->integers_db = s->r->default_db;
+    }
+    s->r->float_ms = given ? ms[count - 1].least : (double)NAN;
+    if (ok && changed && qc_latency_less(&ms[1], &ms[0])) {
+        s->r->best_ms = ms[1].least;
+        s->r->best_db = is.sqnr_db;
+    } else if (ok && changed) {
+        s->r->reverted = true;
+        ok = qc_candidate_make(c, &first, NULL, st);
+    }
+    drop_file(s, &was);
+    drop_file(s, &is);
+    return ok;
+}
+
+static bool search_placement(struct search *s, struct qc_status *st)
+{
+    struct placed now = {.file = NULL};
+    bool *by_default;
+    if (!derive_integers(s, st) || !qc_placement_groups_find(&s->groups, s->integers->network, s->c->arena, st) ||
+        !qc_placement_of(&by_default, &s->groups, s->c->network, s->c->arena, st))
+        return false;
+    const bool ok = compare_whole(&now, s, by_default, st) && try_groups(&now, s, st);
+    drop_file(s, &now);
+    qc_candidate_free(s->integers);
+    s->integers = NULL;
+    return ok && settle_placement(s, by_default, &now, st);
+}
+
+bool qc_placement_check(const struct qc_setup *s, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_latency l;
+    const char *const file = model_file(s);
+    return !s->options->benchmark || (qc_latency_begin(&l, s, a, st) && (!file || qc_latency_try(&l, file, st)));
+}
+
+static bool begin_search(struct search *s, struct qc_status *st)
+{
+    const struct qc_setup *setup = s->c->setup;
+    while (!is_integer_format(setup->exporters[s->format])) s->format++; /* such a format exists: options/agree.h */
+    return qc_latency_begin(&s->latency, setup, s->c->arena, st) && make_folder(s, st);
+}
+
+bool qc_placement_measure_again(struct qc_report_latency *r, struct qc_candidate *c, struct qc_status *st)
+{
+    struct search s = {.c = c};
+    struct placed m = {.file = NULL};
+    struct qc_milliseconds ms;
+    bool ok = begin_search(&s, st) && write_file(&m, &s, c->network, st);
+    const char *const files[] = {m.file};
+    ok = ok && qc_latency_measure(&ms, &s.latency, files, 1, false, st);
+    if (s.folder) remove_folder(&s);
+    if (ok) {
+        r->best_ms = ms.least;
+        r->best_db = m.sqnr_db;
+    }
+    return ok;
+}
+
+bool qc_place_by_latency(struct qc_report_latency **out, struct qc_candidate *c, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    struct search s = {.c = c, .r = QC_NEW(c->arena, struct qc_report_latency, st)};
+    if (!s.r) return false;
+    *s.r = (struct qc_report_latency){.command = c->setup->options->benchmark,
+                                      .float_ms = (double)NAN,
+                                      .integers_ms = (double)NAN};
+    c->scheme.may_be_float = true;
+    const bool ok = begin_search(&s, st) && search_placement(&s, st);
+    qc_candidate_free(s.integers);
+    if (s.folder) remove_folder(&s);
+    if (!ok) return false;
+    const struct qc_partition *p = c->network->partition;
+    const struct qc_options *o = c->scheme.options;
+    s.r->all_float = c->scheme.may_be_float = !p->matches.count && !p->weight_only_count;
+    s.r->prefer = o->prefer;
+    s.r->skip_count = o->skip.count;
+    s.r->skip = o->skip.items;
+    s.r->seconds = qc_seconds() - t0;
+    *out = s.r;
+    return true;
+}

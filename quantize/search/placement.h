@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/* --benchmark: chooses which operators run in integers and which in float, by the latency of the model file. The search
+   starts from the fastest of the float model, the default and everything in integers. Then one group of operators at a
+   time (quantize/search/placement_groups.h) changes to float or to integers; changes that are faster are kept. */
+#pragma once
+
+#include "export/report/report.h"
+#include "quantize/search/candidate.h"
+
+/* Runs the command once on the model file, if there is one, so that it fails before any work begins. */
+bool qc_placement_check(const struct qc_setup *s, struct qc_arena *a, struct qc_status *st);
+
+/* Afterwards c has the fastest placement, with --prefer integers
+   and a --skip for each operator in float; if nothing is faster, they are unchanged. Errors: those of the command
+   (quantize/search/latency.h), of the stages, of temporary files. */
+bool qc_place_by_latency(struct qc_report_latency **out, struct qc_candidate *c, struct qc_status *st);
+
+/* Measures the latency and the error of c again, after it has changed; sets r->best_ms and r->best_db. */
+bool qc_placement_measure_again(struct qc_report_latency *r, struct qc_candidate *c, struct qc_status *st);

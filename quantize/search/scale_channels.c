@@ -1,0 +1,683 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/search/scale_channels.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/ablation.h"
+#include "calib/statistics/stream.h"
+#include "export/report/report.h"
+#include "graph/core/graph.h"
+#include "graph/core/rebuild.h"
+#include "graph/core/uses.h"
+#include "quantize/make/collecting.h"
+#include "quantize/make/make.h"
+#include "quantize/search/score.h"
+
+/* What may be scaled. */
+enum qc_scale_kinds {
+    QC_SCALE_FEW = 1,     /* weights of at most 4 bits */
+    QC_SCALE_DYNAMIC = 2, /* weights whose input is quantized at run time */
+    QC_SCALE_STATIC = 4   /* weights whose input has a calibrated range */
+};
+
+struct qc_scale_search {
+    unsigned kinds;
+    const struct qc_graph *simulated;
+    const bool *dynamic; /* [node_count + 1 of simulated]: products whose input is quantized at run time */
+    struct qc_second_moments *second_moments; /* of simulated */
+    const struct qc_calibration_options *calibration;
+    struct qc_round_weights_options rounding;
+    const bool *busy;              /* [value_count + 1 of the real graph]: values with ranges in the statistics */
+    const struct qc_dataset *data; /* NULL: groups with quantized inputs or ranges are not scaled */
+    bool tables_apart;             /* a tied table is stored twice; else its product is not scaled */
+    bool may_collect;              /* statistics can be collected again; else groups with busy values are not scaled */
+    struct qc_arena *arena;
+    qc_pool_progress_fn *progress;
+    void *progress_user;
+};
+
+/* Number of outputs of a layer that the error is computed on. */
+enum { JUDGED = 128 };
+
+/* The exponents a and b that are tried: of a channel's magnitude, and of its weights' root mean square. */
+static const struct {
+    double activation, weight;
+} tried[] = {{0, 0.5},    {0, 1},     {0.25, 0.25}, {0.25, 0.5}, {0.25, 0.75},
+             {0.5, 0.25}, {0.5, 0.5}, {0.5, 0},     {0.75, 0.25}};
+enum { TRIED = sizeof tried / sizeof *tried };
+
+/* Least magnitude of a channel relative to the largest one; bounds the scales. */
+static const double FLOOR = 1e-3;
+
+static const double *one_group(const struct qc_channels *c, qc_id value, const double *scale)
+{
+    return scale + c->layout[value].offset;
+}
+
+/* Divides the second moments of the readers by these scales of the group, which are copied into the arena; NULL:
+   removes the division. */
+static bool scale_moments(struct qc_second_moments *second_moments, const struct qc_channels *c,
+                          const struct qc_scaled_group *group, const double *scale, struct qc_arena *a,
+                          struct qc_status *st)
+{
+    for (size_t i = 0; i < group->reader_count; i++) {
+        struct qc_second_moments_layer *l = qc_second_moments_of(second_moments, NULL, group->readers[i].simulated);
+        const qc_id x = c->graph->nodes[group->readers[i].node].inputs[0];
+        double *own = NULL;
+        if (scale && !(own = QC_NEW_ARRAY(a, double, l->channels, st))) return false;
+        if (scale) memcpy(own, one_group(c, x, scale), l->channels * sizeof *own);
+        l->divisor = own;
+    }
+    return true;
+}
+
+/* ---- Candidates ---- */
+
+/* Takes the maximum of `activation` and the squared magnitude of each channel: the mean square, or the square of the
+   largest value if the input is quantized. */
+static bool measure_activation(double *activation, const struct qc_scale_search *s, const struct qc_channels *c,
+                               const struct qc_scaled_reader *r, struct qc_status *st)
+{
+    const struct qc_second_moments_layer *l = qc_second_moments_of(s->second_moments, NULL, r->simulated);
+    const size_t each = l->channels / l->groups;
+    double *own = activation + c->layout[c->graph->nodes[r->node].inputs[0]].offset;
+    for (size_t i = 0; r->seen && i < r->seen->units * l->channels; i++) {
+        const double top = fmax(-(double)r->seen->lo[i], (double)r->seen->hi[i]);
+        own[i % l->channels] = fmax(own[i % l->channels], top * top);
+    }
+    if (r->seen) return true;
+    double *diagonal = malloc(l->block * sizeof *diagonal), *sum = calloc(l->channels, sizeof *sum);
+    const bool ok = (diagonal && sum) || qc_fail_memory(st, l->channels * sizeof *sum);
+    for (size_t k = 0; ok && k < l->groups * l->blocks; k++) {
+        const size_t b = k % l->blocks, width = qc_second_moments_width(l, b);
+        qc_second_moments_read_diagonal(diagonal, l, ~0u, k / l->blocks, b);
+        for (size_t i = 0; i < width; i++) sum[k / l->blocks * each + (b * l->block + i) % each] += diagonal[i];
+    }
+    for (size_t i = 0; ok && i < l->channels; i++) own[i] = fmax(own[i], sum[i]);
+    free(diagonal);
+    free(sum);
+    return ok;
+}
+
+/* The same for the weights: squares relative to the sum over the channels, the maximum over several readers. */
+static void measure_weight(double *weight, const struct qc_channels *c, const struct qc_scaled_reader *r)
+{
+    const struct qc_layer_weight *w = &c->weights[r->node];
+    const int64_t channels = w->inputs * w->conv_groups;
+    double *own = weight + c->layout[c->graph->nodes[r->node].inputs[0]].offset, sum = 0;
+    for (int64_t i = 0; i < channels; i++) sum += r->squares[i];
+    for (int64_t i = 0; sum > 0 && i < channels; i++) own[i] = fmax(own[i], r->squares[i] / sum);
+}
+
+/* s = r^a / m^b, divided by the geometric mean. */
+static void set_scales(double *scale, const double *activation, const double *weight, size_t which,
+                       const struct qc_channel_group *q)
+{
+    double top[2] = {0, 0}, sum = 0;
+    size_t free_channels = 0;
+    for (int64_t i = 0; i < q->count; i++) {
+        top[0] = fmax(top[0], activation[i]);
+        top[1] = fmax(top[1], weight[i]);
+    }
+    for (int64_t i = 0; i < q->count; i++) {
+        const double r = top[0] > 0 ? fmax(sqrt(activation[i] / top[0]), FLOOR) : 1,
+                     m = top[1] > 0 ? fmax(sqrt(weight[i] / top[1]), FLOOR) : 1;
+        scale[i] = q->held[i] ? 1 : pow(r, tried[which].activation) / pow(m, tried[which].weight);
+        if (q->held[i]) continue;
+        sum += log(scale[i]);
+        free_channels++;
+    }
+    const double middle = free_channels ? exp(sum / (double)free_channels) : 1;
+    for (int64_t i = 0; i < q->count; i++)
+        if (!q->held[i]) scale[i] /= middle;
+}
+
+/* ---- Trials ---- */
+
+/* Copies the simulated graph with the weights of the readers multiplied by scales (by group; NULL: all 1); nodes keep
+   their ids. The producers of the groups are not divided: the error of the readers' weights does not depend on them. */
+static bool build(struct qc_graph **out, const struct qc_scale_search *s, const struct qc_channels *c,
+                  const struct qc_scaled_group *groups, size_t count, double *const *scales, struct qc_status *st)
+{
+    const struct qc_graph *g = s->simulated;
+    struct qc_rebuild b;
+    bool ok = qc_rebuild_begin(&b, g, st);
+    for (size_t i = 0; ok && scales && i < count; i++)
+        for (size_t r = 0; ok && r < groups[i].reader_count; r++) {
+            const qc_id reader = groups[i].readers[r].node, x = c->graph->nodes[reader].inputs[0],
+                        w = qc_second_moments_weight(g, &g->nodes[groups[i].readers[r].simulated])->inputs[0];
+            struct qc_tensor *t = NULL;
+            ok = qc_channels_scaled_weight(&t, c, reader, one_group(c, x, scales[i]), NULL, st) &&
+                 (b.map[w] = qc_graph_add_constant(b.to, g->values[w].name, t, st));
+            qc_tensor_unref(t);
+        }
+    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = qc_rebuild_node(&b, id, st) != 0;
+    ok = ok && qc_rebuild_finish(out, &b, st);
+    qc_rebuild_free(&b);
+    return ok;
+}
+
+/* Returns the quantizer of a reader's weight. */
+static qc_id quantizer_of(const struct qc_graph *g, qc_id node)
+{
+    const struct qc_node *q = qc_second_moments_weight(g, &g->nodes[node]);
+    return g->values[q->outputs].type.qparams;
+}
+
+/* Returns the mean output noise from rounding the scaled input: step^2 / 12 times the sum of the squared weights.
+   scale: of the reader's channels; NULL: 1. */
+static double input_noise(const struct qc_scaled_reader *r, const double *scale)
+{
+    const struct qc_channel_extremes *e = r->seen;
+    double sum = 0, steps = 0, lo_all = 0, hi_all = 0;
+    if (!e) return 0;
+    for (size_t i = 0; i < e->channels; i++) sum += r->squares[i] * (scale ? scale[i] * scale[i] : 1);
+    for (size_t u = 0; u < e->units; u++) {
+        double lo = 0, hi = 0;
+        for (size_t i = 0; i < e->channels; i++) {
+            lo = fmin(lo, (double)e->lo[u * e->channels + i] / (scale ? scale[i] : 1));
+            hi = fmax(hi, (double)e->hi[u * e->channels + i] / (scale ? scale[i] : 1));
+        }
+        steps += (hi - lo) * (hi - lo) / (double)e->units;
+        lo_all = fmin(lo_all, lo);
+        hi_all = fmax(hi_all, hi);
+    }
+    if (!r->dynamic) steps = (hi_all - lo_all) * (hi_all - lo_all);
+    return steps / (r->steps * r->steps) / 12 * sum;
+}
+
+/* Sets errors[] to the weight rounding errors of all readers, in the order of the groups. */
+static bool judge_scales(double *errors, const struct qc_scale_search *s, const struct qc_scaled_group *groups,
+                         size_t count, struct qc_graph *g, struct qc_status *st)
+{
+    struct qc_round_weights_options o = s->rounding;
+    struct qc_calibration_options choosing = *s->calibration;
+    struct qc_calibration c = {.arena = qc_arena_new(), .qparams_count = g->qparams_count};
+    struct qc_weight_rounder *rounder = NULL;
+    if (!c.arena) return qc_fail_memory(st, 1);
+    o.known = NULL;
+    o.run.progress = NULL;
+    o.judged = JUDGED;
+    choosing.second_moments = s->second_moments;
+    choosing.judged = JUDGED;
+    bool *wanted = QC_NEW_ARRAY(c.arena, bool, g->qparams_count + 1, st);
+    c.choices = QC_NEW_ARRAY(c.arena, struct qc_choice, g->qparams_count + 1, st);
+    bool ok = wanted && c.choices;
+    for (size_t i = 0; ok && i < count; i++)
+        for (size_t r = 0; r < groups[i].reader_count; r++)
+            wanted[quantizer_of(g, groups[i].readers[r].simulated)] = true;
+    ok = ok && qc_choose_some_weights(&c, g, wanted, &choosing, st) &&
+         qc_weight_rounder_new(&rounder, g, s->second_moments, &o, st);
+    for (size_t i = 0; ok && i < count; i++)
+        for (size_t r = 0; ok && r < groups[i].reader_count; r++, errors++) {
+            const qc_id node = groups[i].readers[r].simulated;
+            *errors = 0;
+            if (!qc_weight_rounder_waits(rounder, node)) continue;
+            ok = qc_weight_rounder_solve(rounder, node, NULL, st);
+            if (ok) *errors = qc_weight_rounder_result(rounder, node)->error;
+        }
+    qc_weight_rounder_free(rounder);
+    qc_arena_free(c.arena);
+    return ok;
+}
+
+static bool try_scales(double *errors, const struct qc_scale_search *s, const struct qc_channels *c,
+                       const struct qc_scaled_group *groups, size_t count, double *const *scales, struct qc_status *st)
+{
+    struct qc_graph *g = NULL;
+    bool ok = build(&g, s, c, groups, count, scales, st);
+    for (size_t i = 0; ok && scales && i < count; i++)
+        ok = scale_moments(s->second_moments, c, &groups[i], scales[i], s->arena, st);
+    ok = ok && judge_scales(errors, s, groups, count, g, st);
+    for (size_t i = 0, at = 0; ok && i < count; i++)
+        for (size_t r = 0; r < groups[i].reader_count; r++, at++) {
+            const qc_id x = c->graph->nodes[groups[i].readers[r].node].inputs[0];
+            errors[at] += input_noise(&groups[i].readers[r], scales ? one_group(c, x, scales[i]) : NULL);
+        }
+    for (size_t i = 0; scales && i < count; i++) {
+        struct qc_status ignored = QC_STATUS_INIT;
+        scale_moments(s->second_moments, c, &groups[i], NULL, s->arena, &ignored);
+    }
+    qc_graph_free(g);
+    return ok;
+}
+
+/* Returns the mean over the readers of the ratio of the errors. Readers without an error before do not count. */
+static double compare_errors(const double *now, const double *before, size_t count)
+{
+    double sum = 0;
+    size_t judged = 0;
+    for (size_t r = 0; r < count; r++) {
+        if (!(before[r] > 0)) continue;
+        sum += now[r] / before[r];
+        judged++;
+    }
+    return judged ? sum / (double)judged : 1;
+}
+
+enum { QC_EXTREMES_UNITS = 16 }; /* units that run, spread evenly over the data set */
+
+struct taking {
+    struct qc_channel_extremes *of;
+    size_t *units; /* of the data set; those that run */
+};
+
+static size_t place_of(const struct taking *t, size_t unit)
+{
+    size_t i = 0;
+    while (t->units[i] != unit) i++;
+    return i;
+}
+
+static bool observe(void *user, const struct qc_unit *at, size_t index, const struct qc_view *v, struct qc_status *st)
+{
+    const struct taking *t = user;
+    const struct qc_channel_extremes *e = &t->of[index];
+    if (e->axis >= v->rank || (size_t)v->dim[e->axis] != e->channels)
+        return qc_fail(st, QC_BAD_INPUT, "has other channels than the model says (%zu along axis %d)", e->channels,
+                       e->axis);
+    float *lo = e->lo + place_of(t, at->unit) * e->channels, *hi = e->hi + place_of(t, at->unit) * e->channels;
+    const size_t count = qc_view_count(v);
+    int64_t index_of[QC_RANK_MAX] = {0}, from = 0;
+    for (size_t k = 0; k < count; k++) {
+        const float x = ((const float *)v->data)[from];
+        const int64_t c = index_of[e->axis];
+        if (x < lo[c]) lo[c] = x;
+        if (x > hi[c]) hi[c] = x;
+        for (int d = v->rank - 1; d >= 0; d--) {
+            from += v->stride[d];
+            if (++index_of[d] < v->dim[d]) break;
+            from -= v->stride[d] * v->dim[d];
+            index_of[d] = 0;
+        }
+    }
+    return true;
+}
+
+/* Fills of[count], whose value, axis and channels are given; memory from the arena. NaN is ignored. The result does not
+   depend on the number of workers. Fails if a value has another number of channels than the model declares, or if a run
+   fails. */
+static bool channel_extremes_take(struct qc_channel_extremes *of, size_t count, const struct qc_graph *g,
+                                  const struct qc_dataset *data, unsigned workers, struct qc_arena *a,
+                                  struct qc_status *st)
+{
+    const size_t all = qc_dataset_units(data), units = all < QC_EXTREMES_UNITS ? all : QC_EXTREMES_UNITS;
+    struct qc_plan *plan = NULL;
+    struct taking t = {.of = of, .units = QC_NEW_ARRAY(a, size_t, units, st)};
+    qc_id *values = QC_NEW_ARRAY(a, qc_id, count, st);
+    if (!t.units || !values) return false;
+    for (size_t i = 0; i < units; i++) t.units[i] = i * all / units;
+    for (size_t i = 0; i < count; i++) {
+        values[i] = of[i].value;
+        of[i].units = units;
+        of[i].lo = QC_NEW_ARRAY(a, float, units *of[i].channels, st);
+        of[i].hi = QC_NEW_ARRAY(a, float, units *of[i].channels, st);
+        if (!of[i].lo || !of[i].hi) return false;
+    }
+    const struct qc_plan_options how = {.observed_count = count, .observed = values};
+    if (!qc_stream_plan(&plan, g, data, &how, st)) return false;
+    const struct qc_stream stream = {.data = data,
+                                     .input_count = g->input_count,
+                                     .plan_count = 1,
+                                     .plans = {plan},
+                                     .units = t.units,
+                                     .unit_count = units,
+                                     .workers = workers,
+                                     .observe = observe,
+                                     .user = &t};
+    const bool ok = qc_stream_run(&stream, st);
+    qc_plan_free(plan);
+    return ok;
+}
+
+/* Sets the best scales of each group; no graph is changed. Fails with QC_INTERRUPTED if `progress` returns false. */
+static bool search_scales(struct qc_scaled_group *g, size_t count, const struct qc_scale_search *s,
+                          const struct qc_channels *c, struct qc_status *st)
+{
+    size_t readers = 0;
+    for (size_t i = 0; i < count; i++) readers += g[i].reader_count;
+    double *errors = QC_NEW_ARRAY(s->arena, double, readers, st), *before = QC_NEW_ARRAY(s->arena, double, readers, st),
+           **activation = QC_NEW_ARRAY(s->arena, double *, count, st),
+           **weight = QC_NEW_ARRAY(s->arena, double *, count, st),
+           **scales = QC_NEW_ARRAY(s->arena, double *, count, st);
+    if (!errors || !before || !activation || !weight || !scales) return false;
+    for (size_t i = 0; i < count; i++) {
+        const size_t n = (size_t)c->groups[g[i].group].count;
+        if (!(activation[i] = QC_NEW_ARRAY(s->arena, double, n, st)) ||
+            !(weight[i] = QC_NEW_ARRAY(s->arena, double, n, st)) ||
+            !(scales[i] = QC_NEW_ARRAY(s->arena, double, n, st)))
+            return false;
+        for (size_t r = 0; r < g[i].reader_count; r++) {
+            measure_weight(weight[i], c, &g[i].readers[r]);
+            if (!measure_activation(activation[i], s, c, &g[i].readers[r], st)) return false;
+        }
+    }
+    if (!try_scales(before, s, c, g, count, NULL, st)) return false;
+    for (size_t k = 0; k < TRIED; k++) {
+        for (size_t i = 0; i < count; i++) set_scales(scales[i], activation[i], weight[i], k, &c->groups[g[i].group]);
+        if (!try_scales(errors, s, c, g, count, scales, st)) return false;
+        if (s->progress && !s->progress(s->progress_user, k + 1, TRIED))
+            return qc_fail(st, QC_INTERRUPTED, "interrupted");
+        for (size_t i = 0, at = 0; i < count; at += g[i++].reader_count) {
+            const double e = compare_errors(errors + at, before + at, g[i].reader_count);
+            if (!(e < g[i].error)) continue;
+            g[i].error = e;
+            g[i].kind = g[i].few ? "awq" : "smooth";
+            g[i].activation_power = tried[k].activation;
+            g[i].weight_power = tried[k].weight;
+            memcpy(g[i].best, scales[i], (size_t)c->groups[g[i].group].count * sizeof *g[i].best);
+        }
+    }
+    return true;
+}
+
+/* Returns the node of the simulated graph that multiplies with this weight (graphs share constants); 0 if there is none
+   or more than one. */
+static qc_id simulated_of(const struct qc_scale_search *s, const struct qc_tensor *weight)
+{
+    const struct qc_graph *g = s->simulated;
+    qc_id found = 0;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *q = qc_second_moments_weight(g, &g->nodes[id]);
+        if (!q || qc_constant_of(g, q->inputs[0]) != weight) continue;
+        if (found) return 0;
+        found = id;
+    }
+    return found;
+}
+
+/* Returns the qparams of the node's input, quantized or dequantized; NULL if it is real. */
+static const struct qc_qparams *reader_input(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_node *d = qc_node_of(g, n->inputs[0]);
+    const qc_id v = d && d->op == QC_OP_Dequantize ? d->inputs[0] : n->inputs[0], q = g->values[v].type.qparams;
+    return q ? &g->qparams_of[q] : NULL;
+}
+
+static bool has_few_levels(const struct qc_graph *g, qc_id node)
+{
+    const struct qc_node *q = qc_second_moments_weight(g, &g->nodes[node]);
+    return qc_qparams_are_few(&g->qparams_of[g->values[q->outputs].type.qparams]);
+}
+
+/* Returns true and fills *out if scaling can help this layer. Depthwise convolutions (l->lanes) have a weight scale for
+   each channel that they read, so scaling changes nothing. */
+static bool fill_reader(struct qc_scaled_reader *out, const struct qc_scale_search *s, qc_id simulated)
+{
+    const struct qc_graph *g = s->simulated;
+    const struct qc_node *n = &g->nodes[simulated], *weight = qc_second_moments_weight(g, n);
+    const struct qc_second_moments_layer *l = weight ? qc_second_moments_of(s->second_moments, NULL, simulated) : NULL;
+    const struct qc_qparams *q = weight ? &g->qparams_of[g->values[weight->outputs].type.qparams] : NULL,
+                            *in = weight ? reader_input(g, n) : NULL;
+    if (!l || l->divisor || l->lanes || !l->product_count || !qc_second_moments_rows(l, ~0u) || q->given ||
+        !(q->per_channel || q->block) || (in && (in->given || in->kind != QC_QPARAMS_QUANTIZER)))
+        return false;
+    *out = (struct qc_scaled_reader){.simulated = simulated, .dynamic = s->dynamic[simulated]};
+    if (out->dynamic)
+        out->steps = 255;
+    else if (in)
+        out->steps = (double)(qc_qparams_levels(in).hi - qc_qparams_levels(in).lo);
+    return ((s->kinds & QC_SCALE_FEW) && has_few_levels(g, simulated)) ||
+           ((s->kinds & QC_SCALE_DYNAMIC) && out->dynamic) || ((s->kinds & QC_SCALE_STATIC) && in);
+}
+
+/* Returns true if some weight could be scaled, whatever precedes it. */
+static bool scale_hopes(const struct qc_scale_search *s)
+{
+    struct qc_scaled_reader ignored;
+    for (qc_id id = 1; id <= s->simulated->node_count; id++)
+        if (fill_reader(&ignored, s, id) && (s->data || ignored.steps == 0)) return true;
+    return false;
+}
+
+/* Sums the squares of a layer's weights for each channel that it reads, divided by the number of outputs. */
+static bool sum_squares(struct qc_scaled_reader *r, const struct qc_channels *c, struct qc_arena *a,
+                        struct qc_status *st)
+{
+    const struct qc_node *n = &c->graph->nodes[r->node];
+    const struct qc_tensor *t = qc_constant_of(c->graph, n->inputs[1]);
+    const struct qc_layer_weight *w = &c->weights[r->node];
+    const bool rows = n->op == QC_OP_Conv || qc_attr_int(n, "transB", 0);
+    const int64_t window = (int64_t)t->count / (w->outputs * w->inputs);
+    const float *x = t->data;
+    if (!(r->squares = QC_NEW_ARRAY(a, double, w->inputs * w->conv_groups, st))) return false;
+    const int64_t slow = rows ? w->outputs : w->inputs, fast = rows ? w->inputs : w->outputs; /* in order of memory */
+    for (int64_t p = 0; p < slow; p++)
+        for (int64_t q = 0; q < fast; q++, x += window) {
+            double sum = 0;
+            for (int64_t k = 0; k < window; k++) sum += (double)x[k] * (double)x[k];
+            r->squares[qc_weight_channel(w, rows ? p : q, rows ? q : p)] += sum / (double)w->outputs;
+        }
+    return true;
+}
+
+static bool is_seen(const struct qc_scale_search *s, const struct qc_channels *c, qc_id group)
+{
+    for (qc_id v = 1; v <= c->graph->value_count; v++)
+        if (c->group[v] == group && s->busy[v]) return true;
+    return false;
+}
+
+/* *wanted is false if there is nothing to scale in the group. */
+static bool fill_group(bool *wanted, struct qc_scaled_group *out, const struct qc_scale_search *s,
+                       const struct qc_channels *c, qc_id group, struct qc_status *st)
+{
+    size_t count = 0;
+    for (qc_id id = c->first_reader[group]; id; id = c->next_reader[id]) count++;
+    *out = (struct qc_scaled_group){.group = group,
+                                    .channels = (size_t)c->groups[group].count,
+                                    .name = qc_value_name(c->graph, group, s->arena, st),
+                                    .few = true,
+                                    .seen = is_seen(s, c, group),
+                                    .readers = QC_NEW_ARRAY(s->arena, struct qc_scaled_reader, count, st),
+                                    .best = QC_NEW_ARRAY(s->arena, double, c->groups[group].count, st),
+                                    .error = 1};
+    if (!out->name || !out->readers || !out->best) return false;
+    bool rounded = out->seen, tied = false; /* tied: a scaled matrix would differ from its table */
+    for (qc_id id = c->first_reader[group]; id; id = c->next_reader[id]) {
+        struct qc_scaled_reader r;
+        const struct qc_node *n = &c->graph->nodes[id];
+        if (c->role[id] != QC_CHANNELS_LAYER) continue;
+        const struct qc_tensor *weight = qc_constant_of(c->graph, n->inputs[1]);
+        tied = tied || (!s->tables_apart && weight && qc_next_tied_table(c->graph, weight, 0));
+        const qc_id simulated = simulated_of(s, weight);
+        if (!simulated || !fill_reader(&r, s, simulated)) continue;
+        r.node = id;
+        r.name = n->name && *n->name ? n->name : qc_value_name(c->graph, n->outputs, s->arena, st);
+        if (!r.name || !sum_squares(&r, c, s->arena, st)) return false;
+        rounded = rounded || r.steps > 0;
+        out->few = out->few && has_few_levels(s->simulated, simulated);
+        out->readers[out->reader_count++] = r;
+    }
+    *wanted = out->reader_count && !tied && (!rounded || s->data) && (!out->seen || s->may_collect);
+    return true;
+}
+
+/* Computes the minima and maxima of the channels of the readers' quantized inputs, once for each value. */
+static bool see_inputs(struct qc_scaled_group *groups, size_t count, const struct qc_scale_search *s,
+                       const struct qc_channels *c, struct qc_status *st)
+{
+    struct qc_channel_extremes *of = QC_NEW_ARRAY(s->arena, struct qc_channel_extremes, c->graph->node_count, st);
+    size_t values = 0;
+    if (!of) return false;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < groups[i].reader_count; k++) {
+            struct qc_scaled_reader *r = &groups[i].readers[k];
+            const qc_id x = c->graph->nodes[r->node].inputs[0];
+            size_t at = 0;
+            if (r->steps == 0) continue;
+            while (at < values && of[at].value != x) at++;
+            r->seen = &of[at];
+            if (at < values) continue;
+            of[values++] = (struct qc_channel_extremes){.value = x,
+                                                        .axis = qc_channel_axis(c, x),
+                                                        .channels = (size_t)qc_channel_count(c, x)};
+        }
+    return !values || channel_extremes_take(of, values, c->graph, s->data, s->calibration->run.workers, s->arena, st);
+}
+
+/* Finds the groups of c, channels of the real graph, that could be scaled. Fails if a run fails. */
+static bool scale_groups(struct qc_scaled_group **groups, size_t *count, const struct qc_scale_search *s,
+                         const struct qc_channels *c, struct qc_status *st)
+{
+    struct qc_scaled_group *g = QC_NEW_ARRAY(s->arena, struct qc_scaled_group, c->graph->value_count + 1, st);
+    if (!g) return false;
+    *count = 0;
+    for (qc_id v = 1; v <= c->graph->value_count; v++) {
+        bool wanted;
+        if (c->group[v] != v || c->groups[v].fixed) continue;
+        if (!fill_group(&wanted, &g[*count], s, c, v, st)) return false;
+        *count += wanted;
+    }
+    *groups = g;
+    return see_inputs(g, *count, s, c, st);
+}
+
+/* `auto` ignores gains below 3 %: held-out samples do not distinguish them from noise. */
+static const double AUTO_GAIN = 0.03;
+/* True if the options and the statistics allow a search. */
+static bool wants(const struct qc_network *net)
+{
+    const struct qc_options *o = net->scheme.options;
+    return !net->form->scaling && strcmp(o->scale_channels, "off") != 0 && qc_network_moments(net) &&
+           !net->setup->given.count && !o->propagate;
+}
+
+/* Marks the values whose ranges are in the statistics: scaling would change them. */
+static bool find_busy(bool **busy, const struct qc_network *net, struct qc_arena *a, struct qc_status *st)
+{
+    size_t count = 0;
+    qc_id *values;
+    const char **names;
+    bool *of = QC_NEW_ARRAY(a, bool, net->real->value_count + 1, st);
+    if (!of || !qc_observed_values(&count, &values, &names, net->simulated, a, st)) return false;
+    for (size_t i = 0; i < count; i++) {
+        const qc_id v = qc_graph_find_value(net->real, names[i]);
+        if (v) of[v] = true;
+    }
+    *busy = of;
+    return true;
+}
+
+/* Marks the products of the simulated graph whose input is quantized at run time. */
+static bool find_dynamic(bool **dynamic, const struct qc_network *net, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *from = net->joined, *g = net->simulated;
+    bool *of = QC_NEW_ARRAY(a, bool, g->node_count + 1, st);
+    for (qc_id id = 1; of && id <= from->node_count; id++) {
+        const char *name = net->partition->dynamic[id] ? from->values[from->nodes[id].outputs].name : NULL;
+        const qc_id v = name ? qc_graph_find_value(g, name) : 0;
+        if (v) of[g->values[v].node] = true;
+    }
+    return (*dynamic = of) != NULL;
+}
+
+static unsigned kinds_of(const struct qc_options *o)
+{
+    if (strcmp(o->scale_channels, "awq") == 0) return QC_SCALE_FEW;
+    if (strcmp(o->scale_channels, "smooth") == 0) return QC_SCALE_DYNAMIC | QC_SCALE_STATIC;
+    return QC_SCALE_FEW | QC_SCALE_DYNAMIC;
+}
+
+/* Makes the scaled graph. Second moments are divided by the scales and stay; the statistics are dropped if a range
+   changed. */
+static bool apply_scales(struct qc_network *net, struct qc_channels *c, struct qc_second_moments *moments,
+                         struct qc_channel_scaling *found, struct qc_status *st)
+{
+    struct qc_equalized info;
+    struct qc_graph *scaled = NULL;
+    bool seen = false;
+    for (size_t i = 0; i < found->group_count; i++) {
+        const struct qc_scaled_group *group = &found->groups[i];
+        struct qc_channel_group *q = &c->groups[group->group];
+        if (!group->kind) continue;
+        seen = seen || group->seen;
+        memcpy(q->scale, group->best, (size_t)q->count * sizeof *q->scale);
+        if (!scale_moments(moments, c, group, group->best, net->form->arena, st)) return false;
+    }
+    if (!qc_channels_apply(&scaled, &info, c, st)) return false;
+    qc_float_form_scale(net->form, found, scaled);
+    if (seen) {
+        qc_evidence_set_statistics(net->evidence, NULL);
+        qc_second_moments_free(net->moments);
+        net->moments = NULL;
+    }
+    qc_warnings_drop(net->warnings, net->warnings_from, qc_warnings_count(net->warnings));
+    return qc_network_simulate(net, st) && qc_network_collect(net, st);
+}
+
+bool qc_scale_channels(struct qc_network *net, struct qc_status *st)
+{
+    const struct qc_options *o = net->scheme.options;
+    const struct qc_setup *s = net->setup;
+    struct qc_arena *const kept = net->form->arena;
+    if (!wants(net) || qc_ablated("scale_channels")) return true;
+    const bool automatic = strcmp(o->scale_channels, "auto") == 0;
+    struct qc_second_moments *moments = net->moments ? net->moments : net->evidence->statistics->second_moments;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    struct qc_channel_scaling *found = QC_NEW(kept, struct qc_channel_scaling, st);
+    struct qc_channels c;
+    struct qc_scaled_group *groups = NULL;
+    size_t count = 0, taken = 0;
+    bool *busy = NULL, *dynamic = NULL;
+    if (!a || !found) return qc_fail_memory(st, 1);
+    bool ok = find_busy(&busy, net, a, st) && find_dynamic(&dynamic, net, a, st);
+    const struct qc_scale_search search = {.kinds = kinds_of(o),
+                                           .simulated = net->simulated,
+                                           .dynamic = dynamic,
+                                           .second_moments = moments,
+                                           .calibration = &net->scheme.calibration,
+                                           .rounding = qc_network_rounding(net),
+                                           .busy = busy,
+                                           .data = s->data,
+                                           .tables_apart = !o->runs_on->onnxruntime,
+                                           .may_collect =
+                                               !automatic && s->data && !qc_has_statistics(s->in) && !s->in->team,
+                                           .arena = kept,
+                                           .progress = qc_progress_step,
+                                           .progress_user = s->progress};
+    bool hopes = ok && scale_hopes(&search);
+    if (hopes && automatic && !qc_memory_ample(net)) {
+        qc_warn(net->warnings, "channels are not scaled: --memory-limit leaves too little memory to look for scales");
+        hopes = false;
+    }
+    ok = ok && (!hopes || (qc_channels_find(&c, net->real, a, st) && scale_groups(&groups, &count, &search, &c, st)));
+    if (ok && count) {
+        qc_progress_phase(s->progress, "scaling channels");
+        ok = search_scales(groups, count, &search, &c, st);
+        qc_progress_end(s->progress);
+    }
+    for (size_t i = 0; ok && i < count; i++) {
+        if (automatic && groups[i].error > 1 - AUTO_GAIN) groups[i].kind = NULL;
+        taken += groups[i].kind != NULL;
+    }
+    *found = (struct qc_channel_scaling){.group_count = count, .groups = groups};
+    if (ok && !taken) qc_float_form_scale(net->form, found, NULL);
+    return ok && (!taken || apply_scales(net, &c, moments, found, st));
+}
+
+bool qc_fill_scaled(struct qc_report *r, const struct qc_network *net, struct qc_status *st)
+{
+    const size_t count = net->form->scaling ? net->form->scaling->group_count : 0;
+    struct qc_report_scaled *to = QC_NEW_ARRAY(net->arena, struct qc_report_scaled, count, st);
+    if (!to) return false;
+    for (size_t i = 0; i < count; i++) {
+        const struct qc_scaled_group *g = &net->form->scaling->groups[i];
+        const char **nodes = QC_NEW_ARRAY(net->arena, const char *, g->reader_count, st);
+        if (!nodes) return false;
+        for (size_t k = 0; k < g->reader_count; k++) nodes[k] = g->readers[k].name;
+        to[i] = (struct qc_report_scaled){.value = g->name,
+                                          .kind = g->kind,
+                                          .channels = g->channels,
+                                          .layers = g->reader_count,
+                                          .nodes = nodes,
+                                          .activation_power = g->activation_power,
+                                          .weight_power = g->weight_power,
+                                          .error = g->error};
+    }
+    r->scaled = to;
+    r->scaled_count = count;
+    return true;
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/setup/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/scope.h"
+#include "graph/core/custom.h"
+#include "onnx/read/import.h"
+#include "rewrite/language/expansion.h"
+#include "rewrite/passes/split_matrices.h"
+#include "tflite/read/tflite_import.h"
+
+/* Fails if a file to be written holds external data of the model. */
+static bool check_output_files(const struct qc_model *m, const struct qc_model_source *source, struct qc_status *st)
+{
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    struct qc_named_file *inputs = QC_NEW_ARRAY(a, struct qc_named_file, m->info.file_count, st);
+    for (size_t i = 0; inputs && i < m->info.file_count; i++)
+        inputs[i] = (struct qc_named_file){.what = "the model's external data", .path = m->info.files[i]};
+    return inputs && qc_files_apart(source->outputs, source->output_count, inputs, m->info.file_count, st);
+}
+
+/* Reads the built-in functions and those of --rules. */
+static bool read_functions(struct qc_rules **out, const struct qc_options *o, struct qc_status *st)
+{
+    struct qc_rules *rules = qc_rules_new(st);
+    bool ok = rules && qc_rules_add_builtin(rules, "functions.rules", st) &&
+              qc_rules_add_builtin(rules, "functions_ml.rules", st);
+    for (size_t i = 0; ok && i < o->rules.count; i++) ok = qc_rules_add_file(rules, o->rules.items[i], st);
+    return QC_HAND_OVER(ok, out, rules, qc_rules_free);
+}
+
+/* Loads the operators of --kernel; *out is NULL if there are none. */
+static bool read_kernels(struct qc_custom_ops **out, const struct qc_options *o, struct qc_status *st)
+{
+    *out = NULL;
+    if (!o->kernels.count) return true;
+    struct qc_custom_ops *c = qc_custom_ops_new(st);
+    bool ok = c != NULL;
+    for (size_t i = 0; ok && i < o->kernels.count; i++)
+        ok = qc_custom_ops_load(c, o->kernels.items[i], st) || qc_where(st, "--kernel");
+    return QC_HAND_OVER(ok, out, c, qc_custom_ops_unref);
+}
+
+static bool import(struct qc_model *m, const char *path, const struct qc_options *o, struct qc_status *st)
+{
+    struct qc_rules *rules;
+    struct qc_custom_ops *custom;
+    if (qc_is_tflite_file(path)) return qc_tflite_import(&m->graph, &m->info, path, (size_t)o->memory_limit, st);
+    if (!read_functions(&rules, o, st)) return false;
+    bool ok = read_kernels(&custom, o, st);
+    if (ok) {
+        const struct qc_expander expander = qc_rules_expander(rules);
+        ok = qc_onnx_import_with(&m->graph, &m->info, path,
+                                 &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit,
+                                                             .follow = qc_options_follow(o),
+                                                             .unknown = QC_UNKNOWN_CARRIED,
+                                                             .custom = custom,
+                                                             .expander = &expander},
+                                 st);
+        qc_custom_ops_unref(custom);
+    }
+    qc_rules_free(rules);
+    return ok;
+}
+
+bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, const struct qc_options *o,
+                   struct qc_warnings *w, struct qc_status *st)
+{
+    const char *path = source->file;
+    const struct qc_model_at_hand *read = source->at_hand;
+    struct qc_model m = {.path = path};
+    if (read && (!o->kernels.count || !read->from_file)) {
+        if (o->kernels.count)
+            return qc_fail(st, QC_UNSUPPORTED, "%s: kernels of your own are for models that are opened from a file",
+                           path);
+        if (!(m.view = malloc(sizeof *m.view))) return qc_fail_memory(st, sizeof *m.view);
+        *m.view = *read->graph;
+        m.view->budget.memory_limit = (size_t)o->memory_limit;
+        m.graph = m.view;
+        m.info = *read->info;
+    } else {
+        if (qc_data_is_hdf5(path))
+            return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
+        if (!import(&m, path, o, st)) return false;
+    }
+    if (!check_output_files(&m, source, st)) {
+        qc_model_close(&m);
+        return false;
+    }
+    for (size_t i = 0; w && i < m.info.warning_count; i++) qc_warn(w, "%s: %s", path, m.info.warnings[i]);
+    *out = m;
+    return true;
+}
+
+bool qc_model_check_whole(const struct qc_model *m, struct qc_status *st)
+{
+    return qc_onnx_whole(m->graph, st) || qc_where(st, "%s", m->path);
+}
+
+bool qc_model_warn_carried(const struct qc_model *m, struct qc_warnings *w, struct qc_status *st)
+{
+    const struct qc_carried *c = m->graph->carried;
+    char list[QC_CARRIED_TEXT];
+    if (!c) return true;
+    qc_carried_text(list, c);
+    if (!m->graph->node_count)
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "%s: nothing to quantize: everything depends on operators that are not handled: %s; --kernel "
+                       "adds operators of your own",
+                       m->path, list);
+    const size_t behind = c->node_count - c->unknown_count;
+    if (behind)
+        qc_warn(w, "%s: carried through unchanged, because they are not handled: %s, and %zu node%s that follow%s",
+                m->path, list, behind, behind == 1 ? "" : "s", behind == 1 ? "s" : "");
+    else
+        qc_warn(w, "%s: carried through unchanged, because they are not handled: %s", m->path, list);
+    return true;
+}
+
+bool qc_model_split(struct qc_model *m, struct qc_status *st)
+{
+    struct qc_graph *parts;
+    if (!qc_split_matrices(&parts, m->graph, st)) return qc_where(st, "%s", m->path);
+    if (!parts) return true;
+    m->whole = m->graph; /* holds the texts of info */
+    m->graph = parts;
+    return true;
+}
+
+bool qc_model_widen(struct qc_model *m, enum qc_widening what, struct qc_status *st)
+{
+    struct qc_graph *wide;
+    if (!qc_widen_floats(&wide, m->graph, what, st)) return qc_where(st, "%s", m->path);
+    if (!wide) return true;
+    m->imported = m->graph; /* holds the texts of info */
+    m->graph = wide;
+    m->widened = true;
+    return true;
+}
+
+void qc_model_close(struct qc_model *m)
+{
+    if (!m) return;
+    if (m->graph != m->view) qc_graph_free(m->graph);
+    if (m->imported != m->view) qc_graph_free(m->imported);
+    if (m->whole != m->view) qc_graph_free(m->whole);
+    free(m->view);
+    *m = (struct qc_model){0};
+}
+
+static bool read_maps(struct qc_dataset_options *out, const struct qc_options *o, struct qc_arena *a,
+                      struct qc_status *st)
+{
+    struct qc_input_map *maps = QC_NEW_ARRAY(a, struct qc_input_map, o->inputs.count, st);
+    if (!maps) return false;
+    for (size_t i = 0; i < o->inputs.count; i++) {
+        const char *text = o->inputs.items[i], *equals = strchr(text, '=');
+        maps[i].input = qc_arena_strndup(a, text, (size_t)(equals - text), st);
+        maps[i].dataset = equals + 1;
+        if (!maps[i].input) return false;
+    }
+    out->maps = maps;
+    out->map_count = o->inputs.count;
+    return true;
+}
+
+static bool read_shard(struct qc_selection *s, const char *text, struct qc_status *st)
+{
+    enum { SHARDS_MAX = 1000000 };
+    unsigned long k, n;
+    int end = 0;
+    if (sscanf(text, "%lu/%lu%n", &k, &n, &end) != 2 || text[end] || strspn(text, "0123456789/") != strlen(text) ||
+        k >= n || n > SHARDS_MAX)
+        return qc_fail(st, QC_USAGE, "--shard: '%s' is not K/N with whole numbers 0 <= K < N <= %d, such as 0/4", text,
+                       (int)SHARDS_MAX);
+    s->shard = (size_t)k;
+    s->shards = (size_t)n;
+    return true;
+}
+
+bool qc_model_select(struct qc_dataset *data, const struct qc_options *o, const struct qc_team *team,
+                     struct qc_status *st)
+{
+    struct qc_selection s = {.samples = (size_t)o->samples, .drawn = o->given[QC_OPTION_SEED], .seed = o->seed};
+    if (o->shard && !read_shard(&s, o->shard, st)) return false;
+    if (team) {
+        s.shard = team->rank;
+        s.shards = team->size;
+    }
+    return qc_dataset_select(data, &s, st);
+}
+
+bool qc_model_select_again(struct qc_dataset *data, const struct qc_options *o, struct qc_status *st)
+{
+    struct qc_status own = QC_STATUS_INIT;
+    if (o ? qc_model_select(data, o, NULL, &own) : qc_dataset_select(data, &(struct qc_selection){.samples = 0}, &own))
+        return true;
+    *st = own;
+    return false;
+}
+
+static bool open_data(struct qc_dataset **out, const struct qc_data_source *s, const struct qc_input_spec *specs,
+                      size_t count, const struct qc_dataset_options *options, struct qc_status *st)
+{
+    return s->open ? s->open(out, s->user, specs, count, options, st)
+                   : qc_dataset_open(out, s->file, specs, count, options, st);
+}
+
+static void pass_warning(void *user, const char *text)
+{
+    qc_warn(user, "%s", text);
+}
+
+bool qc_model_data_options(struct qc_dataset_options *out, struct qc_data_shaping *shaping, const struct qc_options *o,
+                           struct qc_warnings *w, struct qc_arena *a, struct qc_status *st)
+{
+    *shaping = (struct qc_data_shaping){.image = {.resize = QC_RESIZE_COVER}};
+    *out = (struct qc_dataset_options){.follow = qc_options_follow(o),
+                                       .strict = o->strict,
+                                       .workers = (unsigned)o->threads,
+                                       .warn = w ? pass_warning : NULL,
+                                       .warn_user = w,
+                                       .read_ahead = (unsigned)(o->threads < 16 ? o->threads : 16),
+                                       .memory_limit = (size_t)o->memory_limit,
+                                       .image = &shaping->image};
+    if (o->image && !qc_image_options_parse(&shaping->image, o->image, st)) return false;
+    if (!o->preprocess) return true;
+    if (!qc_preprocess_parse(&shaping->preprocess, o->preprocess, a, st)) return false;
+    out->preprocess = &shaping->preprocess;
+    if (shaping->preprocess.bgr && shaping->image.color == QC_COLOR_OF_MODEL) shaping->image.color = QC_COLOR_BGR;
+    return true;
+}
+
+static bool show(void *user, size_t done, size_t count)
+{
+    struct qc_progress *p = user;
+    if (done <= 1) qc_progress_phase(p, "scanning images");
+    const bool on = qc_progress_step(p, done, count);
+    if (done == count) qc_progress_end(p);
+    return on;
+}
+
+struct qc_run_options qc_run_options_of(const struct qc_options *o, struct qc_progress *progress)
+{
+    return (struct qc_run_options){.workers = (unsigned)o->threads,
+                                   .memory_limit = (size_t)o->memory_limit,
+                                   .progress = qc_progress_step,
+                                   .progress_user = progress};
+}
+
+bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const struct qc_data_source *source,
+                   const struct qc_data_request *r, const struct qc_options *o, struct qc_warnings *w,
+                   struct qc_status *st)
+{
+    struct qc_dataset_options options;
+    struct qc_data_shaping shaping;
+    struct qc_dataset *data = NULL;
+    struct qc_arena *a = qc_arena_new();
+    bool ok = false;
+    if (!a) return qc_fail_memory(st, 1);
+    if (!qc_model_data_options(&options, &shaping, o, w, a, st)) goto out;
+    options.truth = r->use == QC_USE_TRUTH;
+    options.progress = r->progress ? show : NULL;
+    options.progress_user = r->progress;
+    const struct qc_input_spec *specs = qc_stream_specs(g, a, st);
+    if (!specs || !read_maps(&options, o, a, st) || !open_data(&data, source, specs, g->input_count, &options, st))
+        goto out;
+    if (r->choose == QC_CHOOSE_SAMPLES) {
+        if (!qc_model_select(data, o, r->team, st)) goto out;
+        if (!qc_dataset_units(data) && o->shard) {
+            qc_fail(st, QC_USAGE, "--shard %s holds no samples: only %zu are chosen", o->shard,
+                    qc_dataset_planned(data));
+            goto out;
+        }
+    } else if (!qc_dataset_select(data, &(struct qc_selection){.samples = 0}, st)) {
+        goto out;
+    }
+    if (w && o->image && source->file && !qc_data_is_images(qc_dataset_file(data), options.follow))
+        qc_warn(w, "--image: %s is not a folder of images; the option is ignored", qc_dataset_file(data));
+    size_t dropped = qc_dataset_dropped(data), total = qc_dataset_total(data);
+    if (dropped && w) {
+        qc_warn(w, "%s: %zu of %zu samples left over: the model takes %lld at a time", qc_dataset_file(data), dropped,
+                total, (long long)qc_dataset_batch(data));
+    }
+    *out = data;
+    data = NULL;
+    ok = true;
+out:
+    qc_dataset_free(data);
+    qc_arena_free(a);
+    return ok;
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/setup/sample_warnings.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/array.h"
+#include "calib/statistics/stream.h"
+#include "graph/core/rebuild.h"
+#include "graph/core/uses.h"
+
+void qc_warn_chance_level(struct qc_warnings *w, const struct qc_metric *const metrics[], size_t count,
+                          const char *data)
+{
+    const struct qc_metric *best = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (!best || metrics[i]->value > best->value) best = metrics[i];
+    if (!best || !qc_metric_is_chance_level(best)) return;
+    qc_warn(w,
+            "%s: top-1 %.2f %% of %zu samples is no better than guessing among %zu classes; are the samples prepared "
+            "as for training (--preprocess), and are "
+            "these the model's labels?",
+            data, 100 * best->value, best->samples, best->classes);
+}
+
+enum { UNITS = 8 };
+static const double too_far = 8;
+
+/* Returns the batch norm that an input reaches through Transpose, Reshape, Pad and at most one Conv or Gemm; 0 if there
+   is none. */
+static qc_id find_norm(const struct qc_graph *g, const struct qc_uses *u, qc_id v)
+{
+    for (bool layer = false;;) {
+        const qc_id reader = qc_only_reader(u, v);
+        const struct qc_node *n = reader ? &g->nodes[reader] : NULL;
+        if (!n || n->inputs[0] != v) return 0;
+        switch ((int)n->op) {
+        case QC_OP_BatchNormalization: return reader;
+        case QC_OP_Conv:
+        case QC_OP_Gemm:
+            if (layer) return 0;
+            layer = true;
+            break;
+        case QC_OP_Transpose:
+        case QC_OP_Reshape:
+        case QC_OP_Pad: break;
+        default: return 0;
+        }
+        v = n->outputs;
+    }
+}
+
+/* Sums of the elements of a value, for each channel of axis 1. */
+struct seen {
+    size_t channels;
+    double *sum, *squares, count;
+};
+
+static bool look_at_samples(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                            struct qc_dataset_scratch *scratch, struct qc_status *st)
+{
+    struct seen *s = user;
+    const struct qc_view v = qc_runner_output(runners[0], 0);
+    const float *x = v.data;
+    (void)at;
+    (void)scratch;
+    (void)st;
+    if (v.rank < 2 || v.dtype != QC_F32 || (size_t)v.dim[1] != s->channels || v.dim[0] < 1) return true;
+    const size_t outer = (size_t)v.dim[0], inner = qc_view_count(&v) / outer / s->channels;
+    for (size_t n = 0; n < outer; n++)
+        for (size_t c = 0; c < s->channels; c++)
+            for (size_t i = 0; i < inner; i++, x++) {
+                s->sum[c] += (double)*x;
+                s->squares[c] += (double)*x * (double)*x;
+            }
+    s->count += (double)(outer * inner);
+    return true;
+}
+
+/* Returns the median over the channels of the standard deviation relative to that of the norm; 0 if unknown. */
+static double median_ratio(const struct seen *s, const struct qc_tensor *variance, double epsilon, struct qc_arena *a,
+                           struct qc_status *st)
+{
+    const float *v = variance->data;
+    size_t n = 0;
+    double *ratio = QC_NEW_ARRAY(a, double, s->channels, st);
+    for (size_t c = 0; ratio && s->count > 1 && c < s->channels; c++) {
+        const double mean = s->sum[c] / s->count, spread = s->squares[c] / s->count - mean * mean;
+        /* Ignores dead channels. */
+        if ((double)v[c] > 100 * epsilon && spread > 0) ratio[n++] = sqrt(spread / ((double)v[c] + epsilon));
+    }
+    if (n < 1 || 2 * n < s->channels) return 0;
+    qsort(ratio, n, sizeof *ratio, qc_order_double);
+    return ratio[n / 2];
+}
+
+/* Runs the network up to the input of the norm, on the first units. */
+static bool run_to(struct seen *s, const struct qc_graph *g, qc_id value, const struct qc_dataset *data,
+                   struct qc_status *st)
+{
+    static const size_t units[UNITS] = {0, 1, 2, 3, 4, 5, 6, 7};
+    struct qc_rebuild r = {.from = NULL};
+    struct qc_plan *plan = NULL;
+    qc_id out = 0;
+    bool ok = qc_rebuild_begin(&r, g, st) && (out = qc_rebuild_value(&r, value, st)) &&
+              qc_graph_add_output(r.to, "seen", out, st);
+    ok = ok && qc_stream_plan(&plan, r.to, data, NULL, st);
+    const struct qc_stream stream = {.data = data,
+                                     .input_count = g->input_count,
+                                     .plan_count = 1,
+                                     .plans = {plan},
+                                     .units = units,
+                                     .unit_count = qc_dataset_units(data) < UNITS ? qc_dataset_units(data) : UNITS,
+                                     .workers = 1,
+                                     .unit = look_at_samples,
+                                     .user = s};
+    ok = ok && qc_stream_run(&stream, st);
+    qc_plan_free(plan);
+    qc_rebuild_free(&r);
+    return ok;
+}
+
+/* Finds the smallest and the largest element of the input in the first units. */
+static bool limits(float *low, float *high, const struct qc_dataset *data, size_t input, struct qc_arena *a,
+                   struct qc_status *st)
+{
+    const size_t count = qc_dataset_elements(data, input);
+    float *x = QC_NEW_ARRAY(a, float, count, st);
+    struct qc_dataset_scratch *scratch = NULL;
+    bool ok = x && qc_dataset_scratch_new(&scratch, st);
+    *low = INFINITY;
+    *high = -INFINITY;
+    for (size_t u = 0; ok && u < UNITS && u < qc_dataset_units(data); u++) {
+        ok = qc_dataset_read(x, data, input, u, scratch, st);
+        const size_t here = qc_dataset_unit_elements(data, input, u);
+        for (size_t i = 0; ok && i < here; i++) {
+            if (x[i] < *low) *low = x[i];
+            if (x[i] > *high) *high = x[i];
+        }
+    }
+    qc_dataset_scratch_free(scratch);
+    return ok;
+}
+
+/* *out: the data have attributes for preprocessing (scale, mean or std). */
+static bool is_said(bool *out, const struct qc_dataset *data, size_t input, struct qc_arena *a, struct qc_status *st)
+{
+    const char *line = qc_dataset_inputs(data, a, st);
+    if (!line) return false;
+    for (size_t k = 0; k < input && strchr(line, '\n'); k++) line = strchr(line, '\n') + 1;
+    const size_t length = strcspn(line, "\n");
+    const char *scale = strstr(line, " scale="), *mean = strstr(line, " mean="), *std = strstr(line, " std=");
+    *out = (scale && scale < line + length) || (mean && mean < line + length) || (std && std < line + length);
+    return true;
+}
+
+/* Warns if the values of images look like pixels and the data have no attributes for preprocessing. */
+static bool check_pixels(struct qc_warnings *w, const struct qc_graph *g, size_t input, const struct qc_dataset *data,
+                         struct qc_arena *a, struct qc_status *st)
+{
+    const int64_t *dims;
+    bool said;
+    float low, high;
+    if (qc_dataset_dims(&dims, data, input) < 3) return true;
+    if (!is_said(&said, data, input, a, st) || said || !limits(&low, &high, data, input, a, st)) return said;
+    if (low >= 0 && high > 64 && high <= 255)
+        qc_warn(w,
+                "%s: the values of input '%s', %.4g to %.4g, look like pixels; if the model was trained on normalised "
+                "pixels, give the normalisation with --preprocess (imagenet, tensorflow, caffe, yolo, or 'scale=.. "
+                "mean=.. std=..'), otherwise --preprocess none",
+                qc_dataset_file(data), g->inputs[input].name, (double)low, (double)high);
+    return true;
+}
+
+static bool check_input(struct qc_warnings *w, const struct qc_graph *g, const struct qc_uses *u, size_t input,
+                        const struct qc_dataset *data, const struct qc_options *o, struct qc_arena *a,
+                        struct qc_status *st)
+{
+    const qc_id id = find_norm(g, u, g->inputs[input].value);
+    const struct qc_node *norm = &g->nodes[id];
+    const struct qc_tensor *variance = id && norm->input_count == 5 ? qc_constant_of(g, norm->inputs[4]) : NULL;
+    char label[QC_LABEL], times[64];
+    float low, high;
+    if (!variance || variance->dtype != QC_F32 || variance->count < 1)
+        return o->preprocess || check_pixels(w, g, input, data, a, st);
+    struct seen s = {.channels = variance->count};
+    s.sum = QC_NEW_ARRAY(a, double, s.channels, st);
+    s.squares = QC_NEW_ARRAY(a, double, s.channels, st);
+    if (!s.sum || !s.squares || !run_to(&s, g, norm->inputs[0], data, st)) return false;
+    const double ratio = median_ratio(&s, variance, (double)qc_attr_float(norm, "epsilon", 1e-5f), a, st);
+    if (ratio == 0 || (ratio < too_far && ratio > 1 / too_far)) return true;
+    if (!limits(&low, &high, data, input, a, st)) return false;
+    if (ratio > 1)
+        qc_text(times, sizeof times, "%.0f times as large as", ratio);
+    else
+        qc_text(times, sizeof times, "1/%.0f of", 1 / ratio);
+    qc_warn(w,
+            "%s: the values of input '%s', %.4g to %.4g, are about %s those that the model was trained on, according "
+            "to its batch norm '%s'; give the preprocessing of the training with --preprocess (imagenet, tensorflow, "
+            "caffe, yolo, or 'scale=.. mean=.. std=..')",
+            qc_dataset_file(data), g->inputs[input].name, (double)low, (double)high, times,
+            qc_node_label(label, g, norm));
+    return true;
+}
+
+void qc_warn_input_range(struct qc_warnings *w, const struct qc_graph *imported, const struct qc_dataset *data,
+                         const struct qc_options *o)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_uses uses;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    bool ok = a && qc_dataset_units(data) && qc_uses_of(&uses, imported, a, &st);
+    for (size_t k = 0; ok && k < imported->input_count; k++)
+        if (imported->values[imported->inputs[k].value].type.dtype == QC_F32)
+            ok = check_input(w, imported, &uses, k, data, o, a, &st);
+}
+
+/* *same: both name the same data set of the same file. Files are compared by inode, since they may have several names.
+ */
+static bool same_data(bool *same, const char *data, const char *eval, struct qc_arena *a, struct qc_status *st)
+{
+    const char *files[2], *sets[2];
+    struct stat s[2];
+    if (!qc_dataset_split(&files[0], &sets[0], data, a, st) || !qc_dataset_split(&files[1], &sets[1], eval, a, st))
+        return false;
+    *same = stat(files[0], &s[0]) == 0 && stat(files[1], &s[1]) == 0 && s[0].st_dev == s[1].st_dev &&
+            s[0].st_ino == s[1].st_ino && (!sets[0] || !sets[1] || strcmp(sets[0], sets[1]) == 0);
+    return true;
+}
+
+bool qc_warn_samples(struct qc_warnings *w, size_t samples, const struct qc_job_inputs *in, struct qc_arena *a,
+                     struct qc_status *st)
+{
+    bool same = false;
+    if (samples == 1 && !in->team)
+        qc_warn(w,
+                "too few samples: ranges are chosen from 1 sample, and the next one may exceed them; give some dozens");
+    if (in->data.file && in->eval.file && !same_data(&same, in->data.file, in->eval.file, a, st)) return false;
+    if (same)
+        qc_warn(w,
+                "--eval reads the samples of --data (%s): accuracy on calibration samples is too optimistic; give "
+                "held-out samples to --eval",
+                in->eval.file);
+    return true;
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/setup/scheme.h"
+
+#include <string.h>
+
+#include "quantize/options/agree.h"
+#include "quantize/options/option_value.h"
+#include "quantize/options/partition_options.h"
+
+static bool read_methods(struct qc_calibration_options *c, const struct qc_setup *s, const struct qc_options *o,
+                         struct qc_status *st)
+{
+    if (!qc_observer_parse_among(&c->activation, &c->activation_values, o->method ? o->method : "auto", s->plugins, st))
+        return qc_where(st, "--method");
+    if (!qc_observer_parse_among(&c->weight, &c->weight_values, o->weight_method ? o->weight_method : "minmax",
+                                 s->plugins, st))
+        return qc_where(st, "--weight-method");
+    if (c->weight->of_network)
+        return qc_fail(st, QC_USAGE,
+                       "--weight-method auto: ranges of weights are not chosen by runs of the network; give minmax, "
+                       "mse or output");
+    c->run = qc_run_options_of(o, s->progress);
+    c->compensate = strcmp(o->weight_rounding, "compensated") == 0;
+    c->correct_bias = qc_corrects_bias(o);
+    c->blocks_by_error = !o->given[QC_OPTION_WEIGHT_METHOD];
+    c->moments = c->weight->of_output || qc_rounds_weights(o) || qc_options_scale(o);
+    c->look_through = strcmp(o->look_through, "on") == 0;
+    c->nonfinite_error = o->nonfinite && strcmp(o->nonfinite, "error") == 0;
+    return true;
+}
+
+bool qc_scheme_of(struct qc_scheme *out, const struct qc_setup *s, const struct qc_options *o, struct qc_warnings *w,
+                  struct qc_arena *a, struct qc_status *st)
+{
+    *out = (struct qc_scheme){.options = o};
+    if (!read_methods(&out->calibration, s, o, st) || !qc_integer_options(&out->plan, o, st) ||
+        !qc_partition_options_of(&out->partition, o, s->plain ? &s->given : NULL, a, st))
+        return false;
+    out->partition.part = s->of_body;
+    if (w && strcmp(o->weight_block, "none") != 0 && o->runs_on->no_blocks)
+        qc_warn(w,
+                "--weight-block is ignored and weights have a scale per channel: --target %s is for hardware whose "
+                "integer sums have no blocks",
+                o->runs_on->name);
+    return !w || qc_warn_target_options(o, w, st);
+}
+
+bool qc_scheme_change(struct qc_scheme *out, const struct qc_scheme *from, const struct qc_setup *s,
+                      const struct qc_change *change, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_options *o = QC_NEW(a, struct qc_options, st);
+    if (!o || !qc_options_change(o, from->options, change, a, st) || !qc_scheme_of(out, s, o, NULL, a, st))
+        return false;
+    out->form = from->form;
+    out->sized = from->sized;
+    out->may_be_float = from->may_be_float;
+    out->bare = from->bare;
+    return true;
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a job is given: the model in normal form, its samples, the rules and observers. Const after qc_setup_open, and
+   shared by all networks of the job. Only the selection of samples in the data sets changes. */
+#pragma once
+
+#include "export/formats/exporter.h"
+#include "observers/plugin.h"
+#include "quantize/interface/inputs.h"
+#include "quantize/setup/model.h"
+#include "quantize/setup/passes.h"
+#include "rewrite/passes/given.h"
+
+struct qc_setup {
+    const struct qc_options *options;  /* as the user gave them; borrowed, like the next two */
+    const struct qc_job_inputs *in;
+    struct qc_progress *progress; /* may be NULL */
+    struct qc_arena *arena;
+    struct qc_rules *rules, *fold_rules;
+    struct qc_plugins *plugins;
+    size_t format_count; /* in the order of the options */
+    const struct qc_exporter **exporters;
+    struct qc_model model;
+    struct qc_dataset *data; /* NULL without --data */
+    struct qc_dataset *eval; /* with labels or targets; NULL without --eval, or if accuracy cannot be measured */
+    struct qc_graph *plain;  /* NULL, or the model without its own quantization, which is in `given` */
+    struct qc_given_values given;
+    struct qc_graph *normalised;
+    bool of_body;  /* the model is the body of an If, Loop or Scan */
+    double seconds; /* of opening */
+};
+
+/* Checks options and inputs against each other, and reads rules and observers. Nothing else is read. of_body: the model
+   is a body. o and in are borrowed. Fails with QC_USAGE, or if rules or observers cannot be read. */
+bool qc_setup_begin(struct qc_setup **out, const struct qc_options *o, const struct qc_job_inputs *in,
+                    struct qc_progress *progress, bool of_body, struct qc_status *st);
+/* Opens model and data and normalises the graph: passes "import" and "normalise". */
+bool qc_setup_open(struct qc_setup *s, const struct qc_listener *l, struct qc_status *st);
+/* Drops --eval, for a model whose accuracy cannot be measured. */
+void qc_setup_drop_eval(struct qc_setup *s);
+/* Frees the samples early; the graphs stay. */
+void qc_setup_drop_data(struct qc_setup *s);
+void qc_setup_free(struct qc_setup *s); /* NULL-safe */
