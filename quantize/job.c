@@ -27,6 +27,7 @@
 #include "quantize/search/demand.h"
 #include "quantize/search/fallback.h"
 #include "quantize/search/fit_size.h"
+#include "quantize/search/free_ideas.h"
 #include "quantize/search/latency.h"
 #include "quantize/search/placement.h"
 #include "quantize/search/scale_channels.h"
@@ -538,6 +539,18 @@ static bool make_first(struct qc_job *j, struct qc_status *st)
     return qc_candidate_make(c, &scheme, &j->told, st);
 }
 
+/* Takes changes of the scheme that gain and cost nothing. */
+static bool take_free(struct qc_job *j, struct qc_status *st)
+{
+    struct qc_free_ideas found;
+    bool changed;
+    if (!qc_take_free_ideas(&found, &changed, j->best, st)) return false;
+    j->r.ideas = found.of;
+    j->r.idea_count = found.count;
+    j->r.ideas_seconds = found.seconds;
+    return !changed || qc_network_tell(j->best->network, &j->told, st);
+}
+
 /* --size: chooses the bits of weights. */
 static bool fit_size(struct qc_job *j, struct qc_status *st)
 {
@@ -567,7 +580,7 @@ static bool measure_latency_again(struct qc_job *j, struct qc_status *st)
 bool qc_job_run(struct qc_job *j, struct qc_status *st)
 {
     const unsigned before = qc_pool_share((unsigned)j->setup->options->threads);
-    const bool ok = qc_placement_check(j->setup, j->best->arena, st) && make_first(j, st) && fit_size(j, st) &&
+    const bool ok = qc_placement_check(j->setup, j->best->arena, st) && make_first(j, st) && take_free(j, st) && fit_size(j, st) &&
                     place(j, st) && count_ops(j, st) && evaluate(j, st) && begin_demand(j, st) && improve(j, st) &&
                     (!j->r.fallback || count_ops(j, st)) && measure_layers(j, st) && mend(j, st) &&
                     measure_latency_again(j, st) && fill_job_report(j, st) && advise(j, st);

@@ -248,6 +248,18 @@ static void print_idea(const char *action, const char *node)
     qc_say("%s%s%s", action, node ? ": " : "", node ? node : "");
 }
 
+/* Prints the changes that cost nothing at run time and that the job has taken. */
+static void print_free_changes(const struct qc_report *r)
+{
+    for (size_t i = 0; i < r->idea_count; i++) {
+        const struct qc_report_idea *t = &r->ideas[i];
+        if (!t->kept) continue;
+        qc_say("improved   ");
+        for (size_t k = 0; k < t->option_count; k++) qc_say(" %s", t->options[k]);
+        qc_say(": %+.2f dB on %zu samples, at no cost at run time\n", t->gain_db, t->samples);
+    }
+}
+
 /* Prints in one line the idea with the largest gain of those tried, and the number not tried. */
 static void print_advice(const struct qc_report *r, bool with_report)
 {
@@ -283,6 +295,7 @@ static void print_times(const struct qc_report *r)
         {"choice", r->solve_seconds, true},
         {"rounding", r->rounding_seconds, true},
         {"check", r->measure_seconds + r->eval_seconds, true},
+        {"free changes", r->ideas_seconds, false},
         {"sensitivity", r->sensitivity_seconds, false},
         {"wider types", r->fallback_seconds, false},
         {"size", r->size ? r->size->seconds : 0, false},
@@ -368,6 +381,7 @@ void qc_print_summary(const struct qc_report *r, bool with_report)
         print_effects(r);
     else
         print_worst(r);
+    print_free_changes(r);
     print_advice(r, with_report);
     print_times(r);
     for (size_t i = 0; i < r->file_count; i++) {

@@ -101,6 +101,16 @@ struct qc_layer {
     double scale_raise_max;                    /* the largest factor; 0 if accumulators have 32 bits */
 };
 
+/* A change that costs nothing at run time, tried by the job. */
+struct qc_report_idea {
+    const char *name;
+    size_t option_count;
+    const char *options[4]; /* "--equalize=free" */
+    double gain_db, error_db; /* gain of the outputs and its standard error, on samples */
+    size_t samples;
+    bool kept;
+};
+
 /* An input of products whose channels are centred (quantize/search/centre_channels.h). */
 struct qc_report_centred {
     const char *value;
@@ -364,6 +374,9 @@ struct qc_report {
     const struct qc_report_effect *effects;    /* the worst first */
     const struct qc_report_demand *demand;     /* NULL: neither limit was set */
     const struct qc_report_fallback *fallback; /* NULL: not needed */
+    size_t idea_count; /* changes that cost nothing, and whether they were kept */
+    const struct qc_report_idea *ideas;
+    double ideas_seconds;
     bool crossed;           /* weights of few bits were refined for the inputs that the quantized network has */
     double crossed_gain_db; /* gain of the outputs, on samples */
     bool crossed_kept;

@@ -265,6 +265,20 @@ static struct qc_json *trials(const struct qc_report *r)
     return all;
 }
 
+/* Changes that cost nothing at run time, each with its gain; those that are kept are part of the result. */
+static struct qc_json *free_changes(const struct qc_report *r)
+{
+    struct qc_json *all = qc_json_array();
+    for (size_t i = 0; i < r->idea_count; i++) {
+        const struct qc_report_idea *t = &r->ideas[i];
+        struct qc_json *o = QC_JSON("name %s", t->name);
+        qc_json_set(o, "options", qc_json_strings(t->options, t->option_count));
+        qc_json_put(o, "gain_db %g error_db %g samples %zu kept %hhd", t->gain_db, t->error_db, t->samples, t->kept);
+        qc_json_add(all, o);
+    }
+    return all;
+}
+
 static struct qc_json *crossed(const struct qc_report *r)
 {
     return QC_JSON("gain_db %g kept %hhd", r->crossed_gain_db, r->crossed_kept);
@@ -311,6 +325,7 @@ static struct qc_json *timing(const struct qc_report *r)
                 r->measure_seconds, r->advice_seconds, r->sensitivity_seconds, r->fallback_seconds);
     if (r->size) qc_json_set(o, "size_seconds", qc_json_number(r->size->seconds));
     if (r->latency) qc_json_set(o, "benchmark", qc_json_latency(r->latency));
+    if (r->idea_count) qc_json_set(o, "free_changes_seconds", qc_json_number(r->ideas_seconds));
     qc_json_put(o, "eval_seconds %g export_seconds %g", r->eval_seconds, r->export_seconds);
     qc_json_set(o, "workers", qc_json_integer(r->workers)); /* here, because no other key depends on it */
     return o;
@@ -367,6 +382,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "fallback", fallback(r->fallback));
     if (r->size) qc_json_size_choice(o, r->size);
     if (r->trial_count) qc_json_set(o, "trials", trials(r));
+    if (r->idea_count) qc_json_set(o, "free_changes", free_changes(r));
     if (r->crossed) qc_json_set(o, "rounded_on_what_is_read", crossed(r));
     if (r->output_bias_outputs) qc_json_set(o, "biases_of_outputs", output_bias(r));
     if (r->centred_count) qc_json_set(o, "centred_inputs", centred(r));

@@ -145,10 +145,12 @@ def quantize(
     range: Union[Literal['full', 'restricted'], None] = None,
     # Keeps int8 weights exact on x86 processors without VNNI. One of auto, reduce-range, off. Default: auto.
     overflow_fix: Union[Literal['auto', 'reduce-range', 'off'], None] = None,
-    # Equalizes the ranges of channels between layers; "auto" does so with per_tensor=True. One of auto, on, off. Default: auto.
-    equalize: Union[Literal['auto', 'on', 'off'], bool, None] = None,
-    # Scales channels before weights are rounded; "auto" does so if the error falls. One of auto, awq, smooth, off. Default: auto.
-    scale_channels: Union[Literal['auto', 'awq', 'smooth', 'off'], None] = None,
+    # How far to search among changes that cost nothing at run time: "low", "normal" or "high". One of low, normal, high. Default: normal.
+    effort: Union[Literal['low', 'normal', 'high'], None] = None,
+    # Equalizes the ranges of channels between layers; "auto" does so with per_tensor=True. One of auto, on, free, off. Default: auto.
+    equalize: Union[Literal['auto', 'on', 'free', 'off'], bool, None] = None,
+    # Scales channels before weights are rounded; "auto" does so if the error falls. One of auto, awq, smooth, free, off. Default: auto.
+    scale_channels: Union[Literal['auto', 'awq', 'smooth', 'free', 'off'], None] = None,
     # Calibrates tensors one after the other, each on the errors of those before it.
     propagate: Union[bool, None] = None,
     # Selects the form of the result; a list gives several files. One of qdq, qoperator, annotated, encodings, mnn, trt-cache, text, tflite. Default: qdq.

@@ -66,13 +66,13 @@ static bool make_plain(struct qc_network *net, const struct qc_round_weights_opt
     struct qc_plain *plain = net->unpropagated = calloc(1, sizeof *plain);
     bool taken = false;
     if (!plain) return qc_fail_memory(st, sizeof *plain);
-    const bool ok = qc_choose(&plain->calibration, net->simulated, net->evidence->statistics,
-                              qc_dataset_file(net->setup->data), &net->scheme.calibration, st) &&
-                    qc_keep_target_limits(net->simulated, net->scheme.options->runs_on, st) &&
-                    (!rounding || qc_network_take_rounded(&taken, net, st)) &&
-                    (!rounding || taken ||
-                     qc_round_weights(&net->weight_rounding, &net->rounded, net->simulated, qc_network_moments(net),
-                                      rounding, st));
+    const bool ok =
+        qc_choose(&plain->calibration, net->simulated, net->evidence->statistics, qc_dataset_file(net->setup->data),
+                  &net->scheme.calibration, st) &&
+        qc_keep_target_limits(net->simulated, net->scheme.options->runs_on, st) &&
+        (!rounding || qc_network_take_rounded(&taken, net, st)) &&
+        (!rounding || taken ||
+         qc_round_weights(&net->weight_rounding, &net->rounded, net->simulated, qc_network_moments(net), rounding, st));
     plain->simulated = net->simulated;
     plain->rounded = net->rounded;
     plain->weight_rounding = net->weight_rounding;
@@ -114,26 +114,30 @@ static bool propagate(struct qc_network *net, struct qc_status *st)
     const bool rounds = qc_rounds_weights(net->scheme.options);
     if (qc_network_wants_ranges(net) && !make_plain(net, rounds && qc_network_moments(net) ? &r : NULL, st))
         return false;
-    if (rounds && !qc_weight_rounder_new(&net->weight_rounder, net->simulated, qc_network_moments(net), &r, st)) return false;
+    if (rounds && !qc_weight_rounder_new(&net->weight_rounder, net->simulated, qc_network_moments(net), &r, st))
+        return false;
     const struct qc_sequential_options o = {.calibration = &net->scheme.calibration,
                                             .weight_rounder = net->weight_rounder,
                                             .correct_bias = r.correct_bias,
-                                            .folder = getenv("TMPDIR") ? NULL
+                                            .folder = getenv("TMPDIR")          ? NULL
                                                       : net->setup->in->scratch ? net->setup->in->scratch
-                                                                       : "."};
+                                                                                : "."};
     qc_progress_phase(net->setup->progress, "calibrating");
     const bool ok = qc_calibrate_sequentially(&net->calibration, net->simulated, net->setup->data, &o, st);
     qc_progress_end(net->setup->progress);
     if (!ok) return false;
     const struct qc_collect_cost *cost = &net->calibration->cost;
-    if (cost->statistics_bytes + cost->runner_bytes > net->evidence->cost.statistics_bytes + net->evidence->cost.runner_bytes) net->evidence->cost = *cost;
+    if (cost->statistics_bytes + cost->runner_bytes >
+        net->evidence->cost.statistics_bytes + net->evidence->cost.runner_bytes)
+        net->evidence->cost = *cost;
     net->evidence->seconds += net->calibration->collect_seconds;
     return true;
 }
 
 static bool bind_all(struct qc_network *net, struct qc_status *st)
 {
-    return qc_choose(&net->calibration, net->simulated, net->evidence->statistics, qc_network_source(net), &net->scheme.calibration, st) &&
+    return qc_choose(&net->calibration, net->simulated, net->evidence->statistics, qc_network_source(net),
+                     &net->scheme.calibration, st) &&
            fit_accumulators(net, st);
 }
 
@@ -177,16 +181,19 @@ static void warn_of_bounds(struct qc_network *net)
                 bounded, outputs, net->scheme.plan.accumulator.bits);
 }
 
-/* Drops the second moments, which need most memory, unless these stages may run again: for a demand, or for advice that
-   is asked for or whose moments are small. */
+/* Drops the second moments, which need most memory, unless networks may be made again: for a demand, for advice that is
+   asked for, or if moments are small for advice and changes that cost nothing. */
 static void drop_moments(struct qc_network *net)
 {
     static const size_t small = (size_t)128 << 20;
-    const char *advice = net->scheme.options->advice;
-    if (qc_options_repeats(net->scheme.options) || qc_has_statistics(net->setup->in) || net->setup->in->team || qc_collection_is_shared(net->evidence->statistics))
+    const struct qc_options *o = net->scheme.options;
+    const struct qc_collection *c = net->evidence->statistics;
+    if (qc_options_repeats(o) || qc_has_statistics(net->setup->in) || net->setup->in->team ||
+        qc_collection_is_shared(c))
         return;
-    if (strcmp(advice, "on") == 0 || (strcmp(advice, "auto") == 0 && qc_memory_ample(net) &&
-                                      qc_second_moments_bytes(net->evidence->statistics->second_moments) <= small))
+    const bool searches = strcmp(o->advice, "auto") == 0 || strcmp(o->effort, "low") != 0;
+    if (strcmp(o->advice, "on") == 0 ||
+        (searches && qc_memory_ample(net) && qc_second_moments_bytes(c->second_moments) <= small))
         return;
     qc_evidence_drop_moments(net->evidence);
     net->scheme.calibration.second_moments = NULL;
@@ -210,9 +217,10 @@ static bool round_weights(struct qc_network *net, struct qc_status *st)
     if (net->evidence->memo.constants && !net->scheme.bare)
         qc_folded_constants_trim(net->evidence->memo.constants, 0); /* the weights change */
     qc_progress_phase(net->setup->progress, "rounding weights");
-    const bool ok = net->weight_rounder
-                        ? qc_weight_rounder_finish(&net->weight_rounding, &net->rounded, net->weight_rounder, st)
-                        : qc_round_weights(&net->weight_rounding, &net->rounded, net->simulated, qc_network_moments(net), &r, st);
+    const bool ok =
+        net->weight_rounder
+            ? qc_weight_rounder_finish(&net->weight_rounding, &net->rounded, net->weight_rounder, st)
+            : qc_round_weights(&net->weight_rounding, &net->rounded, net->simulated, qc_network_moments(net), &r, st);
     qc_progress_end(net->setup->progress);
     return ok;
 }
@@ -231,7 +239,8 @@ static bool suit_target(struct qc_network *net, struct qc_status *st)
 {
     const struct qc_target *t = net->scheme.options->runs_on;
     struct qc_graph *g = NULL;
-    if (t->onnxruntime && !qc_tie_tables(&g, net->rounded ? net->rounded : net->simulated, net->simulated, st)) return false;
+    if (t->onnxruntime && !qc_tie_tables(&g, net->rounded ? net->rounded : net->simulated, net->simulated, st))
+        return false;
     take(net, g);
     if (!qc_shorten_biases(&g, net->rounded ? net->rounded : net->simulated, t, st)) return false;
     take(net, g);
@@ -251,6 +260,5 @@ bool qc_network_settle(struct qc_network *net, struct qc_status *st)
 bool qc_network_bind(struct qc_network *net, struct qc_status *st)
 {
     return bind(net, st) && qc_network_passed(net, QC_PASS_bind, net->simulated, net->simulated, st) &&
-           round_weights(net, st) &&
-           qc_network_passed(net, QC_PASS_round, net->simulated, qc_network_rounded(net), st);
+           round_weights(net, st) && qc_network_passed(net, QC_PASS_round, net->simulated, qc_network_rounded(net), st);
 }

@@ -41,10 +41,10 @@ static bool check(const struct qc_collection *c, const struct qc_dataset *data, 
     return ok && qc_collection_check_whole(c, st);
 }
 
-/* Loads or copies the statistics that a job is given. Fails for statistics of another model, of another preprocessing than
-   data, or without some of the chosen samples (a shard is missing). */
+/* Loads or copies the statistics that a job is given. Fails for statistics of another model, of another preprocessing
+   than data, or without some of the chosen samples (a shard is missing). */
 static bool load_statistics(struct qc_collection **out, const struct qc_dataset *data, const struct qc_job_inputs *in,
-                        struct qc_status *st)
+                            struct qc_status *st)
 {
     const struct qc_statistics_source *from = &in->statistics;
     struct qc_collection *c = NULL;
@@ -79,12 +79,12 @@ bool qc_evidence_new(struct qc_evidence **out, const struct qc_setup *s, struct 
     return QC_HAND_OVER(ok, out, e, qc_evidence_free);
 }
 
-bool qc_evidence_beside(struct qc_evidence **out, struct qc_evidence *from, struct qc_status *st)
+bool qc_evidence_beside(struct qc_evidence **out, struct qc_evidence *from, bool few, struct qc_status *st)
 {
     struct qc_evidence *e = *out = calloc(1, sizeof *e);
     if (!e) return qc_fail_memory(st, sizeof *e);
     *e = (struct qc_evidence){.derived = true,
-                              .keys = from->keys,
+                              .keys = few ? NULL : from->keys,
                               .steps = from->steps,
                               .bodies = qc_body_set_ref(from->bodies),
                               .run_bytes = from->run_bytes,
@@ -95,7 +95,7 @@ bool qc_evidence_beside(struct qc_evidence **out, struct qc_evidence *from, stru
 
 bool qc_evidence_share(struct qc_evidence **out, struct qc_evidence *from, struct qc_status *st)
 {
-    if (!qc_evidence_beside(out, from, st)) return false;
+    if (!qc_evidence_beside(out, from, false, st)) return false;
     struct qc_evidence *e = *out;
     e->statistics = qc_collection_ref(from->statistics);
     e->moments_dropped = from->moments_dropped;

@@ -23,19 +23,19 @@ struct qc_memo {
 };
 
 struct qc_evidence {
-    bool derived; /* made by one of the last two functions below: its memo belongs to another one */
+    bool derived;                     /* made by one of the last two functions below: its memo belongs to another one */
     struct qc_collection *statistics; /* of --stats, or collected; with second moments. NULL: none yet */
     struct qc_collect_cost cost;      /* of collecting */
     double seconds;
-    struct qc_known_outputs *known;  /* outputs of the graph known_of; NULL: it runs again */
+    struct qc_known_outputs *known; /* outputs of the graph known_of; NULL: it runs again */
     const struct qc_graph *known_of;
     uint64_t *keys; /* [units of data]: keys of the units that collecting has run, so that trials need not read all
                        again; NULL without trials */
     struct qc_input_steps *steps; /* [inputs]: steps found in the data; NULL until needed */
     struct qc_memo memo;
     struct qc_body_set *bodies; /* quantized bodies; NULL until made */
-    size_t run_bytes;         /* of a later run with one worker; 0 without --memory-limit */
-    size_t later_bytes;       /* as in struct qc_calibration_options */
+    size_t run_bytes;           /* of a later run with one worker; 0 without --memory-limit */
+    size_t later_bytes;         /* as in struct qc_calibration_options */
     bool memory_planned;
     bool moments_dropped; /* second moments were used and freed */
     bool collected;       /* --checkpoint has the statistics of an earlier collection */
@@ -46,8 +46,9 @@ struct qc_evidence {
 bool qc_evidence_new(struct qc_evidence **out, const struct qc_setup *s, struct qc_status *st);
 /* Makes evidence for another network of the same job: with the statistics and the memo of `from`. */
 bool qc_evidence_share(struct qc_evidence **out, struct qc_evidence *from, struct qc_status *st);
-/* The same for another float network, whose statistics must be collected: only what concerns the samples. */
-bool qc_evidence_beside(struct qc_evidence **out, struct qc_evidence *from, struct qc_status *st);
+/* The same for another float network, whose statistics must be collected: only what concerns the samples. few: other
+   samples are selected, so their keys are not shared. */
+bool qc_evidence_beside(struct qc_evidence **out, struct qc_evidence *from, bool few, struct qc_status *st);
 void qc_evidence_free(struct qc_evidence *e); /* NULL-safe */
 
 /* Replace members; the earlier ones are freed. */
@@ -63,6 +64,6 @@ struct qc_known_outputs *qc_evidence_outputs(const struct qc_evidence *e, const 
 /* room: number of bodies that can be added. */
 bool qc_body_set_new(struct qc_body_set **out, size_t room, struct qc_status *st);
 struct qc_body_set *qc_body_set_ref(struct qc_body_set *b); /* NULL-safe */
-void qc_body_set_free(struct qc_body_set *b);             /* NULL-safe; frees with the last holder */
+void qc_body_set_free(struct qc_body_set *b);               /* NULL-safe; frees with the last holder */
 /* Frees what a body was made of; graph, name, runs and reason stay. */
 void qc_body_clear(struct qc_body *b);

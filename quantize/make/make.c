@@ -34,6 +34,13 @@ bool qc_network_passed(const struct qc_network *net, enum qc_pass pass, const st
            qc_where(st, "after pass '%s'", qc_pass_name(pass));
 }
 
+void qc_network_report_to(struct qc_network *net, const struct qc_listener *l, size_t from)
+{
+    net->listener = l;
+    net->warnings = l->warnings;
+    net->warnings_from = from;
+}
+
 bool qc_network_tell(const struct qc_network *net, const struct qc_listener *l, struct qc_status *st)
 {
     for (int pass = QC_PASS_functions; pass < QC_PASS_COUNT; pass++)

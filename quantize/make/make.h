@@ -45,6 +45,8 @@ typedef bool qc_network_maker(struct qc_network **out, const struct qc_setup *se
  */
 bool qc_network_passed(const struct qc_network *n, enum qc_pass pass, const struct qc_graph *from,
                        const struct qc_graph *to, struct qc_status *st);
+/* Makes another listener receive the warnings of a network; those from number `from` on are its own. */
+void qc_network_report_to(struct qc_network *n, const struct qc_listener *l, size_t from);
 /* Calls a listener for each pass of a finished network. */
 bool qc_network_tell(const struct qc_network *n, const struct qc_listener *l, struct qc_status *st);
 

@@ -78,7 +78,8 @@ static bool make_form(struct qc_float_form **out, const struct qc_setup *s, cons
 {
     const char *when = o->equalize;
     const bool statistics = qc_has_statistics(s->in), automatic = strcmp(when, "auto") == 0,
-               on = strcmp(when, "on") == 0 || (automatic && o->per_tensor && !statistics);
+               part = strcmp(when, "free") == 0,
+               on = part || strcmp(when, "on") == 0 || (automatic && o->per_tensor && !statistics);
     struct qc_equalized done;
     if (!on && statistics && o->per_tensor && automatic)
         qc_warn(w, "channels are not equalized, as --per-tensor does with --data: --stats holds statistics from before "
@@ -91,7 +92,8 @@ static bool make_form(struct qc_float_form **out, const struct qc_setup *s, cons
                        "--equalize on needs --data without --stats: --stats holds statistics from before equalization");
     if (!(*out = form_new(s, st))) return false;
     if (!on || s->given.count) return true;
-    if (!qc_equalize(&(*out)->equalized, &done, s->normalised, st)) return false;
+    if (!qc_equalize(&(*out)->equalized, &done, s->normalised, part ? QC_EQUALIZE_FREE : QC_EQUALIZE_ALL, st))
+        return false;
     (*out)->graph = (*out)->equalized;
     return true;
 }

@@ -8,7 +8,7 @@
 /* Fails with QC_USAGE if options and inputs of 'quantize' contradict each other; the message says what to do. */
 bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in, struct qc_status *st);
 
-/* Returns true for --scale-channels awq and smooth. */
+/* Returns true for --scale-channels awq, smooth and free. */
 bool qc_options_scale(const struct qc_options *o);
 
 /* The bias is added after the accumulator is narrowed. */

@@ -69,8 +69,9 @@ struct qc_options {
     bool propagate;
     const char *channel_statistics;     /* of collect: "on" or "off" */
     const char *second_moments;         /* of collect: "on" or "off" */
-    const char *equalize;               /* "auto", "on" or "off" */
-    const char *scale_channels;         /* "auto", "awq", "smooth" or "off" */
+    const char *effort;                 /* "low", "normal" or "high" */
+    const char *equalize;               /* "auto", "on", "free" or "off" */
+    const char *scale_channels;         /* "auto", "awq", "smooth", "free" or "off" */
     const char *range;                  /* of weights: "full" or "restricted" */
     const char *overflow_fix;           /* "auto", "reduce-range" or "off" */
     const char *rounding, *accumulator; /* NULL: onnx, 32 bits */

@@ -31,8 +31,7 @@ bool qc_candidate_make(struct qc_candidate *c, const struct qc_scheme *scheme, c
     qc_warnings_drop(c->warnings, c->warnings_from, c->warnings_to);
     c->warnings_from = qc_warnings_count(c->warnings);
     c->scheme = *scheme;
-    const bool ok =
-        qc_decide(&c->network, c->setup, &c->scheme, c->evidence, listener ? listener : &c->quiet, st);
+    const bool ok = qc_decide(&c->network, c->setup, &c->scheme, c->evidence, listener ? listener : &c->quiet, st);
     if (ok) {
         struct qc_float_form *form = qc_float_form_ref(c->network->form);
         qc_float_form_free(c->form);
@@ -58,7 +57,7 @@ static bool derive(struct qc_candidate *c, const struct qc_candidate *from, cons
     struct qc_float_form *form = NULL;
     if (!qc_scheme_change(&scheme, &from->scheme, c->setup, change, c->arena, st)) return false;
     if (!(how == QC_SAME_FORM ? qc_evidence_share(&c->evidence, from->evidence, st)
-                              : qc_evidence_beside(&c->evidence, from->evidence, st)))
+                              : qc_evidence_beside(&c->evidence, from->evidence, how == QC_FEW_SAMPLES, st)))
         return false;
     if (how == QC_SAME_FORM && !qc_float_form_unscaled(&form, net->form, c->setup, st)) return false;
     scheme.form = form;
@@ -81,6 +80,39 @@ bool qc_candidate_derive(struct qc_candidate **out, const struct qc_candidate *f
     const bool ok = qc_warnings_new(&warnings, st) && qc_candidate_new(&c, from->setup, warnings, st) &&
                     derive(c, from, change, how, st);
     return QC_HAND_OVER(ok, out, c, qc_candidate_free);
+}
+
+bool qc_candidate_rival(struct qc_candidate **out, const struct qc_candidate *c, const struct qc_change *change,
+                        struct qc_status *st)
+{
+    struct qc_warnings *warnings = NULL;
+    struct qc_candidate *r = NULL;
+    struct qc_scheme scheme;
+    bool ok = qc_warnings_new(&warnings, st) && qc_candidate_new(&r, c->setup, warnings, st) &&
+              qc_evidence_new(&r->evidence, c->setup, st) &&
+              qc_scheme_change(&scheme, &c->scheme, c->setup, change, c->arena, st);
+    if (ok) scheme.form = NULL;
+    ok = ok && qc_candidate_make(r, &scheme, NULL, st);
+    return QC_HAND_OVER(ok, out, r, qc_candidate_free);
+}
+
+void qc_candidate_adopt(struct qc_candidate *c, struct qc_candidate *rival)
+{
+    const struct qc_candidate old = *c;
+    qc_warnings_drop(c->warnings, c->warnings_from, c->warnings_to);
+    c->warnings_from = qc_warnings_count(c->warnings);
+    for (size_t i = 0; i < qc_warnings_count(rival->warnings); i++)
+        qc_warn(c->warnings, "%s", qc_warnings_text(rival->warnings, i));
+    c->warnings_to = qc_warnings_count(c->warnings);
+    c->evidence = rival->evidence;
+    c->form = rival->form;
+    c->scheme = rival->scheme;
+    c->network = rival->network;
+    qc_network_report_to(c->network, &c->quiet, c->warnings_from);
+    rival->evidence = old.evidence;
+    rival->form = old.form;
+    rival->scheme = old.scheme;
+    rival->network = old.network;
 }
 
 void qc_candidate_free(struct qc_candidate *c)

@@ -32,11 +32,17 @@ bool qc_candidate_change(struct qc_candidate *c, const struct qc_scheme *base, c
                          struct qc_status *st);
 
 /* What a derived candidate has in common with the one that it comes from. SAME_FORM: float network and statistics;
-   ANOTHER_FORM: the samples only, so they run again. */
-enum qc_derivation { QC_SAME_FORM, QC_ANOTHER_FORM };
+   ANOTHER_FORM: the samples only, so they run again; FEW_SAMPLES: the same, but a part of the samples is selected. */
+enum qc_derivation { QC_SAME_FORM, QC_ANOTHER_FORM, QC_FEW_SAMPLES };
 
 /* Makes a candidate with changed options, for a comparison: it has no details for a report. `from` has a network and
    must outlive it. Errors: as qc_decide. */
 bool qc_candidate_derive(struct qc_candidate **out, const struct qc_candidate *from, const struct qc_change *change,
                          enum qc_derivation how, struct qc_status *st);
+/* Makes a candidate that may take the place of c: with all details, and evidence of its own. The texts of its scheme
+   are in the arena of c. Errors: as qc_decide. */
+bool qc_candidate_rival(struct qc_candidate **out, const struct qc_candidate *c, const struct qc_change *change,
+                        struct qc_status *st);
+/* Replaces scheme, network, evidence and warnings of c by those of its rival, which is empty afterwards. */
+void qc_candidate_adopt(struct qc_candidate *c, struct qc_candidate *rival);
 void qc_candidate_free(struct qc_candidate *c); /* NULL-safe */

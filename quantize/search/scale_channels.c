@@ -577,7 +577,8 @@ static bool find_dynamic(bool **dynamic, const struct qc_network *net, struct qc
 static unsigned kinds_of(const struct qc_options *o)
 {
     if (strcmp(o->scale_channels, "awq") == 0) return QC_SCALE_FEW;
-    if (strcmp(o->scale_channels, "smooth") == 0) return QC_SCALE_DYNAMIC | QC_SCALE_STATIC;
+    if (strcmp(o->scale_channels, "smooth") == 0 || strcmp(o->scale_channels, "free") == 0)
+        return QC_SCALE_DYNAMIC | QC_SCALE_STATIC;
     return QC_SCALE_FEW | QC_SCALE_DYNAMIC;
 }
 
@@ -608,6 +609,31 @@ static bool apply_scales(struct qc_network *net, struct qc_channels *c, struct q
     return qc_network_simulate(net, st) && qc_network_collect(net, st);
 }
 
+/* Sets *search for a network; its arrays are from a, what outlives the search from `kept`. */
+static bool begin_scale_search(struct qc_scale_search *search, struct qc_network *net, unsigned kinds, bool may_collect,
+                               struct qc_arena *a, struct qc_arena *kept, struct qc_status *st)
+{
+    const struct qc_setup *s = net->setup;
+    bool *busy, *dynamic;
+    if (!find_busy(&busy, net, a, st) || !find_dynamic(&dynamic, net, a, st)) return false;
+    *search =
+        (struct qc_scale_search){.kinds = kinds,
+                                 .simulated = net->simulated,
+                                 .dynamic = dynamic,
+                                 .second_moments =
+                                     net->moments ? net->moments : net->evidence->statistics->second_moments,
+                                 .calibration = &net->scheme.calibration,
+                                 .rounding = qc_network_rounding(net),
+                                 .busy = busy,
+                                 .data = s->data,
+                                 .tables_apart = !net->scheme.options->runs_on->onnxruntime,
+                                 .may_collect = may_collect && s->data && !qc_has_statistics(s->in) && !s->in->team,
+                                 .arena = kept,
+                                 .progress = qc_progress_step,
+                                 .progress_user = s->progress};
+    return true;
+}
+
 bool qc_scale_channels(struct qc_network *net, struct qc_status *st)
 {
     const struct qc_options *o = net->scheme.options;
@@ -615,35 +641,22 @@ bool qc_scale_channels(struct qc_network *net, struct qc_status *st)
     struct qc_arena *const kept = net->form->arena;
     if (!wants(net) || qc_ablated("scale_channels")) return true;
     const bool automatic = strcmp(o->scale_channels, "auto") == 0;
-    struct qc_second_moments *moments = net->moments ? net->moments : net->evidence->statistics->second_moments;
     QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_channel_scaling *found = QC_NEW(kept, struct qc_channel_scaling, st);
+    struct qc_scale_search search;
     struct qc_channels c;
     struct qc_scaled_group *groups = NULL;
     size_t count = 0, taken = 0;
-    bool *busy = NULL, *dynamic = NULL;
     if (!a || !found) return qc_fail_memory(st, 1);
-    bool ok = find_busy(&busy, net, a, st) && find_dynamic(&dynamic, net, a, st);
-    const struct qc_scale_search search = {.kinds = kinds_of(o),
-                                           .simulated = net->simulated,
-                                           .dynamic = dynamic,
-                                           .second_moments = moments,
-                                           .calibration = &net->scheme.calibration,
-                                           .rounding = qc_network_rounding(net),
-                                           .busy = busy,
-                                           .data = s->data,
-                                           .tables_apart = !o->runs_on->onnxruntime,
-                                           .may_collect =
-                                               !automatic && s->data && !qc_has_statistics(s->in) && !s->in->team,
-                                           .arena = kept,
-                                           .progress = qc_progress_step,
-                                           .progress_user = s->progress};
-    bool hopes = ok && scale_hopes(&search);
+    bool ok = begin_scale_search(&search, net, kinds_of(o), !automatic, a, kept, st),
+         hopes = ok && scale_hopes(&search);
     if (hopes && automatic && !qc_memory_ample(net)) {
         qc_warn(net->warnings, "channels are not scaled: --memory-limit leaves too little memory to look for scales");
         hopes = false;
     }
-    ok = ok && (!hopes || (qc_channels_find(&c, net->real, a, st) && scale_groups(&groups, &count, &search, &c, st)));
+    ok = ok && (!hopes || qc_channels_find(&c, net->real, a, st));
+    if (ok && hopes && strcmp(o->scale_channels, "free") == 0) qc_channels_leave_clips(&c);
+    ok = ok && (!hopes || scale_groups(&groups, &count, &search, &c, st));
     if (ok && count) {
         qc_progress_phase(s->progress, "scaling channels");
         ok = search_scales(groups, count, &search, &c, st);
@@ -655,7 +668,52 @@ bool qc_scale_channels(struct qc_network *net, struct qc_status *st)
     }
     *found = (struct qc_channel_scaling){.group_count = count, .groups = groups};
     if (ok && !taken) qc_float_form_scale(net->form, found, NULL);
-    return ok && (!taken || apply_scales(net, &c, moments, found, st));
+    return ok && (!taken || apply_scales(net, &c, search.second_moments, found, st));
+}
+
+/* Sets *out to how much less noise the reader's input could have, dB: with one step for all channels the noise of
+   channel c counts m_c^2 R^2, with a step of its own m_c^2 r_c^2. m: the weights that read it, r: its largest value, R:
+   the largest of all. */
+static bool reader_hope(double *out, const struct qc_scale_search *s, const struct qc_channels *c,
+                        const struct qc_scaled_group *g, const struct qc_scaled_reader *r, struct qc_arena *a,
+                        struct qc_status *st)
+{
+    const size_t n = (size_t)c->groups[g->group].count,
+                 offset = (size_t)c->layout[c->graph->nodes[r->node].inputs[0]].offset;
+    const size_t channels = (size_t)(c->weights[r->node].inputs * c->weights[r->node].conv_groups);
+    double *squares = QC_NEW_ARRAY(a, double, n, st), top = 0, sum = 0, own = 0;
+    *out = 0;
+    if (!squares || !measure_activation(squares, s, c, r, st)) return false;
+    for (size_t i = 0; i < channels; i++) {
+        top = fmax(top, squares[offset + i]);
+        sum += r->squares[i];
+        own += r->squares[i] * squares[offset + i];
+    }
+    if (own > 0) *out = 10 * log10(sum * top / own);
+    return true;
+}
+
+bool qc_scale_hope(double *db, struct qc_network *net, struct qc_status *st)
+{
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    struct qc_scale_search search;
+    struct qc_channels c;
+    struct qc_scaled_group *groups = NULL;
+    size_t count = 0;
+    *db = 0;
+    if (!a) return qc_fail_memory(st, 1);
+    if (!qc_network_moments(net) || net->form->scaled) return true;
+    if (!begin_scale_search(&search, net, QC_SCALE_STATIC, true, a, a, st) || !qc_channels_find(&c, net->real, a, st))
+        return false;
+    qc_channels_leave_clips(&c);
+    if (!scale_groups(&groups, &count, &search, &c, st)) return false;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < groups[i].reader_count; k++) {
+            double hope;
+            if (!reader_hope(&hope, &search, &c, &groups[i], &groups[i].readers[k], a, st)) return false;
+            *db = fmax(*db, hope);
+        }
+    return true;
 }
 
 bool qc_fill_scaled(struct qc_report *r, const struct qc_network *net, struct qc_status *st)

@@ -20,6 +20,11 @@ struct qc_channel_scaling {
    the network is simulated again from the scaled graph, and its statistics are collected again if ranges changed. */
 bool qc_scale_channels(struct qc_network *net, struct qc_status *st);
 
+/* Sets *db to an upper bound of what factors of channels, behind operators other than clamps, can gain at one layer:
+   how much less noise its input would have with a step for each channel. 0 without second moments. Runs a few samples.
+ */
+bool qc_scale_hope(double *db, struct qc_network *net, struct qc_status *st);
+
 struct qc_report;
 bool qc_fill_scaled(struct qc_report *r, const struct qc_network *p, struct qc_status *st);
 

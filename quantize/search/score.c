@@ -39,43 +39,81 @@ double qc_outputs_sqnr_db(const struct qc_error *sums, size_t outputs)
 
 enum { SHARE = 3, UNITS_MIN = 16, UNITS_MAX = 256 };
 
-struct pair {
+struct graphs {
     const struct qc_network *net;
-    const struct qc_graph *const *graphs;
+    const struct qc_graph *const *of;
 };
 
-static bool make_trial(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
+static bool realise(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
-    const struct pair *both = user;
-    return qc_network_realise(out, both->net, both->graphs[k], st);
+    const struct graphs *g = user;
+    return qc_network_realise(out, g->net, g->of[k], st);
 }
 
-static double gain_of(struct qc_error *const errors[2], size_t outputs, size_t first, size_t end, size_t step)
+static bool copy(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
-    return qc_trials_gain(qc_trials_noise(errors[0], outputs, first, end, step),
-                          qc_trials_noise(errors[1], outputs, first, end, step));
+    const struct graphs *g = user;
+    return qc_graph_copy(out, g->of[k], st);
+}
+
+static double gain_of(const struct qc_error *was, const struct qc_error *is, size_t outputs, size_t first, size_t end,
+                      size_t step)
+{
+    return qc_trials_gain(qc_trials_noise(was, outputs, first, end, step),
+                          qc_trials_noise(is, outputs, first, end, step));
+}
+
+/* Runs graphs on units of --data and sets the gain of each over the first. */
+static bool compare(struct qc_trial_gain *gains, struct graphs *g, size_t count, qc_trial_graph_fn *make, size_t units,
+                    bool held, struct qc_status *st)
+{
+    struct qc_trial_options how = qc_trial_options_of(g->net);
+    const size_t outputs = g->net->real->output_count;
+    struct qc_trials *trials = NULL;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    how.held = held;
+    if (!a) return qc_fail_memory(st, 1);
+    struct qc_error **errors = QC_NEW_ARRAY(a, struct qc_error *, count, st),
+                    **judged = QC_NEW_ARRAY(a, struct qc_error *, count, st);
+    bool ok = errors && judged && qc_trials_new(&trials, g->net->real, g->net->setup->data, units, &how, st);
+    const size_t n = ok ? qc_trials_units(trials) : 0;
+    const bool probabilities = ok && qc_trials_have_probabilities(trials);
+    for (size_t k = 0; ok && k < count; k++)
+        ok = (errors[k] = QC_NEW_ARRAY(a, struct qc_error, n * outputs, st)) &&
+             (!probabilities || (judged[k] = QC_NEW_ARRAY(a, struct qc_error, n * outputs, st)));
+    ok = ok && qc_trials_run(errors, probabilities ? judged : NULL, trials, make, g, count, 0, n, st);
+    for (size_t k = 0; ok && k < count; k++) {
+        struct qc_trial_gain *to = &gains[k];
+        const double gain = gain_of(errors[0], errors[k], outputs, 0, n, 1);
+        *to = (struct qc_trial_gain){.units = n, .gain = gain, .of_half = {(double)NAN, (double)NAN}};
+        to->of_probabilities = probabilities ? gain_of(judged[0], judged[k], outputs, 0, n, 1) : gain;
+        for (size_t h = 0; n > 1 && h < 2; h++) to->of_half[h] = gain_of(errors[0], errors[k], outputs, h, n, 2);
+        ok = !k || qc_trials_gain_error(&to->error, &to->without_best, errors[0], errors[k], outputs, n, st);
+    }
+    qc_trials_free(trials);
+    return ok;
 }
 
 bool qc_trial_compare(struct qc_trial_gain *out, const struct qc_network *net, const struct qc_graph *const graphs[2],
                       size_t units, bool held, struct qc_status *st)
 {
-    struct qc_trial_options how = qc_trial_options_of(net);
-    struct pair both = {net, graphs};
-    const size_t outputs = net->real->output_count;
-    struct qc_trials *trials = NULL;
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    struct qc_error *errors[2] = {NULL, NULL};
-    how.held = held;
-    *out = (struct qc_trial_gain){.of_half = {(double)NAN, (double)NAN}};
-    bool ok = (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, net->real, net->setup->data, units, &how, st);
-    const size_t n = out->units = ok ? qc_trials_units(trials) : 0;
-    for (size_t k = 0; ok && k < 2; k++) ok = (errors[k] = QC_NEW_ARRAY(a, struct qc_error, n * outputs, st)) != NULL;
-    ok = ok && qc_trials_run(errors, NULL, trials, make_trial, &both, 2, 0, n, st) &&
-         qc_trials_gain_error(&out->error, NULL, errors[0], errors[1], outputs, n, st);
-    if (ok) out->gain = gain_of(errors, outputs, 0, n, 1);
-    for (size_t h = 0; ok && n > 1 && h < 2; h++) out->of_half[h] = gain_of(errors, outputs, h, n, 2);
-    qc_trials_free(trials);
+    struct graphs g = {net, graphs};
+    struct qc_trial_gain gains[2] = {{0}, {0}};
+    const bool ok = compare(gains, &g, 2, realise, units, held, st);
+    *out = gains[1];
     return ok;
+}
+
+bool qc_compare_networks(struct qc_trial_gain *gains, const struct qc_network *job,
+                         const struct qc_network *const *networks, size_t count, size_t units, bool held,
+                         struct qc_status *st)
+{
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    const struct qc_graph **produced = a ? QC_NEW_ARRAY(a, const struct qc_graph *, count, st) : NULL;
+    struct graphs g = {job, produced};
+    if (!produced) return qc_fail_memory(st, 1);
+    for (size_t k = 0; k < count; k++) produced[k] = networks[k]->produced;
+    return compare(gains, &g, count, copy, units, held, st);
 }
 
 void qc_forget_integers(const struct qc_network *net)

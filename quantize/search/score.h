@@ -27,15 +27,24 @@ double qc_outputs_sqnr_db(const struct qc_error *sums, size_t outputs);
 
 /* Gain of the second graph over the first: how much less noise its outputs have, dB. */
 struct qc_trial_gain {
-    size_t units;      /* run by both */
-    double gain;       /* on all units */
-    double error;      /* standard error of the gain; infinity with one unit */
-    double of_half[2]; /* gain on the units with even and with odd index; NaN with one unit */
+    size_t units;            /* run by both */
+    double gain;             /* on all units */
+    double error;            /* standard error of the gain; infinity with one unit */
+    double of_half[2];       /* gain on the units with even and with odd index; NaN with one unit */
+    double without_best;     /* gain without the unit that gains most */
+    double of_probabilities; /* the same by the divergence of outputs that are probabilities; `gain` without such */
 };
 /* Compares two bound simulated graphs of a network on at most `units` units. held: of those held out from second
    moments, if there are enough. */
 bool qc_trial_compare(struct qc_trial_gain *out, const struct qc_network *n, const struct qc_graph *const graphs[2],
                       size_t units, bool held, struct qc_status *st);
+
+/* Compares finished networks of one setup with the first of them, on at most `units` units. held: of those held
+   out from second moments, if there are enough. gains: [count], that of the first is 0. job: the network whose float
+   outputs are the reference. */
+bool qc_compare_networks(struct qc_trial_gain *gains, const struct qc_network *job,
+                         const struct qc_network *const *networks, size_t count, size_t units, bool held,
+                         struct qc_status *st);
 
 /* Frees the integer weights of the trials if --memory-limit is given. */
 void qc_forget_integers(const struct qc_network *n);

@@ -554,12 +554,21 @@ bool qc_channels_apply(struct qc_graph **out, struct qc_equalized *info, const s
     return ok;
 }
 
-bool qc_equalize(struct qc_graph **out, struct qc_equalized *info, const struct qc_graph *g, struct qc_status *st)
+void qc_channels_leave_clips(struct qc_channels *c)
+{
+    for (qc_id id = 1; id <= c->graph->node_count; id++)
+        if (c->role[id] == QC_CHANNELS_CLIP) c->groups[c->group[c->graph->nodes[id].outputs]].fixed = true;
+}
+
+bool qc_equalize(struct qc_graph **out, struct qc_equalized *info, const struct qc_graph *g,
+                 enum qc_equalize_extent extent, struct qc_status *st)
 {
     struct qc_arena *a = qc_arena_new();
     struct qc_channels c;
     if (!a) return qc_fail_memory(st, 1);
-    const bool ok = qc_channels_find(&c, g, a, st) && channels_solve(&c, st) && qc_channels_apply(out, info, &c, st);
+    bool ok = qc_channels_find(&c, g, a, st);
+    if (ok && extent == QC_EQUALIZE_FREE) qc_channels_leave_clips(&c);
+    ok = ok && channels_solve(&c, st) && qc_channels_apply(out, info, &c, st);
     qc_arena_free(a);
     return ok;
 }

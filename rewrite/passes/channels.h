@@ -67,6 +67,10 @@ static inline const double *qc_channel_scales(const struct qc_channels *c, qc_id
 /* Finds the groups of a graph. Fails if memory is out. */
 bool qc_channels_find(struct qc_channels *out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
+/* Leaves the channels of clamps with constant bounds (ReLU6) as they are: with scales, a clamp would get bounds per
+   channel, which is an operator more. */
+void qc_channels_leave_clips(struct qc_channels *c);
+
 struct qc_equalized {
     size_t groups;   /* in those groups */
     size_t channels; /* in them */
@@ -106,6 +110,10 @@ static inline int64_t qc_weight_channel(const struct qc_layer_weight *w, int64_t
 
    Scales are chosen from the weights alone, not from data: merged statistics must be of one graph. */
 
+/* QC_EQUALIZE_FREE: but for the channels of clamps (qc_channels_leave_clips). */
+enum qc_equalize_extent { QC_EQUALIZE_ALL, QC_EQUALIZE_FREE };
+
 /* g: the normalised real graph. *out: a new graph with the same nodes, except for those clips, and other constants.
    Deterministic. Fails if memory is out. */
-bool qc_equalize(struct qc_graph **out, struct qc_equalized *info, const struct qc_graph *g, struct qc_status *st);
+bool qc_equalize(struct qc_graph **out, struct qc_equalized *info, const struct qc_graph *g,
+                 enum qc_equalize_extent extent, struct qc_status *st);

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/search/free_ideas.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "calib/ablation.h"
+#include "quantize/make/collecting.h"
+#include "quantize/search/scale_channels.h"
+#include "quantize/search/score.h"
+
+/* PROBE: samples for the statistics of a probe. JUDGED: units that candidates are compared on. LEAST: with fewer units
+   nothing can be told apart. */
+enum { PROBE = 24, JUDGED = 48, LEAST = 8, KINDS = 2, OPTIONS = 4 };
+
+/* Least gain of the outputs, dB, and in standard errors. A gain that loses three quarters without its best unit is that
+   unit's. */
+static const double GAIN_DB = 0.3, ERRORS = 2, WITHOUT_BEST = 0.25;
+
+/* Factors of channels are tried if some layer's input could have this much less noise, dB (qc_scale_hope). Of 27
+   networks those with 7 or less gained at most 0.7 dB, those with 12 or more 2 to 32 dB
+   (docs/decisions/0051-free-changes.md). */
+static const double HOPE_DB = 7;
+
+struct idea {
+    const char *name; /* for the report and for scripts/ablation */
+    unsigned kind;    /* of one kind at most one idea is kept */
+    enum qc_derivation how;
+    bool (*applies)(const struct qc_candidate *c);
+    size_t count;
+    struct qc_option_text options[OPTIONS];
+};
+
+static bool is_given(const struct qc_candidate *c, enum qc_option o)
+{
+    return c->setup->options->given[o];
+}
+
+/* True if factors of channels can gain: activations have calibrated ranges, and no option decides the factors. */
+static bool may_scale(const struct qc_candidate *c)
+{
+    const struct qc_partition_options *p = &c->scheme.partition;
+    return p->activation.dtype != QC_NONE && !p->activation.per_channel && !p->dynamic && !c->setup->given.count &&
+           !c->scheme.options->per_tensor && !is_given(c, QC_OPTION_EQUALIZE) &&
+           !is_given(c, QC_OPTION_SCALE_CHANNELS) && !c->setup->in->team && !qc_has_statistics(c->setup->in);
+}
+
+static bool has_few_bits(const struct qc_candidate *c)
+{
+    const struct qc_type_scheme *w = &c->scheme.partition.weight;
+    return w->dtype != QC_NONE && (qc_dtype_info(w->dtype)->bits < 8 || (w->bits && w->bits < 8)) && !w->format &&
+           !c->scheme.partition.weight_block;
+}
+
+static bool may_choose_weights(const struct qc_candidate *c)
+{
+    return has_few_bits(c) && !is_given(c, QC_OPTION_WEIGHT_METHOD) && qc_network_moments(c->network);
+}
+
+static bool may_use_full_range(const struct qc_candidate *c)
+{
+    const struct qc_options *o = c->setup->options;
+    return may_choose_weights(c) && !o->given[QC_OPTION_RANGE] && !o->by_target[QC_OPTION_RANGE] &&
+           c->scheme.partition.weight.restricted;
+}
+
+static const struct idea ideas[] = {
+    {"equalize", 0, QC_ANOTHER_FORM, may_scale, 1, {{"equalize", "free"}}},
+    {"smooth", 0, QC_ANOTHER_FORM, may_scale, 1, {{"scale-channels", "free"}}},
+    {"weight_method", 1, QC_SAME_FORM, may_choose_weights, 1, {{"weight-method", "output"}}},
+    {"full_range", 1, QC_SAME_FORM, may_use_full_range, 2, {{"weight-method", "output"}, {"range", "full"}}},
+};
+enum { IDEAS = sizeof ideas / sizeof *ideas };
+
+/* Options of probes that save time. */
+static const struct qc_option_text cheap[] = {{"method", "mse"}};
+enum { CHEAP = sizeof cheap / sizeof *cheap };
+
+/* What the search works on. */
+struct trying {
+    struct qc_candidate *c;
+    bool probes;  /* candidates are made on few samples */
+    bool unequal; /* channels differ so much that factors may gain */
+    struct qc_report_idea *list;
+    size_t count;
+};
+
+/* True if the error concerns the idea alone: it is not possible for this model, or not within --memory-limit. */
+static bool only_the_idea(const struct trying *t, const struct qc_status *why)
+{
+    return why->code == QC_UNSUPPORTED || why->code == QC_USAGE ||
+           (why->code == QC_MACHINE && t->c->setup->options->memory_limit);
+}
+
+/* Makes a candidate of the job's scheme with an idea (NULL: without), as cheap as a probe may be. *out is NULL if that
+   is not possible. */
+static bool make_probe(struct qc_candidate **out, const struct trying *t, const struct idea *idea, bool cheaply,
+                       struct qc_status *st)
+{
+    struct qc_option_text options[OPTIONS + CHEAP];
+    struct qc_change change = {.options = options};
+    struct qc_dataset *data = t->c->setup->data;
+    const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
+    const struct qc_selection few = {.samples = PROBE * batch};
+    struct qc_status why = QC_STATUS_INIT;
+    *out = NULL;
+    for (size_t i = 0; idea && i < idea->count; i++) options[change.count++] = idea->options[i];
+    for (size_t i = 0; cheaply && i < CHEAP; i++) options[change.count++] = cheap[i];
+    const bool ok = (!cheaply || qc_dataset_select(data, &few, &why)) &&
+                    qc_candidate_derive(out, t->c, &change, cheaply ? QC_FEW_SAMPLES : idea->how, &why);
+    if (cheaply && !qc_model_select_again(data, t->c->setup->options, st)) return false;
+    return ok || only_the_idea(t, &why) || qc_fail(st, why.code, "%s", why.message);
+}
+
+static bool is_gain(const struct qc_trial_gain *g)
+{
+    return g->gain >= GAIN_DB && g->gain >= ERRORS * g->error && g->without_best >= WITHOUT_BEST * g->gain &&
+           g->of_probabilities > -GAIN_DB;
+}
+
+static bool describe(struct qc_report_idea *to, const struct idea *idea, struct qc_arena *a, struct qc_status *st)
+{
+    *to = (struct qc_report_idea){.name = idea->name, .option_count = idea->count};
+    for (size_t k = 0; k < idea->count; k++)
+        if (!(to->options[k] = qc_arena_printf(a, st, "--%s=%s", idea->options[k].name, idea->options[k].value)))
+            return false;
+    return true;
+}
+
+static void note(struct qc_report_idea *to, const struct qc_trial_gain *g)
+{
+    to->gain_db = g->gain;
+    to->error_db = g->error;
+    to->samples = g->units;
+}
+
+/* Makes the job's network with an idea and keeps it if it gains. */
+static bool confirm(struct qc_report_idea *row, const struct trying *t, const struct idea *idea, struct qc_status *st)
+{
+    struct qc_candidate *full = NULL;
+    struct qc_status why = QC_STATUS_INIT;
+    struct qc_trial_gain gains[2];
+    const struct qc_change change = {.count = idea->count, .options = idea->options};
+    if (!qc_candidate_rival(&full, t->c, &change, &why))
+        return only_the_idea(t, &why) || qc_fail(st, why.code, "%s", why.message);
+    const struct qc_network *const networks[] = {t->c->network, full->network};
+    const bool ok = qc_compare_networks(gains, t->c->network, networks, 2, JUDGED, true, st);
+    if (ok) note(row, &gains[1]);
+    row->kept = ok && is_gain(&gains[1]);
+    if (row->kept) qc_candidate_adopt(t->c, full);
+    qc_candidate_free(full);
+    return ok;
+}
+
+/* Makes probes of the ideas of one kind, compares them with the job's scheme, and confirms the best. */
+static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_status *st)
+{
+    struct qc_candidate *made[IDEAS + 1] = {NULL};
+    const struct qc_network *networks[IDEAS + 1];
+    const struct idea *of[IDEAS + 1], *best = NULL;
+    struct qc_trial_gain gains[IDEAS + 1];
+    size_t count = 1, at = 0;
+    bool ok = true;
+    for (size_t i = 0; ok && i < IDEAS; i++) {
+        const bool cheaply = t->probes && ideas[i].how == QC_ANOTHER_FORM;
+        if (ideas[i].kind != kind || !ideas[i].applies(t->c) || qc_ablated(ideas[i].name)) continue;
+        if (ideas[i].how == QC_ANOTHER_FORM && !t->unequal) continue;
+        if (cheaply && !made[0]) ok = make_probe(&made[0], t, NULL, true, st);
+        ok = ok && make_probe(&made[count], t, &ideas[i], cheaply, st);
+        if (!ok || !made[count] || (cheaply && !made[0])) continue;
+        of[count] = &ideas[i];
+        networks[count] = made[count]->network;
+        count++;
+    }
+    networks[0] = made[0] ? made[0]->network : t->c->network;
+    ok = ok && (count == 1 || qc_compare_networks(gains, t->c->network, networks, count, JUDGED, !made[0], st));
+    struct qc_report_idea *rows = &t->list[t->count];
+    for (size_t k = 1; ok && k < count; k++) {
+        ok = describe(&rows[k - 1], of[k], t->c->arena, st);
+        note(&rows[k - 1], &gains[k]);
+        if (is_gain(&gains[k]) && (!best || gains[k].gain > gains[at].gain)) best = of[at = k];
+    }
+    t->count += count - 1;
+    for (size_t k = 0; k <= IDEAS; k++) qc_candidate_free(made[k]);
+    ok = ok && (!best || confirm(&rows[at - 1], t, best, st));
+    *changed = *changed || (ok && best && rows[at - 1].kept);
+    return ok;
+}
+
+/* True if the job may look for free changes at all. */
+static bool may_try(const struct qc_candidate *c)
+{
+    const struct qc_options *o = c->setup->options;
+    const unsigned bits = c->scheme.plan.accumulator.bits;
+    return strcmp(o->effort, "low") != 0 && c->setup->data && !o->propagate && !o->size && !o->benchmark &&
+           !c->setup->of_body && (!bits || bits == 32) && qc_dataset_units(c->setup->data) >= LEAST &&
+           !c->evidence->moments_dropped && qc_memory_ample(c->network);
+}
+
+bool qc_take_free_ideas(struct qc_free_ideas *out, bool *changed, struct qc_candidate *c, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    const bool high = strcmp(c->setup->options->effort, "high") == 0;
+    struct trying t = {.c = c};
+    double hope = 0;
+    bool ok = true;
+    *out = (struct qc_free_ideas){0};
+    *changed = false;
+    if (!may_try(c)) return true;
+    if (!(t.list = QC_NEW_ARRAY(c->arena, struct qc_report_idea, IDEAS, st)) ||
+        (may_scale(c) && !qc_scale_hope(&hope, c->network, st)))
+        return false;
+    t.unequal = hope > (high ? 0 : HOPE_DB);
+    t.probes = !high && qc_dataset_units(c->setup->data) > 2 * PROBE;
+    qc_progress_phase(c->setup->progress, "trying free changes");
+    for (unsigned kind = 0; ok && kind < KINDS; kind++) ok = try_kind(changed, &t, kind, st);
+    qc_progress_end(c->setup->progress);
+    *out = (struct qc_free_ideas){.count = t.count, .of = t.list, .seconds = qc_seconds() - t0};
+    return ok;
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Takes what is free: changes of the scheme that cost neither latency nor bytes, if the outputs gain on samples.
+
+   Each idea is first made on few samples with rounding to nearest, beside the job's scheme made the same way. The best
+   of one kind is then made in full and compared with the job's network on held-out samples. */
+#pragma once
+
+#include "export/report/report.h"
+#include "quantize/search/candidate.h"
+
+/* The ideas that were tried. */
+struct qc_free_ideas {
+    size_t count;
+    struct qc_report_idea *of; /* from the arena of the candidate */
+    double seconds;
+};
+
+/* c has its first network. Ideas that gain are kept: then c has their schemes. An option that is given is not
+   overruled. Does nothing without samples, with --effort low, and if the memory limit leaves no room for a second
+   network. *changed: c has another network. Errors: those of making and of runs. */
+bool qc_take_free_ideas(struct qc_free_ideas *out, bool *changed, struct qc_candidate *c, struct qc_status *st);
