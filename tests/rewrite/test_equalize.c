@@ -186,7 +186,7 @@ Test(equalize, function_stays_and_groups_are_found)
         struct qc_graph *g = NULL, *e = NULL;
         struct qc_equalized info;
         cr_assert(qc_graph_parse(&g, cases[i].lines, strlen(cases[i].lines), &st), "%s: %s", cases[i].what, st.message);
-        cr_assert(qc_equalize(&e, &info, g, &st), "%s: %s", cases[i].what, st.message);
+        cr_assert(qc_equalize(&e, &info, g, QC_EQUALIZE_ALL, &st), "%s: %s", cases[i].what, st.message);
         cr_assert(qc_graph_verify(e, &st), "%s: %s", cases[i].what, st.message);
         cr_expect_eq(info.groups, cases[i].groups, "%s: %zu groups", cases[i].what, info.groups);
         cr_expect_eq(info.clips, cases[i].clips, "%s: %zu clips", cases[i].what, info.clips);
@@ -226,7 +226,7 @@ Test(equalize, values_alone_of_a_joint_product)
         struct qc_graph *g = NULL, *e = NULL;
         struct qc_equalized info;
         cr_assert(qc_graph_parse(&g, joint[i].lines, strlen(joint[i].lines), &st), "%s: %s", joint[i].what, st.message);
-        cr_assert(qc_equalize(&e, &info, g, &st), "%s: %s", joint[i].what, st.message);
+        cr_assert(qc_equalize(&e, &info, g, QC_EQUALIZE_ALL, &st), "%s: %s", joint[i].what, st.message);
         cr_assert(qc_graph_verify(e, &st), "%s: %s", joint[i].what, st.message);
         cr_expect(info.groups == 1 && info.channels == 4, "%s: %zu channels of %zu groups", joint[i].what,
                   info.channels, info.groups);
@@ -258,7 +258,7 @@ Test(equalize, sizes_of_a_shape_are_known_where_its_batch_is_free)
     struct qc_equalized info;
     cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
     cr_assert(qc_fold_constants(&folded, g, qc_evaluate, &st), "%s", st.message);
-    cr_assert(qc_equalize(&e, &info, folded, &st), "%s", st.message);
+    cr_assert(qc_equalize(&e, &info, folded, QC_EQUALIZE_ALL, &st), "%s", st.message);
     for (qc_id id = 1; id <= folded->node_count; id++) cr_expect_neq(folded->nodes[id].op, QC_OP_Gather);
     cr_expect_eq(info.groups, 1);
     cr_expect_lt(difference(g, e), 1e-6);
@@ -284,7 +284,7 @@ Test(equalize, a_norm_makes_channels_that_others_scale)
     struct qc_channels c;
     struct qc_arena *a = qc_arena_new();
     cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
-    cr_assert(qc_equalize(&e, &info, g, &st), "%s", st.message);
+    cr_assert(qc_equalize(&e, &info, g, QC_EQUALIZE_ALL, &st), "%s", st.message);
     cr_expect(info.groups == 0 && qc_tensor_equal(qc_constant_of(g, qc_graph_find_value(g, "a")),
                                                   qc_constant_of(e, qc_graph_find_value(e, "a"))));
     qc_graph_free(e);
@@ -322,7 +322,7 @@ Test(equalize, rows_and_columns_take_equal_shares)
     struct qc_graph *g = NULL, *e = NULL;
     struct qc_equalized info;
     cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
-    cr_assert(qc_equalize(&e, &info, g, &st), "%s", st.message);
+    cr_assert(qc_equalize(&e, &info, g, QC_EQUALIZE_ALL, &st), "%s", st.message);
     double row[2], column[2];
     for (size_t c = 0; c < 2; c++) {
         row[c] = magnitude(e, "w1", 2 * c, 1, 2);
@@ -345,7 +345,7 @@ static void check_model(const char *path, const char *name)
     struct qc_rules *rules = passes_rules(NULL, &st);
     cr_assert(rules && qc_onnx_import(&g, NULL, path, &st), "%s: %s", name, st.message);
     cr_assert(qc_normalise(&normal, g, rules, qc_evaluate, &st), "%s: %s", name, st.message);
-    cr_assert(qc_equalize(&e, &info, normal, &st), "%s: %s", name, st.message);
+    cr_assert(qc_equalize(&e, &info, normal, QC_EQUALIZE_ALL, &st), "%s: %s", name, st.message);
     /* every weight of the GPT stands behind a LayerNorm or before a GELU, those of the LSTM are its own */
     const bool none = strstr(name, "gpt") || strstr(name, "lstm");
     cr_expect(info.groups > 0 || none, "%s: nothing to equalize", name);
