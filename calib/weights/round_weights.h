@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weight rounding from data: compensated rounding (calib/weights/compensate.h) and bias correction of a bound simulated
-   graph, from the second moments of each layer's inputs. The new graph differs in constants and added biases only. Its
-   weights lie on their grid, so that rounding to nearest gives the chosen integers; its biases absorb the mean error of
-   each output. A layer without a bias gets one unless it is zero in integers. A MatMul of two dimensions becomes a
-   Gemm; one of more dimensions stays, since ONNX has no such product with a bias. */
+   graph, from the second moments of each layer's inputs. The new graph differs in constants and added biases only. All
+   of its weights are integers (affine constants); its biases absorb the mean error of each output. A layer without a
+   bias gets one unless it is zero in integers. A MatMul of two dimensions becomes a Gemm; one of more dimensions stays,
+   since ONNX has no such product with a bias. */
 #pragma once
 
 #include "calib/moments/second_moments.h"

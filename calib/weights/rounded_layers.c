@@ -337,39 +337,24 @@ static bool result_of(struct qc_rounded_weights *r, const double from[NUMBERS], 
     return true;
 }
 
-/* Returns the scale of element i: the output's new scale if there is one, else the quantizer's. */
-static double element_scale(const struct qc_round_weights_layer *l, const struct qc_round_weights_output *made,
-                            size_t i)
-{
-    const size_t c = qc_scale_at(&l->scales, i);
-    const bool own = l->qparams->pair_limit && l->scales.count == l->moments->outputs && made[c].scale > 0;
-    return (double)(own ? made[c].scale : l->qparams->scale[c]);
-}
-
-static unsigned char byte_of(const struct qc_qparams *q, struct qc_levels levels, double level)
-{
-    if (qc_is_small_float(q->dtype)) return qc_float_to_small(q->dtype, level, QC_SMALL_SATURATES, QC_SMALL_NEAREST);
-    return (unsigned char)(fmax(levels.lo, fmin(levels.hi, nearbyint(level))) - levels.lo);
-}
-
 /* Writes the levels as bytes: codes of the type, or integers minus the lowest level. */
 static void put_levels(struct flow *w, const struct qc_round_weights_layer *l)
 {
     const struct qc_qparams *q = l->qparams;
     const struct qc_levels levels = qc_qparams_levels(q);
-    const float *x = l->rounded->data;
+    const void *x = l->rounded->data;
     unsigned char bytes[1024];
     for (size_t i = 0, n = 0; w->ok && i < l->rounded->count; i++) {
-        const size_t c = qc_scale_at(&l->scales, i);
-        bytes[n++] = byte_of(q, levels, (double)x[i] / element_scale(l, l->made, i) + q->zero_point[c]);
+        bytes[n++] = qc_is_small_float(q->dtype) ? qc_float_to_small(q->dtype, (double)((const float *)x)[i],
+                                                                     QC_SMALL_SATURATES, QC_SMALL_NEAREST)
+                                                 : (unsigned char)(qc_tensor_int(l->rounded, i) - levels.lo);
         if (n < sizeof bytes && i + 1 < l->rounded->count) continue;
         write_bytes(w, bytes, n);
         n = 0;
     }
 }
 
-static bool take_levels(struct flow *w, const struct qc_round_weights_layer *l,
-                        const struct qc_round_weights_output *made, struct qc_tensor *to)
+static bool take_levels(struct flow *w, const struct qc_round_weights_layer *l, struct qc_tensor *to)
 {
     const struct qc_qparams *q = l->qparams;
     const struct qc_levels levels = qc_qparams_levels(q);
@@ -378,11 +363,13 @@ static bool take_levels(struct flow *w, const struct qc_round_weights_layer *l,
         const size_t n = to->count - i < sizeof bytes ? to->count - i : sizeof bytes;
         read_bytes(w, bytes, n);
         for (size_t k = 0; w->ok && k < n; k++) {
-            const size_t c = qc_scale_at(&l->scales, i + k);
-            const double level =
-                qc_is_small_float(q->dtype) ? (double)qc_small_to_float(q->dtype, bytes[k]) : levels.lo + bytes[k];
+            const bool small = qc_is_small_float(q->dtype);
+            const double level = small ? (double)qc_small_to_float(q->dtype, bytes[k]) : levels.lo + bytes[k];
             if (!(level <= levels.hi)) return false;
-            ((float *)to->data)[i + k] = (float)(element_scale(l, made, i + k) * (level - q->zero_point[c]));
+            if (small)
+                ((float *)to->data)[i + k] = (float)level;
+            else
+                ((uint8_t *)to->data)[i + k] = (uint8_t)(levels.lo + bytes[k]);
         }
     }
     return w->ok;
@@ -429,7 +416,7 @@ static bool read_record(struct qc_round_weights_layer *l, struct qc_rounded_weig
     add_sum(&w, &p->head, sizeof p->head);
     read_bytes(&w, numbers, sizeof numbers);
     if (!w.ok || !result_of(result, numbers, l) || !take_outputs(&w, made, l->moments->outputs) ||
-        !take_levels(&w, l, made, to))
+        !take_levels(&w, l, to))
         return false;
     return fread(&sum, sizeof sum, 1, f->file) == 1 && sum == w.sum;
 }
@@ -438,7 +425,7 @@ static bool recall(bool *known, struct qc_round_weights_layer *l, struct qc_roun
                    struct qc_status *st)
 {
     struct qc_rounded_weights result = *l->result;
-    struct qc_tensor *to = qc_tensor_new(QC_F32, &l->weight->shape, st);
+    struct qc_tensor *to = qc_tensor_new(qc_qparams_storage(l->qparams), &l->weight->shape, st);
     struct qc_round_weights_output *made = calloc(l->moments->outputs, sizeof *made);
     bool ok = to && (made || qc_fail_memory(st, l->moments->outputs * sizeof *made));
     *known = ok && read_record(l, &result, made, to, f, p);
@@ -447,8 +434,6 @@ static bool recall(bool *known, struct qc_round_weights_layer *l, struct qc_roun
         l->rounded = qc_tensor_ref(to);
         l->made = made;
         made = NULL;
-        qc_tensor_rest(l->weight);
-        ok = !l->g->spills || qc_tensor_spill(l->rounded, st);
     }
     free(made);
     qc_tensor_unref(to);

@@ -13,7 +13,7 @@ static bool take_quantized(struct qc_graph **out, const void *user, const struct
 }
 
 bool qc_body_set_apply(struct qc_graph **out, const struct qc_body_set *bodies, const struct qc_graph *g,
-                          struct qc_status *st)
+                       struct qc_status *st)
 {
     size_t count = 0;
     for (size_t i = 0; bodies && i < bodies->count; i++) count += bodies->of[i].network != NULL;
@@ -41,7 +41,7 @@ static bool lower_body(struct qc_graph **out, const void *user, const struct qc_
 
 /* Recursion is bounded by QC_BODY_DEPTH_MAX. */
 bool qc_body_set_lower(struct qc_graph **io, const struct qc_body_set *bodies, const struct qc_exporter *e,
-                     const struct qc_lower_options *options, struct qc_status *st)
+                       const struct qc_lower_options *options, struct qc_status *st)
 {
     const struct lowering l = {.bodies = bodies, .exporter = e, .options = options};
     struct qc_graph *lowered;

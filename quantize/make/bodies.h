@@ -38,8 +38,8 @@ struct qc_body_set {
 
 /* Makes *out, g with the quantized bodies; NULL if there is none. bodies may be NULL. */
 bool qc_body_set_apply(struct qc_graph **out, const struct qc_body_set *bodies, const struct qc_graph *g,
-                          struct qc_status *st);
+                       struct qc_status *st);
 /* Lowers the bodies of a lowered graph; *io is replaced if it has any. bodies: those of the graph before lowering; NULL
    if it has no quantized body. */
 bool qc_body_set_lower(struct qc_graph **io, const struct qc_body_set *bodies, const struct qc_exporter *e,
-                     const struct qc_lower_options *options, struct qc_status *st);
+                       const struct qc_lower_options *options, struct qc_status *st);

@@ -41,10 +41,10 @@ static bool check(const struct qc_collection *c, const struct qc_dataset *data, 
     return ok && qc_collection_check_whole(c, st);
 }
 
-/* Loads or copies the statistics that a job is given. Fails for statistics of another model, of another preprocessing than
-   data, or without some of the chosen samples (a shard is missing). */
+/* Loads or copies the statistics that a job is given. Fails for statistics of another model, of another preprocessing
+   than data, or without some of the chosen samples (a shard is missing). */
 static bool load_statistics(struct qc_collection **out, const struct qc_dataset *data, const struct qc_job_inputs *in,
-                        struct qc_status *st)
+                            struct qc_status *st)
 {
     const struct qc_statistics_source *from = &in->statistics;
     struct qc_collection *c = NULL;
@@ -68,13 +68,11 @@ bool qc_evidence_new(struct qc_evidence **out, const struct qc_setup *s, struct 
 {
     struct qc_evidence *e = calloc(1, sizeof *e);
     const struct qc_job_inputs *in = s->in;
-    const enum qc_constant_forms forms = s->options->memory_limit ? QC_FORMS_NOT_KEPT : QC_FORMS_KEPT;
     if (!e) return qc_fail_memory(st, sizeof *e);
     bool ok = true;
     if (in->statistics.file && !qc_budget_file(&s->model.graph->budget, in->statistics.file, 2, st))
         ok = qc_where(st, "%s", in->statistics.file); /* factor 2: the file, and the parsed statistics */
     ok = ok && (!qc_has_statistics(in) || load_statistics(&e->statistics, s->data, in, st)) &&
-         (!qc_has_data(&in->data) || qc_folded_constants_new(&e->memo.constants, forms, st)) &&
          (!may_advise(s) || qc_rounded_layers_new(&e->memo.layers, st));
     return QC_HAND_OVER(ok, out, e, qc_evidence_free);
 }
@@ -101,7 +99,6 @@ bool qc_evidence_share(struct qc_evidence **out, struct qc_evidence *from, struc
     e->moments_dropped = from->moments_dropped;
     e->known = qc_known_outputs_ref(from->known);
     e->known_of = from->known_of;
-    e->memo.constants = from->memo.constants;
     e->memo.layers = from->memo.layers;
     return true;
 }
@@ -110,7 +107,6 @@ void qc_evidence_free(struct qc_evidence *e)
 {
     if (!e) return;
     if (!e->derived) {
-        qc_folded_constants_free(e->memo.constants);
         qc_rounded_layers_free(e->memo.layers);
         qc_rounded_file_close(e->memo.file);
     }

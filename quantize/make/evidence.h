@@ -8,7 +8,6 @@
 #include "calib/statistics/known_outputs.h"
 #include "calib/trials/input_steps.h"
 #include "quantize/setup/setup.h"
-#include "rewrite/passes/folded_constants.h"
 
 struct qc_rounded_file;
 struct qc_rounded_layers;
@@ -17,25 +16,24 @@ struct qc_body_set;
 
 /* Solved parts that networks share; members may be NULL. */
 struct qc_memo {
-    struct qc_folded_constants *constants; /* integer weights */
-    struct qc_rounded_layers *layers;      /* rounded layers */
-    struct qc_rounded_file *file;          /* with --checkpoint: rounded layers, for continuing an interrupted job */
+    struct qc_rounded_layers *layers; /* rounded layers */
+    struct qc_rounded_file *file;     /* with --checkpoint: rounded layers, for continuing an interrupted job */
 };
 
 struct qc_evidence {
-    bool derived; /* made by one of the last two functions below: its memo belongs to another one */
+    bool derived;                     /* made by one of the last two functions below: its memo belongs to another one */
     struct qc_collection *statistics; /* of --stats, or collected; with second moments. NULL: none yet */
     struct qc_collect_cost cost;      /* of collecting */
     double seconds;
-    struct qc_known_outputs *known;  /* outputs of the graph known_of; NULL: it runs again */
+    struct qc_known_outputs *known; /* outputs of the graph known_of; NULL: it runs again */
     const struct qc_graph *known_of;
     uint64_t *keys; /* [units of data]: keys of the units that collecting has run, so that trials need not read all
                        again; NULL without trials */
     struct qc_input_steps *steps; /* [inputs]: steps found in the data; NULL until needed */
     struct qc_memo memo;
     struct qc_body_set *bodies; /* quantized bodies; NULL until made */
-    size_t run_bytes;         /* of a later run with one worker; 0 without --memory-limit */
-    size_t later_bytes;       /* as in struct qc_calibration_options */
+    size_t run_bytes;           /* of a later run with one worker; 0 without --memory-limit */
+    size_t later_bytes;         /* as in struct qc_calibration_options */
     bool memory_planned;
     bool moments_dropped; /* second moments were used and freed */
     bool collected;       /* --checkpoint has the statistics of an earlier collection */
@@ -63,6 +61,6 @@ struct qc_known_outputs *qc_evidence_outputs(const struct qc_evidence *e, const 
 /* room: number of bodies that can be added. */
 bool qc_body_set_new(struct qc_body_set **out, size_t room, struct qc_status *st);
 struct qc_body_set *qc_body_set_ref(struct qc_body_set *b); /* NULL-safe */
-void qc_body_set_free(struct qc_body_set *b);             /* NULL-safe; frees with the last holder */
+void qc_body_set_free(struct qc_body_set *b);               /* NULL-safe; frees with the last holder */
 /* Frees what a body was made of; graph, name, runs and reason stay. */
 void qc_body_clear(struct qc_body *b);

@@ -419,7 +419,6 @@ bool qc_network_observe(struct qc_network **out, const struct qc_setup *setup, c
     net->evidence = evidence;
     net->listener = listener;
     net->warnings = listener->warnings;
-    net->constants_before = evidence->memo.constants ? qc_folded_constants_count(evidence->memo.constants) : 0;
     if (!(net->lowered = QC_NEW_ARRAY(net->arena, struct qc_graph *, setup->format_count, st))) return false;
     net->form = qc_float_form_ref(scheme->form);
     if (!net->form && (!make_form(&net->form, setup, scheme->options, net->warnings, st) ||

@@ -4,11 +4,11 @@
 #include "base/scope.h"
 #include "quantize/options/agree.h"
 #include "quantize/search/auto_method.h"
-#include "quantize/search/quantize_bodies.h"
 #include "quantize/search/centre_channels.h"
 #include "quantize/search/cross_rounding.h"
 #include "quantize/search/output_bias.h"
 #include "quantize/search/propagate_check.h"
+#include "quantize/search/quantize_bodies.h"
 #include "quantize/search/scale_channels.h"
 
 /* Memory for samples: searches and the report read them repeatedly. */
@@ -54,9 +54,8 @@ bool qc_decide(struct qc_network **out, const struct qc_setup *setup, const stru
         qc_centre_channels(net, st) && qc_network_passed(net, QC_PASS_scale, net->simulated, net->simulated, st) &&
         choose_observers(net, st) && qc_network_passed(net, QC_PASS_choose, net->simulated, net->simulated, st) &&
         qc_network_bind(net, st) && refine(net, st) &&
-        qc_network_passed(net, QC_PASS_refine, net->simulated, qc_network_rounded(net), st) &&
-        qc_correct_output_biases(net, st) && qc_network_settle(net, st) &&
-        qc_network_passed(net, QC_PASS_correct, net->simulated, qc_network_rounded(net), st) &&
+        qc_network_passed(net, QC_PASS_refine, net->simulated, net->rounded, st) && qc_correct_output_biases(net, st) &&
+        qc_network_settle(net, st) && qc_network_passed(net, QC_PASS_correct, net->simulated, net->rounded, st) &&
         quantize_bodies(net, st) && qc_network_finish(net, st);
     return QC_HAND_OVER(ok, out, net, qc_network_free);
 }

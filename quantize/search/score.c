@@ -78,12 +78,6 @@ bool qc_trial_compare(struct qc_trial_gain *out, const struct qc_network *net, c
     return ok;
 }
 
-void qc_forget_integers(const struct qc_network *net)
-{
-    if (net->evidence->memo.constants && net->scheme.options->memory_limit)
-        qc_folded_constants_trim(net->evidence->memo.constants, 0);
-}
-
 size_t qc_trial_units(const struct qc_network *net)
 {
     const size_t share = qc_dataset_units(net->setup->data) / SHARE;

@@ -37,9 +37,6 @@ struct qc_trial_gain {
 bool qc_trial_compare(struct qc_trial_gain *out, const struct qc_network *n, const struct qc_graph *const graphs[2],
                       size_t units, bool held, struct qc_status *st);
 
-/* Frees the integer weights of the trials if --memory-limit is given. */
-void qc_forget_integers(const struct qc_network *n);
-
 /* Returns a third of the number of units, at least 16 and at most 256, so that trials take less time than calibration.
  */
 size_t qc_trial_units(const struct qc_network *n);

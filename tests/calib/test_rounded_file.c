@@ -67,17 +67,16 @@ static void note(struct outcome *to, const struct qc_graph *g, const struct qc_w
 {
     size_t weights = 0, biases = 0;
     memset(to, 0, sizeof *to);
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        const struct qc_tensor *t = n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
-        const struct qc_qparams *s = &g->qparams_of[g->values[n->outputs].type.qparams];
-        for (size_t i = 0; t && i < t->count; i++) {
-            const float x = ((const float *)t->data)[i];
-            if (s->is_weight)
-                to->levels[weights++] = (int)nearbyintf(x / s->scale[i % s->count]); /* channels are the last axis */
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const qc_id from = qc_quantized_constant(g, v);
+        const struct qc_tensor *t = from ? qc_constant_of(g, from) : NULL;
+        const bool weight = g->qparams_of[g->values[v].type.qparams].is_weight;
+        cr_assert(!weight || from == v, "a weight is no constant in integers");
+        for (size_t i = 0; t && i < t->count; i++)
+            if (weight)
+                to->levels[weights++] = (int)qc_tensor_int(t, i);
             else
-                to->biases[biases++] = x;
-        }
+                to->biases[biases++] = ((const float *)t->data)[i];
     }
     cr_assert(weights == WEIGHTS && biases == MIDDLE + OUT, "%zu weights, %zu biases", weights, biases);
     cr_assert_eq(w->count, LAYERS);
