@@ -11,7 +11,7 @@
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
 
-struct qc_rounded_layers;
+struct qc_memo;
 struct qc_rounded_file;
 
 struct qc_round_weights_options {
@@ -25,8 +25,8 @@ struct qc_round_weights_options {
     size_t nodes;   /* 0: all nodes of the graph belong to the network; else only this many, the first ones */
     bool cross_all; /* layers of many levels may compensate the error of their input, too (qc_weight_rounder_can_cross)
                      */
-    struct qc_rounded_layers *known; /* cache of solved layers, extended; NULL: none */
-    struct qc_rounded_file *file;    /* the same in a file, for a job that is resumed; NULL: none */
+    struct qc_memo *known;        /* of solved layers (calib/weights/rounded_layers.h), extended; NULL: none */
+    struct qc_rounded_file *file; /* the same in a file, for a job that is resumed; NULL: none */
 };
 
 /* Returns true if output `o` of a group of `outputs` is rounded: with `judged` only some are. */

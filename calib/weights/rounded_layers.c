@@ -11,7 +11,6 @@
 #include "base/array.h"
 #include "base/checked.h"
 #include "base/file.h"
-#include "base/index.h"
 #include "graph/types/number_format.h"
 
 /* ---- In memory ---- */
@@ -41,56 +40,45 @@ static bool key_of(char key[HEX + 1], const struct qc_round_weights_layer *l, st
 
 struct solved {
     struct qc_tensor *weight; /* a reference, so that no other tensor can get its address */
-    char key[HEX + 1];
-    bool has_input;
     struct qc_tensor *rounded;
     struct qc_round_weights_output *made;
     struct qc_rounded_weights result;
 };
 
-struct qc_rounded_layers {
-    pthread_mutex_t lock;
-    size_t count, capacity;
-    struct solved **all;   /* [count] */
-    struct qc_index index; /* by hash_of: index + 1 */
-};
-
-static void free_solved(struct solved *s)
+static void free_solved(void *value)
 {
+    struct solved *s = value;
     qc_tensor_unref(s->weight);
     qc_tensor_unref(s->rounded);
     free(s->made);
     free(s);
 }
 
-bool qc_rounded_layers_new(struct qc_rounded_layers **out, struct qc_status *st)
+bool qc_rounded_layers_new(struct qc_memo **out, struct qc_memo_budget *budget, struct qc_status *st)
 {
-    struct qc_rounded_layers *r = calloc(1, sizeof *r);
-    if (!r) return qc_fail_memory(st, sizeof *r);
-    pthread_mutex_init(&r->lock, NULL);
-    *out = r;
-    return true;
+    const struct qc_memo_options o = {.most = SIZE_MAX, .budget = budget, .free = free_solved};
+    return qc_memo_new(out, &o, st);
 }
 
-void qc_rounded_layers_free(struct qc_rounded_layers *r)
-{
-    if (!r) return;
-    for (size_t i = 0; i < r->count; i++) free_solved(r->all[i]);
-    free(r->all);
-    qc_index_free(&r->index);
-    pthread_mutex_destroy(&r->lock);
-    free(r);
-}
-
-/* Returns true if a layer can be cached. With several input scales, which are rare, it is solved again. */
+/* Returns true if a layer can be kept. With several input scales, which are rare, it is solved again. */
 static bool is_simple(const struct qc_round_weights_layer *l)
 {
     return !l->quantized && !l->qparams->block && !l->qparams->bits && (!l->input || l->input->count <= 1);
 }
 
-static uint64_t hash_of(const struct qc_round_weights_layer *l, const char key[HEX + 1])
+/* Key of a layer in memory: its weight, and all else that its rounding depends on. */
+struct key {
+    const struct qc_tensor *weight;
+    char rest[HEX + 1];
+    char has_input;
+    char zero[6];
+};
+_Static_assert(sizeof(struct key) == sizeof(void *) + HEX + 8, "no byte of a key is undefined");
+
+static bool whole_key(struct key *key, const struct qc_round_weights_layer *l, struct qc_status *st)
 {
-    return qc_hash_bytes(qc_hash_number((uintptr_t)l->weight), key, HEX);
+    *key = (struct key){.weight = l->weight, .has_input = l->input != NULL};
+    return key_of(key->rest, l, st);
 }
 
 static struct qc_round_weights_output *copy_outputs(const struct qc_round_weights_output *from, size_t count,
@@ -104,22 +92,13 @@ static struct qc_round_weights_output *copy_outputs(const struct qc_round_weight
     return made;
 }
 
-bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, struct qc_rounded_layers *r,
-                              struct qc_status *st)
+bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, struct qc_memo *memo, struct qc_status *st)
 {
-    char key[HEX + 1];
+    struct key key;
     *known = false;
     if (!is_simple(l)) return true;
-    if (!key_of(key, l, st)) return false;
-    pthread_mutex_lock(&r->lock);
-    const struct solved *s = NULL;
-    size_t slot = SIZE_MAX;
-    for (uint32_t i; !s && (i = qc_index_next(&r->index, hash_of(l, key), &slot));) {
-        const struct solved *one = r->all[i - 1];
-        if (one->weight == l->weight && one->has_input == (l->input != NULL) && memcmp(one->key, key, HEX) == 0)
-            s = one;
-    }
-    pthread_mutex_unlock(&r->lock); /* entries are never removed */
+    if (!whole_key(&key, l, st)) return false;
+    const struct solved *s = qc_memo_find(memo, &key, sizeof key);
     if (!s) return true;
     const struct qc_rounded_weights own = *l->result;
     l->rounded = qc_tensor_ref(s->rounded);
@@ -132,33 +111,24 @@ bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, str
     return true;
 }
 
-/* The caller holds the lock. */
-static bool add_solved(struct qc_rounded_layers *r, struct solved *s, uint64_t hash, struct qc_status *st)
+bool qc_rounded_layers_keep(struct qc_memo *memo, const struct qc_round_weights_layer *l, struct qc_status *st)
 {
-    struct solved **all = qc_grown(r->all, r->count, &r->capacity, sizeof(struct solved *), st);
-    if (!all) return false;
-    r->all = all;
-    if (!qc_index_add(&r->index, hash, (uint32_t)r->count + 1, st)) return false;
-    r->all[r->count++] = s;
-    return true;
-}
-
-bool qc_rounded_layers_keep(struct qc_rounded_layers *r, const struct qc_round_weights_layer *l, struct qc_status *st)
-{
-    if (!is_simple(l)) return true;
+    const size_t bytes = l->rounded->bytes + l->moments->outputs * sizeof *l->made;
+    struct key key;
+    if (!is_simple(l) || !qc_memo_has_room(memo, bytes)) return true;
+    if (!whole_key(&key, l, st)) return false;
     struct solved *s = calloc(1, sizeof *s);
     if (!s) return qc_fail_memory(st, sizeof *s);
     *s = (struct solved){.weight = qc_tensor_ref(l->weight),
-                         .has_input = l->input != NULL,
                          .rounded = qc_tensor_ref(l->rounded),
                          .made = copy_outputs(l->made, l->moments->outputs, st),
                          .result = *l->result};
-    bool kept = s->made && key_of(s->key, l, st);
-    pthread_mutex_lock(&r->lock);
-    kept = kept && add_solved(r, s, hash_of(l, s->key), st);
-    pthread_mutex_unlock(&r->lock);
-    if (!kept) free_solved(s);
-    return kept;
+    const bool copied = s->made != NULL;
+    if (copied)
+        qc_memo_keep(memo, &key, sizeof key, s, bytes);
+    else
+        free_solved(s);
+    return copied;
 }
 
 /* ---- In a file ---- */

@@ -173,8 +173,8 @@ struct qc_round_weights_options qc_network_rounding(const struct qc_network *net
                                              .correct_bias = qc_corrects_bias(o),
                                              .add_ops = !o->require_integer,
                                              .accumulator_bits = net->scheme.plan.accumulator.bits,
-                                             .known = net->evidence->memo.layers,
-                                             .file = net->evidence->memo.file,
+                                             .known = net->evidence->layers,
+                                             .file = net->evidence->layer_file,
                                              .run = qc_run_options_of(o, net->setup->progress)};
 }
 
