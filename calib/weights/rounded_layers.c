@@ -11,7 +11,6 @@
 #include "base/array.h"
 #include "base/checked.h"
 #include "base/file.h"
-#include "graph/types/number_format.h"
 
 /* ---- In memory ---- */
 
@@ -134,12 +133,12 @@ bool qc_rounded_layers_keep(struct qc_memo *memo, const struct qc_round_weights_
 /* ---- In a file ---- */
 
 enum { NUMBERS = 11, OF_OUTPUT = 6 };
-static const char magic[8] = "qcround2";
+static const char magic[8] = "qcround3"; /* the last is the version */
 
-/* Head of a record. NUMBERS numbers, OF_OUTPUT numbers per output, a byte per weight and the checksum follow. */
+/* Head of a record. NUMBERS numbers, OF_OUTPUT numbers per output, the stored weight and the checksum follow. */
 struct head {
     char key[HEX];
-    uint64_t outputs, count;
+    uint64_t outputs, bytes; /* bytes: of the weight */
 };
 
 struct place {
@@ -196,10 +195,10 @@ static bool failed(const struct qc_rounded_file *f, struct qc_status *st)
 static bool body_bytes(size_t *out, const struct head *h)
 {
     size_t outputs, numbers;
-    return h->outputs <= SIZE_MAX && h->count <= SIZE_MAX &&
+    return h->outputs <= SIZE_MAX && h->bytes <= SIZE_MAX &&
            qc_mul_size(&outputs, (size_t)h->outputs, OF_OUTPUT * sizeof(double)) &&
            qc_add_size(&numbers, outputs, NUMBERS * sizeof(double) + sizeof(uint64_t)) &&
-           qc_add_size(out, numbers, (size_t)h->count) && *out <= (size_t)INT64_MAX / 2;
+           qc_add_size(out, numbers, (size_t)h->bytes) && *out <= (size_t)INT64_MAX / 2;
 }
 
 static bool add_place(struct qc_rounded_file *f, const struct head *h, off_t at, struct qc_status *st)
@@ -233,13 +232,15 @@ static bool begin_rounded_file(struct qc_rounded_file *f, struct qc_status *st)
 {
     char found[sizeof magic + HEX];
     const size_t n = fread(found, 1, sizeof found, f->file);
-    if (n && (n < sizeof magic || memcmp(found, magic, sizeof magic) != 0))
+    if (n && (n < sizeof magic || memcmp(found, magic, sizeof magic - 1) != 0))
         return qc_fail(
             st, QC_BAD_INPUT,
             "--checkpoint: %s exists and holds no rounded layers; remove it or choose another name for the checkpoint",
             f->path);
     f->end = (off_t)sizeof found;
-    if (n == sizeof found && memcmp(found + sizeof magic, f->job, HEX) == 0) return find_records(f, st);
+    if (n == sizeof found && found[sizeof magic - 1] == magic[sizeof magic - 1] &&
+        memcmp(found + sizeof magic, f->job, HEX) == 0)
+        return find_records(f, st);
     rewind(f->file);
     const bool ok = ftruncate(fileno(f->file), 0) == 0 && fwrite(magic, sizeof magic, 1, f->file) == 1 &&
                     fwrite(f->job, HEX, 1, f->file) == 1 && fflush(f->file) == 0;
@@ -275,7 +276,7 @@ void qc_rounded_file_close(struct qc_rounded_file *f)
 
 static bool is_kept(const struct qc_round_weights_layer *l)
 {
-    return !l->recurrent && !l->quantized && qc_dtype_info(l->qparams->dtype)->bits <= 8;
+    return !l->recurrent && !l->quantized;
 }
 
 static void numbers_of(double to[NUMBERS], const struct qc_rounded_weights *r)
@@ -305,44 +306,6 @@ static bool result_of(struct qc_rounded_weights *r, const double from[NUMBERS], 
     r->bias_rms = from[9];
     r->bias_max = from[10];
     return true;
-}
-
-/* Writes the levels as bytes: codes of the type, or integers minus the lowest level. */
-static void put_levels(struct flow *w, const struct qc_round_weights_layer *l)
-{
-    const struct qc_qparams *q = l->qparams;
-    const struct qc_levels levels = qc_qparams_levels(q);
-    const void *x = l->rounded->data;
-    unsigned char bytes[1024];
-    for (size_t i = 0, n = 0; w->ok && i < l->rounded->count; i++) {
-        bytes[n++] = qc_is_small_float(q->dtype) ? qc_float_to_small(q->dtype, (double)((const float *)x)[i],
-                                                                     QC_SMALL_SATURATES, QC_SMALL_NEAREST)
-                                                 : (unsigned char)(qc_tensor_int(l->rounded, i) - levels.lo);
-        if (n < sizeof bytes && i + 1 < l->rounded->count) continue;
-        write_bytes(w, bytes, n);
-        n = 0;
-    }
-}
-
-static bool take_levels(struct flow *w, const struct qc_round_weights_layer *l, struct qc_tensor *to)
-{
-    const struct qc_qparams *q = l->qparams;
-    const struct qc_levels levels = qc_qparams_levels(q);
-    unsigned char bytes[1024];
-    for (size_t i = 0; i < to->count; i += sizeof bytes) {
-        const size_t n = to->count - i < sizeof bytes ? to->count - i : sizeof bytes;
-        read_bytes(w, bytes, n);
-        for (size_t k = 0; w->ok && k < n; k++) {
-            const bool small = qc_is_small_float(q->dtype);
-            const double level = small ? (double)qc_small_to_float(q->dtype, bytes[k]) : levels.lo + bytes[k];
-            if (!(level <= levels.hi)) return false;
-            if (small)
-                ((float *)to->data)[i + k] = (float)level;
-            else
-                ((uint8_t *)to->data)[i + k] = (uint8_t)(levels.lo + bytes[k]);
-        }
-    }
-    return w->ok;
 }
 
 /* Writes the numbers of each output. */
@@ -385,10 +348,9 @@ static bool read_record(struct qc_round_weights_layer *l, struct qc_rounded_weig
     if (fseeko(f->file, p->at, SEEK_SET) != 0) return false;
     add_sum(&w, &p->head, sizeof p->head);
     read_bytes(&w, numbers, sizeof numbers);
-    if (!w.ok || !result_of(result, numbers, l) || !take_outputs(&w, made, l->moments->outputs) ||
-        !take_levels(&w, l, to))
-        return false;
-    return fread(&sum, sizeof sum, 1, f->file) == 1 && sum == w.sum;
+    if (!w.ok || !result_of(result, numbers, l) || !take_outputs(&w, made, l->moments->outputs)) return false;
+    read_bytes(&w, to->data, to->bytes);
+    return w.ok && fread(&sum, sizeof sum, 1, f->file) == 1 && sum == w.sum;
 }
 
 static bool recall(bool *known, struct qc_round_weights_layer *l, struct qc_rounded_file *f, const struct place *p,
@@ -413,6 +375,7 @@ static bool recall(bool *known, struct qc_round_weights_layer *l, struct qc_roun
 bool qc_rounded_file_recall(bool *known, struct qc_round_weights_layer *l, struct qc_rounded_file *f,
                             struct qc_status *st)
 {
+    const size_t bytes = l->weight->count * qc_dtype_size(qc_qparams_storage(l->qparams));
     char key[HEX + 1];
     bool ok = true;
     *known = false;
@@ -421,7 +384,7 @@ bool qc_rounded_file_recall(bool *known, struct qc_round_weights_layer *l, struc
     pthread_mutex_lock(&f->lock);
     for (size_t i = f->count; ok && !*known && i-- > 0;) { /* the last of several wins */
         const struct head *h = &f->places[i].head;
-        if (memcmp(h->key, key, HEX) == 0 && h->outputs == l->moments->outputs && h->count == l->weight->count)
+        if (memcmp(h->key, key, HEX) == 0 && h->outputs == l->moments->outputs && h->bytes == bytes)
             ok = recall(known, l, f, &f->places[i], st);
     }
     pthread_mutex_unlock(&f->lock);
@@ -430,7 +393,7 @@ bool qc_rounded_file_recall(bool *known, struct qc_round_weights_layer *l, struc
 
 bool qc_rounded_file_keep(struct qc_rounded_file *f, const struct qc_round_weights_layer *l, struct qc_status *st)
 {
-    struct head h = {.outputs = l->moments->outputs, .count = l->rounded->count};
+    struct head h = {.outputs = l->moments->outputs, .bytes = l->rounded->bytes};
     struct flow w = flow_of(f);
     double numbers[NUMBERS];
     char key[HEX + 1];
@@ -443,7 +406,7 @@ bool qc_rounded_file_keep(struct qc_rounded_file *f, const struct qc_round_weigh
     write_bytes(&w, &h, sizeof h);
     write_bytes(&w, numbers, sizeof numbers);
     put_outputs(&w, l);
-    put_levels(&w, l);
+    write_bytes(&w, l->rounded->data, l->rounded->bytes);
     const uint64_t sum = w.sum;
     write_bytes(&w, &sum, sizeof sum);
     const bool ok = w.ok && fflush(f->file) == 0;

@@ -31,6 +31,6 @@ void qc_rounded_file_close(struct qc_rounded_file *f); /* NULL-safe; the file st
    function. */
 bool qc_rounded_file_recall(bool *known, struct qc_round_weights_layer *l, struct qc_rounded_file *f,
                             struct qc_status *st);
-/* Appends a solved layer. Layers of more than 8 bits, of recurrent operators and with means or pairs of the quantized
-   network are not stored. */
+/* Appends a solved layer. Layers of recurrent operators and with means or pairs of the quantized network are not
+   stored. */
 bool qc_rounded_file_keep(struct qc_rounded_file *f, const struct qc_round_weights_layer *l, struct qc_status *st);
