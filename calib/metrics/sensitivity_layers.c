@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/union_find.h"
 #include "calib/metrics/sensitivity_parts.h"
@@ -275,7 +274,8 @@ static const struct qc_node *counterpart(const struct qc_graph *g, const struct 
     return count == 1 ? found : NULL;
 }
 
-/* Copies a quantized constant: a weight in integers, or a bias with its Quantize. */
+/* Copies a quantized constant: a weight in integers with its scales, which rounding may have changed, or a bias with
+   its Quantize. */
 static qc_id copy_constant(struct qc_rebuild *r, const struct qc_graph *from, qc_id quantized, struct qc_status *st)
 {
     const struct qc_type *t = &from->values[quantized].type;
@@ -284,10 +284,8 @@ static qc_id copy_constant(struct qc_rebuild *r, const struct qc_graph *from, qc
     if (!c->type.qparams)
         return qc_graph_quantize(r->to, qc_graph_add_constant(r->to, c->name, c->constant, st), t->qparams, t->axis,
                                  st);
-    if (memcmp(q->scale, r->from->qparams_of[t->qparams].scale, q->count * sizeof *q->scale) == 0)
-        return qc_graph_add_affine_constant(r->to, c->name, c->constant, t->qparams, t->axis, st);
-    const qc_id real = qc_graph_add_made_constant(r->to, c->name, qc_tensor_of_parameters(from, quantized, st), st);
-    return qc_graph_quantize(r->to, real, t->qparams, t->axis, st);
+    if (!qc_graph_bind_quantizer(r->to, t->qparams, q->count, q->scale, q->zero_point, st)) return 0;
+    return qc_graph_add_affine_constant(r->to, c->name, c->constant, t->qparams, t->axis, st);
 }
 
 /* Copies a weight-only quantized weight, or its bias; *out is 0 if the input is neither. */
