@@ -10,8 +10,8 @@
 #include "cli/program.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/screen.h"
-#include "quantize/make/collecting.h"
 #include "quantize/interface/inputs.h"
+#include "quantize/make/collecting.h"
 
 enum { TAG = 1, CHUNK = 1 << 28 /* bytes in one message: counts of MPI are int */ };
 

@@ -7,14 +7,14 @@
 
 #include "calib/metrics/measure.h"
 #include "calib/weights/sum_bound.h"
+#include "graph/core/parameters.h"
 
-/* Computes the integers of a Quantize node over a constant; *out is NULL, without an error, for another value. */
+/* Gives the integers of a quantized constant; *out is NULL, without an error, for another value. */
 static bool integers(struct qc_tensor **out, const struct qc_graph *g, qc_id value, struct qc_status *st)
 {
-    const struct qc_node *n = qc_node_of(g, value);
-    *out = NULL;
-    if (!n || n->op != QC_OP_Quantize || !qc_constant_of(g, n->inputs[0])) return true;
-    return qc_evaluate(out, g, g->values[value].node, st);
+    const qc_id from = qc_quantized_constant(g, value);
+    *out = from == value && from ? qc_tensor_ref(qc_constant_of(g, value)) : NULL;
+    return from == value || !from || qc_evaluate(out, g, g->values[value].node, st);
 }
 
 bool qc_accumulator_bits(unsigned *bits, const struct qc_graph *g, qc_id node, struct qc_status *st)
@@ -107,7 +107,7 @@ static bool find_narrow_layers(struct fit *f, struct qc_status *st)
 
 static double bound_accumulator(const struct layer *l, size_t channel, float scale)
 {
-    return qc_sum_bound(&l->sums, l->sums.weights->data, qc_sum_bias(&l->sums, channel), channel, scale);
+    return qc_sum_bound(&l->sums, l->sums.weights, qc_sum_bias(&l->sums, channel), channel, scale);
 }
 
 /* Returns the smallest scale, in steps, with which the channel fits. It is searched, since coarse weights round to 0

@@ -14,8 +14,7 @@ static bool passes(enum qc_op op)
 /* Returns true for the Dequantize of a weight-only quantized constant. */
 static bool weight_alone(const struct qc_graph *g, const struct qc_node *n)
 {
-    const struct qc_node *q = n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : NULL;
-    return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]);
+    return n->op == QC_OP_Dequantize && qc_quantized_constant(g, n->inputs[0]);
 }
 
 static bool computes(const struct qc_graph *g, const struct qc_node *n)
@@ -142,12 +141,11 @@ static bool find_rounded(struct qc_cut_layers *out, struct qc_arena *a, struct q
     out->rounded_weights = QC_NEW_ARRAY(a, qc_id, g->qparams_count + 1, st);
     out->next_weight = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     if (!out->rounded_weights || !out->next_weight) return false;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        if (n->op != QC_OP_Quantize || !qc_constant_of(g, n->inputs[0])) continue;
-        qc_id *first = &out->rounded_weights[g->values[n->outputs].type.qparams];
-        out->next_weight[n->outputs] = *first;
-        *first = n->outputs;
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        if (!qc_quantized_constant(g, v)) continue;
+        qc_id *first = &out->rounded_weights[g->values[v].type.qparams];
+        out->next_weight[v] = *first;
+        *first = v;
     }
     return qc_uses_of(&out->rounded_uses, g, a, st);
 }
@@ -244,12 +242,6 @@ bool qc_cut_between(struct qc_cut_part *out, const struct qc_graph *g, const str
     return ok;
 }
 
-static const struct qc_node *quantize_of_constant(const struct qc_graph *g, const struct qc_node *n, unsigned input)
-{
-    const struct qc_node *q = input < n->input_count && n->inputs[input] ? qc_node_of(g, n->inputs[input]) : NULL;
-    return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]) ? q : NULL;
-}
-
 /* Adds the readers of v, as their second input, that correspond to n. */
 static void find_like(const struct qc_node **found, size_t *count, const struct qc_cut_layers *all, qc_id v,
                       const struct qc_graph *g, const struct qc_node *n)
@@ -269,11 +261,10 @@ static const struct qc_node *counterpart(const struct qc_graph *g, const struct 
                                          const struct qc_cut_layers *all)
 {
     const struct qc_graph *rounded = all->rounded;
-    const struct qc_node *w =
-        rounded && qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? qc_second_moments_weight(g, n) : NULL;
+    const qc_id w = rounded && qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? qc_second_moments_weight(g, n) : 0;
     const struct qc_node *found = NULL;
     size_t count = 0;
-    for (qc_id v = w ? all->rounded_weights[g->values[w->outputs].type.qparams] : 0; v; v = all->next_weight[v]) {
+    for (qc_id v = w ? all->rounded_weights[g->values[w].type.qparams] : 0; v; v = all->next_weight[v]) {
         find_like(&found, &count, all, v, g, n);
         const struct qc_use_list readers = qc_readers(&all->rounded_uses, v); /* weight-only quantization: */
         for (size_t i = 0; i < readers.count; i++)
@@ -283,15 +274,18 @@ static const struct qc_node *counterpart(const struct qc_graph *g, const struct 
     return count == 1 ? found : NULL;
 }
 
-static qc_id copy_constant(struct qc_rebuild *r, const struct qc_graph *from, const struct qc_node *q,
-                           struct qc_status *st)
+/* Copies a quantized constant: a weight in integers with its scales, which rounding may have changed, or a bias with
+   its Quantize. */
+static qc_id copy_constant(struct qc_rebuild *r, const struct qc_graph *from, qc_id quantized, struct qc_status *st)
 {
-    const struct qc_type *t = &from->values[q->outputs].type;
-    const qc_id v =
-        qc_graph_add_constant(r->to, from->values[q->inputs[0]].name, from->values[q->inputs[0]].constant, st);
-    const struct qc_node_def def = {
-        .op = QC_OP_Quantize, .name = q->name, .input_count = 1, .inputs = &v, .qparams = t->qparams, .axis = t->axis};
-    return v ? qc_graph_add(r->to, &def, st) : 0;
+    const struct qc_type *t = &from->values[quantized].type;
+    const struct qc_value *c = &from->values[qc_quantized_constant(from, quantized)];
+    const struct qc_qparams *q = &from->qparams_of[t->qparams];
+    if (!c->type.qparams)
+        return qc_graph_quantize(r->to, qc_graph_add_constant(r->to, c->name, c->constant, st), t->qparams, t->axis,
+                                 st);
+    if (!qc_graph_bind_quantizer(r->to, t->qparams, q->count, q->scale, q->zero_point, st)) return 0;
+    return qc_graph_add_affine_constant(r->to, c->name, c->constant, t->qparams, t->axis, st);
 }
 
 /* Copies a weight-only quantized weight, or its bias; *out is 0 if the input is neither. */
@@ -299,11 +293,11 @@ static bool copy_real_input(qc_id *out, struct qc_rebuild *r, const struct qc_gr
                             const struct qc_node *with, unsigned i, struct qc_status *st)
 {
     const qc_id v = i && i < with->input_count ? with->inputs[i] : 0;
-    const struct qc_node *n = v ? qc_node_of(rounded, v) : NULL,
-                         *q = n && n->op == QC_OP_Dequantize ? quantize_of_constant(rounded, n, 0) : NULL;
+    const struct qc_node *n = v ? qc_node_of(rounded, v) : NULL;
     const struct qc_tensor *t = v && rounded->values[v].type.qparams == QC_REAL ? qc_constant_of(rounded, v) : NULL;
     *out = 0;
-    if (q) return (*out = qc_graph_dequantize(r->to, copy_constant(r, rounded, q, st), st)) != 0;
+    if (n && weight_alone(rounded, n))
+        return (*out = qc_graph_dequantize(r->to, copy_constant(r, rounded, n->inputs[0], st), st)) != 0;
     return !t || (*out = qc_graph_add_constant(r->to, rounded->values[v].name, rounded->values[v].constant, st));
 }
 
@@ -315,9 +309,9 @@ static bool copy_node_rounded(struct qc_rebuild *r, const struct qc_node *n, con
     qc_id inputs[3] = {0};
     unsigned count = n->input_count;
     for (unsigned i = 0; i < 3; i++) {
-        const struct qc_node *q = quantize_of_constant(rounded, with, i);
-        if (q && i ? !(inputs[i] = copy_constant(r, rounded, q, st))
-                   : !copy_real_input(&inputs[i], r, rounded, with, i, st))
+        const qc_id v = i && i < with->input_count ? with->inputs[i] : 0;
+        if (qc_quantized_constant(rounded, v) ? !(inputs[i] = copy_constant(r, rounded, v, st))
+                                              : !copy_real_input(&inputs[i], r, rounded, with, i, st))
             return false;
         if (inputs[i]) {
             count = i + 1 > count ? i + 1 : count;
@@ -360,7 +354,7 @@ static bool copy_rounded(struct qc_rebuild *r, const struct qc_cut_layers *all, 
     const qc_id s = alone && all->rounded ? g->values[n->inputs[0]].type.qparams : QC_REAL,
                 v = s ? all->rounded_weights[s] : 0; /* of a recurrent operator, for example */
     if (!v || all->next_weight[v] || r->map[n->outputs]) return true;
-    const qc_id q = copy_constant(r, all->rounded, qc_node_of(all->rounded, v), st);
+    const qc_id q = copy_constant(r, all->rounded, v, st);
     return (r->map[n->outputs] = qc_graph_dequantize(r->to, q, st)) != 0;
 }
 

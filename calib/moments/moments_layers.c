@@ -8,7 +8,7 @@
 #include "calib/moments/moments_parts.h"
 #include "calib/moments/moments_sums.h"
 #include "calib/moments/second_moments.h"
-#include "graph/core/graph.h"
+#include "graph/core/parameters.h"
 #include "graph/core/recurrent.h"
 #include "rewrite/passes/centre.h"
 
@@ -16,15 +16,21 @@
    steps are the operator's first output, and R uses their moments, for each direction separately. The last state, which
    no step reads, stands in for the first. */
 
-const struct qc_node *qc_second_moments_recurrent_weight(const struct qc_graph *g, const struct qc_node *n,
-                                                         enum qc_second_moments_recurrent which)
+/* Returns v if it is a quantized constant weight, or the one that it is dequantized from; else 0. */
+static qc_id constant_weight(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *n = v ? qc_node_of(g, v) : NULL;
+    if (n && n->op == QC_OP_Dequantize) v = n->inputs[0];
+    return qc_quantized_constant(g, v) && g->qparams_of[g->values[v].type.qparams].is_weight ? v : 0;
+}
+
+qc_id qc_second_moments_recurrent_weight(const struct qc_graph *g, const struct qc_node *n,
+                                         enum qc_second_moments_recurrent which)
 {
     const unsigned input = which == QC_MOMENTS_INPUT ? QC_RECURRENT_W : QC_RECURRENT_R;
-    const struct qc_node *q = qc_is_recurrent(n->op) && input < n->input_count ? qc_node_of(g, n->inputs[input]) : NULL;
-    if (q && q->op == QC_OP_Reshape) q = qc_node_of(g, q->inputs[0]);
-    if (q && q->op == QC_OP_Dequantize) q = qc_node_of(g, q->inputs[0]);
-    if (!q || q->op != QC_OP_Quantize || !qc_constant_of(g, q->inputs[0])) return NULL;
-    return g->qparams_of[g->values[q->outputs].type.qparams].is_weight ? q : NULL;
+    const qc_id v = qc_is_recurrent(n->op) && input < n->input_count ? n->inputs[input] : 0;
+    const struct qc_node *shape = v ? qc_node_of(g, v) : NULL;
+    return constant_weight(g, shape && shape->op == QC_OP_Reshape ? shape->inputs[0] : v);
 }
 
 /* Returns X before it is quantized. */
@@ -39,9 +45,9 @@ static const struct qc_tensor *recurrent_weight(const struct qc_graph *g, const 
                                                 enum qc_second_moments_recurrent which,
                                                 enum qc_second_moments_layers layers)
 {
-    const struct qc_node *q = qc_second_moments_recurrent_weight(g, n, which);
+    const qc_id w = qc_second_moments_recurrent_weight(g, n, which);
     const struct qc_tensor *t =
-        q ? qc_constant_of(g, q->inputs[0])
+        w ? qc_constant_of(g, qc_quantized_constant(g, w))
         : layers == QC_MOMENTS_ALL
             ? qc_constant_of(g, n->inputs[which == QC_MOMENTS_INPUT ? QC_RECURRENT_W : QC_RECURRENT_R])
             : NULL;
@@ -133,24 +139,21 @@ static qc_id real_input(const struct qc_graph *g, const struct qc_node *n)
     return q && q->op == QC_OP_Quantize ? q->inputs[0] : n->inputs[0];
 }
 
-const struct qc_node *qc_second_moments_weight(const struct qc_graph *g, const struct qc_node *n)
+qc_id qc_second_moments_weight(const struct qc_graph *g, const struct qc_node *n)
 {
-    const struct qc_node *q = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL;
-    if (q && q->op == QC_OP_Dequantize) q = qc_node_of(g, q->inputs[0]);
-    if (!q || q->op != QC_OP_Quantize || !qc_constant_of(g, q->inputs[0])) return NULL;
-    return g->qparams_of[g->values[q->outputs].type.qparams].is_weight ? q : NULL;
+    return n->input_count > 1 ? constant_weight(g, n->inputs[1]) : 0;
 }
 
-bool qc_second_moments_few_levels(const struct qc_graph *g, const struct qc_node *quantize)
+bool qc_second_moments_few_levels(const struct qc_graph *g, qc_id weight)
 {
-    return quantize && qc_qparams_are_few(&g->qparams_of[g->values[quantize->outputs].type.qparams]);
+    return weight && qc_qparams_are_few(&g->qparams_of[g->values[weight].type.qparams]);
 }
 
 static const struct qc_tensor *float_weight(const struct qc_graph *g, const struct qc_node *n,
                                             enum qc_second_moments_layers which)
 {
-    const struct qc_node *q = qc_second_moments_weight(g, n);
-    const struct qc_tensor *t = q ? qc_constant_of(g, q->inputs[0]) : NULL;
+    const qc_id w = qc_second_moments_weight(g, n);
+    const struct qc_tensor *t = w ? qc_constant_of(g, qc_quantized_constant(g, w)) : NULL;
     if (which == QC_MOMENTS_ALL && n->input_count > 1 && n->inputs[1]) t = qc_constant_of(g, n->inputs[1]);
     return t && t->dtype == QC_F32 && t->count ? t : NULL;
 }

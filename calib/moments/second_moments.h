@@ -114,15 +114,15 @@ struct qc_second_moments; /* all layers of a graph */
    float graph. */
 enum qc_second_moments_layers { QC_MOMENTS_QUANTIZED, QC_MOMENTS_ALL };
 
-/* Returns the Quantize of the constant weight that a node of a simulated graph reads as its second input, directly or,
-   with weight-only quantization, through a Dequantize. NULL: there is none. */
-const struct qc_node *qc_second_moments_weight(const struct qc_graph *g, const struct qc_node *n);
+/* Returns the quantized constant weight that a node of a simulated graph reads as its second input, directly or, with
+   weight-only quantization, through a Dequantize. 0: there is none. */
+qc_id qc_second_moments_weight(const struct qc_graph *g, const struct qc_node *n);
 
 /* The two weights of an RNN, GRU or LSTM: W, multiplied with the input, and R, multiplied with the state. */
 enum qc_second_moments_recurrent { QC_MOMENTS_INPUT, QC_MOMENTS_STATE, QC_MOMENTS_RECURRENT };
-/* Returns the Quantize of a constant weight of a recurrent node; NULL: there is none. */
-const struct qc_node *qc_second_moments_recurrent_weight(const struct qc_graph *g, const struct qc_node *n,
-                                                         enum qc_second_moments_recurrent which);
+/* Returns a quantized constant weight of a recurrent node; 0: there is none. */
+qc_id qc_second_moments_recurrent_weight(const struct qc_graph *g, const struct qc_node *n,
+                                         enum qc_second_moments_recurrent which);
 
 /* Finds the layers of a graph. block: largest number of columns of a matrix (0: QC_MOMENTS_BLOCK). */
 bool qc_second_moments_new(struct qc_second_moments **out, const struct qc_graph *g,

@@ -39,8 +39,8 @@ static void find_recurrent(struct constant_use *uses, const struct qc_graph *g, 
 {
     for (int k = 0; m && qc_is_recurrent(g->nodes[id].op) && k < QC_MOMENTS_RECURRENT; k++) {
         const enum qc_second_moments_recurrent which = (enum qc_second_moments_recurrent)k;
-        const struct qc_node *q = qc_second_moments_recurrent_weight(g, &g->nodes[id], which);
-        if (q) uses[g->values[q->outputs].type.qparams].recurrent = qc_second_moments_of_recurrent(m, id, which);
+        const qc_id w = qc_second_moments_recurrent_weight(g, &g->nodes[id], which);
+        if (w) uses[g->values[w].type.qparams].recurrent = qc_second_moments_of_recurrent(m, id, which);
     }
 }
 

@@ -20,34 +20,44 @@ struct form {
 };
 
 struct qc_known {
-    uint64_t key;
-    struct qc_known *next; /* in the same hash slot */
     const struct form *form;
     const char *bytes;       /* all outputs, concatenated: after this struct, or in the file */
     struct qc_file_map *map; /* or NULL */
 };
 
-enum { SLOTS = 4096 };
-
 struct qc_known_outputs {
     size_t holders; /* references beside the first */
-    size_t count, bytes, files;
+    size_t count;
     enum qc_known_place place;
     bool settled;
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* of forms */
     struct form *forms;
-    struct qc_known *slots[SLOTS];
+    struct qc_memo *units; /* struct qc_known, by the unit's key */
 };
 
-bool qc_known_outputs_new(struct qc_known_outputs **out, size_t count, enum qc_known_place place, struct qc_status *st)
+static void free_known_unit(void *value)
+{
+    struct qc_known *u = value;
+    qc_file_map_unref(u->map);
+    free(u);
+}
+
+bool qc_known_outputs_new(struct qc_known_outputs **out, size_t count, enum qc_known_place place,
+                          struct qc_memo_budget *budget, struct qc_status *st)
 {
     struct qc_known_outputs *k = calloc(1, sizeof *k);
+    const bool filed = place == QC_KNOWN_IN_FILES; /* a file counts as one byte */
+    const struct qc_memo_options o = {.most = filed ? QC_KNOWN_OUTPUTS_FILES : QC_KNOWN_OUTPUTS_BYTES,
+                                      .budget = filed ? NULL : budget,
+                                      .free = free_known_unit};
     if (!k) return qc_fail_memory(st, sizeof *k);
     k->count = count;
     k->place = place;
     pthread_mutex_init(&k->lock, NULL);
     *out = k;
-    return true;
+    if (qc_memo_new(&k->units, &o, st)) return true;
+    qc_known_outputs_free(k);
+    return false;
 }
 
 struct qc_known_outputs *qc_known_outputs_ref(struct qc_known_outputs *k)
@@ -56,20 +66,10 @@ struct qc_known_outputs *qc_known_outputs_ref(struct qc_known_outputs *k)
     return k;
 }
 
-static void free_known_unit(struct qc_known *u)
-{
-    qc_file_map_unref(u->map);
-    free(u);
-}
-
 void qc_known_outputs_free(struct qc_known_outputs *k)
 {
     if (!k || k->holders-- > 0) return;
-    for (size_t i = 0; i < SLOTS; i++)
-        for (struct qc_known *u = k->slots[i], *next; u; u = next) {
-            next = u->next;
-            free_known_unit(u);
-        }
+    qc_memo_free(k->units);
     for (struct form *f = k->forms, *next; f; f = next) {
         next = f->next;
         free(f);
@@ -88,20 +88,9 @@ bool qc_known_outputs_settled(const struct qc_known_outputs *k)
     return k && k->settled;
 }
 
-static struct qc_known *find_known_unit(const struct qc_known_outputs *k, uint64_t key)
-{
-    struct qc_known *u = k->slots[key % SLOTS];
-    while (u && u->key != key) u = u->next;
-    return u;
-}
-
 const struct qc_known *qc_known_outputs_find(struct qc_known_outputs *k, uint64_t key)
 {
-    if (!k) return NULL;
-    pthread_mutex_lock(&k->lock);
-    const struct qc_known *u = find_known_unit(k, key);
-    pthread_mutex_unlock(&k->lock);
-    return u;
+    return k ? qc_memo_find(k->units, &key, sizeof key) : NULL;
 }
 
 struct qc_view qc_known_view(const struct qc_known *u, size_t output)
@@ -160,17 +149,7 @@ static struct form *form_of(struct qc_known_outputs *k, struct qc_runner *r, str
     }
     f->next = k->forms;
     k->forms = f;
-    k->bytes += bytes < QC_KNOWN_OUTPUTS_BYTES - k->bytes ? bytes : QC_KNOWN_OUTPUTS_BYTES - k->bytes;
     return f;
-}
-
-/* Counts another unit of this form if there is room. The caller holds the lock. */
-static bool reserve(struct qc_known_outputs *k, const struct form *f)
-{
-    if (k->place == QC_KNOWN_IN_FILES) return k->files < QC_KNOWN_OUTPUTS_FILES && ++k->files;
-    const bool room = f->bytes + sizeof(struct qc_known) <= QC_KNOWN_OUTPUTS_BYTES - k->bytes;
-    if (room) k->bytes += f->bytes + sizeof(struct qc_known);
-    return room;
 }
 
 /* Writes the outputs of a runner to a temporary file. Returns NULL if that fails, which is no error: the network runs
@@ -192,7 +171,7 @@ static struct qc_file_map *file_outputs(const struct form *f, size_t count, stru
 }
 
 /* *out is NULL if a file cannot be written. */
-static bool new_known_unit(struct qc_known **out, const struct qc_known_outputs *k, uint64_t key, const struct form *f,
+static bool new_known_unit(struct qc_known **out, const struct qc_known_outputs *k, const struct form *f,
                            struct qc_runner *r, struct qc_status *st)
 {
     const bool filed = k->place == QC_KNOWN_IN_FILES;
@@ -206,7 +185,7 @@ static bool new_known_unit(struct qc_known **out, const struct qc_known_outputs 
         return qc_fail_memory(st, f->bytes);
     }
     char *room = (char *)u + head;
-    *u = (struct qc_known){.key = key, .form = f, .map = map, .bytes = filed ? qc_file_map_data(map) : room};
+    *u = (struct qc_known){.form = f, .map = map, .bytes = filed ? qc_file_map_data(map) : room};
     for (size_t o = 0; !filed && o < k->count; o++) {
         const struct qc_view v = qc_runner_output(r, o);
         if (view_bytes(&v)) memcpy(room + f->outputs[o].at, v.data, view_bytes(&v));
@@ -221,18 +200,11 @@ bool qc_known_outputs_keep(struct qc_known_outputs *k, uint64_t key, struct qc_r
     if (!k || qc_known_outputs_find(k, key)) return true;
     pthread_mutex_lock(&k->lock);
     const struct form *f = form_of(k, r, st);
-    const bool room = f && reserve(k, f);
     pthread_mutex_unlock(&k->lock);
-    if (!room) return f != NULL;
-    if (!new_known_unit(&u, k, key, f, r, st)) return false;
-    if (!u) return true;
-    pthread_mutex_lock(&k->lock);
-    const bool new = !find_known_unit(k, key);
-    if (new) {
-        u->next = k->slots[key % SLOTS];
-        k->slots[key % SLOTS] = u;
-    }
-    pthread_mutex_unlock(&k->lock);
-    if (!new) free_known_unit(u);
+    if (!f) return false;
+    const size_t bytes = k->place == QC_KNOWN_IN_FILES ? 1 : f->bytes + sizeof *u;
+    if (!qc_memo_has_room(k->units, bytes)) return true;
+    if (!new_known_unit(&u, k, f, r, st)) return false;
+    if (u) qc_memo_keep(k->units, &key, sizeof key, u, bytes);
     return true;
 }

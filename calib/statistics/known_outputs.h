@@ -3,6 +3,7 @@
    run on any selection of samples can fill and use it. */
 #pragma once
 
+#include "base/memo.h"
 #include "simq/plan/plan.h"
 
 /* Where outputs are kept, and how many: up to 64 MiB in memory, or those of up to 48 units in temporary files, for
@@ -12,8 +13,10 @@ enum { QC_KNOWN_OUTPUTS_BYTES = 64 << 20, QC_KNOWN_OUTPUTS_FILES = 48 };
 
 struct qc_known_outputs;
 
-/* count: outputs of the graph. The functions below are thread safe, except ref and free. */
-bool qc_known_outputs_new(struct qc_known_outputs **out, size_t count, enum qc_known_place place, struct qc_status *st);
+/* count: outputs of the graph. budget: of memory, borrowed; NULL: none. The functions below are thread safe, except ref
+ * and free. */
+bool qc_known_outputs_new(struct qc_known_outputs **out, size_t count, enum qc_known_place place,
+                          struct qc_memo_budget *budget, struct qc_status *st);
 /* Adds a reference; the last qc_known_outputs_free frees. NULL-safe. Only the thread of the job may call both. */
 struct qc_known_outputs *qc_known_outputs_ref(struct qc_known_outputs *k);
 void qc_known_outputs_free(struct qc_known_outputs *k); /* NULL-safe */

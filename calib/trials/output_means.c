@@ -38,9 +38,10 @@ static qc_id own_constant(const struct qc_uses *u, qc_id v)
 bool qc_layer_bias_find(struct qc_layer_bias *out, const struct qc_uses *u, qc_id id)
 {
     const struct qc_graph *g = u->graph;
-    const struct qc_node *n = &g->nodes[id], *weight = qc_second_moments_weight(g, n);
+    const struct qc_node *n = &g->nodes[id];
+    const qc_id weight = qc_second_moments_weight(g, n);
     const qc_id behind = n->op == QC_OP_MatMul ? qc_bias_after_matmul(u, id, false) : 0;
-    if (!weight || g->qparams_of[g->values[weight->outputs].type.qparams].given) return false;
+    if (!weight || g->qparams_of[g->values[weight].type.qparams].given) return false;
     *out = (struct qc_layer_bias){.layer = id, .own = n->outputs};
     if (behind) {
         const struct qc_node *add = &g->nodes[behind];

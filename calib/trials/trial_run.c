@@ -113,7 +113,7 @@ bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const st
         .arena = qc_arena_new(), .real = real, .data = data, .options = options, .count = all < wanted ? all : wanted};
     const bool ok = (t->arena || qc_fail_memory(st, 1)) &&
                     (options->known || options->run.memory_limit ||
-                     qc_known_outputs_new(&t->own, real->output_count, QC_KNOWN_IN_MEMORY, st)) &&
+                     qc_known_outputs_new(&t->own, real->output_count, QC_KNOWN_IN_MEMORY, NULL, st)) &&
                     (t->judged = QC_NEW_ARRAY(t->arena, bool, real->output_count, st)) &&
                     (t->kinds = QC_NEW_ARRAY(t->arena, enum qc_probabilities, real->output_count, st)) &&
                     draw_trial_units(t, st);

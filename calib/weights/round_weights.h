@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weight rounding from data: compensated rounding (calib/weights/compensate.h) and bias correction of a bound simulated
-   graph, from the second moments of each layer's inputs. The new graph differs in constants and added biases only. Its
-   weights lie on their grid, so that rounding to nearest gives the chosen integers; its biases absorb the mean error of
-   each output. A layer without a bias gets one unless it is zero in integers. A MatMul of two dimensions becomes a
-   Gemm; one of more dimensions stays, since ONNX has no such product with a bias. */
+   graph, from the second moments of each layer's inputs. The new graph differs in constants and added biases only. All
+   of its weights are integers (affine constants); its biases absorb the mean error of each output. A layer without a
+   bias gets one unless it is zero in integers. A MatMul of two dimensions becomes a Gemm; one of more dimensions stays,
+   since ONNX has no such product with a bias. */
 #pragma once
 
 #include "calib/moments/second_moments.h"
@@ -11,7 +11,7 @@
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
 
-struct qc_rounded_layers;
+struct qc_memo;
 struct qc_rounded_file;
 
 struct qc_round_weights_options {
@@ -25,8 +25,8 @@ struct qc_round_weights_options {
     size_t nodes;   /* 0: all nodes of the graph belong to the network; else only this many, the first ones */
     bool cross_all; /* layers of many levels may compensate the error of their input, too (qc_weight_rounder_can_cross)
                      */
-    struct qc_rounded_layers *known; /* cache of solved layers, extended; NULL: none */
-    struct qc_rounded_file *file;    /* the same in a file, for a job that is resumed; NULL: none */
+    struct qc_memo *known;        /* of solved layers (calib/weights/rounded_layers.h), extended; NULL: none */
+    struct qc_rounded_file *file; /* the same in a file, for a job that is resumed; NULL: none */
 };
 
 /* Returns true if output `o` of a group of `outputs` is rounded: with `judged` only some are. */

@@ -10,6 +10,8 @@
 #include "calib/weights/round_weights.h"
 #include "calib/weights/round_weights_parts.h"
 #include "graph/core/recurrent.h"
+#include "rewrite/passes/simulate.h"
+#include "simq/plan/plan.h"
 
 /* Returns the outputs of a group that can be compensated. The third gate of a GRU multiplies R by the reset state,
    which is no output of the operator. */
@@ -26,7 +28,8 @@ bool qc_round_weights_recurrent(struct qc_round_weights_layer *l, const struct q
                                 struct qc_rounded_weights *result)
 {
     const struct qc_graph *g = u->graph;
-    const struct qc_node *n = &g->nodes[node], *weight = qc_second_moments_recurrent_weight(g, n, which);
+    const struct qc_node *n = &g->nodes[node];
+    const qc_id weight = qc_second_moments_recurrent_weight(g, n, which);
     const struct qc_second_moments_layer *m = qc_second_moments_of_recurrent(moments, node, which);
     if (!weight || !m) return false;
     *l = (struct qc_round_weights_layer){.g = g,
@@ -36,14 +39,21 @@ bool qc_round_weights_recurrent(struct qc_round_weights_layer *l, const struct q
                                          .at = which == QC_MOMENTS_INPUT ? QC_RECURRENT_W : QC_RECURRENT_R,
                                          .recurrent = true,
                                          .fitted = fitted(n, m, which),
-                                         .weight = qc_constant_of(g, weight->inputs[0]),
-                                         .qparams = &g->qparams_of[g->values[weight->outputs].type.qparams],
+                                         .weight = qc_constant_of(g, qc_quantized_constant(g, weight)),
+                                         .qparams = &g->qparams_of[g->values[weight].type.qparams],
                                          .result = result};
-    l->scales =
-        qc_scale_layout_of(l->qparams, &g->values[weight->outputs].type.shape, g->values[weight->outputs].type.axis);
-    *result =
-        (struct qc_rounded_weights){.quantizer = g->values[weight->outputs].type.qparams, .name = l->qparams->name};
+    l->scales = qc_scale_layout_of(l->qparams, &g->values[weight].type.shape, g->values[weight].type.axis);
+    *result = (struct qc_rounded_weights){.quantizer = g->values[weight].type.qparams, .name = l->qparams->name};
     return true;
+}
+
+/* Adds the new integers of the weight that an affine value of the old graph holds. */
+static qc_id add_rounded(struct qc_rebuild *b, const struct qc_round_weights_layer *l, qc_id weight,
+                         struct qc_status *st)
+{
+    const struct qc_value *v = &l->g->values[weight];
+    const char *name = v->name ? v->name : l->g->values[qc_quantized_constant(l->g, weight)].name;
+    return qc_graph_add_affine_constant(b->to, name, l->rounded, v->type.qparams, v->type.axis, st);
 }
 
 /* Makes the new weight as the node reads it: dequantized, in the operator's shape. */
@@ -52,11 +62,7 @@ static qc_id new_weight(struct qc_rebuild *b, const struct qc_round_weights_laye
     const struct qc_graph *g = l->g;
     const struct qc_node *n = &g->nodes[l->node], *shape = qc_node_of(g, n->inputs[l->at]);
     const struct qc_node *dequantize = shape->op == QC_OP_Reshape ? qc_node_of(g, shape->inputs[0]) : shape;
-    const struct qc_node *quantize = qc_node_of(g, dequantize->inputs[0]);
-    const struct qc_type *type = &g->values[quantize->outputs].type;
-    const qc_id v = qc_graph_add_constant(b->to, g->values[quantize->inputs[0]].name, l->rounded, st);
-    const struct qc_node_def q = {.inputs = &v, .qparams = type->qparams, .axis = type->axis};
-    const qc_id stored = v ? qc_graph_add_like(b->to, g, quantize, &q, st) : 0;
+    const qc_id stored = add_rounded(b, l, dequantize->inputs[0], st);
     const struct qc_node_def d = {.inputs = &stored};
     const qc_id real = stored ? qc_graph_add_like(b->to, g, dequantize, &d, st) : 0;
     if (!real || shape == dequantize) return real;
@@ -232,8 +238,8 @@ static bool add_rounded_layer(struct qc_weight_rounder *r, qc_id id)
     const struct qc_second_moments_layer *moments = qc_second_moments_of(r->second_moments, &reason, id);
     if (!moments && !reason) return false;
     struct qc_round_weights_layer *l = &r->layers[r->count];
-    const struct qc_node *weight = qc_second_moments_weight(g, n),
-                         *bias = n->input_count > 2 && n->inputs[2] ? qc_node_of(g, n->inputs[2]) : NULL;
+    const qc_id weight = qc_second_moments_weight(g, n);
+    const struct qc_node *bias = n->input_count > 2 && n->inputs[2] ? qc_node_of(g, n->inputs[2]) : NULL;
     const qc_id a = g->values[n->inputs[0]].type.qparams;
     *l = (struct qc_round_weights_layer){.g = g,
                                          .uses = &r->uses,
@@ -241,16 +247,15 @@ static bool add_rounded_layer(struct qc_weight_rounder *r, qc_id id)
                                          .moments = moments,
                                          .at = 1,
                                          .fitted = SIZE_MAX,
-                                         .weight = qc_constant_of(g, weight->inputs[0]),
+                                         .weight = qc_constant_of(g, qc_quantized_constant(g, weight)),
                                          .bias = bias && bias->op == QC_OP_Quantize ? qc_constant_of(g, bias->inputs[0])
                                                  : reads_real(g, n) && n->input_count > 2
                                                      ? qc_constant_of(g, n->inputs[2])
                                                      : NULL,
-                                         .qparams = &g->qparams_of[g->values[weight->outputs].type.qparams],
+                                         .qparams = &g->qparams_of[g->values[weight].type.qparams],
                                          .input = a ? &g->qparams_of[a] : NULL,
                                          .result = &r->result->layers[r->count]};
-    l->scales =
-        qc_scale_layout_of(l->qparams, &g->values[weight->outputs].type.shape, g->values[weight->outputs].type.axis);
+    l->scales = qc_scale_layout_of(l->qparams, &g->values[weight].type.shape, g->values[weight].type.axis);
     if (qc_round_weights_biased_op(g, n) == QC_OP_MatMul && moments)
         l->behind = qc_bias_after_matmul(&r->uses, id, r->options.add_ops);
     if (l->behind) r->behind[l->behind] = r->count + 1;
@@ -258,7 +263,7 @@ static bool add_rounded_layer(struct qc_weight_rounder *r, qc_id id)
         l->behind ||
         (qc_round_weights_biased_op(g, n) != QC_OP_MatMul && (l->bias || n->input_count < 3 || !n->inputs[2]) &&
          (!l->bias || (l->bias->dtype == QC_F32 && moments && l->bias->count == moments->outputs)));
-    *l->result = (struct qc_rounded_weights){.quantizer = g->values[weight->outputs].type.qparams,
+    *l->result = (struct qc_rounded_weights){.quantizer = g->values[weight].type.qparams,
                                              .name = l->qparams->name,
                                              .reason = reason};
     r->by_node[id] = ++r->count;
@@ -322,18 +327,13 @@ static bool bind_scales(struct qc_rebuild *b, const struct qc_round_weights_laye
 static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer *l, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = l->g;
-    const struct qc_node *n = &g->nodes[id], *weight = qc_second_moments_weight(g, n);
-    const struct qc_type *type = &g->values[weight->outputs].type, *result = &g->values[n->outputs].type;
+    const struct qc_node *n = &g->nodes[id];
+    const struct qc_type *result = &g->values[n->outputs].type;
+    const qc_id weight = qc_second_moments_weight(g, n);
     qc_id inputs[3] = {qc_rebuild_value(b, n->inputs[0], st), 0, 0};
-    if (!inputs[0] || !bind_scales(b, l, type->qparams, st)) return false;
-    qc_id v = qc_graph_add_constant(b->to, g->values[weight->inputs[0]].name, l->rounded, st);
-    struct qc_node_def q = {.op = QC_OP_Quantize,
-                            .name = weight->name,
-                            .input_count = 1,
-                            .inputs = &v,
-                            .qparams = type->qparams,
-                            .axis = type->axis};
-    if (!v || !(inputs[1] = qc_graph_add(b->to, &q, st))) return false;
+    if (!inputs[0] || !bind_scales(b, l, g->values[weight].type.qparams, st) ||
+        !(inputs[1] = add_rounded(b, l, weight, st)))
+        return false;
     const bool real = reads_real(g, n);
     if (real && !(inputs[1] = qc_graph_dequantize(b->to, inputs[1], st))) return false;
     unsigned count = n->input_count;
@@ -397,9 +397,11 @@ static bool is_constant(const struct qc_graph *g, const struct qc_node *n)
     return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]);
 }
 
+/* Makes the graph with new constants; weights that are no layers are rounded to nearest. */
 static bool rebuild(struct qc_graph **out, const struct qc_weight_rounder *r, struct qc_status *st)
 {
     struct qc_rebuild b;
+    struct qc_graph *rounded = NULL;
     bool ok = qc_rebuild_begin(&b, r->g, st), copied;
     for (qc_id id = 1; ok && id <= r->nodes; id++) {
         const struct qc_node *n = &r->g->nodes[id];
@@ -407,7 +409,10 @@ static bool rebuild(struct qc_graph **out, const struct qc_weight_rounder *r, st
         if (ok && !copied && !is_constant(r->g, n))
             ok = qc_rebuild_node(&b, id, st) != 0; /* constants are copied where they are used */
     }
-    ok = ok && qc_rebuild_finish(out, &b, st);
+    ok = ok && qc_rebuild_finish(&rounded, &b, st) &&
+         qc_store_weights(out, rounded, r->options.run.memory_limit ? QC_FORMS_NOT_KEPT : QC_FORMS_KEPT, qc_evaluate,
+                          st);
+    qc_graph_free(rounded);
     qc_rebuild_free(&b);
     return ok;
 }

@@ -121,14 +121,14 @@ struct bounded {
     float scale; /* of its weights */
 };
 
-static double bound_of_rounded(const struct bounded *b, const float *weights, double shift)
+static double bound_of_rounded(const struct bounded *b, const struct qc_tensor *weights, double shift)
 {
     return qc_sum_bound(b->sums, weights, (float)((double)qc_sum_bias(b->sums, b->output) + shift), b->output,
                         b->scale);
 }
 
 /* Clamps the shift to the range in which the sums fit. Returns false if no shift fits. */
-static bool fit_shift(double *shift, const struct bounded *b, const float *weights, bool may_change)
+static bool fit_shift(double *shift, const struct bounded *b, const struct qc_tensor *weights, bool may_change)
 {
     const double old = (double)qc_sum_bias(b->sums, b->output),
                  step = (double)(qc_sum_data_scale(b->sums, b->output) * b->scale);
@@ -151,7 +151,7 @@ static void take_nearest(struct qc_round_weights_layer *l, const struct bounded 
     struct qc_round_weights_output *made = &l->made[b->output];
     for (size_t i = 0; i < l->moments->columns; i++) {
         const size_t e = qc_round_weights_element(l, b->output, i);
-        l->new_weight[e] = qc_dequantize_one(qc_quantize_one(from[e], p, levels), p);
+        qc_round_weights_put(l, e, qc_quantize_one(from[e], p, levels));
     }
     made->moved = false;
     made->shift = shift;
@@ -168,13 +168,13 @@ void qc_round_weights_bound(struct qc_round_weights_layer *l, unsigned bits)
                                   .limit = qc_sum_limit(bits),
                                   .output = o,
                                   .scale = l->qparams->scale[l->qparams->count > 1 ? o : 0]};
-        const float *nearest = l->weight->data;
+        const struct qc_tensor *nearest = l->weight;
         struct qc_round_weights_output *made = &l->made[o];
         if (bound_of_rounded(&b, nearest, 0) > b.limit ||
-            bound_of_rounded(&b, l->new_weight, corrected ? made->shift : 0) <= b.limit)
+            bound_of_rounded(&b, l->rounded, corrected ? made->shift : 0) <= b.limit)
             continue; /* no bound holds for nearest weights, or the new weights fit */
         double shift = made->shift, other = made->nearest_shift;
-        const bool fits = fit_shift(&shift, &b, l->new_weight, corrected);
+        const bool fits = fit_shift(&shift, &b, l->rounded, corrected);
         if (!fit_shift(&other, &b, nearest, corrected)) other = 0;
         /* The remaining mean error is in every row. */
         const double left = made->shift - shift, other_left = corrected ? made->nearest_shift - other : 0;

@@ -24,8 +24,7 @@ struct qc_round_weights_layer {
     bool correctable; /* the bias can be corrected, in the layer or in `behind` */
     qc_id behind;     /* qc_bias_after_matmul, if the layer itself takes no bias; else 0 */
     struct qc_rounded_weights *result;
-    struct qc_tensor *rounded;            /* shape of weight; owned; NULL until solved */
-    float *new_weight;                    /* data of `rounded` while it is solved */
+    struct qc_tensor *rounded;            /* stored integers in the shape of weight; owned; NULL until solved */
     float *new_scale;                     /* [scales.count]: new scales of blocks, or NULL; owned */
     struct qc_round_weights_output *made; /* [outputs]; owned */
 };
@@ -40,6 +39,14 @@ struct qc_round_weights_output {
 
 /* Returns the element of the weight tensor for an output and a column of its group (calib/moments/second_moments.h). */
 size_t qc_round_weights_element(const struct qc_round_weights_layer *l, size_t output, size_t column);
+/* Stores an integer of the new weight. */
+static inline void qc_round_weights_put(const struct qc_round_weights_layer *l, size_t element, int32_t q)
+{
+    if (qc_dtype_size(l->rounded->dtype) == 1)
+        ((uint8_t *)l->rounded->data)[element] = (uint8_t)q;
+    else
+        ((uint16_t *)l->rounded->data)[element] = (uint16_t)q;
+}
 /* Returns the distance between elements of neighbouring outputs of a group in the same column. */
 size_t qc_round_weights_step(const struct qc_round_weights_layer *l);
 

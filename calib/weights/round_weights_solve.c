@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arith/float_level.h"
 #include "base/simd.h"
 #include "calib/ablation.h"
 #include "calib/moments/moments_parts.h"
@@ -359,7 +360,7 @@ struct settling {
 
 /* Settles one column. The old weights are `from`; the new ones are x - d or x - nearest, in steps. means: of the input,
    and its excess over the input in the quantized network. */
-static QC_INLINE void settle_body(float *restrict made, struct settling *restrict s, const float *restrict from,
+static QC_INLINE void settle_body(double *restrict made, struct settling *restrict s, const float *restrict from,
                                   const double *restrict x, const double *restrict d, const double *restrict nearest,
                                   const double means[2])
 {
@@ -367,15 +368,28 @@ static QC_INLINE void settle_body(float *restrict made, struct settling *restric
     for (size_t k = 0; k < QC_LANES; k++) {
         const double off = s->moved[k] ? d[k] : nearest[k];
         const float to = (float)((x[k] - off) * s->scale[k]), near = (float)((x[k] - nearest[k]) * s->scale[k]);
-        made[k] = to;
+        made[k] = x[k] - off;
         s->shift[k] += ((double)from[k] - (double)to) * mean + (double)to * more;
         s->nearest_shift[k] += ((double)from[k] - (double)near) * mean + (double)near * more;
     }
 }
 QC_SIMD(settle,
-        (float *made, struct settling *s, const float *from, const double *x, const double *d, const double *nearest,
+        (double *made, struct settling *s, const float *from, const double *x, const double *d, const double *nearest,
          const double means[2]),
         (made, s, from, x, d, nearest, means))
+
+/* Stores a weight, given in steps without the zero point. It lies on the grid but for the rounding of doubles. */
+static void put_weight(const struct qc_round_weights_layer *l, size_t element, double level, struct qc_levels levels)
+{
+    static const double round = 0x1.8p52;
+    const int32_t zero = l->qparams->zero_point[qc_scale_at(&l->scales, element)];
+    const double lo = levels.lo - zero, hi = levels.hi - zero;
+    if (levels.mantissa) level = qc_float_level_double(level, lo, hi, levels.mantissa, levels.least);
+    if (l->rounded->dtype == QC_F32)
+        ((float *)l->rounded->data)[element] = (float)level;
+    else /* NaN: lo */
+        qc_round_weights_put(l, element, (int32_t)(level > lo ? level < hi ? (level + round) - round : hi : lo) + zero);
+}
 
 /* Gathers the weights of one column of some outputs, `step` apart; missing outputs get the first one's. */
 static void gather_lanes(float to[QC_LANES], const float *from, size_t step, size_t count)
@@ -542,7 +556,8 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     const struct qc_second_moments_layer *g = l->moments;
     const struct qc_levels levels = qc_qparams_levels(l->qparams);
     const float *from = l->weight->data;
-    float was[QC_LANES], made_of[QC_LANES];
+    float was[QC_LANES];
+    double made_of[QC_LANES];
     const size_t per = g->outputs / g->groups;
     double before[QC_LANES] = {0}, after[QC_LANES] = {0}, base[QC_LANES];
     const bool blocks = l->qparams->block != 0;
@@ -585,21 +600,22 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     }
     load_unmoved(&o, &s, base);
     memcpy(s.scale, o.scale, sizeof s.scale);
-    const size_t step = qc_round_weights_step(l);
+    const size_t step = qc_round_weights_step(l), width = qc_dtype_size(l->rounded->dtype);
     for (size_t i = 0; i < m->w; i++) {
         const size_t place = qc_round_weights_element(l, first, column + i), at = i * QC_LANES;
         if (i + AHEAD < m->w) {
             const size_t next = qc_round_weights_element(l, first, column + i + AHEAD);
             __builtin_prefetch(from + next);
-            __builtin_prefetch(l->new_weight + next);
+            __builtin_prefetch((const char *)l->rounded->data + next * width);
         }
         gather_lanes(was, from + place, step, count);
         settle(made_of, &s, was, own->x + at, (m->factorised ? own->d : own->nearest) + at, own->nearest + at,
                (const double[]){m->mean[i], m->mean[i] - m->quantized[i]});
         for (size_t k = 0; k < count; k++) {
-            l->new_weight[place + k * step] = made_of[k];
-            if (o.crossed && l->new_scale && s.moved[k])
-                l->new_scale[qc_scale_at(&l->scales, place + k * step)] = (float)own->scales[at + k];
+            const size_t e = place + k * step, c = blocks ? qc_scale_at(&l->scales, e) : 0;
+            if (o.crossed && l->new_scale && s.moved[k]) l->new_scale[c] = (float)own->scales[at + k];
+            const float scale = !blocks ? 1 : l->new_scale ? l->new_scale[c] : l->qparams->scale[c];
+            put_weight(l, e, made_of[k] / (double)scale, levels);
         }
     }
     for (size_t k = 0; k < count; k++) {
@@ -689,18 +705,13 @@ bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l, bool all
                                           : all && many && g->block <= AGAIN_COLUMNS && !parts_of(g).few_fit;
 }
 
-bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
-                            unsigned workers, struct qc_status *st)
+static bool solve_unknown(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
+                          unsigned workers, struct qc_status *st)
 {
     const struct qc_second_moments_layer *g = l->moments;
     struct qc_rounded_weights *r = l->result;
     const struct qc_pool_options team = {.workers = workers};
-    bool known = false;
-    if (options->known && !qc_rounded_layers_recall(&known, l, options->known, st)) return false;
-    if (!known && options->file && !qc_rounded_file_recall(&known, l, options->file, st)) return false;
-    if (known) return true;
-    if (!(l->rounded = qc_tensor_new(QC_F32, &l->weight->shape, st))) return false;
-    l->new_weight = l->rounded->data;
+    if (!(l->rounded = qc_tensor_new(qc_qparams_storage(l->qparams), &l->weight->shape, st))) return false;
     l->made = calloc(g->outputs, sizeof *l->made);
     if (!l->made) return qc_fail_memory(st, g->outputs * sizeof *l->made);
     r->held = qc_round_weights_holds(g);
@@ -722,10 +733,21 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
     r->error /= (double)judged_outputs(g, options);
     r->error_nearest /= (double)judged_outputs(g, options);
     r->compensated = r->nearest < g->outputs;
-    l->new_weight = NULL;
+    return true;
+}
+
+bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
+                            unsigned workers, struct qc_status *st)
+{
+    bool known = false;
+    if (options->known && !qc_rounded_layers_recall(&known, l, options->known, st)) return false;
+    if (known) return true;
+    if (options->file && !qc_rounded_file_recall(&known, l, options->file, st)) return false;
+    if (!known && !solve_unknown(l, options, workers, st)) return false;
     qc_tensor_rest(l->weight);
     qc_tensor_hash(l->rounded); /* by the worker that has it in its cache; graphs would hash one after the other */
-    return (!options->known || qc_rounded_layers_keep(options->known, l, st)) &&
-           (!options->file || qc_rounded_file_keep(options->file, l, st)) &&
-           (!l->g->spills || qc_tensor_spill(l->rounded, st));
+    return (options->run.memory_limit || qc_tensor_keep_forms(l->rounded, st)) &&
+           (!l->g->spills || qc_tensor_spill(l->rounded, st)) &&
+           (!options->known || qc_rounded_layers_keep(options->known, l, st)) &&
+           (known || !options->file || qc_rounded_file_keep(options->file, l, st));
 }

@@ -11,8 +11,6 @@
 #include "base/array.h"
 #include "base/checked.h"
 #include "base/file.h"
-#include "base/index.h"
-#include "graph/types/number_format.h"
 
 /* ---- In memory ---- */
 
@@ -41,56 +39,45 @@ static bool key_of(char key[HEX + 1], const struct qc_round_weights_layer *l, st
 
 struct solved {
     struct qc_tensor *weight; /* a reference, so that no other tensor can get its address */
-    char key[HEX + 1];
-    bool has_input;
     struct qc_tensor *rounded;
     struct qc_round_weights_output *made;
     struct qc_rounded_weights result;
 };
 
-struct qc_rounded_layers {
-    pthread_mutex_t lock;
-    size_t count, capacity;
-    struct solved **all;   /* [count] */
-    struct qc_index index; /* by hash_of: index + 1 */
-};
-
-static void free_solved(struct solved *s)
+static void free_solved(void *value)
 {
+    struct solved *s = value;
     qc_tensor_unref(s->weight);
     qc_tensor_unref(s->rounded);
     free(s->made);
     free(s);
 }
 
-bool qc_rounded_layers_new(struct qc_rounded_layers **out, struct qc_status *st)
+bool qc_rounded_layers_new(struct qc_memo **out, struct qc_memo_budget *budget, struct qc_status *st)
 {
-    struct qc_rounded_layers *r = calloc(1, sizeof *r);
-    if (!r) return qc_fail_memory(st, sizeof *r);
-    pthread_mutex_init(&r->lock, NULL);
-    *out = r;
-    return true;
+    const struct qc_memo_options o = {.most = SIZE_MAX, .budget = budget, .free = free_solved};
+    return qc_memo_new(out, &o, st);
 }
 
-void qc_rounded_layers_free(struct qc_rounded_layers *r)
-{
-    if (!r) return;
-    for (size_t i = 0; i < r->count; i++) free_solved(r->all[i]);
-    free(r->all);
-    qc_index_free(&r->index);
-    pthread_mutex_destroy(&r->lock);
-    free(r);
-}
-
-/* Returns true if a layer can be cached. With several input scales, which are rare, it is solved again. */
+/* Returns true if a layer can be kept. With several input scales, which are rare, it is solved again. */
 static bool is_simple(const struct qc_round_weights_layer *l)
 {
     return !l->quantized && !l->qparams->block && !l->qparams->bits && (!l->input || l->input->count <= 1);
 }
 
-static uint64_t hash_of(const struct qc_round_weights_layer *l, const char key[HEX + 1])
+/* Key of a layer in memory: its weight, and all else that its rounding depends on. */
+struct key {
+    const struct qc_tensor *weight;
+    char rest[HEX + 1];
+    char has_input;
+    char zero[6];
+};
+_Static_assert(sizeof(struct key) == sizeof(void *) + HEX + 8, "no byte of a key is undefined");
+
+static bool whole_key(struct key *key, const struct qc_round_weights_layer *l, struct qc_status *st)
 {
-    return qc_hash_bytes(qc_hash_number((uintptr_t)l->weight), key, HEX);
+    *key = (struct key){.weight = l->weight, .has_input = l->input != NULL};
+    return key_of(key->rest, l, st);
 }
 
 static struct qc_round_weights_output *copy_outputs(const struct qc_round_weights_output *from, size_t count,
@@ -104,22 +91,13 @@ static struct qc_round_weights_output *copy_outputs(const struct qc_round_weight
     return made;
 }
 
-bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, struct qc_rounded_layers *r,
-                              struct qc_status *st)
+bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, struct qc_memo *memo, struct qc_status *st)
 {
-    char key[HEX + 1];
+    struct key key;
     *known = false;
     if (!is_simple(l)) return true;
-    if (!key_of(key, l, st)) return false;
-    pthread_mutex_lock(&r->lock);
-    const struct solved *s = NULL;
-    size_t slot = SIZE_MAX;
-    for (uint32_t i; !s && (i = qc_index_next(&r->index, hash_of(l, key), &slot));) {
-        const struct solved *one = r->all[i - 1];
-        if (one->weight == l->weight && one->has_input == (l->input != NULL) && memcmp(one->key, key, HEX) == 0)
-            s = one;
-    }
-    pthread_mutex_unlock(&r->lock); /* entries are never removed */
+    if (!whole_key(&key, l, st)) return false;
+    const struct solved *s = qc_memo_find(memo, &key, sizeof key);
     if (!s) return true;
     const struct qc_rounded_weights own = *l->result;
     l->rounded = qc_tensor_ref(s->rounded);
@@ -132,44 +110,35 @@ bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, str
     return true;
 }
 
-/* The caller holds the lock. */
-static bool add_solved(struct qc_rounded_layers *r, struct solved *s, uint64_t hash, struct qc_status *st)
+bool qc_rounded_layers_keep(struct qc_memo *memo, const struct qc_round_weights_layer *l, struct qc_status *st)
 {
-    struct solved **all = qc_grown(r->all, r->count, &r->capacity, sizeof(struct solved *), st);
-    if (!all) return false;
-    r->all = all;
-    if (!qc_index_add(&r->index, hash, (uint32_t)r->count + 1, st)) return false;
-    r->all[r->count++] = s;
-    return true;
-}
-
-bool qc_rounded_layers_keep(struct qc_rounded_layers *r, const struct qc_round_weights_layer *l, struct qc_status *st)
-{
-    if (!is_simple(l)) return true;
+    const size_t bytes = l->rounded->bytes + l->moments->outputs * sizeof *l->made;
+    struct key key;
+    if (!is_simple(l) || !qc_memo_has_room(memo, bytes)) return true;
+    if (!whole_key(&key, l, st)) return false;
     struct solved *s = calloc(1, sizeof *s);
     if (!s) return qc_fail_memory(st, sizeof *s);
     *s = (struct solved){.weight = qc_tensor_ref(l->weight),
-                         .has_input = l->input != NULL,
                          .rounded = qc_tensor_ref(l->rounded),
                          .made = copy_outputs(l->made, l->moments->outputs, st),
                          .result = *l->result};
-    bool kept = s->made && key_of(s->key, l, st);
-    pthread_mutex_lock(&r->lock);
-    kept = kept && add_solved(r, s, hash_of(l, s->key), st);
-    pthread_mutex_unlock(&r->lock);
-    if (!kept) free_solved(s);
-    return kept;
+    const bool copied = s->made != NULL;
+    if (copied)
+        qc_memo_keep(memo, &key, sizeof key, s, bytes);
+    else
+        free_solved(s);
+    return copied;
 }
 
 /* ---- In a file ---- */
 
 enum { NUMBERS = 11, OF_OUTPUT = 6 };
-static const char magic[8] = "qcround2";
+static const char magic[8] = "qcround3"; /* the last is the version */
 
-/* Head of a record. NUMBERS numbers, OF_OUTPUT numbers per output, a byte per weight and the checksum follow. */
+/* Head of a record. NUMBERS numbers, OF_OUTPUT numbers per output, the stored weight and the checksum follow. */
 struct head {
     char key[HEX];
-    uint64_t outputs, count;
+    uint64_t outputs, bytes; /* bytes: of the weight */
 };
 
 struct place {
@@ -226,10 +195,10 @@ static bool failed(const struct qc_rounded_file *f, struct qc_status *st)
 static bool body_bytes(size_t *out, const struct head *h)
 {
     size_t outputs, numbers;
-    return h->outputs <= SIZE_MAX && h->count <= SIZE_MAX &&
+    return h->outputs <= SIZE_MAX && h->bytes <= SIZE_MAX &&
            qc_mul_size(&outputs, (size_t)h->outputs, OF_OUTPUT * sizeof(double)) &&
            qc_add_size(&numbers, outputs, NUMBERS * sizeof(double) + sizeof(uint64_t)) &&
-           qc_add_size(out, numbers, (size_t)h->count) && *out <= (size_t)INT64_MAX / 2;
+           qc_add_size(out, numbers, (size_t)h->bytes) && *out <= (size_t)INT64_MAX / 2;
 }
 
 static bool add_place(struct qc_rounded_file *f, const struct head *h, off_t at, struct qc_status *st)
@@ -263,13 +232,15 @@ static bool begin_rounded_file(struct qc_rounded_file *f, struct qc_status *st)
 {
     char found[sizeof magic + HEX];
     const size_t n = fread(found, 1, sizeof found, f->file);
-    if (n && (n < sizeof magic || memcmp(found, magic, sizeof magic) != 0))
+    if (n && (n < sizeof magic || memcmp(found, magic, sizeof magic - 1) != 0))
         return qc_fail(
             st, QC_BAD_INPUT,
             "--checkpoint: %s exists and holds no rounded layers; remove it or choose another name for the checkpoint",
             f->path);
     f->end = (off_t)sizeof found;
-    if (n == sizeof found && memcmp(found + sizeof magic, f->job, HEX) == 0) return find_records(f, st);
+    if (n == sizeof found && found[sizeof magic - 1] == magic[sizeof magic - 1] &&
+        memcmp(found + sizeof magic, f->job, HEX) == 0)
+        return find_records(f, st);
     rewind(f->file);
     const bool ok = ftruncate(fileno(f->file), 0) == 0 && fwrite(magic, sizeof magic, 1, f->file) == 1 &&
                     fwrite(f->job, HEX, 1, f->file) == 1 && fflush(f->file) == 0;
@@ -305,7 +276,7 @@ void qc_rounded_file_close(struct qc_rounded_file *f)
 
 static bool is_kept(const struct qc_round_weights_layer *l)
 {
-    return !l->recurrent && !l->quantized && qc_dtype_info(l->qparams->dtype)->bits <= 8;
+    return !l->recurrent && !l->quantized;
 }
 
 static void numbers_of(double to[NUMBERS], const struct qc_rounded_weights *r)
@@ -335,57 +306,6 @@ static bool result_of(struct qc_rounded_weights *r, const double from[NUMBERS], 
     r->bias_rms = from[9];
     r->bias_max = from[10];
     return true;
-}
-
-/* Returns the scale of element i: the output's new scale if there is one, else the quantizer's. */
-static double element_scale(const struct qc_round_weights_layer *l, const struct qc_round_weights_output *made,
-                            size_t i)
-{
-    const size_t c = qc_scale_at(&l->scales, i);
-    const bool own = l->qparams->pair_limit && l->scales.count == l->moments->outputs && made[c].scale > 0;
-    return (double)(own ? made[c].scale : l->qparams->scale[c]);
-}
-
-static unsigned char byte_of(const struct qc_qparams *q, struct qc_levels levels, double level)
-{
-    if (qc_is_small_float(q->dtype)) return qc_float_to_small(q->dtype, level, QC_SMALL_SATURATES, QC_SMALL_NEAREST);
-    return (unsigned char)(fmax(levels.lo, fmin(levels.hi, nearbyint(level))) - levels.lo);
-}
-
-/* Writes the levels as bytes: codes of the type, or integers minus the lowest level. */
-static void put_levels(struct flow *w, const struct qc_round_weights_layer *l)
-{
-    const struct qc_qparams *q = l->qparams;
-    const struct qc_levels levels = qc_qparams_levels(q);
-    const float *x = l->rounded->data;
-    unsigned char bytes[1024];
-    for (size_t i = 0, n = 0; w->ok && i < l->rounded->count; i++) {
-        const size_t c = qc_scale_at(&l->scales, i);
-        bytes[n++] = byte_of(q, levels, (double)x[i] / element_scale(l, l->made, i) + q->zero_point[c]);
-        if (n < sizeof bytes && i + 1 < l->rounded->count) continue;
-        write_bytes(w, bytes, n);
-        n = 0;
-    }
-}
-
-static bool take_levels(struct flow *w, const struct qc_round_weights_layer *l,
-                        const struct qc_round_weights_output *made, struct qc_tensor *to)
-{
-    const struct qc_qparams *q = l->qparams;
-    const struct qc_levels levels = qc_qparams_levels(q);
-    unsigned char bytes[1024];
-    for (size_t i = 0; i < to->count; i += sizeof bytes) {
-        const size_t n = to->count - i < sizeof bytes ? to->count - i : sizeof bytes;
-        read_bytes(w, bytes, n);
-        for (size_t k = 0; w->ok && k < n; k++) {
-            const size_t c = qc_scale_at(&l->scales, i + k);
-            const double level =
-                qc_is_small_float(q->dtype) ? (double)qc_small_to_float(q->dtype, bytes[k]) : levels.lo + bytes[k];
-            if (!(level <= levels.hi)) return false;
-            ((float *)to->data)[i + k] = (float)(element_scale(l, made, i + k) * (level - q->zero_point[c]));
-        }
-    }
-    return w->ok;
 }
 
 /* Writes the numbers of each output. */
@@ -428,17 +348,16 @@ static bool read_record(struct qc_round_weights_layer *l, struct qc_rounded_weig
     if (fseeko(f->file, p->at, SEEK_SET) != 0) return false;
     add_sum(&w, &p->head, sizeof p->head);
     read_bytes(&w, numbers, sizeof numbers);
-    if (!w.ok || !result_of(result, numbers, l) || !take_outputs(&w, made, l->moments->outputs) ||
-        !take_levels(&w, l, made, to))
-        return false;
-    return fread(&sum, sizeof sum, 1, f->file) == 1 && sum == w.sum;
+    if (!w.ok || !result_of(result, numbers, l) || !take_outputs(&w, made, l->moments->outputs)) return false;
+    read_bytes(&w, to->data, to->bytes);
+    return w.ok && fread(&sum, sizeof sum, 1, f->file) == 1 && sum == w.sum;
 }
 
 static bool recall(bool *known, struct qc_round_weights_layer *l, struct qc_rounded_file *f, const struct place *p,
                    struct qc_status *st)
 {
     struct qc_rounded_weights result = *l->result;
-    struct qc_tensor *to = qc_tensor_new(QC_F32, &l->weight->shape, st);
+    struct qc_tensor *to = qc_tensor_new(qc_qparams_storage(l->qparams), &l->weight->shape, st);
     struct qc_round_weights_output *made = calloc(l->moments->outputs, sizeof *made);
     bool ok = to && (made || qc_fail_memory(st, l->moments->outputs * sizeof *made));
     *known = ok && read_record(l, &result, made, to, f, p);
@@ -447,8 +366,6 @@ static bool recall(bool *known, struct qc_round_weights_layer *l, struct qc_roun
         l->rounded = qc_tensor_ref(to);
         l->made = made;
         made = NULL;
-        qc_tensor_rest(l->weight);
-        ok = !l->g->spills || qc_tensor_spill(l->rounded, st);
     }
     free(made);
     qc_tensor_unref(to);
@@ -458,6 +375,7 @@ static bool recall(bool *known, struct qc_round_weights_layer *l, struct qc_roun
 bool qc_rounded_file_recall(bool *known, struct qc_round_weights_layer *l, struct qc_rounded_file *f,
                             struct qc_status *st)
 {
+    const size_t bytes = l->weight->count * qc_dtype_size(qc_qparams_storage(l->qparams));
     char key[HEX + 1];
     bool ok = true;
     *known = false;
@@ -466,7 +384,7 @@ bool qc_rounded_file_recall(bool *known, struct qc_round_weights_layer *l, struc
     pthread_mutex_lock(&f->lock);
     for (size_t i = f->count; ok && !*known && i-- > 0;) { /* the last of several wins */
         const struct head *h = &f->places[i].head;
-        if (memcmp(h->key, key, HEX) == 0 && h->outputs == l->moments->outputs && h->count == l->weight->count)
+        if (memcmp(h->key, key, HEX) == 0 && h->outputs == l->moments->outputs && h->bytes == bytes)
             ok = recall(known, l, f, &f->places[i], st);
     }
     pthread_mutex_unlock(&f->lock);
@@ -475,7 +393,7 @@ bool qc_rounded_file_recall(bool *known, struct qc_round_weights_layer *l, struc
 
 bool qc_rounded_file_keep(struct qc_rounded_file *f, const struct qc_round_weights_layer *l, struct qc_status *st)
 {
-    struct head h = {.outputs = l->moments->outputs, .count = l->rounded->count};
+    struct head h = {.outputs = l->moments->outputs, .bytes = l->rounded->bytes};
     struct flow w = flow_of(f);
     double numbers[NUMBERS];
     char key[HEX + 1];
@@ -488,7 +406,7 @@ bool qc_rounded_file_keep(struct qc_rounded_file *f, const struct qc_round_weigh
     write_bytes(&w, &h, sizeof h);
     write_bytes(&w, numbers, sizeof numbers);
     put_outputs(&w, l);
-    put_levels(&w, l);
+    write_bytes(&w, l->rounded->data, l->rounded->bytes);
     const uint64_t sum = w.sum;
     write_bytes(&w, &sum, sizeof sum);
     const bool ok = w.ok && fflush(f->file) == 0;

@@ -3,10 +3,12 @@
 
 #include <math.h>
 
+#include "graph/core/parameters.h"
+
 static const struct qc_tensor *constant_of_quantize(const struct qc_graph *g, qc_id value)
 {
-    const struct qc_node *n = value ? qc_node_of(g, value) : NULL;
-    const struct qc_tensor *t = n && n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
+    const qc_id from = qc_quantized_constant(g, value);
+    const struct qc_tensor *t = from ? qc_constant_of(g, from) : NULL;
     return t && t->dtype == QC_F32 ? t : NULL;
 }
 
@@ -42,8 +44,8 @@ float qc_sum_data_scale(const struct qc_sum_layer *l, size_t channel)
     return l->data->scale[l->data->count > 1 ? channel : 0];
 }
 
-void qc_sum_terms(double *above, double *below, const struct qc_sum_layer *l, const float *weights, size_t channel,
-                  float scale)
+void qc_sum_terms(double *above, double *below, const struct qc_sum_layer *l, const struct qc_tensor *weights,
+                  size_t channel, float scale)
 {
     const struct qc_levels levels = qc_qparams_levels(l->qparams), data = qc_qparams_levels(l->data);
     const double zero = l->data->zero_point[l->data->count > 1 ? channel : 0], lowest = (double)data.lo - zero,
@@ -56,14 +58,17 @@ void qc_sum_terms(double *above, double *below, const struct qc_sum_layer *l, co
     *above = *below = 0;
     for (size_t o = 0; o < l->weights->count / (inner * l->channels); o++)
         for (size_t i = 0; i < inner; i++) {
-            const double v =
-                (double)(qc_quantize_one(weights[(o * l->channels + channel) * inner + i], p, levels) - p.zero_point);
+            const size_t e = (o * l->channels + channel) * inner + i;
+            const int64_t q = weights->dtype == QC_F32 ? qc_quantize_one(((const float *)weights->data)[e], p, levels)
+                                                       : qc_tensor_int(weights, e);
+            const double v = (double)(q - p.zero_point);
             *above += fmax(v * highest, v * lowest);
             *below -= fmin(v * highest, v * lowest);
         }
 }
 
-double qc_sum_bound(const struct qc_sum_layer *l, const float *weights, float bias, size_t channel, float scale)
+double qc_sum_bound(const struct qc_sum_layer *l, const struct qc_tensor *weights, float bias, size_t channel,
+                    float scale)
 {
     const struct qc_levels all = {.lo = INT32_MIN, .hi = INT32_MAX};
     double above, below;

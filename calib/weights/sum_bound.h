@@ -25,13 +25,14 @@ int qc_sum_axis(const struct qc_graph *g, const struct qc_node *n);
 bool qc_sum_layer_of(struct qc_sum_layer *out, const struct qc_graph *g, qc_id node);
 
 /* Returns the largest magnitude of any partial sum of a channel, with its terms and the bias added in any order: the
-   greater of the sum of all terms that can be positive and that of all that can be negative. weights: like l->weights,
-   rounded to nearest with this scale; bias in real units. axis >= 0. */
-double qc_sum_bound(const struct qc_sum_layer *l, const float *weights, float bias, size_t channel, float scale);
+   greater of the sum of all terms that can be positive and that of all that can be negative. weights: stored integers,
+   or like l->weights, rounded to nearest with this scale; bias in real units. axis >= 0. */
+double qc_sum_bound(const struct qc_sum_layer *l, const struct qc_tensor *weights, float bias, size_t channel,
+                    float scale);
 
 /* Computes the sum of all terms that can be positive and, negated, of all that can be negative, without the bias. */
-void qc_sum_terms(double *above, double *below, const struct qc_sum_layer *l, const float *weights, size_t channel,
-                  float scale);
+void qc_sum_terms(double *above, double *below, const struct qc_sum_layer *l, const struct qc_tensor *weights,
+                  size_t channel, float scale);
 
 /* Returns the scale of the input that a channel reads. */
 float qc_sum_data_scale(const struct qc_sum_layer *l, size_t channel);

@@ -10,7 +10,7 @@
 
 /* A constant that is quantized for an input of a node. */
 struct weight {
-    qc_id constant, node; /* node: its Quantize; 0: none */
+    qc_id constant, value; /* value: its quantized form; 0: none */
     qc_id quantizer;
     int axis;
 };
@@ -19,11 +19,12 @@ static struct weight table_weight(const struct qc_graph *g, const struct qc_node
 {
     if (n->input_count <= input) return (struct weight){0};
     qc_id v = n->inputs[input];
-    const struct qc_node *q = qc_node_of(g, v);
-    if (q && q->op == QC_OP_Dequantize) q = qc_node_of(g, v = q->inputs[0]);
-    if (!q || q->op != QC_OP_Quantize || !qc_constant_of(g, q->inputs[0])) return (struct weight){0};
-    return (struct weight){.constant = q->inputs[0],
-                           .node = g->values[v].node,
+    const struct qc_node *real = qc_node_of(g, v);
+    if (real && real->op == QC_OP_Dequantize) v = real->inputs[0];
+    const qc_id constant = qc_quantized_constant(g, v);
+    if (!constant) return (struct weight){0};
+    return (struct weight){.constant = constant,
+                           .value = v,
                            .quantizer = g->values[v].type.qparams,
                            .axis = g->values[v].type.axis};
 }
@@ -48,14 +49,14 @@ struct tie {
 static bool find_tie(struct tie *out, const struct qc_graph *g, const struct qc_node *gather)
 {
     const struct weight table = gather->op == QC_OP_Gather ? table_weight(g, gather, 0) : (struct weight){0};
-    if (!table.node || g->values[table.constant].type.shape.rank != 2) return false;
+    if (!table.value || g->values[table.constant].type.shape.rank != 2) return false;
     const struct qc_tensor *t = qc_constant_of(g, table.constant);
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) continue;
         const struct weight matrix = table_weight(g, n, 1);
         const bool turned = n->op == QC_OP_MatMul || !qc_attr_int(n, "transB", 0);
-        if (!matrix.node || !same_form(g, matrix, table, turned)) continue;
+        if (!matrix.value || !same_form(g, matrix, table, turned)) continue;
         if (turned ? !qc_tensor_is_transposed(qc_constant_of(g, matrix.constant), t)
                    : matrix.constant != table.constant)
             continue;
@@ -65,25 +66,22 @@ static bool find_tie(struct tie *out, const struct qc_graph *g, const struct qc_
     return false;
 }
 
-/* Returns the node of g that quantizes a constant with a quantizer of `before`; 0: none. */
-static qc_id quantize_of(const struct qc_graph *g, const struct qc_graph *before, qc_id quantizer)
+/* Returns the weight of g in integers with a quantizer of `before`; 0: none. */
+static qc_id stored_weight(const struct qc_graph *g, const struct qc_graph *before, qc_id quantizer)
 {
     const qc_id q = qc_graph_find_quantizer(g, before->qparams_of[quantizer].name);
-    for (qc_id id = 1; q && id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        if (n->op == QC_OP_Quantize && g->values[n->outputs].type.qparams == q && qc_constant_of(g, n->inputs[0]))
-            return id;
-    }
+    for (qc_id v = 1; q && v <= g->value_count; v++)
+        if (g->values[v].type.qparams == q && qc_constant_of(g, v)) return v;
     return 0;
 }
 
 /* Binds the table's quantizer in `to` to the scales of the matrix. */
-static bool bind_tables(struct qc_graph *to, const struct qc_graph *g, const struct qc_node *table,
-                        const struct qc_node *matrix, bool turned, struct qc_status *st)
+static bool bind_tables(struct qc_graph *to, const struct qc_graph *g, qc_id table, qc_id matrix, bool turned,
+                        struct qc_status *st)
 {
-    const struct qc_type *type = &g->values[matrix->outputs].type;
+    const struct qc_type *type = &g->values[matrix].type;
     const struct qc_qparams *s = &g->qparams_of[type->qparams];
-    const qc_id quantizer = g->values[table->outputs].type.qparams;
+    const qc_id quantizer = g->values[table].type.qparams;
     if (!s->block || !turned) return qc_graph_bind_quantizer(to, quantizer, s->count, s->scale, s->zero_point, st);
     const struct qc_shape shape = qc_scale_shape(s, &type->shape, type->axis);
     struct qc_tensor *scale = qc_tensor_of(QC_F32, &shape, s->scale, st), *zero = NULL, *turned_scale = NULL,
@@ -100,13 +98,15 @@ static bool bind_tables(struct qc_graph *to, const struct qc_graph *g, const str
 }
 
 /* Adds the table as the matrix has it. */
-static qc_id add_table(struct qc_graph *to, const struct qc_graph *g, const struct qc_node *table,
-                       const struct qc_node *matrix, bool turned, struct qc_status *st)
+static qc_id add_table(struct qc_graph *to, const struct qc_graph *g, qc_id table, qc_id matrix, bool turned,
+                       struct qc_status *st)
 {
-    const char *name = g->values[table->inputs[0]].name;
-    const struct qc_tensor *from = qc_constant_of(g, matrix->inputs[0]);
-    return turned ? qc_graph_add_made_constant(to, name, qc_tensor_transposed(from, st), st)
-                  : qc_graph_add_constant(to, name, from, st);
+    const struct qc_value *v = &g->values[table];
+    const struct qc_tensor *from = qc_constant_of(g, matrix);
+    struct qc_tensor *t = turned ? qc_tensor_transposed(from, st) : qc_tensor_ref(from);
+    const qc_id id = t ? qc_graph_add_affine_constant(to, v->name, t, v->type.qparams, v->type.axis, st) : 0;
+    qc_tensor_unref(t);
+    return id;
 }
 
 bool qc_tie_tables(struct qc_graph **out, const struct qc_graph *after, const struct qc_graph *before,
@@ -114,41 +114,18 @@ bool qc_tie_tables(struct qc_graph **out, const struct qc_graph *after, const st
 {
     struct qc_rebuild r = {0};
     struct tie tie;
-    bool ok = true, begun = false;
-    qc_id *source = NULL; /* [node_count + 1] of after: the Quantize whose constant this one takes */
+    bool ok = true;
     *out = NULL;
-    if (!(source = calloc(2 * ((size_t)after->node_count + 1), sizeof *source)))
-        return qc_fail_memory(st, (size_t)after->node_count * sizeof *source);
-    qc_id *turned = source + after->node_count + 1;
-    for (qc_id id = 1; id <= before->node_count; id++) {
+    for (qc_id id = 1; ok && id <= before->node_count; id++) {
         if (!find_tie(&tie, before, &before->nodes[id])) continue;
-        const qc_id table = quantize_of(after, before, tie.table.quantizer),
-                    matrix = quantize_of(after, before, tie.matrix.quantizer);
+        const qc_id table = stored_weight(after, before, tie.table.quantizer),
+                    matrix = stored_weight(after, before, tie.matrix.quantizer);
         if (!table || !matrix) continue;
-        source[table] = matrix;
-        turned[table] = tie.turned;
-        begun = true;
+        ok = (r.to || qc_rebuild_begin(&r, after, st)) && bind_tables(r.to, after, table, matrix, tie.turned, st) &&
+             (r.map[table] = add_table(r.to, after, table, matrix, tie.turned, st));
     }
-    if (!begun) goto out;
-    ok = qc_rebuild_begin(&r, after, st);
-    for (qc_id id = 1; ok && id <= after->node_count; id++)
-        if (source[id]) ok = bind_tables(r.to, after, &after->nodes[id], &after->nodes[source[id]], turned[id], st);
-    for (qc_id id = 1; ok && id <= after->node_count; id++) {
-        const struct qc_node *n = &after->nodes[id];
-        if (!source[id]) {
-            for (unsigned i = 0; ok && i < n->input_count; i++)
-                ok = !n->inputs[i] || qc_rebuild_value(&r, n->inputs[i], st);
-            ok = ok && qc_rebuild_node(&r, id, st);
-            continue;
-        }
-        const qc_id constant = n->inputs[0], kept = r.map[constant];
-        r.map[constant] = add_table(r.to, after, n, &after->nodes[source[id]], turned[id], st);
-        ok = r.map[constant] && qc_rebuild_node(&r, id, st);
-        r.map[constant] = kept;
-    }
-    ok = ok && qc_rebuild_finish(out, &r, st);
-out:
-    if (begun) qc_rebuild_free(&r);
-    free(source);
+    for (qc_id id = 1; ok && r.to && id <= after->node_count; id++) ok = qc_rebuild_node(&r, id, st);
+    ok = ok && (!r.to || qc_rebuild_finish(out, &r, st));
+    qc_rebuild_free(&r);
     return ok;
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/file.h"
+#include "base/memo.h"
 #include "base/status.h"
 #include "datasets/samples/image_options.h"
 #include "datasets/samples/preprocess.h"
@@ -178,11 +179,11 @@ size_t qc_dataset_total(const struct qc_dataset *ds);
 /* Index in the file (from 0) of the first sample of a unit. unit < qc_dataset_units. */
 size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit);
 
-/* Enables a cache of at most `bytes` for units of equal size that are read again; samples in memory are not cached. Not
-   concurrently with readers. */
-bool qc_dataset_keep(struct qc_dataset *ds, size_t bytes, struct qc_status *st);
+/* Keeps units of equal size that are read again while the budget lasts (borrowed; NULL: 16 MiB); samples in memory are
+   not kept. Not concurrently with readers. */
+bool qc_dataset_keep(struct qc_dataset *ds, struct qc_memo_budget *budget, struct qc_status *st);
 
-/* Empties the cache, which stays enabled. Not concurrently with readers. */
+/* Frees the units that are kept; further ones will be. Not concurrently with readers. */
 void qc_dataset_let_go(const struct qc_dataset *ds);
 
 /* Returns the number of units read ahead, and the bytes that each may hold. If the process that reads HDF5 reads ahead

@@ -10,7 +10,6 @@
 #include "datasets/hdf5/data_reader.h"
 #include "datasets/samples/dataset.h"
 #include "datasets/stream/sample_convert.h"
-#include "datasets/stream/unit_cache.h"
 
 /* Images whose channels are on another axis than the model's: the last three axes are reordered while reading. */
 enum qc_image_axes {
@@ -72,7 +71,7 @@ struct qc_dataset {
     size_t units, planned;            /* of this shard, of all shards */
     unsigned ahead;
     struct qc_read_ahead *read_ahead; /* NULL: none */
-    struct qc_unit_cache *kept;       /* NULL: none */
+    struct qc_memo *kept;             /* of units; NULL: none */
 };
 
 /* Returns the index in the file of a chosen unit. */

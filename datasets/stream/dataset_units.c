@@ -21,7 +21,7 @@ void qc_dataset_free(struct qc_dataset *ds)
 {
     if (!ds) return;
     qc_read_ahead_stop(ds->read_ahead);
-    qc_unit_cache_free(ds->kept);
+    qc_memo_free(ds->kept);
     qc_reader_close(ds->reader);
     qc_memory_data_free(ds->own);
     free(ds->chosen);
@@ -396,6 +396,30 @@ static bool read_plain(const void **plain, void *out, const struct qc_dataset *d
     return true;
 }
 
+/* At most 16 MiB of units, as elements in the file's type: trials, the report and advice read some hundred samples
+   repeatedly. */
+enum { KEPT_BYTES = 16 << 20 };
+
+bool qc_dataset_keep(struct qc_dataset *ds, struct qc_memo_budget *budget, struct qc_status *st)
+{
+    const struct qc_memo_options o = {.most = KEPT_BYTES, .budget = budget, .free = free};
+    return ds->kept || (!ds->reader && !ds->own) || qc_memo_new(&ds->kept, &o, st);
+}
+
+void qc_dataset_let_go(const struct qc_dataset *ds)
+{
+    qc_memo_clear(ds->kept);
+}
+
+/* Copies a unit if there is room. */
+static void keep_unit(struct qc_memo *memo, const size_t key[2], const void *elements, size_t bytes)
+{
+    void *copy = qc_memo_has_room(memo, bytes) ? malloc(bytes + 1) : NULL;
+    if (!copy) return;
+    memcpy(copy, elements, bytes);
+    qc_memo_keep(memo, key, 2 * sizeof *key, copy, bytes);
+}
+
 static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding, size_t unit,
                          struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
@@ -405,11 +429,12 @@ static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding,
                        unit, ds->units);
     const size_t in_file = qc_unit_in_file(ds, unit);
     if (b->made != QC_MADE_NOT) return qc_make_input(out, b, in_file, st);
-    const void *plain = ds->kept ? qc_unit_cache_find(ds->kept, binding, in_file) : NULL;
+    const size_t key[2] = {binding, in_file};
+    const void *plain = qc_memo_find(ds->kept, key, sizeof key);
     if (!plain) {
         if (!read_plain(&plain, out, ds, binding, unit, scratch, st)) return false;
         const bool again = b->array && qc_memory_array_copies(b->array); /* reading costs no more than copying */
-        if (ds->kept && !b->set.sizes && !again) qc_unit_cache_keep(ds->kept, binding, in_file, plain, b->file_bytes);
+        if (ds->kept && !b->set.sizes && !again) keep_unit(ds->kept, key, plain, b->file_bytes);
     }
     if (plain == out) return true;
     if (b->axes != QC_AXES_AS_THEY_ARE) {
@@ -425,17 +450,6 @@ static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding,
     if (qc_convert_sample(out, plain, &c, st)) return true;
     qc_where(st, b->input ? "for input '%s'" : "%s", b->input ? b->input : "as target");
     return where(st, ds, b, in_file * b->rows);
-}
-
-bool qc_dataset_keep(struct qc_dataset *ds, size_t bytes, struct qc_status *st)
-{
-    if (ds->kept || (!ds->reader && !ds->own)) return true;
-    return qc_unit_cache_new(&ds->kept, bytes, st);
-}
-
-void qc_dataset_let_go(const struct qc_dataset *ds)
-{
-    if (ds->kept) qc_unit_cache_clear(ds->kept);
 }
 
 bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_t unit,

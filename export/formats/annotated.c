@@ -63,23 +63,24 @@ static bool note_parameters(struct annotating *x, qc_id v, const struct qc_param
 }
 
 /* Adds a quantized constant with the real values of its integers. */
-static bool map_constant(struct annotating *x, const struct qc_node *quantize, struct qc_status *st)
+static bool map_constant(struct annotating *x, qc_id quantized, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
-    const struct qc_value *real = &g->values[quantize->inputs[0]];
-    const struct qc_parameters p = qc_value_parameters(g, quantize->outputs);
-    const qc_id stored = p.affine ? stored_constant(x, p.quantizer, real->name, &real->type.shape) : 0;
+    const struct qc_value *c = &g->values[qc_quantized_constant(g, quantized)];
+    const struct qc_parameters p = qc_value_parameters(g, quantized);
+    const qc_id stored = p.affine ? stored_constant(x, p.quantizer, c->name, &c->type.shape) : 0;
     struct qc_tensor *t = stored ? qc_tensor_of_parameters(x->produced, stored, st) : NULL;
     if (stored && !t) return false;
-    const qc_id v = qc_graph_add_constant(x->to, real->name, t ? t : real->constant, st);
+    const qc_id v = qc_graph_add_constant(x->to, c->name, t ? t : c->constant, st);
     qc_tensor_unref(t);
-    return v && note_parameters(x, x->map[quantize->outputs] = v, &p, st);
+    return v && note_parameters(x, x->map[quantized] = v, &p, st);
 }
 
 static qc_id mapped_value(struct annotating *x, qc_id v, struct qc_status *st)
 {
-    if (!x->map[v] && x->from->values[v].constant)
-        x->map[v] = qc_graph_add_constant(x->to, x->from->values[v].name, x->from->values[v].constant, st);
+    const struct qc_value *c = &x->from->values[v];
+    if (!x->map[v] && qc_quantized_constant(x->from, v) && !map_constant(x, v, st)) return 0;
+    if (!x->map[v] && c->constant) x->map[v] = qc_graph_add_constant(x->to, c->name, c->constant, st);
     return x->map[v];
 }
 
@@ -103,7 +104,7 @@ static bool map_node(struct annotating *x, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
     const struct qc_node *n = &g->nodes[id];
-    if (n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0])) return map_constant(x, n, st);
+    if (qc_quantized_constant(g, n->outputs)) return true; /* mapped where it is read */
     if (is_quantizing(n->op)) {
         x->map[n->outputs] = mapped_value(x, n->inputs[0], st);
         return x->map[n->outputs] && qc_graph_name_value(x->to, x->map[n->outputs], g->values[n->outputs].name, st);

@@ -49,13 +49,12 @@ static struct qc_json *all_encodings(const struct qc_graph *g, const struct qc_q
     }
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        const qc_id real = n->op == QC_OP_Quantize ? n->inputs[0] : 0;
-        if (real && qc_constant_of(g, real)) {
-            const struct qc_parameters p = qc_value_parameters(g, n->outputs);
-            if (is_written(&p)) add_encoding(weights, g->values[real].name, g, &p);
-            continue;
+        for (unsigned i = 0; i < n->input_count; i++) {
+            const qc_id constant = qc_quantized_constant(g, n->inputs[i]);
+            const struct qc_parameters p = qc_value_parameters(g, n->inputs[i]);
+            if (constant && is_written(&p)) add_encoding(weights, g->values[constant].name, g, &p);
         }
-        for (unsigned k = 0; k < n->output_count; k++) {
+        for (unsigned k = 0; k < n->output_count && !qc_quantized_constant(g, n->outputs); k++) {
             const struct qc_parameters p = qc_query_end(query, id, QC_TAKEN, k);
             if (is_written(&p)) add_encoding(activations, g->values[n->outputs + k].name, g, &p);
         }

@@ -23,6 +23,13 @@ struct qc_parameters qc_value_parameters(const struct qc_graph *g, qc_id value)
                                   .levels = qc_qparams_levels(s)};
 }
 
+qc_id qc_quantized_constant(const struct qc_graph *g, qc_id value)
+{
+    const struct qc_node *n = value ? qc_node_of(g, value) : NULL;
+    const qc_id from = n && n->op == QC_OP_Quantize ? n->inputs[0] : value;
+    return value && g->values[value].type.qparams != QC_REAL && qc_constant_of(g, from) ? from : 0;
+}
+
 static bool takes(const struct qc_node *n)
 {
     return n->op == QC_OP_Quantize || n->op == QC_OP_Requantize;

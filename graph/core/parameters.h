@@ -24,6 +24,10 @@ struct qc_parameters {
 /* Returns the parameters of the value's own type. */
 struct qc_parameters qc_value_parameters(const struct qc_graph *g, qc_id value);
 
+/* Returns the constant that an affine value holds: the value itself, or the real constant that its Quantize reads; 0:
+   it is computed. */
+qc_id qc_quantized_constant(const struct qc_graph *g, qc_id value);
+
 /* Returns the real numbers of an affine constant, scale * (q - zero point), in float32. The caller owns the tensor. */
 struct qc_tensor *qc_tensor_of_parameters(const struct qc_graph *g, qc_id constant, struct qc_status *st);
 

@@ -47,78 +47,21 @@ struct qc_tensor *qc_tensor_transposed(const struct qc_tensor *t, struct qc_stat
     return out;
 }
 
-struct form {
-    struct form *next;
-    void *data;
-    size_t key_bytes;
-    unsigned char key[];
-};
-
-struct qc_tensor_forms {
-    pthread_mutex_t lock;
-    struct form *first;
-};
-
 bool qc_tensor_keep_forms(struct qc_tensor *t, struct qc_status *st)
 {
-    if (t->forms) return true;
-    if (!(t->forms = calloc(1, sizeof *t->forms))) return qc_fail_memory(st, sizeof *t->forms);
-    pthread_mutex_init(&t->forms->lock, NULL);
-    return true;
-}
-
-static void free_forms(struct qc_tensor_forms *f)
-{
-    if (!f) return;
-    while (f->first) {
-        struct form *gone = f->first;
-        f->first = gone->next;
-        free(gone->data);
-        free(gone);
-    }
-    pthread_mutex_destroy(&f->lock);
-    free(f);
-}
-
-/* The caller holds the lock. Returns NULL if there is none. */
-static const void *find_form(const struct qc_tensor_forms *f, const void *key, size_t key_bytes)
-{
-    const struct form *k = f->first;
-    while (k && (k->key_bytes != key_bytes || memcmp(k->key, key, key_bytes) != 0)) k = k->next;
-    return k ? k->data : NULL;
+    return t->forms || qc_memo_new(&t->forms, &(struct qc_memo_options){.most = SIZE_MAX, .free = free}, st);
 }
 
 const void *qc_tensor_form(const struct qc_tensor *t, const void *key, size_t key_bytes)
 {
-    if (!t->forms) return NULL;
-    pthread_mutex_lock(&t->forms->lock);
-    const void *data = find_form(t->forms, key, key_bytes);
-    pthread_mutex_unlock(&t->forms->lock);
-    return data;
+    return qc_memo_find(t->forms, key, key_bytes);
 }
 
 bool qc_tensor_add_form(const void **out, const struct qc_tensor *t, const void *key, size_t key_bytes, void *data,
                         struct qc_status *st)
 {
-    struct form *own = malloc(sizeof *own + key_bytes);
-    if (!own) {
-        free(data);
-        return qc_fail_memory(st, sizeof *own + key_bytes);
-    }
-    *own = (struct form){.data = data, .key_bytes = key_bytes};
-    memcpy(own->key, key, key_bytes);
-    pthread_mutex_lock(&t->forms->lock);
-    const void *there = find_form(t->forms, key, key_bytes);
-    if (!there) {
-        own->next = t->forms->first;
-        t->forms->first = own;
-    }
-    pthread_mutex_unlock(&t->forms->lock);
-    *out = there ? there : data;
-    if (!there) return true;
-    free(data);
-    free(own);
-    return true;
+    *out = qc_memo_keep(t->forms, key, key_bytes, data, 0);
+    return *out || qc_fail_memory(st, key_bytes);
 }
 
 struct qc_shape qc_shape_of(int rank, const int64_t *dims)
@@ -293,7 +236,7 @@ struct qc_tensor *qc_tensor_ref(const struct qc_tensor *t)
 void qc_tensor_unref(struct qc_tensor *t)
 {
     if (!t || --t->references) return;
-    free_forms(t->forms);
+    qc_memo_free(t->forms);
     if (t->map)
         qc_file_map_unref(t->map);
     else

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/file_map.h"
+#include "base/memo.h"
 #include "base/status.h"
 #include "graph/types/dtype.h"
 
@@ -46,11 +47,11 @@ struct qc_tensor {
     struct qc_shape shape;
     size_t count, bytes;
     void *data;
-    struct qc_file_map *map;       /* file that holds the data; NULL: the tensor owns its memory */
-    _Atomic unsigned references;   /* graphs in several threads may share it */
-    _Atomic uint64_t hash;         /* 0: not computed yet */
-    _Atomic uint64_t extremes;     /* of float32 and bytes, encoded by the code that computes them; 0: not computed */
-    struct qc_tensor_forms *forms; /* below; may be NULL */
+    struct qc_file_map *map;     /* file that holds the data; NULL: the tensor owns its memory */
+    _Atomic unsigned references; /* graphs in several threads may share it */
+    _Atomic uint64_t hash;       /* 0: not computed yet */
+    _Atomic uint64_t extremes;   /* of float32 and bytes, encoded by the code that computes them; 0: not computed */
+    struct qc_memo *forms;       /* below; may be NULL */
 };
 
 /* Returns a tensor of zeros. Fails with QC_BAD_INPUT if the shape is not fixed or too large, or if memory runs out. */

@@ -24,7 +24,13 @@ static bool fit_accumulators(struct qc_network *net, struct qc_status *st)
     return ok;
 }
 
-/* ---- Rounding that --method auto has done ---- */
+/* ---- Rounding to nearest, and rounding that --method auto has done ---- */
+
+bool qc_network_store_nearest(struct qc_graph **out, const struct qc_network *net, struct qc_status *st)
+{
+    const enum qc_constant_forms forms = net->scheme.options->memory_limit ? QC_FORMS_NOT_KEPT : QC_FORMS_KEPT;
+    return qc_store_weights(out, net->simulated, forms, qc_evaluate, st);
+}
 
 static bool same_scales(const struct qc_qparams *a, const struct qc_qparams *b)
 {
@@ -66,13 +72,13 @@ static bool make_plain(struct qc_network *net, const struct qc_round_weights_opt
     struct qc_plain *plain = net->unpropagated = calloc(1, sizeof *plain);
     bool taken = false;
     if (!plain) return qc_fail_memory(st, sizeof *plain);
-    const bool ok =
-        qc_choose(&plain->calibration, net->simulated, net->evidence->statistics, qc_dataset_file(net->setup->data),
-                  &net->scheme.calibration, st) &&
-        qc_keep_target_limits(net->simulated, net->scheme.options->runs_on, st) &&
-        (!rounding || qc_network_take_rounded(&taken, net, st)) &&
-        (!rounding || taken ||
-         qc_round_weights(&net->weight_rounding, &net->rounded, net->simulated, qc_network_moments(net), rounding, st));
+    const bool ok = qc_choose(&plain->calibration, net->simulated, net->evidence->statistics,
+                              qc_dataset_file(net->setup->data), &net->scheme.calibration, st) &&
+                    qc_keep_target_limits(net->simulated, net->scheme.options->runs_on, st) &&
+                    qc_network_take_rounded(&taken, net, st) &&
+                    (taken || (rounding ? qc_round_weights(&net->weight_rounding, &net->rounded, net->simulated,
+                                                           qc_network_moments(net), rounding, st)
+                                        : qc_network_store_nearest(&net->rounded, net, st)));
     plain->simulated = net->simulated;
     plain->rounded = net->rounded;
     plain->weight_rounding = net->weight_rounding;
@@ -201,21 +207,19 @@ static void drop_moments(struct qc_network *net)
 
 static bool round_weights(struct qc_network *net, struct qc_status *st)
 {
-    if (!qc_rounds_weights(net->scheme.options)) return true;
-    if (!net->evidence->statistics->second_moments) {
-        if (!qc_has_statistics(net->setup->in)) return true; /* no samples: the summary and the report say so */
+    const bool rounds = qc_rounds_weights(net->scheme.options),
+               nearest = !rounds || !net->evidence->statistics->second_moments;
+    if (nearest && rounds && qc_has_statistics(net->setup->in)) /* else the summary and the report say so */
         qc_warn(net->warnings,
                 "weights are rounded to nearest and biases are not corrected: %s holds no second moments "
                 "(--second-moments off); collect again",
                 qc_statistics_name(net->setup->in));
-        return true;
-    }
     const struct qc_round_weights_options r = qc_network_rounding(net);
     bool taken = false;
-    if (!net->weight_rounder && r.accumulator_bits % 32 == 0 && !qc_network_take_rounded(&taken, net, st)) return false;
+    if (!net->weight_rounder && (nearest || r.accumulator_bits % 32 == 0) && !qc_network_take_rounded(&taken, net, st))
+        return false;
     if (taken) return true;
-    if (net->evidence->memo.constants && !net->scheme.bare)
-        qc_folded_constants_trim(net->evidence->memo.constants, 0); /* the weights change */
+    if (nearest) return qc_network_store_nearest(&net->rounded, net, st);
     qc_progress_phase(net->setup->progress, "rounding weights");
     const bool ok =
         net->weight_rounder
@@ -239,10 +243,9 @@ static bool suit_target(struct qc_network *net, struct qc_status *st)
 {
     const struct qc_target *t = net->scheme.options->runs_on;
     struct qc_graph *g = NULL;
-    if (t->onnxruntime && !qc_tie_tables(&g, net->rounded ? net->rounded : net->simulated, net->simulated, st))
-        return false;
+    if (t->onnxruntime && !qc_tie_tables(&g, net->rounded, net->simulated, st)) return false;
     take(net, g);
-    if (!qc_shorten_biases(&g, net->rounded ? net->rounded : net->simulated, t, st)) return false;
+    if (!qc_shorten_biases(&g, net->rounded, t, st)) return false;
     take(net, g);
     return true;
 }
@@ -260,5 +263,5 @@ bool qc_network_settle(struct qc_network *net, struct qc_status *st)
 bool qc_network_bind(struct qc_network *net, struct qc_status *st)
 {
     return bind(net, st) && qc_network_passed(net, QC_PASS_bind, net->simulated, net->simulated, st) &&
-           round_weights(net, st) && qc_network_passed(net, QC_PASS_round, net->simulated, qc_network_rounded(net), st);
+           round_weights(net, st) && qc_network_passed(net, QC_PASS_round, net->simulated, net->rounded, st);
 }

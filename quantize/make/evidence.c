@@ -68,14 +68,12 @@ bool qc_evidence_new(struct qc_evidence **out, const struct qc_setup *s, struct 
 {
     struct qc_evidence *e = calloc(1, sizeof *e);
     const struct qc_job_inputs *in = s->in;
-    const enum qc_constant_forms forms = s->options->memory_limit ? QC_FORMS_NOT_KEPT : QC_FORMS_KEPT;
     if (!e) return qc_fail_memory(st, sizeof *e);
     bool ok = true;
     if (in->statistics.file && !qc_budget_file(&s->model.graph->budget, in->statistics.file, 2, st))
         ok = qc_where(st, "%s", in->statistics.file); /* factor 2: the file, and the parsed statistics */
     ok = ok && (!qc_has_statistics(in) || load_statistics(&e->statistics, s->data, in, st)) &&
-         (!qc_has_data(&in->data) || qc_folded_constants_new(&e->memo.constants, forms, st)) &&
-         (!may_advise(s) || qc_rounded_layers_new(&e->memo.layers, st));
+         (!may_advise(s) || qc_rounded_layers_new(&e->layers, s->budget, st));
     return QC_HAND_OVER(ok, out, e, qc_evidence_free);
 }
 
@@ -101,8 +99,7 @@ bool qc_evidence_share(struct qc_evidence **out, struct qc_evidence *from, struc
     e->moments_dropped = from->moments_dropped;
     e->known = qc_known_outputs_ref(from->known);
     e->known_of = from->known_of;
-    e->memo.constants = from->memo.constants;
-    e->memo.layers = from->memo.layers;
+    e->layers = from->layers;
     return true;
 }
 
@@ -110,9 +107,8 @@ void qc_evidence_free(struct qc_evidence *e)
 {
     if (!e) return;
     if (!e->derived) {
-        qc_folded_constants_free(e->memo.constants);
-        qc_rounded_layers_free(e->memo.layers);
-        qc_rounded_file_close(e->memo.file);
+        qc_memo_free(e->layers);
+        qc_rounded_file_close(e->layer_file);
     }
     qc_body_set_free(e->bodies);
     qc_known_outputs_free(e->known);

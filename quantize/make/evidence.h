@@ -8,22 +8,13 @@
 #include "calib/statistics/known_outputs.h"
 #include "calib/trials/input_steps.h"
 #include "quantize/setup/setup.h"
-#include "rewrite/passes/folded_constants.h"
 
 struct qc_rounded_file;
-struct qc_rounded_layers;
 struct qc_body;
 struct qc_body_set;
 
-/* Solved parts that networks share; members may be NULL. */
-struct qc_memo {
-    struct qc_folded_constants *constants; /* integer weights */
-    struct qc_rounded_layers *layers;      /* rounded layers */
-    struct qc_rounded_file *file;          /* with --checkpoint: rounded layers, for continuing an interrupted job */
-};
-
 struct qc_evidence {
-    bool derived;                     /* made by one of the last two functions below: its memo belongs to another one */
+    bool derived; /* made by one of the last two functions below: its layers belong to another one */
     struct qc_collection *statistics; /* of --stats, or collected; with second moments. NULL: none yet */
     struct qc_collect_cost cost;      /* of collecting */
     double seconds;
@@ -32,10 +23,11 @@ struct qc_evidence {
     uint64_t *keys; /* [units of data]: keys of the units that collecting has run, so that trials need not read all
                        again; NULL without trials */
     struct qc_input_steps *steps; /* [inputs]: steps found in the data; NULL until needed */
-    struct qc_memo memo;
-    struct qc_body_set *bodies; /* quantized bodies; NULL until made */
-    size_t run_bytes;           /* of a later run with one worker; 0 without --memory-limit */
-    size_t later_bytes;         /* as in struct qc_calibration_options */
+    struct qc_memo *layers; /* of rounded layers (calib/weights/rounded_layers.h); NULL: each network solves its own */
+    struct qc_rounded_file *layer_file; /* with --checkpoint: the same, for continuing an interrupted job */
+    struct qc_body_set *bodies;         /* quantized bodies; NULL until made */
+    size_t run_bytes;                   /* of a later run with one worker; 0 without --memory-limit */
+    size_t later_bytes;                 /* as in struct qc_calibration_options */
     bool memory_planned;
     bool moments_dropped; /* second moments were used and freed */
     bool collected;       /* --checkpoint has the statistics of an earlier collection */
@@ -44,7 +36,7 @@ struct qc_evidence {
 /* Makes the evidence of a job: empty, or with the statistics that it is given (--stats). Fails if these do not belong
    to model and data. */
 bool qc_evidence_new(struct qc_evidence **out, const struct qc_setup *s, struct qc_status *st);
-/* Makes evidence for another network of the same job: with the statistics and the memo of `from`. */
+/* Makes evidence for another network of the same job: with the statistics and the rounded layers of `from`. */
 bool qc_evidence_share(struct qc_evidence **out, struct qc_evidence *from, struct qc_status *st);
 /* The same for another float network, whose statistics must be collected: only what concerns the samples. few: other
    samples are selected, so their keys are not shared. */

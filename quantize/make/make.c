@@ -66,7 +66,7 @@ bool qc_network_realise(struct qc_graph **out, const struct qc_network *net, con
     struct qc_graph *expanded = NULL, *folded = NULL;
     const bool ok = qc_propagate_qdq(&expanded, bound, net->setup->rules, net->scheme.partition.one_scale_joins, st) &&
                     qc_fold(&folded, expanded, net->setup->fold_rules, st) &&
-                    qc_to_integer_shared(out, net->evidence->memo.constants, folded, qc_evaluate, st);
+                    qc_to_integer(out, folded, qc_evaluate, st);
     qc_graph_free(folded);
     qc_graph_free(expanded);
     return ok;
@@ -110,7 +110,7 @@ static bool lower(struct qc_network *net, struct qc_status *st)
 bool qc_network_finish(struct qc_network *net, struct qc_status *st)
 {
     const struct qc_setup *s = net->setup;
-    const struct qc_graph *rounded = qc_network_rounded(net), *whole, *last;
+    const struct qc_graph *rounded = net->rounded, *whole, *last;
     net->bodies = net->evidence->bodies;
     bool ok = qc_body_set_apply(&net->with_bodies, net->bodies, rounded, st) && fails_on_empty(net, st) &&
               qc_network_passed(net, QC_PASS_bodies, rounded, whole = qc_network_with_bodies(net), st) &&
@@ -120,7 +120,7 @@ bool qc_network_finish(struct qc_network *net, struct qc_status *st)
               qc_network_passed(net, QC_PASS_expand, last, net->expanded, st) &&
               qc_fold(&net->folded, net->expanded, s->fold_rules, st) &&
               qc_network_passed(net, QC_PASS_fold, net->expanded, net->folded, st) &&
-              qc_to_integer_shared(&net->produced, net->evidence->memo.constants, net->folded, qc_evaluate, st) &&
+              qc_to_integer(&net->produced, net->folded, qc_evaluate, st) &&
               qc_network_passed(net, QC_PASS_realise, net->folded, net->produced, st) && lower(net, st) &&
               qc_network_passed(net, QC_PASS_export, net->produced, qc_network_graph(net, QC_PASS_export), st);
     qc_second_moments_free(net->moments);
@@ -130,14 +130,9 @@ bool qc_network_finish(struct qc_network *net, struct qc_status *st)
 
 /* ---- The network ---- */
 
-const struct qc_graph *qc_network_rounded(const struct qc_network *net)
-{
-    return net->rounded ? net->rounded : net->simulated;
-}
-
 const struct qc_graph *qc_network_with_bodies(const struct qc_network *net)
 {
-    return net->with_bodies ? net->with_bodies : qc_network_rounded(net);
+    return net->with_bodies ? net->with_bodies : net->rounded;
 }
 
 const struct qc_graph *qc_network_written(const struct qc_network *net)
@@ -159,7 +154,7 @@ const struct qc_graph *qc_network_graph(const struct qc_network *net, enum qc_pa
     case QC_PASS_bind: return net->simulated;
     case QC_PASS_round:
     case QC_PASS_refine:
-    case QC_PASS_correct: return qc_network_rounded(net);
+    case QC_PASS_correct: return net->rounded;
     case QC_PASS_bodies: return qc_network_with_bodies(net);
     case QC_PASS_dynamic: return net->dynamic ? net->dynamic : qc_network_with_bodies(net);
     case QC_PASS_expand: return net->expanded;
@@ -185,8 +180,8 @@ struct qc_round_weights_options qc_network_rounding(const struct qc_network *net
                                              .correct_bias = qc_corrects_bias(o),
                                              .add_ops = !o->require_integer,
                                              .accumulator_bits = net->scheme.plan.accumulator.bits,
-                                             .known = net->evidence->memo.layers,
-                                             .file = net->evidence->memo.file,
+                                             .known = net->evidence->layers,
+                                             .file = net->evidence->layer_file,
                                              .run = qc_run_options_of(o, net->setup->progress)};
 }
 
@@ -221,8 +216,6 @@ void qc_network_free(struct qc_network *net)
     qc_graph_free(net->joined);
     qc_second_moments_free(net->moments);
     qc_float_form_free(net->form);
-    if (net->scheme.bare && net->evidence->memo.constants)
-        qc_folded_constants_trim(net->evidence->memo.constants, net->constants_before);
     qc_arena_free(net->arena);
     free(net);
 }

@@ -21,6 +21,8 @@ bool qc_network_collect(struct qc_network *n, struct qc_status *st);
 
 /* Passes "bind" and "round". */
 bool qc_network_bind(struct qc_network *n, struct qc_status *st);
+/* Rounds the weights of n->simulated, which is bound, to nearest. */
+bool qc_network_store_nearest(struct qc_graph **out, const struct qc_network *n, struct qc_status *st);
 /* Takes over the weights that --method auto rounded, since their grid does not depend on the ranges of activations. If
  *taken, n->rounded and n->weight_rounding hold them, with the activation parameters of n->simulated, which is bound.
  *taken is false if a weight scale changed, for its bias or for a narrow accumulator. */
@@ -32,8 +34,7 @@ bool qc_network_settle(struct qc_network *n, struct qc_status *st);
 /* Passes "dynamic" to "export", with the quantized bodies of the evidence. */
 bool qc_network_finish(struct qc_network *n, struct qc_status *st);
 
-/* Makes the produced graph of a bound simulated graph, as passes "expand" to "realise" do; its integer weights are
-   those of the memo. */
+/* Makes the produced graph of a bound simulated graph, as passes "expand" to "realise" do. */
 bool qc_network_realise(struct qc_graph **out, const struct qc_network *n, const struct qc_graph *bound,
                         struct qc_status *st);
 

@@ -46,9 +46,9 @@ struct qc_auto_method {
     const struct qc_method **methods;    /* [qparams_count + 1], for struct qc_calibration_options */
     struct qc_report_choice *choices;    /* [qparams_count + 1], of the quantizers that have a method */
     struct qc_weight_rounding *rounding; /* with the ranges of mse; NULL: rounded to nearest, or taken over */
-    struct qc_graph *rounded;
-    double seconds;          /* without rounding */
-    double rounding_seconds; /* of rounding that was not taken over (qc_network_take_rounded) */
+    struct qc_graph *rounded; /* with the ranges of mse and weights in integers; NULL: no trials, or taken over */
+    double seconds;           /* without rounding */
+    double rounding_seconds;  /* of rounding that was not taken over (qc_network_take_rounded) */
 };
 void qc_auto_method_free(struct qc_auto_method *m); /* NULL-safe */
 
@@ -68,8 +68,8 @@ struct qc_network {
     struct qc_warnings *warnings; /* those of the listener */
     size_t warnings_from;         /* the first one of this network */
     struct qc_float_form *form;
-    const struct qc_graph *real; /* form->graph */
-    struct qc_graph *joined, *simulated, *rounded;
+    const struct qc_graph *real;                   /* form->graph */
+    struct qc_graph *joined, *simulated, *rounded; /* rounded: with weights in integers */
     struct qc_graph *uncorrected; /* `rounded` before refine and correct, on which single layers are measured; NULL:
                                      the same */
     struct qc_partition *partition;
@@ -90,16 +90,14 @@ struct qc_network {
     struct qc_graph *narrowed; /* `produced` in the float types of the model; NULL if these are float32 */
     struct qc_graph **lowered; /* [formats] */
     double export_seconds;
-    size_t constants_before; /* number of constants in the memo before this network */
 };
 
 void qc_network_free(struct qc_network *n); /* NULL-safe */
 
 /* Returns the graph after a pass; NULL for "partition". */
 const struct qc_graph *qc_network_graph(const struct qc_network *n, enum qc_pass pass);
-/* Return the graph with rounded weights, the same with quantized bodies, and the produced graph with the float types of
-   the model, for exporters. */
-const struct qc_graph *qc_network_rounded(const struct qc_network *n);
+/* Return the graph with rounded weights and quantized bodies, and the produced graph with the float types of the model,
+   for exporters. */
 const struct qc_graph *qc_network_with_bodies(const struct qc_network *n);
 const struct qc_graph *qc_network_written(const struct qc_network *n);
 

@@ -300,7 +300,7 @@ static bool know_outputs(struct qc_network *net, struct qc_status *st)
     if (net->evidence->known || !net->setup->data || (net->scheme.options->memory_limit && place == QC_KNOWN_IN_MEMORY))
         return true;
     net->evidence->known_of = net->real;
-    return qc_known_outputs_new(&net->evidence->known, net->real->output_count, place, st);
+    return qc_known_outputs_new(&net->evidence->known, net->real->output_count, place, net->setup->budget, st);
 }
 
 bool qc_network_collect(struct qc_network *net, struct qc_status *st)
@@ -329,8 +329,8 @@ static bool collect(struct qc_network *net, struct qc_status *st)
     if (!net->evidence->memory_planned && !qc_memory_plan(net, st)) return false;
     net->evidence->memory_planned = true;
     c->later_bytes = net->evidence->later_bytes;
-    if (net->scheme.options->checkpoint && !net->scheme.bare && !net->evidence->memo.file &&
-        qc_rounds_weights(net->scheme.options) && !qc_collecting_layers(&net->evidence->memo.file, net, st))
+    if (net->scheme.options->checkpoint && !net->scheme.bare && !net->evidence->layer_file &&
+        qc_rounds_weights(net->scheme.options) && !qc_collecting_layers(&net->evidence->layer_file, net, st))
         return false;
     if (!know_outputs(net, st)) return false;
     c->few = few_samples(net) && !qc_ablated("few");
@@ -421,7 +421,6 @@ bool qc_network_observe(struct qc_network **out, const struct qc_setup *setup, c
     net->evidence = evidence;
     net->listener = listener;
     net->warnings = listener->warnings;
-    net->constants_before = evidence->memo.constants ? qc_folded_constants_count(evidence->memo.constants) : 0;
     if (!(net->lowered = QC_NEW_ARRAY(net->arena, struct qc_graph *, setup->format_count, st))) return false;
     net->form = qc_float_form_ref(scheme->form);
     if (!net->form && (!make_form(&net->form, setup, scheme->options, net->warnings, st) ||

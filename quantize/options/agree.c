@@ -112,7 +112,8 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {o->size && !some_format_is_integer(o), "--size needs a format with integers: give --format qdq or qoperator"},
         {o->size && in->team, "--size quantizes several times, which MPI does not support; leave out one"},
         {qc_options_scale(o) && (o->propagate || o->per_tensor || (!data && !stats)),
-         "--scale-channels awq, smooth and free need second moments of the float network: give --data or --stats, and leave "
+         "--scale-channels awq, smooth and free need second moments of the float network: give --data or --stats, and "
+         "leave "
          "out --propagate and --per-tensor (--equalize on works with --per-tensor)"},
         {o->benchmark && !strstr(o->benchmark, QC_COMMAND_FILE),
          "--benchmark needs a command with {} in place of the model file: --benchmark 'python -m qcalib.benchmark {}'"},

@@ -8,8 +8,7 @@
 #include "quantize/report/quantize_report.h"
 #include "quantize/report/report_nodes.h"
 
-static const char *inside(const struct qc_network *net, const struct qc_body *b, const char *name,
-                          struct qc_status *st)
+static const char *inside(const struct qc_network *net, const struct qc_body *b, const char *name, struct qc_status *st)
 {
     return name ? qc_arena_printf(net->arena, st, "%s/%s", b->name, name) : NULL;
 }

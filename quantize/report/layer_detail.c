@@ -99,58 +99,54 @@ struct channels {
     float *low, *high;
 };
 
-/* Returns the weights before compensated rounding (calib/weights/round_weights.h). */
+/* Returns the numbers that these integers were rounded from; NULL if there are none. */
 static const struct qc_tensor *before_rounding(const struct qc_network *net, const struct qc_stored_values *simulated,
                                                qc_id quantizer, const struct qc_tensor *t)
 {
     const struct qc_graph *g = net->simulated;
-    if (quantizer > g->qparams_count) return t;
+    if (quantizer > g->qparams_count) return NULL;
     for (size_t i = simulated->first[quantizer]; i < simulated->first[quantizer + 1]; i++) {
-        const struct qc_node *n = qc_node_of(g, simulated->value[i]);
-        if (!n || n->op != QC_OP_Quantize) continue;
-        const struct qc_tensor *was = qc_constant_of(g, n->inputs[0]);
-        if (was && was->dtype == t->dtype && was->count == t->count) return was;
+        const qc_id from = qc_quantized_constant(g, simulated->value[i]);
+        const struct qc_tensor *was = from ? qc_constant_of(g, from) : NULL;
+        if (was && was->dtype == QC_F32 && was->count == t->count) return was;
     }
-    return t;
+    return NULL;
 }
 
 /* The loss of TERMS numbers. */
 enum { TERMS = 256 };
 struct terms {
-    double scale[TERMS], zero[TERMS];
+    double scale[TERMS], zero[TERMS], level[TERMS];
     double signal[TERMS], rounding[TERMS], clipping[TERMS];
     double there[TERMS], gone[TERMS]; /* 1 or 0: the number is not 0; it is not 0 but stored as 0 */
 };
 
-/* Sets the loss of number i, whose level is within lo and hi if it is not clipped. */
-static QC_INLINE void set_term(struct terms *restrict t, size_t i, float x, double level, double lo, double hi)
+/* Sets the loss of number i. wanted: its level without limits; it is clipped if that is outside of lo and hi. */
+static QC_INLINE void set_term(struct terms *restrict t, size_t i, float x, double wanted, double lo, double hi)
 {
-    const double v = (double)x, low = level < lo ? lo : level, kept = low > hi ? hi : low;
-    const double off = v - t->scale[i] * (kept - t->zero[i]), square = off * off;
+    const bool clips = wanted < lo || wanted > hi;
+    const double v = (double)x, off = v - t->scale[i] * (t->level[i] - t->zero[i]), square = off * off;
     t->signal[i] = v * v;
-    t->rounding[i] = kept == level ? square : 0;
-    t->clipping[i] = kept == level ? 0 : square;
+    t->rounding[i] = clips ? 0 : square;
+    t->clipping[i] = clips ? square : 0;
     t->there[i] = x != 0 ? 1 : 0;
-    t->gone[i] = kept == t->zero[i] ? t->there[i] : 0;
+    t->gone[i] = t->level[i] == t->zero[i] ? t->there[i] : 0;
 }
 
-static QC_INLINE void find_terms_body(struct terms *restrict t, const float *restrict x, const float *restrict rounded,
-                                      size_t n, double lo, double hi)
+static QC_INLINE void find_terms_body(struct terms *restrict t, const float *restrict x, size_t n, double lo, double hi)
 {
     for (size_t i = 0; i < n; i++)
-        set_term(t, i, x[i], __builtin_nearbyint((double)rounded[i] / t->scale[i]) + t->zero[i], lo, hi);
+        set_term(t, i, x[i], __builtin_nearbyint((double)x[i] / t->scale[i]) + t->zero[i], lo, hi);
 }
-QC_SIMD(find_terms, (struct terms * t, const float *x, const float *rounded, size_t n, double lo, double hi),
-        (t, x, rounded, n, lo, hi))
+QC_SIMD(find_terms, (struct terms * t, const float *x, size_t n, double lo, double hi), (t, x, n, lo, hi))
 
-static void find_terms_of_floats(struct terms *t, const float *x, const float *rounded, size_t n,
-                                 struct qc_levels levels)
+static void find_terms_of_floats(struct terms *t, const float *x, size_t n, struct qc_levels levels, double lo,
+                                 double hi)
 {
-    for (size_t i = 0; i < n; i++) {
-        const double level =
-            qc_float_level_double((double)rounded[i] / t->scale[i], -DBL_MAX, DBL_MAX, levels.mantissa, levels.least);
-        set_term(t, i, x[i], level, levels.lo, levels.hi);
-    }
+    for (size_t i = 0; i < n; i++)
+        set_term(t, i, x[i],
+                 qc_float_level_double((double)x[i] / t->scale[i], -DBL_MAX, DBL_MAX, levels.mantissa, levels.least),
+                 lo, hi);
 }
 
 /* Returns the number of elements from i on whose scales are *first, *first + *step and so on. */
@@ -164,10 +160,14 @@ static size_t run_of_scales(size_t *first, size_t *step, const struct qc_scale_l
     return in_block < left ? in_block : left;
 }
 
-/* Loads the scales and zero points of n elements from i on. */
-static void load_scales(struct terms *t, const struct qc_qparams *s, const struct qc_scale_layout *l, size_t i,
-                        size_t n)
+/* Loads the levels, scales and zero points of n elements from i on. */
+static void load_terms(struct terms *t, const struct qc_tensor *stored, const struct qc_qparams *s,
+                       const struct qc_scale_layout *l, size_t i, size_t n)
 {
+    int32_t level[TERMS];
+    if (stored->dtype != QC_F32) qc_tensor_ints(level, stored, i, n);
+    for (size_t k = 0; k < n; k++)
+        t->level[k] = stored->dtype == QC_F32 ? (double)((const float *)stored->data)[i + k] : level[k];
     for (size_t k = 0, left, q, step; k < n; k += left) {
         left = run_of_scales(&q, &step, l, i + k);
         if (left > n - k) left = n - k;
@@ -178,22 +178,24 @@ static void load_scales(struct terms *t, const struct qc_qparams *s, const struc
     }
 }
 
-/* Computes the extremes of each channel and the exact loss of t; rounded: the values that its integers are made from.
-   Sums are in the order of the elements, so they do not depend on TERMS. */
-static void scan(const struct channels *c, struct qc_loss *loss, const struct qc_tensor *t, const float *rounded,
-                 const struct qc_qparams *s, const struct qc_scale_layout *layout)
+/* Computes the extremes of each channel and the exact loss of t. chosen: the integers were chosen by the moments, so
+   none counts as clipped. Sums are in the order of the elements, so they do not depend on TERMS. */
+static void scan(const struct channels *c, struct qc_loss *loss, const struct qc_tensor *t,
+                 const struct qc_tensor *stored, bool chosen, const struct qc_qparams *s, int axis)
 {
     const float *x = t->data;
+    const struct qc_scale_layout layout = qc_scale_layout_of(s, &t->shape, axis);
     const struct qc_levels levels = qc_qparams_levels(s);
+    const double lo = chosen ? -DBL_MAX : levels.lo, hi = chosen ? DBL_MAX : levels.hi;
     double lost = 0, count = 0;
     struct terms terms;
     for (size_t i = 0, k = 0, in = 0, n; i < t->count; i += n) { /* element i has index `in` within channel k */
         n = t->count - i < TERMS ? t->count - i : TERMS;
-        load_scales(&terms, s, layout, i, n);
+        load_terms(&terms, stored, s, &layout, i, n);
         if (levels.mantissa)
-            find_terms_of_floats(&terms, x + i, rounded + i, n, levels);
+            find_terms_of_floats(&terms, x + i, n, levels, lo, hi);
         else
-            find_terms(&terms, x + i, rounded + i, n, levels.lo, levels.hi);
+            find_terms(&terms, x + i, n, lo, hi);
         for (size_t j = 0; j < n; j++) {
             const float v = x[i + j];
             loss->signal += terms.signal[j];
@@ -211,14 +213,13 @@ static void scan(const struct channels *c, struct qc_loss *loss, const struct qc
     loss->lost = count > 0 ? lost / count : 0;
 }
 
-void qc_weight_loss(struct qc_loss *out, const struct qc_tensor *t, const struct qc_tensor *rounded,
+void qc_weight_loss(struct qc_loss *out, const struct qc_tensor *t, const struct qc_tensor *stored,
                     const struct qc_qparams *s, int axis)
 {
-    const struct qc_scale_layout layout = qc_scale_layout_of(s, &t->shape, axis);
     float low = FLT_MAX, high = -FLT_MAX;
     const struct channels all = {.count = 1, .inner = t->count, .low = &low, .high = &high};
     *out = (struct qc_loss){0};
-    scan(&all, out, t, rounded->data, s, &layout);
+    scan(&all, out, t, stored, false, s, axis);
 }
 
 static bool outline_weight(struct qc_weight_look *w, struct qc_status *st)
@@ -235,17 +236,19 @@ static bool outline_weight(struct qc_weight_look *w, struct qc_status *st)
 }
 
 bool qc_layer_weight(struct qc_weight_look *out, struct qc_layer *l, const struct qc_network *net,
-                     const struct qc_graph *g, const struct qc_stored_values *simulated, qc_id quantizer,
-                     qc_id quantize, qc_id reader, struct qc_status *st)
+                     const struct qc_graph *g, const struct qc_stored_values *simulated, qc_id quantizer, qc_id value,
+                     const struct qc_tensor *stored, qc_id reader, bool chosen, struct qc_status *st)
 {
-    const struct qc_node *n = &g->nodes[quantize];
-    const struct qc_tensor *stored = qc_constant_of(g, n->inputs[0]),
-                           *t = before_rounding(net, simulated, quantizer, stored);
-    const struct qc_type *type = &g->values[n->outputs].type;
-    struct qc_weight_look w = {
-        .was = t, .stored = stored, .qparams = &g->qparams_of[quantizer], .axis = type->axis, .inner = 1};
+    const struct qc_tensor *t = stored ? before_rounding(net, simulated, quantizer, stored) : NULL;
+    const struct qc_type *type = &g->values[value].type;
+    struct qc_weight_look w = {.was = t,
+                               .stored = stored,
+                               .chosen = chosen,
+                               .qparams = &g->qparams_of[quantizer],
+                               .axis = type->axis,
+                               .inner = 1};
     if (reader && !(l->node = qc_node_name(g, &g->nodes[reader], net->arena, st))) return false;
-    if (t->dtype != QC_F32 || !t->count) return true;
+    if (!t || !t->count) return true;
     w.layer = l;
     l->channel_count = 1;
     /* Blocks are along the first axis, before that of the outputs, or along the last one of more than one element,
@@ -275,8 +278,7 @@ static bool look_at(void *user, size_t item, unsigned worker, struct qc_status *
         c.high[k] = -FLT_MAX;
     }
     struct qc_loss loss = {0};
-    const struct qc_scale_layout layout = qc_scale_layout_of(w->qparams, &w->was->shape, w->axis);
-    scan(&c, &loss, w->was, w->stored->data, w->qparams, &layout);
+    scan(&c, &loss, w->was, w->stored, w->chosen, w->qparams, w->axis);
     take_loss(l, &loss);
     return outline_weight(w, st);
 }

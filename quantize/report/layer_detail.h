@@ -17,6 +17,7 @@ bool qc_layer_activation(struct qc_layer *l, const struct qc_network *p, const s
 struct qc_weight_look {
     struct qc_layer *layer; /* NULL: nothing to scan */
     const struct qc_tensor *was, *stored;
+    bool chosen; /* the integers were chosen by the moments */
     const struct qc_qparams *qparams;
     int axis;
     size_t inner;      /* elements after the channel axis */
@@ -24,15 +25,15 @@ struct qc_weight_look {
     struct qc_report_histogram *histogram;
     struct qc_outline *outline;
 };
-/* Prepares a weight. simulated: the stored values of p->simulated; quantize: the node of g that makes its integers;
-   reader: the node that reads them, or 0. */
+/* Prepares a weight. simulated: the stored values of p->simulated; value: its quantized form in g; stored: its
+   integers; reader: the node that reads them, or 0; chosen: the moments chose them. */
 bool qc_layer_weight(struct qc_weight_look *out, struct qc_layer *l, const struct qc_network *p,
-                     const struct qc_graph *g, const struct qc_stored_values *simulated, qc_id quantizer,
-                     qc_id quantize, qc_id reader, struct qc_status *st);
+                     const struct qc_graph *g, const struct qc_stored_values *simulated, qc_id quantizer, qc_id value,
+                     const struct qc_tensor *stored, qc_id reader, bool chosen, struct qc_status *st);
 bool qc_layer_weights_look(struct qc_weight_look *looks, size_t count, unsigned workers, struct qc_status *st);
-/* Computes the loss of a float weight t. rounded: the values that its integers are made from; s: bound; axis: that of
-   its Quantize. */
-void qc_weight_loss(struct qc_loss *out, const struct qc_tensor *t, const struct qc_tensor *rounded,
+/* Computes the loss of a float weight t. stored: its integers; s: bound; axis: that of the
+   integers. */
+void qc_weight_loss(struct qc_loss *out, const struct qc_tensor *t, const struct qc_tensor *stored,
                     const struct qc_qparams *s, int axis);
 
 /* Fills r->layers_by_name for the layers of r, in the arena. */

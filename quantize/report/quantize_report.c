@@ -101,6 +101,7 @@ static bool fill_activation(struct qc_layer *l, const struct qc_network *net, co
 struct lookup {
     struct qc_stored_values simulated;
     size_t *rounded; /* [qparams_count + 1 of p->simulated]: index + 1 of the first rounded layer, or 0 */
+    const struct qc_tensor **stored; /* [qparams_count + 1 of p->produced]: the first constant, or NULL */
 };
 
 static bool look_up(struct lookup *u, const struct qc_network *net, struct qc_status *st)
@@ -108,9 +109,13 @@ static bool look_up(struct lookup *u, const struct qc_network *net, struct qc_st
     const struct qc_weight_rounding *w = net->weight_rounding;
     const size_t most = net->simulated->qparams_count;
     u->rounded = QC_NEW_ARRAY(net->arena, size_t, most + 1, st);
-    if (!u->rounded || !qc_stored_values_of(&u->simulated, net->simulated, net->arena, st)) return false;
+    u->stored = QC_NEW_ARRAY(net->arena, const struct qc_tensor *, net->produced->qparams_count + 1, st);
+    if (!u->rounded || !u->stored || !qc_stored_values_of(&u->simulated, net->simulated, net->arena, st)) return false;
     for (size_t i = w ? w->count : 0; i-- > 0;)
         if (w->layers[i].quantizer <= most) u->rounded[w->layers[i].quantizer] = i + 1;
+    for (qc_id v = (qc_id)net->produced->value_count; v >= 1; v--)
+        if (qc_constant_of(net->produced, v))
+            u->stored[net->produced->values[v].type.qparams] = qc_constant_of(net->produced, v);
     return true;
 }
 
@@ -138,24 +143,26 @@ static bool fill_rounding(struct qc_layer *l, const struct qc_network *net, cons
     return true;
 }
 
-/* uses: of p->folded; for products that quantize their input at run time, of the graph before they were made. */
+/* uses: of net->folded; for products that quantize their input at run time, of the graph before they were made. */
 static bool fill_weight(struct qc_weight_look *look, struct qc_layer *l, const struct qc_network *net,
-                        const struct qc_uses *uses, const struct lookup *u, qc_id quantizer, qc_id quantize,
-                        struct qc_status *st)
+                        const struct qc_uses *uses, const struct lookup *u, qc_id value, struct qc_status *st)
 {
     const struct qc_graph *g = uses->graph;
-    const struct qc_node *q = &g->nodes[quantize];
-    fill_parameters(l, net, g, q->outputs);
+    const qc_id quantizer = g->values[value].type.qparams;
+    fill_parameters(l, net, g, value);
     l->kind = "weight";
     l->solver.objective = l->solver.objective_minmax = l->solver.known_min = l->solver.known_max = (double)NAN;
-    const struct qc_choice *choice = &net->calibration->choices[qc_value_parameters(g, q->outputs).qparams];
+    const struct qc_choice *choice = &net->calibration->choices[quantizer];
     l->scales_raised = choice->raised;
     l->scale_raise_max = choice->raise_max;
     l->op = "Constant";
-    const struct qc_use_list readers = qc_readers(uses, q->outputs);
+    const struct qc_use_list readers = qc_readers(uses, value);
     const qc_id reader = readers.count ? readers.of[0].node : 0;
     if (reader) l->op = qc_op_info(g->nodes[reader].op)->name;
-    return qc_layer_weight(look, l, net, g, &u->simulated, quantizer, quantize, reader, st);
+    return fill_rounding(l, net, u, quantizer, st) &&
+           qc_layer_weight(look, l, net, g, &u->simulated, quantizer, value,
+                           qc_constant_of(g, value) ? qc_constant_of(g, value) : u->stored[quantizer], reader,
+                           l->rounding && l->rounding->judged, st);
 }
 
 /* Fills in the last effect of each node. */
@@ -200,7 +207,7 @@ static bool fill_overflows(struct qc_layer *layers, size_t count, const struct q
     return ok;
 }
 
-/* Adds weights whose integers are constants of p->folded. */
+/* Adds weights whose integers are constants of net->folded. */
 static bool fill_dynamic(struct qc_layer *layers, struct qc_weight_look *looks, size_t *count, bool *done,
                          const struct qc_network *net, const struct lookup *u, struct qc_status *st)
 {
@@ -208,14 +215,12 @@ static bool fill_dynamic(struct qc_layer *layers, struct qc_weight_look *looks, 
     struct qc_uses uses;
     if (!net->dynamic) return true;
     if (!qc_uses_of(&uses, g, net->arena, st)) return false;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        const qc_id s = g->values[n->outputs].type.qparams;
-        if (n->op != QC_OP_Quantize || !qc_constant_of(g, n->inputs[0]) || done[s]) continue;
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const qc_id s = g->values[v].type.qparams;
+        if (s == QC_REAL || !qc_constant_of(g, v) || done[s]) continue;
         struct qc_layer *l = &layers[*count];
         done[s] = true;
-        if (!fill_weight(&looks[(*count)++], l, net, &uses, u, s, id, st) || !fill_rounding(l, net, u, s, st))
-            return false;
+        if (!fill_weight(&looks[(*count)++], l, net, &uses, u, v, st)) return false;
     }
     return true;
 }
@@ -235,14 +240,11 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_network *net, const str
         qc_id s = g->values[v].type.qparams;
         if (!s || done[s] || g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || !net->calibration->choices[s].chosen)
             continue;
-        const struct qc_node *n = qc_node_of(g, v);
         done[s] = true;
-        bool weight = n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0]);
         struct qc_layer *l = &layers[count];
         struct qc_weight_look *look = &looks[count++];
-        if (!(weight
-                  ? fill_weight(look, l, net, &uses, &u, s, g->values[v].node, st) && fill_rounding(l, net, &u, s, st)
-                  : fill_activation(l, net, m, s, v, st)))
+        if (!(qc_quantized_constant(g, v) ? fill_weight(look, l, net, &uses, &u, v, st)
+                                          : fill_activation(l, net, m, s, v, st)))
             return false;
     }
     if (!fill_dynamic(layers, looks, &count, done, net, &u, st) ||

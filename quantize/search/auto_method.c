@@ -23,8 +23,7 @@ enum { QC_AUTO_METHODS = 5 }; /* observers that are tried; the first is the defa
 /* The ranges of the observers, and the choice. */
 struct found {
     struct qc_network *net;
-    struct qc_arena *arena;      /* owns the arrays */
-    const struct qc_graph *base; /* bound with the first method, weights rounded */
+    struct qc_arena *arena; /* owns the arrays */
     size_t qparams;
     size_t tried;                     /* QC_AUTO_METHODS, or 1 if there are too few samples to compare observers */
     struct qc_method *methods;        /* [tried + 1]: the last one is minmax */
@@ -81,7 +80,7 @@ static bool make_candidate(void *user, struct qc_graph **out, size_t k, struct q
 {
     const struct race *r = user;
     struct qc_graph *bound = NULL;
-    bool ok = qc_graph_copy(&bound, r->found->base, st);
+    bool ok = qc_graph_copy(&bound, r->found->net->auto_method->rounded, st);
     for (qc_id s = 1; ok && s <= r->found->qparams; s++) {
         const struct qc_affine q = params_of(r, r->running[k], s);
         ok = q.scale <= 0 || qc_graph_bind_quantizer(bound, s, 1, &q.scale, &q.zero_point, st);
@@ -240,7 +239,6 @@ static bool try_all_observers(struct found *f, struct qc_status *st)
     const bool ok = (r.arena || qc_fail_memory(st, 1)) && f->trials &&
                     qc_trials_new(&r.trials, f->net->real, f->net->setup->data, UNITS_MAX, &how, st) &&
                     run_race(&r, st);
-    qc_forget_integers(f->net);
     qc_trials_free(r.trials);
     qc_arena_free(r.arena);
     return ok;
@@ -352,9 +350,9 @@ static bool make_base(struct found *f, struct qc_status *st)
     const bool ok =
         qc_bind_params(&usual, net->simulated, net->evidence->statistics, qc_dataset_file(net->setup->data), f->params,
                        &net->scheme.calibration, st) &&
-        (!rounds || qc_round_weights(&m->rounding, &m->rounded, net->simulated, qc_network_moments(net), &how, st));
+        (rounds ? qc_round_weights(&m->rounding, &m->rounded, net->simulated, qc_network_moments(net), &how, st)
+                : qc_network_store_nearest(&m->rounded, net, st));
     qc_calibration_free(usual);
-    f->base = m->rounded ? m->rounded : net->simulated;
     return ok;
 }
 

@@ -27,7 +27,6 @@ bool qc_candidate_make(struct qc_candidate *c, const struct qc_scheme *scheme, c
 {
     qc_network_free(c->network);
     c->network = NULL;
-    if (!scheme->bare && c->evidence->memo.constants) qc_folded_constants_trim(c->evidence->memo.constants, 0);
     qc_warnings_drop(c->warnings, c->warnings_from, c->warnings_to);
     c->warnings_from = qc_warnings_count(c->warnings);
     c->scheme = *scheme;

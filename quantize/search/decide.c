@@ -11,9 +11,6 @@
 #include "quantize/search/quantize_bodies.h"
 #include "quantize/search/scale_channels.h"
 
-/* Memory for samples: searches and the report read them repeatedly. */
-enum { KEPT_BYTES = 16 << 20 };
-
 static bool choose_observers(struct qc_network *net, struct qc_status *st)
 {
     const struct qc_setup *s = net->setup;
@@ -23,7 +20,7 @@ static bool choose_observers(struct qc_network *net, struct qc_status *st)
                                "outputs; give --data too");
         return true;
     }
-    if (!net->scheme.options->memory_limit && !qc_dataset_keep(s->data, KEPT_BYTES, st)) return false;
+    if (!net->scheme.options->memory_limit && !qc_dataset_keep(s->data, s->budget, st)) return false;
     qc_progress_phase(s->progress, "choosing observers");
     const bool ok = qc_auto_method_find(net, st);
     qc_progress_end(s->progress);
@@ -54,9 +51,8 @@ bool qc_decide(struct qc_network **out, const struct qc_setup *setup, const stru
         qc_centre_channels(net, st) && qc_network_passed(net, QC_PASS_scale, net->simulated, net->simulated, st) &&
         choose_observers(net, st) && qc_network_passed(net, QC_PASS_choose, net->simulated, net->simulated, st) &&
         qc_network_bind(net, st) && refine(net, st) &&
-        qc_network_passed(net, QC_PASS_refine, net->simulated, qc_network_rounded(net), st) &&
-        qc_correct_output_biases(net, st) && qc_network_settle(net, st) &&
-        qc_network_passed(net, QC_PASS_correct, net->simulated, qc_network_rounded(net), st) &&
+        qc_network_passed(net, QC_PASS_refine, net->simulated, net->rounded, st) && qc_correct_output_biases(net, st) &&
+        qc_network_settle(net, st) && qc_network_passed(net, QC_PASS_correct, net->simulated, net->rounded, st) &&
         quantize_bodies(net, st) && qc_network_finish(net, st);
     return QC_HAND_OVER(ok, out, net, qc_network_free);
 }

@@ -167,13 +167,12 @@ static void note_moments(struct fitting *f, unsigned width)
 static bool note_width(struct fitting *f, unsigned width, struct qc_status *st)
 {
     const struct qc_network *net = f->c->network;
-    const struct qc_graph *g = net->simulated, *rounded = qc_network_rounded(net);
+    const struct qc_graph *g = net->simulated;
     const struct qc_tensor **made = QC_NEW_ARRAY(f->c->arena, const struct qc_tensor *, g->qparams_count + 1, st);
     if (!made) return false;
-    for (qc_id id = 1; id <= rounded->node_count; id++) {
-        const qc_id s = rounded->values[rounded->nodes[id].outputs].type.qparams;
-        if (is_weight(rounded, &rounded->nodes[id])) made[s] = qc_constant_of(rounded, rounded->nodes[id].inputs[0]);
-    }
+    for (qc_id v = 1; v <= net->rounded->value_count; v++)
+        if (qc_constant_of(net->rounded, v))
+            made[net->rounded->values[v].type.qparams] = qc_constant_of(net->rounded, v);
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (!is_weight(g, n)) continue;
@@ -183,7 +182,8 @@ static bool note_width(struct fitting *f, unsigned width, struct qc_status *st)
         struct weight *w = weight_named(f, s->name);
         struct qc_loss loss;
         if (!w) continue;
-        qc_weight_loss(&loss, t, to && to->count == t->count ? to : t, s, type->axis);
+        if (!to || to->count != t->count) continue;
+        qc_weight_loss(&loss, t, to, s, type->axis);
         w->square[width] = loss.signal > 0 ? (loss.rounding + loss.clipping) / loss.signal : 0;
         w->bytes[width] = qc_export_weight_bytes(s, &t->shape);
     }

@@ -19,7 +19,7 @@
 enum { OUTPUT_UNITS = 64 };
 static bool can_correct(const struct qc_network *net)
 {
-    return net->setup->data && net->rounded && qc_corrects_bias(net->scheme.options) &&
+    return net->setup->data && net->weight_rounding && qc_corrects_bias(net->scheme.options) &&
            net->scheme.plan.accumulator.bits % 32 == 0;
 }
 

@@ -28,8 +28,7 @@ static bool compare_with_plain(bool *better, struct qc_trial_gain *g, const stru
                                struct qc_status *st)
 {
     const struct qc_plain *plain = net->unpropagated;
-    const struct qc_graph *const graphs[2] = {plain->rounded ? plain->rounded : plain->simulated,
-                                              net->rounded ? net->rounded : net->simulated};
+    const struct qc_graph *const graphs[2] = {plain->rounded, net->rounded};
     if (!qc_trial_compare(g, net, graphs, UNITS, false, st)) return false;
     *better = g->of_half[0] > GAIN_DB && g->of_half[1] > GAIN_DB && g->gain > ERRORS * g->error;
     return true;
@@ -62,8 +61,5 @@ bool qc_plain_or_propagated(struct qc_network *net, struct qc_status *st)
                 g.units * batch, GAIN_DB, g.gain);
         spend(net);
     }
-    if (net->evidence->memo.constants)
-        qc_folded_constants_trim(net->evidence->memo.constants,
-                                 0); /* half of them belong to weights that are dropped */
     return ok;
 }

@@ -9,6 +9,7 @@
 #include "calib/statistics/stream.h"
 #include "export/report/report.h"
 #include "graph/core/graph.h"
+#include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
 #include "quantize/make/collecting.h"
@@ -147,7 +148,9 @@ static bool build(struct qc_graph **out, const struct qc_scale_search *s, const 
     for (size_t i = 0; ok && scales && i < count; i++)
         for (size_t r = 0; ok && r < groups[i].reader_count; r++) {
             const qc_id reader = groups[i].readers[r].node, x = c->graph->nodes[reader].inputs[0],
-                        w = qc_second_moments_weight(g, &g->nodes[groups[i].readers[r].simulated])->inputs[0];
+                        w = qc_quantized_constant(g,
+                                                  qc_second_moments_weight(g,
+                                                                           &g->nodes[groups[i].readers[r].simulated]));
             struct qc_tensor *t = NULL;
             ok = qc_channels_scaled_weight(&t, c, reader, one_group(c, x, scales[i]), NULL, st) &&
                  (b.map[w] = qc_graph_add_constant(b.to, g->values[w].name, t, st));
@@ -162,8 +165,7 @@ static bool build(struct qc_graph **out, const struct qc_scale_search *s, const 
 /* Returns the quantizer of a reader's weight. */
 static qc_id quantizer_of(const struct qc_graph *g, qc_id node)
 {
-    const struct qc_node *q = qc_second_moments_weight(g, &g->nodes[node]);
-    return g->values[q->outputs].type.qparams;
+    return g->values[qc_second_moments_weight(g, &g->nodes[node])].type.qparams;
 }
 
 /* Returns the mean output noise from rounding the scaled input: step^2 / 12 times the sum of the squared weights.
@@ -380,8 +382,8 @@ static qc_id simulated_of(const struct qc_scale_search *s, const struct qc_tenso
     const struct qc_graph *g = s->simulated;
     qc_id found = 0;
     for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *q = qc_second_moments_weight(g, &g->nodes[id]);
-        if (!q || qc_constant_of(g, q->inputs[0]) != weight) continue;
+        const qc_id w = qc_second_moments_weight(g, &g->nodes[id]);
+        if (!w || qc_constant_of(g, qc_quantized_constant(g, w)) != weight) continue;
         if (found) return 0;
         found = id;
     }
@@ -398,8 +400,7 @@ static const struct qc_qparams *reader_input(const struct qc_graph *g, const str
 
 static bool has_few_levels(const struct qc_graph *g, qc_id node)
 {
-    const struct qc_node *q = qc_second_moments_weight(g, &g->nodes[node]);
-    return qc_qparams_are_few(&g->qparams_of[g->values[q->outputs].type.qparams]);
+    return qc_qparams_are_few(&g->qparams_of[quantizer_of(g, node)]);
 }
 
 /* Returns true and fills *out if scaling can help this layer. Depthwise convolutions (l->lanes) have a weight scale for
@@ -407,9 +408,10 @@ static bool has_few_levels(const struct qc_graph *g, qc_id node)
 static bool fill_reader(struct qc_scaled_reader *out, const struct qc_scale_search *s, qc_id simulated)
 {
     const struct qc_graph *g = s->simulated;
-    const struct qc_node *n = &g->nodes[simulated], *weight = qc_second_moments_weight(g, n);
+    const struct qc_node *n = &g->nodes[simulated];
+    const qc_id weight = qc_second_moments_weight(g, n);
     const struct qc_second_moments_layer *l = weight ? qc_second_moments_of(s->second_moments, NULL, simulated) : NULL;
-    const struct qc_qparams *q = weight ? &g->qparams_of[g->values[weight->outputs].type.qparams] : NULL,
+    const struct qc_qparams *q = weight ? &g->qparams_of[g->values[weight].type.qparams] : NULL,
                             *in = weight ? reader_input(g, n) : NULL;
     if (!l || l->divisor || l->lanes || !l->product_count || !qc_second_moments_rows(l, ~0u) || q->given ||
         !(q->per_channel || q->block) || (in && (in->given || in->kind != QC_QPARAMS_QUANTIZER)))

@@ -116,12 +116,6 @@ bool qc_compare_networks(struct qc_trial_gain *gains, const struct qc_network *j
     return compare(gains, &g, count, copy, units, held, st);
 }
 
-void qc_forget_integers(const struct qc_network *net)
-{
-    if (net->evidence->memo.constants && net->scheme.options->memory_limit)
-        qc_folded_constants_trim(net->evidence->memo.constants, 0);
-}
-
 size_t qc_trial_units(const struct qc_network *net)
 {
     const size_t share = qc_dataset_units(net->setup->data) / SHARE;

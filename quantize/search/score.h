@@ -46,9 +46,6 @@ bool qc_compare_networks(struct qc_trial_gain *gains, const struct qc_network *j
                          const struct qc_network *const *networks, size_t count, size_t units, bool held,
                          struct qc_status *st);
 
-/* Frees the integer weights of the trials if --memory-limit is given. */
-void qc_forget_integers(const struct qc_network *n);
-
 /* Returns a third of the number of units, at least 16 and at most 256, so that trials take less time than calibration.
  */
 size_t qc_trial_units(const struct qc_network *n);

@@ -44,6 +44,9 @@ static bool find_exporters(struct qc_setup *s, struct qc_status *st)
     return true;
 }
 
+/* Budget of the memos of a job: samples, outputs, and the rounded layers of a network of a billion weights. */
+enum { MEMO_BYTES = 1 << 30 };
+
 static bool begin(struct qc_setup *s, struct qc_status *st)
 {
     const struct qc_options *o = s->options;
@@ -53,6 +56,8 @@ static bool begin(struct qc_setup *s, struct qc_status *st)
                        "folder of images");
     if (o->command != QC_COMMAND_collect && !qc_options_agree(o, s->in, st)) return false;
     if (!(s->arena = qc_arena_new())) return qc_fail_memory(st, 1);
+    if (!(s->budget = QC_NEW(s->arena, struct qc_memo_budget, st))) return false;
+    s->budget->left = MEMO_BYTES;
     if (!read_rules(s, st) || !qc_plugins_new(&s->plugins, st)) return false;
     for (size_t i = 0; i < o->plugins.count; i++)
         if (!qc_plugins_load(s->plugins, o->plugins.items[i], st)) return qc_where(st, "--plugin");

@@ -4,12 +4,13 @@
 #include <stdlib.h>
 
 #include "arith/params.h"
+#include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/recurrent.h"
 
 /* A constant weight behind Quantize and Dequantize. */
 struct weight {
-    const struct qc_tensor *real; /* [rows, columns] */
+    const struct qc_tensor *stored; /* [rows, columns] */
     const struct qc_qparams *qparams;
     const char *name;
     int axis;        /* of the channels */
@@ -47,16 +48,16 @@ int qc_input_axis(int64_t *length, const struct qc_graph *g, const struct qc_nod
 
 static bool weight_of(struct weight *w, const struct qc_graph *g, const struct qc_node *n)
 {
-    const struct qc_node *d = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL,
-                         *q = d && d->op == QC_OP_Dequantize ? qc_node_of(g, d->inputs[0]) : NULL;
-    const struct qc_tensor *t = q && q->op == QC_OP_Quantize ? qc_constant_of(g, q->inputs[0]) : NULL;
-    if (!t || t->dtype != QC_F32 || t->shape.rank != 2 || !t->count) return false;
-    const struct qc_type *type = &g->values[q->outputs].type;
-    const struct qc_qparams *s = qc_graph_parameters(g, q->outputs);
+    const struct qc_node *d = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL;
+    const qc_id v = d && d->op == QC_OP_Dequantize ? d->inputs[0] : 0;
+    const struct qc_tensor *t = v ? qc_constant_of(g, v) : NULL;
+    if (!t || t->shape.rank != 2 || !t->count) return false;
+    const struct qc_type *type = &g->values[v].type;
+    const struct qc_qparams *s = qc_graph_parameters(g, v);
     if (!s || !qc_dynamic_op(n, s->dtype) || g->values[n->inputs[0]].type.dtype != QC_F32) return false;
-    *w = (struct weight){.real = t,
+    *w = (struct weight){.stored = t,
                          .qparams = s,
-                         .name = g->values[q->inputs[0]].name,
+                         .name = g->values[v].name,
                          .axis = type->axis,
                          .transposed = n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0)};
     return s->count == 1 || w->axis == (w->transposed ? 0 : 1);
@@ -77,26 +78,6 @@ static qc_id parameters(struct qc_graph *to, const struct weight *w, bool zero_p
     return qc_graph_add_made_constant(to, name, t, st);
 }
 
-/* Returns the quantized weight as [inputs, outputs]. */
-static struct qc_tensor *integers(const struct weight *w, struct qc_status *st)
-{
-    const struct qc_qparams *s = w->qparams;
-    const size_t rows = (size_t)w->real->shape.dim[0], columns = (size_t)w->real->shape.dim[1];
-    const struct qc_shape shape =
-        QC_SHAPE(w->real->shape.dim[w->transposed ? 1 : 0], w->real->shape.dim[w->transposed ? 0 : 1]);
-    const struct qc_levels levels = qc_qparams_levels(s);
-    const float *from = w->real->data;
-    struct qc_tensor *t = qc_tensor_new(s->dtype, &shape, st);
-    for (size_t i = 0; t && i < rows; i++)
-        for (size_t k = 0; k < columns; k++) {
-            const size_t c = s->count == 1 ? 0 : w->transposed ? i : k;
-            const struct qc_affine p = {.scale = s->scale[c], .zero_point = s->zero_point[c]};
-            ((uint8_t *)t->data)[w->transposed ? k * rows + i : i * columns + k] =
-                (uint8_t)qc_quantize_one(from[i * columns + k], p, levels);
-        }
-    return t;
-}
-
 static const char *named(struct qc_graph *to, const char *base, const char *suffix, struct qc_status *st)
 {
     return qc_arena_printf(to->arena, st, "%s_%s", base ? base : "", suffix);
@@ -110,7 +91,8 @@ static bool store(struct integer_weight *out, struct qc_graph *to, const struct 
     bool shifted = false;
     for (size_t i = 0; i < s->count; i++) shifted = shifted || s->zero_point[i];
     *out = (struct integer_weight){.value = 0};
-    return name && scale && zero && (out->value = qc_graph_add_made_constant(to, name, integers(w, st), st)) &&
+    struct qc_tensor *t = w->transposed ? qc_tensor_transposed(w->stored, st) : qc_tensor_ref(w->stored);
+    return name && scale && zero && (out->value = qc_graph_add_made_constant(to, name, t, st)) &&
            (out->scale = parameters(to, w, false, scale, st)) &&
            (!shifted || (out->zero_point = parameters(to, w, true, zero, st)));
 }
@@ -191,9 +173,8 @@ static bool is_recurrent_weight(const struct qc_graph *g, qc_id v)
 {
     const struct qc_node *n = qc_node_of(g, v);
     if (n && n->op == QC_OP_Reshape) n = qc_node_of(g, n->inputs[0]);
-    const struct qc_node *q = n && n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : NULL;
-    if (!q || q->op != QC_OP_Quantize || !qc_constant_of(g, q->inputs[0])) return false;
-    const struct qc_qparams *s = qc_graph_parameters(g, q->outputs);
+    if (!n || n->op != QC_OP_Dequantize || !qc_constant_of(g, n->inputs[0])) return false;
+    const struct qc_qparams *s = qc_graph_parameters(g, n->inputs[0]);
     for (size_t i = 1; s && i < s->count; i++)
         if (s->zero_point[i] != s->zero_point[0]) return false;
     return s && (s->dtype == QC_I8 || s->dtype == QC_U8);
@@ -231,11 +212,10 @@ static bool convert_lstm(struct qc_rebuild *r, qc_id id, struct qc_status *st)
     return first != 0;
 }
 
-/* Quantized weights and their dequantize, which are copied where they are used. */
+/* Returns true for the Dequantize of a constant, or the Quantize of one, which are copied where they are used. */
 static bool is_weight(const struct qc_graph *g, const struct qc_node *n)
 {
-    const struct qc_node *q = n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : n;
-    return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]);
+    return qc_quantized_constant(g, n->op == QC_OP_Dequantize ? n->inputs[0] : n->outputs);
 }
 
 /* What becomes of a node: an integer product, or its input is rounded to a format. */

@@ -25,6 +25,12 @@ bool qc_fold(struct qc_graph **out, const struct qc_graph *g, const struct qc_ru
 /* Evaluates a node whose inputs are all constants (simq/plan/plan.h: qc_evaluate). */
 typedef bool qc_eval_fn(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node, struct qc_status *st);
 
+/* Makes the same simulated graph with weights in integers: affine constants with the name of the real one, rounded to
+   nearest. Trials and the file share them. Forms (graph/types/tensor.h) are kept as long as a graph has the weight. */
+enum qc_constant_forms { QC_FORMS_NOT_KEPT, QC_FORMS_KEPT };
+bool qc_store_weights(struct qc_graph **out, const struct qc_graph *g, enum qc_constant_forms forms, qc_eval_fn *eval,
+                      struct qc_status *st);
+
 /* Makes the same graph in integers. Quantized constants become affine constants with the name of the real one. */
 bool qc_to_integer(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st);
 

@@ -145,11 +145,12 @@ struct qc_binding {
     unsigned unsupported_count;
 };
 
-/* Returns the constant, or the value computed at plan time; NULL if there is neither. root: as in qc_binding. */
+/* Returns the constant, or the value computed at plan time; NULL if there is neither, or not yet. root: as in
+ * qc_binding. */
 static inline const struct qc_tensor *qc_plan_known(const struct qc_binding *b, qc_id root)
 {
     const struct qc_tensor *t = b->plan->tensors[root];
-    return t ? t : qc_constant_of(b->g, root);
+    return t || b->later[root] ? t : qc_constant_of(b->g, root);
 }
 
 bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_graph *g, const struct qc_shape *shapes,

@@ -92,12 +92,21 @@ static bool changes_nothing(const struct qc_binding *b, const struct qc_node *n)
     return n->op == QC_OP_Requantize && ((in->identity && out->identity) || in->qparams == out->qparams);
 }
 
-/* Returns whether the result of Quantize is computed later, when it is packed: a constant that only products read,
-   in a simulated graph, which holds it in four times the bytes. */
-static bool waits(const struct qc_binding *b, const struct qc_node *n, const bool *read_otherwise)
+/* Returns whether a quantized constant is computed later, when it is packed: one that only products read, in a
+   simulated graph, which holds it in four times the bytes. */
+static bool waits(const struct qc_binding *b, qc_id v, const bool *read_otherwise)
 {
-    return n->op == QC_OP_Quantize && b->g->simulated && qc_constant_of(b->g, n->inputs[0]) &&
-           !b->scales[n->outputs].identity && !b->is_observed[n->outputs] && !read_otherwise[n->outputs];
+    return b->g->simulated && qc_quantized_constant(b->g, v) && !b->scales[v].identity && !b->is_observed[v] &&
+           !read_otherwise[v];
+}
+
+/* Computes an affine constant as the plan holds it, unless it is held as it is stored. */
+static bool centre_constant(struct qc_binding *b, qc_id v, struct qc_status *st)
+{
+    const struct qc_graph *g = b->g;
+    struct qc_tensor **to = &b->plan->tensors[v];
+    if (qc_plan_dtype(g, qc_value(g, v), &b->scales[v]) != QC_F32) return true;
+    return (*to = qc_plan_centred(g, v, st)) && (!g->spills || qc_tensor_spill(*to, st));
 }
 
 /* Marks values that are read other than as the weights of a product. */
@@ -133,7 +142,7 @@ static bool evaluate(struct qc_binding *b, const struct qc_node *n, const bool *
     bool fits;
     if (!qc_folding_node(&fits, &b->plan->folding, b->g, n, st)) return false;
     if (!fits) return true;
-    if ((b->later[n->outputs] = waits(b, n, read_otherwise))) return true;
+    if ((b->later[n->outputs] = waits(b, n->outputs, read_otherwise))) return true;
     if (!qc_evaluate_views(out, b->g, n, in, st)) return false;
     for (unsigned i = 0; i < n->output_count; i++) b->plan->tensors[n->outputs + i] = out[i];
     for (unsigned i = 0; b->g->spills && i < n->output_count; i++)
@@ -176,11 +185,6 @@ bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st)
     for (size_t v = 1; v <= g->value_count; v++) {
         b->root[v] = (qc_id)v;
         if (!qc_scales_of(&b->scales[v], g, (qc_id)v, b->arena, st)) return false;
-        const bool affine = qc_constant_of(g, (qc_id)v) && qc_value(g, (qc_id)v)->type.qparams != QC_REAL;
-        const bool held =
-            qc_plan_dtype(g, qc_value(g, (qc_id)v), &b->scales[v]) != QC_F32; /* kept as the constant is stored */
-        if (affine && !held && !(b->plan->tensors[v] = qc_plan_centred(g, (qc_id)v, st))) return false;
-        if (g->spills && b->plan->tensors[v] && !qc_tensor_spill(b->plan->tensors[v], st)) return false;
     }
     for (size_t k = 1; k <= g->node_count; k++) {
         const struct qc_node *n = &g->nodes[k];
@@ -195,6 +199,10 @@ bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st)
     }
     mark_live(b, needed);
     mark_read(read_otherwise, b);
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        if (!qc_constant_of(g, v) || qc_value(g, v)->type.qparams == QC_REAL) continue;
+        if (!(b->later[v] = waits(b, v, read_otherwise)) && !centre_constant(b, v, st)) return false;
+    }
     for (size_t k = 1; k <= g->node_count; k++)
         if (b->live[k] && !evaluate(b, &g->nodes[k], read_otherwise, st)) return false;
     mark_live(b, needed);
@@ -253,6 +261,7 @@ bool qc_plan_make_weight(struct qc_binding *b, const struct qc_node *n, struct q
     const qc_id v = weight_of_plan_resolve(b, n);
     if (!v || b->plan->tensors[v]) return true;
     const struct qc_node *maker = qc_node_of(b->g, v);
+    if (!maker) return centre_constant(b, v, st);
     const struct qc_view in = qc_view_of_tensor(qc_constant_of(b->g, maker->inputs[0]));
     return qc_evaluate_views(&b->plan->tensors[v], b->g, maker, &in, st) &&
            (!b->g->spills || qc_tensor_spill(b->plan->tensors[v], st));

@@ -66,7 +66,7 @@ static void check_known(enum qc_known_place place)
     struct case_run r;
     uint64_t keys[SAMPLES] = {0};
     calibrate(&r, &g);
-    cr_assert(qc_known_outputs_new(&known, 1, place, &st));
+    cr_assert(qc_known_outputs_new(&known, 1, place, NULL, &st));
     const struct qc_error first = errors_of(known, keys, r.normalised, &r, 2),
                           stranger = errors_of(NULL, NULL, r.produced, &r, 1);
     cr_assert_eq(stranger.noise, 0);
@@ -122,7 +122,7 @@ Test(output_errors, collecting_leaves_the_outputs_of_the_float_network)
     uint64_t keys[SAMPLES] = {0};
     calibrate(&r, &g);
     cr_assert(case_simulate(&unbound, g, &setup, &st), "%s", st.message);
-    cr_assert(qc_known_outputs_new(&known, 1, QC_KNOWN_IN_MEMORY, &st));
+    cr_assert(qc_known_outputs_new(&known, 1, QC_KNOWN_IN_MEMORY, NULL, &st));
     const struct qc_collect_options o = {.need = QC_NEED_EXTREMES, .keys = keys, .known = known, .run = {.workers = 2}};
     cr_assert(qc_collect(&c, NULL, unbound.simulated, 0, NULL, NULL, r.data, &o, &st), "%s", st.message);
     for (size_t u = 0; u < SAMPLES; u++) cr_expect(keys[u] && qc_known_outputs_find(known, keys[u]), "unit %zu", u);

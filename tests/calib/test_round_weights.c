@@ -67,7 +67,7 @@ static const struct qc_node *find_conv(const struct qc_graph *g)
 
 static const struct qc_tensor *constant_input(const struct qc_graph *g, const struct qc_node *n, unsigned input)
 {
-    return qc_constant_of(g, qc_node_of(g, n->inputs[input])->inputs[0]);
+    return qc_constant_of(g, qc_quantized_constant(g, n->inputs[input]));
 }
 
 /* Mean square, mean variance and largest mean of y - y' per output, y' with the weights rounded and the bias of the new
@@ -76,7 +76,8 @@ static void output_error(double *square, double *variance, double *mean, const s
                          const struct qc_graph *g)
 {
     const struct qc_node *before = find_conv(real), *after = find_conv(g);
-    const float *w = qc_constant_of(real, before->inputs[1])->data, *v = constant_input(g, after, 1)->data;
+    const struct qc_tensor *v = constant_input(g, after, 1);
+    const float *w = qc_constant_of(real, before->inputs[1])->data;
     const float *b = before->input_count > 2 ? qc_constant_of(real, before->inputs[2])->data : NULL;
     const float *c = after->input_count > 2 ? constant_input(g, after, 2)->data : NULL;
     const struct qc_qparams *qparams = &g->qparams_of[g->values[after->inputs[1]].type.qparams];
@@ -90,10 +91,9 @@ static void output_error(double *square, double *variance, double *mean, const s
                     double d = (b ? (double)b[o] : 0) - (c ? (double)c[o] : 0);
                     for (size_t k = 0; k < IN * 9; k++) {
                         const int i = y + (int)(k % 9) / 3 - 1, j = z + (int)(k % 3) - 1;
-                        const double scale = (double)qparams->scale[o],
-                                     q = scale *
-                                         fmax(-127,
-                                              fmin(127, nearbyint((double)(v[o * IN * 9 + k] / qparams->scale[o]))));
+                        const double scale = (double)qparams->scale[o], stored = qc_tensor_float(v, o * IN * 9 + k),
+                                     nearest = fmax(-127, fmin(127, nearbyint((double)((float)stored / (float)scale)))),
+                                     q = scale * (v->dtype == QC_F32 ? nearest : stored);
                         if (i >= 0 && i < 4 && j >= 0 && j < 4)
                             d += ((double)w[o * IN * 9 + k] - q) *
                                  (double)x[(s * IN + k / 9) * PIXELS + (size_t)(4 * i + j)];
@@ -178,22 +178,21 @@ Test(round_weights, few_rows_are_believed_in_part)
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
     cr_assert(qc_round_weights(&rounded, &new, r.simulated, r.second_moments, &both, &st), "%s", st.message);
     cr_expect(rounded->count == 1 && rounded->layers[0].compensated, "the case shows nothing");
-    const struct qc_node *quantize = NULL;
-    for (qc_id id = 1; id <= new->node_count && !quantize; id++) {
-        const struct qc_node *n = &new->nodes[id];
-        if (n->op == QC_OP_Quantize && n->inputs[0] && qc_constant_of(new, n->inputs[0]) &&
-            qc_constant_of(new, n->inputs[0])->count == COLUMNS * MADE)
-            quantize = n;
-    }
-    cr_assert(quantize);
-    const struct qc_qparams *p = &new->qparams_of[new->values[quantize->outputs].type.qparams];
-    const float *after = qc_constant_of(new, quantize->inputs[0])->data;
+    const struct qc_tensor *after = NULL;
+    const struct qc_qparams *p = NULL;
+    for (qc_id v = 1; v <= new->value_count && !after; v++)
+        if (qc_constant_of(new, v) && qc_constant_of(new, v)->count == COLUMNS * MADE) {
+            after = qc_constant_of(new, v);
+            p = qc_graph_parameters(new, v);
+        }
+    cr_assert(after && p && after->dtype == p->dtype);
     const struct qc_tensor *before = qc_constant_of(r.normalised, 2);
     double error = 0, nearest = 0;
     cr_assert(before && before->count == COLUMNS * MADE);
     for (size_t i = 0; i < COLUMNS * MADE; i++) {
         const double scale = (double)p->scale[p->count > 1 ? i % MADE : 0],
-                     w = (double)((const float *)before->data)[i] / scale, d = w - (double)after[i] / scale;
+                     w = (double)((const float *)before->data)[i] / scale,
+                     d = w - (double)(qc_tensor_int(after, i) - p->zero_point[p->count > 1 ? i % MADE : 0]);
         error += d * d;
         nearest += (w - nearbyint(w)) * (w - nearbyint(w));
     }
@@ -259,14 +258,11 @@ Test(round_weights, what_is_off_changes_nothing)
         struct qc_weight_rounding *done = NULL;
         size_t moved = 0, corrected = 0;
         cr_assert(qc_round_weights(&done, &new, r.simulated, r.second_moments, &o, &st), "%s", st.message);
-        const float *v = constant_input(new, find_conv(new), 1)->data,
-                    *c = constant_input(new, find_conv(new), 2)->data;
-        for (size_t i = 0; i < OUT * IN * 9; i++) {
-            const float s = qparams->scale[i / (IN * 9)];
-            cr_expect_float_eq(v[i] / s, nearbyintf(v[i] / s), 1e-4f, "weight %zu lies off its grid: %g steps", i,
-                               (double)(v[i] / s));
-            moved += nearbyintf(v[i] / s) != nearbyintf(w[i] / s);
-        }
+        const struct qc_tensor *v = constant_input(new, find_conv(new), 1);
+        const float *c = constant_input(new, find_conv(new), 2)->data;
+        cr_assert_eq(v->dtype, qparams->dtype, "the weights are no integers");
+        for (size_t i = 0; i < OUT * IN * 9; i++)
+            moved += (float)qc_tensor_int(v, i) != nearbyintf(w[i] / qparams->scale[i / (IN * 9)]);
         for (size_t i = 0; i < OUT; i++) corrected += b[i] != c[i];
         cr_expect_eq(moved > 0, k == 1, "%zu weights moved", moved);
         cr_expect_eq(corrected > 0, k == 2, "%zu biases corrected", corrected);
@@ -320,8 +316,12 @@ Test(round_weights, a_shared_weight_stays_nearest_and_says_why)
     cr_assert_eq(w->count, 2);
     for (size_t i = 0; i < 2; i++)
         cr_expect(w->layers[i].reason && strstr(w->layers[i].reason, "more than one") && !w->layers[i].compensated);
-    cr_expect(qc_tensor_equal(constant_input(new, find_conv(new), 1),
-                              constant_input(r.simulated, find_conv(r.simulated), 1)));
+    const struct qc_tensor *v = constant_input(new, find_conv(new), 1),
+                           *real = constant_input(r.simulated, find_conv(r.simulated), 1);
+    const struct qc_qparams *q = &new->qparams_of[new->values[find_conv(new)->inputs[1]].type.qparams];
+    for (size_t i = 0; i < real->count; i++)
+        cr_expect_eq((float)qc_tensor_int(v, i),
+                     nearbyintf(((const float *)real->data)[i] / q->scale[q->count > 1 ? i / 4 : 0]));
     qc_graph_free(new);
     qc_weight_rounding_free(w);
     case_free(&r);

@@ -19,7 +19,7 @@ static struct qc_graph *graph;
 static struct case_run calibrated;
 static char path[CASE_PATH];
 
-static void start(void)
+static void start_with(enum qc_dtype weight)
 {
     struct qc_arena *a = qc_arena_new();
     char *first = case_numbers(IN * MIDDLE, 0.3f, 5), *second = case_numbers(MIDDLE * OUT, 0.5f, 6);
@@ -39,12 +39,18 @@ static void start(void)
     const struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {IN}};
     case_write(path, &set, 1, SAMPLES);
     setup.moments = true;
+    if (weight != QC_NONE) setup.scheme.weight.dtype = weight;
     cr_assert(case_calibrate(&calibrated, graph, path, &setup, &st), "%s", st.message);
     case_unlink(path);
     strcat(path, ".l");
     free(first);
     free(second);
     qc_arena_free(a);
+}
+
+static void start(void)
+{
+    start_with(QC_NONE);
 }
 
 static void stop(void)
@@ -58,33 +64,36 @@ TestSuite(rounded_file, .init = start, .fini = stop);
 
 /* What a job has in the end: integers of both weights, biases, errors. */
 struct outcome {
-    int levels[WEIGHTS];
+    double levels[WEIGHTS];
     float biases[MIDDLE + OUT];
     double errors[2 * LAYERS];
 };
 
 static void note(struct outcome *to, const struct qc_graph *g, const struct qc_weight_rounding *w)
 {
+    const enum qc_dtype type = g->qparams_of[w->layers[0].quantizer].dtype;
+    const bool fine = type == QC_I16; /* nothing to compensate or correct */
     size_t weights = 0, biases = 0;
     memset(to, 0, sizeof *to);
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        const struct qc_tensor *t = n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
-        const struct qc_qparams *s = &g->qparams_of[g->values[n->outputs].type.qparams];
-        for (size_t i = 0; t && i < t->count; i++) {
-            const float x = ((const float *)t->data)[i];
-            if (s->is_weight)
-                to->levels[weights++] = (int)nearbyintf(x / s->scale[i % s->count]); /* channels are the last axis */
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const qc_id from = qc_quantized_constant(g, v);
+        const struct qc_tensor *t = from ? qc_constant_of(g, from) : NULL;
+        const bool weight = g->qparams_of[g->values[v].type.qparams].is_weight;
+        cr_assert(!weight || from == v, "a weight is no constant in integers");
+        for (size_t i = 0; t && i < t->count; i++)
+            if (weight)
+                to->levels[weights++] = qc_tensor_float(t, i);
             else
-                to->biases[biases++] = x;
-        }
+                to->biases[biases++] = ((const float *)t->data)[i];
     }
-    cr_assert(weights == WEIGHTS && biases == MIDDLE + OUT, "%zu weights, %zu biases", weights, biases);
+    /* Products of floats have real biases. */
+    cr_assert(weights == WEIGHTS && (fine || type == QC_F8E4M3 || biases == MIDDLE + OUT), "%zu weights, %zu biases",
+              weights, biases);
     cr_assert_eq(w->count, LAYERS);
     for (size_t i = 0; i < LAYERS; i++) {
         to->errors[2 * i] = w->layers[i].error;
         to->errors[2 * i + 1] = w->layers[i].bias_rms;
-        cr_assert(w->layers[i].compensated && w->layers[i].outputs);
+        cr_assert((w->layers[i].compensated || fine) && w->layers[i].outputs);
     }
 }
 
@@ -167,6 +176,44 @@ Test(rounded_file, damaged_records_are_made_again)
         free(now);
     }
     free(whole);
+}
+
+/* The file is 8 bytes of the kind, 64 of the job, then records. */
+Test(rounded_file, weights_of_every_type_are_kept)
+{
+    const enum qc_dtype types[] = {QC_I4, QC_U8, QC_I16, QC_F8E4M3};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        struct outcome without, again;
+        char *first, *second;
+        stop();
+        start_with(types[i]);
+        rounds(&without, NULL);
+        rounds(&again, job);
+        const size_t size = contents(&first);
+        cr_assert_gt(size, 72 + WEIGHTS, "type %zu", i);
+        rounds(&again, job);
+        same(&again, &without);
+        cr_assert_eq(contents(&second), size, "type %zu: a layer was solved again", i);
+        free(first);
+        free(second);
+    }
+}
+
+Test(rounded_file, a_file_of_another_version_begins_anew)
+{
+    struct outcome without, again;
+    char *first, *second;
+    rounds(&without, job);
+    const size_t size = contents(&first);
+    first[7]--;
+    write_file(first, size);
+    rounds(&again, job);
+    same(&again, &without);
+    cr_assert_eq(contents(&second), size);
+    first[7]++;
+    cr_assert_arr_eq(first, second, size);
+    free(first);
+    free(second);
 }
 
 Test(rounded_file, another_job_begins_anew)

@@ -10,6 +10,7 @@
 #include "calib/weights/round_weights.h"
 #include "calib_case.h"
 #include "graph/core/multiply_adds.h"
+#include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
 
 enum { SAMPLES = 24, IN = 4, PIXELS = 36 };
@@ -255,6 +256,53 @@ Test(sensitivity, a_layer_has_the_constants_that_rounding_made)
     qc_sensitivity_free(s);
     qc_weight_rounding_free(w);
     qc_graph_free(rounded);
+    case_free(&r);
+    qc_graph_free(g);
+}
+
+/* Rounding may give a layer other scales (calib/weights/round_weights.h). Expected: the error of the float network with
+   the real numbers of these integers. */
+Test(sensitivity, a_layer_has_the_scales_that_rounding_made)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = network(), *stored = NULL, *some = NULL;
+    struct case_run r;
+    struct qc_rebuild b;
+    struct qc_comparison *c = NULL;
+    calibrate(&r, g);
+    cr_assert(qc_store_weights(&stored, r.simulated, QC_FORMS_NOT_KEPT, qc_evaluate, &st), "%s", st.message);
+    const qc_id q = qc_graph_find_quantizer(stored, "a");
+    const struct qc_qparams *s = &stored->qparams_of[q];
+    float scale[64];
+    cr_assert(s->count <= 64);
+    for (size_t i = 0; i < s->count; i++) scale[i] = 0.9f * s->scale[i];
+    cr_assert(qc_graph_bind_quantizer(stored, q, s->count, scale, s->zero_point, &st), "%s", st.message);
+    cr_assert(qc_rebuild_begin(&b, r.simulated, &st), "%s", st.message);
+    for (qc_id v = 1; v <= stored->value_count; v++) {
+        if (stored->values[v].type.qparams != q || !qc_constant_of(stored, v)) continue;
+        for (qc_id from = 1; from <= r.simulated->value_count; from++) {
+            const qc_id real = qc_quantized_constant(r.simulated, from);
+            if (r.simulated->values[from].type.qparams == q && real)
+                b.map[real] = qc_graph_add_made_constant(b.to, "a", qc_tensor_of_parameters(stored, v, &st), &st);
+        }
+    }
+    cr_assert(qc_rebuild_finish(&some, &b, &st), "%s", st.message);
+    qc_rebuild_free(&b);
+    for (qc_id k = 1; k <= some->qparams_count; k++)
+        if (some->qparams_of[k].kind == QC_QPARAMS_QUANTIZER) qc_graph_turn_off_quantizer(some, k);
+    const struct qc_comparison_job job = {.first = r.normalised, .second = some, .data = r.data, .run = {.workers = 1}};
+    cr_assert(qc_compare(&c, &job, &st), "%s", st.message);
+    double want = 0;
+    for (size_t k = 0; k < some->output_count; k++)
+        want += c->outputs[k].noise / c->outputs[k].signal / (double)some->output_count;
+    struct qc_sensitivity *measured = measure(&r, stored, 1);
+    const double got = effect(measured, "one")->noise_weights;
+    cr_expect(want > 1e-4);
+    cr_expect_float_eq(got, want, 1e-5 * want, "%.9g, not %.9g", got, want);
+    qc_sensitivity_free(measured);
+    qc_comparison_free(c);
+    qc_graph_free(some);
+    qc_graph_free(stored);
     case_free(&r);
     qc_graph_free(g);
 }

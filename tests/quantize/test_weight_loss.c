@@ -23,21 +23,20 @@ static double random_value(uint32_t *state)
     return (double)(*state >> 8) / (1 << 24) - 0.5;
 }
 
-static void reference(struct qc_loss *out, const struct qc_tensor *t, const struct qc_tensor *rounded,
+static void reference(struct qc_loss *out, const struct qc_tensor *t, const struct qc_tensor *stored,
                       const struct qc_qparams *s, int axis)
 {
     const struct qc_scale_layout layout = qc_scale_layout_of(s, &t->shape, axis);
     const struct qc_levels levels = qc_qparams_levels(s);
     for (size_t i = 0; i < t->count; i++) {
         const size_t q = qc_scale_at(&layout, i);
-        const double v = (double)((float *)t->data)[i], x = (double)((float *)rounded->data)[i] / (double)s->scale[q],
+        const double v = (double)((float *)t->data)[i], x = v / (double)s->scale[q],
                      level = levels.mantissa ? qc_float_level_double(x, -(double)INFINITY, (double)INFINITY,
                                                                      levels.mantissa, levels.least)
                                              : nearbyint(x) + s->zero_point[q],
-                     kept = fmin(fmax(level, levels.lo), levels.hi),
-                     off = v - (double)s->scale[q] * (kept - s->zero_point[q]);
+                     off = v - (double)s->scale[q] * (qc_tensor_float(stored, i) - s->zero_point[q]);
         out->signal += v * v;
-        *(kept < level || kept > level ? &out->clipping : &out->rounding) += off * off;
+        *(level < levels.lo || level > levels.hi ? &out->clipping : &out->rounding) += off * off;
     }
 }
 
@@ -56,20 +55,17 @@ Test(weight_loss, equals_the_sum_over_elements)
         float scale[SCALES];
         int32_t zero[SCALES];
         uint32_t state = (uint32_t)k + 1;
-        struct qc_tensor *t = qc_tensor_new(QC_F32, &c->shape, &st), *rounded = qc_tensor_new(QC_F32, &c->shape, &st);
         const bool floats = c->type == QC_F8E4M3;
+        struct qc_tensor *t = qc_tensor_new(QC_F32, &c->shape, &st),
+                         *stored = qc_tensor_new(floats ? QC_F32 : c->type, &c->shape, &st);
         struct qc_loss want = {0}, got;
-        cr_assert(t && rounded);
+        cr_assert(t && stored);
         for (size_t i = 0; i < c->count; i++) {
             scale[i] = (float)(floats                                 ? 0.001
                                : c->type == QC_I4 || c->type == QC_U4 ? 0.06
                                                                       : 0.003) *
                        (1 + 0.01f * (float)(i % 9));
             zero[i] = floats ? 0 : (int32_t)(i % 3);
-        }
-        for (size_t i = 0; i < t->count; i++) {
-            ((float *)t->data)[i] = (float)random_value(&state);
-            ((float *)rounded->data)[i] = ((float *)t->data)[i] + (float)(0.01 * random_value(&state));
         }
         const struct qc_qparams s = {.dtype = c->type,
                                      .is_weight = true,
@@ -79,13 +75,23 @@ Test(weight_loss, equals_the_sum_over_elements)
                                      .count = c->count,
                                      .scale = scale,
                                      .zero_point = zero};
-        reference(&want, t, rounded, &s, c->axis);
-        qc_weight_loss(&got, t, rounded, &s, c->axis);
+        const struct qc_levels levels = qc_qparams_levels(&s);
+        for (size_t i = 0; i < t->count; i++) {
+            const double level = floor(levels.lo + (levels.hi - levels.lo) * (0.5 + random_value(&state)));
+            ((float *)t->data)[i] = (float)random_value(&state);
+            if (floats)
+                ((float *)stored->data)[i] =
+                    qc_float_level((float)level, (float)levels.lo, (float)levels.hi, levels.mantissa, levels.least);
+            else
+                ((uint8_t *)stored->data)[i] = (uint8_t)(int)level;
+        }
+        reference(&want, t, stored, &s, c->axis);
+        qc_weight_loss(&got, t, stored, &s, c->axis);
         cr_expect_eq(got.signal, want.signal, "case %zu", k);
         cr_expect_eq(got.rounding, want.rounding, "case %zu: %g and %g", k, got.rounding, want.rounding);
         cr_expect_eq(got.clipping, want.clipping, "case %zu: %g and %g", k, got.clipping, want.clipping);
         cr_expect(want.rounding > 0 && (floats || want.clipping > 0), "case %zu", k);
         qc_tensor_unref(t);
-        qc_tensor_unref(rounded);
+        qc_tensor_unref(stored);
     }
 }

@@ -154,7 +154,8 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
         if (p->simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && !bind_quantizer(p->simulated, s, setup, st))
             return false;
     return check(p->simulated, "calibrate", &heavy, setup, st) &&
-           qc_make_dynamic(&p->dynamic, p->simulated, p->partition, st) &&
+           qc_store_weights(&p->stored, p->simulated, QC_FORMS_NOT_KEPT, qc_evaluate, st) &&
+           check(p->stored, "round", &heavy, setup, st) && qc_make_dynamic(&p->dynamic, p->stored, p->partition, st) &&
            (!p->dynamic || check(p->dynamic, "dynamic", &heavy, setup, st)) &&
            qc_propagate_qdq(&p->expanded, p->dynamic ? p->dynamic : p->simulated, p->rules,
                             setup->scheme.one_scale_joins, st) &&
@@ -166,6 +167,7 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
 void passes_free(struct passes *p)
 {
     qc_graph_free(p->produced);
+    qc_graph_free(p->stored);
     qc_graph_free(p->folded);
     qc_graph_free(p->expanded);
     qc_graph_free(p->dynamic);

@@ -25,7 +25,7 @@ struct pass_setup {
 
 struct passes {
     struct qc_rules *rules, *fold_rules;
-    struct qc_graph *normalised, *joined, *simulated, *dynamic, *expanded, *folded, *produced;
+    struct qc_graph *normalised, *joined, *simulated, *stored, *dynamic, *expanded, *folded, *produced;
     struct qc_partition *partition;
     char *unbound; /* text of the simulated graph before parameters are bound */
 };

@@ -5,43 +5,7 @@
 #include <string.h>
 
 #include "datasets/samples/dataset.h"
-#include "datasets/stream/unit_cache.h"
 #include "h5_make.h"
-
-Test(unit_cache, units_are_kept_until_there_is_no_room)
-{
-    enum { BYTES = 64, UNITS = 1000, ROOM = 100 * BYTES };
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_unit_cache *c = NULL;
-    char unit[BYTES];
-    size_t kept = 0;
-    cr_assert(qc_unit_cache_new(&c, ROOM, &st));
-    cr_expect_null(qc_unit_cache_find(c, 0, 0));
-    for (size_t u = 0; u < UNITS; u++) {
-        memset(unit, (int)(u % 100), BYTES);
-        qc_unit_cache_keep(c, u % 2, u, unit, BYTES);
-        memset(unit, 101, BYTES);
-        qc_unit_cache_keep(c, u % 2, u, unit, BYTES); /* it is there already */
-    }
-    for (size_t u = 0; u < UNITS; u++) {
-        const void *x = qc_unit_cache_find(c, u % 2, u);
-        memset(unit, (int)(u % 100), BYTES);
-        cr_expect(!x || memcmp(x, unit, BYTES) == 0, "unit %zu", u);
-        cr_expect_null(qc_unit_cache_find(c, 1 - u % 2, u));
-        kept += x != NULL;
-    }
-    cr_expect(kept > 50 && kept < 100, "%zu", kept);
-    cr_expect_not_null(qc_unit_cache_find(c, 0, 0));
-    qc_unit_cache_clear(c);
-    size_t again = 0;
-    for (size_t u = 0; u < UNITS; u++) {
-        cr_expect_null(qc_unit_cache_find(c, u % 2, u));
-        qc_unit_cache_keep(c, u % 2, u, unit, BYTES);
-        again += qc_unit_cache_find(c, u % 2, u) != NULL;
-    }
-    cr_expect_eq(again, kept);
-    qc_unit_cache_free(c);
-}
 
 static void write_npy(const char *path, const char values[8])
 {
@@ -56,7 +20,7 @@ static void write_npy(const char *path, const char values[8])
 }
 
 /* Rows of an .npy are as soon read as copied: no memory holds them, so a file that changes is read as it is. */
-Test(unit_cache, rows_that_are_copied_out_of_a_file_are_not_kept)
+Test(kept_units, rows_that_are_copied_out_of_a_file_are_not_kept)
 {
     static const int64_t dims[] = {1, 4};
     const struct qc_input_spec spec = {.name = "x", .dtype = QC_U8, .rank = 2, .dims = dims};
@@ -69,7 +33,7 @@ Test(unit_cache, rows_that_are_copied_out_of_a_file_are_not_kept)
     const char *path = folder_path("x.npy");
     write_npy(path, "abcdefgh");
     cr_assert(qc_dataset_open(&ds, path, &spec, 1, &options, &st), "%s", st.message);
-    cr_assert(qc_dataset_keep(ds, 1 << 20, &st) && qc_dataset_scratch_new(&scratch, &st));
+    cr_assert(qc_dataset_keep(ds, NULL, &st) && qc_dataset_scratch_new(&scratch, &st));
     cr_assert(qc_dataset_read(got, ds, 0, 1, scratch, &st), "%s", st.message);
     cr_expect_str_eq(got, "efgh");
     write_npy(path, "abcdijkl");
