@@ -511,6 +511,12 @@ static bool same(const struct place *a, const struct place *b)
     return a->name && b->name ? strcmp(a->name, b->name) == 0 : !a->name && !b->name;
 }
 
+bool qc_same_file(const char *a, const char *b)
+{
+    const struct place first = place_of(a), second = place_of(b);
+    return same(&first, &second);
+}
+
 bool qc_files_apart(const struct qc_named_file *outputs, size_t output_count, const struct qc_named_file *inputs,
                     size_t input_count, struct qc_status *st)
 {

@@ -90,6 +90,9 @@ struct qc_named_file {
     const char *path;
 };
 
+/* True if both paths are one file, also by a link or another spelling. */
+bool qc_same_file(const char *a, const char *b);
+
 /* Fails with QC_USAGE, naming both, if an output is the same file as an input or another output. Existing files are
    compared by device and inode, so links and other spellings are recognized. Files that do not exist yet are compared
    by their folder and name. Devices and pipes may be named any number of times. */

@@ -46,7 +46,7 @@ MessageFunction = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 class Job(Sized):
     _fields_ = [("size", c_size_t), ("options", c_void_p), ("data", c_void_p), ("eval", c_void_p),
                 ("statistics", c_void_p), ("progress", ProgressFunction), ("message", MessageFunction),
-                ("user", c_void_p)]
+                ("user", c_void_p), ("outputs", POINTER(c_char_p)), ("output_count", c_size_t)]
 
 
 class Layer(Sized):

@@ -74,7 +74,7 @@ bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, c
     const char *path = source->file;
     const struct qc_model_at_hand *read = source->at_hand;
     struct qc_model m = {.path = path};
-    if (read && (!o->kernels.count || !read->from_file)) {
+    if (read && (!o->kernels.count || !read->file)) {
         if (o->kernels.count)
             return qc_fail(st, QC_UNSUPPORTED, "%s: kernels of your own are for models that are opened from a file",
                            path);
