@@ -13,7 +13,7 @@
 #include "digits.h"
 
 static struct qcalib_error error;
-static char folder[] = "/tmp/qcalib-test-XXXXXX", was[PATH_MAX];
+static char folder[32], was[PATH_MAX];
 
 static void copy(const char *to, const char *from)
 {
@@ -36,6 +36,7 @@ static void write_text(const char *path, const char *text)
 /* The inputs of a job in a folder of their own, which becomes the current one. */
 static void set_up(void)
 {
+    strcpy(folder, "/tmp/qcalib-test-XXXXXX"); /* anew for each case: they may share a process */
     cr_assert(getcwd(was, sizeof was) && mkdtemp(folder) && chdir(folder) == 0);
     copy("m.onnx", DIGITS_MODEL);
     copy("c.h5", DIGITS_CALIB);

@@ -22,11 +22,12 @@
 #define QUICK "samples", "8", "method", "minmax", "advice", "off"
 
 static struct qcalib_error error;
-static char folder[] = "/tmp/qcalib-test-XXXXXX";
+static char folder[32];
 
 static void set_up(void)
 {
     digits_read();
+    strcpy(folder, "/tmp/qcalib-test-XXXXXX"); /* anew for each case: they may share a process */
     cr_assert(mkdtemp(folder));
 }
 
