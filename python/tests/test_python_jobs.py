@@ -107,6 +107,8 @@ def test_statistics_of_parts_give_the_model_of_the_whole(samples, tmp_path):
     assert one == two
     with pytest.raises(qcalib.BadInputError):
         qcalib.merge([parts[0], parts[0]])
+    overlapping = [qcalib.collect(DIGITS, samples[a:b]) for a, b in ((0, 40), (30, 64))]
+    assert qcalib.merge(overlapping).samples == 74  # docs/cluster.md
 
 
 def test_statistics_can_be_pickled(samples, tmp_path):
