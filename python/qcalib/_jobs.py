@@ -125,6 +125,8 @@ def merge(statistics, *, out=None):
     out: a path, to which the sum is written
     """
     _library.check_path(out)
+    if isinstance(statistics, (str, bytes, os.PathLike, Statistics)) or not hasattr(statistics, "__iter__"):
+        raise UsageError(f"merge needs a list of statistics or paths, not {type(statistics).__name__}")
     parts = list(statistics)
     if not parts:
         raise UsageError("merge needs statistics")
