@@ -152,7 +152,8 @@ static void watch_forks(void)
 static unsigned idle_threads(unsigned workers)
 {
 #ifdef KMP_VERSION_MAJOR
-    return 0; /* libomp: qc_pool_run */
+    (void)workers; /* libomp: qc_pool_run */
+    return 0;
 #else
     return workers > 1 && (int)workers == omp_get_num_procs();
 #endif

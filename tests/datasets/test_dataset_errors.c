@@ -488,3 +488,33 @@ Test(dataset_errors, a_file_that_changes_while_it_is_read)
             qc_dataset_free(ds);
         }
 }
+
+Test(dataset_errors, a_folder_of_which_a_file_changes)
+{
+    static int64_t dims[] = {-1, 4};
+    static const struct qc_input_spec x = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = dims};
+    const struct qc_dataset_options o = QC_DATASET_OPTIONS_INIT;
+    const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}},
+                          later[2] = {{.tv_sec = 1001}, {.tv_sec = 1001}};
+    struct qc_dataset *ds = NULL;
+    struct qc_dataset_scratch *scratch = NULL;
+    float y[4];
+    cr_assert_eq(mkdir(folder_path("parts"), 0700), 0);
+    for (int i = 0; i < 2; i++) {
+        make_npy(folder_path(i ? "parts/1.npy" : "parts/0.npy"));
+        cr_assert_eq(utimensat(AT_FDCWD, folder_path(i ? "parts/1.npy" : "parts/0.npy"), old, 0), 0);
+    }
+    cr_assert(qc_dataset_open(&ds, folder_path("parts"), &x, 1, &o, &st), "%s", st.message);
+    cr_assert(qc_dataset_scratch_new(&scratch, &st));
+    cr_expect(qc_dataset_read(y, ds, 0, 19, scratch, &st), "%s", st.message);
+    make_npy(folder_path("parts/1.npy"));
+    cr_assert_eq(utimensat(AT_FDCWD, folder_path("parts/1.npy"), later, 0), 0);
+    cr_expect(qc_dataset_read(y, ds, 0, 0, scratch, &st), "%s", st.message);
+    cr_expect_not(qc_dataset_read(y, ds, 0, 19, scratch, &st));
+    cr_expect(strstr(st.message, "parts/1.npy: it has changed while it was read"), "%s", st.message);
+    qc_dataset_scratch_free(scratch);
+    qc_dataset_free(ds);
+    unlink(folder_path("parts/0.npy"));
+    unlink(folder_path("parts/1.npy"));
+    rmdir(folder_path("parts"));
+}
