@@ -272,11 +272,20 @@ static bool open_input_set(struct qc_h5_set *out, const struct qc_memory_array *
     return qc_memory_array_begin(*array, st);
 }
 
-/* True if a text states the formula of the attributes `scale`, `mean` and `std`. */
+/* True if a text states the formula of the attributes `scale`, `mean` and `std`, in any spacing. */
 static bool is_formula(const char *text)
 {
-    static const char *const formulas[] = {"y=(x*scale-mean)/std", "y=(x*scale-mean)/std per channel (axis 1)"};
-    return strcmp(text, formulas[0]) == 0 || strcmp(text, formulas[1]) == 0;
+    static const char *const formulas[] = {"(x*scale-mean)/std", "(x*scale-mean)/stdperchannel",
+                                           "(x*scale-mean)/stdperchannel(axis1)"};
+    char bare_text[64];
+    size_t n = 0;
+    for (; *text; text++)
+        if (*text != ' ' && n < sizeof bare_text - 1) bare_text[n++] = *text;
+    bare_text[n] = '\0';
+    const char *right = strncmp(bare_text, "y=", 2) == 0 ? bare_text + 2 : bare_text;
+    for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++)
+        if (strcmp(right, formulas[i]) == 0) return true;
+    return false;
 }
 
 /* Reads the attributes of a data set: `scale`, `mean` and `std`; `preprocess` is their formula or like the option. */

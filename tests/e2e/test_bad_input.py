@@ -319,9 +319,10 @@ def test_the_attribute_preprocess(qcalib, model, tmp_path):
         return (tmp_path / "p.onnx").read_bytes()
 
     data("option.h5", how)
-    data("formula.h5", "y=(x*scale-mean)/std per channel (axis 1)", 2.0)
     assert written("--data", "option.h5") == written("--data", "good.h5", "--preprocess", how)
-    assert written("--data", "formula.h5") == written("--data", "good.h5", "--preprocess", "scale=2")
+    for formula in ("y=(x*scale-mean)/std per channel (axis 1)", "y = (x*scale - mean) / std", "(x*scale-mean)/std"):
+        data("formula.h5", formula, 2.0)
+        assert written("--data", "formula.h5") == written("--data", "good.h5", "--preprocess", "scale=2")
     for text, scale in (("x/255", None), ("y=x*scale", 2.0), (how, 2.0), (3.0, None)):
         data("odd.h5", text, scale)
         refused(qcalib("--data", "odd.h5", "good.onnx", code=None), BAD, "odd.h5", name, "'preprocess'")
