@@ -478,6 +478,26 @@ bool qc_check_holes(int fd, struct qc_status *st)
                    stored);
 }
 
+struct qc_file_state qc_file_state(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) || !S_ISREG(info.st_mode)) return (struct qc_file_state){.known = false};
+    return (struct qc_file_state){.known = true,
+                                  .device = (uint64_t)info.st_dev,
+                                  .inode = (uint64_t)info.st_ino,
+                                  .size = (uint64_t)info.st_size,
+                                  .seconds = (int64_t)info.st_mtim.tv_sec,
+                                  .nanoseconds = (int64_t)info.st_mtim.tv_nsec};
+}
+
+bool qc_file_has_changed(const struct qc_file_state *before, const char *path)
+{
+    const struct qc_file_state now = qc_file_state(path);
+    return before->known && now.known &&
+           (now.device != before->device || now.inode != before->inode || now.size != before->size ||
+            now.seconds != before->seconds || now.nanoseconds != before->nanoseconds);
+}
+
 /* Identity of a file: its own inode, or the inode of the folder in which `name` will be created. */
 struct place {
     bool known;
@@ -509,6 +529,12 @@ static bool same(const struct place *a, const struct place *b)
 {
     if (!a->known || !b->known || a->device != b->device || a->inode != b->inode) return false;
     return a->name && b->name ? strcmp(a->name, b->name) == 0 : !a->name && !b->name;
+}
+
+bool qc_same_file(const char *a, const char *b)
+{
+    const struct place first = place_of(a), second = place_of(b);
+    return same(&first, &second);
 }
 
 bool qc_files_apart(const struct qc_named_file *outputs, size_t output_count, const struct qc_named_file *inputs,

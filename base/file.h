@@ -83,12 +83,25 @@ uint64_t qc_stored_bytes(int fd);
    read. */
 bool qc_check_holes(int fd, struct qc_status *st);
 
+/* State of a regular file, to notice that it changes while it is read. */
+struct qc_file_state {
+    bool known; /* false: there was no regular file */
+    uint64_t device, inode, size;
+    int64_t seconds, nanoseconds; /* of the last write */
+};
+struct qc_file_state qc_file_state(const char *path);
+/* True if the path is another file now, or the file was written. A file that was removed has not changed. */
+bool qc_file_has_changed(const struct qc_file_state *before, const char *path);
+
 /* Output files must differ from all input files and from each other. */
 
 struct qc_named_file {
     const char *what; /* for messages: "-o", "--data" */
     const char *path;
 };
+
+/* True if both paths are one file, also by a link or another spelling. */
+bool qc_same_file(const char *a, const char *b);
 
 /* Fails with QC_USAGE, naming both, if an output is the same file as an input or another output. Existing files are
    compared by device and inode, so links and other spellings are recognized. Files that do not exist yet are compared

@@ -16,19 +16,23 @@ struct run {
     const struct qc_pool_options *options;
     size_t count;
 
+    unsigned workers; /* threads of the team with a higher number do nothing */
+
     pthread_mutex_t lock; /* guards the members below; each run has its own, so that runs of other threads need not
                              wait */
-    size_t done;
+    size_t next, done;
     size_t failed; /* smallest item that failed, or `count` */
     bool stopped;
     struct qc_status *st;
 };
 
-/* Items before a failed one still run: one of them may fail too, and the error of the smallest is reported. */
-static bool wanted(struct run *r, size_t item)
+/* Takes the next item. Items are taken in order, so those before a failed one run: one of them may fail too, and the
+   error of the smallest is reported. */
+static bool take_item(size_t *item, struct run *r)
 {
     pthread_mutex_lock(&r->lock);
-    const bool yes = !r->stopped && item < r->failed;
+    const bool yes = !r->stopped && r->next < r->failed;
+    if (yes) *item = r->next++;
     pthread_mutex_unlock(&r->lock);
     return yes;
 }
@@ -63,13 +67,11 @@ static void run_item(struct run *r, size_t item, unsigned worker)
 static void work(struct run *r, const sigset_t *of_caller)
 {
     const unsigned worker = (unsigned)omp_get_thread_num();
-    const size_t count = r->count;
+    size_t item;
     if (worker == 0) pthread_sigmask(SIG_SETMASK, of_caller, NULL);
     /* By OpenMP's rule a nested region has one thread; this also holds if the user allows more levels. */
     omp_set_num_threads(1);
-#pragma omp for schedule(monotonic : dynamic, 1) nowait
-    for (size_t item = 0; item < count; item++)
-        if (wanted(r, item)) run_item(r, item, worker);
+    while (worker < r->workers && take_item(&item, r)) run_item(r, item, worker);
 }
 
 /* ------------------------------------------------- threads that the system refuses */
@@ -143,19 +145,39 @@ static void watch_forks(void)
     pthread_atfork(give_team_back, NULL, NULL);
 }
 
-/* Returns the number of threads that a team may have, at most `workers`. */
-static unsigned team_of(unsigned workers)
+/* Returns 1 if a team needs a thread that does nothing. Between loops and at their end, libgomp's threads spin for 3
+   ms, which takes the time of a busy machine, unless it has more threads than processors (libgomp/config/linux/wait.h).
+   Its only other setting is OMP_WAIT_POLICY, which it reads before main. With fewer threads, other processors are free.
+ */
+static unsigned idle_threads(unsigned workers)
+{
+#ifdef KMP_VERSION_MAJOR
+    (void)workers; /* libomp: qc_pool_run */
+    return 0;
+#else
+    return workers > 1 && (int)workers == omp_get_num_procs();
+#endif
+}
+
+/* Returns the number of workers that a team may have, at most `workers`. *threads: with those that do nothing. */
+static unsigned team_of(unsigned *threads, unsigned workers)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    const unsigned others = workers - 1;
+    unsigned others = workers - 1;
     pthread_once(&once, watch_forks);
+    *threads = 1;
     if (workers == 1 || omp_get_active_level() >= omp_get_max_active_levels()) return 1;
-    if (omp_get_level() > 0) return 1 + possible(others); /* threads of inner teams are not kept */
+    if (omp_get_level() > 0) return *threads = 1 + possible(others); /* threads of inner teams are not kept */
+    others += idle_threads(workers);
     kept = others <= kept ? others : kept + possible(others - kept);
-    return 1 + kept;
+    *threads = 1 + kept;
+    return *threads < workers ? *threads : workers;
 }
 
 /* ------------------------------------------------- */
+
+/* Faults of a thread itself: if they are blocked, the system ends the process without the program's message. */
+static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
 
 bool qc_pool_run(size_t count, qc_pool_fn *fn, void *user, const struct qc_pool_options *options, struct qc_status *st)
 {
@@ -165,14 +187,23 @@ bool qc_pool_run(size_t count, qc_pool_fn *fn, void *user, const struct qc_pool_
     struct qc_status first = QC_STATUS_INIT;
     struct run r = {.fn = fn, .user = user, .options = options, .count = count, .failed = count, .st = &first};
     sigset_t all, of_caller;
+    unsigned threads;
     sigfillset(&all);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&all, faults[i]);
     if (pthread_mutex_init(&r.lock, NULL)) return qc_fail(st, QC_MACHINE, "cannot make a lock for the workers");
 
     /* Signals go to the caller's thread: new threads inherit the mask of their creator. */
     pthread_sigmask(SIG_SETMASK, &all, &of_caller);
-    const unsigned team = team_of(workers);
-#pragma omp parallel num_threads((int)team)
+    r.workers = team_of(&threads, workers);
+#ifdef KMP_VERSION_MAJOR
+    const int spinning = kmp_get_blocktime();
+    kmp_set_blocktime(0);
+#endif
+#pragma omp parallel num_threads((int)threads)
     work(&r, &of_caller);
+#ifdef KMP_VERSION_MAJOR
+    kmp_set_blocktime(spinning);
+#endif
     pthread_mutex_destroy(&r.lock);
 
     if (first.code != QC_OK) return qc_fail(st, first.code, "%s", first.message);

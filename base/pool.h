@@ -22,9 +22,9 @@ struct qc_pool_options {
 
 /* Runs fn for every item. If items fail, the error of the one with the smallest number is returned: all items before it
    have run, later ones may not have. The result does not depend on which worker takes which item. OpenMP regions inside
-   a worker (of another library's kernels) have one thread. Worker threads block all signals, so handlers run in the
-   caller's thread. Several threads may call at once; each has its own team, which OpenMP keeps for the next call. A
-   process may fork afterwards. */
+   a worker (of another library's kernels) have one thread. Worker threads block all signals but those of faults, so
+   handlers run in the caller's thread. Several threads may call at once; each has its own team, which OpenMP keeps for
+   the next call. A process may fork afterwards. */
 bool qc_pool_run(size_t count, qc_pool_fn *fn, void *user, const struct qc_pool_options *options, struct qc_status *st);
 
 /* Sets the number of workers for loops that the calling thread begins (qc_pool_loop, qc_pool_clear), so that code deep

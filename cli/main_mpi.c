@@ -76,6 +76,16 @@ static bool join(struct qc_cli_options *o, const struct qc_team *team, unsigned 
     return true;
 }
 
+/* Fails if the ranks run different commands: one that only prints help would leave the others waiting for it. */
+static bool agree(const struct qc_cli_options *o, struct qc_status *st)
+{
+    const int own = o->help ? -1 : o->version ? -2 : (int)o->command;
+    int ends[2] = {own, -own}, all[2] = {own, -own};
+    return MPI_Allreduce(ends, all, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD) == MPI_SUCCESS && all[0] == -all[1]
+               ? true
+               : qc_fail(st, QC_USAGE, "the ranks run different commands; start all with the same arguments");
+}
+
 /* Waits until every rank is here, or 5 s: a rank that has died does not come. After a signal, mpirun ends all ranks as
    soon as one has ended, so the first one lets the others save their checkpoints. */
 static void wait_for_ranks(void)
@@ -108,8 +118,8 @@ int main(int argc, char **argv)
                            .receive = receive_bytes};
     struct qc_arena *a = qc_arena_new();
     qc_interrupt_install();
-    bool ok = a ? qc_limits_begin(&st) && qc_options_parse(&o, argc, argv, a, &st) && join(&o, &team, near, &st) &&
-                      (rank == 0 || o.team) && qc_program_run(&o, &st)
+    bool ok = a ? qc_limits_begin(&st) && qc_options_parse(&o, argc, argv, a, &st) && agree(&o, &st) &&
+                      join(&o, &team, near, &st) && (rank == 0 || o.team) && qc_program_run(&o, &st)
                 : qc_fail_memory(&st, 1);
     ok = qc_screen_finish(&st) && ok;
     if (!ok && st.code == QC_OK && rank == 0) qc_fail(&st, QC_MACHINE, "failed without a reason: please report this");

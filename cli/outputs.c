@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "datasets/samples/dataset.h"
+#include "quantize/job.h"
 
 const char *qc_base_name(const char *path)
 {
@@ -25,96 +25,34 @@ char *qc_placement_file(struct qc_arena *a, const char *model, struct qc_status 
     return qc_arena_printf(a, st, "%.*s.placement.json", (int)length, model);
 }
 
-struct files {
-    struct qc_named_file *items;
-    size_t count;
-};
-
-static void add_file(struct files *f, const char *what, const char *path)
+/* Adds everything that the command reads. */
+static bool add_command_inputs(struct qc_file_list *l, const struct qc_cli_options *o, struct qc_status *st)
 {
-    if (path) f->items[f->count++] = (struct qc_named_file){.what = what, .path = path};
+    const struct qc_job_inputs in = qc_job_inputs_of(&o->job, NULL);
+    bool ok = qc_file_list_add_inputs(l, &in, &o->job, st) && qc_file_list_add(l, "--config", o->config, st) &&
+              qc_file_list_add(l, "--model", o->model, st) && qc_file_list_add(l, "--labels", o->labels, st);
+    for (size_t i = 0; ok && i < o->operands.count; i++)
+        ok = qc_file_list_add(l, "the input", o->operands.items[i], st);
+    return ok;
 }
 
-static void add_list(struct files *f, const char *what, const struct qc_text_list *l)
-{
-    for (size_t i = 0; i < l->count; i++) add_file(f, what, l->items[i]);
-}
-
-/* FILE or FILE:DATASET */
-static bool add_data(struct files *f, const char *what, const char *text, struct qc_arena *a, struct qc_status *st)
-{
-    const char *file = NULL, *set;
-    if (text && !qc_dataset_split(&file, &set, text, a, st)) return false;
-    add_file(f, what, file);
-    return true;
-}
-
-static bool inputs_of(struct files *out, const struct qc_cli_options *o, struct qc_status *st)
-{
-    enum { SINGLE = 7 };
-    out->items =
-        QC_NEW_ARRAY(o->job.arena, struct qc_named_file,
-                     SINGLE + o->operands.count + o->job.rules.count + o->job.plugins.count + o->job.kernels.count, st);
-    if (!out->items || !add_data(out, "--data", o->job.data, o->job.arena, st) ||
-        !add_data(out, "--eval", o->job.eval, o->job.arena, st))
-        return false;
-    add_file(out, "--stats", o->job.stats);
-    add_file(out, "--config", o->config);
-    add_file(out, "--model", o->model);
-    add_file(out, "--labels", o->labels);
-    add_list(out, "the input", &o->operands);
-    add_list(out, "--rules", &o->job.rules);
-    add_list(out, "--plugin", &o->job.plugins);
-    add_list(out, "--kernel", &o->job.kernels);
-    return true;
-}
-
-/* Adds the files of a report, and the folder itself, which must not be an input file. */
-static bool add_report(struct files *f, const char *folder, struct qc_arena *a, struct qc_status *st)
-{
-    static const char *const names[] = {"report.json", "layers.csv", "report.html"};
-    add_file(f, "--report", folder);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *path = qc_arena_printf(a, st, "%s/%s", folder, names[i]);
-        if (!path) return false;
-        add_file(f, "--report", path);
-    }
-    return true;
-}
-
-bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t count, const char *report,
+bool qc_outputs_apart(struct qc_file_list *out, const char *const *paths, size_t count, const char *report,
                       const struct qc_cli_options *o, struct qc_status *st)
 {
-    enum { SINGLE = 8 };
     const bool models = o->command == QC_COMMAND_quantize || o->command == QC_COMMAND_convert;
-    struct files inputs = {.count = 0}, f = {.items = QC_NEW_ARRAY(o->job.arena, struct qc_named_file,
-                                                                   2 * count + SINGLE + o->dump.count, st)};
-    if (!f.items || !inputs_of(&inputs, o, st)) return false;
-    for (size_t i = 0; i < count; i++) add_file(&f, "the output", paths[i]);
-    add_file(&f, "--html", o->html);
-    add_file(&f, "--checkpoint", o->job.checkpoint);
-    const char *layers =
-        o->job.checkpoint && models ? qc_arena_printf(o->job.arena, st, "%s.layers", o->job.checkpoint) : NULL;
-    if (o->job.checkpoint && models && !layers) return false;
-    add_file(&f, "--checkpoint", layers);
-    if (o->job.benchmark) {
-        const char *checkpoint = o->job.checkpoint ? o->job.checkpoint : "";
-        const char *latencies = qc_arena_printf(o->job.arena, st, "%s.benchmark", checkpoint),
-                   *placement = qc_placement_file(o->job.arena, paths[0], st);
-        if (!latencies || !placement) return false;
-        add_file(&f, "--checkpoint", *checkpoint ? latencies : NULL);
-        add_file(&f, "the placement", placement);
+    struct qc_file_list inputs = {.arena = o->job.arena};
+    *out = (struct qc_file_list){.arena = o->job.arena};
+    bool ok = add_command_inputs(&inputs, o, st);
+    for (size_t i = 0; ok && i < count; i++)
+        ok = models ? qc_file_list_add_model(out, paths[i], st) : qc_file_list_add(out, "the output", paths[i], st);
+    ok = ok && qc_file_list_add(out, "--html", o->html, st) && qc_file_list_add_checkpoint(out, &o->job, st);
+    if (ok && o->job.benchmark) {
+        const char *placement = qc_placement_file(o->job.arena, paths[0], st);
+        ok = placement && qc_file_list_add(out, "the placement", placement, st);
     }
-    for (size_t i = 0; i < o->dump.count; i++) {
+    for (size_t i = 0; ok && i < o->dump.count; i++) {
         const char *file = strchr(o->dump.items[i], '=');
-        add_file(&f, "--dump", file ? file + 1 : NULL);
+        ok = qc_file_list_add(out, "--dump", file ? file + 1 : NULL, st);
     }
-    if (report && !add_report(&f, report, o->job.arena, st)) return false;
-    for (size_t i = 0; models && i < count; i++) { /* the file for large weights (onnx/write/emit.h) */
-        const char *beside = qc_arena_printf(o->job.arena, st, "%s.data", paths[i]);
-        if (!beside) return false;
-        add_file(&f, "the output's weights", beside);
-    }
-    *out = (struct qc_outputs){.count = f.count, .files = f.items};
-    return qc_files_apart(f.items, f.count, inputs.items, inputs.count, st);
+    return ok && (!report || qc_file_list_add_report(out, report, st)) && qc_file_list_apart(out, &inputs, st);
 }

@@ -4,19 +4,13 @@
 #pragma once
 
 #include "base/arena.h"
-#include "base/file.h"
 #include "cli/options/command_line.h"
+#include "quantize/setup/job_files.h"
 
-/* In the arena of the options. */
-struct qc_outputs {
-    size_t count;
-    struct qc_named_file *files;
-};
-
-/* Checks the outputs against the operands and every file that an option names. paths: of the results; report: the
-   folder, NULL for none; files named by --dump, --checkpoint and --html are added. Fails with QC_USAGE. Files of the
-   model are checked after it is read: quantize/setup/model.h. */
-bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t count, const char *report,
+/* Lists the outputs, in the arena of the options, and checks them against the operands and every file that an option
+   names. paths: of the results; report: the folder, NULL for none; files named by --dump, --checkpoint and --html are
+   added. Fails with QC_USAGE. Files of the model are checked after it is read: quantize/setup/model.h. */
+bool qc_outputs_apart(struct qc_file_list *out, const char *const *paths, size_t count, const char *report,
                       const struct qc_cli_options *o, struct qc_status *st);
 
 /* Returns the last part of a path; borrowed. */

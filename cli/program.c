@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "cli/commands/cmd.h"
+#include "cli/give_up.h"
 #include "cli/terminal/screen.h"
 
 static const struct {
@@ -36,6 +37,7 @@ bool qc_program_run(const struct qc_cli_options *o, struct qc_status *st)
                  (unsigned long long)o->job.threads_refused, (unsigned long long)o->job.threads);
         qc_warning_print(text);
     }
+    if (o->job.plugins.count || o->job.kernels.count) qc_watch_user_code();
     const bool ok = (o->help || o->version ? qc_cmd_help : table[o->command].run)(o, st);
     if (!ok && st->code == QC_INTERRUPTED) tell_interrupted(o->job.checkpoint, st);
     return ok;

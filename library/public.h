@@ -37,12 +37,16 @@ bool qc_public_index(size_t i, size_t count, const char *what, struct qc_status 
 
 struct qcalib_statistics {
     struct qc_collection *collection;
+    struct qc_arena *arena;    /* of the list */
+    struct qc_file_list files; /* absolute paths of the files that they come from, which are not overwritten */
 };
 
-/* The inputs of a job. Strings of the options are in the arena; all else is borrowed. Zeroed before qc_public_begin. */
+/* The inputs of a job. Names of the model and of data, and strings of the options are in the arena, since a report
+   names them after their objects are freed; all else is borrowed. Zeroed before qc_public_begin. */
 struct qc_public_job {
-    struct qcalib_job call;
+    struct qcalib_job call; /* members that the caller's struct lacks are 0 */
     struct qc_arena *arena;
+    struct qc_file_list outputs;
     struct qc_options options;
     struct qc_model_at_hand model;
     struct qc_job_inputs in;
@@ -77,7 +81,7 @@ struct qcalib_model {
     char *name;
     struct qc_graph *graph;
     struct qc_model_info info;
-    size_t bytes;   /* of the file */
-    bool from_file; /* its name is the path that it was read from */
+    size_t bytes; /* of the file */
+    char *file;   /* absolute path that it was read from; NULL: from memory */
     char sha256[65];
 };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -48,8 +49,9 @@ int qcalib_model_open(qcalib_model **out, const char *path, struct qcalib_error 
               make_model(&m, path, &call.st);
     if (ok && qc_data_is_hdf5(path)) ok = qc_fail(&call.st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model", path);
     ok = ok && import(m, path, NULL, 0, &call.st) && qc_sha256_file(m->sha256, path, &call.st);
+    if (ok && !(m->file = realpath(path, NULL)))
+        ok = qc_fail(&call.st, qc_code_of_errno(errno), "%s: %s", path, strerror(errno));
     if (ok) m->bytes = stat(path, &s) == 0 ? (size_t)s.st_size : 0;
-    if (ok) m->from_file = true;
     if (ok)
         *out = m;
     else
@@ -80,6 +82,7 @@ void qcalib_model_free(qcalib_model *model)
     if (!model) return;
     qc_graph_free(model->graph);
     free(model->name);
+    free(model->file);
     free(model);
 }
 

@@ -25,7 +25,7 @@ static bool quantize(struct qcalib_result *r, const struct qcalib_model *model, 
     struct qc_public_job *p = &r->public;
     struct qc_json *json = NULL;
     if (!qc_public_begin(p, QC_COMMAND_quantize, model, call, st)) return false;
-    const struct qc_job_listener listener = {.progress = call->progress ? &p->progress : NULL};
+    const struct qc_job_listener listener = {.progress = p->call.progress ? &p->progress : NULL};
     bool ok = qc_job_new(&r->job, &p->options, &p->in, &listener, st) && qc_job_run(r->job, st) &&
               qc_job_report_json(&json, r->job, st);
     r->r = r->job ? qc_job_report(r->job) : NULL;
@@ -141,7 +141,7 @@ int qcalib_result_write_report(qcalib_result *result, const char *folder, struct
     struct qc_json *json = NULL;
     const bool ok = qc_public_there(result, "result", &call.st) && qc_public_there(folder, "folder", &call.st) &&
                     qc_job_report_json(&json, result->job, &call.st) &&
-                    qc_report_write(qc_job_report(result->job), json, folder, &call.st);
+                    qc_job_write_report(result->job, json, folder, &call.st);
     qc_json_free(json);
     return qc_public_end(ok, &call, error);
 }
@@ -197,7 +197,7 @@ static bool sum_memory(char hex[65], const void *user, struct qc_status *st)
     return qc_memory_data_sha256(hex, user, st);
 }
 
-static bool take_data(struct qc_data_source *out, const struct qcalib_data *d, struct qc_status *st)
+static bool take_data(struct qc_data_source *out, const struct qcalib_data *d, struct qc_arena *a, struct qc_status *st)
 {
     if (!d) return true;
     if (d->waiting)
@@ -206,18 +206,34 @@ static bool take_data(struct qc_data_source *out, const struct qcalib_data *d, s
     if (d->memory)
         *out = (struct qc_data_source){.open = open_memory, .sha256 = sum_memory, .user = d->memory};
     else
-        *out = (struct qc_data_source){.file = d->file};
-    return true;
+        *out = (struct qc_data_source){.file = qc_arena_strdup(a, d->file, st)};
+    return d->memory || out->file;
 }
 
 void qc_public_source(struct qc_model_source *out, struct qc_model_at_hand *at_hand, const struct qcalib_model *model)
 {
     *at_hand = (struct qc_model_at_hand){.graph = model->graph,
-                                         .from_file = model->from_file,
+                                         .file = model->file,
                                          .info = &model->info,
                                          .sha256 = model->sha256,
                                          .bytes = model->bytes};
     *out = (struct qc_model_source){.file = model->name, .at_hand = at_hand};
+}
+
+/* Checks the outputs that the caller names. */
+static bool take_outputs(struct qc_public_job *out, struct qc_status *st)
+{
+    const struct qcalib_job *call = &out->call;
+    struct qc_file_list inputs = {.arena = out->arena};
+    out->outputs.arena = out->arena;
+    for (size_t i = 0; i < call->output_count; i++)
+        if (!qc_public_there(call->outputs, "outputs", st) || !qc_public_there(call->outputs[i], "outputs[i]", st) ||
+            !qc_file_list_add_model(&out->outputs, call->outputs[i], st) || !qc_output_check(call->outputs[i], st))
+            return false;
+    out->in.model.outputs = out->outputs.items;
+    out->in.model.output_count = out->outputs.count;
+    return !call->output_count || (qc_file_list_add_inputs(&inputs, &out->in, &out->options, st) &&
+                                   qc_file_list_apart(&out->outputs, &inputs, st));
 }
 
 bool qc_public_begin(struct qc_public_job *out, enum qc_command command, const struct qcalib_model *model,
@@ -229,9 +245,15 @@ bool qc_public_begin(struct qc_public_job *out, enum qc_command command, const s
     const struct qcalib_job *call = &out->call;
     if (call->progress) out->progress = (struct qc_progress){.tell = tell_progress, .user = out};
     qc_public_source(&out->in.model, &out->model, model);
-    if (call->statistics) out->in.statistics.collection = call->statistics->collection;
-    return take_data(&out->in.data, call->data, st) && take_data(&out->in.eval, call->eval, st) &&
-           qc_public_options(&out->options, command, call->options, out->arena, st);
+    if (!(out->in.model.file = qc_arena_strdup(out->arena, model->name, st))) return false;
+    if (call->statistics) {
+        out->in.statistics.collection = call->statistics->collection;
+        out->in.files = call->statistics->files.items;
+        out->in.file_count = call->statistics->files.count;
+    }
+    return take_data(&out->in.data, call->data, out->arena, st) &&
+           take_data(&out->in.eval, call->eval, out->arena, st) &&
+           qc_public_options(&out->options, command, call->options, out->arena, st) && take_outputs(out, st);
 }
 
 void qc_public_done(struct qc_public_job *j)

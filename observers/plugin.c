@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/user_code.h"
+
 struct plugin {
     void *library;
     struct qc_observer observer;
@@ -109,6 +111,11 @@ static bool check(const struct qc_plugins *all, const char *file, const struct q
     return true;
 }
 
+static void enter(const struct qc_observer *o, const char *function)
+{
+    qc_user_code_enter("plugin", o->name, function);
+}
+
 static bool fail_in(const struct qc_observer *o, const char *function, int code, struct qc_status *st)
 {
     return qc_fail(st, QC_BAD_INPUT, "plugin '%s': %s failed with code %d", o->name, function, code);
@@ -129,7 +136,9 @@ static bool solve_plugin(struct qc_range *out, const struct qc_statistics *s, co
                                         .symmetric = request->symmetry == QC_SYMMETRIC};
     double range[2] = {(double)NAN, (double)NAN};
     (void)values; /* begin received them */
-    int code = o->plugin->finish(s->state->state, &r, range);
+    enter(o, "finish");
+    const int code = o->plugin->finish(s->state->state, &r, range);
+    qc_user_code_leave();
     if (code) return fail_in(o, "finish", code, st);
     if (!isfinite(range[0]) || !isfinite(range[1]) || range[0] > range[1])
         return qc_fail(st, QC_BAD_INPUT,
@@ -163,7 +172,9 @@ static bool open_file(struct plugin *p, const struct qc_plugins *all, const char
     char *path = malloc(length);
     if (!path) return qc_fail_memory(st, length);
     snprintf(path, length, "%s%s", strchr(file, '/') ? "" : "./", file);
+    qc_user_code_enter("plugin", file, "loading");
     p->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    qc_user_code_leave();
     free(path);
     if (!p->library) {
         const char *why = dlerror();
@@ -211,12 +222,16 @@ static bool finite_only(const float **out, float **copy, size_t *n, const float 
 bool qc_plugin_scan(struct qc_plugin_state *out, const struct qc_observer *observer,
                     const struct qc_observer_values *values, const float *x, size_t n, struct qc_status *st)
 {
+    enter(observer, "begin");
     struct qc_plugin_state s = {.observer = observer, .state = observer->plugin->begin(values->v)};
+    qc_user_code_leave();
     if (!s.state) return qc_fail(st, QC_MACHINE, "plugin '%s': begin gave no state; is memory out?", observer->name);
     float *copy = NULL;
     const float *finite;
     bool ok = finite_only(&finite, &copy, &n, x, st);
-    int code = ok ? observer->plugin->scan(s.state, finite, n) : 0;
+    enter(observer, "scan");
+    const int code = ok ? observer->plugin->scan(s.state, finite, n) : 0;
+    qc_user_code_leave();
     free(copy);
     if (code) ok = fail_in(observer, "scan", code, st);
     if (ok)
@@ -233,13 +248,18 @@ bool qc_plugin_merge(struct qc_plugin_state *into, struct qc_plugin_state *later
         later->state = NULL;
         return true;
     }
-    int code = later->state ? into->observer->plugin->merge(into->state, later->state) : 0;
+    enter(into->observer, "merge");
+    const int code = later->state ? into->observer->plugin->merge(into->state, later->state) : 0;
+    qc_user_code_leave();
     qc_plugin_end(later);
     return code ? fail_in(into->observer, "merge", code, st) : true;
 }
 
 void qc_plugin_end(struct qc_plugin_state *s)
 {
-    if (s && s->state) s->observer->plugin->end(s->state);
-    if (s) s->state = NULL;
+    if (!s || !s->state) return;
+    enter(s->observer, "end");
+    s->observer->plugin->end(s->state);
+    qc_user_code_leave();
+    s->state = NULL;
 }

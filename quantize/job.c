@@ -49,8 +49,9 @@ struct qc_job {
     struct qc_measurement *measurement;
     struct qc_report_latency *latency; /* NULL without --benchmark */
     struct qc_report r;
-    const char **files; /* [formats]: names of the written files, for the report */
-    size_t *file_bytes;
+    struct qc_file_list inputs; /* which the job does not write */
+    const char **files;         /* [file_room]: names of the written files, for the report */
+    size_t *file_bytes, file_room;
     char model_sha[65], data_sha[65], stats_sha[65];
     double started;
 };
@@ -463,11 +464,18 @@ static bool begin_job(struct qc_job *j, const struct qc_options *o, const struct
     j->told = j->best->quiet;
     if (listener) j->told.done = listener->pass_done;
     if (listener) j->told.user = listener->user;
-    j->files = QC_NEW_ARRAY(j->best->arena, const char *, j->setup->format_count + 1, st);
-    j->file_bytes = QC_NEW_ARRAY(j->best->arena, size_t, j->setup->format_count + 1, st);
-    j->r.files = j->files;
-    j->r.file_bytes = j->file_bytes;
-    return j->files && j->file_bytes;
+    return true;
+}
+
+/* Lists the inputs, and fails if an output named so far is one of them. */
+static bool check_files(struct qc_job *j, const struct qc_options *o, struct qc_status *st)
+{
+    const struct qc_model_source *m = &j->in.model;
+    struct qc_file_list checkpoint = {.arena = j->best->arena};
+    j->inputs.arena = j->best->arena;
+    return qc_file_list_add_inputs(&j->inputs, &j->in, o, st) && qc_file_list_settle(&j->inputs, st) &&
+           qc_file_list_add_checkpoint(&checkpoint, o, st) && qc_file_list_apart(&checkpoint, &j->inputs, st) &&
+           qc_file_list_apart(&(struct qc_file_list){.items = m->outputs, .count = m->output_count}, &j->inputs, st);
 }
 
 bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc_job_inputs *in,
@@ -477,7 +485,7 @@ bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc
     if (!j) return qc_fail_memory(st, sizeof *j);
     j->started = qc_seconds();
     j->in = *in;
-    const bool ok = begin_job(j, o, listener, st);
+    const bool ok = begin_job(j, o, listener, st) && check_files(j, o, st);
     return QC_HAND_OVER(ok, out, j, qc_job_free);
 }
 
@@ -588,20 +596,61 @@ bool qc_job_run(struct qc_job *j, struct qc_status *st)
     return ok;
 }
 
+/* Makes room for one more written file. */
+static bool grow_files(struct qc_job *j, struct qc_status *st)
+{
+    const size_t count = j->r.file_count, room = count ? 2 * count : 4;
+    if (count < j->file_room) return true;
+    const char **files = QC_NEW_ARRAY(j->best->arena, const char *, room, st);
+    size_t *bytes = QC_NEW_ARRAY(j->best->arena, size_t, room, st);
+    if (!files || !bytes) return false;
+    for (size_t i = 0; i < count; i++) {
+        files[i] = j->files[i];
+        bytes[i] = j->file_bytes[i];
+    }
+    j->r.files = j->files = files;
+    j->r.file_bytes = j->file_bytes = bytes;
+    j->file_room = room;
+    return true;
+}
+
 bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_status *st)
 {
     const struct qc_network *net = j->best->network;
     const struct qc_export_source source = {.produced = qc_network_written(net), .expanded = net->expanded};
     struct qc_report *r = &j->r;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    struct qc_file_list outputs = {.arena = a};
     const double t0 = qc_seconds();
-    const char *name = qc_arena_strdup(j->best->arena, path, st);
-    size_t bytes;
-    assert(format < j->setup->format_count && r->file_count < j->setup->format_count);
-    if (!name || !qc_export_file(&bytes, path, j->setup->exporters[format], &source, net->lowered[format], st))
+    size_t bytes, at = 0;
+    assert(format < j->setup->format_count);
+    if (!a) return qc_fail_memory(st, 1);
+    while (at < r->file_count && !qc_same_file(j->files[at], path)) at++;
+    const char *name = at < r->file_count ? j->files[at] : qc_arena_strdup(j->best->arena, path, st);
+    if (!name || !qc_file_list_add_model(&outputs, path, st) || !qc_file_list_apart(&outputs, &j->inputs, st) ||
+        !grow_files(j, st) ||
+        !qc_export_file(&bytes, path, j->setup->exporters[format], &source, net->lowered[format], st))
         return false;
-    j->files[r->file_count] = name;
-    j->file_bytes[r->file_count++] = bytes;
+    r->file_count += at == r->file_count;
+    j->files[at] = name;
+    j->file_bytes[at] = bytes;
     r->export_seconds += qc_seconds() - t0;
+    return true;
+}
+
+bool qc_job_write_report(struct qc_job *j, const struct qc_json *json, const char *folder, struct qc_status *st)
+{
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    struct qc_file_list outputs = {.arena = a};
+    if (!a) return qc_fail_memory(st, 1);
+    return qc_file_list_add_report(&outputs, folder, st) && qc_file_list_apart(&outputs, &j->inputs, st) &&
+           qc_report_write(qc_job_report(j), json, folder, st);
+}
+
+bool qc_job_list_inputs(struct qc_file_list *to, const struct qc_job *j, struct qc_status *st)
+{
+    for (size_t i = 0; i < j->inputs.count; i++)
+        if (!qc_file_list_add(to, j->inputs.items[i].what, j->inputs.items[i].path, st)) return false;
     return true;
 }
 

@@ -8,6 +8,7 @@
 #include "quantize/interface/warnings.h"
 #include "quantize/make/network.h"
 #include "quantize/options/options.h"
+#include "quantize/setup/job_files.h"
 
 struct qc_job;
 
@@ -21,7 +22,7 @@ struct qc_job_listener {
     void *user;
 };
 
-/* Checks options and inputs against each other and reads rules and observers, but no model. o->command is
+/* Checks options, inputs and outputs against each other and reads rules and observers, but no model. o->command is
    QC_COMMAND_quantize or QC_COMMAND_collect. The job works on `in`; --data, --eval and --stats of `o` only appear in
    the report. o, everything that `in` points to and the listener's progress are borrowed until qc_job_free. Fails with
    QC_USAGE, or if rules or observers cannot be read. */
@@ -50,9 +51,13 @@ bool qc_job_run(struct qc_job *j, struct qc_status *st);
  *attempts. models: models should be written, which is false if --max-drop is not met. */
 bool qc_job_check_demand(bool *models, const struct qc_job *j, struct qc_status *st);
 
-/* Writes the model in one format; the file appears only when complete. The report names it. Errors: as qc_export_file.
- */
+/* Writes the model in one format; the file appears only when complete. The report names it once, however often it is
+   written. Errors: as qc_export_file; QC_USAGE if the file is an input of the job. */
 bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_status *st);
+/* Writes the report to a folder; json: of qc_job_report_json. Errors: as qc_report_write; QC_USAGE as above. */
+bool qc_job_write_report(struct qc_job *j, const struct qc_json *json, const char *folder, struct qc_status *st);
+/* Adds the files that the job reads to a list, with absolute paths. */
+bool qc_job_list_inputs(struct qc_file_list *to, const struct qc_job *j, struct qc_status *st);
 
 /* Return the report, with the files written so far; strings and arrays are valid as long as the job. *out is owned by
    the caller. */

@@ -228,7 +228,7 @@ static bool solve_channels(struct constant_quantizer *quantizer, struct qc_choic
         choice->range.clipped_fraction += r.clipped_fraction / (double)out->count;
     }
     free(gathered);
-    return ok;
+    return ok || qc_where(st, "weight '%s'", s->name);
 }
 
 /* Returns the input of a weight in blocks, or NULL. Its groups are the directions of a recurrent operator. */

@@ -71,9 +71,9 @@ static bool scan(const struct observing *o, size_t index, qc_id value, const str
         const struct qc_extremes e = qc_extremes_of(x, n, o->sample);
         t->ends[watch * t->count + o->unit] = (struct qc_ends){.min = e.min, .max = e.max};
     }
-    if (!qc_scan_sample(w->scans[index], x, n, o->sample, st) ||
-        !qc_per_sample_take(p->seen->samples, watch, o->unit, x, n, st))
-        return false;
+    if (!qc_scan_sample(w->scans[index], x, n, o->sample, st)) return false;
+    if (!qc_per_sample_take(p->seen->samples, watch, o->unit, x, n, st))
+        return qc_where(st, "tensor '%s'", p->seen->values[watch].name);
     struct qc_channel_histogram *channels = p->seen->values[watch].channels;
     float *row = channels ? segment_row(w, n, st) : NULL; /* x is not used any more */
     return !channels || (row && qc_channels_take(channels, p->locks, watch, v, row, st));

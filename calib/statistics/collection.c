@@ -64,9 +64,9 @@ static bool observe_collection(void *user, const struct qc_unit *at, size_t inde
     if (index < k->c->count) {
         struct qc_scan *scan = k->scans[at->worker * k->c->count + index];
         const float *x = dense_copy(k, at->worker, v, n, st);
-        if (!x || !qc_scan_sample(scan, x, n, at->sample, st) ||
-            !qc_per_sample_take(k->c->samples, index, at->unit, x, n, st))
-            return false;
+        if (!x || !qc_scan_sample(scan, x, n, at->sample, st)) return false;
+        if (!qc_per_sample_take(k->c->samples, index, at->unit, x, n, st))
+            return qc_where(st, "tensor '%s'", k->c->values[index].name);
         if (k->extremes) {
             const struct qc_extremes e = qc_extremes_of(x, n, at->sample);
             k->extremes->ends[index * k->total + at->unit] = (struct qc_ends){.min = e.min, .max = e.max};

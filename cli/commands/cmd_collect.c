@@ -46,7 +46,7 @@ bool qc_cmd_collect(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_progress *bar = NULL;
     struct qc_job *j = NULL;
     struct qc_collect_result r = {.statistics = NULL};
-    struct qc_outputs outputs = {0};
+    struct qc_file_list outputs = {0};
     const char *path = o->output;
     bool ok = qc_progress_bar_new(&bar, o, st);
     listener.progress = bar;
@@ -55,7 +55,7 @@ bool qc_cmd_collect(const struct qc_cli_options *o, struct qc_status *st)
         ok = stem && (path = qc_arena_printf(o->job.arena, st, "%s.stats.h5", stem));
     }
     ok = ok && qc_outputs_apart(&outputs, &path, 1, NULL, o, st);
-    in.model.outputs = outputs.files;
+    in.model.outputs = outputs.items;
     in.model.output_count = outputs.count;
     ok = ok && qc_job_new(&j, &o->job, &in, &listener, st) && qc_output_check(path, st) && qc_job_collect(&r, j, st) &&
          qc_statistics_save(path, r.statistics, st);

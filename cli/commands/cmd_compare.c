@@ -307,7 +307,7 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     bool ok = false;
     if (!o->job.data) return qc_fail(st, QC_USAGE, "compare needs --data FILE with samples; see 'qcalib help compare'");
     if (!check_compared(o, st)) return false;
-    struct qc_outputs outputs;
+    struct qc_file_list outputs;
     if (!qc_outputs_apart(&outputs, NULL, 0, NULL, o, st)) goto out;
     if ((o->html && !qc_output_check(o->html, st)) || !qc_warnings_new(&w, st) ||
         !qc_progress_bar_new(&progress, o, st))
@@ -319,7 +319,7 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_model_source models[2];
     for (int k = 0; k < 2; k++)
         models[k] = (struct qc_model_source){.file = of_targets ? targets.file[k] : o->operands.items[k],
-                                             .outputs = outputs.files,
+                                             .outputs = outputs.items,
                                              .output_count = outputs.count};
     if (!qc_compare_models(&c, models, &(struct qc_data_source){.file = job.data}, &job, progress, w, st)) goto out;
     const bool two = c.how[0].accumulator.bits && c.how[0].accumulator.bits < 32;

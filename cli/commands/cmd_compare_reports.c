@@ -96,7 +96,7 @@ bool qc_cmd_compare_reports(const struct qc_cli_options *o, struct qc_status *st
     struct qc_report_source from[2] = {{.file = NULL}};
     struct qc_json *read[2] = {NULL, NULL};
     struct qc_report_difference d;
-    struct qc_outputs outputs;
+    struct qc_file_list outputs;
     const char *files[2];
     bool ok = find(&files[0], o->operands.items[0], o->job.arena, st) &&
               find(&files[1], o->operands.items[1], o->job.arena, st);

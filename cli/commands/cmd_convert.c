@@ -19,7 +19,7 @@ struct job {
     const struct qc_cli_options *o;
     struct qc_warnings *warnings;
     struct qc_model model;
-    struct qc_outputs outputs;
+    struct qc_file_list outputs;
     struct qc_canonical_model made;
     size_t integer_ops, float_ops;
 };
@@ -54,7 +54,7 @@ static bool produce(struct job *j, struct qc_status *st)
 {
     const struct qc_cli_options *o = j->o;
     const struct qc_model_source model = {.file = o->operands.items[0],
-                                          .outputs = j->outputs.files,
+                                          .outputs = j->outputs.items,
                                           .output_count = j->outputs.count};
     if (!qc_model_open(&j->model, &model, &o->job, j->warnings, st) ||
         !qc_model_warn_carried(&j->model, j->warnings, st))

@@ -46,7 +46,7 @@ bool qc_cmd_merge(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_collection *all = NULL;
     if (!o->output) return qc_fail(st, QC_USAGE, "merge needs -o FILE for the result; see 'qcalib help merge'");
-    struct qc_outputs outputs;
+    struct qc_file_list outputs;
     bool ok = qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) && qc_output_check(o->output, st) &&
               merge(&all, o, st) && qc_statistics_save(o->output, all, st) && report_merged(all, o, st);
     qc_collection_free(all);

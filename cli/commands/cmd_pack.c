@@ -69,7 +69,7 @@ bool qc_cmd_pack(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_progress *bar = NULL;
     struct qc_warnings *w = NULL;
-    struct qc_outputs outputs;
+    struct qc_file_list outputs;
     size_t rows = 0;
     if (!o->output) return qc_fail(st, QC_USAGE, "pack needs -o FILE for the result; see 'qcalib help pack'");
     bool ok = qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) && qc_output_check(o->output, st) &&

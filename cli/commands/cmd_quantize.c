@@ -175,7 +175,7 @@ static bool report_job(struct qc_job *j, const struct outputs *to, size_t writte
     struct qc_json *json = NULL;
     if (!qc_job_report_json(&json, j, st)) return false;
     const struct qc_report *r = qc_job_report(j);
-    bool ok = !folder || qc_report_write(r, json, folder, st) || tell_written(to, written, st);
+    bool ok = !folder || qc_job_write_report(j, json, folder, st) || tell_written(to, written, st);
     if (ok && !o->quiet && !o->json) {
         qc_print_summary(r, folder != NULL);
         if (folder) qc_say("report      %s\n", folder);
@@ -220,12 +220,12 @@ bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_progress *bar = NULL;
     struct qc_job *j = NULL;
     struct outputs to = {0};
-    struct qc_outputs outputs = {0};
+    struct qc_file_list outputs = {0};
     in.team = o->team;
     bool ok = dump_check(o, st) && scratch_folder(&in.scratch, o, st) && qc_progress_bar_new(&bar, o, st) &&
               name_outputs(&to, o, st) && qc_outputs_apart(&outputs, to.models, to.count, to.folder, o, st);
     listener.progress = bar;
-    in.model.outputs = outputs.files;
+    in.model.outputs = outputs.items;
     in.model.output_count = outputs.count;
     ok = ok && qc_job_new(&j, &o->job, &in, &listener, st) && check_outputs(&to, o->job.arena, st) &&
          qc_job_run(j, st) && write_files(j, &to, o, st);

@@ -107,7 +107,7 @@ static void print_run(const struct job *j)
 bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct job j = {.o = o, .arena = o->job.arena};
-    struct qc_outputs outputs;
+    struct qc_file_list outputs;
     bool ok = false;
     if (!o->job.data) return qc_fail(st, QC_USAGE, "run needs --data FILE; see 'qcalib help run'");
     if (!o->output) return qc_fail(st, QC_USAGE, "run needs -o FILE for the results; see 'qcalib help run'");
@@ -116,7 +116,7 @@ bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
         !qc_progress_bar_new(&j.progress, o, st))
         goto out;
     const struct qc_model_source model = {.file = o->operands.items[0],
-                                          .outputs = outputs.files,
+                                          .outputs = outputs.items,
                                           .output_count = outputs.count};
     if (!qc_model_run_open(&j.run, &model, &(struct qc_data_source){.file = o->job.data}, QC_USE_INPUTS, &o->job,
                            j.warnings, st) ||

@@ -39,6 +39,7 @@ static void on_signal(int number)
 static void on_missing_page(int number)
 {
     (void)number;
+    qc_give_up_user_code(" crashed");
     qc_give_up(
         "a file became shorter, or its disk failed, while it was read; do not change models while they are used");
 }

@@ -14,6 +14,7 @@ struct folder {
     const char **paths;
     size_t *first;
     size_t count, capacity;
+    struct qc_folder listed;
     struct qc_npy like; /* like all files, except for dims[0] of batches and free dims */
     bool batches;
     unsigned rank;    /* of one sample */
@@ -68,7 +69,10 @@ static bool read_part(char *out, const struct folder *f, size_t file, size_t fir
     struct qc_bytes b;
     if (!open_array(&n, &b, f->paths[file], st)) return false;
     bool ok = is_as_it_was(f, file, &n) && (!f->batches || (size_t)n.dims[0] >= first + count);
-    if (!ok) qc_fail(st, QC_BAD_INPUT, "%s: it has changed while it was read", f->paths[file]);
+    if (!ok)
+        qc_fail(st, QC_BAD_INPUT, "%s: it has changed while it was read", f->paths[file]);
+    else
+        ok = qc_folder_is_unchanged(&f->listed, f->paths[file], st) || qc_where(st, "%s", f->paths[file]);
     if (ok && n.fortran) {
         struct qc_bytes turned;
         ok = qc_npy_turn(&turned, &n, &b, st);
@@ -222,6 +226,7 @@ static bool read_role(struct qc_memory_data *m, const char *path, enum role role
     bool ok = f && qc_folder_list(&files, path, QC_FILE_NPY, options->follow, a, st);
     if (ok) {
         f->arena = a;
+        f->listed = files;
         ok = gather(f, path, &files, role, input, options, st);
     }
     for (size_t i = 0; ok && i < files.count; i++) {

@@ -161,6 +161,18 @@ static bool work_numbers(struct qc_reply *out, void **state, const void *argumen
     return ok;
 }
 
+static bool work_text(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+{
+    const struct open_file *o = *state;
+    const struct qc_set_arguments *a = arguments;
+    char *text = NULL;
+    (void)size;
+    const bool ok =
+        qc_h5_text(&text, o->sets[a->set - 1], a->name, st) && (!text || put(out, text, strlen(text) + 1, st));
+    free(text);
+    return ok;
+}
+
 /* ---- Here ---- */
 
 static bool nonsense(struct qc_status *st)
@@ -439,6 +451,19 @@ bool qc_reader_numbers(long double **values, size_t *count, struct qc_reader *r,
         *values = reply.data;
     else
         free(reply.data);
+    return ok;
+}
+
+bool qc_reader_text(const char **text, struct qc_reader *r, const struct qc_h5_set *s, const char *name,
+                    struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_set_arguments arguments = {.set = s->id};
+    struct qc_reply reply = {.data = NULL};
+    qc_text(arguments.name, sizeof arguments.name, "%s", name);
+    *text = NULL;
+    bool ok = qc_process_ask(&reply, r->process, work_text, &arguments, sizeof arguments, r->size, st);
+    if (ok && reply.size) ok = (*text = qc_arena_strndup(a, reply.data, reply.size - 1, st)) != NULL;
+    free(reply.data);
     return ok;
 }
 

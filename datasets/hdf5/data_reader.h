@@ -30,6 +30,9 @@ bool qc_reader_chunks(void **data, size_t *capacity, struct qc_h5_chunk *where, 
 size_t qc_reader_ahead_bytes(const struct qc_reader *r, const struct qc_h5_set *s, size_t count);
 /* Ends reading ahead. */
 void qc_reader_no_ahead(struct qc_reader *r);
+/* Reads a text attribute into the arena; NULL if it is absent. */
+bool qc_reader_text(const char **text, struct qc_reader *r, const struct qc_h5_set *s, const char *name,
+                    struct qc_arena *a, struct qc_status *st);
 bool qc_reader_numbers(long double **values, size_t *count, struct qc_reader *r, const struct qc_h5_set *s,
                        const char *name, struct qc_status *st);
 

@@ -128,6 +128,12 @@ static bool is_odd(const char *path)
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode);
 }
 
+static bool is_there(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
 /* HDF5 tries the name as it is, the name beside the referring file, and its last component there. */
 static bool may_open(struct qc_h5_elsewhere *e, const char *name, const char *from)
 {
@@ -136,6 +142,7 @@ static bool may_open(struct qc_h5_elsewhere *e, const char *name, const char *fr
     const int folder = slash ? (int)(slash - from) + 1 : 0;
     qc_text(beside, sizeof beside, "%.*s%s", folder, from, name);
     qc_text(alone, sizeof alone, "%.*s%s", folder, from, last ? last + 1 : name);
+    e->missing = !is_there(name) && !is_there(beside) && !is_there(alone);
     if (!is_odd(name) && !is_odd(beside) && !is_odd(alone)) return true;
     e->refused = true;
     return false;
@@ -182,8 +189,11 @@ bool qc_h5_is_here(struct qc_h5_elsewhere *e, hid_t set, const char *from)
     size_t parts = 0;
     if (H5Pget_layout(creation) == H5D_VIRTUAL) H5Pget_virtual_count(creation, &parts);
     for (size_t i = 0; ok && i < parts; i++)
-        if (H5Pget_virtual_filename(creation, i, name, sizeof name) >= 0 && strcmp(name, ".") != 0)
+        if (H5Pget_virtual_filename(creation, i, name, sizeof name) >= 0 && strcmp(name, ".") != 0) {
             ok = note_elsewhere(e, name, from);
+            /* HDF5 gives the fill value for them; a pattern (%b) names files that may end anywhere. */
+            if (ok && e->missing && !strchr(name, '%') && !getenv("HDF5_VDS_PREFIX")) ok = !(e->refused = true);
+        }
     return ok;
 }
 
@@ -193,5 +203,6 @@ bool qc_h5_refuse(const struct qc_h5_elsewhere *e, struct qc_status *st)
         return qc_fail(st, QC_BAD_INPUT,
                        "its values are in another file, %s; put them into this one, or allow it with --follow-links",
                        e->file);
-    return qc_fail(st, QC_BAD_INPUT, "its values are in another file, %s, which is a folder, pipe or device", e->file);
+    return qc_fail(st, QC_BAD_INPUT, "its values are in another file, %s, which %s", e->file,
+                   e->missing ? "does not exist" : "is a folder, pipe or device");
 }

@@ -52,10 +52,13 @@ struct qc_h5_set {
                                        NULL */
     size_t row_elements, row_bytes; /* of one entry of axis 0, the largest */
     size_t stored;                  /* stored bytes of all entries; SIZE_MAX: unknown, in other files */
-    bool grouped;                   /* each entry is a data set in a group */
-    struct qc_h5_ragged *ragged;    /* owned; NULL: an array. Only in the process that has the set open */
-    bool raw;                       /* each chunk is one row, and qc_chunk_decode undoes all filters */
-    int shuffle, deflate;           /* index in the filter pipeline (bit of a chunk's mask); -1: absent */
+    size_t pieces, written;      /* chunks, or data sets of a group, and those that a write reached; HDF5 gives the fill
+                                    value      for the others */
+    int64_t first_unwritten;     /* an entry; -1 if all are written */
+    bool grouped;                /* each entry is a data set in a group */
+    struct qc_h5_ragged *ragged; /* owned; NULL: an array. Only in the process that has the set open */
+    bool raw;                    /* each chunk is one row, and qc_chunk_decode undoes all filters */
+    int shuffle, deflate;        /* index in the filter pipeline (bit of a chunk's mask); -1: absent */
 };
 
 /* Shape of one entry of axis 0, [rank - 1]. */
@@ -95,6 +98,8 @@ bool qc_h5_read_chunk(void *out, uint32_t *mask, const struct qc_h5_set *s, int6
    values. */
 bool qc_h5_numbers(long double **values, size_t *count, const struct qc_h5_set *s, const char *name,
                    struct qc_status *st);
+/* Reads a text attribute (malloc); NULL if it is absent. */
+bool qc_h5_text(char **text, const struct qc_h5_set *s, const char *name, struct qc_status *st);
 
 /* A data set for writing, [*, dims[0], ...] with chunks [1, dims...] and attribute `name` = title. Dims may be 0. */
 struct qc_h5_sink {

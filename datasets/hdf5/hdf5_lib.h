@@ -22,6 +22,7 @@ struct qc_h5_file {
 struct qc_h5_elsewhere {
     enum qc_follow follow;
     bool refused;              /* `file` is referred to and was not opened */
+    bool missing;              /* it does not exist */
     char file[QC_H5_PATH_MAX]; /* "": everything is in this file */
 };
 /* Returns access for opening objects by name that checks e->follow before another file is opened; to be closed. */
@@ -112,3 +113,5 @@ bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, cons
 /* Returns the values of a numeric attribute (malloc), exactly: a long double holds every type that we read. Fails if it
    is not numeric or is damaged, or if there are no or too many values. */
 bool qc_h5_attribute_numbers(long double **out, size_t *count, hid_t attribute);
+/* Returns a scalar string (malloc), or NULL if it is something else. */
+char *qc_h5_attribute_string(hid_t attribute);

@@ -32,8 +32,7 @@ bool qc_h5_attribute_numbers(long double **out, size_t *count, hid_t attribute)
     return true;
 }
 
-/* Returns a scalar string (malloc), or NULL if it is something else. */
-static char *attribute_string(hid_t attribute)
+char *qc_h5_attribute_string(hid_t attribute)
 {
     QC_H5_OWN t = H5Aget_type(attribute), space = H5Aget_space(attribute), m = H5Tcopy(H5T_C_S1);
     char *s = NULL;
@@ -75,7 +74,7 @@ static herr_t add_attribute(hid_t object, const char *name, const H5A_info_t *in
         if (n > 8) snprintf(text + at, sizeof text - at, ", ... (%zu values)", n);
         free(v);
     } else {
-        s = attribute_string(attribute);
+        s = qc_h5_attribute_string(attribute);
     }
     struct qc_data_attribute a = {.name = qc_arena_strdup(l->a, name, l->st),
                                   .text = qc_arena_strdup(l->a, s ? s : text, l->st)};

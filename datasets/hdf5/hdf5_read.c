@@ -69,6 +69,36 @@ static size_t stored_bytes(hid_t set, hid_t creation, enum qc_follow follow)
     return (size_t)H5Dget_storage_size(set);
 }
 
+/* Counts the chunks of a data set (1 if it has none) and those that a write reached, which allocates their storage. */
+static void count_written(size_t *pieces, size_t *written, hsize_t *chunk, hid_t set, hid_t space, hid_t creation)
+{
+    hsize_t dims[H5S_MAX_RANK], count = 0;
+    const H5D_layout_t layout = H5Pget_layout(creation);
+    const int rank = H5Sget_simple_extent_dims(space, dims, NULL);
+    *chunk = 0;
+    *pieces = H5Sget_simple_extent_npoints(space) > 0;
+    *written = *pieces && (layout == H5D_VIRTUAL || H5Dget_storage_size(set) > 0);
+    if (layout != H5D_CHUNKED || !*written || H5Pget_chunk(creation, H5S_MAX_RANK, chunk) != rank) return;
+    for (int i = 0; i < rank; i++)
+        if (!chunk[i] || !qc_mul_size(pieces, *pieces, (size_t)((dims[i] + chunk[i] - 1) / chunk[i])))
+            *pieces = SIZE_MAX;
+    if (H5Dget_num_chunks(set, space, &count) >= 0) *written = (size_t)count;
+}
+
+/* Returns the first entry of axis 0 in a chunk that was never written, of which there is one. */
+static int64_t first_hole(const struct qc_h5_set *s, const hsize_t *chunk)
+{
+    hsize_t at[QC_DATA_RANK_MAX] = {0}, bytes = 0;
+    while (H5Dget_chunk_storage_size((hid_t)s->id, at, &bytes) >= 0 && bytes > 0) {
+        unsigned i = s->rank - 1;
+        for (; i > 0 && (int64_t)(at[i] + chunk[i]) >= s->dims[i]; i--) at[i] = 0;
+        at[i] += chunk[i];
+        bytes = 0;
+        if ((int64_t)at[0] >= s->dims[0]) return 0; /* a damaged index */
+    }
+    return (int64_t)at[0];
+}
+
 static bool reopen_with_cache(struct qc_h5_set *s, struct qc_h5_file *f, const char *name, size_t bytes,
                               struct qc_status *st)
 {
@@ -122,6 +152,8 @@ static bool set_open(struct qc_h5_set *s, struct qc_h5_file *f, const char *name
     if (!qc_mul_size(&s->row_bytes, s->row_elements, s->element))
         return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
     s->stored = stored_bytes(object, creation, f->follow);
+    count_written(&s->pieces, &s->written, dims, object, space, creation);
+    s->first_unwritten = s->written >= s->pieces ? -1 : s->written ? first_hole(s, dims) : 0;
     return look_at_storage(s, &cache, creation, qc_h5_stored_so(&element, type, (hid_t)s->memory_type), st) &&
            reopen_with_cache(s, f, name, cache, st);
 }
@@ -215,6 +247,17 @@ bool qc_h5_numbers(long double **values, size_t *count, const struct qc_h5_set *
     return there == 0 || (attribute >= 0 && qc_h5_attribute_numbers(values, count, attribute)) ||
            qc_fail(st, QC_BAD_INPUT, "its attribute '%s' is not a list of numbers; correct it or use --preprocess",
                    name);
+}
+
+bool qc_h5_text(char **text, const struct qc_h5_set *s, const char *name, struct qc_status *st)
+{
+    *text = NULL;
+    QC_H5_LOCKED;
+    const htri_t there = H5Aexists((hid_t)s->id, name);
+    QC_H5_OWN attribute = there > 0 ? H5Aopen((hid_t)s->id, name, H5P_DEFAULT) : -1;
+    if (attribute >= 0) *text = qc_h5_attribute_string(attribute);
+    return there == 0 || *text ||
+           qc_fail(st, QC_BAD_INPUT, "its attribute '%s' is not a text; correct it or use --preprocess", name);
 }
 
 /* Samples of different sizes: a group with a data set for each, or a data set of sequences (H5T_VLEN). */
@@ -342,6 +385,21 @@ static bool same_type(const struct qc_h5_set *s, hid_t first, hid_t type, struct
                    qc_dtype_long_name(s->dtype));
 }
 
+/* Counts member i as written if all of it is. */
+static void note_member(struct qc_h5_set *s, size_t i, hid_t set, hid_t space)
+{
+    hsize_t chunk[H5S_MAX_RANK];
+    size_t pieces, written;
+    QC_H5_OWN creation = H5Dget_create_plist(set);
+    count_written(&pieces, &written, chunk, set, space, creation);
+    if (i == 0) s->first_unwritten = -1;
+    s->pieces++;
+    if (written >= pieces)
+        s->written++;
+    else if (s->first_unwritten < 0)
+        s->first_unwritten = (int64_t)i;
+}
+
 /* Checks type and shape of member i. *first: the type of member 0, -1 until it is known. */
 static bool look_at_member(struct qc_h5_set *s, hid_t *first, size_t i, struct qc_status *st)
 {
@@ -371,6 +429,7 @@ static bool look_at_member(struct qc_h5_set *s, hid_t *first, size_t i, struct q
         ok = dims[d] <= INT64_MAX;
         r->sizes[i * (size_t)rank + (size_t)d] = (int64_t)dims[d];
     }
+    if (ok) note_member(s, i, set, space);
     return ok;
 }
 

@@ -3,6 +3,7 @@
 #include "datasets/hdf5/reader_process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
@@ -190,13 +191,28 @@ static pid_t fork_with_hdf5(void)
     return pid;
 }
 
+/* Makes a channel above the standard descriptors, which the child replaces and other code of this process writes to.
+   Without them, as in a daemon, a new channel would take their place. */
+static bool open_channel(int ends[2])
+{
+    int low[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, low)) return false;
+    for (int i = 0; i < 2; i++) ends[i] = fcntl(low[i], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int error = errno;
+    for (int i = 0; i < 2; i++) close(low[i]);
+    for (int i = 0; i < 2; i++)
+        if (ends[i] >= 0 && ends[!i] < 0) close(ends[i]);
+    errno = error;
+    return ends[0] >= 0 && ends[1] >= 0;
+}
+
 bool qc_process_start(struct qc_process **out, const struct qc_process_kind *kind, struct qc_status *st)
 {
     int ends[2];
     sigset_t all, before;
     struct qc_process *p = malloc(sizeof *p);
     if (!p) return qc_fail_memory(st, sizeof *p);
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) {
+    if (!open_channel(ends)) {
         free(p);
         return qc_fail(st, QC_MACHINE, "cannot make a channel to a process for %s: %s", kind->name, strerror(errno));
     }

@@ -153,6 +153,13 @@ static bool decode_file(unsigned char *out, const struct images *x, size_t file,
     return qc_image_processes_read(out, x->processes, file, st) || qc_where(st, "%s", x->folder.files[file]);
 }
 
+static bool is_unchanged(const struct images *x, size_t file, struct qc_status *st)
+{
+    char path[4096];
+    qc_text(path, sizeof path, "%s%s%s", x->root, *x->root ? "/" : "", x->folder.files[file]);
+    return qc_folder_is_unchanged(&x->folder, path, st) || qc_where(st, "%s", x->folder.files[file]);
+}
+
 static bool read_pixels(void *out, void *user, size_t first, size_t count, struct qc_status *st)
 {
     const struct images *x = user;
@@ -161,7 +168,7 @@ static bool read_pixels(void *out, void *user, size_t first, size_t count, struc
         const size_t file = x->rows[first + i];
         if (x->kept[file])
             memcpy(to, x->kept[file], x->plan.bytes);
-        else if (!decode_file(to, x, file, st))
+        else if (!decode_file(to, x, file, st) || !is_unchanged(x, file, st))
             return false;
     }
     return true;

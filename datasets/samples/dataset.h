@@ -145,7 +145,11 @@ void qc_dataset_free(struct qc_dataset *ds); /* NULL-safe */
 bool qc_dataset_split(const char **file, const char **name, const char *text, struct qc_arena *a, struct qc_status *st);
 
 const char *qc_dataset_file(const struct qc_dataset *ds); /* path without :DATASET */
-size_t qc_dataset_made(const struct qc_dataset *ds);      /* inputs that are made from the tokens */
+/* Returns a data set that no write reached, so that all its samples are HDF5's fill value; NULL: none. */
+const char *qc_dataset_unwritten(const struct qc_dataset *ds);
+/* Fails with QC_BAD_INPUT if the file was written or replaced since it was opened. Reading checks it as well. */
+bool qc_dataset_is_unchanged(const struct qc_dataset *ds, struct qc_status *st);
+size_t qc_dataset_made(const struct qc_dataset *ds); /* inputs that are made from the tokens */
 
 /* Shape of one unit of an input, as the model takes it; dims that differ between units are -1. Returns the rank; the
    result in *dims is borrowed. */

@@ -108,6 +108,19 @@ static bool may_follow(struct listing *l, const char *path, const char *name, bo
                    "%s is a link to outside of the folder; copy its target, or allow it with --follow-links", path);
 }
 
+static bool is_later(struct timespec a, struct timespec b)
+{
+    return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
+}
+
+bool qc_folder_is_unchanged(const struct qc_folder *f, const char *path, struct qc_status *st)
+{
+    struct stat info;
+    const bool known = f->newest.tv_sec || f->newest.tv_nsec;
+    return !known || stat(path, &info) || !is_later(info.st_mtim, f->newest) ||
+           qc_fail(st, QC_BAD_INPUT, "it has changed while it was read; run again when nothing writes to it");
+}
+
 /* below: path below the root, "" for the root. */
 static bool walk(struct listing *l, const char *below, unsigned depth, struct qc_status *st)
 {
@@ -138,6 +151,7 @@ static bool walk(struct listing *l, const char *below, unsigned depth, struct qc
             ok = walk(l, child, depth + 1, st);
         else if (S_ISREG(info.st_mode))
             ok = take_file(l, child, e->d_name, st);
+        if (l->out && S_ISREG(info.st_mode) && is_later(info.st_mtim, l->out->newest)) l->out->newest = info.st_mtim;
     }
     closedir(d);
     return ok;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/arena.h"
 #include "base/file.h"
@@ -28,11 +29,15 @@ struct qc_folder {
     size_t others;           /* files of other kinds, except hidden ones and notes (.csv, .txt, .json, .md, .xml, .yaml,
                                 .yml) */
     const char *first_other; /* one of them */
+    struct timespec newest;  /* when the last of the files was written; 0: not known */
 };
 
 /* Returns true if the folder or its subfolders hold a file of this kind or a link that is not followed. Stops at the
    first. Never fails. */
 bool qc_folder_has(const char *path, enum qc_file_kind kind, enum qc_follow follow);
+
+/* Fails with QC_BAD_INPUT if a file was written after the folder was listed. */
+bool qc_folder_is_unchanged(const struct qc_folder *f, const char *path, struct qc_status *st);
 
 /* Lists files of one kind in the folder and its subfolders, without hidden ones, in the arena. Links that stay in the
    folder are followed. Fails with QC_BAD_INPUT if the folder is missing or no folder, a subfolder is found twice, or a

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/file.h"
 #include "datasets/arrays/memory_data.h"
 #include "datasets/hdf5/data_reader.h"
 #include "datasets/samples/dataset.h"
@@ -55,6 +56,8 @@ struct qc_read_ahead;
 struct qc_dataset {
     struct qc_arena *arena;
     const char *file;
+    struct qc_file_state state;          /* of the file, before anything was read */
+    const char *unwritten;               /* a data set that was never written, or NULL */
     struct qc_reader *reader;            /* NULL: the samples are in memory */
     const struct qc_memory_data *memory; /* NULL: the samples are in the HDF5 file */
     struct qc_memory_data *own;          /* the owned `memory`, if made from a file */

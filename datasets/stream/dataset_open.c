@@ -249,26 +249,67 @@ static bool numbers(const float **out, size_t *count, struct qc_reader *r, const
     return true;
 }
 
+/* Fails if a part of the data set was never written. None of it may be, as of states that begin with zeros. */
+static bool check_written(struct qc_dataset *ds, const struct qc_h5_set *s, const char *name, struct qc_status *st)
+{
+    if (s->first_unwritten < 0 || s->written >= s->pieces) return true;
+    if (s->written)
+        return qc_fail(st, QC_BAD_INPUT,
+                       "%zu of its %zu %s were never written, the first with sample %" PRId64
+                       "; write them, or make the data set shorter",
+                       s->pieces - s->written, s->pieces, s->grouped ? "data sets" : "chunks", s->first_unwritten);
+    ds->unwritten = name;
+    return true;
+}
+
 /* Opens a data set: its type and shape; *array: its rows if they are in memory. */
-static bool open_input_set(struct qc_h5_set *out, const struct qc_memory_array **array, const struct qc_dataset *ds,
+static bool open_input_set(struct qc_h5_set *out, const struct qc_memory_array **array, struct qc_dataset *ds,
                            const char *name, struct qc_status *st)
 {
-    if (!ds->memory) return qc_reader_set(out, ds->reader, name, st);
+    if (!ds->memory) return qc_reader_set(out, ds->reader, name, st) && check_written(ds, out, name, st);
     *array = qc_memory_array_find(ds->memory, name);
     qc_memory_array_shape(out, *array);
     return qc_memory_array_begin(*array, st);
 }
 
+/* True if a text states the formula of the attributes `scale`, `mean` and `std`, in any spacing. */
+static bool is_formula(const char *text)
+{
+    static const char *const formulas[] = {"(x*scale-mean)/std", "(x*scale-mean)/stdperchannel",
+                                           "(x*scale-mean)/stdperchannel(axis1)"};
+    char bare_text[64];
+    size_t n = 0;
+    for (; *text; text++)
+        if (*text != ' ' && n < sizeof bare_text - 1) bare_text[n++] = *text;
+    bare_text[n] = '\0';
+    const char *right = strncmp(bare_text, "y=", 2) == 0 ? bare_text + 2 : bare_text;
+    for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++)
+        if (strcmp(right, formulas[i]) == 0) return true;
+    return false;
+}
+
+/* Reads the attributes of a data set: `scale`, `mean` and `std`; `preprocess` is their formula or like the option. */
 static bool own_preprocess(struct qc_preprocess *p, const struct qc_binding *b, struct qc_reader *r, struct qc_arena *a,
                            struct qc_status *st)
 {
+    const char *text;
+    struct qc_status why = QC_STATUS_INIT;
     if (b->array) {
         *p = *qc_memory_array_preprocess(b->array);
         return true;
     }
-    return numbers(&p->scale, &p->scale_count, r, &b->set, "scale", a, st) &&
-           numbers(&p->mean, &p->mean_count, r, &b->set, "mean", a, st) &&
-           numbers(&p->std, &p->std_count, r, &b->set, "std", a, st);
+    if (!numbers(&p->scale, &p->scale_count, r, &b->set, "scale", a, st) ||
+        !numbers(&p->mean, &p->mean_count, r, &b->set, "mean", a, st) ||
+        !numbers(&p->std, &p->std_count, r, &b->set, "std", a, st) ||
+        !qc_reader_text(&text, r, &b->set, "preprocess", a, st))
+        return false;
+    if (!text || is_formula(text)) return true;
+    if (!qc_preprocess_is_none(p))
+        return qc_fail(st, QC_BAD_INPUT,
+                       "its attribute 'preprocess' is not 'y=(x*scale-mean)/std', but it has 'scale', 'mean' or 'std'; "
+                       "remove one of them or use --preprocess");
+    return qc_preprocess_parse(p, text, a, &why) ||
+           qc_fail(st, QC_BAD_INPUT, "its attribute 'preprocess': %s; correct it or use --preprocess", why.message);
 }
 
 static bool read_peak(double *out, const struct qc_binding *b, struct qc_reader *r, struct qc_arena *a,
@@ -557,6 +598,7 @@ static bool open_any(struct qc_dataset **out, const char *file, const struct qc_
         goto out;
     if (!check_maps(&o, st)) goto out;
     if (!memory) {
+        ds->state = qc_file_state(ds->file);
         const struct qc_data_call call = {.path = ds->file,
                                           .inputs = inputs,
                                           .input_count = input_count,

@@ -33,6 +33,18 @@ const char *qc_dataset_file(const struct qc_dataset *ds)
     return ds->file;
 }
 
+const char *qc_dataset_unwritten(const struct qc_dataset *ds)
+{
+    return ds->unwritten;
+}
+
+bool qc_dataset_is_unchanged(const struct qc_dataset *ds, struct qc_status *st)
+{
+    return !qc_file_has_changed(&ds->state, ds->file) ||
+           qc_fail(st, QC_BAD_INPUT, "%s: it has changed while it was read; run again when nothing writes to it",
+                   ds->file);
+}
+
 unsigned qc_dataset_dims(const int64_t **dims, const struct qc_dataset *ds, size_t input)
 {
     *dims = ds->bindings[input].dims;
@@ -420,6 +432,18 @@ static void keep_unit(struct qc_memo *memo, const size_t key[2], const void *ele
     qc_memo_keep(memo, key, 2 * sizeof *key, copy, bytes);
 }
 
+/* Fails if the file was written meanwhile: it may be a mixture of two, and behind the end of a file that was cut HDF5
+   reads zeros. */
+static bool read_unchanged(const void **plain, void *out, const struct qc_dataset *ds, size_t binding, size_t unit,
+                           struct qc_dataset_scratch *scratch, struct qc_status *st)
+{
+    struct qc_status changed = QC_STATUS_INIT;
+    const bool ok = read_plain(plain, out, ds, binding, unit, scratch, st);
+    if (qc_dataset_is_unchanged(ds, &changed)) return ok;
+    *st = changed; /* the reason of any other error */
+    return false;
+}
+
 static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding, size_t unit,
                          struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
@@ -432,7 +456,7 @@ static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding,
     const size_t key[2] = {binding, in_file};
     const void *plain = qc_memo_find(ds->kept, key, sizeof key);
     if (!plain) {
-        if (!read_plain(&plain, out, ds, binding, unit, scratch, st)) return false;
+        if (!read_unchanged(&plain, out, ds, binding, unit, scratch, st)) return false;
         const bool again = b->array && qc_memory_array_copies(b->array); /* reading costs no more than copying */
         if (ds->kept && !b->set.sizes && !again) keep_unit(ds->kept, key, plain, b->file_bytes);
     }
@@ -479,7 +503,7 @@ bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t un
 {
     size_t first = 0;
     if (ds->label_count == 0) return qc_fail(st, QC_BAD_INPUT, "%s: there is no data set 'labels'", ds->file);
-    return read_unit_labels(out, &first, ds, unit, st) ||
+    return (read_unit_labels(out, &first, ds, unit, st) && qc_dataset_is_unchanged(ds, st)) ||
            qc_where(st, "%s: data set 'labels', sample %zu", ds->file, first);
 }
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/user_code.h"
+
 enum { OPERANDS_MAX = 64 };
 
 struct custom {
@@ -95,7 +97,9 @@ bool qc_custom_ops_load(struct qc_custom_ops *c, const char *file, struct qc_sta
         return qc_fail_memory(st, length);
     }
     snprintf(path, length, "%s%s", strchr(file, '/') ? "" : "./", file);
+    qc_user_code_enter("kernel", file, "loading");
     struct custom one = {.library = dlopen(path, RTLD_NOW | RTLD_LOCAL)};
+    qc_user_code_leave();
     free(path);
     if (!one.library) {
         const char *why = dlerror();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* If-11, Loop-11, Scan-9: types of the results follow from those of the bodies. */
+#include "base/user_code.h"
 #include "graph/core/body.h"
 #include "graph/core/custom.h"
 #include "graph/infer/infer_help.h"
@@ -187,7 +188,9 @@ bool qc_infer_custom(struct qc_infer *c, struct qc_status *st)
                        k->inputs_min, k->inputs_max, k->outputs_max, n->input_count, n->output_count);
     struct qc_arena *a = qc_arena_new();
     bool ok = a ? qc_custom_call(&call, c->graph, n, a, st) : qc_fail_memory(st, 1);
+    qc_user_code_enter("kernel", k->op, "shape");
     const int code = ok ? k->shape(&call) : 0;
+    qc_user_code_leave();
     if (code) ok = qc_fail(st, QC_BAD_INPUT, "shape of the kernel of '%s' failed with code %d", k->op, code);
     for (unsigned i = 0; ok && i < n->output_count; i++) ok = set_output(c, i, &call.outputs[i], st);
     qc_arena_free(a);

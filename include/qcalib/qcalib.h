@@ -36,6 +36,8 @@
    - Texts are UTF-8 and end with 0. Numbers in them have a decimal point, whatever the program's locale; callbacks
      in the caller's thread are called in the C locale. Shapes are in elements, the first axis first; arrays are
      row-major and in native byte order.
+   - Files: no call writes a file that its object was made from: a model, its weights, samples, statistics, rules. It
+     fails with QCALIB_USAGE instead, also if the path is a link to such a file or another spelling.
    - Side effects: the library never prints, exits or aborts, installs no signal handler, and keeps nothing between
      calls. Progress and warnings go through the callbacks of struct qcalib_job.
    - Threads: calls on different objects may run at the same time, as may any number of jobs. Several threads may
@@ -215,7 +217,8 @@ typedef int qcalib_next_fn(void *user, void *const *rows);
 /* Reads all samples from `next`: one call for each and one for the end, in this thread, before this function returns.
    It is never called again, even if a job reads the samples several times. shape[0] of these arrays is ignored. At most
    keep_bytes of samples stay in memory (0: 64 MiB); the rest goes to an unnamed file in TMPDIR. Errors: QCALIB_USAGE:
-   no array is without values; QCALIB_BAD_INPUT: next gave up; QCALIB_MACHINE: no room. */
+   no array is without values; QCALIB_BAD_INPUT: next gave up; QCALIB_MACHINE: no room. After the last two the object
+   can only be freed. */
 QCALIB_API int qcalib_data_draw(qcalib_data *data, qcalib_next_fn *next, void *user, size_t keep_bytes,
                                 struct qcalib_error *error);
 
@@ -253,6 +256,10 @@ struct qcalib_job {
     qcalib_progress_fn *progress;        /* NULL: none */
     qcalib_message_fn *message;          /* NULL: none */
     void *user;                          /* for both */
+    /* Files that the program will write when the job has ended, [output_count]. The job fails at its beginning if one
+       of them is an input (QCALIB_USAGE) or cannot be written (QCALIB_MACHINE). */
+    const char *const *outputs;
+    size_t output_count;
 };
 
 /* ---- Quantize ---- */
@@ -282,14 +289,14 @@ QCALIB_API int qcalib_result_model(void **bytes, size_t *size, const qcalib_resu
 QCALIB_API void qcalib_bytes_free(void *bytes);
 
 /* Writes model i to a file, which appears only when complete; above 1.9 GB its tensors go to PATH.data. A report
-   written later names the file. Errors: QCALIB_USAGE, QCALIB_MACHINE. */
+   written later names each file once, however often it was written. Errors: QCALIB_USAGE, QCALIB_MACHINE. */
 QCALIB_API int qcalib_result_write_model(qcalib_result *result, size_t i, const char *path, struct qcalib_error *error);
 
 /* Returns the report as the text of report.json; it names no files, since none are written yet. */
 QCALIB_API const char *qcalib_result_report(const qcalib_result *result);
 
 /* Writes the report for people: report.html, report.json and layers.csv in a folder, which is created. Errors:
-   QCALIB_MACHINE. */
+   QCALIB_USAGE, QCALIB_MACHINE. */
 QCALIB_API int qcalib_result_write_report(qcalib_result *result, const char *folder, struct qcalib_error *error);
 
 /* A quantized tensor: real = scale * (q - zero_point). Pointers belong to the result. */
@@ -326,7 +333,8 @@ QCALIB_API void qcalib_statistics_free(qcalib_statistics *statistics);
 QCALIB_API int qcalib_statistics_merge(qcalib_statistics *into, const qcalib_statistics *more,
                                        struct qcalib_error *error);
 
-/* Saves to or loads from the file of docs/statistics-file.md; a saved file appears only when complete. */
+/* Saves to or loads from the file of docs/statistics-file.md; a saved file appears only when complete. Statistics are
+   not saved to a file that they, or a part of them, were loaded from (QCALIB_USAGE). */
 QCALIB_API int qcalib_statistics_save(const qcalib_statistics *statistics, const char *path,
                                       struct qcalib_error *error);
 QCALIB_API int qcalib_statistics_load(qcalib_statistics **out, const char *path, struct qcalib_error *error);

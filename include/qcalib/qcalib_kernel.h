@@ -11,7 +11,8 @@
    `shape` derives the outputs' types and shapes from what is known of the inputs. It is called more than once:
    dimensions may be unknown (-1) at first, and are all known later. `compute` receives dense buffers in row-major
    order. Both run in several threads at a time and must not keep anything between calls. They return 0 on success; any
-   other value stops the run with a message that names the operator, the function and the code. */
+   other value stops the run with a message that names the operator, the function and the code. They must not throw
+   exceptions, abort or exit, which would end the process. */
 #ifndef QCALIB_KERNEL_H
 #define QCALIB_KERNEL_H
 

@@ -14,7 +14,7 @@
 
    Functions run in several threads at a time, each on its own states, and must not keep anything between calls outside
    the state. They return 0 on success; any other value stops the run with a message that names the plugin, the
-   function, the code and the tensor. */
+   function, the code and the tensor. They must not throw exceptions, abort or exit, which would end the process. */
 #ifndef QCALIB_OBSERVER_H
 #define QCALIB_OBSERVER_H
 

@@ -14,18 +14,38 @@ from collections.abc import Mapping
 import numpy as np
 
 from . import _library
-from ._errors import BadInputError, UsageError
+from ._errors import BadInputError, MachineError, UsageError
 from ._model import TYPES
 
 _TRUTH = ("labels", "target")
 _CODES = {name: code for code, name in TYPES.items() if code < 21}
 
 
+def _of_tensor(value):
+    """Returns the numpy array of a PyTorch tensor."""
+    try:
+        value = value.detach().cpu()
+        return (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
+    except (TypeError, ValueError, RuntimeError) as error:  # sparse, quantized, on the device "meta"
+        raise BadInputError(f"cannot make an array of {type(value).__name__}: {error}") from None
+
+
+def _row_major(array):
+    try:
+        # reshape: ascontiguousarray makes scalars 1-dimensional
+        return np.ascontiguousarray(array).reshape(array.shape)
+    except MemoryError:
+        raise MachineError(f"an array of shape {list(array.shape)} needs {array.nbytes} bytes as a copy, as a view that "
+                           "repeats or reorders values does; give fewer samples, or an iterable") from None
+
+
 def as_array(value):
     """Returns a row-major numpy array of a PyTorch tensor, a list or anything else that numpy accepts."""
     if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
+        value = _of_tensor(value)
+    if np.ma.is_masked(value):
+        raise BadInputError(f"an array has {np.ma.count_masked(value)} masked values of {value.size}: fill them "
+                            "(array.filled) or leave these samples out")
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -34,7 +54,7 @@ def as_array(value):
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype.name not in _CODES:
         raise BadInputError(f"an array of {array.dtype} holds no samples: expected numbers, all of one shape")
-    return np.ascontiguousarray(array).reshape(array.shape)  # reshape: ascontiguousarray makes scalars 1-dimensional
+    return _row_major(array)
 
 
 def _is_numbers(value):
@@ -157,9 +177,9 @@ def _batches(data):
     """Returns an iterator over any source of samples."""
     if callable(getattr(data, "get_next", None)):  # ONNX Runtime's CalibrationDataReader
         return iter(data.get_next, None)
-    if hasattr(data, "__iter__"):
+    if hasattr(data, "__iter__") and not isinstance(data, (bytes, bytearray)):
         return iter(data)
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):  # PyTorch's Dataset
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not hasattr(data, "__iter__"):  # PyTorch's Dataset
         return (data[i] for i in range(len(data)))
     raise UsageError(f"data must be a path, arrays by name, or an iterable of them, not {type(data).__name__}")
 

@@ -17,6 +17,10 @@ class DemandError(QcalibError):
     code = 1
     result = None
 
+    def __reduce__(self):
+        """The result stays in its process: after pickling it is None."""
+        return type(self), self.args
+
 
 class UsageError(QcalibError, ValueError):
     """Wrong options or arguments."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a job in a separate thread, so that the calling thread can show progress and be interrupted."""
 
+import ctypes
 import queue
 import sys
 import threading
@@ -96,11 +97,15 @@ def _wait(listener, thread, told):
     thread.join()
 
 
-def perform(name, before, after, *, options=None, data=None, eval=None, statistics=None, progress=None):
-    """Calls qcalib_NAME(before..., job, after...). Returns the exception for its error or None. Handles may be None."""
+def perform(name, before, after, *, options=None, data=None, eval=None, statistics=None, progress=None, out=None):
+    """Calls qcalib_NAME(before..., job, after...). Returns the exception for its error or None. Handles may be None.
+
+    out: the path that will be written; the job checks it before any work."""
     told = _shown(progress)
     listener = _Listener(told)
     job = _library.Job(progress=listener.progress, message=listener.message)
+    if out is not None:
+        job.outputs, job.output_count = (ctypes.c_char_p * 1)(_library.path_bytes(out)), 1
     for member, handle in (("options", options), ("data", data), ("eval", eval), ("statistics", statistics)):
         if handle:
             setattr(job, member, handle.pointer)

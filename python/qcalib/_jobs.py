@@ -83,7 +83,7 @@ def quantize(model, data=None, *, out=None, eval=None, statistics=None, progress
     # samples and seed apply only to data
     held_out = None if eval is None else Data(eval, model, truth=True, options={"input": options.get("input")})
     error = perform("quantize", [made.out, model.pointer], [], options=said, data=samples, eval=held_out,
-                    statistics=_statistics(statistics), progress=progress)
+                    statistics=_statistics(statistics), progress=progress, out=out)
     if error:
         if isinstance(error, DemandError) and made.pointer:
             error.result = Result(made)
@@ -108,7 +108,7 @@ def collect(model, data, *, out=None, progress=None, **options):
     made = _library.Handle("statistics")
     said = _options.make("collect", options)
     model = Model(model)
-    error = perform("collect", [made.out, model.pointer], [], options=said, progress=progress,
+    error = perform("collect", [made.out, model.pointer], [], options=said, progress=progress, out=out,
                     data=Data(data, model, truth=False, options=options))
     if error:
         raise error
@@ -125,6 +125,8 @@ def merge(statistics, *, out=None):
     out: a path, to which the sum is written
     """
     _library.check_path(out)
+    if isinstance(statistics, (str, bytes, os.PathLike, Statistics)) or not hasattr(statistics, "__iter__"):
+        raise UsageError(f"merge needs a list of statistics or paths, not {type(statistics).__name__}")
     parts = list(statistics)
     if not parts:
         raise UsageError("merge needs statistics")

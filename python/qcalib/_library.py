@@ -46,7 +46,7 @@ MessageFunction = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 class Job(Sized):
     _fields_ = [("size", c_size_t), ("options", c_void_p), ("data", c_void_p), ("eval", c_void_p),
                 ("statistics", c_void_p), ("progress", ProgressFunction), ("message", MessageFunction),
-                ("user", c_void_p)]
+                ("user", c_void_p), ("outputs", POINTER(c_char_p)), ("output_count", c_size_t)]
 
 
 class Layer(Sized):
@@ -167,7 +167,9 @@ def text(found):
 
 
 def text_bytes(given, encode=str.encode):
-    """Converts a string for the library. Fails if it has a NUL, where the library would cut it."""
+    """Converts a string for the library. Fails if it is none, or has a NUL, where the library would cut it."""
+    if not isinstance(given, str) and encode is str.encode:
+        raise UsageError(f"{given!r} is not a text: names are of type str, not {type(given).__name__}")
     try:
         made = encode(given)
     except UnicodeEncodeError:
@@ -179,6 +181,8 @@ def text_bytes(given, encode=str.encode):
 
 def path_bytes(path):
     """Converts a path for the library."""
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise UsageError(f"{path!r} is not a path: expected str, bytes or os.PathLike, not {type(path).__name__}")
     return text_bytes(path, os.fsencode)
 
 
@@ -191,13 +195,21 @@ def check_path(out):
 class Handle:
     """Owns one object of the library; `pointer` is NULL until a call sets it."""
 
+    pointer = None  # of an object that was not initialised
+
     def __init__(self, kind):
+        self.kind = kind
         self.pointer = c_void_p()
         self._free = getattr(_library, f"qcalib_{kind}_free")
 
     @property
     def out(self):
         return byref(self.pointer)
+
+    def __reduce__(self):
+        """Objects of the library cannot leave the process. Statistics are pickled as their file."""
+        raise UsageError(f"a {self.kind} of qcalib cannot be pickled or copied deeply: send its parts, such as "
+                         "result.model, result.report and result.layers")
 
     def __del__(self):
         if self.pointer:

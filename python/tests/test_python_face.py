@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package's interface: samples and labels as a pair, messages with Python's names, a result in a notebook."""
 
+import copy
 import errno
+import pickle
 import re
 import sys
 import types
@@ -82,6 +84,65 @@ def test_errors_speak_python(samples, tmp_path):
         result = qcalib.quantize(DIGITS, tmp_path / "same.npz", eval=tmp_path / "same.npz", method="minmax")
     assert str(told[0].message) in result.warnings
     assert not any("--eval" in text for text in (*result.warnings, repr(result), result._repr_html_()))
+
+
+@pytest.mark.parametrize("key", [b"input", 0, None, ("a", "b")])
+def test_names_are_text(key, samples):
+    for data in ({key: samples}, [{key: samples}]):
+        with pytest.raises(qcalib.UsageError, match="is not a text: names are of type str"):
+            qcalib.quantize(DIGITS, data)
+
+
+def test_paths_are_paths(samples):
+    statistics = qcalib.collect(DIGITS, samples)
+    result = qcalib.quantize(DIGITS, samples, method="minmax", advice="off")
+    for call in (lambda: qcalib.quantize(DIGITS, samples, out=3), lambda: qcalib.quantize(DIGITS, statistics=3),
+                 lambda: qcalib.merge([1, 2]), lambda: statistics.save(None), lambda: result.save(3),
+                 lambda: result.save_report(3), lambda: qcalib.Statistics.load(3)):
+        with pytest.raises(qcalib.UsageError, match="is not a path"):
+            call()
+    for wrong in (None, "a.h5", statistics, 3):
+        with pytest.raises(qcalib.UsageError, match="merge needs a list of statistics or paths"):
+            qcalib.merge(wrong)
+    with pytest.raises(qcalib.UsageError, match="data must be a path, arrays by name, or an iterable of them, not bytes"):
+        qcalib.quantize(DIGITS, b"digits.h5")
+
+
+def test_results_stay_in_their_process(samples):
+    """Their parts can be sent, statistics too, and errors without the result."""
+    result = qcalib.quantize(DIGITS, samples, method="minmax", advice="off")
+    for call in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(qcalib.UsageError, match="a result of qcalib cannot be pickled"):
+            call(result)
+    assert copy.copy(result).model == result.model
+    layers, report = pickle.loads(pickle.dumps((result.layers, result.report)))
+    assert layers[0].name == result.layers[0].name and report == result.report
+    comparison = pickle.loads(pickle.dumps(qcalib.compare(DIGITS, result, samples)))
+    assert comparison.outputs[0].name == "logits"
+    with pytest.raises(qcalib.DemandError) as raised:
+        qcalib.quantize(DIGITS, samples, eval=ROOT / "datasets/digits_test.h5", samples=1, per_tensor=True, max_drop=1,
+                        method="percentile:p=90", require_integer=True)
+    assert raised.value.result.report["accuracy"]
+    sent = pickle.loads(pickle.dumps(raised.value))
+    assert str(sent) == str(raised.value) and isinstance(sent, qcalib.DemandError) and sent.result is None
+
+
+def test_arrays_that_are_not_what_they_seem(samples):
+    """Masked values have no number, and a view that repeats values may be larger than any memory."""
+    masked = np.ma.masked_array(samples, mask=samples > 1)
+    count = int((samples > 1).sum())
+    assert count
+    for data in (masked, {"input": masked}, [masked], [{"input": masked}]):
+        with pytest.raises(qcalib.BadInputError, match=f"{count} masked values of {samples.size}"):
+            qcalib.quantize(DIGITS, data)
+    plain = qcalib.quantize(DIGITS, samples, method="minmax", advice="off").model
+    assert qcalib.quantize(DIGITS, np.ma.masked_array(samples), method="minmax", advice="off").model == plain
+    twice = np.broadcast_to(samples[:, None], (64, 2, 1, 8, 8)).reshape(128, 1, 8, 8)
+    assert qcalib.collect(DIGITS, np.broadcast_to(samples[:1], (3, 1, 8, 8))).samples == 3
+    assert qcalib.collect(DIGITS, twice[::-1]).samples == 128
+    for huge in (np.broadcast_to(samples[:1], (1 << 40, 1, 8, 8)), np.broadcast_to(np.float32(1), (1 << 40, 1, 8, 8))):
+        with pytest.raises(qcalib.MachineError, match="1099511627776, 1, 8, 8. needs 281474976710656 bytes as a copy"):
+            qcalib.quantize(DIGITS, huge, samples=4)
 
 
 @pytest.mark.parametrize("said, spoken", [

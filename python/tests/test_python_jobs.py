@@ -41,6 +41,43 @@ def test_a_result_has_models_report_and_layers(samples, labels, tmp_path):
     assert "top1 1 in float" in repr(result) and node in repr(result) and "in integers" in repr(result)
 
 
+def test_no_input_is_overwritten(samples, tmp_path):
+    """Refused before any work, as on the command line; also when a result is saved."""
+    model, data, eval_data, statistics = (tmp_path / name for name in ("m.onnx", "c.npy", "e.npz", "s.h5"))
+    model.write_bytes(DIGITS.read_bytes())
+    np.save(data, samples)
+    np.savez(eval_data, input=samples, labels=np.zeros(len(samples), np.int64))
+    part = qcalib.collect(model, data, out=statistics, shard="0/2")
+    other = qcalib.collect(model, data, shard="1/2")
+    (tmp_path / "link.onnx").symlink_to(model)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for out in (model, data, eval_data, str(tmp_path / "link.onnx"), os.path.relpath(model)):
+        progress = []
+        with pytest.raises(qcalib.UsageError, match="would overwrite an input"):
+            qcalib.quantize(model, data, eval=eval_data, out=out, progress=lambda *step: progress.append(step))
+        assert not progress
+    for out in (model, data):
+        with pytest.raises(qcalib.UsageError, match="would overwrite an input"):
+            qcalib.collect(model, data, out=out)
+        with pytest.raises(qcalib.UsageError, match="would overwrite an input"):
+            part.save(out)
+    whole = qcalib.merge([statistics, other])
+    for given in (statistics, whole):
+        with pytest.raises(qcalib.UsageError, match="would overwrite an input"):
+            qcalib.quantize(model, data, statistics=given, out=statistics)
+    with pytest.raises(qcalib.UsageError, match="would overwrite an input"):
+        qcalib.merge([statistics, other], out=statistics)
+    with pytest.raises(qcalib.UsageError, match="would overwrite an input"):
+        qcalib.merge([other, statistics], out=statistics)
+    with pytest.raises(qcalib.MachineError):
+        qcalib.quantize(model, data, out=tmp_path / "missing" / "m.onnx", progress=lambda *step: progress.append(step))
+    assert not progress
+    result = qcalib.quantize(model, data, method="minmax", advice="off")
+    with pytest.raises(qcalib.UsageError, match="would overwrite an input"):
+        result.save(model)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 def test_rows_become_a_data_frame(samples, monkeypatch):
     pandas = types.ModuleType("pandas")
     pandas.DataFrame = lambda rows: ("frame", rows)
@@ -70,6 +107,8 @@ def test_statistics_of_parts_give_the_model_of_the_whole(samples, tmp_path):
     assert one == two
     with pytest.raises(qcalib.BadInputError):
         qcalib.merge([parts[0], parts[0]])
+    overlapping = [qcalib.collect(DIGITS, samples[a:b]) for a, b in ((0, 40), (30, 64))]
+    assert qcalib.merge(overlapping).samples == 74  # docs/cluster.md
 
 
 def test_statistics_can_be_pickled(samples, tmp_path):

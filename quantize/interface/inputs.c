@@ -13,7 +13,8 @@ bool qc_model_sha256(char hex[65], const struct qc_model_source *m, struct qc_st
 
 bool qc_data_sha256(char hex[65], const struct qc_data_source *s, const struct qc_dataset *ds, struct qc_status *st)
 {
-    return s->sha256 ? s->sha256(hex, s->user, st) : qc_data_file_sha256(hex, qc_dataset_file(ds), st);
+    if (s->sha256) return s->sha256(hex, s->user, st);
+    return qc_data_file_sha256(hex, qc_dataset_file(ds), st) && qc_dataset_is_unchanged(ds, st);
 }
 
 static bool tell_listener(struct qc_progress *p, const char *phase, size_t done, size_t count)

@@ -50,7 +50,7 @@ struct qc_model_at_hand {
     const struct qc_graph *graph;
     const struct qc_model_info *info;
     const char *sha256;
-    bool from_file; /* its name is the path of its file */
+    const char *file; /* the absolute path of the file that it was read from; NULL: it was given as bytes */
     size_t bytes;
 };
 
@@ -58,9 +58,9 @@ struct qc_model_at_hand {
 struct qc_model_source {
     const char *file;                       /* path, or the name in messages and the report */
     const struct qc_model_at_hand *at_hand; /* NULL: read from the file */
-    /* Files that will be written; none may hold external data of the model (QC_USAGE). */
+    /* Files that will be written; none may be an input or hold external data of the model (QC_USAGE). */
     size_t output_count;
-    const struct qc_named_file *outputs;
+    struct qc_named_file *outputs;
 };
 
 /* Samples: a file, or opened by a callback. */
@@ -84,6 +84,8 @@ struct qc_job_inputs {
     struct qc_model_source model;
     struct qc_data_source data, eval; /* eval: with labels or target */
     struct qc_statistics_source statistics;
+    size_t file_count; /* further files that must not be written */
+    const struct qc_named_file *files;
     const struct qc_team *team; /* the processes that share the work; NULL: this process alone */
     const char *scratch;        /* folder for temporary files if TMPDIR is not set; NULL: the current one */
 };

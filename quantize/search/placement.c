@@ -46,7 +46,7 @@ struct search {
 static const char *model_file(const struct qc_setup *s)
 {
     const struct qc_model_source *m = &s->in->model;
-    return m->at_hand && !m->at_hand->from_file ? NULL : m->file;
+    return m->at_hand && !m->at_hand->file ? NULL : m->file;
 }
 
 static bool make_folder(struct search *s, struct qc_status *st)

@@ -74,7 +74,7 @@ bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, c
     const char *path = source->file;
     const struct qc_model_at_hand *read = source->at_hand;
     struct qc_model m = {.path = path};
-    if (read && (!o->kernels.count || !read->from_file)) {
+    if (read && (!o->kernels.count || !read->file)) {
         if (o->kernels.count)
             return qc_fail(st, QC_UNSUPPORTED, "%s: kernels of your own are for models that are opened from a file",
                            path);
@@ -282,6 +282,9 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
     }
     if (w && o->image && source->file && !qc_data_is_images(qc_dataset_file(data), options.follow))
         qc_warn(w, "--image: %s is not a folder of images; the option is ignored", qc_dataset_file(data));
+    if (w && qc_dataset_unwritten(data))
+        qc_warn(w, "%s: data set '%s' was never written; its samples are the fill value", qc_dataset_file(data),
+                qc_dataset_unwritten(data));
     size_t dropped = qc_dataset_dropped(data), total = qc_dataset_total(data);
     if (dropped && w) {
         qc_warn(w, "%s: %zu of %zu samples left over: the model takes %lld at a time", qc_dataset_file(data), dropped,

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/pool.h"
+#include "graph/core/custom.h"
 #include "graph/core/parameters.h"
 #include "simq/plan/plan_parts.h"
 
@@ -96,7 +97,10 @@ bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g,
     qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
     bool ok = one && (inputs || qc_fail_memory(st, n->input_count * sizeof *inputs));
     char text[QC_SHAPE_TEXT];
-    if (one) one->budget = g->budget;
+    if (one) {
+        one->budget = g->budget;
+        one->custom = qc_custom_ops_ref(g->custom);
+    }
     for (unsigned i = 0; ok && i < n->input_count; i++) {
         if (!n->inputs[i]) continue;
         const struct qc_shape shape = qc_shape_of(in[i].rank, in[i].dim);
@@ -121,7 +125,11 @@ bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g,
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         const struct qc_shape *s = &qc_value(one, first + k)->type.shape;
         size_t count, all = held;
-        if (!qc_shape_fixed(s))
+        if (!qc_shape_fixed(s) && n->op == QC_OP_Custom)
+            ok = qc_fail(st, QC_BAD_INPUT,
+                         "shape of the kernel of '%s' gave output %u the shape %s, though its inputs are known",
+                         qc_attr_string(n, QC_CUSTOM_OP, ""), k, qc_shape_text(text, s));
+        else if (!qc_shape_fixed(s))
             ok = qc_fail(st, QC_UNSUPPORTED, "the shape %s of its result depends on data in a way that is not handled",
                          qc_shape_text(text, s));
         else

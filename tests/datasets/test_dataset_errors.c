@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -402,4 +403,118 @@ Test(dataset_errors, a_file_with_bytes_flipped)
     }
     cr_expect_gt(refusals, 0);
     free(data);
+}
+
+/* ---- A file that changes while it is read ---- */
+
+static void change_byte(const char *path)
+{
+    size_t size;
+    char *bytes = read_bytes(&size, path);
+    bytes[size - 1] ^= 1;
+    FILE *f = fopen(path, "r+b"); /* the same file */
+    cr_assert(f);
+    cr_assert_eq(fwrite(bytes, 1, size, f), size);
+    fclose(f);
+    free(bytes);
+    cr_assert_eq(utimensat(AT_FDCWD, path, (struct timespec[]){{.tv_sec = 9}, {.tv_sec = 9}}, 0), 0);
+}
+
+static void cut(const char *path)
+{
+    struct stat info;
+    cr_assert(stat(path, &info) == 0 && truncate(path, info.st_size - 8) == 0);
+}
+
+static void replace_file(const char *path)
+{
+    size_t size;
+    void *bytes = read_bytes(&size, path);
+    const char *other = folder_path("other");
+    write_bytes(other, bytes, size);
+    free(bytes);
+    cr_assert_eq(rename(other, path), 0);
+}
+
+static void make_npy(const char *path)
+{
+    char bytes[128 + 40 * sizeof(float)] = "\x93NUMPY\x01";
+    bytes[8] = 118;
+    memset(bytes + 10, ' ', 117);
+    memcpy(bytes + 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (10, 4), }", 60);
+    bytes[127] = '\n';
+    write_bytes(path, bytes, sizeof bytes);
+}
+
+static void make_sets(const char *path, int64_t chunk, bool gzip)
+{
+    static const float values[40] = {1, 2, 3};
+    int64_t f = make_file(path);
+    make_set(f, &(struct made){.name = "x",
+                               .type = "f32",
+                               .rank = 2,
+                               .dims = {10, 4},
+                               .chunk = {chunk, chunk ? 4 : 0},
+                               .gzip = gzip,
+                               .data = values});
+    make_done(f);
+}
+
+Test(dataset_errors, a_file_that_changes_while_it_is_read)
+{
+    static void (*const changes[])(const char *) = {change_byte, cut, replace_file};
+    static int64_t dims[] = {-1, 4};
+    static const struct qc_input_spec x = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = dims};
+    const struct qc_dataset_options o = QC_DATASET_OPTIONS_INIT;
+    for (size_t kind = 0; kind < 4; kind++)
+        for (size_t c = 0; c < sizeof changes / sizeof *changes; c++) {
+            const char *path = folder_path(kind ? "x.h5" : "x.npy");
+            struct qc_dataset *ds = NULL;
+            struct qc_dataset_scratch *scratch = NULL;
+            float y[4];
+            st = QC_STATUS_INIT;
+            if (kind)
+                make_sets(path, (int64_t[]){0, 0, 1, 3}[kind], kind == 2); /* contiguous, a chunk a row, other chunks */
+            else
+                make_npy(path);
+            cr_assert(qc_dataset_open(&ds, path, &x, 1, &o, &st), "%s", st.message);
+            cr_assert(qc_dataset_scratch_new(&scratch, &st));
+            cr_expect(qc_dataset_read(y, ds, 0, 0, scratch, &st), "%s", st.message);
+            changes[c](path);
+            cr_expect_not(qc_dataset_read(y, ds, 0, 9, scratch, &st), "kind %zu, change %zu", kind, c);
+            cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "it has changed while it was read"), "%s",
+                      st.message);
+            qc_dataset_scratch_free(scratch);
+            qc_dataset_free(ds);
+        }
+}
+
+Test(dataset_errors, a_folder_of_which_a_file_changes)
+{
+    static int64_t dims[] = {-1, 4};
+    static const struct qc_input_spec x = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = dims};
+    const struct qc_dataset_options o = QC_DATASET_OPTIONS_INIT;
+    const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}},
+                          later[2] = {{.tv_sec = 1001}, {.tv_sec = 1001}};
+    struct qc_dataset *ds = NULL;
+    struct qc_dataset_scratch *scratch = NULL;
+    float y[4];
+    cr_assert_eq(mkdir(folder_path("parts"), 0700), 0);
+    for (int i = 0; i < 2; i++) {
+        make_npy(folder_path(i ? "parts/1.npy" : "parts/0.npy"));
+        cr_assert_eq(utimensat(AT_FDCWD, folder_path(i ? "parts/1.npy" : "parts/0.npy"), old, 0), 0);
+    }
+    cr_assert(qc_dataset_open(&ds, folder_path("parts"), &x, 1, &o, &st), "%s", st.message);
+    cr_assert(qc_dataset_scratch_new(&scratch, &st));
+    cr_expect(qc_dataset_read(y, ds, 0, 19, scratch, &st), "%s", st.message);
+    make_npy(folder_path("parts/1.npy"));
+    cr_assert_eq(utimensat(AT_FDCWD, folder_path("parts/1.npy"), later, 0), 0);
+    cr_expect(qc_dataset_read(y, ds, 0, 0, scratch, &st), "%s", st.message);
+    cr_expect_not(qc_dataset_read(y, ds, 0, 19, scratch, &st));
+    cr_expect(strstr(st.message, "parts/1.npy: it has changed while it was read"), "%s", st.message);
+    qc_dataset_scratch_free(scratch);
+    qc_dataset_free(ds);
+    unlink(folder_path("parts/0.npy"));
+    unlink(folder_path("parts/1.npy"));
+    rmdir(folder_path("parts"));
 }

@@ -375,20 +375,46 @@ Test(dataset, a_free_dimension_takes_what_the_file_has)
     qc_dataset_free(ds);
 }
 
-Test(dataset, chunks_never_written_hold_the_fill_value)
+/* HDF5 stores nothing for chunks, or a whole data set, that no write reached, and gives the fill value for them. */
+Test(dataset, samples_that_were_never_written)
 {
-    const char *path = folder_path("h.h5");
-    int64_t dims[] = {-1, 2}, f = make_file(path);
+    static const struct made kinds[] = {
+        {.name = "x", .type = "f32", .rank = 2, .dims = {5, 2}, .chunk = {1, 2}, .gzip = true},
+        {.name = "x", .type = "f32", .rank = 2, .dims = {5, 2}, .chunk = {2, 1}},
+        {.name = "x", .type = "f32", .rank = 2, .dims = {5, 2}}};
+    int64_t dims[] = {-1, 2};
     struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = dims};
     float row[2] = {5, 6}, y[2];
-    make_set(f, &(struct made){.name = "x", .type = "f32", .rank = 2, .dims = {3, 2}, .chunk = {1, 2}, .gzip = true});
-    make_chunk(f, "x", 1, 1, row, sizeof row); /* mask: the filter was left out for this chunk */
-    make_done(f);
-    struct qc_dataset *ds = open_one(path, &spec, NULL);
-    for (size_t u = 0; u < 3; u++) {
-        read_unit(y, ds, 0, u);
-        cr_expect(y[0] == (u == 1 ? 5.0f : 0.0f) && y[1] == (u == 1 ? 6.0f : 0.0f), "unit %zu", u);
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        const char *path = folder_path("h.h5");
+        int64_t f = make_file(path);
+        make_set(f, &kinds[k]);
+        make_done(f);
+        struct qc_dataset *ds = open_one(path, &spec, NULL);
+        read_unit(y, ds, 0, 4);
+        cr_expect(y[0] == 0.0f && y[1] == 0.0f);
+        cr_expect_str_eq(qc_dataset_unwritten(ds), "x", "kind %zu", k);
+        qc_dataset_free(ds);
     }
+    const char *path = folder_path("part.h5");
+    const struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
+    struct qc_dataset *ds = NULL;
+    int64_t f = make_file(path);
+    make_set(f, &kinds[0]);
+    for (int64_t i = 0; i < 4; i++)
+        make_chunk(f, "x", i, 1, row, sizeof row); /* mask: the filter was left out for this chunk */
+    make_done(f);
+    cr_expect_not(qc_dataset_open(&ds, path, &spec, 1, &options, &st));
+    cr_expect(strstr(st.message, "1 of its 5 chunks were never written, the first with sample 4;"), "%s", st.message);
+    st = QC_STATUS_INIT;
+    f = make_file(path);
+    make_set(f, &(struct made){
+                    .name = "x", .type = "f32", .rank = 2, .dims = {5, 2}, .chunk = {1, 2}, .data = (float[10]){5, 6}});
+    make_done(f);
+    ds = open_one(path, &spec, NULL);
+    cr_expect_null(qc_dataset_unwritten(ds));
+    read_unit(y, ds, 0, 0);
+    cr_expect(y[0] == 5.0f && y[1] == 6.0f);
     qc_dataset_free(ds);
 }
 

@@ -105,10 +105,20 @@ Test(dataset_sizes, refused)
         const char *kind, *said;
     } cases[] = {
         {{.name = "x/3", .type = "f32", .rank = 2, .dims = {3, 2}}, {-1, -1}, NULL, "sample '3': it has 2 axes"},
-        {{.name = "x/3", .type = "i32", .rank = 1, .dims = {4}}, {-1, -1}, NULL, "store all samples in one type"},
-        {{.name = "x/3", .type = "f32", .rank = 1, .dims = {4}}, {-1, 3}, NULL, "sample 3 does not fit"},
-        {{.name = "x/3", .type = "f32", .rank = 1, .dims = {4}}, {4, -1}, NULL, "batch of 1"},
+        {{.name = "x/3", .type = "i32", .rank = 1, .dims = {4}, .data = numbers},
+         {-1, -1},
+         NULL,
+         "store all samples in one type"},
+        {{.name = "x/3", .type = "f32", .rank = 1, .dims = {4}, .data = numbers},
+         {-1, 3},
+         NULL,
+         "sample 3 does not fit"},
+        {{.name = "x/3", .type = "f32", .rank = 1, .dims = {4}, .data = numbers}, {4, -1}, NULL, "batch of 1"},
         {{.name = "x/3", .type = "f32", .rank = 1, .dims = {0}}, {-1, -1}, NULL, "sample 3 has no elements"},
+        {{.name = "x/3", .type = "f32", .rank = 1, .dims = {4}},
+         {-1, -1},
+         NULL,
+         "1 of its 4 data sets were never written, the first with sample 3"},
         {{.name = "x/3"}, {-1, -1}, "group", "not a data set"},
         {{.name = "x/3"}, {-1, -1}, "string", "it holds string"},
     };

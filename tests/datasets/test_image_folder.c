@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Images of a folder that another process writes while they are read. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "datasets/samples/dataset.h"
@@ -62,5 +64,34 @@ Test(image_folder, a_file_that_is_written_meanwhile_is_named)
     qc_dataset_free(ds);
     for (int i = 0; i < 2; i++) remove(s.broken[i]);
     remove(good);
+    remove(folder);
+}
+
+/* Pixels that were not kept are decoded anew for each pass. */
+Test(image_folder, a_file_that_is_written_between_passes)
+{
+    enum { SIDE = 128, LIMIT = 700 << 10 }; /* a sixteenth is less than one image */
+    static const int64_t dims[] = {-1, 3, SIDE, SIDE};
+    static unsigned char pixels[3 * SIDE * SIDE];
+    const struct qc_input_spec input = {.name = "x", .dtype = QC_U8, .rank = 4, .dims = dims};
+    struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
+    char folder[] = "image_folder_XXXXXX", file[200];
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_dataset *ds = NULL;
+    struct qc_dataset_scratch *scratch = NULL;
+    options.memory_limit = LIMIT;
+    cr_assert_not_null(mkdtemp(folder));
+    write_file(qc_text(file, sizeof file, "%s/a.png", folder), sizeof png);
+    cr_assert(qc_dataset_open(&ds, folder, &input, 1, &options, &st) &&
+                  qc_dataset_select(ds, &(struct qc_selection){.samples = 0}, &st) &&
+                  qc_dataset_scratch_new(&scratch, &st),
+              "%s", st.message);
+    cr_expect(qc_dataset_read(pixels, ds, 0, 0, scratch, &st), "%s", st.message);
+    cr_assert_eq(utimensat(AT_FDCWD, file, (struct timespec[]){{.tv_nsec = UTIME_OMIT}, {.tv_sec = 4000000000}}, 0), 0);
+    cr_expect_not(qc_dataset_read(pixels, ds, 0, 0, scratch, &st));
+    cr_expect_not_null(strstr(st.message, "a.png: it has changed while it was read"), "%s", st.message);
+    qc_dataset_scratch_free(scratch);
+    qc_dataset_free(ds);
+    remove(file);
     remove(folder);
 }

@@ -302,6 +302,33 @@ def test_preprocessing_that_makes_no_sense(qcalib, model, tmp_path):
         refused(qcalib("--data", "good.h5", "--preprocess", text, "good.onnx", code=None), USAGE, text.split("=")[0])
 
 
+def test_the_attribute_preprocess(qcalib, model, tmp_path):
+    """A text as for the option, or the formula of the other attributes; no other text is ignored."""
+    name, values, _ = digits(tmp_path)
+    how = "scale=2 mean=.3"
+
+    def data(file, text, scale=None):
+        with h5py.File(tmp_path / file, "w") as f:
+            one = f.create_dataset(name, data=values)
+            one.attrs["preprocess"] = text
+            if scale:
+                one.attrs["scale"] = scale
+
+    def written(*arguments):
+        qcalib("-q", "--no-report", *arguments, "good.onnx", "-o", "p.onnx")
+        return (tmp_path / "p.onnx").read_bytes()
+
+    data("option.h5", how)
+    assert written("--data", "option.h5") == written("--data", "good.h5", "--preprocess", how)
+    for formula in ("y=(x*scale-mean)/std per channel (axis 1)", "y = (x*scale - mean) / std", "(x*scale-mean)/std"):
+        data("formula.h5", formula, 2.0)
+        assert written("--data", "formula.h5") == written("--data", "good.h5", "--preprocess", "scale=2")
+    for text, scale in (("x/255", None), ("y=x*scale", 2.0), (how, 2.0), (3.0, None)):
+        data("odd.h5", text, scale)
+        refused(qcalib("--data", "odd.h5", "good.onnx", code=None), BAD, "odd.h5", name, "'preprocess'")
+        assert written("--data", "odd.h5", "--preprocess", how) == written("--data", "option.h5")
+
+
 # ---- Command line ----
 
 

@@ -2,12 +2,14 @@
 """Models with operators that qcalib does not support: the part that does not depend on them is quantized, the rest
 stays unchanged, and ONNX Runtime runs the result."""
 
+import subprocess
+
 import h5py
 import measured_models
 import numpy as np
 import onnx
 import pytest
-from conftest import ROOT, shared_object
+from conftest import ROOT, SANITIZED, shared_object
 from measured_models import session
 from onnx import TensorProto, helper, numpy_helper
 
@@ -484,6 +486,108 @@ def test_kernels_that_are_none(qcalib, tmp_path, scaler):
         (tmp_path / "wrong.c").write_text(source.replace(*change))
         shared_object(tmp_path / "wrong.so", tmp_path / "wrong.c", warnings=())
         assert says in qcalib("--data", "calib.h5", "model.onnx", "--kernel", "./wrong.so", code=3).err
+
+
+# What a kernel does instead of returning. assert() calls the C library's own abort.
+ENDINGS = {
+    "exit(0)": "compute of the kernel 'Scaler' called exit",
+    "_Exit(0)": "compute of the kernel 'Scaler' called exit",
+    "abort()": "compute of the kernel 'Scaler' aborted or threw an exception",
+    "assert(0)": "compute of the kernel 'Scaler' aborted or threw an exception",
+    "*(volatile int *)0 = 1": "compute of the kernel 'Scaler' crashed",
+    "volatile int zero = 0; zero = 9 / zero": "compute of the kernel 'Scaler' crashed",
+}
+
+
+@pytest.mark.skipif(SANITIZED, reason="sanitizers handle crashes, and the program has no exit of its own")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("ending", list(ENDINGS), ids=lambda e: e.split("(")[0])
+def test_a_kernel_that_ends_the_program(ending, threads, qcalib, tmp_path):
+    with_scaler(tmp_path / "model.onnx")
+    samples(tmp_path)
+    source = (ROOT / "tests/install/scaler_kernel.c").read_text()
+    at = "    const float *from = x->data;"
+    assert at in source
+    head = "#include <assert.h>\n#include <stdlib.h>\n"
+    (tmp_path / "wrong.c").write_text(head + source.replace(at, f"    {ending};\n{at}"))
+    shared_object(tmp_path / "wrong.so", tmp_path / "wrong.c", warnings=())
+    done = qcalib("--data", "calib.h5", "model.onnx", "--kernel", "./wrong.so", "--threads", threads, code=3)
+    assert done.err.splitlines()[-1] == f"qcalib: {ENDINGS[ending]}"
+    assert not done.new_files
+
+
+@pytest.mark.skipif(SANITIZED, reason="as above")
+def test_a_kernel_that_throws(qcalib, tmp_path):
+    with_scaler(tmp_path / "model.onnx")
+    samples(tmp_path)
+    source = (ROOT / "tests/install/scaler_kernel.c").read_text()
+    at = "    const float *from = x->data;\n    float *to = call->outputs[0].data;"
+    assert at in source
+    body = '    throw std::runtime_error("boom");\n' + at.replace("= x", "= (const float *)x").replace("= c", "= (float *)c")
+    (tmp_path / "wrong.cc").write_text("#include <stdexcept>\n" + source.replace(at, body))
+    subprocess.run(["c++", "-std=c++20", "-w", "-shared", "-fPIC", "-I", ROOT / "include", "wrong.cc", "-o", "wrong.so"],
+                   cwd=tmp_path, check=True)  # fmt: skip
+    done = qcalib("--data", "calib.h5", "model.onnx", "--kernel", "./wrong.so", code=3)
+    assert done.err.splitlines()[-1] == "qcalib: compute of the kernel 'Scaler' aborted or threw an exception"
+    assert "boom" in done.err
+
+
+@pytest.mark.parametrize("unknown", ["rank = -1", "dims[0] = -1", "dims[1] = -1"])
+def test_a_kernel_that_leaves_a_shape_unknown(unknown, qcalib, tmp_path):
+    with_scaler(tmp_path / "model.onnx")
+    samples(tmp_path)
+    source = (ROOT / "tests/install/scaler_kernel.c").read_text()
+    at = "call->outputs[0] = call->inputs[0];"
+    (tmp_path / "wrong.c").write_text(source.replace(at, f"{at} call->outputs[0].{unknown};"))
+    shared_object(tmp_path / "wrong.so", tmp_path / "wrong.c", warnings=())
+    for command in (["quantize"], ["run", "-o", "out.h5"]):
+        done = qcalib(*command, "model.onnx", "--data", "calib.h5", "--kernel", "./wrong.so", code=3)
+        assert "'n_scaled': shape of the kernel of 'Scaler' gave output 0 the shape" in done.err
+
+
+REPEAT = r"""
+#include "qcalib/qcalib_kernel.h"
+
+/* y[i] = x, as often as `times` says; its value is known when a sample runs. */
+static int shape(const struct qcalib_kernel_call *call)
+{
+    const int64_t *times = call->inputs[1].data;
+    call->outputs[0].type = 1;
+    call->outputs[0].rank = 2;
+    call->outputs[0].dims[0] = times ? *times : -1;
+    call->outputs[0].dims[1] = call->inputs[0].dims[1];
+    return 0;
+}
+
+static int compute(const struct qcalib_kernel_call *call)
+{
+    const size_t n = qcalib_kernel_elements(&call->outputs[0]), columns = (size_t)call->inputs[0].dims[1];
+    for (size_t i = 0; i < n; i++) ((float *)call->outputs[0].data)[i] = ((const float *)call->inputs[0].data)[i % columns];
+    return 0;
+}
+
+const struct qcalib_kernel qcalib_kernel_entry = {.abi = QCALIB_KERNEL_ABI, .inputs_min = 2, .inputs_max = 2,
+    .outputs_max = 1, .domain = "own", .op = "Repeat", .shape = shape, .compute = compute};
+"""
+
+
+def test_a_kernel_whose_shape_depends_on_data(qcalib, tmp_path):
+    (tmp_path / "repeat.c").write_text(REPEAT)
+    shared_object(tmp_path / "repeat.so", tmp_path / "repeat.c")
+    nodes = [node("Abs", ["n"], "times"), node("Repeat", ["x", "times"], "y", "own")]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 6])
+    n = helper.make_tensor_value_info("n", TensorProto.INT64, [1])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["K", 6])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    model = helper.make_model(helper.make_graph(nodes, "g", [x, n], [y]), opset_imports=opsets, ir_version=8)
+    onnx.save(model, tmp_path / "model.onnx")
+    rows = np.random.default_rng(2).normal(size=(3, 1, 6)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", x=rows, n=np.int64([[2], [-5], [1]]))
+    qcalib("run", "model.onnx", "--data", "x.npz", "-o", "out.h5", "--kernel", "./repeat.so")
+    with h5py.File(tmp_path / "out.h5") as f:
+        outputs = [f["y"][str(i)][()] for i in range(3)]
+    for row, times, got in zip(rows, (2, 5, 1), outputs):
+        assert np.array_equal(got, np.repeat(row, times, axis=0))
 
 
 def test_an_opset_that_is_newer_than_known(qcalib, tmp_path):

@@ -161,3 +161,20 @@ def test_limits_of_the_shell(kind, program, inputs, tmp_path):  # noqa: F811
             assert done.returncode in (0, MACHINE), where
             assert done.returncode == 0 or is_one_message(done.stderr), where
     print(f"{kind}: exit codes {codes}")
+
+
+def processor_time(command, folder):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_", "KMP_"))}
+    subprocess.run(command, cwd=folder, env=environment, check=True,
+                   preexec_fn=lambda: os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2]))  # fmt: skip
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_waiting_threads_sleep(program, tmp_path, examples):
+    """As many threads as processors: libgomp's threads would spin for 3 ms after every loop."""
+    job = [program, "-q", "--data", examples / "digits_calib.h5", examples / "digits_cnn.onnx", "--no-report"]
+    seconds = {t: min(processor_time([*job, "--threads", str(t)], tmp_path) for _ in range(4)) for t in (1, 2)}
+    assert seconds[2] < 2 * seconds[1] + 0.02, seconds

@@ -94,6 +94,18 @@ def test_errors(mpirun, digits):
         mpirun(2, *arguments, code=2)
 
 
+@pytest.mark.parametrize("odd", ["--help", "--version", "quantize"])
+@pytest.mark.parametrize("first", [True, False], ids=["rank 0", "rank 1"])
+def test_ranks_with_other_commands_do_not_wait_for_each_other(odd, first, mpirun, program, digits):
+    data, model = digits
+    job = ["collect", "--data", data, "--samples", 4, model, "-o", "out.h5"]
+    other = ["quantize", *job[1:]] if odd == "quantize" else [odd]
+    commands = [other, job] if first else [job, other]
+    done = mpirun(1, *commands[0], ":", "-n", 1, program.with_name("qcalib-mpi"), *commands[1], code=2)
+    assert "the ranks run different commands" in done.stderr
+    assert "Usage" in mpirun(2, "--help").stdout or "usage" in mpirun(2, "--help").stdout
+
+
 @pytest.mark.parametrize("command", ["collect", "quantize"])
 def test_dead_rank_is_an_error_and_the_checkpoint_goes_on(command, program, mpirun, qcalib, digits, tmp_path):
     """One of three ranks is killed in the middle of its samples: mpirun says so, nothing is written, and with what the

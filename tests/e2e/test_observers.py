@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 import scipy.stats
-from conftest import ROOT, shared_object
+from conftest import ROOT, SANITIZED, shared_object
 from onnx import TensorProto, helper, numpy_helper
 
 SAMPLES, SIDE = 16, 40
@@ -375,3 +375,48 @@ def test_plugins_that_are_none_are_refused(qcalib, examples, tmp_path, median):
     assert "there is an observer 'median' already" in done.err
     done = qcalib(*arguments, "--method", "median", code=2)
     assert "unknown observer 'median'" in done.err
+
+
+SCAN, MERGE = "if (!n) return 0;", "return s->count ? append(into, s->samples, s->count) : 0;"
+FINISH = "if (!s->count) return 2;"
+
+# A change of the example, options, and how the message goes on after "qcalib: ".
+FAILURES = {
+    "scan": (SCAN, "return 9;", ["--method", "median"], "tensor 'input': plugin 'median': scan failed with code 9"),
+    "scan, in order": (
+        SCAN,
+        "return 9;",
+        ["--method", "median", "--propagate"],
+        "tensor 'input': plugin 'median': scan failed with code 9",
+    ),
+    "merge": (MERGE, "return 4;", ["--method", "median"], "tensor 'input': plugin 'median': merge failed with code 4"),
+    "finish": (FINISH, "return 2;", ["--method", "median"], "quantizer 'input': observer 'median': plugin 'median': finish"),
+    "weights": (SCAN, "return 9;", ["--weight-method", "median"], "weight 'stem_weight': plugin 'median': scan failed"),
+    "finish of weights": (FINISH, "return 2;", ["--weight-method", "median"], "weight 'stem_weight': observer 'median'"),
+    "scan exits": (SCAN, "exit(0);", ["--method", "median"], "scan of the plugin 'median' called exit"),
+    "merge exits": (MERGE, "_Exit(0);", ["--method", "median"], "merge of the plugin 'median' called exit"),
+    "finish aborts": (FINISH, "abort();", ["--method", "median"], "finish of the plugin 'median' aborted"),
+    "weights abort": (SCAN, "abort();", ["--weight-method", "median"], "scan of the plugin 'median' aborted"),
+    "scan crashes": (SCAN, "*(volatile int *)0 = 1;", ["--method", "median"], "scan of the plugin 'median' crashed"),
+    "loading exits": (
+        "static int append",
+        "__attribute__((constructor)) static void away(void) { exit(0); }\nstatic int append",
+        [],
+        "loading of the plugin './wrong.so' called exit",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", list(FAILURES))
+def test_failures_of_a_plugin_name_it(case, qcalib, examples, tmp_path):
+    """By a code: also the tensor. By ending the program: the function that did."""
+    old, new, options, says = FAILURES[case]
+    if SANITIZED and "code" not in says and "observer" not in says and "failed" not in says:
+        pytest.skip("sanitizers handle crashes, and the program has no exit of its own")
+    source = (ROOT / "tests/install/median_observer.c").read_text()
+    assert old in source
+    (tmp_path / "wrong.c").write_text(source.replace(old, new))
+    shared_object(tmp_path / "wrong.so", tmp_path / "wrong.c", warnings=())
+    arguments = ["--data", examples / "digits_calib.h5", "--samples", 8, examples / "digits_cnn.onnx"]
+    done = qcalib(*arguments, "--plugin", "./wrong.so", *options, code=3)
+    assert says in done.err and not done.new_files

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 
+import numpy as np
 import onnx
 import pytest
 from test_bad_input import USAGE, refused
@@ -15,6 +16,7 @@ from test_observers import median  # noqa: F401 (a fixture)
 pytestmark = pytest.mark.bad_input
 
 DATA, EVAL, MODEL = ["--data", "c.h5"], ["--eval", "t.h5"], "m.onnx"
+PARTS = ["--data", "parts"]
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +43,9 @@ def inputs(examples, tmp_path_factory, program):
     )
     (made / "r").mkdir()
     (made / "r/report.json").write_text('{"samples": 5}')
+    for part in ("parts/0.npy", "parts/more/1.npy"):
+        (made / part).parent.mkdir(exist_ok=True)
+        np.save(made / part, np.zeros((2, 1, 8, 8), np.float32))
     return made
 
 
@@ -80,6 +85,9 @@ WRONG = {
     "collect on weights": ["collect", *DATA, "big.onnx", "-o", "w/big.bin"],
     "merge on a part": ["merge", "a.stats.h5", "b.stats.h5", "-o", "b.stats.h5"],
     "run on data": ["run", *DATA, MODEL, "-o", "c.h5"],
+    "run on a sample": ["run", *PARTS, MODEL, "-o", "parts/0.npy"],
+    "run on a sample below": ["run", *PARTS, MODEL, "-o", "w/../parts/more/1.npy"],
+    "dump on a sample": ["quantize", *PARTS, MODEL, "--dump", "import=parts/0.npy"],
     "run on the model": ["run", *DATA, MODEL, "-o", "m.onnx"],
     "run on weights": ["run", *DATA, "big.onnx", "-o", "w/big.bin"],
     "convert on itself": ["convert", "q.onnx", "--format", "qoperator", "-o", "q.onnx"],

@@ -2,8 +2,10 @@
 /* Jobs in several threads of one process: each gives the same result as alone. The thread sanitizer checks the rest. */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "digits.h"
 
@@ -89,4 +91,128 @@ Test(public_threads, errors_belong_to_their_caller)
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
     cr_expect_eq(wrong[0] + wrong[1], 0);
     (void)error;
+}
+
+/* ---- Shared objects ---- */
+
+struct shared {
+    const qcalib_model *model;
+    const qcalib_data *data;
+    const qcalib_options *options;
+    const qcalib_statistics *statistics;
+    const qcalib_result *result;
+    char folder[32];
+    int number, wrong; /* of this thread */
+    void *bytes;
+    size_t size;
+};
+
+static int draw_digit(void *user, void *const *rows)
+{
+    size_t *at = user;
+    if (*at == DIGITS_SAMPLES) return 0;
+    memcpy(rows[0], digits_pixels[(*at)++], sizeof digits_pixels[0]);
+    return 1;
+}
+
+/* Most samples are in a temporary file, whose position threads might share. */
+static qcalib_data *drawn_to_a_file(void)
+{
+    static const int64_t shape[4] = {0, 1, 8, 8};
+    const struct qcalib_array a = {
+        .size = sizeof a, .name = "input", .type = QCALIB_FLOAT32, .rank = 4, .shape = shape};
+    qcalib_data *d = NULL;
+    size_t at = 0;
+    cr_assert_eq(qcalib_data_new(&d, NULL, &error), QCALIB_OK);
+    cr_assert_eq(qcalib_data_add(d, &a, &error), QCALIB_OK);
+    cr_assert_eq(qcalib_data_draw(d, draw_digit, &at, 1000, &error), QCALIB_OK, "%s", error.message);
+    return d;
+}
+
+/* Runs a job for data, for statistics or for both. */
+static void *share_in_jobs(void *user)
+{
+    struct shared *s = user;
+    struct qcalib_error own;
+    const struct qcalib_job job = {.size = sizeof job,
+                                   .options = s->options,
+                                   .data = s->number == 1 ? NULL : s->data,
+                                   .statistics = s->number == 0 ? NULL : s->statistics};
+    qcalib_result *r = NULL;
+    s->wrong += qcalib_quantize(&r, s->model, &job, &own) != QCALIB_OK ||
+                qcalib_result_model(&s->bytes, &s->size, r, 0, &own) != QCALIB_OK;
+    qcalib_result_free(r);
+    return NULL;
+}
+
+/* Calls everything that takes a const object. */
+static void *read_shared(void *user)
+{
+    struct shared *s = user;
+    struct qcalib_error own;
+    struct qcalib_layer layer = {.size = sizeof layer};
+    struct qcalib_tensor tensor = {.size = sizeof tensor};
+    char *json = NULL, path[64];
+    size_t size;
+    snprintf(path, sizeof path, "%s/%d.h5", s->folder, s->number);
+    for (size_t i = 0; i < qcalib_result_layer_count(s->result); i++)
+        s->wrong += qcalib_result_layer(&layer, s->result, i, &own) != QCALIB_OK || !layer.scale[0];
+    for (size_t i = 0; i < qcalib_result_warning_count(s->result); i++)
+        s->wrong += !qcalib_result_warning(s->result, i);
+    s->wrong += qcalib_model_input(&tensor, s->model, 0, &own) || qcalib_model_output(&tensor, s->model, 0, &own) ||
+                !qcalib_result_report(s->result) || !qcalib_result_format(s->result, 0) ||
+                qcalib_result_model(&s->bytes, &s->size, s->result, 0, &own) ||
+                qcalib_inspect_model(&json, &size, s->model, &own) || !qcalib_statistics_tensors(s->statistics) ||
+                !qcalib_statistics_samples(s->statistics) || qcalib_statistics_save(s->statistics, path, &own);
+    qcalib_bytes_free(json);
+    s->wrong += unlink(path) != 0;
+    return NULL;
+}
+
+/* Runs a function in several threads. Returns how often it went wrong or gave other bytes than in the first. */
+enum { THREADS = 3 };
+static int wrong_in_threads(void *(*function)(void *), const struct shared *shared)
+{
+    struct shared each[THREADS];
+    pthread_t threads[THREADS];
+    int wrong = 0;
+    for (int i = 0; i < THREADS; i++) {
+        each[i] = *shared;
+        each[i].number = i;
+        cr_assert_eq(pthread_create(&threads[i], NULL, function, &each[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < THREADS; i++)
+        wrong +=
+            each[i].wrong || each[i].size != each[0].size || memcmp(each[i].bytes, each[0].bytes, each[0].size) != 0;
+    for (int i = 0; i < THREADS; i++) qcalib_bytes_free(each[i].bytes);
+    return wrong;
+}
+
+Test(public_threads, objects_are_read_by_several_threads)
+{
+    struct shared s = {.folder = "/tmp/qcalib-test-XXXXXX"};
+    digits_read();
+    cr_assert(mkdtemp(s.folder));
+    qcalib_model *model = digits_model();
+    qcalib_data *data = drawn_to_a_file();
+    qcalib_options *o = digits_options((const char *const[]){"method", "mse", "threads", "1", "advice", "off", NULL});
+    qcalib_statistics *statistics = NULL;
+    qcalib_result *result = NULL;
+    const struct qcalib_job job = {.size = sizeof job, .options = o, .data = data};
+    cr_assert_eq(qcalib_collect(&statistics, model, &job, &error), QCALIB_OK, "%s", error.message);
+    cr_assert_eq(qcalib_quantize(&result, model, &job, &error), QCALIB_OK, "%s", error.message);
+    s.model = model;
+    s.data = data;
+    s.options = o;
+    s.statistics = statistics;
+    s.result = result;
+    cr_expect_eq(wrong_in_threads(share_in_jobs, &s), 0);
+    cr_expect_eq(wrong_in_threads(read_shared, &s), 0);
+    qcalib_result_free(result);
+    qcalib_statistics_free(statistics);
+    qcalib_options_free(o);
+    qcalib_data_free(data);
+    qcalib_model_free(model);
+    rmdir(s.folder);
 }

@@ -2,6 +2,7 @@
 /* User-defined operators, on dense buffers. */
 #include <string.h>
 
+#include "base/user_code.h"
 #include "graph/core/custom.h"
 #include "simq/core/kernel_util.h"
 
@@ -37,7 +38,9 @@ static bool run_custom(const struct qc_run *r, struct qc_status *st)
     for (unsigned i = 0; i < call.output_count; i++) out[i].data = r->out[i].data;
     call.inputs = in;
     call.outputs = out;
+    qc_user_code_enter("kernel", s->kernel->op, "compute");
     const int code = s->kernel->compute(&call);
+    qc_user_code_leave();
     return !code || qc_fail(st, QC_BAD_INPUT, "compute of the kernel of '%s' failed with code %d", s->kernel->op, code);
 }
 
