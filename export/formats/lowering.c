@@ -621,7 +621,8 @@ bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
     if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize)
         return (f = qc_lower_real(x, n->inputs[0], st)) && store_integers(x, n->outputs, f, st);
     if (!qc_lower_rows(&done, x, n, st) || done) return st->code == QC_OK;
-    if (n->op == QC_OP_Dequantize) return (x->real[n->outputs] = qc_lower_real(x, n->inputs[0], st));
+    if (n->op == QC_OP_Dequantize || n->op == QC_OP_Expect)
+        return (x->real[n->outputs] = qc_lower_real(x, n->inputs[0], st));
     return lower_float_op(x, id, st);
 }
 
