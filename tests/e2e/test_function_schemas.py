@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that functions replace (functions.rules): each input and attribute of their schemas has a case that is
+"""Operators that functions replace (functions.rules, functions_ml.rules): each input and attribute of their schemas has a case that is
 compared with ONNX Runtime (or with ONNX's reference evaluator), or is refused by its name. A new one in a schema fails
 here; that a function reads what it declares is checked in tests/rewrite/test_expansion.c."""
 
@@ -33,6 +33,11 @@ PROMPT = [f(2, 5, 64), f(2, 5, 32), f(2, 5, 32)]
 STEP = [f(2, 1, 64), f(2, 1, 32), f(2, 1, 32), f(2, 2, 7, 16), f(2, 2, 7, 16)]
 LATER = [c(numpy.array([7, 7], I32)), c(I32(8))]
 PADDED = [c(numpy.array([2, 6], I32)), c(I32(8))]
+
+
+ML = "ai.onnx.ml"
+XI, XF = ints(-3, 9, 6, 4), f(6, 4)
+XN = numpy.where(XI == 3, numpy.nan, numpy.where(XI == 2, 2, XF)).astype(F32)
 
 
 def gqa(inputs, *more, **attributes):
@@ -116,6 +121,18 @@ MORE = {
     "dynamic_quantize_lstm_coupled": ("DynamicQuantizeLSTM", [f(5, 2, 8), *LSTM, None, None, None, None, *LSTM_SCALES], {**BOTH, "input_forget": 1}, [0, 1, 2]),
     "dynamic_quantize_lstm_activations": ("DynamicQuantizeLSTM", [f(5, 2, 8), *LSTM, None, None, None, None, *LSTM_SCALES],
                                           {**BOTH, "activations": ["HardSigmoid", "LeakyRelu", "Tanh"] * 2, "activation_alpha": [0.3, 0.1] * 2, "activation_beta": [0.4] * 2}, [0, 1, 2]),
+    "scaler": (f"{ML}::Scaler", [XF], {"offset": [0.1, 0.2, 0.3, 0.4], "scale": [1.0, 2.0, 3.0, 4.0]}),
+    "scaler_of_integers": (f"{ML}::Scaler", [XI], {"offset": [0.1], "scale": [2.0]}),
+    **{f"normalizer_{n}": (f"{ML}::Normalizer", [XF], {"norm": n}) for n in ("MAX", "L1", "L2")},
+    "binarizer": (f"{ML}::Binarizer", [XF], {"threshold": 0.3}),
+    "imputer": (f"{ML}::Imputer", [XN], {"imputed_value_floats": [7.0, 8.0, 9.0, 1.0], "replaced_value_float": 2.0}),
+    "imputer_of_nan": (f"{ML}::Imputer", [XN], {"imputed_value_floats": [7.0], "replaced_value_float": float("nan")}),
+    "array_feature_extractor": (f"{ML}::ArrayFeatureExtractor", [XF, numpy.array([[3, 0, 1]])], {}),
+    "label_encoder": (f"{ML}::LabelEncoder", [XI], {"keys_int64s": [1, 2, 5], "values_floats": [0.5, 0.6, 0.7], "default_float": 9.0}),
+    "label_encoder_of_floats": (f"{ML}::LabelEncoder", [XF.round()], {"keys_floats": [1.0, 2.0], "values_int64s": [5, 6], "default_int64": 9}),
+    "one_hot_encoder": (f"{ML}::OneHotEncoder", [XI], {"cats_int64s": [1, 2, 5], "zeros": 1}),
+    **{f"linear_regressor_{p}": (f"{ML}::LinearRegressor", [XF], {"coefficients": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8], "intercepts": [0.1, 0.2], "targets": 2, "post_transform": p})
+       for p in ("NONE", "LOGISTIC", "SOFTMAX")},
     "gqa_both_ways": gqa(PROMPT, None, None, *SEQLENS, causal=0),
     "gqa_scale": gqa(PROMPT, None, None, *SEQLENS, scale=-0.4, softcap=-2.0, smooth_softmax=-1),
     "gqa_window_of_nothing": gqa(PROMPT, None, None, *SEQLENS, local_window_size=0),
@@ -135,6 +152,12 @@ MODIFIER = helper.make_graph([helper.make_node("Identity", ["s"], ["t"])], "m", 
 MHA = "MultiHeadAttention"
 REFUSED = {  # and what the message names
     "group_norm": ("ai.onnx::GroupNormalization", [f(2, 6, 3, 4), c(f(6)), c(f(6))], {"num_groups": 3, "stash_type": 11}, "stash_type"),
+    "imputer": (f"{ML}::Imputer", [XI], {"imputed_value_int64s": [3], "replaced_value_int64": 4}, "imputed_value_int64s, replaced_value_int64"),
+    "label_encoder_of_texts": (f"{ML}::LabelEncoder", [XI], {"keys_strings": ["a"], "values_strings": ["b"], "default_string": "c"}, "default_string, keys_strings, values_strings"),
+    "label_encoder_of_classes": (f"{ML}:1::LabelEncoder", [XI], {"classes_strings": ["a"]}, "classes_strings"),
+    "label_encoder_of_tensors": (f"{ML}:4::LabelEncoder", [XI], {f"{n}_tensor": onnx.numpy_helper.from_array(numpy.array([1])) for n in ("keys", "values", "default")}, "default_tensor"),
+    "one_hot_encoder": (f"{ML}::OneHotEncoder", [XI], {"cats_strings": ["1"], "zeros": 0}, "cats_strings, zeros"),
+    "single_target": (f"{ML}::LinearRegressor", [XF], {"coefficients": [0.1, 0.2, 0.3, 0.4], "post_transform": "LOGISTIC"}, "post_transform"),
     "across_channels": ("ai.onnx:8::MeanVarianceNormalization", [f(2, 3, 4, 5)], {"across_channels": 1}, "across_channels"),
     "normalize_variance": ("ai.onnx:8::MeanVarianceNormalization", [f(2, 3, 4, 5)], {"normalize_variance": 0}, "normalize_variance"),
     "attention_scale": ("ai.onnx::Attention", [Q4, K4, V4], {"scale": -0.5}, "scale"),
@@ -333,7 +356,7 @@ def test_lengths_of_free_sizes(lengths, qcalib, tmp_path):
 
 # --- The schemas ---
 
-TEXT = re.sub(r"#.*", "", (ROOT / "rewrite/rules/functions.rules").read_text())
+TEXT = re.sub(r"#.*", "", "".join((ROOT / f"rewrite/rules/{name}.rules").read_text() for name in ("functions", "functions_ml")))
 HEAD = re.compile(r"^function ([\w.:]+)\(([^)]*)\)\s*(?:opset (\d+)(?: to (\d+))?\s*)?(?:\{([^}]*)\})?", re.M)
 
 
@@ -369,7 +392,8 @@ def used():
     random = {f"padded {s}": padded(s)[0] for s in range(28)}
     for case in [*(CASES | MORE | REFERENCE | NORMED | random).values(), *REFUSED.values()]:
         domain, _, op = case[0].rpartition("::")
-        name = op if re.fullmatch(r"ai\.onnx(:\d+)?", domain) else f"{domain or MS}::{op}"
+        domain = domain.partition(":")[0]
+        name = op if domain == "ai.onnx" else f"{domain or MS}::{op}"
         places, names = found.setdefault(name, (set(), set()))
         places |= {i for i, v in enumerate(case[1]) if v is not None}
         names |= set(case[2])

@@ -182,7 +182,8 @@ def model_of(op, inputs, attributes, outputs, opset=17):
     if kind == "MultiHeadAttention":  # ONNX Runtime does not infer the type of its scores
         untyped = [helper.make_tensor_value_info(r, TensorProto.FLOAT, None) for r in results if r]
     graph = helper.make_graph(nodes, "g", ports, untyped, constants)
-    domains = [helper.make_opsetid("", opset), helper.make_opsetid(MS, 1), helper.make_opsetid("ai.onnx.preview", 1)]
+    domains = [helper.make_opsetid("", opset), helper.make_opsetid(MS, 1), helper.make_opsetid("ai.onnx.preview", 1),
+               helper.make_opsetid("ai.onnx.ml", int(given or 3) if domain == "ai.onnx.ml" else 3)]
     model = helper.make_model(graph, opset_imports=domains, ir_version=10)
     return model, {f"in{i}": v[None] for i, v in enumerate(inputs) if v is not None and not isinstance(v, Fixed)}
 
