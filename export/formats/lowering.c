@@ -11,6 +11,7 @@
 #include "graph/core/function.h"
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
+#include "graph/core/source_call.h"
 #include "graph/core/uses.h"
 #include "graph/types/number_format.h"
 
@@ -655,9 +656,13 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     x.integer = calloc(g->value_count + 1, sizeof *x.integer);
     x.given = calloc(g->value_count + 1, sizeof *x.given);
     x.cache = calloc(g->value_count + 1, sizeof *x.cache);
-    if (ok && (!x.real || !x.integer || !x.given || !x.cache)) ok = qc_fail_memory(st, g->value_count * sizeof *x.real);
+    x.called = calloc(g->value_count + 1, sizeof *x.called);
+    if (ok && (!x.real || !x.integer || !x.given || !x.cache || !x.called))
+        ok = qc_fail_memory(st, g->value_count * sizeof *x.real);
     ok = ok && qc_graph_new_like(&x.to, g, st);
     if (ok) lower_find_caches(&x);
+    for (size_t i = 0; ok && i < g->call_count; i++)
+        for (unsigned k = 0; g->calls[i].op && k < g->calls[i].input_count; k++) x.called[g->calls[i].inputs[k]] = true;
     for (size_t i = 0; ok && i < g->input_count; i++) ok = lower_input(&x, i, st);
     if (ok) lower_name_interfaces(&x);
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = node(&x, id, st);
@@ -672,6 +677,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     free(x.integer);
     free(x.given);
     free(x.cache);
+    free(x.called);
     qc_arena_free(a);
     if (ok && !x.options.tables_apart) ok = qc_lower_share_tables(&x.to, st);
     if (!ok || !qc_lower_unshare(&x.to, st)) {

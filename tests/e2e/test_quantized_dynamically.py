@@ -154,7 +154,16 @@ def integers(model, kind):
     return [{k: held[i] for k, i in enumerate(n.input) if i in held} for n in model.graph.node if n.op_type == kind]
 
 
-@pytest.mark.parametrize("job", ((), ("--activation-type", "none"), ("--prefer", "size"), ("--weight-type", "int4")), ids=lambda j: "_".join(j) or "default")
+JOBS = {
+    "default": (),
+    "weights": ("--activation-type", "none"),
+    "size": ("--prefer", "size"),
+    "int4": ("--weight-type", "int4"),
+    "dynamic": ("--activation-type", "dynamic", "--format", "qoperator"),
+}
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
 @pytest.mark.parametrize("op", FORMS)
 def test_operators_of_the_runtime_stay(op, job, qcalib, tmp_path):
     """With their integers; each keeps zero points of its own (export/formats/unshared.c)."""
@@ -171,7 +180,7 @@ def test_operators_of_the_runtime_stay(op, job, qcalib, tmp_path):
         zeros = [n.input[i] for n in made.graph.node if n.op_type == kind for i in (9, 11)]
         assert len(set(zeros)) == 4
     assert (tmp_path / "q.onnx").stat().st_size < (tmp_path / "m.onnx").stat().st_size
-    assert any(n.op_type == "DequantizeLinear" for n in made.graph.node)
+    assert any(n.op_type in ("DequantizeLinear", "DynamicQuantizeMatMul") for n in made.graph.node)
     want, got = (outputs(tmp_path / f, SAMPLES) for f in ("m.onnx", "q.onnx"))
     assert decibels(want, got) > (14 if "int4" in job else 30)
     qcalib("run", "q.onnx", "--data", "x.npz", "-o", "y.h5")
