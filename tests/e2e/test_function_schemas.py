@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that functions replace (functions.rules, functions_ml.rules): each input and attribute of their schemas has a case that is
-compared with ONNX Runtime (or with ONNX's reference evaluator), or is refused by its name. A new one in a schema fails
-here; that a function reads what it declares is checked in tests/rewrite/test_expansion.c."""
+"""Operators that functions replace (functions.rules, functions_ml.rules): each input and attribute of their schemas has
+a case that is compared with ONNX Runtime (or with ONNX's reference evaluator), or is refused by its name. A new one in a
+schema fails here; tests/rewrite/test_expansion.c checks that a function reads what it declares."""
 
 import pathlib
 import re
@@ -13,7 +13,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 from test_functions import (
-    B, BETA, BIAS, CASES, COS, EMBED, GAMMA, HEADS, K4, LABELS, LENGTHS, MS, PAST, Q4, Q8, QKV, R, RAW, SCORES, SEQLENS, SIN, V4, W8, X,
+    B, BIAS, CASES, COS, EMBED, GAMMA, HEADS, K4, LABELS, MS, PAST, Q4, Q8, QKV, R, RAW, SCORES, SEQLENS, SIN, V4, W8, X,
     agrees, c, caches, f, ints, model_of, session, store,
 )
 from test_run import by_name
@@ -298,7 +298,6 @@ def test_lengths_in_a_cache(seed, qcalib, tmp_path):
     agrees(case, qcalib, tmp_path, part=part)
 
 
-TABLES = [*caches(20, 8)]
 LATE = {  # operator, inputs, attributes, what the message says; ONNX Runtime refuses them too, but for the last
     "negative length": (*gqa(STEP, numpy.array([-5, 7], I32), c(I32(8)))[:3], "expected seqlens_k within the cache, got -5"),
     "length behind the cache": (*gqa(STEP, numpy.array([7, 100], I32), c(I32(8)))[:3], "expected seqlens_k within the cache, got 100"),
