@@ -13,7 +13,6 @@
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/multiply_adds.h"
 #include "graph/core/pair_order.h"
-#include "graph/core/qlinear.h"
 #include "quantize/make/collecting.h"
 #include "quantize/make/make.h"
 #include "quantize/options/option_value.h"
@@ -33,6 +32,7 @@
 #include "quantize/search/scale_channels.h"
 #include "quantize/search/score.h"
 #include "quantize/setup/sample_warnings.h"
+#include "rewrite/canonical/canonical.h"
 #include "rewrite/passes/simulate.h"
 
 /* Number of batches for --sensitivity; accuracy is measured on all of --eval. */
@@ -336,19 +336,6 @@ static bool fill_demand(struct qc_job *j, struct qc_status *st)
     return true;
 }
 
-/* True if a part of the model has integer operators. */
-static bool has_integer_ops(const struct qc_graph *g)
-{
-    struct qc_qlinear q;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const enum qc_op op = g->nodes[id].op;
-        if (op == QC_OP_DynamicQuantizeLinear || op == QC_OP_MatMulInteger || op == QC_OP_ConvInteger ||
-            qc_qlinear_of(&q, &g->nodes[id]))
-            return true;
-    }
-    return false;
-}
-
 /* Returns the options that make the network, for the report: with those that --benchmark has found. */
 static const struct qc_options *told_options(const struct qc_job *j)
 {
@@ -418,7 +405,7 @@ static bool fill_job_report(struct qc_job *j, struct qc_status *st)
     r->output_bias_gain_db = net->output_bias.gain_db;
     r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
     r->export_seconds = net->export_seconds;
-    r->quantized_in_part = given->given.count || given->given.literal || has_integer_ops(given->model.graph);
+    r->quantized_in_part = qc_is_quantized(given->model.graph);
     for (size_t i = 0; i < given->given.count; i++) r->unrounded += !given->given.of[i].weight;
     r->linear_left = given->given.literal;
     const struct qc_kept kept = qc_kept_of(net->simulated);

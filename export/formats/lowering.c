@@ -11,6 +11,7 @@
 #include "graph/core/function.h"
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
+#include "graph/core/source_call.h"
 #include "graph/core/uses.h"
 #include "graph/types/number_format.h"
 
@@ -621,7 +622,8 @@ bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
     if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize)
         return (f = qc_lower_real(x, n->inputs[0], st)) && store_integers(x, n->outputs, f, st);
     if (!qc_lower_rows(&done, x, n, st) || done) return st->code == QC_OK;
-    if (n->op == QC_OP_Dequantize) return (x->real[n->outputs] = qc_lower_real(x, n->inputs[0], st));
+    if (n->op == QC_OP_Dequantize || n->op == QC_OP_Expect)
+        return (x->real[n->outputs] = qc_lower_real(x, n->inputs[0], st));
     return lower_float_op(x, id, st);
 }
 
@@ -654,9 +656,13 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     x.integer = calloc(g->value_count + 1, sizeof *x.integer);
     x.given = calloc(g->value_count + 1, sizeof *x.given);
     x.cache = calloc(g->value_count + 1, sizeof *x.cache);
-    if (ok && (!x.real || !x.integer || !x.given || !x.cache)) ok = qc_fail_memory(st, g->value_count * sizeof *x.real);
+    x.called = calloc(g->value_count + 1, sizeof *x.called);
+    if (ok && (!x.real || !x.integer || !x.given || !x.cache || !x.called))
+        ok = qc_fail_memory(st, g->value_count * sizeof *x.real);
     ok = ok && qc_graph_new_like(&x.to, g, st);
     if (ok) lower_find_caches(&x);
+    for (size_t i = 0; ok && i < g->call_count; i++)
+        for (unsigned k = 0; g->calls[i].op && k < g->calls[i].input_count; k++) x.called[g->calls[i].inputs[k]] = true;
     for (size_t i = 0; ok && i < g->input_count; i++) ok = lower_input(&x, i, st);
     if (ok) lower_name_interfaces(&x);
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = node(&x, id, st);
@@ -671,6 +677,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     free(x.integer);
     free(x.given);
     free(x.cache);
+    free(x.called);
     qc_arena_free(a);
     if (ok && !x.options.tables_apart) ok = qc_lower_share_tables(&x.to, st);
     if (!ok || !qc_lower_unshare(&x.to, st)) {

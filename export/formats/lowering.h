@@ -16,6 +16,7 @@ struct qc_lowering {
     qc_id *cache;       /* [value_count + 1]: the affine value that an input or output that is a cache is stored in; 0:
                            not stored */
     const char **given; /* [value_count + 1]: names of integers that are a graph output, or NULL */
+    bool *called;       /* [value_count + 1]: input of an operator that may be written again */
 };
 
 typedef bool qc_lower_node_fn(struct qc_lowering *x, qc_id node, struct qc_status *st);

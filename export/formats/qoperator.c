@@ -382,7 +382,8 @@ static bool scaled(struct dynamic_product *p, const struct qc_lowering *x, const
                                   .weight_scale = scales->inputs[1],
                                   .result = y->outputs,
                                   .alone = true};
-    for (unsigned k = 0; k < 3; k++) p->alone = p->alone && qc_only_reader(&x->uses, q->outputs + k);
+    for (unsigned k = 0; k < 3; k++)
+        p->alone = p->alone && qc_only_reader(&x->uses, q->outputs + k) && !x->called[q->outputs + k];
     const qc_id reader = qc_only_reader(&x->uses, y->outputs);
     const struct qc_node *add = reader && g->nodes[reader].op == QC_OP_Add ? &g->nodes[reader] : NULL;
     for (unsigned i = 0; add && i < 2; i++)

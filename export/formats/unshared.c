@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "export/formats/lowering.h"
+#include "graph/core/custom.h"
 #include "graph/core/rebuild.h"
 #include "graph/types/tensor.h"
 
@@ -105,16 +106,16 @@ bool qc_lower_share_tables(struct qc_graph **g, struct qc_status *st)
     return true;
 }
 
-/* Inputs that the runtime rewrites. */
+/* Inputs that the runtime rewrites, of operators without their domain. */
 static const struct rewritten {
-    enum qc_op op;
+    const char *op;
     unsigned weight, zero_point;
 } rewritten[] = {
-    {QC_OP_DequantizeLinear, 0, 2},     {QC_OP_QLinearConv, 3, 5},
-    {QC_OP_QLinearMatMul, 3, 5},        {QC_OP_QGemm, 3, 5},
-    {QC_OP_MatMulInteger, 1, 3},        {QC_OP_DynamicQuantizeMatMul, 1, 3},
-    {QC_OP_MatMulIntegerToFloat, 1, 5}, {QC_OP_DynamicQuantizeLSTM, 1, 9},
-    {QC_OP_DynamicQuantizeLSTM, 2, 11},
+    {"DequantizeLinear", 0, 2},     {"QLinearConv", 3, 5},
+    {"QLinearMatMul", 3, 5},        {"QGemm", 3, 5},
+    {"MatMulInteger", 1, 3},        {"DynamicQuantizeMatMul", 1, 3},
+    {"MatMulIntegerToFloat", 1, 5}, {"DynamicQuantizeLSTM", 1, 9},
+    {"DynamicQuantizeLSTM", 2, 11}, {"QAttention", 1, 7},
 };
 enum { REWRITTEN = sizeof rewritten / sizeof *rewritten };
 
@@ -132,7 +133,9 @@ static qc_id input_of(const struct qc_node *n, unsigned i)
 
 static bool is_rewritten(const struct unsharing *u, const struct qc_node *n, const struct rewritten *w)
 {
-    const qc_id v = n->op == w->op ? input_of(n, w->weight) : QC_ABSENT;
+    /* operators of the model that are written again are Custom (export/formats/restored_calls.c) */
+    const char *op = n->op == QC_OP_Custom ? qc_attr_string(n, QC_CUSTOM_OP, "") : qc_op_info(n->op)->name;
+    const qc_id v = strcmp(op, w->op) == 0 ? input_of(n, w->weight) : QC_ABSENT;
     return v && u->constant[v] && u->r.from->values[v].type.dtype == QC_I8;
 }
 

@@ -8,11 +8,12 @@
 
 /* --- Unsupported nodes --- */
 
-static bool has_graph(const Onnx__NodeProto *p)
+/* Returns the name of an attribute that is a graph, or NULL. */
+static const char *graph_attribute(const Onnx__NodeProto *p)
 {
     for (size_t i = 0; i < p->n_attribute; i++)
-        if (p->attribute[i]->g || p->attribute[i]->n_graphs) return true;
-    return false;
+        if (p->attribute[i]->g || p->attribute[i]->n_graphs) return qc_proto_text(p->attribute[i]->name);
+    return NULL;
 }
 
 /* A constant of text or of an unsupported type is data, not an operator. */
@@ -109,10 +110,15 @@ static bool import_carry_unknown(bool *carried, struct qc_importer *im, size_t i
     struct qc_onnx_name *n;
     if (!op) return false;
     *carried = true;
-    const bool bodies = qc_op_has_bodies(qc_op_from_onnx(op));
-    if ((has_graph(p) && !bodies) || !qc_import_op_known(im, op)) {
+    if (!qc_import_op_known(im, op)) {
         carry(im, i, (struct qc_carry){.unknown = true});
         return true;
+    }
+    const char *graph = qc_op_has_bodies(qc_op_from_onnx(op)) ? NULL : graph_attribute(p);
+    if (graph) {
+        const char *detail = qc_arena_printf(im->arena, st, "attribute '%.80s' is a graph", graph);
+        carry(im, i, (struct qc_carry){.unknown = true, .detail = detail});
+        return detail != NULL;
     }
     const struct qc_carry *behind = NULL;
     for (size_t k = 0; reads(&n, im, i, k); k++) {

@@ -574,12 +574,22 @@ static bool set_up(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc
     return true;
 }
 
+/* Fails for an operator whose functions do not fit; the message has the names of its attributes. */
+static bool no_function(const Onnx__NodeProto *p, struct qc_status *st)
+{
+    char list[400] = "";
+    for (size_t i = 0; i < p->n_attribute; i++) {
+        const size_t at = strlen(list);
+        qc_text(list + at, (unsigned)(sizeof list - at), "%s%s", i ? ", " : " ", qc_proto_text(p->attribute[i]->name));
+    }
+    return qc_fail(st, QC_UNSUPPORTED, "no function handles it with these inputs and attributes%s", list);
+}
+
 static bool become_op(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st)
 {
     qc_import_form *form = form_of(w->op);
     const enum qc_op op = qc_op_from_onnx(w->op);
-    if (!form && op == QC_OP_INVALID)
-        return qc_fail(st, QC_UNSUPPORTED, "no function handles it with these inputs and attributes");
+    if (!form && op == QC_OP_INVALID) return no_function(p, st);
     return import_attrs(w, p, st) && (form ? form(w, st) : qc_import_finish(w, op, st));
 }
 

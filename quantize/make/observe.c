@@ -111,8 +111,10 @@ static bool find_partition(struct qc_network *net, struct qc_status *st)
     net->scheme.partition.part = net->joined->depth || net->setup->of_body;
     if (!qc_partition_new(&net->partition, net->joined, net->setup->rules, &net->scheme.partition, st)) return false;
     if (is_all_faster(net->partition) && !net->scheme.partition.part) {
-        qc_warn(net->warnings, "ONNX Runtime computes all of this model faster in float; weights are stored in 8 bits "
-                               "only to save space (--prefer size)");
+        qc_warn(net->warnings,
+                "ONNX Runtime computes all %s faster in float; weights are stored in 8 bits only to save space "
+                "(--prefer size)",
+                qc_is_quantized(net->setup->model.graph) ? "that the model has in float" : "of this model");
         qc_partition_free(net->partition);
         net->partition = NULL;
         net->scheme.partition.prefer = QC_PREFER_SIZE;

@@ -142,8 +142,8 @@ static bool name_values(struct qc_graph *g, struct qc_status *st)
     return true;
 }
 
-/* Applies rules that split what other rules join (biases become operators, batch norms convolutions); so it comes after
-   all other rules. */
+/* Applies rules of some jobs alone, after all other rules: they split what these join (biases become operators, batch
+   norms convolutions). */
 static bool set_apart(struct qc_setup *s, const char *file, struct qc_status *st)
 {
     struct qc_rules *rules = qc_rules_new(st);
@@ -196,6 +196,7 @@ static bool normalise(struct qc_setup *s, struct qc_warnings *w, struct qc_statu
         (s->options->command == QC_COMMAND_collect || scheme.activation.dtype != QC_NONE) && !has_empty_input(s);
     return qc_normalise(&s->normalised, s->plain ? s->plain : s->model.graph, s->rules, qc_evaluate, st) &&
            (!as_convs || set_apart(s, "as_convs.rules", st)) &&
+           (scheme.cache == QC_NONE || set_apart(s, "full_caches.rules", st)) &&
            (!qc_narrows_bias(s->options) || set_apart(s, "bias_apart.rules", st)) && name_values(s->normalised, st);
 }
 

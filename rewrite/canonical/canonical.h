@@ -31,5 +31,6 @@ bool qc_canonical(struct qc_graph **out, struct qc_lines *notes, const struct qc
 bool qc_canonical_finish(struct qc_graph **out, const struct qc_graph *canonical, const struct qc_rules *rules,
                          const struct qc_rules *fold_rules, qc_eval_fn *eval, struct qc_status *st);
 
-/* Returns true if the graph has a QuantizeLinear, DequantizeLinear or QLinear operator. */
+/* Returns true if the graph has a QuantizeLinear, DequantizeLinear or QLinear operator, an integer product, or an LSTM
+   with integer products. */
 bool qc_is_quantized(const struct qc_graph *g);

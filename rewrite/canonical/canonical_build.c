@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/core/recurrent.h"
 #include "rewrite/canonical/canonical.h"
 #include "rewrite/canonical/canonical_parts.h"
 #include "rewrite/passes/simulate.h"
@@ -536,10 +537,12 @@ static void find_merges(struct qc_canon *c)
 bool qc_is_quantized(const struct qc_graph *g)
 {
     struct qc_qlinear q;
-    for (size_t id = 1; id <= g->node_count; id++)
-        if (g->nodes[id].op == QC_OP_QuantizeLinear || g->nodes[id].op == QC_OP_DequantizeLinear ||
-            qc_qlinear_of(&q, &g->nodes[id]))
+    for (size_t id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear || qc_qlinear_of(&q, n) ||
+            qc_attr_int(n, QC_RECURRENT_DYNAMIC, 0))
             return true;
+    }
     return false;
 }
 

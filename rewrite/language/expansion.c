@@ -146,14 +146,62 @@ bool qc_expanding_concat(struct qc_fvalue *out, struct qc_expanding *x, const st
 
 static bool evaluate_here(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st);
 
-/* Prefixes st's message with "FILE:LINE:COLUMN: " of an expression. Always returns false. */
+/* Marks the inputs and attributes of a function that an expression depends on; of names that were given a value those
+   of that value. */
+static void mark_slots(bool *met, const struct qc_frame *f, const struct qc_fexpr *e)
+{
+    const struct qc_fslot *s = &f->function->slots[e->slot];
+    for (unsigned i = 0; i < e->arg_count; i++) mark_slots(met, f, e->args[i]);
+    for (unsigned i = 0; i < e->attr_count; i++) mark_slots(met, f, e->attrs[i]);
+    if (e->kind != QC_FEXPR_SLOT || met[e->slot]) return;
+    met[e->slot] = true;
+    if (s->kind == QC_FSLOT_LET && f->done[e->slot]) mark_slots(met, f, s->value);
+}
+
+/* The same for the call of a function that failed because of some of its inputs and attributes. */
+static void mark_passed(bool *met, const struct qc_frame *f, const struct qc_fexpr *e, const struct qc_fault *of)
+{
+    for (unsigned k = 0; k < of->frame->function->slot_count; k++) {
+        const struct qc_fslot *s = &of->frame->function->slots[k];
+        if (of->met[k] && s->kind == QC_FSLOT_INPUT && k < e->arg_count) mark_slots(met, f, e->args[k]);
+        for (unsigned i = 0; of->met[k] && s->kind == QC_FSLOT_ATTRIBUTE && i < e->attr_count; i++)
+            if (strcmp(e->attr_names[i], s->name) == 0) mark_slots(met, f, e->attrs[i]);
+    }
+}
+
+/* Adds to a failure in a built-in function what it is of, at its innermost expression: prefixes st's message with the
+   inputs and attributes of the call in the file. */
+static void name_fault(const struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+{
+    struct qc_expanding *x = f->x;
+    const struct qc_fault inner = x->fault;
+    char list[QC_EXPANSION_NAMES] = "";
+    struct qc_status memory = QC_STATUS_INIT;
+    if (inner.frame == f) return;
+    x->fault = (struct qc_fault){f, QC_NEW_ARRAY(x->arena, bool, f->function->slot_count, &memory)};
+    if (!x->fault.met) return;
+    if (inner.met && e->kind == QC_FEXPR_FUNCTION && strcmp(e->text, inner.frame->function->name) == 0)
+        mark_passed(x->fault.met, f, e, &inner);
+    else
+        mark_slots(x->fault.met, f, e);
+    for (unsigned k = 0; f->call == x->call && k < f->function->slot_count; k++) {
+        const struct qc_fslot *s = &f->function->slots[k];
+        const size_t at = strlen(list);
+        if (x->fault.met[k] && s->kind != QC_FSLOT_LET)
+            qc_text(list + at, (unsigned)(sizeof list - at), "%s%s", at ? ", " : "", s->name);
+    }
+    if (*list) qc_where(st, "its %s", list);
+}
+
+/* Adds the place of an expression to st's message: in a function of --rules "FILE:LINE:COLUMN: ". Always returns false.
+ */
 static bool fail_here(const struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
 {
-    if (strncmp(st->message, f->function->file, strlen(f->function->file)) == 0)
-        return false; /* The position of an
-                         inner expression is
-                         given. */
-    return qc_where(st, "%s:%u:%u", f->function->file, e->line, e->column);
+    if (f->function->builtin)
+        name_fault(f, e, st);
+    else if (strncmp(st->message, f->function->file, strlen(f->function->file)) != 0) /* not of an inner expression */
+        qc_where(st, "%s:%u:%u", f->function->file, e->line, e->column);
+    return false;
 }
 
 /* --- Names --- */
@@ -548,7 +596,11 @@ static bool clauses(bool *fits, struct qc_frame *f, struct qc_status *st)
     for (unsigned i = 0; i < f->function->clause_count; i++) {
         const struct qc_fclause *c = &f->function->clauses[i];
         if (!evaluate_here(&v, f, c->condition, st)) return false;
-        if (c->refusal && qc_fvalue_holds(&v)) return qc_fail(st, QC_UNSUPPORTED, "%s", c->refusal);
+        if (c->refusal && qc_fvalue_holds(&v)) {
+            qc_fail(st, QC_UNSUPPORTED, "%s", c->refusal);
+            if (f->function->builtin) name_fault(f, c->condition, st);
+            return false;
+        }
         if (!c->refusal && !qc_fvalue_holds(&v)) {
             *fits = false;
             return true;
@@ -599,7 +651,7 @@ static bool compute_output(qc_id *out, struct qc_frame *f, unsigned k, struct qc
     struct qc_fvalue v;
     if (!evaluate_here(&v, f, e, st)) return false;
     if (v.kind == QC_FVALUE_ABSENT) {
-        qc_fail(st, QC_UNSUPPORTED, "its output %u is used, which is not handled here", k + 1);
+        qc_fail(st, QC_UNSUPPORTED, "its output %u is used, which is not handled", k + 1);
         return fail_here(f, e, st);
     }
     *out = v.id;

@@ -15,7 +15,8 @@ static bool tensor_of(const struct qc_type **t, const struct qc_frame *f, const 
                       struct qc_status *st)
 {
     *t = argument_type(f, v);
-    return *t || qc_fail(st, QC_BAD_INPUT, "a tensor was expected");
+    return *t || qc_fail(st, QC_BAD_INPUT,
+                         v->kind == QC_FVALUE_ABSENT ? "an input that is needed is missing" : "a tensor was expected");
 }
 
 static bool whole_of(int64_t *out, const struct qc_fvalue *v, struct qc_status *st)

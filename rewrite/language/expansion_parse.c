@@ -134,6 +134,17 @@ static struct qc_fexpr *parse_if(struct qc_function_parser *f, struct qc_status 
     return e;
 }
 
+/* Finds a name that was declared or given a value, and marks it as read. */
+static bool read_slot(unsigned *slot, struct qc_function_parser *f, const char *name)
+{
+    for (unsigned i = 0; i < f->slot_count; i++)
+        if (strcmp(f->slots[i].name, name) == 0) {
+            *slot = i;
+            return f->slots[i].read = true;
+        }
+    return false;
+}
+
 static struct qc_fexpr *parse_name(struct qc_function_parser *f, struct qc_status *st)
 {
     const struct qc_lexer before = f->p->x;
@@ -149,11 +160,7 @@ static struct qc_fexpr *parse_name(struct qc_function_parser *f, struct qc_statu
         }
         return e;
     }
-    for (unsigned i = f->slot_count; i; i--)
-        if (strcmp(f->slots[i - 1].name, name) == 0) {
-            e->slot = i - 1;
-            return e;
-        }
+    if (read_slot(&e->slot, f, name)) return e;
     if (parse_constant_name(e, name)) return e;
     qc_lexer_error(&before, "an input, an attribute, a name that was given a value, or a function of the language", st);
     return NULL;
@@ -498,6 +505,20 @@ static bool parse_opset(struct qc_function_rule *f, struct qc_function_parser *p
     return st->code == QC_OK;
 }
 
+/* "ignore" NAME { "," NAME }: inputs and attributes that change no number */
+static bool parse_ignore(struct qc_function_parser *f, struct qc_status *st)
+{
+    struct qc_lexer *x = &f->p->x;
+    const char *name;
+    unsigned slot;
+    do {
+        const struct qc_lexer at = *x;
+        if (!qc_lexer_name(&name, x, "an input or an attribute", f->p->rules->arena, st)) return false;
+        if (!read_slot(&slot, f, name)) return qc_lexer_error(&at, "an input or an attribute", st);
+    } while (qc_lexer_take(x, ",", st));
+    return st->code == QC_OK;
+}
+
 static bool parse_body(struct qc_function_rule *f, struct qc_function_parser *p, struct qc_status *st)
 {
     struct qc_lexer *x = &p->p->x;
@@ -506,6 +527,10 @@ static bool parse_body(struct qc_function_rule *f, struct qc_function_parser *p,
     for (;;) {
         if (qc_lexer_take(x, "let", st)) {
             if (!parse_let(p, st)) return false;
+            continue;
+        }
+        if (qc_lexer_take(x, "ignore", st)) {
+            if (!parse_ignore(p, st)) return false;
             continue;
         }
         const bool refuse = qc_lexer_is(x, "refuse");

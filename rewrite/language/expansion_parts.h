@@ -13,6 +13,7 @@ enum {
     QC_EXPANSION_ITEMS = 64,      /* of a computed list */
     QC_EXPANSION_GIVEN = 1 << 20, /* of a list attribute */
     QC_EXPANSION_DEPTH = 16,      /* nested functions */
+    QC_EXPANSION_NAMES = 400,     /* characters of names in a message */
     QC_EXPANSION_NEWEST = 1000000 /* opset */
 };
 
@@ -99,6 +100,7 @@ struct qc_fslot {
     unsigned index;         /* of the input; of the output of a let of several names */
     unsigned first, count;  /* a let: its names are slots [first, first + count) */
     bool optional;          /* an input or attribute that may be absent */
+    bool read;              /* an expression has the name, or "ignore" */
     struct qc_fexpr *value; /* of a let, or the default of an attribute */
 };
 
@@ -110,6 +112,7 @@ struct qc_fclause {
 
 struct qc_function_rule {
     const char *name, *file;
+    bool builtin; /* not of --rules: messages are for users, who do not know the file */
     unsigned line;
     int opset_from, opset_to;
     unsigned slot_count, input_count, clause_count, give_count;
@@ -127,6 +130,13 @@ struct qc_function_parser {
     struct qc_fslot slots[QC_EXPANSION_SLOTS];
 };
 
+/* A failure in a built-in function. */
+struct qc_fault {
+    const struct qc_frame *frame; /* NULL: none */
+    bool *met;                    /* [slot_count]: inputs and attributes of this function that it depends on */
+};
+
+struct qc_frame;
 /* The expansion of one call, including the functions that its function uses. */
 struct qc_expanding {
     const struct qc_rules *rules;
@@ -134,6 +144,7 @@ struct qc_expanding {
     struct qc_arena *arena;
     const struct qc_call *call; /* of the file */
     unsigned depth;
+    struct qc_fault fault;
     unsigned used[QC_OP_COUNT]; /* named nodes by op */
 };
 

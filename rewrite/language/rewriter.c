@@ -124,11 +124,11 @@ static bool is_closed(const struct matcher *x)
     return true;
 }
 
-/* Returns true for a cost or refusal, and for a pattern whose template is the matched op with other inputs: all results
-   of the op stay. */
+/* Returns true for an island, a cost or a refusal, and for a pattern whose template is the matched op with other
+   inputs: all results of the op stay. */
 static bool stays_outermost(const struct qc_rule *rule, enum qc_op op)
 {
-    if (rule->kind == QC_RULE_COST || rule->kind == QC_RULE_REFUSE) return true;
+    if (rule->kind == QC_RULE_COST || rule->kind == QC_RULE_REFUSE || rule->kind == QC_RULE_ISLAND) return true;
     return rule->kind == QC_RULE_PATTERN && rule->give && rule->give->kind == QC_EXPR_OP && has_op(rule->give, op);
 }
 

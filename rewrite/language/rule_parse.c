@@ -359,8 +359,11 @@ bool qc_rules_add_file(struct qc_rules *r, const char *path, struct qc_status *s
 
 bool qc_rules_add_builtin(struct qc_rules *r, const char *name, struct qc_status *st)
 {
-    for (size_t i = 0; i < qc_builtin_rules_count; i++)
-        if (strcmp(qc_builtin_rules[i].name, name) == 0)
-            return qc_rules_parse(r, name, qc_builtin_rules[i].text, qc_builtin_rules[i].size, st);
-    return qc_fail(st, QC_BAD_INPUT, "there are no built-in rules '%s'", name);
+    size_t i = 0;
+    while (i < qc_builtin_rules_count && strcmp(qc_builtin_rules[i].name, name) != 0) i++;
+    if (i == qc_builtin_rules_count) return qc_fail(st, QC_BAD_INPUT, "there are no built-in rules '%s'", name);
+    if (!qc_rules_parse(r, name, qc_builtin_rules[i].text, qc_builtin_rules[i].size, st)) return false;
+    for (size_t k = 0; k < r->function_count; k++)
+        r->functions[k].builtin = r->functions[k].builtin || strcmp(r->functions[k].file, name) == 0;
+    return true;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/core/rebuild.h"
+#include "graph/core/source_call.h"
 
 static bool is_real_matrix(const struct qc_graph *g, qc_id v)
 {
@@ -77,10 +78,26 @@ static bool is_weighted(const struct qc_graph *g, const struct qc_node *n, const
            (absent(n, 2) || real_constant(g, n, 2)->shape.rank < 2 || real_constant(g, n, 2)->shape.dim[0] == 1);
 }
 
+/* Returns true if an operator of the file computes the norm, with a scale in integers (QEmbedLayerNormalization). */
+static bool is_of_integers(const struct qc_graph *g, const struct qc_node *n)
+{
+    for (size_t i = 0; i < g->call_count; i++) {
+        const struct qc_source_call *c = &g->calls[i];
+        bool made = false, bytes = false;
+        for (unsigned k = 0; c->op && k < c->output_count; k++) made = made || c->outputs[k] == n->outputs;
+        for (unsigned k = 0; made && k < c->input_count; k++) {
+            const struct qc_tensor *t = c->inputs[k] ? qc_constant_of(g, c->inputs[k]) : NULL;
+            bytes = bytes || (t && (t->dtype == QC_U8 || t->dtype == QC_I8));
+        }
+        if (made) return bytes;
+    }
+    return false;
+}
+
 /* Returns true for a LayerNormalization over the last axis whose only result is the normalised value. */
 static bool is_norm(const struct qc_graph *g, const struct qc_node *n)
 {
-    if (n->op != QC_OP_LayerNormalization || n->output_count != 1) return false;
+    if (n->op != QC_OP_LayerNormalization || n->output_count != 1 || is_of_integers(g, n)) return false;
     const struct qc_shape *s = &g->values[n->inputs[0]].type.shape;
     const int64_t axis = qc_attr_int(n, "axis", -1);
     if (s->rank < 2 || (axis != -1 && axis != s->rank - 1) || !real_constant(g, n, 1)) return false;

@@ -361,3 +361,27 @@ def test_attention_with_a_sink(sink, attributes, past, qcalib, tmp_path):
     qcalib("run", "m.onnx", "--data", "x.npz", "-o", "y.h5")
     with h5py.File(tmp_path / "y.h5") as f:
         np.testing.assert_allclose(f["y"][:], run(tmp_path / "m.onnx", feeds)["y"], atol=1e-6)
+
+
+def test_sequences_of_different_lengths_in_one_batch(qcalib, tmp_path):
+    """Padded prompts, then a token after each: GroupQueryAttention takes the lengths from the mask."""
+    decoder_model.save(tmp_path / "m.onnx", "gqa")
+    lengths, width = 4 + np.arange(len(TOKENS)) % 7, TOKENS.shape[1]
+    feeds = decoder_model.feeds(TOKENS, form="gqa")
+    feeds["attention_mask"] = (np.arange(width) < lengths[:, None]).astype(np.int64)
+    valid = feeds["attention_mask"] == 1
+    np.savez(tmp_path / "prompt.npz", input_ids=TOKENS, attention_mask=feeds["attention_mask"])
+    qcalib("--data", "prompt.npz", "m.onnx", "-o", "q.onnx", "--no-report")
+    results = {}
+    for name in ("m.onnx", "q.onnx"):
+        prompt = run(tmp_path / name, feeds, plain=True)
+        after = decoder_model.feeds(TOKENS[:, :1], prompt, "gqa")
+        after["attention_mask"] = (np.arange(width + 1) <= lengths[:, None]).astype(np.int64)
+        np.savez(tmp_path / "after.npz", **after)
+        results[name] = prompt["logits"][valid], run(tmp_path / name, after, plain=True)["logits"]
+        for data, y in zip(("prompt.npz", "after.npz"), results[name]):
+            qcalib("run", name, "--data", data, "-o", "y.h5")
+            with h5py.File(tmp_path / "y.h5") as f:
+                got = f["logits"][:][valid] if data == "prompt.npz" else f["logits"][:].reshape(y.shape)
+            assert sqnr(y, got) > (100 if name == "m.onnx" else 60)
+    assert all(sqnr(a, b) > 25 for a, b in zip(*results.values()))

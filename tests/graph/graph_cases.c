@@ -228,6 +228,7 @@ const struct graph_case graph_cases[] = {
     {"i64[]={10};i64[]={4};i64[]={-2}", "Range(%1, %2, %3)", "i64[3]", QC_OK},
     {"f32[]={0};f32[]={1};f32[]={0.3}", "Range(%1, %2, %3)", "f32[4]", QC_OK},
     {"i64[];i64[]={4};i64[]={1}", "Range(%1, %2, %3)", "i64[N]", QC_OK},
+    {"i64[N,3];bool[3]", "Expect(%1, %2) {expected = \"small numbers\"}", "i64[N,3]", QC_OK},
     /* Quantization */
     {"f32[N,3,4];f32[];u8[]", "QuantizeLinear(%1, %2, %3)", "u8[N,3,4]", QC_OK},
     {"f32[N,3,4];f32[3];i8[3]", "QuantizeLinear(%1, %2, %3) {axis=1}", "i8[N,3,4]", QC_OK},

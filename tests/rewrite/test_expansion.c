@@ -6,6 +6,7 @@
 
 #include "graph/text/text.h"
 #include "rewrite/language/expansion.h"
+#include "rewrite/language/expansion_parts.h"
 #include "tests/graph_reader/graph_reader.h"
 
 #define HEAD "graph \"g\"\ninput %1 \"x\" f32[N,4,6]\nconst %2 \"c\" i64[2] = {5, -7}\n"
@@ -98,6 +99,9 @@ static const struct {
     {"a name that is taken", "let a = 1 give x", "a name that is not taken"},
     {"nothing given", "let b = 1", "expected 'give'"},
     {"several names of no op", "let b, d = x give b", "an op, which has several outputs"},
+    {"a name that is ignored", "ignore t, c give x", "output \"y\" %1"},
+    {"an unknown name is ignored", "ignore u give x", "my.rules:1:32: expected an input or an attribute"},
+    {"an input that is left out", "give G(x) function G(x, y?) give x * rank(y)", "an input that is needed is missing"},
     {"arithmetic with a text", "give x * (t + 1)", "arithmetic with a text"},
 };
 
@@ -142,5 +146,67 @@ Test(expansion, a_later_file_stands_in_place_of_all_functions_of_the_name)
     static const char text[] = "function GroupNormalization(x, scale, bias) {num_groups} give x";
     cr_assert(qc_rules_parse(r, "my.rules", text, strlen(text), &st), "%s", st.message);
     cr_expect_eq(r->function_count, before - 1);
+    qc_rules_free(r);
+}
+
+/* An input or attribute that changes numbers must not be forgotten. tests/e2e/test_function_schemas.py compares what is
+   declared with the schemas of the operators. */
+Test(expansion, built_in_functions_read_all_that_they_declare)
+{
+    static const char *const files[] = {"functions.rules", "functions_ml.rules", "functions_experts.rules"};
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_rules *r = qc_rules_new(&st);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        cr_assert(qc_rules_add_builtin(r, files[i], &st), "%s", st.message);
+    for (size_t i = 0; i < r->function_count; i++) {
+        const struct qc_function_rule *f = &r->functions[i];
+        for (unsigned k = 0; k < f->slot_count; k++)
+            cr_expect(f->slots[k].read || f->slots[k].count > 1, "%s:%u: %s does not read '%s'", f->file, f->line,
+                      f->name, f->slots[k].name);
+    }
+    qc_rules_free(r);
+}
+
+/* Messages of built-in functions are for users: they name inputs and attributes of the call. */
+Test(expansion, messages_of_built_in_functions)
+{
+    const struct {
+        const char *op, *message;
+        unsigned inputs;
+        struct qc_attr attr;
+    } calls[] = {
+        {"com.microsoft::FusedGemm", "its a, b, c, alpha, beta, transA, transB: ", 2, QC_INT("transA", 1)},
+        {"CausalConvWithState", "its activation: this activation is not handled", 2, QC_STRING("activation", "E")},
+        {"GroupNormalization", "its x, num_groups, stash_type: ", 3, QC_INT("num_groups", 5)},
+        {"RMSNormalization", "its x, axis: axis 7 of a tensor of 3 dimensions", 2, QC_INT("axis", 7)},
+        {"CausalConvWithState", "its weight: axis 2 of a tensor of 1 dimensions", 2, QC_STRING("activation", "none")},
+    };
+    static const bool wanted[] = {true};
+    static const qc_id inputs[] = {1, 2, 2};
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_rules *r = qc_rules_new(&st);
+    cr_assert(qc_rules_add_builtin(r, "functions.rules", &st), "%s", st.message);
+    const struct qc_expander x = qc_rules_expander(r);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        struct qc_graph *g = NULL;
+        qc_id out = 0;
+        bool fits = true;
+        cr_assert(qc_graph_parse(&g, HEAD, strlen(HEAD), &st), "%s", st.message);
+        const struct qc_call call = {.op = calls[i].op,
+                                     .label = "node",
+                                     .opset = 23,
+                                     .input_count = calls[i].inputs,
+                                     .output_count = 1,
+                                     .attr_count = 1,
+                                     .inputs = inputs,
+                                     .attrs = &calls[i].attr,
+                                     .wanted = wanted};
+        cr_expect_not(x.expand(&out, &fits, x.user, g, &call, &st), "%s", calls[i].op);
+        cr_expect(strncmp(st.message, calls[i].message, strlen(calls[i].message)) == 0, "%s: %s", calls[i].op,
+                  st.message);
+        cr_expect_not(strstr(st.message, ".rules"), "%s", st.message);
+        st = QC_STATUS_INIT;
+        qc_graph_free(g);
+    }
     qc_rules_free(r);
 }

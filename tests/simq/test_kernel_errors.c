@@ -63,6 +63,11 @@ Test(kernel_errors, name_what_is_wrong)
          "activations has 2 names, expected 1"},
         {"const %1 f64[1,1,1] = {1}\n%2 : f64[1,1,1,1] = RNN(%1, %1, %1)\n", 1, QC_UNSUPPORTED,
          "element type f64 is not handled"},
+        {"const %1 i64[3] = {4, -5, 6}\nconst %2 bool[3] = {1, 0, 0}\n"
+         "%3 : i64[3] = Expect(%1, %2) {expected=\"lengths from 0 on\"}\n",
+         3, QC_BAD_INPUT, "expected lengths from 0 on, got -5"},
+        {DATA "const %2 bool[] = {0}\n%3 : f32[2,3] = Expect(%1, %2) {expected=\"keys\"}\n", 3, QC_BAD_INPUT,
+         "expected keys"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_status st = QC_STATUS_INIT;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Gather-13, GatherElements-13 and GatherND-13: elements selected by indices, which are data and therefore checked. */
+/* Gather-13, GatherElements-13 and GatherND-13: elements selected by indices, which are data and therefore checked.
+   Expect, which checks what a function demands of data. */
 #include <string.h>
 
 #include "simq/core/kernel_util.h"
@@ -258,3 +259,27 @@ QC_KERNEL(scatter_elements, .order = QC_ORDER_ANY, .in_place = 1, .prepare = pre
 QC_KERNEL(scatter_nd, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_scatter, .run = run_scatter_nd);
 QC_KERNEL(tensor_scatter, .halves = true, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_scatter,
           .run = run_tensor_scatter);
+
+/* Expect (graph/types/ops.def). The message has the first element that fails, if there is one for each condition. */
+static bool run_expect(const struct qc_run *r, struct qc_status *st)
+{
+    const struct qc_view *x = &r->in[0], *holds = &r->in[1];
+    const bool whole = !qc_dtype_info(x->dtype)->is_float && qc_view_count(x) == qc_view_count(holds);
+    const char *expected = r->state;
+    for (size_t i = 0; i < qc_view_count(holds); i++) {
+        if (qc_kernel_int_at(holds, i)) continue;
+        if (!whole) return qc_fail(st, QC_BAD_INPUT, "expected %s", expected);
+        return qc_fail(st, QC_BAD_INPUT, "expected %s, got %lld", expected, (long long)qc_kernel_int_at(x, i));
+    }
+    copy_data_index(r);
+    return true;
+}
+
+static bool prepare_expect(struct qc_prepare *p, struct qc_status *st)
+{
+    const char *expected = qc_attr_string(p->node, "expected", "another value");
+    p->state = qc_arena_dup(p->arena, expected, strlen(expected) + 1, 1, st);
+    return p->state != NULL;
+}
+
+QC_KERNEL(expect, .halves = true, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_expect, .run = run_expect);
