@@ -150,6 +150,17 @@ def test_what_is_no_product_stays(name, qcalib, tmp_path):
     assert {n.name: n.op_type for n in onnx.load(str(tmp_path / "q.onnx")).graph.node}["product"] == op
 
 
+@pytest.mark.parametrize("target", ("integers", "qnn", "tflite"))
+@pytest.mark.parametrize("group", (2, 8))
+def test_transposed_convolutions_in_groups(target, group, qcalib, tmp_path):
+    """Targets with integers throughout have them; TensorFlow Lite has none in groups."""
+    w = weight(8, 4, 3, 3, seed=5)
+    form = (["N", 8, 6, 6], "ConvTranspose", [w, weight(4 * group, seed=6)], 0, {"group": group, "strides": [2, 2]})
+    check(form, 30, qcalib, tmp_path, "--target", target)
+    stored = {i.data_type for i in onnx.load(str(tmp_path / "q.onnx")).graph.initializer if np.prod(i.dims) == w.size}
+    assert stored == {TensorProto.FLOAT if target == "tflite" else TensorProto.INT8}
+
+
 def test_bands_of_a_spectrum_stay_in_float(qcalib, tmp_path):
     """A logarithm makes small values matter, on which side of the spectrum its matrix stands."""
     for shape, w in ((["N", 65, 20], weight(24, 65)), ([65, 20], weight(24, 65)), (["N", 2, 65, 20], weight(1, 1, 24, 65))):
