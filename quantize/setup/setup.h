@@ -25,6 +25,7 @@ struct qc_setup {
     struct qc_graph *plain;  /* NULL, or the model without its own quantization, which is in `given` */
     struct qc_given_values given;
     struct qc_graph *normalised;
+    const struct qc_model_ops *model_ops; /* what rules have made of the model's operators (rewrite/passes/partition.h) */
     bool of_body;  /* the model is the body of an If, Loop or Scan */
     double seconds; /* of opening */
 };
