@@ -8,15 +8,17 @@ static bool take_quantized(struct qc_graph **out, const void *user, const struct
     const struct qc_body_set *b = user;
     (void)st;
     for (size_t i = 0; i < b->count && !*out; i++)
-        if (b->of[i].graph == body && b->of[i].network) *out = qc_graph_ref(b->of[i].network->produced);
+        if (b->of[i].graph == body && (b->of[i].network || b->of[i].sharing))
+            *out = qc_graph_ref(b->of[i].network ? b->of[i].network->produced : b->of[i].sharing);
     return true;
 }
 
 bool qc_body_set_apply(struct qc_graph **out, const struct qc_body_set *bodies, const struct qc_graph *g,
-                          struct qc_status *st)
+                       struct qc_status *st)
 {
     size_t count = 0;
-    for (size_t i = 0; bodies && i < bodies->count; i++) count += bodies->of[i].network != NULL;
+    for (size_t i = 0; bodies && i < bodies->count; i++)
+        count += bodies->of[i].network != NULL; /* others share with these */
     return !count || qc_bodies_replace(out, g, take_quantized, bodies, st);
 }
 
@@ -41,7 +43,7 @@ static bool lower_body(struct qc_graph **out, const void *user, const struct qc_
 
 /* Recursion is bounded by QC_BODY_DEPTH_MAX. */
 bool qc_body_set_lower(struct qc_graph **io, const struct qc_body_set *bodies, const struct qc_exporter *e,
-                     const struct qc_lower_options *options, struct qc_status *st)
+                       const struct qc_lower_options *options, struct qc_status *st)
 {
     const struct lowering l = {.bodies = bodies, .exporter = e, .options = options};
     struct qc_graph *lowered;

@@ -25,7 +25,9 @@ struct qc_body {
     struct qc_job_inputs in;
     struct qc_model_info info;
     struct qc_model_at_hand at_hand;
-    struct qc_graph *model;        /* `graph` as a model */
+    struct qc_graph *model; /* `graph` as a model */
+    struct qc_graph
+        *sharing; /* of a body in float: it reads weights that other bodies have stored. NULL: it has none */
     struct qc_memory_data *memory; /* its samples, while it is quantized */
 };
 
@@ -38,8 +40,8 @@ struct qc_body_set {
 
 /* Makes *out, g with the quantized bodies; NULL if there is none. bodies may be NULL. */
 bool qc_body_set_apply(struct qc_graph **out, const struct qc_body_set *bodies, const struct qc_graph *g,
-                          struct qc_status *st);
+                       struct qc_status *st);
 /* Lowers the bodies of a lowered graph; *io is replaced if it has any. bodies: those of the graph before lowering; NULL
    if it has no quantized body. */
 bool qc_body_set_lower(struct qc_graph **io, const struct qc_body_set *bodies, const struct qc_exporter *e,
-                     const struct qc_lower_options *options, struct qc_status *st);
+                       const struct qc_lower_options *options, struct qc_status *st);

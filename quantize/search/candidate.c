@@ -31,8 +31,7 @@ bool qc_candidate_make(struct qc_candidate *c, const struct qc_scheme *scheme, c
     qc_warnings_drop(c->warnings, c->warnings_from, c->warnings_to);
     c->warnings_from = qc_warnings_count(c->warnings);
     c->scheme = *scheme;
-    const bool ok =
-        qc_decide(&c->network, c->setup, &c->scheme, c->evidence, listener ? listener : &c->quiet, st);
+    const bool ok = qc_decide(&c->network, c->setup, &c->scheme, c->evidence, listener ? listener : &c->quiet, st);
     if (ok) {
         struct qc_float_form *form = qc_float_form_ref(c->network->form);
         qc_float_form_free(c->form);

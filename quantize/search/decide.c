@@ -4,11 +4,11 @@
 #include "base/scope.h"
 #include "quantize/options/agree.h"
 #include "quantize/search/auto_method.h"
-#include "quantize/search/quantize_bodies.h"
 #include "quantize/search/centre_channels.h"
 #include "quantize/search/cross_rounding.h"
 #include "quantize/search/output_bias.h"
 #include "quantize/search/propagate_check.h"
+#include "quantize/search/quantize_bodies.h"
 #include "quantize/search/scale_channels.h"
 
 /* Memory for samples: searches and the report read them repeatedly. */

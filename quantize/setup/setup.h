@@ -11,7 +11,7 @@
 #include "rewrite/passes/given.h"
 
 struct qc_setup {
-    const struct qc_options *options;  /* as the user gave them; borrowed, like the next two */
+    const struct qc_options *options; /* as the user gave them; borrowed, like the next two */
     const struct qc_job_inputs *in;
     struct qc_progress *progress; /* may be NULL */
     struct qc_arena *arena;
@@ -25,9 +25,11 @@ struct qc_setup {
     struct qc_graph *plain;  /* NULL, or the model without its own quantization, which is in `given` */
     struct qc_given_values given;
     struct qc_graph *normalised;
-    const struct qc_model_ops *model_ops; /* what rules have made of the model's operators (rewrite/passes/partition.h) */
-    bool of_body;  /* the model is the body of an If, Loop or Scan */
-    double seconds; /* of opening */
+    const struct qc_model_ops
+        *model_ops; /* what rules have made of the model's operators (rewrite/passes/partition.h) */
+    bool of_body;   /* the model is the body of an If, Loop or Scan */
+    struct qc_shared_weights *shared_weights; /* of a body that is quantized: for the bodies in it (quantize/search) */
+    double seconds;                           /* of opening */
 };
 
 /* Checks options and inputs against each other, and reads rules and observers. Nothing else is read. of_body: the model
