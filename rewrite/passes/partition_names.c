@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "base/shown.h"
 #include "graph/core/source_call.h"
 #include "graph/core/uses.h"
@@ -59,10 +60,12 @@ static void add_op(struct qc_model_ops *to, const struct qc_graph *g, const stru
 bool qc_model_ops_of(const struct qc_model_ops **out, const struct qc_graph *model, const struct qc_graph *g,
                      struct qc_arena *a, struct qc_status *st)
 {
+    QC_ARENA_SCOPE *scratch = qc_arena_new();
     struct qc_model_ops *ops = QC_NEW(a, struct qc_model_ops, st);
     struct qc_uses uses;
-    if (!ops || !(ops->of = QC_NEW_ARRAY(a, struct qc_model_op, model->node_count + model->call_count + 1, st)) ||
-        !qc_uses_of(&uses, model, a, st))
+    if (!scratch) return qc_fail_memory(st, 1);
+    if (!ops || !qc_uses_of(&uses, model, scratch, st) ||
+        !(ops->of = QC_NEW_ARRAY(scratch, struct qc_model_op, model->node_count + model->call_count, st)))
         return false;
     ops->model = model;
     for (qc_id id = 1; id <= model->node_count; id++) {
@@ -78,7 +81,7 @@ bool qc_model_ops_of(const struct qc_model_ops **out, const struct qc_graph *mod
             ops->of[ops->count++] = (struct qc_model_op){.name = model->calls[i].label, .op = model->calls[i].op};
     qsort(ops->of, ops->count, sizeof *ops->of, by_name);
     *out = ops;
-    return true;
+    return (ops->of = qc_arena_dup(a, ops->of, ops->count, sizeof *ops->of, st)) != NULL;
 }
 
 /* Returns true if a node of this name stands for an op `s` of the model, or for any (s NULL). */
