@@ -160,10 +160,20 @@ static bool is_taken(const struct qc_rebuild *r, const char *name)
     return qc_graph_find_value(r->from, name) || qc_graph_find_value(r->to, name);
 }
 
-/* Names the values after `first` after their nodes: options and statistics refer to them. */
-static bool name_parts(struct qc_rebuild *r, size_t first, struct qc_arena *a, struct qc_status *st)
+/* Names the values after `first` after their nodes: options and statistics refer to them. The only product of the
+   operator keeps its name. */
+static bool name_parts(struct qc_rebuild *r, size_t first, const char *label, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_graph *to = r->to;
+    struct qc_node *product = NULL;
+    unsigned products = 0;
+    for (qc_id v = (qc_id)first + 1; v <= to->value_count; v++) {
+        const struct qc_node *n = qc_node_of(to, v);
+        if (!n || qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT) continue;
+        product = &to->nodes[to->values[v].node];
+        products++;
+    }
+    if (products == 1 && !(product->name = qc_arena_strdup(to->arena, label, st))) return false;
     for (qc_id v = (qc_id)first + 1; v <= to->value_count; v++) {
         const struct qc_node *n = qc_node_of(to, v);
         if (to->values[v].name || !n || !n->name) continue;
@@ -205,7 +215,7 @@ static bool replace(bool *fits, struct qc_rebuild *r, const struct qc_node *n, c
     if (!*fits) return true;
     const char *name = r->from->values[n->outputs].name;
     r->map[n->outputs] = y;
-    return (!name || qc_graph_name_value(r->to, y, name, st)) && name_parts(r, before, a, st) &&
+    return (!name || qc_graph_name_value(r->to, y, name, st)) && name_parts(r, before, label, a, st) &&
            qc_graph_add_source_call(r->to, &call, &y, st);
 }
 
