@@ -188,7 +188,7 @@ static const char *use_of_rules(const char *file)
     } sometimes[] = {
         {"functions.rules", "import"},
         {"functions_ml.rules", "import"},
-        {"functions_experts.rules", "to quantize, after import"},
+        {"functions_products.rules", "to quantize, after import"},
         {"costs.rules", "unless --prefer integers"},
         {"bias_apart.rules", "--bias narrowed, after normalise.rules"},
         {"bias_narrowed.rules", "--bias narrowed, in place of patterns of these names"},

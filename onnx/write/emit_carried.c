@@ -30,7 +30,7 @@ const char *qc_emit_node_name(struct qc_emitter *e, const char *name, struct qc_
     return s && emit_take_node(e, s, st) ? s : NULL;
 }
 
-static const char *take_unique(struct qc_emitter *e, const char *name, struct qc_status *st)
+const char *qc_emit_unique_name(struct qc_emitter *e, const char *name, struct qc_status *st)
 {
     const char *s = name;
     for (unsigned k = 1; s && is_taken(e, s); k++) s = qc_arena_printf(e->arena, st, "%s_%u", name, k);
@@ -40,7 +40,7 @@ static const char *take_unique(struct qc_emitter *e, const char *name, struct qc
 const char *qc_emit_fresh_name(struct qc_emitter *e, const char *base, const char *suffix, struct qc_status *st)
 {
     const char *s = qc_arena_printf(e->arena, st, "%s_%s", base, suffix);
-    return s ? take_unique(e, s, st) : NULL;
+    return s ? qc_emit_unique_name(e, s, st) : NULL;
 }
 
 /* Returns a new name for a value without a name. */
@@ -61,12 +61,13 @@ static bool assign_others(struct qc_emitter *e, struct qc_status *st)
 {
     const struct qc_graph *g = e->g;
     for (size_t v = 1; v <= g->value_count; v++)
-        if (e->used[v] && !e->names[v] && g->values[v].name && !(e->names[v] = take_unique(e, g->values[v].name, st)))
+        if (e->used[v] && !e->names[v] && g->values[v].name &&
+            !(e->names[v] = qc_emit_unique_name(e, g->values[v].name, st)))
             return false;
     for (size_t v = 1; v <= g->value_count; v++) {
         if (!e->used[v] || e->names[v]) continue;
         const char *name = derived(e, (qc_id)v, st);
-        if (!name || !(e->names[v] = take_unique(e, name, st))) return false;
+        if (!name || !(e->names[v] = qc_emit_unique_name(e, name, st))) return false;
     }
     return true;
 }
@@ -80,7 +81,7 @@ static bool assign_body_ports(struct qc_emitter *e, struct qc_status *st)
     struct qc_port *inputs = qc_arena_dup(e->arena, g->inputs, g->input_count, sizeof *inputs, st);
     if (!inputs || !outputs) return false;
     for (size_t i = 0; i < g->input_count; i++) {
-        const char *name = e->captured[i] ? e->captured[i] : take_unique(e, g->inputs[i].name, st);
+        const char *name = e->captured[i] ? e->captured[i] : qc_emit_unique_name(e, g->inputs[i].name, st);
         if (!name) return false;
         e->names[g->inputs[i].value] = inputs[i].name = name;
     }
@@ -88,7 +89,7 @@ static bool assign_body_ports(struct qc_emitter *e, struct qc_status *st)
         const qc_id v = outputs[i].value;
         const struct qc_value *value = &g->values[v];
         const bool own = value->constant && value->name && strcmp(value->name, outputs[i].name) == 0;
-        if (!(outputs[i].name = take_unique(e, outputs[i].name, st))) return false;
+        if (!(outputs[i].name = qc_emit_unique_name(e, outputs[i].name, st))) return false;
         if (!e->names[v] && (value->kind == QC_VALUE_RESULT || own)) e->names[v] = outputs[i].name;
     }
     e->inputs = inputs;
@@ -105,7 +106,7 @@ bool qc_emit_assign_names(struct qc_emitter *e, struct qc_status *st)
     e->inputs = g->inputs;
     e->outputs = g->outputs;
     if (!e->names) return false;
-    if (e->outer) return assign_body_ports(e, st) && assign_others(e, st);
+    if (e->outer) return assign_body_ports(e, st) && qc_emit_assign_shared(e, st) && assign_others(e, st);
     for (size_t i = 0; i < g->input_count; i++) {
         e->names[g->inputs[i].value] = g->inputs[i].name;
         if (!emit_take(e, g->inputs[i].name, st)) return false;

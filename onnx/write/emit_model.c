@@ -333,7 +333,7 @@ bool qc_emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_on
 {
     const struct qc_graph *g = e->g;
     for (size_t v = 1; v <= g->value_count; v++) {
-        if (!e->used[v] || g->values[v].kind != QC_VALUE_CONSTANT) continue;
+        if (!e->used[v] || e->used[v] == QC_EMIT_OUTSIDE || g->values[v].kind != QC_VALUE_CONSTANT) continue;
         Onnx__TensorProto *t = qc_emit_tensor(e->arena, e->names[v], g->values[v].constant, st);
         if (!qc_emit_initializer(e, t, st)) return false;
     }
@@ -373,7 +373,8 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
                        struct qc_status *st)
 {
     Onnx__GraphProto *graph = QC_NEW(e->arena, Onnx__GraphProto, st);
-    if (!graph || !qc_emit_mark_used(e, st) || !qc_emit_assign_names(e, st)) return false;
+    if (!graph || !qc_emit_mark_used(e, st) || !qc_emit_assign_names(e, st) || !qc_emit_find_shared(e, st))
+        return false;
     onnx__model_proto__init(m);
     onnx__graph_proto__init(graph);
     if (!qc_emit_domain(e, "", e->opset, st) || !qc_emit_graph(graph, e, o, st) || !qc_emit_carried_domains(e, st) ||

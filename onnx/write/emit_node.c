@@ -471,19 +471,46 @@ bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_statu
     return qc_emit_append(e, &e->nodes, p, st);
 }
 
-bool qc_emit_identity(struct qc_emitter *e, const char *from, const char *to, struct qc_status *st)
+/* Adds a node of one input and one output. */
+static Onnx__NodeProto *add_unary(struct qc_emitter *e, const char *op, const char *from, const char *to,
+                                  struct qc_status *st)
 {
     Onnx__NodeProto *p = QC_NEW(e->arena, Onnx__NodeProto, st);
     char **ends = QC_NEW_ARRAY(e->arena, char *, 2, st);
-    if (!p || !ends) return false;
+    if (!p || !ends) return NULL;
     onnx__node_proto__init(p);
     ends[0] = qc_emit_text(from);
     ends[1] = qc_emit_text(to);
-    p->op_type = qc_emit_text("Identity");
+    p->op_type = qc_emit_text(op);
     p->n_input = p->n_output = 1;
     p->input = &ends[0];
     p->output = &ends[1];
-    return qc_emit_append(e, &e->nodes, p, st);
+    return qc_emit_append(e, &e->nodes, p, st) ? p : NULL;
+}
+
+bool qc_emit_identity(struct qc_emitter *e, const char *from, const char *to, struct qc_status *st)
+{
+    return add_unary(e, "Identity", from, to, st) != NULL;
+}
+
+bool qc_emit_copy(struct qc_emitter *e, const char *from, const char *to, int rank, struct qc_status *st)
+{
+    Onnx__NodeProto *p = add_unary(e, "Transpose", from, to, st);
+    Onnx__AttributeProto *perm = QC_NEW(e->arena, Onnx__AttributeProto, st),
+                         **list = QC_NEW_ARRAY(e->arena, Onnx__AttributeProto *, 1, st);
+    int64_t *order = QC_NEW_ARRAY(e->arena, int64_t, (size_t)rank, st);
+    if (!p || !perm || !list || !order) return false;
+    for (int i = 0; i < rank; i++) order[i] = i;
+    onnx__attribute_proto__init(perm);
+    perm->name = qc_emit_text("perm");
+    perm->has_type = 1;
+    perm->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS;
+    perm->n_ints = (size_t)rank;
+    perm->ints = order;
+    *list = perm;
+    p->n_attribute = 1;
+    p->attribute = list;
+    return true;
 }
 
 /* QC_BODY_DEPTH_MAX bounds the recursion. */

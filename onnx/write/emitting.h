@@ -11,27 +11,39 @@ struct qc_emit_list {
     void **items;
 };
 
+enum { QC_EMIT_OUTSIDE = 2 };
+
 struct qc_emitter {
     struct qc_arena *arena; /* all messages; freed after the emission */
     const struct qc_graph *g;
-    const struct qc_emitter *outer; /* of a body: the graph around it */
-    const char **captured;          /* [input_count] of a body: outer names of its inputs, or NULL */
+    struct qc_emitter *outer; /* of a body: the graph around it */
+    const char **captured;    /* [input_count] of a body: outer names of its inputs, or NULL */
     int opset;
     bool contrib;                           /* it has a node of ONNX Runtime's domain */
-    unsigned char *used;                    /* [value_count + 1]: an output needs it */
+    unsigned char *used;                    /* [value_count + 1]: an output needs it; QC_EMIT_OUTSIDE: a constant
+                                               that the outermost graph has */
     const char **names;                     /* [value_count + 1]: in the file */
     const struct qc_port *inputs, *outputs; /* the graph's; in a body with their names in the file */
     struct qc_texts taken, taken_nodes;     /* names of values; names of nodes, which are separate */
     struct qc_emit_list nodes, initializers, domains, functions;
-    struct qc_emit_list *tensors; /* the initializers of the whole model */
-    const char *const *node_docs; /* as in the options */
-    Onnx__ModelProto *carried;    /* carried part of the graph, or NULL */
+    struct qc_emit_list *tensors;  /* the initializers of the whole model */
+    const char *const *node_docs;  /* as in the options */
+    Onnx__ModelProto *carried;     /* carried part of the graph, or NULL */
+    struct qc_emit_shared *shared; /* of the outermost graph: constants of more than one graph (emit_shared.c) */
 };
 
 /* Names (emit_names.c): ports keep theirs first, then other named values; others get names from their nodes. */
 bool qc_emit_assign_names(struct qc_emitter *e, struct qc_status *st);
 /* Returns base_suffix, followed by a number if that name is in use. NULL and a status if memory is out. */
 const char *qc_emit_fresh_name(struct qc_emitter *e, const char *base, const char *suffix, struct qc_status *st);
+
+/* Returns the name, followed by a number if it is in use. NULL and a status if memory is out. */
+const char *qc_emit_unique_name(struct qc_emitter *e, const char *name, struct qc_status *st);
+
+/* Constants that several graphs share (emit_shared.c). Find reserves their names in the outermost graph e, whose own
+   values have names. Assign names them in a body e, and adds them to the outermost graph where they are missing. */
+bool qc_emit_find_shared(struct qc_emitter *e, struct qc_status *st);
+bool qc_emit_assign_shared(struct qc_emitter *e, struct qc_status *st);
 
 /* Returns the name for a node of the graph, followed by a number if another node has it. NULL: no name, or memory is
    out. */
@@ -59,6 +71,8 @@ Onnx__TensorProto *qc_emit_tensor(struct qc_arena *a, const char *name, const st
                                   struct qc_status *st);
 bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_status *st);
 bool qc_emit_identity(struct qc_emitter *e, const char *from, const char *to, struct qc_status *st);
+/* Adds a copy that ONNX Runtime makes when it loads the file. It computes Identity of the outer graph later. */
+bool qc_emit_copy(struct qc_emitter *e, const char *from, const char *to, int rank, struct qc_status *st);
 
 /* Makes p a call of the function of a RoundInBlocks, which is added to the model (emit_node.c). Fails with
    QC_UNSUPPORTED if the blocks are neither along axis 1 nor along axis -1, the last one. */

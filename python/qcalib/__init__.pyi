@@ -163,7 +163,7 @@ def quantize(
     prefer: Union[Literal['speed', 'size', 'integers'], None] = None,
     # Measures which operators are faster in float, with a command that prints milliseconds: "CMD {}".
     benchmark: Union[str, None] = None,
-    # Quantizes only operators that match this pattern. A list gives several. Default: all.
+    # Quantizes only these operators, or those that match this pattern. A list gives several. Default: all.
     only: Union[str, Sequence[str], None] = None,
     # Leaves a node, an operator type or all nodes that match a glob in float. A list gives several.
     skip: Union[str, Sequence[str], None] = None,

@@ -40,7 +40,7 @@ SENTENCES = {
     "target": "Names the runtime, whose conventions hold where no option is given, or a file of rules.",
     "prefer": "Decides about operators that are faster in float: left there, or quantized for size or for integers.",
     "benchmark": 'Measures which operators are faster in float, with a command that prints milliseconds: "CMD {}".',
-    "only": "Quantizes only operators that match this pattern. A list gives several.",
+    "only": "Quantizes only these operators, or those that match this pattern. A list gives several.",
     "skip": "Leaves a node, an operator type or all nodes that match a glob in float. A list gives several.",
     "rules": "Reads more patterns and rewrites from a file. A list reads several.",
     "require_integer": "Raises an error that names each operator that stays in float.",

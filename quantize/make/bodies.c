@@ -8,7 +8,8 @@ static bool take_quantized(struct qc_graph **out, const void *user, const struct
     const struct qc_body_set *b = user;
     (void)st;
     for (size_t i = 0; i < b->count && !*out; i++)
-        if (b->of[i].graph == body && b->of[i].network) *out = qc_graph_ref(b->of[i].network->produced);
+        if (b->of[i].graph == body && (b->of[i].network || b->of[i].sharing))
+            *out = qc_graph_ref(b->of[i].network ? b->of[i].network->produced : b->of[i].sharing);
     return true;
 }
 
@@ -16,7 +17,8 @@ bool qc_body_set_apply(struct qc_graph **out, const struct qc_body_set *bodies, 
                        struct qc_status *st)
 {
     size_t count = 0;
-    for (size_t i = 0; bodies && i < bodies->count; i++) count += bodies->of[i].network != NULL;
+    for (size_t i = 0; bodies && i < bodies->count; i++)
+        count += bodies->of[i].network != NULL; /* others share with these */
     return !count || qc_bodies_replace(out, g, take_quantized, bodies, st);
 }
 

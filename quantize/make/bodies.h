@@ -25,7 +25,9 @@ struct qc_body {
     struct qc_job_inputs in;
     struct qc_model_info info;
     struct qc_model_at_hand at_hand;
-    struct qc_graph *model;        /* `graph` as a model */
+    struct qc_graph *model; /* `graph` as a model */
+    struct qc_graph
+        *sharing; /* of a body in float: it reads weights that other bodies have stored. NULL: it has none */
     struct qc_memory_data *memory; /* its samples, while it is quantized */
 };
 

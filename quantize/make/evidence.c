@@ -164,13 +164,14 @@ void qc_body_clear(struct qc_body *b)
     qc_warnings_free(b->listener.warnings);
     qc_memory_data_free(b->memory);
     qc_graph_free(b->model);
+    qc_graph_free(b->sharing);
     b->measurement = NULL;
     b->network = NULL;
     b->evidence = NULL;
     b->setup = NULL;
     b->listener.warnings = NULL;
     b->memory = NULL;
-    b->model = NULL;
+    b->model = b->sharing = NULL;
 }
 
 void qc_body_set_free(struct qc_body_set *b)

@@ -106,24 +106,52 @@ static bool is_all_faster(const struct qc_partition *p)
     return p->cost_count && p->options.prefer == QC_PREFER_SPEED && !p->matches.count && !p->weight_only_count;
 }
 
+static bool is_empty(const struct qc_partition *p)
+{
+    return !p->matches.count && !p->weight_only_count && !p->cache_count;
+}
+
+/* Fails because nothing is quantized. Names --prefer integers if the model has operators for it. */
+static bool nothing_to_quantize(const struct qc_network *net, struct qc_status *st)
+{
+    struct qc_partition_options integers = net->scheme.partition;
+    const bool fewer = integers.only_count || integers.skip_count || integers.weight.dtype == QC_NONE ||
+                       integers.activation.dtype == QC_NONE;
+    struct qc_partition *all = NULL;
+    integers.prefer = QC_PREFER_INTEGERS;
+    if (net->partition->cost_count && !qc_partition_new(&all, net->joined, net->setup->rules, &integers, st))
+        return false;
+    const bool faster = all && !is_empty(all);
+    qc_partition_free(all);
+    if (faster)
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "nothing to quantize: ONNX Runtime computes all of this model faster in float, and its weights "
+                       "are too small to store them in 8 bits only to save space; --prefer integers quantizes it");
+    return qc_fail(st, QC_UNSUPPORTED, "nothing to quantize: no pattern of 'qcalib list rules' matches%s%s",
+                   fewer ? " what --only, --skip and types of none leave" : "",
+                   net->setup->model.graph->carried ? " before the operators that are not handled" : "");
+}
+
 static bool find_partition(struct qc_network *net, struct qc_status *st)
 {
     net->scheme.partition.part = net->joined->depth || net->setup->of_body;
     if (!qc_partition_new(&net->partition, net->joined, net->setup->rules, &net->scheme.partition, st)) return false;
-    if (is_all_faster(net->partition) && !net->scheme.partition.part) {
-        qc_warn(net->warnings,
-                "ONNX Runtime computes all %s faster in float; weights are stored in 8 bits only to save space "
-                "(--prefer size)",
-                qc_is_quantized(net->setup->model.graph) ? "that the model has in float" : "of this model");
+    const bool for_size = is_all_faster(net->partition) && !net->scheme.partition.part;
+    if (for_size) {
         qc_partition_free(net->partition);
         net->partition = NULL;
         net->scheme.partition.prefer = QC_PREFER_SIZE;
         if (!qc_partition_new(&net->partition, net->joined, net->setup->rules, &net->scheme.partition, st))
             return false;
     }
+    if (for_size && !is_empty(net->partition))
+        qc_warn(net->warnings,
+                "ONNX Runtime computes all %s faster in float; weights are stored in 8 bits only to save space "
+                "(--prefer size)",
+                qc_is_quantized(net->setup->model.graph) ? "that the model has in float" : "of this model");
     for (size_t i = 0; i < net->partition->warnings.count; i++)
         qc_warn(net->warnings, "%s", net->partition->warnings.lines[i]);
-    if (net->partition->matches.count || net->partition->weight_only_count || net->partition->cache_count) return true;
+    if (!is_empty(net->partition)) return true;
     if (net->joined->depth) return true; /* there are bodies */
     if (net->scheme.may_be_float) return true;
     if (qc_is_quantized(net->setup->model.graph))
@@ -137,12 +165,7 @@ static bool find_partition(struct qc_network *net, struct qc_status *st)
             st, QC_UNSUPPORTED,
             "nothing to quantize: --weight-type none leaves operators with weights in float, and activations "
             "are quantized only with such operators; give a --weight-type such as int8, or leave it out");
-    const bool fewer = net->scheme.partition.only_count || net->scheme.partition.skip_count ||
-                       net->scheme.partition.weight.dtype == QC_NONE ||
-                       net->scheme.partition.activation.dtype == QC_NONE;
-    return qc_fail(st, QC_UNSUPPORTED, "nothing to quantize: no pattern of 'qcalib list rules' matches%s%s",
-                   fewer ? " what --only, --skip and types of none leave" : "",
-                   net->setup->model.graph->carried ? " before the operators that are not handled" : "");
+    return nothing_to_quantize(net, st);
 }
 
 /* Warns if one scale per weight is too coarse for channels of very different magnitudes. Not after equalization: there
@@ -185,7 +208,7 @@ static bool check_given(struct qc_network *net, struct qc_status *st)
     size_t lost = 0, first = 0;
     const struct qc_kept kept = qc_kept_of(g);
     if (!net->setup->given.count) return true;
-    if (kept.given == kept.quantizers)
+    if (kept.given == kept.quantizers && !net->setup->of_body)
         return qc_fail(st, QC_UNSUPPORTED,
                        "%s is quantized already, all %zu quantizers of it; 'qcalib convert' brings it into another "
                        "quantized form, 'qcalib run' and 'qcalib compare' take it as it is",

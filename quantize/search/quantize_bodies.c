@@ -10,6 +10,7 @@
 #include "graph/core/body.h"
 #include "quantize/make/bodies.h"
 #include "quantize/make/evidence.h"
+#include "quantize/search/shared_weights.h"
 
 /* Runs the samples of p through p->real and keeps the inputs of the bodies of p->evidence->bodies->of: evenly spread
    runs, at most QC_BODY_SAMPLES_MAX and QC_BODY_SAMPLES_BYTES for each body (less with --memory-limit). With
@@ -304,7 +305,8 @@ static bool names_inside(struct qc_text_list *out, const struct qc_text_list *li
     return true;
 }
 
-static bool set_options(struct qc_body *b, const struct qc_options *from, struct qc_arena *a, struct qc_status *st)
+static bool set_options(struct qc_body *b, const struct qc_options *from, const struct qc_shared_weights *shared,
+                        struct qc_arena *a, struct qc_status *st)
 {
     static const enum qc_option gone[] = {QC_OPTION_EVAL, QC_OPTION_STATS, QC_OPTION_SEED, QC_OPTION_SAMPLES};
     struct qc_options *o = &b->options;
@@ -315,6 +317,7 @@ static bool set_options(struct qc_body *b, const struct qc_options *from, struct
     o->samples = 0;
     o->sensitivity = o->require_integer = false;
     o->size = o->benchmark = NULL;
+    if (qc_shared_weights_in(shared, b->graph)) o->equalize = o->scale_channels = "off";
     o->max_drop = o->min_sqnr = o->max_nll = (double)NAN;
     return names_inside(&o->skip, &from->skip, b->name, false, a, st) &&
            names_inside(&o->activation_types, &from->activation_types, b->name, true, a, st) &&
@@ -332,11 +335,27 @@ static bool memory_sha256(char hex[65], const void *user, struct qc_status *st)
     return qc_memory_data_sha256(hex, user, st);
 }
 
+/* Lets the body read weights that other bodies have stored. */
+static bool share_weights(struct qc_body *b, const struct qc_network *around, const struct qc_shared_weights *shared,
+                          struct qc_status *st)
+{
+    const struct qc_partition_options *o = &around->scheme.partition;
+    const bool weights_alone = o->activation.dtype == QC_NONE && !o->dynamic;
+    struct qc_graph *sharing;
+    if (!qc_shared_weights_put(&sharing, shared, b->model, weights_alone ? QC_SHARED_ALL : QC_SHARED_PRODUCTS, st))
+        return false;
+    if (!sharing) return true;
+    qc_graph_free(b->model);
+    b->model = sharing;
+    return true;
+}
+
 /* Makes a model of the body, with the opset of the model around it. An input of unknown rank gets the rank of its
    samples. */
-static bool set_model(struct qc_body *b, const struct qc_setup *around, const struct kept *samples, struct qc_arena *a,
-                      struct qc_status *st)
+static bool set_model(struct qc_body *b, const struct qc_network *net, const struct kept *samples,
+                      const struct qc_shared_weights *shared, struct qc_arena *a, struct qc_status *st)
 {
+    const struct qc_setup *around = net->setup;
     const struct qc_graph *body = b->graph;
     struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, body->input_count, st);
     if (!shapes) return false;
@@ -346,7 +365,7 @@ static bool set_model(struct qc_body *b, const struct qc_setup *around, const st
         shapes[k] = samples->shapes[k];
         for (int d = 0; d < shapes[k].rank; d++) shapes[k].dim[d] = QC_FREE;
     }
-    if (!qc_body_specialise(&b->model, body, shapes, NULL, st)) return false;
+    if (!qc_body_specialise(&b->model, body, shapes, NULL, st) || !share_weights(b, net, shared, st)) return false;
     b->model->opset = around->model.graph->opset;
     b->model->budget = around->model.graph->budget;
     b->info = around->model.info;
@@ -373,24 +392,30 @@ static bool measure_layers(struct qc_body *b, struct qc_status *st)
 }
 
 static bool make(struct qc_body *b, const struct qc_network *around, struct kept *samples, qc_network_maker *maker,
-                 struct qc_arena *a, struct qc_status *st)
+                 struct qc_shared_weights *shared, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_scheme scheme;
-    return qc_warnings_new(&b->listener.warnings, st) && body_data(&b->memory, samples, b->name, st) &&
-           set_options(b, around->scheme.options, a, st) && set_model(b, around->setup, samples, a, st) &&
-           qc_setup_begin(&b->setup, &b->options, &b->in, NULL, true, st) &&
-           qc_setup_open(b->setup, &b->listener, st) &&
-           qc_scheme_of(&scheme, b->setup, &b->options, b->listener.warnings, b->setup->arena, st) &&
-           qc_evidence_new(&b->evidence, b->setup, st) &&
-           maker(&b->network, b->setup, &scheme, b->evidence, &b->listener, st) && measure_layers(b, st);
+    if (!qc_warnings_new(&b->listener.warnings, st) || !body_data(&b->memory, samples, b->name, st) ||
+        !set_options(b, around->scheme.options, shared, a, st) || !set_model(b, around, samples, shared, a, st) ||
+        !qc_setup_begin(&b->setup, &b->options, &b->in, NULL, true, st))
+        return false;
+    b->setup->shared_weights = shared;
+    const bool ok = qc_setup_open(b->setup, &b->listener, st) &&
+                    qc_scheme_of(&scheme, b->setup, &b->options, b->listener.warnings, b->setup->arena, st) &&
+                    qc_evidence_new(&b->evidence, b->setup, st) &&
+                    maker(&b->network, b->setup, &scheme, b->evidence, &b->listener, st) && measure_layers(b, st) &&
+                    qc_shared_weights_add(shared, b->graph, b->network, st);
+    b->setup->shared_weights = NULL;
+    return ok;
 }
 
 /* Quantizes a body. If that is not possible, it stays in float, with the reason. */
 static bool quantize_body(struct qc_body *b, const struct qc_network *around, struct kept *samples,
-                          qc_network_maker *maker, struct qc_arena *a, struct qc_status *st)
+                          qc_network_maker *maker, struct qc_shared_weights *shared, struct qc_arena *a,
+                          struct qc_status *st)
 {
     struct qc_status why = QC_STATUS_INIT;
-    const bool ok = make(b, around, samples, maker, a, &why);
+    const bool ok = make(b, around, samples, maker, shared, a, &why);
     const struct qc_warnings *w = b->listener.warnings;
     for (size_t i = 0; w && i < qc_warnings_count(w); i++)
         qc_warn(around->warnings, "%s: %s", b->name, qc_warnings_text(w, i));
@@ -449,7 +474,7 @@ static bool multiplies(const struct qc_graph *g)
 }
 
 static bool quantize_all(struct qc_body_set *all, const struct qc_network *net, struct body_samples *samples,
-                         qc_network_maker *maker, struct qc_status *st)
+                         qc_network_maker *maker, struct qc_shared_weights *shared, struct qc_status *st)
 {
     for (size_t i = 0; i < all->count; i++) {
         struct qc_body *b = &all->of[i];
@@ -460,9 +485,13 @@ static bool quantize_all(struct qc_body_set *all, const struct qc_network *net, 
                 qc_warn(net->warnings, "'%s' is never run on these samples and stays in float", b->name);
             continue;
         }
-        if (!quantize_body(b, net, &samples->bodies[i], maker, all->arena, st))
+        if (!quantize_body(b, net, &samples->bodies[i], maker, shared, all->arena, st))
             return qc_where(st, "body '%s'", b->name);
     }
+    for (size_t i = 0; i < all->count; i++)
+        if (!all->of[i].network &&
+            !qc_shared_weights_put(&all->of[i].sharing, shared, all->of[i].graph, QC_SHARED_ALL, st))
+            return false;
     return true;
 }
 
@@ -478,7 +507,10 @@ bool qc_quantize_bodies(struct qc_body_set **out, const struct qc_network *net, 
         qc_progress_phase(net->setup->progress, "scanning bodies");
         ok = body_samples_take(&samples, all, net, st);
         qc_progress_end(net->setup->progress);
-        ok = ok && quantize_all(all, net, samples, maker, st);
+        struct qc_shared_weights *own = NULL, *outer = net->setup->shared_weights;
+        ok = ok && (outer || qc_shared_weights_new(&own, net->real, st)) &&
+             quantize_all(all, net, samples, maker, outer ? outer : own, st);
+        qc_shared_weights_free(own);
         body_samples_free(samples);
     }
     return QC_HAND_OVER(ok, out, all, qc_body_set_free);

@@ -10,7 +10,7 @@
 #include "graph/core/custom.h"
 #include "onnx/read/import.h"
 #include "rewrite/language/expansion.h"
-#include "rewrite/passes/split_matrices.h"
+#include "rewrite/passes/constant_products.h"
 #include "tflite/read/tflite_import.h"
 
 /* Fails if a file to be written holds external data of the model. */
@@ -125,7 +125,7 @@ bool qc_model_warn_carried(const struct qc_model *m, struct qc_warnings *w, stru
 bool qc_model_split(struct qc_model *m, struct qc_status *st)
 {
     struct qc_graph *parts;
-    if (!qc_split_matrices(&parts, m->graph, st)) return qc_where(st, "%s", m->path);
+    if (!qc_replace_products(&parts, m->graph, st)) return qc_where(st, "%s", m->path);
     if (!parts) return true;
     m->whole = m->graph; /* holds the texts of info */
     m->graph = parts;

@@ -32,7 +32,8 @@ bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, c
 bool qc_model_check_whole(const struct qc_model *m, struct qc_status *st);
 /* Warns of carried operators. Fails with QC_UNSUPPORTED if the model has no others. */
 bool qc_model_warn_carried(const struct qc_model *m, struct qc_warnings *w, struct qc_status *st);
-/* Splits weights of three dimensions (rewrite/passes/split_matrices.h), for a job that quantizes. Call first. */
+/* Replaces products with constants in forms that no pattern has (rewrite/passes/constant_products.h), for a job that
+   quantizes. Call first. */
 bool qc_model_split(struct qc_model *m, struct qc_status *st);
 /* Converts a model in 16-bit floats or double to float32 (rewrite/passes/float_types.h), in which it is calibrated,
    measured and compared. Call before qc_model_canonicalise. */

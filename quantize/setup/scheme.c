@@ -37,6 +37,8 @@ bool qc_scheme_of(struct qc_scheme *out, const struct qc_setup *s, const struct 
         !qc_partition_options_of(&out->partition, o, s->plain ? &s->given : NULL, a, st))
         return false;
     out->partition.part = s->of_body;
+    out->partition.model = s->model_ops;
+    out->partition.asked_skips = s->options->skip.count;
     if (w && strcmp(o->weight_block, "none") != 0 && o->runs_on->no_blocks)
         qc_warn(w,
                 "--weight-block is ignored and weights have a scale per channel: --target %s is for hardware whose "

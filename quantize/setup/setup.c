@@ -208,5 +208,6 @@ bool qc_setup_open(struct qc_setup *s, const struct qc_listener *l, struct qc_st
     if (!qc_graph_verify(s->model.graph, st)) return qc_where(st, "after pass 'import'");
     return qc_pass_done(l, QC_PASS_import, s->model.graph, NULL, st) && normalise(s, l->warnings, st) &&
            (qc_graph_verify(s->normalised, st) || qc_where(st, "after pass 'normalise'")) &&
+           qc_model_ops_of(&s->model_ops, s->plain ? s->plain : s->model.graph, s->normalised, s->arena, st) &&
            qc_pass_done(l, QC_PASS_normalise, s->normalised, NULL, st);
 }

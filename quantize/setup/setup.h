@@ -26,8 +26,11 @@ struct qc_setup {
     struct qc_given_values given;
     struct qc_graph *normalised;
     struct qc_memo_budget *budget; /* of all memos of the job: samples, outputs of float networks, rounded layers */
-    bool of_body;                  /* the model is the body of an If, Loop or Scan */
-    double seconds;                /* of opening */
+    const struct qc_model_ops
+        *model_ops; /* what rules have made of the model's operators (rewrite/passes/partition.h) */
+    bool of_body;   /* the model is the body of an If, Loop or Scan */
+    struct qc_shared_weights *shared_weights; /* of a body that is quantized: for the bodies in it (quantize/search) */
+    double seconds;                           /* of opening */
 };
 
 /* Checks options and inputs against each other, and reads rules and observers. Nothing else is read. of_body: the model

@@ -100,7 +100,11 @@ int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, cons
         const struct qc_node *n = qc_match_node(m, from, QC_OP_Gemm);
         return n && qc_attr_int(n, "transB", 0) ? 0 : 1;
     }
-    return taker->op == QC_OP_ConvTranspose || taker->op == QC_OP_MatMul ? 1 : 0;
+    if (taker->op == QC_OP_MatMul) {
+        const struct qc_node *n = qc_match_node(m, from, QC_OP_MatMul);
+        return n ? from->values[n->inputs[1]].type.shape.rank - 1 : 1;
+    }
+    return taker->op == QC_OP_ConvTranspose ? 1 : 0;
 }
 
 /* Returns the axis of the scales of a quantized activation; 0 if its quantizer is a weight's or has one scale. */

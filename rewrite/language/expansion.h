@@ -12,6 +12,9 @@
 /* Returns the expander that an import calls (onnx/read/import.h). r is borrowed and must outlive it. */
 struct qc_expander qc_rules_expander(const struct qc_rules *r);
 
+/* Returns true if v is a constant, or computed from constants by a few operators, except those that quantize. */
+bool qc_is_constant(const struct qc_graph *g, qc_id v);
+
 /* For lists of functions, in the order of the files. */
 struct qc_function_info {
     const char *name, *file;

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/core/body.h"
+#include "rewrite/language/expansion.h"
 #include "rewrite/language/expansion_parts.h"
 
 static const struct qc_type *argument_type(const struct qc_frame *f, const struct qc_fvalue *v)
@@ -146,10 +148,32 @@ static bool run_ranked(struct qc_fvalue *out, const struct qc_fcall *c, struct q
     return true;
 }
 
+/* The most operators that are looked at for one value. */
+enum { CONSTANT_NODES = 64 };
+
+static bool is_constant(const struct qc_graph *g, qc_id v, unsigned *left)
+{
+    const struct qc_node *n = v ? qc_node_of(g, v) : NULL;
+    if (!n) return v && qc_constant_of(g, v);
+    if (!*left || !n->input_count || qc_op_has_bodies(n->op) || n->op == QC_OP_QuantizeLinear ||
+        n->op == QC_OP_DequantizeLinear)
+        return false;
+    --*left;
+    for (unsigned i = 0; i < n->input_count; i++)
+        if (n->inputs[i] && !is_constant(g, n->inputs[i], left)) return false;
+    return true;
+}
+
+bool qc_is_constant(const struct qc_graph *g, qc_id v)
+{
+    unsigned left = CONSTANT_NODES;
+    return is_constant(g, v, &left);
+}
+
 static bool run_constant(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
 {
     (void)st;
-    *out = qc_fvalue_whole(c->args->kind == QC_FVALUE_TENSOR && qc_constant_of(c->frame->x->g, c->args->id));
+    *out = qc_fvalue_whole(c->args->kind == QC_FVALUE_TENSOR && qc_is_constant(c->frame->x->g, c->args->id));
     return true;
 }
 
@@ -359,7 +383,7 @@ static const struct qc_fbuiltin rows[] = {
     {"shape", "shape(x), shape(x, from), shape(x, from, to): dimensions as a list", 1, 3, run_shape},
     {"dtype", "dtype(x): the type, to compare with f32, bool, ... and for cast", 1, 1, run_dtype},
     {"present", "present(x): x is not left out", 1, 1, run_present},
-    {"constant", "constant(x): x is a constant", 1, 1, run_constant},
+    {"constant", "constant(x): x is a constant, or computed from constants", 1, 1, run_constant},
     {"product", "product(x): x is the result of a MatMul or Gemm", 1, 1, run_product},
     {"known", "known(v): a number, text or list; no tensor and not absent", 1, 1, run_known},
     {"value", "value(c): the number in a constant of one element, or absent", 1, 1, run_value},

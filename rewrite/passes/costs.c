@@ -14,11 +14,11 @@ static bool are_for(const struct qc_partition_options *o)
            o->activation.dtype != QC_NONE && activation->bits == 8 && o->weight.dtype != QC_NONE && weight->bits == 8;
 }
 
-static bool is_named_by(const struct qc_type_choice *choices, size_t count, const struct qc_graph *g,
-                        const struct qc_node *n)
+static bool is_named_by(const struct qc_type_choice *choices, size_t count, const struct qc_partition_options *o,
+                        const struct qc_graph *g, const struct qc_node *n)
 {
     for (size_t i = 0; i < count; i++)
-        if (qc_node_fits(choices[i].glob, g, n)) return true;
+        if (qc_node_fits(choices[i].glob, o, g, n)) return true;
     return false;
 }
 
@@ -101,8 +101,8 @@ bool qc_costs_find(const char ***reason, const struct qc_graph *g, const struct 
         if (!found.at[id] ||
             (found.at[id]->rule->where == QC_COST_FLOATS && !only_floats_read(*reason, &uses, n->outputs)) ||
             (o->prefer == QC_PREFER_SIZE && has_weights(g, n)) || multiplies_small_floats(o, n) ||
-            is_named_by(o->activation_types, o->activation_type_count, g, n) ||
-            is_named_by(o->weight_types, o->weight_type_count, g, n))
+            is_named_by(o->activation_types, o->activation_type_count, o, g, n) ||
+            is_named_by(o->weight_types, o->weight_type_count, o, g, n))
             continue;
         if (!((*reason)[id] = qc_arena_printf(a, st, QC_FASTER_IN_FLOAT "%s", found.at[id]->rule->inside)))
             return false;

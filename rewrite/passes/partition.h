@@ -53,8 +53,10 @@ struct qc_partition_options {
     bool one_scale_joins; /* a join that only leads to outputs has one scale, even if small inputs lose precision
                            */
     size_t only_count, skip_count;
-    const char *const *only;             /* names of patterns; none: all */
+    const char *const *only;             /* names of patterns or ops; none: all */
     const char *const *skip;             /* node names, op names or globs of node names */
+    size_t asked_skips;                  /* the first ones of skip are the caller's; others serve a demand */
+    const struct qc_model_ops *model;    /* for op names of the model that rules have rewritten, or NULL */
     const struct qc_given_values *given; /* parameters that the model has already, or NULL */
     enum qc_dtype cache;                 /* of key/value caches (graph/core/uses.h); QC_NONE: as activations */
     int64_t weight_block;   /* number of elements of a product's weight with one scale, along the summed axis; 0: per
@@ -121,9 +123,25 @@ struct qc_partition {
     struct qc_lines warnings;
 };
 
-/* Returns true if s is the node's op, or a glob that matches its name, its result's, or that of the operator of the
-   file that the node is a part of (graph/core/source_call.h). */
-bool qc_node_fits(const char *s, const struct qc_graph *g, const struct qc_node *n);
+/* The operators of a model that have become others by rules, by the names of the nodes that stand for them: PRelu as
+   convolutions, MatMul and Add as Gemm, calls (graph/core/source_call.h). */
+struct qc_model_ops {
+    const struct qc_graph *model; /* borrowed, as it was read */
+    size_t count;
+    struct qc_model_op {
+        const char *name; /* of a node, or of its result */
+        const char *op;
+    } * of; /* [count], sorted by name */
+};
+
+/* *out: in the arena. g: made from the model by rules. */
+bool qc_model_ops_of(const struct qc_model_ops **out, const struct qc_graph *model, const struct qc_graph *g,
+                     struct qc_arena *a, struct qc_status *st);
+
+/* Returns true if s is the node's op or the op of the model that it stands for, or a glob that matches its name, its
+   result's, or that of the operator of the file that the node is a part of (graph/core/source_call.h). */
+bool qc_node_fits(const char *s, const struct qc_partition_options *o, const struct qc_graph *g,
+                  const struct qc_node *n);
 
 /* Returns the glob that matches only this name, in the arena; NULL if memory is out. */
 const char *qc_glob_of_name(const char *name, struct qc_arena *a, struct qc_status *st);
@@ -131,6 +149,10 @@ const char *qc_glob_of_name(const char *name, struct qc_arena *a, struct qc_stat
 /* Returns true if options.skip excludes the node. used (may be NULL): [skip_count], set for entries that match. */
 bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_graph *g, const struct qc_node *n,
                         bool *used);
+
+/* Returns true if options.only is empty or names the pattern, or the op of its product (or, without one, of its
+   result). */
+bool qc_partition_chooses(const struct qc_partition_options *o, const struct qc_graph *g, const struct qc_match *m);
 
 /* Decides which quantizers have a scale per channel: --per-channel=activations, scheme activation per_channel. Inside
    rewrite/. */
@@ -165,6 +187,11 @@ struct qc_types_used {
 
 /* Finds the number of elements below which a weight is slight (struct qc_partition). */
 bool qc_types_find_slight(struct qc_partition *p, struct qc_status *st);
+
+/* Fails (QC_USAGE) if --only names no pattern or op, or --skip or a type's glob fitted no node. skip_used:
+   [skip_count]. */
+bool qc_partition_check_names(const struct qc_partition *p, const struct qc_rules *rules, const bool *skip_used,
+                              const struct qc_types_used *types_used, struct qc_status *st);
 
 /* Returns true if the types let the match be quantized. Else notes the reason, and the weight if it alone is
    quantized. */

@@ -89,52 +89,12 @@ static bool tables_note_float(struct qc_partition *p, struct qc_status *st)
 
 struct finder {
     struct qc_partition *p;
-    bool *skip_used, *island; /* island: [node_count + 1], inside an island */
-    const char **cost;        /* [node_count + 1]: why it is faster in float, or NULL */
+    bool *skip_used, *island;          /* island: [node_count + 1], inside an island */
+    struct qc_partition_options asked; /* with the caller's entries of skip alone */
+    bool *skipped_join;                /* [node_count + 1]: --skip keeps the node out of a pattern that joins */
+    const char **cost;                 /* [node_count + 1]: why it is faster in float, or NULL */
     struct qc_types_used types_used;
 };
-
-/* Returns true if the glob matches the operator of the file that this node is a part of: "attn" for "attn/MatMul". */
-static bool call_fits(const char *s, const struct qc_graph *g, const struct qc_node *n)
-{
-    char label[QC_LABEL];
-    const char *end = n->name && g->call_count ? strrchr(n->name, '/') : NULL;
-    if (!end || (size_t)(end - n->name) >= sizeof label) return false;
-    qc_text(label, sizeof label, "%.*s", (int)(end - n->name), n->name);
-    if (fnmatch(s, label, 0) != 0) return false;
-    for (size_t i = 0; i < g->call_count; i++)
-        if (strcmp(g->calls[i].label, label) == 0) return true;
-    return false;
-}
-
-bool qc_node_fits(const char *s, const struct qc_graph *g, const struct qc_node *n)
-{
-    const char *result = g->values[n->outputs].name;
-    return strcmp(s, qc_op_info(n->op)->name) == 0 || (n->name && fnmatch(s, n->name, 0) == 0) ||
-           (result && fnmatch(s, result, 0) == 0) || call_fits(s, g, n);
-}
-
-const char *qc_glob_of_name(const char *name, struct qc_arena *a, struct qc_status *st)
-{
-    char *glob = QC_NEW_ARRAY(a, char, 2 * strlen(name) + 1, st), *to = glob;
-    for (; glob && *name; name++) {
-        if (strchr("*?[]\\", *name)) *to++ = '\\';
-        *to++ = *name;
-    }
-    return glob;
-}
-
-bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_graph *g, const struct qc_node *n,
-                        bool *used)
-{
-    bool any = false;
-    for (size_t i = 0; i < o->skip_count; i++) {
-        bool fits = qc_node_fits(o->skip[i], g, n);
-        if (fits && used) used[i] = true;
-        any = any || fits;
-    }
-    return any;
-}
 
 /* Visits the captures that the template quantizes: fn(user, value). */
 static void each_quantized(const struct qc_expr *e, const struct qc_match *m, void (*fn)(void *user, qc_id value),
@@ -173,15 +133,14 @@ static bool accept(void *user, const struct qc_match *m)
     for (unsigned i = 0; i < m->node_count; i++)
         if (qc_partition_skips(&p->options, g, &g->nodes[m->nodes[i]], f->skip_used)) {
             p->reason[m->nodes[0]] = "left in float by --skip";
+            f->skipped_join[m->nodes[0]] =
+                m->rule->joins && qc_partition_skips(&f->asked, g, &g->nodes[m->nodes[i]], NULL);
             return false;
         }
-    for (size_t i = 0; i < p->options.only_count; i++)
-        if (strcmp(p->options.only[i], m->rule->name) == 0)
-            break;
-        else if (i + 1 == p->options.only_count) {
-            p->reason[m->nodes[0]] = "left in float by --only";
-            return false;
-        }
+    if (!qc_partition_chooses(&p->options, g, m)) {
+        p->reason[m->nodes[0]] = "left in float by --only";
+        return false;
+    }
     for (unsigned i = 0; i < m->node_count; i++) {
         const struct qc_node *n = &g->nodes[m->nodes[i]];
         if (f->island[m->nodes[i]]) return false;
@@ -423,6 +382,31 @@ static void find_requests(struct qc_partition *p, const struct qc_uses *uses)
         if (qc_given_of_value(p->options.given, g, v)) request(p, v);
 }
 
+/* Warns if --skip names an operator whose inputs and result are stored for the operators around it: the file has it
+   between the same DequantizeLinear and QuantizeLinear as without the option. */
+static bool warn_of_joins(struct finder *f, struct qc_status *st)
+{
+    struct qc_partition *p = f->p;
+    const struct qc_graph *g = p->graph;
+    char label[QC_LABEL];
+    bool *stored = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st); /* by class */
+    if (!stored) return false;
+    for (qc_id v = 1; v <= g->value_count; v++) stored[p->class_of[v]] |= p->requested[v];
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        bool all = f->skipped_join[id] && !p->matches.at[id] && stored[p->class_of[n->outputs]];
+        for (unsigned i = 0; all && i < n->input_count; i++)
+            all = !is_quantizable(g, n->inputs[i]) || qc_constant_of(g, n->inputs[i]) ||
+                  stored[p->class_of[n->inputs[i]]];
+        if (all && !qc_lines_add(&p->warnings, p->arena, st,
+                                 "--skip does not change how '%s' (%s) is computed: the operators around it store its "
+                                 "input and its result; --skip them too",
+                                 qc_node_label(label, g, n), qc_op_info(n->op)->name))
+            return false;
+    }
+    return true;
+}
+
 static bool same_clause(const struct qc_scheme_clause *a, const struct qc_scheme_clause *b)
 {
     return a->dtype == b->dtype && a->bits == b->bits && a->symmetry_given == b->symmetry_given &&
@@ -516,65 +500,6 @@ struct qc_type_scheme qc_partition_scheme(const struct qc_partition *p, qc_id v,
     return s;
 }
 
-/* Fails with the closest of count names in p->arena as a suggestion. */
-static bool unknown(const char *option, const char *given, const char *what, const char *const *names, size_t count,
-                    const char *see, struct qc_status *st)
-{
-    const char *meant = qc_closest(given, names, count);
-    if (meant && strcmp(meant, given) == 0) meant = NULL; /* it exists, but no pattern quantizes it */
-    return qc_fail(st, QC_USAGE, "--%s %s: %s%s%s%s; %s", option, given, what, meant ? "; did you mean '" : "",
-                   meant ? meant : "", meant ? "'?" : "", see);
-}
-
-static bool unknown_pattern(const struct qc_partition *p, const struct qc_rules *rules, const char *given,
-                            struct qc_status *st)
-{
-    const char **names = QC_NEW_ARRAY(p->arena, const char *, rules->count, st);
-    for (size_t k = 0; names && k < rules->count; k++)
-        names[k] = rules->rules[k].kind == QC_RULE_PATTERN ? rules->rules[k].name : NULL;
-    return names &&
-           unknown("only", given, "there is no such pattern", names, rules->count, "see 'qcalib list rules'", st);
-}
-
-static bool unknown_node(const struct qc_partition *p, const char *given, struct qc_status *st)
-{
-    const struct qc_graph *g = p->graph;
-    const char **names = QC_NEW_ARRAY(p->arena, const char *, 3 * g->node_count, st);
-    size_t count = 0;
-    for (qc_id id = 1; names && id <= g->node_count; id++) {
-        names[count++] = g->nodes[id].name;
-        names[count++] = g->values[g->nodes[id].outputs].name;
-        names[count++] = qc_op_info(g->nodes[id].op)->name;
-    }
-    return names && unknown("skip", given, "no quantizable node of that name, op or glob", names, count,
-                            "'qcalib inspect -v MODEL' lists them", st);
-}
-
-/* Returns true if --skip keeps an op out of a table; alone, no pattern may match it. */
-static bool skips_step(const struct qc_partition *p, const struct qc_rules *rules, const char *glob)
-{
-    const struct qc_graph *g = p->graph;
-    for (qc_id id = 1; id <= g->node_count; id++)
-        if (qc_node_fits(glob, g, &g->nodes[id]) && qc_rules_in_table(rules, g, &g->nodes[id])) return true;
-    return false;
-}
-
-static bool check_names(const struct qc_partition *p, const struct qc_rules *rules, const bool *skip_used,
-                        const struct qc_types_used *types_used, struct qc_status *st)
-{
-    const struct qc_partition_options *o = &p->options;
-    for (size_t i = 0; i < o->only_count; i++) {
-        bool known = false;
-        for (size_t k = 0; k < rules->count; k++)
-            known = known || (rules->rules[k].kind == QC_RULE_PATTERN && strcmp(rules->rules[k].name, o->only[i]) == 0);
-        if (!known) return unknown_pattern(p, rules, o->only[i], st);
-    }
-    if (o->part) return true;
-    for (size_t i = 0; i < o->skip_count; i++)
-        if (!skip_used[i] && !skips_step(p, rules, o->skip[i])) return unknown_node(p, o->skip[i], st);
-    return qc_types_check(o, types_used, st);
-}
-
 bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const struct qc_rules *rules,
                       const struct qc_partition_options *options, struct qc_status *st)
 {
@@ -586,7 +511,10 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     }
     p->graph = g;
     p->options = *options;
-    struct finder f = {.p = p, .skip_used = QC_NEW_ARRAY(p->arena, bool, options->skip_count, st)};
+    struct finder f = {.p = p,
+                       .asked = *options,
+                       .skip_used = QC_NEW_ARRAY(p->arena, bool, options->skip_count, st),
+                       .skipped_join = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st)};
     p->class_of = QC_NEW_ARRAY(p->arena, qc_id, g->value_count + 1, st);
     p->cached = QC_NEW_ARRAY(p->arena, int, g->value_count + 1, st);
     p->requested = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
@@ -606,21 +534,23 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     f.types_used.activation = QC_NEW_ARRAY(p->arena, bool, options->activation_type_count, st);
     f.types_used.weight = QC_NEW_ARRAY(p->arena, bool, options->weight_type_count, st);
     struct qc_uses uses;
-    if (!f.skip_used || !p->class_of || !p->cached || !p->given || !p->requested || !p->reason || !p->scheme_of ||
-        !p->weight_of || !p->weight_axis || !p->weight_type || !p->weights_only || !p->block_axis || !p->real_product ||
-        !p->dynamic || !p->input_format || !p->channel_axis || !p->one_scale || !f.types_used.activation ||
-        !f.types_used.weight || !check_refused(g, rules, st) || !qc_uses_of(&uses, g, p->arena, st) ||
-        !qc_types_find_slight(p, st) || !find_islands(&f, rules, st) ||
+    f.asked.skip_count = options->asked_skips;
+    if (!f.skip_used || !f.skipped_join || !p->class_of || !p->cached || !p->given || !p->requested || !p->reason ||
+        !p->scheme_of || !p->weight_of || !p->weight_axis || !p->weight_type || !p->weights_only || !p->block_axis ||
+        !p->real_product || !p->dynamic || !p->input_format || !p->channel_axis || !p->one_scale ||
+        !f.types_used.activation || !f.types_used.weight || !check_refused(g, rules, st) ||
+        !qc_uses_of(&uses, g, p->arena, st) || !qc_types_find_slight(p, st) || !find_islands(&f, rules, st) ||
         !qc_costs_find(&f.cost, g, rules, options, p->arena, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||
-        !find_caches(p, &uses, st) || !check_names(p, rules, f.skip_used, &f.types_used, st) ||
+        !find_caches(p, &uses, st) || !qc_partition_check_names(p, rules, f.skip_used, &f.types_used, st) ||
         !drop_loose_joins(p, rules, st)) {
         qc_partition_free(p);
         return false;
     }
     bool ok = find_classes(p, rules, &uses, st);
     if (ok) find_requests(p, &uses);
-    ok = ok && tables_note_float(p, st) && find_schemes(p, st) && qc_partition_channels(p, rules, st);
+    ok = ok && tables_note_float(p, st) && warn_of_joins(&f, st) && find_schemes(p, st) &&
+         qc_partition_channels(p, rules, st);
     if (!ok) {
         qc_partition_free(p);
         return false;

@@ -22,7 +22,7 @@ static const struct qc_type_choice *choice_of(unsigned *at, const struct qc_part
     const size_t count = weight ? o->weight_type_count : o->activation_type_count;
     for (size_t i = 0; i < count; i++)
         for (unsigned k = 0; k < m->node_count; k++) {
-            if (!qc_node_fits(all[i].glob, p->graph, &p->graph->nodes[m->nodes[k]])) continue;
+            if (!qc_node_fits(all[i].glob, o, p->graph, &p->graph->nodes[m->nodes[k]])) continue;
             if (used) used[i] = true;
             *at = k;
             found = &all[i];
@@ -272,7 +272,7 @@ static bool is_slight_table(const struct qc_partition *p, const struct qc_match 
 static bool is_named(const struct qc_partition *p, const struct qc_node *n)
 {
     for (size_t i = 0; i < p->options.weight_type_count; i++)
-        if (qc_node_fits(p->options.weight_types[i].glob, p->graph, n)) return true;
+        if (qc_node_fits(p->options.weight_types[i].glob, &p->options, p->graph, n)) return true;
     return false;
 }
 

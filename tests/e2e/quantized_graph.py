@@ -136,7 +136,8 @@ def check_kept(g, original, upgraded_to=None):
     ours = {n.name for n in g.nodes}
     if all(n.name for n in before.nodes):
         for n in g.nodes:
-            assert n.op_type in QDQ or reads_again(g, n) or n.name in names, f"{n.op_type} '{n.name}' is not in the original"
+            part = n.name.rpartition("/")[0]  # of an operator that became several
+            assert n.op_type in QDQ or reads_again(g, n) or n.name in names or part in names, f"{n.op_type} '{n.name}' is not in the original"
     missing = [n.name for n in before.of(*HEAVY) if n.name and n.name not in ours and n.op_type != "MatMul"]
     assert not missing, f"heavy nodes lost their names: {missing}"
     values = (

@@ -219,6 +219,25 @@ def test_a_model_that_is_faster_in_float_is_made_smaller(qcalib, tmp_path):
     assert Optimized(tmp_path / "int8.onnx").weights() == [("ConvTranspose", "up")]
 
 
+def test_a_model_that_is_faster_in_float_and_too_small_to_store(qcalib, tmp_path):
+    """Nothing is stored and nothing warns of it; the error names the option that quantizes it, if there is one."""
+    norm = {k: np.abs(np.random.default_rng(i).normal(size=8)).astype(np.float32) + 0.1 for i, k in enumerate("sbmv")}
+    weight = np.random.default_rng(3).normal(size=(4, 8, 1, 1, 1)).astype(np.float32)
+    nodes = [helper.make_node("BatchNormalization", ["x", *norm], ["n"], "norm"), helper.make_node("Conv", ["n", "w"], ["y"], "conv")]
+    save(tmp_path / "float.onnx", nodes, {**norm, "w": weight}, {"x": ["N", 8, 4, 4, 4]}, {"y": ["N", 4, 4, 4, 4]})
+    samples(tmp_path / "x.h5", [8, 4, 4, 4])
+    job = ("--data", "x.h5", "float.onnx", "-o", "int8.onnx", "--no-report")
+    for options in ((), ("--prefer", "size")):
+        said = qcalib(*job, *options, code=4).err
+        assert said.count("\n") == 1 and "faster in float" in said and "--prefer integers" in said
+    qcalib(*job, "--prefer", "integers")
+    assert [n.op_type for n in onnx.load(str(tmp_path / "int8.onnx")).graph.node].count("Conv") == 2
+    resize = [helper.make_node("Resize", ["x", "", "sizes"], ["y"], "up", mode="linear")]
+    save(tmp_path / "float.onnx", resize, {"sizes": np.array([1, 1, 2, 2], np.float32)}, {"x": ["N", 8, 4, 4]}, {"y": ["N", 8, 8, 8]})
+    samples(tmp_path / "x.h5", [8, 4, 4])
+    assert "--prefer" not in qcalib(*job, code=4).err
+
+
 @pytest.mark.parametrize("model", [c.model for c in CASES])
 def test_given_models(model, qcalib, data, tmp_path):
     case = next(c for c in CASES if c.model == model)

@@ -72,6 +72,8 @@ static const struct {
     {"replaced elements", "give Reshape(x, replace([1, 2, 3], [-1, 0], [8, 9]))", "= {9, 2, 8}"},
     {"least and greatest", "give Reshape(x, [min([1, 9], 4), max(2, 6), -1])", "= {1, 4, 6, -1}"},
     {"text and conditions", "give if t == \"word\" and not a < 3 then Relu(x) else Neg(x)", "Relu"},
+    {"computed from constants", "give if constant(c + 1) then Relu(x) else Neg(x)", "Relu"},
+    {"not from constants alone", "give if constant(x * 2) then Relu(x) else Neg(x)", "Neg"},
     {"or", "give if t != \"word\" or a >= 4 then Relu(x) else Neg(x)", "Neg"},
     {"what is not known compares with nothing", "give if dim(x, 0) == 1 then Relu(x) else Neg(x)", "Neg"},
     {"types", "give if dtype(x) == f32 then cast(x, f64) else x", "{to=11}"},

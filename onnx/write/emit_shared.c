@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Constants of several graphs: the file has them once, in the outermost graph, whose names all bodies see. */
+#include "graph/core/shared_constants.h"
+#include "onnx/write/emitting.h"
+
+enum { LEAST = 256 /* bytes */ };
+
+struct qc_emit_shared {
+    struct qc_shared_constants constants;
+    const char **names; /* [constants.count] */
+    bool *written;
+};
+
+/* Takes the names of those that the outermost graph uses itself. */
+static void take_own_names(struct qc_emit_shared *s, const struct qc_emitter *e)
+{
+    for (size_t v = 1; v <= e->g->value_count; v++) {
+        const struct qc_tensor *t = e->used[v] ? qc_constant_of(e->g, (qc_id)v) : NULL;
+        const int64_t i = t && t->bytes >= LEAST ? qc_shared_constants_find(&s->constants, t) : QC_SHARED_NONE;
+        if (i == QC_SHARED_NONE) continue;
+        s->names[i] = e->names[v];
+        s->written[i] = true;
+    }
+}
+
+bool qc_emit_find_shared(struct qc_emitter *e, struct qc_status *st)
+{
+    struct qc_emit_shared *s = e->g->depth ? QC_NEW(e->arena, struct qc_emit_shared, st) : NULL;
+    if (!s) return !e->g->depth;
+    if (!qc_shared_constants_of(&s->constants, e->g, LEAST, e->arena, st) ||
+        !(s->names = QC_NEW_ARRAY(e->arena, const char *, s->constants.count, st)) ||
+        !(s->written = QC_NEW_ARRAY(e->arena, bool, s->constants.count, st)))
+        return false;
+    take_own_names(s, e);
+    for (size_t i = 0; i < s->constants.count; i++) {
+        const char *name = s->constants.of[i].name;
+        if (!s->names[i] && !(s->names[i] = qc_emit_unique_name(e, name ? name : "constant", st))) return false;
+    }
+    e->shared = s;
+    return true;
+}
+
+/* How a body reads its constants. */
+enum {
+    READ_PARAMETERS = 1, /* as scales or zero points */
+    READ_PACKED = 2 /* as the weight of a product of floats: ONNX Runtime (1.32) packs it for MatMulNBits, and fails
+                       unless weight and parameters are in the same graph */
+};
+
+static void find_readers(unsigned char *how, const struct qc_graph *g)
+{
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const bool linear = n->op == QC_OP_DequantizeLinear || n->op == QC_OP_QuantizeLinear;
+        for (unsigned k = 1; linear && k < n->input_count; k++) how[n->inputs[k]] |= READ_PARAMETERS;
+        if (n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) continue;
+        const struct qc_node *data = qc_node_of(g, n->inputs[0]), *weight = qc_node_of(g, n->inputs[1]);
+        if (weight && weight->op == QC_OP_DequantizeLinear && !(data && data->op == QC_OP_DequantizeLinear))
+            how[weight->inputs[0]] |= READ_PACKED;
+    }
+}
+
+static bool assign(struct qc_emitter *e, struct qc_emitter *outermost, qc_id v, bool packed, struct qc_status *st)
+{
+    struct qc_emit_shared *s = outermost->shared;
+    const struct qc_tensor *t = e->g->values[v].constant;
+    const int64_t i = t->bytes >= LEAST ? qc_shared_constants_find(&s->constants, t) : QC_SHARED_NONE;
+    const bool copied = packed && !qc_dtype_info(t->dtype)->is_float;
+    if (i == QC_SHARED_NONE) return true;
+    if (!s->written[i] && !qc_emit_initializer(outermost, qc_emit_tensor(e->arena, s->names[i], t, st), st))
+        return false;
+    s->written[i] = true;
+    e->used[v] = QC_EMIT_OUTSIDE;
+    e->names[v] = copied ? qc_emit_fresh_name(e, s->names[i], "here", st) : s->names[i];
+    return e->names[v] && (!copied || qc_emit_copy(e, s->names[i], e->names[v], t->shape.rank, st));
+}
+
+bool qc_emit_assign_shared(struct qc_emitter *e, struct qc_status *st)
+{
+    struct qc_emitter *outermost = e;
+    while (outermost->outer) outermost = outermost->outer;
+    if (!outermost->shared || !outermost->shared->constants.count) return true;
+    unsigned char *how = QC_NEW_ARRAY(e->arena, unsigned char, e->g->value_count + 1, st);
+    if (!how) return false;
+    find_readers(how, e->g);
+    for (qc_id v = 1; v <= e->g->value_count; v++)
+        if (e->used[v] && !e->names[v] && qc_constant_of(e->g, v) && !(how[v] & READ_PARAMETERS) &&
+            !assign(e, outermost, v, how[v] & READ_PACKED, st))
+            return false;
+    return true;
+}
