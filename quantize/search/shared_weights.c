@@ -69,25 +69,6 @@ static const struct qc_tensor *constant_named(const struct qc_graph *g, const ch
     return v ? qc_constant_of(g, v) : NULL;
 }
 
-/* Returns the stored form of a weight that is quantized with bound qparams. */
-static struct qc_tensor *stored_form(const struct qc_tensor *t, const struct qc_qparams *p, int axis,
-                                     struct qc_status *st)
-{
-    const struct qc_scale_layout layout = qc_scale_layout_of(p, &t->shape, axis);
-    const struct qc_levels levels = qc_qparams_levels(p);
-    struct qc_tensor *q = qc_tensor_new(p->dtype, &t->shape, st);
-    for (size_t i = 0; q && i < t->count; i++) {
-        const size_t c = qc_scale_at(&layout, i);
-        const struct qc_affine how = {.scale = p->scale[c], .zero_point = p->zero_point[c]};
-        const float x = ((const float *)t->data)[i];
-        ((uint8_t *)q->data)[i] =
-            qc_is_small_float(p->dtype)
-                ? qc_float_to_small(p->dtype, (double)x / (double)p->scale[c], QC_SMALL_SATURATES, QC_SMALL_NEAREST)
-                : (uint8_t)qc_quantize_one(x, how, levels);
-    }
-    return q;
-}
-
 static struct qc_tensor *zeros_of(const struct qc_qparams *p, const struct qc_shape *shape, struct qc_status *st)
 {
     struct qc_tensor *zero = qc_tensor_new(p->dtype, shape, st);
@@ -95,12 +76,11 @@ static struct qc_tensor *zeros_of(const struct qc_qparams *p, const struct qc_sh
     return zero;
 }
 
-/* rounded: the numbers of the weight after rounding. */
-static bool store(struct stored *w, const struct qc_tensor *rounded, const struct qc_qparams *p, int axis,
+static bool store(struct stored *w, const struct qc_tensor *integers, const struct qc_qparams *p, int axis,
                   struct qc_status *st)
 {
-    const struct qc_shape shape = p->count > 1 ? qc_scale_shape(p, &rounded->shape, axis) : QC_SCALAR;
-    *w = (struct stored){.integers = stored_form(rounded, p, axis, st),
+    const struct qc_shape shape = p->count > 1 ? qc_scale_shape(p, &integers->shape, axis) : QC_SCALAR;
+    *w = (struct stored){.integers = qc_tensor_ref(integers),
                          .scale = qc_tensor_of(QC_F32, &shape, p->scale, st),
                          .zero = zeros_of(p, &shape, st),
                          .axis = p->count > 1 ? axis : -1,
@@ -117,20 +97,18 @@ static bool is_stored_weight(const struct qc_qparams *p)
 bool qc_shared_weights_add(struct qc_shared_weights *s, const struct qc_graph *body, const struct qc_network *net,
                            struct qc_status *st)
 {
-    const struct qc_graph *g = qc_network_rounded(net);
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        const struct qc_tensor *rounded = n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
-        if (!rounded || !is_stored_weight(&g->qparams_of[g->values[n->outputs].type.qparams])) continue;
-        const struct qc_type *type = &g->values[n->outputs].type;
-        const struct qc_qparams *q = &g->qparams_of[type->qparams];
-        const char *name = g->values[n->inputs[0]].name ? g->values[n->inputs[0]].name : q->name;
-        const struct qc_tensor *real = constant_named(body, name), *used = constant_named(net->real, name);
+    const struct qc_graph *g = net->rounded;
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const struct qc_type *type = &g->values[v].type;
+        const struct qc_tensor *integers = type->qparams == QC_REAL ? NULL : qc_constant_of(g, v);
+        if (!integers || !is_stored_weight(&g->qparams_of[type->qparams])) continue;
+        const struct qc_tensor *real = constant_named(body, g->values[v].name),
+                               *used = constant_named(net->real, g->values[v].name);
         const int64_t i = find(s, real);
         if (i == QC_SHARED_NONE || s->of[i].integers || !used || !qc_tensor_equal(real, used) ||
-            !qc_shape_equal(&real->shape, &rounded->shape))
+            !qc_shape_equal(&real->shape, &integers->shape))
             continue;
-        if (!store(&s->of[i], rounded, q, type->axis, st)) return false;
+        if (!store(&s->of[i], integers, &g->qparams_of[type->qparams], type->axis, st)) return false;
     }
     return true;
 }
