@@ -14,6 +14,7 @@ enum {
     QC_EXPANSION_GIVEN = 1 << 20, /* of a list attribute */
     QC_EXPANSION_DEPTH = 16,      /* nested functions */
     QC_EXPANSION_NAMES = 400,     /* characters of names in a message */
+    QC_EXPANSION_CALLS = 1 << 14, /* of functions, for one operator of the file */
     QC_EXPANSION_NEWEST = 1000000 /* opset */
 };
 
@@ -143,7 +144,7 @@ struct qc_expanding {
     struct qc_graph *g;
     struct qc_arena *arena;
     const struct qc_call *call; /* of the file */
-    unsigned depth;
+    unsigned depth, calls;
     struct qc_fault fault;
     unsigned used[QC_OP_COUNT]; /* named nodes by op */
 };

@@ -166,3 +166,24 @@ def test_nested_bodies_that_are_read_again_are_limited(measured, tmp_path):  # n
     onnx.save(nested_loops(7, 5000), tmp_path / "m.onnx")
     code, text, more = measured("inspect", "m.onnx")
     assert code == 0 and "too many bodies within bodies" in text and more < MOST, f"{more:.0f} MiB {text}"
+
+
+def rule_functions(depth, times):
+    """Each function of a file of rules calls the next one this many times."""
+    text = [f"function my::F{i}(x)\n  give {f'my::F{i + 1}(' * times}x{')' * times}\n" for i in range(depth)]
+    return "".join([*text, f"function my::F{depth}(x)\n  give Neg(x)\n"])
+
+
+@pytest.mark.parametrize(
+    "depth,times,count,words",
+    [(14, 8, 1, "node 'y' (F0): b.rules:"), (4, 10, 1000, "the functions of rules come to more than")],
+)
+def test_functions_of_rules_that_use_each_other_too_often(depth, times, count, words, measured, tmp_path):  # noqa: F811
+    names = ["x", *(f"v{i}" for i in range(1, count)), "y"]
+    nodes = [node("F0", [names[i]], [names[i + 1]], domain="my") for i in range(count)]
+    opsets = [OPSETS[0], helper.make_opsetid("my", 1)]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", [X], [Y]), opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    (tmp_path / "b.rules").write_text(rule_functions(depth, times))
+    np.save(tmp_path / "x.npy", np.ones((1, 4), np.float32))
+    code, text, more = measured("quantize", "m.onnx", "--rules", "b.rules", "--data", "x.npy", "-o", "q.onnx", "--no-report")
+    assert code in (BAD, UNSUPPORTED) and "m.onnx: node '" in text and words in text and more < 4 * MOST, f"{more:.0f} MiB {text}"
