@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -306,13 +307,15 @@ static bool solve_blocks(const struct solving *s, struct constant_quantizer *qua
 }
 
 /* Gives a channel of zeros the widest scale of the others, or 1 if there is none. Any scale represents zeros exactly,
-   but the accumulator and its bias are counted in steps of it. */
+   but the accumulator and its bias are counted in steps of it. Denormal scales become the least normal number. */
 static void mend_empty(const struct channels *c)
 {
     float widest = 0;
     for (size_t i = 0; i < c->count; i++) widest = c->scale[i] > widest ? c->scale[i] : widest;
-    for (size_t i = 0; i < c->count; i++)
+    for (size_t i = 0; i < c->count; i++) {
         if (c->scale[i] == 0) c->scale[i] = widest > 0 ? widest : 1;
+        if (c->scale[i] < FLT_MIN) c->scale[i] = FLT_MIN;
+    }
 }
 
 /* Returns the least power of two that is not below `scale`. */
