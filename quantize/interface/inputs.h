@@ -87,7 +87,7 @@ struct qc_job_inputs {
     size_t file_count; /* further files that must not be written */
     const struct qc_named_file *files;
     const struct qc_team *team; /* the processes that share the work; NULL: this process alone */
-    const char *scratch;        /* folder for temporary files if TMPDIR is not set; NULL: the current one */
+    const char *scratch;        /* folder for temporary files if TMPDIR is not set; NULL: /tmp */
 };
 
 static inline bool qc_has_data(const struct qc_data_source *s)
