@@ -169,7 +169,7 @@ struct qc_node_import {
     struct qc_status unread; /* error of the first constant whose type was needed and that could not be read */
 };
 
-/* Attributes (import_attr.c): checked against attributes.def, with defaults dropped; raw: all, unchanged. */
+/* Attributes (import_node.c): checked against attributes.def, with defaults dropped; raw: all, unchanged. */
 const struct qc_attr *qc_import_attr(const struct qc_node_import *w, const char *name);    /* NULL when absent */
 bool qc_import_take_attr(struct qc_attr *out, struct qc_node_import *w, const char *name); /* found and removed? */
 void qc_import_put_attr(struct qc_node_import *w, struct qc_attr a); /* replaces; a's data must outlive w */
