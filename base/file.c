@@ -113,11 +113,16 @@ static char *join(const char *a, const char *b)
     return s;
 }
 
-/* Returns the file that the rename replaces. Links are followed, so that a link stays a link. */
+/* Returns the file that the rename replaces. Links are followed, so that a link stays a link. Fails for a pipe, such as
+   /dev/stdout before another program: a file is whole or absent, and libraries write at any place of it. */
 static char *resolve(const char *path, struct qc_status *st)
 {
     struct stat info;
     char *real = NULL;
+    if (stat(path, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode))) {
+        qc_fail(st, QC_MACHINE, "cannot write %s: it is a pipe; give the name of a file", path);
+        return NULL;
+    }
     if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) {
         real = realpath(path, NULL);
         if (!real) qc_fail(st, QC_MACHINE, "cannot write %s: its link leads nowhere (%s)", path, strerror(errno));

@@ -29,10 +29,10 @@ bool qc_file_read(void **data, size_t *size, const char *path, struct qc_arena *
 bool qc_file_map(struct qc_file_map **out, size_t *size, const char *path, struct qc_status *st);
 
 /* An output file under construction. It is written to PATH.tmp-PID beside the target and renamed at commit. Until then
-   an existing PATH keeps its contents; the new file gets its permissions. Symbolic links are followed. A device or pipe
-   (/dev/null) is written in place. qc_output_free and qc_output_remove_all (for signal handlers and exits) remove
-   uncommitted files. At most 64 are open at a time. Fails with QC_MACHINE if PATH is a folder, or if its folder is
-   missing or not writable. */
+   an existing PATH keeps its contents; the new file gets its permissions. Symbolic links are followed. A device
+   (/dev/null) is written in place; a pipe is refused. qc_output_free and qc_output_remove_all (for signal handlers and
+   exits) remove uncommitted files. At most 64 are open at a time. Fails with QC_MACHINE if PATH is a folder, or if its
+   folder is missing or not writable. */
 struct qc_output;
 bool qc_output_open(struct qc_output **out, const char *path, struct qc_status *st);
 const char *qc_output_path(const struct qc_output *o); /* path of the temporary file, for libraries that open by name */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _DEFAULT_SOURCE /* madvise, MAP_ANONYMOUS */
+#define _GNU_SOURCE /* madvise, MAP_ANONYMOUS, mkostemp */
 #include "base/file_map.h"
 
 #include <errno.h>
@@ -49,10 +49,11 @@ bool qc_file_map_new(struct qc_file_map **out, int fd, size_t size, struct qc_st
     return true;
 }
 
-const char *qc_temporary_folder(void)
+const char *qc_temporary_folder(const char *scratch)
 {
     const char *folder = getenv("TMPDIR");
-    return folder && *folder ? folder : "/tmp";
+    if (folder && *folder) return folder;
+    return scratch && *scratch ? scratch : "/tmp";
 }
 
 /* Returns a new unnamed file in the folder, open for reading and writing; -1 with errno on failure. */
@@ -61,7 +62,7 @@ static int temporary_file(const char *folder)
     char path[4096];
     const int length = snprintf(path, sizeof path, "%s/qcalib-XXXXXX", folder);
     errno = ENAMETOOLONG;
-    const int fd = length > 0 && (size_t)length < sizeof path ? mkstemp(path) : -1;
+    const int fd = length > 0 && (size_t)length < sizeof path ? mkostemp(path, O_CLOEXEC) : -1;
     if (fd >= 0) unlink(path);
     return fd;
 }
@@ -80,18 +81,18 @@ static bool write_all(int fd, const char *p, size_t bytes)
 static bool cannot_map(struct qc_status *st)
 {
     return qc_fail(st, QC_MACHINE, "a temporary file in %s cannot be mapped; set TMPDIR to another folder",
-                   qc_temporary_folder());
+                   qc_temporary_folder(NULL));
 }
 
 bool qc_file_map_spill(struct qc_file_map **out, const void *data, size_t bytes, struct qc_status *st)
 {
-    const int fd = temporary_file(qc_temporary_folder());
+    const int fd = temporary_file(qc_temporary_folder(NULL));
     bool ok = fd >= 0 && write_all(fd, data, bytes);
     *out = NULL;
     if (!ok)
         qc_fail(st, QC_MACHINE,
                 "%zu bytes of weights cannot be put into a temporary file in %s: %s; set TMPDIR to a folder with room",
-                bytes, qc_temporary_folder(), strerror(errno));
+                bytes, qc_temporary_folder(NULL), strerror(errno));
     else if ((ok = qc_file_map_new(out, fd, bytes, st)) && !*out)
         ok = cannot_map(st);
     if (fd >= 0) close(fd);
@@ -101,7 +102,7 @@ bool qc_file_map_spill(struct qc_file_map **out, const void *data, size_t bytes,
 bool qc_file_map_scratch(struct qc_file_map **out, size_t bytes, struct qc_status *st)
 {
     struct qc_file_map *m = malloc(sizeof *m);
-    const int fd = m ? temporary_file(qc_temporary_folder()) : -1;
+    const int fd = m ? temporary_file(qc_temporary_folder(NULL)) : -1;
     void *data = MAP_FAILED;
     bool ok = false;
     *out = NULL;
@@ -111,7 +112,7 @@ bool qc_file_map_scratch(struct qc_file_map **out, size_t bytes, struct qc_statu
     if (error)
         qc_fail(st, QC_MACHINE,
                 "a temporary file of %zu bytes cannot be made in %s: %s; set TMPDIR to a folder with room", bytes,
-                qc_temporary_folder(), strerror(error));
+                qc_temporary_folder(NULL), strerror(error));
     else if ((data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED)
         cannot_map(st);
     else
@@ -166,7 +167,7 @@ struct qc_scratch_file {
 
 bool qc_scratch_file_new(struct qc_scratch_file **out, const char *folder, struct qc_status *st)
 {
-    if (!folder || !*folder) folder = qc_temporary_folder();
+    if (!folder || !*folder) folder = qc_temporary_folder(NULL);
     struct qc_scratch_file *f = calloc(1, sizeof *f + strlen(folder) + 1);
     if (!f) return qc_fail_memory(st, sizeof *f);
     strcpy(f->folder, folder);

@@ -28,8 +28,8 @@ void qc_file_map_unref(struct qc_file_map *m); /* NULL-safe */
 /* Gives the pages that lie wholly inside these bytes of a map back to the system; they are loaded again when read. */
 void qc_file_map_forget(const void *data, size_t bytes);
 
-/* Returns the folder of temporary files. */
-const char *qc_temporary_folder(void);
+/* Returns the folder of temporary files: TMPDIR if it is not empty, else `scratch` if there is one, else /tmp. */
+const char *qc_temporary_folder(const char *scratch);
 
 /* A temporary file for bytes that need not stay in memory. */
 struct qc_scratch_file;

@@ -347,25 +347,31 @@ char *qc_json_print(const struct qc_json *v, unsigned indent)
     return text;
 }
 
-/* Returns the next number of a text that is known to be valid JSON. */
-static struct qc_json *next_number(const char **at, double value)
+/* A text that is known to be valid JSON; no zero follows it. */
+struct rest {
+    const char *at, *end;
+};
+
+/* Returns the next number of the text. There is one. */
+static struct qc_json *next_number(struct rest *rest, double value)
 {
-    const char *p = *at;
+    const char *p = rest->at;
     while (!strchr("-0123456789", *p)) {
         if (*p++ != '"') continue;
         while (*p != '"') p += *p == '\\' ? 2 : 1;
         p++;
     }
-    const size_t n = strspn(p, "-+.eE0123456789");
+    size_t n = 0;
+    while (p + n < rest->end && p[n] && strchr("-+.eE0123456789", p[n])) n++;
     struct qc_json *v = make_text(QC_JSON_NUMBER, p, n);
     if (v) v->number = value;
-    *at = p + n;
+    rest->at = p + n;
     return v;
 }
 
-/* jansson keeps numbers as doubles, so the digits are taken from the text. The tree is walked in text order; *at points
-   after the last number. The parser bounds the depth (JSON_PARSER_MAX_DEPTH, 2048). */
-static struct qc_json *from_jansson(json_t *j, const char **at)
+/* jansson keeps numbers as doubles, so the digits are taken from the text. The tree is walked in text order; rest
+   begins after the last number. The parser bounds the depth (JSON_PARSER_MAX_DEPTH, 2048). */
+static struct qc_json *from_jansson(json_t *j, struct rest *rest)
 {
     struct qc_json *v = NULL;
     size_t i;
@@ -376,17 +382,17 @@ static struct qc_json *from_jansson(json_t *j, const char **at)
     case JSON_TRUE: return qc_json_bool(true);
     case JSON_FALSE: return qc_json_bool(false);
     case JSON_INTEGER:
-    case JSON_REAL: return next_number(at, json_number_value(j));
+    case JSON_REAL: return next_number(rest, json_number_value(j));
     case JSON_STRING: return make_text(QC_JSON_STRING, json_string_value(j), json_string_length(j));
     case JSON_ARRAY:
         v = qc_json_array();
-        for (i = 0; i < json_array_size(j); i++) append(v, NULL, from_jansson(json_array_get(j, i), at));
+        for (i = 0; i < json_array_size(j); i++) append(v, NULL, from_jansson(json_array_get(j, i), rest));
         return v;
     case JSON_OBJECT:
         v = qc_json_object();
         for (it = json_object_iter(j); it; it = json_object_iter_next(j, it)) {
             key = json_object_iter_key(it);
-            append(v, copy(key, strlen(key)), from_jansson(json_object_iter_value(it), at));
+            append(v, copy(key, strlen(key)), from_jansson(json_object_iter_value(it), rest));
         }
         return v;
     }
@@ -401,8 +407,8 @@ bool qc_json_parse(struct qc_json **out, const char *text, size_t size, struct q
         if (json_error_code(&error) == json_error_out_of_memory) return qc_fail_memory(st, size);
         return qc_fail(st, QC_BAD_INPUT, "line %d, column %d: %s", error.line, error.column, error.text);
     }
-    const char *at = text;
-    struct qc_json *v = from_jansson(j, &at);
+    struct rest rest = {.at = text, .end = text + size};
+    struct qc_json *v = from_jansson(j, &rest);
     json_decref(j);
     if (!v || v->failed) {
         qc_json_free(v);

@@ -22,7 +22,7 @@ static bool split(struct qc_target_pair *out, const struct qc_options *o, struct
 /* Makes a new file in TMPDIR, else /tmp. */
 static bool temporary(const char **out, struct qc_arena *a, struct qc_status *st)
 {
-    char *path = qc_arena_printf(a, st, "%s/qcalib-XXXXXX", qc_temporary_folder());
+    char *path = qc_arena_printf(a, st, "%s/qcalib-XXXXXX", qc_temporary_folder(NULL));
     if (!path) return false;
     const int fd = mkstemp(path);
     if (fd < 0) return qc_fail(st, QC_MACHINE, "a temporary file cannot be made as %s; set TMPDIR", path);

@@ -49,8 +49,8 @@ int qc_quantized_zero_point(const struct qc_quantized_value *q, size_t i);
 enum qc_inspected { QC_INSPECTED_MODEL, QC_INSPECTED_DATA, QC_INSPECTED_STATISTICS, QC_INSPECTED_REPORT };
 
 /* Finds the kind of a file by its content. If *path is the folder of a report, it becomes the path of the report. Fails
-   with QC_BAD_INPUT for JSON that is not a report, or with QC_MACHINE. */
-bool qc_inspected_kind(enum qc_inspected *kind, const char **path, struct qc_arena *a, struct qc_status *st);
+   with QC_MACHINE, also if the memory limit has no room for the file. */
+bool qc_inspected_kind(enum qc_inspected *kind, const char **path, const struct qc_options *o, struct qc_status *st);
 
 /* Reads a report.json, which the caller owns. Fails with QC_BAD_INPUT if the file is not a report, or with QC_MACHINE.
  */

@@ -379,13 +379,17 @@ static struct qc_json *report_json(const char *path, const struct qc_json *r)
 
 /* ---- Any ---- */
 
-bool qc_inspected_kind(enum qc_inspected *kind, const char **path, struct qc_arena *a, struct qc_status *st)
+bool qc_inspected_kind(enum qc_inspected *kind, const char **path, const struct qc_options *o, struct qc_status *st)
 {
+    /* The file and what is read from it; models and data ask for their own memory. */
+    static const size_t times[] = {
+        [QC_INSPECTED_MODEL] = 0, [QC_INSPECTED_DATA] = 0, [QC_INSPECTED_STATISTICS] = 2, [QC_INSPECTED_REPORT] = 24};
+    const struct qc_budget budget = {.memory_limit = (size_t)o->memory_limit};
     struct stat about;
     bool statistics;
     const char *file = *path;
     if (stat(file, &about) == 0 && S_ISDIR(about.st_mode)) {
-        const char *inside = qc_arena_printf(a, st, "%s/report.json", file);
+        const char *inside = qc_arena_printf(o->arena, st, "%s/report.json", file);
         if (!inside) return false;
         if (stat(inside, &about) != 0 && qc_data_is_known(file)) {
             *kind = QC_INSPECTED_DATA;
@@ -399,7 +403,7 @@ bool qc_inspected_kind(enum qc_inspected *kind, const char **path, struct qc_are
             : begins_object(file)    ? QC_INSPECTED_REPORT
                                      : QC_INSPECTED_MODEL;
     *path = file;
-    return true;
+    return qc_budget_file(&budget, file, times[*kind], st) || qc_where(st, "%s", file);
 }
 
 static bool describe_model_file(struct qc_json **out, const char *path, const struct qc_options *o, bool values,
@@ -445,7 +449,7 @@ bool qc_describe_file(struct qc_json **out, const char *path, const struct qc_op
 {
     enum qc_inspected kind;
     *out = NULL;
-    if (!qc_inspected_kind(&kind, &path, o->arena, st)) return false;
+    if (!qc_inspected_kind(&kind, &path, o, st)) return false;
     bool ok = false;
     switch (kind) {
     case QC_INSPECTED_MODEL: ok = describe_model_file(out, path, o, values, w, st); break;

@@ -83,7 +83,7 @@ static bool bytes_of_file(void **bytes, size_t *size, const struct qc_exporter *
 {
     QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
-    char *path = qc_arena_printf(a, st, "%s/qcalib-model-XXXXXX", qc_temporary_folder());
+    char *path = qc_arena_printf(a, st, "%s/qcalib-model-XXXXXX", qc_temporary_folder(NULL));
     void *data = NULL;
     const int fd = path ? mkstemp(path) : -1;
     bool ok = path != NULL;

@@ -580,7 +580,7 @@ bool qc_job_run(struct qc_job *j, struct qc_status *st)
                     (!j->r.fallback || count_ops(j, st)) && measure_layers(j, st) && mend(j, st) &&
                     measure_latency_again(j, st) && fill_job_report(j, st) && advise(j, st);
     qc_pool_share(before);
-    return ok;
+    return ok || qc_where_in_job(&j->in, st);
 }
 
 /* Makes room for one more written file. */
@@ -678,7 +678,7 @@ bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_s
     qc_id *values;
     const char **names;
     const int *axes = NULL;
-    if (!qc_setup_open(s, &j->told, st)) return false;
+    if (!qc_setup_open(s, &j->told, st)) return qc_where_in_job(&j->in, st);
     const struct qc_graph *g = s->normalised;
     const double t0 = qc_seconds();
     if (!qc_observable_values(&what.count, &values, g, s->rules, a, st) ||
@@ -692,7 +692,7 @@ bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_s
     what.names = names;
     what.channel_axes = axes;
     qc_progress_phase(s->progress, "collecting");
-    const bool ok = qc_collecting_run(&statistics, &cost, s, &what, a, st);
+    const bool ok = qc_collecting_run(&statistics, &cost, s, &what, a, st) || qc_where_in_job(&j->in, st);
     qc_progress_end(s->progress);
     if (ok)
         *out = (struct qc_collect_result){.statistics = statistics,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -306,13 +307,15 @@ static bool solve_blocks(const struct solving *s, struct constant_quantizer *qua
 }
 
 /* Gives a channel of zeros the widest scale of the others, or 1 if there is none. Any scale represents zeros exactly,
-   but the accumulator and its bias are counted in steps of it. */
+   but the accumulator and its bias are counted in steps of it. Denormal scales become the least normal number. */
 static void mend_empty(const struct channels *c)
 {
     float widest = 0;
     for (size_t i = 0; i < c->count; i++) widest = c->scale[i] > widest ? c->scale[i] : widest;
-    for (size_t i = 0; i < c->count; i++)
+    for (size_t i = 0; i < c->count; i++) {
         if (c->scale[i] == 0) c->scale[i] = widest > 0 ? widest : 1;
+        if (c->scale[i] < FLT_MIN) c->scale[i] = FLT_MIN;
+    }
 }
 
 /* Returns the least power of two that is not below `scale`. */
@@ -406,13 +409,38 @@ static bool is_by_output(const struct solving *s, const struct constant_quantize
     return q->is_weight && quantizer->observer->of_output && !q->given && !q->block;
 }
 
+/* Fails with the node that reads a constant. */
+static bool not_finite(const struct solving *s, const struct constant_use *use, const char *what, const char *name,
+                       struct qc_status *st)
+{
+    char label[QC_LABEL];
+    const qc_id id = use->layer ? use->layer : use->product;
+    const struct qc_node *n = id ? &s->g->nodes[id] : NULL;
+    qc_fail(st, QC_BAD_INPUT, "%s '%s' holds NaN or infinity; the model is damaged", what, name);
+    return n ? qc_where(st, "node '%s' (%s)", qc_node_label(label, s->g, n), qc_op_info(n->op)->name) : false;
+}
+
+/* Fails if a bias in the accumulators of a weight is not finite. */
+static bool check_biases(const struct solving *s, const struct constant_use *use, struct qc_status *st)
+{
+    for (qc_id id = use->first_bias; id; id = s->next_bias[id]) {
+        const qc_id v = s->g->nodes[id].inputs[0];
+        const struct qc_tensor *bias = qc_constant_of(s->g, v);
+        char label[QC_LABEL];
+        for (size_t i = 0; i < bias->count; i++)
+            if (!isfinite(((const float *)bias->data)[i]))
+                return not_finite(s, use, "bias", qc_value_label(label, s->g, v), st);
+    }
+    return true;
+}
+
 static bool look_at_constant(const struct solving *s, const struct constant_quantizer *quantizer, struct qc_status *st)
 {
-    const char *name = s->g->qparams_of[quantizer->id].name;
+    const struct qc_qparams *q = &s->g->qparams_of[quantizer->id];
     struct qc_choice *choice = &s->c->choices[quantizer->id];
     if (!tally(&choice->seen, quantizer->use.tensor, st)) return false;
     if (choice->seen.nan || choice->seen.pos_inf || choice->seen.neg_inf)
-        return qc_fail(st, QC_BAD_INPUT, "weight '%s' holds NaN or infinity; the model is damaged", name);
+        return not_finite(s, &quantizer->use, q->is_weight ? "weight" : "constant", q->name, st);
     choice->method = quantizer->observer->name;
     return true;
 }
@@ -462,6 +490,7 @@ static bool bind_constant(const struct solving *s, const struct constant_quantiz
     }
     const struct qc_qparams *q = &s->g->qparams_of[quantizer->id];
     const bool powers = !given && q->power_of_two;
+    if (!check_biases(s, &quantizer->use, st)) return false;
     if (powers && !take_powers_of_two(channels, &quantizer->use, q, false, s->c->arena, st)) return false;
     if (!given && q->is_weight) {
         fit_step(channels, s, &quantizer->use);

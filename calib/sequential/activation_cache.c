@@ -8,8 +8,9 @@
 #include "base/file_map.h"
 #include "graph/types/number_format.h"
 
-/* Reused memory has blocks of one size, so that blocks of small values fit large ones. */
-enum { BLOCK = 16 << 10, SLAB = 256 };
+/* Reused memory has blocks of one size, so that blocks of small values fit large ones: BLOCK, or less if all values
+   are smaller. */
+enum { BLOCK = 16 << 10, BLOCK_LEAST = 64, SLAB = 256 };
 
 struct kept {
     struct qc_kept_form form;
@@ -27,6 +28,7 @@ struct kept {
 struct qc_activation_cache {
     const struct qc_graph *g;
     size_t units;
+    size_t block;            /* bytes of a block of reused memory, or of the file */
     struct kept *now, *next; /* [value_count + 1] */
     bool reuse;
     size_t slab_count, idle_count;
@@ -46,10 +48,10 @@ static bool add_slab(struct qc_activation_cache *f)
     if (slabs) f->slabs = slabs;
     struct block *idle = realloc(f->idle, (f->slab_count + 1) * SLAB * sizeof *idle);
     if (idle) f->idle = idle;
-    char *memory = slabs && idle ? malloc((size_t)SLAB * BLOCK) : NULL;
+    char *memory = slabs && idle ? malloc(SLAB * f->block) : NULL;
     if (!memory) return false;
     f->slabs[f->slab_count++] = memory;
-    for (size_t i = SLAB; i-- > 0;) f->idle[f->idle_count++] = (struct block){.memory = memory + i * BLOCK};
+    for (size_t i = SLAB; i-- > 0;) f->idle[f->idle_count++] = (struct block){.memory = memory + i * f->block};
     return true;
 }
 
@@ -61,23 +63,23 @@ static bool extend_file(struct qc_activation_cache *f, struct qc_status *st)
     if (!idle) return qc_fail_memory(st, (f->file_slabs + 1) * SLAB * sizeof *idle);
     f->idle_in_file = idle;
     if (!f->file && !qc_scratch_file_new(&f->file, NULL, st)) return false;
-    if (!qc_scratch_file_grow(&at, f->file, (size_t)SLAB * BLOCK, st)) return false;
+    if (!qc_scratch_file_grow(&at, f->file, SLAB * f->block, st)) return false;
     f->file_slabs++;
     for (size_t i = SLAB; i-- > 0;)
-        f->idle_in_file[f->idle_in_file_count++] = (struct block){.there = true, .at = at + (int64_t)(i * BLOCK)};
+        f->idle_in_file[f->idle_in_file_count++] = (struct block){.there = true, .at = at + (int64_t)(i * f->block)};
     return true;
 }
 
 static bool take_block(struct block *b, struct qc_activation_cache *f, bool spilled, struct qc_status *st)
 {
     struct qc_status no_room = QC_STATUS_INIT; /* then it stays in memory */
-    const bool full = (f->slab_count + 1) * SLAB * BLOCK > f->most, outside = spilled || (!f->idle_count && full);
+    const bool full = (f->slab_count + 1) * SLAB * f->block > f->most, outside = spilled || (!f->idle_count && full);
     if (outside && (f->idle_in_file_count || extend_file(f, spilled ? st : &no_room))) {
         *b = f->idle_in_file[--f->idle_in_file_count];
         return true;
     }
     if (spilled) return false;
-    if (!f->idle_count && !add_slab(f)) return qc_fail_memory(st, (size_t)SLAB * BLOCK);
+    if (!f->idle_count && !add_slab(f)) return qc_fail_memory(st, SLAB * f->block);
     *b = f->idle[--f->idle_count];
     return true;
 }
@@ -114,6 +116,21 @@ size_t qc_activation_cache_bytes(const struct qc_graph *g, qc_id qparams, size_t
     return elements * (qparams ? qc_dtype_size(g->qparams_of[qparams].dtype) : sizeof(float));
 }
 
+/* Returns the bytes of a block: those of the largest value of a unit of one sample, at most BLOCK. */
+static size_t block_of(const struct qc_graph *g)
+{
+    size_t block = BLOCK_LEAST;
+    for (size_t v = 1; v <= g->value_count && block < BLOCK; v++) {
+        struct qc_shape s = g->values[v].type.shape;
+        size_t count;
+        if (g->values[v].kind == QC_VALUE_CONSTANT) continue;
+        if (s.rank > 0 && s.dim[0] == QC_FREE) s.dim[0] = 1;
+        if (!qc_shape_count(&count, &s)) return BLOCK;
+        while (block < BLOCK && block / sizeof(float) < count) block *= 2;
+    }
+    return block;
+}
+
 bool qc_activation_cache_new(struct qc_activation_cache **out, const struct qc_graph *g, size_t units, bool reuse,
                              size_t most, struct qc_status *st)
 {
@@ -121,6 +138,7 @@ bool qc_activation_cache_new(struct qc_activation_cache **out, const struct qc_g
     if (!f) return qc_fail_memory(st, sizeof *f);
     *f = (struct qc_activation_cache){.g = g,
                                       .units = units,
+                                      .block = block_of(g),
                                       .reuse = reuse,
                                       .most = most,
                                       .now = calloc(g->value_count + 1, sizeof *f->now),
@@ -185,7 +203,7 @@ static bool shape_once(struct qc_activation_cache *f, struct kept *k, const stru
         k->form.layout = layout_of(v, &k->form.shape);
         k->count = qc_view_count(v);
         k->bytes = qc_activation_cache_bytes(f->g, k->form.qparams, k->count);
-        k->piece = f->reuse || k->spilled ? BLOCK : k->bytes;
+        k->piece = f->reuse || k->spilled ? f->block : k->bytes;
         k->pieces = k->bytes ? (k->bytes + k->piece - 1) / k->piece : 0;
         ok = !k->bytes || (k->blocks = calloc(f->units * k->pieces, sizeof *k->blocks)) ||
              qc_fail_memory(st, f->units * k->pieces * sizeof *k->blocks);

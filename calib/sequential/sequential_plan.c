@@ -402,6 +402,14 @@ static bool check_memory(const struct qc_propagation *p, struct qc_status *st)
             qc_stream_workers(&workers, 1, c->run.memory_limit, qc_stream_held_bytes(c->run.memory_limit), bytes, st));
 }
 
+/* Returns the bytes of values kept in memory: the size of the model, at least 12 MiB; less would not lower the peak of
+   a small model. */
+static size_t in_memory(const struct qc_graph *g)
+{
+    static const size_t least = (size_t)12 << 20;
+    return g->budget.model_bytes > least ? g->budget.model_bytes : least;
+}
+
 static bool keep_extremes(struct qc_propagation *p, size_t count, struct qc_status *st)
 {
     if (!qc_extremes_table_new(&p->seen->extremes, count, p->units, st)) return false;
@@ -454,7 +462,7 @@ static bool begin_propagation(struct qc_propagation *p, struct qc_status *st)
          !qc_per_sample_new(&p->seen->samples, c->activation, &c->activation_values, count, st)) ||
         ((c->few || c->unseen || c->activation->need == QC_NEED_SERIES) && !keep_extremes(p, count, st)) ||
         (c->channels && !keep_channels(p, count, values, names, st)) ||
-        !qc_activation_cache_new(&p->frontier, p->g, p->units, !c->run.memory_limit, SIZE_MAX, st) ||
+        !qc_activation_cache_new(&p->frontier, p->g, p->units, !c->run.memory_limit, in_memory(p->g), st) ||
         !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st) || !check_memory(p, st))
         return false;
     if (!p->options->weight_rounder || !p->options->correct_bias) return true;
@@ -545,14 +553,6 @@ static bool units_of(size_t *out, const struct qc_propagation *p, const bool *pa
     *out = !known ? 0 : fit < UNITS_LEAST ? UNITS_LEAST : fit > most ? most : fit;
     qc_plan_free(plan);
     return true;
-}
-
-/* Returns the bytes kept in memory: the size of the model, at least 12 MiB; less would not lower the peak of a small
-   model. */
-static size_t in_memory(const struct qc_graph *g)
-{
-    static const size_t least = (size_t)12 << 20;
-    return g->budget.model_bytes > least ? g->budget.model_bytes : least;
 }
 
 bool qc_round_sequentially(bool *done, struct qc_graph *g, const qc_id *floats, const struct qc_dataset *data,

@@ -230,7 +230,7 @@ static bool take_series(struct qc_collection *c, const struct qc_columns *t, str
    class. */
 static bool sums_fit(const int64_t *x, size_t n, uint64_t rows, int shift)
 {
-    const int64_t most = (int64_t)(rows << shift);
+    const int64_t most = rows > (uint64_t)INT64_MAX >> shift ? INT64_MAX : (int64_t)(rows << shift);
     for (size_t i = 0; i < n; i++)
         if (x[i] > most || x[i] < -most) return false;
     return true;

@@ -130,6 +130,7 @@ bool qc_input_step(double *step, const struct qc_dataset *data, size_t input, do
     struct seen s = {.magnitudes.most = (size_t)(FLOATS_A_LEVEL * (levels + 1))};
     bool ok = qc_dataset_scratch_new(&scratch, st);
     *step = 0;
+    if (ok) qc_dataset_scratch_passes(scratch);
     for (size_t u = 0; ok && u < count && !s.magnitudes.too_many; u++) {
         const size_t bytes = qc_dataset_unit_bytes(data, input, u), n = qc_dataset_unit_elements(data, input, u);
         float *x = malloc(bytes + 1);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -473,7 +474,8 @@ static double least_part(const struct outputs *o, size_t lane)
     double most = 0;
     if (bias > BIAS_ROOM * step || step < STEP_ROOM) return 1; /* the bias or the step raised the scale */
     for (size_t i = 0; i < o->matrix->w; i++) most = fmax(most, fabs(o->own->x[i * QC_LANES + lane]));
-    return most > 0 ? fmin(most / o->hi[lane], 1) : 1;
+    const double normal = 2 * (double)FLT_MIN / scale; /* scales stay normal numbers */
+    return most > 0 ? fmin(fmax(most / o->hi[lane], normal), 1) : 1;
 }
 
 /* Copies d and x of some lanes. */

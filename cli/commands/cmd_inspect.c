@@ -294,7 +294,7 @@ bool qc_cmd_inspect(const struct qc_cli_options *o, struct qc_status *st)
     const char *path = o->operands.items[0];
     enum qc_inspected kind;
     if (o->json) return inspect_json(o, st);
-    if (!qc_inspected_kind(&kind, &path, o->job.arena, st)) return false;
+    if (!qc_inspected_kind(&kind, &path, &o->job, st)) return false;
     switch (kind) {
     case QC_INSPECTED_MODEL: return inspect_model(path, o, st);
     case QC_INSPECTED_DATA: return inspect_data(path, o, st);

@@ -58,7 +58,8 @@ unsigned qc_cli_option_commands(unsigned option)
 {
     /* `list observers` also shows those of a plugin; inspect also reads models and data. */
     const unsigned listed = option == QC_OPTION_PLUGIN ? QC_ON(list) : 0;
-    const unsigned inspected = option == QC_OPTION_FOLLOW_LINKS ? QC_ON(inspect) : 0;
+    const unsigned inspected =
+        option == QC_OPTION_FOLLOW_LINKS || option == QC_OPTION_MEMORY_LIMIT ? QC_ON(inspect) : 0;
     return qc_cli_option_info(option)->commands | listed | inspected;
 }
 

@@ -12,6 +12,7 @@
 #include "base/index.h"
 #include "base/scope.h"
 #include "datasets/samples/dataset.h"
+#include "graph/types/number_format.h"
 
 struct qc_memory_array {
     struct qc_data_entry entry;
@@ -70,7 +71,8 @@ const char *qc_memory_data_name(const struct qc_memory_data *m)
 static bool check_array_shape(struct qc_memory_array *x, const struct qc_array *array, struct qc_arena *a,
                               struct qc_status *st)
 {
-    if (array->dtype == QC_NONE || array->dtype >= QC_DTYPE_COUNT || array->dtype >= QC_U4)
+    if (array->dtype == QC_NONE || array->dtype >= QC_DTYPE_COUNT || qc_dtype_info(array->dtype)->bits < 8 ||
+        qc_is_small_float(array->dtype))
         return qc_fail(st, QC_USAGE, "it has an element type that samples cannot have");
     if (array->rank < 1 || array->rank > QC_DATA_RANK_MAX || !array->dims)
         return qc_fail(st, QC_USAGE, "it has %u axes; expected 1 to %d, the first of them the sample", array->rank,

@@ -220,6 +220,9 @@ bool qc_select_units(uint64_t *out, size_t n, uint64_t total, const struct qc_se
 struct qc_dataset_scratch;
 bool qc_dataset_scratch_new(struct qc_dataset_scratch **out, struct qc_status *st);
 void qc_dataset_scratch_free(struct qc_dataset_scratch *s); /* NULL-safe */
+/* Units that are read with these buffers are not cached (qc_dataset_keep): each is read once, and the cache is for the
+   units of trials. */
+void qc_dataset_scratch_passes(struct qc_dataset_scratch *s);
 
 /* Reads one unit of one input: qc_dataset_unit_bytes bytes at out, row-major, in the input's type, preprocessed. Float
    results keep NaN and infinity. An integer input takes only integral values in the range of its type; others fail with

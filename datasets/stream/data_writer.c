@@ -12,6 +12,9 @@
 #include "datasets/hdf5/hdf5_io.h"
 #include "graph/types/number_format.h"
 
+/* An attribute of HDF5, such as the name of a data set, has less than 64 KiB. */
+enum { LONGEST_NAME = 64000 };
+
 /* A unit that arrived early: its rows, compressed. */
 struct parcel {
     struct parcel *next;
@@ -142,6 +145,13 @@ bool qc_writer_open(struct qc_writer **out, const char *path, const struct qc_wr
     bool ok = w->outputs && w->path;
     for (size_t k = 0; ok && k < output_count; k++) {
         struct output *o = &w->outputs[k];
+        const size_t length = strlen(outputs[k].name);
+        if (length > LONGEST_NAME) {
+            ok = qc_fail(st, QC_BAD_INPUT,
+                         "%s: output '%.100s...' has a name of %zu bytes, and HDF5 files hold %d at most", path,
+                         outputs[k].name, length, (int)LONGEST_NAME);
+            break;
+        }
         o->given = outputs[k].dtype;
         o->dtype = qc_is_small_float(o->given) ? QC_F32 : o->given;
         o->name = qc_arena_strdup(a, outputs[k].name, st);

@@ -15,6 +15,7 @@ struct qc_dataset_scratch {
     struct qc_packet packet;
     void *turned; /* values in the tensor's order of axes */
     size_t turned_capacity;
+    bool passes; /* units read with it are not cached */
 };
 
 void qc_dataset_free(struct qc_dataset *ds)
@@ -271,6 +272,11 @@ bool qc_dataset_scratch_new(struct qc_dataset_scratch **out, struct qc_status *s
     return true;
 }
 
+void qc_dataset_scratch_passes(struct qc_dataset_scratch *s)
+{
+    s->passes = true;
+}
+
 void qc_dataset_scratch_free(struct qc_dataset_scratch *s)
 {
     if (!s) return;
@@ -458,7 +464,7 @@ static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding,
     if (!plain) {
         if (!read_unchanged(&plain, out, ds, binding, unit, scratch, st)) return false;
         const bool again = b->array && qc_memory_array_copies(b->array); /* reading costs no more than copying */
-        if (ds->kept && !b->set.sizes && !again) keep_unit(ds->kept, key, plain, b->file_bytes);
+        if (ds->kept && !b->set.sizes && !again && !scratch->passes) keep_unit(ds->kept, key, plain, b->file_bytes);
     }
     if (plain == out) return true;
     if (b->axes != QC_AXES_AS_THEY_ARE) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -61,7 +63,7 @@ static qc_id lower_scales(struct qc_lowering *x, const struct qc_qparams *s, con
     uint8_t *codes = malloc(s->count);
     if (!codes) return qc_fail_memory(st, s->count);
     for (size_t i = 0; i < s->count; i++) largest = s->scale[i] > largest ? s->scale[i] : largest;
-    const float over = largest / (float)qc_dtype_info(QC_F8E4M3)->hi;
+    const float over = fmaxf(largest / (float)qc_dtype_info(QC_F8E4M3)->hi, FLT_MIN); /* as qc_scale_over */
     for (size_t i = 0; i < s->count; i++)
         codes[i] = qc_float_to_small(QC_F8E4M3, (double)(s->scale[i] / over), QC_SMALL_SATURATES, QC_SMALL_NEAREST);
     const qc_id inputs[] = {qc_lower_constant(x, QC_F8E4M3, shape, codes, s->name, "scale", st),

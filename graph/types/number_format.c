@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/types/number_format.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -107,7 +108,7 @@ float qc_scale_over(float largest)
 {
     int e;
     const float m = frexpf(largest / 448, &e);
-    return ldexpf(ceilf(m * 0x1p16f), e - 16);
+    return fmaxf(ldexpf(ceilf(m * 0x1p16f), e - 16), FLT_MIN);
 }
 
 struct qc_power_scale qc_power_scale_of(struct qc_levels levels)

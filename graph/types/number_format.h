@@ -42,7 +42,7 @@ float qc_block_scale(const struct qc_number_format *f, float largest, float of_r
 #define QC_SCALE_LEVELS ((struct qc_levels){.lo = -448, .hi = 448, .mantissa = 3, .least = -6})
 
 /* Returns the scale t of a tensor whose largest block scale is `largest`. Each block scale becomes code * t, which is
-   exact; the codes are E4M3 numbers of at most 448. */
+   exact; the codes are E4M3 numbers of at most 448. The scale is never denormal. */
 float qc_scale_over(float largest);
 
 /* The case labels of all these types. */

@@ -11,8 +11,8 @@
 #include "onnx/read/importing.h"
 
 /* A body is read again if the shapes of its states turn out to be less fixed. Nested bodies multiply the number of
-   readings. */
-enum { ATTEMPTS = 4, READINGS_MAX = 20000 };
+   readings. A body counts as one reading and one for every READING_NODES nodes. */
+enum { ATTEMPTS = 4, READINGS_MAX = 20000, READING_NODES = 64 };
 
 /* The inputs of a body: ONNX's inputs, then captures. */
 struct border {
@@ -111,7 +111,8 @@ static bool fill_body(struct qc_importer *body, struct qc_importer *im, const st
     if (*name && !(body->g->name = qc_arena_strdup(body->g->arena, name, st))) return false;
     if (p->n_sparse_initializer)
         return qc_fail(st, QC_UNSUPPORTED, "has sparse initializers, which are not handled; store them dense");
-    if (++*im->readings > READINGS_MAX) return qc_fail(st, QC_UNSUPPORTED, "too many bodies within bodies");
+    *im->readings += 1 + p->n_node / READING_NODES;
+    if (*im->readings > READINGS_MAX) return qc_fail(st, QC_UNSUPPORTED, "too many bodies within bodies");
     if (!qc_import_enter_names(body, o, st) || !qc_import_mark_live(body, st) || !add_body_inputs(body, b, st) ||
         !add_constants(body, im, o, st) || !qc_import_nodes(body, st))
         return false;

@@ -5,12 +5,15 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/checked.h"
 #include "graph/types/number_format.h"
 #include "onnx/read/importing.h"
 
 /* Fields of NodeProto and FunctionProto from IR versions newer than our messages. */
 enum { NODE_OVERLOAD = 8, FUNCTION_DEFAULTS = 11, FUNCTION_OVERLOAD = 13 };
-enum { DEPTH = 64, NODES = 1 << 18, BYTES = 1 << 28 };
+/* Calls may come to LEAST nodes and one for each byte of the model, at most NODES, and to BYTES bytes and TIMES for
+   each byte of the model. */
+enum { DEPTH = 64, LEAST = 1 << 15, NODES = 1 << 18, BYTES = 32 << 20, TIMES = 64 };
 
 struct function {
     const Onnx__FunctionProto *p;
@@ -18,14 +21,19 @@ struct function {
     size_t default_count;
     ProtobufCMessage **defaults; /* AttributeProto */
     int opset;
-    bool active; /* being expanded: a call of it is recursive */
+    struct qc_texts inputs, outputs; /* numbers from 1 */
+    size_t longest;                  /* bytes of the longest name that a node makes */
+    bool active;                     /* being expanded: a call of it is recursive */
 };
 
 struct inliner {
     struct qc_importer *im;
-    size_t function_count, made, calls, bytes_before;
+    size_t function_count, made, made_most, calls;
+    size_t bytes_before, bytes_most, bytes_checked; /* of the importer's arena */
     struct function *functions;
+    struct qc_index by_name; /* of functions, from 1 */
     struct qc_texts taken;
+    struct qc_texts suffixes; /* of a base of prefixes: the number after the last one in use */
 };
 
 /* The place of a node: the graph of the model (function NULL), or a call of a function. */
@@ -121,12 +129,19 @@ static bool take_graph(struct inliner *x, const Onnx__GraphProto *g, struct qc_s
 
 static bool prefix_fits(const struct inliner *x, const struct function *f, const char *prefix, struct qc_status *st)
 {
-    for (size_t i = 0; i < f->p->n_node; i++)
-        for (size_t k = 0; k < f->p->node[i]->n_output; k++) {
-            const char *name = qc_arena_printf(x->im->arena, st, "%s%s", prefix, f->p->node[i]->output[k]);
-            if (!name || qc_texts_find(&x->taken, name)) return false;
+    if (qc_texts_find(&x->taken, prefix)) return false;
+    const size_t length = strlen(prefix);
+    char *name = malloc(length + f->longest + 1);
+    if (!name) return qc_fail_memory(st, length);
+    memcpy(name, prefix, length);
+    bool fits = true;
+    for (size_t i = 0; fits && i < f->p->n_node; i++)
+        for (size_t k = 0; fits && k < f->p->node[i]->n_output; k++) {
+            strcpy(name + length, f->p->node[i]->output[k]);
+            fits = !qc_texts_find(&x->taken, name);
         }
-    return !qc_texts_find(&x->taken, prefix);
+    free(name);
+    return fits;
 }
 
 /* Returns a unique name prefix for a call. */
@@ -138,20 +153,22 @@ static const char *prefix_of(struct inliner *x, const struct function *f, const 
                                                   : "",
                *prefix = qc_arena_printf(x->im->arena, st, "%s/", base);
     /* Names of values rarely end in a slash, so mostly other prefixes collide. */
-    for (unsigned k = 1; prefix && !prefix_fits(x, f, prefix, st) && st->code == QC_OK; k++)
-        prefix = qc_arena_printf(x->im->arena, st, "%s_%u/", base, k);
-    if (!prefix || st->code != QC_OK || !take_name(x, prefix, st)) return NULL;
+    size_t next = qc_texts_find(&x->suffixes, base);
+    if (!next) next = 1;
+    while (prefix && !prefix_fits(x, f, prefix, st) && st->code == QC_OK)
+        prefix = qc_arena_printf(x->im->arena, st, "%s_%zu/", base, next++);
+    if (!prefix || st->code != QC_OK || !take_name(x, prefix, st) ||
+        !qc_texts_set(&x->suffixes, base, next, x->im->arena, st))
+        return NULL;
     return prefix;
 }
 
 static const char *name_in(const struct inliner *x, const struct scope *s, const char *name, struct qc_status *st)
 {
     if (!s->function || !*name) return name;
-    const Onnx__FunctionProto *p = s->function->p;
-    for (size_t i = 0; i < p->n_output; i++)
-        if (strcmp(p->output[i], name) == 0 && i < s->call->n_output && *s->call->output[i]) return s->call->output[i];
-    for (size_t i = 0; i < p->n_input; i++)
-        if (strcmp(p->input[i], name) == 0) return i < s->call->n_input ? s->call->input[i] : "";
+    const size_t output = qc_texts_find(&s->function->outputs, name), input = qc_texts_find(&s->function->inputs, name);
+    if (output && output <= s->call->n_output && *s->call->output[output - 1]) return s->call->output[output - 1];
+    if (input) return input <= s->call->n_input ? s->call->input[input - 1] : "";
     return qc_arena_printf(x->im->arena, st, "%s%s", s->prefix, name);
 }
 
@@ -289,11 +306,17 @@ static bool push(struct list *out, struct inliner *x, Onnx__NodeProto *n, struct
     Onnx__NodeProto **more = qc_grown(out->nodes, out->count, &out->capacity, sizeof *more, st);
     if (!more) return false;
     out->nodes = more;
-    if (x->made++ == NODES || qc_arena_bytes(x->im->arena) - x->bytes_before > BYTES)
-        return qc_fail(st, QC_UNSUPPORTED,
-                       "its functions come to more than %d nodes, or to more than %d MB of names: they use each other "
-                       "too often",
-                       (int)NODES, (int)(BYTES >> 20));
+    const size_t bytes = qc_arena_bytes(x->im->arena) - x->bytes_before;
+    if (x->made++ == x->made_most || bytes > x->bytes_most)
+        return qc_fail(
+            st, QC_UNSUPPORTED,
+            "its functions come to more than %zu nodes, or to more than %zu MB of names: they use each other "
+            "too often",
+            x->made_most, x->bytes_most >> 20);
+    if (bytes - x->bytes_checked >= QC_BUDGET_GRAIN) {
+        x->bytes_checked = bytes;
+        if (!qc_budget_hold(&x->im->g->budget, bytes, st)) return false; /* for the nodes of the graph */
+    }
     out->nodes[out->count++] = n;
     return true;
 }
@@ -305,11 +328,13 @@ static const char *domain_of(const char *domain)
 
 static struct function *function_of(const struct inliner *x, const Onnx__NodeProto *n, const char *overload)
 {
-    for (size_t i = 0; i < x->function_count; i++) {
-        const struct function *f = &x->functions[i];
+    size_t slot = SIZE_MAX;
+    const uint64_t hash = qc_hash_text(qc_proto_text(n->op_type));
+    for (uint32_t i; (i = qc_index_next(&x->by_name, hash, &slot));) {
+        struct function *f = &x->functions[i - 1];
         if (strcmp(qc_proto_text(f->p->name), qc_proto_text(n->op_type)) == 0 &&
             strcmp(domain_of(f->p->domain), domain_of(n->domain)) == 0 && strcmp(f->overload, overload) == 0)
-            return &x->functions[i];
+            return f;
     }
     return NULL;
 }
@@ -320,21 +345,21 @@ static bool pass_on(struct list *out, struct inliner *x, const struct scope *s, 
     static char identity[] = "Identity";
     const Onnx__FunctionProto *p = s->function->p;
     struct qc_arena *a = x->im->arena;
-    for (size_t i = 0; i < p->n_output && i < s->call->n_output; i++)
-        for (size_t k = 0; k < p->n_input && *s->call->output[i]; k++) {
-            if (strcmp(p->output[i], p->input[k]) != 0) continue;
-            Onnx__NodeProto *n = QC_NEW(a, Onnx__NodeProto, st);
-            char **in = QC_NEW_ARRAY(a, char *, 2, st);
-            if (!n || !in) return false;
-            onnx__node_proto__init(n);
-            in[0] = k < s->call->n_input ? s->call->input[k] : s->call->output[i];
-            in[1] = s->call->output[i];
-            n->op_type = identity;
-            n->n_input = n->n_output = 1;
-            n->input = in;
-            n->output = in + 1;
-            if (!push(out, x, n, st)) return false;
-        }
+    for (size_t i = 0; i < p->n_output && i < s->call->n_output; i++) {
+        const size_t input = *s->call->output[i] ? qc_texts_find(&s->function->inputs, p->output[i]) : 0;
+        if (!input) continue;
+        Onnx__NodeProto *n = QC_NEW(a, Onnx__NodeProto, st);
+        char **in = QC_NEW_ARRAY(a, char *, 2, st);
+        if (!n || !in) return false;
+        onnx__node_proto__init(n);
+        in[0] = input <= s->call->n_input ? s->call->input[input - 1] : s->call->output[i];
+        in[1] = s->call->output[i];
+        n->op_type = identity;
+        n->n_input = n->n_output = 1;
+        n->input = in;
+        n->output = in + 1;
+        if (!push(out, x, n, st)) return false;
+    }
     return true;
 }
 
@@ -405,6 +430,15 @@ static bool is_own(const Onnx__FunctionProto *f)
     return strcmp(domain_of(f->domain), "qcalib") == 0 && qc_number_format_named(qc_proto_text(f->name));
 }
 
+/* Numbers names from 1; the first of equal names wins. */
+static bool number_names(struct qc_texts *out, char *const *names, size_t count, struct qc_arena *a,
+                         struct qc_status *st)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!qc_texts_find(out, names[i]) && !qc_texts_set(out, names[i], i + 1, a, st)) return false;
+    return true;
+}
+
 static bool read_functions(struct inliner *x, const Onnx__ModelProto *m, struct qc_status *st)
 {
     struct qc_arena *a = x->im->arena;
@@ -414,7 +448,15 @@ static bool read_functions(struct inliner *x, const Onnx__ModelProto *m, struct 
         struct function *f = &x->functions[x->function_count++];
         f->p = m->functions[i];
         f->opset = opset_of(f->p, x->im->opset);
-        if (!(f->overload = overload_of(&f->p->base, FUNCTION_OVERLOAD, a, st)) || !read_defaults(f, x->im, st))
+        for (size_t k = 0; k < f->p->n_node; k++)
+            for (size_t j = 0; j < f->p->node[k]->n_output; j++) {
+                const size_t length = strlen(f->p->node[k]->output[j]);
+                if (length > f->longest) f->longest = length;
+            }
+        if (!(f->overload = overload_of(&f->p->base, FUNCTION_OVERLOAD, a, st)) || !read_defaults(f, x->im, st) ||
+            !number_names(&f->inputs, f->p->input, f->p->n_input, a, st) ||
+            !number_names(&f->outputs, f->p->output, f->p->n_output, a, st) ||
+            !qc_index_add(&x->by_name, qc_hash_text(qc_proto_text(f->p->name)), (uint32_t)x->function_count, st))
             return false;
     }
     return true;
@@ -423,15 +465,21 @@ static bool read_functions(struct inliner *x, const Onnx__ModelProto *m, struct 
 bool qc_import_inline(const Onnx__GraphProto **out, struct qc_importer *im, const Onnx__ModelProto *m,
                       struct qc_status *st)
 {
-    struct inliner x = {.im = im, .bytes_before = qc_arena_bytes(im->arena)};
+    const size_t size = im->g->budget.model_bytes;
+    struct inliner x = {.im = im, .made_most = size < NODES - LEAST ? LEAST + size : NODES};
     const struct scope top = {.function = NULL};
     *out = m->graph;
     if (!m->n_functions) return true;
     const Onnx__GraphProto *g = NULL;
-    if (!read_functions(&x, m, st)) return false;
+    const bool read = read_functions(&x, m, st);
+    x.bytes_before = qc_arena_bytes(im->arena);
+    if (!qc_mul_size(&x.bytes_most, size, TIMES) || !qc_add_size(&x.bytes_most, x.bytes_most, BYTES))
+        x.bytes_most = SIZE_MAX;
+    if (read && x.function_count && take_name(&x, "", st) && take_graph(&x, m->graph, st))
+        g = copy_graph(&x, &top, m->graph, st);
+    qc_index_free(&x.by_name);
+    if (!read || (x.function_count && !g)) return false;
     if (!x.function_count) return true;
-    if (take_name(&x, "", st) && take_graph(&x, m->graph, st)) g = copy_graph(&x, &top, m->graph, st);
-    if (!g) return false;
     *out = g;
     if (!x.calls) return qc_lines_add(&im->notes, im->g->arena, st, "functions that no node needs were left out");
     return qc_lines_add(&im->notes, im->g->arena, st, "%zu calls of the model's own functions were expanded", x.calls);

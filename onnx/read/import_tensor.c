@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/checked.h"
 #include "base/file.h"
 #include "onnx/read/importing.h"
@@ -106,8 +107,34 @@ static struct qc_external_file *enter_file(struct qc_external_files *files, cons
     return files->first = f;
 }
 
+/* Returns the tensor that was read from this place in this type and shape, or NULL. */
+static struct qc_tensor *find_imported(const struct qc_external_files *files, const void *at, uint64_t offset,
+                                       enum qc_dtype dtype, const struct qc_shape *shape)
+{
+    size_t slot = SIZE_MAX;
+    for (uint32_t i; (i = qc_index_next(&files->index, qc_hash_number((uintptr_t)at + offset), &slot));) {
+        const struct qc_imported *t = &files->tensors[i - 1];
+        if (t->at == at && t->offset == offset && t->tensor->dtype == dtype && qc_shape_equal(&t->tensor->shape, shape))
+            return qc_tensor_ref(t->tensor);
+    }
+    return NULL;
+}
+
+static bool keep_imported(struct qc_external_files *files, const void *at, uint64_t offset, const struct qc_tensor *t,
+                          struct qc_status *st)
+{
+    struct qc_imported *more = qc_grown(files->tensors, files->count, &files->capacity, sizeof *more, st);
+    if (!more) return false;
+    files->tensors = more;
+    files->tensors[files->count++] = (struct qc_imported){.at = at, .offset = offset, .tensor = qc_tensor_ref(t)};
+    return qc_index_add(&files->index, qc_hash_number((uintptr_t)at + offset), (uint32_t)files->count, st);
+}
+
 void qc_import_release_external(struct qc_external_files *files)
 {
+    for (size_t i = 0; i < files->count; i++) qc_tensor_unref(files->tensors[i].tensor);
+    free(files->tensors);
+    qc_index_free(&files->index);
     while (files->first) {
         struct qc_external_file *f = files->first;
         files->first = f->next;
@@ -210,6 +237,17 @@ static bool read_external_tensor(struct qc_tensor **out, enum qc_dtype dtype, co
 
 static bool import_raw_bytes(size_t *out, enum qc_dtype dtype, size_t count);
 
+/* Tensors may share external data as a whole, even in a few types and shapes, but not parts of it any number of times:
+   each becomes weights of its own. */
+static bool count_external(struct qc_external_files *files, size_t bytes, struct qc_status *st)
+{
+    enum { LEAST = 1 << 20, TIMES = 4 };
+    if (!qc_add_size(&files->read, files->read, bytes)) files->read = SIZE_MAX;
+    return files->read <= LEAST || (files->read - LEAST) / TIMES <= files->bytes ||
+           qc_fail(st, QC_BAD_INPUT, "tensors share parts of external data: they come to more than %d times its size",
+                   (int)TIMES);
+}
+
 static bool import_external(struct qc_tensor **out, enum qc_dtype dtype, const struct qc_shape *shape,
                             const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st)
 {
@@ -225,9 +263,13 @@ static bool import_external(struct qc_tensor **out, enum qc_dtype dtype, const s
         qc_fail(st, QC_BAD_INPUT, "external data has %llu bytes, but its shape needs %zu", (unsigned long long)e.length,
                 need);
     else
-        ok = holds(&e, o.left, need, st) && map_tensor(&t, dtype, shape, need, &e, &o, st) &&
-             (t || read_external_tensor(&t, dtype, shape, need, &e, &o, st));
+        ok = holds(&e, o.left, need, st) &&
+             ((t = find_imported(beside->files, o.file, e.offset, dtype, shape)) ||
+              (count_external(beside->files, need, st) && map_tensor(&t, dtype, shape, need, &e, &o, st) &&
+               (t || read_external_tensor(&t, dtype, shape, need, &e, &o, st)) &&
+               keep_imported(beside->files, o.file, e.offset, t, st)));
     close(o.fd);
+    if (!ok) qc_tensor_unref(t);
     if (ok) *out = t;
     return ok;
 }
@@ -470,6 +512,19 @@ static bool keep_in_file(struct qc_tensor **out, enum qc_dtype dtype, const stru
     return *out != NULL;
 }
 
+/* Returns where the message holds the elements, by which copies of it in calls of functions are known; NULL: nowhere.
+ */
+static const void *stored_at(const Onnx__TensorProto *p)
+{
+    return p->raw_data.len    ? (const void *)p->raw_data.data
+           : p->n_float_data  ? (const void *)p->float_data
+           : p->n_int32_data  ? (const void *)p->int32_data
+           : p->n_int64_data  ? (const void *)p->int64_data
+           : p->n_double_data ? (const void *)p->double_data
+           : p->n_uint64_data ? (const void *)p->uint64_data
+                              : NULL;
+}
+
 static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside,
                         struct qc_status *st)
 {
@@ -490,10 +545,13 @@ static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, cons
         return qc_fail(st, QC_BAD_INPUT, "its shape has more elements than there can be");
     if (p->has_data_location && p->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
         return import_external(out, dtype, &shape, p, beside, st);
+    struct qc_external_files *read = beside ? beside->files : NULL;
+    const void *at = read ? stored_at(p) : NULL;
+    if (at && (*out = find_imported(read, at, 0, dtype, &shape))) return true;
     struct qc_tensor *t = NULL;
     if (!check_stored(p, dtype, count, st) || !keep_in_file(&t, dtype, &shape, p, beside, st)) return false;
     if (!t && !(t = qc_tensor_new(dtype, &shape, st))) return false;
-    if (!t->map && !take_stored(t, p, st)) {
+    if ((!t->map && !take_stored(t, p, st)) || (at && !keep_imported(read, at, 0, t, st))) {
         qc_tensor_unref(t);
         return false;
     }

@@ -36,10 +36,21 @@ struct qc_carry {
     const char *detail;    /* as in struct qc_carried_node */
 };
 
-/* Files with external data (import_external.c). */
+/* A tensor by its place in the model or in a file with external data. */
+struct qc_imported {
+    const void *at; /* its data in the model, or the file */
+    uint64_t offset;
+    struct qc_tensor *tensor; /* owned */
+};
+
+/* Files with external data (import_tensor.c), and the tensors that were read. */
 struct qc_external_files {
     struct qc_external_file *first;
     size_t bytes; /* total size, each file once */
+    size_t read;  /* bytes of external tensors, each place, type and shape once */
+    struct qc_index index;
+    size_t count, capacity;
+    struct qc_imported *tensors; /* id k of the index: tensors[k - 1] */
 };
 
 /* Where external data may be. */
@@ -95,7 +106,7 @@ struct qc_onnx_name *qc_import_resolve(const struct qc_importer *im, const char 
 const char *qc_import_fresh_name(struct qc_importer *im, const char *base, const char *suffix, struct qc_status *st);
 void qc_import_release_names(struct qc_importer *im); /* the tensors */
 
-/* Order (import_order.c). Marks the nodes that outputs need and counts uses. Fails if no node makes a name. */
+/* Order (import_node.c). Marks the nodes that outputs need and counts uses. Fails if no node makes a name. */
 bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st);
 /* Adds the nodes in use to the graph, producers first. Unsupported nodes, and nodes that depend on them, are marked as
    carried. Fails on a cycle, or as a node fails. */
@@ -113,14 +124,15 @@ bool qc_import_carry_end(struct qc_importer *im, const Onnx__ModelProto *m, stru
 /* Adds an output of the graph (import_model.c); warns if it differs from its declaration. */
 bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st);
 
-/* Files (import_external.c). Fills info->files from the initializers and the attributes of nodes. */
+/* Files (import_tensor.c). Fills info->files from the initializers and the attributes of nodes. */
 bool qc_import_files(struct qc_importer *im, struct qc_model_info *info, struct qc_status *st);
 
-/* Tensors (import_tensor.c). *out is owned. folder NULL: external data is an error. */
+/* Tensors (import_tensor.c). *out is owned; tensors that share their place in a file are one. folder NULL: external
+   data is an error. */
 bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside,
                       struct qc_status *st);
 
-/* External data (import_external.c): large tensors stay in their file, which is mapped; others are read. */
+/* External data: large tensors stay in their file, which is mapped; others are read. */
 bool qc_import_is_mapped(enum qc_dtype dtype, size_t bytes); /* if it is aligned and its file can be mapped */
 void qc_import_release_external(struct qc_external_files *files);
 /* *out: the bytes of a tensor with external data, of any type, even an unsupported one; the caller frees them. */
@@ -157,7 +169,7 @@ struct qc_node_import {
     struct qc_status unread; /* error of the first constant whose type was needed and that could not be read */
 };
 
-/* Attributes (import_attr.c): checked against attributes.def, with defaults dropped; raw: all, unchanged. */
+/* Attributes (import_node.c): checked against attributes.def, with defaults dropped; raw: all, unchanged. */
 const struct qc_attr *qc_import_attr(const struct qc_node_import *w, const char *name);    /* NULL when absent */
 bool qc_import_take_attr(struct qc_attr *out, struct qc_node_import *w, const char *name); /* found and removed? */
 void qc_import_put_attr(struct qc_node_import *w, struct qc_attr a); /* replaces; a's data must outlive w */

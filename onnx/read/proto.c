@@ -176,6 +176,11 @@ static bool walk(struct shortened *s, const ProtobufCMessageDescriptor *d, const
                 if (s) s->size += LENGTH;
                 whole = false;
             } else if (fits) {
+                if (f && f->type == PROTOBUF_C_TYPE_STRING && strcmp(f->name, "doc_string") != 0 &&
+                    memchr(p + at, 0, (size_t)value))
+                    return qc_fail(st, QC_BAD_INPUT,
+                                   "field '%s' at byte %zu holds '%.200s' and a zero byte; names cannot hold one",
+                                   f->name, start, (const char *)p + at);
                 whole = !s || stack[depth].d != &onnx__tensor_proto__descriptor || !f || f->id != RAW_DATA ||
                         value < NUMBER;
                 if (!whole && (!put(s, p + start, behind_key - start, st) || !put_place(s, p + at, (size_t)value, st)))

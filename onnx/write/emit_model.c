@@ -91,7 +91,7 @@ static const Onnx__TensorAnnotation *shared(Onnx__TensorAnnotation *const *made,
     return NULL;
 }
 
-/* quantization_annotation and its initializers (emit_annotation.c). */
+/* quantization_annotation and its initializers. */
 static bool emit_annotations(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
                              struct qc_status *st)
 {

@@ -32,7 +32,7 @@ struct qc_emitter {
     struct qc_emit_shared *shared; /* of the outermost graph: constants of more than one graph (emit_shared.c) */
 };
 
-/* Names (emit_names.c): ports keep theirs first, then other named values; others get names from their nodes. */
+/* Names (emit_carried.c): ports keep theirs first, then other named values; others get names from their nodes. */
 bool qc_emit_assign_names(struct qc_emitter *e, struct qc_status *st);
 /* Returns base_suffix, followed by a number if that name is in use. NULL and a status if memory is out. */
 const char *qc_emit_fresh_name(struct qc_emitter *e, const char *base, const char *suffix, struct qc_status *st);

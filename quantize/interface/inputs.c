@@ -1,8 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/interface/inputs.h"
 
+#include <string.h>
+
 #include <stdarg.h>
 #include <stdio.h>
+
+bool qc_where_in_job(const struct qc_job_inputs *in, struct qc_status *st)
+{
+    const char *const files[] = {in->model.file, in->data.file, in->eval.file, in->statistics.file};
+    if ((st->code != QC_BAD_INPUT && st->code != QC_UNSUPPORTED) || strncmp(st->message, "--", 2) == 0) return false;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char name[512]; /* a data set may follow the name of a file */
+        const char *colon = files[i] ? strrchr(files[i], ':') : NULL;
+        if (!files[i]) continue;
+        qc_text(name, sizeof name, "%.*s", (int)(colon ? (size_t)(colon - files[i]) : strlen(files[i])), files[i]);
+        if (strstr(st->message, name)) return false;
+    }
+    return in->model.file ? qc_where(st, "%s", in->model.file) : false;
+}
 
 bool qc_model_sha256(char hex[65], const struct qc_model_source *m, struct qc_status *st)
 {

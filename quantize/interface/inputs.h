@@ -87,7 +87,7 @@ struct qc_job_inputs {
     size_t file_count; /* further files that must not be written */
     const struct qc_named_file *files;
     const struct qc_team *team; /* the processes that share the work; NULL: this process alone */
-    const char *scratch;        /* folder for temporary files if TMPDIR is not set; NULL: the current one */
+    const char *scratch;        /* folder for temporary files if TMPDIR is not set; NULL: /tmp */
 };
 
 static inline bool qc_has_data(const struct qc_data_source *s)
@@ -105,6 +105,10 @@ static inline const char *qc_statistics_name(const struct qc_job_inputs *in)
 {
     return in->statistics.file ? in->statistics.file : "the statistics";
 }
+
+/* Puts the model's name before the message of a job that failed on its input, unless the message begins with an option
+   or names a file of the job. Returns false. */
+bool qc_where_in_job(const struct qc_job_inputs *in, struct qc_status *st);
 
 /* Compute the SHA-256 of the model, and of the data that ds was opened from. */
 bool qc_model_sha256(char hex[65], const struct qc_model_source *m, struct qc_status *st);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file_map.h"
 #include "calib/sequential/sequential.h"
 #include "calib/weights/tied_tables.h"
 #include "quantize/make/collecting.h"
@@ -125,9 +126,7 @@ static bool propagate(struct qc_network *net, struct qc_status *st)
     const struct qc_sequential_options o = {.calibration = &net->scheme.calibration,
                                             .weight_rounder = net->weight_rounder,
                                             .correct_bias = r.correct_bias,
-                                            .folder = getenv("TMPDIR")          ? NULL
-                                                      : net->setup->in->scratch ? net->setup->in->scratch
-                                                                                : "."};
+                                            .folder = qc_temporary_folder(net->setup->in->scratch)};
     qc_progress_phase(net->setup->progress, "calibrating");
     const bool ok = qc_calibrate_sequentially(&net->calibration, net->simulated, net->setup->data, &o, st);
     qc_progress_end(net->setup->progress);

@@ -13,6 +13,7 @@
 struct qc_text_list {
     size_t count;
     const char **items;
+    size_t capacity; /* of items; 0: they are not from qc_text_list_add */
 };
 
 /* How a value is read, and the type of its field. */
@@ -69,6 +70,7 @@ bool qc_option_store(void *fields, const struct qc_option_info *i, const char *v
 /* Returns true if .preset is a value, not a text for the help. */
 bool qc_option_has_default(const struct qc_option_info *i);
 
+/* Appends a text, which is borrowed. Copies of the list share its items and do not change. */
 bool qc_text_list_add(struct qc_text_list *list, const char *text, struct qc_arena *a, struct qc_status *st);
 
 /* Read "300", "2G" as bytes, at least 1, and "12.5%" as a percentage, more than 0. Return false if the text is neither;

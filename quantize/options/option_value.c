@@ -98,11 +98,16 @@ bool qc_option_wrong(const struct qc_option_info *i, const char *value, const ch
 
 bool qc_text_list_add(struct qc_text_list *list, const char *text, struct qc_arena *a, struct qc_status *st)
 {
-    const char **items = QC_NEW_ARRAY(a, const char *, list->count + 1, st);
-    if (!items) return false;
-    if (list->count) memcpy(items, list->items, list->count * sizeof *items);
-    items[list->count] = text;
-    *list = (struct qc_text_list){.count = list->count + 1, .items = items};
+    /* A copy of the list may have appended to the same items: then the place is taken. */
+    if (list->count >= list->capacity || list->items[list->count]) {
+        const size_t capacity = list->count < 4 ? 8 : 2 * list->count;
+        const char **items = QC_NEW_ARRAY(a, const char *, capacity, st);
+        if (!items) return false;
+        if (list->count) memcpy(items, list->items, list->count * sizeof *items);
+        list->items = items;
+        list->capacity = capacity;
+    }
+    list->items[list->count++] = text;
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file_map.h"
 #include "export/formats/exporter.h"
 #include "quantize/search/auto_method.h"
 #include "quantize/search/latency.h"
@@ -51,11 +52,8 @@ static const char *model_file(const struct qc_setup *s)
 
 static bool make_folder(struct search *s, struct qc_status *st)
 {
-    const char *tmp = getenv("TMPDIR"), *scratch = s->c->setup->in->scratch;
     char *path = qc_arena_printf(s->c->arena, st, "%s/qcalib-benchmark-XXXXXX",
-                                 tmp && *tmp ? tmp
-                                 : scratch   ? scratch
-                                             : ".");
+                                 qc_temporary_folder(s->c->setup->in->scratch));
     if (!path) return false;
     if (!mkdtemp(path))
         return qc_fail(st, QC_MACHINE, "%s: cannot make a temporary folder; set TMPDIR to a folder with room", path);

@@ -301,7 +301,7 @@ static bool pad_value(qc_id *out, struct qc_canon *c, const struct qc_node *n, c
     return (*out = real_of_level(c, s, t && t->count ? qc_tensor_int(t, 0) : 0, st));
 }
 
-/* Nodes (canonical_op.c). *done is false if the node has no affine form; it is then copied. */
+/* Nodes. *done is false if the node has no affine form; it is then copied. */
 static bool canon_moving_op(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
     const qc_id qparams = qc_canon_qparams_of(c, n->outputs);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside rewrite/: the analysis of the integers of a file (canonical_classes.c) and the construction of the canonical
-   graph (canonical_build.c, canonical_op.c). */
+   graph (canonical_build.c). */
 #pragma once
 
 #include "base/index.h"

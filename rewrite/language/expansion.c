@@ -615,6 +615,9 @@ static bool find_function(struct qc_frame **out, struct qc_expanding *x, const s
     for (size_t i = 0; i < x->rules->function_count; i++) {
         const struct qc_function_rule *fn = &x->rules->functions[i];
         if (strcmp(fn->name, c->op) != 0 || c->opset < fn->opset_from || c->opset > fn->opset_to) continue;
+        if (++x->calls > QC_EXPANSION_CALLS)
+            return qc_fail(st, QC_BAD_INPUT, "functions that use each other more than %d times",
+                           (int)QC_EXPANSION_CALLS);
         struct qc_frame *f = QC_NEW(x->arena, struct qc_frame, st);
         if (!f) return false;
         *f = (struct qc_frame){.x = x,
@@ -690,6 +693,12 @@ static bool knows(const void *user, const char *op, int opset)
 static bool expand(qc_id *outputs, bool *fits, const void *user, struct qc_graph *g, const struct qc_call *call,
                    struct qc_status *st)
 {
+    enum { LEAST = 1 << 17, TIMES = 16 }; /* a node of a file has 20 bytes or more */
+    if (g->value_count > LEAST && (g->value_count - LEAST) / TIMES > g->budget.model_bytes)
+        return qc_fail(st, QC_BAD_INPUT,
+                       "the functions of rules come to more than %d values and %d for each byte of "
+                       "the model",
+                       (int)LEAST, (int)TIMES);
     struct qc_expanding x = {.rules = user, .g = g, .call = call, .arena = qc_arena_new()};
     const bool ok = x.arena ? expand_call(outputs, fits, &x, call, st) : qc_fail_memory(st, 1);
     qc_arena_free(x.arena);

@@ -14,6 +14,7 @@ enum {
     QC_EXPANSION_GIVEN = 1 << 20, /* of a list attribute */
     QC_EXPANSION_DEPTH = 16,      /* nested functions */
     QC_EXPANSION_NAMES = 400,     /* characters of names in a message */
+    QC_EXPANSION_CALLS = 1 << 14, /* of functions, for one operator of the file */
     QC_EXPANSION_NEWEST = 1000000 /* opset */
 };
 
@@ -123,7 +124,7 @@ struct qc_function_rule {
 
 /* Parses a function after the word "function". */
 bool qc_parse_function(struct qc_rule_parser *p, struct qc_status *st);
-/* Parses an expression (expansion_expr.c). slots: the names defined so far. */
+/* Parses an expression. slots: the names defined so far. */
 struct qc_function_parser {
     struct qc_rule_parser *p;
     unsigned slot_count, depth;
@@ -143,7 +144,7 @@ struct qc_expanding {
     struct qc_graph *g;
     struct qc_arena *arena;
     const struct qc_call *call; /* of the file */
-    unsigned depth;
+    unsigned depth, calls;
     struct qc_fault fault;
     unsigned used[QC_OP_COUNT]; /* named nodes by op */
 };
@@ -173,7 +174,7 @@ const struct qc_fbuiltin *qc_fbuiltin_find(const char *name);
 size_t qc_fbuiltin_count(void);
 const struct qc_fbuiltin *qc_fbuiltin_at(size_t i);
 
-/* Arithmetic (expansion_expr.c). */
+/* Arithmetic (expansion_parse.c). */
 struct qc_number qc_number_whole(int64_t i);
 struct qc_number qc_number_real(double f);
 double qc_number_double(struct qc_number n);
@@ -186,7 +187,7 @@ bool qc_number_binary(struct qc_number *out, enum qc_sign sign, struct qc_number
                       struct qc_status *st);
 bool qc_fvalue_compare(enum qc_sign sign, const struct qc_fvalue *a, const struct qc_fvalue *b);
 
-/* Nodes and constants (expansion_build.c). */
+/* Nodes and constants (expansion.c). */
 bool qc_expanding_constant(qc_id *out, struct qc_expanding *x, enum qc_dtype dtype, const struct qc_fvalue *v,
                            struct qc_status *st);
 bool qc_expanding_node(qc_id *first, struct qc_expanding *x, enum qc_op op, const struct qc_fvalue *args,

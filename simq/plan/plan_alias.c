@@ -42,7 +42,8 @@ static struct qc_view transposed(const struct qc_view *in, const struct qc_node 
     return v;
 }
 
-static bool sliced(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n, const struct qc_view *in)
+static bool sliced(struct qc_plan_operand *out, const struct qc_graph *g, const struct qc_node *n,
+                   const struct qc_view *in)
 {
     struct qc_slice s;
     struct qc_status ignored = QC_STATUS_INIT; /* the kernel reports the error */
@@ -55,7 +56,7 @@ static bool sliced(struct qc_operand *out, const struct qc_graph *g, const struc
     return true;
 }
 
-static bool split_plan_alias(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n,
+static bool split_plan_alias(struct qc_plan_operand *out, const struct qc_graph *g, const struct qc_node *n,
                              const struct qc_view *in)
 {
     int axis;
@@ -71,8 +72,8 @@ static bool split_plan_alias(struct qc_operand *out, const struct qc_graph *g, c
     return begin == in->dim[axis];
 }
 
-bool qc_plan_alias(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n,
-                   const struct qc_operand *in)
+bool qc_plan_alias(struct qc_plan_operand *out, const struct qc_graph *g, const struct qc_node *n,
+                   const struct qc_plan_operand *in)
 {
     const struct qc_shape *shape = &qc_value(g, n->outputs)->type.shape;
     struct qc_view v = in->view;

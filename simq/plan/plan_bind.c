@@ -16,17 +16,17 @@
 struct work {
     qc_id node;
     struct qc_step_def def;
-    struct qc_operand in[QC_PLAN_INPUTS], out[QC_PLAN_OUTPUTS];
+    struct qc_plan_operand in[QC_PLAN_INPUTS], out[QC_PLAN_OUTPUTS];
     struct qc_scales in_scales[QC_PLAN_INPUTS], out_scales[QC_PLAN_OUTPUTS];
     bool centred; /* affine results are centred float32, whatever the graph holds */
 };
 
-static struct qc_operand operand_of(const struct qc_binding *b, qc_id value)
+static struct qc_plan_operand operand_of(const struct qc_plan_binding *b, qc_id value)
 {
     if (!value) return QC_OPERAND_ABSENT;
     const qc_id root = b->root[value];
     const struct qc_tensor *t = qc_plan_known(b, root);
-    return t ? (struct qc_operand){.view = qc_view_of_tensor(t)} : b->held[root];
+    return t ? (struct qc_plan_operand){.view = qc_view_of_tensor(t)} : b->held[root];
 }
 
 /* Returns whether the channels are contiguous and v is not row-major as well (one channel or one pixel). */
@@ -41,8 +41,8 @@ static struct qc_view dense_view(const struct qc_view *v, enum qc_layout layout)
     return qc_view_of(v->dtype, &shape, layout, v->data);
 }
 
-static bool emit_convert(struct qc_binding *b, qc_id node, const char *label, const struct qc_operand *to,
-                         const struct qc_operand *from, struct qc_status *st)
+static bool emit_convert(struct qc_plan_binding *b, qc_id node, const char *label, const struct qc_plan_operand *to,
+                         const struct qc_plan_operand *from, struct qc_status *st)
 {
     const struct qc_step_def d = {.kernel = &qc_kernel_convert,
                                   .node = node,
@@ -57,20 +57,20 @@ static bool emit_convert(struct qc_binding *b, qc_id node, const char *label, co
 }
 
 /* Returns the value in dense row-major or channels-last order: itself, or a copy that is made once. */
-static bool turn(struct qc_operand *out, struct qc_binding *b, qc_id node, qc_id value, enum qc_layout layout,
+static bool turn(struct qc_plan_operand *out, struct qc_plan_binding *b, qc_id node, qc_id value, enum qc_layout layout,
                  struct qc_status *st)
 {
-    struct qc_operand o = operand_of(b, value);
+    struct qc_plan_operand o = operand_of(b, value);
     const struct qc_view want = dense_view(&o.view, layout);
     const qc_id root = b->root[value];
-    struct qc_operand *cached = &b->turned[root];
+    struct qc_plan_operand *cached = &b->turned[root];
     if (qc_view_same_order(&want, &o.view)) {
         o.view = want;
         *out = o;
         return true;
     }
     if (cached->view.rank < 0 || !qc_view_same_order(&want, &cached->view)) {
-        struct qc_operand copy = {.view = want};
+        struct qc_plan_operand copy = {.view = want};
         copy.view.data = NULL;
         if (o.storage == 0) {
             if (!qc_plan_turn_constant(&copy, b->plan, &o.view, layout, st)) return false;
@@ -85,18 +85,18 @@ static bool turn(struct qc_operand *out, struct qc_binding *b, qc_id node, qc_id
     return true;
 }
 
-static bool add_report(struct qc_plan *p, size_t index, const struct qc_operand *o, struct qc_status *st)
+static bool add_report(struct qc_plan *p, size_t index, const struct qc_plan_operand *o, struct qc_status *st)
 {
-    struct qc_report *grown = qc_grown(p->reports, p->report_count, &p->report_capacity, sizeof *grown, st);
+    struct qc_plan_report *grown = qc_grown(p->reports, p->report_count, &p->report_capacity, sizeof *grown, st);
     if (!grown) return false;
     p->reports = grown;
-    p->reports[p->report_count++] = (struct qc_report){.index = index, .after = p->step_count, .what = *o};
+    p->reports[p->report_count++] = (struct qc_plan_report){.index = index, .after = p->step_count, .what = *o};
     qc_plan_touch(p, o, p->step_count);
     return true;
 }
 
 /* Completes a value: adds its users to its memory and reports it to observers. */
-static bool publish(struct qc_binding *b, qc_id value, const struct qc_operand *o, struct qc_status *st)
+static bool publish(struct qc_plan_binding *b, qc_id value, const struct qc_plan_operand *o, struct qc_status *st)
 {
     b->held[value] = *o;
     if (o->storage) b->plan->storages[o->storage].pending += b->uses[value];
@@ -105,15 +105,15 @@ static bool publish(struct qc_binding *b, qc_id value, const struct qc_operand *
     return true;
 }
 
-static void consume(struct qc_binding *b, qc_id value)
+static void consume(struct qc_plan_binding *b, qc_id value)
 {
     if (!value) return;
-    const struct qc_operand *o = &b->held[b->root[value]];
+    const struct qc_plan_operand *o = &b->held[b->root[value]];
     if (!qc_plan_known(b, b->root[value]) && o->storage) b->plan->storages[o->storage].pending--;
 }
 
 /* Returns whether o is dense memory of its own without other users after this step. */
-static bool overwritable(const struct qc_binding *b, const struct qc_operand *o)
+static bool overwritable(const struct qc_plan_binding *b, const struct qc_plan_operand *o)
 {
     if (!o->storage || o->offset) return false;
     const struct qc_storage *s = &b->plan->storages[o->storage];
@@ -122,10 +122,10 @@ static bool overwritable(const struct qc_binding *b, const struct qc_operand *o)
 }
 
 /* Converts *io to other qparams or another type, in place if possible. */
-static bool rescale(struct qc_operand *io, struct qc_binding *b, qc_id node, const struct qc_scales *from,
+static bool rescale(struct qc_plan_operand *io, struct qc_plan_binding *b, qc_id node, const struct qc_scales *from,
                     const struct qc_scales *to, enum qc_dtype type, struct qc_status *st)
 {
-    struct qc_operand out = *io;
+    struct qc_plan_operand out = *io;
     out.view.dtype = type;
     if (!overwritable(b, io) || qc_dtype_size(type) != qc_dtype_size(io->view.dtype)) {
         struct qc_shape shape = qc_shape_of(io->view.rank, io->view.dim);
@@ -148,18 +148,18 @@ static bool rescale(struct qc_operand *io, struct qc_binding *b, qc_id node, con
     return true;
 }
 
-static enum qc_dtype dtype_of(const struct qc_binding *b, qc_id value)
+static enum qc_dtype dtype_of(const struct qc_plan_binding *b, qc_id value)
 {
     return qc_plan_dtype(b->g, qc_value(b->g, value), &b->scales[value]);
 }
 
-static bool is_stored(const struct qc_operand *o, const struct qc_scales *s)
+static bool is_stored(const struct qc_plan_operand *o, const struct qc_scales *s)
 {
     return !s->identity && o->view.dtype != QC_F32;
 }
 
 /* Converts stored integers among the inputs to centred numbers. */
-static bool centre(struct work *w, struct qc_binding *b, struct qc_status *st)
+static bool centre(struct work *w, struct qc_plan_binding *b, struct qc_status *st)
 {
     for (unsigned i = 0; i < w->def.input_count; i++)
         if (w->in[i].view.rank >= 0 && is_stored(&w->in[i], &w->in_scales[i]) &&
@@ -169,7 +169,7 @@ static bool centre(struct work *w, struct qc_binding *b, struct qc_status *st)
 }
 
 /* Converts the results to the types that the plan holds. */
-static bool store_results(struct work *w, struct qc_binding *b, qc_id value, struct qc_status *st)
+static bool store_results(struct work *w, struct qc_plan_binding *b, qc_id value, struct qc_status *st)
 {
     for (unsigned i = 0; i < w->def.output_count; i++) {
         const struct qc_scales *s = &b->scales[value + i];
@@ -180,7 +180,7 @@ static bool store_results(struct work *w, struct qc_binding *b, qc_id value, str
     return true;
 }
 
-static struct work *new_work(struct qc_binding *b, qc_id node, struct qc_status *st)
+static struct work *new_work(struct qc_plan_binding *b, qc_id node, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[node];
     struct work *w = calloc(1, sizeof *w);
@@ -215,7 +215,7 @@ static bool is_matrix(const struct qc_view *v)
 }
 
 /* Sets input i of the kernel in the memory order that the kernel requires. */
-static bool gather_one(struct work *w, struct qc_binding *b, unsigned i, qc_id value, struct qc_status *st)
+static bool gather_one(struct work *w, struct qc_plan_binding *b, unsigned i, qc_id value, struct qc_status *st)
 {
     w->in[i] = operand_of(b, value);
     if (!value) return true;
@@ -232,7 +232,7 @@ static bool gather_one(struct work *w, struct qc_binding *b, unsigned i, qc_id v
     return false;
 }
 
-static bool gather(struct work *w, struct qc_binding *b, struct qc_status *st)
+static bool gather(struct work *w, struct qc_plan_binding *b, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
     for (unsigned i = 0; i < n->input_count; i++)
@@ -254,7 +254,7 @@ static enum qc_layout output_layout(const struct work *w, int rank)
 }
 
 /* Reorders constants of full rank to follow channels-last data, so that elementwise loops stay flat. */
-static bool turn_constants(struct work *w, struct qc_binding *b, struct qc_status *st)
+static bool turn_constants(struct work *w, struct qc_plan_binding *b, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
     const struct qc_shape *shape = &qc_value(b->g, n->outputs)->type.shape;
@@ -267,7 +267,7 @@ static bool turn_constants(struct work *w, struct qc_binding *b, struct qc_statu
     return true;
 }
 
-static bool place_outputs(struct work *w, struct qc_binding *b, qc_id value, struct qc_status *st)
+static bool place_outputs(struct work *w, struct qc_plan_binding *b, qc_id value, struct qc_status *st)
 {
     for (unsigned i = 0; i < w->def.output_count; i++) {
         const struct qc_value *v = qc_value(b->g, value + i);
@@ -295,7 +295,7 @@ static bool place_outputs(struct work *w, struct qc_binding *b, qc_id value, str
     return true;
 }
 
-static bool finish(struct work *w, struct qc_binding *b, qc_id value, struct qc_status *st)
+static bool finish(struct work *w, struct qc_plan_binding *b, qc_id value, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
     for (unsigned i = 0; i < n->input_count; i++) consume(b, n->inputs[i]);
@@ -305,10 +305,10 @@ static bool finish(struct work *w, struct qc_binding *b, qc_id value, struct qc_
 }
 
 /* Places the result in the memory of the residual if this is its last use, else in a copy of it. */
-static bool place_residual(struct work *w, struct qc_binding *b, qc_id tail, qc_id residual, struct qc_status *st)
+static bool place_residual(struct work *w, struct qc_plan_binding *b, qc_id tail, qc_id residual, struct qc_status *st)
 {
     const struct qc_value *v = qc_value(b->g, b->g->nodes[tail].outputs);
-    const struct qc_operand from = operand_of(b, residual);
+    const struct qc_plan_operand from = operand_of(b, residual);
     const struct qc_view want = qc_view_of(QC_F32, &v->type.shape, QC_LAYOUT_LAST, NULL);
     bool shared = false;
     for (unsigned i = 0; i < w->def.input_count; i++) shared = shared || w->in[i].storage == from.storage;
@@ -323,7 +323,7 @@ static bool place_residual(struct work *w, struct qc_binding *b, qc_id tail, qc_
 
 /* Returns whether a product of centred float32 numbers that fit in bytes with constant weights is faster in bytes,
    conversion included. This needs AVX-512 VNNI and at least SHARING outputs per input. */
-static bool faster_in_bytes(const struct qc_int_node *n, const struct qc_binding *b)
+static bool faster_in_bytes(const struct qc_int_node *n, const struct qc_plan_binding *b)
 {
     enum { SHARING = 16 };
     const struct qc_view *w = &n->in[1];
@@ -336,7 +336,7 @@ static bool faster_in_bytes(const struct qc_int_node *n, const struct qc_binding
 
 /* Sets *out to the integer kernel of a node, or NULL. A simulated graph uses it only if float32 may be too narrow or
    bytes are faster. */
-static bool integer_kernel(const struct qc_kernel **out, const struct work *w, struct qc_binding *b,
+static bool integer_kernel(const struct qc_kernel **out, const struct work *w, struct qc_plan_binding *b,
                            struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
@@ -370,7 +370,7 @@ static bool integer_kernel(const struct qc_kernel **out, const struct work *w, s
     return true;
 }
 
-static bool bind_group(struct qc_binding *b, qc_id tail, struct qc_status *st)
+static bool bind_group(struct qc_plan_binding *b, qc_id tail, struct qc_status *st)
 {
     const struct qc_group *group = &b->groups[tail];
     const qc_id value = b->g->nodes[tail].outputs;
@@ -416,7 +416,8 @@ static bool same_qparams(const struct qc_scales *a, const struct qc_scales *b)
 }
 
 /* Binds a kernel on stored integers. */
-static bool bind_integer(struct work *w, struct qc_binding *b, const struct qc_kernel *kernel, struct qc_status *st)
+static bool bind_integer(struct work *w, struct qc_plan_binding *b, const struct qc_kernel *kernel,
+                         struct qc_status *st)
 {
     w->def.kernel = kernel;
     return gather(w, b, st) && turn_constants(w, b, st) && place_outputs(w, b, b->g->nodes[w->node].outputs, st) &&
@@ -425,7 +426,7 @@ static bool bind_integer(struct work *w, struct qc_binding *b, const struct qc_k
 
 /* Binds an op that computes: with a kernel on affine values if there is one, else as dequantize, the real op,
    quantize. */
-static bool bind_computing(struct work *w, struct qc_binding *b, struct qc_status *st)
+static bool bind_computing(struct work *w, struct qc_plan_binding *b, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
     const struct qc_kernel *own = qc_affine_kernel(n, n->input_count, w->in_scales, w->out_scales);
@@ -445,7 +446,7 @@ static bool bind_computing(struct work *w, struct qc_binding *b, struct qc_statu
     return rescale(&w->out[0], b, w->node, &qc_scales_real, &result, dtype_of(b, n->outputs), st);
 }
 
-static bool bind_moving(struct work *w, struct qc_binding *b, struct qc_status *st)
+static bool bind_moving(struct work *w, struct qc_plan_binding *b, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
     if (!gather(w, b, st)) return false;
@@ -463,7 +464,7 @@ static bool bind_moving(struct work *w, struct qc_binding *b, struct qc_status *
            store_results(w, b, n->outputs, st);
 }
 
-static bool bind_step(struct qc_binding *b, qc_id node, struct qc_status *st)
+static bool bind_step(struct qc_plan_binding *b, qc_id node, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[node];
     const enum qc_affine_behaviour how = qc_node_affine(n);
@@ -493,7 +494,7 @@ static bool bind_step(struct qc_binding *b, qc_id node, struct qc_status *st)
 
 /* Binds a node whose result shapes depend on data: the results are tensors of the runner and inputs of the next plan.
  */
-static bool bind_making(struct qc_binding *b, qc_id node, struct qc_status *st)
+static bool bind_making(struct qc_plan_binding *b, qc_id node, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[node];
     struct work *w = new_work(b, node, st);
@@ -514,10 +515,10 @@ static bool bind_making(struct qc_binding *b, qc_id node, struct qc_status *st)
 }
 
 /* Binds the node as another view of its input's memory, if possible (*done). */
-static bool bind_alias(bool *done, struct qc_binding *b, qc_id node, struct qc_status *st)
+static bool bind_alias(bool *done, struct qc_plan_binding *b, qc_id node, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[node];
-    struct qc_operand in = operand_of(b, n->inputs[0]), out[QC_PLAN_OUTPUTS];
+    struct qc_plan_operand in = operand_of(b, n->inputs[0]), out[QC_PLAN_OUTPUTS];
     *done = false;
     if (!in.storage) return true;
     if (!qc_plan_alias(out, b->g, n, &in)) {
@@ -533,7 +534,7 @@ static bool bind_alias(bool *done, struct qc_binding *b, qc_id node, struct qc_s
     return true;
 }
 
-static bool bind_inputs(struct qc_binding *b, struct qc_status *st)
+static bool bind_inputs(struct qc_plan_binding *b, struct qc_status *st)
 {
     struct qc_plan *p = b->plan;
     for (size_t i = 0; i < p->input_count; i++) {
@@ -547,17 +548,17 @@ static bool bind_inputs(struct qc_binding *b, struct qc_status *st)
     }
     for (size_t i = 0; i < p->observed_count; i++) {
         const struct qc_tensor *t = qc_plan_known(b, b->root[b->observed[i]]);
-        const struct qc_operand o = t ? (struct qc_operand){.view = qc_view_of_tensor(t)} : QC_OPERAND_ABSENT;
+        const struct qc_plan_operand o = t ? (struct qc_plan_operand){.view = qc_view_of_tensor(t)} : QC_OPERAND_ABSENT;
         if (t && !add_report(p, i, &o, st)) return false;
     }
     return true;
 }
 
-static bool bind_output(struct qc_operand *out, struct qc_binding *b, qc_id value, struct qc_status *st)
+static bool bind_output(struct qc_plan_operand *out, struct qc_plan_binding *b, qc_id value, struct qc_status *st)
 {
     const struct qc_type *t = &qc_value(b->g, value)->type;
     const struct qc_scales *s = &b->scales[b->root[value]];
-    const struct qc_operand in = operand_of(b, value);
+    const struct qc_plan_operand in = operand_of(b, value);
     if (s->identity || is_stored(&in, s)) return turn(out, b, 0, value, QC_LAYOUT_ROW, st);
     struct qc_scales stored = *s;
     stored.axis = t->axis;
@@ -572,7 +573,7 @@ static bool bind_output(struct qc_operand *out, struct qc_binding *b, qc_id valu
     return qc_plan_emit(b, &d, st);
 }
 
-bool qc_plan_bind(struct qc_binding *b, struct qc_status *st)
+bool qc_plan_bind(struct qc_plan_binding *b, struct qc_status *st)
 {
     struct qc_plan *p = b->plan;
     if (!bind_inputs(b, st)) return false;

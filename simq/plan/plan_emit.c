@@ -16,15 +16,15 @@ uint32_t qc_plan_new_storage(struct qc_plan *p, size_t bytes, struct qc_status *
     return id;
 }
 
-bool qc_plan_new_operand(struct qc_operand *out, struct qc_plan *p, enum qc_dtype dtype, const struct qc_shape *shape,
-                         enum qc_layout layout, struct qc_status *st)
+bool qc_plan_new_operand(struct qc_plan_operand *out, struct qc_plan *p, enum qc_dtype dtype,
+                         const struct qc_shape *shape, enum qc_layout layout, struct qc_status *st)
 {
-    *out = (struct qc_operand){.view = qc_view_of(dtype, shape, layout, NULL)};
+    *out = (struct qc_plan_operand){.view = qc_view_of(dtype, shape, layout, NULL)};
     out->storage = qc_plan_new_storage(p, qc_view_count(&out->view) * qc_dtype_size(dtype), st);
     return out->storage != 0;
 }
 
-void qc_plan_touch(struct qc_plan *p, const struct qc_operand *o, size_t time)
+void qc_plan_touch(struct qc_plan *p, const struct qc_plan_operand *o, size_t time)
 {
     if (!o->storage) return;
     struct qc_storage *s = &p->storages[o->storage];
@@ -32,7 +32,7 @@ void qc_plan_touch(struct qc_plan *p, const struct qc_operand *o, size_t time)
     if (time > s->last) s->last = time;
 }
 
-void qc_plan_note_unsupported(struct qc_binding *b, const struct qc_status *why)
+void qc_plan_note_unsupported(struct qc_plan_binding *b, const struct qc_status *why)
 {
     struct qc_status *all = &b->unsupported;
     const size_t used = strlen(all->message);
@@ -42,7 +42,7 @@ void qc_plan_note_unsupported(struct qc_binding *b, const struct qc_status *why)
         qc_text(all->message + used, (unsigned)(sizeof all->message - used), "; %s", why->message);
 }
 
-static bool prepare_plan_emit(struct qc_binding *b, struct qc_step *s, const struct qc_step_def *d,
+static bool prepare_plan_emit(struct qc_plan_binding *b, struct qc_step *s, const struct qc_step_def *d,
                               struct qc_status *st)
 {
     struct qc_view in[QC_PLAN_INPUTS + 2], out[QC_PLAN_OUTPUTS];
@@ -107,7 +107,7 @@ static struct qc_step *next_step(struct qc_plan *p, struct qc_status *st)
     return &more[p->step_count];
 }
 
-bool qc_plan_emit(struct qc_binding *b, const struct qc_step_def *d, struct qc_status *st)
+bool qc_plan_emit(struct qc_plan_binding *b, const struct qc_step_def *d, struct qc_status *st)
 {
     struct qc_plan *p = b->plan;
     size_t elements = 0;
@@ -134,7 +134,7 @@ bool qc_plan_emit(struct qc_binding *b, const struct qc_step_def *d, struct qc_s
     return true;
 }
 
-bool qc_plan_emit_making(struct qc_binding *b, const struct qc_step_def *d, struct qc_status *st)
+bool qc_plan_emit_making(struct qc_plan_binding *b, const struct qc_step_def *d, struct qc_status *st)
 {
     struct qc_plan *p = b->plan;
     struct qc_step *s = next_step(p, st);

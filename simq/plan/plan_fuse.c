@@ -14,7 +14,7 @@
 #include "simq/plan/plan_parts.h"
 
 /* Returns the only node that uses the value, or NULL. */
-static const struct qc_node *next_of(const struct qc_binding *b, qc_id value, qc_id *id)
+static const struct qc_node *next_of(const struct qc_plan_binding *b, qc_id value, qc_id *id)
 {
     const qc_id root = b->root[value];
     if (b->uses[root] != 1 || !b->user[root] || b->is_observed[root]) return NULL;
@@ -22,14 +22,14 @@ static const struct qc_node *next_of(const struct qc_binding *b, qc_id value, qc
     return &b->g->nodes[*id];
 }
 
-static enum qc_dtype root_dtype(const struct qc_binding *b, qc_id value)
+static enum qc_dtype root_dtype(const struct qc_plan_binding *b, qc_id value)
 {
     const qc_id root = b->root[value];
     return qc_plan_dtype(b->g, qc_value(b->g, root), &b->scales[root]);
 }
 
 /* Reads bound i of Clip; *out is unchanged if it is absent. Returns false if it is not a constant. */
-static bool bound_of(float *out, const struct qc_binding *b, const struct qc_node *n, unsigned i)
+static bool bound_of(float *out, const struct qc_plan_binding *b, const struct qc_node *n, unsigned i)
 {
     if (i >= n->input_count || !n->inputs[i]) return true;
     const struct qc_tensor *t = qc_plan_known(b, b->root[n->inputs[i]]);
@@ -39,7 +39,7 @@ static bool bound_of(float *out, const struct qc_binding *b, const struct qc_nod
 }
 
 /* Adds a clamp of `value` to the fusion. Returns false if it does not fit. */
-static bool take_clamp(struct qc_fusion *f, const struct qc_binding *b, const struct qc_node *n, qc_id value)
+static bool take_clamp(struct qc_fusion *f, const struct qc_plan_binding *b, const struct qc_node *n, qc_id value)
 {
     const struct qc_scales *s = &b->scales[value];
     float lo = n->op == QC_OP_Relu ? 0 : -INFINITY, hi = INFINITY;
@@ -60,7 +60,7 @@ static bool take_clamp(struct qc_fusion *f, const struct qc_binding *b, const st
 }
 
 /* Returns whether the value is a constant of one number per column of the result. */
-static bool is_row(const struct qc_binding *b, qc_id value, const struct qc_shape *result)
+static bool is_row(const struct qc_plan_binding *b, qc_id value, const struct qc_shape *result)
 {
     const struct qc_tensor *t = qc_plan_known(b, b->root[value]);
     const int64_t n = result->rank ? result->dim[result->rank - 1] : 1;
@@ -69,7 +69,7 @@ static bool is_row(const struct qc_binding *b, qc_id value, const struct qc_shap
 }
 
 /* Adds an Add after the real result `value` of n to the group, as bias or residual. Returns false if it is neither. */
-static bool take_add(struct qc_group *group, const struct qc_binding *b, const struct qc_node *n,
+static bool take_add(struct qc_group *group, const struct qc_plan_binding *b, const struct qc_node *n,
                      const struct qc_node *add, qc_id value)
 {
     if (add->op != QC_OP_Add || !b->scales[add->outputs].identity) return false;
@@ -93,14 +93,14 @@ static bool take_add(struct qc_group *group, const struct qc_binding *b, const s
 }
 
 /* Returns whether a value has one scale, or one per output channel of the layer. The kernels support no others. */
-static bool along_channels(const struct qc_binding *b, const struct qc_node *layer, qc_id value)
+static bool along_channels(const struct qc_plan_binding *b, const struct qc_node *layer, qc_id value)
 {
     const struct qc_scales *s = &b->scales[value];
     const bool window = layer->op == QC_OP_Conv || layer->op == QC_OP_ConvTranspose;
     return s->count == 1 || s->axis == (window ? 1 : qc_value(b->g, value)->type.shape.rank - 1);
 }
 
-static void fuse(struct qc_binding *b, qc_id head)
+static void fuse(struct qc_plan_binding *b, qc_id head)
 {
     const struct qc_graph *g = b->g;
     const struct qc_node *n = &g->nodes[head], *next;
@@ -134,7 +134,7 @@ static void fuse(struct qc_binding *b, qc_id head)
     b->groups[last] = group;
 }
 
-static bool same_constant(const struct qc_binding *b, const struct qc_node *n, const struct qc_node *m, unsigned i)
+static bool same_constant(const struct qc_plan_binding *b, const struct qc_node *n, const struct qc_node *m, unsigned i)
 {
     const bool one = i < n->input_count && n->inputs[i], other = i < m->input_count && m->inputs[i];
     if (!one || !other) return one == other;
@@ -142,7 +142,7 @@ static bool same_constant(const struct qc_binding *b, const struct qc_node *n, c
     return t && u && t->count == 1 && qc_tensor_equal(t, u);
 }
 
-static void fuse_linear(struct qc_binding *b, qc_id head)
+static void fuse_linear(struct qc_plan_binding *b, qc_id head)
 {
     qc_id id;
     const struct qc_node *n = &b->g->nodes[head], *next = next_of(b, n->outputs, &id);
@@ -156,7 +156,7 @@ static void fuse_linear(struct qc_binding *b, qc_id head)
 }
 
 /* Types of TensorFlow Lite's softmax. */
-static bool is_softmax_quantizer(const struct qc_binding *b, qc_id value)
+static bool is_softmax_quantizer(const struct qc_plan_binding *b, qc_id value)
 {
     const struct qc_scales *s = &b->scales[value];
     const enum qc_dtype t = root_dtype(b, value);
@@ -164,7 +164,7 @@ static bool is_softmax_quantizer(const struct qc_binding *b, qc_id value)
 }
 
 /* Other users of the dequantized value keep the Dequantize step. */
-static void fuse_softmax(struct qc_binding *b, qc_id softmax)
+static void fuse_softmax(struct qc_plan_binding *b, qc_id softmax)
 {
     qc_id id = 0;
     const struct qc_node *n = &b->g->nodes[softmax], *next = next_of(b, n->outputs, &id);
@@ -193,7 +193,7 @@ static void fuse_softmax(struct qc_binding *b, qc_id softmax)
 }
 
 /* Returns the scale of an int32 value with one scale and zero point 0; 0 otherwise. */
-static float scale_of_wide(const struct qc_binding *b, const struct qc_node *dq)
+static float scale_of_wide(const struct qc_plan_binding *b, const struct qc_node *dq)
 {
     if (dq->op != QC_OP_DequantizeLinear || qc_plan_known(b, b->root[dq->inputs[0]])) return 0;
     if (root_dtype(b, dq->inputs[0]) != QC_I32 || root_dtype(b, dq->outputs) != QC_F32) return 0;
@@ -209,7 +209,7 @@ static float scale_of_wide(const struct qc_binding *b, const struct qc_node *dq)
 
 /* Other users of the real value keep the DequantizeLinear. Ratios that fixed point cannot represent remain two
    steps. */
-static void fuse_wide(struct qc_binding *b, qc_id quantize)
+static void fuse_wide(struct qc_plan_binding *b, qc_id quantize)
 {
     const struct qc_node *n = &b->g->nodes[quantize], *dq = qc_node_of(b->g, n->inputs[0]);
     const qc_id real = n->inputs[0], head = qc_value(b->g, real)->node;
@@ -225,7 +225,7 @@ static void fuse_wide(struct qc_binding *b, qc_id quantize)
     b->groups[quantize].head = head;
 }
 
-bool qc_plan_fuse(struct qc_binding *b, struct qc_status *st)
+bool qc_plan_fuse(struct qc_plan_binding *b, struct qc_status *st)
 {
     (void)st;
     for (size_t k = 1; k <= b->g->node_count; k++) {

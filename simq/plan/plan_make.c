@@ -8,7 +8,7 @@
 #include "simq/plan/plan_parts.h"
 #include "simq/plan/variants.h"
 
-static bool begin_binding(struct qc_binding *b, struct qc_plan *p, struct qc_status *st)
+static bool begin_binding(struct qc_plan_binding *b, struct qc_plan *p, struct qc_status *st)
 {
     const size_t values = p->graph->value_count + 1, nodes = p->graph->node_count + 1;
     b->g = p->graph;
@@ -24,8 +24,8 @@ static bool begin_binding(struct qc_binding *b, struct qc_plan *p, struct qc_sta
     b->next_observed = QC_NEW_ARRAY(b->arena, size_t, p->observed_count, st);
     b->later = QC_NEW_ARRAY(b->arena, bool, values, st);
     b->scales = QC_NEW_ARRAY(b->arena, struct qc_scales, values, st);
-    b->held = QC_NEW_ARRAY(b->arena, struct qc_operand, values, st);
-    b->turned = QC_NEW_ARRAY(b->arena, struct qc_operand, values, st);
+    b->held = QC_NEW_ARRAY(b->arena, struct qc_plan_operand, values, st);
+    b->turned = QC_NEW_ARRAY(b->arena, struct qc_plan_operand, values, st);
     b->live = QC_NEW_ARRAY(b->arena, bool, nodes, st);
     b->elided = QC_NEW_ARRAY(b->arena, bool, nodes, st);
     b->fused = QC_NEW_ARRAY(b->arena, bool, nodes, st);
@@ -36,8 +36,8 @@ static bool begin_binding(struct qc_binding *b, struct qc_plan *p, struct qc_sta
     for (size_t i = 0; i < values; i++) b->held[i] = b->turned[i] = QC_OPERAND_ABSENT;
     p->input_count = p->graph->input_count;
     p->output_count = p->graph->output_count;
-    p->inputs = QC_NEW_ARRAY(p->arena, struct qc_operand, p->input_count, st);
-    p->outputs = QC_NEW_ARRAY(p->arena, struct qc_operand, p->output_count, st);
+    p->inputs = QC_NEW_ARRAY(p->arena, struct qc_plan_operand, p->input_count, st);
+    p->outputs = QC_NEW_ARRAY(p->arena, struct qc_plan_operand, p->output_count, st);
     return p->inputs && p->outputs;
 }
 
@@ -112,7 +112,7 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
                  const struct qc_plan_options *options, struct qc_status *st)
 {
     struct qc_plan *p = calloc(1, sizeof *p);
-    struct qc_binding b = {.plan = p, .arena = qc_arena_new(), .unsupported = QC_STATUS_INIT};
+    struct qc_plan_binding b = {.plan = p, .arena = qc_arena_new(), .unsupported = QC_STATUS_INIT};
     bool ok = false;
     const int threads = qc_pool_hold();
     if (!p || !b.arena || !(p->arena = qc_arena_new())) {
@@ -224,7 +224,7 @@ size_t qc_plan_constant_bytes(const struct qc_plan *p)
     return bytes;
 }
 
-static void print_operand(FILE *f, const struct qc_plan *p, const struct qc_operand *o)
+static void print_operand(FILE *f, const struct qc_plan *p, const struct qc_plan_operand *o)
 {
     char text[QC_SHAPE_TEXT];
     const struct qc_view *v = &o->view;

@@ -25,7 +25,7 @@ struct qc_storage {
 };
 
 /* Operand of a step: in a storage (id from 1), or constant data in view.data. */
-struct qc_operand {
+struct qc_plan_operand {
     struct qc_view view;
     uint32_t storage; /* 0: constant, or absent (rank -1) */
     int64_t offset;   /* bytes from the start of the storage to element 0 */
@@ -37,7 +37,7 @@ struct qc_step {
     const char *label;          /* for the printed plan */
     const char *detail;
     unsigned input_count, output_count;
-    struct qc_operand *in, *out;
+    struct qc_plan_operand *in, *out;
     void *state;
     size_t scratch;
     size_t overflow_channels; /* channels of the result if its accumulator can overflow, else 0 */
@@ -69,9 +69,9 @@ struct qc_plan_output {
 };
 
 /* Observed value `index` is complete when `after` steps have run. */
-struct qc_report {
+struct qc_plan_report {
     size_t index, after;
-    struct qc_operand what;
+    struct qc_plan_operand what;
 };
 
 /* Nodes fused into one step, stored at the last of them. */
@@ -99,7 +99,7 @@ struct qc_plan {
     size_t tensor_count;                 /* length of tensors */
     struct qc_step *steps;               /* malloc'ed, as storages and reports */
     struct qc_storage *storages;         /* [storage_count + 1] */
-    struct qc_report *reports;
+    struct qc_plan_report *reports;
     size_t *elements;       /* [observed_count]: of observed values, where they are known */
     size_t overflow_count;  /* number of accumulators that can overflow, ... */
     size_t *overflow_steps; /* ... and their steps */
@@ -114,7 +114,7 @@ struct qc_plan {
     size_t made_count;
     size_t *made_at; /* [value_count + 1] of graph: index of the runner's tensor, for values that a step makes */
     unsigned depth;
-    struct qc_operand *inputs, *outputs;
+    struct qc_plan_operand *inputs, *outputs;
     struct qc_tensor **copies; /* constants in another order; owned */
     size_t copy_count, copy_capacity;
     size_t buffer_bytes, scratch_bytes, packed_bytes;
@@ -122,7 +122,7 @@ struct qc_plan {
 };
 
 /* Working state while the plan is made. */
-struct qc_binding {
+struct qc_plan_binding {
     struct qc_plan *plan;
     const struct qc_graph *g;
     qc_id *observed; /* [observed_count] values of g */
@@ -135,19 +135,19 @@ struct qc_binding {
     size_t *next_observed;         /* [observed_count]: ... and the next index of that root, ascending; 0: none */
     bool *later; /* [value_count + 1]: weights computed from constants only when the step that packs them is bound, so
                     that they are not all in memory at once */
-    struct qc_scales *scales;     /* [value_count + 1] */
-    bool *live, *elided, *fused;  /* [node_count + 1]; fused: part of a group that ends at another node */
-    struct qc_group *groups;      /* [node_count + 1], at the last node of the group */
-    struct qc_operand *held;      /* [value_count + 1] of roots: its memory, rank -1 before it has any */
-    struct qc_operand *turned;    /* [value_count + 1]: a copy in another order, rank -1 before there is one */
-    struct qc_arena *arena;       /* valid while the plan is made */
-    struct qc_status unsupported; /* collects all unsupported nodes */
+    struct qc_scales *scales;       /* [value_count + 1] */
+    bool *live, *elided, *fused;    /* [node_count + 1]; fused: part of a group that ends at another node */
+    struct qc_group *groups;        /* [node_count + 1], at the last node of the group */
+    struct qc_plan_operand *held;   /* [value_count + 1] of roots: its memory, rank -1 before it has any */
+    struct qc_plan_operand *turned; /* [value_count + 1]: a copy in another order, rank -1 before there is one */
+    struct qc_arena *arena;         /* valid while the plan is made */
+    struct qc_status unsupported;   /* collects all unsupported nodes */
     unsigned unsupported_count;
 };
 
 /* Returns the constant, or the value computed at plan time; NULL if there is neither, or not yet. root: as in
- * qc_binding. */
-static inline const struct qc_tensor *qc_plan_known(const struct qc_binding *b, qc_id root)
+ * qc_plan_binding. */
+static inline const struct qc_tensor *qc_plan_known(const struct qc_plan_binding *b, qc_id root)
 {
     const struct qc_tensor *t = b->plan->tensors[root];
     return t || b->later[root] ? t : qc_constant_of(b->g, root);
@@ -165,9 +165,9 @@ bool qc_plan_open(struct qc_plan *p, const struct qc_graph *g, const struct qc_s
                   const struct qc_plan_options *o, struct qc_status *st);
 /* Returns the nodes that the outputs and `count` values need: [node_count + 1], to be freed. */
 bool *qc_plan_needed(const struct qc_graph *g, size_t count, const qc_id *values, struct qc_status *st);
-bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st);
-bool qc_plan_fuse(struct qc_binding *b, struct qc_status *st);
-bool qc_plan_bind(struct qc_binding *b, struct qc_status *st);
+bool qc_plan_resolve(struct qc_plan_binding *b, struct qc_status *st);
+bool qc_plan_fuse(struct qc_plan_binding *b, struct qc_status *st);
+bool qc_plan_bind(struct qc_plan_binding *b, struct qc_status *st);
 size_t qc_plan_overflow_step(const struct qc_plan *p, size_t k); /* of qc_plan_overflow_node */
 bool qc_plan_place(struct qc_plan *p, struct qc_status *st);
 
@@ -182,12 +182,12 @@ struct qc_tensor *qc_plan_centred(const struct qc_graph *g, qc_id value, struct 
 
 /* qc_plan_make_weight computes the weight of a node if it is one of `later`. qc_plan_drop_weight frees it if steps
    from first_step on have packed it and no other node reads it. */
-bool qc_plan_make_weight(struct qc_binding *b, const struct qc_node *n, struct qc_status *st);
-void qc_plan_drop_weight(struct qc_binding *b, const struct qc_node *n, size_t first_step);
+bool qc_plan_make_weight(struct qc_plan_binding *b, const struct qc_node *n, struct qc_status *st);
+void qc_plan_drop_weight(struct qc_plan_binding *b, const struct qc_node *n, size_t first_step);
 
 /* Copies a constant to another memory order; the plan owns the copy. */
-bool qc_plan_turn_constant(struct qc_operand *out, struct qc_plan *p, const struct qc_view *from, enum qc_layout layout,
-                           struct qc_status *st);
+bool qc_plan_turn_constant(struct qc_plan_operand *out, struct qc_plan *p, const struct qc_view *from,
+                           enum qc_layout layout, struct qc_status *st);
 
 /* Runs one node over row-major inputs (data NULL if only the shape is known). outputs[i] are new tensors; affine
    results of simulated graphs are centred float32. */
@@ -224,7 +224,7 @@ static inline struct qc_view qc_view_of_tensor(const struct qc_tensor *t)
     return qc_view_of(t->dtype, &t->shape, QC_LAYOUT_ROW, t->data);
 }
 #define QC_VIEW_ABSENT ((struct qc_view){.dtype = QC_NONE, .rank = -1})
-#define QC_OPERAND_ABSENT ((struct qc_operand){.view = QC_VIEW_ABSENT})
+#define QC_OPERAND_ABSENT ((struct qc_plan_operand){.view = QC_VIEW_ABSENT})
 
 /* Parts of binding (plan_emit.c). */
 uint32_t qc_plan_new_storage(struct qc_plan *p, size_t bytes, struct qc_status *st);
@@ -234,19 +234,19 @@ struct qc_step_def {
     qc_id node;
     const char *label;
     unsigned input_count, output_count;
-    const struct qc_operand *in, *out;
+    const struct qc_plan_operand *in, *out;
     const struct qc_scales *in_scales, *out_scales;
     const struct qc_fusion *fusion;
 };
 /* Records an unsupported node, to report all of them at the end. */
-void qc_plan_note_unsupported(struct qc_binding *b, const struct qc_status *why);
-bool qc_plan_emit(struct qc_binding *b, const struct qc_step_def *d, struct qc_status *st);
+void qc_plan_note_unsupported(struct qc_plan_binding *b, const struct qc_status *why);
+bool qc_plan_emit(struct qc_plan_binding *b, const struct qc_step_def *d, struct qc_status *st);
 /* The same for a step with data-dependent result shapes; its outputs have no memory in d. */
-bool qc_plan_emit_making(struct qc_binding *b, const struct qc_step_def *d, struct qc_status *st);
-void qc_plan_touch(struct qc_plan *p, const struct qc_operand *o, size_t time);
+bool qc_plan_emit_making(struct qc_plan_binding *b, const struct qc_step_def *d, struct qc_status *st);
+void qc_plan_touch(struct qc_plan *p, const struct qc_plan_operand *o, size_t time);
 /* Makes a dense operand with a new storage. */
-bool qc_plan_new_operand(struct qc_operand *out, struct qc_plan *p, enum qc_dtype dtype, const struct qc_shape *shape,
-                         enum qc_layout layout, struct qc_status *st);
+bool qc_plan_new_operand(struct qc_plan_operand *out, struct qc_plan *p, enum qc_dtype dtype,
+                         const struct qc_shape *shape, enum qc_layout layout, struct qc_status *st);
 
 extern const struct qc_kernel qc_kernel_convert; /* copies to another memory order */
 extern const struct qc_kernel qc_kernel_store;   /* centred numbers to stored integers of the output's type */
@@ -255,5 +255,5 @@ extern const struct qc_kernel qc_kernel_fake_quantize; /* QuantizeLinear and Deq
 
 /* Binds the results as views of an input's memory instead of a step: fills out[0..output_count). Returns false if
    the op does not allow it. */
-bool qc_plan_alias(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n,
-                   const struct qc_operand *in);
+bool qc_plan_alias(struct qc_plan_operand *out, const struct qc_graph *g, const struct qc_node *n,
+                   const struct qc_plan_operand *in);

@@ -85,7 +85,7 @@ bool qc_scales_of(struct qc_scales *out, const struct qc_graph *g, qc_id value, 
     return true;
 }
 
-static bool changes_nothing(const struct qc_binding *b, const struct qc_node *n)
+static bool changes_nothing(const struct qc_plan_binding *b, const struct qc_node *n)
 {
     const struct qc_scales *in = &b->scales[n->inputs[0]], *out = &b->scales[n->outputs];
     if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize) return in->identity && out->identity;
@@ -94,14 +94,14 @@ static bool changes_nothing(const struct qc_binding *b, const struct qc_node *n)
 
 /* Returns whether a quantized constant is computed later, when it is packed: one that only products read, in a
    simulated graph, which holds it in four times the bytes. */
-static bool waits(const struct qc_binding *b, qc_id v, const bool *read_otherwise)
+static bool waits(const struct qc_plan_binding *b, qc_id v, const bool *read_otherwise)
 {
     return b->g->simulated && qc_quantized_constant(b->g, v) && !b->scales[v].identity && !b->is_observed[v] &&
            !read_otherwise[v];
 }
 
 /* Computes an affine constant as the plan holds it, unless it is held as it is stored. */
-static bool centre_constant(struct qc_binding *b, qc_id v, struct qc_status *st)
+static bool centre_constant(struct qc_plan_binding *b, qc_id v, struct qc_status *st)
 {
     const struct qc_graph *g = b->g;
     struct qc_tensor **to = &b->plan->tensors[v];
@@ -110,7 +110,7 @@ static bool centre_constant(struct qc_binding *b, qc_id v, struct qc_status *st)
 }
 
 /* Marks values that are read other than as the weights of a product. */
-static void mark_read(bool *otherwise, const struct qc_binding *b)
+static void mark_read(bool *otherwise, const struct qc_plan_binding *b)
 {
     const struct qc_graph *g = b->g;
     for (size_t k = 1; k <= g->node_count; k++) {
@@ -123,7 +123,8 @@ static void mark_read(bool *otherwise, const struct qc_binding *b)
 }
 
 /* Evaluates a node if all its inputs are known and constant folding allows it; otherwise it becomes a step. */
-static bool evaluate(struct qc_binding *b, const struct qc_node *n, const bool *read_otherwise, struct qc_status *st)
+static bool evaluate(struct qc_plan_binding *b, const struct qc_node *n, const bool *read_otherwise,
+                     struct qc_status *st)
 {
     struct qc_view in[QC_PLAN_INPUTS];
     struct qc_tensor *out[QC_PLAN_OUTPUTS] = {NULL};
@@ -150,7 +151,7 @@ static bool evaluate(struct qc_binding *b, const struct qc_node *n, const bool *
     return true;
 }
 
-static void mark_live(struct qc_binding *b, bool *needed)
+static void mark_live(struct qc_plan_binding *b, bool *needed)
 {
     const struct qc_graph *g = b->g;
     for (size_t v = 1; v <= g->value_count; v++) needed[v] = b->is_observed[v];
@@ -168,7 +169,7 @@ static void mark_live(struct qc_binding *b, bool *needed)
 }
 
 /* Indexes the readers of each value, for the contract whose pairs of products saturate. */
-static bool index_readers(struct qc_binding *b, struct qc_status *st)
+static bool index_readers(struct qc_plan_binding *b, struct qc_status *st)
 {
     if (qc_contract_info(b->plan->contract)->products != QC_PRODUCTS_PAIRS) return true;
     struct qc_uses *readers = QC_NEW(b->arena, struct qc_uses, st);
@@ -176,7 +177,7 @@ static bool index_readers(struct qc_binding *b, struct qc_status *st)
     return readers && qc_uses_of(readers, b->g, b->arena, st);
 }
 
-bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st)
+bool qc_plan_resolve(struct qc_plan_binding *b, struct qc_status *st)
 {
     const struct qc_graph *g = b->g;
     bool *needed = QC_NEW_ARRAY(b->arena, bool, g->value_count + 1, st),
@@ -250,13 +251,13 @@ struct qc_tensor *qc_plan_centred(const struct qc_graph *g, qc_id value, struct 
     return t;
 }
 
-static qc_id weight_of_plan_resolve(const struct qc_binding *b, const struct qc_node *n)
+static qc_id weight_of_plan_resolve(const struct qc_plan_binding *b, const struct qc_node *n)
 {
     const qc_id v = n->input_count > 1 && n->inputs[1] ? b->root[n->inputs[1]] : 0;
     return v && b->later[v] ? v : 0;
 }
 
-bool qc_plan_make_weight(struct qc_binding *b, const struct qc_node *n, struct qc_status *st)
+bool qc_plan_make_weight(struct qc_plan_binding *b, const struct qc_node *n, struct qc_status *st)
 {
     const qc_id v = weight_of_plan_resolve(b, n);
     if (!v || b->plan->tensors[v]) return true;
@@ -267,7 +268,7 @@ bool qc_plan_make_weight(struct qc_binding *b, const struct qc_node *n, struct q
            (!b->g->spills || qc_tensor_spill(b->plan->tensors[v], st));
 }
 
-void qc_plan_drop_weight(struct qc_binding *b, const struct qc_node *n, size_t first_step)
+void qc_plan_drop_weight(struct qc_plan_binding *b, const struct qc_node *n, size_t first_step)
 {
     struct qc_plan *p = b->plan;
     const qc_id v = weight_of_plan_resolve(b, n);
@@ -279,8 +280,8 @@ void qc_plan_drop_weight(struct qc_binding *b, const struct qc_node *n, size_t f
     p->tensors[v] = NULL;
 }
 
-bool qc_plan_turn_constant(struct qc_operand *out, struct qc_plan *p, const struct qc_view *from, enum qc_layout layout,
-                           struct qc_status *st)
+bool qc_plan_turn_constant(struct qc_plan_operand *out, struct qc_plan *p, const struct qc_view *from,
+                           enum qc_layout layout, struct qc_status *st)
 {
     struct qc_shape shape = qc_shape_of(from->rank, from->dim);
     struct qc_tensor *t = qc_tensor_new(from->dtype, &shape, st);
@@ -292,7 +293,7 @@ bool qc_plan_turn_constant(struct qc_operand *out, struct qc_plan *p, const stru
     }
     p->copies = more;
     p->copies[p->copy_count++] = t;
-    *out = (struct qc_operand){.view = qc_view_of(from->dtype, &shape, layout, t->data)};
+    *out = (struct qc_plan_operand){.view = qc_view_of(from->dtype, &shape, layout, t->data)};
     qc_view_copy(&out->view, from);
     return true;
 }

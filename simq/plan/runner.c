@@ -23,7 +23,7 @@ struct qc_runner {
     double *seconds;                 /* [step_count] processor time of each step, or NULL */
 };
 
-static struct qc_view bound_view(const struct qc_runner *r, const struct qc_operand *o)
+static struct qc_view bound_view(const struct qc_runner *r, const struct qc_plan_operand *o)
 {
     struct qc_view v = o->view;
     if (o->storage) v.data = r->buffer + r->plan->storages[o->storage].offset + o->offset;

@@ -191,6 +191,26 @@ Test(file, what_cannot_be_written)
     cr_assert(access(in("new"), F_OK) != 0);
 }
 
+Test(file, pipes_are_not_written)
+{
+    struct qc_output *o;
+    char inherited[32];
+    int ends[2];
+    cr_assert_eq(mkfifo(in("pipe"), 0600), 0);
+    cr_assert_eq(pipe(ends), 0);
+    snprintf(inherited, sizeof inherited, "/dev/fd/%d", ends[1]);
+    const char *const paths[] = {in("pipe"), inherited};
+    for (size_t i = 0; i < 2; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        if (access(paths[i], F_OK)) continue; /* a system without /dev/fd */
+        cr_assert_not(qc_output_open(&o, paths[i], &st), "%s", paths[i]);
+        cr_assert_eq(st.code, QC_MACHINE);
+        cr_assert_not_null(strstr(st.message, "it is a pipe"), "%s", st.message);
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
 Test(file, a_full_disk_is_said)
 {
     if (access("/dev/full", W_OK)) cr_skip_test("this machine has no /dev/full");

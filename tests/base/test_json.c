@@ -157,6 +157,22 @@ Test(json, numbers_keep_their_digits)
     prints(qc_json_whole(UINT64_MAX), "18446744073709551615");
 }
 
+/* What follows the size that is given is not read. */
+Test(json, the_size_ends_a_number)
+{
+    static const struct {
+        const char *text;
+        size_t size;
+        const char *printed;
+    } cases[] = {{"405", 2, "40"}, {"4e05", 4, "4e05"}, {"[1, 2]3", 6, "[1, 2]"}, {"-1.5.", 4, "-1.5"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qc_json *v;
+        struct qc_status st = QC_STATUS_INIT;
+        cr_assert(qc_json_parse(&v, cases[i].text, cases[i].size, &st), "%s", st.message);
+        prints(v, cases[i].printed);
+    }
+}
+
 Test(json, damaged_text_is_a_status_with_a_place)
 {
     static const char *const cases[] = {

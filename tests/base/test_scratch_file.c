@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Temporary files keep what is written, and report a lack of space. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/file_map.h"
 
@@ -61,4 +64,37 @@ Test(scratch_file, room_is_asked_for_first)
     qc_scratch_file_free(f);
     cr_assert(setrlimit(RLIMIT_FSIZE, &was) == 0);
     signal(SIGXFSZ, handler);
+}
+
+/* A program that is started, such as that of --benchmark, does not inherit it. */
+Test(scratch_file, is_closed_in_other_programs)
+{
+    struct qc_scratch_file *f;
+    struct qc_status st = QC_STATUS_INIT;
+    int found = 0;
+    cr_assert(qc_scratch_file_new(&f, NULL, &st), "%s", st.message);
+    for (int fd = 3; fd < 256; fd++) {
+        char link[64], name[512];
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        const ssize_t n = readlink(link, name, sizeof name - 1);
+        name[n > 0 ? n : 0] = '\0';
+        if (!strstr(name, "/qcalib-")) continue;
+        found++;
+        cr_expect(fcntl(fd, F_GETFD) & FD_CLOEXEC, "%s", name);
+    }
+    cr_expect(found || access("/proc/self/fd", F_OK) != 0);
+    qc_scratch_file_free(f);
+}
+
+Test(scratch_file, tmpdir_decides_if_it_is_not_empty)
+{
+    unsetenv("TMPDIR");
+    cr_expect_str_eq(qc_temporary_folder(NULL), "/tmp");
+    cr_expect_str_eq(qc_temporary_folder("beside"), "beside");
+    setenv("TMPDIR", "", 1);
+    cr_expect_str_eq(qc_temporary_folder(NULL), "/tmp");
+    cr_expect_str_eq(qc_temporary_folder("beside"), "beside");
+    setenv("TMPDIR", "/elsewhere", 1);
+    cr_expect_str_eq(qc_temporary_folder(NULL), "/elsewhere");
+    cr_expect_str_eq(qc_temporary_folder("beside"), "/elsewhere");
 }

@@ -191,6 +191,24 @@ Test(memory_data, what_cannot_be_is_refused)
     qc_memory_data_free(m);
 }
 
+/* Samples have whole bytes, and no floats of 8 bits or fewer. */
+Test(memory_data, element_types_of_samples)
+{
+    static const enum qc_dtype refused[] = {QC_U4,      QC_I4,     QC_U2,      QC_I2,     QC_F8E4M3,
+                                            QC_F8E4M3Z, QC_F8E5M2, QC_F8E5M2Z, QC_F8E8M0, QC_F4E2M1};
+    for (unsigned t = 1; t < QC_DTYPE_COUNT; t++) {
+        struct qc_status own = QC_STATUS_INIT;
+        struct qc_memory_data *m = borrowed();
+        const struct qc_array array = {.name = "other", .dtype = (enum qc_dtype)t, .rank = 1, .dims = label_dims};
+        bool is_refused = false;
+        for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) is_refused |= refused[i] == (enum qc_dtype)t;
+        static const int64_t zeros[64];
+        cr_expect_eq(qc_memory_data_add(m, &array, zeros, &own), !is_refused, "%s: %s",
+                     qc_dtype_info((enum qc_dtype)t)->name, own.message);
+        qc_memory_data_free(m);
+    }
+}
+
 static bool refuse(bool *more, void *user, void *const *rows, struct qc_status *status)
 {
     int *at = user;

@@ -51,7 +51,7 @@ def commands(model, data):
 def measured(program, tmp_path):
     """Runs a command: exit code, what it says, and the most memory it had, less what the program has anyway (sanitizers have much)."""
 
-    def peak(*arguments):
+    def peak(*arguments, seconds_most=SANITIZED_SECONDS if SANITIZED else SECONDS):
         env = {**os.environ, "ASAN_OPTIONS": "allocator_may_return_null=1:quarantine_size_mb=1"}
         done = subprocess.run(
             [sys.executable, "-S", "-E", "-c", STARTER, tmp_path / "peak", program, *map(str, arguments)],
@@ -65,13 +65,13 @@ def measured(program, tmp_path):
         text = done.stdout + done.stderr
         code, kib, seconds = map(float, (tmp_path / "peak").read_text().split())
         assert "Sanitizer" not in text and "runtime error:" not in text, text
-        assert seconds < (SANITIZED_SECONDS if SANITIZED else SECONDS), f"{arguments}: {seconds:.1f} s"
+        assert seconds < seconds_most, f"{arguments}: {seconds:.1f} s"
         return int(code), text, kib * 1024
 
     base = peak("list", "ops")[2]
 
-    def run(*arguments):
-        code, text, bytes_ = peak(*arguments)
+    def run(*arguments, **limits):
+        code, text, bytes_ = peak(*arguments, **limits)
         return code, text, (bytes_ - base) / MIB
 
     return run

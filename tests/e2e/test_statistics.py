@@ -557,3 +557,13 @@ def test_names_too_long_for_statistics(qcalib, tmp_path):
         f["x"] = np.ones((2, 4), np.float32)
     done = qcalib("collect", "--data", "x.h5", "long.onnx", "-o", "s.h5", code=4)
     assert "values/name" in done.err and "shorter names" in done.err and done.new_files == []
+
+
+def test_many_rows_of_second_moments(qcalib, tmp_path, examples):
+    """2^29 rows may have sums of 2^63 and more, so any sum fits. Only the changed content is refused."""
+    qcalib("collect", "--data", examples / "digits_calib.h5", examples / "digits_cnn.onnx", "-o", "s.h5")
+    with h5py.File(tmp_path / "s.h5", "r+") as file:
+        counts = file["moments/counts"][...]
+        counts[:, 0] = 2**29
+        file["moments/counts"][...] = counts
+    assert "does not match its SHA-256" in qcalib("inspect", "s.h5", code=3).err

@@ -64,7 +64,7 @@ def ours(program, folder, content, names, inputs, outputs):
         return [file[name][0] for name in outputs]
 
 
-def check(program, folder, ops, tensors, inputs, outputs, exact=False, low=-2.0, high=2.0, seed=0):
+def check(program, folder, ops, tensors, inputs, outputs, exact=False, low=-2.0, high=2.0, seed=0, shared=False):
     """Random inputs through both. exact: every byte; else within 1e-5 of the largest number."""
     rng = np.random.default_rng(seed)
     values = []
@@ -77,7 +77,7 @@ def check(program, folder, ops, tensors, inputs, outputs, exact=False, low=-2.0,
         else:
             edge = np.iinfo(dtype) if dtype in (I8, np.uint8, np.int16) else None
             values.append(rng.integers(edge.min if edge else 0, edge.max + 1 if edge else 3, shape).astype(dtype))
-    content = model_of(ops, tensors, inputs, outputs)
+    content = model_of(ops, tensors, inputs, outputs, shared=shared)
     # The reference kernel leaves out the last channel of the window.
     want = reference(content, values, any(op[0] == "LOCAL_RESPONSE_NORMALIZATION" for op in ops))
     got = ours(program, folder, content, [f"t{i}" for i in inputs], values, [f"t{i}" for i in outputs])

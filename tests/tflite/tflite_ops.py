@@ -18,8 +18,25 @@ TYPES = {
 }
 
 
+class Builder(flatbuffers.Builder):
+    """With `shared`, equal names, lists, sparsities and data are stored once, and others refer to them."""
+
+    shared = None
+
+    def once(self, make, *key):
+        if self.shared is None:
+            return make()
+        if key not in self.shared:
+            self.shared[key] = make()
+        return self.shared[key]
+
+
 def _vector(b, values, kind):
     values = np.asarray(values)
+    return b.once(lambda: _new_vector(b, values, kind), kind, values.tobytes())
+
+
+def _new_vector(b, values, kind):
     start = {
         "f": tflite.QuantizationParametersStartScaleVector,
         "q": tflite.QuantizationParametersStartZeroPointVector,
@@ -103,14 +120,19 @@ def _sparsity(b, order, blocks, levels):
     return tflite.SparsityParametersEnd(b)
 
 
-def _tensor(b, index, buffers, shape, dtype, scale, zero, axis, data, sparsity=None, is_state=False):
+def _buffer(b, buffers, data):
+    content = b.CreateByteVector(data)
+    tflite.BufferStart(b)
+    tflite.BufferAddData(b, content)
+    buffers.append(tflite.BufferEnd(b))
+    return len(buffers) - 1
+
+
+def _tensor(b, index, buffers, shape, dtype, scale, zero, axis, data, sparsity=None, is_state=False, name=None):
     buffer = 0
     if data is not None:
-        content = b.CreateByteVector(np.ascontiguousarray(data, dtype).tobytes())
-        tflite.BufferStart(b)
-        tflite.BufferAddData(b, content)
-        buffers.append(tflite.BufferEnd(b))
-        buffer = len(buffers) - 1
+        content = np.ascontiguousarray(data, dtype).tobytes()
+        buffer = b.once(lambda: _buffer(b, buffers, content), "buffer", content)
     parameters = None
     if scale is not None:
         s, z = _vector(b, np.asarray(scale, np.float32), "f"), _vector(b, np.asarray(zero, np.int64), "q")
@@ -119,8 +141,9 @@ def _tensor(b, index, buffers, shape, dtype, scale, zero, axis, data, sparsity=N
         tflite.QuantizationParametersAddZeroPoint(b, z)
         tflite.QuantizationParametersAddQuantizedDimension(b, axis)
         parameters = tflite.QuantizationParametersEnd(b)
-    sparse = _sparsity(b, *sparsity) if sparsity else None
-    dims, name = _vector(b, np.asarray(shape, np.int32), "i"), b.CreateString(f"t{index}")
+    sparse = b.once(lambda: _sparsity(b, *sparsity), "sparsity", str(sparsity)) if sparsity else None
+    dims, name = _vector(b, np.asarray(shape, np.int32), "i"), name or f"t{index}"
+    name = b.once(lambda text=name: b.CreateString(text), "name", name)
     tflite.TensorStart(b)
     tflite.TensorAddShape(b, dims)
     tflite.TensorAddType(b, TYPES[np.dtype(dtype)])
@@ -152,10 +175,11 @@ def _graph(b, buffers, first, ops, tensors, inputs, outputs):
     return tflite.SubGraphEnd(b)
 
 
-def model_of(ops, tensors, inputs, outputs, *others):
+def model_of(ops, tensors, inputs, outputs, *others, shared=False):
     """A model. ops: (kind such as "MUL", indices of inputs, -1 for none, of outputs, options or None, version). tensors: (shape, dtype,
-    scales or None, zero points or None, axis, data or None, of a sparse one (order of traversal, block map, levels) or None, whether it is a state). options: (union type name, {setter: value}). others: further graphs, each of these four."""
-    b = flatbuffers.Builder(1 << 16)
+    scales or None, zero points or None, axis, data or None, of a sparse one (order of traversal, block map, levels) or None, whether it is a state, its name). options: (union type name, {setter: value}). others: further graphs, each of these four. shared: equal parts are stored once."""
+    b = Builder(1 << 16)
+    b.shared = {} if shared else None
     tflite.BufferStart(b)
     buffers = [tflite.BufferEnd(b)]
     made, all_ops = [], []

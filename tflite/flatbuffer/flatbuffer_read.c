@@ -127,7 +127,7 @@ static bool verify_string(struct verifier *v, const struct place *where, size_t 
     size_t count;
     if (!verify_elements(v, where, at, 1, &count)) return false;
     if (!inside(v, at + 4, count + 1) || v->bytes[at + 4 + count]) return damaged(v, where, "has no end");
-    return true;
+    return !memchr(v->bytes + at + 4, 0, count) || damaged(v, where, "holds a zero byte");
 }
 
 static bool verify_tables(struct verifier *v, const struct place *where, unsigned table, size_t at, unsigned depth)

@@ -19,13 +19,20 @@ static bool handle(struct qc_tfl_node *n, struct qc_status *st)
     struct qc_tfl_reader *r = n->r;
     if (r->depth) return qc_fail(st, QC_UNSUPPORTED, "variables inside of IF are not handled");
     const char *name = n->options.at ? qc_fb_string(&n->options, QC_TFL_VarHandleOptions_shared_name) : "";
-    struct qc_tfl_variable **at = &r->variables;
-    while (*at && strcmp((*at)->name, name) != 0) at = &(*at)->next;
-    if (!*at) {
-        if (!(*at = QC_NEW(r->arena, struct qc_tfl_variable, st))) return false;
-        (*at)->name = name;
+    struct qc_tfl_import *all = r->all;
+    size_t known = qc_texts_find(&all->variable_names, name);
+    if (!known) {
+        struct qc_tfl_variable **more = qc_arena_grown(r->arena, all->variables, all->variable_count,
+                                                       &all->variable_capacity, sizeof *more, st),
+                               *new = more ? QC_NEW(r->arena, struct qc_tfl_variable, st) : NULL;
+        if (!new || !qc_tfl_refer(r, strlen(name), 1, st)) return false;
+        new->name = name;
+        all->variables = more;
+        all->variables[all->variable_count] = new;
+        known = ++all->variable_count;
+        if (!qc_texts_set(&all->variable_names, name, known, r->arena, st)) return false;
     }
-    n->outputs[0]->variable = *at;
+    n->outputs[0]->variable = all->variables[known - 1];
     return true;
 }
 
@@ -62,14 +69,15 @@ bool qc_tfl_assign_variable(struct qc_tfl_node *n, struct qc_status *st)
 bool qc_tfl_call_once(struct qc_tfl_node *n, struct qc_status *st)
 {
     struct qc_tfl_reader *r = n->r;
-    return qc_lines_add(&r->notes, r->g->arena, st,
+    return qc_lines_add(&r->all->notes, r->g->arena, st,
                         "has variables: each is an input, and an output with the suffix _next. The first values that a "
                         "subgraph sets are not read");
 }
 
 bool qc_tfl_add_variables(struct qc_tfl_reader *r, struct qc_status *st)
 {
-    for (const struct qc_tfl_variable *v = r->variables; v; v = v->next) {
+    for (size_t i = 0; i < r->all->variable_count; i++) {
+        const struct qc_tfl_variable *v = r->all->variables[i];
         const char *name = v->assigned ? qc_arena_printf(r->arena, st, "%s_next", v->name) : NULL;
         if (v->assigned && (!name || !qc_graph_add_output(r->g, name, v->now, st))) return false;
     }
@@ -139,8 +147,8 @@ static bool sequence_lstm(struct qc_tfl_node *n, struct qc_status *st)
     const int64_t hidden = w->shape.dim[0], width = w->shape.dim[1], steps = x->shape.dim[by_time ? 0 : 1],
                   of_input[] = {1, -1, width}, of_state[] = {1, -1, hidden}, row[] = {1, -1};
     if (clip > 0 && (steps == QC_FREE || (float)steps > clip) &&
-        !qc_lines_add(&n->r->warnings, n->r->g->arena, st, "%s: TensorFlow Lite clips its cells to %g, qcalib does not",
-                      n->name, (double)clip))
+        !qc_lines_add(&n->r->all->warnings, n->r->g->arena, st,
+                      "%s: TensorFlow Lite clips its cells to %g, qcalib does not", n->name, (double)clip))
         return false;
     const bool biased = qc_tfl_has_input(n, BIASES + 1);
     const qc_id data = qc_tfl_real(n, x, QC_TFL_IN_FILE, st), none = biased ? zeros(n, 4 * hidden, st) : 0;
@@ -179,8 +187,8 @@ static bool inlined(struct qc_tfl_value ***results, struct qc_tfl_reader *inner,
                               out = qc_fb_vector(&inner->subgraph, QC_TFL_SubGraph_outputs),
                               operators = qc_fb_vector(&inner->subgraph, QC_TFL_SubGraph_operators),
                               tensors = qc_fb_vector(&inner->subgraph, QC_TFL_SubGraph_tensors);
-    inner->inlined += operators.count + tensors.count;
-    if (inner->depth > DEPTH_MAX || inner->inlined > INLINED_MAX)
+    r->all->inlined += operators.count + tensors.count;
+    if (inner->depth > DEPTH_MAX || r->all->inlined > INLINED_MAX)
         return qc_fail(st, QC_UNSUPPORTED,
                        "graphs nested in IF have more than %d levels, or more than %d operators and tensors",
                        (int)DEPTH_MAX, (int)INLINED_MAX);
@@ -202,11 +210,7 @@ static bool inlined(struct qc_tfl_value ***results, struct qc_tfl_reader *inner,
         inner->values[at] = *given;
         inner->values[at].index = (size_t)at;
     }
-    const bool ok = qc_tfl_read_operators(inner, st);
-    r->inlined = inner->inlined;
-    r->notes = inner->notes;
-    r->warnings = inner->warnings;
-    return ok;
+    return qc_tfl_read_operators(inner, st);
 }
 
 static bool choose(struct qc_tfl_node *n, struct qc_status *st)

@@ -39,16 +39,23 @@ static struct qc_fb_table signature_of(const struct qc_tfl_reader *r)
     return found;
 }
 
-/* Returns the tensor's name in a list of the signature, or the tensor's own name. */
-static const char *port_name(const struct qc_fb_table *signature, enum qc_tfl_field field, const struct qc_tfl_value *v)
+/* Gives tensors the names that a list of the signature has for them. The first name of a tensor wins. */
+static bool read_port_names(struct qc_tfl_reader *r, const struct qc_fb_table *signature, enum qc_tfl_field field,
+                            struct qc_status *st)
 {
     const struct qc_fb_vector list = qc_fb_vector(signature, field);
     for (size_t i = 0; i < list.count; i++) {
         const struct qc_fb_table map = qc_fb_vector_table(&list, i);
         const char *name = qc_fb_string(&map, QC_TFL_TensorMap_name);
-        if ((size_t)qc_fb_int(&map, QC_TFL_TensorMap_tensor_index) == v->index && *name) return name;
+        const size_t index = (size_t)qc_fb_int(&map, QC_TFL_TensorMap_tensor_index);
+        if (!*name || index >= r->value_count) continue;
+        struct qc_tfl_value *v = &r->values[index];
+        const char **at = field == QC_TFL_SignatureDef_inputs ? &v->input_name : &v->output_name;
+        if (*at) continue;
+        if (!qc_tfl_refer(r, strlen(name), 1, st)) return qc_where(st, "the signature's name of tensor %zu", index);
+        *at = name;
     }
-    return v->name;
+    return true;
 }
 
 static struct qc_tfl_value *port(struct qc_tfl_reader *r, const struct qc_fb_vector *list, size_t i, const char *what,
@@ -68,13 +75,14 @@ static struct qc_tfl_value *port(struct qc_tfl_reader *r, const struct qc_fb_vec
 static bool add_inputs(struct qc_tfl_reader *r, const struct qc_fb_table *signature, struct qc_status *st)
 {
     const struct qc_fb_vector list = qc_fb_vector(&r->subgraph, QC_TFL_SubGraph_inputs);
+    if (!read_port_names(r, signature, QC_TFL_SignatureDef_inputs, st)) return false;
     for (size_t i = 0; i < list.count; i++) {
         struct qc_tfl_value *v = port(r, &list, i, "input", st);
         if (!v) return false;
         if (v->data || v->stored[QC_TFL_IN_FILE])
             return qc_fail(st, QC_BAD_INPUT, "input '%.200s' is a constant, or there twice", v->name);
         v->stored[QC_TFL_IN_FILE] =
-            qc_graph_add_input(r->g, port_name(signature, QC_TFL_SignatureDef_inputs, v), v->dtype, &v->shape, st);
+            qc_graph_add_input(r->g, v->input_name ? v->input_name : v->name, v->dtype, &v->shape, st);
         if (!v->stored[QC_TFL_IN_FILE]) return false;
     }
     return true;
@@ -85,10 +93,12 @@ static bool add_outputs(struct qc_tfl_reader *r, const struct qc_fb_table *signa
     const struct qc_fb_vector list = qc_fb_vector(&r->subgraph, QC_TFL_SubGraph_outputs);
     struct qc_tfl_node none = {.r = r};
     if (!list.count) return qc_fail(st, QC_BAD_INPUT, "the model has no output");
+    if (!read_port_names(r, signature, QC_TFL_SignatureDef_outputs, st)) return false;
     for (size_t i = 0; i < list.count; i++) {
         struct qc_tfl_value *v = port(r, &list, i, "output", st);
         const qc_id id = v ? qc_tfl_stored(&none, v, QC_TFL_IN_FILE, st) : 0;
-        if (!id || !qc_graph_add_output(r->g, port_name(signature, QC_TFL_SignatureDef_outputs, v), id, st))
+        if (!id || !qc_tfl_refer(r, strlen(v->name), 1, st) ||
+            !qc_graph_add_output(r->g, v->output_name ? v->output_name : v->name, id, st))
             return false;
     }
     return true;
@@ -105,10 +115,10 @@ static bool read_info(struct qc_model_info *info, struct qc_tfl_reader *r, struc
         .domain = "",
         .doc = "",
         .model_version = qc_fb_int(&r->model, QC_TFL_Model_version),
-        .note_count = r->notes.count,
-        .notes = r->notes.lines,
-        .warning_count = r->warnings.count,
-        .warnings = r->warnings.lines,
+        .note_count = r->all->notes.count,
+        .notes = r->all->notes.lines,
+        .warning_count = r->all->warnings.count,
+        .warnings = r->all->warnings.lines,
     };
     return info->producer != NULL;
 }
@@ -123,7 +133,7 @@ static bool read_model(struct qc_tfl_reader *r, struct qc_model_info *info, stru
                        (int)QC_TFL_VERSION);
     if (!graphs.count) return qc_fail(st, QC_BAD_INPUT, "the model has no graph");
     r->subgraph = qc_fb_vector_table(&graphs, 0);
-    if (graphs.count > 1 && !qc_lines_add(&r->notes, r->g->arena, st,
+    if (graphs.count > 1 && !qc_lines_add(&r->all->notes, r->g->arena, st,
                                           "has %zu graphs; the first one is read, others belong to its operators or to "
                                           "other signatures",
                                           graphs.count))
@@ -140,7 +150,9 @@ bool qc_tflite_import_memory(struct qc_graph **out, struct qc_model_info *info, 
                              size_t memory_limit, struct qc_status *st)
 {
     const struct qc_budget budget = {.memory_limit = memory_limit, .model_bytes = size};
-    struct qc_tfl_reader r = {.bytes = bytes, .size = size, .arena = qc_arena_new(), .g = qc_graph_new(st)};
+    struct qc_tfl_import all = {.size = size};
+    struct qc_tfl_reader r = {
+        .bytes = bytes, .size = size, .arena = qc_arena_new(), .g = qc_graph_new(st), .all = &all};
     struct qc_model_info found;
     bool ok = false;
     if (!r.arena) qc_fail_memory(st, sizeof r);
@@ -160,6 +172,7 @@ bool qc_tflite_import_memory(struct qc_graph **out, struct qc_model_info *info, 
 out:
     qc_graph_free(r.g);
     qc_arena_free(r.arena);
+    qc_index_free(&all.stored_index);
     return ok;
 }
 

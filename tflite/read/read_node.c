@@ -266,6 +266,7 @@ static const char *operator_name(char buf[QC_LABEL], const struct qc_fb_table *o
 static bool check_known(struct qc_tfl_reader *r, const struct qc_fb_vector *operators, struct qc_status *st)
 {
     const size_t codes = qc_fb_vector(&r->model, QC_TFL_Model_operator_codes).count;
+    if (!qc_tfl_refer(r, codes, sizeof(size_t), st)) return false; /* once for each graph inside of an operator */
     size_t *uses = QC_NEW_ARRAY(r->arena, size_t, codes, st), used = 0;
     char list[1024] = "", name[QC_LABEL];
     if (!uses) return false;
@@ -290,6 +291,7 @@ static bool read_ports(struct qc_tfl_value ***out, size_t *count, struct qc_tfl_
                        enum qc_tfl_field field, bool optional, struct qc_status *st)
 {
     const struct qc_fb_vector list = qc_fb_vector(op, field);
+    if (!qc_tfl_refer(r, list.count, sizeof(int32_t), st)) return false;
     struct qc_tfl_value **v = QC_NEW_ARRAY(r->arena, struct qc_tfl_value *, list.count, st);
     for (size_t i = 0; v && i < list.count; i++) {
         const int64_t at = qc_fb_vector_int(&list, i);

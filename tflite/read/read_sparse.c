@@ -4,7 +4,6 @@
    to indices[segments[k + 1] - 1]. Source: tensorflow/lite/schema/schema.fbs, SparsityParameters. */
 #include <string.h>
 
-#include "base/checked.h"
 #include "tflite/read/tflite_reading.h"
 
 enum { LEVELS_MAX = 2 * QC_RANK_MAX };
@@ -112,25 +111,20 @@ static bool read_levels(struct tree *t, const struct qc_fb_table *sparsity, stru
     return true;
 }
 
-bool qc_tfl_dense_data(const uint8_t **out, size_t *size, struct qc_tfl_reader *r, const struct qc_fb_table *sparsity,
-                       const struct qc_shape *shape, size_t each, const uint8_t *data, size_t data_size,
-                       struct qc_status *st)
+bool qc_tfl_dense_data(const uint8_t **out, struct qc_arena *a, const struct qc_tfl_value *v, struct qc_status *st)
 {
-    enum { ELEMENTS_PER_BYTE = 4096 }; /* networks have one element in 20, not one in thousands */
-    struct tree t = {.rank = shape->rank, .shape = shape, .each = each, .data = data, .leaves = data_size / each};
+    const size_t each = qc_dtype_size(v->dtype);
+    struct tree t = {
+        .rank = v->shape.rank, .shape = &v->shape, .each = each, .data = v->data, .leaves = v->data_size / each};
     const int64_t origin[QC_RANK_MAX] = {0};
-    size_t count, bytes;
-    if (!read_levels(&t, sparsity, st)) return false;
-    if (!qc_shape_count(&count, shape) || !qc_mul_size(&bytes, count, each) || data_size % each ||
-        count / ELEMENTS_PER_BYTE > data_size)
-        return damaged(st);
+    const size_t count = qc_shape_elements(&v->shape);
+    if (!read_levels(&t, &v->sparsity, st)) return false;
     t.steps = LEVELS_MAX * (count + 1);
-    for (size_t i = (size_t)t.rank, inner = 1; i-- > 0; inner *= (size_t)shape->dim[i]) t.stride[i] = inner;
-    if (!qc_budget_hold(&r->g->budget, bytes, st) || !(t.out = qc_arena_get(r->arena, count, each, st))) return false;
-    memset(t.out, 0, bytes);
+    for (size_t i = (size_t)t.rank, inner = 1; i-- > 0; inner *= (size_t)v->shape.dim[i]) t.stride[i] = inner;
+    if (!(t.out = qc_arena_get(a, count, each, st))) return false;
+    memset(t.out, 0, count * each);
     if (!walk(&t, 0, 0, origin, st)) return false;
     if (t.next != t.leaves) return damaged(st);
     *out = t.out;
-    *size = bytes;
     return true;
 }

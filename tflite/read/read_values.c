@@ -7,6 +7,32 @@
 
 const int64_t qc_tfl_to_first[4] = {0, 3, 1, 2}, qc_tfl_to_file[4] = {0, 2, 3, 1};
 
+/* --- Limits --- */
+
+static bool count_bytes(size_t *sum, size_t count, size_t each, size_t limit)
+{
+    size_t bytes;
+    return qc_mul_size(&bytes, count, each) && qc_add_size(sum, *sum, bytes) && *sum <= limit;
+}
+
+bool qc_tfl_refer(struct qc_tfl_reader *r, size_t count, size_t each, struct qc_status *st)
+{
+    enum { LEAST = 1 << 20, TIMES = 4 }; /* converters share short lists at most, and rarely */
+    return count_bytes(&r->all->referred, count, each, LEAST + TIMES * r->all->size) ||
+           qc_fail(st, QC_BAD_INPUT,
+                   "shares its name or its lists with so many others that they come to more than %d times the file",
+                   (int)TIMES);
+}
+
+bool qc_tfl_make(struct qc_tfl_reader *r, size_t count, size_t each, struct qc_status *st)
+{
+    enum { LEAST = 1 << 24, TIMES = 64 }; /* sparse networks keep one element in 20, not one in hundreds */
+    if (!count_bytes(&r->all->made, count, each, LEAST + TIMES * r->all->size))
+        return qc_fail(st, QC_BAD_INPUT, "with it, the constants come to more than %d MB and %d times the file",
+                       (int)(LEAST >> 20), (int)TIMES);
+    return qc_budget_hold(&r->g->budget, count * each, st);
+}
+
 /* --- Tensors of the file --- */
 
 static bool read_shape(struct qc_tfl_value *v, const struct qc_fb_table *t, struct qc_status *st)
@@ -31,7 +57,8 @@ static bool read_shape(struct qc_tfl_value *v, const struct qc_fb_table *t, stru
     return true;
 }
 
-static bool read_parameters(struct qc_tfl_value *v, const struct qc_fb_table *t, struct qc_status *st)
+static bool read_parameters(struct qc_tfl_value *v, struct qc_tfl_reader *r, const struct qc_fb_table *t,
+                            struct qc_status *st)
 {
     const struct qc_fb_table q = qc_fb_child(t, QC_TFL_Tensor_quantization);
     if (!q.at) return true;
@@ -40,6 +67,8 @@ static bool read_parameters(struct qc_tfl_value *v, const struct qc_fb_table *t,
     v->quantized = v->scales.count && (v->dtype == QC_I8 || v->dtype == QC_U8 || v->dtype == QC_I16 ||
                                        v->dtype == QC_U16 || v->dtype == QC_I4);
     if (!v->quantized) return true;
+    if (!qc_tfl_refer(r, v->scales.count, sizeof(float), st) || !qc_tfl_refer(r, v->zeros.count, sizeof(int64_t), st))
+        return false;
     if (qc_fb_int(&q, QC_TFL_QuantizationParameters_details_type))
         return qc_fail(st, QC_UNSUPPORTED, "has a custom kind of quantization");
     const struct qc_dtype_info *info = qc_dtype_info(v->dtype);
@@ -93,20 +122,18 @@ static size_t bytes_of(enum qc_dtype t, size_t count)
 static bool read_data(struct qc_tfl_value *v, struct qc_tfl_reader *r, const struct qc_fb_table *t,
                       struct qc_status *st)
 {
-    size_t size, count;
+    size_t count, bytes;
     char text[QC_SHAPE_TEXT];
-    if (!buffer_bytes(&v->data, &size, r, qc_fb_int(t, QC_TFL_Tensor_buffer), st) || !read_shape(v, t, st))
+    if (!buffer_bytes(&v->data, &v->data_size, r, qc_fb_int(t, QC_TFL_Tensor_buffer), st) || !read_shape(v, t, st))
         return false;
     if (!v->data || v->dtype == QC_NONE) return true;
-    const struct qc_fb_table sparsity = qc_fb_child(t, QC_TFL_Tensor_sparsity);
-    if (sparsity.at && qc_dtype_info(v->dtype)->bits < 8)
+    v->sparsity = qc_fb_child(t, QC_TFL_Tensor_sparsity);
+    if (v->sparsity.at && qc_dtype_info(v->dtype)->bits < 8)
         return qc_fail(st, QC_UNSUPPORTED, "is sparse, with elements of %u bits",
                        (unsigned)qc_dtype_info(v->dtype)->bits);
-    if (sparsity.at &&
-        !qc_tfl_dense_data(&v->data, &size, r, &sparsity, &v->shape, qc_dtype_size(v->dtype), v->data, size, st))
-        return false;
-    if (!qc_shape_count(&count, &v->shape) || bytes_of(v->dtype, count) != size)
-        return qc_fail(st, QC_BAD_INPUT, "has %zu bytes of data, which are not %s of %s", size,
+    if (!qc_shape_count(&count, &v->shape) || !qc_mul_size(&bytes, count, qc_dtype_size(v->dtype)) ||
+        (v->sparsity.at ? v->data_size % qc_dtype_size(v->dtype) != 0 : bytes_of(v->dtype, count) != v->data_size))
+        return qc_fail(st, QC_BAD_INPUT, "has %zu bytes of data, which are not %s of %s", v->data_size,
                        qc_dtype_info(v->dtype)->name, qc_shape_text(text, &v->shape));
     return true;
 }
@@ -115,10 +142,11 @@ static bool read_value(struct qc_tfl_value *v, struct qc_tfl_reader *r, const st
                        struct qc_status *st)
 {
     v->name = qc_fb_string(t, QC_TFL_Tensor_name);
+    if (!qc_tfl_refer(r, strlen(v->name), 1, st)) return false;
     if (!*v->name && !(v->name = qc_arena_printf(r->arena, st, "t%zu", v->index))) return false;
     v->dtype = qc_dtype_from_tfl(qc_fb_int(t, QC_TFL_Tensor_type));
     v->is_state = qc_fb_int(t, QC_TFL_Tensor_is_variable) != 0;
-    return read_data(v, r, t, st) && read_parameters(v, t, st);
+    return read_data(v, r, t, st) && read_parameters(v, r, t, st);
 }
 
 bool qc_tfl_read_values(struct qc_tfl_reader *r, struct qc_status *st)
@@ -155,10 +183,10 @@ static int8_t nibble(const uint8_t *data, size_t i)
     return (int8_t)(v < 8 ? v : v - 16);
 }
 
-/* Returns the data in shape `shape`, which has the same number of elements. perm: axis i of the result is axis perm[i]
-   of `shape`. */
-static struct qc_tensor *tensor_of(const struct qc_tfl_value *v, const struct qc_shape *shape, const int64_t *perm,
-                                   struct qc_status *st)
+/* Returns the dense data of v in shape `shape`, which has the same number of elements. perm: axis i of the result is
+   axis perm[i] of `shape`. */
+static struct qc_tensor *tensor_of(const struct qc_tfl_value *v, const uint8_t *data, const struct qc_shape *shape,
+                                   const int64_t *perm, struct qc_status *st)
 {
     struct qc_shape to = *shape;
     size_t stride[QC_RANK_MAX] = {0}, step[QC_RANK_MAX] = {0}, at[QC_RANK_MAX] = {0}, from = 0, inner = 1;
@@ -175,14 +203,14 @@ static struct qc_tensor *tensor_of(const struct qc_tfl_value *v, const struct qc
     const size_t size = qc_dtype_size(v->dtype);
     const bool packed = qc_dtype_info(v->dtype)->bits < 8;
     if (!perm && !packed) {
-        memcpy(t->data, v->data, t->bytes);
+        memcpy(t->data, data, t->bytes);
         return t;
     }
     for (size_t k = 0; k < t->count; k++) {
         if (packed)
-            ((int8_t *)t->data)[k] = nibble(v->data, from);
+            ((int8_t *)t->data)[k] = nibble(data, from);
         else
-            memcpy((uint8_t *)t->data + k * size, v->data + from * size, size);
+            memcpy((uint8_t *)t->data + k * size, data + from * size, size);
         for (int i = shape->rank - 1; i >= 0; i--) {
             from += step[i];
             if (++at[i] < (size_t)to.dim[i]) break;
@@ -211,11 +239,52 @@ static struct qc_tensor *narrowed(struct qc_tensor *t, struct qc_status *st)
     return narrow;
 }
 
-static qc_id add_constant(struct qc_tfl_node *n, const char *name, struct qc_tensor *t, struct qc_status *st)
+/* Returns the dense integers or numbers of a constant, float16 as float32, and 64-bit integers as int32 if `narrow`. */
+static struct qc_tensor *new_tensor(struct qc_tfl_node *n, const struct qc_tfl_value *v, const struct qc_shape *shape,
+                                    const int64_t *perm, bool narrow, struct qc_status *st)
 {
-    const qc_id id = t ? qc_graph_add_constant(n->r->g, name, t, st) : 0;
+    QC_ARENA_SCOPE *a = v->sparsity.at ? qc_arena_new() : NULL;
+    const uint8_t *data = v->data;
+    if (v->sparsity.at && !a) qc_fail_memory(st, 1);
+    if (!qc_tfl_make(n->r, qc_shape_elements(shape), qc_dtype_size(v->dtype), st) ||
+        (v->sparsity.at && (!a || !qc_tfl_dense_data(&data, a, v, st)))) {
+        qc_where(st, "tensor %zu '%.200s'", v->index, v->name);
+        return NULL;
+    }
+    struct qc_tensor *t = tensor_of(v, data, shape, perm, st);
+    if (t && narrow && t->dtype == QC_I64) return narrowed(t, st);
+    if (!t || t->dtype != QC_F16) return t;
+    struct qc_tensor *wide = qc_tensor_to_f32(t, st);
     qc_tensor_unref(t);
-    return id;
+    return wide;
+}
+
+/* Returns the constant of new_tensor, which is made once for all tensors that share its data. */
+static qc_id stored_constant(struct qc_tfl_node *n, const struct qc_tfl_value *v, const struct qc_shape *shape,
+                             const int64_t *perm, bool narrow, struct qc_status *st)
+{
+    struct qc_tfl_import *all = n->r->all;
+    struct qc_tfl_stored key = {
+        .data = v->data, .sparsity = v->sparsity.at, .dtype = v->dtype, .narrow = narrow, .shape = *shape};
+    for (int i = 0; i < shape->rank; i++) key.perm[i] = perm ? perm[i] : i;
+    const uint64_t hash = qc_hash_number((uint64_t)(uintptr_t)v->data);
+    size_t slot = SIZE_MAX;
+    for (uint32_t i; (i = qc_index_next(&all->stored_index, hash, &slot));) {
+        const struct qc_tfl_stored *s = &all->stored[i - 1];
+        if (s->data == key.data && s->sparsity == key.sparsity && s->dtype == key.dtype && s->narrow == narrow &&
+            qc_shape_equal(&s->shape, &key.shape) && memcmp(s->perm, key.perm, sizeof key.perm) == 0)
+            return s->id;
+    }
+    const char *name = v->quantized || narrow ? qc_arena_printf(n->r->arena, st, "%s_quantized", v->name) : v->name;
+    struct qc_tensor *t = name ? new_tensor(n, v, shape, perm, narrow, st) : NULL;
+    struct qc_tfl_stored *more =
+        t ? qc_arena_grown(n->r->arena, all->stored, all->stored_count, &all->stored_capacity, sizeof *more, st) : NULL;
+    if (more) all->stored = more;
+    key.id = more ? qc_graph_add_constant(n->r->g, name, t, st) : 0;
+    qc_tensor_unref(t);
+    if (!key.id) return 0;
+    all->stored[all->stored_count++] = key;
+    return qc_index_add(&all->stored_index, hash, (uint32_t)all->stored_count, st) ? key.id : 0;
 }
 
 /* Gives scales and zero points as inputs of QuantizeLinear and DequantizeLinear: scalars if there is one of each. */
@@ -223,6 +292,7 @@ static bool parameters(qc_id out[2], struct qc_tfl_node *n, const struct qc_tfl_
 {
     const size_t count = v->scales.count;
     const struct qc_shape shape = count == 1 ? QC_SCALAR : QC_SHAPE((int64_t)count);
+    if (!qc_tfl_make(n->r, count, sizeof(float), st)) return false;
     struct qc_tensor *s = qc_tensor_new(QC_F32, &shape, st), *z = s ? qc_tensor_new(v->dtype, &shape, st) : NULL;
     for (size_t i = 0; z && i < count; i++) {
         const int64_t zero = v->zeros.count ? qc_fb_vector_int(&v->zeros, v->zeros.count == 1 ? 0 : i) : 0;
@@ -236,8 +306,8 @@ static bool parameters(qc_id out[2], struct qc_tfl_node *n, const struct qc_tfl_
         qc_tensor_unref(s);
         return false;
     }
-    out[0] = add_constant(n, NULL, s, st);
-    out[1] = add_constant(n, NULL, z, st);
+    out[0] = qc_graph_add_made_constant(n->r->g, NULL, s, st);
+    out[1] = qc_graph_add_made_constant(n->r->g, NULL, z, st);
     return out[0] && out[1];
 }
 
@@ -254,13 +324,15 @@ static qc_id with_scales(struct qc_tfl_node *n, const struct qc_tfl_value *v, qc
                          const struct qc_tfl_scales *s, struct qc_status *st)
 {
     const struct qc_shape shape = s->count == 1 ? QC_SCALAR : QC_SHAPE((int64_t)s->count);
+    if (!qc_tfl_make(n->r, s->count, sizeof(float), st)) return 0;
     struct qc_tensor *scale = qc_tensor_of(QC_F32, &shape, s->scale, st), *zero = NULL;
     if (scale) zero = qc_tensor_new(QC_I32, &shape, st);
     if (!zero) {
         qc_tensor_unref(scale);
         return 0;
     }
-    const qc_id in[3] = {stored, add_constant(n, NULL, scale, st), add_constant(n, NULL, zero, st)};
+    const qc_id in[3] = {stored, qc_graph_add_made_constant(n->r->g, NULL, scale, st),
+                         qc_graph_add_made_constant(n->r->g, NULL, zero, st)};
     if (s->count > 1) qc_tfl_attr(n, QC_INT("axis", 0));
     return in[1] && in[2] ? qc_tfl_add(n, QC_OP_DequantizeLinear, 3, in, v->name, st) : 0;
 }
@@ -268,17 +340,8 @@ static qc_id with_scales(struct qc_tfl_node *n, const struct qc_tfl_value *v, qc
 qc_id qc_tfl_constant(struct qc_tfl_node *n, const struct qc_tfl_value *v, const struct qc_shape *shape,
                       const int64_t *perm, const struct qc_tfl_scales *other, struct qc_status *st)
 {
-    const bool integers = v->quantized || other;
-    const char *name = integers ? qc_arena_printf(n->r->arena, st, "%s_quantized", v->name) : v->name;
-    struct qc_tensor *t = name ? tensor_of(v, shape, perm, st) : NULL;
-    if (t && other && t->dtype == QC_I64) t = narrowed(t, st);
-    if (t && t->dtype == QC_F16) {
-        struct qc_tensor *wide = qc_tensor_to_f32(t, st);
-        qc_tensor_unref(t);
-        t = wide;
-    }
-    const qc_id id = add_constant(n, name, t, st);
-    if (!id || !integers) return id;
+    const qc_id id = stored_constant(n, v, shape, perm, other != NULL, st);
+    if (!id || !(v->quantized || other)) return id;
     if (other) return with_scales(n, v, id, other, st);
     int axis = v->axis;
     for (int i = 0; perm && i < shape->rank; i++)
@@ -299,17 +362,9 @@ static qc_id stored_of(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tf
     qc_id *own = &v->stored[layout], other = v->stored[!layout];
     if (*own) return *own;
     if (v->dtype == QC_NONE) return refused(st, QC_UNSUPPORTED, v, "has a type that is not handled");
-    if (v->data) {
-        const char *name = v->quantized ? qc_arena_printf(n->r->arena, st, "%s_quantized", v->name) : v->name;
-        struct qc_tensor *t =
-            name ? tensor_of(v, &v->shape, layout == QC_TFL_CHANNELS_FIRST ? qc_tfl_to_first : NULL, st) : NULL;
-        if (t && t->dtype == QC_F16) {
-            struct qc_tensor *wide = qc_tensor_to_f32(t, st);
-            qc_tensor_unref(t);
-            t = wide;
-        }
-        return *own = add_constant(n, name, t, st);
-    }
+    if (v->data)
+        return *own = stored_constant(n, v, &v->shape, layout == QC_TFL_CHANNELS_FIRST ? qc_tfl_to_first : NULL, false,
+                                      st);
     if (!other) return refused(st, QC_BAD_INPUT, v, "is used before it is computed");
     const bool first = layout == QC_TFL_CHANNELS_FIRST;
     const char *name = qc_arena_printf(n->r->arena, st, "%s%s", v->name,
@@ -362,8 +417,9 @@ static bool check_shape(struct qc_tfl_node *n, const struct qc_tfl_value *v, qc_
         same = own.dim[i] < 0 || v->shape.dim[i] < 0 || own.dim[i] == v->shape.dim[i];
     }
     return same || v->stale_shape || !v->shape.rank ||
-           qc_lines_add(&n->r->warnings, n->r->g->arena, st, "tensor '%.200s' is %s in the file, but comes out as %s",
-                        v->name, qc_shape_text(a, &v->shape), qc_shape_text(b, &own));
+           qc_lines_add(&n->r->all->warnings, n->r->g->arena, st,
+                        "tensor '%.200s' is %s in the file, but comes out as %s", v->name, qc_shape_text(a, &v->shape),
+                        qc_shape_text(b, &own));
 }
 
 bool qc_tfl_define_stored(struct qc_tfl_node *n, size_t k, qc_id id, enum qc_tfl_layout layout, struct qc_status *st)

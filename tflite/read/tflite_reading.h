@@ -2,6 +2,8 @@
 /* Internal to tflite/read: state of the import of a model into a graph. */
 #pragma once
 
+#include "base/array.h"
+#include "base/index.h"
 #include "base/words.h"
 #include "graph/core/graph.h"
 #include "tflite/flatbuffer/flatbuffer_read.h"
@@ -17,12 +19,11 @@ struct qc_tfl_variable {
     const struct qc_tfl_value *as; /* a tensor that is read from it or assigned; NULL: none yet */
     qc_id now;                     /* its value; 0: neither read nor assigned yet */
     bool assigned;
-    struct qc_tfl_variable *next;
 };
 
 struct qc_tfl_value {
     size_t index;
-    const char *name;
+    const char *name, *input_name, *output_name; /* the latter two: of the signature, or NULL */
     enum qc_dtype dtype;
     struct qc_shape shape;                              /* as in the file; the first dimension may be free */
     bool stale_shape;                                   /* the file's shape is not binding and is not checked */
@@ -30,25 +31,51 @@ struct qc_tfl_value {
     struct qc_fb_vector scales, zeros;                  /* of quantization */
     bool quantized;                                     /* its integers have qparams */
     int axis;                                           /* axis of the scales if there are several */
-    const uint8_t *data;                                /* data of a constant, size checked; otherwise NULL */
+    const uint8_t *data;                                /* data of a constant; otherwise NULL */
+    size_t data_size;                                   /* checked, unless the constant is sparse */
+    struct qc_fb_table sparsity;                        /* of a sparse constant, whose data are its leaves */
     bool dequantized;                                   /* a constant that only DEQUANTIZE reads */
     bool is_state;                                      /* the state of a recurrent operator */
     struct qc_tfl_variable *variable;                   /* of a handle; otherwise NULL */
     qc_id stored[QC_TFL_LAYOUTS], real[QC_TFL_LAYOUTS]; /* values of the graph; 0: not created */
 };
 
+/* A constant of the graph by its place in the file. Several tensors may share the place. */
+struct qc_tfl_stored {
+    const uint8_t *data;
+    size_t sparsity;
+    enum qc_dtype dtype;
+    bool narrow;
+    struct qc_shape shape;
+    int64_t perm[QC_RANK_MAX];
+    qc_id id;
+};
+
+/* What the readers of all subgraphs share. A few bytes of a file can refer to a large part of it, any number of times,
+   so the bytes that are read by reference and the bytes of constants are counted and limited by the file's size. */
+struct qc_tfl_import {
+    size_t size;                     /* of the file */
+    size_t referred, made;           /* bytes that were read by reference; bytes of constants */
+    size_t inlined;                  /* operators and tensors of graphs inside of operators */
+    struct qc_lines notes, warnings; /* in the graph's arena */
+    struct qc_texts variable_names;  /* number k: variables[k - 1] */
+    size_t variable_count, variable_capacity;
+    struct qc_tfl_variable **variables;
+    struct qc_index stored_index; /* freed at the end of the import */
+    size_t stored_count, stored_capacity;
+    struct qc_tfl_stored *stored; /* id k of the index: stored[k - 1] */
+};
+
 struct qc_tfl_reader {
     struct qc_arena *arena; /* freed at the end of the import */
     struct qc_graph *g;
+    struct qc_tfl_import *all;
     struct qc_fb_table model, subgraph;
     const uint8_t *bytes;
     size_t size;
     size_t value_count;
     struct qc_tfl_value *values;
-    struct qc_tfl_variable *variables;
-    unsigned depth;                  /* of graphs inside of operators */
-    size_t inlined;                  /* their operators and tensors so far */
-    struct qc_lines notes, warnings; /* in the graph's arena */
+    unsigned depth; /* of graphs inside of operators */
 };
 
 enum { QC_TFL_ATTRS = 12 };
@@ -83,14 +110,18 @@ extern const struct qc_tfl_row qc_tfl_layer_rows[], qc_tfl_element_rows[], qc_tf
 
 /* --- Values (read_values.c) --- */
 
-/* Reads the tensors of the subgraph. Fails if a type, shape, scale or size of data is invalid. */
+/* Reads the tensors of the subgraph. Fails if a type, shape, scale or size of data is invalid. Sparse constants are
+   checked at their first use. */
 bool qc_tfl_read_values(struct qc_tfl_reader *r, struct qc_status *st);
 
-/* Gives the elements of a sparse constant of `shape`, `each` bytes long, in row-major order (read_sparse.c). Fails if
-   its indices do not fit its shape or data. */
-bool qc_tfl_dense_data(const uint8_t **out, size_t *size, struct qc_tfl_reader *r, const struct qc_fb_table *sparsity,
-                       const struct qc_shape *shape, size_t each, const uint8_t *data, size_t data_size,
-                       struct qc_status *st);
+/* Count the bytes of a name, list or vector at each reference, and those of a constant when it is made. Fail if they
+   exceed a multiple of the file's size. */
+bool qc_tfl_refer(struct qc_tfl_reader *r, size_t count, size_t each, struct qc_status *st);
+bool qc_tfl_make(struct qc_tfl_reader *r, size_t count, size_t each, struct qc_status *st);
+
+/* Gives the elements of a sparse constant in row-major order in `a` (read_sparse.c). Fails if its indices do not fit
+   its shape or data. */
+bool qc_tfl_dense_data(const uint8_t **out, struct qc_arena *a, const struct qc_tfl_value *v, struct qc_status *st);
 
 /* Return the stored value, or its real value, in a layout; CHANNELS_FIRST requires four axes. Return 0 with a status
    if the tensor is read before an operator computes it. */
