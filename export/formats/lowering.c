@@ -302,7 +302,7 @@ qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams
     return in[1] && in[2] ? add_named(x, QC_OP_Clip, 3, in, NULL, base, "clipped", st) : 0;
 }
 
-/* Rewrites of runtimes that fail, change results or cost time. All but the last are of ONNX Runtime, around an op
+/* Rewrites of runtimes that fail, change results or cost time. All but the last three are of ONNX Runtime, around an op
    between DequantizeLinear and QuantizeLinear. */
 enum runtime_rewrite {
     JOINS_CHANNELS, /* fuses to one operator without checking for several scales, and then refuses it (1.31) */
@@ -318,8 +318,11 @@ enum runtime_rewrite {
                       the weight in every run */
     JOINS_AVERAGE, /* makes an average pool a QLinearAveragePool (1.32), which has no dilations, and other results with
                       ceil_mode and count_include_pad */
-    JOINS_MEAN /* OpenVINO (2026.4): computes a Sub within the reduction before it, and if that reduces the first or the
-                  last of three dimensions, reads wrong numbers of its vector for batches of more than one */
+    JOINS_MEAN,    /* OpenVINO (2026.4): computes a Sub within the reduction before it, and if that reduces the first or
+                      the    last of three dimensions, reads wrong numbers of its vector for batches of more than one */
+    JOINS_MAXIMUM, /* OpenVINO: computes a QuantizeLinear within the maximum or minimum before it, and clips to its
+                      levels before it compares */
+    MOVES_PAD      /* OpenVINO: moves a DequantizeLinear behind a Pad (export/formats/lowering_openvino.c) */
 };
 
 /* Adds an identity op that the runtime does not remove, so that it cannot fuse across it. Returns its result. */
@@ -333,7 +336,8 @@ static qc_id keep_apart(struct qc_lowering *x, enum runtime_rewrite from, qc_id 
     } identity[] = {[JOINS_CHANNELS] = {QC_OP_Max, "apart", 1}, [JOINS_BLOCKS] = {QC_OP_Sum, "read", 1},
                     [POOLS_INTEGERS] = {QC_OP_Max, "apart", 1}, [ROUNDS_WEIGHTS] = {QC_OP_Sum, "read", 1},
                     [MOVES_CACHE] = {QC_OP_Max, "apart", 1},    [JOINS_CLAMP] = {QC_OP_Max, "apart", 1},
-                    [JOINS_AVERAGE] = {QC_OP_Max, "apart", 1},  [JOINS_MEAN] = {QC_OP_Max, "apart", 2}};
+                    [JOINS_AVERAGE] = {QC_OP_Max, "apart", 1},  [JOINS_MEAN] = {QC_OP_Max, "apart", 2},
+                    [JOINS_MAXIMUM] = {QC_OP_Max, "apart", 2},  [MOVES_PAD] = {QC_OP_Max, "apart", 2}};
     const qc_id same[2] = {float_value, float_value};
     return float_value
                ? add_named(x, identity[from].op, identity[from].inputs, same, NULL, base, identity[from].name, st)
@@ -564,6 +568,13 @@ static bool linear_has_channels(const struct qc_graph *g, const struct qc_node *
     return scale && scale->count > 1 && !qc_constant_of(g, n->inputs[0]);
 }
 
+/* OpenVINO (2026.4) gives these reductions no type if they are read from a file of opset 13 to 17, and refuses the
+   operators behind them. */
+static bool is_untyped(const struct qc_lowering *x, enum qc_op op)
+{
+    return x->options.openvino && (op == QC_OP_ReduceL1 || op == QC_OP_ReduceLogSumExp);
+}
+
 /* Lowers any other op unchanged, on the float forms of its inputs; results with a quantizer are quantized. */
 static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
@@ -588,10 +599,13 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
         ok = (inputs[0] = keep_apart(x, JOINS_CLAMP, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
     if (ok && joins_mean(x, n, inputs))
         ok = (inputs[0] = keep_apart(x, JOINS_MEAN, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
+    if (ok && qc_lower_pad_moves(x, n))
+        ok = (inputs[0] = keep_apart(x, MOVES_PAD, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
     const bool apart = linear_has_channels(g, n);
     const char *base = QC_VALUE_LABEL(g, n->outputs);
     if (ok && apart && n->op == QC_OP_QuantizeLinear)
         ok = (inputs[0] = keep_apart(x, JOINS_CHANNELS, inputs[0], base, st)) != 0;
+    if (is_untyped(x, n->op) && x->to->opset < 18) x->to->opset = 18;
     qc_id first = 0;
     if (ok && n->op == QC_OP_Table) {
         ok = (first = write_function(x, n, inputs[0], names[0], st));
@@ -603,6 +617,8 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     }
     if (ok && apart && n->op == QC_OP_DequantizeLinear)
         ok = (first = keep_apart(x, JOINS_CHANNELS, first, base, st)) != 0;
+    if (ok && x->options.openvino && (n->op == QC_OP_ReduceMax || n->op == QC_OP_ReduceMin))
+        ok = (first = keep_apart(x, JOINS_MAXIMUM, first, base, st)) != 0;
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         qc_id v = n->outputs + k, qparams = g->values[v].type.qparams;
         if (qparams && g->qparams_of[qparams].kind == QC_QPARAMS_QUANTIZER)
@@ -622,6 +638,7 @@ bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
     if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize)
         return (f = qc_lower_real(x, n->inputs[0], st)) && store_integers(x, n->outputs, f, st);
     if (!qc_lower_rows(&done, x, n, st) || done) return st->code == QC_OK;
+    if (!qc_lower_pad(&done, x, n, st) || done) return st->code == QC_OK;
     if (n->op == QC_OP_Dequantize || n->op == QC_OP_Expect)
         return (x->real[n->outputs] = qc_lower_real(x, n->inputs[0], st));
     return lower_float_op(x, id, st);

@@ -86,6 +86,11 @@ struct qc_shuffled {
 /* Returns the node to be written: n itself, or in s a Transpose of fewer axes. NULL and a status on failure. */
 const struct qc_node *qc_lower_shuffle(struct qc_shuffled *s, struct qc_lowering *x, const struct qc_node *n,
                                        struct qc_status *st);
+/* Pads in files for OpenVINO (export/formats/lowering_openvino.c). The first returns true for a Pad of a quantized
+   value that OpenVINO would compute wrongly in QDQ form. The second lowers such a Pad to one of integers and sets
+   *done. */
+bool qc_lower_pad_moves(const struct qc_lowering *x, const struct qc_node *n);
+bool qc_lower_pad(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
 /* Returns the name of a float value inside the graph: the original one, unless it belongs to a graph output that
    another node makes. */
 const char *qc_lower_inner_name(struct qc_lowering *x, qc_id v, struct qc_status *st);

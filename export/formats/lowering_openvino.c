@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Pads in a form that OpenVINO's low-precision passes (2026.4) leave alone. If a Pad reads a dequantized value and
+   fills along one axis, they move the DequantizeLinear behind it, with a zero point and a scale for each position along
+   that axis. The operators behind it read wrong numbers then, unless zero point and fill value are 0. */
+#include <string.h>
+
+#include "arith/params.h"
+#include "export/formats/lowering.h"
+#include "graph/core/rebuild.h"
+
+/* Returns true if a constant Pad fills along exactly one axis. */
+static bool fills_one_axis(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_tensor *pads = n->op == QC_OP_Pad ? qc_constant_of(g, n->inputs[1]) : NULL;
+    if (!pads || strcmp(qc_attr_string(n, "mode", "constant"), "constant") != 0) return false;
+    size_t axes = 0;
+    for (size_t i = 0; i < pads->count / 2; i++)
+        axes += qc_tensor_int(pads, i) != 0 || qc_tensor_int(pads, i + pads->count / 2) != 0;
+    return axes == 1;
+}
+
+/* *value: what the Pad fills with. Returns false if it is computed. */
+static bool fill_value(float *value, const struct qc_graph *g, const struct qc_node *n)
+{
+    *value = 0;
+    if (n->input_count < 3 || !n->inputs[2]) return true;
+    const struct qc_tensor *t = qc_constant_of(g, n->inputs[2]);
+    if (!t || t->count != 1 || g->values[n->inputs[2]].type.qparams != QC_REAL) return false;
+    *value = (float)qc_tensor_float(t, 0);
+    return true;
+}
+
+bool qc_lower_pad_moves(const struct qc_lowering *x, const struct qc_node *n)
+{
+    float value;
+    if (!x->options.openvino || !fills_one_axis(x->from, n)) return false;
+    const struct qc_node *dq = qc_node_of(x->from, n->inputs[0]);
+    const qc_id v = dq && dq->op == QC_OP_Dequantize ? dq->inputs[0] : n->inputs[0];
+    const qc_id qparams = x->from->values[v].type.qparams;
+    if (!qparams) return false;
+    const struct qc_qparams *s = &x->from->qparams_of[qparams];
+    return s->count != 1 || s->zero_point[0] != 0 || !fill_value(&value, x->from, n) || value != 0;
+}
+
+bool qc_lower_pad(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_graph *g = x->from;
+    const qc_id in = n->op == QC_OP_Pad ? n->inputs[0] : QC_ABSENT, out = n->outputs;
+    float value;
+    *done = false;
+    if (!in || !x->integer[in] || g->values[in].type.qparams != g->values[out].type.qparams ||
+        !qc_lower_pad_moves(x, n) || !fill_value(&value, g, n))
+        return true;
+    const struct qc_qparams *s = &g->qparams_of[g->values[out].type.qparams];
+    const enum qc_dtype type = qc_lower_type(s);
+    if (s->count != 1 || (type != QC_U8 && type != QC_I8)) return true;
+    const struct qc_affine affine = {.scale = s->scale[0], .zero_point = s->zero_point[0]};
+    const uint8_t byte = (uint8_t)qc_quantize_one(value, affine, qc_qparams_levels(s));
+    const struct qc_shape scalar = QC_SCALAR;
+    const qc_id inputs[4] = {x->integer[in], qc_lower_real(x, n->inputs[1], st),
+                             qc_lower_constant(x, type, &scalar, &byte, s->name, "padding", st),
+                             n->input_count > 3 && n->inputs[3] ? qc_lower_real(x, n->inputs[3], st) : QC_ABSENT};
+    const char *name = qc_lower_integer_name(x, out, qc_lower_base(x, out), st);
+    if (!inputs[1] || !inputs[2] || !name || st->code != QC_OK) return false;
+    const struct qc_node_def with = {
+        .op = QC_OP_Pad, .input_count = inputs[3] ? 4 : 3, .inputs = inputs, .output_names = &name};
+    *done = (x->integer[out] = qc_graph_add_like(x->to, g, n, &with, st)) != 0;
+    return *done;
+}
