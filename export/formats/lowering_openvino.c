@@ -62,8 +62,10 @@ bool qc_lower_pad(bool *done, struct qc_lowering *x, const struct qc_node *n, st
                              n->input_count > 3 && n->inputs[3] ? qc_lower_real(x, n->inputs[3], st) : QC_ABSENT};
     const char *name = qc_lower_integer_name(x, out, qc_lower_base(x, out), st);
     if (!inputs[1] || !inputs[2] || !name || st->code != QC_OK) return false;
-    const struct qc_node_def with = {
-        .op = QC_OP_Pad, .input_count = inputs[3] ? 4 : 3, .inputs = inputs, .output_names = &name};
+    const struct qc_node_def with = {.op = QC_OP_Pad,
+                                     .input_count = inputs[3] ? 4 : 3,
+                                     .inputs = inputs,
+                                     .output_names = &name};
     *done = (x->integer[out] = qc_graph_add_like(x->to, g, n, &with, st)) != 0;
     return *done;
 }

@@ -416,6 +416,7 @@ MASK = {
     "b + (m - 1) * -v": "s = Sub (mask, one) k = Mul (s, high) t = Add (bias, k)",
     "(1 - m) / v + b": "s = Sub (one, mask) k = Div (s, tiny) t = Add (k, bias)",
     "m * -v + v + b": "s = Mul (mask, high) k = Add (s, low) t = Add (k, bias)",
+    "(1 - m)[:, None] * v + b": "d = Sub (one, f) s = Unsqueeze (d, one_axis) k = Mul (s, low) t = Add (k, bias)",
     "expanded": "s = Sub (one, mask) k = Mul (s, low) e = Expand (k, shape) t = Add (e, bias)",
 }
 
