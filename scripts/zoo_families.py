@@ -407,7 +407,7 @@ def fastspeech():
         long = s.length(x.transpose(1, 2)).exp().clamp(0.5, 6)
         pitch = s.pitch(x.transpose(1, 2))
         x = x + s.mix(pitch.transpose(1, 2))
-        return s.mel(s.decode(x.repeat_interleave(3, dim=1))), long
+        return s.mel(s.decode(x.unsqueeze(2).expand(-1, -1, 3, -1).flatten(1, 2))), long
 
     predictor = lambda: nn.Sequential(conv1(48, 48), nn.Conv1d(48, 1, 1))
     return Built(run, words=nn.Embedding(60, 48), place=torch.randn(1, 16, 48) * 0.1, encode=Block(48), length=predictor(), pitch=predictor(), mix=nn.Linear(1, 48), decode=Block(48), mel=nn.Linear(48, 40))
@@ -546,7 +546,7 @@ def trees_pipeline():
     from sklearn.neural_network import MLPClassifier
 
     parts = [("g", GradientBoostingClassifier(n_estimators=10, random_state=1)), ("m", MLPClassifier((24,), max_iter=60, random_state=1))]
-    return fitted(VotingClassifier(parts, voting="soft"))
+    return fitted(VotingClassifier(parts, voting="soft", flatten_transform=False))
 
 
 # Others.

@@ -12,6 +12,7 @@
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/source_call.h"
+#include "graph/core/recurrent.h"
 #include "graph/core/uses.h"
 #include "graph/types/number_format.h"
 
@@ -302,7 +303,7 @@ qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams
     return in[1] && in[2] ? add_named(x, QC_OP_Clip, 3, in, NULL, base, "clipped", st) : 0;
 }
 
-/* Rewrites of runtimes that fail, change results or cost time. All but the last four are of ONNX Runtime, around an op
+/* Rewrites of runtimes that fail, change results or cost time. All but the last two are of ONNX Runtime, around an op
    between DequantizeLinear and QuantizeLinear. */
 enum runtime_rewrite {
     JOINS_CHANNELS, /* fuses to one operator without checking for several scales, and then refuses it (1.31) */
@@ -319,12 +320,8 @@ enum runtime_rewrite {
     JOINS_AVERAGE, /* makes an average pool a QLinearAveragePool (1.32), which has no dilations, and other results with
                       ceil_mode and count_include_pad */
     JOINS_MEAN,    /* OpenVINO (2026.4): computes a Sub within the reduction before it, and if that reduces the first or
-                      the    last of three dimensions, reads wrong numbers of its vector for batches of more than one */
-    JOINS_MAXIMUM, /* OpenVINO: computes a QuantizeLinear within the maximum or minimum before it, and clips to its
-                      levels before it compares */
-    JOINS_CONSTANTS, /* OpenVINO: adds up the constants of ((x - a) * v) + b and of (x + c) + b, such as those of a mask
-                        and a bias of positions. A large one takes all digits of the other. */
-    MOVES_PAD        /* OpenVINO: moves a DequantizeLinear behind a Pad (export/formats/lowering_openvino.c) */
+                      the last of three dimensions, reads wrong numbers of its vector for batches of more than one */
+    OPENVINO       /* its rewrites in export/formats/lowering_openvino.c */
 };
 
 /* Adds an identity op that the runtime does not remove, so that it cannot fuse across it. Returns its result. */
@@ -339,8 +336,7 @@ static qc_id keep_apart(struct qc_lowering *x, enum runtime_rewrite from, qc_id 
                     [POOLS_INTEGERS] = {QC_OP_Max, "apart", 1}, [ROUNDS_WEIGHTS] = {QC_OP_Sum, "read", 1},
                     [MOVES_CACHE] = {QC_OP_Max, "apart", 1},    [JOINS_CLAMP] = {QC_OP_Max, "apart", 1},
                     [JOINS_AVERAGE] = {QC_OP_Max, "apart", 1},  [JOINS_MEAN] = {QC_OP_Max, "apart", 2},
-                    [JOINS_MAXIMUM] = {QC_OP_Max, "apart", 2},  [MOVES_PAD] = {QC_OP_Max, "apart", 2},
-                    [JOINS_CONSTANTS] = {QC_OP_Max, "apart", 2}};
+                    [OPENVINO] = {QC_OP_Max, "apart", 2}};
     const qc_id same[2] = {float_value, float_value};
     return float_value
                ? add_named(x, identity[from].op, identity[from].inputs, same, NULL, base, identity[from].name, st)
@@ -571,29 +567,6 @@ static bool linear_has_channels(const struct qc_graph *g, const struct qc_node *
     return scale && scale->count > 1 && !qc_constant_of(g, n->inputs[0]);
 }
 
-/* Returns true for the product or sum of real numbers with a constant of 1000 and more, or its inverse. */
-static bool has_large_constant(const struct qc_graph *g, const struct qc_node *n)
-{
-    const struct qc_type *t = &g->values[n->outputs].type;
-    if (n->op < QC_OP_Add || n->op > QC_OP_Div || t->dtype != QC_F32 || t->qparams != QC_REAL) return false;
-    const bool divides = n->op == QC_OP_Div;
-    for (unsigned i = divides; i < 2; i++) {
-        const struct qc_tensor *c = qc_constant_of(g, n->inputs[i]);
-        for (size_t k = 0; c && c->dtype == QC_F32 && k < c->count; k++) {
-            const double v = fabs(qc_tensor_float(c, k));
-            if (divides ? v > 0 && v <= 1e-3 : v >= 1e3) return true;
-        }
-    }
-    return false;
-}
-
-/* OpenVINO (2026.4) gives these reductions no type if they are read from a file of opset 13 to 17, and refuses the
-   operators behind them. */
-static bool is_untyped(const struct qc_lowering *x, enum qc_op op)
-{
-    return x->options.openvino && (op == QC_OP_ReduceL1 || op == QC_OP_ReduceLogSumExp);
-}
-
 /* Lowers any other op unchanged, on the float forms of its inputs; results with a quantizer are quantized. */
 static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
@@ -619,12 +592,11 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     if (ok && joins_mean(x, n, inputs))
         ok = (inputs[0] = keep_apart(x, JOINS_MEAN, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
     if (ok && qc_lower_pad_moves(x, n))
-        ok = (inputs[0] = keep_apart(x, MOVES_PAD, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
+        ok = (inputs[0] = keep_apart(x, OPENVINO, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
     const bool apart = linear_has_channels(g, n);
     const char *base = QC_VALUE_LABEL(g, n->outputs);
     if (ok && apart && n->op == QC_OP_QuantizeLinear)
         ok = (inputs[0] = keep_apart(x, JOINS_CHANNELS, inputs[0], base, st)) != 0;
-    if (is_untyped(x, n->op) && x->to->opset < 18) x->to->opset = 18;
     qc_id first = 0;
     if (ok && n->op == QC_OP_Table) {
         ok = (first = write_function(x, n, inputs[0], names[0], st));
@@ -636,10 +608,8 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     }
     if (ok && apart && n->op == QC_OP_DequantizeLinear)
         ok = (first = keep_apart(x, JOINS_CHANNELS, first, base, st)) != 0;
-    if (ok && x->options.openvino && has_large_constant(g, n))
-        ok = (first = keep_apart(x, JOINS_CONSTANTS, first, base, st)) != 0;
-    if (ok && x->options.openvino && (n->op == QC_OP_ReduceMax || n->op == QC_OP_ReduceMin))
-        ok = (first = keep_apart(x, JOINS_MAXIMUM, first, base, st)) != 0;
+    if (ok && x->options.openvino && qc_lower_is_rewritten(x, n))
+        ok = (first = keep_apart(x, OPENVINO, first, base, st)) != 0;
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         qc_id v = n->outputs + k, qparams = g->values[v].type.qparams;
         if (qparams && g->qparams_of[qparams].kind == QC_QPARAMS_QUANTIZER)
@@ -703,6 +673,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
         for (unsigned k = 0; g->calls[i].op && k < g->calls[i].input_count; k++) x.called[g->calls[i].inputs[k]] = true;
     for (size_t i = 0; ok && i < g->input_count; i++) ok = lower_input(&x, i, st);
     if (ok) lower_name_interfaces(&x);
+    for (qc_id id = 1; id <= g->node_count; id++) x.recurrent = x.recurrent || qc_is_recurrent(g->nodes[id].op);
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = node(&x, id, st);
     for (size_t i = 0; ok && i < g->output_count; i++) {
         const qc_id value = g->outputs[i].value,

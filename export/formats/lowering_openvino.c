@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pads in a form that OpenVINO's low-precision passes (2026.4) leave alone. If a Pad reads a dequantized value and
-   fills along one axis, they move the DequantizeLinear behind it, with a zero point and a scale for each position along
-   that axis. The operators behind it read wrong numbers then, unless zero point and fill value are 0. */
+/* Forms of operators that OpenVINO (2026.4) does not compute otherwise (docs/openvino.md). */
+#include <math.h>
 #include <string.h>
 
 #include "arith/params.h"
 #include "export/formats/lowering.h"
 #include "graph/core/rebuild.h"
+
+/* Pads. If a Pad reads a dequantized value and fills along one axis, OpenVINO moves the DequantizeLinear behind it,
+   with a zero point and a scale for each position along that axis. The operators behind it read wrong numbers then,
+   unless zero point and fill value are 0. */
 
 /* Returns true if a constant Pad fills along exactly one axis. */
 static bool fills_one_axis(const struct qc_graph *g, const struct qc_node *n)
@@ -68,4 +71,39 @@ bool qc_lower_pad(bool *done, struct qc_lowering *x, const struct qc_node *n, st
                                      .output_names = &name};
     *done = (x->integer[out] = qc_graph_add_like(x->to, g, n, &with, st)) != 0;
     return *done;
+}
+
+/* Results that a Max of two equal inputs keeps apart from what reads them. OpenVINO removes identities of one input. */
+
+/* It adds up the constants of ((x - a) * v) + b and of (x + c) + b, such as those of a mask and a bias of positions. A
+   large one takes all digits of the other. Returns true for a product or sum of real numbers with a constant of 1000
+   and more, or its inverse. */
+static bool has_large_constant(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_type *t = &g->values[n->outputs].type;
+    if (n->op < QC_OP_Add || n->op > QC_OP_Div || t->dtype != QC_F32 || t->qparams != QC_REAL) return false;
+    const bool divides = n->op == QC_OP_Div;
+    for (unsigned i = divides; i < 2; i++) {
+        const struct qc_tensor *c = qc_constant_of(g, n->inputs[i]);
+        for (size_t k = 0; c && c->dtype == QC_F32 && k < c->count; k++) {
+            const double v = fabs(qc_tensor_float(c, k));
+            if (divides ? v > 0 && v <= 1e-3 : v >= 1e3) return true;
+        }
+    }
+    return false;
+}
+
+/* It computes a Conv of integers without its bias, if the batch is free and the network has a recurrent operator. */
+static bool loses_bias(const struct qc_lowering *x, const struct qc_node *n)
+{
+    return x->recurrent && n->op == QC_OP_Conv && n->input_count > 2 && n->inputs[2] &&
+           x->from->values[n->outputs].type.shape.dim[0] < 0;
+}
+
+bool qc_lower_is_rewritten(struct qc_lowering *x, const struct qc_node *n)
+{
+    /* They have no type if they are read from a file of opset 13 to 17, and operators behind them are refused. */
+    if ((n->op == QC_OP_ReduceL1 || n->op == QC_OP_ReduceLogSumExp) && x->to->opset < 18) x->to->opset = 18;
+    /* A QuantizeLinear behind these is computed within them, and clips to its levels before they compare. */
+    return n->op == QC_OP_ReduceMax || n->op == QC_OP_ReduceMin || loses_bias(x, n) || has_large_constant(x->from, n);
 }
