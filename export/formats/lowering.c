@@ -591,8 +591,9 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
         ok = (inputs[0] = keep_apart(x, JOINS_CLAMP, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
     if (ok && joins_mean(x, n, inputs))
         ok = (inputs[0] = keep_apart(x, JOINS_MEAN, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
-    if (ok && qc_lower_pad_moves(x, n))
-        ok = (inputs[0] = keep_apart(x, OPENVINO, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
+    for (unsigned i = 0; ok && x->options.openvino && i < n->input_count; i++)
+        if (inputs[i] && qc_lower_reads_apart(x, n, i))
+            ok = (inputs[i] = keep_apart(x, OPENVINO, inputs[i], qc_lower_base(x, n->outputs), st)) != 0;
     const bool apart = linear_has_channels(g, n);
     const char *base = QC_VALUE_LABEL(g, n->outputs);
     if (ok && apart && n->op == QC_OP_QuantizeLinear)

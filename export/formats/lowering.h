@@ -87,12 +87,11 @@ struct qc_shuffled {
 /* Returns the node to be written: n itself, or in s a Transpose of fewer axes. NULL and a status on failure. */
 const struct qc_node *qc_lower_shuffle(struct qc_shuffled *s, struct qc_lowering *x, const struct qc_node *n,
                                        struct qc_status *st);
-/* Files for OpenVINO (export/formats/lowering_openvino.c). The first returns true for a Pad of a quantized value that
-   OpenVINO would compute wrongly in QDQ form. The second lowers such a Pad to one of integers and sets *done. The third
-   returns true if the first result of a lowered float op must be kept apart from what reads it, and sets the opset that
-   the op needs. */
-bool qc_lower_pad_moves(const struct qc_lowering *x, const struct qc_node *n);
+/* Files for OpenVINO (export/formats/lowering_openvino.c). The first lowers a Pad that OpenVINO would compute wrongly
+   in QDQ form to one of integers and sets *done. The others return true if input i of a float op must be kept apart
+   from what makes it, or its first result from what reads it; the last one sets the opset that the op needs. */
 bool qc_lower_pad(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
+bool qc_lower_reads_apart(const struct qc_lowering *x, const struct qc_node *n, unsigned i);
 bool qc_lower_is_rewritten(struct qc_lowering *x, const struct qc_node *n);
 /* Returns the name of a float value inside the graph: the original one, unless it belongs to a graph output that
    another node makes. */

@@ -6,6 +6,7 @@
 #include "arith/params.h"
 #include "export/formats/lowering.h"
 #include "graph/core/rebuild.h"
+#include "graph/core/recurrent.h"
 
 /* Pads. If a Pad reads a dequantized value and fills along one axis, OpenVINO moves the DequantizeLinear behind it,
    with a zero point and a scale for each position along that axis. The operators behind it read wrong numbers then,
@@ -33,7 +34,7 @@ static bool fill_value(float *value, const struct qc_graph *g, const struct qc_n
     return true;
 }
 
-bool qc_lower_pad_moves(const struct qc_lowering *x, const struct qc_node *n)
+static bool pad_moves(const struct qc_lowering *x, const struct qc_node *n)
 {
     float value;
     if (!x->options.openvino || !fills_one_axis(x->from, n)) return false;
@@ -51,8 +52,8 @@ bool qc_lower_pad(bool *done, struct qc_lowering *x, const struct qc_node *n, st
     const qc_id in = n->op == QC_OP_Pad ? n->inputs[0] : QC_ABSENT, out = n->outputs;
     float value;
     *done = false;
-    if (!in || !x->integer[in] || g->values[in].type.qparams != g->values[out].type.qparams ||
-        !qc_lower_pad_moves(x, n) || !fill_value(&value, g, n))
+    if (!in || !x->integer[in] || g->values[in].type.qparams != g->values[out].type.qparams || !pad_moves(x, n) ||
+        !fill_value(&value, g, n))
         return true;
     const struct qc_qparams *s = &g->qparams_of[g->values[out].type.qparams];
     const enum qc_dtype type = qc_lower_type(s);
@@ -71,6 +72,14 @@ bool qc_lower_pad(bool *done, struct qc_lowering *x, const struct qc_node *n, st
                                      .output_names = &name};
     *done = (x->integer[out] = qc_graph_add_like(x->to, g, n, &with, st)) != 0;
     return *done;
+}
+
+bool qc_lower_reads_apart(const struct qc_lowering *x, const struct qc_node *n, unsigned i)
+{
+    if (i == 0) return pad_moves(x, n);
+    /* A recurrent operator whose weights it does not take for constants is refused. */
+    const struct qc_node *w = n->inputs[i] ? qc_node_of(x->from, n->inputs[i]) : NULL;
+    return qc_is_recurrent(n->op) && i <= 2 && w && w->op == QC_OP_Dequantize;
 }
 
 /* Results that a Max of two equal inputs keeps apart from what reads them. OpenVINO removes identities of one input. */
