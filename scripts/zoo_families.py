@@ -404,7 +404,7 @@ def video_transformer():
 def fastspeech():
     def run(s, ids):
         x = s.encode(s.words(ids) + s.place)
-        long = s.length(x.transpose(1, 2)).exp().clamp(0.5, 6)
+        long = s.length(x.transpose(1, 2)).exp().clamp(0.5, 6.0)
         pitch = s.pitch(x.transpose(1, 2))
         x = x + s.mix(pitch.transpose(1, 2))
         return s.mel(s.decode(x.unsqueeze(2).expand(-1, -1, 3, -1).flatten(1, 2))), long
@@ -499,14 +499,15 @@ def sequence_recommender():
 
 
 # Pipelines of scikit-learn.
-def fitted(pipeline, classes=3, width=16):
+def fitted(pipeline, classes=3, width=16, labels=True):
     import numpy as np
     from skl2onnx import to_onnx
 
     rng = np.random.default_rng(3)
     x = rng.normal(size=(400, width)).astype("f4") * rng.uniform(0.2, 5, width).astype("f4")
-    y = (x @ rng.normal(size=(width, classes)) / 5 + np.sin(x[:, :classes])).argmax(1)
-    return to_onnx(pipeline.fit(x, y), x[:1], options={"zipmap": False}, target_opset={"": 17, "ai.onnx.ml": 3})
+    y = x @ rng.normal(size=(width, classes)) / 5 + np.sin(x[:, :classes])
+    how = {"options": {"zipmap": False}} if labels else {}
+    return to_onnx(pipeline.fit(x, y.argmax(1) if labels else y), x[:1], target_opset={"": 17, "ai.onnx.ml": 3}, **how)
 
 
 TABLE = numbers(16, size=2.0)
@@ -524,11 +525,11 @@ def neural_pipeline():
 @entry(X=TABLE)
 def linear_pipeline():
     from sklearn.decomposition import PCA
-    from sklearn.linear_model import LogisticRegression
+    from sklearn.linear_model import Ridge
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures
 
-    return fitted(make_pipeline(MinMaxScaler(), PCA(8), PolynomialFeatures(2), LogisticRegression(max_iter=300)))
+    return fitted(make_pipeline(MinMaxScaler(), PCA(8), PolynomialFeatures(2), Ridge()), labels=False)
 
 
 @entry(X=TABLE)
@@ -579,10 +580,9 @@ def nerf():
     def run(s, place, view):
         waves = lambda x, n: torch.cat([x] + [f(x * 2.0**i) for i in range(n) for f in (torch.sin, torch.cos)], -1)
         h = s.body(waves(place, 4))
-        alpha = 1 - torch.exp(-F.softplus(s.density(h)) * 0.1)
+        thick = F.softplus(s.density(h)) * 0.1
         colour = s.colour(torch.cat([h, waves(view, 2)], -1)).sigmoid()
-        through = torch.cumprod(torch.cat([torch.ones_like(alpha[:, :1]), 1 - alpha[:, :-1]], 1), 1)
-        return (alpha * through * colour).sum(1)
+        return ((1 - torch.exp(-thick)) * torch.exp(thick - thick.cumsum(1)) * colour).sum(1)
 
     return Built(run, body=mlp(27, 64, 64, 64, last=True), density=nn.Linear(64, 1), colour=mlp(79, 32, 3))
 

@@ -337,10 +337,10 @@ def both(there, qcalib, tmp_path):
     """both(body, weights, shapes, opset=17, **samples) -> (graph of the file, SQNR in ONNX Runtime, in OpenVINO) of `y`, by a
     job for target openvino. `body` is the text of nodes that read x and give y, `weights` has the shapes of constants."""
 
-    def run(body, constants, shapes="float[n, 4, 8, 8] x", opset=17, batch=1, options=("--prefer", "integers"), **samples):
+    def run(body, constants, shapes="float[n, 4, 8, 8] x", opset=17, batch=1, domains="", options=("--prefer", "integers"), **samples):
         rng = np.random.default_rng(4)
         ir = 8 if opset < 19 else 10
-        text = f'<ir_version: {ir}, opset_import: ["" : {opset}]> g ({shapes}) => (float y) {{ {body} }}'
+        text = f'<ir_version: {ir}, opset_import: ["" : {opset}{domains}]> g ({shapes}) => (float y) {{ {body} }}'
         model = onnx.parser.parse_model(text)
         for name, value in constants.items():
             if isinstance(value, tuple):
@@ -469,3 +469,13 @@ def test_a_convolution_with_a_bias_before_a_recurrent_unit(shape, weight, pool, 
     constants = {"w": weight, "b": np.linspace(-1, 1, 8).astype("f4"), "v": (8, 8, *weight[2:]), "gw": (1, gates * 6, 8), "gr": (1, gates * 6, 6)}
     x = np.random.default_rng(9).normal(size=(24, *map(int, shape.split(", ")[1:]))).astype("f4")
     same(both(body, constants | {"one": np.int64([1]), "o": (6, 3)}, f"float[{shape}] x", x=x))
+
+
+@pytest.mark.parametrize("node,domain", [("n = ai.onnx.ml.Normalizer (h)", "ai.onnx.ml"), ("n = com.microsoft.QuickGelu (h)", "com.microsoft")])
+def test_operators_of_other_domains_are_written_as_their_functions(node, domain, both):
+    """OpenVINO does not know most of them. For ONNX Runtime the file has them again."""
+    body = f"h = MatMul (x, w) {node} y = MatMul (n, v)"
+    version = 3 if domain == "ai.onnx.ml" else 1
+    g, *_ = found = both(body, {"w": (6, 8), "v": (8, 4)}, "float[n, 6] x", domains=f', "{domain}" : {version}', options=("--skip", "y"), x=np.random.default_rng(3).normal(size=(32, 6)).astype("f4"))
+    same(found)
+    assert all(n.domain == "" for n in g.nodes)
