@@ -34,16 +34,35 @@ static bool fill_value(float *value, const struct qc_graph *g, const struct qc_n
     return true;
 }
 
+/* Returns the parameters of the value that the node reads or dequantizes; NULL if it reads a float value. */
+static const struct qc_qparams *read_as(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_node *dq = qc_node_of(g, n->inputs[0]);
+    const qc_id v = dq && dq->op == QC_OP_Dequantize ? dq->inputs[0] : n->inputs[0];
+    return g->values[v].type.qparams ? &g->qparams_of[g->values[v].type.qparams] : NULL;
+}
+
+static bool has_zero_point(const struct qc_qparams *s)
+{
+    return s && (s->count != 1 || s->zero_point[0] != 0);
+}
+
 static bool pad_moves(const struct qc_lowering *x, const struct qc_node *n)
 {
     float value;
     if (!x->options.openvino || !fills_one_axis(x->from, n)) return false;
-    const struct qc_node *dq = qc_node_of(x->from, n->inputs[0]);
-    const qc_id v = dq && dq->op == QC_OP_Dequantize ? dq->inputs[0] : n->inputs[0];
-    const qc_id qparams = x->from->values[v].type.qparams;
-    if (!qparams) return false;
-    const struct qc_qparams *s = &x->from->qparams_of[qparams];
-    return s->count != 1 || s->zero_point[0] != 0 || !fill_value(&value, x->from, n) || value != 0;
+    const struct qc_qparams *s = read_as(x->from, n);
+    return has_zero_point(s) || (s && (!fill_value(&value, x->from, n) || value != 0));
+}
+
+/* An average pool that counts its padding is computed on integers, whose padding is 0 instead of the zero point. */
+static bool averages_padding(const struct qc_graph *g, const struct qc_node *n)
+{
+    if (n->op != QC_OP_AveragePool || !qc_attr_int(n, "count_include_pad", 0)) return false;
+    const struct qc_attr *pads = qc_attr_find(n, "pads");
+    bool padded = strncmp(qc_attr_string(n, "auto_pad", "NOTSET"), "SAME", 4) == 0;
+    for (size_t i = 0; pads && i < pads->count; i++) padded = padded || pads->ints[i] != 0;
+    return padded && has_zero_point(read_as(g, n));
 }
 
 bool qc_lower_pad(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
@@ -76,7 +95,7 @@ bool qc_lower_pad(bool *done, struct qc_lowering *x, const struct qc_node *n, st
 
 bool qc_lower_reads_apart(const struct qc_lowering *x, const struct qc_node *n, unsigned i)
 {
-    if (i == 0) return pad_moves(x, n);
+    if (i == 0) return pad_moves(x, n) || averages_padding(x->from, n);
     /* A recurrent operator whose weights it does not take for constants is refused. */
     const struct qc_node *w = n->inputs[i] ? qc_node_of(x->from, n->inputs[i]) : NULL;
     return qc_is_recurrent(n->op) && i <= 2 && w && w->op == QC_OP_Dequantize;
@@ -109,10 +128,22 @@ static bool loses_bias(const struct qc_lowering *x, const struct qc_node *n)
            x->from->values[n->outputs].type.shape.dim[0] < 0;
 }
 
+/* It reads the integers of int8 that a Concat joins for a Conv as others. */
+static bool joins_int8(const struct qc_lowering *x, const struct qc_node *n)
+{
+    const struct qc_type *t = &x->from->values[n->outputs].type;
+    if (n->op != QC_OP_Concat || !t->qparams || qc_lower_type(&x->from->qparams_of[t->qparams]) != QC_I8) return false;
+    const struct qc_use_list readers = qc_readers(&x->uses, n->outputs);
+    for (size_t i = 0; i < readers.count; i++)
+        if (x->from->nodes[readers.of[i].node].op == QC_OP_Conv) return true;
+    return false;
+}
+
 bool qc_lower_is_rewritten(struct qc_lowering *x, const struct qc_node *n)
 {
     /* They have no type if they are read from a file of opset 13 to 17, and operators behind them are refused. */
     if ((n->op == QC_OP_ReduceL1 || n->op == QC_OP_ReduceLogSumExp) && x->to->opset < 18) x->to->opset = 18;
     /* A QuantizeLinear behind these is computed within them, and clips to its levels before they compare. */
-    return n->op == QC_OP_ReduceMax || n->op == QC_OP_ReduceMin || loses_bias(x, n) || has_large_constant(x->from, n);
+    return n->op == QC_OP_ReduceMax || n->op == QC_OP_ReduceMin || loses_bias(x, n) || joins_int8(x, n) ||
+           has_large_constant(x->from, n);
 }

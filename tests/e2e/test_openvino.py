@@ -479,3 +479,19 @@ def test_operators_of_other_domains_are_written_as_their_functions(node, domain,
     g, *_ = found = both(body, {"w": (6, 8), "v": (8, 4)}, "float[n, 6] x", domains=f', "{domain}" : {version}', options=("--skip", "y"), x=np.random.default_rng(3).normal(size=(32, 6)).astype("f4"))
     same(found)
     assert all(n.domain == "" for n in g.nodes)
+
+
+@pytest.mark.parametrize("axis,channels", [(1, 16), (2, 8), (3, 8)])
+@pytest.mark.parametrize("second", ["Relu", "Sigmoid", "Elu"])
+def test_a_concat_that_a_convolution_reads(axis, channels, second, both):
+    """If its values are int8, OpenVINO reads others: 9 to 19 dB. Values of both signs of nearly the same size are int8."""
+    body = f"{ELU} c = Conv (x, v) d = {second} (c) k = Concat <axis = {axis}> (b, d) y = Conv (k, u)"
+    same(both(body, {"w": (8, 4, 3, 3), "v": (8, 4, 3, 3), "u": (6, channels, 1, 1)}, x=IMAGES))
+
+
+@pytest.mark.parametrize("how", ["pads = [1, 1, 1, 1]", "pads = [0, 0, 1, 0]", 'auto_pad = "SAME_UPPER"'])
+@pytest.mark.parametrize("counted", [0, 1])
+def test_an_average_pool_with_padding(how, counted, both):
+    """OpenVINO pads integers with 0 instead of the zero point where padding counts: 0.7 dB."""
+    body = f"{ELU} p = AveragePool <kernel_shape = [3, 3], {how}, count_include_pad = {counted}> (b) y = Conv (p, v)"
+    same(both(body, {"w": (8, 4, 3, 3), "v": (6, 8, 1, 1)}, x=IMAGES))
