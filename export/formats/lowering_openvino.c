@@ -93,9 +93,23 @@ bool qc_lower_pad(bool *done, struct qc_lowering *x, const struct qc_node *n, st
     return *done;
 }
 
+/* A Gather behind a product of integers is computed before the scales of its channels are applied, which then have
+   other dimensions than its result. Operators that pass scales on may stand in between. */
+static bool gathers_product(const struct qc_lowering *x, const struct qc_node *n)
+{
+    if (n->op != QC_OP_Gather) return false;
+    const struct qc_node *of = qc_node_of(x->to, x->real[n->inputs[0]]);
+    while (of && (qc_op_info(of->op)->affine == QC_AFFINE_KEEP || qc_op_info(of->op)->affine == QC_AFFINE_BOUND))
+        of = qc_node_of(x->to, of->inputs[0]);
+    const struct qc_node *dq = of && qc_op_info(of->op)->affine == QC_AFFINE_PRODUCT && of->input_count < 3
+                                   ? qc_node_of(x->to, of->inputs[0])
+                                   : NULL;
+    return dq && dq->op == QC_OP_DequantizeLinear;
+}
+
 bool qc_lower_reads_apart(const struct qc_lowering *x, const struct qc_node *n, unsigned i)
 {
-    if (i == 0) return pad_moves(x, n) || averages_padding(x->from, n);
+    if (i == 0) return pad_moves(x, n) || averages_padding(x->from, n) || gathers_product(x, n);
     /* A recurrent operator whose weights it does not take for constants is refused. */
     const struct qc_node *w = n->inputs[i] ? qc_node_of(x->from, n->inputs[i]) : NULL;
     return qc_is_recurrent(n->op) && i <= 2 && w && w->op == QC_OP_Dequantize;

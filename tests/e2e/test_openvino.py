@@ -495,3 +495,13 @@ def test_an_average_pool_with_padding(how, counted, both):
     """OpenVINO pads integers with 0 instead of the zero point where padding counts: 0.7 dB."""
     body = f"{ELU} p = AveragePool <kernel_shape = [3, 3], {how}, count_include_pad = {counted}> (b) y = Conv (p, v)"
     same(both(body, {"w": (8, 4, 3, 3), "v": (6, 8, 1, 1)}, x=IMAGES))
+
+
+@pytest.mark.parametrize("product,shape", [("p = MatMul (x, w)", "float[n, 4, 6, 6] x"), ("p = Conv (x, c)", "float[n, 4, 6, 6] x"), ("q = Conv (x, c) p = Relu (q)", "float[n, 4, 6, 6] x")])
+@pytest.mark.parametrize("index", [1, [1], [[1, 0]]])
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_a_gather_of_a_product(product, shape, index, axis, both):
+    """OpenVINO gives it other dimensions, or ends with a signal: it applies the scales of channels behind it."""
+    body = f"{product} g = Gather <axis = {axis}> (p, index) y = Sin (g)"
+    constants = {"w": (6, 8)} if "MatMul" in product else {"c": (8, 4, 1, 1)}
+    same(both(body, constants | {"index": np.int64(index)}, shape, options=(), x=np.random.default_rng(3).normal(size=(24, 4, 6, 6)).astype("f4")))
