@@ -68,7 +68,7 @@ def same(found):
     assert in_onnxruntime > 20 and abs(in_onnxruntime - there) < 0.5, f"{in_onnxruntime:.1f} dB in ONNX Runtime, {there:.1f} dB in OpenVINO"
 
 
-@pytest.mark.parametrize("value", [0, 0.3, -5])
+@pytest.mark.parametrize("value", [0, -0.7])
 @pytest.mark.parametrize("pads", [[0, 0, 0, 1, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0, 2, 0], [0, 1, 0, 0, 0, 3, 0, 0], [0, 0, 1, 1, 0, 0, 1, 1], [0, 0, -1, 0, 0, 0, 2, 0]])
 @pytest.mark.parametrize("reader", ["y = Conv (p, v)", "y = MaxPool <kernel_shape = [2, 2]> (p)", "q = AveragePool <kernel_shape = [2, 2]> (p) y = Conv (q, v)", "y = Sin (p)"])
 def test_a_pad_along_one_axis(pads, value, reader, both):
