@@ -11,8 +11,8 @@
 #include "graph/core/function.h"
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
-#include "graph/core/source_call.h"
 #include "graph/core/recurrent.h"
+#include "graph/core/source_call.h"
 #include "graph/core/uses.h"
 #include "graph/types/number_format.h"
 
