@@ -2,10 +2,12 @@
 """Quantizes every network of scripts/zoo.py with no options and with ONNX Runtime's own quantizer, runs all in ONNX
 Runtime, and prints the table of docs/models.md with the default's distance from the best of the methods.
 
-    python scripts/models.py FOLDER PROGRAM [--method NAME]... [--options="OPTIONS"]... [--only GLOB] [--peers FILE]
+    python scripts/models.py FOLDER PROGRAM [--method NAME]... [--options="OPTIONS"]... [--only GLOB] [--peers FILE] [--openvino]
 
 --method and --options each add a column: the default with that method, or with those options (docs/processors.md:
---options="--overflow-fix off"). --peers FILE keeps the results of ONNX Runtime's quantizer (JSON) and reuses them."""
+--options="--overflow-fix off"). --peers FILE keeps the results of ONNX Runtime's quantizer (JSON) and reuses them.
+--openvino adds the file of --target openvino in ONNX Runtime and in OpenVINO, whose package this Python then needs. --held N
+takes the first N held-out samples."""
 
 import argparse
 import concurrent.futures
@@ -26,6 +28,7 @@ from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, Q
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 logging.disable(logging.WARNING)
+OPENVINO = "target openvino"
 PEERS = {"min-max": CalibrationMethod.MinMax, "percentile": CalibrationMethod.Percentile}
 
 
@@ -40,12 +43,21 @@ def outputs(model, samples):
     return [np.concatenate([o.reshape(1, -1) for o in part]) for part in zip(*(session.run(None, s) for s in samples))]
 
 
+def outputs_in_openvino(model, samples):
+    import openvino
+
+    exact = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+    compiled = openvino.Core().compile_model(str(model), "CPU", exact)
+    parts = [[np.array(v).reshape(1, -1) for v in compiled(s).values()] for s in samples]
+    return [np.concatenate(p) for p in zip(*parts)]
+
+
 class Noise:
     """The noise of a file: for each sample of each output, relative to the output's signal."""
 
-    def __init__(self, reference, model, samples):
+    def __init__(self, reference, model, samples, run=outputs):
         self.shares = []
-        for r, x in zip(reference, outputs(model, samples)):
+        for r, x in zip(reference, run(model, samples)):
             r, x = (a.astype(np.float64).reshape(len(samples), -1) for a in (r, x))
             self.shares.append(((r - x) ** 2).sum(1) / (r**2).sum())
 
@@ -120,13 +132,21 @@ def ours(program, model, data, out, options):
     return json.loads((report / "report.json").read_text()), None
 
 
+def measured_there(reference, file, samples):
+    try:
+        return Noise(reference, file, samples, outputs_in_openvino).decibels()
+    except Exception as error:  # the file does not load: the cell says why
+        return str(error).strip().splitlines()[-1][:80]
+
+
 def measure(arguments):
-    program, model, variants, peers, known = arguments
+    program, model, variants, peers, known, held_count = arguments
     row = {"model": model.stem, "bytes": model.stat().st_size}
     base = model.stem.rsplit(".", 1)[0]
     session = measured_models.session(model)
     names = [i.name for i in session.get_inputs()]
     calib, held = (feeds(model.parent / f"{base}{suffix}", names) for suffix in (".h5", ".held.h5"))
+    held = held[:held_count]
     reference = outputs(model, held)
     with tempfile.TemporaryDirectory() as folder:
         scratch = pathlib.Path(folder)
@@ -139,6 +159,8 @@ def measure(arguments):
                 continue
             noise[name] = Noise(reference, out, held)
             row[name] = noise[name].decibels()
+            if name == OPENVINO:
+                row[f"{OPENVINO}, there"] = measured_there(reference, out, held)
             if name == "default":
                 row.update(
                     quantized=report["quantized_ops"],
@@ -148,7 +170,7 @@ def measure(arguments):
                     seconds=report["timing"]["total_seconds"],
                 )
         if "default" in noise:
-            better = [noise["default"].behind(noise[v]) for v in variants if v in noise]
+            better = [noise["default"].behind(noise[v]) for v in variants if v in noise and v != OPENVINO]
             row["behind"] = min(better, default=None)
         if peers:
             row.update(known)
@@ -182,16 +204,20 @@ def main():
     parser.add_argument("--only", default="*")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--peers", type=pathlib.Path)
+    parser.add_argument("--openvino", action="store_true")
+    parser.add_argument("--held", type=int)
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     models = [m for m in sorted(options.folder.glob("*.onnx")) if fnmatch.fnmatch(m.stem, options.only)]
     peers = [] if options.no_peers else [f"ort {p}" for p in PEERS]
     variants = {m: ["--method", m] for m in options.method} | {o: shlex.split(o) for o in options.options}
-    columns = ["default", *variants, "to the best of these", *peers]
+    variants |= {OPENVINO: ["--target", "openvino"]} if options.openvino else {}
+    there = [f"{OPENVINO}, there"] if options.openvino else []
+    columns = ["default", *variants, *there, "to the best of these", *peers]
     known = json.loads(options.peers.read_text()) if options.peers and options.peers.exists() else {}
     print("| network | " + " | ".join(columns) + " | quantized | in float | multiply-adds in int8 | size |")
     print("|---|" + "---|" * (len(columns) + 4))
-    jobs = [(options.program, m, variants, bool(peers), known.get(m.stem, {})) for m in models]
+    jobs = [(options.program, m, variants, bool(peers), known.get(m.stem, {}), options.held) for m in models]
     behind = []
     with concurrent.futures.ProcessPoolExecutor(options.workers) as pool:
         for row in pool.map(measure, jobs):

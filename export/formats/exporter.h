@@ -24,6 +24,7 @@ struct qc_lower_options {
     const struct qc_graph *own;  /* NULL, or the graph whose float types `produced` has (qc_narrow_floats) */
     bool tables_apart; /* a table that is also a matrix is written twice: the runtime may not compute a Transpose of
                           integers when it loads the file */
+    bool openvino;     /* the file avoids operators that OpenVINO computes otherwise */
 };
 
 struct qc_exporter {

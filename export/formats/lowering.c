@@ -11,6 +11,7 @@
 #include "graph/core/function.h"
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
+#include "graph/core/recurrent.h"
 #include "graph/core/source_call.h"
 #include "graph/core/uses.h"
 #include "graph/types/number_format.h"
@@ -302,7 +303,7 @@ qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams
     return in[1] && in[2] ? add_named(x, QC_OP_Clip, 3, in, NULL, base, "clipped", st) : 0;
 }
 
-/* Rewrites of runtimes that fail, change results or cost time. All but the last are of ONNX Runtime, around an op
+/* Rewrites of runtimes that fail, change results or cost time. All but the last two are of ONNX Runtime, around an op
    between DequantizeLinear and QuantizeLinear. */
 enum runtime_rewrite {
     JOINS_CHANNELS, /* fuses to one operator without checking for several scales, and then refuses it (1.31) */
@@ -318,8 +319,9 @@ enum runtime_rewrite {
                       the weight in every run */
     JOINS_AVERAGE, /* makes an average pool a QLinearAveragePool (1.32), which has no dilations, and other results with
                       ceil_mode and count_include_pad */
-    JOINS_MEAN /* OpenVINO (2026.4): computes a Sub within the reduction before it, and if that reduces the first or the
-                  last of three dimensions, reads wrong numbers of its vector for batches of more than one */
+    JOINS_MEAN,    /* OpenVINO (2026.4): computes a Sub within the reduction before it, and if that reduces the first or
+                      the last of three dimensions, reads wrong numbers of its vector for batches of more than one */
+    OPENVINO       /* its rewrites in export/formats/lowering_openvino.c */
 };
 
 /* Adds an identity op that the runtime does not remove, so that it cannot fuse across it. Returns its result. */
@@ -333,7 +335,8 @@ static qc_id keep_apart(struct qc_lowering *x, enum runtime_rewrite from, qc_id 
     } identity[] = {[JOINS_CHANNELS] = {QC_OP_Max, "apart", 1}, [JOINS_BLOCKS] = {QC_OP_Sum, "read", 1},
                     [POOLS_INTEGERS] = {QC_OP_Max, "apart", 1}, [ROUNDS_WEIGHTS] = {QC_OP_Sum, "read", 1},
                     [MOVES_CACHE] = {QC_OP_Max, "apart", 1},    [JOINS_CLAMP] = {QC_OP_Max, "apart", 1},
-                    [JOINS_AVERAGE] = {QC_OP_Max, "apart", 1},  [JOINS_MEAN] = {QC_OP_Max, "apart", 2}};
+                    [JOINS_AVERAGE] = {QC_OP_Max, "apart", 1},  [JOINS_MEAN] = {QC_OP_Max, "apart", 2},
+                    [OPENVINO] = {QC_OP_Max, "apart", 2}};
     const qc_id same[2] = {float_value, float_value};
     return float_value
                ? add_named(x, identity[from].op, identity[from].inputs, same, NULL, base, identity[from].name, st)
@@ -588,6 +591,9 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
         ok = (inputs[0] = keep_apart(x, JOINS_CLAMP, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
     if (ok && joins_mean(x, n, inputs))
         ok = (inputs[0] = keep_apart(x, JOINS_MEAN, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
+    for (unsigned i = 0; ok && x->options.openvino && i < n->input_count; i++)
+        if (inputs[i] && qc_lower_reads_apart(x, n, i))
+            ok = (inputs[i] = keep_apart(x, OPENVINO, inputs[i], qc_lower_base(x, n->outputs), st)) != 0;
     const bool apart = linear_has_channels(g, n);
     const char *base = QC_VALUE_LABEL(g, n->outputs);
     if (ok && apart && n->op == QC_OP_QuantizeLinear)
@@ -603,6 +609,8 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     }
     if (ok && apart && n->op == QC_OP_DequantizeLinear)
         ok = (first = keep_apart(x, JOINS_CHANNELS, first, base, st)) != 0;
+    if (ok && x->options.openvino && qc_lower_is_rewritten(x, n))
+        ok = (first = keep_apart(x, OPENVINO, first, base, st)) != 0;
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         qc_id v = n->outputs + k, qparams = g->values[v].type.qparams;
         if (qparams && g->qparams_of[qparams].kind == QC_QPARAMS_QUANTIZER)
@@ -622,6 +630,7 @@ bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
     if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize)
         return (f = qc_lower_real(x, n->inputs[0], st)) && store_integers(x, n->outputs, f, st);
     if (!qc_lower_rows(&done, x, n, st) || done) return st->code == QC_OK;
+    if (!qc_lower_pad(&done, x, n, st) || done) return st->code == QC_OK;
     if (n->op == QC_OP_Dequantize || n->op == QC_OP_Expect)
         return (x->real[n->outputs] = qc_lower_real(x, n->inputs[0], st));
     return lower_float_op(x, id, st);
@@ -665,6 +674,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
         for (unsigned k = 0; g->calls[i].op && k < g->calls[i].input_count; k++) x.called[g->calls[i].inputs[k]] = true;
     for (size_t i = 0; ok && i < g->input_count; i++) ok = lower_input(&x, i, st);
     if (ok) lower_name_interfaces(&x);
+    for (qc_id id = 1; id <= g->node_count; id++) x.recurrent = x.recurrent || qc_is_recurrent(g->nodes[id].op);
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = node(&x, id, st);
     for (size_t i = 0; ok && i < g->output_count; i++) {
         const qc_id value = g->outputs[i].value,

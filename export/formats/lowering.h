@@ -17,6 +17,7 @@ struct qc_lowering {
                            not stored */
     const char **given; /* [value_count + 1]: names of integers that are a graph output, or NULL */
     bool *called;       /* [value_count + 1]: input of an operator that may be written again */
+    bool recurrent;     /* from has an LSTM, GRU or RNN */
 };
 
 typedef bool qc_lower_node_fn(struct qc_lowering *x, qc_id node, struct qc_status *st);
@@ -86,6 +87,12 @@ struct qc_shuffled {
 /* Returns the node to be written: n itself, or in s a Transpose of fewer axes. NULL and a status on failure. */
 const struct qc_node *qc_lower_shuffle(struct qc_shuffled *s, struct qc_lowering *x, const struct qc_node *n,
                                        struct qc_status *st);
+/* Files for OpenVINO (export/formats/lowering_openvino.c). The first lowers a Pad that OpenVINO would compute wrongly
+   in QDQ form to one of integers and sets *done. The others return true if input i of a float op must be kept apart
+   from what makes it, or its first result from what reads it; the last one sets the opset that the op needs. */
+bool qc_lower_pad(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
+bool qc_lower_reads_apart(const struct qc_lowering *x, const struct qc_node *n, unsigned i);
+bool qc_lower_is_rewritten(struct qc_lowering *x, const struct qc_node *n);
 /* Returns the name of a float value inside the graph: the original one, unless it belongs to a graph output that
    another node makes. */
 const char *qc_lower_inner_name(struct qc_lowering *x, qc_id v, struct qc_status *st);

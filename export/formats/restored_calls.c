@@ -208,7 +208,8 @@ static bool compare_call(struct again *list, size_t *count, struct restoring *s,
     s->own = s->types->call_count == s->real->call_count ? &s->types->calls[i] : s->a;
     s->call = i + 1;
     s->count = s->depth = 0;
-    bool fits = s->a->op && s->b->op;
+    /* OpenVINO has few operators of other domains than ONNX's. */
+    bool fits = s->a->op && s->b->op && !(s->x->options.openvino && strstr(s->a->op, "::"));
     bool *stored = QC_NEW_ARRAY(a, bool, s->b->output_count, st);
     if (!stored) return false;
     for (unsigned k = 0; fits && k < s->b->output_count; k++)

@@ -92,7 +92,8 @@ static bool lower(struct qc_network *net, struct qc_status *st)
                                        .real = s->normalised,
                                        .own = s->model.widened ? s->model.imported : NULL,
                                        .caches = net->scheme.partition.cache != QC_NONE,
-                                       .tables_apart = !options->runs_on->onnxruntime};
+                                       .tables_apart = !options->runs_on->onnxruntime,
+                                       .openvino = options->runs_on->openvino};
     const double t0 = qc_seconds();
     if (options->runs_on->onnxruntime && !qc_check_runtime_limits(net->produced, st)) return false;
     if (s->model.widened && !qc_narrow_floats(&net->narrowed, net->produced, s->model.imported, st)) return false;

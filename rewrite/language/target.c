@@ -124,6 +124,7 @@ static bool parse_trait(struct qc_rule_parser *p, struct qc_target *t, bool *fou
         {"blocks", "none", "any", &t->no_blocks},
         {"scales", "power_of_two", "any", &t->power_of_two},
         {"centred", "int8", "uint8", &t->stores_signed},
+        {"passes", "openvino", "none", &t->openvino},
     };
     *found = true;
     for (size_t i = 0; i < sizeof traits / sizeof *traits; i++) {

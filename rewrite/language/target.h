@@ -39,6 +39,7 @@ struct qc_target {
     bool pads_channels; /* pairs each_position: kernels start new pairs at each position of a Conv */
     bool no_blocks;     /* blocks none: weights have no blocks of scales */
     bool power_of_two;  /* scales power_of_two */
+    bool openvino;      /* passes openvino: files avoid operators that OpenVINO computes otherwise */
     bool stores_signed; /* centred int8: symmetric uint8 data with zero point 128 are stored as int8 with 0 */
     enum qc_fixed_results fixed;
     enum qc_bias_form bias;

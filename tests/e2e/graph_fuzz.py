@@ -6,6 +6,7 @@ options drawn from the library's table.
     graph_fuzz.py --count 500               # another seed each time, printed first
     graph_fuzz.py --seed 7 --count 1 --keep DIR   # one graph again; what fails is made smaller and written to DIR
     graph_fuzz.py --count 500 --every 20    # the program runs every 20th graph, the library the others (graph_worker.py)
+    graph_fuzz.py --count 500 --openvino 2  # every 2nd graph also for OpenVINO, and in it
     graph_fuzz.py --count 500 --avx2 10     # the default jobs of every 10th graph also in ONNX Runtime without VNNI (avx2_runtime.py)
 
 A model is made node by node. ONNX Runtime runs each node alone, once on its operands and once on operands that are a little off, so that
@@ -30,6 +31,7 @@ import graph_worker
 import h5py
 import numpy as np
 import onnx
+import openvino_runtime
 from onnx import TensorProto, helper, numpy_helper
 
 from graph_recipes import RECIPES
@@ -392,6 +394,7 @@ class Checks:
         self.table = option_table(pathlib.Path(program).parent / "libqcalib.so")
         self.done, self.said = collections.Counter(), ""
         self.avx2 = False  # default jobs also in ONNX Runtime with the kernels that saturate
+        self.openvino = None  # an OpenVino: jobs for that target also run there
 
     def qcalib(self, *arguments, fine=(0,)):
         try:
@@ -556,6 +559,46 @@ class Checks:
         code, results = self.asked("quantize", model.SerializeToString(), feeds, *options, fine=fine)
         return code, [(f"m.{form}.{OTHER_FORMS.get(form, 'onnx')}", content) for form, content in results or ()]
 
+    def in_openvino(self, model, feeds):
+        """The file of --target=openvino in OpenVINO is as near to the float model as in ONNX Runtime. What OpenVINO computes
+        otherwise in the float model is left out."""
+        samples = [{n: a[i] for n, a in feeds.items()} for i in range(SAMPLES)]
+        given = model.SerializeToString()
+        doubles = any(a[0].dtype == np.float64 for a in feeds.values()) or any(
+            a.name == "to" and a.i == TensorProto.DOUBLE for n in model.graph.node for a in n.attribute
+        )
+        real, floats = self.runtime(given, feeds), "of doubles" if doubles else self.openvino.run(given, samples)
+        if isinstance(floats, str) or isinstance(real, str):
+            self.done["refused by OpenVINO"] += 1
+            return
+        code, made = self.job(model, feeds, "--advice=off", "--threads=1", "--target=openvino", fine=(0, 4))
+        for _, content in made if not code else ():
+            content = content if isinstance(content, bytes) else (self.folder / content).read_bytes()
+            read = {i for n in onnx.load_model_from_string(content).graph.node for i in n.input}  # it has no other inputs
+            got = self.openvino.run(content, [{n: v for n, v in sample.items() if n in read} for sample in samples])
+            want = self.runtime(content, feeds)
+            if isinstance(got, str):
+                raise Failure("does not load in OpenVINO", got[:600])
+            discrete = DISCRETE & {n.op_type for n in model.graph.node}
+            for name, arrays in real.items():
+                if discrete or arrays[0].dtype.kind != "f" or len({a.shape for a in arrays}) > 1 or not arrays[0].size:
+                    self.done["outputs not compared in OpenVINO"] += 1
+                    continue
+                exact, theirs, ours, both = (
+                    np.stack([np.asarray(p, np.float64) for p in parts])
+                    for parts in (arrays, [f[name] for f in floats], want[name], [g[name] for g in got])
+                )
+                if both.shape != exact.shape == theirs.shape:
+                    raise Failure("shape in OpenVINO", f"{name}: {both.shape}, expected {exact.shape}")
+                size = np.sqrt(max(1e-12, (exact**2).mean()))
+                apart = [np.sqrt(((x - exact) ** 2).mean()) / size if x.shape == exact.shape else np.inf for x in (theirs, ours, both)]
+                if not apart[0] < 1e-3:
+                    self.done["outputs of the float model differ in OpenVINO"] += 1
+                elif not apart[2] <= 1.5 * apart[1] + 0.02:
+                    raise Failure("OpenVINO differs", f"{name}: {apart[2]:.3g} of its size from the float model, {apart[1]:.3g} in ONNX Runtime")
+                else:
+                    self.done["outputs near in OpenVINO"] += 1
+
     def compared(self, file, graph, want, got, bound, values, where=""):
         ops = {n.op_type for n in graph.node}
         for name, arrays in want.items():
@@ -605,6 +648,10 @@ def checked(seed, checks):
         checks.write(m, f)
         checks.quantized(m, f, *options)
 
+    def of_openvino(m, f):
+        checks.write(m, f)
+        checks.in_openvino(m, f)
+
     current = of_float
     try:
         if of_float(model, feeds):
@@ -615,6 +662,9 @@ def checked(seed, checks):
                 checks.done["default jobs"] += 1
                 current = of_integers
                 of_integers(model, feeds)
+                if checks.openvino:
+                    current = of_openvino
+                    of_openvino(model, feeds)
                 if options:
                     current = of_options
                     of_options(model, feeds)
@@ -664,11 +714,12 @@ def keep(folder, seed, failure, model, feeds, options):
     (made / "why.txt").write_text(f"{failure}\noptions: {' '.join(options)}\n{text_of(model)}\n")
 
 
-def campaign(first, count, program, folder, keep_in=None, seconds=None, shrink=True, every=1, avx2=0):
-    """Checks `count` graphs from a seed on, those that `every` divides by the program, those that `avx2` divides also without VNNI.
-    Returns (Checks, operators, failures as texts)."""
+def campaign(first, count, program, folder, keep_in=None, seconds=None, shrink=True, every=1, avx2=0, openvino=0):
+    """Checks `count` graphs from a seed on, those that `every` divides by the program, those that `avx2` divides also without VNNI, and
+    those that `openvino` divides also in OpenVINO. Returns (Checks, operators, failures as texts)."""
     checks, used, failures = Checks(program, folder), collections.Counter(), []
     worker = graph_worker.Worker(pathlib.Path(program).parent / "libqcalib.so")
+    runtime = openvino_runtime.OpenVino()
     begun = cpu()
     for seed in range(first, first + count):
         if seconds and cpu() - begun > seconds:
@@ -676,6 +727,7 @@ def campaign(first, count, program, folder, keep_in=None, seconds=None, shrink=T
         checks.done["graphs"] += 1
         checks.library = worker if seed % every else None
         checks.avx2 = avx2 and seed % avx2 == 0
+        checks.openvino = runtime if openvino and seed % openvino == 0 else None
         g, failure, repeat = checked(seed, checks)
         used.update(g.used)
         if failure:
@@ -688,6 +740,7 @@ def campaign(first, count, program, folder, keep_in=None, seconds=None, shrink=T
             if keep_in:
                 keep(keep_in, seed, failure, model, feeds, options)
     worker.close()
+    runtime.close()
     return checks, used, failures
 
 
@@ -698,13 +751,15 @@ def main():
     parser.add_argument("--seconds", type=float, help="end after so much processor time")
     parser.add_argument("--every", type=int, default=20, help="the program runs one graph of so many, the library the others")
     parser.add_argument("--avx2", type=int, default=0, help="one graph of so many also in ONNX Runtime without VNNI")
+    parser.add_argument("--openvino", type=int, default=0, help="one graph of so many also in OpenVINO")
     parser.add_argument("--keep", help="folder for what fails")
     parser.add_argument("--program", default=os.environ.get("QCALIB", str(ROOT / "build/release/qcalib")))
     how = parser.parse_args()
     first = how.seed if how.seed is not None else int(time.time()) * 1000
     print(f"seed {first}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        checks, used, failures = campaign(first, how.count, pathlib.Path(how.program).resolve(), folder, how.keep, how.seconds, every=how.every, avx2=how.avx2)
+        checks, used, failures = campaign(first, how.count, pathlib.Path(how.program).resolve(), folder, how.keep, how.seconds, every=how.every, avx2=how.avx2,
+                                          openvino=how.openvino)
     print("operators:", ", ".join(f"{n} {c}" for n, c in sorted(used.items())))
     print("\n".join(f"{c:8} {n}" for n, c in checks.done.items()))
     print(f"{len(failures)} failures")

@@ -12,6 +12,7 @@ import graph_fuzz
 import numpy as np
 import onnx
 import onnx.parser
+import openvino_runtime
 import pytest
 from conftest import LONG
 
@@ -19,6 +20,7 @@ COUNT = int(os.environ.get("QCALIB_GRAPHS", 20000 if LONG else 1000))
 SEED = int(os.environ.get("QCALIB_GRAPH_SEED", int(time.time()) * 1000 if LONG else 1))
 PARTS = 4
 AVX2 = 0 if avx2_runtime.missing() else 20  # the default jobs of one graph of so many also run without VNNI
+OPENVINO = 0 if openvino_runtime.missing() else 10  # one graph of so many also in OpenVINO
 
 FOUND = {
     "gemm_bias_of_one_element": """<ir_version: 8, opset_import: ["" : 13]>
@@ -120,7 +122,7 @@ def test_random_graphs(part, program, tmp_path):
     count = COUNT // PARTS
     first = SEED + part * count
     print(f"tests/e2e/graph_fuzz.py --seed {first} --count {count}")
-    checks, used, failures = graph_fuzz.campaign(first, count, program, tmp_path, every=20, avx2=AVX2)
+    checks, used, failures = graph_fuzz.campaign(first, count, program, tmp_path, every=20, avx2=AVX2, openvino=OPENVINO)
     print(dict(used), dict(checks.done))
     assert not failures, "\n\n".join(failures)
     # It compared what it is for.
@@ -128,6 +130,7 @@ def test_random_graphs(part, program, tmp_path):
     assert done["float models"] > 0.9 * count and done["default jobs"] > 0.6 * count
     assert done["outputs equal"] > count and done["files loaded"] > count // 2
     assert done["outputs equal with AVX2"] or not AVX2
+    assert done["outputs near in OpenVINO"] > count // 50 or not OPENVINO
 
 
 @pytest.mark.parametrize("name", FOUND)

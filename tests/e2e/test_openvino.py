@@ -8,13 +8,13 @@ ONEDNN_MAX_CPU_ISA=AVX2 caps OpenVINO. The same is true of it under `qemu-x86_64
 import dataclasses
 import os
 import pickle
-import platform
 import subprocess
 
 import h5py
 import numpy as np
 import onnx
 import onnxruntime as ort
+import openvino_runtime
 import pytest
 import real_models
 from conftest import ROOT
@@ -23,7 +23,6 @@ from target_model import Graph
 from test_overflow_fix import CALIBRATION, dense_model  # noqa: F401 a fixture
 from test_run import by_name
 
-PYTHON = ROOT / "build/venv/openvino/bin/python"
 SAMPLES = {"mnist_cntk8": 64, "autoencoder_ad_mlperf": 32, "text_transformer_agnews": 8, "dscnn_kws_mlperf": 64}
 # OpenVINO keeps the order of float operations to itself. 140 dB: the last bit of float32. Its average of DS-CNN is not
 # quantized before it is summed: 70.7 dB.
@@ -33,13 +32,11 @@ LOSS_DB = 50  # of no file that saturates is the output nearer than that
 
 def in_openvino(jobs, folder, **environment):
     """[({output: array}, kernels)] of [(model, feeds)] or [(model, feeds, samples at a time)]; skips the test where there is no OpenVINO."""
-    if platform.machine() != "x86_64":
-        pytest.skip("the kernels of OpenVINO for x86-64 are what is tested")
-    if not PYTHON.exists():
-        pytest.skip("no Python with OpenVINO (scripts/test makes it where a wheel exists)")
+    if openvino_runtime.missing():
+        pytest.skip(openvino_runtime.missing())
     given, taken = folder / "jobs.pickle", folder / "results.pickle"
     given.write_bytes(pickle.dumps([(str(model), *how) for model, *how in jobs]))
-    command = [PYTHON, ROOT / "tests/e2e/openvino_worker.py", given, taken]
+    command = [openvino_runtime.PYTHON, ROOT / "tests/e2e/openvino_worker.py", given, taken]
     done = subprocess.run(
         command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=600, check=False
     )

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Forms of operators that OpenVINO (2026.4) does not compute otherwise (docs/openvino.md). */
+#include <math.h>
+#include <string.h>
+
+#include "arith/params.h"
+#include "export/formats/lowering.h"
+#include "graph/core/rebuild.h"
+#include "graph/core/recurrent.h"
+
+/* Pads. If a Pad reads a dequantized value and fills along one axis, OpenVINO moves the DequantizeLinear behind it,
+   with a zero point and a scale for each position along that axis. The operators behind it read wrong numbers then,
+   unless zero point and fill value are 0. */
+
+/* Returns true if a constant Pad fills along exactly one axis. */
+static bool fills_one_axis(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_tensor *pads = n->op == QC_OP_Pad ? qc_constant_of(g, n->inputs[1]) : NULL;
+    if (!pads || strcmp(qc_attr_string(n, "mode", "constant"), "constant") != 0) return false;
+    size_t axes = 0;
+    for (size_t i = 0; i < pads->count / 2; i++)
+        axes += qc_tensor_int(pads, i) != 0 || qc_tensor_int(pads, i + pads->count / 2) != 0;
+    return axes == 1;
+}
+
+/* *value: what the Pad fills with. Returns false if it is computed. */
+static bool fill_value(float *value, const struct qc_graph *g, const struct qc_node *n)
+{
+    *value = 0;
+    if (n->input_count < 3 || !n->inputs[2]) return true;
+    const struct qc_tensor *t = qc_constant_of(g, n->inputs[2]);
+    if (!t || t->count != 1 || g->values[n->inputs[2]].type.qparams != QC_REAL) return false;
+    *value = (float)qc_tensor_float(t, 0);
+    return true;
+}
+
+/* Returns the parameters of the value that the node reads or dequantizes; NULL if it reads a float value. */
+static const struct qc_qparams *read_as(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_node *dq = qc_node_of(g, n->inputs[0]);
+    const qc_id v = dq && dq->op == QC_OP_Dequantize ? dq->inputs[0] : n->inputs[0];
+    return g->values[v].type.qparams ? &g->qparams_of[g->values[v].type.qparams] : NULL;
+}
+
+static bool has_zero_point(const struct qc_qparams *s)
+{
+    return s && (s->count != 1 || s->zero_point[0] != 0);
+}
+
+static bool pad_moves(const struct qc_lowering *x, const struct qc_node *n)
+{
+    float value;
+    if (!x->options.openvino || !fills_one_axis(x->from, n)) return false;
+    const struct qc_qparams *s = read_as(x->from, n);
+    return has_zero_point(s) || (s && (!fill_value(&value, x->from, n) || value != 0));
+}
+
+/* An average pool that counts its padding is computed on integers, whose padding is 0 instead of the zero point. */
+static bool averages_padding(const struct qc_graph *g, const struct qc_node *n)
+{
+    if (n->op != QC_OP_AveragePool || !qc_attr_int(n, "count_include_pad", 0)) return false;
+    const struct qc_attr *pads = qc_attr_find(n, "pads");
+    bool padded = strncmp(qc_attr_string(n, "auto_pad", "NOTSET"), "SAME", 4) == 0;
+    for (size_t i = 0; pads && i < pads->count; i++) padded = padded || pads->ints[i] != 0;
+    return padded && has_zero_point(read_as(g, n));
+}
+
+bool qc_lower_pad(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_graph *g = x->from;
+    const qc_id in = n->op == QC_OP_Pad ? n->inputs[0] : QC_ABSENT, out = n->outputs;
+    float value;
+    *done = false;
+    if (!in || !x->integer[in] || g->values[in].type.qparams != g->values[out].type.qparams || !pad_moves(x, n) ||
+        !fill_value(&value, g, n))
+        return true;
+    const struct qc_qparams *s = &g->qparams_of[g->values[out].type.qparams];
+    const enum qc_dtype type = qc_lower_type(s);
+    if (s->count != 1 || (type != QC_U8 && type != QC_I8)) return true;
+    const struct qc_affine affine = {.scale = s->scale[0], .zero_point = s->zero_point[0]};
+    const uint8_t byte = (uint8_t)qc_quantize_one(value, affine, qc_qparams_levels(s));
+    const struct qc_shape scalar = QC_SCALAR;
+    const qc_id inputs[4] = {x->integer[in], qc_lower_real(x, n->inputs[1], st),
+                             qc_lower_constant(x, type, &scalar, &byte, s->name, "padding", st),
+                             n->input_count > 3 && n->inputs[3] ? qc_lower_real(x, n->inputs[3], st) : QC_ABSENT};
+    const char *name = qc_lower_integer_name(x, out, qc_lower_base(x, out), st);
+    if (!inputs[1] || !inputs[2] || !name || st->code != QC_OK) return false;
+    const struct qc_node_def with = {.op = QC_OP_Pad,
+                                     .input_count = inputs[3] ? 4 : 3,
+                                     .inputs = inputs,
+                                     .output_names = &name};
+    *done = (x->integer[out] = qc_graph_add_like(x->to, g, n, &with, st)) != 0;
+    return *done;
+}
+
+/* A Gather behind a product of integers is computed before the scales of its channels are applied, which then have
+   other dimensions than its result. Operators that pass scales on may stand in between. */
+static bool gathers_product(const struct qc_lowering *x, const struct qc_node *n)
+{
+    if (n->op != QC_OP_Gather) return false;
+    const struct qc_node *of = qc_node_of(x->to, x->real[n->inputs[0]]);
+    while (of && (qc_op_info(of->op)->affine == QC_AFFINE_KEEP || qc_op_info(of->op)->affine == QC_AFFINE_BOUND))
+        of = qc_node_of(x->to, of->inputs[0]);
+    const struct qc_node *dq = of && qc_op_info(of->op)->affine == QC_AFFINE_PRODUCT && of->input_count < 3
+                                   ? qc_node_of(x->to, of->inputs[0])
+                                   : NULL;
+    return dq && dq->op == QC_OP_DequantizeLinear;
+}
+
+bool qc_lower_reads_apart(const struct qc_lowering *x, const struct qc_node *n, unsigned i)
+{
+    if (i == 0) return pad_moves(x, n) || averages_padding(x->from, n) || gathers_product(x, n);
+    /* A recurrent operator whose weights it does not take for constants is refused. */
+    const struct qc_node *w = n->inputs[i] ? qc_node_of(x->from, n->inputs[i]) : NULL;
+    return qc_is_recurrent(n->op) && i <= 2 && w && w->op == QC_OP_Dequantize;
+}
+
+/* Results that a Max of two equal inputs keeps apart from what reads them. OpenVINO removes identities of one input. */
+
+/* It adds up the constants of ((x - a) * v) + b and of (x + c) + b, such as those of a mask and a bias of positions. A
+   large one takes all digits of the other. Returns true for a product or sum of real numbers with a constant of 1000
+   and more, or its inverse. */
+static bool has_large_constant(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_type *t = &g->values[n->outputs].type;
+    if (n->op < QC_OP_Add || n->op > QC_OP_Div || t->dtype != QC_F32 || t->qparams != QC_REAL) return false;
+    const bool divides = n->op == QC_OP_Div;
+    for (unsigned i = divides; i < 2; i++) {
+        const struct qc_tensor *c = qc_constant_of(g, n->inputs[i]);
+        for (size_t k = 0; c && c->dtype == QC_F32 && k < c->count; k++) {
+            const double v = fabs(qc_tensor_float(c, k));
+            if (divides ? v > 0 && v <= 1e-3 : v >= 1e3) return true;
+        }
+    }
+    return false;
+}
+
+/* It computes a Conv of integers without its bias, if the batch is free and the network has a recurrent operator. */
+static bool loses_bias(const struct qc_lowering *x, const struct qc_node *n)
+{
+    return x->recurrent && n->op == QC_OP_Conv && n->input_count > 2 && n->inputs[2] &&
+           x->from->values[n->outputs].type.shape.dim[0] < 0;
+}
+
+/* It reads the integers of int8 that a Concat joins for a Conv as others. */
+static bool joins_int8(const struct qc_lowering *x, const struct qc_node *n)
+{
+    const struct qc_type *t = &x->from->values[n->outputs].type;
+    if (n->op != QC_OP_Concat || !t->qparams || qc_lower_type(&x->from->qparams_of[t->qparams]) != QC_I8) return false;
+    const struct qc_use_list readers = qc_readers(&x->uses, n->outputs);
+    for (size_t i = 0; i < readers.count; i++)
+        if (x->from->nodes[readers.of[i].node].op == QC_OP_Conv) return true;
+    return false;
+}
+
+bool qc_lower_is_rewritten(struct qc_lowering *x, const struct qc_node *n)
+{
+    /* They have no type if they are read from a file of opset 13 to 17, and operators behind them are refused. */
+    if ((n->op == QC_OP_ReduceL1 || n->op == QC_OP_ReduceLogSumExp) && x->to->opset < 18) x->to->opset = 18;
+    /* A QuantizeLinear behind these is computed within them, and clips to its levels before they compare. */
+    return n->op == QC_OP_ReduceMax || n->op == QC_OP_ReduceMin || loses_bias(x, n) || joins_int8(x, n) ||
+           has_large_constant(x->from, n);
+}
