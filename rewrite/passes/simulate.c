@@ -445,14 +445,17 @@ static bool set_observed(struct simulation *s, struct qc_arena *a, struct qc_sta
     return list != NULL;
 }
 
-/* Returns the outputs of the new graph. */
+/* Returns the outputs of the new graph. An input that is also an output passes through unchanged. */
 static const qc_id *new_outputs(struct simulation *s, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = s->p->graph;
     qc_id *outputs = QC_NEW_ARRAY(a, qc_id, g->output_count + 1, st);
     for (size_t i = 0; outputs && i < g->output_count; i++) {
         const qc_id v = g->outputs[i].value;
-        if (!(outputs[i] = s->cached[v] ? s->cached[v] : qc_rebuild_value(&s->r, v, st))) return NULL;
+        outputs[i] = s->cached[v]                          ? s->cached[v]
+                     : g->values[v].kind == QC_VALUE_INPUT ? s->computed[v]
+                                                           : qc_rebuild_value(&s->r, v, st);
+        if (!outputs[i]) return NULL;
     }
     return outputs;
 }

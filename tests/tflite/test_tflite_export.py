@@ -235,6 +235,16 @@ def test_paddings_clamps_and_copies(program, tmp_path):  # noqa: F811
     assert "TRANSPOSE" not in found
 
 
+def test_an_input_that_is_an_output_passes_through(program, tmp_path):  # noqa: F811
+    made(tmp_path, [node("Conv", ["x", "w"], "y")], (3, 8, 8), {"w": array(4, 3, 3, 3)})
+    model = onnx.load(tmp_path / "made.onnx")
+    model.graph.output.append(model.graph.input[0])
+    onnx.save(model, tmp_path / "made.onnx")
+    interpreter = interpreter_of(quantized(program, tmp_path, "made.onnx", "data.h5"))
+    x = array(1, 8, 8, 3)
+    assert np.array_equal(run(interpreter, [x])[1], x)
+
+
 def test_a_product_with_its_own_sigmoid_is_two_operators(program, tmp_path):  # noqa: F811
     """In integers: there is no operator for a table."""
     nodes = [node("Conv", ["x", "w"], "c"), node("Sigmoid", ["c"], "s"), node("Mul", ["c", "s"], "m"), node("Conv", ["m", "v"], "y")]
