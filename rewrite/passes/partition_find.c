@@ -10,6 +10,7 @@
 #include "graph/core/uses.h"
 #include "rewrite/language/rewriter.h"
 #include "rewrite/passes/costs.h"
+#include "rewrite/passes/fillers.h"
 #include "rewrite/passes/partition.h"
 
 /* Nodes that a target cannot run: the rules `refuse` (docs/targets.md). */
@@ -191,6 +192,10 @@ static bool accept(void *user, const struct qc_match *m)
             return false;
         }
         if (n->outputs != m->root && qc_given_of_value(p->options.given, g, n->outputs)) return false;
+        if (qc_adds_vast_mask(g, n)) {
+            p->reason[m->nodes[i]] = "adds a mask of numbers that are too large for a scale";
+            return false;
+        }
     }
     each_quantized(m->rule->give, m, check_real, &c);
     if (!c.real) p->reason[m->nodes[0]] = "its inputs are not float32";
@@ -311,7 +316,8 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
             p->cached[n->outputs])
             continue;
         if (apart[id] && !p->options.one_scale_joins) {
-            p->reason[id] = "joins results of very different sizes for an output";
+            p->reason[id] = n->op == QC_OP_Pad ? "pads with a number that only float ops read"
+                                               : "joins results of very different sizes for an output";
             continue;
         }
         unsigned inputs = b == QC_AFFINE_JOIN ? n->input_count : 1;

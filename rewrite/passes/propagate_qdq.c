@@ -6,6 +6,7 @@
 #include "graph/core/bounds.h"
 #include "graph/types/number_format.h"
 #include "rewrite/language/rewriter.h"
+#include "rewrite/passes/fillers.h"
 #include "rewrite/passes/partition.h"
 #include "rewrite/passes/simulate.h"
 
@@ -73,10 +74,16 @@ static bool *read_by_matches(const struct qc_graph *g, const struct qc_rules *ru
     return read;
 }
 
+static bool is_join(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_node *n)
+{
+    const enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
+    return b == QC_AFFINE_JOIN || (b == QC_AFFINE_KEEP && qc_pads_with_value(g, n));
+}
+
 static bool has_joins(const struct qc_graph *g, const struct qc_rules *rules)
 {
     for (qc_id id = 1; id <= g->node_count; id++)
-        if (qc_rules_behaviour(rules, g, &g->nodes[id]) == QC_AFFINE_JOIN) return true;
+        if (is_join(g, rules, &g->nodes[id])) return true;
     return false;
 }
 
@@ -91,8 +98,8 @@ bool *qc_joins_apart(const struct qc_graph *g, const struct qc_rules *rules, con
         return NULL;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        if (qc_rules_behaviour(rules, g, n) == QC_AFFINE_JOIN && (!read || !read[n->outputs]))
-            apart[id] = sizes_differ(n, bounds);
+        if (is_join(g, rules, n) && (!read || !read[n->outputs]))
+            apart[id] = n->op == QC_OP_Pad || sizes_differ(n, bounds);
     }
     return apart;
 }
@@ -216,6 +223,7 @@ static qc_id common_qparams(const struct expansion *x, const struct qc_node *n, 
 {
     const struct qc_graph *to = x->r.to;
     qc_id qparams = 0;
+    if (n->op == QC_OP_Pad && x->apart[n - x->g->nodes]) return 0;
     for (unsigned i = 0; i < data_inputs(n, b); i++) {
         if (qc_constant_of(x->g, n->inputs[i])) {
             if (x->apart[n - x->g->nodes]) return 0;
