@@ -55,6 +55,8 @@ struct qc_partition_options {
     size_t only_count, skip_count;
     const char *const *only;             /* names of patterns; none: all */
     const char *const *skip;             /* node names, op names or globs of node names */
+    size_t unfed_count;
+    const char *const *unfed;            /* names of values without elements in any sample: not quantized */
     const struct qc_given_values *given; /* parameters that the model has already, or NULL */
     enum qc_dtype cache;                 /* of key/value caches (graph/core/uses.h); QC_NONE: as activations */
     int64_t weight_block;   /* number of elements of a product's weight with one scale, along the summed axis; 0: per
@@ -127,6 +129,9 @@ bool qc_node_fits(const char *s, const struct qc_graph *g, const struct qc_node 
 
 /* Returns the glob that matches only this name, in the arena; NULL if memory is out. */
 const char *qc_glob_of_name(const char *name, struct qc_arena *a, struct qc_status *st);
+
+/* The reason of ops that read a value of options.unfed. */
+extern const char qc_partition_unfed[];
 
 /* Returns true if options.skip excludes the node. used (may be NULL): [skip_count], set for entries that match. */
 bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_graph *g, const struct qc_node *n,

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "graph/core/data_sizes.h"
 #include "graph/core/pair_order.h"
 #include "graph/core/recurrent.h"
 #include "graph/core/uses.h"
@@ -43,8 +44,9 @@ bool qc_observable_values(size_t *count, qc_id **values, const struct qc_graph *
     uint32_t *uses = qc_graph_uses(g, a, st);
     *values = QC_NEW_ARRAY(a, qc_id, g->value_count, st);
     *count = 0;
-    const bool *apart = qc_joins_apart(g, rules, NULL, false, a, st), *chosen = qc_read_by_extremes(g, NULL, a, st);
-    if (!named || !hidden || !uses || !*values || !apart || !chosen) return false;
+    const bool *apart = qc_joins_apart(g, rules, NULL, false, a, st), *chosen = qc_read_by_extremes(g, NULL, a, st),
+               *sized = qc_sized_by_data(g, a, st);
+    if (!named || !hidden || !uses || !*values || !apart || !chosen || !sized) return false;
     for (size_t i = 0; i < rules->count; i++)
         if (rules->rules[i].kind == QC_RULE_PATTERN) mark_ops(named, rules->rules[i].match);
     for (qc_id id = 1; id <= g->node_count; id++)
@@ -53,7 +55,8 @@ bool qc_observable_values(size_t *count, qc_id **values, const struct qc_graph *
         for (unsigned i = 0; qc_is_extreme(g->nodes[id].op) && i < g->nodes[id].input_count; i++)
             if (chosen[g->nodes[id].inputs[i]]) hidden[g->nodes[id].outputs] = false;
     for (qc_id v = 1; v <= g->value_count; v++)
-        if (is_observed(g, v) && g->values[v].kind != QC_VALUE_CONSTANT && g->values[v].name && !hidden[v])
+        if (is_observed(g, v) && g->values[v].kind != QC_VALUE_CONSTANT && g->values[v].name &&
+            (!hidden[v] || sized[v])) /* such a value may never have an element */
             (*values)[(*count)++] = v;
     return true;
 }
