@@ -323,7 +323,7 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
             continue;
         if (apart[id] && !p->options.one_scale_joins) {
             p->reason[id] = n->op == QC_OP_Pad ? "pads with a number that only float ops read"
-                                               : "joins results of very different sizes for an output";
+                                               : "joins results for an output, each with a scale of its own";
             continue;
         }
         unsigned inputs = b == QC_AFFINE_JOIN ? n->input_count : 1;
