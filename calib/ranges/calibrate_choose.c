@@ -602,10 +602,10 @@ static bool warn_found(struct qc_chooser *k, struct qc_status *st)
         const char *what;
     } unknown[] = {{&k->zero, "is zero in every"}, {&k->empty, "has no elements in any"}};
     for (size_t i = 0; i < 2; i++)
-        if (unknown[i].found->first && !qc_lines_add(&k->c->warnings, k->c->arena, st,
-                                                     "tensor '%s' %s sample; it gets scale 1, zero point 0%s",
-                                                     k->g->qparams_of[unknown[i].found->first].name, unknown[i].what,
-                                                     others(more, unknown[i].found, ", and so do ")))
+        if (unknown[i].found->first &&
+            !qc_lines_add(&k->c->warnings, k->c->arena, st, "tensor '%s' %s sample; it gets scale 1, zero point 0%s",
+                          k->g->qparams_of[unknown[i].found->first].name, unknown[i].what,
+                          others(more, unknown[i].found, ", and so do ")))
             return false;
     if (!k->nonfinite.first) return true;
     return qc_lines_add(&k->c->warnings, k->c->arena, st,
