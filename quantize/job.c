@@ -20,6 +20,7 @@
 #include "quantize/report/command_text.h"
 #include "quantize/report/quantize_report.h"
 #include "quantize/report/report_nodes.h"
+#include "quantize/report/report_outputs.h"
 #include "quantize/search/advice.h"
 #include "quantize/search/candidate.h"
 #include "quantize/search/centre_channels.h"
@@ -79,7 +80,7 @@ static bool check_finite_outputs(const struct qc_job *j, struct qc_status *st)
     uint64_t compared = 0;
     const bool warned = warned_of_nonfinite(j->best->network->calibration);
     for (size_t k = 0; k < g->output_count; k++) {
-        const struct qc_error *e = &j->measurement->outputs[k];
+        const struct qc_error *e = &j->measurement->comparison->outputs[k];
         compared += e->count;
         if (!e->left_out) continue;
         bad = bad ? bad : g->outputs[k].name;
@@ -374,18 +375,7 @@ static bool fill_job_report(struct qc_job *j, struct qc_status *st)
     if (!qc_fill_layers(r, net, j->measurement, counted(j), st) || !fill_accumulator(j, st) ||
         !qc_fill_scaled(r, net, st) || !qc_fill_centred(r, net, st))
         return false;
-    size_t count = net->folded->output_count;
-    struct qc_report_output *outputs = QC_NEW_ARRAY(a, struct qc_report_output, count, st);
-    if (!outputs) return false;
-    for (size_t k = 0; k < count; k++) {
-        const struct qc_error *error = j->measurement ? &j->measurement->outputs[k] : NULL;
-        outputs[k] = (struct qc_report_output){.name = net->folded->outputs[k].name,
-                                               .sqnr_db = error ? qc_error_sqnr_db(error) : (double)NAN,
-                                               .cosine = error ? qc_error_cosine(error) : (double)NAN,
-                                               .max_abs = error ? error->max_abs : (double)NAN};
-    }
-    r->outputs = outputs;
-    r->output_count = count;
+    if (!qc_fill_outputs(r, net, j->measurement, a, st)) return false;
     r->measured_samples = j->measurement ? j->measurement->samples : 0;
     r->import_seconds = given->seconds;
     r->collect_seconds = e->seconds;

@@ -160,6 +160,25 @@ void qc_error_add(struct qc_error *to, const struct qc_error *e)
     if (e->max_abs > to->max_abs) to->max_abs = e->max_abs;
 }
 
+void qc_part_error(void *error, const float *r, const float *x, size_t n)
+{
+    qc_error_compare(error, r, x, n);
+}
+
+/* Returns noise to signal; -1 without a signal. */
+static double relative(const struct qc_error *e)
+{
+    return !(e->signal > 0) ? -1 : isnan(e->noise) ? (double)INFINITY : e->noise / e->signal;
+}
+
+size_t qc_worst_part(const struct qc_output_parts *parts, size_t o, const struct qc_error *errors)
+{
+    size_t worst = parts->first[o];
+    for (size_t i = worst + 1; i < parts->first[o + 1]; i++)
+        if (relative(&errors[i]) > relative(&errors[worst])) worst = i;
+    return worst;
+}
+
 enum { LANES = 16 };
 
 /* Partial sums, added up in one fixed order, so that the result does not depend on the vector width. */
@@ -319,8 +338,9 @@ enum { SECOND, FIRST };
 
 struct comparing {
     const struct qc_comparison_job *job;
+    struct qc_output_parts *parts;
     unsigned workers;
-    size_t outputs, stride;              /* of a unit: pairs and outputs */
+    size_t outputs, stride;              /* of a unit: pairs, outputs and parts of outputs */
     struct qc_kept_value **kept;         /* [workers][pair_count + outputs] of the current unit */
     struct qc_room *row, *levels, *real; /* [workers]: buffers for the largest value */
     struct qc_error *units;              /* [units][stride] */
@@ -471,6 +491,11 @@ static bool compare_output(struct comparing *c, size_t unit, size_t k, const str
     if (!qc_compare_output(&comparable, &c->units[unit * c->stride + c->job->pair_count + k], c->job->first,
                            c->job->second, k, r, x, st))
         return false;
+    const struct qc_output_parts *parts = c->parts;
+    const bool divided = comparable && parts->first[k + 1] - parts->first[k] > 1;
+    for (size_t i = parts->first[k]; divided && i < parts->first[k + 1]; i++)
+        qc_compare_part(&parts->of[i], r, x, qc_part_error,
+                        &c->units[unit * c->stride + c->job->pair_count + c->outputs + i]);
     uint64_t differing = comparable ? 0 : n;
     if (comparable && size == sizeof(uint32_t)) /* the usual case, vectorised */
         for (size_t i = 0; i < n; i++) {
@@ -590,12 +615,16 @@ static bool sum_up(struct qc_comparison *out, const struct comparing *c, size_t 
     out->differing = QC_NEW_ARRAY(out->arena, uint64_t, c->outputs, st);
     out->elements = QC_NEW_ARRAY(out->arena, uint64_t, c->outputs, st);
     out->peaks = QC_NEW_ARRAY(out->arena, double, job->peak_count, st);
-    if (!out->pairs || !out->outputs || !out->differing || !out->elements || !out->peaks) return false;
+    out->of_parts = QC_NEW_ARRAY(out->arena, struct qc_error, c->parts->count, st);
+    if (!out->of_parts || !out->pairs || !out->outputs || !out->differing || !out->elements || !out->peaks)
+        return false;
     if (c->steps && !(out->steps = QC_NEW_ARRAY(out->arena, struct qc_steps, job->pair_count, st))) return false;
     for (size_t u = 0; u < units; u++) {
         for (size_t i = 0; c->steps && i < job->pair_count; i++)
             add_steps(&out->steps[i], &c->steps[u * job->pair_count + i]);
         for (size_t i = 0; i < job->pair_count; i++) qc_error_add(&out->pairs[i], &c->units[u * c->stride + i]);
+        for (size_t i = 0; i < c->parts->count; i++)
+            qc_error_add(&out->of_parts[i], &c->units[u * c->stride + job->pair_count + c->outputs + i]);
         for (size_t k = 0; k < c->outputs; k++) {
             qc_error_add(&out->outputs[k], &c->units[u * c->stride + job->pair_count + k]);
             out->differing[k] += c->differing[u * c->outputs + k];
@@ -604,6 +633,8 @@ static bool sum_up(struct qc_comparison *out, const struct comparing *c, size_t 
         for (size_t i = 0; i < job->peak_count; i++)
             if (c->peaks[u * job->peak_count + i] > out->peaks[i]) out->peaks[i] = c->peaks[u * job->peak_count + i];
     }
+    for (size_t k = 0; k < c->outputs; k++)
+        if (c->parts->first[k + 1] == c->parts->first[k] + 1) out->of_parts[c->parts->first[k]] = out->outputs[k];
     return true;
 }
 
@@ -643,9 +674,7 @@ bool qc_compare_bytes(size_t *out, const struct qc_comparison_job *job, struct q
 
 bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job, struct qc_status *st)
 {
-    struct comparing c = {.job = job,
-                          .outputs = job->second->output_count,
-                          .stride = job->pair_count + job->second->output_count};
+    struct comparing c = {.job = job, .outputs = job->second->output_count};
     struct qc_comparison *r = calloc(1, sizeof *r);
     struct qc_arena *scratch = qc_arena_new();
     struct qc_plan *plans[2] = {NULL, NULL};
@@ -661,6 +690,10 @@ bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job,
                 job->second->input_count, job->first->output_count, c.outputs);
         goto out;
     }
+    if (!(r->parts = c.parts = QC_NEW(r->arena, struct qc_output_parts, st)) ||
+        !qc_output_parts_of(c.parts, job->first, r->arena, st))
+        goto out;
+    c.stride = job->pair_count + c.outputs + c.parts->count;
     const bool many_runs = qc_dataset_units(job->data) >= QC_PLAN_MANY_RUNS;
     if (!new_plans(plans, job, many_runs, scratch, st) ||
         !qc_overflows_new(&r->overflows[0], plans[0], job->first, r->arena, st) ||

@@ -3,6 +3,7 @@
    samples: the result is the same for any number of workers and any vector width. */
 #pragma once
 
+#include "calib/metrics/output_parts.h"
 #include "calib/statistics/stream.h"
 #include "graph/core/graph.h"
 #include "simq/core/view.h"
@@ -26,6 +27,12 @@ void qc_error_add(struct qc_error *to, const struct qc_error *e);
 void qc_error_compare(struct qc_error *e, const float *real, const float *quantized, size_t n);
 /* The same, but only count, signal and noise: half the work. */
 void qc_error_compare_noise(struct qc_error *e, const float *real, const float *quantized, size_t n);
+
+/* Adds pairs to a struct qc_error: a qc_compare_fn. */
+void qc_part_error(void *error, const float *r, const float *x, size_t n);
+
+/* Returns the part of output o with the most noise relative to its signal. errors: [parts->count]. */
+size_t qc_worst_part(const struct qc_output_parts *parts, size_t o, const struct qc_error *errors);
 
 /* Adds output k of both graphs from a run: float32, or integers of 8 and 16 bits as numbers; other types have no error.
    *comparable is false if the output's size depends on data and differs. Fails with QC_BAD_INPUT on other differences
@@ -67,9 +74,11 @@ struct qc_comparison {
                                  stays 0 if that is real */
     struct qc_error *outputs; /* [output_count of the second graph]: outputs by position, float32 or integers of 8 and
                                  16 bits; else count 0 */
-    uint64_t *differing;      /* [output_count]: elements that differ (any type) */
-    uint64_t *elements;       /* [output_count] */
-    double *peaks;            /* [peak_count] */
+    struct qc_output_parts *parts;    /* of the outputs of the first graph (calib/metrics/output_parts.h) */
+    struct qc_error *of_parts;        /* [parts->count] */
+    uint64_t *differing;              /* [output_count]: elements that differ (any type) */
+    uint64_t *elements;               /* [output_count] */
+    double *peaks;                    /* [peak_count] */
     struct qc_overflows overflows[2]; /* of each graph */
     size_t samples;
     double seconds;

@@ -78,7 +78,7 @@ static void copy_results(struct qc_measurement *r, const struct qc_comparison *c
                          const struct qc_graph *q)
 {
     for (size_t i = 0; i < w->pair_count; i++) r->quantizers[w->quantizers[i]] = c->pairs[i];
-    for (size_t k = 0; k < r->output_count; k++) r->outputs[k] = c->outputs[k];
+    for (size_t k = 0; k < r->output_count; k++) r->outputs[k] = c->of_parts[qc_worst_part(c->parts, k, c->of_parts)];
     for (size_t i = 0; i < w->peak_count; i++) {
         double *max = &r->accumulator_max[q->values[w->peaks[i]].type.qparams];
         if (c->peaks[i] > *max) *max = c->peaks[i];
@@ -171,7 +171,8 @@ enum { QUANTIZED, REAL, PLANS };
 struct erring {
     const struct qc_graph *real, *quantized;
     struct qc_known_outputs *known;
-    struct qc_error *units; /* [units][output_count] */
+    struct qc_output_parts parts;
+    struct qc_error *units; /* [units][parts] */
 };
 
 static bool skips_known_unit(void *user, const struct qc_unit *at)
@@ -191,9 +192,13 @@ static bool finish_compared_unit(void *user, const struct qc_unit *at, struct qc
     for (size_t o = 0; o < e->real->output_count; o++) {
         const struct qc_view r = known ? qc_known_view(known, o) : qc_runner_output(runners[REAL], o),
                              x = qc_runner_output(runners[QUANTIZED], o);
-        if (!qc_compare_output(&comparable, &e->units[at->unit * e->real->output_count + o], e->real, e->quantized, o,
-                               &r, &x, st))
+        const size_t first = e->parts.first[o], end = e->parts.first[o + 1];
+        struct qc_error *errors = &e->units[at->unit * e->parts.count], whole = {0};
+        if (!qc_compare_output(&comparable, end > first + 1 ? &whole : &errors[first], e->real, e->quantized, o, &r, &x,
+                               st))
             return false;
+        for (size_t i = first; comparable && end > first + 1 && i < end; i++)
+            qc_compare_part(&e->parts.of[i], &r, &x, qc_part_error, &errors[i]);
     }
     return true;
 }
@@ -244,9 +249,12 @@ bool qc_output_errors(struct qc_error *sums, struct qc_known_outputs *known, uin
     if (ok && (quantized->output_count != outputs || quantized->input_count != real->input_count))
         ok = qc_fail(st, QC_BAD_INPUT, "the graphs differ: %zu and %zu inputs, %zu and %zu outputs", real->input_count,
                      quantized->input_count, outputs, quantized->output_count);
-    ok = ok && (e.units = QC_NEW_ARRAY(a, struct qc_error, units * outputs, st)) &&
+    struct qc_error *of_parts = NULL;
+    ok = ok && qc_output_parts_of(&e.parts, real, a, st) &&
+         (of_parts = QC_NEW_ARRAY(a, struct qc_error, e.parts.count, st)) &&
+         (e.units = QC_NEW_ARRAY(a, struct qc_error, units * e.parts.count, st)) &&
          run_output_errors(&e, keys, data, options, st);
-    for (size_t i = 0; ok && i < outputs; i++) sums[i] = (struct qc_error){0};
-    for (size_t i = 0; ok && i < units * outputs; i++) qc_error_add(&sums[i % outputs], &e.units[i]);
+    for (size_t i = 0; ok && i < units * e.parts.count; i++) qc_error_add(&of_parts[i % e.parts.count], &e.units[i]);
+    for (size_t o = 0; ok && o < outputs; o++) sums[o] = of_parts[qc_worst_part(&e.parts, o, of_parts)];
     return ok;
 }

@@ -12,7 +12,7 @@
 
 /* Sums over the blocks. */
 struct sums {
-    struct qc_error *errors;            /* [layers][QC_CUT_PLANS][output_count] */
+    struct qc_error *errors;            /* [layers][QC_CUT_PLANS][parts of outputs] */
     struct qc_score *scores;            /* [layers + 1]: the last one is of the float network */
     size_t layers;                      /* of the graph */
     size_t done, all;                   /* layers times blocks, all: of the sizes so far; for progress */
@@ -92,7 +92,7 @@ void qc_sensitivity_sort(struct qc_sensitivity *s, enum qc_effect_order order)
 /* Adds samples in order, whatever the blocks. */
 static void add_up(const struct sums *sums, const struct qc_cut_run *r, size_t layer)
 {
-    const size_t outputs = r->g->output_count;
+    const size_t outputs = r->parts.count;
     for (size_t u = 0; u < r->count; u++) {
         if (r->scored) qc_score_add(&sums->scores[layer], &r->scores[u]);
         for (size_t k = 0; sums->errors && !r->scored && k < QC_CUT_PLANS * outputs; k++)
@@ -101,7 +101,7 @@ static void add_up(const struct sums *sums, const struct qc_cut_run *r, size_t l
     }
 }
 
-/* Returns the mean over outputs of noise to signal. errors: [output_count]; count is 0 for outputs that are not
+/* Returns the mean over the parts of outputs of noise to signal. errors: [parts]; count is 0 for outputs that are not
    float32. */
 static double noise_of(const struct qc_error *errors, size_t count)
 {
@@ -109,7 +109,7 @@ static double noise_of(const struct qc_error *errors, size_t count)
     size_t outputs = 0;
     for (size_t o = 0; o < count; o++) {
         const struct qc_error *e = &errors[o];
-        if (!e->count) continue;
+        if (!e->count || (count > 1 && !(e->signal > 0))) continue;
         sum += e->noise == 0 ? 0 : isnan(e->noise) ? (double)INFINITY : e->noise / e->signal;
         outputs++;
     }
@@ -124,7 +124,7 @@ static bool is_chosen(const struct sums *sums, const struct qc_cut_layers *layer
 static void fill_noise(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct qc_cut_layers *layers,
                        const struct sums *sums)
 {
-    const size_t outputs = r->g->output_count;
+    const size_t outputs = r->parts.count;
     size_t measured = 0;
     for (size_t i = 0; i < layers->count; i++) {
         const struct qc_error *errors = &sums->errors[i * QC_CUT_PLANS * outputs];
@@ -145,7 +145,7 @@ static void fill_noise(struct qc_sensitivity *s, const struct qc_cut_run *r, con
 
 static void fill_weights(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct sums *sums)
 {
-    const size_t outputs = r->g->output_count;
+    const size_t outputs = r->parts.count;
     for (size_t i = 0; i < s->count; i++) {
         const size_t place = s->layers[i].place;
         const struct qc_error *errors = &sums->errors[(place * QC_CUT_PLANS + 1) * outputs];
@@ -240,7 +240,7 @@ bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc
     qc_id **cuts;
     bool ok = (a || qc_fail_memory(st, 1)) && (qc_dataset_varies(data) || fix_shapes(&fixed, g, &r, a, st));
     r.g = fixed ? fixed : g;
-    ok = ok && find_cuts(&cuts, &counts, &layers, r.g, NULL, a, st) &&
+    ok = ok && qc_output_parts_of(&r.parts, r.g, a, st) && find_cuts(&cuts, &counts, &layers, r.g, NULL, a, st) &&
          qc_cut_run_bytes(&runner, &each, &r, layers.count, cuts, counts, a, st);
     if (ok) *out = runner + each;
     qc_graph_free(fixed);
@@ -292,7 +292,7 @@ static bool begin_sums(struct sums *sums, struct qc_sensitivity *s, const struct
                        const struct qc_cut_layers *layers, struct qc_arena *a, struct qc_status *st)
 {
     const bool new = !s->layers;
-    sums->errors = QC_NEW_ARRAY(a, struct qc_error, layers->count * QC_CUT_PLANS * r->g->output_count, st);
+    sums->errors = QC_NEW_ARRAY(a, struct qc_error, layers->count * QC_CUT_PLANS * r->parts.count, st);
     sums->scores = QC_NEW_ARRAY(a, struct qc_score, layers->count + 1, st);
     if (new) s->layers = QC_NEW_ARRAY(s->arena, struct qc_layer_effect, layers->count, st);
     if (!sums->errors || !sums->scores || !s->layers) return false;
@@ -396,7 +396,8 @@ static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct
     QC_ARENA_SCOPE *a = qc_arena_new();
     size_t *order = NULL;
     struct sums sums = {.last = r->scored || r->options->weights_of ? QC_CUT_ALL : QC_CUT_WEIGHTS};
-    bool ok = (a || qc_fail_memory(st, 1)) && (!r->scored || begin_scoring(r, st));
+    bool ok = (a || qc_fail_memory(st, 1)) && qc_output_parts_of(&r->parts, r->g, a, st) &&
+              (!r->scored || begin_scoring(r, st));
     if (ok && qc_dataset_varies(r->data))
         ok = qc_order_by_size(&order, r->data, r->g->input_count, NULL, qc_dataset_units(r->data), QC_ORDER_FREE, st);
     r->order = order;

@@ -82,10 +82,11 @@ struct qc_cut_run {
         *shapes; /* [value_count + 1]: of one unit of a kept value, from a run: the graph may not know all of them */
     /* [value_count + 1]: kept values that are the same for all units of the block, such as shapes; else NULL */
     struct qc_tensor **known;
-    char **wanted;           /* [output_count]: [count][elements] of the float network's outputs; NULL: not float32 */
-    char *truth;             /* [count][qc_scoring_truth_bytes] */
-    struct qc_error *errors; /* [QC_CUT_PLANS][block][output_count] */
-    struct qc_score *scores; /* [block] */
+    char **wanted; /* [output_count]: [count][elements] of the float network's outputs; NULL: not float32 */
+    char *truth;   /* [count][qc_scoring_truth_bytes] */
+    struct qc_output_parts parts; /* of the outputs */
+    struct qc_error *errors;      /* [QC_CUT_PLANS][block][parts.count] */
+    struct qc_score *scores;      /* [block] */
 };
 
 /* Computes the bytes of plans and one worker besides the blocks, and of a block for each unit. cuts[k] has

@@ -51,9 +51,11 @@ static void compare(const struct step *s, size_t k, size_t item, struct qc_runne
     for (size_t o = 0; o < r->g->output_count; o++) {
         if (!r->wanted[o]) continue;
         const struct qc_view out = qc_runner_output(runner, o);
-        const size_t n = qc_view_count(&out);
-        qc_error_compare(&r->errors[((s->first + k) * r->block + item) * r->g->output_count + o],
-                         (const float *)(void *)(r->wanted[o] + item * n * sizeof(float)), out.data, n);
+        struct qc_view wanted = out;
+        wanted.data = r->wanted[o] + item * qc_view_count(&out) * sizeof(float);
+        for (size_t i = r->parts.first[o]; i < r->parts.first[o + 1]; i++)
+            qc_compare_part(&r->parts.of[i], &wanted, &out, qc_part_error,
+                            &r->errors[((s->first + k) * r->block + item) * r->parts.count + i]);
     }
 }
 
@@ -272,7 +274,7 @@ bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, 
     const struct qc_cut begin = {.count = count, .values = cut, .known = r->known};
     struct step s = {.r = r, .first = first, .count = (size_t)(last - first) + 1};
     bool ok = true;
-    memset(r->errors, 0, QC_CUT_PLANS * r->block * r->g->output_count * sizeof *r->errors);
+    memset(r->errors, 0, QC_CUT_PLANS * r->block * r->parts.count * sizeof *r->errors);
     for (size_t k = 0; ok && k < s.count; k++)
         ok = qc_cut_behind(&s.part[k], r->g, &begin, layers, i, (enum qc_cut_quantizers)(first + k), a, st);
     ok = ok && run_cut(&s, a, st);
@@ -347,7 +349,7 @@ static bool look_at_graph(size_t *sizes, const struct qc_graph *g)
 static size_t each_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t cut_count, qc_id *const *cuts,
                          const size_t *cut_counts)
 {
-    return unit_bytes(r, sizes, cut_count, cuts, cut_counts) + QC_CUT_PLANS * r->g->output_count * sizeof *r->errors +
+    return unit_bytes(r, sizes, cut_count, cuts, cut_counts) + QC_CUT_PLANS * r->parts.count * sizeof *r->errors +
            sizeof *r->scores;
 }
 
@@ -388,7 +390,7 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
     r->bytes = calloc(g->value_count + 1, sizeof *r->bytes);
     r->shapes = calloc(g->value_count + 1, sizeof *r->shapes);
     r->wanted = calloc(g->output_count + 1, sizeof *r->wanted);
-    r->errors = calloc(QC_CUT_PLANS * r->block * g->output_count + 1, sizeof *r->errors);
+    r->errors = calloc(QC_CUT_PLANS * r->block * r->parts.count + 1, sizeof *r->errors);
     r->scores = calloc(r->block + 1, sizeof *r->scores);
     return (r->kept && r->known && r->bytes && r->shapes && r->wanted && r->errors && r->scores) ||
            qc_fail_memory(st, r->block * each);

@@ -597,10 +597,16 @@ static bool warn_found(struct qc_chooser *k, struct qc_status *st)
                        (unsigned long long)t->pos_inf + t->neg_inf,
                        (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
     }
-    if (k->zero.first && !qc_lines_add(&k->c->warnings, k->c->arena, st,
-                                       "tensor '%s' is zero in every sample; it gets scale 1, zero point 0%s",
-                                       k->g->qparams_of[k->zero.first].name, others(more, &k->zero, ", and so do ")))
-        return false;
+    const struct {
+        const struct qc_found *found;
+        const char *what;
+    } unknown[] = {{&k->zero, "is zero in every"}, {&k->empty, "has no elements in any"}};
+    for (size_t i = 0; i < 2; i++)
+        if (unknown[i].found->first &&
+            !qc_lines_add(&k->c->warnings, k->c->arena, st, "tensor '%s' %s sample; it gets scale 1, zero point 0%s",
+                          k->g->qparams_of[unknown[i].found->first].name, unknown[i].what,
+                          others(more, unknown[i].found, ", and so do ")))
+            return false;
     if (!k->nonfinite.first) return true;
     return qc_lines_add(&k->c->warnings, k->c->arena, st,
                         "%s: tensor '%s': %llu NaN and %llu infinite values left out, first in sample %llu%s",
@@ -617,7 +623,9 @@ static bool bind_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st)
     if (!choice->chosen) return true;
     if (!check_nonfinite(k, id, st)) return false;
     if (s->given) return qc_graph_bind_quantizer(k->g, id, s->given->count, s->given->scale, s->given->zero_point, st);
-    if (choice->seen.count == choice->seen.zeros) add_found(&k->zero, id);
+    const struct qc_tally *seen = &choice->seen;
+    if (seen->count == seen->zeros)
+        add_found(seen->count || seen->nan || seen->pos_inf || seen->neg_inf ? &k->zero : &k->empty, id);
     const struct qc_quantizer_channels *channels = &k->channels[id].chosen;
     if (k->channels[id].seen)
         return qc_graph_bind_quantizer(k->g, id, channels->count, channels->scale, channels->zero_point, st);

@@ -45,6 +45,7 @@ struct qc_chooser {
     struct qc_look *looks;           /* [qparams_count + 1]; NULL: not asked for */
     struct qc_index solved;          /* quantizers of options->solved, by the name of the first value they observe */
     struct qc_found nonfinite, zero; /* with NaN or infinity; with zeros only */
+    struct qc_found empty;           /* without elements */
     struct qc_found numberless;      /* with NaN and no number */
     struct qc_ready_weights *ready;  /* NULL until the first qc_chooser_weights */
 };

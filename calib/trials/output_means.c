@@ -108,6 +108,7 @@ static const double GAIN_DB = 0.05, OVER_LUCK = 2;
 
 struct mean_of {
     size_t output, channels, inner; /* element e is of channel e / inner % channels */
+    size_t part;                    /* the only part of the output */
     size_t at;                      /* index of its means among the numbers of a unit */
     struct qc_layer_bias layer;
 };
@@ -220,7 +221,7 @@ static struct shown look_at_output(const struct means *m, const struct mean_of *
     struct shown s = {0};
     for (size_t u = 0; u < units; u++) {
         s.elements += m->sums[u * m->numbers + o->at + o->channels] / (double)units;
-        s.noise += errors[u * outputs + o->output].noise / (double)units;
+        s.noise += errors[u * outputs + o->part].noise / (double)units;
     }
     for (size_t c = 0; c < o->channels; c++) {
         double sum = 0, squares = 0;
@@ -282,7 +283,8 @@ bool qc_correct_outputs(struct qc_graph **out, struct qc_output_correction *done
                         struct qc_trials *trials, qc_trial_graph_fn *make, void *user, struct qc_status *st)
 {
     struct means m = {0};
-    const size_t units = qc_trials_units(trials), outputs = g->output_count;
+    const struct qc_output_parts *parts = qc_trials_parts(trials);
+    const size_t units = qc_trials_units(trials), outputs = parts->count;
     QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_error *errors = NULL;
     struct qc_bias_shift *shifts = NULL;
@@ -291,6 +293,7 @@ bool qc_correct_outputs(struct qc_graph **out, struct qc_output_correction *done
     bool ok = (a || qc_fail_memory(st, 1)) && find_means(&m, g, units, a, st) &&
               (errors = QC_NEW_ARRAY(a, struct qc_error, units * outputs + 1, st)) &&
               (shifts = QC_NEW_ARRAY(a, struct qc_bias_shift, m.count + 1, st));
+    for (size_t i = 0; ok && i < m.count; i++) m.of[i].part = parts->first[m.of[i].output];
     const size_t first = units < UNITS_FIRST ? units : UNITS_FIRST;
     qc_trials_look(trials, add_output_means, &m);
     if (ok && m.count && units > 1) {

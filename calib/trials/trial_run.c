@@ -27,10 +27,10 @@ static enum qc_probabilities made_by(const struct qc_graph *g, qc_id v, unsigned
     return QC_NO_PROBABILITIES;
 }
 
-enum qc_probabilities qc_probabilities_of(const struct qc_graph *g, size_t o)
+enum qc_probabilities qc_probabilities_of(const struct qc_graph *g, qc_id v)
 {
     unsigned steps = 0;
-    return made_by(g, g->outputs[o].value, 0, &steps);
+    return made_by(g, v, 0, &steps);
 }
 
 static double apart(double p, double q)
@@ -66,7 +66,8 @@ struct qc_trials {
     struct qc_known_outputs *own;   /* owned `known`, if the options have none */
     bool *judged;                   /* [outputs]: the output is float32 */
     bool looked;                    /* judged is final: no probe run is needed */
-    enum qc_probabilities *kinds;   /* [outputs] */
+    struct qc_output_parts parts;   /* of `real` */
+    enum qc_probabilities *kinds;   /* [parts] */
     qc_trial_look_fn *look;
     void *look_user;
 };
@@ -115,16 +116,17 @@ bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const st
                     (options->known || options->run.memory_limit ||
                      qc_known_outputs_new(&t->own, real->output_count, QC_KNOWN_IN_MEMORY, NULL, st)) &&
                     (t->judged = QC_NEW_ARRAY(t->arena, bool, real->output_count, st)) &&
-                    (t->kinds = QC_NEW_ARRAY(t->arena, enum qc_probabilities, real->output_count, st)) &&
+                    qc_output_parts_of(&t->parts, real, t->arena, st) &&
+                    (t->kinds = QC_NEW_ARRAY(t->arena, enum qc_probabilities, t->parts.count, st)) &&
                     draw_trial_units(t, st);
     t->known = options->known ? options->known : t->own;
     t->looked = ok;
     for (size_t o = 0; ok && o < real->output_count; o++) {
         const struct qc_type *is = &real->values[real->outputs[o].value].type;
         t->judged[o] = is->dtype == QC_F32;
-        t->kinds[o] = qc_probabilities_of(real, o);
         t->looked = t->looked && qc_shape_fixed(&is->shape);
     }
+    for (size_t i = 0; ok && i < t->parts.count; i++) t->kinds[i] = qc_probabilities_of(real, t->parts.of[i].value);
     return QC_HAND_OVER(ok, out, t, qc_trials_free);
 }
 
@@ -141,6 +143,11 @@ size_t qc_trials_units(const struct qc_trials *t)
     return t->count;
 }
 
+const struct qc_output_parts *qc_trials_parts(const struct qc_trials *t)
+{
+    return &t->parts;
+}
+
 const size_t *qc_trials_drawn(const struct qc_trials *t)
 {
     return t->units;
@@ -148,8 +155,8 @@ const size_t *qc_trials_drawn(const struct qc_trials *t)
 
 bool qc_trials_have_probabilities(const struct qc_trials *t)
 {
-    for (size_t o = 0; o < t->real->output_count; o++)
-        if (t->kinds[o]) return true;
+    for (size_t i = 0; i < t->parts.count; i++)
+        if (t->kinds[i]) return true;
     return false;
 }
 
@@ -180,13 +187,33 @@ static bool skips_known_plan(void *user, const struct qc_unit *at)
     return at->plan < p->real && known_of(p->t, p->t->place_of[at->unit] - 1);
 }
 
+static void add_noise(void *error, const float *wanted, const float *x, size_t n)
+{
+    qc_error_compare_noise(error, wanted, x, n);
+}
+
+struct divergence {
+    struct qc_error *error;
+    enum qc_probabilities kind;
+};
+
+static void add_divergence(void *user, const float *wanted, const float *x, size_t n)
+{
+    const struct divergence *d = user;
+    if (d->kind)
+        qc_divergence_add(d->error, d->kind, wanted, x, n);
+    else
+        qc_error_compare_noise(d->error, wanted, x, n);
+}
+
 /* Compares a plan as soon as it has run: the next plan reuses its memory. */
 static bool compare_plan(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
                          struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     const struct pass *p = user;
     struct qc_trials *t = p->t;
-    const size_t place = t->place_of[at->unit] - 1, outputs = t->real->output_count, k = at->plan - p->real;
+    const size_t place = t->place_of[at->unit] - 1, outputs = t->real->output_count, parts = t->parts.count,
+                 k = at->plan - p->real;
     (void)scratch;
     if (at->plan < p->real) return qc_known_outputs_keep(t->known, t->keys[place], runners[at->plan], st);
     const struct qc_known *known = known_of(t, place);
@@ -198,11 +225,12 @@ static bool compare_plan(void *user, const struct qc_unit *at, struct qc_runner 
         if (x.dtype != QC_F32 || qc_view_count(&x) != n)
             return qc_fail(st, QC_BAD_INPUT, "output '%s' differs in type or size from that of the float network",
                            t->real->outputs[o].name);
-        qc_error_compare_noise(&p->errors[k][place * outputs + o], wanted.data, x.data, n);
-        if (p->other && t->kinds[o])
-            qc_divergence_add(&p->other[k][place * outputs + o], t->kinds[o], wanted.data, x.data, n);
-        else if (p->other)
-            qc_error_compare_noise(&p->other[k][place * outputs + o], wanted.data, x.data, n);
+        for (size_t i = t->parts.first[o]; i < t->parts.first[o + 1]; i++) {
+            const struct qc_output_part *part = &t->parts.of[i];
+            qc_compare_part(part, &wanted, &x, add_noise, &p->errors[k][place * parts + i]);
+            struct divergence d = {.error = p->other ? &p->other[k][place * parts + i] : NULL, .kind = t->kinds[i]};
+            if (p->other) qc_compare_part(part, &wanted, &x, add_divergence, &d);
+        }
         if (!k && t->look) t->look(t->look_user, place, o, &wanted, &x);
     }
     return true;

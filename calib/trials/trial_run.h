@@ -22,6 +22,8 @@ bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const st
                    const struct qc_trial_options *options, struct qc_status *st);
 void qc_trials_free(struct qc_trials *t); /* NULL-safe */
 size_t qc_trials_units(const struct qc_trials *t);
+/* Returns the parts of the outputs of the float network; errors have one for each. Borrowed. */
+const struct qc_output_parts *qc_trials_parts(const struct qc_trials *t);
 /* Returns [units] unit numbers of the data set, in the order of their content keys; borrowed. */
 const size_t *qc_trials_drawn(const struct qc_trials *t);
 
@@ -32,9 +34,10 @@ typedef bool qc_trial_graph_fn(void *user, struct qc_graph **out, size_t k, stru
    (qc_divergence_add). */
 bool qc_trials_have_probabilities(const struct qc_trials *t);
 
-/* Runs the drawn units first .. first + n through graphs 0 .. count - 1. Adds to errors[k][place * output_count + o]
-   for each float32 output and ignores other outputs; place: of the unit among the drawn ones. judged: NULL, or the same
-   with the divergence for outputs that are probabilities. Fails if `make` or a run fails, or with QC_INTERRUPTED. */
+/* Runs the drawn units first .. first + n through graphs 0 .. count - 1. Adds to errors[k][place * parts + i] for each
+   part of a float32 output and ignores other outputs; place: of the unit among the drawn ones. judged: NULL, or the
+   same with the divergence for outputs that are probabilities. Fails if `make` or a run fails, or with QC_INTERRUPTED.
+ */
 bool qc_trials_run(struct qc_error *const *errors, struct qc_error *const *judged, struct qc_trials *t,
                    qc_trial_graph_fn *make, void *user, size_t count, size_t first, size_t n, struct qc_status *st);
 
@@ -43,6 +46,8 @@ bool qc_trials_run(struct qc_error *const *errors, struct qc_error *const *judge
 typedef void qc_trial_look_fn(void *user, size_t place, size_t output, const struct qc_view *wanted,
                               const struct qc_view *got);
 void qc_trials_look(struct qc_trials *t, qc_trial_look_fn *look, void *user);
+
+/* In the following, outputs are parts of outputs. */
 
 /* Returns the noise-to-signal ratio over the places first, first + step, ... below end: the mean over outputs, each
    relative to its own signal, so that the worst dominates. Returns infinity if an error is NaN, 0 without outputs. */
@@ -66,9 +71,9 @@ enum qc_probabilities {
     QC_OF_TWO        /* of a Sigmoid: each p implies 1 - p */
 };
 
-/* Returns the kind of output o of a float network: the result of Softmax or Sigmoid, through operators that only move
+/* Returns the kind of a value of a float network: the result of Softmax or Sigmoid, through operators that only move
    and join elements. */
-enum qc_probabilities qc_probabilities_of(const struct qc_graph *g, size_t o);
+enum qc_probabilities qc_probabilities_of(const struct qc_graph *g, qc_id v);
 
 /* Adds n pairs of probabilities. The signal is the sum of p. The noise is the triangular divergence (p - q)^2 / ((p +
    q) / 2), for QC_OF_TWO plus that of 1 - p and 1 - q. It is twice the Kullback-Leibler divergence if both are close

@@ -82,7 +82,9 @@ static void print_accuracy(const struct qc_report *r)
             if (!r->measured_samples)
                 qc_say(": not measured, there is no --data\n");
             else if (isfinite(r->outputs[i].sqnr_db))
-                qc_say(": SQNR %.2f dB over %zu sample%s\n", r->outputs[i].sqnr_db, r->measured_samples, plural);
+                qc_say(": SQNR %.2f dB over %zu sample%s%s%s\n", r->outputs[i].sqnr_db, r->measured_samples, plural,
+                       r->outputs[i].part_count > 1 ? ", worst part " : "",
+                       r->outputs[i].part_count > 1 ? r->outputs[i].parts[r->outputs[i].worst].name : "");
             else if (isnan(r->outputs[i].sqnr_db))
                 qc_say(": not measured, it has no finite float values\n");
             else if (r->outputs[i].sqnr_db > 0)

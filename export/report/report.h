@@ -331,9 +331,17 @@ struct qc_report_node {
     size_t layer;         /* index of the layer of its result, or QC_NO_INDEX */
 };
 
+/* A part of an output that a Concat joins. */
+struct qc_report_part {
+    const char *name; /* of the value that is joined */
+    double sqnr_db;
+};
+
 struct qc_report_output {
     const char *name;
-    double sqnr_db, cosine, max_abs;
+    double sqnr_db, cosine, max_abs;    /* of its worst part */
+    size_t part_count, worst;           /* 1: not divided; index of the worst part */
+    const struct qc_report_part *parts; /* [part_count] */
 };
 
 struct qc_report {

@@ -353,8 +353,15 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "accumulator", accumulator(r->accumulator));
     list = qc_json_array();
     for (size_t i = 0; i < r->output_count; i++) {
-        qc_json_add(list, QC_JSON("name %s sqnr_db %g cosine %g max_abs %g", r->outputs[i].name, r->outputs[i].sqnr_db,
-                                  r->outputs[i].cosine, r->outputs[i].max_abs));
+        const struct qc_report_output *out = &r->outputs[i];
+        item = QC_JSON("name %s sqnr_db %g cosine %g max_abs %g", out->name, out->sqnr_db, out->cosine, out->max_abs);
+        if (out->part_count > 1) {
+            struct qc_json *parts = qc_json_array();
+            for (size_t k = 0; k < out->part_count; k++)
+                qc_json_add(parts, QC_JSON("name %s sqnr_db %g", out->parts[k].name, out->parts[k].sqnr_db));
+            qc_json_set(item, "parts", parts);
+        }
+        qc_json_add(list, item);
     }
     qc_json_set(o, "outputs", list);
     qc_json_put(o, "measured_samples %zu quantized_ops %zu", r->measured_samples, r->quantized_ops);

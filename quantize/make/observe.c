@@ -7,6 +7,7 @@
 #include "calib/ablation.h"
 #include "calib/ranges/expected_error.h"
 #include "calib/ranges/quantizer_channels.h"
+#include "calib/ranges/unfed.h"
 #include "calib/statistics/collect_channels.h"
 #include "calib/weights/channel_imbalance.h"
 #include "graph/core/qlinear.h"
@@ -103,7 +104,8 @@ static bool make_form(struct qc_float_form **out, const struct qc_setup *s, cons
 /* True if everything that could be quantized stays in float for speed. */
 static bool is_all_faster(const struct qc_partition *p)
 {
-    return p->cost_count && p->options.prefer == QC_PREFER_SPEED && !p->matches.count && !p->weight_only_count;
+    return p->cost_count && p->options.prefer == QC_PREFER_SPEED && !p->matches.count && !p->weight_only_count &&
+           !p->options.unfed_count;
 }
 
 static bool is_empty(const struct qc_partition *p)
@@ -154,6 +156,10 @@ static bool find_partition(struct qc_network *net, struct qc_status *st)
     if (!is_empty(net->partition)) return true;
     if (net->joined->depth) return true; /* there are bodies */
     if (net->scheme.may_be_float) return true;
+    if (net->scheme.partition.unfed_count)
+        return qc_fail(st, QC_BAD_INPUT,
+                       "nothing is left to quantize: '%s' has no elements in any sample; give samples that reach it",
+                       net->scheme.partition.unfed[0]);
     if (qc_is_quantized(net->setup->model.graph))
         return qc_fail(st, QC_UNSUPPORTED,
                        "%s is quantized already; give the float model it was made from ('qcalib convert' brings one "
@@ -274,6 +280,7 @@ static bool collect_samples(struct qc_network *net, struct qc_status *st)
     const int *axes = NULL;
     if (qc_network_wants_ranges(net) &&
         (!qc_observed_values(&count, &values, &names, net->simulated, net->arena, st) ||
+         !qc_add_sized_values(&count, values, names, net->simulated, net->arena, st) ||
          (net->scheme.calibration.channels &&
           !qc_named_channel_axes(&axes, count, names, net->setup->normalised, net->arena,
                                  st)))) /* the same axes as 'qcalib collect' */
@@ -348,6 +355,32 @@ const char *qc_network_source(const struct qc_network *net)
                                              : NULL;
 }
 
+/* Leaves ops in float that no sample reaches, and warns of them. */
+static bool leave_unfed(struct qc_network *net, struct qc_status *st)
+{
+    struct qc_partition_options *o = &net->scheme.partition;
+    size_t more = 1, count = 0;
+    const struct qc_node *first = NULL;
+    while (net->evidence->statistics && more) {
+        const char **names;
+        if (!qc_unfed_values(&more, &names, o->unfed_count, o->unfed, net->simulated, net->evidence->statistics,
+                             net->setup->arena, st))
+            return false;
+        o->unfed = names;
+        o->unfed_count += more;
+        if (more && !qc_network_simulate(net, st)) return false;
+    }
+    for (qc_id id = 1; id <= net->joined->node_count; id++) {
+        if (net->partition->reason[id] != qc_partition_unfed) continue;
+        if (!count++) first = &net->joined->nodes[id];
+    }
+    if (first)
+        qc_warn(net->warnings, "'%s' (%s) has no elements in any sample and stays in float%s",
+                QC_NODE_LABEL(net->joined, first), qc_op_info(first->op)->name,
+                count > 1 ? ", and so do more ops (the report has each)" : "");
+    return true;
+}
+
 static bool collect(struct qc_network *net, struct qc_status *st)
 {
     struct qc_calibration_options *c = &net->scheme.calibration;
@@ -365,6 +398,7 @@ static bool collect(struct qc_network *net, struct qc_status *st)
         !qc_second_moments_bind(&net->evidence->statistics->second_moments, net->evidence->statistics->second_moments,
                                 net->simulated, qc_network_source(net), st))
         return false;
+    if (!leave_unfed(net, st)) return false;
     c->second_moments = qc_network_moments(net);
     return true;
 }

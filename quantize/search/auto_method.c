@@ -233,12 +233,13 @@ static bool run_race(struct race *r, struct qc_status *st)
 /* Runs the trials and sets the members above. Errors: those of runs. */
 static bool try_all_observers(struct found *f, struct qc_status *st)
 {
-    struct race r = {.found = f, .arena = qc_arena_new(), .outputs = f->net->real->output_count};
+    struct race r = {.found = f, .arena = qc_arena_new()};
     const struct qc_trial_options how = qc_trial_options_of(f->net);
     f->trials = QC_NEW_ARRAY(f->arena, struct qc_report_trial, QC_AUTO_METHODS, st);
-    const bool ok = (r.arena || qc_fail_memory(st, 1)) && f->trials &&
-                    qc_trials_new(&r.trials, f->net->real, f->net->setup->data, UNITS_MAX, &how, st) &&
-                    run_race(&r, st);
+    bool ok = (r.arena || qc_fail_memory(st, 1)) && f->trials &&
+              qc_trials_new(&r.trials, f->net->real, f->net->setup->data, UNITS_MAX, &how, st);
+    if (ok) r.outputs = qc_trials_parts(r.trials)->count;
+    ok = ok && run_race(&r, st);
     qc_trials_free(r.trials);
     qc_arena_free(r.arena);
     return ok;

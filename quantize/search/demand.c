@@ -17,8 +17,8 @@ static bool draw(struct qc_demand *d, size_t wanted, struct qc_status *st)
     if (d->data != net->setup->data) d->how.keys = NULL; /* the keys are those of --data */
     d->file = qc_dataset_file(d->data);
     return qc_trials_new(&d->trials, net->real, d->data, wanted, &d->how, st) &&
-           (d->errors = QC_NEW_ARRAY(d->c->arena, struct qc_error, qc_trials_units(d->trials) * net->real->output_count,
-                                     st)) != NULL;
+           (d->errors = QC_NEW_ARRAY(d->c->arena, struct qc_error,
+                                     qc_trials_units(d->trials) * qc_trials_parts(d->trials)->count, st)) != NULL;
 }
 
 bool qc_demand_begin(struct qc_demand *d, struct qc_candidate *c, struct qc_status *st)
@@ -68,16 +68,17 @@ bool qc_demand_measure_outputs(struct qc_standing *s, struct qc_demand *d, struc
     struct qc_progress *progress = d->c->setup->progress;
     s->sqnr_db = (double)NAN;
     if (!d->trials) return true;
-    const size_t outputs = net->real->output_count, units = qc_trials_units(d->trials);
+    const struct qc_output_parts *parts = qc_trials_parts(d->trials);
+    const size_t units = qc_trials_units(d->trials);
     struct qc_error *const errors[] = {d->errors};
     size_t worst = 0;
-    for (size_t i = 0; i < units * outputs; i++) d->errors[i] = (struct qc_error){0};
+    for (size_t i = 0; i < units * parts->count; i++) d->errors[i] = (struct qc_error){0};
     qc_progress_phase(progress, "error of the outputs");
     const bool ok = qc_trials_run(errors, NULL, d->trials, copy_produced, net, 1, 0, units, st);
     qc_progress_end(progress);
     if (!ok) return false;
-    s->sqnr_db = -10 * log10(qc_trials_worst(&worst, d->errors, outputs, units));
-    s->output = net->real->outputs[worst].name;
+    s->sqnr_db = -10 * log10(qc_trials_worst(&worst, d->errors, parts->count, units));
+    s->output = net->real->outputs[parts->of[worst].output].name;
     return true;
 }
 

@@ -68,7 +68,6 @@ static bool compare(struct qc_trial_gain *gains, struct graphs *g, size_t count,
                     bool held, struct qc_status *st)
 {
     struct qc_trial_options how = qc_trial_options_of(g->net);
-    const size_t outputs = g->net->real->output_count;
     struct qc_trials *trials = NULL;
     QC_ARENA_SCOPE *a = qc_arena_new();
     how.held = held;
@@ -76,7 +75,7 @@ static bool compare(struct qc_trial_gain *gains, struct graphs *g, size_t count,
     struct qc_error **errors = QC_NEW_ARRAY(a, struct qc_error *, count, st),
                     **judged = QC_NEW_ARRAY(a, struct qc_error *, count, st);
     bool ok = errors && judged && qc_trials_new(&trials, g->net->real, g->net->setup->data, units, &how, st);
-    const size_t n = ok ? qc_trials_units(trials) : 0;
+    const size_t n = ok ? qc_trials_units(trials) : 0, outputs = ok ? qc_trials_parts(trials)->count : 0;
     const bool probabilities = ok && qc_trials_have_probabilities(trials);
     for (size_t k = 0; ok && k < count; k++)
         ok = (errors[k] = QC_NEW_ARRAY(a, struct qc_error, n * outputs, st)) &&

@@ -121,7 +121,10 @@ static bool import(struct qc_setup *s, struct qc_warnings *w, struct qc_status *
         !qc_model_split(&s->model, st) || !qc_model_widen(&s->model, QC_WIDEN_LAYERS, st))
         return false;
     if (qc_has_data(&in->data) && !qc_model_data(&s->data, s->model.graph, &in->data, &samples, o, w, st)) return false;
-    if (s->data) qc_warn_input_range(w, s->model.graph, s->data, o);
+    if (s->data) {
+        qc_warn_input_range(w, s->model.graph, s->data, o);
+        qc_warn_states(w, s->model.graph, s->data);
+    }
     if (qc_has_data(&in->eval) && !qc_model_data(&s->eval, s->model.graph, &in->eval, &truth, o, w, st)) return false;
     return check_sizes(s->data, o, st) && check_sizes(s->eval, o, st);
 }

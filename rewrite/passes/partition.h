@@ -57,6 +57,8 @@ struct qc_partition_options {
     const char *const *skip;             /* node names, op names or globs of node names */
     size_t asked_skips;                  /* the first ones of skip are the caller's; others serve a demand */
     const struct qc_model_ops *model;    /* for op names of the model that rules have rewritten, or NULL */
+    size_t unfed_count;
+    const char *const *unfed;            /* names of values without elements in any sample: not quantized */
     const struct qc_given_values *given; /* parameters that the model has already, or NULL */
     enum qc_dtype cache;                 /* of key/value caches (graph/core/uses.h); QC_NONE: as activations */
     int64_t weight_block;   /* number of elements of a product's weight with one scale, along the summed axis; 0: per
@@ -146,6 +148,9 @@ bool qc_node_fits(const char *s, const struct qc_partition_options *o, const str
 /* Returns the glob that matches only this name, in the arena; NULL if memory is out. */
 const char *qc_glob_of_name(const char *name, struct qc_arena *a, struct qc_status *st);
 
+/* The reason of ops that read a value of options.unfed. */
+extern const char qc_partition_unfed[];
+
 /* Returns true if options.skip excludes the node. used (may be NULL): [skip_count], set for entries that match. */
 bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_graph *g, const struct qc_node *n,
                         bool *used);
@@ -217,17 +222,18 @@ bool qc_types_check(const struct qc_partition_options *o, const struct qc_types_
    the 32-bit accumulator; of 16 by 8 bits, 256 of the largest fit. */
 bool qc_types_check_products(const struct qc_graph *g, struct qc_status *st);
 
-/* Inside rewrite/: JOIN ops (Concat) whose inputs keep scales of their own.
+/* Inside rewrite/: JOIN ops (Concat) whose inputs keep scales of their own, and Pads that add a number.
 
    If a quantized op reads the result, all inputs have one set of qparams: the result has one scale in any case. A join
    that only leads to outputs of the model is read in float, and one scale would ruin inputs that are much smaller than
-   others. A detector joins boxes in pixels and scores in [0, 1] for its output: the scores would become 0 or 1. A
-   vision transformer joins a constant token and the results of a convolution on the image. Bounds of each input are
-   derived from the ops (graph/core/bounds.h). */
+   others. A detector joins boxes in pixels and logits, or scores in [0, 1], for its output: scores would become 0 or 1.
+   A vision transformer joins a constant token and the results of a convolution on the image. */
 
-/* Returns [node_count + 1], by id, in arena a: JOIN ops with an input whose bound is less than a sixteenth of another's
-   and, with matches, whose result no match reads, also not through ops that pass parameters on. through: also not
-   through matches of patterns that only join (an Add of constants whose result is read in float). matches NULL: readers
-   do not count. Returns NULL and sets a status if memory is out. */
+/* Returns [node_count + 1], by id, in arena a: JOIN ops whose result no match reads, also not through ops that pass
+   parameters on, if their inputs have very different bounds (graph/core/bounds.h: less than a sixteenth), or if bounds
+   are unknown and only outputs of the model read the result, also through arithmetic with constants. And Pads of
+   another number than 0 whose result no match reads. through: also not through matches of patterns that only join (an
+   Add of constants whose result is read in float). matches NULL: none. Returns NULL and sets a status if memory is out.
+ */
 bool *qc_joins_apart(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_matches *matches,
                      bool through, struct qc_arena *a, struct qc_status *st);

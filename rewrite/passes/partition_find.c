@@ -10,6 +10,7 @@
 #include "graph/core/uses.h"
 #include "rewrite/language/rewriter.h"
 #include "rewrite/passes/costs.h"
+#include "rewrite/passes/fillers.h"
 #include "rewrite/passes/partition.h"
 
 /* Nodes that a target cannot run: the rules `refuse` (docs/targets.md). */
@@ -108,10 +109,13 @@ static void each_quantized(const struct qc_expr *e, const struct qc_match *m, vo
     for (unsigned i = 0; i < e->arg_count; i++) each_quantized(e->args[i], m, fn, user);
 }
 
+const char qc_partition_unfed[] = "no sample has elements for it";
+
 struct check {
     const struct qc_graph *g;
+    const struct qc_partition_options *options;
     unsigned activations;
-    bool real, empty; /* empty: a constant has no elements */
+    bool real, empty, unfed; /* empty: a constant has no elements; unfed: an activation is in options.unfed */
 };
 
 static void check_real(void *user, qc_id v)
@@ -121,6 +125,8 @@ static void check_real(void *user, qc_id v)
     if (t->dtype != QC_F32 || t->qparams != QC_REAL) c->real = false;
     const struct qc_tensor *constant = qc_constant_of(c->g, v);
     if (!constant) c->activations++;
+    for (size_t i = 0; !constant && i < c->options->unfed_count; i++)
+        c->unfed = c->unfed || (c->g->values[v].name && strcmp(c->g->values[v].name, c->options->unfed[i]) == 0);
     if (constant && !constant->count) c->empty = true;
 }
 
@@ -129,7 +135,7 @@ static bool accept(void *user, const struct qc_match *m)
     struct finder *f = user;
     struct qc_partition *p = f->p;
     const struct qc_graph *g = p->graph;
-    struct check c = {.g = g, .real = true};
+    struct check c = {.g = g, .options = &p->options, .real = true};
     for (unsigned i = 0; i < m->node_count; i++)
         if (qc_partition_skips(&p->options, g, &g->nodes[m->nodes[i]], f->skip_used)) {
             p->reason[m->nodes[0]] = "left in float by --skip";
@@ -150,10 +156,15 @@ static bool accept(void *user, const struct qc_match *m)
             return false;
         }
         if (n->outputs != m->root && qc_given_of_value(p->options.given, g, n->outputs)) return false;
+        if (qc_adds_vast_mask(g, n)) {
+            p->reason[m->nodes[i]] = "adds a mask of numbers that are too large for a scale";
+            return false;
+        }
     }
     each_quantized(m->rule->give, m, check_real, &c);
     if (!c.real) p->reason[m->nodes[0]] = "its inputs are not float32";
-    return c.real && !c.empty && (c.activations || qc_types_weights_alone(p, m)) &&
+    if (c.unfed) p->reason[m->nodes[0]] = qc_partition_unfed;
+    return c.real && !c.empty && !c.unfed && (c.activations || qc_types_weights_alone(p, m)) &&
            qc_types_accept(p, m, &f->types_used);
 }
 
@@ -270,7 +281,8 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
             p->cached[n->outputs])
             continue;
         if (apart[id] && !p->options.one_scale_joins) {
-            p->reason[id] = "joins results of very different sizes for an output";
+            p->reason[id] = n->op == QC_OP_Pad ? "pads with a number that only float ops read"
+                                               : "joins results for an output, each with a scale of its own";
             continue;
         }
         unsigned inputs = b == QC_AFFINE_JOIN ? n->input_count : 1;

@@ -6,6 +6,7 @@
 #include "graph/core/bounds.h"
 #include "graph/types/number_format.h"
 #include "rewrite/language/rewriter.h"
+#include "rewrite/passes/fillers.h"
 #include "rewrite/passes/partition.h"
 #include "rewrite/passes/simulate.h"
 
@@ -54,29 +55,73 @@ static bool sizes_differ(const struct qc_node *n, const struct qc_bounds *bounds
     return isfinite(least) && least * APART < most;
 }
 
-/* Returns [value_count + 1]: a match reads the value, or the result of ops on it that pass parameters on. through:
-   matches of patterns that only join pass it on too. */
-static bool *read_by_matches(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_matches *matches,
-                             bool through, struct qc_arena *a, struct qc_status *st)
+/* Returns true for arithmetic of a value and a constant, element by element. */
+static bool shifts(const struct qc_graph *g, const struct qc_node *n)
 {
-    bool *read = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
+    return (n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div) &&
+           (qc_constant_of(g, n->inputs[0]) || qc_constant_of(g, n->inputs[1]));
+}
+
+/* How values are read: by a match, or by any op that does not pass elements on. */
+enum reader { MATCH = 1, OP = 2 };
+
+/* Returns [value_count + 1]: readers of the value, and of the results of ops on it that pass parameters on. matches
+   NULL: none. through: matches of patterns that only join pass it on too. Arithmetic with a constant is no reader OP.
+ */
+static unsigned char *find_readers(const struct qc_graph *g, const struct qc_rules *rules,
+                                   const struct qc_matches *matches, bool through, struct qc_arena *a,
+                                   struct qc_status *st)
+{
+    unsigned char *read = QC_NEW_ARRAY(a, unsigned char, g->value_count + 1, st);
     for (qc_id id = (qc_id)g->node_count; read && id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
-        const struct qc_match *m = matches->at[id];
+        const struct qc_match *m = matches ? matches->at[id] : NULL;
         const bool joins = through && m && m->rule->joins;
-        const bool matched = !joins && (!matches->live[id] || m);
-        const bool passes = joins || (!matched && qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE);
-        bool wanted = matched;
-        for (unsigned k = 0; k < n->output_count; k++) wanted = wanted || (passes && read[n->outputs + k]);
-        for (unsigned i = 0; i < n->input_count; i++) read[n->inputs[i]] = read[n->inputs[i]] || wanted;
+        const bool matched = matches && !joins && (!matches->live[id] || m);
+        const bool moves = qc_rules_behaviour(rules, g, n) != QC_AFFINE_NONE;
+        unsigned char behind = 0;
+        for (unsigned k = 0; k < n->output_count; k++) behind |= read[n->outputs + k];
+        const unsigned char wanted = (unsigned char)((matched          ? MATCH
+                                                      : joins || moves ? behind & MATCH
+                                                                       : 0) |
+                                                     (moves || shifts(g, n) ? behind & OP : OP));
+        for (unsigned i = 0; i < n->input_count; i++) read[n->inputs[i]] |= wanted;
     }
     return read;
+}
+
+/* Returns the value whose elements v holds, through ops that move them. */
+static qc_id source_of(const struct qc_graph *g, qc_id v)
+{
+    for (const struct qc_node *n; (n = qc_node_of(g, v)) && qc_node_affine(n) == QC_AFFINE_KEEP;) v = n->inputs[0];
+    return v;
+}
+
+/* Returns true if nothing is known of the sizes of what is joined, from more than one source. */
+static bool sizes_unknown(const struct qc_graph *g, const struct qc_node *n, const struct qc_bounds *bounds)
+{
+    qc_id source = 0;
+    bool several = false, unknown = false;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const qc_id v = source_of(g, n->inputs[i]);
+        if (magnitude(bounds[n->inputs[i]]) == 0) continue;
+        unknown = unknown || !isfinite(magnitude(bounds[n->inputs[i]]));
+        several = several || (source && source != v);
+        source = v;
+    }
+    return several && unknown;
+}
+
+static bool is_join(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_node *n)
+{
+    const enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
+    return b == QC_AFFINE_JOIN || (b == QC_AFFINE_KEEP && qc_pads_with_value(g, n));
 }
 
 static bool has_joins(const struct qc_graph *g, const struct qc_rules *rules)
 {
     for (qc_id id = 1; id <= g->node_count; id++)
-        if (qc_rules_behaviour(rules, g, &g->nodes[id]) == QC_AFFINE_JOIN) return true;
+        if (is_join(g, rules, &g->nodes[id])) return true;
     return false;
 }
 
@@ -84,15 +129,15 @@ bool *qc_joins_apart(const struct qc_graph *g, const struct qc_rules *rules, con
                      bool through, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_bounds *bounds;
-    bool *apart = QC_NEW_ARRAY(a, bool, g->node_count + 1, st), *read = NULL;
+    const unsigned char *read;
+    bool *apart = QC_NEW_ARRAY(a, bool, g->node_count + 1, st);
     if (!apart || !has_joins(g, rules)) return apart; /* computing bounds reads every weight */
-    if (!(bounds = qc_graph_bounds(g, a, st)) ||
-        (matches && !(read = read_by_matches(g, rules, matches, through, a, st))))
-        return NULL;
+    if (!(bounds = qc_graph_bounds(g, a, st)) || !(read = find_readers(g, rules, matches, through, a, st))) return NULL;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        if (qc_rules_behaviour(rules, g, n) == QC_AFFINE_JOIN && (!read || !read[n->outputs]))
-            apart[id] = sizes_differ(n, bounds);
+        if (!is_join(g, rules, n) || (read[n->outputs] & MATCH)) continue;
+        apart[id] =
+            n->op == QC_OP_Pad || sizes_differ(n, bounds) || (!(read[n->outputs] & OP) && sizes_unknown(g, n, bounds));
     }
     return apart;
 }
@@ -216,6 +261,7 @@ static qc_id common_qparams(const struct expansion *x, const struct qc_node *n, 
 {
     const struct qc_graph *to = x->r.to;
     qc_id qparams = 0;
+    if (n->op == QC_OP_Pad && x->apart[n - x->g->nodes]) return 0;
     for (unsigned i = 0; i < data_inputs(n, b); i++) {
         if (qc_constant_of(x->g, n->inputs[i])) {
             if (x->apart[n - x->g->nodes]) return 0;

@@ -3,9 +3,12 @@
 
 #include <math.h>
 
+#include "graph/core/data_sizes.h"
 #include "graph/core/pair_order.h"
 #include "graph/core/recurrent.h"
+#include "graph/core/uses.h"
 #include "graph/types/number_format.h"
+#include "rewrite/passes/fillers.h"
 #include "rewrite/passes/partition.h"
 
 static void mark_ops(bool *named, const struct qc_expr *e)
@@ -41,14 +44,19 @@ bool qc_observable_values(size_t *count, qc_id **values, const struct qc_graph *
     uint32_t *uses = qc_graph_uses(g, a, st);
     *values = QC_NEW_ARRAY(a, qc_id, g->value_count, st);
     *count = 0;
-    const bool *apart = qc_joins_apart(g, rules, NULL, false, a, st);
-    if (!named || !hidden || !uses || !*values || !apart) return false;
+    const bool *apart = qc_joins_apart(g, rules, NULL, false, a, st), *chosen = qc_read_by_extremes(g, NULL, a, st),
+               *sized = qc_sized_by_data(g, a, st);
+    if (!named || !hidden || !uses || !*values || !apart || !chosen || !sized) return false;
     for (size_t i = 0; i < rules->count; i++)
         if (rules->rules[i].kind == QC_RULE_PATTERN) mark_ops(named, rules->rules[i].match);
     for (qc_id id = 1; id <= g->node_count; id++)
         if (!named[g->nodes[id].op] && g->nodes[id].input_count) hide(hidden, g, rules, &g->nodes[id], apart[id], uses);
+    for (qc_id id = 1; id <= g->node_count; id++) /* a quantizer may have the range of what a maximum chooses */
+        for (unsigned i = 0; qc_is_extreme(g->nodes[id].op) && i < g->nodes[id].input_count; i++)
+            if (chosen[g->nodes[id].inputs[i]]) hidden[g->nodes[id].outputs] = false;
     for (qc_id v = 1; v <= g->value_count; v++)
-        if (is_observed(g, v) && g->values[v].kind != QC_VALUE_CONSTANT && g->values[v].name && !hidden[v])
+        if (is_observed(g, v) && g->values[v].kind != QC_VALUE_CONSTANT && g->values[v].name &&
+            (!hidden[v] || sized[v])) /* such a value may never have an element */
             (*values)[(*count)++] = v;
     return true;
 }
@@ -122,10 +130,12 @@ static void limit_pairs(struct qc_graph *g, const struct qc_partition_options *o
 struct simulation {
     const struct qc_partition *p;
     struct qc_rebuild r;
-    qc_id *quantizer;  /* [value_count + 1] by class representative: the qparams, 0 until made */
-    qc_id *cached;     /* [value_count + 1]: the new value of a cache in its own type, dequantized; 0: none */
-    qc_id *computed;   /* [value_count + 1]: the new value before it is quantized */
-    bool *hidden;      /* [value_count + 1]: covered by another value of its class */
+    qc_id *quantizer;   /* [value_count + 1] by class representative: the qparams, 0 until made */
+    qc_id *cached;      /* [value_count + 1]: the new value of a cache in its own type, dequantized; 0: none */
+    qc_id *computed;    /* [value_count + 1]: the new value before it is quantized */
+    bool *hidden;       /* [value_count + 1]: covered by another value of its class */
+    const bool *chosen; /* [value_count + 1]: covered by the results of the maxima that read it */
+    struct qc_uses uses;
     qc_id *next;       /* [value_count + 1]: the next value of the same class, which begins with its representative */
     int *constant_use; /* [value_count + 1]: the first use of a constant (below); its quantizer has the constant's plain
                           name */
@@ -135,27 +145,29 @@ struct simulation {
    axis. */
 enum { USE_DATA = 1, USE_TENSOR = 2, USE_BLOCKS = 3, USE_AXIS = 4 };
 
-/* Returns true for a Pad whose fill value may lie outside the input's range, so that the input does not cover its
-   result. Infinities have no level in any case. */
-static bool pads_with_value(const struct qc_graph *g, const struct qc_node *n)
+/* Returns true if the input of a node that moves elements does not cover its results: a Pad adds a number (infinities
+   have no level in any case), or the maximum of values with fillers is observed in their place. */
+static bool changes_range(const struct simulation *s, const struct qc_node *n)
 {
-    if (n->op != QC_OP_Pad || n->input_count < 3 || !n->inputs[2]) return false;
-    const struct qc_tensor *t = qc_constant_of(g, n->inputs[2]);
-    return !t || (t->count && isfinite(qc_tensor_float(t, 0)) && qc_tensor_float(t, 0) != 0);
+    const struct qc_graph *g = s->p->graph;
+    if (qc_is_extreme(n->op) && s->chosen[n->inputs[0]]) return true;
+    const struct qc_tensor *t = qc_pads_with_value(g, n) ? qc_constant_of(g, n->inputs[2]) : NULL;
+    return qc_pads_with_value(g, n) && (!t || isfinite(qc_tensor_float(t, 0)));
 }
 
 /* Covered values are not observed: see rewrite/passes/partition.h. */
-static void find_hidden(struct simulation *s, const uint32_t *uses)
+static void find_hidden(struct simulation *s)
 {
     const struct qc_graph *g = s->p->graph;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const qc_id stored_as = s->p->matches.at[id] ? qc_partition_stored_as(s->p->matches.at[id]) : 0;
-        if (stored_as && uses[stored_as] == 1 && qc_partition_covers(s->p->matches.at[id])) s->hidden[stored_as] = true;
+        if (stored_as && qc_all_uses(&s->uses, stored_as).count == 1 && qc_partition_covers(s->p->matches.at[id]))
+            s->hidden[stored_as] = true;
         if (!s->p->matches.live[id] || s->p->matches.at[id]) continue;
         switch (qc_node_affine(n)) {
         case QC_AFFINE_KEEP:
-            for (unsigned k = 0; k < n->output_count && !pads_with_value(g, n); k++)
+            for (unsigned k = 0; k < n->output_count && !changes_range(s, n); k++)
                 if (s->p->class_of[n->outputs + k] == s->p->class_of[n->inputs[0]]) s->hidden[n->outputs + k] = true;
             break;
         case QC_AFFINE_BOUND:
@@ -169,6 +181,7 @@ static void find_hidden(struct simulation *s, const uint32_t *uses)
         case QC_AFFINE_PRODUCT: break;
         }
     }
+    for (qc_id v = 1; v <= g->value_count; v++) s->hidden[v] = s->hidden[v] || s->chosen[v];
 }
 
 /* The representative of a class is its first value. */
@@ -418,14 +431,32 @@ static bool rebuild_float(struct simulation *s, qc_id node, struct qc_status *st
     return true;
 }
 
+/* Adds the results of maxima in other classes that read the value. */
+static size_t add_choices(qc_id *list, size_t count, bool *listed, const struct simulation *s, qc_id v)
+{
+    const struct qc_use_list readers = qc_readers(&s->uses, v);
+    for (size_t i = 0; s->chosen[v] && i < readers.count; i++) {
+        const struct qc_node *n = &s->p->graph->nodes[readers.of[i].node];
+        const qc_id result = s->computed[n->outputs];
+        if (!qc_is_extreme(n->op) || !result || s->p->class_of[n->outputs] == s->p->class_of[v] || listed[result])
+            continue;
+        listed[result] = true;
+        list[count++] = result;
+    }
+    return count;
+}
+
 static bool set_observed(struct simulation *s, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = s->p->graph;
-    qc_id *list = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
-    for (qc_id class = 1; list && class <= g->value_count; class ++) {
+    const size_t most = g->value_count + s->r.to->value_count + 1; /* with the constants that are copied here */
+    qc_id *list = QC_NEW_ARRAY(a, qc_id, most, st);
+    bool *listed = QC_NEW_ARRAY(a, bool, most, st);
+    for (qc_id class = 1; list && listed && class <= g->value_count; class ++) {
         size_t count = 0;
         if (!s->quantizer[class]) continue;
         for (qc_id v = class; v; v = s->next[v]) {
+            count = add_choices(list, count, listed, s, v);
             if (s->hidden[v]) continue;
             qc_id observed = qc_constant_of(g, v) ? qc_rebuild_value(&s->r, v, st) : s->computed[v];
             if (observed)
@@ -434,6 +465,7 @@ static bool set_observed(struct simulation *s, struct qc_arena *a, struct qc_sta
                 return false;
         }
         if (!qc_graph_set_observed(s->r.to, s->quantizer[class], count, list, st)) return false;
+        for (size_t i = 0; i < count; i++) listed[list[i]] = false;
     }
     for (qc_id id = 1; list && id <= s->r.to->qparams_count; id++) { /* constants: found by name */
         const struct qc_qparams *qparams = &s->r.to->qparams_of[id];
@@ -442,17 +474,20 @@ static bool set_observed(struct simulation *s, struct qc_arena *a, struct qc_sta
                       : 0;
         if (v && qc_constant_of(s->r.to, v) && !qc_graph_set_observed(s->r.to, id, 1, &v, st)) return false;
     }
-    return list != NULL;
+    return list && listed;
 }
 
-/* Returns the outputs of the new graph. */
+/* Returns the outputs of the new graph. An input that is also an output passes through unchanged. */
 static const qc_id *new_outputs(struct simulation *s, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = s->p->graph;
     qc_id *outputs = QC_NEW_ARRAY(a, qc_id, g->output_count + 1, st);
     for (size_t i = 0; outputs && i < g->output_count; i++) {
         const qc_id v = g->outputs[i].value;
-        if (!(outputs[i] = s->cached[v] ? s->cached[v] : qc_rebuild_value(&s->r, v, st))) return NULL;
+        outputs[i] = s->cached[v]                          ? s->cached[v]
+                     : g->values[v].kind == QC_VALUE_INPUT ? s->computed[v]
+                                                           : qc_rebuild_value(&s->r, v, st);
+        if (!outputs[i]) return NULL;
     }
     return outputs;
 }
@@ -464,18 +499,18 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
     struct simulation s = {.p = p};
     bool ok = false;
     if (!a) return qc_fail_memory(st, 1);
-    const uint32_t *uses = qc_graph_uses(g, a, st);
+    s.chosen = qc_read_by_extremes(g, p->class_of, a, st);
     s.quantizer = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     s.cached = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     s.computed = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     s.hidden = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     s.next = link_classes(p, a, st);
     s.constant_use = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
-    if (!uses || !s.quantizer || !s.cached || !s.computed || !s.hidden || !s.next || !s.constant_use ||
-        !qc_rebuild_begin(&s.r, g, st))
+    if (!s.chosen || !qc_uses_of(&s.uses, g, a, st) || !s.quantizer || !s.cached || !s.computed || !s.hidden ||
+        !s.next || !s.constant_use || !qc_rebuild_begin(&s.r, g, st))
         goto out;
     s.r.to->simulated = true;
-    find_hidden(&s, uses);
+    find_hidden(&s);
     for (size_t i = 0; i < g->input_count; i++)
         if (!simulate_value(&s, g->inputs[i].value, st)) goto out;
     for (qc_id id = 1; id <= g->node_count; id++) {

@@ -135,7 +135,7 @@ Test(trials, which_outputs_are_probabilities)
         char text[512];
         snprintf(text, sizeof text, "graph \"g\"\ninput %%1 \"x\" f32[2,4]\n%s", outputs[i].text);
         struct qc_graph *g = case_graph(text);
-        cr_expect_eq(qc_probabilities_of(g, 0), outputs[i].kind, "%s", text);
+        cr_expect_eq(qc_probabilities_of(g, g->outputs[0].value), outputs[i].kind, "%s", text);
         qc_graph_free(g);
     }
 }

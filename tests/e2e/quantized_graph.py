@@ -107,9 +107,12 @@ def made_of(before):
 
 def reads_again(g, n):
     """Is the node the Reshape, to its own shape, of an int8 weight that several nodes read, or the Sum of one value that
-    keeps ONNX Runtime from rounding float weights, or the Max of one that keeps a pool of real numbers one?"""
+    keeps ONNX Runtime from rounding float weights, or the Max of one that keeps a pool of real numbers one, or the copy
+    of an input that is an output?"""
     if n.op_type in ("Max", "Sum") and len(n.input) == 1:
         return True
+    if n.op_type == "Identity":
+        return n.input[0] in {i.name for i in g.graph.input} and n.output[0] in {o.name for o in g.graph.output}
     source = g.maker.get(n.input[0]) if n.op_type == "Reshape" else None
     weight = g.constants.get(n.input[0]) if n.op_type == "Reshape" else None
     if weight is None:

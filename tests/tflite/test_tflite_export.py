@@ -235,6 +235,43 @@ def test_paddings_clamps_and_copies(program, tmp_path):  # noqa: F811
     assert "TRANSPOSE" not in found
 
 
+def test_an_input_that_is_an_output_passes_through(program, tmp_path):  # noqa: F811
+    made(tmp_path, [node("Conv", ["x", "w"], "y")], (3, 8, 8), {"w": array(4, 3, 3, 3)})
+    model = onnx.load(tmp_path / "made.onnx")
+    model.graph.output.append(model.graph.input[0])
+    onnx.save(model, tmp_path / "made.onnx")
+    interpreter = interpreter_of(quantized(program, tmp_path, "made.onnx", "data.h5"))
+    x = array(1, 8, 8, 3)
+    assert np.array_equal(run(interpreter, [x])[1], x)
+
+
+@pytest.mark.parametrize("filler", [np.finfo(F).min, F(-65504), F(-100)])
+def test_what_a_maximum_never_chooses_saturates(filler, program, tmp_path):  # noqa: F811
+    nodes = [
+        node("Conv", ["x", "w", "b"], "a", pads=[1, 1, 1, 1]),
+        node("Pad", ["a", "pads", "filler"], "p"),
+        node("MaxPool", ["p"], "m", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Where", ["choice", "m", "filler"], "c"),
+        node("MaxPool", ["c"], "n", kernel_shape=[2, 2]),
+        node("Conv", ["n", "v"], "y"),
+    ]
+    weights = {
+        "w": array(8, 3, 3, 3), "b": array(8), "v": array(6, 8, 1, 1, seed=2), "filler": filler,
+        "pads": np.array([0, 0, 0, 0, 0, 0, 1, 1]), "choice": np.arange(25).reshape(1, 1, 5, 5) % 2 == 0,
+    }  # fmt: skip
+    made(tmp_path, nodes, (3, 9, 9), weights)
+    content = quantized(program, tmp_path, "made.onnx", "data.h5")
+    check_network(program, tmp_path, content, tmp_path / "data.h5", 32)
+    with h5py.File(tmp_path / "data.h5") as file:
+        x = file["x"][:16]
+    command(program, tmp_path, "run", "made.onnx", "--data", "data.h5", "-o", "real.h5")
+    interpreter = interpreter_of(content)
+    got = np.concatenate([run(interpreter, [np.moveaxis(v[None], 1, -1)])[0] for v in x])
+    with h5py.File(tmp_path / "real.h5") as file:
+        want = np.moveaxis(file["y"][:16], 1, -1)
+    assert 10 * np.log10(np.square(want).sum() / np.square(got - want).sum()) > 25
+
+
 def test_a_product_with_its_own_sigmoid_is_two_operators(program, tmp_path):  # noqa: F811
     """In integers: there is no operator for a table."""
     nodes = [node("Conv", ["x", "w"], "c"), node("Sigmoid", ["c"], "s"), node("Mul", ["c", "s"], "m"), node("Conv", ["m", "v"], "y")]

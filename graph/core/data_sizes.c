@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/core/data_sizes.h"
+
+#include <limits.h>
+
+static bool counts_data(enum qc_op op)
+{
+    return op == QC_OP_NonZero || op == QC_OP_Compress || op == QC_OP_Unique || op == QC_OP_NonMaxSuppression ||
+           op == QC_OP_If || op == QC_OP_Loop || op == QC_OP_Scan;
+}
+
+/* Returns the first input that gives sizes: all from there on do. UINT_MAX if none does. */
+static unsigned first_size(enum qc_op op)
+{
+    if (op == QC_OP_Range || op == QC_OP_ConstantOfShape) return 0;
+    if (op == QC_OP_Slice || op == QC_OP_Expand || op == QC_OP_Tile || op == QC_OP_TopK || op == QC_OP_Split ||
+        op == QC_OP_Pad || op == QC_OP_Resize || op == QC_OP_OneHot)
+        return 1;
+    return UINT_MAX;
+}
+
+bool *qc_sized_by_data(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    bool *sized = QC_NEW_ARRAY(a, bool, g->value_count + 1, st), *data = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
+    if (!sized || !data) return NULL;
+    for (qc_id v = 1; v <= g->value_count; v++) data[v] = g->values[v].kind == QC_VALUE_INPUT;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        bool is_sized = counts_data(n->op), is_data = is_sized;
+        for (unsigned i = 0; i < n->input_count; i++) {
+            const bool shape = n->op == QC_OP_Shape || n->op == QC_OP_Size;
+            is_sized = is_sized || (!shape && sized[n->inputs[i]]) || (i >= first_size(n->op) && data[n->inputs[i]]);
+            is_data = is_data || (shape ? sized : data)[n->inputs[i]];
+        }
+        for (unsigned k = 0; k < n->output_count; k++) {
+            sized[n->outputs + k] = is_sized;
+            data[n->outputs + k] = is_data;
+        }
+    }
+    return sized;
+}
