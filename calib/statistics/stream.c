@@ -21,6 +21,7 @@ static bool hash_unit(void *user, size_t unit, unsigned worker, struct qc_status
     (void)worker;
     if (h->units[unit].key) return true;
     bool ok = qc_dataset_scratch_new(&scratch, st);
+    if (ok) qc_dataset_scratch_passes(scratch);
     for (size_t i = 0; ok && i < h->inputs; i++) {
         const size_t bytes = qc_dataset_unit_bytes(h->data, i, unit);
         void *x = malloc(bytes + 1);
@@ -447,8 +448,10 @@ size_t qc_stream_runner_bytes(const struct qc_stream *s)
 
 static bool new_worker(struct worker *w, const struct qc_stream *s, struct qc_status *st)
 {
+    enum { FEW = 1024 }; /* trials read at most 256 units, again and again */
     const size_t bytes = shared_bytes(s);
     bool ok = qc_dataset_scratch_new(&w->scratch, st);
+    if (ok && (s->units ? s->unit_count : qc_dataset_units(s->data)) > FEW) qc_dataset_scratch_passes(w->scratch);
     if (ok && bytes) {
         if (!(w->buffer = qc_pages_new(bytes))) return qc_fail_memory(st, bytes);
         memset(w->buffer, 0, bytes);
