@@ -565,9 +565,9 @@ static bool measure_latency_again(struct qc_job *j, struct qc_status *st)
 bool qc_job_run(struct qc_job *j, struct qc_status *st)
 {
     const unsigned before = qc_pool_share((unsigned)j->setup->options->threads);
-    const bool ok = qc_placement_check(j->setup, j->best->arena, st) && make_first(j, st) && take_free(j, st) && fit_size(j, st) &&
-                    place(j, st) && count_ops(j, st) && evaluate(j, st) && begin_demand(j, st) && improve(j, st) &&
-                    (!j->r.fallback || count_ops(j, st)) && measure_layers(j, st) && mend(j, st) &&
+    const bool ok = qc_placement_check(j->setup, j->best->arena, st) && make_first(j, st) && take_free(j, st) &&
+                    fit_size(j, st) && place(j, st) && count_ops(j, st) && evaluate(j, st) && begin_demand(j, st) &&
+                    improve(j, st) && (!j->r.fallback || count_ops(j, st)) && measure_layers(j, st) && mend(j, st) &&
                     measure_latency_again(j, st) && fill_job_report(j, st) && advise(j, st);
     qc_pool_share(before);
     return ok || qc_where_in_job(&j->in, st);

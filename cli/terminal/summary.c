@@ -293,16 +293,11 @@ static void print_times(const struct qc_report *r)
         double seconds;
         bool always;
     } parts[] = {
-        {"calibration", r->collect_seconds, true},
-        {"choice", r->solve_seconds, true},
-        {"rounding", r->rounding_seconds, true},
-        {"check", r->measure_seconds + r->eval_seconds, true},
-        {"free changes", r->ideas_seconds, false},
-        {"sensitivity", r->sensitivity_seconds, false},
-        {"wider types", r->fallback_seconds, false},
-        {"size", r->size ? r->size->seconds : 0, false},
-        {"advice", r->advice_seconds, false},
-        {"latency", r->latency ? r->latency->seconds : 0, false},
+        {"calibration", r->collect_seconds, true},   {"choice", r->solve_seconds, true},
+        {"rounding", r->rounding_seconds, true},     {"check", r->measure_seconds + r->eval_seconds, true},
+        {"free changes", r->ideas_seconds, false},   {"sensitivity", r->sensitivity_seconds, false},
+        {"wider types", r->fallback_seconds, false}, {"size", r->size ? r->size->seconds : 0, false},
+        {"advice", r->advice_seconds, false},        {"latency", r->latency ? r->latency->seconds : 0, false},
     };
     qc_say("time        %.2f s", r->total_seconds);
     for (size_t i = 0, shown = 0; i < sizeof parts / sizeof *parts; i++)

@@ -105,7 +105,7 @@ struct qc_layer {
 struct qc_report_idea {
     const char *name;
     size_t option_count;
-    const char *options[4]; /* "--equalize=free" */
+    const char *options[4];   /* "--equalize=free" */
     double gain_db, error_db; /* gain of the outputs and its standard error, on samples */
     size_t samples;
     bool kept;
@@ -382,7 +382,7 @@ struct qc_report {
     const struct qc_report_effect *effects;    /* the worst first */
     const struct qc_report_demand *demand;     /* NULL: neither limit was set */
     const struct qc_report_fallback *fallback; /* NULL: not needed */
-    size_t idea_count; /* changes that cost nothing, and whether they were kept */
+    size_t idea_count;                         /* changes that cost nothing, and whether they were kept */
     const struct qc_report_idea *ideas;
     double ideas_seconds;
     bool crossed;           /* weights of few bits were refined for the inputs that the quantized network has */

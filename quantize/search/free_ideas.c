@@ -215,6 +215,6 @@ bool qc_take_free_ideas(struct qc_free_ideas *out, bool *changed, struct qc_cand
     qc_progress_phase(c->setup->progress, "trying free changes");
     for (unsigned kind = 0; ok && kind < KINDS; kind++) ok = try_kind(changed, &t, kind, st);
     qc_progress_end(c->setup->progress);
-    *out = (struct qc_free_ideas){.count = t.count, .of = t.list, .seconds = qc_seconds() - t0};
+    *out = (struct qc_free_ideas){.count = t.count, .of = t.list, .seconds = t.count ? qc_seconds() - t0 : 0};
     return ok;
 }

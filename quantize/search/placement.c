@@ -52,8 +52,8 @@ static const char *model_file(const struct qc_setup *s)
 
 static bool make_folder(struct search *s, struct qc_status *st)
 {
-    char *path = qc_arena_printf(s->c->arena, st, "%s/qcalib-benchmark-XXXXXX",
-                                 qc_temporary_folder(s->c->setup->in->scratch));
+    char *path =
+        qc_arena_printf(s->c->arena, st, "%s/qcalib-benchmark-XXXXXX", qc_temporary_folder(s->c->setup->in->scratch));
     if (!path) return false;
     if (!mkdtemp(path))
         return qc_fail(st, QC_MACHINE, "%s: cannot make a temporary folder; set TMPDIR to a folder with room", path);

@@ -53,10 +53,10 @@ struct qc_partition_options {
     bool one_scale_joins; /* a join that only leads to outputs has one scale, even if small inputs lose precision
                            */
     size_t only_count, skip_count;
-    const char *const *only;             /* names of patterns or ops; none: all */
-    const char *const *skip;             /* node names, op names or globs of node names */
-    size_t asked_skips;                  /* the first ones of skip are the caller's; others serve a demand */
-    const struct qc_model_ops *model;    /* for op names of the model that rules have rewritten, or NULL */
+    const char *const *only;          /* names of patterns or ops; none: all */
+    const char *const *skip;          /* node names, op names or globs of node names */
+    size_t asked_skips;               /* the first ones of skip are the caller's; others serve a demand */
+    const struct qc_model_ops *model; /* for op names of the model that rules have rewritten, or NULL */
     size_t unfed_count;
     const char *const *unfed;            /* names of values without elements in any sample: not quantized */
     const struct qc_given_values *given; /* parameters that the model has already, or NULL */

@@ -195,7 +195,9 @@ static void quantize(struct all *a)
     if (!made(qc_normalise(&a->normalised, a->imported, a->rules, qc_evaluate, &st), &st) ||
         !sound(a->normalised, "normalise") || !is_short(a, a->normalised))
         return;
-    if (!made(qc_equalize(&a->equalized, &info, a->normalised, QC_EQUALIZE_ALL, &st), &st) || !sound(a->equalized, "equalize")) return;
+    if (!made(qc_equalize(&a->equalized, &info, a->normalised, QC_EQUALIZE_ALL, &st), &st) ||
+        !sound(a->equalized, "equalize"))
+        return;
     if (!made(qc_join_functions(&a->joined, a->normalised, a->rules, &QC_PARTITION_INIT, &st), &st) ||
         !sound(a->joined, "functions"))
         return;
