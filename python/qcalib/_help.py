@@ -31,7 +31,7 @@ SENTENCES = {
     "symmetric": "Selects which tensors have a range that is symmetric about 0.",
     "range": "Selects the range of int8 weights: [-128, 127] or [-127, 127].",
     "overflow_fix": "Keeps int8 weights exact on x86 processors without VNNI.",
-    "effort": 'How far to search among changes that cost nothing at run time: "low", "normal" or "high".',
+    "effort": 'Sets how far to search among changes that cost nothing at run time: "low", "normal" or "high".',
     "equalize": 'Equalizes the ranges of channels between layers; "auto" does so with per_tensor=True.',
     "scale_channels": 'Scales channels before weights are rounded; "auto" does so if the error falls.',
     "propagate": "Calibrates tensors one after the other, each on the errors of those before it.",

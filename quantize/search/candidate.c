@@ -114,6 +114,16 @@ void qc_candidate_adopt(struct qc_candidate *c, struct qc_candidate *rival)
     rival->network = old.network;
 }
 
+bool qc_candidate_settle(struct qc_candidate *c, struct qc_status *st)
+{
+    static const struct qc_option_text low = {"effort", "low"};
+    struct qc_options *o = QC_NEW(c->arena, struct qc_options, st);
+    if (!o || !qc_options_change(o, c->scheme.options, &(struct qc_change){.count = 1, .options = &low}, c->arena, st))
+        return false;
+    c->scheme.options = c->network->scheme.options = o;
+    return true;
+}
+
 void qc_candidate_free(struct qc_candidate *c)
 {
     if (!c) return;

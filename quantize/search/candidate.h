@@ -45,4 +45,7 @@ bool qc_candidate_rival(struct qc_candidate **out, const struct qc_candidate *c,
                         struct qc_status *st);
 /* Replaces scheme, network, evidence and warnings of c by those of its rival, which is empty afterwards. */
 void qc_candidate_adopt(struct qc_candidate *c, struct qc_candidate *rival);
+/* Ends the search for free changes: commands that are made from the scheme have --effort low, so that they give what
+   they say. */
+bool qc_candidate_settle(struct qc_candidate *c, struct qc_status *st);
 void qc_candidate_free(struct qc_candidate *c); /* NULL-safe */

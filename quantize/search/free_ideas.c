@@ -216,5 +216,5 @@ bool qc_take_free_ideas(struct qc_free_ideas *out, bool *changed, struct qc_cand
     for (unsigned kind = 0; ok && kind < KINDS; kind++) ok = try_kind(changed, &t, kind, st);
     qc_progress_end(c->setup->progress);
     *out = (struct qc_free_ideas){.count = t.count, .of = t.list, .seconds = t.count ? qc_seconds() - t0 : 0};
-    return ok;
+    return ok && (!t.count || qc_candidate_settle(c, st));
 }

@@ -123,6 +123,7 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_NO_REPORT] = {NULL, "", "x"},
     [QC_OPTION_DUMP] = {"fold=f.txt", "fold=f.txt", ""},
     [QC_OPTION_PROPAGATE] = {NULL, "1", "1"},
+    [QC_OPTION_EFFORT] = {"high", "high", "most"},
     [QC_OPTION_FOLLOW_LINKS] = {NULL, "1", "1"},
     [QC_OPTION_STRICT] = {NULL, "1", "1"},
     [QC_OPTION_JSON] = {NULL, "1", "1"},

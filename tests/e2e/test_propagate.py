@@ -101,7 +101,7 @@ def test_propagate_refuses_what_has_not_seen_the_errors(qcalib, examples):
 
 
 def test_weight_method_output_comes_nearer_than_minmax_with_four_bits(quantize):
-    four = ("--weight-type", "int4")
+    four = ("--weight-type", "int4", "--effort", "low")
     for options in (OFF, ()):
         plain, _ = quantize("plain", *four, *options)
         better, a = quantize("better", "--weight-method", "output", *four, *options, "--threads", 1)

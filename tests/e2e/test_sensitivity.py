@@ -300,6 +300,8 @@ def test_a_broken_layer_is_named_and_mended(qcalib, data, tmp_path):
         "eval.h5",
         "--method",
         "kl:clip=1",
+        "--effort",
+        "low",
         "--json",
         "--no-report",
         "-o",

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes that cost nothing at run time: the default job takes those that gain on other samples, and says so."""
+
+import json
+import re
+
+import numpy as np
+import onnx
+import pytest
+from measured_models import Data, infer, sqnr
+from onnx import numpy_helper
+
+
+def wide(path, folder):
+    """digits_cnn with a channel that is a hundred times as large as the others; the next layer takes that back."""
+    model = onnx.load(path)
+    for t in model.graph.initializer:
+        value = numpy_helper.to_array(t).copy()
+        if t.name in ("res1_bn_weight", "res1_bn_bias"):
+            value[3] *= 100
+        if t.name == "res2_weight":
+            value[:, 3] /= 100
+        t.CopyFrom(numpy_helper.from_array(value, t.name))
+    onnx.save(model, folder / "wide.onnx")
+    return folder / "wide.onnx"
+
+
+@pytest.fixture
+def job(qcalib, examples, tmp_path):
+    """job(MODEL, OPTION, ...): the report of a job on the shipped samples, and the SQNR of its file on the test samples."""
+
+    def run(model, *options):
+        qcalib("--data", examples / "digits_calib.h5", "-o", "q.onnx", "--report", "r", *options, model)
+        x = Data(examples / "digits_test.h5", "").inputs
+        report = json.loads((tmp_path / "r/report.json").read_text())
+        return report, sqnr(infer(model, x, 1)[0], infer(tmp_path / "q.onnx", x, 1)[0])[0], (tmp_path / "q.onnx").read_bytes()
+
+    return run
+
+
+def kept(report):
+    return [f["name"] for f in report["free_changes"] if f["kept"]]
+
+
+def test_channels_of_very_different_sizes(job, examples, tmp_path):
+    model = wide(examples / "digits_cnn.onnx", tmp_path)
+    report, better, content = job(model)
+    assert kept(report) == ["equalize"]
+    without, plain, _ = job(model, "--effort", "low")
+    assert without.get("free_changes", []) == [] and better > plain + 10, (better, plain)
+    for options in (("--threads", 1), ("--threads", 3)):
+        assert job(model, *options)[2] == content
+
+
+def test_an_option_that_is_given_is_not_overruled(job, examples, tmp_path):
+    model = wide(examples / "digits_cnn.onnx", tmp_path)
+    assert job(model, "--equalize", "off")[0].get("free_changes", []) == []
+    few = ("--weight-type", "int3", "--weight-method", "mse")
+    assert job(examples / "digits_cnn.onnx", *few)[0].get("free_changes", []) == []
+
+
+def test_weights_of_few_bits(job, examples):
+    for bits in ("int2", "int3"):
+        report, better, _ = job(examples / "digits_cnn.onnx", "--weight-type", bits)
+        _, plain, _ = job(examples / "digits_cnn.onnx", "--weight-type", bits, "--effort", "low")
+        tried = {f["name"] for f in report["free_changes"]}
+        assert tried >= {"weight_method", "full_range"} and len(kept(report)) <= 1
+        assert better > plain - 0.3, (bits, better, plain)
+
+
+def test_nothing_is_tried_where_nothing_can_gain(job, examples):
+    report, _, content = job(examples / "digits_cnn.onnx")
+    assert report.get("free_changes", []) == []
+    assert job(examples / "digits_cnn.onnx", "--effort", "low")[2] == content
+
+
+def test_a_command_of_advice_gives_its_figure(qcalib, examples, tmp_path):
+    job = ("--data", examples / "digits_calib.h5", "--weight-type", "int3", "--advice", "on", "--json", "--no-report")
+    report = qcalib(*job, "-o", "q.onnx", examples / "digits_cnn.onnx").json
+    assert kept(report) and report["advice"]
+    for advice in report["advice"][:2]:
+        words = advice["command"]
+        assert words[0] == "qcalib" and "--effort=low" in words
+        then = qcalib(*words[1:], "--advice", "off", "--json", "--no-report", "-o", "then.onnx").json
+        said = advice["measured"]["outputs"][0]["sqnr_db_after"]
+        assert then["outputs"][0]["sqnr_db"] == pytest.approx(said, abs=1e-6), words
+
+
+def test_the_summary_names_them(qcalib, examples, tmp_path):
+    model = wide(examples / "digits_cnn.onnx", tmp_path)
+    run = qcalib("--data", examples / "digits_calib.h5", "-o", "q.onnx", "--no-report", model)
+    (line,) = [l for l in run.out.splitlines() if l.startswith("improved")]
+    gain = re.fullmatch(r"improved +--equalize=free: \+([\d.]+) dB on \d+ samples, at no cost at run time", line)
+    assert gain and float(gain[1]) > 10, line
+    assert np.isfinite(float(gain[1]))
