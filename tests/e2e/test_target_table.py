@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from conftest import ROOT
-from test_openvino import PYTHON
+from openvino_runtime import PYTHON
 
 MODELS = ("resnet8_cifar10_mlperf", "dscnn_kws_mlperf")
 SAMPLES = 64

@@ -81,4 +81,4 @@ def test_a_mask_as_large_as_float32_is_added_in_float(program, tmp_path):  # noq
     interpreter = interpreter_of(content)
     assert np.isfinite(interpreter.get_signature_runner("serving_default")(x=np.ones((1, 8, 8), F))["y"]).all()
     at = found.index("ADD")
-    assert found[at - 2 : at + 2] == ["DEQUANTIZE", "DEQUANTIZE", "ADD", "QUANTIZE"], found
+    assert found[at - 1 : at + 2] == ["DEQUANTIZE", "ADD", "SOFTMAX"], found
