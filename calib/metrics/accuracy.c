@@ -116,7 +116,7 @@ static bool find_output_of(bool *out, struct qc_scoring *s, const struct qc_grap
     const size_t outputs = g->carried ? g->carried->output_count : g->output_count;
     const size_t labels = qc_dataset_unit_label_count(s->data, 0), target = qc_dataset_unit_target_elements(s->data, 0);
     if (s->label_count && outputs > 1 && !largest_label(&largest, s, st)) return false;
-    for (size_t k = 0; k < outputs; k++) {
+    for (size_t k = 0; k < outputs && g->outputs[k].judging != QC_ONLY_JUDGED; k++) {
         const struct qc_view v = qc_runner_output(probe, k);
         const size_t n = qc_view_count(&v);
         float scale;

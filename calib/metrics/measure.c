@@ -190,6 +190,7 @@ static bool finish_compared_unit(void *user, const struct qc_unit *at, struct qc
     (void)scratch;
     if (!known && !qc_known_outputs_keep(e->known, at->key, runners[REAL], st)) return false;
     for (size_t o = 0; o < e->real->output_count; o++) {
+        if (e->real->outputs[o].judging == QC_NOT_JUDGED) continue;
         const struct qc_view r = known ? qc_known_view(known, o) : qc_runner_output(runners[REAL], o),
                              x = qc_runner_output(runners[QUANTIZED], o);
         const size_t first = e->parts.first[o], end = e->parts.first[o + 1];

@@ -142,7 +142,9 @@ static bool make_room_cut(struct step *s, struct qc_status *st)
         const qc_id v = s->to[i];
         const struct qc_type *t = &r->g->values[v].type;
         if (i >= s->values) {
-            if (t->dtype == QC_F32 && t->qparams == QC_REAL && !keep_room(&r->wanted[i - s->values], r, bytes, st))
+            const bool judged = r->g->outputs[i - s->values].judging != QC_NOT_JUDGED;
+            if (judged && t->dtype == QC_F32 && t->qparams == QC_REAL &&
+                !keep_room(&r->wanted[i - s->values], r, bytes, st))
                 return false;
             s->into[i] = r->wanted[i - s->values];
         } else {
@@ -371,7 +373,7 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
     bool any = false;
     for (size_t o = 0; o < g->output_count; o++) {
         const struct qc_type *t = &g->values[g->outputs[o].value].type;
-        any = any || (t->dtype == QC_F32 && t->qparams == QC_REAL);
+        any = any || (t->dtype == QC_F32 && t->qparams == QC_REAL && g->outputs[o].judging != QC_NOT_JUDGED);
     }
     if (!any)
         return qc_fail(st, QC_UNSUPPORTED, "the model has no float32 output on which to measure the effect of a layer");

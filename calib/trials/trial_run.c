@@ -220,7 +220,7 @@ static bool compare_plan(void *user, const struct qc_unit *at, struct qc_runner 
     for (size_t o = 0; o < outputs; o++) {
         const struct qc_view wanted = known ? qc_known_view(known, o) : qc_runner_output(runners[0], o);
         const size_t n = qc_view_count(&wanted);
-        if (!t->judged[o] || wanted.dtype != QC_F32) continue;
+        if (!t->judged[o] || wanted.dtype != QC_F32 || t->real->outputs[o].judging == QC_NOT_JUDGED) continue;
         const struct qc_view x = qc_runner_output(runners[at->plan], o);
         if (x.dtype != QC_F32 || qc_view_count(&x) != n)
             return qc_fail(st, QC_BAD_INPUT, "output '%s' differs in type or size from that of the float network",

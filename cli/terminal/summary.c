@@ -72,15 +72,32 @@ static void print_reference(const struct qc_report *r)
     qc_say("\n");
 }
 
+/* Prints the worst value that is judged in place of outputs whose rows change places. */
+static void print_before_ordering(const struct qc_report *r)
+{
+    const struct qc_report_output *worst = NULL;
+    for (size_t i = 0; i < r->output_count; i++) {
+        const struct qc_report_output *o = &r->outputs[i];
+        if (o->judging != QC_NOT_JUDGED && !isnan(o->sqnr_db) && (!worst || o->sqnr_db < worst->sqnr_db)) worst = o;
+    }
+    qc_say(": judged before its rows are put in order");
+    if (worst && isfinite(worst->sqnr_db))
+        qc_say(", at %s: SQNR %.2f dB over %zu sample%s", worst->name, worst->sqnr_db, r->measured_samples,
+               qc_plural(r->measured_samples));
+    qc_say("\n");
+}
+
 static void print_accuracy(const struct qc_report *r)
 {
     const char *real = r->quantized_in_part ? "reference" : "float", *type = qc_report_type(r),
                *plural = qc_plural(r->measured_samples);
     if (!r->metric) {
-        for (size_t i = 0; i < r->output_count && i < 2; i++) {
+        for (size_t i = 0; i < r->output_count && i < 2 && r->outputs[i].judging != QC_ONLY_JUDGED; i++) {
             qc_say("output      %s", r->outputs[i].name);
             if (!r->measured_samples)
                 qc_say(": not measured, there is no --data\n");
+            else if (r->outputs[i].judging == QC_NOT_JUDGED)
+                print_before_ordering(r);
             else if (isfinite(r->outputs[i].sqnr_db))
                 qc_say(": SQNR %.2f dB over %zu sample%s%s%s\n", r->outputs[i].sqnr_db, r->measured_samples, plural,
                        r->outputs[i].part_count > 1 ? ", worst part " : "",

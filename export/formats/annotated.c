@@ -137,7 +137,7 @@ static bool map_inputs(struct annotating *x, struct qc_status *st)
 static bool map_outputs(struct annotating *x, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
-    for (size_t i = 0; i < g->output_count; i++) {
+    for (size_t i = 0; i < g->output_count && g->outputs[i].judging != QC_ONLY_JUDGED; i++) {
         const qc_id v = mapped_value(x, g->outputs[i].value, st);
         if (!v || !qc_graph_add_output(x->to, g->outputs[i].name, v, st)) return false;
         memcpy(x->to->outputs[i].symbol, g->outputs[i].symbol, sizeof g->outputs[i].symbol);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/json.h"
+#include "graph/core/graph.h"
 
 #define QC_NO_INDEX SIZE_MAX
 
@@ -342,6 +343,7 @@ struct qc_report_output {
     double sqnr_db, cosine, max_abs;    /* of its worst part */
     size_t part_count, worst;           /* 1: not divided; index of the worst part */
     const struct qc_report_part *parts; /* [part_count] */
+    enum qc_judging judging;
 };
 
 struct qc_report {

@@ -120,11 +120,19 @@ struct qc_qparams {
     const qc_id *observed;        /* ... as ids of this graph */
 };
 
+/* How the error of an output counts (quantize/setup/judged_outputs.h). */
+enum qc_judging {
+    QC_JUDGED,
+    QC_NOT_JUDGED, /* its rows are in an order that rounding changes */
+    QC_ONLY_JUDGED /* stands for such an output; no output of the file; behind all others */
+};
+
 struct qc_port {
     qc_id value;
     const char *name;                /* of the graph's interface; for an output it may differ from the value's name */
     const char *symbol[QC_RANK_MAX]; /* names of free dimensions as in the model file, or NULL */
     const struct qc_shape *declared; /* of an output whose rank the ops do not determine: as in the file, or NULL */
+    enum qc_judging judging;
 };
 
 struct qc_custom_ops;

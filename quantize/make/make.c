@@ -11,6 +11,7 @@
 #include "quantize/make/bodies.h"
 #include "quantize/make/target_limits.h"
 #include "quantize/options/agree.h"
+#include "quantize/setup/judged_outputs.h"
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/float_types.h"
 
@@ -82,6 +83,21 @@ static bool check_opset(const struct qc_network *net, size_t form, struct qc_sta
                                         opset, t->name, t->opset);
 }
 
+/* Makes net->narrowed, if the file has other outputs or float types than the job. */
+static bool narrow(struct qc_network *net, struct qc_status *st)
+{
+    const struct qc_setup *s = net->setup;
+    struct qc_graph *own;
+    if (!qc_drop_judged(&own, net->produced, st)) return false;
+    if (!s->model.widened) {
+        net->narrowed = own;
+        return true;
+    }
+    const bool ok = qc_narrow_floats(&net->narrowed, own ? own : net->produced, s->model.imported, st);
+    qc_graph_free(own);
+    return ok;
+}
+
 static bool lower(struct qc_network *net, struct qc_status *st)
 {
     const struct qc_setup *s = net->setup;
@@ -96,7 +112,7 @@ static bool lower(struct qc_network *net, struct qc_status *st)
                                        .openvino = options->runs_on->openvino};
     const double t0 = qc_seconds();
     if (options->runs_on->onnxruntime && !qc_check_runtime_limits(net->produced, st)) return false;
-    if (s->model.widened && !qc_narrow_floats(&net->narrowed, net->produced, s->model.imported, st)) return false;
+    if (!narrow(net, st)) return false;
     for (size_t i = 0; i < s->format_count; i++) {
         const struct qc_exporter *e = s->exporters[i];
         struct qc_graph **to = &net->lowered[i];

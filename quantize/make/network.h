@@ -87,7 +87,7 @@ struct qc_network {
     struct qc_graph *with_bodies;               /* the rounded graph with quantized bodies, or NULL */
     struct qc_graph *dynamic; /* the graph with products that quantize their input at run time, or NULL */
     struct qc_graph *expanded, *folded, *produced;
-    struct qc_graph *narrowed; /* `produced` in the float types of the model; NULL if these are float32 */
+    struct qc_graph *narrowed; /* `produced` with the outputs and the float types of the model; NULL: the same */
     struct qc_graph **lowered; /* [formats] */
     double export_seconds;
 };

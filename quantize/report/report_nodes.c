@@ -290,7 +290,7 @@ bool qc_fill_nodes(struct qc_report *r, const struct qc_network *net, struct qc_
     }
     for (qc_id id = 1; id <= d.g->node_count; id++)
         if (!put(&d, id, st)) return false;
-    for (size_t i = 0; i < d.g->output_count; i++) {
+    for (size_t i = 0; i < d.g->output_count && d.g->outputs[i].judging != QC_ONLY_JUDGED; i++) {
         struct qc_report_node *b = &d.nodes[d.count];
         *b = (struct qc_report_node){.kind = QC_NODE_OUTPUT,
                                      .name = d.g->outputs[i].name,

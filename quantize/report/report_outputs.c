@@ -61,8 +61,9 @@ bool qc_fill_outputs(struct qc_report *r, const struct qc_network *net, const st
                                                .sqnr_db = e ? qc_error_sqnr_db(e) : (double)NAN,
                                                .cosine = e ? qc_error_cosine(e) : (double)NAN,
                                                .max_abs = e ? e->max_abs : (double)NAN,
-                                               .part_count = 1};
-        if (!m) continue;
+                                               .part_count = 1,
+                                               .judging = net->folded->outputs[k].judging};
+        if (!m || outputs[k].judging == QC_NOT_JUDGED) continue;
         if (!fill_parts(&outputs[k], net, m, k, a, st)) return false;
         warn_of_parts(&outputs[k], net, &m->comparison->parts->of[m->comparison->parts->first[k]]);
     }

@@ -11,6 +11,7 @@
 #include "graph/core/verify.h"
 #include "quantize/options/agree.h"
 #include "quantize/options/partition_options.h"
+#include "quantize/setup/judged_outputs.h"
 #include "quantize/setup/sample_warnings.h"
 #include "rewrite/canonical/canonical.h"
 
@@ -188,6 +189,17 @@ static bool has_empty_input(const struct qc_setup *s)
     return false;
 }
 
+static bool judge_before_ordering(struct qc_setup *s, struct qc_status *st)
+{
+    struct qc_graph *judged = NULL;
+    if (s->of_body) return true;
+    if (!qc_judge_before_ordering(&judged, s->normalised, st)) return false;
+    if (!judged) return true;
+    qc_graph_free(s->normalised);
+    s->normalised = judged;
+    return true;
+}
+
 static bool normalise(struct qc_setup *s, struct qc_warnings *w, struct qc_status *st)
 {
     struct qc_partition_options scheme;
@@ -200,7 +212,8 @@ static bool normalise(struct qc_setup *s, struct qc_warnings *w, struct qc_statu
     return qc_normalise(&s->normalised, s->plain ? s->plain : s->model.graph, s->rules, qc_evaluate, st) &&
            (!as_convs || set_apart(s, "as_convs.rules", st)) &&
            (scheme.cache == QC_NONE || set_apart(s, "full_caches.rules", st)) &&
-           (!qc_narrows_bias(s->options) || set_apart(s, "bias_apart.rules", st)) && name_values(s->normalised, st);
+           (!qc_narrows_bias(s->options) || set_apart(s, "bias_apart.rules", st)) && name_values(s->normalised, st) &&
+           judge_before_ordering(s, st);
 }
 
 bool qc_setup_open(struct qc_setup *s, const struct qc_listener *l, struct qc_status *st)
