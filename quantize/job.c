@@ -420,10 +420,27 @@ static bool fill_warnings(struct qc_job *j, struct qc_status *st)
     return warnings != NULL;
 }
 
+/* Warns if accuracy collapses on --eval although the outputs are good on --data: their samples differ. */
+static void warn_of_collapse(const struct qc_job *j)
+{
+    static const double points = 10, good_db = 20;
+    const struct qc_metric *real = &j->demand.fp32, *now = &j->has.metric;
+    double least = (double)INFINITY;
+    if (!j->setup->eval || !j->measurement || real->kind != QC_METRIC_TOP1) return;
+    for (size_t k = 0; k < j->measurement->output_count; k++)
+        least = fmin(least, qc_error_sqnr_db(&j->measurement->outputs[k]));
+    if (!(qc_metric_drop(real, now) > points) || least < good_db || isinf(least)) return;
+    qc_warn(j->best->warnings,
+            "accuracy on %s falls from %.2f to %.2f %%, though the outputs have %.1f dB on %s: their samples differ; "
+            "calibrate with samples like those of use, prepared in the same way",
+            eval_name(j), 100 * real->value, 100 * now->value, least, qc_dataset_file(j->setup->data));
+}
+
 /* Fills in the advice, the layers of bodies and all warnings. */
 static bool advise(struct qc_job *j, struct qc_status *st)
 {
     struct qc_ideas ideas = {.count = 0};
+    warn_of_collapse(j);
     return qc_fill_advice(&j->r, &ideas, j->best, j->measurement, j->sensitivity, st) &&
            qc_body_layers(&j->r, j->best->network, st) &&
            qc_warn_useless(&j->r, &ideas, j->best->network, j->measurement, st) && fill_warnings(j, st);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Outputs that rounding reorders. TopK, NonMaxSuppression and ArgMax choose rows by their size, so a rounded network has
-   other rows at the same places, and the error of such an output says nothing. It is judged by the values that enter the
-   ordering and by those from which rows are taken: these become outputs of the job's graphs, but not of the file. */
+/* Outputs that rounding reorders. TopK, NonMaxSuppression and ArgMax choose rows by their size, so a rounded network
+   has other rows at the same places, and the error of such an output says nothing. It is judged by the values that
+   enter the ordering and by those from which rows are taken: these become outputs of the job's graphs, but not of the
+   file. */
 #pragma once
 
 #include "graph/core/graph.h"

@@ -122,25 +122,37 @@ static bool run_to(struct seen *s, const struct qc_graph *g, qc_id value, const 
     return ok;
 }
 
-/* Finds the smallest and the largest element of the input in the first units. */
-static bool limits(float *low, float *high, const struct qc_dataset *data, size_t input, struct qc_arena *a,
-                   struct qc_status *st)
+/* Elements of an input in the first units. */
+struct values {
+    float low, high;
+    double mean, deviation;
+};
+
+static bool look_at_values(struct values *out, const struct qc_dataset *data, size_t input, struct qc_arena *a,
+                           struct qc_status *st)
 {
     const size_t count = qc_dataset_elements(data, input);
     float *x = QC_NEW_ARRAY(a, float, count, st);
     struct qc_dataset_scratch *scratch = NULL;
     bool ok = x && qc_dataset_scratch_new(&scratch, st);
-    *low = INFINITY;
-    *high = -INFINITY;
+    double n = 0, sum = 0, squares = 0;
+    *out = (struct values){.low = INFINITY, .high = -INFINITY};
     for (size_t u = 0; ok && u < UNITS && u < qc_dataset_units(data); u++) {
         ok = qc_dataset_read(x, data, input, u, scratch, st);
         const size_t here = qc_dataset_unit_elements(data, input, u);
         for (size_t i = 0; ok && i < here; i++) {
-            if (x[i] < *low) *low = x[i];
-            if (x[i] > *high) *high = x[i];
+            if (x[i] < out->low) out->low = x[i];
+            if (x[i] > out->high) out->high = x[i];
+            sum += (double)x[i];
+            squares += (double)x[i] * (double)x[i];
         }
+        n += (double)here;
     }
     qc_dataset_scratch_free(scratch);
+    if (n > 0) {
+        out->mean = sum / n;
+        out->deviation = sqrt(fmax(squares / n - out->mean * out->mean, 0));
+    }
     return ok;
 }
 
@@ -162,15 +174,15 @@ static bool check_pixels(struct qc_warnings *w, const struct qc_graph *g, size_t
 {
     const int64_t *dims;
     bool said;
-    float low, high;
+    struct values v;
     if (qc_dataset_dims(&dims, data, input) < 3) return true;
-    if (!is_said(&said, data, input, a, st) || said || !limits(&low, &high, data, input, a, st)) return said;
-    if (low >= 0 && high > 64 && high <= 255)
+    if (!is_said(&said, data, input, a, st) || said || !look_at_values(&v, data, input, a, st)) return said;
+    if (v.low >= 0 && v.high > 64 && v.high <= 255)
         qc_warn(w,
                 "%s: the values of input '%s', %.4g to %.4g, look like pixels; if the model was trained on normalised "
                 "pixels, give the normalisation with --preprocess (imagenet, tensorflow, caffe, yolo, or 'scale=.. "
                 "mean=.. std=..'), otherwise --preprocess none",
-                qc_dataset_file(data), g->inputs[input].name, (double)low, (double)high);
+                qc_dataset_file(data), g->inputs[input].name, (double)v.low, (double)v.high);
     return true;
 }
 
@@ -182,7 +194,7 @@ static bool check_input(struct qc_warnings *w, const struct qc_graph *g, const s
     const struct qc_node *norm = &g->nodes[id];
     const struct qc_tensor *variance = id && norm->input_count == 5 ? qc_constant_of(g, norm->inputs[4]) : NULL;
     char label[QC_LABEL], times[64];
-    float low, high;
+    struct values v;
     if (!variance || variance->dtype != QC_F32 || variance->count < 1)
         return o->preprocess || check_pixels(w, g, input, data, a, st);
     struct seen s = {.channels = variance->count};
@@ -191,7 +203,7 @@ static bool check_input(struct qc_warnings *w, const struct qc_graph *g, const s
     if (!s.sum || !s.squares || !run_to(&s, g, norm->inputs[0], data, st)) return false;
     const double ratio = median_ratio(&s, variance, (double)qc_attr_float(norm, "epsilon", 1e-5f), a, st);
     if (ratio == 0 || (ratio < too_far && ratio > 1 / too_far)) return true;
-    if (!limits(&low, &high, data, input, a, st)) return false;
+    if (!look_at_values(&v, data, input, a, st)) return false;
     if (ratio > 1)
         qc_text(times, sizeof times, "%.0f times as large as", ratio);
     else
@@ -200,7 +212,7 @@ static bool check_input(struct qc_warnings *w, const struct qc_graph *g, const s
             "%s: the values of input '%s', %.4g to %.4g, are about %s those that the model was trained on, according "
             "to its batch norm '%s'; give the preprocessing of the training with --preprocess (imagenet, tensorflow, "
             "caffe, yolo, or 'scale=.. mean=.. std=..')",
-            qc_dataset_file(data), g->inputs[input].name, (double)low, (double)high, times,
+            qc_dataset_file(data), g->inputs[input].name, (double)v.low, (double)v.high, times,
             qc_node_label(label, g, norm));
     return true;
 }
@@ -267,6 +279,30 @@ void qc_warn_states(struct qc_warnings *w, const struct qc_graph *g, const struc
                 "model in sequence and give '%s' of each step as '%s' of the next sample",
                 qc_dataset_file(data), g->inputs[k].name, zero ? "zero" : "the same", g->outputs[o].name,
                 g->outputs[o].name, g->inputs[k].name);
+    }
+}
+
+/* Samples of one source differ less: between the given calibration and test data the deviations differ at most by a
+   factor of 1.8, and the means by 0.7 deviations (first 8 samples each). */
+static const double other_deviation = 4, other_mean = 3;
+
+void qc_warn_prepared_otherwise(struct qc_warnings *w, const struct qc_graph *g, const struct qc_dataset *data,
+                                const struct qc_dataset *eval)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    for (size_t k = 0; a && k < g->input_count; k++) {
+        struct values x, y;
+        if (g->values[g->inputs[k].value].type.dtype != QC_F32) continue;
+        if (!look_at_values(&x, data, k, a, &st) || !look_at_values(&y, eval, k, a, &st)) return;
+        const double most = fmax(x.deviation, y.deviation), least = fmin(x.deviation, y.deviation);
+        if (!(least > 0) || (most < other_deviation * least && fabs(x.mean - y.mean) < other_mean * most)) continue;
+        qc_warn(
+            w,
+            "%s and %s are prepared differently: input '%s' has mean %.3g and standard deviation %.3g in the first, "
+            "%.3g and %.3g in the second; calibrate with samples like those of use (--preprocess, or the "
+            "attributes scale, mean and std of the data)",
+            qc_dataset_file(data), qc_dataset_file(eval), g->inputs[k].name, x.mean, x.deviation, y.mean, y.deviation);
     }
 }
 

@@ -127,6 +127,7 @@ static bool import(struct qc_setup *s, struct qc_warnings *w, struct qc_status *
         qc_warn_states(w, s->model.graph, s->data);
     }
     if (qc_has_data(&in->eval) && !qc_model_data(&s->eval, s->model.graph, &in->eval, &truth, o, w, st)) return false;
+    if (s->data && s->eval) qc_warn_prepared_otherwise(w, s->model.graph, s->data, s->eval);
     return check_sizes(s->data, o, st) && check_sizes(s->eval, o, st);
 }
 

@@ -138,3 +138,20 @@ def test_no_false_alarm(name, qcalib, data):
             "collect", model, "--data", data / calib, "--samples", 8, "-o", "s.h5", "--preprocess", "scale=255"
         ).err
     )
+
+
+def test_evaluation_prepared_otherwise(qcalib, tmp_path, examples):
+    """Samples of calibration that are scaled by mistake: the first warning names both files; right ones have none."""
+    model, calib, test = (examples / f"digits_{name}" for name in ("cnn.onnx", "calib.h5", "test.h5"))
+    right = qcalib("--data", calib, "--eval", test, "--no-report", "-o", "q.onnx", model)
+    assert "prepared differently" not in right.err
+    for scale in (0.004, 0.3, 255):
+        with h5py.File(calib) as f, h5py.File(tmp_path / "scaled.h5", "w") as to:
+            stored = to.create_dataset("input", data=f["input"][:].astype(np.float32))
+            stored.attrs.update({k: v for k, v in f["input"].attrs.items()})
+            stored.attrs["scale"] = f["input"].attrs.get("scale", 1) * scale
+        wrong = qcalib("--data", "scaled.h5", "--eval", test, "--no-report", "-o", "q.onnx", model)
+        said = [line for line in wrong.err.splitlines() if "prepared differently" in line]
+        assert len(said) == (scale != 0.3), wrong.err
+        assert all("scaled.h5" in line and "digits_test.h5" in line for line in said), wrong.err
+        assert "though the outputs have" in wrong.err and "their samples differ" in wrong.err, wrong.err
