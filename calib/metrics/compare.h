@@ -3,6 +3,7 @@
    samples: the result is the same for any number of workers and any vector width. */
 #pragma once
 
+#include "calib/metrics/channel_factors.h"
 #include "calib/metrics/output_parts.h"
 #include "calib/statistics/stream.h"
 #include "graph/core/graph.h"
@@ -69,9 +70,10 @@ struct qc_comparison_job {
 
 struct qc_comparison {
     struct qc_arena *arena;
-    struct qc_error *pairs;   /* [pair_count] */
-    struct qc_steps *steps;   /* [pair_count] with count_steps, else NULL; the step is the scale of the second value;
-                                 stays 0 if that is real */
+    struct qc_error *pairs; /* [pair_count] */
+    struct qc_steps *steps; /* [pair_count] with count_steps, else NULL; the step is the scale of the second value;
+                               stays 0 if that is real */
+    struct qc_channel_factors *factors; /* [pair_count] with count_steps, else NULL; of the first 16 units */
     struct qc_error *outputs; /* [output_count of the second graph]: outputs by position, float32 or integers of 8 and
                                  16 bits; else count 0 */
     struct qc_output_parts *parts;    /* of the outputs of the first graph (calib/metrics/output_parts.h) */

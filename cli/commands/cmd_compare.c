@@ -64,6 +64,8 @@ static struct qc_json *layer_json(const struct qc_compared_models *c, size_t i)
         o, "name %s op %s matched %s mse %g sqnr_db %g cosine %g max_abs %g max_steps %g elements %zu differing %zu",
         c->pairs.layers[i].name, qc_op_info(c->pairs.layers[i].op)->name, c->pairs.layers[i].by_name ? "name" : "order",
         mse_of(e), qc_error_sqnr_db(e), qc_error_cosine(e), e->max_abs, most_steps(c, i), e->count, s->differing);
+    const struct qc_channel_factors *f = &c->result->factors[i];
+    if (f->found) qc_json_set(o, "channels_scaled", QC_JSON("least %g most %g", f->least, f->most));
     qc_json_set(o, "steps", step_of(c, i) > 0 ? steps : qc_json_null());
     if (!(step_of(c, i) > 0)) qc_json_free(steps);
     return o;
@@ -151,7 +153,19 @@ static void print_layer(const struct qc_compared_models *c, size_t i)
     qc_say("%s\n", name ? name : "(no name)");
 }
 
-/* Lists the indices of the layers with the lowest SQNR, lowest first. */
+/* Names the layers whose channels have other factors in the second model: their elements cannot be compared. */
+static void print_scaled(const struct qc_compared_models *c)
+{
+    for (size_t i = 0; i < c->pairs.count; i++) {
+        const struct qc_channel_factors *f = &c->result->factors[i];
+        if (!f->found) continue;
+        qc_say("not compared: the channels of %s '%s' are scaled by %.3g to %.3g in the second model\n",
+               qc_op_info(c->pairs.layers[i].op)->name, c->pairs.layers[i].name ? c->pairs.layers[i].name : "(no name)",
+               f->least, f->most);
+    }
+}
+
+/* Lists the indices of the layers with the lowest SQNR, lowest first; without those whose channels are scaled. */
 static size_t worst(size_t *list, size_t most, const struct qc_compared_models *c)
 {
     size_t count = 0;
@@ -159,7 +173,7 @@ static size_t worst(size_t *list, size_t most, const struct qc_compared_models *
         double db = qc_error_sqnr_db(&c->result->pairs[i]);
         size_t at = count;
         while (at > 0 && qc_error_sqnr_db(&c->result->pairs[list[at - 1]]) > db) at--;
-        if (isnan(db) || at >= most) continue;
+        if (isnan(db) || at >= most || c->result->factors[i].found) continue;
         if (count < most) count++;
         memmove(list + at + 1, list + at, (count - at - 1) * sizeof *list);
         list[at] = i;
@@ -189,9 +203,11 @@ static void print_comparison(const struct qc_compared_models *c, const struct qc
     qc_say(" SQNR dB     cosine  max error   steps  differing    1 step   2 steps   more  op           value");
     puts(qc_style(stdout, QC_STYLE_PLAIN));
     if (all)
-        for (size_t i = 0; i < c->pairs.count; i++) print_layer(c, i);
+        for (size_t i = 0; i < c->pairs.count; i++)
+            if (!c->result->factors[i].found) print_layer(c, i);
     size_t shown = all ? 0 : worst(list, SHOWN, c);
     for (size_t i = 0; i < shown; i++) print_layer(c, list[i]);
+    print_scaled(c);
     if (!all && c->pairs.count > shown)
         qc_say("%zu layers compared, the worst shown; -v or --json shows all\n", c->pairs.count);
 }
@@ -213,6 +229,7 @@ static bool fill_layers(struct qc_compared *to, const struct qc_compared_models 
                                                .differing = c->result->steps[i].differing,
                                                .max_steps = most_steps(c, i)};
         for (int k = 0; k < QC_STEPS; k++) layers[i].steps[k] = c->result->steps[i].of[k];
+        if (c->result->factors[i].found) layers[i].mse = layers[i].sqnr_db = layers[i].cosine = (double)NAN;
     }
     to->layers = layers;
     to->layer_count = c->pairs.count;

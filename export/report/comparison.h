@@ -11,7 +11,7 @@
 enum { QC_COMPARED_STEPS = 4 };
 
 /* A value that both graphs have. Numbers cover all elements of all samples; sqnr_db is infinite if they are equal, NaN
-   if there are no samples. */
+   if there are no samples, or if the channels have other factors in the second graph. */
 struct qc_compared_layer {
     const char *name, *op; /* name: NULL if neither graph has one */
     bool by_name;          /* matched by name; else by op, shape and order */

@@ -93,3 +93,19 @@ def test_the_summary_names_them(qcalib, examples, tmp_path):
     gain = re.fullmatch(r"improved +--equalize=free: \+([\d.]+) dB on \d+ samples, at no cost at run time", line)
     assert gain and float(gain[1]) > 10, line
     assert np.isfinite(float(gain[1]))
+
+
+def test_compare_knows_scaled_channels(qcalib, examples, tmp_path):
+    """Layers whose channels have other factors are named, with the factors, and are not among the worst."""
+    model, test = wide(examples / "digits_cnn.onnx", tmp_path), examples / "digits_test.h5"
+    qcalib("--data", examples / "digits_calib.h5", "-o", "q.onnx", "--no-report", model)
+    text = qcalib("compare", model, "q.onnx", "--data", test, "--html", "c.html").out
+    (line,) = [l for l in text.splitlines() if l.startswith("not compared") and "res1" in l]
+    assert float(re.search(r"scaled by ([\d.]+) to", line)[1]) < 0.1, line
+    assert all("res1_bn" not in l for l in text.splitlines() if re.match(r" +-?[\d.]+ ", l))
+    layers = {l["name"]: l for l in qcalib("compare", model, "q.onnx", "--data", test, "--json").json["layers"]}
+    assert layers["res1_bn"]["channels_scaled"]["most"] > 1.2
+    assert all(l["sqnr_db"] > 30 for l in layers.values() if "channels_scaled" not in l)
+    plain = examples / "digits_cnn.onnx"
+    qcalib("--data", examples / "digits_calib.h5", "-o", "p.onnx", "--no-report", "--weight-type", "int4", plain)
+    assert "not compared" not in qcalib("compare", plain, "p.onnx", "--data", test).out
