@@ -20,7 +20,8 @@ struct qc_channel_factors {
 };
 
 /* Makes the sums of one sample. x: elements in the memory order of r, which is dense, times `step`. The channels are
-   axis 1 of values of rank 4 and more, and the last axis of others. Values of rank 1 have no sums. False without memory.
+   axis 1 of values of rank 4 and more, and the last axis of others. Values of rank 1 have no sums. False without
+   memory.
  */
 bool qc_channel_sums_of(struct qc_channel_sums *out, const struct qc_view *r, const float *x, double step);
 /* Adds sums of the same number of channels; *to may be empty. Takes the sums of `s`. */
