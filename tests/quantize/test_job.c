@@ -79,6 +79,7 @@ Test(job, from_statistics_at_hand)
     qc_json_free(json);
     qc_job_free(again);
     free(want);
+    qc_collection_free(r.statistics);
     qc_job_free(j);
     qc_arena_free(a);
 }
