@@ -356,8 +356,8 @@ struct qc_json *qc_report_json(const struct qc_report *r)
         const struct qc_report_output *out = &r->outputs[i];
         item = QC_JSON("name %s sqnr_db %g cosine %g max_abs %g", out->name, out->sqnr_db, out->cosine, out->max_abs);
         if (out->judging != QC_JUDGED)
-            qc_json_put(item, "ordered %hhd written %hhd", out->judging == QC_NOT_JUDGED,
-                        out->judging == QC_NOT_JUDGED);
+            qc_json_put(item, "ordered %hhd written %hhd", (bool)(out->judging == QC_NOT_JUDGED),
+                        (bool)(out->judging == QC_NOT_JUDGED));
         if (out->part_count > 1) {
             struct qc_json *parts = qc_json_array();
             for (size_t k = 0; k < out->part_count; k++)
