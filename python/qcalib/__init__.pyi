@@ -145,7 +145,7 @@ def quantize(
     range: Union[Literal['full', 'restricted'], None] = None,
     # Keeps int8 weights exact on x86 processors without VNNI. One of auto, reduce-range, off. Default: auto.
     overflow_fix: Union[Literal['auto', 'reduce-range', 'off'], None] = None,
-    # How far to search among changes that cost nothing at run time: "low", "normal" or "high". One of low, normal, high. Default: normal.
+    # Sets how far to search among changes that cost nothing at run time: "low", "normal" or "high". One of low, normal, high. Default: normal.
     effort: Union[Literal['low', 'normal', 'high'], None] = None,
     # Equalizes the ranges of channels between layers; "auto" does so with per_tensor=True. One of auto, on, free, off. Default: auto.
     equalize: Union[Literal['auto', 'on', 'free', 'off'], bool, None] = None,
