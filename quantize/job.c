@@ -425,10 +425,9 @@ static void warn_of_collapse(const struct qc_job *j)
 {
     static const double points = 10, good_db = 20;
     const struct qc_metric *real = &j->demand.fp32, *now = &j->has.metric;
-    double least = (double)INFINITY;
+    size_t worst;
     if (!j->setup->eval || !j->measurement || real->kind != QC_METRIC_TOP1) return;
-    for (size_t k = 0; k < j->measurement->output_count; k++)
-        least = fmin(least, qc_error_sqnr_db(&j->measurement->outputs[k]));
+    const double least = qc_worst_output(&worst, j->best->network, j->measurement);
     if (!(qc_metric_drop(real, now) > points) || least < good_db || isinf(least)) return;
     qc_warn(j->best->warnings,
             "accuracy on %s falls from %.2f to %.2f %%, though the outputs have %.1f dB on %s: their samples differ; "

@@ -104,6 +104,11 @@ static bool draw_trial_units(struct qc_trials *t, struct qc_status *st)
     return true;
 }
 
+static bool is_judged(const struct qc_trials *t, size_t output, enum qc_dtype dtype)
+{
+    return dtype == QC_F32 && t->real->outputs[output].judging != QC_NOT_JUDGED;
+}
+
 bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const struct qc_dataset *data, size_t wanted,
                    const struct qc_trial_options *options, struct qc_status *st)
 {
@@ -123,7 +128,7 @@ bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const st
     t->looked = ok;
     for (size_t o = 0; ok && o < real->output_count; o++) {
         const struct qc_type *is = &real->values[real->outputs[o].value].type;
-        t->judged[o] = is->dtype == QC_F32;
+        t->judged[o] = is_judged(t, o, is->dtype);
         t->looked = t->looked && qc_shape_fixed(&is->shape);
     }
     for (size_t i = 0; ok && i < t->parts.count; i++) t->kinds[i] = qc_probabilities_of(real, t->parts.of[i].value);
@@ -220,7 +225,7 @@ static bool compare_plan(void *user, const struct qc_unit *at, struct qc_runner 
     for (size_t o = 0; o < outputs; o++) {
         const struct qc_view wanted = known ? qc_known_view(known, o) : qc_runner_output(runners[0], o);
         const size_t n = qc_view_count(&wanted);
-        if (!t->judged[o] || wanted.dtype != QC_F32 || t->real->outputs[o].judging == QC_NOT_JUDGED) continue;
+        if (!t->judged[o] || wanted.dtype != QC_F32) continue;
         const struct qc_view x = qc_runner_output(runners[at->plan], o);
         if (x.dtype != QC_F32 || qc_view_count(&x) != n)
             return qc_fail(st, QC_BAD_INPUT, "output '%s' differs in type or size from that of the float network",
@@ -279,7 +284,8 @@ static bool look_at_outputs(struct qc_trials *t, const struct qc_plan *plan, str
     struct qc_runner *probe = NULL;
     if (!qc_runner_new(&probe, plan, st)) return false;
     const bool ok = take_largest(probe, t, st);
-    for (size_t o = 0; ok && o < t->real->output_count; o++) t->judged[o] = qc_runner_output(probe, o).dtype == QC_F32;
+    for (size_t o = 0; ok && o < t->real->output_count; o++)
+        t->judged[o] = is_judged(t, o, qc_runner_output(probe, o).dtype);
     qc_runner_free(probe);
     t->looked = ok;
     return ok;
@@ -296,7 +302,8 @@ static bool known_units(const struct qc_trials *t, size_t first, size_t n)
 static void look_at_known(struct qc_trials *t)
 {
     if (!t->count || !qc_known_outputs_settled(t->known) || !known_of(t, 0)) return;
-    for (size_t o = 0; o < t->real->output_count; o++) t->judged[o] = qc_known_view(known_of(t, 0), o).dtype == QC_F32;
+    for (size_t o = 0; o < t->real->output_count; o++)
+        t->judged[o] = is_judged(t, o, qc_known_view(known_of(t, 0), o).dtype);
     t->looked = true;
 }
 

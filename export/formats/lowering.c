@@ -265,16 +265,6 @@ static qc_id add_named(struct qc_lowering *x, enum qc_op op, unsigned count, con
         base, what, st);
 }
 
-struct qc_tensor *qc_lower_levels(enum qc_dtype dtype, const struct qc_tensor *t, struct qc_status *st)
-{
-    if (!qc_is_small_float(dtype)) return qc_tensor_ref(t);
-    struct qc_tensor *stored = qc_tensor_new(dtype, &t->shape, st);
-    for (size_t i = 0; stored && i < t->count; i++)
-        ((uint8_t *)stored->data)[i] =
-            qc_float_to_small(dtype, (double)((const float *)t->data)[i], QC_SMALL_SATURATES, QC_SMALL_NEAREST);
-    return stored;
-}
-
 /* Adds an affine constant as an integer initializer, converted to the type that operators read. */
 bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
@@ -282,7 +272,7 @@ bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st)
     const enum qc_dtype type = qc_lower_type(s);
     if (x->integer[v]) return true;
     const char *base = qc_lower_base(x, v), *name = qc_arena_printf(x->to->arena, st, "%s_quantized", base);
-    struct qc_tensor *stored = name ? qc_lower_levels(s->dtype, x->from->values[v].constant, st) : NULL;
+    struct qc_tensor *stored = name ? qc_tensor_levels(s->dtype, x->from->values[v].constant, st) : NULL;
     if (stored) x->integer[v] = qc_graph_add_constant(x->to, name, stored, st);
     qc_tensor_unref(stored);
     if (!x->integer[v]) return false;

@@ -45,8 +45,6 @@ bool qc_lower_plain(struct qc_lowering *x, qc_id node, struct qc_status *st);
 /* Returns the float form of any value. 0 and a status on failure. */
 qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st);
 bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st);
-/* Returns the levels of a constant in the type of the file; small floats need another tensor. */
-struct qc_tensor *qc_lower_levels(enum qc_dtype dtype, const struct qc_tensor *t, struct qc_status *st);
 
 /* Returns the name of the integers of a value: that of the graph output that they are, else "<base>_quantized". NULL
    only if memory is out. */

@@ -81,7 +81,7 @@ qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st)
     const struct qc_shape shape = qc_scale_shape(s, &type->shape, type->axis);
     const enum qc_dtype dtype = type_of(s, &type->shape);
     const char *base = qc_lower_base(x, v);
-    struct qc_tensor *levels = qc_lower_levels(s->dtype, x->from->values[v].constant, st); /* one byte per element in
+    struct qc_tensor *levels = qc_tensor_levels(s->dtype, x->from->values[v].constant, st); /* one byte per element in
                                                                                               memory */
     if (!levels) return 0;
     qc_id inputs[3] = {qc_lower_constant(x, dtype, &type->shape, levels->data, base, "quantized", st),

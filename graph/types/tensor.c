@@ -495,3 +495,13 @@ void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, 
     else
         qc_pool_loop((channels + p.each - 1) / p.each, parts_of_some, &p);
 }
+
+struct qc_tensor *qc_tensor_levels(enum qc_dtype dtype, const struct qc_tensor *t, struct qc_status *st)
+{
+    if (!qc_is_small_float(dtype)) return qc_tensor_ref(t);
+    struct qc_tensor *stored = qc_tensor_new(dtype, &t->shape, st);
+    for (size_t i = 0; stored && i < t->count; i++)
+        ((uint8_t *)stored->data)[i] =
+            qc_float_to_small(dtype, (double)((const float *)t->data)[i], QC_SMALL_SATURATES, QC_SMALL_NEAREST);
+    return stored;
+}

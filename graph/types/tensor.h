@@ -112,3 +112,6 @@ const void *qc_tensor_form(const struct qc_tensor *t, const void *key, size_t ke
    `data`, or the form that another thread added first; then `data` is freed. */
 bool qc_tensor_add_form(const void **out, const struct qc_tensor *t, const void *key, size_t key_bytes, void *data,
                         struct qc_status *st);
+
+/* Returns affine levels in the type of a file: levels of small floats are float32 in a graph, others are shared. */
+struct qc_tensor *qc_tensor_levels(enum qc_dtype dtype, const struct qc_tensor *t, struct qc_status *st);

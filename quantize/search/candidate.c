@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/search/candidate.h"
-#include "base/scope.h"
 
 #include <stdlib.h>
+
+#include "base/scope.h"
 
 bool qc_candidate_new(struct qc_candidate **out, const struct qc_setup *s, struct qc_warnings *warnings,
                       struct qc_status *st)

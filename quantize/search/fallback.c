@@ -12,6 +12,7 @@
 #include "graph/types/number_format.h"
 #include "quantize/options/option_value.h"
 #include "quantize/report/report_nodes.h"
+#include "quantize/search/score.h"
 #include "quantize/setup/model.h"
 
 /* What changes for a layer. */
@@ -450,20 +451,6 @@ bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, stru
 static const double USELESS = 10, MENDED = 20, RECURRENT = 30, HALF_OF_NOISE = 3;
 enum { BATCHES = 4, RECURRENT_OPS = 3 };
 
-/* Returns the SQNR of the worst float32 output, dB; infinity if there is none. */
-static double worst_output(size_t *worst, const struct qc_network *net, const struct qc_measurement *m)
-{
-    double least = (double)INFINITY;
-    *worst = QC_NO_INDEX;
-    for (size_t k = 0; m && k < m->output_count; k++) {
-        const double db = qc_error_sqnr_db(&m->outputs[k]);
-        if (net->real->values[net->real->outputs[k].value].type.dtype != QC_F32 || !(db < least)) continue;
-        least = db;
-        *worst = k;
-    }
-    return least;
-}
-
 /* Types are changed only if no option gives them and neither a demand nor --size decides them. */
 static bool may_mend(const struct qc_candidate *c)
 {
@@ -588,7 +575,7 @@ bool qc_mend(struct qc_report_fallback **out, bool *changed, struct qc_candidate
     *out = NULL;
     *changed = false;
     if (!m || !may_mend(c)) return true;
-    const double db = worst_output(&worst, c->network, m);
+    const double db = qc_worst_output(&worst, c->network, m);
     const bool recurrent = db < RECURRENT && !types->dynamic && !types->activation_type_count &&
                            recurrent_ops(ops, &layers, c->network->partition);
     const bool any = db < USELESS && !c->setup->options->given[QC_OPTION_ACTIVATION_TYPE];
@@ -640,7 +627,7 @@ bool qc_warn_useless(const struct qc_report *r, const struct qc_ideas *ideas, st
                      const struct qc_measurement *m, struct qc_status *st)
 {
     size_t output;
-    const double db = worst_output(&output, net, m);
+    const double db = qc_worst_output(&output, net, m);
     if (!(db < USELESS)) return true;
     const char *layer = layer_to_name(r, ideas), *remedy = remedy_text(r, ideas, net, st);
     if (!remedy) return false;

@@ -37,6 +37,19 @@ double qc_outputs_sqnr_db(const struct qc_error *sums, size_t outputs)
     return -10 * log10(qc_trials_noise(sums, outputs, 0, 1, 1));
 }
 
+double qc_worst_output(size_t *worst, const struct qc_network *net, const struct qc_measurement *m)
+{
+    double least = (double)INFINITY;
+    *worst = QC_NO_INDEX;
+    for (size_t k = 0; m && k < m->output_count; k++) {
+        const double db = qc_error_sqnr_db(&m->outputs[k]);
+        if (net->real->values[net->real->outputs[k].value].type.dtype != QC_F32 || !(db < least)) continue;
+        least = db;
+        *worst = k;
+    }
+    return least;
+}
+
 enum { SHARE = 3, UNITS_MIN = 16, UNITS_MAX = 256 };
 
 struct graphs {

@@ -22,6 +22,9 @@ bool qc_measure_outputs(struct qc_error *sums, uint64_t **keys, const struct qc_
                         const struct qc_selection *some, struct qc_status *st);
 /* Returns the SQNR of the mean over the outputs of noise to signal, dB. Infinity without noise. */
 double qc_outputs_sqnr_db(const struct qc_error *sums, size_t outputs);
+/* Returns the SQNR of the worst float32 output, dB, and its index; infinity and QC_NO_INDEX if there is none. m: NULL
+   or of the network. */
+double qc_worst_output(size_t *worst, const struct qc_network *net, const struct qc_measurement *m);
 
 /* ---- The gain of one graph over another, unit by unit (calib/trials/trial_run.h) ---- */
 

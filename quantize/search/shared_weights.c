@@ -69,17 +69,6 @@ static const struct qc_tensor *constant_named(const struct qc_graph *g, const ch
     return v ? qc_constant_of(g, v) : NULL;
 }
 
-/* Returns the weight in the type of its file: levels of small floats are float32 in a graph. */
-static struct qc_tensor *stored_form(const struct qc_tensor *t, enum qc_dtype dtype, struct qc_status *st)
-{
-    if (!qc_is_small_float(dtype)) return qc_tensor_ref(t);
-    struct qc_tensor *stored = qc_tensor_new(dtype, &t->shape, st);
-    for (size_t i = 0; stored && i < t->count; i++)
-        ((uint8_t *)stored->data)[i] =
-            qc_float_to_small(dtype, (double)((const float *)t->data)[i], QC_SMALL_SATURATES, QC_SMALL_NEAREST);
-    return stored;
-}
-
 static struct qc_tensor *zeros_of(const struct qc_qparams *p, const struct qc_shape *shape, struct qc_status *st)
 {
     struct qc_tensor *zero = qc_tensor_new(p->dtype, shape, st);
@@ -91,7 +80,7 @@ static bool store(struct stored *w, const struct qc_tensor *integers, const stru
                   struct qc_status *st)
 {
     const struct qc_shape shape = p->count > 1 ? qc_scale_shape(p, &integers->shape, axis) : QC_SCALAR;
-    *w = (struct stored){.integers = stored_form(integers, p->dtype, st),
+    *w = (struct stored){.integers = qc_tensor_levels(p->dtype, integers, st),
                          .scale = qc_tensor_of(QC_F32, &shape, p->scale, st),
                          .zero = zeros_of(p, &shape, st),
                          .axis = p->count > 1 ? axis : -1,
