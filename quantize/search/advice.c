@@ -13,6 +13,7 @@
 #include "quantize/report/layer_detail.h"
 #include "quantize/report/quantize_suggest.h"
 #include "quantize/search/fallback.h"
+#include "quantize/search/limits.h"
 #include "quantize/search/output_bias.h"
 #include "quantize/search/score.h"
 #include "rewrite/passes/simulate.h"
@@ -27,16 +28,6 @@ struct advice_work {
     double layer_plans;     /* plans for the effect of one layer (calib/metrics/sensitivity.h), without runs */
     double branch;          /* making a branch of the job (quantize/search/candidate.h), without runs */
 };
-
-/* Cost of each operation, in float multiply-adds. A multiply-add of bytes (BYTES), of 16 bits (WIDE), of 16 bits with
-   64-bit sums (WIDEST). A computed value, in float (VALUE) and in integers (INTEGER); a value observed (SCANNED) and
-   compared (COMPARED); an element read (READ). A node run (NODE), and made in a branch (MADE). A sum of second moments
-   (MOMENT), a step of rounding (ROUND), a range solved (SOLVED). For each weight: the plans of single layers (PLANNED),
-   a branch (BRANCHED), and the stages of a job (HANDLED). Longer sums than LONG_SUM of 16-bit products need 64 bits. */
-static const double BYTES = 0.25, WIDE = 5, WIDEST = 48, VALUE = 4, INTEGER = 2, SCANNED = 40, COMPARED = 120,
-                    READ = 300, NODE = 1e5, MADE = 6e6, MOMENT = 1, ROUND = 4, SOLVED = 2e7, PLANNED = 300,
-                    BRANCHED = 350, HANDLED = 2000;
-enum { LONG_SUM = 256 };
 
 static double elements_of(const struct qc_shape *s)
 {
@@ -57,8 +48,8 @@ static double rate(const struct qc_graph *g, const struct qc_node *n, double dep
     const struct qc_dtype_info *x = qc_dtype_info(stored_type(g, n->inputs[0])),
                                *w = qc_dtype_info(stored_type(g, n->inputs[1]));
     if (qc_is_recurrent(n->op) || x->is_float || w->is_float) return 1;
-    if (x->bits <= 8 && w->bits <= 8) return BYTES;
-    return depth > LONG_SUM ? WIDEST : WIDE;
+    if (x->bits <= 8 && w->bits <= 8) return QC_WORK_BYTES;
+    return depth > QC_WORK_LONG_SUM ? QC_WORK_WIDEST : QC_WORK_WIDE;
 }
 
 static bool is_free(const struct qc_graph *g)
@@ -86,7 +77,8 @@ static double count(double *values, const struct qc_graph *g)
             made += elements_of(&g->values[n->outputs + i].type.shape);
         if (!data) continue;
         *values += made;
-        work += NODE + made * (qc_dtype_info(stored_type(g, n->outputs))->is_float ? VALUE : INTEGER);
+        work += QC_WORK_NODE +
+                made * (qc_dtype_info(stored_type(g, n->outputs))->is_float ? QC_WORK_VALUE : QC_WORK_INTEGER);
         if (qc_multiplies(n->op) && qc_multiply_adds(&products, g, id))
             work += (double)products * rate(g, n, made > 0 ? (double)products / made : 0);
     }
@@ -115,7 +107,7 @@ static bool unit_of(double *out, double *values, const struct qc_graph *g, const
     for (size_t i = 0; i < g->input_count; i++) {
         const unsigned rank = qc_dataset_unit_dims(dims, data, i, 0);
         const struct qc_shape s = qc_shape_of((int)rank, dims);
-        *out += READ * elements_of(&s);
+        *out += QC_WORK_READ * elements_of(&s);
     }
     qc_graph_free(fixed);
     return true;
@@ -155,28 +147,13 @@ static bool advice_work_of(struct advice_work *out, const struct qc_network *net
     const double weights = weights_of(net->real),
                  batch = qc_dataset_batch(net->setup->data) > 1 ? (double)qc_dataset_batch(net->setup->data) : 1,
                  run = (double)r->data_samples / batch, measured = (double)r->measured_samples / batch;
-    out->layer_plans = PLANNED * weights;
-    out->branch = BRANCHED * weights + MADE * (double)net->produced->node_count;
-    out->job = run * (out->unit + SCANNED * values) + MOMENT * moments + ROUND * rounding + SOLVED * solved +
-               trials / batch * out->quantized + measured * (out->unit + out->quantized + COMPARED * values) +
-               HANDLED * weights;
+    out->layer_plans = QC_WORK_PLANNED * weights;
+    out->branch = QC_WORK_BRANCHED * weights + QC_WORK_MADE * (double)net->produced->node_count;
+    out->job = run * (out->unit + QC_WORK_SCANNED * values) + QC_WORK_MOMENT * moments + QC_WORK_ROUND * rounding +
+               QC_WORK_SOLVED * solved + trials / batch * out->quantized +
+               measured * (out->unit + out->quantized + QC_WORK_COMPARED * values) + QC_WORK_HANDLED * weights;
     return true;
 }
-
-/* The output error is measured on QC_MEASURED_BATCHES (quantize/search/output_bias.h); HELD other batches confirm
-   a gain. Single layers run on one batch for each PER_BATCH units of data (at least 1, at most FEW), a small part of
-   the work of calibration. Of the worst layers SINGLE are tried alone and TOP together. HELD_SEED draws the held-out
-   samples. */
-enum { HELD = 8, FEW = 2, PER_BATCH = 256, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
-
-/* The best idea is always tried. All other ideas share a budget: 1/PART of the job's work, and at least FLOOR, some
-   hundredths of a second. A third of the budget may measure LAYERS_LEAST to LAYERS_MOST single layers, if SPARE times
-   the work of an idea is left; else their effect is estimated. */
-enum { PART = 20, LAYERS_MOST = 10, LAYERS_LEAST = 4 };
-static const double FLOOR = 6e9, SPARE = 1.25;
-
-/* Least gain of an advice, and the output SQNR above which none is needed. */
-static const double GAIN_DB = 0.3, ENOUGH_DB = 40;
 
 /* The samples of the report, and the held-out ones. */
 enum samples { OF_REPORT, HELD_BACK, SAMPLES };
@@ -219,9 +196,9 @@ static bool measure_samples(struct qc_error **out, struct trying *t, const struc
 {
     struct qc_dataset *data = which == HELD_BACK && t->net->setup->eval ? t->net->setup->eval : t->net->setup->data;
     struct qc_selection some = qc_measured_samples(data);
-    if (which == HELD_BACK) some.samples = some.samples / QC_MEASURED_BATCHES * HELD;
+    if (which == HELD_BACK) some.samples = some.samples / QC_MEASURED_BATCHES * QC_ADVICE_HELD;
     some.drawn = which == HELD_BACK && !t->net->setup->eval;
-    some.seed = HELD_SEED;
+    some.seed = QC_ADVICE_HELD_SEED;
     struct qc_error *sums = QC_NEW_ARRAY(a, struct qc_error, t->outputs, st);
     if (!sums || !qc_measure_outputs(sums, &t->keys[which], net, data, &some, st)) return false;
     *out = sums;
@@ -285,7 +262,7 @@ static double measured_units(const struct trying *t)
 
 static double held_of(const struct trying *t)
 {
-    return fmin(measured_units(t), HELD);
+    return fmin(measured_units(t), QC_ADVICE_HELD);
 }
 
 /* Work of an idea before it is measured. weights: all of them are rounded again by sequential rounding
@@ -322,13 +299,13 @@ static bool describe(struct qc_report_advice *out, const struct trying *t, const
     return true;
 }
 
-/* Measures the network of an idea. Sets *good and fills *out if it gains at least GAIN_DB on both sets of samples (with
-   `cheaper`: loses at most 1 dB). *tried is false if the budget has no room for the measurement. */
+/* Measures the network of an idea. Sets *good and fills *out if it gains at least QC_ADVICE_GAIN_DB on both sets of
+   samples (with `cheaper`: loses at most 1 dB). *tried is false if the budget has no room for the measurement. */
 static bool judge_idea(bool *tried, bool *good, struct qc_report_advice *out, struct trying *t,
                        const struct qc_network *idea, bool cheaper, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_error *then, *held;
-    const double asked = cheaper ? -1 : GAIN_DB;
+    const double asked = cheaper ? -1 : QC_ADVICE_GAIN_DB;
     double unit;
     *good = *tried = false;
     if (!advice_work_of_unit(&unit, idea, st)) return false;
@@ -455,13 +432,13 @@ static bool add_layers(struct qc_ideas *ideas, const struct trying *t, const str
     return idea.node != NULL;
 }
 
-/* Adds ideas for the layers with the greatest effect on the outputs: SINGLE of them in 16 bits each, TOP together in
-   float. */
+/* Adds ideas for the layers with the greatest effect on the outputs: QC_ADVICE_SINGLE of them in 16 bits each,
+   QC_ADVICE_TOP together in float. */
 static bool add_worst(struct qc_ideas *ideas, const struct trying *t, const struct qc_sensitivity *s,
                       struct qc_status *st)
 {
-    const size_t top = s->count < TOP ? s->count : TOP;
-    for (size_t i = 0; i < top && i < SINGLE; i++)
+    const size_t top = s->count < QC_ADVICE_TOP ? s->count : QC_ADVICE_TOP;
+    for (size_t i = 0; i < top && i < QC_ADVICE_SINGLE; i++)
         if (!add_layers(ideas, t, s, i, i + 1, false, st)) return false;
     return top < 2 || top == s->count || add_layers(ideas, t, s, 0, top, true, st);
 }
@@ -484,14 +461,17 @@ static int by_advice_gain(const void *a, const void *b)
 static bool find_effects(struct qc_sensitivity **out, bool *measured, struct trying *t, struct qc_status *st)
 {
     const struct qc_network *net = t->net;
-    const size_t share = qc_dataset_units(net->setup->data) / PER_BATCH, batches = share < 1     ? 1
-                                                                                   : share < FEW ? share
-                                                                                                 : FEW;
+    const size_t share = qc_dataset_units(net->setup->data) / QC_ADVICE_UNITS_A_BATCH,
+                 batches = share < 1                        ? 1
+                           : share < QC_ADVICE_BATCHES_MOST ? share
+                                                            : QC_ADVICE_BATCHES_MOST;
     const struct qc_idea any = {.layer = QC_NO_INDEX};
     const double each = t->work.layer_plans + (double)batches * t->work.unit,
                  idea = work_before(t, &any, false) + work_behind(t),
-                 room = fmin(t->left / 3, t->left - SPARE * idea) / each;
-    const size_t most = room < LAYERS_LEAST ? 0 : room < LAYERS_MOST ? (size_t)room : LAYERS_MOST;
+                 room = fmin(t->left / 3, t->left - QC_ADVICE_SPARE * idea) / each;
+    const size_t most = room < QC_ADVICE_LAYERS_LEAST  ? 0
+                        : room < QC_ADVICE_LAYERS_MOST ? (size_t)room
+                                                       : QC_ADVICE_LAYERS_MOST;
     double *believed;
     if (!qc_noise_believed(&believed, net->folded, t->m, t->r, net->arena, st)) return false;
     if (most) t->left -= (double)most * each;
@@ -583,7 +563,7 @@ static enum qc_advice_state state_of(const struct trying *t)
     if (r->size) return QC_ADVICE_SIZED;
     if (net->setup->in->team) return QC_ADVICE_SHARED;
     if (net->evidence->moments_dropped) return QC_ADVICE_LARGE;
-    return falls || decibels(t, t->now) < ENOUGH_DB ? QC_ADVICE_TRIED : QC_ADVICE_NOT_NEEDED;
+    return falls || decibels(t, t->now) < QC_ADVICE_ENOUGH_DB ? QC_ADVICE_TRIED : QC_ADVICE_NOT_NEEDED;
 }
 
 bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_candidate *c, const struct qc_measurement *m,
@@ -604,7 +584,9 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_candi
         ok = select_all(&t, st) && advice_work_of(&t.work, net, r, st);
         t.left_out = QC_NEW_ARRAY(net->arena, struct qc_report_left, QC_IDEAS + 1, st);
         ok = ok && t.left_out;
-        t.left = strcmp(net->scheme.options->advice, "auto") != 0 ? (double)INFINITY : fmax(FLOOR, t.work.job / PART);
+        t.left = strcmp(net->scheme.options->advice, "auto") != 0
+                     ? (double)INFINITY
+                     : fmax(QC_ADVICE_WORK_LEAST, t.work.job / QC_ADVICE_PART);
         ok = ok && (r->advice_state == QC_ADVICE_TRIED ? try_all_ideas(&t, ideas, effects, st)
                                                        : rank_layers(&t, ideas, effects, st) && try_cheaper(&t, st));
         qc_progress_end(net->setup->progress);

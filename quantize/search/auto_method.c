@@ -13,6 +13,7 @@
 #include "graph/core/rebuild.h"
 #include "quantize/make/make.h"
 #include "quantize/options/agree.h"
+#include "quantize/search/limits.h"
 #include "quantize/search/score.h"
 
 /* The trials of --method auto: compares the ranges of several observers by the output error of the quantized network
@@ -38,19 +39,10 @@ struct found {
     size_t trial_count;
 };
 
-/* All candidates run on 1/16 of the units, at least UNITS_FIRST; those that may still gain run on more, up to all. The
-   chosen one has run on all units: clipping affects few samples, and costs nothing if they do not run. */
+/* All candidates run on 1/16 of the units; those that may still gain run on more, up to all. The chosen one has run on
+   all units: clipping affects few samples, and costs nothing if they do not run. */
 static const size_t shares[] = {16, 4, 2, 1};
-enum { SHARES = sizeof shares / sizeof *shares, UNITS_FIRST = 8, UNITS_MAX = 256 };
-/* On n units the worth of a candidate is its gain over mse minus ERRORS_OF / n standard errors: ranges are chosen and
-   compared on the same units, which matters less with more of them. The worth is at most the gain without the best
-   unit. A candidate replaces mse only if it is worth more than GAIN_DB
-   (docs/decisions/0030-ranges-by-the-outputs.md). A candidate stops if it would need a gain on the remaining units that
-   is CHANCE standard errors above the gain so far. */
-static const double ERRORS_OF = 64, GAIN_DB = 0.2, CHANCE = 2;
-/* For outputs of Softmax or Sigmoid both divergence and squared error count: a candidate that gains by one of them and
-   may lose more than LOSS_DB by the other is rejected. */
-static const double LOSS_DB = 0.1;
+enum { SHARES = sizeof shares / sizeof *shares };
 
 struct candidate {
     size_t method;
@@ -138,12 +130,13 @@ static bool measure_gain(struct gain *g, const struct race *r, const struct qc_e
     if (!qc_trials_gain_error(&g->error, &without, from, errors, r->outputs, end, st)) return false;
     g->gain =
         qc_trials_gain(qc_trials_noise(from, r->outputs, 0, end, 1), qc_trials_noise(errors, r->outputs, 0, end, 1));
-    g->worth = fmin(g->gain - ERRORS_OF / (double)end * g->error, without);
+    g->worth = fmin(g->gain - QC_RACE_ERRORS_OF / (double)end * g->error, without);
     return true;
 }
 
-/* Sets the gain, error and worth of a candidate on `end` units. For probabilities the worth is the greater one of both
-   measures, or the smaller one if that may be a loss. */
+/* Sets the gain, error and worth of a candidate on `end` units: its gain over mse less QC_RACE_ERRORS_OF / end standard
+   errors, at most the gain without the best unit (docs/decisions/0030-ranges-by-the-outputs.md). For probabilities the
+   worth is the greater one of both measures, or the smaller one if that may be a loss. */
 static bool weigh(struct candidate *c, const struct race *r, size_t end, struct qc_status *st)
 {
     const struct candidate *from = &r->of[0];
@@ -158,7 +151,7 @@ static bool weigh(struct candidate *c, const struct race *r, size_t end, struct 
     }
     c->gain = more.gain;
     c->error = more.error;
-    c->worth = other.worth > -LOSS_DB ? more.worth : other.worth;
+    c->worth = other.worth > -QC_RACE_LOSS_DB ? more.worth : other.worth;
     return true;
 }
 
@@ -192,18 +185,19 @@ static bool run_on(struct race *r, size_t count, size_t end, struct qc_status *s
     return ok;
 }
 
-/* True if c may be worth more than GAIN_DB on all units. Its gain on all units differs from the gain so far by the
-   standard error of the remaining units. */
+/* True if c may be worth more than QC_RACE_GAIN_DB on all units. Its gain on all units differs from the gain so far by
+   the standard error of the remaining units. */
 static bool may_gain(const struct race *r, const struct candidate *c)
 {
     const double all = (double)qc_trials_units(r->trials), share = (double)c->done / all;
-    return !isfinite(c->error) ||
-           c->gain + CHANCE * c->error * sqrt(1 - share) > GAIN_DB + ERRORS_OF / all * c->error * sqrt(share);
+    return !isfinite(c->error) || c->gain + QC_RACE_CHANCE * c->error * sqrt(1 - share) >
+                                      QC_RACE_GAIN_DB + QC_RACE_ERRORS_OF / all * c->error * sqrt(share);
 }
 
 static size_t share_units(const struct race *r, size_t share)
 {
-    const size_t all = qc_trials_units(r->trials), part = all / share, least = all < UNITS_FIRST ? all : UNITS_FIRST;
+    const size_t all = qc_trials_units(r->trials), part = all / share,
+                 least = all < QC_RACE_UNITS_FIRST ? all : QC_RACE_UNITS_FIRST;
     return part > least ? part : least;
 }
 
@@ -223,7 +217,7 @@ static bool run_race(struct race *r, struct qc_status *st)
         running = left;
     }
     for (size_t k = 1; k < running; k++)
-        if (r->running[k]->worth > fmax(GAIN_DB, best->worth)) best = r->running[k];
+        if (r->running[k]->worth > fmax(QC_RACE_GAIN_DB, best->worth)) best = r->running[k];
     best->trial->chosen = true;
     r->found->chosen = best->trial;
     r->found->taken = best->method;
@@ -237,7 +231,7 @@ static bool try_all_observers(struct found *f, struct qc_status *st)
     const struct qc_trial_options how = qc_trial_options_of(f->net);
     f->trials = QC_NEW_ARRAY(f->arena, struct qc_report_trial, QC_AUTO_METHODS, st);
     bool ok = (r.arena || qc_fail_memory(st, 1)) && f->trials &&
-              qc_trials_new(&r.trials, f->net->real, f->net->setup->data, UNITS_MAX, &how, st);
+              qc_trials_new(&r.trials, f->net->real, f->net->setup->data, QC_RACE_UNITS_MAX, &how, st);
     if (ok) r.outputs = qc_trials_parts(r.trials)->count;
     ok = ok && run_race(&r, st);
     qc_trials_free(r.trials);
@@ -260,10 +254,6 @@ static bool ranges_differ(const struct found *found)
 
 static const char *const tried[QC_AUTO_METHODS] = {"mse", "mse:clip=3", "mse:clip=6", "mse:clip=16", "percentile"};
 static const char *const whole = "minmax"; /* the full range, in which look_at_inputs looks for a step */
-
-/* With at most UNITS_FEW units only mse is tried: on 8 and on 32 samples none of 34 networks chose another observer
-   (docs/ablation.md). */
-enum { UNITS_FEW = 32 };
 
 /* Finds the network input that a quantizer observes, directly or through Transpose and Reshape. Returns false if there
    is none, or if the input is not float32. */
@@ -325,7 +315,7 @@ static bool solve(struct found *f, struct qc_status *st)
     struct qc_network *net = f->net;
     struct qc_arena *a = f->arena;
     f->qparams = net->simulated->qparams_count;
-    f->tried = qc_dataset_units(net->setup->data) > UNITS_FEW ? QC_AUTO_METHODS : 1;
+    f->tried = qc_dataset_units(net->setup->data) > QC_OBSERVER_UNITS_FEW ? QC_AUTO_METHODS : 1;
     f->methods = QC_NEW_ARRAY(a, struct qc_method, f->tried + 1, st);
     f->params = QC_NEW_ARRAY(a, struct qc_affine, (f->tried + 1) * (f->qparams + 1), st);
     f->steps = QC_NEW_ARRAY(a, const struct qc_method *, f->qparams + 1, st);

@@ -5,11 +5,9 @@
 #include "calib/trials/output_means.h"
 #include "export/report/report.h"
 #include "quantize/make/make.h"
+#include "quantize/search/limits.h"
 #include "quantize/search/score.h"
 #include "rewrite/passes/centre.h"
-
-/* A smaller gain is not worth a subtraction at run time. */
-static const double LEAST_GAIN = 0.1;
 
 /* Sums over all products that read one value. */
 struct sums {
@@ -127,7 +125,7 @@ static const float *choose_centres(double *error, const struct sums *s, struct q
         after += s->second[c] - (double)centre[c] * s->first[c];
     }
     *error = before > 0 ? after / before : 1;
-    return *error <= 1 - LEAST_GAIN ? centre : NULL;
+    return *error <= 1 - QC_CENTRE_LEAST_GAIN ? centre : NULL;
 }
 
 /* Returns true if the statistics have the value whose range that of v - c follows from, or v - c needs no range. */

@@ -10,15 +10,8 @@
 #include "calib/trials/output_means.h"
 #include "quantize/make/collecting.h"
 #include "quantize/search/auto_method.h"
+#include "quantize/search/limits.h"
 #include "quantize/search/score.h"
-
-/* Refined weights are kept if the outputs gain more than this, dB. A gain below GAIN_DB may be noise, or come from
-   samples that the weights were fitted to. GAIN_ALL_DB holds for 8-bit weights: each layer has many rows there. */
-static const double GAIN_DB = 0.3, GAIN_ALL_DB = 0;
-
-/* 8-bit weights are refined only if the trials show an output SQNR below LOSES_DB, and on at most UNITS_ALL units. */
-static const double LOSES_DB = 30;
-enum { UNITS_ALL = 24 };
 
 /* The simulated graph, and beside it the part of the float graph that computes the inputs of the layers to refine. */
 struct beside {
@@ -79,7 +72,7 @@ static bool any_crosses(const struct qc_weight_rounder *r, const struct qc_graph
 static bool loses_much(const struct qc_auto_method *m)
 {
     for (size_t i = 0; m && i < m->trial_count; i++)
-        if (m->trials[i].chosen) return m->trials[i].sqnr_db < LOSES_DB;
+        if (m->trials[i].chosen) return m->trials[i].sqnr_db < QC_CROSS_ALL_BELOW_DB;
     return false;
 }
 
@@ -112,7 +105,7 @@ static bool round_again(struct qc_weight_rounding **rounding, struct qc_graph **
         qc_weight_rounder_free(first);
         first = NULL;
         how.cross_all = net->crossed.all = true;
-        o.units = UNITS_ALL;
+        o.units = QC_CROSS_ALL_UNITS;
         ok = qc_weight_rounder_new(&first, g, qc_network_moments(net), &how, st);
     }
     if (ok && any_crosses(first, g)) {
@@ -152,7 +145,7 @@ bool qc_round_crossed(struct qc_network *net, struct qc_status *st)
         net->crossed.tried = ok = qc_trial_compare(&g, net, graphs, qc_trial_units(net), true, st);
         net->crossed.gain_db = g.gain;
     }
-    if (net->crossed.tried && net->crossed.gain_db > (net->crossed.all ? GAIN_ALL_DB : GAIN_DB)) {
+    if (net->crossed.tried && net->crossed.gain_db > (net->crossed.all ? QC_CROSS_ALL_GAIN_DB : QC_CROSS_GAIN_DB)) {
         struct qc_weight_rounding *was = net->weight_rounding;
         net->crossed.kept = true;
         net->uncorrected = net->rounded;

@@ -4,10 +4,9 @@
 #include <math.h>
 
 #include "graph/core/rebuild.h"
+#include "quantize/search/limits.h"
 #include "quantize/search/score.h"
 #include "quantize/setup/model.h"
-
-enum { UNITS_MAX = 256, UNITS_FEW = 32 }; /* of --data */
 
 static bool draw(struct qc_demand *d, size_t wanted, struct qc_status *st)
 {
@@ -30,7 +29,7 @@ bool qc_demand_begin(struct qc_demand *d, struct qc_candidate *c, struct qc_stat
     d->max_drop = o->max_drop;
     d->min_sqnr = o->min_sqnr;
     d->max_nll = o->max_nll;
-    return isnan(d->min_sqnr) || draw(d, eval ? qc_dataset_units(d->data) : UNITS_MAX, st);
+    return isnan(d->min_sqnr) || draw(d, eval ? qc_dataset_units(d->data) : QC_DEMAND_UNITS_MAX, st);
 }
 
 bool qc_demand_begin_outputs(struct qc_demand *d, struct qc_candidate *c, double min_sqnr, struct qc_status *st)
@@ -40,7 +39,7 @@ bool qc_demand_begin_outputs(struct qc_demand *d, struct qc_candidate *c, double
     d->outputs_alone = true;
     d->max_drop = d->max_nll = (double)NAN;
     d->min_sqnr = min_sqnr;
-    return draw(d, UNITS_FEW, st);
+    return draw(d, QC_DEMAND_UNITS_FEW, st);
 }
 
 void qc_demand_end(struct qc_demand *d)

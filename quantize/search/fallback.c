@@ -12,16 +12,13 @@
 #include "graph/types/number_format.h"
 #include "quantize/options/option_value.h"
 #include "quantize/report/report_nodes.h"
+#include "quantize/search/limits.h"
 #include "quantize/search/score.h"
 #include "quantize/setup/model.h"
 
 /* What changes for a layer. */
 enum remedy { KEEP, WIDE_ACTIVATIONS, WIDE_WEIGHTS, WIDE_BLOCKS, FLOAT_INPUTS, IN_FLOAT };
 enum rung { WIDE, FLOATS, RUNGS };
-
-/* Time of a multiply-add relative to float, for a target without 16-bit kernels: it dequantizes weights in every run.
-   Measured on a ResNet-18 and an EfficientNet: 0.33 and 0.7 in 8-bit integers, 1.2 and 2.9 with 16-bit inputs. */
-static const double INTEGER_TIME = 0.4, WIDE_TIME = 1.3;
 
 /* The most accurate format of activations in blocks. */
 static const char WIDE_FORMAT[] = "bfp16";
@@ -47,10 +44,6 @@ struct search {
     enum rung at_rung; /* and how */
 };
 
-/* With estimated effects only some layers are measured: 2 of FIRST_OF are the first ones of the network. The weights
-   alone are measured for the worst WEIGHTS_OF layers. */
-enum { FIRST_OF = 5, WEIGHTS_OF = 3 };
-
 /* Runs the layers on data: sets *out if it is NULL, else adds the accuracy of each layer. */
 static bool run_layers(struct qc_sensitivity **out, const struct qc_network *net, const struct qc_dataset *data,
                        const double *believed, size_t most, struct qc_status *st)
@@ -58,8 +51,8 @@ static bool run_layers(struct qc_sensitivity **out, const struct qc_network *net
     const struct qc_sensitivity_options how = {.accumulator = net->scheme.plan.accumulator,
                                                .rounding = net->scheme.plan.rounding,
                                                .most = most,
-                                               .first = (2 * most + FIRST_OF - 1) / FIRST_OF,
-                                               .weights_of = believed ? WEIGHTS_OF : 0,
+                                               .first = (2 * most + QC_FALLBACK_FIRST_OF - 1) / QC_FALLBACK_FIRST_OF,
+                                               .weights_of = believed ? QC_FALLBACK_WEIGHTS_OF : 0,
                                                .believed = believed,
                                                .run = qc_run_options_of(net->scheme.options, net->setup->progress)};
     qc_progress_phase(net->setup->progress, *out ? "accuracy of layers" : "sensitivity");
@@ -350,7 +343,7 @@ static double time_of(const struct qc_report_fallback_step *step, double rest)
 {
     if (!step || !step->met) return (double)INFINITY;
     const double share = isfinite(step->int8_share) ? step->int8_share : 0;
-    return rest - (rest - INTEGER_TIME) * share;
+    return rest - (rest - QC_FALLBACK_INTEGER_TIME) * share;
 }
 
 /* Chooses the faster of the two ways, by the share of multiply-adds in integers. in_float, in_wide: the number of
@@ -435,7 +428,7 @@ bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, stru
         s.end = FLOATS;
         if (!search(&wide, &s, st)) return false;
     }
-    if (!settle_rung(&layers, &s, layers, wide, both ? WIDE_TIME : 1, st)) return false;
+    if (!settle_rung(&layers, &s, layers, wide, both ? QC_FALLBACK_WIDE_TIME : 1, st)) return false;
     if (layers)
         *has = s.best;
     else if (s.step_count > 1 && !qc_candidate_make(c, &s.base, NULL, st)) /* the first state, for the report */
@@ -445,11 +438,7 @@ bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, stru
     return true;
 }
 
-/* SQNR in dB. At USELESS the noise has a tenth of the output's power. Below it layers are widened until the output has
-   MENDED, or at least USELESS. Below RECURRENT recurrent weights are tried in 16 bits and kept if that removes half of
-   the noise (HALF_OF_NOISE). */
-static const double USELESS = 10, MENDED = 20, RECURRENT = 30, HALF_OF_NOISE = 3;
-enum { BATCHES = 4, RECURRENT_OPS = 3 };
+enum { RECURRENT_OPS = 3 };
 
 /* Types are changed only if no option gives them and neither a demand nor --size decides them. */
 static bool may_mend(const struct qc_candidate *c)
@@ -517,7 +506,7 @@ static bool widen_recurrent(struct qc_report_fallback **out, struct qc_standing 
     const bool made = qc_candidate_change(c, &base, &change, &why);
     if (!made && why.code != QC_UNSUPPORTED && why.code != QC_USAGE) return qc_fail(st, why.code, "%s", why.message);
     if (made && !qc_demand_measure(has, d, st)) return false;
-    if (!made || !(has->sqnr_db - before >= HALF_OF_NOISE) || has->sqnr_db < USELESS) {
+    if (!made || !(has->sqnr_db - before >= QC_FALLBACK_HALF_DB) || has->sqnr_db < QC_FALLBACK_USELESS_DB) {
         has->sqnr_db = before;
         return qc_candidate_make(c, &base, NULL, st);
     }
@@ -525,7 +514,7 @@ static bool widen_recurrent(struct qc_report_fallback **out, struct qc_standing 
     add_step(&steps[1], layers, "16 bits", has->sqnr_db)->chosen = true;
     steps[1].met = true;
     *to = (struct qc_report_fallback){.limit = (double)NAN,
-                                      .min_sqnr = before + HALF_OF_NOISE,
+                                      .min_sqnr = before + QC_FALLBACK_HALF_DB,
                                       .max_nll = (double)NAN,
                                       .met = true,
                                       .option_count = count,
@@ -550,13 +539,13 @@ static bool widen_worst(struct qc_report_fallback **out, struct qc_standing *has
     struct qc_sensitivity *effects = NULL;
     struct qc_status why = QC_STATUS_INIT;
     /* Unsupported: shapes depend on data, so there is no worst layer to know. */
-    if (!qc_measure_sensitivity(&effects, d->c->network, NULL, BATCHES, NULL, 0, &why))
+    if (!qc_measure_sensitivity(&effects, d->c->network, NULL, QC_FALLBACK_BATCHES, NULL, 0, &why))
         return why.code == QC_UNSUPPORTED || qc_fail(st, why.code, "%s", why.message);
     qc_sensitivity_sort(effects, QC_EFFECTS_BY_NOISE);
     const struct qc_standing before = *has;
     bool ok = qc_fall_back(out, has, d, effects, st);
-    if (ok && !(*out)->met && best_of(*out) >= USELESS) {
-        d->min_sqnr = USELESS;
+    if (ok && !(*out)->met && best_of(*out) >= QC_FALLBACK_USELESS_DB) {
+        d->min_sqnr = QC_FALLBACK_USELESS_DB;
         *has = before;
         ok = qc_fall_back(out, has, d, effects, st);
     }
@@ -576,14 +565,14 @@ bool qc_mend(struct qc_report_fallback **out, bool *changed, struct qc_candidate
     *changed = false;
     if (!m || !may_mend(c)) return true;
     const double db = qc_worst_output(&worst, c->network, m);
-    const bool recurrent = db < RECURRENT && !types->dynamic && !types->activation_type_count &&
+    const bool recurrent = db < QC_FALLBACK_RECURRENT_DB && !types->dynamic && !types->activation_type_count &&
                            recurrent_ops(ops, &layers, c->network->partition);
-    const bool any = db < USELESS && !c->setup->options->given[QC_OPTION_ACTIVATION_TYPE];
+    const bool any = db < QC_FALLBACK_USELESS_DB && !c->setup->options->given[QC_OPTION_ACTIVATION_TYPE];
     if ((!recurrent && !any) || qc_ablated("mend")) return true;
     *changed = true;
-    bool ok = qc_demand_begin_outputs(&d, c, MENDED, st) && qc_demand_measure(&has, &d, st);
+    bool ok = qc_demand_begin_outputs(&d, c, QC_FALLBACK_MENDED_DB, st) && qc_demand_measure(&has, &d, st);
     ok = ok && (!recurrent || widen_recurrent(out, &has, &d, st));
-    if (ok && !*out && any && !(has.sqnr_db >= MENDED)) ok = widen_worst(out, &has, &d, st);
+    if (ok && !*out && any && !(has.sqnr_db >= QC_FALLBACK_MENDED_DB)) ok = widen_worst(out, &has, &d, st);
     if (ok && *out) (*out)->mended = true;
     qc_demand_end(&d);
     return ok;
@@ -613,7 +602,7 @@ static const char *remedy_text(const struct qc_report *r, const struct qc_ideas 
 {
     static const char demand[] = "--min-sqnr 10 widens the worst layers";
     const char *command;
-    if (r->advice_count && r->advice[0].after_db >= USELESS)
+    if (r->advice_count && r->advice[0].after_db >= QC_FALLBACK_USELESS_DB)
         return qc_arena_printf(net->arena, st, "%.2f dB with: %s", r->advice[0].after_db, r->advice[0].command);
     if (r->fallback)
         return "wider types for the worst layers do not help: leave activations in float with --activation-type none";
@@ -628,7 +617,7 @@ bool qc_warn_useless(const struct qc_report *r, const struct qc_ideas *ideas, st
 {
     size_t output;
     const double db = qc_worst_output(&output, net, m);
-    if (!(db < USELESS)) return true;
+    if (!(db < QC_FALLBACK_USELESS_DB)) return true;
     const char *layer = layer_to_name(r, ideas), *remedy = remedy_text(r, ideas, net, st);
     if (!remedy) return false;
     qc_warn(net->warnings, "output '%.80s' has %.2f dB, too low to be useful%s%.200s%s; %s",

@@ -13,6 +13,7 @@
 #include "quantize/report/command_text.h"
 #include "quantize/report/layer_detail.h"
 #include "quantize/search/fallback.h"
+#include "quantize/search/limits.h"
 #include "quantize/search/size_frontier.h"
 #include "rewrite/passes/partition.h"
 
@@ -33,14 +34,8 @@ struct layer {
     double error;
 };
 
-/* BATCHES: batches for measuring the effect of a layer. ATTEMPTS: largest number of files that are made until one is
-   small enough. */
-enum { BATCHES = 16, ATTEMPTS = 8 };
-
 /* No width of 3 bits: files store 3 bits in 4, so they are no smaller, and less accurate. */
 static const unsigned widths[WIDTHS] = {[BITS_8] = 8, [BITS_4] = 4, [BITS_2] = 2, [BITS_16] = 16};
-static const double ERROR_MAX = 1e30;
-
 /* A weight; options set its type by the name of the layer that reads it. */
 struct weight {
     const char *name;      /* of its qparams */
@@ -281,7 +276,7 @@ static double loss_of(const struct layer *l, unsigned width)
 
 static double bounded(double error)
 {
-    return error >= 0 && error < ERROR_MAX ? error : ERROR_MAX;
+    return error >= 0 && error < QC_SIZE_ERROR_MAX ? error : QC_SIZE_ERROR_MAX;
 }
 
 /* Measures the output noise of each single layer with weights of the given width. Without samples, and for layers that
@@ -297,7 +292,7 @@ static bool probe(struct fitting *f, unsigned width, struct qc_status *st)
                                 "chosen by the error of the weights alone");
         return true;
     }
-    if (!qc_measure_sensitivity(&s, net, net->setup->data ? NULL : net->setup->eval, BATCHES, NULL, 0, st))
+    if (!qc_measure_sensitivity(&s, net, net->setup->data ? NULL : net->setup->eval, QC_SIZE_BATCHES, NULL, 0, st))
         return false;
     for (size_t k = 0; k < f->unit_count; k++) f->units[k].noise = (double)NAN;
     for (size_t i = 0; i < s->count; i++) {
@@ -403,7 +398,7 @@ static bool choose_points(struct fitting *f, struct qc_status *st)
 static bool settle_widths(bool *fits, struct fitting *f, struct qc_status *st)
 {
     *fits = false;
-    for (int i = 0; i < ATTEMPTS; i++) {
+    for (int i = 0; i < QC_SIZE_ATTEMPTS; i++) {
         set_widths(f, f->choice);
         if (!again(f, NULL, st) || !file_bytes(&f->bytes, f->c->network, st)) return false;
         *fits = f->bytes <= f->limit;
@@ -556,13 +551,11 @@ static bool settle(struct fitting **best, struct fitting *fits, size_t count, st
 
 /* ---- The report ---- */
 
-enum { ROWS = 64 };
-
-/* Fills the rows of the frontier, thinned out to about ROWS, with the chosen point at its place. */
+/* Fills the rows of the frontier, thinned out to about QC_SIZE_ROWS, with the chosen point at its place. */
 static bool fill_frontier(struct qc_report_size *to, const struct fitting *f, struct qc_status *st)
 {
     const struct qc_size_frontier *hull = &f->frontier;
-    const size_t all = hull->step_count + 1, every = all / ROWS + 1;
+    const size_t all = hull->step_count + 1, every = all / QC_SIZE_ROWS + 1;
     struct qc_report_size_row *rows = QC_NEW_ARRAY(f->c->arena, struct qc_report_size_row, all + 1, st);
     const struct qc_report_size_row chosen = {f->bytes, f->chosen.error, true};
     const size_t beside = f->bytes > f->chosen.bytes ? f->bytes - f->chosen.bytes : 0; /* bytes beside the layers */

@@ -6,21 +6,11 @@
 #include "base/clock.h"
 #include "calib/ablation.h"
 #include "quantize/make/collecting.h"
+#include "quantize/search/limits.h"
 #include "quantize/search/scale_channels.h"
 #include "quantize/search/score.h"
 
-/* PROBE: samples for the statistics of a probe. JUDGED: units that candidates are compared on. LEAST: with fewer units
-   nothing can be told apart. */
-enum { PROBE = 24, JUDGED = 48, LEAST = 8, KINDS = 2, OPTIONS = 4 };
-
-/* Least gain of the outputs, dB, and in standard errors. A gain that loses three quarters without its best unit is that
-   unit's. */
-static const double GAIN_DB = 0.3, ERRORS = 2, WITHOUT_BEST = 0.25;
-
-/* Factors of channels are tried if some layer's input could have this much less noise, dB (qc_scale_hope). Of 27
-   networks those with 7 or less gained at most 0.7 dB, those with 12 or more 2 to 32 dB
-   (docs/decisions/0051-free-changes.md). */
-static const double HOPE_DB = 7;
+enum { KINDS = 2, OPTIONS = 4 };
 
 struct idea {
     const char *name; /* for the report and for scripts/ablation */
@@ -101,7 +91,7 @@ static bool make_probe(struct qc_candidate **out, const struct trying *t, const 
     struct qc_change change = {.options = options};
     struct qc_dataset *data = t->c->setup->data;
     const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
-    const struct qc_selection few = {.samples = PROBE * batch};
+    const struct qc_selection few = {.samples = QC_FREE_PROBE * batch};
     struct qc_status why = QC_STATUS_INIT;
     *out = NULL;
     for (size_t i = 0; idea && i < idea->count; i++) options[change.count++] = idea->options[i];
@@ -114,8 +104,8 @@ static bool make_probe(struct qc_candidate **out, const struct trying *t, const 
 
 static bool is_gain(const struct qc_trial_gain *g)
 {
-    return g->gain >= GAIN_DB && g->gain >= ERRORS * g->error && g->without_best >= WITHOUT_BEST * g->gain &&
-           g->of_probabilities > -GAIN_DB;
+    return g->gain >= QC_FREE_GAIN_DB && g->gain >= QC_FREE_ERRORS * g->error &&
+           g->without_best >= QC_FREE_WITHOUT_BEST * g->gain && g->of_probabilities > -QC_FREE_GAIN_DB;
 }
 
 static bool describe(struct qc_report_idea *to, const struct idea *idea, struct qc_arena *a, struct qc_status *st)
@@ -144,7 +134,7 @@ static bool confirm(struct qc_report_idea *row, const struct trying *t, const st
     if (!qc_candidate_rival(&full, t->c, &change, &why))
         return only_the_idea(t, &why) || qc_fail(st, why.code, "%s", why.message);
     const struct qc_network *const networks[] = {t->c->network, full->network};
-    const bool ok = qc_compare_networks(gains, t->c->network, networks, 2, JUDGED, true, st);
+    const bool ok = qc_compare_networks(gains, t->c->network, networks, 2, QC_FREE_JUDGED, true, st);
     if (ok) note(row, &gains[1]);
     row->kept = ok && is_gain(&gains[1]);
     if (row->kept) qc_candidate_adopt(t->c, full);
@@ -173,7 +163,7 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
         count++;
     }
     networks[0] = made[0] ? made[0]->network : t->c->network;
-    ok = ok && (count == 1 || qc_compare_networks(gains, t->c->network, networks, count, JUDGED, !made[0], st));
+    ok = ok && (count == 1 || qc_compare_networks(gains, t->c->network, networks, count, QC_FREE_JUDGED, !made[0], st));
     struct qc_report_idea *rows = &t->list[t->count];
     for (size_t k = 1; ok && k < count; k++) {
         ok = describe(&rows[k - 1], of[k], t->c->arena, st);
@@ -193,7 +183,7 @@ static bool may_try(const struct qc_candidate *c)
     const struct qc_options *o = c->setup->options;
     const unsigned bits = c->scheme.plan.accumulator.bits;
     return strcmp(o->effort, "low") != 0 && c->setup->data && !o->propagate && !o->size && !o->benchmark &&
-           !c->setup->of_body && (!bits || bits == 32) && qc_dataset_units(c->setup->data) >= LEAST &&
+           !c->setup->of_body && (!bits || bits == 32) && qc_dataset_units(c->setup->data) >= QC_FREE_LEAST &&
            !c->evidence->moments_dropped && qc_memory_ample(c->network);
 }
 
@@ -210,8 +200,8 @@ bool qc_take_free_ideas(struct qc_free_ideas *out, bool *changed, struct qc_cand
     if (!(t.list = QC_NEW_ARRAY(c->arena, struct qc_report_idea, IDEAS, st)) ||
         (may_scale(c) && !qc_scale_hope(&hope, c->network, st)))
         return false;
-    t.unequal = hope > (high ? 0 : HOPE_DB);
-    t.probes = !high && qc_dataset_units(c->setup->data) > 2 * PROBE;
+    t.unequal = hope > (high ? 0 : QC_FREE_HOPE_DB);
+    t.probes = !high && qc_dataset_units(c->setup->data) > 2 * QC_FREE_PROBE;
     qc_progress_phase(c->setup->progress, "trying free changes");
     for (unsigned kind = 0; ok && kind < KINDS; kind++) ok = try_kind(changed, &t, kind, st);
     qc_progress_end(c->setup->progress);

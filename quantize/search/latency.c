@@ -8,12 +8,7 @@
 
 #include "base/command.h"
 #include "base/file.h"
-
-enum { ROUNDS = 3 };
-
-/* A change must gain 2 %: the minima of three runs of one file differ by about 2 % (2.3 % under load). A file that is
-   10 % slower after a round is not measured again. */
-static const double LEAST_GAIN = 0.02, MUCH_SLOWER = 1.1;
+#include "quantize/search/limits.h"
 
 #define BESIDE "%s.benchmark"
 static const char HEADING[] = "qcalib latencies 1\n", END[] = " end\n";
@@ -49,7 +44,7 @@ void qc_latency_forget(const struct qc_options *o)
 bool qc_latency_less(const struct qc_milliseconds *a, const struct qc_milliseconds *b)
 {
     const double noise = fmax(a->second / a->least, b->second / b->least) - 1;
-    return a->least < b->least * (1 - fmax(LEAST_GAIN, noise));
+    return a->least < b->least * (1 - fmax(QC_LATENCY_GAIN, noise));
 }
 
 /* ---- The checkpoint: a line for each measurement ---- */
@@ -117,14 +112,14 @@ static bool run_rounds(struct qc_milliseconds *out, const struct qc_latency *l, 
                        bool race, struct qc_arena *a, struct qc_status *st)
 {
     for (size_t i = 0; i < count; i++) out[i] = (struct qc_milliseconds){(double)INFINITY, (double)INFINITY};
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < QC_LATENCY_ROUNDS; round++) {
         for (size_t i = 0; i < count; i++) {
             double ms;
             if (!run_command(&ms, l, files[i], a, st)) return false;
             out[i].second = fmin(out[i].second, fmax(ms, out[i].least));
             out[i].least = fmin(out[i].least, ms);
         }
-        if (race && out[count - 1].least > out[0].least * MUCH_SLOWER) break;
+        if (race && out[count - 1].least > out[0].least * QC_LATENCY_MUCH_SLOWER) break;
     }
     for (size_t i = 0; i < count; i++)
         if (isinf(out[i].second)) out[i].second = out[i].least;

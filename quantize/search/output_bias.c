@@ -11,12 +11,10 @@
 #include "quantize/make/make.h"
 #include "quantize/options/agree.h"
 #include "quantize/search/auto_method.h"
+#include "quantize/search/limits.h"
 #include "quantize/search/score.h"
 #include "quantize/setup/model.h"
 
-/* Number of units that the mean output error is measured on. With fewer units biases stay as they are: ranges and
-   weights are fitted to the same samples, and on other samples the mean error differs. */
-enum { OUTPUT_UNITS = 64 };
 static bool can_correct(const struct qc_network *net)
 {
     return net->setup->data && net->weight_rounding && qc_corrects_bias(net->scheme.options) &&
@@ -36,8 +34,8 @@ bool qc_correct_output_biases(struct qc_network *net, struct qc_status *st)
     struct qc_trials *trials = NULL;
     struct qc_graph *corrected = NULL;
     if (!net->auto_method || !net->auto_method->trial_count || !can_correct(net)) return true;
-    if (qc_dataset_units(net->setup->data) < OUTPUT_UNITS || qc_ablated("output_bias")) return true;
-    bool ok = qc_trials_new(&trials, net->real, net->setup->data, OUTPUT_UNITS, &how, st) &&
+    if (qc_dataset_units(net->setup->data) < QC_OUTPUT_BIAS_UNITS || qc_ablated("output_bias")) return true;
+    bool ok = qc_trials_new(&trials, net->real, net->setup->data, QC_OUTPUT_BIAS_UNITS, &how, st) &&
               qc_correct_outputs(&corrected, &net->output_bias, net->rounded, trials, make_rounded, net, st);
     if (ok && corrected) {
         if (net->uncorrected)

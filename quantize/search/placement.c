@@ -11,13 +11,10 @@
 #include "export/formats/exporter.h"
 #include "quantize/search/auto_method.h"
 #include "quantize/search/latency.h"
+#include "quantize/search/limits.h"
 #include "quantize/search/output_bias.h"
 #include "quantize/search/placement_groups.h"
 #include "quantize/search/score.h"
-
-/* GROUPS bounds the time: a step takes up to six runs of the command. Rejected changes are tried once more if another
-   change was kept. */
-enum { GROUPS = 64, PASSES = 2 };
 
 /* A placement as a file. */
 struct placed {
@@ -218,12 +215,12 @@ static bool try_change(bool *kept, struct placed *now, struct search *s, const s
 
 static bool try_groups(struct placed *now, struct search *s, struct qc_status *st)
 {
-    const size_t all = s->groups.group_count, count = all < GROUPS ? all : GROUPS;
+    const size_t all = s->groups.group_count, count = all < QC_PLACEMENT_GROUPS ? all : QC_PLACEMENT_GROUPS;
     bool again = true, ok = true;
     s->r->left = all - count;
-    if (!(s->steps = QC_NEW_ARRAY(s->c->arena, struct qc_report_latency_step, 2 * PASSES * count + 1, st)))
+    if (!(s->steps = QC_NEW_ARRAY(s->c->arena, struct qc_report_latency_step, 2 * QC_PLACEMENT_PASSES * count + 1, st)))
         return false;
-    for (int pass = 0; ok && again && pass < PASSES; pass++) {
+    for (int pass = 0; ok && again && pass < QC_PLACEMENT_PASSES; pass++) {
         again = false;
         qc_progress_phase(s->c->setup->progress, pass ? "latency, repeated" : "latency");
         for (size_t i = 0; ok && i < count; i++) {

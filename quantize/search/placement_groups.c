@@ -8,10 +8,8 @@
 #include "base/union_find.h"
 #include "graph/core/function.h"
 #include "graph/core/multiply_adds.h"
+#include "quantize/search/limits.h"
 #include "rewrite/passes/partition.h"
-
-/* Most kinds that the name of a connected group lists. */
-enum { NAMED = 4 };
 
 struct finding {
     const struct qc_graph *g;    /* the partitioned graph */
@@ -198,14 +196,14 @@ static bool find_islands(struct finding *f, struct qc_status *st)
 /* Returns the name of a connected group: "connected: Conv 1x1, Conv 3x3, Add, Mul and 2 others". */
 static const char *describe_island(const struct finding *f, const bool *has, struct qc_status *st)
 {
-    const char *text = qc_arena_strdup(f->a, "connected: ", st), *kinds[NAMED];
+    const char *text = qc_arena_strdup(f->a, "connected: ", st), *kinds[QC_PLACEMENT_NAMED];
     size_t n = 0, others = 0;
     for (size_t i = 0; text && i < f->to->op_count; i++) {
         size_t k = 0;
         if (!has[i]) continue;
         while (k < n && strcmp(kinds[k], f->kind[i]) != 0) k++;
         if (k < n) continue;
-        if (n == NAMED) {
+        if (n == QC_PLACEMENT_NAMED) {
             others++;
             continue;
         }

@@ -7,14 +7,8 @@
 #include "quantize/make/target_limits.h"
 #include "quantize/search/auto_method.h"
 #include "quantize/search/cross_rounding.h"
+#include "quantize/search/limits.h"
 #include "quantize/search/score.h"
-
-/* --propagate must gain GAIN_DB on each half of the samples, and ERRORS standard errors on all of them. Ranges and
-   biases are fitted to these samples: on held-out samples a gain is 0.5 dB smaller, on one network 1.5 dB
-   (docs/decisions/0018-propagate-keeps-activations.md). UNITS: an EfficientNet gains 2.6 dB on 32 units, but loses 0.3
-   dB on 256 and 1.7 dB on held-out samples. */
-static const double GAIN_DB = 1, ERRORS = 2;
-enum { UNITS = 256 };
 
 /* Counts the cost of both jobs in p->calibration. */
 static void spend(struct qc_network *net)
@@ -29,8 +23,9 @@ static bool compare_with_plain(bool *better, struct qc_trial_gain *g, const stru
 {
     const struct qc_plain *plain = net->unpropagated;
     const struct qc_graph *const graphs[2] = {plain->rounded, net->rounded};
-    if (!qc_trial_compare(g, net, graphs, UNITS, false, st)) return false;
-    *better = g->of_half[0] > GAIN_DB && g->of_half[1] > GAIN_DB && g->gain > ERRORS * g->error;
+    if (!qc_trial_compare(g, net, graphs, QC_PROPAGATE_UNITS, false, st)) return false;
+    *better = g->of_half[0] > QC_PROPAGATE_GAIN_DB && g->of_half[1] > QC_PROPAGATE_GAIN_DB &&
+              g->gain > QC_PROPAGATE_ERRORS * g->error;
     return true;
 }
 
@@ -58,7 +53,7 @@ bool qc_plain_or_propagated(struct qc_network *net, struct qc_status *st)
         qc_warn(net->warnings,
                 "--propagate is left out: on two halves of %zu samples the outputs are not %g dB better with it (%+.2f "
                 "dB in all)",
-                g.units * batch, GAIN_DB, g.gain);
+                g.units * batch, QC_PROPAGATE_GAIN_DB, g.gain);
         spend(net);
     }
     return ok;

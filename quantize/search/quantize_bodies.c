@@ -10,14 +10,13 @@
 #include "graph/core/body.h"
 #include "quantize/make/bodies.h"
 #include "quantize/make/evidence.h"
+#include "quantize/search/limits.h"
 #include "quantize/search/shared_weights.h"
 
 /* Runs the samples of p through p->real and keeps the inputs of the bodies of p->evidence->bodies->of: evenly spread
    runs, at most QC_BODY_SAMPLES_MAX and QC_BODY_SAMPLES_BYTES for each body (less with --memory-limit). With
    --propagate or
    --accumulator only runs with the shapes of the first run are kept. Errors: those of runs. */
-enum { QC_BODY_SAMPLES_MAX = 2048, QC_BODY_SAMPLES_BYTES = 128 << 20 };
-
 /* The samples of one body. A row holds all inputs of one run, one after the other. */
 struct kept {
     const struct qc_graph *body;
@@ -283,9 +282,6 @@ static bool body_data(struct qc_memory_data **out, struct kept *k, const char *n
 
 /* ---- One body ---- */
 
-/* Number of samples on which layers are compared. */
-enum { MEASURED = 16 };
-
 /* Converts node names to names inside this body: removes the prefix "BODY/". types: entries are TYPE:NAME. Other names
    stay. */
 static bool names_inside(struct qc_text_list *out, const struct qc_text_list *list, const char *body, bool types,
@@ -381,13 +377,13 @@ static bool set_model(struct qc_body *b, const struct qc_network *net, const str
 
 static bool measure_layers(struct qc_body *b, struct qc_status *st)
 {
-    const struct qc_selection some = {.samples = MEASURED};
+    const struct qc_selection some = {.samples = QC_BODY_MEASURED};
     struct qc_dataset *data = b->setup->data;
     const struct qc_measure_options m = {.run = {.workers = (unsigned)b->options.threads,
                                                  .memory_limit = (size_t)b->options.memory_limit},
                                          .accumulator = b->network->scheme.plan.accumulator,
                                          .rounding = b->network->scheme.plan.rounding};
-    return (qc_dataset_samples(data) <= MEASURED || qc_dataset_select(data, &some, st)) &&
+    return (qc_dataset_samples(data) <= QC_BODY_MEASURED || qc_dataset_select(data, &some, st)) &&
            qc_measure(&b->measurement, b->network->real, b->network->folded, data, &m, st);
 }
 

@@ -14,6 +14,7 @@
 #include "graph/core/uses.h"
 #include "quantize/make/collecting.h"
 #include "quantize/make/make.h"
+#include "quantize/search/limits.h"
 #include "quantize/search/score.h"
 
 /* What may be scaled. */
@@ -39,18 +40,12 @@ struct qc_scale_search {
     void *progress_user;
 };
 
-/* Number of outputs of a layer that the error is computed on. */
-enum { JUDGED = 128 };
-
 /* The exponents a and b that are tried: of a channel's magnitude, and of its weights' root mean square. */
 static const struct {
     double activation, weight;
 } tried[] = {{0, 0.5},    {0, 1},     {0.25, 0.25}, {0.25, 0.5}, {0.25, 0.75},
              {0.5, 0.25}, {0.5, 0.5}, {0.5, 0},     {0.75, 0.25}};
 enum { TRIED = sizeof tried / sizeof *tried };
-
-/* Least magnitude of a channel relative to the largest one; bounds the scales. */
-static const double FLOOR = 1e-3;
 
 static const double *one_group(const struct qc_channels *c, qc_id value, const double *scale)
 {
@@ -123,8 +118,8 @@ static void set_scales(double *scale, const double *activation, const double *we
         top[1] = fmax(top[1], weight[i]);
     }
     for (int64_t i = 0; i < q->count; i++) {
-        const double r = top[0] > 0 ? fmax(sqrt(activation[i] / top[0]), FLOOR) : 1,
-                     m = top[1] > 0 ? fmax(sqrt(weight[i] / top[1]), FLOOR) : 1;
+        const double r = top[0] > 0 ? fmax(sqrt(activation[i] / top[0]), QC_SCALE_FLOOR) : 1,
+                     m = top[1] > 0 ? fmax(sqrt(weight[i] / top[1]), QC_SCALE_FLOOR) : 1;
         scale[i] = q->held[i] ? 1 : pow(r, tried[which].activation) / pow(m, tried[which].weight);
         if (q->held[i]) continue;
         sum += log(scale[i]);
@@ -201,9 +196,9 @@ static bool judge_scales(double *errors, const struct qc_scale_search *s, const 
     if (!c.arena) return qc_fail_memory(st, 1);
     o.known = NULL;
     o.run.progress = NULL;
-    o.judged = JUDGED;
+    o.judged = QC_SCALE_JUDGED;
     choosing.second_moments = s->second_moments;
-    choosing.judged = JUDGED;
+    choosing.judged = QC_SCALE_JUDGED;
     bool *wanted = QC_NEW_ARRAY(c.arena, bool, g->qparams_count + 1, st);
     c.choices = QC_NEW_ARRAY(c.arena, struct qc_choice, g->qparams_count + 1, st);
     bool ok = wanted && c.choices;
@@ -259,8 +254,6 @@ static double compare_errors(const double *now, const double *before, size_t cou
     return judged ? sum / (double)judged : 1;
 }
 
-enum { QC_EXTREMES_UNITS = 16 }; /* units that run, spread evenly over the data set */
-
 struct taking {
     struct qc_channel_extremes *of;
     size_t *units; /* of the data set; those that run */
@@ -305,7 +298,7 @@ static bool channel_extremes_take(struct qc_channel_extremes *of, size_t count, 
                                   const struct qc_dataset *data, unsigned workers, struct qc_arena *a,
                                   struct qc_status *st)
 {
-    const size_t all = qc_dataset_units(data), units = all < QC_EXTREMES_UNITS ? all : QC_EXTREMES_UNITS;
+    const size_t all = qc_dataset_units(data), units = all < QC_SCALE_EXTREMES_UNITS ? all : QC_SCALE_EXTREMES_UNITS;
     struct qc_plan *plan = NULL;
     struct taking t = {.of = of, .units = QC_NEW_ARRAY(a, size_t, units, st)};
     qc_id *values = QC_NEW_ARRAY(a, qc_id, count, st);
@@ -537,8 +530,6 @@ static bool scale_groups(struct qc_scaled_group **groups, size_t *count, const s
     return see_inputs(g, *count, s, c, st);
 }
 
-/* `auto` ignores gains below 3 %: held-out samples do not distinguish them from noise. */
-static const double AUTO_GAIN = 0.03;
 /* True if the options and the statistics allow a search. */
 static bool wants(const struct qc_network *net)
 {
@@ -665,7 +656,7 @@ bool qc_scale_channels(struct qc_network *net, struct qc_status *st)
         qc_progress_end(s->progress);
     }
     for (size_t i = 0; ok && i < count; i++) {
-        if (automatic && groups[i].error > 1 - AUTO_GAIN) groups[i].kind = NULL;
+        if (automatic && groups[i].error > 1 - QC_SCALE_AUTO_GAIN) groups[i].kind = NULL;
         taken += groups[i].kind != NULL;
     }
     *found = (struct qc_channel_scaling){.group_count = count, .groups = groups};

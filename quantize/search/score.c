@@ -5,6 +5,7 @@
 
 #include "base/scope.h"
 #include "quantize/make/make.h"
+#include "quantize/search/limits.h"
 
 struct qc_selection qc_measured_samples(const struct qc_dataset *data)
 {
@@ -49,8 +50,6 @@ double qc_worst_output(size_t *worst, const struct qc_network *net, const struct
     }
     return least;
 }
-
-enum { SHARE = 3, UNITS_MIN = 16, UNITS_MAX = 256 };
 
 struct graphs {
     const struct qc_network *net;
@@ -130,8 +129,8 @@ bool qc_compare_networks(struct qc_trial_gain *gains, const struct qc_network *j
 
 size_t qc_trial_units(const struct qc_network *net)
 {
-    const size_t share = qc_dataset_units(net->setup->data) / SHARE;
-    return share < UNITS_MIN ? UNITS_MIN : share > UNITS_MAX ? UNITS_MAX : share;
+    const size_t share = qc_dataset_units(net->setup->data) / QC_TRIAL_SHARE;
+    return share < QC_TRIAL_UNITS_MIN ? QC_TRIAL_UNITS_MIN : share > QC_TRIAL_UNITS_MAX ? QC_TRIAL_UNITS_MAX : share;
 }
 
 struct qc_trial_options qc_trial_options_of(const struct qc_network *net)

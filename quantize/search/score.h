@@ -8,8 +8,6 @@
 
 /* ---- The error of one network ---- */
 
-enum { QC_MEASURED_BATCHES = 16 };
-
 /* Returns the selection of the samples that the report measures: QC_MEASURED_BATCHES batches. */
 struct qc_selection qc_measured_samples(const struct qc_dataset *data);
 struct qc_measure_options qc_measure_options_of(const struct qc_network *n);

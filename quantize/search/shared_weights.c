@@ -10,8 +10,7 @@
 #include "graph/core/rebuild.h"
 #include "graph/core/shared_constants.h"
 #include "graph/core/uses.h"
-
-enum { LEAST = 256 /* bytes */ };
+#include "quantize/search/limits.h"
 
 /* A weight as the first quantized body stores it. */
 struct stored {
@@ -31,7 +30,7 @@ bool qc_shared_weights_new(struct qc_shared_weights **out, const struct qc_graph
     struct qc_shared_weights *s = calloc(1, sizeof *s);
     bool ok = s && (s->arena = qc_arena_new());
     if (!ok) qc_fail_memory(st, sizeof *s);
-    ok = ok && qc_shared_constants_of(&s->constants, g, LEAST, s->arena, st) &&
+    ok = ok && qc_shared_constants_of(&s->constants, g, QC_SHARED_WEIGHT_LEAST, s->arena, st) &&
          (s->of = QC_NEW_ARRAY(s->arena, struct stored, s->constants.count, st));
     return QC_HAND_OVER(ok, out, s, qc_shared_weights_free);
 }
@@ -50,7 +49,7 @@ void qc_shared_weights_free(struct qc_shared_weights *s)
 /* Returns the index of a weight that several graphs have, or QC_SHARED_NONE. */
 static int64_t find(const struct qc_shared_weights *s, const struct qc_tensor *t)
 {
-    return t && t->dtype == QC_F32 && t->bytes >= LEAST && t->shape.rank > 1
+    return t && t->dtype == QC_F32 && t->bytes >= QC_SHARED_WEIGHT_LEAST && t->shape.rank > 1
                ? qc_shared_constants_find(&s->constants, t)
                : QC_SHARED_NONE;
 }
