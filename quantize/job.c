@@ -24,6 +24,7 @@
 #include "quantize/search/advice.h"
 #include "quantize/search/candidate.h"
 #include "quantize/search/centre_channels.h"
+#include "quantize/search/cost.h"
 #include "quantize/search/demand.h"
 #include "quantize/search/fallback.h"
 #include "quantize/search/fit_size.h"
@@ -371,7 +372,7 @@ static bool fill_job_report(struct qc_job *j, struct qc_status *st)
     if (!qc_warn_samples(j->best->warnings, given->data ? r->data_samples : 0, &j->in, a, st)) return false;
     r->statistics_samples = qc_has_statistics(given->in) ? (size_t)qc_collection_samples(e->statistics) : 0;
     fill_accuracy(j);
-    if (!fill_demand(j, st)) return false;
+    if (!fill_demand(j, st) || !qc_cost_of(&r->cost, net, st)) return false;
     if (!qc_fill_layers(r, net, j->measurement, counted(j), st) || !fill_accumulator(j, st) ||
         !qc_fill_scaled(r, net, st) || !qc_fill_centred(r, net, st))
         return false;

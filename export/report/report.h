@@ -181,11 +181,18 @@ struct qc_report_rank {
 };
 
 /* One attempt to meet --max-drop, --min-sqnr or --max-nll. */
+/* The cost of a network at run time (quantize/search/cost.h). */
+struct qc_report_cost {
+    double latency; /* estimated, relative to the float model; NaN: shapes are unknown */
+    size_t bytes;   /* of the largest file */
+};
+
 struct qc_report_fallback_step {
     size_t layers;                  /* number of worst layers that get `type`; 0: the first attempt */
     const char *type;               /* "8 bits", "16 bits", "float"; "": the types of the options */
     double value, drop, int8_share; /* accuracy; its loss in points or dB; share of the multiply-adds. NaN: it failed */
     double sqnr_db, nll;            /* of the worst output; in nats. NaN: not measured */
+    struct qc_report_cost cost;     /* 0 bytes: it failed */
     const char *reason;             /* why the attempt failed, or NULL */
     bool met, chosen;
 };
@@ -378,7 +385,8 @@ struct qc_report {
     double integer_share;     /* the same for integers of any number of bits */
     double small_float_share; /* the same for factors that are floats of at most 8 bits */
     double block_share;       /* the same for inputs rounded in blocks */
-    size_t rank_count;        /* 0: nothing was measured */
+    struct qc_report_cost cost;
+    size_t rank_count;                         /* 0: nothing was measured */
     const struct qc_report_rank *ranks;        /* the worst first */
     size_t effect_count, effect_samples;       /* 0: not measured */
     const struct qc_report_effect *effects;    /* the worst first */

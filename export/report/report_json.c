@@ -229,6 +229,11 @@ static struct qc_json *effects(const struct qc_report *r)
     return list;
 }
 
+static struct qc_json *cost_json(const struct qc_report_cost *c)
+{
+    return QC_JSON("latency %g bytes %zu", c->latency, c->bytes);
+}
+
 static struct qc_json *fallback(const struct qc_report_fallback *f)
 {
     if (!f) return qc_json_null();
@@ -240,6 +245,7 @@ static struct qc_json *fallback(const struct qc_report_fallback *f)
         const struct qc_report_fallback_step *s = &f->steps[i];
         struct qc_json *step = QC_JSON("layers %zu", s->layers);
         qc_json_set(step, "type", *s->type ? qc_json_string(s->type) : qc_json_null());
+        if (s->cost.bytes) qc_json_set(step, "cost", cost_json(&s->cost));
         qc_json_add(steps,
                     qc_json_put(step, "value %g drop %g sqnr_db %g nll %g int8_share %g met %hhd chosen %hhd reason %s",
                                 s->value, s->drop, s->sqnr_db, s->nll, s->int8_share, s->met, s->chosen, s->reason));
@@ -386,6 +392,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_put(o, "int8_share %g integer_share %g", r->int8_share, r->integer_share);
     if (r->small_float_share > 0) qc_json_set(o, "small_float_share", qc_json_number(r->small_float_share));
     if (r->block_share > 0) qc_json_set(o, "block_share", qc_json_number(r->block_share));
+    qc_json_set(o, "cost", cost_json(&r->cost));
     qc_json_set(o, "sensitivity", effects(r));
     qc_json_set(o, "sensitivity_samples", qc_json_whole(r->effect_samples));
     if (r->demand) qc_json_set(o, "demand", demand(r->demand));

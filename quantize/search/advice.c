@@ -12,12 +12,11 @@
 #include "graph/core/recurrent.h"
 #include "quantize/report/layer_detail.h"
 #include "quantize/report/quantize_suggest.h"
+#include "quantize/search/cost.h"
 #include "quantize/search/fallback.h"
 #include "quantize/search/limits.h"
 #include "quantize/search/output_bias.h"
 #include "quantize/search/score.h"
-#include "rewrite/passes/simulate.h"
-#include "simq/plan/plan.h"
 
 /* The work of a job and of advice, in multiply-adds of the float network. Work, not time, decides what advice tries, so
    the report does not depend on the machine or its load. The cost of other operations relative to a multiply-add is
@@ -52,17 +51,6 @@ static double rate(const struct qc_graph *g, const struct qc_node *n, double dep
     return depth > QC_WORK_LONG_SUM ? QC_WORK_WIDEST : QC_WORK_WIDE;
 }
 
-static bool is_free(const struct qc_graph *g)
-{
-    for (qc_id v = 1; v <= g->value_count; v++) {
-        const struct qc_shape *s = &g->values[v].type.shape;
-        if (s->rank < 0) return true;
-        for (int i = 1; i < s->rank; i++)
-            if (s->dim[i] < 0) return true;
-    }
-    return false;
-}
-
 static double count(double *values, const struct qc_graph *g)
 {
     double work = 0;
@@ -89,20 +77,9 @@ static double count(double *values, const struct qc_graph *g)
 static bool unit_of(double *out, double *values, const struct qc_graph *g, const struct qc_dataset *data,
                     struct qc_status *st)
 {
-    struct qc_status unknown = QC_STATUS_INIT;
-    struct qc_graph *fixed = NULL;
+    struct qc_graph *fixed;
     int64_t dims[QC_DATA_RANK_MAX];
-    *out = 0;
-    if (is_free(g)) {
-        struct qc_shape *shapes = calloc(g->input_count + 1, sizeof *shapes);
-        if (!shapes) return qc_fail_memory(st, g->input_count * sizeof *shapes);
-        for (size_t i = 0; i < g->input_count; i++) {
-            const unsigned rank = qc_dataset_unit_dims(dims, data, i, 0);
-            shapes[i] = qc_shape_of((int)rank, dims);
-        }
-        if (!qc_fix_shapes(&fixed, g, shapes, qc_evaluate, &unknown)) fixed = NULL; /* count with the known shapes */
-        free(shapes);
-    }
+    if (!qc_graph_of_unit(&fixed, g, data, st)) return false; /* NULL: count with the known shapes */
     *out = count(values, fixed ? fixed : g);
     for (size_t i = 0; i < g->input_count; i++) {
         const unsigned rank = qc_dataset_unit_dims(dims, data, i, 0);
