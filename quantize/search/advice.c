@@ -47,8 +47,8 @@ static double rate(const struct qc_graph *g, const struct qc_node *n, double dep
     const struct qc_dtype_info *x = qc_dtype_info(stored_type(g, n->inputs[0])),
                                *w = qc_dtype_info(stored_type(g, n->inputs[1]));
     if (qc_is_recurrent(n->op) || x->is_float || w->is_float) return 1;
-    if (x->bits <= 8 && w->bits <= 8) return QC_WORK_BYTES;
-    return depth > QC_WORK_LONG_SUM ? QC_WORK_WIDEST : QC_WORK_WIDE;
+    if (x->bits <= 8 && w->bits <= 8) return QC_JOB_BYTES;
+    return depth > QC_JOB_LONG_SUM ? QC_JOB_WIDEST : QC_JOB_WIDE;
 }
 
 static double count(double *values, const struct qc_graph *g)
@@ -65,8 +65,8 @@ static double count(double *values, const struct qc_graph *g)
             made += elements_of(&g->values[n->outputs + i].type.shape);
         if (!data) continue;
         *values += made;
-        work += QC_WORK_NODE +
-                made * (qc_dtype_info(stored_type(g, n->outputs))->is_float ? QC_WORK_VALUE : QC_WORK_INTEGER);
+        work +=
+            QC_JOB_NODE + made * (qc_dtype_info(stored_type(g, n->outputs))->is_float ? QC_JOB_VALUE : QC_JOB_INTEGER);
         if (qc_multiplies(n->op) && qc_multiply_adds(&products, g, id))
             work += (double)products * rate(g, n, made > 0 ? (double)products / made : 0);
     }
@@ -84,7 +84,7 @@ static bool unit_of(double *out, double *values, const struct qc_graph *g, const
     for (size_t i = 0; i < g->input_count; i++) {
         const unsigned rank = qc_dataset_unit_dims(dims, data, i, 0);
         const struct qc_shape s = qc_shape_of((int)rank, dims);
-        *out += QC_WORK_READ * elements_of(&s);
+        *out += QC_JOB_READ * elements_of(&s);
     }
     qc_graph_free(fixed);
     return true;
@@ -124,11 +124,11 @@ static bool advice_work_of(struct advice_work *out, const struct qc_network *net
     const double weights = weights_of(net->real),
                  batch = qc_dataset_batch(net->setup->data) > 1 ? (double)qc_dataset_batch(net->setup->data) : 1,
                  run = (double)r->data_samples / batch, measured = (double)r->measured_samples / batch;
-    out->layer_plans = QC_WORK_PLANNED * weights;
-    out->branch = QC_WORK_BRANCHED * weights + QC_WORK_MADE * (double)net->produced->node_count;
-    out->job = run * (out->unit + QC_WORK_SCANNED * values) + QC_WORK_MOMENT * moments + QC_WORK_ROUND * rounding +
-               QC_WORK_SOLVED * solved + trials / batch * out->quantized +
-               measured * (out->unit + out->quantized + QC_WORK_COMPARED * values) + QC_WORK_HANDLED * weights;
+    out->layer_plans = QC_JOB_PLANNED * weights;
+    out->branch = QC_JOB_BRANCHED * weights + QC_JOB_MADE * (double)net->produced->node_count;
+    out->job = run * (out->unit + QC_JOB_SCANNED * values) + QC_JOB_MOMENT * moments + QC_JOB_ROUND * rounding +
+               QC_JOB_SOLVED * solved + trials / batch * out->quantized +
+               measured * (out->unit + out->quantized + QC_JOB_COMPARED * values) + QC_JOB_HANDLED * weights;
     return true;
 }
 
