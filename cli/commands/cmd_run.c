@@ -48,7 +48,8 @@ static bool open_writer(struct job *j, struct qc_status *st)
         outputs[k].name = g->outputs[k].name;
         outputs[k].dtype = qc_value(g, g->outputs[k].value)->type.dtype;
     }
-    return qc_writer_open(&j->writer, j->o->output, outputs, g->output_count, qc_dataset_batch(j->run.data), st);
+    return qc_writer_open(&j->writer, j->o->output, outputs, g->output_count, qc_dataset_batch(j->run.data),
+                          j->o->compress, st);
 }
 
 static bool stream(struct job *j, struct qc_status *st)

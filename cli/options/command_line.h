@@ -52,6 +52,7 @@ struct qc_cli_options {
     struct qc_text_list dump;   /* STAGE or STAGE=FILE */
     const char *config;
     const char *progress; /* "auto", "always" or "never" */
+    bool compress;        /* of run */
     bool json, quiet, verbose;
     bool man, help, version;
     const char *completion; /* "bash", "zsh" or "fish" */

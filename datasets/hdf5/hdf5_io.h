@@ -107,14 +107,14 @@ struct qc_h5_sink {
     unsigned rank; /* with the sample axis */
     int64_t dims[QC_DATA_RANK_MAX];
     enum qc_dtype dtype;
+    bool compressed; /* chunks are encoded by qc_chunk_encode, else stored as they are */
 };
 bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const char *path, const char *title,
-                     enum qc_dtype dtype, const int64_t *dims, unsigned rank, struct qc_status *st);
+                     enum qc_dtype dtype, const int64_t *dims, unsigned rank, bool compressed, struct qc_status *st);
 /* Writes float32 values as an attribute; count 0: none. */
 bool qc_h5_sink_numbers(struct qc_h5_sink *s, const char *name, const float *values, size_t count,
                         struct qc_status *st);
-/* Appends row `row`, which equals the number of rows so far. data: encoded by qc_chunk_encode; NULL if rows have no
-   elements. */
+/* Appends row `row`, which equals the number of rows so far. data: a chunk; NULL if rows have no elements. */
 bool qc_h5_sink_append(struct qc_h5_sink *s, int64_t row, const void *data, size_t size, struct qc_status *st);
 /* Turns the data set, with `rows` entries so far, into a group of that name with its attributes, for entries of other
    shapes. It holds one data set for each entry, 0, 1, ..., of shape dims[rank], with the same filters. */

@@ -57,20 +57,20 @@ static bool write_title(hid_t set, const char *title)
     return a >= 0 && H5Awrite(a, type, title) >= 0;
 }
 
-/* Chunks as qc_chunk_encode makes them. */
-static bool set_chunks(hid_t creation, unsigned rank, const hsize_t *chunk, enum qc_dtype dtype)
+/* compressed: chunks as qc_chunk_encode makes them. */
+static bool set_chunks(hid_t creation, unsigned rank, const hsize_t *chunk, enum qc_dtype dtype, bool compressed)
 {
     return H5Pset_chunk(creation, (int)rank, chunk) >= 0 && H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER) >= 0 &&
-           (qc_dtype_size(dtype) == 1 || H5Pset_shuffle(creation) >= 0) &&
-           H5Pset_deflate(creation, QC_CHUNK_LEVEL) >= 0;
+           (!compressed || ((qc_dtype_size(dtype) == 1 || H5Pset_shuffle(creation) >= 0) &&
+                            H5Pset_deflate(creation, QC_CHUNK_LEVEL) >= 0));
 }
 
 bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const char *path, const char *title,
-                     enum qc_dtype dtype, const int64_t *dims, unsigned rank, struct qc_status *st)
+                     enum qc_dtype dtype, const int64_t *dims, unsigned rank, bool compressed, struct qc_status *st)
 {
     if (rank + 1 > QC_DATA_RANK_MAX) return qc_fail(st, QC_UNSUPPORTED, "rank %u is too much for HDF5", rank);
     hsize_t none[QC_DATA_RANK_MAX] = {0}, most[QC_DATA_RANK_MAX] = {H5S_UNLIMITED}, chunk[QC_DATA_RANK_MAX] = {1};
-    struct qc_h5_sink s = {.rank = rank + 1, .dtype = dtype};
+    struct qc_h5_sink s = {.rank = rank + 1, .dtype = dtype, .compressed = compressed};
     for (unsigned i = 0; i < rank; i++) {
         none[i + 1] = most[i + 1] = (hsize_t)dims[i];
         chunk[i + 1] = dims[i] ? (hsize_t)dims[i] : 1;
@@ -79,7 +79,7 @@ bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const char *p
     QC_H5_LOCKED;
     QC_H5_OWN space = H5Screate_simple((int)s.rank, none, most), type = qc_h5_type_for_file(dtype),
               creation = H5Pcreate(H5P_DATASET_CREATE), link = H5Pcreate(H5P_LINK_CREATE);
-    bool ok = space >= 0 && type >= 0 && set_chunks(creation, s.rank, chunk, dtype) &&
+    bool ok = space >= 0 && type >= 0 && set_chunks(creation, s.rank, chunk, dtype, compressed) &&
               H5Pset_obj_track_times(creation, false) >= 0 && H5Pset_create_intermediate_group(link, 1) >= 0 &&
               (s.id = H5Dcreate2(f->id, path, type, space, link, creation, H5P_DEFAULT)) >= 0 &&
               write_title((hid_t)s.id, title);
@@ -137,7 +137,7 @@ bool qc_h5_scatter_add(struct qc_h5_sink *s, int64_t row, const int64_t *dims, u
     QC_H5_OWN space = H5Screate_simple((int)rank, extent, NULL), type = qc_h5_type_for_file(s->dtype),
               creation = H5Pcreate(H5P_DATASET_CREATE);
     bool ok = space >= 0 && type >= 0 && H5Pset_obj_track_times(creation, false) >= 0;
-    if (ok && data) ok = set_chunks(creation, rank, extent, s->dtype); /* one chunk, stored as encoded */
+    if (ok && data) ok = set_chunks(creation, rank, extent, s->dtype, s->compressed); /* one chunk */
     ok = ok && (set = H5Dcreate2((hid_t)s->id, name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
          (!data || H5Dwrite_chunk(set, H5P_DEFAULT, 0, start, size, data) >= 0);
     if (set >= 0) ok = H5Dclose(set) >= 0 && ok;
@@ -190,7 +190,7 @@ static bool make_group(hid_t *group, const struct qc_h5_sink *s, struct qc_h5_fi
 bool qc_h5_scatter(struct qc_h5_sink *s, struct qc_h5_file *f, const char *path, int64_t rows, const int64_t *dims,
                    unsigned rank, struct qc_status *st)
 {
-    struct qc_h5_sink to = {.dtype = s->dtype};
+    struct qc_h5_sink to = {.dtype = s->dtype, .compressed = s->compressed};
     hid_t group;
     bool ok = make_group(&group, s, f, path, st);
     to.id = group > 0 ? (int64_t)group : 0;

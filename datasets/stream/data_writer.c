@@ -47,6 +47,7 @@ struct qc_writer {
     struct qc_output *file;
     struct qc_h5_file *h5;
     int64_t batch;
+    bool compressed;
     struct output *outputs;
     size_t count;
     size_t unit, turn; /* whose turn it is: unit 0 of each output, then unit 1, ..., so that the file's bytes are
@@ -128,7 +129,7 @@ const char *qc_writer_path(const struct qc_writer *w, size_t output)
 /* ---- Open ---- */
 
 bool qc_writer_open(struct qc_writer **out, const char *path, const struct qc_writer_output *outputs,
-                    size_t output_count, int64_t batch, struct qc_status *st)
+                    size_t output_count, int64_t batch, bool compressed, struct qc_status *st)
 {
     struct qc_arena *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, sizeof **out);
@@ -139,6 +140,7 @@ bool qc_writer_open(struct qc_writer **out, const char *path, const struct qc_wr
     }
     w->arena = a;
     w->batch = batch;
+    w->compressed = compressed;
     w->path = qc_arena_strdup(a, path, st);
     pthread_mutex_init(&w->lock, NULL);
     w->outputs = QC_NEW_ARRAY(a, struct output, output_count, st);
@@ -250,6 +252,17 @@ static float *widened(const struct output *o, const void *data, size_t bytes, st
     return wide;
 }
 
+/* Makes the stored form of a row of `size` bytes: *to is owned by the caller (free). codec: NULL: not compressed. */
+static bool encode(struct row *to, const void *data, size_t size, size_t element, struct qc_chunk_codec *codec,
+                   struct qc_status *st)
+{
+    if (codec) return qc_chunk_encode(&to->data, &to->size, data, size, element, codec, st);
+    if (!(to->data = malloc(size))) return qc_fail_memory(st, size);
+    memcpy(to->data, data, size);
+    to->size = size;
+    return true;
+}
+
 static struct parcel *pack(struct qc_writer *w, const struct output *o, size_t unit, const void *data,
                            const int64_t *dims, unsigned rank, struct qc_status *st)
 {
@@ -264,13 +277,12 @@ static struct parcel *pack(struct qc_writer *w, const struct output *o, size_t u
     p->rows = rows;
     p->rank = rank;
     if (rank) memcpy(p->dims, dims, rank * sizeof *dims);
-    struct codecs *c = each ? take_codec(w, st) : NULL;
-    float *wide = c && o->given != o->dtype ? widened(o, data, rows * each, st) : NULL;
+    struct codecs *c = each && w->compressed ? take_codec(w, st) : NULL;
+    float *wide = each && o->given != o->dtype ? widened(o, data, rows * each, st) : NULL;
+    bool ok = !each || ((c || !w->compressed) && (wide || o->given == o->dtype));
     if (wide) data = wide;
-    bool ok = (c || each == 0) && (wide || o->given == o->dtype || !c);
-    for (size_t i = 0; ok && c && i < rows; i++)
-        ok = qc_chunk_encode(&p->row[i].data, &p->row[i].size, (const char *)data + i * each, each,
-                             qc_dtype_size(o->dtype), c->codec, st);
+    for (size_t i = 0; ok && each && i < rows; i++)
+        ok = encode(&p->row[i], (const char *)data + i * each, each, qc_dtype_size(o->dtype), c ? c->codec : NULL, st);
     if (c) return_codec(w, c);
     free(wide);
     if (ok) return p;
@@ -281,7 +293,7 @@ static struct parcel *pack(struct qc_writer *w, const struct output *o, size_t u
 static bool open_sink(struct qc_writer *w, struct output *o, const int64_t *dims, unsigned rank, struct qc_status *st)
 {
     const struct qc_preprocess *p = &o->preprocess;
-    return qc_h5_sink_open(&o->sink, w->h5, o->path, o->name, o->dtype, dims, rank, st) &&
+    return qc_h5_sink_open(&o->sink, w->h5, o->path, o->name, o->dtype, dims, rank, w->compressed, st) &&
            qc_h5_sink_numbers(&o->sink, "scale", p->scale, p->scale_count, st) &&
            qc_h5_sink_numbers(&o->sink, "mean", p->mean, p->mean_count, st) &&
            qc_h5_sink_numbers(&o->sink, "std", p->std, p->std_count, st);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Results of a run as an HDF5 file: one data set per output, one sample per chunk, shuffle (for elements of more than
-   one byte) and gzip 1. The bytes depend on the values alone, not on threads, time or order of arrival. */
+/* Results of a run as an HDF5 file: one data set per output, one sample per chunk, compressed on request by
+   shuffle (for elements of more than one byte) and gzip 1. The bytes depend on the values alone, not on threads, time
+   or order of arrival. */
 #pragma once
 
 #include <stdbool.h>
@@ -30,10 +31,10 @@ struct qc_writer;
    float16 and bfloat16 are stored as 2-byte HDF5 floats, bool as h5py's enum, u4 and i4 one per byte. Fails with
    QC_MACHINE if the file cannot be made. Names are copied. */
 bool qc_writer_open(struct qc_writer **out, const char *path, const struct qc_writer_output *outputs,
-                    size_t output_count, int64_t batch, struct qc_status *st);
+                    size_t output_count, int64_t batch, bool compressed, struct qc_status *st);
 
 /* Adds unit `unit` (from 0) of one output, row-major, of shape dims[rank]. Each unit is put exactly once for every
-   output, in any order and from any thread. Compresses in the caller's thread; early units wait, compressed, for their
+   output, in any order and from any thread. Compresses in the caller's thread; early units wait for their
    turn. If the shapes of an output differ (and batch is at most 1), its path becomes a group with data sets 0, 1, ...,
    each of its unit's whole shape. Fails with QC_UNSUPPORTED if batch > 1 and the shape differs, or if the number of
    axes differs; with QC_MACHINE if the disk is full. */

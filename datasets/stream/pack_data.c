@@ -156,7 +156,7 @@ static bool write_all(struct packing *p, const char *file, struct qc_status *st)
     }
     for (unsigned i = 0; i < workers; i++)
         if (!(p->room[i] = qc_arena_get(p->arena, bytes, 1, st))) return false;
-    if (!qc_writer_open(&p->writer, file, outputs, p->output_count, 0, st)) return false;
+    if (!qc_writer_open(&p->writer, file, outputs, p->output_count, 0, true, st)) return false;
     for (size_t k = 0; preprocess && k < p->output_count; k++) {
         const bool truth = strcmp(outputs[k].name, "labels") == 0 || strcmp(outputs[k].name, "target") == 0;
         if (!truth && !qc_writer_preprocess(p->writer, k, preprocess, st)) return false;

@@ -33,7 +33,7 @@ void case_write(char path[CASE_PATH], const struct case_data *sets, size_t count
     qc_text(path, CASE_PATH, "calib_case_%ld_%u.h5", (long)getpid(), number++);
     for (size_t i = 0; i < count; i++)
         outputs[i] = (struct qc_writer_output){.name = sets[i].name, .dtype = sets[i].dtype};
-    cr_assert(qc_writer_open(&w, path, outputs, count, 1, &st), "%s", st.message);
+    cr_assert(qc_writer_open(&w, path, outputs, count, 1, true, &st), "%s", st.message);
     for (size_t i = 0; i < count; i++) {
         size_t bytes = elements(&sets[i]) * qc_dtype_size(sets[i].dtype);
         int64_t dims[QC_RANK_MAX + 1] = {1};

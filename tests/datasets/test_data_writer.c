@@ -26,7 +26,7 @@ TestSuite(writer, .init = set_up, .fini = folder_remove);
 static struct qc_writer *start(const char *path, const struct qc_writer_output *outputs, size_t count, int64_t batch)
 {
     struct qc_writer *w = NULL;
-    cr_assert(qc_writer_open(&w, path, outputs, count, batch, &st), "%s", st.message);
+    cr_assert(qc_writer_open(&w, path, outputs, count, batch, true, &st), "%s", st.message);
     return w;
 }
 
@@ -253,10 +253,10 @@ Test(writer, refuses)
     qc_writer_free(w);
 
     st = QC_STATUS_INIT;
-    cr_expect_not(qc_writer_open(&w, folder_path("no/such/o.h5"), two, 2, 1, &st));
+    cr_expect_not(qc_writer_open(&w, folder_path("no/such/o.h5"), two, 2, 1, true, &st));
     cr_expect_eq(st.code, QC_MACHINE, "%s", st.message);
     st = QC_STATUS_INIT;
-    cr_expect_not(qc_writer_open(&w, path, &(struct qc_writer_output){"n", QC_NONE}, 1, 1, &st));
+    cr_expect_not(qc_writer_open(&w, path, &(struct qc_writer_output){"n", QC_NONE}, 1, 1, true, &st));
     cr_expect_eq(st.code, QC_UNSUPPORTED);
     cr_expect_eq(folder_count(), 0);
 }

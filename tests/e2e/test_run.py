@@ -137,6 +137,16 @@ def test_bytes_do_not_depend_on_threads(extra, qcalib, pair, tmp_path):
     assert (tmp_path / "one.h5").read_bytes() == (tmp_path / "other.h5").read_bytes()
 
 
+def test_outputs_are_compressed_on_request(qcalib, pair, tmp_path):
+    common = ["run", "two.onnx", "--data", "in.h5", "--input", "b=second"]
+    qcalib(*common, "-o", "plain.h5")
+    qcalib(*common, "-o", "packed.h5", "--compress")
+    plain, packed = by_name(tmp_path / "plain.h5"), by_name(tmp_path / "packed.h5")
+    assert plain.keys() == packed.keys() and all((plain[k] == packed[k]).all() for k in plain)
+    with h5py.File(tmp_path / "plain.h5") as one, h5py.File(tmp_path / "packed.h5") as other:
+        assert one["layer/sum"].compression is None and other["layer/sum"].compression == "gzip"
+
+
 def test_samples_and_seed(qcalib, pair, tmp_path):
     a, b = pair
     common = ["run", "two.onnx", "--data", "in.h5", "--input=b=second", "--samples", "10", "-q"]
