@@ -110,7 +110,7 @@ int qcalib_result_model(void **bytes, size_t *size, const qcalib_result *result,
         const struct qc_export_source source = {.produced = qc_network_written(net), .expanded = net->expanded};
         ok = e->write ? bytes_of_file(&made, &length, e, &source, &call.st)
                       : qc_onnx_emit(&made, &length, net->lowered[i], NULL, &call.st) ||
-                            qc_where(&call.st, "format %s", e->name);
+                            qc_where(&call.st, "format %s", qc_exporter_name(e));
     }
     if (ok) {
         *bytes = made;
