@@ -74,7 +74,7 @@ size_t qcalib_result_model_count(const qcalib_result *result)
 
 const char *qcalib_result_format(const qcalib_result *result, size_t i)
 {
-    return i < qcalib_result_model_count(result) ? qc_job_format(result->job, i)->name : NULL;
+    return i < qcalib_result_model_count(result) ? qc_exporter_name(qc_job_format(result->job, i)) : NULL;
 }
 
 /* A format that is only exported to a file uses a temporary one. */
