@@ -72,7 +72,7 @@ static bool join(struct qc_cli_options *o, const struct qc_team *team, unsigned 
     if (team->rank == 0) return true;
     o->quiet = true;
     o->json = o->verbose = false;
-    o->progress = "never";
+    o->progress = QC_BAR_NEVER;
     return true;
 }
 

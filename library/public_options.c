@@ -148,6 +148,7 @@ static enum qcalib_value value_of(enum qc_option_kind kind)
     case QC_KIND_SPEC: return QCALIB_VALUE_TEXT;
     case QC_KIND_LIST: return QCALIB_VALUE_TEXTS;
     case QC_KIND_CHOICE: return QCALIB_VALUE_CHOICE;
+    case QC_KIND_SWITCH: return QCALIB_VALUE_CHOICE;
     case QC_KIND_CHOICES: return QCALIB_VALUE_CHOICES;
     case QC_KIND_BY_NAME: return QCALIB_VALUE_BY_NAME;
     case QC_KIND_COUNT: return QCALIB_VALUE_COUNT;

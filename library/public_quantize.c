@@ -74,7 +74,7 @@ size_t qcalib_result_model_count(const qcalib_result *result)
 
 const char *qcalib_result_format(const qcalib_result *result, size_t i)
 {
-    return i < qcalib_result_model_count(result) ? qc_job_format(result->job, i)->name : NULL;
+    return i < qcalib_result_model_count(result) ? qc_exporter_name(qc_job_format(result->job, i)) : NULL;
 }
 
 /* A format that is only exported to a file uses a temporary one. */
@@ -110,7 +110,7 @@ int qcalib_result_model(void **bytes, size_t *size, const qcalib_result *result,
         const struct qc_export_source source = {.produced = qc_network_written(net), .expanded = net->expanded};
         ok = e->write ? bytes_of_file(&made, &length, e, &source, &call.st)
                       : qc_onnx_emit(&made, &length, net->lowered[i], NULL, &call.st) ||
-                            qc_where(&call.st, "format %s", e->name);
+                            qc_where(&call.st, "format %s", qc_exporter_name(e));
     }
     if (ok) {
         *bytes = made;

@@ -356,8 +356,8 @@ static bool fill_job_report(struct qc_job *j, struct qc_status *st)
     r->version = QC_VERSION;
     r->weight_type = o->weight_types.items[0];
     r->caches = net->partition->cache_count;
-    r->cache_type = o->kv_type;
-    r->bias_narrowed = strcmp(o->bias, "narrowed") == 0;
+    r->cache_type = qc_options_text(o, QC_OPTION_KV_TYPE);
+    r->bias_narrowed = o->bias == QC_BIAS_NARROWED;
     if (!name_inputs(j, st) || !qc_job_command(&r->command, given->in, told_options(j), NULL, a, st)) return false;
     if (!*j->data_sha) r->data_sha256 = NULL; /* statistics in memory have no hash */
     if (!*j->stats_sha) r->statistics_sha256 = NULL;
@@ -692,8 +692,7 @@ bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_s
         !(names = QC_NEW_ARRAY(a, const char *, what.count, st)))
         return false;
     for (size_t i = 0; i < what.count; i++) names[i] = g->values[values[i]].name;
-    if (strcmp(s->options->channel_statistics, "on") == 0 && !qc_named_channel_axes(&axes, what.count, names, g, a, st))
-        return false;
+    if (s->options->channel_statistics && !qc_named_channel_axes(&axes, what.count, names, g, a, st)) return false;
     what.graph = g;
     what.values = values;
     what.names = names;

@@ -8,7 +8,6 @@
 #include "cli/commands/cmd.h"
 #include "cli/options/command_line.h"
 #include "cli/terminal/screen.h"
-#include "export/formats/exporter.h"
 #include "observers/observer.h"
 
 enum { QC_SPELLING = 96 };
@@ -69,7 +68,7 @@ static void row(const char *left, const char *text)
 
 static void option_row(unsigned o, unsigned c)
 {
-    char left[QC_SPELLING], text[256];
+    char left[QC_SPELLING], text[512];
     const char *preset = option_preset(o, c);
     bool this = preset && strcmp(preset, "this") == 0;
     qc_text(text, sizeof text, "%s%s%s%s", qc_cli_option_info(o)->help,
@@ -167,11 +166,6 @@ static const char *contract_at(unsigned k)
     return k < QC_CONTRACT_COUNT ? qc_contract_info((enum qc_contract)k)->name : NULL;
 }
 
-static const char *format_at(unsigned k)
-{
-    return k < qc_exporter_count() ? qc_exporter_at(k)->name : NULL;
-}
-
 /* Returns "" for ops without a name in files. */
 static const char *op_at(unsigned k)
 {
@@ -183,7 +177,9 @@ static const struct value_table {
     const char *option;
     const char *(*at)(unsigned k);
 } value_tables[] = {
-    {"method", observer_at}, {"weight-method", observer_at}, {"rounding", contract_at}, {"format", format_at},
+    {"method", observer_at},
+    {"weight-method", observer_at},
+    {"rounding", contract_at},
     {"skip", op_at},
 };
 
@@ -348,17 +344,6 @@ static void fish(void)
         for (const char *p = i->help; *p; p++) printf(*p == '\'' || *p == '\\' ? "\\%c" : "%c", *p);
         fputs("'\n", stdout);
     }
-}
-
-/* Prints a completion script; shell: "bash", "zsh" or "fish". */
-static void help_completion(const char *shell)
-{
-    if (strcmp(shell, "bash") == 0)
-        bash();
-    else if (strcmp(shell, "zsh") == 0)
-        zsh();
-    else
-        fish();
 }
 
 /* The manual page, generated from the tables with macros of man(7). */
@@ -545,7 +530,9 @@ bool qc_cmd_help(const struct qc_cli_options *o, struct qc_status *st)
     }
     if (o->man || o->completion) {
         if (o->man) help_man();
-        if (o->completion) help_completion(o->completion);
+        if (o->completion == QC_SHELL_BASH) bash();
+        if (o->completion == QC_SHELL_ZSH) zsh();
+        if (o->completion == QC_SHELL_FISH) fish();
         return true;
     }
     if (o->operands.count == 0) {

@@ -122,7 +122,7 @@ static bool list_formats(struct table *t, struct qc_status *st)
     t->keys[2] = "summary";
     for (size_t i = 0; i < qc_exporter_count(); i++) {
         const struct qc_exporter *e = qc_exporter_at(i);
-        if (!add_item(t, st, e->name, e->suffix, e->summary)) return false;
+        if (!add_item(t, st, qc_exporter_name(e), e->suffix, e->summary)) return false;
     }
     return true;
 }

@@ -38,6 +38,11 @@ unsigned qc_cli_option_commands(unsigned option); /* the commands that accept it
 unsigned qc_cli_option_at(unsigned k);
 const char *qc_option_group_name(enum qc_option_group g);
 
+#define QC_BARS(c) c("auto", QC_BAR_AUTO) c("always", QC_BAR_ALWAYS) c("never", QC_BAR_NEVER)
+#define QC_SHELLS(c) c("bash", QC_SHELL_BASH) c("zsh", QC_SHELL_ZSH) c("fish", QC_SHELL_FISH)
+enum qc_bar { QC_BARS(QC_CHOICE_VALUE) };
+enum qc_shell { QC_SHELL_NONE, QC_SHELLS(QC_CHOICE_VALUE) };
+
 /* All given values. Values that were not given are NULL, an empty list or false, unless noted. */
 struct qc_cli_options {
     struct qc_options job; /* first: offsets of fields in both tables start here */
@@ -51,11 +56,11 @@ struct qc_cli_options {
     const char *report;         /* folder; NULL: the default; "": none */
     struct qc_text_list dump;   /* STAGE or STAGE=FILE */
     const char *config;
-    const char *progress; /* "auto", "always" or "never" */
-    bool compress;        /* of run */
+    enum qc_bar progress;
+    bool compress; /* of run */
     bool json, quiet, verbose;
     bool man, help, version;
-    const char *completion; /* "bash", "zsh" or "fish" */
+    enum qc_shell completion;
 
     const struct qc_team
         *team; /* not an option: the processes that share the work; NULL: none (quantize/interface/inputs.h) */

@@ -160,8 +160,7 @@ bool qc_progress_bar_new(struct qc_progress **out, const struct qc_cli_options *
 {
     struct bar *p = calloc(1, sizeof *p);
     if (!p) return qc_fail_memory(st, sizeof *p);
-    bool always = strcmp(o->progress, "always") == 0, never = strcmp(o->progress, "never") == 0;
-    p->shown = always || (!never && !o->quiet && isatty(STDERR_FILENO));
+    p->shown = o->progress == QC_BAR_ALWAYS || (o->progress == QC_BAR_AUTO && !o->quiet && isatty(STDERR_FILENO));
     p->progress = (struct qc_progress){.tell = tell, .saves = saves, .user = p};
     *out = &p->progress;
     return true;

@@ -242,7 +242,6 @@ static bool write_annotated(size_t *bytes, const char *path, const struct qc_exp
 
 extern const struct qc_exporter qc_exporter_annotated;
 const struct qc_exporter qc_exporter_annotated = {
-    .name = "annotated",
     .summary = "ONNX of float ops, before requantize is inserted, with the parameters of each input and output",
     .suffix = ".annotated.onnx",
     .write = write_annotated,

@@ -90,7 +90,6 @@ static bool write_encodings(size_t *bytes, const char *path, const struct qc_exp
 
 extern const struct qc_exporter qc_exporter_encodings;
 const struct qc_exporter qc_exporter_encodings = {
-    .name = "encodings",
     .summary = "JSON of the parameters of each tensor, as AIMET writes and QNN's converter reads it",
     .suffix = ".encodings.json",
     .write = write_encodings,
@@ -202,7 +201,6 @@ static bool write_mnn(size_t *bytes, const char *path, const struct qc_export_so
 
 extern const struct qc_exporter qc_exporter_mnn;
 const struct qc_exporter qc_exporter_mnn = {
-    .name = "mnn",
     .summary = "JSON of the parameters of convolutions that MNNConvert reads; needs symmetric int8",
     .suffix = ".mnn.json",
     .write = write_mnn,
@@ -254,7 +252,6 @@ static bool write_trt_cache(size_t *bytes, const char *path, const struct qc_exp
 
 extern const struct qc_exporter qc_exporter_trt_cache;
 const struct qc_exporter qc_exporter_trt_cache = {
-    .name = "trt-cache",
     .summary = "TensorRT's calibration cache: the scale of each activation; needs symmetric int8",
     .suffix = ".trt.cache",
     .write = write_trt_cache,

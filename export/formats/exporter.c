@@ -9,15 +9,14 @@
 #include "graph/text/text.h"
 #include "onnx/write/emit.h"
 
-#define QC_EXPORTER(symbol) extern const struct qc_exporter qc_exporter_##symbol;
-#include "export/formats/exporters.def"
-#undef QC_EXPORTER
+#define QC_DECLARE(c, symbol, name) extern const struct qc_exporter qc_exporter_##symbol;
+QC_EXPORTERS(QC_DECLARE, )
 
-static const struct qc_exporter *const exporters[] = {
-#define QC_EXPORTER(symbol) &qc_exporter_##symbol,
-#include "export/formats/exporters.def"
-#undef QC_EXPORTER
-};
+#define QC_ADDRESS(c, symbol, name) &qc_exporter_##symbol,
+static const struct qc_exporter *const exporters[] = {QC_EXPORTERS(QC_ADDRESS, )};
+
+#define QC_NAME(c, symbol, name) name,
+static const char *const names[] = {QC_EXPORTERS(QC_NAME, )};
 
 size_t qc_exporter_count(void)
 {
@@ -32,8 +31,15 @@ const struct qc_exporter *qc_exporter_at(size_t i)
 const struct qc_exporter *qc_exporter_find(const char *name)
 {
     for (size_t i = 0; i < qc_exporter_count(); i++)
-        if (strcmp(exporters[i]->name, name) == 0) return exporters[i];
+        if (strcmp(names[i], name) == 0) return exporters[i];
     return NULL;
+}
+
+const char *qc_exporter_name(const struct qc_exporter *e)
+{
+    size_t i = 0;
+    while (exporters[i] != e) i++;
+    return names[i];
 }
 
 bool qc_export_file(size_t *bytes, const char *path, const struct qc_exporter *e, const struct qc_export_source *source,
@@ -41,12 +47,12 @@ bool qc_export_file(size_t *bytes, const char *path, const struct qc_exporter *e
 {
     const struct qc_onnx_emit_options emit = QC_ONNX_EMIT_DEFAULTS;
     const bool ok = e->write ? e->write(bytes, path, source, st) : qc_onnx_emit_file(bytes, path, lowered, &emit, st);
-    return ok || qc_where(st, "format %s", e->name);
+    return ok || qc_where(st, "format %s", qc_exporter_name(e));
 }
 
 bool qc_export_bytes(size_t *bytes, const struct qc_exporter *e, const struct qc_graph *lowered, struct qc_status *st)
 {
-    return qc_onnx_emit_bytes(bytes, lowered, NULL, st) || qc_where(st, "format %s", e->name);
+    return qc_onnx_emit_bytes(bytes, lowered, NULL, st) || qc_where(st, "format %s", qc_exporter_name(e));
 }
 
 bool qc_export_has_float(const struct qc_export_source *source, struct qc_status *st)
@@ -79,7 +85,6 @@ static bool write_text(size_t *bytes, const char *path, const struct qc_export_s
 
 extern const struct qc_exporter qc_exporter_text;
 const struct qc_exporter qc_exporter_text = {
-    .name = "text",
     .summary = "the produced graph, in integers, as text that parses back",
     .suffix = ".int8.txt",
     .write = write_text,

@@ -27,8 +27,14 @@ struct qc_lower_options {
     bool openvino;     /* the file avoids operators that OpenVINO computes otherwise */
 };
 
+/* X(c, symbol, name): each is a `const struct qc_exporter qc_exporter_SYMBOL` at the end of its own file. */
+#define QC_EXPORTERS(X, c)                                                                                             \
+    X(c, qdq, "qdq")                                                                                                   \
+    X(c, qoperator, "qoperator") X(c, annotated, "annotated") X(c, encodings, "encodings") X(c, mnn, "mnn")            \
+        X(c, trt_cache, "trt-cache") X(c, text, "text") X(c, tflite, "tflite")
+
 struct qc_exporter {
-    const char *name, *summary;
+    const char *summary;
     const char *suffix; /* of the output file, after the model's stem: ".int8.onnx" */
     /* Lowers affine values to ONNX operators; every quantizer must be bound. options NULL: all 0. *out is owned. If the
        member is NULL, `write` makes the file. */
@@ -59,3 +65,4 @@ bool qc_export_json(size_t *bytes, const char *path, const struct qc_json *root,
 size_t qc_exporter_count(void);
 const struct qc_exporter *qc_exporter_at(size_t i);
 const struct qc_exporter *qc_exporter_find(const char *name); /* NULL if unknown */
+const char *qc_exporter_name(const struct qc_exporter *e);

@@ -701,7 +701,6 @@ static bool lower_qdq(struct qc_graph **out, const struct qc_graph *g, const str
 
 extern const struct qc_exporter qc_exporter_qdq;
 const struct qc_exporter qc_exporter_qdq = {
-    .name = "qdq",
     .summary = "ONNX with QuantizeLinear / DequantizeLinear around float ops; opset 13 or later",
     .suffix = ".int8.onnx",
     .lower = lower_qdq,

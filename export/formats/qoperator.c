@@ -739,7 +739,6 @@ static bool lower_qoperator(struct qc_graph **out, const struct qc_graph *g, con
 
 extern const struct qc_exporter qc_exporter_qoperator;
 const struct qc_exporter qc_exporter_qoperator = {
-    .name = "qoperator",
     .summary =
         "ONNX with operators on integers (QLinearConv, QLinearMatMul, and those of ONNX Runtime); opset 13 or later",
     .suffix = ".qoperator.onnx",

@@ -76,7 +76,6 @@ static bool write_tflite(size_t *bytes, const char *path, const struct qc_export
 
 extern const struct qc_exporter qc_exporter_tflite;
 const struct qc_exporter qc_exporter_tflite = {
-    .name = "tflite",
     .summary = "TensorFlow Lite: int8 activations and weights, channels last",
     .suffix = ".int8.tflite",
     .write = write_tflite,

@@ -85,7 +85,7 @@ uint8_t qc_float_to_small(enum qc_dtype t, double v, enum qc_small_overflow over
 }
 
 static const struct qc_number_format formats[] = {
-#define QC_NUMBER_FORMAT(format, type, lowest, highest, digits, exponent, width, kind, size, text)                     \
+#define QC_NUMBER_FORMAT(c, format, type, lowest, highest, digits, exponent, width, kind, size, text)                  \
     {.name = (format),                                                                                                 \
      .summary = (text),                                                                                                \
      .dtype = QC_##type,                                                                                               \
@@ -93,7 +93,8 @@ static const struct qc_number_format formats[] = {
      .bits = (width),                                                                                                  \
      .scale = QC_SCALE_##kind,                                                                                         \
      .block = (size)},
-#include "graph/types/number_formats.def"
+    QC_NUMBER_FORMATS(QC_NUMBER_FORMAT, )
+#undef QC_NUMBER_FORMAT
 };
 
 const struct qc_number_format *qc_number_format_named(const char *name)

@@ -6,6 +6,20 @@
 
 #include "graph/types/dtype.h"
 
+/* Number formats of weights whose blocks share a scale:
+   X(c, name, type in a file, lowest and highest level, mantissa and least exponent of the levels (arith/params.h), bits
+   of an element, scale, elements of a block, summary). If no file type has exactly these levels, a type that contains
+   them stores them: E2M3 as eighths in int8. */
+#define QC_NUMBER_FORMATS(X, c)                                                                                        \
+    X(c, "mxfp8", F8E4M3, -448, 448, 3, -6, 8, POWER_OF_TWO, 32, "OCP microscaling, E4M3")                             \
+    X(c, "mxfp8e5m2", F8E5M2, -57344, 57344, 2, -14, 8, POWER_OF_TWO, 32, "OCP microscaling, E5M2")                    \
+    X(c, "mxfp6", I8, -60, 60, 3, 3, 6, POWER_OF_TWO, 32, "OCP microscaling, E2M3, stored as eighths in int8")         \
+    X(c, "mxfp6e3m2", F8E4M3, -28, 28, 2, -2, 6, POWER_OF_TWO, 32, "OCP microscaling, E3M2, stored as E4M3")           \
+    X(c, "mxfp4", F4E2M1, -6, 6, 1, 0, 4, POWER_OF_TWO, 32, "OCP microscaling, E2M1")                                  \
+    X(c, "mxint8", I8, -127, 127, 0, 0, 8, POWER_OF_TWO, 32, "OCP microscaling, integers of 8 bits")                   \
+    X(c, "nvfp4", F4E2M1, -6, 6, 1, 0, 4, FLOAT8, 16, "NVIDIA's: E2M1, scales E4M3 under one float32 scale")           \
+    X(c, "bfp16", I8, -127, 127, 0, 0, 8, POWER_OF_TWO, 8, "AMD's block floating point: 8 bits, one exponent")
+
 /* Permitted scales: any float32; 2^k; E4M3 numbers times one float32 scale of the whole tensor. */
 enum qc_scale_kind { QC_SCALE_FLOAT, QC_SCALE_POWER_OF_TWO, QC_SCALE_FLOAT8 };
 

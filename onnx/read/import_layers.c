@@ -366,9 +366,10 @@ static bool form_blocks(struct qc_node_import *w, struct qc_status *st)
 }
 
 const struct qc_import_row qc_import_layer_forms[] = {
-#define QC_NUMBER_FORMAT(name, type, lo, hi, digits, exponent, bits, scale, block, text) {"qcalib::" name, form_blocks},
-#include "graph/types/number_formats.def"
-    {"BatchNormalization", form_batch_norm},
+#define QC_FORMAT_CALL(c, name, ...) {"qcalib::" name, form_blocks},
+    QC_NUMBER_FORMATS(QC_FORMAT_CALL, )
+#undef QC_FORMAT_CALL
+        {"BatchNormalization", form_batch_norm},
     {"CastLike", form_cast_like},
     {"Clip", form_clip},
     {"Conv", form_conv},

@@ -16,7 +16,7 @@
 static bool fit_accumulators(struct qc_network *net, struct qc_status *st)
 {
     struct qc_fit_options o = {.accumulator = net->scheme.plan.accumulator,
-                               .bound = qc_accumulator_bound(net->scheme.options),
+                               .bound = net->scheme.options->accumulator_bound,
                                .run = qc_run_options_of(net->scheme.options, net->setup->progress)};
     if (!o.accumulator.bits || o.accumulator.bits == 32) return true;
     qc_progress_phase(net->setup->progress, "fitting accumulators");
@@ -196,8 +196,8 @@ static void drop_moments(struct qc_network *net)
     if (qc_options_repeats(o) || qc_has_statistics(net->setup->in) || net->setup->in->team ||
         qc_collection_is_shared(c))
         return;
-    const bool searches = strcmp(o->advice, "auto") == 0 || strcmp(o->effort, "low") != 0;
-    if (strcmp(o->advice, "on") == 0 ||
+    const bool searches = o->advice == QC_ADVISE_AUTO || o->effort != QC_EFFORT_LOW;
+    if (o->advice == QC_ADVISE_ON ||
         (searches && qc_memory_ample(net) && qc_second_moments_bytes(c->second_moments) <= small))
         return;
     qc_evidence_drop_moments(net->evidence);

@@ -61,7 +61,7 @@ static bool load_statistics(struct qc_collection **out, const struct qc_dataset 
 static bool may_advise(const struct qc_setup *s)
 {
     const struct qc_options *o = s->options;
-    return strcmp(o->advice, "off") != 0 && qc_has_data(&s->in->data) && !s->in->team && !o->propagate && !o->size;
+    return o->advice != QC_ADVISE_OFF && qc_has_data(&s->in->data) && !s->in->team && !o->propagate && !o->size;
 }
 
 bool qc_evidence_new(struct qc_evidence **out, const struct qc_setup *s, struct qc_status *st)

@@ -102,7 +102,7 @@ static bool lower(struct qc_network *net, struct qc_status *st)
 {
     const struct qc_setup *s = net->setup;
     const struct qc_options *options = net->scheme.options;
-    const struct qc_lower_options o = {.accuracy_level = options->accuracy_level[0] - '0',
+    const struct qc_lower_options o = {.accuracy_level = (int)options->accuracy_level,
                                        .float_bias = options->runs_on->bias == QC_BIAS_FLOAT,
                                        .short_bias = options->runs_on->bias == QC_BIAS_INT8,
                                        .real = s->normalised,
@@ -118,7 +118,7 @@ static bool lower(struct qc_network *net, struct qc_status *st)
         struct qc_graph **to = &net->lowered[i];
         if ((e->lower && !e->lower(to, qc_network_written(net), &o, st)) ||
             (*to && !qc_body_set_lower(to, net->bodies, e, &o, st)) || !check_opset(net, i, st))
-            return qc_where(st, "format %s", e->name);
+            return qc_where(st, "format %s", qc_exporter_name(e));
     }
     net->export_seconds += qc_seconds() - t0;
     return true;
@@ -193,7 +193,7 @@ const struct qc_second_moments *qc_network_moments(const struct qc_network *net)
 struct qc_round_weights_options qc_network_rounding(const struct qc_network *net)
 {
     const struct qc_options *o = net->scheme.options;
-    return (struct qc_round_weights_options){.compensate = strcmp(o->weight_rounding, "compensated") == 0,
+    return (struct qc_round_weights_options){.compensate = o->weight_rounding == QC_WEIGHTS_COMPENSATED,
                                              .correct_bias = qc_corrects_bias(o),
                                              .add_ops = !o->require_integer,
                                              .accumulator_bits = net->scheme.plan.accumulator.bits,

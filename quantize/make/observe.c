@@ -77,10 +77,9 @@ void qc_float_form_centre(struct qc_float_form *f, struct qc_channel_centring *c
 static bool make_form(struct qc_float_form **out, const struct qc_setup *s, const struct qc_options *o,
                       struct qc_warnings *w, struct qc_status *st)
 {
-    const char *when = o->equalize;
-    const bool statistics = qc_has_statistics(s->in), automatic = strcmp(when, "auto") == 0,
-               part = strcmp(when, "free") == 0,
-               on = part || strcmp(when, "on") == 0 || (automatic && o->per_tensor && !statistics);
+    const bool statistics = qc_has_statistics(s->in), automatic = o->equalize == QC_EQUALIZATION_AUTO,
+               part = o->equalize == QC_EQUALIZATION_FREE,
+               on = automatic ? o->per_tensor && !statistics : o->equalize != QC_EQUALIZATION_OFF;
     struct qc_equalized done;
     if (!on && statistics && o->per_tensor && automatic)
         qc_warn(w, "channels are not equalized, as --per-tensor does with --data: --stats holds statistics from before "

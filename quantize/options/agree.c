@@ -66,13 +66,12 @@ static bool writes_others(const struct qc_options *o)
 
 bool qc_options_scale(const struct qc_options *o)
 {
-    return strcmp(o->scale_channels, "awq") == 0 || strcmp(o->scale_channels, "smooth") == 0 ||
-           strcmp(o->scale_channels, "free") == 0;
+    return o->scale_channels != QC_CHANNELS_AUTO && o->scale_channels != QC_CHANNELS_OFF;
 }
 
 bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in, struct qc_status *st)
 {
-    const bool narrowed = strcmp(o->bias, "narrowed") == 0, corrects = strcmp(o->bias_correction, "on") == 0;
+    const bool narrowed = o->bias == QC_BIAS_NARROWED;
     const bool data = qc_has_data(&in->data), stats = qc_has_statistics(in);
     const bool demand = qc_options_demand(o), floats = has_floats(&o->weight_types) || has_floats(&o->activation_types),
                format = qc_number_format_named(o->weight_types.items[0]) != NULL;
@@ -83,10 +82,10 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {!data && !stats && needs_samples(o),
          "quantize needs --data FILE with samples of what the model is used on: HDF5, .npz, .npy, or a folder of "
          "images; or --stats FILE from 'qcalib collect'. Only --activation-type dynamic and none need no samples"},
-        {!data && !stats && strcmp(o->kv_type, "none") != 0,
+        {!data && !stats && o->kv_type != QC_NONE,
          "--kv-type needs samples for the scales of caches: give --data FILE, or --stats FILE from 'qcalib collect'"},
         {!data && !stats && o->propagate, "--propagate needs --data FILE"},
-        {!data && strcmp(o->advice, "on") == 0, "--advice on runs samples: give --data FILE"},
+        {!data && o->advice == QC_ADVISE_ON, "--advice on runs samples: give --data FILE"},
         {!data && !stats && o->checkpoint, "--checkpoint is for what is collected from --data"},
         {stats && o->checkpoint, "--checkpoint keeps statistics of --data FILE; --stats FILE is complete already"},
         {!isnan(o->max_drop) && !qc_has_data(&in->eval), "--max-drop needs --eval FILE with labelled data"},
@@ -99,11 +98,10 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
                                                       "quantizer to the last; leave out --checkpoint and MPI"},
         {o->propagate && o->accumulator, "--accumulator raises scales of weights after --propagate has chosen the "
                                          "quantizers with other weights; leave out one"},
-        {!data && o->accumulator && qc_accumulator_bound(o) != QC_BOUND_PROVEN,
+        {!data && o->accumulator && o->accumulator_bound != QC_BOUND_PROVEN,
          "--accumulator needs the sums of the data, which --stats FILE does not hold; give --data too, or "
          "--accumulator-bound proven"},
-        {o->per_tensor && strcmp(o->weight_block, "none") != 0,
-         "--weight-block gives weights many scales, --per-tensor one; leave out one"},
+        {o->per_tensor && o->weight_block, "--weight-block gives weights many scales, --per-tensor one; leave out one"},
         {o->size && demand, "--size chooses types by the size of the file, --max-drop, --min-sqnr and --max-nll by the "
                             "loss; leave out one"},
         {o->size && o->propagate, "--size measures layers one by one in the float network; leave out --propagate"},
@@ -137,10 +135,9 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {names_format(&o->weight_types), "mxfp8, mxfp6, mxfp4, mxint8, nvfp4, bfp16 and their variants are formats for "
                                          "all weights: give --weight-type mxfp4, and "
                                          "other types for named nodes (--weight-type int8:NODE)"},
-        {format && strcmp(o->weight_block, "none") != 0,
-         "this --weight-type has its own block size; leave out --weight-block"},
+        {format && o->weight_block, "this --weight-type has its own block size; leave out --weight-block"},
         {format && o->per_tensor, "this --weight-type has a scale for each block; leave out --per-tensor"},
-        {narrowed && corrects && o->given[QC_OPTION_BIAS_CORRECTION],
+        {narrowed && o->bias_correction && o->given[QC_OPTION_BIAS_CORRECTION],
          "--bias-correction on changes biases in the accumulator, but --bias narrowed has none there; leave out one"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -150,15 +147,15 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
 
 bool qc_narrows_bias(const struct qc_options *o)
 {
-    return strcmp(o->bias, "narrowed") == 0;
+    return o->bias == QC_BIAS_NARROWED;
 }
 
 bool qc_corrects_bias(const struct qc_options *o)
 {
-    return strcmp(o->bias_correction, "on") == 0 && !qc_narrows_bias(o);
+    return o->bias_correction && o->bias != QC_BIAS_NARROWED;
 }
 
 bool qc_rounds_weights(const struct qc_options *o)
 {
-    return strcmp(o->weight_rounding, "compensated") == 0 || qc_corrects_bias(o);
+    return o->weight_rounding == QC_WEIGHTS_COMPENSATED || qc_corrects_bias(o);
 }

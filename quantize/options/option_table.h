@@ -16,6 +16,26 @@ struct qc_text_list {
     size_t capacity; /* of items; 0: they are not from qc_text_list_add */
 };
 
+/* One of the values that an option may have: its text, and what its field holds then. */
+struct qc_option_choice {
+    const char *text; /* NULL: the end of a list */
+    unsigned value;
+};
+
+/* For the tables: initialisers of struct qc_option_info made from a list of choices (quantize/options/choices.h). */
+#define QC_CHOICE_VALUE(text, value) value,
+#define QC_CHOICE_ROW(text, value) {text, value},
+#define QC_CHOICE_BAR(text, value) "|" text
+#define QC_CHOICE_WORD(text, value) " " text
+#define QC_CHOICES(list)                                                                                               \
+    .choices = &list(QC_CHOICE_BAR)[1], .values = (const struct qc_option_choice[])                                    \
+    {                                                                                                                  \
+        list(QC_CHOICE_ROW) QC_CHOICE_ROW(NULL, 0)                                                                     \
+    }
+#define QC_CHOICE(list) .kind = QC_KIND_CHOICE, .argument = &list(QC_CHOICE_BAR)[1], QC_CHOICES(list)
+#define QC_ON_OFF(c) c("on", true) c("off", false)
+#define QC_SWITCH .kind = QC_KIND_SWITCH, .argument = &QC_ON_OFF(QC_CHOICE_BAR)[1], QC_CHOICES(QC_ON_OFF)
+
 /* How a value is read, and the type of its field. */
 enum qc_option_kind {
     QC_KIND_FLAG,    /* bool: true */
@@ -23,7 +43,8 @@ enum qc_option_kind {
     QC_KIND_TEXT,    /* const char *: any text but the empty one */
     QC_KIND_SPEC,    /* the same, but .preset is a value */
     QC_KIND_LIST,    /* struct qc_text_list: repeatable, any text but the empty one */
-    QC_KIND_CHOICE,  /* const char *: one of .choices */
+    QC_KIND_CHOICE,  /* unsigned or an enumeration: the value of one of .choices */
+    QC_KIND_SWITCH,  /* bool: "on" or "off" */
     QC_KIND_CHOICES, /* struct qc_text_list: some of .choices, separated by commas */
     /* struct qc_text_list, repeatable: entry 0 is one of .choices, the others are "CHOICE:GLOB" */
     QC_KIND_BY_NAME,
@@ -51,8 +72,9 @@ struct qc_option_info {
     const char *bare;     /* value if the argument is left out */
     enum qc_option_kind kind;
     enum qc_option_group group;
-    const char *choices; /* "a|b|c" */
-    /* default: a value for SPEC, CHOICE, CHOICES and BY_NAME, else a text for the help */
+    const char *choices;                   /* "a|b|c" */
+    const struct qc_option_choice *values; /* the same with their values */
+    /* default: a value for SPEC, CHOICE, SWITCH, CHOICES and BY_NAME, else a text for the help */
     const char *preset;
     unsigned commands; /* that take the option: bits 1 << enum qc_command */
     bool where_given;  /* in the report only if given */
@@ -66,6 +88,12 @@ struct qc_option_info {
    with QC_USAGE, which names the option. */
 bool qc_option_store(void *fields, const struct qc_option_info *i, const char *value, struct qc_arena *a,
                      struct qc_status *st);
+
+/* Returns the choice whose text is the first `length` bytes of `text`, or NULL. */
+const struct qc_option_choice *qc_option_choice_of(const struct qc_option_info *i, const char *text, size_t length);
+
+/* Returns the text of the choice that a field of kind CHOICE or SWITCH of `fields` holds. */
+const char *qc_option_choice_text(const void *fields, const struct qc_option_info *i);
 
 /* Returns true if .preset is a value, not a text for the help. */
 bool qc_option_has_default(const struct qc_option_info *i);

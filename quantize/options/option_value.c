@@ -27,18 +27,9 @@ bool qc_integer_options(struct qc_plan_options *out, const struct qc_options *o,
     struct qc_plan_options p = {.rounding = QC_CONTRACT_ONNX};
     if (o->rounding && !qc_contract_from_name(&p.rounding, o->rounding, st)) return qc_where(st, "--rounding");
     if (o->accumulator && !read_accumulator(&p.accumulator, o->accumulator, st)) return false;
-    if (o->lowering && strcmp(o->lowering, "int16") == 0) p.lowering = QC_LOWERING_INT16;
+    p.lowering = o->lowering;
     *out = p;
     return true;
-}
-
-enum qc_accumulator_bound qc_accumulator_bound(const struct qc_options *o)
-{
-    static const char *const names[] = {
-        [QC_BOUND_AUTO] = "auto", [QC_BOUND_PROVEN] = "proven", [QC_BOUND_SEEN] = "seen"};
-    enum qc_accumulator_bound b = QC_BOUND_AUTO;
-    while (strcmp(names[b], o->accumulator_bound) != 0) b++;
-    return b;
 }
 
 void qc_warn_overflows(struct qc_warnings *w, const struct qc_overflows *o, unsigned bits, const char *file)
@@ -138,30 +129,39 @@ static bool other_bits(char *text, unsigned size, const char *given, const char 
     return fewer || more;
 }
 
-enum { CHOICES = 32 };
+enum { CHOICES = 40 };
 
-/* Returns a copy of the choice in the arena. Fails with a message that lists the choices. */
-static const char *choose_among(const struct qc_option_info *i, const char *value, size_t length, struct qc_arena *a,
-                                struct qc_status *st)
+const struct qc_option_choice *qc_option_choice_of(const struct qc_option_info *i, const char *text, size_t length)
 {
-    const char *names[CHOICES], *found = NULL;
-    char text[16 * CHOICES];
-    size_t n = 0;
-    char *all = qc_arena_strdup(a, i->choices, st), *given = qc_arena_strndup(a, value, length, st);
-    if (!all || !given) return NULL;
-    for (char *p = all, *bar; p && n < sizeof names / sizeof *names; p = bar) {
-        bar = strchr(p, '|');
-        if (bar) *bar++ = '\0';
-        names[n++] = p;
-        if (strcmp(p, given) == 0) found = p;
-    }
+    for (const struct qc_option_choice *c = i->values; c->text; c++)
+        if (strncmp(c->text, text, length) == 0 && !c->text[length]) return c;
+    return NULL;
+}
+
+const char *qc_option_choice_text(const void *fields, const struct qc_option_info *i)
+{
+    const void *field = (const char *)fields + i->field;
+    const unsigned value = i->kind == QC_KIND_SWITCH ? *(const bool *)field : *(const unsigned *)field;
+    const struct qc_option_choice *c = i->values;
+    while (c->text && c->value != value) c++;
+    return c->text;
+}
+
+/* Finds the choice. Fails with a message that lists the choices. */
+static const struct qc_option_choice *choose_among(const struct qc_option_info *i, const char *value, size_t length,
+                                                   struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_option_choice *found = qc_option_choice_of(i, value, length);
     if (found) return found;
-    size_t used = 0;
+    const char *names[CHOICES], *given = qc_arena_strndup(a, value, length, st);
+    char text[16 * CHOICES], bits[64];
+    size_t n = 0, used = 0;
+    if (!given) return NULL;
+    for (; n < CHOICES && i->values[n].text; n++) names[n] = i->values[n].text;
     for (size_t k = 0; k < n && used < sizeof text; k++) {
         qc_text(text + used, (unsigned)(sizeof text - used), "%s%s", k == 0 ? "" : k + 1 < n ? ", " : " or ", names[k]);
         used = strlen(text);
     }
-    char bits[64];
     const char *meant = other_bits(bits, sizeof bits, given, names, n) ? bits : qc_closest(given, names, n);
     qc_fail(st, QC_USAGE, "--%s: unknown value '%s'%s%s%s; expected %s", i->name, given, meant ? "; did you mean " : "",
             meant ? meant : "", meant ? "?" : "", text);
@@ -174,8 +174,8 @@ static bool choose_some(struct qc_text_list *out, const struct qc_option_info *i
     struct qc_text_list list = {.count = 0};
     for (const char *p = value; p;) {
         const char *comma = strchr(p, ',');
-        const char *one = choose_among(i, p, comma ? (size_t)(comma - p) : strlen(p), a, st);
-        if (!one || !qc_text_list_add(&list, one, a, st)) return false;
+        const struct qc_option_choice *one = choose_among(i, p, comma ? (size_t)(comma - p) : strlen(p), a, st);
+        if (!one || !qc_text_list_add(&list, one->text, a, st)) return false;
         p = comma ? comma + 1 : NULL;
     }
     *out = list;
@@ -186,13 +186,13 @@ static bool choose_some(struct qc_text_list *out, const struct qc_option_info *i
 static bool choose_by_name(struct qc_text_list *list, const struct qc_option_info *i, const char *value,
                            struct qc_arena *a, struct qc_status *st)
 {
-    const char *colon = strchr(value, ':'),
-               *one = choose_among(i, value, colon ? (size_t)(colon - value) : strlen(value), a, st);
+    const char *colon = strchr(value, ':');
+    const struct qc_option_choice *one = choose_among(i, value, colon ? (size_t)(colon - value) : strlen(value), a, st);
     if (!one) return false;
     if (colon && !colon[1]) return qc_option_wrong(i, value, "of the form TYPE or TYPE:NODE", st);
     if (colon) return qc_text_list_add(list, value, a, st);
-    if (!list->count) return qc_text_list_add(list, one, a, st);
-    list->items[0] = one;
+    if (!list->count) return qc_text_list_add(list, one->text, a, st);
+    list->items[0] = one->text;
     return true;
 }
 
@@ -260,6 +260,7 @@ bool qc_option_store(void *fields, const struct qc_option_info *i, const char *v
 {
     void *field = (char *)fields + i->field;
     const char *end, *text = value ? value : i->bare;
+    const struct qc_option_choice *one;
     uint64_t whole;
     if (!text && i->argument) return qc_fail(st, QC_USAGE, "--%s needs a value: %s", i->name, i->argument);
     if (text && !*text && !takes_empty(i->kind))
@@ -275,9 +276,12 @@ bool qc_option_store(void *fields, const struct qc_option_info *i, const char *v
         if (!qc_text_list_add(field, text, a, st)) return false;
         break;
     case QC_KIND_CHOICE:
-        text = choose_among(i, text, strlen(text), a, st);
-        if (!text) return false;
-        *(const char **)field = text;
+    case QC_KIND_SWITCH:
+        if (!(one = choose_among(i, text, strlen(text), a, st))) return false;
+        if (i->kind == QC_KIND_SWITCH)
+            *(bool *)field = one->value;
+        else
+            *(unsigned *)field = one->value;
         break;
     case QC_KIND_CHOICES:
         if (!choose_some(field, i, text, a, st)) return false;
@@ -305,8 +309,7 @@ bool qc_option_store(void *fields, const struct qc_option_info *i, const char *v
 
 bool qc_option_has_default(const struct qc_option_info *i)
 {
-    return i->preset && (i->kind == QC_KIND_SPEC || i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_CHOICES ||
-                         i->kind == QC_KIND_BY_NAME);
+    return i->preset && (i->kind == QC_KIND_SPEC || i->choices);
 }
 
 /* Returns the counterpart of an option that other programs have; NULL if there is none. */

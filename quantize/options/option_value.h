@@ -2,7 +2,6 @@
 /* The options of integer arithmetic, for a plan. */
 #pragma once
 
-#include "calib/accumulator/fit_accumulator.h"
 #include "quantize/interface/warnings.h"
 #include "quantize/options/options.h"
 #include "simq/plan/plan.h"
@@ -11,9 +10,6 @@
 
 /* Reads --rounding, --accumulator and --lowering. Fails with QC_USAGE. */
 bool qc_integer_options(struct qc_plan_options *out, const struct qc_options *o, struct qc_status *st);
-
-/* Returns the value of --accumulator-bound, which the table of options has checked. */
-enum qc_accumulator_bound qc_accumulator_bound(const struct qc_options *o);
 
 /* Warns for each of the three layers with most overflows of their accumulators, and once for the rest. bits: width of
    the accumulators, 0: 32. file: prefix of the warnings if several graphs ran, else NULL. */

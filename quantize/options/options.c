@@ -120,6 +120,11 @@ static bool options_take_target(struct qc_options *o, qc_option_set_fn *set_one,
     return true;
 }
 
+const char *qc_options_text(const struct qc_options *o, enum qc_option option)
+{
+    return qc_option_choice_text(o, qc_option_info(option));
+}
+
 /* Returns the value of an option as text; for QC_KIND_BY_NAME entry 0. */
 static const char *text_of(const struct qc_options *o, enum qc_option option, struct qc_status *st)
 {
@@ -127,6 +132,7 @@ static const char *text_of(const struct qc_options *o, enum qc_option option, st
     const void *field = (const char *)o + i->field;
     const struct qc_text_list *list = field;
     const char *text = "";
+    if (i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_SWITCH) return qc_option_choice_text(o, i);
     if (i->kind == QC_KIND_BY_NAME) return list->items[0];
     if (i->kind != QC_KIND_CHOICES) return *(const char *const *)field ? *(const char *const *)field : "";
     for (size_t k = 0; text && k < list->count; k++)
@@ -466,8 +472,9 @@ static struct qc_json *value_json(const struct qc_options *o, enum qc_option opt
     case QC_KIND_FLAG: return qc_json_bool(*(const bool *)field);
     case QC_KIND_SET: return NULL;
     case QC_KIND_TEXT:
-    case QC_KIND_SPEC:
-    case QC_KIND_CHOICE: return qc_json_string(*(const char *const *)field);
+    case QC_KIND_SPEC: return qc_json_string(*(const char *const *)field);
+    case QC_KIND_CHOICE:
+    case QC_KIND_SWITCH: return qc_json_string(qc_option_choice_text(o, i));
     case QC_KIND_LIST:
     case QC_KIND_CHOICES: return list_json(field);
     case QC_KIND_BY_NAME: {

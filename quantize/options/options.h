@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/file.h"
-#include "quantize/options/option_table.h"
+#include "quantize/options/choices.h"
 #include "rewrite/language/target.h"
 
 /* The commands of qcalib. */
@@ -60,40 +60,38 @@ struct qc_options {
     const char *method, *weight_method;                 /* NAME[:key=value,...]; never NULL */
     struct qc_text_list activation_types, weight_types; /* "uint8", then "uint16:GLOB" ...; at least one */
     struct qc_text_list per_channel;
-    const char *kv_type;      /* "none", "int8" or "float8e4m3fn" */
-    const char *weight_block; /* such as "32"; "none": per channel */
+    enum qc_dtype kv_type; /* QC_NONE: that of the model */
+    unsigned weight_block; /* 0: per channel */
     bool per_channel_activations;
     bool per_tensor;                               /* of weights */
     bool symmetric_activations, symmetric_weights; /* default: false, true */
     struct qc_text_list symmetric;                 /* as given; the two above follow from it */
     bool propagate;
-    const char *channel_statistics;     /* of collect: "on" or "off" */
-    const char *second_moments;         /* of collect: "on" or "off" */
-    const char *effort;                 /* "low", "normal" or "high" */
-    const char *equalize;               /* "auto", "on", "free" or "off" */
-    const char *scale_channels;         /* "auto", "awq", "smooth", "free" or "off" */
-    const char *range;                  /* of weights: "full" or "restricted" */
-    const char *overflow_fix;           /* "auto", "reduce-range" or "off" */
+    bool channel_statistics, second_moments; /* of collect */
+    bool bias_correction, look_through;
+    enum qc_effort effort;
+    enum qc_equalization equalize;
+    enum qc_channel_scales scale_channels;
+    enum qc_weight_range range;
+    enum qc_overflow_fix overflow_fix;
     const char *rounding, *accumulator; /* NULL: onnx, 32 bits */
-    const char *lowering;               /* "int8" or "int16" */
-    const char *accumulator_bound;      /* "auto", "proven" or "seen" */
-    const char *weight_rounding;        /* "nearest" or "compensated" */
-    const char *bias_correction;        /* "on" or "off" */
-    const char *bias;                   /* "accumulator" or "narrowed" */
-    const char *look_through;           /* "on" or "off" */
-    const char *nonfinite;              /* "count" or "error" */
+    enum qc_lowering lowering;
+    enum qc_accumulator_bound accumulator_bound;
+    enum qc_weight_rounding_kind weight_rounding;
+    enum qc_bias_place bias;
+    enum qc_nonfinite nonfinite;
 
-    const char *accuracy_level;      /* "0" to "4" */
+    unsigned accuracy_level;         /* of MatMulNBits */
     const char *target;              /* its name, or a file of rules */
     const struct qc_target *runs_on; /* the loaded target; its options hold unless given */
     bool by_target[QC_OPTION_COUNT]; /* set by the target */
     bool own_base[QC_OPTION_COUNT];  /* given without ":GLOB" */
-    const char *prefer;              /* "speed", "size" or "integers" */
-    const char *benchmark;           /* a command that measures a model file, or NULL */
-    struct qc_text_list formats;     /* default: qdq */
+    enum qc_prefer prefer;
+    const char *benchmark;       /* a command that measures a model file, or NULL */
+    struct qc_text_list formats; /* default: qdq */
     struct qc_text_list rules, only, skip, plugins, kernels;
     bool require_integer, sensitivity;
-    const char *advice;  /* "auto", "on" or "off" */
+    enum qc_advise advice;
     double max_drop;     /* points; NaN: no demand */
     double min_sqnr;     /* dB; NaN: no demand */
     double max_nll;      /* nats; NaN: no demand */
@@ -133,6 +131,9 @@ bool qc_options_init(struct qc_options *out, enum qc_command command, struct qc_
 
 /* Stores one value (NULL: the argument was left out). Fails with QC_USAGE, which names the option. */
 bool qc_options_set(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st);
+
+/* Returns the text of an option of one choice. */
+const char *qc_options_text(const struct qc_options *o, enum qc_option option);
 
 /* Finds the option of this name that o->command takes. Fails with QC_USAGE and suggests a similar name. */
 bool qc_options_find(enum qc_option *out, const struct qc_options *o, const char *name, struct qc_status *st);

@@ -6,38 +6,29 @@
 
 #include "graph/types/number_format.h"
 
-/* Types whose levels are part of those of a type that files and runtimes support. */
-static struct qc_type_choice type_named(const char *name, bool weight)
+/* name: a value of the option, as far as `length`. */
+static struct qc_type_choice type_named(const char *name, size_t length, enum qc_option option)
 {
-    static const struct {
-        const char *name;
-        enum qc_dtype type;
-        unsigned bits;
-    } parts[] = {{"int14", QC_I16, 14}, {"int12", QC_I16, 12}, {"int10", QC_I16, 10}, {"int7", QC_I8, 7},
-                 {"uint7", QC_U8, 7},   {"int6", QC_I8, 6},    {"uint6", QC_U8, 6},   {"int5", QC_I8, 5},
-                 {"uint5", QC_U8, 5},   {"int3", QC_I4, 3},    {"uint3", QC_U4, 3},   {"int2", QC_I4, 2},
-                 {"uint2", QC_U4, 2}};
-    if (strcmp(name, "dynamic") == 0) return (struct qc_type_choice){.dtype = QC_NONE, .dynamic = true};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strcmp(name, parts[i].name) == 0)
-            return (struct qc_type_choice){.dtype = parts[i].type, .bits = parts[i].bits};
-    const struct qc_number_format *format = qc_number_format_named(name);
-    if (format) return (struct qc_type_choice){.dtype = weight ? format->dtype : QC_NONE, .format = format};
-    return (struct qc_type_choice){.dtype = qc_dtype_from_name(name)};
+    const struct qc_option_choice *c = qc_option_choice_of(qc_option_info(option), name, length);
+    const struct qc_number_format *format = qc_number_format_named(c->text);
+    const unsigned bits = (unsigned)strtoul(c->text + strcspn(c->text, "0123456789"), NULL, 10);
+    struct qc_type_choice t = {.dtype = (enum qc_dtype)c->value, .format = format};
+    if (format && option == QC_OPTION_WEIGHT_TYPE) t.dtype = format->dtype;
+    t.dynamic = strcmp(c->text, "dynamic") == 0;
+    if (!format && bits < qc_dtype_info(t.dtype)->bits) t.bits = bits;
+    return t;
 }
 
 /* Reads a list of T, then T:GLOB, ... */
 static bool read_types(struct qc_type_choice *of_all, const struct qc_type_choice **out, size_t *count,
-                       const struct qc_text_list *list, bool weight, struct qc_arena *a, struct qc_status *st)
+                       const struct qc_text_list *list, enum qc_option option, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_type_choice *choices = QC_NEW_ARRAY(a, struct qc_type_choice, list->count, st);
     if (!choices) return false;
-    *of_all = type_named(list->items[0], weight);
+    *of_all = type_named(list->items[0], strlen(list->items[0]), option);
     for (size_t i = 1; i < list->count; i++) {
-        const char *colon = strchr(list->items[i], ':'),
-                   *name = qc_arena_strndup(a, list->items[i], (size_t)(colon - list->items[i]), st);
-        if (!name) return false;
-        choices[i - 1] = type_named(name, weight);
+        const char *colon = strchr(list->items[i], ':');
+        choices[i - 1] = type_named(list->items[i], (size_t)(colon - list->items[i]), option);
         choices[i - 1].glob = colon + 1;
     }
     *out = choices;
@@ -69,32 +60,31 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
     out->activation.symmetry = o->symmetric_activations ? QC_SYMMETRIC : QC_ASYMMETRIC;
     out->weight.symmetry = o->symmetric_weights ? QC_SYMMETRIC : QC_ASYMMETRIC;
     /* Weights in blocks use their lowest level unless --range is given: no integer sum has to hold its products. */
-    out->weight.restricted = strcmp(o->range, "restricted") == 0;
+    out->weight.restricted = o->range == QC_RANGE_RESTRICTED;
     out->blocks_restricted = out->weight.restricted && o->given[QC_OPTION_RANGE];
     out->power_of_two = o->runs_on->power_of_two;
     out->pads_channels = o->runs_on->pads_channels;
-    out->overflow_fix = strcmp(o->overflow_fix, "auto") == 0           ? QC_OVERFLOW_FIX_PAIRS
-                        : strcmp(o->overflow_fix, "reduce-range") == 0 ? QC_OVERFLOW_FIX_REDUCE_RANGE
-                                                                       : QC_OVERFLOW_FIX_OFF;
+    out->overflow_fix = o->overflow_fix;
     /* Blocks of few bits have zero points unless --symmetric is given: a zero point gains more than the same bits
        elsewhere. */
     out->few_have_zeros = !o->given[QC_OPTION_SYMMETRIC];
     out->weight.per_channel = !o->per_tensor;
     out->one_scale_joins = o->require_integer;
     out->activation.per_channel = o->per_channel_activations;
-    out->prefer = strcmp(o->prefer, "integers") == 0 || o->require_integer                     ? QC_PREFER_INTEGERS
-                  : strcmp(o->prefer, "size") == 0 || (o->size && !o->given[QC_OPTION_PREFER]) ? QC_PREFER_SIZE
-                                                                                               : QC_PREFER_SPEED;
+    out->prefer = o->require_integer                                                       ? QC_PREFER_INTEGERS
+                  : o->size && !o->given[QC_OPTION_PREFER] && o->prefer == QC_PREFER_SPEED ? QC_PREFER_SIZE
+                                                                                           : o->prefer;
     out->float_results = o->runs_on->float_results && out->prefer != QC_PREFER_INTEGERS;
     out->only_count = o->only.count;
     out->only = o->only.items;
     out->skip_count = o->skip.count;
     out->skip = o->skip.items;
-    out->cache = qc_dtype_from_name(o->kv_type);
-    out->weight_block = strtoll(o->weight_block, NULL, 10); /* 0 for "none" */
-    if (!read_types(&activation, &out->activation_types, &out->activation_type_count, &o->activation_types, false, a,
-                    st) ||
-        !read_types(&weight, &out->weight_types, &out->weight_type_count, &o->weight_types, true, a, st))
+    out->cache = o->kv_type;
+    out->weight_block = o->weight_block;
+    if (!read_types(&activation, &out->activation_types, &out->activation_type_count, &o->activation_types,
+                    QC_OPTION_ACTIVATION_TYPE, a, st) ||
+        !read_types(&weight, &out->weight_types, &out->weight_type_count, &o->weight_types, QC_OPTION_WEIGHT_TYPE, a,
+                    st))
         return false;
     out->activation.dtype = activation.dtype;
     out->activation.format = activation.format;

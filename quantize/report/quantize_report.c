@@ -271,7 +271,7 @@ bool qc_fill_accumulator(struct qc_report *r, const struct qc_network *net, cons
                                                 .results = o->layers[i].sums.results};
     *to = (struct qc_report_accumulator){.bits = a->bits,
                                          .overflow = a->overflow == QC_OVERFLOW_SATURATE ? "saturate" : "wrap",
-                                         .bound = net->scheme.options->accumulator_bound,
+                                         .bound = qc_options_text(net->scheme.options, QC_OPTION_ACCUMULATOR_BOUND),
                                          .file = file,
                                          .samples = samples,
                                          .layer_count = o->count,

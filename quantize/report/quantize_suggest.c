@@ -450,7 +450,7 @@ static bool finer_weights(struct remedy *out, const struct finder *f, const stru
                           const struct qc_layer *weight)
 {
     const struct qc_options *o = f->net->scheme.options;
-    if (strcmp(o->weight_rounding, "nearest") == 0 && !qc_has_statistics(f->net->setup->in)) {
+    if (o->weight_rounding == QC_WEIGHTS_NEAREST && !qc_has_statistics(f->net->setup->in)) {
         *out = (struct remedy){.count = 1,
                                .options = {{"weight-rounding", "compensated"}},
                                .without = "weight-rounding",

@@ -534,7 +534,7 @@ static enum qc_advice_state state_of(const struct trying *t)
     const struct qc_report *r = t->r;
     const struct qc_network *net = t->net;
     const bool falls = r->metric && r->int8 < r->fp32;
-    if (strcmp(net->scheme.options->advice, "off") == 0) return QC_ADVICE_NOT_ASKED;
+    if (net->scheme.options->advice == QC_ADVISE_OFF) return QC_ADVICE_NOT_ASKED;
     if (!net->setup->data || !t->now) return QC_ADVICE_NO_DATA;
     if (r->fallback && r->fallback->met) return QC_ADVICE_MET;
     if (r->size) return QC_ADVICE_SIZED;
@@ -561,7 +561,7 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_candi
         ok = select_all(&t, st) && advice_work_of(&t.work, net, r, st);
         t.left_out = QC_NEW_ARRAY(net->arena, struct qc_report_left, QC_IDEAS + 1, st);
         ok = ok && t.left_out;
-        t.left = strcmp(net->scheme.options->advice, "auto") != 0
+        t.left = net->scheme.options->advice != QC_ADVISE_AUTO
                      ? (double)INFINITY
                      : fmax(QC_ADVICE_WORK_LEAST, t.work.job / QC_ADVICE_PART);
         ok = ok && (r->advice_state == QC_ADVICE_TRIED ? try_all_ideas(&t, ideas, effects, st)

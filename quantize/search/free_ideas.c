@@ -182,7 +182,7 @@ static bool may_try(const struct qc_candidate *c)
 {
     const struct qc_options *o = c->setup->options;
     const unsigned bits = c->scheme.plan.accumulator.bits;
-    return strcmp(o->effort, "low") != 0 && c->setup->data && !o->propagate && !o->size && !o->benchmark &&
+    return o->effort != QC_EFFORT_LOW && c->setup->data && !o->propagate && !o->size && !o->benchmark &&
            !c->setup->of_body && (!bits || bits == 32) && qc_dataset_units(c->setup->data) >= QC_FREE_LEAST &&
            !c->evidence->moments_dropped && qc_memory_ample(c->network);
 }
@@ -190,7 +190,7 @@ static bool may_try(const struct qc_candidate *c)
 bool qc_take_free_ideas(struct qc_free_ideas *out, bool *changed, struct qc_candidate *c, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    const bool high = strcmp(c->setup->options->effort, "high") == 0;
+    const bool high = c->setup->options->effort == QC_EFFORT_HIGH;
     struct trying t = {.c = c};
     double hope = 0;
     bool ok = true;

@@ -104,11 +104,6 @@ static bool write_file(struct placed *m, struct search *s, const struct qc_netwo
            measure_error(&m->sqnr_db, s, net, st);
 }
 
-static bool is_integer_format(const struct qc_exporter *e)
-{
-    return strcmp(e->name, "qdq") == 0 || strcmp(e->name, "qoperator") == 0;
-}
-
 /* ---- Placements ---- */
 
 /* Sets *out to the options that leave these operators in float, and everything else in integers. */
@@ -333,7 +328,7 @@ bool qc_placement_check(const struct qc_setup *s, struct qc_arena *a, struct qc_
 static bool begin_search(struct search *s, struct qc_status *st)
 {
     const struct qc_setup *setup = s->c->setup;
-    while (!is_integer_format(setup->exporters[s->format])) s->format++; /* such a format exists: options/agree.h */
+    while (!setup->exporters[s->format]->lower) s->format++; /* such a format exists: options/agree.h */
     return qc_latency_begin(&s->latency, setup, s->c->arena, st) && make_folder(s, st);
 }
 
@@ -369,7 +364,7 @@ bool qc_place_by_latency(struct qc_report_latency **out, struct qc_candidate *c,
     const struct qc_partition *p = c->network->partition;
     const struct qc_options *o = c->scheme.options;
     s.r->all_float = c->scheme.may_be_float = !p->matches.count && !p->weight_only_count;
-    s.r->prefer = o->prefer;
+    s.r->prefer = qc_options_text(o, QC_OPTION_PREFER);
     s.r->skip_count = o->skip.count;
     s.r->skip = o->skip.items;
     s.r->seconds = qc_seconds() - t0;

@@ -313,7 +313,10 @@ static bool set_options(struct qc_body *b, const struct qc_options *from, const 
     o->samples = 0;
     o->sensitivity = o->require_integer = false;
     o->size = o->benchmark = NULL;
-    if (qc_shared_weights_in(shared, b->graph)) o->equalize = o->scale_channels = "off";
+    if (qc_shared_weights_in(shared, b->graph)) {
+        o->equalize = QC_EQUALIZATION_OFF;
+        o->scale_channels = QC_CHANNELS_OFF;
+    }
     o->max_drop = o->min_sqnr = o->max_nll = (double)NAN;
     return names_inside(&o->skip, &from->skip, b->name, false, a, st) &&
            names_inside(&o->activation_types, &from->activation_types, b->name, true, a, st) &&

@@ -534,7 +534,7 @@ static bool scale_groups(struct qc_scaled_group **groups, size_t *count, const s
 static bool wants(const struct qc_network *net)
 {
     const struct qc_options *o = net->scheme.options;
-    return !net->form->scaling && strcmp(o->scale_channels, "off") != 0 && qc_network_moments(net) &&
+    return !net->form->scaling && o->scale_channels != QC_CHANNELS_OFF && qc_network_moments(net) &&
            !net->setup->given.count && !o->propagate;
 }
 
@@ -569,9 +569,8 @@ static bool find_dynamic(bool **dynamic, const struct qc_network *net, struct qc
 
 static unsigned kinds_of(const struct qc_options *o)
 {
-    if (strcmp(o->scale_channels, "awq") == 0) return QC_SCALE_FEW;
-    if (strcmp(o->scale_channels, "smooth") == 0 || strcmp(o->scale_channels, "free") == 0)
-        return QC_SCALE_DYNAMIC | QC_SCALE_STATIC;
+    if (o->scale_channels == QC_CHANNELS_AWQ) return QC_SCALE_FEW;
+    if (o->scale_channels != QC_CHANNELS_AUTO) return QC_SCALE_DYNAMIC | QC_SCALE_STATIC;
     return QC_SCALE_FEW | QC_SCALE_DYNAMIC;
 }
 
@@ -633,7 +632,7 @@ bool qc_scale_channels(struct qc_network *net, struct qc_status *st)
     const struct qc_setup *s = net->setup;
     struct qc_arena *const kept = net->form->arena;
     if (!wants(net) || qc_ablated("scale_channels")) return true;
-    const bool automatic = strcmp(o->scale_channels, "auto") == 0;
+    const bool automatic = o->scale_channels == QC_CHANNELS_AUTO;
     QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_channel_scaling *found = QC_NEW(kept, struct qc_channel_scaling, st);
     struct qc_scale_search search;
@@ -648,7 +647,7 @@ bool qc_scale_channels(struct qc_network *net, struct qc_status *st)
         hopes = false;
     }
     ok = ok && (!hopes || qc_channels_find(&c, net->real, a, st));
-    if (ok && hopes && strcmp(o->scale_channels, "free") == 0) qc_channels_leave_clips(&c);
+    if (ok && hopes && o->scale_channels == QC_CHANNELS_FREE) qc_channels_leave_clips(&c);
     ok = ok && (!hopes || scale_groups(&groups, &count, &search, &c, st));
     if (ok && count) {
         qc_progress_phase(s->progress, "scaling channels");

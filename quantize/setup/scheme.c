@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/setup/scheme.h"
 
-#include <string.h>
-
 #include "quantize/options/agree.h"
 #include "quantize/options/option_value.h"
 #include "quantize/options/partition_options.h"
@@ -20,12 +18,12 @@ static bool read_methods(struct qc_calibration_options *c, const struct qc_setup
                        "--weight-method auto: ranges of weights are not chosen by runs of the network; give minmax, "
                        "mse or output");
     c->run = qc_run_options_of(o, s->progress);
-    c->compensate = strcmp(o->weight_rounding, "compensated") == 0;
+    c->compensate = o->weight_rounding == QC_WEIGHTS_COMPENSATED;
     c->correct_bias = qc_corrects_bias(o);
     c->blocks_by_error = !o->given[QC_OPTION_WEIGHT_METHOD];
     c->moments = c->weight->of_output || qc_rounds_weights(o) || qc_options_scale(o);
-    c->look_through = strcmp(o->look_through, "on") == 0;
-    c->nonfinite_error = o->nonfinite && strcmp(o->nonfinite, "error") == 0;
+    c->look_through = o->look_through;
+    c->nonfinite_error = o->nonfinite == QC_NONFINITE_ERROR;
     return true;
 }
 
@@ -39,7 +37,7 @@ bool qc_scheme_of(struct qc_scheme *out, const struct qc_setup *s, const struct 
     out->partition.part = s->of_body;
     out->partition.model = s->model_ops;
     out->partition.asked_skips = s->options->skip.count;
-    if (w && strcmp(o->weight_block, "none") != 0 && o->runs_on->no_blocks)
+    if (w && o->weight_block && o->runs_on->no_blocks)
         qc_warn(w,
                 "--weight-block is ignored and weights have a scale per channel: --target %s is for hardware whose "
                 "integer sums have no blocks",

@@ -156,8 +156,9 @@ static void read_back(char text[256], unsigned option)
     case QC_KIND_FLAG: snprintf(text, 256, "%d", *(const bool *)field); break;
     case QC_KIND_SET:
     case QC_KIND_TEXT:
-    case QC_KIND_SPEC:
-    case QC_KIND_CHOICE: snprintf(text, 256, "%s", *(const char *const *)field); break;
+    case QC_KIND_SPEC: snprintf(text, 256, "%s", *(const char *const *)field); break;
+    case QC_KIND_CHOICE:
+    case QC_KIND_SWITCH: snprintf(text, 256, "%s", qc_option_choice_text(&o, i)); break;
     case QC_KIND_LIST:
     case QC_KIND_BY_NAME:
     case QC_KIND_CHOICES:
@@ -205,8 +206,8 @@ Test(options, every_row_is_complete)
     for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
         const struct qc_option_info *i = qc_cli_option_info(k);
         cr_assert(i->name && i->help && i->commands, "row %u", k);
-        cr_assert((i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_CHOICES || i->kind == QC_KIND_BY_NAME) ==
-                      (i->choices != NULL),
+        cr_assert((i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_SWITCH || i->kind == QC_KIND_CHOICES ||
+                   i->kind == QC_KIND_BY_NAME) == (i->choices != NULL),
                   "--%s", i->name);
         bool without = i->kind == QC_KIND_FLAG || i->kind == QC_KIND_SET;
         cr_assert(without == (i->argument == NULL), "--%s", i->name);
@@ -255,8 +256,8 @@ Test(options, defaults)
     cr_assert_str_eq(o.job.method, "auto");
     cr_assert_str_eq(o.job.weight_method, "minmax");
     cr_assert_str_eq(o.job.activation_types.items[0], "uint8");
-    cr_assert_str_eq(o.job.range, "restricted");
-    cr_assert_str_eq(o.progress, "auto");
+    cr_assert_eq(o.job.range, QC_RANGE_RESTRICTED);
+    cr_assert_eq(o.progress, QC_BAR_AUTO);
     cr_assert(!o.job.symmetric_activations && o.job.symmetric_weights && !o.job.per_tensor);
     cr_assert_eq(o.job.formats.count, 1);
     cr_assert(isnan(o.job.max_drop) && !o.job.data && !o.job.preprocess && !o.output && !o.report &&

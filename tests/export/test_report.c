@@ -471,9 +471,8 @@ Test(exporters, are_found_by_name)
     cr_assert_geq(qc_exporter_count(), 1);
     for (size_t i = 0; i < qc_exporter_count(); i++) {
         const struct qc_exporter *e = qc_exporter_at(i);
-        cr_expect(e->name && *e->name && e->summary && *e->summary && e->suffix && *e->suffix &&
-                  (e->lower || e->write));
-        cr_expect_eq(qc_exporter_find(e->name), e, "'%s' is there twice", e->name);
+        cr_expect(e->summary && *e->summary && e->suffix && *e->suffix && (e->lower || e->write));
+        cr_expect_eq(qc_exporter_find(qc_exporter_name(e)), e, "'%s' is there twice", qc_exporter_name(e));
     }
     cr_expect_not_null(qc_exporter_find("qdq"));
     cr_expect_null(qc_exporter_find("QDQ"));

@@ -172,7 +172,8 @@ static void export_all(struct all *a)
         size_t n;
         if (!qc_exporter_at(i)->lower || !made(qc_exporter_at(i)->lower(&a->lowered, a->produced, NULL, &st), &st))
             continue;
-        if (sound(a->lowered, qc_exporter_at(i)->name) && made(qc_onnx_emit(&bytes, &n, a->lowered, NULL, &st), &st))
+        if (sound(a->lowered, qc_exporter_name(qc_exporter_at(i))) &&
+            made(qc_onnx_emit(&bytes, &n, a->lowered, NULL, &st), &st))
             free(bytes);
         qc_graph_free(a->lowered);
         a->lowered = NULL;

@@ -30,6 +30,22 @@ static bool set(const char *name, const char *value)
     return qc_options_find(&option, &o, name, &st) && qc_options_set(&o, option, value, &st);
 }
 
+Test(option_names, every_choice_is_its_value)
+{
+    for (unsigned k = 0; k < QC_OPTION_COUNT; k++) {
+        const struct qc_option_info *i = qc_option_info((enum qc_option)k);
+        if (i->kind != QC_KIND_CHOICE && i->kind != QC_KIND_SWITCH) continue;
+        for (const struct qc_option_choice *c = i->values; c->text; c++) {
+            const void *field = (const char *)&o + i->field;
+            cr_assert(qc_options_set(&o, (enum qc_option)k, c->text, &st), "--%s: %s", i->name, st.message);
+            cr_expect_eq(i->kind == QC_KIND_SWITCH ? *(const bool *)field : *(const unsigned *)field, c->value,
+                         "--%s %s", i->name, c->text);
+            cr_expect_str_eq(qc_option_choice_text(&o, i), c->text, "--%s", i->name);
+            cr_expect(strstr(i->choices, c->text), "--%s: %s", i->name, i->choices);
+        }
+    }
+}
+
 Test(option_names, every_row_is_found)
 {
     for (unsigned k = 0; k < QC_OPTION_COUNT; k++) {
