@@ -174,7 +174,7 @@ static bool set_given_apart(struct qc_setup *s, struct qc_warnings *w, struct qc
     bool linear = false;
     for (qc_id id = 1; id <= g->node_count; id++) {
         if (qc_qlinear_of(&q, &g->nodes[id])) return true;
-        linear |= g->nodes[id].op == QC_OP_DequantizeLinear;
+        linear |= g->nodes[id].op == QC_OP_DequantizeLinear || g->nodes[id].op == QC_OP_QuantizeLinear;
     }
     if (!linear) return true;
     if (!qc_take_given(&s->plain, &s->given, g, st)) return false;
