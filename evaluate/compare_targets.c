@@ -33,8 +33,8 @@ static bool temporary(const char **out, struct qc_arena *a, struct qc_status *st
 
 static bool options_of(struct qc_options *q, const struct qc_options *o, const char *target, struct qc_status *st)
 {
-    static const enum qc_option same[] = {QC_OPTION_INPUT, QC_OPTION_PREPROCESS, QC_OPTION_IMAGE, QC_OPTION_SAMPLES,
-                                          QC_OPTION_SEED};
+    static const enum qc_option same[] = {QC_OPTION_INPUT, QC_OPTION_STATE,   QC_OPTION_PREPROCESS,
+                                          QC_OPTION_IMAGE, QC_OPTION_SAMPLES, QC_OPTION_SEED};
     if (!qc_options_init(q, QC_COMMAND_quantize, o->arena, st) || !qc_options_set(q, QC_OPTION_TARGET, target, st) ||
         !qc_options_set(q, QC_OPTION_ADVICE, "off", st) || !qc_options_set(q, QC_OPTION_FORMAT, "qdq", st))
         return false;

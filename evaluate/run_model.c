@@ -95,6 +95,7 @@ bool qc_model_run_units(struct qc_model_run *r, qc_stream_unit_fn *unit, void *u
                                 .plans = {r->plan},
                                 .overflows = {&r->overflows},
                                 .workers = r->workers,
+                                .fed = 1,
                                 .in_order = true, /* an output file has to wait for them */
                                 .unit = unit,
                                 .user = user,

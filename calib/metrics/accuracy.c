@@ -398,6 +398,7 @@ bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, con
                                .plans = {plan},
                                .overflows = {overflows},
                                .workers = used,
+                               .fed = 1,
                                .unit = finish_scored_unit,
                                .user = &e,
                                .progress = of->run.progress,

@@ -664,6 +664,7 @@ static struct qc_stream stream_of(struct qc_plan *const plans[2], const struct q
                               .plan_count = 2,
                               .plans = {plans[1], plans[0]},
                               .share_buffer = true,
+                              .fed = 2,
                               .observe = observe_compared,
                               .ran = finish_plan,
                               .progress = job->run.progress,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/statistics/stream.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -354,13 +355,16 @@ size_t qc_stream_held_bytes(size_t limit)
 struct worker {
     struct qc_runner *runners[QC_STREAM_PLANS];
     struct qc_dataset_scratch *scratch;
-    char *buffer; /* of the plans that share a buffer */
+    char *buffer;                   /* of the plans that share a buffer */
+    void **states[QC_STREAM_PLANS]; /* [inputs]: states that a plan has returned; NULL: none yet */
 };
 
 struct running {
     const struct qc_stream *s;
     const size_t *order; /* of the units if their sizes differ; NULL: as given */
     struct worker *workers;
+    pthread_mutex_t lock; /* of done */
+    size_t done;          /* units of sequences */
 };
 
 struct observing {
@@ -393,12 +397,52 @@ uint64_t qc_stream_key(uint64_t h, const void *bytes, size_t n)
     return h ^ (h >> 32);
 }
 
-static bool run_stream_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
+/* Fills the inputs of plan at->plan. step: of the sequence. */
+static bool fill_inputs(struct observing *o, struct worker *w, size_t step, struct qc_status *st)
 {
-    struct running *r = user;
+    const struct qc_stream *s = o->s;
+    struct qc_unit *at = &o->at;
+    const bool keyed = at->plan == 0 && s->keyed;
+    for (size_t i = 0; i < s->input_count; i++) {
+        struct qc_view in = qc_runner_input(w->runners[at->plan], i);
+        const size_t bytes = qc_view_count(&in) * qc_dtype_size(in.dtype);
+        const bool fed = at->plan < s->fed && step && qc_dataset_state(s->data, i);
+        if ((!fed || keyed) && !qc_dataset_read(in.data, s->data, i, at->unit, w->scratch, st)) return false;
+        if (keyed) at->key = qc_stream_key(at->key, in.data, bytes);
+        if (fed) memcpy(in.data, w->states[at->plan][i], bytes);
+    }
+    return true;
+}
+
+/* Keeps the states that plan at->plan has returned, for the next unit of the sequence. */
+static bool keep_states(const struct observing *o, struct worker *w, struct qc_status *st)
+{
+    const struct qc_stream *s = o->s;
+    for (size_t i = 0; o->at.plan < s->fed && i < s->input_count; i++) {
+        const size_t output = qc_dataset_state(s->data, i);
+        if (!output) continue;
+        const struct qc_view in = qc_runner_input(w->runners[o->at.plan], i),
+                             v = qc_runner_output(w->runners[o->at.plan], output - 1);
+        bool same = v.rank == in.rank && v.dtype == in.dtype;
+        for (int d = 0; same && d < v.rank; d++) same = v.dim[d] == in.dim[d];
+        if (!same)
+            return qc_fail(st, QC_BAD_INPUT,
+                           "--state: output %zu has another type or shape than input %zu, which it feeds; states must "
+                           "keep theirs (give the first state in the data if its axes are free)",
+                           output - 1, i);
+        const size_t bytes = qc_dataset_bytes(s->data, i);
+        if (!w->states[o->at.plan]) w->states[o->at.plan] = calloc(s->input_count, sizeof **w->states);
+        void **state = w->states[o->at.plan] ? &w->states[o->at.plan][i] : NULL;
+        if (!state || (!*state && !(*state = malloc(bytes + 1)))) return qc_fail_memory(st, bytes);
+        memcpy(*state, v.data, bytes);
+    }
+    return true;
+}
+
+/* Runs all plans on a unit. step: of the sequence. */
+static bool run_step(const struct running *r, size_t unit, size_t step, unsigned worker, struct qc_status *st)
+{
     const struct qc_stream *s = r->s;
-    const size_t place = r->order ? r->order[item] : item;
-    const size_t unit = s->units ? s->units[place] : place;
     struct worker *w = &r->workers[worker];
     struct observing o = {.s = s,
                           .at = {.unit = unit, .worker = worker, .sample = qc_dataset_first_sample(s->data, unit)}};
@@ -407,20 +451,43 @@ static bool run_stream_unit(void *user, size_t item, unsigned worker, struct qc_
         if ((k || !s->keyed) && s->skips && s->skips(s->user, &o.at)) continue;
         if (!qc_stream_unit_shapes(w->runners[k], s->data, s->input_count, unit, st))
             return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)o.at.sample);
-        for (size_t i = 0; i < s->input_count; i++) {
-            struct qc_view in = qc_runner_input(w->runners[k], i);
-            if (!qc_dataset_read(in.data, s->data, i, unit, w->scratch, st)) return false;
-            if (k == 0 && s->keyed)
-                o.at.key = qc_stream_key(o.at.key, in.data, qc_view_count(&in) * qc_dtype_size(in.dtype));
-        }
+        if (!fill_inputs(&o, w, step, st)) return false;
         if (k == 0 && s->keyed && s->keys) s->keys[unit] = o.at.key;
         const bool whole = !s->reads_outputs || s->reads_outputs(s->user, &o.at);
         qc_observe_fn *observe = s->observe ? observe_stream : NULL;
-        if (!(whole ? qc_runner_run : qc_runner_observe)(w->runners[k], observe, &o, st))
+        if (!(whole ? qc_runner_run : qc_runner_observe)(w->runners[k], observe, &o, st) || !keep_states(&o, w, st))
             return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)o.at.sample);
         if (s->ran && !s->ran(s->user, &o.at, w->runners, w->scratch, st)) return false;
     }
     return !s->unit || s->unit(s->user, &o.at, w->runners, w->scratch, st);
+}
+
+static bool run_stream_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    const struct running *r = user;
+    const size_t place = r->order ? r->order[item] : item;
+    return run_step(r, r->s->units ? r->s->units[place] : place, 0, worker, st);
+}
+
+/* Counts finished units of all sequences. Returns false to stop. */
+static bool tell_step(struct running *r, struct qc_status *st)
+{
+    const struct qc_stream *s = r->s;
+    bool on = true;
+    pthread_mutex_lock(&r->lock);
+    r->done++;
+    if (s->progress) on = s->progress(s->progress_user, r->done, qc_dataset_units(s->data));
+    pthread_mutex_unlock(&r->lock);
+    return on || qc_fail(st, QC_INTERRUPTED, "interrupted");
+}
+
+static bool run_sequence(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    struct running *r = user;
+    const size_t first = qc_dataset_sequence(r->s->data, item), end = qc_dataset_sequence(r->s->data, item + 1);
+    for (size_t unit = first; unit < end; unit++)
+        if (!run_step(r, unit, unit - first, worker, st) || !tell_step(r, st)) return false;
+    return true;
 }
 
 static bool shares(const struct qc_stream *s, size_t plan)
@@ -465,21 +532,30 @@ static bool new_worker(struct worker *w, const struct qc_stream *s, struct qc_st
 bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
 {
     const size_t count = s->units ? s->unit_count : qc_dataset_units(s->data);
-    struct running r = {.s = s, .workers = calloc(s->workers, sizeof *r.workers)};
+    const size_t sequences = s->fed ? qc_dataset_sequences(s->data) : 0;
+    const unsigned workers = sequences && sequences < s->workers ? (unsigned)sequences : s->workers;
+    struct running r = {.s = s, .workers = calloc(workers, sizeof *r.workers), .lock = PTHREAD_MUTEX_INITIALIZER};
     size_t *order = NULL;
-    bool ok = r.workers ? true : qc_fail_memory(st, s->workers * sizeof *r.workers);
+    bool ok = r.workers ? true : qc_fail_memory(st, workers * sizeof *r.workers);
     if (ok && qc_dataset_varies(s->data))
         ok = qc_order_by_size(&order, s->data, s->input_count, s->units, count,
                               s->in_order ? QC_ORDER_KEPT : QC_ORDER_FREE, st);
     r.order = order;
-    for (unsigned w = 0; ok && w < s->workers; w++) ok = new_worker(&r.workers[w], s, st);
-    struct qc_pool_options pool = {.workers = s->workers, .progress = s->progress, .progress_user = s->progress_user};
-    ok = ok && qc_pool_run(count, run_stream_unit, &r, &pool, st);
-    for (unsigned w = 0; r.workers && w < s->workers; w++) {
+    for (unsigned w = 0; ok && w < workers; w++) ok = new_worker(&r.workers[w], s, st);
+    const struct qc_pool_options pool = {.workers = workers,
+                                         .progress = sequences ? NULL : s->progress,
+                                         .progress_user = s->progress_user};
+    ok = ok && (sequences ? qc_pool_run(sequences, run_sequence, &r, &pool, st)
+                          : qc_pool_run(count, run_stream_unit, &r, &pool, st));
+    for (unsigned w = 0; r.workers && w < workers; w++) {
         qc_dataset_scratch_free(r.workers[w].scratch);
         for (size_t k = 0; ok && k < s->plan_count; k++)
             if (s->overflows[k] && r.workers[w].runners[k]) overflows_add(s->overflows[k], r.workers[w].runners[k]);
-        for (size_t k = 0; k < s->plan_count; k++) qc_runner_free(r.workers[w].runners[k]);
+        for (size_t k = 0; k < s->plan_count; k++) {
+            for (size_t i = 0; r.workers[w].states[k] && i < s->input_count; i++) free(r.workers[w].states[k][i]);
+            free(r.workers[w].states[k]);
+            qc_runner_free(r.workers[w].runners[k]);
+        }
         free(r.workers[w].buffer);
     }
     free(r.workers);

@@ -53,7 +53,10 @@ struct qc_stream {
     bool share_buffer;
     size_t apart;
     qc_stream_unit_fn *ran; /* NULL, or called after each plan at->plan of a unit */
-    bool in_order;          /* keep the order of units by and large, even if their sizes differ */
+    /* Plans before number `fed` read the states that they returned for the unit before, and the units of a sequence run
+       in order, in one worker. Other plans read those of the data set. */
+    size_t fed;
+    bool in_order; /* keep the order of units by and large, even if their sizes differ */
     qc_stream_observe_fn *observe;
     qc_stream_unit_fn *unit;
     void *user;

@@ -62,10 +62,11 @@ bool qc_data_list(struct qc_data_list *out, const char *path, enum qc_follow fol
 
 /* What an input of a decoder is if the data do not have it. */
 enum qc_input_made {
-    QC_MADE_NOT,      /* the data must have it */
-    QC_MADE_EMPTY,    /* a cache without entries: free dims but the batch are 0 */
-    QC_MADE_ONES,     /* 1 for each token */
-    QC_MADE_POSITIONS /* 0, 1, 2, ... for the tokens of each row */
+    QC_MADE_NOT,       /* the data must have it */
+    QC_MADE_EMPTY,     /* a cache without entries: free dims but the batch are 0 */
+    QC_MADE_ONES,      /* 1 for each token */
+    QC_MADE_POSITIONS, /* 0, 1, 2, ... for the tokens of each row */
+    QC_MADE_STATE      /* an output of the step before; see "States" below */
 };
 
 /* A model input. dims[i] = -1: free. dims[0] is the batch if the data set has the same rank. */
@@ -77,6 +78,8 @@ struct qc_input_spec {
     float scale; /* above 0: integers of the input stand for real numbers, (q - zero_point) * scale */
     int32_t zero_point;
     enum qc_input_made made;
+    size_t output;          /* QC_MADE_STATE: index of the output of the model that gives the next state */
+    const char *looks_like; /* an output of which this input may be the state, for messages; NULL: none */
 };
 
 /* --input NAME=DATASET */
@@ -166,7 +169,7 @@ const char *qc_dataset_inputs(const struct qc_dataset *ds, struct qc_arena *a, s
 size_t qc_dataset_bytes(const struct qc_dataset *ds, size_t input); /* of the largest unit, in the input's type */
 size_t qc_dataset_unit_bytes(const struct qc_dataset *ds, size_t input, size_t unit);
 
-/* Bytes that a scratch grows to if samples differ in size; else 0. */
+/* Bytes that a scratch grows to if samples differ in size, and of the states of a worker; else 0. */
 size_t qc_dataset_scratch_bytes(const struct qc_dataset *ds);
 
 /* Samples in one unit; 0 if the data sets hold whole inputs (then a unit is one entry of axis 0). */
@@ -213,6 +216,25 @@ bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selecti
 /* The same choice on plain numbers: writes n of 0..total-1, ascending, to out[n]. n <= total. */
 bool qc_select_units(uint64_t *out, size_t n, uint64_t total, const struct qc_selection *selection,
                      struct qc_status *st);
+
+/* ---- States ---- */
+
+/* If an input has QC_MADE_STATE, samples are the steps of sequences: all samples in order are one, or the data set
+   `lengths` has the units of each. The first state of a sequence is that of the data set of the input (a row for each
+   sample, of which the first of each sequence counts; or one for each sequence; or one for all), else zero. Free dims
+   of such an input are then the batch (one) or an error. Later states are those that qc_dataset_record stores, in a
+   temporary file. Choices take the first samples in order, and shards take whole sequences. */
+
+/* Returns the number of sequences among the chosen units; 0 without states. */
+size_t qc_dataset_sequences(const struct qc_dataset *ds);
+/* Returns the first unit of chosen sequence k; k = qc_dataset_sequences: the number of units. */
+size_t qc_dataset_sequence(const struct qc_dataset *ds, size_t k);
+/* Returns 1 + the index of the output that gives the next state; 0: the input is no state. */
+size_t qc_dataset_state(const struct qc_dataset *ds, size_t input);
+/* Starts a recording of the states that the chosen units, or fewer, read. Not concurrently with readers. */
+bool qc_dataset_record_begin(struct qc_dataset *ds, struct qc_status *st);
+/* Stores the state that a unit reads; it is not the first of its sequence. Thread safe for different units. */
+bool qc_dataset_record(const struct qc_dataset *ds, size_t input, size_t unit, const void *data, struct qc_status *st);
 
 /* ---- Reading ---- */
 

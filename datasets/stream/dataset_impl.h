@@ -34,6 +34,10 @@ struct qc_binding {
     bool last;                          /* channels are the last axis */
     bool may_be_empty;                  /* samples without elements fit */
     enum qc_input_made made;            /* not QC_MADE_NOT: `set` is that of the tokens, and is not read */
+    size_t output;                      /* QC_MADE_STATE: index of the output that gives the next one, ... */
+    int64_t recorded;                   /* ... where its states begin in the recording, ... */
+    void *initial;                      /* ... first states of the sequences, NULL: zeros, ... */
+    size_t initial_count;               /* ... 1: one for all */
 };
 
 /* One unit as stored. */
@@ -73,8 +77,12 @@ struct qc_dataset {
     uint64_t *chosen;                 /* NULL: all units; else `units` of them (malloc) */
     size_t units, planned;            /* of this shard, of all shards */
     unsigned ahead;
-    struct qc_read_ahead *read_ahead; /* NULL: none */
-    struct qc_memo *kept;             /* of units; NULL: none */
+    struct qc_read_ahead *read_ahead;  /* NULL: none */
+    size_t sequence_count;             /* of the file; 0: no states */
+    size_t *sequences;                 /* [sequence_count + 1]: first unit in the file of each */
+    size_t chosen_sequences, *runs;    /* [chosen_sequences + 1]: first chosen unit of each (malloc) */
+    struct qc_scratch_file *recording; /* of states; NULL: none */
+    struct qc_memo *kept;              /* of units; NULL: none */
 };
 
 /* Returns the index in the file of a chosen unit. */
@@ -96,6 +104,20 @@ bool qc_check_sizes(const struct qc_h5_set *s, struct qc_status *st);
 bool qc_bind_made(struct qc_dataset *ds, size_t k, const struct qc_input_spec *inputs, struct qc_status *st);
 /* Writes the values of such an input for a unit of the file. */
 bool qc_make_input(void *out, const struct qc_binding *b, size_t unit_in_file, struct qc_status *st);
+/* Inputs that are states (states.c). */
+/* Binds input k after the others. */
+bool qc_bind_state(struct qc_dataset *ds, size_t k, const struct qc_input_spec *inputs, struct qc_status *st);
+/* Reads the lengths of sequences (NULL: one sequence) and the first states, when all inputs are bound. */
+bool qc_open_states(struct qc_dataset *ds, const struct qc_data_entry *lengths, struct qc_status *st);
+/* Chooses the first units for qc_dataset_choose. */
+bool qc_choose_steps(struct qc_dataset *ds, size_t units, const struct qc_selection *selection, struct qc_status *st);
+bool qc_read_state(void *out, const struct qc_dataset *ds, size_t input, size_t unit_in_file, struct qc_status *st);
+/* Reads rows of a data set of the file or of memory. */
+bool qc_read_rows(void *out, const struct qc_dataset *ds, const struct qc_h5_set *set,
+                  const struct qc_memory_array *array, size_t first, size_t count, struct qc_status *st);
+/* Opens a data set: its type and shape; *array: its rows if they are in memory. */
+bool qc_open_set(struct qc_h5_set *out, const struct qc_memory_array **array, struct qc_dataset *ds, const char *name,
+                 struct qc_status *st);
 /* Finds the first entry whose shape the input does not take. Returns false if all fit. */
 bool qc_first_unfit(size_t *entry, const struct qc_h5_set *s, const struct qc_input_spec *input, unsigned skip);
 /* The shape of a unit of the file as a tensor, and the conversion for that shape. */

@@ -171,7 +171,7 @@ static const char *const *names_of(const struct opening *o)
 static const struct qc_data_entry *choose_entry(enum qc_image_axes *axes, const struct opening *o,
                                                 const struct qc_input_spec *input, struct qc_status *st)
 {
-    char text[600], close[300];
+    char text[600], close[300], state[400] = "";
     const char *wanted = NULL;
     size_t length;
     *axes = QC_AXES_AS_THEY_ARE;
@@ -185,6 +185,9 @@ static const struct qc_data_entry *choose_entry(enum qc_image_axes *axes, const 
         if (!name || (e = find_entry(&o->list, name, input->name))) return e;
     }
     if (wanted && ((e = find_group(o->ds, &o->list, wanted, st)) || st->code != QC_OK)) return e;
+    if (input->looks_like)
+        qc_text(state, sizeof state, "; or, if it is the state '%s' of the step before, give --state %s=%s",
+                input->looks_like, input->name, input->looks_like);
     content_text(text, sizeof text, &o->list);
     const char *const *names = names_of(o);
     qc_advise_name(close, sizeof close, bare(wanted ? wanted : input->name), names, names ? o->list.count : 0);
@@ -195,15 +198,16 @@ static const struct qc_data_entry *choose_entry(enum qc_image_axes *axes, const 
     }
     size_t candidates = 0;
     for (size_t i = 0; i < o->list.count; i++) {
-        if (is_truth(&o->list.entries[i])) continue;
+        if (is_truth(&o->list.entries[i]) || (o->own < o->count && strcmp(o->list.entries[i].name, "lengths") == 0))
+            continue;
         e = &o->list.entries[i];
         candidates++;
     }
     if (o->own == 1 && candidates == 1) return e;
     if ((e = find_group(o->ds, &o->list, input->name, st)) || st->code != QC_OK) return e;
-    qc_fail(st, QC_BAD_INPUT, "no data set %s input '%s'%s; the file has: %s; name one with --input %s=DATASET",
+    qc_fail(st, QC_BAD_INPUT, "no data set %s input '%s'%s; the file has: %s; name one with --input %s=DATASET%s",
             o->own == 1 && candidates > 1 ? "is clearly that of" : "has the name of", input->name, close, text,
-            input->name);
+            input->name, state);
     return NULL;
 }
 
@@ -262,9 +266,8 @@ static bool check_written(struct qc_dataset *ds, const struct qc_h5_set *s, cons
     return true;
 }
 
-/* Opens a data set: its type and shape; *array: its rows if they are in memory. */
-static bool open_input_set(struct qc_h5_set *out, const struct qc_memory_array **array, struct qc_dataset *ds,
-                           const char *name, struct qc_status *st)
+bool qc_open_set(struct qc_h5_set *out, const struct qc_memory_array **array, struct qc_dataset *ds, const char *name,
+                 struct qc_status *st)
 {
     if (!ds->memory) return qc_reader_set(out, ds->reader, name, st) && check_written(ds, out, name, st);
     *array = qc_memory_array_find(ds->memory, name);
@@ -437,7 +440,7 @@ static bool bind(struct opening *o, size_t k, struct qc_status *st)
     bool ok = b->input != NULL;
     if (ok && (input->dtype == QC_NONE || input->dtype >= QC_DTYPE_COUNT))
         ok = qc_fail(st, QC_UNSUPPORTED, "input '%s' has an element type that is not supported", input->name);
-    ok = ok && open_input_set(&b->set, &b->array, ds, e->name, st);
+    ok = ok && qc_open_set(&b->set, &b->array, ds, e->name, st);
     if (ok && b->set.grouped && b->set.rank == input->rank + 1 && b->set.dims[1] == 1)
         ok = qc_drop_batch_axis(&b->set, ds->arena, st);
     if (ok && b->axes != QC_AXES_AS_THEY_ARE) {
@@ -453,6 +456,7 @@ static bool bind(struct opening *o, size_t k, struct qc_status *st)
         ok = qc_fail(st, QC_BAD_INPUT, "it has %" PRId64 " samples, fewer than the model's batch of %zu",
                      b->set.dims[0], b->rows);
     ok = ok && finish(b, ds->reader, input->dtype, o->options->preprocess, ds->arena, st);
+    if (input->made == QC_MADE_STATE) b->made = QC_MADE_STATE;
     b->conversion.scale = input->scale;
     b->conversion.zero_point = input->zero_point;
     return ok || qc_where(st, "data set '%s'", b->name);
@@ -478,24 +482,32 @@ static bool bind_inputs(struct opening *o, struct qc_status *st)
     for (unsigned made = 0; made < 2; made++)
         for (size_t k = 0; ok && k < o->count; k++) {
             const struct qc_input_spec *input = &o->inputs[k];
-            const bool missing = input->made != QC_MADE_NOT && (!cache || input->rank == 0) && !has(&ok, o, input, st);
+            const bool state = input->made == QC_MADE_STATE;
+            const bool missing =
+                input->made != QC_MADE_NOT && (!cache || input->rank == 0 || state) && !has(&ok, o, input, st);
             if (!ok || missing != (made == 1)) continue;
-            ok = missing ? qc_bind_made(o->ds, k, o->inputs, st) : bind(o, k, st);
+            ok = !missing ? bind(o, k, st)
+                 : state  ? qc_bind_state(o->ds, k, o->inputs, st)
+                          : qc_bind_made(o->ds, k, o->inputs, st);
+            o->ds->bindings[k].output = input->output;
         }
     return ok;
 }
 
 bool qc_dataset_count(struct qc_dataset *ds, struct qc_status *st)
 {
-    const struct qc_binding *lead = &ds->bindings[0];
-    for (size_t i = 0; i < ds->input_count && lead->whole; i++)
-        if (!ds->bindings[i].whole) lead = &ds->bindings[i];
+    const struct qc_binding *lead = NULL;
+    for (size_t i = 0; i < ds->input_count && (!lead || lead->whole); i++)
+        if (ds->bindings[i].made != QC_MADE_STATE && (!lead || !ds->bindings[i].whole)) lead = &ds->bindings[i];
+    if (!lead) return qc_fail(st, QC_BAD_INPUT, "all inputs of the model are states; one must be a data set");
     ds->total = (size_t)lead->set.dims[0];
     ds->units = ds->planned = ds->all_units = ds->total / lead->rows;
     ds->dropped = ds->total % lead->rows;
     ds->batch = lead->whole ? 0 : (int64_t)lead->rows;
+    if (ds->sequence_count == 1) ds->sequences[1] = ds->all_units;
     for (size_t i = 0; i < ds->input_count; i++) {
         const struct qc_binding *b = &ds->bindings[i];
+        if (b->made == QC_MADE_STATE) continue;
         size_t n = (size_t)b->set.dims[0];
         if (n / b->rows != ds->units || (b->rows == lead->rows && n != ds->total))
             return qc_fail(st, QC_BAD_INPUT, "data sets '%s' and '%s' have different numbers of samples: %zu and %zu",
@@ -513,7 +525,7 @@ static bool refuse_sizes(const struct qc_dataset *ds, struct qc_status *st)
 static bool bind_labels(struct qc_dataset *ds, const struct qc_data_entry *e, struct qc_status *st)
 {
     struct qc_h5_set *s = &ds->labels;
-    if (!open_input_set(s, &ds->label_array, ds, e->name, st)) return false;
+    if (!qc_open_set(s, &ds->label_array, ds, e->name, st)) return false;
     if (qc_dtype_info(s->dtype)->is_float)
         return qc_fail(st, QC_BAD_INPUT, "it has the type %s; expected an integer, the number of the class", e->type);
     if (s->grouped && s->rank > 2 && s->dims[1] == 1 && !qc_drop_batch_axis(s, ds->arena, st)) return false;
@@ -540,7 +552,7 @@ static bool bind_target(struct qc_dataset *ds, const struct qc_data_entry *e, st
 {
     struct qc_binding *b = &ds->bindings[ds->input_count];
     *b = (struct qc_binding){.name = e->name, .rows = ds->batch ? (size_t)ds->batch : 1, .whole = ds->batch == 0};
-    if (!open_input_set(&b->set, &b->array, ds, e->name, st)) return false;
+    if (!qc_open_set(&b->set, &b->array, ds, e->name, st)) return false;
     if (b->set.sizes && b->rows > 1) return refuse_sizes(ds, st);
     ds->binding_count = ds->input_count + 1;
     if ((size_t)b->set.dims[0] != ds->total)
@@ -564,6 +576,19 @@ static bool bind_truth(struct opening *o, struct qc_status *st)
             return qc_where(st, "data set '%s'", e->name);
     }
     return true;
+}
+
+/* Opens the sequences if an input is a state. A data set `lengths` that feeds an input is not their lengths. */
+static bool open_sequences(struct opening *o, struct qc_status *st)
+{
+    const struct qc_data_entry *lengths = find_path(&o->list, "lengths");
+    bool states = false;
+    for (size_t i = 0; i < o->count; i++) {
+        const struct qc_binding *b = &o->ds->bindings[i];
+        states = states || b->made == QC_MADE_STATE;
+        if (lengths && strcmp(b->name, lengths->name) == 0) lengths = NULL;
+    }
+    return !states || qc_open_states(o->ds, lengths, st);
 }
 
 /* Opens file, or memory if it is not NULL. */
@@ -620,7 +645,8 @@ static bool open_any(struct qc_dataset **out, const char *file, const struct qc_
     }
     ok = memory ? qc_memory_data_list(&o.list, memory, a, st) : qc_reader_list(&o.list, ds->reader, a, st);
     ds->input_count = ds->binding_count = input_count;
-    ok = ok && bind_inputs(&o, st) && qc_dataset_count(ds, st) && (!own.truth || bind_truth(&o, st));
+    ok = ok && bind_inputs(&o, st) && qc_dataset_count(ds, st) && open_sequences(&o, st) &&
+         (!own.truth || bind_truth(&o, st));
     if (!ok) qc_where(st, "%s", ds->file);
     for (size_t k = 0; ok && k < ds->binding_count; k++)
         if (ds->bindings[k].set.sizes) ds->ahead = 0; /* its slots are for units of one size */

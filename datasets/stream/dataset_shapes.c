@@ -91,6 +91,8 @@ size_t qc_dataset_scratch_bytes(const struct qc_dataset *ds)
         const size_t bytes = b->set.sizes ? b->file_bytes * (b->axes == QC_AXES_AS_THEY_ARE ? 1 : 2) : 0;
         most = bytes > most ? bytes : most;
     }
+    for (size_t i = 0; i < ds->input_count; i++) /* those of two networks that run in sequence */
+        most += ds->bindings[i].made == QC_MADE_STATE ? 2 * ds->bindings[i].bytes : 0;
     return most;
 }
 

@@ -26,6 +26,9 @@ void qc_dataset_free(struct qc_dataset *ds)
     qc_reader_close(ds->reader);
     qc_memory_data_free(ds->own);
     free(ds->chosen);
+    free(ds->runs);
+    for (size_t i = 0; ds->bindings && i < ds->binding_count; i++) free(ds->bindings[i].initial);
+    qc_scratch_file_free(ds->recording);
     qc_arena_free(ds->arena); /* holds *ds */
 }
 
@@ -117,6 +120,7 @@ static bool choose_units(struct qc_dataset *ds, const struct qc_selection *selec
     const size_t planned = planned_units(ds, selection), shards = selection->shards ? selection->shards : 1;
     size_t n = planned;
     uint64_t *chosen = NULL;
+    if (ds->sequence_count) return qc_choose_steps(ds, planned, selection, st);
     if (n < ds->all_units || shards > 1) {
         size_t bytes, kept = 0;
         if (!qc_mul_size(&bytes, n, sizeof *chosen) || !(chosen = malloc(bytes))) return qc_fail_memory(st, n);
@@ -321,8 +325,8 @@ static bool where(struct qc_status *st, const struct qc_dataset *ds, const struc
     return qc_where(st, "%s: data set '%s', sample %zu", ds->file, b->name, row);
 }
 
-static bool read_unit_rows(void *out, const struct qc_dataset *ds, const struct qc_h5_set *set,
-                           const struct qc_memory_array *array, size_t first, size_t count, struct qc_status *st)
+bool qc_read_rows(void *out, const struct qc_dataset *ds, const struct qc_h5_set *set,
+                  const struct qc_memory_array *array, size_t first, size_t count, struct qc_status *st)
 {
     return array ? qc_memory_array_read(out, array, (int64_t)first, (int64_t)count, st)
                  : qc_reader_rows(out, ds->reader, set, (int64_t)first, (int64_t)count, st);
@@ -352,7 +356,7 @@ bool qc_dataset_fetch(struct qc_packet *p, const struct qc_dataset *ds, size_t b
     }
     if (!p->decoded) return true;
     const size_t bytes = b->set.sizes ? qc_h5_entry_bytes(&b->set, (int64_t)first) : b->file_bytes;
-    return (reserve_packet(p, bytes, 0, st) && read_unit_rows(p->data, ds, &b->set, b->array, first, b->rows, st)) ||
+    return (reserve_packet(p, bytes, 0, st) && qc_read_rows(p->data, ds, &b->set, b->array, first, b->rows, st)) ||
            where(st, ds, b, first);
 }
 
@@ -458,6 +462,7 @@ static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding,
         return qc_fail(st, QC_BAD_INPUT, "%s: data set '%s': unit %zu is asked for, there are %zu", ds->file, b->name,
                        unit, ds->units);
     const size_t in_file = qc_unit_in_file(ds, unit);
+    if (b->made == QC_MADE_STATE) return qc_read_state(out, ds, binding, in_file, st);
     if (b->made != QC_MADE_NOT) return qc_make_input(out, b, in_file, st);
     const size_t key[2] = {binding, in_file};
     const void *plain = qc_memo_find(ds->kept, key, sizeof key);
@@ -501,7 +506,7 @@ static bool read_unit_labels(int64_t *out, size_t *first, const struct qc_datase
     c.inner = qc_dataset_unit_label_count(ds, unit);
     QC_FREED void *data = qc_mul_size(&bytes, ds->label_rows, s->row_bytes) ? malloc(bytes) : NULL;
     if (!data) return qc_fail_memory(st, ds->label_count);
-    return read_unit_rows(data, ds, s, ds->label_array, *first, ds->label_rows, st) &&
+    return qc_read_rows(data, ds, s, ds->label_array, *first, ds->label_rows, st) &&
            qc_convert_sample(out, data, &c, st);
 }
 

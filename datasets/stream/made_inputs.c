@@ -50,7 +50,8 @@ bool qc_bind_made(struct qc_dataset *ds, size_t k, const struct qc_input_spec *i
 size_t qc_dataset_made(const struct qc_dataset *ds)
 {
     size_t count = 0;
-    for (size_t i = 0; i < ds->input_count; i++) count += ds->bindings[i].made != QC_MADE_NOT;
+    for (size_t i = 0; i < ds->input_count; i++)
+        count += ds->bindings[i].made != QC_MADE_NOT && ds->bindings[i].made != QC_MADE_STATE;
     return count;
 }
 

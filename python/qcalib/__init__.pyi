@@ -103,6 +103,8 @@ def quantize(
     progress: _Progress = None,
     # Names the data set of a model input: "NAME=DATASET", with ":nhwc" behind it if channels are last. A list names several. Default: same names.
     input: Union[str, Sequence[str], None] = None,
+    # Feeds an output back as an input, in order of the samples: "INPUT=OUTPUT". A list names several. Default: none.
+    state: Union[str, Sequence[str], None] = None,
     # Sets the preprocessing: "scale=A mean=B,.. std=C,..", "imagenet", "tensorflow", "caffe", "yolo" or "none". The formula is (x*scale - mean)/std. Default: the data set's attributes.
     preprocess: Union[str, None] = None,
     # Sets how image files are read: "resize=A crop=B layout=nchw|nhwc color=rgb|bgr|grey". Default: from the model's input.
@@ -210,6 +212,8 @@ def collect(
     progress: _Progress = None,
     # Names the data set of a model input: "NAME=DATASET", with ":nhwc" behind it if channels are last. A list names several. Default: same names.
     input: Union[str, Sequence[str], None] = None,
+    # Feeds an output back as an input, in order of the samples: "INPUT=OUTPUT". A list names several. Default: none.
+    state: Union[str, Sequence[str], None] = None,
     # Sets the preprocessing: "scale=A mean=B,.. std=C,..", "imagenet", "tensorflow", "caffe", "yolo" or "none". The formula is (x*scale - mean)/std. Default: the data set's attributes.
     preprocess: Union[str, None] = None,
     # Sets how image files are read: "resize=A crop=B layout=nchw|nhwc color=rgb|bgr|grey". Default: from the model's input.
@@ -250,6 +254,8 @@ def run(
     progress: _Progress = None,
     # Names the data set of a model input: "NAME=DATASET", with ":nhwc" behind it if channels are last. A list names several. Default: same names.
     input: Union[str, Sequence[str], None] = None,
+    # Feeds an output back as an input, in order of the samples: "INPUT=OUTPUT". A list names several. Default: none.
+    state: Union[str, Sequence[str], None] = None,
     # Sets the preprocessing: "scale=A mean=B,.. std=C,..", "imagenet", "tensorflow", "caffe", "yolo" or "none". The formula is (x*scale - mean)/std. Default: the data set's attributes.
     preprocess: Union[str, None] = None,
     # Sets how image files are read: "resize=A crop=B layout=nchw|nhwc color=rgb|bgr|grey". Default: from the model's input.
@@ -282,6 +288,8 @@ def evaluate(
     progress: _Progress = None,
     # Names the data set of a model input: "NAME=DATASET", with ":nhwc" behind it if channels are last. A list names several. Default: same names.
     input: Union[str, Sequence[str], None] = None,
+    # Feeds an output back as an input, in order of the samples: "INPUT=OUTPUT". A list names several. Default: none.
+    state: Union[str, Sequence[str], None] = None,
     # Sets the preprocessing: "scale=A mean=B,.. std=C,..", "imagenet", "tensorflow", "caffe", "yolo" or "none". The formula is (x*scale - mean)/std. Default: the data set's attributes.
     preprocess: Union[str, None] = None,
     # Sets how image files are read: "resize=A crop=B layout=nchw|nhwc color=rgb|bgr|grey". Default: from the model's input.
@@ -315,6 +323,8 @@ def compare(
     progress: _Progress = None,
     # Names the data set of a model input: "NAME=DATASET", with ":nhwc" behind it if channels are last. A list names several. Default: same names.
     input: Union[str, Sequence[str], None] = None,
+    # Feeds an output back as an input, in order of the samples: "INPUT=OUTPUT". A list names several. Default: none.
+    state: Union[str, Sequence[str], None] = None,
     # Sets the preprocessing: "scale=A mean=B,.. std=C,..", "imagenet", "tensorflow", "caffe", "yolo" or "none". The formula is (x*scale - mean)/std. Default: the data set's attributes.
     preprocess: Union[str, None] = None,
     # Sets how image files are read: "resize=A crop=B layout=nchw|nhwc color=rgb|bgr|grey". Default: from the model's input.

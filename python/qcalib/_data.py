@@ -84,11 +84,15 @@ def _rows(array, rank):
 class _Reading:
     """Assigns the arrays of a batch to the inputs of the model."""
 
-    def __init__(self, model, truth, all_keys):
+    def __init__(self, model, truth, options):
+        states = options.get("state") or []
+        states = {text.partition("=")[0] for text in ([states] if isinstance(states, str) else states)}
         self.shapes = model.input_shapes
-        self.ranks = {name: None if shape is None else len(shape) for name, shape in self.shapes.items()}
+        # the data need not have states
+        self.ranks = {name: None if shape is None else len(shape) for name, shape in self.shapes.items()
+                      if name not in states}
         self.sizes_differ = any(shape is None or -1 in shape[1:] for shape in self.shapes.values())
-        self.truth, self.all_keys = truth, all_keys
+        self.truth, self.all_keys = truth, bool(states) or options.get("input") is not None
 
     def _extra(self, values):
         """Returns the entry after the inputs in a tuple, as labels or a target."""
@@ -278,7 +282,7 @@ class Data:
             _library.call("data_open", self._handle.out, _library.path_bytes(source))
             return
         _library.call("data_new", self._handle.out, None)
-        reading = _Reading(model, truth, options.get("input") is not None)
+        reading = _Reading(model, truth, options)
         if truth and _is_whole(source, len(reading.ranks)):
             source = [tuple(source)]
         if hasattr(source, "__array__") or isinstance(source, np.ndarray):

@@ -81,7 +81,8 @@ def quantize(model, data=None, *, out=None, eval=None, statistics=None, progress
     model = Model(model)
     samples = None if data is None else Data(data, model, truth=False, options=options)
     # samples and seed apply only to data
-    held_out = None if eval is None else Data(eval, model, truth=True, options={"input": options.get("input")})
+    kept = {name: options.get(name) for name in ("input", "state")}
+    held_out = None if eval is None else Data(eval, model, truth=True, options=kept)
     error = perform("quantize", [made.out, model.pointer], [], options=said, data=samples, eval=held_out,
                     statistics=_statistics(statistics), progress=progress, out=out)
     if error:

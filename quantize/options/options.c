@@ -235,10 +235,12 @@ static bool derive(struct qc_options *o, enum qc_option option, const char *valu
             return qc_option_wrong(&infos[option], value, "a size such as 300K, or a share of the model such as 20%",
                                    st);
     }
-    if (option == QC_OPTION_INPUT) {
+    if (option == QC_OPTION_INPUT || option == QC_OPTION_STATE) {
         const char *equals = strchr(value, '=');
         if (!equals || equals == value || !equals[1])
-            return qc_option_wrong(&infos[option], value, "of the form NAME=DATASET", st);
+            return qc_option_wrong(&infos[option], value,
+                                   option == QC_OPTION_INPUT ? "of the form NAME=DATASET" : "of the form INPUT=OUTPUT",
+                                   st);
     }
     return true;
 }

@@ -49,6 +49,7 @@ struct qc_options {
 
     const char *data;           /* FILE[:DATASET] */
     struct qc_text_list inputs; /* NAME=DATASET, each with a '=' that is not its first character */
+    struct qc_text_list states; /* INPUT=OUTPUT, the same */
     const char *preprocess;     /* NULL: the data sets' attributes */
     const char *image;          /* NULL: images are converted to the model's input */
     uint64_t samples;           /* 0: all */

@@ -7,8 +7,10 @@
 #include <strings.h>
 
 #include "base/scope.h"
+#include "calib/statistics/record_states.h"
 #include "graph/core/custom.h"
 #include "onnx/read/import.h"
+#include "quantize/setup/state_inputs.h"
 #include "rewrite/language/expansion.h"
 #include "rewrite/passes/constant_products.h"
 #include "tflite/read/tflite_import.h"
@@ -253,6 +255,18 @@ struct qc_run_options qc_run_options_of(const struct qc_options *o, struct qc_pr
                                    .progress_user = progress};
 }
 
+/* Records the states of the chosen samples. */
+static bool record(struct qc_dataset *data, const struct qc_graph *g, const struct qc_data_request *r,
+                   const struct qc_options *o, struct qc_status *st)
+{
+    const struct qc_run_options run = qc_run_options_of(o, r->progress);
+    if (r->choose == QC_CHOOSE_SAMPLES && !qc_model_select(data, o, NULL, st)) return false;
+    qc_progress_phase(r->progress, "recording states");
+    const bool ok = qc_record_states(data, g, &run, st);
+    qc_progress_end(r->progress);
+    return (ok && qc_progress_check(r->progress, st)) || qc_where(st, "%s", qc_dataset_file(data));
+}
+
 bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const struct qc_data_source *source,
                    const struct qc_data_request *r, const struct qc_options *o, struct qc_warnings *w,
                    struct qc_status *st)
@@ -267,9 +281,12 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
     options.truth = r->use == QC_USE_TRUTH;
     options.progress = r->progress ? show : NULL;
     options.progress_user = r->progress;
-    const struct qc_input_spec *specs = qc_stream_specs(g, a, st);
-    if (!specs || !read_maps(&options, o, a, st) || !open_data(&data, source, specs, g->input_count, &options, st))
+    struct qc_input_spec *specs = qc_stream_specs(g, a, st);
+    if (!specs || !qc_state_inputs(specs, g, o, a, st) || !read_maps(&options, o, a, st) ||
+        !open_data(&data, source, specs, g->input_count, &options, st))
         goto out;
+    /* Processes of a team measure all samples in the end. */
+    if (r->states == QC_STATES_RECORDED && qc_dataset_sequences(data) && !record(data, g, r, o, st)) goto out;
     if (r->choose == QC_CHOOSE_SAMPLES) {
         if (!qc_model_select(data, o, r->team, st)) goto out;
         if (!qc_dataset_units(data) && o->shard) {

@@ -42,12 +42,15 @@ void qc_model_close(struct qc_model *m); /* NULL-safe; zeroed is fine */
 
 enum qc_data_use { QC_USE_INPUTS, QC_USE_TRUTH }; /* TRUTH: labels and target are bound too */
 enum qc_data_choice { QC_CHOOSE_ALL, QC_CHOOSE_SAMPLES };
+/* RECORDED: g runs over the chosen samples in sequence, and its states are data like others */
+enum qc_data_states { QC_STATES_FED_BACK, QC_STATES_RECORDED };
 
 struct qc_data_request {
     enum qc_data_use use;
     enum qc_data_choice choose;
+    enum qc_data_states states;
     const struct qc_team *team;   /* chooses the share of this process; NULL: all chosen samples */
-    struct qc_progress *progress; /* of scanning images; may be NULL */
+    struct qc_progress *progress; /* of scanning images and of recording; may be NULL */
 };
 
 /* The options --preprocess and --image. */

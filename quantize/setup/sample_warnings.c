@@ -229,59 +229,6 @@ void qc_warn_input_range(struct qc_warnings *w, const struct qc_graph *imported,
             ok = check_input(w, imported, &uses, k, data, o, a, &st);
 }
 
-/* *same: the float input has the same elements in every unit, of which there are several; *zero: they are 0. */
-static bool find_constant(bool *same, bool *zero, const struct qc_dataset *data, size_t input, enum qc_dtype dtype,
-                          struct qc_arena *a, struct qc_status *st)
-{
-    const size_t bytes = qc_dataset_elements(data, input) * qc_dtype_size(dtype), units = qc_dataset_units(data);
-    struct qc_tensor first = {.dtype = dtype, .data = QC_NEW_ARRAY(a, char, bytes, st)},
-                     other = {.dtype = dtype, .data = QC_NEW_ARRAY(a, char, bytes, st)};
-    struct qc_dataset_scratch *scratch = NULL;
-    bool ok = first.data && other.data && qc_dataset_scratch_new(&scratch, st);
-    const size_t count = ok ? qc_dataset_unit_elements(data, input, 0) : 0;
-    *same = *zero = count && units > 1;
-    for (size_t u = 0; ok && *same && u < units; u++) {
-        ok = qc_dataset_read(u ? other.data : first.data, data, input, u, scratch, st);
-        *same = ok && qc_dataset_unit_elements(data, input, u) == count;
-        for (size_t i = 0; *same && i < count; i++) {
-            const double x = qc_tensor_float(&first, i);
-            *same = !u || qc_tensor_float(&other, i) == x;
-            *zero = *zero && x == 0;
-        }
-    }
-    qc_dataset_scratch_free(scratch);
-    return ok;
-}
-
-/* Names of free dimensions do not count: exporters make one for each output. */
-static bool same_port(const struct qc_graph *g, qc_id input, qc_id output)
-{
-    const struct qc_type *x = &g->values[input].type, *y = &g->values[output].type;
-    return input != output && x->dtype == y->dtype && qc_shape_equal(&x->shape, &y->shape);
-}
-
-void qc_warn_states(struct qc_warnings *w, const struct qc_graph *g, const struct qc_dataset *data)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    bool *taken = a ? QC_NEW_ARRAY(a, bool, g->output_count + 1, &st) : NULL;
-    for (size_t k = 0; taken && k < g->input_count; k++) {
-        const struct qc_type *type = &g->values[g->inputs[k].value].type;
-        size_t o = 0;
-        bool same, zero;
-        while (o < g->output_count && (taken[o] || !same_port(g, g->inputs[k].value, g->outputs[o].value))) o++;
-        if (o == g->output_count || !qc_dtype_info(type->dtype)->is_float) continue;
-        taken[o] = true; /* states and their results usually have the same order */
-        if (!find_constant(&same, &zero, data, k, type->dtype, a, &st)) return;
-        if (!same) continue;
-        qc_warn(w,
-                "%s: input '%s' is %s in every sample, and output '%s' has its shape; if it is a state, run the float "
-                "model in sequence and give '%s' of each step as '%s' of the next sample",
-                qc_dataset_file(data), g->inputs[k].name, zero ? "zero" : "the same", g->outputs[o].name,
-                g->outputs[o].name, g->inputs[k].name);
-    }
-}
-
 /* Samples of one source differ less: between the given calibration and test data the deviations differ at most by a
    factor of 1.8, and the means by 0.7 deviations (first 8 samples each). */
 static const double other_deviation = 4, other_mean = 3;

@@ -35,7 +35,3 @@ void qc_warn_input_range(struct qc_warnings *w, const struct qc_graph *imported,
    as in the other, or means that are 3 deviations apart. Ignores errors, as above. */
 void qc_warn_prepared_otherwise(struct qc_warnings *w, const struct qc_graph *g, const struct qc_dataset *data,
                                 const struct qc_dataset *eval);
-
-/* Warns of each float input that is the same in all samples while an output has its type and shape: states of a
-   recurrent model that were not recorded. Reads all samples of such an input. Ignores errors, as above. */
-void qc_warn_states(struct qc_warnings *w, const struct qc_graph *g, const struct qc_dataset *data);

@@ -13,6 +13,7 @@
 #include "quantize/options/partition_options.h"
 #include "quantize/setup/judged_outputs.h"
 #include "quantize/setup/sample_warnings.h"
+#include "quantize/setup/state_inputs.h"
 #include "rewrite/canonical/canonical.h"
 
 static bool read_rules(struct qc_setup *s, struct qc_status *st)
@@ -115,9 +116,13 @@ static bool import(struct qc_setup *s, struct qc_warnings *w, struct qc_status *
     const struct qc_job_inputs *in = s->in;
     const struct qc_data_request samples = {.use = QC_USE_INPUTS,
                                             .choose = QC_CHOOSE_SAMPLES,
+                                            .states = QC_STATES_RECORDED,
                                             .team = in->team,
                                             .progress = s->progress},
-                                 truth = {.use = QC_USE_TRUTH, .choose = QC_CHOOSE_ALL, .progress = s->progress};
+                                 truth = {.use = QC_USE_TRUTH,
+                                          .choose = QC_CHOOSE_ALL,
+                                          .states = QC_STATES_RECORDED,
+                                          .progress = s->progress};
     if (!qc_model_open(&s->model, &in->model, o, w, st) || !qc_model_warn_carried(&s->model, w, st) ||
         !qc_model_split(&s->model, st) || !qc_model_widen(&s->model, QC_WIDEN_LAYERS, st))
         return false;
@@ -169,7 +174,7 @@ static bool set_given_apart(struct qc_setup *s, struct qc_warnings *w, struct qc
     bool linear = false;
     for (qc_id id = 1; id <= g->node_count; id++) {
         if (qc_qlinear_of(&q, &g->nodes[id])) return true;
-        linear |= g->nodes[id].op == QC_OP_DequantizeLinear;
+        linear |= g->nodes[id].op == QC_OP_DequantizeLinear || g->nodes[id].op == QC_OP_QuantizeLinear;
     }
     if (!linear) return true;
     if (!qc_take_given(&s->plain, &s->given, g, st)) return false;

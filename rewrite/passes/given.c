@@ -298,6 +298,21 @@ static void mark_from_zero(struct taking *t, const struct qc_node *n, const stru
         t->from_zero[n->outputs + k] = t->from_zero[n->outputs + k] || all || bounds[n->outputs + k].lo >= 0;
 }
 
+/* Counts a QuantizeLinear or DequantizeLinear that stays, or notes its parameters for its real value: a quantizer with
+   these parameters changes nothing there, and any other one would round the value twice. */
+static bool note_literal(struct taking *t, const struct qc_node *n, struct qc_status *st)
+{
+    const qc_id real = n->op == QC_OP_QuantizeLinear ? n->inputs[0] : n->outputs, to = t->r.map[real];
+    struct qc_given p;
+    bool usable;
+    if (!parameters_of(&p, &usable, t, n, st)) return false;
+    if (usable && p.count == 1 && !qc_constant_of(t->g, real) && t->r.to->values[to].name &&
+        (n->op == QC_OP_DequantizeLinear || qc_all_uses(&t->uses, real).count == 1))
+        return given_of(t, to) || note(t, to, NULL, &p, st);
+    t->values->literal++;
+    return true;
+}
+
 static bool take_given_node(struct taking *t, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &t->g->nodes[id];
@@ -307,8 +322,7 @@ static bool take_given_node(struct taking *t, qc_id id, struct qc_status *st)
     if (n->op == QC_OP_DequantizeLinear && !take_dequantize(&done, t, n, st)) return false;
     if (n->op == QC_OP_Transpose && !take_transpose(&done, t, n, st)) return false;
     if (done) return true;
-    t->values->literal += linear;
-    return qc_rebuild_node(&t->r, id, st) != 0;
+    return qc_rebuild_node(&t->r, id, st) && (!linear || note_literal(t, n, st));
 }
 
 bool qc_take_given(struct qc_graph **out, struct qc_given_values *given, const struct qc_graph *g, struct qc_status *st)

@@ -14,8 +14,8 @@ struct qc_given_value {
 struct qc_given_values {
     size_t count;
     struct qc_given_value *of; /* each value once */
-    size_t literal; /* number of QuantizeLinear and DequantizeLinear that stay: scales that are computed, in blocks, or
-                       per channel of activations; integers with other readers */
+    size_t literal; /* number of QuantizeLinear and DequantizeLinear that stay and whose value has no parameters: scales
+                       that are computed, in blocks, or per channel of activations */
 };
 
 /* *out: the float graph, without pairs of QuantizeLinear and DequantizeLinear of equal constant float32 parameters and

@@ -69,6 +69,7 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_STATS] = {"a.stats.h5", "a.stats.h5", ""},
     [QC_OPTION_SHARD] = {"1/4", "1/4", ""},
     [QC_OPTION_INPUT] = {"a/b=group/x", "a/b=group/x", "=x"},
+    [QC_OPTION_STATE] = {"h=h/next", "h=h/next", "=x"},
     [QC_OPTION_IMAGE] = {"crop=224", "crop=224", ""},
     [QC_OPTION_PREPROCESS] = {"scale=1/255 mean=.5", "scale=1/255 mean=.5", ""},
     [QC_OPTION_SAMPLES] = {"512", "512", "0"},

@@ -69,7 +69,7 @@ def test_zeros(dtype, qcalib, tmp_path):
         lines = told(qcalib(*command, "--data", "z.npz", "m.onnx"))
         assert len(lines) == 2
         assert "input 'h' is zero in every sample, and output 'h_next' has its shape" in lines[0]
-        assert "give 'h_next' of each step as 'h' of the next sample" in lines[0]
+        assert "give --state h=h_next, which runs the samples in order" in lines[0]
         assert "input 'c' is zero in every sample, and output 'c_next' has its shape" in lines[1]
 
 

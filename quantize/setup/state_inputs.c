@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/setup/state_inputs.h"
+
+#include <string.h>
+
+#include "base/words.h"
+
+/* Names of free dimensions do not count: exporters make one for each output. */
+static bool same_port(const struct qc_graph *g, qc_id input, qc_id output)
+{
+    const struct qc_type *x = &g->values[input].type, *y = &g->values[output].type;
+    bool same = input != output && x->dtype == y->dtype && x->shape.rank >= 1 && x->shape.rank == y->shape.rank;
+    for (int d = 0; same && d < x->shape.rank; d++)
+        same = x->shape.dim[d] == y->shape.dim[d] || x->shape.dim[d] < 0 || y->shape.dim[d] < 0;
+    return same;
+}
+
+/* Returns the characters that two names share at both ends. */
+static size_t alike(const char *x, const char *y)
+{
+    const size_t n = strlen(x), m = strlen(y), most = n < m ? n : m;
+    size_t front = 0, back = 0;
+    while (front < most && x[front] == y[front]) front++;
+    while (front + back < most && x[n - 1 - back] == y[m - 1 - back]) back++;
+    return front + back;
+}
+
+/* Finds the output that each input of g may read from the step before. Of the pairs of one type and shape those of the
+   most similar names come first, then the first ones. looks_like: [input_count] index + 1; 0: none. */
+static bool likely_outputs(size_t *looks_like, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    bool *taken = QC_NEW_ARRAY(a, bool, g->output_count + 1, st);
+    for (bool found = taken != NULL; found;) {
+        size_t input = 0, output = 0, most = 0;
+        found = false;
+        for (size_t k = 0; k < g->input_count; k++)
+            for (size_t o = 0; !looks_like[k] && o < g->output_count; o++) {
+                if (taken[o] || !same_port(g, g->inputs[k].value, g->outputs[o].value)) continue;
+                const size_t shared = alike(g->inputs[k].name, g->outputs[o].name);
+                if (found && shared <= most) continue;
+                found = true;
+                most = shared;
+                input = k;
+                output = o;
+            }
+        if (!found) break;
+        looks_like[input] = output + 1;
+        taken[output] = true;
+    }
+    return taken != NULL;
+}
+
+/* Returns the index of the port of this name; fails with the names that there are. */
+static bool find_port(size_t *out, const struct qc_port *ports, size_t count, const char *name, const char *what,
+                      struct qc_arena *a, struct qc_status *st)
+{
+    const char **names = QC_NEW_ARRAY(a, const char *, count + 1, st);
+    if (!names) return false;
+    for (size_t i = 0; i < count; i++) {
+        names[i] = ports[i].name;
+        *out = i;
+        if (strcmp(names[i], name) == 0) return true;
+    }
+    const char *close = qc_closest(name, names, count);
+    return qc_fail(st, QC_USAGE, "--state: the model has no %s '%s'%s%s%s", what, name,
+                   close ? "; did you mean '" : " ('qcalib inspect' shows them)", close ? close : "",
+                   close ? "'?" : "");
+}
+
+static bool mark_state(struct qc_input_spec *specs, const struct qc_graph *g, const char *text, struct qc_arena *a,
+                       struct qc_status *st)
+{
+    const char *equals = strchr(text, '=');
+    const char *input = qc_arena_strndup(a, text, (size_t)(equals - text), st);
+    size_t i = 0, o = 0;
+    if (!input || !find_port(&i, g->inputs, g->input_count, input, "input", a, st) ||
+        !find_port(&o, g->outputs, g->output_count, equals + 1, "output", a, st))
+        return false;
+    struct qc_input_spec *s = &specs[i];
+    const struct qc_type *from = &g->values[g->outputs[o].value].type;
+    if (s->made == QC_MADE_STATE) return qc_fail(st, QC_USAGE, "--state: input '%s' is given twice", input);
+    if (from->dtype != s->dtype || from->shape.rank != (int)s->rank)
+        return qc_fail(st, QC_USAGE, "--state %s: the output and the input differ in type or number of axes", text);
+    int64_t *dims = QC_NEW_ARRAY(a, int64_t, s->rank + 1, st);
+    for (unsigned d = 0; dims && d < s->rank; d++) dims[d] = s->dims[d] < 0 ? from->shape.dim[d] : s->dims[d];
+    s->dims = dims;
+    s->made = QC_MADE_STATE;
+    s->output = o;
+    return dims != NULL;
+}
+
+bool qc_state_inputs(struct qc_input_spec *specs, const struct qc_graph *g, const struct qc_options *o,
+                     struct qc_arena *a, struct qc_status *st)
+{
+    size_t *looks_like = QC_NEW_ARRAY(a, size_t, g->input_count + 1, st);
+    if (o->states.count && o->given[QC_OPTION_SEED])
+        return qc_fail(st, QC_USAGE, "--state runs samples in order, and --seed draws them; leave out one");
+    for (size_t i = 0; i < o->states.count; i++)
+        if (!mark_state(specs, g, o->states.items[i], a, st)) return false;
+    if (!looks_like || !likely_outputs(looks_like, g, a, st)) return false;
+    for (size_t k = 0; k < g->input_count; k++)
+        if (looks_like[k] && specs[k].made != QC_MADE_STATE) specs[k].looks_like = g->outputs[looks_like[k] - 1].name;
+    return true;
+}
+
+/* *same: the float input has the same elements in every unit, of which there are several; *zero: they are 0. */
+static bool find_constant(bool *same, bool *zero, const struct qc_dataset *data, size_t input, enum qc_dtype dtype,
+                          struct qc_arena *a, struct qc_status *st)
+{
+    const size_t bytes = qc_dataset_elements(data, input) * qc_dtype_size(dtype), units = qc_dataset_units(data);
+    struct qc_tensor first = {.dtype = dtype, .data = QC_NEW_ARRAY(a, char, bytes, st)},
+                     other = {.dtype = dtype, .data = QC_NEW_ARRAY(a, char, bytes, st)};
+    struct qc_dataset_scratch *scratch = NULL;
+    bool ok = first.data && other.data && qc_dataset_scratch_new(&scratch, st);
+    const size_t count = ok ? qc_dataset_unit_elements(data, input, 0) : 0;
+    *same = *zero = count && units > 1;
+    for (size_t u = 0; ok && *same && u < units; u++) {
+        ok = qc_dataset_read(u ? other.data : first.data, data, input, u, scratch, st);
+        *same = ok && qc_dataset_unit_elements(data, input, u) == count;
+        for (size_t i = 0; *same && i < count; i++) {
+            const double x = qc_tensor_float(&first, i);
+            *same = !u || qc_tensor_float(&other, i) == x;
+            *zero = *zero && x == 0;
+        }
+    }
+    qc_dataset_scratch_free(scratch);
+    return ok;
+}
+
+void qc_warn_states(struct qc_warnings *w, const struct qc_graph *g, const struct qc_dataset *data)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    size_t *looks_like = a ? QC_NEW_ARRAY(a, size_t, g->input_count + 1, &st) : NULL;
+    if (!looks_like || !likely_outputs(looks_like, g, a, &st)) return;
+    for (size_t k = 0; k < g->input_count; k++) {
+        const struct qc_type *type = &g->values[g->inputs[k].value].type;
+        bool same, zero;
+        if (!looks_like[k] || qc_dataset_state(data, k) || !qc_dtype_info(type->dtype)->is_float) continue;
+        if (!find_constant(&same, &zero, data, k, type->dtype, a, &st)) return;
+        if (!same) continue;
+        const char *name = g->inputs[k].name, *output = g->outputs[looks_like[k] - 1].name;
+        qc_warn(w,
+                "%s: input '%s' is %s in every sample, and output '%s' has its shape; if it is a state, give --state "
+                "%s=%s, which runs the samples in order",
+                qc_dataset_file(data), name, zero ? "zero" : "the same", output, name, output);
+    }
+}
