@@ -127,6 +127,7 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_EFFORT] = {"high", "high", "most"},
     [QC_OPTION_FOLLOW_LINKS] = {NULL, "1", "1"},
     [QC_OPTION_STRICT] = {NULL, "1", "1"},
+    [QC_OPTION_COMPRESS] = {NULL, "1", "1"},
     [QC_OPTION_JSON] = {NULL, "1", "1"},
     [QC_OPTION_QUIET] = {NULL, "1", "1"},
     [QC_OPTION_VERBOSE] = {NULL, "1", "1"},
