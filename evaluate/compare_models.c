@@ -224,8 +224,9 @@ static bool split_pair(bool *two, const char *out[2], const char *text, struct q
     return !comma || (out[0] = qc_arena_strndup(a, text, (size_t)(comma - text), st));
 }
 
-/* Reads --rounding and --accumulator. */
-static bool read_arithmetic(struct qc_compared_models *c, const struct qc_options *o, struct qc_status *st)
+/* Reads --rounding and --accumulator, which may differ between the models; *settings: those of the second one. */
+static bool read_arithmetic(struct qc_compared_models *c, struct qc_settings *settings, const struct qc_options *o,
+                            struct qc_progress *progress, struct qc_status *st)
 {
     const char *rounding[2], *accumulator[2];
     bool widths;
@@ -238,7 +239,8 @@ static bool read_arithmetic(struct qc_compared_models *c, const struct qc_option
         struct qc_options one = *o;
         one.rounding = rounding[k];
         one.accumulator = accumulator[k];
-        if (!qc_integer_options(&c->how[k], &one, st)) return false;
+        if (!qc_settings_of(settings, &one, progress, st)) return false;
+        c->how[k] = settings->plan;
     }
     return true;
 }
@@ -292,7 +294,8 @@ bool qc_compare_models(struct qc_compared_models *c, const struct qc_model_sourc
                        struct qc_warnings *w, struct qc_status *st)
 {
     const struct qc_data_request request = {.use = QC_USE_INPUTS, .choose = QC_CHOOSE_SAMPLES};
-    if (!read_arithmetic(c, o, st) || !open_both(c, sources, o, w, st) ||
+    struct qc_settings settings;
+    if (!read_arithmetic(c, &settings, o, progress, st) || !open_both(c, sources, o, w, st) ||
         !qc_model_data(&c->data, narrower(c), data, &request, o, w, st) ||
         !match_layers(&c->pairs, c->first.graph, c->second.graph, o->arena, st))
         return false;
@@ -303,7 +306,7 @@ bool qc_compare_models(struct qc_compared_models *c, const struct qc_model_sourc
                                           .pair_count = c->pairs.count,
                                           .pairs = c->pairs.values,
                                           .data = c->data,
-                                          .run = qc_run_options_of(o, progress)};
+                                          .settings = &settings};
     qc_progress_phase(progress, "comparing");
     const bool ok = qc_compare(&c->result, &job, st);
     qc_progress_end(progress);

@@ -74,14 +74,14 @@ void qc_model_run_close(struct qc_model_run *r)
     qc_model_close(&r->model);
 }
 
-bool qc_model_run_plan(struct qc_model_run *r, const struct qc_plan_options *how, const struct qc_options *o,
-                       struct qc_arena *a, struct qc_status *st)
+bool qc_model_run_plan(struct qc_model_run *r, const struct qc_settings *settings, struct qc_arena *a,
+                       struct qc_status *st)
 {
     const struct qc_graph *g = r->model.graph;
-    if (!qc_stream_plan(&r->plan, g, r->data, how, st)) return qc_where(st, "%s", r->model.path);
+    if (!qc_stream_plan(&r->plan, g, r->data, &settings->plan, st)) return qc_where(st, "%s", r->model.path);
     const size_t units = qc_dataset_units(r->data);
-    const struct qc_run_options run = {.workers = (unsigned)(o->threads < units ? o->threads : units),
-                                       .memory_limit = (size_t)o->memory_limit};
+    struct qc_settings run = *settings;
+    if (units < run.workers) run.workers = (unsigned)units;
     return qc_stream_fit(&r->workers, &run, r->data, qc_plan_runner_bytes(r->plan), st) &&
            qc_overflows_new(&r->overflows, r->plan, g, a, st);
 }

@@ -24,8 +24,8 @@ bool qc_model_run_open(struct qc_model_run *out, const struct qc_model_source *m
 void qc_model_run_close(struct qc_model_run *r); /* zeroed is fine */
 
 /* Makes plan and workers by --threads and --memory-limit; the overflows are allocated from the arena. */
-bool qc_model_run_plan(struct qc_model_run *r, const struct qc_plan_options *how, const struct qc_options *o,
-                       struct qc_arena *a, struct qc_status *st);
+bool qc_model_run_plan(struct qc_model_run *r, const struct qc_settings *settings, struct qc_arena *a,
+                       struct qc_status *st);
 
 /* Runs all units; unit is called in the workers. Warnings about accumulators of `bits` bits go to w. */
 bool qc_model_run_units(struct qc_model_run *r, qc_stream_unit_fn *unit, void *user, unsigned bits,

@@ -55,14 +55,14 @@ static bool give(void *user, const struct qc_unit *at, struct qc_runner *const r
 static bool run(struct qc_public_job *p, const struct qcalib_model *model, const struct qcalib_job *call,
                 struct running *to, struct qc_warnings **w, struct qc_status *st)
 {
-    struct qc_plan_options how;
+    struct qc_settings settings;
     struct qc_model_run r = {.workers = 0};
     const bool ok = qc_public_begin(p, QC_COMMAND_run, model, call, st) &&
                     data_there(&p->call, "qcalib_run", "samples to run", st) &&
-                    qc_integer_options(&how, &p->options, st) && qc_warnings_new(w, st) &&
+                    qc_settings_of(&settings, &p->options, listener(p), st) && qc_warnings_new(w, st) &&
                     qc_model_run_open(&r, &p->in.model, &p->in.data, QC_USE_INPUTS, &p->options, *w, st) &&
-                    (to->graph = r.model.graph) && qc_model_run_plan(&r, &how, &p->options, p->arena, st) &&
-                    qc_model_run_units(&r, give, to, how.accumulator.bits, listener(p), *w, st);
+                    (to->graph = r.model.graph) && qc_model_run_plan(&r, &settings, p->arena, st) &&
+                    qc_model_run_units(&r, give, to, settings.plan.accumulator.bits, listener(p), *w, st);
     qc_model_run_close(&r);
     return ok;
 }
@@ -88,25 +88,25 @@ int qcalib_run(const qcalib_model *model, const struct qcalib_job *job, qcalib_o
 static bool evaluate(struct qc_metric *m, struct qc_public_job *p, const struct qcalib_model *model,
                      const struct qcalib_job *call, struct qc_warnings **w, struct qc_status *st)
 {
-    struct qc_plan_options how;
+    struct qc_settings settings;
     struct qc_model_run r = {.workers = 0};
     struct qc_overflows overflows = {0};
     if (!qc_public_begin(p, QC_COMMAND_eval, model, call, st) ||
         !data_there(&p->call, "qcalib_evaluate", "samples with labels or target", st) ||
-        !qc_integer_options(&how, &p->options, st) || !qc_warnings_new(w, st) ||
+        !qc_settings_of(&settings, &p->options, listener(p), st) || !qc_warnings_new(w, st) ||
         !qc_model_run_open(&r, &p->in.model, &p->in.data, QC_USE_TRUTH, &p->options, *w, st))
         return false;
     qc_progress_phase(listener(p), "evaluating");
     const struct qc_evaluation e = {.graph = r.model.graph,
                                     .data = r.data,
-                                    .how = &how,
-                                    .run = qc_run_options_of(&p->options, listener(p))};
+                                    .how = &settings.plan,
+                                    .settings = &settings};
     const bool ok = qc_evaluate_sums(m, &overflows, &e, p->arena, st);
     qc_progress_end(listener(p));
     if (ok) {
         const struct qc_metric *const one[] = {m};
-        const bool narrow = how.accumulator.bits && how.accumulator.bits < 32;
-        qc_warn_overflows(*w, &overflows, how.accumulator.bits, NULL);
+        const bool narrow = settings.plan.accumulator.bits && settings.plan.accumulator.bits < 32;
+        qc_warn_overflows(*w, &overflows, settings.plan.accumulator.bits, NULL);
         if (!narrow) qc_warn_chance_level(*w, one, 1, qc_dataset_file(r.data)); /* otherwise overflows explain it */
     }
     qc_model_run_close(&r);

@@ -101,12 +101,12 @@ static bool measure_layers(struct qc_job *j, struct qc_status *st)
 {
     if (!j->setup->data) return true;
     const struct qc_selection some = qc_measured_samples(j->setup->data);
-    const struct qc_measure_options m = qc_measure_options_of(j->best->network);
     j->r.data_samples = qc_dataset_samples(j->setup->data);
     qc_dataset_let_go(j->setup->data); /* frees cached samples before the stages with the highest memory use */
     if (j->r.data_samples > some.samples && !qc_dataset_select(j->setup->data, &some, st)) return false;
     qc_progress_phase(j->setup->progress, "comparing layers");
-    bool ok = qc_measure(&j->measurement, j->best->network->real, j->best->network->folded, j->setup->data, &m, st);
+    bool ok = qc_measure(&j->measurement, j->best->network->real, j->best->network->folded, j->setup->data,
+                         j->best->scheme.settings, st);
     qc_progress_end(j->setup->progress);
     return ok && check_finite_outputs(j, st);
 }
@@ -122,12 +122,12 @@ static void drop_eval(struct qc_job *j, struct qc_status *st)
 
 static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quantized, struct qc_status *st)
 {
-    const struct qc_options *o = j->setup->options;
+    const struct qc_settings *settings = j->best->scheme.settings;
     qc_progress_phase(j->setup->progress, quantized ? "accuracy int8" : "accuracy float");
     const struct qc_evaluation e = {.graph = g,
                                     .data = j->setup->eval,
-                                    .how = quantized ? &j->best->scheme.plan : NULL,
-                                    .run = qc_run_options_of(o, j->setup->progress)};
+                                    .how = quantized ? &settings->plan : NULL,
+                                    .settings = settings};
     const bool ok =
         qc_evaluate_sums(quantized ? &j->has.metric : &j->demand.fp32, &j->has.overflows, &e, j->best->arena, st);
     qc_progress_end(j->setup->progress);
@@ -283,7 +283,7 @@ bool qc_job_check_demand(bool *models, const struct qc_job *j, struct qc_status 
 /* Returns the overflows of narrow accumulators on --eval, else on the measured samples; NULL without either. */
 static const struct qc_overflows *counted(const struct qc_job *j)
 {
-    const unsigned bits = j->best->scheme.plan.accumulator.bits;
+    const unsigned bits = j->best->scheme.settings->plan.accumulator.bits;
     if (!bits || bits == 32) return NULL;
     return j->setup->eval ? &j->has.overflows : j->measurement ? &j->measurement->overflows : NULL;
 }
@@ -291,7 +291,7 @@ static const struct qc_overflows *counted(const struct qc_job *j)
 static bool fill_accumulator(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_overflows none = {0}, *overflows = counted(j) ? counted(j) : &none;
-    qc_warn_overflows(j->best->warnings, overflows, j->best->scheme.plan.accumulator.bits, NULL);
+    qc_warn_overflows(j->best->warnings, overflows, j->best->scheme.settings->plan.accumulator.bits, NULL);
     return qc_fill_accumulator(&j->r, j->best->network, overflows, j->setup->eval ? j->r.eval_file : j->r.data_file,
                                j->setup->eval   ? j->r.eval_samples
                                : j->measurement ? j->measurement->samples
@@ -680,11 +680,13 @@ bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_s
     struct qc_setup *s = j->setup;
     struct qc_arena *a = j->best->arena;
     struct qc_collection *statistics = NULL;
-    struct qc_collecting what = {.options = s->options};
+    struct qc_settings settings;
+    struct qc_collecting what = {.options = s->options, .settings = &settings};
     struct qc_collect_cost cost = {0};
     qc_id *values;
     const char **names;
     const int *axes = NULL;
+    if (!qc_settings_of(&settings, s->options, s->progress, st)) return false;
     if (!qc_setup_open(s, &j->told, st)) return qc_where_in_job(&j->in, st);
     const struct qc_graph *g = s->normalised;
     const double t0 = qc_seconds();

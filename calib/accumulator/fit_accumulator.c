@@ -74,7 +74,7 @@ struct layer {
 struct fit {
     struct qc_calibration *c;
     struct qc_graph *g;
-    const struct qc_fit_options *o;
+    const struct qc_settings *settings;
     double limit; /* largest sum */
     size_t layer_count;
     struct layer *layers;
@@ -138,8 +138,8 @@ static float channel_scale(const struct fit *f, const struct layer *l, size_t ch
 static void decide(const struct fit *f, struct layer *l)
 {
     const size_t channels = l->sums.channels;
-    l->seen = l->sums.axis < 0 || f->o->bound == QC_BOUND_SEEN;
-    for (size_t c = 0; f->o->bound == QC_BOUND_AUTO && !l->seen && c < channels; c++) {
+    l->seen = l->sums.axis < 0 || f->settings->bound == QC_BOUND_SEEN;
+    for (size_t c = 0; f->settings->bound == QC_BOUND_AUTO && !l->seen && c < channels; c++) {
         const float was = channel_scale(f, l, c);
         l->seen = (double)proven_scale(f, l, c, was) > PROOF_MAX * (double)was;
     }
@@ -166,17 +166,17 @@ static void prove(struct fit *f)
 
 static bool watch(struct qc_overflows *out, const struct fit *f, const struct qc_dataset *data, struct qc_status *st)
 {
-    const struct qc_fit_options *o = f->o;
-    struct qc_plan_options how = {.accumulator = {.bits = o->accumulator.bits, .overflow = QC_OVERFLOW_WATCH}};
+    const struct qc_settings *o = f->settings;
+    struct qc_plan_options how = {.accumulator = {.bits = o->plan.accumulator.bits, .overflow = QC_OVERFLOW_WATCH}};
     struct qc_plan *plan = NULL;
     struct qc_stream s = {.data = data,
                           .input_count = f->g->input_count,
                           .plan_count = 1,
                           .overflows = {out},
-                          .progress = o->run.progress,
-                          .progress_user = o->run.progress_user};
+                          .progress = o->progress,
+                          .progress_user = o->progress_user};
     bool ok = qc_stream_plan(&plan, f->g, data, &how, st) && qc_overflows_new(out, plan, f->g, f->c->arena, st) &&
-              qc_stream_fit(&s.workers, &o->run, data, qc_plan_runner_bytes(plan), st);
+              qc_stream_fit(&s.workers, o, data, qc_plan_runner_bytes(plan), st);
     s.plans[0] = plan;
     ok = ok && (!out->count || qc_stream_run(&s, st)); /* nothing to run if all layers are proven */
     qc_plan_free(plan);
@@ -237,7 +237,7 @@ static bool tell_accumulator(struct fit *f, const struct qc_overflows *left, str
                                 "accumulators of %u bits do not overflow; "
                                 "%zu of %zu layers are proven, the others fit the sums seen in the data",
                                 scales, scales == 1 ? "" : "s", quantizers, quantizers == 1 ? " was" : "s were", most,
-                                f->o->accumulator.bits, f->layer_count - seen, f->layer_count))
+                                f->settings->plan.accumulator.bits, f->layer_count - seen, f->layer_count))
         return false;
     for (size_t k = 0; k < left->count; k++) {
         const struct qc_layer_overflow *l = &left->layers[k];
@@ -245,7 +245,7 @@ static bool tell_accumulator(struct fit *f, const struct qc_overflows *left, str
         if (!l->sums.overflows) continue;
         if (!qc_lines_add(&f->c->warnings, f->c->arena, st,
                           "'%s' overflows an accumulator of %u bits in %llu of %llu results of the data; it needs %u%s",
-                          l->name, f->o->accumulator.bits, (unsigned long long)l->sums.overflows,
+                          l->name, f->settings->plan.accumulator.bits, (unsigned long long)l->sums.overflows,
                           (unsigned long long)l->sums.results, l->bits,
                           qc_sum_layer_of(&weights, f->g, l->node)
                               ? ""
@@ -256,9 +256,9 @@ static bool tell_accumulator(struct fit *f, const struct qc_overflows *left, str
 }
 
 bool qc_fit_accumulators(struct qc_calibration *c, struct qc_graph *g, const struct qc_dataset *data,
-                         const struct qc_fit_options *o, struct qc_status *st)
+                         const struct qc_settings *settings, struct qc_status *st)
 {
-    struct fit f = {.c = c, .g = g, .o = o, .limit = qc_sum_limit(o->accumulator.bits)};
+    struct fit f = {.c = c, .g = g, .settings = settings, .limit = qc_sum_limit(settings->plan.accumulator.bits)};
     struct qc_overflows seen = {0};
     if (!find_narrow_layers(&f, st)) return false;
     for (size_t i = 0; i < f.layer_count; i++) decide(&f, &f.layers[i]);

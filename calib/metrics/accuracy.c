@@ -381,7 +381,7 @@ bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, con
     if (!a) return qc_fail_memory(st, 1);
     size_t units = qc_dataset_units(data);
     if (!qc_stream_plan(&plan, g, data, of->how, st) ||
-        !qc_stream_fit(&used, &of->run, data, qc_plan_runner_bytes(plan), st) || !qc_runner_new(&probe, plan, st) ||
+        !qc_stream_fit(&used, of->settings, data, qc_plan_runner_bytes(plan), st) || !qc_runner_new(&probe, plan, st) ||
         !qc_overflows_new(overflows, plan, g, overflow_arena, st) || !qc_scoring_begin(&e.scoring, g, probe, data, st))
         goto out;
     qc_runner_free(probe);
@@ -401,8 +401,8 @@ bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, con
                                .fed = 1,
                                .unit = finish_scored_unit,
                                .user = &e,
-                               .progress = of->run.progress,
-                               .progress_user = of->run.progress_user};
+                               .progress = of->settings->progress,
+                               .progress_user = of->settings->progress_user};
     if (!qc_stream_run(&stream, st)) goto out;
     for (size_t u = 0; u < units; u++) qc_score_add(&all, &e.units[u]);
     if (e.scoring.label_count && !all.labels) {

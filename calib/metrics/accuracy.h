@@ -48,9 +48,9 @@ bool qc_evaluate_bytes(size_t *out, const struct qc_graph *g, const struct qc_da
 /* A graph to evaluate, and options. */
 struct qc_evaluation {
     const struct qc_graph *graph;
-    const struct qc_dataset *data;     /* opened with options.truth and the graph's inputs */
-    const struct qc_plan_options *how; /* NULL: defaults */
-    struct qc_run_options run;
+    const struct qc_dataset *data;      /* opened with options.truth and the graph's inputs */
+    const struct qc_plan_options *how;  /* NULL: defaults */
+    const struct qc_settings *settings; /* workers, memory_limit and progress */
 };
 
 /* Evaluates one graph; overflows: those of narrow accumulators, in the arena. Fails with QC_BAD_INPUT if the data have

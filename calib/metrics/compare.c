@@ -667,8 +667,8 @@ static struct qc_stream stream_of(struct qc_plan *const plans[2], const struct q
                               .fed = 2,
                               .observe = observe_compared,
                               .ran = finish_plan,
-                              .progress = job->run.progress,
-                              .progress_user = job->run.progress_user};
+                              .progress = job->settings->progress,
+                              .progress_user = job->settings->progress_user};
 }
 
 /* Returns the bytes of a worker: the runners, and the kept values of the second graph. */
@@ -718,7 +718,7 @@ bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job,
         !qc_overflows_new(&r->overflows[0], plans[0], job->first, r->arena, st) ||
         !qc_overflows_new(&r->overflows[1], plans[1], job->second, r->arena, st))
         goto out;
-    if (!qc_stream_fit(&workers, &job->run, job->data, worker_bytes(plans, job), st) ||
+    if (!qc_stream_fit(&workers, job->settings, job->data, worker_bytes(plans, job), st) ||
         !new_buffers(&c, workers, qc_dataset_units(job->data), plans, scratch, st))
         goto out;
     struct qc_stream stream = stream_of(plans, job);

@@ -64,8 +64,8 @@ struct qc_comparison_job {
     const struct qc_pair *pairs;
     size_t peak_count; /* values of the second graph whose largest magnitude is measured */
     const qc_id *peaks;
-    const struct qc_dataset *data; /* its chosen units run */
-    struct qc_run_options run;
+    const struct qc_dataset *data;      /* its chosen units run */
+    const struct qc_settings *settings; /* workers, memory_limit and progress */
 };
 
 struct qc_comparison {

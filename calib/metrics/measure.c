@@ -109,7 +109,7 @@ static bool prepare_measurement(struct qc_measurement **out, struct wanted *w, c
 
 static struct qc_comparison_job job_of(const struct wanted *w, const struct qc_plan_options *how,
                                        const struct qc_graph *real, const struct qc_graph *quantized,
-                                       const struct qc_dataset *data, const struct qc_measure_options *options)
+                                       const struct qc_dataset *data, const struct qc_settings *settings)
 {
     return (struct qc_comparison_job){.first = real,
                                       .second = quantized,
@@ -119,20 +119,20 @@ static struct qc_comparison_job job_of(const struct wanted *w, const struct qc_p
                                       .peaks = w->peaks,
                                       .data = data,
                                       .how = {NULL, how},
-                                      .run = options->run};
+                                      .settings = settings};
 }
 
 bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_graph *quantized,
-                      const struct qc_dataset *data, const struct qc_measure_options *options,
-                      const struct qc_budget *budget, struct qc_status *st)
+                      const struct qc_dataset *data, const struct qc_settings *settings, const struct qc_budget *budget,
+                      struct qc_status *st)
 {
-    const struct qc_plan_options plain = {.budget = budget}, how = {.accumulator = options->accumulator,
-                                                                    .rounding = options->rounding,
-                                                                    .budget = budget};
+    const struct qc_plan_options plain = {.budget = budget};
+    struct qc_plan_options how = settings->plan;
     struct qc_measurement *r = NULL;
     struct wanted w = {0};
     bool ok = prepare_measurement(&r, &w, real, quantized, st);
-    struct qc_comparison_job job = job_of(&w, &how, real, quantized, data, options);
+    struct qc_comparison_job job = job_of(&w, &how, real, quantized, data, settings);
+    how.budget = budget;
     job.how[0] = &plain;
     ok = ok && qc_compare_bytes(out, &job, st);
     qc_measurement_free(r);
@@ -140,14 +140,13 @@ bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_
 }
 
 bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const struct qc_graph *quantized,
-                const struct qc_dataset *data, const struct qc_measure_options *options, struct qc_status *st)
+                const struct qc_dataset *data, const struct qc_settings *settings, struct qc_status *st)
 {
-    const struct qc_plan_options how = {.accumulator = options->accumulator, .rounding = options->rounding};
     struct qc_measurement *r = NULL;
     struct qc_comparison *c = NULL;
     struct wanted w = {0};
     bool ok = prepare_measurement(&r, &w, real, quantized, st);
-    const struct qc_comparison_job job = job_of(&w, &how, real, quantized, data, options);
+    const struct qc_comparison_job job = job_of(&w, &settings->plan, real, quantized, data, settings);
     if (ok && (ok = qc_compare(&c, &job, st))) {
         copy_results(r, c, &w, quantized);
         r->comparison = c;
@@ -212,10 +211,9 @@ static bool known_keys(struct qc_known_outputs *known, const uint64_t *keys, siz
 }
 
 static bool run_output_errors(const struct erring *e, uint64_t *keys, const struct qc_dataset *data,
-                              const struct qc_measure_options *o, struct qc_status *st)
+                              const struct qc_settings *settings, struct qc_status *st)
 {
-    const struct qc_plan_options how[PLANS] = {[QUANTIZED] = {.accumulator = o->accumulator, .rounding = o->rounding},
-                                               [REAL] = {.rounding = QC_CONTRACT_ONNX}};
+    const struct qc_plan_options real = {.rounding = QC_CONTRACT_ONNX};
     struct qc_plan *plans[PLANS] = {NULL};
     struct qc_stream stream = {.data = data,
                                .input_count = e->real->input_count,
@@ -226,23 +224,24 @@ static bool run_output_errors(const struct erring *e, uint64_t *keys, const stru
                                .skips = skips_known_unit,
                                .unit = finish_compared_unit,
                                .user = (void *)(uintptr_t)e,
-                               .progress = o->run.progress,
-                               .progress_user = o->run.progress_user};
+                               .progress = settings->progress,
+                               .progress_user = settings->progress_user};
     bool ok = true;
     size_t each = 0;
     for (size_t k = 0; ok && k < stream.plan_count; k++) {
-        ok = qc_stream_plan(&plans[k], k == REAL ? e->real : e->quantized, data, &how[k], st);
+        ok = qc_stream_plan(&plans[k], k == REAL ? e->real : e->quantized, data, k == REAL ? &real : &settings->plan,
+                            st);
         stream.plans[k] = plans[k];
         each += ok ? qc_plan_runner_bytes(plans[k]) : 0;
     }
-    ok = ok && qc_stream_fit(&stream.workers, &o->run, data, each, st) && qc_stream_run(&stream, st);
+    ok = ok && qc_stream_fit(&stream.workers, settings, data, each, st) && qc_stream_run(&stream, st);
     for (size_t k = 0; k < PLANS; k++) qc_plan_free(plans[k]);
     return ok;
 }
 
 bool qc_output_errors(struct qc_error *sums, struct qc_known_outputs *known, uint64_t *keys,
                       const struct qc_graph *real, const struct qc_graph *quantized, const struct qc_dataset *data,
-                      const struct qc_measure_options *options, struct qc_status *st)
+                      const struct qc_settings *settings, struct qc_status *st)
 {
     const size_t units = qc_dataset_units(data), outputs = real->output_count;
     QC_ARENA_SCOPE *a = qc_arena_new();
@@ -255,7 +254,7 @@ bool qc_output_errors(struct qc_error *sums, struct qc_known_outputs *known, uin
     ok = ok && qc_output_parts_of(&e.parts, real, a, st) &&
          (of_parts = QC_NEW_ARRAY(a, struct qc_error, e.parts.count, st)) &&
          (e.units = QC_NEW_ARRAY(a, struct qc_error, units * e.parts.count, st)) &&
-         run_output_errors(&e, keys, data, options, st);
+         run_output_errors(&e, keys, data, settings, st);
     for (size_t i = 0; ok && i < units * e.parts.count; i++) qc_error_add(&of_parts[i % e.parts.count], &e.units[i]);
     for (size_t o = 0; ok && o < outputs; o++) sums[o] = of_parts[qc_worst_part(&e.parts, o, of_parts)];
     return ok;

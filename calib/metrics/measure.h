@@ -17,21 +17,15 @@ struct qc_measurement {
     double seconds;
 };
 
-struct qc_measure_options {
-    struct qc_accumulator accumulator; /* of the quantized graph; 0 bits: 32 */
-    enum qc_contract rounding;         /* of the quantized graph */
-    struct qc_run_options run;
-};
-
 /* Measures the graphs on the chosen units of data. real: the normalised graph; quantized: simulated, bound, folded;
    same inputs and outputs. Fails if a run fails. */
 bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const struct qc_graph *quantized,
-                const struct qc_dataset *data, const struct qc_measure_options *options, struct qc_status *st);
+                const struct qc_dataset *data, const struct qc_settings *settings, struct qc_status *st);
 void qc_measurement_free(struct qc_measurement *m);
 /* Computes the bytes needed with one worker. budget: limits of both plans. */
 bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_graph *quantized,
-                      const struct qc_dataset *data, const struct qc_measure_options *options,
-                      const struct qc_budget *budget, struct qc_status *st);
+                      const struct qc_dataset *data, const struct qc_settings *settings, const struct qc_budget *budget,
+                      struct qc_status *st);
 
 /* Computes the most bits, sign included, that the accumulator of a multiply-accumulate node can need for any data, from
    the quantized weights, the levels of the input and the bias. 0 if the node is not such a node with constant weights.
@@ -50,4 +44,4 @@ unsigned qc_bits_for(double max);
    or outputs. */
 bool qc_output_errors(struct qc_error *sums, struct qc_known_outputs *known, uint64_t *keys,
                       const struct qc_graph *real, const struct qc_graph *quantized, const struct qc_dataset *data,
-                      const struct qc_measure_options *options, struct qc_status *st);
+                      const struct qc_settings *settings, struct qc_status *st);

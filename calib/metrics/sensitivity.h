@@ -14,15 +14,14 @@
 #include "graph/core/uses.h"
 
 struct qc_sensitivity_options {
-    struct qc_accumulator accumulator; /* 0 bits: 32 */
-    enum qc_contract rounding;
+    /* memory_limit 0: a block of samples keeps about 256 MiB; progress counts layers of all blocks; if sizes differ, of
+       the sizes so far */
+    const struct qc_settings *settings;
     /* At most `most` layers are measured (0: all): the first `first` of the network, whose errors pass through all of
        it, then those with the largest sum of `believed` [qparams_count + 1], an estimate of each quantizer's noise.
        Weights alone are measured for the `weights_of` layers with most noise (0: all). */
     size_t most, first, weights_of;
     const double *believed;
-    struct qc_run_options run; /* memory_limit 0: a block of samples keeps about 256 MiB; progress counts layers of all
-                                  blocks; if sizes differ, of the sizes so far */
 };
 
 struct qc_layer_effect {

@@ -187,7 +187,8 @@ static bool visit_block(struct sums *sums, struct qc_cut_run *r, size_t begin, c
         from = cuts[i];
         from_count = counts[i];
         sums->done++;
-        if (r->options->run.progress && !r->options->run.progress(r->options->run.progress_user, sums->done, sums->all))
+        if (r->options->settings->progress &&
+            !r->options->settings->progress(r->options->settings->progress_user, sums->done, sums->all))
             return qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu", sums->done, sums->all);
     }
     return true;
@@ -346,9 +347,8 @@ static bool begin_scoring(struct qc_cut_run *r, struct qc_status *st)
 {
     struct qc_plan *plan = NULL;
     struct qc_runner *probe = NULL;
-    const struct qc_plan_options how = {.accumulator = r->options->accumulator, .rounding = r->options->rounding};
-    const bool ok = qc_stream_plan(&plan, r->g, r->data, &how, st) && qc_runner_new(&probe, plan, st) &&
-                    qc_scoring_begin(&r->scoring, r->g, probe, r->data, st);
+    const bool ok = qc_stream_plan(&plan, r->g, r->data, &r->options->settings->plan, st) &&
+                    qc_runner_new(&probe, plan, st) && qc_scoring_begin(&r->scoring, r->g, probe, r->data, st);
     qc_runner_free(probe);
     qc_plan_free(plan);
     return ok;

@@ -104,18 +104,18 @@ static bool check_shapes(const struct qc_plan *plan, struct qc_status *st)
 static bool plan_cut(struct step *s, size_t k, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = s->part[k].graph;
-    const struct qc_plan_options how = {.accumulator = s->r->options->accumulator, .rounding = s->r->options->rounding};
     struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
     for (size_t i = 0; shapes && i < g->input_count; i++) shapes[i] = s->r->shapes[s->part[k].inputs[i]];
-    return shapes && qc_plan_new(&s->plan[k], g, shapes, &how, st) && check_shapes(s->plan[k], st);
+    return shapes && qc_plan_new(&s->plan[k], g, shapes, &s->r->options->settings->plan, st) &&
+           check_shapes(s->plan[k], st);
 }
 
 static bool make_runners(struct step *s, struct qc_arena *a, struct qc_status *st)
 {
     size_t each = 0;
     for (size_t k = 0; k < s->count; k++) each += qc_plan_runner_bytes(s->plan[k]);
-    if (!qc_stream_workers(&s->workers, s->r->options->run.workers, s->r->options->run.memory_limit,
-                           qc_stream_held_bytes(s->r->options->run.memory_limit), each, st))
+    if (!qc_stream_workers(&s->workers, s->r->options->settings->workers, s->r->options->settings->memory_limit,
+                           qc_stream_held_bytes(s->r->options->settings->memory_limit), each, st))
         return false;
     if (s->workers > s->r->count) s->workers = (unsigned)s->r->count;
     for (size_t k = 0; k < s->count; k++) {
@@ -227,7 +227,8 @@ bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, st
     struct step s = {.r = r, .count = 1};
     qc_id *to = QC_NEW_ARRAY(a, qc_id, g->input_count + g->output_count, st);
     s.into = QC_NEW_ARRAY(a, char *, g->input_count + g->output_count, st);
-    s.scratch = QC_NEW_ARRAY(a, struct qc_dataset_scratch *, r->options->run.workers ? r->options->run.workers : 1, st);
+    s.scratch = QC_NEW_ARRAY(a, struct qc_dataset_scratch *,
+                             r->options->settings->workers ? r->options->settings->workers : 1, st);
     if (!to || !s.into || !s.scratch) return false;
     forget_cut(r);
     r->begin = begin;
@@ -317,7 +318,7 @@ static bool look_at_cuts(size_t *sizes, size_t *runner, struct qc_cut_run *r, si
                          const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = r->g;
-    struct qc_plan_options how = {.accumulator = r->options->accumulator, .rounding = r->options->rounding};
+    struct qc_plan_options how = r->options->settings->plan;
     struct qc_plan *plan = NULL;
     bool *listed = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     qc_id *list = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
@@ -368,7 +369,7 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
                     struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = r->g;
-    const size_t limit = r->options->run.memory_limit;
+    const size_t limit = r->options->settings->memory_limit;
     size_t runner = 0, each = 0;
     bool any = false;
     for (size_t o = 0; o < g->output_count; o++) {

@@ -27,6 +27,8 @@ struct qc_solved {
     const struct qc_calibration *calibration;
 };
 
+/* Weight observers with of_output count on what the settings say of rounding: on compensation, and with corrected
+   biases they ignore mean errors of outputs. */
 struct qc_calibration_options {
     bool few;    /* few samples: widen ranges toward unseen samples (calib/ranges/expected_error.h) */
     bool unseen; /* widen ranges of mse toward unseen samples (calib/ranges/expected_error.h) */
@@ -35,23 +37,17 @@ struct qc_calibration_options {
     const struct qc_method *const
         *methods;         /* [qparams_count + 1]: method of each activation quantizer; NULL: `activation` */
     bool blocks_by_error; /* scales of weights in blocks minimize the squared error, whatever `weight` is */
-    struct qc_run_options run;
+    const struct qc_settings *settings;
     size_t later_bytes; /* as in struct qc_collect_options */
-    bool moments;    /* collect second moments, for calib/weights/round_weights.h and weight observers with of_output */
-    bool compensate; /* weights will be rounded with compensation (calib/weights/compensate.h): weight observers with
-                        of_output count on it */
-    bool correct_bias; /* biases will be corrected: weight observers with of_output ignore mean errors of outputs */
+    bool moments; /* collect second moments, for calib/weights/round_weights.h and weight observers with of_output */
     const struct qc_second_moments
         *second_moments; /* of the same graph, for weight observers with of_output; borrowed */
     size_t judged;       /* 0: choose all scales of weights in blocks; else only those of the outputs that are rounded
                             with the same number in struct qc_round_weights_options, others are arbitrary */
     bool channels;       /* collect statistics of channels; activation observers with of_output need them */
-    bool look_through;   /* measure errors of a quantizer after the function that reads its values
-                            (graph/core/function.h) */
     struct qc_solved solved; /* empty, or another solved graph: ranges with the same statistics, values, levels and
                                 method are reused; borrowed */
     bool ranges_alone;       /* skip the report: neither tried ranges nor losses are stored (struct qc_choice) */
-    bool nonfinite_error;    /* NaN or infinity in the data is an error; otherwise they are counted and left out */
 };
 
 /* Statistics and chosen range of one quantizer; with a scale per channel: over all channels. */

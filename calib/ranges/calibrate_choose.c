@@ -111,7 +111,7 @@ bool qc_solve_methods(struct qc_affine *params, struct qc_graph *g, const struct
                       const struct qc_calibration_options *options, struct qc_status *st)
 {
     struct solving_methods s = {.methods = methods, .count = count, .params = params};
-    const struct qc_pool_options pool = {.workers = options->run.workers ? options->run.workers : 1};
+    const struct qc_pool_options pool = {.workers = options->settings->workers ? options->settings->workers : 1};
     if (!qc_chooser_new(&s.chooser, g, seen, source, options, st)) return false;
     for (size_t i = 0; i < count * (g->qparams_count + 1); i++) params[i] = (struct qc_affine){.scale = 0};
     bool ok = true;
@@ -573,7 +573,7 @@ static bool check_nonfinite(struct qc_chooser *k, qc_id id, struct qc_status *st
     const struct qc_tally *t = &k->c->choices[id].seen;
     const unsigned long long nan = t->nan, inf = t->pos_inf + t->neg_inf;
     if (!nan && !inf) return true;
-    if (k->options->nonfinite_error)
+    if (k->options->settings->nonfinite_error)
         return qc_fail(st, QC_BAD_INPUT,
                        "%s: tensor '%s' has %llu NaN and %llu infinite values, first in sample %llu; correct the data "
                        "or drop --nonfinite error",
@@ -670,7 +670,7 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
          (k->weighted = QC_NEW_ARRAY(a, struct qc_histogram *, g->qparams_count + 1, st)) &&
          (k->channels = QC_NEW_ARRAY(a, struct seen_channels, g->qparams_count + 1, st)) &&
          (!options->activation->of_output || qc_channel_gains(&k->gains, g, a, st)) && index_solved(k, st) &&
-         (!options->look_through || look_through_functions(&k->looks, g, a, st));
+         (!options->settings->look_through || look_through_functions(&k->looks, g, a, st));
     return QC_HAND_OVER(ok, out, k, qc_chooser_free);
 }
 
@@ -730,7 +730,7 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
                const struct qc_calibration_options *options, struct qc_status *st)
 {
     struct qc_chooser *k = NULL;
-    struct qc_pool_options pool = {.workers = options->run.workers ? options->run.workers : 1};
+    struct qc_pool_options pool = {.workers = options->settings->workers ? options->settings->workers : 1};
     const double t0 = qc_seconds();
     if (!qc_chooser_new(&k, g, seen, source, options, st)) return false;
     bool ok = true;

@@ -73,10 +73,11 @@ static bool read_moments(const struct judging *j, struct matrix *s, size_t group
 {
     const size_t w = qc_second_moments_width(j->e->layer, block);
     const unsigned all = 1u << QC_MOMENTS_FIT | 1u << QC_MOMENTS_HELD;
-    const bool held = j->e->compensate && qc_round_weights_holds(j->e->layer);
+    const bool held = j->e->settings->compensate && qc_round_weights_holds(j->e->layer);
     qc_second_moments_read_mean(s->mean, j->e->layer, all, group, block * j->e->layer->block, w);
     read_judging_part(j, s, w, held ? 1u << QC_MOMENTS_FIT : all, group, block);
-    if (j->e->compensate && !qc_factorise_damped(&s->factorised, s->factor, s->order, s->h, w, 0, s->panel, team, st))
+    if (j->e->settings->compensate &&
+        !qc_factorise_damped(&s->factorised, s->factor, s->order, s->h, w, 0, s->panel, team, st))
         return false;
     if (held) read_judging_part(j, s, w, 1u << QC_MOMENTS_HELD, group, block);
     return true;
@@ -112,7 +113,7 @@ static void judge_block(const struct judging *j, const struct matrix *m, const s
         const struct qc_round_grid grid = {.lo = lo, .hi = hi, .mantissa = levels.mantissa, .least = levels.least};
         qc_round_nearest(s->d, s->x, w, &grid);
         qc_row_errors(nearest, s->d, m->h, w);
-        const bool both = j->e->compensate && m->factorised;
+        const bool both = j->e->settings->compensate && m->factorised;
         if (both) {
             qc_round_compensated(s->d, s->x, m->factor, m->order, w, &grid, s->work);
             qc_row_errors(compensated, s->d, m->h, w);
@@ -213,9 +214,9 @@ static bool new_judging_lanes(struct lanes *l, size_t w, bool compensate)
 bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, struct qc_status *st)
 {
     const struct qc_second_moments_layer *l = e->layer;
-    const size_t w = l->block, side = sizeof(double) * w, each = (e->compensate ? 4 : 2) * side * QC_LANES,
-                 matrix = side * (e->compensate ? 2 * w + 3 : w + 2) +
-                          (e->compensate ? sizeof(double) * QC_FACTOR_SCRATCH(w) : 0);
+    const size_t w = l->block, side = sizeof(double) * w, each = (e->settings->compensate ? 4 : 2) * side * QC_LANES,
+                 matrix = side * (e->settings->compensate ? 2 * w + 3 : w + 2) +
+                          (e->settings->compensate ? sizeof(double) * QC_FACTOR_SCRATCH(w) : 0);
     const qc_id input = e->g->values[e->g->nodes[e->node].inputs[0]].type.qparams;
     struct judging j = {.e = e,
                         .widest = ranges,
@@ -224,8 +225,8 @@ bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, 
                         .input = input ? &e->g->qparams_of[input] : NULL};
     const bool together = j.chunks > 1 || l->groups == 1;
     struct qc_pool_options team = {0};
-    if (!qc_stream_workers(&team.workers, e->workers, e->memory_limit,
-                           qc_stream_held_bytes(e->memory_limit) + (together ? matrix : 0),
+    if (!qc_stream_workers(&team.workers, e->settings->workers, e->settings->memory_limit,
+                           qc_stream_held_bytes(e->settings->memory_limit) + (together ? matrix : 0),
                            each + (together ? 0 : matrix), st))
         return false;
     const size_t matrices = together ? 1 : team.workers;
@@ -233,8 +234,8 @@ bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, 
     j.matrices = calloc(matrices, sizeof *j.matrices);
     j.lanes = calloc(team.workers, sizeof *j.lanes);
     bool ok = j.errors && j.matrices && j.lanes;
-    for (size_t k = 0; ok && k < matrices; k++) ok = new_judging_matrix(&j.matrices[k], w, e->compensate);
-    for (size_t k = 0; ok && k < team.workers; k++) ok = new_judging_lanes(&j.lanes[k], w, e->compensate);
+    for (size_t k = 0; ok && k < matrices; k++) ok = new_judging_matrix(&j.matrices[k], w, e->settings->compensate);
+    for (size_t k = 0; ok && k < team.workers; k++) ok = new_judging_lanes(&j.lanes[k], w, e->settings->compensate);
     if (!ok) qc_fail_memory(st, matrix + each);
     ok = ok && judge_all(&j, together, &team, st);
     if (ok) choose_least_error(ranges, &j);

@@ -22,11 +22,8 @@ struct qc_output_error {
     const struct qc_tensor *weight;              /* float32 */
     const struct qc_qparams *qparams;            /* of the weight: levels and symmetry */
     bool centred;                                /* the mean error goes into a bias */
-    bool compensate; /* the rounding will be compensated (calib/weights/compensate.h): where that is better, it judges
-                        the candidate */
-    size_t channels; /* of the scales: 1, or those along the weight's axis */
-    unsigned workers;
-    size_t memory_limit; /* bytes; 0: none */
+    size_t channels;                             /* of the scales: 1, or those along the weight's axis */
+    const struct qc_settings *settings;          /* with `compensate` the better rounding judges a candidate */
 };
 
 /* Returns the moments of a node, with all that qc_output_ranges needs; NULL if there are none. */

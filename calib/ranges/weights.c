@@ -163,20 +163,15 @@ static bool ranges_by_output(struct qc_range **ranges, const struct solving *s,
                        o->weight->name);
     const struct qc_tensor *t = use->tensor;
     const float *x = t->data;
-    struct qc_output_error e = {.g = g,
-                                .weight = t,
-                                .qparams = &g->qparams_of[id],
-                                .compensate = o->compensate,
-                                .channels = channels,
-                                .workers = o->run.workers,
-                                .memory_limit = o->run.memory_limit};
+    struct qc_output_error e = {
+        .g = g, .weight = t, .qparams = &g->qparams_of[id], .channels = channels, .settings = o->settings};
     e.node = use->readers == 1 ? use->layer : 0;
     e.layer = e.node ? qc_output_layer(o->second_moments, e.node) : NULL;
     if (!e.layer) return true;
     struct qc_range *r = QC_NEW_ARRAY(s->c->arena, struct qc_range, channels, st);
     if (!r) return false;
-    e.centred = o->correct_bias && (qc_round_weights_biased_op(g, &g->nodes[e.node]) != QC_OP_MatMul ||
-                                    qc_bias_after_matmul(&s->uses, e.node, false));
+    e.centred = o->settings->correct_bias && (qc_round_weights_biased_op(g, &g->nodes[e.node]) != QC_OP_MatMul ||
+                                              qc_bias_after_matmul(&s->uses, e.node, false));
     for (size_t i = 0; i < t->count; i++) {
         const size_t c = channel_at(t, use->axis, channels, i);
         r[c].lo = fmin(r[c].lo, (double)x[i]);
@@ -298,7 +293,7 @@ static bool solve_blocks(const struct solving *s, struct constant_quantizer *qua
                                      .scale = q->format ? q->format->scale : QC_SCALE_FLOAT,
                                      .observer = by_error ? NULL : quantizer->observer,
                                      .values = &o->weight_values,
-                                     .workers = o->run.workers};
+                                     .workers = o->settings->workers};
     if (by_error && !importance_of(&search, s, &quantizer->use, st)) return false;
     search.judged = judges_some(s, quantizer, &search) ? o->judged : 0;
     if (o->blocks_by_error) choice->method = "mse";
@@ -539,7 +534,7 @@ static bool index_constants(struct solving *s, struct qc_arena *a, struct qc_sta
 static bool choose_listed(struct solving *s, size_t count, const qc_id *quantizers, struct qc_status *st)
 {
     const struct qc_graph *g = s->g;
-    const struct qc_pool_options pool = {.workers = s->options->run.workers};
+    const struct qc_pool_options pool = {.workers = s->options->settings->workers};
     QC_ARENA_SCOPE *a = qc_arena_new();
     s->count = 0;
     bool ok =

@@ -22,13 +22,12 @@ struct qc_sequential_options {
         *calibration;                         /* observer, workers, memory_limit, progress; `moments` is ignored */
     struct qc_weight_rounder *weight_rounder; /* NULL: weights are rounded to nearest, biases stay. Of the same graph;
                                                  its layers are solved */
-    bool correct_bias;  /* with a weight_rounder: biases absorb the error of all earlier quantization
-                           (qc_weight_rounder_solve) */
-    size_t units;       /* most units that qc_round_sequentially runs; 0: 128 */
+    size_t units;                             /* most units that qc_round_sequentially runs; 0: 128 */
     const char *folder; /* for the spill file of activations under memory_limit; NULL: TMPDIR, or /tmp */
 };
 
-/* Binds the simulated graph g as qc_choose does, and solves the layers of weight_rounder. Fails as qc_choose, if a run
+/* Binds the simulated graph g as qc_choose does, and solves the layers of weight_rounder. Corrected biases absorb the
+   error of all earlier quantization (qc_weight_rounder_solve). Fails as qc_choose, if a run
    fails, or with QC_MACHINE if the temporary file cannot be written. */
 bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data,
                                const struct qc_sequential_options *options, struct qc_status *st);

@@ -397,9 +397,10 @@ static bool check_memory(const struct qc_propagation *p, struct qc_status *st)
     const struct qc_calibration_options *c = p->options->calibration;
     unsigned workers;
     size_t bytes;
-    return !c->run.memory_limit ||
+    return !c->settings->memory_limit ||
            (qc_sequential_bytes(&bytes, p->g, p->data, c, NULL, st) &&
-            qc_stream_workers(&workers, 1, c->run.memory_limit, qc_stream_held_bytes(c->run.memory_limit), bytes, st));
+            qc_stream_workers(&workers, 1, c->settings->memory_limit, qc_stream_held_bytes(c->settings->memory_limit),
+                              bytes, st));
 }
 
 /* Returns the bytes of values kept in memory: the size of the model, at least 12 MiB; less would not lower the peak of
@@ -449,7 +450,7 @@ static bool begin_propagation(struct qc_propagation *p, struct qc_status *st)
     qc_id *values;
     const char **names;
     struct qc_keyed_unit *keyed;
-    p->workers = c->run.workers ? c->run.workers : 1;
+    p->workers = c->settings->workers ? c->settings->workers : 1;
     p->units = qc_dataset_units(p->data);
     p->shapes = qc_stream_shapes(p->g, p->data, p->arena, st);
     p->watch = QC_NEW_ARRAY(p->arena, size_t, p->g->value_count + 1, st);
@@ -462,10 +463,10 @@ static bool begin_propagation(struct qc_propagation *p, struct qc_status *st)
          !qc_per_sample_new(&p->seen->samples, c->activation, &c->activation_values, count, st)) ||
         ((c->few || c->unseen || c->activation->need == QC_NEED_SERIES) && !keep_extremes(p, count, st)) ||
         (c->channels && !keep_channels(p, count, values, names, st)) ||
-        !qc_activation_cache_new(&p->frontier, p->g, p->units, !c->run.memory_limit, in_memory(p->g), st) ||
+        !qc_activation_cache_new(&p->frontier, p->g, p->units, !c->settings->memory_limit, in_memory(p->g), st) ||
         !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st) || !check_memory(p, st))
         return false;
-    if (!p->options->weight_rounder || !p->options->correct_bias) return true;
+    if (!p->options->weight_rounder || !c->settings->correct_bias) return true;
     return qc_second_moments_new_means(&p->means, p->g, st) && qc_second_moments_begin(p->means, p->workers, st) &&
            find_keys(&keyed, p, st);
 }
@@ -563,7 +564,9 @@ bool qc_round_sequentially(bool *done, struct qc_graph *g, const qc_id *floats, 
                                .floats = floats,
                                .data = data,
                                .arena = qc_arena_new(),
-                               .workers = options->calibration->run.workers ? options->calibration->run.workers : 1,
+                               .workers = options->calibration->settings->workers
+                                              ? options->calibration->settings->workers
+                                              : 1,
                                .units = qc_dataset_units(data)};
     struct planning s = {.p = &p};
     struct qc_weight_rounder *r = options->weight_rounder;

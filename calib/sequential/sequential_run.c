@@ -267,7 +267,7 @@ static bool make_room_segment(struct running *r, struct qc_status *st)
 {
     struct qc_propagation *p = r->p;
     const struct qc_calibration_options *c = p->options->calibration;
-    size_t each = qc_plan_runner_bytes(r->plan), held = qc_stream_held_bytes(c->run.memory_limit), scans = 0;
+    size_t each = qc_plan_runner_bytes(r->plan), held = qc_stream_held_bytes(c->settings->memory_limit), scans = 0;
     for (size_t i = 0; i < r->part->observed_count; i++) {
         if (r->part->observed[i].scan)
             scans += qc_scan_bytes(p->seen->need, qc_plan_observed_elements(r->plan, i) * p->units);
@@ -277,15 +277,15 @@ static bool make_room_segment(struct running *r, struct qc_status *st)
     each += scans;
     struct qc_status full =
         QC_STATUS_INIT; /* check_memory made sure that one worker fits: if not, freed memory is not returned yet */
-    if (!qc_stream_workers(&r->workers, p->workers, c->run.memory_limit, held, each, &full)) r->workers = 1;
+    if (!qc_stream_workers(&r->workers, p->workers, c->settings->memory_limit, held, each, &full)) r->workers = 1;
     size_t taken = held + r->workers * each;
     for (size_t i = 0; i < r->part->observed_count; i++) {
         const struct qc_segment_observed *o = &r->part->observed[i];
         if (!o->keep) continue;
         const qc_id qparams = p->g->values[o->value].type.qparams;
         const size_t bytes = p->units * qc_activation_cache_bytes(p->g, qparams, qc_plan_observed_elements(r->plan, i));
-        const bool spilled =
-            c->run.memory_limit && (taken > c->run.memory_limit || bytes > c->run.memory_limit - taken);
+        const bool spilled = c->settings->memory_limit &&
+                             (taken > c->settings->memory_limit || bytes > c->settings->memory_limit - taken);
         if (!spilled) taken += bytes;
         if (!qc_activation_cache_prepare(p->frontier, o->keep, qparams, spilled, p->options->folder, st)) return false;
     }
@@ -344,7 +344,8 @@ static bool step_segment(void *user, size_t done, size_t count)
     struct qc_propagation *p = r->p;
     const struct qc_calibration_options *c = p->options->calibration;
     (void)count;
-    return !c->run.progress || c->run.progress(c->run.progress_user, p->done + (r->part->counts ? done : 0), p->total);
+    return !c->settings->progress ||
+           c->settings->progress(c->settings->progress_user, p->done + (r->part->counts ? done : 0), p->total);
 }
 
 bool qc_segment_run(struct qc_propagation *p, const struct qc_segment *part, struct qc_status *st)

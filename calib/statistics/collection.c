@@ -216,8 +216,8 @@ static bool step_collection(void *user, size_t done, size_t count)
     struct collecting *k = user;
     const struct qc_collect_options *o = k->options;
     (void)count;
-    k->interrupted =
-        o->run.progress && !o->run.progress(o->run.progress_user, k->total - k->unit_count + done, k->total);
+    k->interrupted = o->settings->progress &&
+                     !o->settings->progress(o->settings->progress_user, k->total - k->unit_count + done, k->total);
     return !k->interrupted && !(o->save && qc_seconds() - k->saved >= k->wait);
 }
 
@@ -413,7 +413,7 @@ static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_g
         for (int spilled = 0; spilled < 2; spilled++) {
             if (spilled) qc_second_moments_spill(k->c->second_moments);
             add_moments(n, k->c->second_moments, o);
-            if (!o->run.memory_limit || most(n, held) <= o->run.memory_limit) return true;
+            if (!o->settings->memory_limit || most(n, held) <= o->settings->memory_limit) return true;
         }
         if (k->seen) return true;
         if (most(n, held) < least) {
@@ -485,7 +485,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     used.runner_bytes = qc_plan_runner_bytes(plan);
     used.constant_bytes = qc_plan_constant_bytes(plan);
     count_histograms(&used.statistics_bytes, &histograms, &k, plan);
-    const size_t in_use = qc_stream_held_bytes(o->run.memory_limit), freed = k.seen ? o->so_far_bytes : 0,
+    const size_t in_use = qc_stream_held_bytes(o->settings->memory_limit), freed = k.seen ? o->so_far_bytes : 0,
                  held = in_use > freed ? in_use - freed : 0, channels = channel_bytes(k.c),
                  saved = o->extremes || o->save ? 2 * channels : 0;
     struct needs n = {.fixed_before = held + histograms + series + saved,
@@ -503,10 +503,10 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     qc_second_moments_free(k.seen);
     k.seen = NULL;
     if (most(&n, held) > n.fixed + n.each &&
-        !qc_stream_workers(&used.workers, 1, o->run.memory_limit, held, n.later, st))
+        !qc_stream_workers(&used.workers, 1, o->settings->memory_limit, held, n.later, st))
         goto out;
-    n.fixed += qc_stream_ahead(data, o->run.memory_limit, n.fixed, n.each);
-    if (!qc_stream_workers(&used.workers, o->run.workers, o->run.memory_limit, n.fixed, n.each, st) ||
+    n.fixed += qc_stream_ahead(data, o->settings->memory_limit, n.fixed, n.each);
+    if (!qc_stream_workers(&used.workers, o->settings->workers, o->settings->memory_limit, n.fixed, n.each, st) ||
         !begin_collection(&k, used.workers, st) ||
         (k.c->second_moments && !qc_second_moments_begin(k.c->second_moments, used.workers, st)))
         goto out;

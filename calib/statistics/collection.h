@@ -70,8 +70,8 @@ struct qc_collect_options {
     const int *channel_axes; /* [count]: the axis of each value's channels, whose size g knows, or -1; NULL: no
                                 statistics of channels */
     uint64_t *keys; /* NULL, or [units]: receives the keys of units that run (calib/statistics/stream.h); others stay */
-    struct qc_known_outputs *known; /* NULL, or receives the outputs of g */
-    struct qc_run_options run;
+    struct qc_known_outputs *known;     /* NULL, or receives the outputs of g */
+    const struct qc_settings *settings; /* workers, memory_limit and progress */
     size_t later_bytes; /* bytes that later stages need besides the collection; memory_limit covers them, too */
     size_t (*later_with)(const struct qc_second_moments *m); /* bytes they need for the second moments; NULL: none */
     struct qc_collection

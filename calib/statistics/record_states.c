@@ -21,7 +21,7 @@ static bool record_unit(void *user, const struct qc_unit *at, struct qc_runner *
     return true;
 }
 
-bool qc_record_states(struct qc_dataset *data, const struct qc_graph *g, const struct qc_run_options *run,
+bool qc_record_states(struct qc_dataset *data, const struct qc_graph *g, const struct qc_settings *settings,
                       struct qc_status *st)
 {
     const size_t sequences = qc_dataset_sequences(data);
@@ -38,11 +38,12 @@ bool qc_record_states(struct qc_dataset *data, const struct qc_graph *g, const s
                                .fed = 1,
                                .unit = record_unit,
                                .user = &r,
-                               .progress = run->progress,
-                               .progress_user = run->progress_user};
+                               .progress = settings->progress,
+                               .progress_user = settings->progress_user};
     bool ok = qc_dataset_record_begin(data, st) && qc_stream_plan(&plan, g, data, NULL, st);
     stream.plans[0] = plan;
-    ok = ok && qc_stream_fit(&stream.workers, run, data, qc_plan_runner_bytes(plan), st) && qc_stream_run(&stream, st);
+    ok = ok && qc_stream_fit(&stream.workers, settings, data, qc_plan_runner_bytes(plan), st) &&
+         qc_stream_run(&stream, st);
     qc_plan_free(plan);
     return ok;
 }

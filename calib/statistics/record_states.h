@@ -7,5 +7,5 @@
 /* Runs the chosen units of data in sequence through g and records the states that they read; nothing without states.
    Later reads of these units give the recorded states, as ordinary data. Fails if a run fails, or with QC_BAD_INPUT if
    an output does not have the type and shape of its input. */
-bool qc_record_states(struct qc_dataset *data, const struct qc_graph *g, const struct qc_run_options *run,
+bool qc_record_states(struct qc_dataset *data, const struct qc_graph *g, const struct qc_settings *settings,
                       struct qc_status *st);

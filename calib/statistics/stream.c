@@ -685,7 +685,7 @@ size_t qc_stream_ahead(const struct qc_dataset *data, size_t limit, size_t fixed
     return left / bytes * bytes;
 }
 
-bool qc_stream_fit(unsigned *workers, const struct qc_run_options *o, const struct qc_dataset *data, size_t each,
+bool qc_stream_fit(unsigned *workers, const struct qc_settings *o, const struct qc_dataset *data, size_t each,
                    struct qc_status *st)
 {
     each += qc_dataset_scratch_bytes(data);

@@ -2,7 +2,7 @@
 /* Runs samples through plans: each worker holds one unit of data at a time. */
 #pragma once
 
-#include "base/pool.h"
+#include "calib/settings.h"
 #include "datasets/samples/dataset.h"
 #include "simq/plan/plan.h"
 
@@ -15,14 +15,6 @@ struct qc_unit {
     unsigned worker;
     uint64_t key; /* if keyed: a hash of the bytes of the unit's inputs; a choice by key does not depend on the order of
                      samples */
-};
-
-/* How runs over data use the machine. */
-struct qc_run_options {
-    unsigned workers;    /* upper limit */
-    size_t memory_limit; /* bytes; 0: none */
-    qc_pool_progress_fn *progress;
-    void *progress_user;
 };
 
 /* Called for an observed value of a plan (qc_observe_fn), and at the end of a unit, when all plans have run. Either may
@@ -102,7 +94,7 @@ bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t 
 size_t qc_stream_ahead(const struct qc_dataset *data, size_t limit, size_t fixed, size_t each);
 
 /* Both together for a run over data, beside what the process holds. */
-bool qc_stream_fit(unsigned *workers, const struct qc_run_options *o, const struct qc_dataset *data, size_t each,
+bool qc_stream_fit(unsigned *workers, const struct qc_settings *o, const struct qc_dataset *data, size_t each,
                    struct qc_status *st);
 
 /* Returns the bytes that the process holds, plus a reserve for code first touched during the run and for buffers of

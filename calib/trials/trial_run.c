@@ -93,7 +93,7 @@ static bool draw_trial_units(struct qc_trials *t, struct qc_status *st)
     t->place_of = QC_NEW_ARRAY(t->arena, size_t, all, st);
     if (!t->units || !t->keys || !t->place_of ||
         !qc_keyed_units(&keyed, t->data, t->real->input_count, t->options->keys,
-                        t->options->run.workers ? t->options->run.workers : 1, t->arena, st))
+                        t->options->settings->workers ? t->options->settings->workers : 1, t->arena, st))
         return false;
     if (t->options->held) keep_held(keyed, &t->count, all);
     for (size_t i = 0; i < t->count; i++) {
@@ -118,7 +118,7 @@ bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const st
     *t = (struct qc_trials){
         .arena = qc_arena_new(), .real = real, .data = data, .options = options, .count = all < wanted ? all : wanted};
     const bool ok = (t->arena || qc_fail_memory(st, 1)) &&
-                    (options->known || options->run.memory_limit ||
+                    (options->known || options->settings->memory_limit ||
                      qc_known_outputs_new(&t->own, real->output_count, QC_KNOWN_IN_MEMORY, NULL, st)) &&
                     (t->judged = QC_NEW_ARRAY(t->arena, bool, real->output_count, st)) &&
                     qc_output_parts_of(&t->parts, real, t->arena, st) &&
@@ -261,7 +261,7 @@ static bool run_pass(struct pass *p, size_t first, size_t n, struct qc_status *s
                                .user = p};
     for (size_t k = 0; k < p->plan_count; k++) stream.plans[k] = p->plans[k];
     const size_t each = qc_stream_runner_bytes(&stream);
-    const bool ok = qc_stream_fit(&stream.workers, &o->run, t->data, each, st) && qc_stream_run(&stream, st);
+    const bool ok = qc_stream_fit(&stream.workers, o->settings, t->data, each, st) && qc_stream_run(&stream, st);
     free(units);
     return ok;
 }
@@ -326,10 +326,10 @@ bool qc_trials_run(struct qc_error *const *errors, struct qc_error *const *judge
         const bool with_real = !known_units(t, first, n);
         struct pass p = {.t = t, .errors = errors + k, .other = judged ? judged + k : NULL, .real = with_real};
         if (with_real) p.plans[p.plan_count++] = real;
-        const size_t room = t->options->run.memory_limit ? 1 : QC_STREAM_PLANS - with_real;
+        const size_t room = t->options->settings->memory_limit ? 1 : QC_STREAM_PLANS - with_real;
         for (done = 0; ok && done < room && k + done < count; done++) {
             ok = make(user, &graphs[done], k + done, st) &&
-                 qc_stream_plan(&plans[done], graphs[done], t->data, &t->options->how, st);
+                 qc_stream_plan(&plans[done], graphs[done], t->data, t->options->how, st);
             p.plans[p.plan_count++] = plans[done];
         }
         ok = ok && run_pass(&p, first, n, st);
@@ -339,7 +339,8 @@ bool qc_trials_run(struct qc_error *const *errors, struct qc_error *const *judge
             plans[i] = NULL;
             graphs[i] = NULL;
         }
-        if (ok && t->options->run.progress && !t->options->run.progress(t->options->run.progress_user, k + done, count))
+        if (ok && t->options->settings->progress &&
+            !t->options->settings->progress(t->options->settings->progress_user, k + done, count))
             ok = qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu trials", k + done, count);
     }
     qc_plan_free(real);

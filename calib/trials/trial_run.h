@@ -7,12 +7,12 @@
 #include "calib/statistics/known_outputs.h"
 
 struct qc_trial_options {
-    struct qc_plan_options how; /* accumulator and rounding of the tried graphs */
+    const struct qc_settings *settings; /* workers, memory_limit and progress */
+    const struct qc_plan_options *how;  /* accumulator and rounding of the tried graphs; NULL: defaults */
     const uint64_t
         *keys; /* NULL, or [units of the data]: keys of an earlier run (calib/statistics/stream.h); 0: unknown */
     bool held; /* draw only units held out of the second moments, if there are enough of them */
     struct qc_known_outputs *known; /* NULL, or known outputs of the float network, extended */
-    struct qc_run_options run;
 };
 
 struct qc_trials;

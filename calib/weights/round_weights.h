@@ -15,11 +15,9 @@ struct qc_memo;
 struct qc_rounded_file;
 
 struct qc_round_weights_options {
-    bool compensate, correct_bias;
-    bool add_ops;              /* allow a new float Add for a bias that no operator can take */
-    unsigned accumulator_bits; /* 2 to 32; 0 is 32. A channel whose sums provably fit (calib/weights/sum_bound.h) with
-                                  nearest rounding and the old bias also fits afterwards */
-    struct qc_run_options run;
+    /* plan.accumulator: a channel whose sums provably fit (calib/weights/sum_bound.h) with nearest rounding and the old
+       bias also fits afterwards */
+    const struct qc_settings *settings;
     size_t judged;  /* 0: round all outputs of a layer; else only about this many, evenly spaced, to measure errors: the
                        weights are then not usable */
     size_t nodes;   /* 0: all nodes of the graph belong to the network; else only this many, the first ones */
@@ -41,7 +39,7 @@ struct qc_rounded_weights {
     bool compensated;        /* some output's weights differ from nearest rounding */
     bool held;               /* judged on held-out samples; else there were too few, and all samples judged */
     size_t outputs, nearest; /* nearest: outputs rounded to nearest */
-    size_t bounded; /* outputs rounded to nearest, or with a partly corrected bias, because of accumulator_bits */
+    size_t bounded; /* outputs rounded to nearest, or with a partly corrected bias, because of the accumulator */
     size_t blocks;  /* blocks of the moments; with more than 1, products between blocks are left out */
     double error_nearest, error;
     bool bias_corrected;
@@ -65,8 +63,8 @@ enum qc_op qc_round_weights_biased_op(const struct qc_graph *g, const struct qc_
    if there is none. */
 qc_id qc_bias_after_matmul(const struct qc_uses *u, qc_id node, bool make);
 
-/* Rounding layer by layer, for graphs that are bound step by step (calib/sequential/sequential.h). g and its arena, and
-   m, are borrowed and outlive the rounder. */
+/* Rounding layer by layer, for graphs that are bound step by step (calib/sequential/sequential.h). g and its arena, m
+   and options->settings are borrowed and outlive the rounder. */
 struct qc_weight_rounder;
 bool qc_weight_rounder_new(struct qc_weight_rounder **out, const struct qc_graph *g, const struct qc_second_moments *m,
                            const struct qc_round_weights_options *options, struct qc_status *st);

@@ -257,7 +257,7 @@ static bool add_rounded_layer(struct qc_weight_rounder *r, qc_id id)
                                          .result = &r->result->layers[r->count]};
     l->scales = qc_scale_layout_of(l->qparams, &g->values[weight].type.shape, g->values[weight].type.axis);
     if (qc_round_weights_biased_op(g, n) == QC_OP_MatMul && moments)
-        l->behind = qc_bias_after_matmul(&r->uses, id, r->options.add_ops);
+        l->behind = qc_bias_after_matmul(&r->uses, id, r->options.settings->add_ops);
     if (l->behind) r->behind[l->behind] = r->count + 1;
     l->correctable =
         l->behind ||
@@ -410,8 +410,8 @@ static bool rebuild(struct qc_graph **out, const struct qc_weight_rounder *r, st
             ok = qc_rebuild_node(&b, id, st) != 0; /* constants are copied where they are used */
     }
     ok = ok && qc_rebuild_finish(&rounded, &b, st) &&
-         qc_store_weights(out, rounded, r->options.run.memory_limit ? QC_FORMS_NOT_KEPT : QC_FORMS_KEPT, qc_evaluate,
-                          st);
+         qc_store_weights(out, rounded, r->options.settings->memory_limit ? QC_FORMS_NOT_KEPT : QC_FORMS_KEPT,
+                          qc_evaluate, st);
     qc_graph_free(rounded);
     qc_rebuild_free(&b);
     return ok;
@@ -504,7 +504,7 @@ bool qc_weight_rounder_solve(struct qc_weight_rounder *r, qc_id node, const stru
     const double t0 = qc_seconds();
     struct qc_round_weights_layer *l = &r->layers[r->by_node[node] - 1];
     l->quantized = quantized ? qc_second_moments_of(quantized, NULL, node) : NULL;
-    const bool ok = (new_scales(l, st) && qc_round_weights_solve(l, &r->options, r->options.run.workers, st)) ||
+    const bool ok = (new_scales(l, st) && qc_round_weights_solve(l, &r->options, r->options.settings->workers, st)) ||
                     qc_where(st, "weight '%s'", l->result->name);
     r->seconds += qc_seconds() - t0;
     return ok;
@@ -543,7 +543,7 @@ static bool tell_rounded(void *user, size_t done, size_t count)
     const struct solving *s = user;
     const struct qc_round_weights_options *o = &s->r->options;
     (void)count;
-    return !o->run.progress || o->run.progress(o->run.progress_user, s->first + done, s->count);
+    return !o->settings->progress || o->settings->progress(o->settings->progress_user, s->first + done, s->count);
 }
 
 static size_t larger(size_t a, size_t b)
@@ -593,10 +593,10 @@ static bool goes_alone(const struct solving *s, size_t i, unsigned team, unsigne
 static bool solve_all(unsigned *workers, struct solving *s, struct qc_status *st)
 {
     const struct qc_round_weights_options *o = &s->r->options;
-    const size_t held = qc_stream_held_bytes(o->run.memory_limit) + s->kept;
+    const size_t held = qc_stream_held_bytes(o->settings->memory_limit) + s->kept;
     unsigned side_by_side;
-    if (!qc_stream_workers(workers, o->run.workers, o->run.memory_limit, held + s->shared, s->each, st) ||
-        !qc_stream_workers(&side_by_side, o->run.workers, o->run.memory_limit, held, s->largest, st))
+    if (!qc_stream_workers(workers, o->settings->workers, o->settings->memory_limit, held + s->shared, s->each, st) ||
+        !qc_stream_workers(&side_by_side, o->settings->workers, o->settings->memory_limit, held, s->largest, st))
         return false;
     const size_t space = larger(s->weights + s->weights / 2, SPACE_LEAST);
     if (s->scratch && space / s->scratch < side_by_side) side_by_side = (unsigned)(space / s->scratch);

@@ -679,14 +679,14 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     size_t every;
     const size_t items = items_of(&every, g->outputs / g->groups, options->judged);
     struct matrix m;
-    bool pays = options->compensate;
+    bool pays = options->settings->compensate;
     if (!qc_round_weights_pays(&pays, l, st) || !new_rounding_matrix(&m, g, pays && qc_qparams_are_few(l->qparams), st))
         return false;
     struct rounding r = {.layer = l,
                          .matrix = &m,
                          .every = every,
                          .may_scale = l->qparams->pair_limit && l->qparams->count == g->outputs && !l->recurrent &&
-                                      g->blocks == 1 && options->accumulator_bits % 32 == 0};
+                                      g->blocks == 1 && options->settings->plan.accumulator.bits % 32 == 0};
     bool ok = (!is_crossed(l) || qc_crossed_new(&m.crossed, l->quantized, st)) &&
               new_rounding_lanes(&r.lanes, team->workers, l, st);
     for (r.group = 0; ok && r.group < g->groups; r.group++)
@@ -719,10 +719,10 @@ static bool solve_unknown(struct qc_round_weights_layer *l, const struct qc_roun
     r->held = qc_round_weights_holds(g);
     r->outputs = g->outputs;
     r->blocks = g->blocks;
-    r->bias_corrected = options->correct_bias && l->correctable;
+    r->bias_corrected = options->settings->correct_bias && l->correctable;
     if (!round_layer(l, options, &team, st)) return false;
-    if (options->accumulator_bits && options->accumulator_bits < 32 && l->input)
-        qc_round_weights_bound(l, options->accumulator_bits);
+    const unsigned bits = options->settings->plan.accumulator.bits;
+    if (bits && bits < 32 && l->input) qc_round_weights_bound(l, bits);
     for (size_t o = 0; o < g->outputs; o++) {
         const double a = r->bias_corrected ? fabs(l->made[o].shift) : 0;
         r->nearest += !l->made[o].moved;
@@ -748,7 +748,7 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
     if (!known && !solve_unknown(l, options, workers, st)) return false;
     qc_tensor_rest(l->weight);
     qc_tensor_hash(l->rounded); /* by the worker that has it in its cache; graphs would hash one after the other */
-    return (options->run.memory_limit || qc_tensor_keep_forms(l->rounded, st)) &&
+    return (options->settings->memory_limit || qc_tensor_keep_forms(l->rounded, st)) &&
            (!l->g->spills || qc_tensor_spill(l->rounded, st)) &&
            (!options->known || qc_rounded_layers_keep(options->known, l, st)) &&
            (known || !options->file || qc_rounded_file_keep(options->file, l, st));

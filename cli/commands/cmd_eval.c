@@ -20,7 +20,7 @@ struct measured {
     struct qc_overflows overflows;
 };
 
-static bool measure(struct measured *m, const char *path, const struct qc_plan_options *how,
+static bool measure(struct measured *m, const char *path, const struct qc_settings *settings,
                     struct qc_progress *progress, struct qc_warnings *w, const struct qc_cli_options *o,
                     struct qc_status *st)
 {
@@ -31,12 +31,13 @@ static bool measure(struct measured *m, const char *path, const struct qc_plan_o
               qc_interrupt_check(st);
     const struct qc_evaluation e = {.graph = run.model.graph,
                                     .data = run.data,
-                                    .how = how,
-                                    .run = qc_run_options_of(&o->job, progress)};
+                                    .how = &settings->plan,
+                                    .settings = settings};
     if (ok && !qc_evaluate_sums(&m->metric, &m->overflows, &e, o->job.arena, st)) ok = qc_where(st, "%s", path);
     m->path = path;
     if (ok)
-        qc_warn_overflows(w, &m->overflows, how->accumulator.bits, o->operands.count > 1 ? qc_base_name(path) : NULL);
+        qc_warn_overflows(w, &m->overflows, settings->plan.accumulator.bits,
+                          o->operands.count > 1 ? qc_base_name(path) : NULL);
     qc_progress_end(progress);
     qc_model_run_close(&run);
     return ok;
@@ -111,19 +112,20 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_warnings *w = NULL;
     struct qc_progress *progress = NULL;
-    struct qc_plan_options how;
+    struct qc_settings settings;
     bool ok = false;
     if (!o->job.data)
         return qc_fail(st, QC_USAGE, "eval needs --data FILE with labels or target; see 'qcalib help eval'");
-    if (!qc_integer_options(&how, &o->job, st)) return false;
     struct measured *all = QC_NEW_ARRAY(o->job.arena, struct measured, o->operands.count, st);
-    if (!all || !qc_warnings_new(&w, st) || !qc_progress_bar_new(&progress, o, st)) goto out;
+    if (!all || !qc_warnings_new(&w, st) || !qc_progress_bar_new(&progress, o, st) ||
+        !qc_settings_of(&settings, &o->job, progress, st))
+        goto out;
     for (size_t i = 0; i < o->operands.count; i++)
-        if (!measure(&all[i], o->operands.items[i], &how, progress, w, o, st)) goto out;
+        if (!measure(&all[i], o->operands.items[i], &settings, progress, w, o, st)) goto out;
     const struct qc_metric **metrics = QC_NEW_ARRAY(o->job.arena, const struct qc_metric *, o->operands.count, st);
     if (!metrics) goto out;
     for (size_t i = 0; i < o->operands.count; i++) metrics[i] = &all[i].metric;
-    if (how.accumulator.bits == 0 || how.accumulator.bits >= 32)
+    if (settings.plan.accumulator.bits == 0 || settings.plan.accumulator.bits >= 32)
         qc_warn_chance_level(w, metrics, o->operands.count, o->job.data); /* otherwise overflows are the cause */
     ok = true;
     if (o->json)

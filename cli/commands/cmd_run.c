@@ -20,7 +20,7 @@ struct job {
     struct qc_warnings *warnings;
     struct qc_progress *progress;
     struct qc_model_run run;
-    struct qc_plan_options how;
+    struct qc_settings settings;
     struct qc_writer *writer;
     enum qc_dtype *types; /* of the outputs */
 };
@@ -54,8 +54,8 @@ static bool open_writer(struct job *j, struct qc_status *st)
 
 static bool stream(struct job *j, struct qc_status *st)
 {
-    return qc_model_run_plan(&j->run, &j->how, &j->o->job, j->arena, st) && open_writer(j, st) &&
-           qc_model_run_units(&j->run, store, j, j->how.accumulator.bits, j->progress, j->warnings, st) &&
+    return qc_model_run_plan(&j->run, &j->settings, j->arena, st) && open_writer(j, st) &&
+           qc_model_run_units(&j->run, store, j, j->settings.plan.accumulator.bits, j->progress, j->warnings, st) &&
            qc_writer_commit(j->writer, st);
 }
 
@@ -112,7 +112,7 @@ bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
     bool ok = false;
     if (!o->job.data) return qc_fail(st, QC_USAGE, "run needs --data FILE; see 'qcalib help run'");
     if (!o->output) return qc_fail(st, QC_USAGE, "run needs -o FILE for the results; see 'qcalib help run'");
-    if (!qc_integer_options(&j.how, &o->job, st) || !qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) ||
+    if (!qc_settings_of(&j.settings, &o->job, NULL, st) || !qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) ||
         !qc_output_check(o->output, st) || !qc_warnings_new(&j.warnings, st) ||
         !qc_progress_bar_new(&j.progress, o, st))
         goto out;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file_map.h"
+#include "calib/accumulator/fit_accumulator.h"
 #include "calib/sequential/sequential.h"
 #include "calib/weights/tied_tables.h"
 #include "quantize/make/collecting.h"
@@ -15,12 +16,9 @@
 /* Fits ranges to narrow accumulators. With statistics alone the data are NULL and sums are not observed. */
 static bool fit_accumulators(struct qc_network *net, struct qc_status *st)
 {
-    struct qc_fit_options o = {.accumulator = net->scheme.plan.accumulator,
-                               .bound = net->scheme.options->accumulator_bound,
-                               .run = qc_run_options_of(net->scheme.options, net->setup->progress)};
-    if (!o.accumulator.bits || o.accumulator.bits == 32) return true;
+    if (net->scheme.settings->plan.accumulator.bits % 32 == 0) return true;
     qc_progress_phase(net->setup->progress, "fitting accumulators");
-    bool ok = qc_fit_accumulators(net->calibration, net->simulated, net->setup->data, &o, st);
+    bool ok = qc_fit_accumulators(net->calibration, net->simulated, net->setup->data, net->scheme.settings, st);
     qc_progress_end(net->setup->progress);
     return ok;
 }
@@ -118,14 +116,13 @@ void qc_plain_free(struct qc_plain *plain)
 static bool propagate(struct qc_network *net, struct qc_status *st)
 {
     const struct qc_round_weights_options r = qc_network_rounding(net);
-    const bool rounds = qc_rounds_weights(net->scheme.options);
+    const bool rounds = qc_rounds_weights(net->scheme.settings);
     if (qc_network_wants_ranges(net) && !make_plain(net, rounds && qc_network_moments(net) ? &r : NULL, st))
         return false;
     if (rounds && !qc_weight_rounder_new(&net->weight_rounder, net->simulated, qc_network_moments(net), &r, st))
         return false;
     const struct qc_sequential_options o = {.calibration = &net->scheme.calibration,
                                             .weight_rounder = net->weight_rounder,
-                                            .correct_bias = r.correct_bias,
                                             .folder = qc_temporary_folder(net->setup->in->scratch)};
     qc_progress_phase(net->setup->progress, "calibrating");
     const bool ok = qc_calibrate_sequentially(&net->calibration, net->simulated, net->setup->data, &o, st);
@@ -183,7 +180,7 @@ static void warn_of_bounds(struct qc_network *net)
         qc_warn(net->warnings,
                 "%zu of %zu output channels of weights are rounded to nearest, or their biases corrected in part; "
                 "otherwise accumulators of %u bits could overflow",
-                bounded, outputs, net->scheme.plan.accumulator.bits);
+                bounded, outputs, net->scheme.settings->plan.accumulator.bits);
 }
 
 /* Drops the second moments, which need most memory, unless networks may be made again: for a demand, for advice that is
@@ -206,7 +203,7 @@ static void drop_moments(struct qc_network *net)
 
 static bool round_weights(struct qc_network *net, struct qc_status *st)
 {
-    const bool rounds = qc_rounds_weights(net->scheme.options),
+    const bool rounds = qc_rounds_weights(net->scheme.settings),
                nearest = !rounds || !net->evidence->statistics->second_moments;
     if (nearest && rounds && qc_has_statistics(net->setup->in)) /* else the summary and the report say so */
         qc_warn(net->warnings,
@@ -215,7 +212,8 @@ static bool round_weights(struct qc_network *net, struct qc_status *st)
                 qc_statistics_name(net->setup->in));
     const struct qc_round_weights_options r = qc_network_rounding(net);
     bool taken = false;
-    if (!net->weight_rounder && (nearest || r.accumulator_bits % 32 == 0) && !qc_network_take_rounded(&taken, net, st))
+    if (!net->weight_rounder && (nearest || net->scheme.settings->plan.accumulator.bits % 32 == 0) &&
+        !qc_network_take_rounded(&taken, net, st))
         return false;
     if (taken) return true;
     if (nearest) return qc_network_store_nearest(&net->rounded, net, st);

@@ -127,31 +127,29 @@ static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_network
 {
     const struct qc_options *o = net->scheme.options;
     const struct qc_dataset *data = net->setup->data ? net->setup->data : net->setup->eval;
-    const struct qc_accumulator accumulator = net->scheme.plan.accumulator;
-    const enum qc_contract rounding = net->scheme.plan.rounding;
-    const struct qc_measure_options measured = {.accumulator = accumulator, .rounding = rounding};
-    const struct qc_sensitivity_options sensitive = {.accumulator = accumulator, .rounding = rounding};
+    const struct qc_settings *settings = net->scheme.settings;
     size_t bytes;
     if (!data) return true;
     if (!has_room_for_copies(net, r->folded, PLANS, st)) return false;
-    if (net->setup->data && !qc_measure_bytes(&bytes, net->real, r->folded, data, &measured, &r->budget, st))
+    if (net->setup->data && !qc_measure_bytes(&bytes, net->real, r->folded, data, settings, &r->budget, st))
         return false;
     if (net->setup->data) at_least(most, bytes);
     if (net->setup->eval) {
         const struct qc_graph *graphs[2] = {net->setup->normalised, r->produced};
         for (int i = 0; i < 2; i++) {
-            struct qc_plan_options how = i ? net->scheme.plan : (struct qc_plan_options){0};
+            struct qc_plan_options how = i ? settings->plan : (struct qc_plan_options){0};
             how.budget = &r->budget;
             if (!qc_evaluate_bytes(&bytes, graphs[i], net->setup->eval, &how, st)) return false;
             at_least(most, bytes);
         }
     }
-    if (net->setup->data && accumulator.bits && accumulator.bits < 32) { /* for fitting accumulators */
-        if (!qc_evaluate_bytes(&bytes, r->bound, data, &net->scheme.plan, st)) return false;
+    if (net->setup->data && settings->plan.accumulator.bits % 32) { /* for fitting accumulators */
+        if (!qc_evaluate_bytes(&bytes, r->bound, data, &settings->plan, st)) return false;
         at_least(most, bytes);
     }
     if (!o->sensitivity && !qc_options_repeats(o)) return true;
-    if (!qc_sensitivity_bytes(&bytes, r->bound, data, &sensitive, st)) return false;
+    if (!qc_sensitivity_bytes(&bytes, r->bound, data, &(struct qc_sensitivity_options){.settings = settings}, st))
+        return false;
     at_least(most, bytes);
     return true;
 }
@@ -250,7 +248,7 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
                                                              : what->known, /* a partly quantized model is not float */
                                      .later_bytes = chooser ? chooser->later_bytes : 0,
                                      .later_with = chooser ? qc_round_weights_bytes_of_all : NULL,
-                                     .run = qc_run_options_of(o, s->progress)};
+                                     .settings = what->settings};
     if (team && chooser && chooser->activation->need == QC_NEED_VALUES)
         return qc_fail(st, QC_USAGE,
                        "observer '%s' is a plugin, which needs every sample in one run; MPI splits them: use qcalib",

@@ -7,6 +7,7 @@
 /* The values to collect statistics of. */
 struct qc_collecting {
     const struct qc_options *options;
+    const struct qc_settings *settings;
     const struct qc_graph *graph;
     size_t count;
     const qc_id *values; /* [count] */

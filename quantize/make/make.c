@@ -192,14 +192,9 @@ const struct qc_second_moments *qc_network_moments(const struct qc_network *net)
 
 struct qc_round_weights_options qc_network_rounding(const struct qc_network *net)
 {
-    const struct qc_options *o = net->scheme.options;
-    return (struct qc_round_weights_options){.compensate = o->weight_rounding == QC_WEIGHTS_COMPENSATED,
-                                             .correct_bias = qc_corrects_bias(o),
-                                             .add_ops = !o->require_integer,
-                                             .accumulator_bits = net->scheme.plan.accumulator.bits,
+    return (struct qc_round_weights_options){.settings = net->scheme.settings,
                                              .known = net->evidence->layers,
-                                             .file = net->evidence->layer_file,
-                                             .run = qc_run_options_of(o, net->setup->progress)};
+                                             .file = net->evidence->layer_file};
 }
 
 void qc_auto_method_free(struct qc_auto_method *m)

@@ -285,6 +285,7 @@ static bool collect_samples(struct qc_network *net, struct qc_status *st)
                                  st)))) /* the same axes as 'qcalib collect' */
         return false;
     struct qc_collecting what = {.options = net->scheme.options,
+                                 .settings = net->scheme.settings,
                                  .graph = net->simulated,
                                  .count = count,
                                  .values = values,
@@ -387,7 +388,7 @@ static bool collect(struct qc_network *net, struct qc_status *st)
     net->evidence->memory_planned = true;
     c->later_bytes = net->evidence->later_bytes;
     if (net->scheme.options->checkpoint && !net->scheme.bare && !net->evidence->layer_file &&
-        qc_rounds_weights(net->scheme.options) && !qc_collecting_layers(&net->evidence->layer_file, net, st))
+        qc_rounds_weights(net->scheme.settings) && !qc_collecting_layers(&net->evidence->layer_file, net, st))
         return false;
     if (!know_outputs(net, st)) return false;
     c->few = few_samples(net) && !qc_ablated("few");

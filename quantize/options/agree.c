@@ -144,18 +144,3 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         if (rows[i].wrong) return qc_fail(st, QC_USAGE, "%s", rows[i].text);
     return true;
 }
-
-bool qc_narrows_bias(const struct qc_options *o)
-{
-    return o->bias == QC_BIAS_NARROWED;
-}
-
-bool qc_corrects_bias(const struct qc_options *o)
-{
-    return o->bias_correction && o->bias != QC_BIAS_NARROWED;
-}
-
-bool qc_rounds_weights(const struct qc_options *o)
-{
-    return o->weight_rounding == QC_WEIGHTS_COMPENSATED || qc_corrects_bias(o);
-}

@@ -3,12 +3,11 @@
    quantize/options/options.def parsing, messages, help, completion and reports. */
 #pragma once
 
-#include "calib/accumulator/fit_accumulator.h"
+#include "calib/settings.h"
 #include "export/formats/exporter.h"
 #include "graph/types/number_format.h"
 #include "quantize/options/option_table.h"
 #include "rewrite/passes/partition.h"
-#include "simq/plan/plan.h"
 
 #define QC_NONFINITES(c) c("count", QC_NONFINITE_COUNT) c("error", QC_NONFINITE_ERROR)
 #define QC_WEIGHT_ROUNDINGS(c) c("nearest", QC_WEIGHTS_NEAREST) c("compensated", QC_WEIGHTS_COMPENSATED)

@@ -22,13 +22,23 @@ static bool read_accumulator(struct qc_accumulator *out, const char *text, struc
     return true;
 }
 
-bool qc_integer_options(struct qc_plan_options *out, const struct qc_options *o, struct qc_status *st)
+bool qc_settings_of(struct qc_settings *out, const struct qc_options *o, struct qc_progress *progress,
+                    struct qc_status *st)
 {
-    struct qc_plan_options p = {.rounding = QC_CONTRACT_ONNX};
-    if (o->rounding && !qc_contract_from_name(&p.rounding, o->rounding, st)) return qc_where(st, "--rounding");
-    if (o->accumulator && !read_accumulator(&p.accumulator, o->accumulator, st)) return false;
-    p.lowering = o->lowering;
-    *out = p;
+    struct qc_settings s = {.workers = (unsigned)o->threads,
+                            .memory_limit = (size_t)o->memory_limit,
+                            .progress = qc_progress_step,
+                            .progress_user = progress,
+                            .plan = {.rounding = QC_CONTRACT_ONNX, .lowering = o->lowering},
+                            .bound = o->accumulator_bound,
+                            .compensate = o->weight_rounding == QC_WEIGHTS_COMPENSATED,
+                            .correct_bias = o->bias_correction && o->bias != QC_BIAS_NARROWED,
+                            .add_ops = !o->require_integer,
+                            .look_through = o->look_through,
+                            .nonfinite_error = o->nonfinite == QC_NONFINITE_ERROR};
+    if (o->rounding && !qc_contract_from_name(&s.plan.rounding, o->rounding, st)) return qc_where(st, "--rounding");
+    if (o->accumulator && !read_accumulator(&s.plan.accumulator, o->accumulator, st)) return false;
+    *out = s;
     return true;
 }
 

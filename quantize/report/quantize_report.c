@@ -259,7 +259,7 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_network *net, const str
 bool qc_fill_accumulator(struct qc_report *r, const struct qc_network *net, const struct qc_overflows *o,
                          const char *file, size_t samples, struct qc_status *st)
 {
-    const struct qc_accumulator *a = &net->scheme.plan.accumulator;
+    const struct qc_accumulator *a = &net->scheme.settings->plan.accumulator;
     if (!a->bits || a->bits == 32) return true;
     struct qc_report_accumulator *to = QC_NEW(net->arena, struct qc_report_accumulator, st);
     struct qc_report_overflow *layers = QC_NEW_ARRAY(net->arena, struct qc_report_overflow, o->count, st);

@@ -337,7 +337,7 @@ static bool make_base(struct found *f, struct qc_status *st)
     struct qc_auto_method *m = net->auto_method;
     struct qc_calibration *usual = NULL;
     const struct qc_round_weights_options how = qc_network_rounding(net);
-    const bool rounds = qc_rounds_weights(net->scheme.options) && qc_network_moments(net);
+    const bool rounds = qc_rounds_weights(net->scheme.settings) && qc_network_moments(net);
     const bool ok =
         qc_bind_params(&usual, net->simulated, net->evidence->statistics, qc_dataset_file(net->setup->data), f->params,
                        &net->scheme.calibration, st) &&

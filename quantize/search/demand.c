@@ -12,7 +12,7 @@ static bool draw(struct qc_demand *d, size_t wanted, struct qc_status *st)
 {
     const struct qc_network *net = d->c->network;
     d->how = qc_trial_options_of(net);
-    d->how.how = net->scheme.plan;
+    d->how.how = &net->scheme.settings->plan;
     if (d->data != net->setup->data) d->how.keys = NULL; /* the keys are those of --data */
     d->file = qc_dataset_file(d->data);
     return qc_trials_new(&d->trials, net->real, d->data, wanted, &d->how, st) &&
@@ -88,8 +88,8 @@ bool qc_demand_measure(struct qc_standing *out, struct qc_demand *d, struct qc_s
     if (s->eval && !d->outputs_alone) {
         const struct qc_evaluation e = {.graph = net->produced,
                                         .data = s->eval,
-                                        .how = &net->scheme.plan,
-                                        .run = qc_run_options_of(net->scheme.options, s->progress)};
+                                        .how = &net->scheme.settings->plan,
+                                        .settings = net->scheme.settings};
         const bool ok = qc_evaluate_sums(&out->metric, &out->overflows, &e, d->c->arena, st);
         qc_progress_end(s->progress);
         if (!ok) return false;

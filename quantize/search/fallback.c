@@ -48,13 +48,11 @@ struct search {
 static bool run_layers(struct qc_sensitivity **out, const struct qc_network *net, const struct qc_dataset *data,
                        const double *believed, size_t most, struct qc_status *st)
 {
-    const struct qc_sensitivity_options how = {.accumulator = net->scheme.plan.accumulator,
-                                               .rounding = net->scheme.plan.rounding,
+    const struct qc_sensitivity_options how = {.settings = net->scheme.settings,
                                                .most = most,
                                                .first = (2 * most + QC_FALLBACK_FIRST_OF - 1) / QC_FALLBACK_FIRST_OF,
                                                .weights_of = believed ? QC_FALLBACK_WEIGHTS_OF : 0,
-                                               .believed = believed,
-                                               .run = qc_run_options_of(net->scheme.options, net->setup->progress)};
+                                               .believed = believed};
     qc_progress_phase(net->setup->progress, *out ? "accuracy of layers" : "sensitivity");
     const struct qc_graph *rounded = net->uncorrected ? net->uncorrected : net->rounded;
     const bool ok = *out ? qc_sensitivity_score(*out, net->simulated, rounded, data, &how, st)
@@ -445,7 +443,7 @@ static bool may_mend(const struct qc_candidate *c)
 {
     const struct qc_setup *s = c->setup;
     const struct qc_options *o = s->options;
-    const unsigned bits = c->scheme.plan.accumulator.bits;
+    const unsigned bits = c->scheme.settings->plan.accumulator.bits;
     return c->scheme.calibration.activation->of_network && s->data && !s->in->team && !o->size && !o->propagate &&
            !qc_options_demand(o) && (!bits || bits == 32) && !o->given[QC_OPTION_WEIGHT_TYPE] && !o->per_tensor;
 }

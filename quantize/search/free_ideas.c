@@ -181,7 +181,7 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
 static bool may_try(const struct qc_candidate *c)
 {
     const struct qc_options *o = c->setup->options;
-    const unsigned bits = c->scheme.plan.accumulator.bits;
+    const unsigned bits = c->scheme.settings->plan.accumulator.bits;
     return o->effort != QC_EFFORT_LOW && c->setup->data && !o->propagate && !o->size && !o->benchmark &&
            !c->setup->of_body && (!bits || bits == 32) && qc_dataset_units(c->setup->data) >= QC_FREE_LEAST &&
            !c->evidence->moments_dropped && qc_memory_ample(c->network);

@@ -17,8 +17,8 @@
 
 static bool can_correct(const struct qc_network *net)
 {
-    return net->setup->data && net->weight_rounding && qc_corrects_bias(net->scheme.options) &&
-           net->scheme.plan.accumulator.bits % 32 == 0;
+    return net->setup->data && net->weight_rounding && net->scheme.settings->correct_bias &&
+           net->scheme.settings->plan.accumulator.bits % 32 == 0;
 }
 
 static bool make_rounded(void *user, struct qc_graph **out, size_t k, struct qc_status *st)

@@ -382,12 +382,8 @@ static bool measure_layers(struct qc_body *b, struct qc_status *st)
 {
     const struct qc_selection some = {.samples = QC_BODY_MEASURED};
     struct qc_dataset *data = b->setup->data;
-    const struct qc_measure_options m = {.run = {.workers = (unsigned)b->options.threads,
-                                                 .memory_limit = (size_t)b->options.memory_limit},
-                                         .accumulator = b->network->scheme.plan.accumulator,
-                                         .rounding = b->network->scheme.plan.rounding};
     return (qc_dataset_samples(data) <= QC_BODY_MEASURED || qc_dataset_select(data, &some, st)) &&
-           qc_measure(&b->measurement, b->network->real, b->network->folded, data, &m, st);
+           qc_measure(&b->measurement, b->network->real, b->network->folded, data, b->network->scheme.settings, st);
 }
 
 static bool make(struct qc_body *b, const struct qc_network *around, struct kept *samples, qc_network_maker *maker,

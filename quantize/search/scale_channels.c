@@ -190,12 +190,14 @@ static bool judge_scales(double *errors, const struct qc_scale_search *s, const 
                          size_t count, struct qc_graph *g, struct qc_status *st)
 {
     struct qc_round_weights_options o = s->rounding;
+    struct qc_settings quiet = *o.settings;
     struct qc_calibration_options choosing = *s->calibration;
     struct qc_calibration c = {.arena = qc_arena_new(), .qparams_count = g->qparams_count};
     struct qc_weight_rounder *rounder = NULL;
     if (!c.arena) return qc_fail_memory(st, 1);
     o.known = NULL;
-    o.run.progress = NULL;
+    quiet.progress = NULL;
+    o.settings = &quiet;
     o.judged = QC_SCALE_JUDGED;
     choosing.second_moments = s->second_moments;
     choosing.judged = QC_SCALE_JUDGED;
@@ -510,7 +512,8 @@ static bool see_inputs(struct qc_scaled_group *groups, size_t count, const struc
                                                         .axis = qc_channel_axis(c, x),
                                                         .channels = (size_t)qc_channel_count(c, x)};
         }
-    return !values || channel_extremes_take(of, values, c->graph, s->data, s->calibration->run.workers, s->arena, st);
+    return !values ||
+           channel_extremes_take(of, values, c->graph, s->data, s->calibration->settings->workers, s->arena, st);
 }
 
 /* Finds the groups of c, channels of the real graph, that could be scaled. Fails if a run fails. */

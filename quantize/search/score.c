@@ -13,22 +13,14 @@ struct qc_selection qc_measured_samples(const struct qc_dataset *data)
     return (struct qc_selection){.samples = QC_MEASURED_BATCHES * batch};
 }
 
-struct qc_measure_options qc_measure_options_of(const struct qc_network *net)
-{
-    return (struct qc_measure_options){.accumulator = net->scheme.plan.accumulator,
-                                       .rounding = net->scheme.plan.rounding,
-                                       .run = qc_run_options_of(net->scheme.options, net->setup->progress)};
-}
-
 bool qc_measure_outputs(struct qc_error *sums, uint64_t **keys, const struct qc_network *net, struct qc_dataset *data,
                         const struct qc_selection *some, struct qc_status *st)
 {
-    const struct qc_measure_options o = qc_measure_options_of(net);
     const bool fewer = qc_dataset_samples(data) > some->samples;
     bool ok = !fewer || qc_dataset_select(data, some, st);
     if (ok && !*keys) ok = (*keys = QC_NEW_ARRAY(net->setup->arena, uint64_t, qc_dataset_units(data), st)) != NULL;
     ok = ok && qc_output_errors(sums, qc_evidence_outputs(net->evidence, net->real), *keys, net->real, net->produced,
-                                data, &o, st);
+                                data, net->scheme.settings, st);
     if (fewer && !qc_model_select_again(data, data == net->setup->eval ? NULL : net->scheme.options, st)) return false;
     return ok;
 }
@@ -135,9 +127,8 @@ size_t qc_trial_units(const struct qc_network *net)
 
 struct qc_trial_options qc_trial_options_of(const struct qc_network *net)
 {
-    return (struct qc_trial_options){.keys = net->evidence->keys,
-                                     .known = qc_evidence_outputs(net->evidence, net->real),
-                                     .how = {.rounding =
-                                                 QC_CONTRACT_ONNX}, /* the written file does not depend on --rounding */
-                                     .run = qc_run_options_of(net->scheme.options, net->setup->progress)};
+    /* without `how`: the written file does not depend on --rounding */
+    return (struct qc_trial_options){.settings = net->scheme.settings,
+                                     .keys = net->evidence->keys,
+                                     .known = qc_evidence_outputs(net->evidence, net->real)};
 }

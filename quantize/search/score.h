@@ -10,7 +10,6 @@
 
 /* Returns the selection of the samples that the report measures: QC_MEASURED_BATCHES batches. */
 struct qc_selection qc_measured_samples(const struct qc_dataset *data);
-struct qc_measure_options qc_measure_options_of(const struct qc_network *n);
 
 /* Compares the outputs of n->produced with those of the float network on some samples of data, which is --data or
    --eval; the selection of the job is restored afterwards. The produced graph computes the same bits as the simulated

@@ -247,22 +247,17 @@ static bool show(void *user, size_t done, size_t count)
     return on;
 }
 
-struct qc_run_options qc_run_options_of(const struct qc_options *o, struct qc_progress *progress)
-{
-    return (struct qc_run_options){.workers = (unsigned)o->threads,
-                                   .memory_limit = (size_t)o->memory_limit,
-                                   .progress = qc_progress_step,
-                                   .progress_user = progress};
-}
-
 /* Records the states of the chosen samples. */
 static bool record(struct qc_dataset *data, const struct qc_graph *g, const struct qc_data_request *r,
                    const struct qc_options *o, struct qc_status *st)
 {
-    const struct qc_run_options run = qc_run_options_of(o, r->progress);
+    const struct qc_settings settings = {.workers = (unsigned)o->threads,
+                                         .memory_limit = (size_t)o->memory_limit,
+                                         .progress = qc_progress_step,
+                                         .progress_user = r->progress};
     if (r->choose == QC_CHOOSE_SAMPLES && !qc_model_select(data, o, NULL, st)) return false;
     qc_progress_phase(r->progress, "recording states");
-    const bool ok = qc_record_states(data, g, &run, st);
+    const bool ok = qc_record_states(data, g, &settings, st);
     qc_progress_end(r->progress);
     return (ok && qc_progress_check(r->progress, st)) || qc_where(st, "%s", qc_dataset_file(data));
 }

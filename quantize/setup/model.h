@@ -10,9 +10,6 @@
 #include "quantize/options/options.h"
 #include "rewrite/passes/float_types.h"
 
-/* Returns how runs use the machine: threads and memory of the options, and progress. */
-struct qc_run_options qc_run_options_of(const struct qc_options *o, struct qc_progress *progress);
-
 struct qc_model {
     const char *path; /* borrowed; the name of a model in memory */
     struct qc_graph *graph;

@@ -17,21 +17,18 @@ static bool read_methods(struct qc_calibration_options *c, const struct qc_setup
         return qc_fail(st, QC_USAGE,
                        "--weight-method auto: ranges of weights are not chosen by runs of the network; give minmax, "
                        "mse or output");
-    c->run = qc_run_options_of(o, s->progress);
-    c->compensate = o->weight_rounding == QC_WEIGHTS_COMPENSATED;
-    c->correct_bias = qc_corrects_bias(o);
     c->blocks_by_error = !o->given[QC_OPTION_WEIGHT_METHOD];
-    c->moments = c->weight->of_output || qc_rounds_weights(o) || qc_options_scale(o);
-    c->look_through = o->look_through;
-    c->nonfinite_error = o->nonfinite == QC_NONFINITE_ERROR;
+    c->moments = c->weight->of_output || qc_rounds_weights(c->settings) || qc_options_scale(o);
     return true;
 }
 
 bool qc_scheme_of(struct qc_scheme *out, const struct qc_setup *s, const struct qc_options *o, struct qc_warnings *w,
                   struct qc_arena *a, struct qc_status *st)
 {
-    *out = (struct qc_scheme){.options = o};
-    if (!read_methods(&out->calibration, s, o, st) || !qc_integer_options(&out->plan, o, st) ||
+    struct qc_settings *settings = QC_NEW(a, struct qc_settings, st);
+    if (!settings || !qc_settings_of(settings, o, s->progress, st)) return false;
+    *out = (struct qc_scheme){.options = o, .settings = settings, .calibration = {.settings = settings}};
+    if (!read_methods(&out->calibration, s, o, st) ||
         !qc_partition_options_of(&out->partition, o, s->plain ? &s->given : NULL, a, st))
         return false;
     out->partition.part = s->of_body;

@@ -6,7 +6,6 @@
 #include "calib/ranges/calibrate.h"
 #include "quantize/options/changes.h"
 #include "quantize/setup/setup.h"
-#include "simq/plan/plan.h"
 
 struct qc_float_form;
 
@@ -14,11 +13,11 @@ struct qc_scheme {
     const struct qc_options *options; /* those of the user, with changes */
     struct qc_partition_options partition;
     struct qc_calibration_options calibration;
-    struct qc_plan_options plan; /* accumulators of the produced graph */
-    struct qc_float_form *form;  /* the float network to quantize (quantize/make/network.h); NULL: made from options */
-    bool sized;                  /* --size: the bits are chosen, and weights may be refined */
-    bool may_be_float;           /* --benchmark: the network may have no quantized operator */
-    bool bare;                   /* for a comparison: no details for the report are kept */
+    const struct qc_settings *settings;
+    struct qc_float_form *form; /* the float network to quantize (quantize/make/network.h); NULL: made from options */
+    bool sized;                 /* --size: the bits are chosen, and weights may be refined */
+    bool may_be_float;          /* --benchmark: the network may have no quantized operator */
+    bool bare;                  /* for a comparison: no details for the report are kept */
 };
 
 /* Sets *out from options. Arrays are from the arena, which must outlive *out, as must o and the setup. w: warnings, or

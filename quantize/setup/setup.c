@@ -26,7 +26,7 @@ static bool read_rules(struct qc_setup *s, struct qc_status *st)
         if (!qc_rules_add_builtin(s->rules, files[i], st)) return false;
     if (!qc_rules_add_builtin(s->fold_rules, "requantize.rules", st) ||
         !qc_rules_add_builtin(s->fold_rules, "requantize_once.rules", st) ||
-        (qc_narrows_bias(o) && !qc_rules_add_builtin(s->rules, "bias_narrowed.rules", st)) ||
+        (o->bias == QC_BIAS_NARROWED && !qc_rules_add_builtin(s->rules, "bias_narrowed.rules", st)) ||
         !qc_rules_take_target(s->rules, o->runs_on, st))
         return false;
     for (size_t i = 0; i < o->rules.count; i++)
@@ -218,8 +218,8 @@ static bool normalise(struct qc_setup *s, struct qc_warnings *w, struct qc_statu
     return qc_normalise(&s->normalised, s->plain ? s->plain : s->model.graph, s->rules, qc_evaluate, st) &&
            (!as_convs || set_apart(s, "as_convs.rules", st)) &&
            (scheme.cache == QC_NONE || set_apart(s, "full_caches.rules", st)) &&
-           (!qc_narrows_bias(s->options) || set_apart(s, "bias_apart.rules", st)) && name_values(s->normalised, st) &&
-           judge_before_ordering(s, st);
+           (s->options->bias != QC_BIAS_NARROWED || set_apart(s, "bias_apart.rules", st)) &&
+           name_values(s->normalised, st) && judge_before_ordering(s, st);
 }
 
 bool qc_setup_open(struct qc_setup *s, const struct qc_listener *l, struct qc_status *st)

@@ -80,6 +80,8 @@ struct qc_dataset *case_open(const struct qc_graph *g, const char *path, bool tr
     return d;
 }
 
+const struct qc_settings case_rounds = {.workers = 1, .compensate = true, .correct_bias = true};
+
 bool case_evaluate(struct qc_metric *out, const struct qc_graph *g, const struct qc_dataset *data, unsigned workers,
                    struct qc_status *st)
 {
@@ -87,8 +89,8 @@ bool case_evaluate(struct qc_metric *out, const struct qc_graph *g, const struct
     struct qc_arena *a = qc_arena_new();
     cr_assert(a);
     const bool ok =
-        qc_evaluate_sums(out, &unused, &(struct qc_evaluation){.graph = g, .data = data, .run = {.workers = workers}},
-                         a, st);
+        qc_evaluate_sums(out, &unused,
+                         &(struct qc_evaluation){.graph = g, .data = data, .settings = CASE_WORKERS(workers)}, a, st);
     qc_arena_free(a);
     return ok;
 }
@@ -111,7 +113,7 @@ bool case_choose(struct case_run *r, const struct qc_calibration_options *option
                                          .observer = options->activation,
                                          .observer_values = &options->activation_values,
                                          .moments = options->moments,
-                                         .run = options->run};
+                                         .settings = options->settings};
     struct qc_collection *seen = NULL;
     struct qc_collect_cost cost;
     struct qc_arena *a = qc_arena_new();
@@ -140,10 +142,11 @@ bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *
                     struct qc_status *st)
 {
     struct case_run *r = out;
-    struct qc_calibration_options o = {.run = {.workers = s->workers, .memory_limit = s->memory_limit},
-                                       .moments = s->moments,
-                                       .look_through = s->look_through,
-                                       .nonfinite_error = s->nonfinite_error};
+    struct qc_calibration_options o = {.settings = &(struct qc_settings){.workers = s->workers,
+                                                                         .memory_limit = s->memory_limit,
+                                                                         .look_through = s->look_through,
+                                                                         .nonfinite_error = s->nonfinite_error},
+                                       .moments = s->moments};
     *r = (struct case_run){0};
     if (!qc_observer_parse(&o.activation, &o.activation_values, s->method, st) ||
         !qc_observer_parse(&o.weight, &o.weight_values, s->weight_method, st) || !case_simulate(r, g, s, st))

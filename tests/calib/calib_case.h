@@ -44,6 +44,10 @@ struct case_setup {
 #define CASE_SETUP                                                                                                     \
     ((struct case_setup){.scheme = QC_PARTITION_INIT, .method = "minmax", .weight_method = "minmax", .workers = 1})
 
+/* Settings of runs, and those with rounding and corrected biases, of one worker. */
+#define CASE_WORKERS(n) (&(struct qc_settings){.workers = (n)})
+extern const struct qc_settings case_rounds;
+
 struct case_run {
     struct qc_rules *rules, *fold_rules;
     struct qc_partition *partition;

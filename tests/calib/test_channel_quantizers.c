@@ -171,7 +171,7 @@ Test(channel_quantizers, statistics_without_channels_are_an_error)
     struct qc_calibration *c = NULL;
     struct qc_calibration_options o = {.activation = qc_observer_find("output"),
                                        .weight = qc_observer_find("minmax"),
-                                       .run = {.workers = 1},
+                                       .settings = CASE_WORKERS(1),
                                        .channels = true};
     const char *const names[] = {"x"};
     cr_assert(case_simulate(&r, g, &setup, &st) && qc_collection_new(&seen, 1, names, QC_NEED_HISTOGRAM, &st), "%s",

@@ -46,13 +46,16 @@ static void close_setting(struct setting *s)
     qc_graph_free(s->g);
 }
 
+static struct qc_settings settings;
+
 static struct qc_collect_options options_of(const char *data_sha, unsigned workers)
 {
+    settings = (struct qc_settings){.workers = workers};
     return (struct qc_collect_options){.model_sha256 = model_sha,
                                        .data_sha256 = data_sha,
                                        .inputs = "input: input\n",
                                        .need = QC_NEED_HISTOGRAM,
-                                       .run = {.workers = workers}};
+                                       .settings = &settings};
 }
 
 static struct qc_collection *collect(const struct setting *s, size_t shard, size_t shards, unsigned workers)
@@ -266,8 +269,8 @@ static void check_checkpoints(bool channels)
     o.channel_axes = channels ? s.axes : NULL;
     o.save = save;
     o.save_user = &saved;
-    o.run.progress = until;
-    o.run.progress_user = &saved;
+    settings.progress = until;
+    settings.progress_user = &saved;
     cr_assert(qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, &st), "%s", st.message);
     expect_bytes(c, &whole, "saved after every sample");
     qc_collection_free(c);
@@ -284,8 +287,8 @@ static void check_checkpoints(bool channels)
         o.save = save;
         o.save_user = &later;
         o.save_seconds = 1e9;
-        o.run.progress = until;
-        o.run.progress_user = &later;
+        settings.progress = until;
+        settings.progress_user = &later;
         c = NULL;
         if (!qc_collect(&c, NULL, s.g, s.count, s.values, s.names, s.data, &o, &st)) { /* stopped once more */
             cr_assert_eq(st.code, QC_INTERRUPTED, "%s", st.message);

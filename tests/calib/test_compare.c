@@ -159,7 +159,7 @@ Test(measure, is_what_integers_by_hand_give)
     cr_assert_gt(input.saturated, 2);
     for (unsigned workers = 1; workers <= 4; workers *= 2) {
         struct qc_measurement *m = NULL;
-        struct qc_measure_options options = {.run = {.workers = workers}};
+        struct qc_settings options = {.workers = workers};
         cr_assert(qc_measure(&m, r.normalised, r.folded, r.data, &options, &st), "%s", st.message);
         const struct qc_error *quantizers[] = {&m->quantizers[case_quantizer(r.folded, "x")],
                                                &m->quantizers[case_quantizer(r.folded, "c")], &m->outputs[0]},
@@ -193,14 +193,10 @@ Test(measure, is_the_same_for_any_number_of_workers)
     struct qc_measurement *one = NULL, *m = NULL;
     setup.samples = 24;
     cr_assert(case_calibrate(&r, g, QC_TEST_SOURCE "/datasets/digits_calib.h5", &setup, &st), "%s", st.message);
-    cr_assert(qc_measure(&one, r.normalised, r.folded, r.data, &(struct qc_measure_options){.run = {.workers = 1}},
-                         &st),
-              "%s", st.message);
+    cr_assert(qc_measure(&one, r.normalised, r.folded, r.data, CASE_WORKERS(1), &st), "%s", st.message);
     cr_expect_gt(qc_error_sqnr_db(&one->outputs[0]), 15);
     for (unsigned workers = 2; workers <= 4; workers++) {
-        cr_assert(qc_measure(&m, r.normalised, r.folded, r.data,
-                             &(struct qc_measure_options){.run = {.workers = workers}}, &st),
-                  "%s", st.message);
+        cr_assert(qc_measure(&m, r.normalised, r.folded, r.data, CASE_WORKERS(workers), &st), "%s", st.message);
         for (qc_id s = 1; s <= one->qparams_count; s++) {
             cr_expect(memcmp(&one->quantizers[s], &m->quantizers[s], sizeof *m->quantizers) == 0,
                       "%u workers: quantizer %u", workers, s);
@@ -225,8 +221,8 @@ Test(measure, a_memory_limit_says_what_is_needed)
     char path[CASE_PATH];
     write_images(path, x);
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-    cr_expect(!qc_measure(&m, r.normalised, r.folded, r.data,
-                          &(struct qc_measure_options){.run = {.workers = 2, .memory_limit = 100}}, &st));
+    cr_expect(
+        !qc_measure(&m, r.normalised, r.folded, r.data, &(struct qc_settings){.workers = 2, .memory_limit = 100}, &st));
     cr_expect(st.code == QC_MACHINE && strstr(st.message, "--memory-limit") && strstr(st.message, "needs"), "%s",
               st.message);
     case_free(&r);

@@ -22,7 +22,7 @@ static void fit(struct case_run *r, struct qc_graph **model, enum qc_accumulator
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    const struct qc_fit_options o = {.accumulator = {.bits = bits}, .bound = bound, .run = {.workers = workers}};
+    const struct qc_settings o = {.plan = {.accumulator = {.bits = bits}}, .bound = bound, .workers = workers};
     setup.scheme.weight.per_channel = per_channel;
     setup.samples = 50;
     setup.moments = true;
@@ -54,7 +54,7 @@ static uint64_t overflows(const struct case_run *r, const char *path, struct qc_
     struct qc_metric m;
     uint64_t all = 0;
     const struct qc_plan_options how = {.accumulator = accumulator};
-    const struct qc_evaluation e = {.graph = r->simulated, .data = data, .how = &how, .run = {.workers = 2}};
+    const struct qc_evaluation e = {.graph = r->simulated, .data = data, .how = &how, .settings = CASE_WORKERS(2)};
     cr_assert(qc_dataset_select(data, &some, &st));
     cr_assert(qc_evaluate_sums(&m, &seen, &e, a, &st), "%s", st.message);
     for (size_t k = 0; k < seen.count; k++) {
@@ -122,10 +122,10 @@ Test(fit_accumulator, a_proof_holds_after_compensated_rounding)
             fit(&r, &g, QC_BOUND_PROVEN, bits, per_channel, 2);
             size_t bounded = 0, compensated = 0;
             for (int k = 0; k < 2; k++) {
-                const struct qc_round_weights_options o = {.compensate = true,
-                                                           .correct_bias = true,
-                                                           .accumulator_bits = k ? bits : 0,
-                                                           .run = {.workers = 2}};
+                struct qc_settings settings = case_rounds;
+                settings.workers = 2;
+                settings.plan.accumulator.bits = k ? bits : 0;
+                const struct qc_round_weights_options o = {.settings = &settings};
                 cr_assert(qc_round_weights(&w[k], &new[k], r.simulated, r.second_moments, &o, &st), "%s", st.message);
                 cr_assert(qc_graph_verify(new[k], &st), "%s", st.message);
             }
@@ -219,7 +219,7 @@ Test(fit_accumulator, products_of_activations_are_told)
     struct qc_dataset *data = case_open(g, path, false);
     struct qc_calibration c = {.arena = qc_arena_new(), .qparams_count = g->qparams_count};
     c.choices = QC_NEW_ARRAY(c.arena, struct qc_choice, c.qparams_count + 1, &st);
-    const struct qc_fit_options o = {.accumulator = {.bits = 12}, .run = {.workers = 1}};
+    const struct qc_settings o = {.plan = {.accumulator = {.bits = 12}}, .workers = 1};
     cr_assert(qc_fit_accumulators(&c, g, data, &o, &st), "%s", st.message);
     cr_assert_eq(c.warnings.count, 1);
     cr_expect(strstr(c.warnings.lines[0], "'both' overflows") &&

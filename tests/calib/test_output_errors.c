@@ -24,7 +24,7 @@ static struct qc_error errors_of(struct qc_known_outputs *known, uint64_t *keys,
                                  const struct case_run *r, unsigned workers)
 {
     struct qc_status st = QC_STATUS_INIT;
-    const struct qc_measure_options o = {.run = {.workers = workers}};
+    const struct qc_settings o = {.workers = workers};
     struct qc_error e;
     cr_assert_eq(r->produced->output_count, 1);
     cr_assert(qc_output_errors(&e, known, keys, real, r->produced, r->data, &o, &st), "%s", st.message);
@@ -44,8 +44,7 @@ Test(output_errors, are_those_of_the_measurement_of_all_layers)
     struct case_run r;
     struct qc_measurement *m = NULL;
     calibrate(&r, &g);
-    cr_assert(qc_measure(&m, r.normalised, r.folded, r.data, &(struct qc_measure_options){.run = {.workers = 1}}, &st),
-              "%s", st.message);
+    cr_assert(qc_measure(&m, r.normalised, r.folded, r.data, CASE_WORKERS(1), &st), "%s", st.message);
     cr_assert_gt(m->outputs[0].noise, 0);
     for (unsigned workers = 1; workers <= 3; workers++) {
         const struct qc_error e = errors_of(NULL, NULL, r.normalised, &r, workers);
@@ -123,7 +122,10 @@ Test(output_errors, collecting_leaves_the_outputs_of_the_float_network)
     calibrate(&r, &g);
     cr_assert(case_simulate(&unbound, g, &setup, &st), "%s", st.message);
     cr_assert(qc_known_outputs_new(&known, 1, QC_KNOWN_IN_MEMORY, NULL, &st));
-    const struct qc_collect_options o = {.need = QC_NEED_EXTREMES, .keys = keys, .known = known, .run = {.workers = 2}};
+    const struct qc_collect_options o = {.need = QC_NEED_EXTREMES,
+                                         .keys = keys,
+                                         .known = known,
+                                         .settings = CASE_WORKERS(2)};
     cr_assert(qc_collect(&c, NULL, unbound.simulated, 0, NULL, NULL, r.data, &o, &st), "%s", st.message);
     for (size_t u = 0; u < SAMPLES; u++) cr_expect(keys[u] && qc_known_outputs_find(known, keys[u]), "unit %zu", u);
     const struct qc_error alone = errors_of(NULL, NULL, r.normalised, &r, 1),

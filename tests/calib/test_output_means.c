@@ -58,7 +58,7 @@ Test(output_means, mean_errors_of_outputs_go)
         struct case_run r;
         case_calibrate_skewed(&r, g, cases[i].method, SAMPLES);
         /* One worker: the sums below are shared. */
-        const struct qc_trial_options how = {.how = {.rounding = QC_CONTRACT_ONNX}, .run = {.workers = 1}};
+        const struct qc_trial_options how = {.settings = CASE_WORKERS(1)};
         struct qc_trials *trials = NULL;
         struct qc_output_correction done;
         const struct qc_graph *was = r.simulated;

@@ -12,7 +12,7 @@
 
 enum { SAMPLES = 64, IN = 4, OUT = 6, PIXELS = 16 };
 
-static const struct qc_round_weights_options both = {.compensate = true, .correct_bias = true, .run = {.workers = 1}};
+static const struct qc_round_weights_options both = {.settings = &case_rounds};
 
 /* Channels that are nearly alike, with a mean of their own. */
 static float *images(uint64_t seed)
@@ -253,7 +253,8 @@ Test(round_weights, what_is_off_changes_nothing)
                 *b = qc_constant_of(r.normalised, find_conv(r.normalised)->inputs[2])->data;
     const struct qc_qparams *qparams = &r.simulated->qparams_of[case_quantizer(r.simulated, "w")];
     for (int k = 0; k < 3; k++) {
-        struct qc_round_weights_options o = {.compensate = k == 1, .correct_bias = k == 2, .run = {.workers = 1}};
+        struct qc_round_weights_options o = {
+            .settings = &(struct qc_settings){.compensate = k == 1, .correct_bias = k == 2, .workers = 1}};
         struct qc_graph *new = NULL;
         struct qc_weight_rounding *done = NULL;
         size_t moved = 0, corrected = 0;
@@ -283,7 +284,9 @@ Test(round_weights, workers_make_no_difference)
         struct qc_graph *new = NULL;
         struct qc_weight_rounding *w = NULL;
         struct case_run r;
-        o.run.workers = workers;
+        struct qc_settings settings = case_rounds;
+        settings.workers = workers;
+        o.settings = &settings;
         calibrate(&r, g, workers);
         cr_assert(qc_round_weights(&w, &new, r.simulated, r.second_moments, &o, &st), "%s", st.message);
         if (first)

@@ -100,7 +100,7 @@ static void note(struct outcome *to, const struct qc_graph *g, const struct qc_w
 /* Rounds with the file, or without (NULL). */
 static void rounds(struct outcome *out, const char *of_job)
 {
-    struct qc_round_weights_options o = {.compensate = true, .correct_bias = true, .run = {.workers = 1}};
+    struct qc_round_weights_options o = {.settings = &case_rounds};
     struct qc_weight_rounding *w = NULL;
     struct qc_graph *g = NULL;
     if (of_job) cr_assert(qc_rounded_file_open(&o.file, path, of_job, &st), "%s", st.message);

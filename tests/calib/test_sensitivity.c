@@ -81,7 +81,7 @@ static double expected(const struct case_run *r, const struct qc_graph *g, const
     const struct qc_comparison_job job = {.first = r->normalised,
                                           .second = some,
                                           .data = r->data,
-                                          .run = {.workers = 1}};
+                                          .settings = CASE_WORKERS(1)};
     cr_assert(qc_compare(&c, &job, &st), "%s", st.message);
     double sum = 0;
     for (size_t k = 0; k < some->output_count; k++) sum += c->outputs[k].noise / c->outputs[k].signal;
@@ -95,7 +95,7 @@ static struct qc_sensitivity *measure(const struct case_run *r, const struct qc_
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_sensitivity *s = NULL;
-    const struct qc_sensitivity_options o = {.run = {.workers = workers}};
+    const struct qc_sensitivity_options o = {.settings = CASE_WORKERS(workers)};
     cr_assert(qc_sensitivity_measure(&s, r->simulated, rounded, r->data, &o, &st), "%s", st.message);
     return s;
 }
@@ -157,7 +157,7 @@ Test(sensitivity, only_layers_of_which_most_is_believed_are_measured)
     cr_assert(believed);
     for (size_t k = 0; k < sizeof layers / sizeof *layers; k++) {
         struct qc_sensitivity *some = NULL;
-        const struct qc_sensitivity_options o = {.run = {.workers = 2},
+        const struct qc_sensitivity_options o = {.settings = CASE_WORKERS(2),
                                                  .most = 1,
                                                  .weights_of = 1,
                                                  .believed = believed};
@@ -202,7 +202,7 @@ Test(sensitivity, the_metric_of_a_layer_is_that_of_the_graph_with_all_else_off)
                                {.name = "target", .dtype = QC_F32, .values = target, .rank = 3, .dims = {OUT, 6, 6}}};
     case_write(path, sets, 2, SAMPLES);
     struct qc_dataset *eval = case_open(r.simulated, path, true);
-    const struct qc_sensitivity_options o = {.run = {.workers = 2}};
+    const struct qc_sensitivity_options o = {.settings = CASE_WORKERS(2)};
     struct qc_sensitivity *s = measure(&r, NULL, 1);
     struct qc_metric real, m;
     double noise[sizeof layers / sizeof *layers];
@@ -244,7 +244,7 @@ Test(sensitivity, a_layer_has_the_constants_that_rounding_made)
     struct case_run r;
     struct qc_weight_rounding *w = NULL;
     struct qc_status st = QC_STATUS_INIT;
-    const struct qc_round_weights_options both = {.compensate = true, .correct_bias = true, .run = {.workers = 1}};
+    const struct qc_round_weights_options both = {.settings = &case_rounds};
     calibrate(&r, g);
     cr_assert(qc_round_weights(&w, &rounded, r.simulated, r.second_moments, &both, &st), "%s", st.message);
     struct qc_sensitivity *plain = measure(&r, NULL, 1), *s = measure(&r, rounded, 1);
@@ -290,7 +290,10 @@ Test(sensitivity, a_layer_has_the_scales_that_rounding_made)
     qc_rebuild_free(&b);
     for (qc_id k = 1; k <= some->qparams_count; k++)
         if (some->qparams_of[k].kind == QC_QPARAMS_QUANTIZER) qc_graph_turn_off_quantizer(some, k);
-    const struct qc_comparison_job job = {.first = r.normalised, .second = some, .data = r.data, .run = {.workers = 1}};
+    const struct qc_comparison_job job = {.first = r.normalised,
+                                          .second = some,
+                                          .data = r.data,
+                                          .settings = CASE_WORKERS(1)};
     cr_assert(qc_compare(&c, &job, &st), "%s", st.message);
     double want = 0;
     for (size_t k = 0; k < some->output_count; k++)

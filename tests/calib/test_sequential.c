@@ -107,6 +107,7 @@ struct bench {
     struct case_run run; /* as far as simulated, and data */
     struct qc_second_moments *second_moments;
     struct qc_weight_rounder *weight_rounder;
+    struct qc_settings settings;
     struct qc_calibration_options options;
     char path[CASE_PATH];
 };
@@ -115,7 +116,11 @@ static void begin(struct bench *b, const struct model *m, const struct how *h)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    *b = (struct bench){.model = make(m), .options = {.run = {.workers = h->workers ? h->workers : 1}}};
+    *b = (struct bench){.model = make(m),
+                        .settings = {.workers = h->workers ? h->workers : 1,
+                                     .compensate = true,
+                                     .correct_bias = h->bias},
+                        .options = {.settings = &b->settings}};
     cr_assert(case_simulate(&b->run, b->model, &setup, &st), "%s: %s", m->name, st.message);
     cr_assert(
         qc_observer_parse(&b->options.activation, &b->options.activation_values, h->method ? h->method : "mse", &st) &&
@@ -124,8 +129,8 @@ static void begin(struct bench *b, const struct model *m, const struct how *h)
     b->run.data = case_open(b->run.simulated, b->path, false);
     if (!h->weights) return;
     struct qc_collection *seen = NULL;
-    const struct qc_collect_options collect = {.need = QC_NEED_EXTREMES, .moments = true, .run = {.workers = 1}};
-    const struct qc_round_weights_options r = {.compensate = true, .correct_bias = h->bias, .run = {.workers = 1}};
+    const struct qc_collect_options collect = {.need = QC_NEED_EXTREMES, .moments = true, .settings = CASE_WORKERS(1)};
+    const struct qc_round_weights_options r = {.settings = &b->settings};
     cr_assert(qc_collect(&seen, NULL, b->run.simulated, 0, NULL, NULL, b->run.data, &collect, &st), "%s", st.message);
     b->second_moments = seen->second_moments;
     seen->second_moments = NULL;
@@ -160,9 +165,7 @@ static char *propagated(const struct model *m, const struct how *h)
     struct qc_status st = QC_STATUS_INIT;
     struct bench b;
     begin(&b, m, h);
-    const struct qc_sequential_options o = {.calibration = &b.options,
-                                            .weight_rounder = b.weight_rounder,
-                                            .correct_bias = h->bias};
+    const struct qc_sequential_options o = {.calibration = &b.options, .weight_rounder = b.weight_rounder};
     struct qc_calibration *c = NULL;
     cr_assert(qc_calibrate_sequentially(&c, b.run.simulated, b.run.data, &o, &st), "%s: %s", m->name, st.message);
     for (qc_id s = 1; s <= b.run.simulated->qparams_count; s++)

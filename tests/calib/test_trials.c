@@ -160,7 +160,7 @@ Test(trials, probabilities_are_judged_by_divergence)
     struct qc_status st = QC_STATUS_INIT;
     struct qc_trials *trials = NULL;
     struct qc_error errors[2][2] = {0}, judged[2][2] = {0};
-    const struct qc_trial_options how = {.how = {.rounding = QC_CONTRACT_ONNX}, .run = {.workers = 1}};
+    const struct qc_trial_options how = {.settings = CASE_WORKERS(1)};
     char path[CASE_PATH];
     case_write(path, &(struct case_data){.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {4}}, 1, 2);
     struct qc_graph *real = case_graph(TWO_HEADS("1"));
@@ -196,7 +196,7 @@ static size_t drawn_of_held(size_t held)
     uint64_t keys[UNITS];
     struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[1,3]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n");
     for (size_t u = 0; u < UNITS; u++) keys[u] = u < held ? 8000 - 8 * u : 8 * u + 1;
-    const struct qc_trial_options o = {.keys = keys, .held = true, .run = {.workers = 1}};
+    const struct qc_trial_options o = {.keys = keys, .held = true, .settings = CASE_WORKERS(1)};
     cr_assert(qc_memory_data_new(&m, "rows", &st) && qc_memory_data_add(m, &array, rows, &st), "%s", st.message);
     cr_assert(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
     cr_assert(qc_trials_new(&t, g, d, WANTED, &o, &st), "%s", st.message);

@@ -386,8 +386,12 @@ static void check_numbers(const struct qc_graph *g, const char *data, const stru
         pairs[count++] = (struct qc_pair){.first = real, .second = v};
     }
     cr_assert_geq(count, 9, "%zu quantizers", count);
-    struct qc_comparison_job job = {
-        .first = q, .second = r.folded, .pair_count = count, .pairs = pairs, .data = r.data, .run = {.workers = 1}};
+    struct qc_comparison_job job = {.first = q,
+                                    .second = r.folded,
+                                    .pair_count = count,
+                                    .pairs = pairs,
+                                    .data = r.data,
+                                    .settings = &(struct qc_settings){.workers = 1}};
     cr_assert(qc_compare(&c, &job, &st), "%s", st.message);
     for (size_t i = 0; i < count; i++) {
         double step = (double)r.folded->qparams_of[quantizers[i]].scale[0],

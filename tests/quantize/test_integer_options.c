@@ -22,13 +22,13 @@ Test(integer_options, accumulator)
 {
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
         struct qc_status st = QC_STATUS_INIT;
-        struct qc_plan_options p;
+        struct qc_settings s;
         const struct qc_options o = {.accumulator = given[i].accumulator};
-        const bool ok = qc_integer_options(&p, &o, &st);
+        const bool ok = qc_settings_of(&s, &o, NULL, &st);
         cr_expect_eq(ok, given[i].bits != 0, "%s", given[i].accumulator);
         if (ok)
-            cr_expect(p.accumulator.bits == given[i].bits && p.accumulator.overflow == given[i].overflow, "%s",
-                      given[i].accumulator);
+            cr_expect(s.plan.accumulator.bits == given[i].bits && s.plan.accumulator.overflow == given[i].overflow,
+                      "%s", given[i].accumulator);
         else
             cr_expect(st.code == QC_USAGE && strstr(st.message, "--accumulator"), "%s: %s", given[i].accumulator,
                       st.message);
@@ -38,20 +38,33 @@ Test(integer_options, accumulator)
 Test(integer_options, lowering)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_plan_options p;
-    cr_assert(qc_integer_options(&p, &(struct qc_options){0}, &st) && p.lowering == QC_LOWERING_INT8);
-    cr_assert(qc_integer_options(&p, &(struct qc_options){.lowering = QC_LOWERING_INT16}, &st) &&
-              p.lowering == QC_LOWERING_INT16);
+    struct qc_settings s;
+    cr_assert(qc_settings_of(&s, &(struct qc_options){0}, NULL, &st) && s.plan.lowering == QC_LOWERING_INT8);
+    cr_assert(qc_settings_of(&s, &(struct qc_options){.lowering = QC_LOWERING_INT16}, NULL, &st) &&
+              s.plan.lowering == QC_LOWERING_INT16);
+}
+
+/* One place decides whether biases are corrected: not those that are added after the accumulator is narrowed. */
+Test(integer_options, corrected_biases)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    for (int k = 0; k < 4; k++) {
+        struct qc_settings s;
+        const struct qc_options o = {.bias_correction = k & 1, .bias = k & 2 ? QC_BIAS_NARROWED : QC_BIAS_ACCUMULATOR};
+        cr_assert(qc_settings_of(&s, &o, NULL, &st));
+        cr_expect_eq(s.correct_bias, k == 1);
+        cr_expect_eq(qc_rounds_weights(&s), k == 1);
+    }
 }
 
 Test(integer_options, rounding_by_name_and_alias)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_plan_options p;
-    cr_assert(qc_integer_options(&p, &(struct qc_options){0}, &st) && p.rounding == QC_CONTRACT_ONNX &&
-              p.accumulator.bits == 0);
-    cr_assert(qc_integer_options(&p, &(struct qc_options){.rounding = "qnn-upward"}, &st) &&
-              p.rounding == QC_CONTRACT_TFLITE_SINGLE);
-    cr_assert(!qc_integer_options(&p, &(struct qc_options){.rounding = "up"}, &st) && st.code == QC_USAGE &&
+    struct qc_settings s;
+    cr_assert(qc_settings_of(&s, &(struct qc_options){0}, NULL, &st) && s.plan.rounding == QC_CONTRACT_ONNX &&
+              s.plan.accumulator.bits == 0);
+    cr_assert(qc_settings_of(&s, &(struct qc_options){.rounding = "qnn-upward"}, NULL, &st) &&
+              s.plan.rounding == QC_CONTRACT_TFLITE_SINGLE);
+    cr_assert(!qc_settings_of(&s, &(struct qc_options){.rounding = "up"}, NULL, &st) && st.code == QC_USAGE &&
               strstr(st.message, "--rounding"));
 }

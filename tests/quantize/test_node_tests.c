@@ -13,6 +13,7 @@
 #include "datasets/arrays/memory_data.h"
 #include "evaluate/run_model.h"
 #include "node_case.h"
+#include "quantize/options/option_value.h"
 
 struct tolerance {
     double relative, absolute;
@@ -104,6 +105,7 @@ static bool run_test(const struct node_case *t, const char *folder, struct qc_st
     struct qc_memory_data *m = NULL;
     struct qc_tensor *kept[NODE_CASE_PORTS] = {NULL};
     struct qc_model_run r = {.workers = 0};
+    struct qc_settings settings;
     bool ok = false;
     cr_assert(a && qc_options_init(&o, QC_COMMAND_run, a, st) && qc_options_set(&o, QC_OPTION_THREADS, "1", st));
     snprintf(path, sizeof path, "%s/model.onnx", folder);
@@ -112,7 +114,7 @@ static bool run_test(const struct node_case *t, const char *folder, struct qc_st
         if (t->inputs[i] && !add_input(m, t->input_names[i], t->inputs[i], &kept[i], st)) goto out;
     if (!qc_model_run_open(&r, &(struct qc_model_source){.file = path},
                            &(struct qc_data_source){.open = open_samples, .user = m}, QC_USE_INPUTS, &o, NULL, st) ||
-        !qc_model_run_plan(&r, &(struct qc_plan_options){.observed_count = 0}, &o, a, st))
+        !qc_settings_of(&settings, &o, NULL, st) || !qc_model_run_plan(&r, &settings, a, st))
         goto out;
     struct outcome outcome = {.t = t, .g = r.model.graph, .tolerance = tolerance_of(folder)};
     ok = qc_model_run_units(&r, compare_outputs, &outcome, 0, NULL, NULL, st);
