@@ -14,7 +14,7 @@
 #include "cli/terminal/screen.h"
 #include "evaluate/compare_models.h"
 #include "evaluate/compare_targets.h"
-#include "export/report/comparison.h"
+#include "export/report/page.h"
 #include "quantize/options/option_value.h"
 #include "quantize/report/command_text.h"
 
@@ -95,8 +95,8 @@ static void print_targets(const struct qc_target_pair *t)
             qc_say("%-22s %-26s %s\n", t->rows[i].what, t->rows[i].value[0], t->rows[i].value[1]);
 }
 
-static bool print_comparison_json(const struct qc_compared_models *c, const struct qc_target_pair *targets,
-                                  const struct qc_warnings *w, struct qc_status *st)
+static struct qc_json *comparison_json(const struct qc_compared_models *c, const struct qc_target_pair *targets,
+                                       const struct qc_warnings *w)
 {
     struct qc_json *root = qc_json_object(), *outputs = qc_json_array(), *layers = qc_json_array(),
                    *rounding = qc_json_array(), *accumulator = qc_json_array(), *overflows = qc_json_array(),
@@ -123,7 +123,7 @@ static bool print_comparison_json(const struct qc_compared_models *c, const stru
     qc_json_set(root, "outputs", outputs);
     qc_json_set(root, "layers", layers);
     qc_json_set(root, "warnings", warnings);
-    return qc_print_json(root, st);
+    return root;
 }
 
 static void print_db(double db)
@@ -212,73 +212,41 @@ static void print_comparison(const struct qc_compared_models *c, const struct qc
         qc_say("%zu layers compared, the worst shown; -v or --json shows all\n", c->pairs.count);
 }
 
-static bool fill_layers(struct qc_compared *to, const struct qc_compared_models *c, struct qc_arena *a,
-                        struct qc_status *st)
+/* Returns how many layers and outputs are equal, in one sentence. */
+static struct qc_json *verdict(const struct qc_compared_models *c)
 {
-    struct qc_compared_layer *layers = QC_NEW_ARRAY(a, struct qc_compared_layer, c->pairs.count, st);
-    for (size_t i = 0; layers && i < c->pairs.count; i++) {
-        const struct qc_error *e = &c->result->pairs[i];
-        layers[i] = (struct qc_compared_layer){.name = c->pairs.layers[i].name,
-                                               .op = qc_op_info(c->pairs.layers[i].op)->name,
-                                               .by_name = c->pairs.layers[i].by_name,
-                                               .mse = mse_of(e),
-                                               .sqnr_db = qc_error_sqnr_db(e),
-                                               .cosine = qc_error_cosine(e),
-                                               .max_abs = e->max_abs,
-                                               .elements = e->count,
-                                               .differing = c->result->steps[i].differing,
-                                               .max_steps = most_steps(c, i)};
-        for (int k = 0; k < QC_STEPS; k++) layers[i].steps[k] = c->result->steps[i].of[k];
-        if (c->result->factors[i].found) layers[i].mse = layers[i].sqnr_db = layers[i].cosine = (double)NAN;
-    }
-    to->layers = layers;
-    to->layer_count = c->pairs.count;
-    return layers != NULL;
+    char text[160];
+    size_t layers = 0, outputs = 0;
+    const size_t count = c->second.graph->output_count;
+    for (size_t i = 0; i < c->pairs.count; i++) layers += !c->result->steps[i].differing;
+    for (size_t k = 0; k < count; k++) outputs += !c->result->differing[k];
+    snprintf(text, sizeof text, "%zu of %zu output%s and %zu of %zu layer%s are equal, bit for bit", outputs, count,
+             qc_plural(count), layers, c->pairs.count, qc_plural(c->pairs.count));
+    return QC_JSON("text %s", text);
 }
 
-static bool fill_outputs(struct qc_compared *to, const struct qc_compared_models *c, struct qc_arena *a,
-                         struct qc_status *st)
+/* Writes the viewer with the comparison as its record. */
+static bool write_comparison_page(const struct qc_compared_models *c, const struct qc_target_pair *targets,
+                                  const struct qc_warnings *w, const struct qc_cli_options *o, struct qc_status *st)
 {
-    const struct qc_graph *g = c->second.graph;
-    struct qc_compared_output *outputs = QC_NEW_ARRAY(a, struct qc_compared_output, g->output_count, st);
-    for (size_t k = 0; outputs && k < g->output_count; k++) {
-        const struct qc_error *e = &c->result->outputs[k];
-        const double none = (double)NAN;
-        outputs[k] = (struct qc_compared_output){.name = g->outputs[k].name,
-                                                 .sqnr_db = qc_error_sqnr_db(e),
-                                                 .cosine = e->count ? qc_error_cosine(e) : none,
-                                                 .max_abs = e->count ? e->max_abs : none,
-                                                 .elements = c->result->elements[k],
-                                                 .differing = c->result->differing[k]};
-    }
-    to->outputs = outputs;
-    to->output_count = g->output_count;
-    return outputs != NULL;
-}
-
-static bool write_comparison_page(const struct qc_compared_models *c, const struct qc_cli_options *o,
-                                  struct qc_status *st)
-{
+    const char *file[3] = {c->first.path, c->second.path, qc_dataset_file(c->data)}, *command;
     char sha[3][65];
-    struct qc_compared page = {.version = QC_VERSION,
-                               .file = {c->first.path, c->second.path},
-                               .sha256 = {sha[0], sha[1]},
-                               .contracts = c->contracts,
-                               .data_file = qc_dataset_file(c->data),
-                               .data_sha256 = sha[2],
-                               .samples = c->result->samples,
-                               .tolerance = o->job.tolerance};
-    for (int k = 0; k < 2; k++) page.rounding[k] = qc_contract_info(c->how[k].rounding)->name;
-    if (!qc_sha256_file(sha[0], page.file[0], st) || !qc_sha256_file(sha[1], page.file[1], st) ||
-        !qc_data_file_sha256(sha[2], page.data_file, st) ||
-        !qc_command_text(&page.command, o->job.arena, &o->job, o->operands.items, o->operands.count, NULL, st) ||
-        !fill_layers(&page, c, o->job.arena, st) || !fill_outputs(&page, c, o->job.arena, st))
-        return false;
-    struct qc_json *options = qc_options_json(&o->job);
     size_t size;
-    page.options = options;
-    QC_FREED char *text = qc_json_is_whole(options) ? qc_comparison_html(&size, &page, st) : NULL;
-    qc_json_free(options);
+    if (!qc_sha256_file(sha[0], file[0], st) || !qc_sha256_file(sha[1], file[1], st) ||
+        !qc_data_file_sha256(sha[2], file[2], st) ||
+        !qc_command_text(&command, o->job.arena, &o->job, o->operands.items, o->operands.count, NULL, st))
+        return false;
+    struct qc_json *page = comparison_json(c, targets, w), *models = qc_json_array();
+    for (int k = 0; k < 2; k++) qc_json_add(models, QC_JSON("file %s sha256 %s", file[k], sha[k]));
+    qc_json_put(page, "kind %s version %s command %s tolerance %g contracts %hhd", "comparison", QC_VERSION, command,
+                o->job.tolerance, c->contracts);
+    qc_json_set(page, "models", models);
+    qc_json_set(page, "model", QC_JSON("file %s", file[1]));
+    qc_json_set(page, "data", QC_JSON("file %s sha256 %s", file[2], sha[2]));
+    qc_json_set(page, "verdict", verdict(c));
+    qc_json_set(page, "options", qc_options_json(&o->job));
+    QC_FREED char *text = qc_json_is_whole(page) ? qc_page(&size, page, st) : NULL;
+    qc_json_free(page);
     if (!text) return qc_fail_memory(st, 1); /* unless a reason is given already */
     return qc_file_write(o->html, text, size, st);
 }
@@ -343,9 +311,9 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     for (int k = 0; k < 2; k++)
         qc_warn_overflows(w, &c.result->overflows[k], c.how[k].accumulator.bits,
                           two ? qc_base_name(k ? c.second.path : c.first.path) : NULL);
-    if (o->html && !write_comparison_page(&c, o, st)) goto out;
+    if (o->html && !write_comparison_page(&c, &targets, w, o, st)) goto out;
     if (o->json)
-        ok = print_comparison_json(&c, &targets, w, st);
+        ok = qc_print_json(comparison_json(&c, &targets, w), st);
     else if (!o->quiet) {
         print_targets(&targets);
         print_comparison(&c, o);

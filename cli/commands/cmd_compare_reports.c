@@ -10,6 +10,7 @@
 #include "cli/outputs.h"
 #include "cli/terminal/screen.h"
 #include "evaluate/describe.h"
+#include "export/report/page.h"
 #include "export/report/report_difference.h"
 #include "quantize/report/command_text.h"
 
@@ -36,8 +37,11 @@ static bool write_difference_page(const struct qc_report_difference *d, const st
         !qc_text_list_add(&words, "-o", a, st) || !qc_text_list_add(&words, o->output, a, st) ||
         !qc_words_text(&command, a, &words, st))
         return false;
-    QC_FREED char *text = qc_report_difference_html(&size, d, command, QC_VERSION, a, st);
-    return text && qc_file_write(o->output, text, size, st);
+    struct qc_json *record = qc_report_difference_record(d, command, QC_VERSION);
+    QC_FREED char *text = qc_json_is_whole(record) ? qc_page(&size, record, st) : NULL;
+    qc_json_free(record);
+    if (!text) return qc_fail_memory(st, 1);
+    return qc_file_write(o->output, text, size, st);
 }
 
 static void print_figures(const struct qc_report_difference *d)

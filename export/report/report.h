@@ -452,15 +452,14 @@ const char *qc_report_type(const struct qc_report *r);
  * between runs. */
 struct qc_json *qc_report_json(const struct qc_report *r);
 
-/* Returns the report as a self-contained page of HTML, which the caller frees. It has no times: the same inputs and
-   options give the same bytes. Returns NULL with a status if memory runs out. */
-char *qc_report_html(size_t *size, const struct qc_report *r, struct qc_status *st);
+/* Returns {"grade": "good", "usable", "poor" or "unknown", "text": a sentence}. */
+struct qc_json *qc_verdict_json(const struct qc_report *r);
 
 /* Returns the placement as a configuration (--config) for the next job. The caller owns it. */
 struct qc_json *qc_latency_placement(const struct qc_report_latency *l);
 
-/* Writes FOLDER/report.json (json: from qc_report_json), FOLDER/layers.csv and FOLDER/report.html: either all of them
-   or none, each complete. Creates the folder, and removes it after an error. */
+/* Writes FOLDER/report.json (json: from qc_report_json), FOLDER/layers.csv and FOLDER/report.html, which is the viewer
+   with this record (export/report/page.h): either all of them or none, each complete. Creates the folder, and removes it after an error. */
 bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st);
 
 /* Returns the name of a type as options spell it: "uint8" for "u8"; `type` itself if it is unknown. */

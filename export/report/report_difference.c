@@ -449,6 +449,8 @@ static struct qc_json *layer_json(const struct qc_differing_layer *l)
     qc_json_set(o, "change_db", qc_json_number(l->db[1] - l->db[0]));
     qc_json_set(o, "type", pair(qc_json_string(l->type[0]), qc_json_string(l->type[1])));
     qc_json_set(o, "method", pair(qc_json_string(l->method[0]), qc_json_string(l->method[1])));
+    qc_json_set(o, "min", pair(qc_json_number(l->low[0]), qc_json_number(l->low[1])));
+    qc_json_set(o, "max", pair(qc_json_number(l->high[0]), qc_json_number(l->high[1])));
     if (l->type_changed) qc_json_add(what, qc_json_string("type"));
     if (l->method_changed) qc_json_add(what, qc_json_string("method"));
     if (l->parameters_changed) qc_json_add(what, qc_json_string("parameters"));
@@ -456,6 +458,11 @@ static struct qc_json *layer_json(const struct qc_differing_layer *l)
     qc_json_set(o, "changed", what);
     return o;
 }
+
+static const char *const units[] = {
+    [QC_FIGURE_PERCENT] = "share", [QC_FIGURE_DB] = "dB", [QC_FIGURE_NATS] = "nats",
+    [QC_FIGURE_BYTES] = "bytes",   [QC_FIGURE_MS] = "ms", [QC_FIGURE_COUNT] = "",
+};
 
 struct qc_json *qc_report_difference_json(const struct qc_report_difference *d)
 {
@@ -466,7 +473,7 @@ struct qc_json *qc_report_difference_json(const struct qc_report_difference *d)
     for (size_t i = 0; i < d->figure_count; i++) {
         const struct qc_figure *f = &d->figures[i];
         qc_json_add(list, o = qc_json_object());
-        qc_json_set(o, "name", qc_json_string(f->name));
+        qc_json_put(o, "name %s unit %s better %d", f->name, units[f->unit], f->better);
         qc_json_set(o, "values", pair(qc_json_number(f->value[0]), qc_json_number(f->value[1])));
         qc_json_set(o, "change", qc_json_number(f->value[1] - f->value[0]));
     }
@@ -491,4 +498,16 @@ struct qc_json *qc_report_difference_json(const struct qc_report_difference *d)
     }
     qc_json_set(root, "notes", qc_json_strings(d->notes, d->note_count));
     return root;
+}
+
+struct qc_json *qc_report_difference_record(const struct qc_report_difference *d, const char *command,
+                                            const char *version)
+{
+    struct qc_json *o = qc_report_difference_json(d), *records = qc_json_array();
+    for (int k = 0; k < 2; k++) qc_json_add(records, qc_json_copy(d->from[k].report));
+    qc_json_put(o, "kind %s command %s version %s", "difference", command, version);
+    qc_json_set(o, "model", QC_JSON("file %s", d->model));
+    qc_json_set(o, "verdict", QC_JSON("text %s", d->verdict));
+    qc_json_set(o, "records", records);
+    return o;
 }

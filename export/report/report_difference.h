@@ -74,6 +74,6 @@ const char *qc_layer_change(struct qc_arena *a, const struct qc_differing_layer 
 
 struct qc_json *qc_report_difference_json(const struct qc_report_difference *d);
 
-/* Returns the page; the caller frees it. NULL and a status if memory is out. */
-char *qc_report_difference_html(size_t *size, const struct qc_report_difference *d, const char *command,
-                                const char *version, struct qc_arena *a, struct qc_status *st);
+/* Returns the difference with both reports ("records") as the record of a page (export/report/page.h). */
+struct qc_json *qc_report_difference_record(const struct qc_report_difference *d, const char *command,
+                                            const char *version);

@@ -2,9 +2,10 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "export/report/report.h"
-#include "export/report/report_parts.h"
+#include "graph/types/dtype.h"
 
 enum { PARAMETERS_LISTED = 16384 }; /* of a layer with more scales, only their number, minimum and maximum */
 
@@ -70,6 +71,27 @@ static struct qc_json *brief(double v)
     return isnormal(f) || v == 0 ? qc_json_float(f) : qc_json_number(v);
 }
 
+static size_t refused_count(const struct qc_layer_solver *s)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < s->curve_count; i++) count += isfinite(s->curve[i].refused);
+    return count;
+}
+
+/* Returns the thresholds that were not admitted, with their objectives: [[threshold, objective], ...]. */
+static struct qc_json *refused_json(const struct qc_layer_solver *s)
+{
+    struct qc_json *list = qc_json_array();
+    for (size_t i = 0; i < s->curve_count; i++) {
+        if (!isfinite(s->curve[i].refused)) continue;
+        struct qc_json *point = qc_json_array();
+        qc_json_add(point, brief(fmax(-s->curve[i].min, s->curve[i].max)));
+        qc_json_add(point, brief(s->curve[i].refused));
+        qc_json_add(list, point);
+    }
+    return list;
+}
+
 static struct qc_json *solver_json(const struct qc_layer_solver *s)
 {
     struct qc_json *o = qc_json_object(), *known = qc_json_object(), *curve, *other;
@@ -88,6 +110,7 @@ static struct qc_json *solver_json(const struct qc_layer_solver *s)
         qc_json_add(curve, point);
     }
     qc_json_set(o, "curve", curve);
+    if (refused_count(s)) qc_json_set(o, "refused", refused_json(s));
     other = s->runner_up ? qc_json_object() : qc_json_null();
     if (s->runner_up) {
         qc_json_set(other, "min", brief(s->runner_up->min));
@@ -132,10 +155,17 @@ static struct qc_json *rank_json(const struct qc_report_rank *e)
     return QC_JSON("node %s op %s output_sqnr_db %g measured %hhd", e->node, e->op, e->sqnr_db, e->measured);
 }
 
+static struct qc_json *index_json(size_t index)
+{
+    return index == QC_NO_INDEX ? qc_json_null() : qc_json_whole(index);
+}
+
 static struct qc_json *suggestion(const struct qc_report_suggestion *s)
 {
-    return QC_JSON("name %s op %s sqnr_db_before %g sqnr_db_after %g why %s", s->node, s->op, s->before_db, s->after_db,
-                   s->why);
+    struct qc_json *o = QC_JSON("name %s op %s sqnr_db_before %g sqnr_db_after %g why %s", s->node, s->op, s->before_db,
+                                s->after_db, s->why);
+    qc_json_set(o, "layer", index_json(s->layer));
+    return o;
 }
 
 static struct qc_json *advice_json(const struct qc_report_advice *a, const struct qc_report *r)
@@ -162,7 +192,28 @@ static struct qc_json *choice_json(const struct qc_report_choice *c)
                    t ? t->worth_db : (double)NAN);
 }
 
-static struct qc_json *layer(const struct qc_layer *l)
+/* Returns the ranges of a weight's channels: of neighbours together if there are more than CHANNELS_LISTED. */
+static struct qc_json *channels(const struct qc_layer *l)
+{
+    enum { CHANNELS_LISTED = 256 };
+    const size_t each = (l->channel_count + CHANNELS_LISTED - 1) / CHANNELS_LISTED;
+    struct qc_json *o = QC_JSON("count %zu", l->channel_count), *low = qc_json_array(), *high = qc_json_array();
+    for (size_t first = 0; first < l->channel_count; first += each) {
+        float least = l->channel_low[first], most = l->channel_high[first];
+        for (size_t k = first + 1; k < first + each && k < l->channel_count; k++) {
+            least = fminf(least, l->channel_low[k]);
+            most = fmaxf(most, l->channel_high[k]);
+        }
+        qc_json_add(low, qc_json_float(least));
+        qc_json_add(high, qc_json_float(most));
+    }
+    qc_json_set(o, "min", low);
+    qc_json_set(o, "max", high);
+    return o;
+}
+
+/* effect: of the layer's operator on the outputs, or NULL. */
+static struct qc_json *layer(const struct qc_layer *l, const struct qc_report_rank *effect)
 {
     struct qc_json *o = qc_json_object();
     qc_json_put(o, "name %s op %s node %s kind %s type %s", l->name, l->op, l->node, l->kind, l->type);
@@ -178,6 +229,7 @@ static struct qc_json *layer(const struct qc_layer *l)
     qc_json_set(o, "chosen", QC_JSON("min %g max %g", l->chosen_min, l->chosen_max));
     qc_json_put(o, "clipped_fraction %g", l->clipped_fraction);
     qc_json_set(o, "solver", solver_json(&l->solver));
+    qc_json_put(o, "output_sqnr_db %g", effect ? effect->sqnr_db : (double)NAN);
     qc_json_put(o, "sqnr_db %g sqnr_alone_db %g cosine %g max_abs %g saturated_fraction %g", l->sqnr_db, l->alone_db,
                 l->cosine, l->max_abs, l->saturated_fraction);
     qc_json_set(o, "weight_rounding", rounding_json(l->rounding));
@@ -190,7 +242,88 @@ static struct qc_json *layer(const struct qc_layer *l)
     const bool fitted = l->scale_raise_max > 0;
     qc_json_set(o, "scales_raised", fitted ? qc_json_whole(l->scales_raised) : qc_json_null());
     qc_json_set(o, "scale_raise_max", fitted ? qc_json_number(l->scale_raise_max) : qc_json_null());
+    qc_json_put(o, "clipping_share %g in_body %hhd", l->clipping_share, l->in_body);
+    if (!isnan(l->isolated_db))
+        qc_json_put(o, "isolated_sqnr_db %g isolated_value %g isolated_drop %g", l->isolated_db, l->isolated_metric,
+                    l->isolated_lost);
+    if (l->accumulator_of) qc_json_set(o, "accumulator_of", qc_json_string(l->accumulator_of));
+    if (l->channel_count > 1) qc_json_set(o, "channels", channels(l));
     return o;
+}
+
+static int by_node(const void *a, const void *b)
+{
+    const struct qc_report_rank *const *x = a, *const *y = b;
+    return strcmp((*x)->node, (*y)->node);
+}
+
+static struct qc_json *layers(const struct qc_report *r)
+{
+    struct qc_json *list = qc_json_array();
+    const struct qc_report_rank **ranks = calloc(r->rank_count + 1, sizeof *ranks);
+    if (!ranks) return NULL;
+    for (size_t i = 0; i < r->rank_count; i++) ranks[i] = &r->ranks[i];
+    qsort(ranks, r->rank_count, sizeof *ranks, by_node);
+    for (size_t i = 0; i < r->layer_count; i++) {
+        const struct qc_report_rank key = {.node = r->layers[i].node}, *wanted = &key;
+        const struct qc_report_rank *const *found =
+            key.node ? bsearch(&wanted, ranks, r->rank_count, sizeof *ranks, by_node) : NULL;
+        qc_json_add(list, layer(&r->layers[i], found ? *found : NULL));
+    }
+    free(ranks);
+    return list;
+}
+
+static struct qc_json *outputs(const struct qc_report *r)
+{
+    struct qc_json *list = qc_json_array();
+    for (size_t i = 0; i < r->output_count; i++) {
+        const struct qc_report_output *out = &r->outputs[i];
+        struct qc_json *item =
+            QC_JSON("name %s sqnr_db %g cosine %g max_abs %g", out->name, out->sqnr_db, out->cosine, out->max_abs);
+        qc_json_put(item, "equal %hhd", (bool)(isinf(out->sqnr_db) && out->sqnr_db > 0));
+        if (out->judging != QC_JUDGED)
+            qc_json_put(item, "ordered %hhd written %hhd", (bool)(out->judging == QC_NOT_JUDGED),
+                        (bool)(out->judging == QC_NOT_JUDGED));
+        if (out->part_count > 1) {
+            struct qc_json *parts = qc_json_array();
+            for (size_t k = 0; k < out->part_count; k++)
+                qc_json_add(parts, QC_JSON("name %s sqnr_db %g", out->parts[k].name, out->parts[k].sqnr_db));
+            qc_json_set(item, "parts", parts);
+        }
+        qc_json_add(list, item);
+    }
+    return list;
+}
+
+/* The graph as the viewer draws it; see struct qc_report_node. */
+static struct qc_json *graph(const struct qc_report *r)
+{
+    static const char *const kinds[] = {[QC_NODE_INPUT] = "input",
+                                        [QC_NODE_INTEGER] = "integer",
+                                        [QC_NODE_FLOAT] = "float",
+                                        [QC_NODE_SHAPE] = "shape",
+                                        [QC_NODE_OUTPUT] = "output"};
+    struct qc_json *list = qc_json_array();
+    for (size_t i = 0; i < r->node_count; i++) {
+        const struct qc_report_node *n = &r->nodes[i];
+        struct qc_json *o = QC_JSON("kind %s name %s op %s shape %s", kinds[n->kind], n->name, n->label, n->shape),
+                       *inputs = qc_json_array();
+        if (n->reason) qc_json_set(o, "reason", qc_json_string(n->reason));
+        for (size_t k = 0; k < n->input_count; k++) qc_json_add(inputs, qc_json_whole(n->inputs[k]));
+        qc_json_set(o, "inputs", inputs);
+        qc_json_set(o, "layer", index_json(n->layer));
+        qc_json_add(list, o);
+    }
+    return list;
+}
+
+static struct qc_json *left_out(const struct qc_report *r)
+{
+    struct qc_json *list = qc_json_array();
+    for (size_t i = 0; r->advice_left_out && i < r->advice_left; i++)
+        qc_json_add(list, QC_JSON("action %s node %s", r->advice_left_out[i].action, r->advice_left_out[i].node));
+    return list;
 }
 
 static struct qc_json *accumulator(const struct qc_report_accumulator *a)
@@ -240,7 +373,7 @@ static struct qc_json *fallback(const struct qc_report_fallback *f)
     struct qc_json *o = qc_json_object(), *steps = qc_json_array();
     qc_json_put(o, "max_drop %g min_sqnr %g max_nll %g met %hhd", f->limit, f->min_sqnr, f->max_nll, f->met);
     qc_json_set(o, "options", qc_json_strings(f->options, f->option_count));
-    qc_json_put(o, "command %s", f->command);
+    qc_json_put(o, "command %s mended %hhd", f->command, f->mended);
     for (size_t i = 0; i < f->step_count; i++) {
         const struct qc_report_fallback_step *s = &f->steps[i];
         struct qc_json *step = QC_JSON("layers %zu", s->layers);
@@ -321,6 +454,69 @@ static struct qc_json *scaled_json(const struct qc_report *r)
     return all;
 }
 
+struct qc_json *qc_latency_placement(const struct qc_report_latency *l)
+{
+    struct qc_json *o = QC_JSON("prefer %s", l->prefer);
+    qc_json_set(o, "skip", qc_json_strings(l->skip, l->skip_count));
+    return o;
+}
+
+static void add_size(struct qc_json *o, const struct qc_report_size *s)
+{
+    struct qc_json *size = qc_json_object(), *list = qc_json_array();
+    qc_json_put(size, "limit %zu bytes %zu expected_error %g error_of %s", s->limit, s->bytes, s->error,
+                s->of_outputs ? "outputs" : "weights");
+    for (size_t i = 0; i < s->layer_count; i++) {
+        qc_json_add(list, QC_JSON("node %s bits %u bytes %zu expected_error %g", s->layers[i].node, s->layers[i].bits,
+                                  s->layers[i].bytes, s->layers[i].error));
+    }
+    qc_json_set(size, "layers", list);
+    list = qc_json_array();
+    for (size_t i = 0; i < s->uniform_count; i++) {
+        qc_json_add(list, QC_JSON("bits %u bytes %zu expected_error %g", s->uniform[i].bits, s->uniform[i].bytes,
+                                  s->uniform[i].error));
+    }
+    qc_json_set(size, "uniform", list);
+    if (s->blocks_count) {
+        qc_json_put(size, "weight_block %lld", (long long)s->block);
+        list = qc_json_array();
+        for (size_t i = 0; i < s->blocks_count; i++)
+            qc_json_add(list, QC_JSON("weight_block %lld fits %hhd expected_error %g", (long long)s->blocks[i].block,
+                                      s->blocks[i].fits, s->blocks[i].error));
+        qc_json_set(size, "blocks", list);
+    }
+    qc_json_set(size, "options", qc_json_strings(s->options, s->option_count));
+    qc_json_set(size, "command", qc_json_string(s->command));
+    qc_json_set(o, "size", size);
+    list = qc_json_array();
+    for (size_t i = 0; i < s->row_count; i++) {
+        qc_json_add(list, QC_JSON("bytes %zu expected_error %g chosen %hhd", s->rows[i].bytes, s->rows[i].error,
+                                  s->rows[i].chosen));
+    }
+    qc_json_set(o, "frontier", list);
+}
+
+static struct qc_json *latency(const struct qc_report_latency *l)
+{
+    struct qc_json *o = qc_json_object(), *list = qc_json_array();
+    qc_json_put(o,
+                "command %s float_ms %g default_ms %g integers_ms %g best_ms %g default_sqnr_db %g integers_sqnr_db %g "
+                "best_sqnr_db %g reverted %hhd all_float %hhd",
+                l->command, l->float_ms, l->default_ms, l->integers_ms, l->best_ms, l->default_db, l->integers_db,
+                l->best_db, l->reverted, l->all_float);
+    for (size_t i = 0; i < l->step_count; i++) {
+        const struct qc_report_latency_step *s = &l->steps[i];
+        qc_json_add(list, QC_JSON("group %s ops %zu to %s before_ms %g after_ms %g sqnr_db %g kept %hhd reason %s",
+                                  s->group, s->op_count, s->to_float ? "float" : "integers", s->before_ms, s->after_ms,
+                                  s->sqnr_db, s->kept, s->reason));
+    }
+    qc_json_set(o, "changes", list);
+    qc_json_set(o, "groups_left", qc_json_whole(l->left));
+    qc_json_set(o, "placement", l->all_float ? qc_json_null() : qc_latency_placement(l));
+    qc_json_set(o, "seconds", qc_json_number(l->seconds));
+    return o;
+}
+
 static struct qc_json *timing(const struct qc_report *r)
 {
     struct qc_json *o = qc_json_object();
@@ -330,17 +526,25 @@ static struct qc_json *timing(const struct qc_report *r)
                 r->total_seconds, r->import_seconds, r->collect_seconds, r->solve_seconds, r->rounding_seconds,
                 r->measure_seconds, r->advice_seconds, r->sensitivity_seconds, r->fallback_seconds);
     if (r->size) qc_json_set(o, "size_seconds", qc_json_number(r->size->seconds));
-    if (r->latency) qc_json_set(o, "benchmark", qc_json_latency(r->latency));
+    if (r->latency) qc_json_set(o, "benchmark", latency(r->latency));
     if (r->idea_count) qc_json_set(o, "free_changes_seconds", qc_json_number(r->ideas_seconds));
     qc_json_put(o, "eval_seconds %g export_seconds %g", r->eval_seconds, r->export_seconds);
     qc_json_set(o, "workers", qc_json_integer(r->workers)); /* here, because no other key depends on it */
     return o;
 }
 
+static const char *const advice_states[] = {
+    [QC_ADVICE_NOT_ASKED] = "off",     [QC_ADVICE_NO_DATA] = "no data",   [QC_ADVICE_NOT_NEEDED] = "not needed",
+    [QC_ADVICE_MET] = "demand met",    [QC_ADVICE_SIZED] = "size chosen", [QC_ADVICE_SHARED] = "data shared",
+    [QC_ADVICE_LARGE] = "large model", [QC_ADVICE_TRIED] = "tried",
+};
+
 struct qc_json *qc_report_json(const struct qc_report *r)
 {
     struct qc_json *o = qc_json_object(), *list, *item;
     qc_json_put(o, "tool %s version %s command %s", "qcalib", r->version, r->command);
+    qc_json_set(o, "verdict", qc_verdict_json(r));
+    qc_json_set(o, "network", qc_json_string(qc_report_type(r)));
     item = file(r->model_file, r->model_sha256);
     qc_json_set(item, "bytes", qc_json_whole(r->model_bytes));
     qc_json_set(o, "model", item);
@@ -357,22 +561,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     if (r->quantized_in_part) qc_json_set(o, "reference", qc_json_string("quantized in part"));
     qc_json_set(o, "accuracy", accuracy(r));
     qc_json_set(o, "accumulator", accumulator(r->accumulator));
-    list = qc_json_array();
-    for (size_t i = 0; i < r->output_count; i++) {
-        const struct qc_report_output *out = &r->outputs[i];
-        item = QC_JSON("name %s sqnr_db %g cosine %g max_abs %g", out->name, out->sqnr_db, out->cosine, out->max_abs);
-        if (out->judging != QC_JUDGED)
-            qc_json_put(item, "ordered %hhd written %hhd", (bool)(out->judging == QC_NOT_JUDGED),
-                        (bool)(out->judging == QC_NOT_JUDGED));
-        if (out->part_count > 1) {
-            struct qc_json *parts = qc_json_array();
-            for (size_t k = 0; k < out->part_count; k++)
-                qc_json_add(parts, QC_JSON("name %s sqnr_db %g", out->parts[k].name, out->parts[k].sqnr_db));
-            qc_json_set(item, "parts", parts);
-        }
-        qc_json_add(list, item);
-    }
-    qc_json_set(o, "outputs", list);
+    qc_json_set(o, "outputs", outputs(r));
     qc_json_put(o, "measured_samples %zu quantized_ops %zu", r->measured_samples, r->quantized_ops);
     qc_json_set(o, "processors",
                 QC_JSON("exact_without_vnni %hhd products %zu saturating %zu first %s channels_limited %zu",
@@ -397,7 +586,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "sensitivity_samples", qc_json_whole(r->effect_samples));
     if (r->demand) qc_json_set(o, "demand", demand(r->demand));
     qc_json_set(o, "fallback", fallback(r->fallback));
-    if (r->size) qc_json_size_choice(o, r->size);
+    if (r->size) add_size(o, r->size);
     if (r->trial_count) qc_json_set(o, "trials", trials(r));
     if (r->idea_count) qc_json_set(o, "free_changes", free_changes(r));
     if (r->crossed) qc_json_set(o, "rounded_on_what_is_read", crossed(r));
@@ -416,12 +605,13 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     list = qc_json_array();
     for (size_t i = 0; i < r->advice_count; i++) qc_json_add(list, advice_json(&r->advice[i], r));
     qc_json_set(o, "advice", list);
-    qc_json_put(o, "advice_tried %zu advice_left %zu", r->advice_tried, r->advice_left);
+    qc_json_put(o, "advice_tried %zu advice_left %zu advice_state %s", r->advice_tried, r->advice_left,
+                advice_states[r->advice_state]);
+    if (r->advice_left_out) qc_json_set(o, "advice_left_out", left_out(r));
     qc_json_set(o, "cheaper", r->cheaper ? advice_json(r->cheaper, r) : qc_json_null());
     qc_json_set(o, "warnings", qc_json_strings(r->warnings, r->warning_count));
-    list = qc_json_array();
-    for (size_t i = 0; i < r->layer_count; i++) qc_json_add(list, layer(&r->layers[i]));
-    qc_json_set(o, "layers", list);
+    qc_json_set(o, "layers", layers(r));
+    qc_json_set(o, "graph", graph(r));
     list = qc_json_array();
     for (size_t i = 0; i < r->file_count; i++)
         qc_json_add(list, QC_JSON("file %s bytes %zu", r->files[i], r->file_bytes[i]));
@@ -431,4 +621,42 @@ struct qc_json *qc_report_json(const struct qc_report *r)
                         r->worker_bytes, r->statistics_bytes));
     qc_json_set(o, "timing", timing(r));
     return o;
+}
+
+void qc_report_overflowed(uint64_t *overflows, uint64_t *results, const struct qc_report_accumulator *a)
+{
+    *overflows = *results = 0;
+    for (size_t i = 0; i < a->layer_count; i++) {
+        *overflows += a->layers[i].overflows;
+        *results += a->layers[i].results;
+    }
+}
+
+const char *qc_type_word(const char *type)
+{
+    const enum qc_dtype t = qc_dtype_from_name(type);
+    return t == QC_NONE ? type : qc_dtype_long_name(t);
+}
+
+/* Returns the type of most layers of a kind, or NULL if there are none. */
+static const char *most_common(const struct qc_report *r, const char *kind)
+{
+    size_t count[QC_DTYPE_COUNT] = {0};
+    enum qc_dtype most = QC_NONE;
+    for (size_t i = 0; i < r->layer_count; i++)
+        if (strcmp(r->layers[i].kind, kind) == 0) count[qc_dtype_from_name(r->layers[i].type)]++;
+    for (int t = QC_NONE + 1; t < QC_DTYPE_COUNT; t++)
+        if (count[t] > (most == QC_NONE ? 0 : count[most])) most = (enum qc_dtype)t;
+    return most == QC_NONE ? NULL : qc_dtype_long_name(most);
+}
+
+const char *qc_report_type(const struct qc_report *r)
+{
+    const char *type = r->size ? NULL : r->weight_type; /* --size chooses the types itself */
+    if (!type || strcmp(type, "none") == 0) type = most_common(r, "weight");
+    if (!type) type = most_common(r, "activation");
+    if (!type) return "quantized";
+    if (strncmp(type, "float8", strlen("float8")) == 0) return "fp8";
+    if (strncmp(type, "float4", strlen("float4")) == 0) return "fp4";
+    return type + (*type == 'u');
 }

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/scope.h"
 #include "base/shown.h"
-#include "export/report/html.h"
+#include "export/report/page.h"
 #include "export/report/report.h"
 
 /* Returns true if a spreadsheet would read the text as a formula, also in full-width forms. */
@@ -91,10 +91,12 @@ static void csv_row(FILE *f, const struct qc_layer *l)
     fputs("\r\n", f);
 }
 
-static bool csv(FILE *f, const void *of, struct qc_status *st)
+/* Returns the table, or NULL if memory runs out. */
+static char *csv(size_t *size, const struct qc_report *r)
 {
-    const struct qc_report *r = of;
-    (void)st;
+    char *text = NULL;
+    FILE *f = open_memstream(&text, size);
+    if (!f) return NULL;
     fputs("name,op,kind,type,scales,scale_min,scale_max,zero_point,axis,method,observed_min,observed_max,observed_"
           "count,observed_nan,"
           "observed_inf,chosen_min,chosen_max,clipped_fraction,sqnr_db,cosine,max_abs,saturated_fraction,accumulator_"
@@ -102,7 +104,9 @@ static bool csv(FILE *f, const void *of, struct qc_status *st)
           "accumulator_bits_seen,accumulator_overflows,isolated_sqnr_db,isolated_accuracy,isolated_drop\r\n",
           f);
     for (size_t i = 0; i < r->layer_count; i++) csv_row(f, &r->layers[i]);
-    return true;
+    if (fclose(f) == 0) return text;
+    free(text);
+    return NULL;
 }
 
 enum { FILES = 3 };
@@ -167,19 +171,11 @@ static bool write_folder(const struct part *parts, const char *folder, struct qc
 
 bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st)
 {
-    size_t csv_size = 0, html_size = 0;
-    struct qc_report page = *r;
-    page.options = (struct qc_json *)(uintptr_t)qc_json_get(json, "options"); /* only printed: the JSON owns them */
-    QC_FREED char *text = qc_json_print(json, 1), *table = qc_page_text(&csv_size, csv, r, st),
-                  *html = table ? qc_report_html(&html_size, &page, st) : NULL;
-    bool ok = false;
-    if (!text) {
-        qc_fail_memory(st, 1);
-    } else if (html) {
-        const struct part parts[FILES] = {{"report.json", text, strlen(text)},
-                                          {"layers.csv", table, csv_size},
-                                          {"report.html", html, html_size}};
-        ok = write_folder(parts, folder, st);
-    }
-    return ok;
+    size_t csv_size = 0, page_size = 0;
+    QC_FREED char *text = qc_json_print(json, 1), *table = text ? csv(&csv_size, r) : NULL,
+                  *page = table ? qc_page(&page_size, json, st) : NULL;
+    const struct part parts[FILES] = {{"report.json", text, text ? strlen(text) : 0},
+                                      {"layers.csv", table, csv_size},
+                                      {"report.html", page, page_size}};
+    return page ? write_folder(parts, folder, st) : qc_fail_memory(st, 1);
 }

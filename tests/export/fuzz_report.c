@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "export/report/page.h"
 #include "export/report/report_difference.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -33,11 +34,10 @@ static void compare(const struct qc_json *one, const struct qc_json *other)
     expect(ok, &st);
     if (ok) {
         size_t size;
-        struct qc_json *json = qc_report_difference_json(&d);
-        char *text = qc_json_print(json, 0), *page = qc_report_difference_html(&size, &d, "command", "1", a, &st);
-        expect(text && page, &st);
+        struct qc_json *json = qc_report_difference_record(&d, "command", "1");
+        char *page = qc_page(&size, json, &st);
+        expect(page, &st);
         free(page);
-        free(text);
         qc_json_free(json);
     }
     qc_arena_free(a);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report.json and layers.csv as users' scripts read them. For report.html see test_report_html.c. */
+/* report.json and layers.csv as users' scripts read them. For report.html see test_page.c. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <signal.h>

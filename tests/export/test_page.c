@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Pages: the viewer with a record in it, which no text can break, and what shows without JavaScript. tests/browser looks
+   at the viewer. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/report/page.h"
+#include "export/report/report.h"
+
+#define HOSTILE "</script></noscript><b onclick=\"x\">&'\x01{{record}}"
+
+static char *page_of(const struct qc_json *record)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    size_t size;
+    char *text = qc_page(&size, record, &st);
+    cr_assert(text, "%s", st.message);
+    cr_expect_eq(size, strlen(text));
+    return text;
+}
+
+static size_t count_of(const char *text, const char *part)
+{
+    size_t count = 0;
+    for (; (text = strstr(text, part)); text += strlen(part)) count++;
+    return count;
+}
+
+/* Returns the record that is in a page. */
+static struct qc_json *record_in(const char *page)
+{
+    static const char begin[] = "<script type=\"application/json\" id=\"record\">";
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_json *read = NULL;
+    const char *text = strstr(page, begin);
+    cr_assert(text);
+    text += strlen(begin);
+    cr_assert(qc_json_parse(&read, text, (size_t)(strstr(text, "</script>") - text), &st), "%s", st.message);
+    return read;
+}
+
+Test(page, hostile_texts_stay_texts)
+{
+    struct qc_json *record = QC_JSON("version %s command %s", HOSTILE, HOSTILE), *layers = qc_json_array();
+    qc_json_set(record, "model", QC_JSON("file %s", HOSTILE));
+    qc_json_set(record, "verdict", QC_JSON("text %s", HOSTILE));
+    qc_json_add(layers, QC_JSON("name %s op %s kind %s type %s", HOSTILE, HOSTILE, HOSTILE, HOSTILE));
+    qc_json_set(record, "layers", layers);
+    qc_json_set(record, HOSTILE, qc_json_string(HOSTILE));
+    struct qc_json *plain = qc_json_object();
+    char *page = page_of(record), *frame = page_of(plain);
+    cr_expect_null(strstr(page, "<b onclick"));
+    cr_expect_null(strchr(page, '\x01'));
+    static const char *const ends[] = {"</script>", "</noscript>", "</title>", "</html>"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        cr_expect_eq(count_of(page, ends[i]), count_of(frame, ends[i]), "%s", ends[i]);
+    cr_expect_eq(count_of(page, "&#60;/script&#62;&#60;/noscript&#62;&#60;b onclick=&#34;x&#34;&#62;&#38;&#39;\\x01"), 9);
+    struct qc_json *read = record_in(page);
+    cr_expect_str_eq(qc_json_text(qc_json_get(read, "command")), HOSTILE);
+    cr_expect_str_eq(qc_json_text(qc_json_get(qc_json_at(qc_json_get(read, "layers"), 0), "name")), HOSTILE);
+    cr_expect_str_eq(qc_json_text(qc_json_get(read, HOSTILE)), HOSTILE);
+    qc_json_free(read);
+    qc_json_free(record);
+    qc_json_free(plain);
+    free(page);
+    free(frame);
+}
+
+Test(page, verdict_and_layers_are_there_without_javascript)
+{
+    struct qc_json *record = QC_JSON("version %s", "1.2.3"), *layers = qc_json_array(), *two = qc_json_array();
+    qc_json_set(record, "verdict", QC_JSON("text %s", "accuracy is kept"));
+    qc_json_add(layers, QC_JSON("name %s op %s output_sqnr_db %g sqnr_db %g", "a", "Conv", 31.256, (double)NAN));
+    qc_json_add(two, qc_json_number(20));
+    qc_json_add(two, qc_json_number(25.5));
+    qc_json_add(layers, QC_JSON("name %s op %s", "b", "Gemm"));
+    qc_json_set((struct qc_json *)(uintptr_t)qc_json_at(layers, 1), "sqnr_db", two);
+    qc_json_set(record, "layers", layers);
+    char *page = page_of(record), *script = strstr(page, "<script");
+    cr_assert(script);
+    *script = '\0';
+    cr_expect(strstr(page, "<p class=\"verdict\">accuracy is kept.</p>"));
+    cr_expect(strstr(page, "<td class=\"name\">a</td><td>Conv</td><td>–</td><td>–</td><td class=\"n\">31.26</td><td "
+                           "class=\"n\">–</td>"));
+    cr_expect(strstr(page, "<td class=\"name\">b</td><td>Gemm</td>") && strstr(page, "20 → 25.50"));
+    cr_expect_null(strstr(page, "{{"));
+    qc_json_free(record);
+    free(page);
+}
+
+Test(page, needs_nothing_from_elsewhere_and_knows_no_time)
+{
+    struct qc_json *record = QC_JSON("version %s", "1"), *timing = QC_JSON("total_seconds %g", 12345.5);
+    qc_json_set(timing, "benchmark", QC_JSON("best_ms %g", 7.5));
+    qc_json_set(record, "timing", timing);
+    char *page = page_of(record);
+    struct qc_json *read = record_in(page);
+    cr_expect_null(strstr(page, "12345.5"));
+    cr_expect_eq(qc_json_value(qc_json_get(qc_json_get(qc_json_get(read, "timing"), "benchmark"), "best_ms")), 7.5);
+    cr_expect_eq(count_of(page, "http"), count_of(page, "http-equiv") + count_of(page, "http://www.w3.org/2000/svg"));
+    cr_expect(strstr(page, "default-src 'none'"));
+    cr_expect_null(strstr(page, " src="));
+    qc_json_free(read);
+    qc_json_free(record);
+    free(page);
+}
+
+static const size_t large[1] = {1000}, small[1] = {250};
+
+struct verdict_case {
+    const char *metric, *grade, *text;
+    double fp32, int8, int8_high, sqnr_db;
+    const size_t *bytes;
+    bool unmet;
+};
+
+Test(verdict, is_a_grade_and_a_sentence)
+{
+    static const struct verdict_case cases[] = {
+        {"top1", "good", "accuracy is kept; the file is 25 % of the original", .9, .91, .95, 35, small, false},
+        {"top1", "good", "within the 95 % interval", .9, .895, .92, 35, small, false},
+        {"top1", "usable", "accuracy falls by 2.00 points, which is within", .9, .88, .92, 35, small, false},
+        {"top1", "usable", "accuracy falls by 0.50 points;", .9, .895, .896, 35, small, false},
+        {"top1", "poor", "accuracy falls by 5.00 points;", .9, .85, .87, 35, small, false},
+        {"top1", "usable", "differ much from those of the float model (8.0 dB)", .9, .9, .95, 8, small, false},
+        {"psnr", "poor", "PSNR falls by 1.00 dB", 30, 29, (double)NAN, 35, small, false},
+        {NULL, "good", "the outputs are close to those of the float model (46.0 dB)", 0, 0, 0, 46, small, false},
+        {NULL, "usable", "differ noticeably from those of the float model (16.7 dB)", 0, 0, 0, 16.66, small, false},
+        {NULL, "poor", "the outputs are too noisy to be useful (4.0 dB)", 0, 0, 0, 4, small, false},
+        {NULL, "good", "the outputs equal those of the float model", 0, 0, 0, (double)INFINITY, large, false},
+        {NULL, "unknown", "accuracy was not measured", 0, 0, 0, (double)NAN, large, false},
+        {NULL, "poor", "no model was written, since a demand was not met", 0, 0, 0, 46, small, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct verdict_case *c = &cases[i];
+        const struct qc_report_output output = {.name = "y", .sqnr_db = c->sqnr_db};
+        const struct qc_report_demand demand = {.met = !c->unmet};
+        const struct qc_report r = {.metric = c->metric,
+                                    .fp32 = c->fp32,
+                                    .int8 = c->int8,
+                                    .int8_high = c->int8_high,
+                                    .measured_samples = isnan(c->sqnr_db) ? 0 : 8,
+                                    .output_count = 1,
+                                    .outputs = &output,
+                                    .demand = &demand,
+                                    .model_bytes = 1000,
+                                    .file_count = 1,
+                                    .file_bytes = c->bytes,
+                                    .integer_share = .5};
+        struct qc_json *v = qc_verdict_json(&r);
+        const char *text = qc_json_text(qc_json_get(v, "text"));
+        cr_expect_str_eq(qc_json_text(qc_json_get(v, "grade")), c->grade, "case %zu: %s", i, text);
+        cr_expect(strstr(text, c->text) && strstr(text, "50.0 % of multiply-adds are in integers"), "case %zu: %s", i,
+                  text);
+        qc_json_free(v);
+    }
+}
