@@ -11,7 +11,7 @@
 #include "quantize/make/collecting.h"
 #include "quantize/search/auto_method.h"
 #include "quantize/search/limits.h"
-#include "quantize/search/score.h"
+#include "quantize/search/race.h"
 
 /* The simulated graph, and beside it the part of the float graph that computes the inputs of the layers to refine. */
 struct beside {
@@ -139,13 +139,20 @@ bool qc_round_crossed(struct qc_network *net, struct qc_status *st)
     qc_progress_phase(net->setup->progress, "refining weights");
     bool ok = round_again(&rounding, &crossed, net, st);
     qc_progress_end(net->setup->progress);
-    if (ok && crossed) { /* compare on held-out samples, if there are enough */
-        struct qc_trial_gain g;
+    bool gains = false;
+    if (ok && crossed) {
+        const size_t share = qc_dataset_units(net->setup->data) / QC_CROSS_SHARE;
+        const struct qc_race_terms terms = {.units = share < QC_CROSS_UNITS_MIN   ? QC_CROSS_UNITS_MIN
+                                                     : share > QC_CROSS_UNITS_MAX ? QC_CROSS_UNITS_MAX
+                                                                                  : share,
+                                            .held = true,
+                                            .least_db = net->crossed.all ? QC_CROSS_ALL_GAIN_DB : QC_CROSS_GAIN_DB};
         const struct qc_graph *const graphs[2] = {net->rounded, crossed};
-        net->crossed.tried = ok = qc_trial_compare(&g, net, graphs, qc_trial_units(net), true, st);
+        struct qc_race_result g = {0};
+        net->crossed.tried = ok = qc_race_of_graphs(&g, &gains, net, graphs, &terms, st);
         net->crossed.gain_db = g.gain;
     }
-    if (net->crossed.tried && net->crossed.gain_db > (net->crossed.all ? QC_CROSS_ALL_GAIN_DB : QC_CROSS_GAIN_DB)) {
+    if (gains) {
         struct qc_weight_rounding *was = net->weight_rounding;
         net->crossed.kept = true;
         net->uncorrected = net->rounded;

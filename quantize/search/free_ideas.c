@@ -7,8 +7,8 @@
 #include "calib/ablation.h"
 #include "quantize/make/collecting.h"
 #include "quantize/search/limits.h"
+#include "quantize/search/race.h"
 #include "quantize/search/scale_channels.h"
-#include "quantize/search/score.h"
 
 enum { KINDS = 2, OPTIONS = 4 };
 
@@ -102,12 +102,6 @@ static bool make_probe(struct qc_candidate **out, const struct trying *t, const 
     return ok || only_the_idea(t, &why) || qc_fail(st, why.code, "%s", why.message);
 }
 
-static bool is_gain(const struct qc_trial_gain *g)
-{
-    return g->gain >= QC_FREE_GAIN_DB && g->gain >= QC_FREE_ERRORS * g->error &&
-           g->without_best >= QC_FREE_WITHOUT_BEST * g->gain && g->of_probabilities > -QC_FREE_GAIN_DB;
-}
-
 static bool describe(struct qc_report_idea *to, const struct idea *idea, struct qc_arena *a, struct qc_status *st)
 {
     *to = (struct qc_report_idea){.name = idea->name, .option_count = idea->count};
@@ -117,11 +111,16 @@ static bool describe(struct qc_report_idea *to, const struct idea *idea, struct 
     return true;
 }
 
-static void note(struct qc_report_idea *to, const struct qc_trial_gain *g)
+static void note(struct qc_report_idea *to, const struct qc_race_result *r)
 {
-    to->gain_db = g->gain;
-    to->error_db = g->error;
-    to->samples = g->units;
+    to->gain_db = r->gain;
+    to->error_db = r->error;
+    to->samples = r->units;
+}
+
+static struct qc_race_terms terms_of(bool held)
+{
+    return (struct qc_race_terms){.units = QC_FREE_JUDGED, .held = held, .least_db = QC_FREE_GAIN_DB};
 }
 
 /* Makes the job's network with an idea and keeps it if it gains. */
@@ -129,14 +128,16 @@ static bool confirm(struct qc_report_idea *row, const struct trying *t, const st
 {
     struct qc_candidate *full = NULL;
     struct qc_status why = QC_STATUS_INIT;
-    struct qc_trial_gain gains[2];
+    struct qc_race_result results[2];
+    const struct qc_race_terms terms = terms_of(true);
+    size_t best;
     const struct qc_change change = {.count = idea->count, .options = idea->options};
     if (!qc_candidate_rival(&full, t->c, &change, &why))
         return only_the_idea(t, &why) || qc_fail(st, why.code, "%s", why.message);
     const struct qc_network *const networks[] = {t->c->network, full->network};
-    const bool ok = qc_compare_networks(gains, t->c->network, networks, 2, QC_FREE_JUDGED, true, st);
-    if (ok) note(row, &gains[1]);
-    row->kept = ok && is_gain(&gains[1]);
+    const bool ok = qc_race_of_networks(results, &best, t->c->network, networks, 2, &terms, st);
+    if (ok) note(row, &results[1]);
+    row->kept = ok && best == 1;
     if (row->kept) qc_candidate_adopt(t->c, full);
     qc_candidate_free(full);
     return ok;
@@ -147,9 +148,9 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
 {
     struct qc_candidate *made[IDEAS + 1] = {NULL};
     const struct qc_network *networks[IDEAS + 1];
-    const struct idea *of[IDEAS + 1], *best = NULL;
-    struct qc_trial_gain gains[IDEAS + 1];
-    size_t count = 1, at = 0;
+    const struct idea *of[IDEAS + 1];
+    struct qc_race_result results[IDEAS + 1];
+    size_t count = 1, best = 0;
     bool ok = true;
     for (size_t i = 0; ok && i < IDEAS; i++) {
         const bool cheaply = t->probes && ideas[i].how == QC_ANOTHER_FORM;
@@ -163,17 +164,17 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
         count++;
     }
     networks[0] = made[0] ? made[0]->network : t->c->network;
-    ok = ok && (count == 1 || qc_compare_networks(gains, t->c->network, networks, count, QC_FREE_JUDGED, !made[0], st));
+    const struct qc_race_terms terms = terms_of(!made[0]);
+    ok = ok && (count == 1 || qc_race_of_networks(results, &best, t->c->network, networks, count, &terms, st));
     struct qc_report_idea *rows = &t->list[t->count];
     for (size_t k = 1; ok && k < count; k++) {
         ok = describe(&rows[k - 1], of[k], t->c->arena, st);
-        note(&rows[k - 1], &gains[k]);
-        if (is_gain(&gains[k]) && (!best || gains[k].gain > gains[at].gain)) best = of[at = k];
+        note(&rows[k - 1], &results[k]);
     }
     t->count += count - 1;
     for (size_t k = 0; k <= IDEAS; k++) qc_candidate_free(made[k]);
-    ok = ok && (!best || confirm(&rows[at - 1], t, best, st));
-    *changed = *changed || (ok && best && rows[at - 1].kept);
+    ok = ok && (!best || confirm(&rows[best - 1], t, of[best], st));
+    *changed = *changed || (ok && best && rows[best - 1].kept);
     return ok;
 }
 

@@ -8,7 +8,7 @@
 #include "quantize/search/auto_method.h"
 #include "quantize/search/cross_rounding.h"
 #include "quantize/search/limits.h"
-#include "quantize/search/score.h"
+#include "quantize/search/race.h"
 
 /* Counts the cost of both jobs in p->calibration. */
 static void spend(struct qc_network *net)
@@ -18,21 +18,18 @@ static void spend(struct qc_network *net)
 }
 
 /* Compares the outputs of the plain job and of the propagated one. */
-static bool compare_with_plain(bool *better, struct qc_trial_gain *g, const struct qc_network *net,
+static bool compare_with_plain(bool *better, struct qc_race_result *g, const struct qc_network *net,
                                struct qc_status *st)
 {
-    const struct qc_plain *plain = net->unpropagated;
-    const struct qc_graph *const graphs[2] = {plain->rounded, net->rounded};
-    if (!qc_trial_compare(g, net, graphs, QC_PROPAGATE_UNITS, false, st)) return false;
-    *better = g->of_half[0] > QC_PROPAGATE_GAIN_DB && g->of_half[1] > QC_PROPAGATE_GAIN_DB &&
-              g->gain > QC_PROPAGATE_ERRORS * g->error;
-    return true;
+    const struct qc_race_terms terms = {.units = QC_PROPAGATE_UNITS, .least_db = QC_PROPAGATE_GAIN_DB};
+    const struct qc_graph *const graphs[2] = {net->unpropagated->rounded, net->rounded};
+    return qc_race_of_graphs(g, better, net, graphs, &terms, st);
 }
 
 bool qc_plain_or_propagated(struct qc_network *net, struct qc_status *st)
 {
     bool better = false;
-    struct qc_trial_gain g;
+    struct qc_race_result g;
     bool ok = compare_with_plain(&better, &g, net, st);
     if (!ok) return false;
     /* If the plain job keeps refined weights, --propagate must be better than these. */
@@ -51,9 +48,9 @@ bool qc_plain_or_propagated(struct qc_network *net, struct qc_status *st)
     } else if (ok) {
         const size_t batch = qc_dataset_batch(net->setup->data) > 1 ? (size_t)qc_dataset_batch(net->setup->data) : 1;
         qc_warn(net->warnings,
-                "--propagate is left out: on two halves of %zu samples the outputs are not %g dB better with it (%+.2f "
-                "dB in all)",
-                g.units * batch, QC_PROPAGATE_GAIN_DB, g.gain);
+                "--propagate is left out: on %zu samples the outputs gain %+.2f dB with it, which is worth %+.2f dB, "
+                "less than %g",
+                g.units * batch, g.gain, g.worth, QC_PROPAGATE_GAIN_DB);
         spend(net);
     }
     return ok;

@@ -55,12 +55,12 @@ def test_propagate_sees_the_errors_and_threads_make_no_difference(quantize, opti
 
 
 def test_propagate_is_left_out_where_it_does_not_serve_the_outputs(quantize):
-    """It is never worse than without: both are run on samples, and what is not better on both halves is not taken."""
+    """It is never worse than without: both are run on samples, and what is not better is not taken."""
     for method in ("auto", "mse"):
         _, without = quantize("without", "--method", method)
         report, propagated = quantize("propagated", "--method", method, "--propagate")
         assert [
-            w for w in report["warnings"] if w.startswith("--propagate is left out: on two halves of 256 samples")
+            w for w in report["warnings"] if w.startswith("--propagate is left out: on 256 samples")
         ], report["warnings"]
         assert propagated == without
 

@@ -44,6 +44,6 @@ Test(auto_few, tries_others_beyond_32_samples)
     const struct trials few = run("32"), more = run("33");
     cr_expect_eq(few.count, 1);
     cr_expect(few.by_mse);
-    cr_expect_eq(few.samples, 8, "what mse loses is seen on 8 samples");
+    cr_expect_eq(few.samples, 32, "what mse loses is seen on all samples");
     cr_expect_gt(more.count, 1);
 }
