@@ -61,8 +61,9 @@ struct qc_options {
     const char *method, *weight_method;                 /* NAME[:key=value,...]; never NULL */
     struct qc_text_list activation_types, weight_types; /* "uint8", then "uint16:GLOB" ...; at least one */
     struct qc_text_list per_channel;
-    const char *kv_type;      /* "none", "int8" or "float8e4m3fn" */
-    const char *weight_block; /* such as "32"; "none": per channel */
+    struct qc_text_list io_types; /* "float", then "uint8:GLOB" ...; of inputs and outputs */
+    const char *kv_type;          /* "none", "int8" or "float8e4m3fn" */
+    const char *weight_block;     /* such as "32"; "none": per channel */
     bool per_channel_activations;
     bool per_tensor;                               /* of weights */
     bool symmetric_activations, symmetric_weights; /* default: false, true */
