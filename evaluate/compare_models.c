@@ -6,6 +6,7 @@
 #include "evaluate/run_model.h"
 #include "graph/core/uses.h"
 #include "quantize/options/option_value.h"
+#include "rewrite/passes/integer_ports.h"
 
 enum { SEQUENCE_MOST = 4096 };
 
@@ -279,14 +280,47 @@ static bool check_inputs(const struct qc_compared_models *c, struct qc_status *s
                            c->first.path, c->second.path);
 }
 
+/* Gives a model real numbers where it has integers and the other one real numbers. */
+static bool match_ports(struct qc_model *m, const struct qc_graph *other, struct qc_status *st)
+{
+    const struct qc_graph *g = m->graph;
+    struct qc_graph *real = NULL;
+    bool any = false;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    const struct qc_input_spec *specs = qc_stream_specs(g, a, st);
+    struct qc_port_levels *levels = QC_NEW_ARRAY(a, struct qc_port_levels, g->input_count + 1, st);
+    bool *outputs = QC_NEW_ARRAY(a, bool, g->output_count + 1, st);
+    if (!specs || !levels || !outputs) return false;
+    for (size_t i = 0; i < g->input_count && i < other->input_count; i++) {
+        if (!qc_dtype_info(other->values[other->inputs[i].value].type.dtype)->is_float) continue;
+        levels[i] = (struct qc_port_levels){specs[i].scale, specs[i].zero_point};
+        any = any || specs[i].scale > 0;
+    }
+    for (size_t o = 0; o < g->output_count && o < other->output_count; o++) {
+        outputs[o] = qc_dtype_info(other->values[other->outputs[o].value].type.dtype)->is_float &&
+                     !qc_dtype_info(g->values[g->outputs[o].value].type.dtype)->is_float;
+        any = any || outputs[o];
+    }
+    if (!any) return true;
+    if (!qc_real_ports(&real, g, levels, outputs, st)) return qc_where(st, "%s", m->path);
+    if (m->imported)
+        qc_graph_free(m->graph); /* the graph of qc_model_widen */
+    else
+        m->imported = m->graph; /* holds the texts of info */
+    m->graph = real;
+    return true;
+}
+
 static bool open_both(struct qc_compared_models *c, const struct qc_model_source sources[2], const struct qc_options *o,
                       struct qc_warnings *w, struct qc_status *st)
 {
     return qc_model_open(&c->first, &sources[0], o, w, st) && qc_model_open(&c->second, &sources[1], o, w, st) &&
            qc_model_check_whole(&c->first, st) && qc_model_check_whole(&c->second, st) &&
            qc_model_widen(&c->first, QC_WIDEN_PORTS, st) && qc_model_widen(&c->second, QC_WIDEN_PORTS, st) &&
-           check_inputs(c, st) && check_batches(c, st) && qc_model_canonicalise(&c->first, st) &&
-           qc_model_canonicalise(&c->second, st);
+           qc_model_canonicalise(&c->first, st) && qc_model_canonicalise(&c->second, st) &&
+           match_ports(&c->first, c->second.graph, st) && match_ports(&c->second, c->first.graph, st) &&
+           check_inputs(c, st) && check_batches(c, st);
 }
 
 bool qc_compare_models(struct qc_compared_models *c, const struct qc_model_source sources[2],

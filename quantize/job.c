@@ -376,7 +376,7 @@ static bool fill_job_report(struct qc_job *j, struct qc_status *st)
     if (!qc_fill_layers(r, net, j->measurement, counted(j), st) || !fill_accumulator(j, st) ||
         !qc_fill_scaled(r, net, st) || !qc_fill_centred(r, net, st))
         return false;
-    if (!qc_fill_outputs(r, net, j->measurement, a, st)) return false;
+    if (!qc_fill_outputs(r, net, j->measurement, a, st) || !qc_fill_ports(r, net, a, st)) return false;
     r->measured_samples = j->measurement ? j->measurement->samples : 0;
     r->import_seconds = given->seconds;
     r->collect_seconds = e->seconds;

@@ -353,6 +353,14 @@ struct qc_report_output {
     enum qc_judging judging;
 };
 
+/* An input or output that --io-type made integers. */
+struct qc_report_port {
+    const char *name, *type;
+    bool input;
+    float scale;
+    int32_t zero_point;
+};
+
 struct qc_report {
     const char *version, *command;
     const char *model_file, *model_sha256;
@@ -424,6 +432,8 @@ struct qc_report {
     const size_t *layers_by_name; /* [layer_count]: indices of layers, sorted by name */
     size_t measured_samples, output_count;
     const struct qc_report_output *outputs;
+    size_t port_count; /* integer inputs, then outputs */
+    const struct qc_report_port *ports;
     size_t suggestion_count; /* worst first */
     const struct qc_report_suggestion *suggestions;
     enum qc_advice_state advice_state;

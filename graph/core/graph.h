@@ -133,6 +133,8 @@ struct qc_port {
     const char *symbol[QC_RANK_MAX]; /* names of free dimensions as in the model file, or NULL */
     const struct qc_shape *declared; /* of an output whose rank the ops do not determine: as in the file, or NULL */
     enum qc_judging judging;
+    float scale; /* above 0: --io-type made integers of real numbers, (q - zero_point) * scale */
+    int32_t zero_point;
 };
 
 struct qc_custom_ops;

@@ -369,6 +369,35 @@ static Onnx__StringStringEntryProto *entry(struct qc_arena *a, const char *key, 
     return p;
 }
 
+/* Adds the scale and zero point of inputs and outputs that --io-type made integers: "quantization:NAME". */
+static bool emit_port_levels(Onnx__ModelProto *m, struct qc_emitter *e, const struct qc_port *ports, size_t count,
+                             struct qc_status *st)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct qc_port *p = &ports[i];
+        if (!(p->scale > 0)) continue;
+        const char *key = qc_arena_printf(e->arena, st, "quantization:%s", p->name),
+                   *value = qc_arena_printf(e->arena, st, "{\"type\": \"%s\", \"scale\": %.9g, \"zero_point\": %d}",
+                                            qc_dtype_long_name(e->g->values[p->value].type.dtype), (double)p->scale,
+                                            p->zero_point);
+        if (!key || !value || !(m->metadata_props[m->n_metadata_props] = entry(e->arena, key, value, st))) return false;
+        m->n_metadata_props++;
+    }
+    return true;
+}
+
+static bool emit_properties(Onnx__ModelProto *m, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
+                            struct qc_status *st)
+{
+    const size_t most = o->property_count + e->g->input_count + e->g->output_count;
+    if (!(m->metadata_props = QC_NEW_ARRAY(e->arena, Onnx__StringStringEntryProto *, most, st))) return false;
+    m->n_metadata_props = o->property_count;
+    for (size_t i = 0; i < o->property_count; i++)
+        if (!(m->metadata_props[i] = entry(e->arena, o->properties[i].key, o->properties[i].value, st))) return false;
+    return emit_port_levels(m, e, e->g->inputs, e->g->input_count, st) &&
+           emit_port_levels(m, e, e->g->outputs, e->g->output_count, st);
+}
+
 static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
                        struct qc_status *st)
 {
@@ -388,11 +417,7 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
     m->graph = graph;
     m->n_opset_import = e->domains.count;
     m->opset_import = (Onnx__OperatorSetIdProto **)e->domains.items;
-    m->n_metadata_props = o->property_count;
-    m->metadata_props = QC_NEW_ARRAY(e->arena, Onnx__StringStringEntryProto *, o->property_count, st);
-    for (size_t i = 0; m->metadata_props && i < o->property_count; i++)
-        if (!(m->metadata_props[i] = entry(e->arena, o->properties[i].key, o->properties[i].value, st))) return false;
-    if (!m->metadata_props || !qc_emit_carried_model(m, e, st)) return false;
+    if (!emit_properties(m, e, o, st) || !qc_emit_carried_model(m, e, st)) return false;
     m->n_functions = e->functions.count;
     m->functions = (Onnx__FunctionProto **)e->functions.items;
     return true;

@@ -19,6 +19,8 @@ SENTENCES = {
     "plugin": "Loads an observer of your own from a shared object (qcalib_observer.h). A list loads several.",
     "activation_type": 'Sets the type of activations, for the model or as "TYPE:NODE", "TYPE:OP", "TYPE:GLOB". '
                        "A list sets several.",
+    "io_type": 'Makes inputs and outputs of the file integers, all of them or as "TYPE:NAME", "TYPE:GLOB". '
+               "A list names several.",
     "weight_type": 'Sets the type of weights, for the model or as "TYPE:NODE", "TYPE:OP", "TYPE:GLOB". '
                    "A list sets several.",
     "kv_type": "Sets the type of key/value caches, which are inputs and outputs of the model.",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/make/make.h"
 
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #include "quantize/setup/judged_outputs.h"
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/float_types.h"
+#include "rewrite/passes/integer_ports.h"
 
 /* ---- After a pass ---- */
 
@@ -83,6 +85,64 @@ static bool check_opset(const struct qc_network *net, size_t form, struct qc_sta
                                         opset, t->name, t->opset);
 }
 
+/* Reads --io-type for the port of this name. *named: it is named. */
+static struct qc_port_choice port_choice(bool *named, const struct qc_options *o, const char *name)
+{
+    const char *type = o->io_types.items[0];
+    size_t length = strlen(type);
+    *named = false;
+    for (size_t i = 1; i < o->io_types.count; i++) {
+        const char *colon = strchr(o->io_types.items[i], ':');
+        if (fnmatch(colon + 1, name, 0) != 0) continue;
+        type = o->io_types.items[i];
+        length = (size_t)(colon - type);
+        *named = true;
+    }
+    const bool is_float = strncmp(type, "float", length) == 0, model = strncmp(type, "model", length) == 0;
+    return (struct qc_port_choice){.integer = !is_float,
+                                   .dtype = is_float || model ? QC_NONE
+                                            : type[0] == 'u'  ? QC_U8
+                                                              : QC_I8};
+}
+
+/* Tells that a port stays float though --io-type asks for integers; fails if the option names it. */
+static bool stays_float(const struct qc_network *net, const char *what, const char *name, bool named,
+                        struct qc_status *st)
+{
+    static const char why[] = "no quantizer of this width with one scale is next to it";
+    if (named) return qc_fail(st, QC_UNSUPPORTED, "--io-type: %s '%s' cannot be integers: %s", what, name, why);
+    qc_warn(net->warnings, "--io-type: %s '%s' stays float: %s", what, name, why);
+    return true;
+}
+
+/* --io-type: replaces net->narrowed by the graph with integers at its inputs and outputs. */
+static bool make_ports_integer(struct qc_network *net, struct qc_status *st)
+{
+    const struct qc_options *o = net->scheme.options;
+    const struct qc_graph *g = qc_network_written(net);
+    const size_t count = g->input_count + g->output_count;
+    struct qc_graph *made = NULL;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    if (net->setup->of_body || (o->io_types.count == 1 && strcmp(o->io_types.items[0], "float") == 0)) return true;
+    if (!a) return qc_fail_memory(st, 1);
+    struct qc_port_choice *choices = QC_NEW_ARRAY(a, struct qc_port_choice, count, st);
+    bool *named = QC_NEW_ARRAY(a, bool, count, st), *done = QC_NEW_ARRAY(a, bool, count, st);
+    if (!choices || !named || !done) return false;
+    for (size_t i = 0; i < count; i++)
+        choices[i] =
+            port_choice(&named[i], o, i < g->input_count ? g->inputs[i].name : g->outputs[i - g->input_count].name);
+    if (!qc_integer_ports(&made, done, g, choices, choices + g->input_count, st)) return false;
+    bool ok = true;
+    for (size_t i = 0; ok && i < count; i++) {
+        const bool input = i < g->input_count;
+        const char *name = input ? g->inputs[i].name : g->outputs[i - g->input_count].name;
+        if (choices[i].integer && !done[i]) ok = stays_float(net, input ? "input" : "output", name, named[i], st);
+    }
+    qc_graph_free(net->narrowed);
+    net->narrowed = made;
+    return ok;
+}
+
 /* Makes net->narrowed, if the file has other outputs or float types than the job. */
 static bool narrow(struct qc_network *net, struct qc_status *st)
 {
@@ -112,7 +172,7 @@ static bool lower(struct qc_network *net, struct qc_status *st)
                                        .openvino = options->runs_on->openvino};
     const double t0 = qc_seconds();
     if (options->runs_on->onnxruntime && !qc_check_runtime_limits(net->produced, st)) return false;
-    if (!narrow(net, st)) return false;
+    if (!narrow(net, st) || !make_ports_integer(net, st)) return false;
     for (size_t i = 0; i < s->format_count; i++) {
         const struct qc_exporter *e = s->exporters[i];
         struct qc_graph **to = &net->lowered[i];

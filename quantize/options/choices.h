@@ -41,7 +41,8 @@ enum qc_advise { QC_ADVICES(QC_CHOICE_VALUE) };
 #define QC_WEIGHT_BLOCKS(c) c("16", 16) c("32", 32) c("64", 64) c("128", 128) c("256", 256) c("none", 0)
 #define QC_ACCURACY_LEVELS(c) c("0", 0) c("1", 1) c("2", 2) c("3", 3) c("4", 4)
 
-/* Lists of choices keep their texts: nothing reads the values of the first two. */
+/* Lists of choices keep their texts: nothing reads the values of the first three. */
+#define QC_IO_TYPES(c) c("float", 0) c("uint8", 0) c("int8", 0) c("model", 0)
 #define QC_SIDES(c) c("activations", 0) c("weights", 0) c("none", 0)
 #define QC_FORMAT_ROW(c, symbol, name) c(name, 0)
 #define QC_FORMATS(c) QC_EXPORTERS(QC_FORMAT_ROW, c)

@@ -71,3 +71,22 @@ bool qc_fill_outputs(struct qc_report *r, const struct qc_network *net, const st
     r->output_count = count;
     return true;
 }
+
+bool qc_fill_ports(struct qc_report *r, const struct qc_network *net, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *g = qc_network_written(net);
+    struct qc_report_port *ports = QC_NEW_ARRAY(a, struct qc_report_port, g->input_count + g->output_count, st);
+    r->port_count = 0;
+    r->ports = ports;
+    for (size_t i = 0; ports && i < g->input_count + g->output_count; i++) {
+        const bool input = i < g->input_count;
+        const struct qc_port *p = input ? &g->inputs[i] : &g->outputs[i - g->input_count];
+        if (!(p->scale > 0)) continue;
+        ports[r->port_count++] = (struct qc_report_port){.name = p->name,
+                                                         .type = qc_dtype_long_name(g->values[p->value].type.dtype),
+                                                         .input = input,
+                                                         .scale = p->scale,
+                                                         .zero_point = p->zero_point};
+    }
+    return ports != NULL;
+}

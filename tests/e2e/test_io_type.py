@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Integers at the inputs and outputs of a model: those that it has already, and --io-type."""
 
+import json
+import subprocess
+
 import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from conftest import ROOT
 from test_quantize_odd import node, normal
 
 SCALE, ZERO, OUT_SCALE, OUT_ZERO = np.float32(0.02), np.uint8(120), np.float32(0.015), np.uint8(128)
@@ -75,3 +79,191 @@ def test_an_integer_output_is_rounded_once(integer_input, form, qcalib, tmp_path
     y, real = run(made.SerializeToString(), {"x": x}, ["y", last.input[0]])
     once = np.clip(np.rint(real / OUT_SCALE) + OUT_ZERO, 0, 255)
     assert np.array_equal(y, once)
+
+
+def parameters(path):
+    """{name: (type, scale, zero point)} of metadata_props."""
+
+
+    entries = {p.key: json.loads(p.value) for p in onnx.load(path).metadata_props}
+    return {k.removeprefix("quantization:"): (v["type"], v["scale"], v["zero_point"]) for k, v in entries.items()}
+
+
+def quantized(x, parameters):
+    kind, scale, zero = parameters
+    info = np.iinfo(kind)
+    return np.clip(np.rint(x / np.float32(scale)) + zero, info.min, info.max).astype(kind)
+
+
+def kinds(path):
+    graph = onnx.load(path).graph
+    name = lambda p: helper.tensor_dtype_to_np_dtype(p.type.tensor_type.elem_type).name
+    return {p.name: name(p) for p in (*graph.input, *graph.output)}
+
+
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+@pytest.mark.parametrize("kind", ["uint8", "int8", "model"])
+@pytest.mark.parametrize("target", ["ort", "qnn", "vitis"])
+def test_the_same_numbers_without_ends(target, kind, form, qcalib, tmp_path):
+    """The file of --io-type is the file without it, minus the QuantizeLinear in front and the DequantizeLinear behind."""
+    if form == "qoperator" and target != "ort":
+        pytest.skip("these targets read QDQ")
+    write(tmp_path / "m.onnx")
+    x = samples(tmp_path / "x.npz")
+    common = ("--data", "x.npz", "m.onnx", "--target", target, "--format", form)
+    qcalib(*common, "-o", "f.onnx", "--no-report")
+    qcalib(*common, "-o", "i.onnx", "--io-type", kind, "--report", "r")
+    given = parameters(tmp_path / "i.onnx")
+    seen = kinds(tmp_path / "i.onnx")
+    assert {k: v[0] for k, v in given.items()} == seen and set(seen) == {"x", "y"}
+    assert kind == "model" or set(seen.values()) == {kind}
+    (y,) = run(tmp_path / "i.onnx", {"x": quantized(x, given["x"])})
+    (real,) = run(tmp_path / "f.onnx", {"x": x})
+    dtype, scale, zero = given["y"]
+    np.testing.assert_array_equal((y.astype(np.float32) - zero) * np.float32(scale), real)
+
+
+    listed = json.loads((tmp_path / "r/report.json").read_text())["integer_ports"]
+    assert [(p["name"], p["direction"]) for p in listed] == [("x", "input"), ("y", "output")]
+    for p in listed:
+        assert (p["type"], p["zero_point"]) == given[p["name"]][::2] and p["scale"] == pytest.approx(given[p["name"]][1])
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8"])
+def test_nothing_is_left_at_the_ends(kind, qcalib, tmp_path):
+    """With the type of the quantizers no operator is in front of the first product or behind the last one."""
+    write(tmp_path / "m.onnx")
+    samples(tmp_path / "x.npz")
+    given = ("--data", "x.npz", "m.onnx", "--no-report", "--activation-type", kind, "--io-type", kind)
+    qcalib(*given, "--format=qoperator", "-o", "q.onnx")
+    assert [n.op_type for n in onnx.load(tmp_path / "q.onnx").graph.node] == ["QLinearConv"] * 2
+    qcalib(*given, "-o", "q.onnx")
+    made = onnx.load(tmp_path / "q.onnx")
+    (first,) = (n for n in made.graph.node if "x" in n.input)
+    last = maker(made, "y")
+    assert first.op_type == "DequantizeLinear" and last.op_type == "QuantizeLinear"
+    assert any(n.op_type == "Conv" and first.output[0] in n.input for n in made.graph.node)
+    assert maker(made, last.input[0]).op_type == "Conv"
+
+
+def test_by_name_and_programs(qcalib, tmp_path):
+    """One port; run, eval and compare take float data for integer inputs."""
+    write(tmp_path / "m.onnx")
+    x = samples(tmp_path / "x.npz")
+    qcalib("--data", "x.npz", "m.onnx", "--no-report", "-o", "in.onnx", "--io-type", "model:x")
+    assert kinds(tmp_path / "in.onnx") == {"x": "uint8", "y": "float32"}
+    qcalib("--data", "x.npz", "m.onnx", "--no-report", "-o", "both.onnx", "--io-type", "model")
+    qcalib("--data", "x.npz", "m.onnx", "--no-report", "-o", "f.onnx")
+    assert parameters(tmp_path / "f.onnx") == {}
+    seen = [
+        qcalib("compare", "m.onnx", f"{name}.onnx", "--data", "x.npz", "--json").json["outputs"][0]["sqnr_db"]
+        for name in ("f", "in", "both")
+    ]
+    assert seen[0] == seen[1] == seen[2] > 30
+    np.savez(tmp_path / "t.npz", x=x, target=run(tmp_path / "m.onnx", {"x": x})[0])
+    values = [
+        qcalib("eval", f"{name}.onnx", "--data", "t.npz", "--json").json["models"][0]["mse"] for name in ("f", "both")
+    ]
+    assert values[0] == pytest.approx(values[1])
+
+
+LITERT = ROOT / "build/venv/litert/bin/python"
+WORKER = """
+import sys, numpy as np
+from ai_edge_litert.interpreter import Interpreter, OpResolverType as R
+x, model = np.load(sys.argv[1]), Interpreter(sys.argv[2], experimental_op_resolver_type=R.BUILTIN_REF)
+i, o = model.get_input_details()[0], model.get_output_details()[0]
+model.allocate_tensors()
+out = []
+for piece in x:
+    if i["dtype"] != np.float32:
+        scale, zero = i["quantization"]
+        piece = np.clip(np.rint(piece / np.float32(scale)) + zero, -128, 127).astype(i["dtype"])
+    model.set_tensor(i["index"], piece[None])
+    model.invoke()
+    y = model.get_tensor(o["index"])[0]
+    out.append((y.astype(np.float32) - o["quantization"][1]) * np.float32(o["quantization"][0]) if y.dtype == np.int8 else y)
+np.save(sys.argv[3], np.stack(out))
+print(i["dtype"].__name__, o["dtype"].__name__)
+"""
+
+
+@pytest.mark.skipif(not LITERT.exists(), reason="LiteRT is not installed: scripts/test makes build/venv/litert")
+def test_tflite(qcalib, tmp_path):
+    """int8 ends of a TensorFlow Lite file: LiteRT computes the numbers of the file with float ends."""
+    write(tmp_path / "m.onnx")
+    x = samples(tmp_path / "x.npz", count=8)
+    np.save(tmp_path / "x.npy", np.ascontiguousarray(np.moveaxis(x, 1, -1)))
+    made = {}
+    for name, more, kind in (("f", (), "float32"), ("i", ("--io-type=int8",), "int8")):
+        qcalib("--data", "x.npz", "m.onnx", "--no-report", "--format=tflite", "-o", f"{name}.tflite", *more)
+        command = [LITERT, "-c", WORKER, "x.npy", f"{name}.tflite", f"{name}.npy"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split() == [kind, kind]
+        made[name] = np.load(tmp_path / f"{name}.npy")
+    np.testing.assert_array_equal(made["i"], made["f"])
+
+
+def test_what_stays_float(qcalib, tmp_path):
+    nodes = [node("Conv", ["x", "w"], "c"), node("Softmax", ["c"], "p", axis=1), node("Erf", ["e"], "q")]
+    port = lambda n, s: helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [port("x", ["N", 3, 8, 8]), port("e", ["N", 4])],
+        [port("p", ["N", 4, 6, 6]), port("q", ["N", 4])],
+        [numpy_helper.from_array(normal(4, 3, 3, 3), "w")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    rng = np.random.default_rng(1)
+    np.savez(tmp_path / "x.npz", x=rng.normal(size=(8, 3, 8, 8)).astype("f"), e=rng.normal(size=(8, 4)).astype("f"))
+    given = ("--data", "x.npz", "m.onnx", "--no-report", "-o", "q.onnx")
+    told = qcalib(*given, "--io-type=uint8").err
+    assert "input 'e' stays float" in told and "output 'p' stays float" in told
+    assert kinds(tmp_path / "q.onnx") == {"x": "uint8", "e": "float32", "p": "float32", "q": "float32"}
+    refused = qcalib(*given, "--io-type=uint8:p", code=4)
+    assert "output 'p' cannot be integers" in refused.err
+    qcalib(*given, "--io-type=uint8", "--io-type=float:p", "--io-type=float:e", "--io-type=float:q")
+
+
+def test_readers_in_float_read_the_integers(qcalib, tmp_path):
+    """An input that a float operator reads too, in float16: it reads the rounded numbers."""
+    nodes = [node("Conv", ["x", "w"], "c"), node("Erf", ["x"], "e")]
+    port = lambda n, s: helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+    graph = helper.make_graph(
+        nodes, "g", [port("x", [1, 3, 8, 8])], [port("c", [1, 4, 6, 6]), port("e", [1, 3, 8, 8])],
+        [numpy_helper.from_array(normal(4, 3, 3, 3), "w")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    x = np.random.default_rng(1).normal(size=(8, 3, 8, 8)).astype("f")
+    np.savez(tmp_path / "x.npz", x=x)
+    qcalib("--data", "x.npz", "m.onnx", "--no-report", "-o", "q.onnx", "--io-type=uint8:x")
+    kind, scale, zero = given = parameters(tmp_path / "q.onnx")["x"]
+    q = quantized(x[:1], given)
+    real = (q.astype(np.float32) - zero) * np.float32(scale)
+    (wanted,) = run(tmp_path / "m.onnx", {"x": real}, ["e"])
+    np.testing.assert_allclose(run(tmp_path / "q.onnx", {"x": q}, ["e"])[0], wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT16])
+def test_half_precision(dtype, qcalib, tmp_path):
+    kind = helper.tensor_dtype_to_np_dtype(dtype)
+    graph = helper.make_graph(
+        [node("Conv", ["x", "w"], "c"), node("Relu", ["c"], "y")],
+        "g",
+        [helper.make_tensor_value_info("x", dtype, [1, 3, 8, 8])],
+        [helper.make_tensor_value_info("y", dtype, [1, 4, 6, 6])],
+        [numpy_helper.from_array(normal(4, 3, 3, 3).astype(kind), "w")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    x = np.random.default_rng(1).normal(size=(8, 3, 8, 8)).astype(kind)
+    np.savez(tmp_path / "x.npz", x=x)
+    given = ("--data", "x.npz", "m.onnx", "--no-report")
+    qcalib(*given, "-o", "i.onnx", "--io-type=model")
+    qcalib(*given, "-o", "f.onnx")
+    ports = parameters(tmp_path / "i.onnx")
+    assert kinds(tmp_path / "i.onnx") == {"x": "uint8", "y": "uint8"}
+    (y,) = run(tmp_path / "i.onnx", {"x": quantized(x[:1].astype(np.float32), ports["x"])})
+    (real,) = run(tmp_path / "f.onnx", {"x": x[:1]})
+    np.testing.assert_allclose((y.astype(np.float32) - ports["y"][2]) * ports["y"][1], real, atol=2e-3, rtol=2e-3)

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rewrite/passes/integer_ports.h"
+
+#include "graph/core/rebuild.h"
+#include "graph/core/uses.h"
+
+struct porting {
+    const struct qc_graph *g;
+    struct qc_uses uses;
+    struct qc_rebuild r;
+};
+
+/* Numbers of a port. dtype QC_NONE: it stays as it is. */
+struct levels {
+    enum qc_dtype dtype;
+    float scale;
+    int32_t zero_point;
+};
+
+static bool is_signed(enum qc_dtype t)
+{
+    return qc_dtype_info(t)->lo < 0;
+}
+
+/* Returns the levels of a quantizer in the type of the choice; none if it has several scales or another width. */
+static struct levels levels_of(const struct qc_graph *g, qc_id affine, const struct qc_port_choice *choice)
+{
+    const struct qc_qparams *s = qc_graph_parameters(g, affine);
+    struct levels l = {.dtype = QC_NONE};
+    if (!s || s->kind != QC_QPARAMS_QUANTIZER || s->state != QC_QPARAMS_BOUND || s->count != 1) return l;
+    if (s->dtype != QC_U8 && s->dtype != QC_I8 && s->dtype != QC_U16 && s->dtype != QC_I16) return l;
+    const enum qc_dtype as = choice->dtype == QC_NONE ? s->dtype : choice->dtype;
+    const unsigned bits = qc_dtype_info(s->dtype)->bits;
+    if (qc_dtype_info(as)->bits != bits) return l;
+    const int32_t shift = (is_signed(s->dtype) - is_signed(as)) * (1 << (bits - 1));
+    return (struct levels){.dtype = as, .scale = s->scale[0], .zero_point = s->zero_point[0] + shift};
+}
+
+/* Returns the levels of the first quantizer that reads a float input, perhaps from another float type. */
+static struct levels input_levels(const struct porting *x, qc_id v, const struct qc_port_choice *choice)
+{
+    const struct qc_use_list readers = qc_readers(&x->uses, v);
+    struct levels l = {.dtype = QC_NONE};
+    for (size_t i = 0; l.dtype == QC_NONE && i < readers.count; i++) {
+        const struct qc_node *n = &x->g->nodes[readers.of[i].node];
+        if (n->op == QC_OP_Quantize) l = levels_of(x->g, n->outputs, choice);
+        if (n->op == QC_OP_Cast && x->g->values[n->outputs].type.dtype == QC_F32)
+            l = input_levels(x, n->outputs, choice);
+    }
+    return l;
+}
+
+/* Returns the Dequantize that makes a float output, perhaps in another float type; NULL: something else does. */
+static const struct qc_node *output_maker(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *n = qc_node_of(g, v);
+    if (n && n->op == QC_OP_Cast) n = qc_node_of(g, n->inputs[0]);
+    return n && n->op == QC_OP_Dequantize ? n : NULL;
+}
+
+/* Adds a QuantizeLinear or DequantizeLinear of v. */
+static qc_id add_linear(struct qc_graph *to, enum qc_op op, qc_id v, const struct levels *l, const char *name,
+                        struct qc_status *st)
+{
+    const struct qc_shape scalar = QC_SCALAR;
+    const qc_id in[3] = {v, qc_graph_add_made_constant(to, NULL, qc_tensor_of(QC_F32, &scalar, &l->scale, st), st),
+                         qc_graph_add_made_constant(to, NULL, qc_tensor_of(l->dtype, &scalar, &l->zero_point, st), st)};
+    const struct qc_node_def def = {.op = op, .input_count = 3, .inputs = in, .output_names = name ? &name : NULL};
+    return v && in[1] && in[2] ? qc_graph_add(to, &def, st) : 0;
+}
+
+static qc_id add_cast(struct qc_graph *to, qc_id v, enum qc_dtype dtype, struct qc_status *st)
+{
+    const struct qc_attr attr = QC_INT("to", qc_dtype_info(dtype)->onnx);
+    const struct qc_node_def def = {.op = QC_OP_Cast, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &attr};
+    return v ? qc_graph_add(to, &def, st) : 0;
+}
+
+static bool port_input(struct porting *x, bool *done, size_t i, const struct qc_port_choice *choice,
+                       struct qc_status *st)
+{
+    const struct qc_port *port = &x->g->inputs[i];
+    const struct qc_type *type = &x->g->values[port->value].type;
+    const bool real = qc_dtype_info(type->dtype)->is_float;
+    struct levels l = {.dtype = QC_NONE};
+    if (choice->integer && real) l = input_levels(x, port->value, choice);
+    const bool integer = l.dtype != QC_NONE;
+    qc_id v = qc_graph_add_input(x->r.to, port->name, integer ? l.dtype : type->dtype, &type->shape, st);
+    if (!v || !qc_port_copy(&x->r.to->inputs[i], port, x->r.to->arena, st)) return false;
+    *done = integer || !real;
+    if (integer) {
+        x->r.to->inputs[i].scale = l.scale;
+        x->r.to->inputs[i].zero_point = l.zero_point;
+        v = add_linear(x->r.to, QC_OP_DequantizeLinear, v, &l, NULL, st);
+        if (v && type->dtype != QC_F32) v = add_cast(x->r.to, v, type->dtype, st);
+    }
+    return (x->r.map[port->value] = v) != 0;
+}
+
+/* Copies a node. Makers of integer outputs lose the name, which the integers have. */
+static bool port_node(struct porting *x, qc_id id, const struct levels *of_output, struct qc_status *st)
+{
+    const struct qc_graph *g = x->g;
+    const struct qc_node *n = &g->nodes[id];
+    bool makes = false;
+    for (size_t o = 0; o < g->output_count; o++)
+        makes = makes || (of_output[o].dtype != QC_NONE && g->outputs[o].value == n->outputs);
+    if (!makes) return qc_rebuild_node(&x->r, id, st) != 0;
+    const qc_id in = qc_rebuild_value(&x->r, n->inputs[0], st);
+    return in &&
+           (x->r.map[n->outputs] = n->op == QC_OP_Cast ? add_cast(x->r.to, in, g->values[n->outputs].type.dtype, st)
+                                                       : qc_graph_dequantize(x->r.to, in, st));
+}
+
+bool qc_integer_ports(struct qc_graph **out, bool *done, const struct qc_graph *g, const struct qc_port_choice *inputs,
+                      const struct qc_port_choice *outputs, struct qc_status *st)
+{
+    struct porting x = {.g = g};
+    struct qc_graph *made = NULL;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    struct levels *of_output = QC_NEW_ARRAY(a, struct levels, g->output_count + 1, st);
+    qc_id *results = QC_NEW_ARRAY(a, qc_id, g->output_count + 1, st);
+    bool ok = of_output && results && qc_uses_of(&x.uses, g, a, st) && qc_rebuild_begin_bare(&x.r, g, st);
+    for (size_t i = 0; ok && i < g->input_count; i++) ok = port_input(&x, &done[i], i, &inputs[i], st);
+    for (size_t o = 0; ok && o < g->output_count; o++) {
+        const struct qc_node *maker = output_maker(g, g->outputs[o].value);
+        of_output[o] = (struct levels){.dtype = QC_NONE};
+        if (outputs[o].integer && maker) of_output[o] = levels_of(g, maker->inputs[0], &outputs[o]);
+    }
+    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = port_node(&x, id, of_output, st);
+    for (size_t o = 0; ok && o < g->output_count; o++) {
+        const qc_id v = g->outputs[o].value;
+        const bool integer = of_output[o].dtype != QC_NONE;
+        if (!integer)
+            ok = (results[o] = qc_rebuild_value(&x.r, v, st)) != 0;
+        else
+            ok = (results[o] = add_linear(x.r.to, QC_OP_QuantizeLinear, x.r.map[output_maker(g, v)->outputs],
+                                          &of_output[o], g->outputs[o].name, st)) != 0;
+        done[g->input_count + o] = integer || !qc_dtype_info(g->values[v].type.dtype)->is_float;
+    }
+    ok = ok && qc_rebuild_finish_with(&made, &x.r, results, st);
+    for (size_t o = 0; ok && o < g->output_count; o++) {
+        if (of_output[o].dtype == QC_NONE) continue;
+        made->outputs[o].scale = of_output[o].scale;
+        made->outputs[o].zero_point = of_output[o].zero_point;
+    }
+    qc_rebuild_free(&x.r);
+    if (ok) *out = made;
+    return ok;
+}
+
+/* Returns the QuantizeLinear with one constant scale that makes an output; NULL: something else does. */
+static const struct qc_node *linear_maker(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *n = qc_node_of(g, v);
+    const struct qc_tensor *scale = n && n->op == QC_OP_QuantizeLinear ? qc_constant_of(g, n->inputs[1]) : NULL;
+    return scale && scale->count == 1 && scale->dtype == QC_F32 ? n : NULL;
+}
+
+/* Adds DequantizeLinear with the parameters of the QuantizeLinear that made v. */
+static qc_id read_back(struct qc_rebuild *r, const struct qc_node *linear, qc_id v, struct qc_status *st)
+{
+    qc_id in[3] = {v};
+    for (unsigned i = 1; i < linear->input_count; i++)
+        if (linear->inputs[i] && !(in[i] = qc_rebuild_value(r, linear->inputs[i], st))) return 0;
+    const struct qc_node_def def = {.op = QC_OP_DequantizeLinear, .input_count = linear->input_count, .inputs = in};
+    return qc_graph_add(r->to, &def, st);
+}
+
+bool qc_real_ports(struct qc_graph **out, const struct qc_graph *g, const struct qc_port_levels *inputs,
+                   const bool *outputs, struct qc_status *st)
+{
+    struct qc_rebuild r = {.from = NULL};
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    qc_id *results = QC_NEW_ARRAY(a, qc_id, g->output_count + 1, st);
+    bool ok = results && qc_rebuild_begin_bare(&r, g, st);
+    for (size_t i = 0; ok && i < g->input_count; i++) {
+        const struct qc_port *port = &g->inputs[i];
+        const struct qc_type *type = &g->values[port->value].type;
+        const bool real = inputs[i].scale > 0;
+        const struct levels l = {type->dtype, inputs[i].scale, inputs[i].zero_point};
+        qc_id v = qc_graph_add_input(r.to, port->name, real ? QC_F32 : type->dtype, &type->shape, st);
+        ok = v && qc_port_copy(&r.to->inputs[i], port, r.to->arena, st);
+        if (ok && real) ok = (v = add_linear(r.to, QC_OP_QuantizeLinear, v, &l, NULL, st)) != 0;
+        r.map[port->value] = v;
+    }
+    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = qc_rebuild_node(&r, id, st) != 0;
+    for (size_t o = 0; ok && o < g->output_count; o++) {
+        const struct qc_node *maker = outputs[o] ? linear_maker(g, g->outputs[o].value) : NULL;
+        ok = (results[o] = qc_rebuild_value(&r, g->outputs[o].value, st)) != 0;
+        if (ok && maker) ok = (results[o] = read_back(&r, maker, results[o], st)) != 0;
+    }
+    ok = ok && qc_rebuild_finish_with(out, &r, results, st);
+    qc_rebuild_free(&r);
+    return ok;
+}
