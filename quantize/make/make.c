@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/make/make.h"
 
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +11,7 @@
 #include "quantize/make/bodies.h"
 #include "quantize/make/target_limits.h"
 #include "quantize/options/agree.h"
+#include "quantize/options/partition_options.h"
 #include "quantize/setup/judged_outputs.h"
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/float_types.h"
@@ -85,26 +85,6 @@ static bool check_opset(const struct qc_network *net, size_t form, struct qc_sta
                                         opset, t->name, t->opset);
 }
 
-/* Reads --io-type for the port of this name. *named: it is named. */
-static struct qc_port_choice port_choice(bool *named, const struct qc_options *o, const char *name)
-{
-    const char *type = o->io_types.items[0];
-    size_t length = strlen(type);
-    *named = false;
-    for (size_t i = 1; i < o->io_types.count; i++) {
-        const char *colon = strchr(o->io_types.items[i], ':');
-        if (fnmatch(colon + 1, name, 0) != 0) continue;
-        type = o->io_types.items[i];
-        length = (size_t)(colon - type);
-        *named = true;
-    }
-    const bool is_float = strncmp(type, "float", length) == 0, model = strncmp(type, "model", length) == 0;
-    return (struct qc_port_choice){.integer = !is_float,
-                                   .dtype = is_float || model ? QC_NONE
-                                            : type[0] == 'u'  ? QC_U8
-                                                              : QC_I8};
-}
-
 /* Tells that a port stays float though --io-type asks for integers; fails if the option names it. */
 static bool stays_float(const struct qc_network *net, const char *what, const char *name, bool named,
                         struct qc_status *st)
@@ -130,7 +110,7 @@ static bool make_ports_integer(struct qc_network *net, struct qc_status *st)
     if (!choices || !named || !done) return false;
     for (size_t i = 0; i < count; i++)
         choices[i] =
-            port_choice(&named[i], o, i < g->input_count ? g->inputs[i].name : g->outputs[i - g->input_count].name);
+            qc_io_type_of(&named[i], o, i < g->input_count ? g->inputs[i].name : g->outputs[i - g->input_count].name);
     if (!qc_integer_ports(&made, done, g, choices, choices + g->input_count, st)) return false;
     bool ok = true;
     for (size_t i = 0; ok && i < count; i++) {

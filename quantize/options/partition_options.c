@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/options/partition_options.h"
 
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,5 +100,38 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
     if (o->runs_on->no_blocks) out->weight_block = 0;
     if (given) take_given_types(out, given, o);
     out->given = given;
+    return true;
+}
+
+struct qc_port_choice qc_io_type_of(bool *named, const struct qc_options *o, const char *name)
+{
+    const char *type = o->io_types.items[0];
+    size_t length = strlen(type);
+    *named = false;
+    for (size_t i = 1; i < o->io_types.count; i++) {
+        const char *colon = strchr(o->io_types.items[i], ':');
+        if (fnmatch(colon + 1, name, 0) != 0) continue;
+        type = o->io_types.items[i];
+        length = (size_t)(colon - type);
+        *named = true;
+    }
+    const bool is_float = strncmp(type, "float", length) == 0, model = strncmp(type, "model", length) == 0;
+    return (struct qc_port_choice){.integer = !is_float,
+                                   .dtype = is_float || model ? QC_NONE
+                                            : type[0] == 'u'  ? QC_U8
+                                                              : QC_I8};
+}
+
+bool qc_partition_stores_ports(struct qc_partition_options *out, const struct qc_options *o, const struct qc_graph *g,
+                               struct qc_arena *a, struct qc_status *st)
+{
+    const char **names = QC_NEW_ARRAY(a, const char *, g->input_count + g->output_count, st);
+    bool named;
+    if (!names) return false;
+    out->stored = names;
+    for (size_t i = 0; i < g->input_count + g->output_count; i++) {
+        const char *name = i < g->input_count ? g->inputs[i].name : g->outputs[i - g->input_count].name;
+        if (qc_io_type_of(&named, o, name).dtype != QC_NONE) names[out->stored_count++] = name;
+    }
     return true;
 }

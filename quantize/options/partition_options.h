@@ -3,9 +3,16 @@
 #pragma once
 
 #include "quantize/options/options.h"
+#include "rewrite/passes/integer_ports.h"
 #include "rewrite/passes/partition.h"
 
 /* Sets *out from options. given: NULL, or the parameters of a partly quantized model; then new quantizers take the one
    type of the given ones, unless an option gives another. Arrays are from the arena; texts are borrowed from o. */
 bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_options *o,
                              const struct qc_given_values *given, struct qc_arena *a, struct qc_status *st);
+
+/* Reads --io-type for the input or output of this name. *named: the option names it. */
+struct qc_port_choice qc_io_type_of(bool *named, const struct qc_options *o, const char *name);
+/* Adds the inputs and outputs of g that --io-type gives an integer type. */
+bool qc_partition_stores_ports(struct qc_partition_options *out, const struct qc_options *o, const struct qc_graph *g,
+                               struct qc_arena *a, struct qc_status *st);

@@ -381,6 +381,13 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
     return true;
 }
 
+static bool is_stored(const struct qc_partition_options *o, const char *port)
+{
+    bool found = false;
+    for (size_t i = 0; i < o->stored_count; i++) found = found || strcmp(o->stored[i], port) == 0;
+    return found;
+}
+
 static void find_requests(struct qc_partition *p, const struct qc_uses *uses)
 {
     const struct qc_graph *g = p->graph;
@@ -392,6 +399,10 @@ static void find_requests(struct qc_partition *p, const struct qc_uses *uses)
     }
     for (qc_id v = 1; v <= g->value_count; v++)
         if (qc_given_of_value(p->options.given, g, v)) request(p, v);
+    for (size_t i = 0; i < g->input_count + g->output_count; i++) {
+        const struct qc_port *port = i < g->input_count ? &g->inputs[i] : &g->outputs[i - g->input_count];
+        if (g->values[port->value].type.dtype == QC_F32 && is_stored(&p->options, port->name)) request(p, port->value);
+    }
 }
 
 /* Warns if --skip names an operator whose inputs and result are stored for the operators around it: the file has it

@@ -205,7 +205,8 @@ def test_tflite(qcalib, tmp_path):
     np.testing.assert_array_equal(made["i"], made["f"])
 
 
-def test_what_stays_float(qcalib, tmp_path):
+def test_what_only_float_operators_read_or_make(qcalib, tmp_path):
+    """With `model` such a port stays float; with a type it is rounded for the file, and the operator stays float."""
     nodes = [node("Conv", ["x", "w"], "c"), node("Softmax", ["c"], "p", axis=1), node("Erf", ["e"], "q")]
     port = lambda n, s: helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
     graph = helper.make_graph(
@@ -219,12 +220,22 @@ def test_what_stays_float(qcalib, tmp_path):
     rng = np.random.default_rng(1)
     np.savez(tmp_path / "x.npz", x=rng.normal(size=(8, 3, 8, 8)).astype("f"), e=rng.normal(size=(8, 4)).astype("f"))
     given = ("--data", "x.npz", "m.onnx", "--no-report", "-o", "q.onnx")
-    told = qcalib(*given, "--io-type=uint8").err
+    told = qcalib(*given, "--io-type=model").err
     assert "input 'e' stays float" in told and "output 'p' stays float" in told
-    assert kinds(tmp_path / "q.onnx") == {"x": "uint8", "e": "float32", "p": "float32", "q": "float32"}
-    refused = qcalib(*given, "--io-type=uint8:p", code=4)
+    refused = qcalib(*given, "--io-type=model:p", code=4)
     assert "output 'p' cannot be integers" in refused.err
-    qcalib(*given, "--io-type=uint8", "--io-type=float:p", "--io-type=float:e", "--io-type=float:q")
+    assert qcalib(*given, "--io-type=uint8").err == ""
+    made = onnx.load(tmp_path / "q.onnx")
+    levels = {p.key.partition(":")[2]: json.loads(p.value) for p in made.metadata_props if p.key.startswith("quantization:")}
+    assert set(levels) == {"x", "e", "p", "q"}
+    assert all(v.type.tensor_type.elem_type == TensorProto.UINT8 for v in (*made.graph.input, *made.graph.output))
+    feeds = dict(np.load(tmp_path / "x.npz"))
+    real = dict(zip("pq", run(tmp_path / "m.onnx", feeds)))
+    ints = {n: np.clip(np.rint(v / np.float32(levels[n]["scale"])) + levels[n]["zero_point"], 0, 255).astype(np.uint8) for n, v in feeds.items()}
+    for name, q in zip("pq", run(tmp_path / "q.onnx", ints)):
+        error = (q.astype(float) - levels[name]["zero_point"]) * levels[name]["scale"] - real[name]
+        assert 10 * np.log10((real[name] ** 2).sum() / (error**2).sum()) > 25
+
 
 
 def test_readers_in_float_read_the_integers(qcalib, tmp_path):
