@@ -469,7 +469,8 @@ struct qc_json *qc_verdict_json(const struct qc_report *r);
 struct qc_json *qc_latency_placement(const struct qc_report_latency *l);
 
 /* Writes FOLDER/report.json (json: from qc_report_json), FOLDER/layers.csv and FOLDER/report.html, which is the viewer
-   with this record (export/report/page.h): either all of them or none, each complete. Creates the folder, and removes it after an error. */
+   with this record (export/report/page.h): either all of them or none, each complete. Creates the folder, and removes
+   it after an error. */
 bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st);
 
 /* Returns the name of a type as options spell it: "uint8" for "u8"; `type` itself if it is unknown. */

@@ -12,6 +12,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from report_page import is_record_of
 
 WIDTH, LAYERS = 96, 6
 
@@ -78,8 +79,7 @@ def test_better_than_uniform(qcalib, model, tmp_path, form):
     assert noise(tmp_path, "sized.onnx") == pytest.approx(chosen["expected_error"], rel=0.6)
     four = next(u for u in report["size"]["uniform"] if u["bits"] == 4)
     assert four["bytes"] == limit and noise(tmp_path, "four.onnx") == pytest.approx(four["expected_error"], rel=0.3)
-    page = (tmp_path / "r/report.html").read_text()
-    assert "Bits for the size" in page and page.count("all 4 bits") == 1
+    assert is_record_of(tmp_path / "r/report.html", report)
     words = [w for w in shlex.split(report["size"]["command"])[1:]]
     assert not any(w.startswith("--size") for w in words)
     qcalib(*words, "--no-report", "-o", "by_hand.onnx")

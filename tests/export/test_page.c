@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pages: the viewer with a record in it, which no text can break, and what shows without JavaScript. tests/browser looks
-   at the viewer. */
+/* Pages: the viewer with a record in it, which no text can break, and what shows without JavaScript. tests/browser
+   looks at the viewer. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -56,7 +56,8 @@ Test(page, hostile_texts_stay_texts)
     static const char *const ends[] = {"</script>", "</noscript>", "</title>", "</html>"};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         cr_expect_eq(count_of(page, ends[i]), count_of(frame, ends[i]), "%s", ends[i]);
-    cr_expect_eq(count_of(page, "&#60;/script&#62;&#60;/noscript&#62;&#60;b onclick=&#34;x&#34;&#62;&#38;&#39;\\x01"), 9);
+    cr_expect_eq(count_of(page, "&#60;/script&#62;&#60;/noscript&#62;&#60;b onclick=&#34;x&#34;&#62;&#38;&#39;\\x01"),
+                 9);
     struct qc_json *read = record_in(page);
     cr_expect_str_eq(qc_json_text(qc_json_get(read, "command")), HOSTILE);
     cr_expect_str_eq(qc_json_text(qc_json_get(qc_json_at(qc_json_get(read, "layers"), 0), "name")), HOSTILE);
