@@ -3,6 +3,7 @@
 #pragma once
 
 #include "graph/core/graph.h"
+#include "rewrite/language/target.h"
 
 struct qc_json;
 
@@ -15,23 +16,23 @@ struct qc_export_source {
 };
 
 struct qc_lower_options {
-    int accuracy_level; /* of MatMulNBits: precision of the runtime; 0: its own choice, 1 float32, 4 int8 */
-    bool float_bias;    /* of QDQ: a bias is a float initializer with the real values of its integers */
-    bool short_bias;    /* of QDQ: a bias has 8 bits and a scale of its own, if qc_short_bias_shift holds it exactly */
-    bool caches;        /* inputs and outputs that are quantized caches have the type they are stored in */
+    int accuracy_level;          /* of MatMulNBits: precision of the runtime; 0: its own choice, 1 float32, 4 int8 */
+    bool caches;                 /* inputs and outputs that are quantized caches have the type they are stored in */
     const struct qc_graph *real; /* NULL, or the normalised float graph: operators that it holds as functions are
                                     written again (export/formats/restored_calls.c) */
     const struct qc_graph *own;  /* NULL, or the graph whose float types `produced` has (qc_narrow_floats) */
-    bool tables_apart; /* a table that is also a matrix is written twice: the runtime may not compute a Transpose of
-                          integers when it loads the file */
-    bool openvino;     /* the file avoids operators that OpenVINO computes otherwise */
+    /* NULL: qc_target_plain. Biases of QDQ have its form; of 8 bits only if qc_short_bias_shift holds them exactly. A
+       table that is also a matrix is written twice for another runtime than ONNX Runtime: it may not compute a
+       Transpose of integers when it loads the file. */
+    const struct qc_target *target;
 };
 
 /* X(c, symbol, name): each is a `const struct qc_exporter qc_exporter_SYMBOL` at the end of its own file. */
 #define QC_EXPORTERS(X, c)                                                                                             \
     X(c, qdq, "qdq")                                                                                                   \
-    X(c, qoperator, "qoperator") X(c, annotated, "annotated") X(c, encodings, "encodings") X(c, mnn, "mnn")            \
-        X(c, trt_cache, "trt-cache") X(c, text, "text") X(c, tflite, "tflite")
+    X(c, qoperator, "qoperator")                                                                                       \
+    X(c, annotated, "annotated") X(c, encodings, "encodings") X(c, mnn, "mnn") X(c, trt_cache, "trt-cache")            \
+        X(c, text, "text") X(c, tflite, "tflite")
 
 struct qc_exporter {
     const char *summary;

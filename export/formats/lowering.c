@@ -401,8 +401,8 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
     if (value->constant && x->from->qparams_of[value->type.qparams].block)
         return x->real[v] = qc_lower_blocks(x, v, st);
     if (value->constant && x->from->qparams_of[value->type.qparams].kind == QC_QPARAMS_PRODUCT) {
-        if (x->options.float_bias) return x->real[v] = lower_real_bias(x, v, st);
-        if (x->options.short_bias && ((x->real[v] = lower_short_bias(x, v, st)) || st->code != QC_OK))
+        if (x->options.target->bias == QC_BIAS_FLOAT) return x->real[v] = lower_real_bias(x, v, st);
+        if (x->options.target->bias == QC_BIAS_INT8 && ((x->real[v] = lower_short_bias(x, v, st)) || st->code != QC_OK))
             return x->real[v];
     }
     if (value->constant && !qc_lower_integer(x, v, st)) return 0;
@@ -581,7 +581,7 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
         ok = (inputs[0] = keep_apart(x, JOINS_CLAMP, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
     if (ok && joins_mean(x, n, inputs))
         ok = (inputs[0] = keep_apart(x, JOINS_MEAN, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
-    for (unsigned i = 0; ok && x->options.openvino && i < n->input_count; i++)
+    for (unsigned i = 0; ok && x->options.target->openvino && i < n->input_count; i++)
         if (inputs[i] && qc_lower_reads_apart(x, n, i))
             ok = (inputs[i] = keep_apart(x, OPENVINO, inputs[i], qc_lower_base(x, n->outputs), st)) != 0;
     const bool apart = linear_has_channels(g, n);
@@ -599,7 +599,7 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     }
     if (ok && apart && n->op == QC_OP_DequantizeLinear)
         ok = (first = keep_apart(x, JOINS_CHANNELS, first, base, st)) != 0;
-    if (ok && x->options.openvino && qc_lower_is_rewritten(x, n))
+    if (ok && x->options.target->openvino && qc_lower_is_rewritten(x, n))
         ok = (first = keep_apart(x, OPENVINO, first, base, st)) != 0;
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         qc_id v = n->outputs + k, qparams = g->values[v].type.qparams;
@@ -649,6 +649,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
 {
     struct qc_lowering x = {.from = g};
     if (options) x.options = *options;
+    if (!x.options.target) x.options.target = &qc_target_plain;
     struct qc_arena *a = qc_arena_new();
     bool ok = (a || qc_fail_memory(st, 1)) && qc_uses_of(&x.uses, g, a, st);
     x.real = calloc(g->value_count + 1, sizeof *x.real);
@@ -679,7 +680,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     free(x.cache);
     free(x.called);
     qc_arena_free(a);
-    if (ok && !x.options.tables_apart) ok = qc_lower_share_tables(&x.to, st);
+    if (ok && x.options.target->onnxruntime) ok = qc_lower_share_tables(&x.to, st);
     if (!ok || !qc_lower_unshare(&x.to, st)) {
         qc_graph_free(x.to);
         return false;

@@ -50,7 +50,7 @@ static bool has_zero_point(const struct qc_qparams *s)
 static bool pad_moves(const struct qc_lowering *x, const struct qc_node *n)
 {
     float value;
-    if (!x->options.openvino || !fills_one_axis(x->from, n)) return false;
+    if (!x->options.target->openvino || !fills_one_axis(x->from, n)) return false;
     const struct qc_qparams *s = read_as(x->from, n);
     return has_zero_point(s) || (s && (!fill_value(&value, x->from, n) || value != 0));
 }

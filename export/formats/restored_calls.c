@@ -209,7 +209,7 @@ static bool compare_call(struct again *list, size_t *count, struct restoring *s,
     s->call = i + 1;
     s->count = s->depth = 0;
     /* OpenVINO has few operators of other domains than ONNX's. */
-    bool fits = s->a->op && s->b->op && !(s->x->options.openvino && strstr(s->a->op, "::"));
+    bool fits = s->a->op && s->b->op && !(s->x->options.target->openvino && strstr(s->a->op, "::"));
     bool *stored = QC_NEW_ARRAY(a, bool, s->b->output_count, st);
     if (!stored) return false;
     for (unsigned k = 0; fits && k < s->b->output_count; k++)

@@ -143,13 +143,10 @@ static bool lower(struct qc_network *net, struct qc_status *st)
     const struct qc_setup *s = net->setup;
     const struct qc_options *options = net->scheme.options;
     const struct qc_lower_options o = {.accuracy_level = (int)options->accuracy_level,
-                                       .float_bias = options->runs_on->bias == QC_BIAS_FLOAT,
-                                       .short_bias = options->runs_on->bias == QC_BIAS_INT8,
+                                       .target = options->runs_on,
                                        .real = s->normalised,
                                        .own = s->model.widened ? s->model.imported : NULL,
-                                       .caches = net->scheme.partition.cache != QC_NONE,
-                                       .tables_apart = !options->runs_on->onnxruntime,
-                                       .openvino = options->runs_on->openvino};
+                                       .caches = net->scheme.partition.cache != QC_NONE};
     const double t0 = qc_seconds();
     if (options->runs_on->onnxruntime && !qc_check_runtime_limits(net->produced, st)) return false;
     if (!narrow(net, st) || !make_ports_integer(net, st)) return false;

@@ -7,19 +7,15 @@
 #include "base/command.h"
 #include "graph/types/number_format.h"
 #include "quantize/options/option_value.h"
+#include "quantize/options/partition_options.h"
 
 /* Returns true if activations are quantized, whose ranges need samples. */
 static bool needs_samples(const struct qc_options *o)
 {
-    for (size_t i = 0; i < o->activation_types.count; i++) {
-        const char *type = o->activation_types.items[i];
-        char name[16] = "";
-        const size_t length = strcspn(type, ":");
-        if (length < sizeof name) memcpy(name, type, length);
-        const bool without = strcmp(name, "none") == 0 || strcmp(name, "dynamic") == 0 || qc_number_format_named(name);
-        if (!without) return true;
-    }
-    return false;
+    bool needs = false;
+    for (size_t i = 0; i < o->activation_types.count; i++)
+        needs |= qc_type_choice_of(o->activation_types.items[i], QC_OPTION_ACTIVATION_TYPE).dtype != QC_NONE;
+    return needs;
 }
 
 /* Returns true if --size can choose the bits of the weight type. */
@@ -36,24 +32,18 @@ static bool some_format_is_integer(const struct qc_options *o)
     return false;
 }
 
-/* Returns true if the list has a float type, or begins with a block format such as mxfp4. */
-static bool has_floats(const struct qc_text_list *types)
+/* Returns true if the list has a float type, or begins with a block format such as mxfp4. *named: a block format is
+   given by name. */
+static bool has_floats(bool *named, const struct qc_text_list *types, enum qc_option option)
 {
-    for (size_t i = 0; i < types->count; i++)
-        if (strncmp(types->items[i], "float", strlen("float")) == 0) return true;
-    return qc_number_format_named(types->items[0]) != NULL;
-}
-
-/* Returns true if a block format is given by name: it must hold for all weights. */
-static bool names_format(const struct qc_text_list *types)
-{
-    for (size_t i = 1; i < types->count; i++) {
-        char name[16] = "";
-        const size_t length = strcspn(types->items[i], ":");
-        if (length < sizeof name) memcpy(name, types->items[i], length);
-        if (qc_number_format_named(name)) return true;
+    bool floats = false;
+    *named = false;
+    for (size_t i = 0; i < types->count; i++) {
+        const struct qc_type_choice t = qc_type_choice_of(types->items[i], option);
+        floats = floats || (t.format ? i == 0 : qc_is_small_float(t.dtype));
+        *named = *named || (t.format && i > 0);
     }
-    return false;
+    return floats;
 }
 
 /* Returns true if a format is written that has no 4-bit or 8-bit floats. */
@@ -73,8 +63,10 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
 {
     const bool narrowed = o->bias == QC_BIAS_NARROWED;
     const bool data = qc_has_data(&in->data), stats = qc_has_statistics(in);
-    const bool demand = qc_options_demand(o), floats = has_floats(&o->weight_types) || has_floats(&o->activation_types),
-               format = qc_number_format_named(o->weight_types.items[0]) != NULL;
+    bool named, unused;
+    const bool real_inputs = has_floats(&unused, &o->activation_types, QC_OPTION_ACTIVATION_TYPE),
+               floats = has_floats(&named, &o->weight_types, QC_OPTION_WEIGHT_TYPE) || real_inputs,
+               demand = qc_options_demand(o), format = qc_number_format_named(o->weight_types.items[0]) != NULL;
     const struct {
         bool wrong;
         const char *text;
@@ -127,14 +119,13 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {floats && (o->accumulator || narrowed || o->require_integer),
          "4-bit and 8-bit floats are multiplied in float32, without an integer accumulator; leave out --accumulator, "
          "--bias narrowed and --require-integer"},
-        {has_floats(&o->activation_types) && o->propagate,
+        {real_inputs && o->propagate,
          "--propagate stores intermediate results as integers; leave out float types in --activation-type"},
         {floats && o->size,
          "--size chooses bits of integers; leave out float types in --weight-type and --activation-type"},
         {floats && o->benchmark, "--benchmark moves operators between integers and float; leave out float types"},
-        {names_format(&o->weight_types), "mxfp8, mxfp6, mxfp4, mxint8, nvfp4, bfp16 and their variants are formats for "
-                                         "all weights: give --weight-type mxfp4, and "
-                                         "other types for named nodes (--weight-type int8:NODE)"},
+        {named, "formats in blocks, such as mxfp4, are for all weights: give --weight-type mxfp4, and other types for "
+                "named nodes (--weight-type int8:NODE)"},
         {format && o->weight_block, "this --weight-type has its own block size; leave out --weight-block"},
         {format && o->per_tensor, "this --weight-type has a scale for each block; leave out --per-tensor"},
         {narrowed && o->bias_correction && o->given[QC_OPTION_BIAS_CORRECTION],

@@ -7,13 +7,13 @@
 
 #include "graph/types/number_format.h"
 
-/* name: a value of the option, as far as `length`. */
-static struct qc_type_choice type_named(const char *name, size_t length, enum qc_option option)
+struct qc_type_choice qc_type_choice_of(const char *item, enum qc_option option)
 {
-    const struct qc_option_choice *c = qc_option_choice_of(qc_option_info(option), name, length);
+    const char *colon = strchr(item, ':');
+    const struct qc_option_choice *c = qc_option_choice_of(qc_option_info(option), item, strcspn(item, ":"));
     const struct qc_number_format *format = qc_number_format_named(c->text);
     const unsigned bits = (unsigned)strtoul(c->text + strcspn(c->text, "0123456789"), NULL, 10);
-    struct qc_type_choice t = {.dtype = (enum qc_dtype)c->value, .format = format};
+    struct qc_type_choice t = {.dtype = (enum qc_dtype)c->value, .format = format, .glob = colon ? colon + 1 : NULL};
     if (format && option == QC_OPTION_WEIGHT_TYPE) t.dtype = format->dtype;
     t.dynamic = strcmp(c->text, "dynamic") == 0;
     if (!format && bits < qc_dtype_info(t.dtype)->bits) t.bits = bits;
@@ -26,12 +26,8 @@ static bool read_types(struct qc_type_choice *of_all, const struct qc_type_choic
 {
     struct qc_type_choice *choices = QC_NEW_ARRAY(a, struct qc_type_choice, list->count, st);
     if (!choices) return false;
-    *of_all = type_named(list->items[0], strlen(list->items[0]), option);
-    for (size_t i = 1; i < list->count; i++) {
-        const char *colon = strchr(list->items[i], ':');
-        choices[i - 1] = type_named(list->items[i], (size_t)(colon - list->items[i]), option);
-        choices[i - 1].glob = colon + 1;
-    }
+    *of_all = qc_type_choice_of(list->items[0], option);
+    for (size_t i = 1; i < list->count; i++) choices[i - 1] = qc_type_choice_of(list->items[i], option);
     *out = choices;
     *count = list->count - 1;
     return true;
@@ -63,8 +59,7 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
     /* Weights in blocks use their lowest level unless --range is given: no integer sum has to hold its products. */
     out->weight.restricted = o->range == QC_RANGE_RESTRICTED;
     out->blocks_restricted = out->weight.restricted && o->given[QC_OPTION_RANGE];
-    out->power_of_two = o->runs_on->power_of_two;
-    out->pads_channels = o->runs_on->pads_channels;
+    out->target = o->runs_on;
     out->overflow_fix = o->overflow_fix;
     /* Blocks of few bits have zero points unless --symmetric is given: a zero point gains more than the same bits
        elsewhere. */
@@ -75,7 +70,6 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
     out->prefer = o->require_integer                                                       ? QC_PREFER_INTEGERS
                   : o->size && !o->given[QC_OPTION_PREFER] && o->prefer == QC_PREFER_SPEED ? QC_PREFER_SIZE
                                                                                            : o->prefer;
-    out->float_results = o->runs_on->float_results && out->prefer != QC_PREFER_INTEGERS;
     out->only_count = o->only.count;
     out->only = o->only.items;
     out->skip_count = o->skip.count;
@@ -92,7 +86,6 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
     out->dynamic = activation.dynamic;
     for (size_t i = 0; i < o->formats.count; i++)
         out->dynamic_recurrent = out->dynamic_recurrent || strcmp(o->formats.items[i], "qoperator") == 0;
-    out->tables_apart = !o->runs_on->onnxruntime;
     out->weight.dtype = weight.dtype;
     out->weight.bits = weight.bits;
     out->weight.format = weight.format;

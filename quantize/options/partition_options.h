@@ -6,6 +6,9 @@
 #include "rewrite/passes/integer_ports.h"
 #include "rewrite/passes/partition.h"
 
+/* Reads a checked "T" or "T:GLOB" of --activation-type or --weight-type; the glob is borrowed. */
+struct qc_type_choice qc_type_choice_of(const char *item, enum qc_option option);
+
 /* Sets *out from options. given: NULL, or the parameters of a partly quantized model; then new quantizers take the one
    type of the given ones, unless an option gives another. Arrays are from the arena; texts are borrowed from o. */
 bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_options *o,

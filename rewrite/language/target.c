@@ -101,6 +101,8 @@ bool qc_rules_add_target_file(struct qc_rules *r, const struct qc_target *t, str
     return parse_file(r, t->file, t->builtin, 0, st);
 }
 
+const struct qc_target qc_target_plain = {.name = "plain", .onnxruntime = true};
+
 /* Reads one of these words; names end with NULL. */
 static bool parse_one_of(unsigned *out, struct qc_rule_parser *p, const char *const *names, const char *expected,
                          struct qc_status *st)

@@ -46,6 +46,9 @@ struct qc_target {
     int opset; /* opset N: the newest opset that the runtime reads; 0: any */
 };
 
+/* A target without traits, but ONNX Runtime's. */
+extern const struct qc_target qc_target_plain;
+
 /* Reads the target of a name, or of a file (a name with a '.' or '/'), including the targets that it is like. In the
    arena. Fails if there is no such target (QC_USAGE), or as qc_rules_add_file. */
 bool qc_target_load(const struct qc_target **out, const char *name, struct qc_arena *a, struct qc_status *st);

@@ -15,6 +15,7 @@
 
 #include "base/words.h"
 #include "rewrite/language/rewriter.h"
+#include "rewrite/language/target.h"
 #include "rewrite/passes/given.h"
 
 struct qc_type_scheme {
@@ -68,14 +69,10 @@ struct qc_partition_options {
     bool blocks_restricted; /* as weight.restricted, for weights in blocks */
     bool few_have_zeros;    /* weights in blocks of fewer than 8 bits are asymmetric, whatever weight.symmetry is */
     bool dynamic_recurrent; /* dynamic quantization of LSTM: a format of the file has an operator for it */
-    bool tables_apart;      /* a table that is also the matrix of a product is stored twice */
     enum qc_overflow_fix overflow_fix;
-    bool pads_channels; /* kernels of the target start new pairs at each position of a Conv */
-    bool float_results; /* its integer kernels can give float results, so `result quantized` of a pattern has no
-                           effect */
-    bool power_of_two;  /* scales are powers of two */
     enum qc_prefer prefer;
-    bool part; /* the graph is part of a model: names may be those of nodes in other parts */
+    const struct qc_target *target; /* NULL: qc_target_plain */
+    bool part;                      /* the graph is part of a model: names may be those of nodes in other parts */
 };
 #define QC_PARTITION_INIT                                                                                              \
     ((struct qc_partition_options){                                                                                    \

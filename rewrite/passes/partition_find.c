@@ -330,7 +330,8 @@ static void check_join(void *user, qc_id v)
 
 static bool stores_result(const struct qc_partition *p, const struct qc_match *m)
 {
-    return m->rule->result_quantized && !p->options.float_results && !qc_types_small_floats(p, m);
+    const bool as_float = p->options.target->float_results && p->options.prefer != QC_PREFER_INTEGERS;
+    return m->rule->result_quantized && !as_float && !qc_types_small_floats(p, m);
 }
 
 /* Returns true if the template ends in a float op and does not store the result. */
@@ -534,6 +535,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     }
     p->graph = g;
     p->options = *options;
+    if (!p->options.target) p->options.target = &qc_target_plain;
     struct finder f = {.p = p,
                        .asked = *options,
                        .skip_used = QC_NEW_ARRAY(p->arena, bool, options->skip_count, st),

@@ -283,7 +283,7 @@ static bool is_tied(const struct qc_partition *p, const struct qc_match *m)
     const struct qc_graph *g = p->graph;
     const qc_id v = weight_input(p, m, m->rule->give, NULL).value;
     const struct qc_tensor *t = v ? qc_constant_of(g, v) : NULL;
-    if (!t || p->options.tables_apart || !is_product_op(p, m)) return false;
+    if (!t || !p->options.target->onnxruntime || !is_product_op(p, m)) return false;
     for (qc_id id = 0; (id = qc_next_tied_table(g, t, id));)
         if (!is_named(p, &g->nodes[id])) return true;
     return false;

@@ -120,7 +120,7 @@ static void limit_pairs(struct qc_graph *g, const struct qc_partition_options *o
         const struct qc_node *n = &g->nodes[id];
         if (qc_pair_order_of(&order, g, n))
             limit(g, quantizer_of_weight(g, n->inputs[1]), limit_of_data(g, n->inputs[0], dynamic),
-                  o->pads_channels && is_odd(&order) ? QC_OVERFLOW_FIX_REDUCE_RANGE : o->overflow_fix);
+                  o->target->pads_channels && is_odd(&order) ? QC_OVERFLOW_FIX_REDUCE_RANGE : o->overflow_fix);
         if (!qc_is_recurrent(n->op) || !dynamic || !o->dynamic_recurrent) continue;
         for (unsigned i = QC_RECURRENT_W; i <= QC_RECURRENT_R; i++)
             limit(g, quantizer_of_weight(g, n->inputs[i]), limit_of_data(g, n->inputs[0], true), o->overflow_fix);
@@ -239,7 +239,7 @@ static qc_id quantizer_of(struct simulation *s, qc_id value, struct qc_status *s
                              .dtype = a.dtype,
                              .symmetry = qc_is_small_float(a.dtype) ? QC_SYMMETRIC : a.symmetry,
                              .restricted = a.restricted,
-                             .power_of_two = s->p->options.power_of_two,
+                             .power_of_two = s->p->options.target->power_of_two,
                              .per_channel = s->p->channel_axis[value] >= 0};
     take_given(&def, s->p->given[class]);
     return s->quantizer[class] = qc_graph_add_quantizer(s->r.to, &def, st);
@@ -287,7 +287,7 @@ static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, stru
                              .symmetry = small                        ? QC_SYMMETRIC
                                          : blocks && has_zeros(s, &w) ? QC_ASYMMETRIC
                                                                       : w.symmetry,
-                             .power_of_two = s->p->options.power_of_two,
+                             .power_of_two = s->p->options.target->power_of_two,
                              .restricted = blocks ? s->p->options.blocks_restricted : w.restricted,
                              .per_channel = w.per_channel || blocks,
                              .bits = w.bits,
@@ -305,7 +305,7 @@ static qc_id constant_quantizer(struct simulation *s, qc_id constant, struct qc_
                              .dtype = a.dtype,
                              .symmetry = qc_is_small_float(a.dtype) ? QC_SYMMETRIC : a.symmetry,
                              .restricted = a.restricted,
-                             .power_of_two = s->p->options.power_of_two};
+                             .power_of_two = s->p->options.target->power_of_two};
     return def.name ? qc_graph_add_quantizer(s->r.to, &def, st) : 0;
 }
 
@@ -383,7 +383,7 @@ static bool quantize_cache(struct simulation *s, qc_id old, struct qc_status *st
                                    .dtype = s->p->options.cache,
                                    .symmetry = QC_SYMMETRIC,
                                    .in_place = true,
-                                   .power_of_two = s->p->options.power_of_two,
+                                   .power_of_two = s->p->options.target->power_of_two,
                                    .per_channel = heads >= 0};
     const qc_id qparams = def.name ? qc_graph_add_quantizer(to, &def, st) : 0;
     const struct qc_node_def q = {.op = QC_OP_Quantize,

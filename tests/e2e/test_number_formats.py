@@ -238,7 +238,7 @@ def test_files_are_called_what_they_are(qcalib, model):
     [
         (["--weight-type=mxfp4", "--format=qoperator"], "give --format qdq"),
         (["--activation-type=float8e4m3fn", "--accumulator=20"], "without an integer accumulator"),
-        (["--weight-type=mxfp4:g1"], "formats for all weights"),
+        (["--weight-type=mxfp4:g1"], "are for all weights"),
         (["--weight-type=nvfp4", "--weight-block=32"], "has its own block size"),
         (["--weight-type=bfp16", "--per-tensor"], "a scale for each block"),
         (["--weight-type=float8e4m3fn", "--size=50%"], "bits of integers"),
