@@ -41,11 +41,12 @@ enum qc_advise { QC_ADVICES(QC_CHOICE_VALUE) };
 #define QC_WEIGHT_BLOCKS(c) c("16", 16) c("32", 32) c("64", 64) c("128", 128) c("256", 256) c("none", 0)
 #define QC_ACCURACY_LEVELS(c) c("0", 0) c("1", 1) c("2", 2) c("3", 3) c("4", 4)
 
-/* Lists of choices keep their texts: nothing reads the values of the first three. */
-#define QC_IO_TYPES(c) c("float", 0) c("uint8", 0) c("int8", 0) c("model", 0)
+/* Lists of choices keep their texts: nothing reads the values of the first two. */
 #define QC_SIDES(c) c("activations", 0) c("weights", 0) c("none", 0)
 #define QC_FORMAT_ROW(c, symbol, name) c(name, 0)
 #define QC_FORMATS(c) QC_EXPORTERS(QC_FORMAT_ROW, c)
+
+#define QC_IO_TYPES(c) c("float", QC_F32) c("uint8", QC_U8) c("int8", QC_I8) c("model", QC_NONE)
 
 /* Types of quantized values. A type of fewer bits than its value's has part of the levels of that type. Number formats
    have QC_NONE. */

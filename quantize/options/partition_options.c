@@ -98,21 +98,15 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
 
 struct qc_port_choice qc_io_type_of(bool *named, const struct qc_options *o, const char *name)
 {
-    const char *type = o->io_types.items[0];
-    size_t length = strlen(type);
+    const char *item = o->io_types.items[0];
     *named = false;
     for (size_t i = 1; i < o->io_types.count; i++) {
-        const char *colon = strchr(o->io_types.items[i], ':');
-        if (fnmatch(colon + 1, name, 0) != 0) continue;
-        type = o->io_types.items[i];
-        length = (size_t)(colon - type);
+        if (fnmatch(strchr(o->io_types.items[i], ':') + 1, name, 0) != 0) continue;
+        item = o->io_types.items[i];
         *named = true;
     }
-    const bool is_float = strncmp(type, "float", length) == 0, model = strncmp(type, "model", length) == 0;
-    return (struct qc_port_choice){.integer = !is_float,
-                                   .dtype = is_float || model ? QC_NONE
-                                            : type[0] == 'u'  ? QC_U8
-                                                              : QC_I8};
+    const enum qc_dtype t = qc_type_choice_of(item, QC_OPTION_IO_TYPE).dtype;
+    return (struct qc_port_choice){.integer = t != QC_F32, .dtype = t == QC_F32 ? QC_NONE : t};
 }
 
 bool qc_partition_stores_ports(struct qc_partition_options *out, const struct qc_options *o, const struct qc_graph *g,

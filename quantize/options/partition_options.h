@@ -6,7 +6,7 @@
 #include "rewrite/passes/integer_ports.h"
 #include "rewrite/passes/partition.h"
 
-/* Reads a checked "T" or "T:GLOB" of --activation-type or --weight-type; the glob is borrowed. */
+/* Reads a checked "T" or "T:GLOB" of an option of kind QC_KIND_BY_NAME; the glob is borrowed. */
 struct qc_type_choice qc_type_choice_of(const char *item, enum qc_option option);
 
 /* Sets *out from options. given: NULL, or the parameters of a partly quantized model; then new quantizers take the one
