@@ -572,20 +572,26 @@ static size_t columns(void)
     return known ? w.ws_col : SIZE_MAX;
 }
 
-/* Prints a line, broken at spaces where it would be wider, and its end. A number stays with its unit. */
+/* Returns true if a line may be broken at line[at]: a number stays with the word behind it, "->" with both numbers. */
+static bool breaks(const char *line, size_t at)
+{
+    size_t word = at;
+    if (line[at] != ' ' || line[at - 1] == ' ') return false;
+    while (word > 0 && line[word - 1] != ' ') word--;
+    const bool arrow = strncmp(line + word, "->", 2) == 0;
+    while (word < at && strchr("(+-", line[word])) word++;
+    return !arrow && !(line[word] >= '0' && line[word] <= '9');
+}
+
+/* Prints a line, broken where it would be wider, and its end. A word that is too long has a line of its own. */
 static void print_wrapped(const char *line, size_t length, size_t width)
 {
-    static const char *const units[] = {"dB", "%", "points", "KB", "MB", "GB", "bytes", "s", "ms", "->"};
-    for (size_t room = width; length > room; room = width - INDENT) {
+    for (size_t room = width, indent = INDENT; length > room; room = width - INDENT, indent = 0) {
         size_t at = room;
-        for (; at > INDENT; at--) { /* the last space that may be broken */
-            bool unit = false;
-            if (line[at] != ' ') continue;
-            for (size_t u = 0; u < sizeof units / sizeof *units; u++)
-                unit = unit || strncmp(line + at + 1, units[u], strlen(units[u])) == 0;
-            if (!unit) break;
-        }
-        if (at == INDENT) break; /* one long word */
+        while (at > indent && !breaks(line, at)) at--;
+        if (at <= indent)
+            for (at = room; at < length && !breaks(line, at);) at++;
+        if (at >= length) break;
         printf("%.*s\n%*s", (int)at, line, INDENT, "");
         line += at + 1;
         length -= at + 1;
