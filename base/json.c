@@ -461,6 +461,29 @@ const struct qc_json *qc_json_get(const struct qc_json *v, const char *key)
     return NULL;
 }
 
+const struct qc_json *qc_json_find(const struct qc_json *v, const char *path)
+{
+    char key[64];
+    for (size_t part; v && *path; path += part + (path[part] == '.')) {
+        part = strcspn(path, ".");
+        snprintf(key, sizeof key, "%.*s", (int)part, path);
+        v = qc_json_get(v, key);
+    }
+    return v && qc_json_kind(v) != QC_JSON_NULL ? v : NULL;
+}
+
+double qc_json_find_number(const struct qc_json *v, const char *path)
+{
+    const struct qc_json *found = qc_json_find(v, path);
+    return found ? qc_json_value(found) : (double)NAN;
+}
+
+const char *qc_json_find_text(const struct qc_json *v, const char *path)
+{
+    const struct qc_json *found = qc_json_find(v, path);
+    return found ? qc_json_text(found) : NULL;
+}
+
 const char *qc_json_text(const struct qc_json *v)
 {
     return v->kind == QC_JSON_STRING ? v->text : NULL;

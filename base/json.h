@@ -46,8 +46,13 @@ size_t qc_json_size(const struct qc_json *v);                                /* 
 const struct qc_json *qc_json_at(const struct qc_json *v, size_t i);         /* array element or object value */
 const char *qc_json_key(const struct qc_json *v, size_t i);                  /* key of the i-th member */
 const struct qc_json *qc_json_get(const struct qc_json *v, const char *key); /* NULL if absent */
-const char *qc_json_text(const struct qc_json *v);                           /* NULL if not a string */
-struct qc_json *qc_json_copy(const struct qc_json *v);                       /* NULL gives null */
+/* Returns the member that a path such as "model.file" names; NULL if it is absent, null, or v is NULL. The number and
+   the text of it: NaN or NULL if it is none. */
+const struct qc_json *qc_json_find(const struct qc_json *v, const char *path);
+double qc_json_find_number(const struct qc_json *v, const char *path);
+const char *qc_json_find_text(const struct qc_json *v, const char *path);
+const char *qc_json_text(const struct qc_json *v);     /* NULL if not a string */
+struct qc_json *qc_json_copy(const struct qc_json *v); /* NULL gives null */
 /* Returns a number as it prints or was read, with all digits, where qc_json_value may have rounded. NULL if not a
    number. */
 const char *qc_json_digits(const struct qc_json *v);

@@ -236,6 +236,7 @@ static bool prove_pairs(struct qc_job *j, struct qc_status *st)
     struct qc_pair_proof proof;
     char label[QC_LABEL];
     qc_prove_pairs(&proof, g);
+    j->r.pairs.onnxruntime = j->setup->options->runs_on->onnxruntime;
     j->r.pairs.products = proof.products;
     j->r.pairs.saturating = proof.saturating;
     j->r.pairs.channels = j->best->network->calibration->paired;
@@ -638,7 +639,7 @@ bool qc_job_write_report(struct qc_job *j, const struct qc_json *json, const cha
     struct qc_file_list outputs = {.arena = a};
     if (!a) return qc_fail_memory(st, 1);
     return qc_file_list_add_report(&outputs, folder, st) && qc_file_list_apart(&outputs, &j->inputs, st) &&
-           qc_report_write(qc_job_report(j), json, folder, st);
+           qc_report_write(json, folder, st);
 }
 
 bool qc_job_list_inputs(struct qc_file_list *to, const struct qc_job *j, struct qc_status *st)

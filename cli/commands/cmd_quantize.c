@@ -177,7 +177,7 @@ static bool report_job(struct qc_job *j, const struct outputs *to, size_t writte
     const struct qc_report *r = qc_job_report(j);
     bool ok = !folder || qc_job_write_report(j, json, folder, st) || tell_written(to, written, st);
     if (ok && !o->quiet && !o->json) {
-        qc_print_summary(r, folder != NULL);
+        qc_print_summary(json, folder != NULL);
         if (folder) qc_say("report      %s\n", folder);
         if (r->latency && !r->latency->all_float) qc_say("placement   %s\n", to->placement);
     }

@@ -1,23 +1,110 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <inttypes.h>
+#include "cli/terminal/summary.h"
+
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include "base/scope.h"
+#include "base/words.h"
 #include "cli/terminal/screen.h"
-#include "cli/terminal/summary.h"
 #include "rewrite/passes/costs.h"
 
-enum { WORST = 3, KINDS = 4 };
+enum { WORST = 3, KINDS = 4, INDENT = 12 };
+
+/* ---- Members of the record ---- */
+
+static double number(const struct qc_json *v, const char *path)
+{
+    return qc_json_find_number(v, path);
+}
+
+static const char *text(const struct qc_json *v, const char *path)
+{
+    return qc_json_find_text(v, path);
+}
+
+static size_t count_of(const struct qc_json *v, const char *list)
+{
+    return qc_json_size(qc_json_find(v, list));
+}
+
+static bool is(const struct qc_json *v, const char *path, const char *wanted)
+{
+    const char *found = text(v, path);
+    return found && strcmp(found, wanted) == 0;
+}
+
+static bool yes(const struct qc_json *v, const char *path)
+{
+    return number(v, path) > 0;
+}
+
+static size_t count(const struct qc_json *v, const char *path)
+{
+    const double n = number(v, path);
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* Calls the block with each element of a list of the record. */
+#define EACH(item, v, path)                                                                                            \
+    for (size_t item##_at = 0; item##_at < qc_json_size(qc_json_find(v, path)); item##_at++)                           \
+        for (const struct qc_json *item = qc_json_at(qc_json_find(v, path), item##_at); item; item = NULL)
+
+static const char *psnr_or(const struct qc_json *r, const char *psnr, const char *other)
+{
+    return is(r, "accuracy.metric", "psnr") ? psnr : other;
+}
+
+/* ---- What was quantized ---- */
+
+static void print_data(FILE *f, const struct qc_json *r, bool with_report)
+{
+    if (text(r, "data.file"))
+        qc_print(f, "data        %s: %zu of %zu samples\n", text(r, "data.file"), count(r, "data.samples"),
+                 count(r, "data.samples_in_file"));
+    else
+        qc_print(
+            f,
+            "data        none: weights are rounded to nearest; with --data FILE rounding errors are compensated, and\n"
+            "            %s\n",
+            with_report ? "the report measures layers and outputs" : "errors of layers and outputs are measured");
+    if (count(r, "data.inputs_made"))
+        qc_print(f, "            %zu inputs made from its tokens: mask and positions, and an empty cache\n",
+                 count(r, "data.inputs_made"));
+}
+
+static void print_quantized(FILE *f, const struct qc_json *r)
+{
+    static const struct {
+        const char *kind, *key;
+    } kinds[] = {{"8-bit floats", "small_float_share"}, {"blocks", "block_share"}, {"integers", "integer_share"}};
+    const size_t kind_count = sizeof kinds / sizeof *kinds, floats = count_of(r, "float_ops");
+    bool told = false;
+    qc_print(f, "quantized   ");
+    for (size_t i = 0; i < kind_count; i++) {
+        const double share = number(r, kinds[i].key);
+        if (!(share > 0) && (i + 1 < kind_count || told || isnan(share))) continue;
+        qc_print(f, "%s%.1f %%%s in %s", told ? ", " : "", 100 * share, told ? "" : " of multiply-adds", kinds[i].kind);
+        told = true;
+    }
+    if (told) qc_print(f, "; ");
+    qc_print(f, "%zu op%s, %zu stay%s in float\n", count(r, "quantized_ops"), qc_plural(count(r, "quantized_ops")),
+             floats, floats == 1 ? "s" : "");
+}
 
 /* Prints one line for each reason: "4 Softmax, 2 Reshape: no pattern matches". */
-static void print_float_ops(const struct qc_report *r, bool with_report)
+static void print_float_ops(FILE *f, const struct qc_json *r, bool with_report)
 {
     size_t kinds = 0, printed = 0;
     const char *reasons[KINDS];
     for (int others = 0; others < 2; others++) /* first the choices made for speed */
-        for (size_t i = 0; i < r->float_op_count; i++) {
-            const char *reason = r->float_ops[i].reason;
+        EACH(op_, r, "float_ops")
+        {
+            const char *reason = text(op_, "reason");
             size_t k = 0;
             if ((strncmp(reason, QC_FASTER_IN_FLOAT, strlen(QC_FASTER_IN_FLOAT)) != 0) != others) continue;
             while (k < kinds && strcmp(reasons[k], reason) != 0) k++;
@@ -26,379 +113,502 @@ static void print_float_ops(const struct qc_report *r, bool with_report)
     for (size_t k = 0; k < kinds; k++) {
         size_t same = 0, others = 0;
         const char *op = "";
-        for (size_t i = 0; i < r->float_op_count; i++) {
-            if (strcmp(r->float_ops[i].reason, reasons[k]) != 0) continue;
-            if (!*op) op = r->float_ops[i].op;
-            if (strcmp(op, r->float_ops[i].op) == 0)
+        EACH(op_, r, "float_ops")
+        {
+            if (!is(op_, "reason", reasons[k])) continue;
+            if (!*op) op = text(op_, "op");
+            if (is(op_, "op", op))
                 same++;
             else
                 others++;
         }
-        qc_say("            float: %zu %s", same, op);
-        if (others) qc_say(" and %zu other op%s", others, qc_plural(others));
-        qc_say(", %s\n", reasons[k]);
+        qc_print(f, "            float: %zu %s", same, op);
+        if (others) qc_print(f, " and %zu other op%s", others, qc_plural(others));
+        qc_print(f, ", %s\n", reasons[k]);
         printed += same + others;
     }
-    if (printed < r->float_op_count)
-        qc_say("            float: %zu more, see %s\n", r->float_op_count - printed,
-               with_report ? "the report" : "--json");
+    const size_t all = count_of(r, "float_ops");
+    if (printed < all)
+        qc_print(f, "            float: %zu more, see %s\n", all - printed, with_report ? "the report" : "--json");
 }
 
-static void print_accumulator(const struct qc_report_accumulator *a)
+static void print_kernels(FILE *f, const struct qc_json *r)
 {
-    uint64_t overflows, results;
-    qc_report_overflowed(&overflows, &results, a);
-    qc_say("accumulator %u bits, %s: ", a->bits, a->overflow);
-    if (!a->samples)
-        qc_say("overflows not counted, there are no samples");
-    else if (!a->layer_count)
-        qc_say("no layer can overflow");
-    else
-        qc_say("%" PRIu64 " of %" PRIu64 " results overflowed in the %zu layer%s that can", overflows, results,
-               a->layer_count, qc_plural(a->layer_count));
-    qc_say("; %zu scale%s raised, %zu channel%s bounded\n", a->scales_raised, qc_plural(a->scales_raised),
-           a->channels_bounded, qc_plural(a->channels_bounded));
+    const struct qc_json *p = qc_json_find(r, "processors");
+    const size_t products = count(p, "products"), saturating = count(p, "saturating"),
+                 channels = count(p, "channels_limited");
+    if (qc_json_find(r, "caches"))
+        qc_print(f, "caches      %zu inputs and outputs are %s instead of float: a scale for each head\n",
+                 count(r, "caches.count"), text(r, "caches.type"));
+    if (saturating)
+        qc_print(f, "processors  exact on x86 without VNNI: no, %zu of %zu products can saturate, '%s' first\n",
+                 saturating, products, text(p, "first") ? text(p, "first") : "in a body");
+    else if (products && yes(p, "onnxruntime"))
+        qc_print(
+            f, "processors  exact on x86 without VNNI: yes (%zu product%s; %zu channel%s of weights limited for it)\n",
+            products, qc_plural(products), channels, qc_plural(channels));
+    if (qc_json_find(r, "given"))
+        qc_print(f, "kept        %zu of %zu quantizers have the parameters of the model\n", count(r, "given.kept"),
+                 count(r, "given.quantizers"));
+    if (yes(r, "bias_narrowed") && count(r, "quantized_ops"))
+        qc_print(f, "bias        added after narrowing, with the parameters of the stored result\n");
 }
+
+/* Prints the choice of --method auto. */
+static void print_trial(FILE *f, const struct qc_json *r)
+{
+    size_t steps = 0;
+    const size_t tried = count_of(r, "trials");
+    EACH(l, r, "layers") steps += is(l, "choice.taken_for", "steps");
+    EACH(t, r, "trials")
+    {
+        if (!yes(t, "chosen")) continue;
+        qc_print(f, "ranges      %s (", text(t, "method"));
+        if (tried == 1)
+            qc_print(f, "the only method that was tried");
+        else
+            qc_print(f, "best of %zu methods, compared on %zu sample%s", tried, count(t, "samples"),
+                     qc_plural(count(t, "samples")));
+        if (t != qc_json_at(qc_json_find(r, "trials"), 0))
+            qc_print(f, "; %.2f dB better than mse", number(t, "gain_db"));
+        qc_print(f, ")\n");
+    }
+    if (steps == 1)
+        qc_print(f, "            1 input is on an integer grid; its step is the scale (lossless)\n");
+    else if (steps)
+        qc_print(f, "            %zu inputs are on integer grids; their steps are the scales (lossless)\n", steps);
+}
+
+/* For --per-channel=activations and schemes of rules: prints a line for each reason why quantizers have one scale. */
+static void print_channels(FILE *f, const struct qc_json *r)
+{
+    size_t all = 0, several = 0;
+    EACH(l, r, "layers")
+    {
+        const struct qc_json *scale = qc_json_find(l, "scale");
+        if (!is(l, "kind", "activation")) continue;
+        const bool many = scale && qc_json_kind(scale) != QC_JSON_NUMBER && qc_json_size(scale) > 1;
+        all += many || text(l, "one_scale");
+        several += many;
+    }
+    if (all) qc_print(f, "channels    %zu of %zu activations have a scale per channel\n", several, all);
+    EACH(l, r, "layers")
+    {
+        const char *reason = text(l, "one_scale");
+        size_t same = 0;
+        const struct qc_json *first = NULL;
+        if (!reason) continue;
+        EACH(other, r, "layers")
+        {
+            const bool equal = is(other, "one_scale", reason);
+            if (equal && !first) first = other;
+            same += equal;
+        }
+        if (first == l) qc_print(f, "            %zu: %s\n", same, reason);
+    }
+}
+
+static void print_accumulator(FILE *f, const struct qc_json *a)
+{
+    double overflows = 0, results = 0;
+    const size_t layers = count_of(a, "layers");
+    EACH(l, a, "layers")
+    {
+        overflows += number(l, "overflows");
+        results += number(l, "results");
+    }
+    qc_print(f, "accumulator %zu bits, %s: ", count(a, "bits"), text(a, "overflow"));
+    if (!count(a, "samples"))
+        qc_print(f, "overflows not counted, there are no samples");
+    else if (!layers)
+        qc_print(f, "no layer can overflow");
+    else
+        qc_print(f, "%.0f of %.0f results overflowed in the %zu layer%s that can", overflows, results, layers,
+                 qc_plural(layers));
+    qc_print(f, "; %zu scale%s raised, %zu channel%s bounded\n", count(a, "scales_raised"),
+             qc_plural(count(a, "scales_raised")), count(a, "channels_bounded"),
+             qc_plural(count(a, "channels_bounded")));
+}
+
+/* ---- What was lost ---- */
 
 /* Prints the reference of errors and accuracy. */
-static void print_reference(const struct qc_report *r)
+static void print_reference(FILE *f, const struct qc_json *r)
 {
-    if (!r->quantized_in_part) return;
-    if (r->unrounded)
-        qc_say("reference   the model without the rounding of %zu of its values", r->unrounded);
+    if (!text(r, "reference")) return;
+    if (count(r, "unrounded"))
+        qc_print(f, "reference   the model without the rounding of %zu of its values", count(r, "unrounded"));
     else
-        qc_say("reference   the given model, which is partly quantized");
-    if (r->linear_left) qc_say("; %zu QuantizeLinear and\n            DequantizeLinear stay in it", r->linear_left);
-    qc_say("\n");
+        qc_print(f, "reference   the given model, which is partly quantized");
+    if (count(r, "linear_left"))
+        qc_print(f, "; %zu QuantizeLinear and\n            DequantizeLinear stay in it", count(r, "linear_left"));
+    qc_print(f, "\n");
 }
 
 /* Prints the worst value that is judged in place of outputs whose rows change places. */
-static void print_before_ordering(const struct qc_report *r)
+static void print_before_ordering(FILE *f, const struct qc_json *r)
 {
-    const struct qc_report_output *worst = NULL;
-    for (size_t i = 0; i < r->output_count; i++) {
-        const struct qc_report_output *o = &r->outputs[i];
-        if (o->judging != QC_NOT_JUDGED && !isnan(o->sqnr_db) && (!worst || o->sqnr_db < worst->sqnr_db)) worst = o;
-    }
-    qc_say(": judged before its rows are put in order");
-    if (worst && isfinite(worst->sqnr_db))
-        qc_say(", at %s: SQNR %.2f dB over %zu sample%s", worst->name, worst->sqnr_db, r->measured_samples,
-               qc_plural(r->measured_samples));
-    qc_say("\n");
+    const struct qc_json *worst = NULL;
+    EACH(o, r, "outputs")
+    if (!yes(o, "ordered") && !isnan(number(o, "sqnr_db")) &&
+        (!worst || number(o, "sqnr_db") < number(worst, "sqnr_db")))
+        worst = o;
+    qc_print(f, ": judged before its rows are put in order");
+    if (worst)
+        qc_print(f, ", at %s: SQNR %.2f dB over %zu sample%s", text(worst, "name"), number(worst, "sqnr_db"),
+                 count(r, "measured_samples"), qc_plural(count(r, "measured_samples")));
+    qc_print(f, "\n");
 }
 
-static void print_accuracy(const struct qc_report *r)
+static void print_output(FILE *f, const struct qc_json *r, const struct qc_json *o, const char *label)
 {
-    const char *real = r->quantized_in_part ? "reference" : "float", *type = qc_report_type(r),
-               *plural = qc_plural(r->measured_samples);
-    if (!r->metric) {
-        for (size_t i = 0; i < r->output_count && i < 2 && r->outputs[i].judging != QC_ONLY_JUDGED; i++) {
-            qc_say("output      %s", r->outputs[i].name);
-            if (!r->measured_samples)
-                qc_say(": not measured, there is no --data\n");
-            else if (r->outputs[i].judging == QC_NOT_JUDGED)
-                print_before_ordering(r);
-            else if (isfinite(r->outputs[i].sqnr_db))
-                qc_say(": SQNR %.2f dB over %zu sample%s%s%s\n", r->outputs[i].sqnr_db, r->measured_samples, plural,
-                       r->outputs[i].part_count > 1 ? ", worst part " : "",
-                       r->outputs[i].part_count > 1 ? r->outputs[i].parts[r->outputs[i].worst].name : "");
-            else if (isnan(r->outputs[i].sqnr_db))
-                qc_say(": not measured, it has no finite float values\n");
-            else if (r->outputs[i].sqnr_db > 0)
-                qc_say(": equal on %zu sample%s\n", r->measured_samples, plural);
-            else
-                qc_say(": NaN or infinite where the float model has numbers, on %zu sample%s\n", r->measured_samples,
-                       plural);
-        }
+    const size_t samples = count(r, "measured_samples");
+    const char *plural = qc_plural(samples), *worst = NULL, *state = text(o, "state");
+    EACH(p, o, "parts") if (!worst || number(p, "sqnr_db") == number(o, "sqnr_db")) worst = text(p, "name");
+    qc_print(f, "%s%s", label, text(o, "name"));
+    if (yes(o, "ordered"))
+        print_before_ordering(f, r);
+    else if (strcmp(state, "measured") == 0)
+        qc_print(f, ": SQNR %.2f dB over %zu sample%s%s%s\n", number(o, "sqnr_db"), samples, plural,
+                 worst ? ", worst part " : "", worst ? worst : "");
+    else if (strcmp(state, "equal") == 0)
+        qc_print(f, ": equal on %zu sample%s\n", samples, plural);
+    else if (strcmp(state, "not finite") == 0)
+        qc_print(f, ": NaN or infinite where the float model has numbers, on %zu sample%s\n", samples, plural);
+    else
+        qc_print(f, ": not measured, it has no finite float values\n");
+}
+
+/* Returns a number by which outputs are sorted, the worst first. */
+static double badness(const struct qc_json *o)
+{
+    const double db = number(o, "sqnr_db");
+    if (!isnan(db)) return db;
+    return yes(o, "ordered") || is(o, "state", "not finite") ? -1e9 : is(o, "state", "equal") ? 1e9 : 2e9;
+}
+
+/* Prints the worst outputs, and the number of the others. */
+static void print_outputs(FILE *f, const struct qc_json *r)
+{
+    const struct qc_json *worst[WORST];
+    size_t shown = 0, outputs = 0;
+    EACH(o, r, "outputs")
+    {
+        size_t at = shown;
+        if (qc_json_find(o, "written") && !yes(o, "written")) continue;
+        outputs++;
+        while (at > 0 && badness(o) < badness(worst[at - 1])) at--;
+        if (at >= WORST) continue;
+        shown += shown < WORST;
+        memmove(worst + at + 1, worst + at, (shown - at - 1) * sizeof *worst);
+        worst[at] = o;
+    }
+    const bool measured = count(r, "measured_samples") > 0;
+    for (size_t i = 0; i < shown && measured; i++) print_output(f, r, worst[i], i ? "            " : "output      ");
+    if (measured && shown < outputs) qc_print(f, "            and %zu more, which are better\n", outputs - shown);
+    if (measured || !outputs) return;
+    qc_print(f, "output      %s", text(worst[0], "name"));
+    if (outputs > 1) qc_print(f, " and %zu more", outputs - 1);
+    qc_print(f, ": not measured, there is no --data\n");
+}
+
+static void print_accuracy(FILE *f, const struct qc_json *r)
+{
+    const struct qc_json *a = qc_json_find(r, "accuracy");
+    const char *real = text(r, "reference") ? "reference" : "float", *type = text(r, "network");
+    const double fp32 = number(a, "fp32"), now = number(a, "int8");
+    if (!a) return;
+    if (is(a, "metric", "psnr")) {
+        qc_print(f, "accuracy    PSNR %.2f dB %s, %.2f dB %s (%+.2f) on %zu samples\n", fp32, real, now, type,
+                 now - fp32, count(a, "samples"));
         return;
     }
-    if (strcmp(r->metric, "psnr") == 0) {
-        qc_say("accuracy    PSNR %.2f dB %s, %.2f dB %s (%+.2f) on %zu samples\n", r->fp32, real, r->int8, type,
-               r->int8 - r->fp32, r->eval_samples);
-        return;
-    }
-    qc_say("accuracy    top-1 %.2f %% %s, %.2f %% %s (%+.2f points) on ", 100 * r->fp32, real, 100 * r->int8, type,
-           100 * (r->int8 - r->fp32));
-    if (r->eval_positions) qc_say("%zu positions of ", r->eval_positions);
-    qc_say("%zu samples; 95 %% interval of %s %.2f to %.2f\n", r->eval_samples, type, 100 * r->int8_low,
-           100 * r->int8_high);
-    if (r->eval_positions)
-        qc_say("            nll %.4f nats %s, %.4f %s (%+.4f) on %zu positions; perplexity %.4f, %.4f\n", r->fp32_nll,
-               real, r->int8_nll, type, r->int8_nll - r->fp32_nll, r->eval_positions, exp(r->fp32_nll),
-               exp(r->int8_nll));
+    qc_print(f, "accuracy    top-1 %.2f %% %s, %.2f %% %s (%+.2f points) on ", 100 * fp32, real, 100 * now, type,
+             100 * (now - fp32));
+    const size_t positions = count(a, "positions");
+    const struct qc_json *interval = qc_json_find(a, "int8_interval");
+    if (positions) qc_print(f, "%zu positions of ", positions);
+    qc_print(f, "%zu samples; 95 %% interval of %s %.2f to %.2f\n", count(a, "samples"), type,
+             interval ? 100 * qc_json_value(qc_json_at(interval, 0)) : (double)NAN,
+             interval ? 100 * qc_json_value(qc_json_at(interval, 1)) : (double)NAN);
+    const double nll = number(a, "fp32_nll"), nll_now = number(a, "int8_nll");
+    if (positions)
+        qc_print(f, "            nll %.4f nats %s, %.4f %s (%+.4f) on %zu positions; perplexity %.4f, %.4f\n", nll,
+                 real, nll_now, type, nll_now - nll, positions, exp(nll), exp(nll_now));
 }
 
 /* Returns the layer in the body of an If, Loop or Scan with the next higher SQNR of its own than *db, or NULL. */
-static const struct qc_layer *next_of_body(const struct qc_report *r, double *db)
+static const struct qc_json *next_of_body(const struct qc_json *r, double *db)
 {
-    const struct qc_layer *next = NULL;
-    for (size_t i = 0; i < r->layer_count; i++) {
-        const struct qc_layer *l = &r->layers[i];
-        bool ranked = !l->node || !isfinite(l->sqnr_db) || !(l->sqnr_db > *db);
-        for (size_t k = 0; !ranked && k < r->rank_count; k++) ranked = strcmp(r->ranks[k].node, l->node) == 0;
-        if (!ranked && l->in_body && (!next || l->sqnr_db < next->sqnr_db)) next = l;
+    const struct qc_json *next = NULL;
+    EACH(l, r, "layers")
+    {
+        if (!yes(l, "in_body") || !text(l, "node") || !(number(l, "sqnr_db") > *db)) continue;
+        bool ranked = false;
+        EACH(e, r, "ranking") ranked = ranked || is(e, "node", text(l, "node"));
+        if (!ranked && (!next || number(l, "sqnr_db") < number(next, "sqnr_db"))) next = l;
     }
-    if (next) *db = next->sqnr_db;
+    if (next) *db = number(next, "sqnr_db");
     return next;
 }
 
 /* Prints the layers with the largest effect on the outputs; if there are fewer than WORST, also the noisiest in
    bodies. */
-static void print_worst(const struct qc_report *r)
+static void print_worst(FILE *f, const struct qc_json *r)
 {
     size_t shown = 0;
     double db = -(double)INFINITY;
-    for (size_t k = 0; k < r->rank_count && shown < WORST; k++) {
-        const struct qc_report_rank *e = &r->ranks[k];
-        if (!isfinite(e->sqnr_db) || !*e->node) continue;
-        qc_say("%s%.2f dB  %s  ", shown++ ? "            " : "worst       ", e->sqnr_db, e->op);
-        qc_say("%s\n", e->node);
+    EACH(e, r, "ranking")
+    {
+        if (shown >= WORST || isnan(number(e, "output_sqnr_db")) || !*text(e, "node")) continue;
+        qc_print(f, "%s%.2f dB  %s  ", shown++ ? "            " : "worst       ", number(e, "output_sqnr_db"),
+                 text(e, "op"));
+        qc_print(f, "%s\n", text(e, "node"));
     }
-    for (const struct qc_layer *l; shown < WORST && (l = next_of_body(r, &db));) {
-        qc_say("%s%.2f dB  %s  ", shown++ ? "            " : "worst       ", l->sqnr_db, l->op);
-        qc_say("%s (SQNR of the tensor, in a body)\n", l->node);
+    for (const struct qc_json *l; shown < WORST && (l = next_of_body(r, &db));) {
+        qc_print(f, "%s%.2f dB  %s  ", shown++ ? "            " : "worst       ", db, text(l, "op"));
+        qc_print(f, "%s (SQNR of the tensor, in a body)\n", text(l, "node"));
     }
-}
-
-/* Prints the choice of --method auto. */
-static void print_trial(const struct qc_report *r)
-{
-    size_t steps = 0;
-    for (size_t i = 0; i < r->layer_count; i++) steps += r->layers[i].choice && r->layers[i].choice->steps;
-    for (size_t i = 0; i < r->trial_count; i++) {
-        const struct qc_report_trial *t = &r->trials[i];
-        if (!t->chosen) continue;
-        qc_say("ranges      %s (", t->method);
-        if (r->trial_count == 1)
-            qc_say("the only method that was tried");
-        else
-            qc_say("best of %zu methods, compared on %zu sample%s", r->trial_count, t->samples, qc_plural(t->samples));
-        if (i) qc_say("; %.2f dB better than mse", t->gain_db);
-        qc_say(")\n");
-    }
-    if (steps == 1)
-        qc_say("            1 input is on an integer grid; its step is the scale (lossless)\n");
-    else if (steps)
-        qc_say("            %zu inputs are on integer grids; their steps are the scales (lossless)\n", steps);
 }
 
 /* Prints the layers with the largest individual effect on the outputs. */
-static void print_effects(const struct qc_report *r)
+static void print_effects(FILE *f, const struct qc_json *r)
 {
-    for (size_t k = 0; k < WORST && k < r->effect_count; k++) {
-        const struct qc_report_effect *e = &r->effects[k];
-        qc_say("%s", k ? "            " : "sensitive   ");
-        if (isfinite(e->lost))
-            qc_say("%+.2f %s  ", e->lost == 0 ? 0 : -e->lost, strcmp(r->metric, "psnr") == 0 ? "dB PSNR" : "points");
-        qc_say("%.2f dB  %s  ", e->sqnr_db, e->op);
-        qc_say("%s\n", e->node);
+    const struct qc_json *list = qc_json_find(r, "sensitivity");
+    for (size_t k = 0; k < WORST && k < qc_json_size(list); k++) {
+        const struct qc_json *e = qc_json_at(list, k);
+        const double lost = number(e, "drop");
+        qc_print(f, "%s", k ? "            " : "sensitive   ");
+        if (!isnan(lost)) qc_print(f, "%+.2f %s  ", lost == 0 ? 0 : -lost, psnr_or(r, "dB PSNR", "points"));
+        qc_print(f, "%.2f dB  %s  ", number(e, "sqnr_db"), text(e, "op"));
+        qc_print(f, "%s\n", text(e, "node"));
     }
 }
 
-/* For --per-channel=activations and schemes of rules: prints a line for each reason why quantizers have one scale. */
-static void print_channels(const struct qc_report *r)
-{
-    size_t all = 0, several = 0;
-    for (size_t i = 0; i < r->layer_count; i++) {
-        if (strcmp(r->layers[i].kind, "activation") != 0) continue;
-        all += r->layers[i].count > 1 || r->layers[i].one_scale;
-        several += r->layers[i].count > 1;
-    }
-    if (all) qc_say("channels    %zu of %zu activations have a scale per channel\n", several, all);
-    for (size_t i = 0; i < r->layer_count; i++) {
-        const char *reason = r->layers[i].one_scale;
-        size_t first = i, same = 0;
-        for (size_t k = 0; reason && k < r->layer_count; k++) {
-            const bool equal = r->layers[k].one_scale && strcmp(r->layers[k].one_scale, reason) == 0;
-            if (equal && k < first) first = k;
-            same += equal;
-        }
-        if (reason && first == i) qc_say("            %zu: %s\n", same, reason);
-    }
-}
+/* ---- What was done about it ---- */
 
 /* Prints --min-sqnr and --max-nll, and the values reached. */
-static void print_demand(const struct qc_report_demand *d)
+static void print_demand(FILE *f, const struct qc_json *d)
 {
     const char *label = "demand      ";
-    if (!isnan(d->min_sqnr)) {
-        qc_say("%soutput %s has %.2f dB on %zu samples of %s; required: %g\n", label, d->output, d->sqnr_db, d->samples,
-               d->file, d->min_sqnr);
+    if (!isnan(number(d, "min_sqnr"))) {
+        qc_print(f, "%soutput %s has %.2f dB on %zu samples of %s; required: %g\n", label, text(d, "output"),
+                 number(d, "sqnr_db"), count(d, "samples"), text(d, "file"), number(d, "min_sqnr"));
         label = "            ";
     }
-    if (!isnan(d->max_nll)) qc_say("%snll %.4f nats; required: at most %g\n", label, d->nll, d->max_nll);
+    if (!isnan(number(d, "max_nll")))
+        qc_print(f, "%snll %.4f nats; required: at most %g\n", label, number(d, "nll"), number(d, "max_nll"));
 }
 
 /* Prints the changes made to meet a demand, and the options that request the same. */
-static void print_fallback(const struct qc_report_fallback *f, bool with_report)
+static void print_fallback(FILE *f, const struct qc_json *b, bool with_report)
 {
     enum { OPTIONS = 16 };
-    for (size_t i = 0; f->met && i < f->step_count; i++) {
-        const struct qc_report_fallback_step *s = &f->steps[i];
-        if (!s->chosen) continue;
-        qc_say("fall-back   %zu layer%s in %s after %zu attempt%s", s->layers, qc_plural(s->layers), s->type,
-               f->step_count - 1, f->step_count == 2 ? "" : "s");
-        if (!isnan(s->int8_share)) qc_say("; %.1f %% of multiply-adds in int8", 100 * s->int8_share);
-        qc_say("\n            by hand: ");
-        if (f->option_count <= OPTIONS)
-            qc_say("%s", f->command);
+    const size_t steps = count_of(b, "steps"), options = count_of(b, "options");
+    EACH(s, b, "steps")
+    {
+        const size_t layers = count(s, "layers");
+        if (!yes(s, "chosen") || !yes(b, "met")) continue;
+        qc_print(f, "fall-back   %zu layer%s in %s after %zu attempt%s", layers, qc_plural(layers),
+                 text(s, "type") ? text(s, "type") : "", steps - 1, qc_plural(steps - 1));
+        if (!isnan(number(s, "int8_share")))
+            qc_print(f, "; %.1f %% of multiply-adds in int8", 100 * number(s, "int8_share"));
+        qc_print(f, "\n            by hand: ");
+        if (options <= OPTIONS)
+            qc_print(f, "%s", text(b, "command"));
         else
-            qc_say("%zu options, %s", f->option_count, with_report ? "in report.json" : "which --json lists");
-        putchar('\n');
+            qc_print(f, "%zu options, %s", options, with_report ? "in report.json" : "which --json lists");
+        fputc('\n', f);
     }
 }
 
 /* --size: prints the number of layers by bits. */
-static void print_size(const struct qc_report_size *s)
+static void print_size(FILE *f, const struct qc_json *s)
 {
-    qc_say("size        %zu bytes of at most %zu:", s->bytes, s->limit);
+    qc_print(f, "size        %zu bytes of at most %zu:", count(s, "bytes"), count(s, "limit"));
     size_t shown = 0;
     for (unsigned bits = 16; bits > 1; bits /= 2) {
         size_t layers = 0;
-        for (size_t k = 0; k < s->layer_count; k++) layers += s->layers[k].bits == bits;
-        if (layers) qc_say("%s %zu in %u bits", shown++ ? "," : " layers", layers, bits);
+        EACH(l, s, "layers") layers += count(l, "bits") == bits;
+        if (layers) qc_print(f, "%s %zu in %u bits", shown++ ? "," : " layers", layers, bits);
     }
-    if (s->block) qc_say(", in blocks of %lld", (long long)s->block);
-    putchar('\n');
+    if (count(s, "weight_block")) qc_print(f, ", in blocks of %zu", count(s, "weight_block"));
+    fputc('\n', f);
 }
 
-static void print_idea(const char *action, const char *node)
+static void print_latency(FILE *f, const struct qc_json *l)
 {
-    qc_say("%s%s%s", action, node ? ": " : "", node ? node : "");
+    size_t kept = 0;
+    EACH(c, l, "changes") kept += yes(c, "kept");
+    qc_print(f, "latency     %.3g ms: ", number(l, "best_ms"));
+    if (!isnan(number(l, "float_ms"))) qc_print(f, "float %.3g, ", number(l, "float_ms"));
+    qc_print(f, "default %.3g, all integers %.3g; %zu of %zu changes kept\n", number(l, "default_ms"),
+             number(l, "integers_ms"), kept, count_of(l, "changes"));
+    if (yes(l, "reverted")) qc_print(f, "            no gain over the default placement, which is written\n");
+    if (yes(l, "all_float")) qc_print(f, "            nothing is quantized: no placement is faster than float\n");
 }
 
 /* Prints the changes that cost nothing at run time and that the job has taken. */
-static void print_free_changes(const struct qc_report *r)
+static void print_free_changes(FILE *f, const struct qc_json *r)
 {
-    for (size_t i = 0; i < r->idea_count; i++) {
-        const struct qc_report_idea *t = &r->ideas[i];
-        if (!t->kept) continue;
-        qc_say("improved   ");
-        for (size_t k = 0; k < t->option_count; k++) qc_say(" %s", t->options[k]);
-        qc_say(": %+.2f dB on %zu samples, at no cost at run time\n", t->gain_db, t->samples);
+    EACH(t, r, "free_changes")
+    {
+        if (!yes(t, "kept")) continue;
+        qc_print(f, "improved   ");
+        const struct qc_json *options = qc_json_find(t, "options");
+        for (size_t k = 0; k < qc_json_size(options); k++) qc_print(f, " %s", qc_json_text(qc_json_at(options, k)));
+        qc_print(f, ": %+.2f dB on %zu samples, at no cost at run time\n", number(t, "gain_db"), count(t, "samples"));
     }
+}
+
+static void print_idea(FILE *f, const struct qc_json *idea)
+{
+    qc_print(f, "%s%s%s", text(idea, "action"), text(idea, "node") ? ": " : "",
+             text(idea, "node") ? text(idea, "node") : "");
 }
 
 /* Prints in one line the idea with the largest gain of those tried, and the number not tried. */
-static void print_advice(const struct qc_report *r, bool with_report)
+static void print_advice(FILE *f, const struct qc_json *r, bool with_report)
 {
-    const struct qc_report_advice *a = r->advice;
-    if (r->advice_count) {
-        qc_say("advice      ");
-        print_idea(a->action, a->node);
-        qc_say(": output SQNR %.2f -> %.2f dB", a->before_db, a->after_db);
+    const struct qc_json *list = qc_json_find(r, "advice"), *a = qc_json_size(list) ? qc_json_at(list, 0) : NULL;
+    const size_t left = count(r, "advice_left");
+    if (a) {
+        const struct qc_json *worst = NULL; /* the output that the line "output" has first */
+        EACH(o, a, "measured.outputs")
+        if (!worst || number(o, "sqnr_db_before") < number(worst, "sqnr_db_before")) worst = o;
+        qc_print(f, "advice      ");
+        print_idea(f, a);
+        qc_print(f, ": output%s%s SQNR %.2f -> %.2f dB", count_of(a, "measured.outputs") > 1 ? " " : "",
+                 count_of(a, "measured.outputs") > 1 ? text(worst, "name") : "", number(worst, "sqnr_db_before"),
+                 number(worst, "sqnr_db_after"));
         if (with_report)
-            qc_say("; the report has %s\n", r->advice_count == 1 ? "the command" : "this and other commands");
+            qc_print(f, "; the report has %s\n", qc_json_size(list) == 1 ? "the command" : "this and other commands");
         else
-            qc_say("\n            %s\n", a->command);
+            qc_print(f, "\n            %s\n", text(a, "shell"));
     }
-    if (!r->advice_left) return;
-    qc_say("%s%zu idea%s not tried, to save time (--advice on): ", r->advice_count ? "            " : "advice      ",
-           r->advice_left, qc_plural(r->advice_left));
-    for (size_t i = 0; i < r->advice_left; i++) {
-        if (i) qc_say("; ");
-        print_idea(r->advice_left_out[i].action, r->advice_left_out[i].node);
+    if (!left) return;
+    qc_print(f, "%s%zu idea%s not tried, to save time (--advice on): ", a ? "            " : "advice      ", left,
+             qc_plural(left));
+    size_t shown = 0;
+    EACH(idea, r, "advice_left_out")
+    {
+        if (shown++) qc_print(f, "; ");
+        print_idea(f, idea);
     }
-    putchar('\n');
+    fputc('\n', f);
 }
 
-/* Prints times; optional stages only if they took time. */
-static void print_times(const struct qc_report *r)
+/* Prints times; optional passes only if they took time. */
+static void print_times(FILE *f, const struct qc_json *r)
 {
-    const struct {
-        const char *name;
-        double seconds;
+    static const struct {
+        const char *name, *key, *more; /* more: another member that is added, or NULL */
         bool always;
     } parts[] = {
-        {"calibration", r->collect_seconds, true},   {"choice", r->solve_seconds, true},
-        {"rounding", r->rounding_seconds, true},     {"check", r->measure_seconds + r->eval_seconds, true},
-        {"free changes", r->ideas_seconds, false},   {"sensitivity", r->sensitivity_seconds, false},
-        {"wider types", r->fallback_seconds, false}, {"size", r->size ? r->size->seconds : 0, false},
-        {"advice", r->advice_seconds, false},        {"latency", r->latency ? r->latency->seconds : 0, false},
+        {"calibration", "timing.collect_seconds", NULL, true},
+        {"choice", "timing.solve_seconds", NULL, true},
+        {"rounding", "timing.rounding_seconds", NULL, true},
+        {"check", "timing.measure_seconds", "timing.eval_seconds", true},
+        {"free changes", "timing.free_changes_seconds", NULL, false},
+        {"sensitivity", "timing.sensitivity_seconds", NULL, false},
+        {"wider types", "timing.fallback_seconds", NULL, false},
+        {"size", "timing.size_seconds", NULL, false},
+        {"advice", "timing.advice_seconds", NULL, false},
+        {"latency", "timing.benchmark.seconds", NULL, false},
     };
-    qc_say("time        %.2f s", r->total_seconds);
-    for (size_t i = 0, shown = 0; i < sizeof parts / sizeof *parts; i++)
-        if (parts[i].always || parts[i].seconds > 0)
-            qc_say("%s %s %.2f s", shown++ ? "," : ":", parts[i].name, parts[i].seconds);
-    putchar('\n');
-}
-
-static void print_latency(const struct qc_report_latency *l)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < l->step_count; i++) kept += l->steps[i].kept;
-    qc_say("latency     %.3g ms: ", l->best_ms);
-    if (!isnan(l->float_ms)) qc_say("float %.3g, ", l->float_ms);
-    qc_say("default %.3g, all integers %.3g; %zu of %zu changes kept\n", l->default_ms, l->integers_ms, kept,
-           l->step_count);
-    if (l->reverted) qc_say("            no gain over the default placement, which is written\n");
-    if (l->all_float) qc_say("            nothing is quantized: no placement is faster than float\n");
-}
-
-static void print_quantized(const struct qc_report *r)
-{
-    qc_say("quantized   ");
-    const struct {
-        const char *kind;
-        double share;
-    } kinds[] = {{"8-bit floats", r->small_float_share}, {"blocks", r->block_share}, {"integers", r->integer_share}};
-    const size_t count = sizeof kinds / sizeof *kinds;
-    bool told = false;
-    for (size_t i = 0; i < count; i++) {
-        const bool only = i + 1 == count && !told && !isnan(kinds[i].share);
-        if (!(kinds[i].share > 0) && !only) continue;
-        qc_say("%s%.1f %%%s in %s", told ? ", " : "", 100 * kinds[i].share, told ? "" : " of multiply-adds",
-               kinds[i].kind);
-        told = true;
+    qc_print(f, "time        %.2f s", number(r, "timing.total_seconds"));
+    for (size_t i = 0, shown = 0; i < sizeof parts / sizeof *parts; i++) {
+        const double seconds = number(r, parts[i].key) + (parts[i].more ? number(r, parts[i].more) : 0);
+        if (parts[i].always || seconds > 0) qc_print(f, "%s %s %.2f s", shown++ ? "," : ":", parts[i].name, seconds);
     }
-    if (told) qc_say("; ");
-    qc_say("%zu op%s, %zu stay%s in float\n", r->quantized_ops, qc_plural(r->quantized_ops), r->float_op_count,
-           r->float_op_count == 1 ? "s" : "");
+    fputc('\n', f);
 }
 
-void qc_print_summary(const struct qc_report *r, bool with_report)
+static void print_files(FILE *f, const struct qc_json *r)
 {
-    qc_say("model       %s (%s)\n", r->model_file, QC_BYTES(r->model_bytes));
-    if (r->data_file)
-        qc_say("data        %s: %zu of %zu samples\n", r->data_file, r->data_samples, r->data_total);
-    else
-        qc_say(
-            "data        none: weights are rounded to nearest; with --data FILE rounding errors are compensated, and\n"
-            "            %s\n",
-            with_report ? "the report measures layers and outputs" : "errors of layers and outputs are measured");
-    if (r->data_made)
-        qc_say("            %zu inputs made from its tokens: mask and positions, and an empty cache\n", r->data_made);
-    print_quantized(r);
-    print_float_ops(r, with_report);
-    if (r->caches)
-        qc_say("caches      %zu inputs and outputs are %s instead of float: a scale for each head\n", r->caches,
-               r->cache_type);
-    if (r->pairs.saturating)
-        qc_say("processors  exact on x86 without VNNI: no, %zu of %zu products can saturate, '%s' first\n",
-               r->pairs.saturating, r->pairs.products, r->pairs.first ? r->pairs.first : "in a body");
-    else if (r->pairs.products)
-        qc_say("processors  exact on x86 without VNNI: yes (%zu product%s; %zu channel%s of weights limited for it)\n",
-               r->pairs.products, qc_plural(r->pairs.products), r->pairs.channels, qc_plural(r->pairs.channels));
-    if (r->kept) qc_say("kept        %zu of %zu quantizers have the parameters of the model\n", r->kept, r->quantizers);
-    if (r->bias_narrowed && r->quantized_ops)
-        qc_say("bias        added after narrowing, with the parameters of the stored result\n");
-    print_trial(r);
-    print_channels(r);
-    if (r->accumulator) print_accumulator(r->accumulator);
-    print_reference(r);
-    print_accuracy(r);
-    if (r->latency) print_latency(r->latency);
-    if (r->demand) print_demand(r->demand);
-    if (r->fallback) print_fallback(r->fallback, with_report);
-    if (r->size) print_size(r->size);
-    if (r->effect_count && !(r->fallback && r->fallback->met)) /* else the effects are those of the earlier network */
-        print_effects(r);
-    else
-        print_worst(r);
-    print_free_changes(r);
-    print_advice(r, with_report);
-    print_times(r);
-    for (size_t i = 0; i < r->file_count; i++) {
-        qc_say("%s%s (%s)\n", i ? "            " : "written     ", r->files[i], QC_BYTES(r->file_bytes[i]));
+    const char *label = "written     ";
+    EACH(file, r, "files")
+    {
+        const size_t bytes = count(file, "bytes"), beside = count(file, "data_bytes"), model = count(r, "model.bytes");
+        qc_print(f, "%s%s (%s%s)\n", label, text(file, "file"), QC_BYTES(bytes - beside),
+                 model && bytes > model ? ", larger than the model" : "");
+        label = "            ";
+        if (beside) qc_print(f, "%s%s (%s)\n", label, text(file, "data"), QC_BYTES(beside));
+    }
+}
+
+static void print_all(FILE *f, const struct qc_json *r, bool with_report)
+{
+    qc_print(f, "model       %s (%s)\n", text(r, "model.file"), QC_BYTES(count(r, "model.bytes")));
+    print_data(f, r, with_report);
+    print_quantized(f, r);
+    print_float_ops(f, r, with_report);
+    print_kernels(f, r);
+    print_trial(f, r);
+    print_channels(f, r);
+    if (qc_json_find(r, "accumulator")) print_accumulator(f, qc_json_find(r, "accumulator"));
+    print_reference(f, r);
+    print_accuracy(f, r);
+    print_outputs(f, r);
+    if (qc_json_find(r, "timing.benchmark")) print_latency(f, qc_json_find(r, "timing.benchmark"));
+    if (qc_json_find(r, "demand")) print_demand(f, qc_json_find(r, "demand"));
+    if (qc_json_find(r, "fallback")) print_fallback(f, qc_json_find(r, "fallback"), with_report);
+    if (qc_json_find(r, "size")) print_size(f, qc_json_find(r, "size"));
+    if (count_of(r, "sensitivity") && !yes(r, "fallback.met"))
+        print_effects(f, r);
+    else /* the effects are those of the earlier network */
+        print_worst(f, r);
+    print_free_changes(f, r);
+    print_advice(f, r, with_report);
+    print_times(f, r);
+    print_files(f, r);
+}
+
+/* Returns the columns of the terminal on standard output; SIZE_MAX if it is none. */
+static size_t columns(void)
+{
+    struct winsize w;
+    const bool known = isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 2 * INDENT;
+    return known ? w.ws_col : SIZE_MAX;
+}
+
+/* Returns true if a line may be broken at line[at]: a number stays with the word behind it, "->" with both numbers. */
+static bool breaks(const char *line, size_t at)
+{
+    size_t word = at;
+    if (line[at] != ' ' || line[at - 1] == ' ') return false;
+    while (word > 0 && line[word - 1] != ' ') word--;
+    const bool arrow = strncmp(line + word, "->", 2) == 0;
+    while (word < at && strchr("(+-", line[word])) word++;
+    return !arrow && !(line[word] >= '0' && line[word] <= '9');
+}
+
+/* Prints a line, broken where it would be wider, and its end. A word that is too long has a line of its own. */
+static void print_wrapped(const char *line, size_t length, size_t width)
+{
+    for (size_t room = width, indent = INDENT; length > room; room = width - INDENT, indent = 0) {
+        size_t at = room;
+        while (at > indent && !breaks(line, at)) at--;
+        if (at <= indent)
+            for (at = room; at < length && !breaks(line, at);) at++;
+        if (at >= length) break;
+        printf("%.*s\n%*s", (int)at, line, INDENT, "");
+        line += at + 1;
+        length -= at + 1;
+    }
+    printf("%.*s\n", (int)length, line);
+}
+
+void qc_print_summary(const struct qc_json *record, bool with_report)
+{
+    QC_FREED char *all = NULL;
+    size_t size, width = columns();
+    FILE *f = open_memstream(&all, &size);
+    if (!f) return;
+    print_all(f, record, with_report);
+    if (fclose(f) != 0) return;
+    for (const char *line = all, *end; *line; line = end + 1) {
+        end = strchr(line, '\n');
+        print_wrapped(line, (size_t)(end - line), width);
     }
 }

@@ -84,20 +84,6 @@ static bool record_text(FILE *f, const struct qc_json *record, struct qc_status 
     return ok;
 }
 
-/* Returns the member that a path such as "model.file" names, or NULL. */
-static const struct qc_json *member(const struct qc_json *v, const char *path, size_t length)
-{
-    while (v && length) {
-        char key[64];
-        const size_t part = strcspn(path, ".}") < length ? strcspn(path, ".}") : length;
-        snprintf(key, sizeof key, "%.*s", (int)part, path);
-        v = qc_json_kind(v) == QC_JSON_OBJECT ? qc_json_get(v, key) : NULL;
-        path += part + (part < length);
-        length -= part + (part < length);
-    }
-    return v;
-}
-
 /* Writes the template from `at` to `end` with the members of v. */
 static bool fill(FILE *f, const char *at, const char *end, const struct qc_json *v, struct qc_status *st)
 {
@@ -105,22 +91,24 @@ static bool fill(FILE *f, const char *at, const char *end, const struct qc_json 
         fwrite(at, 1, (size_t)(mark - at), f);
         const char *name = mark + 2 + (strchr("#>", mark[2]) != NULL), *close = strstr(name, "}}");
         const size_t length = (size_t)(close - name);
+        char path[64];
+        snprintf(path, sizeof path, "%.*s", (int)length, name);
         at = close + 2;
         if (mark[2] == '>') {
             const struct qc_embedded *a = asset(name, length);
             fwrite(a->text, 1, a->size, f);
         } else if (mark[2] == '#') {
             char ending[80];
-            snprintf(ending, sizeof ending, "{{/%.*s}}", (int)length, name);
+            snprintf(ending, sizeof ending, "{{/%s}}", path);
             const char *stop = strstr(at, ending);
-            const struct qc_json *list = member(v, name, length);
+            const struct qc_json *list = qc_json_find(v, path);
             for (size_t i = 0; list && i < qc_json_size(list); i++)
                 if (!fill(f, at, stop, qc_json_at(list, i), st)) return false;
             at = stop + strlen(ending);
-        } else if (length == strlen("record") && strncmp(name, "record", length) == 0) {
+        } else if (strcmp(path, "record") == 0) {
             if (!record_text(f, v, st)) return false;
         } else
-            shown_value(f, member(v, name, length));
+            shown_value(f, qc_json_find(v, path));
     }
     fwrite(at, 1, (size_t)(end - at), f);
     return true;

@@ -386,6 +386,7 @@ struct qc_report {
     struct {
         size_t products, saturating, channels;
         const char *first;
+        bool onnxruntime; /* the target's kernels are those of ONNX Runtime */
     } pairs; /* saturation on x86 without VNNI (graph/core/pair_order.h): number of products of int8 weights; those that
                 may saturate, and the first of them or NULL; channels of weights that were changed to prevent it */
     const struct qc_float_op *float_ops;
@@ -471,7 +472,7 @@ struct qc_json *qc_latency_placement(const struct qc_report_latency *l);
 /* Writes FOLDER/report.json (json: from qc_report_json), FOLDER/layers.csv and FOLDER/report.html, which is the viewer
    with this record (export/report/page.h): either all of them or none, each complete. Creates the folder, and removes
    it after an error. */
-bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st);
+bool qc_report_write(const struct qc_json *json, const char *folder, struct qc_status *st);
 
 /* Returns the name of a type as options spell it: "uint8" for "u8"; `type` itself if it is unknown. */
 const char *qc_type_word(const char *type);

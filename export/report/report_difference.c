@@ -13,26 +13,9 @@ static const double same_db = 0.01;
 
 /* ---- Members of a file with unchecked content ---- */
 
-static const struct qc_json *member(const struct qc_json *v, const char *key)
-{
-    return v ? qc_json_get(v, key) : NULL;
-}
-
-static double number(const struct qc_json *v, const char *key)
-{
-    const struct qc_json *m = member(v, key);
-    return m && qc_json_kind(m) == QC_JSON_NUMBER ? qc_json_value(m) : (double)NAN;
-}
-
-static const char *text(const struct qc_json *v, const char *key)
-{
-    const struct qc_json *m = member(v, key);
-    return m ? qc_json_text(m) : NULL;
-}
-
 static const char *text_or(const struct qc_json *v, const char *key, const char *other)
 {
-    const char *s = text(v, key);
+    const char *s = qc_json_find_text(v, key);
     return s ? s : other;
 }
 
@@ -77,20 +60,21 @@ static bool check_members(const struct qc_report_source *s, struct qc_status *st
                   {"quantized_ops", QC_JSON_NUMBER}, {"ranking", QC_JSON_ARRAY}, {"layers", QC_JSON_ARRAY}};
     const char *version = text_or(s->report, "version", "unknown");
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-        const struct qc_json *m = member(s->report, needed[i].name);
+        const struct qc_json *m = qc_json_find(s->report, needed[i].name);
         if (!m || qc_json_kind(m) != needed[i].kind)
             return qc_fail(st, QC_BAD_INPUT,
                            "%s: the report has no usable \"%s\"; it was written by qcalib %s. Write it anew with this "
                            "version",
                            s->file, needed[i].name, version);
     }
-    if (!text(member(s->report, "model"), "sha256"))
+    if (!qc_json_find_text(qc_json_find(s->report, "model"), "sha256"))
         return qc_fail(st, QC_BAD_INPUT, "%s: the report does not name its model by SHA-256 (\"model\": \"sha256\")",
                        s->file);
-    const struct qc_json *layers = member(s->report, "layers");
+    const struct qc_json *layers = qc_json_find(s->report, "layers");
     for (size_t i = 0; i < qc_json_size(layers); i++) {
         const struct qc_json *l = qc_json_at(layers, i);
-        if (!text(l, "name") || !text(l, "op") || !text(l, "kind") || !text(l, "type"))
+        if (!qc_json_find_text(l, "name") || !qc_json_find_text(l, "op") || !qc_json_find_text(l, "kind") ||
+            !qc_json_find_text(l, "type"))
             return qc_fail(st, QC_BAD_INPUT,
                            "%s: number %zu of \"layers\" has no name, op, kind or type; it was written by qcalib %s. "
                            "Write it anew with this version",
@@ -101,8 +85,8 @@ static bool check_members(const struct qc_report_source *s, struct qc_status *st
 
 static bool check_models(const struct qc_report_source s[2], struct qc_status *st)
 {
-    const struct qc_json *model[2] = {member(s[0].report, "model"), member(s[1].report, "model")};
-    const char *sha[2] = {text(model[0], "sha256"), text(model[1], "sha256")};
+    const struct qc_json *model[2] = {qc_json_find(s[0].report, "model"), qc_json_find(s[1].report, "model")};
+    const char *sha[2] = {qc_json_find_text(model[0], "sha256"), qc_json_find_text(model[1], "sha256")};
     if (strcmp(sha[0], sha[1]) == 0) return true;
     return qc_fail(st, QC_BAD_INPUT,
                    "the reports are of different models: %s of '%s' (sha256 %.12s), %s of '%s' (sha256 %.12s)",
@@ -114,21 +98,22 @@ static bool check_models(const struct qc_report_source s[2], struct qc_status *s
 
 static double worst_output(const struct qc_json *r)
 {
-    const struct qc_json *outputs = member(r, "outputs");
+    const struct qc_json *outputs = qc_json_find(r, "outputs");
     double worst = (double)NAN;
-    for (size_t i = 0; i < qc_json_size(outputs); i++) worst = fmin(worst, number(qc_json_at(outputs, i), "sqnr_db"));
+    for (size_t i = 0; i < qc_json_size(outputs); i++)
+        worst = fmin(worst, qc_json_find_number(qc_json_at(outputs, i), "sqnr_db"));
     return worst;
 }
 
 static double file_bytes(const struct qc_json *r)
 {
-    const struct qc_json *files = member(r, "files");
-    return qc_json_size(files) ? number(qc_json_at(files, 0), "bytes") : (double)NAN;
+    const struct qc_json *files = qc_json_find(r, "files");
+    return qc_json_size(files) ? qc_json_find_number(qc_json_at(files, 0), "bytes") : (double)NAN;
 }
 
 static double milliseconds(const struct qc_json *r)
 {
-    return number(member(member(r, "timing"), "benchmark"), "best_ms");
+    return qc_json_find_number(r, "timing.benchmark.best_ms");
 }
 
 /* Adds a figure that at least one report has. */
@@ -142,23 +127,24 @@ static void add_figure(struct qc_report_difference *d, const char *name, enum qc
 
 static void figures(struct qc_report_difference *d)
 {
-    const struct qc_json *x = d->from[0].report, *y = d->from[1].report, *score = member(x, "accuracy"),
-                         *other = member(y, "accuracy");
+    const struct qc_json *x = d->from[0].report, *y = d->from[1].report, *score = qc_json_find(x, "accuracy"),
+                         *other = qc_json_find(y, "accuracy");
     const bool decibels = strcmp(text_or(score, "metric", text_or(other, "metric", "")), "psnr") == 0;
     const enum qc_figure_unit unit = decibels ? QC_FIGURE_DB : QC_FIGURE_PERCENT;
-    add_figure(d, decibels ? "PSNR, float" : "top-1 accuracy, float", unit, 1, number(score, "fp32"),
-               number(other, "fp32"));
-    add_figure(d, decibels ? "PSNR, quantized" : "top-1 accuracy, quantized", unit, 1, number(score, "int8"),
-               number(other, "int8"));
-    add_figure(d, "negative log-likelihood, quantized", QC_FIGURE_NATS, -1, number(score, "int8_nll"),
-               number(other, "int8_nll"));
+    add_figure(d, decibels ? "PSNR, float" : "top-1 accuracy, float", unit, 1, qc_json_find_number(score, "fp32"),
+               qc_json_find_number(other, "fp32"));
+    add_figure(d, decibels ? "PSNR, quantized" : "top-1 accuracy, quantized", unit, 1,
+               qc_json_find_number(score, "int8"), qc_json_find_number(other, "int8"));
+    add_figure(d, "negative log-likelihood, quantized", QC_FIGURE_NATS, -1, qc_json_find_number(score, "int8_nll"),
+               qc_json_find_number(other, "int8_nll"));
     add_figure(d, "worst output, SQNR", QC_FIGURE_DB, 1, worst_output(x), worst_output(y));
     add_figure(d, "model file", QC_FIGURE_BYTES, -1, file_bytes(x), file_bytes(y));
-    add_figure(d, "multiply-adds in integers", QC_FIGURE_PERCENT, 1, number(x, "integer_share"),
-               number(y, "integer_share"));
-    add_figure(d, "multiply-adds in 8 bits or fewer", QC_FIGURE_PERCENT, 1, number(x, "int8_share"),
-               number(y, "int8_share"));
-    add_figure(d, "operators in integers", QC_FIGURE_COUNT, 0, number(x, "quantized_ops"), number(y, "quantized_ops"));
+    add_figure(d, "multiply-adds in integers", QC_FIGURE_PERCENT, 1, qc_json_find_number(x, "integer_share"),
+               qc_json_find_number(y, "integer_share"));
+    add_figure(d, "multiply-adds in 8 bits or fewer", QC_FIGURE_PERCENT, 1, qc_json_find_number(x, "int8_share"),
+               qc_json_find_number(y, "int8_share"));
+    add_figure(d, "operators in integers", QC_FIGURE_COUNT, 0, qc_json_find_number(x, "quantized_ops"),
+               qc_json_find_number(y, "quantized_ops"));
     add_figure(d, "latency", QC_FIGURE_MS, -1, milliseconds(x), milliseconds(y));
 }
 
@@ -216,17 +202,19 @@ static bool add_option(struct qc_differing_option *list, size_t *count, const ch
 
 static bool options(struct qc_report_difference *d, struct qc_arena *a, struct qc_status *st)
 {
-    const struct qc_json *x = member(d->from[0].report, "options"), *y = member(d->from[1].report, "options");
+    const struct qc_json *x = qc_json_find(d->from[0].report, "options"),
+                         *y = qc_json_find(d->from[1].report, "options");
     struct qc_differing_option *list =
         QC_NEW_ARRAY(a, struct qc_differing_option, qc_json_size(x) + qc_json_size(y), st);
     if (!list) return false;
     for (size_t i = 0; i < qc_json_size(x); i++) {
         const char *key = qc_json_key(x, i);
-        if (!add_option(list, &d->option_count, key, qc_json_at(x, i), member(y, key), a, st)) return false;
+        if (!add_option(list, &d->option_count, key, qc_json_at(x, i), qc_json_get(y, key), a, st)) return false;
     }
     for (size_t i = 0; i < qc_json_size(y); i++) {
         const char *key = qc_json_key(y, i);
-        if (!member(x, key) && !add_option(list, &d->option_count, key, NULL, qc_json_at(y, i), a, st)) return false;
+        if (!qc_json_get(x, key) && !add_option(list, &d->option_count, key, NULL, qc_json_at(y, i), a, st))
+            return false;
     }
     d->options = list;
     return true;
@@ -240,20 +228,20 @@ static void add_note(struct qc_report_difference *d, bool differs, const char *w
 static void notes(struct qc_report_difference *d)
 {
     const struct qc_json *r[2] = {d->from[0].report, d->from[1].report};
-    const struct qc_json *data[2] = {member(r[0], "data"), member(r[1], "data")};
-    const struct qc_json *accuracy[2] = {member(r[0], "accuracy"), member(r[1], "accuracy")};
-    const bool scored = text(accuracy[0], "metric") && text(accuracy[1], "metric");
+    const struct qc_json *data[2] = {qc_json_find(r[0], "data"), qc_json_find(r[1], "data")};
+    const struct qc_json *accuracy[2] = {qc_json_find(r[0], "accuracy"), qc_json_find(r[1], "accuracy")};
+    const bool scored = qc_json_find_text(accuracy[0], "metric") && qc_json_find_text(accuracy[1], "metric");
     add_note(d, strcmp(d->version[0], d->version[1]) != 0, "The reports were written by different versions of qcalib.");
-    add_note(d, !equal(member(data[0], "sha256"), member(data[1], "sha256")),
+    add_note(d, !equal(qc_json_find(data[0], "sha256"), qc_json_find(data[1], "sha256")),
              "The calibration data differ, so SQNR was measured on different samples.");
-    add_note(d, !equal(member(r[0], "measured_samples"), member(r[1], "measured_samples")),
+    add_note(d, !equal(qc_json_find(r[0], "measured_samples"), qc_json_find(r[1], "measured_samples")),
              "SQNR was measured on different numbers of samples.");
-    add_note(d, !text(accuracy[0], "metric") != !text(accuracy[1], "metric"),
+    add_note(d, !qc_json_find_text(accuracy[0], "metric") != !qc_json_find_text(accuracy[1], "metric"),
              "Only one of the reports has accuracy (--eval).");
     add_note(d,
-             scored && (!equal(member(accuracy[0], "metric"), member(accuracy[1], "metric")) ||
-                        !equal(member(accuracy[0], "fp32"), member(accuracy[1], "fp32")) ||
-                        !equal(member(accuracy[0], "samples"), member(accuracy[1], "samples"))),
+             scored && (!equal(qc_json_find(accuracy[0], "metric"), qc_json_find(accuracy[1], "metric")) ||
+                        !equal(qc_json_find(accuracy[0], "fp32"), qc_json_find(accuracy[1], "fp32")) ||
+                        !equal(qc_json_find(accuracy[0], "samples"), qc_json_find(accuracy[1], "samples"))),
              "Accuracy was measured on different labelled data.");
     add_note(d, isnan(milliseconds(r[0])) != isnan(milliseconds(r[1])),
              "Only one of the reports has a latency (--benchmark).");
@@ -278,12 +266,15 @@ static int compare(const void *p, const void *q)
 
 static struct named *sorted(size_t *count, const struct qc_json *report, struct qc_arena *a, struct qc_status *st)
 {
-    const struct qc_json *layers = member(report, "layers");
+    const struct qc_json *layers = qc_json_find(report, "layers");
     struct named *list = QC_NEW_ARRAY(a, struct named, qc_json_size(layers) + 1, st);
     *count = qc_json_size(layers);
     for (size_t i = 0; list && i < *count; i++) {
         const struct qc_json *l = qc_json_at(layers, i);
-        list[i] = (struct named){.name = text(l, "name"), .kind = text(l, "kind"), .at = i, .layer = l};
+        list[i] = (struct named){.name = qc_json_find_text(l, "name"),
+                                 .kind = qc_json_find_text(l, "kind"),
+                                 .at = i,
+                                 .layer = l};
     }
     if (list) qsort(list, *count, sizeof *list, compare);
     return list;
@@ -291,29 +282,29 @@ static struct named *sorted(size_t *count, const struct qc_json *report, struct 
 
 static double sqnr(const struct qc_json *l)
 {
-    const double all = number(l, "sqnr_db");
-    return isnan(all) ? number(l, "sqnr_alone_db") : all;
+    const double all = qc_json_find_number(l, "sqnr_db");
+    return isnan(all) ? qc_json_find_number(l, "sqnr_alone_db") : all;
 }
 
 /* Returns true if the layers differ; *out then says how. */
 static bool differ(struct qc_differing_layer *out, const struct named *x, const struct named *y)
 {
     const struct qc_json *l[2] = {x->layer, y->layer};
-    *out = (struct qc_differing_layer){.name = x->name, .kind = x->kind, .op = text(l[1], "op")};
+    *out = (struct qc_differing_layer){.name = x->name, .kind = x->kind, .op = qc_json_find_text(l[1], "op")};
     for (int k = 0; k < 2; k++) {
-        const struct qc_json *chosen = member(l[k], "chosen");
-        out->type[k] = qc_type_word(text(l[k], "type"));
+        const struct qc_json *chosen = qc_json_find(l[k], "chosen");
+        out->type[k] = qc_type_word(qc_json_find_text(l[k], "type"));
         out->method[k] = text_or(l[k], "method", "?");
         out->db[k] = sqnr(l[k]);
-        out->low[k] = number(chosen, "min");
-        out->high[k] = number(chosen, "max");
+        out->low[k] = qc_json_find_number(chosen, "min");
+        out->high[k] = qc_json_find_number(chosen, "max");
     }
     out->type_changed = strcmp(out->type[0], out->type[1]) != 0;
     out->method_changed = strcmp(out->method[0], out->method[1]) != 0;
-    out->parameters_changed = !equal(member(l[0], "scale"), member(l[1], "scale")) ||
-                              !equal(member(l[0], "zero_point"), member(l[1], "zero_point"));
-    out->rounding_changed = strcmp(text_or(member(l[0], "weight_rounding"), "method", "nearest"),
-                                   text_or(member(l[1], "weight_rounding"), "method", "nearest")) != 0;
+    out->parameters_changed = !equal(qc_json_find(l[0], "scale"), qc_json_find(l[1], "scale")) ||
+                              !equal(qc_json_find(l[0], "zero_point"), qc_json_find(l[1], "zero_point"));
+    out->rounding_changed = strcmp(text_or(qc_json_find(l[0], "weight_rounding"), "method", "nearest"),
+                                   text_or(qc_json_find(l[1], "weight_rounding"), "method", "nearest")) != 0;
     const double by = fabs(out->db[1] - out->db[0]);
     return out->type_changed || out->method_changed || out->parameters_changed || out->rounding_changed ||
            isnan(out->db[0]) != isnan(out->db[1]) || by >= same_db;
@@ -332,9 +323,9 @@ static int by_change(const void *p, const void *q)
 static void add_single(struct qc_single_layer *list, size_t *count, const struct named *n)
 {
     list[(*count)++] = (struct qc_single_layer){.name = n->name,
-                                                .op = text(n->layer, "op"),
+                                                .op = qc_json_find_text(n->layer, "op"),
                                                 .kind = n->kind,
-                                                .type = qc_type_word(text(n->layer, "type"))};
+                                                .type = qc_type_word(qc_json_find_text(n->layer, "type"))};
 }
 
 static bool layers(struct qc_report_difference *d, struct qc_arena *a, struct qc_status *st)
@@ -422,8 +413,8 @@ bool qc_report_difference(struct qc_report_difference *out, const struct qc_repo
 {
     struct qc_report_difference d = {.from = {from[0], from[1]}};
     if (!check_members(&from[0], st) || !check_members(&from[1], st) || !check_models(from, st)) return false;
-    for (int k = 0; k < 2; k++) d.version[k] = text(from[k].report, "version");
-    d.model = text_or(member(from[1].report, "model"), "file", "?");
+    for (int k = 0; k < 2; k++) d.version[k] = qc_json_find_text(from[k].report, "version");
+    d.model = text_or(qc_json_find(from[1].report, "model"), "file", "?");
     figures(&d);
     notes(&d);
     if (!options(&d, a, st) || !layers(&d, a, st) || !verdict(&d, a, st)) return false;
@@ -480,8 +471,8 @@ struct qc_json *qc_report_difference_json(const struct qc_report_difference *d)
     qc_json_set(root, "figures", list);
     list = qc_json_array();
     for (size_t i = 0; i < d->option_count; i++) {
-        const struct qc_json *x = member(member(d->from[0].report, "options"), d->options[i].name),
-                             *y = member(member(d->from[1].report, "options"), d->options[i].name);
+        const struct qc_json *x = qc_json_get(qc_json_find(d->from[0].report, "options"), d->options[i].name),
+                             *y = qc_json_get(qc_json_find(d->from[1].report, "options"), d->options[i].name);
         qc_json_add(list, o = qc_json_object());
         qc_json_set(o, "name", qc_json_string(d->options[i].name));
         qc_json_set(o, "values", pair(qc_json_copy(x), qc_json_copy(y)));

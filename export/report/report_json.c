@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "export/report/report.h"
 #include "graph/types/dtype.h"
@@ -173,7 +175,7 @@ static struct qc_json *advice_json(const struct qc_report_advice *a, const struc
     struct qc_json *o = qc_json_object(), *list = qc_json_array(),
                    *measured = QC_JSON("sqnr_db_before %g sqnr_db_after %g", a->before_db, a->after_db);
     qc_json_set(o, "command", qc_json_strings(a->words, a->word_count));
-    qc_json_put(o, "action %s node %s", a->action, a->node);
+    qc_json_put(o, "shell %s action %s node %s", a->command, a->action, a->node);
     for (size_t i = 0; i < r->output_count; i++) {
         qc_json_add(list, QC_JSON("name %s sqnr_db_before %g sqnr_db_after %g", r->outputs[i].name,
                                   a->outputs_before_db[i], a->outputs_after_db[i]));
@@ -274,6 +276,12 @@ static struct qc_json *layers(const struct qc_report *r)
     return list;
 }
 
+static const char *state_of(double sqnr_db)
+{
+    if (isnan(sqnr_db)) return "not measured";
+    return isfinite(sqnr_db) ? "measured" : sqnr_db > 0 ? "equal" : "not finite";
+}
+
 static struct qc_json *outputs(const struct qc_report *r)
 {
     struct qc_json *list = qc_json_array();
@@ -281,7 +289,7 @@ static struct qc_json *outputs(const struct qc_report *r)
         const struct qc_report_output *out = &r->outputs[i];
         struct qc_json *item =
             QC_JSON("name %s sqnr_db %g cosine %g max_abs %g", out->name, out->sqnr_db, out->cosine, out->max_abs);
-        qc_json_put(item, "equal %hhd", (bool)(isinf(out->sqnr_db) && out->sqnr_db > 0));
+        qc_json_put(item, "state %s", state_of(out->sqnr_db));
         if (out->judging != QC_JUDGED)
             qc_json_put(item, "ordered %hhd written %hhd", (bool)(out->judging == QC_NOT_JUDGED),
                         (bool)(out->judging == QC_NOT_JUDGED));
@@ -533,6 +541,19 @@ static struct qc_json *timing(const struct qc_report *r)
     return o;
 }
 
+/* Returns a written file; with "data" if weights are in a file beside it, of which "bytes" has both. */
+static struct qc_json *written(const char *path, size_t bytes)
+{
+    struct qc_json *o = QC_JSON("file %s bytes %zu", path, bytes);
+    char beside[4096];
+    struct stat model, data;
+    const int n = snprintf(beside, sizeof beside, "%s.data", path);
+    if (n > 0 && (size_t)n < sizeof beside && stat(path, &model) == 0 && stat(beside, &data) == 0 &&
+        (size_t)model.st_size + (size_t)data.st_size == bytes)
+        qc_json_put(o, "data %s data_bytes %zu", beside, (size_t)data.st_size);
+    return o;
+}
+
 static const char *const advice_states[] = {
     [QC_ADVICE_NOT_ASKED] = "off",     [QC_ADVICE_NO_DATA] = "no data",   [QC_ADVICE_NOT_NEEDED] = "not needed",
     [QC_ADVICE_MET] = "demand met",    [QC_ADVICE_SIZED] = "size chosen", [QC_ADVICE_SHARED] = "data shared",
@@ -558,7 +579,9 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     if (r->statistics_file) qc_json_set(item, "samples", qc_json_whole(r->statistics_samples));
     qc_json_set(o, "statistics", item);
     qc_json_set(o, "options", r->options ? r->options : qc_json_object());
-    if (r->quantized_in_part) qc_json_set(o, "reference", qc_json_string("quantized in part"));
+    if (r->quantized_in_part)
+        qc_json_put(o, "reference %s unrounded %zu linear_left %zu", "quantized in part", r->unrounded, r->linear_left);
+    if (r->bias_narrowed) qc_json_put(o, "bias_narrowed %hhd", true);
     qc_json_set(o, "accuracy", accuracy(r));
     qc_json_set(o, "accumulator", accumulator(r->accumulator));
     qc_json_set(o, "outputs", outputs(r));
@@ -569,10 +592,11 @@ struct qc_json *qc_report_json(const struct qc_report *r)
                                   r->ports[i].zero_point));
     if (r->port_count) qc_json_set(o, "integer_ports", list);
     qc_json_put(o, "measured_samples %zu quantized_ops %zu", r->measured_samples, r->quantized_ops);
-    qc_json_set(o, "processors",
-                QC_JSON("exact_without_vnni %hhd products %zu saturating %zu first %s channels_limited %zu",
-                        (bool)!r->pairs.saturating, r->pairs.products, r->pairs.saturating, r->pairs.first,
-                        r->pairs.channels));
+    qc_json_set(
+        o, "processors",
+        QC_JSON("onnxruntime %hhd exact_without_vnni %hhd products %zu saturating %zu first %s channels_limited %zu",
+                r->pairs.onnxruntime, (bool)!r->pairs.saturating, r->pairs.products, r->pairs.saturating,
+                r->pairs.first, r->pairs.channels));
     list = qc_json_array();
     for (size_t i = 0; i < r->float_op_count; i++) {
         qc_json_add(list, QC_JSON("name %s op %s reason %s", r->float_ops[i].name, r->float_ops[i].op,
@@ -619,8 +643,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "layers", layers(r));
     qc_json_set(o, "graph", graph(r));
     list = qc_json_array();
-    for (size_t i = 0; i < r->file_count; i++)
-        qc_json_add(list, QC_JSON("file %s bytes %zu", r->files[i], r->file_bytes[i]));
+    for (size_t i = 0; i < r->file_count; i++) qc_json_add(list, written(r->files[i], r->file_bytes[i]));
     qc_json_set(o, "files", list);
     qc_json_set(o, "memory",
                 QC_JSON("constants_bytes %zu per_worker_bytes %zu statistics_per_worker_bytes %zu", r->constant_bytes,

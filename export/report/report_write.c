@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,70 +39,93 @@ static void field(FILE *f, const char *s)
     if (quoted) fputc('"', f);
 }
 
-static void csv_number(FILE *f, double v)
+/* Columns of layers.csv and where the record of a layer has them. A list of scales has its own columns. */
+static const struct {
+    const char *name, *path;
+} columns[] = {
+    {"name", "name"},
+    {"op", "op"},
+    {"kind", "kind"},
+    {"type", "type"},
+    {"scales", NULL},
+    {"scale_min", NULL},
+    {"scale_max", NULL},
+    {"zero_point", NULL},
+    {"axis", "axis"},
+    {"method", "method"},
+    {"observed_min", "observed.min"},
+    {"observed_max", "observed.max"},
+    {"observed_count", "observed.count"},
+    {"observed_nan", "observed.nan"},
+    {"observed_inf", "observed.inf"},
+    {"chosen_min", "chosen.min"},
+    {"chosen_max", "chosen.max"},
+    {"clipped_fraction", "clipped_fraction"},
+    {"sqnr_db", "sqnr_db"},
+    {"cosine", "cosine"},
+    {"max_abs", "max_abs"},
+    {"saturated_fraction", "saturated_fraction"},
+    {"accumulator_bits", "accumulator_bits"},
+    {"accumulator_bits_seen", "accumulator_bits_seen"},
+    {"accumulator_overflows", "accumulator_overflows"},
+    {"isolated_sqnr_db", "isolated_sqnr_db"},
+    {"isolated_accuracy", "isolated_value"},
+    {"isolated_drop", "isolated_drop"},
+};
+
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static void number_field(FILE *f, double v)
 {
-    fputc(',', f);
     if (isfinite(v)) fprintf(f, "%.9g", v);
 }
 
-static void widest(float *low, float *high, const struct qc_layer *l)
+/* Writes the number of scales, the smallest and the largest, and the first zero point. */
+static void scales_field(FILE *f, const struct qc_json *layer, const char *column)
 {
-    *low = *high = l->scale[0];
-    for (size_t i = 1; i < l->count; i++) {
-        if (l->scale[i] < *low) *low = l->scale[i];
-        if (l->scale[i] > *high) *high = l->scale[i];
+    const struct qc_json *scale = qc_json_find(layer, "scale"), *zero = qc_json_find(layer, "zero_point");
+    const bool list = scale && qc_json_kind(scale) == QC_JSON_ARRAY,
+               one = scale && qc_json_kind(scale) == QC_JSON_NUMBER;
+    double low = one ? qc_json_value(scale) : qc_json_find_number(scale, "min"),
+           high = one ? low : qc_json_find_number(scale, "max");
+    for (size_t i = 0; list && i < qc_json_size(scale); i++) {
+        low = fmin(low, qc_json_value(qc_json_at(scale, i)));
+        high = fmax(high, qc_json_value(qc_json_at(scale, i)));
     }
-}
-
-static void csv_row(FILE *f, const struct qc_layer *l)
-{
-    float low, high;
-    widest(&low, &high, l);
-    field(f, l->name);
-    fputc(',', f);
-    field(f, l->op);
-    fprintf(f, ",%s,%s,%zu", l->kind, l->type, l->count);
-    csv_number(f, (double)low);
-    csv_number(f, (double)high);
-    fprintf(f, ",%" PRId32, l->zero_point[0]);
-    if (l->axis < 0)
-        fputs(",", f);
+    if (strcmp(column, "scales") == 0)
+        number_field(f, one ? 1 : list ? (double)qc_json_size(scale) : qc_json_find_number(scale, "count"));
+    else if (strcmp(column, "scale_min") == 0)
+        number_field(f, low);
+    else if (strcmp(column, "scale_max") == 0)
+        number_field(f, high);
+    else if (zero && qc_json_kind(zero) == QC_JSON_ARRAY)
+        number_field(f, qc_json_size(zero) ? qc_json_value(qc_json_at(zero, 0)) : (double)NAN);
     else
-        fprintf(f, ",%d", l->axis);
-    fputc(',', f);
-    field(f, l->method);
-    csv_number(f, l->observed_min);
-    csv_number(f, l->observed_max);
-    fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, l->observed_count, l->observed_nan, l->observed_inf);
-    csv_number(f, l->chosen_min);
-    csv_number(f, l->chosen_max);
-    csv_number(f, l->clipped_fraction);
-    csv_number(f, l->sqnr_db);
-    csv_number(f, l->cosine);
-    csv_number(f, l->max_abs);
-    csv_number(f, l->saturated_fraction);
-    csv_number(f, l->accumulator_bits ? (double)l->accumulator_bits : (double)NAN);
-    csv_number(f, l->accumulator_bits_seen ? (double)l->accumulator_bits_seen : (double)NAN);
-    csv_number(f, l->accumulator_overflows);
-    csv_number(f, l->isolated_db);
-    csv_number(f, l->isolated_metric);
-    csv_number(f, l->isolated_lost);
-    fputs("\r\n", f);
+        number_field(f, zero && qc_json_kind(zero) == QC_JSON_NUMBER ? qc_json_value(zero)
+                                                                     : qc_json_find_number(zero, "min"));
 }
 
 /* Returns the table, or NULL if memory runs out. */
-static char *csv(size_t *size, const struct qc_report *r)
+static char *csv(size_t *size, const struct qc_json *record)
 {
+    const struct qc_json *layers = qc_json_find(record, "layers");
     char *text = NULL;
     FILE *f = open_memstream(&text, size);
     if (!f) return NULL;
-    fputs("name,op,kind,type,scales,scale_min,scale_max,zero_point,axis,method,observed_min,observed_max,observed_"
-          "count,observed_nan,"
-          "observed_inf,chosen_min,chosen_max,clipped_fraction,sqnr_db,cosine,max_abs,saturated_fraction,accumulator_"
-          "bits,"
-          "accumulator_bits_seen,accumulator_overflows,isolated_sqnr_db,isolated_accuracy,isolated_drop\r\n",
-          f);
-    for (size_t i = 0; i < r->layer_count; i++) csv_row(f, &r->layers[i]);
+    for (size_t c = 0; c < COLUMNS; c++) fprintf(f, "%s%s", c ? "," : "", columns[c].name);
+    for (size_t i = 0; i < qc_json_size(layers); i++)
+        for (size_t c = 0; c < COLUMNS; c++) {
+            const struct qc_json *l = qc_json_at(layers, i),
+                                 *v = columns[c].path ? qc_json_find(l, columns[c].path) : NULL;
+            fputs(c ? "," : "\r\n", f);
+            if (!columns[c].path)
+                scales_field(f, l, columns[c].name);
+            else if (v && qc_json_text(v))
+                field(f, qc_json_text(v));
+            else if (v)
+                number_field(f, qc_json_value(v));
+        }
+    fputs("\r\n", f);
     if (fclose(f) == 0) return text;
     free(text);
     return NULL;
@@ -169,10 +191,10 @@ static bool write_folder(const struct part *parts, const char *folder, struct qc
     return ok;
 }
 
-bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st)
+bool qc_report_write(const struct qc_json *json, const char *folder, struct qc_status *st)
 {
     size_t csv_size = 0, page_size = 0;
-    QC_FREED char *text = qc_json_print(json, 1), *table = text ? csv(&csv_size, r) : NULL,
+    QC_FREED char *text = qc_json_print(json, 1), *table = text ? csv(&csv_size, json) : NULL,
                   *page = table ? qc_page(&page_size, json, st) : NULL;
     const struct part parts[FILES] = {{"report.json", text, text ? strlen(text) : 0},
                                       {"layers.csv", table, csv_size},

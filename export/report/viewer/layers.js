@@ -155,7 +155,7 @@ const layerAdvice = (r, l, i) => {
   const why = r.suggestions.find((s) => s.layer === i || (s.name && s.name === l.node)), advice = l.node ? r.adviceOn(l.node) : [];
   return [
     why && r.matters() ? [h('h3', {}, 'Cause'), h('p', {}, `${why.why}.`)] : null,
-    advice.map((a) => [h('h3', {}, `What helps: outputs ${fixed(a.measured.sqnr_db_before)} → ${decibel(a.measured.sqnr_db_after)}`), h('p', {}, a.action), command(shell(a.command))]),
+    advice.map((a) => [h('h3', {}, `What helps: ${r.gain(a).name ?? 'outputs'} ${fixed(r.gain(a).before)} → ${decibel(r.gain(a).after)}`), h('p', {}, a.action), command(a.shell ?? shell(a.command))]),
     l.node ? [h('h3', {}, 'To try this layer in float'), command(`--skip=${shellWord(l.node)}`)] : null,
   ];
 };

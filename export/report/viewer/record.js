@@ -82,6 +82,11 @@ class Report {
   outputs() { return (this.json.outputs ?? []).filter((o) => o.ordered !== true); }
   worstOutput() { return this.outputs().filter((o) => known(o.sqnr_db)).sort((a, b) => a.sqnr_db - b.sqnr_db)[0] ?? null; }
   // Advice that changes a figure that is shown.
-  advice() { return (this.json.advice ?? []).filter((a) => fixed(a.measured?.sqnr_db_before) !== fixed(a.measured?.sqnr_db_after)); }
+  advice() { return (this.json.advice ?? []).filter((a) => fixed(this.gain(a).before) !== fixed(this.gain(a).after)); }
+  // What an advice gains at the output that loses most: { name, before, after }. The name is null if there is one output.
+  gain(a) {
+    const all = a.measured?.outputs ?? [], o = all.filter((x) => known(x.sqnr_db_before)).sort((x, y) => x.sqnr_db_before - y.sqnr_db_before)[0] ?? a.measured ?? {};
+    return { name: all.length > 1 ? o.name : null, before: o.sqnr_db_before, after: o.sqnr_db_after };
+  }
   adviceOn(node) { return this.advice().filter((a) => a.node && String(a.node).split(', ').includes(node)); }
 }

@@ -26,7 +26,7 @@ const accuracyTile = (r) => {
 };
 const outputTile = (r) => {
   const all = r.outputs(), o = r.worstOutput(), n = r.json.measured_samples;
-  if (!n || (!o && !all.some((x) => x.equal)))
+  if (!n || (!o && !all.some((x) => x.state === 'equal')))
     return tile('Output SQNR', h('small', {}, 'not measured'), note('Float and quantized outputs are compared on samples: give ', h('code', {}, '--data FILE'), '.'));
   if (!o) return tile(`Outputs on ${plural(n, 'sample')}`, 'equal', note('The outputs equal those of the float model.'));
   return tile(`${all.length > 1 ? 'Worst output’s' : 'Output'} SQNR on ${plural(n, 'sample')}`, h(`span.chip.${level(o.sqnr_db)}`, {}, decibel(o.sqnr_db)),
@@ -72,7 +72,7 @@ const leftOut = (left, out, tried) => (left ? [` ${left} ${tried ? 'more ' : ''}
 const helpCard = (r) => {
   const a = r.matters() ? r.advice()[0] : null, more = r.advice().length;
   return h('section.card', {}, h('h2', {}, 'What would help'), a
-    ? [h('p', {}, a.action, a.node ? [': ', nodes(r, a.node)] : null), h('p.figure', {}, `${fixed(a.measured.sqnr_db_before)} → `, h('b', {}, decibel(a.measured.sqnr_db_after))),
+    ? [h('p', {}, a.action, a.node ? [': ', nodes(r, a.node)] : null), h('p.figure', {}, r.gain(a).name ? `${r.gain(a).name} ` : null, `${fixed(r.gain(a).before)} → `, h('b', {}, decibel(r.gain(a).after))),
       h('p.note', {}, h('a', { href: '#advice' }, more > 1 ? 'The command, and what else helps' : 'The command'))]
     : [h('p', {}, more ? 'The loss is too small to need a change.' : noAdvice(r)), more || r.json.cheaper || r.json.fallback || r.json.advice_tried ? h('p.note', {}, h('a', { href: '#advice' }, more ? 'What would raise the SQNR all the same' : 'What was tried')) : null]);
 };
@@ -179,8 +179,8 @@ const fallback = (r) => {
 const oneAdvice = (r, a) => {
   const m = a.measured ?? {}, held = m.held_back ?? {};
   return h('li', {}, h('h3', {}, a.action, a.node ? [': ', nodes(r, a.node)] : null),
-    h('p', {}, `Outputs ${fixed(m.sqnr_db_before)} → `, h('b', {}, decibel(m.sqnr_db_after)), known(held.sqnr_db_after) ? `; on held-out samples ${fixed(held.sqnr_db_before)} → ${decibel(held.sqnr_db_after)}` : null,
-      m.outputs?.length > 1 ? `. ${m.outputs.map((o) => `${o.name} ${fixed(o.sqnr_db_before)} → ${fixed(o.sqnr_db_after)}`).join(', ')}` : null), command(shell(a.command)));
+    h('p', {}, `${r.gain(a).name ? `Output ${r.gain(a).name}` : 'Outputs'} ${fixed(r.gain(a).before)} → `, h('b', {}, decibel(r.gain(a).after)), known(held.sqnr_db_after) ? `; on held-out samples ${fixed(held.sqnr_db_before)} → ${decibel(held.sqnr_db_after)}` : null,
+      m.outputs?.length > 1 ? `. All: ${m.outputs.map((o) => `${o.name} ${fixed(o.sqnr_db_before)} → ${fixed(o.sqnr_db_after)}`).join(', ')}` : null), command(a.shell ?? shell(a.command)));
 };
 const adviceList = (r) => {
   const list = r.advice(), j = r.json;
