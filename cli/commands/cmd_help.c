@@ -92,7 +92,6 @@ static void help_overview(void)
         printf("  %-16s", i->name);
         wrap(i->summary, 18, 18);
     }
-    putchar('\n');
     heading("Common options");
     for (size_t k = 0; k < sizeof common / sizeof *common; k++) option_row(common[k], QC_COMMAND_quantize);
     printf("'qcalib help COMMAND' shows its options; 'man qcalib' is the full manual.\n");

@@ -23,6 +23,10 @@ struct qc_model_info {
     const char **files; /* files with external data, by the path used to open them; may contain duplicates */
     size_t note_count;
     const char *const *notes; /* what was omitted or interpreted, one line each */
+    size_t unused_count;      /* nodes that no output needs */
+    const char *const *unused;
+    size_t repeated_count; /* nodes that compute the same as an earlier one */
+    const char *const *repeated;
     size_t warning_count;
     const char *const *warnings; /* what looks wrong but is not an error, one line each */
 };

@@ -484,7 +484,10 @@ bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st)
         for (size_t k = 0; k < outer->count; k++) mark(im, &m, qc_import_find(im, outer->names[k]));
     }
     size_t dead = 0;
-    for (size_t i = 0; i < p->n_node; i++) dead += !im->live[i];
+    for (size_t i = 0; i < p->n_node; i++) {
+        dead += !im->live[i];
+        if (!im->live[i] && !qc_lines_add(&im->unused, im->g->arena, st, "%s", import_label(p->node[i]))) return false;
+    }
     return !dead || qc_lines_add(&im->notes, im->g->arena, st, "%zu nodes that no output needs were left out", dead);
 }
 

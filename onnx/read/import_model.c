@@ -275,6 +275,10 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     if (!qc_import_carry_end(im, m, st) || !read_info(info, im, m, st) || !qc_import_files(im, info, st)) return false;
     info->notes = im->notes.lines;
     info->note_count = im->notes.count;
+    info->unused = im->unused.lines;
+    info->unused_count = im->unused.count;
+    info->repeated = im->repeated.lines;
+    info->repeated_count = im->repeated.count;
     info->warnings = im->warnings.lines;
     info->warning_count = im->warnings.count;
     return true;

@@ -457,11 +457,14 @@ static bool add_finished(struct qc_node_import *w, enum qc_op op, struct qc_stat
         .attrs = w->attrs,
         .output_names = names,
     };
+    const size_t before = w->im->g->node_count;
     qc_id first = qc_graph_add(w->im->g, &def, st);
     if (!first) {
         w->located = true;
         return false;
     }
+    if (w->im->g->node_count == before && !qc_lines_add(&w->im->repeated, w->im->g->arena, st, "%s", w->label))
+        return false;
     for (size_t k = 0; k < outputs && k < w->output_count; k++)
         if (w->outputs[k]) w->outputs[k]->id = first + (qc_id)k;
     return true;

@@ -83,15 +83,16 @@ struct qc_importer {
     int opset;
     const Onnx__GraphProto *proto;
     size_t name_count;
-    struct qc_onnx_name *names;      /* [name_count] */
-    struct qc_texts by_name;         /* numbers in names, from 1 */
-    unsigned char *live;             /* [n_node]: a graph output needs it */
-    struct qc_outer_names *outer;    /* [n_node] */
-    unsigned depth;                  /* of the body being read; 0: the model */
-    size_t *readings;                /* number of bodies read so far in this model */
-    struct qc_carry *carry;          /* [n_node]; NULL in a body */
-    size_t carried_count, *carried;  /* carried nodes, producers first; room for all */
-    struct qc_lines notes, warnings; /* in the graph's arena */
+    struct qc_onnx_name *names;       /* [name_count] */
+    struct qc_texts by_name;          /* numbers in names, from 1 */
+    unsigned char *live;              /* [n_node]: a graph output needs it */
+    struct qc_outer_names *outer;     /* [n_node] */
+    unsigned depth;                   /* of the body being read; 0: the model */
+    size_t *readings;                 /* number of bodies read so far in this model */
+    struct qc_carry *carry;           /* [n_node]; NULL in a body */
+    size_t carried_count, *carried;   /* carried nodes, producers first; room for all */
+    struct qc_lines notes, warnings;  /* in the graph's arena */
+    struct qc_lines unused, repeated; /* names of nodes, likewise */
     const struct qc_unpacked *unpacked;
     size_t opset_count, opset_slots; /* opset_slots is 0 or a power of two */
     struct qc_node_opset *opset_of;

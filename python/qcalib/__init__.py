@@ -10,13 +10,13 @@
 from . import _library
 from ._errors import (BadInputError, DemandError, MachineError, MissingFileError, QcalibError, QcalibWarning,
                       UnsupportedError, UsageError)
-from ._jobs import collect, compare, evaluate, inspect, merge, quantize, run
+from ._jobs import check, collect, compare, evaluate, inspect, merge, quantize, run
 from ._result import Comparison, Difference, Layer, Metric, Result, Rows, Statistics
 
 __version__ = _library.value("version")
 
 __all__ = [
     "BadInputError", "Comparison", "DemandError", "Difference", "Layer", "MachineError", "Metric", "MissingFileError",
-    "QcalibError", "QcalibWarning", "Result", "Rows", "Statistics", "UnsupportedError", "UsageError", "collect", "compare",
-    "evaluate", "inspect", "merge", "quantize", "run",
+    "QcalibError", "QcalibWarning", "Result", "Rows", "Statistics", "UnsupportedError", "UsageError", "check", "collect",
+    "compare", "evaluate", "inspect", "merge", "quantize", "run",
 ]

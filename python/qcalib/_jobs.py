@@ -6,6 +6,7 @@ import inspect as _inspect
 import json
 import os
 import shlex
+import subprocess
 import sys
 import tempfile
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from . import _library, _options
 from ._data import Data
-from ._errors import DemandError, UsageError
+from ._errors import DemandError, UsageError, of_code
 from ._job import perform
 from ._model import TYPES, Model
 from ._result import Comparison, Metric, Result, Statistics, difference, rows_of
@@ -253,6 +254,26 @@ def compare(reference, model, data, *, progress=None, **options):
         raise error
     return Comparison(rows_of(made, "comparison_output", _library.Difference, difference),
                       rows_of(made, "comparison_layer", _library.Difference, difference))
+
+
+def check(file, *, target="ort", data=None, **options):
+    """Judges a quantized model file of any tool: `qcalib check --json`. -> dict
+
+    file: a path
+    target: the runtime or accelerator, or a file of rules
+    data: the path of samples, which show values outside their ranges
+    options: those of `qcalib check` for data, such as input, preprocess, samples, state
+    """
+    given = {"target": target, "data": data, **options}
+    words = [f"--{name.replace('_', '-')}={os.fspath(item)}" if isinstance(item, os.PathLike)
+             else f"--{name.replace('_', '-')}={item}"
+             for name, value in given.items() if value is not None
+             for item in (value if isinstance(value, (list, tuple)) else [value])]
+    done = subprocess.run([_library.PROGRAM, "check", "--json", *words, "--", os.fspath(file)], capture_output=True,
+                          text=True, check=False, stdin=subprocess.DEVNULL)
+    if not done.stdout:
+        raise of_code(done.returncode, done.stderr.strip().removeprefix("qcalib: "))
+    return json.loads(done.stdout)
 
 
 def inspect(file):

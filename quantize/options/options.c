@@ -173,7 +173,7 @@ static const struct qc_option_info infos[QC_OPTION_COUNT] = {
 static const char *const commands[QC_COMMAND_COUNT] = {
     [QC_COMMAND_quantize] = "quantize", [QC_COMMAND_collect] = "collect", [QC_COMMAND_merge] = "merge",
     [QC_COMMAND_run] = "run",           [QC_COMMAND_eval] = "eval",       [QC_COMMAND_compare] = "compare",
-    [QC_COMMAND_convert] = "convert",   [QC_COMMAND_pack] = "pack",
+    [QC_COMMAND_convert] = "convert",   [QC_COMMAND_pack] = "pack",       [QC_COMMAND_check] = "check",
 };
 
 const char *qc_command_name(enum qc_command c)

@@ -21,6 +21,7 @@ enum qc_command {
     QC_COMMAND_compare,
     QC_COMMAND_convert,
     QC_COMMAND_pack,
+    QC_COMMAND_check,
     QC_COMMAND_COUNT
 };
 
@@ -28,7 +29,7 @@ const char *qc_command_name(enum qc_command c);
 
 /* For the tables: bits of qc_option_info.commands. */
 #define QC_ON(name) (1u << QC_COMMAND_##name)
-#define QC_ON_DATA (QC_ON(quantize) | QC_ON(collect) | QC_ON(run) | QC_ON(eval) | QC_ON(compare))
+#define QC_ON_DATA (QC_ON(quantize) | QC_ON(collect) | QC_ON(run) | QC_ON(eval) | QC_ON(compare) | QC_ON(check))
 
 /* In the order of the table. */
 enum qc_option {

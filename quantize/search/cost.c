@@ -196,16 +196,22 @@ static const double rates[QC_WORKS] = {
 #undef QC_WORK
 };
 
+bool qc_estimate_time(double *time, const struct qc_graph *g, bool wide_is_float, struct qc_status *st)
+{
+    double amount[QC_WORKS] = {0};
+    const bool ok = qc_count_work(amount, g, wide_is_float, st);
+    *time = 0;
+    for (int i = 0; i < QC_WORKS; i++) *time += rates[i] * amount[i];
+    return ok;
+}
+
 /* Sets *time to the estimated time of a graph, in float multiply-adds. */
 static bool time_of(double *time, const struct qc_graph *g, const struct qc_network *net, struct qc_status *st)
 {
     const struct qc_dataset *data = net->setup->data ? net->setup->data : net->setup->eval;
     struct qc_graph *fixed = NULL;
-    double amount[QC_WORKS] = {0};
     const bool ok = qc_graph_of_unit(&fixed, g, data, st) &&
-                    qc_count_work(amount, fixed ? fixed : g, net->scheme.options->runs_on->wide_is_float, st);
-    *time = 0;
-    for (int i = 0; i < QC_WORKS; i++) *time += rates[i] * amount[i];
+                    qc_estimate_time(time, fixed ? fixed : g, net->scheme.options->runs_on->wide_is_float, st);
     qc_graph_free(fixed);
     return ok;
 }

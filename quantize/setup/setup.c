@@ -56,7 +56,7 @@ static bool begin(struct qc_setup *s, struct qc_status *st)
         return qc_fail(st, QC_USAGE,
                        "collect needs --data FILE with samples of what the model is used on: HDF5, .npz, .npy, or a "
                        "folder of images");
-    if (o->command != QC_COMMAND_collect && !qc_options_agree(o, s->in, st)) return false;
+    if (o->command == QC_COMMAND_quantize && !qc_options_agree(o, s->in, st)) return false;
     if (!(s->arena = qc_arena_new())) return qc_fail_memory(st, 1);
     if (!(s->budget = QC_NEW(s->arena, struct qc_memo_budget, st))) return false;
     s->budget->left = MEMO_BYTES;

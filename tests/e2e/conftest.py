@@ -56,7 +56,7 @@ class Result:
         return json.loads(self.out)
 
 
-OTHER_COMMANDS = {"collect", "merge", "run", "eval", "compare", "convert", "pack", "inspect", "list", "help"}
+OTHER_COMMANDS = {"check", "collect", "merge", "run", "eval", "compare", "convert", "pack", "inspect", "list", "help"}
 
 
 def shared_object(made, source, include=ROOT / "include", warnings=("-Wall", "-Wextra", "-Werror")):
