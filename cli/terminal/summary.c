@@ -229,6 +229,18 @@ static void print_demand(const struct qc_report_demand *d)
     if (!isnan(d->max_nll)) qc_say("%snll %.4f nats; required: at most %g\n", label, d->nll, d->max_nll);
 }
 
+/* Prints what a step reaches, and its estimated latency. */
+static void print_reached(const struct qc_report_fallback_step *s)
+{
+    if (!isnan(s->sqnr_db))
+        qc_say(" %.2f dB", s->sqnr_db);
+    else if (!isnan(s->drop))
+        qc_say(" %.2f points lost", s->drop);
+    else
+        qc_say(" nll %.4f", s->nll);
+    if (isfinite(s->cost.latency)) qc_say(" at %.2f of the float latency", s->cost.latency);
+}
+
 /* Prints the changes made to meet a demand, and the options that request the same. */
 static void print_fallback(const struct qc_report_fallback *f, bool with_report)
 {
@@ -239,6 +251,13 @@ static void print_fallback(const struct qc_report_fallback *f, bool with_report)
         qc_say("fall-back   %zu layer%s in %s after %zu attempt%s", s->layers, qc_plural(s->layers), s->type,
                f->step_count - 1, f->step_count == 2 ? "" : "s");
         if (!isnan(s->int8_share)) qc_say("; %.1f %% of multiply-adds in int8", 100 * s->int8_share);
+        if (s->cost.bytes) {
+            qc_say("\n            without:");
+            print_reached(&f->steps[0]);
+            qc_say("; with:");
+            print_reached(s);
+            qc_say(" (estimated)");
+        }
         qc_say("\n            by hand: ");
         if (f->option_count <= OPTIONS)
             qc_say("%s", f->command);
