@@ -30,6 +30,7 @@
 #include "quantize/search/fit_size.h"
 #include "quantize/search/free_ideas.h"
 #include "quantize/search/latency.h"
+#include "quantize/search/mend.h"
 #include "quantize/search/placement.h"
 #include "quantize/search/scale_channels.h"
 #include "quantize/search/score.h"

@@ -400,11 +400,25 @@ static void print_demand(FILE *f, const struct qc_json *d)
         qc_print(f, "%snll %.4f nats; required: at most %g\n", label, number(d, "nll"), number(d, "max_nll"));
 }
 
+/* Prints what a step reaches, and its estimated latency. */
+static void print_reached(FILE *f, const struct qc_json *s)
+{
+    const double db = number(s, "sqnr_db"), drop = number(s, "drop"), latency = number(s, "cost.latency");
+    if (!isnan(db))
+        qc_print(f, " %.2f dB", db);
+    else if (!isnan(drop))
+        qc_print(f, " %.2f points lost", drop);
+    else
+        qc_print(f, " nll %.4f", number(s, "nll"));
+    if (isfinite(latency)) qc_print(f, " at %.2f of the float latency", latency);
+}
+
 /* Prints the changes made to meet a demand, and the options that request the same. */
 static void print_fallback(FILE *f, const struct qc_json *b, bool with_report)
 {
     enum { OPTIONS = 16 };
     const size_t steps = count_of(b, "steps"), options = count_of(b, "options");
+    const struct qc_json *first = qc_json_at(qc_json_get(b, "steps"), 0);
     EACH(s, b, "steps")
     {
         const size_t layers = count(s, "layers");
@@ -413,6 +427,13 @@ static void print_fallback(FILE *f, const struct qc_json *b, bool with_report)
                  text(s, "type") ? text(s, "type") : "", steps - 1, qc_plural(steps - 1));
         if (!isnan(number(s, "int8_share")))
             qc_print(f, "; %.1f %% of multiply-adds in int8", 100 * number(s, "int8_share"));
+        if (isfinite(number(s, "cost.latency"))) {
+            qc_print(f, "\n            without:");
+            print_reached(f, first);
+            qc_print(f, "; with:");
+            print_reached(f, s);
+            qc_print(f, " (estimated)");
+        }
         qc_print(f, "\n            by hand: ");
         if (options <= OPTIONS)
             qc_print(f, "%s", text(b, "command"));

@@ -72,14 +72,12 @@ static bool narrow(const struct qc_graph *g, qc_id value, unsigned bits)
            qc_dtype_info(g->qparams_of[t->qparams].dtype)->bits <= bits;
 }
 
-/* Returns whether the accumulator of a product is stored in more than 8 bits, directly or after further ops on
-   accumulators. Nodes are in order. */
-static bool stored_wide(const struct qc_graph *g, qc_id product)
+bool qc_is_stored_wide(const struct qc_graph *g, qc_id product)
 {
     const struct qc_type *t = &qc_value(g, g->nodes[product].outputs)->type;
     qc_id sum = g->nodes[product].outputs;
     if (t->qparams == QC_REAL || g->qparams_of[t->qparams].kind != QC_QPARAMS_PRODUCT) return false;
-    for (qc_id id = product + 1; id <= g->node_count; id++) {
+    for (qc_id id = product + 1; id <= g->node_count; id++) { /* nodes are in order */
         const struct qc_node *n = &g->nodes[id];
         bool reads = false;
         for (unsigned i = 0; i < n->input_count; i++) reads = reads || n->inputs[i] == sum;
@@ -114,7 +112,7 @@ static double share(const struct qc_graph *g, unsigned bits, bool stored)
         if (!qc_multiply_adds(&one, g, id) || __builtin_add_overflow(all, one, &all)) return (double)NAN;
         const bool integer = n->op == QC_OP_MatMulInteger;
         const bool factors = narrow(g, n->inputs[0], bits) && narrow(g, n->inputs[1], bits);
-        if (integer || (factors && !(stored && stored_wide(g, id)))) counted += one;
+        if (integer || (factors && !(stored && qc_is_stored_wide(g, id)))) counted += one;
     }
     return all ? (double)counted / (double)all : (double)NAN;
 }

@@ -25,3 +25,6 @@ double qc_block_share(const struct qc_graph *g);
 /* The same for a runtime whose integer kernels also store 8 bits: a product whose result is stored wider counts as
    float. */
 double qc_int8_share_stored(const struct qc_graph *g);
+/* Returns whether the accumulator of a product is stored in more than 8 bits, directly or after further ops on
+   accumulators. */
+bool qc_is_stored_wide(const struct qc_graph *g, qc_id product);

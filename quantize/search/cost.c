@@ -72,38 +72,37 @@ static void count_product(struct counting *c, qc_id id)
     const struct qc_node *n = &g->nodes[id];
     const struct qc_shape *w = &qc_value(g, n->inputs[1])->type.shape;
     const double results = elements_of(g, n->outputs), weights = elements_of(g, n->inputs[1]);
-    const bool conv = n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose, recurrent = qc_is_recurrent(n->op),
+    const bool conv = n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose,
                depthwise = conv && w->dim[1] == 1 && qc_attr_int(n, "group", 1) > 1,
-               integers = is_stored(g, n->inputs[0]) && is_stored(g, n->inputs[1]) && !recurrent,
-               wide = integers && (stored_bits(g, n->inputs[0]) > 8 || stored_bits(g, n->inputs[1]) > 8);
+               stored = is_stored(g, n->inputs[0]) && is_stored(g, n->inputs[1]) && !qc_is_recurrent(n->op),
+               wide_input = stored && stored_bits(g, n->inputs[0]) > 8,
+               wide = stored && (wide_input || stored_bits(g, n->inputs[1]) > 8 || qc_is_stored_wide(g, id)),
+               integers = stored && !(wide && c->wide_is_float), unpacked = !integers && is_stored(g, n->inputs[1]);
+    double *a = c->amount;
     uint64_t products = 0;
     if (!qc_multiply_adds(&products, g, id)) c->unknown = true;
-    const double all = (double)products;
+    const double all = (double)products, channels = conv ? (double)w->dim[0] : 1,
+                 window = conv && channels > 0 ? weights / channels : 0;
     const bool row = !conv && all <= weights;
-    double *a = c->amount;
-    if (!integers && is_stored(g, n->inputs[1])) a[QC_WORK_UNPACKED] += weights;
-    if (integers && wide && c->wide_is_float) {
+    if (unpacked && stored) {
+        a[wide_input ? QC_WORK_ROUNDED_WIDE : QC_WORK_ROUNDED] += elements_of(g, n->inputs[0]);
         a[QC_WORK_UNPACKED] += weights;
-        a[QC_WORK_ROUNDED_WIDE] += stored_bits(g, n->inputs[0]) > 8 ? elements_of(g, n->inputs[0]) : 0;
-        a[QC_WORK_ROUNDED] += stored_bits(g, n->inputs[0]) > 8 ? 0 : elements_of(g, n->inputs[0]);
     }
-    if (wide && !c->wide_is_float) {
-        a[QC_WORK_WIDE_PRODUCT] += all;
-        a[QC_WORK_INT_RESULT] += results;
-    } else if (integers && !wide) {
-        a[depthwise ? QC_WORK_INT_DEPTHWISE : row ? QC_WORK_INT_ROW : QC_WORK_INT_PRODUCT] += all;
-        a[QC_WORK_INT_RESULT] += results;
-        const double window = conv && w->dim[0] > 0 ? weights / (double)w->dim[0] : 0,
-                     channels = conv ? (double)w->dim[1] : 0;
-        if (window > channels && !depthwise)
-            a[QC_WORK_INT_WINDOW] += results / (double)w->dim[0] * window * (double)qc_attr_int(n, "group", 1);
+    if (integers) {
+        a[wide        ? QC_WORK_WIDE_PRODUCT
+          : depthwise ? QC_WORK_INT_DEPTHWISE
+          : row       ? QC_WORK_INT_ROW
+                      : QC_WORK_INT_PRODUCT] += all;
+        if (conv && window > (double)w->dim[1] && !depthwise)
+            a[QC_WORK_INT_WINDOW] += results / channels * window * (double)qc_attr_int(n, "group", 1);
     } else {
-        const double channels = conv ? (double)w->dim[0] : 16; /* kernels compute blocks of 16 */
-        a[depthwise ? QC_WORK_FLOAT_DEPTHWISE
-          : row     ? QC_WORK_FLOAT_ROW
-                    : QC_WORK_FLOAT_PRODUCT] += all * ceil(channels / 16) * 16 / channels;
-        a[QC_WORK_FLOAT_RESULT] += results;
+        const double block = conv && channels > 0 ? 16 * ceil(channels / 16) / channels : 1; /* blocks of 16 channels */
+        a[depthwise  ? QC_WORK_FLOAT_DEPTHWISE
+          : row      ? QC_WORK_FLOAT_ROW
+          : unpacked ? QC_WORK_FLOAT_UNPACKED
+                     : QC_WORK_FLOAT_PRODUCT] += all * block;
     }
+    a[integers ? QC_WORK_INT_RESULT : QC_WORK_FLOAT_RESULT] += results;
     a[QC_WORK_NODE]++;
 }
 
@@ -123,6 +122,7 @@ static void count_other(const struct counting *c, const struct qc_node *n)
         a[qc_constant_of(g, x) ? QC_WORK_UNPACKED
           : wide               ? QC_WORK_ROUNDED_WIDE
                  : QC_WORK_ROUNDED] += n->op == QC_OP_Requantize && !is_accumulator(g, x) ? 2 * results : results;
+        if (qc_value(g, x)->type.shape.rank == 4 && !qc_constant_of(g, x)) a[QC_WORK_RELAID] += results;
     } else if (op->affine == QC_AFFINE_BOUND && is_stored(g, y)) {
         return; /* the bounds of the integers */
     } else if (op->affine == QC_AFFINE_KEEP || op->affine == QC_AFFINE_JOIN || n->op == QC_OP_Cast) {

@@ -20,6 +20,16 @@ static bool draw(struct qc_demand *d, size_t wanted, struct qc_status *st)
                                      qc_trials_units(d->trials) * qc_trials_parts(d->trials)->count, st)) != NULL;
 }
 
+/* Warns of a --max-drop that is less than one sample of --eval. */
+static void warn_of_fine_demand(const struct qc_demand *d)
+{
+    const size_t count = d->fp32.positions ? d->fp32.positions : d->fp32.samples;
+    const double one = count ? 100 / (double)count : 0;
+    if (d->fp32.kind != QC_METRIC_TOP1 || !(d->max_drop > 0 && d->max_drop < one)) return;
+    qc_warn(d->c->warnings, "--max-drop %g is less than one of the %zu %s of --eval, %.3g points: none may be lost",
+            d->max_drop, count, d->fp32.positions ? "positions" : "samples", one);
+}
+
 bool qc_demand_begin(struct qc_demand *d, struct qc_candidate *c, struct qc_status *st)
 {
     const struct qc_options *o = c->setup->options;
@@ -29,6 +39,7 @@ bool qc_demand_begin(struct qc_demand *d, struct qc_candidate *c, struct qc_stat
     d->max_drop = o->max_drop;
     d->min_sqnr = o->min_sqnr;
     d->max_nll = o->max_nll;
+    warn_of_fine_demand(d);
     return isnan(d->min_sqnr) || draw(d, eval ? qc_dataset_units(d->data) : QC_DEMAND_UNITS_MAX, st);
 }
 

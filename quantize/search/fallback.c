@@ -6,14 +6,12 @@
 #include <string.h>
 
 #include "base/scope.h"
-#include "calib/ablation.h"
 #include "graph/core/multiply_adds.h"
-#include "graph/core/recurrent.h"
 #include "graph/types/number_format.h"
 #include "quantize/options/option_value.h"
 #include "quantize/report/report_nodes.h"
+#include "quantize/search/cost.h"
 #include "quantize/search/limits.h"
-#include "quantize/search/score.h"
 #include "quantize/setup/model.h"
 
 /* What changes for a layer. */
@@ -28,6 +26,7 @@ struct terms {
     const struct qc_partition_options *base;
     bool integer;       /* --require-integer: no operator may stay in float */
     bool wide_is_float; /* the target has only 8-bit integer kernels */
+    bool rounds_again;  /* ... and rounds inputs of products with stored weights to 8 bits again (MatMulNBits) */
 };
 
 struct search {
@@ -37,7 +36,8 @@ struct search {
     struct qc_scheme base;
     struct qc_standing best; /* results of the last attempt that was measured */
     struct terms terms;
-    enum rung first, end; /* the rungs that are tried: first .. end - 1 */
+    enum rung first, end;       /* the rungs that are tried: first .. end - 1 */
+    struct qc_report_cost most; /* more than this is not worth it; 0 bytes: no limit */
     struct qc_report_fallback_step *steps;
     size_t step_count;
     size_t at_layers;  /* the state of c: so many layers are changed; SIZE_MAX: unknown */
@@ -96,6 +96,7 @@ static struct terms terms_of(const struct qc_scheme *base)
     const bool integer = base->options->require_integer;
     return (struct terms){.base = &base->partition,
                           .integer = integer,
+                          .rounds_again = base->options->runs_on->onnxruntime && !integer,
                           .wide_is_float = base->options->runs_on->wide_is_float && !integer};
 }
 
@@ -129,7 +130,8 @@ static enum remedy remedy_in(const struct terms *t, const struct qc_layer_effect
     const bool weights = isfinite(e->noise_weights) && e->noise_weights > e->noise / 2;
     if (has_small_floats(t->base)) return weights ? IN_FLOAT : FLOAT_INPUTS;
     if (weights && weight < bits(wide_weight(t)) && activation <= 8) return WIDE_WEIGHTS;
-    if (!weights && activation && activation <= 8 && weight <= 8) return WIDE_ACTIVATIONS;
+    const bool again = t->rounds_again && isfinite(e->noise_weights) && strcmp(e->op, "Conv") != 0;
+    if (!weights && activation && activation <= 8 && weight <= 8 && !again) return WIDE_ACTIVATIONS;
     return t->integer ? KEEP : IN_FLOAT;
 }
 
@@ -245,13 +247,21 @@ static bool forbidden(const char **reason, const struct search *s, struct qc_sta
 
 static void fill_step(struct qc_report_fallback_step *step, const struct search *s)
 {
+    const struct qc_network *net = s->c->network;
     const bool eval = s->c->setup->eval && !s->demand->outputs_alone;
     step->value = eval ? s->best.metric.value : (double)NAN;
     step->drop = eval ? qc_metric_drop(&s->demand->fp32, &s->best.metric) : (double)NAN;
     step->nll = eval ? s->best.metric.nll : (double)NAN;
     step->sqnr_db = s->best.sqnr_db;
-    step->int8_share =
-        s->terms.wide_is_float ? qc_int8_share_stored(s->c->network->produced) : qc_int8_share(s->c->network->produced);
+    step->int8_share = s->terms.wide_is_float ? qc_int8_share_stored(net->produced) : qc_int8_share(net->produced);
+}
+
+/* Sets *reason if the step costs more than s->most. */
+static void refuse_cost(const char **reason, const struct search *s, const struct qc_report_fallback_step *step)
+{
+    if (!s->most.bytes) return;
+    if (step->cost.bytes > s->most.bytes) *reason = "the file would be larger than the float model";
+    if (step->cost.latency > s->most.latency) *reason = "it would take longer than the float model";
 }
 
 /* Makes and measures one attempt and adds it to the steps. */
@@ -268,8 +278,10 @@ static bool attempt(struct qc_report_fallback_step **out, struct search *s, size
                                              .nll = (double)NAN,
                                              .int8_share = (double)NAN};
     if (!rerun(s, layers, rung, &ran, &step->reason, st) || (ran && !forbidden(&step->reason, s, st)) ||
-        (ran && !step->reason && !score(s, st)))
+        (ran && !qc_cost_of(&step->cost, s->c->network, st)))
         return false;
+    if (ran && !step->reason) refuse_cost(&step->reason, s, step);
+    if (ran && !step->reason && !score(s, st)) return false;
     s->step_count++;
     *out = step;
     if (step->reason) return true;
@@ -335,30 +347,29 @@ static bool bring(struct search *s, size_t layers, enum rung rung, struct qc_sta
            score(s, st);
 }
 
-/* Returns the estimated time of a step relative to the float network; layers that are not in 8-bit integers take `rest`
-   times their float time. An unknown share (free shapes) counts as 0. Infinity if the step does not meet the demand. */
-static double time_of(const struct qc_report_fallback_step *step, double rest)
+/* Returns the price of what a step costs at run time, in units of the float latency. Without known shapes the share of
+ * integers stands for latency. */
+static double price_of_cost(const struct search *s, const struct qc_report_fallback_step *step)
 {
-    if (!step || !step->met) return (double)INFINITY;
-    const double share = isfinite(step->int8_share) ? step->int8_share : 0;
-    return rest - (rest - QC_FALLBACK_INTEGER_TIME) * share;
+    const double bytes = (double)step->cost.bytes / (double)s->c->setup->model.graph->budget.model_bytes,
+                 share = isfinite(step->int8_share) ? step->int8_share : 0,
+                 latency = isfinite(step->cost.latency) ? step->cost.latency : 1 - share / 2;
+    return s->base.partition.prefer == QC_PREFER_SIZE ? bytes : latency + QC_PRICE_OF_BYTES * bytes;
 }
 
-/* Chooses the faster of the two ways, by the share of multiply-adds in integers. in_float, in_wide: the number of
-   layers that each needs, 0: it does not meet the demand. wide_time: time of a layer in wider types, relative to float.
-   Of equally fast ways float wins if the target computes wider types in float. *layers: number of the chosen way; p is
-   brought to it. */
-static bool settle_rung(size_t *layers, struct search *s, size_t in_float, size_t in_wide, double wide_time,
-                        struct qc_status *st)
+/* Chooses the cheaper of the two ways. in_float, in_wide: the number of layers that each needs, 0: it does not meet the
+   demand. Of equally cheap ways float wins if the target computes wider types in float. *layers: number of the chosen
+   way; the candidate is brought to it. */
+static bool settle_rung(size_t *layers, struct search *s, size_t in_float, size_t in_wide, struct qc_status *st)
 {
     struct qc_report_fallback_step *wide = in_wide ? step_of(s, in_wide, WIDE) : NULL,
                                    *floats = in_float ? step_of(s, in_float, FLOATS) : NULL;
-    if (in_float && !floats && wide && wide->int8_share < 1 && changes(s, in_float, FLOATS) &&
-        !attempt(&floats, s, in_float, FLOATS, st))
+    if (in_float && !floats && wide && changes(s, in_float, FLOATS) && !attempt(&floats, s, in_float, FLOATS, st))
         return false;
-    const double of_float = time_of(floats, 1), of_wide = time_of(wide, wide_time);
+    const double of_float = floats && floats->met ? price_of_cost(s, floats) : (double)INFINITY,
+                 of_wide = wide && wide->met ? price_of_cost(s, wide) : (double)INFINITY;
     const bool takes_wide =
-        wide && wide->met && (of_wide < of_float || (!s->terms.wide_is_float && !(of_float < of_wide)));
+        isfinite(of_wide) && (of_wide < of_float || (!s->terms.wide_is_float && !(of_float < of_wide)));
     *layers = takes_wide ? in_wide : in_float;
     if (!*layers) return true;
     (takes_wide ? wide : floats)->chosen = true;
@@ -391,26 +402,46 @@ static bool fill_fallback_report(struct qc_report_fallback *out, const struct se
            qc_job_change(&out->options, &out->command, s->c->setup->in, s->base.options, &change, s->c->arena, st);
 }
 
+/* Starts a search from the state of the candidate. */
+static bool begin(struct search *s, struct qc_demand *d, const struct qc_sensitivity *effects,
+                  const struct qc_standing *has, struct qc_status *st)
+{
+    *s = (struct search){.c = d->c, .demand = d, .s = effects, .base = d->c->scheme, .best = *has};
+    s->terms = terms_of(&s->base);
+    /* Each step doubles a number of layers or halves an interval, on two rungs. */
+    s->steps = QC_NEW_ARRAY(d->c->arena, struct qc_report_fallback_step, 2 * (4 * 8 * sizeof(size_t) + 8), st);
+    if (!s->steps) return false;
+    s->steps[0] = (struct qc_report_fallback_step){.type = ""};
+    fill_step(&s->steps[s->step_count++], s);
+    return qc_cost_of(&s->steps[0].cost, d->c->network, st);
+}
+
+/* Brings the candidate back if no step was chosen, and fills in the report. */
+static bool end(struct qc_report_fallback **out, struct qc_standing *has, struct search *s, size_t layers,
+                struct qc_status *st)
+{
+    struct qc_report_fallback *to = QC_NEW(s->c->arena, struct qc_report_fallback, st);
+    if (layers)
+        *has = s->best;
+    else if (s->step_count > 1 && !qc_candidate_make(s->c, &s->base, NULL, st)) /* the first state, for the report */
+        return false;
+    if (!to || !fill_fallback_report(to, s, layers, st)) return false;
+    *out = to;
+    return true;
+}
+
 bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
                   const struct qc_sensitivity *effects, struct qc_status *st)
 {
-    struct qc_candidate *c = d->c;
-    struct search s = {.c = c, .demand = d, .s = effects, .base = c->scheme, .best = *has};
-    struct qc_report_fallback *to = QC_NEW(c->arena, struct qc_report_fallback, st);
+    struct search s;
     size_t layers = 0;
-    s.terms = terms_of(&s.base);
-    /* Each step doubles a number of layers or halves an interval, on two rungs. */
-    s.steps = QC_NEW_ARRAY(c->arena, struct qc_report_fallback_step, 2 * (4 * 8 * sizeof layers + 8), st);
-    if (!to || !s.steps) return false;
-    s.steps[0] = (struct qc_report_fallback_step){.type = ""};
-    fill_step(&s.steps[s.step_count++], &s);
-    /* With --prefer speed float is tried first if the target would dequantize the weights of wide layers in every run.
-     */
+    if (!begin(&s, d, effects, has, st)) return false;
+    /* With --prefer speed the rungs are searched apart if the target would dequantize the weights of wide layers in
+       every run. */
     const bool small = has_small_floats(s.terms.base);
-    const bool fast = !small && s.terms.wide_is_float && c->network->scheme.partition.prefer == QC_PREFER_SPEED &&
-                      wide_weight(&s.terms) != QC_I8;
-    const bool both = fast && !d->outputs_alone;
-    s.first = fast ? FLOATS : WIDE;
+    const bool apart =
+        !small && s.terms.wide_is_float && s.base.partition.prefer == QC_PREFER_SPEED && wide_weight(&s.terms) != QC_I8;
+    s.first = apart ? FLOATS : WIDE;
     s.end = small ? FLOATS : RUNGS;
     if (!search(&layers, &s, st)) return false;
     size_t wide = layers;
@@ -421,205 +452,70 @@ bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, stru
     } else if (small) {
         layers = 0;
     }
-    if (both) {
+    if (apart) {
         s.first = WIDE;
         s.end = FLOATS;
         if (!search(&wide, &s, st)) return false;
     }
-    if (!settle_rung(&layers, &s, layers, wide, both ? QC_FALLBACK_WIDE_TIME : 1, st)) return false;
-    if (layers)
-        *has = s.best;
-    else if (s.step_count > 1 && !qc_candidate_make(c, &s.base, NULL, st)) /* the first state, for the report */
-        return false;
-    if (!fill_fallback_report(to, &s, layers, st)) return false;
-    *out = to;
+    return settle_rung(&layers, &s, layers, wide, st) && end(out, has, &s, layers, st);
+}
+
+/* ---- Without a demand ---- */
+
+static double noise_price(const struct qc_report_fallback_step *step)
+{
+    return QC_PRICE_OF_NOISE * pow(10, -step->sqnr_db / 10);
+}
+
+static double price_of(const struct search *s, const struct qc_report_fallback_step *step)
+{
+    return step->reason ? (double)INFINITY : price_of_cost(s, step) + noise_price(step);
+}
+
+/* Tries so many layers. *over: more of them cannot be worth it, since what they cost alone exceeds the best price. */
+static bool try_layers(struct qc_report_fallback_step **best, bool *over, struct search *s, size_t layers,
+                       enum rung rung, struct qc_status *st)
+{
+    struct qc_report_fallback_step *step;
+    if (!changes(s, layers, rung)) return true;
+    if (!attempt(&step, s, layers, rung, st)) return false;
+    step->met = false;
+    *over = (step->reason && s->at_layers == layers) || price_of_cost(s, step) >= price_of(s, *best);
+    if (price_of(s, step) < price_of(s, *best)) *best = step;
     return true;
 }
 
-enum { RECURRENT_OPS = 3 };
-
-/* Types are changed only if no option gives them and neither a demand nor --size decides them. */
-static bool may_mend(const struct qc_candidate *c)
+/* Follows one rung: doubles the number of layers while that can be worth it, then tries fewer than the best. */
+static bool follow_rung(struct qc_report_fallback_step **best, struct search *s, enum rung rung, struct qc_status *st)
 {
-    const struct qc_setup *s = c->setup;
-    const struct qc_options *o = s->options;
-    const unsigned bits = c->scheme.settings->plan.accumulator.bits;
-    return c->scheme.calibration.activation->of_network && s->data && !s->in->team && !o->size && !o->propagate &&
-           !qc_options_demand(o) && (!bits || bits == 32) && !o->given[QC_OPTION_WEIGHT_TYPE] && !o->per_tensor;
-}
-
-/* ---- Recurrent weights ---- */
-
-/* Lists the recurrent operators with quantized weights; *layers: number of such nodes. Returns the number of names. */
-static size_t recurrent_ops(const char *names[RECURRENT_OPS], size_t *layers, const struct qc_partition *p)
-{
-    size_t count = 0;
-    *layers = 0;
-    for (qc_id id = 1; id <= p->graph->node_count; id++) {
-        const enum qc_op op = p->graph->nodes[id].op;
-        bool known = false;
-        if (!p->matches.at[id] || !qc_is_recurrent(op)) continue;
-        ++*layers;
-        for (size_t i = 0; i < count; i++) known = known || strcmp(names[i], qc_op_info(op)->name) == 0;
-        if (!known) names[count++] = qc_op_info(op)->name;
+    const size_t all = s->s->count;
+    const struct qc_report_fallback_step *before = *best;
+    bool over = false;
+    for (size_t n = 1; n <= all && !over; n = 2 * n < all || n == all ? 2 * n : all)
+        if (!try_layers(best, &over, s, n, rung, st)) return false;
+    for (size_t low = *best != before ? (*best)->layers / 2 : 0, high = low ? (*best)->layers : 0; high > low + 1;) {
+        const size_t middle = low + (high - low) / 2;
+        if (!try_layers(best, &over, s, middle, rung, st)) return false;
+        if ((*best)->layers == middle)
+            high = middle;
+        else
+            low = middle;
     }
-    return count;
-}
-
-static struct qc_report_fallback_step *add_step(struct qc_report_fallback_step *steps, size_t layers, const char *type,
-                                                double sqnr_db)
-{
-    *steps = (struct qc_report_fallback_step){.layers = layers,
-                                              .type = type,
-                                              .value = (double)NAN,
-                                              .drop = (double)NAN,
-                                              .nll = (double)NAN,
-                                              .int8_share = (double)NAN,
-                                              .sqnr_db = sqnr_db};
-    return steps;
-}
-
-/* Gives all recurrent weights 16 bits, if half of the output noise comes from them. */
-static bool widen_recurrent(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
-                            struct qc_status *st)
-{
-    struct qc_candidate *c = d->c;
-    struct qc_arena *a = c->arena;
-    const struct qc_scheme base = c->scheme;
-    const double before = has->sqnr_db;
-    const char *ops[RECURRENT_OPS];
-    size_t layers;
-    const size_t count = recurrent_ops(ops, &layers, c->network->partition);
-    if (!count) return true;
-    struct qc_option_text *options = QC_NEW_ARRAY(a, struct qc_option_text, count, st);
-    struct qc_report_fallback *to = QC_NEW(a, struct qc_report_fallback, st);
-    struct qc_report_fallback_step *steps = QC_NEW_ARRAY(a, struct qc_report_fallback_step, 2, st);
-    if (!options || !to || !steps) return false;
-    for (size_t i = 0; i < count; i++) {
-        options[i] = (struct qc_option_text){"weight-type", qc_arena_printf(a, st, "int16:%s", ops[i])};
-        if (!options[i].value) return false;
-    }
-    const struct qc_change change = {.count = count, .options = options};
-    struct qc_status why = QC_STATUS_INIT;
-    const bool made = qc_candidate_change(c, &base, &change, &why);
-    if (!made && why.code != QC_UNSUPPORTED && why.code != QC_USAGE) return qc_fail(st, why.code, "%s", why.message);
-    if (made && !qc_demand_measure(has, d, st)) return false;
-    if (!made || !(has->sqnr_db - before >= QC_FALLBACK_HALF_DB) || has->sqnr_db < QC_FALLBACK_USELESS_DB) {
-        has->sqnr_db = before;
-        return qc_candidate_make(c, &base, NULL, st);
-    }
-    add_step(&steps[0], 0, "", before);
-    add_step(&steps[1], layers, "16 bits", has->sqnr_db)->chosen = true;
-    steps[1].met = true;
-    *to = (struct qc_report_fallback){.limit = (double)NAN,
-                                      .min_sqnr = before + QC_FALLBACK_HALF_DB,
-                                      .max_nll = (double)NAN,
-                                      .met = true,
-                                      .option_count = count,
-                                      .steps = steps,
-                                      .step_count = 2};
-    *out = to;
-    return qc_job_change(&to->options, &to->command, c->setup->in, base.options, &change, a, st);
-}
-
-/* ---- Any layer ---- */
-
-static double best_of(const struct qc_report_fallback *f)
-{
-    double best = -(double)INFINITY;
-    for (size_t i = 0; i < f->step_count; i++) best = fmax(best, f->steps[i].sqnr_db);
-    return best;
-}
-
-static bool widen_worst(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
-                        struct qc_status *st)
-{
-    struct qc_sensitivity *effects = NULL;
-    struct qc_status why = QC_STATUS_INIT;
-    /* Unsupported: shapes depend on data, so there is no worst layer to know. */
-    if (!qc_measure_sensitivity(&effects, d->c->network, NULL, QC_FALLBACK_BATCHES, NULL, 0, &why))
-        return why.code == QC_UNSUPPORTED || qc_fail(st, why.code, "%s", why.message);
-    qc_sensitivity_sort(effects, QC_EFFECTS_BY_NOISE);
-    const struct qc_standing before = *has;
-    bool ok = qc_fall_back(out, has, d, effects, st);
-    if (ok && !(*out)->met && best_of(*out) >= QC_FALLBACK_USELESS_DB) {
-        d->min_sqnr = QC_FALLBACK_USELESS_DB;
-        *has = before;
-        ok = qc_fall_back(out, has, d, effects, st);
-    }
-    qc_sensitivity_free(effects);
-    return ok;
-}
-
-bool qc_mend(struct qc_report_fallback **out, bool *changed, struct qc_candidate *c, const struct qc_measurement *m,
-             struct qc_status *st)
-{
-    const char *ops[RECURRENT_OPS];
-    const struct qc_partition_options *types = &c->scheme.partition;
-    size_t layers, worst;
-    struct qc_demand d = {.c = c};
-    struct qc_standing has = {.sqnr_db = (double)NAN};
-    *out = NULL;
-    *changed = false;
-    if (!m || !may_mend(c)) return true;
-    const double db = qc_worst_output(&worst, c->network, m);
-    const bool recurrent = db < QC_FALLBACK_RECURRENT_DB && !types->dynamic && !types->activation_type_count &&
-                           recurrent_ops(ops, &layers, c->network->partition);
-    const bool any = db < QC_FALLBACK_USELESS_DB && !c->setup->options->given[QC_OPTION_ACTIVATION_TYPE];
-    if ((!recurrent && !any) || qc_ablated("mend")) return true;
-    *changed = true;
-    bool ok = qc_demand_begin_outputs(&d, c, QC_FALLBACK_MENDED_DB, st) && qc_demand_measure(&has, &d, st);
-    ok = ok && (!recurrent || widen_recurrent(out, &has, &d, st));
-    if (ok && !*out && any && !(has.sqnr_db >= QC_FALLBACK_MENDED_DB)) ok = widen_worst(out, &has, &d, st);
-    if (ok && *out) (*out)->mended = true;
-    qc_demand_end(&d);
-    return ok;
-}
-
-/* ---- The warning ---- */
-
-/* Returns the layer of the best advice, else of the first cause of error, else the one whose result has the least SQNR,
-   or with weight-only quantization the weight with the least SQNR. */
-static const char *layer_to_name(const struct qc_report *r, const struct qc_ideas *ideas)
-{
-    const struct qc_layer *worst = NULL;
-    if (r->advice_count && r->advice[0].node) return r->advice[0].node;
-    for (size_t i = 0; i < ideas->count; i++)
-        if (ideas->of[i].node) return ideas->of[i].node;
-    for (size_t i = 0; i < r->layer_count; i++)
-        if (!isnan(r->layers[i].sqnr_db) && (!worst || r->layers[i].sqnr_db < worst->sqnr_db)) worst = &r->layers[i];
-    if (worst) return worst->node ? worst->node : worst->name;
-    for (size_t i = 0; i < r->layer_count; i++)
-        if (!worst || r->layers[i].alone_db < worst->alone_db) worst = &r->layers[i];
-    return worst ? worst->name : NULL;
-}
-
-/* Returns the remedy: a measured command, one that follows from the cause of error, or a demand. */
-static const char *remedy_text(const struct qc_report *r, const struct qc_ideas *ideas, struct qc_network *net,
-                               struct qc_status *st)
-{
-    static const char demand[] = "--min-sqnr 10 widens the worst layers";
-    const char *command;
-    if (r->advice_count && r->advice[0].after_db >= QC_FALLBACK_USELESS_DB)
-        return qc_arena_printf(net->arena, st, "%.2f dB with: %s", r->advice[0].after_db, r->advice[0].command);
-    if (r->fallback)
-        return "wider types for the worst layers do not help: leave activations in float with --activation-type none";
-    if (r->advice_tried || !ideas->count) return demand;
-    if (!qc_job_command(&command, net->setup->in, net->scheme.options, &ideas->of[0].change, net->arena, st))
-        return NULL;
-    return qc_arena_printf(net->arena, st, "%s, or try: %s", demand, command);
-}
-
-bool qc_warn_useless(const struct qc_report *r, const struct qc_ideas *ideas, struct qc_network *net,
-                     const struct qc_measurement *m, struct qc_status *st)
-{
-    size_t output;
-    const double db = qc_worst_output(&output, net, m);
-    if (!(db < QC_FALLBACK_USELESS_DB)) return true;
-    const char *layer = layer_to_name(r, ideas), *remedy = remedy_text(r, ideas, net, st);
-    if (!remedy) return false;
-    qc_warn(net->warnings, "output '%.80s' has %.2f dB, too low to be useful%s%.200s%s; %s",
-            net->real->outputs[output].name, db, layer ? "; most is lost in '" : "", layer ? layer : "",
-            layer ? "'" : "", remedy);
     return true;
+}
+
+bool qc_widen_while_worth(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
+                          const struct qc_sensitivity *effects, struct qc_status *st)
+{
+    struct search s;
+    if (!begin(&s, d, effects, has, st)) return false;
+    struct qc_report_fallback_step *best = &s.steps[0];
+    const size_t float_bytes = d->c->setup->model.graph->budget.model_bytes;
+    s.most = (struct qc_report_cost){.latency = fmax(1, best->cost.latency),
+                                     .bytes = best->cost.bytes > float_bytes ? best->cost.bytes : float_bytes};
+    if (!follow_rung(&best, &s, WIDE, st) || !follow_rung(&best, &s, FLOATS, st)) return false;
+    if (best == s.steps) return end(out, has, &s, 0, st);
+    best->chosen = best->met = true;
+    const enum rung rung = strcmp(best->type, rung_name(&s, FLOATS)) == 0 ? FLOATS : WIDE;
+    return bring(&s, best->layers, rung, st) && end(out, has, &s, best->layers, st);
 }

@@ -24,23 +24,16 @@ bool qc_layer_remedy(struct qc_option_text *out, const struct qc_scheme *scheme,
 
 /* Widens layers of d->c, whose network misses the demand with the results *has. The first n layers of s get wider
    types (16 bits for the activations or the weights, whichever lose more) or stay in float. n is doubled until the
-   demand is met, then the interval is halved. The changes are those of --activation-type, --weight-type and --skip.
-   Afterwards d->c is in the best state that meets the demand, else in its first state; *has are the results of that
-   state. *out (from the arena of d->c) has the steps and whether the demand is met. Errors: those of making and of the
-   evaluation. */
+   demand is met, then the interval is halved. Of the two the cheaper is taken (quantize/search/cost.h). The changes are
+   those of --activation-type, --weight-type and --skip. Afterwards d->c is in the best state that meets the demand,
+   else in its first state; *has are the results of that state. *out (from the arena of d->c) has the steps and whether
+   the demand is met. Errors: those of making and of the evaluation. */
 bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
                   const struct qc_sensitivity *s, struct qc_status *st);
 
-/* Wider types that --method auto chooses by itself: for recurrent weights, and for layers of a network with a useless
-   output. Outputs that stay useless get a warning. */
-
-/* m: the outputs of the network. Sets *out (from the arena of c) to the steps tried, or to NULL. If (*out)->met, c has
-   the wider types afterwards, else its scheme is unchanged. *changed: the network was made again, so everything that
-   borrows from its graphs must be made again, too. Errors: those of making and of runs. */
-bool qc_mend(struct qc_report_fallback **out, bool *changed, struct qc_candidate *c, const struct qc_measurement *m,
-             struct qc_status *st);
-
-/* Warns if an output has less than 10 dB. The warning names the layer that loses most, and a remedy: a command of the
-   advice, one that follows from the cause of error (ideas), or a demand. */
-bool qc_warn_useless(const struct qc_report *r, const struct qc_ideas *ideas, struct qc_network *net,
-                     const struct qc_measurement *m, struct qc_status *st);
+/* Widens layers of d->c while that is worth its price: each number of layers, in wider types or in float, has an
+   estimated latency (quantize/search/cost.h), bytes and an output error, and the sum of the three is least. No file is
+   larger or slower than the float model, or than the first state. Afterwards d->c is in the best state, which may be
+   the first. Errors: as qc_fall_back. */
+bool qc_widen_while_worth(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
+                          const struct qc_sensitivity *s, struct qc_status *st);

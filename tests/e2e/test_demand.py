@@ -89,6 +89,14 @@ def test_nll(digits, examples):
     assert "--max-nll" in digits(*asked, 0, code=1).err
 
 
+def test_a_demand_finer_than_one_sample_says_so(digits, examples):
+    """One of 597 samples is 0.17 points."""
+    test = ("--eval", examples / "digits_test.h5", "--no-report")
+    fine = digits(*test, "--max-drop", "0.1")
+    assert "--max-drop 0.1 is less than one of the 597 samples of --eval, 0.168 points: none may be lost" in fine.err
+    assert "less than one" not in digits(*test, "--max-drop", "0.2").err
+
+
 def test_what_they_need(digits, qcalib, examples):
     assert "--eval" in digits("--max-nll", 1, code=2).err
     qcalib(

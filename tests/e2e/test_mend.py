@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outputs that quantization makes useless: --method auto improves them, and outputs that stay below 10 dB get a
 warning."""
+import re
 import shlex
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from quantized_graph import QuantizedGraph
@@ -117,6 +119,80 @@ def test_types_that_are_asked_for_stay(unlike, qcalib):
 def test_no_word_where_all_is_well(qcalib, examples):
     r = qcalib("--data", examples / "digits_calib.h5", examples / "digits_cnn.onnx", "-o", "q.onnx", "--json", "--no-report")
     assert not warnings_of(r) and r.json["fallback"] is None
+
+
+# ---- What wider types may cost ----
+
+
+def outlier_job(folder, times, channels=64):
+    """Eight convolutions. One channel is `times` as large as the others, and the next layer takes that back."""
+    rng = np.random.default_rng(0)
+    nodes, constants, x = [], {}, "x"
+    for k in range(8):
+        w = (rng.standard_normal((channels, channels, 3, 3)) / 24).astype(np.float32)
+        if k == 1:
+            w[0] *= times
+        if k == 2:
+            w[:, 0] /= times
+        constants[f"w{k}"] = w
+        nodes.append(helper.make_node("Conv", [x, f"w{k}"], [f"c{k}"], name=f"conv{k}", pads=[1] * 4))
+        nodes.append(helper.make_node("Relu", [f"c{k}"], [f"r{k}"]))
+        x = f"r{k}"
+    save(folder / "m.onnx", nodes, constants, (channels, 8, 8), x)
+    np.savez(folder / "x.npz", x=np.random.default_rng(1).standard_normal((48, channels, 8, 8)).astype(np.float32))
+    return ["--data", "x.npz", "m.onnx", "-o", "q.onnx", "--equalize", "off", "--scale-channels", "off", "--no-report"]
+
+
+def test_one_layer_in_16_bits_before_many_in_float(qcalib, tmp_path):
+    """Also where the runtime computes 16 bits in float: the estimated latency decides. ONNX Runtime agrees on the gain."""
+    job = outlier_job(tmp_path, 200)
+    x = np.load(tmp_path / "x.npz")["x"][:8]
+    y = onnxruntime.InferenceSession(str(tmp_path / "m.onnx")).run(None, {"x": x})[0]
+
+    def of_runtime(*options):
+        report = qcalib(*job, "--json", *options).json
+        z = onnxruntime.InferenceSession(str(tmp_path / "q.onnx")).run(None, {"x": x})[0]
+        return report, 10 * np.log10((y**2).sum() / ((y - z) ** 2).sum())
+
+    plain, before = of_runtime("--activation-type", "uint8")
+    report, after = of_runtime()
+    assert plain["fallback"] is None and before < 10 and after > before + 8, (before, after)
+    (chosen,) = [s for s in report["fallback"]["steps"] if s["chosen"]]
+    assert (chosen["layers"], chosen["type"]) == (1, "16 bits") and report["integer_share"] == 1
+    assert report["cost"] == chosen["cost"] and report["cost"]["latency"] <= 1
+    assert any(s["type"] == "float" for s in report["fallback"]["steps"])
+    content = (tmp_path / "q.onnx").read_bytes()
+    assert len(content) == report["cost"]["bytes"] < (tmp_path / "m.onnx").stat().st_size
+    qcalib(*job, "--threads", 3)
+    assert (tmp_path / "q.onnx").read_bytes() == content
+    line = qcalib(*job).out.split("without:")[1].splitlines()[0]
+    assert re.fullmatch(r" [\d.]+ dB at 0\.\d+ of the float latency; with: [\d.]+ dB at 0\.\d+ of the float latency \(estimated\)", line), line
+
+
+def test_no_step_at_10_decibels(qcalib, tmp_path):
+    """Two files of one network, a little above and below 10 dB, get the same types."""
+    reports = []
+    for times in (95, 115):
+        reports.append(qcalib(*outlier_job(tmp_path, times), "--json").json)
+    first = [r["fallback"]["steps"][0]["sqnr_db"] for r in reports]
+    assert 11 > first[0] > 10 > first[1] > 9, first
+    chosen = [[s["layers"] for s in r["fallback"]["steps"] if s["chosen"]] for r in reports]
+    assert chosen[0] == chosen[1] and abs(of(reports[0]) - of(reports[1])) < 2.5, (first, chosen)
+    assert reports[0]["cost"]["latency"] == pytest.approx(reports[1]["cost"]["latency"])
+
+
+def of(report):
+    return report["outputs"][0]["sqnr_db"]
+
+
+def test_no_file_is_slower_than_float(qcalib, tmp_path):
+    """Small layers: one of them in wider types would cost what the integers of all others save."""
+    report = qcalib(*outlier_job(tmp_path, 200, 8), "--json").json
+    steps = report["fallback"]["steps"]
+    assert steps[0]["cost"]["latency"] > 0.7
+    most = max(1, steps[0]["cost"]["latency"])
+    assert report["cost"]["latency"] <= most
+    assert all(s["reason"] for s in steps if s["cost"]["latency"] > most) and any(s["reason"] for s in steps), steps
 
 
 # ---- Recurrent operators ----

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/search/mend.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "calib/ablation.h"
+#include "graph/core/recurrent.h"
+#include "quantize/search/fallback.h"
+#include "quantize/search/limits.h"
+#include "quantize/search/score.h"
+
+enum { RECURRENT_OPS = 3 };
+
+/* Types are changed only if no option gives them and neither a demand nor --size decides them. */
+static bool may_mend(const struct qc_candidate *c)
+{
+    const struct qc_setup *s = c->setup;
+    const struct qc_options *o = s->options;
+    const unsigned bits = c->scheme.settings->plan.accumulator.bits;
+    return c->scheme.calibration.activation->of_network && s->data && !s->in->team && !o->size && !o->propagate &&
+           !qc_options_demand(o) && (!bits || bits == 32) && !o->given[QC_OPTION_WEIGHT_TYPE] && !o->per_tensor;
+}
+
+/* ---- Recurrent weights ---- */
+
+/* Lists the recurrent operators with quantized weights; *layers: number of such nodes. Returns the number of names. */
+static size_t recurrent_ops(const char *names[RECURRENT_OPS], size_t *layers, const struct qc_partition *p)
+{
+    size_t count = 0;
+    *layers = 0;
+    for (qc_id id = 1; id <= p->graph->node_count; id++) {
+        const enum qc_op op = p->graph->nodes[id].op;
+        bool known = false;
+        if (!p->matches.at[id] || !qc_is_recurrent(op)) continue;
+        ++*layers;
+        for (size_t i = 0; i < count; i++) known = known || strcmp(names[i], qc_op_info(op)->name) == 0;
+        if (!known) names[count++] = qc_op_info(op)->name;
+    }
+    return count;
+}
+
+static struct qc_report_fallback_step *add_step(struct qc_report_fallback_step *steps, size_t layers, const char *type,
+                                                double sqnr_db)
+{
+    *steps = (struct qc_report_fallback_step){.layers = layers,
+                                              .type = type,
+                                              .value = (double)NAN,
+                                              .drop = (double)NAN,
+                                              .nll = (double)NAN,
+                                              .int8_share = (double)NAN,
+                                              .sqnr_db = sqnr_db};
+    return steps;
+}
+
+/* Gives all recurrent weights 16 bits, if half of the output noise comes from them. */
+static bool widen_recurrent(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
+                            struct qc_status *st)
+{
+    struct qc_candidate *c = d->c;
+    struct qc_arena *a = c->arena;
+    const struct qc_scheme base = c->scheme;
+    const double before = has->sqnr_db;
+    const char *ops[RECURRENT_OPS];
+    size_t layers;
+    const size_t count = recurrent_ops(ops, &layers, c->network->partition);
+    if (!count) return true;
+    struct qc_option_text *options = QC_NEW_ARRAY(a, struct qc_option_text, count, st);
+    struct qc_report_fallback *to = QC_NEW(a, struct qc_report_fallback, st);
+    struct qc_report_fallback_step *steps = QC_NEW_ARRAY(a, struct qc_report_fallback_step, 2, st);
+    if (!options || !to || !steps) return false;
+    for (size_t i = 0; i < count; i++) {
+        options[i] = (struct qc_option_text){"weight-type", qc_arena_printf(a, st, "int16:%s", ops[i])};
+        if (!options[i].value) return false;
+    }
+    const struct qc_change change = {.count = count, .options = options};
+    struct qc_status why = QC_STATUS_INIT;
+    const bool made = qc_candidate_change(c, &base, &change, &why);
+    if (!made && why.code != QC_UNSUPPORTED && why.code != QC_USAGE) return qc_fail(st, why.code, "%s", why.message);
+    if (made && !qc_demand_measure(has, d, st)) return false;
+    if (!made || !(has->sqnr_db - before >= QC_FALLBACK_HALF_DB) || has->sqnr_db < QC_FALLBACK_USELESS_DB) {
+        has->sqnr_db = before;
+        return qc_candidate_make(c, &base, NULL, st);
+    }
+    add_step(&steps[0], 0, "", before);
+    add_step(&steps[1], layers, "16 bits", has->sqnr_db)->chosen = true;
+    steps[1].met = true;
+    *to = (struct qc_report_fallback){.limit = (double)NAN,
+                                      .min_sqnr = before + QC_FALLBACK_HALF_DB,
+                                      .max_nll = (double)NAN,
+                                      .met = true,
+                                      .option_count = count,
+                                      .steps = steps,
+                                      .step_count = 2};
+    *out = to;
+    return qc_job_change(&to->options, &to->command, c->setup->in, base.options, &change, a, st);
+}
+
+/* ---- Any layer ---- */
+
+static bool widen_worst(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
+                        struct qc_status *st)
+{
+    struct qc_sensitivity *effects = NULL;
+    struct qc_status why = QC_STATUS_INIT;
+    /* Unsupported: shapes depend on data, so there is no worst layer to know. */
+    if (!qc_measure_sensitivity(&effects, d->c->network, NULL, QC_FALLBACK_BATCHES, NULL, 0, &why))
+        return why.code == QC_UNSUPPORTED || qc_fail(st, why.code, "%s", why.message);
+    qc_sensitivity_sort(effects, QC_EFFECTS_BY_NOISE);
+    const bool ok = qc_widen_while_worth(out, has, d, effects, st);
+    qc_sensitivity_free(effects);
+    return ok;
+}
+
+bool qc_mend(struct qc_report_fallback **out, bool *changed, struct qc_candidate *c, const struct qc_measurement *m,
+             struct qc_status *st)
+{
+    const char *ops[RECURRENT_OPS];
+    const struct qc_partition_options *types = &c->scheme.partition;
+    size_t layers, worst;
+    struct qc_demand d = {.c = c};
+    struct qc_standing has = {.sqnr_db = (double)NAN};
+    *out = NULL;
+    *changed = false;
+    if (!m || !may_mend(c)) return true;
+    const double db = qc_worst_output(&worst, c->network, m);
+    const bool recurrent = db < QC_FALLBACK_RECURRENT_DB && !types->dynamic && !types->activation_type_count &&
+                           recurrent_ops(ops, &layers, c->network->partition);
+    const bool any = db < QC_FALLBACK_NOISY_DB && !c->setup->options->given[QC_OPTION_ACTIVATION_TYPE];
+    if ((!recurrent && !any) || qc_ablated("mend")) return true;
+    *changed = true;
+    bool ok = qc_demand_begin_outputs(&d, c, 0, st) && qc_demand_measure(&has, &d, st);
+    ok = ok && (!recurrent || widen_recurrent(out, &has, &d, st));
+    if (ok && !*out && any) ok = widen_worst(out, &has, &d, st);
+    if (ok && *out) (*out)->mended = true;
+    qc_demand_end(&d);
+    return ok;
+}
+
+/* ---- The warning ---- */
+
+/* Returns the layer of the best advice, else of the first cause of error, else the one whose result has the least SQNR,
+   or with weight-only quantization the weight with the least SQNR. */
+static const char *layer_to_name(const struct qc_report *r, const struct qc_ideas *ideas)
+{
+    const struct qc_layer *worst = NULL;
+    if (r->advice_count && r->advice[0].node) return r->advice[0].node;
+    for (size_t i = 0; i < ideas->count; i++)
+        if (ideas->of[i].node) return ideas->of[i].node;
+    for (size_t i = 0; i < r->layer_count; i++)
+        if (!isnan(r->layers[i].sqnr_db) && (!worst || r->layers[i].sqnr_db < worst->sqnr_db)) worst = &r->layers[i];
+    if (worst) return worst->node ? worst->node : worst->name;
+    for (size_t i = 0; i < r->layer_count; i++)
+        if (!worst || r->layers[i].alone_db < worst->alone_db) worst = &r->layers[i];
+    return worst ? worst->name : NULL;
+}
+
+/* Returns the remedy: a measured command, one that follows from the cause of error, or a demand. */
+static const char *remedy_text(const struct qc_report *r, const struct qc_ideas *ideas, struct qc_network *net,
+                               struct qc_status *st)
+{
+    static const char demand[] = "--min-sqnr 10 widens the worst layers";
+    const char *command;
+    if (r->advice_count && r->advice[0].after_db >= QC_FALLBACK_USELESS_DB)
+        return qc_arena_printf(net->arena, st, "%.2f dB with: %s", r->advice[0].after_db, r->advice[0].command);
+    if (r->fallback)
+        return "wider types for the worst layers do not help: leave activations in float with --activation-type none";
+    if (r->advice_tried || !ideas->count) return demand;
+    if (!qc_job_command(&command, net->setup->in, net->scheme.options, &ideas->of[0].change, net->arena, st))
+        return NULL;
+    return qc_arena_printf(net->arena, st, "%s, or try: %s", demand, command);
+}
+
+bool qc_warn_useless(const struct qc_report *r, const struct qc_ideas *ideas, struct qc_network *net,
+                     const struct qc_measurement *m, struct qc_status *st)
+{
+    size_t output;
+    const double db = qc_worst_output(&output, net, m);
+    if (!(db < QC_FALLBACK_USELESS_DB)) return true;
+    const char *layer = layer_to_name(r, ideas), *remedy = remedy_text(r, ideas, net, st);
+    if (!remedy) return false;
+    qc_warn(net->warnings, "output '%.80s' has %.2f dB, too low to be useful%s%.200s%s; %s",
+            net->real->outputs[output].name, db, layer ? "; most is lost in '" : "", layer ? layer : "",
+            layer ? "'" : "", remedy);
+    return true;
+}
