@@ -103,7 +103,9 @@ static bool make_ports_integer(struct qc_network *net, struct qc_status *st)
     const size_t count = g->input_count + g->output_count;
     struct qc_graph *made = NULL;
     QC_ARENA_SCOPE *a = qc_arena_new();
-    if (net->setup->of_body || (o->io_types.count == 1 && strcmp(o->io_types.items[0], "float") == 0)) return true;
+    if (net->setup->of_body ||
+        (o->io_types.count == 1 && qc_type_choice_of(o->io_types.items[0], QC_OPTION_IO_TYPE).dtype == QC_F32))
+        return true;
     if (!a) return qc_fail_memory(st, 1);
     struct qc_port_choice *choices = QC_NEW_ARRAY(a, struct qc_port_choice, count, st);
     bool *named = QC_NEW_ARRAY(a, bool, count, st), *done = QC_NEW_ARRAY(a, bool, count, st);

@@ -418,22 +418,22 @@ static bool skip(struct remedy *out, const struct finder *f, const struct qc_noi
     return out->count > 0;
 }
 
-/* True if a weight type has 16 bits: products of two 16-bit factors are not supported. */
-static bool wide_weights(const struct finder *f)
+/* True if one of these types is stored in 16 bits: products of two such factors are not supported. */
+static bool has_wide(const struct qc_type_scheme *all, const struct qc_type_choice *named, size_t count)
 {
-    const struct qc_text_list *types = &f->net->scheme.options->weight_types;
-    for (size_t i = 0; i < types->count; i++)
-        if (strstr(types->items[i], "16")) return true;
-    return false;
+    bool wide = qc_dtype_info(all->dtype)->bits == 16;
+    for (size_t i = 0; i < count; i++) wide = wide || qc_dtype_info(named[i].dtype)->bits == 16;
+    return wide;
 }
 
 /* Gives one value 16 bits: the first op that stores or reads it in integers decides its type, and that of its inputs.
  */
 static bool wide(struct remedy *out, const struct finder *f, const struct qc_layer *l)
 {
+    const struct qc_partition_options *p = &f->net->scheme.partition;
     qc_id nodes[SKIPS];
-    if (!l || strcmp(l->kind, "activation") != 0 || strstr(l->type, "16") || *l->type == 'f' || wide_weights(f) ||
-        !touching(nodes, f, l))
+    if (!l || strcmp(l->kind, "activation") != 0 || strstr(l->type, "16") || *l->type == 'f' ||
+        has_wide(&p->weight, p->weight_types, p->weight_type_count) || !touching(nodes, f, l))
         return false;
     const char *word = skip_word(f, nodes[0]);
     if (!word) return false;
@@ -459,9 +459,8 @@ static bool finer_weights(struct remedy *out, const struct finder *f, const stru
         return true;
     }
     const char *word = skip_word(f, pt->node);
-    bool wide_input = false;
-    for (size_t i = 0; i < o->activation_types.count; i++)
-        wide_input = wide_input || strstr(o->activation_types.items[i], "16");
+    const struct qc_partition_options *p = &f->net->scheme.partition;
+    const bool wide_input = has_wide(&p->activation, p->activation_types, p->activation_type_count);
     if (!word || wide_input || strstr(weight->type, "16") || !computes(f, &f->g->nodes[pt->node])) return false;
     const char *type = qc_arena_printf(f->net->arena, f->st, "int16:%s", word);
     *out = (struct remedy){.count = 1, .options = {{"weight-type", type}}, .action = "Give them 16 bits"};

@@ -130,6 +130,16 @@ def test_more_bits(quantize, qcalib, examples, tmp_path, given, option):
     )
 
 
+def test_digits_in_a_name_are_no_type(quantize, examples):
+    arguments = ["--weight-type", "int3", "--advice", "on", "--data", examples / "digits_calib.h5"]
+    advice = [
+        [(a["action"], a["command"][-2]) for a in quantize("--activation-type", f"uint8:{glob}", *arguments,
+                                                           examples / "digits_cnn.onnx")["advice"]]
+        for glob in ("res[12]*", "res[162]*")
+    ]
+    assert advice[0] == advice[1] and any("int16:" in option for _, option in advice[0]), advice
+
+
 GIVEN = [
     ("resnet8_cifar10_mlperf", "cifar10_calib.h5", ["--preprocess", "none"]),
     ("dscnn_kws_mlperf", "kws01_calib128.h5", []),
