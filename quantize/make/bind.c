@@ -148,7 +148,7 @@ static bool bind(struct qc_network *net, struct qc_status *st)
     if (!(net->scheme.options->propagate ? propagate(net, st) : bind_all(net, st))) return false;
     if (!qc_keep_target_limits(net->simulated, net->scheme.options->runs_on, st)) return false;
     for (size_t i = 0; i < net->calibration->warnings.count; i++)
-        qc_warn(net->warnings, "%s", net->calibration->warnings.lines[i]);
+        qc_warn(net->listener->warnings, "%s", net->calibration->warnings.lines[i]);
     return true;
 }
 
@@ -163,7 +163,7 @@ static void warn_of_blocks(struct qc_network *net)
         count++;
     }
     if (first)
-        qc_warn(net->warnings,
+        qc_warn(net->listener->warnings,
                 "second moments of %zu layer%s ('%s' first) were taken in blocks of columns, because the layer is too "
                 "wide or --memory-limit too low; errors are not compensated across blocks",
                 count, count == 1 ? "" : "s", first);
@@ -177,7 +177,7 @@ static void warn_of_bounds(struct qc_network *net)
         bounded += net->weight_rounding->layers[i].bounded;
     }
     if (bounded)
-        qc_warn(net->warnings,
+        qc_warn(net->listener->warnings,
                 "%zu of %zu output channels of weights are rounded to nearest, or their biases corrected in part; "
                 "otherwise accumulators of %u bits could overflow",
                 bounded, outputs, net->scheme.settings->plan.accumulator.bits);
@@ -206,7 +206,7 @@ static bool round_weights(struct qc_network *net, struct qc_status *st)
     const bool rounds = qc_rounds_weights(net->scheme.settings),
                nearest = !rounds || !net->evidence->statistics->second_moments;
     if (nearest && rounds && qc_has_statistics(net->setup->in)) /* else the summary and the report say so */
-        qc_warn(net->warnings,
+        qc_warn(net->listener->warnings,
                 "weights are rounded to nearest and biases are not corrected: %s holds no second moments "
                 "(--second-moments off); collect again",
                 qc_statistics_name(net->setup->in));

@@ -40,7 +40,6 @@ bool qc_network_passed(const struct qc_network *net, enum qc_pass pass, const st
 void qc_network_report_to(struct qc_network *net, const struct qc_listener *l, size_t from)
 {
     net->listener = l;
-    net->warnings = l->warnings;
     net->warnings_from = from;
 }
 
@@ -91,7 +90,7 @@ static bool stays_float(const struct qc_network *net, const char *what, const ch
 {
     static const char why[] = "no quantizer of this width with one scale is next to it";
     if (named) return qc_fail(st, QC_UNSUPPORTED, "--io-type: %s '%s' cannot be integers: %s", what, name, why);
-    qc_warn(net->warnings, "--io-type: %s '%s' stays float: %s", what, name, why);
+    qc_warn(net->listener->warnings, "--io-type: %s '%s' stays float: %s", what, name, why);
     return true;
 }
 

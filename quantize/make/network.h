@@ -65,8 +65,7 @@ struct qc_network {
     struct qc_evidence *evidence; /* borrowed, like the next one */
     const struct qc_listener *listener;
     struct qc_arena *arena;
-    struct qc_warnings *warnings; /* those of the listener */
-    size_t warnings_from;         /* the first one of this network */
+    size_t warnings_from; /* the first one of this network among those of the listener */
     struct qc_float_form *form;
     const struct qc_graph *real;                   /* form->graph */
     struct qc_graph *joined, *simulated, *rounded; /* rounded: with weights in integers */

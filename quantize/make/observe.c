@@ -146,12 +146,12 @@ static bool find_partition(struct qc_network *net, struct qc_status *st)
             return false;
     }
     if (for_size && !is_empty(net->partition))
-        qc_warn(net->warnings,
+        qc_warn(net->listener->warnings,
                 "ONNX Runtime computes all %s faster in float; weights are stored in 8 bits only to save space "
                 "(--prefer size)",
                 qc_is_quantized(net->setup->model.graph) ? "that the model has in float" : "of this model");
     for (size_t i = 0; i < net->partition->warnings.count; i++)
-        qc_warn(net->warnings, "%s", net->partition->warnings.lines[i]);
+        qc_warn(net->listener->warnings, "%s", net->partition->warnings.lines[i]);
     if (!is_empty(net->partition)) return true;
     if (net->joined->depth) return true; /* there are bodies */
     if (net->scheme.may_be_float) return true;
@@ -182,7 +182,7 @@ static bool warn_spread(struct qc_network *net, struct qc_status *st)
     if (net->form->equalized) return true;
     if (!qc_weight_imbalance(&s, net->simulated, st) || !s.layers) return st->code == QC_OK;
     const struct qc_node *n = &net->simulated->nodes[s.worst];
-    qc_warn(net->warnings,
+    qc_warn(net->listener->warnings,
             "one scale per weight is too coarse for %zu layer%s: in '%s' %zu of %zu output channels stay below 1/100 "
             "of the largest weight; use --equalize on, or --per-channel",
             s.layers, s.layers == 1 ? "" : "s", qc_node_label(label, net->simulated, n), s.small, s.channels);
@@ -221,7 +221,7 @@ static bool check_given(struct qc_network *net, struct qc_status *st)
     for (size_t i = 0; i < net->setup->given.count; i++)
         if (!is_kept(g, &net->setup->given.of[i].parameters) && !lost++) first = i;
     if (lost)
-        qc_warn(net->warnings,
+        qc_warn(net->listener->warnings,
                 "parameters of %zu of %zu quantized tensors of the model are not kept ('%s' first): these tensors are "
                 "no longer stored in integers",
                 lost, net->setup->given.count, net->setup->given.of[first].name);
@@ -375,7 +375,7 @@ static bool leave_unfed(struct qc_network *net, struct qc_status *st)
         if (!count++) first = &net->joined->nodes[id];
     }
     if (first)
-        qc_warn(net->warnings, "'%s' (%s) has no elements in any sample and stays in float%s",
+        qc_warn(net->listener->warnings, "'%s' (%s) has no elements in any sample and stays in float%s",
                 QC_NODE_LABEL(net->joined, first), qc_op_info(first->op)->name,
                 count > 1 ? ", and so do more ops (the report has each)" : "");
     return true;
@@ -456,7 +456,7 @@ bool qc_network_simulate(struct qc_network *net, struct qc_status *st)
     net->partition = NULL;
     net->simulated = net->joined = NULL;
     net->real = net->form->graph;
-    const struct qc_listener quiet = {.warnings = net->warnings}, *const listener = net->listener;
+    const struct qc_listener quiet = {.warnings = net->listener->warnings}, *const listener = net->listener;
     net->listener = &quiet;
     const bool ok = simulate_form(net, st);
     net->listener = listener;
@@ -479,14 +479,13 @@ bool qc_network_observe(struct qc_network **out, const struct qc_setup *setup, c
     net->scheme = *scheme;
     net->evidence = evidence;
     net->listener = listener;
-    net->warnings = listener->warnings;
     if (!(net->lowered = QC_NEW_ARRAY(net->arena, struct qc_graph *, setup->format_count, st))) return false;
     net->form = qc_float_form_ref(scheme->form);
-    if (!net->form && (!make_form(&net->form, setup, scheme->options, net->warnings, st) ||
+    if (!net->form && (!make_form(&net->form, setup, scheme->options, net->listener->warnings, st) ||
                        !qc_network_passed(net, QC_PASS_equalize, setup->normalised, net->form->graph, st)))
         return false;
     net->real = net->form->graph;
-    net->warnings_from = qc_warnings_count(net->warnings);
+    net->warnings_from = qc_warnings_count(net->listener->warnings);
     return simulate_form(net, st) && (!repeated || reuse_statistics(net, st)) && collect(net, st) &&
            qc_network_passed(net, QC_PASS_collect, net->simulated, net->simulated, st);
 }

@@ -42,8 +42,8 @@ static void warn_of_parts(const struct qc_report_output *out, const struct qc_ne
     for (size_t i = 0; i < out->part_count; i++)
         if (out->parts[i].sqnr_db > out->parts[best].sqnr_db && joins_integers(net, parts[i].join)) best = i;
     if (!(out->parts[best].sqnr_db - out->parts[out->worst].sqnr_db >= unlike)) return;
-    qc_warn(net->warnings, "output '%s': its parts share a scale: '%s' has %.2f dB, '%s' only %.2f dB; %s", out->name,
-            out->parts[best].name, out->parts[best].sqnr_db, out->parts[out->worst].name,
+    qc_warn(net->listener->warnings, "output '%s': its parts share a scale: '%s' has %.2f dB, '%s' only %.2f dB; %s",
+            out->name, out->parts[best].name, out->parts[best].sqnr_db, out->parts[out->worst].name,
             out->parts[out->worst].sqnr_db,
             net->scheme.partition.one_scale_joins ? "without --require-integer each has its own"
                                                   : "--activation-type uint16 makes the steps finer");

@@ -182,7 +182,7 @@ static bool have_statistics(bool *all, const struct qc_network *net, struct qc_s
 
 static bool simulate_anew(struct qc_network *net, struct qc_status *st)
 {
-    qc_warnings_drop(net->warnings, net->warnings_from, qc_warnings_count(net->warnings));
+    qc_warnings_drop(net->listener->warnings, net->warnings_from, qc_warnings_count(net->listener->warnings));
     return qc_network_simulate(net, st);
 }
 

@@ -131,7 +131,7 @@ bool qc_round_crossed(struct qc_network *net, struct qc_status *st)
     if (!can_round(net)) return true;
     if (!qc_memory_ample(net)) {
         if (has_few_bits(&net->scheme.partition) || loses_much(net->auto_method))
-            qc_warn(net->warnings,
+            qc_warn(net->listener->warnings,
                     "weights are not refined: --memory-limit leaves too little memory for a second rounding");
         return true;
     }

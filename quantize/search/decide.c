@@ -16,8 +16,9 @@ static bool choose_observers(struct qc_network *net, struct qc_status *st)
     const struct qc_setup *s = net->setup;
     if (!net->scheme.calibration.activation->of_network || (!s->data && !qc_has_statistics(s->in))) return true;
     if (!s->data) {
-        qc_warn(net->warnings, "--method auto uses mse: statistics do not show the effect of a range on the network's "
-                               "outputs; give --data too");
+        qc_warn(net->listener->warnings,
+                "--method auto uses mse: statistics do not show the effect of a range on the network's "
+                "outputs; give --data too");
         return true;
     }
     if (!net->scheme.options->memory_limit && !qc_dataset_keep(s->data, s->budget, st)) return false;

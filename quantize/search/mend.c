@@ -179,7 +179,7 @@ bool qc_warn_useless(const struct qc_report *r, const struct qc_ideas *ideas, st
     if (!(db < QC_FALLBACK_USELESS_DB)) return true;
     const char *layer = layer_to_name(r, ideas), *remedy = remedy_text(r, ideas, net, st);
     if (!remedy) return false;
-    qc_warn(net->warnings, "output '%.80s' has %.2f dB, too low to be useful%s%.200s%s; %s",
+    qc_warn(net->listener->warnings, "output '%.80s' has %.2f dB, too low to be useful%s%.200s%s; %s",
             net->real->outputs[output].name, db, layer ? "; most is lost in '" : "", layer ? layer : "",
             layer ? "'" : "", remedy);
     return true;

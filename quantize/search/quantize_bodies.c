@@ -413,12 +413,13 @@ static bool quantize_body(struct qc_body *b, const struct qc_network *around, st
     const bool ok = make(b, around, samples, maker, shared, a, &why);
     const struct qc_warnings *w = b->listener.warnings;
     for (size_t i = 0; w && i < qc_warnings_count(w); i++)
-        qc_warn(around->warnings, "%s: %s", b->name, qc_warnings_text(w, i));
+        qc_warn(around->listener->warnings, "%s: %s", b->name, qc_warnings_text(w, i));
     if (ok) {
         qc_setup_drop_data(b->setup);
         if (samples->others)
-            qc_warn(around->warnings, "%s: %llu of %llu runs had other shapes than the first and were left out",
-                    b->name, (unsigned long long)samples->others, (unsigned long long)b->runs);
+            qc_warn(around->listener->warnings,
+                    "%s: %llu of %llu runs had other shapes than the first and were left out", b->name,
+                    (unsigned long long)samples->others, (unsigned long long)b->runs);
         return true;
     }
     qc_body_clear(b);
@@ -477,7 +478,7 @@ static bool quantize_all(struct qc_body_set *all, const struct qc_network *net, 
         if (!b->runs) {
             b->reason = "never run on these samples";
             if (multiplies(b->graph))
-                qc_warn(net->warnings, "'%s' is never run on these samples and stays in float", b->name);
+                qc_warn(net->listener->warnings, "'%s' is never run on these samples and stays in float", b->name);
             continue;
         }
         if (!quantize_body(b, net, &samples->bodies[i], maker, shared, all->arena, st))

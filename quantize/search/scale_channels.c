@@ -600,7 +600,7 @@ static bool apply_scales(struct qc_network *net, struct qc_channels *c, struct q
         qc_second_moments_free(net->moments);
         net->moments = NULL;
     }
-    qc_warnings_drop(net->warnings, net->warnings_from, qc_warnings_count(net->warnings));
+    qc_warnings_drop(net->listener->warnings, net->warnings_from, qc_warnings_count(net->listener->warnings));
     return qc_network_simulate(net, st) && qc_network_collect(net, st);
 }
 
@@ -646,7 +646,8 @@ bool qc_scale_channels(struct qc_network *net, struct qc_status *st)
     bool ok = begin_scale_search(&search, net, kinds_of(o), !automatic, a, kept, st),
          hopes = ok && scale_hopes(&search);
     if (hopes && automatic && !qc_memory_ample(net)) {
-        qc_warn(net->warnings, "channels are not scaled: --memory-limit leaves too little memory to look for scales");
+        qc_warn(net->listener->warnings,
+                "channels are not scaled: --memory-limit leaves too little memory to look for scales");
         hopes = false;
     }
     ok = ok && (!hopes || qc_channels_find(&c, net->real, a, st));
