@@ -18,7 +18,7 @@ const localSwitch = () => h('label.switch', {}, h('input', { type: 'checkbox', c
 const accuracyTile = (r) => {
   const a = r.json.accuracy, by = isPsnr(a) ? 1 : 100, unit = isPsnr(a) ? 'dB' : '%', drop = by * (a.fp32 - a.int8), i = a.int8_interval;
   return tile(`${isPsnr(a) ? 'PSNR' : 'Top-1 accuracy'} on ${a.positions ? `${count(a.positions)} positions of ` : ''}${plural(a.samples, 'sample')}`,
-    [`${fixed(by * a.fp32)} → ${fixed(by * a.int8)} ${unit} `, h(drop > (isPsnr(a) ? 0.5 : 1) ? 'small.bad' : 'small', {}, `${drop > 0 ? '−' : '+'}${fixed(Math.abs(drop))} ${isPsnr(a) ? 'dB' : 'points'}`)],
+    [`${fixed(by * a.fp32)} → ${fixed(by * a.int8)}\u00a0${unit} `, h(drop > (isPsnr(a) ? 0.5 : 1) ? 'small.bad' : 'small', {}, `${drop > 0 ? '−' : '+'}${fixed(Math.abs(drop))} ${isPsnr(a) ? 'dB' : 'points'}`)],
     intervalPlot(a, ['fp32', r.json.network ?? 'int8']),
     i && note(`95 % interval of ${r.json.network ?? 'int8'}: ${fixed(100 * i[0])} to ${fixed(100 * i[1])} %. ${r.json.reference ? 'The given, partly quantized model' : 'fp32'} lies ${a.fp32 >= i[0] && a.fp32 <= i[1] ? 'inside' : 'outside'} it.`,
       known(a.int8_top5) && ` Top‑5: ${fixed(100 * a.fp32_top5)} → ${fixed(100 * a.int8_top5)} %.`),
@@ -49,7 +49,7 @@ const latencyTile = (r) => {
   const b = r.json.timing?.benchmark;
   const parts = b && [['Float', b.float_ms], ['default', b.default_ms], ['everything in integers', b.integers_ms]].filter((p) => known(p[1])).map((p) => `${p[0]} ${short(p[1])} ms`);
   const c = r.json.cost;
-  if (!b) return known(c?.latency) ? tile('Estimated latency', `${fixed(100 * c.latency, 0)} %`, note('of that of the float model, by the operators; ', h('code', {}, '--benchmark'), ' measures it')) : null;
+  if (!b) return known(c?.latency) ? tile('Estimated latency', `${fixed(100 * c.latency, 0)} %`, note(c.latency > 1.05 ? h('b.bad', {}, 'slower than the float model') : 'of that of the float model', ', by the operators; ', h('code', {}, '--benchmark'), ' measures it')) : null;
   return b ? tile('Latency', `${short(b.best_ms)} ms`, note(`${parts.join(', ')}. Measured by `, h('code', {}, b.command))) : null;
 };
 
