@@ -95,6 +95,8 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/qcalib DESTINATION ${CMAKE_INSTA
         FILES_MATCHING PATTERN "*.h")
 install(FILES ${PROJECT_SOURCE_DIR}/cmake/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/qcalib COMPONENT program)
 
+install(FILES ${PROJECT_SOURCE_DIR}/export/report/report.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/qcalib
+        COMPONENT program)
 install(FILES ${bill} DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/qcalib COMPONENT program)
 
 include(CMakePackageConfigHelpers)

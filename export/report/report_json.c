@@ -9,6 +9,8 @@
 #include "export/report/report.h"
 #include "graph/types/dtype.h"
 
+enum { QC_REPORT_SCHEMA = 1 }; /* version of report.schema.json */
+
 enum { PARAMETERS_LISTED = 16384 }; /* of a layer with more scales, only their number, minimum and maximum */
 
 static struct qc_json *file(const char *name, const char *sha256)
@@ -563,7 +565,7 @@ static const char *const advice_states[] = {
 struct qc_json *qc_report_json(const struct qc_report *r)
 {
     struct qc_json *o = qc_json_object(), *list, *item;
-    qc_json_put(o, "tool %s version %s command %s", "qcalib", r->version, r->command);
+    qc_json_put(o, "tool %s version %s schema %d command %s", "qcalib", r->version, QC_REPORT_SCHEMA, r->command);
     qc_json_set(o, "verdict", qc_verdict_json(r));
     qc_json_set(o, "network", qc_json_string(qc_report_type(r)));
     item = file(r->model_file, r->model_sha256);

@@ -16,6 +16,7 @@ import sys
 
 import avx2_runtime
 import pytest
+import report_schema
 
 avx2_runtime.install()  # before a test imports anything from onnxruntime
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -108,6 +109,9 @@ def qcalib(program, tmp_path):
         shown = f"qcalib {' '.join(arguments)}\nexit {result.code}\n{result.out}\n{result.err}"
         assert "Sanitizer" not in result.err and "runtime error:" not in result.err, shown
         assert code is None or result.code == code, shown
+        for name in result.new_files:
+            if name.endswith("report.json"):
+                report_schema.check(json.loads((folder / name).read_text()))
         return result
 
     return run

@@ -156,7 +156,6 @@ const layerAdvice = (r, l, i) => {
   return [
     why && r.matters() ? [h('h3', {}, 'Cause'), h('p', {}, `${why.why}.`)] : null,
     advice.map((a) => [h('h3', {}, `What helps: ${r.gain(a).name ?? 'outputs'} ${fixed(r.gain(a).before)} → ${decibel(r.gain(a).after)}`), h('p', {}, a.action), command(a.shell ?? shell(a.command))]),
-    l.node ? [h('h3', {}, 'To try this layer in float'), command(`--skip=${shellWord(l.node)}`)] : null,
   ];
 };
 
@@ -165,5 +164,5 @@ const layerDetail = (r, i) => {
   return h('article', { 'data-layer': i + 1 },
     h('h2', {}, h('span.muted.number', {}, String(i + 1)), ' ', nameOf(l.name)),
     h('p.note', {}, `${l.op}, ${l.kind}, ${typeName(l.type)}`, known(db) ? [' ', h(`span.chip.${level(db)}`, {}, decibel(db))] : null),
-    layerFacts(r, l), layerPlots(r, l), layerAdvice(r, l, i));
+    layerAdvice(r, l, i), layerFacts(r, l), layerPlots(r, l), l.node ? [h('h3', {}, 'To try this layer in float'), command(`--skip=${shellWord(l.node)}`)] : null);
 };

@@ -66,13 +66,15 @@ class Report {
     this.json = json;
     this.layers = json.layers ?? [];
     this.ranking = json.ranking ?? [];
-    this.suggestions = json.suggestions ?? [];
     this.grade = json.verdict?.grade ?? 'unknown';
     this.effects = new Map(this.ranking.map((e) => [e.node, e]));
     this.byNode = new Map(); // the activation that a node computes, else a weight that it reads
     this.layers.forEach((l, i) => {
       if (l.node && (!this.byNode.has(l.node) || (l.kind === 'activation' && this.layers[this.byNode.get(l.node)].kind !== 'activation'))) this.byNode.set(l.node, i);
     });
+    // What makes less than a sixteenth of the noise of the outputs is no source of it that matters.
+    const worst = this.worstOutput()?.sqnr_db ?? Infinity;
+    this.suggestions = (json.suggestions ?? []).filter((s) => !(this.effects.get(s.name)?.output_sqnr_db > worst + 12));
     // No layer is marked if the loss of the whole network is too small to matter.
     this.marked = new Map(this.matters() ? this.suggestions.map((s, i) => [s.layer ?? this.byNode.get(s.name), i + 1]) : []);
   }

@@ -18,7 +18,7 @@ const localSwitch = () => h('label.switch', {}, h('input', { type: 'checkbox', c
 const accuracyTile = (r) => {
   const a = r.json.accuracy, by = isPsnr(a) ? 1 : 100, unit = isPsnr(a) ? 'dB' : '%', drop = by * (a.fp32 - a.int8), i = a.int8_interval;
   return tile(`${isPsnr(a) ? 'PSNR' : 'Top-1 accuracy'} on ${a.positions ? `${count(a.positions)} positions of ` : ''}${plural(a.samples, 'sample')}`,
-    [`${fixed(by * a.fp32)} → ${fixed(by * a.int8)} ${unit} `, h(drop > (isPsnr(a) ? 0.5 : 1) ? 'small.bad' : 'small', {}, `${drop > 0 ? '−' : '+'}${fixed(Math.abs(drop))} ${isPsnr(a) ? 'dB' : 'points'}`)],
+    [`${fixed(by * a.fp32)} → ${fixed(by * a.int8)}\u00a0${unit} `, h(drop > (isPsnr(a) ? 0.5 : 1) ? 'small.bad' : 'small', {}, `${drop > 0 ? '−' : '+'}${fixed(Math.abs(drop))} ${isPsnr(a) ? 'dB' : 'points'}`)],
     intervalPlot(a, ['fp32', r.json.network ?? 'int8']),
     i && note(`95 % interval of ${r.json.network ?? 'int8'}: ${fixed(100 * i[0])} to ${fixed(100 * i[1])} %. ${r.json.reference ? 'The given, partly quantized model' : 'fp32'} lies ${a.fp32 >= i[0] && a.fp32 <= i[1] ? 'inside' : 'outside'} it.`,
       known(a.int8_top5) && ` Top‑5: ${fixed(100 * a.fp32_top5)} → ${fixed(100 * a.int8_top5)} %.`),
@@ -48,6 +48,8 @@ const integersTile = (r) => {
 const latencyTile = (r) => {
   const b = r.json.timing?.benchmark;
   const parts = b && [['Float', b.float_ms], ['default', b.default_ms], ['everything in integers', b.integers_ms]].filter((p) => known(p[1])).map((p) => `${p[0]} ${short(p[1])} ms`);
+  const c = r.json.cost;
+  if (!b) return known(c?.latency) ? tile('Estimated latency', `${fixed(100 * c.latency, 0)} %`, note(c.latency > 1.05 ? h('b.bad', {}, 'slower than the float model') : 'of that of the float model', ', by the operators; ', h('code', {}, '--benchmark'), ' measures it')) : null;
   return b ? tile('Latency', `${short(b.best_ms)} ms`, note(`${parts.join(', ')}. Measured by `, h('code', {}, b.command))) : null;
 };
 
@@ -170,17 +172,19 @@ const fallback = (r) => {
   const asked = [known(f.max_drop) && `at most ${f.max_drop} ${isPsnr(a) ? 'dB' : 'points'} lost`, known(f.min_sqnr) && `outputs of at least ${f.min_sqnr} dB`, known(f.max_nll) && `nll of at most ${f.max_nll}`].filter(Boolean).join(', ');
   const columns = [['worst layers', 'n', (s) => (s.layers ? String(s.layers) : '–')], ['in', '', (s) => s.type ?? 'as asked for'], ...(a ? [[isPsnr(a) ? 'PSNR, dB' : 'top-1, %', 'n', (s) => fixed(isPsnr(a) ? s.value : known(s.value) ? 100 * s.value : null)], [`lost, ${isPsnr(a) ? 'dB' : 'points'}`, 'n', (s) => fixed(s.drop)]] : []),
     ...(known(f.min_sqnr) ? [['worst output, dB', 'n', (s) => fixed(s.sqnr_db)]] : []), ...(known(f.max_nll) ? [['nll, nats', 'n', (s) => fixed(s.nll, 4)]] : []),
+    ...(f.steps.some((s) => s.cost) ? [['file', 'n', (s) => bytes(s.cost?.bytes)], ['latency, % of float', 'n', (s) => fixed(known(s.cost?.latency) ? 100 * s.cost.latency : null, 0)]] : []),
     ['multiply-adds in int8, %', 'n', (s) => fixed(known(s.int8_share) ? 100 * s.int8_share : null, 1)], ['demand', 'name', (s) => (s.reason ? `not possible: ${s.reason}` : s.chosen ? h('b', {}, 'met, and written') : s.met ? 'met' : 'missed')]];
   return [h('h2', {}, `${f.mended ? (f.met ? 'Outputs that were too noisy were improved' : 'Noisy outputs were not improved') : f.met ? 'How the demand was met' : 'The demand was not met'}${asked ? `: ${asked}` : ''}`),
     h('p', {}, 'The layers that add the most noise to the outputs get wider types. Their number is doubled until the demand is met, and then bisected to the smallest number that meets it. Activations or weights, whichever lose more, get the next wider integer type of the target, or float.'),
     simpleTable('Attempts', columns.map((c) => [c[0], c[1]]), f.steps.map((s) => columns.map((c) => c[2](s)))),
     f.command ? [h('p.below', {}, 'Options that give the same result:'), command(f.command)] : null];
 };
+const costText = (r, c) => (c ? [known(c.bytes) && `file ${bytes((r.json.files ?? [])[0]?.bytes)} → ${bytes(c.bytes)}`, known(c.latency) && `estimated latency ${known(r.json.cost?.latency) ? `${fixed(100 * r.json.cost.latency, 0)} → ` : ''}${fixed(100 * c.latency, 0)} % of float`].filter(Boolean).join(', ') : '');
 const oneAdvice = (r, a) => {
   const m = a.measured ?? {}, held = m.held_back ?? {};
   return h('li', {}, h('h3', {}, a.action, a.node ? [': ', nodes(r, a.node)] : null),
     h('p', {}, `${r.gain(a).name ? `Output ${r.gain(a).name}` : 'Outputs'} ${fixed(r.gain(a).before)} → `, h('b', {}, decibel(r.gain(a).after)), known(held.sqnr_db_after) ? `; on held-out samples ${fixed(held.sqnr_db_before)} → ${decibel(held.sqnr_db_after)}` : null,
-      m.outputs?.length > 1 ? `. All: ${m.outputs.map((o) => `${o.name} ${fixed(o.sqnr_db_before)} → ${fixed(o.sqnr_db_after)}`).join(', ')}` : null), command(a.shell ?? shell(a.command)));
+      m.outputs?.length > 1 ? `. All: ${m.outputs.map((o) => `${o.name} ${fixed(o.sqnr_db_before)} → ${fixed(o.sqnr_db_after)}`).join(', ')}` : null), costText(r, a.cost) ? h('p.note', {}, `${costText(r, a.cost)}.`.replace(/^./, (c) => c.toUpperCase())) : null, command(a.shell ?? shell(a.command)));
 };
 const adviceList = (r) => {
   const list = r.advice(), j = r.json;
