@@ -122,6 +122,8 @@ def quantize(
     weight_method: Union[str, None] = None,
     # Loads an observer of your own from a shared object (qcalib_observer.h). A list loads several.
     plugin: Union[str, Sequence[str], None] = None,
+    # Reads ranges and types of tensors from a file: encodings of AIMET or QNN, overrides of ONNX Runtime. Default: none.
+    encodings: Union[str, None] = None,
     # Sets the type of activations, for the model or as "TYPE:NODE", "TYPE:OP", "TYPE:GLOB". A list sets several. One of uint8, int8, uint16, int16, uint4, int4, float8e4m3fn, float8e4m3fnuz, float8e5m2, float8e5m2fnuz, mxfp8, mxfp8e5m2, mxfp6, mxfp6e3m2, mxfp4, mxint8, nvfp4, bfp16, dynamic, none. Default: uint8.
     activation_type: Union[str, Sequence[str], None] = None,
     # Makes inputs and outputs of the file integers, all of them or as "TYPE:NAME", "TYPE:GLOB". A list names several. One of float, uint8, int8, model. Default: float.

@@ -17,6 +17,7 @@ SENTENCES = {
     "method": "Selects the observer that finds the ranges of activations; 'qcalib list observers' shows them.",
     "weight_method": "Selects the observer that finds the ranges of weights.",
     "plugin": "Loads an observer of your own from a shared object (qcalib_observer.h). A list loads several.",
+    "encodings": "Reads ranges and types of tensors from a file: encodings of AIMET or QNN, overrides of ONNX Runtime.",
     "activation_type": 'Sets the type of activations, for the model or as "TYPE:NODE", "TYPE:OP", "TYPE:GLOB". '
                        "A list sets several.",
     "io_type": 'Makes inputs and outputs of the file integers, all of them or as "TYPE:NAME", "TYPE:GLOB". '

@@ -213,7 +213,7 @@ static bool check_given(struct qc_network *net, struct qc_status *st)
     size_t lost = 0, first = 0;
     const struct qc_kept kept = qc_kept_of(g);
     if (!net->setup->given.count) return true;
-    if (kept.given == kept.quantizers && !net->setup->of_body)
+    if (kept.given == kept.quantizers && !net->setup->of_body && !net->setup->options->encodings)
         return qc_fail(st, QC_UNSUPPORTED,
                        "%s is quantized already, all %zu quantizers of it; 'qcalib convert' brings it into another "
                        "quantized form, 'qcalib run' and 'qcalib compare' take it as it is",

@@ -62,6 +62,7 @@ struct qc_options {
     const char *method, *weight_method;                 /* NAME[:key=value,...]; never NULL */
     struct qc_text_list activation_types, weight_types; /* "uint8", then "uint16:GLOB" ...; at least one */
     struct qc_text_list per_channel;
+    const char *encodings;        /* file of given parameters, or NULL */
     enum qc_dtype kv_type;        /* QC_NONE: that of the model */
     unsigned weight_block;        /* 0: per channel */
     struct qc_text_list io_types; /* "float", then "uint8:GLOB" ...; of inputs and outputs */

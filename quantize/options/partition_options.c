@@ -91,7 +91,7 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
     out->weight.format = weight.format;
     if (out->weight.format) out->weight_block = out->weight.format->block;
     if (o->runs_on->no_blocks) out->weight_block = 0;
-    if (given) take_given_types(out, given, o);
+    if (given && !o->encodings) take_given_types(out, given, o);
     out->given = given;
     return true;
 }

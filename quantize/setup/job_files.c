@@ -86,8 +86,8 @@ bool qc_file_list_add_inputs(struct qc_file_list *l, const struct qc_job_inputs 
         if (!qc_file_list_add(l, in->files[i].what, in->files[i].path, st)) return false;
     return add_data(l, "--data", in->data.file, st) && add_data(l, "--eval", in->eval.file, st) &&
            qc_file_list_add(l, "--stats", in->statistics.file, st) && add_model_read(l, &in->model, st) &&
-           add_list(l, "--rules", &o->rules, st) && add_list(l, "--plugin", &o->plugins, st) &&
-           add_list(l, "--kernel", &o->kernels, st);
+           qc_file_list_add(l, "--encodings", o->encodings, st) && add_list(l, "--rules", &o->rules, st) &&
+           add_list(l, "--plugin", &o->plugins, st) && add_list(l, "--kernel", &o->kernels, st);
 }
 
 bool qc_file_list_settle(struct qc_file_list *l, struct qc_status *st)

@@ -29,7 +29,7 @@ bool qc_scheme_of(struct qc_scheme *out, const struct qc_setup *s, const struct 
     if (!settings || !qc_settings_of(settings, o, s->progress, st)) return false;
     *out = (struct qc_scheme){.options = o, .settings = settings, .calibration = {.settings = settings}};
     if (!read_methods(&out->calibration, s, o, st) ||
-        !qc_partition_options_of(&out->partition, o, s->plain ? &s->given : NULL, a, st) ||
+        !qc_partition_options_of(&out->partition, o, qc_setup_given(s), a, st) ||
         (s->normalised && !s->of_body && !qc_partition_stores_ports(&out->partition, o, s->normalised, a, st)))
         return false;
     out->partition.part = s->of_body;

@@ -11,6 +11,7 @@
 #include "graph/core/verify.h"
 #include "quantize/options/agree.h"
 #include "quantize/options/partition_options.h"
+#include "quantize/setup/given_encodings.h"
 #include "quantize/setup/judged_outputs.h"
 #include "quantize/setup/sample_warnings.h"
 #include "quantize/setup/state_inputs.h"
@@ -209,8 +210,11 @@ static bool judge_before_ordering(struct qc_setup *s, struct qc_status *st)
 static bool normalise(struct qc_setup *s, struct qc_warnings *w, struct qc_status *st)
 {
     struct qc_partition_options scheme;
+    const struct qc_options *o = s->options;
     if (!set_given_apart(s, w, st) ||
-        !qc_partition_options_of(&scheme, s->options, s->plain ? &s->given : NULL, s->arena, st))
+        (o->encodings && !s->of_body &&
+         !qc_add_encodings(&s->given, o->encodings, s->plain ? s->plain : s->model.graph, s->arena, w, st)) ||
+        !qc_partition_options_of(&scheme, s->options, qc_setup_given(s), s->arena, st))
         return false;
     /* `collect` has no scheme: its file serves all of them */
     const bool as_convs =

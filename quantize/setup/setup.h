@@ -33,6 +33,12 @@ struct qc_setup {
     double seconds;                           /* of opening */
 };
 
+/* Returns the parameters that the model has and those of --encodings; NULL: none. */
+static inline const struct qc_given_values *qc_setup_given(const struct qc_setup *s)
+{
+    return s->given.count ? &s->given : NULL;
+}
+
 /* Checks options and inputs against each other, and reads rules and observers. Nothing else is read. of_body: the model
    is a body. o and in are borrowed. Fails with QC_USAGE, or if rules or observers cannot be read. */
 bool qc_setup_begin(struct qc_setup **out, const struct qc_options *o, const struct qc_job_inputs *in,

@@ -84,6 +84,7 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_BIAS] = {"narrowed", "narrowed", "later"},
     [QC_OPTION_BIAS_CORRECTION] = {"off", "off", "yes"},
     [QC_OPTION_LOOK_THROUGH] = {"off", "off", "yes"},
+    [QC_OPTION_ENCODINGS] = {"e.json", "e.json", ""},
     [QC_OPTION_ACTIVATION_TYPE] = {"int8", "int8", "uint7"},
     [QC_OPTION_WEIGHT_TYPE] = {"int8", "int8", "float"},
     [QC_OPTION_WEIGHT_BLOCK] = {"32", "32", "33"},
