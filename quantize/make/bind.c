@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Passes "bind" and "round". */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/file_map.h"
 #include "calib/accumulator/fit_accumulator.h"
@@ -10,8 +9,6 @@
 #include "quantize/make/collecting.h"
 #include "quantize/make/make.h"
 #include "quantize/make/target_limits.h"
-#include "quantize/options/agree.h"
-#include "quantize/options/option_value.h"
 
 /* Fits ranges to narrow accumulators. With statistics alone the data are NULL and sums are not observed. */
 static bool fit_accumulators(struct qc_network *net, struct qc_status *st)

@@ -2,7 +2,6 @@
 #include "quantize/make/make.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/resident.h"
@@ -10,7 +9,6 @@
 #include "onnx/write/emit.h"
 #include "quantize/make/bodies.h"
 #include "quantize/make/target_limits.h"
-#include "quantize/options/agree.h"
 #include "quantize/options/partition_options.h"
 #include "quantize/setup/judged_outputs.h"
 #include "rewrite/passes/dynamic.h"

@@ -13,7 +13,6 @@
 #include "graph/core/qlinear.h"
 #include "quantize/make/collecting.h"
 #include "quantize/make/make.h"
-#include "quantize/options/agree.h"
 #include "rewrite/canonical/canonical.h"
 #include "rewrite/passes/channels.h"
 #include "rewrite/passes/functions.h"

@@ -6,7 +6,6 @@
 
 #include "base/command.h"
 #include "graph/types/number_format.h"
-#include "quantize/options/option_value.h"
 #include "quantize/options/partition_options.h"
 
 /* Returns true if activations are quantized, whose ranges need samples. */

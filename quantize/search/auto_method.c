@@ -10,7 +10,6 @@
 #include "calib/trials/input_steps.h"
 #include "export/report/report.h"
 #include "quantize/make/make.h"
-#include "quantize/options/agree.h"
 #include "quantize/search/limits.h"
 #include "quantize/search/race.h"
 

@@ -2,7 +2,6 @@
 #include "quantize/search/cross_rounding.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "calib/ablation.h"

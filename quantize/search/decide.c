@@ -2,7 +2,6 @@
 #include "quantize/search/decide.h"
 
 #include "base/scope.h"
-#include "quantize/options/agree.h"
 #include "quantize/search/auto_method.h"
 #include "quantize/search/centre_channels.h"
 #include "quantize/search/cross_rounding.h"

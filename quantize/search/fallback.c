@@ -8,7 +8,6 @@
 #include "base/scope.h"
 #include "graph/core/multiply_adds.h"
 #include "graph/types/number_format.h"
-#include "quantize/options/option_value.h"
 #include "quantize/report/report_nodes.h"
 #include "quantize/search/cost.h"
 #include "quantize/search/limits.h"

@@ -9,7 +9,6 @@
 #include "calib/trials/trial_run.h"
 #include "quantize/make/collecting.h"
 #include "quantize/make/make.h"
-#include "quantize/options/agree.h"
 #include "quantize/search/auto_method.h"
 #include "quantize/search/limits.h"
 #include "quantize/search/score.h"

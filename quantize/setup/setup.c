@@ -2,7 +2,6 @@
 #include "quantize/setup/setup.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/scope.h"
