@@ -106,7 +106,7 @@ struct qc_layer {
 struct qc_report_idea {
     const char *name;
     size_t option_count;
-    const char *options[4];   /* "--equalize=free" */
+    const char *options[8];   /* "--equalize=free" */
     double gain_db, error_db; /* gain of the outputs and its standard error, on samples */
     size_t samples;
     bool kept;

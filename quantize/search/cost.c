@@ -66,7 +66,8 @@ static bool joins_product(const struct counting *c, const struct qc_node *n)
     return n->op == QC_OP_Relu || n->op == QC_OP_Clip || (n->op == QC_OP_Add && qc_constant_of(g, n->inputs[1]));
 }
 
-static void count_product(struct counting *c, qc_id id)
+/* Counts a product; in_float: as if its types were float. */
+static void count_product(struct counting *c, qc_id id, bool in_float)
 {
     const struct qc_graph *g = c->g;
     const struct qc_node *n = &g->nodes[id];
@@ -74,10 +75,12 @@ static void count_product(struct counting *c, qc_id id)
     const double results = elements_of(g, n->outputs), weights = elements_of(g, n->inputs[1]);
     const bool conv = n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose,
                depthwise = conv && w->dim[1] == 1 && qc_attr_int(n, "group", 1) > 1,
-               stored = is_stored(g, n->inputs[0]) && is_stored(g, n->inputs[1]) && !qc_is_recurrent(n->op),
+               stored =
+                   !in_float && is_stored(g, n->inputs[0]) && is_stored(g, n->inputs[1]) && !qc_is_recurrent(n->op),
                wide_input = stored && stored_bits(g, n->inputs[0]) > 8,
                wide = stored && (wide_input || stored_bits(g, n->inputs[1]) > 8 || qc_is_stored_wide(g, id)),
-               integers = stored && !(wide && c->wide_is_float), unpacked = !integers && is_stored(g, n->inputs[1]);
+               integers = stored && !(wide && c->wide_is_float),
+               unpacked = !integers && !in_float && is_stored(g, n->inputs[1]);
     double *a = c->amount;
     uint64_t products = 0;
     if (!qc_multiply_adds(&products, g, id)) c->unknown = true;
@@ -152,7 +155,7 @@ bool qc_count_work(double amount[QC_WORKS], const struct qc_graph *g, bool wide_
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
         if (!runs(g, &g->nodes[id])) continue;
         if (qc_multiplies(g->nodes[id].op))
-            count_product(&c, id);
+            count_product(&c, id, false);
         else
             count_other(&c, &g->nodes[id]);
     }
@@ -227,5 +230,81 @@ bool qc_cost_of(struct qc_report_cost *out, const struct qc_network *net, struct
     }
     if (!time_of(&real, net->setup->normalised, net, st) || !time_of(&made, net->produced, net, st)) return false;
     out->latency = made / real;
+    return true;
+}
+
+/* ---- Single operators in float ---- */
+
+/* Returns the time of rounding a value between integers and float. */
+static double rounding_time(const struct qc_graph *g, qc_id value)
+{
+    const bool image = qc_value(g, value)->type.shape.rank == 4;
+    return elements_of(g, value) * (rates[QC_WORK_ROUNDED] + (image ? rates[QC_WORK_RELAID] : 0)) + rates[QC_WORK_NODE];
+}
+
+/* Returns the time that reading an input in float adds: its producer may quantize it for this reader alone. */
+static double input_time(const struct counting *c, qc_id value)
+{
+    const struct qc_node *maker = qc_node_of(c->g, value);
+    if (!value || qc_constant_of(c->g, value) || !is_stored(c->g, value)) return 0;
+    if (!maker || maker->op != QC_OP_Quantize) return rounding_time(c->g, value);
+    return qc_only_reader(&c->uses, value) ? -rounding_time(c->g, value) : 0;
+}
+
+/* Returns the time that a float result adds: it is quantized for readers of integers, and not dequantized for others.
+ */
+static double result_time(const struct counting *c, qc_id value)
+{
+    const struct qc_graph *g = c->g;
+    for (qc_id reader; is_accumulator(g, value) && (reader = qc_only_reader(&c->uses, value));)
+        value = g->nodes[reader].outputs;
+    if (!is_stored(g, value)) return 0;
+    const struct qc_use_list readers = qc_readers(&c->uses, value);
+    bool real = true;
+    for (size_t i = 0; i < readers.count; i++) real = real && g->nodes[readers.of[i].node].op == QC_OP_Dequantize;
+    return real ? -rounding_time(g, value) : rounding_time(g, value);
+}
+
+static double total(const double amount[QC_WORKS])
+{
+    double time = 0;
+    for (int i = 0; i < QC_WORKS; i++) time += rates[i] * amount[i];
+    return time;
+}
+
+/* Returns the time of the operator alone, in integers or, with float types, in float. */
+static double own_time(struct counting *c, qc_id id, bool in_float)
+{
+    const struct qc_node *n = &c->g->nodes[id];
+    double amount[QC_WORKS] = {0};
+    c->amount = amount;
+    if (qc_multiplies(n->op))
+        count_product(c, id, in_float);
+    else
+        amount[!in_float      ? QC_WORK_INT_LIGHT
+               : heavy[n->op] ? QC_WORK_FLOAT_HEAVY
+                              : QC_WORK_FLOAT_LIGHT] =
+            fmax(elements_of(c->g, n->outputs), elements_of(c->g, n->inputs[0]));
+    return total(amount);
+}
+
+bool qc_latency_in_float(double **more, const struct qc_network *net, struct qc_arena *a, struct qc_status *st)
+{
+    struct counting c = {.g = net->produced, .wide_is_float = net->scheme.options->runs_on->wide_is_float};
+    double real;
+    if (!time_of(&real, net->setup->normalised, net, st) || !qc_uses_of(&c.uses, c.g, a, st) ||
+        !(*more = QC_NEW_ARRAY(a, double, c.g->node_count + 1, st)))
+        return false;
+    for (qc_id id = 1; id <= c.g->node_count; id++) {
+        const struct qc_node *n = &c.g->nodes[id];
+        const enum qc_affine_behaviour affine = qc_node_affine(n);
+        (*more)[id] = (double)INFINITY;
+        if (!runs(c.g, n) || !is_stored(c.g, n->inputs[0]) || !is_stored(c.g, n->outputs) ||
+            (affine != QC_AFFINE_PRODUCT && affine != QC_AFFINE_MERGE))
+            continue;
+        double time = own_time(&c, id, true) - own_time(&c, id, false) + result_time(&c, n->outputs);
+        for (unsigned i = 0; i < n->input_count; i++) time += input_time(&c, n->inputs[i]);
+        (*more)[id] = time / real;
+    }
     return true;
 }

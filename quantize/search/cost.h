@@ -30,3 +30,8 @@ bool qc_graph_of_unit(struct qc_graph **out, const struct qc_graph *g, const str
 
 /* Sets *out to the cost of a finished network. Errors: those of exporters. */
 bool qc_cost_of(struct qc_report_cost *out, const struct qc_network *net, struct qc_status *st);
+
+/* Sets *more ([node_count + 1] of net->produced, from a) to the estimated latency that each operator on integers would
+   add if it alone were in float, relative to the float network; infinity for nodes that are no such operators. It may
+   be negative. Free dimensions count as 1. */
+bool qc_latency_in_float(double **more, const struct qc_network *net, struct qc_arena *a, struct qc_status *st);

@@ -5,11 +5,12 @@
 #include "base/clock.h"
 #include "calib/ablation.h"
 #include "quantize/make/collecting.h"
+#include "quantize/search/float_operators.h"
 #include "quantize/search/limits.h"
 #include "quantize/search/race.h"
 #include "quantize/search/scale_channels.h"
 
-enum { KINDS = 2, OPTIONS = 4 };
+enum { KINDS = 3, OPTIONS = QC_FLOAT_OPERATORS };
 
 struct idea {
     const char *name; /* for the report and for scripts/ablation */
@@ -18,6 +19,7 @@ struct idea {
     bool (*applies)(const struct qc_candidate *c);
     size_t count;
     struct qc_option_text options[OPTIONS];
+    size_t operators; /* so many operators stay in float (quantize/search/float_operators.h) */
 };
 
 static bool is_given(const struct qc_candidate *c, enum qc_option o)
@@ -53,11 +55,21 @@ static bool may_use_full_range(const struct qc_candidate *c)
            c->scheme.partition.weight.restricted;
 }
 
+static bool is_possible(const struct qc_candidate *c)
+{
+    (void)c;
+    return true;
+}
+
 static const struct idea ideas[] = {
-    {"equalize", 0, QC_ANOTHER_FORM, may_scale, 1, {{"equalize", "free"}}},
-    {"smooth", 0, QC_ANOTHER_FORM, may_scale, 1, {{"scale-channels", "free"}}},
-    {"weight_method", 1, QC_SAME_FORM, may_choose_weights, 1, {{"weight-method", "output"}}},
-    {"full_range", 1, QC_SAME_FORM, may_use_full_range, 2, {{"weight-method", "output"}, {"range", "full"}}},
+    {"equalize", 0, QC_ANOTHER_FORM, may_scale, 1, {{"equalize", "free"}}, 0},
+    {"smooth", 0, QC_ANOTHER_FORM, may_scale, 1, {{"scale-channels", "free"}}, 0},
+    {"weight_method", 1, QC_SAME_FORM, may_choose_weights, 1, {{"weight-method", "output"}}, 0},
+    {"full_range", 1, QC_SAME_FORM, may_use_full_range, 2, {{"weight-method", "output"}, {"range", "full"}}, 0},
+    {"float_operators", 2, QC_SAME_FORM, is_possible, 0, {{0}}, 8},
+    {"float_operators", 2, QC_SAME_FORM, is_possible, 0, {{0}}, 4},
+    {"float_operators", 2, QC_SAME_FORM, is_possible, 0, {{0}}, 2},
+    {"float_operators", 2, QC_SAME_FORM, is_possible, 0, {{0}}, 1},
 };
 enum { IDEAS = sizeof ideas / sizeof *ideas };
 
@@ -70,6 +82,7 @@ struct trying {
     struct qc_candidate *c;
     bool probes;  /* candidates are made on few samples */
     bool unequal; /* channels differ so much that factors may gain */
+    struct qc_float_operators operators;
     struct qc_report_idea *list;
     size_t count;
 };
@@ -79,6 +92,30 @@ static bool only_the_idea(const struct trying *t, const struct qc_status *why)
 {
     return why->code == QC_UNSUPPORTED || why->code == QC_USAGE ||
            (why->code == QC_MACHINE && t->c->setup->options->memory_limit);
+}
+
+/* Sets out to the options of an idea. Returns their number. */
+static size_t options_of(struct qc_option_text out[OPTIONS], const struct trying *t, const struct idea *idea)
+{
+    const size_t operators = idea->operators < t->operators.count ? idea->operators : t->operators.count;
+    for (size_t i = 0; i < idea->count; i++) out[i] = idea->options[i];
+    for (size_t i = 0; i < operators; i++) out[i] = (struct qc_option_text){"skip", t->operators.globs[i]};
+    return idea->count + operators;
+}
+
+/* True if fewer operators are tried than have been, and no larger number was possible (`made`). */
+static bool has_operators(const struct trying *t, const struct idea *idea, bool made)
+{
+    return !idea->operators || (!made && idea->operators / 2 < t->operators.count);
+}
+
+/* Returns the observer that --method auto chose among several, or NULL. */
+static const char *chosen_method(const struct qc_candidate *c)
+{
+    const struct qc_auto_method *m = c->network->auto_method;
+    for (size_t i = 0; m && m->trial_count > 1 && i < m->trial_count; i++)
+        if (m->trials[i].chosen) return m->trials[i].method;
+    return NULL;
 }
 
 /* Makes a candidate of the job's scheme with an idea (NULL: without), as cheap as a probe may be. *out is NULL if that
@@ -93,19 +130,29 @@ static bool make_probe(struct qc_candidate **out, const struct trying *t, const 
     const struct qc_selection few = {.samples = QC_FREE_PROBE * batch};
     struct qc_status why = QC_STATUS_INIT;
     *out = NULL;
-    for (size_t i = 0; idea && i < idea->count; i++) options[change.count++] = idea->options[i];
+    if (idea) change.count = options_of(options, t, idea);
     for (size_t i = 0; cheaply && i < CHEAP; i++) options[change.count++] = cheap[i];
+    if (idea && idea->operators && chosen_method(t->c))
+        options[change.count++] = (struct qc_option_text){"method", chosen_method(t->c)};
     const bool ok = (!cheaply || qc_dataset_select(data, &few, &why)) &&
                     qc_candidate_derive(out, t->c, &change, cheaply ? QC_FEW_SAMPLES : idea->how, &why);
     if (cheaply && !qc_model_select_again(data, t->c->setup->options, st)) return false;
+    bool costs_nothing = true;
+    if (ok && idea && idea->operators && !qc_costs_nothing(&costs_nothing, (*out)->network, t->c->network, st))
+        return false;
+    if (!costs_nothing) {
+        qc_candidate_free(*out);
+        *out = NULL;
+    }
     return ok || only_the_idea(t, &why) || qc_fail(st, why.code, "%s", why.message);
 }
 
-static bool describe(struct qc_report_idea *to, const struct idea *idea, struct qc_arena *a, struct qc_status *st)
+static bool describe(struct qc_report_idea *to, const struct trying *t, const struct idea *idea, struct qc_status *st)
 {
-    *to = (struct qc_report_idea){.name = idea->name, .option_count = idea->count};
-    for (size_t k = 0; k < idea->count; k++)
-        if (!(to->options[k] = qc_arena_printf(a, st, "--%s=%s", idea->options[k].name, idea->options[k].value)))
+    struct qc_option_text options[OPTIONS];
+    *to = (struct qc_report_idea){.name = idea->name, .option_count = options_of(options, t, idea)};
+    for (size_t k = 0; k < to->option_count; k++)
+        if (!(to->options[k] = qc_arena_printf(t->c->arena, st, "--%s=%s", options[k].name, options[k].value)))
             return false;
     return true;
 }
@@ -130,7 +177,14 @@ static bool confirm(struct qc_report_idea *row, const struct trying *t, const st
     struct qc_race_result results[2];
     const struct qc_race_terms terms = terms_of(true);
     size_t best;
-    const struct qc_change change = {.count = idea->count, .options = idea->options};
+    struct qc_option_text options[OPTIONS];
+    const struct qc_change change = {.count = options_of(options, t, idea), .options = options};
+    if (idea->operators) { /* the probe was made in full, of the same evidence */
+        const struct qc_scheme base = t->c->scheme;
+        row->kept = qc_candidate_change(t->c, &base, &change, &why);
+        return row->kept || (only_the_idea(t, &why) ? qc_candidate_make(t->c, &base, NULL, st)
+                                                    : qc_fail(st, why.code, "%s", why.message));
+    }
     if (!qc_candidate_rival(&full, t->c, &change, &why))
         return only_the_idea(t, &why) || qc_fail(st, why.code, "%s", why.message);
     const struct qc_network *const networks[] = {t->c->network, full->network};
@@ -150,10 +204,12 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     const struct idea *of[IDEAS + 1];
     struct qc_race_result results[IDEAS + 1];
     size_t count = 1, best = 0;
-    bool ok = true;
+    bool ok = kind + 1 < KINDS || qc_find_float_operators(&t->operators, t->c, st);
     for (size_t i = 0; ok && i < IDEAS; i++) {
         const bool cheaply = t->probes && ideas[i].how == QC_ANOTHER_FORM;
-        if (ideas[i].kind != kind || !ideas[i].applies(t->c) || qc_ablated(ideas[i].name)) continue;
+        if (ideas[i].kind != kind || !ideas[i].applies(t->c) || !has_operators(t, &ideas[i], count > 1) ||
+            qc_ablated(ideas[i].name))
+            continue;
         if (ideas[i].how == QC_ANOTHER_FORM && !t->unequal) continue;
         if (cheaply && !made[0]) ok = make_probe(&made[0], t, NULL, true, st);
         ok = ok && make_probe(&made[count], t, &ideas[i], cheaply, st);
@@ -167,7 +223,7 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     ok = ok && (count == 1 || qc_race_of_networks(results, &best, t->c->network, networks, count, &terms, st));
     struct qc_report_idea *rows = &t->list[t->count];
     for (size_t k = 1; ok && k < count; k++) {
-        ok = describe(&rows[k - 1], of[k], t->c->arena, st);
+        ok = describe(&rows[k - 1], t, of[k], st);
         note(&rows[k - 1], &results[k]);
     }
     t->count += count - 1;

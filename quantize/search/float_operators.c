@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/search/float_operators.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/metrics/sensitivity.h"
+#include "quantize/report/report_nodes.h"
+#include "quantize/search/cost.h"
+#include "quantize/search/limits.h"
+#include "quantize/setup/model.h"
+
+/* The estimates are those of ONNX Runtime, which computes in float as well. Options that place single operators or give
+   them types are not overruled. */
+static bool may_be_float(const struct qc_candidate *c)
+{
+    const struct qc_partition_options *p = &c->scheme.partition;
+    const struct qc_options *o = c->scheme.options;
+    const bool placed =
+        o->given[QC_OPTION_SKIP] || o->given[QC_OPTION_ONLY] || p->activation_type_count || p->weight_type_count;
+    return !placed && p->prefer == QC_PREFER_SPEED && !o->require_integer && o->runs_on->onnxruntime &&
+           p->activation.dtype != QC_NONE && qc_dtype_info(p->activation.dtype)->bits == 8 &&
+           !qc_is_small_float(p->activation.dtype) && !p->dynamic && !c->setup->given.count && !c->setup->in->team;
+}
+
+/* Returns the operator of this name and kind that has a latency in float; 0 if there is none. name: as of
+   qc_layer_name. */
+static qc_id operator_named(const struct qc_graph *made, const double *more, const char *name, const char *op)
+{
+    for (qc_id id = 1; *name && id <= made->node_count; id++) {
+        const struct qc_node *n = &made->nodes[id];
+        const char *own = n->name && *n->name ? n->name : made->values[n->outputs].name;
+        if (isfinite(more[id]) && own && strcmp(own, name) == 0 && strcmp(qc_op_info(n->op)->name, op) == 0) return id;
+    }
+    return 0;
+}
+
+/* Returns the bytes that constants of 8 bits gain in float. */
+static double more_bytes(const struct qc_graph *made, qc_id id)
+{
+    const struct qc_node *n = &made->nodes[id];
+    double elements = 0;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const struct qc_tensor *t = n->inputs[i] ? qc_constant_of(made, n->inputs[i]) : NULL;
+        if (t) elements += (double)t->count;
+    }
+    return elements * 3;
+}
+
+/* Marks the quantizers that such operators read. Returns the number of operators. */
+static size_t mark_operators(double *marked, const struct qc_network *net, const struct qc_uses *uses,
+                             const double *more)
+{
+    const struct qc_graph *g = net->simulated;
+    size_t count = 0;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const char *name = qc_layer_name(uses, id);
+        const qc_id made = operator_named(net->produced, more, name, qc_op_info(n->op)->name);
+        const bool product = qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT;
+        if (!made || !(more[made] <= (product ? QC_FREE_PRODUCT_LATENCY : QC_FREE_LATENCY))) continue;
+        count++;
+        for (unsigned i = 0; i < n->input_count; i++) {
+            const qc_id s = n->inputs[i] ? g->values[n->inputs[i]].type.qparams : QC_REAL;
+            if (s != QC_REAL && g->qparams_of[s].kind == QC_QPARAMS_QUANTIZER) marked[s] = 1;
+        }
+    }
+    return count;
+}
+
+/* Measures the effect of these operators on a few units. */
+static bool measure_marked(struct qc_sensitivity **out, const struct qc_network *net, const double *marked, size_t most,
+                           struct qc_status *st)
+{
+    struct qc_dataset *data = net->setup->data;
+    const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
+    const struct qc_selection some = {.samples = QC_FREE_OPERATOR_BATCHES * batch};
+    const struct qc_sensitivity_options how = {.settings = net->scheme.settings,
+                                               .most = most,
+                                               .weights_of = 1,
+                                               .believed = marked};
+    const struct qc_graph *rounded = net->uncorrected ? net->uncorrected : net->rounded;
+    const bool fewer = qc_dataset_samples(data) > some.samples;
+    const bool ok = (!fewer || qc_dataset_select(data, &some, st)) &&
+                    qc_sensitivity_measure(out, net->simulated, rounded, data, &how, st);
+    return (!fewer || qc_model_select_again(data, net->scheme.options, st)) && ok;
+}
+
+/* Returns the noise of the outputs as --method auto has measured it; NaN without. */
+static double noise_of_outputs(const struct qc_network *net)
+{
+    const struct qc_auto_method *m = net->auto_method;
+    for (size_t i = 0; m && i < m->trial_count; i++)
+        if (m->trials[i].chosen) return pow(10, -m->trials[i].sqnr_db / 10);
+    return (double)NAN;
+}
+
+/* An operator with its price. */
+struct bargain {
+    const struct qc_layer_effect *effect;
+    qc_id made;
+    double latency, worth; /* worth: noise per latency */
+};
+
+static int by_worth(const void *a, const void *b)
+{
+    const struct bargain *x = a, *y = b;
+    return x->worth < y->worth ? 1 : x->worth > y->worth ? -1 : strcmp(x->effect->name, y->effect->name);
+}
+
+/* Takes the operators with most noise for their latency, while their sum costs no more than a free change may. None if
+   the outputs could hardly gain. */
+static bool take_operators(struct qc_float_operators *out, const struct qc_candidate *c, struct qc_sensitivity *s,
+                           const double *more, struct qc_status *st)
+{
+    const struct qc_graph *made = c->network->produced;
+    struct bargain *list = QC_NEW_ARRAY(c->arena, struct bargain, s->count, st);
+    struct qc_report_cost cost;
+    double latency = 0, bytes = 0, noise = 0;
+    size_t count = 0;
+    if (!list || !qc_cost_of(&cost, c->network, st)) return false;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct qc_layer_effect *e = &s->layers[i];
+        const qc_id id = operator_named(made, more, e->name, e->op);
+        if (!id || !(e->noise > 0) ||
+            (qc_op_info(made->nodes[id].op)->affine == QC_AFFINE_PRODUCT && more[id] > QC_FREE_PRODUCT_LATENCY))
+            continue;
+        list[count++] = (struct bargain){e, id, more[id], e->noise / fmax(more[id], QC_FREE_LATENCY / 10)};
+    }
+    qsort(list, count, sizeof *list, by_worth);
+    for (size_t i = 0; i < count && out->count < QC_FLOAT_OPERATORS; i++) {
+        if (latency + list[i].latency > QC_FREE_LATENCY ||
+            bytes + more_bytes(made, list[i].made) > QC_FREE_BYTES * (double)cost.bytes)
+            continue;
+        latency += list[i].latency;
+        bytes += more_bytes(made, list[i].made);
+        noise += list[i].effect->noise;
+        if (!(out->globs[out->count++] = qc_glob_of_name(list[i].effect->name, c->arena, st))) return false;
+    }
+    const double all = noise_of_outputs(c->network);
+    if (isfinite(all) && !(noise > all * (1 - pow(10, -2 * QC_FREE_GAIN_DB / 10)))) out->count = 0;
+    return true;
+}
+
+bool qc_find_float_operators(struct qc_float_operators *out, const struct qc_candidate *c, struct qc_status *st)
+{
+    const struct qc_network *net = c->network;
+    struct qc_sensitivity *s = NULL;
+    struct qc_status why = QC_STATUS_INIT;
+    struct qc_uses uses;
+    double *more;
+    *out = (struct qc_float_operators){0};
+    if (!may_be_float(c)) return true;
+    double *marked = QC_NEW_ARRAY(c->arena, double, net->simulated->qparams_count + 1, st);
+    if (!marked || !qc_latency_in_float(&more, net, c->arena, st) || !qc_uses_of(&uses, net->simulated, c->arena, st))
+        return false;
+    const size_t count = mark_operators(marked, net, &uses, more);
+    if (!count) return true;
+    const size_t most = count < QC_FREE_OPERATORS ? count : QC_FREE_OPERATORS;
+    /* Unsupported: shapes depend on data. */
+    if (!measure_marked(&s, net, marked, most, &why))
+        return why.code == QC_UNSUPPORTED || qc_fail(st, why.code, "%s", why.message);
+    const bool ok = take_operators(out, c, s, more, st);
+    qc_sensitivity_free(s);
+    return ok;
+}
+
+bool qc_costs_nothing(bool *out, const struct qc_network *is, const struct qc_network *was, struct qc_status *st)
+{
+    struct qc_report_cost now, before;
+    if (!qc_cost_of(&now, is, st) || !qc_cost_of(&before, was, st)) return false;
+    const bool slower = now.latency > before.latency * (1 + QC_FREE_LATENCY);
+    *out = (!slower || is->scheme.partition.prefer == QC_PREFER_SIZE) &&
+           (double)now.bytes <= (double)before.bytes * (1 + QC_FREE_BYTES);
+    return true;
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* An idea for free changes (quantize/search/free_ideas.h): operators that stay in float at no loss of latency. */
+#pragma once
+
+#include "quantize/search/candidate.h"
+
+enum { QC_FLOAT_OPERATORS = 8 };
+
+struct qc_float_operators {
+    size_t count;
+    const char *globs[QC_FLOAT_OPERATORS]; /* for --skip; in the arena of the candidate; most noise per latency first */
+};
+
+/* Finds operators of the candidate's network that add noise to the outputs, and whose estimated latency in float is at
+   most QC_FREE_LATENCY above that in integers. None if integers are demanded, if the estimate is not for the target, or
+   if the outputs could gain less than twice QC_FREE_GAIN_DB. Selects the samples of --data that the options ask for.
+   Errors: those of runs. */
+bool qc_find_float_operators(struct qc_float_operators *out, const struct qc_candidate *c, struct qc_status *st);
+
+/* Returns true if a network costs neither latency nor bytes beyond QC_FREE_LATENCY and QC_FREE_BYTES of another one. */
+bool qc_costs_nothing(bool *out, const struct qc_network *is, const struct qc_network *was, struct qc_status *st);
