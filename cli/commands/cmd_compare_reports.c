@@ -26,8 +26,7 @@ static bool find(const char **out, const char *path, struct qc_arena *a, struct 
     return *out != NULL;
 }
 
-/* Turns the difference into the record of the page. */
-static bool write_difference_page(struct qc_json *d, const struct qc_report_source from[2],
+static bool write_difference_page(const struct qc_json *d, const struct qc_report_source from[2],
                                   const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_text_list words = {.count = 0};
@@ -39,8 +38,10 @@ static bool write_difference_page(struct qc_json *d, const struct qc_report_sour
         !qc_text_list_add(&words, "-o", a, st) || !qc_text_list_add(&words, o->output, a, st) ||
         !qc_words_text(&command, a, &words, st))
         return false;
-    qc_report_difference_record(d, from, command, QC_VERSION);
-    QC_FREED char *text = qc_json_is_whole(d) ? qc_page(&size, d, st) : NULL;
+    struct qc_json *record = qc_json_copy(d);
+    qc_report_difference_record(record, from, command, QC_VERSION);
+    QC_FREED char *text = qc_json_is_whole(record) ? qc_page(&size, record, st) : NULL;
+    qc_json_free(record);
     if (!text) return qc_fail_memory(st, 1);
     return qc_file_write(o->output, text, size, st);
 }
@@ -103,7 +104,9 @@ static bool print_difference(const struct qc_json *d, const struct qc_cli_option
     for (size_t i = 0; i < qc_json_size(notes); i++)
         qc_say("%s%s\n", i ? "            " : "note        ", qc_json_text(qc_json_at(notes, i)));
     print_figures(qc_json_find(d, "figures"));
-    return print_options(qc_json_find(d, "options"), st) && print_layers(d, o, st);
+    if (!print_options(qc_json_find(d, "options"), st) || !print_layers(d, o, st)) return false;
+    if (o->output) qc_say("written     %s\n", o->output);
+    return true;
 }
 
 bool qc_cmd_compare_reports(const struct qc_cli_options *o, struct qc_status *st)
@@ -124,17 +127,12 @@ bool qc_cmd_compare_reports(const struct qc_cli_options *o, struct qc_status *st
         from[k] = (struct qc_report_source){.file = files[k], .report = read[k]};
     }
     ok = ok && qc_report_difference(&d, from, o->job.arena, st);
-    struct qc_json *printed = ok && o->json && o->output ? qc_json_copy(d) : d; /* the page adds to d */
     ok = ok && (!o->output || write_difference_page(d, from, o, st));
-    if (ok && !o->json && !o->quiet) ok = print_difference(d, o, st);
-    if (ok && o->output && !o->json && !o->quiet) qc_say("written     %s\n", o->output);
-    if (printed != d || (ok && o->json)) {
-        if (printed == d) d = NULL;
-        if (ok)
-            ok = qc_print_json(printed, st);
-        else
-            qc_json_free(printed);
-    }
+    if (ok && o->json) {
+        ok = qc_print_json(d, st);
+        d = NULL; /* taken */
+    } else if (ok && !o->quiet)
+        ok = print_difference(d, o, st);
     qc_json_free(d);
     for (int k = 0; k < 2; k++) qc_json_free(read[k]);
     return ok;
