@@ -164,48 +164,47 @@ static struct qc_json *figures(const struct qc_report_source from[2])
     return list;
 }
 
-static bool has_unit(const struct qc_json *figure, const char *unit)
+/* How the figures of a unit are written. change: NULL is in percent of the first value. */
+static const struct unit {
+    const char *name, *value, *change;
+    int decimals; /* -1: three digits */
+    double factor;
+} units[] = {
+    {"share", " %", " points", 2, 100}, {"dB", " dB", " dB", 2, 1}, {"nats", " nats", " nats", 4, 1},
+    {"bytes", NULL, NULL, 0, 1},        {"ms", " ms", NULL, -1, 1}, {"", "", "", 0, 1},
+};
+
+static const struct unit *unit_of(const struct qc_json *figure)
 {
-    return strcmp(text_or(figure, "unit", ""), unit) == 0;
+    const struct unit *u = units;
+    while (*u->name && strcmp(text_or(figure, "unit", ""), u->name) != 0) u++;
+    return u;
 }
 
 const char *qc_figure_text(char buf[QC_CHANGE_TEXT], const struct qc_json *figure, size_t k)
 {
     const double v = at(figure, "values", k);
+    const struct unit *u = unit_of(figure);
     if (isnan(v)) return "–";
-    if (has_unit(figure, "share"))
-        snprintf(buf, QC_CHANGE_TEXT, "%.2f %%", 100 * v);
-    else if (has_unit(figure, "dB"))
-        snprintf(buf, QC_CHANGE_TEXT, "%.2f dB", v);
-    else if (has_unit(figure, "nats"))
-        snprintf(buf, QC_CHANGE_TEXT, "%.4f nats", v);
-    else if (has_unit(figure, "ms"))
-        snprintf(buf, QC_CHANGE_TEXT, "%.3g ms", v);
-    else if (has_unit(figure, "bytes"))
-        snprintf(buf, QC_CHANGE_TEXT, "%s", QC_BYTES(v > 0 ? (uint64_t)v : 0));
+    if (!u->value)
+        qc_bytes_text(buf, v > 0 ? (uint64_t)v : 0);
     else
-        snprintf(buf, QC_CHANGE_TEXT, "%.0f", v);
+        snprintf(buf, QC_CHANGE_TEXT, u->decimals < 0 ? "%.*g%s" : "%.*f%s", u->decimals < 0 ? 3 : u->decimals,
+                 u->factor * v, u->value);
     return buf;
 }
 
 const char *qc_figure_change(char buf[QC_CHANGE_TEXT], const struct qc_json *figure, const char *minus)
 {
     const double by = qc_json_find_number(figure, "change"), from = at(figure, "values", 0);
+    const struct unit *u = unit_of(figure);
     const char *sign = by < 0 ? minus : "+";
-    if (isnan(by)) return "–";
     if (by == 0) return "same";
-    if (has_unit(figure, "share"))
-        snprintf(buf, QC_CHANGE_TEXT, "%s%.2f points", sign, 100 * fabs(by));
-    else if (has_unit(figure, "dB"))
-        snprintf(buf, QC_CHANGE_TEXT, "%s%.2f dB", sign, fabs(by));
-    else if (has_unit(figure, "nats"))
-        snprintf(buf, QC_CHANGE_TEXT, "%s%.4f nats", sign, fabs(by));
-    else if (has_unit(figure, ""))
-        snprintf(buf, QC_CHANGE_TEXT, "%s%.0f", sign, fabs(by));
-    else if (from > 0) /* bytes, ms */
-        snprintf(buf, QC_CHANGE_TEXT, "%s%.1f %%", sign, 100 * fabs(by) / from);
+    if (isnan(by) || (!u->change && !(from > 0))) return "–";
+    if (u->change)
+        snprintf(buf, QC_CHANGE_TEXT, "%s%.*f%s", sign, u->decimals, u->factor * fabs(by), u->change);
     else
-        return "–";
+        snprintf(buf, QC_CHANGE_TEXT, "%s%.1f %%", sign, 100 * fabs(by) / from);
     return buf;
 }
 
