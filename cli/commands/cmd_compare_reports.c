@@ -2,6 +2,7 @@
 /* qcalib compare-reports A B [-o PAGE.html]: two reports of one model. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
@@ -25,71 +26,85 @@ static bool find(const char **out, const char *path, struct qc_arena *a, struct 
     return *out != NULL;
 }
 
-static bool write_difference_page(const struct qc_report_difference *d, const struct qc_cli_options *o,
-                                  struct qc_status *st)
+static bool write_difference_page(const struct qc_json *d, const struct qc_report_source from[2],
+                                  const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_text_list words = {.count = 0};
     struct qc_arena *a = o->job.arena;
     const char *command;
     size_t size;
     if (!qc_text_list_add(&words, "qcalib", a, st) || !qc_text_list_add(&words, "compare-reports", a, st) ||
-        !qc_text_list_add(&words, d->from[0].file, a, st) || !qc_text_list_add(&words, d->from[1].file, a, st) ||
+        !qc_text_list_add(&words, from[0].file, a, st) || !qc_text_list_add(&words, from[1].file, a, st) ||
         !qc_text_list_add(&words, "-o", a, st) || !qc_text_list_add(&words, o->output, a, st) ||
         !qc_words_text(&command, a, &words, st))
         return false;
-    struct qc_json *record = qc_report_difference_record(d, command, QC_VERSION);
+    struct qc_json *record = qc_json_copy(d);
+    qc_report_difference_record(record, from, command, QC_VERSION);
     QC_FREED char *text = qc_json_is_whole(record) ? qc_page(&size, record, st) : NULL;
     qc_json_free(record);
     if (!text) return qc_fail_memory(st, 1);
     return qc_file_write(o->output, text, size, st);
 }
 
-static void print_figures(const struct qc_report_difference *d)
+static void print_figures(const struct qc_json *figures)
 {
     char first[QC_CHANGE_TEXT], second[QC_CHANGE_TEXT], change[QC_CHANGE_TEXT];
-    for (size_t i = 0; i < d->figure_count; i++) {
-        const struct qc_figure *f = &d->figures[i];
-        qc_say("%s%s: %s -> %s (%s)\n", i ? "            " : "figures     ", f->name,
-               qc_figure_text(first, f->unit, f->value[0]), qc_figure_text(second, f->unit, f->value[1]),
-               qc_figure_change(change, f, "-"));
+    for (size_t i = 0; i < qc_json_size(figures); i++) {
+        const struct qc_json *f = qc_json_at(figures, i);
+        qc_say("%s%s: %s -> %s (%s)\n", i ? "            " : "figures     ", qc_json_find_text(f, "name"),
+               qc_figure_text(first, f, 0), qc_figure_text(second, f, 1), qc_figure_change(change, f, "-"));
     }
 }
 
-static bool print_layers(const struct qc_report_difference *d, const struct qc_cli_options *o, struct qc_status *st)
+static bool print_options(const struct qc_json *options, struct qc_status *st)
 {
-    const size_t shown = o->verbose || d->differing_count < SHOWN ? d->differing_count : SHOWN;
-    qc_say("layers      %zu of %zu differ%s\n", d->differing_count, d->layer_count,
-           d->differing_count ? "; the largest change of SQNR first" : "");
-    for (size_t i = 0; i < shown; i++) {
-        const struct qc_differing_layer *l = &d->differing[i];
-        const char *what = qc_layer_change(o->job.arena, l, " -> ", st);
-        if (!what) return false;
-        if (isnan(l->db[1] - l->db[0]))
-            qc_say("            not measured  ");
-        else
-            qc_say("            %+.2f dB  ", l->db[1] - l->db[0]);
-        qc_say("%s  %s: %s\n", l->op, l->name, what);
+    if (!qc_json_size(options)) qc_say("options     all are the same\n");
+    for (size_t i = 0; i < qc_json_size(options); i++) {
+        const struct qc_json *p = qc_json_at(options, i), *values = qc_json_find(p, "values");
+        QC_FREED char *first = qc_json_print(qc_json_at(values, 0), 0),
+                      *second = qc_json_print(qc_json_at(values, 1), 0);
+        if (!first || !second) return qc_fail_memory(st, 1);
+        qc_say("%s--%s: %s -> %s\n", i ? "            " : "options     ", qc_json_find_text(p, "name"),
+               strcmp(first, "null") == 0 ? "none" : first, strcmp(second, "null") == 0 ? "none" : second);
     }
-    if (shown < d->differing_count) qc_say("            and %zu more (-v shows all)\n", d->differing_count - shown);
-    for (int k = 0; k < 2; k++)
-        if (d->single_count[k])
-            qc_say("            %zu quantized in the %s report only\n", d->single_count[k], k ? "second" : "first");
     return true;
 }
 
-static bool print_difference(const struct qc_report_difference *d, const struct qc_cli_options *o, struct qc_status *st)
+static bool print_layers(const struct qc_json *d, const struct qc_cli_options *o, struct qc_status *st)
 {
-    for (int k = 0; k < 2; k++)
-        qc_say("%s%s (qcalib %s)\n", k ? "            " : "reports     ", d->from[k].file, d->version[k]);
-    for (size_t i = 0; i < d->note_count; i++) qc_say("%s%s\n", i ? "            " : "note        ", d->notes[i]);
-    print_figures(d);
-    if (!d->option_count) qc_say("options     all are the same\n");
-    for (size_t i = 0; i < d->option_count; i++) {
-        const struct qc_differing_option *p = &d->options[i];
-        qc_say("%s--%s: %s -> %s\n", i ? "            " : "options     ", p->name, *p->value[0] ? p->value[0] : "none",
-               *p->value[1] ? p->value[1] : "none");
+    const struct qc_json *layers = qc_json_find(d, "layers");
+    const size_t count = qc_json_size(layers), shown = o->verbose || count < SHOWN ? count : SHOWN;
+    qc_say("layers      %zu of %.0f differ%s\n", count, qc_json_find_number(d, "layers_in_both"),
+           count ? "; the largest change of SQNR first" : "");
+    for (size_t i = 0; i < shown; i++) {
+        const struct qc_json *l = qc_json_at(layers, i);
+        const char *what = qc_layer_change(o->job.arena, l, st);
+        const double by = qc_json_find_number(l, "change_db");
+        if (!what) return false;
+        if (isnan(by))
+            qc_say("            not measured  ");
+        else
+            qc_say("            %+.2f dB  ", by);
+        qc_say("%s  %s: %s\n", qc_json_find_text(l, "op"), qc_json_find_text(l, "name"), what);
     }
-    if (!print_layers(d, o, st)) return false;
+    if (shown < count) qc_say("            and %zu more (-v shows all)\n", count - shown);
+    for (int k = 0; k < 2; k++) {
+        const size_t single = qc_json_size(qc_json_find(d, k ? "only_in_second" : "only_in_first"));
+        if (single) qc_say("            %zu quantized in the %s report only\n", single, k ? "second" : "first");
+    }
+    return true;
+}
+
+static bool print_difference(const struct qc_json *d, const struct qc_cli_options *o, struct qc_status *st)
+{
+    const struct qc_json *reports = qc_json_find(d, "reports"), *notes = qc_json_find(d, "notes");
+    for (size_t k = 0; k < 2; k++)
+        qc_say("%s%s (qcalib %s)\n", k ? "            " : "reports     ",
+               qc_json_find_text(qc_json_at(reports, k), "file"), qc_json_find_text(qc_json_at(reports, k), "version"));
+    for (size_t i = 0; i < qc_json_size(notes); i++)
+        qc_say("%s%s\n", i ? "            " : "note        ", qc_json_text(qc_json_at(notes, i)));
+    print_figures(qc_json_find(d, "figures"));
+    if (!print_options(qc_json_find(d, "options"), st) || !print_layers(d, o, st)) return false;
     if (o->output) qc_say("written     %s\n", o->output);
     return true;
 }
@@ -99,7 +114,7 @@ bool qc_cmd_compare_reports(const struct qc_cli_options *o, struct qc_status *st
     struct qc_cli_options found = *o; /* folders are replaced by their report.json */
     struct qc_report_source from[2] = {{.file = NULL}};
     struct qc_json *read[2] = {NULL, NULL};
-    struct qc_report_difference d;
+    struct qc_json *d = NULL;
     struct qc_file_list outputs;
     const char *files[2];
     bool ok = find(&files[0], o->operands.items[0], o->job.arena, st) &&
@@ -111,11 +126,14 @@ bool qc_cmd_compare_reports(const struct qc_cli_options *o, struct qc_status *st
         ok = qc_report_read(&read[k], files[k], o->job.arena, st);
         from[k] = (struct qc_report_source){.file = files[k], .report = read[k]};
     }
-    ok = ok && qc_report_difference(&d, from, o->job.arena, st) && (!o->output || write_difference_page(&d, o, st));
-    if (ok && o->json)
-        ok = qc_print_json(qc_report_difference_json(&d), st);
-    else if (ok && !o->quiet)
-        ok = print_difference(&d, o, st);
+    ok = ok && qc_report_difference(&d, from, o->job.arena, st);
+    ok = ok && (!o->output || write_difference_page(d, from, o, st));
+    if (ok && o->json) {
+        ok = qc_print_json(d, st);
+        d = NULL; /* taken */
+    } else if (ok && !o->quiet)
+        ok = print_difference(d, o, st);
+    qc_json_free(d);
     for (int k = 0; k < 2; k++) qc_json_free(read[k]);
     return ok;
 }

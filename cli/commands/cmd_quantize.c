@@ -174,12 +174,11 @@ static bool report_job(struct qc_job *j, const struct outputs *to, size_t writte
     const char *folder = to->folder;
     struct qc_json *json = NULL;
     if (!qc_job_report_json(&json, j, st)) return false;
-    const struct qc_report *r = qc_job_report(j);
+    const struct qc_json *latency = qc_json_find(json, "timing.benchmark");
     bool ok = !folder || qc_job_write_report(j, json, folder, st) || tell_written(to, written, st);
-    if (ok && !o->quiet && !o->json) {
-        qc_print_summary(json, folder != NULL);
+    if (ok && !o->quiet && !o->json && (ok = qc_print_summary(json, folder != NULL, st))) {
         if (folder) qc_say("report      %s\n", folder);
-        if (r->latency && !r->latency->all_float) qc_say("placement   %s\n", to->placement);
+        if (latency && !(qc_json_find_number(latency, "all_float") > 0)) qc_say("placement   %s\n", to->placement);
     }
     if (o->json && ok) return qc_print_json(json, st);
     qc_json_free(json);

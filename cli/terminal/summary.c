@@ -620,16 +620,18 @@ static void print_wrapped(const char *line, size_t length, size_t width)
     printf("%.*s\n", (int)length, line);
 }
 
-void qc_print_summary(const struct qc_json *record, bool with_report)
+bool qc_print_summary(const struct qc_json *record, bool with_report, struct qc_status *st)
 {
     QC_FREED char *all = NULL;
     size_t size, width = columns();
     FILE *f = open_memstream(&all, &size);
-    if (!f) return;
+    if (!f) return qc_fail_memory(st, 1);
     print_all(f, record, with_report);
-    if (fclose(f) != 0) return;
+    const bool whole = !ferror(f);
+    if (fclose(f) != 0 || !whole) return qc_fail_memory(st, 1);
     for (const char *line = all, *end; *line; line = end + 1) {
         end = strchr(line, '\n');
         print_wrapped(line, (size_t)(end - line), width);
     }
+    return true;
 }

@@ -148,9 +148,6 @@ struct qc_report_accumulator {
                                                without compensation or with a partly corrected bias */
 };
 
-/* Gives the sums over all layers. */
-void qc_report_overflowed(uint64_t *overflows, uint64_t *results, const struct qc_report_accumulator *a);
-
 struct qc_float_op {
     const char *name, *op, *reason;
 };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/words.h"
 #include "export/report/report.h"
 
 /* Smaller changes of an SQNR count as none. */
@@ -17,15 +18,6 @@ static const char *text_or(const struct qc_json *v, const char *key, const char 
 {
     const char *s = qc_json_find_text(v, key);
     return s ? s : other;
-}
-
-static const char *printed(struct qc_arena *a, const struct qc_json *v, struct qc_status *st)
-{
-    if (!v) return "";
-    char *s = qc_json_print(v, 0), *kept = s ? qc_arena_strdup(a, s, st) : NULL;
-    if (!s) qc_fail_memory(st, 1);
-    free(s);
-    return kept;
 }
 
 static bool equal(const struct qc_json *x, const struct qc_json *y)
@@ -94,6 +86,25 @@ static bool check_models(const struct qc_report_source s[2], struct qc_status *s
                    sha[1]);
 }
 
+static struct qc_json *pair(struct qc_json *x, struct qc_json *y)
+{
+    struct qc_json *list = qc_json_array();
+    qc_json_add(list, x);
+    qc_json_add(list, y);
+    return list;
+}
+
+static struct qc_json *numbers(double x, double y)
+{
+    return pair(qc_json_number(x), qc_json_number(y));
+}
+
+static double at(const struct qc_json *v, const char *key, size_t k)
+{
+    const struct qc_json *list = qc_json_find(v, key);
+    return list ? qc_json_value(qc_json_at(list, k)) : (double)NAN;
+}
+
 /* ---- Figures ---- */
 
 static double worst_output(const struct qc_json *r)
@@ -117,134 +128,133 @@ static double milliseconds(const struct qc_json *r)
 }
 
 /* Adds a figure that at least one report has. */
-static void add_figure(struct qc_report_difference *d, const char *name, enum qc_figure_unit unit, int better,
-                       double first, double second)
+static void add_figure(struct qc_json *list, const char *name, const char *unit, int better, double first,
+                       double second)
 {
     if (isnan(first) && isnan(second)) return;
-    d->figures[d->figure_count++] =
-        (struct qc_figure){.name = name, .unit = unit, .better = better, .value = {first, second}};
+    struct qc_json *o = QC_JSON("name %s unit %s better %d", name, unit, better);
+    qc_json_set(o, "values", numbers(first, second));
+    qc_json_add(list, qc_json_put(o, "change %g", second - first));
 }
 
-static void figures(struct qc_report_difference *d)
+static struct qc_json *figures(const struct qc_report_source from[2])
 {
-    const struct qc_json *x = d->from[0].report, *y = d->from[1].report, *score = qc_json_find(x, "accuracy"),
-                         *other = qc_json_find(y, "accuracy");
-    const bool decibels = strcmp(text_or(score, "metric", text_or(other, "metric", "")), "psnr") == 0;
-    const enum qc_figure_unit unit = decibels ? QC_FIGURE_DB : QC_FIGURE_PERCENT;
-    add_figure(d, decibels ? "PSNR, float" : "top-1 accuracy, float", unit, 1, qc_json_find_number(score, "fp32"),
-               qc_json_find_number(other, "fp32"));
-    add_figure(d, decibels ? "PSNR, quantized" : "top-1 accuracy, quantized", unit, 1,
-               qc_json_find_number(score, "int8"), qc_json_find_number(other, "int8"));
-    add_figure(d, "negative log-likelihood, quantized", QC_FIGURE_NATS, -1, qc_json_find_number(score, "int8_nll"),
-               qc_json_find_number(other, "int8_nll"));
-    add_figure(d, "worst output, SQNR", QC_FIGURE_DB, 1, worst_output(x), worst_output(y));
-    add_figure(d, "model file", QC_FIGURE_BYTES, -1, file_bytes(x), file_bytes(y));
-    add_figure(d, "multiply-adds in integers", QC_FIGURE_PERCENT, 1, qc_json_find_number(x, "integer_share"),
-               qc_json_find_number(y, "integer_share"));
-    add_figure(d, "multiply-adds in 8 bits or fewer", QC_FIGURE_PERCENT, 1, qc_json_find_number(x, "int8_share"),
-               qc_json_find_number(y, "int8_share"));
-    add_figure(d, "operators in integers", QC_FIGURE_COUNT, 0, qc_json_find_number(x, "quantized_ops"),
-               qc_json_find_number(y, "quantized_ops"));
-    add_figure(d, "latency", QC_FIGURE_MS, -1, milliseconds(x), milliseconds(y));
+    static const struct {
+        const char *name, *unit, *path;
+        int better;
+        double (*value)(const struct qc_json *r);
+    } all[] = {{"negative log-likelihood, quantized", "nats", "accuracy.int8_nll", -1, NULL},
+               {"worst output, SQNR", "dB", NULL, 1, worst_output},
+               {"model file", "bytes", NULL, -1, file_bytes},
+               {"multiply-adds in integers", "share", "integer_share", 1, NULL},
+               {"multiply-adds in 8 bits or fewer", "share", "int8_share", 1, NULL},
+               {"operators in integers", "", "quantized_ops", 0, NULL},
+               {"latency", "ms", NULL, -1, milliseconds}};
+    const struct qc_json *x = from[0].report, *y = from[1].report;
+    struct qc_json *list = qc_json_array();
+    const bool psnr = strcmp(text_or(x, "accuracy.metric", text_or(y, "accuracy.metric", "")), "psnr") == 0;
+    add_figure(list, psnr ? "PSNR, float" : "top-1 accuracy, float", psnr ? "dB" : "share", 1,
+               qc_json_find_number(x, "accuracy.fp32"), qc_json_find_number(y, "accuracy.fp32"));
+    add_figure(list, psnr ? "PSNR, quantized" : "top-1 accuracy, quantized", psnr ? "dB" : "share", 1,
+               qc_json_find_number(x, "accuracy.int8"), qc_json_find_number(y, "accuracy.int8"));
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        add_figure(list, all[i].name, all[i].unit, all[i].better,
+                   all[i].value ? all[i].value(x) : qc_json_find_number(x, all[i].path),
+                   all[i].value ? all[i].value(y) : qc_json_find_number(y, all[i].path));
+    return list;
 }
 
-const char *qc_figure_text(char buf[QC_CHANGE_TEXT], enum qc_figure_unit unit, double v)
+/* How the figures of a unit are written. change: NULL is in percent of the first value. */
+static const struct unit {
+    const char *name, *value, *change;
+    int decimals; /* -1: three digits */
+    double factor;
+} units[] = {
+    {"share", " %", " points", 2, 100}, {"dB", " dB", " dB", 2, 1}, {"nats", " nats", " nats", 4, 1},
+    {"bytes", NULL, NULL, 0, 1},        {"ms", " ms", NULL, -1, 1}, {"", "", "", 0, 1},
+};
+
+static const struct unit *unit_of(const struct qc_json *figure)
 {
+    const struct unit *u = units;
+    while (*u->name && strcmp(text_or(figure, "unit", ""), u->name) != 0) u++;
+    return u;
+}
+
+const char *qc_figure_text(char buf[QC_CHANGE_TEXT], const struct qc_json *figure, size_t k)
+{
+    const double v = at(figure, "values", k);
+    const struct unit *u = unit_of(figure);
     if (isnan(v)) return "–";
-    switch (unit) {
-    case QC_FIGURE_PERCENT: snprintf(buf, QC_CHANGE_TEXT, "%.2f %%", 100 * v); break;
-    case QC_FIGURE_DB: snprintf(buf, QC_CHANGE_TEXT, "%.2f dB", v); break;
-    case QC_FIGURE_NATS: snprintf(buf, QC_CHANGE_TEXT, "%.4f nats", v); break;
-    case QC_FIGURE_MS: snprintf(buf, QC_CHANGE_TEXT, "%.3g ms", v); break;
-    case QC_FIGURE_COUNT: snprintf(buf, QC_CHANGE_TEXT, "%.0f", v); break;
-    case QC_FIGURE_BYTES:
-        if (v < 1024)
-            snprintf(buf, QC_CHANGE_TEXT, "%.0f bytes", v);
-        else if (v < 1024 * 1024)
-            snprintf(buf, QC_CHANGE_TEXT, "%.1f KB", v / 1024);
-        else
-            snprintf(buf, QC_CHANGE_TEXT, "%.2f MB", v / 1024 / 1024);
-        break;
-    }
+    if (!u->value)
+        qc_bytes_text(buf, v > 0 ? (uint64_t)v : 0);
+    else
+        snprintf(buf, QC_CHANGE_TEXT, u->decimals < 0 ? "%.*g%s" : "%.*f%s", u->decimals < 0 ? 3 : u->decimals,
+                 u->factor * v, u->value);
     return buf;
 }
 
-const char *qc_figure_change(char buf[QC_CHANGE_TEXT], const struct qc_figure *f, const char *minus)
+const char *qc_figure_change(char buf[QC_CHANGE_TEXT], const struct qc_json *figure, const char *minus)
 {
-    const double by = f->value[1] - f->value[0];
+    const double by = qc_json_find_number(figure, "change"), from = at(figure, "values", 0);
+    const struct unit *u = unit_of(figure);
     const char *sign = by < 0 ? minus : "+";
-    if (isnan(by)) return "–";
     if (by == 0) return "same";
-    switch (f->unit) {
-    case QC_FIGURE_PERCENT: snprintf(buf, QC_CHANGE_TEXT, "%s%.2f points", sign, 100 * fabs(by)); break;
-    case QC_FIGURE_DB: snprintf(buf, QC_CHANGE_TEXT, "%s%.2f dB", sign, fabs(by)); break;
-    case QC_FIGURE_NATS: snprintf(buf, QC_CHANGE_TEXT, "%s%.4f nats", sign, fabs(by)); break;
-    case QC_FIGURE_COUNT: snprintf(buf, QC_CHANGE_TEXT, "%s%.0f", sign, fabs(by)); break;
-    case QC_FIGURE_BYTES:
-    case QC_FIGURE_MS:
-        if (!(f->value[0] > 0)) return "–";
-        snprintf(buf, QC_CHANGE_TEXT, "%s%.1f %%", sign, 100 * fabs(by) / f->value[0]);
-        break;
-    }
+    if (isnan(by) || (!u->change && !(from > 0))) return "–";
+    if (u->change)
+        snprintf(buf, QC_CHANGE_TEXT, "%s%.*f%s", sign, u->decimals, u->factor * fabs(by), u->change);
+    else
+        snprintf(buf, QC_CHANGE_TEXT, "%s%.1f %%", sign, 100 * fabs(by) / from);
     return buf;
 }
 
 /* ---- Options and notes ---- */
 
-static bool add_option(struct qc_differing_option *list, size_t *count, const char *name, const struct qc_json *x,
-                       const struct qc_json *y, struct qc_arena *a, struct qc_status *st)
+static void add_option(struct qc_json *list, const char *name, const struct qc_json *x, const struct qc_json *y)
 {
-    if (equal(x, y)) return true;
-    struct qc_differing_option *o = &list[(*count)++];
-    o->name = name;
-    return (o->value[0] = printed(a, x, st)) && (o->value[1] = printed(a, y, st));
+    if (equal(x, y)) return;
+    struct qc_json *o = QC_JSON("name %s", name);
+    qc_json_set(o, "values", pair(qc_json_copy(x), qc_json_copy(y)));
+    qc_json_add(list, o);
 }
 
-static bool options(struct qc_report_difference *d, struct qc_arena *a, struct qc_status *st)
+static struct qc_json *options(const struct qc_report_source from[2])
 {
-    const struct qc_json *x = qc_json_find(d->from[0].report, "options"),
-                         *y = qc_json_find(d->from[1].report, "options");
-    struct qc_differing_option *list =
-        QC_NEW_ARRAY(a, struct qc_differing_option, qc_json_size(x) + qc_json_size(y), st);
-    if (!list) return false;
-    for (size_t i = 0; i < qc_json_size(x); i++) {
-        const char *key = qc_json_key(x, i);
-        if (!add_option(list, &d->option_count, key, qc_json_at(x, i), qc_json_get(y, key), a, st)) return false;
-    }
-    for (size_t i = 0; i < qc_json_size(y); i++) {
-        const char *key = qc_json_key(y, i);
-        if (!qc_json_get(x, key) && !add_option(list, &d->option_count, key, NULL, qc_json_at(y, i), a, st))
-            return false;
-    }
-    d->options = list;
-    return true;
+    const struct qc_json *x = qc_json_find(from[0].report, "options"), *y = qc_json_find(from[1].report, "options");
+    struct qc_json *list = qc_json_array();
+    for (size_t i = 0; i < qc_json_size(x); i++)
+        add_option(list, qc_json_key(x, i), qc_json_at(x, i), qc_json_get(y, qc_json_key(x, i)));
+    for (size_t i = 0; i < qc_json_size(y); i++)
+        if (!qc_json_get(x, qc_json_key(y, i))) add_option(list, qc_json_key(y, i), NULL, qc_json_at(y, i));
+    return list;
 }
 
-static void add_note(struct qc_report_difference *d, bool differs, const char *words)
+static bool same(const struct qc_report_source from[2], const char *path)
 {
-    if (differs) d->notes[d->note_count++] = words;
+    return equal(qc_json_find(from[0].report, path), qc_json_find(from[1].report, path));
 }
 
-static void notes(struct qc_report_difference *d)
+static struct qc_json *notes(const struct qc_report_source from[2])
 {
-    const struct qc_json *r[2] = {d->from[0].report, d->from[1].report};
-    const struct qc_json *data[2] = {qc_json_find(r[0], "data"), qc_json_find(r[1], "data")};
-    const struct qc_json *accuracy[2] = {qc_json_find(r[0], "accuracy"), qc_json_find(r[1], "accuracy")};
-    const bool scored = qc_json_find_text(accuracy[0], "metric") && qc_json_find_text(accuracy[1], "metric");
-    add_note(d, strcmp(d->version[0], d->version[1]) != 0, "The reports were written by different versions of qcalib.");
-    add_note(d, !equal(qc_json_find(data[0], "sha256"), qc_json_find(data[1], "sha256")),
-             "The calibration data differ, so SQNR was measured on different samples.");
-    add_note(d, !equal(qc_json_find(r[0], "measured_samples"), qc_json_find(r[1], "measured_samples")),
-             "SQNR was measured on different numbers of samples.");
-    add_note(d, !qc_json_find_text(accuracy[0], "metric") != !qc_json_find_text(accuracy[1], "metric"),
-             "Only one of the reports has accuracy (--eval).");
-    add_note(d,
-             scored && (!equal(qc_json_find(accuracy[0], "metric"), qc_json_find(accuracy[1], "metric")) ||
-                        !equal(qc_json_find(accuracy[0], "fp32"), qc_json_find(accuracy[1], "fp32")) ||
-                        !equal(qc_json_find(accuracy[0], "samples"), qc_json_find(accuracy[1], "samples"))),
-             "Accuracy was measured on different labelled data.");
-    add_note(d, isnan(milliseconds(r[0])) != isnan(milliseconds(r[1])),
-             "Only one of the reports has a latency (--benchmark).");
+    const struct qc_json *x = from[0].report, *y = from[1].report;
+    const bool first = qc_json_find_text(x, "accuracy.metric"), second = qc_json_find_text(y, "accuracy.metric");
+    const struct {
+        bool differs;
+        const char *words;
+    } all[] = {
+        {!same(from, "version"), "The reports were written by different versions of qcalib."},
+        {!same(from, "data.sha256"), "The calibration data differ, so SQNR was measured on different samples."},
+        {!same(from, "measured_samples"), "SQNR was measured on different numbers of samples."},
+        {first != second, "Only one of the reports has accuracy (--eval)."},
+        {first && second &&
+             !(same(from, "accuracy.metric") && same(from, "accuracy.fp32") && same(from, "accuracy.samples")),
+         "Accuracy was measured on different labelled data."},
+        {isnan(milliseconds(x)) != isnan(milliseconds(y)), "Only one of the reports has a latency (--benchmark)."},
+    };
+    struct qc_json *list = qc_json_array();
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].differs) qc_json_add(list, qc_json_string(all[i].words));
+    return list;
 }
 
 /* ---- Layers ---- */
@@ -280,107 +290,129 @@ static struct named *sorted(size_t *count, const struct qc_json *report, struct 
     return list;
 }
 
+/* SQNR of the tensor, or of its own rounding if only that was measured. */
 static double sqnr(const struct qc_json *l)
 {
     const double all = qc_json_find_number(l, "sqnr_db");
     return isnan(all) ? qc_json_find_number(l, "sqnr_alone_db") : all;
 }
 
+/* Two layers of one name and how they differ. */
+struct differing {
+    const struct named *x, *y;
+    double by; /* dB; NaN: not measured */
+    bool type, method, parameters, rounding;
+};
+
 /* Returns true if the layers differ; *out then says how. */
-static bool differ(struct qc_differing_layer *out, const struct named *x, const struct named *y)
+static bool differ(struct differing *out, const struct named *x, const struct named *y)
 {
-    const struct qc_json *l[2] = {x->layer, y->layer};
-    *out = (struct qc_differing_layer){.name = x->name, .kind = x->kind, .op = qc_json_find_text(l[1], "op")};
-    for (int k = 0; k < 2; k++) {
-        const struct qc_json *chosen = qc_json_find(l[k], "chosen");
-        out->type[k] = qc_type_word(qc_json_find_text(l[k], "type"));
-        out->method[k] = text_or(l[k], "method", "?");
-        out->db[k] = sqnr(l[k]);
-        out->low[k] = qc_json_find_number(chosen, "min");
-        out->high[k] = qc_json_find_number(chosen, "max");
-    }
-    out->type_changed = strcmp(out->type[0], out->type[1]) != 0;
-    out->method_changed = strcmp(out->method[0], out->method[1]) != 0;
-    out->parameters_changed = !equal(qc_json_find(l[0], "scale"), qc_json_find(l[1], "scale")) ||
-                              !equal(qc_json_find(l[0], "zero_point"), qc_json_find(l[1], "zero_point"));
-    out->rounding_changed = strcmp(text_or(qc_json_find(l[0], "weight_rounding"), "method", "nearest"),
-                                   text_or(qc_json_find(l[1], "weight_rounding"), "method", "nearest")) != 0;
-    const double by = fabs(out->db[1] - out->db[0]);
-    return out->type_changed || out->method_changed || out->parameters_changed || out->rounding_changed ||
-           isnan(out->db[0]) != isnan(out->db[1]) || by >= same_db;
+    const struct qc_json *l = x->layer, *m = y->layer;
+    const struct qc_report_source both[2] = {{NULL, l}, {NULL, m}};
+    *out = (struct differing){
+        .x = x,
+        .y = y,
+        .by = sqnr(m) - sqnr(l),
+        .type = !same(both, "type"),
+        .method = strcmp(text_or(l, "method", "?"), text_or(m, "method", "?")) != 0,
+        .parameters = !same(both, "scale") || !same(both, "zero_point"),
+        .rounding = strcmp(text_or(l, "weight_rounding.method", "nearest"),
+                           text_or(m, "weight_rounding.method", "nearest")) != 0,
+    };
+    return out->type || out->method || out->parameters || out->rounding || isnan(sqnr(l)) != isnan(sqnr(m)) ||
+           fabs(out->by) >= same_db;
 }
 
 static int by_change(const void *p, const void *q)
 {
-    const struct qc_differing_layer *x = p, *y = q;
-    const double a = fabs(x->db[1] - x->db[0]), b = fabs(y->db[1] - y->db[0]);
+    const struct differing *x = p, *y = q;
+    const double a = fabs(x->by), b = fabs(y->by);
     if (isnan(a) != isnan(b)) return isnan(a) ? 1 : -1;
     if (!isnan(a) && a != b) return a < b ? 1 : -1;
-    const int kind = strcmp(x->kind, y->kind);
-    return kind ? kind : strcmp(x->name, y->name);
+    return compare(x->x, y->x);
 }
 
-static void add_single(struct qc_single_layer *list, size_t *count, const struct named *n)
+static struct qc_json *layer_json(const struct differing *d)
 {
-    list[(*count)++] = (struct qc_single_layer){.name = n->name,
-                                                .op = qc_json_find_text(n->layer, "op"),
-                                                .kind = n->kind,
-                                                .type = qc_type_word(qc_json_find_text(n->layer, "type"))};
+    const struct qc_json *l = d->x->layer, *m = d->y->layer;
+    struct qc_json *o = QC_JSON("name %s op %s kind %s", d->x->name, qc_json_find_text(m, "op"), d->x->kind),
+                   *what = qc_json_array();
+    qc_json_set(o, "sqnr_db", numbers(sqnr(l), sqnr(m)));
+    qc_json_put(o, "change_db %g", d->by);
+    qc_json_set(o, "type",
+                pair(qc_json_string(qc_type_word(qc_json_find_text(l, "type"))),
+                     qc_json_string(qc_type_word(qc_json_find_text(m, "type")))));
+    qc_json_set(o, "method",
+                pair(qc_json_string(text_or(l, "method", "?")), qc_json_string(text_or(m, "method", "?"))));
+    qc_json_set(o, "min", numbers(qc_json_find_number(l, "chosen.min"), qc_json_find_number(m, "chosen.min")));
+    qc_json_set(o, "max", numbers(qc_json_find_number(l, "chosen.max"), qc_json_find_number(m, "chosen.max")));
+    if (d->type) qc_json_add(what, qc_json_string("type"));
+    if (d->method) qc_json_add(what, qc_json_string("method"));
+    if (d->parameters) qc_json_add(what, qc_json_string("parameters"));
+    if (d->rounding) qc_json_add(what, qc_json_string("rounding"));
+    qc_json_set(o, "changed", what);
+    return o;
 }
 
-static bool layers(struct qc_report_difference *d, struct qc_arena *a, struct qc_status *st)
+/* Adds "layers_in_both", "layers", "only_in_first" and "only_in_second". */
+static bool add_layers(struct qc_json *to, const struct qc_report_source from[2], struct qc_arena *a,
+                       struct qc_status *st)
 {
-    size_t count[2], i = 0, k = 0;
-    struct named *x = sorted(&count[0], d->from[0].report, a, st), *y = sorted(&count[1], d->from[1].report, a, st);
-    struct qc_single_layer *single[2] = {QC_NEW_ARRAY(a, struct qc_single_layer, count[0] + 1, st),
-                                         QC_NEW_ARRAY(a, struct qc_single_layer, count[1] + 1, st)};
-    struct qc_differing_layer *list = QC_NEW_ARRAY(a, struct qc_differing_layer, count[0] + 1, st);
-    if (!x || !y || !single[0] || !single[1] || !list) return false;
+    size_t count[2], i = 0, k = 0, both = 0, differing = 0;
+    struct named *x = sorted(&count[0], from[0].report, a, st), *y = sorted(&count[1], from[1].report, a, st);
+    struct differing *list = QC_NEW_ARRAY(a, struct differing, count[0] + 1, st);
+    if (!x || !y || !list) return false;
+    struct qc_json *layers = qc_json_array(), *only[2] = {qc_json_array(), qc_json_array()};
     while (i < count[0] || k < count[1]) {
         int by = i == count[0] ? 1 : k == count[1] ? -1 : strcmp(x[i].kind, y[k].kind);
         if (!by) by = strcmp(x[i].name, y[k].name);
         if (by < 0)
-            add_single(single[0], &d->single_count[0], &x[i++]);
+            qc_json_add(only[0], qc_json_string(x[i++].name));
         else if (by > 0)
-            add_single(single[1], &d->single_count[1], &y[k++]);
+            qc_json_add(only[1], qc_json_string(y[k++].name));
         else {
-            d->layer_count++;
-            d->differing_count += differ(&list[d->differing_count], &x[i++], &y[k++]);
+            both++;
+            differing += differ(&list[differing], &x[i++], &y[k++]);
         }
     }
-    qsort(list, d->differing_count, sizeof *list, by_change);
-    d->differing = list;
-    for (int n = 0; n < 2; n++) d->single[n] = single[n];
+    qsort(list, differing, sizeof *list, by_change);
+    for (size_t n = 0; n < differing; n++) qc_json_add(layers, layer_json(&list[n]));
+    qc_json_put(to, "layers_in_both %zu", both);
+    qc_json_set(to, "layers", layers);
+    qc_json_set(to, "only_in_first", only[0]);
+    qc_json_set(to, "only_in_second", only[1]);
     return true;
 }
 
-const char *qc_layer_change(struct qc_arena *a, const struct qc_differing_layer *l, const char *arrow,
-                            struct qc_status *st)
+static const char *listed(const struct qc_json *v, const char *key, size_t k)
 {
-    const char *type = l->type_changed ? qc_arena_printf(a, st, "type %s%s%s", l->type[0], arrow, l->type[1]) : "";
-    const char *method =
-        l->method_changed ? qc_arena_printf(a, st, "method %s%s%s", l->method[0], arrow, l->method[1]) : "";
-    if (!type || !method) return NULL;
-    const bool any = *type || *method || l->parameters_changed || l->rounding_changed;
-    const bool range = l->parameters_changed && !l->type_changed;
-    return qc_arena_printf(a, st, "%s%s%s%s%s%s%s%s", type, *type && *method ? ", " : "", method,
-                           range && (*type || *method) ? ", " : "", range ? "scale or zero point" : "",
-                           l->rounding_changed && (*type || *method || range) ? ", " : "",
-                           l->rounding_changed ? "rounding" : "", any ? "" : "only its input or weight values");
+    return qc_json_text(qc_json_at(qc_json_find(v, key), k));
+}
+
+const char *qc_layer_change(struct qc_arena *a, const struct qc_json *layer, struct qc_status *st)
+{
+    const struct qc_json *changed = qc_json_find(layer, "changed");
+    const char *words = "";
+    bool type = false;
+    for (size_t i = 0; words && i < qc_json_size(changed); i++) {
+        const char *what = listed(layer, "changed", i), *between = *words ? ", " : "";
+        const bool is_type = strcmp(what, "type") == 0;
+        type = type || is_type;
+        if (is_type || strcmp(what, "method") == 0)
+            words = qc_arena_printf(a, st, "%s%s%s %s -> %s", words, between, what, listed(layer, what, 0),
+                                    listed(layer, what, 1));
+        else if (strcmp(what, "parameters") != 0)
+            words = qc_arena_printf(a, st, "%s%s%s", words, between, what);
+        else if (!type)
+            words = qc_arena_printf(a, st, "%s%sscale or zero point", words, between);
+    }
+    return words && !*words ? "only its input or weight values" : words;
 }
 
 /* ---- Verdict ---- */
 
-static const struct qc_figure *figure(const struct qc_report_difference *d, const char *part)
-{
-    for (size_t i = 0; i < d->figure_count; i++)
-        if (strstr(d->figures[i].name, part) && !isnan(d->figures[i].value[1] - d->figures[i].value[0]))
-            return &d->figures[i];
-    return NULL;
-}
-
 /* "Accuracy +0.33 points, file −12.0 %; 14 of 42 layers differ." */
-static bool verdict(struct qc_report_difference *d, struct qc_arena *a, struct qc_status *st)
+static const char *verdict(const struct qc_json *d, struct qc_arena *a, struct qc_status *st)
 {
     static const struct {
         const char *part, *words;
@@ -389,116 +421,58 @@ static bool verdict(struct qc_report_difference *d, struct qc_arena *a, struct q
                  {"worst output", "Output SQNR"},
                  {"model file", "File size"},
                  {"latency", "Latency"}};
+    const struct qc_json *all = qc_json_find(d, "figures");
     const char *words = "";
-    for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
-        const struct qc_figure *f = figure(d, named[i].part);
-        char buf[QC_CHANGE_TEXT];
-        if (!f) continue;
-        words = qc_arena_printf(a, st, "%s%s%s: %s", words, *words ? "; " : "", named[i].words,
-                                qc_figure_change(buf, f, "−"));
-        if (!words) return false;
-    }
-    const size_t single = d->single_count[0] + d->single_count[1];
-    words = qc_arena_printf(a, st, "%s%s%zu of %zu layers differ", words, *words ? ". " : "", d->differing_count,
-                            d->layer_count);
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        for (size_t k = 0; words && k < qc_json_size(all); k++) {
+            const struct qc_json *f = qc_json_at(all, k);
+            char buf[QC_CHANGE_TEXT];
+            if (!strstr(qc_json_find_text(f, "name"), named[i].part) || !qc_json_find(f, "change")) continue;
+            words = qc_arena_printf(a, st, "%s%s%s: %s", words, *words ? "; " : "", named[i].words,
+                                    qc_figure_change(buf, f, "−"));
+        }
+    const size_t single =
+        qc_json_size(qc_json_find(d, "only_in_first")) + qc_json_size(qc_json_find(d, "only_in_second"));
+    if (words)
+        words = qc_arena_printf(a, st, "%s%s%zu of %.0f layers differ", words, *words ? ". " : "",
+                                qc_json_size(qc_json_find(d, "layers")), qc_json_find_number(d, "layers_in_both"));
     if (words && single)
         words = qc_arena_printf(a, st, "%s, and %zu %s quantized in one of the reports only", words, single,
                                 single == 1 ? "is" : "are");
-    d->verdict = words ? qc_arena_printf(a, st, "%s.", words) : NULL;
-    return d->verdict != NULL;
+    return words ? qc_arena_printf(a, st, "%s.", words) : NULL;
 }
 
-bool qc_report_difference(struct qc_report_difference *out, const struct qc_report_source from[2], struct qc_arena *a,
+bool qc_report_difference(struct qc_json **out, const struct qc_report_source from[2], struct qc_arena *a,
                           struct qc_status *st)
 {
-    struct qc_report_difference d = {.from = {from[0], from[1]}};
     if (!check_members(&from[0], st) || !check_members(&from[1], st) || !check_models(from, st)) return false;
-    for (int k = 0; k < 2; k++) d.version[k] = qc_json_find_text(from[k].report, "version");
-    d.model = text_or(qc_json_find(from[1].report, "model"), "file", "?");
-    figures(&d);
-    notes(&d);
-    if (!options(&d, a, st) || !layers(&d, a, st) || !verdict(&d, a, st)) return false;
+    struct qc_json *d = qc_json_object(), *reports = qc_json_array();
+    for (int k = 0; k < 2; k++)
+        qc_json_add(reports, QC_JSON("file %s version %s", from[k].file, qc_json_find_text(from[k].report, "version")));
+    qc_json_set(d, "reports", reports);
+    qc_json_put(d, "model %s verdict %s", text_or(from[1].report, "model.file", "?"), "");
+    qc_json_set(d, "figures", figures(from));
+    qc_json_set(d, "options", options(from));
+    const char *words = add_layers(d, from, a, st) && qc_json_is_whole(d) ? verdict(d, a, st) : NULL;
+    if (words) qc_json_set(d, "verdict", qc_json_string(words));
+    qc_json_set(d, "notes", notes(from));
+    if (!words || !qc_json_is_whole(d)) {
+        qc_json_free(d);
+        return qc_fail_memory(st, 1); /* unless a reason is given already */
+    }
     *out = d;
     return true;
 }
 
-/* ---- JSON ---- */
-
-static struct qc_json *pair(struct qc_json *x, struct qc_json *y)
+void qc_report_difference_record(struct qc_json *d, const struct qc_report_source from[2], const char *command,
+                                 const char *version)
 {
-    struct qc_json *list = qc_json_array();
-    qc_json_add(list, x);
-    qc_json_add(list, y);
-    return list;
-}
-
-static struct qc_json *layer_json(const struct qc_differing_layer *l)
-{
-    struct qc_json *o = qc_json_object(), *what = qc_json_array();
-    qc_json_put(o, "name %s op %s kind %s", l->name, l->op, l->kind);
-    qc_json_set(o, "sqnr_db", pair(qc_json_number(l->db[0]), qc_json_number(l->db[1])));
-    qc_json_set(o, "change_db", qc_json_number(l->db[1] - l->db[0]));
-    qc_json_set(o, "type", pair(qc_json_string(l->type[0]), qc_json_string(l->type[1])));
-    qc_json_set(o, "method", pair(qc_json_string(l->method[0]), qc_json_string(l->method[1])));
-    qc_json_set(o, "min", pair(qc_json_number(l->low[0]), qc_json_number(l->low[1])));
-    qc_json_set(o, "max", pair(qc_json_number(l->high[0]), qc_json_number(l->high[1])));
-    if (l->type_changed) qc_json_add(what, qc_json_string("type"));
-    if (l->method_changed) qc_json_add(what, qc_json_string("method"));
-    if (l->parameters_changed) qc_json_add(what, qc_json_string("parameters"));
-    if (l->rounding_changed) qc_json_add(what, qc_json_string("rounding"));
-    qc_json_set(o, "changed", what);
-    return o;
-}
-
-static const char *const units[] = {
-    [QC_FIGURE_PERCENT] = "share", [QC_FIGURE_DB] = "dB", [QC_FIGURE_NATS] = "nats",
-    [QC_FIGURE_BYTES] = "bytes",   [QC_FIGURE_MS] = "ms", [QC_FIGURE_COUNT] = "",
-};
-
-struct qc_json *qc_report_difference_json(const struct qc_report_difference *d)
-{
-    struct qc_json *root = qc_json_object(), *reports = qc_json_array(), *list = qc_json_array(), *o;
-    for (int k = 0; k < 2; k++) qc_json_add(reports, QC_JSON("file %s version %s", d->from[k].file, d->version[k]));
-    qc_json_set(root, "reports", reports);
-    qc_json_put(root, "model %s verdict %s", d->model, d->verdict);
-    for (size_t i = 0; i < d->figure_count; i++) {
-        const struct qc_figure *f = &d->figures[i];
-        qc_json_add(list, o = qc_json_object());
-        qc_json_put(o, "name %s unit %s better %d", f->name, units[f->unit], f->better);
-        qc_json_set(o, "values", pair(qc_json_number(f->value[0]), qc_json_number(f->value[1])));
-        qc_json_set(o, "change", qc_json_number(f->value[1] - f->value[0]));
-    }
-    qc_json_set(root, "figures", list);
-    list = qc_json_array();
-    for (size_t i = 0; i < d->option_count; i++) {
-        const struct qc_json *x = qc_json_get(qc_json_find(d->from[0].report, "options"), d->options[i].name),
-                             *y = qc_json_get(qc_json_find(d->from[1].report, "options"), d->options[i].name);
-        qc_json_add(list, o = qc_json_object());
-        qc_json_set(o, "name", qc_json_string(d->options[i].name));
-        qc_json_set(o, "values", pair(qc_json_copy(x), qc_json_copy(y)));
-    }
-    qc_json_set(root, "options", list);
-    list = qc_json_array();
-    for (size_t i = 0; i < d->differing_count; i++) qc_json_add(list, layer_json(&d->differing[i]));
-    qc_json_set(root, "layers_in_both", qc_json_whole(d->layer_count));
-    qc_json_set(root, "layers", list);
-    for (int k = 0; k < 2; k++) {
-        list = qc_json_array();
-        for (size_t i = 0; i < d->single_count[k]; i++) qc_json_add(list, qc_json_string(d->single[k][i].name));
-        qc_json_set(root, k ? "only_in_second" : "only_in_first", list);
-    }
-    qc_json_set(root, "notes", qc_json_strings(d->notes, d->note_count));
-    return root;
-}
-
-struct qc_json *qc_report_difference_record(const struct qc_report_difference *d, const char *command,
-                                            const char *version)
-{
-    struct qc_json *o = qc_report_difference_json(d), *records = qc_json_array();
-    for (int k = 0; k < 2; k++) qc_json_add(records, qc_json_copy(d->from[k].report));
-    qc_json_put(o, "kind %s command %s version %s", "difference", command, version);
-    qc_json_set(o, "model", QC_JSON("file %s", d->model));
-    qc_json_set(o, "verdict", QC_JSON("text %s", d->verdict));
-    qc_json_set(o, "records", records);
-    return o;
+    struct qc_json *records = qc_json_array();
+    for (int k = 0; k < 2; k++) qc_json_add(records, qc_json_copy(from[k].report));
+    struct qc_json *model = QC_JSON("file %s", qc_json_find_text(d, "model")),
+                   *words = QC_JSON("text %s", qc_json_find_text(d, "verdict"));
+    qc_json_put(d, "kind %s command %s version %s", "difference", command, version);
+    qc_json_set(d, "model", model);
+    qc_json_set(d, "verdict", words);
+    qc_json_set(d, "records", records);
 }

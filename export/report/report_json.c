@@ -138,12 +138,6 @@ static struct qc_json *rounding_json(const struct qc_report_rounding *r)
     return o;
 }
 
-static struct qc_json *bias_correction(const struct qc_report_rounding *r)
-{
-    if (!r || !r->bias_corrected) return qc_json_null();
-    return QC_JSON("rms %g max %g", r->bias_rms, r->bias_max);
-}
-
 static struct qc_json *histogram(const struct qc_report_histogram *h)
 {
     if (!h) return qc_json_null();
@@ -152,11 +146,6 @@ static struct qc_json *histogram(const struct qc_report_histogram *h)
     qc_json_put(o, "min %f max %f zeros %" PRIu64, h->lo, h->hi, h->zeros);
     qc_json_set(o, "counts", bars);
     return o;
-}
-
-static struct qc_json *rank_json(const struct qc_report_rank *e)
-{
-    return QC_JSON("node %s op %s output_sqnr_db %g measured %hhd", e->node, e->op, e->sqnr_db, e->measured);
 }
 
 static struct qc_json *index_json(size_t index)
@@ -237,7 +226,9 @@ static struct qc_json *layer(const struct qc_layer *l, const struct qc_report_ra
     qc_json_put(o, "sqnr_db %g sqnr_alone_db %g cosine %g max_abs %g saturated_fraction %g", l->sqnr_db, l->alone_db,
                 l->cosine, l->max_abs, l->saturated_fraction);
     qc_json_set(o, "weight_rounding", rounding_json(l->rounding));
-    qc_json_set(o, "bias_correction", bias_correction(l->rounding));
+    const struct qc_report_rounding *r = l->rounding;
+    qc_json_set(o, "bias_correction",
+                r && r->bias_corrected ? QC_JSON("rms %g max %g", r->bias_rms, r->bias_max) : qc_json_null());
     qc_json_set(o, "accumulator_bits", l->accumulator_bits ? qc_json_integer(l->accumulator_bits) : qc_json_null());
     qc_json_set(o, "accumulator_bits_seen",
                 l->accumulator_bits_seen ? qc_json_integer(l->accumulator_bits_seen) : qc_json_null());
@@ -428,17 +419,6 @@ static struct qc_json *free_changes(const struct qc_report *r)
     return all;
 }
 
-static struct qc_json *crossed(const struct qc_report *r)
-{
-    return QC_JSON("gain_db %g kept %hhd", r->crossed_gain_db, r->crossed_kept);
-}
-
-static struct qc_json *output_bias(const struct qc_report *r)
-{
-    return QC_JSON("outputs %zu expected_gain_db %g runs %zu", r->output_bias_outputs, r->output_bias_gain_db,
-                   r->output_bias_units);
-}
-
 static struct qc_json *centred(const struct qc_report *r)
 {
     struct qc_json *all = qc_json_array();
@@ -621,15 +601,21 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     if (r->size) add_size(o, r->size);
     if (r->trial_count) qc_json_set(o, "trials", trials(r));
     if (r->idea_count) qc_json_set(o, "free_changes", free_changes(r));
-    if (r->crossed) qc_json_set(o, "rounded_on_what_is_read", crossed(r));
-    if (r->output_bias_outputs) qc_json_set(o, "biases_of_outputs", output_bias(r));
+    if (r->crossed)
+        qc_json_set(o, "rounded_on_what_is_read", QC_JSON("gain_db %g kept %hhd", r->crossed_gain_db, r->crossed_kept));
+    if (r->output_bias_outputs)
+        qc_json_set(o, "biases_of_outputs",
+                    QC_JSON("outputs %zu expected_gain_db %g runs %zu", r->output_bias_outputs, r->output_bias_gain_db,
+                            r->output_bias_units));
     if (r->centred_count) qc_json_set(o, "centred_inputs", centred(r));
     if (r->scaled_count) qc_json_set(o, "scaled_channels", scaled_json(r));
     list = qc_json_array();
     for (size_t i = 0; i < r->group_count; i++) qc_json_add(list, group(&r->groups[i]));
     qc_json_set(o, "groups", list);
     list = qc_json_array();
-    for (size_t i = 0; i < r->rank_count; i++) qc_json_add(list, rank_json(&r->ranks[i]));
+    for (size_t i = 0; i < r->rank_count; i++)
+        qc_json_add(list, QC_JSON("node %s op %s output_sqnr_db %g measured %hhd", r->ranks[i].node, r->ranks[i].op,
+                                  r->ranks[i].sqnr_db, r->ranks[i].measured));
     qc_json_set(o, "ranking", list);
     list = qc_json_array();
     for (size_t i = 0; i < r->suggestion_count; i++) qc_json_add(list, suggestion(&r->suggestions[i]));
@@ -652,15 +638,6 @@ struct qc_json *qc_report_json(const struct qc_report *r)
                         r->worker_bytes, r->statistics_bytes));
     qc_json_set(o, "timing", timing(r));
     return o;
-}
-
-void qc_report_overflowed(uint64_t *overflows, uint64_t *results, const struct qc_report_accumulator *a)
-{
-    *overflows = *results = 0;
-    for (size_t i = 0; i < a->layer_count; i++) {
-        *overflows += a->layers[i].overflows;
-        *results += a->layers[i].results;
-    }
 }
 
 const char *qc_type_word(const char *type)
