@@ -152,11 +152,23 @@ static struct qc_json *figures(const struct qc_report_source from[2])
                {"latency", "ms", NULL, -1, milliseconds}};
     const struct qc_json *x = from[0].report, *y = from[1].report;
     struct qc_json *list = qc_json_array();
-    const bool psnr = strcmp(text_or(x, "accuracy.metric", text_or(y, "accuracy.metric", "")), "psnr") == 0;
-    add_figure(list, psnr ? "PSNR, float" : "top-1 accuracy, float", psnr ? "dB" : "share", 1,
-               qc_json_find_number(x, "accuracy.fp32"), qc_json_find_number(y, "accuracy.fp32"));
-    add_figure(list, psnr ? "PSNR, quantized" : "top-1 accuracy, quantized", psnr ? "dB" : "share", 1,
-               qc_json_find_number(x, "accuracy.int8"), qc_json_find_number(y, "accuracy.int8"));
+    const char *metric = text_or(x, "accuracy.metric", text_or(y, "accuracy.metric", ""));
+    const bool psnr = strcmp(metric, "psnr") == 0, own = strcmp(metric, "metric") == 0;
+    const char *unit = psnr ? "dB" : own ? "number" : "share";
+    const int better =
+        qc_json_find_number(x, "accuracy.lower_is_better") > 0 || qc_json_find_number(y, "accuracy.lower_is_better") > 0
+            ? -1
+            : 1;
+    add_figure(list,
+               psnr  ? "PSNR, float"
+               : own ? "metric, float"
+                     : "top-1 accuracy, float",
+               unit, better, qc_json_find_number(x, "accuracy.fp32"), qc_json_find_number(y, "accuracy.fp32"));
+    add_figure(list,
+               psnr  ? "PSNR, quantized"
+               : own ? "metric, quantized"
+                     : "top-1 accuracy, quantized",
+               unit, better, qc_json_find_number(x, "accuracy.int8"), qc_json_find_number(y, "accuracy.int8"));
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         add_figure(list, all[i].name, all[i].unit, all[i].better,
                    all[i].value ? all[i].value(x) : qc_json_find_number(x, all[i].path),
@@ -167,11 +179,16 @@ static struct qc_json *figures(const struct qc_report_source from[2])
 /* How the figures of a unit are written. change: NULL is in percent of the first value. */
 static const struct unit {
     const char *name, *value, *change;
-    int decimals; /* -1: three digits */
+    int decimals; /* negative: so many digits */
     double factor;
 } units[] = {
-    {"share", " %", " points", 2, 100}, {"dB", " dB", " dB", 2, 1}, {"nats", " nats", " nats", 4, 1},
-    {"bytes", NULL, NULL, 0, 1},        {"ms", " ms", NULL, -1, 1}, {"", "", "", 0, 1},
+    {"share", " %", " points", 2, 100},
+    {"dB", " dB", " dB", 2, 1},
+    {"nats", " nats", " nats", 4, 1},
+    {"number", "", "", -6, 1},
+    {"bytes", NULL, NULL, 0, 1},
+    {"ms", " ms", NULL, -3, 1},
+    {"", "", "", 0, 1},
 };
 
 static const struct unit *unit_of(const struct qc_json *figure)
@@ -189,8 +206,7 @@ const char *qc_figure_text(char buf[QC_CHANGE_TEXT], const struct qc_json *figur
     if (!u->value)
         qc_bytes_text(buf, v > 0 ? (uint64_t)v : 0);
     else
-        snprintf(buf, QC_CHANGE_TEXT, u->decimals < 0 ? "%.*g%s" : "%.*f%s", u->decimals < 0 ? 3 : u->decimals,
-                 u->factor * v, u->value);
+        snprintf(buf, QC_CHANGE_TEXT, u->decimals < 0 ? "%.*g%s" : "%.*f%s", abs(u->decimals), u->factor * v, u->value);
     return buf;
 }
 
@@ -202,7 +218,8 @@ const char *qc_figure_change(char buf[QC_CHANGE_TEXT], const struct qc_json *fig
     if (by == 0) return "same";
     if (isnan(by) || (!u->change && !(from > 0))) return "–";
     if (u->change)
-        snprintf(buf, QC_CHANGE_TEXT, "%s%.*f%s", sign, u->decimals, u->factor * fabs(by), u->change);
+        snprintf(buf, QC_CHANGE_TEXT, u->decimals < 0 ? "%s%.*g%s" : "%s%.*f%s", sign, abs(u->decimals),
+                 u->factor * fabs(by), u->change);
     else
         snprintf(buf, QC_CHANGE_TEXT, "%s%.1f %%", sign, 100 * fabs(by) / from);
     return buf;
