@@ -17,14 +17,23 @@
 /* The trials of --method auto: compares the ranges of several observers by the output error of the quantized network
    (docs/decisions/0030-ranges-by-the-outputs.md). */
 
-enum { OBSERVERS = 5 }; /* observers that are tried; the first is the default */
+/* The observers that are tried, and on how many units at least; the first is the default. */
+static const struct {
+    const char *name;
+    size_t units;
+} tried[] = {
+    {"mse", 0},
+#define QC_OBSERVER(name, units, what) {name, units},
+#include "quantize/search/limits.def"
+};
+enum { OBSERVERS = sizeof tried / sizeof *tried };
 
 /* The ranges of the observers, and the choice. */
 struct found {
     struct qc_network *net;
     struct qc_arena *arena; /* owns the arrays */
     size_t qparams;
-    size_t tried;                     /* OBSERVERS, or 1 if there are too few samples to compare observers */
+    size_t tried;                     /* at most OBSERVERS; 1 if there are too few samples to compare observers */
     struct qc_method *methods;        /* [tried + 1]: the last one is minmax */
     struct qc_affine *params;         /* [tried + 1][qparams + 1] */
     const struct qc_method **steps;   /* [qparams + 1]: the fixed range of an input on an integer grid, which replaces
@@ -112,7 +121,6 @@ static bool ranges_differ(const struct found *found)
     return false;
 }
 
-static const char *const tried[OBSERVERS] = {"mse", "mse:clip=3", "mse:clip=6", "mse:clip=16", "percentile"};
 static const char *const whole = "minmax"; /* the full range, in which look_at_inputs looks for a step */
 
 /* Finds the network input that a quantizer observes, directly or through Transpose and Reshape. Returns false if there
@@ -175,16 +183,17 @@ static bool solve(struct found *f, struct qc_status *st)
     struct qc_network *net = f->net;
     struct qc_arena *a = f->arena;
     f->qparams = net->simulated->qparams_count;
-    f->tried = qc_dataset_units(net->setup->data) > QC_OBSERVER_UNITS_FEW ? OBSERVERS : 1;
-    f->methods = QC_NEW_ARRAY(a, struct qc_method, f->tried + 1, st);
-    f->params = QC_NEW_ARRAY(a, struct qc_affine, (f->tried + 1) * (f->qparams + 1), st);
+    const size_t units = qc_dataset_units(net->setup->data);
+    f->methods = QC_NEW_ARRAY(a, struct qc_method, OBSERVERS + 1, st);
+    f->params = QC_NEW_ARRAY(a, struct qc_affine, (OBSERVERS + 1) * (f->qparams + 1), st);
     f->steps = QC_NEW_ARRAY(a, const struct qc_method *, f->qparams + 1, st);
     f->choices = QC_NEW_ARRAY(a, struct qc_report_choice, f->qparams + 1, st);
     if (!f->methods || !f->params || !f->steps || !f->choices) return false;
-    for (size_t m = 0; m <= f->tried; m++) {
-        f->methods[m].name = m < f->tried ? tried[m] : whole;
+    for (size_t m = 0; m < OBSERVERS; m++)
+        if (units >= tried[m].units && (!m || !qc_ablated(tried[m].name))) f->methods[f->tried++].name = tried[m].name;
+    f->methods[f->tried].name = whole;
+    for (size_t m = 0; m <= f->tried; m++)
         if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, f->methods[m].name, st)) return false;
-    }
     return qc_solve_methods(f->params, net->simulated, net->evidence->statistics, qc_dataset_file(net->setup->data),
                             f->methods, f->tried + 1, &net->scheme.calibration, st) &&
            look_at_inputs(f, st);

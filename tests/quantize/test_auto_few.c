@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* --method auto with few samples: only mse is tried. */
+/* --method auto with few samples: which observers are tried, and on how many. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -39,11 +39,14 @@ static struct trials run(const char *samples)
     return t;
 }
 
-Test(auto_few, tries_others_beyond_32_samples)
+Test(auto_few, tries_others_from_8_samples_on)
 {
-    const struct trials few = run("32"), more = run("33");
+    const struct trials few = run("7"), more = run("8"), most = run("32");
     cr_expect_eq(few.count, 1);
     cr_expect(few.by_mse);
-    cr_expect_eq(few.samples, 32, "what mse loses is seen on all samples");
+    cr_expect_eq(few.samples, 7, "what mse loses is seen on all samples");
     cr_expect_gt(more.count, 1);
+    cr_expect_eq(more.samples, 8);
+    cr_expect_eq(most.count, more.count + 1, "a range that cuts off more than that of mse is a candidate");
+    cr_expect_eq(most.samples, 32);
 }
