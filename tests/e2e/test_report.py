@@ -319,20 +319,16 @@ def test_the_graph_is_that_of_the_model(quantize, examples, tmp_path):
     assert record_of(tmp_path / "report/report.html")["graph"] == graph
 
 
-def test_ops_of_a_pattern_that_stay_in_float_say_why(quantize, qcalib, examples, tmp_path):
-    """A clamp whose bounds equalization makes differ by channel, and a table of quantized weights."""
+def test_ops_of_a_pattern_that_stay_in_float_say_why(qcalib, data, examples):
+    """A clamp whose bounds equalization makes differ by channel, a table of quantized weights, and biases."""
     reasons = lambda report: {f["op"]: f["reason"] for f in report["float_ops"]}
     options = ["--per-tensor", "--equalize=on", "--method=minmax", "--no-report", "--json", "-o", "e.onnx"]
     report = qcalib("quantize", "--data", examples / "digits_calib.h5", *options, examples / "digits_cnn.onnx").json
     assert reasons(report) == {"Min": "its bounds differ by channel, between integers"}
-    table = numpy.random.default_rng(3).standard_normal((64, 256), dtype=numpy.float32)
-    w = numpy.random.default_rng(4).standard_normal((256, 256), dtype=numpy.float32)
-    nodes = [onnx.helper.make_node("Gather", ["table", "x"], ["e"], name="g"), onnx.helper.make_node("MatMul", ["e", "w"], ["y"], name="m"),
-             onnx.helper.make_node("Add", ["y", "b"], ["z"], name="a")]
-    ports = [onnx.helper.make_tensor_value_info("x", 7, ["N", 4])], [onnx.helper.make_tensor_value_info("z", 1, ["N", 4, 256])]
-    tensors = [numpy_helper.from_array(v, n) for n, v in (("table", table), ("w", w), ("b", w[0]))]
-    graph = onnx.helper.make_graph(nodes, "g", *ports, tensors)
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), str(tmp_path / "m.onnx"))
-    numpy.savez(tmp_path / "d.npz", x=numpy.arange(64).reshape(16, 4))
-    report = quantize("--advice", "off", "--data", tmp_path / "d.npz", "-o", tmp_path / "q.onnx", "--prefer", "size", tmp_path / "m.onnx")
-    assert reasons(report)["Gather"] == "computes in float, from quantized weights"
+    options = ["--samples", 2, "--weight-type=int4", "--no-report", "--json", "-o", "g.onnx"]
+    report = qcalib("quantize", "--data", data / "kjv_calib96.h5", *options, data / "models/gpt_kjv_chars.onnx").json
+    why = {f["name"]: f["reason"] for f in report["float_ops"]}
+    assert why["/e/Gather"] == "computes in float, from quantized weights"
+    products = {layer["node"] for layer in report["layers"] if layer["op"] == "MatMul" and layer["kind"] == "weight"}
+    added = [name for name, reason in why.items() if reason == "computes in float on the result of an integer product"]
+    assert len(added) > 20 and all(name.replace("Add", "MatMul") in products for name in added)
