@@ -386,8 +386,8 @@ static bool fill_job_report(struct qc_job *j, struct qc_status *st)
     r->statistics_samples = qc_has_statistics(given->in) ? (size_t)qc_collection_samples(e->statistics) : 0;
     fill_accuracy(j);
     if (!fill_demand(j, st) || !qc_cost_of(&r->cost, net, st)) return false;
-    if (!qc_fill_layers(r, net, j->measurement, counted(j), st) || !fill_accumulator(j, st) ||
-        !qc_fill_scaled(r, net, st) || !qc_fill_centred(r, net, st))
+    if (!qc_fill_layers(r, net, j->measurement, st) || !fill_accumulator(j, st) || !qc_fill_scaled(r, net, st) ||
+        !qc_fill_centred(r, net, st))
         return false;
     if (!qc_fill_outputs(r, net, j->measurement, a, st) || !qc_fill_ports(r, net, a, st)) return false;
     r->measured_samples = j->measurement ? j->measurement->samples : 0;

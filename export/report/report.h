@@ -86,17 +86,13 @@ struct qc_layer {
     double sqnr_db, cosine, max_abs, saturated_fraction; /* NaN if not measured */
     double alone_db;       /* SQNR of rounding this value alone, with exact values before it; NaN: not known */
     double clipping_share; /* share of that noise that comes from clipping: 0 to 1 */
-    double isolated_db;    /* SQNR of the outputs if only the op that computes this value (or reads this weight) is
-                              quantized; NaN: not measured */
-    double isolated_metric, isolated_lost;       /* accuracy then, and its loss in points or dB; NaN: not measured */
-    double lost_fraction;                        /* share of the nonzero values that round to zero */
+    double lost_fraction;  /* share of the nonzero values that round to zero */
     const struct qc_report_histogram *histogram; /* NULL: none */
     size_t channel_count; /* channels of a weight, also if they share a scale; [channel_count] minima and maxima: */
     const float *channel_low, *channel_high;
     unsigned accumulator_bits;      /* proved from weights and levels; 0: no accumulator */
     unsigned accumulator_bits_seen; /* needed by the measured samples; 0: not measured */
     const char *accumulator_of;     /* the op that has the accumulator, as in qc_report_overflow; NULL: none */
-    double accumulator_overflows;   /* share of the counted results; NaN: no accumulator, 32 bits, or none counted */
     const struct qc_report_rounding *rounding; /* of a weight whose rounding was examined; NULL: nearest */
     size_t scales_raised;                      /* scales of weights that were raised so that accumulators fit */
     double scale_raise_max;                    /* the largest factor; 0 if accumulators have 32 bits */

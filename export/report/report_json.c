@@ -13,18 +13,17 @@ enum { QC_REPORT_SCHEMA = 1 }; /* version of report.schema.json */
 
 enum { PARAMETERS_LISTED = 16384 }; /* of a layer with more scales, only their number, minimum and maximum */
 
-static struct qc_json *file(const char *name, const char *sha256)
+static struct qc_json *pair(struct qc_json *x, struct qc_json *y)
 {
-    return QC_JSON("file %s sha256 %s", name, sha256);
+    struct qc_json *a = qc_json_array();
+    qc_json_add(a, x);
+    qc_json_add(a, y);
+    return a;
 }
 
 static struct qc_json *interval(double low, double high)
 {
-    if (isnan(low)) return qc_json_null();
-    struct qc_json *a = qc_json_array();
-    qc_json_add(a, qc_json_number(low));
-    qc_json_add(a, qc_json_number(high));
-    return a;
+    return isnan(low) ? qc_json_null() : pair(qc_json_number(low), qc_json_number(high));
 }
 
 static struct qc_json *accuracy(const struct qc_report *r)
@@ -76,46 +75,27 @@ static struct qc_json *brief(double v)
     return isnormal(f) || v == 0 ? qc_json_float(f) : qc_json_number(v);
 }
 
-static size_t refused_count(const struct qc_layer_solver *s)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < s->curve_count; i++) count += isfinite(s->curve[i].refused);
-    return count;
-}
-
-/* Returns the thresholds that were not admitted, with their objectives: [[threshold, objective], ...]. */
-static struct qc_json *refused_json(const struct qc_layer_solver *s)
-{
-    struct qc_json *list = qc_json_array();
-    for (size_t i = 0; i < s->curve_count; i++) {
-        if (!isfinite(s->curve[i].refused)) continue;
-        struct qc_json *point = qc_json_array();
-        qc_json_add(point, brief(fmax(-s->curve[i].min, s->curve[i].max)));
-        qc_json_add(point, brief(s->curve[i].refused));
-        qc_json_add(list, point);
-    }
-    return list;
-}
-
 static struct qc_json *solver_json(const struct qc_layer_solver *s)
 {
-    struct qc_json *o = qc_json_object(), *known = qc_json_object(), *curve, *other;
+    struct qc_json *o = qc_json_object(), *known = qc_json_object(), *curve, *other, *refused = qc_json_array();
     qc_json_set(known, "min", brief(s->known_min));
     qc_json_set(known, "max", brief(s->known_max));
     qc_json_set(o, "known", known);
-    qc_json_set(o, "behind", qc_json_string(s->behind));
+    qc_json_put(o, "behind %s", s->behind);
     qc_json_set(o, "objective", brief(s->objective));
     qc_json_set(o, "objective_minmax", brief(s->objective_minmax));
     qc_json_set(o, "candidates", s->candidates ? qc_json_integer(s->candidates) : qc_json_null());
     curve = s->curve_count ? qc_json_array() : qc_json_null();
-    for (size_t i = 0; i < s->curve_count; i++) {
-        struct qc_json *point = qc_json_array();
-        qc_json_add(point, brief(fmax(-s->curve[i].min, s->curve[i].max)));
-        qc_json_add(point, brief(s->curve[i].objective));
-        qc_json_add(curve, point);
+    for (size_t i = 0; i < s->curve_count; i++) { /* thresholds and their objectives; null: not admitted */
+        const double threshold = fmax(-s->curve[i].min, s->curve[i].max);
+        qc_json_add(curve, pair(brief(threshold), brief(s->curve[i].objective)));
+        if (isfinite(s->curve[i].refused)) qc_json_add(refused, pair(brief(threshold), brief(s->curve[i].refused)));
     }
     qc_json_set(o, "curve", curve);
-    if (refused_count(s)) qc_json_set(o, "refused", refused_json(s));
+    if (qc_json_size(refused))
+        qc_json_set(o, "refused", refused);
+    else
+        qc_json_free(refused);
     other = s->runner_up ? qc_json_object() : qc_json_null();
     if (s->runner_up) {
         qc_json_set(other, "min", brief(s->runner_up->min));
@@ -179,13 +159,6 @@ static struct qc_json *advice_json(const struct qc_report_advice *a, const struc
     return o;
 }
 
-static struct qc_json *choice_json(const struct qc_report_choice *c)
-{
-    const struct qc_report_trial *t = c->trial;
-    return QC_JSON("taken_for %s gain_db %g worth_db %g", c->steps ? "steps" : "network", t ? t->gain_db : (double)NAN,
-                   t ? t->worth_db : (double)NAN);
-}
-
 /* Returns the ranges of a weight's channels: of neighbours together if there are more than CHANNELS_LISTED. */
 static struct qc_json *channels(const struct qc_layer *l)
 {
@@ -206,8 +179,7 @@ static struct qc_json *channels(const struct qc_layer *l)
     return o;
 }
 
-/* effect: of the layer's operator on the outputs, or NULL. */
-static struct qc_json *layer(const struct qc_layer *l, const struct qc_report_rank *effect)
+static struct qc_json *layer(const struct qc_layer *l)
 {
     struct qc_json *o = qc_json_object();
     qc_json_put(o, "name %s op %s node %s kind %s type %s", l->name, l->op, l->node, l->kind, l->type);
@@ -216,14 +188,17 @@ static struct qc_json *layer(const struct qc_layer *l, const struct qc_report_ra
     qc_json_set(o, "axis", l->axis < 0 ? qc_json_null() : qc_json_integer(l->axis));
     if (l->block) qc_json_set(o, "block", qc_json_integer(l->block));
     qc_json_put(o, "one_scale %s method %s", l->one_scale, l->method);
-    if (l->choice) qc_json_set(o, "choice", choice_json(l->choice));
+    const struct qc_report_trial *t = l->choice ? l->choice->trial : NULL;
+    if (l->choice)
+        qc_json_set(o, "choice",
+                    QC_JSON("taken_for %s gain_db %g worth_db %g", l->choice->steps ? "steps" : "network",
+                            t ? t->gain_db : (double)NAN, t ? t->worth_db : (double)NAN));
     qc_json_set(o, "observed",
                 QC_JSON("min %f max %f count %" PRIu64 " nan %" PRIu64 " inf %" PRIu64, l->observed_min,
                         l->observed_max, l->observed_count, l->observed_nan, l->observed_inf));
     qc_json_set(o, "chosen", QC_JSON("min %g max %g", l->chosen_min, l->chosen_max));
     qc_json_put(o, "clipped_fraction %g", l->clipped_fraction);
     qc_json_set(o, "solver", solver_json(&l->solver));
-    qc_json_put(o, "output_sqnr_db %g", effect ? effect->sqnr_db : (double)NAN);
     qc_json_put(o, "sqnr_db %g sqnr_alone_db %g cosine %g max_abs %g saturated_fraction %g", l->sqnr_db, l->alone_db,
                 l->cosine, l->max_abs, l->saturated_fraction);
     qc_json_set(o, "weight_rounding", rounding_json(l->rounding));
@@ -233,41 +208,86 @@ static struct qc_json *layer(const struct qc_layer *l, const struct qc_report_ra
     qc_json_set(o, "accumulator_bits", l->accumulator_bits ? qc_json_integer(l->accumulator_bits) : qc_json_null());
     qc_json_set(o, "accumulator_bits_seen",
                 l->accumulator_bits_seen ? qc_json_integer(l->accumulator_bits_seen) : qc_json_null());
-    qc_json_put(o, "accumulator_overflows %g lost_fraction %g", l->accumulator_overflows, l->lost_fraction);
+    qc_json_put(o, "lost_fraction %g", l->lost_fraction);
     qc_json_set(o, "histogram", histogram(l->histogram));
     const bool fitted = l->scale_raise_max > 0;
     qc_json_set(o, "scales_raised", fitted ? qc_json_whole(l->scales_raised) : qc_json_null());
     qc_json_set(o, "scale_raise_max", fitted ? qc_json_number(l->scale_raise_max) : qc_json_null());
     qc_json_put(o, "clipping_share %g in_body %hhd", l->clipping_share, l->in_body);
-    if (!isnan(l->isolated_db))
-        qc_json_put(o, "isolated_sqnr_db %g isolated_value %g isolated_drop %g", l->isolated_db, l->isolated_metric,
-                    l->isolated_lost);
     if (l->accumulator_of) qc_json_set(o, "accumulator_of", qc_json_string(l->accumulator_of));
     if (l->channel_count > 1) qc_json_set(o, "channels", channels(l));
     return o;
 }
 
-static int by_node(const void *a, const void *b)
+/* Names of a list of the report, for the lookup of its members by the names of layers. */
+struct names {
+    size_t count;
+    struct name {
+        const char *name;
+        size_t index;
+    } * sorted;
+};
+
+static int by_name(const void *a, const void *b)
 {
-    const struct qc_report_rank *const *x = a, *const *y = b;
-    return strcmp((*x)->node, (*y)->node);
+    const struct name *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+/* list: [count] structures of `size` bytes that begin with their names. Returns no names if memory runs out. */
+static struct names names_of(const void *list, size_t count, size_t size, bool *whole)
+{
+    struct names n = {.count = count, .sorted = calloc(count + 1, sizeof *n.sorted)};
+    *whole = *whole && n.sorted;
+    if (!n.sorted) n.count = 0;
+    for (size_t i = 0; i < n.count; i++)
+        n.sorted[i] = (struct name){.name = *(const char *const *)((const char *)list + i * size), .index = i};
+    if (n.count) qsort(n.sorted, n.count, sizeof *n.sorted, by_name);
+    return n;
+}
+
+/* Returns the index of the member with that name, or QC_NO_INDEX. */
+static size_t index_of(const struct names *n, const char *name)
+{
+    const struct name key = {.name = name},
+                      *found = name && *name ? bsearch(&key, n->sorted, n->count, sizeof key, by_name) : NULL;
+    return found ? found->index : QC_NO_INDEX;
+}
+
+/* Adds what other parts of the report know of a layer: the effect of its operator, and overflows. */
+static void add_effects(struct qc_json *o, const struct qc_report *r, const struct qc_layer *l,
+                        const struct names names[3])
+{
+    const size_t rank = index_of(&names[0], l->node), effect = index_of(&names[1], l->node),
+                 overflow = index_of(&names[2], l->accumulator_of);
+    const bool counted = r->accumulator && r->accumulator->samples && l->accumulator_of && !l->in_body;
+    qc_json_put(o, "output_sqnr_db %g", rank == QC_NO_INDEX ? (double)NAN : r->ranks[rank].sqnr_db);
+    if (effect != QC_NO_INDEX)
+        qc_json_put(o, "isolated_sqnr_db %g isolated_value %g isolated_drop %g", r->effects[effect].sqnr_db,
+                    r->effects[effect].metric, r->effects[effect].lost);
+    qc_json_put(o, "accumulator_overflows %g",
+                !counted                  ? (double)NAN
+                : overflow == QC_NO_INDEX ? 0
+                                          : (double)r->accumulator->layers[overflow].overflows);
 }
 
 static struct qc_json *layers(const struct qc_report *r)
 {
     struct qc_json *list = qc_json_array();
-    const struct qc_report_rank **ranks = calloc(r->rank_count + 1, sizeof *ranks);
-    if (!ranks) return NULL;
-    for (size_t i = 0; i < r->rank_count; i++) ranks[i] = &r->ranks[i];
-    qsort(ranks, r->rank_count, sizeof *ranks, by_node);
-    for (size_t i = 0; i < r->layer_count; i++) {
-        const struct qc_report_rank key = {.node = r->layers[i].node}, *wanted = &key;
-        const struct qc_report_rank *const *found =
-            key.node ? bsearch(&wanted, ranks, r->rank_count, sizeof *ranks, by_node) : NULL;
-        qc_json_add(list, layer(&r->layers[i], found ? *found : NULL));
+    bool whole = true;
+    const struct qc_report_accumulator none = {0}, *a = r->accumulator ? r->accumulator : &none;
+    const struct names names[] = {names_of(r->ranks, r->rank_count, sizeof *r->ranks, &whole),
+                                  names_of(r->effects, r->effect_count, sizeof *r->effects, &whole),
+                                  names_of(a->layers, a->layer_count, sizeof *a->layers, &whole)};
+    for (size_t i = 0; whole && i < r->layer_count; i++) {
+        struct qc_json *o = layer(&r->layers[i]);
+        add_effects(o, r, &r->layers[i], names);
+        qc_json_add(list, o);
     }
-    free(ranks);
-    return list;
+    for (size_t i = 0; i < 3; i++) free(names[i].sorted);
+    if (whole) return list;
+    qc_json_free(list);
+    return NULL;
 }
 
 static const char *state_of(double sqnr_db)
@@ -387,12 +407,6 @@ static struct qc_json *fallback(const struct qc_report_fallback *f)
     }
     qc_json_set(o, "steps", steps);
     return o;
-}
-
-static struct qc_json *demand(const struct qc_report_demand *d)
-{
-    return QC_JSON("met %hhd min_sqnr %g sqnr_db %g output %s file %s samples %zu max_nll %g nll %g", d->met,
-                   d->min_sqnr, d->sqnr_db, d->output, d->file, d->samples, d->max_nll, d->nll);
 }
 
 static struct qc_json *trials(const struct qc_report *r)
@@ -549,16 +563,16 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_put(o, "tool %s version %s schema %d command %s", "qcalib", r->version, QC_REPORT_SCHEMA, r->command);
     qc_json_set(o, "verdict", qc_verdict_json(r));
     qc_json_set(o, "network", qc_json_string(qc_report_type(r)));
-    item = file(r->model_file, r->model_sha256);
+    item = QC_JSON("file %s sha256 %s", r->model_file, r->model_sha256);
     qc_json_set(item, "bytes", qc_json_whole(r->model_bytes));
     qc_json_set(o, "model", item);
-    item = file(r->data_file, r->data_sha256);
+    item = QC_JSON("file %s sha256 %s", r->data_file, r->data_sha256);
     qc_json_put(item, "samples %zu samples_in_file %zu samples_dropped %zu", r->data_samples, r->data_total,
                 r->data_dropped);
     if (r->data_made) qc_json_set(item, "inputs_made", qc_json_whole(r->data_made));
     qc_json_set(o, "data", item);
     if (r->caches) qc_json_set(o, "caches", QC_JSON("count %zu type %s", r->caches, r->cache_type));
-    item = r->statistics_file ? file(r->statistics_file, r->statistics_sha256) : qc_json_null();
+    item = r->statistics_file ? QC_JSON("file %s sha256 %s", r->statistics_file, r->statistics_sha256) : qc_json_null();
     if (r->statistics_file) qc_json_set(item, "samples", qc_json_whole(r->statistics_samples));
     qc_json_set(o, "statistics", item);
     qc_json_set(o, "options", r->options ? r->options : qc_json_object());
@@ -597,7 +611,11 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "cost", cost_json(&r->cost));
     qc_json_set(o, "sensitivity", effects(r));
     qc_json_set(o, "sensitivity_samples", qc_json_whole(r->effect_samples));
-    if (r->demand) qc_json_set(o, "demand", demand(r->demand));
+    const struct qc_report_demand *d = r->demand;
+    if (d)
+        qc_json_set(o, "demand",
+                    QC_JSON("met %hhd min_sqnr %g sqnr_db %g output %s file %s samples %zu max_nll %g nll %g", d->met,
+                            d->min_sqnr, d->sqnr_db, d->output, d->file, d->samples, d->max_nll, d->nll));
     qc_json_set(o, "fallback", fallback(r->fallback));
     if (r->size) add_size(o, r->size);
     if (r->trial_count) qc_json_set(o, "trials", trials(r));

@@ -79,13 +79,6 @@ static enum grade output_grade(struct sentence *s, double db)
     return g;
 }
 
-/* Says how many measured changes help, if help is needed. */
-static void say_advice(struct sentence *s, const struct qc_report *r, enum grade g)
-{
-    if ((g == USABLE || g == POOR) && r->advice_count)
-        say(s, "; %zu change%s would help", r->advice_count, r->advice_count == 1 ? "" : "s");
-}
-
 static void say_gains(struct sentence *s, const struct qc_report *r)
 {
     if (r->file_count && r->model_bytes)
@@ -114,7 +107,8 @@ struct qc_json *qc_verdict_json(const struct qc_report *r)
         say(&s, "; no model was written, since a demand was not met");
         g = POOR;
     }
-    say_advice(&s, r, g);
+    if ((g == USABLE || g == POOR) && r->advice_count)
+        say(&s, "; %zu change%s would help", r->advice_count, qc_plural(r->advice_count));
     say_gains(&s, r);
     return QC_JSON("grade %s text %s", grades[g], s.text);
 }

@@ -20,7 +20,7 @@ bool qc_body_layers(struct qc_report *r, const struct qc_network *net, struct qc
         const struct qc_body *b = &set->of[i];
         struct qc_report own = {0};
         if (!b->network) continue;
-        if (!qc_fill_layers(&own, b->network, b->measurement, NULL, st) || !qc_body_layers(&own, b->network, st))
+        if (!qc_fill_layers(&own, b->network, b->measurement, st) || !qc_body_layers(&own, b->network, st))
             return false;
         struct qc_layer *all = QC_NEW_ARRAY(net->arena, struct qc_layer, r->layer_count + own.layer_count, st);
         if (!all) return false;

@@ -57,9 +57,8 @@ static void fill_parameters(struct qc_layer *l, const struct qc_network *net, co
     l->chosen_min = c->range.lo;
     l->chosen_max = c->range.hi;
     l->clipped_fraction = c->range.clipped_fraction;
-    l->sqnr_db = l->cosine = l->max_abs = l->saturated_fraction = l->alone_db = l->isolated_db = l->clipping_share =
-        l->lost_fraction = l->accumulator_overflows = (double)NAN;
-    l->isolated_metric = l->isolated_lost = (double)NAN;
+    l->sqnr_db = l->cosine = l->max_abs = l->saturated_fraction = l->alone_db = l->clipping_share = l->lost_fraction =
+        (double)NAN;
 }
 
 static const char *one_scale(const struct qc_network *net, const char *quantizer)
@@ -165,48 +164,6 @@ static bool fill_weight(struct qc_weight_look *look, struct qc_layer *l, const s
                            l->rounding && l->rounding->judged, st);
 }
 
-/* Fills in the last effect of each node. */
-static bool fill_isolated(struct qc_layer *layers, size_t count, const struct qc_report *r, struct qc_status *st)
-{
-    struct qc_index index = {0};
-    bool ok = true;
-    for (size_t i = 0; ok && i < r->effect_count; i++)
-        ok = qc_index_add(&index, qc_hash_text(r->effects[i].node), (uint32_t)i + 1, st);
-    for (size_t k = 0; ok && r->effect_count && k < count; k++) {
-        struct qc_layer *l = &layers[k];
-        size_t slot = SIZE_MAX, last = 0;
-        for (uint32_t i; l->node && (i = qc_index_next(&index, qc_hash_text(l->node), &slot));)
-            if (i > last && strcmp(r->effects[i - 1].node, l->node) == 0) last = i;
-        if (!last) continue;
-        l->isolated_db = r->effects[last - 1].sqnr_db;
-        l->isolated_metric = r->effects[last - 1].metric;
-        l->isolated_lost = r->effects[last - 1].lost;
-    }
-    qc_index_free(&index);
-    return ok;
-}
-
-/* Fills in the number of overflows of each layer: that of the last accumulator with the name. */
-static bool fill_overflows(struct qc_layer *layers, size_t count, const struct qc_overflows *counted,
-                           struct qc_status *st)
-{
-    struct qc_index index = {0};
-    bool ok = true;
-    for (size_t i = 0; ok && i < counted->count; i++)
-        ok = qc_index_add(&index, qc_hash_text(counted->layers[i].name), (uint32_t)i + 1, st);
-    for (size_t k = 0; ok && k < count; k++) {
-        const char *name = layers[k].accumulator_of;
-        size_t slot = SIZE_MAX, last = 0;
-        if (!name) continue;
-        for (uint32_t i; (i = qc_index_next(&index, qc_hash_text(name), &slot));)
-            if (i > last && strcmp(counted->layers[i - 1].name, name) == 0) last = i;
-        layers[k].accumulator_overflows = /* 0 if none is possible */
-            last ? (double)counted->layers[last - 1].sums.overflows : 0;
-    }
-    qc_index_free(&index);
-    return ok;
-}
-
 /* Adds weights whose integers are constants of net->folded. */
 static bool fill_dynamic(struct qc_layer *layers, struct qc_weight_look *looks, size_t *count, bool *done,
                          const struct qc_network *net, const struct lookup *u, struct qc_status *st)
@@ -226,7 +183,7 @@ static bool fill_dynamic(struct qc_layer *layers, struct qc_weight_look *looks, 
 }
 
 bool qc_fill_layers(struct qc_report *r, const struct qc_network *net, const struct qc_measurement *m,
-                    const struct qc_overflows *counted, struct qc_status *st)
+                    struct qc_status *st)
 {
     const struct qc_graph *g = net->folded;
     struct qc_layer *layers = QC_NEW_ARRAY(net->arena, struct qc_layer, g->qparams_count, st);
@@ -248,8 +205,7 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_network *net, const str
             return false;
     }
     if (!fill_dynamic(layers, looks, &count, done, net, &u, st) ||
-        !qc_layer_weights_look(looks, count, (unsigned)net->scheme.options->threads, st) ||
-        !fill_isolated(layers, count, r, st) || (counted && !fill_overflows(layers, count, counted, st)))
+        !qc_layer_weights_look(looks, count, (unsigned)net->scheme.options->threads, st))
         return false;
     r->layers = layers;
     r->layer_count = count;

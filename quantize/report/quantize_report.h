@@ -7,10 +7,9 @@
 #include "export/report/report.h"
 #include "quantize/make/network.h"
 
-/* Fills the layers in the order of the network. m may be NULL; counted: overflows of narrow accumulators, or NULL. Call
-   after qc_fill_effects. */
+/* Fills the layers in the order of the network. m may be NULL. */
 bool qc_fill_layers(struct qc_report *r, const struct qc_network *p, const struct qc_measurement *m,
-                    const struct qc_overflows *counted, struct qc_status *st);
+                    struct qc_status *st);
 
 /* Fills the overflows of accumulators of fewer than 32 bits, counted on `samples` samples of a file. Does nothing with
    32 bits. */

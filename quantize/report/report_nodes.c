@@ -17,6 +17,20 @@ static bool is_of_activations(const struct qc_graph *g, const struct qc_node *n)
     return n->op == QC_OP_MatMul && !qc_constant_of(g, n->inputs[0]) && !qc_constant_of(g, n->inputs[1]);
 }
 
+/* Returns why an op of a quantized pattern computes in float. */
+static const char *reason_in_pattern(const struct qc_graph *g, const struct qc_node *n)
+{
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const struct qc_node *d = n->inputs[i] ? qc_node_of(g, n->inputs[i]) : NULL;
+        if (!d || d->op != QC_OP_Dequantize) continue;
+        if (qc_constant_of(g, d->inputs[0])) return "computes in float, from quantized weights";
+        if (g->values[d->inputs[0]].type.dtype == QC_I32)
+            return "computes in float on the result of an integer product";
+    }
+    if (n->op == QC_OP_Min || n->op == QC_OP_Max) return "its bounds differ by channel, between integers";
+    return "has no integer form, between integers";
+}
+
 /* Returns why an op of the produced graph stays in float. */
 static const char *qc_float_reason(const struct qc_network *net, const struct qc_node *n)
 {
@@ -31,7 +45,7 @@ static const char *qc_float_reason(const struct qc_network *net, const struct qc
     if (matched && n->op == QC_OP_ConvTranspose && net->scheme.options->runs_on->onnxruntime &&
         qc_attr_int(n, "group", 1) == 1)
         return "ONNX Runtime computes it in float, from quantized weights; in integers with --target fused";
-    if (matched) return "its pattern computes it in float";
+    if (matched) return reason_in_pattern(net->produced, n);
     if (qc_rules_in_table(net->setup->rules, net->produced, n) && net->scheme.options->runs_on->onnxruntime)
         return "ONNX Runtime computes it in float; a table of integers with --target fused";
     if (is_of_activations(net->produced, n) && net->scheme.options->runs_on->onnxruntime)

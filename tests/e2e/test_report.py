@@ -317,3 +317,18 @@ def test_the_graph_is_that_of_the_model(quantize, examples, tmp_path):
     layers = [report["layers"][n["layer"]] for n in made if n["layer"] is not None]
     assert {l["name"] for l in layers} >= {l["name"] for l in report["layers"] if l["kind"] == "activation" and l["op"] != "Input"}
     assert record_of(tmp_path / "report/report.html")["graph"] == graph
+
+
+def test_ops_of_a_pattern_that_stay_in_float_say_why(qcalib, data, examples):
+    """A clamp whose bounds equalization makes differ by channel, a table of quantized weights, and biases."""
+    reasons = lambda report: {f["op"]: f["reason"] for f in report["float_ops"]}
+    options = ["--per-tensor", "--equalize=on", "--method=minmax", "--no-report", "--json", "-o", "e.onnx"]
+    report = qcalib("quantize", "--data", examples / "digits_calib.h5", *options, examples / "digits_cnn.onnx").json
+    assert reasons(report) == {"Min": "its bounds differ by channel, between integers"}
+    options = ["--samples", 2, "--weight-type=int4", "--no-report", "--json", "-o", "g.onnx"]
+    report = qcalib("quantize", "--data", data / "kjv_calib96.h5", *options, data / "models/gpt_kjv_chars.onnx").json
+    why = {f["name"]: f["reason"] for f in report["float_ops"]}
+    assert why["/e/Gather"] == "computes in float, from quantized weights"
+    products = {layer["node"] for layer in report["layers"] if layer["op"] == "MatMul" and layer["kind"] == "weight"}
+    added = [name for name, reason in why.items() if reason == "computes in float on the result of an integer product"]
+    assert len(added) > 20 and all(name.replace("Add", "MatMul") in products for name in added)

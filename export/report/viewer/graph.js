@@ -5,7 +5,9 @@
 // Repeated stretches: [first, first + copies * length) holds copies of `length` nodes with the same ops in the same order.
 const findRepeats = (nodes) => {
   const ROUNDS = 8, SHORTEST = 3, n = nodes.length, longest = Math.min(n >> 1, Math.floor(2e7 / (n + 1)));
-  const ids = new Map(), ops = Int32Array.from(nodes, (v) => { const key = `${v.op} ${v.inputs.length}`; return ids.get(key) ?? (ids.set(key, ids.size), ids.size - 1); });
+  const ids = new Map(), ops = Int32Array.from(nodes,
+    (v) => { const key = `${v.op} ${v.inputs.length}`; return ids.get(key)
+    ?? (ids.set(key, ids.size), ids.size - 1); });
   const taken = new Uint8Array(n), list = [];
   const repeatsItself = (first, length) => {
     for (let p = 1; p <= length >> 1; p++) {
@@ -16,7 +18,8 @@ const findRepeats = (nodes) => {
     }
     return false;
   };
-  const comesIn = (first, length) => new Set(nodes.slice(first, first + length).flatMap((v) => v.inputs.filter((k) => k < first))).size;
+  const comesIn = (first, length) =>
+    new Set(nodes.slice(first, first + length).flatMap((v) => v.inputs.filter((k) => k < first))).size;
   for (let round = 0; round < ROUNDS; round++) {
     let best = null, saved = 0;
     for (let p = SHORTEST; p <= longest; p++)
@@ -46,7 +49,8 @@ const BOX = { height: 52, pitch: 88, gap: 16 };
 // boxes: { width, inputs: [earlier boxes] } in topological order. Sets x and y of each and returns { width, height, edges }; an edge
 // over too many layers has no points.
 const layOut = (boxes) => {
-  const LONGEST = 60, SHORTEST = 4, SWEEPS = 12, n = boxes.length, layer = new Array(n).fill(0), firstReader = [], reads = new Array(n).fill(0);
+  const LONGEST = 60, SHORTEST = 4, SWEEPS = 12, n = boxes.length, layer = new Array(n).fill(0), firstReader = [],
+    reads = new Array(n).fill(0);
   boxes.forEach((b, i) => b.inputs.forEach((k) => { layer[i] = Math.max(layer[i], layer[k] + 1); }));
   // A box with at least as many reads as inputs moves down to its first reader: edges get no longer in total.
   for (let i = n; i-- > 0;) {
@@ -54,16 +58,19 @@ const layOut = (boxes) => {
     for (const k of boxes[i].inputs) if (!reads[k]++ || layer[i] < firstReader[k]) firstReader[k] = layer[i];
   }
   let longest = LONGEST;
-  const bends = () => boxes.reduce((sum, b, i) => sum + b.inputs.reduce((s, k) => s + (layer[i] - layer[k] <= longest ? layer[i] - layer[k] - 1 : 0), 0), 0);
+  const bends = () => boxes.reduce((sum, b, i) => sum + b.inputs.reduce((s, k) =>
+    s + (layer[i] - layer[k] <= longest ? layer[i] - layer[k] - 1 : 0), 0), 0);
   while (longest > SHORTEST && bends() > 6 * n + 2000) longest -= longest >> 2;
-  const vertices = boxes.map((b, i) => ({ layer: layer[i], width: b.width, x: 0, up: [], down: [], bend: false })), edges = [];
+  const vertices = boxes.map((b, i) => ({ layer: layer[i], width: b.width, x: 0, up: [], down: [], bend: false })),
+    edges = [];
   boxes.forEach((b, i) => b.inputs.forEach((from) => {
     const span = layer[i] - layer[from], e = { from, to: i, path: [] };
     edges.push(e);
     if (span > longest) return;
     e.path.push(vertices[from]);
     for (let s = 1; s <= span; s++) {
-      const last = e.path.at(-1), next = s === span ? vertices[i] : { layer: layer[from] + s, width: 0, x: 0, up: [], down: [], bend: true };
+      const last = e.path.at(-1), next = s === span ? vertices[i] : { layer: layer[from] + s, width: 0, x: 0, up: [],
+        down: [], bend: true };
       if (s < span) vertices.push(next);
       const weight = last.bend && next.bend ? 8 : last.bend || next.bend ? 2 : 1; // keeps long edges straight
       last.down.push([next, weight]);
@@ -90,8 +97,10 @@ const layOut = (boxes) => {
     row.forEach((v, k) => {
       const near = [...(up ? v.up : []), ...(down ? v.down : [])], weight = near.reduce((sum, [, w]) => sum + w, 0);
       offset[k] = k ? offset[k - 1] + (row[k - 1].width + v.width) / 2 + BOX.gap : 0;
-      blocks.push({ sum: (weight ? near.reduce((sum, [w, by]) => sum + by * w.x, 0) / weight : v.x) - offset[k], count: 1 });
-      for (let b; (b = blocks.length - 2) >= 0 && blocks[b].sum / blocks[b].count > blocks[b + 1].sum / blocks[b + 1].count;) {
+      blocks.push({ sum: (weight ? near.reduce((sum, [w, by]) => sum + by * w.x, 0) / weight : v.x) - offset[k],
+        count: 1 });
+      for (let b; (b = blocks.length - 2) >= 0
+        && blocks[b].sum / blocks[b].count > blocks[b + 1].sum / blocks[b + 1].count;) {
         const last = blocks.pop();
         blocks[b].sum += last.sum;
         blocks[b].count += last.count;
@@ -104,9 +113,11 @@ const layOut = (boxes) => {
     const both = s > SWEEPS / 2 && s < SWEEPS;
     for (const row of swept(s % 2 === 0)) settle(row, both || s % 2 === 0, both || s % 2 !== 0);
   }
-  const least = vertices.reduce((m, v) => Math.min(m, v.x - v.width / 2), Infinity), most = vertices.reduce((m, v) => Math.max(m, v.x + v.width / 2), -Infinity);
+  const least = vertices.reduce((m, v) => Math.min(m, v.x - v.width / 2), Infinity),
+    most = vertices.reduce((m, v) => Math.max(m, v.x + v.width / 2), -Infinity);
   boxes.forEach((b, i) => Object.assign(b, { x: vertices[i].x - least - b.width / 2, y: layer[i] * BOX.pitch }));
-  for (const e of edges) e.points = e.path.flatMap((v, k) => [k && [v.x - least, v.layer * BOX.pitch], k < e.path.length - 1 && [v.x - least, v.layer * BOX.pitch + BOX.height]].filter(Boolean));
+  for (const e of edges) e.points = e.path.flatMap((v, k) => [k && [v.x - least, v.layer * BOX.pitch],
+    k < e.path.length - 1 && [v.x - least, v.layer * BOX.pitch + BOX.height]].filter(Boolean));
   return { width: n ? most - least : 0, height: n ? (rows.length - 1) * BOX.pitch + BOX.height : 0, edges };
 };
 
@@ -130,7 +141,8 @@ const drawnNodes = (all) => {
 const drawGraph = (report, nodes, repeats, folded, local) => {
   const boxes = [], of = [], blockOf = [];
   repeats.reduce((block, r) => {
-    for (let n = 0; n < r.copies * r.length; n++) blockOf[r.first + n] = { r, copy: Math.floor(n / r.length), block: block + Math.floor(n / r.length) + 1 };
+    for (let n = 0; n < r.copies * r.length; n++) blockOf[r.first + n] = { r, copy: Math.floor(n / r.length),
+      block: block + Math.floor(n / r.length) + 1 };
     return block + r.copies;
   }, 0);
   nodes.forEach((v, i) => {
@@ -145,17 +157,21 @@ const drawGraph = (report, nodes, repeats, folded, local) => {
     if (v.kind === 'output') return report.outputs().find((o) => o.name === v.name)?.sqnr_db ?? null;
     return local ? l?.sqnr_db ?? null : (l && report.effect(l)) ?? report.effects.get(v.name)?.output_sqnr_db ?? null;
   };
-  const least = (list) => { const known_ = list.map(dbOf).filter(known); return known_.length ? Math.min(...known_) : null; };
+  const least = (list) => { const known_ = list.map(dbOf).filter(known); return known_.length ? Math.min(...known_)
+    : null; };
   const kind = (list) => (list.length > 1 || list[0].kind === 'integer' ? 'q' : list[0].kind === 'float' ? 'f' : 'io');
   const marked = new Set(report.matters() ? report.suggestions.map((s) => s.name) : []);
-  const classes = (list) => [kind(list), level(least(list)), list.some((v) => marked.has(v.name)) && 'hurt'].filter(Boolean).join('.');
+  const classes = (list) => [kind(list), level(least(list)), list.some((v) => marked.has(v.name))
+    && 'hurt'].filter(Boolean).join('.');
   const isPort = (v) => v.kind === 'input' || v.kind === 'output';
-  const first = (v) => String((isPort(v) ? v.name : v.op) ?? ''), second = (v) => String((isPort(v) ? v.op : v.name) ?? '');
+  const first = (v) => String((isPort(v) ? v.name : v.op) ?? ''), second = (v) =>
+    String((isPort(v) ? v.op : v.name) ?? '');
   const third = (v) => [v.shape, known(dbOf(v)) && decibel(dbOf(v), 1)].filter(Boolean).join(' · ');
   const measure = (b) => {
     const v = b.nodes[0], two = b.reads.length ? `also reads ${tail(b.reads[0])}` : tail(second(v));
     b.lines = [head(first(v)), two, third(v)];
-    b.width = b.copies ? Math.max(190, 2 * CELL.margin + b.copies * CELL.width) : Math.max(64, 18 + Math.max(6.6 * b.lines[0].length, 5.7 * b.lines[1].length, 5.7 * b.lines[2].length));
+    b.width = b.copies ? Math.max(190, 2 * CELL.margin + b.copies * CELL.width)
+      : Math.max(64, 18 + Math.max(6.6 * b.lines[0].length, 5.7 * b.lines[1].length, 5.7 * b.lines[2].length));
     b.inputs = [...b.from ?? []];
   };
   boxes.forEach(measure);
@@ -165,7 +181,10 @@ const drawGraph = (report, nodes, repeats, folded, local) => {
     boxes.forEach(measure);
     l = layOut(boxes);
   }
-  const hint = (list, reads = []) => [list.length > 1 ? `block, ${list.length} ops: ${list.map((v) => v.name).join(', ')}` : [`${list[0].name}: ${list[0].op}${list[0].shape ? ` ${list[0].shape}` : ''}`, list[0].reason && `float: ${list[0].reason}`].filter(Boolean).join('; '),
+  const hint = (list, reads = []) =>
+    [list.length > 1 ? `block, ${list.length} ops: ${list.map((v) => v.name).join(', ')}`
+    : [`${list[0].name}: ${list[0].op}${list[0].shape ? ` ${list[0].shape}` : ''}`,
+    list[0].reason && `float: ${list[0].reason}`].filter(Boolean).join('; '),
     ...reads.map((r) => `also reads ${r}`), known(least(list)) && decibel(least(list))].filter(Boolean).join('; ');
   const text = new Map();
   const rect = (x, y, width, height, rx) => svg('rect', { x: x.toFixed(1), y, width: width.toFixed(1), height, rx });
@@ -182,46 +201,66 @@ const drawGraph = (report, nodes, repeats, folded, local) => {
     return name.slice(0, Math.max(0, ...['/', '.', ':'].map((c) => name.lastIndexOf(c, same - 1))));
   };
   const run = (b) => {
-    const length = b.nodes.length / b.copies, cells = Array.from({ length: b.copies }, (_, c) => b.nodes.slice(c * length, (c + 1) * length));
+    const length = b.nodes.length / b.copies, cells = Array.from({ length: b.copies },
+      (_, c) => b.nodes.slice(c * length, (c + 1) * length));
     const start = prefix(cells[0]), x = b.x + (b.width - b.copies * CELL.width) / 2;
-    return [svg('g.run', {}, rect(b.x, b.y, b.width, BOX.height, 6), line(b.x + b.width / 2, b.y + 12, `${b.copies} blocks of ${length} ops${start && b.width > 240 ? `, the first is ${tail(start)}` : ''}`)),
-      cells.map((list, c) => put(svg(`a.box.block.${classes(list)}`, { href: '#graph', tabindex: -1, 'data-block': b.block + c },
+    return [svg('g.run', {}, rect(b.x, b.y, b.width, BOX.height, 6),
+      line(b.x + b.width / 2, b.y + 12,
+      `${b.copies} blocks of ${length} ops${start && b.width > 240 ? `, the first is ${tail(start)}` : ''}`)),
+      cells.map((list, c) => put(svg(`a.box.block.${classes(list)}`,
+        { href: '#graph', tabindex: -1, 'data-block': b.block + c },
         rect(x + c * CELL.width + 2, b.y + CELL.top, CELL.width - 4, CELL.height, 4),
-        line(x + (c + 0.5) * CELL.width, b.y + CELL.top + 13, c + 1, '.strong'), line(x + (c + 0.5) * CELL.width, b.y + CELL.top + 26, known(least(list)) ? decibel(least(list), 0) : '')), hint(list)))];
+        line(x + (c + 0.5) * CELL.width, b.y + CELL.top + 13, c + 1, '.strong'),
+          line(x + (c + 0.5) * CELL.width, b.y + CELL.top + 26, known(least(list)) ? decibel(least(list), 0) : '')),
+          hint(list)))];
   };
   const box = (b) => {
-    const v = b.nodes[0], at = v.layer, link = at !== null && at !== undefined, middle = b.x + b.width / 2, parts = [rect(b.x, b.y, b.width, BOX.height, 6), line(middle, b.y + 17, b.lines[0], '.strong'), line(middle, b.y + 31, b.lines[1]), line(middle, b.y + 45, b.lines[2])];
+    const v = b.nodes[0], at = v.layer, link = at !== null && at !== undefined, middle = b.x + b.width / 2,
+      parts = [rect(b.x, b.y, b.width, BOX.height, 6), line(middle, b.y + 17, b.lines[0], '.strong'),
+      line(middle, b.y + 31, b.lines[1]), line(middle, b.y + 45, b.lines[2])];
     const about = { 'data-block': b.block || null };
-    return put(link ? svg(`a.box.${classes(b.nodes)}`, { href: `#L${at + 1}`, tabindex: -1, ...about }, parts) : svg(`g.box.${classes(b.nodes)}`, about, parts), hint(b.nodes, b.reads));
+    return put(link ? svg(`a.box.${classes(b.nodes)}`, { href: `#L${at + 1}`, tabindex: -1, ...about }, parts)
+      : svg(`g.box.${classes(b.nodes)}`, about, parts), hint(b.nodes, b.reads));
   };
   const curve = (points) => points.reduce((d, [x, y], i) => {
     if (!i) return `M${x.toFixed(1)} ${y}`;
     const [px, py] = points[i - 1], half = (y - py) / 2;
     if (Math.abs(x - px) >= 0.05) return `${d}C${px.toFixed(1)} ${py + half} ${x.toFixed(1)} ${y - half} ${x.toFixed(1)} ${y}`;
-    return i + 1 === points.length || Math.abs(points[i + 1][0] - x) >= 0.05 ? `${d}V${y}` : d; // straight parts are one line
+    return i + 1 === points.length || Math.abs(points[i + 1][0] - x) >= 0.05 ? `${d}V${y}`
+      : d; // straight parts are one line
   }, '');
-  const root = svg('svg', { width: (l.width + 4).toFixed(0), height: l.height + 4, viewBox: `-2 -2 ${(l.width + 4).toFixed(0)} ${l.height + 4}`, role: 'group', 'aria-label': `The graph: ${boxes.length} boxes, ${l.edges.length} edges` },
-    l.edges.filter((e) => e.points.length).map((e) => svg(`path.${kind(boxes[e.from].nodes)}`, { d: curve(e.points) })), boxes.map((b) => (b.copies ? run(b) : box(b))));
+  const root = svg('svg', { width: (l.width + 4).toFixed(0), height: l.height + 4,
+    viewBox: `-2 -2 ${(l.width + 4).toFixed(0)} ${l.height + 4}`, role: 'group',
+    'aria-label': `The graph: ${boxes.length} boxes, ${l.edges.length} edges` },
+    l.edges.filter((e) => e.points.length).map((e) => svg(`path.${kind(boxes[e.from].nodes)}`,
+      { d: curve(e.points) })), boxes.map((b) => (b.copies ? run(b) : box(b))));
   return { root, text };
 };
 
 // The view: two drawings if blocks repeat, of which the second is drawn when it is asked for.
 const graphView = (report, local) => {
-  const nodes = drawnNodes(report.json.graph ?? []), LIMITS = [0.05, 4], READABLE = 0.7; // smaller letters cannot be read
+  const nodes = drawnNodes(report.json.graph ?? []), LIMITS = [0.05, 4],
+    READABLE = 0.7; // smaller letters cannot be read
   let repeats = nodes.length >= FOLDED ? findRepeats(nodes) : [];
-  if (2 * repeats.reduce((n, r) => n - r.copies * (r.length - 1), nodes.length) > nodes.length) repeats = []; // little shorter, but with less detail
+  if (2 * repeats.reduce((n, r) => n - r.copies * (r.length - 1),
+    nodes.length) > nodes.length) repeats = []; // little shorter, but with less detail
   const folds = repeats.length ? [true, false] : [false];
-  if (folds.length === 1 && nodes.length > LARGEST) return [h('p', {}, `${count(nodes.length)} boxes are too many for a drawing.`)];
-  const views = folds.map((f) => h('div.graph', { tabindex: 0, role: 'region', 'aria-label': f ? 'Graph, blocks folded' : 'Graph, every op' }));
+  if (folds.length === 1 && nodes.length > LARGEST) return [h('p', {},
+    `${count(nodes.length)} boxes are too many for a drawing.`)];
+  const views = folds.map((f) =>
+    h('div.graph', { tabindex: 0, role: 'region', 'aria-label': f ? 'Graph, blocks folded' : 'Graph, every op' }));
   const drawings = folds.map(() => null), zooms = folds.map(() => 0), last = folds.length - 1;
-  const words = h('p.readout', { id: 'graph-readout', role: 'status' }), found = h('span.muted', { id: 'found', role: 'status' });
-  const find = h('input', { id: 'find', type: 'search', placeholder: 'Find: name, op, shape', 'aria-label': 'Find in the graph' });
+  const words = h('p.readout', { id: 'graph-readout', role: 'status' }),
+    found = h('span.muted', { id: 'found', role: 'status' });
+  const find = h('input', { id: 'find', type: 'search', placeholder: 'Find: name, op, shape',
+    'aria-label': 'Find in the graph' });
   let at = 0, marked = null, matches = [], match = -1;
 
   const drawing = (k) => {
     if (drawings[k]) return drawings[k];
     const d = drawings[k] = drawGraph(report, nodes, repeats, folds[k], local);
-    d.boxes = [...d.root.querySelectorAll('.box')].map((e) => ({ e, text: d.text.get(e), low: d.text.get(e).toLowerCase() }));
+    d.boxes = [...d.root.querySelectorAll('.box')].map((e) => ({ e, text: d.text.get(e),
+      low: d.text.get(e).toLowerCase() }));
     d.of = new Map(d.boxes.map((b) => [b.e, b]));
     d.whole = d.root.getAttribute('viewBox').split(' ').map(Number);
     views[k].append(d.root);
@@ -231,7 +270,8 @@ const graphView = (report, local) => {
   // Zooms so that the point of the drawing under (x, y) of the window keeps its place.
   const zoomTo = (to, x, y) => {
     const v = views[at], box = v.getBoundingClientRect(), root = drawing(at).root, old = root.getBoundingClientRect();
-    const z = Math.min(LIMITS[1], Math.max(LIMITS[0], to)), cx = x ?? box.left + box.width / 2, cy = y ?? box.top + box.height / 2;
+    const z = Math.min(LIMITS[1], Math.max(LIMITS[0], to)), cx = x ?? box.left + box.width / 2,
+      cy = y ?? box.top + box.height / 2;
     const u = (cx - old.left) / old.width, w = (cy - old.top) / old.height;
     root.style.width = `${size().width * z}px`;
     root.style.height = `${size().height * z}px`;
@@ -271,7 +311,8 @@ const graphView = (report, local) => {
     const d = drawing(last), inside = block === null ? [] : d.boxes.filter((b) => b.e.dataset.block === block);
     let [x, y, w, tall] = d.whole;
     if (inside.length) {
-      const all = inside.map((b) => ['x', 'y', 'width', 'height'].map((p) => b.e.querySelector('rect')[p].baseVal.value));
+      const all = inside.map((b) => ['x', 'y', 'width', 'height'].map((p) =>
+        b.e.querySelector('rect')[p].baseVal.value));
       x = Math.min(...all.map((r) => r[0])) - 12;
       y = Math.min(...all.map((r) => r[1])) - 40;
       w = Math.max(...all.map((r) => r[0] + r[2])) + 12 - x;
@@ -291,7 +332,9 @@ const graphView = (report, local) => {
     if (!zooms[k] && views[k].clientWidth) begin();
   };
   const toggle = folds.length > 1 ? button('Fold', 'Fold blocks that repeat', () => view(1 - at)) : null;
-  const zoom = h('span.zoom', { role: 'group', 'aria-label': 'Zoom' }, button('−', 'Zoom out', () => zoomTo(zooms[at] / 1.3)), button('+', 'Zoom in', () => zoomTo(zooms[at] * 1.3)), button('Fit', 'Fit the whole graph', fit), toggle);
+  const zoom = h('span.zoom', { role: 'group', 'aria-label': 'Zoom' },
+    button('−', 'Zoom out', () => zoomTo(zooms[at] / 1.3)), button('+', 'Zoom in', () => zoomTo(zooms[at] * 1.3)),
+    button('Fit', 'Fit the whole graph', fit), toggle);
 
   const search = () => {
     const w = wordsOf(find), has = (b) => w.length > 0 && w.every((x) => b.low.includes(x));
@@ -315,7 +358,8 @@ const graphView = (report, local) => {
   });
 
   views.forEach((v, k) => {
-    const boxOf = (e) => drawings[k]?.of.get(e.target.closest('.box')), apart = (t) => Math.hypot(t[0].clientX - t[1].clientX, t[0].clientY - t[1].clientY);
+    const boxOf = (e) => drawings[k]?.of.get(e.target.closest('.box')),
+      apart = (t) => Math.hypot(t[0].clientX - t[1].clientX, t[0].clientY - t[1].clientY);
     let from = null, moved = false, pinch = 0;
     v.addEventListener('pointerover', (e) => { if (boxOf(e) && !moved) say(boxOf(e)); });
     v.addEventListener('pointerdown', (e) => {
@@ -353,11 +397,13 @@ const graphView = (report, local) => {
       e.preventDefault();
       zoomTo(zooms[at] * Math.exp(-Math.max(-60, Math.min(60, e.deltaY)) / 200), e.clientX, e.clientY);
     }, { passive: false });
-    v.addEventListener('touchstart', (e) => { if (e.touches.length === 2) pinch = apart(e.touches) / zooms[at]; }, { passive: true });
+    v.addEventListener('touchstart', (e) => { if (e.touches.length === 2) pinch = apart(e.touches) / zooms[at]; },
+      { passive: true });
     v.addEventListener('touchmove', (e) => {
       if (e.touches.length !== 2 || !pinch) return;
       e.preventDefault();
-      zoomTo(apart(e.touches) / pinch, (e.touches[0].clientX + e.touches[1].clientX) / 2, (e.touches[0].clientY + e.touches[1].clientY) / 2);
+      zoomTo(apart(e.touches) / pinch, (e.touches[0].clientX + e.touches[1].clientX) / 2,
+        (e.touches[0].clientY + e.touches[1].clientY) / 2);
     }, { passive: false });
     v.addEventListener('keydown', (e) => {
       if (e.key === '+' || e.key === '=') zoomTo(zooms[at] * 1.3);
@@ -366,7 +412,8 @@ const graphView = (report, local) => {
     });
   });
   words.textContent = matchMedia('(hover: hover) and (min-width: 761px)').matches
-    ? 'Point at a box for what it is; click to open it. Drag to move, Ctrl and the wheel to zoom.' : 'Tap a box to open it. Two fingers zoom.';
+    ? 'Point at a box for what it is; click to open it. Drag to move, Ctrl and the wheel to zoom.'
+      : 'Tap a box to open it. Two fingers zoom.';
   view(0);
   const parts = [h('div.tools', {}, find, zoom, found), ...views, words];
   // Scrolls to a layer; null: only draws what is shown.
@@ -376,7 +423,8 @@ const graphView = (report, local) => {
     if (!layer || (marked && mine(marked))) return;
     const b = drawing(at).boxes.find(mine) ?? drawing(last).boxes.find(mine);
     if (!b) return;
-    if (!drawing(at).of.has(b.e) || (views[at].classList.contains('one') && !b.e.classList.contains('inside'))) view(last, b.e.dataset.block ?? null);
+    if (!drawing(at).of.has(b.e) || (views[at].classList.contains('one')
+      && !b.e.classList.contains('inside'))) view(last, b.e.dataset.block ?? null);
     mark(b);
     centre(b);
   };

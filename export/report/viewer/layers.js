@@ -10,17 +10,24 @@ const SOME = 400; // rows that are drawn at once; more are drawn as one scrolls
 const dataTable = (columns, rows, options) => {
   const known_ = new Map(), cells = new Map(), isNumber = (c) => (c.css ?? '').split('.').includes('n');
   const valueOf = (c, row) => (c.value ? c.value(row) : c.text(row));
-  const words = (row) => known_.get(row) ?? known_.set(row, columns.filter((c) => !isNumber(c)).map((c) => valueOf(c, row)).join(' ').toLowerCase()).get(row);
-  const body = h('tbody'), status = h('span.muted.shown', { id: options.id === 'layers' ? 'shown' : null, role: 'status' });
-  const filter = h('input.filter', { id: options.id === 'layers' ? 'filter' : null, type: 'search', placeholder: options.placeholder ?? 'Filter: name, op', 'aria-label': options.filter ?? 'Filter the table of layers' });
-  const kind = options.kinds ? h('select', { id: 'kind', 'aria-label': 'Kind' }, Object.entries(options.kinds).map(([value, text]) => h('option', { value }, text))) : null;
+  const words = (row) => known_.get(row)
+    ?? known_.set(row, columns.filter((c) => !isNumber(c)).map((c) =>
+    valueOf(c, row)).join(' ').toLowerCase()).get(row);
+  const body = h('tbody'), status = h('span.muted.shown', { id: options.id === 'layers' ? 'shown' : null,
+    role: 'status' });
+  const filter = h('input.filter', { id: options.id === 'layers' ? 'filter' : null, type: 'search',
+    placeholder: options.placeholder ?? 'Filter: name, op', 'aria-label': options.filter
+    ?? 'Filter the table of layers' });
+  const kind = options.kinds ? h('select', { id: 'kind', 'aria-label': 'Kind' },
+    Object.entries(options.kinds).map(([value, text]) => h('option', { value }, text))) : null;
   const none = h('p.none', { hidden: true }, 'No layer matches the filter.');
   let sorted = rows, matching = rows, drawn = 0;
 
   const element = (row) => {
     if (cells.has(row)) return cells.get(row);
     const tr = h('tr', { 'data-kind': options.kindOf?.(row), class: options.css?.(row) }, columns.map((c) => {
-      const v = c.value ? c.value(row) : undefined, css = [c.css, c.level && level(c.level(row))].flat().filter(Boolean).join('.');
+      const v = c.value ? c.value(row) : undefined,
+        css = [c.css, c.level && level(c.level(row))].flat().filter(Boolean).join('.');
       return h(css ? `td.${css}` : 'td', { 'data-v': isNumber(c) ? (known(v) ? v : '') : null }, c.text(row));
     }));
     cells.set(row, tr);
@@ -29,13 +36,15 @@ const dataTable = (columns, rows, options) => {
   const draw = (n) => body.replaceChildren(...matching.slice(0, drawn = Math.min(n, matching.length)).map(element));
   const update = () => {
     const w = wordsOf(filter);
-    matching = sorted.filter((row) => w.every((x) => words(row).includes(x)) && (!kind?.value || options.kindOf(row) === kind.value));
+    matching = sorted.filter((row) => w.every((x) => words(row).includes(x))
+      && (!kind?.value || options.kindOf(row) === kind.value));
     status.textContent = `${matching.length} of ${rows.length}`;
     none.hidden = matching.length > 0 || !rows.length;
     draw(SOME);
   };
   const heads = columns.map((c, k) => {
-    const th = h(c.css ? `th.${c.css}` : 'th', { scope: 'col', title: c.hint, 'aria-sort': 'none' }, button(c.title, c.title, () => sort(k, th.getAttribute('aria-sort') === 'ascending')));
+    const th = h(c.css ? `th.${c.css}` : 'th', { scope: 'col', title: c.hint, 'aria-sort': 'none' },
+      button(c.title, c.title, () => sort(k, th.getAttribute('aria-sort') === 'ascending')));
     th.firstChild.removeAttribute('aria-label');
     return th;
   });
@@ -52,11 +61,15 @@ const dataTable = (columns, rows, options) => {
   };
   filter.addEventListener('input', update);
   kind?.addEventListener('change', update);
-  const view = h('div.layers', { tabindex: 0, role: 'region', 'aria-label': options.label }, h('table.sortable', { id: options.id }, h('thead', {}, h('tr', {}, heads)), body));
-  view.addEventListener('scroll', () => { if (drawn < matching.length && view.scrollTop + 2 * view.clientHeight > view.scrollHeight) draw(drawn + SOME); }, { passive: true });
+  const view = h('div.layers', { tabindex: 0, role: 'region', 'aria-label': options.label },
+    h('table.sortable', { id: options.id }, h('thead', {}, h('tr', {}, heads)), body));
+  view.addEventListener('scroll',
+    () => { if (drawn < matching.length
+    && view.scrollTop + 2 * view.clientHeight > view.scrollHeight) draw(drawn + SOME); }, { passive: true });
   const hints = columns.filter((c) => c.hint);
   const parts = [h('div.tools', {}, filter, kind, options.more, status), view, none,
-    hints.length ? h('details.meanings', {}, h('summary', {}, 'What the columns mean'), h('dl', {}, hints.map((c) => [h('dt', {}, c.title), h('dd', {}, c.hint)]))) : null];
+    hints.length ? h('details.meanings', {}, h('summary', {}, 'What the columns mean'),
+      h('dl', {}, hints.map((c) => [h('dt', {}, c.title), h('dd', {}, c.hint)]))) : null];
   sort(...(options.order ?? [0, false]));
   parts.rows = () => matching;
   parts.all = () => draw(matching.length);
@@ -74,9 +87,11 @@ const dataTable = (columns, rows, options) => {
 
 const numbered = { title: '#', css: 'n' };
 const link = (i, name) => h('a', { href: `#L${i + 1}` }, nameOf(name));
-const simpleTable = (label, heads, rows, id) => h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': label }, h('table', { id },
+const simpleTable = (label, heads, rows, id) => h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': label },
+  h('table', { id },
   h('thead', {}, h('tr', {}, heads.map(([text, css]) => h(css ? `th.${css}` : 'th', { scope: 'col' }, text)))),
-  h('tbody', {}, rows.map((r) => h('tr', {}, r.map((cell, k) => h(heads[k][1] ? `td.${heads[k][1]}` : 'td', {}, cell)))))));
+  h('tbody', {}, rows.map((r) =>
+    h('tr', {}, r.map((cell, k) => h(heads[k][1] ? `td.${heads[k][1]}` : 'td', {}, cell)))))));
 const command = (text) => {
   const code = h('code', {}, String(text ?? '').split(' ').flatMap((w, i) => [i ? ' ' : null, h('span', {}, w)]));
   const copy = h('button.copy', { type: 'button', onclick: async () => {
@@ -97,14 +112,25 @@ const shell = (words) => (Array.isArray(words) ? words.map(shellWord).join(' ') 
 const layerColumns = (r) => [
   { ...numbered, value: (i) => i + 1, text: (i) => String(i + 1) },
   { title: 'tensor', css: 'name', value: (i) => r.layers[i].name, text: (i) => link(i, r.layers[i].name) },
-  { title: 'outputs, dB', css: 'n', hint: 'SQNR of the outputs if only the operator of this tensor is quantized: the effect of the layer', value: (i) => r.effect(r.layers[i]), level: (i) => r.effect(r.layers[i]), text: (i) => fixed(r.effect(r.layers[i])) },
+  { title: 'outputs, dB', css: 'n',
+    hint: 'SQNR of the outputs if only the operator of this tensor is quantized: the effect of the layer',
+    value: (i) => r.effect(r.layers[i]), level: (i) => r.effect(r.layers[i]),
+    text: (i) => fixed(r.effect(r.layers[i])) },
   ...[['tensor, dB', 'n.local', 'sqnr_db', 2, 'SQNR of the tensor, with everything before it quantized too'],
-    ['alone, dB', 'n.more.local', 'sqnr_alone_db', 2, 'SQNR from rounding this tensor alone, with everything before it exact'],
-    ['cosine', 'n.more.local', 'cosine', 5, 'cosine similarity of the quantized tensor and the float one; 1 is equal']].map(([title, css, key, digits, hint]) => (
-    { title, css, hint, value: (i) => r.layers[i][key], level: digits === 2 ? (i) => r.layers[i][key] : null, text: (i) => fixed(r.layers[i][key], digits) })),
-  { title: 'clipped', css: 'n.more', hint: 'share of the values more than half a step outside the chosen range', value: (i) => r.layers[i].clipped_fraction, text: (i) => percent(r.layers[i].clipped_fraction) },
-  { title: 'lost', css: 'n.more.lost', hint: 'share of the non-zero values that round to zero', value: (i) => r.layers[i].lost_fraction, text: (i) => percent(r.layers[i].lost_fraction) },
-  { title: 'acc. bits', css: 'n.more', hint: 'bits that the accumulator needs at most, whatever the data; sign included', value: (i) => r.layers[i].accumulator_bits, text: (i) => fixed(r.layers[i].accumulator_bits, 0) },
+    ['alone, dB', 'n.more.local', 'sqnr_alone_db', 2,
+      'SQNR from rounding this tensor alone, with everything before it exact'],
+    ['cosine', 'n.more.local', 'cosine', 5,
+      'cosine similarity of the quantized tensor and the float one; 1 is equal']].map(([title, css, key, digits,
+      hint]) => (
+    { title, css, hint, value: (i) => r.layers[i][key], level: digits === 2 ? (i) => r.layers[i][key] : null,
+      text: (i) => fixed(r.layers[i][key], digits) })),
+  { title: 'clipped', css: 'n.more', hint: 'share of the values more than half a step outside the chosen range',
+    value: (i) => r.layers[i].clipped_fraction, text: (i) => percent(r.layers[i].clipped_fraction) },
+  { title: 'lost', css: 'n.more.lost', hint: 'share of the non-zero values that round to zero',
+    value: (i) => r.layers[i].lost_fraction, text: (i) => percent(r.layers[i].lost_fraction) },
+  { title: 'acc. bits', css: 'n.more',
+    hint: 'bits that the accumulator needs at most, whatever the data; sign included',
+    value: (i) => r.layers[i].accumulator_bits, text: (i) => fixed(r.layers[i].accumulator_bits, 0) },
   { title: 'op', css: 'op', text: (i) => r.layers[i].op },
   { title: 'kind', css: 'more.kind', text: (i) => r.layers[i].kind },
   { title: 'type', css: 'more', text: (i) => typeName(r.layers[i].type) },
@@ -114,27 +140,36 @@ const layerColumns = (r) => [
 const scaleText = (l) => {
   const s = l.scale;
   if (typeof s === 'number' || s === null) return `${short(s)}, ${Array.isArray(l.zero_point) ? l.zero_point[0] : l.zero_point ?? '–'}`;
-  const n = Array.isArray(s) ? s.length : s?.count, lo = Array.isArray(s) ? Math.min(...s) : s?.min, hi = Array.isArray(s) ? Math.max(...s) : s?.max;
+  const n = Array.isArray(s) ? s.length : s?.count, lo = Array.isArray(s) ? Math.min(...s) : s?.min,
+    hi = Array.isArray(s) ? Math.max(...s) : s?.max;
   return `${count(n)} scale${n === 1 ? '' : 's'} along axis ${l.axis}${l.block ? ` in blocks of ${l.block}` : ''}, ${short(lo)} to ${short(hi)}`;
 };
 
 const layerFacts = (r, l) => {
-  const o = l.observed ?? {}, c = l.chosen ?? {}, s = l.solver ?? {}, w = l.weight_rounding, b = l.bias_correction, effect = r.effects.get(l.node), choice = l.choice ?? {};
+  const o = l.observed ?? {}, c = l.chosen ?? {}, s = l.solver ?? {}, w = l.weight_rounding, b = l.bias_correction,
+    effect = r.effects.get(l.node), choice = l.choice ?? {};
   const facts = [
-    known(r.effect(l)) && ['effect on the outputs', `${decibel(r.effect(l))} with only ${l.node ?? 'this layer'} quantized${effect ? (effect.measured ? ', measured' : ', estimated') : ''}`],
-    known(l.sqnr_db) && ['local error', `${decibel(l.sqnr_db)}, all before it quantized too; cosine ${fixed(l.cosine, 6)}`],
+    known(r.effect(l)) && ['effect on the outputs',
+      `${decibel(r.effect(l))} with only ${l.node ?? 'this layer'} quantized${effect ? (effect.measured ? ', measured' : ', estimated') : ''}`],
+    known(l.sqnr_db) && ['local error',
+      `${decibel(l.sqnr_db)}, all before it quantized too; cosine ${fixed(l.cosine, 6)}`],
     known(l.sqnr_alone_db) && ['its own rounding', `${decibel(l.sqnr_alone_db)}, all before it exact`],
     l.node && [l.kind === 'weight' ? 'read by' : 'made by', nameOf(l.node)],
     ['scale, zero point', scaleText(l)],
     l.one_scale && ['one scale', l.one_scale],
-    ['observed', [`${short(o.min)} to ${short(o.max)}, ${count(o.count)} values`, (o.nan || o.inf) ? h('b.bad', {}, `, ${count(o.nan)} NaN, ${count(o.inf)} infinite`) : null]],
+    ['observed', [`${short(o.min)} to ${short(o.max)}, ${count(o.count)} values`,
+      (o.nan || o.inf) ? h('b.bad', {}, `, ${count(o.nan)} NaN, ${count(o.inf)} infinite`) : null]],
     ['chosen range', `${short(c.min)} to ${short(c.max)} by ${l.method ?? '–'}${choice.taken_for === 'steps' ? ' (all values are multiples of one step, which is the scale)' : choice.gain_db > 0 ? ` (${fixed(choice.gain_db)} dB less noise of the outputs than with mse)` : ''}; clipped ${percent(l.clipped_fraction)}`],
-    (known(s.known?.min) || known(s.known?.max)) && ['possible range', `${known(s.known.min) ? short(s.known.min) : '−∞'} to ${known(s.known.max) ? short(s.known.max) : '∞'}: guaranteed by the operators before it, for any input`],
-    known(s.objective) && ['objective', `${short(s.objective)} for the chosen range${known(s.objective_minmax) ? `, ${short(s.objective_minmax)} for the observed extremes` : ''}; the error that ${l.method} minimizes, over ${plural(s.candidates ?? 0, 'range')}`],
+    (known(s.known?.min) || known(s.known?.max)) && ['possible range',
+      `${known(s.known.min) ? short(s.known.min) : '−∞'} to ${known(s.known.max) ? short(s.known.max) : '∞'}: guaranteed by the operators before it, for any input`],
+    known(s.objective) && ['objective',
+      `${short(s.objective)} for the chosen range${known(s.objective_minmax) ? `, ${short(s.objective_minmax)} for the observed extremes` : ''}; the error that ${l.method} minimizes, over ${plural(s.candidates ?? 0, 'range')}`],
     w && ['rounding', `${w.method}${w.reason ? `: ${w.reason}` : ''}${w.judged_on ? `; mean squared error of its output, on ${w.judged_on === 'all' ? 'all' : 'held-out'} samples: ${short(w.error_nearest)} to the nearest${w.method === 'compensated' ? `, ${short(w.error)} compensated (${w.outputs_nearest} of ${w.outputs} outputs stay nearest)` : ''}` : ''}`],
     b && ['bias corrected', `by ${short(b.rms)} (root mean square), ${short(b.max)} at most`],
-    l.scales_raised > 0 && ['for the accumulator', `${plural(l.scales_raised, 'scale')} raised, by a factor of ${short(l.scale_raise_max)} at most`],
-    known(l.max_abs) && ['largest error', `${short(l.max_abs)}; stored at the lowest or highest level: ${percent(l.saturated_fraction)}`],
+    l.scales_raised > 0 && ['for the accumulator',
+      `${plural(l.scales_raised, 'scale')} raised, by a factor of ${short(l.scale_raise_max)} at most`],
+    known(l.max_abs) && ['largest error',
+      `${short(l.max_abs)}; stored at the lowest or highest level: ${percent(l.saturated_fraction)}`],
   ];
   return h('dl', {}, facts.filter(Boolean).map(([term, text]) => [h('dt', {}, term), h('dd', {}, text)]));
 };
@@ -143,19 +178,25 @@ const layerPlots = (r, l) => {
   const figure = (plot, caption) => plot && h('figure', {}, plot, h('figcaption', {}, caption));
   const curve = curvePlot(l), limit = r.json.accumulator?.bits ?? 32;
   return h('div.plots', {},
-    l.histogram?.counts?.length ? figure(histogramPlot(l), `Values per bar, logarithmic. Shaded: the chosen range; red: beyond it. Exact zeros are left out: ${count(l.histogram.zeros)}.`)
+    l.histogram?.counts?.length ? figure(histogramPlot(l),
+      `Values per bar, logarithmic. Shaded: the chosen range; red: beyond it. Exact zeros are left out: ${count(l.histogram.zeros)}.`)
       : l.kind === 'activation' ? h('p.note', {}, `No histogram: method ${l.method} keeps only the extremes.`) : null,
-    l.channels ? figure(channelPlot(l), `Least and largest weight of each channel${l.channels.count > l.channels.min.length ? ', of neighbours together' : ''}.`) : null,
+    l.channels ? figure(channelPlot(l),
+      `Least and largest weight of each channel${l.channels.count > l.channels.min.length ? ', of neighbours together' : ''}.`) : null,
     curve && figure(curve, `Objective of ${l.method} for the ranges that the solver tried${l.solver.refused ? '; dotted: ranges that are not admitted because their error is too large' : ''}. The line and the full dot are its choice, found by moving each end of the range too${l.solver.runner_up ? '; the open dot is the best of those further away' : ''}.`),
-    l.accumulator_bits ? figure(accumulatorPlot(l, limit), `Bits of the accumulator, sign included; limit ${limit}.`) : null);
+    l.accumulator_bits ? figure(accumulatorPlot(l, limit), `Bits of the accumulator, sign included; limit ${limit}.`)
+      : null);
 };
 
 // What is known about the cause, and what can be done.
 const layerAdvice = (r, l, i) => {
-  const why = r.suggestions.find((s) => s.layer === i || (s.name && s.name === l.node)), advice = l.node ? r.adviceOn(l.node) : [];
+  const why = r.suggestions.find((s) => s.layer === i || (s.name && s.name === l.node)),
+    advice = l.node ? r.adviceOn(l.node) : [];
   return [
     why && r.matters() ? [h('h3', {}, 'Cause'), h('p', {}, `${why.why}.`)] : null,
-    advice.map((a) => [h('h3', {}, `What helps: ${r.gain(a).name ?? 'outputs'} ${fixed(r.gain(a).before)} → ${decibel(r.gain(a).after)}`), h('p', {}, a.action), command(a.shell ?? shell(a.command))]),
+    advice.map((a) => [h('h3', {},
+      `What helps: ${r.gain(a).name ?? 'outputs'} ${fixed(r.gain(a).before)} → ${decibel(r.gain(a).after)}`),
+      h('p', {}, a.action), command(a.shell ?? shell(a.command))]),
   ];
 };
 
@@ -163,6 +204,8 @@ const layerDetail = (r, i) => {
   const l = r.layers[i], db = r.effect(l);
   return h('article', { 'data-layer': i + 1 },
     h('h2', {}, h('span.muted.number', {}, String(i + 1)), ' ', nameOf(l.name)),
-    h('p.note', {}, `${l.op}, ${l.kind}, ${typeName(l.type)}`, known(db) ? [' ', h(`span.chip.${level(db)}`, {}, decibel(db))] : null),
-    layerAdvice(r, l, i), layerFacts(r, l), layerPlots(r, l), l.node ? [h('h3', {}, 'To try this layer in float'), command(`--skip=${shellWord(l.node)}`)] : null);
+    h('p.note', {}, `${l.op}, ${l.kind}, ${typeName(l.type)}`, known(db)
+      ? [' ', h(`span.chip.${level(db)}`, {}, decibel(db))] : null),
+    layerAdvice(r, l, i), layerFacts(r, l), layerPlots(r, l), l.node
+      ? [h('h3', {}, 'To try this layer in float'), command(`--skip=${shellWord(l.node)}`)] : null);
 };

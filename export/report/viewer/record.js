@@ -3,17 +3,20 @@
 const page = JSON.parse(document.getElementById('record').textContent);
 
 // Control, format and private characters would reorder or hide text: they are shown as escapes.
-const shown = (s) => String(s).replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu, (c) => `\\u${c.codePointAt(0).toString(16).padStart(4, '0')}`);
+const shown = (s) => String(s).replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu,
+  (c) => `\\u${c.codePointAt(0).toString(16).padStart(4, '0')}`);
 const baseName = (path) => String(path ?? '').split('/').at(-1);
 
 // h('td.n.bad', { title: 'x' }, child, ...): an element. Children are elements, texts, lists of them, or null.
 const add = (e, children) => {
-  for (const c of children.flat(Infinity)) if (c !== null && c !== undefined && c !== false) e.append(c instanceof Node ? c : shown(c));
+  for (const c of children.flat(Infinity)) if (c !== null && c !== undefined && c !== false) e.append(c instanceof Node
+    ? c : shown(c));
   return e;
 };
 const build = (e, classes, attributes, children) => {
   if (classes.length) e.setAttribute('class', classes.join(' '));
-  const plain = attributes && !Array.isArray(attributes) && !(attributes instanceof Node) && typeof attributes === 'object';
+  const plain = attributes && !Array.isArray(attributes) && !(attributes instanceof Node)
+    && typeof attributes === 'object';
   for (const [k, v] of Object.entries(plain ? attributes : {})) {
     if (k.startsWith('on')) e.addEventListener(k.slice(2), v);
     else if (v !== null && v !== false && v !== undefined) e.setAttribute(k, v === true ? '' : v);
@@ -28,9 +31,11 @@ const svg = (what, attributes, ...children) => {
   const [tag, ...classes] = what.split('.');
   return build(document.createElementNS('http://www.w3.org/2000/svg', tag), classes, attributes, children);
 };
-const button = (text, label, run, more) => h('button', { type: 'button', 'aria-label': label, onclick: run, ...more }, text);
+const button = (text, label, run, more) => h('button', { type: 'button', 'aria-label': label, onclick: run, ...more },
+  text);
 // A name may break after its slashes.
-const nameOf = (name) => (name ? String(name).split(/(?<=[^/ ]\/)/).flatMap((part, i) => (i ? [h('wbr'), part] : [part])) : ['(no name)']);
+const nameOf = (name) => (name
+  ? String(name).split(/(?<=[^/ ]\/)/).flatMap((part, i) => (i ? [h('wbr'), part] : [part])) : ['(no name)']);
 
 // Numbers. null and undefined were not measured.
 const known = (v) => typeof v === 'number' && Number.isFinite(v);
@@ -42,9 +47,11 @@ const short = (v) => {
   if (!known(v)) return '–';
   if (Math.abs(v) >= 999.5 && Math.abs(v) < 1e9) return minus(Math.round(v).toLocaleString('en-US'));
   const text = v === 0 ? '0' : Math.abs(v) < 1e-4 ? v.toExponential(2) : v.toPrecision(3);
-  return text.includes('e') ? text.replace(/(\.\d*?)0+e/, '$1e').replace('.e', 'e').replaceAll('-', '−') : minus(text.includes('.') ? text.replace(/\.?0+$/, '') : text);
+  return text.includes('e') ? text.replace(/(\.\d*?)0+e/, '$1e').replace('.e', 'e').replaceAll('-', '−')
+    : minus(text.includes('.') ? text.replace(/\.?0+$/, '') : text);
 };
-const percent = (share, digits = 2) => (!known(share) ? '–' : share > 0 && share < 0.00005 ? '< 0.01 %' : share === 0 ? '0 %' : `${(100 * share).toFixed(digits)} %`);
+const percent = (share, digits = 2) => (!known(share) ? '–' : share > 0 && share < 0.00005 ? '< 0.01 %' : share === 0
+  ? '0 %' : `${(100 * share).toFixed(digits)} %`);
 const bytes = (n) => {
   if (!known(n)) return '–';
   const units = ['bytes', 'KB', 'MB', 'GB'];
@@ -54,7 +61,8 @@ const bytes = (n) => {
 };
 const plural = (n, noun) => `${count(n)} ${noun}${n === 1 ? '' : 's'}`;
 // "uint8" for "u8", "float8e4m3fn" for itself.
-const typeName = (t) => String(t ?? '–').replace(/^u(\d+)$/, 'uint$1').replace(/^i(\d+)$/, 'int$1').replace(/^f(\d+)$/, 'float$1');
+const typeName = (t) => String(t ?? '–').replace(/^u(\d+)$/, 'uint$1').replace(/^i(\d+)$/, 'int$1').replace(/^f(\d+)$/,
+  'float$1');
 
 // The class of an SQNR, for its colour: l0 is 40 dB and more, l4 below 10 dB.
 const LEVELS = [40, 30, 20, 10];
@@ -70,24 +78,30 @@ class Report {
     this.effects = new Map(this.ranking.map((e) => [e.node, e]));
     this.byNode = new Map(); // the activation that a node computes, else a weight that it reads
     this.layers.forEach((l, i) => {
-      if (l.node && (!this.byNode.has(l.node) || (l.kind === 'activation' && this.layers[this.byNode.get(l.node)].kind !== 'activation'))) this.byNode.set(l.node, i);
+      if (l.node && (!this.byNode.has(l.node) || (l.kind === 'activation'
+        && this.layers[this.byNode.get(l.node)].kind !== 'activation'))) this.byNode.set(l.node, i);
     });
     // What makes less than a sixteenth of the noise of the outputs is no source of it that matters.
     const worst = this.worstOutput()?.sqnr_db ?? Infinity;
     this.suggestions = (json.suggestions ?? []).filter((s) => !(this.effects.get(s.name)?.output_sqnr_db > worst + 12));
     // No layer is marked if the loss of the whole network is too small to matter.
-    this.marked = new Map(this.matters() ? this.suggestions.map((s, i) => [s.layer ?? this.byNode.get(s.name), i + 1]) : []);
+    this.marked = new Map(this.matters() ? this.suggestions.map((s, i) => [s.layer ?? this.byNode.get(s.name), i + 1])
+      : []);
   }
   matters() { return this.grade !== 'good'; }
   // SQNR of the outputs with only this layer's operator quantized.
-  effect(layer) { return layer.output_sqnr_db ?? layer.isolated_sqnr_db ?? this.effects.get(layer.node)?.output_sqnr_db ?? null; }
+  effect(layer) { return layer.output_sqnr_db ?? layer.isolated_sqnr_db ?? this.effects.get(layer.node)?.output_sqnr_db
+    ?? null; }
   outputs() { return (this.json.outputs ?? []).filter((o) => o.ordered !== true); }
-  worstOutput() { return this.outputs().filter((o) => known(o.sqnr_db)).sort((a, b) => a.sqnr_db - b.sqnr_db)[0] ?? null; }
+  worstOutput() { return this.outputs().filter((o) => known(o.sqnr_db)).sort((a, b) => a.sqnr_db - b.sqnr_db)[0]
+    ?? null; }
   // Advice that changes a figure that is shown.
   advice() { return (this.json.advice ?? []).filter((a) => fixed(this.gain(a).before) !== fixed(this.gain(a).after)); }
   // What an advice gains at the output that loses most: { name, before, after }. The name is null if there is one output.
   gain(a) {
-    const all = a.measured?.outputs ?? [], o = all.filter((x) => known(x.sqnr_db_before)).sort((x, y) => x.sqnr_db_before - y.sqnr_db_before)[0] ?? a.measured ?? {};
+    const all = a.measured?.outputs ?? [],
+      o = all.filter((x) => known(x.sqnr_db_before)).sort((x, y) => x.sqnr_db_before - y.sqnr_db_before)[0]
+      ?? a.measured ?? {};
     return { name: all.length > 1 ? o.name : null, before: o.sqnr_db_before, after: o.sqnr_db_after };
   }
   adviceOn(node) { return this.advice().filter((a) => a.node && String(a.node).split(', ').includes(node)); }
