@@ -31,6 +31,7 @@
 #include "quantize/search/free_ideas.h"
 #include "quantize/search/latency.h"
 #include "quantize/search/mend.h"
+#include "quantize/search/own_metric.h"
 #include "quantize/search/placement.h"
 #include "quantize/search/scale_channels.h"
 #include "quantize/search/score.h"
@@ -124,6 +125,13 @@ static void drop_eval(struct qc_job *j, struct qc_status *st)
 static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quantized, struct qc_status *st)
 {
     const struct qc_settings *settings = j->best->scheme.settings;
+    if (j->setup->options->metric) {
+        qc_progress_phase(j->setup->progress, "metric");
+        const bool own = quantized ? qc_own_metric_of_network(&j->has.metric, j->best->network, st)
+                                   : qc_own_metric_of_model(&j->demand.fp32, j->setup, st);
+        qc_progress_end(j->setup->progress);
+        return own;
+    }
     qc_progress_phase(j->setup->progress, quantized ? "accuracy int8" : "accuracy float");
     const struct qc_evaluation e = {.graph = g,
                                     .data = j->setup->eval,
@@ -138,14 +146,14 @@ static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quanti
 /* Measures the accuracy of a changed network. */
 static bool evaluate_quantized(struct qc_job *j, struct qc_status *st)
 {
-    return !j->setup->eval || evaluate_one(j, j->best->network->produced, true, st);
+    return !qc_measures_accuracy(j->setup) || evaluate_one(j, j->best->network->produced, true, st);
 }
 
 static bool evaluate(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_options *o = j->setup->options;
     const struct qc_graph *graphs[2] = {j->setup->normalised, j->best->network->produced};
-    if (!j->setup->eval) return true;
+    if (!qc_measures_accuracy(j->setup)) return true;
     for (int i = 0; i < 2; i++) {
         const bool ok = evaluate_one(j, graphs[i], i == 1, st);
         if (!ok && st->code == QC_UNSUPPORTED && graphs[i]->carried && !qc_options_demand(o)) {
@@ -158,7 +166,7 @@ static bool evaluate(struct qc_job *j, struct qc_status *st)
     if (!isnan(o->max_nll) && isnan(j->demand.fp32.nll))
         return qc_fail(st, QC_USAGE, "--max-nll needs labels in --eval; %s has a target for every output",
                        eval_name(j));
-    qc_warn_chance_level(j->best->warnings, real, 1, eval_name(j));
+    if (!o->metric) qc_warn_chance_level(j->best->warnings, real, 1, eval_name(j));
     j->r.eval_seconds = j->demand.fp32.seconds + j->has.metric.seconds;
     return true;
 }
@@ -198,9 +206,10 @@ static void fill_accuracy(struct qc_job *j)
     r->integer_share = qc_integer_share(j->best->network->produced);
     r->small_float_share = qc_small_float_share(j->best->network->produced);
     r->block_share = qc_block_share(j->best->network->produced);
-    if (!j->setup->eval) return;
+    if (!qc_measures_accuracy(j->setup)) return;
     r->metric = m[0].name;
-    r->eval_file = eval_name(j);
+    r->lower_is_better = m[0].lower_is_better;
+    r->eval_file = j->setup->options->metric ? j->setup->options->metric : eval_name(j);
     r->eval_samples = m[0].samples;
     r->fp32 = m[0].value;
     r->int8 = m[1].value;
@@ -287,7 +296,9 @@ static const struct qc_overflows *counted(const struct qc_job *j)
 {
     const unsigned bits = j->best->scheme.settings->plan.accumulator.bits;
     if (!bits || bits == 32) return NULL;
-    return j->setup->eval ? &j->has.overflows : j->measurement ? &j->measurement->overflows : NULL;
+    return j->setup->eval && !j->setup->options->metric ? &j->has.overflows
+           : j->measurement                             ? &j->measurement->overflows
+                                                        : NULL;
 }
 
 static bool fill_accumulator(struct qc_job *j, struct qc_status *st)

@@ -337,7 +337,8 @@ bool qc_metric_is_chance_level(const struct qc_metric *m)
 
 double qc_metric_drop(const struct qc_metric *from, const struct qc_metric *to)
 {
-    return from->kind == QC_METRIC_PSNR ? from->value - to->value : 100 * (from->value - to->value);
+    const double drop = from->value - to->value;
+    return from->kind == QC_METRIC_TOP1 ? 100 * drop : from->lower_is_better ? -drop : drop;
 }
 
 struct evaluation {

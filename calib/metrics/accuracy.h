@@ -18,23 +18,25 @@
 
 #include "calib/statistics/stream.h"
 
-enum qc_metric_kind { QC_METRIC_NONE, QC_METRIC_TOP1, QC_METRIC_PSNR };
+/* OWN: of a program of the user's own (quantize/search/own_metric.h). */
+enum qc_metric_kind { QC_METRIC_NONE, QC_METRIC_TOP1, QC_METRIC_PSNR, QC_METRIC_OWN };
 
 struct qc_metric {
     enum qc_metric_kind kind;
-    const char *name; /* "top1" or "psnr" */
-    double value;     /* top1: 0 to 1; psnr: dB (infinity when equal) */
-    double top5;      /* NaN with fewer than 6 classes, or without labels */
-    double mse;       /* NaN without a target */
-    double low, high; /* top1: exact 95 % interval; NaN otherwise */
-    double nll;       /* top1: mean negative log-likelihood of the labels, in nats; else NaN */
-    size_t positions; /* top1 of sequences: number of labels counted; else 0 */
-    size_t classes;   /* top1: number of classes; else 0 */
+    bool lower_is_better; /* only of OWN */
+    const char *name;     /* "top1", "psnr" or "metric" */
+    double value;         /* top1: 0 to 1; psnr: dB (infinity when equal) */
+    double top5;          /* NaN with fewer than 6 classes, or without labels */
+    double mse;           /* NaN without a target */
+    double low, high;     /* top1: exact 95 % interval; NaN otherwise */
+    double nll;           /* top1: mean negative log-likelihood of the labels, in nats; else NaN */
+    size_t positions;     /* top1 of sequences: number of labels counted; else 0 */
+    size_t classes;       /* top1: number of classes; else 0 */
     size_t samples;
     double seconds; /* of the runs */
 };
 
-/* Returns the drop of the metric: points of top-1, or dB of PSNR. */
+/* Returns the drop of the metric: points of top-1, dB of PSNR, or the loss in the unit of the program. */
 double qc_metric_drop(const struct qc_metric *from, const struct qc_metric *to);
 
 /* Returns true if top1, on at least 50 samples, is near chance: Cohen's kappa against uniform guesses, (value -

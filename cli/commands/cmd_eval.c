@@ -12,6 +12,7 @@
 #include "cli/terminal/screen.h"
 #include "evaluate/run_model.h"
 #include "quantize/options/option_value.h"
+#include "quantize/search/own_metric.h"
 #include "quantize/setup/sample_warnings.h"
 
 struct measured {
@@ -26,6 +27,12 @@ static bool measure(struct measured *m, const char *path, const struct qc_settin
 {
     struct qc_model_run run = {0};
     qc_progress_phase(progress, "%s", qc_base_name(path));
+    m->path = path;
+    if (o->job.metric) {
+        const bool own = qc_own_metric_of_file(&m->metric, &o->job, path, progress, st);
+        qc_progress_end(progress);
+        return own;
+    }
     bool ok = qc_model_run_open(&run, &(struct qc_model_source){.file = path},
                                 &(struct qc_data_source){.file = o->job.data}, QC_USE_TRUTH, &o->job, w, st) &&
               qc_interrupt_check(st);
@@ -59,6 +66,8 @@ static bool print_metrics_json(const struct measured *all, size_t count, const s
             qc_json_set(one, "interval95", interval);
             qc_json_put(one, "top5 %g nll %g", m->top5, m->nll);
             if (m->positions) qc_json_put(one, "perplexity %g positions %zu", exp(m->nll), m->positions);
+        } else if (m->kind == QC_METRIC_OWN) {
+            qc_json_set(one, "lower_is_better", qc_json_bool(m->lower_is_better));
         } else {
             qc_json_set(one, "mse", qc_json_number(m->mse));
         }
@@ -80,6 +89,9 @@ static void print_value(const struct qc_metric *m)
         else
             qc_say("  %6.2f %%", 100 * m->top5);
         if (m->positions) qc_say("  %7.4f  %10.4f", m->nll, exp(m->nll));
+    } else if (m->kind == QC_METRIC_OWN) {
+        qc_say("  %12.6g  %7.2f\n", m->value, m->seconds);
+        return;
     } else {
         qc_say("  %8.2f  %12.6g", m->value, m->mse);
     }
@@ -94,13 +106,17 @@ static void print_metrics(const struct measured *all, size_t count, const char *
         width = n > width ? n < 48 ? n : 48 : width;
     }
     const bool top1 = all[0].metric.kind == QC_METRIC_TOP1, sequences = all[0].metric.positions > 0;
-    qc_say("data   %s\n", file);
+    const bool own = all[0].metric.kind == QC_METRIC_OWN;
+    if (!own) qc_say("data   %s\n", file);
     fputs(qc_style(stdout, QC_STYLE_BOLD), stdout);
-    qc_say("%-*s  %s  %8s  %7s", width, "model",
-           !top1       ? " PSNR dB           MSE"
-           : sequences ? "   top-1     95 % interval     top-5      nll  perplexity"
-                       : "   top-1     95 % interval     top-5",
-           "samples", "seconds");
+    if (own)
+        qc_say("%-*s        metric  seconds", width, "model");
+    else
+        qc_say("%-*s  %s  %8s  %7s", width, "model",
+               !top1       ? " PSNR dB           MSE"
+               : sequences ? "   top-1     95 % interval     top-5      nll  perplexity"
+                           : "   top-1     95 % interval     top-5",
+               "samples", "seconds");
     puts(qc_style(stdout, QC_STYLE_PLAIN));
     for (size_t i = 0; i < count; i++) {
         qc_say("%-*s", width, qc_base_name(all[i].path));
@@ -114,8 +130,9 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_progress *progress = NULL;
     struct qc_settings settings;
     bool ok = false;
-    if (!o->job.data)
-        return qc_fail(st, QC_USAGE, "eval needs --data FILE with labels or target; see 'qcalib help eval'");
+    if (!o->job.data && !o->job.metric)
+        return qc_fail(st, QC_USAGE,
+                       "eval needs --data FILE with labels or target, or --metric; see 'qcalib help eval'");
     struct measured *all = QC_NEW_ARRAY(o->job.arena, struct measured, o->operands.count, st);
     if (!all || !qc_warnings_new(&w, st) || !qc_progress_bar_new(&progress, o, st) ||
         !qc_settings_of(&settings, &o->job, progress, st))
@@ -125,7 +142,7 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
     const struct qc_metric **metrics = QC_NEW_ARRAY(o->job.arena, const struct qc_metric *, o->operands.count, st);
     if (!metrics) goto out;
     for (size_t i = 0; i < o->operands.count; i++) metrics[i] = &all[i].metric;
-    if (settings.plan.accumulator.bits == 0 || settings.plan.accumulator.bits >= 32)
+    if (!o->job.metric && (settings.plan.accumulator.bits == 0 || settings.plan.accumulator.bits >= 32))
         qc_warn_chance_level(w, metrics, o->operands.count, o->job.data); /* otherwise overflows are the cause */
     ok = true;
     if (o->json)

@@ -56,7 +56,7 @@ static size_t count(const struct qc_json *v, const char *path)
 
 static const char *psnr_or(const struct qc_json *r, const char *psnr, const char *other)
 {
-    return is(r, "accuracy.metric", "psnr") ? psnr : other;
+    return is(r, "accuracy.metric", "psnr") ? psnr : is(r, "accuracy.metric", "metric") ? "units" : other;
 }
 
 /* ---- What was quantized ---- */
@@ -321,6 +321,11 @@ static void print_accuracy(FILE *f, const struct qc_json *r)
     if (is(a, "metric", "psnr")) {
         qc_print(f, "accuracy    PSNR %.2f dB %s, %.2f dB %s (%+.2f) on %zu samples\n", fp32, real, now, type,
                  now - fp32, count(a, "samples"));
+        return;
+    }
+    if (is(a, "metric", "metric")) {
+        qc_print(f, "metric      %.6g %s, %.6g %s (%+.3g%s)\n", fp32, real, now, type, now - fp32,
+                 qc_json_find(a, "lower_is_better") ? ", less is better" : "");
         return;
     }
     qc_print(f, "accuracy    top-1 %.2f %% %s, %.2f %% %s (%+.2f points) on ", 100 * fp32, real, 100 * now, type,

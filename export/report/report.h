@@ -373,6 +373,7 @@ struct qc_report {
     size_t caches;    /* inputs that take a cache in cache_type */
     const char *cache_type;
     struct qc_json *options; /* qc_report_json takes ownership */
+    bool lower_is_better;    /* of a metric of the user's own */
     const char *metric;      /* NULL: no labelled data */
     const char *eval_file;
     double fp32, int8;

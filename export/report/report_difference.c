@@ -129,12 +129,20 @@ static void figures(struct qc_report_difference *d)
 {
     const struct qc_json *x = d->from[0].report, *y = d->from[1].report, *score = qc_json_find(x, "accuracy"),
                          *other = qc_json_find(y, "accuracy");
-    const bool decibels = strcmp(text_or(score, "metric", text_or(other, "metric", "")), "psnr") == 0;
-    const enum qc_figure_unit unit = decibels ? QC_FIGURE_DB : QC_FIGURE_PERCENT;
-    add_figure(d, decibels ? "PSNR, float" : "top-1 accuracy, float", unit, 1, qc_json_find_number(score, "fp32"),
-               qc_json_find_number(other, "fp32"));
-    add_figure(d, decibels ? "PSNR, quantized" : "top-1 accuracy, quantized", unit, 1,
-               qc_json_find_number(score, "int8"), qc_json_find_number(other, "int8"));
+    const char *metric = text_or(score, "metric", text_or(other, "metric", ""));
+    const bool decibels = strcmp(metric, "psnr") == 0, own = strcmp(metric, "metric") == 0;
+    const enum qc_figure_unit unit = decibels ? QC_FIGURE_DB : own ? QC_FIGURE_NUMBER : QC_FIGURE_PERCENT;
+    const int better = qc_json_find(score ? score : other, "lower_is_better") ? -1 : 1;
+    add_figure(d,
+               decibels ? "PSNR, float"
+               : own    ? "metric, float"
+                        : "top-1 accuracy, float",
+               unit, better, qc_json_find_number(score, "fp32"), qc_json_find_number(other, "fp32"));
+    add_figure(d,
+               decibels ? "PSNR, quantized"
+               : own    ? "metric, quantized"
+                        : "top-1 accuracy, quantized",
+               unit, better, qc_json_find_number(score, "int8"), qc_json_find_number(other, "int8"));
     add_figure(d, "negative log-likelihood, quantized", QC_FIGURE_NATS, -1, qc_json_find_number(score, "int8_nll"),
                qc_json_find_number(other, "int8_nll"));
     add_figure(d, "worst output, SQNR", QC_FIGURE_DB, 1, worst_output(x), worst_output(y));
@@ -157,6 +165,7 @@ const char *qc_figure_text(char buf[QC_CHANGE_TEXT], enum qc_figure_unit unit, d
     case QC_FIGURE_NATS: snprintf(buf, QC_CHANGE_TEXT, "%.4f nats", v); break;
     case QC_FIGURE_MS: snprintf(buf, QC_CHANGE_TEXT, "%.3g ms", v); break;
     case QC_FIGURE_COUNT: snprintf(buf, QC_CHANGE_TEXT, "%.0f", v); break;
+    case QC_FIGURE_NUMBER: snprintf(buf, QC_CHANGE_TEXT, "%.6g", v); break;
     case QC_FIGURE_BYTES:
         if (v < 1024)
             snprintf(buf, QC_CHANGE_TEXT, "%.0f bytes", v);
@@ -180,6 +189,7 @@ const char *qc_figure_change(char buf[QC_CHANGE_TEXT], const struct qc_figure *f
     case QC_FIGURE_DB: snprintf(buf, QC_CHANGE_TEXT, "%s%.2f dB", sign, fabs(by)); break;
     case QC_FIGURE_NATS: snprintf(buf, QC_CHANGE_TEXT, "%s%.4f nats", sign, fabs(by)); break;
     case QC_FIGURE_COUNT: snprintf(buf, QC_CHANGE_TEXT, "%s%.0f", sign, fabs(by)); break;
+    case QC_FIGURE_NUMBER: snprintf(buf, QC_CHANGE_TEXT, "%s%.3g", sign, fabs(by)); break;
     case QC_FIGURE_BYTES:
     case QC_FIGURE_MS:
         if (!(f->value[0] > 0)) return "–";
@@ -451,8 +461,8 @@ static struct qc_json *layer_json(const struct qc_differing_layer *l)
 }
 
 static const char *const units[] = {
-    [QC_FIGURE_PERCENT] = "share", [QC_FIGURE_DB] = "dB", [QC_FIGURE_NATS] = "nats",
-    [QC_FIGURE_BYTES] = "bytes",   [QC_FIGURE_MS] = "ms", [QC_FIGURE_COUNT] = "",
+    [QC_FIGURE_PERCENT] = "share", [QC_FIGURE_DB] = "dB",  [QC_FIGURE_NATS] = "nats", [QC_FIGURE_BYTES] = "bytes",
+    [QC_FIGURE_MS] = "ms",         [QC_FIGURE_COUNT] = "", [QC_FIGURE_NUMBER] = "",
 };
 
 struct qc_json *qc_report_difference_json(const struct qc_report_difference *d)

@@ -15,7 +15,15 @@ struct qc_report_source {
 
 enum { QC_FIGURES_MAX = 12, QC_NOTES_MAX = 6 };
 
-enum qc_figure_unit { QC_FIGURE_PERCENT, QC_FIGURE_DB, QC_FIGURE_NATS, QC_FIGURE_BYTES, QC_FIGURE_MS, QC_FIGURE_COUNT };
+enum qc_figure_unit {
+    QC_FIGURE_PERCENT,
+    QC_FIGURE_DB,
+    QC_FIGURE_NATS,
+    QC_FIGURE_BYTES,
+    QC_FIGURE_MS,
+    QC_FIGURE_COUNT,
+    QC_FIGURE_NUMBER /* in a unit of the user's own */
+};
 
 /* A figure of the whole job; NaN if a report does not have it. */
 struct qc_figure {

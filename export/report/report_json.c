@@ -31,6 +31,7 @@ static struct qc_json *accuracy(const struct qc_report *r)
 {
     if (!r->metric) return qc_json_null();
     struct qc_json *o = qc_json_object();
+    if (r->lower_is_better) qc_json_put(o, "lower_is_better %hhd", true);
     qc_json_put(o, "file %s metric %s samples %zu fp32 %g int8 %g", r->eval_file, r->metric, r->eval_samples, r->fp32,
                 r->int8);
     qc_json_set(o, "fp32_interval", interval(r->fp32_low, r->fp32_high));

@@ -45,6 +45,10 @@ static enum grade accuracy_grade(struct sentence *s, const struct qc_report *r)
 {
     const bool psnr = strcmp(r->metric, "psnr") == 0;
     const double drop = (psnr ? 1 : 100) * (r->fp32 - r->int8);
+    if (strcmp(r->metric, "metric") == 0) { /* nothing is known about its unit */
+        say(s, "the metric is %.4g, %.4g in float", r->int8, r->fp32);
+        return (r->lower_is_better ? -drop : drop) <= 0 ? GOOD : USABLE;
+    }
     const char *what = psnr ? "PSNR" : "accuracy", *unit = psnr ? "dB" : "points";
     if (drop <= 0) {
         say(s, "%s is kept", what);

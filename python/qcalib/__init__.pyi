@@ -114,6 +114,8 @@ def quantize(
     samples: Union[int, None] = None,
     # Draws the samples at random with this seed, instead of evenly spread.
     seed: Union[int, None] = None,
+    # Measures model files with a program in place of accuracy: "CMD {}" prints a number. "lower:CMD {}": less is better. Default: top-1, PSNR.
+    metric: Union[str, None] = None,
     # Decides whether NaN and infinity are counted and ignored, or are an error. One of count, error. Default: count.
     nonfinite: Union[Literal['count', 'error'], None] = None,
     # Selects the observer that finds the ranges of activations; 'qcalib list observers' shows them. Default: auto.
@@ -303,6 +305,8 @@ def evaluate(
     samples: Union[int, None] = None,
     # Draws the samples at random with this seed, instead of evenly spread.
     seed: Union[int, None] = None,
+    # Measures model files with a program in place of accuracy: "CMD {}" prints a number. "lower:CMD {}": less is better. Default: top-1, PSNR.
+    metric: Union[str, None] = None,
     # Sets the rounding of integer arithmetic; compare takes one for each model. Errors in the report are measured with it. Default: onnx.
     rounding: Union[str, None] = None,
     # Sets the bits of integer accumulators, with ":wrap" or ":saturate"; compare takes one for each model. Default: 32.

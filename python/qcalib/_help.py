@@ -5,6 +5,8 @@ SENTENCES = {
     "input": 'Names the data set of a model input: "NAME=DATASET", with ":nhwc" behind it if channels are last. '
              "A list names several.",
     "state": 'Feeds an output back as an input, in order of the samples: "INPUT=OUTPUT". A list names several.',
+    "metric": 'Measures model files with a program in place of accuracy: "CMD {}" prints a number. "lower:CMD {}": less is '
+              "better.",
     "preprocess": 'Sets the preprocessing: "scale=A mean=B,.. std=C,..", "imagenet", "tensorflow", "caffe", "yolo" or '
                   '"none". The formula is (x*scale - mean)/std.',
     "image": 'Sets how image files are read: "resize=A crop=B layout=nchw|nhwc color=rgb|bgr|grey".',

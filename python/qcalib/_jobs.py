@@ -9,13 +9,15 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 
 import numpy as np
 
 from . import _library, _options
 from ._data import Data
-from ._errors import DemandError, UsageError, of_code
+from ._errors import DemandError, QcalibError, UsageError, of_code
 from ._job import perform
+from ._metric import Server
 from ._model import TYPES, Model
 from ._result import Comparison, Metric, Result, Statistics, difference, rows_of
 from .benchmark import RUNTIMES
@@ -57,6 +59,32 @@ def _benchmark(command):
     return f"{shlex.quote(sys.executable)} {shlex.quote(script)} --runtime {command} {{}}"
 
 
+def _own_metric(options, eval, model):
+    """Makes a function given as metric= a command. Returns its server, or None: a text, or none.
+
+    The function gets the outputs of all held-out samples by name, and the held-out arrays by name.
+    """
+    metric, prefix = options.get("metric"), ""
+    if isinstance(metric, tuple) and len(metric) == 2:
+        prefix, metric = f"{metric[0]}:", metric[1]
+        if prefix not in ("lower:", "higher:"):
+            raise UsageError('metric= takes a function, ("lower", function), or a command with {} for the model file')
+    if not callable(metric):
+        return None
+    if isinstance(eval, (tuple, list)) and len(eval) == 2:
+        inputs = eval[0] if isinstance(eval[0], Mapping) else {next(iter(model.input_shapes)): eval[0]}
+        batch = {**inputs, "labels": eval[1]}
+    elif isinstance(eval, Mapping):
+        inputs = {name: eval[name] for name in model.input_shapes if name in eval}
+        batch = dict(eval)
+    else:
+        raise UsageError("metric= with a function needs eval=: arrays by name, or (inputs, labels)")
+    same = {name: options[name] for name in ("input", "preprocess", "state") if options.get(name) is not None}
+    server = Server(lambda file: metric(run(file, inputs, **same), batch))
+    options["metric"] = prefix + server.command()
+    return server
+
+
 def _needed(job, data):
     if data is None:
         raise UsageError(f"{job} needs data=")
@@ -74,12 +102,25 @@ def quantize(model, data=None, *, out=None, eval=None, statistics=None, progress
     statistics: the result of `collect` or `merge`, or the path of a statistics file; instead of data or with it
     progress: PROGRESS
     benchmark: also "onnxruntime" or "openvino", which must be installed; measured with one thread
+    metric: also a function of (outputs, batch), the outputs of the samples of eval and eval itself as arrays by name, or
+        ("lower", function) if less is better
     """
     _library.check_path(out)
+    model = Model(model)
+    server = _own_metric(options, eval, model)
+    try:
+        return _quantize(model, data, out, None if server else eval, statistics, progress, options)
+    except QcalibError as error:
+        raise (server and server.error) or error
+    finally:
+        if server:
+            server.close()
+
+
+def _quantize(model, data, out, eval, statistics, progress, options):
     made = _library.Handle("result")
     options["benchmark"] = _benchmark(options.get("benchmark"))
     said = _options.make("quantize", options)
-    model = Model(model)
     samples = None if data is None else Data(data, model, truth=False, options=options)
     # samples and seed apply only to data
     kept = {name: options.get(name) for name in ("input", "state")}

@@ -56,6 +56,7 @@ struct qc_options {
     uint64_t samples;           /* 0: all */
     uint64_t seed;              /* samples are drawn if given[QC_OPTION_SEED], else spread evenly */
     const char *eval;           /* FILE[:DATASET] */
+    const char *metric;         /* a command that measures a model file, or NULL */
     const char *stats;          /* statistics file */
     const char *shard;          /* K/N, not checked; NULL: all samples */
 

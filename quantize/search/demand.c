@@ -5,6 +5,7 @@
 
 #include "graph/core/rebuild.h"
 #include "quantize/search/limits.h"
+#include "quantize/search/own_metric.h"
 #include "quantize/search/score.h"
 #include "quantize/setup/model.h"
 
@@ -96,7 +97,9 @@ bool qc_demand_measure(struct qc_standing *out, struct qc_demand *d, struct qc_s
 {
     const struct qc_setup *s = d->c->setup;
     const struct qc_network *net = d->c->network;
-    if (s->eval && !d->outputs_alone) {
+    if (s->options->metric && !d->outputs_alone) {
+        if (!qc_own_metric_of_network(&out->metric, net, st)) return false;
+    } else if (s->eval && !d->outputs_alone) {
         const struct qc_evaluation e = {.graph = net->produced,
                                         .data = s->eval,
                                         .how = &net->scheme.settings->plan,
@@ -126,12 +129,19 @@ bool qc_demand_check(bool *drop, const struct qc_demand *d, const struct qc_stan
     const struct qc_metric *a = &d->fp32, *b = &s->metric;
     *drop = !drop_met(d, s);
     if (*drop) {
-        const bool psnr = a->kind == QC_METRIC_PSNR;
-        const double unit = psnr ? 1 : 100;
+        const bool top1 = a->kind == QC_METRIC_TOP1;
+        const double unit = top1 ? 100 : 1;
         return qc_fail(st, QC_DEMAND,
                        "--max-drop %g: %s falls by %.2f %s (%.2f to %.2f), even with wider types for the worst "
                        "layers; no model was written, the report lists the layers and the attempts",
-                       d->max_drop, psnr ? "PSNR" : "top-1", qc_metric_drop(a, b), psnr ? "dB" : "points",
+                       d->max_drop,
+                       top1                       ? "top-1"
+                       : a->kind == QC_METRIC_OWN ? "the metric"
+                                                  : "PSNR",
+                       qc_metric_drop(a, b),
+                       top1                       ? "points"
+                       : a->kind == QC_METRIC_OWN ? "units"
+                                                  : "dB",
                        unit * a->value, unit * b->value);
     }
     if (!isnan(d->min_sqnr) && !(s->sqnr_db >= d->min_sqnr))

@@ -12,6 +12,7 @@
 #include "quantize/report/report_nodes.h"
 #include "quantize/search/cost.h"
 #include "quantize/search/limits.h"
+#include "quantize/search/own_metric.h"
 #include "quantize/setup/model.h"
 
 /* What changes for a layer. */
@@ -77,7 +78,8 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, const struct qc_network
         qc_sensitivity_free(s);
         return false;
     }
-    ok = ok && (!eval || !net->scheme.options->sensitivity || run_layers(&s, net, eval, believed, most, st));
+    ok = ok && (!eval || !net->scheme.options->sensitivity || net->scheme.options->metric ||
+                run_layers(&s, net, eval, believed, most, st));
     if (!ok && believed && st->code == QC_UNSUPPORTED) { /* shapes depend on data */
         qc_sensitivity_free(s);
         *st = QC_STATUS_INIT;
@@ -248,7 +250,7 @@ static bool forbidden(const char **reason, const struct search *s, struct qc_sta
 static void fill_step(struct qc_report_fallback_step *step, const struct search *s)
 {
     const struct qc_network *net = s->c->network;
-    const bool eval = s->c->setup->eval && !s->demand->outputs_alone;
+    const bool eval = qc_measures_accuracy(s->c->setup) && !s->demand->outputs_alone;
     step->value = eval ? s->best.metric.value : (double)NAN;
     step->drop = eval ? qc_metric_drop(&s->demand->fp32, &s->best.metric) : (double)NAN;
     step->nll = eval ? s->best.metric.nll : (double)NAN;

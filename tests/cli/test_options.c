@@ -77,6 +77,7 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_EVAL] = {"test.h5", "test.h5", ""},
     [QC_OPTION_SECOND_MOMENTS] = {"off", "off", "none"},
     [QC_OPTION_CHANNEL_STATISTICS] = {"on", "on", "some"},
+    [QC_OPTION_METRIC] = {"lower:m {}", "lower:m {}", ""},
     [QC_OPTION_NONFINITE] = {"error", "error", "maybe"},
     [QC_OPTION_METHOD] = {"kl:bins=4096", "kl:bins=4096", ""},
     [QC_OPTION_WEIGHT_METHOD] = {"mse", "mse", ""},

@@ -7,6 +7,10 @@ const GRADES = { good: 'Good', usable: 'Usable', poor: 'Poor', unknown: 'Not mea
 const tile = (title, big, ...notes) => h('section.tile', {}, h('h2', {}, title), h('div.big', {}, big), notes);
 const note = (...text) => h('div.note', {}, text);
 const isPsnr = (a) => a?.metric === 'psnr';
+const isOwn = (a) => a?.metric === 'metric'; // of a program of the user's own
+const metricName = (a) => (isPsnr(a) ? 'PSNR' : isOwn(a) ? 'Metric' : 'Top-1 accuracy');
+const metricFactor = (a) => (isPsnr(a) || isOwn(a) ? 1 : 100);
+const metricUnit = (a, top1) => (isPsnr(a) ? 'dB' : isOwn(a) ? '' : top1);
 const node = (r, name, i = r.byNode.get(name)) => (i === undefined || i === null ? nameOf(name) : link(i, name));
 // An advice on several nodes names them in one text.
 const nodes = (r, text) => (r.byNode.has(text) ? node(r, text) : String(text).split(', ').flatMap((n, k) => [k ? ', ' : null, node(r, n)]));
@@ -16,10 +20,10 @@ const localSwitch = () => h('label.switch', {}, h('input', { type: 'checkbox', c
 // ---- Summary ----
 
 const accuracyTile = (r) => {
-  const a = r.json.accuracy, by = isPsnr(a) ? 1 : 100, unit = isPsnr(a) ? 'dB' : '%', drop = by * (a.fp32 - a.int8), i = a.int8_interval;
-  return tile(`${isPsnr(a) ? 'PSNR' : 'Top-1 accuracy'} on ${a.positions ? `${count(a.positions)} positions of ` : ''}${plural(a.samples, 'sample')}`,
-    [`${fixed(by * a.fp32)} → ${fixed(by * a.int8)}\u00a0${unit} `, h(drop > (isPsnr(a) ? 0.5 : 1) ? 'small.bad' : 'small', {}, `${drop > 0 ? '−' : '+'}${fixed(Math.abs(drop))} ${isPsnr(a) ? 'dB' : 'points'}`)],
-    intervalPlot(a, ['fp32', r.json.network ?? 'int8']),
+  const a = r.json.accuracy, by = metricFactor(a), unit = metricUnit(a, '%'), drop = (a.lower_is_better ? -1 : 1) * by * (a.fp32 - a.int8), i = a.int8_interval;
+  return tile(isOwn(a) ? 'Metric' : `${metricName(a)} on ${a.positions ? `${count(a.positions)} positions of ` : ''}${plural(a.samples, 'sample')}`,
+    [`${fixed(by * a.fp32)} → ${fixed(by * a.int8)}${unit && `\u00a0${unit}`} `, h(drop > (isOwn(a) ? Infinity : isPsnr(a) ? 0.5 : 1) ? 'small.bad' : 'small', {}, `${drop > 0 ? '−' : '+'}${fixed(Math.abs(drop))} ${metricUnit(a, 'points')}`)],
+    isOwn(a) ? note(a.file, a.lower_is_better ? ' (less is better)' : '') : intervalPlot(a, ['fp32', r.json.network ?? 'int8']),
     i && note(`95 % interval of ${r.json.network ?? 'int8'}: ${fixed(100 * i[0])} to ${fixed(100 * i[1])} %. ${r.json.reference ? 'The given, partly quantized model' : 'fp32'} lies ${a.fp32 >= i[0] && a.fp32 <= i[1] ? 'inside' : 'outside'} it.`,
       known(a.int8_top5) && ` Top‑5: ${fixed(100 * a.fp32_top5)} → ${fixed(100 * a.int8_top5)} %.`),
     known(a.int8_nll) && note(`Negative log-likelihood: ${fixed(a.fp32_nll, 4)} → ${fixed(a.int8_nll, 4)} nats per position.`));
@@ -122,7 +126,7 @@ const effects = (r) => {
   const title = h('h2', {}, 'Layers by effect on the outputs');
   const table = (rows, columns, order, id) => dataTable([{ ...numbered, value: (e) => rows.indexOf(e) + 1, text: (e) => String(rows.indexOf(e) + 1) }, { title: 'layer', css: 'name', value: (e) => e.node, text: (e) => node(r, e.node) }, { title: 'op', text: (e) => e.op }, ...columns],
     rows, { id, label: 'Layers by effect on the outputs', filter: 'Filter the layers by effect', order });
-  const lost = (from) => ({ title: `lost, ${isPsnr(j.accuracy) ? 'dB' : 'points'}`, css: 'n', value: (e) => from(e)?.drop, text: (e) => fixed(from(e)?.drop) });
+  const lost = (from) => ({ title: `lost, ${metricUnit(j.accuracy, 'points')}`, css: 'n', value: (e) => from(e)?.drop, text: (e) => fixed(from(e)?.drop) });
   const db = (name, from) => ({ title: name, css: 'n', value: from, level: from, text: (e) => fixed(from(e)) });
   if (r.ranking.length) {
     const rank = (e) => (scored ? -(alone.get(e.node)?.drop ?? -1e9) : 0), rows = [...r.ranking].sort((a, b) => rank(a) - rank(b) || (a.output_sqnr_db ?? 1e9) - (b.output_sqnr_db ?? 1e9));
@@ -139,8 +143,8 @@ const earlier = (r, table, lost, db) => {
   const j = r.json, e = j.sensitivity ?? [], scored = known(e[0]?.drop);
   if (!e.length || (!j.fallback?.met && r.ranking.length)) return null;
   return [h('h2', {}, j.fallback?.met ? 'Effect of each layer, before layers got wider types' : 'Effect of each layer alone on the outputs'),
-    h('p.note', {}, `${scored ? `${isPsnr(j.accuracy) ? 'PSNR' : 'Top-1 accuracy'} and its loss on ${plural(j.accuracy?.samples ?? 0, 'sample')}, and ` : ''}SQNR of the outputs on ${plural(j.sensitivity_samples, 'sample')} if only the inputs and weights of this layer are quantized; and with only its weights quantized.`),
-    table(e, [scored ? { title: isPsnr(j.accuracy) ? 'PSNR, dB' : 'top-1, %', css: 'n', value: (x) => x.value, text: (x) => fixed((isPsnr(j.accuracy) ? 1 : 100) * x.value) } : null, scored ? lost((x) => x) : null, db('SQNR, dB', (x) => x.sqnr_db), db('weights alone, dB', (x) => x.weights_sqnr_db)].filter(Boolean), null, 'effects-table')];
+    h('p.note', {}, `${scored ? `${metricName(j.accuracy)} and its loss on ${plural(j.accuracy?.samples ?? 0, 'sample')}, and ` : ''}SQNR of the outputs on ${plural(j.sensitivity_samples, 'sample')} if only the inputs and weights of this layer are quantized; and with only its weights quantized.`),
+    table(e, [scored ? { title: isPsnr(j.accuracy) ? 'PSNR, dB' : isOwn(j.accuracy) ? 'metric' : 'top-1, %', css: 'n', value: (x) => x.value, text: (x) => fixed(metricFactor(j.accuracy) * x.value) } : null, scored ? lost((x) => x) : null, db('SQNR, dB', (x) => x.sqnr_db), db('weights alone, dB', (x) => x.weights_sqnr_db)].filter(Boolean), null, 'effects-table')];
 };
 
 // ---- Advice ----
@@ -169,8 +173,8 @@ const latency = (r) => {
 const fallback = (r) => {
   const f = r.json.fallback, a = r.json.accuracy;
   if (!f) return null;
-  const asked = [known(f.max_drop) && `at most ${f.max_drop} ${isPsnr(a) ? 'dB' : 'points'} lost`, known(f.min_sqnr) && `outputs of at least ${f.min_sqnr} dB`, known(f.max_nll) && `nll of at most ${f.max_nll}`].filter(Boolean).join(', ');
-  const columns = [['worst layers', 'n', (s) => (s.layers ? String(s.layers) : '–')], ['in', '', (s) => s.type ?? 'as asked for'], ...(a ? [[isPsnr(a) ? 'PSNR, dB' : 'top-1, %', 'n', (s) => fixed(isPsnr(a) ? s.value : known(s.value) ? 100 * s.value : null)], [`lost, ${isPsnr(a) ? 'dB' : 'points'}`, 'n', (s) => fixed(s.drop)]] : []),
+  const asked = [known(f.max_drop) && `at most ${f.max_drop} ${metricUnit(a, 'points')} lost`, known(f.min_sqnr) && `outputs of at least ${f.min_sqnr} dB`, known(f.max_nll) && `nll of at most ${f.max_nll}`].filter(Boolean).join(', ');
+  const columns = [['worst layers', 'n', (s) => (s.layers ? String(s.layers) : '–')], ['in', '', (s) => s.type ?? 'as asked for'], ...(a ? [[isPsnr(a) ? 'PSNR, dB' : isOwn(a) ? 'metric' : 'top-1, %', 'n', (s) => fixed(known(s.value) ? metricFactor(a) * s.value : null)], [`lost, ${metricUnit(a, 'points')}`, 'n', (s) => fixed(s.drop)]] : []),
     ...(known(f.min_sqnr) ? [['worst output, dB', 'n', (s) => fixed(s.sqnr_db)]] : []), ...(known(f.max_nll) ? [['nll, nats', 'n', (s) => fixed(s.nll, 4)]] : []),
     ...(f.steps.some((s) => s.cost) ? [['file', 'n', (s) => bytes(s.cost?.bytes)], ['latency, % of float', 'n', (s) => fixed(known(s.cost?.latency) ? 100 * s.cost.latency : null, 0)]] : []),
     ['multiply-adds in int8, %', 'n', (s) => fixed(known(s.int8_share) ? 100 * s.int8_share : null, 1)], ['demand', 'name', (s) => (s.reason ? `not possible: ${s.reason}` : s.chosen ? h('b', {}, 'met, and written') : s.met ? 'met' : 'missed')]];

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* --metric: a program of the user's own measures model files (docs/metric.md). It takes the place of accuracy. */
+#pragma once
+
+#include "calib/metrics/accuracy.h"
+#include "quantize/make/network.h"
+
+/* Returns true if accuracy is measured: on --eval, or by --metric. */
+static inline bool qc_measures_accuracy(const struct qc_setup *s)
+{
+    return s->eval || s->options->metric;
+}
+
+/* Measures a model file. Fails with QC_USAGE if the command has no "{}" or cannot be started; with QC_MACHINE, naming
+   what it printed on standard error, if it fails or prints no number. */
+bool qc_own_metric_of_file(struct qc_metric *out, const struct qc_options *o, const char *file,
+                           struct qc_progress *progress, struct qc_status *st);
+/* The same for the model of a job as it was given, and for a finished network, which is written to a temporary file in
+   the first format. */
+bool qc_own_metric_of_model(struct qc_metric *out, const struct qc_setup *s, struct qc_status *st);
+bool qc_own_metric_of_network(struct qc_metric *out, const struct qc_network *net, struct qc_status *st);
