@@ -128,7 +128,8 @@ static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quanti
     if (j->setup->options->metric) {
         qc_progress_phase(j->setup->progress, "metric");
         const bool own = quantized ? qc_own_metric_of_network(&j->has.metric, j->best->network, st)
-                                   : qc_own_metric_of_model(&j->demand.fp32, j->setup, st);
+                                   : qc_own_metric_of_model(&j->demand.fp32, &j->in.model, j->setup->options,
+                                                            j->setup->progress, st);
         qc_progress_end(j->setup->progress);
         return own;
     }

@@ -76,16 +76,17 @@ static void remove_file(const char *file, const char *folder, struct qc_arena *a
     if (folder) rmdir(folder);
 }
 
-bool qc_own_metric_of_model(struct qc_metric *out, const struct qc_setup *s, struct qc_status *st)
+bool qc_own_metric_of_model(struct qc_metric *out, const struct qc_model_source *model, const struct qc_options *o,
+                            struct qc_progress *progress, struct qc_status *st)
 {
-    const struct qc_model_at_hand *read = s->in->model.at_hand;
-    const char *file = read ? read->file : s->in->model.file, *folder = NULL, *made = NULL;
+    const struct qc_model_at_hand *read = model->at_hand;
+    const char *file = read ? read->file : model->file, *folder = NULL, *made = NULL;
     const struct qc_onnx_emit_options emit = QC_ONNX_EMIT_DEFAULTS;
     QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
-    if (file) return qc_own_metric_of_file(out, s->options, file, s->progress, st);
+    if (file) return qc_own_metric_of_file(out, o, file, progress, st);
     const bool ok = new_file(&made, &folder, ".onnx", a, st) && qc_onnx_emit_file(NULL, made, read->graph, &emit, st) &&
-                    qc_own_metric_of_file(out, s->options, made, s->progress, st);
+                    qc_own_metric_of_file(out, o, made, progress, st);
     remove_file(made, folder, a);
     return ok;
 }

@@ -15,7 +15,8 @@ static inline bool qc_measures_accuracy(const struct qc_setup *s)
    what it printed on standard error, if it fails or prints no number. */
 bool qc_own_metric_of_file(struct qc_metric *out, const struct qc_options *o, const char *file,
                            struct qc_progress *progress, struct qc_status *st);
-/* The same for the model of a job as it was given, and for a finished network, which is written to a temporary file in
+/* The same for a model as it was given, also in memory, and for a finished network, which is written to a temporary file in
    the first format. */
-bool qc_own_metric_of_model(struct qc_metric *out, const struct qc_setup *s, struct qc_status *st);
+bool qc_own_metric_of_model(struct qc_metric *out, const struct qc_model_source *model, const struct qc_options *o,
+                            struct qc_progress *progress, struct qc_status *st);
 bool qc_own_metric_of_network(struct qc_metric *out, const struct qc_network *net, struct qc_status *st);
