@@ -8,6 +8,7 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from test_mpi import mpirun  # noqa: F401
 from test_quantize_odd import ints, node, normal
 
 STEPS = 40
@@ -346,3 +347,13 @@ def test_with_other_options(more, qcalib, tmp_path):
     save(tmp_path / "e.h5", x=x[:, 0], labels=labels)
     done = qcalib("--data", "x.h5", *options(states), "m.onnx", "--no-report", "-o", "q.onnx", "--prefer=integers", *more, code=None)
     assert done.code in (0, 1) and (tmp_path / "q.onnx").exists(), done.err
+
+
+def test_processes(mpirun, qcalib, tmp_path):
+    """Processes of MPI share whole sequences; the bytes are those of one process."""
+    name, states = gru(tmp_path / "m.onnx")
+    save(tmp_path / "x.h5", **{name: signal(tmp_path / "m.onnx", name)}, lengths=np.array([11, 9, 20]))
+    given = ("--data", "x.h5", *options(states), "m.onnx", "--no-report", "--advice=off", "--prefer=integers")
+    qcalib(*given, "-o", "one.onnx")
+    mpirun(2, "quantize", *given, "-o", "two.onnx")
+    assert (tmp_path / "one.onnx").read_bytes() == (tmp_path / "two.onnx").read_bytes()
