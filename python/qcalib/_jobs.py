@@ -268,7 +268,7 @@ def evaluate(model, data, *, progress=None, **options):
     """
     model = Model(model)
     server = _own_metric(options, data, model)
-    own = options.get("metric") is not None
+    own = options.get("metric") is not None and "{outputs}" not in options["metric"]
     if not own:
         _needed("evaluate", data)
     said = _options.make("evaluate", options)
