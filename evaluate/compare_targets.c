@@ -42,6 +42,7 @@ static bool options_of(struct qc_options *q, const struct qc_options *o, const c
     q->stats = o->stats;
     q->data = o->stats ? NULL : o->data;
     q->inputs = o->inputs;
+    q->states = o->states;
     q->preprocess = o->preprocess;
     q->image = o->image;
     q->samples = o->samples;

@@ -8,6 +8,7 @@
 #include "evaluate/run_model.h"
 #include "library/public.h"
 #include "quantize/options/option_value.h"
+#include "quantize/search/own_metric.h"
 #include "quantize/setup/sample_warnings.h"
 
 static bool data_there(const struct qcalib_job *call, const char *function, const char *what, struct qc_status *st)
@@ -91,8 +92,10 @@ static bool evaluate(struct qc_metric *m, struct qc_public_job *p, const struct 
     struct qc_settings settings;
     struct qc_model_run r = {.workers = 0};
     struct qc_overflows overflows = {0};
-    if (!qc_public_begin(p, QC_COMMAND_eval, model, call, st) ||
-        !data_there(&p->call, "qcalib_evaluate", "samples with labels or target", st) ||
+    if (!qc_public_begin(p, QC_COMMAND_eval, model, call, st)) return false;
+    if (p->options.metric && !qc_own_metric_reads_outputs(&p->options))
+        return qc_warnings_new(w, st) && qc_own_metric_of_model(m, &p->in.model, &p->options, listener(p), st);
+    if (!data_there(&p->call, "qcalib_evaluate", "samples with labels or target", st) ||
         !qc_settings_of(&settings, &p->options, listener(p), st) || !qc_warnings_new(w, st) ||
         !qc_model_run_open(&r, &p->in.model, &p->in.data, QC_USE_TRUTH, &p->options, *w, st))
         return false;
@@ -101,9 +104,12 @@ static bool evaluate(struct qc_metric *m, struct qc_public_job *p, const struct 
                                     .data = r.data,
                                     .how = &settings.plan,
                                     .settings = &settings};
-    const bool ok = qc_evaluate_sums(m, &overflows, &e, p->arena, st);
+    const bool own = p->options.metric != NULL;
+    const bool ok = own ? qc_own_metric_of_outputs(m, r.model.graph, r.data, &settings.plan, &p->options, &settings,
+                                                   listener(p), st)
+                        : qc_evaluate_sums(m, &overflows, &e, p->arena, st);
     qc_progress_end(listener(p));
-    if (ok) {
+    if (ok && !own) {
         const struct qc_metric *const one[] = {m};
         const bool narrow = settings.plan.accumulator.bits && settings.plan.accumulator.bits < 32;
         qc_warn_overflows(*w, &overflows, settings.plan.accumulator.bits, NULL);

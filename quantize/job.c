@@ -127,8 +127,13 @@ static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quanti
     const struct qc_settings *settings = j->best->scheme.settings;
     if (j->setup->options->metric) {
         qc_progress_phase(j->setup->progress, "metric");
-        const bool own = quantized ? qc_own_metric_of_network(&j->has.metric, j->best->network, st)
-                                   : qc_own_metric_of_model(&j->demand.fp32, j->setup, st);
+        const bool own = qc_own_metric_reads_outputs(j->setup->options)
+                             ? qc_own_metric_of_outputs(quantized ? &j->has.metric : &j->demand.fp32, g, j->setup->eval,
+                                                        quantized ? &settings->plan : NULL, j->setup->options, settings,
+                                                        j->setup->progress, st)
+                         : quantized ? qc_own_metric_of_network(&j->has.metric, j->best->network, st)
+                                     : qc_own_metric_of_model(&j->demand.fp32, &j->in.model, j->setup->options,
+                                                              j->setup->progress, st);
         qc_progress_end(j->setup->progress);
         return own;
     }

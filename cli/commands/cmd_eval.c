@@ -28,7 +28,7 @@ static bool measure(struct measured *m, const char *path, const struct qc_settin
     struct qc_model_run run = {0};
     qc_progress_phase(progress, "%s", qc_base_name(path));
     m->path = path;
-    if (o->job.metric) {
+    if (o->job.metric && !qc_own_metric_reads_outputs(&o->job)) {
         const bool own = qc_own_metric_of_file(&m->metric, &o->job, path, progress, st);
         qc_progress_end(progress);
         return own;
@@ -36,6 +36,13 @@ static bool measure(struct measured *m, const char *path, const struct qc_settin
     bool ok = qc_model_run_open(&run, &(struct qc_model_source){.file = path},
                                 &(struct qc_data_source){.file = o->job.data}, QC_USE_TRUTH, &o->job, w, st) &&
               qc_interrupt_check(st);
+    if (o->job.metric) {
+        ok = ok && qc_own_metric_of_outputs(&m->metric, run.model.graph, run.data, &settings->plan, &o->job, settings,
+                                            progress, st);
+        qc_progress_end(progress);
+        qc_model_run_close(&run);
+        return ok || qc_where(st, "%s", path);
+    }
     const struct qc_evaluation e = {.graph = run.model.graph,
                                     .data = run.data,
                                     .how = &settings->plan,
@@ -130,7 +137,7 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_progress *progress = NULL;
     struct qc_settings settings;
     bool ok = false;
-    if (!o->job.data && !o->job.metric)
+    if (!o->job.data && (!o->job.metric || qc_own_metric_reads_outputs(&o->job)))
         return qc_fail(st, QC_USAGE,
                        "eval needs --data FILE with labels or target, or --metric; see 'qcalib help eval'");
     struct measured *all = QC_NEW_ARRAY(o->job.arena, struct measured, o->operands.count, st);

@@ -264,15 +264,23 @@ def evaluate(model, data, *, progress=None, **options):
     model: MODEL
     data: DATA. With "labels" or "target", or a tuple in which they follow the inputs
     progress: PROGRESS
+    metric: as for `quantize`; with a command, data may be None
     """
-    _needed("evaluate", data)
-    said = _options.make("evaluate", options)
     model = Model(model)
+    server = _own_metric(options, data, model)
+    own = options.get("metric") is not None and "{outputs}" not in options["metric"]
+    if not own:
+        _needed("evaluate", data)
+    said = _options.make("evaluate", options)
     metric = _library.Metric()
-    error = perform("evaluate", [ctypes.byref(metric), model.pointer], [], options=said, progress=progress,
-                    data=Data(data, model, truth=True, options=options))
-    if error:
-        raise error
+    try:
+        error = perform("evaluate", [ctypes.byref(metric), model.pointer], [], options=said, progress=progress,
+                        data=None if own else Data(data, model, truth=True, options=options))
+        if error:
+            raise (server and server.error) or error
+    finally:
+        if server:
+            server.close()
     return Metric(_library.text(metric.name), *(getattr(metric, name) for name in Metric._fields[1:]))
 
 

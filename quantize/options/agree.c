@@ -81,6 +81,8 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {stats && o->checkpoint, "--checkpoint keeps statistics of --data FILE; --stats FILE is complete already"},
         {!isnan(o->max_drop) && !qc_has_data(&in->eval) && !o->metric,
          "--max-drop needs --eval FILE with labelled data, or --metric"},
+        {o->metric && strstr(o->metric, "{outputs}") && !qc_has_data(&in->eval),
+         "--metric with {outputs} needs --eval FILE with the samples to run"},
         {!isnan(o->max_nll) && !qc_has_data(&in->eval), "--max-nll needs --eval FILE with labels"},
         {!isnan(o->min_sqnr) && !data && !qc_has_data(&in->eval),
          "--min-sqnr runs samples: give --data FILE or --eval FILE"},

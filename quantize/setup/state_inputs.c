@@ -67,6 +67,16 @@ static bool find_port(size_t *out, const struct qc_port *ports, size_t count, co
                    close ? "'?" : "");
 }
 
+/* Returns true if a QuantizeLinear with the scale and zero point of the input makes the output. */
+static bool same_levels(const struct qc_input_spec *s, const struct qc_graph *g, qc_id output)
+{
+    const struct qc_node *n = qc_node_of(g, output);
+    const struct qc_tensor *scale = n && n->op == QC_OP_QuantizeLinear ? qc_constant_of(g, n->inputs[1]) : NULL,
+                           *zero = scale && n->input_count > 2 && n->inputs[2] ? qc_constant_of(g, n->inputs[2]) : NULL;
+    return scale && scale->count == 1 && (float)qc_tensor_float(scale, 0) == s->scale &&
+           (zero ? qc_tensor_int(zero, 0) : 0) == s->zero_point;
+}
+
 static bool mark_state(struct qc_input_spec *specs, const struct qc_graph *g, const char *text, struct qc_arena *a,
                        struct qc_status *st)
 {
@@ -81,6 +91,11 @@ static bool mark_state(struct qc_input_spec *specs, const struct qc_graph *g, co
     if (s->made == QC_MADE_STATE) return qc_fail(st, QC_USAGE, "--state: input '%s' is given twice", input);
     if (from->dtype != s->dtype || from->shape.rank != (int)s->rank)
         return qc_fail(st, QC_USAGE, "--state %s: the output and the input differ in type or number of axes", text);
+    if (s->scale > 0 && !same_levels(s, g, g->outputs[o].value))
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "--state %s: the integers of the output and of the input have other scales; states between runs "
+                       "must be real numbers, or have the same parameters",
+                       text);
     int64_t *dims = QC_NEW_ARRAY(a, int64_t, s->rank + 1, st);
     for (unsigned d = 0; dims && d < s->rank; d++) dims[d] = s->dims[d] < 0 ? from->shape.dim[d] : s->dims[d];
     s->dims = dims;

@@ -183,3 +183,41 @@ def test_temporary_files_go(qcalib, folder):
     seen = (folder / "seen").read_text().split()
     assert seen[0] == "m.onnx" and seen[1].endswith("model.int8.onnx") and len(seen) == 2
     assert not list((folder / "tmp").glob("qcalib*"))
+
+
+OUTPUTS = """
+import sys
+import h5py
+with h5py.File(sys.argv[1]) as f:
+    y, t = f["y"][:], f["labels"][:]
+assert y.shape == (48, 40) and t.shape == (48,), (y.shape, t.shape)
+p = y[:, 0] > 0
+print(2 * (p & (t == 1)).sum() / max(p.sum() + t.sum(), 1))
+"""
+
+
+def test_outputs_and_labels(qcalib, folder):
+    """{outputs} is a file of the outputs with the labels of --eval; the value is that of ONNX Runtime's outputs."""
+    program(folder, "f1")
+    (folder / "o.py").write_text(OUTPUTS)
+    test = np.load(folder / "test.npz")
+    np.savez(folder / "e.npz", x=test["x"], labels=test["truth"].astype(np.int64))
+    metric = f"--metric={sys.executable} o.py {{outputs}}"
+    given = ("--data", "x.npz", "m.onnx", metric, "--no-report", "--weight-type=int2", "--json")
+    seen = qcalib(*given, "--eval", "e.npz", "-o", "q.onnx").json["accuracy"]
+    assert seen["fp32"] == 1 and seen["int8"] == pytest.approx(value(folder, "f1", "q.onnx")) and seen["int8"] < 1
+    (model,) = qcalib("eval", "q.onnx", metric, "--data", "e.npz", "--json").json["models"]
+    assert model["value"] == pytest.approx(seen["int8"]) and model["samples"] == 48
+    qcalib(*given, "--eval", "e.npz", "-o", "met.onnx", "--max-drop=0.001")
+    assert value(folder, "f1", "met.onnx") >= 0.999
+    assert "needs --eval" in qcalib(*given, code=2).err
+
+
+def test_outputs_beside_a_target(qcalib, folder):
+    (folder / "o.py").write_text("import sys, h5py\nf = h5py.File(sys.argv[1])\nprint(abs(f['y'][:] - f['target'][:]).max())\n")
+    import onnxruntime as ort
+
+    x = np.load(folder / "test.npz")["x"]
+    np.savez(folder / "e.npz", x=x, target=ort.InferenceSession(str(folder / "m.onnx")).run(None, {"x": x})[0])
+    (model,) = qcalib("eval", "m.onnx", f"--metric=lower:{sys.executable} o.py {{outputs}}", "--data", "e.npz", "--json").json["models"]
+    assert model["value"] < 1e-4 and model["lower_is_better"]

@@ -8,6 +8,7 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from test_mpi import mpirun  # noqa: F401
 from test_quantize_odd import ints, node, normal
 
 STEPS = 40
@@ -318,3 +319,41 @@ def test_mistakes(given, data, code, text, qcalib, tmp_path):
     save(tmp_path / "x.h5", x=signal(tmp_path / "m.onnx", name), **data)
     result = qcalib("run", "m.onnx", "--data", "x.h5", *given, "-o", "y.h5", code=code)
     assert text in result.err and not result.new_files
+
+
+def test_integer_ends_leave_states_alone(qcalib, tmp_path):
+    """--io-type makes the frames integers; states, whose ends have scales of their own, only if they are named."""
+    name, states = causal(tmp_path / "m.onnx")
+    save(tmp_path / "x.h5", x=signal(tmp_path / "m.onnx", name))
+    given = ("--data", "x.h5", *options(states))
+    kinds = lambda: {p.name: p.type.tensor_type.elem_type for p in onnx.load(tmp_path / "q.onnx").graph.input}
+    qcalib(*given, "m.onnx", "--no-report", "-o", "q.onnx", "--io-type=uint8")
+    assert kinds() == {"x": TensorProto.UINT8, "past0": TensorProto.FLOAT, "past1": TensorProto.FLOAT}
+    seen = qcalib("compare", "m.onnx", "q.onnx", *given, "--json").json["outputs"]
+    assert all(o["sqnr_db"] > 25 for o in seen)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [["--propagate"], ["--accumulator=24"], ["--weight-type=int4"], ["--max-drop=1", "--eval=e.h5"], ["--min-sqnr=20"],
+     ["--size=60%"], ["--sensitivity"], ["--advice=on"], ["--activation-type=uint16"], ["--equalize=on"]],
+    ids=lambda m: m[0],
+)
+def test_with_other_options(more, qcalib, tmp_path):
+    name, states = gru(tmp_path / "m.onnx")
+    x = signal(tmp_path / "m.onnx", name)
+    save(tmp_path / "x.h5", x=x)
+    labels = np.array([s["y"].argmax() for s in sequence(tmp_path / "m.onnx", name, x, states)[0]])
+    save(tmp_path / "e.h5", x=x[:, 0], labels=labels)
+    done = qcalib("--data", "x.h5", *options(states), "m.onnx", "--no-report", "-o", "q.onnx", "--prefer=integers", *more, code=None)
+    assert done.code in (0, 1) and (tmp_path / "q.onnx").exists(), done.err
+
+
+def test_processes(mpirun, qcalib, tmp_path):
+    """Processes of MPI share whole sequences; the bytes are those of one process."""
+    name, states = gru(tmp_path / "m.onnx")
+    save(tmp_path / "x.h5", **{name: signal(tmp_path / "m.onnx", name)}, lengths=np.array([11, 9, 20]))
+    given = ("--data", "x.h5", *options(states), "m.onnx", "--no-report", "--advice=off", "--prefer=integers")
+    qcalib(*given, "-o", "one.onnx")
+    mpirun(2, "quantize", *given, "-o", "two.onnx")
+    assert (tmp_path / "one.onnx").read_bytes() == (tmp_path / "two.onnx").read_bytes()

@@ -51,6 +51,10 @@ def test_a_pair_and_errors(samples, eval_set):
     result = qcalib.quantize(DIGITS, samples, eval=(eval_set["input"], labels), metric=right, method="minmax")
     assert result.report["accuracy"]["fp32"] == 1
 
+    assert qcalib.evaluate(result, (eval_set["input"], labels), metric=right).value == result.report["accuracy"]["int8"]
+    worse = qcalib.evaluate(result, eval_set, metric=("lower", distance))
+    assert worse.name == "metric" and worse.value > 0
+
     def broken(outputs, batch):
         raise KeyError("boxes")
 
