@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/search/free_ideas.h"
 
-
 #include "base/clock.h"
 #include "calib/ablation.h"
 #include "quantize/make/collecting.h"
