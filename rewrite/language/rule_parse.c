@@ -200,18 +200,7 @@ static bool parse_clauses(struct qc_rule_parser *p, struct qc_status *st)
     }
 }
 
-static enum qc_cost_where parse_where(struct qc_rule_parser *p, struct qc_status *st)
-{
-    static const char *const words[] = {[QC_COST_OUTPUTS] = "outputs",
-                                        [QC_COST_ONCE] = "once",
-                                        [QC_COST_FLOATS] = "floats",
-                                        [QC_COST_PARTLY] = "partly"};
-    for (unsigned i = 1; i < sizeof words / sizeof *words; i++)
-        if (qc_lexer_take(&p->x, words[i], st)) return (enum qc_cost_where)i;
-    return QC_COST_ANYWHERE;
-}
-
-/* [ target NAME ] ( inside | [ outputs | once | floats | partly ] because ) TEXT */
+/* [ target NAME ] ( inside | because ) TEXT */
 static bool parse_inside(struct qc_rule_parser *p, struct qc_status *st)
 {
     const char *word = p->rule->kind == QC_RULE_ISLAND ? "inside" : "because";
@@ -219,7 +208,6 @@ static bool parse_inside(struct qc_rule_parser *p, struct qc_status *st)
     if (qc_lexer_take(&p->x, "target", st) &&
         !qc_lexer_name(&rule->target, &p->x, "the name of a target", p->rules->arena, st))
         return false;
-    if (rule->kind == QC_RULE_COST) rule->where = parse_where(p, st);
     return st->code == QC_OK && qc_lexer_expect(&p->x, word, st) &&
            qc_lexer_text(&rule->inside, &p->x, p->rules->arena, st);
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/passes/costs.h"
 
-#include "graph/core/uses.h"
-
 /* Weights with fewer elements stay in float: a scale and a zero point take as much memory. */
 enum { SMALL_WEIGHT = 64 };
 
@@ -38,77 +36,38 @@ static bool multiplies_small_floats(const struct qc_partition_options *o, const 
            (qc_dtype_info(o->weight.dtype)->is_float || qc_dtype_info(o->activation.dtype)->is_float);
 }
 
-static bool is_clamp(const struct qc_node *n)
+/* Returns true if options keep the node in integers, whatever it costs. */
+static bool is_fixed(const struct qc_partition_options *o, const struct qc_graph *g, const struct qc_node *n)
 {
-    return n->op == QC_OP_Relu || n->op == QC_OP_Clip;
+    return (o->prefer == QC_PREFER_SIZE && has_weights(g, n)) || multiplies_small_floats(o, n) ||
+           is_named_by(o->activation_types, o->activation_type_count, o, g, n) ||
+           is_named_by(o->weight_types, o->weight_type_count, o, g, n);
 }
 
-static bool has_one_reader(const struct qc_uses *uses, qc_id v)
+bool qc_costs_find_fixed(const bool **out, const struct qc_partition *p, struct qc_status *st)
 {
-    qc_id reader = qc_only_reader(uses, v);
-    while (reader && is_clamp(&uses->graph->nodes[reader]))
-        reader = qc_only_reader(uses, uses->graph->nodes[reader].outputs);
-    return reader != 0;
-}
-
-static bool is_due(void *user, const struct qc_match *m)
-{
-    switch (m->rule->where) {
-    case QC_COST_OUTPUTS: return !qc_readers(user, m->root).count;
-    case QC_COST_ONCE: return has_one_reader(user, m->root);
-    case QC_COST_ANYWHERE:
-    case QC_COST_FLOATS:
-    case QC_COST_PARTLY: return true;
-    }
-    return false;
-}
-
-/* Returns true if something reads the value, and only nodes with a reason or clamps that only such nodes read. */
-static bool only_floats_read(const char *const *reason, const struct qc_uses *uses, qc_id v)
-{
-    const struct qc_use_list readers = qc_all_uses(uses, v);
-    for (size_t i = 0; i < readers.count; i++) {
-        const struct qc_node *n = readers.of[i].node ? &uses->graph->nodes[readers.of[i].node] : NULL;
-        if (!n || (!reason[readers.of[i].node] && !(is_clamp(n) && only_floats_read(reason, uses, n->outputs))))
-            return false;
-    }
-    return readers.count > 0;
-}
-
-/* Returns true if a product with a constant weight has no reason to stay in float. */
-static bool leaves_products(const char *const *reason, const struct qc_graph *g, const struct qc_partition_options *o)
-{
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        if (qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT && qc_constant_of(g, n->inputs[1]) && !reason[id] &&
-            !qc_partition_skips(o, g, n, NULL))
-            return true;
-    }
-    return false;
+    *out = NULL;
+    if (!are_for(&p->options) || (p->options.given && p->options.given->count)) return true;
+    bool *fixed = QC_NEW_ARRAY(p->arena, bool, p->graph->node_count + 1, st);
+    if (!fixed) return false;
+    for (qc_id id = 1; id <= p->graph->node_count; id++)
+        for (unsigned i = 0; p->matches.at[id] && i < p->matches.at[id]->node_count; i++)
+            fixed[id] = fixed[id] || is_fixed(&p->options, p->graph, &p->graph->nodes[p->matches.at[id]->nodes[i]]);
+    *out = fixed;
+    return true;
 }
 
 bool qc_costs_find(const char ***reason, const struct qc_graph *g, const struct qc_rules *rules,
                    const struct qc_partition_options *o, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_matches found;
-    struct qc_uses uses;
     if (!(*reason = QC_NEW_ARRAY(a, const char *, g->node_count + 1, st))) return false;
     if (!are_for(o)) return true;
-    if (!qc_uses_of(&uses, g, a, st) || !qc_matches_find(&found, g, rules, QC_RULE_COST, is_due, &uses, a, st))
-        return false;
-    for (qc_id id = (qc_id)g->node_count; id; id--) { /* readers first */
-        const struct qc_node *n = &g->nodes[id];
-        if (!found.at[id] ||
-            (found.at[id]->rule->where == QC_COST_FLOATS && !only_floats_read(*reason, &uses, n->outputs)) ||
-            (o->prefer == QC_PREFER_SIZE && has_weights(g, n)) || multiplies_small_floats(o, n) ||
-            is_named_by(o->activation_types, o->activation_type_count, o, g, n) ||
-            is_named_by(o->weight_types, o->weight_type_count, o, g, n))
-            continue;
-        if (!((*reason)[id] = qc_arena_printf(a, st, QC_FASTER_IN_FLOAT "%s", found.at[id]->rule->inside)))
-            return false;
+    if (!qc_matches_find(&found, g, rules, QC_RULE_COST, NULL, NULL, a, st)) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        if (!found.at[id] || is_fixed(o, g, &g->nodes[id])) continue;
+        (*reason)[id] = qc_arena_printf(a, st, QC_FASTER_IN_FLOAT "%s", found.at[id]->rule->inside);
+        if (!(*reason)[id]) return false;
     }
-    if (leaves_products(*reason, g, o)) return true;
-    for (qc_id id = 1; id <= g->node_count; id++)
-        if ((*reason)[id] && found.at[id]->rule->where == QC_COST_PARTLY) (*reason)[id] = NULL;
     return true;
 }

@@ -11,6 +11,9 @@
 /* Prefix of such a reason. */
 #define QC_FASTER_IN_FLOAT "faster in float: "
 
+/* *out: [node_count + 1], matches that options keep in integers; NULL if costs do not apply. */
+bool qc_costs_find_fixed(const bool **out, const struct qc_partition *p, struct qc_status *st);
+
 /* *reason: [node_count + 1], why the node stays in float, or NULL; in the arena. */
 bool qc_costs_find(const char ***reason, const struct qc_graph *g, const struct qc_rules *rules,
                    const struct qc_partition_options *options, struct qc_arena *a, struct qc_status *st);

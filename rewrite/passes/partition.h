@@ -109,11 +109,14 @@ struct qc_partition {
     const struct qc_type_choice **weight_type; /* [value_count + 1]: type of such a weight by the name of its node, or
                                                   NULL */
     size_t weight_only_count;
-    size_t cost_count;  /* nodes left in float for speed (rewrite/passes/costs.h) */
-    bool *weights_only; /* [node_count + 1]: the match at this node quantizes only its weights */
-    int *block_axis;    /* [value_count + 1]: 1 + the axis of the blocks of this weight; 0: not in blocks */
-    size_t slight; /* product weights with at most this number of elements have 8 bits if larger ones are in blocks of
-                      fewer */
+    size_t cost_count; /* nodes left in float for speed (rewrite/passes/costs.h) */
+    size_t
+        placed_count; /* of these, matches that estimated times leave in float (rewrite/passes/placed_by_time.h) ... */
+    double placed_gain, placed_time; /* ... the time that it saves and the time that is left, in microseconds */
+    bool *weights_only;              /* [node_count + 1]: the match at this node quantizes only its weights */
+    int *block_axis; /* [value_count + 1]: 1 + the axis of the blocks of this weight; 0: not in blocks */
+    size_t slight;   /* product weights with at most this number of elements have 8 bits if larger ones are in blocks of
+                        fewer */
     size_t slight_table; /* tables with at most this number of elements have 16 bits if products have 8 bits in
                             blocks */
     bool *real_product;  /* [node_count + 1]: the match at this node multiplies real numbers, because no accumulator can
@@ -170,6 +173,9 @@ void qc_partition_free(struct qc_partition *p);
 /* Returns the value whose quantizer also stores the result of a match, if the template says so - dq(q(... q(x : X) ...)
    : X) or dq(F(q(x : X), ...) : X) -, or 0. */
 qc_id qc_partition_stored_as(const struct qc_match *m);
+
+/* Returns true if the template stores the result as integers, whatever reads it. */
+bool qc_partition_stores(const struct qc_partition *p, const struct qc_match *m);
 
 /* Returns true for the first form, in which the result is a clamp of that value and covers it. In the second form both
    determine the range, together with constants stored with the same qparams. */

@@ -12,6 +12,7 @@
 #include "rewrite/passes/costs.h"
 #include "rewrite/passes/fillers.h"
 #include "rewrite/passes/partition.h"
+#include "rewrite/passes/placed_by_time.h"
 
 /* Nodes that a target cannot run: the rules `refuse` (docs/targets.md). */
 
@@ -334,6 +335,11 @@ static bool stores_result(const struct qc_partition *p, const struct qc_match *m
     return m->rule->result_quantized && !as_float && !qc_types_small_floats(p, m);
 }
 
+bool qc_partition_stores(const struct qc_partition *p, const struct qc_match *m)
+{
+    return stores_result(p, m) || (m->rule->give->op == QC_OP_Dequantize && !m->rule->give->qparams.product);
+}
+
 /* Returns true if the template ends in a float op and does not store the result. */
 static bool leaves_real(const struct qc_partition *p, const struct qc_match *m)
 {
@@ -387,6 +393,30 @@ static bool is_stored(const struct qc_partition_options *o, const char *port)
     bool found = false;
     for (size_t i = 0; i < o->stored_count; i++) found = found || strcmp(o->stored[i], port) == 0;
     return found;
+}
+
+/* Leaves matches in float that are faster so by estimated times. */
+static bool place(struct finder *f, const struct qc_rules *rules, const struct qc_uses *uses, struct qc_status *st)
+{
+    struct qc_partition *p = f->p;
+    const bool *real = NULL, *fixed = NULL;
+    if (!p->options.target->onnxruntime || p->options.target->openvino) return true;
+    if (!qc_costs_find_fixed(&fixed, p, st)) return false;
+    if (!fixed) return true;
+    if (!find_classes(p, rules, uses, st) || !qc_place_by_time(&real, p, fixed, uses, st)) return false;
+    const char *reason =
+        qc_arena_printf(p->arena, st, QC_FASTER_IN_FLOAT "together %.0f us less, estimated", p->placed_gain);
+    if (!reason) return false;
+    for (qc_id id = 1; real && id <= p->graph->node_count; id++) {
+        if (!real[id]) continue;
+        p->reason[id] = reason;
+        p->cost_count++;
+        p->placed_count++;
+        partition_drop(p, id);
+    }
+    if (!real) return true;
+    memset(p->requested, 0, p->graph->value_count + 1);
+    return drop_loose_joins(p, rules, st);
 }
 
 static void find_requests(struct qc_partition *p, const struct qc_uses *uses)
@@ -568,7 +598,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
         !qc_costs_find(&f.cost, g, rules, options, p->arena, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||
         !find_caches(p, &uses, st) || !qc_partition_check_names(p, rules, f.skip_used, &f.types_used, st) ||
-        !drop_loose_joins(p, rules, st)) {
+        !drop_loose_joins(p, rules, st) || !place(&f, rules, &uses, st)) {
         qc_partition_free(p);
         return false;
     }

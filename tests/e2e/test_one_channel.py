@@ -14,8 +14,8 @@ def grey(path, size):
     rng = np.random.default_rng(4)
     tensors = {
         "w0": rng.normal(size=(8, 1, 3, 3)).astype(np.float32),
-        "w1": (rng.normal(size=(16, 8, 3, 3)) / 8).astype(np.float32),
-        "w2": (rng.normal(size=(4, 16, 1, 1)) / 4).astype(np.float32),
+        "w1": (rng.normal(size=(64, 8, 3, 3)) / 8).astype(np.float32),
+        "w2": (rng.normal(size=(64, 64, 3, 3)) / 24).astype(np.float32),
     }
     pool = {"kernel_shape": [2, 2], "strides": [2, 2]}
     nodes = [
@@ -24,18 +24,18 @@ def grey(path, size):
         helper.make_node("MaxPool", ["r"], ["p"], "pool", **pool),
         helper.make_node("Conv", ["p", "w1"], ["b"], "second", pads=[1] * 4),
         helper.make_node("MaxPool", ["b"], ["q"], "pool2", **pool),
-        helper.make_node("Conv", ["q", "w2"], ["y"], "third"),
+        helper.make_node("Conv", ["q", "w2"], ["y"], "third", pads=[1] * 4),
     ]
-    save(path, nodes, tensors, {"x": ["N", 1, size, size]}, {"y": ["N", 4, size // 4, size // 4]})
+    save(path, nodes, tensors, {"x": ["N", 1, size, size]}, {"y": ["N", 64, size // 4, size // 4]})
 
 
 @pytest.mark.parametrize("form", ("qdq", "qoperator"))
 def test_first_convolution_and_its_pool_are_real(form, qcalib, onnxruntime, tmp_path):
-    grey(tmp_path / "float.onnx", 16)
-    x = samples(tmp_path / "x.h5", [1, 16, 16])
+    grey(tmp_path / "float.onnx", 48)
+    x = samples(tmp_path / "x.h5", [1, 48, 48])
     job = ("--data", "x.h5", "float.onnx", "-o", "int8.onnx", "--format", form, "--no-report", "--json")
     report = qcalib(*job).json
-    assert [(n["op"], n["name"]) for n in report["float_ops"] if "one channel" in n["reason"]] == [("Conv", "first")]
+    assert [(n["op"], n["name"]) for n in report["float_ops"] if "faster in float" in n["reason"]] == [("Conv", "first")]
     graph = check(tmp_path / "int8.onnx")
     first = next(n for n in graph.graph.node if n.op_type in ("MaxPool", "NhwcMaxPool"))
     assert graph.readers_of(first.output[0], False) == {"Max"}, "it reads and gives real numbers"

@@ -102,7 +102,7 @@ def test_range(digits, graph):
 )
 def test_skip(what, floats, digits, graph, examples, tmp_path):
     """By the name of a node, an op, a glob. What is skipped is float, in the file and in the report, with the reason; the rest is not."""
-    report = digits("--skip", what, "--json").json
+    report = digits("--skip", what, "--prefer", "integers", "--json").json
     g = graph()
     quantized = {n.name for n in g.quantized("Conv", "Gemm") if g.dequantize(n.input[1]) is not None}
     every = {n.name for n in g.of("Conv", "Gemm")}

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators are placed by estimated times: a network that integers make slower stays in float, one that they make faster
+is in integers, and parts of a network each on their side. Times are ONNX Runtime's."""
+
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+SIDE = 32
+
+
+def save(path, layers, data):
+    """Convolutions with Relu: (input channels, output channels, kernel, groups, stride)."""
+    rng = np.random.default_rng(3)
+    nodes, tensors, x = [], [], "x"
+    for k, (c_in, c_out, kernel, groups, stride) in enumerate(layers):
+        w = rng.standard_normal((c_out, c_in // groups, kernel, kernel)) / (c_in // groups * kernel**2) ** 0.5
+        tensors.append(numpy_helper.from_array(w.astype(np.float32), f"w{k}"))
+        nodes.append(helper.make_node("Conv", [x, f"w{k}"], [f"c{k}"], f"conv{k}", group=groups, pads=[kernel // 2] * 4, strides=[stride] * 2))
+        nodes.append(helper.make_node("Relu", [f"c{k}"], [f"r{k}"], f"relu{k}"))
+        x = f"r{k}"
+    tensors.append(numpy_helper.from_array(rng.standard_normal((layers[-1][1], 10)).astype(np.float32), "last"))
+    nodes.append(helper.make_node("GlobalAveragePool", [x], ["g"], "mean"))
+    nodes.append(helper.make_node("Flatten", ["g"], ["f"], "flat"))
+    nodes.append(helper.make_node("Gemm", ["f", "last"], ["y"], "classes"))
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", layers[0][0], SIDE, SIDE])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 10])
+    graph = helper.make_graph(nodes, "g", [x], [y], tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+    np.savez(data, x=rng.standard_normal((8, layers[0][0], SIDE, SIDE)).astype(np.float32))
+
+
+def depthwise(channels):
+    """A first convolution and three pairs of a depthwise and a pointwise convolution."""
+    layers, c = [(3, channels[0], 3, 1, 1)], channels[0]
+    for k in channels[1:]:
+        layers += [(c, c, 3, c, 1), (c, k, 1, 1, 1)]
+        c = k
+    return layers
+
+
+SMALL = depthwise([16, 24, 32, 48])
+LARGE = [(64, 64, 3, 1, 1)] * 3
+
+
+@pytest.fixture
+def job(qcalib, tmp_path):
+    def run(layers, *options, name="q.onnx"):
+        save(tmp_path / "m.onnx", layers, tmp_path / "d.npz")
+        job = ("--data", "d.npz", "--effort", "low", "--advice", "off", "--no-report", "--json", "-o", name, "m.onnx")
+        return qcalib(*job, *options)
+
+    return run
+
+
+def microseconds(*paths):
+    """Returns the fastest of interleaved runs of each file, one thread."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    sessions = [onnxruntime.InferenceSession(str(p), options) for p in paths]
+    x = {"x": np.random.default_rng(1).standard_normal((1, 3, SIDE, SIDE)).astype(np.float32)}
+    best = [np.inf] * len(paths)
+    for _ in range(300):
+        for k, s in enumerate(sessions):
+            t0 = time.perf_counter()
+            s.run(None, x)
+            best[k] = min(best[k], 1e6 * (time.perf_counter() - t0))
+    return best
+
+
+def test_a_network_that_integers_make_slower_stays_in_float(job, tmp_path):
+    done = job(SMALL)
+    floats = done.json["float_ops"]
+    assert "Conv" in {n["op"] for n in floats if n["reason"].startswith("faster in float: together")}
+    assert sum(n["op"] == "Conv" for n in floats) >= 6, "the depthwise convolutions and most others"
+    job(SMALL, "--prefer", "integers", name="integers.onnx")
+    real, placed, integers = microseconds(*(tmp_path / f"{n}.onnx" for n in ("m", "q", "integers")))
+    assert placed < 0.9 * integers, (real, placed, integers)
+    assert placed < 1.15 * real, "other programs may run beside it"
+    assert (tmp_path / "q.onnx").stat().st_size <= (tmp_path / "m.onnx").stat().st_size
+
+
+def test_if_nothing_gains_the_file_is_in_float_and_the_job_says_so(job, tmp_path):
+    done = job([(16, 16, 3, 16, 1)] * 10)
+    assert "nothing is quantized: ONNX Runtime computes all of this model faster in float" in done.err
+    assert all(n.op_type not in ("QuantizeLinear", "DequantizeLinear") for n in onnx.load(str(tmp_path / "q.onnx")).graph.node)
+    x = np.load(tmp_path / "d.npz")["x"]
+    real, written = (onnxruntime.InferenceSession(str(tmp_path / n)).run(None, {"x": x})[0] for n in ("m.onnx", "q.onnx"))
+    assert np.abs(real - written).max() <= 1e-5 * np.abs(real).max()
+
+
+def test_a_network_that_integers_make_faster_is_in_integers(job):
+    assert job(LARGE).json["float_ops"] == []
+
+
+def test_each_part_is_on_its_side(job):
+    """Depthwise convolutions of many elements, and behind them convolutions of many multiply-adds."""
+    report = job([*[(16, 16, 5, 16, 1)] * 3, (16, 64, 3, 1, 2), *[(64, 64, 3, 1, 1)] * 3]).json
+    assert [n["name"] for n in report["float_ops"] if n["op"] == "Conv"] == ["conv0", "conv1", "conv2"]
+
+
+@pytest.mark.parametrize("options", (("--prefer", "integers"), ("--prefer", "size"), ("--require-integer",), ("--target", "openvino")))
+def test_options_keep_integers(options, job):
+    floats = job(SMALL, *options).json["float_ops"]
+    assert not [n for n in floats if n["op"] in ("Conv", "Gemm")], floats
+
+
+def test_a_named_type_keeps_its_layer_in_integers(job):
+    report = job(SMALL, "--weight-type", "int8:conv3").json
+    assert "conv3" not in {n["name"] for n in report["float_ops"]}
+    assert "conv1" in {n["name"] for n in report["float_ops"]}
+
+
+def test_a_tiny_network_stays_in_integers(job):
+    assert job([(16, 16, 1, 16, 4), (16, 16, 1, 1, 1)]).json["float_ops"] == []
