@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/search/free_ideas.h"
-
 #include "base/clock.h"
 #include "calib/ablation.h"
 #include "quantize/make/collecting.h"
@@ -9,7 +8,9 @@
 #include "quantize/search/race.h"
 #include "quantize/search/scale_channels.h"
 
-enum { KINDS = 3, OPTIONS = QC_FLOAT_OPERATORS };
+/* Kinds of ideas, in the order in which they are tried. */
+enum { CHANNELS, WEIGHTS, OPERATORS, KINDS };
+enum { OPTIONS = QC_FLOAT_OPERATORS };
 
 struct idea {
     const char *name; /* for the report and for scripts/ablation */
@@ -61,14 +62,14 @@ static bool is_possible(const struct qc_candidate *c)
 }
 
 static const struct idea ideas[] = {
-    {"equalize", 0, QC_ANOTHER_FORM, may_scale, 1, {{"equalize", "free"}}, 0},
-    {"smooth", 0, QC_ANOTHER_FORM, may_scale, 1, {{"scale-channels", "free"}}, 0},
-    {"weight_method", 1, QC_SAME_FORM, may_choose_weights, 1, {{"weight-method", "output"}}, 0},
-    {"full_range", 1, QC_SAME_FORM, may_use_full_range, 2, {{"weight-method", "output"}, {"range", "full"}}, 0},
-    {"float_operators", 2, QC_SAME_FORM, is_possible, 0, {{0}}, 8},
-    {"float_operators", 2, QC_SAME_FORM, is_possible, 0, {{0}}, 4},
-    {"float_operators", 2, QC_SAME_FORM, is_possible, 0, {{0}}, 2},
-    {"float_operators", 2, QC_SAME_FORM, is_possible, 0, {{0}}, 1},
+    {"equalize", CHANNELS, QC_ANOTHER_FORM, may_scale, 1, {{"equalize", "free"}}, 0},
+    {"smooth", CHANNELS, QC_ANOTHER_FORM, may_scale, 1, {{"scale-channels", "free"}}, 0},
+    {"weight_method", WEIGHTS, QC_SAME_FORM, may_choose_weights, 1, {{"weight-method", "output"}}, 0},
+    {"full_range", WEIGHTS, QC_SAME_FORM, may_use_full_range, 2, {{"weight-method", "output"}, {"range", "full"}}, 0},
+    {"float_operators", OPERATORS, QC_SAME_FORM, is_possible, 0, {{0}}, 8},
+    {"float_operators", OPERATORS, QC_SAME_FORM, is_possible, 0, {{0}}, 4},
+    {"float_operators", OPERATORS, QC_SAME_FORM, is_possible, 0, {{0}}, 2},
+    {"float_operators", OPERATORS, QC_SAME_FORM, is_possible, 0, {{0}}, 1},
 };
 enum { IDEAS = sizeof ideas / sizeof *ideas };
 
@@ -163,9 +164,12 @@ static void note(struct qc_report_idea *to, const struct qc_race_result *r)
     to->samples = r->units;
 }
 
-static struct qc_race_terms terms_of(bool held)
+static struct qc_race_terms terms_of(bool held, unsigned kind)
 {
-    return (struct qc_race_terms){.units = QC_FREE_JUDGED, .held = held, .least_db = QC_FREE_GAIN_DB};
+    return (struct qc_race_terms){.units = QC_FREE_JUDGED,
+                                  .held = held,
+                                  .least_db = QC_FREE_GAIN_DB,
+                                  .expected = kind == WEIGHTS};
 }
 
 /* Makes the job's network with an idea and keeps it if it gains. */
@@ -174,7 +178,7 @@ static bool confirm(struct qc_report_idea *row, const struct trying *t, const st
     struct qc_candidate *full = NULL;
     struct qc_status why = QC_STATUS_INIT;
     struct qc_race_result results[2];
-    const struct qc_race_terms terms = terms_of(true);
+    const struct qc_race_terms terms = terms_of(true, idea->kind);
     size_t best;
     struct qc_option_text options[OPTIONS];
     const struct qc_change change = {.count = options_of(options, t, idea), .options = options};
@@ -203,7 +207,7 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     const struct idea *of[IDEAS + 1];
     struct qc_race_result results[IDEAS + 1];
     size_t count = 1, best = 0;
-    bool ok = kind + 1 < KINDS || qc_find_float_operators(&t->operators, t->c, st);
+    bool ok = kind != OPERATORS || qc_find_float_operators(&t->operators, t->c, st);
     for (size_t i = 0; ok && i < IDEAS; i++) {
         const bool cheaply = t->probes && ideas[i].how == QC_ANOTHER_FORM;
         if (ideas[i].kind != kind || !ideas[i].applies(t->c) || !has_operators(t, &ideas[i], count > 1) ||
@@ -218,7 +222,7 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
         count++;
     }
     networks[0] = made[0] ? made[0]->network : t->c->network;
-    const struct qc_race_terms terms = terms_of(!made[0]);
+    const struct qc_race_terms terms = terms_of(!made[0], kind);
     ok = ok && (count == 1 || qc_race_of_networks(results, &best, t->c->network, networks, count, &terms, st));
     struct qc_report_idea *rows = &t->list[t->count];
     for (size_t k = 1; ok && k < count; k++) {

@@ -28,9 +28,9 @@ struct race {
     size_t done, runs;           /* units that have run, and runs of candidates on units */
 };
 
-static double doubt(size_t units)
+static double doubt(const struct race *r, size_t units)
 {
-    return fmin(QC_RACE_ERRORS_MOST, QC_RACE_ERRORS_OF / (double)units);
+    return r->terms->expected ? 0 : fmin(QC_RACE_ERRORS_MOST, QC_RACE_ERRORS_OF / (double)units);
 }
 
 static bool weigh_by(struct qc_race_result *to, const struct race *r, const struct qc_error *from,
@@ -41,7 +41,7 @@ static bool weigh_by(struct qc_race_result *to, const struct race *r, const stru
     if (!qc_trials_gain_error(&to->error, &without, from, errors, outputs, r->done, st)) return false;
     to->gain =
         qc_trials_gain(qc_trials_noise(from, outputs, 0, r->done, 1), qc_trials_noise(errors, outputs, 0, r->done, 1));
-    to->worth = fmin(to->gain - doubt(r->done) * to->error, without);
+    to->worth = fmin(to->gain - doubt(r, r->done) * to->error, without);
     return true;
 }
 
@@ -86,7 +86,7 @@ static bool may_win(const struct race *r, const struct qc_race_result *c)
 {
     const double share = (double)r->done / (double)r->field->units;
     return !isfinite(c->error) || c->gain + QC_RACE_CHANCE * c->error * sqrt(1 - share) >
-                                      r->terms->least_db + doubt(r->field->units) * c->error * sqrt(share);
+                                      r->terms->least_db + doubt(r, r->field->units) * c->error * sqrt(share);
 }
 
 /* Stops candidates that cannot win, then those of least worth until the rest can run on all units within the budget. */

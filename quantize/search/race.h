@@ -6,7 +6,8 @@
    more. A gain is worth what is left of it after
 
    - QC_RACE_ERRORS_OF / n standard errors on n units, at most QC_RACE_ERRORS_MOST: ranges, weights and biases are
-   fitted to the units that judge them, and that matters more with fewer of them;
+   fitted to the units that judge them, and that matters more with fewer of them, unless the terms say that gains are
+   expected;
    - its best unit, which must not decide.
 
    If outputs are probabilities, gains by squared error and by divergence are both computed. The greater worth counts,
@@ -22,6 +23,7 @@ struct qc_race_terms {
     bool held;       /* units held out from second moments, if there are enough */
     size_t budget;   /* runs of a candidate on a unit, but candidate 0 and the best one run on all units; 0: no limit */
     double least_db; /* a candidate wins if it is worth more */
+    bool expected;   /* second moments predict the gain, so no standard errors are subtracted */
 };
 
 struct qc_race_result {
