@@ -513,8 +513,7 @@ static void print_advice(FILE *f, const struct qc_json *r, bool with_report)
             qc_print(f, "\n            %s\n", text(a, "shell"));
     }
     if (!left) return;
-    qc_print(f, "%s%zu idea%s not tried, to save time (--advice on): ", a ? "            " : "advice      ", left,
-             qc_plural(left));
+    qc_print(f, "not tried   %zu idea%s, to save time (--advice on tries all): ", left, qc_plural(left));
     size_t shown = 0;
     EACH(idea, r, "advice_left_out")
     {

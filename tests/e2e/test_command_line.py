@@ -144,4 +144,4 @@ def test_the_best_idea_is_always_tried(qcalib, data):
     job = ["--method", "auto", "--samples", 48, "--data", data / "imagenet_calib100_224.h5", "--no-report"]
     done = qcalib(data / "models/mobilenetv1_075_224_imagenet.onnx", *job, "--advice", "auto")
     assert len(re.findall("not tried", done.out)) == 1
-    assert re.search(r"\d+ ideas? not tried, to save time \(--advice on\): \w.*: \S+", done.out)
+    assert re.search(r"^not tried +\d+ ideas?, to save time \(--advice on tries all\): \w.*: \S+", done.out, re.MULTILINE)
