@@ -30,7 +30,7 @@ static struct qc_json *accuracy(const struct qc_report *r)
 {
     if (!r->metric) return qc_json_null();
     struct qc_json *o = qc_json_object();
-    if (r->lower_is_better) qc_json_put(o, "lower_is_better %hhd", true);
+    if (r->lower_is_better) qc_json_put(o, "lower_is_better %hhd", r->lower_is_better);
     qc_json_put(o, "file %s metric %s samples %zu fp32 %g int8 %g", r->eval_file, r->metric, r->eval_samples, r->fp32,
                 r->int8);
     qc_json_set(o, "fp32_interval", interval(r->fp32_low, r->fp32_high));
@@ -578,7 +578,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "options", r->options ? r->options : qc_json_object());
     if (r->quantized_in_part)
         qc_json_put(o, "reference %s unrounded %zu linear_left %zu", "quantized in part", r->unrounded, r->linear_left);
-    if (r->bias_narrowed) qc_json_put(o, "bias_narrowed %hhd", true);
+    if (r->bias_narrowed) qc_json_put(o, "bias_narrowed %hhd", r->bias_narrowed);
     qc_json_set(o, "accuracy", accuracy(r));
     qc_json_set(o, "accumulator", accumulator(r->accumulator));
     qc_json_set(o, "outputs", outputs(r));

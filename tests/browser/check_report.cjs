@@ -544,6 +544,15 @@ const checkMade = async (browser) => {
       await page.close();
     }
   });
+  await check('a report without a quantized tensor is shown', async () => {
+    const file = madePage(folder, 'none', { ...record(0), suggestions: [], advice: [], accumulator: null });
+    for (const hash of ['summary', 'effects', 'advice', 'plot', 'table', 'graph', 'again', 'L1']) {
+      const page = await open(browser, file, { hash: `#${hash}` });
+      assert.deepEqual(page.complaints, [], hash);
+      assert.deepEqual(await complaintsOfAxe(page), [], hash);
+      await page.close();
+    }
+  });
   await check('a verdict of each grade has its colour, and only a loss that matters has red', async () => {
     const colours = new Set();
     for (const [grade, db] of [['good', 46], ['usable', 16.66], ['poor', 4]]) {

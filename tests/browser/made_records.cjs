@@ -38,7 +38,7 @@ const record = (count, prefix = '/', grade = 'usable', sqnr_db = 25) => {
     graph.push({ kind: 'integer', name: node, op: ['Conv', 'Conv + Relu', 'Conv + Clip', 'Gemm'][(block * block) % 7 % 4], shape: '[N,8,4,4]', inputs: [graph.length - 1], layer: i });
   }
   graph.push({ kind: 'output', name: `${prefix}y`, op: 'output', shape: '[N,10]', inputs: [graph.length - 1], layer: null });
-  const node = layers[0].node, measured = (before, after) => ({ sqnr_db_before: before, sqnr_db_after: after, outputs: [{ name: `${prefix}y`, sqnr_db_before: before, sqnr_db_after: after }], held_back: { sqnr_db_before: before, sqnr_db_after: after } });
+  const node = layers[0]?.node ?? null, measured = (before, after) => ({ sqnr_db_before: before, sqnr_db_after: after, outputs: [{ name: `${prefix}y`, sqnr_db_before: before, sqnr_db_after: after }], held_back: { sqnr_db_before: before, sqnr_db_after: after } });
   return { tool: 'qcalib', version: '1', verdict: { grade, text: `the outputs have ${sqnr_db} dB` }, network: 'int8', command: `qcalib quantize ${prefix}model.onnx`,
     model: { file: `${prefix}model.onnx`, sha256: '00', bytes: 1e6 }, data: { file: `${prefix}data.h5`, sha256: '11', samples: 10, samples_in_file: 20, samples_dropped: 0 }, statistics: null,
     options: { method: 'mse', skip: [prefix] }, accuracy: null, accumulator: { bits: 16, overflow: 'wrap', bound: 'auto', file: `${prefix}data.h5`, samples: 4, scales_raised: 1, channels_bounded: 2, layers: [{ name: node, overflows: 3, results: 1000, bits: 18 }] },
