@@ -212,6 +212,23 @@ static bool write_files(struct qc_job *j, const struct outputs *to, const struct
     return met;
 }
 
+/* Names the given output files for commands that the report proposes. */
+static bool output_words(struct qc_job_inputs *in, const struct qc_cli_options *o, struct qc_status *st)
+{
+    struct qc_arena *a = o->job.arena;
+    struct qc_text_list words = {.count = 0};
+    const char *output = o->output ? qc_arena_printf(a, st, "--output=%s", o->output) : NULL,
+               *report = !o->report    ? NULL
+                         : !*o->report ? "--no-report"
+                                       : qc_arena_printf(a, st, "--report=%s", o->report);
+    if ((o->output && !output) || (o->report && !report) || (output && !qc_text_list_add(&words, output, a, st)) ||
+        (report && !qc_text_list_add(&words, report, a, st)))
+        return false;
+    in->words = words.items;
+    in->word_count = words.count;
+    return true;
+}
+
 bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_job_inputs in = qc_job_inputs_of(&o->job, o->operands.items[0]);
@@ -221,8 +238,9 @@ bool qc_cmd_quantize(const struct qc_cli_options *o, struct qc_status *st)
     struct outputs to = {0};
     struct qc_file_list outputs = {0};
     in.team = o->team;
-    bool ok = dump_check(o, st) && scratch_folder(&in.scratch, o, st) && qc_progress_bar_new(&bar, o, st) &&
-              name_outputs(&to, o, st) && qc_outputs_apart(&outputs, to.models, to.count, to.folder, o, st);
+    bool ok = dump_check(o, st) && output_words(&in, o, st) && scratch_folder(&in.scratch, o, st) &&
+              qc_progress_bar_new(&bar, o, st) && name_outputs(&to, o, st) &&
+              qc_outputs_apart(&outputs, to.models, to.count, to.folder, o, st);
     listener.progress = bar;
     in.model.outputs = outputs.items;
     in.model.output_count = outputs.count;

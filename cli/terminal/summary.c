@@ -493,6 +493,15 @@ static void print_idea(FILE *f, const struct qc_json *idea)
              text(idea, "node") ? text(idea, "node") : "");
 }
 
+/* Prints what advice costs at run time, relative to the written file. */
+static void print_price(FILE *f, const struct qc_json *r, const struct qc_json *advice)
+{
+    const double latency = number(advice, "cost.latency") / number(r, "cost.latency"),
+                 bytes = 100 * (number(advice, "cost.bytes") / number(r, "cost.bytes") - 1);
+    if (isfinite(latency)) qc_print(f, ", %.2f x the latency (estimated)", latency);
+    qc_print(f, ", %s%.0f %% bytes", bytes <= -0.5 ? "-" : "+", fabs(bytes));
+}
+
 /* Prints in one line the idea with the largest gain of those tried, and the number not tried. */
 static void print_advice(FILE *f, const struct qc_json *r, bool with_report)
 {
@@ -507,6 +516,7 @@ static void print_advice(FILE *f, const struct qc_json *r, bool with_report)
         qc_print(f, ": output%s%s SQNR %.2f -> %.2f dB", count_of(a, "measured.outputs") > 1 ? " " : "",
                  count_of(a, "measured.outputs") > 1 ? text(worst, "name") : "", number(worst, "sqnr_db_before"),
                  number(worst, "sqnr_db_after"));
+        print_price(f, r, a);
         if (with_report)
             qc_print(f, "; the report has %s\n", qc_json_size(list) == 1 ? "the command" : "this and other commands");
         else

@@ -299,6 +299,7 @@ struct qc_report_advice {
     /* SQNR of the outputs from their mean noise-to-signal ratio; infinity without noise. The first two are of the
        report's samples, the other two of held-out samples. */
     double before_db, after_db, held_before_db, held_after_db;
+    struct qc_report_cost cost;                         /* of the changed network */
     const double *outputs_before_db, *outputs_after_db; /* [output_count] of the report */
 };
 

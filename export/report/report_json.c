@@ -142,6 +142,11 @@ static struct qc_json *suggestion(const struct qc_report_suggestion *s)
     return o;
 }
 
+static struct qc_json *cost_json(const struct qc_report_cost *c)
+{
+    return QC_JSON("latency %g bytes %zu", c->latency, c->bytes);
+}
+
 static struct qc_json *advice_json(const struct qc_report_advice *a, const struct qc_report *r)
 {
     struct qc_json *o = qc_json_object(), *list = qc_json_array(),
@@ -156,6 +161,7 @@ static struct qc_json *advice_json(const struct qc_report_advice *a, const struc
     qc_json_set(measured, "held_back",
                 QC_JSON("sqnr_db_before %g sqnr_db_after %g", a->held_before_db, a->held_after_db));
     qc_json_set(o, "measured", measured);
+    qc_json_set(o, "cost", cost_json(&a->cost));
     return o;
 }
 
@@ -382,11 +388,6 @@ static struct qc_json *effects(const struct qc_report *r)
                                   r->effects[i].metric, r->effects[i].lost));
     }
     return list;
-}
-
-static struct qc_json *cost_json(const struct qc_report_cost *c)
-{
-    return QC_JSON("latency %g bytes %zu", c->latency, c->bytes);
 }
 
 static struct qc_json *fallback(const struct qc_report_fallback *f)

@@ -88,6 +88,8 @@ struct qc_job_inputs {
     const struct qc_named_file *files;
     const struct qc_team *team; /* the processes that share the work; NULL: this process alone */
     const char *scratch;        /* folder for temporary files if TMPDIR is not set; NULL: /tmp */
+    size_t word_count;          /* words of the command line that name output files, for commands to try */
+    const char *const *words;
 };
 
 static inline bool qc_has_data(const struct qc_data_source *s)

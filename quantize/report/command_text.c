@@ -112,11 +112,20 @@ bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_optio
     return qc_command_words(&words, a, o, operands, operand_count, change, st) && qc_words_text(out, a, &words, st);
 }
 
+bool qc_job_words(struct qc_text_list *out, const struct qc_job_inputs *in, const struct qc_options *o,
+                  const struct qc_change *change, struct qc_arena *a, struct qc_status *st)
+{
+    const char *model = in->model.file ? in->model.file : "MODEL";
+    bool ok = qc_command_words(out, a, o, NULL, 0, change, st);
+    for (size_t i = 0; ok && change && i < in->word_count; i++) ok = qc_text_list_add(out, in->words[i], a, st);
+    return ok && qc_text_list_add(out, model, a, st);
+}
+
 bool qc_job_command(const char **out, const struct qc_job_inputs *in, const struct qc_options *o,
                     const struct qc_change *change, struct qc_arena *a, struct qc_status *st)
 {
-    const char *model = in->model.file ? in->model.file : "MODEL";
-    return qc_command_text(out, a, o, &model, 1, change, st);
+    struct qc_text_list words;
+    return qc_job_words(&words, in, o, change, a, st) && qc_words_text(out, a, &words, st);
 }
 
 bool qc_job_change(const char *const **options, const char **command, const struct qc_job_inputs *in,

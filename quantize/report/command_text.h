@@ -18,7 +18,12 @@ bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_optio
 /* Joins words to one line, quoted for a shell, in the arena. */
 bool qc_words_text(const char **out, struct qc_arena *a, const struct qc_text_list *words, struct qc_status *st);
 
-/* Sets *out to the command line of a job on the model of `in` with a change (may be NULL), in the arena. */
+/* Sets *out to the words of the command of a job on the model of `in` with a change, in the arena. A command with a
+   change writes the same files; change NULL: the options alone. */
+bool qc_job_words(struct qc_text_list *out, const struct qc_job_inputs *in, const struct qc_options *o,
+                  const struct qc_change *change, struct qc_arena *a, struct qc_status *st);
+
+/* The same as one line, quoted for a shell. */
 bool qc_job_command(const char **out, const struct qc_job_inputs *in, const struct qc_options *o,
                     const struct qc_change *change, struct qc_arena *a, struct qc_status *st);
 

@@ -263,9 +263,8 @@ static bool describe(struct qc_report_advice *out, const struct trying *t, const
                      const struct qc_change *change, struct qc_status *st)
 {
     const struct qc_network *net = t->net;
-    const char *model = net->setup->in->model.file ? net->setup->in->model.file : "MODEL";
     struct qc_text_list words;
-    if (!qc_command_words(&words, net->arena, net->scheme.options, &model, 1, change, st) ||
+    if (!qc_job_words(&words, net->setup->in, net->scheme.options, change, net->arena, st) ||
         !qc_words_text(&out->command, net->arena, &words, st))
         return false;
     out->words = words.items;
@@ -289,6 +288,7 @@ static bool judge_idea(bool *tried, bool *good, struct qc_report_advice *out, st
     const double once = measured_units(t) * unit,
                  rest = only_those(t) ? 0 : held_of(t) * (unit + (t->held ? 0 : t->work.quantized));
     if (once + rest > t->left) return true;
+    if (!qc_cost_of(&out->cost, idea, st)) return false;
     *tried = true;
     t->left -= once;
     if (!measure_samples(&then, t, idea, OF_REPORT, a, st)) return false;
@@ -399,11 +399,12 @@ static bool add_layers(struct qc_ideas *ideas, const struct trying *t, const str
                real = wide && !weights && strncmp(options->value, "none:", strlen("none:")) == 0;
     if (idea.change.count == 1) idea.layer = layer_at(t->r, idea.node);
     idea.action = idea.change.count > 1 ? "Keep the layers that lose most in float"
-                  : weights             ? "Give its weights 16 bits"
-                  : blocks              ? "Round its input to bfp16"
-                  : real                ? "Leave its input in float"
-                  : wide                ? "Store it in 16 bits"
-                                        : "Keep it in float";
+                  : weights ? strncmp(options->value, "int8:", strlen("int8:")) == 0 ? "Give its weights 8 bits"
+                                                                                     : "Give its weights 16 bits"
+                  : blocks  ? "Round its input to bfp16"
+                  : real    ? "Leave its input in float"
+                  : wide    ? "Store it in 16 bits"
+                            : "Keep it in float";
     idea.node = qc_arena_strdup(a, idea.node, st);
     ideas->of[ideas->count++] = idea;
     return idea.node != NULL;
@@ -529,18 +530,29 @@ static bool try_cheaper(struct trying *t, struct qc_status *st)
     return true;
 }
 
+/* Returns true if the accuracy falls by more than one sample of --eval, or the PSNR by QC_ADVICE_PSNR_DB. */
+static bool loses_accuracy(const struct qc_report *r)
+{
+    const size_t count = r->eval_positions ? r->eval_positions : r->eval_samples;
+    const double one = strcmp(r->metric, "psnr") == 0 ? QC_ADVICE_PSNR_DB : 1.5 / (double)count;
+    return r->fp32 - r->int8 > one;
+}
+
 static enum qc_advice_state state_of(const struct trying *t)
 {
     const struct qc_report *r = t->r;
     const struct qc_network *net = t->net;
-    const bool falls = r->metric && r->int8 < r->fp32;
+    const bool falls = r->metric && loses_accuracy(r);
     if (net->scheme.options->advice == QC_ADVISE_OFF) return QC_ADVICE_NOT_ASKED;
     if (!net->setup->data || !t->now) return QC_ADVICE_NO_DATA;
     if (r->fallback && r->fallback->met) return QC_ADVICE_MET;
     if (r->size) return QC_ADVICE_SIZED;
     if (net->setup->in->team) return QC_ADVICE_SHARED;
     if (net->evidence->moments_dropped) return QC_ADVICE_LARGE;
-    return falls || decibels(t, t->now) < QC_ADVICE_ENOUGH_DB ? QC_ADVICE_TRIED : QC_ADVICE_NOT_NEEDED;
+    const double enough = net->scheme.options->advice != QC_ADVISE_AUTO ? QC_ADVICE_ENOUGH_ASKED_DB
+                          : r->metric                                   ? QC_ADVICE_ENOUGH_MEASURED_DB
+                                                                        : QC_ADVICE_ENOUGH_DB;
+    return falls || decibels(t, t->now) < enough ? QC_ADVICE_TRIED : QC_ADVICE_NOT_NEEDED;
 }
 
 bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_candidate *c, const struct qc_measurement *m,

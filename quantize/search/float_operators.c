@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/index.h"
 #include "calib/metrics/sensitivity.h"
 #include "quantize/report/report_nodes.h"
 #include "quantize/search/cost.h"
@@ -24,16 +25,35 @@ static bool may_be_float(const struct qc_candidate *c)
            !qc_is_small_float(p->activation.dtype) && !p->dynamic && !c->setup->given.count && !c->setup->in->team;
 }
 
-/* Returns the operator of this name and kind that has a latency in float; 0 if there is none. name: as of
-   qc_layer_name. */
-static qc_id operator_named(const struct qc_graph *made, const double *more, const char *name, const char *op)
+/* The operators of the produced graph that could be in float, by name. */
+struct operators {
+    const struct qc_graph *made;
+    const double *more; /* estimated latency that each adds in float */
+    struct qc_texts names;
+};
+
+static bool list_operators(struct operators *out, const struct qc_network *net, struct qc_arena *a,
+                           struct qc_status *st)
 {
-    for (qc_id id = 1; *name && id <= made->node_count; id++) {
-        const struct qc_node *n = &made->nodes[id];
-        const char *own = n->name && *n->name ? n->name : made->values[n->outputs].name;
-        if (isfinite(more[id]) && own && strcmp(own, name) == 0 && strcmp(qc_op_info(n->op)->name, op) == 0) return id;
+    double *more;
+    *out = (struct operators){.made = net->produced};
+    if (!qc_latency_in_float(&more, net, a, st)) return false;
+    out->more = more;
+    for (qc_id id = 1; id <= out->made->node_count; id++) {
+        const struct qc_node *n = &out->made->nodes[id];
+        const char *own = n->name && *n->name ? n->name : out->made->values[n->outputs].name;
+        if (isfinite(more[id]) && own && !qc_texts_set(&out->names, own, id, a, st)) return false;
     }
-    return 0;
+    return true;
+}
+
+/* Returns the operator of this name and kind if it costs next to nothing in float; else 0. name: of qc_layer_name. */
+static qc_id operator_named(const struct operators *o, const char *name, const char *op)
+{
+    const qc_id id = *name ? (qc_id)qc_texts_find(&o->names, name) : 0;
+    if (!id || strcmp(qc_op_info(o->made->nodes[id].op)->name, op) != 0) return 0;
+    const bool product = qc_op_info(o->made->nodes[id].op)->affine == QC_AFFINE_PRODUCT;
+    return o->more[id] <= (product ? QC_FREE_PRODUCT_LATENCY : QC_FREE_LATENCY) ? id : 0;
 }
 
 /* Returns the bytes that constants of 8 bits gain in float. */
@@ -50,16 +70,14 @@ static double more_bytes(const struct qc_graph *made, qc_id id)
 
 /* Marks the quantizers that such operators read. Returns the number of operators. */
 static size_t mark_operators(double *marked, const struct qc_network *net, const struct qc_uses *uses,
-                             const double *more)
+                             const struct operators *o)
 {
     const struct qc_graph *g = net->simulated;
     size_t count = 0;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const char *name = qc_layer_name(uses, id);
-        const qc_id made = operator_named(net->produced, more, name, qc_op_info(n->op)->name);
-        const bool product = qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT;
-        if (!made || !(more[made] <= (product ? QC_FREE_PRODUCT_LATENCY : QC_FREE_LATENCY))) continue;
+        if (!operator_named(o, name, qc_op_info(n->op)->name)) continue;
         count++;
         for (unsigned i = 0; i < n->input_count; i++) {
             const qc_id s = n->inputs[i] ? g->values[n->inputs[i]].type.qparams : QC_REAL;
@@ -112,9 +130,9 @@ static int by_worth(const void *a, const void *b)
 /* Takes the operators with most noise for their latency, while their sum costs no more than a free change may. None if
    the outputs could hardly gain. */
 static bool take_operators(struct qc_float_operators *out, const struct qc_candidate *c, struct qc_sensitivity *s,
-                           const double *more, struct qc_status *st)
+                           const struct operators *o, struct qc_status *st)
 {
-    const struct qc_graph *made = c->network->produced;
+    const struct qc_graph *made = o->made;
     struct bargain *list = QC_NEW_ARRAY(c->arena, struct bargain, s->count, st);
     struct qc_report_cost cost;
     double latency = 0, bytes = 0, noise = 0;
@@ -122,11 +140,9 @@ static bool take_operators(struct qc_float_operators *out, const struct qc_candi
     if (!list || !qc_cost_of(&cost, c->network, st)) return false;
     for (size_t i = 0; i < s->count; i++) {
         const struct qc_layer_effect *e = &s->layers[i];
-        const qc_id id = operator_named(made, more, e->name, e->op);
-        if (!id || !(e->noise > 0) ||
-            (qc_op_info(made->nodes[id].op)->affine == QC_AFFINE_PRODUCT && more[id] > QC_FREE_PRODUCT_LATENCY))
-            continue;
-        list[count++] = (struct bargain){e, id, more[id], e->noise / fmax(more[id], QC_FREE_LATENCY / 10)};
+        const qc_id id = operator_named(o, e->name, e->op);
+        if (!id || !(e->noise > 0)) continue;
+        list[count++] = (struct bargain){e, id, o->more[id], e->noise / fmax(o->more[id], QC_FREE_LATENCY / 10)};
     }
     qsort(list, count, sizeof *list, by_worth);
     for (size_t i = 0; i < count && out->count < QC_FLOAT_OPERATORS; i++) {
@@ -148,20 +164,20 @@ bool qc_find_float_operators(struct qc_float_operators *out, const struct qc_can
     const struct qc_network *net = c->network;
     struct qc_sensitivity *s = NULL;
     struct qc_status why = QC_STATUS_INIT;
+    struct operators o;
     struct qc_uses uses;
-    double *more;
     *out = (struct qc_float_operators){0};
     if (!may_be_float(c)) return true;
     double *marked = QC_NEW_ARRAY(c->arena, double, net->simulated->qparams_count + 1, st);
-    if (!marked || !qc_latency_in_float(&more, net, c->arena, st) || !qc_uses_of(&uses, net->simulated, c->arena, st))
+    if (!marked || !list_operators(&o, net, c->arena, st) || !qc_uses_of(&uses, net->simulated, c->arena, st))
         return false;
-    const size_t count = mark_operators(marked, net, &uses, more);
+    const size_t count = mark_operators(marked, net, &uses, &o);
     if (!count) return true;
     const size_t most = count < QC_FREE_OPERATORS ? count : QC_FREE_OPERATORS;
     /* Unsupported: shapes depend on data. */
     if (!measure_marked(&s, net, marked, most, &why))
         return why.code == QC_UNSUPPORTED || qc_fail(st, why.code, "%s", why.message);
-    const bool ok = take_operators(out, c, s, more, st);
+    const bool ok = take_operators(out, c, s, &o, st);
     qc_sensitivity_free(s);
     return ok;
 }

@@ -71,7 +71,7 @@ def test_work_of_refined_weights_grows_with_the_layers(instructions, tmp_path):
     np.save(samples, np.random.default_rng(0).uniform(0.5, 1.5, (16, 2, 1, 2)).astype(np.float32))
     for layers in (50, 100, 200) if LONG else (25, 50, 100):
         model, _ = chain("sums", layers, tmp_path)
-        job = ("--threads", 1, "--method", "mse", "--advice", "off", "--weight-type", "int4", "--data", samples, model)
+        job = ("--threads", 1, "--method", "mse", "--advice", "off", "--effort", "low", "--weight-type", "int4", "--data", samples, model)
         jobs.append(instructions(*job, "-o", "out.onnx", "--report", tmp_path / f"report{layers}"))
     assert ratio(jobs) < RATIO_MAX, f"{jobs}, {ratio(jobs):.2f}"
 
