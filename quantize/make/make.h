@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Makes a network: the passes from "equalize" to "export", in three parts. What a scheme leaves open is decided between
-   them (quantize/search/decide.c). After every pass the graph is verified, heavy operators are counted, and the
-   listener is called. */
+/* Makes a network: the passes from "equalize" to "export" that need no decision, in three parts. What a scheme leaves
+   open is decided between them (quantize/search/decide.c). After every pass the graph is verified, heavy operators are
+   counted, and the listener is called. */
 #pragma once
 
 #include "quantize/make/evidence.h"
@@ -31,7 +31,7 @@ bool qc_network_take_rounded(bool *taken, struct qc_network *n, struct qc_status
 /* Adapts tables and biases to the target, warns of layers that could not be rounded in full, and drops second moments
    that nothing needs again. Call when weights and biases are final. */
 bool qc_network_settle(struct qc_network *n, struct qc_status *st);
-/* Passes "dynamic" to "export", with the quantized bodies of the evidence. */
+/* Passes "bodies" to "export", with the quantized bodies of the evidence. */
 bool qc_network_finish(struct qc_network *n, struct qc_status *st);
 
 /* Makes the produced graph of a bound simulated graph, as passes "expand" to "realise" do. */
@@ -58,7 +58,7 @@ const char *qc_network_source(const struct qc_network *n);
    but --method auto and second moments need the float one: then the network without --propagate is made too. */
 bool qc_network_wants_ranges(const struct qc_network *n);
 
-/* Numbers of quantizers, and of those with parameters of the model. */
+/* Numbers of the quantizers with parameters of the model, and of all. */
 struct qc_kept {
     size_t given, quantizers;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A quantized network: what one scheme makes of a setup and its evidence. Const after qc_network_finish.
+/* A quantized network: what one scheme makes of a setup and its evidence. Const after qc_network_finish, but for its
+   listener and options.
 
    make.h runs the passes. Searches (quantize/search) decide in between what a scheme leaves open. */
 #pragma once
@@ -61,7 +62,7 @@ struct qc_crossed_rounding {
 
 struct qc_network {
     const struct qc_setup *setup;
-    struct qc_scheme scheme;      /* a copy; passes complete its calibration options */
+    struct qc_scheme scheme;      /* a copy; passes complete it */
     struct qc_evidence *evidence; /* borrowed, like the next one */
     const struct qc_listener *listener;
     struct qc_arena *arena;

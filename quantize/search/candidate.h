@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A scheme with its network and the evidence that it rests on: the job's own, or one that is compared with it. A search
-   keeps a candidate by making the job's network of its scheme, and drops it by freeing it. */
+   keeps a candidate by making it again in the job's one or by taking it over, and drops it by freeing it. */
 #pragma once
 
 #include "quantize/search/decide.h"
@@ -10,7 +10,7 @@ struct qc_candidate {
     struct qc_arena *arena;       /* of texts in schemes and reports; lives as long as the candidate */
     struct qc_warnings *warnings;
     size_t warnings_from, warnings_to; /* those of the network */
-    struct qc_listener quiet;          /* warnings alone */
+    struct qc_listener quiet;          /* hears warnings, but no passes */
     struct qc_evidence *evidence;
     struct qc_float_form *form; /* of the network; later networks start from it */
     struct qc_scheme scheme;
@@ -45,7 +45,7 @@ bool qc_candidate_rival(struct qc_candidate **out, const struct qc_candidate *c,
                         struct qc_status *st);
 /* Replaces scheme, network, evidence and warnings of c by those of its rival, which is empty afterwards. */
 void qc_candidate_adopt(struct qc_candidate *c, struct qc_candidate *rival);
-/* Ends the search for free changes: commands that are made from the scheme have --effort low, so that they give what
-   they say. */
+/* Ends the search for free changes: commands that are made from the scheme have --effort low, so that they repeat
+   this network without a search. */
 bool qc_candidate_settle(struct qc_candidate *c, struct qc_status *st);
 void qc_candidate_free(struct qc_candidate *c); /* NULL-safe */

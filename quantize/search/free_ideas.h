@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Takes what is free: changes of the scheme that cost neither latency nor bytes, if the outputs gain on samples.
 
-   Each idea is first made on few samples with rounding to nearest, beside the job's scheme made the same way. The best
-   of one kind is then made in full and compared with the job's network on held-out samples. */
+   An idea that needs other statistics is first made on few samples, beside the job's scheme made the same way. The best
+   of one kind is made in full, and compared with the job's network on units held out from second moments. */
 #pragma once
 
 #include "export/report/report.h"

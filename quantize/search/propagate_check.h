@@ -6,6 +6,6 @@
 
 #include "quantize/make/make.h"
 
-/* Runs both jobs. Unless --propagate gains on both halves of the samples, the job without it takes its place, with
+/* Runs both jobs. Unless --propagate gains (quantize/search/race.h), the job without it takes its place, with
    refined weights if these gain (quantize/search/cross_rounding.h), and with a warning. */
 bool qc_plain_or_propagated(struct qc_network *net, struct qc_status *st);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a network is asked to be: options, and what follows from them. A scheme is a small value. Searches change it by
-   options (struct qc_change), so the difference of two schemes is the command of an advice. */
+/* What a network is asked to be: options, and what follows from them. A scheme is a small value. Searches change its
+   options by struct qc_change; the command of an advice has the given options with that change. */
 #pragma once
 
 #include "calib/ranges/calibrate.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a job is given: the model in normal form, its samples, the rules and observers. Const after qc_setup_open, and
-   shared by all networks of the job. Only the selection of samples in the data sets changes. */
+/* What a job is given: the model in normal form, its samples, the rules and observers. Shared by all networks of the
+   job, and const after qc_setup_open, but for the selection of samples, and for samples that are dropped. */
 #pragma once
 
 #include "export/formats/exporter.h"
@@ -15,10 +15,10 @@ struct qc_setup {
     const struct qc_job_inputs *in;
     struct qc_progress *progress; /* may be NULL */
     struct qc_arena *arena;
-    struct qc_rules *rules, *fold_rules;
+    struct qc_rules *rules, *fold_rules; /* fold_rules: for the pass "fold" (rewrite/rules/requantize*.rules) */
     struct qc_plugins *plugins;
-    size_t format_count; /* in the order of the options */
-    const struct qc_exporter **exporters;
+    size_t format_count;
+    const struct qc_exporter **exporters; /* [format_count], in the order of the options */
     struct qc_model model;
     struct qc_dataset *data; /* NULL without --data */
     struct qc_dataset *eval; /* with labels or targets; NULL without --eval, or if accuracy cannot be measured */
@@ -29,8 +29,9 @@ struct qc_setup {
     const struct qc_model_ops
         *model_ops; /* what rules have made of the model's operators (rewrite/passes/partition.h) */
     bool of_body;   /* the model is the body of an If, Loop or Scan */
-    struct qc_shared_weights *shared_weights; /* of a body that is quantized: for the bodies in it (quantize/search) */
-    double seconds;                           /* of opening */
+    struct qc_shared_weights
+        *shared_weights; /* of a body: those that its own bodies share; else NULL (quantize/search) */
+    double seconds;      /* of opening */
 };
 
 /* Returns the parameters that the model has and those of --encodings; NULL: none. */
