@@ -153,22 +153,23 @@ static struct qc_json *figures(const struct qc_report_source from[2])
     const struct qc_json *x = from[0].report, *y = from[1].report;
     struct qc_json *list = qc_json_array();
     const char *metric = text_or(x, "accuracy.metric", text_or(y, "accuracy.metric", ""));
-    const bool psnr = strcmp(metric, "psnr") == 0, own = strcmp(metric, "metric") == 0;
-    const char *unit = psnr ? "dB" : own ? "number" : "share";
-    const int better =
-        qc_json_find_number(x, "accuracy.lower_is_better") > 0 || qc_json_find_number(y, "accuracy.lower_is_better") > 0
-            ? -1
-            : 1;
-    add_figure(list,
-               psnr  ? "PSNR, float"
-               : own ? "metric, float"
-                     : "top-1 accuracy, float",
-               unit, better, qc_json_find_number(x, "accuracy.fp32"), qc_json_find_number(y, "accuracy.fp32"));
-    add_figure(list,
-               psnr  ? "PSNR, quantized"
-               : own ? "metric, quantized"
-                     : "top-1 accuracy, quantized",
-               unit, better, qc_json_find_number(x, "accuracy.int8"), qc_json_find_number(y, "accuracy.int8"));
+    const bool psnr = strcmp(metric, "psnr") == 0, own = strcmp(metric, "metric") == 0,
+               less = qc_json_find_number(x, "accuracy.lower_is_better") > 0 ||
+                      qc_json_find_number(y, "accuracy.lower_is_better") > 0;
+    for (int k = 0; k < 2; k++) {
+        const char *path = k ? "accuracy.int8" : "accuracy.fp32";
+        char name[64];
+        snprintf(name, sizeof name, "%s, %s",
+                 psnr  ? "PSNR"
+                 : own ? "metric"
+                       : "top-1 accuracy",
+                 k ? "quantized" : "float");
+        add_figure(list, name,
+                   psnr  ? "dB"
+                   : own ? "number"
+                         : "share",
+                   less ? -1 : 1, qc_json_find_number(x, path), qc_json_find_number(y, path));
+    }
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         add_figure(list, all[i].name, all[i].unit, all[i].better,
                    all[i].value ? all[i].value(x) : qc_json_find_number(x, all[i].path),
@@ -181,15 +182,13 @@ static const struct unit {
     const char *name, *value, *change;
     int decimals; /* negative: so many digits */
     double factor;
-} units[] = {
-    {"share", " %", " points", 2, 100},
-    {"dB", " dB", " dB", 2, 1},
-    {"nats", " nats", " nats", 4, 1},
-    {"number", "", "", -6, 1},
-    {"bytes", NULL, NULL, 0, 1},
-    {"ms", " ms", NULL, -3, 1},
-    {"", "", "", 0, 1},
-};
+} units[] = {{"share", " %", " points", 2, 100},
+             {"dB", " dB", " dB", 2, 1},
+             {"nats", " nats", " nats", 4, 1},
+             {"number", "", "", -6, 1},
+             {"bytes", NULL, NULL, 0, 1},
+             {"ms", " ms", NULL, -3, 1},
+             {"", "", "", 0, 1}};
 
 static const struct unit *unit_of(const struct qc_json *figure)
 {
@@ -463,10 +462,10 @@ bool qc_report_difference(struct qc_json **out, const struct qc_report_source fr
                           struct qc_status *st)
 {
     if (!check_members(&from[0], st) || !check_members(&from[1], st) || !check_models(from, st)) return false;
-    struct qc_json *d = qc_json_object(), *reports = qc_json_array();
-    for (int k = 0; k < 2; k++)
-        qc_json_add(reports, QC_JSON("file %s version %s", from[k].file, qc_json_find_text(from[k].report, "version")));
-    qc_json_set(d, "reports", reports);
+    struct qc_json *d = qc_json_object();
+    qc_json_set(d, "reports",
+                pair(QC_JSON("file %s version %s", from[0].file, qc_json_find_text(from[0].report, "version")),
+                     QC_JSON("file %s version %s", from[1].file, qc_json_find_text(from[1].report, "version"))));
     qc_json_put(d, "model %s verdict %s", text_or(from[1].report, "model.file", "?"), "");
     qc_json_set(d, "figures", figures(from));
     qc_json_set(d, "options", options(from));
@@ -484,12 +483,10 @@ bool qc_report_difference(struct qc_json **out, const struct qc_report_source fr
 void qc_report_difference_record(struct qc_json *d, const struct qc_report_source from[2], const char *command,
                                  const char *version)
 {
-    struct qc_json *records = qc_json_array();
-    for (int k = 0; k < 2; k++) qc_json_add(records, qc_json_copy(from[k].report));
     struct qc_json *model = QC_JSON("file %s", qc_json_find_text(d, "model")),
                    *words = QC_JSON("text %s", qc_json_find_text(d, "verdict"));
     qc_json_put(d, "kind %s command %s version %s", "difference", command, version);
     qc_json_set(d, "model", model);
     qc_json_set(d, "verdict", words);
-    qc_json_set(d, "records", records);
+    qc_json_set(d, "records", pair(qc_json_copy(from[0].report), qc_json_copy(from[1].report)));
 }

@@ -78,29 +78,23 @@ static void number_field(FILE *f, double v)
     if (isfinite(v)) fprintf(f, "%.9g", v);
 }
 
-/* Writes the number of scales, the smallest and the largest, and the first zero point. */
+/* Writes the number of scales, the smallest and the largest, or the first zero point: each is one number, a list, or
+   {"count", "min", "max"} of very many. */
 static void scales_field(FILE *f, const struct qc_json *layer, const char *column)
 {
-    const struct qc_json *scale = qc_json_find(layer, "scale"), *zero = qc_json_find(layer, "zero_point");
-    const bool list = scale && qc_json_kind(scale) == QC_JSON_ARRAY,
-               one = scale && qc_json_kind(scale) == QC_JSON_NUMBER;
-    double low = one ? qc_json_value(scale) : qc_json_find_number(scale, "min"),
-           high = one ? low : qc_json_find_number(scale, "max");
-    for (size_t i = 0; list && i < qc_json_size(scale); i++) {
-        low = fmin(low, qc_json_value(qc_json_at(scale, i)));
-        high = fmax(high, qc_json_value(qc_json_at(scale, i)));
+    const bool zero = strcmp(column, "zero_point") == 0;
+    const struct qc_json *v = qc_json_find(layer, zero ? "zero_point" : "scale"), *one = v;
+    double low = qc_json_find_number(v, "min"), high = qc_json_find_number(v, "max"),
+           count = qc_json_find_number(v, "count");
+    if (v && isnan(count)) {
+        count = qc_json_kind(v) == QC_JSON_ARRAY ? (double)qc_json_size(v) : 1;
+        for (size_t i = 0; i < (size_t)count; i++) {
+            if (qc_json_kind(v) == QC_JSON_ARRAY) one = qc_json_at(v, i);
+            low = zero && i ? low : fmin(low, qc_json_value(one));
+            high = fmax(high, qc_json_value(one));
+        }
     }
-    if (strcmp(column, "scales") == 0)
-        number_field(f, one ? 1 : list ? (double)qc_json_size(scale) : qc_json_find_number(scale, "count"));
-    else if (strcmp(column, "scale_min") == 0)
-        number_field(f, low);
-    else if (strcmp(column, "scale_max") == 0)
-        number_field(f, high);
-    else if (zero && qc_json_kind(zero) == QC_JSON_ARRAY)
-        number_field(f, qc_json_size(zero) ? qc_json_value(qc_json_at(zero, 0)) : (double)NAN);
-    else
-        number_field(f, zero && qc_json_kind(zero) == QC_JSON_NUMBER ? qc_json_value(zero)
-                                                                     : qc_json_find_number(zero, "min"));
+    number_field(f, strcmp(column, "scales") == 0 ? count : strcmp(column, "scale_max") == 0 ? high : low);
 }
 
 /* Returns the table, or NULL if memory runs out. */
@@ -130,7 +124,6 @@ static char *csv(size_t *size, const struct qc_json *record)
 }
 
 enum { FILES = 3 };
-
 struct part {
     const char *name, *data;
     size_t size;

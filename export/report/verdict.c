@@ -16,7 +16,6 @@ static const double poor_db = 10, good_db = 30;
 static const double poor_points = 1, poor_psnr_db = .5;
 
 enum grade { UNKNOWN, GOOD, USABLE, POOR };
-
 static const char *const grades[] = {[UNKNOWN] = "unknown", [GOOD] = "good", [USABLE] = "usable", [POOR] = "poor"};
 
 struct sentence {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/report/body_rows.h"
+#include "quantize/report/quantize_report.h"
 
 #include <string.h>
 
 #include "quantize/make/bodies.h"
 #include "quantize/report/layer_detail.h"
-#include "quantize/report/quantize_report.h"
-#include "quantize/report/report_nodes.h"
 
 static const char *inside(const struct qc_network *net, const struct qc_body *b, const char *name, struct qc_status *st)
 {

@@ -8,7 +8,6 @@
 #include "graph/core/parameters.h"
 #include "graph/core/uses.h"
 #include "quantize/report/layer_detail.h"
-#include "quantize/report/report_nodes.h"
 
 static struct qc_layer_tried tried(const struct qc_tried *t)
 {

@@ -14,7 +14,7 @@
 #include "export/report/report.h"
 #include "quantize/report/command_text.h"
 #include "quantize/report/layer_detail.h"
-#include "quantize/report/report_nodes.h"
+#include "quantize/report/quantize_report.h"
 
 /* An op that adds noise. */
 struct qc_noise_point {

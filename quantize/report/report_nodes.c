@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The produced graph as the report draws it. Quantize, requantize and dequantize have no boxes; a fused group is one
    box. */
-#include "quantize/report/report_nodes.h"
+#include "quantize/report/quantize_report.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/report/report_outputs.h"
+#include "quantize/report/quantize_report.h"
 
 #include <math.h>
 

@@ -8,7 +8,7 @@
 #include "base/scope.h"
 #include "graph/core/multiply_adds.h"
 #include "graph/types/number_format.h"
-#include "quantize/report/report_nodes.h"
+#include "quantize/report/quantize_report.h"
 #include "quantize/search/cost.h"
 #include "quantize/search/limits.h"
 #include "quantize/search/own_metric.h"

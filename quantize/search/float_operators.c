@@ -7,7 +7,7 @@
 
 #include "base/index.h"
 #include "calib/metrics/sensitivity.h"
-#include "quantize/report/report_nodes.h"
+#include "quantize/report/quantize_report.h"
 #include "quantize/search/cost.h"
 #include "quantize/search/limits.h"
 #include "quantize/setup/model.h"

@@ -422,14 +422,14 @@ const files = (r) => {
 // ---- Two reports ----
 
 const figure = (unit, v) => (!known(v) ? '–' : unit === 'share' ? `${fixed(100 * v)} %` : unit === 'bytes' ? bytes(v)
-  : unit === '' ? fixed(v, 0) : `${unit === 'ms' ? short(v) : fixed(v, unit === 'nats' ? 4 : 2)} ${unit}`);
+  : unit === '' ? fixed(v, 0) : unit === 'number' ? short(v) : `${unit === 'ms' ? short(v) : fixed(v, unit === 'nats' ? 4 : 2)} ${unit}`);
 const change = (f) => {
   const by = f.change, sign = by < 0 ? '−' : '+';
   if (!known(by)) return '–';
   if (by === 0) return 'same';
   if (f.unit === 'bytes' || f.unit === 'ms') return f.values[0] > 0
     ? `${sign}${fixed(100 * Math.abs(by) / f.values[0], 1)} %` : '–';
-  return f.unit === 'share' ? `${sign}${fixed(100 * Math.abs(by))} points` : f.unit === '' ? `${sign}${Math.abs(by)}`
+  return f.unit === 'share' ? `${sign}${fixed(100 * Math.abs(by))} points` : f.unit === '' ? `${sign}${Math.abs(by)}` : f.unit === 'number' ? `${sign}${short(Math.abs(by))}`
     : `${sign}${fixed(Math.abs(by), f.unit === 'nats' ? 4 : 2)} ${f.unit}`;
 };
 const changes = () => {
