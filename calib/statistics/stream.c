@@ -425,11 +425,15 @@ static bool keep_states(const struct observing *o, struct worker *w, struct qc_s
                              v = qc_runner_output(w->runners[o->at.plan], output - 1);
         bool same = v.rank == in.rank && v.dtype == in.dtype;
         for (int d = 0; same && d < v.rank; d++) same = v.dim[d] == in.dim[d];
-        if (!same)
+        if (!same) {
+            const struct qc_shape was = qc_shape_of(in.rank, in.dim), is = qc_shape_of(v.rank, v.dim);
+            char before[QC_SHAPE_TEXT], after[QC_SHAPE_TEXT];
             return qc_fail(st, QC_BAD_INPUT,
-                           "--state: output %zu has another type or shape than input %zu, which it feeds; states must "
-                           "keep theirs (give the first state in the data if its axes are free)",
-                           output - 1, i);
+                           "--state: the output that is the next state of '%s' is %s %s, the state is %s %s; states "
+                           "must keep type and shape (if its axes are free, give the first state in the data)",
+                           qc_dataset_input(s->data, i), qc_dtype_info(v.dtype)->name, qc_shape_text(after, &is),
+                           qc_dtype_info(in.dtype)->name, qc_shape_text(before, &was));
+        }
         const size_t bytes = qc_dataset_bytes(s->data, i);
         if (!w->states[o->at.plan]) w->states[o->at.plan] = calloc(s->input_count, sizeof **w->states);
         void **state = w->states[o->at.plan] ? &w->states[o->at.plan][i] : NULL;

@@ -231,6 +231,7 @@ size_t qc_dataset_sequences(const struct qc_dataset *ds);
 size_t qc_dataset_sequence(const struct qc_dataset *ds, size_t k);
 /* Returns 1 + the index of the output that gives the next state; 0: the input is no state. */
 size_t qc_dataset_state(const struct qc_dataset *ds, size_t input);
+const char *qc_dataset_input(const struct qc_dataset *ds, size_t input); /* its name; borrowed */
 /* Starts a recording of the states that the chosen units, or fewer, read. Not concurrently with readers. */
 bool qc_dataset_record_begin(struct qc_dataset *ds, struct qc_status *st);
 /* Stores the state that a unit reads; it is not the first of its sequence. Thread safe for different units. */

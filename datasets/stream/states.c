@@ -181,6 +181,11 @@ size_t qc_dataset_state(const struct qc_dataset *ds, size_t input)
     return b->made == QC_MADE_STATE ? b->output + 1 : 0;
 }
 
+const char *qc_dataset_input(const struct qc_dataset *ds, size_t input)
+{
+    return ds->bindings[input].input;
+}
+
 bool qc_dataset_record_begin(struct qc_dataset *ds, struct qc_status *st)
 {
     const size_t units = ds->units ? (size_t)ds->chosen[ds->units - 1] + 1 : 0;

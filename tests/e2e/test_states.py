@@ -310,7 +310,7 @@ def test_proposals(qcalib, tmp_path):
         (["--state=h=h_next"], {"lengths": np.array([-1, 41])}, 3, "sequence 0 has the length -1"),
         (["--state=h=h_next"], {"lengths": np.array([[40]])}, 3, "one number for each sequence"),
         (["--state=h=h_next"], {"h": np.zeros((3, 1, 24), np.float32)}, 3, "it has 3 states"),
-        (["--state=h=y"], {}, 3, "another type or shape"),
+        (["--state=h=y"], {}, 3, "the next state of 'h' is f32 [1,5], the state is f32 [1,24]"),
     ],
 )
 @pytest.mark.bad_input
@@ -357,3 +357,73 @@ def test_processes(mpirun, qcalib, tmp_path):
     qcalib(*given, "-o", "one.onnx")
     mpirun(2, "quantize", *given, "-o", "two.onnx")
     assert (tmp_path / "one.onnx").read_bytes() == (tmp_path / "two.onnx").read_bytes()
+
+
+def free(path):
+    """A state of two free axes."""
+    nodes = [node("Conv", ["x", "w"], "c", pads=[1] * 4), node("Relu", ["c"], "f"), node("Add", ["f", "s"], "a"), node("Tanh", ["a"], "t")]
+    shape = ["N", 4, "H", "W"]
+    write(path, nodes, {"x": ["N", 3, "H", "W"], "s": shape}, {"t": shape}, w=normal(4, 3, 3, 3))
+
+
+def test_a_first_state_gives_free_axes(qcalib, tmp_path):
+    free(tmp_path / "m.onnx")
+    x = np.random.default_rng(1).normal(size=(6, 1, 3, 8, 10)).astype(np.float32)
+    save(tmp_path / "x.h5", x=x)
+    told = qcalib("run", "m.onnx", "--data", "x.h5", "--state=s=t", "-o", "y.h5", code=3).err
+    assert "of the state 's' are free in the model; give its first state" in told
+    first = np.zeros((1, 1, 4, 8, 10), np.float32)
+    save(tmp_path / "x.h5", x=x, s=first)
+    qcalib("run", "m.onnx", "--data", "x.h5", "--state=s=t", "-o", "y.h5")
+    wanted = sequence(tmp_path / "m.onnx", "x", x, {"s": "t"}, {"s": first[0]})[0]
+    with h5py.File(tmp_path / "y.h5") as file:
+        y = np.stack([s["t"] for s in wanted])
+        np.testing.assert_allclose(file["t"][()].reshape(y.shape), y, atol=1e-5)
+    qcalib("--data", "x.h5", "--state=s=t", "m.onnx", "--no-report", "-o", "q.onnx")
+
+
+def test_integers_as_states(qcalib, tmp_path):
+    """A counter of steps in int64, which selects a row of a table."""
+    nodes = [
+        node("Add", ["n", "one"], "n_next"),
+        node("Gather", ["table", "n"], "p", axis=0),
+        node("Gemm", ["x", "w"], "g"),
+        node("Add", ["g", "p"], "y"),
+    ]
+    port = lambda n, t, s: helper.make_tensor_value_info(n, t, s)
+    weights = dict(one=ints(1), table=normal(50, 6), w=normal(8, 6))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [port("x", TensorProto.FLOAT, ["N", 8]), port("n", TensorProto.INT64, [1])],
+        [port("y", TensorProto.FLOAT, ["N", 6]), port("n_next", TensorProto.INT64, [1])],
+        [numpy_helper.from_array(np.asarray(w), n) for n, w in weights.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    x = np.random.default_rng(1).normal(size=(20, 1, 8)).astype(np.float32)
+    save(tmp_path / "x.h5", x=x)
+    qcalib("run", "m.onnx", "--data", "x.h5", "--state=n=n_next", "-o", "y.h5")
+    with h5py.File(tmp_path / "y.h5") as file:
+        y = x[:, 0] @ weights["w"] + weights["table"][:20]
+        np.testing.assert_allclose(file["y"][()].reshape(y.shape), y, atol=1e-5)
+    qcalib("--data", "x.h5", "--state=n=n_next", "m.onnx", "--no-report", "--prefer=integers")
+
+
+def test_half_precision_states(qcalib, tmp_path):
+    """Frames and states in float16; ONNX Runtime runs the file step by step."""
+    name, states = gru(tmp_path / "f.onnx")
+    model = onnx.load(tmp_path / "f.onnx")
+    for port in (*model.graph.input, *model.graph.output):
+        port.type.tensor_type.elem_type = TensorProto.FLOAT16
+    for i in model.graph.initializer:
+        i.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(i).astype(np.float16), i.name))
+    onnx.save(model, tmp_path / "m.onnx")
+    x = signal(tmp_path / "f.onnx", name).astype(np.float16)
+    save(tmp_path / "x.h5", x=x)
+    given = ("--data", "x.h5", *options(states))
+    qcalib(*given, "m.onnx", "--no-report", "-o", "q.onnx", "--prefer=integers")
+    first = {"h": np.zeros((1, 24), np.float16)}
+    wanted, got = (sequence(tmp_path / f, name, x, states, first)[0] for f in ("m.onnx", "q.onnx"))
+    compared = qcalib("compare", "m.onnx", "q.onnx", *given, "--json").json["outputs"]
+    seen = next(o["sqnr_db"] for o in compared if o["name"] == "y")
+    assert seen > 20 and seen == pytest.approx(sqnr(wanted, got, "y"), abs=1)
