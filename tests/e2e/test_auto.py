@@ -162,6 +162,16 @@ def test_it_is_never_the_wrong_choice(kind, qcalib, tmp_path):
     assert {l["method"] for l in report["layers"] if l["kind"] == "activation"} == {chosen["method"]}
 
 
+def test_a_free_change_does_not_lose_over_all_elements(qcalib, tmp_path):
+    """Equalization gains on the mean sample here, and loses where a sample leaves the ranges of equalized channels."""
+    x = make("layers", tmp_path)
+    got = {}
+    for effort in ("low", "normal"):
+        qcalib("--data", "x.h5", "--effort", effort, "net.onnx", "-o", "q.onnx", "--no-report")
+        got[effort] = sqnr(tmp_path, "q.onnx", x)
+    assert got["normal"] > got["low"] - 0.1, got
+
+
 @pytest.mark.parametrize("samples", (8, 16, 64))
 def test_few_samples_choose_an_observer_too(samples, qcalib, tmp_path):
     """All of them run. Below 32 samples no observer that cuts off more than mse is a candidate."""
