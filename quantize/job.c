@@ -371,6 +371,7 @@ static bool fill_job_report(struct qc_job *j, struct qc_status *st)
     r->version = QC_VERSION;
     r->weight_type = o->weight_types.items[0];
     r->caches = net->partition->cache_count;
+    r->edge_layers = qc_types_count_edges(net->partition);
     r->cache_type = qc_options_text(o, QC_OPTION_KV_TYPE);
     r->bias_narrowed = o->bias == QC_BIAS_NARROWED;
     if (!name_inputs(j, st) || !qc_job_command(&r->command, given->in, told_options(j), NULL, a, st)) return false;

@@ -137,6 +137,9 @@ static void print_kernels(FILE *f, const struct qc_json *r)
     const struct qc_json *p = qc_json_find(r, "processors");
     const size_t products = count(p, "products"), saturating = count(p, "saturating"),
                  channels = count(p, "channels_limited");
+    if (count(r, "edge_layers"))
+        qc_print(f, "edges       %zu first and last layer%s in 8 bits (--edges-type none: as the others)\n",
+                 count(r, "edge_layers"), qc_plural(count(r, "edge_layers")));
     if (qc_json_find(r, "caches"))
         qc_print(f, "caches      %zu inputs and outputs are %s instead of float: a scale for each head\n",
                  count(r, "caches.count"), text(r, "caches.type"));

@@ -390,6 +390,7 @@ struct qc_report {
     double small_float_share; /* the same for factors that are floats of at most 8 bits */
     double block_share;       /* the same for inputs rounded in blocks */
     struct qc_report_cost cost;
+    size_t edge_layers;                        /* first and last layers with more bits than the others */
     size_t rank_count;                         /* 0: nothing was measured */
     const struct qc_report_rank *ranks;        /* the worst first */
     size_t effect_count, effect_samples;       /* 0: not measured */

@@ -610,6 +610,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     if (r->small_float_share > 0) qc_json_set(o, "small_float_share", qc_json_number(r->small_float_share));
     if (r->block_share > 0) qc_json_set(o, "block_share", qc_json_number(r->block_share));
     qc_json_set(o, "cost", cost_json(&r->cost));
+    if (r->edge_layers) qc_json_put(o, "edge_layers %zu", r->edge_layers);
     qc_json_set(o, "sensitivity", effects(r));
     qc_json_set(o, "sensitivity_samples", qc_json_whole(r->effect_samples));
     const struct qc_report_demand *d = r->demand;

@@ -132,6 +132,8 @@ def quantize(
     io_type: Union[str, Sequence[str], None] = None,
     # Sets the type of weights, for the model or as "TYPE:NODE", "TYPE:OP", "TYPE:GLOB". A list sets several. One of int8, uint8, int7, uint7, int6, uint6, int5, uint5, int4, uint4, int3, uint3, int2, uint2, int16, int14, int12, int10, float8e4m3fn, float8e4m3fnuz, float8e5m2, float8e5m2fnuz, float4e2m1, mxfp8, mxfp8e5m2, mxfp6, mxfp6e3m2, mxfp4, mxint8, nvfp4, bfp16, none. Default: int8.
     weight_type: Union[str, Sequence[str], None] = None,
+    # Sets the type of the first and last layers if activations have fewer than 8 bits. One of auto, uint8, int8, none. Default: auto.
+    edges_type: Union[Literal['auto', 'uint8', 'int8', 'none'], None] = None,
     # Sets the type of key/value caches, which are inputs and outputs of the model. One of none, int8, float8e4m3fn. Default: none.
     kv_type: Union[Literal['none', 'int8', 'float8e4m3fn'], None] = None,
     # Gives each block of this number of weights of a matrix product a scale of its own. One of 16, 32, 64, 128, 256, none. Default: none.

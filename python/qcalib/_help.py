@@ -26,6 +26,7 @@ SENTENCES = {
                "A list names several.",
     "weight_type": 'Sets the type of weights, for the model or as "TYPE:NODE", "TYPE:OP", "TYPE:GLOB". '
                    "A list sets several.",
+    "edges_type": "Sets the type of the first and last layers if activations have fewer than 8 bits.",
     "kv_type": "Sets the type of key/value caches, which are inputs and outputs of the model.",
     "weight_block": "Gives each block of this number of weights of a matrix product a scale of its own.",
     "weight_rounding": "Selects how weights are rounded: each to nearest, or so that errors compensate (GPTQ).",

@@ -64,6 +64,7 @@ struct qc_options {
     struct qc_text_list activation_types, weight_types; /* "uint8", then "uint16:GLOB" ...; at least one */
     struct qc_text_list per_channel;
     const char *encodings;        /* file of given parameters, or NULL */
+    enum qc_dtype edges_type;     /* QC_I32: 8 bits, signed as the activations are; QC_NONE: as all layers */
     enum qc_dtype kv_type;        /* QC_NONE: that of the model */
     unsigned weight_block;        /* 0: per channel */
     struct qc_text_list io_types; /* "float", then "uint8:GLOB" ...; of inputs and outputs */

@@ -49,6 +49,18 @@ static void take_given_types(struct qc_partition_options *out, const struct qc_g
     if (weight != QC_NONE && one[1] && !o->given[QC_OPTION_WEIGHT_TYPE]) out->weight.dtype = weight;
 }
 
+/* With activations of fewer than 8 bits the first and last layers have 8. */
+static void set_edges(struct qc_partition_options *out, const struct qc_options *o)
+{
+    const struct qc_dtype_info *activation = qc_dtype_info(out->activation.dtype),
+                               *weight = qc_dtype_info(out->weight.dtype);
+    if (out->activation.dtype == QC_NONE || activation->is_float || activation->bits >= 8 || o->edges_type == QC_NONE)
+        return;
+    out->edge_activation = o->edges_type != QC_I32 ? o->edges_type : activation->is_signed ? QC_I8 : QC_U8;
+    if (out->weight.dtype != QC_NONE && !weight->is_float && weight->bits < 8)
+        out->edge_weight = weight->is_signed ? QC_I8 : QC_U8;
+}
+
 bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_options *o,
                              const struct qc_given_values *given, struct qc_arena *a, struct qc_status *st)
 {
@@ -92,6 +104,7 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
     if (out->weight.format) out->weight_block = out->weight.format->block;
     if (o->runs_on->no_blocks) out->weight_block = 0;
     if (given && !o->encodings) take_given_types(out, given, o);
+    set_edges(out, o);
     out->given = given;
     return true;
 }

@@ -50,7 +50,10 @@ struct qc_partition_options {
     bool dynamic; /* activations are not stored, but products quantize their inputs (rewrite/passes/dynamic.h) */
     size_t activation_type_count, weight_type_count;
     const struct qc_type_choice *activation_types,
-        *weight_types;    /* override schemes of patterns; the last that fits a node counts */
+        *weight_types; /* override schemes of patterns; the last that fits a node counts */
+    /* With activations of fewer than 8 bits: types of layers that no layer precedes or follows; QC_NONE: as the others.
+       Types by name override them. */
+    enum qc_dtype edge_activation, edge_weight;
     bool one_scale_joins; /* a join that only leads to outputs has one scale, even if small inputs lose precision
                            */
     size_t only_count, skip_count;
@@ -106,6 +109,8 @@ struct qc_partition {
                                requested, or NULL */
     qc_id *weight_of;       /* [node_count + 1]: the weight, if only it is quantized of the node, else 0 ... */
     int *weight_axis;       /* ... and the axis of its output channels */
+    struct qc_type_choice edge_type[2]; /* of activations and of weights at the edges */
+    bool *edge;                         /* [node_count + 1]: a product that no product precedes, or none follows */
     const struct qc_type_choice **weight_type; /* [value_count + 1]: type of such a weight by the name of its node, or
                                                   NULL */
     size_t weight_only_count;
@@ -197,6 +202,10 @@ struct qc_types_used {
 
 /* Finds the number of elements below which a weight is slight (struct qc_partition). */
 bool qc_types_find_slight(struct qc_partition *p, struct qc_status *st);
+/* Finds the layers at the edges, if they have types of their own. */
+bool qc_types_find_edges(struct qc_partition *p, struct qc_status *st);
+/* Returns the number of quantized layers that have the types of edges. */
+size_t qc_types_count_edges(const struct qc_partition *p);
 
 /* Fails (QC_USAGE) if --only names no pattern or op, or --skip or a type's glob fitted no node. skip_used:
    [skip_count]. */

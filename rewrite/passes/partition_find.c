@@ -594,8 +594,8 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
         !p->scheme_of || !p->weight_of || !p->weight_axis || !p->weight_type || !p->weights_only || !p->block_axis ||
         !p->real_product || !p->dynamic || !p->input_format || !p->channel_axis || !p->one_scale ||
         !f.types_used.activation || !f.types_used.weight || !check_refused(g, rules, st) ||
-        !qc_uses_of(&uses, g, p->arena, st) || !qc_types_find_slight(p, st) || !find_islands(&f, rules, st) ||
-        !qc_costs_find(&f.cost, g, rules, options, p->arena, st) ||
+        !qc_uses_of(&uses, g, p->arena, st) || !qc_types_find_slight(p, st) || !qc_types_find_edges(p, st) ||
+        !find_islands(&f, rules, st) || !qc_costs_find(&f.cost, g, rules, options, p->arena, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||
         !find_caches(p, &uses, st) || !qc_partition_check_names(p, rules, f.skip_used, &f.types_used, st) ||
         !drop_loose_joins(p, rules, st) || !place(&f, rules, &uses, st)) {

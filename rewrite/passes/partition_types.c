@@ -28,7 +28,58 @@ static const struct qc_type_choice *choice_of(unsigned *at, const struct qc_part
             found = &all[i];
             break;
         }
-    return found;
+    const struct qc_scheme_clause *clause = weight ? &m->rule->weight : &m->rule->activation;
+    if (found || clause->dtype != QC_NONE || p->edge_type[weight].dtype == QC_NONE) return found;
+    for (unsigned k = 0; k < m->node_count; k++) {
+        if (!p->edge[m->nodes[k]]) continue;
+        *at = k;
+        return &p->edge_type[weight];
+    }
+    return NULL;
+}
+
+static bool is_layer(const struct qc_graph *g, const struct qc_node *n)
+{
+    return qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT && qc_constant_of(g, n->inputs[1]);
+}
+
+bool qc_types_find_edges(struct qc_partition *p, struct qc_status *st)
+{
+    const struct qc_graph *g = p->graph;
+    const struct qc_partition_options *o = &p->options;
+    if (o->edge_activation == QC_NONE || o->part) return true;
+    bool *behind = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st),
+         *before = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
+    if (!behind || !before || !(p->edge = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st))) return false;
+    p->edge_type[0].dtype = o->edge_activation;
+    p->edge_type[1].dtype = o->edge_weight;
+    for (qc_id id = 1; id <= g->node_count; id++) { /* behind a layer */
+        const struct qc_node *n = &g->nodes[id];
+        bool follows = false;
+        for (unsigned i = 0; i < n->input_count; i++) follows = follows || behind[n->inputs[i]];
+        p->edge[id] = is_layer(g, n) && !follows;
+        for (unsigned i = 0; i < n->output_count; i++) behind[n->outputs + i] = follows || is_layer(g, n);
+    }
+    for (qc_id id = (qc_id)g->node_count; id; id--) { /* before a layer */
+        const struct qc_node *n = &g->nodes[id];
+        bool precedes = false;
+        for (unsigned i = 0; i < n->output_count; i++) precedes = precedes || before[n->outputs + i];
+        p->edge[id] = p->edge[id] || (is_layer(g, n) && !precedes);
+        for (unsigned i = 0; i < n->input_count; i++)
+            before[n->inputs[i]] = before[n->inputs[i]] || precedes || is_layer(g, n);
+    }
+    return true;
+}
+
+size_t qc_types_count_edges(const struct qc_partition *p)
+{
+    size_t count = 0;
+    for (qc_id id = 1; p->edge && id <= p->graph->node_count; id++) {
+        unsigned at;
+        const struct qc_match *m = p->matches.at[id];
+        count += m && p->edge[id] && m->nodes[0] == id && choice_of(&at, p, m, false, NULL) == &p->edge_type[0];
+    }
+    return count;
 }
 
 /* Returns true if inputs that are not stored are quantized at run time. */

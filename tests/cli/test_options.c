@@ -90,6 +90,7 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_WEIGHT_TYPE] = {"int8", "int8", "float"},
     [QC_OPTION_WEIGHT_BLOCK] = {"32", "32", "33"},
     [QC_OPTION_IO_TYPE] = {"int8", "int8", "uint7"},
+    [QC_OPTION_EDGES_TYPE] = {"int8", "int8", "uint16"},
     [QC_OPTION_KV_TYPE] = {"int8", "int8", "uint8"},
     [QC_OPTION_ACCURACY_LEVEL] = {"4", "4", "5"},
     [QC_OPTION_PER_TENSOR] = {NULL, "1", "yes"},
