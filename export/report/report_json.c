@@ -41,20 +41,25 @@ static struct qc_json *accuracy(const struct qc_report *r)
     return o;
 }
 
+/* Writes the number with a float's digits if it is a float. */
+static struct qc_json *brief(double v)
+{
+    float f = (float)v;
+    return isnormal(f) || v == 0 ? qc_json_float(f) : qc_json_number(v);
+}
+
 /* Embedding tables and large weights in blocks have millions of scales, which are in the model file. */
 static struct qc_json *parameter_extent(const struct qc_layer *l, bool zero_point)
 {
-    struct qc_json *o = qc_json_object();
-    size_t lo = 0, hi = 0;
-    for (size_t i = 1; i < l->count; i++) {
-        const bool below = zero_point ? l->zero_point[i] < l->zero_point[lo] : l->scale[i] < l->scale[lo],
-                   above = zero_point ? l->zero_point[i] > l->zero_point[hi] : l->scale[i] > l->scale[hi];
-        lo = below ? i : lo;
-        hi = above ? i : hi;
+    double low = (double)INFINITY, high = -low;
+    for (size_t i = 0; i < l->count; i++) {
+        const double v = zero_point ? l->zero_point[i] : (double)l->scale[i];
+        low = fmin(low, v);
+        high = fmax(high, v);
     }
-    qc_json_set(o, "count", qc_json_whole(l->count));
-    qc_json_set(o, "min", zero_point ? qc_json_integer(l->zero_point[lo]) : qc_json_float(l->scale[lo]));
-    qc_json_set(o, "max", zero_point ? qc_json_integer(l->zero_point[hi]) : qc_json_float(l->scale[hi]));
+    struct qc_json *o = QC_JSON("count %zu", l->count);
+    qc_json_set(o, "min", brief(low));
+    qc_json_set(o, "max", brief(high));
     return o;
 }
 
@@ -68,19 +73,10 @@ static struct qc_json *parameters(const struct qc_layer *l, bool zero_point)
     return a;
 }
 
-/* Writes the number with a float's digits if it is a float. */
-static struct qc_json *brief(double v)
-{
-    float f = (float)v;
-    return isnormal(f) || v == 0 ? qc_json_float(f) : qc_json_number(v);
-}
-
 static struct qc_json *solver_json(const struct qc_layer_solver *s)
 {
-    struct qc_json *o = qc_json_object(), *known = qc_json_object(), *curve, *other, *refused = qc_json_array();
-    qc_json_set(known, "min", brief(s->known_min));
-    qc_json_set(known, "max", brief(s->known_max));
-    qc_json_set(o, "known", known);
+    struct qc_json *o = qc_json_object(), *curve, *other, *refused = qc_json_array();
+    qc_json_set(o, "known", QC_JSON("min %f max %f", s->known_min, s->known_max));
     qc_json_put(o, "behind %s", s->behind);
     qc_json_set(o, "objective", brief(s->objective));
     qc_json_set(o, "objective_minmax", brief(s->objective_minmax));
@@ -96,12 +92,8 @@ static struct qc_json *solver_json(const struct qc_layer_solver *s)
         qc_json_set(o, "refused", refused);
     else
         qc_json_free(refused);
-    other = s->runner_up ? qc_json_object() : qc_json_null();
-    if (s->runner_up) {
-        qc_json_set(other, "min", brief(s->runner_up->min));
-        qc_json_set(other, "max", brief(s->runner_up->max));
-        qc_json_set(other, "objective", brief(s->runner_up->objective));
-    }
+    other = s->runner_up ? QC_JSON("min %f max %f", s->runner_up->min, s->runner_up->max) : qc_json_null();
+    if (s->runner_up) qc_json_set(other, "objective", brief(s->runner_up->objective));
     qc_json_set(o, "runner_up", other);
     return o;
 }

@@ -139,9 +139,9 @@ static bool accept(void *user, const struct qc_match *m)
     struct check c = {.g = g, .options = &p->options, .real = true};
     for (unsigned i = 0; i < m->node_count; i++)
         if (qc_partition_skips(&p->options, g, &g->nodes[m->nodes[i]], f->skip_used)) {
-            p->reason[m->nodes[0]] = "left in float by --skip";
-            f->skipped_join[m->nodes[0]] =
-                m->rule->joins && qc_partition_skips(&f->asked, g, &g->nodes[m->nodes[i]], NULL);
+            const bool asked = qc_partition_skips(&f->asked, g, &g->nodes[m->nodes[i]], NULL);
+            p->reason[m->nodes[0]] = asked ? "left in float by --skip" : "left in float by the job, as by --skip";
+            f->skipped_join[m->nodes[0]] = m->rule->joins && asked;
             return false;
         }
     if (!qc_partition_chooses(&p->options, g, m)) {

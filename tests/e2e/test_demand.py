@@ -41,6 +41,16 @@ def sqnr(model, reference, path):
     return [10 * np.log10((a.astype(float) ** 2).sum() / ((a - b).astype(float) ** 2).sum()) for a, b in zip(r, y)]
 
 
+def test_reasons_say_who_left_an_operator_in_float(digits, examples):
+    """Operators that the user skipped, and those that a demand needed."""
+    asked = ["--eval", examples / "digits_test.h5", "--no-report", "-o", "a.onnx", "--min-sqnr", 42, "--skip", "stem_conv_node"]
+    report = digits(*asked).json
+    why = {f["name"]: f["reason"] for f in report["float_ops"]}
+    by_job = [name for name, reason in why.items() if reason == "left in float by the job, as by --skip"]
+    assert why["stem_conv_node"] == "left in float by --skip"
+    assert by_job and {f"--skip={name}" for name in by_job} <= set(report["fallback"]["options"])
+
+
 def test_outputs_have_the_sqnr_that_is_asked_for(digits, examples, tmp_path):
     asked = ["--eval", examples / "digits_test.h5", "--no-report", "-o", "a.onnx", "--min-sqnr"]
     report = digits(*asked, 42).json

@@ -157,7 +157,7 @@ def test_the_path_of_max_drop_and_the_same_by_hand(digits, examples, tmp_path):
     path, accuracy = report["fallback"], report["accuracy"]
     assert path["met"] and 100 * (accuracy["fp32"] - accuracy["int8"]) <= 1
     first, *steps = path["steps"]
-    assert first["layers"] == 0 and first["type"] is None and first["drop"] > 1 and first["int8_share"] == 1
+    assert first["layers"] == 0 and first["type"] is None and first["drop"] > 1 and first["int8_share"] <= 1
     (chosen,) = [s for s in steps if s["chosen"]]
     assert chosen["met"] and chosen["value"] == accuracy["int8"] and chosen["int8_share"] == report["int8_share"] < 1
     # What is chosen is the least that was seen to hold, and one layer less was seen not to.
@@ -174,14 +174,15 @@ def test_the_path_of_max_drop_and_the_same_by_hand(digits, examples, tmp_path):
     for layer in [*by_hand["layers"], *report["layers"]]:  # effects are of the network before layers got wider types
         for key in ("output_sqnr_db", "isolated_sqnr_db", "isolated_value", "isolated_drop"):
             layer.pop(key, None)
-    assert by_hand["layers"] == report["layers"] and by_hand["float_ops"] == report["float_ops"]
+    assert by_hand["layers"] == report["layers"]
+    named = lambda r, by: [(f["name"], f["op"], f["reason"].replace(by, "by --skip")) for f in r["float_ops"]]
+    assert named(by_hand, "by --skip") == named(report, "by the job, as by --skip")
 
 
 def test_the_path_does_not_depend_on_threads(digits, examples, tmp_path):
     asked = [*BAD, "--eval", examples / "digits_test.h5", "--max-drop", 1]
-    one, three = (digits(*asked, "--threads", n, "-o", f"{n}.onnx").json for n in (1, 3))
-    assert one["fallback"] == three["fallback"]
-    assert (tmp_path / "1.onnx").read_bytes() == (tmp_path / "3.onnx").read_bytes()
+    one, three = ((digits(*asked, "--threads", n, "-o", "a.onnx").json["fallback"], (tmp_path / "a.onnx").read_bytes()) for n in (1, 3))
+    assert one == three
 
 
 def test_a_demand_that_holds_costs_nothing(digits, examples):

@@ -107,6 +107,7 @@ const helpCard = (r) => {
     ? [h('p', {}, a.action, a.node ? [': ', nodes(r, a.node)] : null),
       h('p.figure', {}, r.gain(a).name ? `${r.gain(a).name} ` : null, `${fixed(r.gain(a).before)} → `,
       h('b', {}, decibel(r.gain(a).after))),
+      costText(r, a.cost) ? h('p.note', {}, sentence(costText(r, a.cost))) : null,
       h('p.note', {}, h('a', { href: '#advice' }, more > 1 ? 'The command, and what else helps' : 'The command'))]
     : [h('p', {}, more ? 'The loss is too small to need a change.' : noAdvice(r)),
       more || r.json.cheaper || r.json.fallback || r.json.advice_tried
@@ -286,15 +287,20 @@ const fallback = (r) => {
     simpleTable('Attempts', columns.map((c) => [c[0], c[1]]), f.steps.map((s) => columns.map((c) => c[2](s)))),
     f.command ? [h('p.below', {}, 'Options that give the same result:'), command(f.command)] : null];
 };
-const costText = (r, c) => (c ? [known(c.bytes) && `file ${bytes((r.json.files ?? [])[0]?.bytes)} → ${bytes(c.bytes)}`,
-  known(c.latency) && `estimated latency ${known(r.json.cost?.latency) ? `${fixed(100 * r.json.cost.latency, 0)} → ` : ''}${fixed(100 * c.latency, 0)} % of float`].filter(Boolean).join(', ') : '');
+// What an advice costs, if it changes the size or the latency that is shown.
+const costText = (r, c) => {
+  const change = (words, from, to, unit = '') => (from === to ? null : `${words} ${from} → ${to}${unit}`);
+  const latency_ = (v) => (known(v) ? fixed(100 * v, 0) : '–');
+  return c ? [change('file', bytes((r.json.files ?? [])[0]?.bytes), bytes(c.bytes)),
+    change('estimated latency', latency_(r.json.cost?.latency), latency_(c.latency), ' % of float')].filter(Boolean).join(', ') : '';
+};
 const oneAdvice = (r, a) => {
   const m = a.measured ?? {}, held = m.held_back ?? {};
   return h('li', {}, h('h3', {}, a.action, a.node ? [': ', nodes(r, a.node)] : null),
     h('p', {}, `${r.gain(a).name ? `Output ${r.gain(a).name}` : 'Outputs'} ${fixed(r.gain(a).before)} → `,
       h('b', {}, decibel(r.gain(a).after)), known(held.sqnr_db_after)
       ? `; on held-out samples ${fixed(held.sqnr_db_before)} → ${decibel(held.sqnr_db_after)}` : null,
-      m.outputs?.length > 1 ? `. All: ${m.outputs.map((o) => `${o.name} ${fixed(o.sqnr_db_before)} → ${fixed(o.sqnr_db_after)}`).join(', ')}` : null), costText(r, a.cost) ? h('p.note', {}, `${costText(r, a.cost)}.`.replace(/^./, (c) => c.toUpperCase())) : null, command(a.shell ?? shell(a.command)));
+      m.outputs?.length > 1 ? `. All: ${m.outputs.map((o) => `${o.name} ${fixed(o.sqnr_db_before)} → ${fixed(o.sqnr_db_after)}`).join(', ')}` : null), costText(r, a.cost) ? h('p.note', {}, sentence(costText(r, a.cost))) : null, command(a.shell ?? shell(a.command)));
 };
 const adviceList = (r) => {
   const list = r.advice(), j = r.json;
