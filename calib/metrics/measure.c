@@ -218,7 +218,6 @@ static bool run_output_errors(const struct erring *e, uint64_t *keys, const stru
     struct qc_stream stream = {.data = data,
                                .input_count = e->real->input_count,
                                .plan_count = known_keys(e->known, keys, qc_dataset_units(data)) ? REAL : PLANS,
-                               .fed = REAL, /* the recorded states are those of the float network */
                                .keyed = true,
                                .keys = keys,
                                .skips = skips_known_unit,

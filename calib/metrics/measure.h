@@ -39,7 +39,8 @@ unsigned qc_bits_for(double max);
    are not known yet. */
 
 /* Runs the chosen units of data. sums: [output_count], the same numbers as `outputs` of qc_measure for a graph that
-   computes the same as `quantized`. known: NULL, or outputs of `real`, extended. keys: NULL, or [units of data]: keys
+   computes the same as `quantized`, without states: each unit reads the recorded ones, so that errors of units are
+   independent. known: NULL, or outputs of `real`, extended. keys: NULL, or [units of data]: keys
    of the units, 0 if unknown; filled in. Fails if a run fails, or with QC_BAD_INPUT if the graphs have different inputs
    or outputs. */
 bool qc_output_errors(struct qc_error *sums, struct qc_known_outputs *known, uint64_t *keys,

@@ -205,6 +205,7 @@ struct qc_selection {
     size_t samples; /* 0: all; limited to all */
     bool drawn; /* false: evenly spaced, unit j of n is floor(j * all / n). true: drawn without replacement with seed */
     uint64_t seed; /* splitmix64 (Steele, Lea, Flood 2014) and Floyd's sampling; the chosen units are ascending */
+    bool in_order; /* with states: the first ones, also if all are recorded */
     size_t shard, shards; /* takes units shard, shard + shards, ... of the chosen ones; shards 0: all of them */
 };
 
@@ -223,7 +224,8 @@ bool qc_select_units(uint64_t *out, size_t n, uint64_t total, const struct qc_se
    `lengths` has the units of each. The first state of a sequence is that of the data set of the input (a row for each
    sample, of which the first of each sequence counts; or one for each sequence; or one for all), else zero. Free dims
    of such an input are then the batch (one) or an error. Later states are those that qc_dataset_record stores, in a
-   temporary file. Choices take the first samples in order, and shards take whole sequences. */
+   temporary file. Choices take the first samples in order, and shards take whole sequences. Of recorded samples fewer
+   ones are chosen like samples without states; each is a sequence of its own, which begins with its recorded state. */
 
 /* Returns the number of sequences among the chosen units; 0 without states. */
 size_t qc_dataset_sequences(const struct qc_dataset *ds);

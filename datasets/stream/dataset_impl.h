@@ -82,6 +82,7 @@ struct qc_dataset {
     size_t *sequences;                 /* [sequence_count + 1]: first unit in the file of each */
     size_t chosen_sequences, *runs;    /* [chosen_sequences + 1]: first chosen unit of each (malloc) */
     struct qc_scratch_file *recording; /* of states; NULL: none */
+    size_t recorded;                   /* units of the file whose states it holds: the first ones */
     struct qc_memo *kept;              /* of units; NULL: none */
 };
 

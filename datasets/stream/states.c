@@ -138,21 +138,37 @@ static size_t sequence_of(const struct qc_dataset *ds, size_t unit_in_file)
     return low;
 }
 
-bool qc_choose_steps(struct qc_dataset *ds, size_t units, const struct qc_selection *selection, struct qc_status *st)
+/* Chooses the first units: *runs of them. Shards take whole sequences. */
+static size_t choose_first(uint64_t *chosen, size_t *starts, size_t *runs, const struct qc_dataset *ds, size_t units,
+                           const struct qc_selection *selection)
 {
     const size_t shards = selection->shards ? selection->shards : 1;
-    size_t kept = 0, runs = 0;
-    uint64_t *chosen = malloc((units + 1) * sizeof *chosen);
-    size_t *starts = malloc((ds->sequence_count + 1) * sizeof *starts);
-    if (!chosen || !starts) {
-        free(chosen);
-        free(starts);
-        return qc_fail_memory(st, units * sizeof *chosen);
-    }
+    size_t kept = 0;
     for (size_t s = shards > 1 ? selection->shard : 0; s < ds->sequence_count && ds->sequences[s] < units;
          s += shards) {
-        starts[runs++] = kept;
+        starts[(*runs)++] = kept;
         for (size_t u = ds->sequences[s]; u < ds->sequences[s + 1] && u < units; u++) chosen[kept++] = u;
+    }
+    return kept;
+}
+
+bool qc_choose_steps(struct qc_dataset *ds, size_t units, const struct qc_selection *selection, struct qc_status *st)
+{
+    const size_t recorded = ds->recording ? ds->recorded : 0;
+    size_t kept = units, runs = 0;
+    uint64_t *chosen = malloc((units + 1) * sizeof *chosen);
+    size_t *starts = malloc((units + 1) * sizeof *starts);
+    bool ok = (chosen && starts) || qc_fail_memory(st, units * sizeof *chosen);
+    if (ok && units < recorded && !selection->in_order) {
+        ok = qc_select_units(chosen, units, recorded, selection, st);
+        for (; runs < units; runs++) starts[runs] = runs;
+    } else if (ok) {
+        kept = choose_first(chosen, starts, &runs, ds, units, selection);
+    }
+    if (!ok) {
+        free(chosen);
+        free(starts);
+        return false;
     }
     starts[runs] = kept;
     free(ds->chosen);
@@ -191,6 +207,7 @@ bool qc_dataset_record_begin(struct qc_dataset *ds, struct qc_status *st)
     const size_t units = ds->units ? (size_t)ds->chosen[ds->units - 1] + 1 : 0;
     qc_scratch_file_free(ds->recording);
     ds->recording = NULL;
+    ds->recorded = units;
     bool ok = qc_scratch_file_new(&ds->recording, NULL, st);
     for (size_t i = 0; ok && i < ds->input_count; i++) {
         struct qc_binding *b = &ds->bindings[i];

@@ -309,7 +309,8 @@ static bool set_options(struct qc_body *b, const struct qc_options *from, const 
     *o = *from;
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) o->given[gone[i]] = false;
     o->eval = o->stats = o->checkpoint = o->shard = o->preprocess = o->image = NULL;
-    o->inputs = (struct qc_text_list){0};
+    o->inputs = o->states = (struct qc_text_list){0};
+    o->metric = o->encodings = NULL;
     o->samples = 0;
     o->sensitivity = o->require_integer = false;
     o->size = o->benchmark = NULL;

@@ -10,7 +10,7 @@
 struct qc_selection qc_measured_samples(const struct qc_dataset *data)
 {
     const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
-    return (struct qc_selection){.samples = QC_MEASURED_BATCHES * batch};
+    return (struct qc_selection){.samples = QC_MEASURED_BATCHES * batch, .in_order = true};
 }
 
 bool qc_measure_outputs(struct qc_error *sums, uint64_t **keys, const struct qc_network *net, struct qc_dataset *data,

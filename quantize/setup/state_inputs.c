@@ -5,13 +5,21 @@
 
 #include "base/words.h"
 
-/* Names of free dimensions do not count: exporters make one for each output. */
-static bool same_port(const struct qc_graph *g, qc_id input, qc_id output)
+/* Returns the shape of an output: as inferred, else as declared in the file; rank -1: neither is known. */
+static const struct qc_shape *output_shape(const struct qc_graph *g, const struct qc_port *output)
 {
-    const struct qc_type *x = &g->values[input].type, *y = &g->values[output].type;
-    bool same = input != output && x->dtype == y->dtype && x->shape.rank >= 1 && x->shape.rank == y->shape.rank;
+    const struct qc_shape *inferred = &g->values[output->value].type.shape;
+    return inferred->rank < 0 && output->declared ? output->declared : inferred;
+}
+
+/* Names of free dimensions do not count: exporters make one for each output. */
+static bool same_port(const struct qc_graph *g, qc_id input, const struct qc_port *output)
+{
+    const struct qc_type *x = &g->values[input].type, *y = &g->values[output->value].type;
+    const struct qc_shape *shape = output_shape(g, output);
+    bool same = input != output->value && x->dtype == y->dtype && x->shape.rank >= 1 && x->shape.rank == shape->rank;
     for (int d = 0; same && d < x->shape.rank; d++)
-        same = x->shape.dim[d] == y->shape.dim[d] || x->shape.dim[d] < 0 || y->shape.dim[d] < 0;
+        same = x->shape.dim[d] == shape->dim[d] || x->shape.dim[d] < 0 || shape->dim[d] < 0;
     return same;
 }
 
@@ -35,7 +43,7 @@ static bool likely_outputs(size_t *looks_like, const struct qc_graph *g, struct 
         found = false;
         for (size_t k = 0; k < g->input_count; k++)
             for (size_t o = 0; !looks_like[k] && o < g->output_count; o++) {
-                if (taken[o] || !same_port(g, g->inputs[k].value, g->outputs[o].value)) continue;
+                if (taken[o] || !same_port(g, g->inputs[k].value, &g->outputs[o])) continue;
                 const size_t shared = alike(g->inputs[k].name, g->outputs[o].name);
                 if (found && shared <= most) continue;
                 found = true;
@@ -89,7 +97,8 @@ static bool mark_state(struct qc_input_spec *specs, const struct qc_graph *g, co
     struct qc_input_spec *s = &specs[i];
     const struct qc_type *from = &g->values[g->outputs[o].value].type;
     if (s->made == QC_MADE_STATE) return qc_fail(st, QC_USAGE, "--state: input '%s' is given twice", input);
-    if (from->dtype != s->dtype || from->shape.rank != (int)s->rank)
+    const struct qc_shape *shape = output_shape(g, &g->outputs[o]);
+    if (from->dtype != s->dtype || (shape->rank >= 0 && shape->rank != (int)s->rank))
         return qc_fail(st, QC_USAGE, "--state %s: the output and the input differ in type or number of axes", text);
     if (s->scale > 0 && !same_levels(s, g, g->outputs[o].value))
         return qc_fail(st, QC_UNSUPPORTED,
@@ -97,7 +106,8 @@ static bool mark_state(struct qc_input_spec *specs, const struct qc_graph *g, co
                        "must be real numbers, or have the same parameters",
                        text);
     int64_t *dims = QC_NEW_ARRAY(a, int64_t, s->rank + 1, st);
-    for (unsigned d = 0; dims && d < s->rank; d++) dims[d] = s->dims[d] < 0 ? from->shape.dim[d] : s->dims[d];
+    for (unsigned d = 0; dims && d < s->rank; d++)
+        dims[d] = s->dims[d] < 0 && shape->rank >= 0 ? shape->dim[d] : s->dims[d];
     s->dims = dims;
     s->made = QC_MADE_STATE;
     s->output = o;

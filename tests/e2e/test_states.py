@@ -170,7 +170,7 @@ def test_as_good_as_recorded_states(network, qcalib, tmp_path):
     save(tmp_path / "x.h5", **{name: x})
     save(tmp_path / "all.h5", **{name: x}, **{k: np.stack([r[k] for r in read]) for k in states})
     save(tmp_path / "zero.h5", **{name: x}, **{k: np.stack([0 * r[k] for r in read]) for k in states})
-    rest = ("--no-report", "m.onnx", "--activation-type=uint8")
+    rest = ("--no-report", "m.onnx", "--method=mse")  # a choice by 40 samples depends on their order
     fed = qcalib("--data", "x.h5", *options(states), "-o", "fed.onnx", *rest)
     assert "is it a state" not in fed.err and "if it is a state" not in fed.err
     qcalib("--data", "all.h5", "-o", "all.onnx", *rest)
