@@ -199,6 +199,32 @@ static double depthwise(const struct qc_guard_call *call)
 
 /* ---- Any value ---- */
 
+static bool has_one_row(const struct qc_shape *s)
+{
+    for (int i = 0; i + 1 < s->rank; i++)
+        if (s->dim[i] != 1 && (i || s->dim[i] != QC_FREE)) return false;
+    return s->rank > 1;
+}
+
+/* Goes up to an input, through ops that compute from one value and constants. */
+static double of_one_row(const struct qc_guard_call *call)
+{
+    const struct qc_graph *g = call->graph;
+    qc_id v = call->ids[0];
+    while (v && has_one_row(&g->values[v].type.shape)) {
+        const struct qc_node *n = qc_node_of(g, v);
+        if (!n) return g->values[v].kind == QC_VALUE_INPUT;
+        unsigned activations = 0;
+        for (unsigned i = 0; i < n->input_count; i++) {
+            if (!n->inputs[i] || qc_constant_of(g, n->inputs[i])) continue;
+            v = n->inputs[i];
+            activations++;
+        }
+        if (activations != 1) return 0;
+    }
+    return 0;
+}
+
 static double value_type(const struct qc_guard_call *call)
 {
     const struct qc_type *t = &call->graph->values[call->ids[0]].type;
@@ -356,6 +382,10 @@ static const struct qc_guard_info guards[] = {
              V, V),
     QC_GUARD("per_last", per_last, 2, "per_last(b, w): b is [N] or [1,N] beside a matrix w of [K,N]", V, V),
     QC_GUARD("along_channels", along_axis_1, 2, "along_channels(b, x): b has one element per index of axis 1 of x", V,
+             V),
+    QC_GUARD("one_row", of_one_row, 1,
+             "one_row(x): x has one row, a free batch counts as one, and so has all that it is computed from, with "
+             "constants, up to an input",
              V),
     QC_GUARD("joined", is_joined, 1, "joined(x): x is made by Concat", V),
     QC_GUARD(

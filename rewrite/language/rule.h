@@ -142,6 +142,7 @@ struct qc_rule {
     struct qc_expr *give;        /* the template of the chosen target; NULL: the rule is not for it, or has none */
     const char *inside, *target; /* islands and costs: what it is, or why, for reports; the target that it is for, NULL:
                                     all */
+    bool partly; /* a cost: it holds only if costs do not leave every product with a constant weight in float */
     unsigned template_count;
     struct qc_template templates[QC_RULE_TARGETS];
     struct qc_scheme_clause activation, weight;

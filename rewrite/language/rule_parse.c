@@ -200,7 +200,7 @@ static bool parse_clauses(struct qc_rule_parser *p, struct qc_status *st)
     }
 }
 
-/* [ target NAME ] ( inside | because ) TEXT */
+/* [ target NAME ] ( inside | [ partly ] because ) TEXT */
 static bool parse_inside(struct qc_rule_parser *p, struct qc_status *st)
 {
     const char *word = p->rule->kind == QC_RULE_ISLAND ? "inside" : "because";
@@ -208,6 +208,7 @@ static bool parse_inside(struct qc_rule_parser *p, struct qc_status *st)
     if (qc_lexer_take(&p->x, "target", st) &&
         !qc_lexer_name(&rule->target, &p->x, "the name of a target", p->rules->arena, st))
         return false;
+    rule->partly = rule->kind == QC_RULE_COST && qc_lexer_take(&p->x, "partly", st);
     return st->code == QC_OK && qc_lexer_expect(&p->x, word, st) &&
            qc_lexer_text(&rule->inside, &p->x, p->rules->arena, st);
 }

@@ -57,6 +57,18 @@ bool qc_costs_find_fixed(const bool **out, const struct qc_partition *p, struct 
     return true;
 }
 
+/* Returns true if a product with a constant weight has no reason to stay in float. */
+static bool leaves_products(const char *const *reason, const struct qc_graph *g, const struct qc_partition_options *o)
+{
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT && qc_constant_of(g, n->inputs[1]) && !reason[id] &&
+            !qc_partition_skips(o, g, n, NULL))
+            return true;
+    }
+    return false;
+}
+
 bool qc_costs_find(const char ***reason, const struct qc_graph *g, const struct qc_rules *rules,
                    const struct qc_partition_options *o, struct qc_arena *a, struct qc_status *st)
 {
@@ -69,5 +81,8 @@ bool qc_costs_find(const char ***reason, const struct qc_graph *g, const struct 
         (*reason)[id] = qc_arena_printf(a, st, QC_FASTER_IN_FLOAT "%s", found.at[id]->rule->inside);
         if (!(*reason)[id]) return false;
     }
+    const bool partly = leaves_products(*reason, g, o);
+    for (qc_id id = 1; id <= g->node_count; id++)
+        if (!partly && (*reason)[id] && found.at[id]->rule->partly) (*reason)[id] = NULL;
     return true;
 }
