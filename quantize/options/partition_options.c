@@ -104,6 +104,7 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
     if (out->weight.format) out->weight_block = out->weight.format->block;
     if (o->runs_on->no_blocks) out->weight_block = 0;
     if (given && !o->encodings) take_given_types(out, given, o);
+    out->simulates_hardware = o->bias == QC_BIAS_NARROWED || o->accumulator;
     set_edges(out, o);
     out->given = given;
     return true;

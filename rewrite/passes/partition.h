@@ -73,6 +73,7 @@ struct qc_partition_options {
     bool few_have_zeros;    /* weights in blocks of fewer than 8 bits are asymmetric, whatever weight.symmetry is */
     bool dynamic_recurrent; /* dynamic quantization of LSTM: a format of the file has an operator for it */
     enum qc_overflow_fix overflow_fix;
+    bool simulates_hardware; /* sums or biases are not those of the target, so its times are not known */
     enum qc_prefer prefer;
     const struct qc_target *target; /* NULL: qc_target_plain */
     bool part;                      /* the graph is part of a model: names may be those of nodes in other parts */

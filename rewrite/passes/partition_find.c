@@ -396,11 +396,11 @@ static bool is_stored(const struct qc_partition_options *o, const char *port)
 }
 
 /* Returns true if rewrite/passes/operator_times.def has the times of the target. */
-static bool has_times(const struct qc_rules *rules, const struct qc_target *target)
+static bool has_times(const struct qc_rules *rules, const struct qc_partition_options *o)
 {
     bool ort = false;
     for (unsigned i = 0; i < rules->target_count; i++) ort = ort || strcmp(rules->targets[i], "ort") == 0;
-    return ort && !target->openvino;
+    return ort && !o->target->openvino && !o->simulates_hardware;
 }
 
 /* Leaves matches in float that are faster so by estimated times. */
@@ -408,7 +408,7 @@ static bool place(struct finder *f, const struct qc_rules *rules, const struct q
 {
     struct qc_partition *p = f->p;
     const bool *real = NULL, *fixed = NULL;
-    if (!has_times(rules, p->options.target)) return true;
+    if (!has_times(rules, &p->options)) return true;
     if (!qc_costs_find_fixed(&fixed, p, st)) return false;
     if (!fixed) return true;
     if (!find_classes(p, rules, uses, st) || !qc_place_by_time(&real, p, fixed, uses, st)) return false;
