@@ -9,8 +9,7 @@
 #include "export/report/report.h"
 #include "graph/types/dtype.h"
 
-enum { QC_REPORT_SCHEMA = 1 }; /* version of report.schema.json */
-
+enum { QC_REPORT_SCHEMA = 1 };      /* version of report.schema.json */
 enum { PARAMETERS_LISTED = 16384 }; /* of a layer with more scales, only their number, minimum and maximum */
 
 static struct qc_json *pair(struct qc_json *x, struct qc_json *y)

@@ -71,7 +71,7 @@ static const struct {
                {"isolated_accuracy", "isolated_value"},
                {"isolated_drop", "isolated_drop"}};
 
-enum { COLUMNS = sizeof columns / sizeof *columns };
+enum { COLUMNS = sizeof columns / sizeof *columns, FILES = 3 };
 
 static void number_field(FILE *f, double v)
 {
@@ -123,7 +123,6 @@ static char *csv(size_t *size, const struct qc_json *record)
     return NULL;
 }
 
-enum { FILES = 3 };
 struct part {
     const char *name, *data;
     size_t size;
@@ -172,16 +171,6 @@ static void remove_empty(char *path, size_t keep)
     }
 }
 
-static bool write_folder(const struct part *parts, const char *folder, struct qc_status *st)
-{
-    QC_FREED char *path = strdup(folder);
-    if (!path) return qc_fail_memory(st, strlen(folder) + 1);
-    const size_t keep = there_already(path);
-    const bool ok = qc_make_folder(folder, st) && write_parts(parts, folder, st);
-    if (!ok) remove_empty(path, keep);
-    return ok;
-}
-
 bool qc_report_write(const struct qc_json *json, const char *folder, struct qc_status *st)
 {
     size_t csv_size = 0, page_size = 0;
@@ -190,5 +179,10 @@ bool qc_report_write(const struct qc_json *json, const char *folder, struct qc_s
     const struct part parts[FILES] = {{"report.json", text, text ? strlen(text) : 0},
                                       {"layers.csv", table, csv_size},
                                       {"report.html", page, page_size}};
-    return page ? write_folder(parts, folder, st) : qc_fail_memory(st, 1);
+    QC_FREED char *path = strdup(folder);
+    if (!page || !path) return qc_fail_memory(st, 1);
+    const size_t keep = there_already(path);
+    const bool ok = qc_make_folder(folder, st) && write_parts(parts, folder, st);
+    if (!ok) remove_empty(path, keep);
+    return ok;
 }

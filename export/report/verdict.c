@@ -15,8 +15,7 @@ static const double poor_db = 10, good_db = 30;
 /* Losses of accuracy that are more than a usable network has: points of top-1, dB of PSNR. */
 static const double poor_points = 1, poor_psnr_db = .5;
 
-enum grade { UNKNOWN, GOOD, USABLE, POOR };
-static const char *const grades[] = {[UNKNOWN] = "unknown", [GOOD] = "good", [USABLE] = "usable", [POOR] = "poor"};
+static const char UNKNOWN[] = "unknown", GOOD[] = "good", USABLE[] = "usable", POOR[] = "poor";
 
 struct sentence {
     char text[512];
@@ -40,7 +39,7 @@ static double worst_output(const struct qc_report *r)
     return least;
 }
 
-static enum grade accuracy_grade(struct sentence *s, const struct qc_report *r)
+static const char *accuracy_grade(struct sentence *s, const struct qc_report *r)
 {
     const bool psnr = strcmp(r->metric, "psnr") == 0;
     const double drop = (psnr ? 1 : 100) * (r->fp32 - r->int8);
@@ -59,7 +58,7 @@ static enum grade accuracy_grade(struct sentence *s, const struct qc_report *r)
     return within || drop <= .1 ? GOOD : USABLE;
 }
 
-static enum grade output_grade(struct sentence *s, double db)
+static const char *output_grade(struct sentence *s, double db)
 {
     if (isnan(db)) {
         say(s, "accuracy was not measured");
@@ -69,7 +68,7 @@ static enum grade output_grade(struct sentence *s, double db)
         say(s, "the outputs equal those of the float model");
         return GOOD;
     }
-    const enum grade g = db >= good_db ? GOOD : db >= poor_db ? USABLE : POOR;
+    const char *g = db >= good_db ? GOOD : db >= poor_db ? USABLE : POOR;
     say(s, "%s (%.1f dB)",
         g == GOOD     ? "the outputs are close to those of the float model"
         : g == USABLE ? "the outputs differ noticeably from those of the float model"
@@ -96,7 +95,7 @@ struct qc_json *qc_verdict_json(const struct qc_report *r)
 {
     struct sentence s = {.length = 0};
     const double db = worst_output(r);
-    enum grade g = r->metric ? accuracy_grade(&s, r) : output_grade(&s, db);
+    const char *g = r->metric ? accuracy_grade(&s, r) : output_grade(&s, db);
     if (r->metric && db < poor_db && g == GOOD) { /* too few samples, or too easy ones, to show a loss */
         say(&s, ", but the outputs differ much from those of the float model (%.1f dB)", db);
         g = USABLE;
@@ -109,5 +108,5 @@ struct qc_json *qc_verdict_json(const struct qc_report *r)
     if ((g == USABLE || g == POOR) && r->advice_count)
         say(&s, "; %zu change%s would help", r->advice_count, qc_plural(r->advice_count));
     say_gains(&s, r);
-    return QC_JSON("grade %s text %s", grades[g], s.text);
+    return QC_JSON("grade %s text %s", g, s.text);
 }
