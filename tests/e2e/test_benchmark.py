@@ -191,7 +191,8 @@ def check_errors(told, outputs):
         assert told["best_sqnr_db"] is None
     elif len(outputs) == 1:
         assert told["best_sqnr_db"] == pytest.approx(outputs[0]["sqnr_db"], abs=1e-3)
-    assert told["default_sqnr_db"] > 0 and told["integers_sqnr_db"] > 0
+    assert told["default_sqnr_db"] is None or told["default_sqnr_db"] > 0  # None: all of it is faster in float
+    assert told["integers_sqnr_db"] > 0
     for c in told["changes"]:  # None: nothing is left in integers
         assert c["sqnr_db"] is None or c["sqnr_db"] > 0 and c["reason"] is None
 

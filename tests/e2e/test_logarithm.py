@@ -62,7 +62,7 @@ def features(path, last):
 def test_front_end_of_sound(last, qcalib, tmp_path):
     features(tmp_path / "m.onnx", last)
     np.savez(tmp_path / "x.npz", x=sounds(48, 1))
-    r = qcalib("--data", "x.npz", "m.onnx", "-o", "q.onnx", "--json", "--no-report", "--method", "mse").json
+    r = qcalib("--data", "x.npz", "m.onnx", "-o", "q.onnx", "--json", "--no-report", "--method", "mse", "--prefer", "integers").json
     held = sounds(32, 2)
     real, got = (onnxruntime.InferenceSession(tmp_path / f).run(None, {"x": held})[0] for f in ("m.onnx", "q.onnx"))
     assert 10 * np.log10((real**2).sum() / ((real - got) ** 2).sum()) > 28

@@ -97,7 +97,7 @@ def test_conv_transpose_reads_float_weights_unless_size_counts(qcalib, tmp_path)
         ("speed", "faster in float: ONNX Runtime has no kernel on integers for it"),
         ("size", "ONNX Runtime computes it in float, from quantized weights; in integers with --target fused"),
     ):
-        report = qcalib("--data", "odd.h5", "odd.onnx", "--json", "--no-report", "--prefer", prefer).json
+        report = qcalib("--data", "odd.h5", "odd.onnx", "--json", "--no-report", "--prefer", prefer, "--weight-type", "int8:Conv").json
         g = QuantizedGraph(tmp_path / "odd.int8.onnx")
         (up,) = g.of("ConvTranspose")
         weight = g.dequantize(up.input[1])
@@ -158,7 +158,7 @@ def test_scores_do_not_share_the_scale_of_boxes(statistics, qcalib, tmp_path):
     if statistics:
         qcalib("collect", "odd.onnx", "--data", "odd.h5", "-o", "odd.stats.h5")
     source = ("--stats", "odd.stats.h5") if statistics else ("--data", "odd.h5")
-    report = qcalib(*source, "odd.onnx", "--json", "--no-report").json
+    report = qcalib(*source, "odd.onnx", "--json", "--no-report", "--prefer", "integers").json
     found = sqnr(parts_of(tmp_path / "odd.onnx", feeds), parts_of(tmp_path / "odd.int8.onnx", feeds))
     assert min(found) > 25, found
     reasons = {f["reason"] for f in report["float_ops"] if f["op"] == "Concat"}
@@ -229,7 +229,7 @@ def test_logits_do_not_share_the_scale_of_boxes(tail, target, qcalib, tmp_path):
     onnx.save(build(odd), str(tmp_path / "odd.onnx"))
     with h5py.File(tmp_path / "odd.h5", "w") as f:
         f["x"] = feeds["x"]
-    report = qcalib("--data", "odd.h5", "odd.onnx", "--json", "--no-report", "--target", target).json
+    report = qcalib("--data", "odd.h5", "odd.onnx", "--json", "--no-report", "--target", target, "--prefer", "integers").json
     parts = [boxes_and_logits(session(tmp_path / f).run(None, feeds)[0]) for f in ("odd.onnx", "odd.int8.onnx")]
     assert min(sqnr(*parts)) > 28, sqnr(*parts)
     assert "Conv" not in {f["op"] for f in report["float_ops"]}
@@ -262,7 +262,7 @@ def test_the_measure_is_that_of_the_worst_part(tail, way, qcalib, tmp_path):
     onnx.save(build(odd), str(tmp_path / "odd.onnx"))
     with h5py.File(tmp_path / "odd.h5", "w") as f:
         f["x"] = feeds["x"]
-    options = ("--target", "integers", "--require-integer") if way == "shared" else ()
+    options = ("--target", "integers", "--require-integer") if way == "shared" else ("--prefer", "integers")
     done = qcalib("--data", "odd.h5", "odd.onnx", "--json", "--no-report", *options)
     (out,) = done.json["outputs"]
     want, got = (boxes_and_logits(session(tmp_path / f).run(None, feeds)[0]) for f in ("odd.onnx", "odd.int8.onnx"))
