@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/search/free_ideas.h"
+
 #include "base/clock.h"
 #include "calib/ablation.h"
 #include "quantize/make/collecting.h"
@@ -7,6 +8,7 @@
 #include "quantize/search/limits.h"
 #include "quantize/search/race.h"
 #include "quantize/search/scale_channels.h"
+#include <math.h>
 
 /* Kinds of ideas, in the order in which they are tried. */
 enum { CHANNELS, WEIGHTS, OPERATORS, KINDS };
@@ -231,8 +233,13 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     }
     t->count += count - 1;
     for (size_t k = 0; k <= IDEAS; k++) qc_candidate_free(made[k]);
-    ok = ok && (!best || confirm(&rows[best - 1], t, of[best], st));
-    *changed = *changed || (ok && best && rows[best - 1].kept);
+    for (bool kept = false; ok && best && !kept;) {
+        ok = confirm(&rows[best - 1], t, of[best], st);
+        kept = rows[best - 1].kept;
+        *changed = *changed || (ok && kept);
+        results[best].worth = -(double)INFINITY; /* the next one, if it is not confirmed */
+        best = qc_race_best(results, count, terms.least_db);
+    }
     return ok;
 }
 

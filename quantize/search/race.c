@@ -124,6 +124,15 @@ static bool make_room(struct race *r, struct qc_race_result *results, struct qc_
     return true;
 }
 
+size_t qc_race_best(const struct qc_race_result *results, size_t count, double least_db)
+{
+    size_t best = 0;
+    for (size_t k = 1; k < count; k++)
+        if (results[k].units == results[0].units && results[k].worth > (best ? results[best].worth : least_db))
+            best = k;
+    return best;
+}
+
 bool qc_race_among(struct qc_race_result *results, size_t *best, const struct qc_race_field *field,
                    const struct qc_race_terms *terms, struct qc_status *st)
 {
@@ -138,11 +147,7 @@ bool qc_race_among(struct qc_race_result *results, size_t *best, const struct qc
         if (!run_to(&r, part > least ? part : least, st)) return false;
         if (r.done < field->units) stop_early(&r);
     }
-    *best = 0;
-    for (size_t k = 1; k < r.left; k++) {
-        const size_t c = r.running[k];
-        if (results[c].worth > fmax(terms->least_db, *best ? results[*best].worth : terms->least_db)) *best = c;
-    }
+    *best = qc_race_best(results, field->count, terms->least_db);
     return true;
 }
 

@@ -58,6 +58,10 @@ struct qc_race_field {
     void *user;
 };
 
+/* Returns the candidate of greatest worth among those that ran on all units, the first of equal ones; 0 if none is
+   worth more than least_db. */
+size_t qc_race_best(const struct qc_race_result *results, size_t count, double least_db);
+
 /* Runs the race of a field. terms->units and terms->held are those of the field already. */
 bool qc_race_among(struct qc_race_result *results, size_t *best, const struct qc_race_field *field,
                    const struct qc_race_terms *terms, struct qc_status *st);

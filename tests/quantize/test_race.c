@@ -237,3 +237,18 @@ Test(race, divergence_counts_beside_squared_error)
     cr_expect_float_eq(results[4].worth, -10 * log10(0.6), 1e-9);
     for (size_t k = 2; k < 4; k++) cr_expect_lt(results[k].worth, -QC_RACE_LOSS_DB, "candidate %zu", k);
 }
+
+/* The second best candidate follows if the best one is not confirmed. */
+Test(race, the_next_best_of_results)
+{
+    struct qc_race_result results[] = {{.units = 8},
+                                       {.units = 8, .worth = 2},
+                                       {.units = 8, .worth = 3},
+                                       {.units = 4, .worth = 9},
+                                       {.units = 8, .worth = 0.1}};
+    cr_expect_eq(qc_race_best(results, 5, 0.2), 2, "candidate 3 stopped early");
+    results[2].worth = -(double)INFINITY;
+    cr_expect_eq(qc_race_best(results, 5, 0.2), 1);
+    results[1].worth = -(double)INFINITY;
+    cr_expect_eq(qc_race_best(results, 5, 0.2), 0, "what is left is not worth enough");
+}
