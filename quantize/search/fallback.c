@@ -511,9 +511,12 @@ bool qc_widen_while_worth(struct qc_report_fallback **out, struct qc_standing *h
     struct search s;
     if (!begin(&s, d, effects, has, st)) return false;
     struct qc_report_fallback_step *best = &s.steps[0];
-    const size_t float_bytes = d->c->setup->model.graph->budget.model_bytes;
-    s.most = (struct qc_report_cost){.latency = fmax(1, best->cost.latency),
-                                     .bytes = best->cost.bytes > float_bytes ? best->cost.bytes : float_bytes};
+    const size_t float_bytes = d->c->setup->model.graph->budget.model_bytes,
+                 bytes = best->cost.bytes > float_bytes ? best->cost.bytes : float_bytes;
+    /* A slow file is worth more than a useless one. */
+    const bool useless = best->sqnr_db < QC_FALLBACK_USELESS_DB;
+    s.most = (struct qc_report_cost){.latency = useless ? (double)INFINITY : fmax(1, best->cost.latency),
+                                     .bytes = useless ? bytes + bytes / 20 : bytes};
     if (!follow_rung(&best, &s, WIDE, st) || !follow_rung(&best, &s, FLOATS, st)) return false;
     if (best == s.steps) return end(out, has, &s, 0, st);
     best->chosen = best->met = true;

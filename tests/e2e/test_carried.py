@@ -441,7 +441,7 @@ def test_a_kernel_of_ones_own(qcalib, tmp_path, scaler):
     qcalib("run", "model.onnx", "--data", "calib.h5", "-o", "out.h5", "--kernel", scaler)
     expected = outputs_of(tmp_path / "model.onnx", x)["y"]
     assert np.allclose(read(tmp_path / "out.h5")["y"], expected, rtol=1e-4, atol=1e-5)
-    done = qcalib("--data", "calib.h5", "model.onnx", "--json", "--kernel", scaler)
+    done = qcalib("--data", "calib.h5", "model.onnx", "--json", "--kernel", scaler, "--effort=low")
     assert not done.err
     reasons = float_reasons(done.json)
     assert reasons == {"n_scaled": (f"{ML}::Scaler", "a kernel of your own computes it")}

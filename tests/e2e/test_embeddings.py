@@ -133,7 +133,7 @@ def test_a_limit_of_memory_changes_no_large_table(qcalib, tmp_path):
     save(tmp_path, rows=200000)
     files = []
     for limit in ((), ("--memory-limit", "190M")):
-        qcalib("--data", "ids.h5", *limit, "m.onnx", "-o", "q.onnx", "--no-report")
+        qcalib("--data", "ids.h5", *limit, "m.onnx", "-o", "q.onnx", "--no-report", "--effort=low")
         files.append((tmp_path / "q.onnx").read_bytes())
     assert files[0] == files[1]
     assert (TensorProto.INT8, (200000, WIDTH)) in types(tmp_path).values()
