@@ -145,7 +145,8 @@ bool qc_round_crossed(struct qc_network *net, struct qc_status *st)
                                                      : share > QC_CROSS_UNITS_MAX ? QC_CROSS_UNITS_MAX
                                                                                   : share,
                                             .held = true,
-                                            .least_db = net->crossed.all ? QC_CROSS_ALL_GAIN_DB : QC_CROSS_GAIN_DB};
+                                            .least_db = net->crossed.all ? QC_CROSS_ALL_GAIN_DB : QC_CROSS_GAIN_DB,
+                                            .expected = true};
         const struct qc_graph *const graphs[2] = {net->rounded, crossed};
         struct qc_race_result g = {0};
         net->crossed.tried = ok = qc_race_of_graphs(&g, &gains, net, graphs, &terms, st);

@@ -23,7 +23,7 @@ struct qc_race_terms {
     bool held;       /* units held out from second moments, if there are enough */
     size_t budget;   /* runs of a candidate on a unit, but candidate 0 and the best one run on all units; 0: no limit */
     double least_db; /* a candidate wins if it is worth more */
-    bool expected;   /* second moments predict the gain, so no standard errors are subtracted */
+    bool expected;   /* second moments predict the gain: no standard errors are subtracted */
 };
 
 struct qc_race_result {
