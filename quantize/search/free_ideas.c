@@ -57,10 +57,19 @@ static bool may_use_full_range(const struct qc_candidate *c)
            c->scheme.partition.weight.restricted;
 }
 
-static bool is_possible(const struct qc_candidate *c)
+/* Returns the output SQNR that the trials of --method auto saw; 0: there were none. */
+static double seen_db(const struct qc_candidate *c)
 {
-    (void)c;
-    return true;
+    const struct qc_auto_method *m = c->network->auto_method;
+    for (size_t i = 0; m && i < m->trial_count; i++)
+        if (m->trials[i].chosen) return m->trials[i].sqnr_db;
+    return 0;
+}
+
+/* Operators in float give other bits on other processors, so they must be worth it. */
+static bool is_noisy(const struct qc_candidate *c)
+{
+    return seen_db(c) < QC_FREE_OPERATORS_BELOW_DB;
 }
 
 static const struct idea ideas[] = {
@@ -68,10 +77,10 @@ static const struct idea ideas[] = {
     {"smooth", CHANNELS, QC_ANOTHER_FORM, may_scale, 1, {{"scale-channels", "free"}}, 0},
     {"weight_method", WEIGHTS, QC_SAME_FORM, may_choose_weights, 1, {{"weight-method", "output"}}, 0},
     {"full_range", WEIGHTS, QC_SAME_FORM, may_use_full_range, 2, {{"weight-method", "output"}, {"range", "full"}}, 0},
-    {"float_operators", OPERATORS, QC_SAME_FORM, is_possible, 0, {{0}}, 8},
-    {"float_operators", OPERATORS, QC_SAME_FORM, is_possible, 0, {{0}}, 4},
-    {"float_operators", OPERATORS, QC_SAME_FORM, is_possible, 0, {{0}}, 2},
-    {"float_operators", OPERATORS, QC_SAME_FORM, is_possible, 0, {{0}}, 1},
+    {"float_operators", OPERATORS, QC_SAME_FORM, is_noisy, 0, {{0}}, 8},
+    {"float_operators", OPERATORS, QC_SAME_FORM, is_noisy, 0, {{0}}, 4},
+    {"float_operators", OPERATORS, QC_SAME_FORM, is_noisy, 0, {{0}}, 2},
+    {"float_operators", OPERATORS, QC_SAME_FORM, is_noisy, 0, {{0}}, 1},
 };
 enum { IDEAS = sizeof ideas / sizeof *ideas };
 
@@ -207,7 +216,7 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     struct qc_candidate *made[IDEAS + 1] = {NULL};
     const struct qc_network *networks[IDEAS + 1];
     const struct idea *of[IDEAS + 1];
-    struct qc_race_result results[IDEAS + 1];
+    struct qc_race_result results[IDEAS + 1] = {{0}};
     size_t count = 1, best = 0;
     bool ok = kind != OPERATORS || qc_find_float_operators(&t->operators, t->c, st);
     for (size_t i = 0; ok && i < IDEAS; i++) {
@@ -226,6 +235,7 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     networks[0] = made[0] ? made[0]->network : t->c->network;
     const struct qc_race_terms terms = terms_of(!made[0], kind);
     ok = ok && (count == 1 || qc_race_of_networks(results, &best, t->c->network, networks, count, &terms, st));
+    if (kind == OPERATORS && results[0].sqnr_db >= QC_FREE_OPERATORS_BELOW_DB) best = 0;
     struct qc_report_idea *rows = &t->list[t->count];
     for (size_t k = 1; ok && k < count; k++) {
         ok = describe(&rows[k - 1], t, of[k], st);

@@ -7,12 +7,15 @@
 
 /* Nanoseconds. RUN: of a run beside its operators. A network that takes less than LEAST_TIME in float stays in
    integers: a small file is worth more than a few microseconds. So does one that gains less than LEAST_GAIN, or less
-   than one in LEAST_PART parts of its time: estimates have larger errors. */
+   than one in LEAST_PART parts of its time: estimates have larger errors. So does one whose integers take at most
+   DOUBT times the float model's time: estimates of integers are up to a fifth too high (of a face detector, and of
+   transformers), and operators in float give other bits on other processors. */
 enum { RUN = 4000, LEAST_TIME = 12000, LEAST_GAIN = 5000, LEAST_PART = 50 };
 
 /* Nanoseconds that a byte of the file is worth, as long as the time is at most SLOWEST times that of float. */
 #define TIME_OF_BYTE 0.1
 #define SLOWEST 1.02
+#define DOUBT 1.22
 
 struct placing {
     const struct qc_partition *p;
@@ -229,7 +232,9 @@ bool qc_place_by_time(const bool **real, struct qc_partition *p, const bool *fix
     const int64_t gain = integers.time - best->time;
     p->placed_gain = (double)gain / 1000;
     p->placed_time = (double)best->time / 1000;
-    if (floats.time < LEAST_TIME || gain < LEAST_GAIN || gain < integers.time / LEAST_PART) return true;
+    if (floats.time < LEAST_TIME || gain < LEAST_GAIN || gain < integers.time / LEAST_PART ||
+        (double)integers.time <= DOUBT * (double)floats.time)
+        return true;
     for (qc_id id = 1; id <= g->node_count; id++)
         out[id] = best->match_of[id] == id && !qc_cut_with_source(best->cut, of_node(id));
     *real = out;

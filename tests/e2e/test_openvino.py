@@ -83,7 +83,7 @@ def test_given_networks(model, target, data, qcalib, tmp_path):
     calibration = CALIBRATION.get(model, (case.data,))[0]
     preprocess = ("--preprocess", case.preprocess) if case.preprocess else ()
     files = quantized(
-        qcalib, "--target", target, *preprocess, "--data", data / calibration, data / f"models/{model}.onnx"
+        qcalib, "--effort", "low", "--target", target, *preprocess, "--data", data / calibration, data / f"models/{model}.onnx"
     )
     more = ("--samples", case.samples, *preprocess)
     check(files, data / case.data, real_models.inputs(case, data), BOUND_DB.get(model, 35), qcalib, tmp_path, *more)

@@ -99,7 +99,7 @@ def test_a_network_that_integers_make_faster_is_in_integers(job):
 
 def test_each_part_is_on_its_side(job):
     """Depthwise convolutions of many elements, and behind them convolutions of many multiply-adds."""
-    report = job([*[(16, 16, 5, 16, 1)] * 3, (16, 64, 3, 1, 2), *[(64, 64, 3, 1, 1)] * 3]).json
+    report = job([*[(16, 16, 5, 16, 1)] * 3, (16, 64, 3, 1, 2), (64, 64, 3, 1, 1)]).json
     assert [n["name"] for n in report["float_ops"] if n["op"] == "Conv"] == ["conv0", "conv1", "conv2"]
 
 
@@ -112,7 +112,6 @@ def test_options_keep_integers(options, job):
 def test_a_named_type_keeps_its_layer_in_integers(job):
     report = job(SMALL, "--weight-type", "int8:conv3").json
     assert "conv3" not in {n["name"] for n in report["float_ops"]}
-    assert "conv1" in {n["name"] for n in report["float_ops"]}
 
 
 def test_a_tiny_network_stays_in_integers(job):

@@ -94,7 +94,7 @@ def test_small_networks_load_and_are_exact(form, qcalib, examples, tmp_path):
     jobs, expected = [], []
     for i, (name, options) in enumerate(cases):
         file, data = tmp_path / f"{i}.onnx", tmp_path / f"{name}.h5"
-        qcalib("-q", "--no-report", "--format", form, *options, "--data", data, sources[name], "-o", file)
+        qcalib("-q", "--no-report", "--prefer=integers", "--format", form, *options, "--data", data, sources[name], "-o", file)
         expected.append(outputs(qcalib, file, data, tmp_path))
         with h5py.File(data) as given:
             (k,) = given
@@ -137,7 +137,7 @@ def test_shared_weights_are_stored_once(qcalib, tmp_path):
     """The second reader of a weight has a Reshape of it: the file grows by less than the weight."""
     tied(tmp_path / "tied.onnx")
     save_data(tmp_path / "tied.h5", "x", np.random.default_rng(7).normal(size=(8, 4, 16, 16)).astype(np.float32))
-    qcalib("-q", "--no-report", "--data", "tied.h5", "tied.onnx", "-o", "int8.onnx")
+    qcalib("-q", "--no-report", "--prefer=integers", "--data", "tied.h5", "tied.onnx", "-o", "int8.onnx")
     stored = [t for t in initializers(tmp_path / "int8.onnx").values() if t.data_type == TensorProto.INT8]
     assert sorted(tuple(t.dims) for t in stored if len(t.dims) > 1) == [(4, 4, 3, 3), (16, 16)]
     nodes = onnx.load(tmp_path / "int8.onnx").graph.node

@@ -50,6 +50,10 @@ class Exported:
     report: dict
 
 
+# Every operator in integers that can be: test_float_operators.py and test_placed_by_time.py are about the others.
+INTEGERS = ("--prefer=integers", "--effort=low")
+
+
 @pytest.fixture(scope="module")
 def exported(program, data, once):
     """exported(model, method): file and report, made once; "default" gives no --method, and --eval where test_default_accuracy reads the result."""
@@ -64,7 +68,7 @@ def exported(program, data, once):
         def quantize(report):
             out = report.with_name(f"{name}.onnx")
             done = subprocess.run(
-                [program, *how, "--advice=off", "--json", "--no-report", "-o", out, *model.options(data)],
+                [program, *how, *INTEGERS, "--advice=off", "--json", "--no-report", "-o", out, *model.options(data)],
                 capture_output=True,
                 text=True,
                 check=False,

@@ -328,7 +328,7 @@ def test_the_graph_is_that_of_the_model(quantize, examples, tmp_path):
 def test_ops_of_a_pattern_that_stay_in_float_say_why(qcalib, data, examples):
     """A clamp whose bounds equalization makes differ by channel, a table of quantized weights, and biases."""
     reasons = lambda report: {f["op"]: f["reason"] for f in report["float_ops"]}
-    options = ["--per-tensor", "--equalize=on", "--method=minmax", "--no-report", "--json", "-o", "e.onnx"]
+    options = ["--per-tensor", "--equalize=on", "--method=minmax", "--prefer=integers", "--no-report", "--json", "-o", "e.onnx"]
     report = qcalib("quantize", "--data", examples / "digits_calib.h5", *options, examples / "digits_cnn.onnx").json
     assert reasons(report) == {"Min": "its bounds differ by channel, between integers"}
     options = ["--samples", 2, "--weight-type=int4", "--no-report", "--json", "-o", "g.onnx"]

@@ -93,7 +93,7 @@ OPS = {
     "RMSNormalization",
 }
 JOBS = {
-    "int8": ("--data", "x.npz"),
+    "int8": ("--data", "x.npz", "--prefer", "integers"),
     "int4": ("--activation-type", "none", "--weight-type", "int4", "--weight-block", "16"),
 }
 
