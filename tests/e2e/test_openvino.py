@@ -25,8 +25,8 @@ from test_run import by_name
 
 SAMPLES = {"mnist_cntk8": 64, "autoencoder_ad_mlperf": 32, "text_transformer_agnews": 8, "dscnn_kws_mlperf": 64}
 # OpenVINO keeps the order of float operations to itself. 140 dB: the last bit of float32. Its average of DS-CNN is not
-# quantized before it is summed: 70.7 dB.
-BOUND_DB = dict.fromkeys(SAMPLES, 140) | {"dscnn_kws_mlperf": 65}
+# quantized before it is summed: 70.7 dB. A sum of the autoencoder is near a tie and takes the next level: 89.2 dB.
+BOUND_DB = dict.fromkeys(SAMPLES, 140) | {"dscnn_kws_mlperf": 65, "autoencoder_ad_mlperf": 80}
 LOSS_DB = 50  # of no file that saturates is the output nearer than that
 
 
