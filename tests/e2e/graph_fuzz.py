@@ -372,7 +372,7 @@ def random_options(rng, table):
     for i in rng.permutation(len(table))[: int(rng.integers(1, 8))]:
         name, argument, choices = table[i]
         values = choices + NUMBERS.get(name, []) + OTHERS.get(name, [])
-        if name in LEFT and rng.random() < 0.8 or not values and argument:
+        if name == "io-type" or name in LEFT and rng.random() < 0.8 or not values and argument:  # inputs are fed as the model has them
             continue
         chosen.append(f"--{name}={rng.choice(values)}" if values else f"--{name}")
     return chosen
