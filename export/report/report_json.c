@@ -549,6 +549,16 @@ static const char *const advice_states[] = {
     [QC_ADVICE_LARGE] = "large model", [QC_ADVICE_TRIED] = "tried",
 };
 
+static struct qc_json *integer_ports(const struct qc_report *r)
+{
+    struct qc_json *list = qc_json_array();
+    for (size_t i = 0; i < r->port_count; i++)
+        qc_json_add(list, QC_JSON("name %s direction %s type %s scale %f zero_point %d", r->ports[i].name,
+                                  r->ports[i].input ? "input" : "output", r->ports[i].type, (double)r->ports[i].scale,
+                                  r->ports[i].zero_point));
+    return list;
+}
+
 struct qc_json *qc_report_json(const struct qc_report *r)
 {
     struct qc_json *o = qc_json_object(), *list, *item;
@@ -574,11 +584,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "accuracy", accuracy(r));
     qc_json_set(o, "accumulator", accumulator(r->accumulator));
     qc_json_set(o, "outputs", outputs(r));
-    if (r->port_count) qc_json_set(o, "integer_ports", list = qc_json_array());
-    for (size_t i = 0; i < r->port_count; i++)
-        qc_json_add(list, QC_JSON("name %s direction %s type %s scale %f zero_point %d", r->ports[i].name,
-                                  r->ports[i].input ? "input" : "output", r->ports[i].type, (double)r->ports[i].scale,
-                                  r->ports[i].zero_point));
+    if (r->port_count) qc_json_set(o, "integer_ports", integer_ports(r));
     qc_json_put(o, "measured_samples %zu quantized_ops %zu", r->measured_samples, r->quantized_ops);
     qc_json_set(
         o, "processors",
