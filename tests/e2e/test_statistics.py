@@ -53,7 +53,7 @@ def test_quantize_gives_the_model_of_the_data(job, qcalib, tmp_path):
     qcalib("collect", "--data", data, "--samples", samples, model, "-o", "a.stats.h5")
     compared = 0
     for k, options in enumerate(OPTIONS):
-        a = qcalib("--data", data, "--samples", samples, *options, "--no-report", "-o", f"a{k}.onnx", model, code=None)
+        a = qcalib("--data", data, "--samples", samples, *options, "--effort", "low", "--no-report", "-o", f"a{k}.onnx", model, code=None)
         b = qcalib("--stats", "a.stats.h5", *options, "--no-report", "-o", f"b{k}.onnx", model, code=None)
         assert a.code == b.code, (a.err, b.err)
         if a.code == 0:
