@@ -132,6 +132,10 @@ struct qc_template {
     struct qc_expr *give;
 };
 
+/* Where a cost holds: anywhere; only if nothing but outputs of the graph read the result; only if ops that costs leave
+   in float read it, behind a clamp or not; only if costs do not leave every product with a constant weight in float. */
+enum qc_cost_where { QC_COST_ANYWHERE, QC_COST_OUTPUTS, QC_COST_FLOATS, QC_COST_PARTLY };
+
 enum qc_rule_kind { QC_RULE_REWRITE, QC_RULE_PATTERN, QC_RULE_ISLAND, QC_RULE_COST, QC_RULE_REFUSE };
 
 struct qc_rule {
@@ -142,7 +146,7 @@ struct qc_rule {
     struct qc_expr *give;        /* the template of the chosen target; NULL: the rule is not for it, or has none */
     const char *inside, *target; /* islands and costs: what it is, or why, for reports; the target that it is for, NULL:
                                     all */
-    bool partly; /* a cost: it holds only if costs do not leave every product with a constant weight in float */
+    enum qc_cost_where where;    /* of a cost */
     unsigned template_count;
     struct qc_template templates[QC_RULE_TARGETS];
     struct qc_scheme_clause activation, weight;

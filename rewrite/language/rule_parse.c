@@ -200,7 +200,16 @@ static bool parse_clauses(struct qc_rule_parser *p, struct qc_status *st)
     }
 }
 
-/* [ target NAME ] ( inside | [ partly ] because ) TEXT */
+static enum qc_cost_where parse_where(struct qc_rule_parser *p, struct qc_status *st)
+{
+    static const char *const words[] = {
+        [QC_COST_OUTPUTS] = "outputs", [QC_COST_FLOATS] = "floats", [QC_COST_PARTLY] = "partly"};
+    for (unsigned i = 1; i < sizeof words / sizeof *words; i++)
+        if (qc_lexer_take(&p->x, words[i], st)) return (enum qc_cost_where)i;
+    return QC_COST_ANYWHERE;
+}
+
+/* [ target NAME ] ( inside | [ outputs | floats | partly ] because ) TEXT */
 static bool parse_inside(struct qc_rule_parser *p, struct qc_status *st)
 {
     const char *word = p->rule->kind == QC_RULE_ISLAND ? "inside" : "because";
@@ -208,7 +217,7 @@ static bool parse_inside(struct qc_rule_parser *p, struct qc_status *st)
     if (qc_lexer_take(&p->x, "target", st) &&
         !qc_lexer_name(&rule->target, &p->x, "the name of a target", p->rules->arena, st))
         return false;
-    rule->partly = rule->kind == QC_RULE_COST && qc_lexer_take(&p->x, "partly", st);
+    if (rule->kind == QC_RULE_COST) rule->where = parse_where(p, st);
     return st->code == QC_OK && qc_lexer_expect(&p->x, word, st) &&
            qc_lexer_text(&rule->inside, &p->x, p->rules->arena, st);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/passes/costs.h"
 
+#include "graph/core/uses.h"
+
 /* Weights with fewer elements stay in float: a scale and a zero point take as much memory. */
 enum { SMALL_WEIGHT = 64 };
 
@@ -57,6 +59,28 @@ bool qc_costs_find_fixed(const bool **out, const struct qc_partition *p, struct 
     return true;
 }
 
+static bool is_due(void *user, const struct qc_match *m)
+{
+    return m->rule->where != QC_COST_OUTPUTS || !qc_readers(user, m->root).count;
+}
+
+static bool is_clamp(const struct qc_node *n)
+{
+    return n->op == QC_OP_Relu || n->op == QC_OP_Clip;
+}
+
+/* Returns true if something reads the value, and only nodes with a reason or clamps that only such nodes read. */
+static bool only_floats_read(const char *const *reason, const struct qc_uses *uses, qc_id v)
+{
+    const struct qc_use_list readers = qc_all_uses(uses, v);
+    for (size_t i = 0; i < readers.count; i++) {
+        const struct qc_node *n = readers.of[i].node ? &uses->graph->nodes[readers.of[i].node] : NULL;
+        if (!n || (!reason[readers.of[i].node] && !(is_clamp(n) && only_floats_read(reason, uses, n->outputs))))
+            return false;
+    }
+    return readers.count > 0;
+}
+
 /* Returns true if a product with a constant weight has no reason to stay in float. */
 static bool leaves_products(const char *const *reason, const struct qc_graph *g, const struct qc_partition_options *o)
 {
@@ -73,16 +97,21 @@ bool qc_costs_find(const char ***reason, const struct qc_graph *g, const struct 
                    const struct qc_partition_options *o, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_matches found;
+    struct qc_uses uses;
     if (!(*reason = QC_NEW_ARRAY(a, const char *, g->node_count + 1, st))) return false;
     if (!are_for(o)) return true;
-    if (!qc_matches_find(&found, g, rules, QC_RULE_COST, NULL, NULL, a, st)) return false;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        if (!found.at[id] || is_fixed(o, g, &g->nodes[id])) continue;
+    if (!qc_uses_of(&uses, g, a, st) || !qc_matches_find(&found, g, rules, QC_RULE_COST, is_due, &uses, a, st))
+        return false;
+    for (qc_id id = (qc_id)g->node_count; id; id--) { /* readers first */
+        const struct qc_node *n = &g->nodes[id];
+        if (!found.at[id] || is_fixed(o, g, n) ||
+            (found.at[id]->rule->where == QC_COST_FLOATS && !only_floats_read(*reason, &uses, n->outputs)))
+            continue;
         (*reason)[id] = qc_arena_printf(a, st, QC_FASTER_IN_FLOAT "%s", found.at[id]->rule->inside);
         if (!(*reason)[id]) return false;
     }
     const bool partly = leaves_products(*reason, g, o);
     for (qc_id id = 1; id <= g->node_count; id++)
-        if (!partly && (*reason)[id] && found.at[id]->rule->partly) (*reason)[id] = NULL;
+        if (!partly && (*reason)[id] && found.at[id]->rule->where == QC_COST_PARTLY) (*reason)[id] = NULL;
     return true;
 }
