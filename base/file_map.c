@@ -56,6 +56,16 @@ const char *qc_temporary_folder(const char *scratch)
     return scratch && *scratch ? scratch : "/tmp";
 }
 
+bool qc_temporary_subfolder(const char **out, const char *scratch, struct qc_arena *a, struct qc_status *st)
+{
+    char *path = qc_arena_printf(a, st, "%s/qcalib-XXXXXX", qc_temporary_folder(scratch));
+    if (!path) return false;
+    if (!mkdtemp(path))
+        return qc_fail(st, QC_MACHINE, "%s: cannot make a temporary folder; set TMPDIR to a folder with room", path);
+    *out = path;
+    return true;
+}
+
 /* Returns a new unnamed file in the folder, open for reading and writing; -1 with errno on failure. */
 static int temporary_file(const char *folder)
 {

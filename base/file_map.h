@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/status.h"
 
 /* Reference counted; any thread may use it. At least 64 bytes after the end of the file can be read. */
@@ -30,6 +31,8 @@ void qc_file_map_forget(const void *data, size_t bytes);
 
 /* Returns the folder of temporary files: TMPDIR if it is not empty, else `scratch` if there is one, else /tmp. */
 const char *qc_temporary_folder(const char *scratch);
+/* Makes a new folder in it; *out: its path, from the arena. Fails with QC_MACHINE. */
+bool qc_temporary_subfolder(const char **out, const char *scratch, struct qc_arena *a, struct qc_status *st);
 
 /* A temporary file for bytes that need not stay in memory. */
 struct qc_scratch_file;

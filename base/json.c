@@ -252,6 +252,14 @@ struct qc_json *qc_json_put(struct qc_json *object, const char *format, ...)
     return object;
 }
 
+struct qc_json *qc_json_pair(struct qc_json *x, struct qc_json *y)
+{
+    struct qc_json *list = qc_json_array();
+    qc_json_add(list, x);
+    qc_json_add(list, y);
+    return list;
+}
+
 struct qc_json *qc_json_strings(const char *const *texts, size_t count)
 {
     struct qc_json *list = qc_json_array();

@@ -28,6 +28,7 @@ void qc_json_add(struct qc_json *array, struct qc_json *value);
    has no spaces and no percent sign. */
 struct qc_json *qc_json_put(struct qc_json *object, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define QC_JSON(...) qc_json_put(qc_json_object(), __VA_ARGS__)
+struct qc_json *qc_json_pair(struct qc_json *x, struct qc_json *y);      /* an array; takes both */
 struct qc_json *qc_json_strings(const char *const *texts, size_t count); /* an array */
 void qc_json_free(struct qc_json *v);                                    /* NULL-safe; only for a root */
 

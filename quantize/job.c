@@ -124,13 +124,12 @@ static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quanti
     const struct qc_settings *settings = j->best->scheme.settings;
     if (j->setup->options->metric) {
         qc_progress_phase(j->setup->progress, "metric");
-        const bool own = qc_own_metric_reads_outputs(j->setup->options)
-                             ? qc_own_metric_of_outputs(quantized ? &j->has.metric : &j->demand.fp32, g, j->setup->eval,
-                                                        quantized ? &settings->plan : NULL, j->setup->options, settings,
-                                                        j->setup->progress, st)
-                         : quantized ? qc_own_metric_of_network(&j->has.metric, j->best->network, st)
-                                     : qc_own_metric_of_model(&j->demand.fp32, &j->in.model, j->setup->options,
-                                                              j->setup->progress, st);
+        const struct qc_setup *s = j->setup;
+        const bool own =
+            quantized ? qc_own_metric_of_network(&j->has.metric, j->best->network, st)
+            : qc_own_metric_reads_outputs(s->options)
+                ? qc_own_metric_of_outputs(&j->demand.fp32, g, s->eval, NULL, s->options, settings, s->progress, st)
+                : qc_own_metric_of_model(&j->demand.fp32, &j->in.model, s->options, s->progress, st);
         qc_progress_end(j->setup->progress);
         return own;
     }

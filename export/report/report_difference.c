@@ -86,17 +86,9 @@ static bool check_models(const struct qc_report_source s[2], struct qc_status *s
                    sha[1]);
 }
 
-static struct qc_json *pair(struct qc_json *x, struct qc_json *y)
-{
-    struct qc_json *list = qc_json_array();
-    qc_json_add(list, x);
-    qc_json_add(list, y);
-    return list;
-}
-
 static struct qc_json *numbers(double x, double y)
 {
-    return pair(qc_json_number(x), qc_json_number(y));
+    return qc_json_pair(qc_json_number(x), qc_json_number(y));
 }
 
 static double at(const struct qc_json *v, const char *key, size_t k)
@@ -230,7 +222,7 @@ static void add_option(struct qc_json *list, const char *name, const struct qc_j
 {
     if (equal(x, y)) return;
     struct qc_json *o = QC_JSON("name %s", name);
-    qc_json_set(o, "values", pair(qc_json_copy(x), qc_json_copy(y)));
+    qc_json_set(o, "values", qc_json_pair(qc_json_copy(x), qc_json_copy(y)));
     qc_json_add(list, o);
 }
 
@@ -356,10 +348,10 @@ static struct qc_json *layer_json(const struct differing *d)
     qc_json_set(o, "sqnr_db", numbers(sqnr(l), sqnr(m)));
     qc_json_put(o, "change_db %g", d->by);
     qc_json_set(o, "type",
-                pair(qc_json_string(qc_type_word(qc_json_find_text(l, "type"))),
-                     qc_json_string(qc_type_word(qc_json_find_text(m, "type")))));
+                qc_json_pair(qc_json_string(qc_type_word(qc_json_find_text(l, "type"))),
+                             qc_json_string(qc_type_word(qc_json_find_text(m, "type")))));
     qc_json_set(o, "method",
-                pair(qc_json_string(text_or(l, "method", "?")), qc_json_string(text_or(m, "method", "?"))));
+                qc_json_pair(qc_json_string(text_or(l, "method", "?")), qc_json_string(text_or(m, "method", "?"))));
     qc_json_set(o, "min", numbers(qc_json_find_number(l, "chosen.min"), qc_json_find_number(m, "chosen.min")));
     qc_json_set(o, "max", numbers(qc_json_find_number(l, "chosen.max"), qc_json_find_number(m, "chosen.max")));
     if (d->type) qc_json_add(what, qc_json_string("type"));
@@ -464,8 +456,9 @@ bool qc_report_difference(struct qc_json **out, const struct qc_report_source fr
     if (!check_members(&from[0], st) || !check_members(&from[1], st) || !check_models(from, st)) return false;
     struct qc_json *d = qc_json_object();
     qc_json_set(d, "reports",
-                pair(QC_JSON("file %s version %s", from[0].file, qc_json_find_text(from[0].report, "version")),
-                     QC_JSON("file %s version %s", from[1].file, qc_json_find_text(from[1].report, "version"))));
+                qc_json_pair(QC_JSON("file %s version %s", from[0].file, qc_json_find_text(from[0].report, "version")),
+                             QC_JSON("file %s version %s", from[1].file,
+                                     qc_json_find_text(from[1].report, "version"))));
     qc_json_put(d, "model %s verdict %s", text_or(from[1].report, "model.file", "?"), "");
     qc_json_set(d, "figures", figures(from));
     qc_json_set(d, "options", options(from));
@@ -488,5 +481,5 @@ void qc_report_difference_record(struct qc_json *d, const struct qc_report_sourc
     qc_json_put(d, "kind %s command %s version %s", "difference", command, version);
     qc_json_set(d, "model", model);
     qc_json_set(d, "verdict", words);
-    qc_json_set(d, "records", pair(qc_json_copy(from[0].report), qc_json_copy(from[1].report)));
+    qc_json_set(d, "records", qc_json_pair(qc_json_copy(from[0].report), qc_json_copy(from[1].report)));
 }

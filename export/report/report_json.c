@@ -12,17 +12,9 @@
 enum { QC_REPORT_SCHEMA = 1 };      /* version of report.schema.json */
 enum { PARAMETERS_LISTED = 16384 }; /* of a layer with more scales, only their number, minimum and maximum */
 
-static struct qc_json *pair(struct qc_json *x, struct qc_json *y)
-{
-    struct qc_json *a = qc_json_array();
-    qc_json_add(a, x);
-    qc_json_add(a, y);
-    return a;
-}
-
 static struct qc_json *interval(double low, double high)
 {
-    return isnan(low) ? qc_json_null() : pair(qc_json_number(low), qc_json_number(high));
+    return isnan(low) ? qc_json_null() : qc_json_pair(qc_json_number(low), qc_json_number(high));
 }
 
 static struct qc_json *accuracy(const struct qc_report *r)
@@ -83,8 +75,9 @@ static struct qc_json *solver_json(const struct qc_layer_solver *s)
     curve = s->curve_count ? qc_json_array() : qc_json_null();
     for (size_t i = 0; i < s->curve_count; i++) { /* thresholds and their objectives; null: not admitted */
         const double threshold = fmax(-s->curve[i].min, s->curve[i].max);
-        qc_json_add(curve, pair(brief(threshold), brief(s->curve[i].objective)));
-        if (isfinite(s->curve[i].refused)) qc_json_add(refused, pair(brief(threshold), brief(s->curve[i].refused)));
+        qc_json_add(curve, qc_json_pair(brief(threshold), brief(s->curve[i].objective)));
+        if (isfinite(s->curve[i].refused))
+            qc_json_add(refused, qc_json_pair(brief(threshold), brief(s->curve[i].refused)));
     }
     qc_json_set(o, "curve", curve);
     if (qc_json_size(refused))

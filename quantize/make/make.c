@@ -233,6 +233,13 @@ struct qc_round_weights_options qc_network_rounding(const struct qc_network *net
                                              .file = net->evidence->layer_file};
 }
 
+const struct qc_report_trial *qc_auto_method_chosen(const struct qc_auto_method *m)
+{
+    for (size_t i = 0; m && i < m->trial_count; i++)
+        if (m->trials[i].chosen) return &m->trials[i];
+    return NULL;
+}
+
 void qc_auto_method_free(struct qc_auto_method *m)
 {
     if (!m) return;

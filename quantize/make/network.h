@@ -52,6 +52,8 @@ struct qc_auto_method {
     double rounding_seconds;  /* of rounding that was not taken over (qc_network_take_rounded) */
 };
 void qc_auto_method_free(struct qc_auto_method *m); /* NULL-safe */
+/* Returns the trial that was chosen; NULL if there were none. NULL-safe. */
+const struct qc_report_trial *qc_auto_method_chosen(const struct qc_auto_method *m);
 
 /* Result of the second rounding (quantize/search/cross_rounding.h). */
 struct qc_crossed_rounding {

@@ -199,12 +199,18 @@ static const double rates[QC_WORKS] = {
 #undef QC_WORK
 };
 
+static double total(const double amount[QC_WORKS])
+{
+    double time = 0;
+    for (int i = 0; i < QC_WORKS; i++) time += rates[i] * amount[i];
+    return time;
+}
+
 bool qc_estimate_time(double *time, const struct qc_graph *g, bool wide_is_float, struct qc_status *st)
 {
     double amount[QC_WORKS] = {0};
     const bool ok = qc_count_work(amount, g, wide_is_float, st);
-    *time = 0;
-    for (int i = 0; i < QC_WORKS; i++) *time += rates[i] * amount[i];
+    *time = total(amount);
     return ok;
 }
 
@@ -263,13 +269,6 @@ static double result_time(const struct counting *c, qc_id value)
     bool real = true;
     for (size_t i = 0; i < readers.count; i++) real = real && g->nodes[readers.of[i].node].op == QC_OP_Dequantize;
     return real ? -rounding_time(g, value) : rounding_time(g, value);
-}
-
-static double total(const double amount[QC_WORKS])
-{
-    double time = 0;
-    for (int i = 0; i < QC_WORKS; i++) time += rates[i] * amount[i];
-    return time;
 }
 
 /* Returns the time of the operator alone, in integers or, with float types, in float. */

@@ -70,9 +70,8 @@ static bool any_crosses(const struct qc_weight_rounder *r, const struct qc_graph
 
 static bool loses_much(const struct qc_auto_method *m)
 {
-    for (size_t i = 0; m && i < m->trial_count; i++)
-        if (m->trials[i].chosen) return m->trials[i].sqnr_db < QC_CROSS_ALL_BELOW_DB;
-    return false;
+    const struct qc_report_trial *t = qc_auto_method_chosen(m);
+    return t && t->sqnr_db < QC_CROSS_ALL_BELOW_DB;
 }
 
 static bool is_few(enum qc_dtype t)

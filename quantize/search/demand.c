@@ -98,12 +98,7 @@ bool qc_demand_measure(struct qc_standing *out, struct qc_demand *d, struct qc_s
     const struct qc_setup *s = d->c->setup;
     const struct qc_network *net = d->c->network;
     if (s->options->metric && !d->outputs_alone) {
-        const struct qc_settings *settings = net->scheme.settings;
-        if (!(qc_own_metric_reads_outputs(s->options)
-                  ? qc_own_metric_of_outputs(&out->metric, net->produced, s->eval, &settings->plan, s->options,
-                                             settings, s->progress, st)
-                  : qc_own_metric_of_network(&out->metric, net, st)))
-            return false;
+        if (!qc_own_metric_of_network(&out->metric, net, st)) return false;
     } else if (s->eval && !d->outputs_alone) {
         const struct qc_evaluation e = {.graph = net->produced,
                                         .data = s->eval,

@@ -108,10 +108,8 @@ static bool measure_marked(struct qc_sensitivity **out, const struct qc_network 
 /* Returns the noise of the outputs as --method auto has measured it; NaN without. */
 static double noise_of_outputs(const struct qc_network *net)
 {
-    const struct qc_auto_method *m = net->auto_method;
-    for (size_t i = 0; m && i < m->trial_count; i++)
-        if (m->trials[i].chosen) return pow(10, -m->trials[i].sqnr_db / 10);
-    return (double)NAN;
+    const struct qc_report_trial *t = qc_auto_method_chosen(net->auto_method);
+    return t ? pow(10, -t->sqnr_db / 10) : (double)NAN;
 }
 
 /* An operator with its price. */

@@ -57,19 +57,11 @@ static bool may_use_full_range(const struct qc_candidate *c)
            c->scheme.partition.weight.restricted;
 }
 
-/* Returns the output SQNR that the trials of --method auto saw; 0: there were none. */
-static double seen_db(const struct qc_candidate *c)
-{
-    const struct qc_auto_method *m = c->network->auto_method;
-    for (size_t i = 0; m && i < m->trial_count; i++)
-        if (m->trials[i].chosen) return m->trials[i].sqnr_db;
-    return 0;
-}
-
 /* Operators in float give other bits on other processors, so they must be worth it. */
 static bool is_noisy(const struct qc_candidate *c)
 {
-    return seen_db(c) < QC_FREE_OPERATORS_BELOW_DB;
+    const struct qc_report_trial *t = qc_auto_method_chosen(c->network->auto_method);
+    return !t || t->sqnr_db < QC_FREE_OPERATORS_BELOW_DB;
 }
 
 static const struct idea ideas[] = {
@@ -124,9 +116,7 @@ static bool has_operators(const struct trying *t, const struct idea *idea, bool 
 static const char *chosen_method(const struct qc_candidate *c)
 {
     const struct qc_auto_method *m = c->network->auto_method;
-    for (size_t i = 0; m && m->trial_count > 1 && i < m->trial_count; i++)
-        if (m->trials[i].chosen) return m->trials[i].method;
-    return NULL;
+    return m && m->trial_count > 1 && qc_auto_method_chosen(m) ? qc_auto_method_chosen(m)->method : NULL;
 }
 
 /* Makes a candidate of the job's scheme with an idea (NULL: without), as cheap as a probe may be. *out is NULL if that

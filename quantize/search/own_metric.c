@@ -66,11 +66,8 @@ bool qc_own_metric_of_file(struct qc_metric *out, const struct qc_options *o, co
 static bool new_file(const char **file, const char **folder, const char *suffix, struct qc_arena *a,
                      struct qc_status *st)
 {
-    char *made = qc_arena_printf(a, st, "%s/qcalib-XXXXXX", qc_temporary_folder(NULL));
-    if (!made) return false;
-    if (!mkdtemp(made)) return qc_fail(st, QC_MACHINE, "a folder cannot be made as %s; set TMPDIR", made);
-    *folder = made;
-    return (*file = qc_arena_printf(a, st, "%s/model%s", made, suffix)) != NULL;
+    return qc_temporary_subfolder(folder, NULL, a, st) &&
+           (*file = qc_arena_printf(a, st, "%s/model%s", *folder, suffix)) != NULL;
 }
 
 static void remove_file(const char *file, const char *folder, struct qc_arena *a)
@@ -94,20 +91,6 @@ bool qc_own_metric_of_model(struct qc_metric *out, const struct qc_model_source 
     const bool ok = new_file(&made, &folder, ".onnx", a, st) && qc_onnx_emit_file(NULL, made, read->graph, &emit, st) &&
                     qc_own_metric_of_file(out, o, made, progress, st);
     remove_file(made, folder, a);
-    return ok;
-}
-
-bool qc_own_metric_of_network(struct qc_metric *out, const struct qc_network *net, struct qc_status *st)
-{
-    const struct qc_exporter *e = net->setup->exporters[0];
-    const struct qc_export_source source = {.produced = qc_network_written(net), .expanded = net->expanded};
-    const char *file = NULL, *folder = NULL;
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    if (!a) return qc_fail_memory(st, 1);
-    const bool ok = new_file(&file, &folder, e->suffix, a, st) &&
-                    qc_export_file(NULL, file, e, &source, net->lowered[0], st) &&
-                    qc_own_metric_of_file(out, net->setup->options, file, net->setup->progress, st);
-    remove_file(file, folder, a);
     return ok;
 }
 
@@ -202,6 +185,25 @@ bool qc_own_metric_of_outputs(struct qc_metric *out, const struct qc_graph *g, c
     qc_writer_free(w.writer);
     ok = ok && qc_own_metric_of_file(out, o, file, progress, st);
     if (ok) out->samples = qc_dataset_samples(data);
+    remove_file(file, folder, a);
+    return ok;
+}
+
+bool qc_own_metric_of_network(struct qc_metric *out, const struct qc_network *net, struct qc_status *st)
+{
+    const struct qc_setup *s = net->setup;
+    const struct qc_settings *settings = net->scheme.settings;
+    const struct qc_exporter *e = s->exporters[0];
+    const struct qc_export_source source = {.produced = qc_network_written(net), .expanded = net->expanded};
+    const char *file = NULL, *folder = NULL;
+    if (qc_own_metric_reads_outputs(s->options))
+        return qc_own_metric_of_outputs(out, net->produced, s->eval, &settings->plan, s->options, settings, s->progress,
+                                        st);
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    const bool ok = new_file(&file, &folder, e->suffix, a, st) &&
+                    qc_export_file(NULL, file, e, &source, net->lowered[0], st) &&
+                    qc_own_metric_of_file(out, s->options, file, s->progress, st);
     remove_file(file, folder, a);
     return ok;
 }

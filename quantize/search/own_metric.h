@@ -31,8 +31,8 @@ bool qc_own_metric_of_outputs(struct qc_metric *out, const struct qc_graph *g, c
    what it printed on standard error, if it fails or prints no number. */
 bool qc_own_metric_of_file(struct qc_metric *out, const struct qc_options *o, const char *file,
                            struct qc_progress *progress, struct qc_status *st);
-/* The same for a model as it was given, also in memory, and for a finished network, which is written to a temporary
-   file in the first format. */
+/* The same for a model as it was given, also in memory, and for a finished network: its outputs on --eval if the
+   command reads outputs, else a temporary file in the first format. */
 bool qc_own_metric_of_model(struct qc_metric *out, const struct qc_model_source *model, const struct qc_options *o,
                             struct qc_progress *progress, struct qc_status *st);
 bool qc_own_metric_of_network(struct qc_metric *out, const struct qc_network *net, struct qc_status *st);

@@ -49,13 +49,7 @@ static const char *model_file(const struct qc_setup *s)
 
 static bool make_folder(struct search *s, struct qc_status *st)
 {
-    char *path =
-        qc_arena_printf(s->c->arena, st, "%s/qcalib-benchmark-XXXXXX", qc_temporary_folder(s->c->setup->in->scratch));
-    if (!path) return false;
-    if (!mkdtemp(path))
-        return qc_fail(st, QC_MACHINE, "%s: cannot make a temporary folder; set TMPDIR to a folder with room", path);
-    s->folder = path;
-    return true;
+    return qc_temporary_subfolder(&s->folder, s->c->setup->in->scratch, s->c->arena, st);
 }
 
 /* Removes a model file and its file of large weights (onnx/write/emit.h). */
@@ -127,10 +121,8 @@ static bool change_placement(struct qc_change *out, const struct search *s, cons
 static bool derive_integers(struct search *s, struct qc_status *st)
 {
     struct qc_status why = QC_STATUS_INIT;
-    const struct qc_auto_method *found = s->c->network->auto_method;
-    const char *method = s->c->scheme.calibration.activation->of_network ? "mse" : NULL;
-    for (size_t i = 0; found && i < found->trial_count; i++)
-        if (found->trials[i].chosen) method = found->trials[i].method;
+    const struct qc_report_trial *chosen = qc_auto_method_chosen(s->c->network->auto_method);
+    const char *method = chosen ? chosen->method : s->c->scheme.calibration.activation->of_network ? "mse" : NULL;
     const struct qc_option_text options[] = {{"prefer", "integers"},
                                              {"weight-rounding", "nearest"},
                                              {"scale-channels", "off"},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The race: the only code that compares candidates by their outputs.
+/* The race: compares candidates by their outputs. Demands (demand.h), advice (score.h) and latency (latency.h) have
+   comparisons of their own.
 
    Candidates run on the same units, so the gain of each over the first one is a mean of paired differences with a
    standard error. All run on some units first; those that may still gain, and that the budget has room for, run on

@@ -6,11 +6,10 @@
 #include "rewrite/passes/operator_times.h"
 
 /* Nanoseconds. RUN: of a run beside its operators. A network that takes less than LEAST_TIME in float stays in
-   integers: a small file is worth more than a few microseconds. So does one that gains less than LEAST_GAIN, or less
-   than one in LEAST_PART parts of its time: estimates have larger errors. So does one whose integers take at most
-   DOUBT times the float model's time: estimates of integers are up to a fifth too high (of a face detector, and of
-   transformers), and operators in float give other bits on other processors. */
-enum { RUN = 4000, LEAST_TIME = 12000, LEAST_GAIN = 5000, LEAST_PART = 50 };
+   integers: a small file is worth more than a few microseconds. So does one that gains less than LEAST_GAIN, and one
+   whose integers take at most DOUBT times the float model's time: estimates of integers are up to a fifth too high (of
+   a face detector, and of transformers), and operators in float give other bits on other processors. */
+enum { RUN = 4000, LEAST_TIME = 12000, LEAST_GAIN = 5000 };
 
 /* Nanoseconds that a byte of the file is worth, as long as the time is at most SLOWEST times that of float. */
 #define TIME_OF_BYTE 0.1
@@ -225,16 +224,14 @@ bool qc_place_by_time(const bool **real, struct qc_partition *p, const bool *fix
     struct placing integers = empty, floats = empty, small = empty, fast = empty;
     bool *out = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
     *real = NULL;
-    if (!out || !solve(&integers, NONE_REAL, 0, fixed) || !solve(&floats, ALL_REAL, 0, fixed) ||
-        !solve(&small, LEAST_SUM, TIME_OF_BYTE, fixed) || !solve(&fast, LEAST_SUM, 0, fixed))
-        return false;
+    if (!out || !solve(&integers, NONE_REAL, 0, fixed) || !solve(&floats, ALL_REAL, 0, fixed)) return false;
+    if (floats.time < LEAST_TIME || (double)integers.time <= DOUBT * (double)floats.time) return true;
+    if (!solve(&small, LEAST_SUM, TIME_OF_BYTE, fixed) || !solve(&fast, LEAST_SUM, 0, fixed)) return false;
     const struct placing *best = (double)small.time <= SLOWEST * (double)floats.time ? &small : &fast;
     const int64_t gain = integers.time - best->time;
     p->placed_gain = (double)gain / 1000;
     p->placed_time = (double)best->time / 1000;
-    if (floats.time < LEAST_TIME || gain < LEAST_GAIN || gain < integers.time / LEAST_PART ||
-        (double)integers.time <= DOUBT * (double)floats.time)
-        return true;
+    if (gain < LEAST_GAIN) return true;
     for (qc_id id = 1; id <= g->node_count; id++)
         out[id] = best->match_of[id] == id && !qc_cut_with_source(best->cut, of_node(id));
     *real = out;
