@@ -48,6 +48,7 @@ struct qc_job {
     struct qc_standing has;    /* measured results of the network to be written */
     struct qc_sensitivity *sensitivity;
     struct qc_measurement *measurement;
+    double calibrated_db;              /* SQNR of the worst output on samples that calibrated, if measured */
     struct qc_report_latency *latency; /* NULL without --benchmark */
     struct qc_report r;
     struct qc_file_list inputs; /* which the job does not write */
@@ -96,18 +97,27 @@ static bool check_finite_outputs(const struct qc_job *j, struct qc_status *st)
                    bad, qc_dataset_samples(j->setup->data), qc_dataset_file(j->setup->data));
 }
 
+static bool measure_on(struct qc_measurement **out, struct qc_job *j, const struct qc_checked *samples,
+                       struct qc_status *st)
+{
+    const struct qc_network *net = j->best->network;
+    const bool fewer = samples->some.others || qc_dataset_samples(samples->data) > samples->some.samples;
+    if (fewer && !qc_dataset_select(samples->data, &samples->some, st)) return false;
+    qc_progress_phase(j->setup->progress, "comparing layers");
+    const bool ok = qc_measure(out, net->real, net->folded, samples->data, net->scheme.settings, st);
+    qc_progress_end(j->setup->progress);
+    const struct qc_options *chosen = samples->data == j->setup->data ? j->setup->options : NULL;
+    return (!fewer || qc_model_select_again(samples->data, chosen, st)) && ok;
+}
+
 static bool measure_layers(struct qc_job *j, struct qc_status *st)
 {
     if (!j->setup->data) return true;
-    const struct qc_selection some = qc_measured_samples(j->setup->data);
+    const struct qc_checked checked = qc_checked_samples(j->setup);
+    j->r.measured_on = checked.on;
     j->r.data_samples = qc_dataset_samples(j->setup->data);
     qc_dataset_let_go(j->setup->data); /* frees cached samples before the stages with the highest memory use */
-    if (j->r.data_samples > some.samples && !qc_dataset_select(j->setup->data, &some, st)) return false;
-    qc_progress_phase(j->setup->progress, "comparing layers");
-    bool ok = qc_measure(&j->measurement, j->best->network->real, j->best->network->folded, j->setup->data,
-                         j->best->scheme.settings, st);
-    qc_progress_end(j->setup->progress);
-    return ok && check_finite_outputs(j, st);
+    return measure_on(&j->measurement, j, &checked, st) && check_finite_outputs(j, st);
 }
 
 /* Drops --eval: the labelled output is computed by unsupported operators, so accuracy cannot be measured. */
@@ -267,6 +277,19 @@ static bool count_ops(struct qc_job *j, struct qc_status *st)
            check_integer(j, st);
 }
 
+/* Measures the worst output on samples that calibrated: what is mended depends on no others. */
+static bool measure_calibrated(struct qc_job *j, struct qc_status *st)
+{
+    const struct qc_checked known = {.data = j->setup->data, .some = qc_measured_samples(j->setup->data)};
+    struct qc_measurement *own = NULL;
+    size_t worst;
+    const bool other = strcmp(j->r.measured_on, QC_CHECKED_KNOWN) != 0;
+    if (other && !measure_on(&own, j, &known, st)) return false;
+    j->calibrated_db = qc_worst_output(&worst, j->best->network, own ? own : j->measurement);
+    qc_measurement_free(own);
+    return true;
+}
+
 /* Widens layers if outputs have lost too much; the report then has the figures of the changed network. */
 static bool mend(struct qc_job *j, struct qc_status *st)
 {
@@ -274,7 +297,8 @@ static bool mend(struct qc_job *j, struct qc_status *st)
     struct qc_report_fallback *path;
     bool changed;
     if (j->setup->data && !qc_model_select(j->setup->data, j->setup->options, NULL, st)) return false;
-    if (!qc_mend(&path, &changed, j->best, j->measurement, st)) return false;
+    if (!j->measurement) return true;
+    if (!measure_calibrated(j, st) || !qc_mend(&path, &changed, j->best, j->calibrated_db, st)) return false;
     if (!changed) return true;
     if (path) j->r.fallback = path;
     j->r.fallback_seconds = qc_seconds() - t0;
@@ -441,9 +465,8 @@ static void warn_of_collapse(const struct qc_job *j)
 {
     static const double points = 10, good_db = 20;
     const struct qc_metric *real = &j->demand.fp32, *now = &j->has.metric;
-    size_t worst;
+    const double least = j->calibrated_db;
     if (!j->setup->eval || !j->measurement || real->kind != QC_METRIC_TOP1) return;
-    const double least = qc_worst_output(&worst, j->best->network, j->measurement);
     if (!(qc_metric_drop(real, now) > points) || least < good_db || isinf(least)) return;
     qc_warn(j->best->warnings,
             "accuracy on %s falls from %.2f to %.2f %%, though the outputs have %.1f dB on %s: their samples differ; "

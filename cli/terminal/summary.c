@@ -248,6 +248,14 @@ static void print_reference(FILE *f, const struct qc_json *r)
     qc_print(f, "\n");
 }
 
+/* Returns what sets the measured samples apart from those that calibrated. */
+static const char *measured_where(const struct qc_json *r)
+{
+    return is(r, "measured_on", "evaluation")       ? " of --eval"
+           : is(r, "measured_on", "not calibrated") ? " that did not calibrate"
+                                                    : "";
+}
+
 /* Prints the worst value that is judged in place of outputs whose rows change places. */
 static void print_before_ordering(FILE *f, const struct qc_json *r)
 {
@@ -258,8 +266,8 @@ static void print_before_ordering(FILE *f, const struct qc_json *r)
         worst = o;
     qc_print(f, ": judged before its rows are put in order");
     if (worst)
-        qc_print(f, ", at %s: SQNR %.2f dB over %zu sample%s", text(worst, "name"), number(worst, "sqnr_db"),
-                 count(r, "measured_samples"), qc_plural(count(r, "measured_samples")));
+        qc_print(f, ", at %s: SQNR %.2f dB over %zu sample%s%s", text(worst, "name"), number(worst, "sqnr_db"),
+                 count(r, "measured_samples"), qc_plural(count(r, "measured_samples")), measured_where(r));
     qc_print(f, "\n");
 }
 
@@ -272,12 +280,13 @@ static void print_output(FILE *f, const struct qc_json *r, const struct qc_json 
     if (yes(o, "ordered"))
         print_before_ordering(f, r);
     else if (strcmp(state, "measured") == 0)
-        qc_print(f, ": SQNR %.2f dB over %zu sample%s%s%s\n", number(o, "sqnr_db"), samples, plural,
-                 worst ? ", worst part " : "", worst ? worst : "");
+        qc_print(f, ": SQNR %.2f dB over %zu sample%s%s%s%s\n", number(o, "sqnr_db"), samples, plural,
+                 measured_where(r), worst ? ", worst part " : "", worst ? worst : "");
     else if (strcmp(state, "equal") == 0)
-        qc_print(f, ": equal on %zu sample%s\n", samples, plural);
+        qc_print(f, ": equal on %zu sample%s%s\n", samples, plural, measured_where(r));
     else if (strcmp(state, "not finite") == 0)
-        qc_print(f, ": NaN or infinite where the float model has numbers, on %zu sample%s\n", samples, plural);
+        qc_print(f, ": NaN or infinite where the float model has numbers, on %zu sample%s%s\n", samples, plural,
+                 measured_where(r));
     else
         qc_print(f, ": not measured, it has no finite float values\n");
 }

@@ -205,6 +205,7 @@ struct qc_selection {
     size_t samples; /* 0: all; limited to all */
     bool drawn; /* false: evenly spaced, unit j of n is floor(j * all / n). true: drawn without replacement with seed */
     uint64_t seed; /* splitmix64 (Steele, Lea, Flood 2014) and Floyd's sampling; the chosen units are ascending */
+    bool others;   /* of the units outside of the present choice (qc_dataset_others), not with shards */
     bool in_order; /* with states: the first ones, also if all are recorded */
     size_t shard, shards; /* takes units shard, shard + shards, ... of the chosen ones; shards 0: all of them */
 };
@@ -213,6 +214,10 @@ struct qc_selection {
    readers. Files of a folder are checked here: unreadable ones are left out and replaced by others, which lowers
    qc_dataset_total. Fails with QC_BAD_INPUT also if the file cannot hold values for so many samples. */
 bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st);
+
+/* Returns the number of samples outside of the present choice: 0 with states, in a shard, and if rows may be left out.
+ */
+size_t qc_dataset_others(const struct qc_dataset *ds);
 
 /* The same choice on plain numbers: writes n of 0..total-1, ascending, to out[n]. n <= total. */
 bool qc_select_units(uint64_t *out, size_t n, uint64_t total, const struct qc_selection *selection,

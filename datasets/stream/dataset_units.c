@@ -107,12 +107,35 @@ size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit)
     return qc_unit_in_file(ds, unit) * samples_per_unit(ds);
 }
 
+size_t qc_dataset_others(const struct qc_dataset *ds)
+{
+    const bool fixed = !ds->sequence_count && !(ds->own && qc_memory_data_is_unsure(ds->own));
+    return fixed && ds->chosen && ds->units == ds->planned ? (ds->all_units - ds->units) * samples_per_unit(ds) : 0;
+}
+
+/* Returns the number of units from which a selection chooses. */
+static size_t offered_units(const struct qc_dataset *ds, const struct qc_selection *selection)
+{
+    return selection->others ? ds->all_units - ds->units : ds->all_units;
+}
+
 /* Returns the number of units of all shards. */
 static size_t planned_units(const struct qc_dataset *ds, const struct qc_selection *selection)
 {
-    size_t n = selection->samples ? selection->samples / samples_per_unit(ds) : ds->all_units;
+    const size_t offered = offered_units(ds, selection);
+    size_t n = selection->samples ? selection->samples / samples_per_unit(ds) : offered;
     if (n == 0) n = 1;
-    return n < ds->all_units ? n : ds->all_units;
+    return n < offered ? n : offered;
+}
+
+/* Replaces numbers among the units outside of the present choice, ascending, by unit numbers. */
+static void number_others(uint64_t *chosen, size_t n, const struct qc_dataset *ds)
+{
+    size_t before = 0; /* units of the present choice that come before */
+    for (size_t i = 0; i < n; i++) {
+        while (before < ds->units && ds->chosen[before] <= chosen[i] + before) before++;
+        chosen[i] += before;
+    }
 }
 
 static bool choose_units(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
@@ -126,10 +149,11 @@ static bool choose_units(struct qc_dataset *ds, const struct qc_selection *selec
         if (!qc_mul_size(&bytes, n, sizeof *chosen) || !(chosen = malloc(bytes))) return qc_fail_memory(st, n);
         if (n == ds->all_units) {
             for (size_t i = 0; i < n; i++) chosen[i] = i;
-        } else if (!qc_select_units(chosen, n, ds->all_units, selection, st)) {
+        } else if (!qc_select_units(chosen, n, offered_units(ds, selection), selection, st)) {
             free(chosen);
             return false;
         }
+        if (selection->others) number_others(chosen, n, ds);
         for (size_t i = shards > 1 ? selection->shard : 0; i < n; i += shards) chosen[kept++] = chosen[i];
         n = kept;
     }

@@ -428,6 +428,7 @@ struct qc_report {
     const struct qc_layer *layers;
     const size_t *layers_by_name; /* [layer_count]: indices of layers, sorted by name */
     size_t measured_samples, output_count;
+    const char *measured_on; /* NULL: not measured; else which samples (quantize/search/score.h) */
     const struct qc_report_output *outputs;
     size_t port_count; /* integer inputs, then outputs */
     const struct qc_report_port *ports;

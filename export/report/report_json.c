@@ -578,7 +578,8 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "accumulator", accumulator(r->accumulator));
     qc_json_set(o, "outputs", outputs(r));
     if (r->port_count) qc_json_set(o, "integer_ports", integer_ports(r));
-    qc_json_put(o, "measured_samples %zu quantized_ops %zu", r->measured_samples, r->quantized_ops);
+    qc_json_put(o, "measured_samples %zu measured_on %s quantized_ops %zu", r->measured_samples, r->measured_on,
+                r->quantized_ops);
     qc_json_set(
         o, "processors",
         QC_JSON("onnxruntime %hhd exact_without_vnni %hhd products %zu saturating %zu first %s channels_limited %zu",

@@ -162,22 +162,23 @@ static bool select_all(const struct trying *t, struct qc_status *st)
 /* True if the samples of the report are all there are: nothing can be held out. */
 static bool only_those(const struct trying *t)
 {
-    return !t->net->setup->eval &&
-           qc_dataset_samples(t->net->setup->data) <= qc_measured_samples(t->net->setup->data).samples;
+    const struct qc_checked c = qc_checked_samples(t->net->setup);
+    return !t->net->setup->eval && !c.some.others && qc_dataset_samples(c.data) <= c.some.samples;
 }
 
-/* Measures the output errors of p, or of a branch of it, on the samples of the report or on the held-out ones (from
-   --eval if given, else drawn from --data). *out: [outputs], from the arena. */
+/* Measures the output errors of p, or of a branch of it, on the samples of the report or on held-out ones, drawn from
+   --data. *out: [outputs], from the arena. */
 static bool measure_samples(struct qc_error **out, struct trying *t, const struct qc_network *net, enum samples which,
                             struct qc_arena *a, struct qc_status *st)
 {
-    struct qc_dataset *data = which == HELD_BACK && t->net->setup->eval ? t->net->setup->eval : t->net->setup->data;
-    struct qc_selection some = qc_measured_samples(data);
-    if (which == HELD_BACK) some.samples = some.samples / QC_MEASURED_BATCHES * QC_ADVICE_HELD;
-    some.drawn = which == HELD_BACK && !t->net->setup->eval;
-    some.seed = QC_ADVICE_HELD_SEED;
+    struct qc_checked c = qc_checked_samples(t->net->setup);
+    if (which == HELD_BACK) {
+        const size_t batch = c.some.samples / QC_MEASURED_BATCHES;
+        c.data = t->net->setup->data;
+        c.some = (struct qc_selection){.samples = batch * QC_ADVICE_HELD, .drawn = true, .seed = QC_ADVICE_HELD_SEED};
+    }
     struct qc_error *sums = QC_NEW_ARRAY(a, struct qc_error, t->outputs, st);
-    if (!sums || !qc_measure_outputs(sums, &t->keys[which], net, data, &some, st)) return false;
+    if (!sums || !qc_measure_outputs(sums, &t->keys[which], net, c.data, &c.some, st)) return false;
     *out = sums;
     return true;
 }
@@ -233,7 +234,8 @@ static bool fill_outputs(struct qc_report_advice *out, const struct trying *t, c
 /* Number of units in a measurement on the samples of the report; held_of: on the held-out ones. */
 static double measured_units(const struct trying *t)
 {
-    const size_t all = qc_dataset_units(t->net->setup->data);
+    const struct qc_checked c = qc_checked_samples(t->net->setup);
+    const size_t all = c.some.others ? QC_MEASURED_BATCHES : qc_dataset_units(c.data);
     return (double)(all < QC_MEASURED_BATCHES ? all : QC_MEASURED_BATCHES);
 }
 

@@ -33,7 +33,7 @@ bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, stru
 
 /* Widens layers of d->c while that is worth its price: each number of layers, in wider types or in float, has an
    estimated latency (quantize/search/cost.h), bytes and an output error, and the sum of the three is least. No file is
-   larger than the float model, or slower if the first state is of use, except where the first state is. Afterwards d->c is in the best state, which may be
-   the first. Errors: as qc_fall_back. */
+   larger than the float model, or slower if the first state is of use, except where the first state is. Afterwards d->c
+   is in the best state, which may be the first. Errors: as qc_fall_back. */
 bool qc_widen_while_worth(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
                           const struct qc_sensitivity *s, struct qc_status *st);

@@ -112,18 +112,16 @@ static bool widen_worst(struct qc_report_fallback **out, struct qc_standing *has
     return ok;
 }
 
-bool qc_mend(struct qc_report_fallback **out, bool *changed, struct qc_candidate *c, const struct qc_measurement *m,
-             struct qc_status *st)
+bool qc_mend(struct qc_report_fallback **out, bool *changed, struct qc_candidate *c, double db, struct qc_status *st)
 {
     const char *ops[RECURRENT_OPS];
     const struct qc_partition_options *types = &c->scheme.partition;
-    size_t layers, worst;
+    size_t layers;
     struct qc_demand d = {.c = c};
     struct qc_standing has = {.sqnr_db = (double)NAN};
     *out = NULL;
     *changed = false;
-    if (!m || !may_mend(c)) return true;
-    const double db = qc_worst_output(&worst, c->network, m);
+    if (!may_mend(c)) return true;
     const bool recurrent = db < QC_FALLBACK_RECURRENT_DB && !types->dynamic && !types->activation_type_count &&
                            recurrent_ops(ops, &layers, c->network->partition);
     const bool any = db < QC_FALLBACK_NOISY_DB && !c->setup->options->given[QC_OPTION_ACTIVATION_TYPE];

@@ -7,11 +7,10 @@
 #include "quantize/report/quantize_suggest.h"
 #include "quantize/search/candidate.h"
 
-/* m: the outputs of the network. Sets *out (from the arena of c) to the steps tried, or to NULL. If (*out)->met, c has
-   the wider types afterwards, else its scheme is unchanged. *changed: the network was made again, so everything that
-   borrows from its graphs must be made again, too. Errors: those of making and of runs. */
-bool qc_mend(struct qc_report_fallback **out, bool *changed, struct qc_candidate *c, const struct qc_measurement *m,
-             struct qc_status *st);
+/* db: SQNR of the worst output on samples that calibrated. Sets *out (from the arena of c) to the steps tried, or to
+   NULL. If (*out)->met, c has the wider types afterwards, else its scheme is unchanged. *changed: the network was made
+   again, so everything that borrows from its graphs must be made again, too. Errors: those of making and of runs. */
+bool qc_mend(struct qc_report_fallback **out, bool *changed, struct qc_candidate *c, double db, struct qc_status *st);
 
 /* Warns if an output has less than 10 dB. The warning names the layer that loses most, and a remedy: a command of the
    advice, one that follows from the cause of error (ideas), or a demand. */

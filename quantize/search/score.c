@@ -13,10 +13,20 @@ struct qc_selection qc_measured_samples(const struct qc_dataset *data)
     return (struct qc_selection){.samples = QC_MEASURED_BATCHES * batch, .in_order = true};
 }
 
+struct qc_checked qc_checked_samples(const struct qc_setup *s)
+{
+    struct qc_dataset *data = s->eval ? s->eval : s->data;
+    if (!s->data) return (struct qc_checked){.data = NULL};
+    struct qc_checked c = {.data = data, .some = qc_measured_samples(data)};
+    c.some.others = !s->eval && qc_dataset_others(data) >= c.some.samples;
+    c.on = s->eval ? QC_CHECKED_EVAL : c.some.others ? QC_CHECKED_REST : QC_CHECKED_KNOWN;
+    return c;
+}
+
 bool qc_measure_outputs(struct qc_error *sums, uint64_t **keys, const struct qc_network *net, struct qc_dataset *data,
                         const struct qc_selection *some, struct qc_status *st)
 {
-    const bool fewer = qc_dataset_samples(data) > some->samples;
+    const bool fewer = some->others || qc_dataset_samples(data) > some->samples;
     bool ok = !fewer || qc_dataset_select(data, some, st);
     if (ok && !*keys) ok = (*keys = QC_NEW_ARRAY(net->setup->arena, uint64_t, qc_dataset_units(data), st)) != NULL;
     ok = ok && qc_output_errors(sums, qc_evidence_outputs(net->evidence, net->real), *keys, net->real, net->produced,

@@ -8,8 +8,23 @@
 
 /* ---- The error of one network ---- */
 
-/* Returns the selection of the samples that the report measures: QC_MEASURED_BATCHES batches. */
+/* Returns a selection of QC_MEASURED_BATCHES batches. */
 struct qc_selection qc_measured_samples(const struct qc_dataset *data);
+
+#define QC_CHECKED_EVAL "evaluation"
+#define QC_CHECKED_REST "not calibrated"
+#define QC_CHECKED_KNOWN "calibration"
+
+/* The samples of the report. */
+struct qc_checked {
+    struct qc_dataset *data; /* borrowed; NULL: there are none */
+    struct qc_selection some;
+    const char *on; /* QC_CHECKED_*, for the record */
+};
+
+/* Returns QC_MEASURED_BATCHES batches of --eval; without it, of the samples that --samples left out of calibration; and
+   if there are fewer, of those that calibrated. */
+struct qc_checked qc_checked_samples(const struct qc_setup *s);
 
 /* Compares the outputs of n->produced with those of the float network on some samples of data, which is --data or
    --eval; the selection of the job is restored afterwards. The produced graph computes the same bits as the simulated

@@ -434,6 +434,19 @@ Test(dataset, select_takes_every_nth_or_draws)
         cr_expect_eq(y[0], even[u]);
         cr_expect_eq(qc_dataset_first_sample(ds, u), (size_t)even[u]);
     }
+    cr_expect_eq(qc_dataset_others(ds), 6);
+    cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = 3, .others = true}, &st));
+    static const float rest[] = {1, 4, 8}; /* of 1, 3, 4, 6, 8, 9: every second one */
+    for (size_t u = 0; u < 3; u++) {
+        read_unit(y, ds, 0, u);
+        cr_expect_eq(y[0], rest[u]);
+    }
+    cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = 7, .others = true}, &st));
+    static const float all[] = {0, 2, 3, 5, 6, 7, 9}; /* more are not left */
+    for (size_t u = 0; u < 7; u++) {
+        read_unit(y, ds, 0, u);
+        cr_expect_eq(y[0], all[u]);
+    }
     cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = 3, .drawn = true, .seed = 9}, &st));
     cr_assert_eq(qc_dataset_units(ds), 3);
     for (size_t u = 0; u < 3; u++) {
@@ -442,6 +455,7 @@ Test(dataset, select_takes_every_nth_or_draws)
     }
     cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = 99}, &st));
     cr_assert_eq(qc_dataset_units(ds), 10);
+    cr_expect_eq(qc_dataset_others(ds), 0);
     qc_dataset_free(ds);
     spec.dims = pairs;
     ds = open_one(path, &spec, NULL);

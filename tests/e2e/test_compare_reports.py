@@ -77,7 +77,7 @@ def test_page_and_summary(qcalib, jobs, tmp_path):
     assert re.search(r"^ +\d+ quantized in the first report only$", out, re.M) and f"written     {page}" in out
     text, record = page.read_text(), record_of(page)
     verdict = record["verdict"]["text"]
-    assert re.match(r"Accuracy: .*; Output SQNR: −\d+\.\d\d dB; File size: .* layers differ, and \d+ (is|are) quantized in one", verdict)
+    assert re.match(r"Accuracy: .*; Output SQNR: [−+]\d+\.\d\d dB; File size: .* layers differ, and \d+ (is|are) quantized in one", verdict)
     assert text.index(verdict) < text.index("<table")
     reports = [json.loads((jobs / name / "report.json").read_text()) for name in ("first", "second")]
     assert record["records"] == reports

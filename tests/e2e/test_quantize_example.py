@@ -52,10 +52,31 @@ def test_graph(digits, examples, tmp_path):
     assert after["QLinearAdd"] == 1 and after["QGemm"] == 2
 
 
-def test_report_is_what_onnx_runtime_measures(digits, examples, tmp_path):
-    report = digits("--json").json
-    calib = Data(examples / "digits_calib.h5")
-    chosen = calib.inputs[spread(len(calib.inputs), report["measured_samples"])]
+def all_calibrate(samples, count):
+    return samples[spread(len(samples), count)]
+
+
+def others_calibrate(samples, count):
+    """The samples that --samples 100 leaves out."""
+    rest = np.delete(samples, spread(len(samples), 100), axis=0)
+    return rest[spread(len(rest), count)]
+
+
+@pytest.mark.parametrize(
+    "more, measured_on, said, data, chosen",
+    (
+        ((), "calibration", "over 16 samples\n", "digits_calib.h5", all_calibrate),
+        (("--samples", "100"), "not calibrated", "over 16 samples that did not calibrate", "digits_calib.h5", others_calibrate),
+        (("--samples", "290"), "calibration", "over 16 samples\n", "digits_calib.h5", all_calibrate),
+        (("--eval", "digits_test.h5"), "evaluation", "over 16 samples of --eval", "digits_test.h5", all_calibrate),
+    ),
+)
+def test_report_is_what_onnx_runtime_measures(more, measured_on, said, data, chosen, digits, examples, tmp_path):
+    more = [examples / m if m.endswith(".h5") else m for m in more]
+    assert said in digits(*more).out
+    report = digits(*more, "--json").json
+    assert report["measured_on"] == measured_on and report["measured_samples"] == 16
+    chosen = chosen(Data(examples / data).inputs, 16)
     reference, outputs = (
         infer(p, chosen)[0] for p in (examples / "digits_cnn.onnx", tmp_path / "digits_cnn.int8.onnx")
     )

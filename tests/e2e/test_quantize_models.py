@@ -187,8 +187,9 @@ def test_default_accuracy(model, exported, truth):
 def test_report_measures_what_was_exported(model, exported, data):
     """The report's SQNR of each output, against ONNX Runtime on the same samples."""
     report = exported(model).report
-    calib = Data(data / model.calib, model.preprocess)
-    chosen = calib.inputs[spread(len(calib.inputs), report["measured_samples"])]
+    file = {"calibration": model.calib, "evaluation": model.eval}[report["measured_on"]]
+    samples = Data(data / file, model.preprocess).inputs
+    chosen = samples[spread(len(samples), report["measured_samples"])]
     reference, _ = infer(model.path(data), chosen, THREADS)
     outputs, _ = infer(exported(model).path, chosen, THREADS)
     there = sqnr(reference, outputs)
