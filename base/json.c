@@ -103,9 +103,13 @@ struct qc_json *qc_json_string(const char *s)
     return NULL;
 }
 
-/* Replaces the decimal point of the locale by '.'. */
-static void make_point(char *s)
+static struct qc_json *make_number(const char *text, double value)
 {
+    struct qc_json *v = make_text(QC_JSON_NUMBER, text, strlen(text));
+    if (!v) return NULL;
+    v->number = value;
+    /* Replace the decimal point of the locale by '.' */
+    char *s = v->text;
     char *to = s;
     bool point = false;
     for (; *s; s++) {
@@ -117,14 +121,6 @@ static void make_point(char *s)
         }
     }
     *to = '\0';
-}
-
-static struct qc_json *make_number(const char *text, double value)
-{
-    struct qc_json *v = make_text(QC_JSON_NUMBER, text, strlen(text));
-    if (!v) return NULL;
-    v->number = value;
-    make_point(v->text);
     return v;
 }
 

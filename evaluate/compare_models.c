@@ -109,16 +109,6 @@ static size_t named_alike(const struct layers *l, const char *name, struct qc_ar
     return other ? named(l, other) : 0;
 }
 
-static bool match_names(struct layers *f, struct layers *s, struct qc_arena *a, struct qc_status *st)
-{
-    for (size_t i = 0; i < f->count; i++) {
-        const char *name = f->g->values[f->of[i].source].name;
-        const size_t k = name ? named_alike(s, name, a, st) : 0;
-        if (k && !s->of[k - 1].partner && same_shape(f, &f->of[i], s, &s->of[k - 1])) marry(f, i, s, k - 1);
-    }
-    return st->code == QC_OK;
-}
-
 /* Returns the layers without a partner. */
 static size_t *unmatched(size_t *count, const struct layers *l, struct qc_arena *a, struct qc_status *st)
 {
@@ -191,8 +181,14 @@ static bool match_layers(struct qc_layer_pairs *out, const struct qc_graph *firs
     struct qc_layer_pairs p = {.count = 0};
     struct qc_uses f_uses, s_uses;
     if (!qc_uses_of(&f_uses, first, a, st) || !qc_uses_of(&s_uses, second, a, st) || !find_layers(&f, first, a, st) ||
-        !find_layers(&s, second, a, st) || !match_names(&f, &s, a, st))
+        !find_layers(&s, second, a, st))
         return false;
+    for (size_t i = 0; i < f.count; i++) {
+        const char *name = f.g->values[f.of[i].source].name;
+        const size_t k = name ? named_alike(&s, name, a, st) : 0;
+        if (k && !s.of[k - 1].partner && same_shape(&f, &f.of[i], &s, &s.of[k - 1])) marry(&f, i, &s, k - 1);
+    }
+    if (st->code != QC_OK) return false;
     const size_t names = f.count + 1;
     bool *by_name = QC_NEW_ARRAY(a, bool, names, st);
     for (size_t i = 0; by_name && i < f.count; i++) by_name[i] = f.of[i].partner != 0;
@@ -259,27 +255,6 @@ static const struct qc_graph *narrower(const struct qc_compared_models *c)
     return !batch_of(c->first.graph) && batch_of(c->second.graph) ? c->second.graph : c->first.graph;
 }
 
-static bool check_batches(const struct qc_compared_models *c, struct qc_status *st)
-{
-    const int64_t one = batch_of(c->first.graph), other = batch_of(c->second.graph);
-    return !one || !other || one == other ||
-           qc_fail(st, QC_BAD_INPUT,
-                   "%s takes %lld samples at a time and %s takes %lld; export one of them with the other's batch, or "
-                   "with a free one",
-                   c->first.path, (long long)one, c->second.path, (long long)other);
-}
-
-static bool check_inputs(const struct qc_compared_models *c, struct qc_status *st)
-{
-    const struct qc_graph *g = c->first.graph, *h = c->second.graph;
-    bool same = g->input_count == h->input_count;
-    for (size_t i = 0; same && i < g->input_count; i++)
-        same = strcmp(g->inputs[i].name, h->inputs[i].name) == 0 &&
-               g->values[g->inputs[i].value].type.dtype == h->values[h->inputs[i].value].type.dtype;
-    return same || qc_fail(st, QC_BAD_INPUT, "%s and %s do not take the same inputs ('qcalib inspect' shows them)",
-                           c->first.path, c->second.path);
-}
-
 /* Gives a model real numbers where it has integers and the other one real numbers. */
 static bool match_ports(struct qc_model *m, const struct qc_graph *other, struct qc_status *st)
 {
@@ -315,12 +290,26 @@ static bool match_ports(struct qc_model *m, const struct qc_graph *other, struct
 static bool open_both(struct qc_compared_models *c, const struct qc_model_source sources[2], const struct qc_options *o,
                       struct qc_warnings *w, struct qc_status *st)
 {
-    return qc_model_open(&c->first, &sources[0], o, w, st) && qc_model_open(&c->second, &sources[1], o, w, st) &&
-           qc_model_check_whole(&c->first, st) && qc_model_check_whole(&c->second, st) &&
-           qc_model_widen(&c->first, QC_WIDEN_PORTS, st) && qc_model_widen(&c->second, QC_WIDEN_PORTS, st) &&
-           qc_model_canonicalise(&c->first, st) && qc_model_canonicalise(&c->second, st) &&
-           match_ports(&c->first, c->second.graph, st) && match_ports(&c->second, c->first.graph, st) &&
-           check_inputs(c, st) && check_batches(c, st);
+    if (!qc_model_open(&c->first, &sources[0], o, w, st) || !qc_model_open(&c->second, &sources[1], o, w, st) ||
+        !qc_model_check_whole(&c->first, st) || !qc_model_check_whole(&c->second, st) ||
+        !qc_model_widen(&c->first, QC_WIDEN_PORTS, st) || !qc_model_widen(&c->second, QC_WIDEN_PORTS, st) ||
+        !qc_model_canonicalise(&c->first, st) || !qc_model_canonicalise(&c->second, st) ||
+        !match_ports(&c->first, c->second.graph, st) || !match_ports(&c->second, c->first.graph, st))
+        return false;
+    const struct qc_graph *g = c->first.graph, *h = c->second.graph;
+    bool same = g->input_count == h->input_count;
+    for (size_t i = 0; same && i < g->input_count; i++)
+        same = strcmp(g->inputs[i].name, h->inputs[i].name) == 0 &&
+               g->values[g->inputs[i].value].type.dtype == h->values[h->inputs[i].value].type.dtype;
+    if (!same)
+        return qc_fail(st, QC_BAD_INPUT, "%s and %s do not take the same inputs ('qcalib inspect' shows them)",
+                       c->first.path, c->second.path);
+    const int64_t one = batch_of(c->first.graph), other = batch_of(c->second.graph);
+    return !one || !other || one == other ||
+           qc_fail(st, QC_BAD_INPUT,
+                   "%s takes %lld samples at a time and %s takes %lld; export one of them with the other's batch, or "
+                   "with a free one",
+                   c->first.path, (long long)one, c->second.path, (long long)other);
 }
 
 bool qc_compare_models(struct qc_compared_models *c, const struct qc_model_source sources[2],

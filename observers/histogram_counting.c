@@ -127,17 +127,6 @@ static uint32_t *new_counters(struct qc_status *st)
     return counts;
 }
 
-/* Moves the list to counters. */
-static bool begin_counting(struct qc_scan *s, struct qc_status *st)
-{
-    if (!(s->counts = new_counters(st))) return false;
-    count_list(s->counts, s);
-    free(s->list);
-    s->list = NULL;
-    s->list_count = s->list_capacity = 0;
-    return true;
-}
-
 /* Appends to the list; at most LIST_MAX values in all. */
 static bool list_values(struct qc_scan *s, const float *x, size_t n, struct qc_status *st)
 {
@@ -175,7 +164,12 @@ bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_statu
 {
     if (s->binned && !s->counts) {
         if (s->list_count + n <= LIST_MAX) return list_values(s, x, n, st);
-        if (!begin_counting(s, st)) return false;
+        /* Move the list to counters */
+        if (!(s->counts = new_counters(st))) return false;
+        count_list(s->counts, s);
+        free(s->list);
+        s->list = NULL;
+        s->list_count = s->list_capacity = 0;
     }
     const bool both = s->counts && s->both;
     const size_t most = both ? QC_SCAN_SHORT_BLOCK : QC_SCAN_BLOCK;

@@ -531,39 +531,31 @@ static double side_split_by_power(const struct side *side, const struct grid *g,
     return sum;
 }
 
-static double behind_power_error(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels, double power,
-                                 double unit)
-{
-    double behind[QC_MOMENTS_LEVELS + 1], sum = 0;
-    struct grid grids[2];
-    grids_of(grids, p, levels);
-    for (int k = 0; k < 2; k++) {
-        if (!m->sides[k].used) continue;
-        if (!behind_levels(behind, m, k ? -1 : 1, &grids[k], 0)) return (double)INFINITY;
-        sum += side_split_by_power(&m->sides[k], &grids[k], behind, power, unit, (double)INFINITY);
-    }
-    return sum;
-}
-
-static double float_power_error(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels, double power,
-                                double unit, double enough)
-{
-    struct grid grids[2];
-    grids_of(grids, p, levels);
-    const double above = side_split_by_power(&m->sides[0], &grids[0], NULL, power, unit, enough);
-    const double sum = above > enough
-                           ? above
-                           : above + side_split_by_power(&m->sides[1], &grids[1], NULL, power, unit, enough - above);
-    return sum > enough ? (double)INFINITY : sum;
-}
-
 double qc_moments_power_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
                               enum qc_symmetry symmetry, double power, double unit, double enough)
 {
     struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
     double s = (double)p.scale / unit;
-    if (m->behind) return behind_power_error(m, p, levels, power, unit);
-    if (levels.mantissa) return float_power_error(m, p, levels, power, unit, enough);
+    if (m->behind) {
+        double behind[QC_MOMENTS_LEVELS + 1], sum = 0;
+        struct grid grids[2];
+        grids_of(grids, p, levels);
+        for (int k = 0; k < 2; k++) {
+            if (!m->sides[k].used) continue;
+            if (!behind_levels(behind, m, k ? -1 : 1, &grids[k], 0)) return (double)INFINITY;
+            sum += side_split_by_power(&m->sides[k], &grids[k], behind, power, unit, (double)INFINITY);
+        }
+        return sum;
+    }
+    if (levels.mantissa) {
+        struct grid grids[2];
+        grids_of(grids, p, levels);
+        const double above = side_split_by_power(&m->sides[0], &grids[0], NULL, power, unit, enough);
+        const double sum =
+            above > enough ? above
+                           : above + side_split_by_power(&m->sides[1], &grids[1], NULL, power, unit, enough - above);
+        return sum > enough ? (double)INFINITY : sum;
+    }
     const int64_t up = (int64_t)levels.hi - p.zero_point, down = (int64_t)p.zero_point - levels.lo;
     if (isfinite(enough) && side_clipped_by_power(&m->sides[0], s, up, power, unit, enough) +
                                     side_clipped_by_power(&m->sides[1], s, down, power, unit, enough) >

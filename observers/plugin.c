@@ -150,22 +150,6 @@ static bool solve_plugin(struct qc_range *out, const struct qc_statistics *s, co
     return true;
 }
 
-static void set_observer(struct plugin *p, const struct qcalib_observer *e)
-{
-    for (size_t i = 0; i < e->option_count; i++) {
-        const struct qcalib_observer_option *o = &e->options[i];
-        p->options[i] = (struct qc_observer_option){
-            .name = o->name, .help = o->help, .preset = o->preset, .min = o->min, .max = o->max};
-    }
-    p->observer = (struct qc_observer){.name = e->name,
-                                       .summary = e->summary,
-                                       .need = QC_NEED_VALUES,
-                                       .options = p->options,
-                                       .option_count = e->option_count,
-                                       .plugin = e,
-                                       .solve = solve_plugin};
-}
-
 static bool open_file(struct plugin *p, const struct qc_plugins *all, const char *file, struct qc_status *st)
 {
     size_t length = strlen(file) + 3;
@@ -186,7 +170,18 @@ static bool open_file(struct plugin *p, const struct qc_plugins *all, const char
         return qc_fail(st, QC_BAD_INPUT,
                        "plugin %s: it does not export 'qcalib_observer_entry' (see qcalib_observer.h)", file);
     if (!check(all, file, e, st)) return false;
-    set_observer(p, e);
+    for (size_t i = 0; i < e->option_count; i++) {
+        const struct qcalib_observer_option *o = &e->options[i];
+        p->options[i] = (struct qc_observer_option){
+            .name = o->name, .help = o->help, .preset = o->preset, .min = o->min, .max = o->max};
+    }
+    p->observer = (struct qc_observer){.name = e->name,
+                                       .summary = e->summary,
+                                       .need = QC_NEED_VALUES,
+                                       .options = p->options,
+                                       .option_count = e->option_count,
+                                       .plugin = e,
+                                       .solve = solve_plugin};
     return true;
 }
 

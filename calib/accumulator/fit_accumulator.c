@@ -164,25 +164,6 @@ static void prove(struct fit *f)
 
 /* ------------------------------------------------- sums seen */
 
-static bool watch(struct qc_overflows *out, const struct fit *f, const struct qc_dataset *data, struct qc_status *st)
-{
-    const struct qc_settings *o = f->settings;
-    struct qc_plan_options how = {.accumulator = {.bits = o->plan.accumulator.bits, .overflow = QC_OVERFLOW_WATCH}};
-    struct qc_plan *plan = NULL;
-    struct qc_stream s = {.data = data,
-                          .input_count = f->g->input_count,
-                          .plan_count = 1,
-                          .overflows = {out},
-                          .progress = o->progress,
-                          .progress_user = o->progress_user};
-    bool ok = qc_stream_plan(&plan, f->g, data, &how, st) && qc_overflows_new(out, plan, f->g, f->c->arena, st) &&
-              qc_stream_fit(&s.workers, o, data, qc_plan_runner_bytes(plan), st);
-    s.plans[0] = plan;
-    ok = ok && (!out->count || qc_stream_run(&s, st)); /* nothing to run if all layers are proven */
-    qc_plan_free(plan);
-    return ok;
-}
-
 /* Raises the scales of channels whose sums seen, times `margin`, exceed the range. Returns the number of these
    channels. */
 static size_t raise_seen(struct fit *f, const struct qc_overflows *seen, double margin)
@@ -264,7 +245,21 @@ bool qc_fit_accumulators(struct qc_calibration *c, struct qc_graph *g, const str
     for (size_t i = 0; i < f.layer_count; i++) decide(&f, &f.layers[i]);
     if (!bind_accumulator(&f, st)) return false;
     for (int pass = 0; data && pass <= PASSES; pass++) {
-        if (!watch(&seen, &f, data, st)) return false;
+        const struct qc_settings *o = f.settings;
+        struct qc_plan_options how = {.accumulator = {.bits = o->plan.accumulator.bits, .overflow = QC_OVERFLOW_WATCH}};
+        struct qc_plan *plan = NULL;
+        struct qc_stream s = {.data = data,
+                              .input_count = f.g->input_count,
+                              .plan_count = 1,
+                              .overflows = {&seen},
+                              .progress = o->progress,
+                              .progress_user = o->progress_user};
+        bool ok = qc_stream_plan(&plan, f.g, data, &how, st) && qc_overflows_new(&seen, plan, f.g, f.c->arena, st) &&
+                  qc_stream_fit(&s.workers, o, data, qc_plan_runner_bytes(plan), st);
+        s.plans[0] = plan;
+        ok = ok && (!seen.count || qc_stream_run(&s, st)); /* nothing to run if all layers are proven */
+        qc_plan_free(plan);
+        if (!ok) return false;
         if (pass == PASSES || !raise_seen(&f, &seen, pass ? 1 : MARGIN)) break;
         if (!bind_accumulator(&f, st)) return false;
     }

@@ -143,18 +143,6 @@ static bool find_output_of(bool *out, struct qc_scoring *s, const struct qc_grap
     return true;
 }
 
-static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct qc_runner *probe, struct qc_status *st)
-{
-    bool found;
-    if (!find_output_of(&found, s, g, probe, false, st)) return false;
-    if (!found && !find_output_of(&found, s, g, probe, true, st)) return false;
-    if (!found && g->carried && g->carried->output_count < g->carried->model_output_count)
-        return qc_fail(st, QC_UNSUPPORTED, "%s: none of the computed float outputs fits the %s of the data",
-                       qc_dataset_file(s->data), s->label_count ? "labels" : "target");
-    return found || qc_fail(st, QC_BAD_INPUT, "%s: no float output of the model fits the %s of the data",
-                            qc_dataset_file(s->data), s->label_count ? "labels" : "target");
-}
-
 bool qc_scoring_begin(struct qc_scoring *out, const struct qc_graph *g, struct qc_runner *probe,
                       const struct qc_dataset *data, struct qc_status *st)
 {
@@ -169,7 +157,15 @@ bool qc_scoring_begin(struct qc_scoring *out, const struct qc_graph *g, struct q
         s.peak = qc_dataset_target_peak(data);
     }
     if (qc_dataset_units(data) && !qc_stream_unit_shapes(probe, data, g->input_count, 0, st)) return false;
-    if (!find_output(&s, g, probe, st)) return false;
+    bool found;
+    if (!find_output_of(&found, &s, g, probe, false, st)) return false;
+    if (!found && !find_output_of(&found, &s, g, probe, true, st)) return false;
+    if (!found && g->carried && g->carried->output_count < g->carried->model_output_count)
+        return qc_fail(st, QC_UNSUPPORTED, "%s: none of the computed float outputs fits the %s of the data",
+                       qc_dataset_file(s.data), s.label_count ? "labels" : "target");
+    if (!found)
+        return qc_fail(st, QC_BAD_INPUT, "%s: no float output of the model fits the %s of the data",
+                       qc_dataset_file(s.data), s.label_count ? "labels" : "target");
     *out = s;
     return true;
 }

@@ -367,21 +367,6 @@ static const struct qc_qparams *second_parameters(const struct comparing *c, siz
     return qc_graph_parameters(c->job->second, c->job->pairs[index].second);
 }
 
-static bool observe_peak(struct comparing *c, const struct qc_unit *at, size_t peak, const struct qc_view *v,
-                         struct qc_status *st)
-{
-    const size_t n = qc_view_count(v);
-    if (!room_make(&c->row[at->worker], n * sizeof(float), st) ||
-        !room_make(&c->levels[at->worker], n * sizeof(float), st))
-        return false;
-    const struct qc_view held = view_centred(c->levels[at->worker].data, v, 0);
-    const struct qc_view row = qc_view_dense(&held) ? held : view_kept(c->row[at->worker].data, &held);
-    double *seen = &c->peaks[at->unit * c->job->peak_count + peak];
-    const float most = qc_second_moments_peak(row.data, n, 1);
-    *seen = (double)most > *seen ? (double)most : *seen;
-    return true;
-}
-
 /* Makes the first graph's value real and dense. */
 static bool real_of(struct qc_view *real, struct comparing *c, unsigned worker, size_t index, const struct qc_view *v,
                     struct qc_status *st)
@@ -406,7 +391,18 @@ static bool observe_compared(void *user, const struct qc_unit *at, size_t index,
 {
     struct comparing *c = user;
     const struct qc_comparison_job *job = c->job;
-    if (at->plan == SECOND && index >= job->pair_count) return observe_peak(c, at, index - job->pair_count, v, st);
+    if (at->plan == SECOND && index >= job->pair_count) {
+        const size_t n = qc_view_count(v);
+        if (!room_make(&c->row[at->worker], n * sizeof(float), st) ||
+            !room_make(&c->levels[at->worker], n * sizeof(float), st))
+            return false;
+        const struct qc_view held = view_centred(c->levels[at->worker].data, v, 0);
+        const struct qc_view row = qc_view_dense(&held) ? held : view_kept(c->row[at->worker].data, &held);
+        double *seen = &c->peaks[at->unit * c->job->peak_count + (index - job->pair_count)];
+        const float most = qc_second_moments_peak(row.data, n, 1);
+        *seen = (double)most > *seen ? (double)most : *seen;
+        return true;
+    }
     if (at->plan == SECOND) return qc_keep_value(&c->kept[at->worker][index], v, second_parameters(c, index), st);
     const struct qc_kept_value *kept = &c->kept[at->worker][index];
     const size_t n = qc_view_count(&kept->view);
@@ -454,22 +450,6 @@ static bool observe_compared(void *user, const struct qc_unit *at, size_t index,
     return true;
 }
 
-/* Compares integers of 8 and 16 bits as numbers. */
-static void compare_integers(struct qc_error *e, const struct qc_view *r, const struct qc_view *x, size_t n)
-{
-    enum { BLOCK = 256 };
-    float both[2][BLOCK];
-    const struct qc_view *const views[] = {r, x};
-    for (size_t i = 0; i < n; i += BLOCK) {
-        const size_t count = n - i < BLOCK ? n - i : BLOCK;
-        for (size_t k = 0; k < 2; k++) {
-            const struct qc_tensor t = {.dtype = views[k]->dtype, .count = n, .data = views[k]->data};
-            for (size_t j = 0; j < count; j++) both[k][j] = (float)qc_tensor_int(&t, i + j);
-        }
-        qc_error_compare(e, both[0], both[1], count);
-    }
-}
-
 bool qc_compare_output(bool *comparable, struct qc_error *e, const struct qc_graph *first,
                        const struct qc_graph *second, size_t k, const struct qc_view *r, const struct qc_view *x,
                        struct qc_status *st)
@@ -483,8 +463,20 @@ bool qc_compare_output(bool *comparable, struct qc_error *e, const struct qc_gra
                        second->outputs[k].name, n, qc_dtype_info(r->dtype)->name, qc_view_count(x),
                        qc_dtype_info(x->dtype)->name);
     if (r->dtype == QC_F32) qc_error_compare(e, r->data, x->data, n);
-    if (r->dtype == QC_U8 || r->dtype == QC_I8 || r->dtype == QC_U16 || r->dtype == QC_I16)
-        compare_integers(e, r, x, n);
+    if (r->dtype == QC_U8 || r->dtype == QC_I8 || r->dtype == QC_U16 || r->dtype == QC_I16) {
+        /* Compare integers of 8 and 16 bits as numbers */
+        enum { BLOCK = 256 };
+        float both[2][BLOCK];
+        const struct qc_view *const views[] = {r, x};
+        for (size_t i = 0; i < n; i += BLOCK) {
+            const size_t count = n - i < BLOCK ? n - i : BLOCK;
+            for (size_t b = 0; b < 2; b++) {
+                const struct qc_tensor t = {.dtype = views[b]->dtype, .count = n, .data = views[b]->data};
+                for (size_t j = 0; j < count; j++) both[b][j] = (float)qc_tensor_int(&t, i + j);
+            }
+            qc_error_compare(e, both[0], both[1], count);
+        }
+    }
     return true;
 }
 

@@ -34,17 +34,12 @@ static qc_id first_dequantized(const struct qc_uses *u, qc_id value)
     return 0;
 }
 
-/* Returns the name of a layer's result: dequantized, it has the name of the model's value. */
-static const char *result_name(const struct qc_uses *u, qc_id value)
-{
-    for (qc_id v = value; v && !u->graph->values[value].name; v = first_dequantized(u, value)) value = v;
-    return u->graph->values[value].name;
-}
-
 const char *qc_layer_name(const struct qc_uses *u, qc_id node)
 {
     const struct qc_node *n = &u->graph->nodes[node];
-    const char *result = result_name(u, n->outputs);
+    qc_id value = n->outputs;
+    for (qc_id v = value; v && !u->graph->values[value].name; v = first_dequantized(u, value)) value = v;
+    const char *result = u->graph->values[value].name;
     return n->name && *n->name ? n->name : result ? result : "";
 }
 
@@ -194,21 +189,6 @@ static bool visit_block(struct sums *sums, struct qc_cut_run *r, size_t begin, c
     return true;
 }
 
-static bool visit(struct sums *sums, struct qc_cut_run *r, const struct qc_cut_layers *layers, qc_id *const *cuts,
-                  const size_t *counts, struct qc_status *st)
-{
-    const size_t blocks = (r->end - r->first + r->block - 1) / r->block;
-    bool ok = true;
-    sums->all = sums->done;
-    for (size_t i = 0; i < layers->count; i++) sums->all += is_chosen(sums, layers, i) ? blocks : 0;
-    for (size_t begin = r->first; ok && begin < r->end; begin += r->count) {
-        struct qc_arena *a = qc_arena_new(); /* memory of a block */
-        ok = (a || qc_fail_memory(st, 1)) && visit_block(sums, r, begin, layers, cuts, counts, a, st);
-        qc_arena_free(a);
-    }
-    return ok;
-}
-
 static bool find_cuts(qc_id ***cuts, size_t **counts, struct qc_cut_layers *layers, const struct qc_graph *g,
                       const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
 {
@@ -319,8 +299,17 @@ static bool run_layers(struct sums *sums, struct qc_sensitivity *s, struct qc_cu
     if (sums->layers != layers.count)
         return qc_fail(st, QC_UNSUPPORTED, "%s: the layers of the model differ between the shapes of these samples",
                        qc_dataset_file(r->data));
-    if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(sums, r, &layers, cuts, counts, st))
-        return false;
+    if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st)) return false;
+    const size_t blocks = (r->end - r->first + r->block - 1) / r->block;
+    bool ok = true;
+    sums->all = sums->done;
+    for (size_t i = 0; i < layers.count; i++) sums->all += is_chosen(sums, &layers, i) ? blocks : 0;
+    for (size_t begin = r->first; ok && begin < r->end; begin += r->count) {
+        struct qc_arena *x = qc_arena_new(); /* memory of a block */
+        ok = (x || qc_fail_memory(st, 1)) && visit_block(sums, r, begin, &layers, cuts, counts, x, st);
+        qc_arena_free(x);
+    }
+    if (!ok) return false;
     const bool last = r->end == r->units;
     if (last && r->scored)
         fill_metric(s, r, sums);

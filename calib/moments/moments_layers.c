@@ -132,13 +132,6 @@ size_t qc_second_moments_matrix_at(const struct qc_second_moments_layer *l, size
     return group * ((l->blocks - 1) * whole + last) + block * whole;
 }
 
-/* Returns the float value that the node's input quantizes. */
-static qc_id real_input(const struct qc_graph *g, const struct qc_node *n)
-{
-    const struct qc_node *q = qc_node_of(g, n->inputs[0]);
-    return q && q->op == QC_OP_Quantize ? q->inputs[0] : n->inputs[0];
-}
-
 qc_id qc_second_moments_weight(const struct qc_graph *g, const struct qc_node *n)
 {
     return n->input_count > 1 ? constant_weight(g, n->inputs[1]) : 0;
@@ -344,7 +337,8 @@ static bool add_moments_layer(struct qc_second_moments *m, const struct qc_graph
     if (!w) return true;
     struct qc_second_moments_layer *l = QC_NEW_ARRAY(m->arena, struct qc_second_moments_layer, 1, st);
     if (!l) return false;
-    l->value = real_input(g, n);
+    const struct qc_node *q = qc_node_of(g, n->inputs[0]);
+    l->value = q && q->op == QC_OP_Quantize ? q->inputs[0] : n->inputs[0];
     const char *reason =
         n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose ? window_layer(l, g, n, w) : dense_layer(l, n, w);
     if (!reason && g->values[l->value].type.dtype != QC_F32) reason = "its input is not float32";

@@ -72,20 +72,6 @@ struct solving_methods {
     struct qc_affine *params;
 };
 
-static bool solve_method(struct qc_range *range, const struct qc_chooser *k, const struct qc_method *method, qc_id id,
-                         struct qc_status *st)
-{
-    const struct qc_qparams *q = &k->g->qparams_of[id];
-    const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
-    struct qc_solve request = QC_SOLVE_INIT(qc_qparams_levels(q), q->symmetry);
-    request.known_lo = k->c->choices[id].known_lo;
-    request.known_hi = k->c->choices[id].known_hi;
-    if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
-    if (!qc_observer_solve(range, method->observer, &method->values, &seen, &request, st))
-        return qc_where(st, "quantizer '%s'", q->name);
-    return qc_chooser_unseen(range, k, id, method, st);
-}
-
 static bool is_solved(const struct qc_chooser *k, qc_id id)
 {
     const struct qc_histogram *h = k->histograms[id];
@@ -100,7 +86,15 @@ static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_st
     (void)worker;
     for (size_t m = 0; is_solved(k, id) && m < s->count; m++) {
         struct qc_range range;
-        if (!solve_method(&range, k, &s->methods[m], id, st)) return false;
+        const struct qc_qparams *q = &k->g->qparams_of[id];
+        const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
+        struct qc_solve request = QC_SOLVE_INIT(qc_qparams_levels(q), q->symmetry);
+        request.known_lo = k->c->choices[id].known_lo;
+        request.known_hi = k->c->choices[id].known_hi;
+        if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
+        if (!qc_observer_solve(&range, s->methods[m].observer, &s->methods[m].values, &seen, &request, st))
+            return qc_where(st, "quantizer '%s'", q->name);
+        if (!qc_chooser_unseen(&range, k, id, &s->methods[m], st)) return false;
         s->params[m * (k->g->qparams_count + 1) + id] = qc_chooser_affine(k, id, range);
     }
     return true;

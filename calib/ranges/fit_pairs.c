@@ -52,16 +52,6 @@ static int32_t largest_pair(struct row *r, float scale, int32_t limit)
     return most;
 }
 
-static float sum_above(const struct pair *p)
-{
-    return (p->a > 0 ? p->a : 0) + (p->b > 0 ? p->b : 0);
-}
-
-static float sum_below(const struct pair *p)
-{
-    return (p->a < 0 ? -p->a : 0) + (p->b < 0 ? -p->b : 0);
-}
-
 /* Reads the pairs of a row that may exceed the limit at this scale. Rounding raises a sum by at most one level; a
    second level is a margin for float errors. */
 static void read_pairs(struct row *r, float scale, int32_t limit)
@@ -85,7 +75,9 @@ static void read_pairs(struct row *r, float scale, int32_t limit)
             pair.b = w;
             pair.alone = false;
         }
-        if (r->zero_point || !(sum_above(&pair) <= kept && sum_below(&pair) <= kept)) r->pairs[r->count++] = pair;
+        if (r->zero_point || !(((pair.a > 0 ? pair.a : 0) + (pair.b > 0 ? pair.b : 0)) <= kept &&
+                               ((pair.a < 0 ? -pair.a : 0) + (pair.b < 0 ? -pair.b : 0)) <= kept))
+            r->pairs[r->count++] = pair;
     }
 }
 

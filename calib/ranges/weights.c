@@ -34,17 +34,6 @@ struct constant_use {
         first_bias; /* qparams of products with this weight; Quantize nodes of biases for such a product */
 };
 
-/* Finds the inputs of the weights of an RNN, GRU or LSTM. */
-static void find_recurrent(struct constant_use *uses, const struct qc_graph *g, qc_id id,
-                           const struct qc_second_moments *m)
-{
-    for (int k = 0; m && qc_is_recurrent(g->nodes[id].op) && k < QC_MOMENTS_RECURRENT; k++) {
-        const enum qc_second_moments_recurrent which = (enum qc_second_moments_recurrent)k;
-        const qc_id w = qc_second_moments_recurrent_weight(g, &g->nodes[id], which);
-        if (w) uses[g->values[w].type.qparams].recurrent = qc_second_moments_of_recurrent(m, id, which);
-    }
-}
-
 /* Fills uses by quantizer; of several constants of one quantizer the first counts. */
 static void find_uses(struct constant_use *uses, const struct qc_graph *g, const struct qc_second_moments *m)
 {
@@ -55,7 +44,12 @@ static void find_uses(struct constant_use *uses, const struct qc_graph *g, const
             use->readers++;
             if (i == 1 && !use->layer) use->layer = id;
         }
-        find_recurrent(uses, g, id, m);
+        /* Find the inputs of the weights of an RNN, GRU or LSTM */
+        for (int k = 0; m && qc_is_recurrent(g->nodes[id].op) && k < QC_MOMENTS_RECURRENT; k++) {
+            const enum qc_second_moments_recurrent which = (enum qc_second_moments_recurrent)k;
+            const qc_id w = qc_second_moments_recurrent_weight(g, &g->nodes[id], which);
+            if (w) uses[g->values[w].type.qparams].recurrent = qc_second_moments_of_recurrent(m, id, which);
+        }
         const struct qc_node *real = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL;
         if (real && real->op == QC_OP_Dequantize) {
             struct constant_use *use = &uses[g->values[real->inputs[0]].type.qparams];
@@ -386,18 +380,6 @@ static size_t fit_bias(const struct channels *c, const struct solving *s, const 
     return raised;
 }
 
-static bool tally(struct qc_tally *t, const struct qc_tensor *x, struct qc_status *st)
-{
-    struct qc_scan *scan = NULL;
-    struct qc_histogram seen = {.tally = {.first_bad_sample = QC_NO_SAMPLE}};
-    if (!qc_scan_new(&scan, QC_NEED_EXTREMES, st)) return false;
-    const bool ok = qc_scan_values(scan, x->data, x->count, st) && qc_histogram_add_scan(&seen, scan, st);
-    if (ok) *t = seen.tally;
-    t->samples = 1;
-    qc_scan_free(scan);
-    return ok;
-}
-
 static bool is_by_output(const struct solving *s, const struct constant_quantizer *quantizer)
 {
     const struct qc_qparams *q = &s->g->qparams_of[quantizer->id];
@@ -433,7 +415,15 @@ static bool look_at_constant(const struct solving *s, const struct constant_quan
 {
     const struct qc_qparams *q = &s->g->qparams_of[quantizer->id];
     struct qc_choice *choice = &s->c->choices[quantizer->id];
-    if (!tally(&choice->seen, quantizer->use.tensor, st)) return false;
+    struct qc_scan *scan = NULL;
+    struct qc_histogram seen = {.tally = {.first_bad_sample = QC_NO_SAMPLE}};
+    if (!qc_scan_new(&scan, QC_NEED_EXTREMES, st)) return false;
+    const bool ok = qc_scan_values(scan, quantizer->use.tensor->data, quantizer->use.tensor->count, st) &&
+                    qc_histogram_add_scan(&seen, scan, st);
+    if (ok) choice->seen = seen.tally;
+    choice->seen.samples = 1;
+    qc_scan_free(scan);
+    if (!ok) return false;
     if (choice->seen.nan || choice->seen.pos_inf || choice->seen.neg_inf)
         return not_finite(s, &quantizer->use, q->is_weight ? "weight" : "constant", q->name, st);
     choice->method = quantizer->observer->name;

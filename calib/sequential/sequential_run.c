@@ -99,17 +99,6 @@ static void make_real(struct qc_view *real, float *row, const struct qc_propagat
     if (s && s->count > 1) qc_quantizer_channels_real(real, s, qc_value(p->g, value)->type.axis, false, NULL);
 }
 
-/* Returns a buffer for the first value of a pair; NULL if memory is out. */
-static float *segment_room(struct pair *pair, size_t n, struct qc_status *st)
-{
-    if (!pair->first || pair->size < n) {
-        free(pair->first);
-        pair->size = n;
-        if (!(pair->first = malloc((n + 1) * sizeof *pair->first))) qc_fail_memory(st, n * sizeof *pair->first);
-    }
-    return pair->first;
-}
-
 /* Takes one value of a pair; with the second, the layers observe both. The first is copied as real numbers in its
    memory order; the second is used in place where possible. */
 static bool take_pair(const struct observing *o, const struct qc_segment_observed *what, const struct qc_view *v,
@@ -122,7 +111,12 @@ static bool take_pair(const struct observing *o, const struct qc_segment_observe
     const size_t n = qc_view_count(v);
     struct qc_view now = *v;
     if (!pair->there) {
-        float *to = segment_room(pair, n, st);
+        if (!pair->first || pair->size < n) {
+            free(pair->first);
+            pair->size = n;
+            if (!(pair->first = malloc((n + 1) * sizeof *pair->first))) qc_fail_memory(st, n * sizeof *pair->first);
+        }
+        float *to = pair->first;
         if (to) make_real(&pair->view, to, p, what->value, v);
         return pair->there = to != NULL;
     }
@@ -310,17 +304,6 @@ static bool make_workers(struct running *r, struct qc_arena *a, struct qc_status
     return true;
 }
 
-static void free_workers(struct running *r)
-{
-    for (unsigned w = 0; r->at && w < r->workers; w++) {
-        for (size_t i = 0; r->at[w].scans && i < r->part->observed_count; i++) qc_scan_free(r->at[w].scans[i]);
-        qc_runner_free(r->at[w].runner);
-        qc_dataset_scratch_free(r->at[w].scratch);
-        free(r->at[w].row);
-        free(r->at[w].pair.first);
-    }
-}
-
 static bool finish(struct running *r, struct qc_status *st)
 {
     struct qc_propagation *p = r->p;
@@ -359,7 +342,13 @@ bool qc_segment_run(struct qc_propagation *p, const struct qc_segment *part, str
     ok = ok && qc_pool_run(p->units, run_segment_unit, &r, &pool, st);
     ok = ok && finish(&r, st);
     if (ok && part->counts) p->done += p->units;
-    free_workers(&r);
+    for (unsigned w = 0; r.at && w < r.workers; w++) {
+        for (size_t i = 0; r.at[w].scans && i < r.part->observed_count; i++) qc_scan_free(r.at[w].scans[i]);
+        qc_runner_free(r.at[w].runner);
+        qc_dataset_scratch_free(r.at[w].scratch);
+        free(r.at[w].row);
+        free(r.at[w].pair.first);
+    }
     qc_plan_free(r.plan);
     qc_rebuild_end_part(&r.built, &p->room, part->nodes.count, part->nodes.of);
     return ok;

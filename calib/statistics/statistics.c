@@ -16,18 +16,6 @@
 
 enum { COUNTERS = 2 * QC_CHANNEL_WINDOW_BINS };
 
-/* The part of both that is channels. */
-static void columns_count_channels(struct qc_columns *t, const struct qc_collection *c)
-{
-    t->channels = c->channels;
-    for (size_t i = 0; i < c->count; i++) {
-        const struct qc_channel_histogram *h = c->values[i].channels;
-        t->channel_count += h ? h->channels : 0;
-        for (size_t k = 0; h && k < h->channels * COUNTERS; k++) t->channel_bin_count += h->counts[k] != 0;
-    }
-    t->channel_edge_count = t->channel_count + 1;
-}
-
 static void columns_of_channels(struct qc_columns *t, const struct qc_collection *c)
 {
     size_t at = 0, bin = 0;
@@ -82,8 +70,10 @@ static bool take_channel(struct qc_channel_histogram *h, size_t k, const struct 
     return !left;
 }
 
-static bool check(const struct qc_columns *t, struct qc_status *st)
+static bool columns_take_channels(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
 {
+    c->channels = t->channels;
+    if (!t->channels) return true;
     bool ok = t->edge_count == t->count + 1 && t->channel_edge_count == t->channel_count + 1 &&
               t->first_channel[0] == 0 && t->first_channel[t->count] == t->channel_count &&
               t->channel_first_bin[0] == 0 && t->channel_first_bin[t->channel_count] == t->channel_bin_count;
@@ -95,14 +85,7 @@ static bool check(const struct qc_columns *t, struct qc_status *st)
                                                            : t->channel_axis[i] == -1);
     }
     for (size_t i = 0; ok && i < t->channel_count; i++) ok = t->channel_first_bin[i] <= t->channel_first_bin[i + 1];
-    return ok || qc_fail(st, QC_BAD_INPUT, "the statistics of channels are invalid");
-}
-
-static bool columns_take_channels(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
-{
-    c->channels = t->channels;
-    if (!t->channels) return true;
-    if (!check(t, st)) return false;
+    if (!ok) return qc_fail(st, QC_BAD_INPUT, "the statistics of channels are invalid");
     for (size_t i = 0; i < t->count; i++) {
         const size_t first = (size_t)t->first_channel[i], count = (size_t)t->first_channel[i + 1] - first;
         if (!qc_collection_add_channels(c, i, t->channel_axis[i], (int64_t)count, st)) return false;
@@ -126,18 +109,6 @@ static void unpack_products(int64_t *products, const int64_t *packed, const stru
 }
 
 /* ---- To columns ---- */
-
-static void fill_series(struct qc_columns *t, const struct qc_extremes_table *e)
-{
-    for (size_t i = 0; i < t->series_count; i++) {
-        t->series[2 * i] = QC_SAMPLE_PART(e->samples[i]);
-        t->series[2 * i + 1] = QC_SAMPLE_NUMBER(e->samples[i]);
-    }
-    for (size_t i = 0; i < t->end_count; i++) {
-        t->ends[2 * i] = e->ends[i].min;
-        t->ends[2 * i + 1] = e->ends[i].max;
-    }
-}
 
 /* The part of both that is not histograms. The first one counts rows, the second one fills allocated columns. */
 static void columns_count_more(struct qc_columns *t, const struct qc_collection *of)
@@ -195,12 +166,6 @@ static bool fill_moments(struct qc_columns *t, const struct qc_second_moments *m
         }
     }
     return true;
-}
-
-static bool columns_of_more(struct qc_columns *t, const struct qc_collection *c, struct qc_status *st)
-{
-    fill_series(t, c->extremes);
-    return fill_moments(t, c->second_moments, st);
 }
 
 /* ---- From columns ---- */
@@ -298,10 +263,13 @@ static bool take_class(struct qc_collection *c, const struct qc_columns *t, size
     return true;
 }
 
-/* Restores the layers from the sizes in the file. */
-static bool take_layers(struct qc_collection *c, const struct qc_columns *t, struct qc_arena *a, struct qc_status *st)
+static bool take_moments(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
 {
-    struct qc_second_moments_layer *layers = QC_NEW_ARRAY(a, struct qc_second_moments_layer, t->layer_count, st);
+    struct taken taken = {0};
+    if (t->moment_count != t->layer_count * QC_MOMENTS_PARTS)
+        return qc_fail(st, QC_BAD_INPUT, "the second moments are invalid");
+    /* Restore the layers from the sizes in the file */
+    struct qc_second_moments_layer *layers = QC_NEW_ARRAY(c->arena, struct qc_second_moments_layer, t->layer_count, st);
     if (!layers) return false;
     for (size_t i = 0; i < t->layer_count; i++) {
         const uint64_t *n = t->layer_sizes + QC_COLUMNS_SIZES * i;
@@ -313,15 +281,7 @@ static bool take_layers(struct qc_collection *c, const struct qc_columns *t, str
                                                      .taps = (size_t)n[3],
                                                      .block = (size_t)n[4]};
     }
-    return qc_second_moments_restore(&c->second_moments, t->layer_count, layers, st);
-}
-
-static bool take_moments(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
-{
-    struct taken taken = {0};
-    if (t->moment_count != t->layer_count * QC_MOMENTS_PARTS)
-        return qc_fail(st, QC_BAD_INPUT, "the second moments are invalid");
-    if (!take_layers(c, t, c->arena, st)) return false;
+    if (!qc_second_moments_restore(&c->second_moments, t->layer_count, layers, st)) return false;
     for (size_t i = 0; i < t->moment_count; i++) {
         const uint64_t *n = t->moments + 3 * i;
         struct qc_second_moments_layer *l = qc_second_moments_at(c->second_moments, i / QC_MOMENTS_PARTS);
@@ -349,17 +309,6 @@ static bool columns_take_more(struct qc_collection *c, const struct qc_columns *
 enum { BINS = QC_COLUMNS_BINS, TALLY_COLUMNS = QC_COLUMNS_TALLY };
 
 /* ---- Columns and collection ---- */
-
-static void count_rows(struct qc_columns *t, const struct qc_collection *c)
-{
-    *t = (struct qc_columns){.part_count = c->part_count,
-                             .range_count = c->range_count,
-                             .count = c->count,
-                             .edge_count = c->count + 1};
-    for (size_t i = 0; i < c->count; i++) t->bin_count += c->values[i].histogram->used;
-    columns_count_more(t, c);
-    columns_count_channels(t, c);
-}
 
 static bool new_columns(struct qc_columns *t, struct qc_arena *a, struct qc_status *st)
 {
@@ -418,11 +367,31 @@ static void fill_columns(struct qc_columns *t, const struct qc_collection *c)
    strings borrowed. */
 static bool columns_of(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st)
 {
-    count_rows(t, c);
+    *t = (struct qc_columns){.part_count = c->part_count,
+                             .range_count = c->range_count,
+                             .count = c->count,
+                             .edge_count = c->count + 1};
+    for (size_t i = 0; i < c->count; i++) t->bin_count += c->values[i].histogram->used;
+    columns_count_more(t, c);
+    t->channels = c->channels;
+    for (size_t i = 0; i < c->count; i++) {
+        const struct qc_channel_histogram *h = c->values[i].channels;
+        t->channel_count += h ? h->channels : 0;
+        for (size_t k = 0; h && k < h->channels * COUNTERS; k++) t->channel_bin_count += h->counts[k] != 0;
+    }
+    t->channel_edge_count = t->channel_count + 1;
     if (!new_columns(t, a, st)) return false;
     fill_columns(t, c);
     columns_of_channels(t, c);
-    return columns_of_more(t, c, st);
+    for (size_t i = 0; i < t->series_count; i++) {
+        t->series[2 * i] = QC_SAMPLE_PART(c->extremes->samples[i]);
+        t->series[2 * i + 1] = QC_SAMPLE_NUMBER(c->extremes->samples[i]);
+    }
+    for (size_t i = 0; i < t->end_count; i++) {
+        t->ends[2 * i] = c->extremes->ends[i].min;
+        t->ends[2 * i + 1] = c->extremes->ends[i].max;
+    }
+    return fill_moments(t, c->second_moments, st);
 }
 
 /* ---- Checks of a file's content ---- */

@@ -125,18 +125,12 @@ static bool keeps_order(enum qc_op op)
            op == QC_OP_Unsqueeze;
 }
 
-/* Returns true if a value has one use: a reader, or the output where the path starts. */
-static bool used_once(const struct qc_uses *u, qc_id v)
-{
-    return qc_all_uses(u, v).count == 1;
-}
-
 /* Finds the layer that makes an output. */
 static bool layer_of(struct mean_of *to, const struct qc_uses *u, const struct qc_layer_bias *by_own, size_t output)
 {
     const struct qc_graph *g = u->graph;
     qc_id v = g->outputs[output].value;
-    for (size_t k = 0; k < STEPS_MOST && used_once(u, v); k++) {
+    for (size_t k = 0; k < STEPS_MOST && qc_all_uses(u, v).count == 1; k++) {
         const struct qc_layer_bias *layer = &by_own[v];
         const struct qc_node *n = qc_node_of(g, v);
         if (layer->layer) {

@@ -263,18 +263,6 @@ static bool take_block_off(void *user, size_t item, unsigned worker, struct qc_s
     return true;
 }
 
-static void put_in_order(struct qc_low_rank *f)
-{
-    float *row = (float *)(void *)f->scratch;
-    qc_order_by_diagonal(f->order, f->diagonal, f->w);
-    for (size_t t = 0; t < f->rank; t++) {
-        float *of = f->turned + t * f->w;
-        for (size_t k = 0; k < f->w; k++) row[k] = of[f->order[k]];
-        memcpy(of, row, f->w * sizeof *row);
-    }
-    f->ordered = true;
-}
-
 static bool factorise(bool *found, struct qc_low_rank *f, double damping, const struct qc_pool_options *team,
                       struct qc_status *st)
 {
@@ -310,7 +298,16 @@ bool qc_low_rank_factorise(bool *found, struct qc_low_rank *f, struct qc_damping
     for (int i = 0; i < TRIES && !*found; i++, by.part *= 10) {
         const double damping = by.part * sum / (double)f->w + by.noise;
         if (!(damping > 0) || !isfinite(damping)) return true;
-        if (!f->ordered) put_in_order(f);
+        if (!f->ordered) {
+            float *row = (float *)(void *)f->scratch;
+            qc_order_by_diagonal(f->order, f->diagonal, f->w);
+            for (size_t t = 0; t < f->rank; t++) {
+                float *of = f->turned + t * f->w;
+                for (size_t k = 0; k < f->w; k++) row[k] = of[f->order[k]];
+                memcpy(of, row, f->w * sizeof *row);
+            }
+            f->ordered = true;
+        }
         if (!factorise(found, f, damping, team, st)) return false;
     }
     return true;

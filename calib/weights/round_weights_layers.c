@@ -104,19 +104,14 @@ static qc_id addend(const struct qc_uses *u, const struct qc_node *n, size_t out
     return 0;
 }
 
-/* Returns true if a node stays a float operator. Operators that only move or bound elements, and tables, may become
-   integer ones. */
-static bool stays_float(const struct qc_node *n)
-{
-    const bool arithmetic = n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div;
-    return arithmetic || (qc_op_info(n->op)->affine == QC_AFFINE_NONE && n->op != QC_OP_Quantize);
-}
-
 static bool read_in_float(const struct qc_uses *u, qc_id v)
 {
     const struct qc_use_list readers = qc_readers(u, v);
-    for (size_t i = 0; i < readers.count; i++)
-        if (!stays_float(&u->graph->nodes[readers.of[i].node])) return false;
+    for (size_t i = 0; i < readers.count; i++) {
+        const struct qc_node *n = &u->graph->nodes[readers.of[i].node];
+        const bool arithmetic = n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div;
+        if (!arithmetic && (qc_op_info(n->op)->affine != QC_AFFINE_NONE || n->op == QC_OP_Quantize)) return false;
+    }
     return true;
 }
 
@@ -364,24 +359,20 @@ static bool is_on(const struct qc_rebuild *b, const struct qc_round_weights_laye
     return s && p->kind == QC_QPARAMS_PRODUCT && p->state == QC_QPARAMS_BOUND && wants_bias(l, p);
 }
 
-static bool copy_recurrent(bool *copied, struct qc_rebuild *b, const struct qc_weight_rounder *r, qc_id node,
-                           struct qc_status *st)
-{
-    const struct qc_round_weights_layer *of[QC_MOMENTS_RECURRENT] = {NULL};
-    *copied = false;
-    for (int k = 0; k < QC_MOMENTS_RECURRENT; k++) {
-        const size_t at = r->of_recurrent[k][node];
-        if (!at || !r->layers[at - 1].rounded) continue;
-        of[k] = &r->layers[at - 1];
-        *copied = true;
-    }
-    return !*copied || qc_round_weights_copy_recurrent(b, r->g, node, of, st);
-}
-
 bool qc_weight_rounder_copy(bool *copied, struct qc_rebuild *b, const struct qc_weight_rounder *r, qc_id node,
                             struct qc_status *st)
 {
-    if (qc_is_recurrent(r->g->nodes[node].op)) return copy_recurrent(copied, b, r, node, st);
+    if (qc_is_recurrent(r->g->nodes[node].op)) {
+        const struct qc_round_weights_layer *of[QC_MOMENTS_RECURRENT] = {NULL};
+        *copied = false;
+        for (int k = 0; k < QC_MOMENTS_RECURRENT; k++) {
+            const size_t at = r->of_recurrent[k][node];
+            if (!at || !r->layers[at - 1].rounded) continue;
+            of[k] = &r->layers[at - 1];
+            *copied = true;
+        }
+        return !*copied || qc_round_weights_copy_recurrent(b, r->g, node, of, st);
+    }
     const size_t at = r->by_node[node] ? r->by_node[node] : r->behind[node];
     const struct qc_round_weights_layer *l = at ? &r->layers[at - 1] : NULL;
     const bool itself = r->by_node[node] != 0;

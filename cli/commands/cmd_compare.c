@@ -49,11 +49,6 @@ static double most_steps(const struct qc_compared_models *c, size_t i)
     return same_qparams(c, i) ? (double)c->result->steps[i].most : c->result->pairs[i].max_abs / step;
 }
 
-static double mse_of(const struct qc_error *e)
-{
-    return e->count ? e->noise / (double)e->count : (double)NAN;
-}
-
 static struct qc_json *layer_json(const struct qc_compared_models *c, size_t i)
 {
     const struct qc_error *e = &c->result->pairs[i];
@@ -63,7 +58,8 @@ static struct qc_json *layer_json(const struct qc_compared_models *c, size_t i)
     qc_json_put(
         o, "name %s op %s matched %s mse %g sqnr_db %g cosine %g max_abs %g max_steps %g elements %zu differing %zu",
         c->pairs.layers[i].name, qc_op_info(c->pairs.layers[i].op)->name, c->pairs.layers[i].by_name ? "name" : "order",
-        mse_of(e), qc_error_sqnr_db(e), qc_error_cosine(e), e->max_abs, most_steps(c, i), e->count, s->differing);
+        e->count ? e->noise / (double)e->count : (double)NAN, qc_error_sqnr_db(e), qc_error_cosine(e), e->max_abs,
+        most_steps(c, i), e->count, s->differing);
     const struct qc_channel_factors *f = &c->result->factors[i];
     if (f->found) qc_json_set(o, "channels_scaled", QC_JSON("least %g most %g", f->least, f->most));
     qc_json_set(o, "steps", step_of(c, i) > 0 ? steps : qc_json_null());
@@ -126,23 +122,19 @@ static struct qc_json *comparison_json(const struct qc_compared_models *c, const
     return root;
 }
 
-static void print_db(double db)
-{
-    if (isinf(db))
-        qc_say("   equal");
-    else if (isnan(db))
-        qc_say("       -");
-    else
-        qc_say("%8.2f", db);
-}
-
 static void print_layer(const struct qc_compared_models *c, size_t i)
 {
     const struct qc_error *e = &c->result->pairs[i];
     const struct qc_steps *d = &c->result->steps[i];
     const double s = most_steps(c, i), all = e->count ? (double)e->count : 1;
     const char *name = c->pairs.layers[i].name;
-    print_db(qc_error_sqnr_db(e));
+    const double db = qc_error_sqnr_db(e);
+    if (isinf(db))
+        qc_say("   equal");
+    else if (isnan(db))
+        qc_say("       -");
+    else
+        qc_say("%8.2f", db);
     qc_say("  %9.6f  %9.3g  ", qc_error_cosine(e), e->max_abs);
     if (isnan(s))
         qc_say("%6s  %7.3f %%  %27s", "-", 100 * (double)d->differing / all, "");
@@ -151,18 +143,6 @@ static void print_layer(const struct qc_compared_models *c, size_t i)
                100 * (double)d->of[1] / all, 100 * (double)d->of[2] / all, 100 * (double)d->of[3] / all);
     qc_say("  %-12s ", qc_op_info(c->pairs.layers[i].op)->name);
     qc_say("%s\n", name ? name : "(no name)");
-}
-
-/* Names the layers whose channels have other factors in the second model: their elements cannot be compared. */
-static void print_scaled(const struct qc_compared_models *c)
-{
-    for (size_t i = 0; i < c->pairs.count; i++) {
-        const struct qc_channel_factors *f = &c->result->factors[i];
-        if (!f->found) continue;
-        qc_say("not compared: the channels of %s '%s' are scaled by %.3g to %.3g in the second model\n",
-               qc_op_info(c->pairs.layers[i].op)->name, c->pairs.layers[i].name ? c->pairs.layers[i].name : "(no name)",
-               f->least, f->most);
-    }
 }
 
 /* Lists the indices of the layers with the lowest SQNR, lowest first; without those whose channels are scaled. */
@@ -207,7 +187,14 @@ static void print_comparison(const struct qc_compared_models *c, const struct qc
             if (!c->result->factors[i].found) print_layer(c, i);
     size_t shown = all ? 0 : worst(list, SHOWN, c);
     for (size_t i = 0; i < shown; i++) print_layer(c, list[i]);
-    print_scaled(c);
+    /* Name the layers whose channels have other factors in the second model: their elements cannot be compared */
+    for (size_t i = 0; i < c->pairs.count; i++) {
+        const struct qc_channel_factors *f = &c->result->factors[i];
+        if (!f->found) continue;
+        qc_say("not compared: the channels of %s '%s' are scaled by %.3g to %.3g in the second model\n",
+               qc_op_info(c->pairs.layers[i].op)->name, c->pairs.layers[i].name ? c->pairs.layers[i].name : "(no name)",
+               f->least, f->most);
+    }
     if (!all && c->pairs.count > shown)
         qc_say("%zu layers compared, the worst shown; -v or --json shows all\n", c->pairs.count);
 }

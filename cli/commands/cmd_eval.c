@@ -87,24 +87,6 @@ static bool print_metrics_json(const struct measured *all, size_t count, const s
     return qc_print_json(root, st);
 }
 
-static void print_value(const struct qc_metric *m)
-{
-    if (m->kind == QC_METRIC_TOP1) {
-        qc_say("  %6.2f %%  %5.2f - %6.2f %%", 100 * m->value, 100 * m->low, 100 * m->high);
-        if (isnan(m->top5))
-            qc_say("         -");
-        else
-            qc_say("  %6.2f %%", 100 * m->top5);
-        if (m->positions) qc_say("  %7.4f  %10.4f", m->nll, exp(m->nll));
-    } else if (m->kind == QC_METRIC_OWN) {
-        qc_say("  %12.6g  %7.2f\n", m->value, m->seconds);
-        return;
-    } else {
-        qc_say("  %8.2f  %12.6g", m->value, m->mse);
-    }
-    qc_say("  %8s  %7.2f\n", QC_COUNT(m->samples), m->seconds);
-}
-
 static void print_metrics(const struct measured *all, size_t count, const char *file)
 {
     int width = 5;
@@ -127,7 +109,21 @@ static void print_metrics(const struct measured *all, size_t count, const char *
     puts(qc_style(stdout, QC_STYLE_PLAIN));
     for (size_t i = 0; i < count; i++) {
         qc_say("%-*s", width, qc_base_name(all[i].path));
-        print_value(&all[i].metric);
+        const struct qc_metric *m = &all[i].metric;
+        if (m->kind == QC_METRIC_TOP1) {
+            qc_say("  %6.2f %%  %5.2f - %6.2f %%", 100 * m->value, 100 * m->low, 100 * m->high);
+            if (isnan(m->top5))
+                qc_say("         -");
+            else
+                qc_say("  %6.2f %%", 100 * m->top5);
+            if (m->positions) qc_say("  %7.4f  %10.4f", m->nll, exp(m->nll));
+        } else if (m->kind == QC_METRIC_OWN) {
+            qc_say("  %12.6g  %7.2f\n", m->value, m->seconds);
+            continue;
+        } else {
+            qc_say("  %8.2f  %12.6g", m->value, m->mse);
+        }
+        qc_say("  %8s  %7.2f\n", QC_COUNT(m->samples), m->seconds);
     }
 }
 

@@ -35,12 +35,6 @@ static bool prefers_last(const struct qc_view *v)
     return v->rank >= 3 && v->rank <= 5 && v->dim[1] > 1 && v->stride[1] == 1 && !qc_view_row_major(v);
 }
 
-static struct qc_view dense_view(const struct qc_view *v, enum qc_layout layout)
-{
-    struct qc_shape shape = qc_shape_of(v->rank, v->dim);
-    return qc_view_of(v->dtype, &shape, layout, v->data);
-}
-
 static bool emit_convert(struct qc_plan_binding *b, qc_id node, const char *label, const struct qc_plan_operand *to,
                          const struct qc_plan_operand *from, struct qc_status *st)
 {
@@ -61,7 +55,8 @@ static bool turn(struct qc_plan_operand *out, struct qc_plan_binding *b, qc_id n
                  struct qc_status *st)
 {
     struct qc_plan_operand o = operand_of(b, value);
-    const struct qc_view want = dense_view(&o.view, layout);
+    struct qc_shape shape = qc_shape_of(o.view.rank, o.view.dim);
+    const struct qc_view want = qc_view_of(o.view.dtype, &shape, layout, o.view.data);
     const qc_id root = b->root[value];
     struct qc_plan_operand *cached = &b->turned[root];
     if (qc_view_same_order(&want, &o.view)) {

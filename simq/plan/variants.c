@@ -110,17 +110,6 @@ static void forget_oldest(struct qc_variants *v)
     }
 }
 
-static void forget_unused(struct qc_variants *v)
-{
-    pthread_mutex_lock(&v->lock);
-    for (size_t i = v->count; i-- > 0;) {
-        if (v->all[i]->users) continue;
-        free_variant(v->all[i]);
-        v->all[i] = v->all[--v->count];
-    }
-    pthread_mutex_unlock(&v->lock);
-}
-
 static bool make_room(struct qc_variants *v, struct qc_status *st)
 {
     forget_oldest(v);
@@ -246,7 +235,14 @@ bool qc_variant_runner(struct qc_runner **out, struct qc_variant_runners *r, con
     bool ok = make_holder(&h, r, shapes, &why);
     if (!ok && why.code == QC_MACHINE && r->count) {
         while (r->count) let_go(r, &r->held[--r->count]);
-        forget_unused(r->of);
+        struct qc_variants *v = r->of;
+        pthread_mutex_lock(&v->lock);
+        for (size_t i = v->count; i-- > 0;) {
+            if (v->all[i]->users) continue;
+            free_variant(v->all[i]);
+            v->all[i] = v->all[--v->count];
+        }
+        pthread_mutex_unlock(&v->lock);
         ok = make_holder(&h, r, shapes, st);
     } else if (!ok) {
         qc_fail(st, why.code, "%s", why.message);
