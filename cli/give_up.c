@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/give_up.h"
+#include "cli/program.h"
 
 #include <signal.h>
 #include <stdatomic.h>

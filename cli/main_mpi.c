@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "cli/program.h"
-#include "cli/terminal/interrupt.h"
 #include "cli/terminal/screen.h"
 #include "quantize/interface/inputs.h"
 #include "quantize/make/collecting.h"

@@ -8,7 +8,6 @@
 
 #include "base/status.h"
 #include "cli/commands/cmd.h"
-#include "cli/give_up.h"
 #include "cli/terminal/screen.h"
 
 static const struct {

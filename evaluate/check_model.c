@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluate/check_model.h"
+#include "evaluate/evaluate.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "calib/statistics/stream.h"
-#include "evaluate/run_model.h"
 #include "export/formats/exporter.h"
 #include "graph/core/multiply_adds.h"
 #include "graph/core/pair_order.h"

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluate/compare_models.h"
+#include "evaluate/evaluate.h"
 
 #include <string.h>
 
-#include "evaluate/run_model.h"
 #include "graph/core/uses.h"
 #include "quantize/options/option_value.h"
 #include "rewrite/passes/integer_ports.h"
@@ -168,7 +167,7 @@ static void take_folded(struct layers *l, const struct layers *other, const stru
 
 /* Matches the layers of two graphs. A layer is the float32 result of an op, or its stored form with one scale: the
    output of the requantize or quantize that stores the op's result, under that result's name. Graphs are float models
-   as imported, or quantized ones in their produced form (evaluate/run_model.h).
+   as imported, or quantized ones in their produced form (evaluate/evaluate.h).
 
    Layers of equal name and shape are pairs (an exporter's suffix "_float" is ignored). The rest are paired by the
    longest common sequence of layers with equal op and shape, which matches models whose names were lost. If one graph

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluate/compare_targets.h"
+#include "evaluate/evaluate.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,8 +7,7 @@
 
 #include "base/file.h"
 #include "datasets/samples/dataset.h"
-#include "evaluate/describe.h"
-#include "evaluate/run_model.h"
+#include "evaluate/evaluate.h"
 #include "graph/core/multiply_adds.h"
 #include "graph/core/pair_order.h"
 

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "evaluate/describe.h"
+#include "evaluate/evaluate.h"
 #include "library/public.h"
 #include "rewrite/language/expansion.h"
 #include "tflite/read/tflite_import.h"

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 
 #include "calib/metrics/accuracy.h"
-#include "evaluate/compare_models.h"
-#include "evaluate/run_model.h"
+#include "evaluate/evaluate.h"
 #include "library/public.h"
 #include "quantize/options/option_value.h"
 #include "quantize/search/own_metric.h"

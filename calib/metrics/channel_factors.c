@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/metrics/channel_factors.h"
+#include "calib/metrics/compare.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/metrics/output_parts.h"
+#include "calib/metrics/compare.h"
 
 #include <stdint.h>
 #include <string.h>

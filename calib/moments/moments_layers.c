@@ -6,7 +6,6 @@
 #include "base/checked.h"
 #include "base/scope.h"
 #include "calib/moments/moments_parts.h"
-#include "calib/moments/moments_sums.h"
 #include "calib/moments/second_moments.h"
 #include "graph/core/parameters.h"
 #include "graph/core/recurrent.h"

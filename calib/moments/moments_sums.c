@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/moments/moments_sums.h"
+#include "calib/moments/moments_parts.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/ranges/block_scales.h"
+#include "calib/ranges/calibrate_parts.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -12,7 +12,6 @@
 
 #include "observers/histogram.h"
 #include "observers/observer.h"
-#include "observers/series.h"
 
 enum { QC_UNSEEN_MOST = 256 }; /* with more samples the observed error suffices */
 

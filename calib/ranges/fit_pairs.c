@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/ranges/fit_pairs.h"
+#include "calib/ranges/calibrate_parts.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/ranges/output_error.h"
+#include "calib/ranges/calibrate_parts.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "calib/statistics/stream.h"
-#include "calib/weights/compensate.h"
-#include "calib/weights/factorise.h"
+#include "calib/weights/compensation.h"
 #include "calib/weights/round_weights_parts.h"
 
 enum { STEPS = 24, CANDIDATES = STEPS + 1, OCTAVE = 16 };

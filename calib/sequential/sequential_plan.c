@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "calib/sequential/sequential_parts.h"
-#include "calib/statistics/collect_channels.h"
+#include "calib/statistics/collection.h"
 #include "calib/statistics/stream.h"
 
 /* Limits of qc_round_sequentially: units that run, and bytes kept. KEPT_EACH: bytes in memory for each element of the

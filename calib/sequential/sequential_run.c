@@ -5,7 +5,7 @@
 #include "calib/moments/moments_kernel.h"
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/sequential/sequential_parts.h"
-#include "calib/statistics/collect_channels.h"
+#include "calib/statistics/collection.h"
 
 /* A running part of the graph. Its inputs are those of the whole graph, then the kept values that it reads. */
 struct running {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/statistics/collect_channels.h"
+#include "calib/statistics/collection.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -8,8 +8,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/scope.h"
-#include "calib/statistics/collect_channels.h"
-#include "calib/statistics/moment_source.h"
 
 struct collecting {
     struct qc_collection *c;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/statistics/known_outputs.h"
+#include "calib/statistics/collection.h"
 
 #include <pthread.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/statistics/per_sample.h"
+#include "calib/statistics/collection.h"
 
 #include <pthread.h>
 #include <stdlib.h>

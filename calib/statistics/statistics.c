@@ -8,8 +8,8 @@
 
 #include "base/file.h"
 #include "base/scope.h"
-#include "calib/moments/moments_sums.h"
-#include "calib/statistics/moment_source.h"
+#include "calib/moments/moments_parts.h"
+#include "calib/statistics/collection.h"
 #include "datasets/hdf5/archive.h"
 
 /* Converts statistics of channels to columns of a statistics file and back. */
@@ -574,7 +574,6 @@ static bool content_sha256(char hex[65], const struct qc_collection *c, const st
         ok = ok && column_sha256(column, path, t->field, t->rows * (columns ? columns : 1), sizeof *t->field, c, st);  \
         fprintf(f, "%s\n", column);                                                                                    \
     }
-#include "calib/statistics/statistics.def"
     ok = fclose(f) == 0 ? ok && qc_sha256(hex, bytes, size, st) : qc_fail_memory(st, size);
     free(bytes);
     return ok;
@@ -612,7 +611,6 @@ static bool archive_of(struct qc_archive **out, const struct qc_collection *c, s
 #define QC_MORE_COLUMN(part, path, dtype, rows, columns, field, most)                                                  \
     ok = ok && (!t->part ||                                                                                            \
                 (rows_fit(path, t->rows, most, st) && put_column(f, path, dtype, t->rows, columns, t->field, c, st)));
-#include "calib/statistics/statistics.def"
     return QC_HAND_OVER(ok, out, f, qc_archive_free);
 }
 
@@ -660,7 +658,6 @@ static bool read_columns(struct qc_columns *t, const struct qc_archive *f, uint6
              set_rows(&t->n, rows, &known.n, path, st);                                                                \
         t->target = data;                                                                                              \
     }
-#include "calib/statistics/statistics.def"
     return ok;
 }
 

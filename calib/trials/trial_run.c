@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/trials/trial_run.h"
+#include "calib/trials/trials.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/weights/channel_imbalance.h"
+#include "calib/weights/round_weights.h"
 
 #include <math.h>
 #include <stdlib.h>

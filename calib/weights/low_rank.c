@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/weights/low_rank.h"
+#include "calib/weights/compensation.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/simd.h"
-#include "calib/weights/compensate.h"
 
 enum { COLUMNS_MIN = 256 }; /* with fewer columns a matrix is cheap */
 enum { COLUMNS_PER_ROW = 3 };

@@ -8,10 +8,7 @@
 #include "base/simd.h"
 #include "calib/ablation.h"
 #include "calib/moments/moments_parts.h"
-#include "calib/weights/compensate.h"
-#include "calib/weights/crossed.h"
-#include "calib/weights/factorise.h"
-#include "calib/weights/low_rank.h"
+#include "calib/weights/compensation.h"
 #include "calib/weights/round_weights_parts.h"
 #include "calib/weights/rounded_layers.h"
 

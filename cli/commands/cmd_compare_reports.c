@@ -10,7 +10,7 @@
 #include "cli/commands/cmd.h"
 #include "cli/outputs.h"
 #include "cli/terminal/screen.h"
-#include "evaluate/describe.h"
+#include "evaluate/evaluate.h"
 #include "export/report/page.h"
 #include "export/report/report_difference.h"
 #include "quantize/report/command_text.h"

@@ -9,9 +9,9 @@
 #include "cli/commands/cmd.h"
 #include "cli/terminal/screen.h"
 #include "datasets/samples/dataset.h"
-#include "evaluate/describe.h"
+#include "evaluate/evaluate.h"
 
-/* Prints a description of a model (evaluate/describe.h). */
+/* Prints a description of a model (evaluate/evaluate.h). */
 
 static void print_ports(const char *label, const struct qc_shown_ports *ports, bool all)
 {

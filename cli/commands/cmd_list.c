@@ -7,7 +7,7 @@
 #include "base/words.h"
 #include "cli/commands/cmd.h"
 #include "cli/terminal/screen.h"
-#include "evaluate/run_model.h"
+#include "evaluate/evaluate.h"
 #include "export/formats/exporter.h"
 #include "observers/plugin.h"
 #include "onnx/read/import.h"

@@ -7,11 +7,9 @@
 #include "base/file.h"
 #include "cli/commands/cmd.h"
 #include "cli/outputs.h"
-#include "cli/terminal/interrupt.h"
-#include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "datasets/stream/data_writer.h"
-#include "evaluate/run_model.h"
+#include "evaluate/evaluate.h"
 #include "quantize/options/option_value.h"
 
 struct job {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/terminal/progress_bar.h"
+#include "cli/terminal/screen.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -11,8 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/shown.h"
-#include "cli/give_up.h"
-#include "cli/terminal/interrupt.h"
+#include "cli/program.h"
 
 /* Signal handlers can only use globals. */
 static volatile sig_atomic_t signals, waiting;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/terminal/summary.h"
+#include "cli/terminal/screen.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 
 #include "base/scope.h"
 #include "base/words.h"
-#include "cli/terminal/screen.h"
 #include "rewrite/passes/costs.h"
 
 enum { WORST = 3, KINDS = 4, INDENT = 12 };

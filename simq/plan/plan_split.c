@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "graph/core/rebuild.h"
+#include "simq/plan/plan.h"
 #include "simq/plan/plan_parts.h"
-#include "simq/plan/variants.h"
 
 /* Bounds the work: each cut copies the graph after it. */
 enum { CUTS_MAX = 400 };

@@ -6,8 +6,8 @@
 #include "base/budget.h"
 #include "base/pool.h"
 #include "base/resident.h"
+#include "simq/plan/plan.h"
 #include "simq/plan/plan_parts.h"
-#include "simq/plan/variants.h"
 
 struct qc_runner {
     const struct qc_plan *plan;

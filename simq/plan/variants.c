@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "simq/plan/variants.h"
+#include "simq/plan/plan.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/weights/compensate.h"
-#include "calib/weights/factorise.h"
+#include "calib/weights/compensation.h"
 #include "calib_case.h"
 
 enum { N = 40, ROWS_OF_DATA = 90 };

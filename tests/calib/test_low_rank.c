@@ -6,10 +6,7 @@
 #include <string.h>
 
 #include "calib/moments/moments_parts.h"
-#include "calib/moments/moments_sums.h"
-#include "calib/weights/compensate.h"
-#include "calib/weights/factorise.h"
-#include "calib/weights/low_rank.h"
+#include "calib/weights/compensation.h"
 #include "calib_case.h"
 
 enum { WIDTH = 328, FIT_ROWS = 30, HELD_ROWS = 5, SILENT = 2 /* rows of zeros */ };
