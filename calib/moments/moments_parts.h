@@ -80,23 +80,12 @@ static inline size_t qc_second_moments_slot(int32_t c)
     return (size_t)((c % QC_MOMENTS_CLASSES + QC_MOMENTS_CLASSES) % QC_MOMENTS_CLASSES);
 }
 
-/* Makes second moments without layers, with room for those of each node. Fails if memory is out. */
-bool qc_second_moments_make(struct qc_second_moments **out, size_t nodes, struct qc_status *st);
 /* Computes columns, blocks and offsets of products from the other sizes. Calling it again with the resulting block size
    changes nothing. */
 void qc_second_moments_lay_out(struct qc_second_moments_layer *l, size_t block);
-bool qc_second_moments_same(const struct qc_second_moments_layer *a, const struct qc_second_moments_layer *b);
-/* Adds a layer that is laid out, and its value. Fails if memory is out. */
-bool qc_second_moments_append(struct qc_second_moments *m, struct qc_second_moments_layer *l, struct qc_status *st);
 /* Adds a layer unless an equal one exists; *index: its number + 1. Fails if memory is out. */
 bool qc_second_moments_put(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block,
                            struct qc_status *st);
-/* Adds the layers of a recurrent node, if it has any. */
-bool qc_second_moments_add_recurrent(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
-                                     enum qc_second_moments_layers layers, size_t block, struct qc_status *st);
-/* Returns the equal layer, or NULL. */
-struct qc_second_moments_layer *qc_second_moments_find(const struct qc_second_moments *m,
-                                                       const struct qc_second_moments_layer *like);
 
 /* Finds or makes the sums of a class; *out is NULL for a class below the window. */
 bool qc_second_moments_class(struct qc_second_moments_sums **out, struct qc_second_moments_layer *l,

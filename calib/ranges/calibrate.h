@@ -82,10 +82,6 @@ struct qc_calibration {
     double collect_seconds, solve_seconds;
 };
 
-/* Returns the value whose statistics determine a quantizer: the i-th it observes, or x if that is x minus a constant
-   per channel (rewrite/passes/centre.h). */
-qc_id qc_observed_value(const struct qc_graph *g, qc_id quantizer, size_t i);
-
 /* Lists the values that determine the quantizers of the simulated graph g, each once, without constants. The arrays are
    in the arena. A value without a name gets its label. */
 bool qc_observed_values(size_t *count, qc_id **values, const char ***names, const struct qc_graph *g,

@@ -196,7 +196,9 @@ void qc_choice_of_given(struct qc_choice *c, const struct qc_qparams *s)
     }
 }
 
-qc_id qc_observed_value(const struct qc_graph *g, qc_id quantizer, size_t i)
+/* Returns the value whose statistics determine a quantizer: the i-th it observes, or x if that is x minus a constant
+   per channel (rewrite/passes/centre.h). */
+static qc_id observed_value(const struct qc_graph *g, qc_id quantizer, size_t i)
 {
     const qc_id v = g->qparams_of[quantizer].observed[i];
     const struct qc_centred c = qc_centred_of(g, v, quantizer);
@@ -226,7 +228,7 @@ bool qc_observed_values(size_t *count, qc_id **values, const char ***names, cons
     if (!taken || !*values || !*names) return false;
     for (qc_id s = 1; s <= g->qparams_count; s++)
         for (size_t i = 0; i < g->qparams_of[s].observed_count; i++) {
-            const qc_id v = qc_observed_value(g, s, i);
+            const qc_id v = observed_value(g, s, i);
             if (taken[v] || qc_constant_of(g, v)) continue;
             taken[v] = true;
             (*values)[*count] = v;
@@ -256,7 +258,7 @@ static bool weigh_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st
     struct qc_histogram **constants = QC_NEW_ARRAY(a, struct qc_histogram *, s->observed_count, st);
     bool ok = parts && constants;
     for (size_t i = 0; ok && i < s->observed_count; i++) {
-        const qc_id v = qc_observed_value(k->g, id, i);
+        const qc_id v = observed_value(k->g, id, i);
         const struct qc_tensor *t = qc_constant_of(k->g, v);
         if (t) {
             ok = qc_histogram_new(&constants[i], k->seen->need, st) &&
@@ -316,7 +318,7 @@ bool qc_chooser_merge(struct qc_chooser *k, qc_id id, struct qc_status *st)
     if (several && !qc_histogram_new(h, k->seen->need, st)) return false;
     k->histograms[id] = *h;
     for (size_t i = 0; i < s->observed_count; i++) {
-        const qc_id v = qc_observed_value(g, id, i);
+        const qc_id v = observed_value(g, id, i);
         const struct qc_tensor *t = qc_constant_of(g, v);
         if (t && !add_constant(*h, k->scan, t, s->name, st)) return false;
         if (t) continue;
@@ -350,7 +352,7 @@ static bool find_known(struct qc_chooser *k, struct qc_status *st)
         const struct qc_qparams *s = &g->qparams_of[id];
         double lo = (double)INFINITY, hi = -(double)INFINITY;
         for (size_t i = 0; i < s->observed_count; i++) {
-            const qc_id v = qc_observed_value(g, id, i);
+            const qc_id v = observed_value(g, id, i);
             lo = fmin(lo, b[v].lo);
             hi = fmax(hi, b[v].hi);
         }

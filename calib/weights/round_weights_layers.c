@@ -23,9 +23,11 @@ static size_t fitted(const struct qc_node *n, const struct qc_second_moments_lay
     return reset ? per / 3 * 2 : per;
 }
 
-bool qc_round_weights_recurrent(struct qc_round_weights_layer *l, const struct qc_uses *u, qc_id node,
-                                enum qc_second_moments_recurrent which, const struct qc_second_moments *moments,
-                                struct qc_rounded_weights *result)
+/* Fills in a weight of a recurrent node as a layer. Returns false if there is no such layer. u, moments and result are
+   borrowed. */
+static bool make_recurrent_layers(struct qc_round_weights_layer *l, const struct qc_uses *u, qc_id node,
+                                  enum qc_second_moments_recurrent which, const struct qc_second_moments *moments,
+                                  struct qc_rounded_weights *result)
 {
     const struct qc_graph *g = u->graph;
     const struct qc_node *n = &g->nodes[node];
@@ -71,9 +73,9 @@ static qc_id new_weight(struct qc_rebuild *b, const struct qc_round_weights_laye
     return inputs[1] ? qc_graph_add_like(b->to, g, shape, &r, st) : 0;
 }
 
-bool qc_round_weights_copy_recurrent(struct qc_rebuild *b, const struct qc_graph *g, qc_id node,
-                                     const struct qc_round_weights_layer *const of[QC_MOMENTS_RECURRENT],
-                                     struct qc_status *st)
+/* Copies a recurrent node of g with the new weights that are not NULL. */
+static bool copy_recurrent(struct qc_rebuild *b, const struct qc_graph *g, qc_id node,
+                           const struct qc_round_weights_layer *const of[QC_MOMENTS_RECURRENT], struct qc_status *st)
 {
     const struct qc_node *n = &g->nodes[node];
     qc_id inputs[QC_RECURRENT_INPUTS];
@@ -168,7 +170,8 @@ bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_uses *u,
     return (b->map[n->outputs] = qc_graph_add(b->to, &def, st)) != 0;
 }
 
-bool qc_round_weights_shift_behind(struct qc_rebuild *b, const struct qc_round_weights_layer *l, struct qc_status *st)
+/* The same with the corrected bias of a layer. */
+static bool shift_behind(struct qc_rebuild *b, const struct qc_round_weights_layer *l, struct qc_status *st)
 {
     const struct qc_tensor *old = qc_round_weights_addend(l->uses, l->node);
     const struct qc_shape flat = QC_SHAPE((int64_t)l->moments->outputs);
@@ -268,8 +271,8 @@ static bool add_rounded_layer(struct qc_weight_rounder *r, qc_id id)
 static void add_recurrent(struct qc_weight_rounder *r, qc_id id)
 {
     for (int k = 0; k < QC_MOMENTS_RECURRENT; k++)
-        if (qc_round_weights_recurrent(&r->layers[r->count], &r->uses, id, (enum qc_second_moments_recurrent)k,
-                                       r->second_moments, &r->result->layers[r->count]))
+        if (make_recurrent_layers(&r->layers[r->count], &r->uses, id, (enum qc_second_moments_recurrent)k,
+                                  r->second_moments, &r->result->layers[r->count]))
             r->of_recurrent[k][id] = ++r->count;
 }
 
@@ -371,13 +374,13 @@ bool qc_weight_rounder_copy(bool *copied, struct qc_rebuild *b, const struct qc_
             of[k] = &r->layers[at - 1];
             *copied = true;
         }
-        return !*copied || qc_round_weights_copy_recurrent(b, r->g, node, of, st);
+        return !*copied || copy_recurrent(b, r->g, node, of, st);
     }
     const size_t at = r->by_node[node] ? r->by_node[node] : r->behind[node];
     const struct qc_round_weights_layer *l = at ? &r->layers[at - 1] : NULL;
     const bool itself = r->by_node[node] != 0;
     *copied = l && l->rounded && (itself || (l->result->bias_corrected && is_on(b, l)));
-    return !*copied || (itself ? copy_layer(b, l, node, st) : qc_round_weights_shift_behind(b, l, st));
+    return !*copied || (itself ? copy_layer(b, l, node, st) : shift_behind(b, l, st));
 }
 
 /* Returns true for nodes that only quantize a constant, or dequantize and reshape it. */
