@@ -141,27 +141,6 @@ static bool count_outside(void *user, const struct qc_unit *at, size_t index, co
     return true;
 }
 
-static bool run_samples(struct outside *e, struct checking *c, const struct qc_dataset *data,
-                        const struct qc_settings *run, struct qc_status *st)
-{
-    const struct qc_plan_options how = {.observed_count = e->count, .observed = e->values};
-    struct qc_stream s = {.data = data,
-                          .input_count = e->g->input_count,
-                          .plan_count = 1,
-                          .fed = 1,
-                          .observe = count_outside,
-                          .user = e,
-                          .progress = run->progress,
-                          .progress_user = run->progress_user};
-    struct qc_plan *plan = NULL;
-    bool ok = qc_stream_plan(&plan, e->g, data, &how, st);
-    s.plans[0] = plan;
-    ok = ok && qc_stream_fit(&s.workers, run, data, qc_plan_runner_bytes(plan), st) && qc_stream_run(&s, st);
-    qc_plan_free(plan);
-    c->out->samples = qc_dataset_samples(data);
-    return ok;
-}
-
 /* Runs the samples through the float network. */
 static bool check_activations(struct checking *c, const struct qc_dataset *data, const struct qc_settings *run,
                               struct qc_status *st)
@@ -181,7 +160,23 @@ static bool check_activations(struct checking *c, const struct qc_dataset *data,
     e.low = QC_NEW_ARRAY(a, uint64_t, units * e.count + 1, st);
     e.high = QC_NEW_ARRAY(a, uint64_t, units * e.count + 1, st);
     e.all = QC_NEW_ARRAY(a, uint64_t, units * e.count + 1, st);
-    if (!e.values || !e.given || !e.low || !e.high || !e.all || !run_samples(&e, c, data, run, st)) return false;
+    if (!e.values || !e.given || !e.low || !e.high || !e.all) return false;
+    const struct qc_plan_options how = {.observed_count = e.count, .observed = e.values};
+    struct qc_stream s = {.data = data,
+                          .input_count = e.g->input_count,
+                          .plan_count = 1,
+                          .fed = 1,
+                          .observe = count_outside,
+                          .user = &e,
+                          .progress = run->progress,
+                          .progress_user = run->progress_user};
+    struct qc_plan *plan = NULL;
+    bool ok = qc_stream_plan(&plan, e.g, data, &how, st);
+    s.plans[0] = plan;
+    ok = ok && qc_stream_fit(&s.workers, run, data, qc_plan_runner_bytes(plan), st) && qc_stream_run(&s, st);
+    qc_plan_free(plan);
+    c->out->samples = qc_dataset_samples(data);
+    if (!ok) return false;
     for (size_t i = 0; i < e.count; i++) {
         double low = 0, high = 0, all = 0;
         for (size_t u = 0; u < units; u++) {
@@ -354,17 +349,6 @@ static bool check_fusion(struct checking *c, struct qc_status *st)
 
 /* ---- The whole ---- */
 
-/* Makes a finding of the error that a scale is 0, negative, denormal or not finite: such a model cannot be read, so it
-   is the only finding. */
-static bool is_bad_scale(struct checking *c, struct qc_status *st)
-{
-    struct qc_status own = QC_STATUS_INIT;
-    if (st->code != QC_BAD_INPUT || !strstr(st->message, "of scale '")) return false;
-    if (!find(c, &own, "scale", "", "%s", st->message)) return false;
-    *st = QC_STATUS_INIT;
-    return true;
-}
-
 /* Makes the QDQ form of the produced graph, with names for all values: parameters are found by name. */
 static bool make_qdq(struct checking *c, struct qc_status *st)
 {
@@ -427,7 +411,15 @@ bool qc_check_model(struct qc_model_check *out, const char *file, const struct q
                                     .progress = qc_progress_step,
                                     .progress_user = progress};
     *out = (struct qc_model_check){.integer_share = (double)NAN, .latency = (double)NAN};
-    if (!qc_model_open(&c.model, &in.model, o, NULL, st)) return is_bad_scale(&c, st);
+    if (!qc_model_open(&c.model, &in.model, o, NULL, st)) {
+        /* Make a finding of the error that a scale is 0, negative, denormal or not finite: such a model cannot be
+           read, so it is the only finding */
+        struct qc_status own = QC_STATUS_INIT;
+        if (st->code != QC_BAD_INPUT || !strstr(st->message, "of scale '")) return false;
+        if (!find(&c, &own, "scale", "", "%s", st->message)) return false;
+        *st = QC_STATUS_INIT;
+        return true;
+    }
     bool ok = qc_warnings_new(&c.unsaid, st) && open_checked(&c, &in, &hand, progress, st) && check_fusion(&c, st) &&
               check_saturation(&c, st);
     if (ok && qc_has_data(data)) {

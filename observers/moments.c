@@ -406,37 +406,33 @@ double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi
     return qc_moments_clip_error(m, lo, hi, levels, symmetry, 1);
 }
 
-/* Rounded sums of nonnegative terms never decrease, so a partial sum above the bound decides. The last cells, which
-   hold the clipped values, usually suffice. */
-static bool above_by_levels(const struct qc_moments *m, double bound, struct qc_affine p, struct qc_levels levels,
-                            double clip)
-{
-    struct grid grids[2];
-    grids_of(grids, p, levels);
-    double behind[2][QC_MOMENTS_LEVELS + 1], last, sum = 0;
-    for (int k = 0; k < 2; k++) {
-        if (!m->sides[k].used) continue;
-        if (m->behind && !behind_levels(&last, m, k ? -1 : 1, &grids[k], grids[k].n)) return true;
-        sum += side_clipped(&m->sides[k], m->base, &grids[k], m->behind ? &last : NULL);
-    }
-    if (sum > bound) return true;
-    sum = 0;
-    for (int k = 0; k < 2; k++) {
-        const double *of = m->behind ? behind[k] : NULL;
-        if (m->sides[k].used && m->behind && !behind_levels(behind[k], m, k ? -1 : 1, &grids[k], 0)) return true;
-        if (m->sides[k].used && clip > 1) sum += (clip - 1) * side_beyond(&m->sides[k], m->base, &grids[k], of);
-    }
-    for (int k = 0; k < 2 && sum <= bound; k++)
-        if (m->sides[k].used)
-            sum += side_by_levels(&m->sides[k], m->base, &grids[k], m->behind ? behind[k] : NULL, bound);
-    return sum > bound;
-}
-
 bool qc_moments_above(const struct qc_moments *m, double bound, double lo, double hi, struct qc_levels levels,
                       enum qc_symmetry symmetry, double clip)
 {
     const struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
-    if (!too_many(levels)) return above_by_levels(m, bound, p, levels, clip);
+    if (!too_many(levels)) {
+        /* Rounded sums of nonnegative terms never decrease, so a partial sum above the bound decides. The last cells,
+           which hold the clipped values, usually suffice. */
+        struct grid grids[2];
+        grids_of(grids, p, levels);
+        double behind[2][QC_MOMENTS_LEVELS + 1], last, sum = 0;
+        for (int k = 0; k < 2; k++) {
+            if (!m->sides[k].used) continue;
+            if (m->behind && !behind_levels(&last, m, k ? -1 : 1, &grids[k], grids[k].n)) return true;
+            sum += side_clipped(&m->sides[k], m->base, &grids[k], m->behind ? &last : NULL);
+        }
+        if (sum > bound) return true;
+        sum = 0;
+        for (int k = 0; k < 2; k++) {
+            const double *of = m->behind ? behind[k] : NULL;
+            if (m->sides[k].used && m->behind && !behind_levels(behind[k], m, k ? -1 : 1, &grids[k], 0)) return true;
+            if (m->sides[k].used && clip > 1) sum += (clip - 1) * side_beyond(&m->sides[k], m->base, &grids[k], of);
+        }
+        for (int k = 0; k < 2 && sum <= bound; k++)
+            if (m->sides[k].used)
+                sum += side_by_levels(&m->sides[k], m->base, &grids[k], m->behind ? behind[k] : NULL, bound);
+        return sum > bound;
+    }
     const double s = (double)p.scale;
     const int64_t beyond[2] = {(int64_t)levels.hi - p.zero_point, (int64_t)p.zero_point - levels.lo};
     return side_clipped_by_bins(&m->sides[0], s, beyond[0], bound) +

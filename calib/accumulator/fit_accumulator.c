@@ -145,23 +145,6 @@ static void decide(const struct fit *f, struct layer *l)
     }
 }
 
-/* Raises scales until every layer to prove is proven. Repeats because a larger scale may round another layer or channel
-   that shares it up. */
-static void prove(struct fit *f)
-{
-    for (bool again = true; again;) {
-        again = false;
-        for (size_t i = 0; i < f->layer_count; i++) {
-            const struct layer *l = &f->layers[i];
-            for (size_t c = 0; !l->seen && c < l->sums.channels; c++) {
-                const float was = channel_scale(f, l, c), now = proven_scale(f, l, c, was);
-                if (now > was) raise_to(f, l, c, now);
-                again = again || now > was;
-            }
-        }
-    }
-}
-
 /* ------------------------------------------------- sums seen */
 
 /* Raises the scales of channels whose sums seen, times `margin`, exceed the range. Returns the number of these
@@ -185,7 +168,19 @@ static size_t raise_seen(struct fit *f, const struct qc_overflows *seen, double 
 
 static bool bind_accumulator(struct fit *f, struct qc_status *st)
 {
-    prove(f);
+    /* Raise scales until every layer to prove is proven. Repeats because a larger scale may round another layer or
+       channel that shares it up. */
+    for (bool again = true; again;) {
+        again = false;
+        for (size_t i = 0; i < f->layer_count; i++) {
+            const struct layer *l = &f->layers[i];
+            for (size_t c = 0; !l->seen && c < l->sums.channels; c++) {
+                const float was = channel_scale(f, l, c), now = proven_scale(f, l, c, was);
+                if (now > was) raise_to(f, l, c, now);
+                again = again || now > was;
+            }
+        }
+    }
     for (qc_id id = 1; id <= f->g->qparams_count; id++) {
         const struct qc_qparams *s = &f->g->qparams_of[id];
         if (f->scale[id] && !qc_graph_bind_quantizer(f->g, id, s->count, f->scale[id], s->zero_point, st)) return false;

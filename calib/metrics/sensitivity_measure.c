@@ -138,17 +138,6 @@ static void fill_noise(struct qc_sensitivity *s, const struct qc_cut_run *r, con
     qc_sensitivity_sort(s, QC_EFFECTS_BY_NOISE);
 }
 
-static void fill_weights(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct sums *sums)
-{
-    const size_t outputs = r->parts.count;
-    for (size_t i = 0; i < s->count; i++) {
-        const size_t place = s->layers[i].place;
-        const struct qc_error *errors = &sums->errors[(place * QC_CUT_PLANS + 1) * outputs];
-        for (size_t o = 0; o < outputs; o++)
-            if (errors[o].count) s->layers[i].noise_weights = noise_of(errors, outputs);
-    }
-}
-
 static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct sums *sums)
 {
     struct qc_metric real, m;
@@ -313,9 +302,15 @@ static bool run_layers(struct sums *sums, struct qc_sensitivity *s, struct qc_cu
     const bool last = r->end == r->units;
     if (last && r->scored)
         fill_metric(s, r, sums);
-    else if (last && sums->first == QC_CUT_WEIGHTS)
-        fill_weights(s, r, sums);
-    else if (last)
+    else if (last && sums->first == QC_CUT_WEIGHTS) {
+        const size_t outputs = r->parts.count;
+        for (size_t i = 0; i < s->count; i++) {
+            const size_t place = s->layers[i].place;
+            const struct qc_error *errors = &sums->errors[(place * QC_CUT_PLANS + 1) * outputs];
+            for (size_t o = 0; o < outputs; o++)
+                if (errors[o].count) s->layers[i].noise_weights = noise_of(errors, outputs);
+        }
+    } else if (last)
         fill_noise(s, r, &layers, sums);
     return true;
 }

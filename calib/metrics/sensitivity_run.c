@@ -312,32 +312,6 @@ static bool plan_of_size(struct qc_plan **out, struct qc_cut_run *r, const struc
     return shapes && qc_plan_new(out, r->g, shapes, how, st);
 }
 
-/* Finds the bytes of all values of cuts and of the outputs, from a plan of the whole graph, and the bytes of runners.
- */
-static bool look_at_cuts(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts,
-                         const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
-{
-    const struct qc_graph *g = r->g;
-    struct qc_plan_options how = r->options->settings->plan;
-    struct qc_plan *plan = NULL;
-    bool *listed = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
-    qc_id *list = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
-    if (!listed || !list) return false;
-    for (size_t k = 0; k < cut_count; k++)
-        for (size_t i = 0; i < cut_counts[k]; i++) listed[cuts[k][i]] = true;
-    for (size_t o = 0; o < g->output_count; o++) listed[g->outputs[o].value] = true;
-    for (qc_id v = 1; v <= g->value_count; v++)
-        if (listed[v]) list[how.observed_count++] = v;
-    how.observed = list;
-    bool ok = r->order ? plan_of_size(&plan, r, &how, a, st) : qc_stream_plan(&plan, g, r->data, &how, st);
-    if (ok && (r->order || !qc_dataset_varies(r->data))) ok = check_shapes(plan, st);
-    for (size_t i = 0; ok && i < how.observed_count; i++)
-        sizes[list[i]] = qc_plan_observed_elements(plan, i) * qc_dtype_size(g->values[list[i]].type.dtype);
-    if (ok) *runner = (r->scored ? 1 : QC_CUT_PLANS) * (qc_plan_runner_bytes(plan) + qc_plan_constant_bytes(plan));
-    qc_plan_free(plan);
-    return ok;
-}
-
 /* The same if the graph knows all shapes: making a plan, which prepares the weights, takes longer. */
 static bool look_at_graph(size_t *sizes, const struct qc_graph *g)
 {
@@ -360,7 +334,28 @@ bool qc_cut_run_bytes(size_t *runner, size_t *each, struct qc_cut_run *r, size_t
                       const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
 {
     size_t *sizes = QC_NEW_ARRAY(a, size_t, r->g->value_count + 1, st);
-    if (!sizes || !look_at_cuts(sizes, runner, r, cut_count, cuts, cut_counts, a, st)) return false;
+    if (!sizes) return false;
+    /* Find the bytes of all values of cuts and of the outputs, from a plan of the whole graph, and the bytes of
+       runners */
+    const struct qc_graph *g = r->g;
+    struct qc_plan_options how = r->options->settings->plan;
+    struct qc_plan *plan = NULL;
+    bool *listed = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
+    qc_id *list = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    if (!listed || !list) return false;
+    for (size_t k = 0; k < cut_count; k++)
+        for (size_t i = 0; i < cut_counts[k]; i++) listed[cuts[k][i]] = true;
+    for (size_t o = 0; o < g->output_count; o++) listed[g->outputs[o].value] = true;
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (listed[v]) list[how.observed_count++] = v;
+    how.observed = list;
+    bool ok = r->order ? plan_of_size(&plan, r, &how, a, st) : qc_stream_plan(&plan, g, r->data, &how, st);
+    if (ok && (r->order || !qc_dataset_varies(r->data))) ok = check_shapes(plan, st);
+    for (size_t i = 0; ok && i < how.observed_count; i++)
+        sizes[list[i]] = qc_plan_observed_elements(plan, i) * qc_dtype_size(g->values[list[i]].type.dtype);
+    if (ok) *runner = (r->scored ? 1 : QC_CUT_PLANS) * (qc_plan_runner_bytes(plan) + qc_plan_constant_bytes(plan));
+    qc_plan_free(plan);
+    if (!ok) return false;
     *each = each_bytes(r, sizes, cut_count, cuts, cut_counts);
     return true;
 }

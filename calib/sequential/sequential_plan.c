@@ -201,10 +201,11 @@ static void count_wanted(struct planning *s)
     }
 }
 
-/* Finds the values that later runs begin with: those kept, or that can be kept in this run, of all that is still to be
-   observed. Only what this run observes or computes can change them. */
-static void find_kept(struct planning *s)
+static bool run_part(struct planning *s, struct qc_status *st)
 {
+    find_needed(s);
+    /* Find the values that later runs begin with: those kept, or that can be kept in this run, of all that is still to
+       be observed. Only what this run observes or computes can change them. */
     struct qc_propagation *p = s->p;
     const struct qc_graph *g = p->g;
     const struct qc_segment *part = &s->part;
@@ -240,12 +241,6 @@ static void find_kept(struct planning *s)
         if (there) add_id(&s->part.leaves, v);
         look_at_value(s, integers ? integers : v)->keep = v;
     }
-}
-
-static bool run_part(struct planning *s, struct qc_status *st)
-{
-    find_needed(s);
-    find_kept(s);
     return qc_segment_run(s->p, &s->part, st);
 }
 

@@ -159,10 +159,21 @@ void qc_order_by_diagonal(size_t *order, const double *diagonal, size_t n)
     }
 }
 
-/* Permutes rows and columns of a into ascending order of the diagonal, in place: columns within each row, then rows.
-   scratch: [2 n], so that nothing can fail here. */
-static void reorder(double *a, size_t *order, size_t n, double *scratch)
+/* Fills in the shares above the diagonal from the lower factor. Tile by tile, for the cache. */
+static void upper_from_lower(double *a, size_t n)
 {
+    for (size_t top = 0; top < n; top += QC_TILE)
+        for (size_t left = top; left < n; left += QC_TILE)
+            for (size_t i = top; i < n && i < top + QC_TILE; i++)
+                for (size_t j = left > i ? left : i + 1; j < n && j < left + QC_TILE; j++)
+                    a[i * n + j] = a[j * n + i] / a[i * n + i];
+}
+
+bool qc_factorise(bool *definite, double *a, size_t *order, size_t n, double damping, double *scratch,
+                  const struct qc_pool_options *team, struct qc_status *st)
+{
+    /* Permute rows and columns of a into ascending order of the diagonal, in place: columns within each row, then rows.
+       scratch: [2 n], so that nothing can fail here. */
     double *row = scratch, *diagonal = scratch + n, *done = scratch + n;
     for (size_t i = 0; i < n; i++) diagonal[i] = a[i * n + i];
     qc_order_by_diagonal(order, diagonal, n);
@@ -182,22 +193,6 @@ static void reorder(double *a, size_t *order, size_t n, double *scratch)
         for (size_t j = 0; j < n; j++) a[at * n + j] = row[j];
         done[at] = 1;
     }
-}
-
-/* Fills in the shares above the diagonal from the lower factor. Tile by tile, for the cache. */
-static void upper_from_lower(double *a, size_t n)
-{
-    for (size_t top = 0; top < n; top += QC_TILE)
-        for (size_t left = top; left < n; left += QC_TILE)
-            for (size_t i = top; i < n && i < top + QC_TILE; i++)
-                for (size_t j = left > i ? left : i + 1; j < n && j < left + QC_TILE; j++)
-                    a[i * n + j] = a[j * n + i] / a[i * n + i];
-}
-
-bool qc_factorise(bool *definite, double *a, size_t *order, size_t n, double damping, double *scratch,
-                  const struct qc_pool_options *team, struct qc_status *st)
-{
-    reorder(a, order, n, scratch);
     for (size_t i = 0; i < n; i++) a[i * n + i] += damping;
     if (!cholesky(definite, a, n, scratch, team, st)) return false;
     if (*definite) upper_from_lower(a, n);

@@ -487,28 +487,6 @@ static bool bind_step(struct qc_plan_binding *b, qc_id node, struct qc_status *s
     return ok;
 }
 
-/* Binds a node whose result shapes depend on data: the results are tensors of the runner and inputs of the next plan.
- */
-static bool bind_making(struct qc_plan_binding *b, qc_id node, struct qc_status *st)
-{
-    const struct qc_node *n = &b->g->nodes[node];
-    struct work *w = new_work(b, node, st);
-    bool ok = w != NULL;
-    for (unsigned i = 0; ok && i < n->input_count; i++) {
-        w->in[i] = QC_OPERAND_ABSENT;
-        if (n->inputs[i]) ok = turn(&w->in[i], b, node, n->inputs[i], QC_LAYOUT_ROW, st);
-    }
-    for (unsigned i = 0; ok && i < n->output_count; i++) {
-        w->out[i] = QC_OPERAND_ABSENT;
-        w->out[i].view.dtype = qc_value(b->g, n->outputs + i)->type.dtype;
-        b->plan->made_at[n->outputs + i] = b->plan->made_count + i;
-    }
-    ok = ok && qc_plan_emit_making(b, &w->def, st);
-    for (unsigned i = 0; ok && i < n->input_count; i++) consume(b, n->inputs[i]);
-    free(w);
-    return ok;
-}
-
 /* Binds the node as another view of its input's memory, if possible (*done). */
 static bool bind_alias(bool *done, struct qc_plan_binding *b, qc_id node, struct qc_status *st)
 {
@@ -576,7 +554,25 @@ bool qc_plan_bind(struct qc_plan_binding *b, struct qc_status *st)
         bool done = false;
         if (!b->live[k] || b->fused[k]) continue;
         if (qc_plan_shapeless(b->g, &b->g->nodes[k])) {
-            if (!bind_making(b, (qc_id)k, st)) return false;
+            /* Bind a node whose result shapes depend on data: the results are tensors of the runner and inputs of the
+               next plan */
+            const qc_id node = (qc_id)k;
+            const struct qc_node *n = &b->g->nodes[node];
+            struct work *w = new_work(b, node, st);
+            bool ok = w != NULL;
+            for (unsigned i = 0; ok && i < n->input_count; i++) {
+                w->in[i] = QC_OPERAND_ABSENT;
+                if (n->inputs[i]) ok = turn(&w->in[i], b, node, n->inputs[i], QC_LAYOUT_ROW, st);
+            }
+            for (unsigned i = 0; ok && i < n->output_count; i++) {
+                w->out[i] = QC_OPERAND_ABSENT;
+                w->out[i].view.dtype = qc_value(b->g, n->outputs + i)->type.dtype;
+                b->plan->made_at[n->outputs + i] = b->plan->made_count + i;
+            }
+            ok = ok && qc_plan_emit_making(b, &w->def, st);
+            for (unsigned i = 0; ok && i < n->input_count; i++) consume(b, n->inputs[i]);
+            free(w);
+            if (!ok) return false;
             continue;
         }
         if (b->groups[k].head) {

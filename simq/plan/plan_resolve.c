@@ -168,21 +168,18 @@ static void mark_live(struct qc_plan_binding *b, bool *needed)
     }
 }
 
-/* Indexes the readers of each value, for the contract whose pairs of products saturate. */
-static bool index_readers(struct qc_plan_binding *b, struct qc_status *st)
-{
-    if (qc_contract_info(b->plan->contract)->products != QC_PRODUCTS_PAIRS) return true;
-    struct qc_uses *readers = QC_NEW(b->arena, struct qc_uses, st);
-    b->readers = readers;
-    return readers && qc_uses_of(readers, b->g, b->arena, st);
-}
-
 bool qc_plan_resolve(struct qc_plan_binding *b, struct qc_status *st)
 {
     const struct qc_graph *g = b->g;
     bool *needed = QC_NEW_ARRAY(b->arena, bool, g->value_count + 1, st),
          *read_otherwise = QC_NEW_ARRAY(b->arena, bool, g->value_count + 1, st);
-    if (!needed || !read_otherwise || !index_readers(b, st)) return false;
+    if (!needed || !read_otherwise) return false;
+    /* Index the readers of each value, for the contract whose pairs of products saturate */
+    if (qc_contract_info(b->plan->contract)->products == QC_PRODUCTS_PAIRS) {
+        struct qc_uses *readers = QC_NEW(b->arena, struct qc_uses, st);
+        b->readers = readers;
+        if (!readers || !qc_uses_of(readers, b->g, b->arena, st)) return false;
+    }
     for (size_t v = 1; v <= g->value_count; v++) {
         b->root[v] = (qc_id)v;
         if (!qc_scales_of(&b->scales[v], g, (qc_id)v, b->arena, st)) return false;

@@ -89,8 +89,16 @@ static bool add_crossing(struct qc_plan *p, struct cut *c, qc_id v, struct qc_st
     return (c->b.map[v] = qc_graph_quantize(to, real, t->qparams, t->axis, st)) != 0;
 }
 
-static bool build_behind(struct qc_plan *p, struct cut *c, struct qc_status *st)
+static bool cut(struct qc_plan *p, struct cut *c, qc_id *observed, const qc_id *origin, const struct qc_plan_options *o,
+                struct qc_status *st)
 {
+    struct qc_plan_options rest = o ? *o : (struct qc_plan_options){0};
+    if (p->depth >= CUTS_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "more than %d data-dependent shapes depend on each other", (int)CUTS_MAX);
+    if (!(p->rest = QC_NEW(p->arena, struct qc_rest, st))) return false;
+    for (size_t i = 0; i < p->observed_count; i++)
+        if (c->made[observed[i]]) c->crosses[observed[i]] = true;
+    if (!build_before(p, c, origin, st)) return false;
     const struct qc_graph *g = c->g;
     size_t crossing = 0;
     if (!qc_rebuild_begin_bare(&c->b, g, st)) return false;
@@ -101,24 +109,11 @@ static bool build_behind(struct qc_plan *p, struct cut *c, struct qc_status *st)
     for (size_t k = 1; k <= g->node_count; k++)
         if (c->needed[k] && c->later[g->nodes[k].outputs] && !qc_rebuild_node(&c->b, (qc_id)k, st)) return false;
     for (size_t i = 0; i < g->output_count; i++) {
-        const struct qc_port *o = &g->outputs[i];
-        if (!c->later[o->value] && !c->made[o->value]) continue;
+        const struct qc_port *x = &g->outputs[i];
+        if (!c->later[x->value] && !c->made[x->value]) continue;
         p->whole[i] = (struct qc_plan_output){.rest = true, .index = c->b.to->output_count};
-        if (!qc_graph_add_output(c->b.to, o->name, c->b.map[o->value], st)) return false;
+        if (!qc_graph_add_output(c->b.to, x->name, c->b.map[x->value], st)) return false;
     }
-    return true;
-}
-
-static bool cut(struct qc_plan *p, struct cut *c, qc_id *observed, const qc_id *origin, const struct qc_plan_options *o,
-                struct qc_status *st)
-{
-    struct qc_plan_options rest = o ? *o : (struct qc_plan_options){0};
-    if (p->depth >= CUTS_MAX)
-        return qc_fail(st, QC_UNSUPPORTED, "more than %d data-dependent shapes depend on each other", (int)CUTS_MAX);
-    if (!(p->rest = QC_NEW(p->arena, struct qc_rest, st))) return false;
-    for (size_t i = 0; i < p->observed_count; i++)
-        if (c->made[observed[i]]) c->crosses[observed[i]] = true;
-    if (!build_before(p, c, origin, st) || !build_behind(p, c, st)) return false;
     /* Divide the observed values between both graphs */
     qc_id *behind = QC_NEW_ARRAY(p->arena, qc_id, p->observed_count, st);
     p->rest->observed = QC_NEW_ARRAY(p->arena, size_t, p->observed_count, st);
