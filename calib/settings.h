@@ -5,6 +5,11 @@
 #include "base/pool.h"
 #include "simq/plan/plan.h"
 
+enum {
+    QC_SOME_UNITS = 16,  /* units of a first look, which decides whether and how the others run */
+    QC_MANY_SAMPLES = 32 /* with fewer, an unseen sample is likely to exceed all samples seen */
+};
+
 /* The criterion for an accumulator that fits. PROVEN: every partial sum that the weights and the levels of the input
    allow, in any order: bias + sum of max(w lo, w hi) over the products, and the same below. SEEN: the partial sums over
    the data, in the order of simq/core/kernel.h, with a margin of a quarter. AUTO: PROVEN for layers whose scales

@@ -68,8 +68,8 @@ static const struct tool tools[QC_KL_VARIANTS] = {
     [QC_KL_ONNXRUNTIME] = {.bins = 128, .whole = true, .levels = 128},
 };
 
-enum { TENSORRT_START = 128 };
-static const double ZERO_MASS = 1e-4;
+enum { TENSORRT_START = 128 };        /* levels of a range of magnitudes in int8, as in TensorRT */
+static const double ZERO_MASS = 1e-4; /* of an empty bin, as in MXNet */
 
 struct work {
     size_t bins, levels;
@@ -242,7 +242,7 @@ static bool kl_tool(struct qc_range *out, enum qc_kl_variant variant, size_t bin
     return ok;
 }
 
-enum { OWN_BINS = 2048 };
+enum { OWN_BINS = 2048 }; /* as many as TensorRT has */
 
 struct density {
     double a, b, step;

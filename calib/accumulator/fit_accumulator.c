@@ -63,8 +63,8 @@ out:
 
 static const double STEP = 1 + 1.0 / 64; /* ratio of one tried scale to the previous */
 static const double PROOF_MAX = 2;       /* AUTO: largest factor of a scale that a proof may need */
-static const double MARGIN = 1.25;       /* on sums seen */
-enum { PASSES = 4 };
+static const double MARGIN = 1.25;       /* on sums seen: other data exceed them (decision 13) */
+enum { PASSES = 4 };                     /* runs of the data at most: a raised scale changes the sums of later layers */
 
 struct layer {
     struct qc_sum_layer sums;

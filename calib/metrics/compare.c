@@ -336,8 +336,6 @@ static void count_steps(struct qc_steps *s, const float *real, const float *x, s
 /* Order of the plans on a unit: values of the second graph are smaller to keep. */
 enum { SECOND, FIRST };
 
-enum { FACTOR_UNITS = 16 }; /* that are looked at for factors of channels */
-
 struct comparing {
     const struct qc_comparison_job *job;
     struct qc_output_parts *parts;
@@ -347,7 +345,7 @@ struct comparing {
     struct qc_room *row, *levels, *real; /* [workers]: buffers for the largest value */
     struct qc_error *units;              /* [units][stride] */
     struct qc_steps *steps;              /* [units][pair_count], or NULL */
-    struct qc_channel_sums *channels;    /* [FACTOR_UNITS][pair_count] with steps, or NULL */
+    struct qc_channel_sums *channels;    /* [QC_SOME_UNITS][pair_count] with steps, or NULL */
     double *peaks;                       /* [units][peak_count] */
     uint64_t *differing, *elements;      /* [units][outputs] */
 };
@@ -434,7 +432,7 @@ static bool observe_compared(void *user, const struct qc_unit *at, size_t index,
         x = row.data;
         s = NULL;
     }
-    if (c->steps && at->unit < FACTOR_UNITS &&
+    if (c->steps && at->unit < QC_SOME_UNITS &&
         !qc_channel_sums_of(&c->channels[at->unit * job->pair_count + index], &real, x, s ? (double)s->scale[0] : 1))
         return qc_fail_memory(st, n);
     if (c->steps)
@@ -572,7 +570,7 @@ static bool new_buffers(struct comparing *c, unsigned workers, size_t units, str
     c->elements = QC_NEW_ARRAY(a, uint64_t, units * c->outputs, st);
     if (job->count_steps && !(c->steps = QC_NEW_ARRAY(a, struct qc_steps, units * job->pair_count, st))) return false;
     if (job->count_steps &&
-        !(c->channels = QC_NEW_ARRAY(a, struct qc_channel_sums, FACTOR_UNITS * job->pair_count, st)))
+        !(c->channels = QC_NEW_ARRAY(a, struct qc_channel_sums, QC_SOME_UNITS * job->pair_count, st)))
         return false;
     if (!c->kept || !c->row || !c->levels || !c->real || !c->units || !c->peaks || !c->differing || !c->elements)
         return false;
@@ -594,7 +592,7 @@ static bool new_buffers(struct comparing *c, unsigned workers, size_t units, str
 
 static void free_buffers(struct comparing *c)
 {
-    for (size_t i = 0; c->channels && i < FACTOR_UNITS * c->job->pair_count; i++) free(c->channels[i].of);
+    for (size_t i = 0; c->channels && i < QC_SOME_UNITS * c->job->pair_count; i++) free(c->channels[i].of);
     for (unsigned w = 0; w < c->workers; w++) {
         for (size_t i = 0; i < c->stride; i++) free(c->kept[w][i].room.data);
         free(c->row[w].data);
@@ -625,7 +623,7 @@ static bool sum_up(struct qc_comparison *out, const struct comparing *c, size_t 
     if (c->steps && !(out->factors = QC_NEW_ARRAY(out->arena, struct qc_channel_factors, job->pair_count, st)))
         return false;
     for (size_t i = 0; c->steps && i < job->pair_count; i++) {
-        for (size_t u = 1; u < FACTOR_UNITS; u++)
+        for (size_t u = 1; u < QC_SOME_UNITS; u++)
             qc_channel_sums_add(&c->channels[i], &c->channels[u * job->pair_count + i]);
         out->factors[i] = qc_channel_factors_of(&c->channels[i]);
     }

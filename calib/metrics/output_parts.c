@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { DEPTH = 64 }; /* nodes on a path from an output to a part */
+enum { DEPTH = 64 }; /* nodes on a path from an output to a part: bounds the recursion */
 
 struct dividing {
     const struct qc_graph *g;

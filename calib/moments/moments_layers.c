@@ -547,7 +547,7 @@ void qc_second_moments_expect(struct qc_second_moments *m, qc_id value, size_t e
     }
 }
 
-/* Least products for a file. */
+/* Least products for a file: 512 KiB. */
 enum { SPILL_MIN = 1 << 16 };
 
 void qc_second_moments_spill(struct qc_second_moments *m)

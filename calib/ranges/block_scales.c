@@ -17,8 +17,8 @@
 
 enum { CHUNK = 64 /* blocks per work item */, STEPS = 24, FINER = 4 };
 
-/* Ranges are tried in steps of 2^(-1/16). FINER rounds then search around the best one, the exponent of the step halved
-   after each. */
+/* Ranges are tried in STEPS steps of 2^(-1/16), down to a third of the largest magnitude. FINER rounds then search
+   around the best one, the exponent of the step halved after each. */
 static const double STEP = 0.95760328069857364694;
 
 /* A block whose range is searched. */

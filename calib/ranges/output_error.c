@@ -8,6 +8,7 @@
 #include "calib/weights/compensation.h"
 #include "calib/weights/round_weights_parts.h"
 
+/* Ranges are tried in STEPS steps of 2^(-1/16), down to a third of the largest magnitude, as those of blocks. */
 enum { STEPS = 24, CANDIDATES = STEPS + 1, OCTAVE = 16 };
 
 /* Returns 2^(-k/16) as a product of exact roots, so that every machine has the same value. */

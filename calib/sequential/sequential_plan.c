@@ -10,9 +10,9 @@
 #include "calib/statistics/collection.h"
 #include "calib/statistics/stream.h"
 
-/* Limits of qc_round_sequentially: units that run, and bytes kept. KEPT_EACH: bytes in memory for each element of the
-   largest layer input: its float and its stored form, and those of the layer before. */
-enum { UNITS_LEAST = 16, UNITS_MOST = 128, KEPT_BYTES = 256 << 20, KEPT_EACH = 12 };
+/* Limits of qc_round_sequentially: units that run (at least QC_SOME_UNITS), and bytes kept. KEPT_EACH: bytes in memory
+   for each element of the largest layer input: its float and its stored form, and those of the layer before. */
+enum { UNITS_MOST = 128, KEPT_BYTES = 256 << 20, KEPT_EACH = 12 };
 
 /* Arrays are by id of the graph and change with every part, so that all parts together take work in proportion to the
    graph. */
@@ -546,7 +546,7 @@ static bool units_of(size_t *out, const struct qc_propagation *p, const bool *pa
         largest = n > largest ? n : largest;
     }
     const size_t fit = KEPT_BYTES / KEPT_EACH / largest, most = p->options->units ? p->options->units : UNITS_MOST;
-    *out = !known ? 0 : fit < UNITS_LEAST ? UNITS_LEAST : fit > most ? most : fit;
+    *out = !known ? 0 : fit < QC_SOME_UNITS ? QC_SOME_UNITS : fit > most ? most : fit;
     qc_plan_free(plan);
     return true;
 }

@@ -100,10 +100,10 @@ bool qc_shift_biases(struct qc_graph **out, size_t *changed, const struct qc_gra
     return ok;
 }
 
-/* UNITS_FIRST: units that decide whether the rest runs. MEANS_BYTES: limit on stored means. GAIN_DB: least expected
-   gain. OVER_LUCK: for noise alone the squared means equal their variances, so less than twice that is not corrected.
+/* STEPS_MOST: nodes between a layer and the output. MEANS_BYTES: limit on stored means. GAIN_DB: least expected gain.
+   OVER_LUCK: for noise alone the squared means equal their variances, so less than twice that is not corrected.
  */
-enum { UNITS_FIRST = 16, STEPS_MOST = 16, MEANS_BYTES = 32 << 20 };
+enum { STEPS_MOST = 16, MEANS_BYTES = 32 << 20 };
 static const double GAIN_DB = 0.05, OVER_LUCK = 2;
 
 struct mean_of {
@@ -288,7 +288,7 @@ bool qc_correct_outputs(struct qc_graph **out, struct qc_output_correction *done
               (errors = QC_NEW_ARRAY(a, struct qc_error, units * outputs + 1, st)) &&
               (shifts = QC_NEW_ARRAY(a, struct qc_bias_shift, m.count + 1, st));
     for (size_t i = 0; ok && i < m.count; i++) m.of[i].part = parts->first[m.of[i].output];
-    const size_t first = units < UNITS_FIRST ? units : UNITS_FIRST;
+    const size_t first = units < QC_SOME_UNITS ? units : QC_SOME_UNITS;
     qc_trials_look(trials, add_output_means, &m);
     if (ok && m.count && units > 1) {
         ok = qc_trials_run(&errors, NULL, trials, make, user, 1, 0, first, st);

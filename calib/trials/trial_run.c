@@ -10,7 +10,7 @@
 #include "calib/moments/second_moments.h"
 #include "calib/statistics/stream.h"
 
-enum { STEPS_MAX = 4096, JOINS_MAX = 4 }; /* limits: nodes visited in all, nested joins */
+enum { STEPS_MAX = 4096, JOINS_MAX = 4 }; /* limits on the work for one output: nodes visited, nested joins */
 
 static enum qc_probabilities made_by(const struct qc_graph *g, qc_id v, unsigned joins, unsigned *steps)
 {

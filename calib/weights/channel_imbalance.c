@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* Of struct qc_channel_imbalance: an 8-bit scale leaves channels below SMALL about three levels. */
 #define SMALL 0.01f
 enum { SHARE = 4 };
 

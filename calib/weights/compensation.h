@@ -150,7 +150,7 @@ void qc_row_errors(double *error, const double *d, const double *h, size_t n);
    U_b', the lower Cholesky factor L of d I + U_b P gives L_kk = R_kk, the rows of L^-1 P' are p_k / R_kk, and c_k . u_j
    = L_jk / L_kk within the block. */
 
-enum { QC_LOW_RANK_BLOCK = 64 };
+enum { QC_LOW_RANK_BLOCK = 64, QC_FACTORISE_TRIES = 4 /* each with ten times the damping of the one before */ };
 
 struct qc_low_rank {
     size_t w, rank, room; /* room: capacity in rows */

@@ -6,7 +6,7 @@
 
 #include "base/simd.h"
 
-enum { TRIES = 4 };
+enum { TRIES = QC_FACTORISE_TRIES };
 
 /* One panel of the lower factor, and the rest of the matrix. Element (i, j) of the factor is a[i][j] minus l[i][p]
    l[j][p] for p = 0, 1, ..., j - 1 in this order, by fused multiply-adds, then divided by l[j][j]. So the result does

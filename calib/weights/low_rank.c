@@ -13,7 +13,7 @@ enum { TILE = 512 }; /* doubles that stay in the L1 cache */
 enum { BLOCK = QC_LOW_RANK_BLOCK };
 enum { TILES = BLOCK / QC_TILE };
 enum { PART = 64 }; /* rows of s processed while they are in the L1 cache */
-enum { TRIES = 4 };
+enum { TRIES = QC_FACTORISE_TRIES };
 enum { SHARED_LEAST = 1 << 25 };          /* multiply-adds of a block from which workers share it */
 static const double NOTHING_LEFT = 1e-13; /* of the mean diagonal: rounding errors of the subtraction */
 

@@ -7,7 +7,7 @@
 #include "calib/ablation.h"
 #include "calib/weights/sum_bound.h"
 
-enum { HELD_MIN = 4 };
+enum { HELD_MIN = 4 }; /* samples: with fewer held out, one of them decides */
 
 bool qc_round_weights_holds(const struct qc_second_moments_layer *l)
 {
