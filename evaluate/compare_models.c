@@ -29,7 +29,7 @@ static bool is_conversion(enum qc_op op)
            op == QC_OP_DequantizeLinear;
 }
 
-static bool is_stored(const struct qc_graph *g, qc_id v)
+static bool is_stored_matched(const struct qc_graph *g, qc_id v)
 {
     const struct qc_qparams *s = qc_graph_parameters(g, v);
     return s && s->kind == QC_QPARAMS_QUANTIZER && s->count == 1;
@@ -38,11 +38,11 @@ static bool is_stored(const struct qc_graph *g, qc_id v)
 static bool is_observable(const struct qc_graph *g, qc_id v)
 {
     const struct qc_type *t = &g->values[v].type;
-    return t->qparams ? is_stored(g, v) : t->dtype == QC_F32;
+    return t->qparams ? is_stored_matched(g, v) : t->dtype == QC_F32;
 }
 
 /* Returns the op's result of which a value is a converted form; 0 if it comes from an input or a constant. */
-static qc_id source_of(const struct qc_graph *g, qc_id v)
+static qc_id source_of_matched(const struct qc_graph *g, qc_id v)
 {
     const struct qc_node *n = qc_node_of(g, v);
     while (n && is_conversion(n->op)) {
@@ -59,12 +59,12 @@ static bool find_layers(struct layers *l, const struct qc_graph *g, struct qc_ar
                          .index = QC_NEW_ARRAY(a, size_t, g->value_count + 1, st)};
     if (!l->of || !l->index) return false;
     for (qc_id v = 1; v <= g->value_count; v++) {
-        const qc_id source = g->values[v].constant || !is_observable(g, v) ? 0 : source_of(g, v);
+        const qc_id source = g->values[v].constant || !is_observable(g, v) ? 0 : source_of_matched(g, v);
         if (!source || g->values[v].type.shape.rank != g->values[source].type.shape.rank) continue;
         if (l->index[source]) {
             /* Prefer the stored form to the real one; of several, the first. */
             struct layer *known = &l->of[l->index[source] - 1];
-            if (is_stored(g, v) && !is_stored(g, known->value)) known->value = v;
+            if (is_stored_matched(g, v) && !is_stored_matched(g, known->value)) known->value = v;
             continue;
         }
         l->of[l->count++] = (struct layer){.source = source, .value = v, .op = qc_node_of(g, source)->op};
@@ -92,7 +92,7 @@ static void marry(struct layers *f, size_t i, struct layers *s, size_t k)
 static size_t named(const struct layers *l, const char *name)
 {
     const qc_id v = qc_graph_find_value(l->g, name);
-    const qc_id source = v && qc_node_of(l->g, v) ? source_of(l->g, v) : 0;
+    const qc_id source = v && qc_node_of(l->g, v) ? source_of_matched(l->g, v) : 0;
     return source ? l->index[source] : 0;
 }
 
@@ -153,12 +153,12 @@ static void take_folded(struct layers *l, const struct layers *other, const stru
     for (size_t i = 0; i < l->count; i++) {
         struct layer *x = &l->of[i];
         if (!x->partner) continue;
-        const bool stored = is_stored(other->g, other->of[x->partner - 1].value);
+        const bool stored = is_stored_matched(other->g, other->of[x->partner - 1].value);
         for (qc_id id; (id = qc_only_reader(uses, x->value));) {
             const struct qc_node *n = &l->g->nodes[id];
             const size_t k = l->index[n->outputs];
             const bool clamp = qc_op_info(n->op)->affine == QC_AFFINE_BOUND;
-            const bool norm = n->op == QC_OP_BatchNormalization && !is_stored(l->g, x->value);
+            const bool norm = n->op == QC_OP_BatchNormalization && !is_stored_matched(l->g, x->value);
             if (!k || l->of[k - 1].partner || !(clamp ? stored : norm)) break;
             x->value = n->outputs;
         }

@@ -46,7 +46,8 @@ static bool options_of(struct qc_options *q, const struct qc_options *o, const c
     return true;
 }
 
-static const char *text_of(const struct qc_json *options, const char *key, struct qc_arena *a, struct qc_status *st)
+static const char *text_of_target(const struct qc_json *options, const char *key, struct qc_arena *a,
+                                  struct qc_status *st)
 {
     const struct qc_json *v = qc_json_get(options, key);
     if (qc_json_text(v)) return qc_arena_strdup(a, qc_json_text(v), st);
@@ -76,7 +77,7 @@ static bool fill_rows(struct qc_target_pair *p, int side, const struct qc_option
     bool ok = qc_json_is_whole(options) || qc_fail_memory(st, 1);
     size_t n = 0;
     for (size_t i = 0; ok && i < sizeof keys / sizeof *keys; i++) {
-        const char *value = text_of(options, keys[i], q->arena, st);
+        const char *value = text_of_target(options, keys[i], q->arena, st);
         if (value && !*value && strcmp(keys[i], "rounding") == 0) value = "onnx";
         ok = set_row(p, &n, side, keys[i], value);
     }

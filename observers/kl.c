@@ -94,7 +94,7 @@ static void spread_one(struct work *w, double a, double step, double lo, double 
     w->count[end] += left;
 }
 
-static bool fill(struct work *w, const struct qc_statistics *s, bool magnitudes, struct qc_status *st)
+static bool fill_bins(struct work *w, const struct qc_statistics *s, bool magnitudes, struct qc_status *st)
 {
     struct qc_bin *bins = NULL;
     size_t n = 0;
@@ -210,7 +210,7 @@ static bool kl_tool(struct qc_range *out, enum qc_kl_variant variant, size_t bin
                   : one_sided   ? 2 * ((all - 1) | 1) + 1
                                 : (all - 1) | 1;
     w.levels = t->levels ? t->levels : half;
-    bool ok = grow(&w, bins ? bins : t->bins, st) && fill(&w, s, t->magnitudes, st);
+    bool ok = grow(&w, bins ? bins : t->bins, st) && fill_bins(&w, s, t->magnitudes, st);
     size_t most = t->magnitudes ? w.bins : w.bins / 2, least = t->magnitudes ? (size_t)TENSORRT_START : w.levels / 2;
     *out = limits;
     if (ok && t->magnitudes && w.bins > 1) w.count[0] = w.count[1];

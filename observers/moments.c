@@ -108,7 +108,7 @@ static bool fill_side(struct side *out, const struct qc_histogram *h, int32_t ba
 enum { BLOCK = 256 };
 
 /* Evaluates f - f(0) at both edges of each slot; returns false if it is not finite. */
-static bool evaluate(struct side *side, const struct qc_output_function *f, double f_zero, double sign)
+static bool evaluate_moments(struct side *side, const struct qc_output_function *f, double f_zero, double sign)
 {
     double x[2 * BLOCK], y[2 * BLOCK];
     for (int32_t first = 0; first < side->used; first += BLOCK) {
@@ -148,7 +148,8 @@ static void look_behind(struct qc_moments *m, const struct qc_output_function *f
 {
     const double zero = 0;
     f->run(f->user, &m->f_zero, &zero, 1);
-    if (!isfinite(m->f_zero) || !evaluate(&m->sides[0], f, m->f_zero, 1) || !evaluate(&m->sides[1], f, m->f_zero, -1))
+    if (!isfinite(m->f_zero) || !evaluate_moments(&m->sides[0], f, m->f_zero, 1) ||
+        !evaluate_moments(&m->sides[1], f, m->f_zero, -1))
         return;
     bool flat = true;
     for (int k = 0; k < 2; k++)

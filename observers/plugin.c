@@ -75,7 +75,8 @@ static const char *option_fault(const struct qcalib_observer_option *o)
     return NULL;
 }
 
-static bool check(const struct qc_plugins *all, const char *file, const struct qcalib_observer *e, struct qc_status *st)
+static bool check_plugin(const struct qc_plugins *all, const char *file, const struct qcalib_observer *e,
+                         struct qc_status *st)
 {
     if (e->abi != QCALIB_OBSERVER_ABI)
         return qc_fail(st, QC_BAD_INPUT,
@@ -169,7 +170,7 @@ static bool open_file(struct plugin *p, const struct qc_plugins *all, const char
     if (!e)
         return qc_fail(st, QC_BAD_INPUT,
                        "plugin %s: it does not export 'qcalib_observer_entry' (see qcalib_observer.h)", file);
-    if (!check(all, file, e, st)) return false;
+    if (!check_plugin(all, file, e, st)) return false;
     for (size_t i = 0; i < e->option_count; i++) {
         const struct qcalib_observer_option *o = &e->options[i];
         p->options[i] = (struct qc_observer_option){

@@ -351,7 +351,7 @@ struct comparing {
 };
 
 /* Returns the elements of v in the order of `like`; v's own memory if it has that order. */
-static const float *in_order(float *scratch, const struct qc_view *v, const struct qc_view *like)
+static const float *in_order_compared(float *scratch, const struct qc_view *v, const struct qc_view *like)
 {
     if (qc_view_same_order(v, like)) return v->data;
     struct qc_view copy = *like;
@@ -422,7 +422,7 @@ static bool observe_compared(void *user, const struct qc_unit *at, size_t index,
     float *row_data = c->row[at->worker].data, *levels_data = c->levels[at->worker].data;
     const bool stored = kept->view.dtype != QC_F32;
     const struct qc_view float_view = qc_kept_levels(levels_data, kept, s);
-    const float *x = in_order(row_data, &float_view, &real);
+    const float *x = in_order_compared(row_data, &float_view, &real);
     if (s && s->count > 1) { /* real numbers from here on */
         struct qc_view row = real;
         row.data = row_data;

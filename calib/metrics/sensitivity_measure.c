@@ -373,8 +373,8 @@ static bool run_weights(struct sums *sums, struct qc_sensitivity *s, struct qc_c
     return run_sizes(sums, s, r, rounded, a, st);
 }
 
-static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
-                    struct qc_status *st)
+static bool measure_effects(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
+                            struct qc_status *st)
 {
     const double t0 = qc_seconds();
     QC_ARENA_SCOPE *a = qc_arena_new();
@@ -400,7 +400,7 @@ bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *
     struct qc_cut_run r = {.g = g, .data = data, .options = options};
     if (!s || !(s->arena = qc_arena_new()))
         qc_fail_memory(st, sizeof *s);
-    else if (measure(s, &r, rounded, st)) {
+    else if (measure_effects(s, &r, rounded, st)) {
         *out = s;
         return true;
     }
@@ -438,7 +438,7 @@ bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, co
                           struct qc_status *st)
 {
     struct qc_cut_run r = {.g = g, .data = data, .options = options, .scored = true};
-    return measure(s, &r, rounded, st);
+    return measure_effects(s, &r, rounded, st);
 }
 
 void qc_sensitivity_free(struct qc_sensitivity *s)

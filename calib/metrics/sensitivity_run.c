@@ -25,7 +25,7 @@ struct step {
 };
 
 /* Returns the unit of an item of the current block. */
-static size_t unit_of(const struct qc_cut_run *r, size_t item)
+static size_t unit_of_cut(const struct qc_cut_run *r, size_t item)
 {
     return r->order ? r->order[r->begin + item] : r->begin + item;
 }
@@ -37,7 +37,7 @@ static bool feed(const struct step *s, size_t k, size_t item, unsigned worker, s
         const qc_id v = s->part[k].inputs[i];
         struct qc_view in = qc_runner_input(s->runners[k][worker], i);
         if (s->scratch) {
-            if (!qc_dataset_read(in.data, r->data, i, unit_of(r, item), s->scratch[worker], st)) return false;
+            if (!qc_dataset_read(in.data, r->data, i, unit_of_cut(r, item), s->scratch[worker], st)) return false;
         } else if (r->kept[v]) {
             memcpy(in.data, r->kept[v] + item * r->bytes[v], r->bytes[v]);
         }
@@ -45,7 +45,7 @@ static bool feed(const struct step *s, size_t k, size_t item, unsigned worker, s
     return true;
 }
 
-static void compare(const struct step *s, size_t k, size_t item, struct qc_runner *runner)
+static void compare_cut(const struct step *s, size_t k, size_t item, struct qc_runner *runner)
 {
     const struct qc_cut_run *r = s->r;
     for (size_t o = 0; o < r->g->output_count; o++) {
@@ -64,14 +64,14 @@ static bool score(const struct step *s, size_t item, struct qc_runner *runner, s
     const struct qc_cut_run *r = s->r;
     const struct qc_view out = qc_runner_output(runner, r->scoring.output + (s->to ? s->values : 0));
     return qc_scoring_unit(&r->scores[item], &r->scoring, &out, r->truth + item * qc_scoring_truth_bytes(&r->scoring),
-                           unit_of(r, item), st);
+                           unit_of_cut(r, item), st);
 }
 
 static bool run_cut_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     const struct step *s = user;
     const struct qc_cut_run *r = s->r;
-    const size_t unit = unit_of(r, item);
+    const size_t unit = unit_of_cut(r, item);
     if (s->scratch && r->scored &&
         !qc_scoring_read(r->truth + item * qc_scoring_truth_bytes(&r->scoring), &r->scoring, unit, s->scratch[worker],
                          st))
@@ -82,7 +82,7 @@ static bool run_cut_unit(void *user, size_t item, unsigned worker, struct qc_sta
         if (!qc_runner_run(runner, NULL, NULL, st))
             return qc_where(st, "%s: sample %llu", qc_dataset_file(r->data),
                             (unsigned long long)qc_dataset_first_sample(r->data, unit));
-        if (!s->to && !r->scored) compare(s, k, item, runner);
+        if (!s->to && !r->scored) compare_cut(s, k, item, runner);
         if (r->scored && (!s->to || s->values < s->to_count) && !score(s, item, runner, st)) return false;
         for (size_t i = 0; s->to && i < s->to_count; i++) {
             const struct qc_view out = qc_runner_output(runner, i);

@@ -135,7 +135,7 @@ static void add_candidate(struct candidates *c, const struct block *b, struct qc
 }
 
 /* Computes the errors of all candidates. */
-static void measure(struct candidates *c, const struct block *b)
+static void measure_block(struct candidates *c, const struct block *b)
 {
     const struct qc_levels l = b->search->levels;
     for (size_t k = c->count; k < TOGETHER_TRIED; k++) { /* repeat the last one */
@@ -158,7 +158,7 @@ static bool try_ranges(struct block *b, double (*ranges)[2], size_t count)
         for (size_t k = first; k < count && c.count < TOGETHER_TRIED; k++)
             add_candidate(&c, b,
                           qc_affine_from_range(ranges[k][0], ranges[k][1], b->search->levels, b->search->symmetry));
-        measure(&c, b);
+        measure_block(&c, b);
         for (size_t k = 0; k < c.count; k++) {
             if (!(c.error[k] < b->best)) continue;
             better = true;
@@ -197,7 +197,7 @@ static void try_scale(const struct block *b, float *best, double *least, float s
     struct candidates c = {0};
     if (!(scale >= QC_SCALE_MIN)) return;
     add_candidate(&c, b, (struct qc_affine){.scale = scale});
-    measure(&c, b);
+    measure_block(&c, b);
     if (!(c.error[0] < *least)) return;
     *least = c.error[0];
     *best = scale;

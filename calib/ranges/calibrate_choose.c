@@ -21,7 +21,7 @@ struct evaluator {
     float *scratch;
 };
 
-static void evaluate(void *user, double *y, const double *x, size_t n)
+static void evaluate_quantizer(void *user, double *y, const double *x, size_t n)
 {
     const struct evaluator *e = user;
     float block[QC_COMPOSED_BLOCK];
@@ -41,7 +41,7 @@ static bool prepare_look(struct qc_look *out, struct qc_arena *a, struct qc_stat
     if (!e || !qc_composed_of(&e->f, &table, a, st) ||
         !(e->scratch = QC_NEW_ARRAY(a, float, qc_composed_scratch(e->f), st)))
         return false;
-    out->behind = (struct qc_output_function){.run = evaluate, .user = e};
+    out->behind = (struct qc_output_function){.run = evaluate_quantizer, .user = e};
     return true;
 }
 
@@ -414,7 +414,7 @@ static bool same_method(const struct qc_method *a, const struct qc_method *b)
 
 /* Returns the name under which any graph of the model has statistics of this value; NULL without a name, and for
    constants. */
-static const char *name_of(const struct qc_graph *g, qc_id v)
+static const char *name_of_quantizer(const struct qc_graph *g, qc_id v)
 {
     const qc_id named = qc_value_named(g, v);
     return qc_constant_of(g, named) ? NULL : g->values[named].name;
@@ -422,7 +422,7 @@ static const char *name_of(const struct qc_graph *g, qc_id v)
 
 static bool same_value(const struct qc_graph *a, qc_id x, const struct qc_graph *b, qc_id y)
 {
-    const char *p = name_of(a, x), *q = name_of(b, y);
+    const char *p = name_of_quantizer(a, x), *q = name_of_quantizer(b, y);
     return p && q && strcmp(p, q) == 0;
 }
 
@@ -439,7 +439,7 @@ static bool index_solved(struct qc_chooser *k, struct qc_status *st)
     if (!from->calibration || from->seen != k->seen) return true;
     for (qc_id o = 1; o <= from->graph->qparams_count; o++) {
         const struct qc_qparams *s = &from->graph->qparams_of[o];
-        const char *name = s->observed_count ? name_of(from->graph, s->observed[0]) : NULL;
+        const char *name = s->observed_count ? name_of_quantizer(from->graph, s->observed[0]) : NULL;
         if (name && !qc_index_add(&k->solved, qc_hash_text(name), o, st)) return false;
     }
     return true;
@@ -453,7 +453,7 @@ static const struct qc_choice *solved_before(const struct qc_chooser *k, qc_id i
     const struct qc_qparams *s = &k->g->qparams_of[id], *other;
     const char *const text = text_behind(k, id);
     if (!from->calibration || from->seen != k->seen || k->weighted[id] || !s->observed_count) return NULL;
-    const char *const name = name_of(k->g, s->observed[0]);
+    const char *const name = name_of_quantizer(k->g, s->observed[0]);
     size_t slot = SIZE_MAX;
     for (qc_id o; name && (o = qc_index_next(&k->solved, qc_hash_text(name), &slot));) {
         const struct qc_choice *c = &from->calibration->choices[o];
@@ -476,8 +476,8 @@ static const struct qc_choice *solved_before(const struct qc_chooser *k, qc_id i
 }
 
 /* Sets the share of the quantizer's values that its range clips. */
-static bool clip(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_statistics *seen,
-                 struct qc_status *st)
+static bool clip_quantizer(struct qc_range *range, const struct qc_chooser *k, qc_id id,
+                           const struct qc_statistics *seen, struct qc_status *st)
 {
     const struct qc_qparams *s = &k->g->qparams_of[id];
     return qc_clipped_share(&range->clipped_fraction, seen, range->lo, range->hi, qc_qparams_levels(s), s->symmetry,
@@ -490,7 +490,7 @@ static bool widen_quantizer(struct qc_range *range, const struct qc_chooser *k, 
 {
     const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
     if (!qc_chooser_unseen(range, k, id, by, st)) return false;
-    return (!k->options->few && !k->options->unseen) || clip(range, k, id, &seen, st);
+    return (!k->options->few && !k->options->unseen) || clip_quantizer(range, k, id, &seen, st);
 }
 
 static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_status *st)
@@ -537,7 +537,7 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
     const struct qc_statistics all = statistics;
     if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
     if (!qc_observer_solve(&choice->range, by.observer, &by.values, &statistics, &request, st) ||
-        (k->weighted[id] && !clip(&choice->range, k, id, &all, st)))
+        (k->weighted[id] && !clip_quantizer(&choice->range, k, id, &all, st)))
         return qc_where(st, "quantizer '%s'", g->qparams_of[id].name);
     if (choice->range.behind) choice->behind = text_behind(k, id);
     choice->solved = choice->range;

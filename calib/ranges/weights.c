@@ -71,7 +71,7 @@ static size_t gathered_step(size_t each)
 }
 
 /* Values of channels first .. first + count along the axis, gathered: [count][gathered_step(t->count / channels)]. */
-static void gather(float *to, const struct qc_tensor *t, int axis, size_t channels, size_t first, size_t count)
+static void gather_weights(float *to, const struct qc_tensor *t, int axis, size_t channels, size_t first, size_t count)
 {
     size_t inner = 1;
     for (int i = axis + 1; i < t->shape.rank; i++) inner *= (size_t)t->shape.dim[i];
@@ -200,8 +200,8 @@ static bool solve_channels(struct constant_quantizer *quantizer, struct qc_choic
         struct qc_range r = {0};
         const float *x = gathered ? gathered + c % together * step : t->data;
         if (gathered && !ranges && c % together == 0)
-            gather(gathered, t, quantizer->use.axis, out->count, c,
-                   out->count - c < together ? out->count - c : together);
+            gather_weights(gathered, t, quantizer->use.axis, out->count, c,
+                           out->count - c < together ? out->count - c : together);
         if (ranges)
             r = ranges[c];
         else

@@ -147,7 +147,7 @@ static bool is_begin(const struct planning *s, qc_id v)
 }
 
 /* Drops nodes from those that later runs compute if none of their outputs is needed, beginning with this one. */
-static void settle(struct planning *s, qc_id node)
+static void settle_sequential(struct planning *s, qc_id node)
 {
     const struct qc_graph *g = s->p->g;
     size_t count = 0;
@@ -173,7 +173,7 @@ static void let_go_value(struct planning *s, qc_id v)
 {
     if (--s->wanted[v] || s->p->g->values[v].kind != QC_VALUE_RESULT) return;
     if (qc_activation_cache_has(s->p->frontier, v)) add_id(&s->part.leaves, v);
-    settle(s, s->p->g->values[v].node);
+    settle_sequential(s, s->p->g->values[v].node);
 }
 
 /* Counts what is still to be observed, and how often each value is read for it. */
@@ -222,7 +222,7 @@ static bool run_part(struct planning *s, struct qc_status *st)
         s->observed[beside]--;
         let_go_value(s, beside);
     }
-    for (size_t i = part->nodes.count; i-- > 0;) settle(s, part->nodes.of[i]);
+    for (size_t i = part->nodes.count; i-- > 0;) settle_sequential(s, part->nodes.of[i]);
     size_t count = 0;
     for (size_t i = 0; i < part->inputs.count; i++)
         if (s->wanted[part->inputs.of[i]] && qc_activation_cache_has(p->frontier, part->inputs.of[i]))

@@ -201,7 +201,7 @@ static bool run_segment_unit(void *user, size_t unit, unsigned worker, struct qc
 }
 
 /* Builds the part as a graph. */
-static bool build(struct running *r, qc_id *observed, struct qc_status *st)
+static bool build_segment(struct running *r, qc_id *observed, struct qc_status *st)
 {
     struct qc_propagation *p = r->p;
     const struct qc_graph *g = p->g;
@@ -252,7 +252,7 @@ static bool plan_segment(struct running *r, struct qc_arena *a, struct qc_status
     const struct qc_plan_options how = {.observed_count = r->part->observed_count,
                                         .observed = observed,
                                         .input_layouts = layouts};
-    return build(r, observed, st) && qc_plan_new(&r->plan, r->built.to, shapes, &how, st);
+    return build_segment(r, observed, st) && qc_plan_new(&r->plan, r->built.to, shapes, &how, st);
 }
 
 /* Chooses the workers that fit into memory, and prepares the values to be kept: in memory if they fit, else in a file.
@@ -304,7 +304,7 @@ static bool make_workers(struct running *r, struct qc_arena *a, struct qc_status
     return true;
 }
 
-static bool finish(struct running *r, struct qc_status *st)
+static bool finish_segment(struct running *r, struct qc_status *st)
 {
     struct qc_propagation *p = r->p;
     for (size_t i = 0; i < r->part->observed_count; i++) {
@@ -340,7 +340,7 @@ bool qc_segment_run(struct qc_propagation *p, const struct qc_segment *part, str
         a ? plan_segment(&r, a, st) && make_room_segment(&r, st) && make_workers(&r, a, st) : qc_fail_memory(st, 1);
     pool.workers = r.workers;
     ok = ok && qc_pool_run(p->units, run_segment_unit, &r, &pool, st);
-    ok = ok && finish(&r, st);
+    ok = ok && finish_segment(&r, st);
     if (ok && part->counts) p->done += p->units;
     for (unsigned w = 0; r.at && w < r.workers; w++) {
         for (size_t i = 0; r.at[w].scans && i < r.part->observed_count; i++) qc_scan_free(r.at[w].scans[i]);

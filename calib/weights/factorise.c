@@ -220,7 +220,7 @@ struct whole {
     size_t n;
 };
 
-static void copy(void *user, double *a)
+static void copy_matrix(void *user, double *a)
 {
     const struct whole *w = user;
     memcpy(a, w->h, w->n * w->n * sizeof *a);
@@ -230,6 +230,9 @@ bool qc_factorise_damped(bool *definite, double *factor, size_t *order, const do
                          double *scratch, const struct qc_pool_options *team, struct qc_status *st)
 {
     struct whole w = {.h = h, .n = n};
-    const struct qc_factorised of = {.read = copy, .user = &w, .n = n, .damping = {.part = QC_DAMPING, .noise = noise}};
+    const struct qc_factorised of = {.read = copy_matrix,
+                                     .user = &w,
+                                     .n = n,
+                                     .damping = {.part = QC_DAMPING, .noise = noise}};
     return qc_factorise_read(definite, factor, order, &of, scratch, team, st);
 }

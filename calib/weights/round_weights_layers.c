@@ -384,7 +384,7 @@ bool qc_weight_rounder_copy(bool *copied, struct qc_rebuild *b, const struct qc_
 }
 
 /* Returns true for nodes that only quantize a constant, or dequantize and reshape it. */
-static bool is_constant(const struct qc_graph *g, const struct qc_node *n)
+static bool is_constant_layers(const struct qc_graph *g, const struct qc_node *n)
 {
     if (n->op == QC_OP_Reshape) n = qc_node_of(g, n->inputs[0]);
     const struct qc_node *q = n && n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : n;
@@ -400,7 +400,7 @@ static bool rebuild(struct qc_graph **out, const struct qc_weight_rounder *r, st
     for (qc_id id = 1; ok && id <= r->nodes; id++) {
         const struct qc_node *n = &r->g->nodes[id];
         ok = qc_weight_rounder_copy(&copied, &b, r, id, st);
-        if (ok && !copied && !is_constant(r->g, n))
+        if (ok && !copied && !is_constant_layers(r->g, n))
             ok = qc_rebuild_node(&b, id, st) != 0; /* constants are copied where they are used */
     }
     ok = ok && qc_rebuild_finish(&rounded, &b, st) &&

@@ -24,7 +24,7 @@ static struct qc_json *accumulator_json(const struct qc_accumulator *a)
 }
 
 /* Returns the scale of the second model's value; 0 if it is real or has several scales. */
-static double step_of(const struct qc_compared_models *c, size_t i)
+static double step_of_layer(const struct qc_compared_models *c, size_t i)
 {
     const struct qc_qparams *s = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
     return s && s->count == 1 ? (double)s->scale[0] : 0;
@@ -41,7 +41,7 @@ static bool same_qparams(const struct qc_compared_models *c, size_t i)
 
 static double most_steps(const struct qc_compared_models *c, size_t i)
 {
-    const double step = step_of(c, i);
+    const double step = step_of_layer(c, i);
     if (!(step > 0)) return (double)NAN;
     return same_qparams(c, i) ? (double)c->result->steps[i].most : c->result->pairs[i].max_abs / step;
 }
@@ -59,8 +59,8 @@ static struct qc_json *layer_json(const struct qc_compared_models *c, size_t i)
         most_steps(c, i), e->count, s->differing);
     const struct qc_channel_factors *f = &c->result->factors[i];
     if (f->found) qc_json_set(o, "channels_scaled", QC_JSON("least %g most %g", f->least, f->most));
-    qc_json_set(o, "steps", step_of(c, i) > 0 ? steps : qc_json_null());
-    if (!(step_of(c, i) > 0)) qc_json_free(steps);
+    qc_json_set(o, "steps", step_of_layer(c, i) > 0 ? steps : qc_json_null());
+    if (!(step_of_layer(c, i) > 0)) qc_json_free(steps);
     return o;
 }
 

@@ -18,7 +18,7 @@
 enum { SHOWN = 8 };
 
 /* A folder means its report.json. */
-static bool find(const char **out, const char *path, struct qc_arena *a, struct qc_status *st)
+static bool find_reports(const char **out, const char *path, struct qc_arena *a, struct qc_status *st)
 {
     struct stat about;
     *out = path;
@@ -108,8 +108,8 @@ bool qc_cmd_compare_reports(const struct qc_cli_options *o, struct qc_status *st
     struct qc_json *d = NULL;
     struct qc_file_list outputs;
     const char *files[2];
-    bool ok = find(&files[0], o->operands.items[0], o->job.arena, st) &&
-              find(&files[1], o->operands.items[1], o->job.arena, st);
+    bool ok = find_reports(&files[0], o->operands.items[0], o->job.arena, st) &&
+              find_reports(&files[1], o->operands.items[1], o->job.arena, st);
     found.operands.items = files;
     ok = ok && (!o->output ||
                 (qc_outputs_apart(&outputs, &o->output, 1, NULL, &found, st) && qc_output_check(o->output, st)));

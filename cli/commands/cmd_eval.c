@@ -19,9 +19,9 @@ struct measured {
     struct qc_overflows overflows;
 };
 
-static bool measure(struct measured *m, const char *path, const struct qc_settings *settings,
-                    struct qc_progress *progress, struct qc_warnings *w, const struct qc_cli_options *o,
-                    struct qc_status *st)
+static bool measure_evaluated(struct measured *m, const char *path, const struct qc_settings *settings,
+                              struct qc_progress *progress, struct qc_warnings *w, const struct qc_cli_options *o,
+                              struct qc_status *st)
 {
     struct qc_model_run run = {0};
     qc_progress_phase(progress, "%s", qc_base_name(path));
@@ -139,7 +139,7 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
         !qc_settings_of(&settings, &o->job, progress, st))
         goto out;
     for (size_t i = 0; i < o->operands.count; i++)
-        if (!measure(&all[i], o->operands.items[i], &settings, progress, w, o, st)) goto out;
+        if (!measure_evaluated(&all[i], o->operands.items[i], &settings, progress, w, o, st)) goto out;
     const struct qc_metric **metrics = QC_NEW_ARRAY(o->job.arena, const struct qc_metric *, o->operands.count, st);
     if (!metrics) goto out;
     for (size_t i = 0; i < o->operands.count; i++) metrics[i] = &all[i].metric;

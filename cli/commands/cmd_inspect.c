@@ -196,7 +196,7 @@ static bool inspect_data(const char *path, const struct qc_cli_options *o, struc
 }
 
 /* Return members of an object; the file may have other types. */
-static const char *text_of(const struct qc_json *v, const char *key)
+static const char *text_of_member(const struct qc_json *v, const char *key)
 {
     const struct qc_json *member = qc_json_get(v, key);
     return member ? qc_json_text(member) : NULL;
@@ -235,14 +235,15 @@ static bool inspect_report(const char *path, const struct qc_cli_options *o, str
     if (ok) {
         const struct qc_json *model = qc_json_get(r, "model"), *data = qc_json_get(r, "data"),
                              *options = qc_json_get(r, "options");
-        qc_say("file     %s: report of qcalib %s\n", path, text_of(r, "version") ? text_of(r, "version") : "?");
+        qc_say("file     %s: report of qcalib %s\n", path,
+               text_of_member(r, "version") ? text_of_member(r, "version") : "?");
         print_member("command", qc_json_get(r, "command"));
         print_member("model", model ? qc_json_get(model, "file") : NULL);
         print_member("data", data ? qc_json_get(data, "file") : NULL);
         print_member("samples", data ? qc_json_get(data, "samples") : NULL);
         print_member("method", options ? qc_json_get(options, "method") : NULL);
         const struct qc_json *accuracy = qc_json_get(r, "accuracy");
-        const char *metric = accuracy ? text_of(accuracy, "metric") : NULL;
+        const char *metric = accuracy ? text_of_member(accuracy, "metric") : NULL;
         if (metric) {
             qc_say("accuracy %s %.6g %s, %.6g int8\n", metric, number_of(accuracy, "fp32"),
                    qc_json_get(r, "reference") ? "reference" : "float", number_of(accuracy, "int8"));

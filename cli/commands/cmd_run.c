@@ -23,8 +23,8 @@ struct job {
     enum qc_dtype *types; /* of the outputs */
 };
 
-static bool store(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
-                  struct qc_dataset_scratch *scratch, struct qc_status *st)
+static bool store_output(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                         struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct job *j = user;
     (void)scratch;
@@ -53,7 +53,8 @@ static bool open_writer(struct job *j, struct qc_status *st)
 static bool stream(struct job *j, struct qc_status *st)
 {
     return qc_model_run_plan(&j->run, &j->settings, j->arena, st) && open_writer(j, st) &&
-           qc_model_run_units(&j->run, store, j, j->settings.plan.accumulator.bits, j->progress, j->warnings, st) &&
+           qc_model_run_units(&j->run, store_output, j, j->settings.plan.accumulator.bits, j->progress, j->warnings,
+                              st) &&
            qc_writer_commit(j->writer, st);
 }
 

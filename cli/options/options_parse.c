@@ -247,7 +247,7 @@ static bool configure(struct qc_cli_options *o, const struct words *w, struct qc
     return ok;
 }
 
-static bool apply(struct qc_cli_options *o, const struct words *w, struct qc_status *st)
+static bool apply_options(struct qc_cli_options *o, const struct words *w, struct qc_status *st)
 {
     for (size_t k = 0; k < w->count; k++) {
         const struct qc_option_info *i = qc_cli_option_info(w->given[k].option);
@@ -281,7 +281,7 @@ bool qc_options_parse(struct qc_cli_options *out, int argc, char **argv, struct 
     if (!check_repeated(&w, st) || !find_command(out, &w, st)) return false;
     if (out->command < QC_COMMAND_COUNT) out->job.command = (enum qc_command)out->command;
     if (!configure(out, &w, st)) return false;
-    if (!apply(out, &w, st)) return false;
+    if (!apply_options(out, &w, st)) return false;
     out->operands = w.operands;
     const struct qc_command_info *c = qc_command_info(out->command);
     if (out->help || out->version) return true;

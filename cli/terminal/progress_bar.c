@@ -105,7 +105,7 @@ static void clear(struct bar *p)
     p->drawn = false;
 }
 
-static void begin(struct bar *p, const char *name)
+static void begin_bar(struct bar *p, const char *name)
 {
     clear(p);
     qc_text(p->name, sizeof p->name, "%s", name);
@@ -138,7 +138,7 @@ static bool tell(void *user, const char *phase, size_t done, size_t count)
     if (!phase)
         clear(p);
     else if (!count)
-        begin(p, phase);
+        begin_bar(p, phase);
     if (qc_interrupted()) return false;
     if (!p->shown || count == 0) return true;
     double t = qc_seconds();

@@ -9,7 +9,7 @@ static int64_t bytes_of_plan_alias(const struct qc_view *v, int64_t elements)
 }
 
 /* Reshape, Flatten, Squeeze, Unsqueeze: of row-major memory, or with dimensions of size 1 inserted or removed. */
-static bool reshaped(struct qc_view *out, const struct qc_view *in, const struct qc_shape *to)
+static bool reshaped_alias(struct qc_view *out, const struct qc_view *in, const struct qc_shape *to)
 {
     struct qc_view v = qc_view_of(in->dtype, to, QC_LAYOUT_ROW, NULL);
     if (!qc_view_row_major(in)) {
@@ -85,5 +85,5 @@ bool qc_plan_alias(struct qc_plan_operand *out, const struct qc_graph *g, const 
         out->view = qc_view_broadcast(&v, &to);
         return true;
     }
-    return qc_kernel_of(n->op)->alias && reshaped(&out->view, &v, shape);
+    return qc_kernel_of(n->op)->alias && reshaped_alias(&out->view, &v, shape);
 }

@@ -148,7 +148,7 @@ static enum qc_dtype dtype_of(const struct qc_plan_binding *b, qc_id value)
     return qc_plan_dtype(b->g, qc_value(b->g, value), &b->scales[value]);
 }
 
-static bool is_stored(const struct qc_plan_operand *o, const struct qc_scales *s)
+static bool is_stored_binding(const struct qc_plan_operand *o, const struct qc_scales *s)
 {
     return !s->identity && o->view.dtype != QC_F32;
 }
@@ -157,7 +157,7 @@ static bool is_stored(const struct qc_plan_operand *o, const struct qc_scales *s
 static bool centre(struct work *w, struct qc_plan_binding *b, struct qc_status *st)
 {
     for (unsigned i = 0; i < w->def.input_count; i++)
-        if (w->in[i].view.rank >= 0 && is_stored(&w->in[i], &w->in_scales[i]) &&
+        if (w->in[i].view.rank >= 0 && is_stored_binding(&w->in[i], &w->in_scales[i]) &&
             !rescale(&w->in[i], b, w->node, &w->in_scales[i], &w->in_scales[i], QC_F32, st))
             return false;
     return true;
@@ -227,7 +227,7 @@ static bool gather_one(struct work *w, struct qc_plan_binding *b, unsigned i, qc
     return false;
 }
 
-static bool gather(struct work *w, struct qc_plan_binding *b, struct qc_status *st)
+static bool gather_binding(struct work *w, struct qc_plan_binding *b, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
     for (unsigned i = 0; i < n->input_count; i++)
@@ -290,7 +290,7 @@ static bool place_outputs(struct work *w, struct qc_plan_binding *b, qc_id value
     return true;
 }
 
-static bool finish(struct work *w, struct qc_plan_binding *b, qc_id value, struct qc_status *st)
+static bool finish_binding(struct work *w, struct qc_plan_binding *b, qc_id value, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
     for (unsigned i = 0; i < n->input_count; i++) consume(b, n->inputs[i]);
@@ -380,7 +380,7 @@ static bool bind_group(struct qc_plan_binding *b, qc_id tail, struct qc_status *
     const struct qc_kernel *integer = NULL;
     if (!integer_kernel(&integer, w, b, st)) goto out;
     if (integer) w->def.kernel = integer;
-    if (!gather(w, b, st)) goto out;
+    if (!gather_binding(w, b, st)) goto out;
     w->centred = !integer && w->def.kernel->fuses;
     if (w->centred && !centre(w, b, st)) goto out;
     if (group->bias) {
@@ -393,7 +393,7 @@ static bool bind_group(struct qc_plan_binding *b, qc_id tail, struct qc_status *
     if (!(group->residual ? place_residual(w, b, tail, group->residual, st) : place_outputs(w, b, value, st))) goto out;
     if (!qc_plan_emit(b, &w->def, st) || !store_results(w, b, value, st)) goto out;
     consume(b, group->residual);
-    ok = finish(w, b, value, st);
+    ok = finish_binding(w, b, value, st);
     if (ok) qc_plan_drop_weight(b, head, first_step);
 out:
     free(w);
@@ -415,8 +415,8 @@ static bool bind_integer(struct work *w, struct qc_plan_binding *b, const struct
                          struct qc_status *st)
 {
     w->def.kernel = kernel;
-    return gather(w, b, st) && turn_constants(w, b, st) && place_outputs(w, b, b->g->nodes[w->node].outputs, st) &&
-           qc_plan_emit(b, &w->def, st);
+    return gather_binding(w, b, st) && turn_constants(w, b, st) &&
+           place_outputs(w, b, b->g->nodes[w->node].outputs, st) && qc_plan_emit(b, &w->def, st);
 }
 
 /* Binds an op that computes: with a kernel on affine values if there is one, else as dequantize, the real op,
@@ -428,7 +428,7 @@ static bool bind_computing(struct work *w, struct qc_plan_binding *b, struct qc_
     const struct qc_scales result = w->out_scales[0];
     w->centred = true;
     if (own) w->def.kernel = own;
-    if (!gather(w, b, st) || (own && !centre(w, b, st))) return false;
+    if (!gather_binding(w, b, st) || (own && !centre(w, b, st))) return false;
     for (unsigned i = 0; !own && i < n->input_count; i++) {
         if (w->in_scales[i].identity) continue;
         if (!rescale(&w->in[i], b, w->node, &w->in_scales[i], &qc_scales_real, QC_F32, st)) return false;
@@ -444,7 +444,7 @@ static bool bind_computing(struct work *w, struct qc_plan_binding *b, struct qc_
 static bool bind_moving(struct work *w, struct qc_plan_binding *b, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
-    if (!gather(w, b, st)) return false;
+    if (!gather_binding(w, b, st)) return false;
     const bool bytes =
         qc_kernel_of(n->op) == &qc_kernel_pool && (w->in[0].view.dtype == QC_U8 || w->in[0].view.dtype == QC_I8);
     w->centred = !is_quantizing(n) && !qc_plan_moves(n) && !bytes;
@@ -481,7 +481,7 @@ static bool bind_step(struct qc_plan_binding *b, qc_id node, struct qc_status *s
         ok = bind_computing(w, b, st);
     else
         ok = bind_moving(w, b, st);
-    ok = ok && finish(w, b, n->outputs, st);
+    ok = ok && finish_binding(w, b, n->outputs, st);
     if (ok) qc_plan_drop_weight(b, n, first_step);
     free(w);
     return ok;
@@ -532,7 +532,7 @@ static bool bind_output(struct qc_plan_operand *out, struct qc_plan_binding *b, 
     const struct qc_type *t = &qc_value(b->g, value)->type;
     const struct qc_scales *s = &b->scales[b->root[value]];
     const struct qc_plan_operand in = operand_of(b, value);
-    if (s->identity || is_stored(&in, s)) return turn(out, b, 0, value, QC_LAYOUT_ROW, st);
+    if (s->identity || is_stored_binding(&in, s)) return turn(out, b, 0, value, QC_LAYOUT_ROW, st);
     struct qc_scales stored = *s;
     stored.axis = t->axis;
     if (!qc_plan_new_operand(out, b->plan, t->dtype, &t->shape, QC_LAYOUT_ROW, st)) return false;

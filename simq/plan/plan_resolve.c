@@ -123,8 +123,8 @@ static void mark_read(bool *otherwise, const struct qc_plan_binding *b)
 }
 
 /* Evaluates a node if all its inputs are known and constant folding allows it; otherwise it becomes a step. */
-static bool evaluate(struct qc_plan_binding *b, const struct qc_node *n, const bool *read_otherwise,
-                     struct qc_status *st)
+static bool evaluate_plan(struct qc_plan_binding *b, const struct qc_node *n, const bool *read_otherwise,
+                          struct qc_status *st)
 {
     struct qc_view in[QC_PLAN_INPUTS];
     struct qc_tensor *out[QC_PLAN_OUTPUTS] = {NULL};
@@ -202,7 +202,7 @@ bool qc_plan_resolve(struct qc_plan_binding *b, struct qc_status *st)
         if (!(b->later[v] = waits(b, v, read_otherwise)) && !centre_constant(b, v, st)) return false;
     }
     for (size_t k = 1; k <= g->node_count; k++)
-        if (b->live[k] && !evaluate(b, &g->nodes[k], read_otherwise, st)) return false;
+        if (b->live[k] && !evaluate_plan(b, &g->nodes[k], read_otherwise, st)) return false;
     mark_live(b, needed);
     for (size_t k = 1; k <= g->node_count; k++) {
         const struct qc_node *n = &g->nodes[k];
