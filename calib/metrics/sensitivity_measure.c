@@ -164,8 +164,9 @@ static bool visit_block(struct sums *sums, struct qc_cut_run *r, size_t begin, c
     for (size_t i = 0; i < layers->count; i++) {
         if (!is_chosen(sums, layers, i)) continue;
         const enum qc_cut_quantizers last = layers->layers[i].has_weights ? sums->last : sums->first;
+        const struct qc_cut begins = {.count = counts[i], .values = cuts[i], .known = r->known};
         if (!qc_cut_run_advance(r, from_count, from, counts[i], cuts[i], a, st) ||
-            !qc_cut_run_layer(r, layers, i, counts[i], cuts[i], sums->first, last, a, st))
+            !qc_cut_run_layer(r, layers, i, &begins, sums->first, last, a, st))
             return false;
         add_up(sums, r, i);
         from = cuts[i];

@@ -270,16 +270,15 @@ bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *fr
     return ok;
 }
 
-bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, size_t i, size_t count,
-                      const qc_id *cut, enum qc_cut_quantizers first, enum qc_cut_quantizers last, struct qc_arena *a,
+bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, size_t i, const struct qc_cut *begin,
+                      enum qc_cut_quantizers first, enum qc_cut_quantizers last, struct qc_arena *a,
                       struct qc_status *st)
 {
-    const struct qc_cut begin = {.count = count, .values = cut, .known = r->known};
     struct step s = {.r = r, .first = first, .count = (size_t)(last - first) + 1};
     bool ok = true;
     memset(r->errors, 0, QC_CUT_PLANS * r->block * r->parts.count * sizeof *r->errors);
     for (size_t k = 0; ok && k < s.count; k++)
-        ok = qc_cut_behind(&s.part[k], r->g, &begin, layers, i, (enum qc_cut_quantizers)(first + k), a, st);
+        ok = qc_cut_behind(&s.part[k], r->g, begin, layers, i, (enum qc_cut_quantizers)(first + k), a, st);
     ok = ok && run_cut(&s, a, st);
     free_step(&s);
     return ok;

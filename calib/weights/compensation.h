@@ -67,6 +67,7 @@ struct qc_damping {
 
 /* The matrix to factorise. */
 struct qc_factorised {
+    const double *h; /* [n][n] symmetric, stays; NULL: from `read` */
     void (*read)(void *user, double *a);
     void *user;
     size_t n;
@@ -76,10 +77,6 @@ struct qc_factorised {
 /* Reads, damps and factorises in place. After a failure it repeats with ten times the part, up to four tries. */
 bool qc_factorise_read(bool *definite, double *a, size_t *order, const struct qc_factorised *of, double *scratch,
                        const struct qc_pool_options *team, struct qc_status *st);
-
-/* The same for symmetric h [n][n], which stays, with QC_DAMPING and noise. */
-bool qc_factorise_damped(bool *definite, double *factor, size_t *order, const double *h, size_t n, double noise,
-                         double *scratch, const struct qc_pool_options *team, struct qc_status *st);
 
 /* Compensated rounding of the weights of a linear layer y = w x: columns are rounded one at a time, and columns not yet
    rounded compensate the error. Sources: Optimal Brain Quantizer (Frantar, Alistarh 2022); GPTQ (Frantar et al. 2023)

@@ -207,32 +207,13 @@ bool qc_factorise_read(bool *definite, double *a, size_t *order, const struct qc
     *definite = false;
     for (int i = 0; i < TRIES && !*definite; i++, damping.part *= 10) {
         double sum = 0;
-        of->read(of->user, a);
+        if (of->h)
+            memcpy(a, of->h, n * n * sizeof *a);
+        else
+            of->read(of->user, a);
         for (size_t k = 0; k < n; k++) sum += a[k * n + k];
         const double added = damping.part * sum / (double)n + damping.noise;
         if (added > 0 && !qc_factorise(definite, a, order, n, added, scratch, team, st)) return false;
     }
     return true;
-}
-
-struct whole {
-    const double *h;
-    size_t n;
-};
-
-static void copy_matrix(void *user, double *a)
-{
-    const struct whole *w = user;
-    memcpy(a, w->h, w->n * w->n * sizeof *a);
-}
-
-bool qc_factorise_damped(bool *definite, double *factor, size_t *order, const double *h, size_t n, double noise,
-                         double *scratch, const struct qc_pool_options *team, struct qc_status *st)
-{
-    struct whole w = {.h = h, .n = n};
-    const struct qc_factorised of = {.read = copy_matrix,
-                                     .user = &w,
-                                     .n = n,
-                                     .damping = {.part = QC_DAMPING, .noise = noise}};
-    return qc_factorise_read(definite, factor, order, &of, scratch, team, st);
 }
