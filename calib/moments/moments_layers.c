@@ -53,6 +53,12 @@ static const struct qc_tensor *recurrent_weight(const struct qc_graph *g, const 
     return t && t->dtype == QC_F32 && t->count ? t : NULL;
 }
 
+/* Returns true if a quantized weight has few levels; false for 0. */
+static bool few_weight_levels(const struct qc_graph *g, qc_id weight)
+{
+    return weight && qc_qparams_are_few(&g->qparams_of[g->values[weight].type.qparams]);
+}
+
 static bool add_recurrent_weight(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
                                  const struct qc_recurrent *r, enum qc_second_moments_recurrent which, size_t block,
                                  struct qc_status *st)
@@ -70,7 +76,7 @@ static bool add_recurrent_weight(struct qc_second_moments *m, const struct qc_gr
     l->geometry = states ? "states" : "rows";
     l->direction_axis = !states ? 0 : r->batchwise ? 2 : 1;
     l->recurrent = true;
-    l->few_levels = qc_second_moments_few_levels(g, qc_second_moments_recurrent_weight(g, n, which));
+    l->few_levels = few_weight_levels(g, qc_second_moments_recurrent_weight(g, n, which));
     if (g->values[l->value].type.dtype != QC_F32 || qc_constant_of(g, l->value)) return true;
     const char *name = qc_value_name(g, l->value, m->arena, st);
     if (!name || !(l->name = qc_arena_strdup(m->arena, name, st))) return false;
@@ -135,11 +141,6 @@ size_t qc_second_moments_matrix_at(const struct qc_second_moments_layer *l, size
 qc_id qc_second_moments_weight(const struct qc_graph *g, const struct qc_node *n)
 {
     return n->input_count > 1 ? constant_weight(g, n->inputs[1]) : 0;
-}
-
-bool qc_second_moments_few_levels(const struct qc_graph *g, qc_id weight)
-{
-    return weight && qc_qparams_are_few(&g->qparams_of[g->values[weight].type.qparams]);
 }
 
 static const struct qc_tensor *float_weight(const struct qc_graph *g, const struct qc_node *n,
@@ -352,7 +353,7 @@ static bool add_moments_layer(struct qc_second_moments *m, const struct qc_graph
     const char *name = qc_value_name(g, l->value, m->arena, st); /* copied: moments outlive the graph */
     if (!name || !(l->name = qc_arena_strdup(m->arena, name, st)) || !(l->geometry = geometry_of(l, m->arena, st)))
         return false;
-    l->few_levels = qc_second_moments_few_levels(g, qc_second_moments_weight(g, n));
+    l->few_levels = few_weight_levels(g, qc_second_moments_weight(g, n));
     if (taken == PAIRS) {
         l->paired = true;
         l->channels *= 2;

@@ -44,9 +44,6 @@ struct qc_second_moments {
     struct qc_second_moments_worker *workers;
 };
 
-/* Returns true if a quantized weight has few levels; false for 0. */
-bool qc_second_moments_few_levels(const struct qc_graph *g, qc_id weight);
-
 static inline size_t qc_second_moments_row(const struct qc_second_moments_layer *l)
 {
     return l->groups * l->columns;

@@ -76,6 +76,21 @@ static bool is_solved(const struct qc_chooser *k, qc_id id)
     return h && !k->channels[id].seen && !k->g->qparams_of[id].given && h->tally.count > h->tally.zeros;
 }
 
+/* Returns the parameters of a range of the quantizer's observed values. With floating-point levels a range that is too
+   wide costs nothing, so that of x minus a constant per channel covers all differences. */
+static struct qc_affine quantizer_affine(const struct qc_chooser *k, qc_id id, struct qc_range range)
+{
+    const struct qc_qparams *s = &k->g->qparams_of[id];
+    double lo = 0, hi = 0;
+    for (size_t i = 0; i < s->observed_count; i++) {
+        const struct qc_centred c = qc_centred_of(k->g, s->observed[i], id);
+        if (!c.value) continue;
+        lo = fmin(lo, -c.hi);
+        hi = fmax(hi, -c.lo);
+    }
+    return qc_affine_from_range(range.lo + lo, range.hi + hi, qc_qparams_levels(s), s->symmetry);
+}
+
 static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     const struct solving_methods *s = user;
@@ -93,7 +108,7 @@ static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_st
         if (!qc_observer_solve(&range, s->methods[m].observer, &s->methods[m].values, &seen, &request, st))
             return qc_where(st, "quantizer '%s'", q->name);
         if (!qc_chooser_unseen(&range, k, id, &s->methods[m], st)) return false;
-        s->params[m * (k->g->qparams_count + 1) + id] = qc_chooser_affine(k, id, range);
+        s->params[m * (k->g->qparams_count + 1) + id] = quantizer_affine(k, id, range);
     }
     return true;
 }
@@ -203,19 +218,6 @@ static qc_id observed_value(const struct qc_graph *g, qc_id quantizer, size_t i)
     const qc_id v = g->qparams_of[quantizer].observed[i];
     const struct qc_centred c = qc_centred_of(g, v, quantizer);
     return c.value ? qc_unmoved(g, c.value) : v;
-}
-
-struct qc_affine qc_chooser_affine(const struct qc_chooser *k, qc_id id, struct qc_range range)
-{
-    const struct qc_qparams *s = &k->g->qparams_of[id];
-    double lo = 0, hi = 0;
-    for (size_t i = 0; i < s->observed_count; i++) {
-        const struct qc_centred c = qc_centred_of(k->g, s->observed[i], id);
-        if (!c.value) continue;
-        lo = fmin(lo, -c.hi);
-        hi = fmax(hi, -c.lo);
-    }
-    return qc_affine_from_range(range.lo + lo, range.hi + hi, qc_qparams_levels(s), s->symmetry);
 }
 
 bool qc_observed_values(size_t *count, qc_id **values, const char ***names, const struct qc_graph *g,
@@ -372,7 +374,7 @@ static bool parameters_of(struct qc_affine *out, const struct qc_chooser *k, qc_
     const struct qc_levels levels = qc_qparams_levels(s);
     const struct qc_histogram *h = k->histograms[id];
     struct qc_loss loss[2];
-    *out = qc_chooser_affine(k, id, *range);
+    *out = quantizer_affine(k, id, *range);
     if (!s->power_of_two) return true;
     struct qc_affine of[2];
     for (int i = 0; i < 2; i++) of[i] = qc_affine_power_of_two(range->lo, range->hi, levels, s->symmetry, i == 1);
