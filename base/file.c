@@ -103,7 +103,7 @@ bool qc_file_map(struct qc_file_map **out, size_t *size, const char *path, struc
     return qc_file_map_new(out, fd, *size, st) || qc_where(st, "%s", path);
 }
 
-static char *join(const char *a, const char *b)
+static char *join_file(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);
     char *s = malloc(n + m + 1);
@@ -171,7 +171,7 @@ static int create(struct qc_output *o, const struct stat *earlier, struct qc_sta
         } else {
             qc_text(suffix, sizeof suffix, ".tmp-%ld-%u", (long)getpid(), i);
         }
-        char *tmp = join(o->path, suffix);
+        char *tmp = join_file(o->path, suffix);
         if (!tmp) {
             qc_fail_memory(st, strlen(o->path) + sizeof suffix);
             return -1;
@@ -281,7 +281,7 @@ bool qc_output_commit_pair(struct qc_output *part, struct qc_output *whole, stru
     if (!qc_output_settle(part, st) || !qc_output_settle(whole, st)) return false;
     if (!whole->slot || !part->slot || access(part->path, F_OK) != 0)
         return qc_output_commit(part, st) && qc_output_commit(whole, st);
-    QC_FREED char *aside = join(whole->tmp, "-earlier");
+    QC_FREED char *aside = join_file(whole->tmp, "-earlier");
     if (!aside) return qc_fail_memory(st, strlen(whole->tmp));
     const bool held = rename(whole->path, aside) == 0;
     if (!held && errno != ENOENT) return cannot_write(whole->path, errno, st);
@@ -511,7 +511,7 @@ struct place {
     const char *name; /* NULL: the file exists */
 };
 
-static struct place place_of(const char *path)
+static struct place place_of_file(const char *path)
 {
     struct stat info;
     char folder[4096] = ".";
@@ -538,7 +538,7 @@ static bool same(const struct place *a, const struct place *b)
 
 bool qc_same_file(const char *a, const char *b)
 {
-    const struct place first = place_of(a), second = place_of(b);
+    const struct place first = place_of_file(a), second = place_of_file(b);
     return same(&first, &second);
 }
 
@@ -547,16 +547,16 @@ bool qc_files_apart(const struct qc_named_file *outputs, size_t output_count, co
 {
     for (size_t i = 0; i < output_count; i++) {
         const struct qc_named_file *o = &outputs[i];
-        const struct place place = place_of(o->path);
+        const struct place place = place_of_file(o->path);
         for (size_t k = 0; !place.name && k < input_count; k++) { /* a missing file cannot be an input */
-            const struct place input = place_of(inputs[k].path);
+            const struct place input = place_of_file(inputs[k].path);
             if (same(&place, &input))
                 return qc_fail(st, QC_USAGE,
                                "%s '%s' would overwrite an input: it is the file of %s '%s'; name another file",
                                o->what, o->path, inputs[k].what, inputs[k].path);
         }
         for (size_t k = 0; k < i; k++) {
-            const struct place other = place_of(outputs[k].path);
+            const struct place other = place_of_file(outputs[k].path);
             if (same(&place, &other))
                 return qc_fail(st, QC_USAGE, "%s '%s' and %s '%s' are the same file; name another for one of them",
                                outputs[k].what, outputs[k].path, o->what, o->path);

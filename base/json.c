@@ -27,7 +27,7 @@ struct qc_json {
     char **keys;            /* of an object */
 };
 
-static char *copy(const char *s, size_t n)
+static char *copy_json(const char *s, size_t n)
 {
     char *p = malloc(n + 1);
     if (!p) return NULL;
@@ -47,7 +47,7 @@ static struct qc_json *make_text(enum qc_json_kind kind, const char *s, size_t n
 {
     struct qc_json *v = make(kind);
     if (!v) return NULL;
-    v->text = copy(s, n);
+    v->text = copy_json(s, n);
     if (v->text) return v;
     free(v);
     return NULL;
@@ -103,9 +103,13 @@ struct qc_json *qc_json_string(const char *s)
     return NULL;
 }
 
-/* Replaces the decimal point of the locale by '.'. */
-static void make_point(char *s)
+static struct qc_json *make_number(const char *text, double value)
 {
+    struct qc_json *v = make_text(QC_JSON_NUMBER, text, strlen(text));
+    if (!v) return NULL;
+    v->number = value;
+    /* Replace the decimal point of the locale by '.' */
+    char *s = v->text;
     char *to = s;
     bool point = false;
     for (; *s; s++) {
@@ -117,14 +121,6 @@ static void make_point(char *s)
         }
     }
     *to = '\0';
-}
-
-static struct qc_json *make_number(const char *text, double value)
-{
-    struct qc_json *v = make_text(QC_JSON_NUMBER, text, strlen(text));
-    if (!v) return NULL;
-    v->number = value;
-    make_point(v->text);
     return v;
 }
 
@@ -183,7 +179,7 @@ static bool grow(struct qc_json *v)
 }
 
 /* Takes ownership of key and value; either may be NULL if memory was out. */
-static void append(struct qc_json *v, char *key, struct qc_json *value)
+static void append_json(struct qc_json *v, char *key, struct qc_json *value)
 {
     if (v && value && (key || v->kind == QC_JSON_ARRAY) && grow(v)) {
         v->items[v->size] = value;
@@ -208,12 +204,12 @@ void qc_json_set(struct qc_json *object, const char *key, struct qc_json *value)
         free(k);
         return;
     }
-    append(object, k, value);
+    append_json(object, k, value);
 }
 
 void qc_json_add(struct qc_json *array, struct qc_json *value)
 {
-    append(array, NULL, value);
+    append_json(array, NULL, value);
 }
 
 /* Returns the argument of a conversion without its percent sign. */
@@ -238,12 +234,12 @@ struct qc_json *qc_json_put(struct qc_json *object, const char *format, ...)
     va_start(ap, format);
     for (const char *at = format; *at;) {
         const size_t key = strcspn(at, " "), n = strcspn(at + key + 2, " ");
-        char *name = copy(at, key);
+        char *name = copy_json(at, key);
         struct qc_json *value = argument(at + key + 2, n, &ap);
         if (name)
             qc_json_set(object, name, value);
         else
-            append(object, NULL, value);
+            append_json(object, NULL, value);
         free(name);
         at += key + 2 + n;
         at += strspn(at, " ");
@@ -394,13 +390,13 @@ static struct qc_json *from_jansson(json_t *j, struct rest *rest)
     case JSON_STRING: return make_text(QC_JSON_STRING, json_string_value(j), json_string_length(j));
     case JSON_ARRAY:
         v = qc_json_array();
-        for (i = 0; i < json_array_size(j); i++) append(v, NULL, from_jansson(json_array_get(j, i), rest));
+        for (i = 0; i < json_array_size(j); i++) append_json(v, NULL, from_jansson(json_array_get(j, i), rest));
         return v;
     case JSON_OBJECT:
         v = qc_json_object();
         for (it = json_object_iter(j); it; it = json_object_iter_next(j, it)) {
             key = json_object_iter_key(it);
-            append(v, copy(key, strlen(key)), from_jansson(json_object_iter_value(it), rest));
+            append_json(v, copy_json(key, strlen(key)), from_jansson(json_object_iter_value(it), rest));
         }
         return v;
     }
@@ -437,7 +433,7 @@ struct qc_json *qc_json_copy(const struct qc_json *v)
     struct qc_json *all = make(v->kind);
     if (all) all->truth = v->truth;
     for (size_t i = 0; i < v->size; i++)
-        append(all, v->keys ? copy(v->keys[i], strlen(v->keys[i])) : NULL, qc_json_copy(v->items[i]));
+        append_json(all, v->keys ? copy_json(v->keys[i], strlen(v->keys[i])) : NULL, qc_json_copy(v->items[i]));
     return all;
 }
 

@@ -37,32 +37,6 @@ static bool take_item(size_t *item, struct run *r)
     return yes;
 }
 
-static void give_back(struct run *r, size_t item, bool ok, const struct qc_status *st)
-{
-    pthread_mutex_lock(&r->lock);
-    if (!ok) {
-        if (item < r->failed) {
-            r->failed = item;
-            *r->st = *st;
-        }
-    } else {
-        r->done++;
-        if (!r->stopped && r->options->progress &&
-            !r->options->progress(r->options->progress_user, r->done, r->count)) {
-            r->stopped = true;
-        }
-    }
-    pthread_mutex_unlock(&r->lock);
-}
-
-static void run_item(struct run *r, size_t item, unsigned worker)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    bool ok = r->fn(r->user, item, worker, &st);
-    if (!ok && st.code == QC_OK) qc_fail(&st, QC_MACHINE, "item %zu failed without a reason", item);
-    give_back(r, item, ok, &st);
-}
-
 /* Body of every thread of a team. */
 static void work(struct run *r, const sigset_t *of_caller)
 {
@@ -71,7 +45,25 @@ static void work(struct run *r, const sigset_t *of_caller)
     if (worker == 0) pthread_sigmask(SIG_SETMASK, of_caller, NULL);
     /* By OpenMP's rule a nested region has one thread; this also holds if the user allows more levels. */
     omp_set_num_threads(1);
-    while (worker < r->workers && take_item(&item, r)) run_item(r, item, worker);
+    while (worker < r->workers && take_item(&item, r)) {
+        struct qc_status st = QC_STATUS_INIT;
+        bool ok = r->fn(r->user, item, worker, &st);
+        if (!ok && st.code == QC_OK) qc_fail(&st, QC_MACHINE, "item %zu failed without a reason", item);
+        pthread_mutex_lock(&r->lock);
+        if (!ok) {
+            if (item < r->failed) {
+                r->failed = item;
+                *r->st = st;
+            }
+        } else {
+            r->done++;
+            if (!r->stopped && r->options->progress &&
+                !r->options->progress(r->options->progress_user, r->done, r->count)) {
+                r->stopped = true;
+            }
+        }
+        pthread_mutex_unlock(&r->lock);
+    }
 }
 
 /* ------------------------------------------------- threads that the system refuses */
@@ -97,12 +89,6 @@ static void *be_there(void *arg)
     return NULL;
 }
 
-/* A joined thread counts against the limits until the kernel has released its id. */
-static void wait_until_gone(const struct probed *p)
-{
-    for (int i = 0; i < 100000 && tgkill(getpid(), p->id, 0) == 0; i++) sched_yield();
-}
-
 /* Returns the number of threads that can be started in addition to the existing ones, at most `wanted`. */
 static unsigned possible(unsigned wanted)
 {
@@ -119,7 +105,9 @@ static unsigned possible(unsigned wanted)
         }
         pthread_mutex_unlock(&probe.gate);
         for (unsigned i = 0; i < count; i++) pthread_join(p[i].thread, NULL);
-        for (unsigned i = 0; i < count; i++) wait_until_gone(&p[i]);
+        for (unsigned i = 0; i < count; i++) {
+            for (int j = 0; j < 100000 && tgkill(getpid(), p[i].id, 0) == 0; j++) sched_yield();
+        }
         pthread_mutex_destroy(&probe.gate);
     }
     free(p);

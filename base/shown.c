@@ -141,8 +141,7 @@ static int print_text(FILE *f, const struct conversion *c, const char *s)
     return columns + gap;
 }
 
-/* text: NULL for print_text. */
-static int print_all(FILE *f, void (*text)(FILE *f, const char *s, size_t most), const char *fmt, va_list ap)
+int qc_vprint(FILE *f, const char *fmt, va_list ap)
 {
     int columns = 0;
     va_list list;
@@ -155,9 +154,7 @@ static int print_all(FILE *f, void (*text)(FILE *f, const char *s, size_t most),
         if (!*p) break;
         struct conversion c;
         p = read_conversion(&c, p + 1, &list);
-        if (c.kind == 's' && text)
-            text(f, va_arg(list, const char *), c.precision < 0 ? SIZE_MAX : (size_t)c.precision);
-        else if (c.kind == 's')
+        if (c.kind == 's')
             columns += print_text(f, &c, va_arg(list, const char *));
         else if (c.kind == '%')
             columns += fputc('%', f) != EOF;
@@ -168,16 +165,6 @@ static int print_all(FILE *f, void (*text)(FILE *f, const char *s, size_t most),
     }
     va_end(list);
     return columns;
-}
-
-int qc_vprint(FILE *f, const char *fmt, va_list ap)
-{
-    return print_all(f, NULL, fmt, ap);
-}
-
-void qc_vprint_by(FILE *f, void (*text)(FILE *f, const char *s, size_t most), const char *fmt, va_list ap)
-{
-    print_all(f, text, fmt, ap);
 }
 
 int qc_print(FILE *f, const char *fmt, ...)

@@ -27,8 +27,3 @@ size_t qc_shown(char out[QC_SHOWN], bool *escaped, const char *s);
    stream. */
 int qc_print(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int qc_vprint(FILE *f, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
-
-/* The same with another escape: text writes at most `most` bytes of each %s text, which may be NULL. Widths of texts
-   are ignored. */
-void qc_vprint_by(FILE *f, void (*text)(FILE *f, const char *s, size_t most), const char *fmt, va_list ap)
-    __attribute__((format(printf, 3, 0)));

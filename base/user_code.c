@@ -20,7 +20,7 @@ void qc_user_code_leave(void)
     running.function = NULL;
 }
 
-static void append(char *text, size_t size, const char *more)
+static void append_user_code(char *text, size_t size, const char *more)
 {
     const size_t at = strlen(text), n = strlen(more), room = size - at - 1;
     memcpy(text + at, more, n < room ? n : room);
@@ -31,11 +31,11 @@ bool qc_user_code_text(char *text, size_t size)
 {
     if (!running.function || !size) return false;
     *text = '\0';
-    append(text, size, running.function);
-    append(text, size, " of the ");
-    append(text, size, running.kind);
-    append(text, size, " '");
-    append(text, size, running.name);
-    append(text, size, "'");
+    append_user_code(text, size, running.function);
+    append_user_code(text, size, " of the ");
+    append_user_code(text, size, running.kind);
+    append_user_code(text, size, " '");
+    append_user_code(text, size, running.name);
+    append_user_code(text, size, "'");
     return true;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Code of the user that a thread runs: a kernel or an observer of a shared object. If that code ends the process
-   instead of returning, the program's message names it (cli/give_up.h). */
+   instead of returning, the program's message names it (cli/program.h). */
 #pragma once
 
 #include <stdbool.h>

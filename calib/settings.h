@@ -5,9 +5,14 @@
 #include "base/pool.h"
 #include "simq/plan/plan.h"
 
+enum {
+    QC_SOME_UNITS = 16,  /* units of a first look, which decides whether and how the others run */
+    QC_MANY_SAMPLES = 32 /* with fewer, an unseen sample is likely to exceed all samples seen */
+};
+
 /* The criterion for an accumulator that fits. PROVEN: every partial sum that the weights and the levels of the input
    allow, in any order: bias + sum of max(w lo, w hi) over the products, and the same below. SEEN: the partial sums over
-   the data, in the order of simq/core/accumulator.h, with a margin of a quarter. AUTO: PROVEN for layers whose scales
+   the data, in the order of simq/core/kernel.h, with a margin of a quarter. AUTO: PROVEN for layers whose scales
    then at most double, SEEN for others. */
 enum qc_accumulator_bound { QC_BOUND_AUTO, QC_BOUND_PROVEN, QC_BOUND_SEEN };
 
@@ -18,7 +23,7 @@ struct qc_settings {
     void *progress_user;
     struct qc_plan_options plan; /* of the quantized graph: accumulator, rounding and lowering */
     enum qc_accumulator_bound bound;
-    bool compensate;      /* weights are rounded with compensation (calib/weights/compensate.h) */
+    bool compensate;      /* weights are rounded with compensation (calib/weights/compensation.h) */
     bool correct_bias;    /* biases absorb the mean error of the outputs */
     bool add_ops;         /* allow a new float Add for a bias that no operator can take */
     bool look_through;    /* measure errors of a quantizer after the function that reads its values

@@ -16,7 +16,7 @@
 
 #include "base/checked.h"
 #include "base/status.h"
-#include "cli/give_up.h"
+#include "cli/program.h"
 
 /* Bounds of the program's code, set by the linker. */
 extern const char __executable_start, etext; /* NOLINT(bugprone-reserved-identifier) */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/give_up.h"
+#include "cli/program.h"
 
 #define FOR_LIBRARIES __attribute__((visibility("default")))
 

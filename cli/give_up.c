@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/give_up.h"
+#include "cli/program.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/user_code.h"
 
-static _Noreturn void end(const char *reason, enum qc_code code)
+static _Noreturn void end_program(const char *reason, enum qc_code code)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
     static const char before[] = "qcalib: ";
@@ -29,7 +29,7 @@ static _Noreturn void end(const char *reason, enum qc_code code)
 
 _Noreturn void qc_give_up(const char *reason)
 {
-    end(reason, QC_MACHINE);
+    end_program(reason, QC_MACHINE);
 }
 
 void qc_give_up_user_code(const char *how)
@@ -39,7 +39,7 @@ void qc_give_up_user_code(const char *how)
     const size_t at = strlen(text), n = strlen(how);
     memcpy(text + at, how, n < 63 ? n + 1 : 63);
     text[at + 63] = '\0';
-    end(text, QC_BAD_INPUT);
+    end_program(text, QC_BAD_INPUT);
 }
 
 static void on_crash(int number)

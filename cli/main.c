@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The program: command line, dispatch, the one error message, exit code. */
 #include "cli/program.h"
-#include "cli/terminal/interrupt.h"
 #include "cli/terminal/screen.h"
 
 int main(int argc, char **argv)

@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "cli/program.h"
-#include "cli/terminal/interrupt.h"
 #include "cli/terminal/screen.h"
 #include "quantize/interface/inputs.h"
 #include "quantize/make/collecting.h"
@@ -55,7 +54,7 @@ static unsigned neighbours(void)
     return (unsigned)n;
 }
 
-static bool join(struct qc_cli_options *o, const struct qc_team *team, unsigned near, struct qc_status *st)
+static bool join_ranks(struct qc_cli_options *o, const struct qc_team *team, unsigned near, struct qc_status *st)
 {
     if (o->help || o->version || o->command == QC_COMMAND_help) return true;
     if (o->command != QC_COMMAND_collect && o->command != QC_COMMAND_quantize)
@@ -119,7 +118,7 @@ int main(int argc, char **argv)
     struct qc_arena *a = qc_arena_new();
     qc_interrupt_install();
     bool ok = a ? qc_limits_begin(&st) && qc_options_parse(&o, argc, argv, a, &st) && agree(&o, &st) &&
-                      join(&o, &team, near, &st) && (rank == 0 || o.team) && qc_program_run(&o, &st)
+                      join_ranks(&o, &team, near, &st) && (rank == 0 || o.team) && qc_program_run(&o, &st)
                 : qc_fail_memory(&st, 1);
     ok = qc_screen_finish(&st) && ok;
     if (!ok && st.code == QC_OK && rank == 0) qc_fail(&st, QC_MACHINE, "failed without a reason: please report this");

@@ -8,7 +8,6 @@
 
 #include "base/status.h"
 #include "cli/commands/cmd.h"
-#include "cli/give_up.h"
 #include "cli/terminal/screen.h"
 
 static const struct {
@@ -18,16 +17,6 @@ static const struct {
 #include "cli/options/commands.def"
 #undef QC_COMMAND
 };
-
-/* Where an interruption was noticed does not matter to a user. */
-static void tell_interrupted(const char *checkpoint, struct qc_status *st)
-{
-    *st = QC_STATUS_INIT;
-    if (checkpoint && access(checkpoint, F_OK) == 0)
-        qc_fail(st, QC_INTERRUPTED, "interrupted; the same command continues from %s", checkpoint);
-    else
-        qc_fail(st, QC_INTERRUPTED, "interrupted");
-}
 
 bool qc_program_run(const struct qc_cli_options *o, struct qc_status *st)
 {
@@ -39,7 +28,14 @@ bool qc_program_run(const struct qc_cli_options *o, struct qc_status *st)
     }
     if (o->job.plugins.count || o->job.kernels.count) qc_watch_user_code();
     const bool ok = (o->help || o->version ? qc_cmd_help : table[o->command].run)(o, st);
-    if (!ok && st->code == QC_INTERRUPTED) tell_interrupted(o->job.checkpoint, st);
+    if (!ok && st->code == QC_INTERRUPTED) {
+        /* Where an interruption was noticed does not matter to a user */
+        *st = QC_STATUS_INIT;
+        if (o->job.checkpoint && access(o->job.checkpoint, F_OK) == 0)
+            qc_fail(st, QC_INTERRUPTED, "interrupted; the same command continues from %s", o->job.checkpoint);
+        else
+            qc_fail(st, QC_INTERRUPTED, "interrupted");
+    }
     return ok;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluate/check_model.h"
+#include "evaluate/evaluate.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "calib/statistics/stream.h"
-#include "evaluate/run_model.h"
 #include "export/formats/exporter.h"
 #include "graph/core/multiply_adds.h"
 #include "graph/core/pair_order.h"
@@ -34,9 +33,10 @@ struct checking {
     struct qc_partition *partition; /* what the target computes in integers */
 };
 
-static bool find(struct checking *c, struct qc_status *st, const char *kind, const char *name, const char *fmt, ...)
-    QC_PRINTF(5, 6);
-static bool find(struct checking *c, struct qc_status *st, const char *kind, const char *name, const char *fmt, ...)
+static bool find_checked(struct checking *c, struct qc_status *st, const char *kind, const char *name, const char *fmt,
+                         ...) QC_PRINTF(5, 6);
+static bool find_checked(struct checking *c, struct qc_status *st, const char *kind, const char *name, const char *fmt,
+                         ...)
 {
     char text[500];
     va_list ap;
@@ -63,12 +63,13 @@ static bool check_file(struct checking *c, struct qc_status *st)
 {
     const struct qc_model_info *i = &c->model.info;
     for (size_t k = 0; k < i->repeated_count; k++)
-        if (!find(c, st, "repeated", i->repeated[k], "computes the same as an earlier node; leave one of them out"))
+        if (!find_checked(c, st, "repeated", i->repeated[k],
+                          "computes the same as an earlier node; leave one of them out"))
             return false;
     for (size_t k = 0; k < i->unused_count; k++)
-        if (!find(c, st, "unused", i->unused[k], "no output needs this node")) return false;
+        if (!find_checked(c, st, "unused", i->unused[k], "no output needs this node")) return false;
     for (size_t k = 0; k < c->made.notes.count; k++)
-        if (!find(c, st, "form", "", "%s", c->made.notes.lines[k])) return false;
+        if (!find_checked(c, st, "form", "", "%s", c->made.notes.lines[k])) return false;
     return true;
 }
 
@@ -83,10 +84,11 @@ static bool check_pairs(struct checking *c, struct qc_status *st)
     qc_prove_pairs(&proof, g);
     if (!proof.saturating) return true;
     char label[QC_LABEL];
-    return find(c, st, "saturation", proof.first ? qc_node_label(label, g, &g->nodes[proof.first]) : "",
-                "%zu of %zu products of int8 weights can saturate on x86 without VNNI, this one first; quantize with "
-                "7-bit weights (--overflow-fix)",
-                proof.saturating, proof.products);
+    return find_checked(
+        c, st, "saturation", proof.first ? qc_node_label(label, g, &g->nodes[proof.first]) : "",
+        "%zu of %zu products of int8 weights can saturate on x86 without VNNI, this one first; quantize with "
+        "7-bit weights (--overflow-fix)",
+        proof.saturating, proof.products);
 }
 
 /* Counts the elements of a weight at the ends of its levels, and the levels in use. */
@@ -108,9 +110,9 @@ static bool check_weight(struct checking *c, qc_id v, struct qc_status *st)
     for (size_t i = 0; i < 256; i++) levels += used[i];
     const size_t at_ends = low + high;
     if (levels <= 16 || at_ends <= 2 * s->count || (double)at_ends <= clipped_weights * (double)t->count) return true;
-    return find(c, st, "saturation", QC_VALUE_LABEL(g, v),
-                "%.1f %% of the weights are at the ends of their range; the scale is too small",
-                100 * (double)at_ends / (double)t->count);
+    return find_checked(c, st, "saturation", QC_VALUE_LABEL(g, v),
+                        "%.1f %% of the weights are at the ends of their range; the scale is too small",
+                        100 * (double)at_ends / (double)t->count);
 }
 
 /* Values of the float network that the file stores, and how many lie outside of their ranges. */
@@ -142,27 +144,6 @@ static bool count_outside(void *user, const struct qc_unit *at, size_t index, co
     return true;
 }
 
-static bool run_samples(struct outside *e, struct checking *c, const struct qc_dataset *data,
-                        const struct qc_settings *run, struct qc_status *st)
-{
-    const struct qc_plan_options how = {.observed_count = e->count, .observed = e->values};
-    struct qc_stream s = {.data = data,
-                          .input_count = e->g->input_count,
-                          .plan_count = 1,
-                          .fed = 1,
-                          .observe = count_outside,
-                          .user = e,
-                          .progress = run->progress,
-                          .progress_user = run->progress_user};
-    struct qc_plan *plan = NULL;
-    bool ok = qc_stream_plan(&plan, e->g, data, &how, st);
-    s.plans[0] = plan;
-    ok = ok && qc_stream_fit(&s.workers, run, data, qc_plan_runner_bytes(plan), st) && qc_stream_run(&s, st);
-    qc_plan_free(plan);
-    c->out->samples = qc_dataset_samples(data);
-    return ok;
-}
-
 /* Runs the samples through the float network. */
 static bool check_activations(struct checking *c, const struct qc_dataset *data, const struct qc_settings *run,
                               struct qc_status *st)
@@ -182,7 +163,23 @@ static bool check_activations(struct checking *c, const struct qc_dataset *data,
     e.low = QC_NEW_ARRAY(a, uint64_t, units * e.count + 1, st);
     e.high = QC_NEW_ARRAY(a, uint64_t, units * e.count + 1, st);
     e.all = QC_NEW_ARRAY(a, uint64_t, units * e.count + 1, st);
-    if (!e.values || !e.given || !e.low || !e.high || !e.all || !run_samples(&e, c, data, run, st)) return false;
+    if (!e.values || !e.given || !e.low || !e.high || !e.all) return false;
+    const struct qc_plan_options how = {.observed_count = e.count, .observed = e.values};
+    struct qc_stream s = {.data = data,
+                          .input_count = e.g->input_count,
+                          .plan_count = 1,
+                          .fed = 1,
+                          .observe = count_outside,
+                          .user = &e,
+                          .progress = run->progress,
+                          .progress_user = run->progress_user};
+    struct qc_plan *plan = NULL;
+    bool ok = qc_stream_plan(&plan, e.g, data, &how, st);
+    s.plans[0] = plan;
+    ok = ok && qc_stream_fit(&s.workers, run, data, qc_plan_runner_bytes(plan), st) && qc_stream_run(&s, st);
+    qc_plan_free(plan);
+    c->out->samples = qc_dataset_samples(data);
+    if (!ok) return false;
     for (size_t i = 0; i < e.count; i++) {
         double low = 0, high = 0, all = 0;
         for (size_t u = 0; u < units; u++) {
@@ -192,9 +189,9 @@ static bool check_activations(struct checking *c, const struct qc_dataset *data,
         }
         const double most = fmax(low, high);
         if (!(most > clipped_activations * all)) continue;
-        if (!find(c, st, "saturation", QC_VALUE_LABEL(g, e.values[i]),
-                  "%.1f %% of its values in the float network, on %zu samples, are %s its range", 100 * most / all,
-                  c->out->samples, low > high ? "below" : "above"))
+        if (!find_checked(c, st, "saturation", QC_VALUE_LABEL(g, e.values[i]),
+                          "%.1f %% of its values in the float network, on %zu samples, are %s its range",
+                          100 * most / all, c->out->samples, low > high ? "below" : "above"))
             return false;
     }
     return true;
@@ -229,7 +226,7 @@ static bool is_of_constant(const struct qc_graph *g, qc_id v)
 }
 
 /* Returns true if a result, or that of a clamp or an added bias behind it, is stored in integers. */
-static bool is_stored(const struct qc_uses *u, qc_id v)
+static bool is_stored_checked(const struct qc_uses *u, qc_id v)
 {
     const struct qc_use_list readers = qc_readers(u, v);
     for (size_t i = 0; i < readers.count; i++) {
@@ -237,7 +234,7 @@ static bool is_stored(const struct qc_uses *u, qc_id v)
         if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize) return true;
         const bool biased = n->op == QC_OP_Dequantize ||
                             (n->op == QC_OP_Add && is_of_constant(u->graph, n->inputs[1 - readers.of[i].input]));
-        if ((biased || qc_op_info(n->op)->affine == QC_AFFINE_BOUND) && is_stored(u, n->outputs)) return true;
+        if ((biased || qc_op_info(n->op)->affine == QC_AFFINE_BOUND) && is_stored_checked(u, n->outputs)) return true;
     }
     return false;
 }
@@ -250,11 +247,11 @@ static bool check_type(struct checking *c, qc_id data, const char *name, struct 
     const struct qc_qparams *s = qc_graph_parameters(c->made.produced, data);
     if (t->onnxruntime || t->openvino || !s || s->kind != QC_QPARAMS_QUANTIZER || s->count != 1) return true;
     if (takes->dtype != QC_NONE && qc_dtype_info(s->dtype)->bits == 8 && s->dtype != takes->dtype)
-        return find(c, st, "type", name, "its data are %s, and target '%s' takes %s", qc_dtype_long_name(s->dtype),
-                    t->name, qc_dtype_long_name(takes->dtype));
+        return find_checked(c, st, "type", name, "its data are %s, and target '%s' takes %s",
+                            qc_dtype_long_name(s->dtype), t->name, qc_dtype_long_name(takes->dtype));
     if (takes->symmetry_given && takes->symmetry == QC_SYMMETRIC && qc_dtype_info(s->dtype)->lo < 0 && s->zero_point[0])
-        return find(c, st, "type", name, "its data have the zero point %d, and target '%s' takes 0", s->zero_point[0],
-                    t->name);
+        return find_checked(c, st, "type", name, "its data have the zero point %d, and target '%s' takes 0",
+                            s->zero_point[0], t->name);
     return true;
 }
 
@@ -280,22 +277,23 @@ static bool check_product(bool *integer, struct checking *c, const struct qc_use
     const struct qc_target *t = c->o->runs_on;
     const char *op = qc_op_info(n->op)->name;
     const qc_id x = n->inputs[0], w = n->inputs[1];
-    const bool conv = n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose, stored = is_stored(u, n->outputs);
+    const bool conv = n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose, stored = is_stored_checked(u, n->outputs);
     *integer = is_affine(g, n->outputs);
     if (*integer && conv && !stored && !t->float_results) {
         *integer = false;
-        return find(c, st, "fusion", label,
-                    "%s stays in float: no QuantizeLinear is behind its result, which target '%s' needs", op, t->name);
+        return find_checked(c, st, "fusion", label,
+                            "%s stays in float: no QuantizeLinear is behind its result, which target '%s' needs", op,
+                            t->name);
     }
     if (*integer) return check_type(c, x, label, st);
     if (qc_constant_of(g, w) && !is_quantized(g, w))
         return !is_quantized(g, x) || !stored ||
-               find(c, st, "fusion", label, "%s stays in float: its weight '%s' is not quantized%s", op,
-                    QC_VALUE_LABEL(g, w),
-                    t->onnxruntime ? " (ONNX Runtime from 1.20 on may round it with a scale of its own)" : "");
+               find_checked(c, st, "fusion", label, "%s stays in float: its weight '%s' is not quantized%s", op,
+                            QC_VALUE_LABEL(g, w),
+                            t->onnxruntime ? " (ONNX Runtime from 1.20 on may round it with a scale of its own)" : "");
     if (is_quantized(g, x) != is_quantized(g, w) && (stored || is_quantized(g, x)))
-        return find(c, st, "fusion", label, "%s stays in float: its input '%s' is not quantized", op,
-                    QC_VALUE_LABEL(g, is_quantized(g, x) ? w : x));
+        return find_checked(c, st, "fusion", label, "%s stays in float: its input '%s' is not quantized", op,
+                            QC_VALUE_LABEL(g, is_quantized(g, x) ? w : x));
     return true;
 }
 
@@ -311,11 +309,12 @@ static bool check_arithmetic(struct checking *c, const struct qc_uses *u, const 
         inputs++;
         quantized += is_quantized(g, n->inputs[i]);
     }
-    if (!inputs || quantized < inputs || !is_stored(u, n->outputs)) return true;
-    return find(c, st, "fusion", label,
-                "%s stays in float between DequantizeLinear and QuantizeLinear: it has no integer form, or another "
-                "operator reads its float result",
-                qc_op_info(n->op)->name);
+    if (!inputs || quantized < inputs || !is_stored_checked(u, n->outputs)) return true;
+    return find_checked(
+        c, st, "fusion", label,
+        "%s stays in float between DequantizeLinear and QuantizeLinear: it has no integer form, or another "
+        "operator reads its float result",
+        qc_op_info(n->op)->name);
 }
 
 static bool check_fusion(struct checking *c, struct qc_status *st)
@@ -337,10 +336,10 @@ static bool check_fusion(struct checking *c, struct qc_status *st)
         if (how == QC_AFFINE_MERGE) ok = check_arithmetic(c, &u, n, label, st);
         if (ok && (product ? integer : how == QC_AFFINE_MERGE && is_affine(g, n->outputs)) && (why = refusal(c, n))) {
             integer = false;
-            ok = find(c, st, "fusion", label,
-                      "target '%s' computes %s in float between DequantizeLinear and "
-                      "QuantizeLinear: %s",
-                      c->o->runs_on->name, qc_op_info(n->op)->name, why);
+            ok = find_checked(c, st, "fusion", label,
+                              "target '%s' computes %s in float between DequantizeLinear and "
+                              "QuantizeLinear: %s",
+                              c->o->runs_on->name, qc_op_info(n->op)->name, why);
         }
         if (!product && !dynamic) continue;
         c->out->products++;
@@ -354,17 +353,6 @@ static bool check_fusion(struct checking *c, struct qc_status *st)
 }
 
 /* ---- The whole ---- */
-
-/* Makes a finding of the error that a scale is 0, negative, denormal or not finite: such a model cannot be read, so it
-   is the only finding. */
-static bool is_bad_scale(struct checking *c, struct qc_status *st)
-{
-    struct qc_status own = QC_STATUS_INIT;
-    if (st->code != QC_BAD_INPUT || !strstr(st->message, "of scale '")) return false;
-    if (!find(c, &own, "scale", "", "%s", st->message)) return false;
-    *st = QC_STATUS_INIT;
-    return true;
-}
 
 /* Makes the QDQ form of the produced graph, with names for all values: parameters are found by name. */
 static bool make_qdq(struct checking *c, struct qc_status *st)
@@ -428,7 +416,15 @@ bool qc_check_model(struct qc_model_check *out, const char *file, const struct q
                                     .progress = qc_progress_step,
                                     .progress_user = progress};
     *out = (struct qc_model_check){.integer_share = (double)NAN, .latency = (double)NAN};
-    if (!qc_model_open(&c.model, &in.model, o, NULL, st)) return is_bad_scale(&c, st);
+    if (!qc_model_open(&c.model, &in.model, o, NULL, st)) {
+        /* Make a finding of the error that a scale is 0, negative, denormal or not finite: such a model cannot be
+           read, so it is the only finding */
+        struct qc_status own = QC_STATUS_INIT;
+        if (st->code != QC_BAD_INPUT || !strstr(st->message, "of scale '")) return false;
+        if (!find_checked(&c, &own, "scale", "", "%s", st->message)) return false;
+        *st = QC_STATUS_INIT;
+        return true;
+    }
     bool ok = qc_warnings_new(&c.unsaid, st) && open_checked(&c, &in, &hand, progress, st) && check_fusion(&c, st) &&
               check_saturation(&c, st);
     if (ok && qc_has_data(data)) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluate/compare_models.h"
+#include "evaluate/evaluate.h"
 
 #include <string.h>
 
-#include "evaluate/run_model.h"
 #include "graph/core/uses.h"
 #include "quantize/options/option_value.h"
 #include "rewrite/passes/integer_ports.h"
@@ -30,7 +29,7 @@ static bool is_conversion(enum qc_op op)
            op == QC_OP_DequantizeLinear;
 }
 
-static bool is_stored(const struct qc_graph *g, qc_id v)
+static bool is_stored_matched(const struct qc_graph *g, qc_id v)
 {
     const struct qc_qparams *s = qc_graph_parameters(g, v);
     return s && s->kind == QC_QPARAMS_QUANTIZER && s->count == 1;
@@ -39,11 +38,11 @@ static bool is_stored(const struct qc_graph *g, qc_id v)
 static bool is_observable(const struct qc_graph *g, qc_id v)
 {
     const struct qc_type *t = &g->values[v].type;
-    return t->qparams ? is_stored(g, v) : t->dtype == QC_F32;
+    return t->qparams ? is_stored_matched(g, v) : t->dtype == QC_F32;
 }
 
 /* Returns the op's result of which a value is a converted form; 0 if it comes from an input or a constant. */
-static qc_id source_of(const struct qc_graph *g, qc_id v)
+static qc_id source_of_matched(const struct qc_graph *g, qc_id v)
 {
     const struct qc_node *n = qc_node_of(g, v);
     while (n && is_conversion(n->op)) {
@@ -60,12 +59,12 @@ static bool find_layers(struct layers *l, const struct qc_graph *g, struct qc_ar
                          .index = QC_NEW_ARRAY(a, size_t, g->value_count + 1, st)};
     if (!l->of || !l->index) return false;
     for (qc_id v = 1; v <= g->value_count; v++) {
-        const qc_id source = g->values[v].constant || !is_observable(g, v) ? 0 : source_of(g, v);
+        const qc_id source = g->values[v].constant || !is_observable(g, v) ? 0 : source_of_matched(g, v);
         if (!source || g->values[v].type.shape.rank != g->values[source].type.shape.rank) continue;
         if (l->index[source]) {
             /* Prefer the stored form to the real one; of several, the first. */
             struct layer *known = &l->of[l->index[source] - 1];
-            if (is_stored(g, v) && !is_stored(g, known->value)) known->value = v;
+            if (is_stored_matched(g, v) && !is_stored_matched(g, known->value)) known->value = v;
             continue;
         }
         l->of[l->count++] = (struct layer){.source = source, .value = v, .op = qc_node_of(g, source)->op};
@@ -93,7 +92,7 @@ static void marry(struct layers *f, size_t i, struct layers *s, size_t k)
 static size_t named(const struct layers *l, const char *name)
 {
     const qc_id v = qc_graph_find_value(l->g, name);
-    const qc_id source = v && qc_node_of(l->g, v) ? source_of(l->g, v) : 0;
+    const qc_id source = v && qc_node_of(l->g, v) ? source_of_matched(l->g, v) : 0;
     return source ? l->index[source] : 0;
 }
 
@@ -107,16 +106,6 @@ static size_t named_alike(const struct layers *l, const char *name, struct qc_ar
     const bool ends = n > k && strcmp(name + n - k, suffix) == 0;
     const char *other = ends ? qc_arena_strndup(a, name, n - k, st) : qc_arena_printf(a, st, "%s%s", name, suffix);
     return other ? named(l, other) : 0;
-}
-
-static bool match_names(struct layers *f, struct layers *s, struct qc_arena *a, struct qc_status *st)
-{
-    for (size_t i = 0; i < f->count; i++) {
-        const char *name = f->g->values[f->of[i].source].name;
-        const size_t k = name ? named_alike(s, name, a, st) : 0;
-        if (k && !s->of[k - 1].partner && same_shape(f, &f->of[i], s, &s->of[k - 1])) marry(f, i, s, k - 1);
-    }
-    return st->code == QC_OK;
 }
 
 /* Returns the layers without a partner. */
@@ -164,12 +153,12 @@ static void take_folded(struct layers *l, const struct layers *other, const stru
     for (size_t i = 0; i < l->count; i++) {
         struct layer *x = &l->of[i];
         if (!x->partner) continue;
-        const bool stored = is_stored(other->g, other->of[x->partner - 1].value);
+        const bool stored = is_stored_matched(other->g, other->of[x->partner - 1].value);
         for (qc_id id; (id = qc_only_reader(uses, x->value));) {
             const struct qc_node *n = &l->g->nodes[id];
             const size_t k = l->index[n->outputs];
             const bool clamp = qc_op_info(n->op)->affine == QC_AFFINE_BOUND;
-            const bool norm = n->op == QC_OP_BatchNormalization && !is_stored(l->g, x->value);
+            const bool norm = n->op == QC_OP_BatchNormalization && !is_stored_matched(l->g, x->value);
             if (!k || l->of[k - 1].partner || !(clamp ? stored : norm)) break;
             x->value = n->outputs;
         }
@@ -178,7 +167,7 @@ static void take_folded(struct layers *l, const struct layers *other, const stru
 
 /* Matches the layers of two graphs. A layer is the float32 result of an op, or its stored form with one scale: the
    output of the requantize or quantize that stores the op's result, under that result's name. Graphs are float models
-   as imported, or quantized ones in their produced form (evaluate/run_model.h).
+   as imported, or quantized ones in their produced form (evaluate/evaluate.h).
 
    Layers of equal name and shape are pairs (an exporter's suffix "_float" is ignored). The rest are paired by the
    longest common sequence of layers with equal op and shape, which matches models whose names were lost. If one graph
@@ -191,8 +180,14 @@ static bool match_layers(struct qc_layer_pairs *out, const struct qc_graph *firs
     struct qc_layer_pairs p = {.count = 0};
     struct qc_uses f_uses, s_uses;
     if (!qc_uses_of(&f_uses, first, a, st) || !qc_uses_of(&s_uses, second, a, st) || !find_layers(&f, first, a, st) ||
-        !find_layers(&s, second, a, st) || !match_names(&f, &s, a, st))
+        !find_layers(&s, second, a, st))
         return false;
+    for (size_t i = 0; i < f.count; i++) {
+        const char *name = f.g->values[f.of[i].source].name;
+        const size_t k = name ? named_alike(&s, name, a, st) : 0;
+        if (k && !s.of[k - 1].partner && same_shape(&f, &f.of[i], &s, &s.of[k - 1])) marry(&f, i, &s, k - 1);
+    }
+    if (st->code != QC_OK) return false;
     const size_t names = f.count + 1;
     bool *by_name = QC_NEW_ARRAY(a, bool, names, st);
     for (size_t i = 0; by_name && i < f.count; i++) by_name[i] = f.of[i].partner != 0;
@@ -259,27 +254,6 @@ static const struct qc_graph *narrower(const struct qc_compared_models *c)
     return !batch_of(c->first.graph) && batch_of(c->second.graph) ? c->second.graph : c->first.graph;
 }
 
-static bool check_batches(const struct qc_compared_models *c, struct qc_status *st)
-{
-    const int64_t one = batch_of(c->first.graph), other = batch_of(c->second.graph);
-    return !one || !other || one == other ||
-           qc_fail(st, QC_BAD_INPUT,
-                   "%s takes %lld samples at a time and %s takes %lld; export one of them with the other's batch, or "
-                   "with a free one",
-                   c->first.path, (long long)one, c->second.path, (long long)other);
-}
-
-static bool check_inputs(const struct qc_compared_models *c, struct qc_status *st)
-{
-    const struct qc_graph *g = c->first.graph, *h = c->second.graph;
-    bool same = g->input_count == h->input_count;
-    for (size_t i = 0; same && i < g->input_count; i++)
-        same = strcmp(g->inputs[i].name, h->inputs[i].name) == 0 &&
-               g->values[g->inputs[i].value].type.dtype == h->values[h->inputs[i].value].type.dtype;
-    return same || qc_fail(st, QC_BAD_INPUT, "%s and %s do not take the same inputs ('qcalib inspect' shows them)",
-                           c->first.path, c->second.path);
-}
-
 /* Gives a model real numbers where it has integers and the other one real numbers. */
 static bool match_ports(struct qc_model *m, const struct qc_graph *other, struct qc_status *st)
 {
@@ -315,12 +289,26 @@ static bool match_ports(struct qc_model *m, const struct qc_graph *other, struct
 static bool open_both(struct qc_compared_models *c, const struct qc_model_source sources[2], const struct qc_options *o,
                       struct qc_warnings *w, struct qc_status *st)
 {
-    return qc_model_open(&c->first, &sources[0], o, w, st) && qc_model_open(&c->second, &sources[1], o, w, st) &&
-           qc_model_check_whole(&c->first, st) && qc_model_check_whole(&c->second, st) &&
-           qc_model_widen(&c->first, QC_WIDEN_PORTS, st) && qc_model_widen(&c->second, QC_WIDEN_PORTS, st) &&
-           qc_model_canonicalise(&c->first, st) && qc_model_canonicalise(&c->second, st) &&
-           match_ports(&c->first, c->second.graph, st) && match_ports(&c->second, c->first.graph, st) &&
-           check_inputs(c, st) && check_batches(c, st);
+    if (!qc_model_open(&c->first, &sources[0], o, w, st) || !qc_model_open(&c->second, &sources[1], o, w, st) ||
+        !qc_model_check_whole(&c->first, st) || !qc_model_check_whole(&c->second, st) ||
+        !qc_model_widen(&c->first, QC_WIDEN_PORTS, st) || !qc_model_widen(&c->second, QC_WIDEN_PORTS, st) ||
+        !qc_model_canonicalise(&c->first, st) || !qc_model_canonicalise(&c->second, st) ||
+        !match_ports(&c->first, c->second.graph, st) || !match_ports(&c->second, c->first.graph, st))
+        return false;
+    const struct qc_graph *g = c->first.graph, *h = c->second.graph;
+    bool same = g->input_count == h->input_count;
+    for (size_t i = 0; same && i < g->input_count; i++)
+        same = strcmp(g->inputs[i].name, h->inputs[i].name) == 0 &&
+               g->values[g->inputs[i].value].type.dtype == h->values[h->inputs[i].value].type.dtype;
+    if (!same)
+        return qc_fail(st, QC_BAD_INPUT, "%s and %s do not take the same inputs ('qcalib inspect' shows them)",
+                       c->first.path, c->second.path);
+    const int64_t one = batch_of(c->first.graph), other = batch_of(c->second.graph);
+    return !one || !other || one == other ||
+           qc_fail(st, QC_BAD_INPUT,
+                   "%s takes %lld samples at a time and %s takes %lld; export one of them with the other's batch, or "
+                   "with a free one",
+                   c->first.path, (long long)one, c->second.path, (long long)other);
 }
 
 bool qc_compare_models(struct qc_compared_models *c, const struct qc_model_source sources[2],

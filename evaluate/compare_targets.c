@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluate/compare_targets.h"
+#include "evaluate/evaluate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,16 +8,6 @@
 
 #include "base/file_map.h"
 #include "quantize/job.h"
-
-static bool split(struct qc_target_pair *out, const struct qc_options *o, struct qc_status *st)
-{
-    const char *comma = strchr(o->target, ',');
-    if (!comma || comma == o->target || !comma[1] || strchr(comma + 1, ','))
-        return qc_fail(st, QC_USAGE, "compare --target takes two targets, as in --target ort,tensorrt, and one MODEL");
-    out->name[0] = qc_arena_strndup(o->arena, o->target, (size_t)(comma - o->target), st);
-    out->name[1] = comma + 1;
-    return out->name[0] != NULL;
-}
 
 /* Makes a new file in TMPDIR, else /tmp. */
 static bool temporary(const char **out, struct qc_arena *a, struct qc_status *st)
@@ -56,7 +46,8 @@ static bool options_of(struct qc_options *q, const struct qc_options *o, const c
     return true;
 }
 
-static const char *text_of(const struct qc_json *options, const char *key, struct qc_arena *a, struct qc_status *st)
+static const char *text_of_target(const struct qc_json *options, const char *key, struct qc_arena *a,
+                                  struct qc_status *st)
 {
     const struct qc_json *v = qc_json_get(options, key);
     if (qc_json_text(v)) return qc_arena_strdup(a, qc_json_text(v), st);
@@ -86,7 +77,7 @@ static bool fill_rows(struct qc_target_pair *p, int side, const struct qc_option
     bool ok = qc_json_is_whole(options) || qc_fail_memory(st, 1);
     size_t n = 0;
     for (size_t i = 0; ok && i < sizeof keys / sizeof *keys; i++) {
-        const char *value = text_of(options, keys[i], q->arena, st);
+        const char *value = text_of_target(options, keys[i], q->arena, st);
         if (value && !*value && strcmp(keys[i], "rounding") == 0) value = "onnx";
         ok = set_row(p, &n, side, keys[i], value);
     }
@@ -100,30 +91,31 @@ static bool fill_rows(struct qc_target_pair *p, int side, const struct qc_option
     return ok;
 }
 
-static bool quantize(struct qc_target_pair *p, int side, const char *model, const struct qc_options *o,
-                     struct qc_progress *progress, struct qc_warnings *w, struct qc_status *st)
-{
-    const struct qc_job_listener listener = {.progress = progress};
-    struct qc_options q;
-    struct qc_job *j = NULL;
-    if (!options_of(&q, o, p->name[side], st)) return false;
-    const struct qc_job_inputs in = qc_job_inputs_of(&q, model);
-    bool ok = qc_job_new(&j, &q, &in, &listener, st) && qc_job_run(j, st) && temporary(&p->file[side], o->arena, st) &&
-              qc_job_write(j, 0, p->file[side], st) && fill_rows(p, side, &q, qc_job_report(j), st);
-    const struct qc_warnings *said = j ? qc_job_warnings(j) : NULL;
-    for (size_t i = 0; said && i < qc_warnings_count(said); i++)
-        qc_warn(w, "%s: %s", p->name[side], qc_warnings_text(said, i));
-    qc_job_free(j);
-    return ok || qc_where(st, "--target %s", p->name[side]);
-}
-
 bool qc_quantize_for_targets(struct qc_target_pair *out, const char *model, const struct qc_options *o,
                              struct qc_progress *progress, struct qc_warnings *w, struct qc_status *st)
 {
     *out = (struct qc_target_pair){.row_count = 0};
-    if (!split(out, o, st)) return false;
-    for (int side = 0; side < 2; side++)
-        if (!quantize(out, side, model, o, progress, w, st)) return false;
+    const char *comma = strchr(o->target, ',');
+    if (!comma || comma == o->target || !comma[1] || strchr(comma + 1, ','))
+        return qc_fail(st, QC_USAGE, "compare --target takes two targets, as in --target ort,tensorrt, and one MODEL");
+    out->name[0] = qc_arena_strndup(o->arena, o->target, (size_t)(comma - o->target), st);
+    out->name[1] = comma + 1;
+    if (out->name[0]) return false;
+    for (int side = 0; side < 2; side++) {
+        const struct qc_job_listener listener = {.progress = progress};
+        struct qc_options q;
+        struct qc_job *j = NULL;
+        if (!options_of(&q, o, out->name[side], st)) return false;
+        const struct qc_job_inputs in = qc_job_inputs_of(&q, model);
+        bool ok = qc_job_new(&j, &q, &in, &listener, st) && qc_job_run(j, st) &&
+                  temporary(&out->file[side], o->arena, st) && qc_job_write(j, 0, out->file[side], st) &&
+                  fill_rows(out, side, &q, qc_job_report(j), st);
+        const struct qc_warnings *said = j ? qc_job_warnings(j) : NULL;
+        for (size_t i = 0; said && i < qc_warnings_count(said); i++)
+            qc_warn(w, "%s: %s", out->name[side], qc_warnings_text(said, i));
+        qc_job_free(j);
+        if (!ok) return qc_where(st, "--target %s", out->name[side]);
+    }
     for (size_t i = 0; i < out->row_count; i++)
         if (strcmp(out->rows[i].what, "rounding") == 0)
             out->rounding = qc_arena_printf(o->arena, st, "%s,%s", out->rows[i].value[0], out->rows[i].value[1]);

@@ -7,8 +7,7 @@
 
 #include "base/file.h"
 #include "datasets/samples/dataset.h"
-#include "evaluate/describe.h"
-#include "evaluate/run_model.h"
+#include "evaluate/evaluate.h"
 #include "graph/core/multiply_adds.h"
 #include "graph/core/pair_order.h"
 
@@ -71,31 +70,6 @@ static size_t count_nodes(const struct qc_graph *g)
     return count;
 }
 
-static bool collect_quantized(struct qc_model_summary *s, const struct qc_graph *g, struct qc_arena *a,
-                              struct qc_status *st)
-{
-    bool *seen = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
-    if (!seen) return false;
-    for (size_t n = 1; n <= g->node_count; n++) {
-        const struct qc_node *node = &g->nodes[n];
-        const struct qc_tensor *scale = node->op == QC_OP_DequantizeLinear ? qc_constant_of(g, node->inputs[1]) : NULL;
-        if (!scale || seen[node->inputs[0]]) continue;
-        seen[node->inputs[0]] = true;
-        const struct qc_value *v = qc_value(g, node->inputs[0]);
-        struct qc_quantized_value *q = &s->quantized[s->quantized_count++];
-        *q = (struct qc_quantized_value){.graph = g,
-                                         .value = node->inputs[0],
-                                         .dtype = v->type.dtype,
-                                         .scale = scale,
-                                         .weight = v->constant != NULL};
-        q->zero_point = node->input_count > 2 ? qc_constant_of(g, node->inputs[2]) : NULL;
-        s->weights += q->weight;
-        s->activations += !q->weight;
-        s->per_channel += scale->count > 1;
-    }
-    return true;
-}
-
 /* Adds a graph and the bodies of its nodes; how often bodies run is unknown. QC_BODY_DEPTH_MAX bounds the recursion. */
 static bool add_graph(struct qc_model_summary *s, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
@@ -118,7 +92,26 @@ static bool add_graph(struct qc_model_summary *s, const struct qc_graph *g, stru
         s->parameters += t->count;
         s->parameter_bytes += (t->count * qc_dtype_info(t->dtype)->bits + 7) / 8;
     }
-    return collect_quantized(s, g, a, st);
+    bool *seen = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
+    if (!seen) return false;
+    for (size_t n = 1; n <= g->node_count; n++) {
+        const struct qc_node *node = &g->nodes[n];
+        const struct qc_tensor *scale = node->op == QC_OP_DequantizeLinear ? qc_constant_of(g, node->inputs[1]) : NULL;
+        if (!scale || seen[node->inputs[0]]) continue;
+        seen[node->inputs[0]] = true;
+        const struct qc_value *v = qc_value(g, node->inputs[0]);
+        struct qc_quantized_value *q = &s->quantized[s->quantized_count++];
+        *q = (struct qc_quantized_value){.graph = g,
+                                         .value = node->inputs[0],
+                                         .dtype = v->type.dtype,
+                                         .scale = scale,
+                                         .weight = v->constant != NULL};
+        q->zero_point = node->input_count > 2 ? qc_constant_of(g, node->inputs[2]) : NULL;
+        s->weights += q->weight;
+        s->activations += !q->weight;
+        s->per_channel += scale->count > 1;
+    }
+    return true;
 }
 
 /* A model without canonical form has no proof; inspect shows it all the same. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluate/run_model.h"
+#include "evaluate/evaluate.h"
 
 #include "base/clock.h"
 #include "graph/core/verify.h"

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "evaluate/describe.h"
+#include "evaluate/evaluate.h"
 #include "library/public.h"
 #include "rewrite/language/expansion.h"
 #include "tflite/read/tflite_import.h"
@@ -86,8 +86,8 @@ void qcalib_model_free(qcalib_model *model)
     free(model);
 }
 
-static bool describe(struct qcalib_tensor *out, const struct qc_port *port, const struct qc_graph *g,
-                     struct qc_status *st)
+static bool describe_model(struct qcalib_tensor *out, const struct qc_port *port, const struct qc_graph *g,
+                           struct qc_status *st)
 {
     const struct qc_type *t = &qc_value(g, port->value)->type;
     struct qcalib_tensor own = {.name = port->name, .type = qc_dtype_info(t->dtype)->onnx, .rank = t->shape.rank};
@@ -111,7 +111,7 @@ int qcalib_model_input(struct qcalib_tensor *out, const qcalib_model *model, siz
 {
     struct qc_public_call call = qc_public_begin_call();
     const bool ok = qc_public_index(i, qcalib_model_input_count(model), "input", &call.st) &&
-                    describe(out, &model->graph->inputs[i], model->graph, &call.st);
+                    describe_model(out, &model->graph->inputs[i], model->graph, &call.st);
     return qc_public_end(ok, &call, error);
 }
 
@@ -119,7 +119,7 @@ int qcalib_model_output(struct qcalib_tensor *out, const qcalib_model *model, si
 {
     struct qc_public_call call = qc_public_begin_call();
     const bool ok = qc_public_index(i, qcalib_model_output_count(model), "output", &call.st) &&
-                    describe(out, &model->graph->outputs[i], model->graph, &call.st);
+                    describe_model(out, &model->graph->outputs[i], model->graph, &call.st);
     return qc_public_end(ok, &call, error);
 }
 

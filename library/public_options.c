@@ -52,16 +52,6 @@ void qcalib_options_free(qcalib_options *options)
     free(options);
 }
 
-static bool check_objects(const struct qc_options *o, struct qc_status *st)
-{
-    for (size_t i = 0; i < OBJECTS; i++)
-        if (o->given[objects[i].option])
-            return qc_fail(st, QC_USAGE,
-                           "--%s is not an option of the library: set the member `%s` of struct qcalib_job",
-                           qc_option_info(objects[i].option)->name, objects[i].member);
-    return true;
-}
-
 static bool read_json(struct qc_options *o, const struct word *w, struct qc_status *st)
 {
     struct qc_json *json = NULL;
@@ -77,7 +67,13 @@ static bool read_word(bool *taken, struct qc_options *o, const struct word *w, s
     struct qc_status ignored = QC_STATUS_INIT;
     *taken = !w->name || qc_options_find(&option, o, w->name, &ignored);
     if (!*taken) return true;
-    return (w->name ? qc_options_set(o, option, w->value, st) : read_json(o, w, st)) && check_objects(o, st);
+    if (!(w->name ? qc_options_set(o, option, w->value, st) : read_json(o, w, st))) return false;
+    for (size_t i = 0; i < OBJECTS; i++)
+        if (o->given[objects[i].option])
+            return qc_fail(st, QC_USAGE,
+                           "--%s is not an option of the library: set the member `%s` of struct qcalib_job",
+                           qc_option_info(objects[i].option)->name, objects[i].member);
+    return true;
 }
 
 /* Checks a word on its own for every job that takes it. */

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 
 #include "calib/metrics/accuracy.h"
-#include "evaluate/compare_models.h"
-#include "evaluate/run_model.h"
+#include "evaluate/evaluate.h"
 #include "library/public.h"
 #include "quantize/options/option_value.h"
 #include "quantize/search/own_metric.h"
@@ -86,8 +85,8 @@ int qcalib_run(const qcalib_model *model, const struct qcalib_job *job, qcalib_o
 
 /* ---- Evaluate ---- */
 
-static bool evaluate(struct qc_metric *m, struct qc_public_job *p, const struct qcalib_model *model,
-                     const struct qcalib_job *call, struct qc_warnings **w, struct qc_status *st)
+static bool evaluate_public_run(struct qc_metric *m, struct qc_public_job *p, const struct qcalib_model *model,
+                                const struct qcalib_job *call, struct qc_warnings **w, struct qc_status *st)
 {
     struct qc_settings settings;
     struct qc_model_run r = {.workers = 0};
@@ -127,7 +126,7 @@ int qcalib_evaluate(struct qcalib_metric *out, const qcalib_model *model, const 
     struct qc_warnings *w = NULL;
     struct qc_metric m;
     struct qcalib_metric own = {0};
-    bool ok = qc_public_there(out, "out", &call.st) && evaluate(&m, &p, model, job, &w, &call.st);
+    bool ok = qc_public_there(out, "out", &call.st) && evaluate_public_run(&m, &p, model, job, &w, &call.st);
     if (ok) {
         own = (struct qcalib_metric){.name = m.name,
                                      .value = m.value,
@@ -152,8 +151,9 @@ struct qcalib_comparison {
     struct qc_compared_models models;
 };
 
-static bool compare(struct qcalib_comparison *c, const struct qcalib_model *reference, const struct qcalib_model *model,
-                    const struct qcalib_job *call, struct qc_warnings **w, struct qc_status *st)
+static bool compare_public_run(struct qcalib_comparison *c, const struct qcalib_model *reference,
+                               const struct qcalib_model *model, const struct qcalib_job *call, struct qc_warnings **w,
+                               struct qc_status *st)
 {
     struct qc_public_job *p = &c->public;
     struct qc_model_at_hand first;
@@ -180,7 +180,7 @@ int qcalib_compare(qcalib_comparison **out, const qcalib_model *reference, const
     struct qcalib_comparison *c = NULL;
     bool ok = qc_public_there(out, "out", &call.st);
     if (ok && !(c = calloc(1, sizeof *c))) ok = qc_fail_memory(&call.st, sizeof *c);
-    ok = ok && compare(c, reference, model, job, &w, &call.st);
+    ok = ok && compare_public_run(c, reference, model, job, &w, &call.st);
     if (c) qc_public_warn(&c->public, w);
     qc_warnings_free(w);
     if (ok)

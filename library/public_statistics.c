@@ -82,7 +82,7 @@ int qcalib_statistics_save(const qcalib_statistics *statistics, const char *path
     return qc_public_end(ok, &call, error);
 }
 
-static bool load(struct qcalib_statistics **out, const char *path, struct qc_status *st)
+static bool load_statistics(struct qcalib_statistics **out, const char *path, struct qc_status *st)
 {
     return make_statistics(out, st) && qc_statistics_load(&(*out)->collection, path, st) &&
            qc_file_list_add(&(*out)->files, "the statistics", path, st) && qc_file_list_settle(&(*out)->files, st);
@@ -92,8 +92,8 @@ int qcalib_statistics_load(qcalib_statistics **out, const char *path, struct qca
 {
     struct qc_public_call call = qc_public_begin_call();
     struct qcalib_statistics *s = NULL;
-    const bool ok =
-        qc_public_there(out, "out", &call.st) && qc_public_there(path, "path", &call.st) && load(&s, path, &call.st);
+    const bool ok = qc_public_there(out, "out", &call.st) && qc_public_there(path, "path", &call.st) &&
+                    load_statistics(&s, path, &call.st);
     if (ok)
         *out = s;
     else

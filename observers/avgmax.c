@@ -5,7 +5,6 @@
 
 #include "base/array.h"
 #include "observers/observer.h"
-#include "observers/series.h"
 
 /* Returns the mean of the upper or lower ends of the samples that have one, or 0. */
 static double mean_end(float *room, const struct qc_series *series, bool upper)

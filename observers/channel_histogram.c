@@ -154,12 +154,6 @@ struct counters {
     uint64_t counts[2 * QC_WINDOW_BINS];
 };
 
-static bool set_counters(struct qc_histogram *out, struct counters *all, struct qc_status *st)
-{
-    for (size_t i = 0; i < (size_t)2 * QC_WINDOW_BINS; i++) all->slots[i] = (uint16_t)i;
-    return qc_histogram_set(out, (size_t)2 * QC_WINDOW_BINS, all->slots, all->counts, st);
-}
-
 bool qc_channel_histogram_fine(struct qc_histogram *out, const struct qc_channel_histogram *h, size_t c,
                                struct qc_status *st)
 {
@@ -194,7 +188,8 @@ bool qc_channel_histogram_fine(struct qc_histogram *out, const struct qc_channel
                     each + ((k + 1) * rest / bins - k * rest / bins);
         }
     }
-    const bool ok = set_counters(out, all, st);
+    for (size_t i = 0; i < (size_t)2 * QC_WINDOW_BINS; i++) all->slots[i] = (uint16_t)i;
+    const bool ok = qc_histogram_set(out, (size_t)2 * QC_WINDOW_BINS, all->slots, all->counts, st);
     free(all);
     return ok;
 }
@@ -203,21 +198,6 @@ bool qc_channel_histogram_fine(struct qc_histogram *out, const struct qc_channel
 struct shares {
     double all[2][COARSE_KEYS], weighted[2][COARSE_KEYS];
 };
-
-static void find_shares(struct shares *s, int32_t exponent, const struct qc_channel_histogram *c, const double *gain)
-{
-    for (size_t k = 0; k < c->channels; k++) {
-        const uint64_t *counts = c->counts + k * COUNTERS;
-        if (c->tallies[k].exponent == NO_EXPONENT) continue;
-        const int32_t shift = base_of(c->tallies[k].exponent) - qc_window_base(exponent) / FINE;
-        for (int32_t i = 0; i < COUNTERS; i++) {
-            const int32_t at = i % BINS + shift, key = at < 0 ? 0 : at;
-            if (!counts[i] || key >= COARSE_KEYS) continue;
-            s->all[i / BINS][key] += (double)counts[i];
-            s->weighted[i / BINS][key] += gain[k] * (double)counts[i];
-        }
-    }
-}
 
 bool qc_channel_histogram_weigh(struct qc_histogram *to, const struct qc_histogram *h,
                                 const struct qc_channel_histogram *c, const double *gain, struct qc_status *st)
@@ -239,7 +219,19 @@ bool qc_channel_histogram_weigh(struct qc_histogram *to, const struct qc_histogr
     own->exponent = h->exponent;
     own->low_bits = h->low_bits;
     *s = (struct shares){0};
-    if (c && h->exponent != NO_EXPONENT) find_shares(s, h->exponent, c, gain);
+    if (c && h->exponent != NO_EXPONENT) {
+        for (size_t k = 0; k < c->channels; k++) {
+            const uint64_t *counts = c->counts + k * COUNTERS;
+            if (c->tallies[k].exponent == NO_EXPONENT) continue;
+            const int32_t shift = base_of(c->tallies[k].exponent) - qc_window_base(h->exponent) / FINE;
+            for (int32_t i = 0; i < COUNTERS; i++) {
+                const int32_t at = i % BINS + shift, key = at < 0 ? 0 : at;
+                if (!counts[i] || key >= COARSE_KEYS) continue;
+                s->all[i / BINS][key] += (double)counts[i];
+                s->weighted[i / BINS][key] += gain[k] * (double)counts[i];
+            }
+        }
+    }
     for (size_t i = 0; i < h->used; i++) {
         const size_t sign = h->slots[i] / QC_WINDOW_BINS, key = h->slots[i] % QC_WINDOW_BINS / FINE;
         const double all = s->all[sign][key], share = all > 0 ? s->weighted[sign][key] / all : mean;

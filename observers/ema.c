@@ -3,7 +3,6 @@
      m_0 = x_0,   m_k = momentum * m_(k-1) + (1 - momentum) * x_k.
    PyTorch's and ONNX Runtime's averaging constant is 1 - momentum; TensorFlow's ema_decay is momentum. */
 #include "observers/observer.h"
-#include "observers/series.h"
 
 static bool solve_ema(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
                       struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)

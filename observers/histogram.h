@@ -33,7 +33,7 @@ enum {
 enum qc_need {
     QC_NEED_EXTREMES,
     QC_NEED_HISTOGRAM,
-    QC_NEED_SERIES, /* the extremes of every sample (observers/series.h) */
+    QC_NEED_SERIES, /* the extremes of every sample (observers/observer.h) */
     QC_NEED_VALUES  /* the values themselves, passed to a plugin (observers/plugin.h) */
 };
 

@@ -127,17 +127,6 @@ static uint32_t *new_counters(struct qc_status *st)
     return counts;
 }
 
-/* Moves the list to counters. */
-static bool begin_counting(struct qc_scan *s, struct qc_status *st)
-{
-    if (!(s->counts = new_counters(st))) return false;
-    count_list(s->counts, s);
-    free(s->list);
-    s->list = NULL;
-    s->list_count = s->list_capacity = 0;
-    return true;
-}
-
 /* Appends to the list; at most LIST_MAX values in all. */
 static bool list_values(struct qc_scan *s, const float *x, size_t n, struct qc_status *st)
 {
@@ -175,7 +164,12 @@ bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_statu
 {
     if (s->binned && !s->counts) {
         if (s->list_count + n <= LIST_MAX) return list_values(s, x, n, st);
-        if (!begin_counting(s, st)) return false;
+        /* Move the list to counters */
+        if (!(s->counts = new_counters(st))) return false;
+        count_list(s->counts, s);
+        free(s->list);
+        s->list = NULL;
+        s->list_count = s->list_capacity = 0;
     }
     const bool both = s->counts && s->both;
     const size_t most = both ? QC_SCAN_SHORT_BLOCK : QC_SCAN_BLOCK;
@@ -344,7 +338,7 @@ static void replace(struct qc_histogram *h, const struct qc_histogram *from)
     h->used = from->used;
 }
 
-static void append(struct qc_histogram *to, uint16_t slot, uint64_t count)
+static void append_counters(struct qc_histogram *to, uint16_t slot, uint64_t count)
 {
     if (!to->used || to->slots[to->used - 1] != slot) {
         to->slots[to->used] = slot;
@@ -354,7 +348,7 @@ static void append(struct qc_histogram *to, uint16_t slot, uint64_t count)
 }
 
 /* Returns the slot of a counter after its window moved up by d bins. */
-static uint16_t moved(uint16_t slot, size_t d)
+static uint16_t moved_counters(uint16_t slot, size_t d)
 {
     const unsigned counter = slot % QC_WINDOW_BINS, sign = slot - counter;
     return (uint16_t)(sign + (counter > d ? counter - d : 0));
@@ -371,12 +365,12 @@ static bool add_sorted(struct qc_histogram *h, int32_t exponent, size_t used, co
         struct qc_histogram sum = {0};
         if (!reserve(&sum, h->used + used, st)) return false;
         for (size_t i = 0, k = 0; i < h->used || k < used;) {
-            const uint16_t a = i < h->used ? moved(h->slots[i], own) : QC_COUNTERS,
-                           b = k < used ? moved(slots[k], other) : QC_COUNTERS;
+            const uint16_t a = i < h->used ? moved_counters(h->slots[i], own) : QC_COUNTERS,
+                           b = k < used ? moved_counters(slots[k], other) : QC_COUNTERS;
             if (a <= b)
-                append(&sum, a, h->counts[i++]);
+                append_counters(&sum, a, h->counts[i++]);
             else
-                append(&sum, b, counts[k++]);
+                append_counters(&sum, b, counts[k++]);
         }
         replace(h, &sum);
     }
@@ -392,7 +386,7 @@ bool qc_histogram_add_counters(struct qc_histogram *h, int32_t exponent, const u
     for (size_t i = 0; i < QC_COUNTERS; i++) used += counters[i] != 0;
     if (!reserve(&list, used, st)) return false;
     for (size_t i = 0; i < QC_COUNTERS; i++)
-        if (counters[i]) append(&list, (uint16_t)i, counters[i]);
+        if (counters[i]) append_counters(&list, (uint16_t)i, counters[i]);
     const bool ok = add_sorted(h, exponent, list.used, list.slots, list.counts, st);
     free(list.slots);
     free(list.counts);
@@ -415,7 +409,7 @@ bool qc_histogram_set(struct qc_histogram *h, size_t used, const uint16_t *slots
     assert(h->binned);
     if (!reserve(&list, used, st)) return false;
     for (size_t i = 0; i < used; i++)
-        if (counts[i]) append(&list, slots[i], counts[i]);
+        if (counts[i]) append_counters(&list, slots[i], counts[i]);
     replace(h, &list);
     return true;
 }

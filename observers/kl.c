@@ -68,8 +68,8 @@ static const struct tool tools[QC_KL_VARIANTS] = {
     [QC_KL_ONNXRUNTIME] = {.bins = 128, .whole = true, .levels = 128},
 };
 
-enum { TENSORRT_START = 128 };
-static const double ZERO_MASS = 1e-4;
+enum { TENSORRT_START = 128 };        /* levels of a range of magnitudes in int8, as in TensorRT */
+static const double ZERO_MASS = 1e-4; /* of an empty bin, as in MXNet */
 
 struct work {
     size_t bins, levels;
@@ -94,24 +94,7 @@ static void spread_one(struct work *w, double a, double step, double lo, double 
     w->count[end] += left;
 }
 
-/* Rounds counts to integers whose running sums are the rounded running sums. */
-static void make_whole(struct work *w)
-{
-    double exact = 0, given = 0;
-    for (size_t i = 0; i < w->bins; i++) {
-        exact += w->count[i];
-        double upto = nearbyint(exact);
-        w->count[i] = upto - given;
-        given = upto;
-    }
-}
-
-static void sum_up(struct work *w)
-{
-    for (size_t i = 0; i < w->bins; i++) w->before[i + 1] = w->before[i] + w->count[i];
-}
-
-static bool fill(struct work *w, const struct qc_statistics *s, bool magnitudes, struct qc_status *st)
+static bool fill_bins(struct work *w, const struct qc_statistics *s, bool magnitudes, struct qc_status *st)
 {
     struct qc_bin *bins = NULL;
     size_t n = 0;
@@ -124,7 +107,14 @@ static bool fill(struct work *w, const struct qc_statistics *s, bool magnitudes,
     }
     if (s->zeros) spread_one(w, a, step, 0, 0, (double)s->zeros);
     free(bins);
-    make_whole(w);
+    /* Round counts to integers whose running sums are the rounded running sums */
+    double exact = 0, given = 0;
+    for (size_t i = 0; i < w->bins; i++) {
+        exact += w->count[i];
+        double upto = nearbyint(exact);
+        w->count[i] = upto - given;
+        given = upto;
+    }
     return true;
 }
 
@@ -220,11 +210,13 @@ static bool kl_tool(struct qc_range *out, enum qc_kl_variant variant, size_t bin
                   : one_sided   ? 2 * ((all - 1) | 1) + 1
                                 : (all - 1) | 1;
     w.levels = t->levels ? t->levels : half;
-    bool ok = grow(&w, bins ? bins : t->bins, st) && fill(&w, s, t->magnitudes, st);
+    bool ok = grow(&w, bins ? bins : t->bins, st) && fill_bins(&w, s, t->magnitudes, st);
     size_t most = t->magnitudes ? w.bins : w.bins / 2, least = t->magnitudes ? (size_t)TENSORRT_START : w.levels / 2;
     *out = limits;
     if (ok && t->magnitudes && w.bins > 1) w.count[0] = w.count[1];
-    if (ok) sum_up(&w);
+    if (ok) {
+        for (size_t i = 0; i < w.bins; i++) w.before[i + 1] = w.before[i] + w.count[i];
+    }
     if (ok && w.levels <= w.bins && least <= most) {
         double best = (double)INFINITY;
         qc_curve_begin(request->curve, most - least + 1);
@@ -250,7 +242,7 @@ static bool kl_tool(struct qc_range *out, enum qc_kl_variant variant, size_t bin
     return ok;
 }
 
-enum { OWN_BINS = 2048 };
+enum { OWN_BINS = 2048 }; /* as many as TensorRT has */
 
 struct density {
     double a, b, step;
@@ -272,23 +264,6 @@ static size_t bin_of(const struct density *d, double x)
 {
     double i = (x - d->a) / d->step;
     return i <= 0 ? 0 : i >= (double)d->bins ? d->bins - 1 : (size_t)i;
-}
-
-static void spread(struct density *d, const struct qc_bin *bins, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const struct qc_bin *q = &bins[i];
-        size_t first = bin_of(d, q->lo), last = bin_of(d, q->hi);
-        double c = (double)q->count, left = c, width = q->hi - q->lo;
-        for (size_t k = first; k < last; k++) {
-            double from = d->a + d->step * (double)k, to = from + d->step;
-            double part = c * ((to - (q->lo > from ? q->lo : from)) / width);
-            part = part < 0 ? 0 : part > left ? left : part;
-            d->mass[k] += part;
-            left -= part;
-        }
-        d->mass[last] += left;
-    }
 }
 
 /* Box filter of 2w + 1 bins, mirrored at both ends; w < bins. sums: [bins + 2w + 1]. */
@@ -343,7 +318,19 @@ static bool build_density(struct density *d, const struct qc_statistics *s, cons
     d->mass = calloc(2 * count + 1, sizeof(double));
     if (!d->mass) return qc_fail_memory(st, (2 * count + 1) * sizeof(double));
     d->cumulative = d->mass + count;
-    spread(d, bins, n);
+    for (size_t i = 0; i < n; i++) {
+        const struct qc_bin *q = &bins[i];
+        size_t first = bin_of(d, q->lo), last = bin_of(d, q->hi);
+        double c = (double)q->count, left = c, width = q->hi - q->lo;
+        for (size_t k = first; k < last; k++) {
+            double from = d->a + d->step * (double)k, to = from + d->step;
+            double part = c * ((to - (q->lo > from ? q->lo : from)) / width);
+            part = part < 0 ? 0 : part > left ? left : part;
+            d->mass[k] += part;
+            left -= part;
+        }
+        d->mass[last] += left;
+    }
     if (!smooth(d, bandwidth(bins, n), st)) return false;
     double total = 0;
     for (size_t i = 0; i < count; i++) total += d->mass[i];

@@ -108,7 +108,7 @@ static bool fill_side(struct side *out, const struct qc_histogram *h, int32_t ba
 enum { BLOCK = 256 };
 
 /* Evaluates f - f(0) at both edges of each slot; returns false if it is not finite. */
-static bool evaluate(struct side *side, const struct qc_output_function *f, double f_zero, double sign)
+static bool evaluate_moments(struct side *side, const struct qc_output_function *f, double f_zero, double sign)
 {
     double x[2 * BLOCK], y[2 * BLOCK];
     for (int32_t first = 0; first < side->used; first += BLOCK) {
@@ -148,7 +148,8 @@ static void look_behind(struct qc_moments *m, const struct qc_output_function *f
 {
     const double zero = 0;
     f->run(f->user, &m->f_zero, &zero, 1);
-    if (!isfinite(m->f_zero) || !evaluate(&m->sides[0], f, m->f_zero, 1) || !evaluate(&m->sides[1], f, m->f_zero, -1))
+    if (!isfinite(m->f_zero) || !evaluate_moments(&m->sides[0], f, m->f_zero, 1) ||
+        !evaluate_moments(&m->sides[1], f, m->f_zero, -1))
         return;
     bool flat = true;
     for (int k = 0; k < 2; k++)
@@ -406,37 +407,33 @@ double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi
     return qc_moments_clip_error(m, lo, hi, levels, symmetry, 1);
 }
 
-/* Rounded sums of nonnegative terms never decrease, so a partial sum above the bound decides. The last cells, which
-   hold the clipped values, usually suffice. */
-static bool above_by_levels(const struct qc_moments *m, double bound, struct qc_affine p, struct qc_levels levels,
-                            double clip)
-{
-    struct grid grids[2];
-    grids_of(grids, p, levels);
-    double behind[2][QC_MOMENTS_LEVELS + 1], last, sum = 0;
-    for (int k = 0; k < 2; k++) {
-        if (!m->sides[k].used) continue;
-        if (m->behind && !behind_levels(&last, m, k ? -1 : 1, &grids[k], grids[k].n)) return true;
-        sum += side_clipped(&m->sides[k], m->base, &grids[k], m->behind ? &last : NULL);
-    }
-    if (sum > bound) return true;
-    sum = 0;
-    for (int k = 0; k < 2; k++) {
-        const double *of = m->behind ? behind[k] : NULL;
-        if (m->sides[k].used && m->behind && !behind_levels(behind[k], m, k ? -1 : 1, &grids[k], 0)) return true;
-        if (m->sides[k].used && clip > 1) sum += (clip - 1) * side_beyond(&m->sides[k], m->base, &grids[k], of);
-    }
-    for (int k = 0; k < 2 && sum <= bound; k++)
-        if (m->sides[k].used)
-            sum += side_by_levels(&m->sides[k], m->base, &grids[k], m->behind ? behind[k] : NULL, bound);
-    return sum > bound;
-}
-
 bool qc_moments_above(const struct qc_moments *m, double bound, double lo, double hi, struct qc_levels levels,
                       enum qc_symmetry symmetry, double clip)
 {
     const struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
-    if (!too_many(levels)) return above_by_levels(m, bound, p, levels, clip);
+    if (!too_many(levels)) {
+        /* Rounded sums of nonnegative terms never decrease, so a partial sum above the bound decides. The last cells,
+           which hold the clipped values, usually suffice. */
+        struct grid grids[2];
+        grids_of(grids, p, levels);
+        double behind[2][QC_MOMENTS_LEVELS + 1], last, sum = 0;
+        for (int k = 0; k < 2; k++) {
+            if (!m->sides[k].used) continue;
+            if (m->behind && !behind_levels(&last, m, k ? -1 : 1, &grids[k], grids[k].n)) return true;
+            sum += side_clipped(&m->sides[k], m->base, &grids[k], m->behind ? &last : NULL);
+        }
+        if (sum > bound) return true;
+        sum = 0;
+        for (int k = 0; k < 2; k++) {
+            const double *of = m->behind ? behind[k] : NULL;
+            if (m->sides[k].used && m->behind && !behind_levels(behind[k], m, k ? -1 : 1, &grids[k], 0)) return true;
+            if (m->sides[k].used && clip > 1) sum += (clip - 1) * side_beyond(&m->sides[k], m->base, &grids[k], of);
+        }
+        for (int k = 0; k < 2 && sum <= bound; k++)
+            if (m->sides[k].used)
+                sum += side_by_levels(&m->sides[k], m->base, &grids[k], m->behind ? behind[k] : NULL, bound);
+        return sum > bound;
+    }
     const double s = (double)p.scale;
     const int64_t beyond[2] = {(int64_t)levels.hi - p.zero_point, (int64_t)p.zero_point - levels.lo};
     return side_clipped_by_bins(&m->sides[0], s, beyond[0], bound) +
@@ -531,39 +528,31 @@ static double side_split_by_power(const struct side *side, const struct grid *g,
     return sum;
 }
 
-static double behind_power_error(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels, double power,
-                                 double unit)
-{
-    double behind[QC_MOMENTS_LEVELS + 1], sum = 0;
-    struct grid grids[2];
-    grids_of(grids, p, levels);
-    for (int k = 0; k < 2; k++) {
-        if (!m->sides[k].used) continue;
-        if (!behind_levels(behind, m, k ? -1 : 1, &grids[k], 0)) return (double)INFINITY;
-        sum += side_split_by_power(&m->sides[k], &grids[k], behind, power, unit, (double)INFINITY);
-    }
-    return sum;
-}
-
-static double float_power_error(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels, double power,
-                                double unit, double enough)
-{
-    struct grid grids[2];
-    grids_of(grids, p, levels);
-    const double above = side_split_by_power(&m->sides[0], &grids[0], NULL, power, unit, enough);
-    const double sum = above > enough
-                           ? above
-                           : above + side_split_by_power(&m->sides[1], &grids[1], NULL, power, unit, enough - above);
-    return sum > enough ? (double)INFINITY : sum;
-}
-
 double qc_moments_power_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
                               enum qc_symmetry symmetry, double power, double unit, double enough)
 {
     struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
     double s = (double)p.scale / unit;
-    if (m->behind) return behind_power_error(m, p, levels, power, unit);
-    if (levels.mantissa) return float_power_error(m, p, levels, power, unit, enough);
+    if (m->behind) {
+        double behind[QC_MOMENTS_LEVELS + 1], sum = 0;
+        struct grid grids[2];
+        grids_of(grids, p, levels);
+        for (int k = 0; k < 2; k++) {
+            if (!m->sides[k].used) continue;
+            if (!behind_levels(behind, m, k ? -1 : 1, &grids[k], 0)) return (double)INFINITY;
+            sum += side_split_by_power(&m->sides[k], &grids[k], behind, power, unit, (double)INFINITY);
+        }
+        return sum;
+    }
+    if (levels.mantissa) {
+        struct grid grids[2];
+        grids_of(grids, p, levels);
+        const double above = side_split_by_power(&m->sides[0], &grids[0], NULL, power, unit, enough);
+        const double sum =
+            above > enough ? above
+                           : above + side_split_by_power(&m->sides[1], &grids[1], NULL, power, unit, enough - above);
+        return sum > enough ? (double)INFINITY : sum;
+    }
     const int64_t up = (int64_t)levels.hi - p.zero_point, down = (int64_t)p.zero_point - levels.lo;
     if (isfinite(enough) && side_clipped_by_power(&m->sides[0], s, up, power, unit, enough) +
                                     side_clipped_by_power(&m->sides[1], s, down, power, unit, enough) >

@@ -109,7 +109,7 @@ const struct qc_observer qc_observer_auto = {
 };
 
 /* output: the error of the layers' outputs. For weights it is d' E[x x'] d for an output with weight errors d and
-   inputs x (calib/ranges/output_error.h). For activations it is the error of each channel times the squared weights
+   inputs x (calib/ranges/calibrate_parts.h). For activations it is the error of each channel times the squared weights
    that read it; solve gets a histogram weighted so (calib/ranges/calibrate_choose.c). If either is unknown it is mse
    with norm 2. */
 const struct qc_observer qc_observer_output = {

@@ -4,8 +4,8 @@
 
    An observer declares what it needs: extremes, the histogram, the extremes of each sample, or the values themselves.
    Scanning and merging are the same for all (observers/histogram.h): begin = qc_scan_new(observer->need), scan =
-   qc_scan_sample, merge = qc_histogram_add_scan, finish = qc_observer_solve. Series (observers/series.h) and the states
-   of plugins (observers/plugin.h) are kept beside the histogram.
+   qc_scan_sample, merge = qc_histogram_add_scan, finish = qc_observer_solve. Series (observers/observer.h) and the
+   states of plugins (observers/plugin.h) are kept beside the histogram.
 
    Edge cases are the same for every observer except `fixed`, which always returns its own numbers:
    - no finite value, or only zeros: lo = hi = 0, clipped_fraction 0, no objective (qc_affine_from_range then gives
@@ -117,7 +117,7 @@ struct qc_observer {
     const struct qc_observer_option *options; /* option_count of them */
     size_t option_count;
     bool fixed;      /* solve is always called, and the range may leave the limits */
-    bool of_output;  /* chosen by the error of the layers' outputs (calib/ranges/output_error.h,
+    bool of_output;  /* chosen by the error of the layers' outputs (calib/ranges/calibrate_parts.h,
                         calib/ranges/calibrate_choose.c); solve: if that is unknown */
     bool of_network; /* chosen by the error of the network's outputs (quantize/search/auto_method.h), for activations
                         only; solve: if there are no data to run */
@@ -164,3 +164,23 @@ bool qc_clipped_share(double *out, const struct qc_statistics *s, double lo, dou
 bool qc_observer_solve_values(struct qc_range *out, const struct qc_observer *observer,
                               const struct qc_observer_values *values, const float *x, size_t n,
                               const struct qc_solve *request, struct qc_status *st);
+
+/* The extremes of every sample, by sample number, for ema and avgmax. A sample is one run of the model: with a fixed
+   batch, one batch. */
+
+struct qc_extremes {
+    uint64_t sample;
+    float min, max; /* of the finite values; -0 reads as 0. min > max: there are none, and observers skip the sample */
+};
+
+/* Ordered by sample number. A quantizer with several values has their joint extremes in one entry. */
+struct qc_series {
+    size_t count;
+    const struct qc_extremes *items;
+};
+
+/* Returns the extremes of n values; NaN and infinities are skipped. */
+struct qc_extremes qc_extremes_of(const float *x, size_t n, uint64_t sample);
+
+/* Returns the extremes of both; the sample number is a's. */
+struct qc_extremes qc_extremes_join(struct qc_extremes a, struct qc_extremes b);

@@ -10,7 +10,6 @@
 #include "arith/float_level.h"
 #include "base/words.h"
 #include "observers/plugin.h"
-#include "observers/series.h"
 
 static const struct qc_observer *const observers[] = {
 #define QC_OBSERVER(symbol) &qc_observer_##symbol,

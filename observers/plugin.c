@@ -75,7 +75,8 @@ static const char *option_fault(const struct qcalib_observer_option *o)
     return NULL;
 }
 
-static bool check(const struct qc_plugins *all, const char *file, const struct qcalib_observer *e, struct qc_status *st)
+static bool check_plugin(const struct qc_plugins *all, const char *file, const struct qcalib_observer *e,
+                         struct qc_status *st)
 {
     if (e->abi != QCALIB_OBSERVER_ABI)
         return qc_fail(st, QC_BAD_INPUT,
@@ -150,22 +151,6 @@ static bool solve_plugin(struct qc_range *out, const struct qc_statistics *s, co
     return true;
 }
 
-static void set_observer(struct plugin *p, const struct qcalib_observer *e)
-{
-    for (size_t i = 0; i < e->option_count; i++) {
-        const struct qcalib_observer_option *o = &e->options[i];
-        p->options[i] = (struct qc_observer_option){
-            .name = o->name, .help = o->help, .preset = o->preset, .min = o->min, .max = o->max};
-    }
-    p->observer = (struct qc_observer){.name = e->name,
-                                       .summary = e->summary,
-                                       .need = QC_NEED_VALUES,
-                                       .options = p->options,
-                                       .option_count = e->option_count,
-                                       .plugin = e,
-                                       .solve = solve_plugin};
-}
-
 static bool open_file(struct plugin *p, const struct qc_plugins *all, const char *file, struct qc_status *st)
 {
     size_t length = strlen(file) + 3;
@@ -185,8 +170,19 @@ static bool open_file(struct plugin *p, const struct qc_plugins *all, const char
     if (!e)
         return qc_fail(st, QC_BAD_INPUT,
                        "plugin %s: it does not export 'qcalib_observer_entry' (see qcalib_observer.h)", file);
-    if (!check(all, file, e, st)) return false;
-    set_observer(p, e);
+    if (!check_plugin(all, file, e, st)) return false;
+    for (size_t i = 0; i < e->option_count; i++) {
+        const struct qcalib_observer_option *o = &e->options[i];
+        p->options[i] = (struct qc_observer_option){
+            .name = o->name, .help = o->help, .preset = o->preset, .min = o->min, .max = o->max};
+    }
+    p->observer = (struct qc_observer){.name = e->name,
+                                       .summary = e->summary,
+                                       .need = QC_NEED_VALUES,
+                                       .options = p->options,
+                                       .option_count = e->option_count,
+                                       .plugin = e,
+                                       .solve = solve_plugin};
     return true;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "observers/series.h"
+#include "observers/observer.h"
 
 #include <math.h>
 

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/pool.h"
 #include "base/scope.h"
-#include "calib/statistics/collect_channels.h"
+#include "calib/statistics/collection.h"
 #include "graph/core/multiply_adds.h"
 #include "graph/core/pair_order.h"
 #include "quantize/make/collecting.h"

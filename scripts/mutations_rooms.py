@@ -121,7 +121,7 @@ def calib(one):
         one("low rank: errors are not carried", low_rank, "e[k * QC_LANES + l] = (float)to[l];",
             "e[k * QC_LANES + l] = 0;"),
         one("low rank: rows are not centred", read, "((double)x[i] - (centre ? centre[i] : 0))", "(double)x[i]"),
-        one("moments: a column below the diagonal", read, "least(i, column), i > column ? i : column);",
+        one("moments: a column below the diagonal", read, "least_moments(i, column), i > column ? i : column);",
             "i, column);"),
         one("compensated: levels have no end", compensate, "x = x > hi ? hi : x;", ""),
         one("compensated: cut", compensate, "return (x + magic) - magic;", "return (double)(long long)x;"),

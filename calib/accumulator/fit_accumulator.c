@@ -63,8 +63,8 @@ out:
 
 static const double STEP = 1 + 1.0 / 64; /* ratio of one tried scale to the previous */
 static const double PROOF_MAX = 2;       /* AUTO: largest factor of a scale that a proof may need */
-static const double MARGIN = 1.25;       /* on sums seen */
-enum { PASSES = 4 };
+static const double MARGIN = 1.25;       /* on sums seen: other data exceed them (decision 13) */
+enum { PASSES = 4 };                     /* runs of the data at most: a raised scale changes the sums of later layers */
 
 struct layer {
     struct qc_sum_layer sums;
@@ -145,43 +145,7 @@ static void decide(const struct fit *f, struct layer *l)
     }
 }
 
-/* Raises scales until every layer to prove is proven. Repeats because a larger scale may round another layer or channel
-   that shares it up. */
-static void prove(struct fit *f)
-{
-    for (bool again = true; again;) {
-        again = false;
-        for (size_t i = 0; i < f->layer_count; i++) {
-            const struct layer *l = &f->layers[i];
-            for (size_t c = 0; !l->seen && c < l->sums.channels; c++) {
-                const float was = channel_scale(f, l, c), now = proven_scale(f, l, c, was);
-                if (now > was) raise_to(f, l, c, now);
-                again = again || now > was;
-            }
-        }
-    }
-}
-
 /* ------------------------------------------------- sums seen */
-
-static bool watch(struct qc_overflows *out, const struct fit *f, const struct qc_dataset *data, struct qc_status *st)
-{
-    const struct qc_settings *o = f->settings;
-    struct qc_plan_options how = {.accumulator = {.bits = o->plan.accumulator.bits, .overflow = QC_OVERFLOW_WATCH}};
-    struct qc_plan *plan = NULL;
-    struct qc_stream s = {.data = data,
-                          .input_count = f->g->input_count,
-                          .plan_count = 1,
-                          .overflows = {out},
-                          .progress = o->progress,
-                          .progress_user = o->progress_user};
-    bool ok = qc_stream_plan(&plan, f->g, data, &how, st) && qc_overflows_new(out, plan, f->g, f->c->arena, st) &&
-              qc_stream_fit(&s.workers, o, data, qc_plan_runner_bytes(plan), st);
-    s.plans[0] = plan;
-    ok = ok && (!out->count || qc_stream_run(&s, st)); /* nothing to run if all layers are proven */
-    qc_plan_free(plan);
-    return ok;
-}
 
 /* Raises the scales of channels whose sums seen, times `margin`, exceed the range. Returns the number of these
    channels. */
@@ -204,7 +168,19 @@ static size_t raise_seen(struct fit *f, const struct qc_overflows *seen, double 
 
 static bool bind_accumulator(struct fit *f, struct qc_status *st)
 {
-    prove(f);
+    /* Raise scales until every layer to prove is proven. Repeats because a larger scale may round another layer or
+       channel that shares it up. */
+    for (bool again = true; again;) {
+        again = false;
+        for (size_t i = 0; i < f->layer_count; i++) {
+            const struct layer *l = &f->layers[i];
+            for (size_t c = 0; !l->seen && c < l->sums.channels; c++) {
+                const float was = channel_scale(f, l, c), now = proven_scale(f, l, c, was);
+                if (now > was) raise_to(f, l, c, now);
+                again = again || now > was;
+            }
+        }
+    }
     for (qc_id id = 1; id <= f->g->qparams_count; id++) {
         const struct qc_qparams *s = &f->g->qparams_of[id];
         if (f->scale[id] && !qc_graph_bind_quantizer(f->g, id, s->count, f->scale[id], s->zero_point, st)) return false;
@@ -264,7 +240,21 @@ bool qc_fit_accumulators(struct qc_calibration *c, struct qc_graph *g, const str
     for (size_t i = 0; i < f.layer_count; i++) decide(&f, &f.layers[i]);
     if (!bind_accumulator(&f, st)) return false;
     for (int pass = 0; data && pass <= PASSES; pass++) {
-        if (!watch(&seen, &f, data, st)) return false;
+        const struct qc_settings *o = f.settings;
+        struct qc_plan_options how = {.accumulator = {.bits = o->plan.accumulator.bits, .overflow = QC_OVERFLOW_WATCH}};
+        struct qc_plan *plan = NULL;
+        struct qc_stream s = {.data = data,
+                              .input_count = f.g->input_count,
+                              .plan_count = 1,
+                              .overflows = {&seen},
+                              .progress = o->progress,
+                              .progress_user = o->progress_user};
+        bool ok = qc_stream_plan(&plan, f.g, data, &how, st) && qc_overflows_new(&seen, plan, f.g, f.c->arena, st) &&
+                  qc_stream_fit(&s.workers, o, data, qc_plan_runner_bytes(plan), st);
+        s.plans[0] = plan;
+        ok = ok && (!seen.count || qc_stream_run(&s, st)); /* nothing to run if all layers are proven */
+        qc_plan_free(plan);
+        if (!ok) return false;
         if (pass == PASSES || !raise_seen(&f, &seen, pass ? 1 : MARGIN)) break;
         if (!bind_accumulator(&f, st)) return false;
     }

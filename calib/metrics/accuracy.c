@@ -78,11 +78,16 @@ static bool is_softmax(const struct qc_graph *g, qc_id v)
     return false;
 }
 
-/* Finds scale and zero point of integers from a QuantizeLinear, through operators that only move them. Returns false
-   for other values. */
-static bool reads_as(float *scale, int32_t *zero_point, const struct qc_graph *g, qc_id v)
+/* Returns true if the output can be scored: float32, or with `integers` a stored output that can be dequantized. */
+static bool is_scored(float *scale, int32_t *zero_point, const struct qc_graph *g, size_t k, enum qc_dtype t,
+                      bool integers)
 {
-    const struct qc_node *n = qc_node_of(g, v);
+    *scale = 0;
+    *zero_point = 0;
+    if (!integers) return t == QC_F32;
+    if (t != QC_I8 && t != QC_U8 && t != QC_I16 && t != QC_U16) return false;
+    /* Find scale and zero point of integers from a QuantizeLinear, through operators that only move them */
+    const struct qc_node *n = qc_node_of(g, g->outputs[k].value);
     while (n && qc_op_info(n->op)->affine == QC_AFFINE_KEEP) n = qc_node_of(g, n->inputs[0]);
     if (!n || n->op != QC_OP_QuantizeLinear) return false;
     const struct qc_tensor *s = qc_constant_of(g, n->inputs[1]);
@@ -92,17 +97,6 @@ static bool reads_as(float *scale, int32_t *zero_point, const struct qc_graph *g
     *scale = ((const float *)s->data)[0];
     *zero_point = z ? (int32_t)qc_tensor_int(z, 0) : 0;
     return *scale > 0;
-}
-
-/* Returns true if the output can be scored: float32, or with `integers` a stored output that can be dequantized. */
-static bool is_scored(float *scale, int32_t *zero_point, const struct qc_graph *g, size_t k, enum qc_dtype t,
-                      bool integers)
-{
-    *scale = 0;
-    *zero_point = 0;
-    if (!integers) return t == QC_F32;
-    return (t == QC_I8 || t == QC_U8 || t == QC_I16 || t == QC_U16) &&
-           reads_as(scale, zero_point, g, g->outputs[k].value);
 }
 
 /* Finds an output whose number of elements for unit 0, whose shapes the probe has, fits labels or target. Of several
@@ -143,18 +137,6 @@ static bool find_output_of(bool *out, struct qc_scoring *s, const struct qc_grap
     return true;
 }
 
-static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct qc_runner *probe, struct qc_status *st)
-{
-    bool found;
-    if (!find_output_of(&found, s, g, probe, false, st)) return false;
-    if (!found && !find_output_of(&found, s, g, probe, true, st)) return false;
-    if (!found && g->carried && g->carried->output_count < g->carried->model_output_count)
-        return qc_fail(st, QC_UNSUPPORTED, "%s: none of the computed float outputs fits the %s of the data",
-                       qc_dataset_file(s->data), s->label_count ? "labels" : "target");
-    return found || qc_fail(st, QC_BAD_INPUT, "%s: no float output of the model fits the %s of the data",
-                            qc_dataset_file(s->data), s->label_count ? "labels" : "target");
-}
-
 bool qc_scoring_begin(struct qc_scoring *out, const struct qc_graph *g, struct qc_runner *probe,
                       const struct qc_dataset *data, struct qc_status *st)
 {
@@ -169,7 +151,15 @@ bool qc_scoring_begin(struct qc_scoring *out, const struct qc_graph *g, struct q
         s.peak = qc_dataset_target_peak(data);
     }
     if (qc_dataset_units(data) && !qc_stream_unit_shapes(probe, data, g->input_count, 0, st)) return false;
-    if (!find_output(&s, g, probe, st)) return false;
+    bool found;
+    if (!find_output_of(&found, &s, g, probe, false, st)) return false;
+    if (!found && !find_output_of(&found, &s, g, probe, true, st)) return false;
+    if (!found && g->carried && g->carried->output_count < g->carried->model_output_count)
+        return qc_fail(st, QC_UNSUPPORTED, "%s: none of the computed float outputs fits the %s of the data",
+                       qc_dataset_file(s.data), s.label_count ? "labels" : "target");
+    if (!found)
+        return qc_fail(st, QC_BAD_INPUT, "%s: no float output of the model fits the %s of the data",
+                       qc_dataset_file(s.data), s.label_count ? "labels" : "target");
     *out = s;
     return true;
 }

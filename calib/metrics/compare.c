@@ -336,8 +336,6 @@ static void count_steps(struct qc_steps *s, const float *real, const float *x, s
 /* Order of the plans on a unit: values of the second graph are smaller to keep. */
 enum { SECOND, FIRST };
 
-enum { FACTOR_UNITS = 16 }; /* that are looked at for factors of channels */
-
 struct comparing {
     const struct qc_comparison_job *job;
     struct qc_output_parts *parts;
@@ -347,13 +345,13 @@ struct comparing {
     struct qc_room *row, *levels, *real; /* [workers]: buffers for the largest value */
     struct qc_error *units;              /* [units][stride] */
     struct qc_steps *steps;              /* [units][pair_count], or NULL */
-    struct qc_channel_sums *channels;    /* [FACTOR_UNITS][pair_count] with steps, or NULL */
+    struct qc_channel_sums *channels;    /* [QC_SOME_UNITS][pair_count] with steps, or NULL */
     double *peaks;                       /* [units][peak_count] */
     uint64_t *differing, *elements;      /* [units][outputs] */
 };
 
 /* Returns the elements of v in the order of `like`; v's own memory if it has that order. */
-static const float *in_order(float *scratch, const struct qc_view *v, const struct qc_view *like)
+static const float *in_order_compared(float *scratch, const struct qc_view *v, const struct qc_view *like)
 {
     if (qc_view_same_order(v, like)) return v->data;
     struct qc_view copy = *like;
@@ -365,21 +363,6 @@ static const float *in_order(float *scratch, const struct qc_view *v, const stru
 static const struct qc_qparams *second_parameters(const struct comparing *c, size_t index)
 {
     return qc_graph_parameters(c->job->second, c->job->pairs[index].second);
-}
-
-static bool observe_peak(struct comparing *c, const struct qc_unit *at, size_t peak, const struct qc_view *v,
-                         struct qc_status *st)
-{
-    const size_t n = qc_view_count(v);
-    if (!room_make(&c->row[at->worker], n * sizeof(float), st) ||
-        !room_make(&c->levels[at->worker], n * sizeof(float), st))
-        return false;
-    const struct qc_view held = view_centred(c->levels[at->worker].data, v, 0);
-    const struct qc_view row = qc_view_dense(&held) ? held : view_kept(c->row[at->worker].data, &held);
-    double *seen = &c->peaks[at->unit * c->job->peak_count + peak];
-    const float most = qc_second_moments_peak(row.data, n, 1);
-    *seen = (double)most > *seen ? (double)most : *seen;
-    return true;
 }
 
 /* Makes the first graph's value real and dense. */
@@ -406,7 +389,18 @@ static bool observe_compared(void *user, const struct qc_unit *at, size_t index,
 {
     struct comparing *c = user;
     const struct qc_comparison_job *job = c->job;
-    if (at->plan == SECOND && index >= job->pair_count) return observe_peak(c, at, index - job->pair_count, v, st);
+    if (at->plan == SECOND && index >= job->pair_count) {
+        const size_t n = qc_view_count(v);
+        if (!room_make(&c->row[at->worker], n * sizeof(float), st) ||
+            !room_make(&c->levels[at->worker], n * sizeof(float), st))
+            return false;
+        const struct qc_view held = view_centred(c->levels[at->worker].data, v, 0);
+        const struct qc_view row = qc_view_dense(&held) ? held : view_kept(c->row[at->worker].data, &held);
+        double *seen = &c->peaks[at->unit * c->job->peak_count + (index - job->pair_count)];
+        const float most = qc_second_moments_peak(row.data, n, 1);
+        *seen = (double)most > *seen ? (double)most : *seen;
+        return true;
+    }
     if (at->plan == SECOND) return qc_keep_value(&c->kept[at->worker][index], v, second_parameters(c, index), st);
     const struct qc_kept_value *kept = &c->kept[at->worker][index];
     const size_t n = qc_view_count(&kept->view);
@@ -428,7 +422,7 @@ static bool observe_compared(void *user, const struct qc_unit *at, size_t index,
     float *row_data = c->row[at->worker].data, *levels_data = c->levels[at->worker].data;
     const bool stored = kept->view.dtype != QC_F32;
     const struct qc_view float_view = qc_kept_levels(levels_data, kept, s);
-    const float *x = in_order(row_data, &float_view, &real);
+    const float *x = in_order_compared(row_data, &float_view, &real);
     if (s && s->count > 1) { /* real numbers from here on */
         struct qc_view row = real;
         row.data = row_data;
@@ -438,7 +432,7 @@ static bool observe_compared(void *user, const struct qc_unit *at, size_t index,
         x = row.data;
         s = NULL;
     }
-    if (c->steps && at->unit < FACTOR_UNITS &&
+    if (c->steps && at->unit < QC_SOME_UNITS &&
         !qc_channel_sums_of(&c->channels[at->unit * job->pair_count + index], &real, x, s ? (double)s->scale[0] : 1))
         return qc_fail_memory(st, n);
     if (c->steps)
@@ -454,22 +448,6 @@ static bool observe_compared(void *user, const struct qc_unit *at, size_t index,
     return true;
 }
 
-/* Compares integers of 8 and 16 bits as numbers. */
-static void compare_integers(struct qc_error *e, const struct qc_view *r, const struct qc_view *x, size_t n)
-{
-    enum { BLOCK = 256 };
-    float both[2][BLOCK];
-    const struct qc_view *const views[] = {r, x};
-    for (size_t i = 0; i < n; i += BLOCK) {
-        const size_t count = n - i < BLOCK ? n - i : BLOCK;
-        for (size_t k = 0; k < 2; k++) {
-            const struct qc_tensor t = {.dtype = views[k]->dtype, .count = n, .data = views[k]->data};
-            for (size_t j = 0; j < count; j++) both[k][j] = (float)qc_tensor_int(&t, i + j);
-        }
-        qc_error_compare(e, both[0], both[1], count);
-    }
-}
-
 bool qc_compare_output(bool *comparable, struct qc_error *e, const struct qc_graph *first,
                        const struct qc_graph *second, size_t k, const struct qc_view *r, const struct qc_view *x,
                        struct qc_status *st)
@@ -483,8 +461,20 @@ bool qc_compare_output(bool *comparable, struct qc_error *e, const struct qc_gra
                        second->outputs[k].name, n, qc_dtype_info(r->dtype)->name, qc_view_count(x),
                        qc_dtype_info(x->dtype)->name);
     if (r->dtype == QC_F32) qc_error_compare(e, r->data, x->data, n);
-    if (r->dtype == QC_U8 || r->dtype == QC_I8 || r->dtype == QC_U16 || r->dtype == QC_I16)
-        compare_integers(e, r, x, n);
+    if (r->dtype == QC_U8 || r->dtype == QC_I8 || r->dtype == QC_U16 || r->dtype == QC_I16) {
+        /* Compare integers of 8 and 16 bits as numbers */
+        enum { BLOCK = 256 };
+        float both[2][BLOCK];
+        const struct qc_view *const views[] = {r, x};
+        for (size_t i = 0; i < n; i += BLOCK) {
+            const size_t count = n - i < BLOCK ? n - i : BLOCK;
+            for (size_t b = 0; b < 2; b++) {
+                const struct qc_tensor t = {.dtype = views[b]->dtype, .count = n, .data = views[b]->data};
+                for (size_t j = 0; j < count; j++) both[b][j] = (float)qc_tensor_int(&t, i + j);
+            }
+            qc_error_compare(e, both[0], both[1], count);
+        }
+    }
     return true;
 }
 
@@ -580,7 +570,7 @@ static bool new_buffers(struct comparing *c, unsigned workers, size_t units, str
     c->elements = QC_NEW_ARRAY(a, uint64_t, units * c->outputs, st);
     if (job->count_steps && !(c->steps = QC_NEW_ARRAY(a, struct qc_steps, units * job->pair_count, st))) return false;
     if (job->count_steps &&
-        !(c->channels = QC_NEW_ARRAY(a, struct qc_channel_sums, FACTOR_UNITS * job->pair_count, st)))
+        !(c->channels = QC_NEW_ARRAY(a, struct qc_channel_sums, QC_SOME_UNITS * job->pair_count, st)))
         return false;
     if (!c->kept || !c->row || !c->levels || !c->real || !c->units || !c->peaks || !c->differing || !c->elements)
         return false;
@@ -602,7 +592,7 @@ static bool new_buffers(struct comparing *c, unsigned workers, size_t units, str
 
 static void free_buffers(struct comparing *c)
 {
-    for (size_t i = 0; c->channels && i < FACTOR_UNITS * c->job->pair_count; i++) free(c->channels[i].of);
+    for (size_t i = 0; c->channels && i < QC_SOME_UNITS * c->job->pair_count; i++) free(c->channels[i].of);
     for (unsigned w = 0; w < c->workers; w++) {
         for (size_t i = 0; i < c->stride; i++) free(c->kept[w][i].room.data);
         free(c->row[w].data);
@@ -633,7 +623,7 @@ static bool sum_up(struct qc_comparison *out, const struct comparing *c, size_t 
     if (c->steps && !(out->factors = QC_NEW_ARRAY(out->arena, struct qc_channel_factors, job->pair_count, st)))
         return false;
     for (size_t i = 0; c->steps && i < job->pair_count; i++) {
-        for (size_t u = 1; u < FACTOR_UNITS; u++)
+        for (size_t u = 1; u < QC_SOME_UNITS; u++)
             qc_channel_sums_add(&c->channels[i], &c->channels[u * job->pair_count + i]);
         out->factors[i] = qc_channel_factors_of(&c->channels[i]);
     }

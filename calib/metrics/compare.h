@@ -3,11 +3,67 @@
    samples: the result is the same for any number of workers and any vector width. */
 #pragma once
 
-#include "calib/metrics/channel_factors.h"
-#include "calib/metrics/output_parts.h"
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "calib/statistics/stream.h"
 #include "graph/core/graph.h"
 #include "simq/core/view.h"
+
+/* Factors of channels between a value of two graphs. Equalized and scaled networks have values whose channels are those
+   of the original times a constant: element by element such a layer cannot be compared. */
+
+/* Sums over the elements of each channel: r^2, r x, x^2. */
+struct qc_channel_sums {
+    size_t channels, elements; /* elements: of each channel */
+    double (*of)[3];           /* [channels]; from malloc */
+};
+
+struct qc_channel_factors {
+    bool found;
+    double least, most; /* x is about r times these */
+};
+
+/* Makes the sums of one sample. x: elements in the memory order of r, which is dense, times `step`. The channels are
+   axis 1 of values of rank 4 and more, and the last axis of others. Values of rank 1 have no sums. False without
+   memory.
+ */
+bool qc_channel_sums_of(struct qc_channel_sums *out, const struct qc_view *r, const float *x, double step);
+/* Adds sums of the same number of channels; *to may be empty. Takes the sums of `s`. */
+void qc_channel_sums_add(struct qc_channel_sums *to, struct qc_channel_sums *s);
+/* Finds the factors: found if they take away nine tenths of the noise, and one is above 1.2 or below 1/1.2. A channel
+   needs 16 elements. */
+struct qc_channel_factors qc_channel_factors_of(const struct qc_channel_sums *s);
+
+/* Parts of outputs that a Concat joins. Boxes in pixels hide the error of the logits beside them, so the error of an
+   output is that of its worst part. */
+
+/* A box of the elements of an output. */
+struct qc_output_part {
+    size_t output;
+    qc_id value;                                  /* the input of the Concat, or what is moved to become it */
+    qc_id join;                                   /* the Concat; 0: the output is not divided */
+    int64_t first[QC_RANK_MAX], end[QC_RANK_MAX]; /* along each axis; end -1: to the last element */
+};
+
+struct qc_output_parts {
+    size_t count;
+    const size_t *first; /* [output_count + 1]: output o has parts first[o] to first[o + 1] - 1, at least one */
+    const struct qc_output_part *of;
+};
+
+/* Finds the parts of the outputs of a float network, in arena a. They are the inputs of Concats that reach the output
+   through operators that move elements and through arithmetic with constants, if the place of each is known. Constants
+   are no parts. An output has at most QC_OUTPUT_PARTS; beyond it is not divided further. */
+enum { QC_OUTPUT_PARTS = 32 };
+bool qc_output_parts_of(struct qc_output_parts *out, const struct qc_graph *real, struct qc_arena *a,
+                        struct qc_status *st);
+
+/* Calls compare(user, r, x, n) with pairs of elements of a part. r and x: float32 views of the output of two graphs,
+   row-major and of the same shape. */
+typedef void qc_compare_fn(void *user, const float *r, const float *x, size_t n);
+void qc_compare_part(const struct qc_output_part *p, const struct qc_view *r, const struct qc_view *x,
+                     qc_compare_fn *compare, void *user);
 
 /* Sums over the elements of a value. r: of the first graph, x: of the second (dequantized if affine). */
 struct qc_error {
@@ -76,7 +132,7 @@ struct qc_comparison {
     struct qc_channel_factors *factors; /* [pair_count] with count_steps, else NULL; of the first 16 units */
     struct qc_error *outputs; /* [output_count of the second graph]: outputs by position, float32 or integers of 8 and
                                  16 bits; else count 0 */
-    struct qc_output_parts *parts;    /* of the outputs of the first graph (calib/metrics/output_parts.h) */
+    struct qc_output_parts *parts;    /* of the outputs of the first graph (calib/metrics/compare.h) */
     struct qc_error *of_parts;        /* [parts->count] */
     uint64_t *differing;              /* [output_count]: elements that differ (any type) */
     uint64_t *elements;               /* [output_count] */

@@ -46,48 +46,6 @@ struct wanted {
     qc_id *peaks;
 };
 
-static bool find_wanted(struct wanted *w, struct qc_measurement *out, const struct qc_graph *real,
-                        const struct qc_graph *q, struct qc_status *st)
-{
-    struct qc_stored_values stored;
-    w->pairs = QC_NEW_ARRAY(out->arena, struct qc_pair, q->qparams_count + 1, st);
-    w->quantizers = QC_NEW_ARRAY(out->arena, qc_id, q->qparams_count + 1, st);
-    w->peaks = QC_NEW_ARRAY(out->arena, qc_id, q->value_count + 1, st);
-    if (!w->pairs || !w->quantizers || !w->peaks || !qc_stored_values_of(&stored, q, out->arena, st)) return false;
-    for (qc_id s = 1; s <= q->qparams_count; s++) {
-        if (q->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || q->qparams_of[s].is_weight) continue;
-        struct qc_pair p = {.first = quantizer_value(real, &q->qparams_of[s]),
-                            .second = stored_value(q, &stored, s, real)};
-        if (!p.first || !p.second || qc_constant_of(real, p.first) ||
-            !qc_shape_equal(&real->values[p.first].type.shape, &q->values[p.second].type.shape))
-            continue;
-        out->stored[s] = p.second;
-        w->quantizers[w->pair_count] = s;
-        w->pairs[w->pair_count++] = p;
-    }
-    for (qc_id v = 1; v <= q->value_count; v++) {
-        const struct qc_node *n = qc_node_of(q, v);
-        if (n && n->op != QC_OP_Quantize && q->values[v].type.qparams &&
-            q->qparams_of[q->values[v].type.qparams].kind == QC_QPARAMS_PRODUCT)
-            w->peaks[w->peak_count++] = v;
-    }
-    return true;
-}
-
-static void copy_results(struct qc_measurement *r, const struct qc_comparison *c, const struct wanted *w,
-                         const struct qc_graph *q)
-{
-    for (size_t i = 0; i < w->pair_count; i++) r->quantizers[w->quantizers[i]] = c->pairs[i];
-    for (size_t k = 0; k < r->output_count; k++) r->outputs[k] = c->of_parts[qc_worst_part(c->parts, k, c->of_parts)];
-    for (size_t i = 0; i < w->peak_count; i++) {
-        double *max = &r->accumulator_max[q->values[w->peaks[i]].type.qparams];
-        if (c->peaks[i] > *max) *max = c->peaks[i];
-    }
-    r->overflows = c->overflows[1];
-    r->samples = c->samples;
-    r->seconds = c->seconds;
-}
-
 /* Makes an empty measurement and finds the values to compare. */
 static bool prepare_measurement(struct qc_measurement **out, struct wanted *w, const struct qc_graph *real,
                                 const struct qc_graph *quantized, struct qc_status *st)
@@ -104,7 +62,31 @@ static bool prepare_measurement(struct qc_measurement **out, struct wanted *w, c
     r->stored = QC_NEW_ARRAY(r->arena, qc_id, r->qparams_count + 1, st);
     r->accumulator_max = QC_NEW_ARRAY(r->arena, double, r->qparams_count + 1, st);
     r->outputs = QC_NEW_ARRAY(r->arena, struct qc_error, r->output_count, st);
-    return r->quantizers && r->stored && r->accumulator_max && r->outputs && find_wanted(w, r, real, quantized, st);
+    if (!r->quantizers || !r->stored || !r->accumulator_max || !r->outputs) return false;
+    struct qc_stored_values stored;
+    w->pairs = QC_NEW_ARRAY(r->arena, struct qc_pair, quantized->qparams_count + 1, st);
+    w->quantizers = QC_NEW_ARRAY(r->arena, qc_id, quantized->qparams_count + 1, st);
+    w->peaks = QC_NEW_ARRAY(r->arena, qc_id, quantized->value_count + 1, st);
+    if (!w->pairs || !w->quantizers || !w->peaks || !qc_stored_values_of(&stored, quantized, r->arena, st))
+        return false;
+    for (qc_id s = 1; s <= quantized->qparams_count; s++) {
+        if (quantized->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || quantized->qparams_of[s].is_weight) continue;
+        struct qc_pair p = {.first = quantizer_value(real, &quantized->qparams_of[s]),
+                            .second = stored_value(quantized, &stored, s, real)};
+        if (!p.first || !p.second || qc_constant_of(real, p.first) ||
+            !qc_shape_equal(&real->values[p.first].type.shape, &quantized->values[p.second].type.shape))
+            continue;
+        r->stored[s] = p.second;
+        w->quantizers[w->pair_count] = s;
+        w->pairs[w->pair_count++] = p;
+    }
+    for (qc_id v = 1; v <= quantized->value_count; v++) {
+        const struct qc_node *n = qc_node_of(quantized, v);
+        if (n && n->op != QC_OP_Quantize && quantized->values[v].type.qparams &&
+            quantized->qparams_of[quantized->values[v].type.qparams].kind == QC_QPARAMS_PRODUCT)
+            w->peaks[w->peak_count++] = v;
+    }
+    return true;
 }
 
 static struct qc_comparison_job job_of(const struct wanted *w, const struct qc_plan_options *how,
@@ -148,7 +130,16 @@ bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const 
     bool ok = prepare_measurement(&r, &w, real, quantized, st);
     const struct qc_comparison_job job = job_of(&w, &settings->plan, real, quantized, data, settings);
     if (ok && (ok = qc_compare(&c, &job, st))) {
-        copy_results(r, c, &w, quantized);
+        for (size_t i = 0; i < w.pair_count; i++) r->quantizers[w.quantizers[i]] = c->pairs[i];
+        for (size_t k = 0; k < r->output_count; k++)
+            r->outputs[k] = c->of_parts[qc_worst_part(c->parts, k, c->of_parts)];
+        for (size_t i = 0; i < w.peak_count; i++) {
+            double *max = &r->accumulator_max[quantized->values[w.peaks[i]].type.qparams];
+            if (c->peaks[i] > *max) *max = c->peaks[i];
+        }
+        r->overflows = c->overflows[1];
+        r->samples = c->samples;
+        r->seconds = c->seconds;
         r->comparison = c;
         *out = r;
     } else {

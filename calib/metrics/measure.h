@@ -3,7 +3,7 @@
 #pragma once
 
 #include "calib/metrics/compare.h"
-#include "calib/statistics/known_outputs.h"
+#include "calib/statistics/collection.h"
 
 struct qc_measurement {
     struct qc_arena *arena;
@@ -11,7 +11,7 @@ struct qc_measurement {
     struct qc_error *quantizers; /* [qparams_count + 1] by qparams id; count 0: not measured */
     qc_id *stored;               /* [qparams_count + 1]: the value of the quantized graph that was compared, or 0 */
     double *accumulator_max;     /* [qparams_count + 1], of product qparams: largest |accumulator| seen */
-    struct qc_error *outputs;    /* [output_count]: of its worst part (calib/metrics/output_parts.h) */
+    struct qc_error *outputs;    /* [output_count]: of its worst part (calib/metrics/compare.h) */
     struct qc_comparison *comparison; /* owns the overflows */
     struct qc_overflows overflows;    /* of layers whose accumulator can overflow */
     double seconds;

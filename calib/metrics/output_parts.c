@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/metrics/output_parts.h"
+#include "calib/metrics/compare.h"
 
 #include <stdint.h>
 #include <string.h>
 
-enum { DEPTH = 64 }; /* nodes on a path from an output to a part */
+enum { DEPTH = 64 }; /* nodes on a path from an output to a part: bounds the recursion */
 
 struct dividing {
     const struct qc_graph *g;
@@ -153,7 +153,8 @@ struct gathering {
     size_t count;
 };
 
-static void gather(struct gathering *b, const float *r, const float *x, size_t n, qc_compare_fn *compare, void *user)
+static void gather_parts(struct gathering *b, const float *r, const float *x, size_t n, qc_compare_fn *compare,
+                         void *user)
 {
     while (n) {
         const size_t some = n < BLOCK - b->count ? n : BLOCK - b->count;
@@ -189,8 +190,8 @@ void qc_compare_part(const struct qc_output_part *p, const struct qc_view *r, co
     for (;;) {
         int64_t offset = 0;
         for (int i = 0; i <= last; i++) offset = offset * r->dim[i] + at[i];
-        gather(&b, (const float *)r->data + offset * inner, (const float *)x->data + offset * inner,
-               (size_t)((end[last] - first[last]) * inner), compare, user);
+        gather_parts(&b, (const float *)r->data + offset * inner, (const float *)x->data + offset * inner,
+                     (size_t)((end[last] - first[last]) * inner), compare, user);
         int i = last - 1;
         while (i >= 0 && ++at[i] == end[i]) {
             at[i] = first[i];

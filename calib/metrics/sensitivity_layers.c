@@ -101,38 +101,6 @@ static int by_cut(const void *x, const void *y)
     return (a->first > b->first) - (a->first < b->first);
 }
 
-/* Finds the nodes of layers. next[id]: the next node of the same layer, or 0. first[id]: id if it is a layer's first
-   node, else 0. */
-static bool find_members(qc_id *first, qc_id *next, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
-{
-    qc_id *parent = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
-    qc_id *last = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
-    if (!parent || !last) return false;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        if (!computes(g, n)) continue;
-        parent[id] = id;
-        for (unsigned i = 0; i < n->input_count; i++) {
-            const qc_id qparams = n->inputs[i] ? g->values[n->inputs[i]].type.qparams : QC_REAL;
-            const qc_id made =
-                qparams != QC_REAL && g->qparams_of[qparams].kind == QC_QPARAMS_PRODUCT && qc_node_of(g, n->inputs[i])
-                    ? g->values[n->inputs[i]].node
-                    : 0;
-            if (made && parent[made]) qc_union_join(parent, id, made);
-        }
-    }
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const qc_id root = parent[id] ? qc_union_root(parent, id) : 0; /* the smallest id of the layer */
-        if (!root) continue;
-        if (root == id)
-            first[id] = id;
-        else
-            next[last[root]] = id;
-        last[root] = id;
-    }
-    return true;
-}
-
 /* Finds the quantized constants of the rounded graph, by quantizer. */
 static bool find_rounded(struct qc_cut_layers *out, struct qc_arena *a, struct qc_status *st)
 {
@@ -160,8 +128,35 @@ bool qc_cut_layers_find(struct qc_cut_layers *out, const struct qc_graph *g, con
                                   .of_node = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st),
                                   .layers = QC_NEW_ARRAY(a, struct qc_cut_layer, g->node_count + 1, st)};
     if (!first || !touched || !out->next || !out->of_node || !out->layers || !qc_uses_of(&out->uses, g, a, st) ||
-        !find_rounded(out, a, st) || !find_members(first, out->next, g, a, st))
+        !find_rounded(out, a, st))
         return false;
+    /* Find the nodes of layers. next[id]: the next node of the same layer, or 0. first[id]: id if it is a layer's
+       first node, else 0. */
+    qc_id *parent = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
+    qc_id *last = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
+    if (!parent || !last) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (!computes(g, n)) continue;
+        parent[id] = id;
+        for (unsigned i = 0; i < n->input_count; i++) {
+            const qc_id qparams = n->inputs[i] ? g->values[n->inputs[i]].type.qparams : QC_REAL;
+            const qc_id made =
+                qparams != QC_REAL && g->qparams_of[qparams].kind == QC_QPARAMS_PRODUCT && qc_node_of(g, n->inputs[i])
+                    ? g->values[n->inputs[i]].node
+                    : 0;
+            if (made && parent[made]) qc_union_join(parent, id, made);
+        }
+    }
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const qc_id root = parent[id] ? qc_union_root(parent, id) : 0; /* the smallest id of the layer */
+        if (!root) continue;
+        if (root == id)
+            first[id] = id;
+        else
+            out->next[last[root]] = id;
+        last[root] = id;
+    }
     for (qc_id id = 1; id <= g->node_count; id++) {
         struct qc_cut_layer l = {.first = id};
         if (!first[id]) continue;

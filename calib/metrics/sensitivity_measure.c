@@ -34,17 +34,12 @@ static qc_id first_dequantized(const struct qc_uses *u, qc_id value)
     return 0;
 }
 
-/* Returns the name of a layer's result: dequantized, it has the name of the model's value. */
-static const char *result_name(const struct qc_uses *u, qc_id value)
-{
-    for (qc_id v = value; v && !u->graph->values[value].name; v = first_dequantized(u, value)) value = v;
-    return u->graph->values[value].name;
-}
-
 const char *qc_layer_name(const struct qc_uses *u, qc_id node)
 {
     const struct qc_node *n = &u->graph->nodes[node];
-    const char *result = result_name(u, n->outputs);
+    qc_id value = n->outputs;
+    for (qc_id v = value; v && !u->graph->values[value].name; v = first_dequantized(u, value)) value = v;
+    const char *result = u->graph->values[value].name;
     return n->name && *n->name ? n->name : result ? result : "";
 }
 
@@ -143,17 +138,6 @@ static void fill_noise(struct qc_sensitivity *s, const struct qc_cut_run *r, con
     qc_sensitivity_sort(s, QC_EFFECTS_BY_NOISE);
 }
 
-static void fill_weights(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct sums *sums)
-{
-    const size_t outputs = r->parts.count;
-    for (size_t i = 0; i < s->count; i++) {
-        const size_t place = s->layers[i].place;
-        const struct qc_error *errors = &sums->errors[(place * QC_CUT_PLANS + 1) * outputs];
-        for (size_t o = 0; o < outputs; o++)
-            if (errors[o].count) s->layers[i].noise_weights = noise_of(errors, outputs);
-    }
-}
-
 static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct sums *sums)
 {
     struct qc_metric real, m;
@@ -180,8 +164,9 @@ static bool visit_block(struct sums *sums, struct qc_cut_run *r, size_t begin, c
     for (size_t i = 0; i < layers->count; i++) {
         if (!is_chosen(sums, layers, i)) continue;
         const enum qc_cut_quantizers last = layers->layers[i].has_weights ? sums->last : sums->first;
+        const struct qc_cut begins = {.count = counts[i], .values = cuts[i], .known = r->known};
         if (!qc_cut_run_advance(r, from_count, from, counts[i], cuts[i], a, st) ||
-            !qc_cut_run_layer(r, layers, i, counts[i], cuts[i], sums->first, last, a, st))
+            !qc_cut_run_layer(r, layers, i, &begins, sums->first, last, a, st))
             return false;
         add_up(sums, r, i);
         from = cuts[i];
@@ -192,21 +177,6 @@ static bool visit_block(struct sums *sums, struct qc_cut_run *r, size_t begin, c
             return qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu", sums->done, sums->all);
     }
     return true;
-}
-
-static bool visit(struct sums *sums, struct qc_cut_run *r, const struct qc_cut_layers *layers, qc_id *const *cuts,
-                  const size_t *counts, struct qc_status *st)
-{
-    const size_t blocks = (r->end - r->first + r->block - 1) / r->block;
-    bool ok = true;
-    sums->all = sums->done;
-    for (size_t i = 0; i < layers->count; i++) sums->all += is_chosen(sums, layers, i) ? blocks : 0;
-    for (size_t begin = r->first; ok && begin < r->end; begin += r->count) {
-        struct qc_arena *a = qc_arena_new(); /* memory of a block */
-        ok = (a || qc_fail_memory(st, 1)) && visit_block(sums, r, begin, layers, cuts, counts, a, st);
-        qc_arena_free(a);
-    }
-    return ok;
 }
 
 static bool find_cuts(qc_id ***cuts, size_t **counts, struct qc_cut_layers *layers, const struct qc_graph *g,
@@ -319,14 +289,29 @@ static bool run_layers(struct sums *sums, struct qc_sensitivity *s, struct qc_cu
     if (sums->layers != layers.count)
         return qc_fail(st, QC_UNSUPPORTED, "%s: the layers of the model differ between the shapes of these samples",
                        qc_dataset_file(r->data));
-    if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(sums, r, &layers, cuts, counts, st))
-        return false;
+    if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st)) return false;
+    const size_t blocks = (r->end - r->first + r->block - 1) / r->block;
+    bool ok = true;
+    sums->all = sums->done;
+    for (size_t i = 0; i < layers.count; i++) sums->all += is_chosen(sums, &layers, i) ? blocks : 0;
+    for (size_t begin = r->first; ok && begin < r->end; begin += r->count) {
+        struct qc_arena *x = qc_arena_new(); /* memory of a block */
+        ok = (x || qc_fail_memory(st, 1)) && visit_block(sums, r, begin, &layers, cuts, counts, x, st);
+        qc_arena_free(x);
+    }
+    if (!ok) return false;
     const bool last = r->end == r->units;
     if (last && r->scored)
         fill_metric(s, r, sums);
-    else if (last && sums->first == QC_CUT_WEIGHTS)
-        fill_weights(s, r, sums);
-    else if (last)
+    else if (last && sums->first == QC_CUT_WEIGHTS) {
+        const size_t outputs = r->parts.count;
+        for (size_t i = 0; i < s->count; i++) {
+            const size_t place = s->layers[i].place;
+            const struct qc_error *errors = &sums->errors[(place * QC_CUT_PLANS + 1) * outputs];
+            for (size_t o = 0; o < outputs; o++)
+                if (errors[o].count) s->layers[i].noise_weights = noise_of(errors, outputs);
+        }
+    } else if (last)
         fill_noise(s, r, &layers, sums);
     return true;
 }
@@ -389,8 +374,8 @@ static bool run_weights(struct sums *sums, struct qc_sensitivity *s, struct qc_c
     return run_sizes(sums, s, r, rounded, a, st);
 }
 
-static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
-                    struct qc_status *st)
+static bool measure_effects(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
+                            struct qc_status *st)
 {
     const double t0 = qc_seconds();
     QC_ARENA_SCOPE *a = qc_arena_new();
@@ -416,7 +401,7 @@ bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *
     struct qc_cut_run r = {.g = g, .data = data, .options = options};
     if (!s || !(s->arena = qc_arena_new()))
         qc_fail_memory(st, sizeof *s);
-    else if (measure(s, &r, rounded, st)) {
+    else if (measure_effects(s, &r, rounded, st)) {
         *out = s;
         return true;
     }
@@ -454,7 +439,7 @@ bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, co
                           struct qc_status *st)
 {
     struct qc_cut_run r = {.g = g, .data = data, .options = options, .scored = true};
-    return measure(s, &r, rounded, st);
+    return measure_effects(s, &r, rounded, st);
 }
 
 void qc_sensitivity_free(struct qc_sensitivity *s)

@@ -105,6 +105,6 @@ bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, st
 bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *from, size_t count, const qc_id *cut,
                         struct qc_arena *a, struct qc_status *st);
 /* Fills in errors and scores of one layer, quantized in the ways first .. last. */
-bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, size_t i, size_t count,
-                      const qc_id *cut, enum qc_cut_quantizers first, enum qc_cut_quantizers last, struct qc_arena *a,
+bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, size_t i, const struct qc_cut *begin,
+                      enum qc_cut_quantizers first, enum qc_cut_quantizers last, struct qc_arena *a,
                       struct qc_status *st);

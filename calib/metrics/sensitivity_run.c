@@ -25,7 +25,7 @@ struct step {
 };
 
 /* Returns the unit of an item of the current block. */
-static size_t unit_of(const struct qc_cut_run *r, size_t item)
+static size_t unit_of_cut(const struct qc_cut_run *r, size_t item)
 {
     return r->order ? r->order[r->begin + item] : r->begin + item;
 }
@@ -37,7 +37,7 @@ static bool feed(const struct step *s, size_t k, size_t item, unsigned worker, s
         const qc_id v = s->part[k].inputs[i];
         struct qc_view in = qc_runner_input(s->runners[k][worker], i);
         if (s->scratch) {
-            if (!qc_dataset_read(in.data, r->data, i, unit_of(r, item), s->scratch[worker], st)) return false;
+            if (!qc_dataset_read(in.data, r->data, i, unit_of_cut(r, item), s->scratch[worker], st)) return false;
         } else if (r->kept[v]) {
             memcpy(in.data, r->kept[v] + item * r->bytes[v], r->bytes[v]);
         }
@@ -45,7 +45,7 @@ static bool feed(const struct step *s, size_t k, size_t item, unsigned worker, s
     return true;
 }
 
-static void compare(const struct step *s, size_t k, size_t item, struct qc_runner *runner)
+static void compare_cut(const struct step *s, size_t k, size_t item, struct qc_runner *runner)
 {
     const struct qc_cut_run *r = s->r;
     for (size_t o = 0; o < r->g->output_count; o++) {
@@ -64,14 +64,14 @@ static bool score(const struct step *s, size_t item, struct qc_runner *runner, s
     const struct qc_cut_run *r = s->r;
     const struct qc_view out = qc_runner_output(runner, r->scoring.output + (s->to ? s->values : 0));
     return qc_scoring_unit(&r->scores[item], &r->scoring, &out, r->truth + item * qc_scoring_truth_bytes(&r->scoring),
-                           unit_of(r, item), st);
+                           unit_of_cut(r, item), st);
 }
 
 static bool run_cut_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     const struct step *s = user;
     const struct qc_cut_run *r = s->r;
-    const size_t unit = unit_of(r, item);
+    const size_t unit = unit_of_cut(r, item);
     if (s->scratch && r->scored &&
         !qc_scoring_read(r->truth + item * qc_scoring_truth_bytes(&r->scoring), &r->scoring, unit, s->scratch[worker],
                          st))
@@ -82,7 +82,7 @@ static bool run_cut_unit(void *user, size_t item, unsigned worker, struct qc_sta
         if (!qc_runner_run(runner, NULL, NULL, st))
             return qc_where(st, "%s: sample %llu", qc_dataset_file(r->data),
                             (unsigned long long)qc_dataset_first_sample(r->data, unit));
-        if (!s->to && !r->scored) compare(s, k, item, runner);
+        if (!s->to && !r->scored) compare_cut(s, k, item, runner);
         if (r->scored && (!s->to || s->values < s->to_count) && !score(s, item, runner, st)) return false;
         for (size_t i = 0; s->to && i < s->to_count; i++) {
             const struct qc_view out = qc_runner_output(runner, i);
@@ -270,16 +270,15 @@ bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *fr
     return ok;
 }
 
-bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, size_t i, size_t count,
-                      const qc_id *cut, enum qc_cut_quantizers first, enum qc_cut_quantizers last, struct qc_arena *a,
+bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, size_t i, const struct qc_cut *begin,
+                      enum qc_cut_quantizers first, enum qc_cut_quantizers last, struct qc_arena *a,
                       struct qc_status *st)
 {
-    const struct qc_cut begin = {.count = count, .values = cut, .known = r->known};
     struct step s = {.r = r, .first = first, .count = (size_t)(last - first) + 1};
     bool ok = true;
     memset(r->errors, 0, QC_CUT_PLANS * r->block * r->parts.count * sizeof *r->errors);
     for (size_t k = 0; ok && k < s.count; k++)
-        ok = qc_cut_behind(&s.part[k], r->g, &begin, layers, i, (enum qc_cut_quantizers)(first + k), a, st);
+        ok = qc_cut_behind(&s.part[k], r->g, begin, layers, i, (enum qc_cut_quantizers)(first + k), a, st);
     ok = ok && run_cut(&s, a, st);
     free_step(&s);
     return ok;
@@ -312,32 +311,6 @@ static bool plan_of_size(struct qc_plan **out, struct qc_cut_run *r, const struc
     return shapes && qc_plan_new(out, r->g, shapes, how, st);
 }
 
-/* Finds the bytes of all values of cuts and of the outputs, from a plan of the whole graph, and the bytes of runners.
- */
-static bool look_at_cuts(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts,
-                         const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
-{
-    const struct qc_graph *g = r->g;
-    struct qc_plan_options how = r->options->settings->plan;
-    struct qc_plan *plan = NULL;
-    bool *listed = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
-    qc_id *list = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
-    if (!listed || !list) return false;
-    for (size_t k = 0; k < cut_count; k++)
-        for (size_t i = 0; i < cut_counts[k]; i++) listed[cuts[k][i]] = true;
-    for (size_t o = 0; o < g->output_count; o++) listed[g->outputs[o].value] = true;
-    for (qc_id v = 1; v <= g->value_count; v++)
-        if (listed[v]) list[how.observed_count++] = v;
-    how.observed = list;
-    bool ok = r->order ? plan_of_size(&plan, r, &how, a, st) : qc_stream_plan(&plan, g, r->data, &how, st);
-    if (ok && (r->order || !qc_dataset_varies(r->data))) ok = check_shapes(plan, st);
-    for (size_t i = 0; ok && i < how.observed_count; i++)
-        sizes[list[i]] = qc_plan_observed_elements(plan, i) * qc_dtype_size(g->values[list[i]].type.dtype);
-    if (ok) *runner = (r->scored ? 1 : QC_CUT_PLANS) * (qc_plan_runner_bytes(plan) + qc_plan_constant_bytes(plan));
-    qc_plan_free(plan);
-    return ok;
-}
-
 /* The same if the graph knows all shapes: making a plan, which prepares the weights, takes longer. */
 static bool look_at_graph(size_t *sizes, const struct qc_graph *g)
 {
@@ -360,7 +333,28 @@ bool qc_cut_run_bytes(size_t *runner, size_t *each, struct qc_cut_run *r, size_t
                       const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
 {
     size_t *sizes = QC_NEW_ARRAY(a, size_t, r->g->value_count + 1, st);
-    if (!sizes || !look_at_cuts(sizes, runner, r, cut_count, cuts, cut_counts, a, st)) return false;
+    if (!sizes) return false;
+    /* Find the bytes of all values of cuts and of the outputs, from a plan of the whole graph, and the bytes of
+       runners */
+    const struct qc_graph *g = r->g;
+    struct qc_plan_options how = r->options->settings->plan;
+    struct qc_plan *plan = NULL;
+    bool *listed = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
+    qc_id *list = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
+    if (!listed || !list) return false;
+    for (size_t k = 0; k < cut_count; k++)
+        for (size_t i = 0; i < cut_counts[k]; i++) listed[cuts[k][i]] = true;
+    for (size_t o = 0; o < g->output_count; o++) listed[g->outputs[o].value] = true;
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (listed[v]) list[how.observed_count++] = v;
+    how.observed = list;
+    bool ok = r->order ? plan_of_size(&plan, r, &how, a, st) : qc_stream_plan(&plan, g, r->data, &how, st);
+    if (ok && (r->order || !qc_dataset_varies(r->data))) ok = check_shapes(plan, st);
+    for (size_t i = 0; ok && i < how.observed_count; i++)
+        sizes[list[i]] = qc_plan_observed_elements(plan, i) * qc_dtype_size(g->values[list[i]].type.dtype);
+    if (ok) *runner = (r->scored ? 1 : QC_CUT_PLANS) * (qc_plan_runner_bytes(plan) + qc_plan_constant_bytes(plan));
+    qc_plan_free(plan);
+    if (!ok) return false;
     *each = each_bytes(r, sizes, cut_count, cuts, cut_counts);
     return true;
 }

@@ -6,7 +6,6 @@
 #include "base/checked.h"
 #include "base/scope.h"
 #include "calib/moments/moments_parts.h"
-#include "calib/moments/moments_sums.h"
 #include "calib/moments/second_moments.h"
 #include "graph/core/parameters.h"
 #include "graph/core/recurrent.h"
@@ -54,6 +53,12 @@ static const struct qc_tensor *recurrent_weight(const struct qc_graph *g, const 
     return t && t->dtype == QC_F32 && t->count ? t : NULL;
 }
 
+/* Returns true if a quantized weight has few levels; false for 0. */
+static bool few_weight_levels(const struct qc_graph *g, qc_id weight)
+{
+    return weight && qc_qparams_are_few(&g->qparams_of[g->values[weight].type.qparams]);
+}
+
 static bool add_recurrent_weight(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
                                  const struct qc_recurrent *r, enum qc_second_moments_recurrent which, size_t block,
                                  struct qc_status *st)
@@ -71,15 +76,16 @@ static bool add_recurrent_weight(struct qc_second_moments *m, const struct qc_gr
     l->geometry = states ? "states" : "rows";
     l->direction_axis = !states ? 0 : r->batchwise ? 2 : 1;
     l->recurrent = true;
-    l->few_levels = qc_second_moments_few_levels(g, qc_second_moments_recurrent_weight(g, n, which));
+    l->few_levels = few_weight_levels(g, qc_second_moments_recurrent_weight(g, n, which));
     if (g->values[l->value].type.dtype != QC_F32 || qc_constant_of(g, l->value)) return true;
     const char *name = qc_value_name(g, l->value, m->arena, st);
     if (!name || !(l->name = qc_arena_strdup(m->arena, name, st))) return false;
     return qc_second_moments_put(&m->of_recurrent[which][id], m, l, block, st);
 }
 
-bool qc_second_moments_add_recurrent(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
-                                     enum qc_second_moments_layers layers, size_t block, struct qc_status *st)
+/* Adds the layers of a recurrent node, if it has any. */
+static bool add_recurrent_layers(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
+                                 enum qc_second_moments_layers layers, size_t block, struct qc_status *st)
 {
     const struct qc_node *n = &g->nodes[id];
     struct qc_status unknown = QC_STATUS_INIT;
@@ -132,21 +138,9 @@ size_t qc_second_moments_matrix_at(const struct qc_second_moments_layer *l, size
     return group * ((l->blocks - 1) * whole + last) + block * whole;
 }
 
-/* Returns the float value that the node's input quantizes. */
-static qc_id real_input(const struct qc_graph *g, const struct qc_node *n)
-{
-    const struct qc_node *q = qc_node_of(g, n->inputs[0]);
-    return q && q->op == QC_OP_Quantize ? q->inputs[0] : n->inputs[0];
-}
-
 qc_id qc_second_moments_weight(const struct qc_graph *g, const struct qc_node *n)
 {
     return n->input_count > 1 ? constant_weight(g, n->inputs[1]) : 0;
-}
-
-bool qc_second_moments_few_levels(const struct qc_graph *g, qc_id weight)
-{
-    return weight && qc_qparams_are_few(&g->qparams_of[g->values[weight].type.qparams]);
 }
 
 static const struct qc_tensor *float_weight(const struct qc_graph *g, const struct qc_node *n,
@@ -265,7 +259,7 @@ static const char *geometry_of(const struct qc_second_moments_layer *l, struct q
                            text);
 }
 
-bool qc_second_moments_same(const struct qc_second_moments_layer *a, const struct qc_second_moments_layer *b)
+static bool same_moments_layer(const struct qc_second_moments_layer *a, const struct qc_second_moments_layer *b)
 {
     return a->groups == b->groups && a->outputs == b->outputs && a->channels == b->channels && a->taps == b->taps &&
            strcmp(a->name, b->name) == 0 && strcmp(a->geometry, b->geometry) == 0;
@@ -276,18 +270,20 @@ static size_t find_equal_layer(const struct qc_second_moments *m, const struct q
 {
     size_t first = 0, slot = SIZE_MAX;
     for (uint32_t i; (i = qc_index_next(&m->by_name, qc_hash_text(like->name), &slot));)
-        if ((!first || i < first) && qc_second_moments_same(m->layers[i - 1], like)) first = i;
+        if ((!first || i < first) && same_moments_layer(m->layers[i - 1], like)) first = i;
     return first;
 }
 
-struct qc_second_moments_layer *qc_second_moments_find(const struct qc_second_moments *m,
-                                                       const struct qc_second_moments_layer *like)
+/* Returns the equal layer, or NULL. */
+static struct qc_second_moments_layer *find_moments_layer(const struct qc_second_moments *m,
+                                                          const struct qc_second_moments_layer *like)
 {
     const size_t found = find_equal_layer(m, like);
     return found ? m->layers[found - 1] : NULL;
 }
 
-bool qc_second_moments_append(struct qc_second_moments *m, struct qc_second_moments_layer *l, struct qc_status *st)
+/* Adds a layer that is laid out, and its value. Fails if memory is out. */
+static bool append_moments_layer(struct qc_second_moments *m, struct qc_second_moments_layer *l, struct qc_status *st)
 {
     const uint64_t value = qc_hash_number(l->value);
     const uint32_t number = (uint32_t)m->count + 1;
@@ -313,7 +309,7 @@ static bool append_layer(size_t *index, struct qc_second_moments *m, struct qc_s
     m->capacity[m->count] = own;
     m->shared_capacity[m->count] = shared;
     if (shared * row > m->shared_size) m->shared_size = shared * row;
-    if (!qc_second_moments_append(m, l, st)) return false;
+    if (!append_moments_layer(m, l, st)) return false;
     *index = m->count;
     if (!products) return true;
     const size_t count =
@@ -344,7 +340,8 @@ static bool add_moments_layer(struct qc_second_moments *m, const struct qc_graph
     if (!w) return true;
     struct qc_second_moments_layer *l = QC_NEW_ARRAY(m->arena, struct qc_second_moments_layer, 1, st);
     if (!l) return false;
-    l->value = real_input(g, n);
+    const struct qc_node *q = qc_node_of(g, n->inputs[0]);
+    l->value = q && q->op == QC_OP_Quantize ? q->inputs[0] : n->inputs[0];
     const char *reason =
         n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose ? window_layer(l, g, n, w) : dense_layer(l, n, w);
     if (!reason && g->values[l->value].type.dtype != QC_F32) reason = "its input is not float32";
@@ -356,7 +353,7 @@ static bool add_moments_layer(struct qc_second_moments *m, const struct qc_graph
     const char *name = qc_value_name(g, l->value, m->arena, st); /* copied: moments outlive the graph */
     if (!name || !(l->name = qc_arena_strdup(m->arena, name, st)) || !(l->geometry = geometry_of(l, m->arena, st)))
         return false;
-    l->few_levels = qc_second_moments_few_levels(g, qc_second_moments_weight(g, n));
+    l->few_levels = few_weight_levels(g, qc_second_moments_weight(g, n));
     if (taken == PAIRS) {
         l->paired = true;
         l->channels *= 2;
@@ -365,7 +362,8 @@ static bool add_moments_layer(struct qc_second_moments *m, const struct qc_graph
                              : append_layer(&m->by_node[id], m, l, block, taken == PAIRS, st);
 }
 
-bool qc_second_moments_make(struct qc_second_moments **out, size_t nodes, struct qc_status *st)
+/* Makes second moments without layers, with room for those of each node. Fails if memory is out. */
+static bool make_moments(struct qc_second_moments **out, size_t nodes, struct qc_status *st)
 {
     *out = NULL;
     struct qc_second_moments *m = calloc(1, sizeof *m);
@@ -395,7 +393,7 @@ static bool find_moments_layers(struct qc_second_moments **out, const struct qc_
                                 struct qc_status *st)
 {
     struct qc_second_moments *m = NULL;
-    bool ok = qc_second_moments_make(&m, g->node_count, st);
+    bool ok = make_moments(&m, g->node_count, st);
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
         const enum qc_op op = g->nodes[id].op;
         if (op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_Gemm || op == QC_OP_MatMul)
@@ -405,7 +403,7 @@ static bool find_moments_layers(struct qc_second_moments **out, const struct qc_
                                                         : MEANS,
                                    st);
         else if (qc_is_recurrent(op) && products)
-            ok = qc_second_moments_add_recurrent(m, g, id, which, block ? block : QC_MOMENTS_BLOCK, st);
+            ok = add_recurrent_layers(m, g, id, which, block ? block : QC_MOMENTS_BLOCK, st);
     }
     for (size_t i = 0; ok && i < m->count; i++) pthread_mutex_init(&m->locks[i], NULL);
     if (!ok) {
@@ -550,7 +548,7 @@ void qc_second_moments_expect(struct qc_second_moments *m, qc_id value, size_t e
     }
 }
 
-/* Least products for a file. */
+/* Least products for a file: 512 KiB. */
 enum { SPILL_MIN = 1 << 16 };
 
 void qc_second_moments_spill(struct qc_second_moments *m)
@@ -700,7 +698,7 @@ bool qc_second_moments_restore(struct qc_second_moments **out, size_t count,
                                const struct qc_second_moments_layer *layers, struct qc_status *st)
 {
     struct qc_second_moments *m = NULL;
-    bool ok = qc_second_moments_make(&m, count, st);
+    bool ok = make_moments(&m, count, st);
     for (size_t i = 0; ok && i < count; i++) {
         struct qc_second_moments_layer *l = QC_NEW_ARRAY(m->arena, struct qc_second_moments_layer, 1, st);
         const char *name = qc_arena_strdup(m->arena, layers[i].name, st),
@@ -716,7 +714,7 @@ bool qc_second_moments_restore(struct qc_second_moments **out, size_t count,
                                               .channels = layers[i].channels,
                                               .taps = layers[i].taps,
                                               .block = layers[i].block};
-        if (plausible(l) && !qc_second_moments_find(m, l))
+        if (plausible(l) && !find_moments_layer(m, l))
             qc_second_moments_lay_out(l, l->block);
         else
             ok = qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' have invalid sizes", name);
@@ -724,7 +722,7 @@ bool qc_second_moments_restore(struct qc_second_moments **out, size_t count,
             ok = ok && qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' have invalid blocks", name);
             break;
         }
-        ok = qc_second_moments_append(m, l, st);
+        ok = append_moments_layer(m, l, st);
         if (!ok) break;
         pthread_mutex_init(&m->locks[m->count - 1], NULL);
     }
@@ -737,7 +735,7 @@ bool qc_second_moments_merge(struct qc_second_moments *to, const struct qc_secon
         return qc_fail(st, QC_BAD_INPUT, "holds second moments of %zu layers, expected %zu: made with other options",
                        from->count, to->count);
     for (size_t i = 0; i < to->count; i++) {
-        if (!qc_second_moments_same(to->layers[i], from->layers[i]))
+        if (!same_moments_layer(to->layers[i], from->layers[i]))
             return qc_fail(st, QC_BAD_INPUT, "holds second moments of other layers: of '%s' (%s), expected '%s' (%s)",
                            from->layers[i]->name, from->layers[i]->geometry, to->layers[i]->name,
                            to->layers[i]->geometry);
@@ -761,7 +759,7 @@ bool qc_second_moments_bind(struct qc_second_moments **out, struct qc_second_mom
     struct qc_second_moments *m = NULL;
     bool ok = qc_second_moments_new(&m, g, QC_MOMENTS_QUANTIZED, 0, st);
     for (size_t i = 0; ok && i < m->count; i++) {
-        struct qc_second_moments_layer *l = m->layers[i], *from = qc_second_moments_find(seen, l);
+        struct qc_second_moments_layer *l = m->layers[i], *from = find_moments_layer(seen, l);
         if (!from && l->recurrent) continue; /* statistics may come from a version without recurrent layers */
         if (!from) {
             ok = qc_fail(st, QC_BAD_INPUT,
@@ -789,7 +787,7 @@ bool qc_second_moments_for(struct qc_second_moments **out, const struct qc_secon
     bool there = true, ok = qc_second_moments_new(&to, g, QC_MOMENTS_QUANTIZED, 0, st);
     *out = NULL;
     for (size_t i = 0; ok && there && i < to->count; i++) {
-        const struct qc_second_moments_layer *from = qc_second_moments_find(m, to->layers[i]);
+        const struct qc_second_moments_layer *from = find_moments_layer(m, to->layers[i]);
         there = from != NULL;
         if (there) take_parts_of(to->layers[i], from);
         if (there) to->layers[i]->borrowed = true;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/pool.h"
-#include "calib/moments/moments_sums.h"
+#include "calib/moments/moments_parts.h"
 
 /* splitmix64 (Steele, Lea, Flood 2014). */
 static uint64_t mix(uint64_t z)

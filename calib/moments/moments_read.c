@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/moments/moments_sums.h"
+#include "calib/moments/moments_parts.h"
 
-static size_t least(size_t a, size_t b)
+static size_t least_moments(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -38,8 +38,8 @@ static void read_kept(double *h, const struct qc_second_moments_layer *l, const 
             int64_t scratch[QC_MOMENTS_TILE_SIZE];
             const int64_t *tile = scratch;
             qc_second_moments_kept_tile(scratch, l, s, group, block, left, right);
-            const size_t begin = right * QC_MOMENTS_TILE, end = least(w, begin + QC_MOMENTS_TILE);
-            for (size_t j = left * QC_MOMENTS_TILE; j < least(end, (left + 1) * QC_MOMENTS_TILE);
+            const size_t begin = right * QC_MOMENTS_TILE, end = least_moments(w, begin + QC_MOMENTS_TILE);
+            for (size_t j = left * QC_MOMENTS_TILE; j < least_moments(end, (left + 1) * QC_MOMENTS_TILE);
                  j++, tile += QC_MOMENTS_TILE)
                 for (size_t k = begin > j ? begin : j; k < end; k++) h[k * w + j] += (double)tile[k - begin] * square;
         }
@@ -65,13 +65,14 @@ static void read_column_of_class(double *to, const struct qc_second_moments_laye
 {
     const size_t w = qc_second_moments_width(l, block);
     for (size_t panel = 0; !qc_second_moments_has_products(s) && panel < qc_second_moments_panels(w); panel++) {
-        const size_t begin = panel * QC_MOMENTS_TILE, end = least(w, begin + QC_MOMENTS_TILE);
+        const size_t begin = panel * QC_MOMENTS_TILE, end = least_moments(w, begin + QC_MOMENTS_TILE);
         int64_t row[QC_MOMENTS_TILE];
         qc_second_moments_kept_column(row, l, s, group, block, panel, column);
         for (size_t i = begin; i < end; i++) to[i] += (double)row[i - begin] * (unit * unit);
     }
     for (size_t i = 0; qc_second_moments_has_products(s) && i < w; i++) {
-        const size_t at = qc_second_moments_product_at(l, group, block, least(i, column), i > column ? i : column);
+        const size_t at =
+            qc_second_moments_product_at(l, group, block, least_moments(i, column), i > column ? i : column);
         to[i] += (double)qc_second_moments_product(s, at) * (unit * unit);
     }
 }
@@ -81,7 +82,7 @@ static void read_diagonal_of_class(double *to, const struct qc_second_moments_la
 {
     const size_t w = qc_second_moments_width(l, block);
     for (size_t panel = 0; panel < qc_second_moments_panels(w); panel++) {
-        const size_t begin = panel * QC_MOMENTS_TILE, end = least(w, begin + QC_MOMENTS_TILE);
+        const size_t begin = panel * QC_MOMENTS_TILE, end = least_moments(w, begin + QC_MOMENTS_TILE);
         int64_t squares[QC_MOMENTS_TILE];
         if (qc_second_moments_has_products(s))
             for (size_t i = begin; i < end; i++)
@@ -117,8 +118,8 @@ enum { DIAGONAL = -1 };
 
 /* Returns how much the mean product of two columns exceeds that of the centred ones, whose means are given:
    E(m + a)(n + b) - E m n for the centres a and b. */
-static double moved(const struct qc_second_moments_layer *l, size_t group, size_t i, size_t j, double mean_i,
-                    double mean_j)
+static double moved_moments(const struct qc_second_moments_layer *l, size_t group, size_t i, size_t j, double mean_i,
+                            double mean_j)
 {
     const double a = centre_of(l, group, i), b = centre_of(l, group, j);
     return a * mean_j + b * mean_i + a * b;
@@ -155,7 +156,7 @@ static void read_some(double *to, const struct qc_second_moments_layer *l, unsig
         double mean[2];
         qc_second_moments_read_mean(&mean[0], l, parts, group, first + i, 1);
         qc_second_moments_read_mean(&mean[1], l, parts, group, first + j, 1);
-        to[i] -= moved(l, group, first + i, first + j, mean[0], mean[1]);
+        to[i] -= moved_moments(l, group, first + i, first + j, mean[0], mean[1]);
     }
 }
 
@@ -280,7 +281,7 @@ void qc_second_moments_read_lower(double *h, double *mean, const struct qc_secon
     const size_t first = block * l->block;
     for (size_t k = 0; l->centre && rows > 0 && k < w; k++) mean[k] -= centre_of(l, group, first + k);
     for (size_t k = 0; l->centre && rows > 0 && k < w; k++)
-        for (size_t j = 0; j <= k; j++) h[k * w + j] -= moved(l, group, first + k, first + j, mean[k], mean[j]);
+        for (size_t j = 0; j <= k; j++) h[k * w + j] -= moved_moments(l, group, first + k, first + j, mean[k], mean[j]);
 }
 
 void qc_second_moments_read(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts,
@@ -290,7 +291,7 @@ void qc_second_moments_read(double *h, double *mean, const struct qc_second_mome
     qc_second_moments_read_lower(h, mean, l, parts, group, block);
     for (size_t top = 0; top < w; top += QC_MOMENTS_TILE) /* tile by tile, for the cache */
         for (size_t left = top; left < w; left += QC_MOMENTS_TILE)
-            for (size_t j = top; j < least(w, top + QC_MOMENTS_TILE); j++)
-                for (size_t k = left > j ? left : j + 1; k < least(w, left + QC_MOMENTS_TILE); k++)
+            for (size_t j = top; j < least_moments(w, top + QC_MOMENTS_TILE); j++)
+                for (size_t k = left > j ? left : j + 1; k < least_moments(w, left + QC_MOMENTS_TILE); k++)
                     h[j * w + k] = h[k * w + j];
 }

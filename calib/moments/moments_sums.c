@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/moments/moments_sums.h"
+#include "calib/moments/moments_parts.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -55,16 +55,6 @@ bool qc_second_moments_make_room(struct qc_second_moments_sums *s, const struct 
     for (size_t i = 0; s->base > base && i < l->product_count; i++) s->narrow[i] *= 1 << (4 * (s->base - base));
     s->base = base;
     return true;
-}
-
-/* The same for a class whose kept rows become products. largest: the largest sum of squares, in units of the lowest
-   step. up: the lowest step of the rows. */
-static bool make_room_for(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l, int64_t largest,
-                          int up, struct qc_status *st)
-{
-    s->most = largest >> (4 * up);
-    if (l->spills || s->most > INT32_MAX) return qc_second_moments_widen(s, l, st);
-    return new_narrow(s, l, up, st);
 }
 
 struct qc_second_moments_sink qc_second_moments_sink_of(const struct qc_second_moments_sums *s, int up)
@@ -277,7 +267,9 @@ static bool make_room_for_rows(struct qc_second_moments_sums *s, const struct qc
                 qc_second_moments_kept_diagonal(squares, l, s, g, b, p);
                 for (size_t i = 0; i < QC_MOMENTS_TILE; i++) most = squares[i] > most ? squares[i] : most;
             }
-    return make_room_for(s, l, most, up, st);
+    s->most = most >> (4 * up);
+    if (l->spills || s->most > INT32_MAX) return qc_second_moments_widen(s, l, st);
+    return new_narrow(s, l, up, st);
 }
 
 /* Adds the products of kept rows to existing products. */

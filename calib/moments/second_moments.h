@@ -49,13 +49,13 @@ enum {
 
 enum qc_second_moments_part { QC_MOMENTS_FIT, QC_MOMENTS_HELD, QC_MOMENTS_PARTS };
 
-struct qc_second_moments_chunk; /* calib/moments/moments_sums.h */
+struct qc_second_moments_chunk; /* calib/moments/moments_parts.h */
 
 /* Sums of one class, in units of 2^(8c-13) and its square. */
 struct qc_second_moments_sums {
     int64_t *sums;     /* [groups * columns]; NULL: class not seen */
     int64_t *products; /* [product_count] of the layer; NULL: `narrow`, rows or nothing in their place */
-    int32_t *narrow;   /* the same in 32 bits, in units `base` steps higher (calib/moments/moments_sums.h) */
+    int32_t *narrow;   /* the same in 32 bits, in units `base` steps higher (calib/moments/moments_parts.h) */
     int base;
     int64_t most;                         /* no entry of `narrow` is larger in magnitude */
     struct qc_file_map *file;             /* file that holds the products, or NULL */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/ranges/block_scales.h"
+#include "calib/ranges/calibrate_parts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 
 enum { CHUNK = 64 /* blocks per work item */, STEPS = 24, FINER = 4 };
 
-/* Ranges are tried in steps of 2^(-1/16). FINER rounds then search around the best one, the exponent of the step halved
-   after each. */
+/* Ranges are tried in STEPS steps of 2^(-1/16), down to a third of the largest magnitude. FINER rounds then search
+   around the best one, the exponent of the step halved after each. */
 static const double STEP = 0.95760328069857364694;
 
 /* A block whose range is searched. */
@@ -135,7 +135,7 @@ static void add_candidate(struct candidates *c, const struct block *b, struct qc
 }
 
 /* Computes the errors of all candidates. */
-static void measure(struct candidates *c, const struct block *b)
+static void measure_block(struct candidates *c, const struct block *b)
 {
     const struct qc_levels l = b->search->levels;
     for (size_t k = c->count; k < TOGETHER_TRIED; k++) { /* repeat the last one */
@@ -158,7 +158,7 @@ static bool try_ranges(struct block *b, double (*ranges)[2], size_t count)
         for (size_t k = first; k < count && c.count < TOGETHER_TRIED; k++)
             add_candidate(&c, b,
                           qc_affine_from_range(ranges[k][0], ranges[k][1], b->search->levels, b->search->symmetry));
-        measure(&c, b);
+        measure_block(&c, b);
         for (size_t k = 0; k < c.count; k++) {
             if (!(c.error[k] < b->best)) continue;
             better = true;
@@ -197,7 +197,7 @@ static void try_scale(const struct block *b, float *best, double *least, float s
     struct candidates c = {0};
     if (!(scale >= QC_SCALE_MIN)) return;
     add_candidate(&c, b, (struct qc_affine){.scale = scale});
-    measure(&c, b);
+    measure_block(&c, b);
     if (!(c.error[0] < *least)) return;
     *least = c.error[0];
     *best = scale;

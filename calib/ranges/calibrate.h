@@ -82,10 +82,6 @@ struct qc_calibration {
     double collect_seconds, solve_seconds;
 };
 
-/* Returns the value whose statistics determine a quantizer: the i-th it observes, or x if that is x minus a constant
-   per channel (rewrite/passes/centre.h). */
-qc_id qc_observed_value(const struct qc_graph *g, qc_id quantizer, size_t i);
-
 /* Lists the values that determine the quantizers of the simulated graph g, each once, without constants. The arrays are
    in the arena. A value without a name gets its label. */
 bool qc_observed_values(size_t *count, qc_id **values, const char ***names, const struct qc_graph *g,
@@ -134,3 +130,17 @@ bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struc
    NULL: all. */
 bool qc_choose_some_weights(struct qc_calibration *c, struct qc_graph *g, const bool *wanted,
                             const struct qc_calibration_options *options, struct qc_status *st);
+
+/* Quantizers that no sample reaches: rows over a threshold that the calibration data never exceed. Their ranges are
+   unknown, so the ops that read them stay in float. */
+
+/* Appends the values that quantizers of the simulated graph g round without observing them and whose size depends on
+   data, each once. The arrays have room for all values of g. */
+bool qc_add_sized_values(size_t *count, qc_id *values, const char **names, const struct qc_graph *g, struct qc_arena *a,
+                         struct qc_status *st);
+
+/* Finds values that quantizers of the simulated graph g round and that have no element in any sample. Makes *names,
+   known names and theirs; *more: number of the latter. */
+bool qc_unfed_values(size_t *more, const char ***names, size_t known_count, const char *const *known,
+                     const struct qc_graph *g, const struct qc_collection *seen, struct qc_arena *a,
+                     struct qc_status *st);

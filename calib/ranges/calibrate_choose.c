@@ -8,9 +8,7 @@
 #include "base/scope.h"
 #include "calib/ablation.h"
 #include "calib/ranges/calibrate_parts.h"
-#include "calib/ranges/channel_gain.h"
 #include "calib/ranges/quantizer_channels.h"
-#include "calib/statistics/collect_channels.h"
 #include "calib/statistics/collection.h"
 #include "graph/core/bounds.h"
 #include "graph/core/function.h"
@@ -23,7 +21,7 @@ struct evaluator {
     float *scratch;
 };
 
-static void evaluate(void *user, double *y, const double *x, size_t n)
+static void evaluate_quantizer(void *user, double *y, const double *x, size_t n)
 {
     const struct evaluator *e = user;
     float block[QC_COMPOSED_BLOCK];
@@ -43,7 +41,7 @@ static bool prepare_look(struct qc_look *out, struct qc_arena *a, struct qc_stat
     if (!e || !qc_composed_of(&e->f, &table, a, st) ||
         !(e->scratch = QC_NEW_ARRAY(a, float, qc_composed_scratch(e->f), st)))
         return false;
-    out->behind = (struct qc_output_function){.run = evaluate, .user = e};
+    out->behind = (struct qc_output_function){.run = evaluate_quantizer, .user = e};
     return true;
 }
 
@@ -72,24 +70,25 @@ struct solving_methods {
     struct qc_affine *params;
 };
 
-static bool solve_method(struct qc_range *range, const struct qc_chooser *k, const struct qc_method *method, qc_id id,
-                         struct qc_status *st)
-{
-    const struct qc_qparams *q = &k->g->qparams_of[id];
-    const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
-    struct qc_solve request = QC_SOLVE_INIT(qc_qparams_levels(q), q->symmetry);
-    request.known_lo = k->c->choices[id].known_lo;
-    request.known_hi = k->c->choices[id].known_hi;
-    if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
-    if (!qc_observer_solve(range, method->observer, &method->values, &seen, &request, st))
-        return qc_where(st, "quantizer '%s'", q->name);
-    return qc_chooser_unseen(range, k, id, method, st);
-}
-
 static bool is_solved(const struct qc_chooser *k, qc_id id)
 {
     const struct qc_histogram *h = k->histograms[id];
     return h && !k->channels[id].seen && !k->g->qparams_of[id].given && h->tally.count > h->tally.zeros;
+}
+
+/* Returns the parameters of a range of the quantizer's observed values. With floating-point levels a range that is too
+   wide costs nothing, so that of x minus a constant per channel covers all differences. */
+static struct qc_affine quantizer_affine(const struct qc_chooser *k, qc_id id, struct qc_range range)
+{
+    const struct qc_qparams *s = &k->g->qparams_of[id];
+    double lo = 0, hi = 0;
+    for (size_t i = 0; i < s->observed_count; i++) {
+        const struct qc_centred c = qc_centred_of(k->g, s->observed[i], id);
+        if (!c.value) continue;
+        lo = fmin(lo, -c.hi);
+        hi = fmax(hi, -c.lo);
+    }
+    return qc_affine_from_range(range.lo + lo, range.hi + hi, qc_qparams_levels(s), s->symmetry);
 }
 
 static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_status *st)
@@ -100,8 +99,16 @@ static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_st
     (void)worker;
     for (size_t m = 0; is_solved(k, id) && m < s->count; m++) {
         struct qc_range range;
-        if (!solve_method(&range, k, &s->methods[m], id, st)) return false;
-        s->params[m * (k->g->qparams_count + 1) + id] = qc_chooser_affine(k, id, range);
+        const struct qc_qparams *q = &k->g->qparams_of[id];
+        const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
+        struct qc_solve request = QC_SOLVE_INIT(qc_qparams_levels(q), q->symmetry);
+        request.known_lo = k->c->choices[id].known_lo;
+        request.known_hi = k->c->choices[id].known_hi;
+        if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
+        if (!qc_observer_solve(&range, s->methods[m].observer, &s->methods[m].values, &seen, &request, st))
+            return qc_where(st, "quantizer '%s'", q->name);
+        if (!qc_chooser_unseen(&range, k, id, &s->methods[m], st)) return false;
+        s->params[m * (k->g->qparams_count + 1) + id] = quantizer_affine(k, id, range);
     }
     return true;
 }
@@ -204,24 +211,13 @@ void qc_choice_of_given(struct qc_choice *c, const struct qc_qparams *s)
     }
 }
 
-qc_id qc_observed_value(const struct qc_graph *g, qc_id quantizer, size_t i)
+/* Returns the value whose statistics determine a quantizer: the i-th it observes, or x if that is x minus a constant
+   per channel (rewrite/passes/centre.h). */
+static qc_id observed_value(const struct qc_graph *g, qc_id quantizer, size_t i)
 {
     const qc_id v = g->qparams_of[quantizer].observed[i];
     const struct qc_centred c = qc_centred_of(g, v, quantizer);
     return c.value ? qc_unmoved(g, c.value) : v;
-}
-
-struct qc_affine qc_chooser_affine(const struct qc_chooser *k, qc_id id, struct qc_range range)
-{
-    const struct qc_qparams *s = &k->g->qparams_of[id];
-    double lo = 0, hi = 0;
-    for (size_t i = 0; i < s->observed_count; i++) {
-        const struct qc_centred c = qc_centred_of(k->g, s->observed[i], id);
-        if (!c.value) continue;
-        lo = fmin(lo, -c.hi);
-        hi = fmax(hi, -c.lo);
-    }
-    return qc_affine_from_range(range.lo + lo, range.hi + hi, qc_qparams_levels(s), s->symmetry);
 }
 
 bool qc_observed_values(size_t *count, qc_id **values, const char ***names, const struct qc_graph *g,
@@ -234,7 +230,7 @@ bool qc_observed_values(size_t *count, qc_id **values, const char ***names, cons
     if (!taken || !*values || !*names) return false;
     for (qc_id s = 1; s <= g->qparams_count; s++)
         for (size_t i = 0; i < g->qparams_of[s].observed_count; i++) {
-            const qc_id v = qc_observed_value(g, s, i);
+            const qc_id v = observed_value(g, s, i);
             if (taken[v] || qc_constant_of(g, v)) continue;
             taken[v] = true;
             (*values)[*count] = v;
@@ -264,7 +260,7 @@ static bool weigh_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st
     struct qc_histogram **constants = QC_NEW_ARRAY(a, struct qc_histogram *, s->observed_count, st);
     bool ok = parts && constants;
     for (size_t i = 0; ok && i < s->observed_count; i++) {
-        const qc_id v = qc_observed_value(k->g, id, i);
+        const qc_id v = observed_value(k->g, id, i);
         const struct qc_tensor *t = qc_constant_of(k->g, v);
         if (t) {
             ok = qc_histogram_new(&constants[i], k->seen->need, st) &&
@@ -324,7 +320,7 @@ bool qc_chooser_merge(struct qc_chooser *k, qc_id id, struct qc_status *st)
     if (several && !qc_histogram_new(h, k->seen->need, st)) return false;
     k->histograms[id] = *h;
     for (size_t i = 0; i < s->observed_count; i++) {
-        const qc_id v = qc_observed_value(g, id, i);
+        const qc_id v = observed_value(g, id, i);
         const struct qc_tensor *t = qc_constant_of(g, v);
         if (t && !add_constant(*h, k->scan, t, s->name, st)) return false;
         if (t) continue;
@@ -358,7 +354,7 @@ static bool find_known(struct qc_chooser *k, struct qc_status *st)
         const struct qc_qparams *s = &g->qparams_of[id];
         double lo = (double)INFINITY, hi = -(double)INFINITY;
         for (size_t i = 0; i < s->observed_count; i++) {
-            const qc_id v = qc_observed_value(g, id, i);
+            const qc_id v = observed_value(g, id, i);
             lo = fmin(lo, b[v].lo);
             hi = fmax(hi, b[v].hi);
         }
@@ -378,7 +374,7 @@ static bool parameters_of(struct qc_affine *out, const struct qc_chooser *k, qc_
     const struct qc_levels levels = qc_qparams_levels(s);
     const struct qc_histogram *h = k->histograms[id];
     struct qc_loss loss[2];
-    *out = qc_chooser_affine(k, id, *range);
+    *out = quantizer_affine(k, id, *range);
     if (!s->power_of_two) return true;
     struct qc_affine of[2];
     for (int i = 0; i < 2; i++) of[i] = qc_affine_power_of_two(range->lo, range->hi, levels, s->symmetry, i == 1);
@@ -420,7 +416,7 @@ static bool same_method(const struct qc_method *a, const struct qc_method *b)
 
 /* Returns the name under which any graph of the model has statistics of this value; NULL without a name, and for
    constants. */
-static const char *name_of(const struct qc_graph *g, qc_id v)
+static const char *name_of_quantizer(const struct qc_graph *g, qc_id v)
 {
     const qc_id named = qc_value_named(g, v);
     return qc_constant_of(g, named) ? NULL : g->values[named].name;
@@ -428,7 +424,7 @@ static const char *name_of(const struct qc_graph *g, qc_id v)
 
 static bool same_value(const struct qc_graph *a, qc_id x, const struct qc_graph *b, qc_id y)
 {
-    const char *p = name_of(a, x), *q = name_of(b, y);
+    const char *p = name_of_quantizer(a, x), *q = name_of_quantizer(b, y);
     return p && q && strcmp(p, q) == 0;
 }
 
@@ -445,7 +441,7 @@ static bool index_solved(struct qc_chooser *k, struct qc_status *st)
     if (!from->calibration || from->seen != k->seen) return true;
     for (qc_id o = 1; o <= from->graph->qparams_count; o++) {
         const struct qc_qparams *s = &from->graph->qparams_of[o];
-        const char *name = s->observed_count ? name_of(from->graph, s->observed[0]) : NULL;
+        const char *name = s->observed_count ? name_of_quantizer(from->graph, s->observed[0]) : NULL;
         if (name && !qc_index_add(&k->solved, qc_hash_text(name), o, st)) return false;
     }
     return true;
@@ -459,7 +455,7 @@ static const struct qc_choice *solved_before(const struct qc_chooser *k, qc_id i
     const struct qc_qparams *s = &k->g->qparams_of[id], *other;
     const char *const text = text_behind(k, id);
     if (!from->calibration || from->seen != k->seen || k->weighted[id] || !s->observed_count) return NULL;
-    const char *const name = name_of(k->g, s->observed[0]);
+    const char *const name = name_of_quantizer(k->g, s->observed[0]);
     size_t slot = SIZE_MAX;
     for (qc_id o; name && (o = qc_index_next(&k->solved, qc_hash_text(name), &slot));) {
         const struct qc_choice *c = &from->calibration->choices[o];
@@ -482,8 +478,8 @@ static const struct qc_choice *solved_before(const struct qc_chooser *k, qc_id i
 }
 
 /* Sets the share of the quantizer's values that its range clips. */
-static bool clip(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_statistics *seen,
-                 struct qc_status *st)
+static bool clip_quantizer(struct qc_range *range, const struct qc_chooser *k, qc_id id,
+                           const struct qc_statistics *seen, struct qc_status *st)
 {
     const struct qc_qparams *s = &k->g->qparams_of[id];
     return qc_clipped_share(&range->clipped_fraction, seen, range->lo, range->hi, qc_qparams_levels(s), s->symmetry,
@@ -496,7 +492,7 @@ static bool widen_quantizer(struct qc_range *range, const struct qc_chooser *k, 
 {
     const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
     if (!qc_chooser_unseen(range, k, id, by, st)) return false;
-    return (!k->options->few && !k->options->unseen) || clip(range, k, id, &seen, st);
+    return (!k->options->few && !k->options->unseen) || clip_quantizer(range, k, id, &seen, st);
 }
 
 static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_status *st)
@@ -543,7 +539,7 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
     const struct qc_statistics all = statistics;
     if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
     if (!qc_observer_solve(&choice->range, by.observer, &by.values, &statistics, &request, st) ||
-        (k->weighted[id] && !clip(&choice->range, k, id, &all, st)))
+        (k->weighted[id] && !clip_quantizer(&choice->range, k, id, &all, st)))
         return qc_where(st, "quantizer '%s'", g->qparams_of[id].name);
     if (choice->range.behind) choice->behind = text_behind(k, id);
     choice->solved = choice->range;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/ranges/channel_gain.h"
+#include "calib/ranges/calibrate_parts.h"
 
 #include "graph/core/infer.h"
 #include "rewrite/passes/channel_layout.h"

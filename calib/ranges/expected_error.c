@@ -8,9 +8,11 @@
 #include "calib/ranges/calibrate_parts.h"
 #include "observers/moments.h"
 
+/* Values on a grid have at most SIZES bins, as integers of 8 bits do; fewer than VALUES_LEAST values may agree by
+   chance. MOST: limit on the widening. GUMBEL: sqrt(6) / pi, as standard deviations of the maxima. With more than KNOWN
+   values the widening shrinks in proportion: values beyond the extremes are so rare that they cost less than wider
+   steps of all others. */
 enum { SIZES = 256, VALUES_LEAST = 1024 };
-/* GUMBEL: sqrt(6) / pi, as standard deviations of the maxima. With more than KNOWN values the widening shrinks in
-   proportion: values beyond the extremes are so rare that they cost less than wider steps of all others. */
 static const double GUMBEL = 0.7796968012336761, MOST = 2, KNOWN = 0x1p20;
 
 static size_t seen_of(const struct qc_series *s)

@@ -10,9 +10,9 @@
    value, where it is 0. The estimate lies between both, nearer to the observed error with more samples. */
 #pragma once
 
+#include "calib/settings.h"
 #include "observers/histogram.h"
 #include "observers/observer.h"
-#include "observers/series.h"
 
 enum { QC_UNSEEN_MOST = 256 }; /* with more samples the observed error suffices */
 
@@ -32,11 +32,9 @@ bool qc_widen_for_unseen(struct qc_range *range, const struct qc_histogram *seen
 /* Ranges from few samples: an unseen sample is likely to exceed all samples seen. Maxima of samples are assumed to
    follow Gumbel's law, the limit of maxima. If s is their standard deviation, the largest of N samples exceeds the
    largest of n on average by sqrt(6) / pi s ln(N / n) (Gumbel 1958, "Statistics of Extremes"). N is QC_MANY_SAMPLES:
-   from there on qc_widen_for_unseen applies. */
+   from there on qc_widen_for_unseen applies.
 
-enum { QC_MANY_SAMPLES = 32 };
-
-/* Widens a range in proportion to the expected excess of each end over the samples' extremes. An end moves to at most
+   Widens a range in proportion to the expected excess of each end over the samples' extremes. An end moves to at most
    twice its distance from 0, and not beyond the known bounds. Changes nothing with one sample, with QC_MANY_SAMPLES or
    more, or if the values look like integers. */
 void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,

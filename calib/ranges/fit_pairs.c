@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/ranges/fit_pairs.h"
+#include "calib/ranges/calibrate_parts.h"
 
 #include <float.h>
 #include <math.h>
@@ -52,20 +52,10 @@ static int32_t largest_pair(struct row *r, float scale, int32_t limit)
     return most;
 }
 
-static float sum_above(const struct pair *p)
+static float fitting_scale(struct row *r, float scale, int32_t limit)
 {
-    return (p->a > 0 ? p->a : 0) + (p->b > 0 ? p->b : 0);
-}
-
-static float sum_below(const struct pair *p)
-{
-    return (p->a < 0 ? -p->a : 0) + (p->b < 0 ? -p->b : 0);
-}
-
-/* Reads the pairs of a row that may exceed the limit at this scale. Rounding raises a sum by at most one level; a
-   second level is a margin for float errors. */
-static void read_pairs(struct row *r, float scale, int32_t limit)
-{
+    /* Read the pairs of a row that may exceed the limit at this scale. Rounding raises a sum by at most one level; a
+       second level is a margin for float errors. */
     const struct qc_pair_order *o = r->order;
     const float kept = (float)(limit - 2) * scale;
     const float *run = r->weights + qc_pair_order_at(o, r->channel, 0);
@@ -85,13 +75,10 @@ static void read_pairs(struct row *r, float scale, int32_t limit)
             pair.b = w;
             pair.alone = false;
         }
-        if (r->zero_point || !(sum_above(&pair) <= kept && sum_below(&pair) <= kept)) r->pairs[r->count++] = pair;
+        if (r->zero_point || !(((pair.a > 0 ? pair.a : 0) + (pair.b > 0 ? pair.b : 0)) <= kept &&
+                               ((pair.a < 0 ? -pair.a : 0) + (pair.b < 0 ? -pair.b : 0)) <= kept))
+            r->pairs[r->count++] = pair;
     }
-}
-
-static float fitting_scale(struct row *r, float scale, int32_t limit)
-{
-    read_pairs(r, scale, limit);
     const int32_t now = largest_pair(r, scale, limit);
     if (now <= limit) return scale;
     /* Rounding changes the sum of a pair by at most 1. */

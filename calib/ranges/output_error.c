@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/ranges/output_error.h"
+#include "calib/ranges/calibrate_parts.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "calib/statistics/stream.h"
-#include "calib/weights/compensate.h"
-#include "calib/weights/factorise.h"
+#include "calib/weights/compensation.h"
 #include "calib/weights/round_weights_parts.h"
 
+/* Ranges are tried in STEPS steps of 2^(-1/16), down to a third of the largest magnitude, as those of blocks. */
 enum { STEPS = 24, CANDIDATES = STEPS + 1, OCTAVE = 16 };
 
 /* Returns 2^(-k/16) as a product of exact roots, so that every machine has the same value. */
@@ -76,8 +76,8 @@ static bool read_moments(const struct judging *j, struct matrix *s, size_t group
     const bool held = j->e->settings->compensate && qc_round_weights_holds(j->e->layer);
     qc_second_moments_read_mean(s->mean, j->e->layer, all, group, block * j->e->layer->block, w);
     read_judging_part(j, s, w, held ? 1u << QC_MOMENTS_FIT : all, group, block);
-    if (j->e->settings->compensate &&
-        !qc_factorise_damped(&s->factorised, s->factor, s->order, s->h, w, 0, s->panel, team, st))
+    const struct qc_factorised of = {.h = s->h, .n = w, .damping = {.part = QC_DAMPING}};
+    if (j->e->settings->compensate && !qc_factorise_read(&s->factorised, s->factor, s->order, &of, s->panel, team, st))
         return false;
     if (held) read_judging_part(j, s, w, 1u << QC_MOMENTS_HELD, group, block);
     return true;

@@ -71,14 +71,6 @@ struct sums {
     double clipped, count, lost, nonzero;
 };
 
-static void widen_channel(struct qc_range *ranges, const struct qc_range *widest, size_t count)
-{
-    for (size_t c = 0; c < count; c++) {
-        ranges[c].lo = fmin(ranges[c].lo, LEAST * widest->lo);
-        ranges[c].hi = fmax(ranges[c].hi, LEAST * widest->hi);
-    }
-}
-
 /* Adds the loss of one channel's range to the sums. */
 static bool add_loss(struct sums *sums, struct qc_loss *loss, const struct qc_range *r, const struct qc_affine *p,
                      const struct qc_histogram *h, const struct qc_levels levels, enum qc_symmetry symmetry,
@@ -123,7 +115,12 @@ bool qc_quantizer_channels_solve(struct qc_quantizer_channels *out, struct qc_ra
         range->candidates += ranges[c].candidates;
         range->behind = range->behind || ranges[c].behind;
     }
-    if (ok) widen_channel(ranges, range, h->channels);
+    if (ok) {
+        for (size_t c = 0; c < h->channels; c++) {
+            ranges[c].lo = fmin(ranges[c].lo, LEAST * range->lo);
+            ranges[c].hi = fmax(ranges[c].hi, LEAST * range->hi);
+        }
+    }
     for (size_t c = 0; ok && c < h->channels; c++) {
         const struct qc_affine p = qc_affine_from_range(ranges[c].lo, ranges[c].hi, request->levels, s->symmetry);
         out->scale[c] = p.scale;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/ranges/unfed.h"
+#include "calib/ranges/calibrate.h"
 
 #include "graph/core/data_sizes.h"
 

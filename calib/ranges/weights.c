@@ -7,11 +7,8 @@
 #include "arith/float_level.h"
 #include "base/array.h"
 #include "base/pool.h"
-#include "calib/ranges/block_scales.h"
 #include "calib/ranges/calibrate_parts.h"
-#include "calib/ranges/fit_pairs.h"
-#include "calib/ranges/output_error.h"
-#include "calib/weights/factorise.h"
+#include "calib/weights/compensation.h"
 #include "calib/weights/round_weights.h"
 #include "graph/core/parameters.h"
 #include "graph/core/recurrent.h"
@@ -34,17 +31,6 @@ struct constant_use {
         first_bias; /* qparams of products with this weight; Quantize nodes of biases for such a product */
 };
 
-/* Finds the inputs of the weights of an RNN, GRU or LSTM. */
-static void find_recurrent(struct constant_use *uses, const struct qc_graph *g, qc_id id,
-                           const struct qc_second_moments *m)
-{
-    for (int k = 0; m && qc_is_recurrent(g->nodes[id].op) && k < QC_MOMENTS_RECURRENT; k++) {
-        const enum qc_second_moments_recurrent which = (enum qc_second_moments_recurrent)k;
-        const qc_id w = qc_second_moments_recurrent_weight(g, &g->nodes[id], which);
-        if (w) uses[g->values[w].type.qparams].recurrent = qc_second_moments_of_recurrent(m, id, which);
-    }
-}
-
 /* Fills uses by quantizer; of several constants of one quantizer the first counts. */
 static void find_uses(struct constant_use *uses, const struct qc_graph *g, const struct qc_second_moments *m)
 {
@@ -55,7 +41,12 @@ static void find_uses(struct constant_use *uses, const struct qc_graph *g, const
             use->readers++;
             if (i == 1 && !use->layer) use->layer = id;
         }
-        find_recurrent(uses, g, id, m);
+        /* Find the inputs of the weights of an RNN, GRU or LSTM */
+        for (int k = 0; m && qc_is_recurrent(g->nodes[id].op) && k < QC_MOMENTS_RECURRENT; k++) {
+            const enum qc_second_moments_recurrent which = (enum qc_second_moments_recurrent)k;
+            const qc_id w = qc_second_moments_recurrent_weight(g, &g->nodes[id], which);
+            if (w) uses[g->values[w].type.qparams].recurrent = qc_second_moments_of_recurrent(m, id, which);
+        }
         const struct qc_node *real = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL;
         if (real && real->op == QC_OP_Dequantize) {
             struct constant_use *use = &uses[g->values[real->inputs[0]].type.qparams];
@@ -80,7 +71,7 @@ static size_t gathered_step(size_t each)
 }
 
 /* Values of channels first .. first + count along the axis, gathered: [count][gathered_step(t->count / channels)]. */
-static void gather(float *to, const struct qc_tensor *t, int axis, size_t channels, size_t first, size_t count)
+static void gather_weights(float *to, const struct qc_tensor *t, int axis, size_t channels, size_t first, size_t count)
 {
     size_t inner = 1;
     for (int i = axis + 1; i < t->shape.rank; i++) inner *= (size_t)t->shape.dim[i];
@@ -209,8 +200,8 @@ static bool solve_channels(struct constant_quantizer *quantizer, struct qc_choic
         struct qc_range r = {0};
         const float *x = gathered ? gathered + c % together * step : t->data;
         if (gathered && !ranges && c % together == 0)
-            gather(gathered, t, quantizer->use.axis, out->count, c,
-                   out->count - c < together ? out->count - c : together);
+            gather_weights(gathered, t, quantizer->use.axis, out->count, c,
+                           out->count - c < together ? out->count - c : together);
         if (ranges)
             r = ranges[c];
         else
@@ -386,18 +377,6 @@ static size_t fit_bias(const struct channels *c, const struct solving *s, const 
     return raised;
 }
 
-static bool tally(struct qc_tally *t, const struct qc_tensor *x, struct qc_status *st)
-{
-    struct qc_scan *scan = NULL;
-    struct qc_histogram seen = {.tally = {.first_bad_sample = QC_NO_SAMPLE}};
-    if (!qc_scan_new(&scan, QC_NEED_EXTREMES, st)) return false;
-    const bool ok = qc_scan_values(scan, x->data, x->count, st) && qc_histogram_add_scan(&seen, scan, st);
-    if (ok) *t = seen.tally;
-    t->samples = 1;
-    qc_scan_free(scan);
-    return ok;
-}
-
 static bool is_by_output(const struct solving *s, const struct constant_quantizer *quantizer)
 {
     const struct qc_qparams *q = &s->g->qparams_of[quantizer->id];
@@ -433,7 +412,15 @@ static bool look_at_constant(const struct solving *s, const struct constant_quan
 {
     const struct qc_qparams *q = &s->g->qparams_of[quantizer->id];
     struct qc_choice *choice = &s->c->choices[quantizer->id];
-    if (!tally(&choice->seen, quantizer->use.tensor, st)) return false;
+    struct qc_scan *scan = NULL;
+    struct qc_histogram seen = {.tally = {.first_bad_sample = QC_NO_SAMPLE}};
+    if (!qc_scan_new(&scan, QC_NEED_EXTREMES, st)) return false;
+    const bool ok = qc_scan_values(scan, quantizer->use.tensor->data, quantizer->use.tensor->count, st) &&
+                    qc_histogram_add_scan(&seen, scan, st);
+    if (ok) choice->seen = seen.tally;
+    choice->seen.samples = 1;
+    qc_scan_free(scan);
+    if (!ok) return false;
     if (choice->seen.nan || choice->seen.pos_inf || choice->seen.neg_inf)
         return not_finite(s, &quantizer->use, q->is_weight ? "weight" : "constant", q->name, st);
     choice->method = quantizer->observer->name;

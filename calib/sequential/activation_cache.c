@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/sequential/activation_cache.h"
+#include "calib/sequential/sequential_parts.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
    its range is chosen, and it is bound.
 
    COST. Results that cannot change any more are not computed again. For every sample the values that later parts read
-   are kept (calib/sequential/activation_cache.h), and each quantizer runs only the part of the graph between these and
+   are kept (calib/sequential/sequential_parts.h), and each quantizer runs only the part of the graph between these and
    its own values. So all quantizers together take about one pass. The result is that of the definition, bit for bit,
    for any number of workers and any order of samples. */
 #pragma once
@@ -34,7 +34,7 @@ bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, 
 
 /* Solves only the layers of options->weight_rounder, one after the other, in a graph whose quantizers are bound. Each
    layer is fitted to its input in the network in which all earlier layers are rounded, and compensates the input's
-   error against the float network (calib/weights/crossed.h). floats: [value_count + 1]: the value of g that is the
+   error against the float network (calib/weights/compensation.h). floats: [value_count + 1]: the value of g that is the
    float form of a layer's input; 0: there is none, and the weights are rounded by the moments of the rounder. Runs at
    most options->units units, drawn by content; with large values fewer, so that about 256 MiB are kept at most. Kept
    values up to the size of the model file (at least 12 MiB) stay in memory, the rest go to a temporary file if it has

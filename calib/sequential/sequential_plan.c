@@ -7,12 +7,12 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "calib/sequential/sequential_parts.h"
-#include "calib/statistics/collect_channels.h"
+#include "calib/statistics/collection.h"
 #include "calib/statistics/stream.h"
 
-/* Limits of qc_round_sequentially: units that run, and bytes kept. KEPT_EACH: bytes in memory for each element of the
-   largest layer input: its float and its stored form, and those of the layer before. */
-enum { UNITS_LEAST = 16, UNITS_MOST = 128, KEPT_BYTES = 256 << 20, KEPT_EACH = 12 };
+/* Limits of qc_round_sequentially: units that run (at least QC_SOME_UNITS), and bytes kept. KEPT_EACH: bytes in memory
+   for each element of the largest layer input: its float and its stored form, and those of the layer before. */
+enum { UNITS_MOST = 128, KEPT_BYTES = 256 << 20, KEPT_EACH = 12 };
 
 /* Arrays are by id of the graph and change with every part, so that all parts together take work in proportion to the
    graph. */
@@ -147,7 +147,7 @@ static bool is_begin(const struct planning *s, qc_id v)
 }
 
 /* Drops nodes from those that later runs compute if none of their outputs is needed, beginning with this one. */
-static void settle(struct planning *s, qc_id node)
+static void settle_sequential(struct planning *s, qc_id node)
 {
     const struct qc_graph *g = s->p->g;
     size_t count = 0;
@@ -173,7 +173,7 @@ static void let_go_value(struct planning *s, qc_id v)
 {
     if (--s->wanted[v] || s->p->g->values[v].kind != QC_VALUE_RESULT) return;
     if (qc_activation_cache_has(s->p->frontier, v)) add_id(&s->part.leaves, v);
-    settle(s, s->p->g->values[v].node);
+    settle_sequential(s, s->p->g->values[v].node);
 }
 
 /* Counts what is still to be observed, and how often each value is read for it. */
@@ -201,10 +201,11 @@ static void count_wanted(struct planning *s)
     }
 }
 
-/* Finds the values that later runs begin with: those kept, or that can be kept in this run, of all that is still to be
-   observed. Only what this run observes or computes can change them. */
-static void find_kept(struct planning *s)
+static bool run_part(struct planning *s, struct qc_status *st)
 {
+    find_needed(s);
+    /* Find the values that later runs begin with: those kept, or that can be kept in this run, of all that is still to
+       be observed. Only what this run observes or computes can change them. */
     struct qc_propagation *p = s->p;
     const struct qc_graph *g = p->g;
     const struct qc_segment *part = &s->part;
@@ -221,7 +222,7 @@ static void find_kept(struct planning *s)
         s->observed[beside]--;
         let_go_value(s, beside);
     }
-    for (size_t i = part->nodes.count; i-- > 0;) settle(s, part->nodes.of[i]);
+    for (size_t i = part->nodes.count; i-- > 0;) settle_sequential(s, part->nodes.of[i]);
     size_t count = 0;
     for (size_t i = 0; i < part->inputs.count; i++)
         if (s->wanted[part->inputs.of[i]] && qc_activation_cache_has(p->frontier, part->inputs.of[i]))
@@ -240,12 +241,6 @@ static void find_kept(struct planning *s)
         if (there) add_id(&s->part.leaves, v);
         look_at_value(s, integers ? integers : v)->keep = v;
     }
-}
-
-static bool run_part(struct planning *s, struct qc_status *st)
-{
-    find_needed(s);
-    find_kept(s);
     return qc_segment_run(s->p, &s->part, st);
 }
 
@@ -551,7 +546,7 @@ static bool units_of(size_t *out, const struct qc_propagation *p, const bool *pa
         largest = n > largest ? n : largest;
     }
     const size_t fit = KEPT_BYTES / KEPT_EACH / largest, most = p->options->units ? p->options->units : UNITS_MOST;
-    *out = !known ? 0 : fit < UNITS_LEAST ? UNITS_LEAST : fit > most ? most : fit;
+    *out = !known ? 0 : fit < QC_SOME_UNITS ? QC_SOME_UNITS : fit > most ? most : fit;
     qc_plan_free(plan);
     return true;
 }

@@ -5,7 +5,7 @@
 #include "calib/moments/moments_kernel.h"
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/sequential/sequential_parts.h"
-#include "calib/statistics/collect_channels.h"
+#include "calib/statistics/collection.h"
 
 /* A running part of the graph. Its inputs are those of the whole graph, then the kept values that it reads. */
 struct running {
@@ -99,17 +99,6 @@ static void make_real(struct qc_view *real, float *row, const struct qc_propagat
     if (s && s->count > 1) qc_quantizer_channels_real(real, s, qc_value(p->g, value)->type.axis, false, NULL);
 }
 
-/* Returns a buffer for the first value of a pair; NULL if memory is out. */
-static float *segment_room(struct pair *pair, size_t n, struct qc_status *st)
-{
-    if (!pair->first || pair->size < n) {
-        free(pair->first);
-        pair->size = n;
-        if (!(pair->first = malloc((n + 1) * sizeof *pair->first))) qc_fail_memory(st, n * sizeof *pair->first);
-    }
-    return pair->first;
-}
-
 /* Takes one value of a pair; with the second, the layers observe both. The first is copied as real numbers in its
    memory order; the second is used in place where possible. */
 static bool take_pair(const struct observing *o, const struct qc_segment_observed *what, const struct qc_view *v,
@@ -122,7 +111,12 @@ static bool take_pair(const struct observing *o, const struct qc_segment_observe
     const size_t n = qc_view_count(v);
     struct qc_view now = *v;
     if (!pair->there) {
-        float *to = segment_room(pair, n, st);
+        if (!pair->first || pair->size < n) {
+            free(pair->first);
+            pair->size = n;
+            if (!(pair->first = malloc((n + 1) * sizeof *pair->first))) qc_fail_memory(st, n * sizeof *pair->first);
+        }
+        float *to = pair->first;
         if (to) make_real(&pair->view, to, p, what->value, v);
         return pair->there = to != NULL;
     }
@@ -207,7 +201,7 @@ static bool run_segment_unit(void *user, size_t unit, unsigned worker, struct qc
 }
 
 /* Builds the part as a graph. */
-static bool build(struct running *r, qc_id *observed, struct qc_status *st)
+static bool build_segment(struct running *r, qc_id *observed, struct qc_status *st)
 {
     struct qc_propagation *p = r->p;
     const struct qc_graph *g = p->g;
@@ -258,7 +252,7 @@ static bool plan_segment(struct running *r, struct qc_arena *a, struct qc_status
     const struct qc_plan_options how = {.observed_count = r->part->observed_count,
                                         .observed = observed,
                                         .input_layouts = layouts};
-    return build(r, observed, st) && qc_plan_new(&r->plan, r->built.to, shapes, &how, st);
+    return build_segment(r, observed, st) && qc_plan_new(&r->plan, r->built.to, shapes, &how, st);
 }
 
 /* Chooses the workers that fit into memory, and prepares the values to be kept: in memory if they fit, else in a file.
@@ -310,18 +304,7 @@ static bool make_workers(struct running *r, struct qc_arena *a, struct qc_status
     return true;
 }
 
-static void free_workers(struct running *r)
-{
-    for (unsigned w = 0; r->at && w < r->workers; w++) {
-        for (size_t i = 0; r->at[w].scans && i < r->part->observed_count; i++) qc_scan_free(r->at[w].scans[i]);
-        qc_runner_free(r->at[w].runner);
-        qc_dataset_scratch_free(r->at[w].scratch);
-        free(r->at[w].row);
-        free(r->at[w].pair.first);
-    }
-}
-
-static bool finish(struct running *r, struct qc_status *st)
+static bool finish_segment(struct running *r, struct qc_status *st)
 {
     struct qc_propagation *p = r->p;
     for (size_t i = 0; i < r->part->observed_count; i++) {
@@ -357,9 +340,15 @@ bool qc_segment_run(struct qc_propagation *p, const struct qc_segment *part, str
         a ? plan_segment(&r, a, st) && make_room_segment(&r, st) && make_workers(&r, a, st) : qc_fail_memory(st, 1);
     pool.workers = r.workers;
     ok = ok && qc_pool_run(p->units, run_segment_unit, &r, &pool, st);
-    ok = ok && finish(&r, st);
+    ok = ok && finish_segment(&r, st);
     if (ok && part->counts) p->done += p->units;
-    free_workers(&r);
+    for (unsigned w = 0; r.at && w < r.workers; w++) {
+        for (size_t i = 0; r.at[w].scans && i < r.part->observed_count; i++) qc_scan_free(r.at[w].scans[i]);
+        qc_runner_free(r.at[w].runner);
+        qc_dataset_scratch_free(r.at[w].scratch);
+        free(r.at[w].row);
+        free(r.at[w].pair.first);
+    }
     qc_plan_free(r.plan);
     qc_rebuild_end_part(&r.built, &p->room, part->nodes.count, part->nodes.of);
     return ok;

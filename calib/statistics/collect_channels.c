@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/statistics/collect_channels.h"
+#include "calib/statistics/collection.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -44,19 +44,6 @@ void qc_channel_locks_free(struct qc_channel_locks *l)
     free(l);
 }
 
-/* Copies the values channel by channel. */
-static void by_channel(float *out, const struct qc_view *v, int axis, size_t n)
-{
-    struct qc_view to = *v;
-    int64_t step = 1;
-    to.data = out;
-    for (int i = v->rank - 1; i >= 0; i--) {
-        to.stride[i] = i == axis ? (int64_t)n : step;
-        if (i != axis) step *= v->dim[i];
-    }
-    qc_view_copy(&to, v);
-}
-
 bool qc_channels_take(struct qc_channel_histogram *h, struct qc_channel_locks *l, size_t at, const struct qc_view *v,
                       float *scratch, struct qc_status *st)
 {
@@ -64,7 +51,16 @@ bool qc_channels_take(struct qc_channel_histogram *h, struct qc_channel_locks *l
         return qc_fail(st, QC_BAD_INPUT, "has other channels than the model says (%zu along axis %d)", h->channels,
                        h->axis);
     const size_t n = qc_view_count(v) / h->channels;
-    by_channel(scratch, v, h->axis, n);
+    /* Copy the values channel by channel */
+    const int axis = h->axis;
+    struct qc_view to = *v;
+    int64_t step = 1;
+    to.data = scratch;
+    for (int i = v->rank - 1; i >= 0; i--) {
+        to.stride[i] = i == axis ? (int64_t)n : step;
+        if (i != axis) step *= v->dim[i];
+    }
+    qc_view_copy(&to, v);
     pthread_mutex_lock(&l->at[at]);
     qc_channel_histogram_take(h, scratch, n);
     pthread_mutex_unlock(&l->at[at]);

@@ -8,8 +8,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/scope.h"
-#include "calib/statistics/collect_channels.h"
-#include "calib/statistics/moment_source.h"
 
 struct collecting {
     struct qc_collection *c;
@@ -94,7 +92,7 @@ static bool begin_collection(struct collecting *k, unsigned workers, struct qc_s
     return !k->c->channels || qc_channel_locks_new(&k->locks, k->c->count, st);
 }
 
-static void end(struct collecting *k)
+static void end_collection(struct collecting *k)
 {
     qc_extremes_table_free(k->extremes);
     qc_channel_locks_free(k->locks);
@@ -528,7 +526,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     if (cost) *cost = used;
     ok = true;
 out:
-    end(&k);
+    end_collection(&k);
     qc_plan_free(plan);
     return QC_HAND_OVER(ok, out, k.c, qc_collection_free);
 }
@@ -592,7 +590,7 @@ bool qc_collection_add_part(size_t *index, struct qc_collection *c, const struct
 }
 
 /* Returns the number of ranges that begin at or before a sample. */
-static size_t place(const struct qc_collection *c, uint64_t part, uint64_t number)
+static size_t place_collection(const struct qc_collection *c, uint64_t part, uint64_t number)
 {
     size_t lo = 0, hi = c->range_count;
     while (lo < hi) {
@@ -608,7 +606,7 @@ static size_t place(const struct qc_collection *c, uint64_t part, uint64_t numbe
 
 bool qc_collection_has_sample(const struct qc_collection *c, uint64_t part, uint64_t number)
 {
-    size_t at = place(c, part, number);
+    size_t at = place_collection(c, part, number);
     return at > 0 && c->ranges[at - 1].part == part && number - c->ranges[at - 1].first < c->ranges[at - 1].count;
 }
 
@@ -622,7 +620,7 @@ static bool fail_twice(const struct qc_collection *c, uint64_t part, uint64_t nu
 
 bool qc_collection_add_range(struct qc_collection *c, struct qc_sample_range r, struct qc_status *st)
 {
-    size_t at = place(c, r.part, r.first);
+    size_t at = place_collection(c, r.part, r.first);
     struct qc_sample_range *before = at > 0 && c->ranges[at - 1].part == r.part ? &c->ranges[at - 1] : NULL;
     struct qc_sample_range *after = at < c->range_count && c->ranges[at].part == r.part ? &c->ranges[at] : NULL;
     if (before && r.first - before->first < before->count) return fail_twice(c, r.part, r.first, st);

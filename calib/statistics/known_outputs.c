@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/statistics/known_outputs.h"
+#include "calib/statistics/collection.h"
 
 #include <pthread.h>
 #include <stddef.h>
@@ -113,18 +113,15 @@ static size_t view_bytes(const struct qc_view *v)
     return qc_view_count(v) * qc_dtype_size(v->dtype);
 }
 
-static bool same(const struct qc_view *a, const struct qc_view *b)
-{
-    const size_t n = (size_t)a->rank;
-    return a->dtype == b->dtype && a->rank == b->rank && !memcmp(a->dim, b->dim, n * sizeof *a->dim) &&
-           !memcmp(a->stride, b->stride, n * sizeof *a->stride);
-}
-
 static bool fits(const struct form *f, size_t count, struct qc_runner *r)
 {
     for (size_t o = 0; o < count; o++) {
         const struct qc_view v = qc_runner_output(r, o);
-        if (!same(&v, &f->outputs[o].view)) return false;
+        const struct qc_view *b = &f->outputs[o].view;
+        const size_t n = (size_t)v.rank;
+        if (v.dtype != b->dtype || v.rank != b->rank || memcmp(v.dim, b->dim, n * sizeof *v.dim) ||
+            memcmp(v.stride, b->stride, n * sizeof *v.stride))
+            return false;
     }
     return true;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/statistics/moment_source.h"
+#include "calib/statistics/collection.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/moments/moments_sums.h"
+#include "calib/moments/moments_parts.h"
 
 /* Of HDF5 for one data set: a chunk, its filtered copies, and the library's cache of chunks. */
 enum { WRITING = 4 << 20 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/statistics/per_sample.h"
+#include "calib/statistics/collection.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -167,10 +167,13 @@ static bool take_sibling(struct pending *sibling, struct tree *t, const struct p
     return true;
 }
 
-static bool put_state(struct qc_per_sample *p, size_t watch, size_t unit, struct qc_plugin_state state,
-                      struct qc_status *st)
+bool qc_per_sample_take(struct qc_per_sample *p, size_t watch, size_t unit, const float *x, size_t n,
+                        struct qc_status *st)
 {
-    struct pending here = {.index = unit, .state = state}, sibling;
+    if (!p) return true;
+    struct qc_plugin_state s;
+    if (!qc_plugin_scan(&s, p->observer, &p->values, x, n, st)) return false;
+    struct pending here = {.index = unit, .state = s}, sibling;
     for (;;) {
         bool waits;
         pthread_mutex_lock(&p->lock);
@@ -185,14 +188,6 @@ static bool put_state(struct qc_per_sample *p, size_t watch, size_t unit, struct
         }
         here = (struct pending){.level = here.level + 1, .index = here.index >> 1, .state = first->state};
     }
-}
-
-bool qc_per_sample_take(struct qc_per_sample *p, size_t watch, size_t unit, const float *x, size_t n,
-                        struct qc_status *st)
-{
-    if (!p) return true;
-    struct qc_plugin_state s;
-    return qc_plugin_scan(&s, p->observer, &p->values, x, n, st) && put_state(p, watch, unit, s, st);
 }
 
 /* Merges the remaining subtrees, from the last to the first. */

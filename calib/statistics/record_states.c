@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/statistics/record_states.h"
+#include "calib/statistics/stream.h"
 
 struct recording {
     struct qc_dataset *data;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/statistics/statistics.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,113 +9,209 @@
 
 #include "base/file.h"
 #include "base/scope.h"
-#include "calib/moments/moments_sums.h"
-#include "calib/statistics/moment_source.h"
+#include "calib/moments/moments_parts.h"
 #include "datasets/hdf5/archive.h"
 
-/* Converts statistics of channels to columns of a statistics file and back. */
-
-enum { COUNTERS = 2 * QC_CHANNEL_WINDOW_BINS };
-
-/* The part of both that is channels. */
-static void columns_count_channels(struct qc_columns *t, const struct qc_collection *c)
+const struct qc_column_info *qc_column_info(enum qc_column k)
 {
-    t->channels = c->channels;
-    for (size_t i = 0; i < c->count; i++) {
-        const struct qc_channel_histogram *h = c->values[i].channels;
-        t->channel_count += h ? h->channels : 0;
-        for (size_t k = 0; h && k < h->channels * COUNTERS; k++) t->channel_bin_count += h->counts[k] != 0;
-    }
-    t->channel_edge_count = t->channel_count + 1;
+    static const struct qc_column_info all[] = {
+#define QC_COLUMN(id, path, dtype, rows, columns, exists, most)                                                        \
+    [QC_COLUMN_##id] = {path, dtype, QC_COLUMN_##rows, columns, QC_COLUMN_##exists, most},
+#include "calib/statistics/statistics.def"
+    };
+    return &all[k];
 }
 
-static void columns_of_channels(struct qc_columns *t, const struct qc_collection *c)
+size_t qc_column_bytes(enum qc_column k)
 {
-    size_t at = 0, bin = 0;
-    for (size_t i = 0; i < c->count; i++) {
-        const struct qc_channel_histogram *h = c->values[i].channels;
-        t->channel_axis[i] = h ? h->axis : -1;
-        t->first_channel[i] = at;
-        for (size_t k = 0; h && k < h->channels; k++, at++) {
-            const struct qc_channel_tally *s = &h->tallies[k];
-            t->channel_tally[2 * at] = s->count;
-            t->channel_tally[2 * at + 1] = s->zeros;
-            t->channel_extremes[2 * at] = s->min;
-            t->channel_extremes[2 * at + 1] = s->max;
-            t->channel_exponent[at] = s->exponent;
-            t->channel_first_bin[at] = bin;
-            for (size_t b = 0; b < COUNTERS; b++) {
-                if (!h->counts[k * COUNTERS + b]) continue;
-                t->channel_bin[bin] = (uint16_t)b;
-                t->channel_bin_values[bin++] = h->counts[k * COUNTERS + b];
-            }
-        }
-    }
-    t->first_channel[c->count] = at;
-    t->channel_first_bin[at] = bin;
+    const struct qc_column_info *i = qc_column_info(k);
+    return (i->columns ? i->columns : 1) * (i->dtype == QC_NONE ? sizeof(char *) : qc_dtype_size(i->dtype));
 }
 
-/* Reads a channel. Returns false unless its tally and its bins agree. */
-static bool take_channel(struct qc_channel_histogram *h, size_t k, const struct qc_columns *t, size_t at)
+bool qc_columns_have(const struct qc_columns *t, enum qc_column k)
 {
-    struct qc_channel_tally s = {.count = t->channel_tally[2 * at],
-                                 .zeros = t->channel_tally[2 * at + 1],
-                                 .min = t->channel_extremes[2 * at],
-                                 .max = t->channel_extremes[2 * at + 1],
-                                 .exponent = t->channel_exponent[at]};
-    const float magnitude = fmaxf(fabsf(s.min), fabsf(s.max));
-    uint32_t bits;
-    memcpy(&bits, &magnitude, sizeof bits);
-    if (s.zeros > s.count || !isfinite(s.min) || !isfinite(s.max) || s.min > s.max ||
-        s.exponent != (s.count == s.zeros ? -1 : (int32_t)(bits >> 23)) || (s.count == s.zeros && magnitude != 0))
-        return false;
-    uint64_t left = s.count - s.zeros;
-    for (uint64_t b = t->channel_first_bin[at]; b < t->channel_first_bin[at + 1]; b++) {
-        const bool ascending = b == t->channel_first_bin[at] || t->channel_bin[b] > t->channel_bin[b - 1],
-                   possible = t->channel_bin[b] < QC_CHANNEL_WINDOW_BINS ? s.max > 0 : s.min < 0;
-        if (!ascending || !possible || t->channel_bin[b] >= COUNTERS || !t->channel_bin_values[b] ||
-            t->channel_bin_values[b] > left)
-            return false;
-        left -= t->channel_bin_values[b];
-        h->counts[k * COUNTERS + t->channel_bin[b]] = t->channel_bin_values[b];
-    }
-    h->tallies[k] = s;
-    return !left;
+    const struct qc_column_info *i = qc_column_info(k);
+    return i->exists == QC_COLUMN_ALWAYS || (i->exists == QC_COLUMN_KEPT ? t->kept : t->channels);
 }
 
-static bool check(const struct qc_columns *t, struct qc_status *st)
+/* ---- Visiting the content: one description for counting rows, writing and reading ---- */
+
+/* COUNT: counts the rows of all columns. PUT: fills the columns of a collection, except for products and entries, which
+   qc_moment_source_next computes. TAKE: fills a collection, and fails if the columns are inconsistent. */
+struct visitor {
+    enum visit_pass { COUNT, PUT, TAKE } pass;
+    const struct qc_columns *t;
+    size_t at[QC_COLUMN_COUNT]; /* rows passed */
+    struct qc_status *st;
+};
+
+/* Copies the next rows between a column and x. */
+static void move_rows(struct visitor *v, enum qc_column k, void *x, size_t rows)
 {
-    bool ok = t->edge_count == t->count + 1 && t->channel_edge_count == t->channel_count + 1 &&
-              t->first_channel[0] == 0 && t->first_channel[t->count] == t->channel_count &&
-              t->channel_first_bin[0] == 0 && t->channel_first_bin[t->channel_count] == t->channel_bin_count;
-    for (size_t i = 0; ok && i < t->count; i++) {
-        ok =
-            t->first_channel[i] <= t->first_channel[i + 1] &&
-            t->first_channel[i + 1] - t->first_channel[i] <= QC_CHANNELS_MAX &&
-            (t->first_channel[i] < t->first_channel[i + 1] ? t->channel_axis[i] >= 0 && t->channel_axis[i] < QC_RANK_MAX
-                                                           : t->channel_axis[i] == -1);
-    }
-    for (size_t i = 0; ok && i < t->channel_count; i++) ok = t->channel_first_bin[i] <= t->channel_first_bin[i + 1];
-    return ok || qc_fail(st, QC_BAD_INPUT, "the statistics of channels are invalid");
+    const size_t bytes = qc_column_bytes(k);
+    char *column = v->t->of[k];
+    if (v->pass != COUNT && column && rows)
+        memcpy(v->pass == PUT ? column + v->at[k] * bytes : x, v->pass == PUT ? x : column + v->at[k] * bytes,
+               rows * bytes);
+    v->at[k] += rows;
 }
 
-static bool columns_take_channels(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
+/* The same for the n elements of one row. */
+static void move_row(struct visitor *v, enum qc_column k, void *const x[], size_t n)
 {
-    c->channels = t->channels;
-    if (!t->channels) return true;
-    if (!check(t, st)) return false;
-    for (size_t i = 0; i < t->count; i++) {
-        const size_t first = (size_t)t->first_channel[i], count = (size_t)t->first_channel[i + 1] - first;
-        if (!qc_collection_add_channels(c, i, t->channel_axis[i], (int64_t)count, st)) return false;
-        for (size_t k = 0; k < count; k++)
-            if (!take_channel(c->values[i].channels, k, t, first + k))
-                return qc_fail(st, QC_BAD_INPUT, "the statistics of channel %zu of tensor '%s' are inconsistent", k,
-                               t->names[i]);
+    const size_t size = qc_column_bytes(k) / n;
+    char *row = v->pass == COUNT || !v->t->of[k] ? NULL : (char *)v->t->of[k] + v->at[k] * n * size;
+    for (size_t i = 0; row && i < n; i++, row += size)
+        memcpy(v->pass == PUT ? row : x[i], v->pass == PUT ? x[i] : row, size);
+    v->at[k]++;
+}
+#define MOVE(v, id, ...)                                                                                               \
+    move_row(v, QC_COLUMN_##id, (void *[]){__VA_ARGS__}, sizeof((void *[]){__VA_ARGS__}) / sizeof(void *))
+
+/* Returns the rows to visit. */
+static size_t rows_of(const struct visitor *v, enum qc_column rows, size_t count)
+{
+    return v->pass == TAKE ? v->t->rows[rows] : count;
+}
+
+/* Returns the edge after the one that was passed last. */
+static size_t next_edge(const struct visitor *v, enum qc_column k)
+{
+    return (size_t)((const uint64_t *)v->t->of[k])[v->at[k]];
+}
+
+static bool visit_data(struct visitor *v, struct qc_collection *c)
+{
+    const bool take = v->pass == TAKE;
+    const size_t parts = rows_of(v, QC_COLUMN_PART_SHA256, c->part_count),
+                 ranges = rows_of(v, QC_COLUMN_RANGES, c->range_count);
+    for (size_t i = 0; i < parts; i++) {
+        struct qc_part p = take ? (struct qc_part){.samples = 0} : c->parts[i];
+        const char *sha = take ? NULL : c->parts[i].sha256;
+        size_t index;
+        MOVE(v, PART_SHA256, &sha);
+        MOVE(v, PART_SAMPLES, &p.samples, &p.chosen);
+        if (!take) continue;
+        if ((*sha && (strlen(sha) != 64 || strspn(sha, "0123456789abcdef") != 64)) || p.chosen > p.samples ||
+            p.samples >> QC_SAMPLE_BITS)
+            return qc_fail(v->st, QC_BAD_INPUT, "part %zu of the data is invalid", i);
+        memcpy(p.sha256, sha, strlen(sha) + 1);
+        if (!qc_collection_add_part(&index, c, &p, v->st)) return false;
+        if (index != i || c->part_count != i + 1)
+            return qc_fail(v->st, QC_BAD_INPUT, "the parts of the data are not in order");
+    }
+    for (size_t i = 0; i < ranges; i++) {
+        struct qc_sample_range r = take ? (struct qc_sample_range){.part = 0} : c->ranges[i];
+        MOVE(v, RANGES, &r.part, &r.first, &r.count);
+        if (!take) continue;
+        if (r.part >= c->part_count || !r.count || r.count > c->parts[r.part].samples ||
+            r.first > c->parts[r.part].samples - r.count)
+            return qc_fail(v->st, QC_BAD_INPUT, "the range of samples %zu is not in the data", i);
+        if (!qc_collection_add_range(c, r, v->st)) return false;
+    }
+    return c->range_count == ranges || qc_fail(v->st, QC_BAD_INPUT, "the ranges of samples are not in order");
+}
+
+/* Moves the numbers of three samples. Returns false if one of them is not in the data. */
+static bool move_where(struct visitor *v, const struct qc_collection *c, uint64_t *const ids[3])
+{
+    uint64_t w[3][2];
+    for (size_t k = 0; k < 3; k++) {
+        w[k][0] = *ids[k] == QC_NO_SAMPLE ? QC_NO_SAMPLE : QC_SAMPLE_PART(*ids[k]);
+        w[k][1] = *ids[k] == QC_NO_SAMPLE ? QC_NO_SAMPLE : QC_SAMPLE_NUMBER(*ids[k]);
+    }
+    move_rows(v, QC_COLUMN_WHERE, w, 1);
+    for (size_t k = 0; v->pass == TAKE && k < 3; k++) {
+        const bool none = w[k][0] == QC_NO_SAMPLE && w[k][1] == QC_NO_SAMPLE;
+        if (!none && (w[k][0] >= c->part_count || w[k][1] >= c->parts[w[k][0]].samples)) return false;
+        *ids[k] = none ? QC_NO_SAMPLE : QC_SAMPLE_ID(w[k][0], w[k][1]);
     }
     return true;
 }
 
-/* Converts second moments and the extremes of every sample to columns of a statistics file and back. */
+/* Returns true if extremes and the exponent of the largest magnitude are possible for a tally. */
+static bool tally_agrees(uint64_t count, uint64_t zeros, float min, float max, int32_t exponent)
+{
+    const float magnitude = fmaxf(fabsf(min), fabsf(max));
+    uint32_t bits;
+    memcpy(&bits, &magnitude, sizeof bits);
+    return zeros <= count && isfinite(min) && isfinite(max) && min <= max &&
+           exponent == (count == zeros ? -1 : (int32_t)(bits >> 23)) && (count != zeros || magnitude == 0);
+}
+
+/* Returns true if bins ascend, are possible, and hold `left` values together. window: bins of a sign. */
+static bool bins_agree(uint64_t left, float min, float max, size_t window, const uint16_t *bin, const uint64_t *values,
+                       size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const bool possible = bin[i] < window ? max > 0 : min < 0;
+        if ((i && bin[i] <= bin[i - 1]) || !possible || bin[i] >= 2 * window || !values[i] || values[i] > left)
+            return false;
+        left -= values[i];
+    }
+    return !left;
+}
+
+/* Returns false unless the tally of a histogram and its bins agree. */
+static bool visit_value(struct visitor *v, struct qc_collection *c, size_t i)
+{
+    struct qc_histogram *h = c->values[i].histogram;
+    struct qc_tally *s = &h->tally;
+    const char *name = c->values[i].name;
+    uint64_t first = v->at[QC_COLUMN_BIN];
+    MOVE(v, NAME, &name);
+    MOVE(v, TALLY, &s->count, &s->zeros, &s->nan, &s->pos_inf, &s->neg_inf, &s->samples);
+    MOVE(v, EXTREMES, &s->min, &s->max);
+    if (!move_where(v, c, (uint64_t *[]){&s->min_sample, &s->max_sample, &s->first_bad_sample})) return false;
+    MOVE(v, EXPONENT, &h->exponent);
+    MOVE(v, LOW_BITS, &h->low_bits);
+    MOVE(v, FIRST_BIN, &first);
+    if (v->pass != TAKE) {
+        move_rows(v, QC_COLUMN_BIN, h->slots, h->used);
+        move_rows(v, QC_COLUMN_BIN_VALUES, h->counts, h->used);
+        return true;
+    }
+    const size_t n = next_edge(v, QC_COLUMN_FIRST_BIN) - first;
+    const uint16_t *bin = (const uint16_t *)v->t->of[QC_COLUMN_BIN] + first;
+    const uint64_t *values = (const uint64_t *)v->t->of[QC_COLUMN_BIN_VALUES] + first;
+    return tally_agrees(s->count, s->zeros, s->min, s->max, h->exponent) && !(h->low_bits >> QC_KEY_SHIFT) &&
+           (!h->binned || (bins_agree(s->count - s->zeros, s->min, s->max, QC_WINDOW_BINS, bin, values, n) &&
+                           qc_histogram_set(h, n, bin, values, v->st)));
+}
+
+static bool visit_values(struct visitor *v, struct qc_collection *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (!visit_value(v, c, i))
+            return v->st->code == QC_OK &&
+                   qc_fail(v->st, QC_BAD_INPUT, "the statistics of tensor '%s' are inconsistent", c->values[i].name);
+    MOVE(v, FIRST_BIN, &(uint64_t){v->at[QC_COLUMN_BIN]});
+    return true;
+}
+
+/* Extremes of every sample. */
+static bool visit_series(struct visitor *v, struct qc_collection *c)
+{
+    struct qc_extremes_table *e = c->extremes;
+    for (size_t i = 0; e && i < e->count; i++) {
+        uint64_t part = QC_SAMPLE_PART(e->samples[i]), number = QC_SAMPLE_NUMBER(e->samples[i]);
+        MOVE(v, SERIES, &part, &number);
+        if (v->pass != TAKE) continue;
+        e->samples[i] = QC_SAMPLE_ID(part, number);
+        if (part >= c->part_count || number >= c->parts[part].samples || !qc_collection_has_sample(c, part, number) ||
+            (i && e->samples[i - 1] >= e->samples[i]))
+            return qc_fail(v->st, QC_BAD_INPUT,
+                           "the extremes belong to samples that were not seen, or are not in order");
+    }
+    for (size_t i = 0; e && i < e->values * e->count; i++) {
+        const struct qc_ends *s = &e->ends[i];
+        MOVE(v, ENDS, &e->ends[i].min, &e->ends[i].max);
+        if (v->pass == TAKE &&
+            (isnan(s->min) || isnan(s->max) || (s->min <= s->max && (isinf(s->min) || isinf(s->max)))))
+            return qc_fail(v->st, QC_BAD_INPUT, "an extreme of a sample is not finite");
+    }
+    return true;
+}
 
 /* In the file each matrix of lanes is a triangle of its own; other matrices have the same layout in memory. */
 static void unpack_products(int64_t *products, const int64_t *packed, const struct qc_second_moments_layer *l)
@@ -123,107 +220,6 @@ static void unpack_products(int64_t *products, const int64_t *packed, const stru
         for (size_t b = 0; b < l->blocks; b++)
             for (size_t k = 0; k < qc_second_moments_width(l, b); k++)
                 for (size_t j = 0; j <= k; j++) products[qc_second_moments_product_at(l, g, b, j, k)] = *packed++;
-}
-
-/* ---- To columns ---- */
-
-static void fill_series(struct qc_columns *t, const struct qc_extremes_table *e)
-{
-    for (size_t i = 0; i < t->series_count; i++) {
-        t->series[2 * i] = QC_SAMPLE_PART(e->samples[i]);
-        t->series[2 * i + 1] = QC_SAMPLE_NUMBER(e->samples[i]);
-    }
-    for (size_t i = 0; i < t->end_count; i++) {
-        t->ends[2 * i] = e->ends[i].min;
-        t->ends[2 * i + 1] = e->ends[i].max;
-    }
-}
-
-/* The part of both that is not histograms. The first one counts rows, the second one fills allocated columns. */
-static void columns_count_more(struct qc_columns *t, const struct qc_collection *of)
-{
-    const struct qc_second_moments *m = of->second_moments;
-    t->series_count = of->extremes ? of->extremes->count : 0;
-    t->end_count = of->extremes ? of->extremes->values * of->extremes->count : 0;
-    t->layer_count = m ? qc_second_moments_count(m) : 0;
-    t->moment_count = t->layer_count * QC_MOMENTS_PARTS;
-    for (size_t i = 0; i < t->moment_count; i++) {
-        const struct qc_second_moments_layer *l = qc_second_moments_at(m, i / QC_MOMENTS_PARTS);
-        const struct qc_second_moments_moments *part = &l->parts[i % QC_MOMENTS_PARTS];
-        for (int32_t c = part->top - QC_MOMENTS_CLASSES + 1; part->seen && c <= part->top; c++) {
-            const struct qc_second_moments_sums *s = qc_moment_sums_of(part, c);
-            if (!s) continue;
-            t->class_count++;
-            t->sum_count += qc_second_moments_row(l);
-            t->product_count += s->rows ? 0 : qc_moment_packed_count(l);
-            t->kept_count += s->row_count;
-            t->entry_count += s->row_count * qc_second_moments_row(l);
-        }
-    }
-    t->kept = t->kept_count != 0;
-}
-
-/* Fills the columns except for products and entries, which qc_moment_source_next computes. */
-static bool fill_moments(struct qc_columns *t, const struct qc_second_moments *m, struct qc_status *st)
-{
-    int64_t *sums = t->sums;
-    int32_t *class = t->classes;
-    uint64_t *rows = t->class_rows;
-    uint8_t *steps = t->kept_steps;
-    for (size_t i = 0; i < t->layer_count; i++) {
-        const struct qc_second_moments_layer *l = qc_second_moments_at(m, i);
-        t->layer_inputs[i] = l->name;
-        t->layer_geometry[i] = l->geometry;
-        memcpy(t->layer_sizes + QC_COLUMNS_SIZES * i,
-               (uint64_t[QC_COLUMNS_SIZES]){l->groups, l->outputs, l->channels, l->taps, l->block},
-               QC_COLUMNS_SIZES * sizeof *t->layer_sizes);
-        for (size_t p = 0; p < QC_MOMENTS_PARTS; p++) {
-            const struct qc_second_moments_moments *part = &l->parts[p];
-            memcpy(t->moments + 3 * (i * QC_MOMENTS_PARTS + p), (uint64_t[3]){part->rows, part->samples, part->skipped},
-                   3 * sizeof *t->moments);
-            for (int32_t c = part->top - QC_MOMENTS_CLASSES + 1; part->seen && c <= part->top; c++) {
-                const struct qc_second_moments_sums *s = qc_moment_sums_of(part, c);
-                if (!s) continue;
-                memcpy(class, (int32_t[3]){(int32_t)i, (int32_t)p, c}, 3 * sizeof *class);
-                memcpy(sums, s->sums, qc_second_moments_row(l) * sizeof *sums);
-                class += 3;
-                sums += qc_second_moments_row(l);
-                *rows++ = s->row_count;
-                if (s->rows && !qc_moment_steps(steps, l, s, st)) return false;
-                steps += s->row_count;
-            }
-        }
-    }
-    return true;
-}
-
-static bool columns_of_more(struct qc_columns *t, const struct qc_collection *c, struct qc_status *st)
-{
-    fill_series(t, c->extremes);
-    return fill_moments(t, c->second_moments, st);
-}
-
-/* ---- From columns ---- */
-
-static bool take_series(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
-{
-    if (t->end_count != t->count * t->series_count)
-        return qc_fail(st, QC_BAD_INPUT, "the extremes of samples are invalid");
-    if (!qc_extremes_table_new(&c->extremes, t->count, t->series_count, st)) return false;
-    for (size_t i = 0; i < t->series_count; i++) {
-        const uint64_t part = t->series[2 * i], number = t->series[2 * i + 1];
-        c->extremes->samples[i] = QC_SAMPLE_ID(part, number);
-        if (part >= c->part_count || number >= c->parts[part].samples || !qc_collection_has_sample(c, part, number) ||
-            (i && c->extremes->samples[i - 1] >= c->extremes->samples[i]))
-            return qc_fail(st, QC_BAD_INPUT, "the extremes belong to samples that were not seen, or are not in order");
-    }
-    for (size_t i = 0; i < t->end_count; i++) {
-        const struct qc_ends e = {.min = t->ends[2 * i], .max = t->ends[2 * i + 1]};
-        if (isnan(e.min) || isnan(e.max) || (e.min <= e.max && (isinf(e.min) || isinf(e.max))))
-            return qc_fail(st, QC_BAD_INPUT, "an extreme of a sample is not finite");
-        c->extremes->ends[i] = e;
-    }
-    return true;
 }
 
 /* Returns true if no entry exceeds `rows` products of two entries of the largest magnitude, at the highest step of a
@@ -236,18 +232,13 @@ static bool sums_fit(const int64_t *x, size_t n, uint64_t rows, int shift)
     return true;
 }
 
-/* Positions in the columns. */
-struct taken {
-    size_t sums, products, rows, entries;
-};
-
 /* Reads the rows of a class. Fails unless they add up to the sums in the file. */
-static bool take_rows(struct qc_second_moments_sums *s, const struct qc_columns *t, struct taken *at, uint64_t count,
-                      const struct qc_second_moments_layer *l, struct qc_status *st)
+static bool take_rows(struct qc_second_moments_sums *s, struct visitor *v, uint64_t count,
+                      const struct qc_second_moments_layer *l, const int64_t *sums)
 {
     const size_t row = qc_second_moments_row(l);
-    const uint8_t *steps = t->kept_steps + at->rows;
-    const int16_t *entries = t->entries + at->entries;
+    const uint8_t *steps = (const uint8_t *)v->t->of[QC_COLUMN_STEPS] + v->at[QC_COLUMN_STEPS];
+    const int16_t *entries = (const int16_t *)v->t->of[QC_COLUMN_ENTRIES] + v->at[QC_COLUMN_ENTRIES];
     bool ok = true;
     for (size_t i = 0; i < count * row; i++)
         ok = ok && entries[i] >= -QC_MOMENTS_LEVEL && entries[i] <= QC_MOMENTS_LEVEL;
@@ -256,285 +247,225 @@ static bool take_rows(struct qc_second_moments_sums *s, const struct qc_columns 
         for (n = 1; i + n < count && n < QC_MOMENTS_ROWS && steps[i + n] == steps[i]; n++) {
         }
         qc_second_moments_sums(s->sums, entries + i * row, n, row, 2 * steps[i]);
-        if (!qc_second_moments_keep(s, l, entries + i * row, n, steps[i], st)) return false;
+        if (!qc_second_moments_keep(s, l, entries + i * row, n, steps[i], v->st)) return false;
     }
-    ok = ok && memcmp(s->sums, t->sums + at->sums, row * sizeof *s->sums) == 0;
-    at->rows += count;
-    at->entries += count * row;
-    return ok || qc_fail(st, QC_BAD_INPUT, "the rows of '%s' contradict their sums", l->name);
+    return (ok && memcmp(s->sums, sums, row * sizeof *s->sums) == 0) ||
+           qc_fail(v->st, QC_BAD_INPUT, "the rows of '%s' contradict their sums", l->name);
 }
 
-static bool take_class(struct qc_collection *c, const struct qc_columns *t, size_t at, struct taken *taken,
-                       struct qc_status *st)
+static bool take_class(struct visitor *v, const struct qc_second_moments *m, size_t at)
 {
     enum { LARGEST = 64 };
-    const int32_t *key = t->classes + 3 * at, *before = at ? key - 3 : NULL;
+    const struct qc_columns *t = v->t;
+    size_t *const passed = v->at;
+    const int32_t *key = (const int32_t *)t->of[QC_COLUMN_CLASS] + 3 * at, *before = at ? key - 3 : NULL;
     const bool ascends = !before || key[0] > before[0] ||
                          (key[0] == before[0] && (key[1] > before[1] || (key[1] == before[1] && key[2] > before[2])));
-    if (key[0] < 0 || (size_t)key[0] >= t->layer_count || key[1] < 0 || key[1] >= QC_MOMENTS_PARTS ||
+    if (key[0] < 0 || (size_t)key[0] >= t->rows[QC_COLUMN_LAYER_INPUT] || key[1] < 0 || key[1] >= QC_MOMENTS_PARTS ||
         key[2] < -LARGEST || key[2] > LARGEST || !ascends)
-        return qc_fail(st, QC_BAD_INPUT, "class %zu of the second moments is invalid", at);
-    struct qc_second_moments_layer *l = qc_second_moments_at(c->second_moments, (size_t)key[0]);
+        return qc_fail(v->st, QC_BAD_INPUT, "class %zu of the second moments is invalid", at);
+    struct qc_second_moments_layer *l = qc_second_moments_at(m, (size_t)key[0]);
     struct qc_second_moments_moments *part = &l->parts[key[1]];
-    const uint64_t rows = t->kept ? t->class_rows[at] : 0;
+    const uint64_t rows = t->kept ? ((const uint64_t *)t->of[QC_COLUMN_CLASS_ROWS])[at] : 0;
     const size_t row = qc_second_moments_row(l), packed = rows ? 0 : qc_moment_packed_count(l);
+    const int64_t *sums = (const int64_t *)t->of[QC_COLUMN_SUMS] + passed[QC_COLUMN_SUMS];
+    const int64_t *products = (const int64_t *)t->of[QC_COLUMN_PRODUCTS] + passed[QC_COLUMN_PRODUCTS];
     struct qc_second_moments_sums *s = NULL;
     if ((before && before[0] == key[0] && before[1] == key[1] && key[2] - before[2] >= QC_MOMENTS_CLASSES) ||
-        row > t->sum_count - taken->sums || packed > t->product_count - taken->products || rows > l->keep ||
-        rows > part->rows || rows > t->kept_count - taken->rows || rows * row > t->entry_count - taken->entries ||
-        !sums_fit(t->sums + taken->sums, row, part->rows, 17) ||
-        !sums_fit(t->products + taken->products, packed, part->rows, 34))
-        return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' are inconsistent", l->name);
-    if (!qc_second_moments_class(&s, l, (enum qc_second_moments_part)key[1], key[2], st)) return false;
+        row > t->rows[QC_COLUMN_SUMS] - passed[QC_COLUMN_SUMS] ||
+        packed > t->rows[QC_COLUMN_PRODUCTS] - passed[QC_COLUMN_PRODUCTS] || rows > l->keep || rows > part->rows ||
+        rows > t->rows[QC_COLUMN_STEPS] - passed[QC_COLUMN_STEPS] ||
+        rows * row > t->rows[QC_COLUMN_ENTRIES] - passed[QC_COLUMN_ENTRIES] || !sums_fit(sums, row, part->rows, 17) ||
+        !sums_fit(products, packed, part->rows, 34))
+        return qc_fail(v->st, QC_BAD_INPUT, "the second moments of '%s' are inconsistent", l->name);
+    if (!qc_second_moments_class(&s, l, (enum qc_second_moments_part)key[1], key[2], v->st)) return false;
     if (rows) {
-        if (!take_rows(s, t, taken, rows, l, st)) return false;
+        if (!take_rows(s, v, rows, l, sums)) return false;
     } else {
-        if (!qc_second_moments_widen(s, l, st)) return false;
-        memcpy(s->sums, t->sums + taken->sums, row * sizeof *s->sums);
-        unpack_products(s->products, t->products + taken->products, l);
+        if (!qc_second_moments_widen(s, l, v->st)) return false;
+        memcpy(s->sums, sums, row * sizeof *s->sums);
+        unpack_products(s->products, products, l);
     }
-    taken->sums += row;
-    taken->products += packed;
+    passed[QC_COLUMN_SUMS] += row;
+    passed[QC_COLUMN_PRODUCTS] += packed;
+    passed[QC_COLUMN_STEPS] += rows;
+    passed[QC_COLUMN_ENTRIES] += rows * row;
     return true;
 }
 
-/* Restores the layers from the sizes in the file. */
-static bool take_layers(struct qc_collection *c, const struct qc_columns *t, struct qc_arena *a, struct qc_status *st)
+/* Counts or writes the classes of a part of a layer. */
+static bool put_classes(struct visitor *v, struct qc_second_moments_layer *l, int32_t layer, int32_t part)
 {
-    struct qc_second_moments_layer *layers = QC_NEW_ARRAY(a, struct qc_second_moments_layer, t->layer_count, st);
-    if (!layers) return false;
-    for (size_t i = 0; i < t->layer_count; i++) {
-        const uint64_t *n = t->layer_sizes + QC_COLUMNS_SIZES * i;
-        layers[i] = (struct qc_second_moments_layer){.name = t->layer_inputs[i],
-                                                     .geometry = t->layer_geometry[i],
-                                                     .groups = (size_t)n[0],
-                                                     .outputs = (size_t)n[1],
-                                                     .channels = (size_t)n[2],
-                                                     .taps = (size_t)n[3],
-                                                     .block = (size_t)n[4]};
+    const struct qc_second_moments_moments *m = &l->parts[part];
+    for (int32_t c = m->top - QC_MOMENTS_CLASSES + 1; m->seen && c <= m->top; c++) {
+        const struct qc_second_moments_sums *s = qc_moment_sums_of(m, c);
+        if (!s) continue;
+        MOVE(v, CLASS, &layer, &part, &c);
+        MOVE(v, CLASS_ROWS, &(uint64_t){s->row_count});
+        move_rows(v, QC_COLUMN_SUMS, s->sums, qc_second_moments_row(l));
+        if (v->pass == PUT && s->rows &&
+            !qc_moment_steps((uint8_t *)v->t->of[QC_COLUMN_STEPS] + v->at[QC_COLUMN_STEPS], l, s, v->st))
+            return false;
+        v->at[QC_COLUMN_STEPS] += s->row_count;
+        v->at[QC_COLUMN_ENTRIES] += s->row_count * qc_second_moments_row(l);
+        v->at[QC_COLUMN_PRODUCTS] += s->rows ? 0 : qc_moment_packed_count(l);
     }
-    return qc_second_moments_restore(&c->second_moments, t->layer_count, layers, st);
+    return true;
 }
 
-static bool take_moments(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
+static bool visit_moments(struct visitor *v, struct qc_collection *c)
 {
-    struct taken taken = {0};
-    if (t->moment_count != t->layer_count * QC_MOMENTS_PARTS)
-        return qc_fail(st, QC_BAD_INPUT, "the second moments are invalid");
-    if (!take_layers(c, t, c->arena, st)) return false;
-    for (size_t i = 0; i < t->moment_count; i++) {
-        const uint64_t *n = t->moments + 3 * i;
-        struct qc_second_moments_layer *l = qc_second_moments_at(c->second_moments, i / QC_MOMENTS_PARTS);
-        if (n[0] > QC_MOMENTS_ROWS_MAX)
-            return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' have too many rows", l->name);
-        qc_second_moments_add_counts(&l->parts[i % QC_MOMENTS_PARTS], n[0], n[1], n[2]);
+    const bool take = v->pass == TAKE;
+    const size_t layers = rows_of(v, QC_COLUMN_LAYER_INPUT, take ? 0 : qc_second_moments_count(c->second_moments));
+    struct qc_second_moments_layer *made = NULL;
+    if (take && v->t->rows[QC_COLUMN_MOMENTS] != layers * QC_MOMENTS_PARTS)
+        return qc_fail(v->st, QC_BAD_INPUT, "the second moments are invalid");
+    if (take && !(made = QC_NEW_ARRAY(c->arena, struct qc_second_moments_layer, layers, v->st))) return false;
+    for (size_t i = 0; i < layers; i++) {
+        struct qc_second_moments_layer *l = take ? &made[i] : qc_second_moments_at(c->second_moments, i);
+        MOVE(v, LAYER_INPUT, &l->name);
+        MOVE(v, LAYER_GEOMETRY, &l->geometry);
+        MOVE(v, LAYER_SIZES, &l->groups, &l->outputs, &l->channels, &l->taps, &l->block);
     }
-    for (size_t i = 0; i < t->class_count; i++)
-        if (!take_class(c, t, i, &taken, st)) return false;
-    return (taken.sums == t->sum_count && taken.products == t->product_count && taken.rows == t->kept_count &&
-            taken.entries == t->entry_count) ||
-           qc_fail(st, QC_BAD_INPUT, "there are more second moments than layers for them");
+    if (take && !qc_second_moments_restore(&c->second_moments, layers, made, v->st)) return false;
+    for (size_t i = 0; i < layers * QC_MOMENTS_PARTS; i++) {
+        const int32_t layer = (int32_t)(i / QC_MOMENTS_PARTS), part = i % QC_MOMENTS_PARTS;
+        struct qc_second_moments_layer *l = qc_second_moments_at(c->second_moments, (size_t)layer);
+        struct qc_second_moments_moments *m = &l->parts[part];
+        MOVE(v, MOMENTS, &m->rows, &m->samples, &m->skipped);
+        if (take && m->rows > QC_MOMENTS_ROWS_MAX)
+            return qc_fail(v->st, QC_BAD_INPUT, "the second moments of '%s' have too many rows", l->name);
+        if (!take && !put_classes(v, l, layer, part)) return false;
+    }
+    const size_t *rows = v->t->rows;
+    for (size_t i = 0; take && i < rows[QC_COLUMN_CLASS]; i++)
+        if (!take_class(v, c->second_moments, i)) return false;
+    return !take ||
+           (v->at[QC_COLUMN_SUMS] == rows[QC_COLUMN_SUMS] && v->at[QC_COLUMN_PRODUCTS] == rows[QC_COLUMN_PRODUCTS] &&
+            v->at[QC_COLUMN_STEPS] == rows[QC_COLUMN_STEPS] && v->at[QC_COLUMN_ENTRIES] == rows[QC_COLUMN_ENTRIES]) ||
+           qc_fail(v->st, QC_BAD_INPUT, "there are more second moments than layers for them");
 }
 
-static bool columns_take_more(struct qc_collection *c, const struct qc_columns *t, bool extremes, bool moments,
-                              struct qc_status *st)
+/* Returns false unless the tally of a channel and its bins agree. */
+static bool visit_channel(struct visitor *v, struct qc_channel_histogram *h, size_t k)
 {
-    if ((!extremes && (t->series_count || t->end_count)) ||
-        (!moments && (t->layer_count || t->moment_count || t->class_count || t->sum_count || t->product_count ||
-                      t->kept_count || t->entry_count)))
-        return qc_fail(st, QC_BAD_INPUT, "the file holds statistics that its attributes exclude");
-    return (!extremes || take_series(c, t, st)) && (!moments || take_moments(c, t, st));
+    enum { COUNTERS = 2 * QC_CHANNEL_WINDOW_BINS };
+    struct qc_channel_tally *s = &h->tallies[k];
+    uint64_t *counts = h->counts + k * COUNTERS, first = v->at[QC_COLUMN_CHANNEL_BIN];
+    MOVE(v, CHANNEL_TALLY, &s->count, &s->zeros);
+    MOVE(v, CHANNEL_EXTREMES, &s->min, &s->max);
+    MOVE(v, CHANNEL_EXPONENT, &s->exponent);
+    MOVE(v, CHANNEL_FIRST_BIN, &first);
+    for (size_t b = 0; v->pass != TAKE && b < COUNTERS; b++) {
+        if (!counts[b]) continue;
+        MOVE(v, CHANNEL_BIN, &(uint16_t){(uint16_t)b});
+        MOVE(v, CHANNEL_BIN_VALUES, &counts[b]);
+    }
+    if (v->pass != TAKE) return true;
+    const size_t n = next_edge(v, QC_COLUMN_CHANNEL_FIRST_BIN) - first;
+    const uint16_t *bin = (const uint16_t *)v->t->of[QC_COLUMN_CHANNEL_BIN] + first;
+    const uint64_t *values = (const uint64_t *)v->t->of[QC_COLUMN_CHANNEL_BIN_VALUES] + first;
+    if (!tally_agrees(s->count, s->zeros, s->min, s->max, s->exponent) ||
+        !bins_agree(s->count - s->zeros, s->min, s->max, QC_CHANNEL_WINDOW_BINS, bin, values, n))
+        return false;
+    for (size_t b = 0; b < n; b++) counts[bin[b]] = values[b];
+    return true;
 }
 
-enum { BINS = QC_COLUMNS_BINS, TALLY_COLUMNS = QC_COLUMNS_TALLY };
-
-/* ---- Columns and collection ---- */
-
-static void count_rows(struct qc_columns *t, const struct qc_collection *c)
+static bool visit_channels(struct visitor *v, struct qc_collection *c)
 {
-    *t = (struct qc_columns){.part_count = c->part_count,
-                             .range_count = c->range_count,
-                             .count = c->count,
-                             .edge_count = c->count + 1};
-    for (size_t i = 0; i < c->count; i++) t->bin_count += c->values[i].histogram->used;
-    columns_count_more(t, c);
-    columns_count_channels(t, c);
+    for (size_t i = 0; i < c->count; i++) {
+        int32_t axis = c->values[i].channels ? c->values[i].channels->axis : -1;
+        uint64_t first = v->at[QC_COLUMN_CHANNEL_TALLY];
+        MOVE(v, CHANNEL_AXIS, &axis);
+        MOVE(v, FIRST_CHANNEL, &first);
+        if (v->pass == TAKE &&
+            !qc_collection_add_channels(c, i, axis, (int64_t)(next_edge(v, QC_COLUMN_FIRST_CHANNEL) - first), v->st))
+            return false;
+        struct qc_channel_histogram *h = c->values[i].channels;
+        for (size_t k = 0; h && k < h->channels; k++)
+            if (!visit_channel(v, h, k))
+                return qc_fail(v->st, QC_BAD_INPUT, "the statistics of channel %zu of tensor '%s' are inconsistent", k,
+                               c->values[i].name);
+    }
+    MOVE(v, FIRST_CHANNEL, &(uint64_t){v->at[QC_COLUMN_CHANNEL_TALLY]});
+    MOVE(v, CHANNEL_FIRST_BIN, &(uint64_t){v->at[QC_COLUMN_CHANNEL_BIN]});
+    return true;
 }
 
-static bool new_columns(struct qc_columns *t, struct qc_arena *a, struct qc_status *st)
+/* Counts the rows of the columns of a collection and fills them, except for those that qc_moment_source_next computes,
+   which are NULL. Arrays are from the arena, strings borrowed. */
+static bool columns_of(struct qc_columns *t, const struct qc_collection *from, struct qc_arena *a, struct qc_status *st)
 {
-    bool ok = true;
-#define QC_TEXTS(path, rows, field, most) ok = ok && (t->field = QC_NEW_ARRAY(a, const char *, t->rows, st));
-#define QC_COLUMN(path, dtype, rows, columns, field, most)                                                             \
-    ok = ok && (qc_moment_column_of(path) != QC_MOMENT_NONE ||                                                         \
-                (t->field = qc_arena_get(a, t->rows * (columns ? columns : 1), sizeof *t->field, st)));
-#define QC_MORE_COLUMN(part, path, dtype, rows, columns, field, most) QC_COLUMN(path, dtype, rows, columns, field, most)
-#include "calib/statistics/statistics.def"
+    struct qc_collection *c = (struct qc_collection *)(uintptr_t)from; /* these passes do not change it */
+    *t = (struct qc_columns){.channels = c->channels};
+    for (enum visit_pass pass = COUNT; pass <= PUT; pass++) {
+        struct visitor v = {.pass = pass, .t = t, .st = st};
+        if (!visit_data(&v, c) || !visit_values(&v, c) || !visit_series(&v, c) ||
+            (c->second_moments && !visit_moments(&v, c)) || (c->channels && !visit_channels(&v, c)))
+            return false;
+        for (enum qc_column k = 0; pass == COUNT && k < QC_COLUMN_COUNT; k++)
+            if (v.at[k]) t->rows[qc_column_info(k)->rows] = v.at[k];
+        t->kept = t->rows[QC_COLUMN_STEPS] != 0;
+        for (enum qc_column k = 0; pass == COUNT && k < QC_COLUMN_COUNT; k++)
+            if (qc_moment_column_of(qc_column_info(k)->path) == QC_MOMENT_NONE && qc_columns_have(t, k) &&
+                !(t->of[k] = qc_arena_get(a, t->rows[qc_column_info(k)->rows], qc_column_bytes(k), st)))
+                return false;
+    }
+    return true;
+}
+
+/* Returns true if a column is the ascending list of the first rows of `rows` groups of other rows. */
+static bool is_list_of_edges(const struct qc_columns *t, enum qc_column k, enum qc_column rows, enum qc_column of)
+{
+    const uint64_t *edge = t->of[k];
+    const size_t n = t->rows[rows];
+    bool ok = t->rows[qc_column_info(k)->rows] == n + 1 && edge[0] == 0 && edge[n] == t->rows[of];
+    for (size_t i = 0; ok && i < n; i++) ok = edge[i] <= edge[i + 1];
     return ok;
 }
 
-static void put_where(uint64_t out[2], uint64_t id)
+static bool check_channels(const struct qc_columns *t, struct qc_status *st)
 {
-    out[0] = id == QC_NO_SAMPLE ? QC_NO_SAMPLE : QC_SAMPLE_PART(id);
-    out[1] = id == QC_NO_SAMPLE ? QC_NO_SAMPLE : QC_SAMPLE_NUMBER(id);
-}
-
-static void fill_columns(struct qc_columns *t, const struct qc_collection *c)
-{
-    size_t bin = 0;
-    for (size_t i = 0; i < c->part_count; i++) {
-        t->part_sha256[i] = c->parts[i].sha256;
-        t->part_samples[2 * i] = c->parts[i].samples;
-        t->part_samples[2 * i + 1] = c->parts[i].chosen;
-    }
-    for (size_t i = 0; i < c->range_count; i++) {
-        const struct qc_sample_range *r = &c->ranges[i];
-        memcpy(t->ranges + 3 * i, (uint64_t[]){r->part, r->first, r->count}, 3 * sizeof *t->ranges);
-    }
-    for (size_t i = 0; i < c->count; i++) {
-        const struct qc_histogram *h = c->values[i].histogram;
-        const struct qc_tally *s = &h->tally;
-        t->names[i] = c->values[i].name;
-        memcpy(t->tallies + TALLY_COLUMNS * i,
-               (uint64_t[TALLY_COLUMNS]){s->count, s->zeros, s->nan, s->pos_inf, s->neg_inf, s->samples},
-               TALLY_COLUMNS * sizeof *t->tallies);
-        t->extremes[2 * i] = s->min;
-        t->extremes[2 * i + 1] = s->max;
-        put_where(t->where + 6 * i, s->min_sample);
-        put_where(t->where + 6 * i + 2, s->max_sample);
-        put_where(t->where + 6 * i + 4, s->first_bad_sample);
-        t->exponent[i] = h->exponent;
-        t->low_bits[i] = h->low_bits;
-        t->first_bin[i] = bin;
-        for (size_t k = 0; k < h->used; k++) {
-            t->bin[bin] = h->slots[k];
-            t->bin_values[bin++] = h->counts[k];
-        }
-    }
-    t->first_bin[c->count] = bin;
-}
-
-/* Makes the columns of a collection except for those of struct qc_moment_source, which are NULL; arrays from the arena,
-   strings borrowed. */
-static bool columns_of(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st)
-{
-    count_rows(t, c);
-    if (!new_columns(t, a, st)) return false;
-    fill_columns(t, c);
-    columns_of_channels(t, c);
-    return columns_of_more(t, c, st);
-}
-
-/* ---- Checks of a file's content ---- */
-
-static bool is_sha256(const char *s)
-{
-    return !*s || (strlen(s) == 64 && strspn(s, "0123456789abcdef") == 64);
-}
-
-static bool take_data_parts(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
-{
-    for (size_t i = 0; i < t->part_count; i++) {
-        struct qc_part p = {.samples = t->part_samples[2 * i], .chosen = t->part_samples[2 * i + 1]};
-        size_t index;
-        if (!is_sha256(t->part_sha256[i]) || p.chosen > p.samples || p.samples >> QC_SAMPLE_BITS)
-            return qc_fail(st, QC_BAD_INPUT, "part %zu of the data is invalid", i);
-        memcpy(p.sha256, t->part_sha256[i], strlen(t->part_sha256[i]) + 1);
-        if (!qc_collection_add_part(&index, c, &p, st)) return false;
-        if (index != i || c->part_count != i + 1)
-            return qc_fail(st, QC_BAD_INPUT, "the parts of the data are not in order");
-    }
-    for (size_t i = 0; i < t->range_count; i++) {
-        struct qc_sample_range r = {.part = t->ranges[3 * i],
-                                    .first = t->ranges[3 * i + 1],
-                                    .count = t->ranges[3 * i + 2]};
-        if (r.part >= c->part_count || !r.count || r.count > c->parts[r.part].samples ||
-            r.first > c->parts[r.part].samples - r.count)
-            return qc_fail(st, QC_BAD_INPUT, "the range of samples %zu is not in the data", i);
-        if (!qc_collection_add_range(c, r, st)) return false;
-    }
-    return c->range_count == t->range_count || qc_fail(st, QC_BAD_INPUT, "the ranges of samples are not in order");
-}
-
-static bool take_where(uint64_t *id, const uint64_t from[2], const struct qc_collection *c)
-{
-    if (from[0] == QC_NO_SAMPLE && from[1] == QC_NO_SAMPLE)
-        *id = QC_NO_SAMPLE;
-    else if (from[0] < c->part_count && from[1] < c->parts[from[0]].samples)
-        *id = QC_SAMPLE_ID(from[0], from[1]);
-    else
-        return false;
-    return true;
-}
-
-static int32_t exponent_of(const struct qc_tally *t)
-{
-    float magnitude = fmaxf(fabsf(t->min), fabsf(t->max));
-    uint32_t bits;
-    memcpy(&bits, &magnitude, sizeof bits);
-    return t->count == t->zeros ? -1 : (int32_t)(bits >> 23);
-}
-
-/* Reads a histogram. Returns false unless its tally and its bins agree. */
-static bool take_value(struct qc_collection *c, const struct qc_columns *t, size_t i, struct qc_status *st)
-{
-    struct qc_histogram *h = c->values[i].histogram;
-    const uint64_t *n = t->tallies + TALLY_COLUMNS * i, *where = t->where + 6 * i;
-    struct qc_tally s = {.count = n[0],
-                         .zeros = n[1],
-                         .nan = n[2],
-                         .pos_inf = n[3],
-                         .neg_inf = n[4],
-                         .samples = n[5],
-                         .min = t->extremes[2 * i],
-                         .max = t->extremes[2 * i + 1]};
-    if (!take_where(&s.min_sample, where, c) || !take_where(&s.max_sample, where + 2, c) ||
-        !take_where(&s.first_bad_sample, where + 4, c))
-        return false;
-    if (s.zeros > s.count || !isfinite(s.min) || !isfinite(s.max) || s.min > s.max ||
-        (s.count == s.zeros && (s.min != 0 || s.max != 0)))
-        return false;
-    if (t->exponent[i] != exponent_of(&s) || t->low_bits[i] >> QC_KEY_SHIFT) return false;
-    uint64_t left = s.count - s.zeros;
-    for (uint64_t b = t->first_bin[i]; b < t->first_bin[i + 1]; b++) {
-        bool ascending = b == t->first_bin[i] || t->bin[b] > t->bin[b - 1],
-             possible = t->bin[b] < QC_WINDOW_BINS ? s.max > 0 : s.min < 0;
-        if (!ascending || !possible || t->bin[b] >= BINS || !t->bin_values[b] || t->bin_values[b] > left) return false;
-        left -= t->bin_values[b];
-    }
-    h->tally = s;
-    h->exponent = t->exponent[i];
-    h->low_bits = t->low_bits[i];
-    if (!h->binned) return true;
-    return !left && qc_histogram_set(h, t->first_bin[i + 1] - t->first_bin[i], t->bin + t->first_bin[i],
-                                     t->bin_values + t->first_bin[i], st);
-}
-
-static bool check_columns(const struct qc_columns *t, enum qc_need need, struct qc_status *st)
-{
-    bool ok = t->edge_count == t->count + 1 && t->first_bin[0] == 0 && t->first_bin[t->count] == t->bin_count &&
-              (need == QC_NEED_HISTOGRAM || !t->bin_count);
-    for (size_t i = 0; ok && i < t->count; i++) ok = t->first_bin[i] <= t->first_bin[i + 1];
-    return ok || qc_fail(st, QC_BAD_INPUT, "the histograms are invalid");
+    bool ok = is_list_of_edges(t, QC_COLUMN_FIRST_CHANNEL, QC_COLUMN_NAME, QC_COLUMN_CHANNEL_TALLY) &&
+              is_list_of_edges(t, QC_COLUMN_CHANNEL_FIRST_BIN, QC_COLUMN_CHANNEL_TALLY, QC_COLUMN_CHANNEL_BIN);
+    const uint64_t *first = t->of[QC_COLUMN_FIRST_CHANNEL];
+    const int32_t *axis = t->of[QC_COLUMN_CHANNEL_AXIS];
+    for (size_t i = 0; ok && i < t->rows[QC_COLUMN_NAME]; i++)
+        ok = first[i + 1] - first[i] <= QC_CHANNELS_MAX &&
+             (first[i] < first[i + 1] ? axis[i] >= 0 && axis[i] < QC_RANK_MAX : axis[i] == -1);
+    return ok || qc_fail(st, QC_BAD_INPUT, "the statistics of channels are invalid");
 }
 
 bool qc_columns_take(struct qc_collection **out, const struct qc_columns *t, enum qc_need need, bool extremes,
                      bool moments, struct qc_status *st)
 {
+    const size_t *n = t->rows;
     struct qc_collection *c = NULL;
-    bool ok =
-        check_columns(t, need, st) && qc_collection_new(&c, t->count, t->names, need, st) && take_data_parts(c, t, st);
-    for (size_t i = 0; ok && i < t->count; i++)
-        if (!take_value(c, t, i, st))
-            ok = st->code == QC_OK &&
-                 qc_fail(st, QC_BAD_INPUT, "the statistics of tensor '%s' are inconsistent", t->names[i]);
-    ok = ok && columns_take_more(c, t, extremes, moments, st) && columns_take_channels(c, t, st);
+    struct visitor v = {.pass = TAKE, .t = t, .st = st};
+    bool ok = (is_list_of_edges(t, QC_COLUMN_FIRST_BIN, QC_COLUMN_NAME, QC_COLUMN_BIN) &&
+               (need == QC_NEED_HISTOGRAM || !n[QC_COLUMN_BIN])) ||
+              qc_fail(st, QC_BAD_INPUT, "the histograms are invalid");
+    ok = ok && qc_collection_new(&c, n[QC_COLUMN_NAME], t->of[QC_COLUMN_NAME], need, st) && visit_data(&v, c) &&
+         visit_values(&v, c);
+    if (ok &&
+        ((!extremes && (n[QC_COLUMN_SERIES] || n[QC_COLUMN_ENDS])) ||
+         (!moments && (n[QC_COLUMN_LAYER_INPUT] || n[QC_COLUMN_MOMENTS] || n[QC_COLUMN_CLASS] || n[QC_COLUMN_SUMS] ||
+                       n[QC_COLUMN_PRODUCTS] || n[QC_COLUMN_STEPS] || n[QC_COLUMN_ENTRIES]))))
+        ok = qc_fail(st, QC_BAD_INPUT, "the file holds statistics that its attributes exclude");
+    if (ok && extremes)
+        ok = (n[QC_COLUMN_ENDS] == n[QC_COLUMN_NAME] * n[QC_COLUMN_SERIES] ||
+              qc_fail(st, QC_BAD_INPUT, "the extremes of samples are invalid")) &&
+             qc_extremes_table_new(&c->extremes, n[QC_COLUMN_NAME], n[QC_COLUMN_SERIES], st) && visit_series(&v, c);
+    ok = ok && (!moments || visit_moments(&v, c));
+    if (ok) c->channels = t->channels;
+    ok = ok && (!t->channels || (check_channels(t, st) && visit_channels(&v, c)));
     return QC_HAND_OVER(ok, out, c, qc_collection_free);
 }
 
-static const char format_key[] = "qcalib_statistics", content_key[] = "content_sha256";
-
 /* ---- The file ---- */
+
+static const char format_key[] = "qcalib_statistics", content_key[] = "content_sha256";
 
 /* 2 is the oldest version that is read. Statistics of channels add 1, rows add 2. */
 static unsigned version_of(bool channels, bool kept)
@@ -547,18 +478,21 @@ unsigned qc_statistics_version(const struct qc_collection *c)
     return version_of(c->channels, c->second_moments && qc_second_moments_keeps_rows(c->second_moments));
 }
 
-/* Computes the SHA-256 of a column that is not in memory. */
-static bool computed_sha256(char hex[65], const char *path, size_t rows, size_t element, const struct qc_collection *c,
-                            struct qc_status *st)
+/* Computes the SHA-256 of a column, of one that is not in memory from the second moments of c. */
+static bool column_sha256(char hex[65], const struct qc_columns *t, enum qc_column k, const struct qc_collection *c,
+                          struct qc_status *st)
 {
     enum { PART = 1 << 14 };
-    QC_FREED void *part = malloc(PART * element);
-    struct qc_moment_source from = qc_moment_source_of(c->second_moments, qc_moment_column_of(path));
+    const size_t bytes = qc_column_bytes(k);
+    size_t rows = t->rows[qc_column_info(k)->rows];
+    if (t->of[k]) return qc_sha256(hex, t->of[k], rows * bytes, st);
+    QC_FREED void *part = malloc(PART * bytes);
+    struct qc_moment_source from = qc_moment_source_of(c->second_moments, qc_moment_column_of(qc_column_info(k)->path));
     struct qc_sha256_sum *sum = NULL;
-    bool ok = part ? qc_sha256_begin(&sum, st) : qc_fail_memory(st, PART * element);
+    bool ok = part ? qc_sha256_begin(&sum, st) : qc_fail_memory(st, PART * bytes);
     for (size_t n; ok && rows; rows -= n) {
         n = rows < PART ? rows : PART;
-        ok = qc_moment_source_next(&from, part, n, st) && qc_sha256_add(sum, part, n * element, st);
+        ok = qc_moment_source_next(&from, part, n, st) && qc_sha256_add(sum, part, n * bytes, st);
     }
     ok = ok && qc_sha256_end(hex, sum, st);
     qc_sha256_free(sum);
@@ -566,24 +500,7 @@ static bool computed_sha256(char hex[65], const char *path, size_t rows, size_t 
     return ok;
 }
 
-static bool column_sha256(char hex[65], const char *path, const void *data, size_t rows, size_t element,
-                          const struct qc_collection *c, struct qc_status *st)
-{
-    return data ? qc_sha256(hex, data, rows * element, st) : computed_sha256(hex, path, rows, element, c, st);
-}
-
-static bool put_column(struct qc_archive *f, const char *path, enum qc_dtype dtype, size_t rows, size_t columns,
-                       const void *data, const struct qc_collection *c, struct qc_status *st)
-{
-    if (data) return qc_archive_put(f, path, dtype, rows, columns, data, st);
-    struct qc_moment_source from = qc_moment_source_of(c->second_moments, qc_moment_column_of(path));
-    const bool ok = qc_archive_put_from(f, path, dtype, rows, columns, qc_moment_source_next, &from, st);
-    qc_moment_source_end(&from);
-    return ok;
-}
-
-/* Computes the SHA-256 of the content: a line for each text, and for the SHA-256 of each column. Columns that are NULL
-   are computed from the second moments of c. */
+/* Computes the SHA-256 of the content: a line for each text, and for the SHA-256 of each column. */
 static bool content_sha256(char hex[65], const struct qc_collection *c, const struct qc_columns *t,
                            struct qc_status *st)
 {
@@ -595,55 +512,56 @@ static bool content_sha256(char hex[65], const struct qc_collection *c, const st
     if (!f) return qc_fail_memory(st, 1);
     fprintf(f, "%s\n%s\n%d %d %d\n", c->model_sha256, c->inputs, (int)c->need, c->extremes != NULL,
             c->second_moments != NULL);
-#define QC_TEXTS(path, rows, field, most)                                                                              \
-    for (size_t i = 0; i < t->rows; i++) fprintf(f, "%s\n", t->field[i]);
-#define QC_COLUMN(path, dtype, rows, columns, field, most)                                                             \
-    ok = ok && column_sha256(column, path, t->field, t->rows * (columns ? columns : 1), sizeof *t->field, c, st);      \
-    fprintf(f, "%s\n", column);
-#define QC_MORE_COLUMN(part, path, dtype, rows, columns, field, most)                                                  \
-    if (t->part) {                                                                                                     \
-        ok = ok && column_sha256(column, path, t->field, t->rows * (columns ? columns : 1), sizeof *t->field, c, st);  \
-        fprintf(f, "%s\n", column);                                                                                    \
+    for (enum qc_column k = 0; ok && k < QC_COLUMN_COUNT; k++) {
+        const bool texts = qc_column_info(k)->dtype == QC_NONE;
+        const char *const *text = t->of[k];
+        for (size_t i = 0; texts && i < t->rows[qc_column_info(k)->rows]; i++) fprintf(f, "%s\n", text[i]);
+        if (texts || !qc_columns_have(t, k)) continue;
+        ok = column_sha256(column, t, k, c, st);
+        fprintf(f, "%s\n", column);
     }
-#include "calib/statistics/statistics.def"
     ok = fclose(f) == 0 ? ok && qc_sha256(hex, bytes, size, st) : qc_fail_memory(st, size);
     free(bytes);
     return ok;
 }
 
-/* Fails if a data set has more rows than a reader accepts. */
-static bool rows_fit(const char *path, size_t rows, size_t most, struct qc_status *st)
+/* Adds a column to an archive. Fails if it has more rows than a reader accepts. */
+static bool put_column(struct qc_archive *f, const struct qc_columns *t, enum qc_column k,
+                       const struct qc_collection *c, struct qc_status *st)
 {
-    return rows <= most || qc_fail(st, QC_UNSUPPORTED,
-                                   "data set '%s' would have %zu rows, but a reader accepts %zu; collect from fewer "
-                                   "samples or a smaller model",
-                                   path, rows, most);
+    const struct qc_column_info *i = qc_column_info(k);
+    const size_t rows = t->rows[i->rows];
+    if (rows > i->most)
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "data set '%s' would have %zu rows, but a reader accepts %zu; collect from fewer samples or a "
+                       "smaller model",
+                       i->path, rows, i->most);
+    if (i->dtype == QC_NONE) return qc_archive_put_texts(f, i->path, rows, t->of[k], st);
+    if (t->of[k]) return qc_archive_put(f, i->path, i->dtype, rows, i->columns, t->of[k], st);
+    struct qc_moment_source from = qc_moment_source_of(c->second_moments, qc_moment_column_of(i->path));
+    const bool ok = qc_archive_put_from(f, i->path, i->dtype, rows, i->columns, qc_moment_source_next, &from, st);
+    qc_moment_source_end(&from);
+    return ok;
 }
 
 /* Makes the archive of a collection. */
 static bool archive_of(struct qc_archive **out, const struct qc_collection *c, struct qc_status *st)
 {
-    struct qc_columns columns, *t = &columns;
+    struct qc_columns t;
     struct qc_archive *f = NULL;
     QC_ARENA_SCOPE *a = qc_arena_new();
     char sha[65];
     if (!a) return qc_fail_memory(st, 1);
-    bool ok = columns_of(t, c, a, st) && content_sha256(sha, c, t, st) && qc_archive_new(&f, st) &&
-              qc_archive_put_number(f, format_key, version_of(t->channels, t->kept), st) &&
+    bool ok = columns_of(&t, c, a, st) && content_sha256(sha, c, &t, st) && qc_archive_new(&f, st) &&
+              qc_archive_put_number(f, format_key, version_of(t.channels, t.kept), st) &&
               qc_archive_put_text(f, "model_sha256", c->model_sha256, st) &&
               qc_archive_put_text(f, "inputs", c->inputs, st) &&
               qc_archive_put_number(f, "histograms", c->need == QC_NEED_HISTOGRAM, st) &&
               qc_archive_put_number(f, "sample_extremes", c->extremes != NULL, st) &&
               qc_archive_put_number(f, "second_moments", c->second_moments != NULL, st) &&
               qc_archive_put_text(f, content_key, sha, st);
-#define QC_TEXTS(path, rows, field, most)                                                                              \
-    ok = ok && rows_fit(path, t->rows, most, st) && qc_archive_put_texts(f, path, t->rows, t->field, st);
-#define QC_COLUMN(path, dtype, rows, columns, field, most)                                                             \
-    ok = ok && rows_fit(path, t->rows, most, st) && put_column(f, path, dtype, t->rows, columns, t->field, c, st);
-#define QC_MORE_COLUMN(part, path, dtype, rows, columns, field, most)                                                  \
-    ok = ok && (!t->part ||                                                                                            \
-                (rows_fit(path, t->rows, most, st) && put_column(f, path, dtype, t->rows, columns, t->field, c, st)));
-#include "calib/statistics/statistics.def"
+    for (enum qc_column k = 0; ok && k < QC_COLUMN_COUNT; k++)
+        ok = !qc_columns_have(&t, k) || put_column(f, &t, k, c, st);
     return QC_HAND_OVER(ok, out, f, qc_archive_free);
 }
 
@@ -655,44 +573,29 @@ bool qc_statistics_encode(void **bytes, size_t *size, const struct qc_collection
     return ok;
 }
 
-/* Fails if columns that belong together differ in their rows. */
-static bool set_rows(size_t *rows, size_t got, bool *known, const char *path, struct qc_status *st)
-{
-    if (*known && *rows != got)
-        return qc_fail(st, QC_BAD_INPUT, "data set '%s' has %zu rows, expected %zu", path, got, *rows);
-    *known = true;
-    *rows = got;
-    return true;
-}
-
+/* Reads the columns. Fails if some that belong together differ in their rows. */
 static bool read_columns(struct qc_columns *t, const struct qc_archive *f, uint64_t version, struct qc_arena *a,
                          struct qc_status *st)
 {
-    struct {
-        bool part_count, range_count, count, edge_count, bin_count, series_count, end_count, layer_count, moment_count,
-            class_count, sum_count, product_count, kept_count, entry_count, channel_count, channel_edge_count,
-            channel_bin_count;
-    } known = {0};
-    size_t rows = 0;
-    void *data = NULL;
-    bool ok = true;
+    bool known[QC_COLUMN_COUNT] = {false};
     *t = (struct qc_columns){.channels = version == version_of(true, false) || version == version_of(true, true),
                              .kept = version >= version_of(false, true)};
-#define QC_TEXTS(path, n, field, most)                                                                                 \
-    ok = ok && qc_archive_get_texts(&t->field, &rows, f, path, most, a, st) &&                                         \
-         set_rows(&t->n, rows, &known.n, path, st);
-#define QC_COLUMN(path, dtype, n, columns, target, most)                                                               \
-    ok = ok && qc_archive_get(&data, &rows, f, path, dtype, columns, most, a, st) &&                                   \
-         set_rows(&t->n, rows, &known.n, path, st);                                                                    \
-    t->target = data;
-#define QC_MORE_COLUMN(part, path, dtype, n, columns, target, most)                                                    \
-    if (t->part) {                                                                                                     \
-        ok = ok && qc_archive_get(&data, &rows, f, path, dtype, columns, most, a, st) &&                               \
-             set_rows(&t->n, rows, &known.n, path, st);                                                                \
-        t->target = data;                                                                                              \
+    for (enum qc_column k = 0; k < QC_COLUMN_COUNT; k++) {
+        const struct qc_column_info *i = qc_column_info(k);
+        const char **texts = NULL;
+        size_t rows = 0;
+        if (!qc_columns_have(t, k)) continue;
+        if (i->dtype == QC_NONE ? !qc_archive_get_texts(&texts, &rows, f, i->path, i->most, a, st)
+                                : !qc_archive_get(&t->of[k], &rows, f, i->path, i->dtype, i->columns, i->most, a, st))
+            return false;
+        if (texts) t->of[k] = texts;
+        if (known[i->rows] && t->rows[i->rows] != rows)
+            return qc_fail(st, QC_BAD_INPUT, "data set '%s' has %zu rows, expected %zu", i->path, rows,
+                           t->rows[i->rows]);
+        known[i->rows] = true;
+        t->rows[i->rows] = rows;
     }
-#include "calib/statistics/statistics.def"
-    return ok;
+    return true;
 }
 
 bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t size, struct qc_status *st)

@@ -473,24 +473,21 @@ static bool run_stream_unit(void *user, size_t item, unsigned worker, struct qc_
     return run_step(r, r->s->units ? r->s->units[place] : place, 0, worker, st);
 }
 
-/* Counts finished units of all sequences. Returns false to stop. */
-static bool tell_step(struct running *r, struct qc_status *st)
-{
-    const struct qc_stream *s = r->s;
-    bool on = true;
-    pthread_mutex_lock(&r->lock);
-    r->done++;
-    if (s->progress) on = s->progress(s->progress_user, r->done, qc_dataset_units(s->data));
-    pthread_mutex_unlock(&r->lock);
-    return on || qc_fail(st, QC_INTERRUPTED, "interrupted");
-}
-
 static bool run_sequence(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     struct running *r = user;
     const size_t first = qc_dataset_sequence(r->s->data, item), end = qc_dataset_sequence(r->s->data, item + 1);
-    for (size_t unit = first; unit < end; unit++)
-        if (!run_step(r, unit, unit - first, worker, st) || !tell_step(r, st)) return false;
+    for (size_t unit = first; unit < end; unit++) {
+        if (!run_step(r, unit, unit - first, worker, st)) return false;
+        /* Count finished units of all sequences */
+        const struct qc_stream *s = r->s;
+        bool on = true;
+        pthread_mutex_lock(&r->lock);
+        r->done++;
+        if (s->progress) on = s->progress(s->progress_user, r->done, qc_dataset_units(s->data));
+        pthread_mutex_unlock(&r->lock);
+        if (!on) return qc_fail(st, QC_INTERRUPTED, "interrupted");
+    }
     return true;
 }
 

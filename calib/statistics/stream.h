@@ -154,3 +154,11 @@ struct qc_keyed_unit {
    are not computed again. The array is in the arena. */
 bool qc_keyed_units(struct qc_keyed_unit **out, const struct qc_dataset *data, size_t inputs, const uint64_t *keys,
                     unsigned workers, struct qc_arena *a, struct qc_status *st);
+
+/* States of a recurrent network: its outputs of one sample are inputs of the next one (docs/states.md). */
+
+/* Runs the chosen units of data in sequence through g and records the states that they read; nothing without states.
+   Later reads of these units give the recorded states, as ordinary data. Fails if a run fails, or with QC_BAD_INPUT if
+   an output does not have the type and shape of its input. */
+bool qc_record_states(struct qc_dataset *data, const struct qc_graph *g, const struct qc_settings *settings,
+                      struct qc_status *st);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/trials/input_steps.h"
+#include "calib/trials/trials.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -109,7 +109,7 @@ static double largest_step(const struct seen *s, const uint32_t *magnitudes, siz
     }
 }
 
-static double step_of(struct seen *s, double most)
+static double step_of_input(struct seen *s, double most)
 {
     struct magnitudes *m = &s->magnitudes;
     size_t count = 0;
@@ -139,7 +139,7 @@ bool qc_input_step(double *step, const struct qc_dataset *data, size_t input, do
         free(x);
     }
     qc_dataset_scratch_free(scratch);
-    if (ok) *step = step_of(&s, levels);
+    if (ok) *step = step_of_input(&s, levels);
     free(s.magnitudes.bits);
     return ok;
 }

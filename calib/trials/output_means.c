@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/trials/output_means.h"
+#include "calib/trials/trials.h"
 
 #include <math.h>
 #include <string.h>
@@ -100,10 +100,10 @@ bool qc_shift_biases(struct qc_graph **out, size_t *changed, const struct qc_gra
     return ok;
 }
 
-/* UNITS_FIRST: units that decide whether the rest runs. MEANS_BYTES: limit on stored means. GAIN_DB: least expected
-   gain. OVER_LUCK: for noise alone the squared means equal their variances, so less than twice that is not corrected.
+/* STEPS_MOST: nodes between a layer and the output. MEANS_BYTES: limit on stored means. GAIN_DB: least expected gain.
+   OVER_LUCK: for noise alone the squared means equal their variances, so less than twice that is not corrected.
  */
-enum { UNITS_FIRST = 16, STEPS_MOST = 16, MEANS_BYTES = 32 << 20 };
+enum { STEPS_MOST = 16, MEANS_BYTES = 32 << 20 };
 static const double GAIN_DB = 0.05, OVER_LUCK = 2;
 
 struct mean_of {
@@ -117,6 +117,8 @@ struct means {
     size_t count, numbers;
     struct mean_of *of;
     double *sums; /* [units][numbers]: means of a unit; after those of an output, the number of elements of a channel */
+    struct qc_error *errors; /* [units][outputs] of the quantized network */
+    size_t outputs;
 };
 
 static bool keeps_order(enum qc_op op)
@@ -125,18 +127,12 @@ static bool keeps_order(enum qc_op op)
            op == QC_OP_Unsqueeze;
 }
 
-/* Returns true if a value has one use: a reader, or the output where the path starts. */
-static bool used_once(const struct qc_uses *u, qc_id v)
-{
-    return qc_all_uses(u, v).count == 1;
-}
-
 /* Finds the layer that makes an output. */
 static bool layer_of(struct mean_of *to, const struct qc_uses *u, const struct qc_layer_bias *by_own, size_t output)
 {
     const struct qc_graph *g = u->graph;
     qc_id v = g->outputs[output].value;
-    for (size_t k = 0; k < STEPS_MOST && used_once(u, v); k++) {
+    for (size_t k = 0; k < STEPS_MOST && qc_all_uses(u, v).count == 1; k++) {
         const struct qc_layer_bias *layer = &by_own[v];
         const struct qc_node *n = qc_node_of(g, v);
         if (layer->layer) {
@@ -215,13 +211,12 @@ struct shown {
     double noise;         /* squared error of all elements in a unit, mean */
 };
 
-static struct shown look_at_output(const struct means *m, const struct mean_of *o, const struct qc_error *errors,
-                                   size_t outputs, size_t units)
+static struct shown look_at_output(const struct means *m, const struct mean_of *o, size_t units)
 {
     struct shown s = {0};
     for (size_t u = 0; u < units; u++) {
         s.elements += m->sums[u * m->numbers + o->at + o->channels] / (double)units;
-        s.noise += errors[u * outputs + o->part].noise / (double)units;
+        s.noise += m->errors[u * m->outputs + o->part].noise / (double)units;
     }
     for (size_t c = 0; c < o->channels; c++) {
         double sum = 0, squares = 0;
@@ -246,11 +241,11 @@ static double gain_of(const struct shown *s, double squares)
 
 /* Returns true if some output may gain: the sum of squared means gets an allowance of two standard deviations of its
    noise. */
-static bool may_gain(const struct means *m, const struct qc_error *errors, size_t outputs, size_t units)
+static bool may_gain(const struct means *m, size_t units)
 {
     bool some = false;
     for (size_t i = 0; i < m->count; i++) {
-        const struct shown s = look_at_output(m, &m->of[i], errors, outputs, units);
+        const struct shown s = look_at_output(m, &m->of[i], units);
         const double most = s.squares - s.luck + 2 * s.luck * sqrt(2 / (double)m->of[i].channels);
         some = some || (s.noise > 0 && gain_of(&s, most) > GAIN_DB);
     }
@@ -259,12 +254,11 @@ static bool may_gain(const struct means *m, const struct qc_error *errors, size_
 
 /* Computes the shifts of the outputs that gain. */
 static bool solve_means(struct qc_bias_shift *shifts, size_t *count, double *gain_db, const struct means *m,
-                        const struct qc_error *errors, size_t outputs, size_t units, struct qc_arena *a,
-                        struct qc_status *st)
+                        size_t units, struct qc_arena *a, struct qc_status *st)
 {
     for (size_t i = 0; i < m->count; i++) {
         const struct mean_of *o = &m->of[i];
-        const struct shown s = look_at_output(m, o, errors, outputs, units);
+        const struct shown s = look_at_output(m, o, units);
         const double part = 1 - s.luck / s.squares, gain = gain_of(&s, part * part * s.squares);
         double *shift = QC_NEW_ARRAY(a, double, o->channels, st);
         if (!shift) return false;
@@ -282,26 +276,25 @@ static bool solve_means(struct qc_bias_shift *shifts, size_t *count, double *gai
 bool qc_correct_outputs(struct qc_graph **out, struct qc_output_correction *done, const struct qc_graph *g,
                         struct qc_trials *trials, qc_trial_graph_fn *make, void *user, struct qc_status *st)
 {
-    struct means m = {0};
     const struct qc_output_parts *parts = qc_trials_parts(trials);
-    const size_t units = qc_trials_units(trials), outputs = parts->count;
+    const size_t units = qc_trials_units(trials);
+    struct means m = {.outputs = parts->count};
     QC_ARENA_SCOPE *a = qc_arena_new();
-    struct qc_error *errors = NULL;
     struct qc_bias_shift *shifts = NULL;
     size_t count = 0;
     *done = (struct qc_output_correction){0};
     bool ok = (a || qc_fail_memory(st, 1)) && find_means(&m, g, units, a, st) &&
-              (errors = QC_NEW_ARRAY(a, struct qc_error, units * outputs + 1, st)) &&
+              (m.errors = QC_NEW_ARRAY(a, struct qc_error, units * m.outputs + 1, st)) &&
               (shifts = QC_NEW_ARRAY(a, struct qc_bias_shift, m.count + 1, st));
     for (size_t i = 0; ok && i < m.count; i++) m.of[i].part = parts->first[m.of[i].output];
-    const size_t first = units < UNITS_FIRST ? units : UNITS_FIRST;
+    const size_t first = units < QC_SOME_UNITS ? units : QC_SOME_UNITS;
     qc_trials_look(trials, add_output_means, &m);
     if (ok && m.count && units > 1) {
-        ok = qc_trials_run(&errors, NULL, trials, make, user, 1, 0, first, st);
+        ok = qc_trials_run(&m.errors, NULL, trials, make, user, 1, 0, first, st);
         done->units = first;
-        if (ok && may_gain(&m, errors, outputs, first)) {
-            ok = qc_trials_run(&errors, NULL, trials, make, user, 1, first, units - first, st) &&
-                 solve_means(shifts, &count, &done->gain_db, &m, errors, outputs, units, a, st);
+        if (ok && may_gain(&m, first)) {
+            ok = qc_trials_run(&m.errors, NULL, trials, make, user, 1, first, units - first, st) &&
+                 solve_means(shifts, &count, &done->gain_db, &m, units, a, st);
             done->units = units;
         }
         ok = ok && (!count || qc_shift_biases(out, &done->outputs, g, shifts, count, st));

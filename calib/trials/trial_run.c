@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/trials/trial_run.h"
+#include "calib/trials/trials.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "calib/moments/second_moments.h"
 #include "calib/statistics/stream.h"
 
-enum { STEPS_MAX = 4096, JOINS_MAX = 4 }; /* limits: nodes visited in all, nested joins */
+enum { STEPS_MAX = 4096, JOINS_MAX = 4 }; /* limits on the work for one output: nodes visited, nested joins */
 
 static enum qc_probabilities made_by(const struct qc_graph *g, qc_id v, unsigned joins, unsigned *steps)
 {
@@ -298,20 +298,17 @@ static bool known_units(const struct qc_trials *t, size_t first, size_t n)
     return true;
 }
 
-/* The same from the known outputs of the first unit, so that no plan is needed. */
-static void look_at_known(struct qc_trials *t)
-{
-    if (!t->count || !qc_known_outputs_settled(t->known) || !known_of(t, 0)) return;
-    for (size_t o = 0; o < t->real->output_count; o++)
-        t->judged[o] = is_judged(t, o, qc_known_view(known_of(t, 0), o).dtype);
-    t->looked = true;
-}
-
 /* Plans the float network if it must run or its outputs were not examined yet. */
 static bool plan_real(struct qc_plan **real, struct qc_trials *t, size_t first, size_t n, struct qc_status *st)
 {
     const struct qc_plan_options as_is = {.rounding = QC_CONTRACT_ONNX, .many_runs = n >= QC_PLAN_MANY_RUNS};
-    if (!t->looked) look_at_known(t);
+    if (!t->looked) {
+        if (t->count && qc_known_outputs_settled(t->known) && known_of(t, 0)) {
+            for (size_t o = 0; o < t->real->output_count; o++)
+                t->judged[o] = is_judged(t, o, qc_known_view(known_of(t, 0), o).dtype);
+            t->looked = true;
+        }
+    }
     if (t->looked && known_units(t, first, n)) return true;
     return qc_stream_plan(real, t->real, t->data, &as_is, st) && (t->looked || look_at_outputs(t, *real, st));
 }

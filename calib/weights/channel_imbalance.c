@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/weights/channel_imbalance.h"
+#include "calib/weights/round_weights.h"
 
 #include <math.h>
 #include <stdlib.h>
 
+/* Of struct qc_channel_imbalance: an 8-bit scale leaves channels below SMALL about three levels. */
 #define SMALL 0.01f
 enum { SHARE = 4 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/weights/compensate.h"
+#include "calib/weights/compensation.h"
 
 #include <math.h>
 #include <stdbool.h>

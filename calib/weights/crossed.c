@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/weights/crossed.h"
+#include "calib/weights/compensation.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "calib/weights/compensate.h"
 
 enum { ROWS = 48 }; /* rows of the factor that are processed together */
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/weights/factorise.h"
+#include "calib/weights/compensation.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/simd.h"
 
-enum { TRIES = 4 };
+enum { TRIES = QC_FACTORISE_TRIES };
 
 /* One panel of the lower factor, and the rest of the matrix. Element (i, j) of the factor is a[i][j] minus l[i][p]
    l[j][p] for p = 0, 1, ..., j - 1 in this order, by fused multiply-adds, then divided by l[j][j]. So the result does
@@ -159,10 +159,21 @@ void qc_order_by_diagonal(size_t *order, const double *diagonal, size_t n)
     }
 }
 
-/* Permutes rows and columns of a into ascending order of the diagonal, in place: columns within each row, then rows.
-   scratch: [2 n], so that nothing can fail here. */
-static void reorder(double *a, size_t *order, size_t n, double *scratch)
+/* Fills in the shares above the diagonal from the lower factor. Tile by tile, for the cache. */
+static void upper_from_lower(double *a, size_t n)
 {
+    for (size_t top = 0; top < n; top += QC_TILE)
+        for (size_t left = top; left < n; left += QC_TILE)
+            for (size_t i = top; i < n && i < top + QC_TILE; i++)
+                for (size_t j = left > i ? left : i + 1; j < n && j < left + QC_TILE; j++)
+                    a[i * n + j] = a[j * n + i] / a[i * n + i];
+}
+
+bool qc_factorise(bool *definite, double *a, size_t *order, size_t n, double damping, double *scratch,
+                  const struct qc_pool_options *team, struct qc_status *st)
+{
+    /* Permute rows and columns of a into ascending order of the diagonal, in place: columns within each row, then rows.
+       scratch: [2 n], so that nothing can fail here. */
     double *row = scratch, *diagonal = scratch + n, *done = scratch + n;
     for (size_t i = 0; i < n; i++) diagonal[i] = a[i * n + i];
     qc_order_by_diagonal(order, diagonal, n);
@@ -182,22 +193,6 @@ static void reorder(double *a, size_t *order, size_t n, double *scratch)
         for (size_t j = 0; j < n; j++) a[at * n + j] = row[j];
         done[at] = 1;
     }
-}
-
-/* Fills in the shares above the diagonal from the lower factor. Tile by tile, for the cache. */
-static void upper_from_lower(double *a, size_t n)
-{
-    for (size_t top = 0; top < n; top += QC_TILE)
-        for (size_t left = top; left < n; left += QC_TILE)
-            for (size_t i = top; i < n && i < top + QC_TILE; i++)
-                for (size_t j = left > i ? left : i + 1; j < n && j < left + QC_TILE; j++)
-                    a[i * n + j] = a[j * n + i] / a[i * n + i];
-}
-
-bool qc_factorise(bool *definite, double *a, size_t *order, size_t n, double damping, double *scratch,
-                  const struct qc_pool_options *team, struct qc_status *st)
-{
-    reorder(a, order, n, scratch);
     for (size_t i = 0; i < n; i++) a[i * n + i] += damping;
     if (!cholesky(definite, a, n, scratch, team, st)) return false;
     if (*definite) upper_from_lower(a, n);
@@ -212,29 +207,13 @@ bool qc_factorise_read(bool *definite, double *a, size_t *order, const struct qc
     *definite = false;
     for (int i = 0; i < TRIES && !*definite; i++, damping.part *= 10) {
         double sum = 0;
-        of->read(of->user, a);
+        if (of->h)
+            memcpy(a, of->h, n * n * sizeof *a);
+        else
+            of->read(of->user, a);
         for (size_t k = 0; k < n; k++) sum += a[k * n + k];
         const double added = damping.part * sum / (double)n + damping.noise;
         if (added > 0 && !qc_factorise(definite, a, order, n, added, scratch, team, st)) return false;
     }
     return true;
-}
-
-struct whole {
-    const double *h;
-    size_t n;
-};
-
-static void copy(void *user, double *a)
-{
-    const struct whole *w = user;
-    memcpy(a, w->h, w->n * w->n * sizeof *a);
-}
-
-bool qc_factorise_damped(bool *definite, double *factor, size_t *order, const double *h, size_t n, double noise,
-                         double *scratch, const struct qc_pool_options *team, struct qc_status *st)
-{
-    struct whole w = {.h = h, .n = n};
-    const struct qc_factorised of = {.read = copy, .user = &w, .n = n, .damping = {.part = QC_DAMPING, .noise = noise}};
-    return qc_factorise_read(definite, factor, order, &of, scratch, team, st);
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/weights/low_rank.h"
+#include "calib/weights/compensation.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/simd.h"
-#include "calib/weights/compensate.h"
 
 enum { COLUMNS_MIN = 256 }; /* with fewer columns a matrix is cheap */
 enum { COLUMNS_PER_ROW = 3 };
@@ -14,7 +13,7 @@ enum { TILE = 512 }; /* doubles that stay in the L1 cache */
 enum { BLOCK = QC_LOW_RANK_BLOCK };
 enum { TILES = BLOCK / QC_TILE };
 enum { PART = 64 }; /* rows of s processed while they are in the L1 cache */
-enum { TRIES = 4 };
+enum { TRIES = QC_FACTORISE_TRIES };
 enum { SHARED_LEAST = 1 << 25 };          /* multiply-adds of a block from which workers share it */
 static const double NOTHING_LEFT = 1e-13; /* of the mean diagonal: rounding errors of the subtraction */
 
@@ -263,18 +262,6 @@ static bool take_block_off(void *user, size_t item, unsigned worker, struct qc_s
     return true;
 }
 
-static void put_in_order(struct qc_low_rank *f)
-{
-    float *row = (float *)(void *)f->scratch;
-    qc_order_by_diagonal(f->order, f->diagonal, f->w);
-    for (size_t t = 0; t < f->rank; t++) {
-        float *of = f->turned + t * f->w;
-        for (size_t k = 0; k < f->w; k++) row[k] = of[f->order[k]];
-        memcpy(of, row, f->w * sizeof *row);
-    }
-    f->ordered = true;
-}
-
 static bool factorise(bool *found, struct qc_low_rank *f, double damping, const struct qc_pool_options *team,
                       struct qc_status *st)
 {
@@ -310,7 +297,16 @@ bool qc_low_rank_factorise(bool *found, struct qc_low_rank *f, struct qc_damping
     for (int i = 0; i < TRIES && !*found; i++, by.part *= 10) {
         const double damping = by.part * sum / (double)f->w + by.noise;
         if (!(damping > 0) || !isfinite(damping)) return true;
-        if (!f->ordered) put_in_order(f);
+        if (!f->ordered) {
+            float *row = (float *)(void *)f->scratch;
+            qc_order_by_diagonal(f->order, f->diagonal, f->w);
+            for (size_t t = 0; t < f->rank; t++) {
+                float *of = f->turned + t * f->w;
+                for (size_t k = 0; k < f->w; k++) row[k] = of[f->order[k]];
+                memcpy(of, row, f->w * sizeof *row);
+            }
+            f->ordered = true;
+        }
         if (!factorise(found, f, damping, team, st)) return false;
     }
     return true;

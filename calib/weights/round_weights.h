@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Weight rounding from data: compensated rounding (calib/weights/compensate.h) and bias correction of a bound simulated
-   graph, from the second moments of each layer's inputs. The new graph differs in constants and added biases only. All
-   of its weights are integers (affine constants); its biases absorb the mean error of each output. A layer without a
-   bias gets one unless it is zero in integers. A MatMul of two dimensions becomes a Gemm; one of more dimensions stays,
-   since ONNX has no such product with a bias. */
+/* Weight rounding from data: compensated rounding (calib/weights/compensation.h) and bias correction of a bound
+   simulated graph, from the second moments of each layer's inputs. The new graph differs in constants and added biases
+   only. All of its weights are integers (affine constants); its biases absorb the mean error of each output. A layer
+   without a bias gets one unless it is zero in integers. A MatMul of two dimensions becomes a Gemm; one of more
+   dimensions stays, since ONNX has no such product with a bias. */
 #pragma once
 
 #include "calib/moments/second_moments.h"
 #include "calib/statistics/stream.h"
+#include "graph/core/graph.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
 
@@ -75,9 +76,9 @@ void qc_weight_rounder_free(struct qc_weight_rounder *r); /* NULL-safe */
 bool qc_weight_rounder_expects(const struct qc_weight_rounder *r, qc_id node);
 bool qc_weight_rounder_waits(const struct qc_weight_rounder *r, qc_id node);
 
-/* Returns true if the layer's weights can compensate the error of its quantized input (calib/weights/crossed.h). It
-   must be narrow enough and of few levels. With options.cross_all other layers may, if the part `share` of all samples
-   has many rows per column. */
+/* Returns true if the layer's weights can compensate the error of its quantized input (calib/weights/compensation.h).
+   It must be narrow enough and of few levels. With options.cross_all other layers may, if the part `share` of all
+   samples has many rows per column. */
 bool qc_weight_rounder_can_cross(const struct qc_weight_rounder *r, qc_id node, double share);
 
 /* Computes the new constants of a layer, once for each layer. quantized: NULL, or means of the layer's input in the
@@ -109,3 +110,25 @@ size_t qc_round_weights_bytes_of_all(const struct qc_second_moments *m);
 /* Estimates the multiply-adds of collecting the moments of all layers, and of rounding. */
 void qc_round_weights_work_of_all(double *taking, double *rounding, const struct qc_second_moments *m);
 void qc_weight_rounding_free(struct qc_weight_rounding *r); /* NULL-safe */
+
+/* Weights whose channels differ too much for one scale. */
+
+struct qc_channel_imbalance {
+    size_t layers; /* number of layers with one weight scale and at least one small channel in four (zero channels
+                      aside). In a small channel no element reaches 1/100 of the tensor's largest, so an 8-bit scale
+                      leaves it about three levels */
+    qc_id worst;   /* node with the largest share of such channels, 0: none */
+    size_t small, channels; /* of the worst layer */
+};
+
+/* g: simulated, bound or not. Fails if memory is out. */
+bool qc_weight_imbalance(struct qc_channel_imbalance *out, const struct qc_graph *g, struct qc_status *st);
+
+/* Tied tables: the table of an embedding is also the matrix of a product. Both get the integers of the product, so that
+   a file needs them once (export/formats/unshared.c). */
+
+/* Gives each Gather the rounded weights and scales of a product with the same numbers, if both have the same type and
+   arrangement of scales. before: a simulated graph, bound; after: the same with weights in integers.
+   *out: NULL if there is nothing to do. */
+bool qc_tie_tables(struct qc_graph **out, const struct qc_graph *after, const struct qc_graph *before,
+                   struct qc_status *st);

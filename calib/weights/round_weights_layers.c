@@ -23,9 +23,11 @@ static size_t fitted(const struct qc_node *n, const struct qc_second_moments_lay
     return reset ? per / 3 * 2 : per;
 }
 
-bool qc_round_weights_recurrent(struct qc_round_weights_layer *l, const struct qc_uses *u, qc_id node,
-                                enum qc_second_moments_recurrent which, const struct qc_second_moments *moments,
-                                struct qc_rounded_weights *result)
+/* Fills in a weight of a recurrent node as a layer. Returns false if there is no such layer. u, moments and result are
+   borrowed. */
+static bool make_recurrent_layers(struct qc_round_weights_layer *l, const struct qc_uses *u, qc_id node,
+                                  enum qc_second_moments_recurrent which, const struct qc_second_moments *moments,
+                                  struct qc_rounded_weights *result)
 {
     const struct qc_graph *g = u->graph;
     const struct qc_node *n = &g->nodes[node];
@@ -71,9 +73,9 @@ static qc_id new_weight(struct qc_rebuild *b, const struct qc_round_weights_laye
     return inputs[1] ? qc_graph_add_like(b->to, g, shape, &r, st) : 0;
 }
 
-bool qc_round_weights_copy_recurrent(struct qc_rebuild *b, const struct qc_graph *g, qc_id node,
-                                     const struct qc_round_weights_layer *const of[QC_MOMENTS_RECURRENT],
-                                     struct qc_status *st)
+/* Copies a recurrent node of g with the new weights that are not NULL. */
+static bool copy_recurrent(struct qc_rebuild *b, const struct qc_graph *g, qc_id node,
+                           const struct qc_round_weights_layer *const of[QC_MOMENTS_RECURRENT], struct qc_status *st)
 {
     const struct qc_node *n = &g->nodes[node];
     qc_id inputs[QC_RECURRENT_INPUTS];
@@ -104,19 +106,14 @@ static qc_id addend(const struct qc_uses *u, const struct qc_node *n, size_t out
     return 0;
 }
 
-/* Returns true if a node stays a float operator. Operators that only move or bound elements, and tables, may become
-   integer ones. */
-static bool stays_float(const struct qc_node *n)
-{
-    const bool arithmetic = n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div;
-    return arithmetic || (qc_op_info(n->op)->affine == QC_AFFINE_NONE && n->op != QC_OP_Quantize);
-}
-
 static bool read_in_float(const struct qc_uses *u, qc_id v)
 {
     const struct qc_use_list readers = qc_readers(u, v);
-    for (size_t i = 0; i < readers.count; i++)
-        if (!stays_float(&u->graph->nodes[readers.of[i].node])) return false;
+    for (size_t i = 0; i < readers.count; i++) {
+        const struct qc_node *n = &u->graph->nodes[readers.of[i].node];
+        const bool arithmetic = n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div;
+        if (!arithmetic && (qc_op_info(n->op)->affine != QC_AFFINE_NONE || n->op == QC_OP_Quantize)) return false;
+    }
     return true;
 }
 
@@ -173,7 +170,8 @@ bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_uses *u,
     return (b->map[n->outputs] = qc_graph_add(b->to, &def, st)) != 0;
 }
 
-bool qc_round_weights_shift_behind(struct qc_rebuild *b, const struct qc_round_weights_layer *l, struct qc_status *st)
+/* The same with the corrected bias of a layer. */
+static bool shift_behind(struct qc_rebuild *b, const struct qc_round_weights_layer *l, struct qc_status *st)
 {
     const struct qc_tensor *old = qc_round_weights_addend(l->uses, l->node);
     const struct qc_shape flat = QC_SHAPE((int64_t)l->moments->outputs);
@@ -273,8 +271,8 @@ static bool add_rounded_layer(struct qc_weight_rounder *r, qc_id id)
 static void add_recurrent(struct qc_weight_rounder *r, qc_id id)
 {
     for (int k = 0; k < QC_MOMENTS_RECURRENT; k++)
-        if (qc_round_weights_recurrent(&r->layers[r->count], &r->uses, id, (enum qc_second_moments_recurrent)k,
-                                       r->second_moments, &r->result->layers[r->count]))
+        if (make_recurrent_layers(&r->layers[r->count], &r->uses, id, (enum qc_second_moments_recurrent)k,
+                                  r->second_moments, &r->result->layers[r->count]))
             r->of_recurrent[k][id] = ++r->count;
 }
 
@@ -364,33 +362,29 @@ static bool is_on(const struct qc_rebuild *b, const struct qc_round_weights_laye
     return s && p->kind == QC_QPARAMS_PRODUCT && p->state == QC_QPARAMS_BOUND && wants_bias(l, p);
 }
 
-static bool copy_recurrent(bool *copied, struct qc_rebuild *b, const struct qc_weight_rounder *r, qc_id node,
-                           struct qc_status *st)
-{
-    const struct qc_round_weights_layer *of[QC_MOMENTS_RECURRENT] = {NULL};
-    *copied = false;
-    for (int k = 0; k < QC_MOMENTS_RECURRENT; k++) {
-        const size_t at = r->of_recurrent[k][node];
-        if (!at || !r->layers[at - 1].rounded) continue;
-        of[k] = &r->layers[at - 1];
-        *copied = true;
-    }
-    return !*copied || qc_round_weights_copy_recurrent(b, r->g, node, of, st);
-}
-
 bool qc_weight_rounder_copy(bool *copied, struct qc_rebuild *b, const struct qc_weight_rounder *r, qc_id node,
                             struct qc_status *st)
 {
-    if (qc_is_recurrent(r->g->nodes[node].op)) return copy_recurrent(copied, b, r, node, st);
+    if (qc_is_recurrent(r->g->nodes[node].op)) {
+        const struct qc_round_weights_layer *of[QC_MOMENTS_RECURRENT] = {NULL};
+        *copied = false;
+        for (int k = 0; k < QC_MOMENTS_RECURRENT; k++) {
+            const size_t at = r->of_recurrent[k][node];
+            if (!at || !r->layers[at - 1].rounded) continue;
+            of[k] = &r->layers[at - 1];
+            *copied = true;
+        }
+        return !*copied || copy_recurrent(b, r->g, node, of, st);
+    }
     const size_t at = r->by_node[node] ? r->by_node[node] : r->behind[node];
     const struct qc_round_weights_layer *l = at ? &r->layers[at - 1] : NULL;
     const bool itself = r->by_node[node] != 0;
     *copied = l && l->rounded && (itself || (l->result->bias_corrected && is_on(b, l)));
-    return !*copied || (itself ? copy_layer(b, l, node, st) : qc_round_weights_shift_behind(b, l, st));
+    return !*copied || (itself ? copy_layer(b, l, node, st) : shift_behind(b, l, st));
 }
 
 /* Returns true for nodes that only quantize a constant, or dequantize and reshape it. */
-static bool is_constant(const struct qc_graph *g, const struct qc_node *n)
+static bool is_constant_layers(const struct qc_graph *g, const struct qc_node *n)
 {
     if (n->op == QC_OP_Reshape) n = qc_node_of(g, n->inputs[0]);
     const struct qc_node *q = n && n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : n;
@@ -406,7 +400,7 @@ static bool rebuild(struct qc_graph **out, const struct qc_weight_rounder *r, st
     for (qc_id id = 1; ok && id <= r->nodes; id++) {
         const struct qc_node *n = &r->g->nodes[id];
         ok = qc_weight_rounder_copy(&copied, &b, r, id, st);
-        if (ok && !copied && !is_constant(r->g, n))
+        if (ok && !copied && !is_constant_layers(r->g, n))
             ok = qc_rebuild_node(&b, id, st) != 0; /* constants are copied where they are used */
     }
     ok = ok && qc_rebuild_finish(&rounded, &b, st) &&

@@ -7,7 +7,7 @@
 #include "calib/ablation.h"
 #include "calib/weights/sum_bound.h"
 
-enum { HELD_MIN = 4 };
+enum { HELD_MIN = 4 }; /* samples: with fewer held out, one of them decides */
 
 bool qc_round_weights_holds(const struct qc_second_moments_layer *l)
 {
@@ -55,21 +55,6 @@ double qc_round_weights_input_noise(const struct qc_qparams *input, size_t group
 /* 40 dB: the error of the outputs would fall by less than 0.0005 dB. */
 static const double BESIDE = 1e-4;
 
-/* Sums the diagonal of a group's second moments. */
-static bool diagonal_sum(double *sum, const struct qc_second_moments_layer *m, size_t group, struct qc_status *st)
-{
-    const unsigned all = 1u << QC_MOMENTS_FIT | 1u << QC_MOMENTS_HELD;
-    double *diagonal = malloc(m->block * sizeof *diagonal);
-    if (!diagonal) return qc_fail_memory(st, m->block * sizeof *diagonal);
-    *sum = 0;
-    for (size_t b = 0; b < m->blocks; b++) {
-        qc_second_moments_read_diagonal(diagonal, m, all, group, b);
-        for (size_t i = 0; i < qc_second_moments_width(m, b); i++) *sum += diagonal[i];
-    }
-    free(diagonal);
-    return true;
-}
-
 /* Sums the squares of all weights, in lanes that are added up at the end. */
 static QC_INLINE void add_squares_body(double *restrict sum, const float *restrict x, size_t n)
 {
@@ -95,7 +80,16 @@ bool qc_round_weights_pays(bool *pays, const struct qc_round_weights_layer *l, s
         const double noise = qc_round_weights_input_noise(l->input, g);
         double sum, squares = 0, steps = 0;
         if (!(noise > 0)) return true;
-        if (!diagonal_sum(&sum, m, g, st)) return false;
+        /* Sum the diagonal of a group's second moments */
+        const unsigned all = 1u << QC_MOMENTS_FIT | 1u << QC_MOMENTS_HELD;
+        double *diagonal = malloc(m->block * sizeof *diagonal);
+        if (!diagonal) return qc_fail_memory(st, m->block * sizeof *diagonal);
+        sum = 0;
+        for (size_t b = 0; b < m->blocks; b++) {
+            qc_second_moments_read_diagonal(diagonal, m, all, g, b);
+            for (size_t i = 0; i < qc_second_moments_width(m, b); i++) sum += diagonal[i];
+        }
+        free(diagonal);
         for (size_t o = g * per; o < (g + 1) * per; o++) {
             const double step = (double)s->scale[s->count == 1 ? 0 : m->transposed ? o % per : o];
             steps += step * step / 12;

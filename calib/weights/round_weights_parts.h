@@ -88,19 +88,6 @@ const struct qc_tensor *qc_round_weights_addend(const struct qc_uses *u, qc_id n
 bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_uses *u, qc_id product, qc_id node,
                                   struct qc_tensor *bias, struct qc_status *st);
 
-/* The same with the corrected bias of a layer. */
-bool qc_round_weights_shift_behind(struct qc_rebuild *b, const struct qc_round_weights_layer *l, struct qc_status *st);
-
-/* Fills in a weight of a recurrent node as a layer. Returns false if there is no such layer. u, moments and result are
-   borrowed. */
-bool qc_round_weights_recurrent(struct qc_round_weights_layer *l, const struct qc_uses *u, qc_id node,
-                                enum qc_second_moments_recurrent which, const struct qc_second_moments *moments,
-                                struct qc_rounded_weights *result);
-/* Copies a recurrent node of g with the new weights that are not NULL. */
-bool qc_round_weights_copy_recurrent(struct qc_rebuild *b, const struct qc_graph *g, qc_id node,
-                                     const struct qc_round_weights_layer *const of[QC_MOMENTS_RECURRENT],
-                                     struct qc_status *st);
-
 /* Estimates the multiply-adds of qc_round_weights_solve. */
 double qc_round_weights_work(const struct qc_second_moments_layer *l);
 /* Bytes that qc_round_weights_solve needs for a layer: shared by all workers, for each worker, and with one worker. */

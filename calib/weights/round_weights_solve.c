@@ -8,10 +8,7 @@
 #include "base/simd.h"
 #include "calib/ablation.h"
 #include "calib/moments/moments_parts.h"
-#include "calib/weights/compensate.h"
-#include "calib/weights/crossed.h"
-#include "calib/weights/factorise.h"
-#include "calib/weights/low_rank.h"
+#include "calib/weights/compensation.h"
 #include "calib/weights/round_weights_parts.h"
 #include "calib/weights/rounded_layers.h"
 
@@ -251,16 +248,6 @@ static struct qc_damping damping_of(const struct qc_round_weights_layer *l, unsi
                                .noise = qc_round_weights_input_noise(l->input, group)};
 }
 
-/* Keeps the damped moments for coordinate descent. */
-static void keep_seen(const struct fitting *f, const double *a)
-{
-    const size_t w = f->m->w;
-    double sum = 0;
-    for (size_t i = 0; i < w; i++) sum += a[i * w + i];
-    memcpy(f->m->seen, a, w * w * sizeof *a);
-    for (size_t i = 0; i < w; i++) f->m->seen[i * w + i] += f->damping.part * sum / (double)w + f->damping.noise;
-}
-
 static void read_fit(void *user, double *a)
 {
     const struct fitting *f = user;
@@ -269,7 +256,14 @@ static void read_fit(void *user, double *a)
     else
         qc_second_moments_read(a, f->m->other, f->layer, f->parts, f->group, f->block);
     if (f->centred && !f->m->crossed.w) qc_round_weights_centre(a, f->m->other, f->m->mean, f->m->w);
-    if (f->m->seen) keep_seen(f, a);
+    if (f->m->seen) {
+        /* Keep the damped moments for coordinate descent */
+        const size_t w = f->m->w;
+        double sum = 0;
+        for (size_t i = 0; i < w; i++) sum += a[i * w + i];
+        memcpy(f->m->seen, a, w * w * sizeof *a);
+        for (size_t i = 0; i < w; i++) f->m->seen[i * w + i] += f->damping.part * sum / (double)w + f->damping.noise;
+    }
 }
 
 /* Reads the moments that errors are measured with, below the factor. */
@@ -478,16 +472,6 @@ static double least_part(const struct outputs *o, size_t lane)
     return most > 0 ? fmin(fmax(most / o->hi[lane], normal), 1) : 1;
 }
 
-/* Copies d and x of some lanes. */
-static void keep_lanes(const struct lanes *own, size_t w, const bool lanes[QC_LANES])
-{
-    for (size_t i = 0; i < w * QC_LANES; i += QC_LANES)
-        for (size_t k = 0; k < QC_LANES; k++) {
-            own->best_d[i + k] = lanes[k] ? own->d[i + k] : own->best_d[i + k];
-            own->best_x[i + k] = lanes[k] ? own->x[i + k] : own->best_x[i + k];
-        }
-}
-
 /* Tries SCALES_TRIED scales below the one at which nearest weights keep the limit on pairs, and keeps the best for each
    output. Compensated weights can keep the limit at smaller scales: some pairs get larger errors, all other weights
    smaller ones. errors: in squared steps of the original scale. On return the outputs are loaded and rounded with the
@@ -519,7 +503,12 @@ static void choose_scales(double errors[QC_LANES], struct outputs *o)
             errors[k] = error[k] * ratio * ratio;
             best[k] = o->scale[k];
         }
-        keep_lanes(own, o->matrix->w, better);
+        /* Copy d and x of some lanes */
+        for (size_t i = 0; i < o->matrix->w * QC_LANES; i += QC_LANES)
+            for (size_t k = 0; k < QC_LANES; k++) {
+                own->best_d[i + k] = better[k] ? own->d[i + k] : own->best_d[i + k];
+                own->best_x[i + k] = better[k] ? own->x[i + k] : own->best_x[i + k];
+            }
     }
     memcpy(o->scale, best, sizeof best);
     if (o->crossed) { /* the target of each depends on the scales of all */

@@ -201,33 +201,6 @@ static bool body_bytes(size_t *out, const struct head *h)
            qc_add_size(out, numbers, (size_t)h->bytes) && *out <= (size_t)INT64_MAX / 2;
 }
 
-static bool add_place(struct qc_rounded_file *f, const struct head *h, off_t at, struct qc_status *st)
-{
-    struct place *grown = qc_grown(f->places, f->count, &f->room, sizeof *grown, st);
-    if (!grown) return false;
-    f->places = grown;
-    f->places[f->count++] = (struct place){.head = *h, .at = at};
-    return true;
-}
-
-/* Finds the complete records; the rest of the file is unfinished. */
-static bool find_records(struct qc_rounded_file *f, struct qc_status *st)
-{
-    struct head h;
-    size_t bytes;
-    if (fseeko(f->file, 0, SEEK_END) != 0) return failed(f, st);
-    const off_t size = ftello(f->file);
-    for (off_t at = f->end;;) {
-        if (size - at < (off_t)sizeof h || fseeko(f->file, at, SEEK_SET) != 0 || fread(&h, sizeof h, 1, f->file) != 1 ||
-            !body_bytes(&bytes, &h))
-            return true;
-        at += (off_t)sizeof h;
-        if ((off_t)bytes > size - at) return true;
-        if (!add_place(f, &h, at, st)) return false;
-        f->end = at += (off_t)bytes;
-    }
-}
-
 static bool begin_rounded_file(struct qc_rounded_file *f, struct qc_status *st)
 {
     char found[sizeof magic + HEX];
@@ -239,8 +212,25 @@ static bool begin_rounded_file(struct qc_rounded_file *f, struct qc_status *st)
             f->path);
     f->end = (off_t)sizeof found;
     if (n == sizeof found && found[sizeof magic - 1] == magic[sizeof magic - 1] &&
-        memcmp(found + sizeof magic, f->job, HEX) == 0)
-        return find_records(f, st);
+        memcmp(found + sizeof magic, f->job, HEX) == 0) {
+        /* Find the complete records; the rest of the file is unfinished */
+        struct head h;
+        size_t bytes;
+        if (fseeko(f->file, 0, SEEK_END) != 0) return failed(f, st);
+        const off_t size = ftello(f->file);
+        for (off_t at = f->end;;) {
+            if (size - at < (off_t)sizeof h || fseeko(f->file, at, SEEK_SET) != 0 ||
+                fread(&h, sizeof h, 1, f->file) != 1 || !body_bytes(&bytes, &h))
+                return true;
+            at += (off_t)sizeof h;
+            if ((off_t)bytes > size - at) return true;
+            struct place *grown = qc_grown(f->places, f->count, &f->room, sizeof *grown, st);
+            if (!grown) return false;
+            f->places = grown;
+            f->places[f->count++] = (struct place){.head = h, .at = at};
+            f->end = at += (off_t)bytes;
+        }
+    }
     rewind(f->file);
     const bool ok = ftruncate(fileno(f->file), 0) == 0 && fwrite(magic, sizeof magic, 1, f->file) == 1 &&
                     fwrite(f->job, HEX, 1, f->file) == 1 && fflush(f->file) == 0;
@@ -279,64 +269,6 @@ static bool is_kept(const struct qc_round_weights_layer *l)
     return !l->recurrent && !l->quantized;
 }
 
-static void numbers_of(double to[NUMBERS], const struct qc_rounded_weights *r)
-{
-    const double all[NUMBERS] = {
-        r->compensated,    r->held,          (double)r->outputs, (double)r->nearest,        (double)r->bounded,
-        (double)r->blocks, r->error_nearest, r->error,           (double)r->bias_corrected, r->bias_rms,
-        r->bias_max};
-    memcpy(to, all, sizeof all);
-}
-
-static bool result_of(struct qc_rounded_weights *r, const double from[NUMBERS], const struct qc_round_weights_layer *l)
-{
-    for (size_t i = 0; i < NUMBERS; i++)
-        if (!isfinite(from[i]) || from[i] < 0) return false;
-    const double most = (double)l->moments->outputs;
-    if (from[2] > most || from[3] > most || from[4] > most || from[5] > (double)l->moments->columns) return false;
-    r->compensated = from[0] != 0;
-    r->held = from[1] != 0;
-    r->outputs = (size_t)from[2];
-    r->nearest = (size_t)from[3];
-    r->bounded = (size_t)from[4];
-    r->blocks = (size_t)from[5];
-    r->error_nearest = from[6];
-    r->error = from[7];
-    r->bias_corrected = from[8] != 0;
-    r->bias_rms = from[9];
-    r->bias_max = from[10];
-    return true;
-}
-
-/* Writes the numbers of each output. */
-static void put_outputs(struct flow *w, const struct qc_round_weights_layer *l)
-{
-    for (size_t o = 0; w->ok && o < l->moments->outputs; o++) {
-        const struct qc_round_weights_output *m = &l->made[o];
-        const double x[OF_OUTPUT] = {m->moved, m->shift,         m->nearest_shift,
-                                     m->error, m->nearest_error, (double)m->scale};
-        write_bytes(w, x, sizeof x);
-    }
-}
-
-static bool take_outputs(struct flow *w, struct qc_round_weights_output *made, size_t outputs)
-{
-    for (size_t o = 0; o < outputs; o++) {
-        double x[OF_OUTPUT];
-        read_bytes(w, x, sizeof x);
-        if (!w->ok) return false;
-        for (size_t i = 0; i < OF_OUTPUT; i++)
-            if (!isfinite(x[i])) return false;
-        made[o] = (struct qc_round_weights_output){.moved = x[0] != 0,
-                                                   .shift = x[1],
-                                                   .nearest_shift = x[2],
-                                                   .error = x[3],
-                                                   .nearest_error = x[4],
-                                                   .scale = (float)x[5]};
-    }
-    return true;
-}
-
 /* Reads a record. Returns false if it is damaged. */
 static bool read_record(struct qc_round_weights_layer *l, struct qc_rounded_weights *result,
                         struct qc_round_weights_output *made, struct qc_tensor *to, struct qc_rounded_file *f,
@@ -348,7 +280,36 @@ static bool read_record(struct qc_round_weights_layer *l, struct qc_rounded_weig
     if (fseeko(f->file, p->at, SEEK_SET) != 0) return false;
     add_sum(&w, &p->head, sizeof p->head);
     read_bytes(&w, numbers, sizeof numbers);
-    if (!w.ok || !result_of(result, numbers, l) || !take_outputs(&w, made, l->moments->outputs)) return false;
+    if (!w.ok) return false;
+    for (size_t i = 0; i < NUMBERS; i++)
+        if (!isfinite(numbers[i]) || numbers[i] < 0) return false;
+    const double most = (double)l->moments->outputs;
+    if (numbers[2] > most || numbers[3] > most || numbers[4] > most || numbers[5] > (double)l->moments->columns)
+        return false;
+    result->compensated = numbers[0] != 0;
+    result->held = numbers[1] != 0;
+    result->outputs = (size_t)numbers[2];
+    result->nearest = (size_t)numbers[3];
+    result->bounded = (size_t)numbers[4];
+    result->blocks = (size_t)numbers[5];
+    result->error_nearest = numbers[6];
+    result->error = numbers[7];
+    result->bias_corrected = numbers[8] != 0;
+    result->bias_rms = numbers[9];
+    result->bias_max = numbers[10];
+    for (size_t o = 0; o < l->moments->outputs; o++) {
+        double x[OF_OUTPUT];
+        read_bytes(&w, x, sizeof x);
+        if (!w.ok) return false;
+        for (size_t i = 0; i < OF_OUTPUT; i++)
+            if (!isfinite(x[i])) return false;
+        made[o] = (struct qc_round_weights_output){.moved = x[0] != 0,
+                                                   .shift = x[1],
+                                                   .nearest_shift = x[2],
+                                                   .error = x[3],
+                                                   .nearest_error = x[4],
+                                                   .scale = (float)x[5]};
+    }
     read_bytes(&w, to->data, to->bytes);
     return w.ok && fread(&sum, sizeof sum, 1, f->file) == 1 && sum == w.sum;
 }
@@ -400,12 +361,23 @@ bool qc_rounded_file_keep(struct qc_rounded_file *f, const struct qc_round_weigh
     if (!is_kept(l)) return true;
     if (!key_of(key, l, st)) return false;
     memcpy(h.key, key, HEX);
-    numbers_of(numbers, l->result);
+    const struct qc_rounded_weights *r = l->result;
+    const double all[NUMBERS] = {
+        r->compensated,    r->held,          (double)r->outputs, (double)r->nearest,        (double)r->bounded,
+        (double)r->blocks, r->error_nearest, r->error,           (double)r->bias_corrected, r->bias_rms,
+        r->bias_max};
+    memcpy(numbers, all, sizeof all);
     pthread_mutex_lock(&f->lock);
     w.ok = fseeko(f->file, f->end, SEEK_SET) == 0;
     write_bytes(&w, &h, sizeof h);
     write_bytes(&w, numbers, sizeof numbers);
-    put_outputs(&w, l);
+    /* Write the numbers of each output */
+    for (size_t o = 0; w.ok && o < l->moments->outputs; o++) {
+        const struct qc_round_weights_output *m = &l->made[o];
+        const double x[OF_OUTPUT] = {m->moved, m->shift,         m->nearest_shift,
+                                     m->error, m->nearest_error, (double)m->scale};
+        write_bytes(&w, x, sizeof x);
+    }
     write_bytes(&w, l->rounded->data, l->rounded->bytes);
     const uint64_t sum = w.sum;
     write_bytes(&w, &sum, sizeof sum);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/weights/tied_tables.h"
+#include "calib/weights/round_weights.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/weights/tile_products.h"
+#include "calib/weights/compensation.h"
 
 #include "base/simd.h"
 

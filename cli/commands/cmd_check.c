@@ -5,9 +5,8 @@
 
 #include "cli/commands/cmd.h"
 #include "cli/outputs.h"
-#include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
-#include "evaluate/check_model.h"
+#include "evaluate/evaluate.h"
 
 static bool print_json(const char *file, const struct qc_model_check *m, const struct qc_cli_options *o,
                        struct qc_status *st)

@@ -9,11 +9,8 @@
 #include "base/scope.h"
 #include "cli/commands/cmd.h"
 #include "cli/outputs.h"
-#include "cli/terminal/interrupt.h"
-#include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
-#include "evaluate/compare_models.h"
-#include "evaluate/compare_targets.h"
+#include "evaluate/evaluate.h"
 #include "export/report/page.h"
 #include "quantize/options/option_value.h"
 #include "quantize/report/command_text.h"
@@ -27,7 +24,7 @@ static struct qc_json *accumulator_json(const struct qc_accumulator *a)
 }
 
 /* Returns the scale of the second model's value; 0 if it is real or has several scales. */
-static double step_of(const struct qc_compared_models *c, size_t i)
+static double step_of_layer(const struct qc_compared_models *c, size_t i)
 {
     const struct qc_qparams *s = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
     return s && s->count == 1 ? (double)s->scale[0] : 0;
@@ -44,14 +41,9 @@ static bool same_qparams(const struct qc_compared_models *c, size_t i)
 
 static double most_steps(const struct qc_compared_models *c, size_t i)
 {
-    const double step = step_of(c, i);
+    const double step = step_of_layer(c, i);
     if (!(step > 0)) return (double)NAN;
     return same_qparams(c, i) ? (double)c->result->steps[i].most : c->result->pairs[i].max_abs / step;
-}
-
-static double mse_of(const struct qc_error *e)
-{
-    return e->count ? e->noise / (double)e->count : (double)NAN;
 }
 
 static struct qc_json *layer_json(const struct qc_compared_models *c, size_t i)
@@ -63,11 +55,12 @@ static struct qc_json *layer_json(const struct qc_compared_models *c, size_t i)
     qc_json_put(
         o, "name %s op %s matched %s mse %g sqnr_db %g cosine %g max_abs %g max_steps %g elements %zu differing %zu",
         c->pairs.layers[i].name, qc_op_info(c->pairs.layers[i].op)->name, c->pairs.layers[i].by_name ? "name" : "order",
-        mse_of(e), qc_error_sqnr_db(e), qc_error_cosine(e), e->max_abs, most_steps(c, i), e->count, s->differing);
+        e->count ? e->noise / (double)e->count : (double)NAN, qc_error_sqnr_db(e), qc_error_cosine(e), e->max_abs,
+        most_steps(c, i), e->count, s->differing);
     const struct qc_channel_factors *f = &c->result->factors[i];
     if (f->found) qc_json_set(o, "channels_scaled", QC_JSON("least %g most %g", f->least, f->most));
-    qc_json_set(o, "steps", step_of(c, i) > 0 ? steps : qc_json_null());
-    if (!(step_of(c, i) > 0)) qc_json_free(steps);
+    qc_json_set(o, "steps", step_of_layer(c, i) > 0 ? steps : qc_json_null());
+    if (!(step_of_layer(c, i) > 0)) qc_json_free(steps);
     return o;
 }
 
@@ -126,23 +119,19 @@ static struct qc_json *comparison_json(const struct qc_compared_models *c, const
     return root;
 }
 
-static void print_db(double db)
-{
-    if (isinf(db))
-        qc_say("   equal");
-    else if (isnan(db))
-        qc_say("       -");
-    else
-        qc_say("%8.2f", db);
-}
-
 static void print_layer(const struct qc_compared_models *c, size_t i)
 {
     const struct qc_error *e = &c->result->pairs[i];
     const struct qc_steps *d = &c->result->steps[i];
     const double s = most_steps(c, i), all = e->count ? (double)e->count : 1;
     const char *name = c->pairs.layers[i].name;
-    print_db(qc_error_sqnr_db(e));
+    const double db = qc_error_sqnr_db(e);
+    if (isinf(db))
+        qc_say("   equal");
+    else if (isnan(db))
+        qc_say("       -");
+    else
+        qc_say("%8.2f", db);
     qc_say("  %9.6f  %9.3g  ", qc_error_cosine(e), e->max_abs);
     if (isnan(s))
         qc_say("%6s  %7.3f %%  %27s", "-", 100 * (double)d->differing / all, "");
@@ -151,18 +140,6 @@ static void print_layer(const struct qc_compared_models *c, size_t i)
                100 * (double)d->of[1] / all, 100 * (double)d->of[2] / all, 100 * (double)d->of[3] / all);
     qc_say("  %-12s ", qc_op_info(c->pairs.layers[i].op)->name);
     qc_say("%s\n", name ? name : "(no name)");
-}
-
-/* Names the layers whose channels have other factors in the second model: their elements cannot be compared. */
-static void print_scaled(const struct qc_compared_models *c)
-{
-    for (size_t i = 0; i < c->pairs.count; i++) {
-        const struct qc_channel_factors *f = &c->result->factors[i];
-        if (!f->found) continue;
-        qc_say("not compared: the channels of %s '%s' are scaled by %.3g to %.3g in the second model\n",
-               qc_op_info(c->pairs.layers[i].op)->name, c->pairs.layers[i].name ? c->pairs.layers[i].name : "(no name)",
-               f->least, f->most);
-    }
 }
 
 /* Lists the indices of the layers with the lowest SQNR, lowest first; without those whose channels are scaled. */
@@ -207,7 +184,14 @@ static void print_comparison(const struct qc_compared_models *c, const struct qc
             if (!c->result->factors[i].found) print_layer(c, i);
     size_t shown = all ? 0 : worst(list, SHOWN, c);
     for (size_t i = 0; i < shown; i++) print_layer(c, list[i]);
-    print_scaled(c);
+    /* Name the layers whose channels have other factors in the second model: their elements cannot be compared */
+    for (size_t i = 0; i < c->pairs.count; i++) {
+        const struct qc_channel_factors *f = &c->result->factors[i];
+        if (!f->found) continue;
+        qc_say("not compared: the channels of %s '%s' are scaled by %.3g to %.3g in the second model\n",
+               qc_op_info(c->pairs.layers[i].op)->name, c->pairs.layers[i].name ? c->pairs.layers[i].name : "(no name)",
+               f->least, f->most);
+    }
     if (!all && c->pairs.count > shown)
         qc_say("%zu layers compared, the worst shown; -v or --json shows all\n", c->pairs.count);
 }

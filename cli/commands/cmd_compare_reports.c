@@ -10,7 +10,7 @@
 #include "cli/commands/cmd.h"
 #include "cli/outputs.h"
 #include "cli/terminal/screen.h"
-#include "evaluate/describe.h"
+#include "evaluate/evaluate.h"
 #include "export/report/page.h"
 #include "export/report/report_difference.h"
 #include "quantize/report/command_text.h"
@@ -18,7 +18,7 @@
 enum { SHOWN = 8 };
 
 /* A folder means its report.json. */
-static bool find(const char **out, const char *path, struct qc_arena *a, struct qc_status *st)
+static bool find_reports(const char **out, const char *path, struct qc_arena *a, struct qc_status *st)
 {
     struct stat about;
     *out = path;
@@ -46,16 +46,6 @@ static bool write_difference_page(const struct qc_json *d, const struct qc_repor
     return qc_file_write(o->output, text, size, st);
 }
 
-static void print_figures(const struct qc_json *figures)
-{
-    char first[QC_CHANGE_TEXT], second[QC_CHANGE_TEXT], change[QC_CHANGE_TEXT];
-    for (size_t i = 0; i < qc_json_size(figures); i++) {
-        const struct qc_json *f = qc_json_at(figures, i);
-        qc_say("%s%s: %s -> %s (%s)\n", i ? "            " : "figures     ", qc_json_find_text(f, "name"),
-               qc_figure_text(first, f, 0), qc_figure_text(second, f, 1), qc_figure_change(change, f, "-"));
-    }
-}
-
 static bool print_options(const struct qc_json *options, struct qc_status *st)
 {
     if (!qc_json_size(options)) qc_say("options     all are the same\n");
@@ -70,8 +60,22 @@ static bool print_options(const struct qc_json *options, struct qc_status *st)
     return true;
 }
 
-static bool print_layers(const struct qc_json *d, const struct qc_cli_options *o, struct qc_status *st)
+static bool print_difference(const struct qc_json *d, const struct qc_cli_options *o, struct qc_status *st)
 {
+    const struct qc_json *reports = qc_json_find(d, "reports"), *notes = qc_json_find(d, "notes");
+    for (size_t k = 0; k < 2; k++)
+        qc_say("%s%s (qcalib %s)\n", k ? "            " : "reports     ",
+               qc_json_find_text(qc_json_at(reports, k), "file"), qc_json_find_text(qc_json_at(reports, k), "version"));
+    for (size_t i = 0; i < qc_json_size(notes); i++)
+        qc_say("%s%s\n", i ? "            " : "note        ", qc_json_text(qc_json_at(notes, i)));
+    const struct qc_json *figures = qc_json_find(d, "figures");
+    char first[QC_CHANGE_TEXT], second[QC_CHANGE_TEXT], change[QC_CHANGE_TEXT];
+    for (size_t i = 0; i < qc_json_size(figures); i++) {
+        const struct qc_json *f = qc_json_at(figures, i);
+        qc_say("%s%s: %s -> %s (%s)\n", i ? "            " : "figures     ", qc_json_find_text(f, "name"),
+               qc_figure_text(first, f, 0), qc_figure_text(second, f, 1), qc_figure_change(change, f, "-"));
+    }
+    if (!print_options(qc_json_find(d, "options"), st)) return false;
     const struct qc_json *layers = qc_json_find(d, "layers");
     const size_t count = qc_json_size(layers), shown = o->verbose || count < SHOWN ? count : SHOWN;
     qc_say("layers      %zu of %.0f differ%s\n", count, qc_json_find_number(d, "layers_in_both"),
@@ -92,19 +96,6 @@ static bool print_layers(const struct qc_json *d, const struct qc_cli_options *o
         const size_t single = qc_json_size(qc_json_find(d, k ? "only_in_second" : "only_in_first"));
         if (single) qc_say("            %zu quantized in the %s report only\n", single, k ? "second" : "first");
     }
-    return true;
-}
-
-static bool print_difference(const struct qc_json *d, const struct qc_cli_options *o, struct qc_status *st)
-{
-    const struct qc_json *reports = qc_json_find(d, "reports"), *notes = qc_json_find(d, "notes");
-    for (size_t k = 0; k < 2; k++)
-        qc_say("%s%s (qcalib %s)\n", k ? "            " : "reports     ",
-               qc_json_find_text(qc_json_at(reports, k), "file"), qc_json_find_text(qc_json_at(reports, k), "version"));
-    for (size_t i = 0; i < qc_json_size(notes); i++)
-        qc_say("%s%s\n", i ? "            " : "note        ", qc_json_text(qc_json_at(notes, i)));
-    print_figures(qc_json_find(d, "figures"));
-    if (!print_options(qc_json_find(d, "options"), st) || !print_layers(d, o, st)) return false;
     if (o->output) qc_say("written     %s\n", o->output);
     return true;
 }
@@ -117,8 +108,8 @@ bool qc_cmd_compare_reports(const struct qc_cli_options *o, struct qc_status *st
     struct qc_json *d = NULL;
     struct qc_file_list outputs;
     const char *files[2];
-    bool ok = find(&files[0], o->operands.items[0], o->job.arena, st) &&
-              find(&files[1], o->operands.items[1], o->job.arena, st);
+    bool ok = find_reports(&files[0], o->operands.items[0], o->job.arena, st) &&
+              find_reports(&files[1], o->operands.items[1], o->job.arena, st);
     found.operands.items = files;
     ok = ok && (!o->output ||
                 (qc_outputs_apart(&outputs, &o->output, 1, NULL, &found, st) && qc_output_check(o->output, st)));

@@ -7,10 +7,8 @@
 #include "calib/metrics/accuracy.h"
 #include "cli/commands/cmd.h"
 #include "cli/outputs.h"
-#include "cli/terminal/interrupt.h"
-#include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
-#include "evaluate/run_model.h"
+#include "evaluate/evaluate.h"
 #include "quantize/options/option_value.h"
 #include "quantize/search/own_metric.h"
 #include "quantize/setup/sample_warnings.h"
@@ -21,9 +19,9 @@ struct measured {
     struct qc_overflows overflows;
 };
 
-static bool measure(struct measured *m, const char *path, const struct qc_settings *settings,
-                    struct qc_progress *progress, struct qc_warnings *w, const struct qc_cli_options *o,
-                    struct qc_status *st)
+static bool measure_evaluated(struct measured *m, const char *path, const struct qc_settings *settings,
+                              struct qc_progress *progress, struct qc_warnings *w, const struct qc_cli_options *o,
+                              struct qc_status *st)
 {
     struct qc_model_run run = {0};
     qc_progress_phase(progress, "%s", qc_base_name(path));
@@ -87,24 +85,6 @@ static bool print_metrics_json(const struct measured *all, size_t count, const s
     return qc_print_json(root, st);
 }
 
-static void print_value(const struct qc_metric *m)
-{
-    if (m->kind == QC_METRIC_TOP1) {
-        qc_say("  %6.2f %%  %5.2f - %6.2f %%", 100 * m->value, 100 * m->low, 100 * m->high);
-        if (isnan(m->top5))
-            qc_say("         -");
-        else
-            qc_say("  %6.2f %%", 100 * m->top5);
-        if (m->positions) qc_say("  %7.4f  %10.4f", m->nll, exp(m->nll));
-    } else if (m->kind == QC_METRIC_OWN) {
-        qc_say("  %12.6g  %7.2f\n", m->value, m->seconds);
-        return;
-    } else {
-        qc_say("  %8.2f  %12.6g", m->value, m->mse);
-    }
-    qc_say("  %8s  %7.2f\n", QC_COUNT(m->samples), m->seconds);
-}
-
 static void print_metrics(const struct measured *all, size_t count, const char *file)
 {
     int width = 5;
@@ -127,7 +107,21 @@ static void print_metrics(const struct measured *all, size_t count, const char *
     puts(qc_style(stdout, QC_STYLE_PLAIN));
     for (size_t i = 0; i < count; i++) {
         qc_say("%-*s", width, qc_base_name(all[i].path));
-        print_value(&all[i].metric);
+        const struct qc_metric *m = &all[i].metric;
+        if (m->kind == QC_METRIC_TOP1) {
+            qc_say("  %6.2f %%  %5.2f - %6.2f %%", 100 * m->value, 100 * m->low, 100 * m->high);
+            if (isnan(m->top5))
+                qc_say("         -");
+            else
+                qc_say("  %6.2f %%", 100 * m->top5);
+            if (m->positions) qc_say("  %7.4f  %10.4f", m->nll, exp(m->nll));
+        } else if (m->kind == QC_METRIC_OWN) {
+            qc_say("  %12.6g  %7.2f\n", m->value, m->seconds);
+            continue;
+        } else {
+            qc_say("  %8.2f  %12.6g", m->value, m->mse);
+        }
+        qc_say("  %8s  %7.2f\n", QC_COUNT(m->samples), m->seconds);
     }
 }
 
@@ -145,7 +139,7 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
         !qc_settings_of(&settings, &o->job, progress, st))
         goto out;
     for (size_t i = 0; i < o->operands.count; i++)
-        if (!measure(&all[i], o->operands.items[i], &settings, progress, w, o, st)) goto out;
+        if (!measure_evaluated(&all[i], o->operands.items[i], &settings, progress, w, o, st)) goto out;
     const struct qc_metric **metrics = QC_NEW_ARRAY(o->job.arena, const struct qc_metric *, o->operands.count, st);
     if (!metrics) goto out;
     for (size_t i = 0; i < o->operands.count; i++) metrics[i] = &all[i].metric;

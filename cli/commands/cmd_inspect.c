@@ -9,9 +9,9 @@
 #include "cli/commands/cmd.h"
 #include "cli/terminal/screen.h"
 #include "datasets/samples/dataset.h"
-#include "evaluate/describe.h"
+#include "evaluate/evaluate.h"
 
-/* Prints a description of a model (evaluate/describe.h). */
+/* Prints a description of a model (evaluate/evaluate.h). */
 
 static void print_ports(const char *label, const struct qc_shown_ports *ports, bool all)
 {
@@ -22,28 +22,6 @@ static void print_ports(const char *label, const struct qc_shown_ports *ports, b
         qc_say("%-9s%s %s %s\n", label, p->name, p->type, QC_SHAPE_STR(p->shape));
     }
     if (!all && n > LISTED + 1) qc_say("         and %zu more %ss; -v lists them\n", n - LISTED, label);
-}
-
-static void print_carried(const struct qc_carried *c)
-{
-    char list[QC_CARRIED_TEXT];
-    const size_t behind = c->node_count - c->unknown_count;
-    qc_say("not handled: %s", qc_carried_text(list, c));
-    if (behind) qc_say("; %zu node%s follow%s from them", behind, qc_plural(behind), behind == 1 ? "s" : "");
-    putchar('\n');
-}
-
-static void print_ops(const struct qc_model_summary *s, size_t nodes)
-{
-    int at = qc_say("ops      %zu:", nodes);
-    for (size_t most = nodes; most > 0; most--) {
-        for (unsigned op = 0; op < QC_OP_COUNT; op++) {
-            if (s->ops[op] != most) continue;
-            if (at > 90) at = qc_say("\n        ") - 1;
-            at += qc_say(" %s %zu", qc_op_info((enum qc_op)op)->name, most);
-        }
-    }
-    putchar('\n');
 }
 
 static void print_quantized_values(const struct qc_model_summary *s)
@@ -59,28 +37,6 @@ static void print_quantized_values(const struct qc_model_summary *s)
                    qc_quantized_zero_point(q, 0));
         else
             qc_say("scale %.6g, zero point %d\n", qc_tensor_float(q->scale, 0), qc_quantized_zero_point(q, 0));
-    }
-}
-
-static void print_values(const struct qc_graph *g)
-{
-    for (size_t v = 1; v <= g->value_count; v++) {
-        char label[QC_LABEL], shape[QC_SHAPE_TEXT];
-        const struct qc_node *n = qc_node_of(g, (qc_id)v);
-        qc_say("  %s  %s %s  %s\n", qc_value_label(label, g, (qc_id)v), qc_dtype_info(g->values[v].type.dtype)->name,
-               qc_shape_text(shape, &g->values[v].type.shape),
-               n                       ? qc_op_info(n->op)->name
-               : g->values[v].constant ? "constant"
-                                       : "input");
-    }
-}
-
-/* Prints nodes with the names that options accept. */
-static void print_nodes(const struct qc_graph *g)
-{
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        qc_say("  %s  %s\n", n->name && *n->name ? n->name : QC_VALUE_LABEL(g, n->outputs), qc_op_info(n->op)->name);
     }
 }
 
@@ -101,8 +57,23 @@ static void print_description(const struct qc_model *m, const struct qc_model_su
     print_file(m);
     print_ports("input", &s->inputs, verbose);
     print_ports("output", &s->outputs, verbose);
-    print_ops(s, s->nodes);
-    if (g->carried) print_carried(g->carried);
+    const size_t nodes = s->nodes;
+    int at = qc_say("ops      %zu:", nodes);
+    for (size_t most = nodes; most > 0; most--) {
+        for (unsigned op = 0; op < QC_OP_COUNT; op++) {
+            if (s->ops[op] != most) continue;
+            if (at > 90) at = qc_say("\n        ") - 1;
+            at += qc_say(" %s %zu", qc_op_info((enum qc_op)op)->name, most);
+        }
+    }
+    putchar('\n');
+    if (g->carried) {
+        char list[QC_CARRIED_TEXT];
+        const size_t behind = g->carried->node_count - g->carried->unknown_count;
+        qc_say("not handled: %s", qc_carried_text(list, g->carried));
+        if (behind) qc_say("; %zu node%s follow%s from them", behind, qc_plural(behind), behind == 1 ? "s" : "");
+        putchar('\n');
+    }
     qc_say("weights  %s parameters, %s\n", QC_COUNT(s->parameters), QC_BYTES(s->parameter_bytes));
     if (s->macs_known) qc_say("work     %s multiply-accumulates (batch 1)\n", QC_COUNT(s->macs));
     if (s->quantized_count) {
@@ -122,9 +93,21 @@ static void print_description(const struct qc_model *m, const struct qc_model_su
     if (s->quantized_count) qc_say("quantized values\n");
     print_quantized_values(s);
     qc_say("nodes\n");
-    print_nodes(g);
+    /* Print nodes with the names that options accept */
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        qc_say("  %s  %s\n", n->name && *n->name ? n->name : QC_VALUE_LABEL(g, n->outputs), qc_op_info(n->op)->name);
+    }
     qc_say("values\n");
-    print_values(g);
+    for (size_t v = 1; v <= g->value_count; v++) {
+        char label[QC_LABEL], shape[QC_SHAPE_TEXT];
+        const struct qc_node *n = qc_node_of(g, (qc_id)v);
+        qc_say("  %s  %s %s  %s\n", qc_value_label(label, g, (qc_id)v), qc_dtype_info(g->values[v].type.dtype)->name,
+               qc_shape_text(shape, &g->values[v].type.shape),
+               n                       ? qc_op_info(n->op)->name
+               : g->values[v].constant ? "constant"
+                                       : "input");
+    }
 }
 
 static bool inspect_model(const char *path, const struct qc_cli_options *o, struct qc_status *st)
@@ -188,11 +171,17 @@ static bool preprocesses(const char *name)
     return false;
 }
 
-static void data_text(const struct qc_data_list *list, bool all)
+/* Fails as qc_data_list. */
+static bool inspect_data(const char *path, const struct qc_cli_options *o, struct qc_status *st)
 {
+    struct qc_data_list list;
+    if (!qc_data_list(&list, path, qc_options_follow(&o->job), o->job.arena, st)) return false;
+    qc_say("file     %s: %s%zu data set%s\n", path, qc_data_is_hdf5(path) ? "HDF5, " : "", list.count,
+           qc_plural(list.count));
+    const bool all = o->verbose;
     enum { LISTED = 4 };
-    for (size_t i = 0; i < list->count && (all || i < LISTED); i++) {
-        const struct qc_data_entry *e = &list->entries[i];
+    for (size_t i = 0; i < list.count && (all || i < LISTED); i++) {
+        const struct qc_data_entry *e = &list.entries[i];
         qc_say("%s  %s [", e->name, e->type);
         for (unsigned d = 0; d < e->rank; d++)
             e->dims[d] < 0 ? qc_say("%s?", d ? "," : "") : qc_say("%s%lld", d ? "," : "", (long long)e->dims[d]);
@@ -202,22 +191,12 @@ static void data_text(const struct qc_data_list *list, bool all)
             qc_say("    %s = %s\n", e->attributes[k].name, e->attributes[k].text);
         }
     }
-    if (!all && list->count > LISTED) qc_say("and %zu more data sets; -v lists them\n", list->count - LISTED);
-}
-
-/* Fails as qc_data_list. */
-static bool inspect_data(const char *path, const struct qc_cli_options *o, struct qc_status *st)
-{
-    struct qc_data_list list;
-    if (!qc_data_list(&list, path, qc_options_follow(&o->job), o->job.arena, st)) return false;
-    qc_say("file     %s: %s%zu data set%s\n", path, qc_data_is_hdf5(path) ? "HDF5, " : "", list.count,
-           qc_plural(list.count));
-    data_text(&list, o->verbose);
+    if (!all && list.count > LISTED) qc_say("and %zu more data sets; -v lists them\n", list.count - LISTED);
     return true;
 }
 
 /* Return members of an object; the file may have other types. */
-static const char *text_of(const struct qc_json *v, const char *key)
+static const char *text_of_member(const struct qc_json *v, const char *key)
 {
     const struct qc_json *member = qc_json_get(v, key);
     return member ? qc_json_text(member) : NULL;
@@ -248,32 +227,30 @@ static void print_member(const char *label, const struct qc_json *v)
     free(text);
 }
 
-static void report_text(const char *path, const struct qc_json *r)
-{
-    const struct qc_json *model = qc_json_get(r, "model"), *data = qc_json_get(r, "data"),
-                         *options = qc_json_get(r, "options");
-    qc_say("file     %s: report of qcalib %s\n", path, text_of(r, "version") ? text_of(r, "version") : "?");
-    print_member("command", qc_json_get(r, "command"));
-    print_member("model", model ? qc_json_get(model, "file") : NULL);
-    print_member("data", data ? qc_json_get(data, "file") : NULL);
-    print_member("samples", data ? qc_json_get(data, "samples") : NULL);
-    print_member("method", options ? qc_json_get(options, "method") : NULL);
-    const struct qc_json *accuracy = qc_json_get(r, "accuracy");
-    const char *metric = accuracy ? text_of(accuracy, "metric") : NULL;
-    if (metric) {
-        qc_say("accuracy %s %.6g %s, %.6g int8\n", metric, number_of(accuracy, "fp32"),
-               qc_json_get(r, "reference") ? "reference" : "float", number_of(accuracy, "int8"));
-    }
-    qc_say("layers   %zu quantized values, %zu ops in float, %zu warnings\n", size_of(r, "layers"),
-           size_of(r, "float_ops"), size_of(r, "warnings"));
-}
-
 /* Fails as qc_report_read. */
 static bool inspect_report(const char *path, const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_json *r = NULL;
     const bool ok = qc_report_read(&r, path, o->job.arena, st);
-    if (ok) report_text(path, r);
+    if (ok) {
+        const struct qc_json *model = qc_json_get(r, "model"), *data = qc_json_get(r, "data"),
+                             *options = qc_json_get(r, "options");
+        qc_say("file     %s: report of qcalib %s\n", path,
+               text_of_member(r, "version") ? text_of_member(r, "version") : "?");
+        print_member("command", qc_json_get(r, "command"));
+        print_member("model", model ? qc_json_get(model, "file") : NULL);
+        print_member("data", data ? qc_json_get(data, "file") : NULL);
+        print_member("samples", data ? qc_json_get(data, "samples") : NULL);
+        print_member("method", options ? qc_json_get(options, "method") : NULL);
+        const struct qc_json *accuracy = qc_json_get(r, "accuracy");
+        const char *metric = accuracy ? text_of_member(accuracy, "metric") : NULL;
+        if (metric) {
+            qc_say("accuracy %s %.6g %s, %.6g int8\n", metric, number_of(accuracy, "fp32"),
+                   qc_json_get(r, "reference") ? "reference" : "float", number_of(accuracy, "int8"));
+        }
+        qc_say("layers   %zu quantized values, %zu ops in float, %zu warnings\n", size_of(r, "layers"),
+               size_of(r, "float_ops"), size_of(r, "warnings"));
+    }
     qc_json_free(r);
     return ok;
 }

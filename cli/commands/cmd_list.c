@@ -7,7 +7,7 @@
 #include "base/words.h"
 #include "cli/commands/cmd.h"
 #include "cli/terminal/screen.h"
-#include "evaluate/run_model.h"
+#include "evaluate/evaluate.h"
 #include "export/formats/exporter.h"
 #include "observers/plugin.h"
 #include "onnx/read/import.h"
@@ -250,29 +250,6 @@ static const struct {
 };
 enum { TABLES = sizeof tables / sizeof *tables };
 
-static void print_list(const struct table *t)
-{
-    size_t width[COLUMNS] = {0};
-    for (size_t c = 0; c < t->columns; c++) {
-        width[c] = strlen(t->keys[c]);
-        for (size_t r = 0; r < t->count; r++) {
-            size_t n = strlen(t->cells[r * COLUMNS + c]);
-            if (n > width[c]) width[c] = n;
-        }
-    }
-    fputs(qc_style(stdout, QC_STYLE_BOLD), stdout);
-    for (size_t c = 0; c < t->columns; c++)
-        qc_say("%-*s%s", c + 1 < t->columns ? (int)width[c] : 0, t->keys[c], c + 1 < t->columns ? "  " : "");
-    puts(qc_style(stdout, QC_STYLE_PLAIN));
-    for (size_t r = 0; r < t->count; r++) {
-        for (size_t c = 0; c < t->columns; c++) {
-            bool last = c + 1 == t->columns;
-            qc_say("%-*s%s", last ? 0 : (int)width[c], t->cells[r * COLUMNS + c], last ? "" : "  ");
-        }
-        qc_say("\n");
-    }
-}
-
 static bool print_list_json(const struct table *t, struct qc_status *st)
 {
     struct qc_json *root = qc_json_object(), *rows = qc_json_array();
@@ -307,7 +284,25 @@ bool qc_cmd_list(const struct qc_cli_options *o, struct qc_status *st)
         if (strcmp(t.name, names[i]) != 0) continue;
         if (!tables[i].list(&t, st)) return false;
         if (o->json) return print_list_json(&t, st);
-        print_list(&t);
+        size_t width[COLUMNS] = {0};
+        for (size_t c = 0; c < t.columns; c++) {
+            width[c] = strlen(t.keys[c]);
+            for (size_t r = 0; r < t.count; r++) {
+                size_t n = strlen(t.cells[r * COLUMNS + c]);
+                if (n > width[c]) width[c] = n;
+            }
+        }
+        fputs(qc_style(stdout, QC_STYLE_BOLD), stdout);
+        for (size_t c = 0; c < t.columns; c++)
+            qc_say("%-*s%s", c + 1 < t.columns ? (int)width[c] : 0, t.keys[c], c + 1 < t.columns ? "  " : "");
+        puts(qc_style(stdout, QC_STYLE_PLAIN));
+        for (size_t r = 0; r < t.count; r++) {
+            for (size_t c = 0; c < t.columns; c++) {
+                bool last = c + 1 == t.columns;
+                qc_say("%-*s%s", last ? 0 : (int)width[c], t.cells[r * COLUMNS + c], last ? "" : "  ");
+            }
+            qc_say("\n");
+        }
         return true;
     }
     const char *meant = other_name(t.name);

@@ -6,7 +6,6 @@
 #include "calib/statistics/statistics.h"
 #include "cli/commands/cmd.h"
 #include "cli/outputs.h"
-#include "cli/terminal/interrupt.h"
 #include "cli/terminal/screen.h"
 
 static bool merge(struct qc_collection **all, const struct qc_cli_options *o, struct qc_status *st)

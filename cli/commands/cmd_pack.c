@@ -7,7 +7,6 @@
 #include "calib/statistics/stream.h"
 #include "cli/commands/cmd.h"
 #include "cli/outputs.h"
-#include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "datasets/stream/pack_data.h"
 #include "quantize/setup/model.h"

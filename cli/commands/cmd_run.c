@@ -7,11 +7,9 @@
 #include "base/file.h"
 #include "cli/commands/cmd.h"
 #include "cli/outputs.h"
-#include "cli/terminal/interrupt.h"
-#include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "datasets/stream/data_writer.h"
-#include "evaluate/run_model.h"
+#include "evaluate/evaluate.h"
 #include "quantize/options/option_value.h"
 
 struct job {
@@ -25,8 +23,8 @@ struct job {
     enum qc_dtype *types; /* of the outputs */
 };
 
-static bool store(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
-                  struct qc_dataset_scratch *scratch, struct qc_status *st)
+static bool store_output(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                         struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct job *j = user;
     (void)scratch;
@@ -55,7 +53,8 @@ static bool open_writer(struct job *j, struct qc_status *st)
 static bool stream(struct job *j, struct qc_status *st)
 {
     return qc_model_run_plan(&j->run, &j->settings, j->arena, st) && open_writer(j, st) &&
-           qc_model_run_units(&j->run, store, j, j->settings.plan.accumulator.bits, j->progress, j->warnings, st) &&
+           qc_model_run_units(&j->run, store_output, j, j->settings.plan.accumulator.bits, j->progress, j->warnings,
+                              st) &&
            qc_writer_commit(j->writer, st);
 }
 

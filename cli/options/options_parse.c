@@ -189,18 +189,6 @@ static bool find_command(struct qc_cli_options *o, struct words *w, struct qc_st
                    meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
 }
 
-static bool check_operands(const struct qc_cli_options *o, struct qc_status *st)
-{
-    const struct qc_command_info *c = qc_command_info(o->command);
-    if (o->help || o->version) return true;
-    if (o->operands.count < c->operands_min)
-        return qc_fail(st, QC_USAGE, "%s needs %s; see 'qcalib help %s'", c->name, c->operands, c->name);
-    if (o->operands.count > c->operands_max)
-        return qc_fail(st, QC_USAGE, "%s takes %s%s; '%s' is too much; see 'qcalib help %s'", c->name,
-                       c->operands_max == 1 ? "one " : "", c->operands, o->operands.items[c->operands_max], c->name);
-    return true;
-}
-
 static bool set(void *user, unsigned option, const char *value, struct qc_status *st)
 {
     struct qc_cli_options *o = user;
@@ -259,7 +247,7 @@ static bool configure(struct qc_cli_options *o, const struct words *w, struct qc
     return ok;
 }
 
-static bool apply(struct qc_cli_options *o, const struct words *w, struct qc_status *st)
+static bool apply_options(struct qc_cli_options *o, const struct words *w, struct qc_status *st)
 {
     for (size_t k = 0; k < w->count; k++) {
         const struct qc_option_info *i = qc_cli_option_info(w->given[k].option);
@@ -276,21 +264,14 @@ static bool apply(struct qc_cli_options *o, const struct words *w, struct qc_sta
     return true;
 }
 
-/* The command is known only after all words. */
-static bool init(struct qc_cli_options *out, struct qc_arena *a, struct qc_status *st)
+bool qc_options_parse(struct qc_cli_options *out, int argc, char **argv, struct qc_arena *a, struct qc_status *st)
 {
+    struct words w = {.argc = argc, .argv = argv};
     *out = (struct qc_cli_options){.command = QC_COMMAND_help};
     if (!qc_options_init(&out->job, QC_COMMAND_quantize, a, st)) return false;
     for (unsigned k = QC_OPTION_COUNT; k < QC_CLI_OPTION_COUNT; k++)
         if (qc_option_has_default(qc_cli_option_info(k)) && !set(out, k, qc_cli_option_info(k)->preset, st))
             return false;
-    return true;
-}
-
-bool qc_options_parse(struct qc_cli_options *out, int argc, char **argv, struct qc_arena *a, struct qc_status *st)
-{
-    struct words w = {.argc = argc, .argv = argv};
-    if (!init(out, a, st)) return false;
     if (!split_words(&w, a, st)) {
         size_t used = strlen(st->message);
         if (st->code == QC_USAGE)
@@ -300,7 +281,14 @@ bool qc_options_parse(struct qc_cli_options *out, int argc, char **argv, struct 
     if (!check_repeated(&w, st) || !find_command(out, &w, st)) return false;
     if (out->command < QC_COMMAND_COUNT) out->job.command = (enum qc_command)out->command;
     if (!configure(out, &w, st)) return false;
-    if (!apply(out, &w, st)) return false;
+    if (!apply_options(out, &w, st)) return false;
     out->operands = w.operands;
-    return check_operands(out, st);
+    const struct qc_command_info *c = qc_command_info(out->command);
+    if (out->help || out->version) return true;
+    if (out->operands.count < c->operands_min)
+        return qc_fail(st, QC_USAGE, "%s needs %s; see 'qcalib help %s'", c->name, c->operands, c->name);
+    if (out->operands.count > c->operands_max)
+        return qc_fail(st, QC_USAGE, "%s takes %s%s; '%s' is too much; see 'qcalib help %s'", c->name,
+                       c->operands_max == 1 ? "one " : "", c->operands, out->operands.items[c->operands_max], c->name);
+    return true;
 }

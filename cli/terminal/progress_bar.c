@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/terminal/progress_bar.h"
+#include "cli/terminal/screen.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -11,8 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/shown.h"
-#include "cli/give_up.h"
-#include "cli/terminal/interrupt.h"
+#include "cli/program.h"
 
 /* Signal handlers can only use globals. */
 static volatile sig_atomic_t signals, waiting;
@@ -106,7 +105,7 @@ static void clear(struct bar *p)
     p->drawn = false;
 }
 
-static void begin(struct bar *p, const char *name)
+static void begin_bar(struct bar *p, const char *name)
 {
     clear(p);
     qc_text(p->name, sizeof p->name, "%s", name);
@@ -139,7 +138,7 @@ static bool tell(void *user, const char *phase, size_t done, size_t count)
     if (!phase)
         clear(p);
     else if (!count)
-        begin(p, phase);
+        begin_bar(p, phase);
     if (qc_interrupted()) return false;
     if (!p->shown || count == 0) return true;
     double t = qc_seconds();

@@ -6,7 +6,10 @@
 
 #include "base/json.h"
 #include "base/shown.h"
+#include "base/status.h"
 #include "base/words.h"
+#include "cli/options/command_line.h"
+#include "quantize/interface/inputs.h"
 #include "quantize/interface/warnings.h"
 
 /* Must be called first. Opens /dev/null in place of a closed standard input, output or error, so that no file or pipe
@@ -34,3 +37,25 @@ enum qc_warnings_length { QC_WARNINGS_SOME, QC_WARNINGS_ALL };
 void qc_warning_print(const char *text);
 
 void qc_warnings_print(const struct qc_warnings *w, enum qc_warnings_length length);
+
+/* SIGINT, SIGTERM and SIGHUP: the first asks the running work to stop. The work polls for it and ends with code 130
+   without leaving files behind. A second signal, or 1 s without a poll, removes unfinished files and exits from the
+   handler. Signals that the parent ignores (nohup, background jobs of scripts) stay ignored. SIGPIPE is ignored: see
+   cli/terminal/screen.h. SIGBUS (another process truncated a mapped file) and SIGXCPU end the program with QC_MACHINE
+   and a message. SIGXFSZ is ignored: a write beyond the file size limit fails with EFBIG. */
+
+void qc_interrupt_install(void);
+
+/* Returns false with QC_INTERRUPTED after a signal; for phases without a progress callback. */
+bool qc_interrupt_check(struct qc_status *st);
+
+/* A progress bar with rate and remaining time on standard error, and the poll for interrupts. */
+
+/* Shows a bar with --progress always, or with auto on a terminal unless --quiet. In any case an interrupt of the
+   program stops the job. */
+bool qc_progress_bar_new(struct qc_progress **out, const struct qc_cli_options *o, struct qc_status *st);
+void qc_progress_bar_free(struct qc_progress *p); /* NULL-safe; erases the bar */
+
+/* Prints a summary of a report (of qc_job_report_json), about 15 lines, to standard output; on a terminal lines wrap at
+   its width. with_report: the report is written too, so that the text may refer to it. Fails if memory runs out. */
+bool qc_print_summary(const struct qc_json *record, bool with_report, struct qc_status *st);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/terminal/summary.h"
+#include "cli/terminal/screen.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,14 +10,13 @@
 
 #include "base/scope.h"
 #include "base/words.h"
-#include "cli/terminal/screen.h"
 #include "rewrite/passes/costs.h"
 
 enum { WORST = 3, KINDS = 4, INDENT = 12 };
 
 /* ---- Members of the record ---- */
 
-static double number(const struct qc_json *v, const char *path)
+static double number_record(const struct qc_json *v, const char *path)
 {
     return qc_json_find_number(v, path);
 }
@@ -40,12 +39,12 @@ static bool is(const struct qc_json *v, const char *path, const char *wanted)
 
 static bool yes(const struct qc_json *v, const char *path)
 {
-    return number(v, path) > 0;
+    return number_record(v, path) > 0;
 }
 
 static size_t count(const struct qc_json *v, const char *path)
 {
-    const double n = number(v, path);
+    const double n = number_record(v, path);
     return n > 0 ? (size_t)n : 0;
 }
 
@@ -86,7 +85,7 @@ static void print_quantized(FILE *f, const struct qc_json *r)
     bool told = false;
     qc_print(f, "quantized   ");
     for (size_t i = 0; i < kind_count; i++) {
-        const double share = number(r, kinds[i].key);
+        const double share = number_record(r, kinds[i].key);
         if (!(share > 0) && (i + 1 < kind_count || told || isnan(share))) continue;
         qc_print(f, "%s%.1f %%%s in %s", told ? ", " : "", 100 * share, told ? "" : " of multiply-adds", kinds[i].kind);
         told = true;
@@ -173,7 +172,7 @@ static void print_trial(FILE *f, const struct qc_json *r)
             qc_print(f, "best of %zu methods, compared on %zu sample%s", tried, count(t, "samples"),
                      qc_plural(count(t, "samples")));
         if (t != qc_json_at(qc_json_find(r, "trials"), 0))
-            qc_print(f, "; %.2f dB better than mse", number(t, "gain_db"));
+            qc_print(f, "; %.2f dB better than mse", number_record(t, "gain_db"));
         qc_print(f, ")\n");
     }
     if (steps == 1)
@@ -217,8 +216,8 @@ static void print_accumulator(FILE *f, const struct qc_json *a)
     const size_t layers = count_of(a, "layers");
     EACH(l, a, "layers")
     {
-        overflows += number(l, "overflows");
-        results += number(l, "results");
+        overflows += number_record(l, "overflows");
+        results += number_record(l, "results");
     }
     qc_print(f, "accumulator %zu bits, %s: ", count(a, "bits"), text(a, "overflow"));
     if (!count(a, "samples"))
@@ -261,12 +260,12 @@ static void print_before_ordering(FILE *f, const struct qc_json *r)
 {
     const struct qc_json *worst = NULL;
     EACH(o, r, "outputs")
-    if (!yes(o, "ordered") && !isnan(number(o, "sqnr_db")) &&
-        (!worst || number(o, "sqnr_db") < number(worst, "sqnr_db")))
+    if (!yes(o, "ordered") && !isnan(number_record(o, "sqnr_db")) &&
+        (!worst || number_record(o, "sqnr_db") < number_record(worst, "sqnr_db")))
         worst = o;
     qc_print(f, ": judged before its rows are put in order");
     if (worst)
-        qc_print(f, ", at %s: SQNR %.2f dB over %zu sample%s%s", text(worst, "name"), number(worst, "sqnr_db"),
+        qc_print(f, ", at %s: SQNR %.2f dB over %zu sample%s%s", text(worst, "name"), number_record(worst, "sqnr_db"),
                  count(r, "measured_samples"), qc_plural(count(r, "measured_samples")), measured_where(r));
     qc_print(f, "\n");
 }
@@ -275,12 +274,13 @@ static void print_output(FILE *f, const struct qc_json *r, const struct qc_json 
 {
     const size_t samples = count(r, "measured_samples");
     const char *plural = qc_plural(samples), *worst = NULL, *state = text(o, "state");
-    EACH(p, o, "parts") if (!worst || number(p, "sqnr_db") == number(o, "sqnr_db")) worst = text(p, "name");
+    EACH(p, o, "parts")
+    if (!worst || number_record(p, "sqnr_db") == number_record(o, "sqnr_db")) worst = text(p, "name");
     qc_print(f, "%s%s", label, text(o, "name"));
     if (yes(o, "ordered"))
         print_before_ordering(f, r);
     else if (strcmp(state, "measured") == 0)
-        qc_print(f, ": SQNR %.2f dB over %zu sample%s%s%s%s\n", number(o, "sqnr_db"), samples, plural,
+        qc_print(f, ": SQNR %.2f dB over %zu sample%s%s%s%s\n", number_record(o, "sqnr_db"), samples, plural,
                  measured_where(r), worst ? ", worst part " : "", worst ? worst : "");
     else if (strcmp(state, "equal") == 0)
         qc_print(f, ": equal on %zu sample%s%s\n", samples, plural, measured_where(r));
@@ -294,7 +294,7 @@ static void print_output(FILE *f, const struct qc_json *r, const struct qc_json 
 /* Returns a number by which outputs are sorted, the worst first. */
 static double badness(const struct qc_json *o)
 {
-    const double db = number(o, "sqnr_db");
+    const double db = number_record(o, "sqnr_db");
     if (!isnan(db)) return db;
     return yes(o, "ordered") || is(o, "state", "not finite") ? -1e9 : is(o, "state", "equal") ? 1e9 : 2e9;
 }
@@ -328,7 +328,7 @@ static void print_accuracy(FILE *f, const struct qc_json *r)
 {
     const struct qc_json *a = qc_json_find(r, "accuracy");
     const char *real = text(r, "reference") ? "reference" : "float", *type = text(r, "network");
-    const double fp32 = number(a, "fp32"), now = number(a, "int8");
+    const double fp32 = number_record(a, "fp32"), now = number_record(a, "int8");
     if (!a) return;
     if (is(a, "metric", "psnr")) {
         qc_print(f, "accuracy    PSNR %.2f dB %s, %.2f dB %s (%+.2f) on %zu samples\n", fp32, real, now, type,
@@ -348,7 +348,7 @@ static void print_accuracy(FILE *f, const struct qc_json *r)
     qc_print(f, "%zu samples; 95 %% interval of %s %.2f to %.2f\n", count(a, "samples"), type,
              interval ? 100 * qc_json_value(qc_json_at(interval, 0)) : (double)NAN,
              interval ? 100 * qc_json_value(qc_json_at(interval, 1)) : (double)NAN);
-    const double nll = number(a, "fp32_nll"), nll_now = number(a, "int8_nll");
+    const double nll = number_record(a, "fp32_nll"), nll_now = number_record(a, "int8_nll");
     if (positions)
         qc_print(f, "            nll %.4f nats %s, %.4f %s (%+.4f) on %zu positions; perplexity %.4f, %.4f\n", nll,
                  real, nll_now, type, nll_now - nll, positions, exp(nll), exp(nll_now));
@@ -360,12 +360,12 @@ static const struct qc_json *next_of_body(const struct qc_json *r, double *db)
     const struct qc_json *next = NULL;
     EACH(l, r, "layers")
     {
-        if (!yes(l, "in_body") || !text(l, "node") || !(number(l, "sqnr_db") > *db)) continue;
+        if (!yes(l, "in_body") || !text(l, "node") || !(number_record(l, "sqnr_db") > *db)) continue;
         bool ranked = false;
         EACH(e, r, "ranking") ranked = ranked || is(e, "node", text(l, "node"));
-        if (!ranked && (!next || number(l, "sqnr_db") < number(next, "sqnr_db"))) next = l;
+        if (!ranked && (!next || number_record(l, "sqnr_db") < number_record(next, "sqnr_db"))) next = l;
     }
-    if (next) *db = number(next, "sqnr_db");
+    if (next) *db = number_record(next, "sqnr_db");
     return next;
 }
 
@@ -377,8 +377,8 @@ static void print_worst(FILE *f, const struct qc_json *r)
     double db = -(double)INFINITY;
     EACH(e, r, "ranking")
     {
-        if (shown >= WORST || isnan(number(e, "output_sqnr_db")) || !*text(e, "node")) continue;
-        qc_print(f, "%s%.2f dB  %s  ", shown++ ? "            " : "worst       ", number(e, "output_sqnr_db"),
+        if (shown >= WORST || isnan(number_record(e, "output_sqnr_db")) || !*text(e, "node")) continue;
+        qc_print(f, "%s%.2f dB  %s  ", shown++ ? "            " : "worst       ", number_record(e, "output_sqnr_db"),
                  text(e, "op"));
         qc_print(f, "%s\n", text(e, "node"));
     }
@@ -394,10 +394,10 @@ static void print_effects(FILE *f, const struct qc_json *r)
     const struct qc_json *list = qc_json_find(r, "sensitivity");
     for (size_t k = 0; k < WORST && k < qc_json_size(list); k++) {
         const struct qc_json *e = qc_json_at(list, k);
-        const double lost = number(e, "drop");
+        const double lost = number_record(e, "drop");
         qc_print(f, "%s", k ? "            " : "sensitive   ");
         if (!isnan(lost)) qc_print(f, "%+.2f %s  ", lost == 0 ? 0 : -lost, psnr_or(r, "dB PSNR", "points"));
-        qc_print(f, "%.2f dB  %s  ", number(e, "sqnr_db"), text(e, "op"));
+        qc_print(f, "%.2f dB  %s  ", number_record(e, "sqnr_db"), text(e, "op"));
         qc_print(f, "%s\n", text(e, "node"));
     }
 }
@@ -408,25 +408,27 @@ static void print_effects(FILE *f, const struct qc_json *r)
 static void print_demand(FILE *f, const struct qc_json *d)
 {
     const char *label = "demand      ";
-    if (!isnan(number(d, "min_sqnr"))) {
+    if (!isnan(number_record(d, "min_sqnr"))) {
         qc_print(f, "%soutput %s has %.2f dB on %zu samples of %s; required: %g\n", label, text(d, "output"),
-                 number(d, "sqnr_db"), count(d, "samples"), text(d, "file"), number(d, "min_sqnr"));
+                 number_record(d, "sqnr_db"), count(d, "samples"), text(d, "file"), number_record(d, "min_sqnr"));
         label = "            ";
     }
-    if (!isnan(number(d, "max_nll")))
-        qc_print(f, "%snll %.4f nats; required: at most %g\n", label, number(d, "nll"), number(d, "max_nll"));
+    if (!isnan(number_record(d, "max_nll")))
+        qc_print(f, "%snll %.4f nats; required: at most %g\n", label, number_record(d, "nll"),
+                 number_record(d, "max_nll"));
 }
 
 /* Prints what a step reaches, and its estimated latency. */
 static void print_reached(FILE *f, const struct qc_json *s)
 {
-    const double db = number(s, "sqnr_db"), drop = number(s, "drop"), latency = number(s, "cost.latency");
+    const double db = number_record(s, "sqnr_db"), drop = number_record(s, "drop"),
+                 latency = number_record(s, "cost.latency");
     if (!isnan(db))
         qc_print(f, " %.2f dB", db);
     else if (!isnan(drop))
         qc_print(f, " %.2f points lost", drop);
     else
-        qc_print(f, " nll %.4f", number(s, "nll"));
+        qc_print(f, " nll %.4f", number_record(s, "nll"));
     if (isfinite(latency)) qc_print(f, " at %.2f of the float latency", latency);
 }
 
@@ -442,9 +444,9 @@ static void print_fallback(FILE *f, const struct qc_json *b, bool with_report)
         if (!yes(s, "chosen") || !yes(b, "met")) continue;
         qc_print(f, "fall-back   %zu layer%s in %s after %zu attempt%s", layers, qc_plural(layers),
                  text(s, "type") ? text(s, "type") : "", steps - 1, qc_plural(steps - 1));
-        if (!isnan(number(s, "int8_share")))
-            qc_print(f, "; %.1f %% of multiply-adds in int8", 100 * number(s, "int8_share"));
-        if (isfinite(number(s, "cost.latency"))) {
+        if (!isnan(number_record(s, "int8_share")))
+            qc_print(f, "; %.1f %% of multiply-adds in int8", 100 * number_record(s, "int8_share"));
+        if (isfinite(number_record(s, "cost.latency"))) {
             qc_print(f, "\n            without:");
             print_reached(f, first);
             qc_print(f, "; with:");
@@ -478,10 +480,10 @@ static void print_latency(FILE *f, const struct qc_json *l)
 {
     size_t kept = 0;
     EACH(c, l, "changes") kept += yes(c, "kept");
-    qc_print(f, "latency     %.3g ms: ", number(l, "best_ms"));
-    if (!isnan(number(l, "float_ms"))) qc_print(f, "float %.3g, ", number(l, "float_ms"));
-    qc_print(f, "default %.3g, all integers %.3g; %zu of %zu changes kept\n", number(l, "default_ms"),
-             number(l, "integers_ms"), kept, count_of(l, "changes"));
+    qc_print(f, "latency     %.3g ms: ", number_record(l, "best_ms"));
+    if (!isnan(number_record(l, "float_ms"))) qc_print(f, "float %.3g, ", number_record(l, "float_ms"));
+    qc_print(f, "default %.3g, all integers %.3g; %zu of %zu changes kept\n", number_record(l, "default_ms"),
+             number_record(l, "integers_ms"), kept, count_of(l, "changes"));
     if (yes(l, "reverted")) qc_print(f, "            no gain over the default placement, which is written\n");
     if (yes(l, "all_float")) qc_print(f, "            nothing is quantized: no placement is faster than float\n");
 }
@@ -495,7 +497,8 @@ static void print_free_changes(FILE *f, const struct qc_json *r)
         qc_print(f, "improved   ");
         const struct qc_json *options = qc_json_find(t, "options");
         for (size_t k = 0; k < qc_json_size(options); k++) qc_print(f, " %s", qc_json_text(qc_json_at(options, k)));
-        qc_print(f, ": %+.2f dB on %zu samples, at no cost at run time\n", number(t, "gain_db"), count(t, "samples"));
+        qc_print(f, ": %+.2f dB on %zu samples, at no cost at run time\n", number_record(t, "gain_db"),
+                 count(t, "samples"));
     }
 }
 
@@ -508,8 +511,8 @@ static void print_idea(FILE *f, const struct qc_json *idea)
 /* Prints what advice costs at run time, relative to the written file. */
 static void print_price(FILE *f, const struct qc_json *r, const struct qc_json *advice)
 {
-    const double latency = number(advice, "cost.latency") / number(r, "cost.latency"),
-                 bytes = 100 * (number(advice, "cost.bytes") / number(r, "cost.bytes") - 1);
+    const double latency = number_record(advice, "cost.latency") / number_record(r, "cost.latency"),
+                 bytes = 100 * (number_record(advice, "cost.bytes") / number_record(r, "cost.bytes") - 1);
     if (isfinite(latency)) qc_print(f, ", %.2f x the latency (estimated)", latency);
     qc_print(f, ", %s%.0f %% bytes", bytes <= -0.5 ? "-" : "+", fabs(bytes));
 }
@@ -522,12 +525,12 @@ static void print_advice(FILE *f, const struct qc_json *r, bool with_report)
     if (a) {
         const struct qc_json *worst = NULL; /* the output that the line "output" has first */
         EACH(o, a, "measured.outputs")
-        if (!worst || number(o, "sqnr_db_before") < number(worst, "sqnr_db_before")) worst = o;
+        if (!worst || number_record(o, "sqnr_db_before") < number_record(worst, "sqnr_db_before")) worst = o;
         qc_print(f, "advice      ");
         print_idea(f, a);
         qc_print(f, ": output%s%s SQNR %.2f -> %.2f dB", count_of(a, "measured.outputs") > 1 ? " " : "",
-                 count_of(a, "measured.outputs") > 1 ? text(worst, "name") : "", number(worst, "sqnr_db_before"),
-                 number(worst, "sqnr_db_after"));
+                 count_of(a, "measured.outputs") > 1 ? text(worst, "name") : "", number_record(worst, "sqnr_db_before"),
+                 number_record(worst, "sqnr_db_after"));
         print_price(f, r, a);
         if (with_report)
             qc_print(f, "; the report has %s\n", qc_json_size(list) == 1 ? "the command" : "this and other commands");
@@ -563,9 +566,9 @@ static void print_times(FILE *f, const struct qc_json *r)
         {"advice", "timing.advice_seconds", NULL, false},
         {"latency", "timing.benchmark.seconds", NULL, false},
     };
-    qc_print(f, "time        %.2f s", number(r, "timing.total_seconds"));
+    qc_print(f, "time        %.2f s", number_record(r, "timing.total_seconds"));
     for (size_t i = 0, shown = 0; i < sizeof parts / sizeof *parts; i++) {
-        const double seconds = number(r, parts[i].key) + (parts[i].more ? number(r, parts[i].more) : 0);
+        const double seconds = number_record(r, parts[i].key) + (parts[i].more ? number_record(r, parts[i].more) : 0);
         if (parts[i].always || seconds > 0) qc_print(f, "%s %s %.2f s", shown++ ? "," : ":", parts[i].name, seconds);
     }
     fputc('\n', f);

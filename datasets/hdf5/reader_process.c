@@ -280,7 +280,7 @@ static void end(struct qc_process *p, enum why why)
         qc_fail(&p->why, QC_BAD_INPUT,
                 "%s cannot read it: reading does not end; the file is damaged, make or copy it again", p->kind->name);
     else if (by == SIGKILL ||
-             (WIFEXITED(status) && WEXITSTATUS(status) == QC_MACHINE)) /* cli/give_up.h uses this exit code, too */
+             (WIFEXITED(status) && WEXITSTATUS(status) == QC_MACHINE)) /* cli/program.h uses this exit code, too */
         qc_fail(&p->why, QC_MACHINE, "the process that reads it was killed; is there enough memory?");
     else
         qc_fail(&p->why, QC_BAD_INPUT, "%s cannot read it: it crashes; the file is damaged, make or copy it again",

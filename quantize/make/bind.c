@@ -5,7 +5,7 @@
 #include "base/file_map.h"
 #include "calib/accumulator/fit_accumulator.h"
 #include "calib/sequential/sequential.h"
-#include "calib/weights/tied_tables.h"
+#include "calib/weights/round_weights.h"
 #include "quantize/make/collecting.h"
 #include "quantize/make/make.h"
 #include "quantize/make/target_limits.h"

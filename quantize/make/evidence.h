@@ -5,8 +5,7 @@
 #pragma once
 
 #include "calib/statistics/collection.h"
-#include "calib/statistics/known_outputs.h"
-#include "calib/trials/input_steps.h"
+#include "calib/trials/trials.h"
 #include "quantize/setup/setup.h"
 
 struct qc_rounded_file;

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "calib/ranges/calibrate.h"
-#include "calib/trials/output_means.h"
+#include "calib/trials/trials.h"
 #include "calib/weights/round_weights.h"
 #include "export/report/report.h"
 #include "quantize/setup/scheme.h"

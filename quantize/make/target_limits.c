@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "arith/params.h"
-#include "calib/trials/output_means.h"
+#include "calib/trials/trials.h"
 #include "graph/core/parameters.h"
 #include "graph/core/uses.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "calib/trials/trial_run.h"
+#include "calib/trials/trials.h"
 #include "export/report/report.h"
 #include "quantize/report/command_text.h"
 #include "quantize/report/layer_detail.h"

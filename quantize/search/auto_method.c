@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "calib/ablation.h"
 #include "calib/ranges/calibrate.h"
-#include "calib/trials/input_steps.h"
+#include "calib/trials/trials.h"
 #include "export/report/report.h"
 #include "quantize/make/make.h"
 #include "quantize/search/limits.h"

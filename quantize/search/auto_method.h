@@ -4,7 +4,7 @@
 
    Several observers choose a range for each quantizer. For each observer the network is quantized as it would be
    written and runs on some samples. The observers are compared by the noise of the outputs relative to their signals,
-   and for probabilities by their divergence too (calib/trials/trial_run.h). Another observer replaces mse only if its
+   and for probabilities by their divergence too (calib/trials/trials.h). Another observer replaces mse only if its
    gain is statistically significant. */
 #pragma once
 

@@ -2,7 +2,7 @@
 #include "quantize/search/centre_channels.h"
 
 #include "calib/ablation.h"
-#include "calib/trials/output_means.h"
+#include "calib/trials/trials.h"
 #include "export/report/report.h"
 #include "quantize/make/make.h"
 #include "quantize/search/limits.h"

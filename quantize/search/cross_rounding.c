@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "calib/ablation.h"
 #include "calib/sequential/sequential.h"
-#include "calib/trials/output_means.h"
+#include "calib/trials/trials.h"
 #include "quantize/make/collecting.h"
 #include "quantize/search/auto_method.h"
 #include "quantize/search/limits.h"

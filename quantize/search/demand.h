@@ -3,7 +3,7 @@
 #pragma once
 
 #include "calib/metrics/accuracy.h"
-#include "calib/trials/trial_run.h"
+#include "calib/trials/trials.h"
 #include "quantize/search/candidate.h"
 
 struct qc_demand {

@@ -292,7 +292,7 @@ static bool probe(struct fitting *f, unsigned width, struct qc_status *st)
                                 "chosen by the error of the weights alone");
         return true;
     }
-    if (!qc_measure_sensitivity(&s, net, net->setup->data ? NULL : net->setup->eval, QC_SIZE_BATCHES, NULL, 0, st))
+    if (!qc_measure_sensitivity(&s, net, net->setup->data ? NULL : net->setup->eval, QC_MEASURED_BATCHES, NULL, 0, st))
         return false;
     for (size_t k = 0; k < f->unit_count; k++) f->units[k].noise = (double)NAN;
     for (size_t i = 0; i < s->count; i++) {

@@ -5,8 +5,7 @@
 
 #include "calib/ablation.h"
 #include "calib/metrics/measure.h"
-#include "calib/trials/output_means.h"
-#include "calib/trials/trial_run.h"
+#include "calib/trials/trials.h"
 #include "quantize/make/collecting.h"
 #include "quantize/make/make.h"
 #include "quantize/search/auto_method.h"

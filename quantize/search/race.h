@@ -16,7 +16,7 @@
    the first, if that is more than the terms ask for; else candidate 0 stays. */
 #pragma once
 
-#include "calib/trials/trial_run.h"
+#include "calib/trials/trials.h"
 #include "quantize/make/network.h"
 
 struct qc_race_terms {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "calib/metrics/measure.h"
-#include "calib/trials/trial_run.h"
+#include "calib/trials/trials.h"
 #include "quantize/make/network.h"
 
 /* ---- The error of one network ---- */
@@ -38,5 +38,5 @@ double qc_outputs_sqnr_db(const struct qc_error *sums, size_t outputs);
    or of the network. */
 double qc_worst_output(size_t *worst, const struct qc_network *net, const struct qc_measurement *m);
 
-/* Options of trials (calib/trials/trial_run.h) for graphs as the file has them. */
+/* Options of trials (calib/trials/trials.h) for graphs as the file has them. */
 struct qc_trial_options qc_trial_options_of(const struct qc_network *n);

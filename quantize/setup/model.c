@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "base/scope.h"
-#include "calib/statistics/record_states.h"
+#include "calib/statistics/stream.h"
 #include "graph/core/custom.h"
 #include "onnx/read/import.h"
 #include "quantize/setup/state_inputs.h"

@@ -356,16 +356,6 @@ static void strided_convert(void *user, int64_t n, void *const data[], const int
     }
 }
 
-/* The conversion of channel i alone. */
-static struct qc_convert channel(const struct qc_convert *c, size_t i)
-{
-    struct qc_convert one = *c;
-    one.rounding = qc_rounding_channel(&c->rounding, i);
-    one.from_zero += i;
-    one.to_zero += i;
-    return one;
-}
-
 struct by_channel {
     const struct qc_convert *c;
     const struct qc_view *y, *x;
@@ -375,7 +365,10 @@ static void convert_channel(void *user, size_t i)
 {
     const struct by_channel *of = user;
     const int axis = of->c->axis;
-    struct qc_convert own = channel(of->c, i);
+    struct qc_convert own = *of->c;
+    own.rounding = qc_rounding_channel(&of->c->rounding, i);
+    own.from_zero += i;
+    own.to_zero += i;
     struct qc_view y = *of->y, x = *of->x;
     const struct qc_view *const views[] = {&y, &x};
     y.dim[axis] = x.dim[axis] = 1;

@@ -1,14 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: converts numbers between representations, with the rounding of simq/core/rounding.h.
+/* Inside simq/: converts numbers between representations, with the rounding of simq/core/convert.h.
 
    A value is held in float32 (real, or centred: q - zero point) or as stored integers q. Stored integers and centred
    numbers of the same qparams represent the same values. Accumulators are int32 with zero point 0. */
 #pragma once
 
+#include "arith/real_steps.h"
 #include "arith/requantize.h"
 #include "arith/table.h"
-#include "simq/core/convert_rows.h"
-#include "simq/core/rounding.h"
+#include "base/arena.h"
+#include "simq/core/kernel.h"
+
+/* Inside simq/core/: converts rows of accumulators to bytes, RNE(clamp(f(acc * factor))) + zero point, with vector
+   instructions. */
+
+struct qc_convert_rows {
+    bool usable;    /* the result has bytes */
+    bool is_signed; /* signed bytes */
+    struct qc_rounding rounding;
+    const int32_t *zeros; /* [rounding.count] */
+    bool uniform;         /* zero point and bounds are the same for all channels */
+    int32_t zero, lo, hi; /* valid if `uniform`; lo and hi are levels */
+    bool plain;           /* no zero point, and the bounds are those of the byte: saturation is enough */
+    bool large;           /* some factor is at least 1: products may exceed int32 */
+};
+
+/* Sets `uniform` and the fields that depend on it. */
+void qc_convert_rows_of(struct qc_convert_rows *c);
+
+/* Converts rows of n accumulators; element i belongs to channel first + i. Returns false if there is no loop for
+   this processor. */
+bool qc_convert_rows_run(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step, const int32_t *x,
+                         size_t x_step, size_t rows, size_t n);
+
+#if defined(__x86_64__) && defined(__GNUC__)
+/* The same with AVX2. Requires AVX2 and c->uniform. */
+void qc_convert_rows_avx2(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step, const int32_t *x,
+                          size_t x_step, size_t rows, size_t n);
+#endif
+
+/* Inside simq/: the roundings of arith/real_steps.h between the scales of values, also over views. */
+
+/* Prepares the rounding from the scales `from` to the scales `to` (identity: real). lo and hi clamp the result in
+   its own units (-INFINITY and INFINITY: no clamp). NaN stays NaN if the result is not integers. Arrays are
+   allocated in `a`. */
+bool qc_rounding_of(struct qc_rounding *out, const struct qc_scales *from, const struct qc_scales *to, float lo,
+                    float hi, struct qc_arena *a, struct qc_status *st);
+
+/* qc_rounding_run for views of equal dims and any strides. In place only if both views are the same; channels run
+   along `axis`. */
+void qc_rounding_view(const struct qc_rounding *r, int axis, const struct qc_view *y, const struct qc_view *x);
 
 /* Whether an element takes a byte at most: the types with a table of all their values. */
 static inline bool qc_dtype_in_byte(enum qc_dtype t)

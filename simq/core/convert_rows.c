@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "simq/core/convert_rows.h"
+#include "simq/core/convert.h"
 
 #include <math.h>
 

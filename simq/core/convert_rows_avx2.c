@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/simd.h"
-#include "simq/core/convert_rows.h"
+#include "simq/core/convert.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #define _DEFAULT_SOURCE /* syscall */
-#include "simq/core/isa.h"
+#include "simq/core/kernel.h"
 
 #include <stdbool.h>
 #include <strings.h>

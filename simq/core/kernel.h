@@ -17,11 +17,80 @@
    input's memory; their kernels run where constants are folded. */
 #pragma once
 
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
 #include "graph/core/infer.h"
-#include "simq/core/accumulator.h"
-#include "simq/core/isa.h"
-#include "simq/core/packed.h"
 #include "simq/core/view.h"
+
+/* Accumulators that a sum may overflow. A sum starts from the bias, then adds the products (qa - za)(qw - zw) one by
+   one. A convolution goes through the kernel positions in row-major order, with the channels of the group inside. A
+   matrix product goes through the columns in ascending order.
+   A value that does not fit (the bias, or the sum after an addition) wraps modulo 2^bits or saturates.
+   QC_OVERFLOW_LAST: the sum is exact (as in a 64-bit accumulator) and only its result saturates. With 32 bits the
+   largest result is 2^31 - 128, the largest int32 value that float32 holds. This is the default with 32 bits, so
+   that sums of 16-bit activations never wrap silently. */
+
+/* WATCH: sums use 32 bits; overflows of the narrower range are only counted. LAST: see above. */
+enum qc_overflow { QC_OVERFLOW_WRAP, QC_OVERFLOW_SATURATE, QC_OVERFLOW_WATCH, QC_OVERFLOW_LAST };
+
+struct qc_accumulator {
+    unsigned bits; /* 2 to 32; 0 means 32 with QC_OVERFLOW_LAST */
+    enum qc_overflow overflow;
+};
+
+/* Statistics of the sums of one layer. They cover the bias and the value after each addition, as unbounded integers. */
+struct qc_sums {
+    size_t channels;             /* of the result */
+    uint64_t results, overflows; /* all results; results with a sum that left the range */
+    int64_t *lowest, *highest;   /* [channels] extremes over all results; both start at 0 */
+};
+
+/* Inside simq/: instruction sets of the kernels. All of them give the same bits. */
+
+/* Each set includes the previous ones of its processor. Exception: AVX512 and AVX512_VNNI do not require AVX_VNNI
+   (256 bits wide).
+   NAME, name in the printed plan, name in DNNL_MAX_CPU_ISA */
+#define QC_ISAS(X)                                                                                                     \
+    X(PLAIN, "plain", "SSE41")                                                                                         \
+    X(NEON, "neon", "ADVSIMD")                                                                                         \
+    X(NEON_DOT, "neon_dot", "ADVSIMD_DOT")                                                                             \
+    X(NEON_I8MM, "neon_i8mm", "ADVSIMD_I8MM")                                                                          \
+    X(AVX2, "avx2", "AVX2")                                                                                            \
+    X(AVX_VNNI, "avx_vnni", "AVX2_VNNI")                                                                               \
+    X(AVX512, "avx512", "AVX512_CORE")                                                                                 \
+    X(AVX512_VNNI, "avx512_vnni", "AVX512_CORE_VNNI")                                                                  \
+    X(AMX, "amx_int8", "AVX512_CORE_AMX")
+
+enum qc_isa {
+    QC_ISA_BEST, /* as an upper bound: no limit */
+#define QC_X(name, text, dnnl) QC_ISA_##name,
+    QC_ISAS(QC_X)
+#undef QC_X
+        QC_ISA_COUNT
+};
+
+/* Returns the best set that the processor has and that `limit` and the environment variable DNNL_MAX_CPU_ISA (or
+   ONEDNN_MAX_CPU_ISA) allow. The variable names and values are those of oneDNN. */
+enum qc_isa qc_isa_detect(enum qc_isa limit);
+const char *qc_isa_name(enum qc_isa isa);
+
+/* Packed constants, each stored once per plan however many steps use it. */
+
+struct qc_packed;
+
+bool qc_packed_new(struct qc_packed **out, struct qc_status *st);
+void qc_packed_free(struct qc_packed *p); /* NULL-safe */
+
+/* Takes ownership of `data` (allocated, `bytes` long), packed from the constant at `from`. *out: the same bytes,
+   either `data` or an equal earlier block of that constant; valid as long as p. *added: bytes by which p grew. Frees
+   `data` on failure. */
+bool qc_packed_take(void **out, size_t *added, struct qc_packed *p, const void *from, void *data, size_t bytes,
+                    struct qc_status *st);
+
+/* Makes room for `bytes` in an unnamed temporary file, valid as long as p. *out is NULL if the disk has none. */
+bool qc_packed_room(void **out, struct qc_packed *p, size_t bytes, struct qc_status *st);
 
 /* Memory order of a kernel's operands. For constant folding, all kernels get row-major views. */
 enum qc_kernel_order {

@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "arith/qbinary.h"
+#include "simq/core/convert.h"
 #include "simq/core/kernel_util.h"
-#include "simq/core/rounding.h"
 
 static bool prepare_affine_binary(struct qc_prepare *p, struct qc_status *st)
 {

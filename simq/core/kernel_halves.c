@@ -76,40 +76,6 @@ static bool reserve_scratch(size_t *at, size_t *end, size_t n, size_t size, stru
     return true;
 }
 
-static bool copy_constant(struct halves *h, unsigned i, const struct qc_view *from, struct qc_status *st)
-{
-    const size_t n = qc_view_count(from);
-    h->owned[i] = aligned_alloc(64, (n * sizeof(float) + 127) / 64 * 64);
-    if (!h->owned[i]) return qc_fail_memory(st, n * sizeof(float));
-    h->in[i].data = h->owned[i];
-    convert_halves(&h->in[i], from);
-    return true;
-}
-
-static bool layout(struct halves *h, size_t *end, const struct qc_prepare *p, struct qc_status *st)
-{
-    if (!reserve_scratch(&h->views_at, end, p->input_count + p->output_count, sizeof(struct qc_view), st)) return false;
-    for (unsigned i = 0; i < p->input_count; i++) {
-        h->in[i] = p->in[i];
-        h->in_at[i] = SIZE_MAX;
-        if (!is_half(&p->in[i])) continue;
-        h->in[i] = widened(&p->in[i]);
-        if (p->in[i].data && qc_view_count(&p->in[i])) {
-            if (!copy_constant(h, i, &p->in[i], st)) return false;
-        } else if (!reserve_scratch(&h->in_at[i], end, qc_view_count(&h->in[i]), sizeof(float), st)) {
-            return false;
-        }
-    }
-    for (unsigned i = 0; i < p->output_count; i++) {
-        h->out[i] = p->out[i];
-        h->out_at[i] = SIZE_MAX;
-        if (!is_half(&p->out[i])) continue;
-        h->out[i] = widened(&p->out[i]);
-        if (!reserve_scratch(&h->out_at[i], end, qc_view_count(&h->out[i]), sizeof(float), st)) return false;
-    }
-    return true;
-}
-
 static void drop_constant(struct halves *h, unsigned i)
 {
     free(h->owned[i]);
@@ -119,7 +85,30 @@ static void drop_constant(struct halves *h, unsigned i)
 static bool prepare_inner(struct halves *h, struct qc_prepare *p, struct qc_status *st)
 {
     size_t end = 0;
-    if (!layout(h, &end, p, st)) return false;
+    if (!reserve_scratch(&h->views_at, &end, p->input_count + p->output_count, sizeof(struct qc_view), st))
+        return false;
+    for (unsigned i = 0; i < p->input_count; i++) {
+        h->in[i] = p->in[i];
+        h->in_at[i] = SIZE_MAX;
+        if (!is_half(&p->in[i])) continue;
+        h->in[i] = widened(&p->in[i]);
+        if (p->in[i].data && qc_view_count(&p->in[i])) {
+            const size_t n = qc_view_count(&p->in[i]);
+            h->owned[i] = aligned_alloc(64, (n * sizeof(float) + 127) / 64 * 64);
+            if (!h->owned[i]) return qc_fail_memory(st, n * sizeof(float));
+            h->in[i].data = h->owned[i];
+            convert_halves(&h->in[i], &p->in[i]);
+        } else if (!reserve_scratch(&h->in_at[i], &end, qc_view_count(&h->in[i]), sizeof(float), st)) {
+            return false;
+        }
+    }
+    for (unsigned i = 0; i < p->output_count; i++) {
+        h->out[i] = p->out[i];
+        h->out_at[i] = SIZE_MAX;
+        if (!is_half(&p->out[i])) continue;
+        h->out[i] = widened(&p->out[i]);
+        if (!reserve_scratch(&h->out_at[i], &end, qc_view_count(&h->out[i]), sizeof(float), st)) return false;
+    }
     struct qc_prepare inner = *p;
     inner.in = h->in;
     inner.out = h->out;

@@ -184,19 +184,12 @@ static void copy_row(char *to, const char *from, size_t size, int64_t n, int64_t
 #undef QC_ROW
 }
 
-/* Returns the dimension of more than one element with the smallest stride, or -1. */
-static int innermost(const struct qc_view *v)
-{
-    int best = -1;
-    for (int d = v->rank; d-- > 0;)
-        if (v->dim[d] > 1 && (best < 0 || v->stride[d] < v->stride[best])) best = d;
-    return best;
-}
-
 void qc_view_copy_mapped(const struct qc_view *to, const struct qc_view *from, const int64_t *const map[QC_RANK_MAX])
 {
     const size_t size = qc_dtype_size(to->dtype);
-    const int inner = innermost(to);
+    int inner = -1;
+    for (int d = to->rank; d-- > 0;)
+        if (to->dim[d] > 1 && (inner < 0 || to->stride[d] < to->stride[inner])) inner = d;
     const struct qc_view *const views[] = {to};
     struct qc_walk w;
     for (bool more = qc_walk_begin(&w, 1, views, inner < 0 ? 0 : 1U << inner); more; more = qc_walk_next(&w)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "simq/core/packed.h"
+#include "simq/core/kernel.h"
 
 #include <stdlib.h>
 #include <string.h>

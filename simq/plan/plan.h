@@ -19,8 +19,7 @@
 #pragma once
 
 #include "graph/core/graph.h"
-#include "simq/core/accumulator.h"
-#include "simq/core/isa.h"
+#include "simq/core/kernel.h"
 #include "simq/core/view.h"
 
 struct qc_plan;
@@ -62,7 +61,7 @@ struct qc_plan_options {
     unsigned depth; /* number of plans that run before this one because shapes depend on data; 0 for callers */
     const struct qc_budget *budget; /* memory budget of the plan and its runs; NULL: that of the graph */
     bool many_runs;  /* at least QC_PLAN_MANY_RUNS follow: large models pack large weights in temporary files */
-    enum qc_isa isa; /* upper bound on the instruction set of integer kernels (simq/core/isa.h); the results do not
+    enum qc_isa isa; /* upper bound on the instruction set of integer kernels (simq/core/kernel.h); the results do not
                         depend on it */
 };
 
@@ -74,7 +73,7 @@ struct qc_plan_options {
    (qc_runner_shapes); a plan for each set of shapes is made at its first use (simq/plan/plan_split.c). Fails with
    accumulators of fewer than 32 bits, whose overflows would not be counted (QC_UNSUPPORTED).
    The plan ends where shapes depend on data. The remaining graph is planned during the run, once for each set of
-   shapes (simq/plan/variants.h); qc_runner_run reports its errors. */
+   shapes (simq/plan/plan.h); qc_runner_run reports its errors. */
 bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc_shape *shapes,
                  const struct qc_plan_options *options, struct qc_status *st);
 void qc_plan_free(struct qc_plan *p);
@@ -138,3 +137,31 @@ struct qc_view qc_runner_output(struct qc_runner *r, size_t k);
 /* Evaluates one node whose inputs are all constants, for constant folding. outputs[i] are new tensors. Quantize with
    bound qparams gives the stored integers (not centred) in their type. */
 bool qc_evaluate(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node, struct qc_status *st);
+
+/* Plans of one graph for varying input shapes: a plan for each set of shapes is made at its first use and kept. It
+   runs bodies of nodes, graphs after data-dependent shapes, and samples of different sizes. Workers share the
+   plans; each worker has runners of its own. */
+
+struct qc_variants;
+struct qc_variant_runners;
+
+/* References g and copies the observed values of the options. */
+bool qc_variants_new(struct qc_variants **out, const struct qc_graph *g, const struct qc_plan_options *options,
+                     struct qc_status *st);
+void qc_variants_free(struct qc_variants *v); /* NULL-safe; free all its runners first */
+
+/* Returns the plan for these shapes, made if necessary; valid until other shapes are requested. */
+bool qc_variants_plan(const struct qc_plan **out, struct qc_variants *v, const struct qc_shape *shapes,
+                      struct qc_status *st);
+/* Keeps one runner per worker and at most `idle` bytes of unused plans. By default a fixed number of each is kept. */
+void qc_variants_bound(struct qc_variants *v, size_t idle);
+
+/* The runners of one worker. */
+bool qc_variant_runners_new(struct qc_variant_runners **out, const struct qc_variants *v, struct qc_status *st);
+void qc_variant_runners_free(struct qc_variant_runners *r);
+
+/* Returns the runner for these shapes of the graph's inputs; valid until the next call with other shapes. Frees the
+   runners of other shapes if there is no memory for one more. Fails as qc_plan_new does, and with QC_MACHINE if the
+   runner does not fit in the budget. */
+bool qc_variant_runner(struct qc_runner **out, struct qc_variant_runners *r, const struct qc_shape *shapes,
+                       struct qc_status *st);

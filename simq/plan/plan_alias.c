@@ -9,7 +9,7 @@ static int64_t bytes_of_plan_alias(const struct qc_view *v, int64_t elements)
 }
 
 /* Reshape, Flatten, Squeeze, Unsqueeze: of row-major memory, or with dimensions of size 1 inserted or removed. */
-static bool reshaped(struct qc_view *out, const struct qc_view *in, const struct qc_shape *to)
+static bool reshaped_alias(struct qc_view *out, const struct qc_view *in, const struct qc_shape *to)
 {
     struct qc_view v = qc_view_of(in->dtype, to, QC_LAYOUT_ROW, NULL);
     if (!qc_view_row_major(in)) {
@@ -42,36 +42,6 @@ static struct qc_view transposed(const struct qc_view *in, const struct qc_node 
     return v;
 }
 
-static bool sliced(struct qc_plan_operand *out, const struct qc_graph *g, const struct qc_node *n,
-                   const struct qc_view *in)
-{
-    struct qc_slice s;
-    struct qc_status ignored = QC_STATUS_INIT; /* the kernel reports the error */
-    if (!qc_slice_of(&s, g, n, &ignored)) return false;
-    for (int i = 0; i < in->rank; i++) {
-        out->offset += bytes_of_plan_alias(in, s.start[i] * in->stride[i]);
-        out->view.dim[i] = s.count[i];
-        out->view.stride[i] = s.step[i] * in->stride[i];
-    }
-    return true;
-}
-
-static bool split_plan_alias(struct qc_plan_operand *out, const struct qc_graph *g, const struct qc_node *n,
-                             const struct qc_view *in)
-{
-    int axis;
-    int64_t begin = 0;
-    struct qc_status ignored = QC_STATUS_INIT;
-    if (!qc_axis_of(&axis, qc_attr_int(n, "axis", 0), in->rank, &ignored)) return false;
-    for (unsigned i = 0; i < n->output_count; i++) {
-        const int64_t size = qc_value(g, n->outputs + i)->type.shape.dim[axis];
-        out[i].offset += bytes_of_plan_alias(in, begin * in->stride[axis]);
-        out[i].view.dim[axis] = size;
-        begin += size;
-    }
-    return begin == in->dim[axis];
-}
-
 bool qc_plan_alias(struct qc_plan_operand *out, const struct qc_graph *g, const struct qc_node *n,
                    const struct qc_plan_operand *in)
 {
@@ -86,12 +56,34 @@ bool qc_plan_alias(struct qc_plan_operand *out, const struct qc_graph *g, const 
         out->view = transposed(&v, n);
         return true;
     }
-    if (n->op == QC_OP_Slice) return sliced(out, g, n, &v);
-    if (n->op == QC_OP_Split) return split_plan_alias(out, g, n, &v);
+    if (n->op == QC_OP_Slice) {
+        struct qc_slice s;
+        struct qc_status ignored = QC_STATUS_INIT; /* the kernel reports the error */
+        if (!qc_slice_of(&s, g, n, &ignored)) return false;
+        for (int i = 0; i < v.rank; i++) {
+            out->offset += bytes_of_plan_alias(&v, s.start[i] * v.stride[i]);
+            out->view.dim[i] = s.count[i];
+            out->view.stride[i] = s.step[i] * v.stride[i];
+        }
+        return true;
+    }
+    if (n->op == QC_OP_Split) {
+        int axis;
+        int64_t begin = 0;
+        struct qc_status ignored = QC_STATUS_INIT;
+        if (!qc_axis_of(&axis, qc_attr_int(n, "axis", 0), v.rank, &ignored)) return false;
+        for (unsigned i = 0; i < n->output_count; i++) {
+            const int64_t size = qc_value(g, n->outputs + i)->type.shape.dim[axis];
+            out[i].offset += bytes_of_plan_alias(&v, begin * v.stride[axis]);
+            out[i].view.dim[axis] = size;
+            begin += size;
+        }
+        return begin == v.dim[axis];
+    }
     if (n->op == QC_OP_Expand) {
         const struct qc_view to = qc_view_of(v.dtype, shape, QC_LAYOUT_ROW, NULL);
         out->view = qc_view_broadcast(&v, &to);
         return true;
     }
-    return qc_kernel_of(n->op)->alias && reshaped(&out->view, &v, shape);
+    return qc_kernel_of(n->op)->alias && reshaped_alias(&out->view, &v, shape);
 }

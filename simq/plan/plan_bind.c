@@ -35,12 +35,6 @@ static bool prefers_last(const struct qc_view *v)
     return v->rank >= 3 && v->rank <= 5 && v->dim[1] > 1 && v->stride[1] == 1 && !qc_view_row_major(v);
 }
 
-static struct qc_view dense_view(const struct qc_view *v, enum qc_layout layout)
-{
-    struct qc_shape shape = qc_shape_of(v->rank, v->dim);
-    return qc_view_of(v->dtype, &shape, layout, v->data);
-}
-
 static bool emit_convert(struct qc_plan_binding *b, qc_id node, const char *label, const struct qc_plan_operand *to,
                          const struct qc_plan_operand *from, struct qc_status *st)
 {
@@ -61,7 +55,8 @@ static bool turn(struct qc_plan_operand *out, struct qc_plan_binding *b, qc_id n
                  struct qc_status *st)
 {
     struct qc_plan_operand o = operand_of(b, value);
-    const struct qc_view want = dense_view(&o.view, layout);
+    struct qc_shape shape = qc_shape_of(o.view.rank, o.view.dim);
+    const struct qc_view want = qc_view_of(o.view.dtype, &shape, layout, o.view.data);
     const qc_id root = b->root[value];
     struct qc_plan_operand *cached = &b->turned[root];
     if (qc_view_same_order(&want, &o.view)) {
@@ -153,7 +148,7 @@ static enum qc_dtype dtype_of(const struct qc_plan_binding *b, qc_id value)
     return qc_plan_dtype(b->g, qc_value(b->g, value), &b->scales[value]);
 }
 
-static bool is_stored(const struct qc_plan_operand *o, const struct qc_scales *s)
+static bool is_stored_binding(const struct qc_plan_operand *o, const struct qc_scales *s)
 {
     return !s->identity && o->view.dtype != QC_F32;
 }
@@ -162,7 +157,7 @@ static bool is_stored(const struct qc_plan_operand *o, const struct qc_scales *s
 static bool centre(struct work *w, struct qc_plan_binding *b, struct qc_status *st)
 {
     for (unsigned i = 0; i < w->def.input_count; i++)
-        if (w->in[i].view.rank >= 0 && is_stored(&w->in[i], &w->in_scales[i]) &&
+        if (w->in[i].view.rank >= 0 && is_stored_binding(&w->in[i], &w->in_scales[i]) &&
             !rescale(&w->in[i], b, w->node, &w->in_scales[i], &w->in_scales[i], QC_F32, st))
             return false;
     return true;
@@ -232,7 +227,7 @@ static bool gather_one(struct work *w, struct qc_plan_binding *b, unsigned i, qc
     return false;
 }
 
-static bool gather(struct work *w, struct qc_plan_binding *b, struct qc_status *st)
+static bool gather_binding(struct work *w, struct qc_plan_binding *b, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
     for (unsigned i = 0; i < n->input_count; i++)
@@ -295,7 +290,7 @@ static bool place_outputs(struct work *w, struct qc_plan_binding *b, qc_id value
     return true;
 }
 
-static bool finish(struct work *w, struct qc_plan_binding *b, qc_id value, struct qc_status *st)
+static bool finish_binding(struct work *w, struct qc_plan_binding *b, qc_id value, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
     for (unsigned i = 0; i < n->input_count; i++) consume(b, n->inputs[i]);
@@ -385,7 +380,7 @@ static bool bind_group(struct qc_plan_binding *b, qc_id tail, struct qc_status *
     const struct qc_kernel *integer = NULL;
     if (!integer_kernel(&integer, w, b, st)) goto out;
     if (integer) w->def.kernel = integer;
-    if (!gather(w, b, st)) goto out;
+    if (!gather_binding(w, b, st)) goto out;
     w->centred = !integer && w->def.kernel->fuses;
     if (w->centred && !centre(w, b, st)) goto out;
     if (group->bias) {
@@ -398,7 +393,7 @@ static bool bind_group(struct qc_plan_binding *b, qc_id tail, struct qc_status *
     if (!(group->residual ? place_residual(w, b, tail, group->residual, st) : place_outputs(w, b, value, st))) goto out;
     if (!qc_plan_emit(b, &w->def, st) || !store_results(w, b, value, st)) goto out;
     consume(b, group->residual);
-    ok = finish(w, b, value, st);
+    ok = finish_binding(w, b, value, st);
     if (ok) qc_plan_drop_weight(b, head, first_step);
 out:
     free(w);
@@ -420,8 +415,8 @@ static bool bind_integer(struct work *w, struct qc_plan_binding *b, const struct
                          struct qc_status *st)
 {
     w->def.kernel = kernel;
-    return gather(w, b, st) && turn_constants(w, b, st) && place_outputs(w, b, b->g->nodes[w->node].outputs, st) &&
-           qc_plan_emit(b, &w->def, st);
+    return gather_binding(w, b, st) && turn_constants(w, b, st) &&
+           place_outputs(w, b, b->g->nodes[w->node].outputs, st) && qc_plan_emit(b, &w->def, st);
 }
 
 /* Binds an op that computes: with a kernel on affine values if there is one, else as dequantize, the real op,
@@ -433,7 +428,7 @@ static bool bind_computing(struct work *w, struct qc_plan_binding *b, struct qc_
     const struct qc_scales result = w->out_scales[0];
     w->centred = true;
     if (own) w->def.kernel = own;
-    if (!gather(w, b, st) || (own && !centre(w, b, st))) return false;
+    if (!gather_binding(w, b, st) || (own && !centre(w, b, st))) return false;
     for (unsigned i = 0; !own && i < n->input_count; i++) {
         if (w->in_scales[i].identity) continue;
         if (!rescale(&w->in[i], b, w->node, &w->in_scales[i], &qc_scales_real, QC_F32, st)) return false;
@@ -449,7 +444,7 @@ static bool bind_computing(struct work *w, struct qc_plan_binding *b, struct qc_
 static bool bind_moving(struct work *w, struct qc_plan_binding *b, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
-    if (!gather(w, b, st)) return false;
+    if (!gather_binding(w, b, st)) return false;
     const bool bytes =
         qc_kernel_of(n->op) == &qc_kernel_pool && (w->in[0].view.dtype == QC_U8 || w->in[0].view.dtype == QC_I8);
     w->centred = !is_quantizing(n) && !qc_plan_moves(n) && !bytes;
@@ -486,30 +481,8 @@ static bool bind_step(struct qc_plan_binding *b, qc_id node, struct qc_status *s
         ok = bind_computing(w, b, st);
     else
         ok = bind_moving(w, b, st);
-    ok = ok && finish(w, b, n->outputs, st);
+    ok = ok && finish_binding(w, b, n->outputs, st);
     if (ok) qc_plan_drop_weight(b, n, first_step);
-    free(w);
-    return ok;
-}
-
-/* Binds a node whose result shapes depend on data: the results are tensors of the runner and inputs of the next plan.
- */
-static bool bind_making(struct qc_plan_binding *b, qc_id node, struct qc_status *st)
-{
-    const struct qc_node *n = &b->g->nodes[node];
-    struct work *w = new_work(b, node, st);
-    bool ok = w != NULL;
-    for (unsigned i = 0; ok && i < n->input_count; i++) {
-        w->in[i] = QC_OPERAND_ABSENT;
-        if (n->inputs[i]) ok = turn(&w->in[i], b, node, n->inputs[i], QC_LAYOUT_ROW, st);
-    }
-    for (unsigned i = 0; ok && i < n->output_count; i++) {
-        w->out[i] = QC_OPERAND_ABSENT;
-        w->out[i].view.dtype = qc_value(b->g, n->outputs + i)->type.dtype;
-        b->plan->made_at[n->outputs + i] = b->plan->made_count + i;
-    }
-    ok = ok && qc_plan_emit_making(b, &w->def, st);
-    for (unsigned i = 0; ok && i < n->input_count; i++) consume(b, n->inputs[i]);
     free(w);
     return ok;
 }
@@ -559,7 +532,7 @@ static bool bind_output(struct qc_plan_operand *out, struct qc_plan_binding *b, 
     const struct qc_type *t = &qc_value(b->g, value)->type;
     const struct qc_scales *s = &b->scales[b->root[value]];
     const struct qc_plan_operand in = operand_of(b, value);
-    if (s->identity || is_stored(&in, s)) return turn(out, b, 0, value, QC_LAYOUT_ROW, st);
+    if (s->identity || is_stored_binding(&in, s)) return turn(out, b, 0, value, QC_LAYOUT_ROW, st);
     struct qc_scales stored = *s;
     stored.axis = t->axis;
     if (!qc_plan_new_operand(out, b->plan, t->dtype, &t->shape, QC_LAYOUT_ROW, st)) return false;
@@ -581,7 +554,25 @@ bool qc_plan_bind(struct qc_plan_binding *b, struct qc_status *st)
         bool done = false;
         if (!b->live[k] || b->fused[k]) continue;
         if (qc_plan_shapeless(b->g, &b->g->nodes[k])) {
-            if (!bind_making(b, (qc_id)k, st)) return false;
+            /* Bind a node whose result shapes depend on data: the results are tensors of the runner and inputs of the
+               next plan */
+            const qc_id node = (qc_id)k;
+            const struct qc_node *n = &b->g->nodes[node];
+            struct work *w = new_work(b, node, st);
+            bool ok = w != NULL;
+            for (unsigned i = 0; ok && i < n->input_count; i++) {
+                w->in[i] = QC_OPERAND_ABSENT;
+                if (n->inputs[i]) ok = turn(&w->in[i], b, node, n->inputs[i], QC_LAYOUT_ROW, st);
+            }
+            for (unsigned i = 0; ok && i < n->output_count; i++) {
+                w->out[i] = QC_OPERAND_ABSENT;
+                w->out[i].view.dtype = qc_value(b->g, n->outputs + i)->type.dtype;
+                b->plan->made_at[n->outputs + i] = b->plan->made_count + i;
+            }
+            ok = ok && qc_plan_emit_making(b, &w->def, st);
+            for (unsigned i = 0; ok && i < n->input_count; i++) consume(b, n->inputs[i]);
+            free(w);
+            if (!ok) return false;
             continue;
         }
         if (b->groups[k].head) {

@@ -6,7 +6,6 @@
 
 #include "base/pool.h"
 #include "simq/plan/plan_parts.h"
-#include "simq/plan/variants.h"
 
 static bool begin_binding(struct qc_plan_binding *b, struct qc_plan *p, struct qc_status *st)
 {

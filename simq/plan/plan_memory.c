@@ -55,17 +55,6 @@ static bool lives_new(struct lives *l, size_t moments, struct qc_status *st)
     return (l->alive && l->born) || qc_fail_memory(st, 4 * l->moments * sizeof *l->born);
 }
 
-static void lives_free(struct lives *l)
-{
-    for (size_t i = 0; l->alive && l->born && i < 2 * l->moments; i++) {
-        free(l->alive[i].of);
-        free(l->born[i].of);
-    }
-    free(l->alive);
-    free(l->born);
-    free(l->busy.of);
-}
-
 /* Inserts x, merged with the extents that it touches. */
 static bool add_extent(struct extents *e, struct extent x, struct qc_status *st)
 {
@@ -155,7 +144,13 @@ bool qc_plan_place(struct qc_plan *p, struct qc_status *st)
         ok = ok && lives_add(&lives, s, st);
     }
     p->buffer_bytes = used;
-    lives_free(&lives);
+    for (size_t i = 0; lives.alive && lives.born && i < 2 * lives.moments; i++) {
+        free(lives.alive[i].of);
+        free(lives.born[i].of);
+    }
+    free(lives.alive);
+    free(lives.born);
+    free(lives.busy.of);
     free(order);
     return ok;
 }

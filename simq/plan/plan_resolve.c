@@ -123,8 +123,8 @@ static void mark_read(bool *otherwise, const struct qc_plan_binding *b)
 }
 
 /* Evaluates a node if all its inputs are known and constant folding allows it; otherwise it becomes a step. */
-static bool evaluate(struct qc_plan_binding *b, const struct qc_node *n, const bool *read_otherwise,
-                     struct qc_status *st)
+static bool evaluate_plan(struct qc_plan_binding *b, const struct qc_node *n, const bool *read_otherwise,
+                          struct qc_status *st)
 {
     struct qc_view in[QC_PLAN_INPUTS];
     struct qc_tensor *out[QC_PLAN_OUTPUTS] = {NULL};
@@ -168,21 +168,18 @@ static void mark_live(struct qc_plan_binding *b, bool *needed)
     }
 }
 
-/* Indexes the readers of each value, for the contract whose pairs of products saturate. */
-static bool index_readers(struct qc_plan_binding *b, struct qc_status *st)
-{
-    if (qc_contract_info(b->plan->contract)->products != QC_PRODUCTS_PAIRS) return true;
-    struct qc_uses *readers = QC_NEW(b->arena, struct qc_uses, st);
-    b->readers = readers;
-    return readers && qc_uses_of(readers, b->g, b->arena, st);
-}
-
 bool qc_plan_resolve(struct qc_plan_binding *b, struct qc_status *st)
 {
     const struct qc_graph *g = b->g;
     bool *needed = QC_NEW_ARRAY(b->arena, bool, g->value_count + 1, st),
          *read_otherwise = QC_NEW_ARRAY(b->arena, bool, g->value_count + 1, st);
-    if (!needed || !read_otherwise || !index_readers(b, st)) return false;
+    if (!needed || !read_otherwise) return false;
+    /* Index the readers of each value, for the contract whose pairs of products saturate */
+    if (qc_contract_info(b->plan->contract)->products == QC_PRODUCTS_PAIRS) {
+        struct qc_uses *readers = QC_NEW(b->arena, struct qc_uses, st);
+        b->readers = readers;
+        if (!readers || !qc_uses_of(readers, b->g, b->arena, st)) return false;
+    }
     for (size_t v = 1; v <= g->value_count; v++) {
         b->root[v] = (qc_id)v;
         if (!qc_scales_of(&b->scales[v], g, (qc_id)v, b->arena, st)) return false;
@@ -205,7 +202,7 @@ bool qc_plan_resolve(struct qc_plan_binding *b, struct qc_status *st)
         if (!(b->later[v] = waits(b, v, read_otherwise)) && !centre_constant(b, v, st)) return false;
     }
     for (size_t k = 1; k <= g->node_count; k++)
-        if (b->live[k] && !evaluate(b, &g->nodes[k], read_otherwise, st)) return false;
+        if (b->live[k] && !evaluate_plan(b, &g->nodes[k], read_otherwise, st)) return false;
     mark_live(b, needed);
     for (size_t k = 1; k <= g->node_count; k++) {
         const struct qc_node *n = &g->nodes[k];

@@ -27,24 +27,6 @@ bool *qc_plan_needed(const struct qc_graph *g, size_t count, const qc_id *values
     return node;
 }
 
-static bool fix_inputs(struct qc_graph *to, const struct qc_graph *from, const struct qc_shape *shapes,
-                       struct qc_status *st)
-{
-    char given[QC_SHAPE_TEXT], declared[QC_SHAPE_TEXT];
-    for (size_t i = 0; i < to->input_count; i++) {
-        struct qc_type *t = &to->values[to->inputs[i].value].type;
-        const struct qc_shape *s = &shapes[i];
-        bool fits = qc_shape_fixed(s) && (t->shape.rank < 0 || t->shape.rank == s->rank);
-        for (int d = 0; fits && d < t->shape.rank; d++)
-            fits = t->shape.dim[d] == QC_FREE || t->shape.dim[d] == s->dim[d];
-        if (!fits)
-            return qc_fail(st, QC_BAD_INPUT, "input '%s' cannot have shape %s: the model declares %s",
-                           from->inputs[i].name, qc_shape_text(given, s), qc_shape_text(declared, &t->shape));
-        t->shape = *s;
-    }
-    return true;
-}
-
 /* Returns whether the node can be folded. Affine results are left to the next stage, which holds them centred. */
 static bool foldable(const struct qc_graph *g, const struct qc_node *n)
 {
@@ -210,7 +192,21 @@ bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_grap
     struct qc_graph *whole = NULL;
     const size_t count = o ? o->observed_count : 0;
     bool ok = false, *needed = qc_plan_needed(g, count, o ? o->observed : NULL, st);
-    if (!needed || !qc_rebuild_begin(&r, g, st) || !fix_inputs(r.to, g, shapes, st)) goto out;
+    if (!needed || !qc_rebuild_begin(&r, g, st)) goto out;
+    char given[QC_SHAPE_TEXT], declared[QC_SHAPE_TEXT];
+    for (size_t i = 0; i < r.to->input_count; i++) {
+        struct qc_type *t = &r.to->values[r.to->inputs[i].value].type;
+        const struct qc_shape *s = &shapes[i];
+        bool fits = qc_shape_fixed(s) && (t->shape.rank < 0 || t->shape.rank == s->rank);
+        for (int d = 0; fits && d < t->shape.rank; d++)
+            fits = t->shape.dim[d] == QC_FREE || t->shape.dim[d] == s->dim[d];
+        if (!fits) {
+            qc_fail(st, QC_BAD_INPUT, "input '%s' cannot have shape %s: the model declares %s", g->inputs[i].name,
+                    qc_shape_text(given, s), qc_shape_text(declared, &t->shape));
+            goto out;
+        }
+        t->shape = *s;
+    }
     if (p->contract != QC_CONTRACT_ONNX) r.to->simulated = false;
     if (o && o->budget) r.to->budget = *o->budget;
     p->folding = qc_folding_begin(&r.to->budget);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "graph/core/rebuild.h"
+#include "simq/plan/plan.h"
 #include "simq/plan/plan_parts.h"
-#include "simq/plan/variants.h"
 
 /* Bounds the work: each cut copies the graph after it. */
 enum { CUTS_MAX = 400 };
@@ -19,32 +19,9 @@ struct cut {
     struct qc_rebuild a, b; /* before and after */
 };
 
-static void mark(struct cut *c)
-{
-    const struct qc_graph *g = c->g;
-    for (size_t k = 1; k <= g->node_count; k++) {
-        const struct qc_node *n = &g->nodes[k];
-        bool later = false;
-        for (unsigned i = 0; i < n->input_count; i++) later |= c->made[n->inputs[i]] || c->later[n->inputs[i]];
-        const bool made = !later && qc_plan_shapeless(g, n);
-        for (unsigned i = 0; i < n->output_count; i++) {
-            c->later[n->outputs + i] = later;
-            c->made[n->outputs + i] = made;
-        }
-        for (unsigned i = 0; c->needed[k] && later && i < n->input_count; i++)
-            c->crosses[n->inputs[i]] = n->inputs[i] && !c->later[n->inputs[i]] && !qc_constant_of(g, n->inputs[i]);
-    }
-    for (size_t i = 0; i < g->output_count; i++) c->crosses[g->outputs[i].value] |= c->made[g->outputs[i].value];
-}
-
-static bool is_affine(const struct qc_graph *g, qc_id v)
-{
-    return qc_value(g, v)->type.qparams != QC_REAL;
-}
-
 static qc_id dequantized(struct qc_graph *to, qc_id v, struct qc_status *st)
 {
-    return is_affine(to, v) ? qc_graph_dequantize(to, v, st) : v;
+    return (qc_value(to, v)->type.qparams != QC_REAL) ? qc_graph_dequantize(to, v, st) : v;
 }
 
 /* Adds a node whose result shapes depend on data. Its inputs are dequantized to real values. */
@@ -112,8 +89,16 @@ static bool add_crossing(struct qc_plan *p, struct cut *c, qc_id v, struct qc_st
     return (c->b.map[v] = qc_graph_quantize(to, real, t->qparams, t->axis, st)) != 0;
 }
 
-static bool build_behind(struct qc_plan *p, struct cut *c, struct qc_status *st)
+static bool cut(struct qc_plan *p, struct cut *c, qc_id *observed, const qc_id *origin, const struct qc_plan_options *o,
+                struct qc_status *st)
 {
+    struct qc_plan_options rest = o ? *o : (struct qc_plan_options){0};
+    if (p->depth >= CUTS_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "more than %d data-dependent shapes depend on each other", (int)CUTS_MAX);
+    if (!(p->rest = QC_NEW(p->arena, struct qc_rest, st))) return false;
+    for (size_t i = 0; i < p->observed_count; i++)
+        if (c->made[observed[i]]) c->crosses[observed[i]] = true;
+    if (!build_before(p, c, origin, st)) return false;
     const struct qc_graph *g = c->g;
     size_t crossing = 0;
     if (!qc_rebuild_begin_bare(&c->b, g, st)) return false;
@@ -124,23 +109,17 @@ static bool build_behind(struct qc_plan *p, struct cut *c, struct qc_status *st)
     for (size_t k = 1; k <= g->node_count; k++)
         if (c->needed[k] && c->later[g->nodes[k].outputs] && !qc_rebuild_node(&c->b, (qc_id)k, st)) return false;
     for (size_t i = 0; i < g->output_count; i++) {
-        const struct qc_port *o = &g->outputs[i];
-        if (!c->later[o->value] && !c->made[o->value]) continue;
+        const struct qc_port *x = &g->outputs[i];
+        if (!c->later[x->value] && !c->made[x->value]) continue;
         p->whole[i] = (struct qc_plan_output){.rest = true, .index = c->b.to->output_count};
-        if (!qc_graph_add_output(c->b.to, o->name, c->b.map[o->value], st)) return false;
+        if (!qc_graph_add_output(c->b.to, x->name, c->b.map[x->value], st)) return false;
     }
-    return true;
-}
-
-/* Divides the observed values between both graphs. */
-static bool part_observed(struct qc_plan_options *rest, struct qc_plan *p, struct cut *c, qc_id *observed,
-                          struct qc_status *st)
-{
+    /* Divide the observed values between both graphs */
     qc_id *behind = QC_NEW_ARRAY(p->arena, qc_id, p->observed_count, st);
     p->rest->observed = QC_NEW_ARRAY(p->arena, size_t, p->observed_count, st);
     if (!behind || !p->rest->observed) return false;
-    rest->observed_count = 0;
-    rest->observed = behind;
+    rest.observed_count = 0;
+    rest.observed = behind;
     for (size_t i = 0; i < p->observed_count; i++) {
         const qc_id v = observed[i];
         if (!c->later[v] && !c->made[v]) {
@@ -148,23 +127,9 @@ static bool part_observed(struct qc_plan_options *rest, struct qc_plan *p, struc
             continue;
         }
         observed[i] = QC_ABSENT;
-        p->rest->observed[rest->observed_count] = i;
-        if (!(behind[rest->observed_count++] = qc_rebuild_value(&c->b, v, st))) return false;
+        p->rest->observed[rest.observed_count] = i;
+        if (!(behind[rest.observed_count++] = qc_rebuild_value(&c->b, v, st))) return false;
     }
-    return true;
-}
-
-static bool cut(struct qc_plan *p, struct cut *c, qc_id *observed, const qc_id *origin, const struct qc_plan_options *o,
-                struct qc_status *st)
-{
-    struct qc_plan_options rest = o ? *o : (struct qc_plan_options){0};
-    if (p->depth >= CUTS_MAX)
-        return qc_fail(st, QC_UNSUPPORTED, "more than %d data-dependent shapes depend on each other", (int)CUTS_MAX);
-    if (!(p->rest = QC_NEW(p->arena, struct qc_rest, st))) return false;
-    for (size_t i = 0; i < p->observed_count; i++)
-        if (c->made[observed[i]]) c->crosses[observed[i]] = true;
-    if (!build_before(p, c, origin, st) || !build_behind(p, c, st) || !part_observed(&rest, p, c, observed, st))
-        return false;
     rest.input_layouts = NULL;
     rest.depth = p->depth + 1;
     p->graph = c->a.to;
@@ -199,7 +164,20 @@ bool qc_plan_split(struct qc_plan *p, qc_id *observed, struct qc_graph *whole, c
         qc_fail_memory(st, 3 * values);
         goto out;
     }
-    mark(&c);
+    const struct qc_graph *g = c.g;
+    for (size_t k = 1; k <= g->node_count; k++) {
+        const struct qc_node *n = &g->nodes[k];
+        bool later = false;
+        for (unsigned i = 0; i < n->input_count; i++) later |= c.made[n->inputs[i]] || c.later[n->inputs[i]];
+        const bool made = !later && qc_plan_shapeless(g, n);
+        for (unsigned i = 0; i < n->output_count; i++) {
+            c.later[n->outputs + i] = later;
+            c.made[n->outputs + i] = made;
+        }
+        for (unsigned i = 0; c.needed[k] && later && i < n->input_count; i++)
+            c.crosses[n->inputs[i]] = n->inputs[i] && !c.later[n->inputs[i]] && !qc_constant_of(g, n->inputs[i]);
+    }
+    for (size_t i = 0; i < g->output_count; i++) c.crosses[g->outputs[i].value] |= c.made[g->outputs[i].value];
     ok = cut(p, &c, observed, origin, o, st);
 out:
     free(c.needed);

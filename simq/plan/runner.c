@@ -6,8 +6,8 @@
 #include "base/budget.h"
 #include "base/pool.h"
 #include "base/resident.h"
+#include "simq/plan/plan.h"
 #include "simq/plan/plan_parts.h"
-#include "simq/plan/variants.h"
 
 struct qc_runner {
     const struct qc_plan *plan;
@@ -237,15 +237,6 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static bool run_step_runner(struct qc_runner *r, size_t i, struct qc_status *st)
-{
-    const struct qc_step *s = &r->plan->steps[i];
-    const double begin = r->seconds ? now() : 0;
-    const bool ok = s->made_count ? make_runner(r, i, st) : s->kernel->run(&r->runs[i], st);
-    if (r->seconds) r->seconds[i] += now() - begin;
-    return ok || where(r, i, st);
-}
-
 /* Runs the first `steps` steps, and reports values that are complete by then. */
 static bool run_steps(struct qc_runner *r, size_t steps, qc_observe_fn *observe, void *user, struct qc_status *st)
 {
@@ -258,7 +249,11 @@ static bool run_steps(struct qc_runner *r, size_t steps, qc_observe_fn *observe,
             if (!observe(user, p->reports[report].index, &v, st)) return false;
         }
         if (i == steps) return true;
-        if (!run_step_runner(r, i, st)) return false;
+        const struct qc_step *s = &r->plan->steps[i];
+        const double begin = r->seconds ? now() : 0;
+        const bool ok = s->made_count ? make_runner(r, i, st) : s->kernel->run(&r->runs[i], st);
+        if (r->seconds) r->seconds[i] += now() - begin;
+        if (!ok && !where(r, i, st)) return false;
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "simq/plan/variants.h"
+#include "simq/plan/plan.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -108,17 +108,6 @@ static void forget_oldest(struct qc_variants *v)
         free_variant(v->all[oldest]);
         v->all[oldest] = v->all[--v->count];
     }
-}
-
-static void forget_unused(struct qc_variants *v)
-{
-    pthread_mutex_lock(&v->lock);
-    for (size_t i = v->count; i-- > 0;) {
-        if (v->all[i]->users) continue;
-        free_variant(v->all[i]);
-        v->all[i] = v->all[--v->count];
-    }
-    pthread_mutex_unlock(&v->lock);
 }
 
 static bool make_room(struct qc_variants *v, struct qc_status *st)
@@ -246,7 +235,14 @@ bool qc_variant_runner(struct qc_runner **out, struct qc_variant_runners *r, con
     bool ok = make_holder(&h, r, shapes, &why);
     if (!ok && why.code == QC_MACHINE && r->count) {
         while (r->count) let_go(r, &r->held[--r->count]);
-        forget_unused(r->of);
+        struct qc_variants *v = r->of;
+        pthread_mutex_lock(&v->lock);
+        for (size_t i = v->count; i-- > 0;) {
+            if (v->all[i]->users) continue;
+            free_variant(v->all[i]);
+            v->all[i] = v->all[--v->count];
+        }
+        pthread_mutex_unlock(&v->lock);
         ok = make_holder(&h, r, shapes, st);
     } else if (!ok) {
         qc_fail(st, why.code, "%s", why.message);

@@ -16,11 +16,6 @@ struct job {
     size_t fails_at, fails_also;
 };
 
-static void pause_a_little(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
-}
-
 static bool item(void *user, size_t i, unsigned worker, struct qc_status *st)
 {
     struct job *j = user;
@@ -30,7 +25,9 @@ static bool item(void *user, size_t i, unsigned worker, struct qc_status *st)
     }
     if (atomic_fetch_add(&j->busy[worker], 1)) atomic_fetch_add(&j->overlaps, 1);
     atomic_fetch_add(&j->runs[i], 1);
-    if (i % 7 == 0) pause_a_little();
+    if (i % 7 == 0) {
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    }
     atomic_fetch_sub(&j->busy[worker], 1);
     if (i == j->fails_at || i == j->fails_also) return qc_fail(st, QC_BAD_INPUT, "item %zu", i);
     return true;

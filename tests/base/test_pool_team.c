@@ -23,13 +23,6 @@ struct seen {
     atomic_uint workers[16];
 };
 
-static void wait_for_others(struct seen *s)
-{
-    atomic_fetch_add(&s->meeting, 1);
-    for (int i = 0; i < 2000 && atomic_load(&s->meeting) < s->meet; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-}
-
 static bool look(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     struct seen *s = user;
@@ -39,7 +32,11 @@ static bool look(void *user, size_t item, unsigned worker, struct qc_status *st)
 #pragma omp parallel reduction(+ : inner)
     inner++;
     if (inner != 1 || omp_get_max_threads() != 1) atomic_fetch_add(&s->wrong, 1);
-    if (item < s->meet) wait_for_others(s);
+    if (item < s->meet) {
+        atomic_fetch_add(&s->meeting, 1);
+        for (int i = 0; i < 2000 && atomic_load(&s->meeting) < s->meet; i++)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
     atomic_fetch_add(&s->items, 1);
     atomic_fetch_add(&s->workers[worker], 1);
     return true;

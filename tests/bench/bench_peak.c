@@ -2,13 +2,13 @@
 /* Measures the processor's peak multiply-add rate for scripts/benchmark_peak.py: for each of its instruction sets, the
    instructions of the innermost loops of simq/kernels/integer/, on registers alone, in 12 independent chains. Prints a
    line each: name of the set, i8 or i16, 10^9 multiply-adds per second (the best of several rounds). A line with
-   "bytes": 10^9 sums per second that become bytes (simq/core/convert_rows.h), in the first-level cache. */
+   "bytes": 10^9 sums per second that become bytes (simq/core/convert.h), in the first-level cache. */
 #include <stdint.h>
 #include <stdio.h>
 #include <time.h>
 
-#include "simq/core/convert_rows.h"
-#include "simq/core/isa.h"
+#include "simq/core/convert.h"
+#include "simq/core/kernel.h"
 
 enum { LOOPS = 200000, ROUNDS = 9 };
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "calib/ranges/quantizer_channels.h"
-#include "calib/statistics/collect_channels.h"
+#include "calib/statistics/collection.h"
 #include "datasets/stream/data_writer.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/verify.h"

@@ -46,12 +46,6 @@ static const char **take_texts(struct input *in, size_t count)
     return texts;
 }
 
-static void free_texts(const char **texts, size_t count)
-{
-    for (size_t i = 0; i < count; i++) free((void *)(uintptr_t)texts[i]);
-    free(texts);
-}
-
 static size_t take_count(struct input *in)
 {
     uint8_t *p = take(in, 2);
@@ -90,32 +84,37 @@ static void use(struct qc_collection *c, struct qc_collection *other)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static const enum qc_column COUNTS[] = {QC_COLUMN_PART_SHA256,   QC_COLUMN_RANGES,
+                                            QC_COLUMN_NAME,          QC_COLUMN_FIRST_BIN,
+                                            QC_COLUMN_BIN,           QC_COLUMN_SERIES,
+                                            QC_COLUMN_ENDS,          QC_COLUMN_LAYER_INPUT,
+                                            QC_COLUMN_MOMENTS,       QC_COLUMN_CLASS,
+                                            QC_COLUMN_SUMS,          QC_COLUMN_PRODUCTS,
+                                            QC_COLUMN_CHANNEL_TALLY, QC_COLUMN_CHANNEL_FIRST_BIN,
+                                            QC_COLUMN_CHANNEL_BIN,   QC_COLUMN_STEPS,
+                                            QC_COLUMN_ENTRIES};
     struct input in = {data, size};
     struct qc_columns t = {0};
     uint8_t *flags = take(&in, 1);
     t.channels = (*flags & 8) != 0;
     t.kept = (*flags & 16) != 0;
-    size_t *const COUNTS[] = {&t.part_count,    &t.range_count,        &t.count,
-                              &t.edge_count,    &t.bin_count,          &t.series_count,
-                              &t.end_count,     &t.layer_count,        &t.moment_count,
-                              &t.class_count,   &t.sum_count,          &t.product_count,
-                              &t.channel_count, &t.channel_edge_count, &t.channel_bin_count,
-                              &t.kept_count,    &t.entry_count};
-    for (size_t i = 0; i < sizeof COUNTS / sizeof *COUNTS - (t.kept ? 0 : 2); i++) *COUNTS[i] = take_count(&in);
-#define QC_TEXTS(path, rows, field, most) t.field = take_texts(&in, t.rows);
-#define QC_COLUMN(path, dtype, rows, columns, field, most)                                                             \
-    t.field = take(&in, t.rows * (columns ? columns : 1) * sizeof *t.field);
-#define QC_MORE_COLUMN(part, path, dtype, rows, columns, field, most)                                                  \
-    t.field = t.part ? take(&in, t.rows * (columns ? columns : 1) * sizeof *t.field) : NULL;
-#include "calib/statistics/statistics.def"
+    for (size_t i = 0; i < sizeof COUNTS / sizeof *COUNTS - (t.kept ? 0 : 2); i++) t.rows[COUNTS[i]] = take_count(&in);
+    for (enum qc_column k = 0; k < QC_COLUMN_COUNT; k++) {
+        const size_t rows = t.rows[qc_column_info(k)->rows];
+        if (qc_column_info(k)->dtype == QC_NONE)
+            t.of[k] = take_texts(&in, rows);
+        else if (qc_columns_have(&t, k))
+            t.of[k] = take(&in, rows * qc_column_bytes(k));
+    }
     struct qc_collection *c = taken(&t, *flags), *other = c ? taken(&t, *flags) : NULL;
     if (c && other) use(c, other);
     qc_collection_free(c);
     qc_collection_free(other);
-#define QC_TEXTS(path, rows, field, most) free_texts(t.field, t.rows);
-#define QC_COLUMN(path, dtype, rows, columns, field, most) free(t.field);
-#define QC_MORE_COLUMN(part, path, dtype, rows, columns, field, most) free(t.field);
-#include "calib/statistics/statistics.def"
+    for (enum qc_column k = 0; k < QC_COLUMN_COUNT; k++) {
+        const char **texts = qc_column_info(k)->dtype == QC_NONE ? t.of[k] : NULL;
+        for (size_t i = 0; texts && i < t.rows[qc_column_info(k)->rows]; i++) free((void *)(uintptr_t)texts[i]);
+        free(t.of[k]);
+    }
     free(flags);
     return 0;
 }

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "calib/sequential/activation_cache.h"
+#include "calib/sequential/sequential_parts.h"
 #include "graph/types/number_format.h"
 
 enum { UNITS = 5, VALUES = 3 };

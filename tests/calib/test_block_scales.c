@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/simd.h"
-#include "calib/ranges/block_scales.h"
+#include "calib/ranges/calibrate_parts.h"
 #include "calib/weights/round_weights.h"
 #include "calib_case.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/ranges/channel_gain.h"
+#include "calib/ranges/calibrate_parts.h"
 #include "calib_case.h"
 #include "simq/plan/plan.h"
 

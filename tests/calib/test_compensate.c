@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/weights/compensate.h"
-#include "calib/weights/factorise.h"
+#include "calib/weights/compensation.h"
 #include "calib_case.h"
 
 enum { N = 40, ROWS_OF_DATA = 90 };
@@ -227,21 +226,6 @@ Test(compensate, scales_are_fitted_to_the_integers)
     cr_expect_leq(sum, 0.97 * sum_before, "%g of %g", sum, sum_before);
 }
 
-static void invert(double *a, size_t n)
-{
-    for (size_t k = 0; k < n; k++) { /* Gauss-Jordan; the matrix is positive definite */
-        const double pivot = a[k * n + k];
-        a[k * n + k] = 1;
-        for (size_t j = 0; j < n; j++) a[k * n + j] /= pivot;
-        for (size_t i = 0; i < n; i++) {
-            const double f = a[i * n + k];
-            if (i == k) continue;
-            a[i * n + k] = 0;
-            for (size_t j = 0; j < n; j++) a[i * n + j] -= f * a[k * n + j];
-        }
-    }
-}
-
 /* Optimal Brain Quantizer as published: after column q the weights of the others move by -(d_q / inv_qq) inv_q, and q
  * leaves the inverse. */
 static void published(double *q, const struct problem *p, double damping, size_t lane)
@@ -254,7 +238,17 @@ static void published(double *q, const struct problem *p, double damping, size_t
         inv[i * n + i] += damping;
         w[i] = p->w[i * QC_LANES + lane];
     }
-    invert(inv, n);
+    for (size_t k = 0; k < n; k++) { /* Gauss-Jordan; the matrix is positive definite */
+        const double pivot = inv[k * n + k];
+        inv[k * n + k] = 1;
+        for (size_t j = 0; j < n; j++) inv[k * n + j] /= pivot;
+        for (size_t i = 0; i < n; i++) {
+            const double f = inv[i * n + k];
+            if (i == k) continue;
+            inv[i * n + k] = 0;
+            for (size_t j = 0; j < n; j++) inv[i * n + j] -= f * inv[k * n + j];
+        }
+    }
     for (size_t step = 0; step < n; step++) {
         size_t k = n;
         for (size_t i = 0; i < n; i++) /* descending diagonal; of equal ones the last */

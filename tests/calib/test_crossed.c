@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "calib/moments/moments_kernel.h"
-#include "calib/weights/crossed.h"
-#include "calib/weights/factorise.h"
+#include "calib/weights/compensation.h"
 #include "calib_case.h"
 
 enum { N = 20, ROWS = 200 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "arith/params.h"
-#include "calib/ranges/fit_pairs.h"
+#include "calib/ranges/calibrate_parts.h"
 #include "tests/graph_reader/graph_reader.h"
 
 static const char text[] = "graph \"g\" opset 13\n"

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "calib/trials/input_steps.h"
+#include "calib/trials/trials.h"
 #include "datasets/arrays/memory_data.h"
 
 enum { IMAGES = 40, CHANNELS = 3, PIXELS = 64, EACH = CHANNELS * PIXELS, ORDERS = 24 };

@@ -6,10 +6,7 @@
 #include <string.h>
 
 #include "calib/moments/moments_parts.h"
-#include "calib/moments/moments_sums.h"
-#include "calib/weights/compensate.h"
-#include "calib/weights/factorise.h"
-#include "calib/weights/low_rank.h"
+#include "calib/weights/compensation.h"
 #include "calib_case.h"
 
 enum { WIDTH = 328, FIT_ROWS = 30, HELD_ROWS = 5, SILENT = 2 /* rows of zeros */ };
@@ -131,7 +128,8 @@ Test(low_rank, gives_the_integers_and_errors_of_the_dense_factor)
         size_t moved = 0;
         make(&l, kept);
         dense(h, mean, &l, FIT, centred);
-        cr_assert(qc_factorise_damped(&definite, factor, order, h, WIDTH, 0.01, scratch, &alone, &st) && definite);
+        const struct qc_factorised of = {.h = h, .n = WIDTH, .damping = {QC_DAMPING, 0.01}};
+        cr_assert(qc_factorise_read(&definite, factor, order, &of, scratch, &alone, &st) && definite);
         qc_round_compensated(d, w, factor, order, WIDTH, &(struct qc_round_grid){.lo = lo, .hi = hi}, scratch);
         cr_assert(qc_low_rank_new(&fit, &l, FIT, true, &st) && qc_low_rank_new(&judge, &l, HELD, false, &st));
         cr_assert(qc_low_rank_read(&fit, &l, FIT, 0, 0, centred ? mean : NULL, &st));

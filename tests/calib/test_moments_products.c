@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/moments/moments_sums.h"
+#include "calib/moments/moments_parts.h"
 #include "calib_case.h"
 
 enum { ROWS = 30, COLUMNS_MOST = 37 * 3 };

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-#include "calib/trials/output_means.h"
+#include "calib/trials/trials.h"
 #include "calib_case.h"
 
 enum { SAMPLES = 48, IN = 3, SIDE = 6 };

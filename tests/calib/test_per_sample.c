@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/pool.h"
-#include "calib/statistics/per_sample.h"
+#include "calib/statistics/collection.h"
 #include "calib_case.h"
 
 /* A plugin whose state is the text of how it came about: "0", "(0 1)", "((0 1) 2)". A value of -1 makes merging with it

@@ -69,34 +69,6 @@ struct outcome {
     double errors[2 * LAYERS];
 };
 
-static void note(struct outcome *to, const struct qc_graph *g, const struct qc_weight_rounding *w)
-{
-    const enum qc_dtype type = g->qparams_of[w->layers[0].quantizer].dtype;
-    const bool fine = type == QC_I16; /* nothing to compensate or correct */
-    size_t weights = 0, biases = 0;
-    memset(to, 0, sizeof *to);
-    for (qc_id v = 1; v <= g->value_count; v++) {
-        const qc_id from = qc_quantized_constant(g, v);
-        const struct qc_tensor *t = from ? qc_constant_of(g, from) : NULL;
-        const bool weight = g->qparams_of[g->values[v].type.qparams].is_weight;
-        cr_assert(!weight || from == v, "a weight is no constant in integers");
-        for (size_t i = 0; t && i < t->count; i++)
-            if (weight)
-                to->levels[weights++] = qc_tensor_float(t, i);
-            else
-                to->biases[biases++] = ((const float *)t->data)[i];
-    }
-    /* Products of floats have real biases. */
-    cr_assert(weights == WEIGHTS && (fine || type == QC_F8E4M3 || biases == MIDDLE + OUT), "%zu weights, %zu biases",
-              weights, biases);
-    cr_assert_eq(w->count, LAYERS);
-    for (size_t i = 0; i < LAYERS; i++) {
-        to->errors[2 * i] = w->layers[i].error;
-        to->errors[2 * i + 1] = w->layers[i].bias_rms;
-        cr_assert((w->layers[i].compensated || fine) && w->layers[i].outputs);
-    }
-}
-
 /* Rounds with the file, or without (NULL). */
 static void rounds(struct outcome *out, const char *of_job)
 {
@@ -106,7 +78,30 @@ static void rounds(struct outcome *out, const char *of_job)
     if (of_job) cr_assert(qc_rounded_file_open(&o.file, path, of_job, &st), "%s", st.message);
     cr_assert(qc_round_weights(&w, &g, calibrated.simulated, calibrated.second_moments, &o, &st), "%s", st.message);
     qc_rounded_file_close(o.file);
-    note(out, g, w);
+    const enum qc_dtype type = g->qparams_of[w->layers[0].quantizer].dtype;
+    const bool fine = type == QC_I16; /* nothing to compensate or correct */
+    size_t weights = 0, biases = 0;
+    memset(out, 0, sizeof *out);
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const qc_id from = qc_quantized_constant(g, v);
+        const struct qc_tensor *t = from ? qc_constant_of(g, from) : NULL;
+        const bool weight = g->qparams_of[g->values[v].type.qparams].is_weight;
+        cr_assert(!weight || from == v, "a weight is no constant in integers");
+        for (size_t i = 0; t && i < t->count; i++)
+            if (weight)
+                out->levels[weights++] = qc_tensor_float(t, i);
+            else
+                out->biases[biases++] = ((const float *)t->data)[i];
+    }
+    /* Products of floats have real biases. */
+    cr_assert(weights == WEIGHTS && (fine || type == QC_F8E4M3 || biases == MIDDLE + OUT), "%zu weights, %zu biases",
+              weights, biases);
+    cr_assert_eq(w->count, LAYERS);
+    for (size_t i = 0; i < LAYERS; i++) {
+        out->errors[2 * i] = w->layers[i].error;
+        out->errors[2 * i + 1] = w->layers[i].bias_rms;
+        cr_assert((w->layers[i].compensated || fine) && w->layers[i].outputs);
+    }
     qc_graph_free(g);
     qc_weight_rounding_free(w);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/moments/moments_sums.h"
+#include "calib/moments/moments_parts.h"
 #include "calib_case.h"
 
 struct layer_case {
@@ -167,23 +167,6 @@ static char *list(char to[96], const int64_t *dims, int rank)
     return to;
 }
 
-/* A graph of the one op. */
-static struct qc_graph *graph_of(const struct layer_case *c)
-{
-    char text[16384], in[96], weight[96];
-    size_t n = 1;
-    for (int i = 0; i < c->weight_rank; i++) n *= (size_t)c->weight[i];
-    char *numbers = case_numbers(n, 0.3f, 17);
-    cr_assert_lt((size_t)snprintf(text, sizeof text,
-                                  "graph \"g\"\ninput %%1 \"x\" f32[N,%s]\nconst %%2 \"w\" f32[%s] = %s\n%%3 \"y\" = "
-                                  "%s(%%1, %%2)%s\noutput \"y\" %%3\n",
-                                  list(in, c->dims, (int)c->rank), list(weight, c->weight, c->weight_rank), numbers,
-                                  c->op, c->attributes),
-                 sizeof text);
-    free(numbers);
-    return case_graph(text);
-}
-
 /* Samples are integers times a power of two of their own, so that their rounding is exact. */
 static float *make_samples(const struct layer_case *c, size_t samples, int spread, uint64_t seed)
 {
@@ -205,7 +188,18 @@ static void run_samples(struct case_run *r, const struct layer_case *c, const fl
     char path[CASE_PATH];
     memcpy(set.dims, c->dims, sizeof c->dims);
     case_write(path, &set, 1, samples);
-    struct qc_graph *g = graph_of(c);
+    char text[16384], in[96], weight[96];
+    size_t n = 1;
+    for (int i = 0; i < c->weight_rank; i++) n *= (size_t)c->weight[i];
+    char *numbers = case_numbers(n, 0.3f, 17);
+    cr_assert_lt((size_t)snprintf(text, sizeof text,
+                                  "graph \"g\"\ninput %%1 \"x\" f32[N,%s]\nconst %%2 \"w\" f32[%s] = %s\n%%3 \"y\" = "
+                                  "%s(%%1, %%2)%s\noutput \"y\" %%3\n",
+                                  list(in, c->dims, (int)c->rank), list(weight, c->weight, c->weight_rank), numbers,
+                                  c->op, c->attributes),
+                 sizeof text);
+    free(numbers);
+    struct qc_graph *g = case_graph(text);
     setup.moments = true;
     setup.rules = "pattern conv_transpose\n  match ConvTranspose(x, const w)\n  affine dq(ConvTranspose(q(x : X), q(w "
                   ": W per 1)) : X*W)\n  result quantized\n";

@@ -80,20 +80,6 @@ static struct qc_graph *make(const struct model *m)
     return g;
 }
 
-static void write_images(char path[CASE_PATH], bool backwards)
-{
-    float *x = malloc(SAMPLES * CHANNELS * PIXELS * sizeof *x);
-    cr_assert(x);
-    for (uint64_t s = 0; s < SAMPLES; s++) {
-        uint64_t seed = 100 + s;
-        float *to = x + (backwards ? SAMPLES - 1 - s : s) * CHANNELS * PIXELS;
-        for (size_t i = 0; i < CHANNELS * PIXELS; i++) to[i] = 0.3f * (float)(i / PIXELS) + 0.2f + case_normal(&seed);
-    }
-    struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 3, .dims = {CHANNELS, SIDE, SIDE}};
-    case_write(path, &set, 1, SAMPLES);
-    free(x);
-}
-
 /* ---- Settings of a run, and its result as text with all numbers ---- */
 
 struct how {
@@ -125,7 +111,16 @@ static void begin(struct bench *b, const struct model *m, const struct how *h)
     cr_assert(
         qc_observer_parse(&b->options.activation, &b->options.activation_values, h->method ? h->method : "mse", &st) &&
         qc_observer_parse(&b->options.weight, &b->options.weight_values, "minmax", &st));
-    write_images(b->path, h->backwards);
+    float *x = malloc(SAMPLES * CHANNELS * PIXELS * sizeof *x);
+    cr_assert(x);
+    for (uint64_t s = 0; s < SAMPLES; s++) {
+        uint64_t seed = 100 + s;
+        float *to = x + (h->backwards ? SAMPLES - 1 - s : s) * CHANNELS * PIXELS;
+        for (size_t i = 0; i < CHANNELS * PIXELS; i++) to[i] = 0.3f * (float)(i / PIXELS) + 0.2f + case_normal(&seed);
+    }
+    struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 3, .dims = {CHANNELS, SIDE, SIDE}};
+    case_write(b->path, &set, 1, SAMPLES);
+    free(x);
     b->run.data = case_open(b->run.simulated, b->path, false);
     if (!h->weights) return;
     struct qc_collection *seen = NULL;

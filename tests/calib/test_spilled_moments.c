@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/moments/moments_sums.h"
+#include "calib/moments/moments_parts.h"
 
 enum { COLUMNS = 600, ROWS = 90, CHUNKS = 5 };
 

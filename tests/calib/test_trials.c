@@ -4,8 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "calib/trials/input_steps.h"
-#include "calib/trials/trial_run.h"
+#include "calib/trials/trials.h"
 #include "calib_case.h"
 #include "datasets/arrays/memory_data.h"
 

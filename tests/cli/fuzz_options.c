@@ -17,18 +17,6 @@ static void expect(bool ok, const struct qc_status *st)
     if (ok != (st->code == QC_OK) || (!ok && !*st->message)) abort();
 }
 
-static void read_configuration(const char *text, size_t size)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_json *json = NULL;
-    struct qc_arena *arena = qc_arena_new();
-    struct qc_options o;
-    if (!arena || !qc_options_init(&o, QC_COMMAND_quantize, arena, &st)) abort();
-    expect(qc_json_parse(&json, text, size, &st) && qc_options_configure(&o, json, "options", &st), &st);
-    qc_json_free(json);
-    qc_arena_free(arena);
-}
-
 static void read_command_line(char *text)
 {
     struct qc_status st = QC_STATUS_INIT;
@@ -49,9 +37,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = calloc(size + 1, 1); /* of the exact size, so that a read behind it is found */
     if (!text) abort();
     memcpy(text, data, size);
-    if (*text == '{')
-        read_configuration(text, size);
-    else
+    if (*text == '{') {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_json *json = NULL;
+        struct qc_arena *arena = qc_arena_new();
+        struct qc_options o;
+        if (!arena || !qc_options_init(&o, QC_COMMAND_quantize, arena, &st)) abort();
+        expect(qc_json_parse(&json, text, size, &st) && qc_options_configure(&o, json, "options", &st), &st);
+        qc_json_free(json);
+        qc_arena_free(arena);
+    } else
         read_command_line(text);
     free(text);
     return 0;

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/file_map.h"
-#include "cli/terminal/interrupt.h"
+#include "cli/terminal/screen.h"
 
 /* A model file that another process truncates while its weights are read. */
 Test(interrupt, a_mapped_file_that_is_cut_ends_the_program_in_order, .exit_code = QC_MACHINE)

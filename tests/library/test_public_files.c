@@ -25,14 +25,6 @@ static void copy(const char *to, const char *from)
     cr_assert_eq(fclose(out), 0);
 }
 
-static void write_text(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    cr_assert(f);
-    fputs(text, f);
-    cr_assert_eq(fclose(f), 0);
-}
-
 /* The inputs of a job in a folder of their own, which becomes the current one. */
 static void set_up(void)
 {
@@ -41,7 +33,10 @@ static void set_up(void)
     copy("m.onnx", DIGITS_MODEL);
     copy("c.h5", DIGITS_CALIB);
     copy("e.h5", DIGITS_TEST);
-    write_text("own.rules", "");
+    FILE *f = fopen("own.rules", "w");
+    cr_assert(f);
+    fputs("", f);
+    cr_assert_eq(fclose(f), 0);
     cr_assert(mkdir("out", 0700) == 0 && symlink("../m.onnx", "out/link.onnx") == 0 &&
               link("c.h5", "out/hard.h5") == 0);
 }

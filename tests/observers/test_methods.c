@@ -8,7 +8,6 @@
 #include "observers/elementary.h"
 #include "observers/moments.h"
 #include "observers/observer.h"
-#include "observers/series.h"
 #include "samples.h"
 #include "tests/extent.h"
 

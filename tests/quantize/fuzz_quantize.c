@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evaluate/run_model.h"
+#include "evaluate/evaluate.h"
 #include "export/formats/exporter.h"
 #include "graph/core/verify.h"
 #include "graph/infer/folding.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "datasets/arrays/memory_data.h"
-#include "evaluate/run_model.h"
+#include "evaluate/evaluate.h"
 #include "node_case.h"
 #include "quantize/options/option_value.h"
 

@@ -11,16 +11,6 @@ struct port {
     void *memory;
 };
 
-static bool allocate(struct port *p, size_t elements, struct qc_status *st)
-{
-    const size_t bytes = (elements * qc_dtype_size(p->view.dtype) + 127) / 64 * 64;
-    p->memory = aligned_alloc(64, bytes);
-    if (!p->memory) return qc_fail_memory(st, bytes);
-    memset(p->memory, 0xa5, bytes);
-    p->view.data = p->memory;
-    return true;
-}
-
 static bool lay_out(struct port *p, const struct qc_shape *shape, enum qc_dtype t, enum memory memory,
                     struct qc_status *st)
 {
@@ -46,7 +36,11 @@ static bool lay_out(struct port *p, const struct qc_shape *shape, enum qc_dtype 
     case MEMORY_IN_PLACE:
     case MEMORY_COUNT: break;
     }
-    if (!allocate(p, count * GAP + 1, st)) return false;
+    const size_t bytes = ((count * GAP + 1) * qc_dtype_size(p->view.dtype) + 127) / 64 * 64;
+    p->memory = aligned_alloc(64, bytes);
+    if (!p->memory) return qc_fail_memory(st, bytes);
+    memset(p->memory, 0xa5, bytes);
+    p->view.data = p->memory;
     if (count) p->view.data = (char *)p->memory + last * (int64_t)qc_dtype_size(t);
     return true;
 }

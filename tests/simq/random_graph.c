@@ -325,23 +325,6 @@ static qc_id merge_two(struct maker *m, qc_id x)
     return in[0] && in[1] && to ? add(m, ops[random_int(&m->random, 0, 2)], 2, in, 0, NULL, to, axis) : 0;
 }
 
-static qc_id join(struct maker *m, qc_id x)
-{
-    const struct qc_shape *s = shape_of(m, x);
-    const int64_t axis = random_int(&m->random, 0, s->rank - 1);
-    qc_id in[2] = {x, any(m)};
-    if (channel_axis(m, in[1]) >= 0) in[1] = x;
-    const struct qc_shape *t = shape_of(m, in[1]);
-    bool fits = s->rank == t->rank;
-    for (int i = 0; fits && i < s->rank; i++) fits = i == axis || s->dim[i] == t->dim[i];
-    if (!fits) in[1] = x;
-    const qc_id qparams = qc_value(m->g, x)->type.qparams;
-    if (qc_value(m->g, in[1])->type.qparams != qparams)
-        in[1] = add(m, QC_OP_Requantize, 1, &in[1], 0, NULL, qparams, 0);
-    const struct qc_attr attr = QC_INT("axis", axis);
-    return in[1] ? add(m, QC_OP_Concat, 2, in, 1, &attr, 0, 0) : 0;
-}
-
 static qc_id pool(struct maker *m, qc_id x)
 {
     const struct qc_shape *s = shape_of(m, x);
@@ -466,7 +449,21 @@ static qc_id step(struct maker *m, qc_id x)
     if (which < 35) return spatial ? convolve(m, x) : multiply_matrices(m, x);
     if (which < 45) return multiply_matrices(m, x);
     if (which < 60) return merge_two(m, x);
-    if (which < 65) return join(m, x);
+    if (which < 65) {
+        const struct qc_shape *s = shape_of(m, x);
+        const int64_t axis = random_int(&m->random, 0, s->rank - 1);
+        qc_id in[2] = {x, any(m)};
+        if (channel_axis(m, in[1]) >= 0) in[1] = x;
+        const struct qc_shape *t = shape_of(m, in[1]);
+        bool fits = s->rank == t->rank;
+        for (int i = 0; fits && i < s->rank; i++) fits = i == axis || s->dim[i] == t->dim[i];
+        if (!fits) in[1] = x;
+        const qc_id qparams = qc_value(m->g, x)->type.qparams;
+        if (qc_value(m->g, in[1])->type.qparams != qparams)
+            in[1] = add(m, QC_OP_Requantize, 1, &in[1], 0, NULL, qparams, 0);
+        const struct qc_attr attr = QC_INT("axis", axis);
+        return in[1] ? add(m, QC_OP_Concat, 2, in, 1, &attr, 0, 0) : 0;
+    }
     if (which < 75) return spatial ? pool(m, x) : mean(m, x);
     if (which < 78) return mean(m, x);
     if (which < 86) return function(m, x);

@@ -20,16 +20,11 @@ static uint32_t bits32(void)
     return (uint32_t)(state >> 32);
 }
 
-static float number(void)
-{
-    return ((float)bits32() * 0x1p-31f - 1.0f) * 3.0f;
-}
-
 static float *numbers(size_t n)
 {
     float *p = malloc((n + 1) * sizeof *p);
     cr_assert(p);
-    for (size_t i = 0; i < n; i++) p[i] = number();
+    for (size_t i = 0; i < n; i++) p[i] = ((float)bits32() * 0x1p-31f - 1.0f) * 3.0f;
     return p;
 }
 

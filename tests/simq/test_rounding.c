@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "simq/core/rounding.h"
+#include "simq/core/convert.h"
 
 static uint32_t bits_of(float f)
 {

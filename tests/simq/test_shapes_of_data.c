@@ -5,7 +5,6 @@
 
 #include "base/resident.h"
 #include "simq/plan/plan.h"
-#include "simq/plan/variants.h"
 #include "tests/graph_reader/graph_reader.h"
 
 static struct qc_status st;

@@ -9,7 +9,7 @@
 #include "graph/core/body.h"
 #include "simq/core/kernel.h"
 #include "simq/core/kernel_util.h"
-#include "simq/plan/variants.h"
+#include "simq/plan/plan.h"
 
 /* ---- Plans and runners of the bodies ---- */
 

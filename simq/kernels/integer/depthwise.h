@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "simq/core/convert_rows.h"
+#include "simq/core/convert.h"
 
 /* Depthwise: every channel has its own weights. One pixel, all channels, acc[c] = bias[c] + sum over taps. Arrays
    are padded: acc and bias to a multiple of 64 channels, the memory of `a` by 64 bytes. Pixels that are contiguous

@@ -7,9 +7,8 @@
 #pragma once
 
 #include "graph/core/infer.h"
-#include "simq/core/accumulator.h"
 #include "simq/core/convert.h"
-#include "simq/core/packed.h"
+#include "simq/core/kernel.h"
 #include "simq/kernels/integer/int_pack.h"
 #include "simq/kernels/integer/tile.h"
 

@@ -13,8 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "simq/core/accumulator.h"
-#include "simq/core/isa.h"
+#include "simq/core/kernel.h"
 #include "simq/kernels/integer/depthwise.h"
 
 enum {
@@ -38,7 +37,7 @@ struct qc_tile {
 /* rows: 1, 2, 4, 8 or qc_tile_set.rows[blocks]; blocks: 1 to 3. */
 typedef void qc_tile_fn(const struct qc_tile *t, int rows, int blocks);
 
-/* The same sums, one addition at a time, in an accumulator that may overflow (simq/core/accumulator.h). */
+/* The same sums, one addition at a time, in an accumulator that may overflow (simq/core/kernel.h). */
 struct qc_tile_narrow {
     struct qc_accumulator accumulator;
     bool wide;

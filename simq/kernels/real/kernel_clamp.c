@@ -3,8 +3,8 @@
    data. */
 #include <math.h>
 
+#include "simq/core/convert.h"
 #include "simq/core/kernel_util.h"
-#include "simq/core/rounding.h"
 
 struct state {
     bool relu;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "graph/types/number_format.h"
+#include "simq/core/convert.h"
 #include "simq/core/kernel_util.h"
-#include "simq/core/rounding.h"
 #include "simq/plan/plan_parts.h"
 
 enum { BLOCK = 256 };

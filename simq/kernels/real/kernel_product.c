@@ -3,8 +3,8 @@
  * (qw - zw)), exact if every partial sum stays below 2^24. */
 #include <math.h>
 
+#include "simq/core/convert.h"
 #include "simq/core/kernel_util.h"
-#include "simq/core/rounding.h"
 #include "simq/kernels/real/product.h"
 
 /* The frame of multiply-accumulate kernels: a product, followed by the fused operations. */

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "graph/core/infer.h"
-#include "simq/core/packed.h"
+#include "simq/core/kernel.h"
 #include "simq/core/view.h"
 #include "simq/kernels/real/product_tile.h"
 

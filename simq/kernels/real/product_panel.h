@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "simq/core/packed.h"
+#include "simq/core/kernel.h"
 #include "simq/core/view.h"
 #include "simq/kernels/real/product_tile.h"
 

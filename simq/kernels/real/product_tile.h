@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/simd.h"
-#include "simq/core/isa.h"
+#include "simq/core/kernel.h"
 
 enum { QC_PRODUCT_BLOCK = 16, QC_PRODUCT_BLOCKS = 3, QC_PRODUCT_ROWS = 16 };
 

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Work on models as they are: check, compare, inspect, run. */
+#pragma once
+
+#include "base/json.h"
+#include "calib/metrics/compare.h"
+#include "calib/statistics/statistics.h"
+#include "calib/statistics/stream.h"
+#include "quantize/interface/inputs.h"
+#include "quantize/interface/warnings.h"
+#include "quantize/options/options.h"
+#include "quantize/setup/model.h"
+#include "rewrite/canonical/canonical.h"
+#include "simq/plan/plan.h"
+
+/* Runs a model, float or quantized, over samples, for run, eval and compare. */
+
+struct qc_model_run {
+    struct qc_model model; /* in its produced form if quantized */
+    struct qc_dataset *data;
+    struct qc_plan *plan;
+    struct qc_overflows overflows; /* valid after qc_model_run_units */
+    unsigned workers;
+    double seconds;
+};
+
+/* Opens the model and the samples chosen by --samples, --seed and --shard. w may be NULL. Fails like
+   quantize/setup/model.h. */
+bool qc_model_run_open(struct qc_model_run *out, const struct qc_model_source *model, const struct qc_data_source *data,
+                       enum qc_data_use use, const struct qc_options *o, struct qc_warnings *w, struct qc_status *st);
+void qc_model_run_close(struct qc_model_run *r); /* zeroed is fine */
+
+/* Makes plan and workers by --threads and --memory-limit; the overflows are allocated from the arena. */
+bool qc_model_run_plan(struct qc_model_run *r, const struct qc_settings *settings, struct qc_arena *a,
+                       struct qc_status *st);
+
+/* Runs all units; unit is called in the workers. Warnings about accumulators of `bits` bits go to w. */
+bool qc_model_run_units(struct qc_model_run *r, qc_stream_unit_fn *unit, void *user, unsigned bits,
+                        struct qc_progress *progress, struct qc_warnings *w, struct qc_status *st);
+
+/* A quantized model in its canonical form, as used by run, eval, compare and convert. */
+
+/* Name and summary for 'qcalib list passes'. */
+#define QC_CANONICAL_PASS "canonical"
+#define QC_CANONICAL_SUMMARY                                                                                           \
+    "quantized models: QuantizeLinear, DequantizeLinear and QLinear operators become values with parameters; expand, " \
+    "fold, "                                                                                                           \
+    "realise follow"
+
+struct qc_canonical_model {
+    struct qc_lines notes;                 /* texts are held by `canonical` */
+    struct qc_graph *canonical, *produced; /* before and after expand, fold and realise */
+};
+
+/* Brings a model to canonical and produced form. Fails if a pass or the check of a graph fails. */
+bool qc_canonical_model_of(struct qc_canonical_model *out, const struct qc_graph *imported, struct qc_status *st);
+void qc_canonical_model_free(struct qc_canonical_model *m); /* members may be NULL or zeroed */
+
+/* If an opened model is quantized, replaces its graph by the produced form: groups of DequantizeLinear, op,
+   QuantizeLinear then run as the integer operators that runtimes fuse them to. */
+bool qc_model_canonicalise(struct qc_model *m, struct qc_status *st);
+
+/* Judges a quantized model of any tool for a target (docs/check.md). */
+
+/* One thing that is wrong. kind: "scale", "saturation", "fusion", "type", "form", "repeated" or "unused". */
+struct qc_finding {
+    const char *kind, *name, *text;
+};
+
+struct qc_model_check {
+    size_t products, integer_products;   /* products of the model, and those that the target computes in integers */
+    double integer_share, latency;       /* share of the multiply-adds; estimated time relative to the float model.
+                                            NaN: unknown */
+    size_t samples, finding_count, room; /* samples: that ran for saturation */
+    struct qc_finding *findings;         /* by kind, then in the order of the graph */
+};
+
+/* Checks a model file for o->target, with the samples of `data` if there are any; all in o->arena. o: of
+   QC_COMMAND_check. Fails with QC_UNSUPPORTED if the model is not quantized or has unknown operators, or like
+   qc_model_open. */
+bool qc_check_model(struct qc_model_check *out, const char *file, const struct qc_data_source *data,
+                    const struct qc_options *o, struct qc_progress *progress, struct qc_warnings *w,
+                    struct qc_status *st);
+
+/* Compares two models on the same samples, layer by layer. */
+
+/* One layer: a result that exists in both graphs. */
+struct qc_layer_pair {
+    const char *name; /* name in the first graph, or in the second if the first has none; held by the graphs */
+    enum qc_op op;    /* the op in the first graph */
+    bool by_name;     /* else matched by order */
+};
+
+struct qc_layer_pairs {
+    size_t count;
+    struct qc_pair *values; /* [count], in the order of the second graph */
+    struct qc_layer_pair *layers;
+};
+
+struct qc_compared_models {
+    struct qc_model first, second;
+    struct qc_plan_options how[2];
+    bool contracts; /* a rounding was named for each graph */
+    bool both;      /* ... or an accumulator */
+    struct qc_dataset *data;
+    struct qc_layer_pairs pairs;
+    struct qc_comparison *result;
+};
+
+/* Opens both models, matches their layers and runs them. o: of QC_COMMAND_compare; its arena holds the pairs. out must
+   be zeroed, and closed in any case. Fails with QC_USAGE; if the models take different inputs; or like opening and
+   running them. */
+bool qc_compare_models(struct qc_compared_models *out, const struct qc_model_source sources[2],
+                       const struct qc_data_source *data, const struct qc_options *o, struct qc_progress *progress,
+                       struct qc_warnings *w, struct qc_status *st);
+void qc_compared_models_close(struct qc_compared_models *c);
+
+/* Quantizes one model for two targets. */
+
+enum { QC_TARGET_ROWS = 16 };
+
+struct qc_target_pair {
+    const char *name[2];
+    const char *file[2];  /* temporary files of the quantized models, in QDQ form; NULL: not made */
+    const char *rounding; /* "A,B", for qc_compare_models */
+    size_t row_count;     /* conventions that may differ between the targets */
+    struct qc_target_row {
+        const char *what, *value[2];
+    } rows[QC_TARGET_ROWS];
+};
+
+/* Quantizes a float model for both targets of o->target, "A,B", from o->stats or else o->data, with o's options for the
+   data. o: of QC_COMMAND_compare; its arena holds the texts. out is closed in any case. Fails with QC_USAGE if there
+   are not two targets; or like the jobs, naming the target. */
+bool qc_quantize_for_targets(struct qc_target_pair *out, const char *model, const struct qc_options *o,
+                             struct qc_progress *progress, struct qc_warnings *w, struct qc_status *st);
+
+/* Removes the files. */
+void qc_target_pair_close(struct qc_target_pair *p);
+
+/* The content of a model or of any file: the summary that `qcalib inspect` prints, and the JSON object of `inspect
+   --json`. */
+
+/* A value read by a DequantizeLinear with constant parameters. */
+struct qc_quantized_value {
+    const struct qc_graph *graph; /* the model's graph, or a body of a node */
+    qc_id value;
+    enum qc_dtype dtype;
+    const struct qc_tensor *scale, *zero_point; /* zero_point may be NULL: 0 */
+    bool weight;
+};
+
+/* An input or output of the model, in the graph or in its unsupported part. */
+struct qc_shown_port {
+    const char *name, *type;
+    const struct qc_shape *shape;
+    const char *const *symbols; /* NULL: dimensions have no names */
+};
+
+struct qc_shown_ports {
+    size_t count;
+    struct qc_shown_port *of;
+};
+
+struct qc_model_summary {
+    struct qc_shown_ports inputs, outputs;
+    size_t ops[QC_OP_COUNT];
+    uint64_t parameters, parameter_bytes, macs;
+    size_t nodes; /* including bodies */
+    bool macs_known;
+    size_t quantized_count, weights, activations, per_channel;
+    struct qc_quantized_value *quantized;
+    size_t products, saturating, unknown; /* products with int8 weights, those that can saturate on x86 without VNNI,
+                                             those not examined (graph/core/pair_order.h); 0: the model is not quantized
+                                             or not supported */
+};
+
+/* The summary is in the arena or belongs to the graph. */
+bool qc_model_summarise(struct qc_model_summary *out, const struct qc_graph *g, struct qc_arena *a,
+                        struct qc_status *st);
+int qc_quantized_zero_point(const struct qc_quantized_value *q, size_t i);
+
+enum qc_inspected { QC_INSPECTED_MODEL, QC_INSPECTED_DATA, QC_INSPECTED_STATISTICS, QC_INSPECTED_REPORT };
+
+/* Finds the kind of a file by its content. If *path is the folder of a report, it becomes the path of the report. Fails
+   with QC_MACHINE, also if the memory limit has no room for the file. */
+bool qc_inspected_kind(enum qc_inspected *kind, const char **path, const struct qc_options *o, struct qc_status *st);
+
+/* Reads a report.json, which the caller owns. Fails with QC_BAD_INPUT if the file is not a report, or with QC_MACHINE.
+ */
+bool qc_report_read(struct qc_json **out, const char *path, struct qc_arena *a, struct qc_status *st);
+
+/* Returns a JSON object owned by the caller, or NULL if memory is out. values: include all nodes and values of the
+   graph. */
+struct qc_json *qc_describe_model(const struct qc_model *m, const struct qc_model_summary *s, bool values,
+                                  struct qc_arena *a, struct qc_status *st);
+
+/* The same for a file of any kind. Warnings of a model's import go to w. Fails like qc_onnx_import, qc_data_list,
+   qc_statistics_load, qc_report_read. */
+bool qc_describe_file(struct qc_json **out, const char *path, const struct qc_options *o, bool values,
+                      struct qc_warnings *w, struct qc_status *st);
