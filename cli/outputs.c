@@ -18,7 +18,7 @@ char *qc_stem(struct qc_arena *a, const char *path, struct qc_status *st)
     return qc_arena_strndup(a, base, dot && dot > base ? (size_t)(dot - base) : strlen(base), st);
 }
 
-char *qc_type_word(struct qc_arena *a, const char *type, struct qc_status *st)
+char *qc_weight_type_word(struct qc_arena *a, const char *type, struct qc_status *st)
 {
     const bool has_sign = *type == 'u';
     const char *word = strncmp(type, "float8", strlen("float8")) == 0   ? "fp8"
@@ -37,15 +37,14 @@ char *qc_exported_name(struct qc_arena *a, const char *stem, const char *word, c
                                                  : qc_arena_printf(a, st, "%s%s", stem, e->suffix);
 }
 
-bool qc_quantized_stem(const char **stem, const char **word, struct qc_arena *a, const char *path,
-                       struct qc_status *st)
+bool qc_quantized_stem(const char **stem, const char **word, struct qc_arena *a, const char *path, struct qc_status *st)
 {
     char *all = qc_stem(a, path, st), *last = all ? strrchr(all, '.') : NULL;
     *stem = all;
     *word = "int8";
     if (!last || last == all) return all != NULL;
     for (const struct qc_option_choice *c = qc_option_info(QC_OPTION_WEIGHT_TYPE)->values; c->text; c++) {
-        const char *type = qc_type_word(a, c->text, st);
+        const char *type = qc_weight_type_word(a, c->text, st);
         if (!type) return false;
         if (strcmp(last + 1, type) != 0) continue;
         *word = type;

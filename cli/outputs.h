@@ -20,9 +20,9 @@ const char *qc_base_name(const char *path);
 /* Returns the last part of a path without ".onnx" (any case) and similar suffixes, in arena a. */
 char *qc_stem(struct qc_arena *a, const char *path, struct qc_status *st);
 
-/* Returns the word for a type of weights in names of files, in arena a: the type without its sign, "fp8" or "fp4"; "int8"
-   for none. */
-char *qc_type_word(struct qc_arena *a, const char *type, struct qc_status *st);
+/* Returns the word for a type of weights in names of files, in arena a: the type without its sign, "fp8" or "fp4";
+   "int8" for none. */
+char *qc_weight_type_word(struct qc_arena *a, const char *type, struct qc_status *st);
 
 /* Returns the name that an exporter gives to the file of a model, in arena a: "net" with the word "int4" gives
    "net.int4.onnx" or "net.qoperator.onnx". */

@@ -90,7 +90,7 @@ static bool name_outputs(struct outputs *out, const struct qc_cli_options *o, st
 {
     struct qc_arena *a = o->job.arena;
     const char *stem = qc_stem(a, o->operands.items[0], st);
-    const char *label = qc_type_word(a, o->job.weight_types.items[0], st);
+    const char *label = qc_weight_type_word(a, o->job.weight_types.items[0], st);
     const size_t n = out->count = o->job.formats.count;
     if (!stem || !label || !(out->models = QC_NEW_ARRAY(a, const char *, n, st))) return false;
     if (o->output && n > 1)

@@ -26,11 +26,16 @@ Test(file_names, a_converted_model_drops_its_form)
     static const struct {
         const char *path, *format, *name;
     } cases[] = {
-        {"a/net.int8.onnx", "qoperator", "net.qoperator.onnx"}, {"net.qoperator.onnx", "qdq", "net.int8.onnx"},
-        {"net.int4.onnx", "qdq", "net.int4.onnx"},              {"net.int4.onnx", "text", "net.int4.txt"},
-        {"net.mxfp4.onnx", "qdq", "net.mxfp4.onnx"},            {"net.fp8.onnx", "encodings", "net.encodings.json"},
-        {"net.annotated.onnx", "qdq", "net.int8.onnx"},         {"net.v2.onnx", "qdq", "net.v2.int8.onnx"},
-        {".int8.onnx", "qdq", ".int8.int8.onnx"},               {"net.onnx", "tflite", "net.int8.tflite"},
+        {"a/net.int8.onnx", "qoperator", "net.qoperator.onnx"},
+        {"net.qoperator.onnx", "qdq", "net.int8.onnx"},
+        {"net.int4.onnx", "qdq", "net.int4.onnx"},
+        {"net.int4.onnx", "text", "net.int4.txt"},
+        {"net.mxfp4.onnx", "qdq", "net.mxfp4.onnx"},
+        {"net.fp8.onnx", "encodings", "net.encodings.json"},
+        {"net.annotated.onnx", "qdq", "net.int8.onnx"},
+        {"net.v2.onnx", "qdq", "net.v2.int8.onnx"},
+        {".int8.onnx", "qdq", ".int8.int8.onnx"},
+        {"net.onnx", "tflite", "net.int8.tflite"},
     };
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
