@@ -18,6 +18,49 @@ char *qc_stem(struct qc_arena *a, const char *path, struct qc_status *st)
     return qc_arena_strndup(a, base, dot && dot > base ? (size_t)(dot - base) : strlen(base), st);
 }
 
+char *qc_weight_type_word(struct qc_arena *a, const char *type, struct qc_status *st)
+{
+    const bool has_sign = *type == 'u';
+    const char *word = strncmp(type, "float8", strlen("float8")) == 0   ? "fp8"
+                       : strncmp(type, "float4", strlen("float4")) == 0 ? "fp4"
+                       : strcmp(type, "none") == 0                      ? "int8"
+                                                                        : type + has_sign;
+    return qc_arena_strndup(a, word, strcspn(word, ":"), st);
+}
+
+char *qc_exported_name(struct qc_arena *a, const char *stem, const char *word, const struct qc_exporter *e,
+                       struct qc_status *st)
+{
+    static const char usual[] = ".int8.";
+    const size_t n = sizeof usual - 2; /* without the dot of the extension */
+    return strncmp(e->suffix, usual, n + 1) == 0 ? qc_arena_printf(a, st, "%s.%s%s", stem, word, e->suffix + n)
+                                                 : qc_arena_printf(a, st, "%s%s", stem, e->suffix);
+}
+
+bool qc_quantized_stem(const char **stem, const char **word, struct qc_arena *a, const char *path, struct qc_status *st)
+{
+    char *all = qc_stem(a, path, st), *last = all ? strrchr(all, '.') : NULL;
+    *stem = all;
+    *word = "int8";
+    if (!last || last == all) return all != NULL;
+    for (const struct qc_option_choice *c = qc_option_info(QC_OPTION_WEIGHT_TYPE)->values; c->text; c++) {
+        const char *type = qc_weight_type_word(a, c->text, st);
+        if (!type) return false;
+        if (strcmp(last + 1, type) != 0) continue;
+        *word = type;
+        *last = '\0';
+        return true;
+    }
+    for (size_t i = 0; i < qc_exporter_count(); i++) {
+        const char *suffix = qc_exporter_at(i)->suffix;
+        const size_t n = strlen(last);
+        if (strncmp(suffix, last, n) != 0 || suffix[n] != '.') continue;
+        *last = '\0';
+        break;
+    }
+    return true;
+}
+
 char *qc_placement_file(struct qc_arena *a, const char *model, struct qc_status *st)
 {
     const char *base = qc_base_name(model), *dot = strrchr(base, '.');

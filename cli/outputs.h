@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "cli/options/command_line.h"
+#include "export/formats/exporter.h"
 #include "quantize/setup/job_files.h"
 
 /* Lists the outputs, in the arena of the options, and checks them against the operands and every file that an option
@@ -18,6 +19,20 @@ const char *qc_base_name(const char *path);
 
 /* Returns the last part of a path without ".onnx" (any case) and similar suffixes, in arena a. */
 char *qc_stem(struct qc_arena *a, const char *path, struct qc_status *st);
+
+/* Returns the word for a type of weights in names of files, in arena a: the type without its sign, "fp8" or "fp4";
+   "int8" for none. */
+char *qc_weight_type_word(struct qc_arena *a, const char *type, struct qc_status *st);
+
+/* Returns the name that an exporter gives to the file of a model, in arena a: "net" with the word "int4" gives
+   "net.int4.onnx" or "net.qoperator.onnx". */
+char *qc_exported_name(struct qc_arena *a, const char *stem, const char *word, const struct qc_exporter *e,
+                       struct qc_status *st);
+
+/* Sets *stem to the stem of a quantized model without the last word, if this is the form or the type of weights that
+   qc_exported_name has added, and *word to that type, or "int8". Both are in arena a. */
+bool qc_quantized_stem(const char **stem, const char **word, struct qc_arena *a, const char *path,
+                       struct qc_status *st);
 
 /* Returns the file beside a model for the placement chosen by --benchmark: "m.int8.onnx" gives
    "m.int8.placement.json". */

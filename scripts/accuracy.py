@@ -22,6 +22,7 @@ import measured_models
 from measured_models import BY_NAME, METHODS, Data, infer, score, sqnr
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGES = {"accuracy_text.md": "accuracy.md", "accuracy_weights_text.md": "accuracy-weights.md"}
 PEERS = {"ORT minmax": quantization.CalibrationMethod.MinMax,
          "ORT percentile": quantization.CalibrationMethod.Percentile,
          "ORT entropy": quantization.CalibrationMethod.Entropy}
@@ -224,8 +225,8 @@ def failures(results):
             for c, cell in cells.items() if cell.failure]
 
 
-def page(results, version, seconds):
-    text = (ROOT / "scripts/accuracy_text.md").read_text()
+def pages(results, version, seconds):
+    """Returns the pages by the names of their texts."""
     parts = {
         "made": [f"`{version}` against ONNX Runtime {ort.__version__}, {os.cpu_count()} processors; "
                  f"the whole run took {seconds / 60:.0f} minutes."],
@@ -237,16 +238,17 @@ def page(results, version, seconds):
     for name, columns in TABLES.items():
         parts[name] = table(["model", "samples", "metric", "fp32", *columns], value_rows(results, columns))
         parts[f"{name}-sqnr"] = table(["model", "samples", *columns], sqnr_rows(results, columns))
+    texts = {name: (ROOT / "scripts" / name).read_text() for name in PAGES}
     for name, lines in parts.items():
-        text = text.replace(f"@{name}@", "\n".join(lines))
-    return text
+        texts = {of: text.replace(f"@{name}@", "\n".join(lines)) for of, text in texts.items()}
+    return texts
 
 
 def main():
     arguments = argparse.ArgumentParser(prog="scripts/accuracy")
     arguments.add_argument("data", type=pathlib.Path)
     arguments.add_argument("--only", action="append", choices=list(BY_NAME))
-    arguments.add_argument("--output", type=pathlib.Path, default=ROOT / "docs/accuracy.md")
+    arguments.add_argument("--output", type=pathlib.Path, default=ROOT / "docs", help="folder of the pages")
     arguments.add_argument("--jobs", type=int, default=os.cpu_count(), help="models at a time")
     arguments.add_argument("--peer", action="append", default=[],
                            help="TOOL=PYTHON: another tool (scripts/peer.py) in a Python environment that has it")
@@ -264,8 +266,9 @@ def main():
     with concurrent.futures.ProcessPoolExecutor(given.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         waiting = {m.name: pool.submit(measure, program, m, given.data, others) for m in chosen}
         results = {name: w.result() for name, w in waiting.items()}
-    given.output.write_text(page(results, version, time.perf_counter() - begin))
-    print(f"written {given.output}")
+    for name, text in pages(results, version, time.perf_counter() - begin).items():
+        (given.output / PAGES[name]).write_text(text)
+        print(f"written {given.output / PAGES[name]}")
 
 
 logging.disable(logging.WARNING)

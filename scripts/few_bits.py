@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of docs/accuracy.md: losses of language models and of a text classifier with low-bit weights in ONNX Runtime,
+"""Tables of docs/accuracy-language.md: losses of language models and of a text classifier with low-bit weights in ONNX Runtime,
 compared with its own quantizers.
 
   PYTHON few_bits.py DATA_FOLDER PROGRAM [gpt|lstm|agnews ...]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Builds fuzz targets with clang, runs them, and prints the table of docs/fuzzing.md.
+"""Builds fuzz targets with clang, runs them, and prints the numbers of docs/fuzzing.md.
 
     fuzz.py import=1000000 tflite=1000000     # executions of each target
     fuzz.py --sanitize quantize=20000         # with the address and undefined-behaviour sanitizers

@@ -14,7 +14,7 @@ from mutations import every
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / "build" / "mutate"
 RESULTS = SCRATCH / "results.json"  # a line for each mutation
-PAGE = ROOT / "docs" / "testing.md"
+PAGE = ROOT / "docs" / "mutations.md"
 PYTHON = ROOT / "build/venv/tflite/bin/python"  # of scripts/test
 BEGIN, END = "<!-- scripts/mutate writes from here -->\n", "<!-- to here -->\n"
 
@@ -94,11 +94,10 @@ def write_page(rows):
     same = sum(bool(m.equivalent) for m, _, _ in rows)
     lines = [f"{sum(n for _, n, _ in rows)} of {len(rows) - same} mutations are noticed; "
              f"{same} more change nothing that could be noticed.\n"]
-    lines += ["\n| kind | mutations | noticed |\n|---|---|---|\n"]
-    lines += [f"| {kind} | {len(of)} | {sum(n for _, n, _ in of)} |\n" for kind, of in kinds.items()]
-    lines += ["\n| not noticed | mutation | file | why |\n|---|---|---|---|\n"]
-    lines += [f"| {m.kind} | {m.name} | {m.file} | {m.equivalent or '**' + by + '**'} |\n" for m, noticed,
-              by in rows if not noticed]
+    lines += ["\n| kind | mutations | noticed | the others |\n|---|---|---|---|\n"]
+    for kind, of in kinds.items():
+        others = "; ".join(f"{m.name} ({m.file}): {m.equivalent or '**' + by + '**'}" for m, noticed, by in of if not noticed)
+        lines += [f"| {kind} | {len(of)} | {sum(n for _, n, _ in of)} | {others} |\n"]
     text = PAGE.read_text()
     head, rest = text.split(BEGIN)
     PAGE.write_text(head + BEGIN + "".join(lines) + END + rest.split(END)[1])

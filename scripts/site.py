@@ -186,7 +186,7 @@ def navigation(staging):
     """Returns the order of the index page: its sections, and in each the pages of its table."""
     index = (ROOT / "docs/README.md").read_text()
     nav, seen = ["index.md", {"Documentation": "documentation.md"}], {"index.md", "documentation.md"}
-    for section in re.split(r"(?m)^## ", index)[1:]:
+    for section in re.split(r"(?m)^#{2,3} ", index)[1:]:
         entries = []
         for row in (line for line in section.split("\n") if line.startswith("|")):
             for name in re.findall(r"\]\(([\w-]+\.md)\)", row):

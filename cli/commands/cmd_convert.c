@@ -156,9 +156,9 @@ bool qc_cmd_convert(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct job j = {.o = o};
     const size_t n = o->job.formats.count;
-    const char *stem = qc_stem(o->job.arena, o->operands.items[0], st),
-               **paths = QC_NEW_ARRAY(o->job.arena, const char *, n, st);
-    bool ok = stem && paths && qc_dump_beside_json(o, st) && qc_warnings_new(&j.warnings, st);
+    const char *stem, *word, **paths = QC_NEW_ARRAY(o->job.arena, const char *, n, st);
+    bool ok = paths && qc_quantized_stem(&stem, &word, o->job.arena, o->operands.items[0], st) &&
+              qc_dump_beside_json(o, st) && qc_warnings_new(&j.warnings, st);
     if (ok && o->output && n > 1)
         ok = qc_fail(st, QC_USAGE, "-o names one file, but --format asks for %zu; leave one of them out", n);
     for (size_t i = 0; ok && i < n; i++) {
@@ -167,8 +167,7 @@ bool qc_cmd_convert(const struct qc_cli_options *o, struct qc_status *st)
             ok = qc_fail(st, QC_USAGE, "--format %s: there is no such format; see 'qcalib list formats'",
                          o->job.formats.items[i]);
         else
-            ok =
-                (paths[i] = o->output ? o->output : qc_arena_printf(o->job.arena, st, "%s%s", stem, e->suffix)) != NULL;
+            ok = (paths[i] = o->output ? o->output : qc_exported_name(o->job.arena, stem, word, e, st)) != NULL;
     }
     ok = ok && qc_outputs_apart(&j.outputs, paths, n, NULL, o, st);
     for (size_t i = 0; ok && i < n; i++) ok = qc_output_check(paths[i], st);

@@ -83,29 +83,11 @@ struct outputs {
     const char *placement; /* the placement chosen by --benchmark; NULL: not requested */
 };
 
-/* Returns the type of most weights, without its sign, for the file name: "int4", "fp8". */
-static const char *type_label(const struct qc_options *o, struct qc_arena *a, struct qc_status *st)
-{
-    const char *type = o->weight_types.items[0];
-    if (strncmp(type, "float8", strlen("float8")) == 0) return "fp8";
-    if (strncmp(type, "float4", strlen("float4")) == 0) return "fp4";
-    if (strcmp(type, "none") == 0) return "int8";
-    return qc_arena_strndup(a, type + (*type == 'u'), strcspn(type, ":") - (*type == 'u'), st);
-}
-
-/* Returns the suffix of a format with that label instead of "int8". */
-static const char *suffix_of(const struct qc_exporter *e, const char *label, struct qc_arena *a, struct qc_status *st)
-{
-    static const char usual[] = ".int8";
-    const size_t n = sizeof usual - 1;
-    return strncmp(e->suffix, usual, n) != 0 ? e->suffix : qc_arena_printf(a, st, ".%s%s", label, e->suffix + n);
-}
-
 static bool name_outputs(struct outputs *out, const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_arena *a = o->job.arena;
     const char *stem = qc_stem(a, o->operands.items[0], st);
-    const char *label = type_label(&o->job, a, st);
+    const char *label = qc_weight_type_word(a, o->job.weight_types.items[0], st);
     const size_t n = out->count = o->job.formats.count;
     if (!stem || !label || !(out->models = QC_NEW_ARRAY(a, const char *, n, st))) return false;
     if (o->output && n > 1)
@@ -113,9 +95,7 @@ static bool name_outputs(struct outputs *out, const struct qc_cli_options *o, st
     for (size_t i = 0; i < n; i++) {
         const struct qc_exporter *e = qc_exporter_find(o->job.formats.items[i]); /* the option's choices are
                                                                                     exporters */
-        const char *suffix = suffix_of(e, label, a, st);
-        if (!suffix || !(out->models[i] = o->output ? o->output : qc_arena_printf(a, st, "%s%s", stem, suffix)))
-            return false;
+        if (!(out->models[i] = o->output ? o->output : qc_exported_name(a, stem, label, e, st))) return false;
     }
     if (o->job.benchmark && !(out->placement = qc_placement_file(a, out->models[0], st))) return false;
     if (o->report && !*o->report) return true;

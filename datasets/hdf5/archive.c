@@ -438,10 +438,11 @@ static bool read_set(void *out, const struct opened *s, const struct qc_archive 
 
 /* A request, and the header of its answer. */
 struct wanted {
-    enum qc_dtype dtype; /* QC_NONE: texts */
     size_t columns, most;
-    char path[64];
+    enum qc_dtype dtype; /* QC_NONE: texts */
+    char path[68];
 };
+_Static_assert(sizeof(struct wanted) == 2 * sizeof(size_t) + sizeof(enum qc_dtype) + 68, "it is sent without padding");
 struct found {
     size_t rows, element;
 };

@@ -49,11 +49,13 @@ struct qc_process {
     struct qc_status why;   /* why it ended */
 };
 
+/* Without padding, whose bytes would be sent uninitialised. */
 struct question {
     qc_work *work;
     size_t size; /* of the arguments that follow */
-    unsigned seconds;
+    size_t seconds;
 };
+_Static_assert(sizeof(struct question) == sizeof(qc_work *) + 2 * sizeof(size_t), "a question has no padding");
 
 /* The message follows, then the bytes unless they are in shared memory. */
 struct answer {
@@ -131,7 +133,7 @@ static void answer_question(int channel, void *shared, const struct question *q,
     struct qc_status st = QC_STATUS_INIT;
     struct qc_reply reply = {.data = shared, .capacity = SHARED_BYTES, .larger = own};
     if (!shared) reply = (struct qc_reply){.data = own->data, .capacity = own->capacity};
-    qc_sandbox_seconds(q->seconds);
+    qc_sandbox_seconds((unsigned)q->seconds);
     if (!q->work(&reply, state, arguments, q->size, &st) && st.code == QC_OK)
         qc_fail(&st, QC_BAD_INPUT, "the file is damaged; make or copy it again");
     qc_sandbox_seconds(0);

@@ -306,7 +306,7 @@ bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_te
                                     struct qc_status *st)
 {
     if (qparams == QC_REAL || qparams > g->qparams_count)
-        return qc_fail(st, QC_BAD_INPUT, "space @%u does not exist", qparams);
+        return qc_fail(st, QC_BAD_INPUT, "qparams @%u does not exist", qparams);
     const struct qc_qparams *s = &g->qparams_of[qparams];
     const struct qc_levels levels = qc_qparams_levels(s);
     if (s->state != QC_QPARAMS_BOUND)

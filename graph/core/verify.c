@@ -73,7 +73,7 @@ static bool check_qparams(const struct qc_graph *g, qc_id id, struct qc_status *
 
 static bool check_affine(const struct qc_graph *g, const struct qc_type *t, struct qc_status *st)
 {
-    if (t->qparams > g->qparams_count) return qc_fail(st, QC_BAD_INPUT, "space @%u does not exist", t->qparams);
+    if (t->qparams > g->qparams_count) return qc_fail(st, QC_BAD_INPUT, "qparams @%u does not exist", t->qparams);
     const struct qc_qparams *s = &g->qparams_of[t->qparams];
     if (t->qparams == QC_REAL || !s->per_channel || t->shape.rank < 0) return true;
     if (t->axis < 0 || t->axis >= t->shape.rank)
@@ -208,7 +208,7 @@ bool qc_graph_verify(const struct qc_graph *g, struct qc_status *st)
 {
     for (qc_id s = 1; s <= g->qparams_count; s++)
         if (!check_qparams(g, s, st))
-            return qc_where(st, "space @%u '%s'", s, g->qparams_of[s].name ? g->qparams_of[s].name : "");
+            return qc_where(st, "qparams @%u '%s'", s, g->qparams_of[s].name ? g->qparams_of[s].name : "");
     for (qc_id v = 1; v <= g->value_count; v++)
         if (!check_value(g, v, st)) return qc_where(st, "value %%%u '%s'", v, QC_VALUE_LABEL(g, v));
     return check_nodes(g, st) && check_ports(g, st);

@@ -141,10 +141,10 @@ static void print_qparams(FILE *f, const struct qc_graph *g, qc_id id)
         [QC_QPARAMS_UNBOUND] = "unbound", [QC_QPARAMS_OFF] = "off", [QC_QPARAMS_BOUND] = "bound"};
     const struct qc_qparams *s = &g->qparams_of[id];
     if (s->kind == QC_QPARAMS_PRODUCT) {
-        fprintf(f, "space @%u product @%u @%u\n", id, s->a, s->b);
+        fprintf(f, "qparams @%u product @%u @%u\n", id, s->a, s->b);
         return;
     }
-    fprintf(f, "space @%u site ", id);
+    fprintf(f, "qparams @%u quantizer ", id);
     print_string(f, s->name);
     fprintf(f, " %s %s%s%s%s", qc_dtype_info(s->dtype)->name, s->symmetry == QC_SYMMETRIC ? "symmetric" : "asymmetric",
             s->is_weight ? " weight" : "", s->restricted ? " restricted" : "", s->per_channel ? " per_channel" : "");

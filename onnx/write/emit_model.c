@@ -406,9 +406,10 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
         return false;
     onnx__model_proto__init(m);
     onnx__graph_proto__init(graph);
-    if (!qc_emit_domain(e, "", e->opset, st) || !qc_emit_graph(graph, e, o, st) || !qc_emit_carried_domains(e, st) ||
-        (e->contrib && !qc_emit_domain(e, "com.microsoft", 1, st)))
+    if (!qc_emit_domain(e, "", e->opset, st) || !qc_emit_graph(graph, e, o, st) || !qc_emit_carried_domains(e, st))
         return false;
+    for (size_t i = 0; i < e->op_domains.count; i++)
+        if (!qc_emit_domain(e, e->op_domains.items[i], 1, st)) return false;
     m->has_ir_version = 1;
     m->ir_version = ir_version(e->opset);
     m->producer_name = qc_emit_text("qcalib");

@@ -299,6 +299,15 @@ bool qc_emit_domain(struct qc_emitter *e, const char *domain, int64_t version, s
     return qc_emit_append(e, &e->domains, p, st);
 }
 
+/* Notes the domain of an operator: it follows those of carried operators, which have versions. */
+static bool add_op_domain(struct qc_emitter *e, char *domain, struct qc_status *st)
+{
+    while (e->outer) e = e->outer;
+    for (size_t i = 0; i < e->op_domains.count; i++)
+        if (strcmp(e->op_domains.items[i], domain) == 0) return true;
+    return qc_emit_append(e, &e->op_domains, domain, st);
+}
+
 /* Packs two or four elements of less than 8 bits into a byte, the first in the lowest bits. */
 static uint8_t *pack_node(struct qc_arena *a, const struct qc_tensor *t, struct qc_status *st)
 {
@@ -453,8 +462,9 @@ bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_statu
         p->op_type = qc_emit_text(qc_attr_string(n, QC_CUSTOM_OP, ""));
         p->domain = qc_emit_text(qc_attr_string(n, QC_CUSTOM_DOMAIN, ""));
         if (*p->domain && !qc_emit_domain(e, p->domain, qc_attr_int(n, QC_CUSTOM_VERSION, 1), st)) return false;
+    } else if (*domain && !add_op_domain(e, p->domain, st)) {
+        return false;
     }
-    if (strcmp(domain, "com.microsoft") == 0) e->contrib = true;
     if (!p->op_type) return false;
     p->n_input = n->input_count - qc_captures_of(n);
     p->input = QC_NEW_ARRAY(e->arena, char *, p->n_input + 1, st);
@@ -530,6 +540,5 @@ static Onnx__GraphProto *emit_body(struct qc_emitter *outer, const struct qc_nod
         e.captured[body->input_count - captures + k] = outer->names[n->inputs[n->input_count - captures + k]];
     onnx__graph_proto__init(p);
     if (!qc_emit_mark_used(&e, st) || !qc_emit_assign_names(&e, st) || !qc_emit_graph(p, &e, NULL, st)) return NULL;
-    outer->contrib |= e.contrib;
     return p;
 }

@@ -19,17 +19,17 @@ struct qc_emitter {
     struct qc_emitter *outer; /* of a body: the graph around it */
     const char **captured;    /* [input_count] of a body: outer names of its inputs, or NULL */
     int opset;
-    bool contrib;                           /* it has a node of ONNX Runtime's domain */
     unsigned char *used;                    /* [value_count + 1]: an output needs it; QC_EMIT_OUTSIDE: a constant
                                                that the outermost graph has */
     const char **names;                     /* [value_count + 1]: in the file */
     const struct qc_port *inputs, *outputs; /* the graph's; in a body with their names in the file */
     struct qc_texts taken, taken_nodes;     /* names of values; names of nodes, which are separate */
     struct qc_emit_list nodes, initializers, domains, functions;
-    struct qc_emit_list *tensors;  /* the initializers of the whole model */
-    const char *const *node_docs;  /* as in the options */
-    Onnx__ModelProto *carried;     /* carried part of the graph, or NULL */
-    struct qc_emit_shared *shared; /* of the outermost graph: constants of more than one graph (emit_shared.c) */
+    struct qc_emit_list op_domains; /* texts: domains of operators of the op table but ONNX's own */
+    struct qc_emit_list *tensors;   /* the initializers of the whole model */
+    const char *const *node_docs;   /* as in the options */
+    Onnx__ModelProto *carried;      /* carried part of the graph, or NULL */
+    struct qc_emit_shared *shared;  /* of the outermost graph: constants of more than one graph (emit_shared.c) */
 };
 
 /* Names (emit_carried.c): ports keep theirs first, then other named values; others get names from their nodes. */

@@ -190,7 +190,7 @@ def quantize(
     max_nll: Union[float, None] = None,
     # Chooses the bits of each layer so that the file has at most this size: "300K" or "20%".
     size: Union[str, None] = None,
-    # Tries what would reduce the error; "auto" tries at least the best idea. One of auto, on, off. Default: auto.
+    # Tries changes that reduce the error; "auto" the best ones, if the outputs are noisy. One of auto, on, off. Default: auto.
     advice: Union[Literal['auto', 'on', 'off'], bool, None] = None,
     # Measures the effect of each layer alone on the outputs, and with eval on accuracy.
     sensitivity: Union[bool, None] = None,

@@ -55,7 +55,7 @@ SENTENCES = {
     "min_sqnr": "Widens types of layers until every output has at least this SQNR in dB.",
     "max_nll": "Widens types of layers until the negative log-likelihood on eval is at most this.",
     "size": 'Chooses the bits of each layer so that the file has at most this size: "300K" or "20%".',
-    "advice": 'Tries what would reduce the error; "auto" tries at least the best idea.',
+    "advice": 'Tries changes that reduce the error; "auto" the best ones, if the outputs are noisy.',
     "sensitivity": "Measures the effect of each layer alone on the outputs, and with eval on accuracy.",
     "rounding": "Sets the rounding of integer arithmetic; compare takes one for each model. "
                 "Errors in the report are measured with it.",

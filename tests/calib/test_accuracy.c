@@ -113,10 +113,10 @@ Test(accuracy, of_a_softmax_takes_probabilities)
     struct qc_status st = QC_STATUS_INIT;
     struct qc_metric m;
     char path[CASE_PATH];
-    struct qc_graph *g =
-        case_graph("graph \"g\"\nspace @1 site \"y\" u8 asymmetric bound scale 0.0625 zero 0\ninput %1 \"x\" f32[N,3]\n"
-                   "%2 \"p\" = Softmax(%1) {axis=1}\n%3 : u8[N,3] @1 = Quantize(%2)\n%4 \"y\" = Dequantize(%3)\noutput "
-                   "\"y\" %4\n");
+    struct qc_graph *g = case_graph(
+        "graph \"g\"\nqparams @1 quantizer \"y\" u8 asymmetric bound scale 0.0625 zero 0\ninput %1 \"x\" f32[N,3]\n"
+        "%2 \"p\" = Softmax(%1) {axis=1}\n%3 : u8[N,3] @1 = Quantize(%2)\n%4 \"y\" = Dequantize(%3)\noutput "
+        "\"y\" %4\n");
     write_labelled(path, &x[0][0], 3, labels, 2);
     cr_assert(evaluate(&m, g, path, 1, &st), "%s", st.message);
     cr_expect_float_eq(m.nll, (-log(5.0 / 16) + 24 * log(2)) / 2, 1e-9, "%.9g", m.nll);

@@ -211,8 +211,8 @@ Test(fit_accumulator, products_of_activations_are_told)
     for (int i = 0; i < 64; i++) values[i / 16][i % 16] = (float)(i % 7);
     const struct case_data set = {"x", QC_F32, values, 2, {4, 4}};
     struct qc_graph *g = case_graph(
-        "graph \"g\" opset 0 simulated\nspace @1 site \"x\" u8 asymmetric bound scale 0.0625 zero 0\n"
-        "space @2 product @1 @1\ninput %1 \"x\" f32[N,4,4]\n%2 : f32[N,4,4] @1 = simulated_quantize(%1)\n"
+        "graph \"g\" opset 0 simulated\nqparams @1 quantizer \"x\" u8 asymmetric bound scale 0.0625 zero 0\n"
+        "qparams @2 product @1 @1\ninput %1 \"x\" f32[N,4,4]\n%2 : f32[N,4,4] @1 = simulated_quantize(%1)\n"
         "%3 \"a\" : f32[N,4,4] @2 axis 2 = MatMul \"both\"(%2, %2)\n%4 \"y\" : f32[N,4,4] = simulated_dequantize(%3)\n"
         "output \"y\" %4\n");
     case_write(path, &set, 1, 4);

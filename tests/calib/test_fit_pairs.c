@@ -8,7 +8,7 @@
 #include "tests/graph_reader/graph_reader.h"
 
 static const char text[] = "graph \"g\" opset 13\n"
-                           "space @1 site \"w\" i8 symmetric weight restricted per_channel pairs 128 unbound\n"
+                           "qparams @1 quantizer \"w\" i8 symmetric weight restricted per_channel pairs 128 unbound\n"
                            "input %1 \"x\" f32[1,4]\n"
                            "output \"y\" %1\n";
 

@@ -20,3 +20,29 @@ Test(file_names, stems)
     }
     qc_arena_free(a);
 }
+
+Test(file_names, a_converted_model_drops_its_form)
+{
+    static const struct {
+        const char *path, *format, *name;
+    } cases[] = {
+        {"a/net.int8.onnx", "qoperator", "net.qoperator.onnx"},
+        {"net.qoperator.onnx", "qdq", "net.int8.onnx"},
+        {"net.int4.onnx", "qdq", "net.int4.onnx"},
+        {"net.int4.onnx", "text", "net.int4.txt"},
+        {"net.mxfp4.onnx", "qdq", "net.mxfp4.onnx"},
+        {"net.fp8.onnx", "encodings", "net.encodings.json"},
+        {"net.annotated.onnx", "qdq", "net.int8.onnx"},
+        {"net.v2.onnx", "qdq", "net.v2.int8.onnx"},
+        {".int8.onnx", "qdq", ".int8.int8.onnx"},
+        {"net.onnx", "tflite", "net.int8.tflite"},
+    };
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const char *stem, *word;
+        cr_assert(qc_quantized_stem(&stem, &word, a, cases[k].path, &st));
+        cr_assert_str_eq(qc_exported_name(a, stem, word, qc_exporter_find(cases[k].format), &st), cases[k].name);
+    }
+    qc_arena_free(a);
+}

@@ -170,6 +170,15 @@ def test_two_formats_do_not_fit_one_file(qcalib, tmp_path):
     assert qcalib("convert", "m.onnx", "--format", "qdq,qoperator").new_files == ["m.int8.onnx", "m.qoperator.onnx"]
 
 
+def test_the_name_drops_the_form_of_the_source(qcalib, tmp_path):
+    """As quantize names files: m.int8.onnx, m.qoperator.onnx. What would overwrite the source is refused."""
+    small_qdq(tmp_path / "m.int4.onnx", numpy.float32(0.02) * numpy.float32(0.01))
+    assert qcalib("convert", "m.int4.onnx", "--format", "qoperator,text").new_files == ["m.int4.txt", "m.qoperator.onnx"]
+    assert qcalib("convert", "m.qoperator.onnx").new_files == ["m.int8.onnx"]
+    assert "name another file" in qcalib("convert", "m.int8.onnx", code=2).err
+    assert qcalib("convert", "m.int8.onnx", "-o", "again.onnx").new_files == ["again.onnx"]
+
+
 def test_dumps_parse_back_as_text(qcalib, tmp_path):
     small_qdq(tmp_path / "m.onnx", numpy.float32(0.02) * numpy.float32(0.01))
     qcalib("convert", "m.onnx", "-o", "out.onnx", "--dump", "canonical=c.txt", "--dump", "realise=r.txt")

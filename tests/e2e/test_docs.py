@@ -62,6 +62,40 @@ def test_links_lead_somewhere(page):
         assert (documentation.ROOT / named.strip("`")).exists(), f"{page.path.name}: there is no {named}"
 
 
+DECISIONS = sorted((documentation.ROOT / "docs/decisions").glob("*.md"))
+
+
+@pytest.mark.parametrize("path", [*PAGES, *DECISIONS], ids=lambda p: str(p.relative_to(documentation.ROOT)))
+def test_pages_are_short(path):
+    lines, most = path.read_text().count("\n"), 60 if path in DECISIONS else 200
+    assert lines <= most, f"{path.name} has {lines} lines; {most} are allowed: make two pages of it"
+
+
+@pytest.mark.parametrize("path", DECISIONS, ids=lambda p: p.stem)
+def test_links_of_decisions_lead_somewhere(path):
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", path.read_text()):
+        file = (path.parent / target).resolve() if target else path
+        assert file.exists(), f"there is no {target}"
+        assert not anchor or anchor in headings(file), f"{target} has no heading {anchor}"
+
+
+def test_names_of_the_source_exist():
+    """Functions and structs that pages name in backticks."""
+    source = "".join(
+        f.read_text() for folder in documentation.ROOT.iterdir() if folder.name not in ("build", "docs", "node_modules")
+        for ending in ("*.[ch]", "*.def", "*.cmake", "CMakeLists.txt") for f in folder.rglob(ending)
+    )  # fmt: skip
+    known = set(re.findall(r"\bqc_\w+", source))
+    absent = {
+        (path.name, name)
+        for path in (*PAGES, *DECISIONS)
+        for code in re.findall(r"`([^`\n]+)`", path.read_text())
+        for name in re.findall(r"\bqc_[a-z0-9_]+", code)
+        if name not in known and not re.search(rf"{name}_?NAME", code)
+    }
+    assert not absent, f"names that the source does not have: {sorted(absent)}"
+
+
 def test_every_page_is_in_the_index():
     index = (documentation.ROOT / "docs/README.md").read_text()
     absent = [p.name for p in PAGES[1:] if p.name != "README.md" and f"({p.name})" not in index]

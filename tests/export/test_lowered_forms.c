@@ -8,10 +8,10 @@
 #include "export/formats/exporter.h"
 #include "graph/core/verify.h"
 
-#define INPUT "graph \"g\" opset 13\nspace @1 site \"x\" "
-#define CONV "space @2 site \"w\" i8 asymmetric weight per_channel bound scale 0.5 0.25 zero 0 "
+#define INPUT "graph \"g\" opset 13\nqparams @1 quantizer \"x\" "
+#define CONV "qparams @2 quantizer \"w\" i8 asymmetric weight per_channel bound scale 0.5 0.25 zero 0 "
 #define BEHIND_CONV                                                                                                    \
-    "\nspace @3 product @1 @2\nspace @4 site \"y\" u8 asymmetric bound scale 0.5 zero 9\ninput %1 \"x\" "              \
+    "\nqparams @3 product @1 @2\nqparams @4 quantizer \"y\" u8 asymmetric bound scale 0.5 zero 9\ninput %1 \"x\" "     \
     "f32[1,1,4,4]\n%2 : u8[1,1,4,4] @1 = Quantize(%1)\n"                                                               \
     "const %3 \"w\" i8[2,1,1,1] @2 = {1, 2}\n%4 \"c\" : i32[1,2,4,4] @3 axis 1 = Conv(%2, %3)\n%5 : u8[1,2,4,4] @4 = " \
     "Requantize(%4)\n"
@@ -32,11 +32,12 @@ static const struct {
            "f32[N,4] = Dequantize(%2)\noutput \"y\" %3\n",
      QC_OP_Clip, 0, NO_LEVEL},
     {"float weights between integers are kept from being rounded", "qdq",
-     INPUT "u8 asymmetric bound scale 0.1 zero 3\nspace @2 site \"c\" u8 asymmetric bound scale 0.2 zero 5\ninput %1 "
-           "\"x\" f32[1,1,4,4]\nconst %2 \"w\" f32[1,1,1,1] = {0.5}\n"
-           "%3 : u8[1,1,4,4] @1 = Quantize(%1)\n%4 : f32[1,1,4,4] = Dequantize(%3)\n%5 \"c\" : f32[1,1,4,4] = Conv(%4, "
-           "%2)\n%6 : u8[1,1,4,4] @2 = Quantize(%5)\n"
-           "%7 \"y\" : f32[1,1,4,4] = Dequantize(%6)\noutput \"y\" %7\n",
+     INPUT
+     "u8 asymmetric bound scale 0.1 zero 3\nqparams @2 quantizer \"c\" u8 asymmetric bound scale 0.2 zero 5\ninput %1 "
+     "\"x\" f32[1,1,4,4]\nconst %2 \"w\" f32[1,1,1,1] = {0.5}\n"
+     "%3 : u8[1,1,4,4] @1 = Quantize(%1)\n%4 : f32[1,1,4,4] = Dequantize(%3)\n%5 \"c\" : f32[1,1,4,4] = Conv(%4, "
+     "%2)\n%6 : u8[1,1,4,4] @2 = Quantize(%5)\n"
+     "%7 \"y\" : f32[1,1,4,4] = Dequantize(%6)\noutput \"y\" %7\n",
      QC_OP_Sum, 1, NO_LEVEL},
     {"several scales of an activation are kept apart", "qdq",
      INPUT "u8 asymmetric per_channel bound scale 0.1 0.2 zero 3 4\ninput %1 \"x\" f32[N,2]\n%2 : u8[N,2] @1 axis 1 = "
@@ -51,12 +52,13 @@ static const struct {
            "%6 \"y\" : f32[1,2,4,4] = Dequantize(%5)\noutput \"y\" %6\n",
      QC_OP_QLinearConv, 0, NO_LEVEL},
     {"an accumulator that two read has none either", "qoperator",
-     INPUT "u8 asymmetric bound scale 0.1 zero 3\n" CONV
-           "0\nspace @3 product @1 @2\nspace @4 site \"y\" u8 asymmetric bound scale 0.5 zero 9\ninput %1 \"x\" "
-           "f32[1,1,4,4]\n%2 : u8[1,1,4,4] @1 = Quantize(%1)\nconst %3 \"w\" i8[2,1,1,1] @2 = {1, 2}\n"
-           "%4 \"c\" : i32[1,2,4,4] @3 axis 1 = Conv(%2, %3)\n%5 \"z\" : f32[1,2,4,4] = Dequantize(%4)\n"
-           "%6 : u8[1,2,4,4] @4 = Requantize(%4)\n%7 \"y\" : f32[1,2,4,4] = Dequantize(%6)\noutput \"y\" %7\n"
-           "output \"z\" %5\n",
+     INPUT
+     "u8 asymmetric bound scale 0.1 zero 3\n" CONV
+     "0\nqparams @3 product @1 @2\nqparams @4 quantizer \"y\" u8 asymmetric bound scale 0.5 zero 9\ninput %1 \"x\" "
+     "f32[1,1,4,4]\n%2 : u8[1,1,4,4] @1 = Quantize(%1)\nconst %3 \"w\" i8[2,1,1,1] @2 = {1, 2}\n"
+     "%4 \"c\" : i32[1,2,4,4] @3 axis 1 = Conv(%2, %3)\n%5 \"z\" : f32[1,2,4,4] = Dequantize(%4)\n"
+     "%6 : u8[1,2,4,4] @4 = Requantize(%4)\n%7 \"y\" : f32[1,2,4,4] = Dequantize(%6)\noutput \"y\" %7\n"
+     "output \"z\" %5\n",
      QC_OP_QLinearConv, 0, NO_LEVEL},
     {"relu is a clip at the zero point", "qoperator",
      INPUT "i8 asymmetric bound scale 0.1 zero -10\ninput %1 \"x\" f32[N,4]\n%2 : i8[N,4] @1 = Quantize(%1)\n%3 : "
@@ -124,8 +126,9 @@ Test(lowered_forms, names_that_exist_are_left_to_their_values)
 
 /* A product of integers, its bias, and what reads the sum. DIMS: of the input before its last two. */
 #define PRODUCT(dims)                                                                                                  \
-    INPUT "u8 asymmetric bound scale 0.1 zero 3\nspace @2 site \"w\" i8 symmetric weight per_channel bound scale 0.5 " \
-          "0.25 zero 0 0\nspace @3 product @1 @2\nspace @4 site \"y\" u8 asymmetric bound scale 0.5 zero 9\n"          \
+    INPUT "u8 asymmetric bound scale 0.1 zero 3\nqparams @2 quantizer \"w\" i8 symmetric weight per_channel bound "    \
+          "scale 0.5 "                                                                                                 \
+          "0.25 zero 0 0\nqparams @3 product @1 @2\nqparams @4 quantizer \"y\" u8 asymmetric bound scale 0.5 zero 9\n" \
           "input %1 \"x\" f32[" dims "3,2]\n%2 : u8[" dims "3,2] @1 = Quantize(%1)\n"                                  \
           "const %3 \"w\" i8[2,2] @2 axis 1 = {1, 2, 3, 4}\nconst %4 \"b\" f32[2] = {0.5, 1}\n"                        \
           "%5 : i32[" dims "3,2] @3 axis 2 = MatMul(%2, %3)\n%6 : f32[" dims "3,2] = Dequantize(%5)\n"                 \

@@ -10,9 +10,9 @@
 #include "tests/graph_reader/graph_reader.h"
 
 static const char model[] = "graph \"g\" opset 13\n"
-                            "space @1 site \"w\" i8 symmetric weight per_channel bound scale 0.5 0.25 zero 0 0\n"
-                            "space @2 site \"x\" u8 asymmetric bound scale 0.5 zero 3\n"
-                            "space @3 product @2 @1\n"
+                            "qparams @1 quantizer \"w\" i8 symmetric weight per_channel bound scale 0.5 0.25 zero 0 0\n"
+                            "qparams @2 quantizer \"x\" u8 asymmetric bound scale 0.5 zero 3\n"
+                            "qparams @3 product @2 @1\n"
                             "input %1 \"x\" f32[N,3]\n"
                             "%2 : u8[N,3] @2 = Quantize(%1)\n"
                             "const %3 \"w\" i8[3,2] @1 axis 1 = {1, -2, 3, 4, 5, -128}\n"
@@ -107,7 +107,7 @@ Test(affine_constant, what_does_not_fit_is_an_error)
          "the constant is u8, its qparams 'w' are i8"},
         {"weight per_channel", "weight restricted per_channel",
          "element 5 of the constant is -128, outside the levels"},
-        {"i8[3,2] @1 axis 1", "i8[3,2] @9 axis 1", "space @9 does not exist"},
+        {"i8[3,2] @1 axis 1", "i8[3,2] @9 axis 1", "qparams @9 does not exist"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_status st = QC_STATUS_INIT;

@@ -60,7 +60,7 @@ static const char *const pieces[] = {
     "...",
     "1e38",
     "2147483648",
-    "space @1 product @1 @1\n",
+    "qparams @1 product @1 @1\n",
 };
 
 /* One to four edits: a byte changed, a stretch removed or doubled, a word put in. */
@@ -126,10 +126,10 @@ static bool try_mutation(const char *seed, uint64_t *state)
 
 static const char affine[] =
     "graph \"g\" opset 13\n"
-    "space @1 site \"x\" u8 asymmetric bound scale 0.5 zero 3 observed %1 %5\n"
-    "space @2 site \"w\" i8 symmetric weight restricted per_channel bound scale 0.5 0.25 zero 0 0 observed %2\n"
-    "space @3 product @1 @2\n"
-    "space @4 site \"y\" i8 symmetric unbound\n"
+    "qparams @1 quantizer \"x\" u8 asymmetric bound scale 0.5 zero 3 observed %1 %5\n"
+    "qparams @2 quantizer \"w\" i8 symmetric weight restricted per_channel bound scale 0.5 0.25 zero 0 0 observed %2\n"
+    "qparams @3 product @1 @2\n"
+    "qparams @4 quantizer \"y\" i8 symmetric unbound\n"
     "input %1 \"x\" f32[N,1,2,2] symbols \"batch\",-,-,-\n"
     "const %2 \"w\" f32[2,1,1,1] = {1, -0.25}\n"
     "%3 : u8[N,1,2,2] @1 = Quantize(%1)\n"

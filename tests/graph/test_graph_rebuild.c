@@ -9,8 +9,8 @@
 #include "graph_cases.h"
 
 static const char model[] = "graph \"m\" opset 13\n"
-                            "space @1 site \"x\" u8 asymmetric bound scale 0.5 zero 3 observed %1 %8\n"
-                            "space @2 site \"unused\" u8 asymmetric off observed %5\n"
+                            "qparams @1 quantizer \"x\" u8 asymmetric bound scale 0.5 zero 3 observed %1 %8\n"
+                            "qparams @2 quantizer \"unused\" u8 asymmetric off observed %5\n"
                             "input %1 \"x\" f32[N,4] symbols \"batch\",-\n"
                             "input %2 \"never used\" f32[2]\n"
                             "const %3 \"w\" f32[4,2] = {1, 2, 3, 4, 5, 6, 7, 8}\n"
@@ -26,8 +26,8 @@ static const char model[] = "graph \"m\" opset 13\n"
 
 /* What is left: inputs stay, dead nodes and constants go, names, symbols, observed values and qparams come along. */
 static const char copied[] = "graph \"m\" opset 13\n"
-                             "space @1 site \"x\" u8 asymmetric bound scale 0.5 zero 3 observed %1 %6\n"
-                             "space @2 site \"unused\" u8 asymmetric off\n"
+                             "qparams @1 quantizer \"x\" u8 asymmetric bound scale 0.5 zero 3 observed %1 %6\n"
+                             "qparams @2 quantizer \"unused\" u8 asymmetric off\n"
                              "input %1 \"x\" f32[N,4] symbols \"batch\",-\n"
                              "input %2 \"never used\" f32[2]\n"
                              "%3 \"q\" : u8[N,4] @1 = Quantize(%1)\n"

@@ -105,10 +105,10 @@ Test(qparams_of, binding_refuses_what_is_no_parameter)
 
 static const char affine[] =
     "graph \"g\" opset 13%s\n"
-    "space @1 site \"x\" u8 asymmetric unbound observed %%1\n"
-    "space @2 site \"w\" i8 symmetric weight restricted per_channel bound scale 0.5 0.25 zero 0 0 observed %%2\n"
-    "space @3 product @1 @2\n"
-    "space @4 site \"y\" u8 asymmetric off\n"
+    "qparams @1 quantizer \"x\" u8 asymmetric unbound observed %%1\n"
+    "qparams @2 quantizer \"w\" i8 symmetric weight restricted per_channel bound scale 0.5 0.25 zero 0 0 observed %%2\n"
+    "qparams @3 product @1 @2\n"
+    "qparams @4 quantizer \"y\" u8 asymmetric off\n"
     "input %%1 \"x\" f32[N,1,2,2]\n"
     "const %%2 \"w\" f32[2,1,1,1] = {1, 2}\n"
     "%%3 : @1 = %sQUANTIZE(%%1)\n"
@@ -189,8 +189,9 @@ Test(qparams_of, ops_on_affine_values_are_checked)
         struct qc_status st = QC_STATUS_INIT;
         struct qc_graph *g = NULL;
         snprintf(text, sizeof text,
-                 "graph\nspace @1 site \"a\" u8 asymmetric unbound\nspace @2 site \"b\" u8 asymmetric unbound\n"
-                 "space @3 site \"w\" i8 symmetric per_channel unbound\nspace @4 product @1 @3\n"
+                 "graph\nqparams @1 quantizer \"a\" u8 asymmetric unbound\nqparams @2 quantizer \"b\" u8 asymmetric "
+                 "unbound\n"
+                 "qparams @3 quantizer \"w\" i8 symmetric per_channel unbound\nqparams @4 product @1 @3\n"
                  "input %%1 \"x\" f32[4,4]\n%%2 : @1 = Quantize(%%1)\n%%3 : @2 = Quantize(%%1)\n%%4 : @3 axis 1 = "
                  "Quantize(%%1)\n%s\n",
                  refused[i].node);
@@ -237,7 +238,8 @@ Test(qparams_of, channels_keep_their_places_or_are_refused)
         struct qc_status st = QC_STATUS_INIT;
         struct qc_graph *g = NULL;
         snprintf(text, sizeof text,
-                 "graph\nspace @1 site \"x\" u8 asymmetric per_channel unbound\ninput %%1 \"x\" f32[2,3,4,4]\n%%2 : @1 "
+                 "graph\nqparams @1 quantizer \"x\" u8 asymmetric per_channel unbound\ninput %%1 \"x\" "
+                 "f32[2,3,4,4]\n%%2 : @1 "
                  "axis 1 = Quantize(%%1)\n%s\n",
                  kept[i].node);
         const bool ok = qc_graph_parse(&g, text, strlen(text), &st);

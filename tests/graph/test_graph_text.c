@@ -11,11 +11,11 @@
 /* Every line that the printer makes, literally. */
 static const char simulated[] =
     "graph \"resnet20\" opset 13 simulated\n"
-    "space @1 site \"input\" u8 asymmetric bound scale 0.0186 zero 114 observed %1\n"
-    "space @2 site \"w\" i8 symmetric weight restricted per_channel bound scale 0.1 1e-30 zero 0 0 observed %2\n"
-    "space @3 product @1 @2\n"
-    "space @4 site \"out\" u8 asymmetric unbound observed %6 %1\n"
-    "space @5 site \"never\" i8 symmetric off\n"
+    "qparams @1 quantizer \"input\" u8 asymmetric bound scale 0.0186 zero 114 observed %1\n"
+    "qparams @2 quantizer \"w\" i8 symmetric weight restricted per_channel bound scale 0.1 1e-30 zero 0 0 observed %2\n"
+    "qparams @3 product @1 @2\n"
+    "qparams @4 quantizer \"out\" u8 asymmetric unbound observed %6 %1\n"
+    "qparams @5 quantizer \"never\" i8 symmetric off\n"
     "input %1 \"input\" f32[N,1,3,3] symbols \"batch\",-,-,\"w\\\"idth\"\n"
     "const %2 \"w\" f32[2,1,1,1] = {1, -0.1}\n"
     "%3 : f32[N,1,3,3] @1 = simulated_quantize(%1)\n"
@@ -135,7 +135,7 @@ static const struct {
     {"graph opset 13 simulated x", "line 1, column 26: the line should end here"},
     {"graph opset -1", "expected a whole number from 0 to"},
     {"graph opset 99999999999999999999", "expected a whole number"},
-    {"graph\nnode", "line 2, column 1: expected a space, input, const, output or %number"},
+    {"graph\nnode", "line 2, column 1: expected qparams, input, const, output or %number"},
     {"graph\ninput %1 f32[1]", "line 2, column 10: expected a string"},
     {"graph\ninput %0 \"x\" f32[1]", "expected a whole number from 1"},
     {"graph\ninput %1 \"x\" f33[1]", "line 2, column 14: 'f33' is not an element type"},
@@ -161,20 +161,20 @@ static const struct {
     {"graph\nconst %1 u64[1] = {18446744073709551616}", "is not a value"},
     {"graph\nconst %1 none[1] = {1}", "'none' is not an element type"},
     {"graph\noutput \"y\" %1", "%1 is not defined above"},
-    {"graph\nspace @2 site \"x\" u8 asymmetric unbound", "expected space @1"},
-    {"graph\nspace @1 kind", "expected \"site\" or \"product\""},
-    {"graph\nspace @1 site \"x\" f32 asymmetric unbound", "cannot be quantized to 'f32'"},
-    {"graph\nspace @1 site \"x\" bool asymmetric unbound", "cannot be quantized to 'bool'"},
-    {"graph\nspace @1 site \"x\" u8 unbound", "expected \"symmetric\""},
-    {"graph\nspace @1 site \"x\" u8 asymmetric", "expected \"unbound\""},
-    {"graph\nspace @1 site \"x\" u8 asymmetric bound scale 1", "expected a number"},
-    {"graph\nspace @1 site \"x\" u8 asymmetric bound scale 1 2 zero 0 0", "line 2: qparams 'x': 2 scales"},
-    {"graph\nspace @1 site \"x\" u8 asymmetric bound scale 0 zero 0", "line 2: qparams 'x': scale 0"},
-    {"graph\nspace @1 site \"x\" u8 asymmetric bound scale 1 zero 300", "zero point 300"},
-    {"graph\nspace @1 site \"x\" u8 asymmetric bound scale zero", "line 2: qparams 'x': 0 scales"},
-    {"graph\nspace @1 site \"x\" u8 asymmetric unbound observed %7", "line 2: %7 is not defined"},
-    {"graph\nspace @1 product @1 @1", "space @1 is not defined above"},
-    {"graph\nspace @1 site \"x\" u8 asymmetric unbound\nspace @2 site \"x\" u8 asymmetric unbound",
+    {"graph\nqparams @2 quantizer \"x\" u8 asymmetric unbound", "expected qparams @1"},
+    {"graph\nqparams @1 kind", "expected \"quantizer\" or \"product\""},
+    {"graph\nqparams @1 quantizer \"x\" f32 asymmetric unbound", "cannot be quantized to 'f32'"},
+    {"graph\nqparams @1 quantizer \"x\" bool asymmetric unbound", "cannot be quantized to 'bool'"},
+    {"graph\nqparams @1 quantizer \"x\" u8 unbound", "expected \"symmetric\""},
+    {"graph\nqparams @1 quantizer \"x\" u8 asymmetric", "expected \"unbound\""},
+    {"graph\nqparams @1 quantizer \"x\" u8 asymmetric bound scale 1", "expected a number"},
+    {"graph\nqparams @1 quantizer \"x\" u8 asymmetric bound scale 1 2 zero 0 0", "line 2: qparams 'x': 2 scales"},
+    {"graph\nqparams @1 quantizer \"x\" u8 asymmetric bound scale 0 zero 0", "line 2: qparams 'x': scale 0"},
+    {"graph\nqparams @1 quantizer \"x\" u8 asymmetric bound scale 1 zero 300", "zero point 300"},
+    {"graph\nqparams @1 quantizer \"x\" u8 asymmetric bound scale zero", "line 2: qparams 'x': 0 scales"},
+    {"graph\nqparams @1 quantizer \"x\" u8 asymmetric unbound observed %7", "line 2: %7 is not defined"},
+    {"graph\nqparams @1 product @1 @1", "qparams @1 is not defined above"},
+    {"graph\nqparams @1 quantizer \"x\" u8 asymmetric unbound\nqparams @2 quantizer \"x\" u8 asymmetric unbound",
      "qparams named \"x\" are there already"},
     {"graph\ninput %1 \"x\" f32[2]\n%2 = Nothing(%1)", "line 3, column 6: 'Nothing' is not an op"},
     {"graph\ninput %1 \"x\" f32[2]\n%2 = simulated_quantize(%1)", "not an op of a graph that is not simulated"},
@@ -182,7 +182,7 @@ static const struct {
     {"graph simulated\ninput %1 \"x\" f32[2]\n%2 = simulated_relu(%1)", "is not an op"},
     {"graph\ninput %1 \"x\" f32[2]\n%2 : f32[3] = Relu(%1)",
      "%2 is f32[3] @0 axis 0 here, but the op gives f32[2] @0 axis 0"},
-    {"graph\ninput %1 \"x\" f32[2]\n%2 : @1 = Relu(%1)", "space @1 is not defined above"},
+    {"graph\ninput %1 \"x\" f32[2]\n%2 : @1 = Relu(%1)", "qparams @1 is not defined above"},
     {"graph\ninput %1 \"x\" f32[2]\n%2 = Relu(%2)", "%2 is not defined above"},
     {"graph\ninput %1 \"x\" f32[2]\n%2 = Relu(%1", "expected ')'"},
     {"graph\ninput %1 \"x\" f32[2]\n%2 = Relu()", "line 3: node '' (Relu): has 0 inputs"},
@@ -198,7 +198,8 @@ static const struct {
     {"graph\ninput %1 \"x\" f32[2]\n%2 = Relu(%1) {a=1", "expected '}'"},
     {"graph\ninput %1 \"x\" f32[2]\n%2 = Relu(%1) {a=3ff}", "'3ff' is not a number"},
     /* Refused by the verifier at the end: two scales on an axis of three */
-    {"graph\nspace @1 site \"x\" u8 asymmetric per_channel bound scale 1 1 zero 0 0\ninput %1 \"x\" f32[3]\n%2 : @1 = "
+    {"graph\nqparams @1 quantizer \"x\" u8 asymmetric per_channel bound scale 1 1 zero 0 0\ninput %1 \"x\" f32[3]\n%2 "
+     ": @1 = "
      "Quantize(%1)",
      "2 scales for axis 0 of shape [3]"},
 };

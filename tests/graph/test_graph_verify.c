@@ -8,9 +8,9 @@
 
 static const char model[] =
     "graph \"g\" opset 13\n"
-    "space @1 site \"x\" u8 asymmetric bound scale 0.5 zero 3 observed %1\n"
-    "space @2 site \"w\" i8 symmetric weight restricted per_channel bound scale 0.5 0.25 zero 0 0 observed %2\n"
-    "space @3 product @1 @2\n"
+    "qparams @1 quantizer \"x\" u8 asymmetric bound scale 0.5 zero 3 observed %1\n"
+    "qparams @2 quantizer \"w\" i8 symmetric weight restricted per_channel bound scale 0.5 0.25 zero 0 0 observed %2\n"
+    "qparams @3 product @1 @2\n"
     "input %1 \"x\" f32[N,1,2,2]\n"
     "const %2 \"w\" f32[2,1,1,1] = {1, -0.25}\n"
     "%3 : u8[N,1,2,2] @1 = Quantize(%1)\n"
@@ -208,7 +208,7 @@ static const struct {
     {dimension, "value %1 'x': has no type"},
     {shape, "scales for axis 1 of shape [N,3,2,2]"},
     {qparams, "expected u8[N,1,2,2] @1"},
-    {qparams_range, "space @9 does not exist"},
+    {qparams_range, "qparams @9 does not exist"},
     {axis, "axis 0, expected i32[N,2,2,2] @3 axis 1"},
     {axis_range, "per-channel axis 4"},
     {name, "its name is not its own"},
@@ -216,9 +216,9 @@ static const struct {
     {input_qparams, "an input with qparams"},
     {attribute, "attribute 'pads' is duplicated"},
     {attribute_value, "with group 2 take 2 input channels"},
-    {scale, "space @1 'x': scale 0"},
+    {scale, "qparams @1 'x': scale 0"},
     {scale_nan, "scale nan"},
-    {scale_denormal, "space @2 'w': scale 9.99995e-41 (channel 1)"},
+    {scale_denormal, "qparams @2 'w': scale 9.99995e-41 (channel 1)"},
     {zero, "zero point 256"},
     {zero_restricted, "zero point -128 (channel 0) is outside [-127, 127]"},
     {count, "0 scales"},

@@ -55,10 +55,10 @@ Test(pair_order, positions_come_before_channels)
 /* One product of a produced graph; what stands behind it, and around the integers that it reads. */
 #define PRODUCT(X, W, Y, OP, SHAPE, W_SHAPE, TAIL)                                                                     \
     "graph \"g\" opset 13\n"                                                                                           \
-    "space @1 site \"x\" " X " asymmetric bound scale 1 zero 0\n"                                                      \
-    "space @2 site \"w\" " W " asymmetric bound scale 1 zero 0\n"                                                      \
-    "space @3 product @1 @2\n"                                                                                         \
-    "space @4 site \"y\" " Y " asymmetric bound scale 1 zero 0\n"                                                      \
+    "qparams @1 quantizer \"x\" " X " asymmetric bound scale 1 zero 0\n"                                               \
+    "qparams @2 quantizer \"w\" " W " asymmetric bound scale 1 zero 0\n"                                               \
+    "qparams @3 product @1 @2\n"                                                                                       \
+    "qparams @4 quantizer \"y\" " Y " asymmetric bound scale 1 zero 0\n"                                               \
     "input %1 \"x\" f32[" SHAPE "]\n"                                                                                  \
     "%2 : " X "[" SHAPE "] @1 = Quantize(%1)\n"                                                                        \
     "input %3 \"w\" f32[" W_SHAPE "]\n"                                                                                \
@@ -67,10 +67,10 @@ Test(pair_order, positions_come_before_channels)
 /* Conv of two groups of one channel each, whose weights have these zero points. */
 #define DEPTHWISE(ZEROS)                                                                                               \
     "graph \"g\" opset 13\n"                                                                                           \
-    "space @1 site \"x\" u8 asymmetric bound scale 1 zero 0\n"                                                         \
-    "space @2 site \"w\" i8 asymmetric per_channel bound scale 1 1 zero " ZEROS "\n"                                   \
-    "space @3 product @1 @2\n"                                                                                         \
-    "space @4 site \"y\" u8 asymmetric bound scale 1 zero 0\n"                                                         \
+    "qparams @1 quantizer \"x\" u8 asymmetric bound scale 1 zero 0\n"                                                  \
+    "qparams @2 quantizer \"w\" i8 asymmetric per_channel bound scale 1 1 zero " ZEROS "\n"                            \
+    "qparams @3 product @1 @2\n"                                                                                       \
+    "qparams @4 quantizer \"y\" u8 asymmetric bound scale 1 zero 0\n"                                                  \
     "input %1 \"x\" f32[1,2,1,1]\n%2 : u8[1,2,1,1] @1 = Quantize(%1)\n"                                                \
     "input %3 \"w\" f32[2,1,1,1]\n%4 : i8[2,1,1,1] @2 axis 0 = Quantize(%3)\n"                                         \
     "%5 : i32[1,2,1,1] @3 axis 1 = Conv(%2, %4) {group=2}\n" STORED("u8", "1,2,1,1")

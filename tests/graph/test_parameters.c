@@ -7,9 +7,11 @@
 #include "tests/graph_reader/graph_reader.h"
 
 #define QPARAMS                                                                                                        \
-    "space @1 site \"x\" u8 asymmetric bound scale 0.5 zero 3\nspace @2 site \"w\" i4 symmetric weight restricted "    \
+    "qparams @1 quantizer \"x\" u8 asymmetric bound scale 0.5 zero 3\nqparams @2 quantizer \"w\" i4 symmetric weight " \
+    "restricted "                                                                                                      \
     "per_channel bound scale 0.25 0.125 zero 0 0\n"                                                                    \
-    "space @3 product @1 @2\nspace @4 site \"y\" i16 symmetric bound scale 0.01 zero 0\nspace @5 site \"off\" u8 "     \
+    "qparams @3 product @1 @2\nqparams @4 quantizer \"y\" i16 symmetric bound scale 0.01 zero 0\nqparams @5 "          \
+    "quantizer \"off\" u8 "                                                                                            \
     "asymmetric unbound\n"
 
 static const char before[] =

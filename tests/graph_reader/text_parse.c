@@ -245,10 +245,10 @@ static bool use_qparams(qc_id *out, struct parser *p, struct qc_status *st)
     qc_lex_blanks(&p->x);
     struct qc_lex start = p->x;
     if (!qc_lex_label(out, &p->x, '@', st)) return false;
-    return *out <= p->g->qparams_count || qc_lex_fail(&start, st, "space @%u is not defined above", *out);
+    return *out <= p->g->qparams_count || qc_lex_fail(&start, st, "qparams @%u is not defined above", *out);
 }
 
-/* space @1 site ...; space @3 product @1 @2 */
+/* qparams @1 quantizer ...; qparams @3 product @1 @2 */
 static bool parse_qparams(struct parser *p, struct qc_status *st)
 {
     uint32_t label;
@@ -257,9 +257,9 @@ static bool parse_qparams(struct parser *p, struct qc_status *st)
     struct qc_lex start = p->x;
     if (!qc_lex_label(&label, &p->x, '@', st)) return false;
     if (label != p->g->qparams_count + 1)
-        return qc_lex_fail(&start, st, "expected space @%zu", p->g->qparams_count + 1);
-    if (qc_lex_try_word(&p->x, "site")) return parse_quantizer(&id, p, st);
-    if (!qc_lex_try_word(&p->x, "product")) return qc_lex_fail(&p->x, st, "expected \"site\" or \"product\"");
+        return qc_lex_fail(&start, st, "expected qparams @%zu", p->g->qparams_count + 1);
+    if (qc_lex_try_word(&p->x, "quantizer")) return parse_quantizer(&id, p, st);
+    if (!qc_lex_try_word(&p->x, "product")) return qc_lex_fail(&p->x, st, "expected \"quantizer\" or \"product\"");
     if (!use_qparams(&a, p, st) || !use_qparams(&b, p, st) || !(id = qc_graph_add_product(p->g, a, b, st)))
         return false;
     return id == label || qc_lex_fail(&start, st, "the product of @%u and @%u is there already", a, b);
@@ -440,8 +440,8 @@ static bool parse_statement(struct parser *p, struct qc_status *st)
     if (qc_lex_try_word(&p->x, "input")) return parse_input(p, st);
     if (qc_lex_try_word(&p->x, "const")) return parse_const(p, st);
     if (qc_lex_try_word(&p->x, "output")) return parse_output(p, st);
-    if (qc_lex_try_word(&p->x, "space")) return parse_qparams(p, st);
-    return qc_lex_fail(&p->x, st, "expected a space, input, const, output or %%number");
+    if (qc_lex_try_word(&p->x, "qparams")) return parse_qparams(p, st);
+    return qc_lex_fail(&p->x, st, "expected qparams, input, const, output or %%number");
 }
 
 /* Quantizers are defined in order, so the items of one are next to each other. */

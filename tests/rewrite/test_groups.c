@@ -78,14 +78,15 @@ Test(groups, what_is_one_piece_and_where_it_breaks)
 Test(groups, float_ops_and_shared_accumulators)
 {
     struct qc_status st = QC_STATUS_INIT;
-    static const char text[] = "graph \"g\" simulated\nspace @1 site \"x\" u8 asymmetric bound scale 0.5 zero 0\nspace "
-                               "@2 site \"w\" i8 symmetric weight bound scale 0.25 zero 0\n"
-                               "space @3 product @1 @2\nspace @4 site \"y\" u8 asymmetric bound scale 0.25 zero "
-                               "0\ninput %1 \"x\" f32[N,1,2,2]\n%2 : @1 = simulated_quantize(%1)\n"
-                               "const %3 \"w\" f32[1,1,1,1] = {1}\n%4 : @2 = simulated_quantize(%3)\n%5 \"c\" : @3 "
-                               "axis 1 = Conv(%2, %4)\n%6 : @4 = simulated_requantize(%5)\n"
-                               "%7 = simulated_dequantize(%6)\n%8 = simulated_dequantize(%5)\n%9 \"z\" = Conv(%8, "
-                               "%3)\noutput \"a\" %7\noutput \"b\" %9\n";
+    static const char text[] =
+        "graph \"g\" simulated\nqparams @1 quantizer \"x\" u8 asymmetric bound scale 0.5 zero 0\nqparams "
+        "@2 quantizer \"w\" i8 symmetric weight bound scale 0.25 zero 0\n"
+        "qparams @3 product @1 @2\nqparams @4 quantizer \"y\" u8 asymmetric bound scale 0.25 zero "
+        "0\ninput %1 \"x\" f32[N,1,2,2]\n%2 : @1 = simulated_quantize(%1)\n"
+        "const %3 \"w\" f32[1,1,1,1] = {1}\n%4 : @2 = simulated_quantize(%3)\n%5 \"c\" : @3 "
+        "axis 1 = Conv(%2, %4)\n%6 : @4 = simulated_requantize(%5)\n"
+        "%7 = simulated_dequantize(%6)\n%8 = simulated_dequantize(%5)\n%9 \"z\" = Conv(%8, "
+        "%3)\noutput \"a\" %7\noutput \"b\" %9\n";
     struct qc_graph *g = NULL;
     struct qc_arena *a = qc_arena_new();
     const struct qc_group_info *groups;

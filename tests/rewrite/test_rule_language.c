@@ -263,9 +263,10 @@ Test(language, an_allow_list_entry_may_be_for_a_target_or_depend_on_attributes)
 Test(language, guards_about_qparams)
 {
     static const char graph[] =
-        "graph \"g\" simulated\nspace @1 site \"x\" u8 asymmetric bound scale 0.5 zero 0\nspace @2 site \"w\" i8 "
+        "graph \"g\" simulated\nqparams @1 quantizer \"x\" u8 asymmetric bound scale 0.5 zero 0\nqparams @2 quantizer "
+        "\"w\" i8 "
         "symmetric weight bound scale 0.25 zero 0\n"
-        "space @3 product @1 @2\nspace @4 site \"y\" u8 asymmetric bound scale 0.25 zero 0\ninput %1 \"x\" "
+        "qparams @3 product @1 @2\nqparams @4 quantizer \"y\" u8 asymmetric bound scale 0.25 zero 0\ninput %1 \"x\" "
         "f32[N,1,2,2]\n%2 : @1 = simulated_quantize(%1)\n"
         "const %3 \"w\" f32[1,1,1,1] = {1}\n%4 : @2 = simulated_quantize(%3)\n%5 \"c\" : @3 axis 1 = Conv(%2, %4)\n%6 "
         ": @3 axis 1 = Relu(%5)\n"

@@ -207,7 +207,8 @@ static const char *const subjects[] = {
     "%4, %4)\n"
     "%7 \"r\" = Relu(%6)\n%8 \"a\" = Add(%7, %5)\n%9 \"p\" = MaxPool(%8) {kernel_shape=[2,2]}\n%10 \"y\" = Conv(%9, "
     "%2)\noutput \"y\" %10\n",
-    "graph \"g\" simulated\nspace @1 site \"x\" u8 asymmetric bound scale 0.5 zero 0\nspace @2 site \"y\" u8 "
+    "graph \"g\" simulated\nqparams @1 quantizer \"x\" u8 asymmetric bound scale 0.5 zero 0\nqparams @2 quantizer "
+    "\"y\" u8 "
     "asymmetric bound scale 0.25 zero 0\n"
     "input %1 \"x\" f32[N,2]\n%2 : @1 = simulated_quantize(%1)\n%3 = simulated_dequantize(%2)\n%4 : @2 = "
     "simulated_quantize(%3)\n"

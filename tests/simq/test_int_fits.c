@@ -13,9 +13,9 @@
 
 #define GEMM(X, X_ZERO, W, K, WEIGHTS)                                                                                 \
     "graph \"g\" opset 13\n"                                                                                           \
-    "space @1 site \"x\" " X " asymmetric bound scale 1 zero " X_ZERO "\n"                                             \
-    "space @2 site \"w\" " W " asymmetric bound scale 1 zero 0\n"                                                      \
-    "space @3 product @1 @2\n"                                                                                         \
+    "qparams @1 quantizer \"x\" " X " asymmetric bound scale 1 zero " X_ZERO "\n"                                      \
+    "qparams @2 quantizer \"w\" " W " asymmetric bound scale 1 zero 0\n"                                               \
+    "qparams @3 product @1 @2\n"                                                                                       \
     "input %1 \"x\" f32[1," K "]\n"                                                                                    \
     "%2 : " X "[1," K "] @1 = Quantize(%1)\n"                                                                          \
     "const %3 \"w\" " W "[" K ",1] @2 = {" WEIGHTS "}\n"                                                               \
@@ -79,9 +79,9 @@ Test(int_fits, a_bound_without_memory_is_an_error)
 {
     enum { CHANNELS = 1 << 20 };
     static const char before[] = "graph \"g\" opset 13\n"
-                                 "space @1 site \"x\" u8 asymmetric bound scale 1 zero 0\n"
-                                 "space @2 site \"w\" i8 asymmetric bound scale 1 zero 0\n"
-                                 "space @3 product @1 @2\n"
+                                 "qparams @1 quantizer \"x\" u8 asymmetric bound scale 1 zero 0\n"
+                                 "qparams @2 quantizer \"w\" i8 asymmetric bound scale 1 zero 0\n"
+                                 "qparams @3 product @1 @2\n"
                                  "input %1 \"x\" f32[1,1]\n"
                                  "%2 : u8[1,1] @1 = Quantize(%1)\n"
                                  "const %3 \"w\" i8[1,1048576] @2 = {1",

@@ -8,10 +8,10 @@
 /* The sum of a Gemm is read in float, that of a Conv is stored. */
 #define HEADER(X, X_ZERO, W, W_ZERO)                                                                                   \
     "graph \"g\" opset 13\n"                                                                                           \
-    "space @1 site \"x\" " X " asymmetric bound scale 1 zero " X_ZERO "\n"                                             \
-    "space @2 site \"w\" " W " asymmetric bound scale 1 zero " W_ZERO "\n"                                             \
-    "space @3 product @1 @2\n"                                                                                         \
-    "space @4 site \"y\" " X " asymmetric bound scale 1 zero " X_ZERO "\n"
+    "qparams @1 quantizer \"x\" " X " asymmetric bound scale 1 zero " X_ZERO "\n"                                      \
+    "qparams @2 quantizer \"w\" " W " asymmetric bound scale 1 zero " W_ZERO "\n"                                      \
+    "qparams @3 product @1 @2\n"                                                                                       \
+    "qparams @4 quantizer \"y\" " X " asymmetric bound scale 1 zero " X_ZERO "\n"
 #define GEMM(X, X_ZERO, W, W_ZERO, WEIGHTS)                                                                            \
     HEADER(X, X_ZERO, W, W_ZERO)                                                                                       \
     "input %1 \"x\" f32[1,4]\n"                                                                                        \
