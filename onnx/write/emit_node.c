@@ -455,6 +455,7 @@ bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_statu
         if (*p->domain && !qc_emit_domain(e, p->domain, qc_attr_int(n, QC_CUSTOM_VERSION, 1), st)) return false;
     }
     if (strcmp(domain, "com.microsoft") == 0) e->contrib = true;
+    if (strcmp(domain, "ai.onnx.ml") == 0 && !qc_emit_domain(e, p->domain, 3, st)) return false;
     if (!p->op_type) return false;
     p->n_input = n->input_count - qc_captures_of(n);
     p->input = QC_NEW_ARRAY(e->arena, char *, p->n_input + 1, st);
