@@ -134,16 +134,16 @@ static bool is_default(const struct row *r, const struct qc_attr *a)
     return false;
 }
 
-/* Labels of ai.onnx.ml that are texts, or maps of scores. */
+/* Labels of ai.onnx.ml that are texts. */
 
 static bool is_labels(const Onnx__AttributeProto *p)
 {
     return strcmp(qc_proto_text(p->name), "classlabels_strings") == 0 && p->n_strings;
 }
 
-static bool makes_texts(const struct qc_node_import *w, const Onnx__NodeProto *p)
+static bool makes_texts(const Onnx__NodeProto *p)
 {
-    bool texts = strcmp(w->op, "ai.onnx.ml::ZipMap") == 0;
+    bool texts = false;
     for (size_t i = 0; i < p->n_attribute; i++) texts = texts || is_labels(p->attribute[i]);
     return texts;
 }
@@ -152,7 +152,7 @@ static bool makes_texts(const struct qc_node_import *w, const Onnx__NodeProto *p
 static bool index_labels(struct qc_attr *a, struct qc_node_import *w, size_t count, struct qc_status *st)
 {
     int64_t *indices = QC_NEW_ARRAY(w->im->arena, int64_t, count, st);
-    const bool wide = strstr(w->op, "::Tree") || strstr(w->op, "::ZipMap");
+    const bool wide = strstr(w->op, "::Tree") != NULL;
     for (size_t i = 0; indices && i < count; i++) indices[i] = (int64_t)i;
     *a = QC_INTS(wide ? "classlabels_int64s" : "classlabels_ints", count, indices);
     return indices != NULL;
@@ -669,8 +669,8 @@ bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char
     const int opset = im->opset;
     im->opset = qc_import_opset_of(im, p);
     bool fits = false, ok = w.op && set_up(&w, p, st) && become_custom(&fits, &w, p, st);
-    if (ok && !fits && !im->indices_for_texts && makes_texts(&w, p))
-        ok = qc_fail(st, QC_UNSUPPORTED, "its results are texts or maps");
+    if (ok && !fits && !im->indices_for_texts && makes_texts(p))
+        ok = qc_fail(st, QC_UNSUPPORTED, "its labels are texts");
     if (ok && !fits) ok = import_expand(&fits, &w, p, st) && (fits || become_op(&w, p, st));
     im->opset = opset;
     for (size_t i = 0; i < w.owned_count; i++) qc_tensor_unref(w.owned[i]);
