@@ -11,7 +11,7 @@ import pytest
 from test_tflite_export import array, interpreter_of, made, node, operators, run
 from test_tflite_import import command, program  # noqa: F401
 
-onnxruntime = pytest.importorskip("onnxruntime")
+import onnxruntime  # noqa: E402
 F = np.float32
 IMAGE = [
     node("Conv", ["x", "w", "b"], "c", pads=[1, 1, 1, 1]), node("Relu", ["c"], "r"), node("Conv", ["r", "d"], "e", group=8, strides=[2, 2]),

@@ -148,10 +148,10 @@ static bool rfft2d(struct qc_tfl_node *n, struct qc_status *st)
     qc_id id = qc_tfl_real(n, x, QC_TFL_IN_FILE, st);
     for (int k = 1; id && k >= 0; k--) {
         if (!k && lengths[0] == 1 && x->shape.dim[rank - 2] == 1) break; /* one row */
-        const int64_t axis = rank - 2 + k, last = -1;
+        const int64_t last = -1;
         const qc_id wide[2] = {id, k ? qc_tfl_int_list(n, 1, &last, st) : 0};
-        const qc_id in[3] = {k ? qc_tfl_add(n, QC_OP_Unsqueeze, 2, wide, NULL, st) : id,
-                             qc_tfl_int_list(n, 1, &lengths[k], st), qc_tfl_int_list(n, 1, &axis, st)};
+        const qc_id in[3] = {k ? qc_tfl_add(n, QC_OP_Unsqueeze, 2, wide, NULL, st) : id, qc_tfl_int(n, lengths[k], st),
+                             qc_tfl_int(n, rank - 2 + k, st)};
         if (!in[0] || !in[1] || !in[2]) return false;
         if (k) qc_tfl_attr(n, QC_INT("onesided", 1));
         id = qc_tfl_add(n, QC_OP_DFT, 3, in, NULL, st);
@@ -163,13 +163,13 @@ static bool rfft2d(struct qc_tfl_node *n, struct qc_status *st)
 static bool complex_part(struct qc_tfl_node *n, struct qc_status *st)
 {
     struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
-    const int64_t last = -1, part = n->info->code == QC_TFL_OP_IMAG;
+    const int64_t last = -1;
     if (!x) return false;
     if (x->shape.rank < 1 || x->shape.dim[x->shape.rank - 1] != 2)
         return qc_fail(st, QC_BAD_INPUT, "its input is not complex");
     const bool absolute = n->op == QC_OP_ReduceL2;
-    const qc_id list = absolute ? 0 : qc_tfl_int_list(n, 1, &part, st),
-                in[2] = {qc_tfl_real(n, x, QC_TFL_IN_FILE, st), list ? qc_tfl_reshape(n, list, 0, NULL, st) : 0};
+    const qc_id in[2] = {qc_tfl_real(n, x, QC_TFL_IN_FILE, st),
+                         absolute ? 0 : qc_tfl_int(n, n->info->code == QC_TFL_OP_IMAG, st)};
     if (!in[0] || (!absolute && !in[1])) return false;
     if (absolute) qc_tfl_attr(n, QC_INTS("axes", 1, &last));
     qc_tfl_attr(n, absolute ? QC_INT("keepdims", 0) : QC_INT("axis", -1));
