@@ -70,6 +70,7 @@ static enum qc_requantize_rule rule_of(const struct qc_requantize_def *d)
 {
     const float ratio = d->input_scale / d->output.scale;
     if (!is_xnnpack(d)) return qc_contract_info(d->contract)->requantize;
+    if (d->wide && d->source == QC_FROM_DENSE) return QC_REQUANTIZE_NEAREST; /* LiteRT's FULLY_CONNECTED */
     if (d->source != QC_FROM_QUANTIZER) return d->wide || d->weight_zero ? QC_REQUANTIZE_DOUBLE : QC_REQUANTIZE_FLOAT;
     return ratio >= 0x1p-8f && ratio <= 0x1p7f ? QC_REQUANTIZE_UPWARD : QC_REQUANTIZE_DOUBLE;
 }

@@ -32,7 +32,7 @@ struct qc_requantize_def {
 /* Prepared from a qc_requantize_def. Channel c uses element c of the arrays, or element 0 if count is 1.
      FLOAT    product  RNE(clamp(f(f(acc) * f(f(sx*sw)/sy))))      sum  RNE(clamp(f(f(acc) * f(sx / f(sy*n)))))
               quantizer     RNE(clamp(f(f(sx*(q-zx)) / sy)))            each + zy
-     XNNPACK  product, dense as FLOAT (64-bit accumulators and weight_zero as DOUBLE)
+     XNNPACK  product, dense as FLOAT (64-bit accumulators and weight_zero as DOUBLE, 64-bit dense as NEAREST)
               quantizer     (m * (q-zx) + 128) >> 8 with m = RNE(256 * f(sx/sy)), if f(sx/sy) is 2^-8 to 2^7, else
    DOUBLE sum           RNE(f(f(a * f(sum + n*zx)) + f(zy - f(f(n*zx) * a)))), a = f(f(sx/sy) * f(1/n)) others
    qc_fixed_multiply(acc or q-zx, fixed(sx*sw/sy in double)) + zy, clamped; equal scales (quantizer) copy. */

@@ -289,7 +289,9 @@ static bool match_ports(struct qc_model *m, const struct qc_graph *other, struct
 static bool open_both(struct qc_compared_models *c, const struct qc_model_source sources[2], const struct qc_options *o,
                       struct qc_warnings *w, struct qc_status *st)
 {
-    if (!qc_model_open(&c->first, &sources[0], o, w, st) || !qc_model_open(&c->second, &sources[1], o, w, st) ||
+    struct qc_model_source first = sources[0], second = sources[1];
+    first.only_run = second.only_run = true;
+    if (!qc_model_open(&c->first, &first, o, w, st) || !qc_model_open(&c->second, &second, o, w, st) ||
         !qc_model_check_whole(&c->first, st) || !qc_model_check_whole(&c->second, st) ||
         !qc_model_widen(&c->first, QC_WIDEN_PORTS, st) || !qc_model_widen(&c->second, QC_WIDEN_PORTS, st) ||
         !qc_model_canonicalise(&c->first, st) || !qc_model_canonicalise(&c->second, st) ||

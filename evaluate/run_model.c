@@ -56,7 +56,9 @@ bool qc_model_run_open(struct qc_model_run *out, const struct qc_model_source *m
 {
     const struct qc_data_request request = {.use = use, .choose = QC_CHOOSE_SAMPLES};
     struct qc_model_run r = {.workers = 0};
-    const bool ok = qc_model_open(&r.model, model, o, w, st) && qc_model_check_whole(&r.model, st) &&
+    struct qc_model_source run = *model;
+    run.only_run = true;
+    const bool ok = qc_model_open(&r.model, &run, o, w, st) && qc_model_check_whole(&r.model, st) &&
                     (use == QC_USE_INPUTS || qc_model_widen(&r.model, QC_WIDEN_PORTS, st)) &&
                     qc_model_canonicalise(&r.model, st) &&
                     qc_model_data(&r.data, r.model.graph, data, &request, o, w, st);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qcalib convert MODEL --format F[,F..] -o OUT.onnx: converts a quantized model to another form, without data. */
+/* qcalib convert MODEL --format F[,F..] -o OUT.onnx: converts a quantized model to another form, or a float model
+   between ONNX and TensorFlow Lite, without data. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 #include "export/formats/exporter.h"
 #include "graph/core/body.h"
 #include "graph/text/text.h"
+#include "tflite/read/tflite_import.h"
 
 enum { SHOWN = 5 };
 
@@ -49,6 +51,18 @@ static void count_ops(struct job *j, const struct qc_graph *g)
     }
 }
 
+/* Returns true if every format is ONNX for a TensorFlow Lite file, or tflite for an ONNX file. */
+static bool other_containers(const struct qc_cli_options *o)
+{
+    const bool from_tflite = qc_is_tflite_file(o->operands.items[0]);
+    bool other = true;
+    for (size_t i = 0; other && i < o->job.formats.count; i++) {
+        const bool onnx = qc_exporter_find(o->job.formats.items[i])->lower != NULL;
+        other = from_tflite ? onnx : strcmp(o->job.formats.items[i], "tflite") == 0;
+    }
+    return other;
+}
+
 static bool produce(struct job *j, struct qc_status *st)
 {
     const struct qc_cli_options *o = j->o;
@@ -58,12 +72,15 @@ static bool produce(struct job *j, struct qc_status *st)
     if (!qc_model_open(&j->model, &model, &o->job, j->warnings, st) ||
         !qc_model_warn_carried(&j->model, j->warnings, st))
         return false;
-    if (!any_quantized(j->model.graph))
+    if (!any_quantized(j->model.graph) && !other_containers(o))
         return qc_fail(
             st, QC_UNSUPPORTED,
-            "'%s' is not quantized: convert takes a model with QuantizeLinear, DequantizeLinear or QLinear operators; "
-            "'qcalib quantize' makes one from a float model",
+            "'%s' is not quantized: convert takes a model with QuantizeLinear, DequantizeLinear or QLinear operators, "
+            "or a float model of TensorFlow Lite, or one of ONNX with --format tflite; 'qcalib quantize' makes a "
+            "quantized model from a float one",
             o->operands.items[0]);
+    if (!any_quantized(j->model.graph) && !o->output)
+        return qc_fail(st, QC_USAGE, "'%s' is a float model: name the result with -o", o->operands.items[0]);
     if (!qc_canonical_model_of(&j->made, j->model.graph, st)) return qc_where(st, "%s", o->operands.items[0]);
     count_ops(j, j->made.produced);
     return true;

@@ -58,6 +58,12 @@ qc_read_data_fn qc_read_npz;
 qc_is_data_fn qc_is_npy_folder;
 qc_read_data_fn qc_read_npy_folder;
 
+/* A folder of .npz files in the order of their names. Each file is one sample or, if an array has the rank of its input
+   or one more, a batch along axis 0. All files have the arrays of the first one. Fails if a file cannot be read, or if
+   arrays differ in type or in a dim that their input fixes. */
+qc_is_data_fn qc_is_npz_folder;
+qc_read_data_fn qc_read_npz_folder;
+
 /* Opening data by path; private to datasets/. */
 
 /* Opens the data at call->path; *out is NULL for an HDF5 file. Fails like qc_dataset_open. */

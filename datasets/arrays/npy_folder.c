@@ -3,14 +3,17 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/scope.h"
 #include "datasets/arrays/data_readers.h"
 #include "datasets/arrays/npy_array.h"
+#include "datasets/arrays/zip_file.h"
 #include "datasets/samples/dataset.h"
 #include "datasets/samples/folder_list.h"
 
 /* Files and their rows: file i has rows first[i] to first[i + 1] - 1. */
 struct folder {
     struct qc_arena *arena;
+    const char *member; /* array of .npz files; NULL: they are .npy */
     const char **paths;
     size_t *first;
     size_t count, capacity;
@@ -28,10 +31,39 @@ static void drop_folder(void *user)
     qc_arena_free(f->arena); /* holds *f */
 }
 
-static bool open_array(struct qc_npy *n, struct qc_bytes *b, const char *path, struct qc_status *st)
+/* Returns the length of the name of an array; 0 for other members. */
+static size_t array_name(const struct qc_zip_member *m)
+{
+    const size_t n = strlen(m->name);
+    return n > 4 && strcmp(m->name + n - 4, ".npy") == 0 ? n - 4 : 0;
+}
+
+/* Replaces the bytes of an archive by those of one of its arrays. */
+static bool open_array_member(struct qc_bytes *b, const char *name, struct qc_status *st)
+{
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    struct qc_zip_member *members;
+    struct qc_bytes found;
+    size_t count;
+    if (!a) return qc_fail_memory(st, 1);
+    if (!qc_zip_list(&members, &count, b, a, st)) return false;
+    for (size_t i = 0; i < count; i++) {
+        if (array_name(&members[i]) != strlen(name) || strncmp(members[i].name, name, strlen(name)) != 0) continue;
+        if (!qc_zip_unpack(&found, b, &members[i], members[i].size, st)) return false;
+        if (found.fd >= 0)
+            found.own = b->own;
+        else
+            qc_bytes_close(b);
+        *b = found;
+        return true;
+    }
+    return qc_fail(st, QC_BAD_INPUT, "it has no array '%s'", name);
+}
+
+static bool open_array(struct qc_npy *n, struct qc_bytes *b, const char *path, const char *member, struct qc_status *st)
 {
     if (!qc_bytes_open(b, path, st)) return false;
-    if (qc_npy_open(n, b, b->size, st) &&
+    if ((!member || open_array_member(b, member, st)) && qc_npy_open(n, b, b->size, st) &&
         (n->dtype != QC_NONE || qc_fail(st, QC_UNSUPPORTED, "it holds %s, which is not read; store numbers", n->type)))
         return true;
     qc_bytes_close(b);
@@ -67,7 +99,7 @@ static bool read_part(char *out, const struct folder *f, size_t file, size_t fir
 {
     struct qc_npy n;
     struct qc_bytes b;
-    if (!open_array(&n, &b, f->paths[file], st)) return false;
+    if (!open_array(&n, &b, f->paths[file], f->member, st)) return false;
     bool ok = is_as_it_was(f, file, &n) && (!f->batches || (size_t)n.dims[0] >= first + count);
     if (!ok)
         qc_fail(st, QC_BAD_INPUT, "%s: it has changed while it was read", f->paths[file]);
@@ -144,11 +176,12 @@ static bool append(struct folder *f, const char *path, const struct qc_input_spe
 {
     struct qc_npy n;
     struct qc_bytes b;
-    if (!open_array(&n, &b, path, st)) return false;
+    if (!open_array(&n, &b, path, f->member, st)) return false;
     qc_bytes_close(&b);
     if (!f->count) {
         f->like = n;
-        f->batches = input && (n.rank == input->rank || n.rank == input->rank + 1) && n.rank > 0;
+        if (input) f->batches = n.rank == input->rank || n.rank == input->rank + 1;
+        f->batches = f->batches && n.rank > 0;
         f->rank = n.rank - (f->batches ? 1 : 0);
         size_t bytes;
         if (!(f->free = free_dims(f, input, st))) return false;
@@ -255,4 +288,81 @@ bool qc_read_npy_folder(struct qc_memory_data *m, const struct qc_data_call *cal
     bool ok = qc_memory_data_storage(m, "npy files", st);
     for (enum role r = LABELS; ok && r < ROLES; r++) ok = read_role(m, path, r, NULL, call->options, st);
     return ok && read_role(m, path, SAMPLES, input, call->options, st);
+}
+
+bool qc_is_npz_folder(const struct qc_data_look *look)
+{
+    return look->is_folder && qc_folder_has(look->path, QC_FILE_NPZ, look->follow);
+}
+
+/* Returns the input that array `name` feeds: by --input, by its name, or the only input. */
+static const struct qc_input_spec *input_of(const struct qc_data_call *call, const char *name)
+{
+    const struct qc_input_spec *only = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < call->input_count; i++) {
+        const char *set = call->inputs[i].name;
+        for (size_t k = 0; k < call->options->map_count; k++)
+            if (strcmp(call->options->maps[k].input, set) == 0) set = call->options->maps[k].dataset;
+        if (strcmp(set, name) == 0) return &call->inputs[i];
+        if (call->inputs[i].made == QC_MADE_NOT) only = &call->inputs[i], count++;
+    }
+    for (enum role r = LABELS; r < ROLES; r++)
+        if (strcmp(name, role_names[r]) == 0) return NULL;
+    return count == 1 ? only : NULL;
+}
+
+/* Adds one array of all files. *batches: whether its files are batches; given for an array that feeds no input. */
+static bool read_member(struct qc_memory_data *m, bool *batches, const struct qc_data_call *call, const char *name,
+                        const struct qc_input_spec *input, struct qc_status *st)
+{
+    struct qc_arena *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    struct qc_folder files;
+    struct folder *f = QC_NEW(a, struct folder, st);
+    bool ok = f && qc_folder_list(&files, call->path, QC_FILE_NPZ, call->options->follow, a, st);
+    if (ok) {
+        *f = (struct folder){.arena = a,
+                             .member = qc_arena_strdup(a, name, st),
+                             .listed = files,
+                             .capacity = files.count,
+                             .batches = *batches,
+                             .paths = QC_NEW_ARRAY(a, const char *, files.count, st),
+                             .first = QC_NEW_ARRAY(a, size_t, files.count + 1, st)};
+        ok = f->member && f->paths && f->first;
+    }
+    for (size_t i = 0; ok && i < files.count; i++) {
+        const char *file = qc_arena_printf(a, st, "%s/%s", call->path, files.files[i]);
+        ok = file && (append(f, file, input, st) || qc_where(st, "array '%s'", name));
+    }
+    if (ok) *batches = f->batches;
+    if (ok) return add_samples(m, f, f->member, st);
+    qc_arena_free(a);
+    return false;
+}
+
+bool qc_read_npz_folder(struct qc_memory_data *m, const struct qc_data_call *call, struct qc_status *st)
+{
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    struct qc_folder files;
+    struct qc_bytes first;
+    struct qc_zip_member *members;
+    size_t count;
+    bool batches = false;
+    if (!a) return qc_fail_memory(st, 1);
+    if (!qc_data_no_table(call, st) || !qc_folder_list(&files, call->path, QC_FILE_NPZ, call->options->follow, a, st))
+        return false;
+    const char *path = qc_arena_printf(a, st, "%s/%s", call->path, files.files[0]);
+    if (!path || !qc_memory_data_storage(m, "npz files", st) || !qc_bytes_open(&first, path, st)) return false;
+    const bool listed = qc_zip_list(&members, &count, &first, a, st) || qc_where(st, "%s", path);
+    qc_bytes_close(&first);
+    /* Inputs first: labels and targets follow them. */
+    for (int fed = 1; listed && fed >= 0; fed--)
+        for (size_t i = 0; i < count; i++) {
+            const char *name = qc_arena_strndup(a, members[i].name, array_name(&members[i]), st);
+            const struct qc_input_spec *input = name ? input_of(call, name) : NULL;
+            if (!name || (*name && (input != NULL) == fed && !read_member(m, &batches, call, name, input, st)))
+                return false;
+        }
+    return listed;
 }

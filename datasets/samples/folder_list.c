@@ -28,6 +28,7 @@ enum qc_file_kind qc_file_kind(const char *name)
 {
     static const char *const images[] = {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", NULL};
     if (ends(name, ".npy")) return QC_FILE_NPY;
+    if (ends(name, ".npz")) return QC_FILE_NPZ;
     return ends_with_one(name, images) ? QC_FILE_IMAGE : QC_FILE_OTHER;
 }
 

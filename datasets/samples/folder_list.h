@@ -16,7 +16,8 @@ enum { QC_FOLDER_DEPTH_MAX = 16, QC_FOLDER_FILES_MAX = 20000000 };
 enum qc_file_kind {
     QC_FILE_OTHER,
     QC_FILE_IMAGE, /* .jpg .jpeg .jpe .jfif .png .webp */
-    QC_FILE_NPY
+    QC_FILE_NPY,
+    QC_FILE_NPZ
 };
 enum qc_file_kind qc_file_kind(const char *name);
 

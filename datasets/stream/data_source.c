@@ -43,7 +43,7 @@ static const struct reader *reader_of(const struct qc_data_look *look)
     return NULL;
 }
 
-#define QC_KINDS "an HDF5 file, .npz, .npy, or a folder of images or of .npy"
+#define QC_KINDS "an HDF5 file, .npz, .npy, or a folder of images, .npy or .npz files"
 
 /* Finds the reader of a path; *out is NULL for HDF5. */
 static bool find_reader(const struct reader **out, bool *is_folder, const char *path, enum qc_follow follow,
@@ -59,8 +59,8 @@ static bool find_reader(const struct reader **out, bool *is_folder, const char *
     } else if (S_ISDIR(info.st_mode)) {
         look.is_folder = *is_folder = true;
         if (!(*out = reader_of(&look)))
-            qc_fail(st, QC_BAD_INPUT, "%s is a folder without images (JPEG, PNG, WebP) or .npy files; give " QC_KINDS,
-                    path);
+            qc_fail(st, QC_BAD_INPUT,
+                    "%s is a folder without images (JPEG, PNG, WebP), .npy or .npz files; give " QC_KINDS, path);
     } else if (!S_ISREG(info.st_mode)) {
         qc_fail(st, QC_BAD_INPUT, "cannot read %s: it is a pipe or device; give " QC_KINDS, path);
     } else if (info.st_size == 0) {
@@ -142,10 +142,11 @@ bool qc_data_folder_input(const struct qc_input_spec **out, const struct qc_data
         *out = &call->inputs[i];
         count++;
     }
-    return count < 2 || qc_fail(st, QC_USAGE,
-                                "a folder holds the data of one input, but the model has %zu; put the arrays of all "
-                                "inputs into one .npz",
-                                count);
+    return count < 2 ||
+           qc_fail(st, QC_USAGE,
+                   "a folder of such files holds the data of one input, but the model has %zu; put the arrays "
+                   "of all inputs into one .npz, or into one for each sample",
+                   count);
 }
 
 bool qc_data_no_table(const struct qc_data_call *call, struct qc_status *st)
@@ -189,7 +190,7 @@ bool qc_data_file_sha256(char hex[65], const char *path, struct qc_status *st)
     QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
     if (!qc_sha256(sum, "", 0, st) || !sum_folder(sum, path, QC_FILE_NPY, a, st) ||
-        !sum_folder(sum, path, QC_FILE_IMAGE, a, st))
+        !sum_folder(sum, path, QC_FILE_IMAGE, a, st) || !sum_folder(sum, path, QC_FILE_NPZ, a, st))
         return false;
     memcpy(hex, sum, sizeof sum);
     return true;

@@ -296,7 +296,7 @@ static bool check_def(const struct qc_graph *g, const struct qc_node_def *d, uns
 static qc_id add_node(struct qc_graph *g, const struct qc_node_def *d, unsigned outputs, struct qc_status *st)
 {
     uint64_t hash = hash_node(d, outputs);
-    qc_id known = find_node(g, d, outputs, hash);
+    qc_id known = qc_op_is_random(d->op) ? 0 : find_node(g, d, outputs, hash);
     if (known) {
         for (unsigned i = 0; d->output_names && i < outputs; i++)
             if (!qc_graph_name_value(g, g->nodes[known].outputs + i, d->output_names[i], st)) return 0;

@@ -31,6 +31,11 @@ const struct qc_op_info *qc_op_info(enum qc_op op)
     return &infos[op];
 }
 
+bool qc_op_is_random(enum qc_op op)
+{
+    return op >= QC_OP_RandomNormal && op <= QC_OP_Multinomial;
+}
+
 const char *qc_op_onnx_name(const char **domain, char buf[QC_ONNX_NAME], enum qc_op op)
 {
     const char *whole = infos[op].onnx, *at = strstr(whole, "::");

@@ -185,6 +185,80 @@ bool qc_infer_range(struct qc_infer *c, struct qc_status *st)
     return qc_infer_set(c, 0, qc_in(c, 0)->dtype, &s, st);
 }
 
+/* Gives the type of attribute "dtype". Fails for an unknown one. */
+static bool dtype_attr(enum qc_dtype *out, const struct qc_infer *c, enum qc_dtype otherwise, struct qc_status *st)
+{
+    const int64_t to = qc_attr_int(c->node, "dtype", qc_dtype_info(otherwise)->onnx);
+    *out = to > 0 && to < 1000 ? qc_dtype_from_onnx((int)to) : QC_NONE;
+    return *out != QC_NONE || qc_fail(st, QC_UNSUPPORTED, "data type %" PRId64 " is not handled", to);
+}
+
+bool qc_infer_random(struct qc_infer *c, struct qc_status *st)
+{
+    const int64_t *dims;
+    const size_t rank = qc_attr_ints(c->node, "shape", &dims);
+    struct qc_shape s;
+    enum qc_dtype t;
+    if (c->node->input_count)
+        return dtype_attr(&t, c, qc_in(c, 0)->dtype, st) && qc_infer_set(c, 0, t, &qc_in(c, 0)->shape, st);
+    if (!qc_attr_find(c->node, "shape")) return qc_fail(st, QC_BAD_INPUT, "has no attribute shape");
+    if (!dtype_attr(&t, c, QC_F32, st) || !qc_shape_free(&s, (int64_t)rank, st)) return false;
+    for (size_t i = 0; i < rank; i++) {
+        if (dims[i] < 0) return qc_fail(st, QC_BAD_INPUT, "dimension %zu of the shape is %" PRId64, i, dims[i]);
+        s.dim[i] = dims[i];
+    }
+    return qc_infer_set(c, 0, t, &s, st);
+}
+
+bool qc_infer_multinomial(struct qc_infer *c, struct qc_status *st)
+{
+    const struct qc_type *x = qc_in(c, 0);
+    const struct qc_shape s =
+        QC_SHAPE(x->shape.rank < 0 ? QC_FREE : x->shape.dim[0], qc_attr_int(c->node, "sample_size", 1));
+    enum qc_dtype t;
+    if ((x->dtype != QC_F32 && x->dtype != QC_F64) || (x->shape.rank >= 0 && x->shape.rank != 2) || s.dim[1] < 1)
+        return qc_fail(st, QC_BAD_INPUT, "a matrix of floats and a positive sample_size are expected");
+    if (!dtype_attr(&t, c, QC_I32, st)) return false;
+    if (t != QC_I32 && t != QC_I64) return qc_fail(st, QC_BAD_INPUT, "its result must be int32 or int64");
+    return qc_infer_set(c, 0, t, &s, st);
+}
+
+/* ai.onnx.ml: an input [N,features] or [features] of numbers. */
+static bool ml_rows(int64_t *rows, const struct qc_infer *c, struct qc_status *st)
+{
+    const struct qc_type *x = qc_in(c, 0);
+    if (x->dtype != QC_F32 && x->dtype != QC_F64 && x->dtype != QC_I32 && x->dtype != QC_I64)
+        return qc_fail(st, QC_UNSUPPORTED, "an input of %s is not handled", qc_dtype_info(x->dtype)->name);
+    if (x->shape.rank >= 0 && x->shape.rank != 1 && x->shape.rank != 2)
+        return qc_fail(st, QC_BAD_INPUT, "rows of features are expected");
+    *rows = x->shape.rank < 0 ? QC_FREE : x->shape.rank == 1 ? 1 : x->shape.dim[0];
+    return true;
+}
+
+bool qc_infer_ml_regressor(struct qc_infer *c, struct qc_status *st)
+{
+    struct qc_shape s = QC_SHAPE(QC_FREE, qc_attr_int(c->node, "n_targets", 1));
+    if (s.dim[1] < 1) return qc_fail(st, QC_BAD_INPUT, "it has no targets");
+    return ml_rows(&s.dim[0], c, st) && qc_infer_set(c, 0, QC_F32, &s, st);
+}
+
+/* Labels and scores: one for each class or, of support vectors of more than two classes, for each pair. */
+bool qc_infer_ml_classifier(struct qc_infer *c, struct qc_status *st)
+{
+    const int64_t *labels;
+    const bool trees = c->node->op == QC_OP_TreeEnsembleClassifier;
+    const size_t classes = qc_attr_ints(c->node, trees ? "classlabels_int64s" : "classlabels_ints", &labels);
+    struct qc_shape rows = QC_SHAPE(QC_FREE), scores = QC_SHAPE(QC_FREE, (int64_t)classes);
+    if (classes < 2 || classes > 65535 || c->node->output_count != 2)
+        return qc_fail(st, QC_UNSUPPORTED, "%zu classes with labels in integers and %u outputs are not handled",
+                       classes, c->node->output_count);
+    if (!trees && classes > 2 && qc_attr_find(c->node, "vectors_per_class") && !qc_attr_find(c->node, "prob_a"))
+        scores.dim[1] = (int64_t)(classes * (classes - 1) / 2);
+    if (!ml_rows(&rows.dim[0], c, st)) return false;
+    scores.dim[0] = rows.dim[0];
+    return qc_infer_set(c, 0, QC_I64, &rows, st) && qc_infer_set(c, 1, QC_F32, &scores, st);
+}
+
 /* DFT, STFT, MelWeightMatrix: sizes depend on inputs. */
 
 enum { LONGEST = 1 << 30 };

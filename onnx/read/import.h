@@ -38,6 +38,8 @@ struct qc_import_options {
     const struct qc_custom_ops *custom; /* custom kernels; NULL: none */
     const struct qc_expander *expander; /* expands operators that are functions of others; NULL: they are not
                                            supported */
+    bool indices_for_texts; /* for a graph that is only run: labels that are texts become their indices, constant texts
+                               0, 1, 2, ..., and a ZipMap its scores */
 };
 bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, const char *path,
                          const struct qc_import_options *o, struct qc_status *st);

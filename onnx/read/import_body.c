@@ -136,6 +136,7 @@ static bool read_body(struct qc_graph **out, struct qc_node_import *w, const cha
                                .proto = p,
                                .depth = im->depth + 1,
                                .expander = im->expander,
+                               .indices_for_texts = im->indices_for_texts,
                                .model = im->model,
                                .opset_count = im->opset_count,
                                .opset_slots = im->opset_slots,

@@ -39,7 +39,8 @@ bool qc_import_carry_begin(struct qc_importer *im, struct qc_status *st)
     for (size_t i = 0; i < im->name_count; i++) {
         struct qc_onnx_name *n = &im->names[i];
         if (n->origin == QC_FROM_INITIALIZER)
-            n->carried = qc_dtype_from_onnx(p->initializer[n->index]->data_type) == QC_NONE;
+            n->carried = qc_dtype_from_onnx(p->initializer[n->index]->data_type) == QC_NONE &&
+                         !qc_import_is_list(im, p->initializer[n->index]);
         if (n->origin == QC_FROM_INPUT) n->carried = !known_input(p->input[n->index], st);
         if (st->code != QC_OK) return false;
     }
@@ -465,7 +466,9 @@ bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st)
         const char *name = qc_proto_text(p->output[i]->name);
         struct qc_onnx_name *n = qc_import_find(im, name);
         if (!n) return qc_fail(st, QC_BAD_INPUT, "nothing makes the graph output '%.200s'", name);
-        if (n->is_output && !im->depth) return qc_fail(st, QC_BAD_INPUT, "the graph has two outputs '%.200s'", name);
+        if (n->is_output && !im->depth &&
+            !qc_lines_add(&im->warnings, im->g->arena, st, "output '%s' is listed twice and taken once", name))
+            return false;
         n->is_output = true;
         mark(im, &m, n);
     }

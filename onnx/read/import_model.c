@@ -174,7 +174,9 @@ bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v,
     const char *name = qc_proto_text(v->name), *symbols[QC_RANK_MAX] = {NULL};
     struct qc_shape declared;
     char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
-    if (qc_import_find(im, name)->carried) return true;
+    struct qc_onnx_name *own = qc_import_find(im, name);
+    if (own->carried || (own->is_added && !im->depth)) return true;
+    own->is_added = true;
     struct qc_onnx_name *n = qc_import_resolve(im, name);
     qc_id id = qc_import_enter_value(im, n, st);
     if (!id || !qc_graph_add_output(im->g, name, id, st)) return false;
@@ -193,7 +195,8 @@ bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v,
                       qc_shape_text(a, &declared), qc_shape_text(b, &type->shape)))
         return false;
     const int elem = v->type->tensor_type->elem_type;
-    if (elem != 0 && qc_dtype_from_onnx(elem) != type->dtype)
+    if (elem != 0 && qc_dtype_from_onnx(elem) != type->dtype &&
+        !(im->indices_for_texts && elem == ONNX__TENSOR_PROTO__DATA_TYPE__STRING))
         return qc_lines_add(&im->warnings, im->g->arena, st, "output '%s' is declared as %s, but is computed as %s",
                             name, qc_import_type_text(a, elem), qc_dtype_info(type->dtype)->name);
     return true;
@@ -354,6 +357,7 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
     struct qc_importer im = {.beside = beside,
                              .model = m,
                              .expander = o->expander,
+                             .indices_for_texts = o->indices_for_texts,
                              .arena = qc_arena_new(),
                              .g = qc_graph_new(st),
                              .readings = &readings};

@@ -65,6 +65,12 @@ static bool form_topk(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, QC_OP_TopK, st);
 }
 
+/* Of a graph that is only run: the scores. */
+static bool form_zip_map(struct qc_node_import *w, struct qc_status *st)
+{
+    return w->im->indices_for_texts ? qc_import_alias(w, 0, st) : qc_fail(st, QC_UNSUPPORTED, "it makes maps");
+}
+
 const struct qc_import_row qc_import_index_forms[] = {
     {"DFT", form_dft},
     {"GridSample", form_grid_sample},
@@ -72,6 +78,7 @@ const struct qc_import_row qc_import_index_forms[] = {
     {"RoiAlign", form_roi_align},
     {"Scatter", form_scatter},
     {"TopK", form_topk},
+    {"ai.onnx.ml::ZipMap", form_zip_map},
     {.op = NULL},
 };
 

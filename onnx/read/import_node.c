@@ -134,6 +134,30 @@ static bool is_default(const struct row *r, const struct qc_attr *a)
     return false;
 }
 
+/* Labels of ai.onnx.ml that are texts. */
+
+static bool is_labels(const Onnx__AttributeProto *p)
+{
+    return strcmp(qc_proto_text(p->name), "classlabels_strings") == 0 && p->n_strings;
+}
+
+static bool makes_texts(const Onnx__NodeProto *p)
+{
+    bool texts = false;
+    for (size_t i = 0; i < p->n_attribute; i++) texts = texts || is_labels(p->attribute[i]);
+    return texts;
+}
+
+/* Sets a to the indices of labels. */
+static bool index_labels(struct qc_attr *a, struct qc_node_import *w, size_t count, struct qc_status *st)
+{
+    int64_t *indices = QC_NEW_ARRAY(w->im->arena, int64_t, count, st);
+    const bool wide = strstr(w->op, "::Tree") != NULL;
+    for (size_t i = 0; indices && i < count; i++) indices[i] = (int64_t)i;
+    *a = QC_INTS(wide ? "classlabels_int64s" : "classlabels_ints", count, indices);
+    return indices != NULL;
+}
+
 static bool import_attrs(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st)
 {
     for (size_t i = 0; i < p->n_attribute; i++) {
@@ -143,6 +167,11 @@ static bool import_attrs(struct qc_node_import *w, const Onnx__NodeProto *p, str
         if (from->ref_attr_name && *from->ref_attr_name)
             return qc_fail(st, QC_BAD_INPUT,
                            "attribute '%.80s' refers to a function's attribute, but is not in a function", name);
+        if (is_labels(from)) {
+            if (w->attr_count == QC_NODE_ATTRS || !index_labels(&w->attrs[w->attr_count++], w, from->n_strings, st))
+                return st->code == QC_OK ? qc_fail(st, QC_BAD_INPUT, "has too many attributes") : false;
+            continue;
+        }
         if (!r) return qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' is not handled", name);
         for (size_t k = 0; k < i; k++)
             if (strcmp(qc_proto_text(p->attribute[k]->name), name) == 0)
@@ -170,7 +199,9 @@ static bool import_raw_attrs(struct qc_attr attrs[QC_NODE_ATTRS], struct qc_node
         }
         if (!known) return qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' is of a type that is not handled", r.name);
         if (i == QC_NODE_ATTRS) return qc_fail(st, QC_BAD_INPUT, "has more than %d attributes", QC_NODE_ATTRS);
-        if (!convert(&attrs[i], &r, w, from, st)) return qc_where(st, "attribute '%.80s'", r.name);
+        const bool labels = is_labels(from) && w->im->indices_for_texts;
+        if (!(labels ? index_labels(&attrs[i], w, from->n_strings, st) : convert(&attrs[i], &r, w, from, st)))
+            return qc_where(st, "attribute '%.80s'", r.name);
     }
     return true;
 }
@@ -273,10 +304,23 @@ bool qc_import_has(const struct qc_node_import *w, size_t i)
     return i < w->input_count && (w->inputs[i].name || w->inputs[i].id);
 }
 
+/* *out: 0, 1, 2, ... for constant texts. */
+static bool read_indices(struct qc_tensor **out, const Onnx__TensorProto *p, struct qc_status *st)
+{
+    const struct qc_shape list = QC_SHAPE((int64_t)p->n_string_data);
+    if (p->n_dims != 1 || p->dims[0] != list.dim[0])
+        return qc_fail(st, QC_UNSUPPORTED, "texts of another shape than a list are not handled");
+    if (!(*out = qc_tensor_new(QC_I64, &list, st))) return false;
+    for (size_t i = 0; i < p->n_string_data; i++) ((int64_t *)(*out)->data)[i] = (int64_t)i;
+    return true;
+}
+
 bool qc_import_read_constant(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st)
 {
     if (n->constant || n->id || n->origin != QC_FROM_INITIALIZER) return true;
-    return qc_import_tensor(&n->constant, im->proto->initializer[n->index], &im->beside, st) &&
+    const Onnx__TensorProto *p = im->proto->initializer[n->index];
+    return (qc_import_is_list(im, p) ? read_indices(&n->constant, p, st)
+                                     : qc_import_tensor(&n->constant, p, &im->beside, st)) &&
            (!im->g->spills || qc_tensor_spill(n->constant, st));
 }
 
@@ -625,6 +669,8 @@ bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char
     const int opset = im->opset;
     im->opset = qc_import_opset_of(im, p);
     bool fits = false, ok = w.op && set_up(&w, p, st) && become_custom(&fits, &w, p, st);
+    if (ok && !fits && !im->indices_for_texts && makes_texts(p))
+        ok = qc_fail(st, QC_UNSUPPORTED, "its labels are texts");
     if (ok && !fits) ok = import_expand(&fits, &w, p, st) && (fits || become_op(&w, p, st));
     im->opset = opset;
     for (size_t i = 0; i < w.owned_count; i++) qc_tensor_unref(w.owned[i]);

@@ -14,10 +14,10 @@ enum qc_name_origin { QC_FROM_INPUT, QC_FROM_INITIALIZER, QC_FROM_NODE, QC_FROM_
 struct qc_onnx_name {
     const char *name;
     enum qc_name_origin origin;
-    size_t index;   /* of the input, initializer or node */
-    const char *as; /* name in the graph: that of the graph output it is an alias of, else its own */
-    size_t uses;    /* by nodes in use and by graph outputs */
-    bool is_output;
+    size_t index;               /* of the input, initializer or node */
+    const char *as;             /* name in the graph: that of the graph output it is an alias of, else its own */
+    size_t uses;                /* by nodes in use and by graph outputs */
+    bool is_output, is_added;   /* is_added: as an output of the graph */
     bool carried;               /* its type is not supported, or the node that makes it is carried */
     struct qc_onnx_name *alias; /* the name that this one stands for; never an alias itself */
     qc_id id;                   /* 0 until it is in the graph; constants are added when they are used */
@@ -80,6 +80,7 @@ struct qc_importer {
     struct qc_beside beside;
     const struct qc_expander *expander; /* NULL: no functions */
     const Onnx__ModelProto *model;
+    bool indices_for_texts; /* struct qc_import_options */
     int opset;
     const Onnx__GraphProto *proto;
     size_t name_count;
@@ -132,6 +133,12 @@ bool qc_import_files(struct qc_importer *im, struct qc_model_info *info, struct 
    data is an error. */
 bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside,
                       struct qc_status *st);
+
+/* Returns true for constant texts that are read as their indices. */
+static inline bool qc_import_is_list(const struct qc_importer *im, const Onnx__TensorProto *p)
+{
+    return im->indices_for_texts && p->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__STRING;
+}
 
 /* External data: large tensors stay in their file, which is mapped; others are read. */
 bool qc_import_is_mapped(enum qc_dtype dtype, size_t bytes); /* if it is aligned and its file can be mapped */

@@ -408,8 +408,10 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
     onnx__graph_proto__init(graph);
     if (!qc_emit_domain(e, "", e->opset, st) || !qc_emit_graph(graph, e, o, st) || !qc_emit_carried_domains(e, st))
         return false;
-    for (size_t i = 0; i < e->op_domains.count; i++)
-        if (!qc_emit_domain(e, e->op_domains.items[i], 1, st)) return false;
+    for (size_t i = 0; i < e->op_domains.count; i++) {
+        char *domain = e->op_domains.items[i];
+        if (!qc_emit_domain(e, domain, strcmp(domain, "ai.onnx.ml") == 0 ? 3 : 1, st)) return false;
+    }
     m->has_ir_version = 1;
     m->ir_version = ir_version(e->opset);
     m->producer_name = qc_emit_text("qcalib");

@@ -58,6 +58,7 @@ struct qc_model_at_hand {
 struct qc_model_source {
     const char *file;                       /* path, or the name in messages and the report */
     const struct qc_model_at_hand *at_hand; /* NULL: read from the file */
+    bool only_run;                          /* labels that are texts may become indices (struct qc_import_options) */
     /* Files that will be written; none may be an input or hold external data of the model (QC_USAGE). */
     size_t output_count;
     struct qc_named_file *outputs;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/core/source_call.h"
 #include "graph/types/number_format.h"
 
 struct qc_type_choice qc_type_choice_of(const char *item, enum qc_option option)
@@ -147,5 +148,20 @@ bool qc_partition_stores_ports(struct qc_partition_options *out, const struct qc
         const char *name = i < g->input_count ? g->inputs[i].name : g->outputs[i - g->input_count].name;
         if (qc_io_type_of(&named, o, name).dtype != QC_NONE) names[out->stored_count++] = name;
     }
+    return true;
+}
+
+bool qc_partition_keeps_calls(struct qc_partition_options *out, const struct qc_options *o, const struct qc_graph *g,
+                              struct qc_arena *a, struct qc_status *st)
+{
+    static const char *const ops[] = {"com.microsoft::MatMulNBits", "com.microsoft::GatherBlockQuantized"};
+    const char **kept = QC_NEW_ARRAY(a, const char *, g->call_count, st);
+    if (!kept) return false;
+    out->kept = kept;
+    for (size_t i = 0; i < g->call_count && !o->given[QC_OPTION_WEIGHT_TYPE] && !o->require_integer; i++)
+        for (size_t k = 0; g->calls[i].op && k < sizeof ops / sizeof *ops; k++) {
+            if (strcmp(g->calls[i].op, ops[k]) != 0) continue;
+            if (!(kept[out->kept_count++] = qc_arena_printf(a, st, "%s/", g->calls[i].label))) return false;
+        }
     return true;
 }

@@ -19,3 +19,6 @@ struct qc_port_choice qc_io_type_of(bool *named, const struct qc_options *o, con
 /* Adds the inputs and outputs of g that --io-type gives an integer type. */
 bool qc_partition_stores_ports(struct qc_partition_options *out, const struct qc_options *o, const struct qc_graph *g,
                                struct qc_arena *a, struct qc_status *st);
+/* Adds the operators of g whose weights have few bits already, unless --weight-type or --require-integer is given. */
+bool qc_partition_keeps_calls(struct qc_partition_options *out, const struct qc_options *o, const struct qc_graph *g,
+                              struct qc_arena *a, struct qc_status *st);

@@ -48,8 +48,10 @@ static bool read_kernels(struct qc_custom_ops **out, const struct qc_options *o,
     return QC_HAND_OVER(ok, out, c, qc_custom_ops_unref);
 }
 
-static bool import(struct qc_model *m, const char *path, const struct qc_options *o, struct qc_status *st)
+static bool import(struct qc_model *m, const struct qc_model_source *source, const struct qc_options *o,
+                   struct qc_status *st)
 {
+    const char *path = source->file;
     struct qc_rules *rules;
     struct qc_custom_ops *custom;
     if (qc_is_tflite_file(path)) return qc_tflite_import(&m->graph, &m->info, path, (size_t)o->memory_limit, st);
@@ -61,6 +63,7 @@ static bool import(struct qc_model *m, const char *path, const struct qc_options
                                  &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit,
                                                              .follow = qc_options_follow(o),
                                                              .unknown = QC_UNKNOWN_CARRIED,
+                                                             .indices_for_texts = source->only_run,
                                                              .custom = custom,
                                                              .expander = &expander},
                                  st);
@@ -76,7 +79,8 @@ bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, c
     const char *path = source->file;
     const struct qc_model_at_hand *read = source->at_hand;
     struct qc_model m = {.path = path};
-    if (read && (!o->kernels.count || !read->file)) {
+    const bool again = read && read->file && (o->kernels.count || (source->only_run && read->graph->carried));
+    if (read && !again) {
         if (o->kernels.count)
             return qc_fail(st, QC_UNSUPPORTED, "%s: kernels of your own are for models that are opened from a file",
                            path);
@@ -88,7 +92,7 @@ bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, c
     } else {
         if (qc_data_is_hdf5(path))
             return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
-        if (!import(&m, path, o, st)) return false;
+        if (!import(&m, source, o, st)) return false;
     }
     if (!check_output_files(&m, source, st)) {
         qc_model_close(&m);

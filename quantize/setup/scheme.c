@@ -30,7 +30,8 @@ bool qc_scheme_of(struct qc_scheme *out, const struct qc_setup *s, const struct 
     *out = (struct qc_scheme){.options = o, .settings = settings, .calibration = {.settings = settings}};
     if (!read_methods(&out->calibration, s, o, st) ||
         !qc_partition_options_of(&out->partition, o, qc_setup_given(s), a, st) ||
-        (s->normalised && !s->of_body && !qc_partition_stores_ports(&out->partition, o, s->normalised, a, st)))
+        (s->normalised && !s->of_body && !qc_partition_stores_ports(&out->partition, o, s->normalised, a, st)) ||
+        (s->normalised && !qc_partition_keeps_calls(&out->partition, o, s->normalised, a, st)))
         return false;
     out->partition.part = s->of_body;
     out->partition.model = s->model_ops;

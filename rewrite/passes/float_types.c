@@ -132,8 +132,10 @@ static bool widen_node(struct qc_rebuild *r, qc_id id, const struct wide *w, str
 static bool drop_cast(bool *dropped, struct qc_rebuild *r, const struct qc_node *n, const struct wide *w,
                       struct qc_status *st)
 {
+    *dropped = false;
+    if (n->op != QC_OP_Cast) return true;
     const enum qc_dtype was = r->from->values[n->inputs[0]].type.dtype, is = r->from->values[n->outputs].type.dtype;
-    *dropped = n->op == QC_OP_Cast && was != is && widened(w, was) == widened(w, is);
+    *dropped = was != is && widened(w, was) == widened(w, is);
     return !*dropped || (r->map[n->outputs] = qc_rebuild_value(r, n->inputs[0], st)) != 0;
 }
 
@@ -362,9 +364,17 @@ static bool reads_integers(const struct qc_graph *g, const struct qc_node *n)
 
 static bool only_float32(const struct qc_graph *g, const struct qc_node *n)
 {
-    static const enum qc_op ops[] = {
-        QC_OP_QuantizeLinear, QC_OP_DequantizeLinear, QC_OP_DynamicQuantizeLinear, QC_OP_NonMaxSuppression, QC_OP_Table,
-        QC_OP_Custom,         QC_OP_EyeLike,          QC_OP_ConstantOfShape,       QC_OP_MelWeightMatrix};
+    static const enum qc_op ops[] = {QC_OP_QuantizeLinear,
+                                     QC_OP_DequantizeLinear,
+                                     QC_OP_DynamicQuantizeLinear,
+                                     QC_OP_NonMaxSuppression,
+                                     QC_OP_Table,
+                                     QC_OP_Custom,
+                                     QC_OP_EyeLike,
+                                     QC_OP_ConstantOfShape,
+                                     QC_OP_MelWeightMatrix,
+                                     QC_OP_RandomNormal,
+                                     QC_OP_RandomUniform};
     struct qc_qlinear q;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (n->op == ops[i]) return true;

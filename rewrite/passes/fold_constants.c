@@ -20,7 +20,7 @@ static bool foldable(const struct qc_graph *to, const struct qc_graph *g, const 
                   : !qc_constant_of(g, n->inputs[i]) && !(v && qc_constant_of(to, v)))
             return false;
     }
-    return n->input_count > 0;
+    return n->input_count > 0 && !qc_op_is_random(n->op);
 }
 
 /* Shape-15 and Size-13 of a value of known shape, constant or not. result: the shape of the node's output. */

@@ -61,6 +61,8 @@ struct qc_partition_options {
     const char *const *skip;          /* node names, op names or globs of node names */
     size_t asked_skips;               /* the first ones of skip are the caller's; others serve a demand */
     const struct qc_model_ops *model; /* for op names of the model that rules have rewritten, or NULL */
+    size_t kept_count;
+    const char *const *kept; /* prefixes of names of nodes that stay as the model has them */
     size_t unfed_count;
     const char *const *unfed; /* names of values without elements in any sample: not quantized */
     size_t stored_count;

@@ -131,6 +131,14 @@ static void check_real(void *user, qc_id v)
     if (constant && !constant->count) c->empty = true;
 }
 
+static bool is_kept(const struct qc_partition_options *o, const struct qc_node *n)
+{
+    bool kept = false;
+    for (size_t i = 0; n->name && !kept && i < o->kept_count; i++)
+        kept = strncmp(n->name, o->kept[i], strlen(o->kept[i])) == 0;
+    return kept;
+}
+
 static bool accept(void *user, const struct qc_match *m)
 {
     struct finder *f = user;
@@ -142,6 +150,11 @@ static bool accept(void *user, const struct qc_match *m)
             const bool asked = qc_partition_skips(&f->asked, g, &g->nodes[m->nodes[i]], NULL);
             p->reason[m->nodes[0]] = asked ? "left in float by --skip" : "left in float by the job, as by --skip";
             f->skipped_join[m->nodes[0]] = m->rule->joins && asked;
+            return false;
+        }
+    for (unsigned i = 0; i < m->node_count; i++)
+        if (is_kept(&p->options, &g->nodes[m->nodes[i]])) {
+            p->reason[m->nodes[0]] = "as in the model, whose weights have few bits; --weight-type replaces them";
             return false;
         }
     if (!qc_partition_chooses(&p->options, g, m)) {

@@ -77,6 +77,13 @@ static inline double qc_kernel_real(const struct qc_view *v, int64_t offset)
 {
     return v->dtype == QC_F32 ? (double)((const float *)v->data)[offset] : ((const double *)v->data)[offset];
 }
+/* The same for integers too. */
+static inline double qc_kernel_number(const struct qc_view *v, int64_t offset)
+{
+    return v->dtype == QC_I64   ? (double)((const int64_t *)v->data)[offset]
+           : v->dtype == QC_I32 ? (double)((const int32_t *)v->data)[offset]
+                                : qc_kernel_real(v, offset);
+}
 static inline void qc_kernel_put_real(const struct qc_view *v, int64_t offset, double value)
 {
     if (v->dtype == QC_F32)

@@ -329,6 +329,15 @@ static bool faster_in_bytes(const struct qc_int_node *n, const struct qc_plan_bi
     return w->rank == 2 && w->dim[n->node->op == QC_OP_Gemm && qc_attr_int(n->node, "transB", 0) ? 0 : 1] >= SHARING;
 }
 
+enum qc_contract qc_plan_contract(const struct qc_plan *p, const struct qc_node *n, const struct qc_view *in,
+                                  unsigned count)
+{
+    bool wide = false;
+    for (unsigned i = 0; i < count; i++) wide = wide || in[i].dtype == QC_I16;
+    return p->contract == QC_CONTRACT_XNNPACK && wide && qc_node_affine(n) != QC_AFFINE_PRODUCT ? QC_CONTRACT_TFLITE
+                                                                                                : p->contract;
+}
+
 /* Sets *out to the integer kernel of a node, or NULL. A simulated graph uses it only if float32 may be too narrow or
    bytes are faster. */
 static bool integer_kernel(const struct qc_kernel **out, const struct work *w, struct qc_plan_binding *b,
@@ -342,12 +351,12 @@ static bool integer_kernel(const struct qc_kernel **out, const struct work *w, s
                             .in = in,
                             .in_scales = w->in_scales,
                             .result = &b->scales[n->outputs],
-                            .result_type = dtype_of(b, n->outputs),
-                            .contract = b->plan->contract};
+                            .result_type = dtype_of(b, n->outputs)};
     *out = NULL;
     if (b->scales[n->outputs].identity || n->input_count == 0 || (b->g->simulated && !product)) return true;
     d.input_count = n->input_count < 3 ? n->input_count : 3;
     for (unsigned i = 0; i < d.input_count; i++) in[i] = operand_of(b, n->inputs[i]).view;
+    d.contract = qc_plan_contract(b->plan, n, in, d.input_count);
     if (!product) *out = qc_int_affine_kernel(&d);
     if (!product || !d.result->rounds) return true;
     const struct qc_accumulator *a = &b->plan->accumulator;

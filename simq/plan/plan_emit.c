@@ -59,7 +59,6 @@ static bool prepare_plan_emit(struct qc_plan_binding *b, struct qc_step *s, cons
                            .accumulator = b->plan->accumulator,
                            .many_runs = b->plan->many_runs,
                            .int16 = b->plan->int16,
-                           .contract = b->plan->contract,
                            .watch = b->plan->watch,
                            .arena = b->plan->arena,
                            .packs = b->plan->packs,
@@ -74,6 +73,7 @@ static bool prepare_plan_emit(struct qc_plan_binding *b, struct qc_step *s, cons
         out[i] = d->out[i].view;
         p.affine = p.affine || !d->out_scales[i].identity;
     }
+    p.contract = qc_plan_contract(b->plan, s->node, in, d->input_count);
     if (qc_kernel_prepare(&s->kernel, &p, &own)) {
         s->state = p.state;
         s->scratch = p.scratch;

@@ -240,6 +240,9 @@ struct qc_step_def {
 };
 /* Records an unsupported node, to report all of them at the end. */
 void qc_plan_note_unsupported(struct qc_plan_binding *b, const struct qc_status *why);
+/* Returns the contract of a step: LiteRT leaves 16-bit integers to TensorFlow Lite's kernels. */
+enum qc_contract qc_plan_contract(const struct qc_plan *p, const struct qc_node *n, const struct qc_view *in,
+                                  unsigned count);
 bool qc_plan_emit(struct qc_plan_binding *b, const struct qc_step_def *d, struct qc_status *st);
 /* The same for a step with data-dependent result shapes; its outputs have no memory in d. */
 bool qc_plan_emit_making(struct qc_plan_binding *b, const struct qc_step_def *d, struct qc_status *st);

@@ -135,6 +135,11 @@ MORE = {
     "one_hot_encoder": (f"{ML}::OneHotEncoder", [XI], {"cats_int64s": [1, 2, 5], "zeros": 1}),
     **{f"linear_regressor_{p}": (f"{ML}::LinearRegressor", [XF], {"coefficients": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8], "intercepts": [0.1, 0.2], "targets": 2, "post_transform": p})
        for p in ("NONE", "LOGISTIC", "SOFTMAX")},
+    **{f"linear_classifier_{p}": (f"{ML}::LinearClassifier", [XF], {"coefficients": [0.1, -0.2, 0.3, 0.4, 0.5, 0.6, -0.7, 0.8], "intercepts": [0.1, 0.2], "classlabels_ints": [4, 7], "multi_class": 1, "post_transform": p}, [0, 1])
+       for p in ("NONE", "LOGISTIC", "SOFTMAX")},
+    **{f"svm_regressor_{k}_{o}": (f"{ML}::SVMRegressor", [XF], {"coefficients": [0.3, -0.2, 0.5], "rho": [0.1], "kernel_type": k, "kernel_params": [0.4, 0.1, 2.0], "n_supports": 3, "one_class": o,
+                                                              "post_transform": "NONE", "support_vectors": [0.1 * i for i in range(-6, 6)]}) for k, o in (("RBF", 0), ("POLY", 1), ("SIGMOID", 0), ("LINEAR", 0))},
+    "bernoulli": ("ai.onnx:15::Bernoulli", [numpy.abs(f(3, 9))], {"dtype": 7, "seed": 4.0}),
     "gqa_not_quite_rotary": gqa(PROMPT, None, None, *SEQLENS, *caches(20, 8), do_rotary=2, rotary_interleaved=2),
     "rotary_not_quite_interleaved": ("RotaryEmbedding", [f(2, 5, 32), ints(0, 15, 2, 5), COS, SIN], {"interleaved": 2}),
     "gqa_both_ways": gqa(PROMPT, None, None, *SEQLENS, causal=0),
@@ -160,6 +165,7 @@ REFUSED = {  # and what the message names
     "label_encoder_of_texts": (f"{ML}::LabelEncoder", [XI], {"keys_strings": ["a"], "values_strings": ["b"], "default_string": "c"}, "default_string, keys_strings, values_strings"),
     "label_encoder_of_classes": (f"{ML}:1::LabelEncoder", [XI], {"classes_strings": ["a"]}, "classes_strings"),
     "label_encoder_of_tensors": (f"{ML}:4::LabelEncoder", [XI], {f"{n}_tensor": onnx.numpy_helper.from_array(numpy.array([1])) for n in ("keys", "values", "default")}, "default_tensor"),
+    "linear_classifier_of_texts": (f"{ML}::LinearClassifier", [XF], {"coefficients": [0.1] * 8, "intercepts": [0.1, 0.2], "classlabels_strings": ["a", "b"], "post_transform": "PROBIT"}, "classlabels_strings, coefficients"),
     "one_hot_encoder": (f"{ML}::OneHotEncoder", [XI], {"cats_strings": ["1"], "zeros": 0}, "cats_strings, zeros"),
     "single_target": (f"{ML}::LinearRegressor", [XF], {"coefficients": [0.1, 0.2, 0.3, 0.4], "post_transform": "LOGISTIC"}, "post_transform"),
     "reduction": ("ai.onnx:13::NegativeLogLikelihoodLoss", [SCORES, LABELS], {"reduction": "most"}, "reduction"),

@@ -86,6 +86,16 @@ FUNCTIONS = {
              {"from": np.array([1]), "to": np.array([5]), "axes": np.array([1]), "often": np.array([1, 2])}, "TILE"),
     "ReduceMin": ([node("ReduceMin", ["x"], "a", axes=[1]), node("Add", ["a", "x"], "last")], {}, "REDUCE_MIN"),
     "ReduceProd": ([node("ReduceProd", ["x"], "a", axes=[1]), node("Add", ["a", "x"], "last")], {}, "REDUCE_PROD"),
+    **{kind: ([node(kind, ["x"], "a", axes=[1]), node("Add", ["a", "x"], "last")], {}, wanted)
+       for kind, wanted in (("ReduceL1", "ABS"), ("ReduceL2", "SQRT"), ("ReduceSumSquare", "SUM"), ("ReduceLogSumExp", "REDUCE_MAX"))},
+    "normalised as by PyTorch": ([node("ReduceL2", ["x"], "n", axes=[1], keepdims=1), node("Clip", ["n", "tiny"], "c"), node("Shape", ["x"], "s"),
+                                  node("Expand", ["c", "s"], "e"), node("Div", ["x", "e"], "last")], {"tiny": F(1e-12)}, "SQRT"),
+    "LpNormalization": ([node("LpNormalization", ["x"], "last", axis=1)], {}, "SQRT"),
+    "LpNormalization of sums": ([node("LpNormalization", ["x"], "last", axis=-1, p=1)], {}, "ABS"),
+    **{kind: ([node(kind, ["x"], "a", axis=1, keepdims=1), node("Cast", ["a"], "b", to=1), node("Add", ["b", "x"], "last")], {}, wanted)
+       for kind, wanted in (("ArgMax", "ARG_MAX"), ("ArgMin", "ARG_MIN"))},
+    "ArgMax without axis": ([node("ArgMax", ["x"], "a", axis=1, keepdims=0), node("Gather", ["table", "a"], "b"), node("Add", ["b", "x"], "last")],
+                            {"table": array(8, 8, seed=9)}, "ARG_MAX"),
 }  # fmt: skip
 
 
@@ -104,6 +114,47 @@ def test_a_hard_sigmoid_of_integers(program, tmp_path):  # noqa: F811
 def test_a_function(name, program, tmp_path):  # noqa: F811
     nodes, weights, wanted = FUNCTIONS[name]
     assert wanted in near(program, tmp_path, nodes, weights)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("axis", [1, 2])
+def test_the_largest_and_elements_at_indices(axis, largest, program, tmp_path):  # noqa: F811
+    """Values and indices of TopK; the indices, from the end, choose elements of another tensor."""
+    top = onnx.helper.make_node("TopK", ["x", "k"], ["v", "i"], name="top", axis=axis, largest=largest)
+    nodes = [top, node("Sin", ["x"], "t"), node("Sub", ["i", "size"], "b"), node("GatherElements", ["t", "b"], "g", axis=axis), node("Mul", ["v", "g"], "m"), node("Cast", ["i"], "c", to=1),
+             node("Add", ["m", "c"], "last"), node("Flatten", ["last"], "f"), node("Gemm", ["f", "w"], "y")]  # fmt: skip
+    made(tmp_path, nodes, (6, 5), {"k": np.array([3]), "size": np.array((6, 5)[axis - 1]), "w": array(15 if axis == 1 else 18, 7)})
+    content = quantized(program, tmp_path, "made.onnx", "data.h5")
+    found = operators(content)
+    assert {"TOPK_V2", "GATHER"} <= set(found) and ("TRANSPOSE" in found) == (axis == 1) and ("NEG" in found) == (not largest)
+    check_close(program, tmp_path, content)
+
+
+def check_close(program, folder, content):  # noqa: F811
+    """A step of the result apart at most, and only seldom."""
+    command(program, folder, "run", "made.int8.onnx", "--data", "data.h5", "--rounding", "tflite", "-o", "out.h5")
+    with h5py.File(folder / "data.h5") as file, h5py.File(folder / "out.h5") as wanted:
+        x, want = file["x"][:], wanted["y"][:]
+    interpreter = interpreter_of(content)
+    got = np.concatenate([run(interpreter, [v[None]])[0] for v in x])
+    step = np.diff(np.unique(want)).min()
+    assert len(np.unique(want)) > 20 and np.abs(got - want).max() < 1.01 * step and np.mean(got != want) < 0.02
+
+
+@pytest.mark.parametrize("kind", ["ReduceL2", "ReduceMean", "ReduceLogSumExp"])
+@pytest.mark.parametrize("axis", [1, 2])
+def test_a_reduction_before_a_convolution_of_one_dimension(axis, kind, program, tmp_path):  # noqa: F811
+    """Without the reduced axis the channels are others than those of the image."""
+    nodes = [node("Conv", ["x", "v"], "c"), node(kind, ["c"], "r", axes=[axis], keepdims=0), node("Conv", ["r", "u"], "z"), node("Flatten", ["z"], "f"), node("Gemm", ["f", "w"], "y")]
+    made(tmp_path, nodes, (3, 6, 9), {"v": array(4, 3, 1, 1), "u": array(2, 6 if axis == 1 else 4, 1, seed=2), "w": array(18, 7, seed=3)})
+    content = quantized(program, tmp_path, "made.onnx", "data.h5")
+    command(program, tmp_path, "run", "made.int8.onnx", "--data", "data.h5", "--rounding", "tflite", "-o", "out.h5")
+    with h5py.File(tmp_path / "data.h5") as file, h5py.File(tmp_path / "out.h5") as wanted:
+        x, want = np.moveaxis(file["x"][:], 1, -1), wanted["y"][:]
+    interpreter = interpreter_of(content)
+    got = np.concatenate([run(interpreter, [np.ascontiguousarray(v[None])])[0] for v in x])
+    step = np.diff(np.unique(want)).min()
+    assert np.abs(got - want).max() < 4.01 * step and np.abs(got - want).mean() < step  # LiteRT's MEAN rounds elsewhere
 
 
 IMAGES = {

@@ -31,7 +31,7 @@ EXACT = {
     ("FULLY_CONNECTED", I8, "optimized"): set(),
     ("FULLY_CONNECTED", I8, "default"): set() if OLD else {"onnx", "xnnpack"},
     **{("CONV_2D", I16, k): {"tflite", "qnn-upward", "xnnpack"} for k in KERNELS},
-    **{("FULLY_CONNECTED", I16, k): {"tflite", "qnn-upward", "xnnpack"} if OLD else {"qnn-tonearest"} for k in KERNELS},
+    **{("FULLY_CONNECTED", I16, k): {"tflite", "qnn-upward"} if OLD else {"qnn-tonearest", "xnnpack"} for k in KERNELS},
 }
 
 

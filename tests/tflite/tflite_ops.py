@@ -13,6 +13,7 @@ TYPES = {
     np.dtype(np.int32): tflite.TensorType.INT32,
     np.dtype(np.int64): tflite.TensorType.INT64,
     np.dtype(np.float16): tflite.TensorType.FLOAT16,
+    np.dtype(np.complex64): tflite.TensorType.COMPLEX64,
     np.dtype(bool): tflite.TensorType.BOOL,
     np.dtype(object): tflite.TensorType.RESOURCE,  # the handle of a variable
 }

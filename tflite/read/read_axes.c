@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operators along axes: softmax, reductions, ArgMax. */
+/* Operators along axes: softmax, reductions, ArgMax, Fourier transforms. */
 #include "tflite/read/tflite_reading.h"
 
 static bool last_axis(struct qc_tfl_node *n, const char *attr, int64_t axis, struct qc_status *st)
@@ -136,6 +136,46 @@ static bool cumsum(struct qc_tfl_node *n, struct qc_status *st)
     return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_CumSum, 2, in, n->name, st), QC_TFL_IN_FILE, st);
 }
 
+/* The half of the spectrum along the last axis, then all frequencies along the one before it. */
+static bool rfft2d(struct qc_tfl_node *n, struct qc_status *st)
+{
+    struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
+    int64_t *lengths;
+    size_t count;
+    if (!x || !qc_tfl_ints(&lengths, &count, n, 1, "lengths", st)) return false;
+    const int rank = x->shape.rank;
+    if (count != 2 || rank < 2 || x->dtype != QC_F32) return qc_fail(st, QC_BAD_INPUT, "has not two lengths and axes");
+    qc_id id = qc_tfl_real(n, x, QC_TFL_IN_FILE, st);
+    for (int k = 1; id && k >= 0; k--) {
+        if (!k && lengths[0] == 1 && x->shape.dim[rank - 2] == 1) break; /* one row */
+        const int64_t last = -1;
+        const qc_id wide[2] = {id, k ? qc_tfl_int_list(n, 1, &last, st) : 0};
+        const qc_id in[3] = {k ? qc_tfl_add(n, QC_OP_Unsqueeze, 2, wide, NULL, st) : id, qc_tfl_int(n, lengths[k], st),
+                             qc_tfl_int(n, rank - 2 + k, st)};
+        if (!in[0] || !in[1] || !in[2]) return false;
+        if (k) qc_tfl_attr(n, QC_INT("onesided", 1));
+        id = qc_tfl_add(n, QC_OP_DFT, 3, in, NULL, st);
+    }
+    return id && qc_tfl_define_real(n, 0, id, QC_TFL_IN_FILE, st);
+}
+
+/* Absolute value, real or imaginary part. */
+static bool complex_part(struct qc_tfl_node *n, struct qc_status *st)
+{
+    struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
+    const int64_t last = -1;
+    if (!x) return false;
+    if (x->shape.rank < 1 || x->shape.dim[x->shape.rank - 1] != 2)
+        return qc_fail(st, QC_BAD_INPUT, "its input is not complex");
+    const bool absolute = n->op == QC_OP_ReduceL2;
+    const qc_id in[2] = {qc_tfl_real(n, x, QC_TFL_IN_FILE, st),
+                         absolute ? 0 : qc_tfl_int(n, n->info->code == QC_TFL_OP_IMAG, st)};
+    if (!in[0] || (!absolute && !in[1])) return false;
+    if (absolute) qc_tfl_attr(n, QC_INTS("axes", 1, &last));
+    qc_tfl_attr(n, absolute ? QC_INT("keepdims", 0) : QC_INT("axis", -1));
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, n->op, absolute ? 1 : 2, in, n->name, st), QC_TFL_IN_FILE, st);
+}
+
 const struct qc_tfl_row qc_tfl_axis_rows[] = {
     {QC_TFL_OP_SOFTMAX, softmax, QC_OP_Softmax},
     {QC_TFL_OP_LOG_SOFTMAX, softmax, QC_OP_LogSoftmax},
@@ -151,5 +191,9 @@ const struct qc_tfl_row qc_tfl_axis_rows[] = {
     {QC_TFL_OP_ARG_MIN, arg_reduce, QC_OP_ArgMin},
     {QC_TFL_OP_TOPK_V2, top_k, QC_OP_TopK},
     {QC_TFL_OP_CUMSUM, cumsum, QC_OP_CumSum},
+    {QC_TFL_OP_RFFT2D, rfft2d, QC_OP_DFT},
+    {QC_TFL_OP_COMPLEX_ABS, complex_part, QC_OP_ReduceL2},
+    {QC_TFL_OP_REAL, complex_part, QC_OP_Gather},
+    {QC_TFL_OP_IMAG, complex_part, QC_OP_Gather},
     {.form = NULL},
 };

@@ -53,8 +53,7 @@ static bool rank(struct qc_tfl_node *n, struct qc_status *st)
 {
     const struct qc_tfl_value *v = qc_tfl_input(n, 0, st);
     if (!v) return false;
-    const int64_t number = v->shape.rank;
-    const qc_id list = qc_tfl_int_list(n, 1, &number, st), scalar = qc_tfl_reshape(n, list, 0, NULL, st);
+    const qc_id scalar = qc_tfl_int(n, v->shape.rank, st);
     return scalar && qc_tfl_define_stored(n, 0, qc_tfl_cast(n, scalar, n->outputs[0]->dtype, st), QC_TFL_IN_FILE, st);
 }
 

@@ -172,6 +172,11 @@ qc_id qc_tfl_int_list(struct qc_tfl_node *n, size_t count, const int64_t *v, str
     return constant(n, QC_I64, &shape, v, st);
 }
 
+qc_id qc_tfl_int(struct qc_tfl_node *n, int64_t v, struct qc_status *st)
+{
+    return constant(n, QC_I64, &QC_SCALAR, &v, st);
+}
+
 qc_id qc_tfl_number(struct qc_tfl_node *n, float v, struct qc_status *st)
 {
     return constant(n, QC_F32, &QC_SCALAR, &v, st);

@@ -146,7 +146,11 @@ static bool read_value(struct qc_tfl_value *v, struct qc_tfl_reader *r, const st
     if (!*v->name && !(v->name = qc_arena_printf(r->arena, st, "t%zu", v->index))) return false;
     v->dtype = qc_dtype_from_tfl(qc_fb_int(t, QC_TFL_Tensor_type));
     v->is_state = qc_fb_int(t, QC_TFL_Tensor_is_variable) != 0;
-    return read_data(v, r, t, st) && read_parameters(v, r, t, st);
+    if (!read_data(v, r, t, st) || !read_parameters(v, r, t, st)) return false;
+    if (qc_fb_int(t, QC_TFL_Tensor_type) != QC_TFL_COMPLEX64 || v->data || v->shape.rank == QC_RANK_MAX) return true;
+    v->dtype = QC_F32; /* real and imaginary parts along an axis after the others */
+    v->shape.dim[v->shape.rank++] = 2;
+    return true;
 }
 
 bool qc_tfl_read_values(struct qc_tfl_reader *r, struct qc_status *st)

@@ -186,6 +186,7 @@ qc_id qc_tfl_reshape(struct qc_tfl_node *n, qc_id id, size_t rank, const int64_t
 qc_id qc_tfl_cast(struct qc_tfl_node *n, qc_id id, enum qc_dtype to, struct qc_status *st);
 /* Return new constants. */
 qc_id qc_tfl_int_list(struct qc_tfl_node *n, size_t count, const int64_t *v, struct qc_status *st);
+qc_id qc_tfl_int(struct qc_tfl_node *n, int64_t v, struct qc_status *st); /* a scalar */
 qc_id qc_tfl_number(struct qc_tfl_node *n, float v, struct qc_status *st);
 
 /* For four axes: channels-first position of axis i of the file, and the inverse. */

@@ -82,6 +82,8 @@ bool qc_tfl_out_put_plain(struct qc_tfl_writer *w, qc_id v, int from);
 /* Returns the tensor of constant v in shape `view`, permuted: axis i of the result is axis perm[i]. scale_axis: axis of
    the result for several scales. */
 int qc_tfl_out_constant(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *view, const int *perm, int scale_axis);
+/* Adds a tensor of another type, made by a CAST; the tensor itself if it has the type. */
+int qc_tfl_out_cast(struct qc_tfl_writer *w, int tensor, enum qc_dtype type);
 int qc_tfl_out_ints(struct qc_tfl_writer *w, const int64_t *values, size_t count, const char *name);
 int qc_tfl_out_int_table(struct qc_tfl_writer *w, const int64_t *values, size_t rows, size_t columns, const char *name);
 
@@ -93,6 +95,8 @@ bool qc_tfl_out_add_node(struct qc_tfl_writer *w, enum qc_tfl_operator code, uns
 /* The same with a version that does not follow from the types of the operands. */
 bool qc_tfl_out_add_versioned(struct qc_tfl_writer *w, enum qc_tfl_operator code, int version, unsigned input_count,
                               const int *inputs, int output, struct qc_fb_object *options);
+/* Adds a second output to the last node. */
+bool qc_tfl_out_add_output(struct qc_tfl_writer *w, int output);
 /* STRIDED_SLICE; whole: axes that are taken whole, one bit each. */
 bool qc_tfl_out_slice(struct qc_tfl_writer *w, int x, int y, const int64_t *begin, const int64_t *end,
                       const int64_t *stride, int64_t whole);
@@ -119,7 +123,8 @@ qc_tfl_writes qc_tfl_write_product, qc_tfl_write_pool, qc_tfl_write_mean, qc_tfl
     qc_tfl_write_slice, qc_tfl_write_split, qc_tfl_write_pad, qc_tfl_write_resize, qc_tfl_write_depth,
     qc_tfl_write_softmax, qc_tfl_write_convert, qc_tfl_write_linear, qc_tfl_write_compare, qc_tfl_write_cast,
     qc_tfl_write_gather, qc_tfl_write_erf, qc_tfl_write_layer_norm, qc_tfl_write_instance_norm, qc_tfl_write_batch_norm,
-    qc_tfl_write_composed, qc_tfl_write_repeat, qc_tfl_write_sizes, qc_tfl_write_fill;
+    qc_tfl_write_composed, qc_tfl_write_repeat, qc_tfl_write_sizes, qc_tfl_write_fill, qc_tfl_write_reduced,
+    qc_tfl_write_arg, qc_tfl_write_topk, qc_tfl_write_gather_elements, qc_tfl_write_dynamic, qc_tfl_write_nothing;
 
 /* How an operator of the graph is written. */
 struct qc_tfl_write_row {

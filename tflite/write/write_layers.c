@@ -129,8 +129,9 @@ static bool weight_fits(struct qc_tfl_writer *w, const struct qc_node *n, qc_id 
     const size_t refused = w->refused_count;
     if (!qc_constant_of(w->g, v)) return qc_tfl_out_refuse(w, n, "its weight '%s' is computed", name) && false;
     if (!s) return true;
-    if (s->dtype != QC_I8) {
-        qc_tfl_out_refuse(w, n, "its weight '%s' is %s: --weight-type int8", name, qc_dtype_long_name(s->dtype));
+    if (s->dtype != QC_I8 && s->dtype != QC_I4) {
+        qc_tfl_out_refuse(w, n, "its weight '%s' is %s: --weight-type int8 or int4", name,
+                          qc_dtype_long_name(s->dtype));
     } else if (s->block) {
         qc_tfl_out_refuse(w, n, "its weight '%s' has blocks of scales: --weight-block none", name);
     } else {
@@ -150,8 +151,8 @@ static int weight_of(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *vi
     const int have = qc_tfl_out_constant(w, stored, view, perm, axis);
     if (!dequantized) return have;
     const int to = qc_tfl_out_like(w, v, &w->tensors[have].shape, "_float");
-    const bool many = w->tensors[have].scale_count > 1;
-    qc_tfl_out_add_versioned(w, QC_TFL_OP_DEQUANTIZE, many ? 5 : 0, 1, &have, to, NULL);
+    const bool many = w->tensors[have].scale_count > 1, narrow = w->tensors[have].dtype == QC_I4;
+    qc_tfl_out_add_versioned(w, QC_TFL_OP_DEQUANTIZE, narrow ? 6 : many ? 5 : 0, 1, &have, to, NULL);
     return to;
 }
 
@@ -416,6 +417,56 @@ bool qc_tfl_write_product(struct qc_tfl_writer *w, const struct qc_node *n)
     return true;
 }
 
+/* Returns the operand of a Mul beside v; 0: n is no Mul. */
+static qc_id factor_beside(const struct qc_node *n, qc_id v)
+{
+    return !n || n->op != QC_OP_Mul ? 0 : n->inputs[0] == v ? n->inputs[1] : n->inputs[0];
+}
+
+/* A product of integers that are rounded while the model runs: FULLY_CONNECTED of floats with integer weights, which
+   rounds its rows in the same way. */
+bool qc_tfl_write_dynamic(struct qc_tfl_writer *w, const struct qc_node *n)
+{
+    static const int swapped[] = {1, 0};
+    const struct qc_graph *g = w->g;
+    const struct qc_node *from = qc_node_of(g, n->inputs[0]);
+    const qc_id cast = qc_only_reader(&w->uses, n->outputs),
+                scaled = cast && g->nodes[cast].op == QC_OP_Cast ? qc_only_reader(&w->uses, g->nodes[cast].outputs) : 0,
+                factor = scaled ? factor_beside(&g->nodes[scaled], g->nodes[cast].outputs) : 0;
+    const struct qc_node *scales = factor ? qc_node_of(g, factor) : NULL;
+    const struct qc_tensor *weight = qc_constant_of(g, n->inputs[1]);
+    if (!from || from->op != QC_OP_DynamicQuantizeLinear || !scales || !weight || weight->dtype != QC_I8 ||
+        weight->shape.rank != 2 || (n->input_count > 3 && n->inputs[3]))
+        return qc_tfl_out_refuse(w, n, "only products of rows with a constant matrix of int8 are written");
+    const qc_id by = factor_beside(scales, from->outputs + 1);
+    const struct qc_tensor *units = by ? qc_constant_of(g, by) : NULL;
+    const int64_t out = weight->shape.dim[1];
+    if (!units || units->dtype != QC_F32 || (units->count != 1 && units->count != (size_t)out))
+        return qc_tfl_out_refuse(w, n, "the scales of its weight are not constant");
+    int32_t *zeros = QC_NEW_ARRAY(w->arena, int32_t, units->count, w->st);
+    const int have = qc_tfl_out_constant(w, n->inputs[1], &weight->shape, swapped, 0),
+              inputs[] = {qc_tfl_out_tensor_of(w, from->inputs[0], QC_TFL_PLAIN), have};
+    if (!zeros) return false;
+    struct qc_tfl_tensor *t = &w->tensors[have];
+    t->scale_count = units->count;
+    t->scale = units->data;
+    t->zero_point = zeros;
+    w->done[cast] = w->done[scaled] = true;
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_FULLY_CONNECTED);
+    qc_fb_set_int(o, QC_TFL_FullyConnectedOptions_keep_num_dims, w->tensors[inputs[0]].shape.rank > 2);
+    qc_fb_set_int(o, QC_TFL_FullyConnectedOptions_asymmetric_quantize_inputs, 1);
+    /* Earlier versions read only the first of several scales. */
+    return qc_tfl_out_add_versioned(w, QC_TFL_OP_FULLY_CONNECTED, units->count > 1 ? 12 : 9, 2, inputs,
+                                    qc_tfl_out_result(w, g->nodes[scaled].outputs), o);
+}
+
+/* DynamicQuantizeLinear: the products that read it round its input. */
+bool qc_tfl_write_nothing(struct qc_tfl_writer *w, const struct qc_node *n)
+{
+    (void)n;
+    return w->st->code == QC_OK;
+}
+
 /* --- Pools --- */
 
 static bool same_parameters(const struct qc_tfl_writer *w, qc_id a, qc_id b)
@@ -450,12 +501,17 @@ static bool reduce(struct qc_tfl_writer *w, const struct qc_node *n, enum qc_tfl
 {
     const int rank = w->g->values[n->inputs[0]].type.shape.rank;
     int64_t in_file[QC_RANK_MAX];
+    bool plain = false;
+    for (size_t i = 0; i < count; i++) plain = plain || (!keep && order == QC_TFL_LAST && axes[i] < 2);
+    if (plain) order = QC_TFL_PLAIN; /* without batch or channels the other axes have another order */
     for (size_t i = 0; i < count; i++) in_file[i] = qc_tfl_out_axis((int)axes[i], rank, order);
-    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], order), to = qc_tfl_out_result(w, n->outputs);
+    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], order),
+              to = plain ? qc_tfl_out_like(w, n->outputs, &w->g->values[n->outputs].type.shape, "_plain")
+                         : qc_tfl_out_result(w, n->outputs);
     const int inputs[] = {x, qc_tfl_out_ints(w, in_file, count, "axes")};
     struct qc_fb_object *o = qc_tfl_out_options(w, code);
     qc_fb_set_int(o, QC_TFL_ReducerOptions_keep_dims, keep);
-    return qc_tfl_out_add_node(w, code, 2, inputs, to, o);
+    return qc_tfl_out_add_node(w, code, 2, inputs, to, o) && (!plain || qc_tfl_out_put_plain(w, n->outputs, to));
 }
 
 bool qc_tfl_write_pool(struct qc_tfl_writer *w, const struct qc_node *n)

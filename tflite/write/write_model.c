@@ -15,6 +15,8 @@ const struct qc_tfl_write_row *qc_tfl_write_row(enum qc_op op)
         [QC_OP_ConvTranspose] = {.writes = qc_tfl_write_product, .order = QC_TFL_LAST_ONLY},
         [QC_OP_Gemm] = {.writes = qc_tfl_write_product},
         [QC_OP_MatMul] = {.writes = qc_tfl_write_product},
+        [QC_OP_MatMulInteger] = {.writes = qc_tfl_write_dynamic},
+        [QC_OP_DynamicQuantizeLinear] = {.writes = qc_tfl_write_nothing},
         [QC_OP_Requantize] = {.writes = qc_tfl_write_requantize, .order = QC_TFL_ANY},
         [QC_OP_Quantize] = {.writes = qc_tfl_write_convert, .order = QC_TFL_ANY},
         [QC_OP_Dequantize] = {.writes = qc_tfl_write_convert, .order = QC_TFL_ANY},
@@ -81,6 +83,15 @@ const struct qc_tfl_write_row *qc_tfl_write_row(enum qc_op op)
         [QC_OP_Gather] = {.writes = qc_tfl_write_gather},
         [QC_OP_Softmax] = {.writes = qc_tfl_write_softmax, .code = QC_TFL_OP_SOFTMAX},
         [QC_OP_LogSoftmax] = {.writes = qc_tfl_write_softmax, .code = QC_TFL_OP_LOG_SOFTMAX},
+        [QC_OP_ReduceL1] = {.writes = qc_tfl_write_reduced},
+        [QC_OP_ReduceL2] = {.writes = qc_tfl_write_reduced},
+        [QC_OP_ReduceSumSquare] = {.writes = qc_tfl_write_reduced},
+        [QC_OP_ReduceLogSumExp] = {.writes = qc_tfl_write_reduced},
+        [QC_OP_LpNormalization] = {.writes = qc_tfl_write_reduced},
+        [QC_OP_ArgMax] = {.writes = qc_tfl_write_arg, .code = QC_TFL_OP_ARG_MAX},
+        [QC_OP_ArgMin] = {.writes = qc_tfl_write_arg, .code = QC_TFL_OP_ARG_MIN},
+        [QC_OP_TopK] = {.writes = qc_tfl_write_topk},
+        [QC_OP_GatherElements] = {.writes = qc_tfl_write_gather_elements},
         [QC_OP_Concat] = {.writes = qc_tfl_write_concat, .order = QC_TFL_ANY},
         [QC_OP_Reshape] = {.writes = qc_tfl_write_shape},
         [QC_OP_Flatten] = {.writes = qc_tfl_write_shape},
@@ -195,6 +206,15 @@ static struct qc_fb_object *tensor_object(struct qc_tfl_writer *w, const struct 
     return o;
 }
 
+/* Packs 4-bit integers, the first of two in the low half of a byte. */
+static const void *packed_nibbles(struct qc_tfl_writer *w, const void *data, size_t count)
+{
+    const uint8_t *from = data;
+    uint8_t *to = QC_NEW_ARRAY(w->arena, uint8_t, count / 2 + 1, w->st);
+    for (size_t i = 0; to && i < count; i++) to[i / 2] = (uint8_t)(to[i / 2] | (from[i] & 15) << (i % 2 * 4));
+    return to;
+}
+
 static struct qc_fb_object *buffer_object(struct qc_tfl_writer *w, const void *data, size_t bytes)
 {
     struct qc_fb_object *o = qc_fb_make(w->builder, QC_TFL_TABLE_Buffer);
@@ -267,7 +287,9 @@ static bool prune(struct qc_tfl_writer *w, int32_t *in, size_t in_count, int32_t
     for (size_t i = 0; i < out_count; i++) place[out[i]] = 1;
     for (size_t i = w->node_count; i-- > 0;) {
         const struct qc_tfl_node_out *n = &w->nodes[i];
-        for (unsigned k = 0; place[n->outputs[0]] && k < n->input_count; k++) place[n->inputs[k]] = 1;
+        bool used = false;
+        for (unsigned k = 0; k < n->output_count; k++) used = used || place[n->outputs[k]];
+        for (unsigned k = 0; used && k < n->input_count + n->output_count; k++) place[n->ends[k]] = 1;
     }
     for (size_t i = 0; i < w->node_count; i++)
         if (place[w->nodes[i].outputs[0]]) w->nodes[nodes++] = w->nodes[i];
@@ -330,7 +352,9 @@ static struct qc_fb_object *model_object(struct qc_tfl_writer *w)
         const struct qc_tfl_tensor *t = &w->tensors[i];
         size_t count = 0;
         if (t->data && qc_shape_count(&count, &t->shape))
-            buffers[buffer_count] = buffer_object(w, t->data, count * qc_dtype_size(t->dtype));
+            buffers[buffer_count] = t->dtype == QC_I4
+                                        ? buffer_object(w, packed_nibbles(w, t->data, count), (count + 1) / 2)
+                                        : buffer_object(w, t->data, count * qc_dtype_size(t->dtype));
         if (!(tensors[i] = tensor_object(w, t, t->data ? buffer_count++ : 0))) return NULL;
     }
     strcpy(runtime, "1.5.0");

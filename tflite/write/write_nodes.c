@@ -24,6 +24,9 @@ enum { VERSION_COUNT = sizeof versions / sizeof *versions };
 const char *qc_tfl_out_runtime_of(enum qc_tfl_operator code, int version)
 {
     if (code == QC_TFL_OP_FULLY_CONNECTED && version == 5) return "2.0.0";
+    if (code == QC_TFL_OP_FULLY_CONNECTED && version == 9) return "2.3.0";
+    if (code == QC_TFL_OP_FULLY_CONNECTED && version == 12) return "2.17.0";
+    if (code == QC_TFL_OP_DEQUANTIZE && version == 6) return "2.16.0";
     if (code == QC_TFL_OP_CONV_2D && version == 6) return "2.9.0";
     for (size_t i = 0; i < VERSION_COUNT; i++)
         for (size_t k = 0; versions[i].code == code && k < 3; k++)
@@ -79,6 +82,37 @@ bool qc_tfl_out_add_node(struct qc_tfl_writer *w, enum qc_tfl_operator code, uns
                          int output, struct qc_fb_object *options)
 {
     return qc_tfl_out_add_versioned(w, code, 0, input_count, inputs, output, options);
+}
+
+bool qc_tfl_out_add_output(struct qc_tfl_writer *w, int output)
+{
+    if (w->st->code != QC_OK) return false;
+    struct qc_tfl_node_out *n = &w->nodes[w->node_count - 1];
+    const unsigned count = n->input_count + n->output_count;
+    int *ends = QC_NEW_ARRAY(w->arena, int, count + 1, w->st);
+    if (!ends) return false;
+    memcpy(ends, n->ends, count * sizeof *ends);
+    ends[count] = output;
+    n->ends = ends;
+    n->inputs = ends;
+    n->outputs = ends + n->input_count;
+    n->output_count++;
+    return true;
+}
+
+int qc_tfl_out_cast(struct qc_tfl_writer *w, int tensor, enum qc_dtype type)
+{
+    struct qc_tfl_tensor t = w->tensors[tensor];
+    if (t.dtype == type) return tensor;
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_CAST);
+    qc_fb_set_int(o, QC_TFL_CastOptions_in_data_type, qc_tfl_type_of(t.dtype));
+    qc_fb_set_int(o, QC_TFL_CastOptions_out_data_type, qc_tfl_type_of(type));
+    t.dtype = type;
+    t.data = NULL;
+    t.name = qc_arena_printf(w->arena, w->st, "%s_%s", t.name, qc_dtype_info(type)->name);
+    const int to = qc_tfl_out_add_tensor(w, &t);
+    qc_tfl_out_add_node(w, QC_TFL_OP_CAST, 1, &tensor, to, o);
+    return to;
 }
 
 struct qc_fb_object *qc_tfl_out_options(struct qc_tfl_writer *w, enum qc_tfl_operator code)

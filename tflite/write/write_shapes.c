@@ -41,16 +41,7 @@ static bool only_dense_read(const struct qc_tfl_writer *w, qc_id v)
 /* v, a list of integers, as int32. */
 static int narrow_list(struct qc_tfl_writer *w, qc_id v)
 {
-    const int x = qc_tfl_out_tensor_of(w, v, QC_TFL_PLAIN);
-    if (w->tensors[x].dtype == QC_I32) return x;
-    const struct qc_shape shape = w->tensors[x].shape;
-    const int to = qc_tfl_out_like(w, v, &shape, "_int32");
-    w->tensors[to].dtype = QC_I32;
-    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_OP_CAST);
-    qc_fb_set_int(o, QC_TFL_CastOptions_in_data_type, qc_tfl_type_of(w->tensors[x].dtype));
-    qc_fb_set_int(o, QC_TFL_CastOptions_out_data_type, qc_tfl_type_of(QC_I32));
-    qc_tfl_out_add_node(w, QC_TFL_OP_CAST, 1, &x, to, o);
-    return to;
+    return qc_tfl_out_cast(w, qc_tfl_out_tensor_of(w, v, QC_TFL_PLAIN), QC_I32);
 }
 
 /* Does a shape that is joined of parts have a 0, which stands for a dimension of the input? */
