@@ -47,7 +47,7 @@ static void estimate_work(struct trying *t)
     t->work =
         (struct advice_work){.job = QC_JOB_RUNS * unit * (double)qc_dataset_units(s->data) + QC_JOB_HANDLED * weights,
                              .unit = unit,
-                             .quantized = unit * fmax(1, t->r->cost.latency),
+                             .quantized = unit * t->r->cost.latency,
                              .layer_plans = QC_JOB_PLANNED * weights,
                              .made = QC_JOB_BRANCHED * weights + QC_JOB_MADE * (double)t->net->produced->node_count};
     t->left = t->net->scheme.options->advice != QC_ADVISE_AUTO
@@ -96,15 +96,20 @@ static bool fill_outputs(struct qc_report_advice *out, const struct trying *t, c
     return true;
 }
 
-/* Work of an idea. weights: all of them are rounded again by sequential rounding (quantize/search/cross_rounding.h),
-   which costs as much as a job. The same happens if this job tried sequential rounding: of weights of few bits always,
-   of others if the command has --method auto. */
+/* Work of an idea before it takes part in the race. weights: all of them are rounded again by sequential rounding
+   (quantize/search/cross_rounding.h), which costs as much as a job. The same happens if this job tried sequential
+   rounding: of weights of few bits always, of others if the command has --method auto. */
 static double work_of(const struct trying *t, const struct qc_idea *idea, bool weights)
 {
     const bool again = idea->anew || t->net->scheme.options->propagate; /* the candidate runs the samples again */
     const bool rounded = weights || (t->net->crossed.tried && (t->few || !t->net->crossed.all));
     return t->work.made + (again ? t->work.job : 0) + (rounded ? t->work.job : 0) +
-           t->work.quantized * (QC_MEASURED_BATCHES + 2 * QC_ADVICE_HELD);
+           t->work.quantized * QC_MEASURED_BATCHES;
+}
+
+static double work_of_race(const struct trying *t)
+{
+    return t->work.quantized * 2 * QC_ADVICE_UNITS;
 }
 
 /* Fills in the command and the description of the idea. */
@@ -144,14 +149,14 @@ static bool is_free(const struct trying *t, const struct qc_report_cost *cost, c
 }
 
 /* Measures the network of an idea. Sets *good and fills *out if it gains at least QC_ADVICE_GAIN_DB (with `cheaper`:
-   loses at most 1 dB) on the samples of the report, and in the race on held-out ones, and if that has a price. */
+   loses at most 1 dB) on the samples of the report, and in the race, and if it has a price. */
 static bool judge_idea(bool *good, struct qc_report_advice *out, struct trying *t, const struct qc_network *made,
                        const struct qc_idea *idea, bool cheaper, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_dataset *data = t->net->setup->data;
     const struct qc_selection some = qc_measured_samples(data);
-    const struct qc_race_terms terms = {.units = QC_ADVICE_HELD,
-                                        .held = true,
+    const struct qc_race_terms terms = {.units = QC_ADVICE_UNITS,
+                                        .budget = QC_ADVICE_UNITS,
                                         .expected = true,
                                         .least_db = cheaper ? -QC_ADVICE_LOSS_DB : QC_ADVICE_GAIN_DB};
     const struct qc_network *const networks[] = {t->net, made};
@@ -163,7 +168,11 @@ static bool judge_idea(bool *good, struct qc_report_advice *out, struct trying *
     if (!cheaper && is_free(t, &out->cost, &idea->change)) return true;
     if (!qc_measure_outputs(then, &t->keys, made, data, &some, st)) return false;
     if (!(decibels(t, then) - decibels(t, t->now) >= terms.least_db)) return true;
+    t->left -= work_of_race(t);
     if (!qc_race_of_networks(results, &best, t->net, networks, 2, &terms, st)) return false;
+    fprintf(stderr, "race %s %s: report %.2f -> %.2f gain %.2f err %.2f worth %.2f units %zu best %zu\n", idea->action,
+            idea->node ? idea->node : "", decibels(t, t->now), decibels(t, then), results[1].gain, results[1].error,
+            results[1].worth, results[1].units, best);
     out->held_before_db = results[0].sqnr_db;
     out->held_after_db = results[0].sqnr_db + results[1].gain;
     *good = best == 1;
@@ -187,7 +196,7 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
     struct qc_candidate *then = NULL;
     struct qc_status why = QC_STATUS_INIT;
     *good = false;
-    if (idea->mends || (best && !t->r->advice_tried)) t->left += work;
+    if (idea->mends || (best && !t->r->advice_tried)) t->left += work + work_of_race(t);
     if (!(work <= t->left)) {
         leave(t, idea, cheaper);
         return true;

@@ -32,8 +32,7 @@ static double price(const struct qc_attempts *t, const struct qc_report_fallback
 static bool is_better(const struct qc_attempts *t, const struct qc_report_fallback_step *s)
 {
     const struct qc_report_fallback_step *best = &t->steps[t->best];
-    if (t->halves)
-        return s->sqnr_db - best->sqnr_db >= QC_FALLBACK_HALF_DB && s->sqnr_db >= QC_FALLBACK_USELESS_DB;
+    if (t->halves) return s->sqnr_db - best->sqnr_db >= QC_FALLBACK_HALF_DB && s->sqnr_db >= QC_FALLBACK_USELESS_DB;
     const double is = price(t, s), was = price(t, best);
     return is < was || (t->best && is <= was && s->layers < best->layers);
 }
@@ -42,13 +41,8 @@ static struct qc_report_fallback_step *add_step(struct qc_attempts *t, size_t la
 {
     const double none = (double)NAN;
     struct qc_report_fallback_step *s = &t->steps[t->count++];
-    *s = (struct qc_report_fallback_step){.layers = layers,
-                                          .type = type,
-                                          .value = none,
-                                          .drop = none,
-                                          .int8_share = none,
-                                          .sqnr_db = none,
-                                          .nll = none};
+    *s = (struct qc_report_fallback_step){
+        .layers = layers, .type = type, .value = none, .drop = none, .int8_share = none, .sqnr_db = none, .nll = none};
     return s;
 }
 

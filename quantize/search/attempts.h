@@ -2,9 +2,9 @@
 /* Attempts: networks of changed schemes, made one after the other in the job's candidate. Searches propose the changes.
    Here each is made and measured, compared with the best so far, and kept or dropped.
 
-   A network has a price: its estimated latency and bytes (quantize/search/cost.h) relative to the float model. If the user
-   demands something, the cheapest network that meets the demand is the best one. Else noise of the outputs has a price,
-   and no network may be larger than the float model or, if the outputs are of use, slower. */
+   A network has a price: its estimated latency and bytes (quantize/search/cost.h) relative to the float model. If the
+   user demands something, the cheapest network that meets the demand is the best one. Else noise of the outputs has a
+   price, and no network may be larger than the float model or, if the outputs are of use, slower. */
 #pragma once
 
 #include "export/report/report.h"
@@ -33,7 +33,7 @@ bool qc_attempt(struct qc_report_fallback_step **step, struct qc_attempts *t, co
                 size_t layers, const char *type, struct qc_status *st);
 /* Returns true if a change of the same kind that concerns more layers cannot be better than the best one. */
 bool qc_attempts_over(const struct qc_attempts *t, const struct qc_report_fallback_step *step);
-/* Brings the candidate to the best step, whose results go to *has. *out (from the arena of the candidate): the steps, and the
-   command of the best one. */
+/* Brings the candidate to the best step, whose results go to *has. *out (from the arena of the candidate): the steps,
+   and the command of the best one. */
 bool qc_attempts_end(struct qc_report_fallback **out, struct qc_standing *has, struct qc_attempts *t,
                      struct qc_status *st);
