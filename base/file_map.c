@@ -66,6 +66,18 @@ bool qc_temporary_subfolder(const char **out, const char *scratch, struct qc_are
     return true;
 }
 
+bool qc_temporary_file(const char **out, struct qc_arena *a, struct qc_status *st)
+{
+    char *path = qc_arena_printf(a, st, "%s/qcalib-XXXXXX", qc_temporary_folder(NULL));
+    const int fd = path ? mkostemp(path, O_CLOEXEC) : -1;
+    if (path && fd < 0)
+        qc_fail(st, QC_MACHINE, "%s: cannot make a temporary file; set TMPDIR to a folder with room", path);
+    if (fd < 0) return false;
+    close(fd);
+    *out = path;
+    return true;
+}
+
 /* Returns a new unnamed file in the folder, open for reading and writing; -1 with errno on failure. */
 static int temporary_file(const char *folder)
 {

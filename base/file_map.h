@@ -33,6 +33,8 @@ void qc_file_map_forget(const void *data, size_t bytes);
 const char *qc_temporary_folder(const char *scratch);
 /* Makes a new folder in it; *out: its path, from the arena. Fails with QC_MACHINE. */
 bool qc_temporary_subfolder(const char **out, const char *scratch, struct qc_arena *a, struct qc_status *st);
+/* Makes a new file in TMPDIR, else /tmp; programs that are started do not inherit it. *out: as above. */
+bool qc_temporary_file(const char **out, struct qc_arena *a, struct qc_status *st);
 
 /* A temporary file for bytes that need not stay in memory. */
 struct qc_scratch_file;

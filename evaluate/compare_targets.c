@@ -9,18 +9,6 @@
 #include "base/file_map.h"
 #include "quantize/job.h"
 
-/* Makes a new file in TMPDIR, else /tmp. */
-static bool temporary(const char **out, struct qc_arena *a, struct qc_status *st)
-{
-    char *path = qc_arena_printf(a, st, "%s/qcalib-XXXXXX", qc_temporary_folder(NULL));
-    if (!path) return false;
-    const int fd = mkstemp(path);
-    if (fd < 0) return qc_fail(st, QC_MACHINE, "a temporary file cannot be made as %s; set TMPDIR", path);
-    close(fd);
-    *out = path;
-    return true;
-}
-
 static bool options_of(struct qc_options *q, const struct qc_options *o, const char *target, struct qc_status *st)
 {
     static const enum qc_option same[] = {QC_OPTION_INPUT, QC_OPTION_STATE,   QC_OPTION_PREPROCESS,
@@ -91,6 +79,27 @@ static bool fill_rows(struct qc_target_pair *p, int side, const struct qc_option
     return ok;
 }
 
+<<<<<<< HEAD
+=======
+static bool quantize(struct qc_target_pair *p, int side, const char *model, const struct qc_options *o,
+                     struct qc_progress *progress, struct qc_warnings *w, struct qc_status *st)
+{
+    const struct qc_job_listener listener = {.progress = progress};
+    struct qc_options q;
+    struct qc_job *j = NULL;
+    if (!options_of(&q, o, p->name[side], st)) return false;
+    const struct qc_job_inputs in = qc_job_inputs_of(&q, model);
+    bool ok = qc_job_new(&j, &q, &in, &listener, st) && qc_job_run(j, st) &&
+              qc_temporary_file(&p->file[side], o->arena, st) && qc_job_write(j, 0, p->file[side], st) &&
+              fill_rows(p, side, &q, qc_job_report(j), st);
+    const struct qc_warnings *said = j ? qc_job_warnings(j) : NULL;
+    for (size_t i = 0; said && i < qc_warnings_count(said); i++)
+        qc_warn(w, "%s: %s", p->name[side], qc_warnings_text(said, i));
+    qc_job_free(j);
+    return ok || qc_where(st, "--target %s", p->name[side]);
+}
+
+>>>>>>> 14bf56f5 (Samples of a unit, and temporary files, have one function each)
 bool qc_quantize_for_targets(struct qc_target_pair *out, const char *model, const struct qc_options *o,
                              struct qc_progress *progress, struct qc_warnings *w, struct qc_status *st)
 {

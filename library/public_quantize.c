@@ -83,15 +83,11 @@ static bool bytes_of_file(void **bytes, size_t *size, const struct qc_exporter *
 {
     QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
-    char *path = qc_arena_printf(a, st, "%s/qcalib-model-XXXXXX", qc_temporary_folder(NULL));
+    const char *path;
     void *data = NULL;
-    const int fd = path ? mkstemp(path) : -1;
-    bool ok = path != NULL;
-    if (ok && fd < 0)
-        ok = qc_fail(st, QC_MACHINE, "%s: cannot make a temporary file; set TMPDIR to a folder with room", path);
-    if (fd >= 0) close(fd);
-    ok = ok && qc_export_file(NULL, path, e, source, NULL, st) && qc_file_read(&data, size, path, a, st);
-    if (fd >= 0) unlink(path);
+    if (!qc_temporary_file(&path, a, st)) return false;
+    bool ok = qc_export_file(NULL, path, e, source, NULL, st) && qc_file_read(&data, size, path, a, st);
+    unlink(path);
     if (ok && !(*bytes = malloc(*size ? *size : 1))) ok = qc_fail_memory(st, *size);
     if (ok) memcpy(*bytes, data, *size);
     return ok;

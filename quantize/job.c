@@ -195,7 +195,7 @@ static bool improve(struct qc_job *j, struct qc_status *st)
     const bool missed = qc_options_demand(o) && !qc_demand_met(&j->demand, &j->has);
     struct qc_report *r = &j->r;
     if (!o->sensitivity && !missed) return true;
-    if (!qc_measure_sensitivity(&j->sensitivity, j->best->network, j->setup->eval, MEASURED, NULL, 0, st) ||
+    if (!qc_measure_sensitivity(&j->sensitivity, j->best->network, j->setup->eval, MEASURED, NULL, st) ||
         !qc_fill_effects(r, j->sensitivity, j->best->arena, st))
         return false;
     if (!missed) return true;

@@ -179,7 +179,7 @@ static bool name_origin(struct qc_collection *c, const struct qc_dataset *data, 
 static bool find_units(struct collecting *k, const struct qc_dataset *data, struct qc_status *st)
 {
     size_t all = qc_dataset_units(data);
-    uint64_t each = qc_dataset_batch(data) > 0 ? (uint64_t)qc_dataset_batch(data) : 1;
+    const uint64_t each = qc_dataset_unit_samples(data);
     k->each = each;
     k->units = QC_NEW_ARRAY(k->c->arena, size_t, all, st);
     k->done = QC_NEW_ARRAY(k->c->arena, bool, all, st);

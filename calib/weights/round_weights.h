@@ -107,8 +107,6 @@ bool qc_round_weights(struct qc_weight_rounding **out, struct qc_graph **graph, 
                       struct qc_status *st);
 /* Returns the bytes that one worker needs for the largest layer, without the new weights of other layers. */
 size_t qc_round_weights_bytes_of_all(const struct qc_second_moments *m);
-/* Estimates the multiply-adds of collecting the moments of all layers, and of rounding. */
-void qc_round_weights_work_of_all(double *taking, double *rounding, const struct qc_second_moments *m);
 void qc_weight_rounding_free(struct qc_weight_rounding *r); /* NULL-safe */
 
 /* Weights whose channels differ too much for one scale. */

@@ -137,18 +137,6 @@ size_t qc_round_weights_bytes_of_all(const struct qc_second_moments *m)
     return most;
 }
 
-void qc_round_weights_work_of_all(double *taking, double *rounding, const struct qc_second_moments *m)
-{
-    *taking = *rounding = 0;
-    for (size_t i = 0; i < m->count; i++) {
-        const struct qc_second_moments_layer *l = m->layers[i];
-        double rows = 0;
-        for (size_t k = 0; k < QC_MOMENTS_PARTS; k++) rows += (double)l->parts[k].rows;
-        *taking += rows * (double)l->columns * (double)l->groups * (l->keep ? 1 : (double)l->block);
-        *rounding += qc_round_weights_work(l);
-    }
-}
-
 static void free_rounding_matrix(struct matrix *m)
 {
     free(m->square);

@@ -174,6 +174,8 @@ size_t qc_dataset_scratch_bytes(const struct qc_dataset *ds);
 
 /* Samples in one unit; 0 if the data sets hold whole inputs (then a unit is one entry of axis 0). */
 int64_t qc_dataset_batch(const struct qc_dataset *ds);
+/* The same, but 1 in place of 0. */
+size_t qc_dataset_unit_samples(const struct qc_dataset *ds);
 
 /* Units to read (after qc_dataset_select: the chosen ones), their samples, samples of the file that do not fill a
    batch, and samples in the file. */

@@ -533,7 +533,7 @@ static bool bind_labels(struct qc_dataset *ds, const struct qc_data_entry *e, st
     if (!qc_check_sizes(s, st)) return false;
     size_t n = (size_t)s->dims[0], whole = ds->bindings[0].rank ? (size_t)ds->bindings[0].dims[0] : 1;
     if (n == ds->total && s->row_elements > 0) {
-        ds->label_rows = ds->batch ? (size_t)ds->batch : 1;
+        ds->label_rows = qc_dataset_unit_samples(ds);
         ds->label_positions = ds->batch && (s->row_elements > 1 || s->sizes);
         return qc_mul_size(&ds->label_count, ds->label_rows, s->row_elements) ||
                qc_fail(st, QC_BAD_INPUT, "%zu labels a sample do not fit in memory", s->row_elements);
@@ -551,7 +551,7 @@ static bool bind_labels(struct qc_dataset *ds, const struct qc_data_entry *e, st
 static bool bind_target(struct qc_dataset *ds, const struct qc_data_entry *e, struct qc_status *st)
 {
     struct qc_binding *b = &ds->bindings[ds->input_count];
-    *b = (struct qc_binding){.name = e->name, .rows = ds->batch ? (size_t)ds->batch : 1, .whole = ds->batch == 0};
+    *b = (struct qc_binding){.name = e->name, .rows = qc_dataset_unit_samples(ds), .whole = ds->batch == 0};
     if (!qc_open_set(&b->set, &b->array, ds, e->name, st)) return false;
     if (b->set.sizes && b->rows > 1) return refuse_sizes(ds, st);
     ds->binding_count = ds->input_count + 1;

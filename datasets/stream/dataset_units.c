@@ -72,7 +72,7 @@ int64_t qc_dataset_batch(const struct qc_dataset *ds)
 
 /* ---- Choice ---- */
 
-static size_t samples_per_unit(const struct qc_dataset *ds)
+size_t qc_dataset_unit_samples(const struct qc_dataset *ds)
 {
     return ds->batch ? (size_t)ds->batch : 1;
 }
@@ -84,12 +84,12 @@ size_t qc_dataset_units(const struct qc_dataset *ds)
 
 size_t qc_dataset_samples(const struct qc_dataset *ds)
 {
-    return ds->units * samples_per_unit(ds);
+    return ds->units * qc_dataset_unit_samples(ds);
 }
 
 size_t qc_dataset_planned(const struct qc_dataset *ds)
 {
-    return ds->planned * samples_per_unit(ds);
+    return ds->planned * qc_dataset_unit_samples(ds);
 }
 
 size_t qc_dataset_dropped(const struct qc_dataset *ds)
@@ -104,13 +104,13 @@ size_t qc_dataset_total(const struct qc_dataset *ds)
 
 size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit)
 {
-    return qc_unit_in_file(ds, unit) * samples_per_unit(ds);
+    return qc_unit_in_file(ds, unit) * qc_dataset_unit_samples(ds);
 }
 
 size_t qc_dataset_others(const struct qc_dataset *ds)
 {
     const bool fixed = !ds->sequence_count && !(ds->own && qc_memory_data_is_unsure(ds->own));
-    return fixed && ds->chosen && ds->units == ds->planned ? (ds->all_units - ds->units) * samples_per_unit(ds) : 0;
+    return fixed && ds->chosen && ds->units == ds->planned ? (ds->all_units - ds->units) * qc_dataset_unit_samples(ds) : 0;
 }
 
 /* Returns the number of units from which a selection chooses. */
@@ -123,7 +123,7 @@ static size_t offered_units(const struct qc_dataset *ds, const struct qc_selecti
 static size_t planned_units(const struct qc_dataset *ds, const struct qc_selection *selection)
 {
     const size_t offered = offered_units(ds, selection);
-    size_t n = selection->samples ? selection->samples / samples_per_unit(ds) : offered;
+    size_t n = selection->samples ? selection->samples / qc_dataset_unit_samples(ds) : offered;
     if (n == 0) n = 1;
     return n < offered ? n : offered;
 }
@@ -168,7 +168,7 @@ static bool choose_units(struct qc_dataset *ds, const struct qc_selection *selec
 static bool look(size_t *gone, struct qc_dataset *ds, struct qc_status *st)
 {
     /* If all units are chosen, also check the samples left over: they may move up. */
-    const size_t each = samples_per_unit(ds), count = ds->chosen ? ds->units * each : ds->total;
+    const size_t each = qc_dataset_unit_samples(ds), count = ds->chosen ? ds->units * each : ds->total;
     QC_FREED uint64_t *rows = calloc(count ? count : 1, sizeof *rows);
     if (!rows) return qc_fail_memory(st, count * sizeof *rows);
     for (size_t i = 0; i < count; i++) rows[i] = qc_unit_in_file(ds, i / each) * each + i % each;
@@ -222,7 +222,7 @@ bool qc_dataset_choose(struct qc_dataset *ds, const struct qc_selection *selecti
 /* Checks that the file stores bytes for so many units. A single input may be all 0 without storage. */
 static bool check_stored(const struct qc_dataset *ds, size_t units, struct qc_status *st)
 {
-    const size_t each = samples_per_unit(ds);
+    const size_t each = qc_dataset_unit_samples(ds);
     size_t bytes = 0, stored = 0;
     for (size_t i = 0; i < ds->input_count; i++) {
         const struct qc_binding *b = &ds->bindings[i];

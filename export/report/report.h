@@ -102,10 +102,11 @@ struct qc_layer {
 struct qc_report_idea {
     const char *name;
     size_t option_count;
-    const char *options[8];   /* "--equalize=free" */
-    double gain_db, error_db; /* gain of the outputs and its standard error, on samples */
+    const char *const *options; /* "--equalize=free" */
+    double gain_db, error_db;   /* gain of the outputs and its standard error, on samples */
     size_t samples;
     bool kept;
+    const char *reason; /* why it was not tried, or NULL */
 };
 
 /* An input of products whose channels are centred (quantize/search/centre_channels.h). */

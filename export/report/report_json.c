@@ -414,6 +414,7 @@ static struct qc_json *free_changes(const struct qc_report *r)
         struct qc_json *o = QC_JSON("name %s", t->name);
         qc_json_set(o, "options", qc_json_strings(t->options, t->option_count));
         qc_json_put(o, "gain_db %g error_db %g samples %zu kept %hhd", t->gain_db, t->error_db, t->samples, t->kept);
+        if (t->reason) qc_json_put(o, "reason %s", t->reason);
         qc_json_add(all, o);
     }
     return all;

@@ -86,6 +86,7 @@ bool qc_evidence_beside(struct qc_evidence **out, struct qc_evidence *from, bool
                               .steps = from->steps,
                               .bodies = qc_body_set_ref(from->bodies),
                               .run_bytes = from->run_bytes,
+                              .float_time = from->float_time,
                               .memory_planned = from->memory_planned,
                               .collected = from->collected};
     return true;

@@ -27,6 +27,7 @@ struct qc_evidence {
     struct qc_body_set *bodies;         /* quantized bodies; NULL until made */
     size_t run_bytes;                   /* of a later run with one worker; 0 without --memory-limit */
     size_t later_bytes;                 /* as in struct qc_calibration_options */
+    double float_time; /* of the float model as quantize/search/cost.h estimates it; 0: not known yet */
     bool memory_planned;
     bool moments_dropped; /* second moments were used and freed */
     bool collected;       /* --checkpoint has the statistics of an earlier collection */

@@ -261,10 +261,8 @@ bool qc_network_wants_ranges(const struct qc_network *net)
    with several processes. */
 static bool few_samples(const struct qc_network *net)
 {
-    const size_t batch =
-        net->setup->data && qc_dataset_batch(net->setup->data) > 1 ? (size_t)qc_dataset_batch(net->setup->data) : 1;
     return net->scheme.calibration.activation->of_network && net->setup->data && !qc_has_statistics(net->setup->in) &&
-           !net->setup->in->team && qc_dataset_units(net->setup->data) * batch < QC_MANY_SAMPLES;
+           !net->setup->in->team && qc_dataset_samples(net->setup->data) < QC_MANY_SAMPLES;
 }
 
 /* True if the extremes of each sample are kept: with few samples, and if their number is unknown. Processes that share

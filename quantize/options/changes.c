@@ -3,6 +3,29 @@
 
 #include <string.h>
 
+bool qc_change_add(struct qc_change *change, const char *name, const char *value, struct qc_arena *a,
+                   struct qc_status *st)
+{
+    if (!value) return false;
+    if (change->count >= change->room) {
+        const size_t room = 2 * change->count + 2;
+        struct qc_option_text *options = QC_NEW_ARRAY(a, struct qc_option_text, room, st);
+        if (!options) return false;
+        if (change->count) memcpy(options, change->options, change->count * sizeof *options);
+        change->options = options;
+        change->room = room;
+    }
+    ((struct qc_option_text *)change->options)[change->count++] = (struct qc_option_text){name, value};
+    return true;
+}
+
+bool qc_change_join(struct qc_change *change, const struct qc_change *more, struct qc_arena *a, struct qc_status *st)
+{
+    for (size_t i = 0; i < more->count; i++)
+        if (!qc_change_add(change, more->options[i].name, more->options[i].value, a, st)) return false;
+    return true;
+}
+
 /* Copies a list, so that adding to it leaves the original as it is. */
 static bool copy_list(struct qc_text_list *list, size_t from, size_t end, struct qc_arena *a, struct qc_status *st)
 {

@@ -128,12 +128,17 @@ bool qc_job_command(const char **out, const struct qc_job_inputs *in, const stru
     return qc_job_words(&words, in, o, change, a, st) && qc_words_text(out, a, &words, st);
 }
 
-bool qc_job_change(const char *const **options, const char **command, const struct qc_job_inputs *in,
-                   const struct qc_options *o, const struct qc_change *change, struct qc_arena *a, struct qc_status *st)
+bool qc_change_texts(const char *const **out, const struct qc_change *change, struct qc_arena *a, struct qc_status *st)
 {
     const char **texts = QC_NEW_ARRAY(a, const char *, change->count, st);
     for (size_t i = 0; texts && i < change->count; i++)
         if (!(texts[i] = option_text(&change->options[i], a, st))) return false;
-    *options = texts;
-    return texts && qc_job_command(command, in, o, change, a, st);
+    *out = texts;
+    return texts != NULL;
+}
+
+bool qc_job_change(const char *const **options, const char **command, const struct qc_job_inputs *in,
+                   const struct qc_options *o, const struct qc_change *change, struct qc_arena *a, struct qc_status *st)
+{
+    return qc_change_texts(options, change, a, st) && qc_job_command(command, in, o, change, a, st);
 }

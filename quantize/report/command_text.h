@@ -27,7 +27,9 @@ bool qc_job_words(struct qc_text_list *out, const struct qc_job_inputs *in, cons
 bool qc_job_command(const char **out, const struct qc_job_inputs *in, const struct qc_options *o,
                     const struct qc_change *change, struct qc_arena *a, struct qc_status *st);
 
-/* The same, and the added options as texts, "--name=value" [change->count]. */
+/* Sets *out to the added options as texts, "--name=value" [change->count]. */
+bool qc_change_texts(const char *const **out, const struct qc_change *change, struct qc_arena *a, struct qc_status *st);
+/* Both. */
 bool qc_job_change(const char *const **options, const char **command, const struct qc_job_inputs *in,
                    const struct qc_options *o, const struct qc_change *change, struct qc_arena *a,
                    struct qc_status *st);

@@ -392,12 +392,16 @@ static size_t touching(qc_id out[SKIPS], const struct finder *f, const struct qc
 
 /* A change of the command. */
 struct remedy {
-    size_t count;
-    struct qc_option_text options[SKIPS];
-    const char *without, *action;
+    struct qc_change change;
+    const char *action;
     const struct qc_layer *stored; /* the value that the change concerns; NULL: the op */
     bool anew, mends;              /* as in struct qc_idea */
 };
+
+static bool add_option(struct remedy *to, const struct finder *f, const char *name, const char *value)
+{
+    return qc_change_add(&to->change, name, value, f->net->arena, f->st);
+}
 
 /* Leaves the ops that touch the value `stored` in float, or without one the op itself. */
 static bool skip(struct remedy *out, const struct finder *f, const struct qc_noise_point *pt,
@@ -407,15 +411,13 @@ static bool skip(struct remedy *out, const struct finder *f, const struct qc_noi
     size_t count = stored ? touching(nodes, f, stored) : 0;
     if (count > SKIPS) count = 0;
     if (!count && computes(f, &f->g->nodes[pt->node])) nodes[count++] = pt->node;
-    out->count = 0;
     for (size_t i = 0; i < count; i++) {
         const char *word = skip_word(f, nodes[i]);
-        if (!word) continue;
-        out->options[out->count++] = (struct qc_option_text){"skip", word};
+        if (word && !add_option(out, f, "skip", word)) return false;
     }
-    out->action = out->count > 1 ? "Keep the ops that touch this tensor in float" : "Keep it in float";
-    out->stored = out->count > 1 ? stored : NULL;
-    return out->count > 0;
+    out->action = out->change.count > 1 ? "Keep the ops that touch this tensor in float" : "Keep it in float";
+    out->stored = out->change.count > 1 ? stored : NULL;
+    return out->change.count > 0;
 }
 
 /* True if one of these types is stored in 16 bits: products of two such factors are not supported. */
@@ -438,11 +440,8 @@ static bool wide(struct remedy *out, const struct finder *f, const struct qc_lay
     const char *word = skip_word(f, nodes[0]);
     if (!word) return false;
     const char *type = qc_arena_printf(f->net->arena, f->st, "%sint16:%s", *l->type == 'u' ? "u" : "", word);
-    *out = (struct remedy){.count = 1,
-                           .options = {{"activation-type", type}},
-                           .action = "Store it in 16 bits",
-                           .stored = l};
-    return type != NULL;
+    *out = (struct remedy){.action = "Store it in 16 bits", .stored = l};
+    return add_option(out, f, "activation-type", type);
 }
 
 /* Compensates the weights of a node, or gives them 16 bits. */
@@ -451,39 +450,35 @@ static bool finer_weights(struct remedy *out, const struct finder *f, const stru
 {
     const struct qc_options *o = f->net->scheme.options;
     if (o->weight_rounding == QC_WEIGHTS_NEAREST && !qc_has_statistics(f->net->setup->in)) {
-        *out = (struct remedy){.count = 1,
-                               .options = {{"weight-rounding", "compensated"}},
-                               .without = "weight-rounding",
+        *out = (struct remedy){.change = {.without = "weight-rounding"},
                                .anew = true,
                                .action = "Round them so that their errors compensate"};
-        return true;
+        return add_option(out, f, "weight-rounding", "compensated");
     }
     const char *word = skip_word(f, pt->node);
     const struct qc_partition_options *p = &f->net->scheme.partition;
     const bool wide_input = has_wide(&p->activation, p->activation_types, p->activation_type_count);
     if (!word || wide_input || strstr(weight->type, "16") || !computes(f, &f->g->nodes[pt->node])) return false;
     const char *type = qc_arena_printf(f->net->arena, f->st, "int16:%s", word);
-    *out = (struct remedy){.count = 1, .options = {{"weight-type", type}}, .action = "Give them 16 bits"};
-    return type != NULL;
+    *out = (struct remedy){.action = "Give them 16 bits"};
+    return add_option(out, f, "weight-type", type);
 }
 
 /* Equalizes channels. Needs samples: statistics of --stats are from before equalization. */
 static bool equalize(struct remedy *out, const struct finder *f)
 {
     if (f->net->form->equalized || qc_has_statistics(f->net->setup->in)) return false;
-    *out = (struct remedy){.count = 1,
-                           .options = {{"equalize", "on"}},
-                           .without = "equalize",
+    *out = (struct remedy){.change = {.without = "equalize"},
                            .anew = true,
                            .mends = true,
                            .action = "Equalize the channels"};
-    return true;
+    return add_option(out, f, "equalize", "on");
 }
 
 static bool per_channel(struct remedy *out, const struct finder *f)
 {
     if (!f->net->scheme.options->per_tensor) return false;
-    *out = (struct remedy){.without = "per-tensor",
+    *out = (struct remedy){.change = {.without = "per-tensor"},
                            .anew = true,
                            .mends = true,
                            .action = "Give every channel of the weights a scale of its own"};
@@ -494,11 +489,8 @@ static bool other_method(struct remedy *out, const struct finder *f)
 {
     const struct qc_observer *now = f->net->scheme.calibration.activation;
     if (now->of_network || strcmp(now->name, "mse") == 0) return false; /* --method auto has tried mse */
-    *out = (struct remedy){.count = 1,
-                           .options = {{"method", "mse"}},
-                           .without = "method",
-                           .action = "Choose ranges by the squared error"};
-    return true;
+    *out = (struct remedy){.change = {.without = "method"}, .action = "Choose ranges by the squared error"};
+    return add_option(out, f, "method", "mse");
 }
 
 /* Sets *why, and *fix if there is a remedy (returns true). *known is false if no cause stands out. */
@@ -582,25 +574,20 @@ static bool suggest(struct qc_report_suggestion *out, struct remedy *fix, const 
     return out->why && out->node;
 }
 
-static bool idea_of(struct qc_idea *out, const struct finder *f, const struct remedy *fix,
-                    const struct qc_report_suggestion *s)
+static struct qc_idea idea_of(const struct finder *f, const struct remedy *fix, const struct qc_report_suggestion *s)
 {
-    const struct qc_option_text *options =
-        qc_arena_dup(f->net->arena, fix->options, fix->count, sizeof *fix->options, f->st);
-    if (!options) return false;
-    *out = (struct qc_idea){
-        .change = {.count = fix->count, .options = options, .without = fix->without},
-        .anew = fix->anew,
-        .mends = fix->mends,
-        .action = fix->action,
-        .node = fix->without ? NULL : s->node, /* without: a change of all layers */
-        .layer = fix->without ? QC_NO_INDEX : s->layer,
-    };
+    const bool all = fix->change.without;
+    struct qc_idea idea = {.change = fix->change,
+                           .anew = fix->anew,
+                           .mends = fix->mends,
+                           .action = fix->action,
+                           .node = all ? NULL : s->node,
+                           .layer = all ? QC_NO_INDEX : s->layer};
     if (fix->stored) { /* the value may be the result of another op */
-        out->node = fix->stored->node ? fix->stored->node : fix->stored->name;
-        out->layer = (size_t)(fix->stored - f->r->layers);
+        idea.node = fix->stored->node ? fix->stored->node : fix->stored->name;
+        idea.layer = (size_t)(fix->stored - f->r->layers);
     }
-    return true;
+    return idea;
 }
 
 /* Returns the op with the name that options use, or 0. */
@@ -660,8 +647,7 @@ bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const stru
         if (!(pt ? suggest(&s, &fix, &f, pt, &known) : suggest_input(&s, &fix, &f, node))) return false;
         if (!s.why) continue;
         list[count++] = s;
-        if (known && fix.action && ideas->count < CAUSES && !idea_of(&ideas->of[ideas->count++], &f, &fix, &s))
-            return false;
+        if (known && fix.action && ideas->count < CAUSES) ideas->of[ideas->count++] = idea_of(&f, &fix, &s);
     }
     r->suggestions = list;
     r->suggestion_count = count;

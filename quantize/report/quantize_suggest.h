@@ -7,10 +7,10 @@
 #include "quantize/make/network.h"
 #include "quantize/report/command_text.h"
 
-/* A change of options that may help; texts in the arena of the pipeline. */
+/* A change of options that may help; texts in the arena of the network. */
 struct qc_idea {
     struct qc_change change;
-    bool anew;          /* equalization and data must run again (qc_pipeline_branch) */
+    bool anew;          /* equalization and data must run again */
     bool mends;         /* repairs outlier channels, which break a network: tried at any cost */
     const char *action; /* description, a sentence */
     const char *node;   /* NULL: all layers */

@@ -49,20 +49,31 @@ bool qc_candidate_change(struct qc_candidate *c, const struct qc_scheme *base, c
     return qc_scheme_change(&scheme, base, c->setup, change, c->arena, st) && qc_candidate_make(c, &scheme, NULL, st);
 }
 
+bool qc_candidate_refused(const char **reason, const struct qc_candidate *c, const struct qc_status *why,
+                          struct qc_status *st)
+{
+    if (why->code != QC_UNSUPPORTED && why->code != QC_USAGE && why->code != QC_DEMAND &&
+        (why->code != QC_MACHINE || !c->setup->options->memory_limit))
+        return qc_fail(st, why->code, "%s", why->message);
+    return !reason || (*reason = qc_arena_strdup(c->arena, why->message, st));
+}
+
 static bool derive(struct qc_candidate *c, const struct qc_candidate *from, const struct qc_change *change,
                    enum qc_derivation how, struct qc_status *st)
 {
     const struct qc_network *net = from->network;
+    const bool same = how == QC_SAME_FORM;
     struct qc_scheme scheme;
     struct qc_float_form *form = NULL;
-    if (!qc_scheme_change(&scheme, &from->scheme, c->setup, change, c->arena, st)) return false;
-    if (!(how == QC_SAME_FORM ? qc_evidence_share(&c->evidence, from->evidence, st)
-                              : qc_evidence_beside(&c->evidence, from->evidence, how == QC_FEW_SAMPLES, st)))
+    if (!qc_scheme_change(&scheme, &from->scheme, c->setup, change, how == QC_RIVAL ? from->arena : c->arena, st) ||
+        !(how == QC_RIVAL ? qc_evidence_new(&c->evidence, c->setup, st)
+          : same          ? qc_evidence_share(&c->evidence, from->evidence, st)
+                          : qc_evidence_beside(&c->evidence, from->evidence, how == QC_FEW_SAMPLES, st)) ||
+        (same && !qc_float_form_unscaled(&form, net->form, c->setup, st)))
         return false;
-    if (how == QC_SAME_FORM && !qc_float_form_unscaled(&form, net->form, c->setup, st)) return false;
     scheme.form = form;
-    scheme.bare = scheme.calibration.ranges_alone = true;
-    if (!from->scheme.options->propagate)
+    scheme.bare = scheme.calibration.ranges_alone = how != QC_RIVAL;
+    if (how != QC_RIVAL && !from->scheme.options->propagate)
         scheme.calibration.solved = (struct qc_solved){.graph = net->simulated,
                                                        .seen = from->evidence->statistics,
                                                        .options = &net->scheme.calibration,
@@ -80,20 +91,6 @@ bool qc_candidate_derive(struct qc_candidate **out, const struct qc_candidate *f
     const bool ok = qc_warnings_new(&warnings, st) && qc_candidate_new(&c, from->setup, warnings, st) &&
                     derive(c, from, change, how, st);
     return QC_HAND_OVER(ok, out, c, qc_candidate_free);
-}
-
-bool qc_candidate_rival(struct qc_candidate **out, const struct qc_candidate *c, const struct qc_change *change,
-                        struct qc_status *st)
-{
-    struct qc_warnings *warnings = NULL;
-    struct qc_candidate *r = NULL;
-    struct qc_scheme scheme;
-    bool ok = qc_warnings_new(&warnings, st) && qc_candidate_new(&r, c->setup, warnings, st) &&
-              qc_evidence_new(&r->evidence, c->setup, st) &&
-              qc_scheme_change(&scheme, &c->scheme, c->setup, change, c->arena, st);
-    if (ok) scheme.form = NULL;
-    ok = ok && qc_candidate_make(r, &scheme, NULL, st);
-    return QC_HAND_OVER(ok, out, r, qc_candidate_free);
 }
 
 void qc_candidate_adopt(struct qc_candidate *c, struct qc_candidate *rival)

@@ -30,19 +30,21 @@ bool qc_candidate_make(struct qc_candidate *c, const struct qc_scheme *scheme, c
 /* The same with changed options. */
 bool qc_candidate_change(struct qc_candidate *c, const struct qc_scheme *base, const struct qc_change *change,
                          struct qc_status *st);
+/* Decides about a scheme that could not be made or measured. Returns true and sets *reason (may be NULL) if that
+   concerns the scheme alone: model or target do not support it, options disagree, or --memory-limit has no room for it.
+   Else fails as `why`. */
+bool qc_candidate_refused(const char **reason, const struct qc_candidate *c, const struct qc_status *why,
+                          struct qc_status *st);
 
 /* What a derived candidate has in common with the one that it comes from. SAME_FORM: float network and statistics;
-   ANOTHER_FORM: the samples only, so they run again; FEW_SAMPLES: the same, but a part of the samples is selected. */
-enum qc_derivation { QC_SAME_FORM, QC_ANOTHER_FORM, QC_FEW_SAMPLES };
+   ANOTHER_FORM: the samples only, so they run again; FEW_SAMPLES: the same, but a part of the samples is selected;
+   RIVAL: nothing. Only a rival has details for a report and may take the place of the other one. */
+enum qc_derivation { QC_SAME_FORM, QC_ANOTHER_FORM, QC_FEW_SAMPLES, QC_RIVAL };
 
-/* Makes a candidate with changed options, for a comparison: it has no details for a report. `from` has a network and
-   must outlive it. Errors: as qc_decide. */
+/* Makes a candidate with changed options, for a comparison. `from` has a network and must outlive it. Errors: as
+   qc_decide. */
 bool qc_candidate_derive(struct qc_candidate **out, const struct qc_candidate *from, const struct qc_change *change,
                          enum qc_derivation how, struct qc_status *st);
-/* Makes a candidate that may take the place of c: with all details, and evidence of its own. The texts of its scheme
-   are in the arena of c. Errors: as qc_decide. */
-bool qc_candidate_rival(struct qc_candidate **out, const struct qc_candidate *c, const struct qc_change *change,
-                        struct qc_status *st);
 /* Replaces scheme, network, evidence and warnings of c by those of its rival, which is empty afterwards. */
 void qc_candidate_adopt(struct qc_candidate *c, struct qc_candidate *rival);
 /* Ends the search for free changes: commands that are made from the scheme have --effort low, so that they repeat

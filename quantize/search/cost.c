@@ -7,6 +7,7 @@
 #include "graph/core/multiply_adds.h"
 #include "graph/core/recurrent.h"
 #include "graph/core/uses.h"
+#include "quantize/make/evidence.h"
 #include "rewrite/passes/simulate.h"
 #include "simq/plan/plan.h"
 
@@ -175,8 +176,10 @@ static bool is_free(const struct qc_graph *g)
     return false;
 }
 
-bool qc_graph_of_unit(struct qc_graph **out, const struct qc_graph *g, const struct qc_dataset *data,
-                      struct qc_status *st)
+/* Makes g for the shapes of the first unit of data. *out is NULL if g has no free dimension but the batch, or if the
+   shapes do not fit. */
+static bool graph_of_unit(struct qc_graph **out, const struct qc_graph *g, const struct qc_dataset *data,
+                          struct qc_status *st)
 {
     struct qc_status unknown = QC_STATUS_INIT;
     int64_t dims[QC_DATA_RANK_MAX];
@@ -219,10 +222,19 @@ static bool time_of(double *time, const struct qc_graph *g, const struct qc_netw
 {
     const struct qc_dataset *data = net->setup->data ? net->setup->data : net->setup->eval;
     struct qc_graph *fixed = NULL;
-    const bool ok = qc_graph_of_unit(&fixed, g, data, st) &&
+    const bool ok = graph_of_unit(&fixed, g, data, st) &&
                     qc_estimate_time(time, fixed ? fixed : g, net->scheme.options->runs_on->wide_is_float, st);
     qc_graph_free(fixed);
     return ok;
+}
+
+/* Sets *time to the estimated time of the float model, which is the same for all networks of a job. */
+static bool float_time(double *time, const struct qc_network *net, struct qc_status *st)
+{
+    struct qc_evidence *e = net->evidence;
+    if (e->float_time <= 0 && !time_of(&e->float_time, net->setup->normalised, net, st)) return false;
+    *time = e->float_time;
+    return true;
 }
 
 bool qc_cost_of(struct qc_report_cost *out, const struct qc_network *net, struct qc_status *st)
@@ -234,7 +246,7 @@ bool qc_cost_of(struct qc_report_cost *out, const struct qc_network *net, struct
         if (net->lowered[i] && !qc_export_bytes(&bytes, net->setup->exporters[i], net->lowered[i], st)) return false;
         out->bytes = bytes > out->bytes ? bytes : out->bytes;
     }
-    if (!time_of(&real, net->setup->normalised, net, st) || !time_of(&made, net->produced, net, st)) return false;
+    if (!float_time(&real, net, st) || !time_of(&made, net->produced, net, st)) return false;
     out->latency = made / real;
     return true;
 }
@@ -291,7 +303,7 @@ bool qc_latency_in_float(double **more, const struct qc_network *net, struct qc_
 {
     struct counting c = {.g = net->produced, .wide_is_float = net->scheme.options->runs_on->wide_is_float};
     double real;
-    if (!time_of(&real, net->setup->normalised, net, st) || !qc_uses_of(&c.uses, c.g, a, st) ||
+    if (!float_time(&real, net, st) || !qc_uses_of(&c.uses, c.g, a, st) ||
         !(*more = QC_NEW_ARRAY(a, double, c.g->node_count + 1, st)))
         return false;
     for (qc_id id = 1; id <= c.g->node_count; id++) {

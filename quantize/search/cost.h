@@ -23,11 +23,6 @@ bool qc_count_work(double amount[QC_WORKS], const struct qc_graph *g, bool wide_
 /* Sets *time to the estimated time of g, in float multiply-adds; NaN: unknown. Fails if out of memory. */
 bool qc_estimate_time(double *time, const struct qc_graph *g, bool wide_is_float, struct qc_status *st);
 
-/* Makes g for the shapes of the first unit of data. *out is NULL if g has no free dimension but the batch, or if the
-   shapes do not fit. */
-bool qc_graph_of_unit(struct qc_graph **out, const struct qc_graph *g, const struct qc_dataset *data,
-                      struct qc_status *st);
-
 /* Sets *out to the cost of a finished network. Errors: those of exporters. */
 bool qc_cost_of(struct qc_report_cost *out, const struct qc_network *net, struct qc_status *st);
 

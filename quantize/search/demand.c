@@ -62,8 +62,7 @@ void qc_demand_end(struct qc_demand *d)
 
 size_t qc_demand_samples(const struct qc_demand *d)
 {
-    const size_t batch = qc_dataset_batch(d->data) > 1 ? (size_t)qc_dataset_batch(d->data) : 1;
-    return d->trials ? qc_trials_units(d->trials) * batch : 0;
+    return d->trials ? qc_trials_units(d->trials) * qc_dataset_unit_samples(d->data) : 0;
 }
 
 static bool copy_produced(void *user, struct qc_graph **out, size_t k, struct qc_status *st)

@@ -201,18 +201,15 @@ static bool file_bytes(size_t *out, const struct qc_network *net, struct qc_stat
    give by name still hold. */
 static bool change_widths(struct qc_change *out, const struct fitting *f, const char *method, struct qc_status *st)
 {
-    struct qc_option_text *options = QC_NEW_ARRAY(f->c->arena, struct qc_option_text, f->unit_count + 2, st);
-    if (!options) return false;
-    *out = (struct qc_change){.options = options, .first = true};
+    struct qc_arena *a = f->c->arena;
+    *out = (struct qc_change){.first = true};
     for (size_t k = 0; k < f->unit_count; k++) {
-        struct qc_option_text *o = &options[out->count++];
-        o->name = "weight-type";
-        o->value = qc_arena_printf(f->c->arena, st, "%s:%s", type_name(f, f->units[k].width), f->units[k].glob);
-        if (!o->value) return false;
+        const char *type = type_name(f, f->units[k].width);
+        if (!qc_change_add(out, "weight-type", qc_arena_printf(a, st, "%s:%s", type, f->units[k].glob), a, st))
+            return false;
     }
-    if (f->block) options[out->count++] = (struct qc_option_text){"weight-block", f->block};
-    if (method) options[out->count++] = (struct qc_option_text){"method", method};
-    return true;
+    return (!f->block || qc_change_add(out, "weight-block", f->block, a, st)) &&
+           (!method || qc_change_add(out, "method", method, a, st));
 }
 
 /* Makes the network with the chosen width of each layer. method: as above. */
@@ -264,8 +261,7 @@ static bool measure_width(struct fitting *f, unsigned width, bool made, const ch
     f->there[width] = (made || again(f, method, &why)) && file_bytes(&f->file[width], f->c->network, &why) &&
                       note_width(f, width, &why);
     add_up(f);
-    return f->there[width] || why.code == QC_UNSUPPORTED || why.code == QC_USAGE ||
-           qc_fail(st, why.code, "%s", why.message);
+    return f->there[width] || qc_candidate_refused(NULL, f->c, &why, st);
 }
 
 /* Returns the error of a layer's weights: from second moments if all possible widths have it, else relative squares. */
@@ -292,7 +288,7 @@ static bool probe(struct fitting *f, unsigned width, struct qc_status *st)
                                 "chosen by the error of the weights alone");
         return true;
     }
-    if (!qc_measure_sensitivity(&s, net, net->setup->data ? NULL : net->setup->eval, QC_MEASURED_BATCHES, NULL, 0, st))
+    if (!qc_measure_sensitivity(&s, net, net->setup->data ? NULL : net->setup->eval, QC_MEASURED_BATCHES, NULL, st))
         return false;
     for (size_t k = 0; k < f->unit_count; k++) f->units[k].noise = (double)NAN;
     for (size_t i = 0; i < s->count; i++) {
@@ -466,18 +462,14 @@ static bool chooses_blocks(const struct qc_candidate *c)
 static bool base_scheme(struct qc_scheme *out, const struct qc_scheme *from, const struct qc_setup *s, unsigned bits,
                         const char *block, bool all, struct qc_arena *a, struct qc_status *st)
 {
-    const bool is_unsigned = *s->options->weight_types.items[0] == 'u';
+    const char *sign = *s->options->weight_types.items[0] == 'u' ? "u" : "";
+    struct qc_change change = {.first = true};
     struct qc_scheme user = *from;
-    const char *type = qc_arena_printf(a, st, "%sint%u", is_unsigned ? "u" : "", bits),
-               *every = type ? qc_arena_printf(a, st, "%s:*", type) : NULL;
-    struct qc_option_text *options = QC_NEW_ARRAY(a, struct qc_option_text, 3, st);
-    if (!every || !options) return false;
-    struct qc_change change = {.options = options, .first = true};
-    options[change.count++] = (struct qc_option_text){"weight-type", type};
-    if (all) options[change.count++] = (struct qc_option_text){"weight-type", every};
-    if (block) options[change.count++] = (struct qc_option_text){"weight-block", block};
     user.options = s->options;
-    return qc_scheme_change(out, &user, s, &change, a, st);
+    return qc_change_add(&change, "weight-type", qc_arena_printf(a, st, "%sint%u", sign, bits), a, st) &&
+           (!all || qc_change_add(&change, "weight-type", qc_arena_printf(a, st, "%sint%u:*", sign, bits), a, st)) &&
+           (!block || qc_change_add(&change, "weight-block", block, a, st)) &&
+           qc_scheme_change(out, &user, s, &change, a, st);
 }
 
 bool qc_size_first(struct qc_scheme *out, const struct qc_scheme *from, const struct qc_setup *s, struct qc_arena *a,
@@ -516,8 +508,10 @@ static bool fit_all(struct fitting *fits, size_t *count, struct qc_candidate *c,
                          qc_candidate_make(c, &first, NULL, &why));
         if (ok && fit_blocks(&fits[*count], c, blocks_tried[i], &why))
             ++*count;
-        else if (!i || (why.code != QC_UNSUPPORTED && why.code != QC_USAGE))
+        else if (!i)
             return qc_fail(st, why.code, "%s", why.message);
+        else if (!qc_candidate_refused(NULL, c, &why, st))
+            return false;
         if (!chooses_blocks(c)) break;
     }
     qsort(fits, *count, sizeof *fits, by_expectation);

@@ -9,8 +9,8 @@
 #include "calib/metrics/sensitivity.h"
 #include "quantize/report/quantize_report.h"
 #include "quantize/search/cost.h"
+#include "quantize/search/fallback.h"
 #include "quantize/search/limits.h"
-#include "quantize/setup/model.h"
 
 /* The estimates are those of ONNX Runtime, which computes in float as well. Options that place single operators or give
    them types are not overruled. */
@@ -87,24 +87,6 @@ static size_t mark_operators(double *marked, const struct qc_network *net, const
     return count;
 }
 
-/* Measures the effect of these operators on a few units. */
-static bool measure_marked(struct qc_sensitivity **out, const struct qc_network *net, const double *marked, size_t most,
-                           struct qc_status *st)
-{
-    struct qc_dataset *data = net->setup->data;
-    const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
-    const struct qc_selection some = {.samples = QC_FREE_OPERATOR_BATCHES * batch};
-    const struct qc_sensitivity_options how = {.settings = net->scheme.settings,
-                                               .most = most,
-                                               .weights_of = 1,
-                                               .believed = marked};
-    const struct qc_graph *rounded = net->uncorrected ? net->uncorrected : net->rounded;
-    const bool fewer = qc_dataset_samples(data) > some.samples;
-    const bool ok = (!fewer || qc_dataset_select(data, &some, st)) &&
-                    qc_sensitivity_measure(out, net->simulated, rounded, data, &how, st);
-    return (!fewer || qc_model_select_again(data, net->scheme.options, st)) && ok;
-}
-
 /* Returns the noise of the outputs as --method auto has measured it; NaN without. */
 static double noise_of_outputs(const struct qc_network *net)
 {
@@ -171,9 +153,11 @@ bool qc_find_float_operators(struct qc_float_operators *out, const struct qc_can
         return false;
     const size_t count = mark_operators(marked, net, &uses, &o);
     if (!count) return true;
-    const size_t most = count < QC_FREE_OPERATORS ? count : QC_FREE_OPERATORS;
+    const struct qc_sensitivity_options which = {.most = count < QC_FREE_OPERATORS ? count : QC_FREE_OPERATORS,
+                                                 .weights_of = 1,
+                                                 .believed = marked};
     /* Unsupported: shapes depend on data. */
-    if (!measure_marked(&s, net, marked, most, &why))
+    if (!qc_measure_sensitivity(&s, net, NULL, QC_FREE_OPERATOR_BATCHES, &which, &why))
         return why.code == QC_UNSUPPORTED || qc_fail(st, why.code, "%s", why.message);
     const bool ok = take_operators(out, c, s, &o, st);
     qc_sensitivity_free(s);

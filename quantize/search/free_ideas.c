@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/search/free_ideas.h"
 
+#include <math.h>
+#include <string.h>
+
 #include "base/clock.h"
 #include "calib/ablation.h"
 #include "quantize/make/collecting.h"
+#include "quantize/report/command_text.h"
 #include "quantize/search/float_operators.h"
 #include "quantize/search/limits.h"
 #include "quantize/search/race.h"
 #include "quantize/search/scale_channels.h"
-#include <math.h>
 
 /* Kinds of ideas, in the order in which they are tried. */
 enum { CHANNELS, WEIGHTS, OPERATORS, KINDS };
-enum { OPTIONS = QC_FLOAT_OPERATORS };
+enum { OPTIONS = 2 };
 
 struct idea {
     const char *name; /* for the report and for scripts/ablation */
@@ -45,9 +48,11 @@ static bool has_few_bits(const struct qc_candidate *c)
            !c->scheme.partition.weight_block;
 }
 
+/* Second moments show the error of outputs; without memory for a search there are none. */
 static bool may_choose_weights(const struct qc_candidate *c)
 {
-    return has_few_bits(c) && !is_given(c, QC_OPTION_WEIGHT_METHOD) && qc_network_moments(c->network);
+    return has_few_bits(c) && !is_given(c, QC_OPTION_WEIGHT_METHOD) &&
+           (qc_network_moments(c->network) || !qc_memory_ample(c->network));
 }
 
 static bool may_use_full_range(const struct qc_candidate *c)
@@ -76,10 +81,6 @@ static const struct idea ideas[] = {
 };
 enum { IDEAS = sizeof ideas / sizeof *ideas };
 
-/* Options of probes that save time. */
-static const struct qc_option_text cheap[] = {{"method", "mse"}};
-enum { CHEAP = sizeof cheap / sizeof *cheap };
-
 /* What the search works on. */
 struct trying {
     struct qc_candidate *c;
@@ -90,20 +91,16 @@ struct trying {
     size_t count;
 };
 
-/* True if the error concerns the idea alone: it is not possible for this model, or not within --memory-limit. */
-static bool only_the_idea(const struct trying *t, const struct qc_status *why)
+/* Sets *out to the change of an idea, in the arena of the job's candidate. */
+static bool change_of(struct qc_change *out, const struct trying *t, const struct idea *idea, struct qc_status *st)
 {
-    return why->code == QC_UNSUPPORTED || why->code == QC_USAGE ||
-           (why->code == QC_MACHINE && t->c->setup->options->memory_limit);
-}
-
-/* Sets out to the options of an idea. Returns their number. */
-static size_t options_of(struct qc_option_text out[OPTIONS], const struct trying *t, const struct idea *idea)
-{
-    const size_t operators = idea->operators < t->operators.count ? idea->operators : t->operators.count;
-    for (size_t i = 0; i < idea->count; i++) out[i] = idea->options[i];
-    for (size_t i = 0; i < operators; i++) out[i] = (struct qc_option_text){"skip", t->operators.globs[i]};
-    return idea->count + operators;
+    const struct qc_change own = {.count = idea->count, .options = idea->options};
+    struct qc_arena *a = t->c->arena;
+    *out = (struct qc_change){0};
+    if (!qc_change_join(out, &own, a, st)) return false;
+    for (size_t i = 0; i < idea->operators && i < t->operators.count; i++)
+        if (!qc_change_add(out, "skip", t->operators.globs[i], a, st)) return false;
+    return true;
 }
 
 /* True if fewer operators are tried than have been, and no larger number was possible (`made`). */
@@ -124,38 +121,34 @@ static const char *chosen_method(const struct qc_candidate *c)
 static bool make_probe(struct qc_candidate **out, const struct trying *t, const struct idea *idea, bool cheaply,
                        struct qc_status *st)
 {
-    struct qc_option_text options[OPTIONS + CHEAP];
-    struct qc_change change = {.options = options};
     struct qc_dataset *data = t->c->setup->data;
-    const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
-    const struct qc_selection few = {.samples = QC_FREE_PROBE * batch};
+    const struct qc_selection few = {.samples = QC_FREE_PROBE * qc_dataset_unit_samples(data)};
+    const char *method = cheaply ? "mse" : idea->operators ? chosen_method(t->c) : NULL;
+    struct qc_change change = {0};
     struct qc_status why = QC_STATUS_INIT;
+    bool free_of_cost = true;
     *out = NULL;
-    if (idea) change.count = options_of(options, t, idea);
-    for (size_t i = 0; cheaply && i < CHEAP; i++) options[change.count++] = cheap[i];
-    if (idea && idea->operators && chosen_method(t->c))
-        options[change.count++] = (struct qc_option_text){"method", chosen_method(t->c)};
-    const bool ok = (!cheaply || qc_dataset_select(data, &few, &why)) &&
-                    qc_candidate_derive(out, t->c, &change, cheaply ? QC_FEW_SAMPLES : idea->how, &why);
-    if (cheaply && !qc_model_select_again(data, t->c->setup->options, st)) return false;
-    bool costs_nothing = true;
-    if (ok && idea && idea->operators && !qc_costs_nothing(&costs_nothing, (*out)->network, t->c->network, st))
+    if ((idea && !change_of(&change, t, idea, st)) ||
+        (method && !qc_change_add(&change, "method", method, t->c->arena, st)))
         return false;
-    if (!costs_nothing) {
+    bool ok = (!cheaply || qc_dataset_select(data, &few, &why)) &&
+              qc_candidate_derive(out, t->c, &change, cheaply ? QC_FEW_SAMPLES : idea->how, &why);
+    if (cheaply && !qc_model_select_again(data, t->c->setup->options, st)) return false;
+    if (ok && idea && idea->operators) ok = qc_costs_nothing(&free_of_cost, (*out)->network, t->c->network, &why);
+    if (!ok || !free_of_cost) {
         qc_candidate_free(*out);
         *out = NULL;
     }
-    return ok || only_the_idea(t, &why) || qc_fail(st, why.code, "%s", why.message);
+    return ok || qc_candidate_refused(NULL, t->c, &why, st);
 }
 
+/* Starts the row of an idea. */
 static bool describe(struct qc_report_idea *to, const struct trying *t, const struct idea *idea, struct qc_status *st)
 {
-    struct qc_option_text options[OPTIONS];
-    *to = (struct qc_report_idea){.name = idea->name, .option_count = options_of(options, t, idea)};
-    for (size_t k = 0; k < to->option_count; k++)
-        if (!(to->options[k] = qc_arena_printf(t->c->arena, st, "--%s=%s", options[k].name, options[k].value)))
-            return false;
-    return true;
+    struct qc_change change;
+    if (!change_of(&change, t, idea, st)) return false;
+    *to = (struct qc_report_idea){.name = idea->name, .option_count = change.count};
+    return qc_change_texts(&to->options, &change, t->c->arena, st);
 }
 
 static void note(struct qc_report_idea *to, const struct qc_race_result *r)
@@ -181,16 +174,14 @@ static bool confirm(struct qc_report_idea *row, const struct trying *t, const st
     struct qc_race_result results[2];
     const struct qc_race_terms terms = terms_of(true, idea->kind);
     size_t best;
-    struct qc_option_text options[OPTIONS];
-    const struct qc_change change = {.count = options_of(options, t, idea), .options = options};
+    struct qc_change change;
+    if (!change_of(&change, t, idea, st)) return false;
     if (idea->operators) { /* the probe was made in full, of the same evidence */
         const struct qc_scheme base = t->c->scheme;
         row->kept = qc_candidate_change(t->c, &base, &change, &why);
-        return row->kept || (only_the_idea(t, &why) ? qc_candidate_make(t->c, &base, NULL, st)
-                                                    : qc_fail(st, why.code, "%s", why.message));
+        return row->kept || (qc_candidate_refused(NULL, t->c, &why, st) && qc_candidate_make(t->c, &base, NULL, st));
     }
-    if (!qc_candidate_rival(&full, t->c, &change, &why))
-        return only_the_idea(t, &why) || qc_fail(st, why.code, "%s", why.message);
+    if (!qc_candidate_derive(&full, t->c, &change, QC_RIVAL, &why)) return qc_candidate_refused(NULL, t->c, &why, st);
     const struct qc_network *const networks[] = {t->c->network, full->network};
     const bool ok = qc_race_of_networks(results, &best, t->c->network, networks, 2, &terms, st);
     if (ok) note(row, &results[1]);
@@ -243,14 +234,35 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     return ok;
 }
 
-/* True if the job may look for free changes at all. */
+/* True if the job may look for free changes, but for memory. */
 static bool may_try(const struct qc_candidate *c)
 {
     const struct qc_options *o = c->setup->options;
     const unsigned bits = c->scheme.settings->plan.accumulator.bits;
     return o->effort != QC_EFFORT_LOW && c->setup->data && !o->propagate && !o->size && !o->benchmark &&
-           !c->setup->of_body && (!bits || bits == 32) && qc_dataset_units(c->setup->data) >= QC_FREE_LEAST &&
-           !c->evidence->moments_dropped && qc_memory_ample(c->network);
+           !c->setup->of_body && (!bits || bits == 32) && qc_dataset_units(c->setup->data) >= QC_FREE_LEAST;
+}
+
+bool qc_looks_for_free(const struct qc_candidate *c)
+{
+    return may_try(c) && !c->evidence->moments_dropped && qc_memory_ample(c->network);
+}
+
+/* Lists the ideas that --memory-limit leaves no room for, and warns of them. */
+static bool leave_out(struct trying *t, struct qc_status *st)
+{
+    for (size_t i = 0; i < IDEAS; i++) {
+        struct qc_report_idea *row = &t->list[t->count];
+        if (!ideas[i].applies(t->c) || (i && strcmp(ideas[i].name, ideas[i - 1].name) == 0)) continue;
+        if (!describe(row, t, &ideas[i], st)) return false;
+        row->gain_db = row->error_db = (double)NAN;
+        row->reason = "--memory-limit leaves too little memory";
+        t->count++;
+    }
+    if (t->count)
+        qc_warn(t->c->warnings, "changes that cost nothing at run time are not tried: --memory-limit leaves too little "
+                                "memory; the model may differ from that of a job with more");
+    return true;
 }
 
 bool qc_take_free_ideas(struct qc_free_ideas *out, bool *changed, struct qc_candidate *c, struct qc_status *st)
@@ -263,9 +275,14 @@ bool qc_take_free_ideas(struct qc_free_ideas *out, bool *changed, struct qc_cand
     *out = (struct qc_free_ideas){0};
     *changed = false;
     if (!may_try(c)) return true;
-    if (!(t.list = QC_NEW_ARRAY(c->arena, struct qc_report_idea, IDEAS, st)) ||
-        (may_scale(c) && !qc_scale_hope(&hope, c->network, st)))
-        return false;
+    if (!(t.list = QC_NEW_ARRAY(c->arena, struct qc_report_idea, IDEAS, st))) return false;
+    if (!qc_memory_ample(c->network)) {
+        ok = leave_out(&t, st);
+        *out = (struct qc_free_ideas){.count = t.count, .of = t.list};
+        return ok;
+    }
+    if (!qc_looks_for_free(c)) return true;
+    if (may_scale(c) && !qc_scale_hope(&hope, c->network, st)) return false;
     t.unequal = hope > (high ? 0 : QC_FREE_HOPE_DB);
     t.probes = !high && qc_dataset_units(c->setup->data) > 2 * QC_FREE_PROBE;
     qc_progress_phase(c->setup->progress, "trying free changes");

@@ -15,7 +15,10 @@ struct qc_free_ideas {
     double seconds;
 };
 
+/* Returns true if the job looks for free changes: with samples, without --effort low, and if there is memory for a
+   second network. */
+bool qc_looks_for_free(const struct qc_candidate *c);
 /* c has its first network. Ideas that gain are kept: then c has their schemes. An option that is given is not
-   overruled. Does nothing without samples, with --effort low, and if the memory limit leaves no room for a second
-   network. *changed: c has another network. Errors: those of making and of runs. */
+   overruled. Warns if --memory-limit leaves no room for them. *changed: c has another network. Errors: those of making
+   and of runs. */
 bool qc_take_free_ideas(struct qc_free_ideas *out, bool *changed, struct qc_candidate *c, struct qc_status *st);

@@ -40,74 +40,34 @@ static size_t recurrent_ops(const char *names[RECURRENT_OPS], size_t *layers, co
     return count;
 }
 
-static struct qc_report_fallback_step *add_step(struct qc_report_fallback_step *steps, size_t layers, const char *type,
-                                                double sqnr_db)
-{
-    *steps = (struct qc_report_fallback_step){.layers = layers,
-                                              .type = type,
-                                              .value = (double)NAN,
-                                              .drop = (double)NAN,
-                                              .nll = (double)NAN,
-                                              .int8_share = (double)NAN,
-                                              .sqnr_db = sqnr_db};
-    return steps;
-}
-
-/* Gives all recurrent weights 16 bits, if half of the output noise comes from them. */
-static bool widen_recurrent(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
+/* Proposes 16 bits for all recurrent weights. They stay if half of the output noise comes from 8 bits. */
+static bool widen_recurrent(struct qc_attempts *t, const char *const ops[], size_t count, size_t layers,
                             struct qc_status *st)
 {
-    struct qc_candidate *c = d->c;
-    struct qc_arena *a = c->arena;
-    const struct qc_scheme base = c->scheme;
-    const double before = has->sqnr_db;
-    const char *ops[RECURRENT_OPS];
-    size_t layers;
-    const size_t count = recurrent_ops(ops, &layers, c->network->partition);
-    if (!count) return true;
-    struct qc_option_text *options = QC_NEW_ARRAY(a, struct qc_option_text, count, st);
-    struct qc_report_fallback *to = QC_NEW(a, struct qc_report_fallback, st);
-    struct qc_report_fallback_step *steps = QC_NEW_ARRAY(a, struct qc_report_fallback_step, 2, st);
-    if (!options || !to || !steps) return false;
-    for (size_t i = 0; i < count; i++) {
-        options[i] = (struct qc_option_text){"weight-type", qc_arena_printf(a, st, "int16:%s", ops[i])};
-        if (!options[i].value) return false;
-    }
-    const struct qc_change change = {.count = count, .options = options};
-    struct qc_status why = QC_STATUS_INIT;
-    const bool made = qc_candidate_change(c, &base, &change, &why);
-    if (!made && why.code != QC_UNSUPPORTED && why.code != QC_USAGE) return qc_fail(st, why.code, "%s", why.message);
-    if (made && !qc_demand_measure(has, d, st)) return false;
-    if (!made || !(has->sqnr_db - before >= QC_FALLBACK_HALF_DB) || has->sqnr_db < QC_FALLBACK_USELESS_DB) {
-        has->sqnr_db = before;
-        return qc_candidate_make(c, &base, NULL, st);
-    }
-    add_step(&steps[0], 0, "", before);
-    add_step(&steps[1], layers, "16 bits", has->sqnr_db)->chosen = true;
-    steps[1].met = true;
-    *to = (struct qc_report_fallback){.limit = (double)NAN,
-                                      .min_sqnr = before + QC_FALLBACK_HALF_DB,
-                                      .max_nll = (double)NAN,
-                                      .met = true,
-                                      .option_count = count,
-                                      .steps = steps,
-                                      .step_count = 2};
-    *out = to;
-    return qc_job_change(&to->options, &to->command, c->setup->in, base.options, &change, a, st);
+    struct qc_arena *a = t->c->arena;
+    struct qc_report_fallback_step *step;
+    struct qc_change change = {0};
+    for (size_t i = 0; i < count; i++)
+        if (!qc_change_add(&change, "weight-type", qc_arena_printf(a, st, "int16:%s", ops[i]), a, st)) return false;
+    t->halves = true;
+    const bool ok = qc_attempt(&step, t, &change, layers, "16 bits", st);
+    t->halves = false;
+    return ok;
 }
 
 /* ---- Any layer ---- */
 
-static bool widen_worst(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
-                        struct qc_status *st)
+static bool widen_worst(struct qc_attempts *t, struct qc_status *st)
 {
     struct qc_sensitivity *effects = NULL;
     struct qc_status why = QC_STATUS_INIT;
+    if (t->at && !qc_candidate_make(t->c, &t->base, NULL, st)) return false;
+    t->at = 0;
     /* Unsupported: shapes depend on data, so there is no worst layer to know. */
-    if (!qc_measure_sensitivity(&effects, d->c->network, NULL, QC_FALLBACK_BATCHES, NULL, 0, &why))
+    if (!qc_measure_sensitivity(&effects, t->c->network, NULL, QC_FALLBACK_BATCHES, NULL, &why))
         return why.code == QC_UNSUPPORTED || qc_fail(st, why.code, "%s", why.message);
     qc_sensitivity_sort(effects, QC_EFFECTS_BY_NOISE);
-    const bool ok = qc_widen_while_worth(out, has, d, effects, st);
+    const bool ok = qc_widen_layers(t, effects, st);
     qc_sensitivity_free(effects);
     return ok;
 }
@@ -119,18 +79,21 @@ bool qc_mend(struct qc_report_fallback **out, bool *changed, struct qc_candidate
     size_t layers;
     struct qc_demand d = {.c = c};
     struct qc_standing has = {.sqnr_db = (double)NAN};
+    struct qc_attempts t;
     *out = NULL;
     *changed = false;
     if (!may_mend(c)) return true;
-    const bool recurrent = db < QC_FALLBACK_RECURRENT_DB && !types->dynamic && !types->activation_type_count &&
-                           recurrent_ops(ops, &layers, c->network->partition);
+    const bool scaled = !types->dynamic && !types->activation_type_count;
+    const size_t recurrent =
+        db < QC_FALLBACK_RECURRENT_DB && scaled ? recurrent_ops(ops, &layers, c->network->partition) : 0;
     const bool any = db < QC_FALLBACK_NOISY_DB && !c->setup->options->given[QC_OPTION_ACTIVATION_TYPE];
     if ((!recurrent && !any) || qc_ablated("mend")) return true;
     *changed = true;
-    bool ok = qc_demand_begin_outputs(&d, c, 0, st) && qc_demand_measure(&has, &d, st);
-    ok = ok && (!recurrent || widen_recurrent(out, &has, &d, st));
-    if (ok && !*out && any) ok = widen_worst(out, &has, &d, st);
-    if (ok && *out) (*out)->mended = true;
+    const bool ok = qc_demand_begin_outputs(&d, c, 0, st) && qc_demand_measure(&has, &d, st) &&
+                    qc_attempts_begin(&t, &d, &has, false, st) &&
+                    (!recurrent || widen_recurrent(&t, ops, recurrent, layers, st)) &&
+                    (!any || t.best || widen_worst(&t, st)) && qc_attempts_end(out, &has, &t, st);
+    if (!any && ok && !t.best) *out = NULL; /* nothing was to be mended */
     qc_demand_end(&d);
     return ok;
 }

@@ -105,9 +105,8 @@ struct giving {
 
 static bool give_truth(const struct giving *w, size_t unit, struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
-    const int64_t batch = qc_dataset_batch(w->data);
     const size_t labels = qc_dataset_unit_label_count(w->data, unit),
-                 elements = qc_dataset_unit_target_elements(w->data, unit), each = batch > 0 ? (size_t)batch : 1;
+                 elements = qc_dataset_unit_target_elements(w->data, unit), each = qc_dataset_unit_samples(w->data);
     int64_t *numbers = w->labels ? calloc(labels + 1, sizeof *numbers) : NULL;
     float *target = w->target ? calloc(elements + 1, sizeof *target) : NULL;
     bool ok = (numbers || !w->labels) && (target || !w->target);

@@ -104,16 +104,12 @@ static bool write_file(struct placed *m, struct search *s, const struct qc_netwo
 static bool change_placement(struct qc_change *out, const struct search *s, const bool *in_float, struct qc_status *st)
 {
     const struct qc_placement_groups *g = &s->groups;
-    size_t count = 1;
-    for (size_t i = 0; i < g->op_count; i++) count += in_float[i] ? g->ops[i].skip_count : 0;
-    struct qc_option_text *options = QC_NEW_ARRAY(s->c->arena, struct qc_option_text, count, st);
-    if (!options) return false;
-    *out = (struct qc_change){.options = options};
-    options[out->count++] = (struct qc_option_text){"prefer", "integers"};
+    *out = (struct qc_change){0};
+    bool ok = qc_change_add(out, "prefer", "integers", s->c->arena, st);
     for (size_t i = 0; i < g->op_count; i++)
-        for (size_t k = 0; in_float[i] && k < g->ops[i].skip_count; k++)
-            options[out->count++] = (struct qc_option_text){"skip", g->ops[i].skip[k]};
-    return true;
+        for (size_t k = 0; ok && in_float[i] && k < g->ops[i].skip_count; k++)
+            ok = qc_change_add(out, "skip", g->ops[i].skip[k], s->c->arena, st);
+    return ok;
 }
 
 /* Makes a candidate with everything in integers, with cheap options for ranges and rounding: they hardly change the
@@ -148,9 +144,7 @@ static bool make_placement(struct placed *m, const char **reason, struct search 
     const bool ok =
         qc_candidate_derive(&t, s->integers, &change, QC_SAME_FORM, &why) && write_file(m, s, t->network, &why);
     qc_candidate_free(t);
-    if (ok) return true;
-    if (why.code != QC_UNSUPPORTED && why.code != QC_USAGE) return qc_fail(st, why.code, "%s", why.message);
-    return (*reason = qc_arena_strdup(s->c->arena, why.message, st)) != NULL;
+    return ok || qc_candidate_refused(reason, s->c, &why, st);
 }
 
 /* ---- The search ---- */

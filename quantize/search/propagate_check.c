@@ -46,11 +46,10 @@ bool qc_plain_or_propagated(struct qc_network *net, struct qc_status *st)
         qc_graph_free(net->uncorrected);
         net->uncorrected = NULL;
     } else if (ok) {
-        const size_t batch = qc_dataset_batch(net->setup->data) > 1 ? (size_t)qc_dataset_batch(net->setup->data) : 1;
         qc_warn(net->listener->warnings,
                 "--propagate is left out: on %zu samples the outputs gain %+.2f dB with it, which is worth %+.2f dB, "
                 "less than %g",
-                g.units * batch, g.gain, g.worth, QC_PROPAGATE_GAIN_DB);
+                g.units * qc_dataset_unit_samples(net->setup->data), g.gain, g.worth, QC_PROPAGATE_GAIN_DB);
         spend(net);
     }
     return ok;

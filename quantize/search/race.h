@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The race: compares candidates by their outputs. Demands (demand.h), advice (score.h) and latency (latency.h) have
-   comparisons of their own.
+/* The race: compares candidates by their outputs. Demands and mending compare prices (attempts.h), --benchmark compares
+   latencies (latency.h).
 
    Candidates run on the same units, so the gain of each over the first one is a mean of paired differences with a
    standard error. All run on some units first; those that may still gain, and that the budget has room for, run on
@@ -24,7 +24,7 @@ struct qc_race_terms {
     bool held;       /* units held out from second moments, if there are enough */
     size_t budget;   /* runs of a candidate on a unit, but candidate 0 and the best one run on all units; 0: no limit */
     double least_db; /* a candidate wins if it is worth more */
-    bool expected;   /* second moments predict the gain: no standard errors are subtracted */
+    bool expected;   /* second moments or the effect of a layer predict the gain: no standard errors are subtracted */
 };
 
 struct qc_race_result {

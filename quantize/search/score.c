@@ -9,8 +9,7 @@
 
 struct qc_selection qc_measured_samples(const struct qc_dataset *data)
 {
-    const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
-    return (struct qc_selection){.samples = QC_MEASURED_BATCHES * batch, .in_order = true};
+    return (struct qc_selection){.samples = QC_MEASURED_BATCHES * qc_dataset_unit_samples(data), .in_order = true};
 }
 
 struct qc_checked qc_checked_samples(const struct qc_setup *s)

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file_map.h"
@@ -70,4 +71,26 @@ Test(file_map, what_cannot_be_mapped_is_left_to_be_read)
     close(ends[0]);
     close(ends[1]);
     qc_file_map_unref(NULL);
+}
+
+Test(temporary_file, is_new_and_empty_in_the_folder_of_the_user)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    char folder[] = "/tmp/qcalib_tmp_XXXXXX";
+    const char *one, *two;
+    struct stat is;
+    cr_assert(mkdtemp(folder));
+    setenv("TMPDIR", folder, 1);
+    cr_assert(qc_temporary_file(&one, a, &st) && qc_temporary_file(&two, a, &st), "%s", st.message);
+    cr_expect_str_neq(one, two);
+    cr_expect(strncmp(one, folder, strlen(folder)) == 0, "%s", one);
+    cr_expect(stat(one, &is) == 0 && is.st_size == 0 && (is.st_mode & 0777) == 0600);
+    unlink(one);
+    unlink(two);
+    rmdir(folder);
+    cr_expect(!qc_temporary_file(&one, a, &st));
+    cr_expect_eq(st.code, QC_MACHINE);
+    cr_expect(strstr(st.message, folder) && strstr(st.message, "TMPDIR"), "%s", st.message);
+    qc_arena_free(a);
 }

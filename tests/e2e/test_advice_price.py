@@ -5,7 +5,9 @@ import json
 import re
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 JOB = ("--method", "mse", "--samples", 64, "--equalize", "off", "--scale-channels", "off")
 
@@ -59,3 +61,42 @@ def test_none_where_nothing_is_lost(qcalib, examples):
     samples = few["accuracy"]["samples"]
     assert 20 < few["outputs"][0]["sqnr_db"] < 35
     assert bool(few["advice"]) == (np.round(lost * samples) > 1), (lost, few["advice"])
+
+
+def recurrent(folder):
+    """An LSTM and a product, which is faster and smaller in float: so small a layer is not worth its own operators."""
+    rng = np.random.default_rng(0)
+    constants = {"axes": np.array([1])}
+    for name, shape in (("w", (1, 96, 16)), ("r", (1, 96, 24)), ("m", (24, 10))):
+        constants[name] = (rng.normal(size=shape) * 0.4).astype(np.float32)
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0, 2]),
+        helper.make_node("LSTM", ["t", "w", "r"], ["h"], name="lstm", hidden_size=24),
+        helper.make_node("Squeeze", ["h", "axes"], ["s"]),
+        helper.make_node("MatMul", ["s", "m"], ["y"], name="dense"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 12, 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(v, k) for k, v in constants.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "m.onnx")
+    x = rng.normal(size=(48, 12, 16)) * 10.0 ** -np.linspace(0, 1, 48)[:, None, None]
+    np.savez(folder / "x.npz", x=x.astype(np.float32))
+    return ("--data", "x.npz", "--json", "--no-report", "--advice", "on", "m.onnx")
+
+
+def test_what_costs_nothing_is_no_advice(qcalib, tmp_path):
+    """The job looks for such changes itself, unless --effort low tells it not to."""
+    job = recurrent(tmp_path)
+
+    def prices(report):
+        was = report["cost"]
+        return [(a["cost"]["latency"] / was["latency"], a["cost"]["bytes"] / was["bytes"]) for a in report["advice"]]
+
+    found = prices(qcalib(*job).json)
+    assert found and all(latency > 1.005 or size > 1.005 for latency, size in found), found
+    low = prices(qcalib(*job, "--effort", "low").json)
+    assert any(latency < 1 and size < 1 for latency, size in low), low

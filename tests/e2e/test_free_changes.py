@@ -74,6 +74,21 @@ def test_nothing_is_tried_where_nothing_can_gain(job, examples):
     assert job(examples / "digits_cnn.onnx", "--effort", "low")[2] == content
 
 
+def test_a_memory_limit_without_room_for_them_says_so(qcalib, examples):
+    """The file may differ from that of a job with more memory, so a warning and the report say what was left out."""
+    job = ("--data", examples / "digits_calib.h5", "--weight-type", "int3", "--json", "--no-report", examples / "digits_cnn.onnx")
+    tight = qcalib("--memory-limit", "60M", *job)
+    said = [w for w in tight.json["warnings"] if "changes that cost nothing at run time are not tried: --memory-limit" in w]
+    assert len(said) == 1 and said[0] in tight.err
+    left = tight.json["free_changes"]
+    assert {f["name"] for f in left} >= {"equalize", "smooth", "weight_method", "full_range", "float_operators"}
+    assert all("--memory-limit" in f["reason"] and not f["kept"] and f["gain_db"] is None for f in left)
+    ample = qcalib("--memory-limit", "4G", *job)
+    assert kept(ample.json) and not any("reason" in f for f in ample.json["free_changes"])
+    low = qcalib("--memory-limit", "60M", "--effort", "low", *job)
+    assert "are not tried" not in low.err and low.json.get("free_changes", []) == []
+
+
 def test_a_command_of_advice_gives_its_figure(qcalib, examples, tmp_path):
     job = ("--data", examples / "digits_calib.h5", "--weight-type", "int3", "--advice", "on", "--json", "--no-report")
     report = qcalib(*job, "-o", "q.onnx", examples / "digits_cnn.onnx").json

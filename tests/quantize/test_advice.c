@@ -30,7 +30,7 @@ static void run(struct advised *s, const struct setting *set, size_t count, cons
     struct qc_status st = QC_STATUS_INIT;
     *s = (struct advised){.arena = qc_arena_new(), .in = {.model = {.file = MODEL}, .data = {.file = DATA}}};
     cr_assert(qc_options_init(&s->options, QC_COMMAND_quantize, s->arena, &st) &&
-                  qc_options_set(&s->options, QC_OPTION_SAMPLES, "48", &st) &&
+                  qc_options_set(&s->options, QC_OPTION_SAMPLES, "96", &st) &&
                   qc_options_set(&s->options, QC_OPTION_THREADS, "1", &st),
               "%s", st.message);
     for (size_t i = 0; i < count; i++)
@@ -109,7 +109,7 @@ Test(advice, changes_nothing_of_the_job)
     char *a = produced(&with), *b = produced(&without);
     cr_assert(a && b);
     cr_expect_str_eq(a, b);
-    cr_expect_eq(qc_dataset_samples(qc_job_setup(with.job)->data), 48, "the samples of --samples are chosen");
+    cr_expect_eq(qc_dataset_samples(qc_job_setup(with.job)->data), 96, "the samples of --samples are chosen");
     cr_expect_eq(with.report->warning_count, without.report->warning_count);
     free(a);
     free(b);

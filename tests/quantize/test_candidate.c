@@ -132,3 +132,30 @@ Test(candidate, survives_a_change_that_is_not_possible)
     free_network(&m);
     qc_arena_free(a);
 }
+
+/* What concerns one scheme alone has a reason; anything else ends the job. */
+Test(candidate, is_refused_for_reasons_of_its_own)
+{
+    static const struct {
+        enum qc_code code;
+        const char *limit;
+        bool refused;
+    } rows[] = {{QC_UNSUPPORTED, NULL, true},  {QC_USAGE, NULL, true},       {QC_DEMAND, NULL, true},
+                {QC_MACHINE, NULL, false},     {QC_MACHINE, "8G", true},     {QC_BAD_INPUT, NULL, false},
+                {QC_INTERRUPTED, NULL, false}, {QC_INTERRUPTED, "8G", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct qc_status st = QC_STATUS_INIT, why = QC_STATUS_INIT;
+        struct qc_arena *a = qc_arena_new();
+        struct qc_options o;
+        struct qc_setup s = {.options = &o};
+        struct qc_candidate c = {.setup = &s, .arena = a};
+        const char *reason = NULL;
+        cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, &st));
+        cr_assert(!rows[i].limit || qc_options_set(&o, QC_OPTION_MEMORY_LIMIT, rows[i].limit, &st));
+        qc_fail(&why, rows[i].code, "no %d", 1);
+        cr_expect_eq(qc_candidate_refused(&reason, &c, &why, &st), rows[i].refused, "row %zu", i);
+        cr_expect_str_eq(rows[i].refused ? reason : st.message, "no 1", "row %zu", i);
+        cr_expect_eq(st.code, rows[i].refused ? QC_OK : rows[i].code, "row %zu", i);
+        qc_arena_free(a);
+    }
+}

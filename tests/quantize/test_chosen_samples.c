@@ -52,7 +52,7 @@ Test(chosen_samples, of_sensitivity_that_fails)
     set_options(&o, a);
     cr_assert(make_network(&m, &o, &in, &progress, &st), "%s", st.message);
     cr_assert_eq(qc_dataset_samples(m.setup->data), SAMPLES);
-    cr_expect(!qc_measure_sensitivity(&s, m.c->network, NULL, 2, NULL, 0, &st));
+    cr_expect(!qc_measure_sensitivity(&s, m.c->network, NULL, 2, NULL, &st));
     cr_expect_eq(st.code, QC_INTERRUPTED, "%s", st.message);
     cr_expect_eq(qc_dataset_samples(m.setup->data), SAMPLES);
     free_network(&m);

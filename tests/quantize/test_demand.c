@@ -7,6 +7,7 @@
 
 #include "graph/text/text.h"
 #include "quantize/search/fallback.h"
+#include "quantize/search/limits.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
@@ -89,7 +90,7 @@ static void search(struct searched *s, double more, enum qc_option option, const
     cr_assert(make_network(&s->m, &s->options, &s->in, NULL, &st), "%s", st.message);
     cr_assert(qc_demand_begin(&s->demand, s->m.c, &st) && qc_demand_measure(&s->before, &s->demand, &st), "%s",
               st.message);
-    cr_assert(qc_measure_sensitivity(&effects, s->m.c->network, NULL, EVERY_BATCH, NULL, 0, &st), "%s", st.message);
+    cr_assert(qc_measure_sensitivity(&effects, s->m.c->network, NULL, EVERY_BATCH, NULL, &st), "%s", st.message);
     qc_sensitivity_sort(effects, QC_EFFECTS_BY_NOISE);
     s->was = produced(s->m.c->network);
     s->demand.min_sqnr = s->before.sqnr_db + more;
@@ -134,15 +135,43 @@ Test(fallback, takes_the_fewest_layers_that_do)
     bool fewer = c->layers == 1;
     for (size_t i = 0; i < s.path->step_count; i++) {
         const struct qc_report_fallback_step *step = &s.path->steps[i];
-        cr_expect(!step->met || step->layers >= c->layers, "%zu layers do, %zu are taken", step->layers, c->layers);
+        const bool same = strcmp(step->type, c->type) == 0;
+        cr_expect(!same || !step->met || step->layers >= c->layers, "%zu layers do, %zu are taken", step->layers,
+                  c->layers);
         cr_expect_eq(step->met, step->sqnr_db >= s.demand.min_sqnr);
-        fewer = fewer || (step->layers == c->layers - 1 && !step->met);
+        fewer = fewer || (same && step->layers == c->layers - 1 && !step->met);
     }
     cr_expect(fewer, "nobody looked whether one layer fewer does");
     cr_expect_leq(s.path->option_count, c->layers);
     cr_expect(s.path->option_count && s.path->command && strstr(s.path->command, s.path->options[0]), "%s",
               s.path->command);
     end(&s);
+}
+
+static double price(const struct searched *s, const struct qc_report_fallback_step *step)
+{
+    const double bytes = (double)s->m.c->setup->model.graph->budget.model_bytes;
+    return step->cost.latency + QC_PRICE_OF_BYTES * (double)step->cost.bytes / bytes;
+}
+
+Test(fallback, takes_the_cheapest_of_all_that_do)
+{
+    static const char *const targets[] = {"fused", "ort"};
+    for (size_t k = 0; k < 2; k++) {
+        struct searched s;
+        size_t met = 0;
+        search(&s, 3, QC_OPTION_TARGET, targets[k]);
+        const struct qc_report_fallback_step *c = chosen(s.path);
+        cr_assert(c, "%s", targets[k]);
+        for (size_t i = 0; i < s.path->step_count; i++) {
+            const struct qc_report_fallback_step *step = &s.path->steps[i];
+            cr_expect(!step->met || price(&s, step) >= price(&s, c), "%s: %zu layers in %s", targets[k], step->layers,
+                      step->type);
+            met += step->met;
+        }
+        cr_expect_gt(met, 1, "%s: there is nothing to compare", targets[k]);
+        end(&s);
+    }
 }
 
 Test(fallback, leaves_the_network_as_it_was_where_nothing_does)

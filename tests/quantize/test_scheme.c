@@ -2,6 +2,7 @@
 /* Schemes: the difference of two schemes is a list of options, so a change that is printed as a command line and parsed
    again gives the same scheme, and so the same network. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,4 +95,26 @@ Test(scheme, a_change_printed_as_options_gives_the_same_scheme)
     }
     for (size_t i = 2; i < CHANGES; i++) cr_expect_str_neq(texts[i], texts[0], "change %zu has an effect", i);
     for (size_t i = 0; i < CHANGES; i++) free(texts[i]);
+}
+
+Test(change, grows_and_leaves_what_it_was_copied_from)
+{
+    static const struct qc_option_text first[] = {{"method", "mse"}};
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_change change = {.count = 1, .options = first}, more = {0};
+    char value[8];
+    for (int i = 0; i < 20; i++) {
+        snprintf(value, sizeof value, "n%d", i);
+        cr_assert(qc_change_add(&more, "skip", qc_arena_strdup(a, value, &st), a, &st));
+    }
+    const struct qc_change copy = more;
+    cr_assert(qc_change_join(&change, &more, a, &st));
+    cr_expect_eq(change.count, 21);
+    cr_expect_str_eq(change.options[0].name, "method");
+    cr_expect_str_eq(change.options[20].value, "n19");
+    cr_expect_eq(copy.count, 20);
+    cr_expect_str_eq(first[0].value, "mse");
+    cr_expect(!qc_change_add(&change, "skip", NULL, a, &st), "a text that could not be made");
+    qc_arena_free(a);
 }

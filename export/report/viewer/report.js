@@ -328,7 +328,7 @@ const freeChanges = (r) => {
   return [f.length ? [h('h2', {}, 'What costs nothing at run time'),
     simpleTable('Free changes', [['change', 'name'], ['gain, dB', 'n'], ['samples', 'n'], ['result']],
     f.map((c) => [c.options?.join(' ') || c.name, `${fixed(c.gain_db)} ± ${fixed(c.error_db)}`, count(c.samples),
-    c.kept ? h('b', {}, 'taken') : 'not taken']))] : null,
+    c.kept ? h('b', {}, 'taken') : c.reason ? `not tried: ${c.reason}` : 'not taken']))] : null,
     t.length > 1 ? [h('h2', {}, 'Observers that were tried'), simpleTable('Observers',
       [['observer'], ['outputs, dB', 'n'], ['gain, dB', 'n'], ['samples', 'n'], ['result']],
       t.map((c) => [c.method, fixed(c.sqnr_db), known(c.error_db) ? `${fixed(c.gain_db)} ± ${fixed(c.error_db)}`

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/search/attempts.h"
+
+#include <math.h>
+
+#include "graph/core/multiply_adds.h"
+#include "quantize/report/command_text.h"
+#include "quantize/report/quantize_report.h"
+#include "quantize/search/cost.h"
+#include "quantize/search/limits.h"
+#include "quantize/search/own_metric.h"
+
+/* Each attempt doubles a number of layers or halves an interval, in one of two ways; one is for recurrent weights. */
+enum { STEPS = 2 * (2 * 8 * sizeof(size_t) + 3) + 2 };
+
+/* Returns the price of what a step costs at run time, in units of the float latency. Without known shapes the share of
+   integers stands for latency. */
+static double price_of_cost(const struct qc_attempts *t, const struct qc_report_fallback_step *s)
+{
+    const double bytes = (double)s->cost.bytes / (double)t->c->setup->model.graph->budget.model_bytes,
+                 share = isfinite(s->int8_share) ? s->int8_share : 0,
+                 latency = isfinite(s->cost.latency) ? s->cost.latency : 1 - share / 2;
+    return t->base.partition.prefer == QC_PREFER_SIZE ? bytes : latency + QC_PRICE_OF_BYTES * bytes;
+}
+
+static double price(const struct qc_attempts *t, const struct qc_report_fallback_step *s)
+{
+    if (s->reason || (t->demanded && !s->met)) return (double)INFINITY;
+    return price_of_cost(t, s) + (t->demanded ? 0 : QC_PRICE_OF_NOISE * pow(10, -s->sqnr_db / 10));
+}
+
+static bool is_better(const struct qc_attempts *t, const struct qc_report_fallback_step *s)
+{
+    const struct qc_report_fallback_step *best = &t->steps[t->best];
+    if (t->halves) return s->sqnr_db - best->sqnr_db >= QC_FALLBACK_HALF_DB && s->sqnr_db >= QC_FALLBACK_USELESS_DB;
+    const double is = price(t, s), was = price(t, best);
+    return is < was || (t->best && is <= was && s->layers < best->layers);
+}
+
+static struct qc_report_fallback_step *add_step(struct qc_attempts *t, size_t layers, const char *type)
+{
+    const double none = (double)NAN;
+    struct qc_report_fallback_step *s = &t->steps[t->count++];
+    *s = (struct qc_report_fallback_step){
+        .layers = layers, .type = type, .value = none, .drop = none, .int8_share = none, .sqnr_db = none, .nll = none};
+    return s;
+}
+
+static void fill_step(struct qc_report_fallback_step *s, const struct qc_attempts *t, const struct qc_standing *has)
+{
+    const struct qc_graph *made = t->c->network->produced;
+    const bool stored = t->base.options->runs_on->wide_is_float && !t->base.options->require_integer;
+    s->int8_share = stored ? qc_int8_share_stored(made) : qc_int8_share(made);
+    s->sqnr_db = has->sqnr_db;
+    if (!qc_measures_accuracy(t->c->setup) || t->demand->outputs_alone) return;
+    s->value = has->metric.value;
+    s->drop = qc_metric_drop(&t->demand->fp32, &has->metric);
+    s->nll = has->metric.nll;
+}
+
+bool qc_attempts_begin(struct qc_attempts *t, struct qc_demand *d, const struct qc_standing *has, bool demanded,
+                       struct qc_status *st)
+{
+    struct qc_candidate *c = d->c;
+    *t = (struct qc_attempts){.c = c, .demand = d, .demanded = demanded, .base = c->scheme, .has = *has};
+    if (!(t->steps = QC_NEW_ARRAY(c->arena, struct qc_report_fallback_step, STEPS, st))) return false;
+    struct qc_report_fallback_step *s = add_step(t, 0, "");
+    fill_step(s, t, has);
+    if (!qc_cost_of(&s->cost, c->network, st)) return false;
+    if (demanded) return true;
+    const size_t real = c->setup->model.graph->budget.model_bytes, bytes = s->cost.bytes > real ? s->cost.bytes : real;
+    /* A slow file is worth more than a useless one. */
+    const bool useless = has->sqnr_db < QC_FALLBACK_USELESS_DB;
+    t->most = (struct qc_report_cost){.latency = useless ? (double)INFINITY : fmax(1, s->cost.latency),
+                                      .bytes = useless ? bytes + bytes / 20 : bytes};
+    return true;
+}
+
+/* Sets s->reason if the network that was made costs too much, or with --require-integer has an operator in float. */
+static bool refuse(struct qc_report_fallback_step *s, const struct qc_attempts *t, struct qc_status *st)
+{
+    const struct qc_network *net = t->c->network;
+    const struct qc_float_op *ops;
+    size_t count = 0, quantized;
+    if (!qc_cost_of(&s->cost, net, st)) return false;
+    if (t->most.bytes && s->cost.bytes > t->most.bytes) s->reason = "the file would be larger than the float model";
+    if (t->most.bytes && s->cost.latency > t->most.latency) s->reason = "it would take longer than the float model";
+    if (!t->base.options->require_integer) return true;
+    if (!qc_float_ops(&ops, &count, &quantized, net, st)) return false;
+    return !count ||
+           (s->reason = qc_arena_printf(t->c->arena, st, "'%.80s' (%s) would stay in float", ops[0].name, ops[0].op));
+}
+
+bool qc_attempt(struct qc_report_fallback_step **step, struct qc_attempts *t, const struct qc_change *change,
+                size_t layers, const char *type, struct qc_status *st)
+{
+    struct qc_report_fallback_step *s = *step = add_step(t, layers, type);
+    struct qc_status why = QC_STATUS_INIT;
+    struct qc_standing has = {.sqnr_db = (double)NAN};
+    t->at = QC_NO_INDEX;
+    if (!qc_candidate_change(t->c, &t->base, change, &why)) return qc_candidate_refused(&s->reason, t->c, &why, st);
+    t->at = (size_t)(s - t->steps);
+    if (!refuse(s, t, st)) return false;
+    if (s->reason) return true;
+    qc_progress_phase(t->c->setup->progress, "accuracy, %zu layers in %s", layers, type);
+    if (!qc_demand_measure(&has, t->demand, st)) return false;
+    fill_step(s, t, &has);
+    s->met = t->demanded && qc_demand_met(t->demand, &has);
+    if (!is_better(t, s)) return true;
+    t->best = t->at;
+    t->change = *change;
+    t->has = has;
+    return true;
+}
+
+bool qc_attempts_over(const struct qc_attempts *t, const struct qc_report_fallback_step *step)
+{
+    const bool refused = step->reason && t->at == (size_t)(step - t->steps);
+    return (!t->demanded && refused) || price_of_cost(t, step) >= price(t, &t->steps[t->best]);
+}
+
+bool qc_attempts_end(struct qc_report_fallback **out, struct qc_standing *has, struct qc_attempts *t,
+                     struct qc_status *st)
+{
+    struct qc_candidate *c = t->c;
+    struct qc_report_fallback *to = QC_NEW(c->arena, struct qc_report_fallback, st);
+    if (!to) return false;
+    *to = (struct qc_report_fallback){.limit = t->demand->max_drop,
+                                      .min_sqnr = t->demand->min_sqnr,
+                                      .max_nll = t->demand->max_nll,
+                                      .met = t->best > 0,
+                                      .mended = !t->demanded,
+                                      .step_count = t->count,
+                                      .steps = t->steps,
+                                      .option_count = t->change.count};
+    *out = to;
+    *has = t->has;
+    if (!t->best) return !t->at || qc_candidate_make(c, &t->base, NULL, st);
+    t->steps[t->best].chosen = t->steps[t->best].met = true;
+    return (t->at == t->best || qc_candidate_change(c, &t->base, &t->change, st)) &&
+           qc_job_change(&to->options, &to->command, c->setup->in, t->base.options, &t->change, c->arena, st);
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Attempts: networks of changed schemes, made one after the other in the job's candidate. Searches propose the changes.
+   Here each is made and measured, compared with the best so far, and kept or dropped.
+
+   A network has a price: its estimated latency and bytes (quantize/search/cost.h) relative to the float model. If the
+   user demands something, the cheapest network that meets the demand is the best one. Else noise of the outputs has a
+   price, and no network may be larger than the float model or, if the outputs are of use, slower. */
+#pragma once
+
+#include "export/report/report.h"
+#include "quantize/search/demand.h"
+
+struct qc_attempts {
+    struct qc_candidate *c;
+    struct qc_demand *demand;
+    bool demanded;         /* by the user */
+    bool halves;           /* a network is better if it has half of the noise, whatever its price */
+    struct qc_scheme base; /* changes are relative to it */
+    size_t count;
+    struct qc_report_fallback_step *steps; /* [count]; step 0 is the base */
+    size_t best, at;                       /* steps; at: whose network the candidate has, or QC_NO_INDEX */
+    struct qc_change change;               /* of the best step ... */
+    struct qc_standing has;                /* ... and its results */
+    struct qc_report_cost most;            /* what costs more is refused; 0 bytes: no limit */
+};
+
+/* Starts from the network of d->c, which has the results *has. d must outlive t. */
+bool qc_attempts_begin(struct qc_attempts *t, struct qc_demand *d, const struct qc_standing *has, bool demanded,
+                       struct qc_status *st);
+/* Makes and measures the base with a change that concerns so many layers; type: what they get. (*step)->reason is set
+   if that is not possible. Errors: those of making and of runs. */
+bool qc_attempt(struct qc_report_fallback_step **step, struct qc_attempts *t, const struct qc_change *change,
+                size_t layers, const char *type, struct qc_status *st);
+/* Returns true if a change of the same kind that concerns more layers cannot be better than the best one. */
+bool qc_attempts_over(const struct qc_attempts *t, const struct qc_report_fallback_step *step);
+/* Brings the candidate to the best step, whose results go to *has. *out (from the arena of the candidate): the steps,
+   and the command of the best one. */
+bool qc_attempts_end(struct qc_report_fallback **out, struct qc_standing *has, struct qc_attempts *t,
+                     struct qc_status *st);
