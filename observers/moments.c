@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "arith/float_level.h"
+#include "base/scope.h"
 #include "base/simd.h"
 #include "observers/elementary.h"
 
@@ -186,12 +187,7 @@ bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, const
     m->base = qc_window_base(h->exponent);
     bool ok = fill_side(&m->sides[0], h, m->base, false, st) && fill_side(&m->sides[1], h, m->base, true, st);
     if (ok && behind) look_behind(m, behind);
-    if (!ok) {
-        qc_moments_free(m);
-        return false;
-    }
-    *out = m;
-    return true;
+    return QC_HAND_OVER(ok, out, m, qc_moments_free);
 }
 
 void qc_moments_free(struct qc_moments *m)

@@ -406,12 +406,7 @@ static bool find_moments_layers(struct qc_second_moments **out, const struct qc_
             ok = add_recurrent_layers(m, g, id, which, block ? block : QC_MOMENTS_BLOCK, st);
     }
     for (size_t i = 0; ok && i < m->count; i++) pthread_mutex_init(&m->locks[i], NULL);
-    if (!ok) {
-        qc_second_moments_free(m);
-        return false;
-    }
-    *out = m;
-    return true;
+    return QC_HAND_OVER(ok, out, m, qc_second_moments_free);
 }
 
 bool qc_second_moments_new(struct qc_second_moments **out, const struct qc_graph *g,
@@ -707,24 +702,18 @@ bool qc_second_moments_restore(struct qc_second_moments **out, size_t count,
             ok = false;
             break;
         }
-        *l = (struct qc_second_moments_layer){.name = name,
-                                              .geometry = geometry,
-                                              .groups = layers[i].groups,
-                                              .outputs = layers[i].outputs,
-                                              .channels = layers[i].channels,
-                                              .taps = layers[i].taps,
-                                              .block = layers[i].block};
-        if (plausible(l) && !find_moments_layer(m, l))
-            qc_second_moments_lay_out(l, l->block);
-        else
+        *l = layers[i];
+        l->name = name;
+        l->geometry = geometry;
+        if (!plausible(l) || find_moments_layer(m, l)) {
             ok = qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' have invalid sizes", name);
-        if (!ok || l->block != layers[i].block) {
-            ok = ok && qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' have invalid blocks", name);
             break;
         }
-        ok = append_moments_layer(m, l, st);
-        if (!ok) break;
-        pthread_mutex_init(&m->locks[m->count - 1], NULL);
+        qc_second_moments_lay_out(l, l->block);
+        ok = l->block == layers[i].block
+                 ? append_moments_layer(m, l, st)
+                 : qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' have invalid blocks", name);
+        if (ok) pthread_mutex_init(&m->locks[m->count - 1], NULL);
     }
     return QC_HAND_OVER(ok, out, m, qc_second_moments_free);
 }

@@ -45,20 +45,7 @@ static void read_kept(double *h, const struct qc_second_moments_layer *l, const 
         }
 }
 
-/* Adds the sums of one class of one matrix, times their units, on and below the diagonal. */
-static void read_class(double *h, double *mean, const struct qc_second_moments_layer *l,
-                       const struct qc_second_moments_sums *s, double unit, size_t group, size_t block)
-{
-    const size_t w = qc_second_moments_width(l, block);
-    for (size_t k = 0; k < w; k++)
-        mean[k] += (double)s->sums[l->lanes ? k * l->groups + group : group * l->columns + block * l->block + k] * unit;
-    if (qc_second_moments_has_products(s))
-        read_products(h, l, s, unit * unit, group, block);
-    else
-        read_kept(h, l, s, unit * unit, group, block);
-}
-
-/* The same for all rows of one column. */
+/* Adds the products of a class in one column. */
 static void read_column_of_class(double *to, const struct qc_second_moments_layer *l,
                                  const struct qc_second_moments_sums *s, double unit, size_t group, size_t block,
                                  size_t column)
@@ -254,32 +241,30 @@ bool qc_second_moments_read_rows(bool *kept, float *to, size_t *count, const str
 void qc_second_moments_read_lower(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts,
                                   size_t group, size_t block)
 {
-    const size_t w = qc_second_moments_width(l, block);
-    double rows = 0;
+    const size_t w = qc_second_moments_width(l, block), first = block * l->block;
+    const double rows = (double)qc_second_moments_rows(l, parts);
+    qc_second_moments_read_mean(mean, l, parts, group, first, w);
     for (size_t i = 0; i < w; i++) memset(h + i * w, 0, (i + 1) * sizeof *h);
-    memset(mean, 0, w * sizeof *mean);
     for (int p = 0; p < QC_MOMENTS_PARTS; p++) {
         const struct qc_second_moments_moments *m = &l->parts[p];
         if (!(parts & 1u << p)) continue;
-        rows += (double)m->rows;
         for (int32_t c = m->top - QC_MOMENTS_CLASSES + 1; m->seen && c <= m->top; c++) {
             const struct qc_second_moments_sums *s = &m->of[qc_second_moments_slot(c)];
+            const double unit = ldexp(1, 2 * qc_second_moments_lowest(c) - 11);
             if (!s->sums) continue;
-            read_class(h, mean, l, s, ldexp(1, 2 * qc_second_moments_lowest(c) - 11), group, block);
+            if (qc_second_moments_has_products(s))
+                read_products(h, l, s, unit * unit, group, block);
+            else
+                read_kept(h, l, s, unit * unit, group, block);
             if (!s->away || group + 1 == l->groups) qc_second_moments_rest(s, l); /* once for all groups */
         }
     }
-    for (size_t k = 0; rows > 0 && k < w; k++) {
-        mean[k] /= rows;
+    for (size_t k = 0; rows > 0 && k < w; k++)
         for (size_t j = 0; j <= k; j++) h[k * w + j] /= rows;
-    }
     for (size_t k = 0; l->divisor && k < w; k++) {
-        const double own = column_factor(l, group, block * l->block + k);
-        mean[k] *= own;
-        for (size_t j = 0; j <= k; j++) h[k * w + j] *= own * column_factor(l, group, block * l->block + j);
+        const double own = column_factor(l, group, first + k);
+        for (size_t j = 0; j <= k; j++) h[k * w + j] *= own * column_factor(l, group, first + j);
     }
-    const size_t first = block * l->block;
-    for (size_t k = 0; l->centre && rows > 0 && k < w; k++) mean[k] -= centre_of(l, group, first + k);
     for (size_t k = 0; l->centre && rows > 0 && k < w; k++)
         for (size_t j = 0; j <= k; j++) h[k * w + j] -= moved_moments(l, group, first + k, first + j, mean[k], mean[j]);
 }

@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/checked.h"
+#include "base/scope.h"
 
 size_t qc_extremes_table_bytes(size_t values, size_t count)
 {
@@ -32,12 +33,7 @@ bool qc_extremes_table_new(struct qc_extremes_table **out, size_t values, size_t
 {
     struct qc_extremes_table *t = calloc(1, sizeof *t);
     if (!t) return qc_fail_memory(st, sizeof *t);
-    if (!allocate(t, values, count, st)) {
-        free(t);
-        return false;
-    }
-    *out = t;
-    return true;
+    return QC_HAND_OVER(allocate(t, values, count, st), out, t, free);
 }
 
 void qc_extremes_table_free(struct qc_extremes_table *t)

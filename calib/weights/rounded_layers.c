@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "base/checked.h"
 #include "base/file.h"
+#include "base/scope.h"
 
 /* ---- In memory ---- */
 
@@ -247,12 +248,7 @@ bool qc_rounded_file_open(struct qc_rounded_file **out, const char *path, const 
     memcpy(f->job, job, HEX);
     f->file = fopen(path, "r+be");
     if (!f->file && errno == ENOENT) f->file = fopen(path, "w+be");
-    if (f->file ? begin_rounded_file(f, st) : failed(f, st)) {
-        *out = f;
-        return true;
-    }
-    qc_rounded_file_close(f);
-    return false;
+    return QC_HAND_OVER(f->file ? begin_rounded_file(f, st) : failed(f, st), out, f, qc_rounded_file_close);
 }
 
 void qc_rounded_file_close(struct qc_rounded_file *f)

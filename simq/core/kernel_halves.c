@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/scope.h"
 #include "simq/core/kernel_util.h"
 
 struct halves {
@@ -205,12 +206,7 @@ static bool open_inner(void **local, const struct qc_run *r, struct qc_status *s
     struct opened *o = calloc(1, sizeof *o);
     if (!o) return qc_fail_memory(st, sizeof *o);
     o->inner = h->inner;
-    if (h->inner->open && !h->inner->open(&o->local, &inner, st)) {
-        free(o);
-        return false;
-    }
-    *local = o;
-    return true;
+    return QC_HAND_OVER(!h->inner->open || h->inner->open(&o->local, &inner, st), local, o, free);
 }
 
 static void close_inner(void *local)

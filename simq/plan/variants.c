@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/budget.h"
 #include "base/checked.h"
+#include "base/scope.h"
 
 /* Plans kept for all workers, and runners kept for each worker: enough for texts of many lengths and images of a few
    sizes. */
@@ -67,12 +68,7 @@ bool qc_variants_new(struct qc_variants **out, const struct qc_graph *g, const s
     if (options) v->options = *options;
     v->options.observed =
         qc_arena_dup(v->arena, v->options.observed, v->options.observed_count, sizeof *v->options.observed, st);
-    if (v->options.observed) {
-        *out = v;
-        return true;
-    }
-    qc_variants_free(v);
-    return false;
+    return QC_HAND_OVER(v->options.observed, out, v, qc_variants_free);
 }
 
 void qc_variants_free(struct qc_variants *v)
