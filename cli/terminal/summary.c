@@ -492,7 +492,7 @@ static void print_latency(FILE *f, const struct qc_json *l)
 static void print_estimate(FILE *f, const struct qc_json *r)
 {
     const struct qc_json *on = qc_json_find(r, "cost.processors");
-    if (!isfinite(number(r, "cost.latency"))) return;
+    if (!isfinite(number_record(r, "cost.latency"))) return;
     qc_print(f, "latency     ");
     for (size_t i = 0; i < qc_json_size(on); i++)
         qc_print(f, "%s%.2f%s on %s", i ? ", " : "", qc_json_value(qc_json_at(on, i)), i ? "" : " of the float model",

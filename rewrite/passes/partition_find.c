@@ -395,7 +395,7 @@ static bool is_stored(const struct qc_partition_options *o, const char *port)
     return found;
 }
 
-/* Returns true if rewrite/passes/operator_times.def has the times of the target. */
+/* Returns true if the tables of times (rewrite/passes/operator_times.h) are of the target. */
 static bool has_times(const struct qc_rules *rules, const struct qc_partition_options *o)
 {
     bool ort = false;
