@@ -395,8 +395,8 @@ static bool estimate(struct checking *c, struct qc_status *st)
 {
     const bool wide = c->o->runs_on->wide_is_float;
     double made, real;
-    if (!qc_estimate_time(&made, c->made.produced, wide, st) ||
-        !qc_estimate_time(&real, c->setup->normalised, wide, st))
+    if (!qc_estimate_time(&made, QC_PROCESSOR_AVX512_VNNI, c->made.produced, wide, st) ||
+        !qc_estimate_time(&real, QC_PROCESSOR_AVX512_VNNI, c->setup->normalised, wide, st))
         return false;
     c->out->latency = made / real;
     return true;

@@ -606,7 +606,7 @@ static bool place(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_options *before = j->best->scheme.options;
     if (!before->benchmark) return true;
-    if (!qc_place_by_latency(&j->latency, j->best, st)) return false;
+    if (!qc_place_by_latency(&j->latency, j->best, qc_seconds() - j->started, st)) return false;
     j->r.latency = j->latency;
     return j->best->scheme.options == before || qc_network_tell(j->best->network, &j->told, st);
 }

@@ -488,6 +488,18 @@ static void print_latency(FILE *f, const struct qc_json *l)
     if (yes(l, "all_float")) qc_print(f, "            nothing is quantized: no placement is faster than float\n");
 }
 
+/* Prints the estimated latency on each kind of processor. */
+static void print_estimate(FILE *f, const struct qc_json *r)
+{
+    const struct qc_json *on = qc_json_find(r, "cost.processors");
+    if (!isfinite(number_record(r, "cost.latency"))) return;
+    qc_print(f, "latency     ");
+    for (size_t i = 0; i < qc_json_size(on); i++)
+        qc_print(f, "%s%.2f%s on %s", i ? ", " : "", qc_json_value(qc_json_at(on, i)), i ? "" : " of the float model",
+                 qc_json_key(on, i));
+    qc_print(f, ", estimated\n");
+}
+
 /* Prints the changes that cost nothing at run time and that the job has taken. */
 static void print_free_changes(FILE *f, const struct qc_json *r)
 {
@@ -600,7 +612,10 @@ static void print_all(FILE *f, const struct qc_json *r, bool with_report)
     print_reference(f, r);
     print_accuracy(f, r);
     print_outputs(f, r);
-    if (qc_json_find(r, "timing.benchmark")) print_latency(f, qc_json_find(r, "timing.benchmark"));
+    if (qc_json_find(r, "timing.benchmark"))
+        print_latency(f, qc_json_find(r, "timing.benchmark"));
+    else
+        print_estimate(f, r);
     if (qc_json_find(r, "demand")) print_demand(f, qc_json_find(r, "demand"));
     if (qc_json_find(r, "fallback")) print_fallback(f, qc_json_find(r, "fallback"), with_report);
     if (qc_json_find(r, "size")) print_size(f, qc_json_find(r, "size"));

@@ -32,8 +32,7 @@ struct qc_lower_options {
     X(c, qdq, "qdq")                                                                                                   \
     X(c, qoperator, "qoperator")                                                                                       \
     X(c, annotated, "annotated")                                                                                       \
-    X(c, encodings, "encodings") X(c, mnn, "mnn") X(c, trt_cache, "trt-cache") X(c, text, "text")                      \
-        X(c, tflite, "tflite")
+    X(c, encodings, "encodings") X(c, mnn, "mnn") X(c, trt_cache, "trt-cache") X(c, text, "text") X(c, tflite, "tflite")
 
 struct qc_exporter {
     const char *summary;

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "graph/core/graph.h"
+#include "rewrite/passes/partition.h"
 
 #define QC_NO_INDEX SIZE_MAX
 
@@ -178,7 +179,9 @@ struct qc_report_rank {
 /* The cost of a network at run time (quantize/search/cost.h). */
 struct qc_report_cost {
     double latency; /* estimated, relative to the float model; NaN: shapes are unknown */
-    size_t bytes;   /* of the largest file */
+    double
+        on[QC_PROCESSORS]; /* the same for each kind of processor; `latency` is that of the option, or of the first */
+    size_t bytes;          /* of the largest file */
 };
 
 struct qc_report_fallback_step {

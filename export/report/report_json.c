@@ -8,6 +8,7 @@
 
 #include "export/report/report.h"
 #include "graph/types/dtype.h"
+#include "rewrite/passes/operator_times.h"
 
 enum { QC_REPORT_SCHEMA = 1 };      /* version of report.schema.json */
 enum { PARAMETERS_LISTED = 16384 }; /* of a layer with more scales, only their number, minimum and maximum */
@@ -128,7 +129,10 @@ static struct qc_json *suggestion(const struct qc_report_suggestion *s)
 
 static struct qc_json *cost_json(const struct qc_report_cost *c)
 {
-    return QC_JSON("latency %g bytes %zu", c->latency, c->bytes);
+    struct qc_json *o = QC_JSON("latency %g bytes %zu", c->latency, c->bytes), *on = qc_json_object();
+    for (int i = 0; i < QC_PROCESSORS; i++) qc_json_set(on, qc_processor_names[i], qc_json_number(c->on[i]));
+    qc_json_set(o, "processors", on);
+    return o;
 }
 
 static struct qc_json *advice_json(const struct qc_report_advice *a, const struct qc_report *r)

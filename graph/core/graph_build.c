@@ -201,7 +201,9 @@ static struct qc_tensor *keep(const struct qc_graph *g, const struct qc_tensor *
     if (!qc_file_map_spill(&map, t->data, t->bytes, st)) return NULL;
     struct qc_tensor *kept = qc_tensor_mapped(t->dtype, &t->shape, map, 0, st);
     qc_file_map_unref(map);
-    if (kept) kept->hash = t->hash;
+    if (!kept) return NULL;
+    kept->hash = t->hash;
+    kept->made_from = t->made_from;
     return kept;
 }
 

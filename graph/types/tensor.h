@@ -46,6 +46,7 @@ struct qc_tensor {
     enum qc_dtype dtype;
     struct qc_shape shape;
     size_t count, bytes;
+    size_t made_from; /* bytes of the constants that it was folded from; 0: it is of the model file */
     void *data;
     struct qc_file_map *map;     /* file that holds the data; NULL: the tensor owns its memory */
     _Atomic unsigned references; /* graphs in several threads may share it */

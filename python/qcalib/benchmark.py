@@ -2,7 +2,8 @@
 """The latency of an ONNX model in a runtime, in milliseconds: for `qcalib --benchmark 'python -m qcalib.benchmark {}'`.
 
 The model runs on random values of its inputs' types and shapes; a dimension without a size is 1. The command prints the
-minimum time of a run, because other work on the machine affects the minimum least.
+minimum time of a run, because other work on the machine affects the minimum least. Of several models it prints a line
+each, with the least and the second least minimum of interleaved rounds.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import numpy as np
 
 # Runs before measuring: a runtime allocates memory and tunes kernels in its first runs.
 WARM_UP = 3
+ROUNDS = 3  # of several models
 
 
 def sizes(text):
@@ -79,9 +81,18 @@ def measure(run, seconds):
     return 1e3 * min(times)
 
 
+def measure_in_turn(runs, seconds):
+    """Returns the two least minima of interleaved rounds for each run."""
+    minima = [[] for _ in runs]
+    for _ in range(ROUNDS):
+        for run, of in zip(runs, minima):
+            of.append(measure(run, seconds / ROUNDS))
+    return [sorted(of)[:2] for of in minima]
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="qcalib.benchmark", description=__doc__.splitlines()[0])
-    parser.add_argument("model", help="an ONNX file")
+    parser.add_argument("models", nargs="+", metavar="model", help="an ONNX file")
     parser.add_argument("--runtime", choices=RUNTIMES, default="onnxruntime")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="default: 1")
     parser.add_argument("--seconds", type=float, default=0.5, metavar="S", help="time of measurement; default: 0.5")
@@ -89,10 +100,14 @@ def main(arguments=None):
                         help="of an input; repeatable")
     given = parser.parse_args(arguments)
     try:
-        run = RUNTIMES[given.runtime](given.model, given.threads, dict(given.shape))
+        runs = [RUNTIMES[given.runtime](m, given.threads, dict(given.shape)) for m in given.models]
     except ImportError as error:
         parser.exit(2, f"{error}: install {given.runtime}\n")
-    print(f"{measure(run, given.seconds):.6f}")
+    if len(runs) == 1:
+        print(f"{measure(runs[0], given.seconds):.6f}")
+        return
+    for least, second in measure_in_turn(runs, given.seconds):
+        print(f"{least:.6f} {second:.6f}")
 
 
 if __name__ == "__main__":

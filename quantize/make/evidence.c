@@ -86,9 +86,9 @@ bool qc_evidence_beside(struct qc_evidence **out, struct qc_evidence *from, bool
                               .steps = from->steps,
                               .bodies = qc_body_set_ref(from->bodies),
                               .run_bytes = from->run_bytes,
-                              .float_time = from->float_time,
                               .memory_planned = from->memory_planned,
                               .collected = from->collected};
+    memcpy(e->float_times, from->float_times, sizeof e->float_times);
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include "calib/statistics/collection.h"
 #include "calib/trials/trials.h"
 #include "quantize/setup/setup.h"
+#include "rewrite/passes/operator_times.h"
 
 struct qc_rounded_file;
 struct qc_body;
@@ -27,7 +28,8 @@ struct qc_evidence {
     struct qc_body_set *bodies;         /* quantized bodies; NULL until made */
     size_t run_bytes;                   /* of a later run with one worker; 0 without --memory-limit */
     size_t later_bytes;                 /* as in struct qc_calibration_options */
-    double float_time; /* of the float model as quantize/search/cost.h estimates it; 0: not known yet */
+    double
+        float_times[QC_PROCESSORS]; /* of the model file as quantize/search/cost.h estimates them; 0: not known yet */
     bool memory_planned;
     bool moments_dropped; /* second moments were used and freed */
     bool collected;       /* --checkpoint has the statistics of an earlier collection */

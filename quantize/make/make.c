@@ -14,6 +14,8 @@
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/float_types.h"
 #include "rewrite/passes/integer_ports.h"
+#include "rewrite/passes/unfold.h"
+#include "simq/plan/plan.h"
 
 /* ---- After a pass ---- */
 
@@ -137,6 +139,18 @@ static bool narrow(struct qc_network *net, struct qc_status *st)
     return ok;
 }
 
+/* Writes constants in smaller forms if the file would be larger than the model. */
+static bool shrink(struct qc_network *net, size_t form, struct qc_status *st)
+{
+    const struct qc_model *m = &net->setup->model;
+    const struct qc_exporter *e = net->setup->exporters[form];
+    size_t bytes;
+    if (!net->lowered[form] || e->write || net->setup->of_body) return true;
+    return qc_export_bytes(&bytes, e, net->lowered[form], st) &&
+           (bytes <= m->graph->budget.model_bytes ||
+            qc_unfold_constants(&net->lowered[form], m->imported ? m->imported : m->graph, qc_evaluate, st));
+}
+
 static bool lower(struct qc_network *net, struct qc_status *st)
 {
     const struct qc_setup *s = net->setup;
@@ -153,7 +167,7 @@ static bool lower(struct qc_network *net, struct qc_status *st)
         const struct qc_exporter *e = s->exporters[i];
         struct qc_graph **to = &net->lowered[i];
         if ((e->lower && !e->lower(to, qc_network_written(net), &o, st)) ||
-            (*to && !qc_body_set_lower(to, net->bodies, e, &o, st)) || !check_opset(net, i, st))
+            (*to && !qc_body_set_lower(to, net->bodies, e, &o, st)) || !shrink(net, i, st) || !check_opset(net, i, st))
             return qc_where(st, "format %s", qc_exporter_name(e));
     }
     net->export_seconds += qc_seconds() - t0;

@@ -107,8 +107,9 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
          "--scale-channels awq, smooth and free need second moments of the float network: give --data or --stats, and "
          "leave "
          "out --propagate and --per-tensor (--equalize on works with --per-tensor)"},
-        {o->benchmark && !strstr(o->benchmark, QC_COMMAND_FILE),
-         "--benchmark needs a command with {} in place of the model file: --benchmark 'python -m qcalib.benchmark {}'"},
+        {o->benchmark && strcmp(o->benchmark, QC_BENCHMARK_OWN) != 0 && !strstr(o->benchmark, QC_COMMAND_FILE),
+         "--benchmark needs 'onnxruntime' or a command with {} in place of the model file: --benchmark 'sh measure.sh "
+         "{}'"},
         {o->benchmark && (o->size || o->propagate || o->require_integer || o->only.count || in->team),
          "--benchmark chooses what stays in float, and quantizes several times; leave out --size, --propagate, "
          "--require-integer, --only and MPI"},

@@ -5,6 +5,9 @@
 #include "quantize/interface/inputs.h"
 #include "quantize/options/options.h"
 
+/* The value of --benchmark that measures in ONNX Runtime for Python. */
+#define QC_BENCHMARK_OWN "onnxruntime"
+
 /* Fails with QC_USAGE if options and inputs of 'quantize' contradict each other; the message says what to do. */
 bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in, struct qc_status *st);
 

@@ -93,6 +93,7 @@ struct qc_options {
     bool by_target[QC_OPTION_COUNT]; /* set by the target */
     bool own_base[QC_OPTION_COUNT];  /* given without ":GLOB" */
     enum qc_prefer prefer;
+    enum qc_processor processor;
     const char *benchmark;       /* a command that measures a model file, or NULL */
     struct qc_text_list formats; /* default: qdq */
     struct qc_text_list rules, only, skip, plugins, kernels;

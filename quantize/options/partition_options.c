@@ -80,6 +80,7 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
     out->weight.per_channel = !o->per_tensor;
     out->one_scale_joins = o->require_integer;
     out->activation.per_channel = o->per_channel_activations;
+    out->processor = o->processor;
     out->prefer = o->require_integer                                                       ? QC_PREFER_INTEGERS
                   : o->size && !o->given[QC_OPTION_PREFER] && o->prefer == QC_PREFER_SPEED ? QC_PREFER_SIZE
                                                                                            : o->prefer;

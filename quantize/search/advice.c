@@ -43,7 +43,8 @@ static void estimate_work(struct trying *t)
 {
     const struct qc_setup *s = t->net->setup;
     const double weights = (double)s->model.graph->budget.model_bytes / sizeof(float),
-                 real = t->net->evidence->float_time, unit = isfinite(real) ? real : (double)INFINITY;
+                 real = t->net->evidence->float_times[QC_PROCESSOR_AVX512_VNNI] * QC_JOB_RATE,
+                 unit = isfinite(real) ? real : (double)INFINITY;
     t->work =
         (struct advice_work){.job = QC_JOB_RUNS * unit * (double)qc_dataset_units(s->data) + QC_JOB_HANDLED * weights,
                              .unit = unit,

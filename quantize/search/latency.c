@@ -8,18 +8,31 @@
 
 #include "base/command.h"
 #include "base/file.h"
+#include "quantize/benchmark_script.h"
+#include "quantize/options/agree.h"
 #include "quantize/search/limits.h"
 
 #define BESIDE "%s.benchmark"
 static const char HEADING[] = "qcalib latencies 1\n", END[] = " end\n";
 
+/* Sets the command that measures in ONNX Runtime for Python. */
+static bool take_own_command(struct qc_latency *l, struct qc_arena *a, struct qc_status *st)
+{
+    const char *const words[] = {"python3", "-c", qc_benchmark_script[0].text, "--seconds", "0.06", NULL};
+    l->together = true;
+    l->word_count = sizeof words / sizeof *words - 1;
+    return (l->words = qc_arena_dup(a, words, l->word_count + 1, sizeof *words, st)) != NULL;
+}
+
 bool qc_latency_begin(struct qc_latency *l, const struct qc_setup *s, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_options *o = s->options;
-    size_t count, size;
+    size_t size;
     void *data;
     *l = (struct qc_latency){.setup = s};
-    if (!qc_command_split(&l->words, &count, o->benchmark, a, st)) return qc_where(st, "--benchmark");
+    if (strcmp(o->benchmark, QC_BENCHMARK_OWN) == 0 ? !take_own_command(l, a, st)
+                                                    : !qc_command_split(&l->words, &l->word_count, o->benchmark, a, st))
+        return qc_where(st, "--benchmark");
     if (!o->checkpoint) return true;
     if (!(l->file = qc_arena_printf(a, st, BESIDE, o->checkpoint))) return false;
     l->so_far = "";
@@ -115,23 +128,46 @@ static bool run_rounds(struct qc_milliseconds *out, const struct qc_latency *l, 
     for (int round = 0; round < QC_LATENCY_ROUNDS; round++) {
         for (size_t i = 0; i < count; i++) {
             double ms;
+            if (race && round && out[i].least > out[0].least * QC_LATENCY_MUCH_SLOWER) continue;
             if (!run_command(&ms, l, files[i], a, st)) return false;
             out[i].second = fmin(out[i].second, fmax(ms, out[i].least));
             out[i].least = fmin(out[i].least, ms);
         }
-        if (race && out[count - 1].least > out[0].least * QC_LATENCY_MUCH_SLOWER) break;
     }
     for (size_t i = 0; i < count; i++)
         if (isinf(out[i].second)) out[i].second = out[i].least;
     return true;
 }
 
+/* Measures all files in one process, which interleaves them. */
+static bool run_together(struct qc_milliseconds *out, const struct qc_latency *l, const char *const *files,
+                         size_t count, struct qc_arena *a, struct qc_status *st)
+{
+    const char *said, **words = QC_NEW_ARRAY(a, const char *, l->word_count + count + 2, st);
+    if (!words) return false;
+    memcpy(words, l->words, l->word_count * sizeof *words);
+    memcpy(words + l->word_count, files, count * sizeof *words);
+    if (count == 1) words[l->word_count + 1] = files[0]; /* of one file it prints one number */
+    /* the program has "{}" in its text, which stays */
+    if (!qc_command_run(&said, words, QC_COMMAND_FILE, may_go_on, l->setup->progress, a, st))
+        return st->code == QC_INTERRUPTED ? false : qc_where(st, "--benchmark");
+    for (size_t i = 0; i < count; i++) {
+        char *end;
+        out[i].least = strtod(said, &end);
+        out[i].second = strtod(end, &end);
+        if (!(out[i].least > 0) || end == said) return qc_fail(st, QC_MACHINE, "--benchmark: it printed '%.80s'", said);
+        said = end;
+    }
+    return true;
+}
+
 bool qc_latency_try(const struct qc_latency *l, const char *file, struct qc_status *st)
 {
     QC_ARENA_SCOPE *a = qc_arena_new();
+    struct qc_milliseconds both;
     double ms;
     if (!a) return qc_fail_memory(st, 1);
-    return run_command(&ms, l, file, a, st);
+    return l->together ? run_together(&both, l, &file, 1, a, st) : run_command(&ms, l, file, a, st);
 }
 
 bool qc_latency_measure(struct qc_milliseconds *out, struct qc_latency *l, const char *const *files, size_t count,
@@ -142,6 +178,8 @@ bool qc_latency_measure(struct qc_milliseconds *out, struct qc_latency *l, const
     if (!a) return qc_fail_memory(st, 1);
     bool ok = !l->file || key_of_files(key, l, files, count, a, st);
     if (ok && !(l->file && recall_latency(out, l->so_far, key, count)))
-        ok = run_rounds(out, l, files, count, race, a, st) && (!l->file || keep_latency(l, key, out, count, st));
+        ok =
+            (l->together ? run_together(out, l, files, count, a, st) : run_rounds(out, l, files, count, race, a, st)) &&
+            (!l->file || keep_latency(l, key, out, count, st));
     return ok;
 }

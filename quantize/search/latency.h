@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The latency of model files, as the user's command measures it (--benchmark). */
+/* The latency of model files, as the user's command measures it (--benchmark), or ONNX Runtime in Python. */
 #pragma once
 
 #include "quantize/setup/setup.h"
 
 struct qc_latency {
     const struct qc_setup *setup;
-    const char **words;        /* of the command */
+    const char **words; /* of the command */
+    size_t word_count;
+    bool together;             /* the command measures all files in one process (python/qcalib/benchmark.py) */
     const char *file, *so_far; /* with --checkpoint: "CHECKPOINT.benchmark", and what it holds; else NULL */
 };
 
@@ -21,9 +23,9 @@ bool qc_latency_begin(struct qc_latency *l, const struct qc_setup *s, struct qc_
 /* Runs the command once. */
 bool qc_latency_try(const struct qc_latency *l, const char *file, struct qc_status *st);
 
-/* Runs the command on each file in turn, for three rounds. With `race` it stops earlier if the last file is 10 % slower
-   than the first. Latencies in the checkpoint are not measured again. Errors: those of the command (base/command.h);
-   QC_MACHINE if it prints no number above 0; QC_INTERRUPTED. */
+/* Measures each file in turn, for three rounds. With `race`, files that are 10 % slower than the first are not measured
+   again. Latencies in the checkpoint are not measured again. Errors: those of the command (base/command.h); QC_MACHINE
+   if it prints no number above 0; QC_INTERRUPTED. */
 bool qc_latency_measure(struct qc_milliseconds *out, struct qc_latency *l, const char *const *files, size_t count,
                         bool race, struct qc_status *st);
 

@@ -33,7 +33,9 @@ struct search {
     struct qc_placement_groups groups;
     const char *folder;
     size_t file_count, format;
-    uint64_t *keys; /* keys of the samples that outputs are compared on */
+    const char *phase; /* tells the budget */
+    double deadline;   /* in the seconds of base/clock.h: no more changes are made */
+    uint64_t *keys;    /* keys of the samples that outputs are compared on */
     struct qc_report_latency *r;
     struct qc_report_latency_step *steps;
 };
@@ -161,60 +163,127 @@ static bool are_equal_placements(const struct search *s, const bool *a, const bo
     return memcmp(a, b, s->groups.op_count * sizeof *a) == 0;
 }
 
-/* Tries one change. If *kept, the changed placement replaces *now. */
-static bool try_change(bool *kept, struct placed *now, struct search *s, const struct qc_placement_group *g,
-                       bool to_float, struct qc_status *st)
+/* A change of one group that was measured. */
+struct tried {
+    const struct qc_placement_group *group;
+    bool to_float, faster;
+    struct placed file;
+    double ratio; /* latency with the change over that without */
+};
+
+/* Makes the file of a change and appends a step to the report. *made is false if the change moves nothing or fails. */
+static bool make_change(bool *made, struct tried *t, struct search *s, const bool *now, struct qc_status *st)
 {
     struct qc_report_latency_step *step = &s->steps[s->r->step_count];
-    struct placed then;
-    bool *in_float = copy_of_placement(s, now->in_float, st);
-    *kept = false;
+    bool *in_float = copy_of_placement(s, now, st);
+    *made = false;
     if (!in_float) return false;
-    *step = (struct qc_report_latency_step){.group = g->what, .to_float = to_float};
+    *step = (struct qc_report_latency_step){.group = t->group->what,
+                                            .to_float = t->to_float,
+                                            .before_ms = (double)NAN,
+                                            .after_ms = (double)NAN,
+                                            .sqnr_db = (double)NAN};
     for (size_t i = 0; i < s->groups.op_count; i++) {
-        if (!g->has[i]) continue;
-        step->op_count += in_float[i] != to_float;
-        in_float[i] = to_float;
+        if (!t->group->has[i]) continue;
+        step->op_count += in_float[i] != t->to_float;
+        in_float[i] = t->to_float;
     }
     if (!step->op_count) return true;
-    if (!make_placement(&then, &step->reason, s, in_float, st)) return false;
-    step->before_ms = step->after_ms = step->sqnr_db = (double)NAN;
-    if (!step->reason) {
-        const char *const files[] = {now->file, then.file};
-        struct qc_milliseconds ms[2];
-        if (!qc_latency_measure(ms, &s->latency, files, 2, true, st)) return false;
-        step->before_ms = ms[0].least;
-        step->after_ms = ms[1].least;
-        step->sqnr_db = then.sqnr_db;
-        *kept = step->kept = qc_latency_less(&ms[1], &ms[0]);
-    }
+    if (!make_placement(&t->file, &step->reason, s, in_float, st)) return false;
     s->r->step_count++;
-    drop_file(s, *kept ? now : &then);
-    if (*kept) *now = then;
+    *made = !step->reason;
+    if (*made) step->sqnr_db = t->file.sqnr_db;
     return true;
 }
 
+/* Measures changes beside the file without them. steps: those of the changes in the report. */
+static bool measure_changes(struct tried *list, size_t count, struct qc_report_latency_step *const *steps,
+                            struct search *s, const struct placed *now, struct qc_status *st)
+{
+    const char *files[QC_PLACEMENT_BATCH + 1] = {now->file};
+    struct qc_milliseconds ms[QC_PLACEMENT_BATCH + 1];
+    if (!count) return true;
+    for (size_t i = 0; i < count; i++) files[i + 1] = list[i].file.file;
+    if (!qc_latency_measure(ms, &s->latency, files, count + 1, true, st)) return false;
+    for (size_t i = 0; i < count; i++) {
+        steps[i]->before_ms = ms[0].least;
+        steps[i]->after_ms = ms[i + 1].least;
+        list[i].ratio = ms[i + 1].least / ms[0].least;
+        list[i].faster = steps[i]->kept = qc_latency_less(&ms[i + 1], &ms[0]);
+        drop_file(s, &list[i].file);
+    }
+    return true;
+}
+
+static int by_ratio(const void *a, const void *b)
+{
+    const struct tried *x = a, *y = b;
+    return x->ratio < y->ratio ? -1 : x->ratio > y->ratio ? 1 : x->group < y->group ? -1 : x->group > y->group;
+}
+
+/* Applies all changes that were faster, the fastest first: an operator moves once. *now becomes the fastest of itself,
+   the fastest single change, and their sum. */
+static bool join_changes(struct placed *now, struct search *s, struct tried *list, size_t count, struct qc_status *st)
+{
+    enum { NOW, SINGLE, ALL, MOST };
+    struct placed of[MOST] = {[NOW] = *now};
+    struct qc_milliseconds ms[MOST];
+    const char *files[MOST], *reason = NULL;
+    bool *moved = QC_NEW_ARRAY(s->c->arena, bool, s->groups.op_count, st),
+         *in_float = copy_of_placement(s, now->in_float, st);
+    size_t made = 1, best = NOW;
+    if (!moved || !in_float) return false;
+    qsort(list, count, sizeof *list, by_ratio);
+    for (size_t k = 0; k < count && list[k].faster; k++) {
+        for (size_t i = 0; i < s->groups.op_count; i++) {
+            if (!list[k].group->has[i] || moved[i]) continue;
+            moved[i] = true;
+            in_float[i] = list[k].to_float;
+        }
+        if (k && !(k + 1 == count || !list[k + 1].faster)) continue; /* after the first one, and after the last one */
+        const bool *copy = copy_of_placement(s, in_float, st);
+        if (!copy || !make_placement(&of[made], &reason, s, copy, st)) return false;
+        made += !reason;
+    }
+    if (made == 1) return true;
+    for (size_t i = 0; i < made; i++) files[i] = of[i].file;
+    if (!qc_latency_measure(ms, &s->latency, files, made, false, st)) return false;
+    for (size_t i = 1; i < made; i++)
+        if (best ? ms[i].least < ms[best].least : qc_latency_less(&ms[i], &ms[NOW])) best = i;
+    for (size_t i = 0; i < made; i++)
+        if (i != best) drop_file(s, &of[i]);
+    *now = of[best];
+    return true;
+}
+
+/* Changes one group at a time, and then all groups together whose change is faster. */
 static bool try_groups(struct placed *now, struct search *s, struct qc_status *st)
 {
     const size_t all = s->groups.group_count, count = all < QC_PLACEMENT_GROUPS ? all : QC_PLACEMENT_GROUPS;
-    bool again = true, ok = true;
-    s->r->left = all - count;
-    if (!(s->steps = QC_NEW_ARRAY(s->c->arena, struct qc_report_latency_step, 2 * QC_PLACEMENT_PASSES * count + 1, st)))
-        return false;
-    for (int pass = 0; ok && again && pass < QC_PLACEMENT_PASSES; pass++) {
-        again = false;
-        qc_progress_phase(s->c->setup->progress, pass ? "latency, repeated" : "latency");
-        for (size_t i = 0; ok && i < count; i++) {
-            bool kept = false;
-            ok = qc_progress_step(s->c->setup->progress, i, count) || qc_progress_check(s->c->setup->progress, st);
-            ok = ok && try_change(&kept, now, s, &s->groups.groups[i], true, st) &&
-                 (kept || try_change(&kept, now, s, &s->groups.groups[i], false, st));
-            again = again || kept;
-        }
-        qc_progress_end(s->c->setup->progress);
+    struct tried *list = QC_NEW_ARRAY(s->c->arena, struct tried, 2 * count + 1, st);
+    struct qc_report_latency_step *steps[QC_PLACEMENT_BATCH];
+    const size_t batch = s->latency.together ? QC_PLACEMENT_BATCH : QC_PLACEMENT_PROCESSES;
+    size_t made = 0, measured = 0, next = 0;
+    s->steps = QC_NEW_ARRAY(s->c->arena, struct qc_report_latency_step, 2 * count + 1, st);
+    if (!list || !s->steps) return false;
+    bool ok = true;
+    qc_progress_phase(s->c->setup->progress, s->phase);
+    for (; ok && next < 2 * count && qc_seconds() < s->deadline; next++) {
+        bool done;
+        struct tried *t = &list[made];
+        *t = (struct tried){.group = &s->groups.groups[next / 2], .to_float = next % 2 == 0, .ratio = (double)INFINITY};
+        ok = qc_progress_step(s->c->setup->progress, next / 2, count) || qc_progress_check(s->c->setup->progress, st);
+        ok = ok && make_change(&done, t, s, now->in_float, st);
+        if (ok && done) steps[made++ - measured] = &s->steps[s->r->step_count - 1];
+        if (!ok || made - measured < batch) continue;
+        ok = measure_changes(list + measured, made - measured, steps, s, now, st);
+        measured = made;
     }
+    ok = ok && measure_changes(list + measured, made - measured, steps, s, now, st);
+    qc_progress_end(s->c->setup->progress);
+    s->r->left = all - (next + 1) / 2;
     s->r->steps = s->steps;
-    return ok;
+    return ok && join_changes(now, s, list, made, st);
 }
 
 /* Compares the default, the float model and everything in integers. *now is the fastest, or the default if none is
@@ -334,11 +403,15 @@ bool qc_placement_measure_again(struct qc_report_latency *r, struct qc_candidate
     return ok;
 }
 
-bool qc_place_by_latency(struct qc_report_latency **out, struct qc_candidate *c, struct qc_status *st)
+bool qc_place_by_latency(struct qc_report_latency **out, struct qc_candidate *c, double job_seconds,
+                         struct qc_status *st)
 {
     const double t0 = qc_seconds();
     struct search s = {.c = c, .r = QC_NEW(c->arena, struct qc_report_latency, st)};
     if (!s.r) return false;
+    s.deadline = t0 + fmax(QC_PLACEMENT_SECONDS, QC_PLACEMENT_BUDGET * job_seconds);
+    s.phase = qc_arena_printf(c->arena, st, "latency, at most %.0f s", s.deadline - t0);
+    if (!s.phase) return false;
     *s.r = (struct qc_report_latency){.command = c->setup->options->benchmark,
                                       .float_ms = (double)NAN,
                                       .integers_ms = (double)NAN};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* --benchmark: chooses which operators run in integers and which in float, by the latency of the model file. The search
-   starts from the fastest of the float model, the default and everything in integers. Then one group of operators at a
-   time (quantize/search/placement_groups.h) changes to float or to integers; changes that are faster are kept. */
+   starts from the fastest of the float model, the default and everything in integers. It measures the change of one
+   group of operators (quantize/search/placement_groups.h) to float or to integers, and then of all groups together
+   whose change is faster. */
 #pragma once
 
 #include "export/report/report.h"
@@ -12,8 +13,10 @@ bool qc_placement_check(const struct qc_setup *s, struct qc_arena *a, struct qc_
 
 /* Afterwards c has the fastest placement, with --prefer integers
    and a --skip for each operator in float; if nothing is faster, they are unchanged. Errors: those of the command
-   (quantize/search/latency.h), of the stages, of temporary files. */
-bool qc_place_by_latency(struct qc_report_latency **out, struct qc_candidate *c, struct qc_status *st);
+   (quantize/search/latency.h), of the stages, of temporary files. job_seconds: of the job before, which bound the time
+   of the search (QC_PLACEMENT_BUDGET). */
+bool qc_place_by_latency(struct qc_report_latency **out, struct qc_candidate *c, double job_seconds,
+                         struct qc_status *st);
 
 /* Measures the latency and the error of c again, after it has changed; sets r->best_ms and r->best_db. */
 bool qc_placement_measure_again(struct qc_report_latency *r, struct qc_candidate *c, struct qc_status *st);

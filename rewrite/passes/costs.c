@@ -26,7 +26,8 @@ static bool has_weights(const struct qc_graph *g, const struct qc_node *n)
 {
     for (unsigned i = 0; i < n->input_count; i++) {
         const struct qc_tensor *t = n->inputs[i] ? qc_constant_of(g, n->inputs[i]) : NULL;
-        if (t && t->dtype == QC_F32 && t->count > SMALL_WEIGHT) return true;
+        const bool computed = t && t->made_from && t->made_from < t->count; /* the file may have its nodes */
+        if (t && t->dtype == QC_F32 && t->count > SMALL_WEIGHT && !computed) return true;
     }
     return false;
 }

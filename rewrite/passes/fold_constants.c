@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "graph/core/body.h"
 #include "graph/core/rebuild.h"
 #include "graph/infer/folding.h"
 #include "rewrite/passes/simulate.h"
+#include "rewrite/passes/unfold.h"
 
 static bool foldable(const struct qc_graph *to, const struct qc_graph *g, const struct qc_rebuild *r,
                      const struct qc_node *n)
@@ -77,6 +79,17 @@ static const char *name_of(const struct qc_rebuild *r, const struct qc_node *n, 
     return first ? r->to->values[first].name : r->from->values[n->inputs[0]].name;
 }
 
+/* Returns the bytes of the constants that a node of constants computes its results from. */
+static size_t bytes_read(const struct qc_graph *g, const struct qc_node *n)
+{
+    size_t sum = 0;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const struct qc_tensor *t = n->inputs[i] ? qc_constant_of(g, n->inputs[i]) : NULL;
+        if (t && !qc_add_size(&sum, sum, t->made_from ? t->made_from : t->bytes)) return SIZE_MAX;
+    }
+    return sum;
+}
+
 static bool fold(struct qc_rebuild *r, qc_id old, qc_eval_fn *eval, struct qc_folding *left, struct qc_status *st)
 {
     const struct qc_node *n = &r->from->nodes[old];
@@ -90,8 +103,10 @@ static bool fold(struct qc_rebuild *r, qc_id old, qc_eval_fn *eval, struct qc_fo
     bool ok = measures ? (results[0] = measure(n, &r->from->values[n->inputs[0]].type.shape,
                                                &r->to->values[first].type.shape, st)) != NULL
                        : eval(results, r->to, r->to->values[first].node, st);
+    const size_t made_from = bytes_read(r->to, qc_node_of(r->to, first));
     for (unsigned k = 0; ok && k < n->output_count; k++) {
-        qc_id v = qc_graph_add_constant(r->to, NULL, results[k], st);
+        results[k]->made_from = made_from;
+        const qc_id v = qc_graph_add_constant(r->to, NULL, results[k], st);
         ok = (r->map[n->outputs + k] = v) != 0;
         /* Not added to the table of names: its first input has the name until unused nodes are dropped
            (share_names). */
@@ -136,25 +151,37 @@ static bool take_branch(bool *inlined, struct qc_rebuild *r, const struct qc_nod
     return !branch || qc_body_inline(r, n, branch, st);
 }
 
+static bool fold_all(struct qc_rebuild *r, const struct qc_graph *g, qc_eval_fn *eval, struct qc_folding *left,
+                     struct qc_status *st)
+{
+    bool ok = qc_rebuild_begin(r, g, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        bool inlined;
+        struct qc_tensor *sizes;
+        if (!(ok = take_branch(&inlined, r, n, st)) || inlined) continue;
+        if (!(ok = pick_sizes(&sizes, r, n, st))) break;
+        if (sizes)
+            ok = (r->map[n->outputs] = qc_graph_add_constant(r->to, g->values[n->outputs].name, sizes, st)) != 0;
+        else
+            ok = foldable(r->to, g, r, n) ? fold(r, id, eval, left, st) : qc_rebuild_node(r, id, st) != 0;
+        qc_tensor_unref(sizes);
+    }
+    return ok;
+}
+
+bool qc_fold_values(struct qc_rebuild *r, const struct qc_graph *g, qc_eval_fn *eval, struct qc_status *st)
+{
+    struct qc_folding left = qc_folding_begin(&g->budget);
+    return fold_all(r, g, eval, &left, st);
+}
+
 static bool fold_constants_within(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval,
                                   struct qc_folding *left, struct qc_status *st)
 {
     struct qc_rebuild r = {0};
     struct qc_graph *folded = NULL;
-    bool ok = qc_rebuild_begin(&r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        bool inlined;
-        struct qc_tensor *sizes;
-        if (!(ok = take_branch(&inlined, &r, n, st)) || inlined) continue;
-        if (!(ok = pick_sizes(&sizes, &r, n, st))) break;
-        if (sizes)
-            ok = (r.map[n->outputs] = qc_graph_add_constant(r.to, g->values[n->outputs].name, sizes, st)) != 0;
-        else
-            ok = foldable(r.to, g, &r, n) ? fold(&r, id, eval, left, st) : qc_rebuild_node(&r, id, st) != 0;
-        qc_tensor_unref(sizes);
-    }
-    ok = ok && qc_rebuild_finish(&folded, &r, st);
+    bool ok = fold_all(&r, g, eval, left, st) && qc_rebuild_finish(&folded, &r, st);
     qc_rebuild_free(&r);
     if (!ok) return false;
     ok = share_names(folded, st) && qc_graph_copy(out, folded, st); /* drops unused nodes */

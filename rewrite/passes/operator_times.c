@@ -2,13 +2,17 @@
 #include "rewrite/passes/operator_times.h"
 
 #include "graph/core/multiply_adds.h"
+#include "graph/core/recurrent.h"
+
+const char *const qc_processor_names[QC_PROCESSORS] = {
+    [QC_PROCESSOR_AVX512_VNNI] = "avx512-vnni", [QC_PROCESSOR_AVX2] = "avx2"};
 
 enum { BLOCK = 16, FEW = 8, CACHED = 32768 };
 
 enum kind {
     NONE,
 #define QC_TIME(name, node, multiply_add, window, weight, result, position, what) QC_TIME_##name,
-#include "rewrite/passes/operator_times.def"
+#include "rewrite/passes/operator_times_avx512_vnni.def"
 #undef QC_TIME
     QC_TIMES
 };
@@ -17,16 +21,28 @@ struct work {
     int64_t multiply_adds, window, weights, results, positions;
 };
 
-static const struct rate {
+/* Channels that float convolutions compute together. */
+static const int64_t block_of[QC_PROCESSORS] = {[QC_PROCESSOR_AVX512_VNNI] = 16, [QC_PROCESSOR_AVX2] = 8};
+
+struct rate {
     double node, multiply_add, window, weight, result, position;
-} rates[QC_TIMES] = {
-#define QC_TIME(name, node, multiply_add, window, weight, result, position, what)                                      \
-    [QC_TIME_##name] = {node, multiply_add, window, weight, result, position},
-#include "rewrite/passes/operator_times.def"
-#undef QC_TIME
 };
 
-static int64_t time_of(enum kind kind, struct work w)
+#define QC_TIME(name, node, multiply_add, window, weight, result, position, what)                                      \
+    [QC_TIME_##name] = {node, multiply_add, window, weight, result, position},
+static const struct rate rates_of[QC_PROCESSORS][QC_TIMES] = {
+    [QC_PROCESSOR_AVX512_VNNI] =
+        {
+#include "rewrite/passes/operator_times_avx512_vnni.def"
+        },
+    [QC_PROCESSOR_AVX2] =
+        {
+#include "rewrite/passes/operator_times_avx2.def"
+        },
+};
+#undef QC_TIME
+
+static int64_t time_of(const struct rate *rates, enum kind kind, struct work w)
 {
     const struct rate *r = &rates[kind];
     return (int64_t)(r->node + (r->multiply_add * (double)w.multiply_adds + r->window * (double)w.window +
@@ -48,12 +64,13 @@ static int64_t in_blocks(int64_t n, int64_t block)
     return (n + block - 1) / block * block;
 }
 
-static void times_of_conv(struct qc_operator_times *out, const struct qc_graph *g, const struct qc_node *n,
-                          int64_t results)
+static void times_of_conv(const struct rate *r, struct qc_operator_times *out, const struct qc_graph *g,
+                          const struct qc_node *n, int64_t results)
 {
     const struct qc_shape *w = &qc_value(g, n->inputs[1])->type.shape;
     const int64_t made = w->dim[0], read = w->dim[1], groups = qc_attr_int(n, "group", 1), positions = results / made;
-    const bool image = w->rank == 4, odd = made % BLOCK != 0;
+    const int64_t block = block_of[r == rates_of[QC_PROCESSOR_AVX2] ? QC_PROCESSOR_AVX2 : QC_PROCESSOR_AVX512_VNNI];
+    const bool image = w->rank == 4, odd = made % BLOCK != 0, uneven = made % block != 0;
     int64_t taps = 1;
     for (int i = 2; i < w->rank; i++) taps *= w->dim[i];
     const int64_t window = taps > 1 ? read * taps * positions * groups : 0;
@@ -61,47 +78,63 @@ static void times_of_conv(struct qc_operator_times *out, const struct qc_graph *
                                .window = window,
                                .results = results,
                                .positions = taps * positions * groups},
-                      blocks = {.multiply_adds = in_blocks(made, BLOCK) * read * taps * positions,
-                                .results = in_blocks(made, BLOCK) * positions},
+                      blocks = {.multiply_adds = in_blocks(made, block) * read * taps * positions,
+                                .results = in_blocks(made, block) * positions},
                       packed = {.multiply_adds = in_blocks(made, BLOCK) * in_blocks(read * taps, 4) * positions,
                                 .results = results,
                                 .positions = taps * positions},
                       once = {.positions = positions};
     if (groups > 1 && read == 1 && made == groups) {
-        out->real = time_of(image ? QC_TIME_FLOAT_DEPTHWISE : QC_TIME_FLOAT_GROUPS, image ? blocks : plain);
-        out->integer = time_of(QC_TIME_INT_DEPTHWISE, packed);
+        out->real = time_of(r, image ? QC_TIME_FLOAT_DEPTHWISE : QC_TIME_FLOAT_GROUPS, image ? blocks : plain);
+        out->integer = time_of(r, QC_TIME_INT_DEPTHWISE, packed);
     } else if (groups > 1) {
-        const bool whole = image && read % BLOCK == 0 && made / groups % BLOCK == 0;
-        out->real = time_of(whole ? QC_TIME_FLOAT_CONV : QC_TIME_FLOAT_GROUPS, plain);
-        out->integer = time_of(QC_TIME_INT_GROUPS, plain);
+        const bool whole = image && read % block == 0 && made / groups % block == 0;
+        out->real = time_of(r, whole ? QC_TIME_FLOAT_CONV : QC_TIME_FLOAT_GROUPS, plain);
+        out->integer = time_of(r, QC_TIME_INT_GROUPS, plain);
         return;
     } else {
-        out->real = image && !odd ? time_of(QC_TIME_FLOAT_CONV, blocks) +
-                                        (read < BLOCK ? time_of(QC_TIME_FLOAT_CONV_FEW, blocks) : 0)
-                                  : time_of(image ? QC_TIME_FLOAT_CONV_ODD : QC_TIME_FLOAT_CONV_PLAIN, plain);
-        out->integer = time_of(QC_TIME_INT_CONV, packed) + (read < FEW ? time_of(QC_TIME_INT_CONV_FEW, plain) : 0);
+        out->real = image && !uneven ? time_of(r, QC_TIME_FLOAT_CONV, blocks) +
+                                           (read < block ? time_of(r, QC_TIME_FLOAT_CONV_FEW, blocks) : 0)
+                                     : time_of(r, image ? QC_TIME_FLOAT_CONV_ODD : QC_TIME_FLOAT_CONV_PLAIN, plain);
+        out->integer =
+            time_of(r, QC_TIME_INT_CONV, packed) + (read < FEW ? time_of(r, QC_TIME_INT_CONV_FEW, plain) : 0);
     }
-    if (odd) out->integer += time_of(QC_TIME_INT_CONV_ODD, once);
+    if (odd) out->integer += time_of(r, QC_TIME_INT_CONV_ODD, once);
 }
 
-static bool times_of_product(struct qc_operator_times *out, const struct qc_graph *g, const struct qc_node *n)
+/* Recurrent operators: a step has a multiply-add for each weight. */
+static void times_of_steps(const struct rate *r, struct qc_operator_times *out, const struct qc_graph *g,
+                           const struct qc_node *n, uint64_t multiply_adds)
 {
+    const struct qc_shape *x = &qc_value(g, n->inputs[0])->type.shape;
+    const struct work w = {.multiply_adds = (int64_t)multiply_adds,
+                           .positions = x->rank > 0 && x->dim[0] > 0 ? x->dim[0] : 1};
+    out->real = out->integer = time_of(r, QC_TIME_FLOAT_STEPS, w);
+}
+
+static bool times_of_product(const struct rate *r, struct qc_operator_times *out, const struct qc_graph *g, qc_id node)
+{
+    const struct qc_node *n = &g->nodes[node];
     const struct qc_shape *s = &qc_value(g, n->outputs)->type.shape;
     const int64_t results = qc_elements_of_one(g, n->outputs), weights = qc_elements_of_one(g, n->inputs[1]);
-    if (results <= 0 || weights <= 0) return false;
-    if (n->op == QC_OP_Conv) {
-        times_of_conv(out, g, n, results);
-        return true;
+    uint64_t all = 0;
+    if (results <= 0 || weights <= 0 || !qc_multiply_adds(&all, g, node)) return false;
+    if (qc_is_recurrent(n->op)) {
+        times_of_steps(r, out, g, n, all);
+    } else if (n->op == QC_OP_Conv) {
+        times_of_conv(r, out, g, n, results);
+    } else {
+        const int64_t columns = s->rank > 0 && s->dim[s->rank - 1] > 0 ? s->dim[s->rank - 1] : 1;
+        const struct work w = {.multiply_adds = (int64_t)all,
+                               .weights = weights,
+                               .results = results,
+                               .positions = results / columns},
+                          beyond = {.weights = weights > CACHED ? weights - CACHED : 0};
+        const bool dense = n->op == QC_OP_Gemm;
+        out->real =
+            time_of(r, dense ? QC_TIME_FLOAT_DENSE : QC_TIME_FLOAT_MATMUL, w) + time_of(r, QC_TIME_FLOAT_LARGE, beyond);
+        out->integer = time_of(r, dense ? QC_TIME_INT_DENSE : QC_TIME_INT_MATMUL, w);
     }
-    const int64_t columns = s->rank > 0 && s->dim[s->rank - 1] > 0 ? s->dim[s->rank - 1] : 1;
-    const struct work w = {.multiply_adds = results / columns * weights,
-                           .weights = weights,
-                           .results = results,
-                           .positions = results / columns},
-                      beyond = {.weights = weights > CACHED ? weights - CACHED : 0};
-    out->real = time_of(n->op == QC_OP_Gemm ? QC_TIME_FLOAT_DENSE : QC_TIME_FLOAT_MATMUL, w) +
-                time_of(QC_TIME_FLOAT_LARGE, beyond);
-    out->integer = time_of(n->op == QC_OP_Gemm ? QC_TIME_INT_DENSE : QC_TIME_INT_MATMUL, w);
     return true;
 }
 
@@ -112,6 +145,14 @@ static int64_t pooled_elements(const struct qc_node *n, int64_t results)
     const size_t rank = qc_attr_ints(n, "kernel_shape", &kernel);
     for (size_t i = 0; i < rank; i++) results *= kernel[i];
     return results;
+}
+
+/* Returns the node that makes a value, before its conversions between types. */
+static const struct qc_node *maker_of(const struct qc_graph *g, qc_id value)
+{
+    const struct qc_node *n = qc_node_of(g, value);
+    while (n && (n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize)) n = qc_node_of(g, n->inputs[0]);
+    return n;
 }
 
 /* Returns true if the runtime computes the node together with the float convolution or Gemm before it. */
@@ -130,83 +171,153 @@ static bool joins_product(const struct qc_uses *uses, const struct qc_node *n)
     return false;
 }
 
-/* The kinds of operators that are no products. Others are functions of one value that integers do not have: the runtime
-   dequantizes, computes in float and quantizes. */
+/* Returns true if the node adds a constant to a product, which has the time of both. */
+static bool is_bias(const struct qc_graph *g, const struct qc_node *n)
+{
+    if (n->op != QC_OP_Add) return false;
+    const bool left = qc_constant_of(g, n->inputs[0]) != NULL;
+    const struct qc_node *of = maker_of(g, n->inputs[left]);
+    return of && qc_multiplies(of->op) && qc_constant_of(g, n->inputs[!left]);
+}
+
+/* The kinds of operators that are no products. */
 static const struct pair {
     enum kind real, integer;
     bool converts; /* the kernel is that of floats, between conversions */
 } others[QC_OP_COUNT] = {
     [QC_OP_Add] = {QC_TIME_FLOAT_ADD, QC_TIME_INT_ADD, false},
+    [QC_OP_Sum] = {QC_TIME_FLOAT_ADD, QC_TIME_FLOAT_ADD, true},
     [QC_OP_Sub] = {QC_TIME_FLOAT_ADD, QC_TIME_FLOAT_ADD, true},
+    [QC_OP_Div] = {QC_TIME_FLOAT_ADD, QC_TIME_FLOAT_ADD, true},
+    [QC_OP_Max] = {QC_TIME_FLOAT_ADD, QC_TIME_FLOAT_ADD, true},
+    [QC_OP_Min] = {QC_TIME_FLOAT_ADD, QC_TIME_FLOAT_ADD, true},
     [QC_OP_Mul] = {QC_TIME_FLOAT_ADD, QC_TIME_INT_MUL, false},
     [QC_OP_AveragePool] = {QC_TIME_FLOAT_POOL, QC_TIME_INT_AVERAGE, false},
+    [QC_OP_MaxPool] = {QC_TIME_FLOAT_POOL, QC_TIME_INT_MAX, false},
     [QC_OP_GlobalAveragePool] = {QC_TIME_FLOAT_MEAN, QC_TIME_INT_MEAN, false},
     [QC_OP_ReduceMean] = {QC_TIME_FLOAT_MEAN, QC_TIME_INT_MEAN, false},
+    [QC_OP_ReduceSum] = {QC_TIME_FLOAT_MEAN, QC_TIME_FLOAT_MEAN, true},
+    [QC_OP_ReduceMax] = {QC_TIME_FLOAT_MEAN, QC_TIME_FLOAT_MEAN, true},
     [QC_OP_Resize] = {QC_TIME_RESIZE, QC_TIME_RESIZE, false},
     [QC_OP_Table] = {QC_TIME_FLOAT_TABLE, QC_TIME_INT_TABLE, false},
     [QC_OP_Sigmoid] = {QC_TIME_FLOAT_UNARY, QC_TIME_INT_UNARY, false},
-    [QC_OP_LeakyRelu] = {QC_TIME_FLOAT_UNARY, QC_TIME_INT_UNARY, false},
+    [QC_OP_LeakyRelu] = {QC_TIME_FLOAT_LIGHT, QC_TIME_INT_UNARY, false},
+    [QC_OP_Exp] = {QC_TIME_FLOAT_LIGHT, QC_TIME_FLOAT_LIGHT, true},
+    [QC_OP_Sqrt] = {QC_TIME_FLOAT_LIGHT, QC_TIME_FLOAT_LIGHT, true},
+    [QC_OP_Abs] = {QC_TIME_FLOAT_LIGHT, QC_TIME_FLOAT_LIGHT, true},
+    [QC_OP_Neg] = {QC_TIME_FLOAT_LIGHT, QC_TIME_FLOAT_LIGHT, true},
+    [QC_OP_Pow] = {QC_TIME_FLOAT_HEAVY, QC_TIME_FLOAT_HEAVY, true},
+    [QC_OP_Sin] = {QC_TIME_FLOAT_HEAVY, QC_TIME_FLOAT_HEAVY, true},
+    [QC_OP_Cos] = {QC_TIME_FLOAT_HEAVY, QC_TIME_FLOAT_HEAVY, true},
+    [QC_OP_Elu] = {QC_TIME_FLOAT_HEAVY, QC_TIME_FLOAT_HEAVY, true},
+    [QC_OP_Selu] = {QC_TIME_FLOAT_HEAVY, QC_TIME_FLOAT_HEAVY, true},
+    [QC_OP_Celu] = {QC_TIME_FLOAT_HEAVY, QC_TIME_FLOAT_HEAVY, true},
+    [QC_OP_Softplus] = {QC_TIME_FLOAT_SLOW, QC_TIME_FLOAT_SLOW, true},
+    [QC_OP_Mish] = {QC_TIME_FLOAT_SLOW, QC_TIME_FLOAT_SLOW, true},
+    [QC_OP_LRN] = {QC_TIME_FLOAT_SLOW, QC_TIME_FLOAT_SLOW, true},
+    [QC_OP_Softmax] = {QC_TIME_FLOAT_SOFTMAX, QC_TIME_FLOAT_SOFTMAX, true},
+    [QC_OP_LayerNormalization] = {QC_TIME_FLOAT_NORM, QC_TIME_FLOAT_NORM, true},
+    [QC_OP_InstanceNormalization] = {QC_TIME_FLOAT_NORM, QC_TIME_FLOAT_NORM, true},
 };
-
-static bool times_of_other(struct qc_operator_times *out, const struct qc_uses *uses, const struct qc_node *n)
-{
-    const struct qc_graph *g = uses->graph;
-    const struct pair function = {QC_TIME_FLOAT_UNARY, QC_TIME_FLOAT_UNARY, true},
-                      *kind = others[n->op].real ? &others[n->op] : &function;
-    const int64_t results = qc_elements_of_one(g, n->outputs), read = qc_elements_of_one(g, n->inputs[0]);
-    if (!results || !read) return false;
-    const struct work w = {.results = results,
-                           .window = n->op == QC_OP_AveragePool ? pooled_elements(n, results) : read};
-    out->real = time_of(joins_product(uses, n) ? QC_TIME_FLOAT_FUSED : kind->real, w);
-    out->integer = time_of(kind->integer, w);
-    if (kind->converts) out->integer += time_of(QC_TIME_QUANTIZE, w) + time_of(QC_TIME_DEQUANTIZE, w);
-    return true;
-}
-
-bool qc_times_of_match(struct qc_operator_times *out, const struct qc_uses *uses, const struct qc_match *m)
-{
-    const struct qc_graph *g = uses->graph;
-    for (unsigned i = 0; i < m->node_count; i++)
-        if (qc_multiplies(g->nodes[m->nodes[i]].op)) return times_of_product(out, g, &g->nodes[m->nodes[i]]);
-    return times_of_other(out, uses, &g->nodes[m->nodes[0]]);
-}
 
 static bool is_view(const struct qc_node *n)
 {
-    return n->op == QC_OP_Reshape || n->op == QC_OP_Flatten || n->op == QC_OP_Squeeze || n->op == QC_OP_Unsqueeze;
+    return n->op == QC_OP_Reshape || n->op == QC_OP_Flatten || n->op == QC_OP_Squeeze || n->op == QC_OP_Unsqueeze ||
+           n->op == QC_OP_Shape || n->op == QC_OP_Size;
 }
 
-int64_t qc_time_of_float(const struct qc_graph *g, qc_id node)
+static struct pair kinds_of(const struct qc_node *n)
 {
-    const struct qc_node *n = &g->nodes[node];
-    bool data = false;
-    for (unsigned i = 0; i < n->input_count; i++) data = data || (n->inputs[i] && !qc_constant_of(g, n->inputs[i]));
-    if (!data || qc_value(g, n->outputs)->type.dtype != QC_F32 || qc_node_affine(n) == QC_AFFINE_BOUND) return 0;
-    struct work w = {.results = is_view(n) ? 0 : qc_elements_of_one(g, n->outputs)};
-    uint64_t all;
-    if (qc_multiplies(n->op) && qc_multiply_adds(&all, g, node)) w.multiply_adds = (int64_t)all;
-    return time_of(qc_multiplies(n->op) ? QC_TIME_FLOAT_MATMUL : QC_TIME_FLOAT_OTHER, w);
+    const enum qc_affine_behaviour affine = qc_node_affine(n);
+    if (others[n->op].real) return others[n->op];
+    if (affine == QC_AFFINE_KEEP || affine == QC_AFFINE_JOIN)
+        return (struct pair){QC_TIME_FLOAT_MOVE, QC_TIME_INT_MOVE, false};
+    if (qc_op_info(n->op)->unary) return (struct pair){QC_TIME_FLOAT_UNARY, QC_TIME_FLOAT_UNARY, true};
+    return (struct pair){QC_TIME_FLOAT_OTHER, QC_TIME_FLOAT_OTHER, true};
 }
 
-bool qc_times_of_move(struct qc_operator_times *out, const struct qc_graph *g, const struct qc_node *n)
+static bool times_of_other(const struct rate *r, struct qc_operator_times *out, const struct qc_uses *uses,
+                           const struct qc_node *n)
 {
-    const int64_t results = qc_elements_of_one(g, n->outputs);
-    const struct work w = {.results = results};
-    *out = (struct qc_operator_times){0};
-    if (is_view(n) || qc_node_affine(n) == QC_AFFINE_BOUND) return true; /* a bound of the operator before it */
-    if (!results) return false;
-    if (n->op == QC_OP_MaxPool) {
-        const int64_t read = pooled_elements(n, results), channels = qc_value(g, n->outputs)->type.shape.dim[1];
-        const struct work pool = {.window = read, .positions = channels > 0 ? read / channels : read};
-        *out = (struct qc_operator_times){time_of(QC_TIME_FLOAT_POOL, pool), time_of(QC_TIME_INT_MAX, pool)};
-    } else {
-        *out = (struct qc_operator_times){time_of(QC_TIME_FLOAT_MOVE, w), time_of(QC_TIME_INT_MOVE, w)};
-    }
+    const struct qc_graph *g = uses->graph;
+    const struct pair kind = kinds_of(n);
+    const int64_t results = qc_elements_of_one(g, n->outputs), read = qc_elements_of_one(g, n->inputs[0]);
+    const bool pool = n->op == QC_OP_AveragePool || n->op == QC_OP_MaxPool;
+    if (!results || !read) return false;
+    struct work w = {.results = results, .window = pool ? pooled_elements(n, results) : read};
+    const struct qc_shape *s = &qc_value(g, n->outputs)->type.shape;
+    const int64_t last = s->rank > 0 ? s->dim[s->rank - 1] : 1;
+    w.positions = results / (last > 0 ? last : 1);
+    if (n->op == QC_OP_MaxPool) w.positions = s->dim[1] > 0 ? w.window / s->dim[1] : w.window;
+    out->real = time_of(r, joins_product(uses, n) ? QC_TIME_FLOAT_FUSED : kind.real, w);
+    out->integer = time_of(r, kind.integer, w);
+    if (kind.converts) out->integer += time_of(r, QC_TIME_QUANTIZE, w) + time_of(r, QC_TIME_DEQUANTIZE, w);
     return true;
 }
 
-int64_t qc_time_to_convert(const struct qc_graph *g, qc_id value, bool quantize, bool layout)
+bool qc_times_of_node(struct qc_operator_times *out, enum qc_processor on, const struct qc_uses *uses, qc_id node)
 {
+    const struct rate *r = rates_of[on];
+    const struct qc_graph *g = uses->graph;
+    const struct qc_node *n = &g->nodes[node];
+    bool data = false;
+    *out = (struct qc_operator_times){0};
+    for (unsigned i = 0; i < n->input_count; i++) data = data || (n->inputs[i] && !qc_constant_of(g, n->inputs[i]));
+    if (!data || !n->inputs[0] || !n->output_count || qc_value(g, n->outputs)->type.dtype == QC_I64) return true;
+    if (is_view(n) || qc_node_affine(n) == QC_AFFINE_BOUND || is_bias(g, n)) return true;
+    return qc_multiplies(n->op) ? times_of_product(r, out, g, node) : times_of_other(r, out, uses, n);
+}
+
+int64_t qc_time_of_shapes(enum qc_processor on, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    bool *of_shapes = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
+    int64_t nodes = 0;
+    if (!of_shapes) return -1;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const bool measures = n->op == QC_OP_Shape || n->op == QC_OP_Size;
+        bool runs = measures && !qc_shape_fixed(&qc_value(g, n->inputs[0])->type.shape), only = true;
+        for (unsigned i = 0; i < n->input_count && !measures; i++) {
+            runs = runs || of_shapes[n->inputs[i]];
+            only = only && (of_shapes[n->inputs[i]] || !n->inputs[i] || qc_constant_of(g, n->inputs[i]));
+        }
+        for (unsigned k = 0; k < n->output_count; k++) of_shapes[n->outputs + k] = runs && only;
+        nodes += runs && only;
+    }
+    return nodes * time_of(rates_of[on], QC_TIME_SHAPE, (struct work){0});
+}
+
+bool qc_times_of_match(struct qc_operator_times *out, enum qc_processor on, const struct qc_uses *uses,
+                       const struct qc_match *m)
+{
+    for (unsigned i = 0; i < m->node_count; i++)
+        if (qc_multiplies(uses->graph->nodes[m->nodes[i]].op)) return qc_times_of_node(out, on, uses, m->nodes[i]);
+    return qc_times_of_node(out, on, uses, m->nodes[0]);
+}
+
+/* Returns true if the node computes element by element, so that it takes any order of channels. */
+static bool takes_any_layout(const struct qc_node *n)
+{
+    return n && (qc_op_info(n->op)->unary || qc_op_info(n->op)->affine == QC_AFFINE_BOUND ||
+                 qc_op_info(n->op)->affine == QC_AFFINE_MERGE);
+}
+
+bool qc_changes_layout(const struct qc_graph *g, qc_id value, const struct qc_node *one, const struct qc_node *other)
+{
+    const struct qc_shape *shape = &qc_value(g, value)->type.shape;
+    const bool conv[] = {one && one->op == QC_OP_Conv, other && other->op == QC_OP_Conv};
+    return shape->rank == 4 && (shape->dim[2] != 1 || shape->dim[3] != 1) &&
+           ((conv[0] && !takes_any_layout(other)) || (conv[1] && !takes_any_layout(one)));
+}
+
+int64_t qc_time_to_convert(enum qc_processor on, const struct qc_graph *g, qc_id value, enum qc_conversion what,
+                           bool changes_layout)
+{
+    const struct rate *r = rates_of[on];
+    static const enum kind kinds[] = {[QC_CONVERT_TO_8] = QC_TIME_QUANTIZE,
+                                      [QC_CONVERT_FROM_8] = QC_TIME_DEQUANTIZE,
+                                      [QC_CONVERT_16] = QC_TIME_ROUND_WIDE,
+                                      [QC_CONVERT_WEIGHT] = QC_TIME_UNPACK};
     const struct work w = {.results = qc_elements_of_one(g, value)};
-    return time_of(quantize ? QC_TIME_QUANTIZE : QC_TIME_DEQUANTIZE, w) + (layout ? time_of(QC_TIME_LAYOUT, w) : 0);
+    return time_of(r, kinds[what], w) + (changes_layout ? time_of(r, QC_TIME_LAYOUT, w) : 0);
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Estimated times of operators in a runtime, in float and in integers, from the work that shapes tell
-   (operator_times.def). A free batch counts as one. */
+/* Estimated times of operators in a runtime, in float and in integers, from the work that shapes tell: a table for each
+   kind of processor (operator_times_avx512_vnni.def, operator_times_avx2.def). Placement (placed_by_time.h) and the
+   cost of files (quantize/search/cost.h) add them up. A free batch counts as one. */
 #pragma once
 
 #include "graph/core/uses.h"
-#include "rewrite/language/match.h"
+#include "rewrite/passes/partition.h"
+
+extern const char *const qc_processor_names[QC_PROCESSORS]; /* values of --processor */
 
 /* Nanoseconds. */
 struct qc_operator_times {
@@ -14,16 +17,25 @@ struct qc_operator_times {
 /* Returns the number of elements of a value; 0 if a dimension behind the first is free. */
 int64_t qc_elements_of_one(const struct qc_graph *g, qc_id value);
 
-/* The times of a match of a pattern. Those in integers are without conversions of inputs and results. Returns false if
-   a shape is unknown. */
-bool qc_times_of_match(struct qc_operator_times *out, const struct qc_uses *uses, const struct qc_match *m);
+/* The times of a node on real and on affine values, without conversions of inputs and results; 0 if it is computed
+   once, or with another one. Returns false if a shape is unknown. */
+bool qc_times_of_node(struct qc_operator_times *out, enum qc_processor on, const struct qc_uses *uses, qc_id node);
 
-/* The time of a node that no pattern matches, roughly; 0 if it is computed once. */
-int64_t qc_time_of_float(const struct qc_graph *g, qc_id node);
+/* Returns the time of the operators that compute with shapes of g alone, none of which qc_times_of_node counts; -1 and
+   a status if out of memory. */
+int64_t qc_time_of_shapes(enum qc_processor on, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
-/* The times of an operator that moves elements. */
-bool qc_times_of_move(struct qc_operator_times *out, const struct qc_graph *g, const struct qc_node *n);
+/* The times of a match of a pattern. */
+bool qc_times_of_match(struct qc_operator_times *out, enum qc_processor on, const struct qc_uses *uses,
+                       const struct qc_match *m);
 
-/* Returns the time to quantize a value, or to dequantize it. layout: an operator on one of both sides orders channels
-   otherwise. */
-int64_t qc_time_to_convert(const struct qc_graph *g, qc_id value, bool quantize, bool layout);
+/* Returns true if the order of channels changes with the type of a value between two nodes, each of which may be NULL:
+   one of them is a convolution, and the other one does not compute element by element. */
+bool qc_changes_layout(const struct qc_graph *g, qc_id value, const struct qc_node *one, const struct qc_node *other);
+
+/* FROM_8 is of 8 bits to float, 16 either way of 16 bits, WEIGHT of a constant to float in every run. */
+enum qc_conversion { QC_CONVERT_TO_8, QC_CONVERT_FROM_8, QC_CONVERT_16, QC_CONVERT_WEIGHT };
+
+/* Returns the time to convert a value, with changes_layout also to order its channels otherwise. */
+int64_t qc_time_to_convert(enum qc_processor on, const struct qc_graph *g, qc_id value, enum qc_conversion what,
+                           bool changes_layout);

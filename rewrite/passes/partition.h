@@ -44,6 +44,9 @@ enum qc_overflow_fix { QC_OVERFLOW_FIX_OFF, QC_OVERFLOW_FIX_PAIRS, QC_OVERFLOW_F
    weights; INTEGERS: as many integer ops as possible. */
 enum qc_prefer { QC_PREFER_SPEED, QC_PREFER_SIZE, QC_PREFER_INTEGERS };
 
+/* Kinds of processors that times of operators are known of (rewrite/passes/operator_times.h). QC_PROCESSORS: any. */
+enum qc_processor { QC_PROCESSOR_AVX512_VNNI, QC_PROCESSOR_AVX2, QC_PROCESSORS };
+
 struct qc_partition_options {
     struct qc_type_scheme activation, weight; /* .dtype QC_NONE: not quantized. If only activations are not: weight-only
                                             quantization, around float ops */
@@ -77,6 +80,7 @@ struct qc_partition_options {
     enum qc_overflow_fix overflow_fix;
     bool simulates_hardware; /* sums or biases are not those of the target, so its times are not known */
     enum qc_prefer prefer;
+    enum qc_processor processor;
     const struct qc_target *target; /* NULL: qc_target_plain */
     bool part;                      /* the graph is part of a model: names may be those of nodes in other parts */
 };

@@ -408,7 +408,7 @@ static bool is_stored(const struct qc_partition_options *o, const char *port)
     return found;
 }
 
-/* Returns true if rewrite/passes/operator_times.def has the times of the target. */
+/* Returns true if the tables of times (rewrite/passes/operator_times.h) are of the target. */
 static bool has_times(const struct qc_rules *rules, const struct qc_partition_options *o)
 {
     bool ort = false;
@@ -437,6 +437,56 @@ static bool place(struct finder *f, const struct qc_rules *rules, const struct q
     }
     if (!real) return true;
     memset(p->requested, 0, p->graph->value_count + 1);
+    return drop_loose_joins(p, rules, st);
+}
+
+/* Returns the constant that is the weight of a match, or the table; 0: none. */
+static qc_id weight_of_match(const struct qc_partition *p, const struct qc_match *m)
+{
+    const struct qc_graph *g = p->graph;
+    for (unsigned i = 0; i < m->node_count; i++) {
+        const struct qc_node *n = &g->nodes[m->nodes[i]];
+        const unsigned at = n->op == QC_OP_Gather ? 0 : 1;
+        if ((n->op == QC_OP_Gather || qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT) &&
+            qc_constant_of(g, n->inputs[at]))
+            return n->inputs[at];
+    }
+    return 0;
+}
+
+/* Leaves matches in float whose weights the model computes from fewer bytes than their integers take, if the file would
+   be larger than the model, and others have weights. */
+static bool drop_computed_weights(struct finder *f, const struct qc_rules *rules, struct qc_status *st)
+{
+    struct qc_partition *p = f->p;
+    const struct qc_graph *g = p->graph;
+    bool *stored = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st), others = false, any = false;
+    const bool *fixed;
+    size_t bytes = 0;
+    if (!stored || !qc_costs_find_fixed(&fixed, p, st)) return false;
+    for (qc_id id = 1; fixed && id <= g->node_count; id++)
+        if (p->matches.at[id]) stored[weight_of_match(p, p->matches.at[id])] = true;
+    for (qc_id v = 1; fixed && v <= g->value_count; v++) {
+        const struct qc_tensor *t = qc_constant_of(g, v);
+        const bool computed = t && t->made_from && t->made_from < t->count;
+        if (t) bytes += stored[v] ? t->count : computed ? t->made_from : t->bytes;
+        stored[v] = stored[v] && computed;
+        any = any || stored[v];
+    }
+    if (!any || bytes <= g->budget.model_bytes) return true;
+    stored[0] = false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const qc_id w = p->matches.at[id] ? weight_of_match(p, p->matches.at[id]) : 0;
+        others = others || (w && !stored[w]);
+    }
+    for (qc_id id = 1; others && id <= g->node_count; id++) {
+        const struct qc_match *m = p->matches.at[id];
+        if (!m || fixed[id] || !stored[weight_of_match(p, m)]) continue;
+        p->reason[id] = "the model computes its weight from fewer bytes than its integers would take";
+        partition_drop(p, id);
+    }
+    if (!others) return true;
+    memset(p->requested, 0, g->value_count + 1);
     return drop_loose_joins(p, rules, st);
 }
 
@@ -619,7 +669,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
         !find_islands(&f, rules, st) || !qc_costs_find(&f.cost, g, rules, options, p->arena, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||
         !find_caches(p, &uses, st) || !qc_partition_check_names(p, rules, f.skip_used, &f.types_used, st) ||
-        !drop_loose_joins(p, rules, st) || !place(&f, rules, &uses, st)) {
+        !drop_loose_joins(p, rules, st) || !drop_computed_weights(&f, rules, st) || !place(&f, rules, &uses, st)) {
         qc_partition_free(p);
         return false;
     }

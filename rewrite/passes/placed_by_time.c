@@ -1,25 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/passes/placed_by_time.h"
 
+#include <math.h>
+
 #include "rewrite/passes/costs.h"
 #include "rewrite/passes/minimum_cut.h"
 #include "rewrite/passes/operator_times.h"
 
 /* Nanoseconds. RUN: of a run beside its operators. A network that takes less than LEAST_TIME in float stays in
    integers: a small file is worth more than a few microseconds. So does one that gains less than LEAST_GAIN, and one
-   whose integers take at most DOUBT times the float model's time: estimates of integers are up to a fifth too high (of
-   a face detector, and of transformers), and operators in float give other bits on other processors. */
+   whose integers take at most DOUBT times the float model's time. Estimates are 11 % wrong on average, and operators in
+   float give other bits on other processors. */
 enum { RUN = 4000, LEAST_TIME = 12000, LEAST_GAIN = 5000 };
 
 /* Nanoseconds that a byte of the file is worth, as long as the time is at most SLOWEST times that of float. */
 #define TIME_OF_BYTE 0.1
 #define SLOWEST 1.02
-#define DOUBT 1.22
+#define DOUBT 1.1
+
+/* For any processor: how often the shares of the others double, from the first one. */
+enum { STEPS = 6 };
+#define FIRST_SHARE 0.25
 
 struct placing {
     const struct qc_partition *p;
     const struct qc_graph *g;
     const struct qc_uses *uses;
+    double share[QC_PROCESSORS]; /* of the time of each processor in the sum */
+    struct qc_arena *arena;
     struct qc_status *st;
     struct qc_flow_cut *cut;
     qc_id *match_of; /* [node_count + 1]: the node of the match that contains it, or 0 */
@@ -49,6 +57,32 @@ static void edge(struct placing *s, uint32_t from, uint32_t to, int64_t capacity
     if (capacity > 0) s->ok = s->ok && qc_cut_edge(s->cut, from, to, capacity, s->st);
 }
 
+/* Returns the time to convert a value. */
+static int64_t time_to_convert(const struct placing *s, qc_id value, enum qc_conversion what, bool layout)
+{
+    double sum = 0;
+    for (int i = 0; i < QC_PROCESSORS; i++)
+        if (s->share[i] > 0)
+            sum += s->share[i] * (double)qc_time_to_convert((enum qc_processor)i, s->g, value, what, layout);
+    return (int64_t)sum;
+}
+
+/* Sets *out to the times of a match, or of a node without one. Returns false if they are not known. */
+static bool times_of(struct qc_operator_times *out, const struct placing *s, const struct qc_match *m, qc_id node)
+{
+    double real = 0, integer = 0;
+    for (int i = 0; i < QC_PROCESSORS; i++) {
+        const enum qc_processor on = (enum qc_processor)i;
+        struct qc_operator_times t;
+        if (!(s->share[i] > 0)) continue;
+        if (!(m ? qc_times_of_match(&t, on, s->uses, m) : qc_times_of_node(&t, on, s->uses, node))) return false;
+        real += s->share[i] * (double)t.real;
+        integer += s->share[i] * (double)t.integer;
+    }
+    *out = (struct qc_operator_times){(int64_t)real, (int64_t)integer};
+    return true;
+}
+
 /* Adds the times of a vertex on each side. */
 static void weigh(struct placing *s, uint32_t vertex, const struct qc_operator_times *t)
 {
@@ -65,25 +99,9 @@ static bool is_quantized_capture(const struct qc_match *m, const struct qc_expr 
     return false;
 }
 
-static bool is_conv(const struct placing *s, qc_id node)
-{
-    return node && s->g->nodes[node].op == QC_OP_Conv;
-}
-
-/* Returns true if the node computes element by element, so that it takes any order of channels. */
-static bool takes_any_layout(const struct placing *s, qc_id node)
-{
-    const struct qc_op_info *op = qc_op_info(s->g->nodes[node].op);
-    return node && (op->unary || op->affine == QC_AFFINE_BOUND || op->affine == QC_AFFINE_MERGE);
-}
-
-/* The order of channels changes with the type if one side is a convolution, and the other one is not element by
-   element. */
 static bool changes_layout(const struct placing *s, qc_id value, qc_id one, qc_id other)
 {
-    const struct qc_shape *shape = &qc_value(s->g, value)->type.shape;
-    return shape->rank == 4 && (shape->dim[2] != 1 || shape->dim[3] != 1) &&
-           ((is_conv(s, one) && !takes_any_layout(s, other)) || (is_conv(s, other) && !takes_any_layout(s, one)));
+    return qc_changes_layout(s->g, value, one ? &s->g->nodes[one] : NULL, other ? &s->g->nodes[other] : NULL);
 }
 
 /* Returns true if the node only passes on the parameters of its class. */
@@ -103,7 +121,7 @@ static void add_producer(struct placing *s, qc_id value)
     bool layout = false;
     const struct qc_use_list readers = qc_readers(s->uses, value);
     for (size_t i = 0; i < readers.count; i++) layout = layout || changes_layout(s, value, node, readers.of[i].node);
-    const int64_t time = qc_time_to_convert(s->g, value, true, layout);
+    const int64_t time = time_to_convert(s, value, QC_CONVERT_TO_8, layout);
     const struct qc_match *m = node && s->match_of[node] ? s->p->matches.at[s->match_of[node]] : NULL;
     if (!m || m->root != value) {
         edge(s, class, QC_CUT_SINK, time);
@@ -131,7 +149,7 @@ static void add_readers(struct placing *s, qc_id value)
         layout = layout || changes_layout(s, value, made_by, node);
         real++;
     }
-    if (real) edge(s, of_class(s, value), of_floats(s, value), qc_time_to_convert(s->g, value, false, layout));
+    if (real) edge(s, of_class(s, value), of_floats(s, value), time_to_convert(s, value, QC_CONVERT_FROM_8, layout));
 }
 
 /* Operators that move elements are on the side of their class. */
@@ -140,7 +158,7 @@ static bool add_moves(struct placing *s, qc_id node)
     struct qc_operator_times t;
     const struct qc_node *n = &s->g->nodes[node];
     if (!n->input_count || !n->inputs[0] || !passes_on(s, node, n->inputs[0])) return false;
-    if (qc_times_of_move(&t, s->g, n)) weigh(s, of_class(s, n->outputs), &t);
+    if (times_of(&t, s, NULL, node)) weigh(s, of_class(s, n->outputs), &t);
     return true;
 }
 
@@ -152,7 +170,7 @@ static void add_matches(struct placing *s)
         struct qc_operator_times t;
         if (!m || p->weights_only[id]) continue;
         for (unsigned i = 0; i < m->node_count; i++) s->match_of[m->nodes[i]] = id;
-        s->unknown[id] = !qc_times_of_match(&t, s->uses, m);
+        s->unknown[id] = !times_of(&t, s, m, 0);
         if (!s->unknown[id]) weigh(s, of_node(id), &t);
     }
 }
@@ -174,9 +192,13 @@ static int64_t bytes_saved(const struct placing *s, qc_id node)
 static void build(struct placing *s)
 {
     add_matches(s);
-    for (qc_id id = 1; id <= s->g->node_count; id++)
-        if (s->p->matches.live[id] && !s->match_of[id] && !add_moves(s, id)) s->others += qc_time_of_float(s->g, id);
-    s->time += s->others + RUN;
+    for (qc_id id = 1; id <= s->g->node_count; id++) {
+        struct qc_operator_times t;
+        if (!s->p->matches.live[id] || s->match_of[id] || add_moves(s, id)) continue;
+        if (times_of(&t, s, NULL, id)) s->others += t.real;
+    }
+    for (int i = 0; i < QC_PROCESSORS; i++) s->time += (int64_t)(s->share[i] * RUN);
+    s->time += s->others;
     for (qc_id v = 1; v <= s->g->value_count; v++) {
         if (s->g->values[v].type.dtype != QC_F32 || qc_constant_of(s->g, v)) continue;
         add_producer(s, v);
@@ -184,56 +206,136 @@ static void build(struct placing *s)
     }
 }
 
-/* Which matches are in float: as many as possible, none, or those that lower a sum. */
-enum choice { ALL_REAL, NONE_REAL, LEAST_SUM };
+/* Which matches are in float: as many as possible, none, those that lower a sum, or given ones. */
+enum choice { ALL_REAL, NONE_REAL, LEAST_SUM, GIVEN };
 
-/* Finds the placement with the least sum of its time and byte_time for each byte that weights take in float beyond
-   integers. Sets s->time to its time. fixed: [node_count + 1], matches in integers. */
-static bool solve(struct placing *s, enum choice choice, double byte_time, const bool *fixed)
+/* What is asked of a placement. */
+struct question {
+    const bool *fixed; /* [node_count + 1]: matches that stay in integers */
+    enum choice choice;
+    double byte_time; /* nanoseconds of each byte that weights take in float beyond integers */
+    const bool *real; /* of GIVEN */
+};
+
+static bool is_real_in(const struct placing *s, qc_id id)
 {
-    struct qc_arena *a = s->p->arena;
-    s->match_of = QC_NEW_ARRAY(a, qc_id, s->g->node_count + 1, s->st);
-    s->unknown = QC_NEW_ARRAY(a, bool, s->g->node_count + 1, s->st);
-    if (!s->match_of || !s->unknown ||
-        !qc_cut_new(&s->cut, QC_CUT_FIRST + s->g->node_count + 2 * s->g->value_count + 3, a, s->st))
+    return s->match_of[id] == id && !qc_cut_with_source(s->cut, of_node(id));
+}
+
+/* Finds the placement with the least sum of its time and that of bytes. Sets s->time to its time. */
+static bool solve(struct placing *s, const struct question *q)
+{
+    struct qc_arena *a = s->arena;
+    const size_t nodes = s->g->node_count;
+    s->match_of = QC_NEW_ARRAY(a, qc_id, nodes + 1, s->st);
+    s->unknown = QC_NEW_ARRAY(a, bool, nodes + 1, s->st);
+    if (!s->match_of || !s->unknown || !qc_cut_new(&s->cut, QC_CUT_FIRST + nodes + 2 * s->g->value_count + 3, a, s->st))
         return false;
     s->ok = true;
     build(s);
-    for (qc_id id = 1; id <= s->g->node_count; id++) {
+    for (qc_id id = 1; id <= nodes; id++) {
         if (s->match_of[id] != id) continue;
-        if (fixed[id] || s->unknown[id] || choice == NONE_REAL)
+        if (q->fixed[id] || s->unknown[id] || q->choice == NONE_REAL || (q->choice == GIVEN && !q->real[id]))
             edge(s, QC_CUT_SOURCE, of_node(id), QC_CUT_NEVER);
-        else if (choice == ALL_REAL)
+        else if (q->choice == ALL_REAL || q->choice == GIVEN)
             edge(s, of_node(id), QC_CUT_SINK, QC_CUT_NEVER);
         else
-            edge(s, QC_CUT_SOURCE, of_node(id), (int64_t)(byte_time * (double)bytes_saved(s, id)));
+            edge(s, QC_CUT_SOURCE, of_node(id), (int64_t)(q->byte_time * (double)bytes_saved(s, id)));
     }
     if (!s->ok) return false;
     s->time += qc_cut_solve(s->cut);
-    for (qc_id id = 1; id <= s->g->node_count; id++)
-        if (s->match_of[id] == id && choice == LEAST_SUM && !qc_cut_with_source(s->cut, of_node(id)))
-            s->time -= (int64_t)(byte_time * (double)bytes_saved(s, id));
+    for (qc_id id = 1; id <= nodes; id++)
+        if (q->choice == LEAST_SUM && is_real_in(s, id))
+            s->time -= (int64_t)(q->byte_time * (double)bytes_saved(s, id));
+    return true;
+}
+
+/* Sets *out to the matches in float of a solved placement. */
+static bool take_real(bool **out, const struct placing *s)
+{
+    if (!(*out = QC_NEW_ARRAY(s->arena, bool, s->g->node_count + 1, s->st))) return false;
+    for (qc_id id = 1; id <= s->g->node_count; id++) (*out)[id] = is_real_in(s, id);
+    return true;
+}
+
+/* A placement with its times. */
+struct placement {
+    bool *real;
+    int64_t time[QC_PROCESSORS];
+};
+
+/* Adds the times of a placement on all processors. */
+static bool time_placement(struct placement *p, const struct placing *empty, const bool *fixed)
+{
+    for (int i = 0; i < QC_PROCESSORS; i++) {
+        struct placing s = *empty;
+        s.share[i] = 1;
+        if (!solve(&s, &(struct question){.fixed = fixed, .choice = GIVEN, .real = p->real})) return false;
+        p->time[i] = s.time;
+    }
+    return true;
+}
+
+static bool place_with(struct placement *out, const struct placing *empty, const double *share,
+                       const struct question *q)
+{
+    struct placing s = *empty;
+    for (int i = 0; i < QC_PROCESSORS; i++) s.share[i] = share[i];
+    return solve(&s, q) && take_real(&out->real, &s) && time_placement(out, empty, q->fixed);
+}
+
+/* Returns true if a placement takes at most `most` times the time of floats on each processor of a choice. */
+static bool is_within(const struct placement *p, const struct placement *floats, enum qc_processor on, double most)
+{
+    for (int i = 0; i < QC_PROCESSORS; i++)
+        if ((on == QC_PROCESSORS || (int)on == i) && (double)p->time[i] > most * (double)floats->time[i]) return false;
+    return true;
+}
+
+/* Sets *best to the fastest placement on `on`, or, if it is hardly slower than float, to one with fewer bytes. For any
+   processor that of the first one; if it is slower than float on others, their times count more and more. */
+static bool find_best(struct placement *best, const struct placing *empty, const struct placement *floats,
+                      enum qc_processor on, const bool *fixed)
+{
+    const bool any = on == QC_PROCESSORS;
+    const double byte_times[] = {TIME_OF_BYTE, 0};
+    double share[QC_PROCESSORS] = {0};
+    share[any ? 0 : on] = 1;
+    for (int step = 0; step < (any ? STEPS : 1); step++) {
+        for (size_t i = 0; i < sizeof byte_times / sizeof *byte_times; i++) {
+            const struct question q = {.fixed = fixed, .choice = LEAST_SUM, .byte_time = byte_times[i]};
+            if (!place_with(best, empty, share, &q)) return false;
+            if (is_within(best, floats, on, SLOWEST)) return true;
+        }
+        for (int i = 1; any && i < QC_PROCESSORS; i++)
+            share[i] = ldexp(FIRST_SHARE, step) * (double)floats->time[0] / (double)floats->time[i];
+    }
+    *best = *floats;
     return true;
 }
 
 bool qc_place_by_time(const bool **real, struct qc_partition *p, const bool *fixed, const struct qc_uses *uses,
                       struct qc_status *st)
 {
-    const struct qc_graph *g = p->graph;
-    const struct placing empty = {.p = p, .g = g, .uses = uses, .st = st};
-    struct placing integers = empty, floats = empty, small = empty, fast = empty;
-    bool *out = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
+    const enum qc_processor on = p->options.processor, first = on == QC_PROCESSORS ? 0 : on;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    const struct placing empty = {.p = p, .g = p->graph, .uses = uses, .arena = a, .st = st};
+    const double plain[QC_PROCESSORS] = {[QC_PROCESSOR_AVX512_VNNI] = 1};
+    struct placement integers, floats, best;
+    int64_t gain = 0;
     *real = NULL;
-    if (!out || !solve(&integers, NONE_REAL, 0, fixed) || !solve(&floats, ALL_REAL, 0, fixed)) return false;
-    if (floats.time < LEAST_TIME || (double)integers.time <= DOUBT * (double)floats.time) return true;
-    if (!solve(&small, LEAST_SUM, TIME_OF_BYTE, fixed) || !solve(&fast, LEAST_SUM, 0, fixed)) return false;
-    const struct placing *best = (double)small.time <= SLOWEST * (double)floats.time ? &small : &fast;
-    const int64_t gain = integers.time - best->time;
-    p->placed_gain = (double)gain / 1000;
-    p->placed_time = (double)best->time / 1000;
+    if (!a) return qc_fail_memory(st, 1);
+    if (!place_with(&integers, &empty, plain, &(struct question){.fixed = fixed, .choice = NONE_REAL}) ||
+        !place_with(&floats, &empty, plain, &(struct question){.fixed = fixed, .choice = ALL_REAL}))
+        return false;
+    if (floats.time[first] < LEAST_TIME || is_within(&integers, &floats, on, DOUBT)) return true;
+    if (!find_best(&best, &empty, &floats, on, fixed)) return false;
+    for (int i = 0; i < QC_PROCESSORS; i++) {
+        if ((on != QC_PROCESSORS && (int)on != i) || integers.time[i] - best.time[i] <= gain) continue;
+        gain = integers.time[i] - best.time[i];
+        p->placed_gain = (double)gain / 1000;
+        p->placed_time = (double)best.time[i] / 1000;
+    }
     if (gain < LEAST_GAIN) return true;
-    for (qc_id id = 1; id <= g->node_count; id++)
-        out[id] = best->match_of[id] == id && !qc_cut_with_source(best->cut, of_node(id));
-    *real = out;
-    return true;
+    return (*real = qc_arena_dup(p->arena, best.real, p->graph->node_count + 1, sizeof *best.real, st)) != NULL;
 }

@@ -108,6 +108,7 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_SCALE_CHANNELS] = {"awq", "awq", "on"},
     [QC_OPTION_TARGET] = {"fused", "fused", "tpu"},
     [QC_OPTION_PREFER] = {"size", "size", "latency"},
+    [QC_OPTION_PROCESSOR] = {"avx2", "avx2", "arm"},
     [QC_OPTION_BENCHMARK] = {"{}", "{}", ""},
     [QC_OPTION_REQUIRE_INTEGER] = {NULL, "1", "1"},
     [QC_OPTION_MAX_DROP] = {"0.5", "0.5", "-1"},

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The estimated cost of a file: bytes are those of the file, and latencies are in the order of ONNX Runtime's."""
-
-import time
+"""The estimated cost of a file: bytes are those of the file, and latencies are in the order of the kernels that ONNX
+Runtime has. scripts/file_latency compares estimates with measured latencies."""
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -14,7 +12,7 @@ LAYERS, CHANNELS, SIDE = 4, 64, 24
 
 @pytest.fixture
 def model(tmp_path):
-    """Four convolutions of 64 channels. Their work is large enough to be measured on a busy machine."""
+    """Four convolutions of 64 channels."""
     rng = np.random.default_rng(0)
     nodes, weights, x = [], [], "x"
     for k in range(LAYERS):
@@ -36,22 +34,7 @@ def model(tmp_path):
     return tmp_path / "m.onnx"
 
 
-def milliseconds(paths):
-    """Returns the fastest of interleaved runs of each file, one thread."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    sessions = [onnxruntime.InferenceSession(str(p), options) for p in paths]
-    x = {"x": np.random.default_rng(1).standard_normal((1, CHANNELS, SIDE, SIDE)).astype(np.float32)}
-    best = [np.inf] * len(paths)
-    for _ in range(30):
-        for k, s in enumerate(sessions):
-            t0 = time.perf_counter()
-            s.run(None, x)
-            best[k] = min(best[k], 1e3 * (time.perf_counter() - t0))
-    return best
-
-
-def test_estimates_are_in_the_order_of_measured_latencies(qcalib, tmp_path, model):
+def test_integers_are_estimated_faster_than_float_and_16_bits_slower(qcalib, tmp_path, model):
     options = {"bytes": (), "half": ("--skip", "conv0", "--skip", "conv1"), "wide": ("--activation-type", "uint16")}
     costs, files = {}, {}
     for name, given in options.items():
@@ -59,9 +42,6 @@ def test_estimates_are_in_the_order_of_measured_latencies(qcalib, tmp_path, mode
         job = ("--data", "d.npz", "--effort", "low", "--advice", "off", "--no-report", "--json", *given)
         costs[name] = qcalib(*job, "-o", files[name], model).json["cost"]
         assert costs[name]["bytes"] == files[name].stat().st_size
-    float_ms, *ms = milliseconds([model, *files.values()])
-    measured = dict(zip(files, (m / float_ms for m in ms)))
-    assert measured["bytes"] < measured["half"] < measured["wide"], measured
     assert costs["bytes"]["latency"] < costs["half"]["latency"] < 1 < costs["wide"]["latency"], costs
 
 
