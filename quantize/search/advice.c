@@ -153,8 +153,7 @@ static bool is_free(const struct trying *t, const struct qc_report_cost *cost, c
 static bool judge_idea(bool *good, struct qc_report_advice *out, struct trying *t, const struct qc_network *made,
                        const struct qc_idea *idea, bool cheaper, struct qc_arena *a, struct qc_status *st)
 {
-    struct qc_dataset *data = t->net->setup->data;
-    const struct qc_selection some = qc_measured_samples(data);
+    const struct qc_checked checked = qc_checked_samples(t->net->setup);
     const struct qc_race_terms terms = {.units = QC_ADVICE_UNITS,
                                         .budget = QC_ADVICE_UNITS,
                                         .expected = true,
@@ -166,7 +165,7 @@ static bool judge_idea(bool *good, struct qc_report_advice *out, struct trying *
     *good = false;
     if (!then || !qc_cost_of(&out->cost, made, st)) return false;
     if (!cheaper && is_free(t, &out->cost, &idea->change)) return true;
-    if (!qc_measure_outputs(then, &t->keys, made, data, &some, st)) return false;
+    if (!qc_measure_outputs(then, &t->keys, made, checked.data, &checked.some, st)) return false;
     if (!(decibels(t, then) - decibels(t, t->now) >= terms.least_db)) return true;
     t->left -= work_of_race(t);
     if (!qc_race_of_networks(results, &best, t->net, networks, 2, &terms, st)) return false;
