@@ -169,9 +169,6 @@ static bool judge_idea(bool *good, struct qc_report_advice *out, struct trying *
     if (!(decibels(t, then) - decibels(t, t->now) >= terms.least_db)) return true;
     t->left -= work_of_race(t);
     if (!qc_race_of_networks(results, &best, t->net, networks, 2, &terms, st)) return false;
-    fprintf(stderr, "race %s %s: report %.2f -> %.2f gain %.2f err %.2f worth %.2f units %zu best %zu\n", idea->action,
-            idea->node ? idea->node : "", decibels(t, t->now), decibels(t, then), results[1].gain, results[1].error,
-            results[1].worth, results[1].units, best);
     out->held_before_db = results[0].sqnr_db;
     out->held_after_db = results[0].sqnr_db + results[1].gain;
     *good = best == 1;
