@@ -110,7 +110,8 @@ size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit)
 size_t qc_dataset_others(const struct qc_dataset *ds)
 {
     const bool fixed = !ds->sequence_count && !(ds->own && qc_memory_data_is_unsure(ds->own));
-    return fixed && ds->chosen && ds->units == ds->planned ? (ds->all_units - ds->units) * qc_dataset_unit_samples(ds) : 0;
+    return fixed && ds->chosen && ds->units == ds->planned ? (ds->all_units - ds->units) * qc_dataset_unit_samples(ds)
+                                                           : 0;
 }
 
 /* Returns the number of units from which a selection chooses. */
