@@ -108,11 +108,6 @@ static double work_of(const struct trying *t, const struct qc_idea *idea, bool w
            t->work.quantized * QC_MEASURED_BATCHES;
 }
 
-static double work_of_race(const struct trying *t)
-{
-    return t->work.quantized * 2 * QC_ADVICE_UNITS;
-}
-
 /* Fills in the command and the description of the idea. */
 static bool describe(struct qc_report_advice *out, const struct trying *t, const struct qc_idea *idea,
                      const struct qc_change *change, struct qc_status *st)
@@ -154,8 +149,7 @@ static bool is_free(const struct trying *t, const struct qc_report_cost *cost, c
 static bool judge_idea(bool *good, struct qc_report_advice *out, struct trying *t, const struct qc_network *made,
                        const struct qc_idea *idea, bool cheaper, struct qc_arena *a, struct qc_status *st)
 {
-    struct qc_dataset *data = t->net->setup->data;
-    const struct qc_selection some = qc_measured_samples(data);
+    const struct qc_checked checked = qc_checked_samples(t->net->setup);
     const struct qc_race_terms terms = {.units = QC_ADVICE_UNITS,
                                         .budget = QC_ADVICE_UNITS,
                                         .expected = true,
@@ -167,13 +161,9 @@ static bool judge_idea(bool *good, struct qc_report_advice *out, struct trying *
     *good = false;
     if (!then || !qc_cost_of(&out->cost, made, st)) return false;
     if (!cheaper && is_free(t, &out->cost, &idea->change)) return true;
-    if (!qc_measure_outputs(then, &t->keys, made, data, &some, st)) return false;
+    if (!qc_measure_outputs(then, &t->keys, made, checked.data, &checked.some, st)) return false;
     if (!(decibels(t, then) - decibels(t, t->now) >= terms.least_db)) return true;
-    t->left -= work_of_race(t);
     if (!qc_race_of_networks(results, &best, t->net, networks, 2, &terms, st)) return false;
-    fprintf(stderr, "race %s %s: report %.2f -> %.2f gain %.2f err %.2f worth %.2f units %zu best %zu\n", idea->action,
-            idea->node ? idea->node : "", decibels(t, t->now), decibels(t, then), results[1].gain, results[1].error,
-            results[1].worth, results[1].units, best);
     out->held_before_db = results[0].sqnr_db;
     out->held_after_db = results[0].sqnr_db + results[1].gain;
     *good = best == 1;
@@ -196,8 +186,9 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
     struct qc_change change;
     struct qc_candidate *then = NULL;
     struct qc_status why = QC_STATUS_INIT;
+    const bool always = idea->mends || (best && !t->r->advice_tried);
     *good = false;
-    if (idea->mends || (best && !t->r->advice_tried)) t->left += work + work_of_race(t);
+    if (always) t->left += work;
     if (!(work <= t->left)) {
         leave(t, idea, cheaper);
         return true;
@@ -207,9 +198,11 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
     if (!change_of(&change, t, idea, st) || !describe(out, t, idea, &change, st)) return false;
     t->left -= work;
     t->r->advice_tried++;
+    out->held_before_db = (double)NAN;
     const bool ok = qc_candidate_derive(&then, t->c, &change, idea->anew ? QC_ANOTHER_FORM : QC_SAME_FORM, &why) &&
                     judge_idea(good, out, t, then->network, idea, cheaper, a, &why);
     qc_candidate_free(then);
+    if (!always && isfinite(out->held_before_db)) t->left -= t->work.quantized * 2 * QC_ADVICE_UNITS; /* it raced */
     if (ok) return true;
     *good = false;
     return qc_candidate_refused(NULL, t->c, &why, st) && select_all(t, st); /* it may leave other samples selected */
