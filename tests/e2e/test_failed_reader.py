@@ -92,3 +92,16 @@ def test_reader_ends(name, program, shim, inputs, tmp_path):  # noqa: F811
     print(f"{name}: {job.steps} steps, each with {len(WAYS)} ways; {sorted(seen)}")
     assert name == "pack" or {how for how, code in seen if code} == set(WAYS)
     assert job.run().returncode == 0
+
+
+@pytest.mark.parametrize("file", ["digits_calib.h5", "s.h5"])
+def test_no_uninitialised_byte_is_sent(file, program, qcalib, examples, tmp_path):
+    """Valgrind knows which bytes of a question were never written, such as the padding of a struct."""
+    valgrind = shutil.which("valgrind")
+    if not valgrind:
+        pytest.fail("there is no valgrind: scripts/setup --test")
+    shutil.copy(examples / "digits_calib.h5", tmp_path)
+    qcalib("collect", "--data", "digits_calib.h5", "--samples", "8", examples / "digits_cnn.onnx", "-o", "s.h5")
+    command = [valgrind, "-q", "--error-exitcode=9", program, "inspect", file]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "uninitialised" not in done.stderr, done.stderr
