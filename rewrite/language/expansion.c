@@ -38,8 +38,8 @@ static bool put(void *to, enum qc_dtype dtype, size_t i, struct qc_number n)
     return false;
 }
 
-bool qc_expanding_constant(qc_id *out, struct qc_expanding *x, enum qc_dtype dtype, const struct qc_fvalue *v,
-                           struct qc_status *st)
+bool qc_expression_constant(qc_id *out, struct qc_graph *to, enum qc_dtype dtype, const struct qc_fvalue *v,
+                            struct qc_status *st)
 {
     const bool list = v->kind == QC_FVALUE_LIST;
     const size_t count = list ? v->count : 1;
@@ -54,7 +54,7 @@ bool qc_expanding_constant(qc_id *out, struct qc_expanding *x, enum qc_dtype dty
             qc_tensor_unref(t);
             return qc_fail(st, QC_UNSUPPORTED, "numbers of type %s are not handled here", qc_dtype_info(dtype)->name);
         }
-    return (*out = qc_graph_add_made_constant(x->g, NULL, t, st)) != 0;
+    return (*out = qc_graph_add_made_constant(to, NULL, t, st)) != 0;
 }
 
 /* Returns true for ops whose number arguments have the type of their tensors. Numbers of other ops are indices. */
@@ -70,7 +70,7 @@ static bool same_types(enum qc_op op)
     return false;
 }
 
-static bool operands(qc_id in[QC_EXPANSION_ARGS], struct qc_expanding *x, enum qc_op op, const struct qc_fvalue *args,
+static bool operands(qc_id in[QC_RULE_ARGS], struct qc_expanding *x, enum qc_op op, const struct qc_fvalue *args,
                      unsigned count, struct qc_status *st)
 {
     enum qc_dtype like = QC_NONE;
@@ -84,17 +84,17 @@ static bool operands(qc_id in[QC_EXPANSION_ARGS], struct qc_expanding *x, enum q
         if (args[i].kind == QC_FVALUE_TENSOR)
             in[i] = args[i].id;
         else if (args[i].kind != QC_FVALUE_ABSENT &&
-                 !qc_expanding_constant(&in[i], x, follows && like != QC_NONE ? like : own, &args[i], st))
+                 !qc_expression_constant(&in[i], x->g, follows && like != QC_NONE ? like : own, &args[i], st))
             return false;
     }
     return true;
 }
 
-bool qc_expanding_node(qc_id *first, struct qc_expanding *x, enum qc_op op, const struct qc_fvalue *args,
+bool qc_expanding_node(struct qc_fvalue *out, struct qc_expanding *x, enum qc_op op, const struct qc_fvalue *args,
                        unsigned arg_count, unsigned outputs, const struct qc_attr *attrs, unsigned attr_count,
                        struct qc_status *st)
 {
-    qc_id in[QC_EXPANSION_ARGS];
+    qc_id in[QC_RULE_ARGS];
     if (!operands(in, x, op, args, arg_count, st)) return false;
     while (arg_count && !in[arg_count - 1]) arg_count--;
     const unsigned k = x->used[op]++;
@@ -107,25 +107,25 @@ bool qc_expanding_node(qc_id *first, struct qc_expanding *x, enum qc_op op, cons
                                     .inputs = in,
                                     .attr_count = attr_count,
                                     .attrs = attrs};
-    return name && (*first = qc_graph_add(x->g, &def, st));
+    *out = qc_fvalue_tensor(name ? qc_graph_add(x->g, &def, st) : 0);
+    return out->id != 0;
 }
 
 bool qc_expanding_concat(struct qc_fvalue *out, struct qc_expanding *x, const struct qc_fvalue *items, size_t count,
                          struct qc_status *st)
 {
-    struct qc_fvalue parts[QC_EXPANSION_ARGS];
-    struct qc_number *run = QC_NEW_ARRAY(x->arena, struct qc_number, QC_EXPANSION_ITEMS, st);
+    struct qc_fvalue parts[QC_RULE_ARGS];
+    struct qc_number *run = QC_NEW_ARRAY(x->arena, struct qc_number, QC_EXPRESSION_ITEMS, st);
     const struct qc_attr axis = QC_INT("axis", 0);
     size_t filled = 0;
     unsigned n = 0;
-    qc_id id;
     if (!run) return false;
     for (size_t i = 0; i < count; i++) {
         const bool number = items[i].kind == QC_FVALUE_NUMBER;
         const bool joins = number && n && parts[n - 1].kind == QC_FVALUE_LIST;
         if (!number && items[i].kind != QC_FVALUE_TENSOR)
             return qc_fail(st, QC_BAD_INPUT, "a list of numbers and sizes was expected");
-        if (n == QC_EXPANSION_ARGS && !joins) return qc_fail(st, QC_UNSUPPORTED, "a shape of too many parts");
+        if (n == QC_RULE_ARGS && !joins) return qc_fail(st, QC_UNSUPPORTED, "a shape of too many parts");
         if (joins) {
             parts[n - 1].count++;
             run[filled++] = items[i].number;
@@ -139,27 +139,23 @@ bool qc_expanding_concat(struct qc_fvalue *out, struct qc_expanding *x, const st
         *out = parts[0];
         return true;
     }
-    if (!qc_expanding_node(&id, x, QC_OP_Concat, parts, n, 1, &axis, 1, st)) return false;
-    *out = qc_fvalue_tensor(id);
-    return true;
+    return qc_expanding_node(out, x, QC_OP_Concat, parts, n, 1, &axis, 1, st);
 }
-
-static bool evaluate_here(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st);
 
 /* Marks the inputs and attributes of a function that an expression depends on; of names that were given a value those
    of that value. */
-static void mark_slots(bool *met, const struct qc_frame *f, const struct qc_fexpr *e)
+static void mark_slots(bool *met, const struct qc_frame *f, const struct qc_expr *e)
 {
     const struct qc_fslot *s = &f->function->slots[e->slot];
     for (unsigned i = 0; i < e->arg_count; i++) mark_slots(met, f, e->args[i]);
     for (unsigned i = 0; i < e->attr_count; i++) mark_slots(met, f, e->attrs[i]);
-    if (e->kind != QC_FEXPR_SLOT || met[e->slot]) return;
+    if (e->kind != QC_EXPR_CAPTURE || met[e->slot]) return;
     met[e->slot] = true;
     if (s->kind == QC_FSLOT_LET && f->done[e->slot]) mark_slots(met, f, s->value);
 }
 
 /* The same for the call of a function that failed because of some of its inputs and attributes. */
-static void mark_passed(bool *met, const struct qc_frame *f, const struct qc_fexpr *e, const struct qc_fault *of)
+static void mark_passed(bool *met, const struct qc_frame *f, const struct qc_expr *e, const struct qc_fault *of)
 {
     for (unsigned k = 0; k < of->frame->function->slot_count; k++) {
         const struct qc_fslot *s = &of->frame->function->slots[k];
@@ -171,7 +167,7 @@ static void mark_passed(bool *met, const struct qc_frame *f, const struct qc_fex
 
 /* Adds to a failure in a built-in function what it is of, at its innermost expression: prefixes st's message with the
    inputs and attributes of the call in the file. */
-static void name_fault(const struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+static void name_fault(const struct qc_frame *f, const struct qc_expr *e, struct qc_status *st)
 {
     struct qc_expanding *x = f->x;
     const struct qc_fault inner = x->fault;
@@ -180,7 +176,7 @@ static void name_fault(const struct qc_frame *f, const struct qc_fexpr *e, struc
     if (inner.frame == f) return;
     x->fault = (struct qc_fault){f, QC_NEW_ARRAY(x->arena, bool, f->function->slot_count, &memory)};
     if (!x->fault.met) return;
-    if (inner.met && e->kind == QC_FEXPR_FUNCTION && strcmp(e->text, inner.frame->function->name) == 0)
+    if (inner.met && e->kind == QC_EXPR_FUNCTION && strcmp(e->text, inner.frame->function->name) == 0)
         mark_passed(x->fault.met, f, e, &inner);
     else
         mark_slots(x->fault.met, f, e);
@@ -195,7 +191,7 @@ static void name_fault(const struct qc_frame *f, const struct qc_fexpr *e, struc
 
 /* Adds the place of an expression to st's message: in a function of --rules "FILE:LINE:COLUMN: ". Always returns false.
  */
-static bool fail_here(const struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+static bool fail_here(const struct qc_frame *f, const struct qc_expr *e, struct qc_status *st)
 {
     if (f->function->builtin)
         name_fault(f, e, st);
@@ -208,7 +204,7 @@ static bool fail_here(const struct qc_frame *f, const struct qc_fexpr *e, struct
 
 static bool from_attribute(struct qc_fvalue *out, struct qc_frame *f, const struct qc_attr *a, struct qc_status *st)
 {
-    struct qc_number *items = QC_NEW_ARRAY(f->x->arena, struct qc_number, a->count, st);
+    struct qc_number *items = QC_NEW_ARRAY(f->arena, struct qc_number, a->count, st);
     if (!items) return false;
     *out = (struct qc_fvalue){.kind = QC_FVALUE_LIST, .count = a->count, .items = items};
     switch (a->kind) {
@@ -252,11 +248,11 @@ static bool slot_value(struct qc_fvalue *out, struct qc_frame *f, unsigned k, st
         if (a)
             ok = from_attribute(out, f, a, st);
         else if (s->value)
-            ok = evaluate_here(out, f, s->value, st);
+            ok = qc_expr_evaluate(out, f, s->value, st);
     } else if (s->count > 1) {
         ok = several(out, f, s, st);
     } else {
-        ok = evaluate_here(out, f, s->value, st);
+        ok = qc_expr_evaluate(out, f, s->value, st);
     }
     if (!ok) return false;
     f->value[k] = *out;
@@ -265,11 +261,11 @@ static bool slot_value(struct qc_fvalue *out, struct qc_frame *f, unsigned k, st
 
 /* --- Ops and functions --- */
 
-static bool call_attribute(struct qc_attr *out, struct qc_frame *f, const char *name, const struct qc_fvalue *v,
-                           struct qc_status *st)
+bool qc_expression_attribute(struct qc_attr *out, struct qc_arena *a, const char *name, const struct qc_fvalue *v,
+                             struct qc_status *st)
 {
-    int64_t *ints = QC_NEW_ARRAY(f->x->arena, int64_t, v->count, st);
-    float *floats = QC_NEW_ARRAY(f->x->arena, float, v->count, st);
+    int64_t *ints = QC_NEW_ARRAY(a, int64_t, v->count, st);
+    float *floats = QC_NEW_ARRAY(a, float, v->count, st);
     bool real = false;
     if (!ints || !floats) return false;
     switch (v->kind) {
@@ -298,28 +294,30 @@ static bool call_attribute(struct qc_attr *out, struct qc_frame *f, const char *
 
 /* The computed arguments and attributes of an Op(...) {...}. */
 struct written {
-    struct qc_fvalue args[QC_EXPANSION_ARGS];
-    struct qc_attr attrs[QC_EXPANSION_ARGS];
-    qc_id inputs[QC_EXPANSION_ARGS];
+    struct qc_fvalue args[QC_RULE_ARGS];
+    struct qc_attr attrs[QC_RULE_ARGS];
+    qc_id inputs[QC_RULE_ARGS];
     bool wanted[QC_EXPANSION_OUTPUTS];
     unsigned attr_count;
     struct qc_call call;
 };
 
-static bool write_down(struct written *w, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+static bool write_down(struct written *w, struct qc_frame *f, const struct qc_expr *e, struct qc_status *st)
 {
     struct qc_fvalue v;
     for (unsigned i = 0; i < e->arg_count; i++)
-        if (!evaluate_here(&w->args[i], f, e->args[i], st)) return false;
+        if (!qc_expr_evaluate(&w->args[i], f, e->args[i], st)) return false;
     for (unsigned i = 0; i < e->attr_count; i++) {
-        if (!evaluate_here(&v, f, e->attrs[i], st)) return false;
-        if (v.kind != QC_FVALUE_ABSENT && !call_attribute(&w->attrs[w->attr_count++], f, e->attr_names[i], &v, st))
+        if (!qc_expr_evaluate(&v, f, e->attrs[i], st)) return false;
+        if (v.kind != QC_FVALUE_ABSENT &&
+            !qc_expression_attribute(&w->attrs[w->attr_count++], f->arena, e->attr_names[i], &v, st))
             return false;
     }
     return true;
 }
 
-static bool add_op(qc_id *first, unsigned outputs, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+static bool add_op(struct qc_fvalue *first, unsigned outputs, struct qc_frame *f, const struct qc_expr *e,
+                   struct qc_status *st)
 {
     struct written w = {.attr_count = 0};
     return write_down(&w, f, e, st) &&
@@ -330,17 +328,17 @@ static bool open_frame(struct qc_frame **out, struct qc_expanding *x, const stru
 static bool output_of(qc_id *out, struct qc_frame *f, unsigned k, struct qc_status *st);
 
 /* Opens a function that this one uses. Its outputs are computed on demand. */
-static bool open_function(struct qc_frame **out, unsigned outputs, struct qc_frame *f, const struct qc_fexpr *e,
+static bool open_function(struct qc_frame **out, unsigned outputs, struct qc_frame *f, const struct qc_expr *e,
                           struct qc_status *st)
 {
-    struct written *w = QC_NEW(f->x->arena, struct written, st);
+    struct written *w = QC_NEW(f->arena, struct written, st);
     if (!w || !write_down(w, f, e, st)) return false;
     for (unsigned k = 0; k < outputs; k++) w->wanted[k] = true;
     for (unsigned i = 0; i < e->arg_count; i++) {
         const struct qc_fvalue *v = &w->args[i];
         w->inputs[i] = v->id;
         if (v->kind != QC_FVALUE_TENSOR && v->kind != QC_FVALUE_ABSENT &&
-            !qc_expanding_constant(&w->inputs[i], f->x, qc_fvalue_dtype(v), v, st))
+            !qc_expression_constant(&w->inputs[i], f->to, qc_fvalue_dtype(v), v, st))
             return false;
     }
     w->call = (struct qc_call){.op = e->text,
@@ -359,206 +357,30 @@ static bool open_function(struct qc_frame **out, unsigned outputs, struct qc_fra
 static bool several(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fslot *s, struct qc_status *st)
 {
     qc_id id;
-    if (s->value->kind == QC_FEXPR_OP) {
-        if (!add_op(&id, s->count, f, s->value, st)) return fail_here(f, s->value, st);
+    if (s->value->kind == QC_EXPR_OP) {
+        if (!add_op(out, s->count, f, s->value, st)) return fail_here(f, s->value, st);
         for (unsigned k = 0; k < s->count; k++) {
-            f->value[s->first + k] = qc_fvalue_tensor(id + k);
+            f->value[s->first + k] = qc_fvalue_tensor(out->id + k);
             f->done[s->first + k] = true;
         }
-        *out = qc_fvalue_tensor(id + s->index);
+        *out = qc_fvalue_tensor(out->id + s->index);
         return true;
     }
     struct qc_frame **inner = &f->inner[s->first];
-    if (!*inner && !open_function(inner, s->count, f, s->value, st)) return fail_here(f, s->value, st);
-    if (!output_of(&id, *inner, s->index, st)) return fail_here(f, s->value, st);
+    if ((!*inner && !open_function(inner, s->count, f, s->value, st)) || !output_of(&id, *inner, s->index, st))
+        return fail_here(f, s->value, st);
     *out = qc_fvalue_tensor(id);
     return true;
 }
 
-static bool one(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+static bool op_value(struct qc_fvalue *out, struct qc_frame *f, const struct qc_expr *e, struct qc_status *st)
 {
     struct qc_frame *inner;
     qc_id id;
-    if (e->kind == QC_FEXPR_OP ? !add_op(&id, 1, f, e, st)
-                               : !open_function(&inner, 1, f, e, st) || !output_of(&id, inner, 0, st))
-        return false;
+    if (e->kind == QC_EXPR_OP) return add_op(out, 1, f, e, st);
+    if (!open_function(&inner, 1, f, e, st) || !output_of(&id, inner, 0, st)) return false;
     *out = qc_fvalue_tensor(id);
     return true;
-}
-
-/* --- Signs --- */
-
-static bool lists(struct qc_fvalue *out, struct qc_frame *f, enum qc_sign sign, const struct qc_fvalue *a,
-                  const struct qc_fvalue *b, struct qc_status *st)
-{
-    const bool first = a->kind == QC_FVALUE_LIST, second = b->kind == QC_FVALUE_LIST;
-    const size_t count = first ? a->count : b->count;
-    struct qc_number *items = QC_NEW_ARRAY(f->x->arena, struct qc_number, count, st);
-    if (!items) return false;
-    if (first && second && a->count != b->count) return qc_fail(st, QC_BAD_INPUT, "lists of different length");
-    for (size_t i = 0; i < count; i++)
-        if (!qc_number_binary(&items[i], sign, first ? a->items[i] : a->number, second ? b->items[i] : b->number, st))
-            return false;
-    *out = (struct qc_fvalue){.kind = QC_FVALUE_LIST, .count = count, .items = items};
-    return true;
-}
-
-static bool arithmetic(struct qc_fvalue *out, struct qc_frame *f, enum qc_sign sign, const struct qc_fvalue *a,
-                       const struct qc_fvalue *b, struct qc_status *st)
-{
-    static const enum qc_op ops[] = {[QC_SIGN_ADD] = QC_OP_Add,
-                                     [QC_SIGN_SUB] = QC_OP_Sub,
-                                     [QC_SIGN_MUL] = QC_OP_Mul,
-                                     [QC_SIGN_DIV] = QC_OP_Div,
-                                     [QC_SIGN_MOD] = QC_OP_Mod};
-    if (a->kind == QC_FVALUE_TENSOR || b->kind == QC_FVALUE_TENSOR) {
-        const struct qc_fvalue args[] = {*a, *b};
-        qc_id id;
-        if (!qc_expanding_node(&id, f->x, ops[sign], args, 2, 1, NULL, 0, st)) return false;
-        *out = qc_fvalue_tensor(id);
-        return true;
-    }
-    if (a->kind == QC_FVALUE_NUMBER && b->kind == QC_FVALUE_NUMBER) {
-        out->kind = QC_FVALUE_NUMBER;
-        return qc_number_binary(&out->number, sign, a->number, b->number, st);
-    }
-    if ((a->kind == QC_FVALUE_LIST || a->kind == QC_FVALUE_NUMBER) &&
-        (b->kind == QC_FVALUE_LIST || b->kind == QC_FVALUE_NUMBER))
-        return lists(out, f, sign, a, b, st);
-    return qc_fail(st, QC_BAD_INPUT, "arithmetic with a text or an absent value");
-}
-
-static bool evaluate_binary(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
-{
-    struct qc_fvalue a, b;
-    if (!evaluate_here(&a, f, e->args[0], st)) return false;
-    if (e->sign == QC_SIGN_AND || e->sign == QC_SIGN_OR) {
-        if (qc_fvalue_holds(&a) == (e->sign == QC_SIGN_OR)) {
-            *out = qc_fvalue_whole(e->sign == QC_SIGN_OR);
-            return true;
-        }
-        if (!evaluate_here(&b, f, e->args[1], st)) return false;
-        *out = qc_fvalue_whole(qc_fvalue_holds(&b));
-        return true;
-    }
-    if (!evaluate_here(&b, f, e->args[1], st)) return false;
-    if (e->sign <= QC_SIGN_MOD) return arithmetic(out, f, e->sign, &a, &b, st);
-    *out = qc_fvalue_whole(qc_fvalue_compare(e->sign, &a, &b));
-    return true;
-}
-
-static bool negate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
-{
-    struct qc_fvalue a;
-    const struct qc_fvalue zero = qc_fvalue_whole(0);
-    qc_id id;
-    if (!evaluate_here(&a, f, e->args[0], st)) return false;
-    if (a.kind != QC_FVALUE_TENSOR) return arithmetic(out, f, QC_SIGN_SUB, &zero, &a, st);
-    if (!qc_expanding_node(&id, f->x, QC_OP_Neg, &a, 1, 1, NULL, 0, st)) return false;
-    *out = qc_fvalue_tensor(id);
-    return true;
-}
-
-/* Splices inner lists in. If an element is a tensor, the result is a tensor of rank 1. */
-static bool list(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
-{
-    struct qc_fvalue *flat = QC_NEW_ARRAY(f->x->arena, struct qc_fvalue, QC_EXPANSION_ITEMS, st), v;
-    size_t n = 0;
-    bool tensors = false;
-    if (!flat) return false;
-    for (unsigned i = 0; i < e->arg_count; i++) {
-        if (!evaluate_here(&v, f, e->args[i], st)) return false;
-        const size_t more = v.kind == QC_FVALUE_LIST ? v.count : 1;
-        if (more > QC_EXPANSION_ITEMS - n) return qc_fail(st, QC_UNSUPPORTED, "a list of more than 64 elements");
-        tensors = tensors || v.kind == QC_FVALUE_TENSOR;
-        for (size_t k = 0; k < more; k++)
-            flat[n++] =
-                v.kind == QC_FVALUE_LIST ? (struct qc_fvalue){.kind = QC_FVALUE_NUMBER, .number = v.items[k]} : v;
-    }
-    if (tensors) return qc_expanding_concat(out, f->x, flat, n, st);
-    struct qc_number *items = QC_NEW_ARRAY(f->x->arena, struct qc_number, n, st);
-    if (!items) return false;
-    for (size_t k = 0; k < n; k++) {
-        if (flat[k].kind != QC_FVALUE_NUMBER) return qc_fail(st, QC_BAD_INPUT, "a list of numbers was expected");
-        items[k] = flat[k].number;
-    }
-    *out = (struct qc_fvalue){.kind = QC_FVALUE_LIST, .count = n, .items = items};
-    return true;
-}
-
-static bool number_at(struct qc_number *out, const struct qc_fvalue *list, struct qc_number at, struct qc_status *st)
-{
-    const int64_t count = (int64_t)list->count, i = at.i < 0 ? at.i + count : at.i;
-    if (at.real || i < 0 || i >= count) return qc_fail(st, QC_BAD_INPUT, "a list has too few elements");
-    *out = list->items[i];
-    return true;
-}
-
-static bool elements_at(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *list,
-                        const struct qc_fvalue *at, struct qc_status *st)
-{
-    struct qc_number *items = QC_NEW_ARRAY(f->x->arena, struct qc_number, at->count, st);
-    for (size_t i = 0; items && i < at->count; i++)
-        if (!number_at(&items[i], list, at->items[i], st)) return false;
-    *out = (struct qc_fvalue){.kind = QC_FVALUE_LIST, .count = at->count, .items = items};
-    return items != NULL;
-}
-
-static bool element_at(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
-{
-    struct qc_fvalue v, at;
-    qc_id id;
-    if (!evaluate_here(&v, f, e->args[0], st) || !evaluate_here(&at, f, e->args[1], st)) return false;
-    if (at.kind == QC_FVALUE_LIST && v.kind == QC_FVALUE_LIST) return elements_at(out, f, &v, &at, st);
-    if (at.kind != QC_FVALUE_NUMBER || at.number.real) return qc_fail(st, QC_BAD_INPUT, "an index was expected");
-    if (v.kind == QC_FVALUE_TENSOR) {
-        const struct qc_fvalue args[] = {v, {.kind = QC_FVALUE_LIST, .count = 1, .items = &at.number}};
-        if (!qc_expanding_node(&id, f->x, QC_OP_Gather, args, 2, 1, NULL, 0, st)) return false;
-        *out = qc_fvalue_tensor(id);
-        return true;
-    }
-    if (v.kind != QC_FVALUE_LIST) return qc_fail(st, QC_BAD_INPUT, "a list was expected");
-    out->kind = QC_FVALUE_NUMBER;
-    return number_at(&out->number, &v, at.number, st);
-}
-
-static bool builtin(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
-{
-    struct qc_fvalue args[3];
-    for (unsigned i = 0; i < e->arg_count; i++)
-        if (!evaluate_here(&args[i], f, e->args[i], st)) return false;
-    return e->builtin->run(out, &(struct qc_fcall){.frame = f, .args = args, .count = e->arg_count}, st);
-}
-
-static bool evaluate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
-{
-    *out = (struct qc_fvalue){.kind = QC_FVALUE_ABSENT};
-    switch (e->kind) {
-    case QC_FEXPR_ABSENT: return true;
-    case QC_FEXPR_NUMBER: *out = (struct qc_fvalue){.kind = QC_FVALUE_NUMBER, .number = e->number}; return true;
-    case QC_FEXPR_TEXT: *out = (struct qc_fvalue){.kind = QC_FVALUE_TEXT, .text = e->text}; return true;
-    case QC_FEXPR_SLOT: return slot_value(out, f, e->slot, st);
-    case QC_FEXPR_OP:
-    case QC_FEXPR_FUNCTION: return one(out, f, e, st);
-    case QC_FEXPR_BUILTIN: return builtin(out, f, e, st);
-    case QC_FEXPR_LIST: return list(out, f, e, st);
-    case QC_FEXPR_INDEX: return element_at(out, f, e, st);
-    case QC_FEXPR_BINARY: return evaluate_binary(out, f, e, st);
-    case QC_FEXPR_NEGATE: return negate(out, f, e, st);
-    case QC_FEXPR_NOT:
-        if (!evaluate_here(out, f, e->args[0], st)) return false;
-        *out = qc_fvalue_whole(!qc_fvalue_holds(out));
-        return true;
-    case QC_FEXPR_IF:
-        if (!evaluate_here(out, f, e->args[0], st)) return false;
-        return evaluate_here(out, f, e->args[qc_fvalue_holds(out) ? 1 : 2], st);
-    }
-    return false;
-}
-
-static bool evaluate_here(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
-{
-    return evaluate(out, f, e, st) || fail_here(f, e, st);
 }
 
 /* --- Calls --- */
@@ -595,7 +417,7 @@ static bool clauses(bool *fits, struct qc_frame *f, struct qc_status *st)
     *fits = true;
     for (unsigned i = 0; i < f->function->clause_count; i++) {
         const struct qc_fclause *c = &f->function->clauses[i];
-        if (!evaluate_here(&v, f, c->condition, st)) return false;
+        if (!qc_expr_evaluate(&v, f, c->condition, st)) return false;
         if (c->refusal && qc_fvalue_holds(&v)) {
             qc_fail(st, QC_UNSUPPORTED, "%s", c->refusal);
             if (f->function->builtin) name_fault(f, c->condition, st);
@@ -618,9 +440,13 @@ static bool find_function(struct qc_frame **out, struct qc_expanding *x, const s
         if (++x->calls > QC_EXPANSION_CALLS)
             return qc_fail(st, QC_BAD_INPUT, "functions that use each other more than %d times",
                            (int)QC_EXPANSION_CALLS);
+        static const struct qc_scope scope = {slot_value, op_value, fail_here};
         struct qc_frame *f = QC_NEW(x->arena, struct qc_frame, st);
         if (!f) return false;
-        *f = (struct qc_frame){.x = x,
+        *f = (struct qc_frame){.scope = &scope,
+                               .to = x->g,
+                               .arena = x->arena,
+                               .x = x,
                                .function = fn,
                                .call = c,
                                .done = QC_NEW_ARRAY(x->arena, bool, fn->slot_count, st),
@@ -650,15 +476,15 @@ static bool open_frame(struct qc_frame **out, struct qc_expanding *x, const stru
 
 static bool compute_output(qc_id *out, struct qc_frame *f, unsigned k, struct qc_status *st)
 {
-    const struct qc_fexpr *e = f->function->give[k];
+    const struct qc_expr *e = f->function->give[k];
     struct qc_fvalue v;
-    if (!evaluate_here(&v, f, e, st)) return false;
+    if (!qc_expr_evaluate(&v, f, e, st)) return false;
     if (v.kind == QC_FVALUE_ABSENT) {
         qc_fail(st, QC_UNSUPPORTED, "its output %u is used, which is not handled", k + 1);
         return fail_here(f, e, st);
     }
     *out = v.id;
-    return v.kind == QC_FVALUE_TENSOR || qc_expanding_constant(out, f->x, qc_fvalue_dtype(&v), &v, st) ||
+    return v.kind == QC_FVALUE_TENSOR || qc_expression_constant(out, f->to, qc_fvalue_dtype(&v), &v, st) ||
            fail_here(f, e, st);
 }
 

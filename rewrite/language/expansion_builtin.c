@@ -10,7 +10,7 @@
 
 static const struct qc_type *argument_type(const struct qc_frame *f, const struct qc_fvalue *v)
 {
-    return v->kind == QC_FVALUE_TENSOR ? &f->x->g->values[v->id].type : NULL;
+    return v->kind == QC_FVALUE_TENSOR ? &f->to->values[v->id].type : NULL;
 }
 
 static bool tensor_of(const struct qc_type **t, const struct qc_frame *f, const struct qc_fvalue *v,
@@ -30,9 +30,9 @@ static bool whole_of(int64_t *out, const struct qc_fvalue *v, struct qc_status *
 
 static bool list_of(struct qc_fvalue *out, struct qc_frame *f, size_t count, struct qc_status *st)
 {
-    if (count > QC_EXPANSION_ITEMS) return qc_fail(st, QC_UNSUPPORTED, "a list of more than 64 elements");
+    if (count > QC_EXPRESSION_ITEMS) return qc_fail(st, QC_UNSUPPORTED, "a list of more than 64 elements");
     *out = (struct qc_fvalue){.kind = QC_FVALUE_LIST, .count = count};
-    return (out->items = QC_NEW_ARRAY(f->x->arena, struct qc_number, count, st)) != NULL;
+    return (out->items = QC_NEW_ARRAY(f->arena, struct qc_number, count, st)) != NULL;
 }
 
 /* Returns the elements of a list made by list_of. */
@@ -48,7 +48,7 @@ static bool known_rank(const struct qc_type **t, const struct qc_frame *f, const
     return (*t)->shape.rank >= 0 || qc_fail(st, QC_UNSUPPORTED, "the number of dimensions of an input is not known");
 }
 
-static bool run_rank(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static bool run_rank(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
     const struct qc_type *t;
     if (!known_rank(&t, c->frame, c->args, st)) return false;
@@ -64,7 +64,7 @@ static bool axis_in(int64_t *axis, int64_t rank, struct qc_status *st)
     return true;
 }
 
-static bool run_axis(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static bool run_axis(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
     const struct qc_type *t;
     int64_t axis;
@@ -79,20 +79,15 @@ static bool run_axis(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_
 static bool dimension(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *x, int64_t axis,
                       struct qc_status *st)
 {
-    const struct qc_type *t = argument_type(f, x);
     const struct qc_number index = qc_number_whole(axis);
-    const int64_t size = t->shape.dim[axis];
-    qc_id id;
+    const int64_t size = argument_type(f, x)->shape.dim[axis];
+    struct qc_fvalue pick[] = {*x, {.kind = QC_FVALUE_LIST, .count = 1, .items = &index}};
     *out = qc_fvalue_whole(size);
-    if (size != QC_FREE) return true;
-    if (!qc_expanding_node(&id, f->x, QC_OP_Shape, x, 1, 1, NULL, 0, st)) return false;
-    const struct qc_fvalue pick[] = {qc_fvalue_tensor(id), {.kind = QC_FVALUE_LIST, .count = 1, .items = &index}};
-    if (!qc_expanding_node(&id, f->x, QC_OP_Gather, pick, 2, 1, NULL, 0, st)) return false;
-    *out = qc_fvalue_tensor(id);
-    return true;
+    return size != QC_FREE || (qc_expanding_node(&pick[0], f->x, QC_OP_Shape, x, 1, 1, NULL, 0, st) &&
+                               qc_expanding_node(out, f->x, QC_OP_Gather, pick, 2, 1, NULL, 0, st));
 }
 
-static bool run_dim(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static bool run_dim(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
     const struct qc_type *t;
     int64_t axis;
@@ -100,18 +95,14 @@ static bool run_dim(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_s
            axis_in(&axis, t->shape.rank, st) && dimension(out, c->frame, c->args, axis, st);
 }
 
-static bool run_shape(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static bool run_shape(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
     struct qc_fvalue parts[QC_RANK_MAX];
     const struct qc_type *t;
     int64_t from = 0, to;
-    qc_id id;
     if (!tensor_of(&t, c->frame, c->args, st)) return false;
-    if (c->count == 1 && !qc_shape_fixed(&t->shape)) {
-        if (!qc_expanding_node(&id, c->frame->x, QC_OP_Shape, c->args, 1, 1, NULL, 0, st)) return false;
-        *out = qc_fvalue_tensor(id);
-        return true;
-    }
+    if (c->count == 1 && !qc_shape_fixed(&t->shape))
+        return qc_expanding_node(out, c->frame->x, QC_OP_Shape, c->args, 1, 1, NULL, 0, st);
     if (!known_rank(&t, c->frame, c->args, st)) return false;
     to = t->shape.rank;
     if ((c->count > 1 && !whole_of(&from, c->args + 1, st)) || (c->count > 2 && !whole_of(&to, c->args + 2, st)))
@@ -125,7 +116,7 @@ static bool run_shape(struct qc_fvalue *out, const struct qc_fcall *c, struct qc
     return qc_expanding_concat(out, c->frame->x, parts, (size_t)(to - from), st);
 }
 
-static bool run_dtype(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static bool run_dtype(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
     const struct qc_type *t;
     if (!tensor_of(&t, c->frame, c->args, st)) return false;
@@ -133,14 +124,12 @@ static bool run_dtype(struct qc_fvalue *out, const struct qc_fcall *c, struct qc
     return true;
 }
 
-static bool run_present(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static double is_present(const struct qc_asked *c)
 {
-    (void)st;
-    *out = qc_fvalue_whole(c->args->kind != QC_FVALUE_ABSENT);
-    return true;
+    return c->args->kind != QC_FVALUE_ABSENT;
 }
 
-static bool run_ranked(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static bool run_ranked(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
     const struct qc_type *t;
     if (!tensor_of(&t, c->frame, c->args, st)) return false;
@@ -170,26 +159,20 @@ bool qc_is_constant(const struct qc_graph *g, qc_id v)
     return is_constant(g, v, &left);
 }
 
-static bool run_constant(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static double is_computed(const struct qc_asked *c)
 {
-    (void)st;
-    *out = qc_fvalue_whole(c->args->kind == QC_FVALUE_TENSOR && qc_is_constant(c->frame->x->g, c->args->id));
-    return true;
+    return c->args->kind == QC_FVALUE_TENSOR && qc_is_constant(c->frame->to, c->args->id);
 }
 
-static bool run_product(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static double is_product(const struct qc_asked *c)
 {
-    const struct qc_node *made = c->args->kind == QC_FVALUE_TENSOR ? qc_node_of(c->frame->x->g, c->args->id) : NULL;
-    (void)st;
-    *out = qc_fvalue_whole(made && (made->op == QC_OP_MatMul || made->op == QC_OP_Gemm));
-    return true;
+    const struct qc_node *made = c->args->kind == QC_FVALUE_TENSOR ? qc_node_of(c->frame->to, c->args->id) : NULL;
+    return made && (made->op == QC_OP_MatMul || made->op == QC_OP_Gemm);
 }
 
-static bool run_known(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static double is_known(const struct qc_asked *c)
 {
-    (void)st;
-    *out = qc_fvalue_whole(c->args->kind != QC_FVALUE_TENSOR && c->args->kind != QC_FVALUE_ABSENT);
-    return true;
+    return c->args->kind != QC_FVALUE_TENSOR && c->args->kind != QC_FVALUE_ABSENT;
 }
 
 static struct qc_number element(const struct qc_tensor *t, size_t i)
@@ -198,66 +181,61 @@ static struct qc_number element(const struct qc_tensor *t, size_t i)
                                              : qc_number_whole(qc_tensor_int(t, i));
 }
 
-static bool run_value(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static const struct qc_tensor *constant_at(const struct qc_asked *c)
 {
-    const struct qc_tensor *t = c->args->kind == QC_FVALUE_TENSOR ? qc_constant_of(c->frame->x->g, c->args->id) : NULL;
+    return c->args->kind == QC_FVALUE_TENSOR ? qc_constant_of(c->frame->to, c->args->id) : NULL;
+}
+
+static bool run_value(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
+{
+    const struct qc_tensor *t = constant_at(c);
     (void)st;
-    *out = (struct qc_fvalue){.kind = QC_FVALUE_ABSENT};
     if (t && t->count == 1) *out = (struct qc_fvalue){.kind = QC_FVALUE_NUMBER, .number = element(t, 0)};
     return true;
 }
 
-static bool run_items(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static bool run_items(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
-    const struct qc_tensor *t = c->args->kind == QC_FVALUE_TENSOR ? qc_constant_of(c->frame->x->g, c->args->id) : NULL;
-    *out = (struct qc_fvalue){.kind = QC_FVALUE_ABSENT};
-    if (!t || t->shape.rank > 1 || t->count > QC_EXPANSION_ITEMS) return true;
+    const struct qc_tensor *t = constant_at(c);
+    if (!t || t->shape.rank > 1 || t->count > QC_EXPRESSION_ITEMS) return true;
     if (!list_of(out, c->frame, t->count, st)) return false;
     for (size_t i = 0; i < t->count; i++) items_of(out)[i] = element(t, i);
     return true;
 }
 
-static bool run_cast(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static bool run_cast(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
+    const struct qc_type *t = argument_type(c->frame, c->args);
     int64_t to;
-    qc_id id;
-    if (c->args->kind == QC_FVALUE_ABSENT) {
-        *out = *c->args;
-        return true;
-    }
+    if (c->args->kind == QC_FVALUE_ABSENT) return true;
     if (!whole_of(&to, c->args + 1, st)) return false;
     const enum qc_dtype dtype = to < 0 || to > 99 ? QC_NONE : qc_dtype_from_onnx((int)to);
     if (dtype == QC_NONE) return qc_fail(st, QC_UNSUPPORTED, "type %" PRId64 " of ONNX is not handled", to);
-    if (c->args->kind != QC_FVALUE_TENSOR) {
-        if (!qc_expanding_constant(&id, c->frame->x, dtype, c->args, st)) return false;
-    } else if (c->frame->x->g->values[c->args->id].type.dtype == dtype) {
-        id = c->args->id;
-    } else {
-        const struct qc_attr attr = QC_INT("to", to);
-        if (!qc_expanding_node(&id, c->frame->x, QC_OP_Cast, c->args, 1, 1, &attr, 1, st)) return false;
-    }
-    *out = qc_fvalue_tensor(id);
-    return true;
+    const struct qc_attr attr = QC_INT("to", to);
+    *out = *c->args;
+    if (t) return t->dtype == dtype || qc_expanding_node(out, c->frame->x, QC_OP_Cast, c->args, 1, 1, &attr, 1, st);
+    out->kind = QC_FVALUE_TENSOR;
+    return qc_expression_constant(&out->id, c->frame->to, dtype, c->args, st);
 }
 
-static bool run_len(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static bool run_len(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
     if (c->args->kind != QC_FVALUE_LIST) return qc_fail(st, QC_BAD_INPUT, "a list was expected");
     *out = qc_fvalue_whole((int64_t)c->args->count);
     return true;
 }
 
-static bool run_seq(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static bool run_seq(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
     int64_t from, to;
     if (!whole_of(&from, c->args, st) || !whole_of(&to, c->args + 1, st)) return false;
-    if (from < -QC_EXPANSION_ITEMS || to > QC_EXPANSION_ITEMS) return list_of(out, c->frame, SIZE_MAX, st);
+    if (from < -QC_EXPRESSION_ITEMS || to > QC_EXPRESSION_ITEMS) return list_of(out, c->frame, SIZE_MAX, st);
     if (!list_of(out, c->frame, to > from ? (size_t)(to - from) : 0, st)) return false;
     for (size_t i = 0; i < out->count; i++) items_of(out)[i] = qc_number_whole(from + (int64_t)i);
     return true;
 }
 
-static bool run_repeat(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static bool run_repeat(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
     int64_t count;
     if (c->args->kind != QC_FVALUE_NUMBER) return qc_fail(st, QC_BAD_INPUT, "a number was expected");
@@ -267,7 +245,7 @@ static bool run_repeat(struct qc_fvalue *out, const struct qc_fcall *c, struct q
 }
 
 /* Replaces the elements `at` of a list (each from -count on) by one number or by as many numbers. */
-static bool run_replace(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static bool run_replace(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
     for (unsigned i = 0; i < 3; i++)
         if (c->args[i].kind != QC_FVALUE_LIST) return qc_fail(st, QC_BAD_INPUT, "three lists were expected");
@@ -309,28 +287,20 @@ static bool extreme_of(struct qc_fvalue *out, struct qc_frame *f, const struct q
     return true;
 }
 
-static bool run_min(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static bool run_min(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
     return extreme_of(out, c->frame, c->args, QC_SIGN_LE, st);
 }
 
-static bool run_max(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static bool run_max(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
     return extreme_of(out, c->frame, c->args, QC_SIGN_GE, st);
 }
 
-static bool number_of(double *v, const struct qc_fvalue *a, struct qc_status *st)
+static bool run_sqrt(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
-    if (a->kind != QC_FVALUE_NUMBER) return qc_fail(st, QC_UNSUPPORTED, "a size has to be known here");
-    *v = qc_number_double(a->number);
-    return true;
-}
-
-static bool run_sqrt(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
-{
-    double v;
-    if (!number_of(&v, c->args, st)) return false;
-    *out = (struct qc_fvalue){.kind = QC_FVALUE_NUMBER, .number = qc_number_real(sqrt(v))};
+    if (c->args->kind != QC_FVALUE_NUMBER) return qc_fail(st, QC_UNSUPPORTED, "a size has to be known here");
+    *out = qc_fvalue_real(sqrt(qc_number_double(c->args->number)));
     return true;
 }
 
@@ -342,7 +312,7 @@ static bool floor_of(struct qc_number *n, struct qc_status *st)
     return true;
 }
 
-static bool run_floor(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static bool run_floor(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
     *out = *c->args;
     if (c->args->kind == QC_FVALUE_NUMBER) return floor_of(&out->number, st);
@@ -356,18 +326,14 @@ static bool run_floor(struct qc_fvalue *out, const struct qc_fcall *c, struct qc
 }
 
 /* Reshapes a tensor of one element to rank 0. Numbers are returned unchanged. */
-static bool run_scalar(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static bool run_scalar(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
     const struct qc_type *t = argument_type(c->frame, c->args);
-    qc_id id;
     *out = *c->args;
-    if (!t || t->shape.rank == 0) return true;
-    if (!qc_expanding_node(&id, c->frame->x, QC_OP_Squeeze, c->args, 1, 1, NULL, 0, st)) return false;
-    *out = qc_fvalue_tensor(id);
-    return true;
+    return !t || t->shape.rank == 0 || qc_expanding_node(out, c->frame->x, QC_OP_Squeeze, c->args, 1, 1, NULL, 0, st);
 }
 
-static bool run_wanted(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static bool run_wanted(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
 {
     int64_t k;
     if (!whole_of(&k, c->args, st)) return false;
@@ -375,45 +341,29 @@ static bool run_wanted(struct qc_fvalue *out, const struct qc_fcall *c, struct q
     return true;
 }
 
-static const struct qc_fbuiltin rows[] = {
-    {"rank", "rank(x): number of dimensions", 1, 1, run_rank},
-    {"ranked", "ranked(x): the number of dimensions is known", 1, 1, run_ranked},
-    {"axis", "axis(x, a): a as an axis of x that is not negative", 2, 2, run_axis},
-    {"dim", "dim(x, a): a dimension", 2, 2, run_dim},
-    {"shape", "shape(x), shape(x, from), shape(x, from, to): dimensions as a list", 1, 3, run_shape},
-    {"dtype", "dtype(x): the type, to compare with f32, bool, ... and for cast", 1, 1, run_dtype},
-    {"present", "present(x): x is not left out", 1, 1, run_present},
-    {"constant", "constant(x): x is a constant, or computed from constants", 1, 1, run_constant},
-    {"product", "product(x): x is the result of a MatMul or Gemm", 1, 1, run_product},
-    {"known", "known(v): a number, text or list; no tensor and not absent", 1, 1, run_known},
-    {"value", "value(c): the number in a constant of one element, or absent", 1, 1, run_value},
-    {"items", "items(c): the numbers in a constant of at most one dimension, or absent", 1, 1, run_items},
-    {"cast", "cast(x, type): x in that type, a number or a list as a constant", 2, 2, run_cast},
-    {"len", "len(l): elements of a list", 1, 1, run_len},
-    {"seq", "seq(a, b): the list a, a + 1, ... b - 1", 2, 2, run_seq},
-    {"repeat", "repeat(v, n): a list of n times v", 2, 2, run_repeat},
-    {"replace", "replace(l, at, v): the list l with the elements of v at the places `at`", 3, 3, run_replace},
-    {"min", "min(a, b): of numbers, of lists element by element", 2, 2, run_min},
-    {"max", "max(a, b): of numbers, of lists element by element", 2, 2, run_max},
-    {"scalar", "scalar(x): a tensor of one element, without dimensions", 1, 1, run_scalar},
-    {"sqrt", "sqrt(a): of a number", 1, 1, run_sqrt},
-    {"floor", "floor(a): of a number, of a list element by element", 1, 1, run_floor},
-    {"wanted", "wanted(k): something reads output k", 1, 1, run_wanted},
+const struct qc_builtin qc_function_builtins[] = {
+    {"rank", "rank(x): number of dimensions", 1, 1, .run = run_rank},
+    {"ranked", "ranked(x): the number of dimensions is known", 1, 1, .run = run_ranked},
+    {"axis", "axis(x, a): a as an axis of x that is not negative", 2, 2, .run = run_axis},
+    {"dim", "dim(x, a): a dimension", 2, 2, .run = run_dim},
+    {"shape", "shape(x), shape(x, from), shape(x, from, to): dimensions as a list", 1, 3, .run = run_shape},
+    {"dtype", "dtype(x): the type, to compare with f32, bool, ... and for cast", 1, 1, .run = run_dtype},
+    {"present", "present(x): x is not left out", 1, 1, .value = is_present},
+    {"constant", "constant(x): x is a constant, or computed from constants", 1, 1, .value = is_computed},
+    {"product", "product(x): x is the result of a MatMul or Gemm", 1, 1, .value = is_product},
+    {"known", "known(v): a number, text or list; no tensor and not absent", 1, 1, .value = is_known},
+    {"value", "value(c): the number in a constant of one element, or absent", 1, 1, .run = run_value},
+    {"items", "items(c): the numbers in a constant of at most one dimension, or absent", 1, 1, .run = run_items},
+    {"cast", "cast(x, type): x in that type, a number or a list as a constant", 2, 2, .run = run_cast},
+    {"len", "len(l): elements of a list", 1, 1, .run = run_len},
+    {"seq", "seq(a, b): the list a, a + 1, ... b - 1", 2, 2, .run = run_seq},
+    {"repeat", "repeat(v, n): a list of n times v", 2, 2, .run = run_repeat},
+    {"replace", "replace(l, at, v): the list l with the elements of v at the places `at`", 3, 3, .run = run_replace},
+    {"min", "min(a, b): of numbers, of lists element by element", 2, 2, .run = run_min},
+    {"max", "max(a, b): of numbers, of lists element by element", 2, 2, .run = run_max},
+    {"scalar", "scalar(x): a tensor of one element, without dimensions", 1, 1, .run = run_scalar},
+    {"sqrt", "sqrt(a): of a number", 1, 1, .run = run_sqrt},
+    {"floor", "floor(a): of a number, of a list element by element", 1, 1, .run = run_floor},
+    {"wanted", "wanted(k): something reads output k", 1, 1, .run = run_wanted},
+    {.name = NULL},
 };
-
-size_t qc_fbuiltin_count(void)
-{
-    return sizeof rows / sizeof *rows;
-}
-
-const struct qc_fbuiltin *qc_fbuiltin_at(size_t i)
-{
-    return &rows[i];
-}
-
-const struct qc_fbuiltin *qc_fbuiltin_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].name, name) == 0) return &rows[i];
-    return NULL;
-}
