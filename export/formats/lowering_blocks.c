@@ -69,7 +69,6 @@ static qc_id lower_scales(struct qc_lowering *x, const struct qc_qparams *s, con
     const qc_id inputs[] = {qc_lower_constant(x, QC_F8E4M3, shape, codes, s->name, "scale", st),
                             qc_lower_constant(x, QC_F32, &scalar, &over, s->name, "scale_over", st)};
     free(codes);
-    if (!inputs[0] || !inputs[1]) return 0;
     const struct qc_node_def def = {.op = QC_OP_DequantizeLinear, .input_count = 2, .inputs = inputs};
     return qc_lower_add(x, def, s->name, "scale_dequantized", st);
 }
@@ -88,7 +87,7 @@ qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st)
                        lower_scales(x, s, &shape, st), QC_ABSENT};
     qc_tensor_unref(levels);
     const bool zeros = has_zero_point_input(s, dtype);
-    if (!inputs[0] || !inputs[1] || (zeros && !(inputs[2] = lower_zero_points(x, s, dtype, &shape, st)))) return 0;
+    if (zeros) inputs[2] = lower_zero_points(x, s, dtype, &shape, st);
     const struct qc_attr attrs[] = {QC_INT("axis", type->axis), QC_INT("block_size", s->block)};
     const struct qc_node_def def = {
         .op = QC_OP_DequantizeLinear, .input_count = zeros ? 3 : 2, .inputs = inputs, .attr_count = 2, .attrs = attrs};
@@ -142,10 +141,8 @@ qc_id qc_lower_bias(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const struct qc_value *value = &x->from->values[v];
     const struct qc_shape shape = QC_SHAPE(1, 1, (int64_t)value->constant->count);
-    struct qc_tensor *t = qc_tensor_of(value->constant->dtype, &shape, value->constant->data, st);
-    const qc_id id = t ? qc_graph_add_constant(x->to, value->name, t, st) : 0;
-    qc_tensor_unref(t);
-    return id;
+    return qc_graph_add_made_constant(x->to, value->name,
+                                      qc_tensor_of(value->constant->dtype, &shape, value->constant->data, st), st);
 }
 
 /* Rows of a weight table that a Gather reads. The integers are gathered first, then dequantized: DequantizeLinear of
@@ -199,8 +196,8 @@ static qc_id add_gathered(struct qc_lowering *x, enum qc_op op, unsigned count, 
 /* Gathers from a constant. */
 static qc_id take(struct qc_lowering *x, const struct qc_node *n, qc_id constant, struct qc_status *st)
 {
-    const qc_id in[2] = {constant, constant ? qc_lower_real(x, n->inputs[1], st) : 0};
-    return in[1] ? add_gathered(x, QC_OP_Gather, 2, in, x->to->values[constant].name, "rows", st) : 0;
+    const qc_id in[2] = {constant, qc_lower_real(x, n->inputs[1], st)};
+    return add_gathered(x, QC_OP_Gather, 2, in, x->to->values[constant].name, "rows", st);
 }
 
 /* Gathers the integers, with the node itself. */
@@ -208,7 +205,7 @@ static qc_id take_rows(struct qc_lowering *x, const struct qc_node *n, qc_id tab
 {
     const char *name, *node;
     const qc_id in[2] = {x->integer[table], qc_lower_real(x, n->inputs[1], st)};
-    if (!in[1] || !qc_lower_fresh_names(&name, &node, x, n->op, qc_lower_base(x, n->outputs), "rows", st)) return 0;
+    qc_lower_fresh_names(&name, &node, x, n->op, qc_lower_base(x, n->outputs), "rows", st);
     const struct qc_node_def with = {.inputs = in, .output_names = &name};
     return qc_graph_add_like(x->to, x->from, n, &with, st);
 }
@@ -226,7 +223,7 @@ static qc_id zero_points(struct qc_lowering *x, const struct qc_qparams *s, cons
         x->to->values[v].name, "widened", st);
 }
 
-static bool in_blocks(struct qc_lowering *x, const struct qc_node *n, qc_id table, qc_id rows, struct qc_status *st)
+static void in_blocks(struct qc_lowering *x, const struct qc_node *n, qc_id table, qc_id rows, struct qc_status *st)
 {
     const struct qc_type *type = &x->from->values[table].type;
     const struct qc_qparams *s = &x->from->qparams_of[type->qparams];
@@ -235,8 +232,7 @@ static bool in_blocks(struct qc_lowering *x, const struct qc_node *n, qc_id tabl
     const char *name = qc_lower_inner_name(x, n->outputs, st);
     const qc_id scales = qc_lower_constant(x, QC_F32, &shape, s->scale, s->name, "scale", st),
                 zero = zeros ? zero_points(x, s, &shape, st) : QC_ABSENT;
-    qc_id in[3] = {rows, scales ? take(x, n, scales, st) : 0, QC_ABSENT};
-    if (!in[1] || (zeros && (!zero || !(in[2] = take(x, n, zero, st))))) return false;
+    qc_id in[3] = {rows, take(x, n, scales, st), zeros ? take(x, n, zero, st) : QC_ABSENT};
     const struct qc_attr attrs[] = {QC_INT("axis", -1), QC_INT("block_size", s->block)};
     const struct qc_node_def def = {.op = QC_OP_DequantizeLinear,
                                     .input_count = zeros ? 3 : 2,
@@ -244,7 +240,7 @@ static bool in_blocks(struct qc_lowering *x, const struct qc_node *n, qc_id tabl
                                     .attr_count = 2,
                                     .attrs = attrs,
                                     .output_names = &name};
-    return (x->real[n->outputs] = qc_lower_add(x, def, qc_lower_base(x, n->outputs), "dequantized", st)) != 0;
+    x->real[n->outputs] = qc_lower_add(x, def, qc_lower_base(x, n->outputs), "dequantized", st);
 }
 
 static bool zero_points_differ(const struct qc_qparams *s)
@@ -264,7 +260,7 @@ static qc_id real_zero_points(struct qc_lowering *x, const struct qc_qparams *s,
     return qc_lower_constant(x, QC_F32, column, zero, s->name, "zero_points", st);
 }
 
-static bool by_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table, qc_id rows, struct qc_status *st)
+static void by_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table, qc_id rows, struct qc_status *st)
 {
     const struct qc_qparams *s = &x->from->qparams_of[x->from->values[table].type.qparams];
     const struct qc_shape column = QC_SHAPE((int64_t)s->count, 1), scalar = QC_SCALAR;
@@ -275,31 +271,31 @@ static bool by_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table,
     const qc_id in[3] = {rows, qc_lower_constant(x, QC_F32, &scalar, &one, s->name, "unit", st),
                          qc_lower_constant(x, type, &scalar, &common, s->name, "zero_point", st)},
                 scales = qc_lower_constant(x, QC_F32, &column, s->scale, s->name, "scale", st);
-    if (!in[1] || !in[2] || !scales) return false;
     qc_id y[2] = {add_gathered(x, QC_OP_DequantizeLinear, 3, in, base, "dequantized", st), 0};
-    if (y[0] && zero_points_differ(s)) {
-        const qc_id zero = real_zero_points(x, s, &column, st);
-        if (!zero || !(y[1] = take(x, n, zero, st))) return false;
+    if (zero_points_differ(s)) {
+        y[1] = take(x, n, real_zero_points(x, s, &column, st), st);
         y[0] = add_gathered(x, QC_OP_Sub, 2, y, base, "shifted", st);
     }
-    if (!y[0] || !(y[1] = take(x, n, scales, st))) return false;
+    y[1] = take(x, n, scales, st);
     const struct qc_node_def product = {.op = QC_OP_Mul, .input_count = 2, .inputs = y, .output_names = &name};
-    return (x->real[n->outputs] = qc_lower_add(x, product, base, "scaled", st)) != 0;
+    x->real[n->outputs] = qc_lower_add(x, product, base, "scaled", st);
 }
 
-bool qc_lower_rows(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+bool qc_lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
     const bool moves = moves_rows(g, n);
     const qc_id table = moves ? n->inputs[0] : qc_lower_table_of(x, n);
-    *done = table || is_table(x, n); /* nothing is made of the table alone */
-    if (!table) return true;
-    if (!qc_lower_integer(x, table, st)) return false;
+    if (!table) return is_table(x, n); /* nothing is made of the table alone */
+    qc_lower_integer(x, table, st);
     const qc_id rows = take_rows(x, n, table, st);
-    if (!rows) return false;
-    if (moves) return (x->integer[n->outputs] = rows) != 0;
-    return g->qparams_of[g->values[table].type.qparams].block ? in_blocks(x, n, table, rows, st)
-                                                              : by_rows(x, n, table, rows, st);
+    if (moves)
+        x->integer[n->outputs] = rows;
+    else if (g->qparams_of[g->values[table].type.qparams].block)
+        in_blocks(x, n, table, rows, st);
+    else
+        by_rows(x, n, table, rows, st);
+    return true;
 }
 
 /* A shuffle of stored channels: Reshape, Transpose, Reshape. ONNX Runtime (1.32) computes integer convolutions with
@@ -366,8 +362,10 @@ const struct qc_node *qc_lower_shuffle(struct qc_shuffled *s, struct qc_lowering
     const struct qc_node *made = n->input_count ? qc_node_of(x->from, n->inputs[0]) : NULL;
     size_t axis = 0;
     s->shape = 0;
-    if (n->op == QC_OP_Reshape && (axis = merged_axis(x, n)))
-        return (s->shape = merge_shape(x, n, axis, st)) ? n : NULL;
+    if (n->op == QC_OP_Reshape && (axis = merged_axis(x, n))) {
+        s->shape = merge_shape(x, n, axis, st);
+        return n;
+    }
     if (n->op != QC_OP_Transpose || !made || made->op != QC_OP_Reshape || !(axis = merged_axis(x, made))) return n;
     const int64_t *perm;
     qc_attr_ints(n, "perm", &perm);

@@ -345,6 +345,7 @@ qc_id qc_graph_add(struct qc_graph *g, const struct qc_node_def *def, struct qc_
     struct qc_attr sorted[32];
     unsigned outputs = d.output_count ? d.output_count : 1;
     qc_id first = 0;
+    if (st->code != QC_OK) return 0;
     if (d.attr_count > sizeof sorted / sizeof *sorted) {
         qc_fail(st, QC_BAD_INPUT, "has %u attributes, at most 32 are handled", d.attr_count);
     } else {

@@ -226,7 +226,7 @@ out:
 
 qc_id qc_rebuild_value(struct qc_rebuild *r, qc_id old, struct qc_status *st)
 {
-    if (r->map[old]) return r->map[old];
+    if (r->map[old] || st->code != QC_OK) return r->map[old];
     const struct qc_value *v = qc_value(r->from, old);
     switch (v->kind) {
     case QC_VALUE_CONSTANT:
