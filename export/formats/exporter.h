@@ -31,9 +31,8 @@ struct qc_lower_options {
 #define QC_EXPORTERS(X, c)                                                                                             \
     X(c, qdq, "qdq")                                                                                                   \
     X(c, qoperator, "qoperator")                                                                                       \
-    X(c, annotated, "annotated")                                                                                       \
-    X(c, encodings, "encodings") X(c, mnn, "mnn") X(c, trt_cache, "trt-cache") X(c, text, "text")                      \
-        X(c, tflite, "tflite")
+    X(c, annotated, "annotated") X(c, encodings, "encodings") X(c, mnn, "mnn") X(c, trt_cache, "trt-cache")            \
+        X(c, text, "text") X(c, tflite, "tflite")
 
 struct qc_exporter {
     const char *summary;
