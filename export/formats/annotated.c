@@ -25,11 +25,6 @@ struct annotating {
     size_t known_capacity;
 };
 
-static bool is_quantizing(enum qc_op op)
-{
-    return op == QC_OP_Quantize || op == QC_OP_Dequantize || op == QC_OP_Requantize;
-}
-
 /* Returns the produced graph's integers of a constant with qparams of this name; if several constants share the
    qparams, the one with the name of the real constant. */
 static qc_id stored_constant(const struct annotating *x, const char *qparams, const char *name,
@@ -103,7 +98,7 @@ static void map_node(struct annotating *x, qc_id id, struct qc_status *st)
     const struct qc_graph *g = x->from;
     const struct qc_node *n = &g->nodes[id];
     if (qc_quantized_constant(g, n->outputs)) return; /* mapped where it is read */
-    if (is_quantizing(n->op)) {
+    if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize) {
         const qc_id v = x->map[n->outputs] = mapped_value(x, n->inputs[0], st);
         if (v) qc_graph_name_value(x->to, v, g->values[n->outputs].name, st);
         return;
@@ -129,17 +124,6 @@ static bool map_inputs(struct annotating *x, struct qc_status *st)
         if (!v) return false;
         note_parameters(x, x->map[port->value] = v, &p, st);
         memcpy(x->to->inputs[i].symbol, port->symbol, sizeof port->symbol);
-    }
-    return true;
-}
-
-static bool map_outputs(struct annotating *x, struct qc_status *st)
-{
-    const struct qc_graph *g = x->from;
-    for (size_t i = 0; i < g->output_count && g->outputs[i].judging != QC_ONLY_JUDGED; i++) {
-        if (!qc_graph_add_output(x->to, g->outputs[i].name, mapped_value(x, g->outputs[i].value, st), st)) return false;
-        memcpy(x->to->outputs[i].symbol, g->outputs[i].symbol, sizeof g->outputs[i].symbol);
-        x->to->outputs[i].declared = g->outputs[i].declared;
     }
     return true;
 }
@@ -232,7 +216,13 @@ static bool write_annotated(size_t *bytes, const char *path, const struct qc_exp
          (x.node = QC_NEW_ARRAY(x.arena, qc_id, g->node_count + 1, st)) && qc_graph_new_like(&x.to, g, st) &&
          map_inputs(&x, st);
     for (qc_id id = 1; ok && id <= g->node_count; id++) map_node(&x, id, st);
-    ok = ok && map_outputs(&x, st) && emit(bytes, path, &x, st);
+    for (size_t i = 0; ok && i < g->output_count && g->outputs[i].judging != QC_ONLY_JUDGED; i++) {
+        const struct qc_port *port = &g->outputs[i];
+        if (!(ok = qc_graph_add_output(x.to, port->name, mapped_value(&x, port->value, st), st))) break;
+        memcpy(x.to->outputs[i].symbol, port->symbol, sizeof port->symbol);
+        x.to->outputs[i].declared = port->declared;
+    }
+    ok = ok && emit(bytes, path, &x, st);
     qc_graph_free(x.to);
     qc_arena_free(x.arena);
     return ok;

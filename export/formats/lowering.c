@@ -39,21 +39,11 @@ static bool lower_is_residual(const struct qc_lowering *x, const struct qc_node 
 
 /* Caches in a type of their own: outputs are the integers of the last step, and inputs take them. */
 
-/* Returns the affine value that an output dequantizes, perhaps to another float type; 0: none. */
-static qc_id stored_in(const struct qc_graph *g, qc_id output)
-{
-    const struct qc_node *n = qc_node_of(g, output);
-    if (n && n->op == QC_OP_Cast) n = qc_node_of(g, n->inputs[0]);
-    return n && n->op == QC_OP_Dequantize ? n->inputs[0] : 0;
-}
-
-/* Returns true if an affine value is the result of the Concat, rounded. */
-static bool is_joined_by(const struct qc_graph *g, qc_id v, const struct qc_node *concat)
+/* Returns the node that makes v, or the one before it if it is a Cast. */
+static const struct qc_node *maker_of(const struct qc_graph *g, qc_id v)
 {
     const struct qc_node *n = qc_node_of(g, v);
-    if (n && n->op == QC_OP_Quantize) n = qc_node_of(g, n->inputs[0]);
-    if (n && n->op == QC_OP_Cast) n = qc_node_of(g, n->inputs[0]);
-    return n == concat;
+    return n && n->op == QC_OP_Cast ? qc_node_of(g, n->inputs[0]) : n;
 }
 
 /* With options.caches: fills cache, and given of what it finds. */
@@ -65,8 +55,11 @@ static void lower_find_caches(struct qc_lowering *x)
         const qc_id input = g->inputs[i].value;
         if (!qc_dtype_info(g->values[input].type.dtype)->is_float || !qc_cache_of(&c, &x->uses, input)) continue;
         for (size_t k = 0; k < g->output_count; k++) {
-            const qc_id output = g->outputs[k].value, v = stored_in(g, output);
-            if (!v || !is_joined_by(g, v, c.joins)) continue;
+            const qc_id output = g->outputs[k].value;
+            const struct qc_node *read = maker_of(g, output);
+            const qc_id v = read && read->op == QC_OP_Dequantize ? read->inputs[0] : 0;
+            const struct qc_node *n = qc_node_of(g, v); /* the result of the Concat, rounded */
+            if (!v || maker_of(g, n && n->op == QC_OP_Quantize ? n->inputs[0] : v) != c.joins) continue;
             x->cache[input] = x->cache[output] = v;
             x->given[v] = g->outputs[k].name;
         }
@@ -92,13 +85,6 @@ static bool has_parameters(const struct qc_graph *g, const struct qc_node *linea
     return is_number(g, linear, 2) && qc_tensor_int(qc_constant_of(g, linear->inputs[2]), 0) == s->zero_point[0];
 }
 
-static bool enters(const struct qc_graph *g, const struct qc_node *n)
-{
-    const struct qc_node *from = n->op == QC_OP_Quantize ? qc_node_of(g, n->inputs[0]) : NULL;
-    return from && from->op == QC_OP_DequantizeLinear &&
-           has_parameters(g, from, g->values[n->outputs].type.qparams, g->values[from->inputs[0]].type.dtype);
-}
-
 static bool leaves(const struct qc_graph *g, const struct qc_node *n)
 {
     const struct qc_node *from = n->op == QC_OP_QuantizeLinear ? qc_node_of(g, n->inputs[0]) : NULL;
@@ -111,8 +97,10 @@ static bool leaves(const struct qc_graph *g, const struct qc_node *n)
    such a pair. It is then omitted, and its result is an existing value. */
 static bool lower_integer_interface(struct qc_lowering *x, const struct qc_node *n)
 {
-    const struct qc_node *from = n->input_count ? qc_node_of(x->from, n->inputs[0]) : NULL;
-    if (enters(x->from, n)) {
+    const struct qc_graph *g = x->from;
+    const struct qc_node *from = n->input_count ? qc_node_of(g, n->inputs[0]) : NULL;
+    if (n->op == QC_OP_Quantize && from && from->op == QC_OP_DequantizeLinear &&
+        has_parameters(g, from, g->values[n->outputs].type.qparams, g->values[from->inputs[0]].type.dtype)) {
         x->integer[n->outputs] = x->real[from->inputs[0]];
         x->real[n->outputs] = x->real[from->outputs];
         return true;
@@ -122,27 +110,9 @@ static bool lower_integer_interface(struct qc_lowering *x, const struct qc_node 
     return true;
 }
 
-/* Fills given. */
-static void lower_name_interfaces(struct qc_lowering *x)
-{
-    for (size_t i = 0; i < x->from->output_count; i++) {
-        const qc_id v = x->from->outputs[i].value;
-        const struct qc_node *n = qc_node_of(x->from, v),
-                             *from = n && leaves(x->from, n) ? qc_node_of(x->from, n->inputs[0]) : NULL;
-        if (from) x->given[from->inputs[0]] = x->from->values[v].name;
-    }
-}
-
 const char *qc_lower_integer_name(const struct qc_lowering *x, qc_id v, const char *base, struct qc_status *st)
 {
     return x->given[v] ? x->given[v] : qc_arena_printf(x->to->arena, st, "%s_quantized", base);
-}
-
-static bool is_output_name(const struct qc_graph *g, const char *name)
-{
-    for (size_t i = 0; i < g->output_count; i++)
-        if (strcmp(g->outputs[i].name, name) == 0) return true;
-    return false;
 }
 
 /* Name of a float value inside the graph: the original one, unless it belongs to a graph output that is made
@@ -150,9 +120,12 @@ static bool is_output_name(const struct qc_graph *g, const char *name)
 const char *qc_lower_inner_name(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const char *name = x->from->values[v].name;
-    for (size_t i = 0; i < x->from->output_count; i++)
+    bool taken = false;
+    for (size_t i = 0; name && i < x->from->output_count; i++) {
         if (x->from->outputs[i].value == v) return name;
-    return name && is_output_name(x->from, name) ? qc_arena_printf(x->to->arena, st, "%s_float", name) : name;
+        taken = taken || strcmp(x->from->outputs[i].name, name) == 0;
+    }
+    return taken ? qc_arena_printf(x->to->arena, st, "%s_float", name) : name;
 }
 
 qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
@@ -334,12 +307,6 @@ static bool has_channels(const struct qc_lowering *x, qc_id v)
     return !value->constant && x->from->qparams_of[value->type.qparams].count > 1;
 }
 
-/* Adds a float initializer with the real values of a bias's integers. */
-static qc_id lower_real_bias(struct qc_lowering *x, qc_id v, struct qc_status *st)
-{
-    return qc_graph_add_made_constant(x->to, qc_lower_base(x, v), qc_tensor_of_parameters(x->from, v, st), st);
-}
-
 /* Adds a bias as integers of 8 bits and their DequantizeLinear. 0 without a status: it needs more bits. */
 static qc_id lower_short_bias(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
@@ -373,16 +340,6 @@ static qc_id lower_short_bias(struct qc_lowering *x, qc_id v, struct qc_status *
     return add_named(x, QC_OP_DequantizeLinear, 3, in, vector ? &axis : NULL, base, "dequantized", st);
 }
 
-/* Returns true for the integers of a cache that is an output of the graph (--kv-type int8). */
-static bool is_int8_cache(const struct qc_lowering *x, qc_id v)
-{
-    const struct qc_graph *g = x->from;
-    if (!x->options.caches || g->qparams_of[g->values[v].type.qparams].dtype != QC_I8) return false;
-    for (size_t i = 0; i < g->output_count; i++)
-        if (x->cache[g->outputs[i].value] == v) return true;
-    return false;
-}
-
 qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const struct qc_value *value = &x->from->values[v];
@@ -392,7 +349,9 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
     if (value->constant && x->from->qparams_of[value->type.qparams].block)
         return x->real[v] = qc_lower_blocks(x, v, st);
     if (value->constant && x->from->qparams_of[value->type.qparams].kind == QC_QPARAMS_PRODUCT) {
-        if (x->options.target->bias == QC_BIAS_FLOAT) return x->real[v] = lower_real_bias(x, v, st);
+        if (x->options.target->bias == QC_BIAS_FLOAT)
+            return x->real[v] = qc_graph_add_made_constant(x->to, qc_lower_base(x, v),
+                                                           qc_tensor_of_parameters(x->from, v, st), st);
         if (x->options.target->bias == QC_BIAS_INT8 && ((x->real[v] = lower_short_bias(x, v, st)) || st->code != QC_OK))
             return x->real[v];
     }
@@ -401,37 +360,12 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
     const qc_id real = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.qparams, value->type.axis,
                               qc_lower_base(x, v), NULL, st);
     if (has_channels(x, v)) return x->real[v] = keep_apart(x, JOINS_CHANNELS, real, qc_lower_base(x, v), st);
-    return x->real[v] = is_int8_cache(x, v) ? keep_apart(x, MOVES_CACHE, real, qc_lower_base(x, v), st) : real;
-}
-
-/* True for a clamp of 8-bit floats: ONNX Runtime (1.32) fuses a clamp and the QuantizeLinear after it, but not with
-   zero points of 8-bit floats. */
-static bool is_clamp_of_floats(const struct qc_lowering *x, const struct qc_qparams *s, qc_id v)
-{
-    const struct qc_node *n = qc_node_of(x->to, v);
-    return n && qc_is_small_float(s->dtype) && (n->op == QC_OP_Clip || n->op == QC_OP_Relu);
-}
-
-/* Returns the node whose real result becomes the affine value v; NULL if there is none. */
-static const struct qc_node *real_maker(const struct qc_lowering *x, qc_id v)
-{
-    const struct qc_node *n = qc_node_of(x->from, v);
-    return n && n->op == QC_OP_Quantize ? qc_node_of(x->from, n->inputs[0]) : NULL;
-}
-
-static bool is_of_real_pool(const struct qc_lowering *x, qc_id v)
-{
-    const struct qc_node *maker = real_maker(x, v);
-    return maker && maker->op == QC_OP_MaxPool;
-}
-
-/* Returns true for the quantized result of an average pool that has no integer form (rewrite/rules/patterns.rules). */
-static bool is_of_real_average(const struct qc_lowering *x, qc_id v)
-{
-    const struct qc_node *maker = real_maker(x, v);
-    return maker && maker->op == QC_OP_AveragePool &&
-           (qc_attr_find(maker, "dilations") ||
-            (qc_attr_int(maker, "ceil_mode", 0) && qc_attr_int(maker, "count_include_pad", 0)));
+    bool cache = false; /* the integers of one that is an output of the graph (--kv-type int8) */
+    for (size_t i = 0; i < x->from->output_count; i++)
+        cache = cache || (x->options.caches && x->cache[x->from->outputs[i].value] == v);
+    return x->real[v] = cache && x->from->qparams_of[value->type.qparams].dtype == QC_I8
+                            ? keep_apart(x, MOVES_CACHE, real, qc_lower_base(x, v), st)
+                            : real;
 }
 
 /* Gives an affine value its integers: QuantizeLinear of a float value, or an initializer for an affine constant. */
@@ -440,10 +374,15 @@ static void store_integers(struct qc_lowering *x, qc_id v, qc_id float_value, st
     const struct qc_type *t = &x->from->values[v].type;
     const struct qc_qparams *s = &x->from->qparams_of[t->qparams];
     const char *base = qc_lower_base(x, v);
-    if (has_channels(x, v) || is_clamp_of_floats(x, s, float_value))
-        float_value = keep_apart(x, JOINS_CHANNELS, float_value, base, st);
-    if (is_of_real_pool(x, v)) float_value = keep_apart(x, POOLS_INTEGERS, float_value, base, st);
-    if (is_of_real_average(x, v)) float_value = keep_apart(x, JOINS_AVERAGE, float_value, base, st);
+    const struct qc_node *made = qc_node_of(x->to, float_value), *n = qc_node_of(x->from, v),
+                         *of = n && n->op == QC_OP_Quantize ? qc_node_of(x->from, n->inputs[0]) : NULL;
+    /* ONNX Runtime (1.32) fuses a clamp and the QuantizeLinear after it, but not with zero points of 8-bit floats. */
+    const bool clamp = made && qc_is_small_float(s->dtype) && (made->op == QC_OP_Clip || made->op == QC_OP_Relu);
+    if (has_channels(x, v) || clamp) float_value = keep_apart(x, JOINS_CHANNELS, float_value, base, st);
+    if (of && of->op == QC_OP_MaxPool) float_value = keep_apart(x, POOLS_INTEGERS, float_value, base, st);
+    if (of && of->op == QC_OP_AveragePool && /* without an integer form (rewrite/rules/patterns.rules) */
+        (qc_attr_find(of, "dilations") || (qc_attr_int(of, "ceil_mode", 0) && qc_attr_int(of, "count_include_pad", 0))))
+        float_value = keep_apart(x, JOINS_AVERAGE, float_value, base, st);
     const qc_id q = linear(x, QC_OP_QuantizeLinear, float_value, t->qparams, t->axis, base,
                            is_narrower(s) ? NULL : x->given[v], st);
     x->integer[v] = qc_lower_cut(x, q, s, base, st);
@@ -538,15 +477,6 @@ static bool joins_mean(const struct qc_lowering *x, const struct qc_node *n, con
            x->to->values[of->inputs[0]].type.shape.rank == 3;
 }
 
-/* Returns true for a QuantizeLinear or DequantizeLinear kept from the file whose value is an activation with several
-   scales. */
-static bool linear_has_channels(const struct qc_graph *g, const struct qc_node *n)
-{
-    const struct qc_tensor *scale =
-        n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear ? qc_constant_of(g, n->inputs[1]) : NULL;
-    return scale && scale->count > 1 && !qc_constant_of(g, n->inputs[0]);
-}
-
 /* Lowers any other op unchanged, on the float forms of its inputs; results with a quantizer are quantized. */
 static void lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
@@ -572,7 +502,9 @@ static void lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     if (joins_mean(x, n, inputs)) inputs[0] = keep_apart(x, JOINS_MEAN, inputs[0], own, st);
     for (unsigned i = 0; x->options.target->openvino && i < n->input_count; i++)
         if (inputs[i] && qc_lower_reads_apart(x, n, i)) inputs[i] = keep_apart(x, OPENVINO, inputs[i], own, st);
-    const bool apart = linear_has_channels(g, n);
+    const bool linear_kept = n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear;
+    const struct qc_tensor *scale = linear_kept ? qc_constant_of(g, n->inputs[1]) : NULL;
+    const bool apart = scale && scale->count > 1 && !qc_constant_of(g, n->inputs[0]); /* several scales of data */
     if (apart && n->op == QC_OP_QuantizeLinear) inputs[0] = keep_apart(x, JOINS_CHANNELS, inputs[0], base, st);
     const struct qc_node_def with = {.op = lower_is_residual(x, n) ? QC_OP_Sum : n->op,
                                      .inputs = inputs,
@@ -641,7 +573,11 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     for (size_t i = 0; ok && i < g->call_count; i++)
         for (unsigned k = 0; g->calls[i].op && k < g->calls[i].input_count; k++) x.called[g->calls[i].inputs[k]] = true;
     for (size_t i = 0; ok && i < g->input_count; i++) lower_input(&x, i, st);
-    if (ok) lower_name_interfaces(&x);
+    for (size_t i = 0; ok && i < g->output_count; i++) {
+        const qc_id v = g->outputs[i].value;
+        const struct qc_node *n = qc_node_of(g, v), *made = n && leaves(g, n) ? qc_node_of(g, n->inputs[0]) : NULL;
+        if (made) x.given[made->inputs[0]] = g->values[v].name;
+    }
     for (qc_id id = 1; id <= g->node_count; id++) x.recurrent = x.recurrent || qc_is_recurrent(g->nodes[id].op);
     for (qc_id id = 1; st->code == QC_OK && id <= g->node_count; id++) node(&x, id, st);
     ok = ok && st->code == QC_OK;

@@ -70,6 +70,7 @@ qc_id qc_lower_in_blocks(const struct qc_graph *g, const struct qc_node *dequant
    constant, or 0. The second lowers the node and returns true, if it is such a Gather or the Dequantize of a table
    that only such nodes read. */
 qc_id qc_lower_table_of(const struct qc_lowering *x, const struct qc_node *n);
+bool qc_lower_zero_points_differ(const struct qc_qparams *s); /* of its scales */
 bool qc_lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
 /* Bias of an integer product that ONNX Runtime would otherwise compute in float (export/formats/lowering_blocks.c):
    whether this input of an Add is one, and the bias as a constant of three dimensions. */

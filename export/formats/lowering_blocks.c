@@ -110,27 +110,16 @@ size_t qc_export_weight_bytes(const struct qc_qparams *s, const struct qc_shape 
    dimensions, and the product becomes MatMulIntegerToFloat. If the sum is stored, the Gemm becomes a QGemm that stores
    it, which is faster still. */
 
-/* Returns the integer product whose dequantized result v is, or NULL. */
-static const struct qc_node *product_behind(const struct qc_graph *g, qc_id v)
-{
-    const struct qc_node *d = qc_node_of(g, v),
-                         *n = d && d->op == QC_OP_Dequantize ? qc_node_of(g, d->inputs[0]) : NULL;
-    return n && n->op == QC_OP_MatMul ? n : NULL;
-}
-
-static bool is_stored(const struct qc_lowering *x, qc_id v)
-{
-    const qc_id reader = qc_only_reader(&x->uses, v);
-    return reader && x->from->nodes[reader].op == QC_OP_Quantize;
-}
-
 bool qc_lower_is_bias(const struct qc_lowering *x, const struct qc_node *n, unsigned input)
 {
     const struct qc_graph *g = x->from;
-    if (n->op != QC_OP_Add || is_stored(x, n->outputs)) return false;
+    const qc_id reader = n->op == QC_OP_Add ? qc_only_reader(&x->uses, n->outputs) : 0;
+    if (n->op != QC_OP_Add || (reader && g->nodes[reader].op == QC_OP_Quantize)) return false;
     const struct qc_tensor *bias = qc_constant_of(g, n->inputs[input]);
-    const struct qc_node *product = product_behind(g, n->inputs[1 - input]);
-    if (!bias || !product || g->values[n->inputs[input]].type.qparams != QC_REAL) return false;
+    const struct qc_node *d = qc_node_of(g, n->inputs[1 - input]),
+                         *product = d && d->op == QC_OP_Dequantize ? qc_node_of(g, d->inputs[0]) : NULL;
+    if (!bias || !product || product->op != QC_OP_MatMul || g->values[n->inputs[input]].type.qparams != QC_REAL)
+        return false;
     const struct qc_shape *left = &g->values[product->inputs[0]].type.shape,
                           *right = &g->values[product->inputs[1]].type.shape;
     return left->rank > 2 && right->rank == 2 && qc_shape_fixed(left) && bias->shape.rank > 0 && bias->shape.rank < 3 &&
@@ -152,14 +141,6 @@ qc_id qc_lower_bias(struct qc_lowering *x, qc_id v, struct qc_status *st)
      scale per row    DequantizeLinear(Gather(q), 1, z) * Gather(scales)
                       (DequantizeLinear(Gather(q), 1) - Gather(z)) * Gather(scales) if zero points differ
      blocks           DequantizeLinear(Gather(q), Gather(scales), Gather(z)) with block_size */
-
-/* Returns true if the table has one scale: its rows then have the same qparams. */
-static bool moves_rows(const struct qc_graph *g, const struct qc_node *n)
-{
-    const qc_id qparams = n->op == QC_OP_Gather ? g->values[n->outputs].type.qparams : 0;
-    return qparams && g->qparams_of[qparams].is_weight && g->qparams_of[qparams].count == 1 &&
-           g->values[n->inputs[0]].constant;
-}
 
 static qc_id table_behind(const struct qc_graph *g, const struct qc_node *dequantize)
 {
@@ -243,7 +224,7 @@ static void in_blocks(struct qc_lowering *x, const struct qc_node *n, qc_id tabl
     x->real[n->outputs] = qc_lower_add(x, def, qc_lower_base(x, n->outputs), "dequantized", st);
 }
 
-static bool zero_points_differ(const struct qc_qparams *s)
+bool qc_lower_zero_points_differ(const struct qc_qparams *s)
 {
     for (size_t i = 1; i < s->count; i++)
         if (s->zero_point[i] != s->zero_point[0]) return true;
@@ -265,14 +246,14 @@ static void by_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table,
     const struct qc_qparams *s = &x->from->qparams_of[x->from->values[table].type.qparams];
     const struct qc_shape column = QC_SHAPE((int64_t)s->count, 1), scalar = QC_SCALAR;
     const enum qc_dtype type = qc_lower_type(s);
-    const int32_t common = zero_points_differ(s) ? 0 : s->zero_point[0];
+    const int32_t common = qc_lower_zero_points_differ(s) ? 0 : s->zero_point[0];
     const float one = 1;
     const char *base = qc_lower_base(x, n->outputs), *name = qc_lower_inner_name(x, n->outputs, st);
     const qc_id in[3] = {rows, qc_lower_constant(x, QC_F32, &scalar, &one, s->name, "unit", st),
                          qc_lower_constant(x, type, &scalar, &common, s->name, "zero_point", st)},
                 scales = qc_lower_constant(x, QC_F32, &column, s->scale, s->name, "scale", st);
     qc_id y[2] = {add_gathered(x, QC_OP_DequantizeLinear, 3, in, base, "dequantized", st), 0};
-    if (zero_points_differ(s)) {
+    if (qc_lower_zero_points_differ(s)) {
         y[1] = take(x, n, real_zero_points(x, s, &column, st), st);
         y[0] = add_gathered(x, QC_OP_Sub, 2, y, base, "shifted", st);
     }
@@ -284,7 +265,10 @@ static void by_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table,
 bool qc_lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
-    const bool moves = moves_rows(g, n);
+    const qc_id qparams = n->op == QC_OP_Gather ? g->values[n->outputs].type.qparams : 0;
+    /* The rows of a table with one scale have the same qparams. */
+    const bool moves = qparams && g->qparams_of[qparams].is_weight && g->qparams_of[qparams].count == 1 &&
+                       g->values[n->inputs[0]].constant;
     const qc_id table = moves ? n->inputs[0] : qc_lower_table_of(x, n);
     if (!table) return is_table(x, n); /* nothing is made of the table alone */
     qc_lower_integer(x, table, st);
@@ -302,12 +286,6 @@ bool qc_lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc_sta
    channels last. It merges the Transpose after them with that of the shuffle if height and width are separate
    dimensions; the result moves single bytes in five dimensions, 10 times as slow as the two. If these dimensions, which
    the shuffle does not move, are one, both stay and move whole rows. */
-
-static bool is_stored_alike(const struct qc_graph *g, qc_id v)
-{
-    const struct qc_qparams *s = qc_graph_parameters(g, v);
-    return s && s->kind == QC_QPARAMS_QUANTIZER && s->count == 1;
-}
 
 static const struct qc_node *only_reader(const struct qc_lowering *x, const struct qc_node *n, enum qc_op op)
 {
@@ -330,7 +308,8 @@ static size_t merged_axis(const struct qc_lowering *x, const struct qc_node *fir
     const struct qc_node *turn = only_reader(x, first, QC_OP_Transpose),
                          *last = turn ? only_reader(x, turn, QC_OP_Reshape) : NULL;
     const struct qc_tensor *apart = shape_of(x, first), *joined = last ? shape_of(x, last) : NULL;
-    if (!apart || !joined || turn->attr_count != 1 || !is_stored_alike(x->from, first->outputs)) return 0;
+    const struct qc_qparams *s = qc_graph_parameters(x->from, first->outputs);
+    if (!apart || !joined || turn->attr_count != 1 || !s || s->kind != QC_QPARAMS_QUANTIZER || s->count != 1) return 0;
     const size_t rank = qc_attr_ints(turn, "perm", &perm);
     size_t axis = rank;
     if (rank != apart->count) return 0;

@@ -237,9 +237,8 @@ static bool is_stored_weight(const struct qc_graph *g, qc_id v, size_t rows)
     const qc_id w = stored_behind(g, qc_node_of(g, v));
     if (!w) return false;
     const struct qc_qparams *s = &g->qparams_of[g->values[w].type.qparams];
-    bool same = true;
-    for (size_t i = 1; i < s->count; i++) same = same && s->zero_point[i] == s->zero_point[0];
-    return same && (s->dtype == QC_I8 || s->dtype == QC_U8) && !s->block && (s->count == 1 || s->count == rows);
+    return !qc_lower_zero_points_differ(s) && (s->dtype == QC_I8 || s->dtype == QC_U8) && !s->block &&
+           (s->count == 1 || s->count == rows);
 }
 
 static bool lower_has_lstm(const struct qc_lowering *x, const struct qc_node *n)
@@ -345,13 +344,6 @@ static const struct qc_node *node_behind(const struct qc_graph *g, qc_id v, enum
     return n && n->op == op ? n : NULL;
 }
 
-static bool is_bias(const struct qc_lowering *x, const struct qc_node *add, unsigned i, qc_id weight)
-{
-    const struct qc_shape *w = &x->from->values[weight].type.shape;
-    const struct qc_tensor *t = qc_constant_of(x->from, add->inputs[i]);
-    return t && t->dtype == QC_F32 && t->shape.rank == 1 && t->shape.dim[0] == w->dim[1];
-}
-
 /* *p: the product that ends in a multiplication. Returns false if y is none. */
 static bool scaled(struct dynamic_product *p, const struct qc_lowering *x, const struct qc_node *y)
 {
@@ -379,12 +371,13 @@ static bool scaled(struct dynamic_product *p, const struct qc_lowering *x, const
         p->alone = p->alone && qc_only_reader(&x->uses, q->outputs + k) && !x->called[q->outputs + k];
     const qc_id reader = qc_only_reader(&x->uses, y->outputs);
     const struct qc_node *add = reader && g->nodes[reader].op == QC_OP_Add ? &g->nodes[reader] : NULL;
-    for (unsigned i = 0; add && i < 2; i++)
-        if (add->inputs[1 - i] == y->outputs && is_bias(x, add, i, product->inputs[1])) {
-            p->add = add;
-            p->bias = add->inputs[i];
-            p->result = add->outputs;
-        }
+    for (unsigned i = 0; add && i < 2; i++) {
+        const struct qc_tensor *t = add->inputs[1 - i] == y->outputs ? qc_constant_of(g, add->inputs[i]) : NULL;
+        if (!t || t->dtype != QC_F32 || t->shape.rank != 1 || t->shape.dim[0] != w->shape.dim[1]) continue;
+        p->add = add;
+        p->bias = add->inputs[i];
+        p->result = add->outputs;
+    }
     return true;
 }
 
@@ -501,13 +494,6 @@ static void add_like(struct qc_lowering *x, enum qc_op op, const struct qc_node 
 
 /* --- Products --- */
 
-static bool zero_points_equal(const struct qc_qparams *s)
-{
-    for (size_t i = 1; i < s->count; i++)
-        if (s->zero_point[i] != s->zero_point[0]) return false;
-    return true;
-}
-
 /* Returns true if there is an operator for this product and the op that reads its accumulator. */
 static bool has_product(const struct qc_lowering *x, const struct qc_node *n, const struct qc_node *taker)
 {
@@ -519,7 +505,7 @@ static bool has_product(const struct qc_lowering *x, const struct qc_node *n, co
     if (floats ? n->op != QC_OP_Gemm : taker->op != QC_OP_Requantize || !is_plain_like(x, taker->outputs, n->inputs[0]))
         return false;
     if (n->op == QC_OP_MatMul && w->count > 1 && x->from->values[n->inputs[1]].type.shape.rank != 2) return false;
-    return n->op != QC_OP_Conv || zero_points_equal(w);
+    return n->op != QC_OP_Conv || !qc_lower_zero_points_differ(w);
 }
 
 /* *in: weights of QLinearConv, which have scales per channel but one zero point. */

@@ -28,12 +28,6 @@ struct sharing {
     qc_id *table; /* [value_count + 1]: the table that a constant is made from; 0: none */
 };
 
-static bool is_reshaped(const struct qc_tensor *a, const struct qc_tensor *b)
-{
-    return a->dtype == b->dtype && a->count == b->count && !qc_shape_equal(&a->shape, &b->shape) &&
-           memcmp(a->data, b->data, a->bytes) == 0;
-}
-
 /* Returns the constant that a Gather takes rows of, perhaps through a Cast, if it is a table of integers of some size.
  */
 static qc_id table_of(const struct qc_graph *g, const struct qc_node *n)
@@ -55,7 +49,10 @@ static bool find(struct sharing *s)
         const struct qc_tensor *t = table ? qc_constant_of(g, table) : NULL;
         for (qc_id v = 1; t && !s->table[table] && v <= g->value_count; v++) {
             const struct qc_tensor *c = v == table || s->table[v] ? NULL : qc_constant_of(g, v);
-            if (!c || !(qc_tensor_is_transposed(c, t) || is_reshaped(c, t))) continue;
+            if (!c || !(qc_tensor_is_transposed(c, t) ||
+                        (c->dtype == t->dtype && c->count == t->count && !qc_shape_equal(&c->shape, &t->shape) &&
+                         memcmp(c->data, t->data, c->bytes) == 0)))
+                continue;
             s->table[v] = table;
             found = true;
         }
@@ -224,13 +221,6 @@ static void dequantize_again(struct unsharing *u, const struct qc_node *n, struc
     }
 }
 
-static bool is_constant(const struct unsharing *u, const struct qc_node *n)
-{
-    bool all = n->input_count > 0;
-    for (unsigned i = 0; i < n->input_count; i++) all = all && (!n->inputs[i] || u->constant[n->inputs[i]]);
-    return all;
-}
-
 bool qc_lower_unshare(struct qc_graph **g, struct qc_status *st)
 {
     const struct qc_graph *from = *g;
@@ -244,7 +234,9 @@ bool qc_lower_unshare(struct qc_graph **g, struct qc_status *st)
     for (qc_id v = 1; ok && v <= from->value_count; v++) u.constant[v] = from->values[v].constant != NULL;
     for (qc_id id = 1; ok && id <= from->node_count; id++) {
         const struct qc_node *n = &from->nodes[id];
-        const bool constant = is_constant(&u, n);
+        bool constant = n->input_count > 0;
+        for (unsigned i = 0; i < n->input_count; i++)
+            constant = constant && (!n->inputs[i] || u.constant[n->inputs[i]]);
         for (unsigned k = 0; k < n->output_count; k++) u.constant[n->outputs + k] = constant;
         dequantize_again(&u, n, st);
         copy_node(&u, n, false, st);

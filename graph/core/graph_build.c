@@ -185,11 +185,6 @@ bool qc_graph_add_output(struct qc_graph *g, const char *name, qc_id value, stru
     return st->code == QC_OK && add_port(&g->outputs, &g->output_count, &g->tables->output_capacity, port, st);
 }
 
-static bool same_constant(const struct qc_value *v, const struct qc_tensor *t, qc_id qparams, int axis)
-{
-    return v->type.qparams == qparams && v->type.axis == axis && qc_tensor_equal(v->constant, t);
-}
-
 size_t qc_graph_held_bytes(const struct qc_graph *g, size_t bytes)
 {
     return g->spills && bytes >= QC_SPILLED_LEAST ? 0 : bytes;
@@ -238,7 +233,9 @@ static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_
     const uint64_t h = hash_of(t, qparams);
     size_t slot = SIZE_MAX;
     for (qc_id v; (v = qc_index_next(&g->tables->constants, h, &slot));)
-        if (same_constant(&g->values[v], t, qparams, axis)) return v;
+        if (g->values[v].type.qparams == qparams && g->values[v].type.axis == axis &&
+            qc_tensor_equal(g->values[v].constant, t))
+            return v;
     if (!qc_index_reserve(&g->tables->constants, st)) return 0;
     const qc_id id = new_constant(g, name, t, qparams, axis, st);
     if (id) qc_index_put(&g->tables->constants, h, id);

@@ -127,13 +127,6 @@ double qc_integer_share(const struct qc_graph *g)
     return share(g, 32, false);
 }
 
-/* Returns whether the value is rounded in blocks. */
-static bool in_blocks(const struct qc_graph *g, qc_id value)
-{
-    const struct qc_node *n = qc_node_of(g, value);
-    return n && n->op == QC_OP_RoundInBlocks;
-}
-
 static bool of_small_floats(const struct qc_graph *g, const struct qc_node *n)
 {
     return small_float(g, n->inputs[0]) && small_float(g, n->inputs[1]);
@@ -141,7 +134,8 @@ static bool of_small_floats(const struct qc_graph *g, const struct qc_node *n)
 
 static bool of_blocks(const struct qc_graph *g, const struct qc_node *n)
 {
-    return in_blocks(g, n->inputs[0]);
+    const struct qc_node *rounded = qc_node_of(g, n->inputs[0]);
+    return rounded && rounded->op == QC_OP_RoundInBlocks;
 }
 
 static double share_of(const struct qc_graph *g, bool (*counts)(const struct qc_graph *, const struct qc_node *))

@@ -139,12 +139,6 @@ static void each_node(struct qc_emitter *e, Onnx__GraphProto *g, visit_fn *visit
     }
 }
 
-static bool default_domain(const Onnx__NodeProto *p)
-{
-    const char *domain = qc_proto_text(p->domain);
-    return !*domain || strcmp(domain, "ai.onnx") == 0;
-}
-
 static void take_text(struct qc_emitter *e, const char *name)
 {
     if (*qc_proto_text(name)) emit_take(e, name);
@@ -192,12 +186,6 @@ void qc_emit_carried_end(struct qc_emitter *e)
     if (e->carried) onnx__model_proto__free_unpacked(e->carried, NULL);
 }
 
-static bool is_written(const struct qc_emitter *e, const char *name)
-{
-    const qc_id v = qc_graph_find_value(e->g, name);
-    return v && e->used[v] && qc_constant_of(e->g, v) && strcmp(e->names[v], name) == 0;
-}
-
 /* Ranges of opsets in which an operator means the same. */
 static const struct {
     const char *op;
@@ -219,7 +207,8 @@ static bool means_same(const char *op, int one, int other)
 static void check_opset(struct qc_emitter *e, Onnx__NodeProto *p)
 {
     const int opset = e->g->carried->opset;
-    if (!default_domain(p)) return;
+    const char *domain = qc_proto_text(p->domain);
+    if (*domain && strcmp(domain, "ai.onnx") != 0) return;
     if (p->domain) p->domain[0] = '\0';
     if (!means_same(qc_proto_text(p->op_type), opset, e->opset))
         qc_fail(e->st, QC_UNSUPPORTED,
@@ -228,21 +217,14 @@ static void check_opset(struct qc_emitter *e, Onnx__NodeProto *p)
                 qc_proto_text(p->op_type), qc_proto_text(p->name), opset, e->opset);
 }
 
-/* Returns the graph's port of this name; only outputs of the model count. */
-static Onnx__ValueInfoProto *find_port(Onnx__ValueInfoProto *const *ports, size_t count, const char *name)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(ports[i]->name, name) == 0) return ports[i];
-    return NULL;
-}
-
 /* Lists the model's own ports; those that the graph has are written as in the graph. */
 static void take_ports(Onnx__ValueInfoProto **to, Onnx__ValueInfoProto *const *from, size_t n,
                        Onnx__ValueInfoProto *const *own, size_t own_count)
 {
     for (size_t i = 0; i < n; i++) {
-        Onnx__ValueInfoProto *port = find_port(own, own_count, qc_proto_text(from[i]->name));
-        to[i] = port ? port : from[i];
+        to[i] = from[i];
+        for (size_t k = own_count; k; k--)
+            if (strcmp(own[k - 1]->name, qc_proto_text(from[i]->name)) == 0) to[i] = own[k - 1];
     }
 }
 
@@ -252,9 +234,12 @@ void qc_emit_carried_graph(Onnx__GraphProto *p, struct qc_emitter *e)
     if (!c) return;
     Onnx__GraphProto *from = e->carried->graph;
     each_node(e, from, check_opset);
-    for (size_t i = 0; i < c->constant_count; i++)
-        if (!is_written(e, c->constants[i].name))
-            qc_emit_initializer(e, qc_emit_tensor(e, c->constants[i].name, c->constants[i].tensor));
+    for (size_t i = 0; i < c->constant_count; i++) {
+        const char *name = c->constants[i].name;
+        const qc_id v = qc_graph_find_value(e->g, name);
+        if (!v || !e->used[v] || !qc_constant_of(e->g, v) || strcmp(e->names[v], name) != 0)
+            qc_emit_initializer(e, qc_emit_tensor(e, name, c->constants[i].tensor));
+    }
     for (size_t i = 0; i < from->n_initializer; i++) qc_emit_initializer(e, from->initializer[i]);
     for (size_t i = 0; i < from->n_node; i++) qc_emit_append(e, &e->nodes, from->node[i]);
     Onnx__ValueInfoProto **inputs = QC_NEW_ARRAY(e->arena, Onnx__ValueInfoProto *, from->n_input, e->st),

@@ -129,11 +129,6 @@ static const struct {
     {QC_OP_Trilu, 14},
 };
 
-static bool is_small_int(enum qc_dtype t)
-{
-    return t == QC_U8 || t == QC_I8 || t == QC_U16 || t == QC_I16;
-}
-
 static int larger(int a, int b)
 {
     return a > b ? a : b;
@@ -173,7 +168,8 @@ static int feature_opset(const struct qc_graph *g, const struct qc_node *n)
     if (n->op == QC_OP_ScatterElements || n->op == QC_OP_ScatterND) opset = reduction_opset(n);
     if (n->op == QC_OP_Mod && !integer && !qc_attr_int(n, "fmod", 0)) opset = 28;
     if (n->op == QC_OP_BitShift && qc_dtype_info(in)->is_signed) opset = 28;
-    if ((n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div) && is_small_int(in))
+    if ((n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div) &&
+        (in == QC_U8 || in == QC_I8 || in == QC_U16 || in == QC_I16))
         opset = 14;
     if (qc_is_recurrent(n->op) && qc_attr_int(n, "layout", 0)) opset = 14;
     if (n->op == QC_OP_Reshape && qc_attr_int(n, "allowzero", 0)) opset = 14;

@@ -376,11 +376,6 @@ static void emit_attr(struct qc_emitter *e, struct qc_emit_list *to, const struc
 
 /* --- Conversion from the canonical form to the opset --- */
 
-static bool is_reduce(enum qc_op op)
-{
-    return strncmp(qc_op_info(op)->onnx, "Reduce", 6) == 0;
-}
-
 /* Returns the axes of a reduction as a constant input. */
 static char *emit_axes(struct qc_emitter *e, const struct qc_node *n, const struct qc_attr *axes)
 {
@@ -416,7 +411,8 @@ static void emit_attrs(struct qc_emitter *e, struct qc_emit_list *to, const stru
 
 void qc_emit_node(struct qc_emitter *e, const struct qc_node *n)
 {
-    const bool axes_are_input = is_reduce(n->op) && (e->opset >= 18 || n->op == QC_OP_ReduceSum);
+    const bool reduces = strncmp(qc_op_info(n->op)->onnx, "Reduce", 6) == 0,
+               axes_are_input = reduces && (e->opset >= 18 || n->op == QC_OP_ReduceSum);
     const struct qc_attr *axes = axes_are_input ? qc_attr_find(n, "axes") : NULL;
     struct qc_emit_list attrs = {.count = 0};
     QC_EMIT_NEW(p, e, Onnx__NodeProto, onnx__node_proto__init);

@@ -151,12 +151,6 @@ static bool merge_of_floats(struct qc_canon *c, const struct qc_node *n, struct 
 
 /* --- Ops between a dequantize and what reads its values --- */
 
-/* Returns true if the op is exact on stored values, whatever reads its result. */
-static bool passes_integers(const struct qc_canon *c, const struct qc_node *n)
-{
-    return qc_rules_behaviour(c->rules, c->g, n) != QC_AFFINE_JOIN && qc_moves_exactly(c->rules, c->g, n);
-}
-
 /* Moves the dequantize down. If all results are quantized with other qparams, qc_propagate_qdq moves the quantize up
    instead. */
 static bool pass_floats(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
@@ -180,7 +174,8 @@ static bool pass_floats(struct qc_canon *c, const struct qc_node *n, struct qc_s
 static bool canon_float_op(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
     if (c->g->values[n->outputs].type.dtype != QC_F32) return false;
-    if (passes_integers(c, n)) return pass_floats(c, n, st);
+    if (qc_rules_behaviour(c->rules, c->g, n) != QC_AFFINE_JOIN && qc_moves_exactly(c->rules, c->g, n))
+        return pass_floats(c, n, st); /* It is exact on stored values, whatever reads its result. */
     if (n->output_count != 1) return false;
     if (qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT) return product_of_floats(c, n, st);
     return c->merges[n->op] && qc_node_affine(n) == QC_AFFINE_MERGE && merge_of_floats(c, n, st);

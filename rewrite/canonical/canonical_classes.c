@@ -10,23 +10,18 @@ bool qc_canon_is_stored(enum qc_dtype t)
     return t == QC_U8 || t == QC_I8 || t == QC_U16 || t == QC_I16 || t == QC_U4 || t == QC_I4;
 }
 
-static bool ends_in(const char *s, size_t n, const char *suffix)
-{
-    size_t k = strlen(suffix);
-    return n > k && memcmp(s + n - k, suffix, k) == 0;
-}
-
 const char *qc_canon_base(struct qc_canon *c, qc_id value, struct qc_status *st)
 {
     static const char *const suffixes[] = {"_quantized", "_QuantizeLinear_Output", "_dequantized",
                                            "_DequantizeLinear_Output", "_float"};
     const char *s = QC_VALUE_LABEL(c->g, value);
     size_t n = strlen(s);
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (ends_in(s, n, suffixes[i])) {
-            n -= strlen(suffixes[i]);
-            break;
-        }
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        const size_t k = strlen(suffixes[i]);
+        if (n <= k || memcmp(s + n - k, suffixes[i], k) != 0) continue;
+        n -= k;
+        break;
+    }
     s = qc_arena_strndup(c->arena, s, n, st);
     return s ? s : "";
 }
@@ -51,13 +46,6 @@ static qc_id find_equal(const struct qc_canon *c, enum qc_dtype t, size_t count,
             return i;
     }
     return 0;
-}
-
-static bool is_symmetric(enum qc_dtype t, size_t count, const int32_t *zero)
-{
-    for (size_t i = 0; i < count; i++)
-        if (zero[i] != 0 || !qc_dtype_info(t)->is_signed) return false;
-    return true;
 }
 
 /* Returns false if the numbers cannot be parameters. */
@@ -87,11 +75,13 @@ qc_id qc_canon_qparams(struct qc_canon *c, qc_id scale, qc_id zero_point, enum q
     const qc_id known = find_equal(c, t, s->count, scales, zeros);
     if (known) return known;
     const char *unique = name;
+    bool symmetric = qc_dtype_info(t)->is_signed;
+    for (size_t i = 0; i < s->count; i++) symmetric = symmetric && zeros[i] == 0;
     for (unsigned k = 1; unique && qc_graph_find_quantizer(c->r.to, unique); k++)
         unique = qc_arena_printf(c->arena, st, "%s_%u", name, k);
     const struct qc_qparams def = {.name = unique,
                                    .dtype = t,
-                                   .symmetry = is_symmetric(t, s->count, zeros) ? QC_SYMMETRIC : QC_ASYMMETRIC,
+                                   .symmetry = symmetric ? QC_SYMMETRIC : QC_ASYMMETRIC,
                                    .per_channel = s->count > 1};
     const qc_id id = unique ? qc_graph_add_quantizer(c->r.to, &def, st) : 0;
     return id && qc_graph_bind_quantizer(c->r.to, id, s->count, scales, zeros, st) &&
@@ -155,13 +145,6 @@ static bool is_integer(const struct qc_canon *c, qc_id v)
     return v && qc_canon_is_stored(c->g->values[v].type.dtype) && c->g->values[v].type.qparams == QC_REAL;
 }
 
-static int axis_of(const struct qc_canon *c, const struct qc_node *n, qc_id value)
-{
-    const int rank = c->g->values[value].type.shape.rank;
-    const int64_t axis = qc_attr_int(n, "axis", 1);
-    return (int)(axis < 0 ? axis + rank : axis);
-}
-
 static void classify_linear(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
     const bool quantize = n->op == QC_OP_QuantizeLinear;
@@ -178,7 +161,8 @@ static void classify_linear(struct qc_canon *c, const struct qc_node *n, struct 
     const bool finite = qparams && c->r.to->qparams_of[qparams].scale[0] < FLT_MAX / 65536;
     c->own[n->outputs] = channels || !finite ? 0 : qparams;
     if (channels && quantize && !qc_constant_of(c->g, real)) qparams = 0; /* only constants per channel */
-    state(c, v, qparams, channels ? axis_of(c, n, v) : 0);
+    const int64_t axis = qc_attr_int(n, "axis", 1);
+    state(c, v, qparams, channels ? (int)(axis < 0 ? axis + c->g->values[v].type.shape.rank : axis) : 0);
 }
 
 bool qc_canon_turns(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, struct qc_status *st)

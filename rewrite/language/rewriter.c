@@ -93,16 +93,10 @@ static bool match_type(const struct matcher *x, const struct qc_expr *e, qc_id v
     return e->dtype == QC_NONE || e->dtype == (t->qparams ? x->g->qparams_of[t->qparams].dtype : t->dtype);
 }
 
-static bool has_node(const struct qc_match *m, qc_id node)
-{
-    for (unsigned i = 0; i < m->node_count; i++)
-        if (m->nodes[i] == node) return true;
-    return false;
-}
-
 static bool add_node(struct matcher *x, qc_id node)
 {
-    if (x->island && has_node(&x->m, node)) return true;
+    for (unsigned i = 0; x->island && i < x->m.node_count; i++)
+        if (x->m.nodes[i] == node) return true;
     if (x->m.node_count == QC_ISLAND_OPS) return false;
     x->m.nodes[x->m.node_count++] = node;
     return true;
@@ -223,15 +217,9 @@ static void mark_live(bool *live, const struct qc_graph *g, qc_id v)
 
 static bool overlaps(const struct qc_match *m, const bool *taken)
 {
-    for (unsigned i = 0; i < m->node_count; i++)
-        if (taken[m->nodes[i]]) return true;
-    return false;
-}
-
-static bool is_for_target(const struct qc_rules *rules, const struct qc_rule *r)
-{
-    if (r->kind == QC_RULE_REWRITE || r->kind == QC_RULE_PATTERN) return r->give != NULL;
-    return qc_rules_for_target(rules, r->target);
+    unsigned i = 0;
+    while (i < m->node_count && !taken[m->nodes[i]]) i++;
+    return i < m->node_count;
 }
 
 /* Returns the rules of the kind for the chosen targets, by decreasing size; equal sizes in the order of the files. */
@@ -241,9 +229,12 @@ static const struct qc_rule **sorted(size_t *count, const struct qc_rules *rules
     const struct qc_rule **list = QC_NEW_ARRAY(a, const struct qc_rule *, rules->count, st);
     size_t n = 0;
     for (unsigned size = QC_ISLAND_OPS; list && size >= 1; size--)
-        for (size_t i = 0; i < rules->count; i++)
-            if (rules->rules[i].kind == kind && rules->rules[i].size == size && is_for_target(rules, &rules->rules[i]))
-                list[n++] = &rules->rules[i];
+        for (size_t i = 0; i < rules->count; i++) {
+            const struct qc_rule *r = &rules->rules[i];
+            const bool gives = kind == QC_RULE_REWRITE || kind == QC_RULE_PATTERN;
+            if (r->kind == kind && r->size == size && (gives ? r->give != NULL : qc_rules_for_target(rules, r->target)))
+                list[n++] = r;
+        }
     *count = n;
     return list;
 }
