@@ -27,52 +27,50 @@ static qc_id reshaped(const struct qc_build *b, qc_id v, const struct qc_shape *
 }
 
 /* Returns the value as one of the new graph: a number is a float32 scalar. 0: it is none. */
-static qc_id id_of(const struct qc_build *b, const struct qc_fvalue *v, struct qc_status *st)
+static qc_id id_of(struct qc_frame *f, const struct qc_fvalue *v)
 {
-    qc_id id = v->id;
-    if (v->kind == QC_FVALUE_TENSOR) return id;
-    const enum qc_dtype dtype = v->kind == QC_FVALUE_LIST ? qc_fvalue_dtype(v) : QC_F32;
-    return qc_expression_constant(&id, b->rebuild->to, dtype, v, st) ? id : 0;
+    return v->kind == QC_FVALUE_TENSOR
+               ? v->id
+               : qc_expression_constant(f, v->kind == QC_FVALUE_LIST ? qc_fvalue_dtype(v) : QC_F32, v);
 }
 
-static bool run_vector(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
+static struct qc_fvalue run_vector(const struct qc_asked *c)
 {
     const struct qc_build *b = c->frame->build;
     const struct qc_graph *to = b->rebuild->to;
-    const qc_id v = id_of(b, &c->args[0], st), like = v && c->count > 1 ? id_of(b, &c->args[1], st) : 0;
-    size_t n;
-    if (!v || (c->count > 1 && !like)) return false;
+    const qc_id v = id_of(c->frame, &c->args[0]), like = c->count > 1 ? id_of(c->frame, &c->args[1]) : 0;
+    size_t n = 0;
     if (!qc_shape_count(&n, &to->values[v].type.shape))
-        return qc_fail(st, QC_BAD_INPUT, "rule '%s': the size of a constant is not known", b->match->rule->name);
+        qc_fail(c->frame->st, QC_BAD_INPUT, "rule '%s': the size of a constant is not known", b->match->rule->name);
+    if (c->frame->st->code != QC_OK) return qc_fvalue_tensor(0);
     struct qc_shape shape = {.rank = like ? to->values[like].type.shape.rank : 1, .dim = {(int64_t)n}};
     for (int i = 1; i < shape.rank; i++) shape.dim[i] = 1;
-    *out = qc_fvalue_tensor(reshaped(b, v, &shape, st));
-    return out->id != 0;
+    return qc_fvalue_tensor(reshaped(b, v, &shape, c->frame->st));
 }
 
 /* Reshapes [a,b,c,...] to [a*b,1,c,...], so that parameters along axis 0 cover both dimensions. */
-static bool run_rows(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
+static struct qc_fvalue run_rows(const struct qc_asked *c)
 {
     const struct qc_build *b = c->frame->build;
     const struct qc_graph *from = b->rebuild->from;
     const struct qc_tensor *t = qc_constant_of(from, c->args[0].id);
-    if (!t || t->shape.rank < 2)
-        return qc_fail(st, QC_BAD_INPUT, "rule '%s': rows() needs a constant of at least two dimensions",
-                       b->match->rule->name);
+    if (!t || t->shape.rank < 2) {
+        qc_fail(c->frame->st, QC_BAD_INPUT, "rule '%s': rows() needs a constant of at least two dimensions",
+                b->match->rule->name);
+        return qc_fvalue_tensor(0);
+    }
     struct qc_shape shape = t->shape;
     shape.dim[0] *= shape.dim[1];
     shape.dim[1] = 1;
-    *out = qc_fvalue_tensor(qc_graph_add_made_constant(b->rebuild->to, from->values[c->args[0].id].name,
-                                                       qc_tensor_of(t->dtype, &shape, t->data, st), st));
-    return out->id != 0;
+    return qc_fvalue_tensor(qc_graph_add_made_constant(b->rebuild->to, from->values[c->args[0].id].name,
+                                                       qc_tensor_of(t->dtype, &shape, t->data, c->frame->st),
+                                                       c->frame->st));
 }
 
-static bool run_first(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st)
+static struct qc_fvalue run_first(const struct qc_asked *c)
 {
     const struct qc_tensor *t = qc_constant_of(c->frame->graph, c->args[0].id);
-    (void)st;
-    if (t && t->count) *out = qc_fvalue_real(qc_tensor_float(t, 0));
-    return true;
+    return t && t->count ? qc_fvalue_real(qc_tensor_float(t, 0)) : qc_fvalue_tensor(0);
 }
 
 static double elements(const struct qc_asked *c)
@@ -185,23 +183,22 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
     return reads_real ? qc_graph_dequantize(to, made, st) : made;
 }
 
-static bool captured(struct qc_fvalue *out, struct qc_frame *f, unsigned slot, struct qc_status *st)
+static struct qc_fvalue captured(struct qc_frame *f, unsigned slot)
 {
     const qc_id v = f->match->values[slot];
-    *out = qc_fvalue_tensor(v ? qc_rebuild_value(f->build->rebuild, v, st) : 0);
-    return !v || out->id;
+    return qc_fvalue_tensor(v ? qc_rebuild_value(f->build->rebuild, v, f->st) : 0);
 }
 
-static bool built(struct qc_fvalue *out, struct qc_frame *f, const struct qc_expr *e, struct qc_status *st)
+static struct qc_fvalue built(struct qc_frame *f, const struct qc_expr *e)
 {
-    *out = qc_fvalue_tensor(build(f->build, e, NULL, 0, false, st));
-    return out->id != 0;
+    return qc_fvalue_tensor(build(f->build, e, NULL, 0, false, f->st));
 }
 
-static struct qc_frame frame_of(const struct qc_build *b)
+static struct qc_frame frame_of(const struct qc_build *b, struct qc_status *st)
 {
     static const struct qc_scope scope = {.name = captured, .op = built};
     return (struct qc_frame){.scope = &scope,
+                             .st = st,
                              .to = b->rebuild->to,
                              .arena = b->rebuild->to->arena,
                              .graph = b->rebuild->from,
@@ -213,7 +210,7 @@ static struct qc_frame frame_of(const struct qc_build *b)
 static bool add_attributes(struct qc_attr attrs[MOST_ATTRIBUTES], struct qc_node_def *def, const struct qc_build *b,
                            const struct qc_expr *e, struct qc_status *st)
 {
-    struct qc_frame f = frame_of(b);
+    struct qc_frame f = frame_of(b, st);
     unsigned count = 0;
     if (!e->attr_count) return true;
     if (def->attr_count > MOST_ATTRIBUTES - QC_RULE_ARGS)
@@ -226,14 +223,12 @@ static bool add_attributes(struct qc_attr attrs[MOST_ATTRIBUTES], struct qc_node
         if (!replaced) attrs[count++] = def->attrs[i];
     }
     for (unsigned k = 0; k < e->attr_count; k++) {
-        struct qc_fvalue v;
-        if (!qc_expr_evaluate(&v, &f, e->attrs[k], st) ||
-            !qc_expression_attribute(&attrs[count++], f.arena, e->attr_names[k], &v, st))
-            return false;
+        const struct qc_fvalue v = qc_expr_evaluate(&f, e->attrs[k]);
+        attrs[count++] = qc_expression_attribute(&f, e->attr_names[k], &v);
     }
     def->attrs = attrs;
     def->attr_count = count;
-    return true;
+    return st->code == QC_OK;
 }
 
 /* Returns true if the root's own node is among the ops inside e; it then keeps its name. */
@@ -329,17 +324,16 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id q
 static qc_id build(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, qc_id qparams,
                    bool top, struct qc_status *st)
 {
-    struct qc_frame f = frame_of(b);
-    struct qc_fvalue v;
+    struct qc_frame f = frame_of(b, st);
     if (e->kind == QC_EXPR_OP)
         return e->op == QC_OP_Quantize || e->op == QC_OP_Dequantize || e->op == QC_OP_Requantize
                    ? build_ours(b, e, taker, top, st)
                    : build_op(b, e, qparams, top, st);
-    if (!qc_expr_evaluate(&v, &f, e, st)) return 0;
+    const struct qc_fvalue v = qc_expr_evaluate(&f, e);
     if (v.kind == QC_FVALUE_ABSENT && e->kind == QC_EXPR_CAPTURE)
         return qc_fail(st, QC_BAD_INPUT, "rule '%s': '%s' is absent", b->match->rule->name,
                        b->match->rule->slots[e->slot]);
-    return id_of(b, &v, st);
+    return id_of(&f, &v);
 }
 
 qc_id qc_build_template(const struct qc_build *b, struct qc_status *st)

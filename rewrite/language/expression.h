@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Evaluates the expressions of guards, templates and functions. Numbers, texts and lists are known; a tensor is a value
-   of a graph. */
+   of a graph. The status of the frame holds the first failure; values are absent from then on. */
 #pragma once
 
 #include "graph/core/graph.h"
@@ -34,16 +34,16 @@ struct qc_frame;
 
 /* What names and operators mean. */
 struct qc_scope {
-    bool (*name)(struct qc_fvalue *out, struct qc_frame *f, unsigned slot, struct qc_status *st);
-    bool (*op)(struct qc_fvalue *out, struct qc_frame *f, const struct qc_expr *e, struct qc_status *st);
-    /* NULL, or adds the place of an expression to st's message. Always returns false. */
-    bool (*fail)(const struct qc_frame *f, const struct qc_expr *e, struct qc_status *st);
+    struct qc_fvalue (*name)(struct qc_frame *f, unsigned slot);
+    struct qc_fvalue (*op)(struct qc_frame *f, const struct qc_expr *e);
+    void (*fail)(const struct qc_frame *f, const struct qc_expr *e); /* NULL, or adds the place to the message */
 };
 
 /* Where an expression is evaluated: guards and templates have a match, templates a build (rewrite/language/match.h),
    functions an expansion (rewrite/language/expansion_parts.h). */
 struct qc_frame {
     const struct qc_scope *scope; /* NULL: neither names nor operators, and no lists */
+    struct qc_status *st;
     struct qc_graph *to;          /* gets nodes and constants */
     struct qc_arena *arena;       /* of lists */
     const struct qc_graph *graph; /* of the match */
@@ -69,13 +69,17 @@ struct qc_builtin {
     const char *name, *help;
     unsigned least, most; /* arguments */
     const char *kinds;    /* of each: v a value of the match, q its qparams, e an expression; NULL: expressions */
-    bool (*run)(struct qc_fvalue *out, const struct qc_asked *c, struct qc_status *st);
+    struct qc_fvalue (*run)(const struct qc_asked *c);
     double (*value)(const struct qc_asked *c); /* in place of run. NaN: no value */
 };
 /* Tables, which end with an empty row */
 extern const struct qc_builtin qc_guards[], qc_template_builtins[], qc_function_builtins[];
 
-bool qc_expr_evaluate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_expr *e, struct qc_status *st);
+struct qc_fvalue qc_expr_evaluate(struct qc_frame *f, const struct qc_expr *e);
+/* Records a failure. Returns an absent value. */
+struct qc_fvalue qc_expression_fail(const struct qc_frame *f, enum qc_code code, const char *message);
+/* Returns a list of `count` numbers; *items: to be filled. Absent, with *items NULL, after a failure. */
+struct qc_fvalue qc_expression_list(struct qc_number **items, struct qc_frame *f, size_t count);
 
 struct qc_number qc_number_whole(int64_t i);
 struct qc_number qc_number_real(double f);
@@ -89,13 +93,11 @@ bool qc_fvalue_holds(const struct qc_fvalue *v); /* Returns true for a number th
 bool qc_fvalue_compare(enum qc_sign sign, const struct qc_fvalue *a, const struct qc_fvalue *b);
 
 /* Nodes and constants that expressions make (rewrite/language/expansion.c). */
-bool qc_expression_constant(qc_id *out, struct qc_graph *to, enum qc_dtype dtype, const struct qc_fvalue *v,
-                            struct qc_status *st);
-bool qc_expression_attribute(struct qc_attr *out, struct qc_arena *a, const char *name, const struct qc_fvalue *v,
-                             struct qc_status *st);
-bool qc_expanding_node(struct qc_fvalue *out, struct qc_expanding *x, enum qc_op op, const struct qc_fvalue *args,
-                       unsigned arg_count, unsigned outputs, const struct qc_attr *attrs, unsigned attr_count,
-                       struct qc_status *st);
+qc_id qc_expression_constant(struct qc_frame *f, enum qc_dtype dtype, const struct qc_fvalue *v);
+struct qc_attr qc_expression_attribute(struct qc_frame *f, const char *name, const struct qc_fvalue *v);
+struct qc_fvalue qc_expanding_node(struct qc_frame *f, enum qc_op op, unsigned arg_count, const struct qc_fvalue *args);
+struct qc_fvalue qc_expanding_node_with(struct qc_frame *f, enum qc_op op, unsigned arg_count,
+                                        const struct qc_fvalue *args, unsigned outputs, unsigned attr_count,
+                                        const struct qc_attr *attrs);
 /* Concatenates a list that has tensors of rank 1 among its elements. */
-bool qc_expanding_concat(struct qc_fvalue *out, struct qc_expanding *x, const struct qc_fvalue *items, size_t count,
-                         struct qc_status *st);
+struct qc_fvalue qc_expanding_concat(struct qc_frame *f, const struct qc_fvalue *items, size_t count);

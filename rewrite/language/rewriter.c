@@ -195,11 +195,11 @@ const struct qc_node *qc_match_node(const struct qc_match *m, const struct qc_gr
 /* Returns true if the guard (NULL: none) holds. One that cannot be computed does not. */
 static bool holds(const struct qc_expr *when, const struct qc_match *m, const struct qc_graph *g, const uint32_t *uses)
 {
-    struct qc_frame f = {.match = m, .graph = g, .uses = uses};
     struct qc_status ignored; /* only its code is read */
-    struct qc_fvalue v;
+    struct qc_frame f = {.st = &ignored, .match = m, .graph = g, .uses = uses};
     ignored.code = QC_OK;
-    return !when || (qc_expr_evaluate(&v, &f, when, &ignored) && qc_fvalue_holds(&v));
+    const struct qc_fvalue v = when ? qc_expr_evaluate(&f, when) : qc_fvalue_whole(1);
+    return qc_fvalue_holds(&v);
 }
 
 bool qc_guard_fits_node(const struct qc_expr *when, const struct qc_graph *g, const struct qc_node *n)
