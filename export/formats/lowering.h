@@ -69,6 +69,8 @@ qc_id qc_lower_in_blocks(const struct qc_graph *g, const struct qc_node *dequant
 /* Rows that a Gather reads of a weight table (export/formats/lowering_blocks.c). The first returns the table, an affine
    constant, or 0. The second lowers the node and returns true, if it is such a Gather or the Dequantize of a table
    that only such nodes read. */
+bool qc_lower_all_read(const struct qc_lowering *x, const struct qc_node *n,
+                       bool (*reads)(const struct qc_lowering *x, const struct qc_node *reader)); /* some, no output */
 qc_id qc_lower_table_of(const struct qc_lowering *x, const struct qc_node *n);
 bool qc_lower_zero_points_differ(const struct qc_qparams *s); /* of its scales */
 bool qc_lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);

@@ -159,13 +159,18 @@ qc_id qc_lower_table_of(const struct qc_lowering *x, const struct qc_node *n)
     return s->is_weight && (each || (s->block && g->values[v].type.axis == 1)) ? v : 0;
 }
 
-static bool is_table(const struct qc_lowering *x, const struct qc_node *n)
+static bool takes_rows(const struct qc_lowering *x, const struct qc_node *n)
+{
+    return qc_lower_table_of(x, n) != 0;
+}
+
+bool qc_lower_all_read(const struct qc_lowering *x, const struct qc_node *n,
+                       bool (*reads)(const struct qc_lowering *x, const struct qc_node *reader))
 {
     const struct qc_use_list readers = qc_readers(&x->uses, n->outputs);
-    if (!table_behind(x->from, n) || !readers.count) return false;
-    for (size_t i = 0; i < readers.count; i++)
-        if (!readers.of[i].node || !qc_lower_table_of(x, &x->from->nodes[readers.of[i].node])) return false;
-    return true;
+    size_t i = 0;
+    while (i < readers.count && readers.of[i].node && reads(x, &x->from->nodes[readers.of[i].node])) i++;
+    return i && i == readers.count;
 }
 
 static qc_id add_gathered(struct qc_lowering *x, enum qc_op op, unsigned count, const qc_id *in, const char *base,
@@ -270,7 +275,7 @@ bool qc_lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc_sta
     const bool moves = qparams && g->qparams_of[qparams].is_weight && g->qparams_of[qparams].count == 1 &&
                        g->values[n->inputs[0]].constant;
     const qc_id table = moves ? n->inputs[0] : qc_lower_table_of(x, n);
-    if (!table) return is_table(x, n); /* nothing is made of the table alone */
+    if (!table) return table_behind(g, n) && qc_lower_all_read(x, n, takes_rows); /* Nothing is made of it alone. */
     qc_lower_integer(x, table, st);
     const qc_id rows = take_rows(x, n, table, st);
     if (moves)

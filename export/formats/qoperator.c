@@ -71,15 +71,6 @@ static bool lower_has_nbits(const struct qc_lowering *x, const struct qc_node *n
             (is_attr_number(n, "beta", 1) && b->rank == 1 && b->dim[0] == g->values[weight].type.shape.dim[!turned]));
 }
 
-static bool lower_is_nbits_weight(const struct qc_lowering *x, const struct qc_node *n)
-{
-    const struct qc_use_list readers = qc_readers(&x->uses, n->outputs);
-    if (!qc_lower_in_blocks(x->from, n) || !readers.count) return false;
-    for (size_t i = 0; i < readers.count; i++)
-        if (!readers.of[i].node || !lower_has_nbits(x, &x->from->nodes[readers.of[i].node])) return false;
-    return true;
-}
-
 struct packing {
     const struct qc_tensor *t;
     const struct qc_qparams *s;
@@ -252,18 +243,17 @@ static bool lower_has_lstm(const struct qc_lowering *x, const struct qc_node *n)
     return is_stored_weight(g, n->inputs[QC_RECURRENT_W], rows) && is_stored_weight(g, n->inputs[QC_RECURRENT_R], rows);
 }
 
-/* DynamicQuantizeLSTM (export/formats/qoperator.c): whether an LSTM can be one, whether a node is the Dequantize or
-   Reshape of a weight that only such nodes read, and the lowering. */
+static bool lower_is_lstm_weight(const struct qc_lowering *x, const struct qc_node *n);
+
+static bool reads_lstm_weight(const struct qc_lowering *x, const struct qc_node *reader)
+{
+    return reader->op == QC_OP_Reshape ? lower_is_lstm_weight(x, reader) : lower_has_lstm(x, reader);
+}
+
+/* Returns true for the Dequantize or Reshape of a weight that only such LSTMs read. */
 static bool lower_is_lstm_weight(const struct qc_lowering *x, const struct qc_node *n)
 {
-    const struct qc_use_list readers = qc_readers(&x->uses, n->outputs);
-    if (!stored_behind(x->from, n) || !readers.count) return false;
-    for (size_t i = 0; i < readers.count; i++) {
-        const struct qc_node *reader = readers.of[i].node ? &x->from->nodes[readers.of[i].node] : NULL;
-        if (!reader) return false;
-        if (reader->op == QC_OP_Reshape ? !lower_is_lstm_weight(x, reader) : !lower_has_lstm(x, reader)) return false;
-    }
-    return true;
+    return stored_behind(x->from, n) && qc_lower_all_read(x, n, reads_lstm_weight);
 }
 
 /* The lstm_weight, its scales and its zero points. sizes: of the turned one. */
@@ -508,26 +498,18 @@ static bool has_product(const struct qc_lowering *x, const struct qc_node *n, co
     return n->op != QC_OP_Conv || !qc_lower_zero_points_differ(w);
 }
 
-/* *in: weights of QLinearConv, which have scales per channel but one zero point. */
-static void conv_weights(qc_id in[3], struct qc_lowering *x, qc_id w, struct qc_status *st)
-{
-    const struct qc_qparams *s = quantizer_of(x, w);
-    const uint8_t byte = (uint8_t)s->zero_point[0];
-    operand(in, x, w, true, st);
-    if (s->count > 1) in[2] = qc_lower_constant(x, qc_lower_type(s), &QC_SCALAR, &byte, s->name, "zero_point", st);
-}
-
 static void lower_product(struct qc_lowering *x, const struct qc_node *n, const struct qc_node *taker,
                           struct qc_status *st)
 {
     qc_id in[9] = {QC_ABSENT}, y[2] = {QC_ABSENT, QC_ABSENT};
+    const struct qc_qparams *s = quantizer_of(x, n->inputs[1]);
     const bool floats = taker->op == QC_OP_Dequantize;
     const qc_id bias = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
     operand(in, x, n->inputs[0], false, st);
-    if (n->op == QC_OP_Conv)
-        conv_weights(in + 3, x, n->inputs[1], st);
-    else
-        operand(in + 3, x, n->inputs[1], true, st);
+    operand(in + 3, x, n->inputs[1], true, st);
+    if (n->op == QC_OP_Conv && s->count > 1) /* QLinearConv has scales per channel, but one zero point. */
+        in[5] = qc_lower_constant(x, qc_lower_type(s), &QC_SCALAR, &(uint8_t){(uint8_t)s->zero_point[0]}, s->name,
+                                  "zero_point", st);
     if (!floats) result(y, x, taker->outputs, st);
     const qc_id b = bias ? integers(x, bias, st) : QC_ABSENT;
     const unsigned at = n->op == QC_OP_Gemm; /* place of the result's parameters behind the bias */
@@ -679,7 +661,9 @@ static bool moves_bytes(enum qc_op op)
 static void lower_node(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &x->from->nodes[id], *from = n->input_count ? qc_node_of(x->from, n->inputs[0]) : NULL;
-    if (is_deferred(x, n) || lower_is_nbits_weight(x, n) || lower_is_lstm_weight(x, n)) return;
+    if (is_deferred(x, n) || lower_is_lstm_weight(x, n) ||
+        (qc_lower_in_blocks(x->from, n) && qc_lower_all_read(x, n, lower_has_nbits)))
+        return;
     if (lower_has_lstm(x, n))
         lower_lstm(x, n, st);
     else if (lower_dynamic(x, n, st))
