@@ -79,27 +79,6 @@ static bool fill_rows(struct qc_target_pair *p, int side, const struct qc_option
     return ok;
 }
 
-<<<<<<< HEAD
-=======
-static bool quantize(struct qc_target_pair *p, int side, const char *model, const struct qc_options *o,
-                     struct qc_progress *progress, struct qc_warnings *w, struct qc_status *st)
-{
-    const struct qc_job_listener listener = {.progress = progress};
-    struct qc_options q;
-    struct qc_job *j = NULL;
-    if (!options_of(&q, o, p->name[side], st)) return false;
-    const struct qc_job_inputs in = qc_job_inputs_of(&q, model);
-    bool ok = qc_job_new(&j, &q, &in, &listener, st) && qc_job_run(j, st) &&
-              qc_temporary_file(&p->file[side], o->arena, st) && qc_job_write(j, 0, p->file[side], st) &&
-              fill_rows(p, side, &q, qc_job_report(j), st);
-    const struct qc_warnings *said = j ? qc_job_warnings(j) : NULL;
-    for (size_t i = 0; said && i < qc_warnings_count(said); i++)
-        qc_warn(w, "%s: %s", p->name[side], qc_warnings_text(said, i));
-    qc_job_free(j);
-    return ok || qc_where(st, "--target %s", p->name[side]);
-}
-
->>>>>>> 14bf56f5 (Samples of a unit, and temporary files, have one function each)
 bool qc_quantize_for_targets(struct qc_target_pair *out, const char *model, const struct qc_options *o,
                              struct qc_progress *progress, struct qc_warnings *w, struct qc_status *st)
 {
@@ -109,7 +88,7 @@ bool qc_quantize_for_targets(struct qc_target_pair *out, const char *model, cons
         return qc_fail(st, QC_USAGE, "compare --target takes two targets, as in --target ort,tensorrt, and one MODEL");
     out->name[0] = qc_arena_strndup(o->arena, o->target, (size_t)(comma - o->target), st);
     out->name[1] = comma + 1;
-    if (out->name[0]) return false;
+    if (!out->name[0]) return false;
     for (int side = 0; side < 2; side++) {
         const struct qc_job_listener listener = {.progress = progress};
         struct qc_options q;
@@ -117,7 +96,7 @@ bool qc_quantize_for_targets(struct qc_target_pair *out, const char *model, cons
         if (!options_of(&q, o, out->name[side], st)) return false;
         const struct qc_job_inputs in = qc_job_inputs_of(&q, model);
         bool ok = qc_job_new(&j, &q, &in, &listener, st) && qc_job_run(j, st) &&
-                  temporary(&out->file[side], o->arena, st) && qc_job_write(j, 0, out->file[side], st) &&
+                  qc_temporary_file(&out->file[side], o->arena, st) && qc_job_write(j, 0, out->file[side], st) &&
                   fill_rows(out, side, &q, qc_job_report(j), st);
         const struct qc_warnings *said = j ? qc_job_warnings(j) : NULL;
         for (size_t i = 0; said && i < qc_warnings_count(said); i++)
