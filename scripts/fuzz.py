@@ -30,7 +30,8 @@ ROOMS = {  # the code that a target is about, for --coverage
     "options": ["cli/options"],
     "quantize": ["rewrite/passes", "export/formats", "simq/plan"],
     "report": ["base/json", "export/report/report_difference"],
-    "rules": ["rewrite/language/" + f for f in ("lexer", "rule_parse", "expr_parse", "expansion_parse", "target")],
+    "rules": ["rewrite/language/" + f for f in ("lexer", "rule_parse", "expr_parse", "expansion_parse", "expression",
+                                             "target")],
     "statistics": ["calib/statistics/statistics"],
     "tflite": ["tflite"],
 }

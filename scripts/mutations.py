@@ -368,9 +368,9 @@ def rules():
 def guards():
     """Each guard of the table inverted: 0 becomes 1, 1 becomes 0, other numbers are raised by 1."""
     text = (ROOT / "rewrite/language/guard.c").read_text()
-    begin = text.index("static const struct qc_guard_info guards[]")
-    for entry in re.finditer(r"QC_GUARD\(\s*\"(\w+)\", (\w+),", text[begin:]):
-        broken = "static double broken(const struct qc_guard_call *call)\n{\n    double v = " + entry[2] + "(call);\n" \
+    begin = text.index("const struct qc_builtin qc_guards[]")
+    for entry in re.finditer(r"\{\"(\w+)\",[^{}]*?\.value = (\w+)\}", text[begin:]):
+        broken = "static double broken(const struct qc_asked *call)\n{\n    double v = " + entry[2] + "(call);\n" \
                  "    return v == 0 ? 1 : v == 1 ? 0 : v + 1;\n}\n\n"
         table = text[begin:]
         changed = table[:entry.start(2)] + "broken" + table[entry.end(2):]

@@ -25,11 +25,6 @@ struct annotating {
     size_t known_capacity;
 };
 
-static bool is_quantizing(enum qc_op op)
-{
-    return op == QC_OP_Quantize || op == QC_OP_Dequantize || op == QC_OP_Requantize;
-}
-
 /* Returns the produced graph's integers of a constant with qparams of this name; if several constants share the
    qparams, the one with the name of the real constant. */
 static qc_id stored_constant(const struct annotating *x, const char *qparams, const char *name,
@@ -47,39 +42,37 @@ static qc_id stored_constant(const struct annotating *x, const char *qparams, co
     return found;
 }
 
-static bool note_parameters(struct annotating *x, qc_id v, const struct qc_parameters *p, struct qc_status *st)
+static void note_parameters(struct annotating *x, qc_id v, const struct qc_parameters *p, struct qc_status *st)
 {
-    if (!p->affine || p->block) return true; /* annotations have scales along an axis, not in blocks */
+    if (!p->affine || p->block) return; /* annotations have scales along an axis, not in blocks */
     if (v >= x->known_capacity) {
         const size_t capacity = 2 * (size_t)v + 64;
         struct qc_parameters *more = QC_NEW_ARRAY(x->arena, struct qc_parameters, capacity, st);
-        if (!more) return false;
+        if (!more) return;
         if (x->known_capacity) memcpy(more, x->known, x->known_capacity * sizeof *more);
         x->known = more;
         x->known_capacity = capacity;
     }
     if (!x->known[v].affine) x->known[v] = *p;
-    return true;
 }
 
 /* Adds a quantized constant with the real values of its integers. */
-static bool map_constant(struct annotating *x, qc_id quantized, struct qc_status *st)
+static void map_constant(struct annotating *x, qc_id quantized, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
     const struct qc_value *c = &g->values[qc_quantized_constant(g, quantized)];
     const struct qc_parameters p = qc_value_parameters(g, quantized);
     const qc_id stored = p.affine ? stored_constant(x, p.quantizer, c->name, &c->type.shape) : 0;
     struct qc_tensor *t = stored ? qc_tensor_of_parameters(x->produced, stored, st) : NULL;
-    if (stored && !t) return false;
-    const qc_id v = qc_graph_add_constant(x->to, c->name, t ? t : c->constant, st);
+    x->map[quantized] = qc_graph_add_constant(x->to, c->name, t ? t : c->constant, st);
     qc_tensor_unref(t);
-    return v && note_parameters(x, x->map[quantized] = v, &p, st);
+    note_parameters(x, x->map[quantized], &p, st);
 }
 
 static qc_id mapped_value(struct annotating *x, qc_id v, struct qc_status *st)
 {
     const struct qc_value *c = &x->from->values[v];
-    if (!x->map[v] && qc_quantized_constant(x->from, v) && !map_constant(x, v, st)) return 0;
+    if (!x->map[v] && qc_quantized_constant(x->from, v)) map_constant(x, v, st);
     if (!x->map[v] && c->constant) x->map[v] = qc_graph_add_constant(x->to, c->name, c->constant, st);
     return x->map[v];
 }
@@ -88,36 +81,36 @@ static qc_id add_op(struct annotating *x, const struct qc_node *n, struct qc_sta
 {
     const struct qc_graph *g = x->from;
     qc_id *in = QC_NEW_ARRAY(x->arena, qc_id, n->input_count + 1, st);
-    if (!in) return 0;
-    for (unsigned i = 0; i < n->input_count; i++)
-        if (n->inputs[i] && !(in[i] = mapped_value(x, n->inputs[i], st))) return 0;
+    for (unsigned i = 0; in && i < n->input_count; i++)
+        if (n->inputs[i]) in[i] = mapped_value(x, n->inputs[i], st);
     if (n->op == QC_OP_Table) {
         const char *name = g->values[n->outputs].name;
         struct qc_function f;
-        return qc_function_of(&f, n, x->arena, st) ? qc_function_write_out(x->to, &f, in[0], n->name, name, st) : 0;
+        return in && qc_function_of(&f, n, x->arena, st) ? qc_function_write_out(x->to, &f, in[0], n->name, name, st)
+                                                         : 0;
     }
     const struct qc_node_def with = {.inputs = in};
     return qc_graph_add_like(x->to, g, n, &with, st);
 }
 
-static bool map_node(struct annotating *x, qc_id id, struct qc_status *st)
+static void map_node(struct annotating *x, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
     const struct qc_node *n = &g->nodes[id];
-    if (qc_quantized_constant(g, n->outputs)) return true; /* mapped where it is read */
-    if (is_quantizing(n->op)) {
-        x->map[n->outputs] = mapped_value(x, n->inputs[0], st);
-        return x->map[n->outputs] && qc_graph_name_value(x->to, x->map[n->outputs], g->values[n->outputs].name, st);
+    if (qc_quantized_constant(g, n->outputs)) return; /* mapped where it is read */
+    if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize) {
+        const qc_id v = x->map[n->outputs] = mapped_value(x, n->inputs[0], st);
+        if (v) qc_graph_name_value(x->to, v, g->values[n->outputs].name, st);
+        return;
     }
     const qc_id first = add_op(x, n, st);
-    if (!first) return false;
+    if (!first) return;
     x->node[id] = x->to->values[first].node;
     for (unsigned k = 0; k < n->output_count; k++) {
         const struct qc_parameters p = qc_query_end(&x->query, id, QC_TAKEN, k);
         x->map[n->outputs + k] = first + k;
-        if (p.kind == QC_QPARAMS_QUANTIZER && !note_parameters(x, first + k, &p, st)) return false;
+        if (p.kind == QC_QPARAMS_QUANTIZER) note_parameters(x, first + k, &p, st);
     }
-    return true;
 }
 
 static bool map_inputs(struct annotating *x, struct qc_status *st)
@@ -128,20 +121,9 @@ static bool map_inputs(struct annotating *x, struct qc_status *st)
         const struct qc_parameters p = qc_query_taken(&x->query, port->value);
         const qc_id v = qc_graph_add_input(x->to, port->name, g->values[port->value].type.dtype,
                                            &g->values[port->value].type.shape, st);
-        if (!v || !note_parameters(x, x->map[port->value] = v, &p, st)) return false;
+        if (!v) return false;
+        note_parameters(x, x->map[port->value] = v, &p, st);
         memcpy(x->to->inputs[i].symbol, port->symbol, sizeof port->symbol);
-    }
-    return true;
-}
-
-static bool map_outputs(struct annotating *x, struct qc_status *st)
-{
-    const struct qc_graph *g = x->from;
-    for (size_t i = 0; i < g->output_count && g->outputs[i].judging != QC_ONLY_JUDGED; i++) {
-        const qc_id v = mapped_value(x, g->outputs[i].value, st);
-        if (!v || !qc_graph_add_output(x->to, g->outputs[i].name, v, st)) return false;
-        memcpy(x->to->outputs[i].symbol, g->outputs[i].symbol, sizeof g->outputs[i].symbol);
-        x->to->outputs[i].declared = g->outputs[i].declared;
     }
     return true;
 }
@@ -233,8 +215,14 @@ static bool write_annotated(size_t *bytes, const char *path, const struct qc_exp
     ok = ok && (x.map = QC_NEW_ARRAY(x.arena, qc_id, g->value_count + 1, st)) &&
          (x.node = QC_NEW_ARRAY(x.arena, qc_id, g->node_count + 1, st)) && qc_graph_new_like(&x.to, g, st) &&
          map_inputs(&x, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = map_node(&x, id, st);
-    ok = ok && map_outputs(&x, st) && emit(bytes, path, &x, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) map_node(&x, id, st);
+    for (size_t i = 0; ok && i < g->output_count && g->outputs[i].judging != QC_ONLY_JUDGED; i++) {
+        const struct qc_port *port = &g->outputs[i];
+        if (!(ok = qc_graph_add_output(x.to, port->name, mapped_value(&x, port->value, st), st))) break;
+        memcpy(x.to->outputs[i].symbol, port->symbol, sizeof port->symbol);
+        x.to->outputs[i].declared = port->declared;
+    }
+    ok = ok && emit(bytes, path, &x, st);
     qc_graph_free(x.to);
     qc_arena_free(x.arena);
     return ok;

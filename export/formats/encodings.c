@@ -26,18 +26,18 @@ static struct qc_json *encoding(const struct qc_parameters *p, const struct qc_q
     return o;
 }
 
-/* Adds parameters under a name, unless the name exists. */
+static bool is_quantized(const struct qc_parameters *p)
+{
+    return p->affine && p->kind == QC_QPARAMS_QUANTIZER;
+}
+
+/* Adds parameters of a quantizer under a name, unless the name exists. */
 static void add_encoding(struct qc_json *to, const char *name, const struct qc_graph *g, const struct qc_parameters *p)
 {
-    if (!name || qc_json_get(to, name)) return;
+    if (!is_quantized(p) || p->block || !name || qc_json_get(to, name)) return;
     struct qc_json *list = qc_json_array();
     for (size_t i = 0; i < p->count; i++) qc_json_add(list, encoding(p, &g->qparams_of[p->qparams], i));
     qc_json_set(to, name, list);
-}
-
-static bool is_written(const struct qc_parameters *p)
-{
-    return p->affine && p->kind == QC_QPARAMS_QUANTIZER && !p->block;
 }
 
 static struct qc_json *all_encodings(const struct qc_graph *g, const struct qc_query *query)
@@ -45,18 +45,18 @@ static struct qc_json *all_encodings(const struct qc_graph *g, const struct qc_q
     struct qc_json *activations = qc_json_object(), *weights = qc_json_object(), *root = qc_json_object();
     for (size_t i = 0; i < g->input_count; i++) {
         const struct qc_parameters p = qc_query_taken(query, g->inputs[i].value);
-        if (is_written(&p)) add_encoding(activations, g->inputs[i].name, g, &p);
+        add_encoding(activations, g->inputs[i].name, g, &p);
     }
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         for (unsigned i = 0; i < n->input_count; i++) {
             const qc_id constant = qc_quantized_constant(g, n->inputs[i]);
             const struct qc_parameters p = qc_value_parameters(g, n->inputs[i]);
-            if (constant && is_written(&p)) add_encoding(weights, g->values[constant].name, g, &p);
+            if (constant) add_encoding(weights, g->values[constant].name, g, &p);
         }
         for (unsigned k = 0; k < n->output_count && !qc_quantized_constant(g, n->outputs); k++) {
             const struct qc_parameters p = qc_query_end(query, id, QC_TAKEN, k);
-            if (is_written(&p)) add_encoding(activations, g->values[n->outputs + k].name, g, &p);
+            add_encoding(activations, g->values[n->outputs + k].name, g, &p);
         }
     }
     qc_json_set(root, "version", qc_json_string("0.6.1"));
@@ -132,11 +132,6 @@ static qc_id fused_result(const struct qc_uses *uses, const struct qc_node *n)
     if (id && nodes[id].op == QC_OP_Dequantize) id = qc_only_reader(uses, nodes[id].outputs);
     const bool clamp = id && (nodes[id].op == QC_OP_Relu || nodes[id].op == QC_OP_Clip);
     return clamp ? nodes[id].outputs : n->outputs;
-}
-
-static bool is_quantized(const struct qc_parameters *p)
-{
-    return p->affine && p->kind == QC_QPARAMS_QUANTIZER;
 }
 
 /* Adds the convolution, unless an end of it is float. */

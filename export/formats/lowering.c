@@ -39,21 +39,11 @@ static bool lower_is_residual(const struct qc_lowering *x, const struct qc_node 
 
 /* Caches in a type of their own: outputs are the integers of the last step, and inputs take them. */
 
-/* Returns the affine value that an output dequantizes, perhaps to another float type; 0: none. */
-static qc_id stored_in(const struct qc_graph *g, qc_id output)
-{
-    const struct qc_node *n = qc_node_of(g, output);
-    if (n && n->op == QC_OP_Cast) n = qc_node_of(g, n->inputs[0]);
-    return n && n->op == QC_OP_Dequantize ? n->inputs[0] : 0;
-}
-
-/* Returns true if an affine value is the result of the Concat, rounded. */
-static bool is_joined_by(const struct qc_graph *g, qc_id v, const struct qc_node *concat)
+/* Returns the node that makes v, or the one before it if it is a Cast. */
+static const struct qc_node *maker_of(const struct qc_graph *g, qc_id v)
 {
     const struct qc_node *n = qc_node_of(g, v);
-    if (n && n->op == QC_OP_Quantize) n = qc_node_of(g, n->inputs[0]);
-    if (n && n->op == QC_OP_Cast) n = qc_node_of(g, n->inputs[0]);
-    return n == concat;
+    return n && n->op == QC_OP_Cast ? qc_node_of(g, n->inputs[0]) : n;
 }
 
 /* With options.caches: fills cache, and given of what it finds. */
@@ -65,8 +55,11 @@ static void lower_find_caches(struct qc_lowering *x)
         const qc_id input = g->inputs[i].value;
         if (!qc_dtype_info(g->values[input].type.dtype)->is_float || !qc_cache_of(&c, &x->uses, input)) continue;
         for (size_t k = 0; k < g->output_count; k++) {
-            const qc_id output = g->outputs[k].value, v = stored_in(g, output);
-            if (!v || !is_joined_by(g, v, c.joins)) continue;
+            const qc_id output = g->outputs[k].value;
+            const struct qc_node *read = maker_of(g, output);
+            const qc_id v = read && read->op == QC_OP_Dequantize ? read->inputs[0] : 0;
+            const struct qc_node *n = qc_node_of(g, v); /* the result of the Concat, rounded */
+            if (!v || maker_of(g, n && n->op == QC_OP_Quantize ? n->inputs[0] : v) != c.joins) continue;
             x->cache[input] = x->cache[output] = v;
             x->given[v] = g->outputs[k].name;
         }
@@ -92,13 +85,6 @@ static bool has_parameters(const struct qc_graph *g, const struct qc_node *linea
     return is_number(g, linear, 2) && qc_tensor_int(qc_constant_of(g, linear->inputs[2]), 0) == s->zero_point[0];
 }
 
-static bool enters(const struct qc_graph *g, const struct qc_node *n)
-{
-    const struct qc_node *from = n->op == QC_OP_Quantize ? qc_node_of(g, n->inputs[0]) : NULL;
-    return from && from->op == QC_OP_DequantizeLinear &&
-           has_parameters(g, from, g->values[n->outputs].type.qparams, g->values[from->inputs[0]].type.dtype);
-}
-
 static bool leaves(const struct qc_graph *g, const struct qc_node *n)
 {
     const struct qc_node *from = n->op == QC_OP_QuantizeLinear ? qc_node_of(g, n->inputs[0]) : NULL;
@@ -111,8 +97,10 @@ static bool leaves(const struct qc_graph *g, const struct qc_node *n)
    such a pair. It is then omitted, and its result is an existing value. */
 static bool lower_integer_interface(struct qc_lowering *x, const struct qc_node *n)
 {
-    const struct qc_node *from = n->input_count ? qc_node_of(x->from, n->inputs[0]) : NULL;
-    if (enters(x->from, n)) {
+    const struct qc_graph *g = x->from;
+    const struct qc_node *from = n->input_count ? qc_node_of(g, n->inputs[0]) : NULL;
+    if (n->op == QC_OP_Quantize && from && from->op == QC_OP_DequantizeLinear &&
+        has_parameters(g, from, g->values[n->outputs].type.qparams, g->values[from->inputs[0]].type.dtype)) {
         x->integer[n->outputs] = x->real[from->inputs[0]];
         x->real[n->outputs] = x->real[from->outputs];
         return true;
@@ -122,27 +110,9 @@ static bool lower_integer_interface(struct qc_lowering *x, const struct qc_node 
     return true;
 }
 
-/* Fills given. */
-static void lower_name_interfaces(struct qc_lowering *x)
-{
-    for (size_t i = 0; i < x->from->output_count; i++) {
-        const qc_id v = x->from->outputs[i].value;
-        const struct qc_node *n = qc_node_of(x->from, v),
-                             *from = n && leaves(x->from, n) ? qc_node_of(x->from, n->inputs[0]) : NULL;
-        if (from) x->given[from->inputs[0]] = x->from->values[v].name;
-    }
-}
-
 const char *qc_lower_integer_name(const struct qc_lowering *x, qc_id v, const char *base, struct qc_status *st)
 {
     return x->given[v] ? x->given[v] : qc_arena_printf(x->to->arena, st, "%s_quantized", base);
-}
-
-static bool is_output_name(const struct qc_graph *g, const char *name)
-{
-    for (size_t i = 0; i < g->output_count; i++)
-        if (strcmp(g->outputs[i].name, name) == 0) return true;
-    return false;
 }
 
 /* Name of a float value inside the graph: the original one, unless it belongs to a graph output that is made
@@ -150,19 +120,19 @@ static bool is_output_name(const struct qc_graph *g, const char *name)
 const char *qc_lower_inner_name(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const char *name = x->from->values[v].name;
-    for (size_t i = 0; i < x->from->output_count; i++)
+    bool taken = false;
+    for (size_t i = 0; name && i < x->from->output_count; i++) {
         if (x->from->outputs[i].value == v) return name;
-    return name && is_output_name(x->from, name) ? qc_arena_printf(x->to->arena, st, "%s_float", name) : name;
+        taken = taken || strcmp(x->from->outputs[i].name, name) == 0;
+    }
+    return taken ? qc_arena_printf(x->to->arena, st, "%s_float", name) : name;
 }
 
 qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
                         const char *qparams, const char *what, struct qc_status *st)
 {
-    struct qc_tensor *t = qc_tensor_of(dtype, shape, data, st);
     const char *name = qc_arena_printf(x->to->arena, st, "%s_%s", qparams, what);
-    qc_id id = t && name ? qc_graph_add_constant(x->to, name, t, st) : 0;
-    qc_tensor_unref(t);
-    return id;
+    return qc_graph_add_made_constant(x->to, name, qc_tensor_of(dtype, shape, data, st), st);
 }
 
 enum qc_dtype qc_lower_type(const struct qc_qparams *s)
@@ -178,17 +148,20 @@ static bool is_narrower(const struct qc_qparams *s)
     return have.lo > all.lo || have.hi < all.hi;
 }
 
-bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qparams *s, bool vector,
+void qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qparams *s, bool vector,
                          struct qc_status *st)
 {
     struct qc_shape shape = vector ? qc_shape_of(1, (const int64_t[]){(int64_t)s->count}) : QC_SCALAR;
+    out[0] = qc_lower_constant(x, QC_F32, &shape, s->scale, s->name, "scale", st);
     out[1] = QC_ABSENT;
-    if (!(out[0] = qc_lower_constant(x, QC_F32, &shape, s->scale, s->name, "scale", st))) return false;
-    if (s->dtype == QC_I32) return true;
+    if (s->dtype == QC_I32) return;
     const enum qc_dtype type = qc_lower_type(s);
     size_t size = qc_dtype_size(type);
     QC_FREED unsigned char *zero = calloc(s->count, size);
-    if (!zero) return qc_fail_memory(st, s->count * size);
+    if (!zero) {
+        qc_fail_memory(st, s->count * size);
+        return;
+    }
     for (size_t i = 0; i < s->count; i++) {
         int32_t z = s->zero_point[i]; /* little endian or one byte: the low bytes are the value */
         if (size == 1)
@@ -197,11 +170,10 @@ bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qp
             memcpy(zero + i * size, &(int16_t){(int16_t)z}, size);
     }
     out[1] = qc_lower_constant(x, type, &shape, zero, s->name, "zero_point", st);
-    return out[1] != 0;
 }
 
 /* Gives new names for an added node and its result. Names of nodes must be unique, like names of values. */
-bool qc_lower_fresh_names(const char **name, const char **node, struct qc_lowering *x, enum qc_op op, const char *base,
+void qc_lower_fresh_names(const char **name, const char **node, struct qc_lowering *x, enum qc_op op, const char *base,
                           const char *what, struct qc_status *st)
 {
     const char *unique = base;
@@ -211,14 +183,14 @@ bool qc_lower_fresh_names(const char **name, const char **node, struct qc_loweri
         *name = unique ? qc_arena_printf(x->to->arena, st, "%s_%s", unique, what) : NULL;
     }
     *node = unique ? qc_arena_printf(x->to->arena, st, "%s_%s", unique, qc_op_info(op)->onnx) : NULL;
-    return *name && *node;
 }
 
 qc_id qc_lower_add(struct qc_lowering *x, struct qc_node_def def, const char *base, const char *what,
                    struct qc_status *st)
 {
     const char *name;
-    if (!qc_lower_fresh_names(&name, &def.name, x, def.op, base, what, st)) return 0;
+    if (st->code != QC_OK) return 0;
+    qc_lower_fresh_names(&name, &def.name, x, def.op, base, what, st);
     if (!def.output_names) def.output_names = &name;
     return qc_graph_add(x->to, &def, st);
 }
@@ -231,7 +203,7 @@ static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id qpa
     bool vector = s->per_channel && s->count > 1;
     qc_id inputs[3] = {input}, p[2];
     if (s->state != QC_QPARAMS_BOUND) return qc_fail(st, QC_BAD_INPUT, "qparams '%s' have no parameters", s->name);
-    if (!qc_lower_parameters(p, x, s, vector, st)) return 0;
+    qc_lower_parameters(p, x, s, vector, st);
     inputs[1] = p[0];
     inputs[2] = p[1];
     const struct qc_attr attr = QC_INT("axis", axis);
@@ -266,18 +238,16 @@ static qc_id add_named(struct qc_lowering *x, enum qc_op op, unsigned count, con
 }
 
 /* Adds an affine constant as an integer initializer, converted to the type that operators read. */
-bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st)
+void qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const struct qc_qparams *s = &x->from->qparams_of[x->from->values[v].type.qparams];
     const enum qc_dtype type = qc_lower_type(s);
-    if (x->integer[v]) return true;
+    if (x->integer[v]) return;
     const char *base = qc_lower_base(x, v), *name = qc_arena_printf(x->to->arena, st, "%s_quantized", base);
-    struct qc_tensor *stored = name ? qc_tensor_levels(s->dtype, x->from->values[v].constant, st) : NULL;
-    if (stored) x->integer[v] = qc_graph_add_constant(x->to, name, stored, st);
-    qc_tensor_unref(stored);
-    if (!x->integer[v]) return false;
+    x->integer[v] =
+        qc_graph_add_made_constant(x->to, name, qc_tensor_levels(s->dtype, x->from->values[v].constant, st), st);
     const struct qc_attr to = QC_INT("to", qc_dtype_info(type)->onnx);
-    return type == s->dtype || (x->integer[v] = add_named(x, QC_OP_Cast, 1, &x->integer[v], &to, base, "widened", st));
+    if (type != s->dtype) x->integer[v] = add_named(x, QC_OP_Cast, 1, &x->integer[v], &to, base, "widened", st);
 }
 
 qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams *s, const char *base,
@@ -290,7 +260,7 @@ qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams
     const enum qc_dtype type = qc_lower_type(s);
     const qc_id in[3] = {integer, qc_lower_constant(x, type, &scalar, &lo, s->name, "lowest", st),
                          qc_lower_constant(x, type, &scalar, &hi, s->name, "highest", st)};
-    return in[1] && in[2] ? add_named(x, QC_OP_Clip, 3, in, NULL, base, "clipped", st) : 0;
+    return add_named(x, QC_OP_Clip, 3, in, NULL, base, "clipped", st);
 }
 
 /* Rewrites of runtimes that fail, change results or cost time. All but the last two are of ONNX Runtime, around an op
@@ -328,24 +298,13 @@ static qc_id keep_apart(struct qc_lowering *x, enum runtime_rewrite from, qc_id 
                     [JOINS_AVERAGE] = {QC_OP_Max, "apart", 1},  [JOINS_MEAN] = {QC_OP_Max, "apart", 2},
                     [OPENVINO] = {QC_OP_Max, "apart", 2}};
     const qc_id same[2] = {float_value, float_value};
-    return float_value
-               ? add_named(x, identity[from].op, identity[from].inputs, same, NULL, base, identity[from].name, st)
-               : 0;
+    return add_named(x, identity[from].op, identity[from].inputs, same, NULL, base, identity[from].name, st);
 }
 
 static bool has_channels(const struct qc_lowering *x, qc_id v)
 {
     const struct qc_value *value = &x->from->values[v];
     return !value->constant && x->from->qparams_of[value->type.qparams].count > 1;
-}
-
-/* Adds a float initializer with the real values of a bias's integers. */
-static qc_id lower_real_bias(struct qc_lowering *x, qc_id v, struct qc_status *st)
-{
-    struct qc_tensor *t = qc_tensor_of_parameters(x->from, v, st);
-    const qc_id real = t ? qc_graph_add_constant(x->to, qc_lower_base(x, v), t, st) : 0;
-    qc_tensor_unref(t);
-    return real;
 }
 
 /* Adds a bias as integers of 8 bits and their DequantizeLinear. 0 without a status: it needs more bits. */
@@ -373,23 +332,12 @@ static qc_id lower_short_bias(struct qc_lowering *x, qc_id v, struct qc_status *
         }
     }
     const char *base = qc_lower_base(x, v), *name = qc_arena_printf(a, st, "%s_short", base);
-    const qc_id in[3] = {name ? qc_lower_constant(x, QC_I8, &t->shape, q, base, "quantized", st) : 0,
-                         name ? qc_lower_constant(x, QC_F32, &shape, scale, name, "scale", st) : 0,
-                         name ? qc_lower_constant(x, QC_I8, &shape, zero, name, "zero_point", st) : 0};
+    if (!name) return 0;
+    const qc_id in[3] = {qc_lower_constant(x, QC_I8, &t->shape, q, base, "quantized", st),
+                         qc_lower_constant(x, QC_F32, &shape, scale, name, "scale", st),
+                         qc_lower_constant(x, QC_I8, &shape, zero, name, "zero_point", st)};
     const struct qc_attr axis = QC_INT("axis", type->axis);
-    return in[0] && in[1] && in[2]
-               ? add_named(x, QC_OP_DequantizeLinear, 3, in, vector ? &axis : NULL, base, "dequantized", st)
-               : 0;
-}
-
-/* Returns true for the integers of a cache that is an output of the graph (--kv-type int8). */
-static bool is_int8_cache(const struct qc_lowering *x, qc_id v)
-{
-    const struct qc_graph *g = x->from;
-    if (!x->options.caches || g->qparams_of[g->values[v].type.qparams].dtype != QC_I8) return false;
-    for (size_t i = 0; i < g->output_count; i++)
-        if (x->cache[g->outputs[i].value] == v) return true;
-    return false;
+    return add_named(x, QC_OP_DequantizeLinear, 3, in, vector ? &axis : NULL, base, "dequantized", st);
 }
 
 qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
@@ -401,62 +349,43 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
     if (value->constant && x->from->qparams_of[value->type.qparams].block)
         return x->real[v] = qc_lower_blocks(x, v, st);
     if (value->constant && x->from->qparams_of[value->type.qparams].kind == QC_QPARAMS_PRODUCT) {
-        if (x->options.target->bias == QC_BIAS_FLOAT) return x->real[v] = lower_real_bias(x, v, st);
+        if (x->options.target->bias == QC_BIAS_FLOAT)
+            return x->real[v] = qc_graph_add_made_constant(x->to, qc_lower_base(x, v),
+                                                           qc_tensor_of_parameters(x->from, v, st), st);
         if (x->options.target->bias == QC_BIAS_INT8 && ((x->real[v] = lower_short_bias(x, v, st)) || st->code != QC_OK))
             return x->real[v];
     }
-    if (value->constant && !qc_lower_integer(x, v, st)) return 0;
+    if (value->constant) qc_lower_integer(x, v, st);
     if (!x->integer[v]) return qc_fail(st, QC_BAD_INPUT, "value '%s' is used before it is made", qc_lower_base(x, v));
     const qc_id real = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.qparams, value->type.axis,
                               qc_lower_base(x, v), NULL, st);
     if (has_channels(x, v)) return x->real[v] = keep_apart(x, JOINS_CHANNELS, real, qc_lower_base(x, v), st);
-    return x->real[v] = is_int8_cache(x, v) ? keep_apart(x, MOVES_CACHE, real, qc_lower_base(x, v), st) : real;
-}
-
-/* True for a clamp of 8-bit floats: ONNX Runtime (1.32) fuses a clamp and the QuantizeLinear after it, but not with
-   zero points of 8-bit floats. */
-static bool is_clamp_of_floats(const struct qc_lowering *x, const struct qc_qparams *s, qc_id v)
-{
-    const struct qc_node *n = qc_node_of(x->to, v);
-    return n && qc_is_small_float(s->dtype) && (n->op == QC_OP_Clip || n->op == QC_OP_Relu);
-}
-
-/* Returns the node whose real result becomes the affine value v; NULL if there is none. */
-static const struct qc_node *real_maker(const struct qc_lowering *x, qc_id v)
-{
-    const struct qc_node *n = qc_node_of(x->from, v);
-    return n && n->op == QC_OP_Quantize ? qc_node_of(x->from, n->inputs[0]) : NULL;
-}
-
-static bool is_of_real_pool(const struct qc_lowering *x, qc_id v)
-{
-    const struct qc_node *maker = real_maker(x, v);
-    return maker && maker->op == QC_OP_MaxPool;
-}
-
-/* Returns true for the quantized result of an average pool that has no integer form (rewrite/rules/patterns.rules). */
-static bool is_of_real_average(const struct qc_lowering *x, qc_id v)
-{
-    const struct qc_node *maker = real_maker(x, v);
-    return maker && maker->op == QC_OP_AveragePool &&
-           (qc_attr_find(maker, "dilations") ||
-            (qc_attr_int(maker, "ceil_mode", 0) && qc_attr_int(maker, "count_include_pad", 0)));
+    bool cache = false; /* the integers of one that is an output of the graph (--kv-type int8) */
+    for (size_t i = 0; i < x->from->output_count; i++)
+        cache = cache || (x->options.caches && x->cache[x->from->outputs[i].value] == v);
+    return x->real[v] = cache && x->from->qparams_of[value->type.qparams].dtype == QC_I8
+                            ? keep_apart(x, MOVES_CACHE, real, qc_lower_base(x, v), st)
+                            : real;
 }
 
 /* Gives an affine value its integers: QuantizeLinear of a float value, or an initializer for an affine constant. */
-static bool store_integers(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc_status *st)
+static void store_integers(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc_status *st)
 {
     const struct qc_type *t = &x->from->values[v].type;
     const struct qc_qparams *s = &x->from->qparams_of[t->qparams];
     const char *base = qc_lower_base(x, v);
-    if (((has_channels(x, v) || is_clamp_of_floats(x, s, float_value)) &&
-         !(float_value = keep_apart(x, JOINS_CHANNELS, float_value, base, st))) ||
-        (is_of_real_pool(x, v) && !(float_value = keep_apart(x, POOLS_INTEGERS, float_value, base, st))) ||
-        (is_of_real_average(x, v) && !(float_value = keep_apart(x, JOINS_AVERAGE, float_value, base, st))))
-        return false;
+    const struct qc_node *made = qc_node_of(x->to, float_value), *n = qc_node_of(x->from, v),
+                         *of = n && n->op == QC_OP_Quantize ? qc_node_of(x->from, n->inputs[0]) : NULL;
+    /* ONNX Runtime (1.32) fuses a clamp and the QuantizeLinear after it, but not with zero points of 8-bit floats. */
+    const bool clamp = made && qc_is_small_float(s->dtype) && (made->op == QC_OP_Clip || made->op == QC_OP_Relu);
+    if (has_channels(x, v) || clamp) float_value = keep_apart(x, JOINS_CHANNELS, float_value, base, st);
+    if (of && of->op == QC_OP_MaxPool) float_value = keep_apart(x, POOLS_INTEGERS, float_value, base, st);
+    if (of && of->op == QC_OP_AveragePool && /* without an integer form (rewrite/rules/patterns.rules) */
+        (qc_attr_find(of, "dilations") || (qc_attr_int(of, "ceil_mode", 0) && qc_attr_int(of, "count_include_pad", 0))))
+        float_value = keep_apart(x, JOINS_AVERAGE, float_value, base, st);
     const qc_id q = linear(x, QC_OP_QuantizeLinear, float_value, t->qparams, t->axis, base,
                            is_narrower(s) ? NULL : x->given[v], st);
-    return q && (x->integer[v] = qc_lower_cut(x, q, s, base, st));
+    x->integer[v] = qc_lower_cut(x, q, s, base, st);
 }
 
 /* Writes the ops that a Table was made of. */
@@ -548,86 +477,67 @@ static bool joins_mean(const struct qc_lowering *x, const struct qc_node *n, con
            x->to->values[of->inputs[0]].type.shape.rank == 3;
 }
 
-/* Returns true for a QuantizeLinear or DequantizeLinear kept from the file whose value is an activation with several
-   scales. */
-static bool linear_has_channels(const struct qc_graph *g, const struct qc_node *n)
-{
-    const struct qc_tensor *scale =
-        n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear ? qc_constant_of(g, n->inputs[1]) : NULL;
-    return scale && scale->count > 1 && !qc_constant_of(g, n->inputs[0]);
-}
-
 /* Lowers any other op unchanged, on the float forms of its inputs; results with a quantizer are quantized. */
-static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st)
+static void lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
     struct qc_shuffled shuffled;
     const struct qc_node *n = qc_lower_shuffle(&shuffled, x, &g->nodes[id], st);
-    if (!n) return false;
+    const char *own = qc_lower_base(x, n->outputs), *base = QC_VALUE_LABEL(g, n->outputs);
     QC_FREED qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
     QC_FREED const char **names = calloc(n->output_count, sizeof *names);
-    bool ok = inputs && names ? true : qc_fail_memory(st, n->input_count * sizeof *inputs);
-    for (unsigned i = 0; ok && i < n->input_count; i++)
-        if (n->inputs[i])
-            ok = (inputs[i] = qc_lower_is_bias(x, n, i) ? qc_lower_bias(x, n->inputs[i], st)
-                                                        : qc_lower_real(x, n->inputs[i], st));
-    if (ok && shuffled.shape) inputs[1] = shuffled.shape;
-    for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = qc_lower_inner_name(x, n->outputs + k, st);
-    if (ok && is_rounded_by_runtime(x, n, inputs[0]))
-        ok = (inputs[0] = keep_apart(x, ROUNDS_WEIGHTS, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
-    if (ok && joins_blocks(x, n, inputs[0]))
-        ok = (inputs[0] = keep_apart(x, JOINS_BLOCKS, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
-    if (ok && joins_clamp(x, n, inputs[0]))
-        ok = (inputs[0] = keep_apart(x, JOINS_CLAMP, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
-    if (ok && joins_mean(x, n, inputs))
-        ok = (inputs[0] = keep_apart(x, JOINS_MEAN, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
-    for (unsigned i = 0; ok && x->options.target->openvino && i < n->input_count; i++)
-        if (inputs[i] && qc_lower_reads_apart(x, n, i))
-            ok = (inputs[i] = keep_apart(x, OPENVINO, inputs[i], qc_lower_base(x, n->outputs), st)) != 0;
-    const bool apart = linear_has_channels(g, n);
-    const char *base = QC_VALUE_LABEL(g, n->outputs);
-    if (ok && apart && n->op == QC_OP_QuantizeLinear)
-        ok = (inputs[0] = keep_apart(x, JOINS_CHANNELS, inputs[0], base, st)) != 0;
-    qc_id first = 0;
-    if (ok && n->op == QC_OP_Table) {
-        ok = (first = write_function(x, n, inputs[0], names[0], st));
-    } else if (ok) {
-        const struct qc_node_def with = {.op = lower_is_residual(x, n) ? QC_OP_Sum : n->op,
-                                         .inputs = inputs,
-                                         .output_names = names};
-        ok = (first = qc_graph_add_like(x->to, g, n, &with, st));
+    if (!inputs || !names) {
+        qc_fail_memory(st, n->input_count * sizeof *inputs);
+        return;
     }
-    if (ok && apart && n->op == QC_OP_DequantizeLinear)
-        ok = (first = keep_apart(x, JOINS_CHANNELS, first, base, st)) != 0;
-    if (ok && x->options.target->openvino && qc_lower_is_rewritten(x, n))
-        ok = (first = keep_apart(x, OPENVINO, first, base, st)) != 0;
-    for (unsigned k = 0; ok && k < n->output_count; k++) {
+    for (unsigned i = 0; i < n->input_count; i++)
+        if (n->inputs[i])
+            inputs[i] =
+                qc_lower_is_bias(x, n, i) ? qc_lower_bias(x, n->inputs[i], st) : qc_lower_real(x, n->inputs[i], st);
+    if (shuffled.shape) inputs[1] = shuffled.shape;
+    for (unsigned k = 0; k < n->output_count; k++) names[k] = qc_lower_inner_name(x, n->outputs + k, st);
+    if (is_rounded_by_runtime(x, n, inputs[0])) inputs[0] = keep_apart(x, ROUNDS_WEIGHTS, inputs[0], own, st);
+    if (joins_blocks(x, n, inputs[0])) inputs[0] = keep_apart(x, JOINS_BLOCKS, inputs[0], own, st);
+    if (joins_clamp(x, n, inputs[0])) inputs[0] = keep_apart(x, JOINS_CLAMP, inputs[0], own, st);
+    if (joins_mean(x, n, inputs)) inputs[0] = keep_apart(x, JOINS_MEAN, inputs[0], own, st);
+    for (unsigned i = 0; x->options.target->openvino && i < n->input_count; i++)
+        if (inputs[i] && qc_lower_reads_apart(x, n, i)) inputs[i] = keep_apart(x, OPENVINO, inputs[i], own, st);
+    const bool linear_kept = n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear;
+    const struct qc_tensor *scale = linear_kept ? qc_constant_of(g, n->inputs[1]) : NULL;
+    const bool apart = scale && scale->count > 1 && !qc_constant_of(g, n->inputs[0]); /* several scales of data */
+    if (apart && n->op == QC_OP_QuantizeLinear) inputs[0] = keep_apart(x, JOINS_CHANNELS, inputs[0], base, st);
+    const struct qc_node_def with = {.op = lower_is_residual(x, n) ? QC_OP_Sum : n->op,
+                                     .inputs = inputs,
+                                     .output_names = names};
+    qc_id first = n->op == QC_OP_Table ? write_function(x, n, inputs[0], names[0], st)
+                                       : qc_graph_add_like(x->to, g, n, &with, st);
+    if (apart && n->op == QC_OP_DequantizeLinear) first = keep_apart(x, JOINS_CHANNELS, first, base, st);
+    if (x->options.target->openvino && qc_lower_is_rewritten(x, n)) first = keep_apart(x, OPENVINO, first, base, st);
+    for (unsigned k = 0; first && k < n->output_count; k++) {
         qc_id v = n->outputs + k, qparams = g->values[v].type.qparams;
         if (qparams && g->qparams_of[qparams].kind == QC_QPARAMS_QUANTIZER)
-            ok = store_integers(x, v, first + k, st);
+            store_integers(x, v, first + k, st);
         else
             x->real[v] = first + k;
     }
-    return ok;
 }
 
-bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
+void qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &x->from->nodes[id];
-    bool done;
-    qc_id f;
-    if (lower_integer_interface(x, n)) return true;
+    if (lower_integer_interface(x, n)) return;
     if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize)
-        return (f = qc_lower_real(x, n->inputs[0], st)) && store_integers(x, n->outputs, f, st);
-    if (!qc_lower_rows(&done, x, n, st) || done) return st->code == QC_OK;
-    if (!qc_lower_pad(&done, x, n, st) || done) return st->code == QC_OK;
-    if (n->op == QC_OP_Dequantize || n->op == QC_OP_Expect)
-        return (x->real[n->outputs] = qc_lower_real(x, n->inputs[0], st));
-    return lower_float_op(x, id, st);
+        store_integers(x, n->outputs, qc_lower_real(x, n->inputs[0], st), st);
+    else if (qc_lower_rows(x, n, st) || qc_lower_pad(x, n, st))
+        return;
+    else if (n->op == QC_OP_Dequantize || n->op == QC_OP_Expect)
+        x->real[n->outputs] = qc_lower_real(x, n->inputs[0], st);
+    else
+        lower_float_op(x, id, st);
 }
 
 /* Adds input i. A cache is read in its stored type. */
-static bool lower_input(struct qc_lowering *x, size_t i, struct qc_status *st)
+static void lower_input(struct qc_lowering *x, size_t i, struct qc_status *st)
 {
     const struct qc_port *port = &x->from->inputs[i];
     const struct qc_type *type = &x->from->values[port->value].type,
@@ -636,12 +546,11 @@ static bool lower_input(struct qc_lowering *x, size_t i, struct qc_status *st)
     const enum qc_dtype dtype = cache ? x->from->qparams_of[stored->qparams].dtype : type->dtype;
     qc_id *v = &x->real[port->value];
     *v = qc_graph_add_input(x->to, port->name, dtype, &type->shape, st);
-    if (!*v || !qc_port_copy(&x->to->inputs[i], port, x->to->arena, st)) return false;
-    if (!cache) return true;
+    if (!*v || !qc_port_copy(&x->to->inputs[i], port, x->to->arena, st) || !cache) return;
     const struct qc_attr to = QC_INT("to", qc_dtype_info(type->dtype)->onnx);
     *v = linear(x, QC_OP_DequantizeLinear, *v, stored->qparams, stored->axis, port->name, NULL, st);
-    return *v && (type->dtype == QC_F32 ||
-                  (*v = add_named(x, QC_OP_Cast, 1, v, &to, port->name, qc_dtype_info(type->dtype)->name, st)));
+    if (type->dtype != QC_F32)
+        *v = add_named(x, QC_OP_Cast, 1, v, &to, port->name, qc_dtype_info(type->dtype)->name, st);
 }
 
 bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node,
@@ -663,14 +572,19 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     if (ok) lower_find_caches(&x);
     for (size_t i = 0; ok && i < g->call_count; i++)
         for (unsigned k = 0; g->calls[i].op && k < g->calls[i].input_count; k++) x.called[g->calls[i].inputs[k]] = true;
-    for (size_t i = 0; ok && i < g->input_count; i++) ok = lower_input(&x, i, st);
-    if (ok) lower_name_interfaces(&x);
+    for (size_t i = 0; ok && i < g->input_count; i++) lower_input(&x, i, st);
+    for (size_t i = 0; ok && i < g->output_count; i++) {
+        const qc_id v = g->outputs[i].value;
+        const struct qc_node *n = qc_node_of(g, v), *made = n && leaves(g, n) ? qc_node_of(g, n->inputs[0]) : NULL;
+        if (made) x.given[made->inputs[0]] = g->values[v].name;
+    }
     for (qc_id id = 1; id <= g->node_count; id++) x.recurrent = x.recurrent || qc_is_recurrent(g->nodes[id].op);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = node(&x, id, st);
+    for (qc_id id = 1; st->code == QC_OK && id <= g->node_count; id++) node(&x, id, st);
+    ok = ok && st->code == QC_OK;
     for (size_t i = 0; ok && i < g->output_count; i++) {
         const qc_id value = g->outputs[i].value,
                     v = x.cache[value] ? x.integer[x.cache[value]] : qc_lower_real(&x, value, st);
-        ok = v && qc_graph_add_output(x.to, g->outputs[i].name, v, st) &&
+        ok = qc_graph_add_output(x.to, g->outputs[i].name, v, st) &&
              qc_port_copy(&x.to->outputs[i], &g->outputs[i], x.to->arena, st);
     }
     ok = ok && qc_lower_restore_calls(&x, st);

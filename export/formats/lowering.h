@@ -20,7 +20,7 @@ struct qc_lowering {
     bool recurrent;     /* from has an LSTM, GRU or RNN */
 };
 
-typedef bool qc_lower_node_fn(struct qc_lowering *x, qc_id node, struct qc_status *st);
+typedef void qc_lower_node_fn(struct qc_lowering *x, qc_id node, struct qc_status *st);
 
 /* Lowers the inputs, then every node in order with `node`. *out is owned. */
 bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node,
@@ -40,11 +40,11 @@ bool qc_lower_restore_calls(struct qc_lowering *x, struct qc_status *st);
 
 /* QDQ: QuantizeLinear, DequantizeLinear, and every other op unchanged on the float forms of its inputs; results with a
    quantizer are quantized. */
-bool qc_lower_plain(struct qc_lowering *x, qc_id node, struct qc_status *st);
+void qc_lower_plain(struct qc_lowering *x, qc_id node, struct qc_status *st);
 
 /* Returns the float form of any value. 0 and a status on failure. */
 qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st);
-bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st);
+void qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st);
 
 /* Returns the name of the integers of a value: that of the graph output that they are, else "<base>_quantized". NULL
    only if memory is out. */
@@ -59,7 +59,7 @@ qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams
 
 /* Adds scale and zero point as initializers, vectors or scalars; out[1] is QC_ABSENT for int32, which has no zero
    point. */
-bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qparams *s, bool vector,
+void qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qparams *s, bool vector,
                          struct qc_status *st);
 /* Adds an affine constant in blocks as real numbers: DequantizeLinear with block_size. The type in the file is that of
    the qparams, or int2 for levels of 2 bits, which needs opset 25. */
@@ -67,10 +67,13 @@ qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st);
 /* Returns the affine constant in blocks, a matrix, that a Dequantize reads, or 0. */
 qc_id qc_lower_in_blocks(const struct qc_graph *g, const struct qc_node *dequantize);
 /* Rows that a Gather reads of a weight table (export/formats/lowering_blocks.c). The first returns the table, an affine
-   constant, or 0. The second lowers the node and sets *done, if it is such a Gather or the Dequantize of a table that
-   only such nodes read. */
+   constant, or 0. The second lowers the node and returns true, if it is such a Gather or the Dequantize of a table
+   that only such nodes read. */
+bool qc_lower_all_read(const struct qc_lowering *x, const struct qc_node *n,
+                       bool (*reads)(const struct qc_lowering *x, const struct qc_node *reader)); /* some, no output */
 qc_id qc_lower_table_of(const struct qc_lowering *x, const struct qc_node *n);
-bool qc_lower_rows(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
+bool qc_lower_zero_points_differ(const struct qc_qparams *s); /* of its scales */
+bool qc_lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
 /* Bias of an integer product that ONNX Runtime would otherwise compute in float (export/formats/lowering_blocks.c):
    whether this input of an Add is one, and the bias as a constant of three dimensions. */
 bool qc_lower_is_bias(const struct qc_lowering *x, const struct qc_node *n, unsigned input);
@@ -82,20 +85,20 @@ struct qc_shuffled {
     qc_id shape; /* replaces the shape of a Reshape; 0: its own */
 };
 
-/* Returns the node to be written: n itself, or in s a Transpose of fewer axes. NULL and a status on failure. */
+/* Returns the node to be written: n itself, or in s a Transpose of fewer axes. */
 const struct qc_node *qc_lower_shuffle(struct qc_shuffled *s, struct qc_lowering *x, const struct qc_node *n,
                                        struct qc_status *st);
 /* Files for OpenVINO (export/formats/lowering_openvino.c). The first lowers a Pad that OpenVINO would compute wrongly
-   in QDQ form to one of integers and sets *done. The others return true if input i of a float op must be kept apart
+   in QDQ form to one of integers and returns true. The others return true if input i of a float op must be kept apart
    from what makes it, or its first result from what reads it; the last one sets the opset that the op needs. */
-bool qc_lower_pad(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
+bool qc_lower_pad(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
 bool qc_lower_reads_apart(const struct qc_lowering *x, const struct qc_node *n, unsigned i);
 bool qc_lower_is_rewritten(struct qc_lowering *x, const struct qc_node *n);
 /* Returns the name of a float value inside the graph: the original one, unless it belongs to a graph output that
    another node makes. */
 const char *qc_lower_inner_name(struct qc_lowering *x, qc_id v, struct qc_status *st);
 /* Return unused names of a new node and of its result: "BASE_WHAT". */
-bool qc_lower_fresh_names(const char **name, const char **node, struct qc_lowering *x, enum qc_op op, const char *base,
+void qc_lower_fresh_names(const char **name, const char **node, struct qc_lowering *x, enum qc_op op, const char *base,
                           const char *what, struct qc_status *st);
 /* Adds a node under unused names; its result is "BASE_WHAT" unless the definition names it. */
 qc_id qc_lower_add(struct qc_lowering *x, struct qc_node_def def, const char *base, const char *what,

@@ -69,7 +69,6 @@ static qc_id lower_scales(struct qc_lowering *x, const struct qc_qparams *s, con
     const qc_id inputs[] = {qc_lower_constant(x, QC_F8E4M3, shape, codes, s->name, "scale", st),
                             qc_lower_constant(x, QC_F32, &scalar, &over, s->name, "scale_over", st)};
     free(codes);
-    if (!inputs[0] || !inputs[1]) return 0;
     const struct qc_node_def def = {.op = QC_OP_DequantizeLinear, .input_count = 2, .inputs = inputs};
     return qc_lower_add(x, def, s->name, "scale_dequantized", st);
 }
@@ -88,7 +87,7 @@ qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st)
                        lower_scales(x, s, &shape, st), QC_ABSENT};
     qc_tensor_unref(levels);
     const bool zeros = has_zero_point_input(s, dtype);
-    if (!inputs[0] || !inputs[1] || (zeros && !(inputs[2] = lower_zero_points(x, s, dtype, &shape, st)))) return 0;
+    if (zeros) inputs[2] = lower_zero_points(x, s, dtype, &shape, st);
     const struct qc_attr attrs[] = {QC_INT("axis", type->axis), QC_INT("block_size", s->block)};
     const struct qc_node_def def = {
         .op = QC_OP_DequantizeLinear, .input_count = zeros ? 3 : 2, .inputs = inputs, .attr_count = 2, .attrs = attrs};
@@ -111,27 +110,16 @@ size_t qc_export_weight_bytes(const struct qc_qparams *s, const struct qc_shape 
    dimensions, and the product becomes MatMulIntegerToFloat. If the sum is stored, the Gemm becomes a QGemm that stores
    it, which is faster still. */
 
-/* Returns the integer product whose dequantized result v is, or NULL. */
-static const struct qc_node *product_behind(const struct qc_graph *g, qc_id v)
-{
-    const struct qc_node *d = qc_node_of(g, v),
-                         *n = d && d->op == QC_OP_Dequantize ? qc_node_of(g, d->inputs[0]) : NULL;
-    return n && n->op == QC_OP_MatMul ? n : NULL;
-}
-
-static bool is_stored(const struct qc_lowering *x, qc_id v)
-{
-    const qc_id reader = qc_only_reader(&x->uses, v);
-    return reader && x->from->nodes[reader].op == QC_OP_Quantize;
-}
-
 bool qc_lower_is_bias(const struct qc_lowering *x, const struct qc_node *n, unsigned input)
 {
     const struct qc_graph *g = x->from;
-    if (n->op != QC_OP_Add || is_stored(x, n->outputs)) return false;
+    const qc_id reader = n->op == QC_OP_Add ? qc_only_reader(&x->uses, n->outputs) : 0;
+    if (n->op != QC_OP_Add || (reader && g->nodes[reader].op == QC_OP_Quantize)) return false;
     const struct qc_tensor *bias = qc_constant_of(g, n->inputs[input]);
-    const struct qc_node *product = product_behind(g, n->inputs[1 - input]);
-    if (!bias || !product || g->values[n->inputs[input]].type.qparams != QC_REAL) return false;
+    const struct qc_node *d = qc_node_of(g, n->inputs[1 - input]),
+                         *product = d && d->op == QC_OP_Dequantize ? qc_node_of(g, d->inputs[0]) : NULL;
+    if (!bias || !product || product->op != QC_OP_MatMul || g->values[n->inputs[input]].type.qparams != QC_REAL)
+        return false;
     const struct qc_shape *left = &g->values[product->inputs[0]].type.shape,
                           *right = &g->values[product->inputs[1]].type.shape;
     return left->rank > 2 && right->rank == 2 && qc_shape_fixed(left) && bias->shape.rank > 0 && bias->shape.rank < 3 &&
@@ -142,10 +130,8 @@ qc_id qc_lower_bias(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const struct qc_value *value = &x->from->values[v];
     const struct qc_shape shape = QC_SHAPE(1, 1, (int64_t)value->constant->count);
-    struct qc_tensor *t = qc_tensor_of(value->constant->dtype, &shape, value->constant->data, st);
-    const qc_id id = t ? qc_graph_add_constant(x->to, value->name, t, st) : 0;
-    qc_tensor_unref(t);
-    return id;
+    return qc_graph_add_made_constant(x->to, value->name,
+                                      qc_tensor_of(value->constant->dtype, &shape, value->constant->data, st), st);
 }
 
 /* Rows of a weight table that a Gather reads. The integers are gathered first, then dequantized: DequantizeLinear of
@@ -155,14 +141,6 @@ qc_id qc_lower_bias(struct qc_lowering *x, qc_id v, struct qc_status *st)
      scale per row    DequantizeLinear(Gather(q), 1, z) * Gather(scales)
                       (DequantizeLinear(Gather(q), 1) - Gather(z)) * Gather(scales) if zero points differ
      blocks           DequantizeLinear(Gather(q), Gather(scales), Gather(z)) with block_size */
-
-/* Returns true if the table has one scale: its rows then have the same qparams. */
-static bool moves_rows(const struct qc_graph *g, const struct qc_node *n)
-{
-    const qc_id qparams = n->op == QC_OP_Gather ? g->values[n->outputs].type.qparams : 0;
-    return qparams && g->qparams_of[qparams].is_weight && g->qparams_of[qparams].count == 1 &&
-           g->values[n->inputs[0]].constant;
-}
 
 static qc_id table_behind(const struct qc_graph *g, const struct qc_node *dequantize)
 {
@@ -181,13 +159,18 @@ qc_id qc_lower_table_of(const struct qc_lowering *x, const struct qc_node *n)
     return s->is_weight && (each || (s->block && g->values[v].type.axis == 1)) ? v : 0;
 }
 
-static bool is_table(const struct qc_lowering *x, const struct qc_node *n)
+static bool takes_rows(const struct qc_lowering *x, const struct qc_node *n)
+{
+    return qc_lower_table_of(x, n) != 0;
+}
+
+bool qc_lower_all_read(const struct qc_lowering *x, const struct qc_node *n,
+                       bool (*reads)(const struct qc_lowering *x, const struct qc_node *reader))
 {
     const struct qc_use_list readers = qc_readers(&x->uses, n->outputs);
-    if (!table_behind(x->from, n) || !readers.count) return false;
-    for (size_t i = 0; i < readers.count; i++)
-        if (!readers.of[i].node || !qc_lower_table_of(x, &x->from->nodes[readers.of[i].node])) return false;
-    return true;
+    size_t i = 0;
+    while (i < readers.count && readers.of[i].node && reads(x, &x->from->nodes[readers.of[i].node])) i++;
+    return i && i == readers.count;
 }
 
 static qc_id add_gathered(struct qc_lowering *x, enum qc_op op, unsigned count, const qc_id *in, const char *base,
@@ -199,8 +182,8 @@ static qc_id add_gathered(struct qc_lowering *x, enum qc_op op, unsigned count, 
 /* Gathers from a constant. */
 static qc_id take(struct qc_lowering *x, const struct qc_node *n, qc_id constant, struct qc_status *st)
 {
-    const qc_id in[2] = {constant, constant ? qc_lower_real(x, n->inputs[1], st) : 0};
-    return in[1] ? add_gathered(x, QC_OP_Gather, 2, in, x->to->values[constant].name, "rows", st) : 0;
+    const qc_id in[2] = {constant, qc_lower_real(x, n->inputs[1], st)};
+    return add_gathered(x, QC_OP_Gather, 2, in, x->to->values[constant].name, "rows", st);
 }
 
 /* Gathers the integers, with the node itself. */
@@ -208,7 +191,7 @@ static qc_id take_rows(struct qc_lowering *x, const struct qc_node *n, qc_id tab
 {
     const char *name, *node;
     const qc_id in[2] = {x->integer[table], qc_lower_real(x, n->inputs[1], st)};
-    if (!in[1] || !qc_lower_fresh_names(&name, &node, x, n->op, qc_lower_base(x, n->outputs), "rows", st)) return 0;
+    qc_lower_fresh_names(&name, &node, x, n->op, qc_lower_base(x, n->outputs), "rows", st);
     const struct qc_node_def with = {.inputs = in, .output_names = &name};
     return qc_graph_add_like(x->to, x->from, n, &with, st);
 }
@@ -226,7 +209,7 @@ static qc_id zero_points(struct qc_lowering *x, const struct qc_qparams *s, cons
         x->to->values[v].name, "widened", st);
 }
 
-static bool in_blocks(struct qc_lowering *x, const struct qc_node *n, qc_id table, qc_id rows, struct qc_status *st)
+static void in_blocks(struct qc_lowering *x, const struct qc_node *n, qc_id table, qc_id rows, struct qc_status *st)
 {
     const struct qc_type *type = &x->from->values[table].type;
     const struct qc_qparams *s = &x->from->qparams_of[type->qparams];
@@ -235,8 +218,7 @@ static bool in_blocks(struct qc_lowering *x, const struct qc_node *n, qc_id tabl
     const char *name = qc_lower_inner_name(x, n->outputs, st);
     const qc_id scales = qc_lower_constant(x, QC_F32, &shape, s->scale, s->name, "scale", st),
                 zero = zeros ? zero_points(x, s, &shape, st) : QC_ABSENT;
-    qc_id in[3] = {rows, scales ? take(x, n, scales, st) : 0, QC_ABSENT};
-    if (!in[1] || (zeros && (!zero || !(in[2] = take(x, n, zero, st))))) return false;
+    qc_id in[3] = {rows, take(x, n, scales, st), zeros ? take(x, n, zero, st) : QC_ABSENT};
     const struct qc_attr attrs[] = {QC_INT("axis", -1), QC_INT("block_size", s->block)};
     const struct qc_node_def def = {.op = QC_OP_DequantizeLinear,
                                     .input_count = zeros ? 3 : 2,
@@ -244,10 +226,10 @@ static bool in_blocks(struct qc_lowering *x, const struct qc_node *n, qc_id tabl
                                     .attr_count = 2,
                                     .attrs = attrs,
                                     .output_names = &name};
-    return (x->real[n->outputs] = qc_lower_add(x, def, qc_lower_base(x, n->outputs), "dequantized", st)) != 0;
+    x->real[n->outputs] = qc_lower_add(x, def, qc_lower_base(x, n->outputs), "dequantized", st);
 }
 
-static bool zero_points_differ(const struct qc_qparams *s)
+bool qc_lower_zero_points_differ(const struct qc_qparams *s)
 {
     for (size_t i = 1; i < s->count; i++)
         if (s->zero_point[i] != s->zero_point[0]) return true;
@@ -264,54 +246,51 @@ static qc_id real_zero_points(struct qc_lowering *x, const struct qc_qparams *s,
     return qc_lower_constant(x, QC_F32, column, zero, s->name, "zero_points", st);
 }
 
-static bool by_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table, qc_id rows, struct qc_status *st)
+static void by_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table, qc_id rows, struct qc_status *st)
 {
     const struct qc_qparams *s = &x->from->qparams_of[x->from->values[table].type.qparams];
     const struct qc_shape column = QC_SHAPE((int64_t)s->count, 1), scalar = QC_SCALAR;
     const enum qc_dtype type = qc_lower_type(s);
-    const int32_t common = zero_points_differ(s) ? 0 : s->zero_point[0];
+    const int32_t common = qc_lower_zero_points_differ(s) ? 0 : s->zero_point[0];
     const float one = 1;
     const char *base = qc_lower_base(x, n->outputs), *name = qc_lower_inner_name(x, n->outputs, st);
     const qc_id in[3] = {rows, qc_lower_constant(x, QC_F32, &scalar, &one, s->name, "unit", st),
                          qc_lower_constant(x, type, &scalar, &common, s->name, "zero_point", st)},
                 scales = qc_lower_constant(x, QC_F32, &column, s->scale, s->name, "scale", st);
-    if (!in[1] || !in[2] || !scales) return false;
     qc_id y[2] = {add_gathered(x, QC_OP_DequantizeLinear, 3, in, base, "dequantized", st), 0};
-    if (y[0] && zero_points_differ(s)) {
-        const qc_id zero = real_zero_points(x, s, &column, st);
-        if (!zero || !(y[1] = take(x, n, zero, st))) return false;
+    if (qc_lower_zero_points_differ(s)) {
+        y[1] = take(x, n, real_zero_points(x, s, &column, st), st);
         y[0] = add_gathered(x, QC_OP_Sub, 2, y, base, "shifted", st);
     }
-    if (!y[0] || !(y[1] = take(x, n, scales, st))) return false;
+    y[1] = take(x, n, scales, st);
     const struct qc_node_def product = {.op = QC_OP_Mul, .input_count = 2, .inputs = y, .output_names = &name};
-    return (x->real[n->outputs] = qc_lower_add(x, product, base, "scaled", st)) != 0;
+    x->real[n->outputs] = qc_lower_add(x, product, base, "scaled", st);
 }
 
-bool qc_lower_rows(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+bool qc_lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
-    const bool moves = moves_rows(g, n);
+    const qc_id qparams = n->op == QC_OP_Gather ? g->values[n->outputs].type.qparams : 0;
+    /* The rows of a table with one scale have the same qparams. */
+    const bool moves = qparams && g->qparams_of[qparams].is_weight && g->qparams_of[qparams].count == 1 &&
+                       g->values[n->inputs[0]].constant;
     const qc_id table = moves ? n->inputs[0] : qc_lower_table_of(x, n);
-    *done = table || is_table(x, n); /* nothing is made of the table alone */
-    if (!table) return true;
-    if (!qc_lower_integer(x, table, st)) return false;
+    if (!table) return table_behind(g, n) && qc_lower_all_read(x, n, takes_rows); /* Nothing is made of it alone. */
+    qc_lower_integer(x, table, st);
     const qc_id rows = take_rows(x, n, table, st);
-    if (!rows) return false;
-    if (moves) return (x->integer[n->outputs] = rows) != 0;
-    return g->qparams_of[g->values[table].type.qparams].block ? in_blocks(x, n, table, rows, st)
-                                                              : by_rows(x, n, table, rows, st);
+    if (moves)
+        x->integer[n->outputs] = rows;
+    else if (g->qparams_of[g->values[table].type.qparams].block)
+        in_blocks(x, n, table, rows, st);
+    else
+        by_rows(x, n, table, rows, st);
+    return true;
 }
 
 /* A shuffle of stored channels: Reshape, Transpose, Reshape. ONNX Runtime (1.32) computes integer convolutions with
    channels last. It merges the Transpose after them with that of the shuffle if height and width are separate
    dimensions; the result moves single bytes in five dimensions, 10 times as slow as the two. If these dimensions, which
    the shuffle does not move, are one, both stay and move whole rows. */
-
-static bool is_stored_alike(const struct qc_graph *g, qc_id v)
-{
-    const struct qc_qparams *s = qc_graph_parameters(g, v);
-    return s && s->kind == QC_QPARAMS_QUANTIZER && s->count == 1;
-}
 
 static const struct qc_node *only_reader(const struct qc_lowering *x, const struct qc_node *n, enum qc_op op)
 {
@@ -334,7 +313,8 @@ static size_t merged_axis(const struct qc_lowering *x, const struct qc_node *fir
     const struct qc_node *turn = only_reader(x, first, QC_OP_Transpose),
                          *last = turn ? only_reader(x, turn, QC_OP_Reshape) : NULL;
     const struct qc_tensor *apart = shape_of(x, first), *joined = last ? shape_of(x, last) : NULL;
-    if (!apart || !joined || turn->attr_count != 1 || !is_stored_alike(x->from, first->outputs)) return 0;
+    const struct qc_qparams *s = qc_graph_parameters(x->from, first->outputs);
+    if (!apart || !joined || turn->attr_count != 1 || !s || s->kind != QC_QPARAMS_QUANTIZER || s->count != 1) return 0;
     const size_t rank = qc_attr_ints(turn, "perm", &perm);
     size_t axis = rank;
     if (rank != apart->count) return 0;
@@ -366,8 +346,10 @@ const struct qc_node *qc_lower_shuffle(struct qc_shuffled *s, struct qc_lowering
     const struct qc_node *made = n->input_count ? qc_node_of(x->from, n->inputs[0]) : NULL;
     size_t axis = 0;
     s->shape = 0;
-    if (n->op == QC_OP_Reshape && (axis = merged_axis(x, n)))
-        return (s->shape = merge_shape(x, n, axis, st)) ? n : NULL;
+    if (n->op == QC_OP_Reshape && (axis = merged_axis(x, n))) {
+        s->shape = merge_shape(x, n, axis, st);
+        return n;
+    }
     if (n->op != QC_OP_Transpose || !made || made->op != QC_OP_Reshape || !(axis = merged_axis(x, made))) return n;
     const int64_t *perm;
     qc_attr_ints(n, "perm", &perm);

@@ -65,18 +65,17 @@ static bool averages_padding(const struct qc_graph *g, const struct qc_node *n)
     return padded && has_zero_point(read_as(g, n));
 }
 
-bool qc_lower_pad(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+bool qc_lower_pad(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
     const qc_id in = n->op == QC_OP_Pad ? n->inputs[0] : QC_ABSENT, out = n->outputs;
     float value;
-    *done = false;
     if (!in || !x->integer[in] || g->values[in].type.qparams != g->values[out].type.qparams || !pad_moves(x, n) ||
         !fill_value(&value, g, n))
-        return true;
+        return false;
     const struct qc_qparams *s = &g->qparams_of[g->values[out].type.qparams];
     const enum qc_dtype type = qc_lower_type(s);
-    if (s->count != 1 || (type != QC_U8 && type != QC_I8)) return true;
+    if (s->count != 1 || (type != QC_U8 && type != QC_I8)) return false;
     const struct qc_affine affine = {.scale = s->scale[0], .zero_point = s->zero_point[0]};
     const uint8_t byte = (uint8_t)qc_quantize_one(value, affine, qc_qparams_levels(s));
     const struct qc_shape scalar = QC_SCALAR;
@@ -84,13 +83,12 @@ bool qc_lower_pad(bool *done, struct qc_lowering *x, const struct qc_node *n, st
                              qc_lower_constant(x, type, &scalar, &byte, s->name, "padding", st),
                              n->input_count > 3 && n->inputs[3] ? qc_lower_real(x, n->inputs[3], st) : QC_ABSENT};
     const char *name = qc_lower_integer_name(x, out, qc_lower_base(x, out), st);
-    if (!inputs[1] || !inputs[2] || !name || st->code != QC_OK) return false;
     const struct qc_node_def with = {.op = QC_OP_Pad,
                                      .input_count = inputs[3] ? 4 : 3,
                                      .inputs = inputs,
                                      .output_names = &name};
-    *done = (x->integer[out] = qc_graph_add_like(x->to, g, n, &with, st)) != 0;
-    return *done;
+    x->integer[out] = qc_graph_add_like(x->to, g, n, &with, st);
+    return true;
 }
 
 /* A Gather behind a product of integers is computed before the scales of its channels are applied, which then have

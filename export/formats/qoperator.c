@@ -71,15 +71,6 @@ static bool lower_has_nbits(const struct qc_lowering *x, const struct qc_node *n
             (is_attr_number(n, "beta", 1) && b->rank == 1 && b->dim[0] == g->values[weight].type.shape.dim[!turned]));
 }
 
-static bool lower_is_nbits_weight(const struct qc_lowering *x, const struct qc_node *n)
-{
-    const struct qc_use_list readers = qc_readers(&x->uses, n->outputs);
-    if (!qc_lower_in_blocks(x->from, n) || !readers.count) return false;
-    for (size_t i = 0; i < readers.count; i++)
-        if (!readers.of[i].node || !lower_has_nbits(x, &x->from->nodes[readers.of[i].node])) return false;
-    return true;
-}
-
 struct packing {
     const struct qc_tensor *t;
     const struct qc_qparams *s;
@@ -111,7 +102,7 @@ static qc_id packed(struct qc_lowering *x, const struct packing *p, const char *
                           shape = p->table ? matrix : blocks;
     size_t all;
     if (!qc_shape_count(&all, &shape)) return qc_fail(st, QC_UNSUPPORTED, "weight '%s' is too large", base);
-    uint8_t *data = calloc(all, 1);
+    QC_FREED uint8_t *data = calloc(all, 1);
     if (!data) return qc_fail_memory(st, all);
     for (size_t o = 0; o < p->outputs; o++)
         for (size_t k = 0; k < p->sums; k++) {
@@ -119,33 +110,28 @@ static qc_id packed(struct qc_lowering *x, const struct packing *p, const char *
             qc_tensor_ints(&q, p->t, p->turned ? o * p->sums + k : k * p->outputs + o, 1);
             put(data + o * p->row, k, p->bits, q + p->shift);
         }
-    const qc_id v = qc_lower_constant(x, QC_U8, &shape, data, base, "packed", st);
-    free(data);
-    return v;
+    return qc_lower_constant(x, QC_U8, &shape, data, base, "packed", st);
 }
 
 static qc_id packed_scales(struct qc_lowering *x, const struct packing *p, struct qc_status *st)
 {
     const struct qc_shape vector = QC_SHAPE((int64_t)p->s->count),
                           matrix = QC_SHAPE((int64_t)p->outputs, (int64_t)p->blocks);
-    float *scale = malloc(p->s->count * sizeof *scale);
+    QC_FREED float *scale = malloc(p->s->count * sizeof *scale);
     if (!scale) return qc_fail_memory(st, p->s->count * sizeof *scale);
     for (size_t o = 0; o < p->outputs; o++)
         for (size_t b = 0; b < p->blocks; b++) scale[o * p->blocks + b] = p->s->scale[scale_of(p, o, b)];
-    const qc_id v = qc_lower_constant(x, QC_F32, p->table ? &matrix : &vector, scale, p->s->name, "scales", st);
-    free(scale);
-    return v;
+    return qc_lower_constant(x, QC_F32, p->table ? &matrix : &vector, scale, p->s->name, "scales", st);
 }
 
-/* *out: the zero points; QC_ABSENT if all are the middle level. */
-static bool packed_zero_points(qc_id *out, struct qc_lowering *x, const struct packing *p, struct qc_status *st)
+/* Returns the zero points; QC_ABSENT if all are the middle level. */
+static qc_id packed_zero_points(struct qc_lowering *x, const struct packing *p, struct qc_status *st)
 {
     const size_t row = (p->blocks * p->bits + 7) / 8;
     const struct qc_shape vector = QC_SHAPE((int64_t)(p->outputs * row)),
                           matrix = QC_SHAPE((int64_t)p->outputs, (int64_t)row);
     bool middle = true;
-    *out = QC_ABSENT;
-    uint8_t *zero = calloc(p->outputs, row);
+    QC_FREED uint8_t *zero = calloc(p->outputs, row);
     if (!zero) return qc_fail_memory(st, p->outputs * row);
     for (size_t o = 0; o < p->outputs; o++)
         for (size_t b = 0; b < p->blocks; b++) {
@@ -153,10 +139,8 @@ static bool packed_zero_points(qc_id *out, struct qc_lowering *x, const struct p
             middle = middle && level == 1 << (p->bits - 1);
             put(zero + o * row, b, p->bits, level);
         }
-    const bool ok = middle || (*out = qc_lower_constant(x, QC_U8, p->table ? &matrix : &vector, zero, p->s->name,
-                                                        "zero_points", st));
-    free(zero);
-    return ok;
+    return middle ? QC_ABSENT
+                  : qc_lower_constant(x, QC_U8, p->table ? &matrix : &vector, zero, p->s->name, "zero_points", st);
 }
 
 static struct packing packing_of(const struct qc_graph *g, qc_id weight, bool table)
@@ -177,13 +161,12 @@ static struct packing packing_of(const struct qc_graph *g, qc_id weight, bool ta
     return p;
 }
 
-static bool lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+static void lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
     const qc_id table = qc_lower_table_of(x, n);
     const struct packing p = packing_of(x->from, table, true);
-    qc_id in[4] = {packed(x, &p, qc_lower_base(x, table), st), qc_lower_real(x, n->inputs[1], st),
-                   packed_scales(x, &p, st)};
-    if (!in[0] || !in[1] || !in[2] || !packed_zero_points(&in[3], x, &p, st)) return false;
+    const qc_id in[4] = {packed(x, &p, qc_lower_base(x, table), st), qc_lower_real(x, n->inputs[1], st),
+                         packed_scales(x, &p, st), packed_zero_points(x, &p, st)};
     const struct qc_attr attrs[] = {QC_INT("bits", p.bits), QC_INT("block_size", p.s->block), QC_INT("gather_axis", 0),
                                     QC_INT("quantize_axis", 1)};
     const char *name = qc_lower_inner_name(x, n->outputs, st);
@@ -194,20 +177,25 @@ static bool lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc
                                     .attr_count = sizeof attrs / sizeof *attrs,
                                     .attrs = attrs,
                                     .output_names = &name};
-    return (x->real[n->outputs] = qc_graph_add(x->to, &def, st)) != 0;
+    x->real[n->outputs] = qc_graph_add(x->to, &def, st);
 }
 
-static bool lower_nbits(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+static void lower_nbits(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
-    if (n->op == QC_OP_Gather) return lower_rows(x, n, st);
+    if (n->op == QC_OP_Gather) {
+        lower_rows(x, n, st);
+        return;
+    }
     const qc_id weight = qc_lower_in_blocks(g, qc_node_of(g, n->inputs[1]));
     const struct packing p = packing_of(g, weight, false);
-    qc_id in[6] = {qc_lower_real(x, n->inputs[0], st), packed(x, &p, qc_lower_base(x, weight), st),
-                   packed_scales(x, &p, st)};
     const qc_id bias = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
-    if (!in[0] || !in[1] || !in[2] || !packed_zero_points(&in[3], x, &p, st)) return false;
-    if (bias && !(in[5] = qc_lower_real(x, bias, st))) return false;
+    const qc_id in[6] = {qc_lower_real(x, n->inputs[0], st),
+                         packed(x, &p, qc_lower_base(x, weight), st),
+                         packed_scales(x, &p, st),
+                         packed_zero_points(x, &p, st),
+                         QC_ABSENT,
+                         bias ? qc_lower_real(x, bias, st) : QC_ABSENT};
     const struct qc_attr attrs[] = {QC_INT("K", (int64_t)p.sums), QC_INT("N", (int64_t)p.outputs),
                                     QC_INT("bits", p.bits), QC_INT("block_size", p.s->block),
                                     QC_INT("accuracy_level", x->options.accuracy_level)};
@@ -221,7 +209,7 @@ static bool lower_nbits(struct qc_lowering *x, const struct qc_node *n, struct q
                                     .attr_count = sizeof attrs / sizeof *attrs,
                                     .attrs = attrs,
                                     .output_names = &name};
-    return (x->real[n->outputs] = qc_graph_add(x->to, &def, st)) != 0;
+    x->real[n->outputs] = qc_graph_add(x->to, &def, st);
 }
 
 /* DynamicQuantizeLSTM of ONNX Runtime. W [directions, input, 4 * hidden] and R [directions, hidden, 4 * hidden] have 8
@@ -240,9 +228,8 @@ static bool is_stored_weight(const struct qc_graph *g, qc_id v, size_t rows)
     const qc_id w = stored_behind(g, qc_node_of(g, v));
     if (!w) return false;
     const struct qc_qparams *s = &g->qparams_of[g->values[w].type.qparams];
-    bool same = true;
-    for (size_t i = 1; i < s->count; i++) same = same && s->zero_point[i] == s->zero_point[0];
-    return same && (s->dtype == QC_I8 || s->dtype == QC_U8) && !s->block && (s->count == 1 || s->count == rows);
+    return !qc_lower_zero_points_differ(s) && (s->dtype == QC_I8 || s->dtype == QC_U8) && !s->block &&
+           (s->count == 1 || s->count == rows);
 }
 
 static bool lower_has_lstm(const struct qc_lowering *x, const struct qc_node *n)
@@ -256,22 +243,21 @@ static bool lower_has_lstm(const struct qc_lowering *x, const struct qc_node *n)
     return is_stored_weight(g, n->inputs[QC_RECURRENT_W], rows) && is_stored_weight(g, n->inputs[QC_RECURRENT_R], rows);
 }
 
-/* DynamicQuantizeLSTM (export/formats/qoperator.c): whether an LSTM can be one, whether a node is the Dequantize or
-   Reshape of a weight that only such nodes read, and the lowering. */
+static bool lower_is_lstm_weight(const struct qc_lowering *x, const struct qc_node *n);
+
+static bool reads_lstm_weight(const struct qc_lowering *x, const struct qc_node *reader)
+{
+    return reader->op == QC_OP_Reshape ? lower_is_lstm_weight(x, reader) : lower_has_lstm(x, reader);
+}
+
+/* Returns true for the Dequantize or Reshape of a weight that only such LSTMs read. */
 static bool lower_is_lstm_weight(const struct qc_lowering *x, const struct qc_node *n)
 {
-    const struct qc_use_list readers = qc_readers(&x->uses, n->outputs);
-    if (!stored_behind(x->from, n) || !readers.count) return false;
-    for (size_t i = 0; i < readers.count; i++) {
-        const struct qc_node *reader = readers.of[i].node ? &x->from->nodes[readers.of[i].node] : NULL;
-        if (!reader) return false;
-        if (reader->op == QC_OP_Reshape ? !lower_is_lstm_weight(x, reader) : !lower_has_lstm(x, reader)) return false;
-    }
-    return true;
+    return stored_behind(x->from, n) && qc_lower_all_read(x, n, reads_lstm_weight);
 }
 
 /* The lstm_weight, its scales and its zero points. sizes: of the turned one. */
-static bool lstm_weight(qc_id out[3], struct qc_lowering *x, const struct qc_node *n, unsigned input,
+static void lstm_weight(qc_id out[3], struct qc_lowering *x, const struct qc_node *n, unsigned input,
                         struct qc_status *st)
 {
     const qc_id v = stored_behind(x->from, qc_node_of(x->from, n->inputs[input]));
@@ -282,43 +268,41 @@ static bool lstm_weight(qc_id out[3], struct qc_lowering *x, const struct qc_nod
     const struct qc_shape turned = QC_SHAPE(shape->dim[0], shape->dim[2], shape->dim[1]),
                           each = QC_SHAPE(shape->dim[0], shape->dim[1]), one = QC_SHAPE(shape->dim[0]);
     const uint8_t *from = x->from->values[v].constant->data;
-    uint8_t *to = malloc(directions * rows * depth), *zero = malloc(count);
-    float *scale = malloc(count * sizeof *scale);
-    bool ok = (to && zero && scale) || qc_fail_memory(st, directions * rows * depth);
-    for (size_t d = 0; ok && d < directions; d++)
+    QC_FREED uint8_t *to = malloc(directions * rows * depth), *zero = malloc(count);
+    QC_FREED float *scale = malloc(count * sizeof *scale);
+    if (!to || !zero || !scale) {
+        qc_fail_memory(st, directions * rows * depth);
+        return;
+    }
+    for (size_t d = 0; d < directions; d++)
         for (size_t i = 0; i < rows; i++)
             for (size_t k = 0; k < depth; k++) to[(d * depth + k) * rows + i] = from[(d * rows + i) * depth + k];
-    for (size_t i = 0; ok && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         scale[i] = s->scale[s->count > 1 ? i : 0];
         zero[i] = (uint8_t)s->zero_point[0];
     }
-    ok = ok && (out[0] = qc_lower_constant(x, s->dtype, &turned, to, qc_lower_base(x, v), "quantized", st)) &&
-         (out[1] = qc_lower_constant(x, QC_F32, s->count > 1 ? &each : &one, scale, s->name, "scale", st)) &&
-         (out[2] = qc_lower_constant(x, s->dtype, s->count > 1 ? &each : &one, zero, s->name, "zero_point", st));
-    free(to);
-    free(zero);
-    free(scale);
-    return ok;
+    out[0] = qc_lower_constant(x, s->dtype, &turned, to, qc_lower_base(x, v), "quantized", st);
+    out[1] = qc_lower_constant(x, QC_F32, s->count > 1 ? &each : &one, scale, s->name, "scale", st);
+    out[2] = qc_lower_constant(x, s->dtype, s->count > 1 ? &each : &one, zero, s->name, "zero_point", st);
 }
 
-static bool lower_lstm(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+static void lower_lstm(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
-    qc_id w[3], r[3], in[QC_RECURRENT_INPUTS + 4] = {QC_ABSENT};
+    qc_id w[3] = {0}, r[3] = {0}, in[QC_RECURRENT_INPUTS + 4] = {QC_ABSENT};
     const char *names[] = {NULL, NULL, NULL};
-    if (!lstm_weight(w, x, n, QC_RECURRENT_W, st) || !lstm_weight(r, x, n, QC_RECURRENT_R, st)) return false;
+    lstm_weight(w, x, n, QC_RECURRENT_W, st);
+    lstm_weight(r, x, n, QC_RECURRENT_R, st);
     for (unsigned i = 0; i < n->input_count; i++)
-        if (i != QC_RECURRENT_W && i != QC_RECURRENT_R && n->inputs[i] && !(in[i] = qc_lower_real(x, n->inputs[i], st)))
-            return false;
+        if (i != QC_RECURRENT_W && i != QC_RECURRENT_R && n->inputs[i]) in[i] = qc_lower_real(x, n->inputs[i], st);
     in[QC_RECURRENT_W] = w[0];
     in[QC_RECURRENT_R] = r[0];
     for (unsigned i = 0; i < 2; i++) {
         in[QC_RECURRENT_INPUTS + i] = w[i + 1];
         in[QC_RECURRENT_INPUTS + 2 + i] = r[i + 1];
     }
-    struct qc_attr *attrs = calloc(n->attr_count + 1U, sizeof *attrs);
-    if (!attrs) return qc_fail_memory(st, n->attr_count * sizeof *attrs);
+    struct qc_attr *attrs = QC_NEW_ARRAY(x->to->arena, struct qc_attr, n->attr_count, st);
     unsigned count = 0;
-    for (unsigned i = 0; i < n->attr_count; i++)
+    for (unsigned i = 0; attrs && i < n->attr_count; i++)
         if (strcmp(n->attrs[i].name, QC_RECURRENT_DYNAMIC) != 0) attrs[count++] = n->attrs[i];
     for (unsigned k = 0; k < n->output_count; k++) names[k] = qc_lower_inner_name(x, n->outputs + k, st);
     const struct qc_node_def def = {.op = QC_OP_DynamicQuantizeLSTM,
@@ -331,8 +315,6 @@ static bool lower_lstm(struct qc_lowering *x, const struct qc_node *n, struct qc
                                     .output_names = names};
     const qc_id first = qc_graph_add(x->to, &def, st);
     for (unsigned k = 0; first && k < n->output_count; k++) x->real[n->outputs + k] = first + k;
-    free(attrs);
-    return first != 0;
 }
 
 /* Products with a dynamically quantized input (rewrite/passes/dynamic.h), as one ONNX Runtime operator, to which it
@@ -350,13 +332,6 @@ static const struct qc_node *node_behind(const struct qc_graph *g, qc_id v, enum
 {
     const struct qc_node *n = qc_node_of(g, v);
     return n && n->op == op ? n : NULL;
-}
-
-static bool is_bias(const struct qc_lowering *x, const struct qc_node *add, unsigned i, qc_id weight)
-{
-    const struct qc_shape *w = &x->from->values[weight].type.shape;
-    const struct qc_tensor *t = qc_constant_of(x->from, add->inputs[i]);
-    return t && t->dtype == QC_F32 && t->shape.rank == 1 && t->shape.dim[0] == w->dim[1];
 }
 
 /* *p: the product that ends in a multiplication. Returns false if y is none. */
@@ -386,12 +361,13 @@ static bool scaled(struct dynamic_product *p, const struct qc_lowering *x, const
         p->alone = p->alone && qc_only_reader(&x->uses, q->outputs + k) && !x->called[q->outputs + k];
     const qc_id reader = qc_only_reader(&x->uses, y->outputs);
     const struct qc_node *add = reader && g->nodes[reader].op == QC_OP_Add ? &g->nodes[reader] : NULL;
-    for (unsigned i = 0; add && i < 2; i++)
-        if (add->inputs[1 - i] == y->outputs && is_bias(x, add, i, product->inputs[1])) {
-            p->add = add;
-            p->bias = add->inputs[i];
-            p->result = add->outputs;
-        }
+    for (unsigned i = 0; add && i < 2; i++) {
+        const struct qc_tensor *t = add->inputs[1 - i] == y->outputs ? qc_constant_of(g, add->inputs[i]) : NULL;
+        if (!t || t->dtype != QC_F32 || t->shape.rank != 1 || t->shape.dim[0] != w->shape.dim[1]) continue;
+        p->add = add;
+        p->bias = add->inputs[i];
+        p->result = add->outputs;
+    }
     return true;
 }
 
@@ -417,7 +393,7 @@ static bool leads_to(struct dynamic_product *p, const struct qc_lowering *x, con
     return false;
 }
 
-static bool lower_dynamic_product(struct qc_lowering *x, const struct dynamic_product *p, struct qc_status *st)
+static void lower_dynamic_product(struct qc_lowering *x, const struct dynamic_product *p, struct qc_status *st)
 {
     const qc_id q = p->quantize->outputs, zero = p->product->input_count > 3 ? p->product->inputs[3] : QC_ABSENT;
     const qc_id one[] = {p->quantize->inputs[0], p->product->inputs[1], p->weight_scale, zero, p->bias},
@@ -426,25 +402,25 @@ static bool lower_dynamic_product(struct qc_lowering *x, const struct dynamic_pr
     unsigned count = p->alone ? 5 : 7;
     qc_id in[7] = {QC_ABSENT};
     for (unsigned i = 0; i < count; i++)
-        if (from[i] && !(in[i] = qc_lower_real(x, from[i], st))) return false;
-    while (!in[count - 1]) count--;
+        if (from[i]) in[i] = qc_lower_real(x, from[i], st);
+    while (count && !in[count - 1]) count--;
     const char *name = qc_lower_inner_name(x, p->result, st);
     const struct qc_node_def def = {.op = p->alone ? QC_OP_DynamicQuantizeMatMul : QC_OP_MatMulIntegerToFloat,
                                     .name = p->product->name,
                                     .input_count = count,
                                     .inputs = in,
                                     .output_names = &name};
-    return (x->real[p->result] = qc_graph_add(x->to, &def, st)) != 0;
+    x->real[p->result] = qc_graph_add(x->to, &def, st);
 }
 
-/* Products of dynamic quantization. *done: the node is part of one; the product is
-   made with its last part. */
-static bool lower_dynamic(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+/* Products of dynamic quantization. Returns true if the node is part of one; the product is made with its last part. */
+static bool lower_dynamic(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
     struct dynamic_product p = {.result = 0};
-    *done = leads_to(&p, x, n) && (n == p.product || n == p.cast || n == p.scales || n == p.scaled || n == p.add ||
-                                   (p.alone && n == p.quantize));
-    return !*done || n->outputs != p.result || lower_dynamic_product(x, &p, st);
+    const bool part = leads_to(&p, x, n) && (n == p.product || n == p.cast || n == p.scales || n == p.scaled ||
+                                             n == p.add || (p.alone && n == p.quantize));
+    if (part && n->outputs == p.result) lower_dynamic_product(x, &p, st);
+    return part;
 }
 
 static const struct qc_qparams *quantizer_of(const struct qc_lowering *x, qc_id v)
@@ -469,58 +445,44 @@ static bool is_plain_like(const struct qc_lowering *x, qc_id v, qc_id like)
 /* Returns the integers of a value, and adds them if necessary. */
 static qc_id integers(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
-    if (!x->integer[v] && x->from->values[v].constant && !qc_lower_integer(x, v, st)) return 0;
+    if (x->from->values[v].constant) qc_lower_integer(x, v, st);
     if (!x->integer[v])
         return qc_fail(st, QC_BAD_INPUT, "the integers of '%s' are used before they are made", qc_lower_base(x, v));
     return x->integer[v];
 }
 
 /* *in: integers, scale and zero point of a value. channels: parameters are vectors if there are several. */
-static bool operand(qc_id in[3], struct qc_lowering *x, qc_id v, bool channels, struct qc_status *st)
+static void operand(qc_id in[3], struct qc_lowering *x, qc_id v, bool channels, struct qc_status *st)
 {
     const struct qc_qparams *s = quantizer_of(x, v);
-    return (in[0] = integers(x, v, st)) && qc_lower_parameters(in + 1, x, s, channels && s->count > 1, st);
+    in[0] = integers(x, v, st);
+    qc_lower_parameters(in + 1, x, s, channels && s->count > 1, st);
 }
 
-static bool result(qc_id in[2], struct qc_lowering *x, qc_id v, struct qc_status *st)
+static void result(qc_id in[2], struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
-    return qc_lower_parameters(in, x, quantizer_of(x, v), false, st);
+    qc_lower_parameters(in, x, quantizer_of(x, v), false, st);
 }
 
 /* Adds a node whose results are the integers of n's results, named after `value`. */
-static bool add_like(struct qc_lowering *x, enum qc_op op, const struct qc_node *n, unsigned count, const qc_id *in,
+static void add_like(struct qc_lowering *x, enum qc_op op, const struct qc_node *n, unsigned count, const qc_id *in,
                      qc_id value, struct qc_status *st)
 {
-    QC_FREED const char **names = calloc(n->output_count, sizeof *names);
-    bool ok = names ? true : qc_fail_memory(st, n->output_count * sizeof *names);
-    for (unsigned k = 0; ok && k < n->output_count; k++) {
-        const char *base = qc_lower_base(x, n->output_count > 1 ? value + k : value);
-        if (qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT) base = qc_lower_base(x, n->outputs);
-        ok = (names[k] = qc_lower_integer_name(x, n->output_count > 1 ? value + k : value, base, st));
+    const char **names = QC_NEW_ARRAY(x->to->arena, const char *, n->output_count, st);
+    for (unsigned k = 0; names && k < n->output_count; k++) {
+        const bool product = qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT;
+        names[k] = qc_lower_integer_name(x, value + k, qc_lower_base(x, product ? n->outputs : value + k), st);
     }
-    qc_id first = 0;
-    if (ok) {
-        const struct qc_node_def with = {.op = op, .input_count = count, .inputs = in, .output_names = names};
-        first = qc_graph_add_like(x->to, x->from, n, &with, st);
-    }
-    bool done = first != 0;
-    for (unsigned k = 0; done && k < n->output_count; k++) {
+    const struct qc_node_def with = {.op = op, .input_count = count, .inputs = in, .output_names = names};
+    const qc_id first = qc_graph_add_like(x->to, x->from, n, &with, st);
+    for (unsigned k = 0; first && k < n->output_count; k++) {
         const qc_id v = value + k, integer = first + k;
         const bool rounds = op != n->op; /* an op that moves integers keeps them within their levels */
         x->integer[v] = rounds ? qc_lower_cut(x, integer, quantizer_of(x, v), qc_lower_base(x, v), st) : integer;
-        done = x->integer[v] != 0;
     }
-    return done;
 }
 
 /* --- Products --- */
-
-static bool zero_points_equal(const struct qc_qparams *s)
-{
-    for (size_t i = 1; i < s->count; i++)
-        if (s->zero_point[i] != s->zero_point[0]) return false;
-    return true;
-}
 
 /* Returns true if there is an operator for this product and the op that reads its accumulator. */
 static bool has_product(const struct qc_lowering *x, const struct qc_node *n, const struct qc_node *taker)
@@ -533,45 +495,35 @@ static bool has_product(const struct qc_lowering *x, const struct qc_node *n, co
     if (floats ? n->op != QC_OP_Gemm : taker->op != QC_OP_Requantize || !is_plain_like(x, taker->outputs, n->inputs[0]))
         return false;
     if (n->op == QC_OP_MatMul && w->count > 1 && x->from->values[n->inputs[1]].type.shape.rank != 2) return false;
-    return n->op != QC_OP_Conv || zero_points_equal(w);
+    return n->op != QC_OP_Conv || !qc_lower_zero_points_differ(w);
 }
 
-/* *in: weights of QLinearConv, which have scales per channel but one zero point. */
-static bool conv_weights(qc_id in[3], struct qc_lowering *x, qc_id w, struct qc_status *st)
-{
-    const struct qc_qparams *s = quantizer_of(x, w);
-    if (!operand(in, x, w, true, st)) return false;
-    if (s->count == 1) return true;
-    const uint8_t byte = (uint8_t)s->zero_point[0];
-    const struct qc_shape scalar = QC_SCALAR;
-    return (in[2] = qc_lower_constant(x, qc_lower_type(s), &scalar, &byte, s->name, "zero_point", st));
-}
-
-static bool lower_product(struct qc_lowering *x, const struct qc_node *n, const struct qc_node *taker,
+static void lower_product(struct qc_lowering *x, const struct qc_node *n, const struct qc_node *taker,
                           struct qc_status *st)
 {
     qc_id in[9] = {QC_ABSENT}, y[2] = {QC_ABSENT, QC_ABSENT};
+    const struct qc_qparams *s = quantizer_of(x, n->inputs[1]);
     const bool floats = taker->op == QC_OP_Dequantize;
     const qc_id bias = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
-    if (!operand(in, x, n->inputs[0], false, st)) return false;
-    if (!(n->op == QC_OP_Conv ? conv_weights(in + 3, x, n->inputs[1], st) : operand(in + 3, x, n->inputs[1], true, st)))
-        return false;
-    if (!floats && !result(y, x, taker->outputs, st)) return false;
+    operand(in, x, n->inputs[0], false, st);
+    operand(in + 3, x, n->inputs[1], true, st);
+    if (n->op == QC_OP_Conv && s->count > 1) /* QLinearConv has scales per channel, but one zero point. */
+        in[5] = qc_lower_constant(x, qc_lower_type(s), &QC_SCALAR, &(uint8_t){(uint8_t)s->zero_point[0]}, s->name,
+                                  "zero_point", st);
+    if (!floats) result(y, x, taker->outputs, st);
     const qc_id b = bias ? integers(x, bias, st) : QC_ABSENT;
-    if (bias && !b) return false;
-    if (n->op != QC_OP_Gemm) {
-        in[6] = y[0];
-        in[7] = y[1];
-        in[8] = b;
-        return add_like(x, n->op == QC_OP_Conv ? QC_OP_QLinearConv : QC_OP_QLinearMatMul, n, b ? 9 : 8, in,
-                        taker->outputs, st);
-    }
-    in[6] = b;
-    in[7] = y[0];
-    in[8] = y[1];
-    if (!floats) return add_like(x, QC_OP_QGemm, n, 9, in, taker->outputs, st);
+    const unsigned at = n->op == QC_OP_Gemm; /* place of the result's parameters behind the bias */
+    in[at ? 6 : 8] = b;
+    in[6 + at] = y[0];
+    in[7 + at] = y[1];
     const struct qc_node_def with = {.op = QC_OP_QGemm, .input_count = b ? 7 : 6, .inputs = in};
-    return (x->real[taker->outputs] = qc_graph_add_like(x->to, x->from, n, &with, st));
+    if (floats)
+        x->real[taker->outputs] = qc_graph_add_like(x->to, x->from, n, &with, st);
+    else if (n->op == QC_OP_Gemm)
+        add_like(x, QC_OP_QGemm, n, 9, in, taker->outputs, st);
+    else
+        add_like(x, n->op == QC_OP_Conv ? QC_OP_QLinearConv : QC_OP_QLinearMatMul, n, b ? 9 : 8, in, taker->outputs,
+                 st);
 }
 
 /* Returns true if the node is written together with its reader: a product whose accumulator has one reader, or a
@@ -608,45 +560,40 @@ static bool has_merge(const struct qc_lowering *x, const struct qc_node *n)
     return true;
 }
 
-static bool lower_merge(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+static void lower_merge(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
     qc_id in[8];
-    for (unsigned i = 0; i < n->input_count; i++)
-        if (!operand(in + 3 * (size_t)i, x, n->inputs[i], false, st)) return false;
-    return result(in + 3 * (size_t)n->input_count, x, n->outputs, st) &&
-           add_like(x, merged(n->op), n, 3 * n->input_count + 2, in, n->outputs, st);
+    for (unsigned i = 0; i < n->input_count; i++) operand(in + 3 * (size_t)i, x, n->inputs[i], false, st);
+    result(in + 3 * (size_t)n->input_count, x, n->outputs, st);
+    add_like(x, merged(n->op), n, 3 * n->input_count + 2, in, n->outputs, st);
 }
 
 /* --- Ops that move integers --- */
 
-static bool lower_concat(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+static void lower_concat(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
-    qc_id *in = calloc(3 * (size_t)n->input_count + 2, sizeof *in);
-    bool ok = in ? true : qc_fail_memory(st, n->input_count), requantizes = false;
-    for (unsigned i = 0; i < n->input_count; i++) {
+    qc_id *in = QC_NEW_ARRAY(x->to->arena, qc_id, 3 * (size_t)n->input_count + 2, st);
+    bool requantizes = false;
+    for (unsigned i = 0; i < n->input_count; i++)
         requantizes = requantizes || is_deferred(x, qc_node_of(x->from, n->inputs[i]));
-    }
-    if (requantizes) ok = ok && result(in, x, n->outputs, st);
-    for (unsigned i = 0; ok && i < n->input_count; i++) {
+    if (!in) return;
+    if (requantizes) result(in, x, n->outputs, st);
+    for (unsigned i = 0; i < n->input_count; i++) {
         const struct qc_node *from = qc_node_of(x->from, n->inputs[i]);
-        const bool takes = is_deferred(x, from);
         if (requantizes)
-            ok = operand(in + 2 + 3 * (size_t)i, x, takes ? from->inputs[0] : n->inputs[i], false, st);
+            operand(in + 2 + 3 * (size_t)i, x, is_deferred(x, from) ? from->inputs[0] : n->inputs[i], false, st);
         else
-            ok = (in[i] = integers(x, n->inputs[i], st));
+            in[i] = integers(x, n->inputs[i], st);
     }
-    ok = ok && add_like(x, requantizes ? QC_OP_QLinearConcat : QC_OP_Concat, n,
-                        requantizes ? 3 * n->input_count + 2 : n->input_count, in, n->outputs, st);
-    free(in);
-    return ok;
+    add_like(x, requantizes ? QC_OP_QLinearConcat : QC_OP_Concat, n,
+             requantizes ? 3 * n->input_count + 2 : n->input_count, in, n->outputs, st);
 }
 
 /* Returns a level as a scalar of the qparams' type. */
 static qc_id level(struct qc_lowering *x, const struct qc_qparams *s, int32_t q, const char *what, struct qc_status *st)
 {
     const uint8_t byte = (uint8_t)q;
-    const struct qc_shape scalar = QC_SCALAR;
-    return qc_lower_constant(x, qc_lower_type(s), &scalar, &byte, s->name, what, st);
+    return qc_lower_constant(x, qc_lower_type(s), &QC_SCALAR, &byte, s->name, what, st);
 }
 
 /* *q: the level of a constant number; unchanged if the input is absent. Returns false if the input is computed. */
@@ -670,39 +617,37 @@ static bool has_constants(const struct qc_lowering *x, const struct qc_node *n)
     return n->op != QC_OP_Pad || level_of(&q, x, n, 2, s);
 }
 
-static bool lower_clamp(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+static void lower_clamp(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_qparams *s = quantizer_of(x, n->outputs);
     const struct qc_levels levels = qc_qparams_levels(s);
     int32_t lo = n->op == QC_OP_Relu ? s->zero_point[0] : levels.lo, hi = levels.hi;
     level_of(&lo, x, n, 1, s);
     level_of(&hi, x, n, 2, s);
-    qc_id in[3] = {integers(x, n->inputs[0], st), level(x, s, lo, n->op == QC_OP_Relu ? "zero_point" : "lowest", st),
-                   QC_ABSENT};
-    if (!in[0] || !in[1] || (hi < levels.hi && !(in[2] = level(x, s, hi, "highest", st)))) return false;
-    return add_like(x, QC_OP_Clip, n, in[2] ? 3 : 2, in, n->outputs, st);
+    const qc_id in[3] = {integers(x, n->inputs[0], st),
+                         level(x, s, lo, n->op == QC_OP_Relu ? "zero_point" : "lowest", st),
+                         hi < levels.hi ? level(x, s, hi, "highest", st) : QC_ABSENT};
+    add_like(x, QC_OP_Clip, n, in[2] ? 3 : 2, in, n->outputs, st);
 }
 
-static bool lower_moving(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+static void lower_moving(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_qparams *s = quantizer_of(x, n->outputs);
     const bool fills = n->op == QC_OP_Pad && strcmp(qc_attr_string(n, "mode", "constant"), "constant") == 0;
     struct qc_shuffled shuffled;
-    if (!(n = qc_lower_shuffle(&shuffled, x, n, st))) return false;
+    n = qc_lower_shuffle(&shuffled, x, n, st);
     qc_id in[8] = {integers(x, n->inputs[0], st)};
     unsigned count = n->input_count;
-    if (!in[0]) return false;
     for (unsigned i = 1; i < n->input_count; i++)
-        if (n->inputs[i] && !(n->op == QC_OP_Pad && i == 2) && !(in[i] = qc_lower_real(x, n->inputs[i], st)))
-            return false;
+        if (n->inputs[i] && !(n->op == QC_OP_Pad && i == 2)) in[i] = qc_lower_real(x, n->inputs[i], st);
     if (shuffled.shape) in[1] = shuffled.shape;
     if (fills) {
         int32_t q = s->zero_point[0];
         level_of(&q, x, n, 2, s);
-        if (!(in[2] = level(x, s, q, q == s->zero_point[0] ? "zero_point" : "padding", st))) return false;
+        in[2] = level(x, s, q, q == s->zero_point[0] ? "zero_point" : "padding", st);
         if (count < 3) count = 3;
     }
-    return add_like(x, n->op, n, count, in, n->outputs, st);
+    add_like(x, n->op, n, count, in, n->outputs, st);
 }
 
 /* Returns true if ONNX Runtime runs this op on 8-bit integers. DepthToSpace and SpaceToDepth do so only in the newest
@@ -713,22 +658,32 @@ static bool moves_bytes(enum qc_op op)
            op != QC_OP_DepthToSpace && op != QC_OP_SpaceToDepth;
 }
 
-static bool lower_node(struct qc_lowering *x, qc_id id, struct qc_status *st)
+static void lower_node(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &x->from->nodes[id], *from = n->input_count ? qc_node_of(x->from, n->inputs[0]) : NULL;
-    if (is_deferred(x, n) || lower_is_nbits_weight(x, n) || lower_is_lstm_weight(x, n)) return true;
-    if (lower_has_lstm(x, n)) return lower_lstm(x, n, st);
-    bool done;
-    if (!lower_dynamic(&done, x, n, st) || done) return st->code == QC_OK;
-    if (lower_has_nbits(x, n)) return lower_nbits(x, n, st);
-    if ((n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) && is_deferred(x, from))
-        return lower_product(x, from, n, st);
-    if (has_merge(x, n)) return lower_merge(x, n, st);
-    if (!is_plain(x, n->outputs)) return qc_lower_plain(x, id, st);
-    if (n->op == QC_OP_Concat) return lower_concat(x, n, st);
-    if ((n->op == QC_OP_Relu || n->op == QC_OP_Clip) && has_constants(x, n)) return lower_clamp(x, n, st);
-    if (moves_bytes(n->op) && has_constants(x, n)) return lower_moving(x, n, st);
-    return qc_lower_plain(x, id, st);
+    if (is_deferred(x, n) || lower_is_lstm_weight(x, n) ||
+        (qc_lower_in_blocks(x->from, n) && qc_lower_all_read(x, n, lower_has_nbits)))
+        return;
+    if (lower_has_lstm(x, n))
+        lower_lstm(x, n, st);
+    else if (lower_dynamic(x, n, st))
+        return;
+    else if (lower_has_nbits(x, n))
+        lower_nbits(x, n, st);
+    else if ((n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) && is_deferred(x, from))
+        lower_product(x, from, n, st);
+    else if (has_merge(x, n))
+        lower_merge(x, n, st);
+    else if (!is_plain(x, n->outputs))
+        qc_lower_plain(x, id, st);
+    else if (n->op == QC_OP_Concat)
+        lower_concat(x, n, st);
+    else if ((n->op == QC_OP_Relu || n->op == QC_OP_Clip) && has_constants(x, n))
+        lower_clamp(x, n, st);
+    else if (moves_bytes(n->op) && has_constants(x, n))
+        lower_moving(x, n, st);
+    else
+        qc_lower_plain(x, id, st);
 }
 
 static bool lower_qoperator(struct qc_graph **out, const struct qc_graph *g, const struct qc_lower_options *options,

@@ -193,10 +193,10 @@ static bool find_values(struct again *out, bool *fits, struct restoring *s, cons
         *fits = *fits && out->stored[k] && out->quantize[k];
     }
     for (unsigned i = 0; *fits && i < c->input_count; i++)
-        if (c->inputs[i] && !(out->inputs[i] = qc_lower_real(s->x, c->inputs[i], st))) return false;
+        if (c->inputs[i]) out->inputs[i] = qc_lower_real(s->x, c->inputs[i], st);
     for (unsigned k = 0; *fits && k < c->output_count; k++)
-        if (c->outputs[k] && !stored[k] && !(out->outputs[k] = qc_lower_real(s->x, c->outputs[k], st))) return false;
-    return true;
+        if (c->outputs[k] && !stored[k]) out->outputs[k] = qc_lower_real(s->x, c->outputs[k], st);
+    return st->code == QC_OK;
 }
 
 /* Compares call number i and appends it to the list if it is to be written. */
@@ -261,29 +261,28 @@ static qc_id own_input(struct qc_rebuild *r, const struct restoring *s, const st
     const struct qc_value *own = &s->types->values[w->own->inputs[i]];
     if (own->constant && own->constant->dtype != r->from->values[w->inputs[i]].type.dtype)
         return qc_graph_add_constant(r->to, own->name, own->constant, st);
-    const qc_id v = qc_rebuild_value(r, w->inputs[i], st);
-    return v ? in_type(r->to, v, own->type.dtype, st) : 0;
+    return in_type(r->to, qc_rebuild_value(r, w->inputs[i], st), own->type.dtype, st);
 }
 
 /* Adds the QuantizeLinear of output k, which reads `real`. */
-static bool store_output(struct qc_rebuild *r, const struct again *w, unsigned k, qc_id real, struct qc_status *st)
+static void store_output(struct qc_rebuild *r, const struct again *w, unsigned k, qc_id real, struct qc_status *st)
 {
     const struct qc_node *q = qc_node_of(r->from, w->quantize[k]);
     const qc_id inputs[] = {real, qc_rebuild_value(r, q->inputs[1], st), qc_rebuild_value(r, q->inputs[2], st)};
     const struct qc_node_def with = {.inputs = inputs, .output_names = &r->from->values[w->stored[k]].name};
-    return inputs[1] && inputs[2] && (r->map[w->stored[k]] = qc_graph_add_like(r->to, r->from, q, &with, st));
+    r->map[w->stored[k]] = qc_graph_add_like(r->to, r->from, q, &with, st);
 }
 
-static bool write_call(struct qc_rebuild *r, const struct restoring *s, const struct again *w, struct qc_arena *a,
+static void write_call(struct qc_rebuild *r, const struct restoring *s, const struct again *w, struct qc_arena *a,
                        struct qc_status *st)
 {
     const struct qc_source_call *c = w->call;
     const struct qc_attr *attrs = node_attrs(s, r->from, w, a, st);
     qc_id *inputs = QC_NEW_ARRAY(a, qc_id, c->input_count, st);
     const char **names = QC_NEW_ARRAY(a, const char *, c->output_count, st);
-    if (!attrs || !inputs || !names) return false;
+    if (!attrs || !inputs || !names) return;
     for (unsigned i = 0; i < c->input_count; i++)
-        if (w->inputs[i] && !(inputs[i] = own_input(r, s, w, i, st))) return false;
+        if (w->inputs[i]) inputs[i] = own_input(r, s, w, i, st);
     for (unsigned k = 0; k < c->output_count; k++)
         names[k] = w->stored[k]    ? s->real->values[w->real->outputs[k]].name
                    : w->outputs[k] ? r->from->values[w->outputs[k]].name
@@ -300,10 +299,9 @@ static bool write_call(struct qc_rebuild *r, const struct restoring *s, const st
     for (unsigned k = 0; first && k < c->output_count; k++) {
         const qc_id v = w->stored[k] ? qc_node_of(r->from, w->quantize[k])->inputs[0] : w->outputs[k],
                     y = v ? in_type(r->to, first + k, r->from->values[v].type.dtype, st) : 0;
-        if (v && (!y || (w->stored[k] && !store_output(r, w, k, y, st)))) return false;
+        if (v && w->stored[k]) store_output(r, w, k, y, st);
         if (w->outputs[k]) r->map[w->outputs[k]] = y;
     }
-    return first != 0;
 }
 
 bool qc_lower_restore_calls(struct qc_lowering *x, struct qc_status *st)
@@ -320,7 +318,7 @@ bool qc_lower_restore_calls(struct qc_lowering *x, struct qc_status *st)
     bool ok = list && s.met ? true : qc_fail_memory(st, real->value_count * sizeof *s.met);
     for (size_t i = 0; ok && i < real->call_count; i++) ok = compare_call(list, &count, &s, i, a, st);
     ok = ok && qc_rebuild_begin(&r, x->to, st);
-    for (size_t i = 0; ok && i < count; i++) ok = write_call(&r, &s, &list[i], a, st);
+    for (size_t i = 0; ok && i < count; i++) write_call(&r, &s, &list[i], a, st);
     if ((ok = ok && qc_rebuild_finish(&out, &r, st))) {
         qc_graph_free(x->to);
         x->to = out;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "export/formats/lowering.h"
 #include "graph/core/custom.h"
 #include "graph/core/rebuild.h"
@@ -26,12 +27,6 @@ struct sharing {
     const struct qc_graph *g;
     qc_id *table; /* [value_count + 1]: the table that a constant is made from; 0: none */
 };
-
-static bool is_reshaped(const struct qc_tensor *a, const struct qc_tensor *b)
-{
-    return a->dtype == b->dtype && a->count == b->count && !qc_shape_equal(&a->shape, &b->shape) &&
-           memcmp(a->data, b->data, a->bytes) == 0;
-}
 
 /* Returns the constant that a Gather takes rows of, perhaps through a Cast, if it is a table of integers of some size.
  */
@@ -54,7 +49,10 @@ static bool find(struct sharing *s)
         const struct qc_tensor *t = table ? qc_constant_of(g, table) : NULL;
         for (qc_id v = 1; t && !s->table[table] && v <= g->value_count; v++) {
             const struct qc_tensor *c = v == table || s->table[v] ? NULL : qc_constant_of(g, v);
-            if (!c || !(qc_tensor_is_transposed(c, t) || is_reshaped(c, t))) continue;
+            if (!c || !(qc_tensor_is_transposed(c, t) ||
+                        (c->dtype == t->dtype && c->count == t->count && !qc_shape_equal(&c->shape, &t->shape) &&
+                         memcmp(c->data, t->data, c->bytes) == 0)))
+                continue;
             s->table[v] = table;
             found = true;
         }
@@ -71,14 +69,10 @@ static qc_id shared(struct sharing *s, qc_id v, struct qc_status *st)
     struct qc_node_def def = {
         .op = QC_OP_Transpose, .name = name, .input_count = 1, .attr_count = 1, .attrs = &perm, .output_names = &name};
     qc_id in[2] = {qc_rebuild_value(&s->r, s->table[v], st), 0};
-    if (!in[0]) return 0;
     def.inputs = in;
     if (!qc_tensor_is_transposed(c, qc_constant_of(s->g, s->table[v]))) {
         const struct qc_shape rank = QC_SHAPE(c->shape.rank);
-        struct qc_tensor *t = qc_tensor_of(QC_I64, &rank, c->shape.dim, st);
-        in[1] = t ? qc_graph_add_constant(s->r.to, "table_shape", t, st) : 0;
-        qc_tensor_unref(t);
-        if (!in[1]) return 0;
+        in[1] = qc_graph_add_made_constant(s->r.to, "table_shape", qc_tensor_of(QC_I64, &rank, c->shape.dim, st), st);
         def.op = QC_OP_Reshape;
         def.input_count = 2;
         def.attr_count = 0;
@@ -95,7 +89,7 @@ bool qc_lower_share_tables(struct qc_graph **g, struct qc_status *st)
     if (find(&s)) {
         ok = qc_rebuild_begin(&s.r, s.g, st);
         for (qc_id v = 1; ok && v <= s.g->value_count; v++)
-            if (s.table[v]) ok = (s.r.map[v] = shared(&s, v, st)) != 0;
+            if (s.table[v]) s.r.map[v] = shared(&s, v, st);
         ok = ok && qc_rebuild_finish(&out, &s.r, st);
         qc_rebuild_free(&s.r);
     }
@@ -152,12 +146,11 @@ static qc_id reshaped(const struct unsharing *u, qc_id weight, struct qc_status 
     const struct qc_shape *shape = &u->r.from->values[weight].type.shape;
     const char *name = fresh_name(u, QC_VALUE_LABEL(u->r.from, weight), st);
     const struct qc_shape dims = QC_SHAPE(shape->rank);
-    struct qc_tensor *t = qc_tensor_of(QC_I64, &dims, shape->dim, st);
-    const qc_id in[2] = {u->own[weight], name && t ? qc_graph_add_constant(u->r.to, "weight_shape", t, st) : 0};
-    qc_tensor_unref(t);
+    const qc_id in[2] = {u->own[weight], qc_graph_add_made_constant(u->r.to, "weight_shape",
+                                                                    qc_tensor_of(QC_I64, &dims, shape->dim, st), st)};
     const struct qc_node_def def = {
         .op = QC_OP_Reshape, .name = name, .input_count = 2, .inputs = in, .output_names = &name};
-    return in[1] ? qc_graph_add(u->r.to, &def, st) : 0;
+    return qc_graph_add(u->r.to, &def, st);
 }
 
 /* Returns the input as a value that no rewritten operator has yet. */
@@ -173,19 +166,17 @@ static qc_id own(struct unsharing *u, qc_id v, bool is_weight, struct qc_status 
     return u->own[v];
 }
 
-static bool own_inputs(qc_id *inputs, struct unsharing *u, const struct qc_node *n, struct qc_status *st)
+static void own_inputs(qc_id *inputs, struct unsharing *u, const struct qc_node *n, struct qc_status *st)
 {
     for (unsigned i = 0; i < n->input_count; i++)
-        if (n->inputs[i] && !(inputs[i] = qc_rebuild_value(&u->r, n->inputs[i], st))) return false;
+        if (n->inputs[i]) inputs[i] = qc_rebuild_value(&u->r, n->inputs[i], st);
     for (size_t i = 0; i < REWRITTEN; i++) {
         const struct rewritten *w = &rewritten[i];
         if (!is_rewritten(u, n, w)) continue;
         const qc_id zero = input_of(n, w->zero_point);
-        if (!(inputs[w->weight] = own(u, n->inputs[w->weight], true, st))) return false;
-        if (zero && u->r.from->values[zero].constant && !(inputs[w->zero_point] = own(u, zero, false, st)))
-            return false;
+        inputs[w->weight] = own(u, n->inputs[w->weight], true, st);
+        if (zero && u->r.from->values[zero].constant) inputs[w->zero_point] = own(u, zero, false, st);
     }
-    return true;
 }
 
 /* Adds another DequantizeLinear like n with a new name. */
@@ -199,24 +190,25 @@ static qc_id another(const struct unsharing *u, const struct qc_node *n, const q
                                     .attr_count = n->attr_count,
                                     .attrs = n->attrs,
                                     .output_names = &name};
-    return name ? qc_graph_add(u->r.to, &def, st) : 0;
+    return qc_graph_add(u->r.to, &def, st);
 }
 
 /* Copies a node, with weights and zero points of its own. again: n was copied already; makes a second copy. */
-static bool copy_node(struct unsharing *u, const struct qc_node *n, bool again, struct qc_status *st)
+static void copy_node(struct unsharing *u, const struct qc_node *n, bool again, struct qc_status *st)
 {
-    qc_id *inputs = calloc(n->input_count + 1U, sizeof *inputs), first = 0;
-    if (!inputs) return qc_fail_memory(st, n->input_count * sizeof *inputs);
+    QC_FREED qc_id *inputs = calloc(n->input_count + 1U, sizeof *inputs);
     const struct qc_node_def with = {.inputs = inputs};
-    if (own_inputs(inputs, u, n, st))
-        first = again ? another(u, n, inputs, st) : qc_graph_add_like(u->r.to, u->r.from, n, &with, st);
+    if (!inputs) {
+        qc_fail_memory(st, n->input_count * sizeof *inputs);
+        return;
+    }
+    own_inputs(inputs, u, n, st);
+    const qc_id first = again ? another(u, n, inputs, st) : qc_graph_add_like(u->r.to, u->r.from, n, &with, st);
     for (unsigned k = 0; first && k < n->output_count; k++) u->r.map[n->outputs + k] = first + k;
-    free(inputs);
-    return first != 0;
 }
 
 /* Gives each reader of dequantized weights its own DequantizeLinear. */
-static bool dequantize_again(struct unsharing *u, const struct qc_node *n, struct qc_status *st)
+static void dequantize_again(struct unsharing *u, const struct qc_node *n, struct qc_status *st)
 {
     for (unsigned i = 0; i < n->input_count; i++) {
         const qc_id v = n->inputs[i];
@@ -224,17 +216,9 @@ static bool dequantize_again(struct unsharing *u, const struct qc_node *n, struc
         bool earlier = false;
         for (unsigned k = 0; k < i; k++) earlier = earlier || n->inputs[k] == v;
         if (!dq || earlier || !is_rewritten(u, dq, &rewritten[0])) continue;
-        if (u->read[v] && !copy_node(u, dq, true, st)) return false;
+        if (u->read[v]) copy_node(u, dq, true, st);
         u->read[v] = true;
     }
-    return true;
-}
-
-static bool is_constant(const struct unsharing *u, const struct qc_node *n)
-{
-    bool all = n->input_count > 0;
-    for (unsigned i = 0; i < n->input_count; i++) all = all && (!n->inputs[i] || u->constant[n->inputs[i]]);
-    return all;
 }
 
 bool qc_lower_unshare(struct qc_graph **g, struct qc_status *st)
@@ -242,16 +226,20 @@ bool qc_lower_unshare(struct qc_graph **g, struct qc_status *st)
     const struct qc_graph *from = *g;
     struct unsharing u = {.r = {0}};
     QC_ARENA_SCOPE *a = qc_arena_new();
-    bool ok = a || qc_fail_memory(st, 1);
-    ok = ok && (u.constant = QC_NEW_ARRAY(a, bool, from->value_count + 1, st)) &&
-         (u.own = QC_NEW_ARRAY(a, qc_id, from->value_count + 1, st)) &&
-         (u.read = QC_NEW_ARRAY(a, bool, from->value_count + 1, st)) && qc_rebuild_begin(&u.r, from, st);
+    if (!a) return qc_fail_memory(st, 1);
+    u.constant = QC_NEW_ARRAY(a, bool, from->value_count + 1, st);
+    u.own = QC_NEW_ARRAY(a, qc_id, from->value_count + 1, st);
+    u.read = QC_NEW_ARRAY(a, bool, from->value_count + 1, st);
+    bool ok = u.constant && u.own && u.read && qc_rebuild_begin(&u.r, from, st);
     for (qc_id v = 1; ok && v <= from->value_count; v++) u.constant[v] = from->values[v].constant != NULL;
     for (qc_id id = 1; ok && id <= from->node_count; id++) {
         const struct qc_node *n = &from->nodes[id];
-        const bool constant = is_constant(&u, n);
+        bool constant = n->input_count > 0;
+        for (unsigned i = 0; i < n->input_count; i++)
+            constant = constant && (!n->inputs[i] || u.constant[n->inputs[i]]);
         for (unsigned k = 0; k < n->output_count; k++) u.constant[n->outputs + k] = constant;
-        ok = dequantize_again(&u, n, st) && copy_node(&u, n, false, st);
+        dequantize_again(&u, n, st);
+        copy_node(&u, n, false, st);
     }
     struct qc_graph *to = NULL;
     ok = ok && qc_rebuild_finish(&to, &u.r, st);

@@ -28,22 +28,15 @@ struct question {
     const struct qc_bounds *inputs;
     const bool *absent;
     struct qc_arena *arena;
+    struct qc_status *st;
 };
 
-typedef bool rule_fn(struct qc_bounds *out, const struct question *q, struct qc_bounds row, struct qc_status *st);
+typedef struct qc_bounds rule_fn(const struct question *q, struct qc_bounds row);
 
-static bool any(struct qc_bounds *out, const struct question *q, struct qc_bounds row, struct qc_status *st)
+static struct qc_bounds fixed(const struct question *q, struct qc_bounds row)
 {
-    (void)q, (void)row, (void)st;
-    *out = unknown;
-    return true;
-}
-
-static bool fixed(struct qc_bounds *out, const struct question *q, struct qc_bounds row, struct qc_status *st)
-{
-    (void)q, (void)st;
-    *out = row;
-    return true;
+    (void)q;
+    return row;
 }
 
 static struct qc_bounds inputs_hull(const struct question *q)
@@ -54,41 +47,28 @@ static struct qc_bounds inputs_hull(const struct question *q)
     return all;
 }
 
-static bool within(struct qc_bounds *out, const struct question *q, struct qc_bounds row, struct qc_status *st)
+static struct qc_bounds within(const struct question *q, struct qc_bounds row)
 {
-    (void)st;
-    *out = cut(inputs_hull(q), row.lo, row.hi);
-    return true;
+    return cut(inputs_hull(q), row.lo, row.hi);
 }
 
-static bool clip(struct qc_bounds *out, const struct question *q, struct qc_bounds row, struct qc_status *st)
+static struct qc_bounds clip(const struct question *q, struct qc_bounds row)
 {
-    (void)st;
     double lo = q->count > 1 && !q->absent[1] ? q->inputs[1].lo : row.lo,
            hi = q->count > 2 && !q->absent[2] ? q->inputs[2].hi : row.hi;
-    *out = lo <= hi ? cut(q->inputs[0], lo, hi) : unknown;
-    return true;
+    return lo <= hi ? cut(q->inputs[0], lo, hi) : unknown;
 }
 
-static bool moves_first_only(const struct qc_node *n)
-{
-    return n && qc_node_affine(n) == QC_AFFINE_KEEP;
-}
-
-static bool hull(struct qc_bounds *out, const struct question *q, struct qc_bounds row, struct qc_status *st)
+static struct qc_bounds hull(const struct question *q, struct qc_bounds row)
 {
     static const struct qc_bounds zero = {0, 0};
-    (void)row, (void)st;
-    *out = moves_first_only(q->node) ? q->inputs[0] : inputs_hull(q);
-    enum qc_op op = q->node ? q->node->op : QC_OP_INVALID;
-    if (op == QC_OP_Pad)
-        *out = hull_of(*out, q->count > 2 && !q->absent[2] ? q->inputs[2] : zero);
-    else if (op == QC_OP_AveragePool || op == QC_OP_Resize)
-        *out = hull_of(*out, zero);
-    return true;
+    const enum qc_op op = q->node ? q->node->op : QC_OP_INVALID;
+    row = q->node && qc_node_affine(q->node) == QC_AFFINE_KEEP ? q->inputs[0] : inputs_hull(q);
+    if (op == QC_OP_Pad) return hull_of(row, q->count > 2 && !q->absent[2] ? q->inputs[2] : zero);
+    return op == QC_OP_AveragePool || op == QC_OP_Resize ? hull_of(row, zero) : row;
 }
 
-static bool table(struct qc_bounds *out, const struct question *q, struct qc_bounds row, struct qc_status *st);
+static struct qc_bounds table(const struct question *q, struct qc_bounds row);
 
 struct row {
     rule_fn *rule;
@@ -105,7 +85,7 @@ static struct row row_of(enum qc_op op, enum qc_affine_behaviour affine)
 {
     if (rows[op].rule) return rows[op];
     bool moves = affine == QC_AFFINE_KEEP || affine == QC_AFFINE_JOIN;
-    return (struct row){.rule = moves ? hull : any, .bounds = unknown};
+    return (struct row){.rule = moves ? hull : fixed, .bounds = unknown};
 }
 
 static struct qc_bounds argument(const struct qc_function_arg *a, const struct qc_bounds *steps, struct qc_bounds x)
@@ -119,12 +99,11 @@ static struct qc_bounds argument(const struct qc_function_arg *a, const struct q
     return unknown;
 }
 
-static bool table(struct qc_bounds *out, const struct question *q, struct qc_bounds row, struct qc_status *st)
+static struct qc_bounds table(const struct question *q, struct qc_bounds row)
 {
     struct qc_bounds steps[QC_FUNCTION_STEPS];
     struct qc_function f;
-    (void)row;
-    if (!qc_function_of(&f, q->node, q->arena, st)) return false;
+    if (!qc_function_of(&f, q->node, q->arena, q->st)) return row;
     for (unsigned s = 0; s < f.count; s++) {
         struct qc_bounds in[QC_FUNCTION_ARGS];
         bool absent[QC_FUNCTION_ARGS];
@@ -133,12 +112,10 @@ static bool table(struct qc_bounds *out, const struct question *q, struct qc_bou
             absent[i] = f.steps[s].args[i].kind == QC_ARG_ABSENT;
         }
         struct row r = row_of(f.steps[s].op, QC_AFFINE_NONE);
-        struct question step = {
-            .g = q->g, .count = f.steps[s].arg_count, .inputs = in, .absent = absent, .arena = q->arena};
-        if (!r.rule(&steps[s], &step, r.bounds, st)) return false;
+        const struct question step = {.g = q->g, .count = f.steps[s].arg_count, .inputs = in, .absent = absent};
+        steps[s] = r.rule(&step, r.bounds);
     }
-    *out = f.count ? steps[f.count - 1] : unknown;
-    return true;
+    return f.count ? steps[f.count - 1] : unknown;
 }
 
 static struct qc_bounds of_constant(const struct qc_tensor *t)
@@ -186,15 +163,15 @@ struct qc_bounds *qc_graph_bounds(const struct qc_graph *g, struct qc_arena *a, 
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         struct row r = row_of(n->op, qc_node_affine(n));
-        if (r.rule == any || n->input_count > MOST) continue;
+        if (n->input_count > MOST) continue;
         for (unsigned i = 0; i < n->input_count; i++) {
             in[i] = b[n->inputs[i]];
             absent[i] = n->inputs[i] == QC_ABSENT;
         }
-        struct question q = {.g = g, .node = n, .count = n->input_count, .inputs = in, .absent = absent, .arena = a};
-        struct qc_bounds result;
-        if (!r.rule(&result, &q, r.bounds, st)) return NULL;
+        const struct question q = {
+            .g = g, .node = n, .count = n->input_count, .inputs = in, .absent = absent, .arena = a, .st = st};
+        const struct qc_bounds result = r.rule(&q, r.bounds);
         for (unsigned k = 0; k < n->output_count; k++) b[n->outputs + k] = result;
     }
-    return b;
+    return st->code == QC_OK ? b : NULL;
 }

@@ -42,16 +42,6 @@ void qc_carried_unref(struct qc_carried *c)
     free(c);
 }
 
-static bool same_text(const char *a, const char *b)
-{
-    return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-static bool same_kind(const struct qc_carried_node *a, const struct qc_carried_node *b)
-{
-    return strcmp(a->op, b->op) == 0 && strcmp(a->domain, b->domain) == 0 && same_text(a->detail, b->detail);
-}
-
 /* Counts the unknown nodes by kind; returns the number of nodes beyond the table. */
 static size_t count_kinds(struct kind of[KINDS], size_t *count, const struct qc_carried *c)
 {
@@ -60,7 +50,13 @@ static size_t count_kinds(struct kind of[KINDS], size_t *count, const struct qc_
     for (size_t i = 0; i < c->node_count; i++) {
         size_t k = 0;
         if (!c->nodes[i].unknown) continue;
-        while (k < *count && !same_kind(of[k].first, &c->nodes[i])) k++;
+        const struct qc_carried_node *n = &c->nodes[i];
+        for (; k < *count; k++) {
+            const char *detail = of[k].first->detail;
+            if (strcmp(of[k].first->op, n->op) == 0 && strcmp(of[k].first->domain, n->domain) == 0 &&
+                (detail == n->detail || (detail && n->detail && strcmp(detail, n->detail) == 0)))
+                break;
+        }
         if (k < *count)
             of[k].count++;
         else if (k == KINDS)

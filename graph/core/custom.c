@@ -150,45 +150,27 @@ static void describe(struct qcalib_kernel_tensor *to, enum qc_dtype dtype, const
 static bool fill_attribute(struct qcalib_kernel_attribute *to, const struct qc_attr *from, struct qc_arena *a,
                            struct qc_status *st)
 {
-    *to = (struct qcalib_kernel_attribute){.name = from->name, .count = 1};
-    switch (from->kind) {
-    case QC_ATTR_INT:
-        to->kind = QCALIB_KERNEL_INT;
-        to->ints = &from->i;
-        return true;
-    case QC_ATTR_FLOAT:
-        to->kind = QCALIB_KERNEL_FLOAT;
-        to->floats = &from->f;
-        return true;
-    case QC_ATTR_STRING:
-        to->kind = QCALIB_KERNEL_STRING;
-        to->strings = &from->s;
-        return true;
-    case QC_ATTR_INTS:
-        to->kind = QCALIB_KERNEL_INTS;
-        to->count = from->count;
-        to->ints = from->ints;
-        return true;
-    case QC_ATTR_FLOATS:
-        to->kind = QCALIB_KERNEL_FLOATS;
-        to->count = from->count;
-        to->floats = from->floats;
-        return true;
-    case QC_ATTR_STRINGS:
-        to->kind = QCALIB_KERNEL_STRINGS;
-        to->count = from->count;
-        to->strings = from->strings;
-        return true;
-    case QC_ATTR_TENSOR: {
+    static const int32_t kinds[] = {[QC_ATTR_INT] = QCALIB_KERNEL_INT,       [QC_ATTR_INTS] = QCALIB_KERNEL_INTS,
+                                    [QC_ATTR_FLOAT] = QCALIB_KERNEL_FLOAT,   [QC_ATTR_FLOATS] = QCALIB_KERNEL_FLOATS,
+                                    [QC_ATTR_STRING] = QCALIB_KERNEL_STRING, [QC_ATTR_STRINGS] = QCALIB_KERNEL_STRINGS,
+                                    [QC_ATTR_TENSOR] = QCALIB_KERNEL_TENSOR};
+    const enum qc_attr_kind kind = from->kind;
+    const bool list = kind == QC_ATTR_INTS || kind == QC_ATTR_FLOATS || kind == QC_ATTR_STRINGS;
+    if (kind == QC_ATTR_GRAPH) return qc_fail(st, QC_UNSUPPORTED, "kernels cannot take graphs as attributes");
+    *to = (struct qcalib_kernel_attribute){.name = from->name, .kind = kinds[kind], .count = list ? from->count : 1};
+    if (kind == QC_ATTR_INT || kind == QC_ATTR_INTS) {
+        to->ints = list ? from->ints : &from->i;
+    } else if (kind == QC_ATTR_FLOAT || kind == QC_ATTR_FLOATS) {
+        to->floats = list ? from->floats : &from->f;
+    } else if (kind == QC_ATTR_STRING || kind == QC_ATTR_STRINGS) {
+        to->strings = list ? from->strings : &from->s;
+    } else {
         struct qcalib_kernel_tensor *t = QC_NEW(a, struct qcalib_kernel_tensor, st);
-        if (t) describe(t, from->tensor->dtype, &from->tensor->shape, from->tensor->data);
-        to->kind = QCALIB_KERNEL_TENSOR;
+        if (!t) return false;
+        describe(t, from->tensor->dtype, &from->tensor->shape, from->tensor->data);
         to->tensor = t;
-        return t != NULL;
     }
-    case QC_ATTR_GRAPH: break;
-    }
-    return qc_fail(st, QC_UNSUPPORTED, "kernels cannot take graphs as attributes");
+    return true;
 }
 
 bool qc_custom_call(struct qcalib_kernel_call *out, const struct qc_graph *g, const struct qc_node *n,

@@ -3,12 +3,6 @@
 
 #include <limits.h>
 
-static bool counts_data(enum qc_op op)
-{
-    return op == QC_OP_NonZero || op == QC_OP_Compress || op == QC_OP_Unique || op == QC_OP_NonMaxSuppression ||
-           op == QC_OP_If || op == QC_OP_Loop || op == QC_OP_Scan;
-}
-
 /* Returns the first input that gives sizes: all from there on do. UINT_MAX if none does. */
 static unsigned first_size(enum qc_op op)
 {
@@ -26,7 +20,10 @@ bool *qc_sized_by_data(const struct qc_graph *g, struct qc_arena *a, struct qc_s
     for (qc_id v = 1; v <= g->value_count; v++) data[v] = g->values[v].kind == QC_VALUE_INPUT;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        bool is_sized = counts_data(n->op), is_data = is_sized;
+        bool is_sized = n->op == QC_OP_NonZero || n->op == QC_OP_Compress || n->op == QC_OP_Unique ||
+                        n->op == QC_OP_NonMaxSuppression || n->op == QC_OP_If || n->op == QC_OP_Loop ||
+                        n->op == QC_OP_Scan,
+             is_data = is_sized;
         for (unsigned i = 0; i < n->input_count; i++) {
             const bool shape = n->op == QC_OP_Shape || n->op == QC_OP_Size;
             is_sized = is_sized || (!shape && sized[n->inputs[i]]) || (i >= first_size(n->op) && data[n->inputs[i]]);

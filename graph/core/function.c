@@ -26,25 +26,16 @@ bool qc_function_takes(enum qc_op op, unsigned count)
     return count >= info->inputs_min && count <= info->inputs_max;
 }
 
-static bool same_arg(const struct qc_function_arg *a, const struct qc_function_arg *b)
-{
-    return a->kind == b->kind && (a->kind != QC_ARG_STEP || a->step == b->step) &&
-           (a->kind != QC_ARG_NUMBER || memcmp(&a->number, &b->number, sizeof a->number) == 0);
-}
-
-static bool same_attr(const struct qc_attr *a, const struct qc_attr *b)
-{
-    if (a->kind != b->kind || strcmp(a->name, b->name) != 0) return false;
-    return a->kind == QC_ATTR_STRING ? strcmp(a->s, b->s) == 0 : memcmp(&a->f, &b->f, sizeof a->f) == 0;
-}
-
 static bool same_step(const struct qc_function_step *a, const struct qc_function_step *b)
 {
     if (a->op != b->op || a->arg_count != b->arg_count || a->attr_count != b->attr_count) return false;
     for (unsigned i = 0; i < a->arg_count; i++)
-        if (!same_arg(&a->args[i], &b->args[i])) return false;
+        if (a->args[i].kind != b->args[i].kind ||
+            (a->args[i].kind == QC_ARG_STEP && a->args[i].step != b->args[i].step) ||
+            (a->args[i].kind == QC_ARG_NUMBER && memcmp(&a->args[i].number, &b->args[i].number, sizeof(float)) != 0))
+            return false;
     for (unsigned i = 0; i < a->attr_count; i++)
-        if (!same_attr(&a->attrs[i], &b->attrs[i])) return false;
+        if (!qc_attr_equal(&a->attrs[i], &b->attrs[i])) return false;
     return true;
 }
 

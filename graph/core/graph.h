@@ -210,7 +210,9 @@ struct qc_node_def {
 
 /* Adds a node (or finds an equal one) and infers the types of its outputs. Returns the id of the first output;
    output k is id + k. Fails with QC_BAD_INPUT if arity, types or shapes are wrong, QC_UNSUPPORTED if the node is not
-   supported; the message names op and node. */
+   supported; the message names op and node.
+   A failure is held by st: whatever adds to a graph or rebuilds one then does nothing and returns 0, so that a pass
+   asks for st->code once, at its end. */
 qc_id qc_graph_add(struct qc_graph *g, const struct qc_node_def *def, struct qc_status *st);
 
 /* Returns `name` if no value has it, else with the first free suffix, "name_1". The graph owns the string. Returns

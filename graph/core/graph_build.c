@@ -153,7 +153,9 @@ bool qc_graph_name_value(struct qc_graph *g, qc_id value, const char *name, stru
 
 qc_id qc_graph_new_value(struct qc_graph *g, const struct qc_value *v, const char *name, struct qc_status *st)
 {
-    if (!qc_grow((void **)&g->values, &g->tables->value_capacity, g->value_count, sizeof *g->values, st)) return 0;
+    if (st->code != QC_OK ||
+        !qc_grow((void **)&g->values, &g->tables->value_capacity, g->value_count, sizeof *g->values, st))
+        return 0;
     qc_id id = (qc_id)++g->value_count;
     g->values[id] = *v;
     g->values[id].name = NULL;
@@ -180,12 +182,7 @@ qc_id qc_graph_add_input(struct qc_graph *g, const char *name, enum qc_dtype dty
 bool qc_graph_add_output(struct qc_graph *g, const char *name, qc_id value, struct qc_status *st)
 {
     struct qc_port port = {.value = value, .name = qc_arena_strdup(g->arena, name, st)};
-    return port.name && add_port(&g->outputs, &g->output_count, &g->tables->output_capacity, port, st);
-}
-
-static bool same_constant(const struct qc_value *v, const struct qc_tensor *t, qc_id qparams, int axis)
-{
-    return v->type.qparams == qparams && v->type.axis == axis && qc_tensor_equal(v->constant, t);
+    return st->code == QC_OK && add_port(&g->outputs, &g->output_count, &g->tables->output_capacity, port, st);
 }
 
 size_t qc_graph_held_bytes(const struct qc_graph *g, size_t bytes)
@@ -220,7 +217,7 @@ static uint64_t hash_of(const struct qc_tensor *t, qc_id qparams)
 static qc_id new_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis,
                           struct qc_status *st)
 {
-    struct qc_tensor *kept = keep(g, t, st);
+    struct qc_tensor *kept = st->code == QC_OK ? keep(g, t, st) : NULL;
     if (!kept) return 0;
     struct qc_value v = {.kind = QC_VALUE_CONSTANT,
                          .type = {.dtype = qparams && g->simulated ? QC_F32 : t->dtype,
@@ -234,10 +231,13 @@ static qc_id new_constant(struct qc_graph *g, const char *name, const struct qc_
 static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis,
                           struct qc_status *st)
 {
+    if (st->code != QC_OK) return 0;
     const uint64_t h = hash_of(t, qparams);
     size_t slot = SIZE_MAX;
     for (qc_id v; (v = qc_index_next(&g->tables->constants, h, &slot));)
-        if (same_constant(&g->values[v], t, qparams, axis)) return v;
+        if (g->values[v].type.qparams == qparams && g->values[v].type.axis == axis &&
+            qc_tensor_equal(g->values[v].constant, t))
+            return v;
     if (!qc_index_reserve(&g->tables->constants, st)) return 0;
     const qc_id id = new_constant(g, name, t, qparams, axis, st);
     if (id) qc_index_put(&g->tables->constants, h, id);

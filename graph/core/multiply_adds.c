@@ -102,72 +102,51 @@ static bool small_float(const struct qc_graph *g, qc_id value)
     return t->qparams != QC_REAL && qc_is_small_float(g->qparams_of[t->qparams].dtype);
 }
 
-static double share(const struct qc_graph *g, unsigned bits, bool stored)
+enum share_of { OF_INT8, OF_INT8_STORED, OF_INTEGERS, OF_SMALL_FLOATS, OF_BLOCKS };
+
+static bool counts(const struct qc_graph *g, qc_id product, enum share_of of)
+{
+    const struct qc_node *n = &g->nodes[product], *from = qc_node_of(g, n->inputs[0]);
+    const unsigned bits = of == OF_INTEGERS ? 32 : 8;
+    if (of == OF_BLOCKS) return from && from->op == QC_OP_RoundInBlocks;
+    if (of == OF_SMALL_FLOATS) return small_float(g, n->inputs[0]) && small_float(g, n->inputs[1]);
+    return n->op == QC_OP_MatMulInteger || (narrow(g, n->inputs[0], bits) && narrow(g, n->inputs[1], bits) &&
+                                            !(of == OF_INT8_STORED && qc_is_stored_wide(g, product)));
+}
+
+static double share(const struct qc_graph *g, enum share_of of)
 {
     uint64_t all = 0, counted = 0;
     for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
         uint64_t one;
-        if (!qc_multiplies(n->op)) continue;
+        if (!qc_multiplies(g->nodes[id].op)) continue;
         if (!qc_multiply_adds(&one, g, id) || __builtin_add_overflow(all, one, &all)) return (double)NAN;
-        const bool integer = n->op == QC_OP_MatMulInteger;
-        const bool factors = narrow(g, n->inputs[0], bits) && narrow(g, n->inputs[1], bits);
-        if (integer || (factors && !(stored && qc_is_stored_wide(g, id)))) counted += one;
+        if (counts(g, id, of)) counted += one;
     }
     return all ? (double)counted / (double)all : (double)NAN;
 }
 
 double qc_int8_share(const struct qc_graph *g)
 {
-    return share(g, 8, false);
-}
-
-double qc_integer_share(const struct qc_graph *g)
-{
-    return share(g, 32, false);
-}
-
-/* Returns whether the value is rounded in blocks. */
-static bool in_blocks(const struct qc_graph *g, qc_id value)
-{
-    const struct qc_node *n = qc_node_of(g, value);
-    return n && n->op == QC_OP_RoundInBlocks;
-}
-
-static bool of_small_floats(const struct qc_graph *g, const struct qc_node *n)
-{
-    return small_float(g, n->inputs[0]) && small_float(g, n->inputs[1]);
-}
-
-static bool of_blocks(const struct qc_graph *g, const struct qc_node *n)
-{
-    return in_blocks(g, n->inputs[0]);
-}
-
-static double share_of(const struct qc_graph *g, bool (*counts)(const struct qc_graph *, const struct qc_node *))
-{
-    uint64_t all = 0, counted = 0;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        uint64_t one;
-        if (!qc_multiplies(n->op)) continue;
-        if (!qc_multiply_adds(&one, g, id) || __builtin_add_overflow(all, one, &all)) return (double)NAN;
-        if (counts(g, n)) counted += one;
-    }
-    return all ? (double)counted / (double)all : (double)NAN;
-}
-
-double qc_small_float_share(const struct qc_graph *g)
-{
-    return share_of(g, of_small_floats);
-}
-
-double qc_block_share(const struct qc_graph *g)
-{
-    return share_of(g, of_blocks);
+    return share(g, OF_INT8);
 }
 
 double qc_int8_share_stored(const struct qc_graph *g)
 {
-    return share(g, 8, true);
+    return share(g, OF_INT8_STORED);
+}
+
+double qc_integer_share(const struct qc_graph *g)
+{
+    return share(g, OF_INTEGERS);
+}
+
+double qc_small_float_share(const struct qc_graph *g)
+{
+    return share(g, OF_SMALL_FLOATS);
+}
+
+double qc_block_share(const struct qc_graph *g)
+{
+    return share(g, OF_BLOCKS);
 }

@@ -10,15 +10,6 @@
 
 enum { NO_AXIS = -1 };
 
-static int transposed(const struct qc_node *n, const struct qc_shape *x, int in)
-{
-    const int64_t *perm;
-    const size_t count = qc_attr_ints(n, "perm", &perm);
-    for (size_t i = 0; i < count; i++)
-        if (perm[i] == in) return (int)i;
-    return count ? NO_AXIS : x->rank - 1 - in;
-}
-
 /* Returns the number of elements after an axis, 0 if unknown. */
 static int64_t behind(const struct qc_shape *s, int axis)
 {
@@ -37,24 +28,27 @@ static int reshaped(const struct qc_shape *x, const struct qc_shape *y, int in)
     return NO_AXIS;
 }
 
-static bool cuts_whole(const struct qc_graph *g, const struct qc_node *n, int in)
-{
-    struct qc_status unknown = QC_STATUS_INIT;
-    struct qc_slice s;
-    return qc_slice_of(&s, g, n, &unknown) && s.start[in] == 0 && s.step[in] == 1;
-}
-
 int qc_kept_axis(const struct qc_graph *g, const struct qc_node *n, const struct qc_shape *x, const struct qc_shape *y,
                  int in)
 {
     if (in < 0 || in >= x->rank || y->rank < 0) return NO_AXIS;
     const bool same = x->rank == y->rank && x->dim[in] == y->dim[in];
     if (qc_op_info(n->op)->affine == QC_AFFINE_BOUND) return in;
-    if (n->op == QC_OP_Transpose) return transposed(n, x, in);
+    if (n->op == QC_OP_Transpose) {
+        const int64_t *perm;
+        const size_t count = qc_attr_ints(n, "perm", &perm);
+        for (size_t i = 0; i < count; i++)
+            if (perm[i] == in) return (int)i;
+        return count ? NO_AXIS : x->rank - 1 - in;
+    }
     if (n->op == QC_OP_Reshape || n->op == QC_OP_Flatten || n->op == QC_OP_Squeeze || n->op == QC_OP_Unsqueeze)
         return reshaped(x, y, in);
     if (n->op == QC_OP_MaxPool || n->op == QC_OP_GlobalMaxPool) return in < 2 ? in : NO_AXIS;
-    if (n->op == QC_OP_Slice) return same && cuts_whole(g, n, in) ? in : NO_AXIS;
+    if (n->op == QC_OP_Slice) {
+        struct qc_status unknown = QC_STATUS_INIT;
+        struct qc_slice s;
+        return same && qc_slice_of(&s, g, n, &unknown) && s.start[in] == 0 && s.step[in] == 1 ? in : NO_AXIS;
+    }
     if (n->op == QC_OP_Split || n->op == QC_OP_Concat) {
         const int64_t axis = qc_attr_int(n, "axis", 0);
         return same && axis != in && axis + x->rank != in ? in : NO_AXIS;
@@ -80,18 +74,6 @@ static enum qc_dtype storage(const struct qc_graph *g, qc_id qparams)
     return g->simulated ? QC_F32 : qc_qparams_storage(&g->qparams_of[qparams]);
 }
 
-static bool check_product(const struct qc_graph *g, const struct qc_node_def *d, struct qc_status *st)
-{
-    const struct qc_qparams *p = &g->qparams_of[d->qparams];
-    qc_id a = g->values[d->inputs[0]].type.qparams, b = g->values[d->inputs[1]].type.qparams;
-    if (!d->qparams || p->kind != QC_QPARAMS_PRODUCT || p->a != a || p->b != b)
-        return qc_fail(st, QC_BAD_INPUT,
-                       "the result qparams are not the product of the qparams of its first two inputs");
-    if (d->input_count > 2 && d->inputs[2] && g->values[d->inputs[2]].type.qparams != d->qparams)
-        return qc_fail(st, QC_BAD_INPUT, "the bias does not have the qparams of the accumulator");
-    return true;
-}
-
 /* Sets qparams and storage type of the outputs; see enum qc_affine_behaviour. */
 static bool type_affine(struct qc_type *out, const struct qc_graph *g, const struct qc_node_def *d,
                         const struct qc_node *n, struct qc_status *st)
@@ -108,6 +90,7 @@ static bool type_affine(struct qc_type *out, const struct qc_graph *g, const str
             real_floats++;
     }
     const struct qc_type first = d->input_count ? g->values[d->inputs[0]].type : (struct qc_type){.qparams = QC_REAL};
+    const struct qc_qparams *p = &g->qparams_of[d->qparams];
     struct qc_type result = {.qparams = d->qparams, .axis = d->axis, .dtype = storage(g, d->qparams)};
     if (d->op == QC_OP_Quantize || d->op == QC_OP_Requantize) {
         if (!d->qparams) return qc_fail(st, QC_BAD_INPUT, "no result qparams given");
@@ -142,14 +125,19 @@ static bool type_affine(struct qc_type *out, const struct qc_graph *g, const str
             if (!keep_axis(&result, g, n, &out[0].shape, st)) return false;
             break;
         case QC_AFFINE_MERGE:
-            if (!d->qparams || g->qparams_of[d->qparams].kind != QC_QPARAMS_QUANTIZER)
+            if (!d->qparams || p->kind != QC_QPARAMS_QUANTIZER)
                 return qc_fail(st, QC_BAD_INPUT, "needs a quantizer as its result qparams");
             if (first.qparams == QC_REAL || (info->inputs_min == 2 && affine < 2))
                 return qc_fail(st, QC_BAD_INPUT, "mixes real and affine inputs");
             break;
         case QC_AFFINE_PRODUCT:
             if (real_floats) return qc_fail(st, QC_BAD_INPUT, "mixes real and affine inputs");
-            if (!check_product(g, d, st)) return false;
+            if (!d->qparams || p->kind != QC_QPARAMS_PRODUCT || p->a != first.qparams ||
+                p->b != g->values[d->inputs[1]].type.qparams)
+                return qc_fail(st, QC_BAD_INPUT,
+                               "the result qparams are not the product of the qparams of its first two inputs");
+            if (d->input_count > 2 && d->inputs[2] && g->values[d->inputs[2]].type.qparams != d->qparams)
+                return qc_fail(st, QC_BAD_INPUT, "the bias does not have the qparams of the accumulator");
             result.axis = d->op == QC_OP_Conv || d->op == QC_OP_ConvTranspose ? 1 : out[0].shape.rank - 1;
             break;
         }
@@ -345,6 +333,7 @@ qc_id qc_graph_add(struct qc_graph *g, const struct qc_node_def *def, struct qc_
     struct qc_attr sorted[32];
     unsigned outputs = d.output_count ? d.output_count : 1;
     qc_id first = 0;
+    if (st->code != QC_OK) return 0;
     if (d.attr_count > sizeof sorted / sizeof *sorted) {
         qc_fail(st, QC_BAD_INPUT, "has %u attributes, at most 32 are handled", d.attr_count);
     } else {

@@ -215,26 +215,21 @@ static void prove_recurrent(struct qc_pair_proof *p, const struct qc_graph *g, q
     }
 }
 
-static void prove_node(struct qc_pair_proof *p, const struct qc_graph *g, qc_id id)
-{
-    struct qc_node n = g->nodes[id];
-    struct qc_pair_order order;
-    if (qc_is_recurrent(n.op)) prove_recurrent(p, g, id);
-    if (n.op == QC_OP_MatMulInteger) n.op = QC_OP_MatMul; /* the same weights at the same input */
-    if (qc_pair_order_of(&order, g, &n)) prove_product(p, g, id, n.inputs[1], &order, limit_of_data(g, n.inputs[0]));
-}
-
 /* Recursion is bounded by QC_BODY_DEPTH_MAX. */
 void qc_prove_pairs(struct qc_pair_proof *out, const struct qc_graph *g)
 {
     *out = (struct qc_pair_proof){0};
     for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        prove_node(out, g, id);
-        for (unsigned i = 0; i < n->attr_count; i++) {
+        struct qc_node n = g->nodes[id];
+        struct qc_pair_order order;
+        if (qc_is_recurrent(n.op)) prove_recurrent(out, g, id);
+        if (n.op == QC_OP_MatMulInteger) n.op = QC_OP_MatMul; /* the same weights at the same input */
+        if (qc_pair_order_of(&order, g, &n))
+            prove_product(out, g, id, n.inputs[1], &order, limit_of_data(g, n.inputs[0]));
+        for (unsigned i = 0; i < n.attr_count; i++) {
             struct qc_pair_proof body;
-            if (n->attrs[i].kind != QC_ATTR_GRAPH) continue;
-            qc_prove_pairs(&body, n->attrs[i].graph);
+            if (n.attrs[i].kind != QC_ATTR_GRAPH) continue;
+            qc_prove_pairs(&body, n.attrs[i].graph);
             out->products += body.products;
             out->saturating += body.saturating;
             out->unknown += body.unknown;

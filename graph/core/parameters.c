@@ -30,18 +30,13 @@ qc_id qc_quantized_constant(const struct qc_graph *g, qc_id value)
     return value && g->values[value].type.qparams != QC_REAL && qc_constant_of(g, from) ? from : 0;
 }
 
-static bool takes(const struct qc_node *n)
-{
-    return n->op == QC_OP_Quantize || n->op == QC_OP_Requantize;
-}
-
 bool qc_query_of(struct qc_query *out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     qc_id *taken = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     if (!taken) return false;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        if (!takes(n)) continue;
+        if (n->op != QC_OP_Quantize && n->op != QC_OP_Requantize) continue;
         qc_id v = n->inputs[0];
         const struct qc_node *from = qc_node_of(g, v);
         if (!taken[v]) taken[v] = n->outputs;

@@ -226,7 +226,7 @@ out:
 
 qc_id qc_rebuild_value(struct qc_rebuild *r, qc_id old, struct qc_status *st)
 {
-    if (r->map[old]) return r->map[old];
+    if (r->map[old] || st->code != QC_OK) return r->map[old];
     const struct qc_value *v = qc_value(r->from, old);
     switch (v->kind) {
     case QC_VALUE_CONSTANT:
@@ -259,22 +259,6 @@ static bool map_observed(struct qc_rebuild *r, struct qc_status *st)
     return true;
 }
 
-static bool may_be_copied(const struct qc_graph *g, qc_id v)
-{
-    const struct qc_value *value = &g->values[v];
-    return value->type.qparams == QC_REAL && (value->constant || !qc_dtype_info(value->type.dtype)->is_float);
-}
-
-/* Sets stored [value_count + 1] to the new forms in which old values are quantized. */
-static void find_stored(qc_id *stored, const struct qc_rebuild *r)
-{
-    const struct qc_graph *g = r->from;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        if (n->op == QC_OP_Quantize && !stored[n->inputs[0]]) stored[n->inputs[0]] = r->map[n->outputs];
-    }
-}
-
 /* Returns the new value, also that from which an old one is dequantized, or its quantized form; 0: it is gone. */
 static qc_id mapped(const struct qc_rebuild *r, const qc_id *stored, qc_id v)
 {
@@ -289,9 +273,10 @@ static bool map_values(qc_id *to, bool *there, struct qc_rebuild *r, const qc_id
                        unsigned count, bool copies, struct qc_status *st)
 {
     for (unsigned i = 0; i < count; i++) {
+        const struct qc_value *v = &r->from->values[from[i]];
         to[i] = mapped(r, stored, from[i]);
         if (!from[i] || to[i]) continue;
-        if (!copies || !may_be_copied(r->from, from[i]))
+        if (!copies || v->type.qparams != QC_REAL || (!v->constant && qc_dtype_info(v->type.dtype)->is_float))
             *there = false;
         else if (!(to[i] = qc_rebuild_value(r, from[i], st)))
             return false;
@@ -305,9 +290,13 @@ static bool map_values(qc_id *to, bool *there, struct qc_rebuild *r, const qc_id
 static bool map_calls(struct qc_rebuild *r, struct qc_status *st)
 {
     if (!r->from->call_count) return true;
-    QC_FREED qc_id *stored = calloc(r->from->value_count + 1, sizeof *stored);
+    QC_FREED qc_id *stored = calloc(r->from->value_count + 1, sizeof *stored); /* forms in which old values are
+                                                                                  quantized */
     if (!stored) return qc_fail_memory(st, (r->from->value_count + 1) * sizeof *stored);
-    find_stored(stored, r);
+    for (qc_id id = 1; id <= r->from->node_count; id++) {
+        const struct qc_node *n = &r->from->nodes[id];
+        if (n->op == QC_OP_Quantize && !stored[n->inputs[0]]) stored[n->inputs[0]] = r->map[n->outputs];
+    }
     for (size_t i = 0; i < r->from->call_count; i++) {
         struct qc_source_call call = r->from->calls[i];
         qc_id *inputs = QC_NEW_ARRAY(r->to->arena, qc_id, call.input_count, st),
@@ -337,7 +326,7 @@ bool qc_rebuild_finish_with(struct qc_graph **out, struct qc_rebuild *r, const q
         if (!v || !qc_graph_add_output(r->to, p->name, v, st) || !qc_port_copy(&r->to->outputs[i], p, r->to->arena, st))
             return false;
     }
-    if (!map_observed(r, st) || !map_calls(r, st)) return false;
+    if (!map_observed(r, st) || !map_calls(r, st) || st->code != QC_OK) return false;
     *out = r->to;
     r->to = NULL;
     return true;

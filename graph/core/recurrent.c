@@ -40,10 +40,14 @@ static bool read_recurrent_attributes(struct qc_recurrent *r, const struct qc_no
     return true;
 }
 
-/* Sets a size that an input gives. Fails if other inputs gave a different one. */
-static bool meet(int64_t *size, int64_t given, unsigned input, int axis, struct qc_status *st)
+/* Sets a size of which an input gives a multiple. Fails if other inputs gave a different one. */
+static bool meet(int64_t *size, int64_t times, int64_t given, unsigned input, int axis, struct qc_status *st)
 {
     if (given == QC_FREE) return true;
+    if (given % times != 0)
+        return qc_fail(st, QC_BAD_INPUT, "%s has %" PRId64 " along axis %d, expected a multiple of %" PRId64,
+                       names[input], given, axis, times);
+    given /= times;
     if (*size != QC_FREE && *size != given)
         return qc_fail(st, QC_BAD_INPUT, "%s has %" PRId64 " along axis %d, expected %" PRId64, names[input], given,
                        axis, *size);
@@ -62,56 +66,33 @@ static bool check_type(const struct qc_graph *g, const struct qc_node *n, unsign
            qc_fail(st, QC_BAD_INPUT, "%s of shape %s, expected rank %d", names[i], QC_SHAPE_STR(&t->shape), rank);
 }
 
-/* The same for `times` * *size along an axis; *size may be unknown. */
-static bool meet_product(int64_t *size, int64_t times, int64_t given, unsigned input, int axis, struct qc_status *st)
-{
-    if (given != QC_FREE && given % times != 0)
-        return qc_fail(st, QC_BAD_INPUT, "%s has %" PRId64 " along axis %d, expected a multiple of %" PRId64,
-                       names[input], given, axis, times);
-    return meet(size, given == QC_FREE ? QC_FREE : given / times, input, axis, st);
-}
-
 bool qc_recurrent_of(struct qc_recurrent *out, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st)
 {
     static const int ranks[QC_RECURRENT_INPUTS] = {3, 3, 3, 2, 1, 3, 3, 2};
     struct qc_recurrent r = {.steps = QC_FREE, .batch = QC_FREE, .input = QC_FREE};
     if (!read_recurrent_attributes(&r, n, st)) return false;
     int64_t directions = r.directions;
+    const struct {
+        int64_t *size, times;
+    } expected[QC_RECURRENT_INPUTS][3] = {
+        [QC_RECURRENT_X] = {{&r.steps, 1}, {&r.batch, 1}, {&r.input, 1}},
+        [QC_RECURRENT_W] = {{&directions, 1}, {&r.hidden, r.gates}, {&r.input, 1}},
+        [QC_RECURRENT_R] = {{&directions, 1}, {&r.hidden, r.gates}, {&r.hidden, 1}},
+        [QC_RECURRENT_B] = {{&directions, 1}, {&r.hidden, 2 * r.gates}},
+        [QC_RECURRENT_LENGTHS] = {{&r.batch, 1}},
+        [QC_RECURRENT_H] = {{&directions, 1}, {&r.batch, 1}, {&r.hidden, 1}},
+        [QC_RECURRENT_C] = {{&directions, 1}, {&r.batch, 1}, {&r.hidden, 1}},
+        [QC_RECURRENT_P] = {{&directions, 1}, {&r.hidden, 3}},
+    };
     for (unsigned i = 0; i < n->input_count; i++) {
         if (!n->inputs[i]) continue;
         if (!check_type(g, n, i, ranks[i], st)) return false;
         const struct qc_shape *s = &g->values[n->inputs[i]].type.shape;
-        const int64_t *d = s->dim;
-        const int first = r.batchwise ? 1 : 0; /* axis of the steps in X, and of the directions in the states */
-        bool ok = true;
-        if (s->rank < 0) continue;
-        switch (i) {
-        case QC_RECURRENT_X:
-            ok = meet(&r.steps, d[first], i, first, st) && meet(&r.batch, d[1 - first], i, 1 - first, st) &&
-                 meet(&r.input, d[2], i, 2, st);
-            break;
-        case QC_RECURRENT_W:
-            ok = meet(&directions, d[0], i, 0, st) && meet_product(&r.hidden, r.gates, d[1], i, 1, st) &&
-                 meet(&r.input, d[2], i, 2, st);
-            break;
-        case QC_RECURRENT_R:
-            ok = meet(&directions, d[0], i, 0, st) && meet_product(&r.hidden, r.gates, d[1], i, 1, st) &&
-                 meet(&r.hidden, d[2], i, 2, st);
-            break;
-        case QC_RECURRENT_B:
-            ok = meet(&directions, d[0], i, 0, st) && meet_product(&r.hidden, 2 * r.gates, d[1], i, 1, st);
-            break;
-        case QC_RECURRENT_LENGTHS: ok = meet(&r.batch, d[0], i, 0, st); break;
-        case QC_RECURRENT_H:
-        case QC_RECURRENT_C:
-            ok = meet(&directions, d[first], i, first, st) && meet(&r.batch, d[1 - first], i, 1 - first, st) &&
-                 meet(&r.hidden, d[2], i, 2, st);
-            break;
-        case QC_RECURRENT_P:
-            ok = meet(&directions, d[0], i, 0, st) && meet_product(&r.hidden, 3, d[1], i, 1, st);
-            break;
+        const bool swapped = r.batchwise && (i == QC_RECURRENT_X || i == QC_RECURRENT_H || i == QC_RECURRENT_C);
+        for (int k = 0; k < s->rank; k++) {
+            const int axis = swapped && k < 2 ? 1 - k : k; /* the batch comes before steps and directions */
+            if (!meet(expected[i][k].size, expected[i][k].times, s->dim[axis], i, axis, st)) return false;
         }
-        if (!ok) return false;
     }
     *out = r;
     return true;

@@ -77,12 +77,6 @@ qc_id qc_next_tied_table(const struct qc_graph *g, const struct qc_tensor *matri
     return 0;
 }
 
-static bool is_conversion(const struct qc_node *n)
-{
-    return n->op == QC_OP_Cast || n->op == QC_OP_DequantizeLinear || n->op == QC_OP_Quantize ||
-           n->op == QC_OP_Dequantize;
-}
-
 /* Finds the one Concat that appends to v. Returns false if v, or a conversion of it, has another reader than that and
    Shape. */
 static bool appended(const struct qc_node **joins, const struct qc_uses *u, qc_id v, unsigned conversions)
@@ -92,7 +86,8 @@ static bool appended(const struct qc_node **joins, const struct qc_uses *u, qc_i
     for (size_t i = 0; i < readers.count; i++) {
         const struct qc_node *n = &g->nodes[readers.of[i].node];
         if (n->op == QC_OP_Shape) continue;
-        if (is_conversion(n)) {
+        if (n->op == QC_OP_Cast || n->op == QC_OP_DequantizeLinear || n->op == QC_OP_Quantize ||
+            n->op == QC_OP_Dequantize) {
             if (!conversions || !appended(joins, u, n->outputs, conversions - 1)) return false;
             continue;
         }

@@ -148,16 +148,11 @@ static bool read_term(uint8_t label[QC_RANK_MAX], int *rank, const char *s, cons
     return true;
 }
 
-static bool has_dots(const char *s, const char *end)
-{
-    return s < end && memchr(s, '.', (size_t)(end - s)) != NULL;
-}
-
 /* Returns the number of dimensions of "..." in a term of an input of this rank. */
 static int width_of(const char *s, const char *end, int rank)
 {
     int letters = 0;
-    if (!has_dots(s, end)) return 0;
+    if (s >= end || !memchr(s, '.', (size_t)(end - s))) return 0;
     for (; s < end; s++) letters += letter(*s) >= 0;
     return rank - letters;
 }

@@ -66,12 +66,6 @@ static bool check_layer_norm(const struct qc_infer *c, struct qc_status *st)
     return true;
 }
 
-static bool check_clip(const struct qc_infer *c, struct qc_status *st)
-{
-    return qc_infer_same_dtype(c, 0, c->node->input_count, st) && qc_infer_scalar(c, 1, "the lower bound", st) &&
-           qc_infer_scalar(c, 2, "the upper bound", st);
-}
-
 static bool check_lrn(const struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape;
@@ -105,7 +99,9 @@ static bool check_same(const struct qc_infer *c, struct qc_status *st)
     static const char *const batch_norm[] = {"scale", "bias", "mean", "variance"}, *const instance_norm[] = {"scale",
                                                                                                              "bias"};
     enum qc_op op = c->node->op;
-    if (op == QC_OP_Clip) return check_clip(c, st);
+    if (op == QC_OP_Clip)
+        return qc_infer_same_dtype(c, 0, c->node->input_count, st) && qc_infer_scalar(c, 1, "the lower bound", st) &&
+               qc_infer_scalar(c, 2, "the upper bound", st);
     if (op == QC_OP_BatchNormalization) return check_parameters(c, batch_norm, st);
     if (op == QC_OP_InstanceNormalization) return check_parameters(c, instance_norm, st);
     if (op == QC_OP_LayerNormalization) return qc_infer_same_float(c, 0, 1, st) && check_layer_norm(c, st);

@@ -170,14 +170,6 @@ static bool backward_size(struct qc_window *w, int i, enum padding mode, int64_t
     return true;
 }
 
-static void global_window(struct qc_window *w)
-{
-    for (int i = 0; i < w->spatial; i++) {
-        w->kernel[i] = w->in[i];
-        w->stride[i] = w->dilation[i] = w->out[i] = 1;
-    }
-}
-
 static bool explicit_padding(struct qc_window *w, const struct qc_infer *c, enum padding mode, struct qc_status *st)
 {
     int64_t pads[6] = {0};
@@ -211,7 +203,10 @@ bool qc_window_of(struct qc_window *out, const struct qc_graph *g, const struct 
             return qc_fail(st, QC_BAD_INPUT, "spatial dimension %d of size %" PRId64 " is too large", i, w.in[i]);
     }
     if (n->op == QC_OP_GlobalAveragePool || n->op == QC_OP_GlobalMaxPool || n->op == QC_OP_GlobalLpPool) {
-        global_window(&w);
+        for (int i = 0; i < w.spatial; i++) {
+            w.kernel[i] = w.in[i];
+            w.stride[i] = w.dilation[i] = w.out[i] = 1;
+        }
         *out = w;
         return true;
     }

@@ -9,13 +9,12 @@
 #include "onnx/write/emit.h"
 #include "onnx/write/emitting.h"
 
-/* Adds an initializer of the annotation. Returns its name, or NULL and sets a status. */
-static const char *add_tensor(struct qc_emitter *e, const struct qc_tensor *t, const char *base, const char *suffix,
-                              struct qc_status *st)
+static Onnx__StringStringEntryProto *entry(struct qc_emitter *e, const char *key, const char *value)
 {
-    const char *name = qc_emit_fresh_name(e, base, suffix, st);
-    Onnx__TensorProto *p = name ? qc_emit_tensor(e->arena, name, t, st) : NULL;
-    return p && qc_emit_initializer(e, p, st) ? name : NULL;
+    QC_EMIT_NEW(p, e, Onnx__StringStringEntryProto, onnx__string_string_entry_proto__init);
+    p->key = qc_emit_text(key);
+    p->value = qc_emit_text(value);
+    return p;
 }
 
 static struct qc_tensor tensor_of(enum qc_dtype t, const struct qc_shape *shape, size_t count, const void *data)
@@ -28,10 +27,10 @@ static struct qc_tensor tensor_of(enum qc_dtype t, const struct qc_shape *shape,
 }
 
 /* Returns zero points in their own type: little endian, so the low bytes are the value. */
-static const void *zero_points(struct qc_emitter *e, const struct qc_onnx_annotation *a, struct qc_status *st)
+static const void *zero_points(struct qc_emitter *e, const struct qc_onnx_annotation *a)
 {
     const size_t size = qc_dtype_size(a->dtype);
-    uint8_t *z = QC_NEW_ARRAY(e->arena, uint8_t, a->count * size, st);
+    uint8_t *z = QC_NEW_ARRAY(e->arena, uint8_t, a->count * size, e->st);
     for (size_t i = 0; z && i < a->count; i++) {
         z[i * size] = (uint8_t)a->zero_point[i];
         if (size == 2) z[i * size + 1] = (uint8_t)((uint32_t)a->zero_point[i] >> 8);
@@ -39,45 +38,39 @@ static const void *zero_points(struct qc_emitter *e, const struct qc_onnx_annota
     return z;
 }
 
-static bool add_key(struct qc_emitter *e, Onnx__TensorAnnotation *to, const char *key, const char *tensor,
-                    struct qc_status *st)
+/* Adds an initializer of the annotation: "BASE_SUFFIX". */
+static void add_key(struct qc_emitter *e, Onnx__TensorAnnotation *to, const char *key, const char *base,
+                    const char *suffix, const struct qc_tensor *t)
 {
-    Onnx__StringStringEntryProto *p = QC_NEW(e->arena, Onnx__StringStringEntryProto, st);
-    if (!p || !tensor) return false;
-    onnx__string_string_entry_proto__init(p);
-    p->key = qc_emit_text(key);
-    p->value = qc_emit_text(tensor);
-    to->quant_parameter_tensor_names[to->n_quant_parameter_tensor_names++] = p;
-    return true;
+    const char *name = qc_emit_fresh_name(e, base, suffix);
+    qc_emit_initializer(e, qc_emit_tensor(e, name, t));
+    to->quant_parameter_tensor_names[to->n_quant_parameter_tensor_names++] = entry(e, key, name);
 }
 
 static Onnx__TensorAnnotation *annotation(struct qc_emitter *e, const struct qc_onnx_annotation *a,
-                                          const Onnx__TensorAnnotation *same, struct qc_status *st)
+                                          const Onnx__TensorAnnotation *same)
 {
-    Onnx__TensorAnnotation *p = QC_NEW(e->arena, Onnx__TensorAnnotation, st);
+    QC_EMIT_NEW(p, e, Onnx__TensorAnnotation, onnx__tensor_annotation__init);
     const struct qc_shape scalar = QC_SCALAR, vector = qc_shape_of(1, (const int64_t[]){(int64_t)a->count});
     const struct qc_shape *shape = a->axis < 0 ? &scalar : &vector;
-    if (!p) return NULL;
-    onnx__tensor_annotation__init(p);
     p->tensor_name = qc_emit_text(e->names[a->value]);
     if (same) {
         p->n_quant_parameter_tensor_names = same->n_quant_parameter_tensor_names;
         p->quant_parameter_tensor_names = same->quant_parameter_tensor_names;
         return p;
     }
-    if (!(p->quant_parameter_tensor_names = QC_NEW_ARRAY(e->arena, Onnx__StringStringEntryProto *, 3, st))) return NULL;
+    if (!(p->quant_parameter_tensor_names = QC_NEW_ARRAY(e->arena, Onnx__StringStringEntryProto *, 3, e->st))) return p;
     const struct qc_tensor scale = tensor_of(QC_F32, shape, a->count, a->scale);
-    if (!add_key(e, p, "SCALE_TENSOR", add_tensor(e, &scale, a->base, "scale", st), st)) return NULL;
+    add_key(e, p, "SCALE_TENSOR", a->base, "scale", &scale);
     if (a->dtype != QC_I32) {
-        const void *data = zero_points(e, a, st);
-        const struct qc_tensor zero = tensor_of(a->dtype, shape, a->count, data);
-        if (!data || !add_key(e, p, "ZERO_POINT_TENSOR", add_tensor(e, &zero, a->base, "zero_point", st), st))
-            return NULL;
+        const struct qc_tensor zero = tensor_of(a->dtype, shape, a->count, zero_points(e, a));
+        add_key(e, p, "ZERO_POINT_TENSOR", a->base, "zero_point", &zero);
     }
     if (a->axis < 0) return p;
-    const int64_t *axis = qc_arena_dup(e->arena, &(const int64_t){a->axis}, 1, sizeof *axis, st);
+    const int64_t *axis = qc_arena_dup(e->arena, &(const int64_t){a->axis}, 1, sizeof *axis, e->st);
     const struct qc_tensor t = tensor_of(QC_I64, &scalar, 1, axis);
-    return axis && add_key(e, p, "AXIS_TENSOR", add_tensor(e, &t, a->base, "axis", st), st) ? p : NULL;
+    add_key(e, p, "AXIS_TENSOR", a->base, "axis", &t);
+    return p;
 }
 
 /* Tensors of one quantizer share its initializers. */
@@ -92,21 +85,17 @@ static const Onnx__TensorAnnotation *shared(Onnx__TensorAnnotation *const *made,
 }
 
 /* quantization_annotation and its initializers. */
-static bool emit_annotations(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
-                             struct qc_status *st)
+static void emit_annotations(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o)
 {
-    if (!o->annotation_count) return true;
+    if (!o->annotation_count) return;
     Onnx__TensorAnnotation **made =
-        QC_NEW_ARRAY(e->arena, Onnx__TensorAnnotation *, o->annotation_count, st); /* by annotation */
-    if (!made ||
-        !(p->quantization_annotation = QC_NEW_ARRAY(e->arena, Onnx__TensorAnnotation *, o->annotation_count, st)))
-        return false;
-    for (size_t i = 0; i < o->annotation_count; i++) {
+        QC_NEW_ARRAY(e->arena, Onnx__TensorAnnotation *, o->annotation_count, e->st); /* by annotation */
+    p->quantization_annotation = QC_NEW_ARRAY(e->arena, Onnx__TensorAnnotation *, o->annotation_count, e->st);
+    for (size_t i = 0; e->st->code == QC_OK && i < o->annotation_count; i++) {
         if (!e->used[o->annotations[i].value]) continue;
-        if (!(made[i] = annotation(e, &o->annotations[i], shared(made, o->annotations, i), st))) return false;
+        made[i] = annotation(e, &o->annotations[i], shared(made, o->annotations, i));
         p->quantization_annotation[p->n_quantization_annotation++] = made[i];
     }
-    return true;
 }
 
 /* Finds the opset that has all operators, attributes and types of a graph. */
@@ -139,11 +128,6 @@ static const struct {
     {QC_OP_RoundInBlocks, 21},
     {QC_OP_Trilu, 14},
 };
-
-static bool is_small_int(enum qc_dtype t)
-{
-    return t == QC_U8 || t == QC_I8 || t == QC_U16 || t == QC_I16;
-}
 
 static int larger(int a, int b)
 {
@@ -184,7 +168,8 @@ static int feature_opset(const struct qc_graph *g, const struct qc_node *n)
     if (n->op == QC_OP_ScatterElements || n->op == QC_OP_ScatterND) opset = reduction_opset(n);
     if (n->op == QC_OP_Mod && !integer && !qc_attr_int(n, "fmod", 0)) opset = 28;
     if (n->op == QC_OP_BitShift && qc_dtype_info(in)->is_signed) opset = 28;
-    if ((n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div) && is_small_int(in))
+    if ((n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div) &&
+        (in == QC_U8 || in == QC_I8 || in == QC_U16 || in == QC_I16))
         opset = 14;
     if (qc_is_recurrent(n->op) && qc_attr_int(n, "layout", 0)) opset = 14;
     if (n->op == QC_OP_Reshape && qc_attr_int(n, "allowzero", 0)) opset = 14;
@@ -241,10 +226,10 @@ static int64_t ir_version(int opset)
     return 7;
 }
 
-bool qc_emit_mark_used(struct qc_emitter *e, struct qc_status *st)
+void qc_emit_mark_used(struct qc_emitter *e)
 {
     const struct qc_graph *g = e->g;
-    if (!(e->used = QC_NEW_ARRAY(e->arena, unsigned char, g->value_count + 1, st))) return false;
+    if (!(e->used = QC_NEW_ARRAY(e->arena, unsigned char, g->value_count + 1, e->st))) return;
     for (size_t i = 0; i < g->output_count; i++) e->used[g->outputs[i].value] = 1;
     for (size_t i = g->node_count; i >= 1; i--) {
         const struct qc_node *n = &g->nodes[i];
@@ -258,49 +243,40 @@ bool qc_emit_mark_used(struct qc_emitter *e, struct qc_status *st)
         const struct qc_node *n = qc_node_of(g, (qc_id)v);
         if (!e->used[v]) continue;
         if (g->values[v].type.qparams != QC_REAL || (n && n->op != QC_OP_Custom && !*qc_op_info(n->op)->onnx))
-            return qc_fail(
-                st, QC_UNSUPPORTED,
+            qc_fail(
+                e->st, QC_UNSUPPORTED,
                 "value '%s' is affine or made by an op that ONNX does not have; lower the graph before it is emitted",
                 QC_VALUE_LABEL(g, (qc_id)v));
     }
-    return true;
 }
 
 /* --- The interface --- */
 
-static Onnx__TensorShapeProto *emit_shape(struct qc_emitter *e, const struct qc_shape *s, const char *const *symbols,
-                                          struct qc_status *st)
+static Onnx__TensorShapeProto *emit_shape(struct qc_emitter *e, const struct qc_shape *s, const char *const *symbols)
 {
-    Onnx__TensorShapeProto *p = QC_NEW(e->arena, Onnx__TensorShapeProto, st);
-    Onnx__TensorShapeProto__Dimension *dims = QC_NEW_ARRAY(e->arena, Onnx__TensorShapeProto__Dimension, s->rank, st);
-    if (!p || !dims) return NULL;
-    onnx__tensor_shape_proto__init(p);
+    QC_EMIT_NEW(p, e, Onnx__TensorShapeProto, onnx__tensor_shape_proto__init);
     p->n_dim = (size_t)s->rank;
-    p->dim = QC_NEW_ARRAY(e->arena, Onnx__TensorShapeProto__Dimension *, s->rank, st);
+    p->dim = QC_NEW_ARRAY(e->arena, Onnx__TensorShapeProto__Dimension *, s->rank, e->st);
     for (int i = 0; p->dim && i < s->rank; i++) {
-        p->dim[i] = &dims[i];
-        onnx__tensor_shape_proto__dimension__init(&dims[i]);
+        QC_EMIT_NEW(dim, e, Onnx__TensorShapeProto__Dimension, onnx__tensor_shape_proto__dimension__init);
+        p->dim[i] = dim;
         if (s->dim[i] >= 0) {
-            dims[i].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-            dims[i].dim_value = s->dim[i];
+            dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+            dim->dim_value = s->dim[i];
         } else if (symbols[i]) {
-            dims[i].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
-            dims[i].dim_param = qc_emit_text(symbols[i]);
+            dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+            dim->dim_param = qc_emit_text(symbols[i]);
         }
     }
-    return p->dim ? p : NULL;
+    return p;
 }
 
-static Onnx__ValueInfoProto *emit_port(struct qc_emitter *e, const struct qc_port *port, struct qc_status *st)
+static Onnx__ValueInfoProto *emit_port(struct qc_emitter *e, const struct qc_port *port)
 {
     const struct qc_type *type = &e->g->values[port->value].type;
-    Onnx__ValueInfoProto *p = QC_NEW(e->arena, Onnx__ValueInfoProto, st);
-    Onnx__TypeProto *t = QC_NEW(e->arena, Onnx__TypeProto, st);
-    Onnx__TypeProto__Tensor *tensor = QC_NEW(e->arena, Onnx__TypeProto__Tensor, st);
-    if (!p || !t || !tensor) return NULL;
-    onnx__value_info_proto__init(p);
-    onnx__type_proto__init(t);
-    onnx__type_proto__tensor__init(tensor);
+    QC_EMIT_NEW(p, e, Onnx__ValueInfoProto, onnx__value_info_proto__init);
+    QC_EMIT_NEW(t, e, Onnx__TypeProto, onnx__type_proto__init);
+    QC_EMIT_NEW(tensor, e, Onnx__TypeProto__Tensor, onnx__type_proto__tensor__init);
     p->name = qc_emit_text(port->name);
     p->type = t;
     t->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
@@ -308,109 +284,93 @@ static Onnx__ValueInfoProto *emit_port(struct qc_emitter *e, const struct qc_por
     tensor->has_elem_type = 1;
     tensor->elem_type = qc_dtype_info(type->dtype)->onnx;
     const struct qc_shape *shape = type->shape.rank < 0 && port->declared ? port->declared : &type->shape;
-    if (shape->rank >= 0 && !(tensor->shape = emit_shape(e, shape, port->symbol, st))) return NULL;
+    if (shape->rank >= 0) tensor->shape = emit_shape(e, shape, port->symbol);
     return p;
 }
 
-static Onnx__ValueInfoProto **emit_ports(struct qc_emitter *e, const struct qc_port *ports, size_t count,
-                                         struct qc_status *st)
+static Onnx__ValueInfoProto **emit_ports(struct qc_emitter *e, const struct qc_port *ports, size_t count)
 {
-    Onnx__ValueInfoProto **p = QC_NEW_ARRAY(e->arena, Onnx__ValueInfoProto *, count, st);
-    for (size_t i = 0; p && i < count; i++)
-        if (!(p[i] = emit_port(e, &ports[i], st))) return NULL;
+    Onnx__ValueInfoProto **p = QC_NEW_ARRAY(e->arena, Onnx__ValueInfoProto *, count, e->st);
+    for (size_t i = 0; p && i < count; i++) p[i] = emit_port(e, &ports[i]);
     return p;
 }
 
 /* --- The graph --- */
 
-bool qc_emit_initializer(struct qc_emitter *e, Onnx__TensorProto *t, struct qc_status *st)
+void qc_emit_initializer(struct qc_emitter *e, Onnx__TensorProto *t)
 {
-    return t && qc_emit_append(e, &e->initializers, t, st) && qc_emit_append(e, e->tensors, t, st);
+    qc_emit_append(e, &e->initializers, t);
+    qc_emit_append(e, e->tensors, t);
 }
 
-bool qc_emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
-                   struct qc_status *st)
+void qc_emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o)
 {
     const struct qc_graph *g = e->g;
+    if (e->st->code != QC_OK) return; /* Values have no names. */
     for (size_t v = 1; v <= g->value_count; v++) {
         if (!e->used[v] || e->used[v] == QC_EMIT_OUTSIDE || g->values[v].kind != QC_VALUE_CONSTANT) continue;
-        Onnx__TensorProto *t = qc_emit_tensor(e->arena, e->names[v], g->values[v].constant, st);
-        if (!qc_emit_initializer(e, t, st)) return false;
+        qc_emit_initializer(e, qc_emit_tensor(e, e->names[v], g->values[v].constant));
     }
     for (size_t i = 1; i <= g->node_count; i++)
-        if (e->used[g->nodes[i].outputs] && !qc_emit_node(e, &g->nodes[i], st)) return false;
+        if (e->used[g->nodes[i].outputs]) qc_emit_node(e, &g->nodes[i]);
     for (size_t i = 0; i < g->output_count; i++) {
         const char *name = e->names[e->outputs[i].value];
-        if (strcmp(name, e->outputs[i].name) != 0 && !qc_emit_identity(e, name, e->outputs[i].name, st)) return false;
+        if (strcmp(name, e->outputs[i].name) != 0) qc_emit_unary(e, "Identity", name, e->outputs[i].name);
     }
-    if (o && !emit_annotations(p, e, o, st)) return false;
+    if (o) emit_annotations(p, e, o);
     size_t given = 0;
     while (given < g->input_count && !(e->captured && e->captured[given])) given++;
     p->name = qc_emit_text(g->name && *g->name ? g->name : "graph");
     p->n_input = given; /* captures follow */
     p->n_output = g->output_count;
-    p->input = emit_ports(e, e->inputs, given, st);
-    p->output = emit_ports(e, e->outputs, g->output_count, st);
-    if (!p->input || !p->output || (!e->outer && !qc_emit_carried_graph(p, e, st))) return false;
+    p->input = emit_ports(e, e->inputs, given);
+    p->output = emit_ports(e, e->outputs, g->output_count);
+    if (!e->outer && e->st->code == QC_OK) qc_emit_carried_graph(p, e);
     p->n_node = e->nodes.count;
     p->node = (Onnx__NodeProto **)e->nodes.items;
     p->n_initializer = e->initializers.count;
     p->initializer = (Onnx__TensorProto **)e->initializers.items;
-    return true;
-}
-
-static Onnx__StringStringEntryProto *entry(struct qc_arena *a, const char *key, const char *value, struct qc_status *st)
-{
-    Onnx__StringStringEntryProto *p = QC_NEW(a, Onnx__StringStringEntryProto, st);
-    if (!p) return NULL;
-    onnx__string_string_entry_proto__init(p);
-    p->key = qc_emit_text(key);
-    p->value = qc_emit_text(value);
-    return p;
 }
 
 /* Adds the scale and zero point of inputs and outputs that --io-type made integers: "quantization:NAME". */
-static bool emit_port_levels(Onnx__ModelProto *m, struct qc_emitter *e, const struct qc_port *ports, size_t count,
-                             struct qc_status *st)
+static void emit_port_levels(Onnx__ModelProto *m, struct qc_emitter *e, const struct qc_port *ports, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct qc_port *p = &ports[i];
         if (!(p->scale > 0)) continue;
-        const char *key = qc_arena_printf(e->arena, st, "quantization:%s", p->name),
-                   *value = qc_arena_printf(e->arena, st, "{\"type\": \"%s\", \"scale\": %.9g, \"zero_point\": %d}",
+        const char *key = qc_arena_printf(e->arena, e->st, "quantization:%s", p->name),
+                   *value = qc_arena_printf(e->arena, e->st, "{\"type\": \"%s\", \"scale\": %.9g, \"zero_point\": %d}",
                                             qc_dtype_long_name(e->g->values[p->value].type.dtype), (double)p->scale,
                                             p->zero_point);
-        if (!key || !value || !(m->metadata_props[m->n_metadata_props] = entry(e->arena, key, value, st))) return false;
-        m->n_metadata_props++;
+        m->metadata_props[m->n_metadata_props++] = entry(e, key, value);
     }
-    return true;
 }
 
-static bool emit_properties(Onnx__ModelProto *m, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
-                            struct qc_status *st)
+static void emit_properties(Onnx__ModelProto *m, struct qc_emitter *e, const struct qc_onnx_emit_options *o)
 {
     const size_t most = o->property_count + e->g->input_count + e->g->output_count;
-    if (!(m->metadata_props = QC_NEW_ARRAY(e->arena, Onnx__StringStringEntryProto *, most, st))) return false;
+    if (!(m->metadata_props = QC_NEW_ARRAY(e->arena, Onnx__StringStringEntryProto *, most, e->st))) return;
     m->n_metadata_props = o->property_count;
     for (size_t i = 0; i < o->property_count; i++)
-        if (!(m->metadata_props[i] = entry(e->arena, o->properties[i].key, o->properties[i].value, st))) return false;
-    return emit_port_levels(m, e, e->g->inputs, e->g->input_count, st) &&
-           emit_port_levels(m, e, e->g->outputs, e->g->output_count, st);
+        m->metadata_props[i] = entry(e, o->properties[i].key, o->properties[i].value);
+    emit_port_levels(m, e, e->g->inputs, e->g->input_count);
+    emit_port_levels(m, e, e->g->outputs, e->g->output_count);
 }
 
-static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
-                       struct qc_status *st)
+static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct qc_onnx_emit_options *o)
 {
-    Onnx__GraphProto *graph = QC_NEW(e->arena, Onnx__GraphProto, st);
-    if (!graph || !qc_emit_mark_used(e, st) || !qc_emit_assign_names(e, st) || !qc_emit_find_shared(e, st))
-        return false;
+    if (!e->spare) return qc_fail_memory(e->st, QC_EMIT_SPARE);
+    QC_EMIT_NEW(graph, e, Onnx__GraphProto, onnx__graph_proto__init);
     onnx__model_proto__init(m);
-    onnx__graph_proto__init(graph);
-    if (!qc_emit_domain(e, "", e->opset, st) || !qc_emit_graph(graph, e, o, st) || !qc_emit_carried_domains(e, st))
-        return false;
+    qc_emit_mark_used(e);
+    qc_emit_assign_names(e);
+    qc_emit_find_shared(e);
+    qc_emit_domain(e, "", e->opset);
+    qc_emit_graph(graph, e, o);
+    qc_emit_carried_domains(e);
     for (size_t i = 0; i < e->op_domains.count; i++) {
         char *domain = e->op_domains.items[i];
-        if (!qc_emit_domain(e, domain, strcmp(domain, "ai.onnx.ml") == 0 ? 3 : 1, st)) return false;
+        qc_emit_domain(e, domain, strcmp(domain, "ai.onnx.ml") == 0 ? 3 : 1);
     }
     m->has_ir_version = 1;
     m->ir_version = ir_version(e->opset);
@@ -420,10 +380,11 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
     m->graph = graph;
     m->n_opset_import = e->domains.count;
     m->opset_import = (Onnx__OperatorSetIdProto **)e->domains.items;
-    if (!emit_properties(m, e, o, st) || !qc_emit_carried_model(m, e, st)) return false;
+    emit_properties(m, e, o);
+    qc_emit_carried_model(m, e);
     m->n_functions = e->functions.count;
     m->functions = (Onnx__FunctionProto **)e->functions.items;
-    return true;
+    return e->st->code == QC_OK;
 }
 
 static bool pack_model(void **bytes, size_t *size, const Onnx__ModelProto *m, struct qc_status *st)
@@ -443,13 +404,16 @@ static bool pack_model(void **bytes, size_t *size, const Onnx__ModelProto *m, st
 }
 
 static struct qc_emitter emitter_of(const struct qc_graph *g, const struct qc_onnx_emit_options *o,
-                                    struct qc_emit_list *tensors)
+                                    struct qc_emit_list *tensors, struct qc_status *st)
 {
-    return (struct qc_emitter){.g = g,
-                               .opset = qc_onnx_emit_opset(g, o),
-                               .arena = qc_arena_new(),
-                               .tensors = tensors,
-                               .node_docs = o->node_docs};
+    struct qc_emitter e = {.g = g,
+                           .opset = qc_onnx_emit_opset(g, o),
+                           .arena = qc_arena_new(),
+                           .st = st,
+                           .tensors = tensors,
+                           .node_docs = o->node_docs};
+    if (e.arena) e.spare = qc_arena_get(e.arena, 1, QC_EMIT_SPARE, st);
+    return e;
 }
 
 bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const struct qc_onnx_emit_options *options,
@@ -457,9 +421,9 @@ bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const st
 {
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
     struct qc_emit_list tensors = {.count = 0};
-    struct qc_emitter e = emitter_of(g, &o, &tensors);
+    struct qc_emitter e = emitter_of(g, &o, &tensors, st);
     Onnx__ModelProto m;
-    bool ok = e.arena ? emit_model(&m, &e, &o, st) && pack_model(bytes, size, &m, st) : qc_fail_memory(st, sizeof e);
+    const bool ok = emit_model(&m, &e, &o) && pack_model(bytes, size, &m, st);
     qc_emit_carried_end(&e);
     qc_arena_free(e.arena);
     return ok;
@@ -475,45 +439,42 @@ struct data_file {
 };
 
 /* Moves the elements of a constant to the file beside the model. */
-static bool move_out(Onnx__TensorProto *t, struct data_file *d, struct qc_arena *a, struct qc_status *st)
+static bool move_out(Onnx__TensorProto *t, struct data_file *d, struct qc_emitter *e)
 {
     static const uint8_t zeros[EXTERNAL_ALIGN];
     const size_t pad = (size_t)((EXTERNAL_ALIGN - d->bytes % EXTERNAL_ALIGN) % EXTERNAL_ALIGN);
-    if (d->output && (!qc_output_write(d->output, zeros, pad, st) ||
-                      !qc_output_write(d->output, t->raw_data.data, t->raw_data.len, st)))
+    if (d->output && (!qc_output_write(d->output, zeros, pad, e->st) ||
+                      !qc_output_write(d->output, t->raw_data.data, t->raw_data.len, e->st)))
         return false;
     d->bytes += pad;
-    t->external_data = QC_NEW_ARRAY(a, Onnx__StringStringEntryProto *, 3, st);
-    const char *at = qc_arena_printf(a, st, "%llu", (unsigned long long)d->bytes),
-               *length = qc_arena_printf(a, st, "%zu", t->raw_data.len);
-    if (!t->external_data || !at || !length || !(t->external_data[0] = entry(a, "location", d->location, st)) ||
-        !(t->external_data[1] = entry(a, "offset", at, st)) || !(t->external_data[2] = entry(a, "length", length, st)))
-        return false;
+    if (!(t->external_data = QC_NEW_ARRAY(e->arena, Onnx__StringStringEntryProto *, 3, e->st))) return false;
+    t->external_data[0] = entry(e, "location", d->location);
+    t->external_data[1] = entry(e, "offset", qc_arena_printf(e->arena, e->st, "%llu", (unsigned long long)d->bytes));
+    t->external_data[2] = entry(e, "length", qc_arena_printf(e->arena, e->st, "%zu", t->raw_data.len));
     d->bytes += t->raw_data.len;
     t->n_external_data = 3;
     t->has_raw_data = 0;
     t->has_data_location = 1;
     t->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
-    return true;
+    return e->st->code == QC_OK;
 }
 
-static bool move_all(struct data_file *d, const struct qc_emit_list *tensors, struct qc_arena *a, struct qc_status *st)
+static bool move_all(struct data_file *d, struct qc_emitter *e)
 {
-    for (size_t i = 0; i < tensors->count; i++)
-        if (((Onnx__TensorProto *)tensors->items[i])->raw_data.len >= EXTERNAL_LEAST &&
-            !move_out(tensors->items[i], d, a, st))
+    for (size_t i = 0; i < e->tensors->count; i++)
+        if (((Onnx__TensorProto *)e->tensors->items[i])->raw_data.len >= EXTERNAL_LEAST &&
+            !move_out(e->tensors->items[i], d, e))
             return false;
     return true;
 }
 
-static bool write_data(struct data_file *d, const struct qc_emit_list *tensors, const char *path, struct qc_arena *a,
-                       struct qc_status *st)
+static bool write_data(struct data_file *d, struct qc_emitter *e, const char *path)
 {
-    const char *file = qc_arena_printf(a, st, "%s.data", path);
+    const char *file = qc_arena_printf(e->arena, e->st, "%s.data", path);
     const char *slash = file ? strrchr(file, '/') : NULL;
-    if (!file || !qc_output_open(&d->output, file, st)) return false;
+    if (!file || !qc_output_open(&d->output, file, e->st)) return false;
     d->location = slash ? slash + 1 : file;
-    return move_all(d, tensors, a, st);
+    return move_all(d, e);
 }
 
 /* Returns true if constants go into a file beside the model. */
@@ -534,19 +495,15 @@ bool qc_onnx_emit_file(size_t *bytes, const char *path, const struct qc_graph *g
 {
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
     struct qc_emit_list tensors = {.count = 0};
-    struct qc_emitter e = emitter_of(g, &o, &tensors);
+    struct qc_emitter e = emitter_of(g, &o, &tensors, st);
     struct qc_output *model = NULL;
     struct data_file data = {.output = NULL};
     Onnx__ModelProto m;
     void *packed = NULL;
     size_t size;
     bool ok = false;
-    if (!e.arena) {
-        qc_fail_memory(st, sizeof e);
-        goto out;
-    }
-    if (!emit_model(&m, &e, &o, st) || !qc_output_open(&model, path, st)) goto out;
-    if (goes_beside(&tensors, g, o.external_from) && !write_data(&data, &tensors, path, e.arena, st)) goto out;
+    if (!emit_model(&m, &e, &o) || !qc_output_open(&model, path, st)) goto out;
+    if (goes_beside(&tensors, g, o.external_from) && !write_data(&data, &e, path)) goto out;
     if (!pack_model(&packed, &size, &m, st) || !qc_output_write(model, packed, size, st)) goto out;
     ok = data.output ? qc_output_commit_pair(data.output, model, st) : qc_output_commit(model, st);
     if (ok && bytes) *bytes = size + (size_t)data.bytes;
@@ -565,14 +522,14 @@ bool qc_onnx_emit_bytes(size_t *bytes, const struct qc_graph *g, const struct qc
     enum { NAME = 255 };
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
     struct qc_emit_list tensors = {.count = 0};
-    struct qc_emitter e = emitter_of(g, &o, &tensors);
+    struct qc_emitter e = emitter_of(g, &o, &tensors, st);
     struct data_file data = {.output = NULL};
     Onnx__ModelProto m;
     char *name = e.arena ? QC_NEW_ARRAY(e.arena, char, NAME + 1, st) : NULL;
-    bool ok = name ? emit_model(&m, &e, &o, st) : qc_fail_memory(st, sizeof e);
+    bool ok = emit_model(&m, &e, &o);
     if (name) memset(name, 'x', NAME);
     data.location = name;
-    if (ok && goes_beside(&tensors, g, o.external_from)) ok = move_all(&data, &tensors, e.arena, st);
+    if (ok && goes_beside(&tensors, g, o.external_from)) ok = move_all(&data, &e);
     if (ok) *bytes = onnx__model_proto__get_packed_size(&m) + (size_t)data.bytes;
     qc_emit_carried_end(&e);
     qc_arena_free(e.arena);

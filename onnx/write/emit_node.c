@@ -80,51 +80,46 @@ static const char *const attributes[] = {"axis", "flat_shape", "padding", "block
 enum { ATTRIBUTES = sizeof attributes / sizeof *attributes, LINE = 96 };
 
 static Onnx__AttributeProto *attribute(struct qc_emitter *e, struct qc_emit_list *to, const char *name,
-                                       Onnx__AttributeProto__AttributeType type, struct qc_status *st)
+                                       Onnx__AttributeProto__AttributeType type)
 {
-    Onnx__AttributeProto *p = QC_NEW(e->arena, Onnx__AttributeProto, st);
-    if (!p) return NULL;
-    onnx__attribute_proto__init(p);
+    QC_EMIT_NEW(p, e, Onnx__AttributeProto, onnx__attribute_proto__init);
     p->name = qc_emit_text(name);
     p->has_type = 1;
     p->type = type;
-    return qc_emit_append(e, to, p, st) ? p : NULL;
+    qc_emit_append(e, to, p);
+    return p;
 }
 
-static bool put_ints(struct qc_emitter *e, struct qc_emit_list *to, const char *name, size_t count, const int64_t *v,
-                     struct qc_status *st)
+static void put_ints(struct qc_emitter *e, struct qc_emit_list *to, const char *name, size_t count, const int64_t *v)
 {
-    Onnx__AttributeProto *p = attribute(e, to, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS, st);
-    if (!p || !(p->ints = qc_arena_dup(e->arena, v, count, sizeof *v, st))) return false;
+    Onnx__AttributeProto *p = attribute(e, to, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
+    p->ints = qc_arena_dup(e->arena, v, count, sizeof *v, e->st);
     p->n_ints = count;
-    return true;
 }
 
-static bool put_int(struct qc_emitter *e, struct qc_emit_list *to, const char *name, int64_t v, struct qc_status *st)
+static void put_int(struct qc_emitter *e, struct qc_emit_list *to, const char *name, int64_t v)
 {
-    Onnx__AttributeProto *p = attribute(e, to, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT, st);
-    if (p) p->has_i = 1, p->i = v;
-    return p != NULL;
+    Onnx__AttributeProto *p = attribute(e, to, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
+    p->has_i = 1;
+    p->i = v;
 }
 
 /* Adds a node from a copy of a line, which it keeps. attrs: its attributes so far. */
-static bool put_line(struct qc_emitter *e, struct qc_emit_list *nodes, const char *line, struct qc_emit_list *attrs,
-                     struct qc_status *st)
+static void put_line(struct qc_emitter *e, struct qc_emit_list *nodes, const char *line, struct qc_emit_list *attrs)
 {
     static const struct {
         const char *name;
         int64_t type;
     } casts[] = {{"ToFloat", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT}, {"ToE4M3", 17}, {"ToE5M2", 19}};
-    Onnx__NodeProto *p = QC_NEW(e->arena, Onnx__NodeProto, st);
-    char *s = qc_arena_strdup(e->arena, line, st), **words = QC_NEW_ARRAY(e->arena, char *, LINE, st);
+    QC_EMIT_NEW(p, e, Onnx__NodeProto, onnx__node_proto__init);
+    char *s = qc_arena_strdup(e->arena, line, e->st), **words = QC_NEW_ARRAY(e->arena, char *, LINE, e->st);
     size_t count = 0;
-    if (!p || !s || !words) return false;
+    if (!s || !words) return;
     while (*(s += strcspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"))) {
         words[count++] = s;
         while (isalnum((unsigned char)*s) || *s == '_') s++;
         if (*s) *s++ = 0;
     }
-    onnx__node_proto__init(p);
     p->output = words;
     p->n_output = 1;
     p->op_type = words[1];
@@ -133,31 +128,11 @@ static bool put_line(struct qc_emitter *e, struct qc_emit_list *nodes, const cha
     for (size_t i = 0; i < sizeof casts / sizeof *casts; i++) {
         if (strcmp(p->op_type, casts[i].name) != 0) continue;
         p->op_type = qc_emit_text("Cast");
-        if (!put_int(e, attrs, "to", casts[i].type, st)) return false;
+        put_int(e, attrs, "to", casts[i].type);
     }
     p->n_attribute = attrs->count;
     p->attribute = (Onnx__AttributeProto **)attrs->items;
-    return qc_emit_append(e, nodes, p, st);
-}
-
-static bool put_lines(struct qc_emitter *e, struct qc_emit_list *nodes, const char *const *lines, struct qc_status *st)
-{
-    for (; *lines; lines++) {
-        struct qc_emit_list attrs = {.count = 0};
-        if (!put_line(e, nodes, *lines, &attrs, st)) return false;
-    }
-    return true;
-}
-
-static bool put_number(struct qc_emitter *e, struct qc_emit_list *nodes, const char *line, float v,
-                       struct qc_status *st)
-{
-    struct qc_emit_list attrs = {.count = 0};
-    Onnx__AttributeProto *p = attribute(e, &attrs, "value_float", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT, st);
-    if (!p) return false;
-    p->has_f = 1;
-    p->f = v;
-    return put_line(e, nodes, line, &attrs, st);
+    qc_emit_append(e, nodes, p);
 }
 
 /* Returns the lines that round to the levels of a format. */
@@ -170,8 +145,7 @@ static const char *const *rounding_of(const struct qc_number_format *f)
 }
 
 /* The constants of a body. */
-static bool put_constants(struct qc_emitter *e, struct qc_emit_list *nodes, const struct qc_number_format *f,
-                          struct qc_status *st)
+static void put_constants(struct qc_emitter *e, struct qc_emit_list *nodes, const struct qc_number_format *f)
 {
     const struct qc_levels *l = &f->levels, codes_of = QC_SCALE_LEVELS;
     const struct qc_power_scale p = qc_power_scale_of(f->scale == QC_SCALE_FLOAT8 ? codes_of : *l);
@@ -196,48 +170,56 @@ static bool put_constants(struct qc_emitter *e, struct qc_emit_list *nodes, cons
                    {"larger_step = Constant()", 2 * step},
                    {"largest_step = Constant()", 4 * step}};
     static const char *const indices[] = {"zero = Constant()", "one = Constant()", "two = Constant()"};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (!put_number(e, nodes, numbers[i].line, numbers[i].v, st)) return false;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct qc_emit_list attrs = {.count = 0};
+        Onnx__AttributeProto *a = attribute(e, &attrs, "value_float", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
+        a->has_f = 1;
+        a->f = numbers[i].v;
+        put_line(e, nodes, numbers[i].line, &attrs);
+    }
     for (int64_t i = 0; i < 3; i++) {
         struct qc_emit_list attrs = {.count = 0};
-        if (!put_ints(e, &attrs, "value_ints", 1, &i, st) || !put_line(e, nodes, indices[i], &attrs, st)) return false;
+        put_ints(e, &attrs, "value_ints", 1, &i);
+        put_line(e, nodes, indices[i], &attrs);
     }
     for (size_t i = 1; i < ATTRIBUTES; i++) {
         struct qc_emit_list attrs = {.count = 0};
-        Onnx__AttributeProto *a = attribute(e, &attrs, "value_ints", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS, st);
-        const char *line = qc_arena_printf(e->arena, st, "%s = Constant()", attributes[i]);
-        if (!a || !line || !put_line(e, nodes, line, &attrs, st)) return false;
+        Onnx__AttributeProto *a = attribute(e, &attrs, "value_ints", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
+        char line[LINE];
         a->ref_attr_name = qc_emit_text(attributes[i]);
+        put_line(e, nodes, qc_text(line, sizeof line, "%s = Constant()", attributes[i]), &attrs);
     }
-    return true;
 }
 
-static bool put_body(struct qc_emitter *e, struct qc_emit_list *nodes, const struct qc_number_format *f,
-                     struct qc_status *st)
+static void put_body(struct qc_emitter *e, struct qc_emit_list *nodes, const struct qc_number_format *f)
 {
     const bool coded = f->scale == QC_SCALE_FLOAT8;
     const char *const *parts[] = {begin,  coded ? of_row : of_block,
                                   power,  coded ? codes : is_unit,
                                   divide, rounding_of(f),
                                   end};
-    bool ok = put_constants(e, nodes, f, st);
-    for (size_t i = 0; ok && i < sizeof parts / sizeof *parts; i++) ok = put_lines(e, nodes, parts[i], st);
-    return ok;
+    put_constants(e, nodes, f);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        for (const char *const *line = parts[i]; *line; line++) {
+            struct qc_emit_list attrs = {.count = 0};
+            put_line(e, nodes, *line, &attrs);
+        }
 }
 
 /* Adds the function of a format to the model unless it is there. */
-static bool put_function(struct qc_emitter *e, const struct qc_number_format *f, struct qc_status *st)
+static void put_function(struct qc_emitter *e, const struct qc_number_format *f)
 {
     static char x[] = "X", y[] = "Y", *in[] = {x}, *out[] = {y};
     struct qc_emit_list nodes = {.count = 0};
     while (e->outer) e = (struct qc_emitter *)(uintptr_t)e->outer;
     for (size_t i = 0; i < e->functions.count; i++)
-        if (strcmp(((Onnx__FunctionProto *)e->functions.items[i])->name, f->name) == 0) return true;
-    Onnx__FunctionProto *p = QC_NEW(e->arena, Onnx__FunctionProto, st);
-    Onnx__OperatorSetIdProto **opset = QC_NEW(e->arena, Onnx__OperatorSetIdProto *, st);
-    if (!p || !opset || !put_body(e, &nodes, f, st) || !qc_emit_domain(e, QC_EMIT_OWN_DOMAIN, 1, st)) return false;
+        if (strcmp(((Onnx__FunctionProto *)e->functions.items[i])->name, f->name) == 0) return;
+    QC_EMIT_NEW(p, e, Onnx__FunctionProto, onnx__function_proto__init);
+    Onnx__OperatorSetIdProto **opset = QC_NEW(e->arena, Onnx__OperatorSetIdProto *, e->st);
+    put_body(e, &nodes, f);
+    qc_emit_domain(e, QC_EMIT_OWN_DOMAIN, 1);
+    if (!opset || e->st->code != QC_OK) return;
     *opset = e->domains.items[0];
-    onnx__function_proto__init(p);
     p->name = qc_emit_text(f->name);
     p->domain = qc_emit_text(QC_EMIT_OWN_DOMAIN);
     p->doc_string = qc_emit_text(f->summary);
@@ -250,62 +232,66 @@ static bool put_function(struct qc_emitter *e, const struct qc_number_format *f,
     p->node = (Onnx__NodeProto **)nodes.items;
     p->n_opset_import = 1;
     p->opset_import = opset;
-    return qc_emit_append(e, &e->functions, p, st);
+    qc_emit_append(e, &e->functions, p);
 }
 
-static bool emit_blocks(Onnx__NodeProto *p, struct qc_emitter *e, const struct qc_node *n, struct qc_status *st)
+static void emit_blocks(Onnx__NodeProto *p, struct qc_emitter *e, const struct qc_node *n)
 {
     const struct qc_number_format *f = qc_number_format_named(qc_attr_string(n, "format", ""));
     const int64_t axis = qc_attr_int(n, "axis", -1), last = axis == -1, k = qc_attr_find(n, "length")->ints[0];
     if (!last && axis != 1)
-        return qc_fail(st, QC_UNSUPPORTED, "values in blocks along axis %d cannot be written", (int)axis);
+        qc_fail(e->st, QC_UNSUPPORTED, "values in blocks along axis %d cannot be written", (int)axis);
     const int64_t count = (k + f->block - 1) / f->block, outer = last ? -1 : 0, inner = last ? 1 : -1;
     const int64_t flat[] = {outer, k, inner}, padding[] = {0, 0, 0, 0, count * f->block - k, 0},
                   blocks[] = {outer, count, f->block, inner}, padded[] = {outer, count * f->block, inner};
     struct qc_emit_list attrs = {.count = 0};
-    if (!put_function(e, f, st) || !put_int(e, &attrs, attributes[0], axis, st) ||
-        !put_ints(e, &attrs, attributes[1], 3, flat, st) || !put_ints(e, &attrs, attributes[2], 6, padding, st) ||
-        !put_ints(e, &attrs, attributes[3], 4, blocks, st) || !put_ints(e, &attrs, attributes[4], 3, padded, st) ||
-        !put_ints(e, &attrs, attributes[5], 1, &k, st))
-        return false;
+    put_function(e, f);
+    put_int(e, &attrs, attributes[0], axis);
+    put_ints(e, &attrs, attributes[1], 3, flat);
+    put_ints(e, &attrs, attributes[2], 6, padding);
+    put_ints(e, &attrs, attributes[3], 4, blocks);
+    put_ints(e, &attrs, attributes[4], 3, padded);
+    put_ints(e, &attrs, attributes[5], 1, &k);
     p->op_type = qc_emit_text(f->name);
     p->domain = qc_emit_text(QC_EMIT_OWN_DOMAIN);
     p->n_attribute = attrs.count;
     p->attribute = (Onnx__AttributeProto **)attrs.items;
-    return true;
 }
 
-bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, struct qc_status *st)
+void *qc_emit_new(struct qc_emitter *e, size_t size)
 {
-    void **items = qc_arena_grown(e->arena, to->items, to->count, &to->capacity, sizeof *items, st);
-    if (!items) return false;
+    void *p = qc_arena_get(e->arena, 1, size, e->st);
+    return p ? p : e->spare;
+}
+
+void qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item)
+{
+    void **items = qc_arena_grown(e->arena, to->items, to->count, &to->capacity, sizeof *items, e->st);
+    if (!items) return;
     to->items = items;
     to->items[to->count++] = item;
-    return true;
 }
 
 /* Domains belong to the whole model, not to a body. */
-bool qc_emit_domain(struct qc_emitter *e, const char *domain, int64_t version, struct qc_status *st)
+void qc_emit_domain(struct qc_emitter *e, const char *domain, int64_t version)
 {
-    if (e->outer) return qc_emit_domain((struct qc_emitter *)(uintptr_t)e->outer, domain, version, st);
+    while (e->outer) e = e->outer;
     for (size_t i = 0; i < e->domains.count; i++)
-        if (strcmp(((Onnx__OperatorSetIdProto *)e->domains.items[i])->domain, domain) == 0) return true;
-    Onnx__OperatorSetIdProto *p = QC_NEW(e->arena, Onnx__OperatorSetIdProto, st);
-    if (!p) return false;
-    onnx__operator_set_id_proto__init(p);
+        if (strcmp(((Onnx__OperatorSetIdProto *)e->domains.items[i])->domain, domain) == 0) return;
+    QC_EMIT_NEW(p, e, Onnx__OperatorSetIdProto, onnx__operator_set_id_proto__init);
     p->domain = qc_emit_text(domain);
     p->has_version = 1;
     p->version = version;
-    return qc_emit_append(e, &e->domains, p, st);
+    qc_emit_append(e, &e->domains, p);
 }
 
 /* Notes the domain of an operator: it follows those of carried operators, which have versions. */
-static bool add_op_domain(struct qc_emitter *e, char *domain, struct qc_status *st)
+static void add_op_domain(struct qc_emitter *e, char *domain)
 {
     while (e->outer) e = e->outer;
     for (size_t i = 0; i < e->op_domains.count; i++)
-        if (strcmp(e->op_domains.items[i], domain) == 0) return true;
-    return qc_emit_append(e, &e->op_domains, domain, st);
+        if (strcmp(e->op_domains.items[i], domain) == 0) return;
+    qc_emit_append(e, &e->op_domains, domain);
 }
 
 /* Packs two or four elements of less than 8 bits into a byte, the first in the lowest bits. */
@@ -319,95 +305,79 @@ static uint8_t *pack_node(struct qc_arena *a, const struct qc_tensor *t, struct 
     return q;
 }
 
-Onnx__TensorProto *qc_emit_tensor(struct qc_arena *a, const char *name, const struct qc_tensor *t, struct qc_status *st)
+Onnx__TensorProto *qc_emit_tensor(struct qc_emitter *e, const char *name, const struct qc_tensor *t)
 {
-    Onnx__TensorProto *p = QC_NEW(a, Onnx__TensorProto, st);
-    if (!p) return NULL;
-    onnx__tensor_proto__init(p);
+    QC_EMIT_NEW(p, e, Onnx__TensorProto, onnx__tensor_proto__init);
     p->name = qc_emit_text(name);
     p->has_data_type = 1;
     p->data_type = qc_dtype_info(t->dtype)->onnx;
     p->n_dims = (size_t)t->shape.rank;
-    p->dims = qc_arena_dup(a, t->shape.dim, p->n_dims, sizeof *p->dims, st);
+    p->dims = qc_arena_dup(e->arena, t->shape.dim, p->n_dims, sizeof *p->dims, e->st);
     p->has_raw_data = 1;
     p->raw_data.len = t->bytes;
     p->raw_data.data = t->data;
     const unsigned bits = qc_dtype_info(t->dtype)->bits;
     if (bits < 8) {
         p->raw_data.len = t->count / (8 / bits) + (t->count % (8 / bits) != 0);
-        p->raw_data.data = pack_node(a, t, st);
+        p->raw_data.data = pack_node(e->arena, t, e->st);
     }
-    return p->dims && p->raw_data.data ? p : NULL;
+    return p;
 }
 
-static Onnx__GraphProto *emit_body(struct qc_emitter *outer, const struct qc_node *n, const struct qc_graph *body,
-                                   struct qc_status *st);
+static Onnx__GraphProto *emit_body(struct qc_emitter *outer, const struct qc_node *n, const struct qc_graph *body);
 
-static bool emit_attr(struct qc_emitter *e, struct qc_emit_list *to, const struct qc_node *n, const struct qc_attr *a,
-                      struct qc_status *st)
+static void emit_attr(struct qc_emitter *e, struct qc_emit_list *to, const struct qc_node *n, const struct qc_attr *a)
 {
-    Onnx__AttributeProto *p = QC_NEW(e->arena, Onnx__AttributeProto, st);
-    if (!p) return false;
-    onnx__attribute_proto__init(p);
-    p->name = qc_emit_text(a->name);
-    p->has_type = 1;
+    static const Onnx__AttributeProto__AttributeType types[] = {
+        [QC_ATTR_INT] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT,
+        [QC_ATTR_FLOAT] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT,
+        [QC_ATTR_STRING] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING,
+        [QC_ATTR_INTS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS,
+        [QC_ATTR_FLOATS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS,
+        [QC_ATTR_STRINGS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS,
+        [QC_ATTR_TENSOR] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR,
+        [QC_ATTR_GRAPH] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH,
+    };
+    Onnx__AttributeProto *p = attribute(e, to, a->name, types[a->kind]);
     switch (a->kind) {
     case QC_ATTR_INT:
-        p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
         p->has_i = 1;
         p->i = a->i;
         break;
     case QC_ATTR_FLOAT:
-        p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT;
         p->has_f = 1;
         p->f = a->f;
         break;
     case QC_ATTR_STRING:
-        p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING;
         p->has_s = 1;
         p->s.len = strlen(a->s);
         p->s.data = (uint8_t *)qc_emit_text(a->s);
         break;
     case QC_ATTR_INTS:
-        p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS;
         p->n_ints = a->count;
         p->ints = (int64_t *)(uintptr_t)a->ints;
         break;
     case QC_ATTR_FLOATS:
-        p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS;
         p->n_floats = a->count;
         p->floats = (float *)(uintptr_t)a->floats;
         break;
     case QC_ATTR_STRINGS:
-        p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS;
-        if (!(p->strings = QC_NEW_ARRAY(e->arena, ProtobufCBinaryData, a->count, st))) return false;
-        for (p->n_strings = 0; p->n_strings < a->count; p->n_strings++) {
+        p->strings = QC_NEW_ARRAY(e->arena, ProtobufCBinaryData, a->count, e->st);
+        for (p->n_strings = 0; p->strings && p->n_strings < a->count; p->n_strings++) {
             ProtobufCBinaryData *s = &p->strings[p->n_strings];
             s->len = strlen(a->strings[p->n_strings]);
             s->data = (uint8_t *)qc_emit_text(a->strings[p->n_strings]);
         }
         break;
-    case QC_ATTR_TENSOR:
-        p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR;
-        if (!(p->t = qc_emit_tensor(e->arena, NULL, a->tensor, st))) return false;
-        break;
-    case QC_ATTR_GRAPH:
-        p->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH;
-        if (!(p->g = emit_body(e, n, a->graph, st))) return false;
-        break;
+    case QC_ATTR_TENSOR: p->t = qc_emit_tensor(e, NULL, a->tensor); break;
+    case QC_ATTR_GRAPH: p->g = emit_body(e, n, a->graph); break;
     }
-    return qc_emit_append(e, to, p, st);
 }
 
 /* --- Conversion from the canonical form to the opset --- */
 
-static bool is_reduce(enum qc_op op)
-{
-    return strncmp(qc_op_info(op)->onnx, "Reduce", 6) == 0;
-}
-
 /* Returns the axes of a reduction as a constant input. */
-static char *emit_axes(struct qc_emitter *e, const struct qc_node *n, const struct qc_attr *axes, struct qc_status *st)
+static char *emit_axes(struct qc_emitter *e, const struct qc_node *n, const struct qc_attr *axes)
 {
     const struct qc_shape shape = QC_SHAPE((int64_t)axes->count);
     const struct qc_tensor t = {.dtype = QC_I64,
@@ -415,130 +385,112 @@ static char *emit_axes(struct qc_emitter *e, const struct qc_node *n, const stru
                                 .count = axes->count,
                                 .bytes = axes->count * sizeof *axes->ints,
                                 .data = (void *)(uintptr_t)axes->ints};
-    const char *name = qc_emit_fresh_name(e, e->names[n->outputs], "axes", st);
-    Onnx__TensorProto *p = name ? qc_emit_tensor(e->arena, name, &t, st) : NULL;
-    return p && qc_emit_initializer(e, p, st) ? p->name : NULL;
+    Onnx__TensorProto *p = qc_emit_tensor(e, qc_emit_fresh_name(e, e->names[n->outputs], "axes"), &t);
+    qc_emit_initializer(e, p);
+    return p->name;
 }
 
-static bool emit_attrs(struct qc_emitter *e, struct qc_emit_list *to, const struct qc_node *n, const char *skip,
-                       struct qc_status *st)
+static void emit_attrs(struct qc_emitter *e, struct qc_emit_list *to, const struct qc_node *n, const char *skip)
 {
     if (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose || n->op == QC_OP_QLinearConv ||
         n->op == QC_OP_ConvInteger) {
         /* The import drops it, but other readers of ONNX files expect it. */
         const struct qc_shape *s = &e->g->values[n->inputs[n->op == QC_OP_QLinearConv ? 3 : 1]].type.shape;
         const struct qc_attr kernel = QC_INTS("kernel_shape", s->rank > 2 ? (size_t)s->rank - 2 : 0, s->dim + 2);
-        if (s->rank > 2 && qc_shape_fixed(s) && !qc_attr_find(n, "kernel_shape") && !emit_attr(e, to, n, &kernel, st))
-            return false;
+        if (s->rank > 2 && qc_shape_fixed(s) && !qc_attr_find(n, "kernel_shape")) emit_attr(e, to, n, &kernel);
     }
     if (n->op == QC_OP_Split && e->opset >= 18 && (n->input_count < 2 || !n->inputs[1])) {
         const struct qc_attr parts = QC_INT("num_outputs", n->output_count);
-        if (!emit_attr(e, to, n, &parts, st)) return false;
+        emit_attr(e, to, n, &parts);
     }
     for (unsigned i = 0; i < n->attr_count; i++)
         if ((!skip || strcmp(n->attrs[i].name, skip) != 0) && !qc_custom_is_own(&n->attrs[i]) &&
-            !(n->op == QC_OP_LSTM && strcmp(n->attrs[i].name, QC_RECURRENT_DYNAMIC) == 0) &&
-            !emit_attr(e, to, n, &n->attrs[i], st))
-            return false;
-    return true;
+            !(n->op == QC_OP_LSTM && strcmp(n->attrs[i].name, QC_RECURRENT_DYNAMIC) == 0))
+            emit_attr(e, to, n, &n->attrs[i]);
 }
 
-bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_status *st)
+void qc_emit_node(struct qc_emitter *e, const struct qc_node *n)
 {
-    const bool axes_are_input = is_reduce(n->op) && (e->opset >= 18 || n->op == QC_OP_ReduceSum);
+    const bool reduces = strncmp(qc_op_info(n->op)->onnx, "Reduce", 6) == 0,
+               axes_are_input = reduces && (e->opset >= 18 || n->op == QC_OP_ReduceSum);
     const struct qc_attr *axes = axes_are_input ? qc_attr_find(n, "axes") : NULL;
     struct qc_emit_list attrs = {.count = 0};
-    Onnx__NodeProto *p = QC_NEW(e->arena, Onnx__NodeProto, st);
-    if (!p) return false;
-    onnx__node_proto__init(p);
-    p->name = qc_emit_text(qc_emit_node_name(e, n->name, st));
-    if (st->code != QC_OK) return false;
+    QC_EMIT_NEW(p, e, Onnx__NodeProto, onnx__node_proto__init);
+    p->name = qc_emit_text(qc_emit_node_name(e, n->name));
     if (e->node_docs) p->doc_string = qc_emit_text(e->node_docs[n - e->g->nodes]);
     char name[QC_ONNX_NAME];
     const char *domain, *op = qc_op_onnx_name(&domain, name, n->op);
-    p->op_type = qc_arena_strdup(e->arena, op, st);
-    if (*domain && !(p->domain = qc_arena_strdup(e->arena, domain, st))) return false;
+    p->op_type = qc_arena_strdup(e->arena, op, e->st);
+    if (*domain) p->domain = qc_arena_strdup(e->arena, domain, e->st);
     if (n->op == QC_OP_Custom) {
         p->op_type = qc_emit_text(qc_attr_string(n, QC_CUSTOM_OP, ""));
         p->domain = qc_emit_text(qc_attr_string(n, QC_CUSTOM_DOMAIN, ""));
-        if (*p->domain && !qc_emit_domain(e, p->domain, qc_attr_int(n, QC_CUSTOM_VERSION, 1), st)) return false;
-    } else if (*domain && !add_op_domain(e, p->domain, st)) {
-        return false;
+        if (*p->domain) qc_emit_domain(e, p->domain, qc_attr_int(n, QC_CUSTOM_VERSION, 1));
+    } else if (*domain && p->domain) {
+        add_op_domain(e, p->domain);
     }
-    if (!p->op_type) return false;
     p->n_input = n->input_count - qc_captures_of(n);
-    p->input = QC_NEW_ARRAY(e->arena, char *, p->n_input + 1, st);
+    p->input = QC_NEW_ARRAY(e->arena, char *, p->n_input + 1, e->st);
     p->n_output = n->output_count;
-    p->output = QC_NEW_ARRAY(e->arena, char *, p->n_output, st);
-    if (!p->input || !p->output) return false;
+    p->output = QC_NEW_ARRAY(e->arena, char *, p->n_output, e->st);
+    if (!p->input || !p->output) return;
     for (size_t i = 0; i < p->n_input; i++) p->input[i] = qc_emit_text(n->inputs[i] ? e->names[n->inputs[i]] : "");
     for (unsigned i = 0; i < n->output_count; i++) p->output[i] = qc_emit_text(e->names[n->outputs + i]);
-    if (axes && !(p->input[p->n_input++] = emit_axes(e, n, axes, st))) return false;
-    if (n->op == QC_OP_RoundInBlocks) return emit_blocks(p, e, n, st) && qc_emit_append(e, &e->nodes, p, st);
-    if (!emit_attrs(e, &attrs, n, axes ? "axes" : qc_op_has_bodies(n->op) ? "captures" : NULL, st)) return false;
-    p->n_attribute = attrs.count;
-    p->attribute = (Onnx__AttributeProto **)attrs.items;
-    return qc_emit_append(e, &e->nodes, p, st);
+    if (axes) p->input[p->n_input++] = emit_axes(e, n, axes);
+    if (n->op == QC_OP_RoundInBlocks) {
+        emit_blocks(p, e, n);
+    } else {
+        emit_attrs(e, &attrs, n, axes ? "axes" : qc_op_has_bodies(n->op) ? "captures" : NULL);
+        p->n_attribute = attrs.count;
+        p->attribute = (Onnx__AttributeProto **)attrs.items;
+    }
+    qc_emit_append(e, &e->nodes, p);
 }
 
-/* Adds a node of one input and one output. */
-static Onnx__NodeProto *add_unary(struct qc_emitter *e, const char *op, const char *from, const char *to,
-                                  struct qc_status *st)
+Onnx__NodeProto *qc_emit_unary(struct qc_emitter *e, const char *op, const char *from, const char *to)
 {
-    Onnx__NodeProto *p = QC_NEW(e->arena, Onnx__NodeProto, st);
-    char **ends = QC_NEW_ARRAY(e->arena, char *, 2, st);
-    if (!p || !ends) return NULL;
-    onnx__node_proto__init(p);
+    QC_EMIT_NEW(p, e, Onnx__NodeProto, onnx__node_proto__init);
+    char **ends = QC_NEW_ARRAY(e->arena, char *, 2, e->st);
+    if (!ends) return p;
     ends[0] = qc_emit_text(from);
     ends[1] = qc_emit_text(to);
     p->op_type = qc_emit_text(op);
     p->n_input = p->n_output = 1;
     p->input = &ends[0];
     p->output = &ends[1];
-    return qc_emit_append(e, &e->nodes, p, st) ? p : NULL;
+    qc_emit_append(e, &e->nodes, p);
+    return p;
 }
 
-bool qc_emit_identity(struct qc_emitter *e, const char *from, const char *to, struct qc_status *st)
+void qc_emit_copy(struct qc_emitter *e, const char *from, const char *to, int rank)
 {
-    return add_unary(e, "Identity", from, to, st) != NULL;
-}
-
-bool qc_emit_copy(struct qc_emitter *e, const char *from, const char *to, int rank, struct qc_status *st)
-{
-    Onnx__NodeProto *p = add_unary(e, "Transpose", from, to, st);
-    Onnx__AttributeProto *perm = QC_NEW(e->arena, Onnx__AttributeProto, st),
-                         **list = QC_NEW_ARRAY(e->arena, Onnx__AttributeProto *, 1, st);
-    int64_t *order = QC_NEW_ARRAY(e->arena, int64_t, (size_t)rank, st);
-    if (!p || !perm || !list || !order) return false;
+    Onnx__NodeProto *p = qc_emit_unary(e, "Transpose", from, to);
+    struct qc_emit_list attrs = {.count = 0};
+    int64_t order[QC_RANK_MAX];
     for (int i = 0; i < rank; i++) order[i] = i;
-    onnx__attribute_proto__init(perm);
-    perm->name = qc_emit_text("perm");
-    perm->has_type = 1;
-    perm->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS;
-    perm->n_ints = (size_t)rank;
-    perm->ints = order;
-    *list = perm;
-    p->n_attribute = 1;
-    p->attribute = list;
-    return true;
+    put_ints(e, &attrs, "perm", (size_t)rank, order);
+    p->n_attribute = attrs.count;
+    p->attribute = (Onnx__AttributeProto **)attrs.items;
 }
 
 /* QC_BODY_DEPTH_MAX bounds the recursion. */
-static Onnx__GraphProto *emit_body(struct qc_emitter *outer, const struct qc_node *n, const struct qc_graph *body,
-                                   struct qc_status *st)
+static Onnx__GraphProto *emit_body(struct qc_emitter *outer, const struct qc_node *n, const struct qc_graph *body)
 {
-    Onnx__GraphProto *p = QC_NEW(outer->arena, Onnx__GraphProto, st);
+    QC_EMIT_NEW(p, outer, Onnx__GraphProto, onnx__graph_proto__init);
     struct qc_emitter e = {.arena = outer->arena,
+                           .st = outer->st,
+                           .spare = outer->spare,
                            .g = body,
                            .outer = outer,
                            .opset = outer->opset,
                            .tensors = outer->tensors,
-                           .captured = QC_NEW_ARRAY(outer->arena, const char *, body->input_count, st)};
+                           .captured = QC_NEW_ARRAY(outer->arena, const char *, body->input_count, outer->st)};
     const size_t captures = qc_captures_of(n);
-    if (!p || !e.captured) return NULL;
+    if (!e.captured) return p;
     for (size_t k = 0; k < captures; k++)
         e.captured[body->input_count - captures + k] = outer->names[n->inputs[n->input_count - captures + k]];
-    onnx__graph_proto__init(p);
-    if (!qc_emit_mark_used(&e, st) || !qc_emit_assign_names(&e, st) || !qc_emit_graph(p, &e, NULL, st)) return NULL;
+    qc_emit_mark_used(&e);
+    qc_emit_assign_names(&e);
+    qc_emit_graph(p, &e, NULL);
     return p;
 }

@@ -23,21 +23,19 @@ static void take_own_names(struct qc_emit_shared *s, const struct qc_emitter *e)
     }
 }
 
-bool qc_emit_find_shared(struct qc_emitter *e, struct qc_status *st)
+void qc_emit_find_shared(struct qc_emitter *e)
 {
-    struct qc_emit_shared *s = e->g->depth ? QC_NEW(e->arena, struct qc_emit_shared, st) : NULL;
-    if (!s) return !e->g->depth;
-    if (!qc_shared_constants_of(&s->constants, e->g, LEAST, e->arena, st) ||
-        !(s->names = QC_NEW_ARRAY(e->arena, const char *, s->constants.count, st)) ||
-        !(s->written = QC_NEW_ARRAY(e->arena, bool, s->constants.count, st)))
-        return false;
+    struct qc_emit_shared *s = e->g->depth ? QC_NEW(e->arena, struct qc_emit_shared, e->st) : NULL;
+    if (!s || !qc_shared_constants_of(&s->constants, e->g, LEAST, e->arena, e->st)) return;
+    s->names = QC_NEW_ARRAY(e->arena, const char *, s->constants.count, e->st);
+    s->written = QC_NEW_ARRAY(e->arena, bool, s->constants.count, e->st);
+    if (e->st->code != QC_OK) return;
     take_own_names(s, e);
     for (size_t i = 0; i < s->constants.count; i++) {
         const char *name = s->constants.of[i].name;
-        if (!s->names[i] && !(s->names[i] = qc_emit_unique_name(e, name ? name : "constant", st))) return false;
+        if (!s->names[i]) s->names[i] = qc_emit_unique_name(e, name ? name : "constant");
     }
     e->shared = s;
-    return true;
 }
 
 /* How a body reads its constants. */
@@ -60,32 +58,29 @@ static void find_readers(unsigned char *how, const struct qc_graph *g)
     }
 }
 
-static bool assign(struct qc_emitter *e, struct qc_emitter *outermost, qc_id v, bool packed, struct qc_status *st)
+static void assign(struct qc_emitter *e, struct qc_emitter *outermost, qc_id v, bool packed)
 {
     struct qc_emit_shared *s = outermost->shared;
     const struct qc_tensor *t = e->g->values[v].constant;
     const int64_t i = t->bytes >= LEAST ? qc_shared_constants_find(&s->constants, t) : QC_SHARED_NONE;
     const bool copied = packed && !qc_dtype_info(t->dtype)->is_float;
-    if (i == QC_SHARED_NONE) return true;
-    if (!s->written[i] && !qc_emit_initializer(outermost, qc_emit_tensor(e->arena, s->names[i], t, st), st))
-        return false;
+    if (i == QC_SHARED_NONE) return;
+    if (!s->written[i]) qc_emit_initializer(outermost, qc_emit_tensor(e, s->names[i], t));
     s->written[i] = true;
     e->used[v] = QC_EMIT_OUTSIDE;
-    e->names[v] = copied ? qc_emit_fresh_name(e, s->names[i], "here", st) : s->names[i];
-    return e->names[v] && (!copied || qc_emit_copy(e, s->names[i], e->names[v], t->shape.rank, st));
+    e->names[v] = copied ? qc_emit_fresh_name(e, s->names[i], "here") : s->names[i];
+    if (copied) qc_emit_copy(e, s->names[i], e->names[v], t->shape.rank);
 }
 
-bool qc_emit_assign_shared(struct qc_emitter *e, struct qc_status *st)
+void qc_emit_assign_shared(struct qc_emitter *e)
 {
     struct qc_emitter *outermost = e;
     while (outermost->outer) outermost = outermost->outer;
-    if (!outermost->shared || !outermost->shared->constants.count) return true;
-    unsigned char *how = QC_NEW_ARRAY(e->arena, unsigned char, e->g->value_count + 1, st);
-    if (!how) return false;
+    if (!outermost->shared || !outermost->shared->constants.count) return;
+    unsigned char *how = QC_NEW_ARRAY(e->arena, unsigned char, e->g->value_count + 1, e->st);
+    if (!how) return;
     find_readers(how, e->g);
     for (qc_id v = 1; v <= e->g->value_count; v++)
-        if (e->used[v] && !e->names[v] && qc_constant_of(e->g, v) && !(how[v] & READ_PARAMETERS) &&
-            !assign(e, outermost, v, how[v] & READ_PACKED, st))
-            return false;
-    return true;
+        if (e->used[v] && !e->names[v] && qc_constant_of(e->g, v) && !(how[v] & READ_PARAMETERS))
+            assign(e, outermost, v, how[v] & READ_PACKED);
 }

@@ -25,9 +25,14 @@ static bool has_channels(const struct qc_canon *c, qc_id affine)
 static qc_id canon_add(struct qc_canon *c, enum qc_op op, const struct qc_node *from, unsigned count,
                        const qc_id *inputs, qc_id qparams, int axis, const char *name, struct qc_status *st);
 
+static qc_id ours(struct qc_canon *c, enum qc_op op, qc_id v, qc_id qparams, int axis, struct qc_status *st)
+{
+    return canon_add(c, op, NULL, 1, &v, qparams, axis, NULL, st);
+}
+
 static qc_id dequantized(struct qc_canon *c, qc_id v, struct qc_status *st)
 {
-    return canon_add(c, QC_OP_Dequantize, NULL, 1, &v, 0, 0, NULL, st);
+    return ours(c, QC_OP_Dequantize, v, 0, 0, st);
 }
 
 /* --- Products --- */
@@ -51,9 +56,8 @@ static qc_id accumulator_bias(struct qc_canon *c, qc_id old, qc_id product, stru
 {
     const struct qc_tensor *t = qc_constant_of(c->g, old);
     const struct qc_shape shape = QC_SHAPE((int64_t)t->count);
-    const char *name = qc_canon_base(c, old, st);
-    struct qc_tensor *flat = name ? qc_tensor_of(QC_I32, &shape, t->data, st) : NULL;
-    const qc_id id = flat ? qc_graph_add_affine_constant(c->r.to, name, flat, product, 0, st) : 0;
+    struct qc_tensor *flat = qc_tensor_of(QC_I32, &shape, t->data, st);
+    const qc_id id = flat ? qc_graph_add_affine_constant(c->r.to, qc_canon_base(c, old, st), flat, product, 0, st) : 0;
     qc_tensor_unref(flat);
     return id;
 }
@@ -89,190 +93,165 @@ static qc_id add_bias(struct qc_canon *c, const struct qc_node *n, qc_id real, q
 {
     const int rank = c->r.to->values[real].type.shape.rank;
     qc_id in[2] = {real, canon_real(c, bias, st)};
-    if (!in[1]) return 0;
     if (n->op != QC_OP_Gemm) {
         const struct qc_shape *s = &c->r.to->values[in[1]].type.shape, length = QC_SHAPE(rank - 1);
         int64_t dims[QC_RANK_MAX] = {s->rank == 1 && s->dim[0] != QC_FREE ? s->dim[0] : -1};
         for (int i = 1; i < rank - 1; i++) dims[i] = 1;
         const qc_id shape[2] = {in[1],
                                 qc_graph_add_made_constant(c->r.to, NULL, qc_tensor_of(QC_I64, &length, dims, st), st)};
-        if (!shape[1] || !(in[1] = canon_add(c, QC_OP_Reshape, NULL, 2, shape, 0, 0, NULL, st))) return 0;
+        in[1] = canon_add(c, QC_OP_Reshape, NULL, 2, shape, 0, 0, NULL, st);
     }
     return canon_add(c, QC_OP_Add, NULL, 2, in, 0, 0, name, st);
 }
 
-static bool product_of_floats(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
+/* Each returns false if the node has no affine form and is copied. */
+static bool product_of_floats(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
     const char *name = c->g->values[n->outputs].name, *why = NULL;
     if (n->op == QC_OP_Gemm &&
         (qc_attr_float(n, "alpha", 1) != 1 || qc_attr_float(n, "beta", 1) != 1 || qc_attr_int(n, "transA", 0)))
-        return true;
-    const qc_id a = canon_real(c, n->inputs[0], st), b = a ? canon_real(c, n->inputs[1], st) : 0;
+        return false;
+    const qc_id a = canon_real(c, n->inputs[0], st), b = canon_real(c, n->inputs[1], st);
     qc_id in[3] = {stored_of(c, a), stored_of(c, b), QC_ABSENT};
-    if (!b) return false;
-    if (!in[0] || !in[1] || has_channels(c, in[0])) return true;
+    if (!in[0] || !in[1] || has_channels(c, in[0])) return false;
     if (has_channels(c, in[1]) && c->r.to->values[in[1]].type.axis != weight_axis(c, n->op, n, n->inputs[1]))
-        return true;
+        return false;
     const qc_id product =
         qc_graph_add_product(c->r.to, c->r.to->values[in[0]].type.qparams, c->r.to->values[in[1]].type.qparams, st);
     const qc_id bias = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
-    if (!product) return false;
-    const qc_id joins = bias ? joining_bias(c, bias, product, &why) : 0;
-    if (joins && !(in[2] = accumulator_bias(c, joins, product, st))) return false;
+    const qc_id joins = bias && product ? joining_bias(c, bias, product, &why) : 0;
+    if (joins) in[2] = accumulator_bias(c, joins, product, st);
     if (bias && !joins) {
-        if (c->notes &&
-            !qc_lines_add(c->notes, c->r.to->arena, st, "node '%s' (%s): its bias is added in float, because %s",
-                          n->name ? n->name : QC_VALUE_LABEL(c->g, n->outputs), qc_op_info(n->op)->name, why))
-            return false;
+        if (c->notes)
+            qc_lines_add(c->notes, c->r.to->arena, st, "node '%s' (%s): its bias is added in float, because %s",
+                         n->name ? n->name : QC_VALUE_LABEL(c->g, n->outputs), qc_op_info(n->op)->name, why);
         name = NULL;
     }
-    qc_id acc = canon_add(c, n->op, n, joins ? 3 : 2, in, product, 0, name, st);
-    qc_id real = acc ? dequantized(c, acc, st) : 0;
-    if (real && bias && !joins) real = add_bias(c, n, real, bias, c->g->values[n->outputs].name, st);
-    *done = true;
-    return (c->r.map[n->outputs] = real) != 0;
+    qc_id real = dequantized(c, canon_add(c, n->op, n, joins ? 3 : 2, in, product, 0, name, st), st);
+    if (bias && !joins) real = add_bias(c, n, real, bias, c->g->values[n->outputs].name, st);
+    c->r.map[n->outputs] = real;
+    return true;
 }
 
 /* --- Ops that round once --- */
 
-static bool merge_of_floats(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
+static bool merge_of_floats(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
     qc_id in[4];
     const qc_id qparams = c->mixed[n->outputs] ? 0 : c->want[n->outputs];
-    if (!qparams || n->input_count > 4) return true;
+    if (!qparams || n->input_count > 4) return false;
     for (unsigned i = 0; i < n->input_count; i++) {
         const qc_id real = n->inputs[i] ? canon_real(c, n->inputs[i], st) : 0;
-        if (st->code != QC_OK) return false;
-        if (!real || !(in[i] = stored_of(c, real)) || has_channels(c, in[i])) return true;
+        if (!real || !(in[i] = stored_of(c, real)) || has_channels(c, in[i])) return false;
     }
     const qc_id v = canon_add(c, n->op, n, n->input_count, in, qparams, 0, c->g->values[n->outputs].name, st);
-    *done = true;
-    return v && (c->r.map[n->outputs] = dequantized(c, v, st));
+    c->r.map[n->outputs] = dequantized(c, v, st);
+    return true;
 }
 
 /* --- Ops between a dequantize and what reads its values --- */
 
-/* Returns true if the op is exact on stored values, whatever reads its result. */
-static bool passes_integers(const struct qc_canon *c, const struct qc_node *n)
-{
-    return qc_rules_behaviour(c->rules, c->g, n) != QC_AFFINE_JOIN && qc_moves_exactly(c->rules, c->g, n);
-}
-
 /* Moves the dequantize down. If all results are quantized with other qparams, qc_propagate_qdq moves the quantize up
    instead. */
-static bool pass_floats(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
+static bool pass_floats(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
     const qc_id stored = stored_of(c, canon_real(c, n->inputs[0], st));
-    if (st->code != QC_OK) return false;
-    if (!stored || has_channels(c, stored)) return true;
+    if (!stored || has_channels(c, stored)) return false;
     const qc_id qparams = c->r.to->values[stored].type.qparams;
     bool other = true;
     for (unsigned k = 0; k < n->output_count; k++)
         other = other && !c->mixed[n->outputs + k] && c->want[n->outputs + k] && c->want[n->outputs + k] != qparams;
-    if (other) return true;
-    qc_id *in = QC_NEW_ARRAY(c->arena, qc_id, n->input_count, st);
+    qc_id *in = other ? NULL : QC_NEW_ARRAY(c->arena, qc_id, n->input_count, st);
     if (!in) return false;
     for (unsigned i = 0; i < n->input_count; i++)
-        if (n->inputs[i] && !(in[i] = i ? canon_real(c, n->inputs[i], st) : stored)) return false;
+        if (n->inputs[i]) in[i] = i ? canon_real(c, n->inputs[i], st) : stored;
     const struct qc_node_def with = {.inputs = in};
     const qc_id v = qc_graph_add_like(c->r.to, c->g, n, &with, st);
-    for (unsigned k = 0; v && k < n->output_count; k++)
-        if (!(c->r.map[n->outputs + k] = dequantized(c, v + k, st))) return false;
-    *done = true;
-    return v != 0;
+    for (unsigned k = 0; k < n->output_count; k++) c->r.map[n->outputs + k] = dequantized(c, v + k, st);
+    return true;
 }
 
-static bool canon_float_op(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
+static bool canon_float_op(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
-    *done = false;
-    if (c->g->values[n->outputs].type.dtype != QC_F32) return true;
-    if (passes_integers(c, n)) return pass_floats(done, c, n, st);
-    if (n->output_count != 1) return true;
-    if (qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT) return product_of_floats(done, c, n, st);
-    return !c->merges[n->op] || qc_node_affine(n) != QC_AFFINE_MERGE || merge_of_floats(done, c, n, st);
+    if (c->g->values[n->outputs].type.dtype != QC_F32) return false;
+    if (qc_rules_behaviour(c->rules, c->g, n) != QC_AFFINE_JOIN && qc_moves_exactly(c->rules, c->g, n))
+        return pass_floats(c, n, st); /* It is exact on stored values, whatever reads its result. */
+    if (n->output_count != 1) return false;
+    if (qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT) return product_of_floats(c, n, st);
+    return c->merges[n->op] && qc_node_affine(n) == QC_AFFINE_MERGE && merge_of_floats(c, n, st);
 }
 
 /* --- Quantized operators of a file --- */
 
-static bool operand_qparams(qc_id *qparams, struct qc_canon *c, const struct qc_qlinear_port *p, struct qc_status *st)
-{
-    const char *name = qc_canon_base(c, p->value, st);
-    return name && qc_canon_qparams(qparams, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st);
-}
-
-static bool canon_define(struct qc_canon *c, const struct qc_qlinear_port *p, qc_id v, struct qc_status *st);
+static void canon_define(struct qc_canon *c, const struct qc_qlinear_port *p, qc_id v, struct qc_status *st);
 
 static qc_id canon_operand(struct qc_canon *c, const struct qc_qlinear_port *p, int axis, struct qc_status *st);
 
-static bool qlinear_product(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
+static void qlinear_product(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
                             struct qc_status *st)
 {
-    qc_id in[3] = {QC_ABSENT}, qparams;
+    qc_id in[3] = {QC_ABSENT};
     for (unsigned i = 0; i < 2; i++) {
         const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
-        if (!(in[i] = canon_operand(c, &p, weight_axis(c, q->op, n, p.value), st))) return false;
+        in[i] = canon_operand(c, &p, weight_axis(c, q->op, n, p.value), st);
     }
+    if (st->code != QC_OK) return;
     const char *name = qc_canon_base(c, n->outputs, st);
     const qc_id product =
         qc_graph_add_product(c->r.to, c->r.to->values[in[0]].type.qparams, c->r.to->values[in[1]].type.qparams, st);
-    if (!name || !product || (q->extra && !(in[2] = accumulator_bias(c, q->extra, product, st)))) return false;
-    qc_id v = canon_add(c, q->op, n, q->extra ? 3 : 2, in, product, 0, name, st);
-    if (!v) return false;
-    if (!q->result) return (c->r.map[n->outputs] = dequantized(c, v, st));
-    if (!operand_qparams(&qparams, c, &q->out, st)) return false;
-    v = canon_add(c, QC_OP_Requantize, NULL, 1, &v, qparams, 0, NULL, st);
-    return v && canon_define(c, &q->out, v, st);
+    if (q->extra) in[2] = accumulator_bias(c, q->extra, product, st);
+    const qc_id v = canon_add(c, q->op, n, q->extra ? 3 : 2, in, product, 0, name, st);
+    if (q->result)
+        canon_define(c, &q->out, ours(c, QC_OP_Requantize, v, qc_canon_port_qparams(c, &q->out, st), 0, st), st);
+    else
+        c->r.map[n->outputs] = dequantized(c, v, st);
 }
 
 /* Where and Softmax have no affine form: they are computed on real values. */
-static bool qlinear_float(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, qc_id qparams,
+static void qlinear_float(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, qc_id qparams,
                           struct qc_status *st)
 {
     qc_id in[3];
     unsigned count = 0;
-    if (q->op == QC_OP_Where && !(in[count++] = canon_real(c, q->extra, st))) return false;
+    if (q->op == QC_OP_Where) in[count++] = canon_real(c, q->extra, st);
     for (unsigned i = 0; i < q->operands; i++) {
         const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
-        const qc_id v = canon_operand(c, &p, 0, st);
-        if (!v || !(in[count++] = dequantized(c, v, st))) return false;
+        in[count++] = dequantized(c, canon_operand(c, &p, 0, st), st);
     }
-    const char *name = qc_canon_base(c, n->outputs, st);
-    const qc_id real = name ? canon_add(c, q->op, n, count, in, 0, 0, name, st) : 0;
-    const qc_id v = real ? canon_add(c, QC_OP_Quantize, NULL, 1, &real, qparams, 0, NULL, st) : 0;
-    return v && canon_define(c, &q->out, v, st);
+    const qc_id real = canon_add(c, q->op, n, count, in, 0, 0, qc_canon_base(c, n->outputs, st), st);
+    canon_define(c, &q->out, ours(c, QC_OP_Quantize, real, qparams, 0, st), st);
 }
 
-static bool canon_qlinear_op(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
+static void canon_qlinear_op(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
                              struct qc_status *st)
 {
-    qc_id qparams, *in;
-    if (qc_op_info(q->op)->affine == QC_AFFINE_PRODUCT) return qlinear_product(c, n, q, st);
-    if (!operand_qparams(&qparams, c, &q->out, st)) return false;
-    if (q->op == QC_OP_Where || q->op == QC_OP_Softmax) return qlinear_float(c, n, q, qparams, st);
-    if (!(in = QC_NEW_ARRAY(c->arena, qc_id, q->operands, st))) return false;
-    for (unsigned i = 0; i < q->operands; i++) {
+    if (qc_op_info(q->op)->affine == QC_AFFINE_PRODUCT) {
+        qlinear_product(c, n, q, st);
+        return;
+    }
+    const qc_id qparams = qc_canon_port_qparams(c, &q->out, st);
+    if (q->op == QC_OP_Where || q->op == QC_OP_Softmax) {
+        qlinear_float(c, n, q, qparams, st);
+        return;
+    }
+    qc_id *in = QC_NEW_ARRAY(c->arena, qc_id, q->operands, st);
+    for (unsigned i = 0; in && i < q->operands; i++) {
         const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
-        if (!(in[i] = canon_operand(c, &p, 0, st))) return false;
-        if (q->op == QC_OP_Concat && c->r.to->values[in[i]].type.qparams != qparams &&
-            !(in[i] = canon_add(c, QC_OP_Requantize, NULL, 1, &in[i], qparams, 0, NULL, st)))
-            return false;
+        in[i] = canon_operand(c, &p, 0, st);
+        if (q->op == QC_OP_Concat && c->r.to->values[in[i]].type.qparams != qparams)
+            in[i] = ours(c, QC_OP_Requantize, in[i], qparams, 0, st);
     }
     const char *name = qc_canon_base(c, n->outputs, st);
-    const qc_id v =
-        name ? canon_add(c, q->op, n, q->operands, in, q->op == QC_OP_Concat ? 0 : qparams, 0, name, st) : 0;
-    return v && canon_define(c, &q->out, v, st);
+    canon_define(c, &q->out, canon_add(c, q->op, n, q->operands, in, q->op == QC_OP_Concat ? 0 : qparams, 0, name, st),
+                 st);
 }
 
 /* --- Ops that move integers --- */
 
-static qc_id scalar(struct qc_canon *c, float v, struct qc_status *st)
-{
-    return qc_graph_add_made_constant(c->r.to, NULL, qc_tensor_of(QC_F32, &QC_SCALAR, &v, st), st);
-}
-
 static qc_id real_of_level(struct qc_canon *c, const struct qc_qparams *s, int64_t level, struct qc_status *st)
 {
-    return scalar(c, (float)(level - s->zero_point[0]) * s->scale[0], st);
+    const float v = (float)(level - s->zero_point[0]) * s->scale[0];
+    return qc_graph_add_made_constant(c->r.to, NULL, qc_tensor_of(QC_F32, &QC_SCALAR, &v, st), st);
 }
 
 /* A Clip of integers: a Relu if it cuts only at the zero point. */
@@ -286,23 +265,12 @@ static qc_id clip(struct qc_canon *c, const struct qc_node *n, qc_id v, const ch
         if (n->inputs[i]) bound[i - 1] = qc_tensor_int(qc_constant_of(c->g, n->inputs[i]), 0);
     if (bound[0] == s->zero_point[0] && bound[1] == levels.hi)
         return canon_add(c, QC_OP_Relu, n, 1, in, 0, 0, name, st);
-    if (bound[0] > levels.lo && !(in[1] = real_of_level(c, s, bound[0], st))) return 0;
-    if (bound[1] < levels.hi && !(in[2] = real_of_level(c, s, bound[1], st))) return 0;
+    if (bound[0] > levels.lo) in[1] = real_of_level(c, s, bound[0], st);
+    if (bound[1] < levels.hi) in[2] = real_of_level(c, s, bound[1], st);
     return canon_add(c, QC_OP_Clip, n, in[2] ? 3 : in[1] ? 2 : 1, in, 0, 0, name, st);
 }
 
-/* *out: the fill value of Pad, an integer of the file (0 if absent), as a real number. */
-static bool pad_value(qc_id *out, struct qc_canon *c, const struct qc_node *n, const struct qc_qparams *s,
-                      struct qc_status *st)
-{
-    const struct qc_tensor *t = n->input_count > 2 ? qc_constant_of(c->g, n->inputs[2]) : NULL;
-    *out = QC_ABSENT;
-    if (strcmp(qc_attr_string(n, "mode", "constant"), "constant") != 0) return true;
-    return (*out = real_of_level(c, s, t && t->count ? qc_tensor_int(t, 0) : 0, st));
-}
-
-/* Nodes. *done is false if the node has no affine form; it is then copied. */
-static bool canon_moving_op(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
+static void canon_moving_op(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
     const qc_id qparams = qc_canon_qparams_of(c, n->outputs);
     const struct qc_qparams *s = &c->r.to->qparams_of[qparams];
@@ -310,7 +278,7 @@ static bool canon_moving_op(struct qc_canon *c, const struct qc_node *n, struct 
     qc_id *in = QC_NEW_ARRAY(c->arena, qc_id, n->input_count + 3, st), v;
     const char **names = QC_NEW_ARRAY(c->arena, const char *, n->output_count, st);
     unsigned count = n->input_count;
-    if (!in || !names) return false;
+    if (!in || !names) return;
     for (unsigned i = 0; i < n->input_count; i++) {
         const struct qc_tensor *t = qc_constant_of(c->g, n->inputs[i]);
         if (!n->inputs[i]) continue;
@@ -320,22 +288,18 @@ static bool canon_moving_op(struct qc_canon *c, const struct qc_node *n, struct 
         else if (n->op != QC_OP_Clip)
             in[i] = canon_real(c, n->inputs[i], st);
         if (!in[i] && (i < data || n->op != QC_OP_Clip))
-            return st->code == QC_OK ? qc_fail(st, QC_BAD_INPUT, "an integer is used before it is made") : false;
+            qc_fail(st, QC_BAD_INPUT, "an integer is used before it is made");
     }
-    for (unsigned k = 0; k < n->output_count; k++)
-        if (!(names[k] = qc_canon_base(c, n->outputs + k, st))) return false;
-    if (n->op == QC_OP_Clip) {
-        if (!(v = clip(c, n, in[0], names[0], st))) return false;
-    } else {
-        if (n->op == QC_OP_Pad) {
-            if (!pad_value(&in[2], c, n, s, st)) return false;
-            count = n->input_count > 2 ? n->input_count : in[2] ? 3 : 2;
-        }
-        const struct qc_node_def with = {.input_count = count, .inputs = in, .output_names = names};
-        if (!(v = qc_graph_add_like(c->r.to, c->g, n, &with, st))) return false;
+    for (unsigned k = 0; k < n->output_count; k++) names[k] = qc_canon_base(c, n->outputs + k, st);
+    if (n->op == QC_OP_Pad) { /* with an integer of the file (0 if absent), as a real number */
+        const struct qc_tensor *t = n->input_count > 2 ? qc_constant_of(c->g, n->inputs[2]) : NULL;
+        const bool fills = strcmp(qc_attr_string(n, "mode", "constant"), "constant") == 0;
+        in[2] = fills ? real_of_level(c, s, t && t->count ? qc_tensor_int(t, 0) : 0, st) : QC_ABSENT;
+        count = n->input_count > 2 ? n->input_count : in[2] ? 3 : 2;
     }
+    const struct qc_node_def with = {.input_count = count, .inputs = in, .output_names = names};
+    v = n->op == QC_OP_Clip ? clip(c, n, in[0], names[0], st) : qc_graph_add_like(c->r.to, c->g, n, &with, st);
     for (unsigned k = 0; k < n->output_count; k++) c->affine[n->outputs + k] = v + k;
-    return true;
 }
 
 /* --- Values --- */
@@ -363,11 +327,6 @@ static qc_id canon_add(struct qc_canon *c, enum qc_op op, const struct qc_node *
                                     .qparams = qparams,
                                     .axis = axis};
     return qc_graph_add(c->r.to, &def, st);
-}
-
-static qc_id ours(struct qc_canon *c, enum qc_op op, qc_id v, qc_id qparams, int axis, struct qc_status *st)
-{
-    return canon_add(c, op, NULL, 1, &v, qparams, axis, NULL, st);
 }
 
 /* Returns the constant f((q - z) * s), for a bias that does not join its accumulator. */
@@ -409,119 +368,124 @@ static qc_id canon_operand(struct qc_canon *c, const struct qc_qlinear_port *p, 
     const struct qc_tensor *t = qc_constant_of(c->g, p->value);
     const char *name = qc_canon_base(c, p->value, st);
     const qc_id known = c->affine[p->value];
-    qc_id qparams;
     if (known && qc_canon_qparams_of(c, p->value)) return known;
-    if (!name || !qc_canon_qparams(&qparams, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st))
-        return 0;
+    const qc_id qparams = qc_canon_port_qparams(c, p, st);
     if (t)
         return qc_graph_add_affine_constant(c->r.to, name, t, qparams,
                                             c->r.to->qparams_of[qparams].count > 1 ? axis : 0, st);
     if (known && c->r.to->values[known].type.qparams == qparams) return known;
-    qc_id in[3] = {canon_real(c, p->value, st), canon_real(c, p->scale, st), QC_ABSENT};
-    if (!in[0] || !in[1] || (p->zero_point && !(in[2] = canon_real(c, p->zero_point, st)))) return 0;
-    qc_id real = canon_add(c, QC_OP_DequantizeLinear, NULL, in[2] ? 3 : 2, in, 0, 0, NULL, st);
-    return real ? ours(c, QC_OP_Quantize, real, qparams, 0, st) : 0;
+    const qc_id in[3] = {canon_real(c, p->value, st), canon_real(c, p->scale, st),
+                         p->zero_point ? canon_real(c, p->zero_point, st) : QC_ABSENT};
+    const qc_id real = canon_add(c, QC_OP_DequantizeLinear, NULL, in[2] ? 3 : 2, in, 0, 0, NULL, st);
+    return ours(c, QC_OP_Quantize, real, qparams, 0, st);
 }
 
 /* Defines an old integer value as v, or as its integers if its class is literal. p: parameters as in the file. */
-static bool canon_define(struct qc_canon *c, const struct qc_qlinear_port *p, qc_id v, struct qc_status *st)
+/* from: the QuantizeLinear of the file, whose attributes it keeps; NULL: none. The parameters are those of p. */
+static void define_integers(struct qc_canon *c, const struct qc_qlinear_port *p, const struct qc_node *from, qc_id v,
+                            struct qc_status *st)
+{
+    const qc_id in[3] = {dequantized(c, v, st), canon_real(c, p->scale, st),
+                         p->zero_point ? canon_real(c, p->zero_point, st) : QC_ABSENT};
+    c->r.map[p->value] =
+        canon_add(c, QC_OP_QuantizeLinear, from, in[2] ? 3 : 2, in, 0, 0, c->g->values[p->value].name, st);
+}
+
+static void canon_define(struct qc_canon *c, const struct qc_qlinear_port *p, qc_id v, struct qc_status *st)
 {
     c->affine[p->value] = v;
-    if (qc_canon_qparams_of(c, p->value)) return true;
-    const char *name = c->g->values[p->value].name;
-    qc_id in[3] = {ours(c, QC_OP_Dequantize, v, 0, 0, st), canon_real(c, p->scale, st), QC_ABSENT};
-    if (!in[0] || !in[1] || (p->zero_point && !(in[2] = canon_real(c, p->zero_point, st)))) return false;
-    return (c->r.map[p->value] = canon_add(c, QC_OP_QuantizeLinear, NULL, in[2] ? 3 : 2, in, 0, 0, name, st));
+    if (!qc_canon_qparams_of(c, p->value)) define_integers(c, p, NULL, v, st);
 }
 
 /* --- Nodes --- */
 
-static bool copy(struct qc_canon *c, qc_id id, struct qc_status *st)
+static void copy(struct qc_canon *c, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &c->g->nodes[id];
     for (unsigned i = 0; i < n->input_count; i++)
-        if (n->inputs[i] && !canon_real(c, n->inputs[i], st)) return false;
-    return qc_rebuild_node(&c->r, id, st) != 0;
+        if (n->inputs[i]) canon_real(c, n->inputs[i], st);
+    qc_rebuild_node(&c->r, id, st);
 }
 
-/* Defines the integers of the file from an affine value with the same parameters, which is exact. */
-static bool define_integers(struct qc_canon *c, const struct qc_node *n, qc_id q, struct qc_status *st)
-{
-    qc_id in[3] = {ours(c, QC_OP_Dequantize, q, 0, 0, st), canon_real(c, n->inputs[1], st), QC_ABSENT};
-    const bool zero = n->input_count > 2 && n->inputs[2];
-    if (!in[0] || !in[1] || (zero && !(in[2] = canon_real(c, n->inputs[2], st)))) return false;
-    const char *name = c->g->values[n->outputs].name;
-    return (c->r.map[n->outputs] = canon_add(c, QC_OP_QuantizeLinear, n, zero ? 3 : 2, in, 0, 0, name, st));
-}
-
-static bool build_quantize(struct qc_canon *c, qc_id id, struct qc_status *st)
+static void build_quantize(struct qc_canon *c, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &c->g->nodes[id];
+    const struct qc_qlinear_port port = {.value = n->outputs,
+                                         .scale = n->inputs[1],
+                                         .zero_point = n->input_count > 2 ? n->inputs[2] : QC_ABSENT};
     const qc_id stored = qc_canon_qparams_of(c, n->outputs), qparams = stored ? stored : c->own[n->outputs];
     const qc_id x = qparams ? canon_real(c, n->inputs[0], st) : 0;
-    if (!qparams) return copy(c, id, st);
-    if (!x) return false;
     const struct qc_node *from = qc_node_of(c->r.to, x);
-    if (!stored && !from) return copy(c, id, st); /* A graph input stays as it is. */
+    if (!qparams || (!stored && !from)) { /* A graph input stays as it is. */
+        copy(c, id, st);
+        return;
+    }
     qc_id q;
     if (from && from->op == QC_OP_Dequantize && c->r.to->values[from->inputs[0]].type.qparams == qparams)
         q = from->inputs[0];
     else
         q = ours(c, QC_OP_Quantize, x, qparams,
                  c->r.to->qparams_of[qparams].count > 1 ? qc_canon_axis_of(c, n->outputs) : 0, st);
-    return (c->affine[n->outputs] = q) && (stored || define_integers(c, n, q, st));
+    c->affine[n->outputs] = q;
+    if (!stored) define_integers(c, &port, n, q, st);
 }
 
 /* Reads integers of the file with these parameters. Quantizing them again is exact. */
-static bool read_integers(struct qc_canon *c, qc_id id, struct qc_status *st)
+static void read_integers(struct qc_canon *c, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &c->g->nodes[id];
     const qc_id v = n->inputs[0], qparams = c->own[n->outputs];
     qc_id q = c->affine[v];
     if (!q || c->r.to->values[q].type.qparams != qparams) {
-        if (!copy(c, id, st) || !(q = ours(c, QC_OP_Quantize, c->r.map[n->outputs], qparams, 0, st))) return false;
+        copy(c, id, st);
+        q = ours(c, QC_OP_Quantize, c->r.map[n->outputs], qparams, 0, st);
         if (!c->affine[v]) c->affine[v] = q;
     }
-    return (c->r.map[n->outputs] = ours(c, QC_OP_Dequantize, q, 0, 0, st));
+    c->r.map[n->outputs] = dequantized(c, q, st);
 }
 
-static bool build_dequantize(struct qc_canon *c, qc_id id, struct qc_status *st)
+static void build_dequantize(struct qc_canon *c, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &c->g->nodes[id];
     const qc_id v = n->inputs[0], zero = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
     const struct qc_tensor *t = qc_constant_of(c->g, v);
     qc_id q = 0, qparams = 0;
-    if (is_product_bias(c, n)) return true; /* It is built where it is used. */
+    if (is_product_bias(c, n)) return; /* It is built where it is used. */
     if (!t && qc_canon_qparams_of(c, v)) q = c->affine[v];
-    if (!q && c->own[n->outputs] && c->taken[n->outputs]) return read_integers(c, id, st);
+    if (!q && c->own[n->outputs] && c->taken[n->outputs]) {
+        read_integers(c, id, st);
+        return;
+    }
     if (t && qc_canon_is_stored(t->dtype) && c->g->values[n->outputs].type.dtype == QC_F32 &&
         !qc_attr_int(n, "block_size", 0)) {
         const char *name = qc_canon_base(c, v, st);
-        if (!name || !qc_canon_qparams(&qparams, c, n->inputs[1], zero, t->dtype, name, st)) return false;
+        qparams = qc_canon_qparams(c, n->inputs[1], zero, t->dtype, name, st);
         int64_t axis = qc_attr_int(n, "axis", 1);
         if (axis < 0) axis += t->shape.rank;
         if (qparams && c->r.to->qparams_of[qparams].count == 1) axis = 0;
-        if (qparams && !(q = qc_graph_add_affine_constant(c->r.to, name, t, qparams, (int)axis, st))) return false;
+        if (qparams) q = qc_graph_add_affine_constant(c->r.to, name, t, qparams, (int)axis, st);
     }
-    if (!q) return copy(c, id, st);
-    return (c->r.map[n->outputs] = ours(c, QC_OP_Dequantize, q, 0, 0, st));
+    if (q)
+        c->r.map[n->outputs] = dequantized(c, q, st);
+    else
+        copy(c, id, st);
 }
 
-static bool build_canonical_node(struct qc_canon *c, qc_id id, struct qc_status *st)
+static void build_canonical_node(struct qc_canon *c, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &c->g->nodes[id];
     struct qc_qlinear q;
-    bool done = false;
-    if (n->op == QC_OP_QuantizeLinear) return build_quantize(c, id, st);
-    if (n->op == QC_OP_DequantizeLinear) return build_dequantize(c, id, st);
-    if (qc_qlinear_of(&q, n)) {
-        if (qc_canon_turns(c, n, &q, st)) return canon_qlinear_op(c, n, &q, st);
-        return st->code == QC_OK && copy(c, id, st);
-    }
-    if (qc_canon_is_stored(c->g->values[n->outputs].type.dtype) && qc_canon_qparams_of(c, n->outputs))
-        return canon_moving_op(c, n, st);
-    if (!canon_float_op(&done, c, n, st)) return false;
-    return done || copy(c, id, st);
+    const bool qlinear = qc_qlinear_of(&q, n);
+    if (n->op == QC_OP_QuantizeLinear)
+        build_quantize(c, id, st);
+    else if (n->op == QC_OP_DequantizeLinear)
+        build_dequantize(c, id, st);
+    else if (qlinear && qc_canon_turns(c, n, &q, st))
+        canon_qlinear_op(c, n, &q, st);
+    else if (!qlinear && qc_canon_is_stored(c->g->values[n->outputs].type.dtype) && qc_canon_qparams_of(c, n->outputs))
+        canon_moving_op(c, n, st);
+    else if (qlinear || !canon_float_op(c, n, st))
+        copy(c, id, st);
 }
 
 static void find_merges(struct qc_canon *c)
@@ -566,10 +530,8 @@ bool qc_canonical(struct qc_graph **out, struct qc_lines *notes, const struct qc
     c.r.to->integer_operators = has_integer_products(g);
     find_merges(&c);
     if (!qc_canon_classify(&c, st)) goto out;
-    for (qc_id id = 1; id <= g->node_count; id++)
-        if (!build_canonical_node(&c, id, st)) goto out;
-    for (size_t i = 0; i < g->output_count; i++)
-        if (!canon_real(&c, g->outputs[i].value, st)) goto out;
+    for (qc_id id = 1; st->code == QC_OK && id <= g->node_count; id++) build_canonical_node(&c, id, st);
+    for (size_t i = 0; i < g->output_count; i++) canon_real(&c, g->outputs[i].value, st);
     ok = qc_rebuild_finish(out, &c.r, st);
 out:
     qc_rebuild_free(&c.r);

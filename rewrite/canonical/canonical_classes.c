@@ -10,21 +10,20 @@ bool qc_canon_is_stored(enum qc_dtype t)
     return t == QC_U8 || t == QC_I8 || t == QC_U16 || t == QC_I16 || t == QC_U4 || t == QC_I4;
 }
 
-static bool ends_in(const char *s, size_t n, const char *suffix)
-{
-    size_t k = strlen(suffix);
-    return n > k && memcmp(s + n - k, suffix, k) == 0;
-}
-
 const char *qc_canon_base(struct qc_canon *c, qc_id value, struct qc_status *st)
 {
     static const char *const suffixes[] = {"_quantized", "_QuantizeLinear_Output", "_dequantized",
                                            "_DequantizeLinear_Output", "_float"};
     const char *s = QC_VALUE_LABEL(c->g, value);
     size_t n = strlen(s);
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (ends_in(s, n, suffixes[i])) return qc_arena_strndup(c->arena, s, n - strlen(suffixes[i]), st);
-    return qc_arena_strdup(c->arena, s, st);
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        const size_t k = strlen(suffixes[i]);
+        if (n <= k || memcmp(s + n - k, suffixes[i], k) != 0) continue;
+        n -= k;
+        break;
+    }
+    s = qc_arena_strndup(c->arena, s, n, st);
+    return s ? s : "";
 }
 
 /* --- Qparams --- */
@@ -49,13 +48,6 @@ static qc_id find_equal(const struct qc_canon *c, enum qc_dtype t, size_t count,
     return 0;
 }
 
-static bool is_symmetric(enum qc_dtype t, size_t count, const int32_t *zero)
-{
-    for (size_t i = 0; i < count; i++)
-        if (zero[i] != 0 || !qc_dtype_info(t)->is_signed) return false;
-    return true;
-}
-
 /* Returns false if the numbers cannot be parameters. */
 static bool read_parameters(float *scale, int32_t *zero, const struct qc_tensor *s, const struct qc_tensor *z,
                             enum qc_dtype t)
@@ -70,32 +62,38 @@ static bool read_parameters(float *scale, int32_t *zero, const struct qc_tensor 
     return true;
 }
 
-bool qc_canon_qparams(qc_id *qparams, struct qc_canon *c, qc_id scale, qc_id zero_point, enum qc_dtype t,
-                      const char *name, struct qc_status *st)
+qc_id qc_canon_qparams(struct qc_canon *c, qc_id scale, qc_id zero_point, enum qc_dtype t, const char *name,
+                       struct qc_status *st)
 {
     const struct qc_tensor *s = qc_constant_of(c->g, scale), *z = qc_constant_of(c->g, zero_point);
-    *qparams = 0;
     if (!s || (zero_point && !z) || s->dtype != QC_F32 || s->count < 1 || s->shape.rank > 1 || !qc_canon_is_stored(t))
-        return true;
-    if (z && (z->dtype != t || (z->count != s->count && z->count != 1))) return true;
+        return 0;
+    if (z && (z->dtype != t || (z->count != s->count && z->count != 1))) return 0;
     float *scales = QC_NEW_ARRAY(c->arena, float, s->count, st);
     int32_t *zeros = QC_NEW_ARRAY(c->arena, int32_t, s->count, st);
-    if (!scales || !zeros) return false;
-    if (!read_parameters(scales, zeros, s, z, t) || (*qparams = find_equal(c, t, s->count, scales, zeros))) return true;
+    if (!scales || !zeros || !read_parameters(scales, zeros, s, z, t)) return 0;
+    const qc_id known = find_equal(c, t, s->count, scales, zeros);
+    if (known) return known;
     const char *unique = name;
+    bool symmetric = qc_dtype_info(t)->is_signed;
+    for (size_t i = 0; i < s->count; i++) symmetric = symmetric && zeros[i] == 0;
     for (unsigned k = 1; unique && qc_graph_find_quantizer(c->r.to, unique); k++)
         unique = qc_arena_printf(c->arena, st, "%s_%u", name, k);
-    if (!unique) return false;
     const struct qc_qparams def = {.name = unique,
                                    .dtype = t,
-                                   .symmetry = is_symmetric(t, s->count, zeros) ? QC_SYMMETRIC : QC_ASYMMETRIC,
+                                   .symmetry = symmetric ? QC_SYMMETRIC : QC_ASYMMETRIC,
                                    .per_channel = s->count > 1};
-    qc_id id = qc_graph_add_quantizer(c->r.to, &def, st);
-    if (!id || !qc_graph_bind_quantizer(c->r.to, id, s->count, scales, zeros, st) ||
-        !qc_index_add(&c->by_numbers, hash_of(t, s->count, scales, zeros), id, st))
-        return false;
-    *qparams = id;
-    return true;
+    const qc_id id = unique ? qc_graph_add_quantizer(c->r.to, &def, st) : 0;
+    return id && qc_graph_bind_quantizer(c->r.to, id, s->count, scales, zeros, st) &&
+                   qc_index_add(&c->by_numbers, hash_of(t, s->count, scales, zeros), id, st)
+               ? id
+               : 0;
+}
+
+qc_id qc_canon_port_qparams(struct qc_canon *c, const struct qc_qlinear_port *p, struct qc_status *st)
+{
+    return qc_canon_qparams(c, p->scale, p->zero_point, c->g->values[p->value].type.dtype,
+                            qc_canon_base(c, p->value, st), st);
 }
 
 /* --- Classes --- */
@@ -147,44 +145,29 @@ static bool is_integer(const struct qc_canon *c, qc_id v)
     return v && qc_canon_is_stored(c->g->values[v].type.dtype) && c->g->values[v].type.qparams == QC_REAL;
 }
 
-static int axis_of(const struct qc_canon *c, const struct qc_node *n, qc_id value)
-{
-    const int rank = c->g->values[value].type.shape.rank;
-    const int64_t axis = qc_attr_int(n, "axis", 1);
-    return (int)(axis < 0 ? axis + rank : axis);
-}
-
-static bool classify_linear(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
+static void classify_linear(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
     const bool quantize = n->op == QC_OP_QuantizeLinear;
     const qc_id v = quantize ? n->outputs : n->inputs[0];
     const qc_id real = quantize ? n->inputs[0] : n->outputs;
     const char *name = qc_canon_base(c, quantize ? real : v, st);
     qc_id qparams = 0;
-    if (!name) return false;
-    if (!is_integer(c, v) || qc_constant_of(c->g, v)) return true;
-    const bool plain = c->g->values[real].type.dtype == QC_F32 && !qc_attr_int(n, "block_size", 0);
-    if (plain && !qc_canon_qparams(&qparams, c, n->inputs[1], n->input_count > 2 ? n->inputs[2] : QC_ABSENT,
-                                   c->g->values[v].type.dtype, name, st))
-        return false;
+    if (!is_integer(c, v) || qc_constant_of(c->g, v)) return;
+    if (c->g->values[real].type.dtype == QC_F32 && !qc_attr_int(n, "block_size", 0))
+        qparams = qc_canon_qparams(c, n->inputs[1], n->input_count > 2 ? n->inputs[2] : QC_ABSENT,
+                                   c->g->values[v].type.dtype, name, st);
     const bool channels = qparams && c->r.to->qparams_of[qparams].count > 1;
     /* Reading integers and storing them again is exact if the value of no level overflows. */
     const bool finite = qparams && c->r.to->qparams_of[qparams].scale[0] < FLT_MAX / 65536;
     c->own[n->outputs] = channels || !finite ? 0 : qparams;
     if (channels && quantize && !qc_constant_of(c->g, real)) qparams = 0; /* only constants per channel */
-    state(c, v, qparams, channels ? axis_of(c, n, v) : 0);
-    return true;
-}
-
-static bool port_qparams(qc_id *qparams, struct qc_canon *c, const struct qc_qlinear_port *p, struct qc_status *st)
-{
-    const char *name = qc_canon_base(c, p->value, st);
-    return name && qc_canon_qparams(qparams, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st);
+    const int64_t axis = qc_attr_int(n, "axis", 1);
+    state(c, v, qparams, channels ? (int)(axis < 0 ? axis + c->g->values[v].type.shape.rank : axis) : 0);
 }
 
 bool qc_canon_turns(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, struct qc_status *st)
 {
-    qc_id qparams = 0;
+    qc_id qparams;
     if (n->op == QC_OP_ConvInteger || n->op == QC_OP_MatMulInteger ||
         qc_attr_float(n, "alpha", 1.0f) != (q->op == QC_OP_LeakyRelu ? qc_attr_float(n, "alpha", 1.0f) : 1.0f))
         return false;
@@ -205,29 +188,22 @@ bool qc_canon_turns(struct qc_canon *c, const struct qc_node *n, const struct qc
     }
     for (unsigned i = 0; i < q->operands; i++) {
         const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
-        if (!port_qparams(&qparams, c, &p, st) || !qparams) return false;
+        if (!(qparams = qc_canon_port_qparams(c, &p, st))) return false;
         if (c->r.to->qparams_of[qparams].count > 1 && !(product && i == 1 && qc_constant_of(c->g, p.value)))
             return false;
     }
-    return !q->result || (port_qparams(&qparams, c, &q->out, st) && qparams && c->r.to->qparams_of[qparams].count == 1);
+    return !q->result || ((qparams = qc_canon_port_qparams(c, &q->out, st)) && c->r.to->qparams_of[qparams].count == 1);
 }
 
-static bool classify_qlinear(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
+static void classify_qlinear(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
                              struct qc_status *st)
 {
     const bool turns = qc_canon_turns(c, n, q, st);
-    qc_id qparams = 0;
-    if (st->code != QC_OK) return false;
     for (unsigned i = 0; i < q->operands; i++) {
         const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
-        if (qc_constant_of(c->g, p.value)) continue;
-        if (turns && !port_qparams(&qparams, c, &p, st)) return false;
-        state(c, p.value, turns ? qparams : 0, 0);
+        if (!qc_constant_of(c->g, p.value)) state(c, p.value, turns ? qc_canon_port_qparams(c, &p, st) : 0, 0);
     }
-    if (!is_integer(c, n->outputs)) return true;
-    if (turns && !port_qparams(&qparams, c, &q->out, st)) return false;
-    state(c, n->outputs, turns ? qparams : 0, 0);
-    return true;
+    if (is_integer(c, n->outputs)) state(c, n->outputs, turns ? qc_canon_port_qparams(c, &q->out, st) : 0, 0);
 }
 
 /* Returns KEEP, BOUND or JOIN if the op moves integers and so has an affine form, else NONE. */
@@ -323,15 +299,14 @@ bool qc_canon_classify(struct qc_canon *c, struct qc_status *st)
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *node = &g->nodes[id];
         struct qc_qlinear q;
-        bool ok = true;
         if (node->op == QC_OP_QuantizeLinear || node->op == QC_OP_DequantizeLinear)
-            ok = classify_linear(c, node, st);
+            classify_linear(c, node, st);
         else if (qc_qlinear_of(&q, node))
-            ok = classify_qlinear(c, node, &q, st);
+            classify_qlinear(c, node, &q, st);
         else
             classify_other(c, node);
-        if (!ok) return false;
     }
+    if (st->code != QC_OK) return false;
     /* A class with a scale per channel is literal if another op than QuantizeLinear makes one of its values. */
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *node = &g->nodes[id];

@@ -34,11 +34,13 @@ struct qc_canon {
 /* Fills parent to mixed, except affine. */
 bool qc_canon_classify(struct qc_canon *c, struct qc_status *st);
 
-/* *qparams: the qparams of parameters given as inputs (zero_point may be QC_ABSENT) for integers of type t. Equal
+/* Returns the qparams of parameters given as inputs (zero_point may be QC_ABSENT) for integers of type t. Equal
    parameters give the same qparams. 0 if the scale is not constant, not float32, in blocks, not positive or not
    normal. */
-bool qc_canon_qparams(qc_id *qparams, struct qc_canon *c, qc_id scale, qc_id zero_point, enum qc_dtype t,
-                      const char *name, struct qc_status *st);
+qc_id qc_canon_qparams(struct qc_canon *c, qc_id scale, qc_id zero_point, enum qc_dtype t, const char *name,
+                       struct qc_status *st);
+/* The same for an operand or result of a quantized operator. */
+qc_id qc_canon_port_qparams(struct qc_canon *c, const struct qc_qlinear_port *p, struct qc_status *st);
 /* Returns the qparams of the class of an integer value, or 0 if it is literal. */
 qc_id qc_canon_qparams_of(const struct qc_canon *c, qc_id value);
 /* Returns the axis of the channels of the class of an integer value. */
@@ -46,6 +48,6 @@ int qc_canon_axis_of(const struct qc_canon *c, qc_id value);
 /* Returns true if this quantized operator becomes an affine one. */
 bool qc_canon_turns(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, struct qc_status *st);
 bool qc_canon_is_stored(enum qc_dtype t); /* u8, i8, u16, i16, u4, i4 */
-/* Returns the name of a quantized value without the suffixes that exporters add, in the arena; NULL only if memory is
+/* Returns the name of a quantized value without the suffixes that exporters add, in the arena; "" if memory is
    out. */
 const char *qc_canon_base(struct qc_canon *c, qc_id value, struct qc_status *st);

@@ -3,23 +3,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "rewrite/language/expression.h"
 #include "rewrite/language/match.h"
 
-enum { RESULTS = 8 };
+enum { RESULTS = 8, MOST_ATTRIBUTES = 36 };
 
 static qc_id build(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, qc_id qparams,
                    bool top, struct qc_status *st);
-
-static qc_id build_number(const struct qc_build *b, enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
-                          struct qc_status *st)
-{
-    return qc_graph_add_made_constant(b->rebuild->to, NULL, qc_tensor_of(dtype, shape, data, st), st);
-}
-
-static qc_id number_constant(const struct qc_build *b, float v, struct qc_status *st)
-{
-    return build_number(b, QC_F32, &QC_SCALAR, &v, st);
-}
 
 /* Returns a constant in another shape, or a Reshape if the value is not folded yet. */
 static qc_id reshaped(const struct qc_build *b, qc_id v, const struct qc_shape *shape, struct qc_status *st)
@@ -28,55 +18,82 @@ static qc_id reshaped(const struct qc_build *b, qc_id v, const struct qc_shape *
     const struct qc_tensor *t = qc_constant_of(to, v);
     if (t) {
         if (qc_shape_equal(&t->shape, shape)) return v;
-        return build_number(b, t->dtype, shape, t->data, st);
+        return qc_graph_add_made_constant(to, NULL, qc_tensor_of(t->dtype, shape, t->data, st), st);
     }
     const struct qc_shape length = QC_SHAPE(shape->rank);
-    qc_id inputs[] = {v, build_number(b, QC_I64, &length, shape->dim, st)};
+    qc_id inputs[] = {v, qc_graph_add_made_constant(to, NULL, qc_tensor_of(QC_I64, &length, shape->dim, st), st)};
     struct qc_node_def def = {.op = QC_OP_Reshape, .input_count = 2, .inputs = inputs};
     return inputs[1] ? qc_graph_add(to, &def, st) : 0;
 }
 
-static qc_id build_vector(const struct qc_build *b, const struct qc_expr *e, struct qc_status *st)
+/* Returns the value as one of the new graph: a number is a float32 scalar. 0: it is none. */
+static qc_id id_of(struct qc_frame *f, const struct qc_fvalue *v)
 {
-    qc_id v = build(b, e->args[0], NULL, 0, false, st),
-          like = e->kind == QC_EXPR_COLUMN && v ? build(b, e->args[1], NULL, 0, false, st) : 0;
-    size_t n;
-    if (!v || (e->kind == QC_EXPR_COLUMN && !like)) return 0;
-    const struct qc_shape *s = &b->rebuild->to->values[v].type.shape;
-    if (!qc_shape_count(&n, s))
-        return qc_fail(st, QC_BAD_INPUT, "rule '%s': the size of a constant is not known", b->match->rule->name);
-    struct qc_shape out = {.rank = like ? b->rebuild->to->values[like].type.shape.rank : 1, .dim = {(int64_t)n}};
-    for (int i = 1; i < out.rank; i++) out.dim[i] = 1;
-    return reshaped(b, v, &out, st);
+    return v->kind == QC_FVALUE_TENSOR
+               ? v->id
+               : qc_expression_constant(f, v->kind == QC_FVALUE_LIST ? qc_fvalue_dtype(v) : QC_F32, v);
 }
+
+static struct qc_fvalue run_vector(const struct qc_asked *c)
+{
+    const struct qc_build *b = c->frame->build;
+    const struct qc_graph *to = b->rebuild->to;
+    const qc_id v = id_of(c->frame, &c->args[0]), like = c->count > 1 ? id_of(c->frame, &c->args[1]) : 0;
+    size_t n = 0;
+    if (!qc_shape_count(&n, &to->values[v].type.shape))
+        qc_fail(c->frame->st, QC_BAD_INPUT, "rule '%s': the size of a constant is not known", b->match->rule->name);
+    if (c->frame->st->code != QC_OK) return qc_fvalue_tensor(0);
+    struct qc_shape shape = {.rank = like ? to->values[like].type.shape.rank : 1, .dim = {(int64_t)n}};
+    for (int i = 1; i < shape.rank; i++) shape.dim[i] = 1;
+    return qc_fvalue_tensor(reshaped(b, v, &shape, c->frame->st));
+}
+
+/* Reshapes [a,b,c,...] to [a*b,1,c,...], so that parameters along axis 0 cover both dimensions. */
+static struct qc_fvalue run_rows(const struct qc_asked *c)
+{
+    const struct qc_build *b = c->frame->build;
+    const struct qc_graph *from = b->rebuild->from;
+    const struct qc_tensor *t = qc_constant_of(from, c->args[0].id);
+    if (!t || t->shape.rank < 2) {
+        qc_fail(c->frame->st, QC_BAD_INPUT, "rule '%s': rows() needs a constant of at least two dimensions",
+                b->match->rule->name);
+        return qc_fvalue_tensor(0);
+    }
+    struct qc_shape shape = t->shape;
+    shape.dim[0] *= shape.dim[1];
+    shape.dim[1] = 1;
+    return qc_fvalue_tensor(qc_graph_add_made_constant(b->rebuild->to, from->values[c->args[0].id].name,
+                                                       qc_tensor_of(t->dtype, &shape, t->data, c->frame->st),
+                                                       c->frame->st));
+}
+
+static struct qc_fvalue run_first(const struct qc_asked *c)
+{
+    const struct qc_tensor *t = qc_constant_of(c->frame->graph, c->args[0].id);
+    return t && t->count ? qc_fvalue_real(qc_tensor_float(t, 0)) : qc_fvalue_tensor(0);
+}
+
+static double elements(const struct qc_asked *c)
+{
+    const struct qc_tensor *t = qc_constant_of(c->frame->graph, c->args[0].id);
+    return t && t->count ? (double)t->count : (double)NAN;
+}
+
+const struct qc_builtin qc_template_builtins[] = {
+    {"rows", "rows(c), c a constant of the match", 1, 1, "v", .run = run_rows},
+    {"vector", "vector(e)", 1, 1, NULL, .run = run_vector},
+    {"column", "column(e, w)", 2, 2, NULL, .run = run_vector},
+    {"value", "value(c), c a constant of the match", 1, 1, "v", .run = run_first},
+    {"elements", "elements(c), c a constant of the match", 1, 1, "v", .value = elements},
+    {.name = NULL},
+};
 
 qc_id qc_template_quantizes(const struct qc_match *m, const struct qc_expr *e)
 {
     if (e->kind != QC_EXPR_OP || e->op != QC_OP_Quantize) return 0;
-    const struct qc_expr *arg = e->args[0]->kind == QC_EXPR_ROWS ? e->args[0]->args[0] : e->args[0];
+    const struct qc_expr *arg = e->args[0];
+    if (arg->kind == QC_EXPR_ASKED && arg->builtin == &qc_template_builtins[0]) arg = arg->args[0];
     return arg->kind == QC_EXPR_CAPTURE ? m->values[arg->slot] : 0;
-}
-
-/* Reshapes [a,b,c,...] to [a*b,1,c,...], so that parameters along axis 0 cover both dimensions. */
-static qc_id build_rows(const struct qc_build *b, const struct qc_expr *e, struct qc_status *st)
-{
-    const struct qc_graph *from = b->rebuild->from;
-    const qc_id c = b->match->values[e->args[0]->slot];
-    const struct qc_tensor *t = qc_constant_of(from, c);
-    if (!t || t->shape.rank < 2)
-        return qc_fail(st, QC_BAD_INPUT, "rule '%s': rows() needs a constant of at least two dimensions",
-                       b->match->rule->name);
-    struct qc_shape shape = t->shape;
-    shape.dim[0] *= shape.dim[1];
-    shape.dim[1] = 1;
-    return qc_graph_add_made_constant(b->rebuild->to, from->values[c].name, qc_tensor_of(t->dtype, &shape, t->data, st),
-                                      st);
-}
-
-static qc_id build_attribute(const struct qc_build *b, const struct qc_expr *e, struct qc_status *st)
-{
-    const struct qc_node *n = qc_match_node(b->match, b->rebuild->from, e->op);
-    return number_constant(b, n ? qc_attr_float(n, e->attribute, e->number) : e->number, st);
 }
 
 static qc_id resolve(const struct qc_build *b, const struct qc_qparams_expr *e, qc_id value, qc_id capture,
@@ -166,42 +183,52 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
     return reads_real ? qc_graph_dequantize(to, made, st) : made;
 }
 
-/* *out: attribute k as the template gives it. */
-static bool template_attribute(struct qc_attr *out, const struct qc_build *b, const struct qc_expr *e, unsigned k,
-                               struct qc_status *st)
+static struct qc_fvalue captured(struct qc_frame *f, unsigned slot)
 {
-    *out = e->attrs[k];
-    if (!e->attr_of[k]) return true;
-    const struct qc_tensor *t = qc_constant_of(b->rebuild->from, b->match->values[e->attr_of[k] - 1]);
-    if (!t || !t->count)
-        return qc_fail(st, QC_BAD_INPUT, "rule '%s': the value of attribute '%s' must be a constant",
-                       b->match->rule->name, out->name);
-    if (out->kind == QC_ATTR_FLOAT)
-        out->f = (float)qc_tensor_float(t, 0);
-    else
-        out->i = (int64_t)t->count;
-    return true;
+    const qc_id v = f->match->values[slot];
+    return qc_fvalue_tensor(v ? qc_rebuild_value(f->build->rebuild, v, f->st) : 0);
+}
+
+static struct qc_fvalue built(struct qc_frame *f, const struct qc_expr *e)
+{
+    return qc_fvalue_tensor(build(f->build, e, NULL, 0, false, f->st));
+}
+
+static struct qc_frame frame_of(const struct qc_build *b, struct qc_status *st)
+{
+    static const struct qc_scope scope = {.name = captured, .op = built};
+    return (struct qc_frame){.scope = &scope,
+                             .st = st,
+                             .to = b->rebuild->to,
+                             .arena = b->rebuild->to->arena,
+                             .graph = b->rebuild->from,
+                             .match = b->match,
+                             .build = b};
 }
 
 /* Attributes of the template replace those of the matched node. */
-static bool add_attributes(struct qc_attr attrs[2 * QC_RULE_ARGS + 16], struct qc_node_def *def,
-                           const struct qc_build *b, const struct qc_expr *e, struct qc_status *st)
+static bool add_attributes(struct qc_attr attrs[MOST_ATTRIBUTES], struct qc_node_def *def, const struct qc_build *b,
+                           const struct qc_expr *e, struct qc_status *st)
 {
+    struct qc_frame f = frame_of(b, st);
     unsigned count = 0;
     if (!e->attr_count) return true;
-    if (def->attr_count > QC_RULE_ARGS + 16)
-        return qc_fail(st, QC_BAD_INPUT, "has %u attributes, at most 24 are handled in a template", def->attr_count);
+    if (def->attr_count > MOST_ATTRIBUTES - QC_RULE_ARGS)
+        return qc_fail(st, QC_BAD_INPUT, "has %u attributes, at most %d are handled in a template", def->attr_count,
+                       (int)(MOST_ATTRIBUTES - QC_RULE_ARGS));
     for (unsigned i = 0; i < def->attr_count; i++) {
         bool replaced = false;
         for (unsigned k = 0; k < e->attr_count; k++)
-            replaced = replaced || strcmp(e->attrs[k].name, def->attrs[i].name) == 0;
+            replaced = replaced || strcmp(e->attr_names[k], def->attrs[i].name) == 0;
         if (!replaced) attrs[count++] = def->attrs[i];
     }
-    for (unsigned k = 0; k < e->attr_count; k++)
-        if (!template_attribute(&attrs[count++], b, e, k, st)) return false;
+    for (unsigned k = 0; k < e->attr_count; k++) {
+        const struct qc_fvalue v = qc_expr_evaluate(&f, e->attrs[k]);
+        attrs[count++] = qc_expression_attribute(&f, e->attr_names[k], &v);
+    }
     def->attrs = attrs;
     def->attr_count = count;
-    return true;
+    return st->code == QC_OK;
 }
 
 /* Returns true if the root's own node is among the ops inside e; it then keeps its name. */
@@ -266,7 +293,7 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id q
     const char *name = r->from->values[b->match->root].name;
     struct qc_node_def def = {
         .op = op, .input_count = count, .inputs = inputs, .qparams = qparams, .axis = activation_axis(b, qparams, 0)};
-    struct qc_attr attrs[2 * QC_RULE_ARGS + 16];
+    struct qc_attr attrs[MOST_ATTRIBUTES];
     if (from) {
         def.attr_count = from->attr_count;
         def.attrs = from->attrs;
@@ -297,29 +324,16 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id q
 static qc_id build(const struct qc_build *b, const struct qc_expr *e, const struct qc_expr *taker, qc_id qparams,
                    bool top, struct qc_status *st)
 {
-    const struct qc_match *m = b->match;
-    switch (e->kind) {
-    case QC_EXPR_CAPTURE:
-        if (!m->values[e->slot])
-            return qc_fail(st, QC_BAD_INPUT, "rule '%s': '%s' is absent", m->rule->name, m->rule->slots[e->slot]);
-        return qc_rebuild_value(b->rebuild, m->values[e->slot], st);
-    case QC_EXPR_OP:
-        if (e->op == QC_OP_Quantize || e->op == QC_OP_Dequantize || e->op == QC_OP_Requantize)
-            return build_ours(b, e, taker, top, st);
-        return build_op(b, e, qparams, top, st);
-    case QC_EXPR_NUMBER: return number_constant(b, e->number, st);
-    case QC_EXPR_INTS:
-        return build_number(b, QC_I64, &(struct qc_shape){.rank = 1, .dim = {e->int_count}}, e->ints, st);
-    case QC_EXPR_ATTRIBUTE: return build_attribute(b, e, st);
-    case QC_EXPR_ELSE:
-        if (m->values[e->slot]) return qc_rebuild_value(b->rebuild, m->values[e->slot], st);
-        return build(b, e->args[0], taker, 0, false, st);
-    case QC_EXPR_VECTOR:
-    case QC_EXPR_COLUMN: return build_vector(b, e, st);
-    case QC_EXPR_ROWS: return build_rows(b, e, st);
-    case QC_EXPR_CHOICE: break; /* only in matches */
-    }
-    return 0;
+    struct qc_frame f = frame_of(b, st);
+    if (e->kind == QC_EXPR_OP)
+        return e->op == QC_OP_Quantize || e->op == QC_OP_Dequantize || e->op == QC_OP_Requantize
+                   ? build_ours(b, e, taker, top, st)
+                   : build_op(b, e, qparams, top, st);
+    const struct qc_fvalue v = qc_expr_evaluate(&f, e);
+    if (v.kind == QC_FVALUE_ABSENT && e->kind == QC_EXPR_CAPTURE)
+        return qc_fail(st, QC_BAD_INPUT, "rule '%s': '%s' is absent", b->match->rule->name,
+                       b->match->rule->slots[e->slot]);
+    return id_of(&f, &v);
 }
 
 qc_id qc_build_template(const struct qc_build *b, struct qc_status *st)

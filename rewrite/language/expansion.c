@@ -9,52 +9,39 @@
 
 /* Nodes and constants of an expanded function. */
 
-static bool put(void *to, enum qc_dtype dtype, size_t i, struct qc_number n)
+/* Returns false for types of few bits. The low bytes of an integer are its value in any smaller type. */
+static bool put(char *to, enum qc_dtype dtype, struct qc_number n)
 {
+    const struct qc_dtype_info *t = qc_dtype_info(dtype);
     const double f = qc_number_double(n);
-    const int64_t v = n.real ? (f > -0x1p63 && f < 0x1p63 ? (int64_t)f : 0) : n.i;
-    switch (dtype) {
-    case QC_F32: ((float *)to)[i] = (float)f; return true;
-    case QC_F64: ((double *)to)[i] = f; return true;
-    case QC_F16: ((uint16_t *)to)[i] = qc_float_to_half((float)f); return true;
-    case QC_BF16: ((uint16_t *)to)[i] = qc_float_to_bfloat((float)f); return true;
-    case QC_I64: ((int64_t *)to)[i] = v; return true;
-    case QC_U64: ((uint64_t *)to)[i] = (uint64_t)v; return true;
-    case QC_I32: ((int32_t *)to)[i] = (int32_t)v; return true;
-    case QC_U32: ((uint32_t *)to)[i] = (uint32_t)v; return true;
-    case QC_I16: ((int16_t *)to)[i] = (int16_t)v; return true;
-    case QC_U16: ((uint16_t *)to)[i] = (uint16_t)v; return true;
-    case QC_I8: ((int8_t *)to)[i] = (int8_t)v; return true;
-    case QC_U8: ((uint8_t *)to)[i] = (uint8_t)v; return true;
-    case QC_BOOL: ((uint8_t *)to)[i] = f != 0; return true;
-    case QC_U4:
-    case QC_I4:
-    case QC_U2:
-    case QC_I2:
-    QC_CASE_SMALL_FLOATS:
-    case QC_NONE:
-    case QC_DTYPE_COUNT: break;
-    }
-    return false;
+    const float single = (float)f;
+    const uint16_t half = dtype == QC_F16 ? qc_float_to_half(single) : qc_float_to_bfloat(single);
+    int64_t v = n.real ? (f > -0x1p63 && f < 0x1p63 ? (int64_t)f : 0) : n.i;
+    if (dtype == QC_BOOL) v = f != 0;
+    if (t->bits < 8 || (t->is_float && t->bits == 8)) return false;
+    memcpy(to,
+           !t->is_float      ? (const void *)&v
+           : dtype == QC_F32 ? &single
+           : dtype == QC_F64 ? (const void *)&f
+                             : &half,
+           t->size);
+    return true;
 }
 
-bool qc_expanding_constant(qc_id *out, struct qc_expanding *x, enum qc_dtype dtype, const struct qc_fvalue *v,
-                           struct qc_status *st)
+qc_id qc_expression_constant(struct qc_frame *f, enum qc_dtype dtype, const struct qc_fvalue *v)
 {
     const bool list = v->kind == QC_FVALUE_LIST;
-    const size_t count = list ? v->count : 1;
+    const size_t count = list ? v->count : 1, size = qc_dtype_size(dtype);
     const struct qc_shape shape = {.rank = list, .dim = {list ? (int64_t)count : 0}};
-    struct qc_tensor *t;
     if (!list && v->kind != QC_FVALUE_NUMBER)
-        return qc_fail(st, QC_BAD_INPUT, "a number or a list was expected, got %s",
-                       v->kind == QC_FVALUE_TEXT ? "a text" : "nothing");
-    if (!(t = qc_tensor_new(dtype, &shape, st))) return false;
-    for (size_t i = 0; i < count; i++)
-        if (!put(t->data, dtype, i, list ? v->items[i] : v->number)) {
-            qc_tensor_unref(t);
-            return qc_fail(st, QC_UNSUPPORTED, "numbers of type %s are not handled here", qc_dtype_info(dtype)->name);
-        }
-    return (*out = qc_graph_add_made_constant(x->g, NULL, t, st)) != 0;
+        qc_expression_fail(f, QC_BAD_INPUT,
+                           v->kind == QC_FVALUE_TEXT ? "a number or a list was expected, got a text"
+                                                     : "a number or a list was expected, got nothing");
+    struct qc_tensor *t = f->st->code == QC_OK ? qc_tensor_new(dtype, &shape, f->st) : NULL;
+    for (size_t i = 0; t && i < count; i++)
+        if (!put((char *)t->data + i * size, dtype, list ? v->items[i] : v->number))
+            qc_fail(f->st, QC_UNSUPPORTED, "numbers of type %s are not handled here", qc_dtype_info(dtype)->name);
+    return qc_graph_add_made_constant(f->to, NULL, t, f->st);
 }
 
 /* Returns true for ops whose number arguments have the type of their tensors. Numbers of other ops are indices. */
@@ -70,36 +57,34 @@ static bool same_types(enum qc_op op)
     return false;
 }
 
-static bool operands(qc_id in[QC_EXPANSION_ARGS], struct qc_expanding *x, enum qc_op op, const struct qc_fvalue *args,
-                     unsigned count, struct qc_status *st)
+static void operands(qc_id in[QC_RULE_ARGS], struct qc_frame *f, enum qc_op op, const struct qc_fvalue *args,
+                     unsigned count)
 {
     enum qc_dtype like = QC_NONE;
     const unsigned first = op == QC_OP_Where ? 1 : 0;
     for (unsigned i = first; i < count && like == QC_NONE; i++)
-        if (args[i].kind == QC_FVALUE_TENSOR) like = x->g->values[args[i].id].type.dtype;
+        if (args[i].kind == QC_FVALUE_TENSOR) like = f->to->values[args[i].id].type.dtype;
     for (unsigned i = 0; i < count; i++) {
         const bool follows = (same_types(op) && i >= first) || (op == QC_OP_Pad && i == 2);
-        const enum qc_dtype own = qc_fvalue_dtype(&args[i]);
-        in[i] = QC_ABSENT;
-        if (args[i].kind == QC_FVALUE_TENSOR)
-            in[i] = args[i].id;
-        else if (args[i].kind != QC_FVALUE_ABSENT &&
-                 !qc_expanding_constant(&in[i], x, follows && like != QC_NONE ? like : own, &args[i], st))
-            return false;
+        const bool made = args[i].kind == QC_FVALUE_TENSOR || args[i].kind == QC_FVALUE_ABSENT;
+        in[i] =
+            made ? args[i].id
+                 : qc_expression_constant(f, follows && like != QC_NONE ? like : qc_fvalue_dtype(&args[i]), &args[i]);
     }
-    return true;
 }
 
-bool qc_expanding_node(qc_id *first, struct qc_expanding *x, enum qc_op op, const struct qc_fvalue *args,
-                       unsigned arg_count, unsigned outputs, const struct qc_attr *attrs, unsigned attr_count,
-                       struct qc_status *st)
+struct qc_fvalue qc_expanding_node_with(struct qc_frame *f, enum qc_op op, unsigned arg_count,
+                                        const struct qc_fvalue *args, unsigned outputs, unsigned attr_count,
+                                        const struct qc_attr *attrs)
 {
-    qc_id in[QC_EXPANSION_ARGS];
-    if (!operands(in, x, op, args, arg_count, st)) return false;
+    struct qc_expanding *x = f->x;
+    qc_id in[QC_RULE_ARGS];
+    if (f->st->code != QC_OK) return qc_fvalue_tensor(0);
+    operands(in, f, op, args, arg_count);
     while (arg_count && !in[arg_count - 1]) arg_count--;
     const unsigned k = x->used[op]++;
-    const char *name = k ? qc_arena_printf(x->arena, st, "%s/%s_%u", x->call->label, qc_op_info(op)->name, k)
-                         : qc_arena_printf(x->arena, st, "%s/%s", x->call->label, qc_op_info(op)->name);
+    const char *name = k ? qc_arena_printf(x->arena, f->st, "%s/%s_%u", x->call->label, qc_op_info(op)->name, k)
+                         : qc_arena_printf(x->arena, f->st, "%s/%s", x->call->label, qc_op_info(op)->name);
     const struct qc_node_def def = {.op = op,
                                     .name = name,
                                     .input_count = arg_count,
@@ -107,59 +92,52 @@ bool qc_expanding_node(qc_id *first, struct qc_expanding *x, enum qc_op op, cons
                                     .inputs = in,
                                     .attr_count = attr_count,
                                     .attrs = attrs};
-    return name && (*first = qc_graph_add(x->g, &def, st));
+    return qc_fvalue_tensor(qc_graph_add(f->to, &def, f->st));
 }
 
-bool qc_expanding_concat(struct qc_fvalue *out, struct qc_expanding *x, const struct qc_fvalue *items, size_t count,
-                         struct qc_status *st)
+struct qc_fvalue qc_expanding_node(struct qc_frame *f, enum qc_op op, unsigned arg_count, const struct qc_fvalue *args)
 {
-    struct qc_fvalue parts[QC_EXPANSION_ARGS];
-    struct qc_number *run = QC_NEW_ARRAY(x->arena, struct qc_number, QC_EXPANSION_ITEMS, st);
+    return qc_expanding_node_with(f, op, arg_count, args, 1, 0, NULL);
+}
+
+struct qc_fvalue qc_expanding_concat(struct qc_frame *f, const struct qc_fvalue *items, size_t count)
+{
+    struct qc_fvalue parts[QC_RULE_ARGS];
+    struct qc_number *run;
     const struct qc_attr axis = QC_INT("axis", 0);
     size_t filled = 0;
     unsigned n = 0;
-    qc_id id;
-    if (!run) return false;
-    for (size_t i = 0; i < count; i++) {
+    qc_expression_list(&run, f, count);
+    for (size_t i = 0; run && i < count; i++) {
         const bool number = items[i].kind == QC_FVALUE_NUMBER;
         const bool joins = number && n && parts[n - 1].kind == QC_FVALUE_LIST;
         if (!number && items[i].kind != QC_FVALUE_TENSOR)
-            return qc_fail(st, QC_BAD_INPUT, "a list of numbers and sizes was expected");
-        if (n == QC_EXPANSION_ARGS && !joins) return qc_fail(st, QC_UNSUPPORTED, "a shape of too many parts");
-        if (joins) {
+            return qc_expression_fail(f, QC_BAD_INPUT, "a list of numbers and sizes was expected");
+        if (n == QC_RULE_ARGS && !joins) return qc_expression_fail(f, QC_UNSUPPORTED, "a shape of too many parts");
+        if (joins)
             parts[n - 1].count++;
-            run[filled++] = items[i].number;
-        } else {
+        else
             parts[n++] =
                 number ? (struct qc_fvalue){.kind = QC_FVALUE_LIST, .count = 1, .items = run + filled} : items[i];
-            if (number) run[filled++] = items[i].number;
-        }
+        if (number) run[filled++] = items[i].number;
     }
-    if (n == 1) {
-        *out = parts[0];
-        return true;
-    }
-    if (!qc_expanding_node(&id, x, QC_OP_Concat, parts, n, 1, &axis, 1, st)) return false;
-    *out = qc_fvalue_tensor(id);
-    return true;
+    return n == 1 ? parts[0] : qc_expanding_node_with(f, QC_OP_Concat, n, parts, 1, 1, &axis);
 }
-
-static bool evaluate_here(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st);
 
 /* Marks the inputs and attributes of a function that an expression depends on; of names that were given a value those
    of that value. */
-static void mark_slots(bool *met, const struct qc_frame *f, const struct qc_fexpr *e)
+static void mark_slots(bool *met, const struct qc_frame *f, const struct qc_expr *e)
 {
     const struct qc_fslot *s = &f->function->slots[e->slot];
     for (unsigned i = 0; i < e->arg_count; i++) mark_slots(met, f, e->args[i]);
     for (unsigned i = 0; i < e->attr_count; i++) mark_slots(met, f, e->attrs[i]);
-    if (e->kind != QC_FEXPR_SLOT || met[e->slot]) return;
+    if (e->kind != QC_EXPR_CAPTURE || met[e->slot]) return;
     met[e->slot] = true;
     if (s->kind == QC_FSLOT_LET && f->done[e->slot]) mark_slots(met, f, s->value);
 }
 
 /* The same for the call of a function that failed because of some of its inputs and attributes. */
-static void mark_passed(bool *met, const struct qc_frame *f, const struct qc_fexpr *e, const struct qc_fault *of)
+static void mark_passed(bool *met, const struct qc_frame *f, const struct qc_expr *e, const struct qc_fault *of)
 {
     for (unsigned k = 0; k < of->frame->function->slot_count; k++) {
         const struct qc_fslot *s = &of->frame->function->slots[k];
@@ -171,7 +149,7 @@ static void mark_passed(bool *met, const struct qc_frame *f, const struct qc_fex
 
 /* Adds to a failure in a built-in function what it is of, at its innermost expression: prefixes st's message with the
    inputs and attributes of the call in the file. */
-static void name_fault(const struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+static void name_fault(const struct qc_frame *f, const struct qc_expr *e)
 {
     struct qc_expanding *x = f->x;
     const struct qc_fault inner = x->fault;
@@ -180,7 +158,7 @@ static void name_fault(const struct qc_frame *f, const struct qc_fexpr *e, struc
     if (inner.frame == f) return;
     x->fault = (struct qc_fault){f, QC_NEW_ARRAY(x->arena, bool, f->function->slot_count, &memory)};
     if (!x->fault.met) return;
-    if (inner.met && e->kind == QC_FEXPR_FUNCTION && strcmp(e->text, inner.frame->function->name) == 0)
+    if (inner.met && e->kind == QC_EXPR_FUNCTION && strcmp(e->text, inner.frame->function->name) == 0)
         mark_passed(x->fault.met, f, e, &inner);
     else
         mark_slots(x->fault.met, f, e);
@@ -190,158 +168,137 @@ static void name_fault(const struct qc_frame *f, const struct qc_fexpr *e, struc
         if (x->fault.met[k] && s->kind != QC_FSLOT_LET)
             qc_text(list + at, (unsigned)(sizeof list - at), "%s%s", at ? ", " : "", s->name);
     }
-    if (*list) qc_where(st, "its %s", list);
+    if (*list) qc_where(f->st, "its %s", list);
 }
 
-/* Adds the place of an expression to st's message: in a function of --rules "FILE:LINE:COLUMN: ". Always returns false.
- */
-static bool fail_here(const struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+/* Adds the place of an expression to the message: in a function of --rules "FILE:LINE:COLUMN: ". */
+static void fail_here(const struct qc_frame *f, const struct qc_expr *e)
 {
     if (f->function->builtin)
-        name_fault(f, e, st);
-    else if (strncmp(st->message, f->function->file, strlen(f->function->file)) != 0) /* not of an inner expression */
-        qc_where(st, "%s:%u:%u", f->function->file, e->line, e->column);
-    return false;
+        name_fault(f, e);
+    else if (strncmp(f->st->message, f->function->file, strlen(f->function->file)) != 0) /* not of an inner one */
+        qc_where(f->st, "%s:%u:%u", f->function->file, e->line, e->column);
 }
 
 /* --- Names --- */
 
-static bool from_attribute(struct qc_fvalue *out, struct qc_frame *f, const struct qc_attr *a, struct qc_status *st)
+static struct qc_fvalue from_attribute(struct qc_frame *f, const struct qc_attr *a)
 {
-    struct qc_number *items = QC_NEW_ARRAY(f->x->arena, struct qc_number, a->count, st);
-    if (!items) return false;
-    *out = (struct qc_fvalue){.kind = QC_FVALUE_LIST, .count = a->count, .items = items};
+    struct qc_number *items;
     switch (a->kind) {
-    case QC_ATTR_INT: *out = qc_fvalue_whole(a->i); return true;
-    case QC_ATTR_FLOAT:
-        *out = (struct qc_fvalue){.kind = QC_FVALUE_NUMBER, .number = qc_number_real((double)a->f)};
-        return true;
-    case QC_ATTR_STRING: *out = (struct qc_fvalue){.kind = QC_FVALUE_TEXT, .text = a->s}; return true;
-    case QC_ATTR_INTS:
-        for (size_t i = 0; i < a->count; i++) items[i] = qc_number_whole(a->ints[i]);
-        break;
-    case QC_ATTR_FLOATS:
-        for (size_t i = 0; i < a->count; i++) items[i] = qc_number_real((double)a->floats[i]);
-        break;
+    case QC_ATTR_INT: return qc_fvalue_whole(a->i);
+    case QC_ATTR_FLOAT: return qc_fvalue_real((double)a->f);
+    case QC_ATTR_STRING: return (struct qc_fvalue){.kind = QC_FVALUE_TEXT, .text = a->s};
     case QC_ATTR_STRINGS:
-    case QC_ATTR_TENSOR: *out = (struct qc_fvalue){.kind = QC_FVALUE_HANDED, .attr = a}; return true;
+    case QC_ATTR_TENSOR: return (struct qc_fvalue){.kind = QC_FVALUE_HANDED, .attr = a};
+    case QC_ATTR_INTS:
+    case QC_ATTR_FLOATS: break;
     case QC_ATTR_GRAPH:
-        return qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' is of a kind that functions do not handle", a->name);
+        qc_fail(f->st, QC_UNSUPPORTED, "attribute '%.80s' is of a kind that functions do not handle", a->name);
+        return qc_fvalue_tensor(0);
     }
-    return a->count <= QC_EXPANSION_GIVEN ||
-           qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' has more than %d elements", a->name, (int)QC_EXPANSION_GIVEN);
+    if (a->count > QC_EXPANSION_GIVEN)
+        qc_fail(f->st, QC_UNSUPPORTED, "attribute '%.80s' has more than %d elements", a->name, (int)QC_EXPANSION_GIVEN);
+    const struct qc_fvalue out = qc_expression_list(&items, f, a->count);
+    for (size_t i = 0; i < out.count; i++)
+        items[i] = a->kind == QC_ATTR_INTS ? qc_number_whole(a->ints[i]) : qc_number_real((double)a->floats[i]);
+    return out;
 }
 
-static bool several(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fslot *s, struct qc_status *st);
+static struct qc_fvalue several(struct qc_frame *f, const struct qc_fslot *s);
 
-static bool slot_value(struct qc_fvalue *out, struct qc_frame *f, unsigned k, struct qc_status *st)
+static struct qc_fvalue slot_value(struct qc_frame *f, unsigned k)
 {
     const struct qc_fslot *s = &f->function->slots[k];
-    if (f->done[k]) {
-        *out = f->value[k];
-        return true;
-    }
-    *out = (struct qc_fvalue){.kind = QC_FVALUE_ABSENT};
-    bool ok = true;
-    if (s->kind == QC_FSLOT_INPUT) {
-        if (s->index < f->call->input_count) *out = qc_fvalue_tensor(f->call->inputs[s->index]);
-    } else if (s->kind == QC_FSLOT_ATTRIBUTE) {
-        const struct qc_attr *a = NULL;
-        for (unsigned i = 0; i < f->call->attr_count; i++)
-            if (strcmp(f->call->attrs[i].name, s->name) == 0) a = &f->call->attrs[i];
-        if (a)
-            ok = from_attribute(out, f, a, st);
-        else if (s->value)
-            ok = evaluate_here(out, f, s->value, st);
-    } else if (s->count > 1) {
-        ok = several(out, f, s, st);
-    } else {
-        ok = evaluate_here(out, f, s->value, st);
-    }
-    if (!ok) return false;
-    f->value[k] = *out;
-    return f->done[k] = true;
+    const struct qc_attr *a = NULL;
+    struct qc_fvalue v = qc_fvalue_tensor(0);
+    if (f->done[k]) return f->value[k];
+    for (unsigned i = 0; s->kind == QC_FSLOT_ATTRIBUTE && i < f->call->attr_count; i++)
+        if (strcmp(f->call->attrs[i].name, s->name) == 0) a = &f->call->attrs[i];
+    if (s->kind == QC_FSLOT_INPUT && s->index < f->call->input_count)
+        v = qc_fvalue_tensor(f->call->inputs[s->index]);
+    else if (a)
+        v = from_attribute(f, a);
+    else if (s->kind == QC_FSLOT_LET && s->count > 1)
+        v = several(f, s);
+    else if (s->value)
+        v = qc_expr_evaluate(f, s->value);
+    f->value[k] = v;
+    f->done[k] = f->st->code == QC_OK;
+    return v;
 }
 
 /* --- Ops and functions --- */
 
-static bool call_attribute(struct qc_attr *out, struct qc_frame *f, const char *name, const struct qc_fvalue *v,
-                           struct qc_status *st)
+struct qc_attr qc_expression_attribute(struct qc_frame *f, const char *name, const struct qc_fvalue *v)
 {
-    int64_t *ints = QC_NEW_ARRAY(f->x->arena, int64_t, v->count, st);
-    float *floats = QC_NEW_ARRAY(f->x->arena, float, v->count, st);
+    int64_t *ints = QC_NEW_ARRAY(f->arena, int64_t, v->count, f->st);
+    float *floats = QC_NEW_ARRAY(f->arena, float, v->count, f->st);
+    struct qc_attr handed;
     bool real = false;
-    if (!ints || !floats) return false;
     switch (v->kind) {
-    case QC_FVALUE_NUMBER:
-        *out = v->number.real ? QC_FLOAT(name, (float)v->number.f) : QC_INT(name, v->number.i);
-        return true;
-    case QC_FVALUE_TEXT: *out = QC_STRING(name, v->text); return true;
+    case QC_FVALUE_NUMBER: return v->number.real ? QC_FLOAT(name, (float)v->number.f) : QC_INT(name, v->number.i);
+    case QC_FVALUE_TEXT: return QC_STRING(name, v->text);
     case QC_FVALUE_LIST:
-        for (size_t i = 0; i < v->count; i++) {
+        for (size_t i = 0; ints && floats && i < v->count; i++) {
             real = real || v->items[i].real;
             ints[i] = v->items[i].i;
             floats[i] = (float)qc_number_double(v->items[i]);
         }
-        *out = QC_INTS(name, v->count, ints);
-        if (real) *out = (struct qc_attr){.name = name, .kind = QC_ATTR_FLOATS, .count = v->count, .floats = floats};
-        return true;
+        return real ? (struct qc_attr){.name = name, .kind = QC_ATTR_FLOATS, .count = v->count, .floats = floats}
+                    : QC_INTS(name, v->count, ints);
     case QC_FVALUE_HANDED:
-        *out = *v->attr;
-        out->name = name;
-        return true;
+        handed = *v->attr;
+        handed.name = name;
+        return handed;
     case QC_FVALUE_ABSENT:
     case QC_FVALUE_TENSOR: break;
     }
-    return qc_fail(st, QC_UNSUPPORTED, "attribute '%s' has to be known", name);
+    qc_fail(f->st, QC_UNSUPPORTED, "attribute '%s' has to be known", name);
+    return QC_INT(name, 0);
 }
 
 /* The computed arguments and attributes of an Op(...) {...}. */
 struct written {
-    struct qc_fvalue args[QC_EXPANSION_ARGS];
-    struct qc_attr attrs[QC_EXPANSION_ARGS];
-    qc_id inputs[QC_EXPANSION_ARGS];
+    struct qc_fvalue args[QC_RULE_ARGS];
+    struct qc_attr attrs[QC_RULE_ARGS];
+    qc_id inputs[QC_RULE_ARGS];
     bool wanted[QC_EXPANSION_OUTPUTS];
     unsigned attr_count;
     struct qc_call call;
 };
 
-static bool write_down(struct written *w, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+static void write_down(struct written *w, struct qc_frame *f, const struct qc_expr *e)
 {
-    struct qc_fvalue v;
-    for (unsigned i = 0; i < e->arg_count; i++)
-        if (!evaluate_here(&w->args[i], f, e->args[i], st)) return false;
+    for (unsigned i = 0; i < e->arg_count; i++) w->args[i] = qc_expr_evaluate(f, e->args[i]);
     for (unsigned i = 0; i < e->attr_count; i++) {
-        if (!evaluate_here(&v, f, e->attrs[i], st)) return false;
-        if (v.kind != QC_FVALUE_ABSENT && !call_attribute(&w->attrs[w->attr_count++], f, e->attr_names[i], &v, st))
-            return false;
+        const struct qc_fvalue v = qc_expr_evaluate(f, e->attrs[i]);
+        if (v.kind != QC_FVALUE_ABSENT) w->attrs[w->attr_count++] = qc_expression_attribute(f, e->attr_names[i], &v);
     }
-    return true;
 }
 
-static bool add_op(qc_id *first, unsigned outputs, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+static struct qc_fvalue add_op(struct qc_frame *f, const struct qc_expr *e, unsigned outputs)
 {
     struct written w = {.attr_count = 0};
-    return write_down(&w, f, e, st) &&
-           qc_expanding_node(first, f->x, e->op, w.args, e->arg_count, outputs, w.attrs, w.attr_count, st);
+    write_down(&w, f, e);
+    return qc_expanding_node_with(f, e->op, e->arg_count, w.args, outputs, w.attr_count, w.attrs);
 }
 
-static bool open_frame(struct qc_frame **out, struct qc_expanding *x, const struct qc_call *c, struct qc_status *st);
-static bool output_of(qc_id *out, struct qc_frame *f, unsigned k, struct qc_status *st);
+static struct qc_frame *open_frame(struct qc_expanding *x, const struct qc_call *c, struct qc_status *st);
+static qc_id output_of(struct qc_frame *f, unsigned k);
 
-/* Opens a function that this one uses. Its outputs are computed on demand. */
-static bool open_function(struct qc_frame **out, unsigned outputs, struct qc_frame *f, const struct qc_fexpr *e,
-                          struct qc_status *st)
+/* Opens a function that this one uses. Its outputs are computed on demand. NULL: it fails. */
+static struct qc_frame *open_function(struct qc_frame *f, const struct qc_expr *e, unsigned outputs)
 {
-    struct written *w = QC_NEW(f->x->arena, struct written, st);
-    if (!w || !write_down(w, f, e, st)) return false;
+    struct written *w = QC_NEW(f->arena, struct written, f->st);
+    if (!w) return NULL;
+    write_down(w, f, e);
     for (unsigned k = 0; k < outputs; k++) w->wanted[k] = true;
     for (unsigned i = 0; i < e->arg_count; i++) {
         const struct qc_fvalue *v = &w->args[i];
-        w->inputs[i] = v->id;
-        if (v->kind != QC_FVALUE_TENSOR && v->kind != QC_FVALUE_ABSENT &&
-            !qc_expanding_constant(&w->inputs[i], f->x, qc_fvalue_dtype(v), v, st))
-            return false;
+        w->inputs[i] = v->kind == QC_FVALUE_TENSOR || v->kind == QC_FVALUE_ABSENT
+                           ? v->id
+                           : qc_expression_constant(f, qc_fvalue_dtype(v), v);
     }
     w->call = (struct qc_call){.op = e->text,
                                .label = f->call->label,
@@ -352,213 +309,35 @@ static bool open_function(struct qc_frame **out, unsigned outputs, struct qc_fra
                                .inputs = w->inputs,
                                .attrs = w->attrs,
                                .wanted = w->wanted};
-    if (!open_frame(out, f->x, &w->call, st)) return false;
-    return *out || qc_fail(st, QC_UNSUPPORTED, "no function '%.80s' fits this call", e->text);
+    struct qc_frame *inner = open_frame(f->x, &w->call, f->st);
+    if (!inner) qc_fail(f->st, QC_UNSUPPORTED, "no function '%.80s' fits this call", e->text);
+    return inner;
 }
 
-static bool several(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fslot *s, struct qc_status *st)
+/* The value of one of several names, which are the outputs of an op or a function. */
+static struct qc_fvalue several(struct qc_frame *f, const struct qc_fslot *s)
 {
-    qc_id id;
-    if (s->value->kind == QC_FEXPR_OP) {
-        if (!add_op(&id, s->count, f, s->value, st)) return fail_here(f, s->value, st);
-        for (unsigned k = 0; k < s->count; k++) {
-            f->value[s->first + k] = qc_fvalue_tensor(id + k);
+    struct qc_frame **inner = &f->inner[s->first];
+    struct qc_fvalue v = qc_fvalue_tensor(0);
+    if (s->value->kind == QC_EXPR_OP) {
+        v = add_op(f, s->value, s->count);
+        for (unsigned k = 0; v.id && k < s->count; k++) {
+            f->value[s->first + k] = qc_fvalue_tensor(v.id + k);
             f->done[s->first + k] = true;
         }
-        *out = qc_fvalue_tensor(id + s->index);
-        return true;
+        v = qc_fvalue_tensor(v.id ? v.id + s->index : 0);
+    } else if (*inner || (*inner = open_function(f, s->value, s->count))) {
+        v = qc_fvalue_tensor(output_of(*inner, s->index));
     }
-    struct qc_frame **inner = &f->inner[s->first];
-    if (!*inner && !open_function(inner, s->count, f, s->value, st)) return fail_here(f, s->value, st);
-    if (!output_of(&id, *inner, s->index, st)) return fail_here(f, s->value, st);
-    *out = qc_fvalue_tensor(id);
-    return true;
+    if (f->st->code != QC_OK) fail_here(f, s->value);
+    return v;
 }
 
-static bool one(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+static struct qc_fvalue op_value(struct qc_frame *f, const struct qc_expr *e)
 {
-    struct qc_frame *inner;
-    qc_id id;
-    if (e->kind == QC_FEXPR_OP ? !add_op(&id, 1, f, e, st)
-                               : !open_function(&inner, 1, f, e, st) || !output_of(&id, inner, 0, st))
-        return false;
-    *out = qc_fvalue_tensor(id);
-    return true;
-}
-
-/* --- Signs --- */
-
-static bool lists(struct qc_fvalue *out, struct qc_frame *f, enum qc_sign sign, const struct qc_fvalue *a,
-                  const struct qc_fvalue *b, struct qc_status *st)
-{
-    const bool first = a->kind == QC_FVALUE_LIST, second = b->kind == QC_FVALUE_LIST;
-    const size_t count = first ? a->count : b->count;
-    struct qc_number *items = QC_NEW_ARRAY(f->x->arena, struct qc_number, count, st);
-    if (!items) return false;
-    if (first && second && a->count != b->count) return qc_fail(st, QC_BAD_INPUT, "lists of different length");
-    for (size_t i = 0; i < count; i++)
-        if (!qc_number_binary(&items[i], sign, first ? a->items[i] : a->number, second ? b->items[i] : b->number, st))
-            return false;
-    *out = (struct qc_fvalue){.kind = QC_FVALUE_LIST, .count = count, .items = items};
-    return true;
-}
-
-static bool arithmetic(struct qc_fvalue *out, struct qc_frame *f, enum qc_sign sign, const struct qc_fvalue *a,
-                       const struct qc_fvalue *b, struct qc_status *st)
-{
-    static const enum qc_op ops[] = {[QC_SIGN_ADD] = QC_OP_Add,
-                                     [QC_SIGN_SUB] = QC_OP_Sub,
-                                     [QC_SIGN_MUL] = QC_OP_Mul,
-                                     [QC_SIGN_DIV] = QC_OP_Div,
-                                     [QC_SIGN_MOD] = QC_OP_Mod};
-    if (a->kind == QC_FVALUE_TENSOR || b->kind == QC_FVALUE_TENSOR) {
-        const struct qc_fvalue args[] = {*a, *b};
-        qc_id id;
-        if (!qc_expanding_node(&id, f->x, ops[sign], args, 2, 1, NULL, 0, st)) return false;
-        *out = qc_fvalue_tensor(id);
-        return true;
-    }
-    if (a->kind == QC_FVALUE_NUMBER && b->kind == QC_FVALUE_NUMBER) {
-        out->kind = QC_FVALUE_NUMBER;
-        return qc_number_binary(&out->number, sign, a->number, b->number, st);
-    }
-    if ((a->kind == QC_FVALUE_LIST || a->kind == QC_FVALUE_NUMBER) &&
-        (b->kind == QC_FVALUE_LIST || b->kind == QC_FVALUE_NUMBER))
-        return lists(out, f, sign, a, b, st);
-    return qc_fail(st, QC_BAD_INPUT, "arithmetic with a text or an absent value");
-}
-
-static bool evaluate_binary(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
-{
-    struct qc_fvalue a, b;
-    if (!evaluate_here(&a, f, e->args[0], st)) return false;
-    if (e->sign == QC_SIGN_AND || e->sign == QC_SIGN_OR) {
-        if (qc_fvalue_holds(&a) == (e->sign == QC_SIGN_OR)) {
-            *out = qc_fvalue_whole(e->sign == QC_SIGN_OR);
-            return true;
-        }
-        if (!evaluate_here(&b, f, e->args[1], st)) return false;
-        *out = qc_fvalue_whole(qc_fvalue_holds(&b));
-        return true;
-    }
-    if (!evaluate_here(&b, f, e->args[1], st)) return false;
-    if (e->sign <= QC_SIGN_MOD) return arithmetic(out, f, e->sign, &a, &b, st);
-    *out = qc_fvalue_whole(qc_fvalue_compare(e->sign, &a, &b));
-    return true;
-}
-
-static bool negate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
-{
-    struct qc_fvalue a;
-    const struct qc_fvalue zero = qc_fvalue_whole(0);
-    qc_id id;
-    if (!evaluate_here(&a, f, e->args[0], st)) return false;
-    if (a.kind != QC_FVALUE_TENSOR) return arithmetic(out, f, QC_SIGN_SUB, &zero, &a, st);
-    if (!qc_expanding_node(&id, f->x, QC_OP_Neg, &a, 1, 1, NULL, 0, st)) return false;
-    *out = qc_fvalue_tensor(id);
-    return true;
-}
-
-/* Splices inner lists in. If an element is a tensor, the result is a tensor of rank 1. */
-static bool list(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
-{
-    struct qc_fvalue *flat = QC_NEW_ARRAY(f->x->arena, struct qc_fvalue, QC_EXPANSION_ITEMS, st), v;
-    size_t n = 0;
-    bool tensors = false;
-    if (!flat) return false;
-    for (unsigned i = 0; i < e->arg_count; i++) {
-        if (!evaluate_here(&v, f, e->args[i], st)) return false;
-        const size_t more = v.kind == QC_FVALUE_LIST ? v.count : 1;
-        if (more > QC_EXPANSION_ITEMS - n) return qc_fail(st, QC_UNSUPPORTED, "a list of more than 64 elements");
-        tensors = tensors || v.kind == QC_FVALUE_TENSOR;
-        for (size_t k = 0; k < more; k++)
-            flat[n++] =
-                v.kind == QC_FVALUE_LIST ? (struct qc_fvalue){.kind = QC_FVALUE_NUMBER, .number = v.items[k]} : v;
-    }
-    if (tensors) return qc_expanding_concat(out, f->x, flat, n, st);
-    struct qc_number *items = QC_NEW_ARRAY(f->x->arena, struct qc_number, n, st);
-    if (!items) return false;
-    for (size_t k = 0; k < n; k++) {
-        if (flat[k].kind != QC_FVALUE_NUMBER) return qc_fail(st, QC_BAD_INPUT, "a list of numbers was expected");
-        items[k] = flat[k].number;
-    }
-    *out = (struct qc_fvalue){.kind = QC_FVALUE_LIST, .count = n, .items = items};
-    return true;
-}
-
-static bool number_at(struct qc_number *out, const struct qc_fvalue *list, struct qc_number at, struct qc_status *st)
-{
-    const int64_t count = (int64_t)list->count, i = at.i < 0 ? at.i + count : at.i;
-    if (at.real || i < 0 || i >= count) return qc_fail(st, QC_BAD_INPUT, "a list has too few elements");
-    *out = list->items[i];
-    return true;
-}
-
-static bool elements_at(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *list,
-                        const struct qc_fvalue *at, struct qc_status *st)
-{
-    struct qc_number *items = QC_NEW_ARRAY(f->x->arena, struct qc_number, at->count, st);
-    for (size_t i = 0; items && i < at->count; i++)
-        if (!number_at(&items[i], list, at->items[i], st)) return false;
-    *out = (struct qc_fvalue){.kind = QC_FVALUE_LIST, .count = at->count, .items = items};
-    return items != NULL;
-}
-
-static bool element_at(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
-{
-    struct qc_fvalue v, at;
-    qc_id id;
-    if (!evaluate_here(&v, f, e->args[0], st) || !evaluate_here(&at, f, e->args[1], st)) return false;
-    if (at.kind == QC_FVALUE_LIST && v.kind == QC_FVALUE_LIST) return elements_at(out, f, &v, &at, st);
-    if (at.kind != QC_FVALUE_NUMBER || at.number.real) return qc_fail(st, QC_BAD_INPUT, "an index was expected");
-    if (v.kind == QC_FVALUE_TENSOR) {
-        const struct qc_fvalue args[] = {v, {.kind = QC_FVALUE_LIST, .count = 1, .items = &at.number}};
-        if (!qc_expanding_node(&id, f->x, QC_OP_Gather, args, 2, 1, NULL, 0, st)) return false;
-        *out = qc_fvalue_tensor(id);
-        return true;
-    }
-    if (v.kind != QC_FVALUE_LIST) return qc_fail(st, QC_BAD_INPUT, "a list was expected");
-    out->kind = QC_FVALUE_NUMBER;
-    return number_at(&out->number, &v, at.number, st);
-}
-
-static bool builtin(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
-{
-    struct qc_fvalue args[3];
-    for (unsigned i = 0; i < e->arg_count; i++)
-        if (!evaluate_here(&args[i], f, e->args[i], st)) return false;
-    return e->builtin->run(out, &(struct qc_fcall){.frame = f, .args = args, .count = e->arg_count}, st);
-}
-
-static bool evaluate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
-{
-    *out = (struct qc_fvalue){.kind = QC_FVALUE_ABSENT};
-    switch (e->kind) {
-    case QC_FEXPR_ABSENT: return true;
-    case QC_FEXPR_NUMBER: *out = (struct qc_fvalue){.kind = QC_FVALUE_NUMBER, .number = e->number}; return true;
-    case QC_FEXPR_TEXT: *out = (struct qc_fvalue){.kind = QC_FVALUE_TEXT, .text = e->text}; return true;
-    case QC_FEXPR_SLOT: return slot_value(out, f, e->slot, st);
-    case QC_FEXPR_OP:
-    case QC_FEXPR_FUNCTION: return one(out, f, e, st);
-    case QC_FEXPR_BUILTIN: return builtin(out, f, e, st);
-    case QC_FEXPR_LIST: return list(out, f, e, st);
-    case QC_FEXPR_INDEX: return element_at(out, f, e, st);
-    case QC_FEXPR_BINARY: return evaluate_binary(out, f, e, st);
-    case QC_FEXPR_NEGATE: return negate(out, f, e, st);
-    case QC_FEXPR_NOT:
-        if (!evaluate_here(out, f, e->args[0], st)) return false;
-        *out = qc_fvalue_whole(!qc_fvalue_holds(out));
-        return true;
-    case QC_FEXPR_IF:
-        if (!evaluate_here(out, f, e->args[0], st)) return false;
-        return evaluate_here(out, f, e->args[qc_fvalue_holds(out) ? 1 : 2], st);
-    }
-    return false;
-}
-
-static bool evaluate_here(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
-{
-    return evaluate(out, f, e, st) || fail_here(f, e, st);
+    if (e->kind == QC_EXPR_OP) return add_op(f, e, 1);
+    struct qc_frame *inner = open_function(f, e, 1);
+    return qc_fvalue_tensor(inner ? output_of(inner, 0) : 0);
 }
 
 /* --- Calls --- */
@@ -588,96 +367,75 @@ static bool check_call(const struct qc_function_rule *fn, const struct qc_call *
     return true;
 }
 
-/* *fits: every "when" clause holds. Fails with the text of a "refuse" clause that holds. */
-static bool clauses(bool *fits, struct qc_frame *f, struct qc_status *st)
+/* Returns true if every "when" clause holds. Fails with the text of a "refuse" clause that holds. */
+static bool clauses_hold(struct qc_frame *f)
 {
-    struct qc_fvalue v;
-    *fits = true;
     for (unsigned i = 0; i < f->function->clause_count; i++) {
         const struct qc_fclause *c = &f->function->clauses[i];
-        if (!evaluate_here(&v, f, c->condition, st)) return false;
+        const struct qc_fvalue v = qc_expr_evaluate(f, c->condition);
+        if (f->st->code != QC_OK) return false;
         if (c->refusal && qc_fvalue_holds(&v)) {
-            qc_fail(st, QC_UNSUPPORTED, "%s", c->refusal);
-            if (f->function->builtin) name_fault(f, c->condition, st);
+            qc_expression_fail(f, QC_UNSUPPORTED, c->refusal);
+            if (f->function->builtin) name_fault(f, c->condition);
             return false;
         }
-        if (!c->refusal && !qc_fvalue_holds(&v)) {
-            *fits = false;
-            return true;
-        }
+        if (!c->refusal && !qc_fvalue_holds(&v)) return false;
     }
     return true;
 }
 
-/* *out: a frame of the first function that fits, or NULL. */
-static bool find_function(struct qc_frame **out, struct qc_expanding *x, const struct qc_call *c, struct qc_status *st)
+/* Returns a frame of the first function that fits, or NULL. */
+static struct qc_frame *find_function(struct qc_expanding *x, const struct qc_call *c, struct qc_status *st)
 {
-    for (size_t i = 0; i < x->rules->function_count; i++) {
+    static const struct qc_scope scope = {slot_value, op_value, fail_here};
+    for (size_t i = 0; st->code == QC_OK && i < x->rules->function_count; i++) {
         const struct qc_function_rule *fn = &x->rules->functions[i];
         if (strcmp(fn->name, c->op) != 0 || c->opset < fn->opset_from || c->opset > fn->opset_to) continue;
         if (++x->calls > QC_EXPANSION_CALLS)
-            return qc_fail(st, QC_BAD_INPUT, "functions that use each other more than %d times",
-                           (int)QC_EXPANSION_CALLS);
+            qc_fail(st, QC_BAD_INPUT, "functions that use each other more than %d times", (int)QC_EXPANSION_CALLS);
         struct qc_frame *f = QC_NEW(x->arena, struct qc_frame, st);
-        if (!f) return false;
-        *f = (struct qc_frame){.x = x,
+        if (!f) return NULL;
+        *f = (struct qc_frame){.scope = &scope,
+                               .st = st,
+                               .to = x->g,
+                               .arena = x->arena,
+                               .x = x,
                                .function = fn,
                                .call = c,
                                .done = QC_NEW_ARRAY(x->arena, bool, fn->slot_count, st),
                                .value = QC_NEW_ARRAY(x->arena, struct qc_fvalue, fn->slot_count, st),
                                .inner = QC_NEW_ARRAY(x->arena, struct qc_frame *, fn->slot_count, st)};
-        bool fits;
-        if (!f->done || !f->value || !f->inner || !clauses(&fits, f, st)) return false;
-        if (!fits) continue;
-        *out = f;
-        return check_call(fn, c, st);
+        if (f->done && f->value && f->inner && st->code == QC_OK && clauses_hold(f))
+            return check_call(fn, c, st) ? f : NULL;
     }
-    *out = NULL;
-    return true;
+    return NULL;
 }
 
-static bool deeper(struct qc_expanding *x, struct qc_status *st)
+static void deeper(struct qc_expanding *x, struct qc_status *st)
 {
-    return ++x->depth <= QC_EXPANSION_DEPTH || qc_fail(st, QC_BAD_INPUT, "functions that use each other too deep");
+    if (++x->depth > QC_EXPANSION_DEPTH) qc_fail(st, QC_BAD_INPUT, "functions that use each other too deep");
 }
 
-static bool open_frame(struct qc_frame **out, struct qc_expanding *x, const struct qc_call *c, struct qc_status *st)
+static struct qc_frame *open_frame(struct qc_expanding *x, const struct qc_call *c, struct qc_status *st)
 {
-    const bool ok = deeper(x, st) && find_function(out, x, c, st);
+    deeper(x, st);
+    struct qc_frame *f = find_function(x, c, st);
     x->depth--;
-    return ok;
+    return f;
 }
 
-static bool compute_output(qc_id *out, struct qc_frame *f, unsigned k, struct qc_status *st)
+static qc_id output_of(struct qc_frame *f, unsigned k)
 {
-    const struct qc_fexpr *e = f->function->give[k];
-    struct qc_fvalue v;
-    if (!evaluate_here(&v, f, e, st)) return false;
-    if (v.kind == QC_FVALUE_ABSENT) {
-        qc_fail(st, QC_UNSUPPORTED, "its output %u is used, which is not handled", k + 1);
-        return fail_here(f, e, st);
-    }
-    *out = v.id;
-    return v.kind == QC_FVALUE_TENSOR || qc_expanding_constant(out, f->x, qc_fvalue_dtype(&v), &v, st) ||
-           fail_here(f, e, st);
-}
-
-static bool output_of(qc_id *out, struct qc_frame *f, unsigned k, struct qc_status *st)
-{
-    const bool ok = deeper(f->x, st) && compute_output(out, f, k, st);
+    const struct qc_expr *e = f->function->give[k];
+    deeper(f->x, f->st);
+    const struct qc_fvalue v = qc_expr_evaluate(f, e);
     f->x->depth--;
-    return ok;
-}
-
-static bool expand_call(qc_id *outputs, bool *fits, struct qc_expanding *x, const struct qc_call *c,
-                        struct qc_status *st)
-{
-    struct qc_frame *f = NULL;
-    if (!open_frame(&f, x, c, st)) return false;
-    *fits = f != NULL;
-    for (unsigned k = 0; f && k < c->output_count; k++)
-        if (c->wanted[k] && !output_of(&outputs[k], f, k, st)) return false;
-    return true;
+    if (f->st->code != QC_OK || v.kind == QC_FVALUE_TENSOR) return v.id;
+    if (v.kind == QC_FVALUE_ABSENT)
+        qc_fail(f->st, QC_UNSUPPORTED, "its output %u is used, which is not handled", k + 1);
+    const qc_id id = qc_expression_constant(f, qc_fvalue_dtype(&v), &v);
+    if (f->st->code != QC_OK) fail_here(f, e);
+    return id;
 }
 
 static bool knows(const void *user, const char *op, int opset)
@@ -700,9 +458,13 @@ static bool expand(qc_id *outputs, bool *fits, const void *user, struct qc_graph
                        "the model",
                        (int)LEAST, (int)TIMES);
     struct qc_expanding x = {.rules = user, .g = g, .call = call, .arena = qc_arena_new()};
-    const bool ok = x.arena ? expand_call(outputs, fits, &x, call, st) : qc_fail_memory(st, 1);
+    struct qc_frame *f = x.arena ? open_frame(&x, call, st) : NULL;
+    if (!x.arena) qc_fail_memory(st, 1);
+    for (unsigned k = 0; f && k < call->output_count; k++)
+        if (call->wanted[k]) outputs[k] = output_of(f, k);
+    *fits = f != NULL;
     qc_arena_free(x.arena);
-    return ok;
+    return st->code == QC_OK;
 }
 
 struct qc_expander qc_rules_expander(const struct qc_rules *r)

@@ -10,142 +10,106 @@
 
 static const struct qc_type *argument_type(const struct qc_frame *f, const struct qc_fvalue *v)
 {
-    return v->kind == QC_FVALUE_TENSOR ? &f->x->g->values[v->id].type : NULL;
+    return v->kind == QC_FVALUE_TENSOR ? &f->to->values[v->id].type : NULL;
 }
 
-static bool tensor_of(const struct qc_type **t, const struct qc_frame *f, const struct qc_fvalue *v,
-                      struct qc_status *st)
+/* Returns the type of an argument that must be a tensor; that of nothing, of rank 0, after a failure. */
+static const struct qc_type *tensor_of(const struct qc_asked *c)
 {
-    *t = argument_type(f, v);
-    return *t || qc_fail(st, QC_BAD_INPUT,
-                         v->kind == QC_FVALUE_ABSENT ? "an input that is needed is missing" : "a tensor was expected");
+    const struct qc_type *t = argument_type(c->frame, c->args);
+    if (!t)
+        qc_expression_fail(c->frame, QC_BAD_INPUT,
+                           c->args->kind == QC_FVALUE_ABSENT ? "an input that is needed is missing"
+                                                             : "a tensor was expected");
+    return t ? t : &c->frame->to->values[0].type;
 }
 
-static bool whole_of(int64_t *out, const struct qc_fvalue *v, struct qc_status *st)
+static int64_t whole_of(const struct qc_asked *c, unsigned i)
 {
-    if (v->kind != QC_FVALUE_NUMBER || v->number.real) return qc_fail(st, QC_BAD_INPUT, "a whole number was expected");
-    *out = v->number.i;
-    return true;
+    if (c->args[i].kind != QC_FVALUE_NUMBER || c->args[i].number.real)
+        qc_expression_fail(c->frame, QC_BAD_INPUT, "a whole number was expected");
+    return c->args[i].number.i;
 }
 
-static bool list_of(struct qc_fvalue *out, struct qc_frame *f, size_t count, struct qc_status *st)
+static struct qc_fvalue list_of(struct qc_number **items, const struct qc_asked *c, size_t count)
 {
-    if (count > QC_EXPANSION_ITEMS) return qc_fail(st, QC_UNSUPPORTED, "a list of more than 64 elements");
-    *out = (struct qc_fvalue){.kind = QC_FVALUE_LIST, .count = count};
-    return (out->items = QC_NEW_ARRAY(f->x->arena, struct qc_number, count, st)) != NULL;
+    if (count > QC_EXPRESSION_ITEMS)
+        return qc_expression_fail(c->frame, QC_UNSUPPORTED, "a list of more than 64 elements");
+    return qc_expression_list(items, c->frame, count);
 }
 
-/* Returns the elements of a list made by list_of. */
-static struct qc_number *items_of(const struct qc_fvalue *list)
+static const struct qc_type *known_rank(const struct qc_asked *c)
 {
-    return (struct qc_number *)(uintptr_t)list->items;
+    const struct qc_type *t = tensor_of(c);
+    if (t->shape.rank < 0)
+        qc_expression_fail(c->frame, QC_UNSUPPORTED, "the number of dimensions of an input is not known");
+    return t;
 }
 
-static bool known_rank(const struct qc_type **t, const struct qc_frame *f, const struct qc_fvalue *v,
-                       struct qc_status *st)
+static struct qc_fvalue run_rank(const struct qc_asked *c)
 {
-    if (!tensor_of(t, f, v, st)) return false;
-    return (*t)->shape.rank >= 0 || qc_fail(st, QC_UNSUPPORTED, "the number of dimensions of an input is not known");
+    return qc_fvalue_whole(known_rank(c)->shape.rank);
 }
 
-static bool run_rank(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static int64_t axis_in(const struct qc_asked *c, int64_t axis, int64_t rank)
 {
-    const struct qc_type *t;
-    if (!known_rank(&t, c->frame, c->args, st)) return false;
-    *out = qc_fvalue_whole(t->shape.rank);
-    return true;
+    if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
+    qc_fail(c->frame->st, QC_BAD_INPUT, "axis %" PRId64 " of a tensor of %" PRId64 " dimensions", axis, rank);
+    return 0;
 }
 
-static bool axis_in(int64_t *axis, int64_t rank, struct qc_status *st)
+static struct qc_fvalue run_axis(const struct qc_asked *c)
 {
-    if (*axis < -rank || *axis >= rank)
-        return qc_fail(st, QC_BAD_INPUT, "axis %" PRId64 " of a tensor of %" PRId64 " dimensions", *axis, rank);
-    if (*axis < 0) *axis += rank;
-    return true;
+    const int rank = known_rank(c)->shape.rank;
+    return qc_fvalue_whole(axis_in(c, whole_of(c, 1), rank));
 }
 
-static bool run_axis(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+/* Returns a dimension: a number if it is fixed, else a tensor of one element. */
+static struct qc_fvalue dimension(const struct qc_asked *c, int64_t axis)
 {
-    const struct qc_type *t;
-    int64_t axis;
-    if (!known_rank(&t, c->frame, c->args, st) || !whole_of(&axis, c->args + 1, st) ||
-        !axis_in(&axis, t->shape.rank, st))
-        return false;
-    *out = qc_fvalue_whole(axis);
-    return true;
-}
-
-/* *out: a dimension: a number if it is fixed, else a tensor of one element. */
-static bool dimension(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *x, int64_t axis,
-                      struct qc_status *st)
-{
-    const struct qc_type *t = argument_type(f, x);
     const struct qc_number index = qc_number_whole(axis);
-    const int64_t size = t->shape.dim[axis];
-    qc_id id;
-    *out = qc_fvalue_whole(size);
-    if (size != QC_FREE) return true;
-    if (!qc_expanding_node(&id, f->x, QC_OP_Shape, x, 1, 1, NULL, 0, st)) return false;
-    const struct qc_fvalue pick[] = {qc_fvalue_tensor(id), {.kind = QC_FVALUE_LIST, .count = 1, .items = &index}};
-    if (!qc_expanding_node(&id, f->x, QC_OP_Gather, pick, 2, 1, NULL, 0, st)) return false;
-    *out = qc_fvalue_tensor(id);
-    return true;
+    const int64_t size = tensor_of(c)->shape.dim[axis];
+    if (size != QC_FREE) return qc_fvalue_whole(size);
+    const struct qc_fvalue pick[] = {qc_expanding_node(c->frame, QC_OP_Shape, 1, c->args),
+                                     {.kind = QC_FVALUE_LIST, .count = 1, .items = &index}};
+    return qc_expanding_node(c->frame, QC_OP_Gather, 2, pick);
 }
 
-static bool run_dim(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static struct qc_fvalue run_dim(const struct qc_asked *c)
 {
-    const struct qc_type *t;
-    int64_t axis;
-    return known_rank(&t, c->frame, c->args, st) && whole_of(&axis, c->args + 1, st) &&
-           axis_in(&axis, t->shape.rank, st) && dimension(out, c->frame, c->args, axis, st);
+    const int rank = known_rank(c)->shape.rank;
+    return dimension(c, axis_in(c, whole_of(c, 1), rank));
 }
 
-static bool run_shape(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static struct qc_fvalue run_shape(const struct qc_asked *c)
 {
     struct qc_fvalue parts[QC_RANK_MAX];
-    const struct qc_type *t;
-    int64_t from = 0, to;
-    qc_id id;
-    if (!tensor_of(&t, c->frame, c->args, st)) return false;
-    if (c->count == 1 && !qc_shape_fixed(&t->shape)) {
-        if (!qc_expanding_node(&id, c->frame->x, QC_OP_Shape, c->args, 1, 1, NULL, 0, st)) return false;
-        *out = qc_fvalue_tensor(id);
-        return true;
-    }
-    if (!known_rank(&t, c->frame, c->args, st)) return false;
-    to = t->shape.rank;
-    if ((c->count > 1 && !whole_of(&from, c->args + 1, st)) || (c->count > 2 && !whole_of(&to, c->args + 2, st)))
-        return false;
-    if (from < 0) from += t->shape.rank;
-    if (to < 0) to += t->shape.rank;
-    if (from < 0 || to > t->shape.rank) return qc_fail(st, QC_BAD_INPUT, "an input has too few dimensions");
-    if (from >= to) return list_of(out, c->frame, 0, st);
-    for (int64_t i = from; i < to; i++)
-        if (!dimension(&parts[i - from], c->frame, c->args, i, st)) return false;
-    return qc_expanding_concat(out, c->frame->x, parts, (size_t)(to - from), st);
+    struct qc_number *none;
+    if (c->count == 1 && !qc_shape_fixed(&tensor_of(c)->shape))
+        return qc_expanding_node(c->frame, QC_OP_Shape, 1, c->args);
+    const int64_t rank = known_rank(c)->shape.rank;
+    int64_t from = c->count > 1 ? whole_of(c, 1) : 0, to = c->count > 2 ? whole_of(c, 2) : rank;
+    if (from < 0) from += rank;
+    if (to < 0) to += rank;
+    if (from < 0 || to > rank) return qc_expression_fail(c->frame, QC_BAD_INPUT, "an input has too few dimensions");
+    if (from >= to) return list_of(&none, c, 0);
+    for (int64_t i = from; i < to; i++) parts[i - from] = dimension(c, i);
+    return qc_expanding_concat(c->frame, parts, (size_t)(to - from));
 }
 
-static bool run_dtype(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static struct qc_fvalue run_dtype(const struct qc_asked *c)
 {
-    const struct qc_type *t;
-    if (!tensor_of(&t, c->frame, c->args, st)) return false;
-    *out = qc_fvalue_whole(qc_dtype_info(t->dtype)->onnx);
-    return true;
+    return qc_fvalue_whole(qc_dtype_info(tensor_of(c)->dtype)->onnx);
 }
 
-static bool run_present(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static double is_present(const struct qc_asked *c)
 {
-    (void)st;
-    *out = qc_fvalue_whole(c->args->kind != QC_FVALUE_ABSENT);
-    return true;
+    return c->args->kind != QC_FVALUE_ABSENT;
 }
 
-static bool run_ranked(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static struct qc_fvalue run_ranked(const struct qc_asked *c)
 {
-    const struct qc_type *t;
-    if (!tensor_of(&t, c->frame, c->args, st)) return false;
-    *out = qc_fvalue_whole(t->shape.rank >= 0);
-    return true;
+    return qc_fvalue_whole(tensor_of(c)->shape.rank >= 0);
 }
 
 /* The most operators that are looked at for one value. */
@@ -170,26 +134,20 @@ bool qc_is_constant(const struct qc_graph *g, qc_id v)
     return is_constant(g, v, &left);
 }
 
-static bool run_constant(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static double is_computed(const struct qc_asked *c)
 {
-    (void)st;
-    *out = qc_fvalue_whole(c->args->kind == QC_FVALUE_TENSOR && qc_is_constant(c->frame->x->g, c->args->id));
-    return true;
+    return c->args->kind == QC_FVALUE_TENSOR && qc_is_constant(c->frame->to, c->args->id);
 }
 
-static bool run_product(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static double is_product(const struct qc_asked *c)
 {
-    const struct qc_node *made = c->args->kind == QC_FVALUE_TENSOR ? qc_node_of(c->frame->x->g, c->args->id) : NULL;
-    (void)st;
-    *out = qc_fvalue_whole(made && (made->op == QC_OP_MatMul || made->op == QC_OP_Gemm));
-    return true;
+    const struct qc_node *made = c->args->kind == QC_FVALUE_TENSOR ? qc_node_of(c->frame->to, c->args->id) : NULL;
+    return made && (made->op == QC_OP_MatMul || made->op == QC_OP_Gemm);
 }
 
-static bool run_known(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static double is_known(const struct qc_asked *c)
 {
-    (void)st;
-    *out = qc_fvalue_whole(c->args->kind != QC_FVALUE_TENSOR && c->args->kind != QC_FVALUE_ABSENT);
-    return true;
+    return c->args->kind != QC_FVALUE_TENSOR && c->args->kind != QC_FVALUE_ABSENT;
 }
 
 static struct qc_number element(const struct qc_tensor *t, size_t i)
@@ -198,222 +156,181 @@ static struct qc_number element(const struct qc_tensor *t, size_t i)
                                              : qc_number_whole(qc_tensor_int(t, i));
 }
 
-static bool run_value(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static const struct qc_tensor *constant_at(const struct qc_asked *c)
 {
-    const struct qc_tensor *t = c->args->kind == QC_FVALUE_TENSOR ? qc_constant_of(c->frame->x->g, c->args->id) : NULL;
-    (void)st;
-    *out = (struct qc_fvalue){.kind = QC_FVALUE_ABSENT};
-    if (t && t->count == 1) *out = (struct qc_fvalue){.kind = QC_FVALUE_NUMBER, .number = element(t, 0)};
-    return true;
+    return c->args->kind == QC_FVALUE_TENSOR ? qc_constant_of(c->frame->to, c->args->id) : NULL;
 }
 
-static bool run_items(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static struct qc_fvalue run_value(const struct qc_asked *c)
 {
-    const struct qc_tensor *t = c->args->kind == QC_FVALUE_TENSOR ? qc_constant_of(c->frame->x->g, c->args->id) : NULL;
-    *out = (struct qc_fvalue){.kind = QC_FVALUE_ABSENT};
-    if (!t || t->shape.rank > 1 || t->count > QC_EXPANSION_ITEMS) return true;
-    if (!list_of(out, c->frame, t->count, st)) return false;
-    for (size_t i = 0; i < t->count; i++) items_of(out)[i] = element(t, i);
-    return true;
+    const struct qc_tensor *t = constant_at(c);
+    return t && t->count == 1 ? (struct qc_fvalue){.kind = QC_FVALUE_NUMBER, .number = element(t, 0)}
+                              : qc_fvalue_tensor(0);
 }
 
-static bool run_cast(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static struct qc_fvalue run_items(const struct qc_asked *c)
 {
-    int64_t to;
-    qc_id id;
-    if (c->args->kind == QC_FVALUE_ABSENT) {
-        *out = *c->args;
-        return true;
-    }
-    if (!whole_of(&to, c->args + 1, st)) return false;
+    const struct qc_tensor *t = constant_at(c);
+    struct qc_number *items;
+    if (!t || t->shape.rank > 1 || t->count > QC_EXPRESSION_ITEMS) return qc_fvalue_tensor(0);
+    const struct qc_fvalue out = list_of(&items, c, t->count);
+    for (size_t i = 0; i < out.count; i++) items[i] = element(t, i);
+    return out;
+}
+
+static struct qc_fvalue run_cast(const struct qc_asked *c)
+{
+    const struct qc_type *t = argument_type(c->frame, c->args);
+    if (c->args->kind == QC_FVALUE_ABSENT) return *c->args;
+    const int64_t to = whole_of(c, 1);
     const enum qc_dtype dtype = to < 0 || to > 99 ? QC_NONE : qc_dtype_from_onnx((int)to);
-    if (dtype == QC_NONE) return qc_fail(st, QC_UNSUPPORTED, "type %" PRId64 " of ONNX is not handled", to);
-    if (c->args->kind != QC_FVALUE_TENSOR) {
-        if (!qc_expanding_constant(&id, c->frame->x, dtype, c->args, st)) return false;
-    } else if (c->frame->x->g->values[c->args->id].type.dtype == dtype) {
-        id = c->args->id;
-    } else {
-        const struct qc_attr attr = QC_INT("to", to);
-        if (!qc_expanding_node(&id, c->frame->x, QC_OP_Cast, c->args, 1, 1, &attr, 1, st)) return false;
-    }
-    *out = qc_fvalue_tensor(id);
-    return true;
+    if (dtype == QC_NONE) qc_fail(c->frame->st, QC_UNSUPPORTED, "type %" PRId64 " of ONNX is not handled", to);
+    if (c->frame->st->code != QC_OK) return qc_fvalue_tensor(0);
+    const struct qc_attr attr = QC_INT("to", to);
+    if (!t) return qc_fvalue_tensor(qc_expression_constant(c->frame, dtype, c->args));
+    return t->dtype == dtype ? *c->args : qc_expanding_node_with(c->frame, QC_OP_Cast, 1, c->args, 1, 1, &attr);
 }
 
-static bool run_len(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static struct qc_fvalue run_len(const struct qc_asked *c)
 {
-    if (c->args->kind != QC_FVALUE_LIST) return qc_fail(st, QC_BAD_INPUT, "a list was expected");
-    *out = qc_fvalue_whole((int64_t)c->args->count);
-    return true;
+    if (c->args->kind != QC_FVALUE_LIST) return qc_expression_fail(c->frame, QC_BAD_INPUT, "a list was expected");
+    return qc_fvalue_whole((int64_t)c->args->count);
 }
 
-static bool run_seq(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static struct qc_fvalue run_seq(const struct qc_asked *c)
 {
-    int64_t from, to;
-    if (!whole_of(&from, c->args, st) || !whole_of(&to, c->args + 1, st)) return false;
-    if (from < -QC_EXPANSION_ITEMS || to > QC_EXPANSION_ITEMS) return list_of(out, c->frame, SIZE_MAX, st);
-    if (!list_of(out, c->frame, to > from ? (size_t)(to - from) : 0, st)) return false;
-    for (size_t i = 0; i < out->count; i++) items_of(out)[i] = qc_number_whole(from + (int64_t)i);
-    return true;
+    const int64_t from = whole_of(c, 0), to = whole_of(c, 1);
+    const bool few = from >= -QC_EXPRESSION_ITEMS && to <= QC_EXPRESSION_ITEMS;
+    struct qc_number *items;
+    const struct qc_fvalue out = list_of(&items, c, !few ? SIZE_MAX : to > from ? (size_t)(to - from) : 0);
+    for (size_t i = 0; i < out.count; i++) items[i] = qc_number_whole(from + (int64_t)i);
+    return out;
 }
 
-static bool run_repeat(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static struct qc_fvalue run_repeat(const struct qc_asked *c)
 {
-    int64_t count;
-    if (c->args->kind != QC_FVALUE_NUMBER) return qc_fail(st, QC_BAD_INPUT, "a number was expected");
-    if (!whole_of(&count, c->args + 1, st) || !list_of(out, c->frame, count > 0 ? (size_t)count : 0, st)) return false;
-    for (size_t i = 0; i < out->count; i++) items_of(out)[i] = c->args->number;
-    return true;
+    if (c->args->kind != QC_FVALUE_NUMBER) return qc_expression_fail(c->frame, QC_BAD_INPUT, "a number was expected");
+    const int64_t count = whole_of(c, 1);
+    struct qc_number *items;
+    const struct qc_fvalue out = list_of(&items, c, count > 0 ? (size_t)count : 0);
+    for (size_t i = 0; i < out.count; i++) items[i] = c->args->number;
+    return out;
 }
 
 /* Replaces the elements `at` of a list (each from -count on) by one number or by as many numbers. */
-static bool run_replace(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static struct qc_fvalue run_replace(const struct qc_asked *c)
 {
-    for (unsigned i = 0; i < 3; i++)
-        if (c->args[i].kind != QC_FVALUE_LIST) return qc_fail(st, QC_BAD_INPUT, "three lists were expected");
-    if (c->args[1].count != c->args[2].count) return qc_fail(st, QC_BAD_INPUT, "lists of different length");
-    if (!list_of(out, c->frame, c->args->count, st)) return false;
-    if (c->args->count) memcpy(items_of(out), c->args->items, c->args->count * sizeof *c->args->items);
-    for (size_t i = 0; i < c->args[1].count; i++) {
-        int64_t at = c->args[1].items[i].i;
-        if (c->args[1].items[i].real || !axis_in(&at, (int64_t)c->args->count, st))
-            return qc_fail(st, QC_BAD_INPUT, "indices were expected");
-        items_of(out)[at] = c->args[2].items[i];
+    const struct qc_fvalue *at = &c->args[1], *by = &c->args[2];
+    struct qc_number *items;
+    if (c->args->kind != QC_FVALUE_LIST || at->kind != QC_FVALUE_LIST || by->kind != QC_FVALUE_LIST)
+        return qc_expression_fail(c->frame, QC_BAD_INPUT, "three lists were expected");
+    if (at->count != by->count) return qc_expression_fail(c->frame, QC_BAD_INPUT, "lists of different length");
+    const struct qc_fvalue out = list_of(&items, c, c->args->count);
+    if (out.count) memcpy(items, c->args->items, out.count * sizeof *items);
+    for (size_t i = 0; i < at->count; i++) {
+        if (at->items[i].real) return qc_expression_fail(c->frame, QC_BAD_INPUT, "indices were expected");
+        const int64_t k = axis_in(c, at->items[i].i, (int64_t)out.count);
+        if (out.count) items[k] = by->items[i];
     }
-    return true;
+    return out;
 }
 
 /* Minimum or maximum of numbers, or element by element of lists. */
-static bool extreme_of(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, enum qc_sign sign,
-                       struct qc_status *st)
+static struct qc_fvalue extreme_of(const struct qc_asked *c, enum qc_sign sign)
 {
-    const struct qc_fvalue *longer = a->kind == QC_FVALUE_LIST ? a : a + 1;
+    const struct qc_fvalue *a = c->args, *longer = a->kind == QC_FVALUE_LIST ? a : a + 1;
+    struct qc_number *items;
     for (unsigned i = 0; i < 2; i++)
         if (a[i].kind != QC_FVALUE_NUMBER && a[i].kind != QC_FVALUE_LIST)
-            return qc_fail(st, QC_UNSUPPORTED, "a size has to be known here");
-    if (longer->kind != QC_FVALUE_LIST) {
-        *out = a[qc_fvalue_compare(sign, a, a + 1) ? 0 : 1];
-        return true;
-    }
-    if (!list_of(out, f, longer->count, st)) return false;
-    for (size_t i = 0; i < out->count; i++) {
+            return qc_expression_fail(c->frame, QC_UNSUPPORTED, "a size has to be known here");
+    if (longer->kind != QC_FVALUE_LIST) return a[qc_fvalue_compare(sign, a, a + 1) ? 0 : 1];
+    const struct qc_fvalue out = list_of(&items, c, longer->count);
+    for (size_t i = 0; i < out.count; i++) {
         struct qc_fvalue pair[2];
         for (unsigned k = 0; k < 2; k++) {
             if (a[k].kind == QC_FVALUE_LIST && a[k].count <= i)
-                return qc_fail(st, QC_BAD_INPUT, "lists of different length");
+                return qc_expression_fail(c->frame, QC_BAD_INPUT, "lists of different length");
             pair[k] = (struct qc_fvalue){.kind = QC_FVALUE_NUMBER,
                                          .number = a[k].kind == QC_FVALUE_LIST ? a[k].items[i] : a[k].number};
         }
-        items_of(out)[i] = pair[qc_fvalue_compare(sign, pair, pair + 1) ? 0 : 1].number;
+        items[i] = pair[qc_fvalue_compare(sign, pair, pair + 1) ? 0 : 1].number;
     }
-    return true;
+    return out;
 }
 
-static bool run_min(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static struct qc_fvalue run_min(const struct qc_asked *c)
 {
-    return extreme_of(out, c->frame, c->args, QC_SIGN_LE, st);
+    return extreme_of(c, QC_SIGN_LE);
 }
 
-static bool run_max(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static struct qc_fvalue run_max(const struct qc_asked *c)
 {
-    return extreme_of(out, c->frame, c->args, QC_SIGN_GE, st);
+    return extreme_of(c, QC_SIGN_GE);
 }
 
-static bool number_of(double *v, const struct qc_fvalue *a, struct qc_status *st)
+static struct qc_fvalue run_sqrt(const struct qc_asked *c)
 {
-    if (a->kind != QC_FVALUE_NUMBER) return qc_fail(st, QC_UNSUPPORTED, "a size has to be known here");
-    *v = qc_number_double(a->number);
-    return true;
+    if (c->args->kind != QC_FVALUE_NUMBER)
+        return qc_expression_fail(c->frame, QC_UNSUPPORTED, "a size has to be known here");
+    return qc_fvalue_real(sqrt(qc_number_double(c->args->number)));
 }
 
-static bool run_sqrt(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static struct qc_number floor_of(const struct qc_asked *c, struct qc_number n)
 {
-    double v;
-    if (!number_of(&v, c->args, st)) return false;
-    *out = (struct qc_fvalue){.kind = QC_FVALUE_NUMBER, .number = qc_number_real(sqrt(v))};
-    return true;
+    if (!n.real) return n;
+    if (fabs(n.f) < 0x1p53) return qc_number_whole((int64_t)floor(n.f));
+    qc_expression_fail(c->frame, QC_BAD_INPUT, "a size is too large");
+    return n;
 }
 
-static bool floor_of(struct qc_number *n, struct qc_status *st)
+static struct qc_fvalue run_floor(const struct qc_asked *c)
 {
-    if (!n->real) return true;
-    if (!(fabs(n->f) < 0x1p53)) return qc_fail(st, QC_BAD_INPUT, "a size is too large");
-    *n = qc_number_whole((int64_t)floor(n->f));
-    return true;
-}
-
-static bool run_floor(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
-{
-    *out = *c->args;
-    if (c->args->kind == QC_FVALUE_NUMBER) return floor_of(&out->number, st);
-    if (c->args->kind != QC_FVALUE_LIST) return qc_fail(st, QC_UNSUPPORTED, "a size has to be known here");
-    if (!list_of(out, c->frame, c->args->count, st)) return false;
-    for (size_t i = 0; i < c->args->count; i++) {
-        items_of(out)[i] = c->args->items[i];
-        if (!floor_of(&items_of(out)[i], st)) return false;
-    }
-    return true;
+    struct qc_fvalue out = *c->args;
+    struct qc_number *items;
+    out.number = floor_of(c, out.number);
+    if (out.kind == QC_FVALUE_NUMBER) return out;
+    if (out.kind != QC_FVALUE_LIST) return qc_expression_fail(c->frame, QC_UNSUPPORTED, "a size has to be known here");
+    out = list_of(&items, c, c->args->count);
+    for (size_t i = 0; i < out.count; i++) items[i] = floor_of(c, c->args->items[i]);
+    return out;
 }
 
 /* Reshapes a tensor of one element to rank 0. Numbers are returned unchanged. */
-static bool run_scalar(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static struct qc_fvalue run_scalar(const struct qc_asked *c)
 {
     const struct qc_type *t = argument_type(c->frame, c->args);
-    qc_id id;
-    *out = *c->args;
-    if (!t || t->shape.rank == 0) return true;
-    if (!qc_expanding_node(&id, c->frame->x, QC_OP_Squeeze, c->args, 1, 1, NULL, 0, st)) return false;
-    *out = qc_fvalue_tensor(id);
-    return true;
+    return !t || t->shape.rank == 0 ? *c->args : qc_expanding_node(c->frame, QC_OP_Squeeze, 1, c->args);
 }
 
-static bool run_wanted(struct qc_fvalue *out, const struct qc_fcall *c, struct qc_status *st)
+static struct qc_fvalue run_wanted(const struct qc_asked *c)
 {
-    int64_t k;
-    if (!whole_of(&k, c->args, st)) return false;
-    *out = qc_fvalue_whole(k >= 0 && k < (int64_t)c->frame->call->output_count && c->frame->call->wanted[k]);
-    return true;
+    const int64_t k = whole_of(c, 0);
+    return qc_fvalue_whole(k >= 0 && k < (int64_t)c->frame->call->output_count && c->frame->call->wanted[k]);
 }
 
-static const struct qc_fbuiltin rows[] = {
-    {"rank", "rank(x): number of dimensions", 1, 1, run_rank},
-    {"ranked", "ranked(x): the number of dimensions is known", 1, 1, run_ranked},
-    {"axis", "axis(x, a): a as an axis of x that is not negative", 2, 2, run_axis},
-    {"dim", "dim(x, a): a dimension", 2, 2, run_dim},
-    {"shape", "shape(x), shape(x, from), shape(x, from, to): dimensions as a list", 1, 3, run_shape},
-    {"dtype", "dtype(x): the type, to compare with f32, bool, ... and for cast", 1, 1, run_dtype},
-    {"present", "present(x): x is not left out", 1, 1, run_present},
-    {"constant", "constant(x): x is a constant, or computed from constants", 1, 1, run_constant},
-    {"product", "product(x): x is the result of a MatMul or Gemm", 1, 1, run_product},
-    {"known", "known(v): a number, text or list; no tensor and not absent", 1, 1, run_known},
-    {"value", "value(c): the number in a constant of one element, or absent", 1, 1, run_value},
-    {"items", "items(c): the numbers in a constant of at most one dimension, or absent", 1, 1, run_items},
-    {"cast", "cast(x, type): x in that type, a number or a list as a constant", 2, 2, run_cast},
-    {"len", "len(l): elements of a list", 1, 1, run_len},
-    {"seq", "seq(a, b): the list a, a + 1, ... b - 1", 2, 2, run_seq},
-    {"repeat", "repeat(v, n): a list of n times v", 2, 2, run_repeat},
-    {"replace", "replace(l, at, v): the list l with the elements of v at the places `at`", 3, 3, run_replace},
-    {"min", "min(a, b): of numbers, of lists element by element", 2, 2, run_min},
-    {"max", "max(a, b): of numbers, of lists element by element", 2, 2, run_max},
-    {"scalar", "scalar(x): a tensor of one element, without dimensions", 1, 1, run_scalar},
-    {"sqrt", "sqrt(a): of a number", 1, 1, run_sqrt},
-    {"floor", "floor(a): of a number, of a list element by element", 1, 1, run_floor},
-    {"wanted", "wanted(k): something reads output k", 1, 1, run_wanted},
+const struct qc_builtin qc_function_builtins[] = {
+    {"rank", "rank(x): number of dimensions", 1, 1, .run = run_rank},
+    {"ranked", "ranked(x): the number of dimensions is known", 1, 1, .run = run_ranked},
+    {"axis", "axis(x, a): a as an axis of x that is not negative", 2, 2, .run = run_axis},
+    {"dim", "dim(x, a): a dimension", 2, 2, .run = run_dim},
+    {"shape", "shape(x), shape(x, from), shape(x, from, to): dimensions as a list", 1, 3, .run = run_shape},
+    {"dtype", "dtype(x): the type, to compare with f32, bool, ... and for cast", 1, 1, .run = run_dtype},
+    {"present", "present(x): x is not left out", 1, 1, .value = is_present},
+    {"constant", "constant(x): x is a constant, or computed from constants", 1, 1, .value = is_computed},
+    {"product", "product(x): x is the result of a MatMul or Gemm", 1, 1, .value = is_product},
+    {"known", "known(v): a number, text or list; no tensor and not absent", 1, 1, .value = is_known},
+    {"value", "value(c): the number in a constant of one element, or absent", 1, 1, .run = run_value},
+    {"items", "items(c): the numbers in a constant of at most one dimension, or absent", 1, 1, .run = run_items},
+    {"cast", "cast(x, type): x in that type, a number or a list as a constant", 2, 2, .run = run_cast},
+    {"len", "len(l): elements of a list", 1, 1, .run = run_len},
+    {"seq", "seq(a, b): the list a, a + 1, ... b - 1", 2, 2, .run = run_seq},
+    {"repeat", "repeat(v, n): a list of n times v", 2, 2, .run = run_repeat},
+    {"replace", "replace(l, at, v): the list l with the elements of v at the places `at`", 3, 3, .run = run_replace},
+    {"min", "min(a, b): of numbers, of lists element by element", 2, 2, .run = run_min},
+    {"max", "max(a, b): of numbers, of lists element by element", 2, 2, .run = run_max},
+    {"scalar", "scalar(x): a tensor of one element, without dimensions", 1, 1, .run = run_scalar},
+    {"sqrt", "sqrt(a): of a number", 1, 1, .run = run_sqrt},
+    {"floor", "floor(a): of a number, of a list element by element", 1, 1, .run = run_floor},
+    {"wanted", "wanted(k): something reads output k", 1, 1, .run = run_wanted},
+    {.name = NULL},
 };
-
-size_t qc_fbuiltin_count(void)
-{
-    return sizeof rows / sizeof *rows;
-}
-
-const struct qc_fbuiltin *qc_fbuiltin_at(size_t i)
-{
-    return &rows[i];
-}
-
-const struct qc_fbuiltin *qc_fbuiltin_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(rows[i].name, name) == 0) return &rows[i];
-    return NULL;
-}

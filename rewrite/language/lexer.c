@@ -5,20 +5,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool qc_lexer_error(const struct qc_lexer *x, const char *expected, struct qc_status *st)
+/* Ends the text after a failure. */
+static bool end(struct qc_lexer *x)
 {
-    const struct qc_token *t = &x->token;
-    if (t->kind == QC_TOKEN_END)
-        return qc_fail(st, QC_BAD_INPUT, "%s:%u:%u: expected %s, got the end of the file", x->file, t->line, t->column,
-                       expected);
-    return qc_fail(st, QC_BAD_INPUT, "%s:%u:%u: expected %s, got '%.*s'", x->file, t->line, t->column, expected,
-                   t->size > 40 ? 40 : (int)t->size, t->start);
+    x->at = x->end;
+    x->token.kind = QC_TOKEN_END;
+    return false;
 }
 
-bool qc_lexer_start(struct qc_lexer *x, const char *file, const char *text, size_t size, struct qc_status *st)
+bool qc_lexer_error(struct qc_lexer *x, struct qc_token at, const char *expected)
 {
-    *x = (struct qc_lexer){.file = file, .at = text, .end = text + size, .line_start = text, .line = 1};
-    return qc_lexer_next(x, st);
+    if (at.kind == QC_TOKEN_END)
+        qc_fail(x->st, QC_BAD_INPUT, "%s:%u:%u: expected %s, got the end of the file", x->file, at.line, at.column,
+                expected);
+    else
+        qc_fail(x->st, QC_BAD_INPUT, "%s:%u:%u: expected %s, got '%.*s'", x->file, at.line, at.column, expected,
+                at.size > 40 ? 40 : (int)at.size, at.start);
+    return end(x);
+}
+
+void *qc_lexer_new(struct qc_lexer *x, size_t count, size_t size)
+{
+    void *p = qc_arena_get(x->arena, count, size, x->st);
+    if (!p) end(x);
+    return p;
+}
+
+void qc_lexer_start(struct qc_lexer *x, const char *file, const char *text, size_t size, struct qc_arena *a,
+                    struct qc_status *st)
+{
+    *x = (struct qc_lexer){
+        .file = file, .at = text, .end = text + size, .line_start = text, .line = 1, .arena = a, .st = st};
+    qc_lexer_next(x);
 }
 
 static bool name_char(char c)
@@ -26,7 +44,7 @@ static bool name_char(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-bool qc_lexer_next(struct qc_lexer *x, struct qc_status *st)
+void qc_lexer_next(struct qc_lexer *x)
 {
     while (x->at < x->end && (isspace((unsigned char)*x->at) || *x->at == '#')) {
         if (*x->at == '#') {
@@ -56,9 +74,9 @@ bool qc_lexer_next(struct qc_lexer *x, struct qc_status *st)
         t.kind = QC_TOKEN_TEXT;
         for (p++; p < x->end && *p != '"' && *p != '\n';) p++;
         if (p == x->end || *p != '"') {
-            x->token = t;
-            x->token.size = 1;
-            return qc_lexer_error(x, "a text that ends on its line", st);
+            t.size = 1;
+            qc_lexer_error(x, t, "a text that ends on its line");
+            return;
         }
         p++;
     } else {
@@ -66,15 +84,14 @@ bool qc_lexer_next(struct qc_lexer *x, struct qc_status *st)
         bool two = p + 1 < x->end && p[1] == '=' && strchr("=!<>", *p) != NULL && *p;
         p += two ? 2 : 1;
         if (!two && (!*t.start || !strchr("()[]{}|,:*?=.<>+-/%", *t.start))) {
-            x->token = t;
-            x->token.size = 1;
-            return qc_lexer_error(x, "a name, a number or a sign", st);
+            t.size = 1;
+            qc_lexer_error(x, t, "a name, a number or a sign");
+            return;
         }
     }
     t.size = (size_t)(p - t.start);
     x->at = p;
     x->token = t;
-    return true;
 }
 
 bool qc_lexer_is(const struct qc_lexer *x, const char *text)
@@ -83,39 +100,55 @@ bool qc_lexer_is(const struct qc_lexer *x, const char *text)
            memcmp(x->token.start, text, x->token.size) == 0;
 }
 
-bool qc_lexer_take(struct qc_lexer *x, const char *text, struct qc_status *st)
+bool qc_lexer_take(struct qc_lexer *x, const char *text)
 {
-    return qc_lexer_is(x, text) && qc_lexer_next(x, st);
+    if (!qc_lexer_is(x, text)) return false;
+    qc_lexer_next(x);
+    return true;
 }
 
-bool qc_lexer_expect(struct qc_lexer *x, const char *text, struct qc_status *st)
+void qc_lexer_expect(struct qc_lexer *x, const char *text)
 {
     char expected[40];
-    if (qc_lexer_is(x, text)) return qc_lexer_next(x, st);
-    return qc_lexer_error(x, qc_text(expected, sizeof expected, "'%s'", text), st);
+    if (!qc_lexer_take(x, text)) qc_lexer_error(x, x->token, qc_text(expected, sizeof expected, "'%s'", text));
 }
 
-bool qc_lexer_name(const char **name, struct qc_lexer *x, const char *what, struct qc_arena *a, struct qc_status *st)
+/* Copies `size` characters of the current token from `from` on and advances. */
+static const char *copy_token(struct qc_lexer *x, size_t from, size_t size)
 {
-    if (x->token.kind != QC_TOKEN_NAME) return qc_lexer_error(x, what, st);
-    *name = qc_arena_strndup(a, x->token.start, x->token.size, st);
-    return *name && qc_lexer_next(x, st);
+    char *copy = qc_lexer_new(x, size + 1, 1);
+    if (!copy) return "";
+    memcpy(copy, x->token.start + from, size);
+    qc_lexer_next(x);
+    return copy;
 }
 
-bool qc_lexer_text(const char **text, struct qc_lexer *x, struct qc_arena *a, struct qc_status *st)
+const char *qc_lexer_name(struct qc_lexer *x, const char *what)
 {
-    if (x->token.kind != QC_TOKEN_TEXT) return qc_lexer_error(x, "a text in quotes", st);
-    *text = qc_arena_strndup(a, x->token.start + 1, x->token.size - 2, st);
-    return *text && qc_lexer_next(x, st);
+    if (x->token.kind == QC_TOKEN_NAME) return copy_token(x, 0, x->token.size);
+    qc_lexer_error(x, x->token, what);
+    return "";
 }
 
-bool qc_lexer_number(double *value, struct qc_lexer *x, struct qc_status *st)
+const char *qc_lexer_text(struct qc_lexer *x)
 {
-    char text[64], *end;
-    if (x->token.kind != QC_TOKEN_NUMBER || x->token.size >= sizeof text) return qc_lexer_error(x, "a number", st);
-    memcpy(text, x->token.start, x->token.size);
-    text[x->token.size] = '\0';
-    *value = strtod(text, &end);
-    if (*end) return qc_lexer_error(x, "a number", st);
-    return qc_lexer_next(x, st);
+    if (x->token.kind == QC_TOKEN_TEXT) return copy_token(x, 1, x->token.size - 2);
+    qc_lexer_error(x, x->token, "a text in quotes");
+    return "";
+}
+
+double qc_lexer_number(struct qc_lexer *x)
+{
+    char text[64] = "", *rest = text;
+    double value = 0;
+    const bool number = x->token.kind == QC_TOKEN_NUMBER && x->token.size < sizeof text;
+    if (number) {
+        memcpy(text, x->token.start, x->token.size);
+        value = strtod(text, &rest);
+    }
+    if (!number || *rest)
+        qc_lexer_error(x, x->token, "a number");
+    else
+        qc_lexer_next(x);
+    return value;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tokens of rule files. */
+/* Tokens of rule files. The first failure is recorded and ends the text: then the token is END, names and texts are
+   "", numbers 0, so that a parser asks for it once, at the end. */
 #pragma once
 
 #include "base/arena.h"
@@ -16,19 +17,24 @@ struct qc_token {
 struct qc_lexer {
     const char *file, *at, *end, *line_start;
     unsigned line;
-    struct qc_token token; /* the current one */
+    struct qc_token token;  /* the current one */
+    struct qc_arena *arena; /* of names and texts */
+    struct qc_status *st;
 };
 
 /* Starts at the first token. */
-bool qc_lexer_start(struct qc_lexer *x, const char *file, const char *text, size_t size, struct qc_status *st);
-bool qc_lexer_next(struct qc_lexer *x, struct qc_status *st);
+void qc_lexer_start(struct qc_lexer *x, const char *file, const char *text, size_t size, struct qc_arena *a,
+                    struct qc_status *st);
+void qc_lexer_next(struct qc_lexer *x);
 bool qc_lexer_is(const struct qc_lexer *x, const char *text);
 /* If this is the current token, advances over it and returns true. */
-bool qc_lexer_take(struct qc_lexer *x, const char *text, struct qc_status *st);
-bool qc_lexer_expect(struct qc_lexer *x, const char *text, struct qc_status *st);
-bool qc_lexer_name(const char **name, struct qc_lexer *x, const char *what, struct qc_arena *a, struct qc_status *st);
+bool qc_lexer_take(struct qc_lexer *x, const char *text);
+void qc_lexer_expect(struct qc_lexer *x, const char *text);
+const char *qc_lexer_name(struct qc_lexer *x, const char *what);
 /* Reads "text" on one line, without escapes. */
-bool qc_lexer_text(const char **text, struct qc_lexer *x, struct qc_arena *a, struct qc_status *st);
-bool qc_lexer_number(double *value, struct qc_lexer *x, struct qc_status *st);
-/* "FILE:LINE:COLUMN: expected WHAT, got 'TOKEN'"; always false. */
-bool qc_lexer_error(const struct qc_lexer *x, const char *expected, struct qc_status *st);
+const char *qc_lexer_text(struct qc_lexer *x);
+double qc_lexer_number(struct qc_lexer *x);
+/* Fails with "FILE:LINE:COLUMN: expected WHAT, got 'TOKEN'". Always returns false. */
+bool qc_lexer_error(struct qc_lexer *x, struct qc_token at, const char *expected);
+/* Allocates in the arena. Returns NULL if memory is out. */
+void *qc_lexer_new(struct qc_lexer *x, size_t count, size_t size);

@@ -49,25 +49,5 @@ qc_id qc_template_quantizes(const struct qc_match *m, const struct qc_expr *e);
 int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, const struct qc_qparams_expr *e,
                      const struct qc_expr *taker);
 
-/* Guards: found by name while parsing, evaluated by the matcher. */
-enum qc_guard_arg { QC_GUARD_NONE, QC_GUARD_VALUE, QC_GUARD_QPARAMS, QC_GUARD_NUMBER };
-
-struct qc_guard_call {
-    const struct qc_graph *graph;
-    const uint32_t *uses;
-    const struct qc_match *match;
-    qc_id ids[QC_GUARD_ARGS];      /* by argument: values (0 when absent) and qparams ... */
-    double numbers[QC_GUARD_ARGS]; /* ... and numbers */
-};
-
-struct qc_guard_info {
-    const char *name, *help;
-    unsigned arg_count;
-    enum qc_guard_arg args[QC_GUARD_ARGS];
-    double (*value)(const struct qc_guard_call *c); /* NaN: no value; every comparison except != fails */
-};
-const struct qc_guard_info *qc_guard_find(const char *name);
-
-/* Returns true if the guards of an entry of the allow-list hold for the node. */
-bool qc_guards_fit_node(const struct qc_guard *guards, unsigned count, const struct qc_graph *g,
-                        const struct qc_node *n);
+/* Returns true if the guard of an entry of the allow-list (NULL: none) holds for the node. */
+bool qc_guard_fits_node(const struct qc_expr *when, const struct qc_graph *g, const struct qc_node *n);

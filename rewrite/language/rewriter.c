@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/language/rewriter.h"
 
-#include <math.h>
 #include <string.h>
 
-#include "rewrite/language/match.h"
+#include "rewrite/language/expression.h"
 
 enum { WAYS = 4096, POINTS = 32 };
 
@@ -63,7 +62,7 @@ static bool match_qparams(struct matcher *x, const struct qc_qparams_expr *e, qc
 }
 
 static bool match_expr(struct matcher *x, const struct qc_expr *e, qc_id v, bool root);
-static bool guards_hold(const struct qc_match *m, const struct qc_graph *g, const uint32_t *uses);
+static bool holds(const struct qc_expr *when, const struct qc_match *m, const struct qc_graph *g, const uint32_t *uses);
 
 static bool match_args(struct matcher *x, const struct qc_expr *e, const struct qc_node *n, bool swapped)
 {
@@ -94,16 +93,10 @@ static bool match_type(const struct matcher *x, const struct qc_expr *e, qc_id v
     return e->dtype == QC_NONE || e->dtype == (t->qparams ? x->g->qparams_of[t->qparams].dtype : t->dtype);
 }
 
-static bool has_node(const struct qc_match *m, qc_id node)
-{
-    for (unsigned i = 0; i < m->node_count; i++)
-        if (m->nodes[i] == node) return true;
-    return false;
-}
-
 static bool add_node(struct matcher *x, qc_id node)
 {
-    if (x->island && has_node(&x->m, node)) return true;
+    for (unsigned i = 0; x->island && i < x->m.node_count; i++)
+        if (x->m.nodes[i] == node) return true;
     if (x->m.node_count == QC_ISLAND_OPS) return false;
     x->m.nodes[x->m.node_count++] = node;
     return true;
@@ -175,7 +168,8 @@ static bool match_at(struct qc_match *out, const struct qc_rule *rule, const str
     for (unsigned way = 0; way < WAYS; way++) {
         x.m = (struct qc_match){.rule = rule, .root = value};
         x.met = 0;
-        if (match_expr(&x, rule->match, value, true) && (!x.island || is_closed(&x)) && guards_hold(&x.m, g, uses)) {
+        if (match_expr(&x, rule->match, value, true) && (!x.island || is_closed(&x)) &&
+            holds(rule->when, &x.m, g, uses)) {
             *out = x.m;
             return true;
         }
@@ -198,97 +192,20 @@ const struct qc_node *qc_match_node(const struct qc_match *m, const struct qc_gr
     return NULL;
 }
 
-/* Returns the attribute of the matched node, or NULL. */
-static const struct qc_attr *matched_attribute(const struct qc_guard_term *t, const struct qc_match *m,
-                                               const struct qc_graph *g)
+/* Returns true if the guard (NULL: none) holds. One that cannot be computed does not. */
+static bool holds(const struct qc_expr *when, const struct qc_match *m, const struct qc_graph *g, const uint32_t *uses)
 {
-    const struct qc_node *n = qc_match_node(m, g, t->op);
-    return n ? qc_attr_find(n, t->attribute) : NULL;
+    struct qc_status ignored; /* only its code is read */
+    struct qc_frame f = {.st = &ignored, .match = m, .graph = g, .uses = uses};
+    ignored.code = QC_OK;
+    const struct qc_fvalue v = when ? qc_expr_evaluate(&f, when) : qc_fvalue_whole(1);
+    return qc_fvalue_holds(&v);
 }
 
-static double attribute_number(const struct qc_guard_term *t, const struct qc_match *m, const struct qc_graph *g)
-{
-    const struct qc_attr *a = matched_attribute(t, m, g);
-    if (!a) return t->text ? (double)NAN : t->number;
-    size_t i = t->index < 0 ? 0 : (size_t)t->index;
-    switch (a->kind) {
-    case QC_ATTR_INT: return t->index < 0 ? (double)a->i : (double)NAN;
-    case QC_ATTR_FLOAT: return t->index < 0 ? (double)a->f : (double)NAN;
-    case QC_ATTR_INTS: return t->index >= 0 && i < a->count ? (double)a->ints[i] : (double)NAN;
-    case QC_ATTR_FLOATS: return t->index >= 0 && i < a->count ? (double)a->floats[i] : (double)NAN;
-    case QC_ATTR_STRING:
-    case QC_ATTR_STRINGS:
-    case QC_ATTR_TENSOR:
-    case QC_ATTR_GRAPH: break;
-    }
-    return (double)NAN;
-}
-
-static double term_value(const struct qc_guard_term *t, const struct qc_match *m, const struct qc_graph *g,
-                         const uint32_t *uses)
-{
-    struct qc_guard_call c = {.graph = g, .uses = uses, .match = m};
-    switch (t->kind) {
-    case QC_TERM_NUMBER: return t->number;
-    case QC_TERM_TEXT: return (double)NAN;
-    case QC_TERM_ATTRIBUTE: return attribute_number(t, m, g);
-    case QC_TERM_FUNCTION: break;
-    }
-    for (unsigned i = 0; i < t->arg_count; i++) switch (t->function->args[i]) {
-        case QC_GUARD_NONE: break;
-        case QC_GUARD_VALUE: c.ids[i] = m->values[t->slots[i]]; break;
-        case QC_GUARD_QPARAMS: c.ids[i] = m->qparams_of[t->slots[i]]; break;
-        case QC_GUARD_NUMBER: c.numbers[i] = term_value(t->args[i], m, g, uses); break;
-        }
-    return t->function->value(&c);
-}
-
-/* Returns the text of a term, or NULL if it is a number. */
-static const char *term_text(const struct qc_guard_term *t, const struct qc_match *m, const struct qc_graph *g)
-{
-    if (t->kind == QC_TERM_TEXT) return t->text;
-    if (t->kind != QC_TERM_ATTRIBUTE) return NULL;
-    const struct qc_attr *a = matched_attribute(t, m, g);
-    return !a ? t->text : a->kind == QC_ATTR_STRING ? a->s : NULL;
-}
-
-static bool compare(enum qc_compare how, double a, double b)
-{
-    switch (how) {
-    case QC_COMPARE_TRUE: return a != 0 && a == a;
-    case QC_COMPARE_EQ: return a == b;
-    case QC_COMPARE_NE: return a != b;
-    case QC_COMPARE_LT: return a < b;
-    case QC_COMPARE_LE: return a <= b;
-    case QC_COMPARE_GT: return a > b;
-    case QC_COMPARE_GE: return a >= b;
-    }
-    return false;
-}
-
-/* Returns true if the guard holds. Texts can only be equal or not; a text equals no number. */
-static bool holds(const struct qc_guard *guard, const struct qc_match *m, const struct qc_graph *g,
-                  const uint32_t *uses)
-{
-    const char *a = term_text(&guard->left, m, g), *b = term_text(&guard->right, m, g);
-    if (a && b) return compare(guard->compare, (double)strcmp(a, b), 0);
-    return compare(guard->compare, term_value(&guard->left, m, g, uses), term_value(&guard->right, m, g, uses));
-}
-
-static bool guards_hold(const struct qc_match *m, const struct qc_graph *g, const uint32_t *uses)
-{
-    for (unsigned i = 0; i < m->rule->guard_count; i++)
-        if (holds(&m->rule->guards[i], m, g, uses) == m->rule->guards[i].negated) return false;
-    return true;
-}
-
-bool qc_guards_fit_node(const struct qc_guard *guards, unsigned count, const struct qc_graph *g,
-                        const struct qc_node *n)
+bool qc_guard_fits_node(const struct qc_expr *when, const struct qc_graph *g, const struct qc_node *n)
 {
     struct qc_match m = {.root = n->outputs, .node_count = 1, .nodes = {g->values[n->outputs].node}};
-    for (unsigned i = 0; i < count; i++)
-        if (holds(&guards[i], &m, g, NULL) == guards[i].negated) return false;
-    return true;
+    return holds(when, &m, g, NULL);
 }
 
 enum { ROUNDS = 200, GROWTH = 64 };
@@ -300,15 +217,9 @@ static void mark_live(bool *live, const struct qc_graph *g, qc_id v)
 
 static bool overlaps(const struct qc_match *m, const bool *taken)
 {
-    for (unsigned i = 0; i < m->node_count; i++)
-        if (taken[m->nodes[i]]) return true;
-    return false;
-}
-
-static bool is_for_target(const struct qc_rules *rules, const struct qc_rule *r)
-{
-    if (r->kind == QC_RULE_REWRITE || r->kind == QC_RULE_PATTERN) return r->give != NULL;
-    return qc_rules_for_target(rules, r->target);
+    unsigned i = 0;
+    while (i < m->node_count && !taken[m->nodes[i]]) i++;
+    return i < m->node_count;
 }
 
 /* Returns the rules of the kind for the chosen targets, by decreasing size; equal sizes in the order of the files. */
@@ -318,9 +229,12 @@ static const struct qc_rule **sorted(size_t *count, const struct qc_rules *rules
     const struct qc_rule **list = QC_NEW_ARRAY(a, const struct qc_rule *, rules->count, st);
     size_t n = 0;
     for (unsigned size = QC_ISLAND_OPS; list && size >= 1; size--)
-        for (size_t i = 0; i < rules->count; i++)
-            if (rules->rules[i].kind == kind && rules->rules[i].size == size && is_for_target(rules, &rules->rules[i]))
-                list[n++] = &rules->rules[i];
+        for (size_t i = 0; i < rules->count; i++) {
+            const struct qc_rule *r = &rules->rules[i];
+            const bool gives = kind == QC_RULE_REWRITE || kind == QC_RULE_PATTERN;
+            if (r->kind == kind && r->size == size && (gives ? r->give != NULL : qc_rules_for_target(rules, r->target)))
+                list[n++] = r;
+        }
     *count = n;
     return list;
 }

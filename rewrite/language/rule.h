@@ -2,13 +2,14 @@
 /* Rules: the parsed form of the files in rewrite/rules/ and of --rules FILE. docs/rule-language.md describes the
    language; in short:
 
-   allow keep|bound|join|table OP ... [target NAME] [when GUARD and ...]
+   allow keep|bound|join|table OP ... [target NAME] [when GUARD]
                                ops through which quantize moves up and dequantize moves down
+   set NAME = OP | OP ...      a name for ops
    rule NAME                   rewrites a graph
-     match EXPR [when GUARD and ...]
+     match EXPR [when GUARD]
      give  EXPR
    pattern NAME                says what to quantize; its template gives the simulated and the produced graph
-     match  EXPR [when GUARD and ...]
+     match  EXPR [when GUARD]
      [affine EXPR]
      [target NAME affine EXPR ...]           the template for a target of that name
      [scheme activation|weight WORD ...] ... overrides the options for the quantizers of this pattern
@@ -23,30 +24,56 @@
 #include "graph/core/graph.h"
 
 enum {
-    QC_RULE_ARGS = 8,
+    QC_RULE_ARGS = 12, /* of an op, and attributes */
     QC_RULE_SLOTS = 16,
     QC_RULE_QPARAMS = 8,
-    QC_RULE_GUARDS = 8,
     QC_RULE_OPS = 8,     /* of a match of a rule or pattern */
     QC_ISLAND_OPS = 40,  /* of an island, where an op may occur several times */
-    QC_RULE_CHOICES = 8, /* of ops or expressions in one place */
+    QC_RULE_CHOICES = 8, /* of expressions in one place */
     QC_RULE_TARGETS = 4, /* templates of a rule */
     QC_TARGET_NAMES = 8,
-    QC_GUARD_ARGS = 4
 };
 
+/* One kind of expression for matches, guards, templates and functions. */
 enum qc_expr_kind {
-    QC_EXPR_CAPTURE,   /* x, const x, x? */
-    QC_EXPR_OP,        /* Op(...), (Op|Op)(...), Op?(...), q, dq, requantize */
+    QC_EXPR_NUMBER,
+    QC_EXPR_TEXT,
+    QC_EXPR_ABSENT,
+    QC_EXPR_CAPTURE,   /* a name; in a match also const x, x? */
+    QC_EXPR_OP,        /* Op(...) {...}; in rules also (Op|Op)(...), Op?(...), q, dq, requantize */
+    QC_EXPR_FUNCTION,  /* the same, of a function */
     QC_EXPR_CHOICE,    /* (e | e): the first of its arguments that matches */
-    QC_EXPR_NUMBER,    /* 0.5: an f32 scalar constant */
-    QC_EXPR_INTS,      /* [1,-1]: an i64 vector constant */
-    QC_EXPR_ATTRIBUTE, /* attribute(Op.name = default): an f32 scalar constant */
-    QC_EXPR_ELSE,      /* (b else e): e if the optional b is absent */
-    QC_EXPR_VECTOR,    /* vector(e): the constant with one dimension */
-    QC_EXPR_COLUMN,    /* column(e, w): the vector e along axis 0 of a tensor of w's rank */
-    QC_EXPR_ROWS       /* rows(c): the constant c with its first two dimensions joined, then a dimension of 1, then the
-                          others */
+    QC_EXPR_ELSE,      /* (b else e): e if b is absent */
+    QC_EXPR_ATTRIBUTE, /* attribute(Op.name[slot] = arg): of the matched op */
+    QC_EXPR_ASKED,     /* rank(x): a row of a table of builtin functions */
+    QC_EXPR_LIST,
+    QC_EXPR_INDEX,  /* l[i] */
+    QC_EXPR_BINARY, /* sign */
+    QC_EXPR_NOT,
+    QC_EXPR_NEGATE,
+    QC_EXPR_IF /* if c then a else b */
+};
+
+enum qc_sign {
+    QC_SIGN_ADD,
+    QC_SIGN_SUB,
+    QC_SIGN_MUL,
+    QC_SIGN_DIV,
+    QC_SIGN_MOD,
+    QC_SIGN_EQ,
+    QC_SIGN_NE,
+    QC_SIGN_LT,
+    QC_SIGN_LE,
+    QC_SIGN_GT,
+    QC_SIGN_GE,
+    QC_SIGN_AND,
+    QC_SIGN_OR
+};
+
+struct qc_number {
+    bool real;
+    int64_t i; /* valid unless the number is real */
+    double f;
 };
 
 enum qc_axis_kind { QC_AXIS_TENSOR, QC_AXIS_NUMBER, QC_AXIS_OUT };
@@ -58,65 +85,31 @@ struct qc_qparams_expr {
     int axis;
 };
 
+struct qc_builtin; /* rewrite/language/expression.h */
+
 struct qc_expr {
     enum qc_expr_kind kind;
+    unsigned line, column;
+    struct qc_number number;
+    const char *text; /* of a text; the name of a function or attribute */
+    unsigned slot;    /* of a name; 1 + the element of an attribute, 0: all of it */
+    enum qc_sign sign;
+    const struct qc_builtin *builtin;
     enum qc_op op; /* the first of `ops` */
     unsigned op_count;
-    enum qc_op ops[QC_RULE_CHOICES];
-    unsigned slot; /* of a capture */
-    bool constant; /* of a capture in a match */
-    bool optional; /* a capture that may be absent; an op whose first argument may stand in its place */
+    enum qc_op *ops; /* of a rule */
+    bool constant;   /* of a capture in a match */
+    bool optional;   /* a capture that may be absent; an op whose first argument may stand in its place */
     struct qc_qparams_expr qparams;
     enum qc_dtype dtype; /* stored type, QC_NONE: any */
-    unsigned arg_count;
-    struct qc_expr *args[QC_RULE_ARGS];
-    float number; /* of a number, or the default of an attribute */
-    const char *attribute;
-    unsigned attr_count; /* attributes that the template gives, in addition to those of the matched op */
-    struct qc_attr *attrs;
-    unsigned *attr_of; /* [attr_count]: 1 + the slot of the constant that gives the value (value(c): its first element;
-                          elements(c): their number), or 0 */
-    unsigned int_count;
-    int64_t ints[QC_RANK_MAX];
-    unsigned line, column;
-};
-
-enum qc_compare {
-    QC_COMPARE_TRUE,
-    QC_COMPARE_EQ,
-    QC_COMPARE_NE,
-    QC_COMPARE_LT,
-    QC_COMPARE_LE,
-    QC_COMPARE_GT,
-    QC_COMPARE_GE
+    unsigned arg_count, attr_count;
+    struct qc_expr **args;
+    const char **attr_names; /* In a template they are added to those of the matched op. */
+    struct qc_expr **attrs;
 };
 
 struct qc_target;        /* rewrite/language/target.h */
-struct qc_guard_info;    /* rewrite/language/match.h */
 struct qc_function_rule; /* rewrite/language/expansion_parts.h */
-
-enum qc_term_kind { QC_TERM_NUMBER, QC_TERM_TEXT, QC_TERM_ATTRIBUTE, QC_TERM_FUNCTION };
-
-/* One side of a comparison, or a number argument of a guard. */
-struct qc_guard_term {
-    enum qc_term_kind kind;
-    double number;    /* or the default of the attribute */
-    const char *text; /* or the default of the attribute */
-    enum qc_op op;    /* of the attribute */
-    const char *attribute;
-    int index; /* of an element of the attribute, or -1 */
-    const struct qc_guard_info *function;
-    unsigned arg_count;
-    struct qc_guard_term
-        *args[QC_GUARD_ARGS]; /* numbers; NULL where the function takes a value or qparams, which is in ... */
-    unsigned slots[QC_GUARD_ARGS];
-};
-
-struct qc_guard {
-    bool negated;
-    struct qc_guard_term left, right;
-    enum qc_compare compare;
-};
 
 /* The scheme of a pattern for its quantizers. What is not given is taken from the options. */
 struct qc_scheme_clause {
@@ -150,8 +143,7 @@ struct qc_rule {
     unsigned template_count;
     struct qc_template templates[QC_RULE_TARGETS];
     struct qc_scheme_clause activation, weight;
-    unsigned guard_count;
-    struct qc_guard guards[QC_RULE_GUARDS];
+    struct qc_expr *when; /* NULL: always */
     bool joins, result_quantized;
     unsigned size; /* largest number of ops in a match */
     unsigned slot_count, qparams_count;
@@ -163,9 +155,15 @@ enum qc_allow_kind { QC_ALLOW_KEEP, QC_ALLOW_BOUND, QC_ALLOW_JOIN, QC_ALLOW_TABL
 struct qc_allow {
     enum qc_allow_kind kind;
     enum qc_op op;
-    const char *target; /* NULL: all */
-    unsigned guard_count;
-    struct qc_guard *guards; /* about attributes of the node */
+    const char *target;   /* NULL: all */
+    struct qc_expr *when; /* about attributes of the node; NULL: always */
+};
+
+/* set NAME = Op | Op ... */
+struct qc_op_set {
+    const char *name;
+    unsigned count;
+    const enum qc_op *ops;
 };
 
 struct qc_rules {
@@ -180,6 +178,8 @@ struct qc_rules {
                               one */
     size_t allow_count, allow_capacity;
     struct qc_allow *allows;
+    size_t set_count, set_capacity;
+    struct qc_op_set *sets;
     size_t function_count, function_capacity;
     struct qc_function_rule *functions; /* rewrite/language/expansion.h; functions of one name in the order of the
                                            file */

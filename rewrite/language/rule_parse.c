@@ -6,7 +6,6 @@
 #include "base/array.h"
 #include "base/file.h"
 #include "graph/core/function.h"
-#include "rewrite/language/expansion_parts.h"
 #include "rewrite/language/match.h"
 #include "rewrite/language/rule_parser.h"
 
@@ -16,12 +15,9 @@ struct qc_rules *qc_rules_new(struct qc_status *st)
 {
     struct qc_rules *r = calloc(1, sizeof *r);
     if (r) r->arena = qc_arena_new();
-    if (!r || !r->arena) {
-        free(r);
-        qc_fail_memory(st, sizeof *r);
-        return NULL;
-    }
-    return r;
+    if (r && r->arena ? qc_rules_add_builtin(r, "sets.rules", st) : qc_fail_memory(st, sizeof *r)) return r;
+    qc_rules_free(r);
+    return NULL;
 }
 
 void qc_rules_free(struct qc_rules *r)
@@ -31,6 +27,7 @@ void qc_rules_free(struct qc_rules *r)
     free(r->rules);
     free(r->allows);
     free(r->functions);
+    free(r->sets);
     free(r);
 }
 
@@ -55,7 +52,7 @@ bool qc_rules_for_target(const struct qc_rules *r, const char *target)
 static bool node_fits(const struct qc_rules *r, const struct qc_allow *a, const struct qc_graph *g,
                       const struct qc_node *n)
 {
-    return a->op == n->op && qc_rules_for_target(r, a->target) && qc_guards_fit_node(a->guards, a->guard_count, g, n);
+    return a->op == n->op && qc_rules_for_target(r, a->target) && qc_guard_fits_node(a->when, g, n);
 }
 
 enum qc_affine_behaviour qc_rules_behaviour(const struct qc_rules *r, const struct qc_graph *g, const struct qc_node *n)
@@ -99,18 +96,17 @@ bool qc_rules_add_target(struct qc_rules *r, const char *target, struct qc_statu
     return true;
 }
 
-static bool add_rule(struct qc_rules *rs, const struct qc_rule *rule, struct qc_status *st)
+static void add_rule(struct qc_rules *rs, const struct qc_rule *rule, struct qc_status *st)
 {
-    for (size_t i = 0; i < rs->count; i++)
-        if (rs->rules[i].kind == rule->kind && strcmp(rs->rules[i].name, rule->name) == 0) {
-            rs->rules[i] = *rule;
-            return true;
-        }
-    struct qc_rule *more = qc_grown(rs->rules, rs->count, &rs->capacity, sizeof *more, st);
-    if (!more) return false;
-    rs->rules = more;
-    rs->rules[rs->count++] = *rule;
-    return true;
+    size_t i = 0;
+    while (i < rs->count && (rs->rules[i].kind != rule->kind || strcmp(rs->rules[i].name, rule->name) != 0)) i++;
+    if (i == rs->count) {
+        struct qc_rule *more = qc_grown(rs->rules, rs->count, &rs->capacity, sizeof *more, st);
+        if (!more) return;
+        rs->rules = more;
+        rs->count++;
+    }
+    rs->rules[i] = *rule;
 }
 
 /* Returns true if the expression contains a dq(...); its result is then real. */
@@ -121,39 +117,38 @@ static bool has_dequantize(const struct qc_expr *e)
     return found;
 }
 
-static bool parse_template(struct qc_rule_parser *p, const char *target, struct qc_status *st)
+static void parse_template(struct qc_rule_parser *p, const char *target)
 {
     struct qc_rule *rule = p->rule;
-    struct qc_lexer before = p->x;
+    const struct qc_token before = p->x.token;
     for (unsigned i = 0; i < rule->template_count; i++) {
         const char *known = rule->templates[i].target;
         if (known == target || (known && target && strcmp(known, target) == 0))
-            return qc_lexer_error(&before, "one template for each target", st);
+            qc_lexer_error(&p->x, before, "one template for each target");
     }
-    if (rule->template_count == QC_RULE_TARGETS) return qc_lexer_error(&before, "at most 4 templates", st);
-    struct qc_expr *give = qc_parse_expr(p, st);
-    if (!give) return false;
+    if (rule->template_count == QC_RULE_TARGETS) qc_lexer_error(&p->x, before, "at most 4 templates");
+    struct qc_expr *give = qc_parse_expr(p);
+    if (p->x.st->code != QC_OK) return;
     if (rule->kind == QC_RULE_PATTERN && (give->op == QC_OP_Quantize || !has_dequantize(give)))
-        return qc_lexer_error(&before, "a template of the form dq(... : QPARAMS)", st);
+        qc_lexer_error(&p->x, before, "a template of the form dq(... : QPARAMS)");
     rule->templates[rule->template_count++] = (struct qc_template){.target = target, .give = give};
-    return true;
 }
 
 /* scheme activation|weight WORD ... */
-bool qc_parse_scheme(struct qc_rule_parser *p, struct qc_status *st)
+void qc_parse_scheme(struct qc_rule_parser *p)
 {
-    bool weight = qc_lexer_take(&p->x, "weight", st);
-    if (!weight && !qc_lexer_expect(&p->x, "activation", st)) return false;
+    const bool weight = qc_lexer_take(&p->x, "weight");
     struct qc_scheme_clause *s = weight ? &p->rule->weight : &p->rule->activation;
+    if (!weight) qc_lexer_expect(&p->x, "activation");
     for (unsigned count = 0;; count++) {
         char name[16] = "";
         const struct qc_token *t = &p->x.token;
         if (t->kind == QC_TOKEN_NAME && t->size < sizeof name) memcpy(name, t->start, t->size);
         enum qc_dtype dtype = qc_dtype_from_name(name);
         const struct qc_dtype_info *info = qc_dtype_info(dtype);
-        if (dtype != QC_NONE && !info->is_float && info->bits >= 4 && info->bits <= 16 && info->hi > 1)
+        if (dtype != QC_NONE && !info->is_float && info->bits >= 4 && info->bits <= 16 && info->hi > 1) {
             s->dtype = dtype;
-        else if (strcmp(name, "symmetric") == 0 || strcmp(name, "asymmetric") == 0) {
+        } else if (strcmp(name, "symmetric") == 0 || strcmp(name, "asymmetric") == 0) {
             s->symmetry_given = true;
             s->symmetry = *name == 's' ? QC_SYMMETRIC : QC_ASYMMETRIC;
         } else if (strcmp(name, "restricted") == 0 || strcmp(name, "full") == 0) {
@@ -162,98 +157,81 @@ bool qc_parse_scheme(struct qc_rule_parser *p, struct qc_status *st)
         } else if (strcmp(name, "per_channel") == 0 || strcmp(name, "per_tensor") == 0) {
             s->per_channel_given = true;
             s->per_channel = name[4] == 'c';
-        } else if (count)
-            return true;
-        else
-            return qc_lexer_error(
-                &p->x, "a type of 4 to 16 bits, symmetric, asymmetric, restricted, full, per_channel or per_tensor",
-                st);
-        if (!qc_lexer_next(&p->x, st)) return false;
+        } else {
+            if (!count)
+                qc_lexer_error(
+                    &p->x, *t,
+                    "a type of 4 to 16 bits, symmetric, asymmetric, restricted, full, per_channel or per_tensor");
+            return;
+        }
+        qc_lexer_next(&p->x);
     }
 }
 
 /* Templates and, for patterns, clauses in any order; at least one template. */
-static bool parse_clauses(struct qc_rule_parser *p, struct qc_status *st)
+static void parse_clauses(struct qc_rule_parser *p)
 {
     struct qc_rule *rule = p->rule;
-    bool pattern = rule->kind == QC_RULE_PATTERN;
-    const char *give = pattern ? "affine" : "give", *target;
+    const bool pattern = rule->kind == QC_RULE_PATTERN;
+    const char *give = pattern ? "affine" : "give";
     for (;;) {
-        if (qc_lexer_take(&p->x, give, st)) {
-            if (!parse_template(p, NULL, st)) return false;
-        } else if (qc_lexer_take(&p->x, "target", st)) {
-            if (!qc_lexer_name(&target, &p->x, "the name of a target", p->rules->arena, st) ||
-                !qc_lexer_expect(&p->x, give, st) || !parse_template(p, target, st))
-                return false;
+        if (qc_lexer_take(&p->x, give)) {
+            parse_template(p, NULL);
+        } else if (qc_lexer_take(&p->x, "target")) {
+            const char *target = qc_lexer_name(&p->x, "the name of a target");
+            qc_lexer_expect(&p->x, give);
+            parse_template(p, target);
         } else if (!rule->template_count) {
-            return qc_lexer_expect(&p->x, give, st);
-        } else if (pattern && qc_lexer_take(&p->x, "scheme", st)) {
-            if (!qc_parse_scheme(p, st)) return false;
-        } else if (pattern && qc_lexer_take(&p->x, "joins", st)) {
+            qc_lexer_expect(&p->x, give);
+            return;
+        } else if (pattern && qc_lexer_take(&p->x, "scheme")) {
+            qc_parse_scheme(p);
+        } else if (pattern && qc_lexer_take(&p->x, "joins")) {
             rule->joins = true;
-        } else if (pattern && qc_lexer_take(&p->x, "result", st)) {
-            if (!qc_lexer_expect(&p->x, "quantized", st)) return false;
+        } else if (pattern && qc_lexer_take(&p->x, "result")) {
+            qc_lexer_expect(&p->x, "quantized");
             rule->result_quantized = true;
         } else {
-            return st->code == QC_OK;
+            return;
         }
     }
 }
 
-static enum qc_cost_where parse_where(struct qc_rule_parser *p, struct qc_status *st)
+/* [ target NAME ] ( inside | [ outputs | floats | partly ] because ) TEXT */
+static void parse_inside(struct qc_rule_parser *p)
 {
     static const char *const words[] = {
         [QC_COST_OUTPUTS] = "outputs", [QC_COST_FLOATS] = "floats", [QC_COST_PARTLY] = "partly"};
-    for (unsigned i = 1; i < sizeof words / sizeof *words; i++)
-        if (qc_lexer_take(&p->x, words[i], st)) return (enum qc_cost_where)i;
-    return QC_COST_ANYWHERE;
-}
-
-/* [ target NAME ] ( inside | [ outputs | floats | partly ] because ) TEXT */
-static bool parse_inside(struct qc_rule_parser *p, struct qc_status *st)
-{
-    const char *word = p->rule->kind == QC_RULE_ISLAND ? "inside" : "because";
     struct qc_rule *rule = p->rule;
-    if (qc_lexer_take(&p->x, "target", st) &&
-        !qc_lexer_name(&rule->target, &p->x, "the name of a target", p->rules->arena, st))
-        return false;
-    if (rule->kind == QC_RULE_COST) rule->where = parse_where(p, st);
-    return st->code == QC_OK && qc_lexer_expect(&p->x, word, st) &&
-           qc_lexer_text(&rule->inside, &p->x, p->rules->arena, st);
+    if (qc_lexer_take(&p->x, "target")) rule->target = qc_lexer_name(&p->x, "the name of a target");
+    for (unsigned i = 1; rule->kind == QC_RULE_COST && i < sizeof words / sizeof *words; i++)
+        if (rule->where == QC_COST_ANYWHERE && qc_lexer_take(&p->x, words[i])) rule->where = (enum qc_cost_where)i;
+    qc_lexer_expect(&p->x, rule->kind == QC_RULE_ISLAND ? "inside" : "because");
+    rule->inside = qc_lexer_text(&p->x);
 }
 
-static bool parse_rule(struct qc_rule_parser *p, enum qc_rule_kind kind, struct qc_status *st)
+static void parse_rule(struct qc_rule_parser *p, enum qc_rule_kind kind)
 {
     struct qc_rule rule = {.kind = kind, .file = p->x.file, .line = p->x.token.line};
     p->rule = &rule;
-    p->in_template = false;
-    if (!qc_lexer_name(&rule.name, &p->x, "the name of the rule", p->rules->arena, st) ||
-        !qc_lexer_expect(&p->x, "match", st))
-        return false;
-    struct qc_lexer before = p->x;
-    if (!(rule.match = qc_parse_expr(p, st))) return false;
-    if (!qc_expr_begins_with_op(rule.match)) return qc_lexer_error(&before, "a match that begins with an op", st);
+    p->place = QC_PLACE_MATCH;
+    rule.name = qc_lexer_name(&p->x, "the name of the rule");
+    qc_lexer_expect(&p->x, "match");
+    const struct qc_token before = p->x.token;
+    rule.match = qc_parse_expr(p);
+    if (p->x.st->code != QC_OK) return;
+    if (!qc_expr_begins_with_op(rule.match)) qc_lexer_error(&p->x, before, "a match that begins with an op");
     if ((rule.size = qc_expr_size(rule.match)) > (kind == QC_RULE_ISLAND ? QC_ISLAND_OPS : QC_RULE_OPS))
-        return qc_lexer_error(&before,
-                              kind == QC_RULE_ISLAND ? "at most 40 ops in an island" : "at most 8 ops in a match", st);
-    p->in_template = true;
-    p->in_guard = true;
-    if (qc_lexer_take(&p->x, "when", st) && !qc_parse_guards(rule.guards, &rule.guard_count, QC_RULE_GUARDS, p, st))
-        return false;
-    p->in_guard = false;
-    const bool has_text = kind == QC_RULE_ISLAND || kind == QC_RULE_COST || kind == QC_RULE_REFUSE;
-    if (has_text ? !parse_inside(p, st) : !parse_clauses(p, st)) return false;
+        qc_lexer_error(&p->x, before,
+                       kind == QC_RULE_ISLAND ? "at most 40 ops in an island" : "at most 8 ops in a match");
+    rule.when = qc_parse_when(p);
+    p->place = QC_PLACE_TEMPLATE;
+    if (kind == QC_RULE_REWRITE || kind == QC_RULE_PATTERN)
+        parse_clauses(p);
+    else
+        parse_inside(p);
     choose_template(p->rules, &rule);
-    return st->code == QC_OK && add_rule(p->rules, &rule, st);
-}
-
-static bool add_allow(struct qc_rules *r, const struct qc_allow *a, struct qc_status *st)
-{
-    struct qc_allow *more = qc_grown(r->allows, r->allow_count, &r->allow_capacity, sizeof *more, st);
-    if (!more) return false;
-    r->allows = more;
-    r->allows[r->allow_count++] = *a;
-    return true;
+    if (p->x.st->code == QC_OK) add_rule(p->rules, &rule, p->x.st);
 }
 
 static bool may_be(enum qc_allow_kind kind, enum qc_op op)
@@ -263,57 +241,67 @@ static bool may_be(enum qc_allow_kind kind, enum qc_op op)
            (op == QC_OP_Resize && kind == QC_ALLOW_KEEP); /* Nearest neighbours copy elements. */
 }
 
-bool qc_parse_allow_kind(enum qc_allow_kind *out, struct qc_rule_parser *p, struct qc_status *st)
+enum qc_allow_kind qc_parse_allow_kind(struct qc_rule_parser *p)
 {
     static const char *const words[] = {
         [QC_ALLOW_KEEP] = "keep", [QC_ALLOW_BOUND] = "bound", [QC_ALLOW_JOIN] = "join", [QC_ALLOW_TABLE] = "table"};
     for (size_t kind = 0; kind < sizeof words / sizeof *words; kind++)
-        if (qc_lexer_take(&p->x, words[kind], st)) {
-            *out = (enum qc_allow_kind)kind;
-            return true;
-        }
-    return qc_lexer_error(&p->x, "keep, bound, join or table", st);
+        if (qc_lexer_take(&p->x, words[kind])) return (enum qc_allow_kind)kind;
+    qc_lexer_error(&p->x, p->x.token, "keep, bound, join or table");
+    return QC_ALLOW_KEEP;
 }
 
-static bool parse_allow(struct qc_rule_parser *p, struct qc_status *st)
+static void parse_allow(struct qc_rule_parser *p)
 {
+    static const char expected[] = "an op that behaves so on affine values (qcalib list ops)";
     struct qc_rules *r = p->rules;
     struct qc_rule rule = {0}; /* for guards, which have no names to refer to */
-    const size_t first = r->allow_count;
-    const char *target = NULL;
-    enum qc_allow_kind kind = QC_ALLOW_KEEP;
-    if (!qc_parse_allow_kind(&kind, p, st)) return false;
+    struct qc_allow a = {.kind = qc_parse_allow_kind(p)};
+    enum qc_op *ops = NULL;
+    unsigned count = 0;
     while (p->x.token.kind == QC_TOKEN_NAME && isupper((unsigned char)*p->x.token.start)) {
-        struct qc_lexer before = p->x;
-        const char *name;
-        if (!qc_lexer_name(&name, &p->x, "an op", r->arena, st)) return false;
-        struct qc_allow a = {.kind = kind, .op = qc_op_from_name(name)};
-        if (a.op == QC_OP_INVALID || !may_be(a.kind, a.op))
-            return qc_lexer_error(&before, "an op that behaves so on affine values (qcalib list ops)", st);
-        if (!add_allow(r, &a, st)) return false;
+        const struct qc_token before = p->x.token;
+        unsigned from = count;
+        qc_parse_ops(&ops, &count, p, expected);
+        for (; from < count; from++)
+            if (!may_be(a.kind, ops[from])) qc_lexer_error(&p->x, before, expected);
     }
-    if (qc_lexer_take(&p->x, "target", st) && !qc_lexer_name(&target, &p->x, "the name of a target", r->arena, st))
-        return false;
-    if (qc_lexer_take(&p->x, "when", st)) {
-        p->rule = &rule;
-        p->in_guard = true;
-        if (!qc_parse_guards(rule.guards, &rule.guard_count, QC_RULE_GUARDS, p, st)) return false;
-        p->in_guard = false;
+    if (qc_lexer_take(&p->x, "target")) a.target = qc_lexer_name(&p->x, "the name of a target");
+    p->rule = &rule;
+    a.when = qc_parse_when(p);
+    for (unsigned i = 0; p->x.st->code == QC_OK && i < count; i++) {
+        struct qc_allow *more = qc_grown(r->allows, r->allow_count, &r->allow_capacity, sizeof *more, p->x.st);
+        if (!more) return;
+        r->allows = more;
+        a.op = ops[i];
+        r->allows[r->allow_count++] = a;
     }
-    struct qc_guard *guards = qc_arena_dup(r->arena, rule.guards, rule.guard_count, sizeof *rule.guards, st);
-    if (!guards && rule.guard_count) return false;
-    for (size_t i = first; i < r->allow_count; i++) {
-        r->allows[i].target = target;
-        r->allows[i].guard_count = rule.guard_count;
-        r->allows[i].guards = guards;
-    }
-    return st->code == QC_OK;
+}
+
+/* NAME "=" Op { "|" Op }; a later set of the name replaces the earlier one for what follows. */
+static void parse_set(struct qc_rule_parser *p)
+{
+    struct qc_rules *r = p->rules;
+    const struct qc_token at = p->x.token;
+    struct qc_op_set s = {.name = qc_lexer_name(&p->x, "the name of the set")};
+    enum qc_op *ops = NULL;
+    if (!isupper((unsigned char)*s.name) || qc_op_from_name(s.name) != QC_OP_INVALID)
+        qc_lexer_error(&p->x, at, "a name in upper case that is no op");
+    qc_lexer_expect(&p->x, "=");
+    do qc_parse_ops(&ops, &s.count, p, "the name of an op (qcalib list ops) or of a set");
+    while (qc_lexer_take(&p->x, "|"));
+    s.ops = ops;
+    if (p->x.st->code != QC_OK) return;
+    struct qc_op_set *more = qc_grown(r->sets, r->set_count, &r->set_capacity, sizeof *more, p->x.st);
+    if (!more) return;
+    r->sets = more;
+    r->sets[r->set_count++] = s;
 }
 
 static const struct {
     const char *word;
     enum qc_rule_kind kind; /* if parse is NULL */
-    bool (*parse)(struct qc_rule_parser *p, struct qc_status *st);
+    void (*parse)(struct qc_rule_parser *p);
 } statements[] = {
     {"rule", QC_RULE_REWRITE, NULL},
     {"pattern", QC_RULE_PATTERN, NULL},
@@ -321,6 +309,7 @@ static const struct {
     {"cost", QC_RULE_COST, NULL},
     {"refuse", QC_RULE_REFUSE, NULL},
     {.word = "allow", .parse = parse_allow},
+    {.word = "set", .parse = parse_set},
     {.word = "function", .parse = qc_parse_function},
     {.word = "target", .parse = qc_parse_target},
     {.word = "drop", .parse = qc_parse_drop},
@@ -331,16 +320,20 @@ bool qc_rules_parse(struct qc_rules *r, const char *file, const char *text, size
 {
     struct qc_rule_parser p = {.rules = r};
     const char *kept = qc_arena_strdup(r->arena, file, st);
-    if (!kept || !qc_lexer_start(&p.x, kept, text, size, st)) return false;
-    while (p.x.token.kind != QC_TOKEN_END) {
+    if (!kept) return false;
+    qc_lexer_start(&p.x, kept, text, size, r->arena, st);
+    while (st->code == QC_OK && p.x.token.kind != QC_TOKEN_END) {
         size_t i = 0;
-        while (i < STATEMENTS && !qc_lexer_take(&p.x, statements[i].word, st)) i++;
-        if (i == STATEMENTS) return qc_lexer_error(&p.x, "rule, pattern, island, cost, refuse, function or allow", st);
-        if (!(statements[i].parse ? statements[i].parse(&p, st) : parse_rule(&p, statements[i].kind, st)) ||
-            st->code != QC_OK)
-            return false;
+        while (i < STATEMENTS && !qc_lexer_take(&p.x, statements[i].word)) i++;
+        p.signs = 0;
+        if (i == STATEMENTS)
+            qc_lexer_error(&p.x, p.x.token, "rule, pattern, island, cost, refuse, function, allow or set");
+        else if (statements[i].parse)
+            statements[i].parse(&p);
+        else
+            parse_rule(&p, statements[i].kind);
     }
-    return true;
+    return st->code == QC_OK;
 }
 
 const char *qc_builtin_rules_name(size_t i)

@@ -2,6 +2,7 @@
 #include "rewrite/language/target.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -104,17 +105,20 @@ bool qc_rules_add_target_file(struct qc_rules *r, const struct qc_target *t, str
 const struct qc_target qc_target_plain = {.name = "plain", .onnxruntime = true};
 
 /* Reads one of these words; names end with NULL. */
-static bool parse_one_of(unsigned *out, struct qc_rule_parser *p, const char *const *names, const char *expected,
-                         struct qc_status *st)
+static unsigned parse_one_of(struct qc_rule_parser *p, const char *const *names, const char *expected)
 {
-    for (*out = 0; names[*out]; ++*out)
-        if (qc_lexer_take(&p->x, names[*out], st)) return st->code == QC_OK;
-    return qc_lexer_error(&p->x, expected, st);
+    unsigned i = 0;
+    while (names[i] && !qc_lexer_take(&p->x, names[i])) i++;
+    return names[i] ? i : qc_lexer_error(&p->x, p->x.token, expected);
 }
 
-/* TRAIT WORD */
-static bool parse_trait(struct qc_rule_parser *p, struct qc_target *t, bool *found, struct qc_status *st)
+/* TRAIT WORD. Returns false if there is none. */
+static bool parse_trait(struct qc_rule_parser *p, struct qc_target *t)
 {
+    static const char *const fixed[] = {
+        [QC_FIXED_NONE] = "none", [QC_FIXED_TFLITE] = "tflite", [QC_FIXED_QNN] = "qnn", NULL};
+    static const char *const bias[] = {
+        [QC_BIAS_INT32] = "int32", [QC_BIAS_FLOAT] = "float", [QC_BIAS_INT8] = "int8", NULL};
     const struct {
         const char *trait, *yes, *no;
         bool *value;
@@ -128,156 +132,127 @@ static bool parse_trait(struct qc_rule_parser *p, struct qc_target *t, bool *fou
         {"centred", "int8", "uint8", &t->stores_signed},
         {"passes", "openvino", "none", &t->openvino},
     };
-    *found = true;
     for (size_t i = 0; i < sizeof traits / sizeof *traits; i++) {
-        if (!qc_lexer_take(&p->x, traits[i].trait, st)) continue;
-        *traits[i].value = qc_lexer_is(&p->x, traits[i].yes);
-        if (*traits[i].value || qc_lexer_is(&p->x, traits[i].no)) return qc_lexer_next(&p->x, st);
-        char words[80];
-        return qc_lexer_error(&p->x, qc_text(words, sizeof words, "%s or %s", traits[i].yes, traits[i].no), st);
-    }
-    unsigned word;
-    if (qc_lexer_take(&p->x, "fixed", st)) {
-        static const char *const names[] = {
-            [QC_FIXED_NONE] = "none", [QC_FIXED_TFLITE] = "tflite", [QC_FIXED_QNN] = "qnn", NULL};
-        if (!parse_one_of(&word, p, names, "tflite, qnn or none", st)) return false;
-        t->fixed = (enum qc_fixed_results)word;
+        char expected[80];
+        if (!qc_lexer_take(&p->x, traits[i].trait)) continue;
+        *traits[i].value = parse_one_of(p, (const char *const[]){traits[i].no, traits[i].yes, NULL},
+                                        qc_text(expected, sizeof expected, "%s or %s", traits[i].yes, traits[i].no));
         return true;
     }
-    if (qc_lexer_take(&p->x, "bias", st)) {
-        static const char *const names[] = {
-            [QC_BIAS_INT32] = "int32", [QC_BIAS_FLOAT] = "float", [QC_BIAS_INT8] = "int8", NULL};
-        if (!parse_one_of(&word, p, names, "int32, float or int8", st)) return false;
-        t->bias = (enum qc_bias_form)word;
-        return true;
-    }
-    if (qc_lexer_take(&p->x, "opset", st)) {
-        struct qc_lexer before = p->x;
-        double number;
-        if (!qc_lexer_number(&number, &p->x, st)) return false;
-        t->opset = (int)number;
-        return (number >= 1 && number <= 1000 && (double)t->opset == number) ||
-               qc_lexer_error(&before, "an opset of ONNX", st);
-    }
-    *found = false;
-    return st->code == QC_OK;
-}
-
-/* A name or a text */
-static bool parse_word(const char **out, struct qc_rule_parser *p, const char *what, struct qc_status *st)
-{
-    return p->x.token.kind == QC_TOKEN_TEXT ? qc_lexer_text(out, &p->x, p->rules->arena, st)
-                                            : qc_lexer_name(out, &p->x, what, p->rules->arena, st);
-}
-
-/* A later value of the same name replaces the earlier one. Options are written with '_' for '-'. */
-static bool parse_option(struct qc_rule_parser *p, struct qc_target *t, struct qc_status *st)
-{
-    struct qc_target_option o;
-    struct qc_lexer before = p->x;
-    if (!parse_word(&o.name, p, "the name of an option", st) || !parse_word(&o.value, p, "the value of an option", st))
+    if (qc_lexer_take(&p->x, "fixed")) {
+        t->fixed = (enum qc_fixed_results)parse_one_of(p, fixed, "tflite, qnn or none");
+    } else if (qc_lexer_take(&p->x, "bias")) {
+        t->bias = (enum qc_bias_form)parse_one_of(p, bias, "int32, float or int8");
+    } else if (qc_lexer_take(&p->x, "opset")) {
+        const struct qc_token before = p->x.token;
+        const double number = qc_lexer_number(&p->x);
+        if (number >= 1 && number <= 1000 && floor(number) == number)
+            t->opset = (int)number;
+        else
+            qc_lexer_error(&p->x, before, "an opset of ONNX");
+    } else {
         return false;
-    char *name = qc_arena_strdup(p->rules->arena, o.name, st);
-    if (!name) return false;
-    for (char *c = name; *c; c++) *c = *c == '_' ? '-' : *c;
-    o.name = name;
-    unsigned i = 0;
-    while (i < t->option_count && strcmp(t->options[i].name, name) != 0) i++;
-    if (i == QC_TARGET_OPTIONS) return qc_lexer_error(&before, "at most 16 options", st);
-    t->options[i] = o;
-    t->option_count += i == t->option_count;
+    }
     return true;
 }
 
-static bool parse_target_clauses(struct qc_rule_parser *p, struct qc_target *t, struct qc_status *st)
+/* A name or a text */
+static const char *parse_word(struct qc_rule_parser *p, const char *what)
 {
-    for (;;) {
-        bool found;
-        if (qc_lexer_take(&p->x, "scheme", st)) {
-            struct qc_rule rule = {.activation = t->activation, .weight = t->weight};
-            p->rule = &rule;
-            if (!qc_parse_scheme(p, st)) return false;
-            t->activation = rule.activation;
-            t->weight = rule.weight;
-        } else if (qc_lexer_take(&p->x, "option", st)) {
-            if (!parse_option(p, t, st)) return false;
-        } else if (!parse_trait(p, t, &found, st)) {
-            return false;
-        } else if (!found) {
-            return st->code == QC_OK;
-        }
-    }
+    return p->x.token.kind == QC_TOKEN_TEXT ? qc_lexer_text(&p->x) : qc_lexer_name(&p->x, what);
 }
 
-bool qc_parse_target(struct qc_rule_parser *p, struct qc_status *st)
+/* A later value of the same name replaces the earlier one. Options are written with '_' for '-'. */
+static void parse_option(struct qc_rule_parser *p, struct qc_target *t)
+{
+    const struct qc_token before = p->x.token;
+    char *name = qc_arena_strdup(p->x.arena, parse_word(p, "the name of an option"), p->x.st);
+    const char *value = parse_word(p, "the value of an option");
+    unsigned i = 0;
+    if (!name) return;
+    for (char *c = name; *c; c++) *c = *c == '_' ? '-' : *c;
+    while (i < t->option_count && strcmp(t->options[i].name, name) != 0) i++;
+    if (i == QC_TARGET_OPTIONS) {
+        qc_lexer_error(&p->x, before, "at most 16 options");
+        return;
+    }
+    t->options[i] = (struct qc_target_option){.name = name, .value = value};
+    t->option_count += i == t->option_count;
+}
+
+void qc_parse_target(struct qc_rule_parser *p)
 {
     struct qc_rules *r = p->rules;
-    struct qc_lexer before = p->x;
+    const struct qc_token before = p->x.token;
     struct qc_target t = {0};
-    const char *name, *summary, *like = NULL;
-    if (!r->target_file) return qc_lexer_error(&before, "rules, since a file that begins so is for --target", st);
-    if (r->header) return qc_lexer_error(&before, "one target in a file", st);
-    if (!parse_word(&name, p, "the name of the target", st) || !qc_lexer_text(&summary, &p->x, r->arena, st))
-        return false;
-    if (qc_lexer_take(&p->x, "like", st)) {
+    const char *like = NULL;
+    if (!r->target_file) qc_lexer_error(&p->x, before, "rules, since a file that begins so is for --target");
+    if (r->header) qc_lexer_error(&p->x, before, "one target in a file");
+    const char *name = parse_word(p, "the name of the target"), *summary = qc_lexer_text(&p->x);
+    if (qc_lexer_take(&p->x, "like")) {
         const struct qc_target *parent;
-        if (!parse_word(&like, p, "the name of a target", st) ||
-            !load(&parent, like, r->target_depth + 1, r->arena, st))
-            return qc_where(st, "%s", p->x.file);
+        like = parse_word(p, "the name of a target");
+        if (p->x.st->code != QC_OK || !load(&parent, like, r->target_depth + 1, r->arena, p->x.st)) {
+            qc_where(p->x.st, "%s", p->x.file);
+            return;
+        }
         t = *parent;
     }
     t.name = name;
     t.summary = summary;
     t.like = like;
-    if (st->code != QC_OK || !parse_target_clauses(p, &t, st)) return false;
-    return (r->header = qc_arena_dup(r->arena, &t, 1, sizeof t, st)) != NULL;
+    for (bool more = true; more;) {
+        struct qc_rule rule = {.activation = t.activation, .weight = t.weight};
+        if (qc_lexer_take(&p->x, "scheme")) {
+            p->rule = &rule;
+            qc_parse_scheme(p);
+            t.activation = rule.activation;
+            t.weight = rule.weight;
+        } else if (qc_lexer_take(&p->x, "option")) {
+            parse_option(p, &t);
+        } else {
+            more = parse_trait(p, &t);
+        }
+    }
+    if (p->x.st->code == QC_OK) r->header = qc_arena_dup(r->arena, &t, 1, sizeof t, p->x.st);
 }
 
 /* drop pattern|island|cost NAME, ... or *;  drop allow keep|bound|join|table OP ... or * */
-bool qc_parse_drop(struct qc_rule_parser *p, struct qc_status *st)
+void qc_parse_drop(struct qc_rule_parser *p)
 {
     static const char *const kinds[] = {
         [QC_RULE_PATTERN] = "pattern", [QC_RULE_ISLAND] = "island", [QC_RULE_COST] = "cost"};
     struct qc_rules *r = p->rules;
-    size_t kind = QC_RULE_PATTERN;
-    if (!r->header) return qc_lexer_error(&p->x, "rules, since only a file for --target drops some", st);
-    if (qc_lexer_take(&p->x, "allow", st)) {
-        enum qc_allow_kind allow;
-        if (!qc_parse_allow_kind(&allow, p, st)) return false;
-        const bool all = qc_lexer_take(&p->x, "*", st);
-        size_t kept = 0;
-        while (!all && p->x.token.kind == QC_TOKEN_NAME) {
-            struct qc_lexer before = p->x;
-            const char *name;
-            if (!isupper((unsigned char)*p->x.token.start)) break;
-            if (!qc_lexer_name(&name, &p->x, "an op", r->arena, st)) return false;
-            const enum qc_op op = qc_op_from_name(name);
-            if (op == QC_OP_INVALID) return qc_lexer_error(&before, "an op (qcalib list ops)", st);
-            for (size_t i = 0; i < r->allow_count; i++)
-                if (r->allows[i].kind == allow && r->allows[i].op == op) r->allows[i].op = QC_OP_INVALID;
+    size_t kind = QC_RULE_PATTERN, kept = 0;
+    if (!r->header) qc_lexer_error(&p->x, p->x.token, "rules, since only a file for --target drops some");
+    if (qc_lexer_take(&p->x, "allow")) {
+        const enum qc_allow_kind allow = qc_parse_allow_kind(p);
+        const bool all = qc_lexer_take(&p->x, "*");
+        enum qc_op *ops = NULL;
+        unsigned count = 0;
+        while (!all && p->x.token.kind == QC_TOKEN_NAME && isupper((unsigned char)*p->x.token.start))
+            qc_parse_ops(&ops, &count, p, "an op (qcalib list ops)");
+        for (size_t i = 0; i < r->allow_count; i++) {
+            bool dropped = all;
+            for (unsigned k = 0; k < count; k++) dropped = dropped || ops[k] == r->allows[i].op;
+            if (r->allows[i].kind != allow || !dropped) r->allows[kept++] = r->allows[i];
         }
-        for (size_t i = 0; i < r->allow_count; i++)
-            if (r->allows[i].op != QC_OP_INVALID && !(all && r->allows[i].kind == allow))
-                r->allows[kept++] = r->allows[i];
         r->allow_count = kept;
-        return st->code == QC_OK;
+        return;
     }
-    while (kind < sizeof kinds / sizeof *kinds && !qc_lexer_take(&p->x, kinds[kind], st)) kind++;
-    if (kind == sizeof kinds / sizeof *kinds) return qc_lexer_error(&p->x, "pattern, island, cost or allow", st);
-    const bool all = qc_lexer_take(&p->x, "*", st);
-    for (bool more = !all; more; more = qc_lexer_take(&p->x, ",", st)) {
-        const char *name;
+    while (kind < sizeof kinds / sizeof *kinds && !qc_lexer_take(&p->x, kinds[kind])) kind++;
+    if (kind == sizeof kinds / sizeof *kinds) qc_lexer_error(&p->x, p->x.token, "pattern, island, cost or allow");
+    const bool all = qc_lexer_take(&p->x, "*");
+    for (bool more = !all; more; more = qc_lexer_take(&p->x, ",")) {
         size_t i = 0;
-        struct qc_lexer before = p->x;
-        if (!qc_lexer_name(&name, &p->x, "the name of a rule, or *", r->arena, st)) return false;
+        const struct qc_token before = p->x.token;
+        const char *name = qc_lexer_name(&p->x, "the name of a rule, or *");
         while (i < r->count && (r->rules[i].kind != (enum qc_rule_kind)kind || strcmp(r->rules[i].name, name) != 0))
             i++;
-        if (i == r->count && r->target_count) return qc_lexer_error(&before, "the name of a rule that is there", st);
+        if (i == r->count && r->target_count) qc_lexer_error(&p->x, before, "the name of a rule that is there");
         if (i < r->count) memmove(&r->rules[i], &r->rules[i + 1], (--r->count - i) * sizeof *r->rules);
     }
-    size_t kept = 0;
     for (size_t i = 0; i < r->count; i++)
         if (!all || r->rules[i].kind != (enum qc_rule_kind)kind) r->rules[kept++] = r->rules[i];
     r->count = kept;
-    return st->code == QC_OK;
 }

@@ -22,11 +22,12 @@ bool qc_tensor_pb_parse(struct qc_tensor **out, const void *bytes, size_t size, 
 bool qc_tensor_pb_print(void **bytes, size_t *size, const char *name, const struct qc_tensor *t, struct qc_status *st)
 {
     struct qc_arena *a = qc_arena_new();
-    Onnx__TensorProto *p = a ? qc_emit_tensor(a, name, t, st) : NULL;
+    struct qc_emitter e = {.arena = a, .st = st, .spare = a ? qc_arena_get(a, 1, QC_EMIT_SPARE, st) : NULL};
+    Onnx__TensorProto *p = e.spare ? qc_emit_tensor(&e, name, t) : NULL;
     void *packed = NULL;
     if (!a) {
         qc_fail_memory(st, 1);
-    } else if (p) {
+    } else if (p && st->code == QC_OK) {
         const size_t n = onnx__tensor_proto__get_packed_size(p);
         packed = malloc(n + 1);
         if (!packed) {
