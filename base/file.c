@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <openssl/evp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 
 #include "base/checked.h"
 #include "base/scope.h"
+#include "base/sha256.h"
 
 /* A file descriptor that is closed at the end of its scope; -1: none. */
 #define CLOSED __attribute__((cleanup(leave_fd), unused)) int
@@ -22,7 +22,7 @@ static void leave_fd(const int *fd)
     if (*fd >= 0) close(*fd);
 }
 
-enum { LIVE = 64, DIGEST = 32, BUFFER = 1 << 16 };
+enum { LIVE = 64, BUFFER = 1 << 16 };
 
 /* The one mutable global of the library: a signal handler must find the temporary files. The thread that exchanges a
    path for NULL owns the path. */
@@ -365,65 +365,6 @@ bool qc_make_folder(const char *path, struct qc_status *st)
     return ok;
 }
 
-static void print_hex(char hex[65], const unsigned char digest[DIGEST])
-{
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < DIGEST; i++) {
-        hex[2 * i] = digits[digest[i] >> 4];
-        hex[2 * i + 1] = digits[digest[i] & 15];
-    }
-    hex[64] = '\0';
-}
-
-static bool no_sha(struct qc_status *st)
-{
-    return qc_fail(st, QC_MACHINE, "the crypto library of this machine gives no SHA-256");
-}
-
-bool qc_sha256(char hex[65], const void *data, size_t size, struct qc_status *st)
-{
-    unsigned char digest[DIGEST];
-    if (!EVP_Digest(data, size, digest, NULL, EVP_sha256(), NULL)) return no_sha(st);
-    print_hex(hex, digest);
-    return true;
-}
-
-struct qc_sha256_sum {
-    EVP_MD_CTX *c;
-};
-
-bool qc_sha256_begin(struct qc_sha256_sum **out, struct qc_status *st)
-{
-    struct qc_sha256_sum *s = malloc(sizeof *s);
-    if (!s) return qc_fail_memory(st, sizeof *s);
-    s->c = EVP_MD_CTX_new();
-    if (!s->c || !EVP_DigestInit_ex(s->c, EVP_sha256(), NULL)) {
-        qc_sha256_free(s);
-        return no_sha(st);
-    }
-    *out = s;
-    return true;
-}
-
-bool qc_sha256_add(struct qc_sha256_sum *s, const void *data, size_t size, struct qc_status *st)
-{
-    return EVP_DigestUpdate(s->c, data, size) || no_sha(st);
-}
-
-bool qc_sha256_end(char hex[65], struct qc_sha256_sum *s, struct qc_status *st)
-{
-    unsigned char digest[DIGEST];
-    if (!EVP_DigestFinal_ex(s->c, digest, NULL)) return no_sha(st);
-    print_hex(hex, digest);
-    return true;
-}
-
-void qc_sha256_free(struct qc_sha256_sum *s)
-{
-    if (s) EVP_MD_CTX_free(s->c);
-    free(s);
-}
-
 bool qc_sha256_file(char hex[65], const char *path, struct qc_status *st)
 {
     CLOSED fd = -1;
@@ -431,14 +372,12 @@ bool qc_sha256_file(char hex[65], const char *path, struct qc_status *st)
     if (!qc_file_open(&fd, &size, path, st)) return false;
     QC_FREED char *buf = malloc(BUFFER);
     if (!buf) return qc_fail_memory(st, BUFFER);
-    struct qc_sha256_sum *sum = NULL;
-    bool ok = qc_sha256_begin(&sum, st);
-    ssize_t n = 0;
-    while (ok && (n = read_full(fd, buf, BUFFER)) > 0) ok = qc_sha256_add(sum, buf, (size_t)n, st);
-    if (n < 0) ok = qc_fail(st, QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
-    ok = ok && qc_sha256_end(hex, sum, st);
-    qc_sha256_free(sum);
-    return ok;
+    struct qc_sha256_sum sum;
+    ssize_t n;
+    qc_sha256_begin(&sum);
+    while ((n = read_full(fd, buf, BUFFER)) > 0) qc_sha256_add(&sum, buf, (size_t)n);
+    qc_sha256_end(hex, &sum);
+    return n == 0 || qc_fail(st, QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
 }
 
 /* FREE_BYTES: smaller files read quickly even if all is holes. TIMES: the highest ratio of size to stored bytes;

@@ -61,17 +61,8 @@ bool qc_file_write(const char *path, const void *data, size_t size, struct qc_st
 /* Creates a folder and its parents if missing. */
 bool qc_make_folder(const char *path, struct qc_status *st);
 
-/* SHA-256 (FIPS 180-4) as 64 lower-case hex digits. Fails if the crypto library has no SHA-256; for a file also as
-   qc_file_read does. */
-bool qc_sha256(char hex[65], const void *data, size_t size, struct qc_status *st);
+/* SHA-256 of a file (base/sha256.h). Fails as qc_file_read does. */
 bool qc_sha256_file(char hex[65], const char *path, struct qc_status *st);
-
-/* The same of bytes that are not in memory together. */
-struct qc_sha256_sum;
-bool qc_sha256_begin(struct qc_sha256_sum **out, struct qc_status *st);
-bool qc_sha256_add(struct qc_sha256_sum *s, const void *data, size_t size, struct qc_status *st);
-bool qc_sha256_end(char hex[65], struct qc_sha256_sum *s, struct qc_status *st);
-void qc_sha256_free(struct qc_sha256_sum *s); /* NULL-safe */
 
 /* Sparse files can claim a terabyte and store a few bytes: the rest are holes, which read as 0. */
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/sha256.h"
 #include "evaluate/evaluate.h"
 #include "library/public.h"
 #include "rewrite/language/expansion.h"
@@ -67,9 +68,11 @@ int qcalib_model_from_memory(qcalib_model **out, const void *bytes, size_t size,
     const char *called = name && *name ? name : "model";
     bool ok = qc_public_there(out, "out", &call.st) && qc_public_there(bytes, "bytes", &call.st) &&
               make_model(&m, called, &call.st);
-    ok = ok && ((import(m, NULL, bytes, size, &call.st) && qc_sha256(m->sha256, bytes, size, &call.st)) ||
-                qc_where(&call.st, "%s", called));
-    if (ok) m->bytes = size;
+    ok = ok && (import(m, NULL, bytes, size, &call.st) || qc_where(&call.st, "%s", called));
+    if (ok) {
+        qc_sha256(m->sha256, bytes, size);
+        m->bytes = size;
+    }
     if (ok)
         *out = m;
     else

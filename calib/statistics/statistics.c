@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/scope.h"
+#include "base/sha256.h"
 #include "calib/moments/moments_parts.h"
 #include "datasets/hdf5/archive.h"
 
@@ -485,17 +486,20 @@ static bool column_sha256(char hex[65], const struct qc_columns *t, enum qc_colu
     enum { PART = 1 << 14 };
     const size_t bytes = qc_column_bytes(k);
     size_t rows = t->rows[qc_column_info(k)->rows];
-    if (t->of[k]) return qc_sha256(hex, t->of[k], rows * bytes, st);
+    if (t->of[k]) {
+        qc_sha256(hex, t->of[k], rows * bytes);
+        return true;
+    }
+    struct qc_sha256_sum sum;
+    qc_sha256_begin(&sum);
     QC_FREED void *part = malloc(PART * bytes);
     struct qc_moment_source from = qc_moment_source_of(c->second_moments, qc_moment_column_of(qc_column_info(k)->path));
-    struct qc_sha256_sum *sum = NULL;
-    bool ok = part ? qc_sha256_begin(&sum, st) : qc_fail_memory(st, PART * bytes);
+    bool ok = part || qc_fail_memory(st, PART * bytes);
     for (size_t n; ok && rows; rows -= n) {
         n = rows < PART ? rows : PART;
-        ok = qc_moment_source_next(&from, part, n, st) && qc_sha256_add(sum, part, n * bytes, st);
+        if ((ok = qc_moment_source_next(&from, part, n, st))) qc_sha256_add(&sum, part, n * bytes);
     }
-    ok = ok && qc_sha256_end(hex, sum, st);
-    qc_sha256_free(sum);
+    qc_sha256_end(hex, &sum);
     qc_moment_source_end(&from);
     return ok;
 }
@@ -520,7 +524,8 @@ static bool content_sha256(char hex[65], const struct qc_collection *c, const st
         ok = column_sha256(column, t, k, c, st);
         fprintf(f, "%s\n", column);
     }
-    ok = fclose(f) == 0 ? ok && qc_sha256(hex, bytes, size, st) : qc_fail_memory(st, size);
+    ok = fclose(f) == 0 ? ok : qc_fail_memory(st, size);
+    if (ok) qc_sha256(hex, bytes, size);
     free(bytes);
     return ok;
 }

@@ -12,6 +12,7 @@
 #include "base/checked.h"
 #include "base/file.h"
 #include "base/scope.h"
+#include "base/sha256.h"
 
 /* ---- In memory ---- */
 
@@ -23,9 +24,8 @@ static bool key_of(char key[HEX + 1], const struct qc_round_weights_layer *l, st
     const struct qc_qparams *q = l->qparams, *in = l->input;
     char scales[HEX + 1], zeros[HEX + 1], *text = NULL;
     size_t size;
-    if (!qc_sha256(scales, q->scale, q->count * sizeof *q->scale, st) ||
-        !qc_sha256(zeros, q->zero_point, q->count * sizeof *q->zero_point, st))
-        return false;
+    qc_sha256(scales, q->scale, q->count * sizeof *q->scale);
+    qc_sha256(zeros, q->zero_point, q->count * sizeof *q->zero_point);
     FILE *f = open_memstream(&text, &size);
     if (!f) return qc_fail_memory(st, 1);
     fprintf(f, "%s\n%s\n%s\n%d %d %u %lld %zu %d %d\n%s\n%s\n", q->name, l->moments->name, l->moments->geometry,
@@ -33,7 +33,8 @@ static bool key_of(char key[HEX + 1], const struct qc_round_weights_layer *l, st
             l->correctable, (int)q->pair_limit, scales, zeros);
     for (size_t i = 0; in && i < in->count; i++)
         fprintf(f, "%d %a %d\n", (int)in->dtype, (double)in->scale[i], (int)in->zero_point[i]);
-    const bool ok = fclose(f) == 0 ? qc_sha256(key, text, size, st) : qc_fail_memory(st, 1);
+    const bool ok = fclose(f) == 0 || qc_fail_memory(st, 1);
+    if (ok) qc_sha256(key, text, size);
     free(text);
     return ok;
 }

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/index.h"
 #include "base/scope.h"
+#include "base/sha256.h"
 #include "datasets/samples/dataset.h"
 #include "graph/types/number_format.h"
 
@@ -287,18 +288,19 @@ bool qc_memory_array_read(void *out, const struct qc_memory_array *x, int64_t fi
 /* ---- Hash of the content ---- */
 
 /* Mixes more bytes into a digest. */
-static bool mix(char sum[65], const void *bytes, size_t size, struct qc_status *st)
+static void mix(char sum[65], const void *bytes, size_t size)
 {
     char text[130];
     memcpy(text, sum, 64);
-    if (!qc_sha256(text + 64, bytes, size, st)) return false;
-    return qc_sha256(sum, text, 128, st);
+    qc_sha256(text + 64, bytes, size);
+    qc_sha256(sum, text, 128);
 }
 
-static bool mix_numbers(char sum[65], const float *x, size_t n, struct qc_status *st)
+static void mix_numbers(char sum[65], const float *x, size_t n)
 {
     const uint64_t count = n;
-    return mix(sum, &count, sizeof count, st) && mix(sum, x, n * sizeof *x, st);
+    mix(sum, &count, sizeof count);
+    mix(sum, x, n * sizeof *x);
 }
 
 static bool mix_array(char sum[65], const struct qc_memory_array *x, struct qc_status *st)
@@ -307,18 +309,22 @@ static bool mix_array(char sum[65], const struct qc_memory_array *x, struct qc_s
     const int64_t head[2] = {x->entry.dtype, x->entry.rank};
     QC_FREED void *row = malloc(x->row_bytes ? x->row_bytes : 1);
     if (!row) return qc_fail_memory(st, x->row_bytes);
-    bool ok = mix(sum, x->entry.name, strlen(x->entry.name), st) && mix(sum, head, sizeof head, st) &&
-              mix(sum, x->dims, x->entry.rank * sizeof *x->dims, st) && mix(sum, &x->peak, sizeof x->peak, st) &&
-              mix_numbers(sum, p->scale, p->scale_count, st) && mix_numbers(sum, p->mean, p->mean_count, st) &&
-              mix_numbers(sum, p->std, p->std_count, st);
-    for (int64_t i = 0; ok && i < x->dims[0]; i++) {
+    mix(sum, x->entry.name, strlen(x->entry.name));
+    mix(sum, head, sizeof head);
+    mix(sum, x->dims, x->entry.rank * sizeof *x->dims);
+    mix(sum, &x->peak, sizeof x->peak);
+    mix_numbers(sum, p->scale, p->scale_count);
+    mix_numbers(sum, p->mean, p->mean_count);
+    mix_numbers(sum, p->std, p->std_count);
+    for (int64_t i = 0; i < x->dims[0]; i++) {
         const unsigned rank = x->entry.rank - 1;
         const int64_t *dims = x->sizes ? x->sizes + (size_t)i * rank : NULL;
         const size_t bytes = dims ? qc_entry_elements(dims, rank) * qc_dtype_size(x->entry.dtype) : x->row_bytes;
-        ok = (!dims || mix(sum, dims, rank * sizeof *dims, st)) && qc_memory_array_read(row, x, i, 1, st) &&
-             mix(sum, row, bytes, st);
+        if (dims) mix(sum, dims, rank * sizeof *dims);
+        if (!qc_memory_array_read(row, x, i, 1, st)) return false;
+        mix(sum, row, bytes);
     }
-    return ok;
+    return true;
 }
 
 bool qc_memory_data_sha256(char hex[65], const struct qc_memory_data *m, struct qc_status *st)

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sha256.h"
 #include "datasets/arrays/data_readers.h"
 #include "datasets/arrays/memory_data.h"
 #include "datasets/hdf5/data_reader.h"
@@ -175,9 +176,8 @@ static bool sum_folder(char hex[65], const char *path, enum qc_file_kind kind, s
     if (!qc_folder_list(&files, path, kind, QC_FOLLOW_LINKS, a, st)) return false;
     for (size_t i = 0; i < files.count; i++) {
         char text[4096 + 130], file[65];
-        if (!qc_sha256_file(file, qc_text(text, sizeof text, "%s/%s", path, files.files[i]), st) ||
-            !qc_sha256(hex, qc_text(text, sizeof text, "%s %s %s", hex, file, files.files[i]), strlen(text), st))
-            return false;
+        if (!qc_sha256_file(file, qc_text(text, sizeof text, "%s/%s", path, files.files[i]), st)) return false;
+        qc_sha256(hex, qc_text(text, sizeof text, "%s %s %s", hex, file, files.files[i]), strlen(text));
     }
     return true;
 }
@@ -189,8 +189,9 @@ bool qc_data_file_sha256(char hex[65], const char *path, struct qc_status *st)
     if (stat(path, &info) || !S_ISDIR(info.st_mode)) return qc_sha256_file(hex, path, st);
     QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
-    if (!qc_sha256(sum, "", 0, st) || !sum_folder(sum, path, QC_FILE_NPY, a, st) ||
-        !sum_folder(sum, path, QC_FILE_IMAGE, a, st) || !sum_folder(sum, path, QC_FILE_NPZ, a, st))
+    qc_sha256(sum, "", 0);
+    if (!sum_folder(sum, path, QC_FILE_NPY, a, st) || !sum_folder(sum, path, QC_FILE_IMAGE, a, st) ||
+        !sum_folder(sum, path, QC_FILE_NPZ, a, st))
         return false;
     memcpy(hex, sum, sizeof sum);
     return true;
