@@ -6,16 +6,15 @@
 
 const char *qc_simd_limit(void)
 {
-    const char *text = getenv("ONEDNN_MAX_CPU_ISA");
-    return text ? text : getenv("DNNL_MAX_CPU_ISA");
+    return getenv("QCALIB_MAX_CPU_ISA");
 }
 
 /* Unknown names do not limit anything. */
 static int widest(const char *limit)
 {
     if (!limit) return 512;
-    if (strncasecmp(limit, "AVX2", 4) == 0) return 256;
-    return strcasecmp(limit, "SSE41") == 0 || strcasecmp(limit, "AVX") == 0 ? 128 : 512;
+    if (strcasecmp(limit, "avx2") == 0 || strcasecmp(limit, "avx_vnni") == 0) return 256;
+    return strcasecmp(limit, "plain") == 0 ? 128 : 512;
 }
 
 int qc_simd_bits = 512;

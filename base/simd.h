@@ -14,8 +14,8 @@
 
 #define QC_INLINE inline __attribute__((always_inline))
 
-/* Returns the environment variable ONEDNN_MAX_CPU_ISA or DNNL_MAX_CPU_ISA, which limits the instructions of all code
-   (names: simq/core/kernel.h), or NULL if it is not set. */
+/* Returns the environment variable QCALIB_MAX_CPU_ISA, which limits the instructions of all code (names:
+   simq/core/kernel.h), or NULL if it is not set. */
 const char *qc_simd_limit(void);
 /* The widest vectors that it allows: 128, 256 or 512 bits. Read when the program is loaded. */
 extern int qc_simd_bits;

@@ -22,7 +22,7 @@ from measured_models import BY_NAME, Data, run_measured
 MODELS = ("resnet20_cifar10", "resnet8_cifar10_mlperf", "mobilenetv1_075_224_imagenet", "dscnn_kws_mlperf",
           "superres_pytorch", "rfb320_face_simplified")
 RUNS = 10  # in a round
-CAPS = {"all": None, "up to AVX-512 VNNI": "AVX512_CORE_VNNI"}  # instructions that qcalib may use
+CAPS = {"all": None, "up to AVX-512 VNNI": "avx512_vnni"}  # instructions that qcalib may use
 LAYERS = ("Conv", "Gemm", "Add", "AveragePool", "GlobalAveragePool", "MaxPool")
 Layer = collections.namedtuple("Layer", "what seconds")
 
@@ -33,7 +33,7 @@ class Ours:
     def __init__(self, bench, graph, sample, cap):
         self.process = subprocess.Popen([bench, graph, "--steps", "--in", sample], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True,
-                                        env={**os.environ, **({"DNNL_MAX_CPU_ISA": cap} if cap else {})})
+                                        env={**os.environ, **({"QCALIB_MAX_CPU_ISA": cap} if cap else {})})
 
     def steps(self):
         """Returns (seconds, kernel, detail, operator, value, dims of each operand...) of each step, as text."""

@@ -21,8 +21,6 @@ from benchmark_layers import MODELS, RUNS, Ours, describe
 from measured_models import BY_NAME, Data, run_measured
 
 LEAST, AIM = 1_000_000, 0.6
-CAPS = {"avx2": "AVX2", "avx_vnni": "AVX2_VNNI", "avx512": "AVX512_CORE", "avx512_vnni": "AVX512_CORE_VNNI",
-        "amx_int8": "AVX512_CORE_AMX", "neon": "ADVSIMD", "neon_dot": "ADVSIMD_DOT", "neon_i8mm": "ADVSIMD_I8MM"}
 BLOCK = 16  # channels
 HEAD = ["instructions", "operands", "peak, 10^9 a second", "sums to bytes, 10^9 a second", "layers", "all layers",
         "median layer", "its bound", "layers below 0.6", "of them with a bound above 0.6", "the lowest two of these"]
@@ -81,7 +79,7 @@ def peak_rows(program, bench, peak, data, rounds, every=False):
         for isa in dict.fromkeys(isa for isa, _ in top):
             found = collections.defaultdict(list)
             for name in MODELS:
-                for layer in layers_of(program, bench, data, name, CAPS[isa], rounds, pathlib.Path(folder)):
+                for layer in layers_of(program, bench, data, name, isa, rounds, pathlib.Path(folder)):
                     if layer.operands in top:  # layers too small for an AMX tile are computed and counted with VNNI
                         found[layer.operands].append(layer)
             for key, layers in found.items():

@@ -8,13 +8,7 @@
 #include "base/simd.h"
 
 static const char *const names[QC_ISA_COUNT] = {
-#define QC_X(name, text, dnnl) [QC_ISA_##name] = (text),
-    QC_ISAS(QC_X)
-#undef QC_X
-};
-
-static const char *const caps[QC_ISA_COUNT] = {
-#define QC_X(name, text, dnnl) [QC_ISA_##name] = (dnnl),
+#define QC_X(name, text) [QC_ISA_##name] = (text),
     QC_ISAS(QC_X)
 #undef QC_X
 };
@@ -24,10 +18,8 @@ static enum qc_isa environment(void)
     const char *text = qc_simd_limit();
     if (!text) return QC_ISA_BEST;
     for (enum qc_isa i = QC_ISA_PLAIN; i < QC_ISA_COUNT; i++)
-        if (strcasecmp(text, caps[i]) == 0) return i;
-    if (strcasecmp(text, "AVX512_CORE_BF16") == 0 || strcasecmp(text, "AVX512_CORE_FP16") == 0)
-        return QC_ISA_AVX512_VNNI;
-    return strcasecmp(text, "AVX") == 0 ? QC_ISA_PLAIN : QC_ISA_BEST;
+        if (strcasecmp(text, names[i]) == 0) return i;
+    return QC_ISA_BEST;
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """qcalib run equals ONNX Runtime, byte for byte: every real model, quantized, in both forms, on 256 samples (MobileNet: 32, nightly 256), with the
-processor's best instructions and with AVX2 only (set with DNNL_MAX_CPU_ISA). With float operators the results may
+processor's best instructions and with AVX2 only (set with QCALIB_MAX_CPU_ISA). With float operators the results may
 differ: FLOAT says which results, by how much and why, and a test shows that only those operators are the reason."""
 
 import dataclasses
@@ -31,7 +31,7 @@ FLOAT = {
     "text_transformer_agnews": ({"logits"}, 0.05, 0.01, {"Softmax", "ReduceMean", "Erf"}),
 }
 QUICK = ("--method", "minmax", "--weight-rounding", "nearest")  # how parameters were found is of no account here
-CAPPED = {"DNNL_MAX_CPU_ISA": "AVX2"}
+CAPPED = {"QCALIB_MAX_CPU_ISA": "avx2"}
 
 
 def case_of(model, most=None, **how):
