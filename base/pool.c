@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _GNU_SOURCE /* sched_getaffinity, gettid, tgkill */
+#define _GNU_SOURCE /* sched_getaffinity, syscall */
 #include "base/pool.h"
 
 #include <omp.h>
@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 struct run {
@@ -83,7 +84,7 @@ struct probed {
 static void *be_there(void *arg)
 {
     struct probed *p = arg;
-    p->id = gettid();
+    p->id = (pid_t)syscall(SYS_gettid);
     pthread_mutex_lock(&p->probe->gate);
     pthread_mutex_unlock(&p->probe->gate);
     return NULL;
@@ -106,7 +107,7 @@ static unsigned possible(unsigned wanted)
         pthread_mutex_unlock(&probe.gate);
         for (unsigned i = 0; i < count; i++) pthread_join(p[i].thread, NULL);
         for (unsigned i = 0; i < count; i++) {
-            for (int j = 0; j < 100000 && tgkill(getpid(), p[i].id, 0) == 0; j++) sched_yield();
+            for (int j = 0; j < 100000 && syscall(SYS_tgkill, getpid(), p[i].id, 0) == 0; j++) sched_yield();
         }
         pthread_mutex_destroy(&probe.gate);
     }

@@ -1,7 +1,7 @@
 # Writes a CycloneDX list of the libraries that FILE is linked with (`cmake -P`; cmake/library.cmake calls it after the
-# link). The names are those that the dynamic linker will load, read from FILE. The versions are those of pkg-config,
-# the compiler (OpenMP) and the C library. A library without a version is an error.
-#   FILE=libqcalib.so OUT=qcalib.cdx.json NAME= VERSION= READELF= KNOWN="libgsl=gsl@2.7.1;..."
+# link). The names are those that the dynamic linker will load, read from FILE, and those of STATIC. The versions are
+# those of pkg-config, the compiler (OpenMP) and the C library. A library without a version is an error.
+#   FILE=libqcalib.so OUT=qcalib.cdx.json NAME= VERSION= READELF= KNOWN="libgsl=gsl@2.7.1;..." STATIC="hdf5@1.10.8;..."
 execute_process(COMMAND ${READELF} -dW ${FILE} OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "\\(NEEDED\\)[^[]*\\[[^]]*\\]" needed "${dynamic}")
 set(components "")
@@ -27,6 +27,20 @@ foreach(line ${needed})
       \"version\": \"${version}\",
       \"purl\": \"pkg:generic/${found}@${version}\",
       \"properties\": [{\"name\": \"soname\", \"value\": \"${file}\"}]
+    }")
+endforeach()
+foreach(one ${STATIC})
+  string(REGEX MATCH "^([^@]*)@(.+)$" whole "${one}")
+  if(NOT whole)
+    message(FATAL_ERROR "${FILE} has ${one} inside, of which no version is known")
+  endif()
+  list(APPEND references "\"${CMAKE_MATCH_1}\"")
+  list(APPEND components "    {
+      \"type\": \"library\",
+      \"bom-ref\": \"${CMAKE_MATCH_1}\",
+      \"name\": \"${CMAKE_MATCH_1}\",
+      \"version\": \"${CMAKE_MATCH_2}\",
+      \"purl\": \"pkg:generic/${CMAKE_MATCH_1}@${CMAKE_MATCH_2}\"
     }")
 endforeach()
 if(NOT components)

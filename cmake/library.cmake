@@ -43,11 +43,17 @@ target_include_directories(qcalib_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_I
 
 # CycloneDX list of the libraries that are linked.
 get_property(known GLOBAL PROPERTY QC_KNOWN)
+get_property(static GLOBAL PROPERTY QC_STATIC)
 set(bill ${PROJECT_BINARY_DIR}/qcalib.cdx.json)
+set(billed qcalib_shared)
+if(QCALIB_STATIC)
+  set(billed qcalib)
+endif()
 add_custom_command(OUTPUT ${bill}
-  COMMAND ${CMAKE_COMMAND} -DFILE=$<TARGET_FILE:qcalib_shared> -DOUT=${bill} -DNAME=qcalib -DVERSION=${PROJECT_VERSION}
-          -DREADELF=${CMAKE_READELF} "-DKNOWN=${known}" -P ${PROJECT_SOURCE_DIR}/cmake/bill.cmake
-  DEPENDS qcalib_shared ${PROJECT_SOURCE_DIR}/cmake/bill.cmake COMMENT "List of linked libraries" VERBATIM)
+  COMMAND ${CMAKE_COMMAND} -DFILE=$<TARGET_FILE:${billed}> -DOUT=${bill} -DNAME=qcalib -DVERSION=${PROJECT_VERSION}
+          -DREADELF=${CMAKE_READELF} "-DKNOWN=${known}" "-DSTATIC=${static}"
+          -P ${PROJECT_SOURCE_DIR}/cmake/bill.cmake
+  DEPENDS ${billed} ${PROJECT_SOURCE_DIR}/cmake/bill.cmake COMMENT "List of linked libraries" VERBATIM)
 if(QC_SANITIZE) # has libraries that are never installed
   add_custom_target(qcalib_bill)
 else()
@@ -61,8 +67,11 @@ if("cli" IN_LIST built)
   add_executable(qcalib ${PROJECT_SOURCE_DIR}/cli/main.c)
   qc_link_rooms(qcalib cli)
   target_link_libraries(qcalib PRIVATE qc_flags)
+  if(QCALIB_STATIC)
+    target_link_options(qcalib PRIVATE -static-pie)
+  endif()
   # Handles failed allocations in libraries. Not with sanitizers, which have their own allocators.
-  if(NOT QC_SANITIZE)
+  if(NOT QC_SANITIZE AND NOT QCALIB_STATIC)
     target_sources(qcalib PRIVATE ${PROJECT_SOURCE_DIR}/cli/allocators.c ${PROJECT_SOURCE_DIR}/cli/endings.c)
   endif()
   if(QC_SANITIZE MATCHES thread)
@@ -77,8 +86,10 @@ if("cli" IN_LIST built)
 
   # The program for several processes, if MPI is installed (libopenmpi-dev). Not with sanitizers, which MPI does not
   # support.
-  pkg_check_modules(QC_mpi QUIET IMPORTED_TARGET GLOBAL ompi-c)
-  if(QC_mpi_FOUND AND NOT QC_SANITIZE)
+  if(QCALIB_MPI)
+    pkg_check_modules(QC_mpi QUIET IMPORTED_TARGET GLOBAL ompi-c)
+  endif()
+  if(QCALIB_MPI AND QC_mpi_FOUND AND NOT QC_SANITIZE)
     add_executable(qcalib-mpi ${PROJECT_SOURCE_DIR}/cli/main_mpi.c ${PROJECT_SOURCE_DIR}/cli/allocators.c)
     qc_link_rooms(qcalib-mpi cli)
     target_link_libraries(qcalib-mpi PRIVATE qc_flags PkgConfig::QC_mpi)

@@ -1,14 +1,25 @@
+# Parts that a build can leave out (docs/building.md#smaller-builds). What is left out is QC_WITHOUT_PART in C.
+option(QCALIB_TFLITE "TensorFlow Lite: the room tflite/ and --format tflite" ON)
+option(QCALIB_IMAGES "JPEG, PNG and WebP, each if its library is installed" ON)
+option(QCALIB_MPI "The program qcalib-mpi, if MPI is installed" ON)
+option(QCALIB_STATIC "The program is one static file, without --plugin and --kernel" OFF)
+option(QCALIB_GSL "Exact intervals of accuracy, by GSL (GPL). OFF: Wilson's; everything is under Apache-2.0" ON)
+
 # The packages of Debian that the rooms use, one target each: qc::hdf5 qc::gsl qc::jansson qc::protobuf-c
-# qc::deflate qc::zlib qc::crypto qc::threads qc::openmp, and if installed qc::jpeg qc::png qc::webp. A room lists its
+# qc::deflate qc::zlib qc::threads qc::openmp, and if installed qc::jpeg qc::png qc::webp. A room lists its
 # packages in qc_room(... LINKS ...); scripts/setup installs all of them.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 
-# qc_known(LIBRARIES NAME VERSION): versions for the list of linked libraries (cmake/bill.cmake).
+# qc_known(LIBRARIES NAME VERSION [FILES]): versions for the list of linked libraries (cmake/bill.cmake). An archive among
+# the files is linked statically, so no program names it.
 function(qc_known libraries name version)
   foreach(library ${libraries})
     set_property(GLOBAL APPEND PROPERTY QC_KNOWN lib${library}=${name}@${version})
   endforeach()
+  if("${ARGN}" MATCHES "\\.a(;|$)")
+    set_property(GLOBAL APPEND PROPERTY QC_STATIC ${name}@${version})
+  endif()
 endfunction()
 
 # Libraries without pkg-config: the C library with its parts, and OpenMP, which belongs to the compiler. They come first,
@@ -18,6 +29,7 @@ if(QC_C_HEADERS)
   file(STRINGS ${QC_C_HEADERS}/features.h lines REGEX "define[ \t]+__GLIBC(_MINOR)?__[ \t]")
   string(REGEX MATCHALL "[0-9]+" version "${lines}")
   list(JOIN version "." version)
+  set(QC_GLIBC ${version})
   set_property(GLOBAL APPEND PROPERTY QC_KNOWN ld-linux-x86-64=glibc@${version} ld-linux-aarch64=glibc@${version})
   qc_known("c;m;pthread;dl;rt" glibc ${version})
 endif()
@@ -37,7 +49,7 @@ function(qc_package name debian)
   add_library(qc::${name} INTERFACE IMPORTED GLOBAL)
   target_link_libraries(qc::${name} INTERFACE PkgConfig::QC_${name})
   set_property(GLOBAL APPEND PROPERTY QC_LINK_FLAGS ${QC_${name}_LDFLAGS})
-  qc_known("${QC_${name}_LIBRARIES}" ${name} ${QC_${name}_VERSION})
+  qc_known("${QC_${name}_LIBRARIES}" ${name} ${QC_${name}_VERSION} ${QC_${name}_LINK_LIBRARIES})
 endfunction()
 
 # Optional packages; without one of them, messages say that qcalib was built without it.
@@ -57,21 +69,24 @@ function(qc_optional_package name debian)
   foreach(module ${ARGN})
     target_link_libraries(qc::${name} INTERFACE PkgConfig::QC_${module})
     set_property(GLOBAL APPEND PROPERTY QC_LINK_FLAGS ${QC_${module}_LDFLAGS})
-    qc_known("${QC_${module}_LIBRARIES}" ${module} ${QC_${module}_VERSION})
+    qc_known("${QC_${module}_LIBRARIES}" ${module} ${QC_${module}_VERSION} ${QC_${module}_LINK_LIBRARIES})
   endforeach()
 endfunction()
 
 qc_package(hdf5 libhdf5-dev hdf5-serial hdf5)
 qc_known(hdf5_serial hdf5 ${QC_hdf5_VERSION}) # its name in Debian
-qc_package(gsl libgsl-dev gsl)
+if(QCALIB_GSL)
+  qc_package(gsl libgsl-dev gsl)
+endif()
 qc_package(jansson libjansson-dev jansson)
 qc_package(protobuf-c libprotobuf-c-dev libprotobuf-c)
 qc_package(deflate libdeflate-dev libdeflate)
 qc_package(zlib zlib1g-dev zlib)
-qc_package(crypto libssl-dev libcrypto)
-qc_optional_package(jpeg libjpeg-dev libjpeg)
-qc_optional_package(png libpng-dev libpng)
-qc_optional_package(webp libwebp-dev libwebp libwebpdemux)
+if(QCALIB_IMAGES)
+  qc_optional_package(jpeg libjpeg-dev libjpeg)
+  qc_optional_package(png libpng-dev libpng)
+  qc_optional_package(webp libwebp-dev libwebp libwebpdemux)
+endif()
 
 add_library(qc::threads INTERFACE IMPORTED GLOBAL)
 target_link_libraries(qc::threads INTERFACE Threads::Threads)
@@ -83,3 +98,7 @@ if(NOT OpenMP_C_FOUND)
 endif()
 add_library(qc::openmp INTERFACE IMPORTED GLOBAL)
 target_link_libraries(qc::openmp INTERFACE OpenMP::OpenMP_C)
+qc_known("" libgomp ${CMAKE_C_COMPILER_VERSION} ${OpenMP_gomp_LIBRARY})
+if(QCALIB_STATIC)
+  qc_known("" glibc "${QC_GLIBC}" libc.a)
+endif()

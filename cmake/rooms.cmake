@@ -37,6 +37,11 @@ if(CMAKE_C_COMPILER_ID STREQUAL GNU AND CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|
 endif()
 target_compile_definitions(qc_flags INTERFACE _XOPEN_SOURCE=700 $<$<BOOL:${QC_ARENA_DEBUG}>:QC_ARENA_DEBUG>
   $<$<BOOL:${QC_ABLATION}>:QC_ABLATION>)
+foreach(part TFLITE IMAGES GSL)
+  if(NOT QCALIB_${part})
+    target_compile_definitions(qc_flags INTERFACE QC_WITHOUT_${part})
+  endif()
+endforeach()
 
 # Hardening of release builds; tests/e2e/test_release.py checks the result. Not for sanitizers, which check the same.
 include(CheckCCompilerFlag)

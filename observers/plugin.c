@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "observers/plugin.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/shared_object.h"
 #include "base/user_code.h"
 
 struct plugin {
@@ -31,7 +31,7 @@ bool qc_plugins_new(struct qc_plugins **out, struct qc_status *st)
 static void free_one(struct plugin *p)
 {
     if (!p) return;
-    if (p->library) dlclose(p->library);
+    qc_shared_object_close(p->library);
     free(p);
 }
 
@@ -153,23 +153,10 @@ static bool solve_plugin(struct qc_range *out, const struct qc_statistics *s, co
 
 static bool open_file(struct plugin *p, const struct qc_plugins *all, const char *file, struct qc_status *st)
 {
-    size_t length = strlen(file) + 3;
-    char *path = malloc(length);
-    if (!path) return qc_fail_memory(st, length);
-    snprintf(path, length, "%s%s", strchr(file, '/') ? "" : "./", file);
-    qc_user_code_enter("plugin", file, "loading");
-    p->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    qc_user_code_leave();
-    free(path);
-    if (!p->library) {
-        const char *why = dlerror();
-        return qc_fail(st, QC_BAD_INPUT, "plugin %s: not a shared object that can be loaded: %s", file,
-                       why ? why : "unknown");
-    }
-    const struct qcalib_observer *e = dlsym(p->library, "qcalib_observer_entry");
-    if (!e)
-        return qc_fail(st, QC_BAD_INPUT,
-                       "plugin %s: it does not export 'qcalib_observer_entry' (see qcalib_observer.h)", file);
+    const void *entry;
+    if (!qc_shared_object_open(&p->library, &entry, "plugin", file, "qcalib_observer_entry", "qcalib_observer.h", st))
+        return false;
+    const struct qcalib_observer *e = entry;
     if (!check_plugin(all, file, e, st)) return false;
     for (size_t i = 0; i < e->option_count; i++) {
         const struct qcalib_observer_option *o = &e->options[i];

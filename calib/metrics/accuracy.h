@@ -28,7 +28,7 @@ struct qc_metric {
     double value;         /* top1: 0 to 1; psnr: dB (infinity when equal) */
     double top5;          /* NaN with fewer than 6 classes, or without labels */
     double mse;           /* NaN without a target */
-    double low, high;     /* top1: exact 95 % interval; NaN otherwise */
+    double low, high;     /* top1: 95 % interval (interval.h); NaN otherwise */
     double nll;           /* top1: mean negative log-likelihood of the labels, in nats; else NaN */
     size_t positions;     /* top1 of sequences: number of labels counted; else 0 */
     size_t classes;       /* top1: number of classes; else 0 */
@@ -103,10 +103,3 @@ bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const str
 void qc_score_add(struct qc_score *to, const struct qc_score *t);
 /* Computes the metric from the sum of all scores; `seconds` stays 0. */
 void qc_scoring_metric(struct qc_metric *out, const struct qc_scoring *s, const struct qc_score *all);
-
-/* Confidence interval of a proportion. */
-
-/* Computes the exact (Clopper and Pearson 1934) two-sided interval for hits of n, n >= 1: 0 <= low <= hits / n <= high
-   <= 1. confidence in (0, 1), such as 0.95. The ends are quantiles of the beta distribution: low at (1 - c) / 2 of
-   Beta(hits, n - hits + 1), high at (1 + c) / 2 of Beta(hits + 1, n - hits). */
-void qc_interval(double *low, double *high, uint64_t hits, uint64_t n, double confidence);

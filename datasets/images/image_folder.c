@@ -278,18 +278,6 @@ static bool check(size_t *gone, void *user, const uint64_t *rows, size_t count, 
 
 /* ---- The folder ---- */
 
-static bool is_image(const unsigned char *head, size_t size)
-{
-    return (size >= 3 && memcmp(head, "\xff\xd8\xff", 3) == 0) ||
-           (size >= 8 && memcmp(head, "\x89PNG\r\n\x1a\n", 8) == 0) ||
-           (size >= 12 && memcmp(head, "RIFF", 4) == 0 && memcmp(head + 8, "WEBP", 4) == 0);
-}
-
-bool qc_is_images(const struct qc_data_look *look)
-{
-    return look->is_folder ? qc_folder_has(look->path, QC_FILE_IMAGE, look->follow) : is_image(look->head, look->size);
-}
-
 static bool list_labelled(struct images *x, const char *path, bool is_folder, struct qc_status *st)
 {
     struct qc_arena *a = x->arena;

@@ -27,12 +27,20 @@ struct qc_lower_options {
     const struct qc_target *target;
 };
 
+/* A build without TensorFlow Lite has no such exporter. */
+#ifdef QC_WITHOUT_TFLITE
+#define QC_EXPORTER_TFLITE(X, c)
+#else
+#define QC_EXPORTER_TFLITE(X, c) X(c, tflite, "tflite")
+#endif
+
 /* X(c, symbol, name): each is a `const struct qc_exporter qc_exporter_SYMBOL` at the end of its own file. */
 #define QC_EXPORTERS(X, c)                                                                                             \
     X(c, qdq, "qdq")                                                                                                   \
     X(c, qoperator, "qoperator")                                                                                       \
     X(c, annotated, "annotated")                                                                                       \
-    X(c, encodings, "encodings") X(c, mnn, "mnn") X(c, trt_cache, "trt-cache") X(c, text, "text") X(c, tflite, "tflite")
+    X(c, encodings, "encodings") X(c, mnn, "mnn") X(c, trt_cache, "trt-cache") X(c, text, "text")                      \
+        QC_EXPORTER_TFLITE(X, c)
 
 struct qc_exporter {
     const char *summary;

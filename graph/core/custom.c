@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/core/custom.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/user_code.h"
+#include "base/shared_object.h"
 
 enum { OPERANDS_MAX = 64 };
 
@@ -41,7 +40,7 @@ struct qc_custom_ops *qc_custom_ops_ref(const struct qc_custom_ops *c)
 void qc_custom_ops_unref(struct qc_custom_ops *c)
 {
     if (!c || --c->references) return;
-    for (size_t i = 0; i < c->count; i++) dlclose(c->items[i].library);
+    for (size_t i = 0; i < c->count; i++) qc_shared_object_close(c->items[i].library);
     free(c->items);
     free(c);
 }
@@ -88,32 +87,18 @@ static bool check(const struct qc_custom_ops *all, const char *file, const struc
 
 bool qc_custom_ops_load(struct qc_custom_ops *c, const char *file, struct qc_status *st)
 {
-    const size_t length = strlen(file) + 3;
-    char *path = malloc(length);
-    struct custom *more = realloc(c->items, (c->count + 1) * sizeof *more);
-    if (more) c->items = more;
-    if (!path || !more) {
-        free(path);
-        return qc_fail_memory(st, length);
-    }
-    snprintf(path, length, "%s%s", strchr(file, '/') ? "" : "./", file);
-    qc_user_code_enter("kernel", file, "loading");
-    struct custom one = {.library = dlopen(path, RTLD_NOW | RTLD_LOCAL)};
-    qc_user_code_leave();
-    free(path);
-    if (!one.library) {
-        const char *why = dlerror();
-        return qc_fail(st, QC_BAD_INPUT, "kernel %s: not a shared object that can be loaded: %s", file,
-                       why ? why : "unknown");
-    }
-    one.kernel = dlsym(one.library, "qcalib_kernel_entry");
-    bool ok = one.kernel || qc_fail(st, QC_BAD_INPUT,
-                                    "kernel %s: it does not export 'qcalib_kernel_entry' (see qcalib_kernel.h)", file);
-    ok = ok && check(c, file, one.kernel, st);
+    struct custom one, *more = realloc(c->items, (c->count + 1) * sizeof *more);
+    const void *entry;
+    if (!more) return qc_fail_memory(st, (c->count + 1) * sizeof *more);
+    c->items = more;
+    if (!qc_shared_object_open(&one.library, &entry, "kernel", file, "qcalib_kernel_entry", "qcalib_kernel.h", st))
+        return false;
+    one.kernel = entry;
+    const bool ok = check(c, file, one.kernel, st);
     if (ok)
         c->items[c->count++] = one;
     else
-        dlclose(one.library);
+        qc_shared_object_close(one.library);
     return ok;
 }
 

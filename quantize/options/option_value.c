@@ -157,6 +157,16 @@ const char *qc_option_choice_text(const void *fields, const struct qc_option_inf
     return c->text;
 }
 
+/* Choices that this build leaves out, by option; the last row ends the list. */
+static const struct {
+    const char *option, *choice, *part, *build;
+} left_out[] = {
+#ifdef QC_WITHOUT_TFLITE
+    {"format", "tflite", "TensorFlow Lite", "QCALIB_TFLITE"},
+#endif
+    {0},
+};
+
 /* Finds the choice. Fails with a message that lists the choices. */
 static const struct qc_option_choice *choose_among(const struct qc_option_info *i, const char *value, size_t length,
                                                    struct qc_arena *a, struct qc_status *st)
@@ -167,6 +177,12 @@ static const struct qc_option_choice *choose_among(const struct qc_option_info *
     char text[16 * CHOICES], bits[64];
     size_t n = 0, used = 0;
     if (!given) return NULL;
+    for (size_t k = 0; left_out[k].option; k++)
+        if (strcmp(i->name, left_out[k].option) == 0 && strcmp(given, left_out[k].choice) == 0) {
+            qc_fail(st, QC_UNSUPPORTED, "--%s %s: this qcalib was built without %s: build it with -D%s=ON", i->name,
+                    given, left_out[k].part, left_out[k].build);
+            return NULL;
+        }
     for (; n < CHOICES && i->values[n].text; n++) names[n] = i->values[n].text;
     for (size_t k = 0; k < n && used < sizeof text; k++) {
         qc_text(text + used, (unsigned)(sizeof text - used), "%s%s", k == 0 ? "" : k + 1 < n ? ", " : " or ", names[k]);
