@@ -161,7 +161,7 @@ Test(accuracy, few_classes_have_no_top5)
     write_labelled(path, &x[0][0], 5, labels, 2);
     cr_assert(evaluate(&m, g, path, 1, &st), "%s", st.message);
     cr_expect(m.value == 1 && isnan(m.top5));
-    cr_expect_float_eq(m.low, 0.15811388, 1e-7); /* binomtest(2, 2) */
+    cr_expect_float_eq(m.low, BY_BUILD(0.15811388, 0.34238023), 1e-7); /* binomtest(2, 2) */
     cr_expect_eq(m.high, 1);
     case_unlink(path);
     qc_graph_free(g);
