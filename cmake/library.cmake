@@ -64,12 +64,12 @@ endif()
 add_custom_target(installable DEPENDS qcalib_static qcalib_shared qcalib_bill)
 
 if("cli" IN_LIST built)
+  if(QCALIB_STATIC) # in place of -pie, which would win over it
+    set(CMAKE_C_LINK_OPTIONS_PIE -static-pie)
+  endif()
   add_executable(qcalib ${PROJECT_SOURCE_DIR}/cli/main.c)
   qc_link_rooms(qcalib cli)
   target_link_libraries(qcalib PRIVATE qc_flags)
-  if(QCALIB_STATIC)
-    target_link_options(qcalib PRIVATE -static-pie)
-  endif()
   # Handles failed allocations in libraries. Not with sanitizers, which have their own allocators.
   if(NOT QC_SANITIZE AND NOT QCALIB_STATIC)
     target_sources(qcalib PRIVATE ${PROJECT_SOURCE_DIR}/cli/allocators.c ${PROJECT_SOURCE_DIR}/cli/endings.c)
