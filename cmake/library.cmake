@@ -70,8 +70,9 @@ if("cli" IN_LIST built)
   add_executable(qcalib ${PROJECT_SOURCE_DIR}/cli/main.c)
   qc_link_rooms(qcalib cli)
   target_link_libraries(qcalib PRIVATE qc_flags)
-  # Handles failed allocations in libraries. Not with sanitizers, which have their own allocators.
-  if(NOT QC_SANITIZE AND NOT QCALIB_STATIC)
+  # Handles failed allocations in libraries. Not with sanitizers, which have their own allocators, and not in wheels: on
+  # glibc 2.31, dlsym calls the allocators that ask it, without end.
+  if(NOT QC_SANITIZE AND NOT QCALIB_STATIC AND NOT QC_GLIBC VERSION_LESS 2.34)
     target_sources(qcalib PRIVATE ${PROJECT_SOURCE_DIR}/cli/allocators.c ${PROJECT_SOURCE_DIR}/cli/endings.c)
   endif()
   if(QC_SANITIZE MATCHES thread)
