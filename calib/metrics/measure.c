@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/scope.h"
 #include "graph/core/uses.h"
 
 /* Returns the value of the float graph that a quantizer is named after; 0 if it does not exist any more. */
@@ -50,11 +51,8 @@ struct wanted {
 static bool prepare_measurement(struct qc_measurement **out, struct wanted *w, const struct qc_graph *real,
                                 const struct qc_graph *quantized, struct qc_status *st)
 {
-    struct qc_measurement *r = calloc(1, sizeof *r);
-    if (!r || !(r->arena = qc_arena_new())) {
-        free(r);
-        return qc_fail_memory(st, sizeof *r);
-    }
+    struct qc_measurement *r;
+    if (!QC_NEW_OWNER(r, st)) return false;
     *out = r;
     r->qparams_count = quantized->qparams_count;
     r->output_count = quantized->output_count;

@@ -366,11 +366,8 @@ static bool add_moments_layer(struct qc_second_moments *m, const struct qc_graph
 static bool make_moments(struct qc_second_moments **out, size_t nodes, struct qc_status *st)
 {
     *out = NULL;
-    struct qc_second_moments *m = calloc(1, sizeof *m);
-    if (!m || !(m->arena = qc_arena_new())) {
-        free(m);
-        return qc_fail_memory(st, sizeof *m);
-    }
+    struct qc_second_moments *m;
+    if (!QC_NEW_OWNER(m, st)) return false;
     const size_t most = QC_MOMENTS_RECURRENT * nodes + 1;
     bool ok = true;
     m->node_count = nodes;

@@ -7,6 +7,7 @@
 #include "arith/float_level.h"
 #include "base/array.h"
 #include "base/pool.h"
+#include "base/scope.h"
 #include "calib/ranges/calibrate_parts.h"
 #include "calib/weights/compensation.h"
 #include "calib/weights/round_weights.h"
@@ -573,11 +574,8 @@ void qc_ready_weights_free(struct qc_ready_weights *r)
 bool qc_ready_weights_new(struct qc_ready_weights **out, struct qc_calibration *c, struct qc_graph *g,
                           const struct qc_calibration_options *options, struct qc_status *st)
 {
-    struct qc_ready_weights *r = calloc(1, sizeof *r);
-    if (!r || !(r->arena = qc_arena_new())) {
-        qc_ready_weights_free(r);
-        return qc_fail_memory(st, sizeof *r);
-    }
+    struct qc_ready_weights *r;
+    if (!QC_NEW_OWNER(r, st)) return false;
     r->solving = (struct solving){.c = c, .g = g, .options = options};
     const size_t count = g->qparams_count + 1;
     if (!index_constants(&r->solving, r->arena, st) || !(r->unbound = QC_NEW_ARRAY(r->arena, size_t, count, st)) ||

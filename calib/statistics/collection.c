@@ -110,11 +110,8 @@ static int compare_names(const void *x, const void *y)
 bool qc_collection_new(struct qc_collection **out, size_t count, const char *const *names, enum qc_need need,
                        struct qc_status *st)
 {
-    struct qc_collection *c = calloc(1, sizeof *c);
-    if (!c || !(c->arena = qc_arena_new())) {
-        free(c);
-        return qc_fail_memory(st, sizeof *c);
-    }
+    struct qc_collection *c;
+    if (!QC_NEW_OWNER(c, st)) return false;
     c->need = need;
     c->inputs = "";
     c->values = QC_NEW_ARRAY(c->arena, struct qc_collected, count, st);

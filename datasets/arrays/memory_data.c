@@ -455,11 +455,8 @@ static bool begin_drawing(struct drawn **out, struct qc_memory_data *m, const st
     for (unsigned d = 1; none.dims && d < none.rank && d < QC_DATA_RANK_MAX; d++)
         dims[d] = none.dims[d] < 0 ? 1 : none.dims[d];
     if (none.dims) none.dims = dims;
-    struct drawn *x = calloc(1, sizeof *x);
-    if (!x || !(x->arena = qc_arena_new())) {
-        free(x);
-        return qc_fail_memory(st, sizeof *x);
-    }
+    struct drawn *x;
+    if (!QC_NEW_OWNER(x, st)) return false;
     x->rank = none.rank - 1;
     x->element = qc_dtype_size(none.dtype < QC_DTYPE_COUNT ? none.dtype : QC_NONE);
     *out = x;

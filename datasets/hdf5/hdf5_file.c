@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/scope.h"
 #include "datasets/hdf5/hdf5_lib.h"
 
 /* Bytes per file. By default HDF5 grows its cache to 32 MiB with the number of chunks, and counts nodes of a chunk
@@ -75,11 +76,7 @@ static hid_t file_access(void)
 static bool hand_over(struct qc_h5_file **out, struct qc_h5_file *f)
 {
     const bool ok = f->id >= 0;
-    if (ok)
-        *out = f;
-    else
-        free(f);
-    return ok;
+    return QC_HAND_OVER(ok, out, f, free);
 }
 
 bool qc_h5_open(struct qc_h5_file **out, const char *path, enum qc_follow follow, struct qc_status *st)

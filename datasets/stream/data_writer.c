@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/checked.h"
 #include "base/file.h"
+#include "base/scope.h"
 #include "datasets/hdf5/chunk_codec.h"
 #include "datasets/hdf5/hdf5_io.h"
 #include "graph/types/number_format.h"
@@ -165,11 +166,7 @@ bool qc_writer_open(struct qc_writer **out, const char *path, const struct qc_wr
     if (w->outputs) w->count = output_count;
     ok = ok && qc_output_open(&w->file, path, st) &&
          (qc_h5_create(&w->h5, qc_output_path(w->file), st) || qc_where(st, "%s", path));
-    if (ok)
-        *out = w;
-    else
-        qc_writer_free(w);
-    return ok;
+    return QC_HAND_OVER(ok, out, w, qc_writer_free);
 }
 
 bool qc_writer_preprocess(struct qc_writer *w, size_t output, const struct qc_preprocess *p, struct qc_status *st)

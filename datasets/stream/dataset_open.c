@@ -654,11 +654,7 @@ static bool open_any(struct qc_dataset **out, const char *file, const struct qc_
     ok = ok && ((ds->own && qc_memory_data_is_unsure(ds->own)) ||
                 qc_dataset_choose(ds, &(struct qc_selection){.samples = 0}, st));
 out:
-    if (ok)
-        *out = ds;
-    else
-        qc_dataset_free(ds);
-    return ok;
+    return QC_HAND_OVER(ok, out, ds, qc_dataset_free);
 }
 
 bool qc_dataset_open(struct qc_dataset **out, const char *file, const struct qc_input_spec *inputs, size_t input_count,

@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "base/checked.h"
 #include "base/file.h"
+#include "base/scope.h"
 #include "onnx/read/importing.h"
 
 /* Tensors with external data. */
@@ -228,11 +229,7 @@ static bool read_external_tensor(struct qc_tensor **out, enum qc_dtype dtype, co
         ok = qc_fail(st, QC_MACHINE, "cannot read its external data %s: %s", e->location, strerror(errno));
     if (ok && raw) import_take_raw(t, raw);
     free(raw);
-    if (ok)
-        *out = t;
-    else
-        qc_tensor_unref(t);
-    return ok;
+    return QC_HAND_OVER(ok, out, t, qc_tensor_unref);
 }
 
 static bool import_raw_bytes(size_t *out, enum qc_dtype dtype, size_t count);

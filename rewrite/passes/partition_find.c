@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "base/shown.h"
 #include "base/union_find.h"
 #include "graph/core/source_call.h"
@@ -677,12 +678,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     if (ok) find_requests(p, &uses);
     ok = ok && tables_note_float(p, st) && warn_of_joins(&f, st) && find_schemes(p, st) &&
          qc_partition_channels(p, rules, st);
-    if (!ok) {
-        qc_partition_free(p);
-        return false;
-    }
-    *out = p;
-    return true;
+    return QC_HAND_OVER(ok, out, p, qc_partition_free);
 }
 
 void qc_partition_free(struct qc_partition *p)

@@ -57,11 +57,8 @@ static void free_variant(struct variant *v)
 bool qc_variants_new(struct qc_variants **out, const struct qc_graph *g, const struct qc_plan_options *options,
                      struct qc_status *st)
 {
-    struct qc_variants *v = calloc(1, sizeof *v);
-    if (!v || !(v->arena = qc_arena_new())) {
-        free(v);
-        return qc_fail_memory(st, sizeof *v);
-    }
+    struct qc_variants *v;
+    if (!QC_NEW_OWNER(v, st)) return false;
     pthread_mutex_init(&v->lock, NULL);
     v->idle = SIZE_MAX;
     v->graph = qc_graph_ref(g);

@@ -6,6 +6,7 @@
 
 #include "base/budget.h"
 #include "base/checked.h"
+#include "base/scope.h"
 #include "graph/core/body.h"
 #include "simq/core/kernel.h"
 #include "simq/core/kernel_util.h"
@@ -60,11 +61,7 @@ static bool open_bodies(void **local, const struct qc_run *r, struct qc_status *
     bool ok = l != NULL || qc_fail_memory(st, sizeof *l);
     for (unsigned k = 0; ok && k < s->bodies.count; k++)
         ok = qc_variant_runners_new(&l->runners[k], s->variants[k], st);
-    if (ok)
-        *local = l;
-    else
-        close_bodies(l);
-    return ok;
+    return QC_HAND_OVER(ok, local, l, close_bodies);
 }
 
 /* Runs body k once with the given inputs (as many as it has, any strides). Outputs of *runner are valid until its
