@@ -10,7 +10,6 @@
 #include "quantize/make/evidence.h"
 #include "quantize/search/limits.h"
 #include "rewrite/passes/operator_times.h"
-#include "rewrite/passes/operator_times.h"
 #include "rewrite/passes/simulate.h"
 #include "simq/plan/plan.h"
 
