@@ -333,7 +333,8 @@ bool qc_place_by_time(const bool **real, struct qc_partition *p, const bool *fix
     if (!find_best(&best, &empty, &floats, on, fixed)) return false;
     for (int i = QC_PROCESSORS - 1; i >= 0; i--) {
         const int64_t gain = integers.time[i] - best.time[i];
-        if ((on != QC_PROCESSORS && (int)on != i) || gain < (i == (int)first ? LEAST_GAIN : LEAST_GAIN_ELSEWHERE)) continue;
+        if ((on != QC_PROCESSORS && (int)on != i) || gain < (i == (int)first ? LEAST_GAIN : LEAST_GAIN_ELSEWHERE))
+            continue;
         gains = true;
         p->placed_gain = (double)gain / 1000;
         p->placed_time = (double)best.time[i] / 1000;
