@@ -8,6 +8,7 @@
 #include "graph/core/recurrent.h"
 #include "graph/core/uses.h"
 #include "quantize/make/evidence.h"
+#include "quantize/search/limits.h"
 #include "rewrite/passes/operator_times.h"
 #include "rewrite/passes/simulate.h"
 #include "simq/plan/plan.h"
@@ -259,7 +260,7 @@ bool qc_latency_in_float(double **more, const struct qc_network *net, struct qc_
         const struct qc_node *n = &t.g->nodes[id];
         const enum qc_affine_behaviour affine = qc_node_affine(n);
         (*more)[id] = (double)INFINITY;
-        if (!n->input_count || !is_stored(t.g, n->inputs[0]) || !is_stored(t.g, n->outputs) ||
+        if (real[t.on] < QC_FREE_LEAST_TIME || !n->input_count || !is_stored(t.g, n->inputs[0]) || !is_stored(t.g, n->outputs) ||
             (affine != QC_AFFINE_PRODUCT && affine != QC_AFFINE_MERGE) || !qc_times_of_node(&times, t.on, &t.uses, id))
             continue;
         double time = (double)(times.real - times.integer) + result_time(&t, n->outputs);

@@ -8,10 +8,11 @@
 #include "rewrite/passes/operator_times.h"
 
 /* Nanoseconds. RUN: of a run beside its operators. A network that takes less than LEAST_TIME in float stays in
-   integers: a small file is worth more than a few microseconds. So does one that gains less than LEAST_GAIN, and one
+   integers: a small file is worth more than a few microseconds. So does one that gains less than LEAST_GAIN, for any
+   processor less than LEAST_GAIN_ELSEWHERE on all but the first, and one
    whose integers take at most DOUBT times the float model's time. Estimates are 11 % wrong on average, and operators in
    float give other bits on other processors. */
-enum { RUN = 4000, LEAST_TIME = 12000, LEAST_GAIN = 5000 };
+enum { RUN = 4000, LEAST_TIME = 12000, LEAST_GAIN = 5000, LEAST_GAIN_ELSEWHERE = 10000 };
 
 /* Nanoseconds that a byte of the file is worth, as long as the time is at most SLOWEST times that of float. */
 #define TIME_OF_BYTE 0.1
@@ -322,7 +323,7 @@ bool qc_place_by_time(const bool **real, struct qc_partition *p, const bool *fix
     const struct placing empty = {.p = p, .g = p->graph, .uses = uses, .arena = a, .st = st};
     const double plain[QC_PROCESSORS] = {[QC_PROCESSOR_AVX512_VNNI] = 1};
     struct placement integers, floats, best;
-    int64_t gain = 0;
+    bool gains = false;
     *real = NULL;
     if (!a) return qc_fail_memory(st, 1);
     if (!place_with(&integers, &empty, plain, &(struct question){.fixed = fixed, .choice = NONE_REAL}) ||
@@ -330,12 +331,14 @@ bool qc_place_by_time(const bool **real, struct qc_partition *p, const bool *fix
         return false;
     if (floats.time[first] < LEAST_TIME || is_within(&integers, &floats, on, DOUBT)) return true;
     if (!find_best(&best, &empty, &floats, on, fixed)) return false;
-    for (int i = 0; i < QC_PROCESSORS; i++) {
-        if ((on != QC_PROCESSORS && (int)on != i) || integers.time[i] - best.time[i] <= gain) continue;
-        gain = integers.time[i] - best.time[i];
+    for (int i = QC_PROCESSORS - 1; i >= 0; i--) {
+        const int64_t gain = integers.time[i] - best.time[i];
+        if ((on != QC_PROCESSORS && (int)on != i) || gain < (i == (int)first ? LEAST_GAIN : LEAST_GAIN_ELSEWHERE))
+            continue;
+        gains = true;
         p->placed_gain = (double)gain / 1000;
         p->placed_time = (double)best.time[i] / 1000;
     }
-    if (gain < LEAST_GAIN) return true;
+    if (!gains) return true;
     return (*real = qc_arena_dup(p->arena, best.real, p->graph->node_count + 1, sizeof *best.real, st)) != NULL;
 }
