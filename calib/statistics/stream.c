@@ -355,8 +355,11 @@ size_t qc_stream_held_bytes(size_t limit)
 struct worker {
     struct qc_runner *runners[QC_STREAM_PLANS];
     struct qc_dataset_scratch *scratch;
-    char *buffer;                   /* of the plans that share a buffer */
-    void **states[QC_STREAM_PLANS]; /* [inputs]: states that a plan has returned; NULL: none yet */
+    char *buffer;     /* of the plans that share a buffer */
+    struct returned { /* a state that a plan has returned */
+        void *data;
+        size_t bytes;
+    } * states[QC_STREAM_PLANS]; /* [inputs]; NULL: none yet */
 };
 
 struct running {
@@ -409,7 +412,13 @@ static bool fill_inputs(struct observing *o, struct worker *w, size_t step, stru
         const bool fed = at->plan < s->fed && step && qc_dataset_state(s->data, i);
         if ((!fed || keyed) && !qc_dataset_read(in.data, s->data, i, at->unit, w->scratch, st)) return false;
         if (keyed) at->key = qc_stream_key(at->key, in.data, bytes);
-        if (fed) memcpy(in.data, w->states[at->plan][i], bytes);
+        if (!fed) continue;
+        if (w->states[at->plan][i].bytes != bytes)
+            return qc_fail(st, QC_BAD_INPUT,
+                           "--state: the output that is the next state of '%s' has %zu bytes, and %zu follow from the "
+                           "shapes of the step's inputs; give the states as data",
+                           qc_dataset_input(s->data, i), w->states[at->plan][i].bytes, bytes);
+        memcpy(in.data, w->states[at->plan][i].data, bytes);
     }
     return true;
 }
@@ -424,7 +433,7 @@ static bool keep_states(const struct observing *o, struct worker *w, struct qc_s
         const struct qc_view in = qc_runner_input(w->runners[o->at.plan], i),
                              v = qc_runner_output(w->runners[o->at.plan], output - 1);
         bool same = v.rank == in.rank && v.dtype == in.dtype;
-        for (int d = 0; same && d < v.rank; d++) same = v.dim[d] == in.dim[d];
+        for (int d = 0; same && d < v.rank; d++) same = v.dim[d] == in.dim[d] || qc_dataset_varies(s->data);
         if (!same) {
             const struct qc_shape was = qc_shape_of(in.rank, in.dim), is = qc_shape_of(v.rank, v.dim);
             char before[QC_SHAPE_TEXT], after[QC_SHAPE_TEXT];
@@ -434,11 +443,13 @@ static bool keep_states(const struct observing *o, struct worker *w, struct qc_s
                            qc_dataset_input(s->data, i), qc_dtype_info(v.dtype)->name, qc_shape_text(after, &is),
                            qc_dtype_info(in.dtype)->name, qc_shape_text(before, &was));
         }
-        const size_t bytes = qc_dataset_bytes(s->data, i);
+        const size_t bytes = qc_view_count(&v) * qc_dtype_size(v.dtype);
         if (!w->states[o->at.plan]) w->states[o->at.plan] = calloc(s->input_count, sizeof **w->states);
-        void **state = w->states[o->at.plan] ? &w->states[o->at.plan][i] : NULL;
-        if (!state || (!*state && !(*state = malloc(bytes + 1)))) return qc_fail_memory(st, bytes);
-        memcpy(*state, v.data, bytes);
+        struct returned *state = w->states[o->at.plan] ? &w->states[o->at.plan][i] : NULL;
+        void *data = state ? realloc(state->data, bytes + 1) : NULL;
+        if (!data) return qc_fail_memory(st, bytes);
+        *state = (struct returned){data, bytes};
+        memcpy(data, v.data, bytes);
     }
     return true;
 }
@@ -553,7 +564,7 @@ bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
         for (size_t k = 0; ok && k < s->plan_count; k++)
             if (s->overflows[k] && r.workers[w].runners[k]) overflows_add(s->overflows[k], r.workers[w].runners[k]);
         for (size_t k = 0; k < s->plan_count; k++) {
-            for (size_t i = 0; r.workers[w].states[k] && i < s->input_count; i++) free(r.workers[w].states[k][i]);
+            for (size_t i = 0; r.workers[w].states[k] && i < s->input_count; i++) free(r.workers[w].states[k][i].data);
             free(r.workers[w].states[k]);
             qc_runner_free(r.workers[w].runners[k]);
         }

@@ -157,6 +157,10 @@ bool qc_keyed_units(struct qc_keyed_unit **out, const struct qc_dataset *data, s
 
 /* States of a recurrent network: its outputs of one sample are inputs of the next one (docs/states.md). */
 
+/* Finds the shapes of states that change from step to step, such as caches that grow, from those of the inputs. Of
+   opened data, whose units are all chosen. Does nothing without states. */
+bool qc_find_state_sizes(struct qc_dataset *data, const struct qc_graph *g, struct qc_status *st);
+
 /* Runs the chosen units of data in sequence through g and records the states that they read; nothing without states.
    Later reads of these units give the recorded states, as ordinary data. Fails if a run fails, or with QC_BAD_INPUT if
    an output does not have the type and shape of its input. */

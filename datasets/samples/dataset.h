@@ -78,7 +78,8 @@ struct qc_input_spec {
     float scale; /* above 0: integers of the input stand for real numbers, (q - zero_point) * scale */
     int32_t zero_point;
     enum qc_input_made made;
-    size_t output;          /* QC_MADE_STATE: index of the output of the model that gives the next state */
+    size_t output;          /* QC_MADE_STATE: index of the output of the model that gives the next state, ... */
+    const int64_t *first;   /* ... and shape of the first state if the data have none; -1: as dims */
     const char *looks_like; /* an output of which this input may be the state, for messages; NULL: none */
 };
 
@@ -241,6 +242,9 @@ size_t qc_dataset_sequence(const struct qc_dataset *ds, size_t k);
 /* Returns 1 + the index of the output that gives the next state; 0: the input is no state. */
 size_t qc_dataset_state(const struct qc_dataset *ds, size_t input);
 const char *qc_dataset_input(const struct qc_dataset *ds, size_t input); /* its name; borrowed */
+/* Sets the shapes of a state for the units of the file, sizes[units][rank], which are copied. The first ones of
+   sequences are those of the first states. Called before a choice of samples. */
+bool qc_dataset_set_state_sizes(struct qc_dataset *ds, size_t input, const int64_t *sizes, struct qc_status *st);
 /* Starts a recording of the states that the chosen units, or fewer, read. Not concurrently with readers. */
 bool qc_dataset_record_begin(struct qc_dataset *ds, struct qc_status *st);
 /* Stores the state that a unit reads; it is not the first of its sequence. Thread safe for different units. */

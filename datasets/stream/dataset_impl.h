@@ -37,7 +37,7 @@ struct qc_binding {
     size_t output;                      /* QC_MADE_STATE: index of the output that gives the next one, ... */
     int64_t recorded;                   /* ... where its states begin in the recording, ... */
     void *initial;                      /* ... first states of the sequences, NULL: zeros, ... */
-    size_t initial_count;               /* ... 1: one for all */
+    size_t initial_count, first_bytes;  /* ... 1: one for all; bytes of each */
 };
 
 /* One unit as stored. */

@@ -30,7 +30,7 @@ bool qc_bind_state(struct qc_dataset *ds, size_t k, const struct qc_input_spec *
     b->dims = QC_NEW_ARRAY(ds->arena, int64_t, input->rank + 1, st);
     if (!b->input || !b->dims) return false;
     for (unsigned d = 0; d < input->rank; d++) {
-        b->dims[d] = input->dims[d];
+        b->dims[d] = input->dims[d] < 0 && input->first ? input->first[d] : input->dims[d];
         if (b->dims[d] < 0 && batch)
             return qc_fail(
                 st, QC_BAD_INPUT,
@@ -45,6 +45,30 @@ bool qc_bind_state(struct qc_dataset *ds, size_t k, const struct qc_input_spec *
     }
     b->conversion = (struct qc_conversion){.to = input->dtype};
     return qc_mul_size(&b->bytes, b->elements, qc_dtype_size(input->dtype)) || qc_fail_memory(st, b->elements);
+}
+
+bool qc_dataset_set_state_sizes(struct qc_dataset *ds, size_t input, const int64_t *sizes, struct qc_status *st)
+{
+    struct qc_binding *b = &ds->bindings[input];
+    size_t count, most;
+    bool same;
+    if (!qc_mul_size(&count, ds->all_units, b->rank)) return qc_fail_memory(st, SIZE_MAX);
+    int64_t *own = qc_arena_dup(ds->arena, sizes, count, sizeof *own, st);
+    if (!own) return false;
+    if (!qc_entry_sizes(b->dims, &most, &same, own, ds->all_units, b->rank) ||
+        !qc_mul_size(&b->bytes, most, qc_dtype_size(b->conversion.to)))
+        return qc_fail(st, QC_BAD_INPUT, "the state '%s' grows beyond all memory", b->input);
+    b->elements = most;
+    b->whole = true;
+    b->set = (struct qc_h5_set){.rank = b->rank + 1, .sizes = own, .element = 1};
+    return true;
+}
+
+/* Returns the bytes of a state of a unit of the file. */
+static size_t state_bytes(const struct qc_binding *b, size_t unit_in_file)
+{
+    return b->set.sizes ? qc_h5_entry_bytes(&b->set, (int64_t)unit_in_file) * qc_dtype_size(b->conversion.to)
+                        : b->bytes;
 }
 
 /* Reads the lengths of the sequences. */
@@ -119,6 +143,7 @@ bool qc_open_states(struct qc_dataset *ds, const struct qc_data_entry *lengths, 
         if (b->made != QC_MADE_STATE) continue;
         if (b->set.rank && !read_initial(ds, b, st)) return qc_where(st, "data set '%s'", b->name);
         b->set = (struct qc_h5_set){.rank = 0}; /* everything is read */
+        b->first_bytes = b->bytes;
         b->file_bytes = 0;
     }
     return true;
@@ -222,8 +247,9 @@ bool qc_dataset_record_begin(struct qc_dataset *ds, struct qc_status *st)
 bool qc_dataset_record(const struct qc_dataset *ds, size_t input, size_t unit, const void *data, struct qc_status *st)
 {
     const struct qc_binding *b = &ds->bindings[input];
-    const int64_t at = b->recorded + (int64_t)(qc_unit_in_file(ds, unit) * b->bytes);
-    return qc_scratch_file_write(ds->recording, at, data, b->bytes, st);
+    const size_t in_file = qc_unit_in_file(ds, unit);
+    return qc_scratch_file_write(ds->recording, b->recorded + (int64_t)(in_file * b->bytes), data,
+                                 state_bytes(b, in_file), st);
 }
 
 bool qc_read_state(void *out, const struct qc_dataset *ds, size_t input, size_t unit_in_file, struct qc_status *st)
@@ -232,13 +258,14 @@ bool qc_read_state(void *out, const struct qc_dataset *ds, size_t input, size_t 
     const size_t sequence = sequence_of(ds, unit_in_file);
     if (unit_in_file == ds->sequences[sequence]) {
         if (b->initial)
-            memcpy(out, (char *)b->initial + (b->initial_count > 1 ? sequence : 0) * b->bytes, b->bytes);
+            memcpy(out, (char *)b->initial + (b->initial_count > 1 ? sequence : 0) * b->first_bytes, b->first_bytes);
         else
-            memset(out, 0, b->bytes);
+            memset(out, 0, b->first_bytes);
         return true;
     }
     if (!ds->recording)
         return qc_fail(st, QC_BAD_INPUT, "the state '%s' of sample %zu is not known before the samples ran in order",
                        b->input, unit_in_file);
-    return qc_scratch_file_read(out, ds->recording, b->recorded + (int64_t)(unit_in_file * b->bytes), b->bytes, st);
+    return qc_scratch_file_read(out, ds->recording, b->recorded + (int64_t)(unit_in_file * b->bytes),
+                                state_bytes(b, unit_in_file), st);
 }

@@ -306,7 +306,9 @@ static qc_id add_node(struct qc_graph *g, const struct qc_node_def *d, unsigned 
                         .output_count = outputs,
                         .attr_count = d->attr_count,
                         .attrs = d->attrs};
-    n.inputs = qc_arena_dup(g->arena, d->inputs, d->input_count, sizeof *d->inputs, st);
+    /* A node without inputs has an absent one behind its end: passes look at the first input of any node. */
+    n.inputs = d->input_count ? qc_arena_dup(g->arena, d->inputs, d->input_count, sizeof *d->inputs, st)
+                              : QC_NEW_ARRAY(g->arena, qc_id, 1, st);
     if (!types || !attrs || !n.inputs) return 0;
     if (d->name && !(n.name = qc_arena_strdup(g->arena, d->name, st))) return 0;
     if (!qc_node_types(types, g, &n, d->qparams, d->axis, st)) return 0;

@@ -282,7 +282,7 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
     options.progress_user = r->progress;
     struct qc_input_spec *specs = qc_stream_specs(g, a, st);
     if (!specs || !qc_state_inputs(specs, g, o, a, st) || !read_maps(&options, o, a, st) ||
-        !open_data(&data, source, specs, g->input_count, &options, st))
+        !open_data(&data, source, specs, g->input_count, &options, st) || !qc_find_state_sizes(data, g, st))
         goto out;
     /* Processes of a team measure all samples in the end. */
     if (r->states == QC_STATES_RECORDED && qc_dataset_sequences(data) && !record(data, g, r, o, st)) goto out;

@@ -106,9 +106,11 @@ static bool mark_state(struct qc_input_spec *specs, const struct qc_graph *g, co
                        "must be real numbers, or have the same parameters",
                        text);
     int64_t *dims = QC_NEW_ARRAY(a, int64_t, s->rank + 1, st);
-    for (unsigned d = 0; dims && d < s->rank; d++)
+    for (unsigned d = 0; dims && d < s->rank; d++) {
         dims[d] = s->dims[d] < 0 && shape->rank >= 0 ? shape->dim[d] : s->dims[d];
-    s->dims = dims;
+        if (dims[d] < 0 && d && s->made == QC_MADE_EMPTY) dims[d] = 0; /* a cache begins without entries */
+    }
+    s->first = dims;
     s->made = QC_MADE_STATE;
     s->output = o;
     return dims != NULL;
@@ -118,10 +120,16 @@ bool qc_state_inputs(struct qc_input_spec *specs, const struct qc_graph *g, cons
                      struct qc_arena *a, struct qc_status *st)
 {
     size_t *looks_like = QC_NEW_ARRAY(a, size_t, g->input_count + 1, st);
+    bool grows = false;
     if (o->states.count && o->given[QC_OPTION_SEED])
         return qc_fail(st, QC_USAGE, "--state runs samples in order, and --seed draws them; leave out one");
+    for (size_t k = 0; k < g->input_count; k++) grows = grows || (o->states.count && specs[k].made == QC_MADE_EMPTY);
     for (size_t i = 0; i < o->states.count; i++)
         if (!mark_state(specs, g, o->states.items[i], a, st)) return false;
+    /* Mask and positions of a step count the steps before it. */
+    for (size_t k = 0; k < g->input_count; k++)
+        if (grows && specs[k].rank && (specs[k].made == QC_MADE_ONES || specs[k].made == QC_MADE_POSITIONS))
+            specs[k].made = QC_MADE_NOT;
     if (!looks_like || !likely_outputs(looks_like, g, a, st)) return false;
     for (size_t k = 0; k < g->input_count; k++)
         if (looks_like[k] && specs[k].made != QC_MADE_STATE) specs[k].looks_like = g->outputs[looks_like[k] - 1].name;

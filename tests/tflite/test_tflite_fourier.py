@@ -74,3 +74,24 @@ def test_a_network_on_a_spectrum_is_quantized(program, tmp_path):  # noqa: F811
     want = hidden @ np.asarray(tensors[8][5]).astype(F).T
     got = onnxruntime.InferenceSession(str(tmp_path / "q.onnx"), providers=["CPUExecutionProvider"]).run(None, {"t0": x})[0]
     assert 10 * np.log10((want**2).sum() / ((want - got) ** 2).sum()) > 25
+
+
+def test_a_cast_takes_the_real_part_after_a_squeeze(program, tmp_path):  # noqa: F811
+    """As tf.signal.rfft and tf.cast are written; -2 counts the axes of the complex tensor."""
+    tensors = [((3, 1, 32), F, None, None, 0, None), ((2,), I32, None, None, 0, np.array([1, 32])), ((3, 1, 17), C, None, None, 0, None), ((3, 17), C, None, None, 0, None), ((3, 17), F, None, None, 0, None)]
+    ops = [("RFFT2D", [0, 1], [2], None, 1), ("SQUEEZE", [2], [3], ("SqueezeOptions", {"SqueezeDims": [-2]}), 1), ("CAST", [3], [4], None, 1)]
+    (tmp_path / "m.tflite").write_bytes(model_of(ops, tensors, [0], [4]))
+    x = np.random.default_rng(5).normal(size=(2, 3, 1, 32)).astype(F)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["t0"] = x
+    command(program, tmp_path, "run", "m.tflite", "--data", "x.h5", "-o", "y.h5")
+    want = spectrum(x, (1, 32)).real
+    with h5py.File(tmp_path / "y.h5") as file:
+        np.testing.assert_allclose(file["t4"][:].reshape(-1, 17), want.reshape(-1, 17), rtol=1e-4, atol=2e-5)
+
+
+def test_products_of_complex_numbers_are_refused(program, tmp_path):  # noqa: F811
+    tensors = [((3, 1, 32), F, None, None, 0, None), ((2,), I32, None, None, 0, np.array([1, 32])), ((3, 1, 17), C, None, None, 0, None), ((3, 1, 17), C, None, None, 0, None), ((3, 1, 17), F, None, None, 0, None)]
+    ops = [("RFFT2D", [0, 1], [2], None, 1), ("MUL", [2, 2], [3], ("MulOptions", {}), 1), ("REAL", [3], [4], None, 1)]
+    (tmp_path / "m.tflite").write_bytes(model_of(ops, tensors, [0], [4]))
+    assert "MUL of complex numbers is not handled" in command(program, tmp_path, "inspect", "m.tflite", code=4)

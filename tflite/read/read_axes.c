@@ -160,13 +160,13 @@ static bool rfft2d(struct qc_tfl_node *n, struct qc_status *st)
 }
 
 /* Absolute value, real or imaginary part. */
-static bool complex_part(struct qc_tfl_node *n, struct qc_status *st)
+bool qc_tfl_complex_part(struct qc_tfl_node *n, struct qc_status *st)
 {
     struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
     const int64_t last = -1;
     if (!x) return false;
-    if (x->shape.rank < 1 || x->shape.dim[x->shape.rank - 1] != 2)
-        return qc_fail(st, QC_BAD_INPUT, "its input is not complex");
+    if (!x->complex || n->outputs[0]->dtype != QC_F32 || n->outputs[0]->complex)
+        return qc_fail(st, QC_BAD_INPUT, "its input is not complex or its result is not float32");
     const bool absolute = n->op == QC_OP_ReduceL2;
     const qc_id in[2] = {qc_tfl_real(n, x, QC_TFL_IN_FILE, st),
                          absolute ? 0 : qc_tfl_int(n, n->info->code == QC_TFL_OP_IMAG, st)};
@@ -192,8 +192,8 @@ const struct qc_tfl_row qc_tfl_axis_rows[] = {
     {QC_TFL_OP_TOPK_V2, top_k, QC_OP_TopK},
     {QC_TFL_OP_CUMSUM, cumsum, QC_OP_CumSum},
     {QC_TFL_OP_RFFT2D, rfft2d, QC_OP_DFT},
-    {QC_TFL_OP_COMPLEX_ABS, complex_part, QC_OP_ReduceL2},
-    {QC_TFL_OP_REAL, complex_part, QC_OP_Gather},
-    {QC_TFL_OP_IMAG, complex_part, QC_OP_Gather},
+    {QC_TFL_OP_COMPLEX_ABS, qc_tfl_complex_part, QC_OP_ReduceL2},
+    {QC_TFL_OP_REAL, qc_tfl_complex_part, QC_OP_Gather},
+    {QC_TFL_OP_IMAG, qc_tfl_complex_part, QC_OP_Gather},
     {.form = NULL},
 };

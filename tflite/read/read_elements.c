@@ -157,6 +157,10 @@ static bool convert(struct qc_tfl_node *n, struct qc_status *st)
 static bool cast(struct qc_tfl_node *n, struct qc_status *st)
 {
     struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
+    if (x && (x->complex || n->outputs[0]->complex)) {
+        n->op = QC_OP_Gather;
+        return qc_tfl_complex_part(n, st);
+    }
     const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
     const qc_id id = x ? qc_tfl_stored(n, x, layout, st) : 0;
     if (id && n->outputs[0]->dtype == QC_NONE)

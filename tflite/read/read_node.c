@@ -310,6 +310,12 @@ static bool read_ports(struct qc_tfl_value ***out, size_t *count, struct qc_tfl_
     return v != NULL;
 }
 
+static bool takes_complex(enum qc_tfl_operator code)
+{
+    return code == QC_TFL_OP_RFFT2D || code == QC_TFL_OP_REAL || code == QC_TFL_OP_IMAG ||
+           code == QC_TFL_OP_COMPLEX_ABS || code == QC_TFL_OP_CAST || code == QC_TFL_OP_SQUEEZE;
+}
+
 static bool read_operator(struct qc_tfl_reader *r, const struct qc_fb_table *op, struct qc_status *st)
 {
     const struct qc_fb_table opcode = opcode_of(r, op);
@@ -331,6 +337,11 @@ static bool read_operator(struct qc_tfl_reader *r, const struct qc_fb_table *op,
     for (size_t i = 0; i < n.input_count && row->op != QC_OP_LSTM; i++)
         if (n.inputs[i] && n.inputs[i]->is_state)
             return qc_fail(st, QC_UNSUPPORTED, "reads the variable '%.200s'", n.inputs[i]->name);
+    bool complex = false;
+    for (size_t i = 0; i < n.input_count; i++) complex = complex || (n.inputs[i] && n.inputs[i]->complex);
+    for (size_t i = 0; i < n.output_count; i++) complex = complex || n.outputs[i]->complex;
+    if (complex && !takes_complex(row->code))
+        return qc_fail(st, QC_UNSUPPORTED, "%s of complex numbers is not handled", n.info->name);
     n.name = n.output_count ? n.outputs[0]->name : n.info->name;
     n.stored_name =
         n.output_count && n.outputs[0]->quantized ? qc_arena_printf(r->arena, st, "%s_quantized", n.name) : n.name;

@@ -94,8 +94,10 @@ static bool squeeze(struct qc_tfl_node *n, struct qc_status *st)
     int64_t axes[QC_RANK_MAX];
     const struct qc_fb_vector list = qc_fb_vector(&n->options, QC_TFL_SqueezeOptions_squeeze_dims);
     const size_t count = n->options.at ? list.count : 0;
+    if (!qc_tfl_input(n, 0, st)) return false;
     if (count > QC_RANK_MAX) return qc_fail(st, QC_BAD_INPUT, "has %zu axes", count);
     for (size_t i = 0; i < count; i++) axes[i] = qc_fb_vector_int(&list, i);
+    for (size_t i = 0; i < count && n->inputs[0]->complex; i++) axes[i] -= axes[i] < 0;
     return with_axes(n, count, axes, st);
 }
 
@@ -303,6 +305,25 @@ static bool slice(struct qc_tfl_node *n, struct qc_status *st)
     return slice_of(n, &c, 0, NULL, st);
 }
 
+/* Begins or ends are computed, as in the frames of a short-time Fourier transform. */
+static bool computed_slice(struct qc_tfl_node *n, struct qc_status *st)
+{
+    int64_t axes[QC_RANK_MAX], *step;
+    size_t steps;
+    struct qc_tfl_value *v = qc_tfl_input(n, 0, st);
+    if (!v || !qc_tfl_ints(&step, &steps, n, 3, "strides", st)) return false;
+    if (steps > (size_t)v->shape.rank) return qc_fail(st, QC_BAD_INPUT, "has %zu strides", steps);
+    for (size_t i = 0; i < steps; i++) axes[i] = (int64_t)i;
+    qc_id in[5] = {qc_tfl_stored(n, v, QC_TFL_IN_FILE, st)};
+    for (size_t i = 1; i < 3 && in[i - 1]; i++) {
+        const qc_id list = qc_tfl_input(n, i, st) ? qc_tfl_stored(n, n->inputs[i], QC_TFL_IN_FILE, st) : 0;
+        in[i] = list ? qc_tfl_cast(n, list, QC_I64, st) : 0;
+    }
+    in[3] = in[2] ? qc_tfl_int_list(n, steps, axes, st) : 0;
+    in[4] = in[3] ? qc_tfl_int_list(n, steps, step, st) : 0;
+    return in[4] && qc_tfl_define_stored(n, 0, qc_tfl_add(n, QC_OP_Slice, 5, in, n->name, st), QC_TFL_IN_FILE, st);
+}
+
 static bool strided_slice(struct qc_tfl_node *n, struct qc_status *st)
 {
     struct cut c = {.count = 0};
@@ -312,6 +333,9 @@ static bool strided_slice(struct qc_tfl_node *n, struct qc_status *st)
                   shrinks = qc_tfl_option(n, "shrink_axis_mask");
     if (qc_tfl_option(n, "ellipsis_mask") || qc_tfl_option(n, "new_axis_mask") || qc_tfl_option(n, "offset"))
         return qc_fail(st, QC_UNSUPPORTED, "an ellipsis, new axes and sizes in place of ends are not handled");
+    if (!begins && !to_end && !shrinks && qc_tfl_has_input(n, 1) && qc_tfl_has_input(n, 2) &&
+        !(n->inputs[1]->data && n->inputs[2]->data))
+        return computed_slice(n, st);
     if (!qc_tfl_ints(&begin, &count, n, 1, "begins", st) || !qc_tfl_ints(&end, &ends, n, 2, "ends", st) ||
         !qc_tfl_ints(&step, &steps, n, 3, "strides", st))
         return false;

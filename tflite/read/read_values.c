@@ -148,7 +148,8 @@ static bool read_value(struct qc_tfl_value *v, struct qc_tfl_reader *r, const st
     v->is_state = qc_fb_int(t, QC_TFL_Tensor_is_variable) != 0;
     if (!read_data(v, r, t, st) || !read_parameters(v, r, t, st)) return false;
     if (qc_fb_int(t, QC_TFL_Tensor_type) != QC_TFL_COMPLEX64 || v->data || v->shape.rank == QC_RANK_MAX) return true;
-    v->dtype = QC_F32; /* real and imaginary parts along an axis after the others */
+    v->complex = true;
+    v->dtype = QC_F32;
     v->shape.dim[v->shape.rank++] = 2;
     return true;
 }

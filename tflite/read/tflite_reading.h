@@ -36,6 +36,7 @@ struct qc_tfl_value {
     struct qc_fb_table sparsity;                        /* of a sparse constant, whose data are its leaves */
     bool dequantized;                                   /* a constant that only DEQUANTIZE reads */
     bool is_state;                                      /* the state of a recurrent operator */
+    bool complex;                                       /* the last axis of `shape` has both parts of each number */
     struct qc_tfl_variable *variable;                   /* of a handle; otherwise NULL */
     qc_id stored[QC_TFL_LAYOUTS], real[QC_TFL_LAYOUTS]; /* values of the graph; 0: not created */
 };
@@ -104,6 +105,8 @@ struct qc_tfl_row {
 };
 /* The operators that have no outputs. */
 qc_tfl_form qc_tfl_assign_variable, qc_tfl_call_once;
+/* The absolute value, the real or the imaginary part of complex numbers. */
+qc_tfl_form qc_tfl_complex_part;
 /* Each list ends with a row whose form is NULL. */
 extern const struct qc_tfl_row qc_tfl_layer_rows[], qc_tfl_element_rows[], qc_tfl_axis_rows[], qc_tfl_shape_rows[],
     qc_tfl_made_rows[], qc_tfl_state_rows[];
