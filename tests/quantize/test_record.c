@@ -28,6 +28,7 @@ static void run(struct recorded *s, const char *threads)
     cr_assert(qc_options_init(&s->options, QC_COMMAND_quantize, s->arena, &st) &&
                   qc_options_set(&s->options, QC_OPTION_SAMPLES, "48", &st) &&
                   qc_options_set(&s->options, QC_OPTION_ADVICE, "off", &st) &&
+                  qc_options_set(&s->options, QC_OPTION_PREFER, "integers", &st) &&
                   qc_options_set(&s->options, QC_OPTION_THREADS, threads, &st),
               "%s", st.message);
     cr_assert(qc_job_new(&s->job, &s->options, &s->in, NULL, &st) && qc_job_run(s->job, &st) &&
