@@ -27,7 +27,7 @@ static bool quantize(struct qcalib_result *r, const struct qcalib_model *model, 
     if (!qc_public_begin(p, QC_COMMAND_quantize, model, call, st)) return false;
     const struct qc_job_listener listener = {.progress = p->call.progress ? &p->progress : NULL};
     bool ok = qc_job_new(&r->job, &p->options, &p->in, &listener, st) && qc_job_run(r->job, st) &&
-              qc_job_report_json(&json, r->job, st);
+              qc_job_record(&json, r->job, st);
     r->r = r->job ? qc_job_report(r->job) : NULL;
     if (ok && !(r->report = qc_json_print(json, 2))) ok = qc_fail_memory(st, 1);
     qc_json_free(json);
@@ -136,7 +136,7 @@ int qcalib_result_write_report(qcalib_result *result, const char *folder, struct
     struct qc_public_call call = qc_public_begin_call();
     struct qc_json *json = NULL;
     const bool ok = qc_public_there(result, "result", &call.st) && qc_public_there(folder, "folder", &call.st) &&
-                    qc_job_report_json(&json, result->job, &call.st) &&
+                    qc_job_record(&json, result->job, &call.st) &&
                     qc_job_write_report(result->job, json, folder, &call.st);
     qc_json_free(json);
     return qc_public_end(ok, &call, error);
@@ -155,11 +155,11 @@ int qcalib_result_layer(struct qcalib_layer *out, const qcalib_result *result, s
         const struct qc_layer *l = &result->r->layers[i];
         const struct qcalib_layer own = {.name = l->name,
                                          .op = l->op,
-                                         .type = qc_dtype_info(qc_dtype_from_name(l->type))->onnx,
-                                         .axis = l->axis,
-                                         .count = l->count,
-                                         .scale = l->scale,
-                                         .zero_point = l->zero_point,
+                                         .type = qc_dtype_info(l->stored.dtype)->onnx,
+                                         .axis = l->stored.axis,
+                                         .count = l->stored.count,
+                                         .scale = l->stored.scale,
+                                         .zero_point = l->stored.zero_point,
                                          .sqnr_db = l->sqnr_db};
         ok = qc_public_give(out, &own, sizeof own, "qcalib_layer", &call.st);
     }
@@ -168,12 +168,12 @@ int qcalib_result_layer(struct qcalib_layer *out, const qcalib_result *result, s
 
 size_t qcalib_result_warning_count(const qcalib_result *result)
 {
-    return result ? result->r->warning_count : 0;
+    return result ? qc_warnings_count(qc_job_warnings(result->job)) : 0;
 }
 
 const char *qcalib_result_warning(const qcalib_result *result, size_t i)
 {
-    return i < qcalib_result_warning_count(result) ? result->r->warnings[i] : NULL;
+    return i < qcalib_result_warning_count(result) ? qc_warnings_text(qc_job_warnings(result->job), i) : NULL;
 }
 
 static bool tell_progress(void *user, const char *phase, size_t done, size_t count)

@@ -3,21 +3,25 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/pool.h"
 #include "base/scope.h"
 #include "calib/statistics/collection.h"
-#include "graph/core/multiply_adds.h"
+#include "export/report/report.h"
 #include "graph/core/pair_order.h"
 #include "quantize/make/collecting.h"
 #include "quantize/make/make.h"
 #include "quantize/options/option_value.h"
 #include "quantize/report/command_text.h"
 #include "quantize/report/quantize_report.h"
+#include "quantize/report/record.h"
+#include "quantize/report/sample_facts.h"
 #include "quantize/search/advice.h"
 #include "quantize/search/candidate.h"
 #include "quantize/search/centre_channels.h"
@@ -48,14 +52,14 @@ struct qc_job {
     struct qc_standing has;    /* measured results of the network to be written */
     struct qc_sensitivity *sensitivity;
     struct qc_measurement *measurement;
+    const char *measured_on;           /* which samples (quantize/search/score.h); NULL: none */
     double calibrated_db;              /* SQNR of the worst output on samples that calibrated, if measured */
     struct qc_report_latency *latency; /* NULL without --benchmark */
     struct qc_report r;
     struct qc_file_list inputs; /* which the job does not write */
     const char **files;         /* [file_room]: names of the written files, for the report */
-    size_t *file_bytes, file_room;
-    char model_sha[65], data_sha[65], stats_sha[65];
-    double started;
+    size_t *file_bytes, file_count, file_room;
+    double started, exporting; /* exporting: seconds of qc_job_write */
 };
 
 static const char *eval_name(const struct qc_job *j)
@@ -114,7 +118,8 @@ static bool measure_layers(struct qc_job *j, struct qc_status *st)
 {
     if (!j->setup->data) return true;
     const struct qc_checked checked = qc_checked_samples(j->setup);
-    j->r.measured_on = checked.on;
+    j->measured_on = checked.on;
+    qc_json_put(j->r.record, "measured_on %s", checked.on);
     j->r.data_samples = qc_dataset_samples(j->setup->data);
     qc_dataset_let_go(j->setup->data); /* frees cached samples before the stages with the highest memory use */
     return measure_on(&j->measurement, j, &checked, st) && check_finite_outputs(j, st);
@@ -178,7 +183,7 @@ static bool evaluate(struct qc_job *j, struct qc_status *st)
         return qc_fail(st, QC_USAGE, "--max-nll needs labels in --eval; %s has a target for every output",
                        eval_name(j));
     if (!o->metric) qc_warn_chance_level(j->best->warnings, real, 1, eval_name(j));
-    j->r.eval_seconds = j->demand.fp32.seconds + j->has.metric.seconds;
+    qc_json_put(j->r.timing, "eval_seconds %g", j->demand.fp32.seconds + j->has.metric.seconds);
     return true;
 }
 
@@ -195,9 +200,8 @@ static bool improve(struct qc_job *j, struct qc_status *st)
     const bool missed = qc_options_demand(o) && !qc_demand_met(&j->demand, &j->has);
     struct qc_report *r = &j->r;
     if (!o->sensitivity && !missed) return true;
-    if (!qc_measure_sensitivity(&j->sensitivity, j->best->network, j->setup->eval, MEASURED, NULL, st) ||
-        !qc_fill_effects(r, j->sensitivity, j->best->arena, st))
-        return false;
+    if (!qc_measure_sensitivity(&j->sensitivity, j->best->network, j->setup->eval, MEASURED, NULL, st)) return false;
+    qc_record_sensitivity(r, j->sensitivity);
     if (!missed) return true;
     const double t0 = qc_seconds();
     struct qc_report_fallback *path;
@@ -205,34 +209,17 @@ static bool improve(struct qc_job *j, struct qc_status *st)
     qc_sensitivity_sort(j->sensitivity, QC_EFFECTS_BY_NOISE);
     if (!qc_fall_back(&path, &j->has, &j->demand, j->sensitivity, st)) return false;
     r->fallback = path;
-    r->fallback_seconds = qc_seconds() - t0;
+    qc_json_put(r->timing, "fallback_seconds %g", qc_seconds() - t0);
     return path->step_count < 2 || qc_network_tell(j->best->network, &j->told, st);
 }
 
-static void fill_accuracy(struct qc_job *j)
+static bool record_accuracy(struct qc_job *j, struct qc_status *st)
 {
-    struct qc_report *r = &j->r;
-    const struct qc_metric m[2] = {j->demand.fp32, j->has.metric};
-    r->int8_share = qc_int8_share(j->best->network->produced);
-    r->integer_share = qc_integer_share(j->best->network->produced);
-    r->small_float_share = qc_small_float_share(j->best->network->produced);
-    r->block_share = qc_block_share(j->best->network->produced);
-    if (!qc_measures_accuracy(j->setup)) return;
-    r->metric = m[0].name;
-    r->lower_is_better = m[0].lower_is_better;
-    r->eval_file = j->setup->options->metric ? j->setup->options->metric : eval_name(j);
-    r->eval_samples = m[0].samples;
-    r->fp32 = m[0].value;
-    r->int8 = m[1].value;
-    r->fp32_low = m[0].low;
-    r->fp32_high = m[0].high;
-    r->int8_low = m[1].low;
-    r->int8_high = m[1].high;
-    r->fp32_top5 = m[0].top5;
-    r->int8_top5 = m[1].top5;
-    r->eval_positions = m[0].positions;
-    r->fp32_nll = m[0].nll;
-    r->int8_nll = m[1].nll;
+    if (!qc_measures_accuracy(j->setup)) return true;
+    j->r.accuracy[0] = &j->demand.fp32;
+    j->r.accuracy[1] = &j->has.metric;
+    qc_record_accuracy(&j->r, j->setup->options->metric ? j->setup->options->metric : eval_name(j));
+    return j->setup->options->metric || qc_record_evaluation_data(&j->r, j->setup, st);
 }
 
 static bool check_integer(const struct qc_job *j, struct qc_status *st)
@@ -251,30 +238,25 @@ static bool check_integer(const struct qc_job *j, struct qc_status *st)
 }
 
 /* Counts the products of the produced graph whose pair sums may saturate (graph/core/pair_order.h). */
-static bool prove_pairs(struct qc_job *j, struct qc_status *st)
+static void prove_pairs(struct qc_job *j)
 {
     const struct qc_graph *g = j->best->network->produced;
     struct qc_pair_proof proof;
-    char label[QC_LABEL];
     qc_prove_pairs(&proof, g);
-    j->r.pairs.onnxruntime = j->setup->options->runs_on->onnxruntime;
-    j->r.pairs.products = proof.products;
-    j->r.pairs.saturating = proof.saturating;
-    j->r.pairs.channels = j->best->network->calibration->paired;
-    j->r.pairs.first = NULL;
-    if (!proof.first) return true;
-    const struct qc_node *n = &g->nodes[proof.first];
-    const char *name = qc_node_label(label, g, n);
-    return (j->r.pairs.first = qc_arena_strdup(j->best->arena, name, st)) != NULL;
+    const char *first = proof.first ? QC_NODE_LABEL(g, &g->nodes[proof.first]) : NULL;
+    qc_json_set(j->r.record, "processors",
+                QC_JSON("onnxruntime %hhd exact_without_vnni %hhd products %zu saturating %zu first %s "
+                        "channels_limited %zu",
+                        j->setup->options->runs_on->onnxruntime, (bool)!proof.saturating, proof.products,
+                        proof.saturating, first, j->best->network->calibration->paired));
 }
 
 static bool count_ops(struct qc_job *j, struct qc_status *st)
 {
     struct qc_report *r = &j->r;
-    if (!prove_pairs(j, st)) return false;
+    prove_pairs(j);
     return qc_float_ops(&r->float_ops, &r->float_op_count, &r->quantized_ops, j->best->network, st) &&
-           qc_body_float_ops(r, j->best->network, st) && qc_fill_groups(r, j->best->network, st) &&
-           check_integer(j, st);
+           qc_body_float_ops(r, j->best->network, st) && check_integer(j, st);
 }
 
 /* Measures the worst output on samples that calibrated: what is mended depends on no others. */
@@ -283,7 +265,7 @@ static bool measure_calibrated(struct qc_job *j, struct qc_status *st)
     const struct qc_checked known = {.data = j->setup->data, .some = qc_measured_samples(j->setup->data)};
     struct qc_measurement *own = NULL;
     size_t worst;
-    const bool other = strcmp(j->r.measured_on, QC_CHECKED_KNOWN) != 0;
+    const bool other = strcmp(j->measured_on, QC_CHECKED_KNOWN) != 0;
     if (other && !measure_on(&own, j, &known, st)) return false;
     j->calibrated_db = qc_worst_output(&worst, j->best->network, own ? own : j->measurement);
     qc_measurement_free(own);
@@ -301,7 +283,7 @@ static bool mend(struct qc_job *j, struct qc_status *st)
     if (!measure_calibrated(j, st) || !qc_mend(&path, &changed, j->best, j->calibrated_db, st)) return false;
     if (!changed) return true;
     if (path) j->r.fallback = path;
-    j->r.fallback_seconds = qc_seconds() - t0;
+    qc_json_put(j->r.timing, "fallback_seconds %g", qc_seconds() - t0);
     qc_measurement_free(j->measurement);
     j->measurement = NULL;
     return qc_network_tell(j->best->network, &j->told, st) && count_ops(j, st) &&
@@ -326,54 +308,67 @@ static const struct qc_overflows *counted(const struct qc_job *j)
                                                         : NULL;
 }
 
-static bool fill_accumulator(struct qc_job *j, struct qc_status *st)
+static void record_accumulator(struct qc_job *j)
 {
-    const struct qc_overflows none = {0}, *overflows = counted(j) ? counted(j) : &none;
-    qc_warn_overflows(j->best->warnings, overflows, j->best->scheme.settings->plan.accumulator.bits, NULL);
-    return qc_fill_accumulator(&j->r, j->best->network, overflows, j->setup->eval ? j->r.eval_file : j->r.data_file,
-                               j->setup->eval   ? j->r.eval_samples
-                               : j->measurement ? j->measurement->samples
-                                                : 0,
-                               st);
+    const struct qc_setup *s = j->setup;
+    const struct qc_overflows none = {0};
+    const size_t samples = s->eval ? j->demand.fp32.samples : j->measurement ? j->measurement->samples : 0;
+    const char *data = s->data                     ? qc_dataset_file(s->data)
+                       : qc_has_statistics(&j->in) ? qc_statistics_name(&j->in)
+                                                   : NULL;
+    if (samples) j->r.overflows = counted(j);
+    qc_warn_overflows(j->best->warnings, counted(j) ? counted(j) : &none,
+                      j->best->scheme.settings->plan.accumulator.bits, NULL);
+    qc_record_accumulator(&j->r, j->best->network,
+                          !s->eval             ? data
+                          : s->options->metric ? s->options->metric
+                                               : eval_name(j),
+                          samples);
 }
 
-/* Fills in files and hashes of the inputs; without samples those of the statistics stand for the data. */
-static bool name_inputs(struct qc_job *j, struct qc_status *st)
+/* Puts in files and hashes of the inputs; without samples those of the statistics stand for the data. Statistics in
+   memory have no hash. */
+static bool record_inputs(struct qc_job *j, struct qc_status *st)
 {
-    struct qc_report *r = &j->r;
+    const struct qc_setup *s = j->setup;
     const struct qc_job_inputs *in = &j->in;
+    const struct qc_evidence *e = j->best->evidence;
     const bool statistics = qc_has_statistics(in);
-    r->model_file = in->model.file;
-    r->statistics_file = statistics ? qc_statistics_name(in) : NULL;
-    r->data_file = j->setup->data ? qc_dataset_file(j->setup->data) : r->statistics_file;
-    if (!qc_model_sha256(j->model_sha, &in->model, st)) return false;
-    if (j->setup->data && !qc_data_sha256(j->data_sha, &in->data, j->setup->data, st)) return false;
-    if (in->statistics.file && !qc_sha256_file(j->stats_sha, in->statistics.file, st)) return false;
-    if (!j->setup->data) memcpy(j->data_sha, j->stats_sha, sizeof j->data_sha);
-    r->model_sha256 = j->model_sha;
-    r->data_sha256 = j->data_sha;
-    r->statistics_sha256 = statistics ? j->stats_sha : NULL;
-    r->model_bytes = j->setup->model.graph->budget.model_bytes;
+    const char *name = statistics ? qc_statistics_name(in) : NULL;
+    char model_sha[65], data_sha[65] = "", stats_sha[65] = "";
+    size_t total = 0;
+    if (!qc_model_sha256(model_sha, &in->model, st) || (s->data && !qc_data_sha256(data_sha, &in->data, s->data, st)) ||
+        (in->statistics.file && !qc_sha256_file(stats_sha, in->statistics.file, st)))
+        return false;
+    if (!s->data) {
+        memcpy(data_sha, stats_sha, sizeof data_sha);
+        j->r.data_samples = (size_t)qc_collection_samples(e->statistics);
+        for (size_t i = 0; i < e->statistics->part_count; i++) total += (size_t)e->statistics->parts[i].samples;
+    }
+    qc_json_set(j->r.record, "model",
+                QC_JSON("file %s sha256 %s bytes %zu", in->model.file, model_sha, s->model.graph->budget.model_bytes));
+    struct qc_json *data =
+        QC_JSON("file %s sha256 %s samples %zu samples_in_file %zu samples_dropped %zu",
+                s->data ? qc_dataset_file(s->data) : name, *data_sha ? data_sha : NULL, j->r.data_samples,
+                s->data ? qc_dataset_total(s->data) : total, s->data ? qc_dataset_dropped(s->data) : (size_t)0);
+    if (s->data && qc_dataset_made(s->data)) qc_json_put(data, "inputs_made %zu", qc_dataset_made(s->data));
+    qc_json_set(j->r.record, "data", data);
+    if (statistics)
+        qc_json_set(j->r.record, "statistics",
+                    QC_JSON("file %s sha256 %s samples %zu", name, *stats_sha ? stats_sha : NULL,
+                            (size_t)qc_collection_samples(e->statistics)));
     return true;
 }
 
-/* Fills in the results for --min-sqnr and --max-nll. --max-drop needs none: the report has the accuracy anyhow. */
-static bool fill_demand(struct qc_job *j, struct qc_status *st)
+/* Puts in the results for --min-sqnr and --max-nll. --max-drop needs none: the record has the accuracy anyhow. */
+static void record_demand(struct qc_job *j)
 {
     const struct qc_demand *d = &j->demand;
-    if (isnan(d->min_sqnr) && isnan(d->max_nll)) return true;
-    struct qc_report_demand *to = QC_NEW(j->best->arena, struct qc_report_demand, st);
-    if (!to) return false;
-    *to = (struct qc_report_demand){.min_sqnr = d->min_sqnr,
-                                    .sqnr_db = j->has.sqnr_db,
-                                    .output = j->has.output,
-                                    .file = d->file,
-                                    .samples = qc_demand_samples(d),
-                                    .max_nll = d->max_nll,
-                                    .nll = isnan(d->max_nll) ? (double)NAN : j->has.metric.nll,
-                                    .met = qc_demand_met(d, &j->has)};
-    j->r.demand = to;
-    return true;
+    if (isnan(d->min_sqnr) && isnan(d->max_nll)) return;
+    qc_json_set(j->r.record, "demand",
+                QC_JSON("met %hhd min_sqnr %g sqnr_db %g output %s file %s samples %zu max_nll %g nll %g",
+                        qc_demand_met(d, &j->has), d->min_sqnr, j->has.sqnr_db, j->has.output, d->file,
+                        qc_demand_samples(d), d->max_nll, isnan(d->max_nll) ? (double)NAN : j->has.metric.nll));
 }
 
 /* Returns the options that make the network, for the report: with those that --benchmark has found. */
@@ -382,82 +377,27 @@ static const struct qc_options *told_options(const struct qc_job *j)
     return j->latency ? j->best->scheme.options : j->setup->options;
 }
 
-static bool fill_job_report(struct qc_job *j, struct qc_status *st)
+/* Describes the finished network: what is known of it without a further run. */
+static bool describe_network(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_network *net = j->best->network;
-    const struct qc_evidence *e = j->best->evidence;
-    const struct qc_collect_cost *cost = &e->cost;
-    const struct qc_setup *given = j->setup;
-    const struct qc_options *o = given->options;
-    struct qc_arena *a = j->best->arena;
     struct qc_report *r = &j->r;
-    r->version = QC_VERSION;
-    r->weight_type = o->weight_types.items[0];
-    r->caches = net->partition->cache_count;
-    r->edge_layers = qc_types_count_edges(net->partition);
-    r->cache_type = qc_options_text(o, QC_OPTION_KV_TYPE);
-    r->bias_narrowed = o->bias == QC_BIAS_NARROWED;
-    if (!name_inputs(j, st) || !qc_job_command(&r->command, given->in, told_options(j), NULL, a, st)) return false;
-    if (!*j->data_sha) r->data_sha256 = NULL; /* statistics in memory have no hash */
-    if (!*j->stats_sha) r->statistics_sha256 = NULL;
-    if (given->data) {
-        r->data_total = qc_dataset_total(given->data);
-        r->data_made = qc_dataset_made(given->data);
-        r->data_dropped = qc_dataset_dropped(given->data);
-    } else {
-        r->data_samples = (size_t)qc_collection_samples(e->statistics);
-        for (size_t i = 0; i < e->statistics->part_count; i++) r->data_total += (size_t)e->statistics->parts[i].samples;
-    }
-    if (!qc_warn_samples(j->best->warnings, given->data ? r->data_samples : 0, &j->in, a, st)) return false;
-    r->statistics_samples = qc_has_statistics(given->in) ? (size_t)qc_collection_samples(e->statistics) : 0;
-    fill_accuracy(j);
-    if (!fill_demand(j, st) || !qc_cost_of(&r->cost, net, st)) return false;
-    if (!qc_fill_layers(r, net, j->measurement, st) || !fill_accumulator(j, st) || !qc_fill_scaled(r, net, st) ||
-        !qc_fill_centred(r, net, st))
+    struct qc_arena *a = j->best->arena;
+    struct qc_graph *sized;
+    const char *command;
+    if (!record_inputs(j, st) || !qc_job_command(&command, j->setup->in, told_options(j), NULL, a, st) ||
+        !qc_warn_samples(j->best->warnings, j->setup->data ? r->data_samples : 0, &j->in, a, st) ||
+        !qc_record_cost(r, net, st) || !qc_fill_layers(r, net, j->measurement, st) || !record_accuracy(j, st) ||
+        !qc_graph_of_unit(&sized, net->produced, j->setup->data ? j->setup->data : j->setup->eval, st))
         return false;
-    if (!qc_fill_outputs(r, net, j->measurement, a, st) || !qc_fill_ports(r, net, a, st)) return false;
-    r->measured_samples = j->measurement ? j->measurement->samples : 0;
-    r->import_seconds = given->seconds;
-    r->collect_seconds = e->seconds;
-    r->solve_seconds = net->calibration->solve_seconds;
-    r->rounding_seconds = net->weight_rounding ? net->weight_rounding->seconds : 0;
-    if (net->auto_method) {
-        r->trials = net->auto_method->trials;
-        r->trial_count = net->auto_method->trial_count;
-        r->solve_seconds += net->auto_method->seconds;
-        r->rounding_seconds += net->auto_method->rounding_seconds;
-    }
-    r->crossed = net->crossed.tried;
-    r->crossed_gain_db = net->crossed.gain_db;
-    r->crossed_kept = net->crossed.kept;
-    r->output_bias_outputs = net->output_bias.outputs;
-    r->output_bias_units = net->output_bias.units;
-    r->output_bias_gain_db = net->output_bias.gain_db;
-    r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
-    r->export_seconds = net->export_seconds;
-    r->quantized_in_part = qc_is_quantized(given->model.graph);
-    for (size_t i = 0; i < given->given.count; i++) r->unrounded += !given->given.of[i].weight;
-    r->linear_left = given->given.literal;
-    const struct qc_kept kept = qc_kept_of(net->simulated);
-    r->kept = kept.given;
-    r->quantizers = kept.quantizers;
-    r->workers = cost->workers;
-    r->worker_bytes = cost->runner_bytes;
-    r->constant_bytes = cost->constant_bytes;
-    r->statistics_bytes = cost->statistics_bytes;
-    return qc_fill_nodes(r, net, st);
-}
-
-static bool fill_warnings(struct qc_job *j, struct qc_status *st)
-{
-    const struct qc_warnings *w = j->best->warnings;
-    const size_t count = qc_warnings_count(w);
-    if (qc_warnings_lost(w)) return qc_fail_memory(st, 1); /* the report would not be whole */
-    const char **warnings = QC_NEW_ARRAY(j->best->arena, const char *, count, st);
-    for (size_t i = 0; warnings && i < count; i++) warnings[i] = qc_warnings_text(w, i);
-    j->r.warnings = warnings;
-    j->r.warning_count = count;
-    return warnings != NULL;
+    qc_json_put(r->record, "command %s", command);
+    record_demand(j);
+    record_accumulator(j);
+    qc_record_scaled(r->record, net);
+    qc_record_centred(r->record, net);
+    qc_record_network(r, net, sized ? sized : net->produced, j->measurement);
+    qc_graph_free(sized);
+    return true;
 }
 
 /* Warns if accuracy collapses on --eval although the outputs are good on --data: their samples differ. */
@@ -474,14 +414,22 @@ static void warn_of_collapse(const struct qc_job *j)
             eval_name(j), 100 * real->value, 100 * now->value, least, qc_dataset_file(j->setup->data));
 }
 
-/* Fills in the advice, the layers of bodies and all warnings. */
+/* Finds advice, and completes the record but for what is written. */
 static bool advise(struct qc_job *j, struct qc_status *st)
 {
+    const struct qc_warnings *w = j->best->warnings;
     struct qc_ideas ideas = {.count = 0};
     warn_of_collapse(j);
-    return qc_fill_advice(&j->r, &ideas, j->best, j->measurement, j->sensitivity, st) &&
-           qc_body_layers(&j->r, j->best->network, st) &&
-           qc_warn_useless(&j->r, &ideas, j->best->network, j->measurement, st) && fill_warnings(j, st);
+    if (!qc_fill_advice(&j->r, &ideas, j->best, j->measurement, j->sensitivity, st) ||
+        !qc_body_layers(&j->r, j->best->network, st) ||
+        !qc_warn_useless(&j->r, &ideas, j->best->network, j->measurement, st) ||
+        !qc_record_results(&j->r, j->best->network, st))
+        return false;
+    if (qc_warnings_lost(w)) return qc_fail_memory(st, 1); /* the record would not be whole */
+    struct qc_json *warnings = qc_json_array();
+    for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
+    qc_json_set(j->r.record, "warnings", warnings);
+    return true;
 }
 
 static bool begin_job(struct qc_job *j, const struct qc_options *o, const struct qc_job_listener *listener,
@@ -517,13 +465,14 @@ bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc
     if (!j) return qc_fail_memory(st, sizeof *j);
     j->started = qc_seconds();
     j->in = *in;
-    const bool ok = begin_job(j, o, listener, st) && check_files(j, o, st);
+    const bool ok = qc_record_begin(&j->r, st) && begin_job(j, o, listener, st) && check_files(j, o, st);
     return QC_HAND_OVER(ok, out, j, qc_job_free);
 }
 
 void qc_job_free(struct qc_job *j)
 {
     if (!j) return;
+    qc_json_free(j->r.record);
     qc_demand_end(&j->demand);
     qc_measurement_free(j->measurement);
     qc_sensitivity_free(j->sensitivity);
@@ -576,7 +525,9 @@ static bool make_first(struct qc_job *j, struct qc_status *st)
         return false;
     scheme = of_options;
     if (o->size && !qc_size_first(&scheme, &of_options, j->setup, c->arena, st)) return false;
-    return qc_candidate_make(c, &scheme, &j->told, st);
+    if (!qc_candidate_make(c, &scheme, &j->told, st)) return false;
+    qc_check_constant_outputs(&j->r, c->network);
+    return true;
 }
 
 /* Takes changes of the scheme that gain and cost nothing. */
@@ -585,9 +536,7 @@ static bool take_free(struct qc_job *j, struct qc_status *st)
     struct qc_free_ideas found;
     bool changed;
     if (!qc_take_free_ideas(&found, &changed, j->best, st)) return false;
-    j->r.ideas = found.of;
-    j->r.idea_count = found.count;
-    j->r.ideas_seconds = found.seconds;
+    qc_record_ideas(&j->r, found.of, found.count, found.seconds);
     return !changed || qc_network_tell(j->best->network, &j->told, st);
 }
 
@@ -623,7 +572,7 @@ bool qc_job_run(struct qc_job *j, struct qc_status *st)
     const bool ok = qc_placement_check(j->setup, j->best->arena, st) && make_first(j, st) && take_free(j, st) &&
                     fit_size(j, st) && place(j, st) && count_ops(j, st) && evaluate(j, st) && begin_demand(j, st) &&
                     improve(j, st) && (!j->r.fallback || count_ops(j, st)) && measure_layers(j, st) && mend(j, st) &&
-                    measure_latency_again(j, st) && fill_job_report(j, st) && advise(j, st);
+                    measure_latency_again(j, st) && describe_network(j, st) && advise(j, st);
     qc_pool_share(before);
     return ok || qc_where_in_job(&j->in, st);
 }
@@ -631,7 +580,7 @@ bool qc_job_run(struct qc_job *j, struct qc_status *st)
 /* Makes room for one more written file. */
 static bool grow_files(struct qc_job *j, struct qc_status *st)
 {
-    const size_t count = j->r.file_count, room = count ? 2 * count : 4;
+    const size_t count = j->file_count, room = count ? 2 * count : 4;
     if (count < j->file_room) return true;
     const char **files = QC_NEW_ARRAY(j->best->arena, const char *, room, st);
     size_t *bytes = QC_NEW_ARRAY(j->best->arena, size_t, room, st);
@@ -640,8 +589,8 @@ static bool grow_files(struct qc_job *j, struct qc_status *st)
         files[i] = j->files[i];
         bytes[i] = j->file_bytes[i];
     }
-    j->r.files = j->files = files;
-    j->r.file_bytes = j->file_bytes = bytes;
+    j->files = files;
+    j->file_bytes = bytes;
     j->file_room = room;
     return true;
 }
@@ -650,23 +599,22 @@ bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_s
 {
     const struct qc_network *net = j->best->network;
     const struct qc_export_source source = {.produced = qc_network_written(net), .expanded = net->expanded};
-    struct qc_report *r = &j->r;
     QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_file_list outputs = {.arena = a};
     const double t0 = qc_seconds();
     size_t bytes, at = 0;
     assert(format < j->setup->format_count);
     if (!a) return qc_fail_memory(st, 1);
-    while (at < r->file_count && !qc_same_file(j->files[at], path)) at++;
-    const char *name = at < r->file_count ? j->files[at] : qc_arena_strdup(j->best->arena, path, st);
+    while (at < j->file_count && !qc_same_file(j->files[at], path)) at++;
+    const char *name = at < j->file_count ? j->files[at] : qc_arena_strdup(j->best->arena, path, st);
     if (!name || !qc_file_list_add_model(&outputs, path, st) || !qc_file_list_apart(&outputs, &j->inputs, st) ||
         !grow_files(j, st) ||
         !qc_export_file(&bytes, path, j->setup->exporters[format], &source, net->lowered[format], st))
         return false;
-    r->file_count += at == r->file_count;
+    j->file_count += at == j->file_count;
     j->files[at] = name;
     j->file_bytes[at] = bytes;
-    r->export_seconds += qc_seconds() - t0;
+    j->exporting += qc_seconds() - t0;
     return true;
 }
 
@@ -686,25 +634,41 @@ bool qc_job_list_inputs(struct qc_file_list *to, const struct qc_job *j, struct 
     return true;
 }
 
-const struct qc_report *qc_job_report(struct qc_job *j)
+const struct qc_report *qc_job_report(const struct qc_job *j)
 {
-    j->r.total_seconds = qc_seconds() - j->started;
     return &j->r;
 }
 
-bool qc_job_report_json(struct qc_json **out, struct qc_job *j, struct qc_status *st)
+/* Returns a written file; with "data" if weights are in a file beside it, of which "bytes" has both. */
+static struct qc_json *written(const char *path, size_t bytes)
 {
-    qc_job_report(j);
-    j->r.options = qc_options_json(told_options(j));
-    if (!j->r.options) return qc_fail_memory(st, 1);
-    struct qc_json *json = qc_report_json(&j->r);
-    j->r.options = NULL; /* taken */
-    if (!qc_json_is_whole(json)) {
-        qc_json_free(json);
-        return qc_fail_memory(st, 1);
+    struct qc_json *o = QC_JSON("file %s bytes %zu", path, bytes);
+    char beside[4096];
+    struct stat model, data;
+    const int n = snprintf(beside, sizeof beside, "%s.data", path);
+    if (n > 0 && (size_t)n < sizeof beside && stat(path, &model) == 0 && stat(beside, &data) == 0 &&
+        (size_t)model.st_size + (size_t)data.st_size == bytes)
+        qc_json_put(o, "data %s data_bytes %zu", beside, (size_t)data.st_size);
+    return o;
+}
+
+bool qc_job_record(struct qc_json **out, const struct qc_job *j, struct qc_status *st)
+{
+    struct qc_json *o = qc_json_copy(j->r.record), *files = qc_json_array(),
+                   *timing = qc_json_copy(qc_json_get(o, "timing"));
+    for (size_t i = 0; i < j->file_count; i++) qc_json_add(files, written(j->files[i], j->file_bytes[i]));
+    qc_json_set(o, "files", files);
+    qc_json_put(timing, "total_seconds %g export_seconds %g", qc_seconds() - j->started,
+                qc_json_find_number(timing, "export_seconds") + j->exporting);
+    qc_json_set(o, "timing", timing);
+    qc_json_set(o, "options", qc_options_json(told_options(j)));
+    qc_json_set(o, "verdict", qc_verdict_json(o));
+    if (qc_json_is_whole(o)) {
+        *out = o;
+        return true;
     }
-    *out = json;
-    return true;
+    qc_json_free(o);
+    return qc_fail_memory(st, 1);
 }
 
 void qc_job_done(const struct qc_job *j)

@@ -3,11 +3,10 @@
    nothing, and writes only the files that are asked for. A job is used by one thread at a time; jobs share no state. */
 #pragma once
 
-#include "export/report/report.h"
 #include "quantize/interface/inputs.h"
 #include "quantize/interface/warnings.h"
-#include "quantize/make/network.h"
 #include "quantize/options/options.h"
+#include "quantize/report/job_report.h"
 #include "quantize/setup/job_files.h"
 
 struct qc_job;
@@ -54,15 +53,15 @@ bool qc_job_check_demand(bool *models, const struct qc_job *j, struct qc_status 
 /* Writes the model in one format; the file appears only when complete. The report names it once, however often it is
    written. Errors: as qc_export_file; QC_USAGE if the file is an input of the job. */
 bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_status *st);
-/* Writes the report to a folder; json: of qc_job_report_json. Errors: as qc_report_write; QC_USAGE as above. */
+/* Writes the report to a folder; json: of qc_job_record. Errors: as qc_report_write; QC_USAGE as above. */
 bool qc_job_write_report(struct qc_job *j, const struct qc_json *json, const char *folder, struct qc_status *st);
 /* Adds the files that the job reads to a list, with absolute paths. */
 bool qc_job_list_inputs(struct qc_file_list *to, const struct qc_job *j, struct qc_status *st);
 
-/* Return the report, with the files written so far; strings and arrays are valid as long as the job. *out is owned by
-   the caller. */
-const struct qc_report *qc_job_report(struct qc_job *j);
-bool qc_job_report_json(struct qc_json **out, struct qc_job *j, struct qc_status *st);
+/* Return what the job found, valid as long as the job, and the whole record with the files written so far, which the
+   caller owns. */
+const struct qc_report *qc_job_report(const struct qc_job *j);
+bool qc_job_record(struct qc_json **out, const struct qc_job *j, struct qc_status *st);
 
 /* Return the network to be written (NULL before qc_job_run), and what it is made from. */
 const struct qc_network *qc_job_network(const struct qc_job *j);

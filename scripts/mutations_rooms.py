@@ -12,7 +12,7 @@ def of_rooms(mutation):
     return [*graph(room("graph", ("test_graph",))), *observers(room("observers", ("test_observers", "test_calib"))),
             *calib(room("calib", ("test_calib",))),
             *datasets(room("datasets", ("test_datasets",))), *onnx(room("onnx", ("test_onnx",))),
-            *export(room("export", ("test_export",)))]
+            *export(room("export", ("test_export",))), *record(room("record", ("test_quantize",)))]
 
 
 def graph(one):
@@ -278,7 +278,7 @@ def onnx(one):
 
 
 def export(one):
-    lowering, qoperator, json = "export/formats/lowering.c", "export/formats/qoperator.c", "export/report/report_json.c"
+    lowering, qoperator = "export/formats/lowering.c", "export/formats/qoperator.c"
     return [
         one("4 bits are not clipped", lowering, "return have.lo > all.lo || have.hi < all.hi;", "return false;"),
         one("zero point is 0", lowering, "zero[i] = (unsigned char)z;", "zero[i] = 0;"),
@@ -301,12 +301,16 @@ def export(one):
         one("padding of integers", qoperator, "int32_t q = s->zero_point[0];\n        level_of",
             "int32_t q = 0;\n        level_of"),
         one("pools with dilations", qoperator, "|| qc_attr_find(n, \"dilations\")) return false;", ") return false;"),
-        one("report: scale in place of the zero point", json,
-            "zero_point ? qc_json_integer(l->zero_point[0]) : qc_json_float(l->scale[0])",
-            "qc_json_float(l->scale[0])"),
-        one("report: clipped share", json, "l->clipped_fraction", "l->saturated_fraction"),
-        one("report: SQNR of a layer alone", json, "l->sqnr_db, l->alone_db,", "l->sqnr_db, l->sqnr_db,"),
-        one("report: reason of a float op", json, "r->float_ops[i].reason", "r->float_ops[i].op"),
-        one("report: accuracy in int8", json, "r->fp32,\n                r->int8);",
-            "r->fp32,\n                r->fp32);"),
+    ]
+
+
+def record(one):
+    layers = "quantize/report/record_layers.c"
+    return [
+        one("scale in place of the zero point", layers,
+            "zero_point ? qc_json_integer(p->zero_point[0]) : qc_json_float(p->scale[0])",
+            "qc_json_float(p->scale[0])"),
+        one("clipped share", layers, "c->range.clipped_fraction", "l->lost_fraction"),
+        one("SQNR of a layer alone", layers, "l->sqnr_db, l->alone_db,", "l->sqnr_db, l->sqnr_db,"),
+        one("number of quantized operators", "quantize/report/record.c", "r->quantized_ops);", "r->float_op_count);"),
     ]

@@ -145,14 +145,24 @@ static bool tell_written(const struct outputs *to, size_t count, struct qc_statu
     return count ? qc_where(st, "%s %s written, the rest is not", names, count == 1 ? "is" : "are") : false;
 }
 
+/* Writes a configuration for the next job, unless nothing is quantized, which no job would accept. */
+static bool write_placement(const struct qc_json *record, const struct outputs *to, struct qc_status *st)
+{
+    const struct qc_json *placement = qc_json_find(record, "timing.benchmark.placement");
+    QC_FREED char *text = placement ? qc_json_print(placement, 2) : NULL;
+    if (!placement) return true;
+    return text ? qc_file_write(to->placement, text, strlen(text), st) : qc_fail_memory(st, 1);
+}
+
 static bool report_job(struct qc_job *j, const struct outputs *to, size_t written, const struct qc_cli_options *o,
                        struct qc_status *st)
 {
     const char *folder = to->folder;
     struct qc_json *json = NULL;
-    if (!qc_job_report_json(&json, j, st)) return false;
+    if (!qc_job_record(&json, j, st)) return false;
     const struct qc_json *latency = qc_json_find(json, "timing.benchmark");
-    bool ok = !folder || qc_job_write_report(j, json, folder, st) || tell_written(to, written, st);
+    bool ok = (!written || write_placement(json, to, st)) && (!folder || qc_job_write_report(j, json, folder, st));
+    if (!ok) tell_written(to, written, st);
     if (ok && !o->quiet && !o->json && (ok = qc_print_summary(json, folder != NULL, st))) {
         if (folder) qc_say("report      %s\n", folder);
         if (latency && !(qc_json_find_number(latency, "all_float") > 0)) qc_say("placement   %s\n", to->placement);
@@ -160,17 +170,6 @@ static bool report_job(struct qc_job *j, const struct outputs *to, size_t writte
     if (o->json && ok) return qc_print_json(json, st);
     qc_json_free(json);
     return ok;
-}
-
-/* Writes a configuration for the next job, unless nothing is quantized, which no job would accept. */
-static bool write_placement(struct qc_job *j, const struct outputs *to, struct qc_status *st)
-{
-    const struct qc_report_latency *l = qc_job_report(j)->latency;
-    if (!to->placement || !l || l->all_float) return true;
-    struct qc_json *json = qc_latency_placement(l);
-    QC_FREED char *text = qc_json_print(json, 2);
-    qc_json_free(json);
-    return text ? qc_file_write(to->placement, text, strlen(text), st) : qc_fail_memory(st, 1);
 }
 
 /* Writes the model files first, so that a report never names files that do not exist. */
@@ -183,7 +182,6 @@ static bool write_files(struct qc_job *j, const struct outputs *to, const struct
     if (!qc_interrupt_check(st)) return false;
     for (size_t i = 0; models && i < to->count; i++)
         if (!qc_job_write(j, i, to->models[i], st)) return tell_written(to, i, st);
-    if (models && !write_placement(j, to, st)) return tell_written(to, to->count, st);
     if (!report_job(j, to, models ? to->count : 0, o, st)) return false;
     if (!met) *st = demand;
     return met;

@@ -95,6 +95,17 @@ static void print_quantized(FILE *f, const struct qc_json *r)
              floats, floats == 1 ? "s" : "");
 }
 
+/* Points to the option that stores weights of recurrent operators in integers. */
+static void print_recurrent(FILE *f, const struct qc_json *r)
+{
+    const struct qc_json *o = qc_json_find(r, "recurrent_in_float");
+    if (!o || is(r, "options.prefer", "size")) return;
+    qc_print(f,
+             "            the weights of %zu %s are %.0f %% of all, and stay in float; --prefer size stores them in "
+             "integers\n",
+             count(o, "operators"), text(o, "op"), 100 * number_record(o, "weight_share"));
+}
+
 /* Prints one line for each reason: "4 Softmax, 2 Reshape: no pattern matches". */
 static void print_float_ops(FILE *f, const struct qc_json *r, bool with_report)
 {
@@ -287,6 +298,8 @@ static void print_output(FILE *f, const struct qc_json *r, const struct qc_json 
     else if (strcmp(state, "not finite") == 0)
         qc_print(f, ": NaN or infinite where the float model has numbers, on %zu sample%s%s\n", samples, plural,
                  measured_where(r));
+    else if (text(o, "type"))
+        qc_print(f, ": not compared, its type is %s\n", text(o, "type"));
     else
         qc_print(f, ": not measured, it has no finite float values\n");
 }
@@ -303,12 +316,13 @@ static double badness(const struct qc_json *o)
 static void print_outputs(FILE *f, const struct qc_json *r)
 {
     const struct qc_json *worst[WORST];
-    size_t shown = 0, outputs = 0;
+    size_t shown = 0, outputs = 0, compared = 0;
     EACH(o, r, "outputs")
     {
         size_t at = shown;
         if (qc_json_find(o, "written") && !yes(o, "written")) continue;
         outputs++;
+        compared += badness(o) < 2e9;
         while (at > 0 && badness(o) < badness(worst[at - 1])) at--;
         if (at >= WORST) continue;
         shown += shown < WORST;
@@ -317,7 +331,11 @@ static void print_outputs(FILE *f, const struct qc_json *r)
     }
     const bool measured = count(r, "measured_samples") > 0;
     for (size_t i = 0; i < shown && measured; i++) print_output(f, r, worst[i], i ? "            " : "output      ");
-    if (measured && shown < outputs) qc_print(f, "            and %zu more, which are better\n", outputs - shown);
+    if (measured && shown < outputs)
+        qc_print(f, "            and %zu more, %s\n", outputs - shown,
+                 compared == outputs ? "which are better"
+                 : compared <= shown ? "not compared"
+                                     : "which are better or not compared");
     if (measured || !outputs) return;
     qc_print(f, "output      %s", text(worst[0], "name"));
     if (outputs > 1) qc_print(f, " and %zu more", outputs - 1);
@@ -529,20 +547,35 @@ static void print_price(FILE *f, const struct qc_json *r, const struct qc_json *
     qc_print(f, ", %s%.0f %% bytes", bytes <= -0.5 ? "-" : "+", fabs(bytes));
 }
 
+/* Returns the worst output whose SQNR, as it is printed, advice changes; NULL: none. */
+static const struct qc_json *changed_output(const struct qc_json *advice)
+{
+    const struct qc_json *worst = NULL;
+    EACH(o, advice, "measured.outputs")
+    if (fabs(number_record(o, "sqnr_db_after") - number_record(o, "sqnr_db_before")) >= 0.005 &&
+        (!worst || number_record(o, "sqnr_db_before") < number_record(worst, "sqnr_db_before")))
+        worst = o;
+    return worst;
+}
+
 /* Prints in one line the idea with the largest gain of those tried, and the number not tried. */
 static void print_advice(FILE *f, const struct qc_json *r, bool with_report)
 {
-    const struct qc_json *list = qc_json_find(r, "advice"), *a = qc_json_size(list) ? qc_json_at(list, 0) : NULL;
+    const struct qc_json *list = qc_json_find(r, "advice"), *a = NULL;
+    EACH(tried, r, "advice") if (!a && changed_output(tried)) a = tried;
     const size_t left = count(r, "advice_left");
     if (a) {
-        const struct qc_json *worst = NULL; /* the output that the line "output" has first */
-        EACH(o, a, "measured.outputs")
-        if (!worst || number_record(o, "sqnr_db_before") < number_record(worst, "sqnr_db_before")) worst = o;
+        const struct qc_json *worst = changed_output(a);
         qc_print(f, "advice      ");
         print_idea(f, a);
         qc_print(f, ": output%s%s SQNR %.2f -> %.2f dB", count_of(a, "measured.outputs") > 1 ? " " : "",
                  count_of(a, "measured.outputs") > 1 ? text(worst, "name") : "", number_record(worst, "sqnr_db_before"),
                  number_record(worst, "sqnr_db_after"));
+        const double accuracy = number_record(a, "measured.accuracy_after");
+        if (is(r, "accuracy.metric", "psnr") && isfinite(accuracy))
+            qc_print(f, ", PSNR %.2f dB", accuracy);
+        else if (isfinite(accuracy))
+            qc_print(f, ", top-1 %.2f %%", 100 * accuracy);
         print_price(f, r, a);
         if (with_report)
             qc_print(f, "; the report has %s\n", qc_json_size(list) == 1 ? "the command" : "this and other commands");
@@ -605,6 +638,7 @@ static void print_all(FILE *f, const struct qc_json *r, bool with_report)
     print_data(f, r, with_report);
     print_quantized(f, r);
     print_float_ops(f, r, with_report);
+    print_recurrent(f, r);
     print_kernels(f, r);
     print_trial(f, r);
     print_channels(f, r);

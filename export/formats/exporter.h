@@ -39,8 +39,8 @@ struct qc_lower_options {
     X(c, qdq, "qdq")                                                                                                   \
     X(c, qoperator, "qoperator")                                                                                       \
     X(c, annotated, "annotated")                                                                                       \
-    X(c, encodings, "encodings") X(c, mnn, "mnn") X(c, trt_cache, "trt-cache") X(c, text, "text")                      \
-        QC_EXPORTER_TFLITE(X, c)
+    X(c, encodings, "encodings")                                                                                       \
+    X(c, mnn, "mnn") X(c, trt_cache, "trt-cache") X(c, text, "text") QC_EXPORTER_TFLITE(X, c)
 
 struct qc_exporter {
     const char *summary;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/words.h"
-#include "export/report/report.h"
+#include "graph/types/dtype.h"
 
 /* Smaller changes of an SQNR count as none. */
 static const double same_db = 0.01;
@@ -38,6 +38,13 @@ static bool equal(const struct qc_json *x, const struct qc_json *y)
         return true;
     }
     return false;
+}
+
+/* Returns the name of a type as options spell it: "uint8" for "u8"; `type` itself if it is unknown. */
+static const char *type_word(const char *type)
+{
+    const enum qc_dtype t = qc_dtype_from_name(type);
+    return t == QC_NONE ? type : qc_dtype_long_name(t);
 }
 
 /* ---- Are these two reports of one model? ---- */
@@ -348,8 +355,8 @@ static struct qc_json *layer_json(const struct differing *d)
     qc_json_set(o, "sqnr_db", numbers(sqnr(l), sqnr(m)));
     qc_json_put(o, "change_db %g", d->by);
     qc_json_set(o, "type",
-                qc_json_pair(qc_json_string(qc_type_word(qc_json_find_text(l, "type"))),
-                             qc_json_string(qc_type_word(qc_json_find_text(m, "type")))));
+                qc_json_pair(qc_json_string(type_word(qc_json_find_text(l, "type"))),
+                             qc_json_string(type_word(qc_json_find_text(m, "type")))));
     qc_json_set(o, "method",
                 qc_json_pair(qc_json_string(text_or(l, "method", "?")), qc_json_string(text_or(m, "method", "?"))));
     qc_json_set(o, "min", numbers(qc_json_find_number(l, "chosen.min"), qc_json_find_number(m, "chosen.min")));

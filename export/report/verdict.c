@@ -31,28 +31,37 @@ __attribute__((format(printf, 2, 3))) static void say(struct sentence *s, const 
     if (n > 0 && (size_t)n < sizeof s->text - s->length) s->length += (size_t)n;
 }
 
-/* Returns the least SQNR of the outputs; NaN: not measured. */
-static double worst_output(const struct qc_report *r)
+/* Returns the least SQNR of the outputs; infinity if all are equal, NaN: not measured. */
+static double worst_output(const struct qc_json *record)
 {
+    const struct qc_json *outputs = qc_json_find(record, "outputs");
     double least = (double)NAN;
-    for (size_t i = 0; r->measured_samples && i < r->output_count; i++) least = fmin(least, r->outputs[i].sqnr_db);
+    for (size_t i = 0; i < qc_json_size(outputs); i++) {
+        const struct qc_json *o = qc_json_at(outputs, i);
+        const char *state = qc_json_find_text(o, "state");
+        const bool equal = state && strcmp(state, "equal") == 0, bad = state && strcmp(state, "not finite") == 0;
+        least = fmin(least, equal ? (double)INFINITY : bad ? -(double)INFINITY : qc_json_find_number(o, "sqnr_db"));
+    }
     return least;
 }
 
-static const char *accuracy_grade(struct sentence *s, const struct qc_report *r)
+static const char *accuracy_grade(struct sentence *s, const struct qc_json *a)
 {
-    const bool psnr = strcmp(r->metric, "psnr") == 0;
-    const double drop = (psnr ? 1 : 100) * (r->fp32 - r->int8);
-    if (strcmp(r->metric, "metric") == 0) { /* nothing is known about its unit */
-        say(s, "the metric is %.4g, %.4g in float", r->int8, r->fp32);
-        return (r->lower_is_better ? -drop : drop) <= 0 ? GOOD : USABLE;
+    const char *metric = qc_json_find_text(a, "metric");
+    const bool psnr = strcmp(metric, "psnr") == 0;
+    const double fp32 = qc_json_find_number(a, "fp32"), int8 = qc_json_find_number(a, "int8"),
+                 drop = (psnr ? 1 : 100) * (fp32 - int8);
+    if (strcmp(metric, "metric") == 0) { /* nothing is known about its unit */
+        say(s, "the metric is %.4g, %.4g in float", int8, fp32);
+        return (qc_json_find(a, "lower_is_better") ? -drop : drop) <= 0 ? GOOD : USABLE;
     }
     const char *what = psnr ? "PSNR" : "accuracy", *unit = psnr ? "dB" : "points";
     if (drop <= 0) {
         say(s, "%s is kept", what);
         return GOOD;
     }
-    const bool within = r->fp32 <= r->int8_high;
+    const struct qc_json *interval = qc_json_find(a, "int8_interval");
+    const bool within = interval && fp32 <= qc_json_value(qc_json_at(interval, 1));
     say(s, "%s falls by %.2f %s%s", what, drop, unit, within ? ", which is within the 95 % interval" : "");
     if (drop > (psnr ? poor_psnr_db : poor_points)) return within ? USABLE : POOR;
     return within || drop <= .1 ? GOOD : USABLE;
@@ -77,36 +86,53 @@ static const char *output_grade(struct sentence *s, double db)
     return g;
 }
 
-static void say_gains(struct sentence *s, const struct qc_report *r)
+static void say_gains(struct sentence *s, const struct qc_json *record)
 {
-    if (r->file_count && r->model_bytes)
-        say(s, "; the file is %.0f %% of the original", 100 * (double)r->file_bytes[0] / (double)r->model_bytes);
-    if (r->small_float_share > 0)
-        say(s, "; %.1f %% of multiply-adds read 8-bit floats", 100 * r->small_float_share);
-    else if (r->block_share > 0)
-        say(s, "; %.1f %% of multiply-adds read values in blocks", 100 * r->block_share);
-    else if (!isnan(r->integer_share))
-        say(s, "; %.1f %% of multiply-adds are in integers", 100 * r->integer_share);
-    if (r->latency && r->latency->float_ms > 0 && r->latency->best_ms > 0)
-        say(s, "; it runs in %.0f %% of the time", 100 * r->latency->best_ms / r->latency->float_ms);
+    const struct qc_json *files = qc_json_find(record, "files");
+    const double model = qc_json_find_number(record, "model.bytes"),
+                 file = qc_json_size(files) ? qc_json_find_number(qc_json_at(files, 0), "bytes") : (double)NAN,
+                 floats = qc_json_find_number(record, "small_float_share"),
+                 blocks = qc_json_find_number(record, "block_share"),
+                 integers = qc_json_find_number(record, "integer_share"),
+                 ms = qc_json_find_number(record, "timing.benchmark.best_ms"),
+                 float_ms = qc_json_find_number(record, "timing.benchmark.float_ms");
+    if (file > 0 && model > 0) say(s, "; the file is %.0f %% of the original", 100 * file / model);
+    if (floats > 0)
+        say(s, "; %.1f %% of multiply-adds read 8-bit floats", 100 * floats);
+    else if (blocks > 0)
+        say(s, "; %.1f %% of multiply-adds read values in blocks", 100 * blocks);
+    else if (!isnan(integers))
+        say(s, "; %.1f %% of multiply-adds are in integers", 100 * integers);
+    if (ms > 0 && float_ms > 0) say(s, "; it runs in %.0f %% of the time", 100 * ms / float_ms);
 }
 
-struct qc_json *qc_verdict_json(const struct qc_report *r)
+/* Returns true if a demand is not met. */
+static bool misses(const struct qc_json *record)
+{
+    const char *const demand = qc_json_find(record, "demand") ? "demand" : "fallback";
+    const struct qc_json *d = qc_json_find(record, demand);
+    return d && !(qc_json_find_number(d, "met") > 0) && !(qc_json_find_number(d, "mended") > 0);
+}
+
+struct qc_json *qc_verdict_json(const struct qc_json *record)
 {
     struct sentence s = {.length = 0};
-    const double db = worst_output(r);
-    const char *g = r->metric ? accuracy_grade(&s, r) : output_grade(&s, db);
-    if (r->metric && db < poor_db && g == GOOD) { /* too few samples, or too easy ones, to show a loss */
+    const struct qc_json *accuracy = qc_json_find(record, "accuracy");
+    const double db = worst_output(record);
+    const size_t advice = qc_json_size(qc_json_find(record, "advice"));
+    const bool constant = qc_json_find(record, "constant_outputs") != NULL;
+    if (constant) say(&s, "the outputs are nearly the same for all samples: check how these are prepared");
+    const char *g = constant ? UNKNOWN : accuracy ? accuracy_grade(&s, accuracy) : output_grade(&s, db);
+    if (accuracy && db < poor_db && g == GOOD) { /* too few samples, or too easy ones, to show a loss */
         say(&s, ", but the outputs differ much from those of the float model (%.1f dB)", db);
         g = USABLE;
     }
-    const bool unmet = r->demand ? !r->demand->met : r->fallback && !r->fallback->mended && !r->fallback->met;
-    if (unmet) {
-        say(&s, "; no model was written, since a demand was not met");
+    if (misses(record)) {
+        const bool written = qc_json_size(qc_json_find(record, "files")) > 0;
+        say(&s, written ? "; a demand was not met" : "; no model was written, since a demand was not met");
         g = POOR;
     }
-    if ((g == USABLE || g == POOR) && r->advice_count)
-        say(&s, "; %zu change%s would help", r->advice_count, qc_plural(r->advice_count));
-    say_gains(&s, r);
+    if ((g == USABLE || g == POOR) && advice) say(&s, "; %zu change%s would help", advice, qc_plural(advice));
+    say_gains(&s, record);
     return QC_JSON("grade %s text %s", g, s.text);
 }

@@ -8,7 +8,6 @@
 #include "calib/ranges/calibrate.h"
 #include "calib/trials/trials.h"
 #include "calib/weights/round_weights.h"
-#include "export/report/report.h"
 #include "quantize/setup/scheme.h"
 #include "rewrite/passes/simulate.h"
 
@@ -38,6 +37,23 @@ void qc_float_form_free(struct qc_float_form *f); /* NULL-safe; frees with the l
 void qc_float_form_scale(struct qc_float_form *f, struct qc_channel_scaling *scaling, struct qc_graph *scaled);
 void qc_float_form_centre(struct qc_float_form *f, struct qc_channel_centring *centring, struct qc_graph *centred,
                           const struct qc_setup *s);
+
+/* A method that --method auto tried. */
+struct qc_report_trial {
+    const char *method;
+    double sqnr_db;  /* SQNR of the outputs from their mean noise-to-signal ratio; infinity without noise */
+    double gain_db;  /* over the first trial, on the same samples */
+    double error_db; /* standard error of the gain; infinite: not known */
+    double worth_db; /* the gain minus its uncertainty; the method with the largest is chosen */
+    size_t samples;  /* number of samples of this trial */
+    bool chosen;
+};
+
+/* How --method auto chose the observer of a tensor. */
+struct qc_report_choice {
+    const struct qc_report_trial *trial; /* the chosen trial; NULL: chosen by `steps` */
+    bool steps;                          /* an input whose values are multiples of its scale */
+};
 
 /* Result of --method auto (quantize/search/auto_method.h). */
 struct qc_auto_method {

@@ -56,11 +56,12 @@ size_t qc_layer_of(const struct qc_report *r, const struct qc_graph *g, qc_id qp
     return found ? r->layers_by_name[low] : QC_NO_INDEX;
 }
 
-static void take_outline(struct qc_layer *l, struct qc_report_histogram *to, const struct qc_outline *o)
+unsigned qc_layer_bits(const struct qc_layer *l)
 {
-    *to = (struct qc_report_histogram){
-        .lo = o->lo, .hi = o->hi, .zeros = o->zeros, .bar_count = QC_OUTLINE_BARS, .bars = o->bars};
-    l->histogram = to;
+    const struct qc_dtype_info *type = qc_dtype_info(l->stored.dtype);
+    const struct qc_levels levels = l->stored.levels;
+    const unsigned bits = (unsigned)ceil(log2((double)levels.hi - (double)levels.lo + 1));
+    return type->is_float || levels.mantissa || bits >= type->bits ? 0 : bits;
 }
 
 static void take_loss(struct qc_layer *l, const struct qc_loss *loss)
@@ -77,18 +78,18 @@ bool qc_layer_activation(struct qc_layer *l, const struct qc_network *net, const
     const struct qc_choice *c = &net->calibration->choices[quantizer];
     if (made && !(l->node = qc_node_name(net->folded, &net->folded->nodes[made], net->arena, st))) return false;
     if (c->outline) {
-        struct qc_report_histogram *h = QC_NEW(net->arena, struct qc_report_histogram, st);
-        if (!h) return false;
         take_loss(l, &c->loss);
-        take_outline(l, h, c->outline);
+        l->histogram = c->outline;
         return true;
     }
     if (!m || !m->quantizers[quantizer].count || !(m->quantizers[quantizer].signal > 0)) return true;
     /* Without a histogram assume no clipping, and a rounding error of scale^2 / 12 for each value. */
     double noise = 0;
-    for (size_t k = 0; k < l->count; k++)
-        noise +=
-            (double)l->scale[k] * (double)l->scale[k] / 12 * (double)m->quantizers[quantizer].count / (double)l->count;
+    const size_t count = l->stored.count;
+    for (size_t k = 0; k < count; k++) {
+        const double scale = (double)l->stored.scale[k];
+        noise += scale * scale / 12 * (double)m->quantizers[quantizer].count / (double)count;
+    }
     l->alone_db = 10 * log10(m->quantizers[quantizer].signal / noise);
     l->clipping_share = 0;
     return true;
@@ -229,7 +230,7 @@ static bool outline_weight(struct qc_weight_look *w, struct qc_status *st)
     bool ok = qc_scan_new(&s, QC_NEED_HISTOGRAM, st) && qc_histogram_new(&h, QC_NEED_HISTOGRAM, st) &&
               qc_scan_values(s, w->was->data, w->was->count, st) && qc_histogram_add_scan(h, s, st);
     ok = ok && qc_outline_of(w->outline, h, st);
-    if (ok) take_outline(w->layer, w->histogram, w->outline);
+    if (ok) w->layer->histogram = w->outline;
     qc_histogram_free(h);
     qc_scan_free(s);
     return ok;
@@ -260,10 +261,9 @@ bool qc_layer_weight(struct qc_weight_look *out, struct qc_layer *l, const struc
     for (int i = 0; last && i < axis; i++) l->channel_count *= (size_t)t->shape.dim[i];
     l->channel_low = w.low = QC_NEW_ARRAY(net->arena, float, l->channel_count, st);
     l->channel_high = w.high = QC_NEW_ARRAY(net->arena, float, l->channel_count, st);
-    w.histogram = QC_NEW(net->arena, struct qc_report_histogram, st);
     w.outline = QC_NEW(net->arena, struct qc_outline, st);
     *out = w;
-    return w.low && w.high && w.histogram && w.outline;
+    return w.low && w.high && w.outline;
 }
 
 static bool look_at(void *user, size_t item, unsigned worker, struct qc_status *st)

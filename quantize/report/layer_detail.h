@@ -2,13 +2,9 @@
 /* Details of a layer in the report: histogram, channels, loss. */
 #pragma once
 
-#include "calib/metrics/measure.h"
-#include "calib/metrics/sensitivity.h"
-#include "export/report/report.h"
 #include "graph/core/graph.h"
 #include "graph/core/uses.h"
-#include "observers/outline.h"
-#include "quantize/make/network.h"
+#include "quantize/report/job_report.h"
 
 /* Fills the node, the histogram and the loss of an activation. made: the node of p->folded that computes it, or 0. */
 bool qc_layer_activation(struct qc_layer *l, const struct qc_network *p, const struct qc_measurement *m,
@@ -22,7 +18,6 @@ struct qc_weight_look {
     int axis;
     size_t inner;      /* elements after the channel axis */
     float *low, *high; /* [channels] */
-    struct qc_report_histogram *histogram;
     struct qc_outline *outline;
 };
 /* Prepares a weight. simulated: the stored values of p->simulated; value: its quantized form in g; stored: its

@@ -11,8 +11,8 @@
 
 #include "base/array.h"
 #include "calib/trials/trials.h"
-#include "export/report/report.h"
 #include "quantize/report/command_text.h"
+#include "quantize/report/job_report.h"
 #include "quantize/report/layer_detail.h"
 #include "quantize/report/quantize_report.h"
 
@@ -56,7 +56,7 @@ static void look_at_measured(struct look *f, qc_id v)
         !f->m->quantizers[s].count)
         return;
     size_t i = qc_layer_of(f->r, f->g, s);
-    if (i == QC_NO_INDEX || isnan(f->r->layers[i].sqnr_db) || f->r->layers[i].solver.behind) return;
+    if (i == QC_NO_INDEX || isnan(f->r->layers[i].sqnr_db) || f->r->layers[i].choice->behind) return;
     f->source[v] = i;
     f->measured[v] = true;
     f->ratio[v] = noise_ratio(f->r->layers[i].sqnr_db);
@@ -114,7 +114,7 @@ static void forward(struct look *f, const double *weights)
 static void look_at_outputs(struct look *f)
 {
     for (size_t k = 0; k < f->g->output_count; k++) {
-        double n = f->m->outputs[k].count ? noise_ratio(f->r->outputs[k].sqnr_db) : 0;
+        double n = f->m->outputs[k].count ? noise_ratio(qc_error_sqnr_db(&f->m->outputs[k])) : 0;
         qc_id v = f->g->outputs[k].value;
         if (f->measured[v] || f->g->values[v].type.qparams != QC_REAL || !isfinite(n) || !(n > 0)) continue;
         f->measured[v] = true;
@@ -164,8 +164,8 @@ static bool noise_points_find(struct qc_noise_points *out, const struct qc_graph
    the ratio of that error to the one of nearest rounding, at most 1. */
 static double noise_of_weight(const struct qc_layer *l)
 {
-    const struct qc_report_rounding *r = l->rounding;
-    const double left = r && r->judged && r->error_nearest > 0 ? fmin(1, r->error / r->error_nearest) : 1;
+    const struct qc_rounded_weights *r = l->rounding;
+    const double left = r && !r->reason && r->error_nearest > 0 ? fmin(1, r->error / r->error_nearest) : 1;
     return left * noise_ratio(l->alone_db);
 }
 
@@ -434,12 +434,13 @@ static bool wide(struct remedy *out, const struct finder *f, const struct qc_lay
 {
     const struct qc_partition_options *p = &f->net->scheme.partition;
     qc_id nodes[SKIPS];
-    if (!l || strcmp(l->kind, "activation") != 0 || strstr(l->type, "16") || *l->type == 'f' ||
+    const struct qc_dtype_info *type_now = l ? qc_dtype_info(l->stored.dtype) : NULL;
+    if (!l || l->is_weight || type_now->bits == 16 || type_now->is_float ||
         has_wide(&p->weight, p->weight_types, p->weight_type_count) || !touching(nodes, f, l))
         return false;
     const char *word = skip_word(f, nodes[0]);
     if (!word) return false;
-    const char *type = qc_arena_printf(f->net->arena, f->st, "%sint16:%s", *l->type == 'u' ? "u" : "", word);
+    const char *type = qc_arena_printf(f->net->arena, f->st, "%sint16:%s", *type_now->name == 'u' ? "u" : "", word);
     *out = (struct remedy){.action = "Store it in 16 bits", .stored = l};
     return add_option(out, f, "activation-type", type);
 }
@@ -458,7 +459,8 @@ static bool finer_weights(struct remedy *out, const struct finder *f, const stru
     const char *word = skip_word(f, pt->node);
     const struct qc_partition_options *p = &f->net->scheme.partition;
     const bool wide_input = has_wide(&p->activation, p->activation_types, p->activation_type_count);
-    if (!word || wide_input || strstr(weight->type, "16") || !computes(f, &f->g->nodes[pt->node])) return false;
+    if (!word || wide_input || qc_dtype_info(weight->stored.dtype)->bits == 16 || !computes(f, &f->g->nodes[pt->node]))
+        return false;
     const char *type = qc_arena_printf(f->net->arena, f->st, "int16:%s", word);
     *out = (struct remedy){.action = "Give them 16 bits"};
     return add_option(out, f, "weight-type", type);
@@ -493,6 +495,13 @@ static bool other_method(struct remedy *out, const struct finder *f)
     return add_option(out, f, "method", "mse");
 }
 
+/* Returns the type of a layer in texts: "int8", or "2 bits" if only some levels of the type are used. */
+static const char *type_text(const struct finder *f, const struct qc_layer *l)
+{
+    const unsigned bits = qc_layer_bits(l);
+    return bits ? qc_arena_printf(f->net->arena, f->st, "%u bits", bits) : qc_dtype_long_name(l->stored.dtype);
+}
+
 /* Sets *why, and *fix if there is a remedy (returns true). *known is false if no cause stands out. */
 static bool explain(const char **why, struct remedy *fix, const struct finder *f, const struct qc_noise_point *pt,
                     bool *known)
@@ -507,10 +516,11 @@ static bool explain(const char **why, struct remedy *fix, const struct finder *f
     if (c.own_noise && c.own->clipping_share > 0.5) {
         *why =
             qc_arena_printf(a, f->st, "the chosen range cuts off %.3g %% of its values, and most of its error is there",
-                            100 * c.own->clipped_fraction);
+                            100 * c.own->choice->range.clipped_fraction);
         return other_method(fix, f) || wide(fix, f, c.own) || skip(fix, f, pt, c.own);
     }
-    if (c.weight && c.weight->count == 1 && widths >= unlike && (c.weight_noise || c.weight->lost_fraction > coarse)) {
+    if (c.weight && c.weight->stored.count == 1 && widths >= unlike &&
+        (c.weight_noise || c.weight->lost_fraction > coarse)) {
         *why = qc_arena_printf(a, f->st,
                                "its weights share one scale, but channel %zu is %.0f times as wide as the median "
                                "channel; %.0f %% of the weights become zero",
@@ -535,12 +545,12 @@ static bool explain(const char **why, struct remedy *fix, const struct finder *f
     }
     if (c.weight_noise) {
         *why = qc_arena_printf(a, f->st, "its weights lose most: %.1f dB SQNR in %s", c.weight->alone_db,
-                               qc_type_word(c.weight->type));
+                               type_text(f, c.weight));
         return finer_weights(fix, f, pt, c.weight) || skip(fix, f, pt, NULL);
     }
     if (c.own_noise) {
         *why = qc_arena_printf(a, f->st, "most of its error is the rounding of its result, %.1f dB alone in %s",
-                               c.own->alone_db, qc_type_word(c.own->type));
+                               c.own->alone_db, type_text(f, c.own));
         return wide(fix, f, c.own) || skip(fix, f, pt, c.own);
     }
     if (c.input && c.input->lost_fraction > coarse) {
@@ -560,8 +570,16 @@ static bool explain(const char **why, struct remedy *fix, const struct finder *f
     return false;
 }
 
-static bool suggest(struct qc_report_suggestion *out, struct remedy *fix, const struct finder *f,
-                    const struct qc_noise_point *pt, bool *known)
+/* An operator that adds much error, and the reason. */
+struct suggestion {
+    const char *node, *op;
+    double before_db, after_db; /* SQNR of its inputs (infinity: exact) and of its result */
+    const char *why;            /* a sentence */
+    size_t layer;               /* index of the layer concerned, or QC_NO_INDEX */
+};
+
+static bool suggest(struct suggestion *out, struct remedy *fix, const struct finder *f, const struct qc_noise_point *pt,
+                    bool *known)
 {
     const struct qc_node *n = &f->g->nodes[pt->node];
     *fix = (struct remedy){0};
@@ -574,19 +592,15 @@ static bool suggest(struct qc_report_suggestion *out, struct remedy *fix, const 
     return out->why && out->node;
 }
 
-static struct qc_idea idea_of(const struct finder *f, const struct remedy *fix, const struct qc_report_suggestion *s)
+static struct qc_idea idea_of(const struct remedy *fix, const struct suggestion *s)
 {
-    const bool all = fix->change.without;
     struct qc_idea idea = {.change = fix->change,
                            .anew = fix->anew,
                            .mends = fix->mends,
                            .action = fix->action,
-                           .node = all ? NULL : s->node,
-                           .layer = all ? QC_NO_INDEX : s->layer};
-    if (fix->stored) { /* the value may be the result of another op */
+                           .node = fix->change.without ? NULL : s->node}; /* without: a change of all layers */
+    if (fix->stored) /* the value may be the result of another op */
         idea.node = fix->stored->node ? fix->stored->node : fix->stored->name;
-        idea.layer = (size_t)(fix->stored - f->r->layers);
-    }
     return idea;
 }
 
@@ -610,7 +624,7 @@ static const struct qc_noise_point *point_of(const struct finder *f, qc_id node)
 }
 
 /* Explains a layer that adds no noise: its effect is that of its inputs. Leaves *out empty if no input is quantized. */
-static bool suggest_input(struct qc_report_suggestion *out, struct remedy *fix, const struct finder *f, qc_id node)
+static bool suggest_input(struct suggestion *out, struct remedy *fix, const struct finder *f, qc_id node)
 {
     const struct qc_node *n = &f->g->nodes[node];
     qc_id value = 0;
@@ -621,7 +635,7 @@ static bool suggest_input(struct qc_report_suggestion *out, struct remedy *fix, 
     if (!wide(fix, f, input) && !skip(fix, f, &pt, input)) fix->action = NULL;
     out->why = qc_arena_printf(f->net->arena, f->st,
                                "the rounding of '%s', which it reads, has the largest effect: %.1f dB in %s",
-                               input->name, input->sqnr_db, qc_type_word(input->type));
+                               input->name, input->sqnr_db, type_text(f, input));
     out->op = qc_op_info(n->op)->name;
     out->node = qc_node_name(f->g, n, f->net->arena, f->st);
     out->before_db = out->after_db = input->sqnr_db;
@@ -634,22 +648,23 @@ bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const stru
 {
     if (!m) return true;
     struct finder f = {.net = net, .g = net->folded, .r = r, .st = st};
-    struct qc_report_suggestion *list = QC_NEW_ARRAY(net->arena, struct qc_report_suggestion, SHOWN, st);
+    struct qc_json *list = qc_json_array();
     struct remedy fix;
-    if (!list || !noise_points_find(&f.noise, net->folded, m, r, net->arena, st)) return false;
-    size_t count = 0;
-    for (size_t i = 0; i < r->rank_count && i < LOOKED_AT && count < SHOWN; i++) {
+    qc_json_set(r->record, "suggestions", list);
+    if (!noise_points_find(&f.noise, net->folded, m, r, net->arena, st)) return false;
+    for (size_t i = 0; i < r->rank_count && i < LOOKED_AT && qc_json_size(list) < SHOWN; i++) {
         const qc_id node = isfinite(r->ranks[i].sqnr_db) ? op_named(f.g, r->ranks[i].node) : 0;
         const struct qc_noise_point *pt = node ? point_of(&f, node) : NULL;
-        struct qc_report_suggestion s = {0};
+        struct suggestion s = {0};
         bool known = true;
         if (!node) continue;
         if (!(pt ? suggest(&s, &fix, &f, pt, &known) : suggest_input(&s, &fix, &f, node))) return false;
         if (!s.why) continue;
-        list[count++] = s;
-        if (known && fix.action && ideas->count < CAUSES) ideas->of[ideas->count++] = idea_of(&f, &fix, &s);
+        struct qc_json *o = QC_JSON("name %s op %s sqnr_db_before %g sqnr_db_after %g why %s", s.node, s.op,
+                                    s.before_db, s.after_db, s.why);
+        qc_json_set(o, "layer", s.layer == QC_NO_INDEX ? qc_json_null() : qc_json_whole(s.layer));
+        qc_json_add(list, o);
+        if (known && fix.action && ideas->count < CAUSES) ideas->of[ideas->count++] = idea_of(&fix, &s);
     }
-    r->suggestions = list;
-    r->suggestion_count = count;
     return true;
 }

@@ -3,9 +3,9 @@
 
 #include "calib/metrics/measure.h"
 #include "calib/metrics/sensitivity.h"
-#include "export/report/report.h"
 #include "quantize/make/network.h"
 #include "quantize/report/command_text.h"
+#include "quantize/report/job_report.h"
 
 /* A change of options that may help; texts in the arena of the network. */
 struct qc_idea {
@@ -14,7 +14,6 @@ struct qc_idea {
     bool mends;         /* repairs outlier channels, which break a network: tried at any cost */
     const char *action; /* description, a sentence */
     const char *node;   /* NULL: all layers */
-    size_t layer;       /* index of the layer to look at, or QC_NO_INDEX */
 };
 
 enum { QC_IDEAS = 8 };
@@ -23,8 +22,8 @@ struct qc_ideas {
     struct qc_idea of[QC_IDEAS];
 };
 
-/* Explains the error of the worst layers of the ranking, in its order. Adds ideas for
-   the first ones whose cause is known and has a remedy. Does nothing without a measurement (m NULL). Needs the ranking
+/* Puts into the record why the worst layers of the ranking add error, in its order. Adds ideas for the first ones whose
+   cause is known and has a remedy. Does nothing without a measurement (m NULL). Needs the ranking
    of r and everything before it. */
 bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const struct qc_network *p,
                          const struct qc_measurement *m, struct qc_status *st);

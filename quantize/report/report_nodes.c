@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The produced graph as the report draws it. Quantize, requantize and dequantize have no boxes; a fused group is one
+/* The produced graph as the viewer draws it. Quantize, requantize and dequantize have no boxes; a fused group is one
    box. */
-#include "quantize/report/quantize_report.h"
+#include "quantize/report/record.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "graph/core/custom.h"
 #include "graph/core/recurrent.h"
 #include "quantize/report/layer_detail.h"
+#include "quantize/report/quantize_report.h"
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/groups.h"
 
@@ -17,8 +18,9 @@ static bool is_of_activations(const struct qc_graph *g, const struct qc_node *n)
     return n->op == QC_OP_MatMul && !qc_constant_of(g, n->inputs[0]) && !qc_constant_of(g, n->inputs[1]);
 }
 
-/* Returns why an op of a quantized pattern computes in float. */
-static const char *reason_in_pattern(const struct qc_graph *g, const struct qc_node *n)
+/* Returns why an op on quantized weights, or on the result of an integer product, computes in float; NULL for others.
+ */
+static const char *reason_of_inputs(const struct qc_graph *g, const struct qc_node *n)
 {
     for (unsigned i = 0; i < n->input_count; i++) {
         const struct qc_node *d = n->inputs[i] ? qc_node_of(g, n->inputs[i]) : NULL;
@@ -27,12 +29,11 @@ static const char *reason_in_pattern(const struct qc_graph *g, const struct qc_n
         if (g->values[d->inputs[0]].type.dtype == QC_I32)
             return "computes in float on the result of an integer product";
     }
-    if (n->op == QC_OP_Min || n->op == QC_OP_Max) return "its bounds differ by channel, between integers";
-    return "has no integer form, between integers";
+    return NULL;
 }
 
 /* Returns why an op of the produced graph stays in float. */
-static const char *qc_float_reason(const struct qc_network *net, const struct qc_node *n)
+static const char *float_reason(const struct qc_network *net, const struct qc_node *n)
 {
     const struct qc_graph *g = net->joined;
     const char *name = net->produced->values[n->outputs].name;
@@ -45,7 +46,12 @@ static const char *qc_float_reason(const struct qc_network *net, const struct qc
     if (matched && n->op == QC_OP_ConvTranspose && net->scheme.options->runs_on->onnxruntime &&
         qc_attr_int(n, "group", 1) == 1)
         return "ONNX Runtime computes it in float, from quantized weights; in integers with --target fused";
-    if (matched) return reason_in_pattern(net->produced, n);
+    /* a bias that rounding has added is in no pattern */
+    const char *inputs = matched || !was ? reason_of_inputs(net->produced, n) : NULL;
+    if (inputs) return inputs;
+    if (matched)
+        return n->op == QC_OP_Min || n->op == QC_OP_Max ? "its bounds differ by channel, between integers"
+                                                        : "has no integer form, between integers";
     if (qc_rules_in_table(net->setup->rules, net->produced, n) && net->scheme.options->runs_on->onnxruntime)
         return "ONNX Runtime computes it in float; a table of integers with --target fused";
     if (is_of_activations(net->produced, n) && net->scheme.options->runs_on->onnxruntime)
@@ -115,7 +121,7 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
         const char *name = qc_node_label(label, g, n);
         struct qc_float_op f = {.name = qc_arena_strdup(net->arena, name, st),
                                 .op = qc_custom_name(n, net->arena, st),
-                                .reason = qc_float_reason(net, n)};
+                                .reason = float_reason(net, n)};
         if (!f.name || !f.op) return false;
         list[(*count)++] = f;
     }
@@ -140,110 +146,105 @@ qc_id qc_maker(const struct qc_graph *g, qc_id v)
     return n ? g->values[v].node : 0;
 }
 
-/* The groups of the produced graph for the report. */
+/* ---- Groups ---- */
 
 /* Returns why the group breaks; for a float op the reason in the list of float ops. */
 static const char *reason_of(const struct qc_network *net, const struct qc_group_info *g)
 {
-    if (g->how == QC_GROUP_FLOAT) return qc_float_reason(net, &net->produced->nodes[g->head]);
-    if (g->how == QC_GROUP_FLOAT_OP) return qc_float_reason(net, &net->produced->nodes[g->breaks_at]);
+    if (g->how == QC_GROUP_FLOAT) return float_reason(net, &net->produced->nodes[g->head]);
+    if (g->how == QC_GROUP_FLOAT_OP) return float_reason(net, &net->produced->nodes[g->breaks_at]);
     return qc_group_break_text(g->how);
 }
 
-static bool fill_node(struct qc_report_group *out, const struct qc_network *net, const struct qc_group_info *from,
-                      struct qc_status *st)
+bool qc_record_groups(struct qc_report *r, const struct qc_network *net, struct qc_status *st)
 {
     const struct qc_graph *g = net->produced;
-    qc_id qparams = g->values[from->result].type.qparams;
-    const char **ops = QC_NEW_ARRAY(net->arena, const char *, from->count, st);
-    if (!ops) return false;
-    for (unsigned i = 0; i < from->count; i++) ops[i] = qc_op_info(g->nodes[from->nodes[i]].op)->name;
-    *out = (struct qc_report_group){.name = qc_node_name(g, &g->nodes[from->head], net->arena, st),
-                                    .op = qc_op_info(g->nodes[from->head].op)->name,
-                                    .type = qc_dtype_info(qparams ? g->qparams_of[qparams].dtype : QC_F32)->name,
-                                    .op_count = from->count,
-                                    .ops = ops,
-                                    .one_piece = from->how == QC_GROUP_WHOLE};
-    if (!out->name || out->one_piece) return out->name != NULL;
-    qc_id at = from->how == QC_GROUP_FLOAT ? from->head : from->breaks_at;
-    out->reason = reason_of(net, from);
-    out->break_name = at ? qc_node_name(g, &g->nodes[at], net->arena, st) : NULL;
-    out->break_op = at ? qc_op_info(g->nodes[at].op)->name : NULL;
-    return !at || out->break_name;
-}
-
-bool qc_fill_groups(struct qc_report *r, const struct qc_network *net, struct qc_status *st)
-{
-    const struct qc_group_info *list;
+    const struct qc_group_info *groups;
+    struct qc_json *list = qc_json_array();
+    char label[QC_LABEL];
     size_t count;
-    if (!qc_groups_find(&list, &count, net->produced, net->arena, st)) return false;
-    struct qc_report_group *groups = QC_NEW_ARRAY(net->arena, struct qc_report_group, count, st);
-    if (!groups) return false;
-    for (size_t i = 0; i < count; i++)
-        if (!fill_node(&groups[i], net, &list[i], st)) return false;
-    r->groups = groups;
-    r->group_count = count;
+    qc_json_set(r->record, "groups", list);
+    if (!qc_groups_find(&groups, &count, g, net->arena, st)) return false;
+    for (size_t i = 0; i < count; i++) {
+        const struct qc_group_info *from = &groups[i];
+        const qc_id qparams = g->values[from->result].type.qparams, at = from->how == QC_GROUP_WHOLE ? 0
+                                                                         : from->how == QC_GROUP_FLOAT
+                                                                             ? from->head
+                                                                             : from->breaks_at;
+        struct qc_json *o = QC_JSON("name %s op %s", qc_node_label(label, g, &g->nodes[from->head]),
+                                    qc_op_info(g->nodes[from->head].op)->name),
+                       *ops = qc_json_array();
+        for (unsigned k = 0; k < from->count; k++)
+            qc_json_add(ops, qc_json_string(qc_op_info(g->nodes[from->nodes[k]].op)->name));
+        qc_json_set(o, "ops", ops);
+        qc_json_put(o, "type %s one_piece %hhd", qc_dtype_info(qparams ? g->qparams_of[qparams].dtype : QC_F32)->name,
+                    (bool)(from->how == QC_GROUP_WHOLE));
+        qc_json_set(o, "breaks_at",
+                    from->how == QC_GROUP_WHOLE
+                        ? qc_json_null()
+                        : QC_JSON("name %s op %s reason %s", at ? qc_node_label(label, g, &g->nodes[at]) : NULL,
+                                  at ? qc_op_info(g->nodes[at].op)->name : NULL, reason_of(net, from)));
+        qc_json_add(list, o);
+    }
     return true;
 }
 
+/* ---- The drawing ---- */
+
 struct drawing {
-    const struct qc_network *net;
     const struct qc_graph *g; /* produced */
-    struct qc_report *r;
-    struct qc_report_node *nodes;
+    const struct qc_report *r;
+    struct qc_json *list;
+    struct qc_json **boxes; /* [count]: the elements of the list */
     size_t count;
     size_t *of_value; /* [value_count + 1]: the box that a value comes from, or QC_NO_INDEX */
     qc_id *head_of;   /* [node_count + 1]: the first node of the group, or 0 */
 };
 
-static size_t layer_of(const struct drawing *d, qc_id value)
+/* Adds a box that reads from those of `count` values, each once. */
+static size_t add_box(struct drawing *d, struct qc_json *o, const char *reason, const qc_id *values, size_t count)
 {
-    qc_id s = d->g->values[value].type.qparams;
-    if (!s || d->g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER) return QC_NO_INDEX;
-    return qc_layer_of(d->r, d->g, s);
+    struct qc_json *inputs = qc_json_array();
+    qc_json_set(o, "shape", qc_json_null());
+    if (reason) qc_json_set(o, "reason", qc_json_string(reason));
+    for (size_t i = 0; i < count; i++) {
+        const size_t from = values[i] ? d->of_value[values[i]] : QC_NO_INDEX;
+        size_t k = 0;
+        while (k < qc_json_size(inputs) && (size_t)qc_json_value(qc_json_at(inputs, k)) != from) k++;
+        if (from != QC_NO_INDEX && k == qc_json_size(inputs)) qc_json_add(inputs, qc_json_whole(from));
+    }
+    qc_json_set(o, "inputs", inputs);
+    qc_json_set(o, "layer", qc_json_null());
+    qc_json_add(d->list, o);
+    d->boxes[d->count] = o;
+    return d->count++;
 }
 
-static bool shape_of(struct qc_report_node *box, const struct drawing *d, qc_id value, struct qc_status *st)
-{
-    const struct qc_shape *s = &d->g->values[value].type.shape;
-    const char *text = "[";
-    int known = 0;
-    for (int i = 0; i < s->rank; i++) known += s->dim[i] != QC_FREE;
-    if (s->rank < 0 || (!known && s->rank > 1)) return true; /* "[N,?,?]" is not informative */
-    for (int i = 0; text && i < s->rank; i++)
-        text = s->dim[i] != QC_FREE ? qc_arena_printf(d->net->arena, st, "%s%s%" PRId64, text, i ? "," : "", s->dim[i])
-                                    : qc_arena_printf(d->net->arena, st, "%s%s%s", text, i ? "," : "", i ? "?" : "N");
-    box->shape = text ? qc_arena_printf(d->net->arena, st, "%s]", text) : NULL;
-    return box->shape != NULL;
-}
-
+/* Notes that a value comes from a box: its shape and its layer are those of the box. */
 static void leaves(struct drawing *d, qc_id value, size_t box)
 {
-    size_t layer = layer_of(d, value);
+    const struct qc_type *t = &d->g->values[value].type;
+    const struct qc_shape *s = &t->shape;
+    char text[32 * QC_RANK_MAX] = "[";
+    int known = 0;
     d->of_value[value] = box;
-    if (box != QC_NO_INDEX && layer != QC_NO_INDEX) d->nodes[box].layer = layer;
-}
-
-/* Sets the boxes that the values come from, each once. */
-static bool inputs_of(struct qc_report_node *box, const struct drawing *d, const qc_id *values, size_t count,
-                      struct qc_status *st)
-{
-    size_t *list = QC_NEW_ARRAY(d->net->arena, size_t, count, st);
-    if (!list) return false;
-    for (size_t i = 0; i < count; i++) {
-        size_t from = values[i] ? d->of_value[values[i]] : QC_NO_INDEX, k = 0;
-        while (k < box->input_count && list[k] != from) k++;
-        if (from != QC_NO_INDEX && k == box->input_count) list[box->input_count++] = from;
+    if (box == QC_NO_INDEX) return;
+    for (int i = 0; i < s->rank; i++) {
+        const size_t at = strlen(text);
+        known += s->dim[i] != QC_FREE;
+        if (s->dim[i] != QC_FREE)
+            qc_text(text + at, (unsigned)(sizeof text - at), "%s%" PRId64, i ? "," : "", s->dim[i]);
+        else
+            qc_text(text + at, (unsigned)(sizeof text - at), "%s%s", i ? "," : "", i ? "?" : "N");
     }
-    box->inputs = list;
-    return true;
-}
-
-static bool join(struct drawing *d, qc_id id, size_t box, struct qc_status *st)
-{
-    const char *op = qc_op_info(d->g->nodes[id].op)->name;
-    d->nodes[box].label = qc_arena_printf(d->net->arena, st, "%s + %s", d->nodes[box].label, op);
-    return d->nodes[box].label != NULL;
+    if (s->rank == 0 || s->rank == 1 || known) { /* "[N,?,?]" is not informative */
+        strcat(text, "]");
+        qc_json_set(d->boxes[box], "shape", qc_json_string(text));
+    }
+    const size_t layer = t->qparams && d->g->qparams_of[t->qparams].kind == QC_QPARAMS_QUANTIZER
+                             ? qc_layer_of(d->r, d->g, t->qparams)
+                             : QC_NO_INDEX;
+    if (layer != QC_NO_INDEX) qc_json_set(d->boxes[box], "layer", qc_json_whole(layer));
 }
 
 static bool conversion(enum qc_op op)
@@ -251,70 +252,65 @@ static bool conversion(enum qc_op op)
     return op == QC_OP_Quantize || op == QC_OP_Requantize || op == QC_OP_Dequantize;
 }
 
-static bool put(struct drawing *d, qc_id id, struct qc_status *st)
+/* Draws a node: a box of its own, or a part of the one before it. */
+static void put(struct drawing *d, const struct qc_network *net, qc_id id)
 {
-    const struct qc_node *n = &d->g->nodes[id];
-    const struct qc_type *t = &d->g->values[n->outputs].type;
-    qc_id head = d->head_of[id];
-    size_t box = QC_NO_INDEX;
-    if (conversion(n->op))
+    const struct qc_graph *g = d->g;
+    const struct qc_node *n = &g->nodes[id];
+    const struct qc_type *t = &g->values[n->outputs].type;
+    const qc_id head = d->head_of[id];
+    const char *op = qc_op_info(n->op)->name;
+    const enum qc_dynamic_part part = qc_dynamic_part_of(g, n);
+    size_t box;
+    if (conversion(n->op) || (!head && part == QC_DYNAMIC_REST)) {
         box = d->of_value[n->inputs[0]];
-    else if (!head && qc_dynamic_part_of(d->g, n) == QC_DYNAMIC_REST)
-        box = d->of_value[n->inputs[0]];
-    else if (head && head != id) {
-        box = d->of_value[d->g->nodes[head].outputs];
-        if (!join(d, id, box, st)) return false;
+    } else if (head && head != id) {
+        box = d->of_value[g->nodes[head].outputs];
+        const char *before = qc_json_find_text(d->boxes[box], "op");
+        char label[200];
+        qc_json_set(d->boxes[box], "op",
+                    qc_json_string(qc_text(label, sizeof label, "%s + %s", before ? before : "", op)));
     } else {
-        struct qc_report_node b = {.layer = QC_NO_INDEX};
-        const bool integer = t->qparams != QC_REAL || qc_dynamic_part_of(d->g, n) == QC_DYNAMIC_PRODUCT;
-        b.kind = integer ? QC_NODE_INTEGER : t->dtype == QC_F32 ? QC_NODE_FLOAT : QC_NODE_SHAPE;
-        b.label = qc_op_info(n->op)->name;
-        b.name = qc_node_name(d->g, n, d->net->arena, st);
-        b.reason = b.kind == QC_NODE_FLOAT ? qc_float_reason(d->net, n) : NULL;
-        if (!b.name || !inputs_of(&b, d, n->inputs, n->input_count, st)) return false;
-        box = d->count++;
-        d->nodes[box] = b;
+        const bool integer = t->qparams != QC_REAL || part == QC_DYNAMIC_PRODUCT, real = !integer && t->dtype == QC_F32;
+        box = add_box(d,
+                      QC_JSON("kind %s name %s op %s",
+                              integer ? "integer"
+                              : real  ? "float"
+                                      : "shape",
+                              QC_NODE_LABEL(g, n), op),
+                      real ? float_reason(net, n) : NULL, n->inputs, n->input_count);
     }
-    if (box != QC_NO_INDEX && !shape_of(&d->nodes[box], d, n->outputs, st)) return false;
-    for (unsigned k = 0; k < n->output_count; k++) leaves(d, n->outputs + k, box);
-    return true;
+    for (unsigned k = n->output_count; k-- > 0;)
+        leaves(d, n->outputs + k, box); /* last the first, whose shape it has */
 }
 
-bool qc_fill_nodes(struct qc_report *r, const struct qc_network *net, struct qc_status *st)
+bool qc_record_graph(struct qc_report *r, const struct qc_network *net, struct qc_status *st)
 {
-    struct drawing d = {.net = net, .g = net->produced, .r = r};
+    const struct qc_graph *g = net->produced;
+    struct drawing d = {.g = g, .r = r, .list = qc_json_array()};
     const struct qc_group_info *groups;
     size_t group_count;
-    d.nodes =
-        QC_NEW_ARRAY(net->arena, struct qc_report_node, d.g->node_count + d.g->input_count + d.g->output_count, st);
-    d.of_value = QC_NEW_ARRAY(net->arena, size_t, d.g->value_count + 1, st);
-    d.head_of = QC_NEW_ARRAY(net->arena, qc_id, d.g->node_count + 1, st);
-    if (!d.nodes || !d.of_value || !d.head_of || !qc_groups_find(&groups, &group_count, d.g, net->arena, st))
+    qc_json_set(r->record, "graph", d.list);
+    d.boxes = QC_NEW_ARRAY(net->arena, struct qc_json *, g->node_count + g->input_count + g->output_count, st);
+    d.of_value = QC_NEW_ARRAY(net->arena, size_t, g->value_count + 1, st);
+    d.head_of = QC_NEW_ARRAY(net->arena, qc_id, g->node_count + 1, st);
+    if (!d.boxes || !d.of_value || !d.head_of || !qc_groups_find(&groups, &group_count, g, net->arena, st))
         return false;
     for (size_t i = 0; i < group_count; i++)
         for (unsigned k = 0; k < groups[i].count; k++) d.head_of[groups[i].nodes[k]] = groups[i].head;
-    for (qc_id v = 0; v <= d.g->value_count; v++) d.of_value[v] = QC_NO_INDEX;
-    for (size_t i = 0; i < d.g->input_count; i++) {
-        d.nodes[d.count] = (struct qc_report_node){.kind = QC_NODE_INPUT,
-                                                   .name = d.g->inputs[i].name,
-                                                   .label = "input",
-                                                   .layer = QC_NO_INDEX};
-        if (!shape_of(&d.nodes[d.count], &d, d.g->inputs[i].value, st)) return false;
-        leaves(&d, d.g->inputs[i].value, d.count++);
+    for (qc_id v = 0; v <= g->value_count; v++) d.of_value[v] = QC_NO_INDEX;
+    for (size_t i = 0; i < g->input_count; i++)
+        leaves(&d, g->inputs[i].value,
+               add_box(&d, QC_JSON("kind %s name %s op %s", "input", g->inputs[i].name, "input"), NULL, NULL, 0));
+    for (qc_id id = 1; id <= g->node_count; id++) put(&d, net, id);
+    for (size_t i = 0; i < g->output_count && g->outputs[i].judging != QC_ONLY_JUDGED; i++) {
+        const qc_id value = g->outputs[i].value;
+        const size_t from = d.of_value[value],
+                     box = add_box(&d, QC_JSON("kind %s name %s op %s", "output", g->outputs[i].name, "output"), NULL,
+                                   &value, 1);
+        leaves(&d, value, box);
+        qc_json_set(d.boxes[box], "layer", qc_json_null());
+        d.of_value[value] = from;
     }
-    for (qc_id id = 1; id <= d.g->node_count; id++)
-        if (!put(&d, id, st)) return false;
-    for (size_t i = 0; i < d.g->output_count && d.g->outputs[i].judging != QC_ONLY_JUDGED; i++) {
-        struct qc_report_node *b = &d.nodes[d.count];
-        *b = (struct qc_report_node){.kind = QC_NODE_OUTPUT,
-                                     .name = d.g->outputs[i].name,
-                                     .label = "output",
-                                     .layer = QC_NO_INDEX};
-        if (!inputs_of(b, &d, &d.g->outputs[i].value, 1, st) || !shape_of(b, &d, d.g->outputs[i].value, st))
-            return false;
-        d.count++;
-    }
-    r->nodes = d.nodes;
-    r->node_count = d.count;
     return true;
 }

@@ -33,7 +33,8 @@ struct trying {
     const char *method;             /* chosen by --method auto; NULL: the method of the options */
     bool few;                       /* --method auto tried mse alone, because there are few samples */
     struct advice_work work;
-    double left; /* budget that is left, in the unit of `work` */
+    double left;        /* budget that is left, in the unit of `work` */
+    size_t evaluations; /* runs of --eval that are left */
     struct qc_report_advice *list;
     struct qc_report_left *left_out; /* [QC_IDEAS] */
 };
@@ -121,7 +122,7 @@ static bool describe(struct qc_report_advice *out, const struct trying *t, const
     out->word_count = words.count;
     out->action = idea->action;
     out->node = idea->node;
-    out->layer = idea->layer;
+    out->accuracy = (double)NAN;
     return true;
 }
 
@@ -162,12 +163,35 @@ static bool judge_idea(bool *good, struct qc_report_advice *out, struct trying *
     if (!then || !qc_cost_of(&out->cost, made, st)) return false;
     if (!cheaper && is_free(t, &out->cost, &idea->change)) return true;
     if (!qc_measure_outputs(then, &t->keys, made, checked.data, &checked.some, st)) return false;
-    if (!(decibels(t, then) - decibels(t, t->now) >= terms.least_db)) return true;
+    const double after = decibels(t, then);
+    /* without any error nothing is quantized: no advice */
+    if (!(after - decibels(t, t->now) >= terms.least_db) || isinf(after)) return true;
     if (!qc_race_of_networks(results, &best, t->net, networks, 2, &terms, st)) return false;
     out->held_before_db = results[0].sqnr_db;
     out->held_after_db = results[0].sqnr_db + results[1].gain;
     *good = best == 1;
     return !*good || fill_outputs(out, t, then, st);
+}
+
+/* Measures the accuracy of the network of good advice on --eval, with --advice auto at most of two, each better than
+   those before: the job itself runs --eval twice. */
+static bool score_idea(struct qc_report_advice *out, struct trying *t, const struct qc_network *idea,
+                       struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_settings *settings = idea->scheme.settings;
+    struct qc_metric metric;
+    struct qc_overflows overflows;
+    if (!t->r->accuracy[0] || t->r->accuracy[0]->kind == QC_METRIC_OWN || !t->evaluations) return true;
+    for (size_t i = 0; i < t->r->advice_count && t->evaluations <= 2; i++)
+        if (t->list[i].after_db > out->after_db) return true;
+    const struct qc_evaluation e = {.graph = idea->produced,
+                                    .data = t->net->setup->eval,
+                                    .how = &settings->plan,
+                                    .settings = settings};
+    t->evaluations--;
+    if (!qc_evaluate_sums(&metric, &overflows, &e, a, st)) return false;
+    out->accuracy = metric.value;
+    return true;
 }
 
 /* Adds an idea that exceeds the budget to the list of ideas left out. */
@@ -200,7 +224,8 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
     t->r->advice_tried++;
     out->held_before_db = (double)NAN;
     const bool ok = qc_candidate_derive(&then, t->c, &change, idea->anew ? QC_ANOTHER_FORM : QC_SAME_FORM, &why) &&
-                    judge_idea(good, out, t, then->network, idea, cheaper, a, &why);
+                    judge_idea(good, out, t, then->network, idea, cheaper, a, &why) &&
+                    (!*good || score_idea(out, t, then->network, a, &why));
     qc_candidate_free(then);
     if (!always && isfinite(out->held_before_db)) t->left -= t->work.quantized * 2 * QC_ADVICE_UNITS; /* it raced */
     if (ok) return true;
@@ -228,19 +253,12 @@ static bool has_change(const struct qc_ideas *ideas, size_t count, const struct 
     return false;
 }
 
-static size_t layer_at(const struct qc_report *r, const char *node)
-{
-    for (size_t i = 0; i < r->layer_count; i++)
-        if (r->layers[i].node && strcmp(r->layers[i].node, node) == 0) return i;
-    return QC_NO_INDEX;
-}
-
 /* Adds one idea that changes the layers from .. end - 1 of the effects together. */
 static bool add_layers(struct qc_ideas *ideas, const struct trying *t, const struct qc_sensitivity *s, size_t from,
                        size_t end, bool in_float, struct qc_status *st)
 {
     struct qc_arena *a = t->net->arena;
-    struct qc_idea idea = {.layer = QC_NO_INDEX};
+    struct qc_idea idea = {.node = NULL};
     size_t layers = 0;
     for (size_t i = from; i < end; i++) {
         const size_t before = idea.change.count;
@@ -264,7 +282,6 @@ static bool add_layers(struct qc_ideas *ideas, const struct trying *t, const str
     while (strcmp(o->name, actions[k].name) != 0 || strncmp(o->value, actions[k].value, strlen(actions[k].value)) != 0)
         k++;
     idea.action = layers > 1 ? "Keep the layers that lose most in float" : actions[k].action;
-    if (layers == 1) idea.layer = layer_at(t->r, idea.node);
     ideas->of[ideas->count++] = idea;
     return true;
 }
@@ -302,7 +319,7 @@ static bool find_effects(struct qc_sensitivity **out, bool *measured, struct try
                  batches = share < 1                        ? 1
                            : share < QC_ADVICE_BATCHES_MOST ? share
                                                             : QC_ADVICE_BATCHES_MOST;
-    const struct qc_idea any = {.layer = QC_NO_INDEX};
+    const struct qc_idea any = {.node = NULL};
     const double each = t->work.layer_plans + (double)batches * t->work.unit, idea = work_of(t, &any, false),
                  room = fmin(t->left / 3, t->left - QC_ADVICE_SPARE * idea) / each;
     const size_t most = room < QC_ADVICE_LAYERS_LEAST  ? 0
@@ -384,8 +401,7 @@ static bool try_cheaper(struct trying *t, struct qc_status *st)
 {
     static const struct qc_option_text option = {"weight-type", "int4"};
     const struct qc_idea idea = {.change = {.count = 1, .options = &option, .without = option.name},
-                                 .action = "Weights of 4 bits lose no more than a decibel",
-                                 .layer = QC_NO_INDEX};
+                                 .action = "Weights of 4 bits lose no more than a decibel"};
     bool good;
     if (!is_named(t->net->scheme.options, "int8")) return true;
     t->list = QC_NEW(t->net->arena, struct qc_report_advice, st);
@@ -397,24 +413,26 @@ static bool try_cheaper(struct trying *t, struct qc_status *st)
 /* Returns true if the accuracy falls by more than one sample of --eval, or the PSNR by QC_ADVICE_PSNR_DB. */
 static bool loses_accuracy(const struct qc_report *r)
 {
-    const size_t count = r->eval_positions ? r->eval_positions : r->eval_samples;
-    const double one = strcmp(r->metric, "psnr") == 0 ? QC_ADVICE_PSNR_DB : 1.5 / (double)count;
-    return r->fp32 - r->int8 > one;
+    const struct qc_metric *real = r->accuracy[0], *now = r->accuracy[1];
+    const size_t count = real->positions ? real->positions : real->samples;
+    const double one = real->kind == QC_METRIC_PSNR ? QC_ADVICE_PSNR_DB : 1.5 / (double)count;
+    return real->value - now->value > one;
 }
 
 static enum qc_advice_state state_of(const struct trying *t)
 {
     const struct qc_report *r = t->r;
     const struct qc_network *net = t->net;
-    const bool falls = r->metric && loses_accuracy(r);
+    const bool falls = r->accuracy[0] && loses_accuracy(r);
     if (net->scheme.options->advice == QC_ADVISE_OFF) return QC_ADVICE_NOT_ASKED;
     if (!net->setup->data || !t->now) return QC_ADVICE_NO_DATA;
     if (r->fallback && r->fallback->met) return QC_ADVICE_MET;
     if (r->size) return QC_ADVICE_SIZED;
     if (net->setup->in->team) return QC_ADVICE_SHARED;
     if (net->evidence->moments_dropped) return QC_ADVICE_LARGE;
+    if (r->constant_outputs) return QC_ADVICE_CONSTANT;
     const double enough = net->scheme.options->advice != QC_ADVISE_AUTO ? QC_ADVICE_ENOUGH_ASKED_DB
-                          : r->metric                                   ? QC_ADVICE_ENOUGH_MEASURED_DB
+                          : r->accuracy[0]                              ? QC_ADVICE_ENOUGH_MEASURED_DB
                                                                         : QC_ADVICE_ENOUGH_DB;
     return falls || decibels(t, t->now) < enough ? QC_ADVICE_TRIED : QC_ADVICE_NOT_NEEDED;
 }
@@ -427,20 +445,21 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_candi
     struct trying t = {
         .c = c, .net = net, .r = r, .outputs = net->real->output_count, .m = m, .now = m ? m->outputs : NULL};
     /* With few samples --method auto chooses wider ranges than the same observer given by name. */
-    t.few = r->trial_count && net->scheme.calibration.few;
-    for (size_t i = 0; i < r->trial_count; i++)
-        if (r->trials[i].chosen && !t.few) t.method = r->trials[i].method;
+    const struct qc_report_trial *chosen = qc_auto_method_chosen(net->auto_method);
+    t.few = chosen && net->scheme.calibration.few;
+    if (chosen && !t.few) t.method = chosen->method;
     r->advice_state = state_of(&t);
     bool ok = true;
     if (r->advice_state == QC_ADVICE_TRIED || r->advice_state == QC_ADVICE_NOT_NEEDED) {
         qc_progress_phase(net->setup->progress, "trying advice");
         estimate_work(&t);
+        t.evaluations = net->scheme.options->advice != QC_ADVISE_AUTO ? SIZE_MAX : 2;
         t.left_out = QC_NEW_ARRAY(net->arena, struct qc_report_left, QC_IDEAS + 1, st);
         ok = t.left_out && select_all(&t, st);
         ok = ok && (r->advice_state == QC_ADVICE_TRIED ? try_all_ideas(&t, ideas, effects, st)
                                                        : rank_layers(&t, ideas, effects, st) && try_cheaper(&t, st));
         qc_progress_end(net->setup->progress);
-        r->advice_seconds = qc_seconds() - t0;
+        qc_json_put(r->timing, "advice_seconds %g", qc_seconds() - t0);
     } else {
         ok = rank_layers(&t, ideas, effects, st);
     }

@@ -7,7 +7,7 @@
    price, and no network may be larger than the float model or, if the outputs are of use, slower. */
 #pragma once
 
-#include "export/report/report.h"
+#include "quantize/report/job_report.h"
 #include "quantize/search/demand.h"
 
 struct qc_attempts {

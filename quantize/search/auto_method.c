@@ -8,7 +8,6 @@
 #include "calib/ablation.h"
 #include "calib/ranges/calibrate.h"
 #include "calib/trials/trials.h"
-#include "export/report/report.h"
 #include "quantize/make/make.h"
 #include "quantize/search/limits.h"
 #include "quantize/search/race.h"

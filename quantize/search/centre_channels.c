@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/search/centre_channels.h"
 
+#include "base/json.h"
 #include "calib/ablation.h"
 #include "calib/trials/trials.h"
-#include "export/report/report.h"
 #include "quantize/make/make.h"
 #include "quantize/search/limits.h"
 #include "quantize/search/score.h"
@@ -201,18 +201,15 @@ bool qc_centre_channels(struct qc_network *net, struct qc_status *st)
     return true;
 }
 
-bool qc_fill_centred(struct qc_report *r, const struct qc_network *net, struct qc_status *st)
+void qc_record_centred(struct qc_json *record, const struct qc_network *net)
 {
     const size_t count = net->form->centring ? net->form->centring->count : 0;
-    struct qc_report_centred *to = QC_NEW_ARRAY(net->arena, struct qc_report_centred, count, st);
-    for (size_t i = 0; to && i < count; i++) {
+    if (!count) return;
+    struct qc_json *all = qc_json_array();
+    for (size_t i = 0; i < count; i++) {
         const struct qc_centred_input *c = &net->form->centring->of[i];
-        to[i] = (struct qc_report_centred){.value = c->name,
-                                           .channels = c->channels,
-                                           .layers = c->layers,
-                                           .error = c->error};
+        qc_json_add(all, QC_JSON("name %s channels %zu layers %zu error_ratio %g", c->name, c->channels, c->layers,
+                                 c->error));
     }
-    r->centred = to;
-    r->centred_count = count;
-    return to != NULL;
+    qc_json_set(record, "centred_inputs", all);
 }

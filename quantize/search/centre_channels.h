@@ -7,7 +7,7 @@
 
 #include "quantize/make/network.h"
 
-struct qc_report;
+struct qc_json;
 
 struct qc_centred_input {
     const char *name; /* of the value */
@@ -25,5 +25,5 @@ struct qc_channel_centring {
    no statistics: such products are left as they are. Errors: those of the passes. */
 bool qc_centre_channels(struct qc_network *net, struct qc_status *st);
 
-/* Fills in the inputs for the report. */
-bool qc_fill_centred(struct qc_report *r, const struct qc_network *p, struct qc_status *st);
+/* Puts the centred inputs into the record of the job. */
+void qc_record_centred(struct qc_json *record, const struct qc_network *net);

@@ -8,6 +8,7 @@
 #include "graph/core/recurrent.h"
 #include "graph/core/uses.h"
 #include "quantize/make/evidence.h"
+#include "quantize/report/record.h"
 #include "quantize/search/limits.h"
 #include "rewrite/passes/operator_times.h"
 #include "rewrite/passes/simulate.h"
@@ -138,10 +139,8 @@ static bool is_free(const struct qc_graph *g)
     return false;
 }
 
-/* Makes g for the shapes of the first unit of data. *out is NULL if g has no free dimension but the batch, or if the
-   shapes do not fit. */
-static bool graph_of_unit(struct qc_graph **out, const struct qc_graph *g, const struct qc_dataset *data,
-                          struct qc_status *st)
+bool qc_graph_of_unit(struct qc_graph **out, const struct qc_graph *g, const struct qc_dataset *data,
+                      struct qc_status *st)
 {
     struct qc_status unknown = QC_STATUS_INIT;
     int64_t dims[QC_DATA_RANK_MAX];
@@ -163,7 +162,7 @@ static bool times_of(double *times, const struct qc_graph *g, const struct qc_ne
 {
     const struct qc_dataset *data = net->setup->data ? net->setup->data : net->setup->eval;
     struct qc_graph *fixed = NULL;
-    bool ok = graph_of_unit(&fixed, g, data, st);
+    bool ok = qc_graph_of_unit(&fixed, g, data, st);
     for (int i = 0; ok && i < QC_PROCESSORS; i++)
         ok = qc_estimate_time(&times[i], (enum qc_processor)i, fixed ? fixed : g,
                               net->scheme.options->runs_on->wide_is_float, st);
@@ -217,6 +216,53 @@ bool qc_cost_of(struct qc_report_cost *out, const struct qc_network *net, struct
     return true;
 }
 
+/* ---- By type of operator ---- */
+
+/* Adds the estimated time of each type of operator. Quantize, Requantize and Dequantize count as Quantize. */
+static bool add_times(double times[QC_OP_COUNT], const struct qc_graph *g, const struct qc_network *net,
+                      struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_dataset *data = net->setup->data ? net->setup->data : net->setup->eval;
+    struct timed t = {.on = processor_of(net), .wide_is_float = net->scheme.options->runs_on->wide_is_float};
+    struct qc_graph *fixed = NULL;
+    bool ok = qc_graph_of_unit(&fixed, g, data, st);
+    t.g = fixed ? fixed : g;
+    ok = ok && qc_uses_of(&t.uses, t.g, a, st);
+    for (qc_id id = 1; ok && id <= t.g->node_count; id++) {
+        int64_t one;
+        if (time_of_node(&one, &t, id))
+            times[is_conversion(&t.g->nodes[id]) ? QC_OP_Quantize : t.g->nodes[id].op] += (double)one;
+    }
+    qc_graph_free(fixed);
+    return ok;
+}
+
+bool qc_record_cost(struct qc_report *r, const struct qc_network *net, struct qc_status *st)
+{
+    double real[QC_OP_COUNT] = {0}, made[QC_OP_COUNT] = {0}, rest[2];
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    if (!qc_cost_of(&r->cost, net, st) || !add_times(real, net->setup->normalised, net, a, st) ||
+        !add_times(made, net->produced, net, a, st))
+        return false;
+    const double all = net->evidence->float_times[processor_of(net)];
+    struct qc_json *list = qc_json_array();
+    qc_json_set(r->record, "cost", qc_cost_json(&r->cost));
+    qc_json_set(r->record, "latency_by_operator", list);
+    rest[0] = 1;
+    rest[1] = r->cost.latency;
+    for (int op = 0; isfinite(r->cost.latency) && op < QC_OP_COUNT; op++) {
+        rest[0] -= real[op] / all;
+        rest[1] -= made[op] / all;
+        if (real[op] > 0 || made[op] > 0)
+            qc_json_add(list, QC_JSON("op %s float %g quantized %g", qc_op_info((enum qc_op)op)->name, real[op] / all,
+                                      made[op] / all));
+    }
+    if (isfinite(r->cost.latency)) /* of the run itself, and arithmetic of shapes */
+        qc_json_add(list, QC_JSON("op %s float %g quantized %g", "rest", rest[0], rest[1]));
+    return true;
+}
+
 /* ---- Single operators in float ---- */
 
 /* Returns the time of rounding a value between integers and float. */
@@ -260,8 +306,9 @@ bool qc_latency_in_float(double **more, const struct qc_network *net, struct qc_
         const struct qc_node *n = &t.g->nodes[id];
         const enum qc_affine_behaviour affine = qc_node_affine(n);
         (*more)[id] = (double)INFINITY;
-        if (real[t.on] < QC_FREE_LEAST_TIME || !n->input_count || !is_stored(t.g, n->inputs[0]) || !is_stored(t.g, n->outputs) ||
-            (affine != QC_AFFINE_PRODUCT && affine != QC_AFFINE_MERGE) || !qc_times_of_node(&times, t.on, &t.uses, id))
+        if (real[t.on] < QC_FREE_LEAST_TIME || !n->input_count || !is_stored(t.g, n->inputs[0]) ||
+            !is_stored(t.g, n->outputs) || (affine != QC_AFFINE_PRODUCT && affine != QC_AFFINE_MERGE) ||
+            !qc_times_of_node(&times, t.on, &t.uses, id))
             continue;
         double time = (double)(times.real - times.integer) + result_time(&t, n->outputs);
         for (unsigned i = 0; i < n->input_count; i++) time += input_time(&t, n->inputs[i]);

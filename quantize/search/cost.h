@@ -5,15 +5,25 @@
    or without it for a batch of one. */
 #pragma once
 
-#include "quantize/make/network.h"
+#include "quantize/report/job_report.h"
 
 /* Sets *time to the estimated time of g in nanoseconds; NaN: the shape of a product is unknown. wide_is_float: the
    runtime computes products of 16 bits in float. Fails if out of memory. */
 bool qc_estimate_time(double *time, enum qc_processor on, const struct qc_graph *g, bool wide_is_float,
                       struct qc_status *st);
 
+/* Makes g for the shapes of the first unit of data. *out is NULL if g has no free dimension but the batch, or if the
+   shapes do not fit. */
+bool qc_graph_of_unit(struct qc_graph **out, const struct qc_graph *g, const struct qc_dataset *data,
+                      struct qc_status *st);
+
 /* Sets *out to the cost of a finished network. Errors: those of exporters. */
 bool qc_cost_of(struct qc_report_cost *out, const struct qc_network *net, struct qc_status *st);
+
+/* Puts the cost of a finished network into r and its record, with the estimated latency of each type of operator
+   in the float network and in the finished one, relative to the float network. Quantize is all rounding between types.
+ */
+bool qc_record_cost(struct qc_report *r, const struct qc_network *net, struct qc_status *st);
 
 /* Sets *more ([node_count + 1] of net->produced, from a) to the estimated latency that each operator on integers would
    add if it alone were in float, relative to the float network; infinity for nodes that are no such operators, and if

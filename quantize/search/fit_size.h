@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/arena.h"
-#include "export/report/report.h"
+#include "quantize/report/job_report.h"
 #include "quantize/search/candidate.h"
 
 /* Sets *out to the scheme that --size begins with: all weights have 4 bits, also tables, which have at least 8 bits by

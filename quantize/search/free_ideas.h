@@ -5,7 +5,7 @@
    of one kind is made in full, and compared with the job's network on units held out from second moments. */
 #pragma once
 
-#include "export/report/report.h"
+#include "quantize/report/job_report.h"
 #include "quantize/search/candidate.h"
 
 /* The ideas that were tried. */

@@ -3,7 +3,7 @@
    output. Outputs that stay useless get a warning. */
 #pragma once
 
-#include "export/report/report.h"
+#include "quantize/report/job_report.h"
 #include "quantize/report/quantize_suggest.h"
 #include "quantize/search/candidate.h"
 

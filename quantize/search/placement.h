@@ -5,7 +5,7 @@
    whose change is faster. */
 #pragma once
 
-#include "export/report/report.h"
+#include "quantize/report/job_report.h"
 #include "quantize/search/candidate.h"
 
 /* Runs the command once on the model file, if there is one, so that it fails before any work begins. */

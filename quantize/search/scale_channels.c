@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "calib/ablation.h"
 #include "calib/statistics/stream.h"
-#include "export/report/report.h"
 #include "graph/core/graph.h"
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
@@ -712,26 +712,19 @@ bool qc_scale_hope(double *db, struct qc_network *net, struct qc_status *st)
     return true;
 }
 
-bool qc_fill_scaled(struct qc_report *r, const struct qc_network *net, struct qc_status *st)
+void qc_record_scaled(struct qc_json *record, const struct qc_network *net)
 {
     const size_t count = net->form->scaling ? net->form->scaling->group_count : 0;
-    struct qc_report_scaled *to = QC_NEW_ARRAY(net->arena, struct qc_report_scaled, count, st);
-    if (!to) return false;
+    if (!count) return;
+    struct qc_json *all = qc_json_array();
+    qc_json_set(record, "scaled_channels", all);
     for (size_t i = 0; i < count; i++) {
         const struct qc_scaled_group *g = &net->form->scaling->groups[i];
-        const char **nodes = QC_NEW_ARRAY(net->arena, const char *, g->reader_count, st);
-        if (!nodes) return false;
-        for (size_t k = 0; k < g->reader_count; k++) nodes[k] = g->readers[k].name;
-        to[i] = (struct qc_report_scaled){.value = g->name,
-                                          .kind = g->kind,
-                                          .channels = g->channels,
-                                          .layers = g->reader_count,
-                                          .nodes = nodes,
-                                          .activation_power = g->activation_power,
-                                          .weight_power = g->weight_power,
-                                          .error = g->error};
+        struct qc_json *o = QC_JSON("name %s kind %s", g->name, g->kind), *nodes = qc_json_array();
+        for (size_t k = 0; k < g->reader_count; k++) qc_json_add(nodes, qc_json_string(g->readers[k].name));
+        qc_json_set(o, "layers", nodes);
+        qc_json_add(all, qc_json_put(o, "channels %zu activation_power %g weight_power %g error_ratio %g", g->channels,
+                                     g->kind ? g->activation_power : (double)NAN,
+                                     g->kind ? g->weight_power : (double)NAN, g->error));
     }
-    r->scaled = to;
-    r->scaled_count = count;
-    return true;
 }

@@ -25,8 +25,9 @@ bool qc_scale_channels(struct qc_network *net, struct qc_status *st);
  */
 bool qc_scale_hope(double *db, struct qc_network *net, struct qc_status *st);
 
-struct qc_report;
-bool qc_fill_scaled(struct qc_report *r, const struct qc_network *p, struct qc_status *st);
+struct qc_json;
+/* Puts the groups into the record of the job. */
+void qc_record_scaled(struct qc_json *record, const struct qc_network *net);
 
 /* The least and the largest element of each channel of some values in the float network, for each of a few units. The
    range always includes zero. */

@@ -5,6 +5,7 @@
 
 #include "base/scope.h"
 #include "quantize/make/make.h"
+#include "quantize/report/job_report.h"
 #include "quantize/search/limits.h"
 
 struct qc_selection qc_measured_samples(const struct qc_dataset *data)

@@ -53,14 +53,14 @@ struct qc_sums {
    (256 bits wide).
    NAME, name in the printed plan and in QCALIB_MAX_CPU_ISA */
 #define QC_ISAS(X)                                                                                                     \
-    X(PLAIN, "plain")                                                                                         \
-    X(NEON, "neon")                                                                                         \
-    X(NEON_DOT, "neon_dot")                                                                             \
-    X(NEON_I8MM, "neon_i8mm")                                                                          \
-    X(AVX2, "avx2")                                                                                            \
-    X(AVX_VNNI, "avx_vnni")                                                                               \
-    X(AVX512, "avx512")                                                                                 \
-    X(AVX512_VNNI, "avx512_vnni")                                                                  \
+    X(PLAIN, "plain")                                                                                                  \
+    X(NEON, "neon")                                                                                                    \
+    X(NEON_DOT, "neon_dot")                                                                                            \
+    X(NEON_I8MM, "neon_i8mm")                                                                                          \
+    X(AVX2, "avx2")                                                                                                    \
+    X(AVX_VNNI, "avx_vnni")                                                                                            \
+    X(AVX512, "avx512")                                                                                                \
+    X(AVX512_VNNI, "avx512_vnni")                                                                                      \
     X(AMX, "amx_int8")
 
 enum qc_isa {

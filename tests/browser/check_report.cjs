@@ -454,6 +454,7 @@ const isLarge = async (browser, name, file, { layers, search, number, most = 200
     await go(shown, '#graph');
     await there(shown, 'graph');
     assert.deepEqual(await behindBoxes(shown, 120), [true, 0]);
+    assert.ok(await shown.$$eval('.graph .run > rect', (all) => all.every((r) => r.width.baseVal.value < 1200)), 'blocks are in one long row');
     await shown.type('#find', search);
     await soon(async () => assert.match(await shown.$eval('#found', (e) => e.textContent), /^[1-9]\d* found$/));
     assert.deepEqual(shown.complaints, []);
@@ -565,6 +566,53 @@ const checkMade = async (browser) => {
     }
     assert.equal(colours.size, 3);
   });
+  const shows = async (change, hash, look) => {
+    const json = record(10);
+    change(json);
+    const page = await open(browser, madePage(folder, 'changed', json), { hash: `#${hash}` });
+    const text = await page.$eval(`#screen-${hash}`, (e) => e.textContent);
+    await look(text, page);
+    assert.deepEqual(page.complaints, []);
+    await page.close();
+  };
+  await check('an advice shows the worst output that it changes, and its accuracy', () => shows((r) => {
+    r.accuracy = { file: 'e.h5', metric: 'top1', samples: 50, fp32: 0.9, int8: 0.7, fp32_interval: null, int8_interval: null };
+    r.advice.length = 1;
+    Object.assign(r.advice[0].measured, { accuracy_before: 0.7, accuracy_after: 0.85, outputs: [{ name: 'worst', sqnr_db_before: 5, sqnr_db_after: 5 }, { name: 'other', sqnr_db_before: 12, sqnr_db_after: 19 }] });
+  }, 'summary', (text) => {
+    assert.match(text, /other 12\.00 → 19\.00 dB/);
+    assert.match(text, /Top-1 accuracy 70\.00 → 85\.00/);
+  }));
+  await check('no figure changes to itself', () => shows((r) => {
+    r.accuracy = { file: 'e.h5', metric: 'top1', samples: 50, positions: 60, fp32: 0.9, int8: 0.9, fp32_interval: [0.8, 0.95], int8_interval: [0.8, 0.95], fp32_top5: 1, int8_top5: 1, fp32_nll: 0.5, int8_nll: 0.5 };
+    r.files[0].bytes = r.model.bytes;
+    r.advice.length = 1;
+    r.advice[0].measured.outputs.push({ name: 'same', sqnr_db_before: 30, sqnr_db_after: 30 });
+  }, 'summary', async (text, page) => {
+    await go(page, '#advice');
+    const all = text + await page.$eval('#screen-advice', (e) => e.textContent);
+    assert.match(all, /90\.00\s%/);
+    assert.match(all, /same 30\.00/);
+    assert.ok(!/([\d.]+( KB)?) → \1/.test(all), all.match(/.{9}([\d.]+) → \1.{9}/)?.[0]);
+  }));
+  await check('a plot ends at 100 dB, whatever a layer has', () => shows((r) => { r.ranking[0].output_sqnr_db = 1240; }, 'plot', async (_, page) => {
+    const ticks = await page.$$eval('#screen-plot svg.points text', (all) => all.map((t) => Number(t.textContent)).filter((v) => !Number.isNaN(v)));
+    const tops = await page.$$eval('#screen-plot svg.points circle', (all) => all.map((c) => c.cy.baseVal.value));
+    assert.equal(Math.max(...ticks.filter((v) => v % 20 === 0)), 100);
+    assert.ok(tops.every((y) => y >= 20), 'a point is above the plot');
+  }));
+  await check('the summary describes evaluation samples and latency by operator', () => shows((r) => {
+    r.layers.unshift({ ...r.layers[0], name: 'in', node: null, op: 'Input', kind: 'activation', observed: { min: -1, max: 1, count: 9, nan: 0, inf: 0 } });
+    r.accuracy = { file: 'e.h5', metric: 'top1', samples: 50, fp32: 0.9, int8: 0.9, fp32_interval: null, int8_interval: null,
+      inputs: [{ name: 'in', min: -1, max: 9, not_finite: 0, units: 5 }], classes: { count: 10, seen: 7, least: 2, most: 11 } };
+    r.latency_by_operator = [{ op: 'Relu', float: 0.1, quantized: 0 }, { op: 'Conv', float: 0.9, quantized: 0.4 }, { op: 'Quantize', float: 0, quantized: 0.05 }];
+  }, 'summary', async (text, page) => {
+    assert.match(text, /evaluation: −1 to 9/);
+    assert.match(text, /labels of 7 of 10 classes, 2 to 11 each/);
+    assert.equal((await page.$$('#screen-summary dl .bad')).length, 3, 'a range far outside, missing classes, and NaN are marked');
+    const rows = await page.$$eval('#screen-summary .scroll tbody tr', (all) => all.map((tr) => [...tr.cells].map((td) => td.textContent)));
+    assert.deepEqual(rows, [['Conv', '90.0', '40.0'], ['Relu', '10.0', '0.0'], ['conversions between types', '0.0', '5.0'], ['all', '100.0', '45.0']]);
+  }));
   fs.rmSync(folder, { recursive: true });
 };
 

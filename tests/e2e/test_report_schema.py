@@ -31,7 +31,7 @@ def test_every_key_is_named(name, qcalib, examples, tmp_path):
 
 
 def test_what_is_wrong_is_refused(qcalib, examples):
-    report = qcalib("quantize", "--data", examples / "digits_calib.h5", "--no-report", "-o", "q.onnx", "--json", examples / "digits_cnn.onnx").json
+    report = qcalib("quantize", "--data", examples / "digits_calib.h5", "--no-report", "--prefer", "integers", "-o", "q.onnx", "--json", examples / "digits_cnn.onnx").json
     wrong = {
         "a missing key": lambda r: r.pop("layers"),
         "a text for a number": lambda r: r["layers"][0].update(sqnr_db="31"),

@@ -108,53 +108,57 @@ Test(page, needs_nothing_from_elsewhere_and_knows_no_time)
     free(page);
 }
 
-static const size_t large[1] = {1000}, small[1] = {250};
+enum { LARGE = 1000, SMALL = 250, NONE = 0 };
 
 struct verdict_case {
     const char *metric, *grade, *text;
     double fp32, int8, int8_high, sqnr_db;
-    const size_t *bytes;
+    size_t bytes;
     bool unmet;
 };
 
 Test(verdict, is_a_grade_and_a_sentence)
 {
     static const struct verdict_case cases[] = {
-        {"top1", "good", "accuracy is kept; the file is 25 % of the original", .9, .91, .95, 35, small, false},
-        {"top1", "good", "within the 95 % interval", .9, .895, .92, 35, small, false},
-        {"top1", "usable", "accuracy falls by 2.00 points, which is within", .9, .88, .92, 35, small, false},
-        {"top1", "usable", "accuracy falls by 0.50 points;", .9, .895, .896, 35, small, false},
-        {"top1", "poor", "accuracy falls by 5.00 points;", .9, .85, .87, 35, small, false},
-        {"top1", "usable", "differ much from those of the float model (8.0 dB)", .9, .9, .95, 8, small, false},
-        {"psnr", "poor", "PSNR falls by 1.00 dB", 30, 29, (double)NAN, 35, small, false},
-        {NULL, "good", "the outputs are close to those of the float model (46.0 dB)", 0, 0, 0, 46, small, false},
-        {NULL, "usable", "differ noticeably from those of the float model (16.7 dB)", 0, 0, 0, 16.66, small, false},
-        {NULL, "poor", "the outputs are too noisy to be useful (4.0 dB)", 0, 0, 0, 4, small, false},
-        {NULL, "good", "the outputs equal those of the float model", 0, 0, 0, (double)INFINITY, large, false},
-        {NULL, "unknown", "accuracy was not measured", 0, 0, 0, (double)NAN, large, false},
-        {NULL, "poor", "no model was written, since a demand was not met", 0, 0, 0, 46, small, true},
+        {"top1", "good", "accuracy is kept; the file is 25 % of the original", .9, .91, .95, 35, SMALL, false},
+        {"top1", "good", "within the 95 % interval", .9, .895, .92, 35, SMALL, false},
+        {"top1", "usable", "accuracy falls by 2.00 points, which is within", .9, .88, .92, 35, SMALL, false},
+        {"top1", "usable", "accuracy falls by 0.50 points;", .9, .895, .896, 35, SMALL, false},
+        {"top1", "poor", "accuracy falls by 5.00 points;", .9, .85, .87, 35, SMALL, false},
+        {"top1", "usable", "differ much from those of the float model (8.0 dB)", .9, .9, .95, 8, SMALL, false},
+        {"psnr", "poor", "PSNR falls by 1.00 dB", 30, 29, (double)NAN, 35, SMALL, false},
+        {NULL, "good", "the outputs are close to those of the float model (46.0 dB)", 0, 0, 0, 46, SMALL, false},
+        {NULL, "usable", "differ noticeably from those of the float model (16.7 dB)", 0, 0, 0, 16.66, SMALL, false},
+        {NULL, "poor", "the outputs are too noisy to be useful (4.0 dB)", 0, 0, 0, 4, SMALL, false},
+        {NULL, "good", "the outputs equal those of the float model", 0, 0, 0, (double)INFINITY, LARGE, false},
+        {NULL, "unknown", "accuracy was not measured", 0, 0, 0, (double)NAN, LARGE, false},
+        {NULL, "poor", "; a demand was not met; the file is 25 %", 0, 0, 0, 46, SMALL, true},
+        {NULL, "poor", "no model was written, since a demand was not met", 0, 0, 0, 46, NONE, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct verdict_case *c = &cases[i];
-        const struct qc_report_output output = {.name = "y", .sqnr_db = c->sqnr_db};
-        const struct qc_report_demand demand = {.met = !c->unmet};
-        const struct qc_report r = {.metric = c->metric,
-                                    .fp32 = c->fp32,
-                                    .int8 = c->int8,
-                                    .int8_high = c->int8_high,
-                                    .measured_samples = isnan(c->sqnr_db) ? 0 : 8,
-                                    .output_count = 1,
-                                    .outputs = &output,
-                                    .demand = &demand,
-                                    .model_bytes = 1000,
-                                    .file_count = 1,
-                                    .file_bytes = c->bytes,
-                                    .integer_share = .5};
-        struct qc_json *v = qc_verdict_json(&r);
+        struct qc_json *r = QC_JSON("integer_share %g", .5), *outputs = qc_json_array(), *files = qc_json_array();
+        qc_json_add(outputs, QC_JSON("sqnr_db %g state %s", c->sqnr_db,
+                                     isnan(c->sqnr_db)   ? "not measured"
+                                     : isinf(c->sqnr_db) ? "equal"
+                                                         : "measured"));
+        if (c->bytes) qc_json_add(files, QC_JSON("bytes %zu", c->bytes));
+        qc_json_set(r, "outputs", outputs);
+        qc_json_set(r, "files", files);
+        qc_json_set(r, "model", QC_JSON("bytes %d", 1000));
+        qc_json_set(r, "demand", QC_JSON("met %hhd", !c->unmet));
+        if (c->metric) {
+            struct qc_json *a = QC_JSON("metric %s fp32 %g int8 %g", c->metric, c->fp32, c->int8);
+            if (!isnan(c->int8_high))
+                qc_json_set(a, "int8_interval", qc_json_pair(qc_json_number(0), qc_json_number(c->int8_high)));
+            qc_json_set(r, "accuracy", a);
+        }
+        struct qc_json *v = qc_verdict_json(r);
         const char *text = qc_json_text(qc_json_get(v, "text"));
         cr_expect_str_eq(qc_json_text(qc_json_get(v, "grade")), c->grade, "case %zu: %s", i, text);
         cr_expect(strstr(text, c->text) && strstr(text, "50.0 % of multiply-adds are in integers"), "case %zu: %s", i,
                   text);
         qc_json_free(v);
+        qc_json_free(r);
     }
 }

@@ -25,14 +25,15 @@ static struct trials run(const char *samples)
               "%s", st.message);
     cr_assert(qc_job_new(&job, &o, &in, NULL, &st) && qc_job_run(job, &st), "%s", st.message);
     const struct qc_report *r = qc_job_report(job);
-    cr_assert_gt(r->trial_count, 0);
-    struct trials t = {.count = r->trial_count, .samples = r->trials[0].samples, .by_mse = true};
-    cr_expect_str_eq(r->trials[0].method, "mse");
+    const struct qc_auto_method *m = qc_job_network(job)->auto_method;
+    cr_assert(m && m->trial_count > 0);
+    struct trials t = {.count = m->trial_count, .samples = m->trials[0].samples, .by_mse = true};
+    cr_expect_str_eq(m->trials[0].method, "mse");
     for (size_t i = 0; i < r->layer_count; i++) {
         const struct qc_layer *l = &r->layers[i];
-        if (!l->choice) continue;
-        t.by_mse = t.by_mse && (l->choice->steps || strcmp(l->method, "mse") == 0);
-        cr_expect(l->choice->steps || l->choice->trial == &r->trials[0] || t.count > 1, "%s", l->name);
+        if (!l->tried) continue;
+        t.by_mse = t.by_mse && (l->tried->steps || strcmp(l->choice->method, "mse") == 0);
+        cr_expect(l->tried->steps || l->tried->trial == &m->trials[0] || t.count > 1, "%s", l->name);
     }
     qc_job_free(job);
     qc_arena_free(a);

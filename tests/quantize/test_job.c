@@ -72,7 +72,7 @@ Test(job, from_statistics_at_hand)
     struct qc_job *again = NULL;
     struct qc_json *json = NULL;
     cr_assert(qc_job_new(&again, &o, &in, NULL, &st) && qc_job_run(again, &st), "%s", st.message);
-    cr_assert(qc_job_report_json(&json, again, &st));
+    cr_assert(qc_job_record(&json, again, &st));
     const struct qc_json *data = qc_json_get(json, "data");
     cr_expect_eq(qc_json_value(qc_json_get(data, "samples")), 24);
     cr_expect_eq(qc_json_kind(qc_json_get(data, "sha256")), QC_JSON_NULL, "nobody hashed what is in memory");

@@ -46,7 +46,7 @@ const findRepeats = (nodes) => {
 };
 
 const BOX = { height: 52, pitch: 88, gap: 16 };
-// boxes: { width, inputs: [earlier boxes] } in topological order. Sets x and y of each and returns { width, height, edges }; an edge
+// boxes: { width, height, inputs: [earlier boxes] } in topological order. Sets x and y of each and returns { width, height, edges }; an edge
 // over too many layers has no points.
 const layOut = (boxes) => {
   const LONGEST = 60, SHORTEST = 4, SWEEPS = 12, n = boxes.length, layer = new Array(n).fill(0), firstReader = [],
@@ -61,7 +61,7 @@ const layOut = (boxes) => {
   const bends = () => boxes.reduce((sum, b, i) => sum + b.inputs.reduce((s, k) =>
     s + (layer[i] - layer[k] <= longest ? layer[i] - layer[k] - 1 : 0), 0), 0);
   while (longest > SHORTEST && bends() > 6 * n + 2000) longest -= longest >> 2;
-  const vertices = boxes.map((b, i) => ({ layer: layer[i], width: b.width, x: 0, up: [], down: [], bend: false })),
+  const vertices = boxes.map((b, i) => ({ layer: layer[i], width: b.width, height: b.height, x: 0, up: [], down: [], bend: false })),
     edges = [];
   boxes.forEach((b, i) => b.inputs.forEach((from) => {
     const span = layer[i] - layer[from], e = { from, to: i, path: [] };
@@ -115,13 +115,17 @@ const layOut = (boxes) => {
   }
   const least = vertices.reduce((m, v) => Math.min(m, v.x - v.width / 2), Infinity),
     most = vertices.reduce((m, v) => Math.max(m, v.x + v.width / 2), -Infinity);
-  boxes.forEach((b, i) => Object.assign(b, { x: vertices[i].x - least - b.width / 2, y: layer[i] * BOX.pitch }));
-  for (const e of edges) e.points = e.path.flatMap((v, k) => [k && [v.x - least, v.layer * BOX.pitch],
-    k < e.path.length - 1 && [v.x - least, v.layer * BOX.pitch + BOX.height]].filter(Boolean));
-  return { width: n ? most - least : 0, height: n ? (rows.length - 1) * BOX.pitch + BOX.height : 0, edges };
+  const heights = rows.map(() => BOX.height), tops = [0];
+  boxes.forEach((b, i) => { heights[layer[i]] = Math.max(heights[layer[i]], b.height); });
+  heights.forEach((high, i) => { tops[i + 1] = tops[i] + high + BOX.pitch - BOX.height; });
+  boxes.forEach((b, i) => Object.assign(b, { x: vertices[i].x - least - b.width / 2, y: tops[layer[i]] }));
+  const bottom = (v) => tops[v.layer] + (v.bend ? heights[v.layer] : v.height);
+  for (const e of edges) e.points = e.path.flatMap((v, k) => [k && [v.x - least, tops[v.layer]],
+    k < e.path.length - 1 && [v.x - least, bottom(v)]].filter(Boolean));
+  return { width: n ? most - least : 0, height: n ? tops[rows.length] - BOX.pitch + BOX.height : 0, edges };
 };
 
-const CELL = { width: 44, margin: 5, top: 17, height: 31 }, LETTERS = 30, FOLDED = 48, LARGEST = 20000;
+const CELL = { width: 44, margin: 5, top: 17, height: 31, pitch: 35, row: matchMedia('(max-width: 760px)').matches ? 7 : 24 }, LETTERS = 30, FOLDED = 48, LARGEST = 20000;
 const head = (s) => (s.length > LETTERS ? `${s.slice(0, LETTERS)}…` : s);
 const tail = (s) => (s.length > LETTERS ? `…${s.slice(-LETTERS)}` : s); // the end tells names apart
 
@@ -170,7 +174,9 @@ const drawGraph = (report, nodes, repeats, folded, local) => {
   const measure = (b) => {
     const v = b.nodes[0], two = b.reads.length ? `also reads ${tail(b.reads[0])}` : tail(second(v));
     b.lines = [head(first(v)), two, third(v)];
-    b.width = b.copies ? Math.max(190, 2 * CELL.margin + b.copies * CELL.width)
+    b.columns = Math.min(b.copies, CELL.row);
+    b.height = b.copies ? CELL.top + CELL.pitch * Math.ceil(b.copies / CELL.row) : BOX.height;
+    b.width = b.copies ? Math.max(190, 2 * CELL.margin + b.columns * CELL.width)
       : Math.max(64, 18 + Math.max(6.6 * b.lines[0].length, 5.7 * b.lines[1].length, 5.7 * b.lines[2].length));
     b.inputs = [...b.from ?? []];
   };
@@ -203,15 +209,15 @@ const drawGraph = (report, nodes, repeats, folded, local) => {
   const run = (b) => {
     const length = b.nodes.length / b.copies, cells = Array.from({ length: b.copies },
       (_, c) => b.nodes.slice(c * length, (c + 1) * length));
-    const start = prefix(cells[0]), x = b.x + (b.width - b.copies * CELL.width) / 2;
-    return [svg('g.run', {}, rect(b.x, b.y, b.width, BOX.height, 6),
+    const start = prefix(cells[0]), left = b.x + (b.width - b.columns * CELL.width) / 2;
+    const x = (c) => left + (c % CELL.row) * CELL.width, y = (c) => b.y + CELL.top + CELL.pitch * Math.floor(c / CELL.row);
+    return [svg('g.run', {}, rect(b.x, b.y, b.width, b.height, 6),
       line(b.x + b.width / 2, b.y + 12,
       `${b.copies} blocks of ${length} ops${start && b.width > 240 ? `, the first is ${tail(start)}` : ''}`)),
       cells.map((list, c) => put(svg(`a.box.block.${classes(list)}`,
         { href: '#graph', tabindex: -1, 'data-block': b.block + c },
-        rect(x + c * CELL.width + 2, b.y + CELL.top, CELL.width - 4, CELL.height, 4),
-        line(x + (c + 0.5) * CELL.width, b.y + CELL.top + 13, c + 1, '.strong'),
-          line(x + (c + 0.5) * CELL.width, b.y + CELL.top + 26, known(least(list)) ? decibel(least(list), 0) : '')),
+        rect(x(c) + 2, y(c), CELL.width - 4, CELL.height, 4), line(x(c) + CELL.width / 2, y(c) + 13, c + 1, '.strong'),
+        line(x(c) + CELL.width / 2, y(c) + 26, known(least(list)) ? decibel(least(list), 0) : '')),
           hint(list)))];
   };
   const box = (b) => {

@@ -133,7 +133,7 @@ const layerColumns = (r) => [
     value: (i) => r.layers[i].accumulator_bits, text: (i) => fixed(r.layers[i].accumulator_bits, 0) },
   { title: 'op', css: 'op', text: (i) => r.layers[i].op },
   { title: 'kind', css: 'more.kind', text: (i) => r.layers[i].kind },
-  { title: 'type', css: 'more', text: (i) => typeName(r.layers[i].type) },
+  { title: 'type', css: 'more', text: (i) => typeOf(r.layers[i]) },
 ];
 
 // Scales of a layer: a number, a list, or { count, min, max } of very many.
@@ -204,7 +204,7 @@ const layerDetail = (r, i) => {
   const l = r.layers[i], db = r.effect(l);
   return h('article', { 'data-layer': i + 1 },
     h('h2', {}, h('span.muted.number', {}, String(i + 1)), ' ', nameOf(l.name)),
-    h('p.note', {}, `${l.op}, ${l.kind}, ${typeName(l.type)}`, known(db)
+    h('p.note', {}, `${l.op}, ${l.kind}, ${typeOf(l)}`, known(db)
       ? [' ', h(`span.chip.${level(db)}`, {}, decibel(db))] : null),
     layerAdvice(r, l, i), layerFacts(r, l), layerPlots(r, l), l.node
       ? [h('h3', {}, 'To try this layer in float'), command(`--skip=${shellWord(l.node)}`)] : null);

@@ -119,12 +119,12 @@ const intervalPlot = (a, names) => {
     pad = (hi - lo) * 0.06;
   if (!(lo < hi)) return null;
   const p = new Plot('Accuracy with 95 % intervals', [100 * (lo - pad), 100 * (hi + pad)], [0, 1],
-    { width: 300, height: 66, left: 64, bottom: 20, top: 4 });
+    { width: 230, height: 66, left: 44, bottom: 20, top: 4 });
   for (const v of ticks(...p.x, 4)) p.add(svg('path.grid', { d: `M${p.across(v)} 4V46` }),
     svg('text', { x: p.across(v), y: 60, 'text-anchor': 'middle' }, `${+v.toFixed(2)} %`));
   [['line', 'dot', a.fp32_interval, a.fp32], ['line2', 'dot2', a.int8_interval,
     a.int8]].forEach(([line, dot, [low, high], at], i) => p.add(
-    svg('text', { x: 56, y: 18 + 20 * i, 'text-anchor': 'end' }, names[i]),
+    svg('text', { x: 36, y: 18 + 20 * i, 'text-anchor': 'end' }, names[i]),
     svg(`path.${line}`, { style: 'stroke-dasharray:none;stroke-width:2',
       d: `M${p.across(100 * low)} ${14 + 20 * i}H${p.across(100 * high)}` }),
     svg(`circle.${dot}`, { cx: p.across(100 * at), cy: 14 + 20 * i, r: 4 })));
@@ -171,6 +171,7 @@ const sizePlot = (size, rows) => {
   return p.axisX(`file size, ${unit > 1024 ? 'MB' : 'KB'}`, { most: 8 }).root;
 };
 
+const HIGHEST = 100; // dB: more are drawn at the upper edge
 // Lines along the network, and a level across it. points: { number, title, mark, values: [...] }; lines: [{ css, dot, r }] for each value, the first on top.
 const DOTTED = 1000; // with more points only the top line has dots
 const networkPlot = (points, lines, { width, css, label, log = false, top, level: all }) => {
@@ -178,7 +179,7 @@ const networkPlot = (points, lines, { width, css, label, log = false, top, level
     wide = Math.max(width, 3 * points.length + 60);
   const y = log ? [Math.floor(Math.min(-1, ...values.filter((v) => v > 0).map(Math.log10))) - 1, 0]
     : [Math.floor(values.reduce((a, v) => Math.min(a, v), 0) / 10) * 10,
-    Math.ceil(values.reduce((a, v) => Math.max(a, v), 10) / 10) * 10];
+    Math.min(HIGHEST, Math.ceil(values.reduce((a, v) => Math.max(a, v), 10) / 10) * 10)];
   const p = new Plot(label, [0, points.length], y, { width: wide, height: 390, right: 14, top: 22 });
   p.root.setAttribute('class', `points ${css}`);
   p.root.setAttribute('role', 'group');
@@ -188,11 +189,10 @@ const networkPlot = (points, lines, { width, css, label, log = false, top, level
   if (log) for (let v = y[0]; v <= 0; v += y[0] < -5 ? 2 : 1) p.tickY(v,
     v === y[0] ? 'none' : v > -3 ? percent(10 ** v, 0) : power(p.left - 6, p.up(v) + 4, v));
   else p.axisY(6, (v) => fixed(v, 0));
-  const place = (v) => (known(v) ? (log ? Math.log10(Math.max(v, 10 ** y[0])) : v) : null), list = [];
+  const place = (v) => (known(v) ? (log ? Math.log10(Math.max(v, 10 ** y[0])) : Math.min(v, y[1])) : null), list = [];
   for (let i = 0, step = Math.max(1, ...ticks(0, Math.max(2, points.length), width > 500 ? 12 : 5).slice(1,
     2)); i < points.length; i += Math.round(step)) list.push(i + 0.5);
-  if (all) p.add(svg('path.limit', { d: `M${p.left} ${p.up(all.db)}H${p.width - p.right}` }),
-    svg('text.strong', { x: p.left + 6, y: p.up(all.db) - 5 }, all.words));
+  if (all) p.add(svg('path.limit', { d: `M${p.left} ${p.up(place(all.db))}H${p.width - p.right}` }));
   lines.forEach((l, k) => p.line(l.css, points.map((q, i) => [i + 0.5, place(q.values[k])])));
   p.add(points.map((q, i) => {
     const dots = lines.map((l, k) => (known(q.values[k]) && (k === 0 || points.length <= DOTTED)
@@ -203,6 +203,7 @@ const networkPlot = (points, lines, { width, css, label, log = false, top, level
     return q.mark ? [a, svg('circle.mark', { cx: p.across(i + 0.5), cy: p.up(place(first)), r: 7 }),
       svg('text.marktext', { x: p.across(i + 0.5), y: p.up(place(first)) - 11, 'text-anchor': 'middle' }, q.mark)] : a;
   }));
+  if (all) p.add(svg('text.strong', { x: p.left + 6, y: p.up(place(all.db)) - 5 }, all.words));
   return p.axisX('number of the layer, in the order of the network',
     { list, text: (v) => points[v - 0.5].number }).root;
 };

@@ -50,6 +50,8 @@ const short = (v) => {
   return text.includes('e') ? text.replace(/(\.\d*?)0+e/, '$1e').replace('.e', 'e').replaceAll('-', '−')
     : minus(text.includes('.') ? text.replace(/\.?0+$/, '') : text);
 };
+// "98.83 → 98.99", or one figure if both are the same.
+const fromTo = (before, after) => (before === after ? before : `${before} → ${after}`);
 const percent = (share, digits = 2) => (!known(share) ? '–' : share > 0 && share < 0.00005 ? '< 0.01 %' : share === 0
   ? '0 %' : `${(100 * share).toFixed(digits)} %`);
 const bytes = (n) => {
@@ -63,6 +65,9 @@ const plural = (n, noun) => `${count(n)} ${noun}${n === 1 ? '' : 's'}`;
 // "uint8" for "u8", "float8e4m3fn" for itself.
 const typeName = (t) => String(t ?? '–').replace(/^u(\d+)$/, 'uint$1').replace(/^i(\d+)$/, 'int$1').replace(/^f(\d+)$/,
   'float$1');
+
+// The type of a layer, or its bits if only some levels of the type are used.
+const typeOf = (l) => (l.bits ? `${l.bits} bits` : typeName(l.type));
 
 // The class of an SQNR, for its colour: l0 is 40 dB and more, l4 below 10 dB.
 const LEVELS = [40, 30, 20, 10];
@@ -97,10 +102,10 @@ class Report {
     ?? null; }
   // Advice that changes a figure that is shown.
   advice() { return (this.json.advice ?? []).filter((a) => fixed(this.gain(a).before) !== fixed(this.gain(a).after)); }
-  // What an advice gains at the output that loses most: { name, before, after }. The name is null if there is one output.
+  // What an advice gains at the worst output that it changes: { name, before, after }. The name is null if there is one output.
   gain(a) {
     const all = a.measured?.outputs ?? [],
-      o = all.filter((x) => known(x.sqnr_db_before)).sort((x, y) => x.sqnr_db_before - y.sqnr_db_before)[0]
+      o = all.filter((x) => known(x.sqnr_db_before) && fixed(x.sqnr_db_before) !== fixed(x.sqnr_db_after)).sort((x, y) => x.sqnr_db_before - y.sqnr_db_before)[0]
       ?? a.measured ?? {};
     return { name: all.length > 1 ? o.name : null, before: o.sqnr_db_before, after: o.sqnr_db_after };
   }

@@ -2,7 +2,7 @@
 // The screens of a report, of two reports, and of two models; one is shown at a time, and a layer beside it, as in the
 // address: #plot, #L7 (the table and layer 7), #graph/L7.
 
-const sentence = (s) => (s ? s[0].toUpperCase() + s.slice(1) + (/[.!?]$/.test(s) ? '' : '.') : '');
+const sentence = (s) => (s ? (s[0].toUpperCase() + s.slice(1) + (/[.!?]$/.test(s) ? '' : '.')).replace(/(\d) (%|dB)/g, '$1\u00a0$2') : '');
 const GRADES = { good: 'Good', usable: 'Usable', poor: 'Poor', unknown: 'Not measured' };
 const tile = (title, big, ...notes) => h('section.tile', {}, h('h2', {}, title), h('div.big', {}, big), notes);
 const note = (...text) => h('div.note', {}, text);
@@ -27,15 +27,16 @@ const accuracyTile = (r) => {
     drop = (a.lower_is_better ? -1 : 1) * by * (a.fp32 - a.int8), i = a.int8_interval;
   return tile(isOwn(a) ? 'Metric'
     : `${metricName(a)} on ${a.positions ? `${count(a.positions)} positions of ` : ''}${plural(a.samples, 'sample')}`,
-    [`${fixed(by * a.fp32)} → ${fixed(by * a.int8)}${unit && `\u00a0${unit}`} `,
-      h(drop > (isOwn(a) ? Infinity : isPsnr(a) ? 0.5 : 1) ? 'small.bad' : 'small', {},
+    [`${fromTo(fixed(by * a.fp32), fixed(by * a.int8))}${unit && `\u00a0${unit}`} `,
+      fixed(by * a.fp32) === fixed(by * a.int8) ? h('small', {}, 'as in float') : h(drop > (isOwn(a) ? Infinity : isPsnr(a) ? 0.5 : 1) ? 'small.bad' : 'small', {},
       `${drop > 0 ? '−' : '+'}${fixed(Math.abs(drop))} ${metricUnit(a, 'points')}`)],
     isOwn(a) ? note(a.file, a.lower_is_better ? ' (less is better)' : '')
       : intervalPlot(a, ['fp32', r.json.network ?? 'int8']),
     i && note(`95 % interval of ${r.json.network ?? 'int8'}: ${fixed(100 * i[0])} to ${fixed(100 * i[1])} %. ${r.json.reference ? 'The given, partly quantized model' : 'fp32'} lies ${a.fp32 >= i[0] && a.fp32 <= i[1] ? 'inside' : 'outside'} it.`,
-      known(a.int8_top5) && ` Top‑5: ${fixed(100 * a.fp32_top5)} → ${fixed(100 * a.int8_top5)} %.`),
-    known(a.int8_nll) && note(`Negative log-likelihood: ${fixed(a.fp32_nll, 4)} → ${fixed(a.int8_nll, 4)} nats per position.`));
+      known(a.int8_top5) && ` Top‑5: ${fromTo(fixed(100 * a.fp32_top5), fixed(100 * a.int8_top5))}\u00a0%.`),
+    known(a.int8_nll) && note(`Negative log-likelihood: ${fromTo(fixed(a.fp32_nll, 4), fixed(a.int8_nll, 4))} nats per position.`));
 };
+const MEASURED_ON = { 'evaluation': ' of the evaluation data', 'not calibrated': ' that did not calibrate' };
 const outputTile = (r) => {
   const all = r.outputs(), o = r.worstOutput(), n = r.json.measured_samples;
   if (!n || (!o && !all.some((x) => x.state === 'equal')))
@@ -45,14 +46,14 @@ const outputTile = (r) => {
     note('The outputs equal those of the float model.'));
   return tile(`${all.length > 1 ? 'Worst output’s' : 'Output'} SQNR on ${plural(n, 'sample')}`,
     h(`span.chip.${level(o.sqnr_db)}`, {}, decibel(o.sqnr_db)),
-    h('div.note.name', {}, `Signal to quantization noise ratio of ${o.name}: cosine ${fixed(o.cosine, 6)}, largest error ${short(o.max_abs)}`, r.json.accuracy ? '.' : ['. With ', h('code', {}, '--eval FILE'), ' the report shows accuracy.']));
+    h('div.note.name', {}, `Signal to quantization noise ratio of ${o.name}${MEASURED_ON[r.json.measured_on] ? `, on samples${MEASURED_ON[r.json.measured_on]}` : ''}: cosine ${fixed(o.cosine, 6)}, largest error ${short(o.max_abs)}`, r.json.accuracy ? '.' : ['. With ', h('code', {}, '--eval FILE'), ' the report shows accuracy.']));
 };
 const sizeTile = (r) => {
   const from = r.json.model?.bytes, files = r.json.files ?? [], to = files[0]?.bytes;
-  return tile('Size of the model file', [bytes(from), files.length ? [' → ', bytes(to)] : null],
+  return tile('Size of the model file', files.length ? fromTo(bytes(from), bytes(to)) : bytes(from),
     !files.length ? h('div.note.bad', {}, 'No model was written: a demand was not met.')
-      : from ? note(to > from ? h('b.bad', {}, `${fixed(100 * to / from, 0)} % of it: larger than its source`)
-        : `${fixed(100 * to / from, 0)} % of it`) : null);
+      : from ? note(to > from ? h('b.bad', {}, `${fixed(100 * to / from, 0)} % of the original: the file is larger than its source`)
+        : `${fixed(100 * to / from, 0)} % of the original`) : null);
 };
 const integersTile = (r) => {
   const j = r.json, floats = j.float_ops?.length ?? 0, all = (j.quantized_ops ?? 0) + floats;
@@ -77,8 +78,10 @@ const latencyTile = (r) => {
     h('code', {}, b.command))) : null;
 };
 
+// Options in a text are not broken after their hyphens.
+const unbroken = (text) => String(text).split(/(\s+)/).map((w) => (/^\(?--/.test(w) ? h('span.option', {}, w) : w));
 const warnings = (list) => (list?.length ? h('section.warnings', {}, h('h3', {}, plural(list.length, 'warning')),
-  h('ul', {}, list.map((w) => h('li', {}, w)))) : null);
+  h('ul', {}, list.map((w) => h('li', {}, unbroken(w))))) : null);
 
 const NO_ADVICE = {
   'off': ['Nothing was tried: ', h('code', {}, '--advice off'), '.'],
@@ -89,12 +92,14 @@ const NO_ADVICE = {
   'large model': ['Nothing was tried: the model is large or memory is limited; ', h('code', {}, '--advice on'),
     ' tries all the same.'],
   'data shared': ['Nothing was tried: several processes share the data.'],
+  'outputs constant': ['Nothing was tried: the outputs are nearly the same for all samples. Check how the samples are prepared (',
+    h('code', {}, '--preprocess'), ').'],
 };
-const noAdvice = (r) => {
+const noAdvice = (r, brief) => {
   const { advice_state: why, advice_tried: tried, advice_left: left, advice_left_out: out } = r.json;
   const words = NO_ADVICE[why]?.map((e) => (e instanceof Node ? e.cloneNode(true) : e))
     ?? [tried ? `Nothing found: ${tried === 1 ? 'one option was tried, and it gains less than' : `${tried} options were tried, and none gains`} 0.3 dB.` : left ? '' : 'No option is known that could help.'];
-  return [words, leftOut(left, out, tried)];
+  return [words, leftOut(left, brief ? [] : out, tried)];
 };
 const leftOut = (left, out, tried) => (left
   ? [` ${left} ${tried ? 'more ' : ''}${left === 1 ? 'idea was' : 'ideas were'} not tried, to save time; `,
@@ -107,9 +112,9 @@ const helpCard = (r) => {
     ? [h('p', {}, a.action, a.node ? [': ', nodes(r, a.node)] : null),
       h('p.figure', {}, r.gain(a).name ? `${r.gain(a).name} ` : null, `${fixed(r.gain(a).before)} → `,
       h('b', {}, decibel(r.gain(a).after))),
-      costText(r, a.cost) ? h('p.note', {}, sentence(costText(r, a.cost))) : null,
+      [accuracyText(r, a), costText(r, a.cost)].filter(Boolean).map((text) => h('p.note', {}, sentence(text))),
       h('p.note', {}, h('a', { href: '#advice' }, more > 1 ? 'The command, and what else helps' : 'The command'))]
-    : [h('p', {}, more ? 'The loss is too small to need a change.' : noAdvice(r)),
+    : [h('p', {}, more ? 'The loss is too small to need a change.' : noAdvice(r, true)),
       more || r.json.cheaper || r.json.fallback || r.json.advice_tried
       ? h('p.note', {}, h('a', { href: '#advice' }, more ? 'What would raise the SQNR all the same'
       : 'What was tried')) : null]);
@@ -132,6 +137,14 @@ const dataCard = (r) => {
     inputs = activations.filter((l) => l.op === 'Input');
   const sum = (key) => activations.reduce((n, l) => n + (l.observed?.[key] ?? 0), 0),
     bad = activations.filter((l) => l.observed?.nan || l.observed?.inf);
+  // The range of an input on evaluation samples, marked if half of it lies outside that of calibration.
+  const evaluated = (l) => {
+    const e = (a?.inputs ?? []).find((i) => i.name === l.name), o = l.observed ?? {};
+    if (!known(e?.min) || !known(o.max)) return null;
+    const beyond = Math.max(0, o.min - e.min) + Math.max(0, e.max - o.max);
+    return h(beyond > 0.5 * (o.max - o.min) ? 'b.bad' : 'span.muted', {},
+      ` (evaluation: ${short(e.min)} to ${short(e.max)}${e.not_finite ? `, ${count(e.not_finite)} not finite` : ''})`);
+  };
   const constant = inputs.filter((l) => known(l.observed?.min) && l.observed.min === l.observed.max);
   if (!d.file) return null;
   return h('section.card', {}, h('h2', {}, 'Data'), h('dl', {},
@@ -139,9 +152,11 @@ const dataCard = (r) => {
       `${count(d.samples)} of ${plural(d.samples_in_file, 'sample')} of ${baseName(d.file)}${d.samples_dropped ? `, ${count(d.samples_dropped)} dropped` : ''}`),
     a ? [h('dt', {}, 'evaluation'), h('dd.name', {}, `${plural(a.samples, 'sample')} of ${baseName(a.file)}`)] : null,
     inputs.length ? [h('dt', {}, 'inputs'),
-      h('dd.name', {}, inputs.slice(0, 4).map((l, k) => [k ? ', ' : null, node(r, l.name, r.layers.indexOf(l)),
-      ` ${short(l.observed?.min)} to ${short(l.observed?.max)}`]),
+      h('dd.name', {}, inputs.slice(0, 4).map((l, k) => [k ? h('br') : null, node(r, l.name, r.layers.indexOf(l)),
+      ` ${short(l.observed?.min)} to ${short(l.observed?.max)}`, evaluated(l)]),
       inputs.length > 4 ? ` and ${inputs.length - 4} more` : null)] : null,
+    a?.classes ? [h('dt', {}, 'classes'), h(a.classes.seen < a.classes.count && !a.positions ? 'dd.bad' : 'dd', {},
+      `labels of ${count(a.classes.seen)} of ${plural(a.classes.count, 'class').replace(/classs$/, 'classes')}, ${a.classes.least === a.classes.most ? count(a.classes.most) : `${count(a.classes.least)} to ${count(a.classes.most)}`} each`)] : null,
     h('dt', {}, 'NaN, infinite'), h('dd', {}, bad.length ? h('b.bad', {},
       `${count(sum('nan'))} NaN and ${count(sum('inf'))} infinite values in ${plural(bad.length, 'tensor')}`) : 'none'),
     constant.length ? [h('dt', {}, 'constant inputs'), h('dd.name.bad', {}, constant.map((l) => l.name).join(', '))]
@@ -166,14 +181,28 @@ const doneText = (r) => {
       ? [` Of ${r.json.trials.length} observers that were tried on ${plural(chosen.samples, 'sample')}, `,
       h('b.name', {}, chosen.method),
       chosen.gain_db > 0 ? ` is best for the outputs: ${fixed(chosen.gain_db)} dB less noise than with ${r.json.trials[0].method}.` : ' was kept: no other was better for the outputs of the whole network.'] : null,
-    free.map((f) => [` ${f.options?.join(' ')} gains ${fixed(f.gain_db)} dB at no cost at run time.`]))];
+    free.map((f) => unbroken(` ${f.options?.join(' ')} gains ${fixed(f.gain_db)} dB at no cost at run time.`)))];
+};
+
+// Estimated latency of each type of operator, in parts of that of the float model.
+const operatorTimes = (r) => {
+  const rows = [...r.json.latency_by_operator ?? []].sort((a, b) => Math.max(b.float, b.quantized)
+    - Math.max(a.float, a.quantized)), least = 0.005;
+  const shown_ = rows.filter((o) => Math.max(o.float, o.quantized) >= least), rest = rows.filter((o) => !shown_.includes(o));
+  const sum = (list, key) => list.reduce((n, o) => n + o[key], 0), part = (v) => fixed(100 * v, 1);
+  if (!rows.length) return null;
+  return [h('h3.below', {}, 'Estimated latency by operator'),
+    simpleTable('Estimated latency by operator', [['operator'], ['float model, %', 'n'], ['quantized, %', 'n']],
+      [...shown_.map((o) => [o.op === 'Quantize' ? 'conversions between types' : o.op === 'rest' ? 'the run itself' : o.op, part(o.float), part(o.quantized)]),
+        ...(rest.length ? [[`${plural(rest.length, 'other')}`, part(sum(rest, 'float')), part(sum(rest, 'quantized'))]] : []),
+        [h('b', {}, 'all'), h('b', {}, part(sum(rows, 'float'))), h('b', {}, part(sum(rows, 'quantized')))]])];
 };
 
 const summary = (r) => [h('header', {}, h('h2.title', {}, baseName(r.json.model?.file)),
-  h('p.verdict', {}, h(`b.grade.${r.grade}`, {}, GRADES[r.grade]), ' ', sentence(r.json.verdict?.text))),
+  h('p.verdict', {}, h(`b.grade.${r.grade}`, {}, r.json.constant_outputs ? 'Unclear' : GRADES[r.grade]), ' ', sentence(r.json.verdict?.text))),
   h('div.tiles', {}, r.json.accuracy ? accuracyTile(r) : outputTile(r), sizeTile(r), integersTile(r),
     r.json.accuracy ? outputTile(r) : null, latencyTile(r)), warnings(r.json.warnings),
-  h('div.cards', {}, helpCard(r), worstCard(r), dataCard(r)), doneText(r)];
+  h('div.cards', {}, helpCard(r), worstCard(r), dataCard(r)), doneText(r), operatorTimes(r)];
 
 // ---- Effects ----
 
@@ -271,7 +300,7 @@ const fallback = (r) => {
     known(f.min_sqnr) && `outputs of at least ${f.min_sqnr} dB`, known(f.max_nll)
     && `nll of at most ${f.max_nll}`].filter(Boolean).join(', ');
   const columns = [['worst layers', 'n', (s) => (s.layers ? String(s.layers) : '–')],
-    ['in', '', (s) => s.type ?? 'as asked for'],
+    ['in', 'whole', (s) => s.type ?? 'as asked for'],
     ...(a ? [[isPsnr(a) ? 'PSNR, dB' : isOwn(a) ? 'metric' : 'top-1, %', 'n',
     (s) => fixed(known(s.value) ? metricFactor(a) * s.value : null)],
     [`lost, ${metricUnit(a, 'points')}`, 'n', (s) => fixed(s.drop)]] : []),
@@ -287,6 +316,13 @@ const fallback = (r) => {
     simpleTable('Attempts', columns.map((c) => [c[0], c[1]]), f.steps.map((s) => columns.map((c) => c[2](s)))),
     f.command ? [h('p.below', {}, 'Options that give the same result:'), command(f.command)] : null];
 };
+// The accuracy that an advice gives.
+const accuracyText = (r, a) => {
+  const m = a.measured ?? {}, by = metricFactor(r.json.accuracy);
+  if (!known(m.accuracy_after)) return null;
+  const [before, after] = [m.accuracy_before, m.accuracy_after].map((v) => fixed(by * v));
+  return `${metricName(r.json.accuracy)} ${before === after ? `stays ${after}` : `${before} → ${after}`} ${metricUnit(r.json.accuracy, '%')}`;
+};
 // What an advice costs, if it changes the size or the latency that is shown.
 const costText = (r, c) => {
   const change = (words, from, to, unit = '') => (from === to ? null : `${words} ${from} → ${to}${unit}`);
@@ -299,8 +335,9 @@ const oneAdvice = (r, a) => {
   return h('li', {}, h('h3', {}, a.action, a.node ? [': ', nodes(r, a.node)] : null),
     h('p', {}, `${r.gain(a).name ? `Output ${r.gain(a).name}` : 'Outputs'} ${fixed(r.gain(a).before)} → `,
       h('b', {}, decibel(r.gain(a).after)), known(held.sqnr_db_after)
-      ? `; on held-out samples ${fixed(held.sqnr_db_before)} → ${decibel(held.sqnr_db_after)}` : null,
-      m.outputs?.length > 1 ? `. All: ${m.outputs.map((o) => `${o.name} ${fixed(o.sqnr_db_before)} → ${fixed(o.sqnr_db_after)}`).join(', ')}` : null), costText(r, a.cost) ? h('p.note', {}, sentence(costText(r, a.cost))) : null, command(a.shell ?? shell(a.command)));
+      ? `; in the race ${fromTo(fixed(held.sqnr_db_before), fixed(held.sqnr_db_after))}\u00a0dB` : null,
+      m.outputs?.length > 1 ? `. All: ${m.outputs.map((o) => `${o.name} ${fromTo(fixed(o.sqnr_db_before), fixed(o.sqnr_db_after))}`).join(', ')}` : null),
+    [accuracyText(r, a), costText(r, a.cost)].filter(Boolean).map((text) => h('p.note', {}, sentence(text))), command(a.shell ?? shell(a.command)));
 };
 const adviceList = (r) => {
   const list = r.advice(), j = r.json;
@@ -308,7 +345,7 @@ const adviceList = (r) => {
     j.cheaper ? [h('p.note', {}, 'For a smaller file:'), h('ol.hurts.helps', {}, oneAdvice(r, j.cheaper))] : null,
     list.length ? [r.matters() ? null
       : h('p', {}, 'The loss is too small to need a change. These changes raise the SQNR of the outputs all the same:'),
-      h('p.note', {}, `${plural(j.advice_tried, 'command')} ${j.advice_tried === 1 ? 'was' : 'were'} tried in this run. ${list.length === 1 ? 'This one raises' : 'These raise'} the SQNR of the outputs by 0.3 dB or more, on ${plural(j.measured_samples, 'sample')} and on held-out samples.`, leftOut(j.advice_left, j.advice_left_out, j.advice_tried)),
+      h('p.note', {}, `${plural(j.advice_tried, 'command')} ${j.advice_tried === 1 ? 'was' : 'were'} tried in this run. ${list.length === 1 ? 'This one raises' : 'These raise'} the SQNR of the outputs by 0.3 dB or more, on ${plural(j.measured_samples, 'sample')} and in a race on up to 32 samples.`, leftOut(j.advice_left, j.advice_left_out, j.advice_tried)),
       h('ol.hurts.helps', {}, list.map((a) => oneAdvice(r, a)))] : null];
 };
 const causes = (r) => {
@@ -318,7 +355,7 @@ const causes = (r) => {
       h('ol.hurts', {}, r.suggestions.map((s, i) =>
         h('li', {}, h('h3', {}, `${i + 1}. `, node(r, s.name, s.layer ?? undefined), ' ', h('span.muted', {}, s.op)),
         h('p', {}, known(r.effects.get(s.name)?.output_sqnr_db)
-          ? `Outputs ${decibel(r.effects.get(s.name).output_sqnr_db, 1)} with only this layer quantized: ` : '',
+          ? `Outputs ${decibel(r.effects.get(s.name).output_sqnr_db, 1)} with only this layer quantized; ` : '',
           `${s.why}.`))))]
     : h('p', {}, r.json.measured_samples ? 'No op adds error to its inputs.'
       : ['Nothing was measured: layers are compared on the samples of ', h('code', {}, '--data'), '.'])];
@@ -327,7 +364,7 @@ const freeChanges = (r) => {
   const f = r.json.free_changes ?? [], t = r.json.trials ?? [];
   return [f.length ? [h('h2', {}, 'What costs nothing at run time'),
     simpleTable('Free changes', [['change', 'name'], ['gain, dB', 'n'], ['samples', 'n'], ['result']],
-    f.map((c) => [c.options?.join(' ') || c.name, `${fixed(c.gain_db)} ± ${fixed(c.error_db)}`, count(c.samples),
+    f.map((c) => [unbroken(c.options?.join(' ') || c.name), `${fixed(c.gain_db)} ± ${fixed(c.error_db)}`, count(c.samples),
     c.kept ? h('b', {}, 'taken') : c.reason ? `not tried: ${c.reason}` : 'not taken']))] : null,
     t.length > 1 ? [h('h2', {}, 'Observers that were tried'), simpleTable('Observers',
       [['observer'], ['outputs, dB', 'n'], ['gain, dB', 'n'], ['samples', 'n'], ['result']],
@@ -418,10 +455,11 @@ const files = (r) => {
   const j = r.json;
   return [h('h2', {}, 'To get the same again'), command(j.command),
     h('dl.below', {}, h('dt', {}, 'version'), h('dd', {}, `qcalib ${j.version}`),
-    fileRow('model', j.model?.file, j.model?.sha256), fileRow('data', j.data?.file, j.data?.sha256),
+    fileRow('model', j.model?.file && `${j.model.file} (${bytes(j.model.bytes).replace('\u00a0', ' ')})`, j.model?.sha256), fileRow('data', j.data?.file, j.data?.sha256),
     fileRow('statistics', j.statistics?.file, j.statistics?.sha256),
     fileRow('labelled data', j.accuracy?.file),
-      (j.files ?? []).map((f) => fileRow('written', `${f.file} (${bytes(f.bytes).replace('\u00a0', ' ')})`))),
+      (j.files ?? []).map((f) => [fileRow('written', `${f.file} (${bytes(f.bytes - (f.data_bytes ?? 0)).replace('\u00a0', ' ')})`),
+      f.data ? fileRow('its weights', `${f.data} (${bytes(f.data_bytes).replace('\u00a0', ' ')})`) : null])),
       options(j.options)];
 };
 
@@ -454,7 +492,7 @@ const changes = () => {
     ...[0, 1].map((k) => column(`${['first', 'second'][k]}, dB`, 'n', (l) => l.sqnr_db[k],
       (l) => fixed(l.sqnr_db[k]))), column('what changed', '', what, what),
       ...[0, 1].map((k) => column(`${['first', 'second'][k]} range`, 'n.more', (l) => l.max?.[k], (l) => range(l, k))),
-      column('op', '', null, (l) => l.op), column('kind', 'more', null, (l) => l.kind)],
+      column('op', '', null, (l) => l.op)],
   rows, { id: 'layers', label: 'Layers that differ', kinds: { '': 'all', activation: 'activations',
     weight: 'weights' }, kindOf: (l) => l.kind, placeholder: 'Filter: name, op, what changed', order: [2, true] });
   return Object.assign([h('header', {}, h('h2.title', {}, `Two reports of ${baseName(page.model.file)}`),
