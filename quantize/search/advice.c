@@ -126,15 +126,15 @@ static bool describe(struct qc_report_advice *out, const struct trying *t, const
     return true;
 }
 
-/* Returns true if a change costs nothing in the runtime and replaces no option that was given. The job has looked for
-   such changes itself (quantize/search/free_ideas.h). */
+/* Returns true if a change costs and saves nothing in the runtime and replaces no option that was given. The job has
+   looked for such changes itself (quantize/search/free_ideas.h). */
 static bool is_free(const struct trying *t, const struct qc_report_cost *cost, const struct qc_change *change)
 {
     const struct qc_options *o = t->net->setup->options;
     const struct qc_report_cost *was = &t->r->cost;
     if (!qc_looks_for_free(t->c) || !o->runs_on->onnxruntime ||
-        !(cost->latency < was->latency * (1 + QC_ADVICE_COST)) ||
-        !((double)cost->bytes < (double)was->bytes * (1 + QC_ADVICE_COST)))
+        !(fabs(cost->latency - was->latency) < QC_ADVICE_COST * was->latency) ||
+        !(fabs((double)cost->bytes - (double)was->bytes) < QC_ADVICE_COST * (double)was->bytes))
         return false;
     for (size_t i = 0; i <= change->count; i++) {
         const char *name = i < change->count ? change->options[i].name : change->without;
