@@ -200,7 +200,7 @@ def test_every_operator_has_a_recipe_or_is_named(qcalib):
     """What `qcalib list ops` names and no recipe makes is listed here."""
     without = set(
         "BitCast STFT MelWeightMatrix TfIdfVectorizer TensorScatter NonMaxSuppression Col2Im RoiAlign MaxRoiPool DeformConv"
-        " MaxUnpool DequantizeLinear QLinearConv QLinearMatMul".split()
+        " MaxUnpool DequantizeLinear QLinearConv QLinearMatMul RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial".split()
     )
     listed = {o["op"] for o in qcalib("list", "ops", "--json").json["ops"]}
     assert {o for o in listed if "::" not in o} - set(graph_fuzz.RECIPES) == without
