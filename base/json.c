@@ -18,7 +18,7 @@ enum { NUMBER_TEXT = 48 };
    out while a tree was built. */
 struct qc_json {
     enum qc_json_kind kind;
-    bool failed; /* something below is missing because memory ran out */
+    bool failed; /* a member is missing because memory ran out */
     bool truth;
     double number;
     char *text; /* of a string; of a number as it prints */
@@ -185,7 +185,6 @@ static void append_json(struct qc_json *v, char *key, struct qc_json *value)
         v->items[v->size] = value;
         if (key) v->keys[v->size] = key;
         v->size++;
-        v->failed |= value->failed;
         return;
     }
     if (v) v->failed = true;
@@ -200,11 +199,18 @@ void qc_json_set(struct qc_json *object, const char *key, struct qc_json *value)
         if (strcmp(object->keys[i], k) != 0) continue;
         qc_json_free(object->items[i]);
         object->items[i] = value;
-        object->failed |= value->failed;
         free(k);
         return;
     }
     append_json(object, k, value);
+}
+
+void qc_json_set_some(struct qc_json *object, const char *key, struct qc_json *list)
+{
+    if (qc_json_size(list) || !qc_json_is_whole(list))
+        qc_json_set(object, key, list);
+    else
+        qc_json_free(list);
 }
 
 void qc_json_add(struct qc_json *array, struct qc_json *value)
@@ -278,7 +284,10 @@ void qc_json_free(struct qc_json *v)
 
 bool qc_json_is_whole(const struct qc_json *v)
 {
-    return v && !v->failed;
+    if (!v || v->failed) return false;
+    for (size_t i = 0; i < v->size; i++)
+        if (!qc_json_is_whole(v->items[i])) return false;
+    return true;
 }
 
 static void print_string(FILE *f, const char *s)
@@ -414,7 +423,7 @@ bool qc_json_parse(struct qc_json **out, const char *text, size_t size, struct q
     struct rest rest = {.at = text, .end = text + size};
     struct qc_json *v = from_jansson(j, &rest);
     json_decref(j);
-    if (!v || v->failed) {
+    if (!qc_json_is_whole(v)) {
         qc_json_free(v);
         return qc_fail_memory(st, size);
     }
@@ -432,6 +441,7 @@ struct qc_json *qc_json_copy(const struct qc_json *v)
     }
     struct qc_json *all = make(v->kind);
     if (all) all->truth = v->truth;
+    if (all) all->failed = v->failed;
     for (size_t i = 0; i < v->size; i++)
         append_json(all, v->keys ? copy_json(v->keys[i], strlen(v->keys[i])) : NULL, qc_json_copy(v->items[i]));
     return all;

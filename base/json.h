@@ -20,9 +20,11 @@ struct qc_json *qc_json_integer(int64_t v);
 struct qc_json *qc_json_whole(uint64_t v);
 struct qc_json *qc_json_bool(bool v);
 struct qc_json *qc_json_null(void);
-/* Both take ownership of the value; an existing key gets the new value. */
+/* Both take ownership of the value and free it if memory is out: fill a value before you put it in. An existing key
+   gets the new value. */
 void qc_json_set(struct qc_json *object, const char *key, struct qc_json *value);
 void qc_json_add(struct qc_json *array, struct qc_json *value);
+void qc_json_set_some(struct qc_json *object, const char *key, struct qc_json *list); /* frees an empty list instead */
 /* Sets several members and returns the object: qc_json_put(o, "name %s samples %zu met %hhd", name, samples, met).
    %s a text or NULL, %g a double, %f a float's digits, %hhd a bool, %d %u %zu and those of inttypes.h an integer. A key
    has no spaces and no percent sign. */
@@ -32,7 +34,7 @@ struct qc_json *qc_json_pair(struct qc_json *x, struct qc_json *y);      /* an a
 struct qc_json *qc_json_strings(const char *const *texts, size_t count); /* an array */
 void qc_json_free(struct qc_json *v);                                    /* NULL-safe; only for a root */
 
-/* Returns false if memory ran out while the tree was built, or if v is NULL. */
+/* Returns false if memory ran out while the tree, or one that it is a copy of, was built, or if v is NULL. */
 bool qc_json_is_whole(const struct qc_json *v);
 
 /* Returns text owned by the caller (free), or NULL if memory is out; indent 0 gives one line. */
@@ -53,7 +55,7 @@ const struct qc_json *qc_json_find(const struct qc_json *v, const char *path);
 double qc_json_find_number(const struct qc_json *v, const char *path);
 const char *qc_json_find_text(const struct qc_json *v, const char *path);
 const char *qc_json_text(const struct qc_json *v);     /* NULL if not a string */
-struct qc_json *qc_json_copy(const struct qc_json *v); /* NULL gives null */
+struct qc_json *qc_json_copy(const struct qc_json *v); /* NULL gives null; not whole if v is not */
 /* Returns a number as it prints or was read, with all digits, where qc_json_value may have rounded. NULL if not a
    number. */
 const char *qc_json_digits(const struct qc_json *v);

@@ -65,6 +65,7 @@ struct qc_value {
     const struct qc_tensor *constant; /* QC_VALUE_CONSTANT; the stored integers if the value is affine */
     qc_id node;                       /* QC_VALUE_RESULT: the node that makes it ... */
     unsigned output;                  /* ... and which of its outputs it is */
+    bool apart;                       /* a constant that copies of the graph do not merge with equal ones */
 };
 
 struct qc_node {
@@ -185,7 +186,7 @@ qc_id qc_graph_add_input(struct qc_graph *g, const char *name, enum qc_dtype dty
 qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, struct qc_status *st);
 /* The same for a tensor made for it, which this function releases. t may be NULL: then it returns 0. */
 qc_id qc_graph_add_made_constant(struct qc_graph *g, const char *name, struct qc_tensor *t, struct qc_status *st);
-/* Makes a new value even if an equal constant exists. */
+/* Makes a new value even if an equal constant exists; a rebuilt graph has it too. */
 qc_id qc_graph_add_constant_apart(struct qc_graph *g, const char *name, const struct qc_tensor *t,
                                   struct qc_status *st);
 /* Adds stored integers of bound qparams: real = scale*(q - zero point), per channel along `axis`. The tensor has the

@@ -246,7 +246,9 @@ static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_
 
 qc_id qc_graph_add_constant_apart(struct qc_graph *g, const char *name, const struct qc_tensor *t, struct qc_status *st)
 {
-    return new_constant(g, name, t, QC_REAL, 0, st);
+    const qc_id v = new_constant(g, name, t, QC_REAL, 0, st);
+    if (v) g->values[v].apart = true;
+    return v;
 }
 
 qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, struct qc_status *st)

@@ -230,9 +230,10 @@ qc_id qc_rebuild_value(struct qc_rebuild *r, qc_id old, struct qc_status *st)
     const struct qc_value *v = qc_value(r->from, old);
     switch (v->kind) {
     case QC_VALUE_CONSTANT:
-        r->map[old] = v->type.qparams == QC_REAL ? qc_graph_add_constant(r->to, v->name, v->constant, st)
-                                                 : qc_graph_add_affine_constant(r->to, v->name, v->constant,
-                                                                                v->type.qparams, v->type.axis, st);
+        r->map[old] = v->apart                     ? qc_graph_add_constant_apart(r->to, v->name, v->constant, st)
+                      : v->type.qparams == QC_REAL ? qc_graph_add_constant(r->to, v->name, v->constant, st)
+                                                   : qc_graph_add_affine_constant(r->to, v->name, v->constant,
+                                                                                  v->type.qparams, v->type.axis, st);
         break;
     case QC_VALUE_RESULT:
         if (!copy_needed(r, old, st)) return 0;

@@ -648,17 +648,19 @@ bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const stru
 {
     if (!m) return true;
     struct finder f = {.net = net, .g = net->folded, .r = r, .st = st};
-    struct qc_json *list = qc_json_array();
     struct remedy fix;
-    qc_json_set(r->record, "suggestions", list);
     if (!noise_points_find(&f.noise, net->folded, m, r, net->arena, st)) return false;
+    struct qc_json *list = qc_json_array();
     for (size_t i = 0; i < r->rank_count && i < LOOKED_AT && qc_json_size(list) < SHOWN; i++) {
         const qc_id node = isfinite(r->ranks[i].sqnr_db) ? op_named(f.g, r->ranks[i].node) : 0;
         const struct qc_noise_point *pt = node ? point_of(&f, node) : NULL;
         struct suggestion s = {0};
         bool known = true;
         if (!node) continue;
-        if (!(pt ? suggest(&s, &fix, &f, pt, &known) : suggest_input(&s, &fix, &f, node))) return false;
+        if (!(pt ? suggest(&s, &fix, &f, pt, &known) : suggest_input(&s, &fix, &f, node))) {
+            qc_json_free(list);
+            return false;
+        }
         if (!s.why) continue;
         struct qc_json *o = QC_JSON("name %s op %s sqnr_db_before %g sqnr_db_after %g why %s", s.node, s.op,
                                     s.before_db, s.after_db, s.why);
@@ -666,5 +668,6 @@ bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const stru
         qc_json_add(list, o);
         if (known && fix.action && ideas->count < CAUSES) ideas->of[ideas->count++] = idea_of(&fix, &s);
     }
+    qc_json_set(r->record, "suggestions", list);
     return true;
 }

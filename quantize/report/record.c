@@ -254,13 +254,13 @@ static void put_advice(struct qc_report *r, const struct qc_graph *g)
 {
     struct qc_json *o = r->record, *list = qc_json_array(), *left = qc_json_array();
     const double now = r->accuracy[1] ? r->accuracy[1]->value : (double)NAN;
-    qc_json_set(o, "advice_left_out", left);
     for (size_t i = 0; i < r->advice_count; i++) qc_json_add(list, advice_json(&r->advice[i], g, now));
     qc_json_set(o, "advice", list);
     qc_json_put(o, "advice_tried %zu advice_left %zu advice_state %s", r->advice_tried, r->advice_left,
                 advice_states[r->advice_state]);
     for (size_t i = 0; i < r->advice_left; i++)
         qc_json_add(left, QC_JSON("action %s node %s", r->advice_left_out[i].action, r->advice_left_out[i].node));
+    qc_json_set(o, "advice_left_out", left);
     qc_json_set(o, "cheaper", r->cheaper ? advice_json(r->cheaper, g, now) : qc_json_null());
 }
 

@@ -61,10 +61,7 @@ static struct qc_json *solver_json(const struct qc_choice *c, bool is_weight)
         if (isfinite(t->refused)) qc_json_add(refused, qc_json_pair(brief(threshold), brief(t->refused)));
     }
     qc_json_set(o, "curve", points);
-    if (qc_json_size(refused))
-        qc_json_set(o, "refused", refused);
-    else
-        qc_json_free(refused);
+    qc_json_set_some(o, "refused", refused);
     const bool has_other = curve && curve->has_runner_up;
     struct qc_json *other =
         has_other ? QC_JSON("min %f max %f", curve->runner_up.lo, curve->runner_up.hi) : qc_json_null();
@@ -189,9 +186,8 @@ static size_t number_of(const struct qc_texts *t, const char *name)
 bool qc_record_layers(struct qc_report *r, const struct qc_network *net, struct qc_status *st)
 {
     struct names names;
-    struct qc_json *list = qc_json_array();
-    qc_json_set(r->record, "layers", list);
     if (!names_of(&names, r, net->arena, st)) return false;
+    struct qc_json *list = qc_json_array();
     for (size_t i = 0; i < r->layer_count; i++) {
         const struct qc_layer *l = &r->layers[i];
         struct qc_json *o = layer(l);
@@ -208,5 +204,6 @@ bool qc_record_layers(struct qc_report *r, const struct qc_network *net, struct 
                                 : (double)r->overflows->layers[overflow - 1].sums.overflows);
         qc_json_add(list, o);
     }
+    qc_json_set(r->record, "layers", list);
     return true;
 }

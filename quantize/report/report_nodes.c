@@ -160,11 +160,10 @@ bool qc_record_groups(struct qc_report *r, const struct qc_network *net, struct 
 {
     const struct qc_graph *g = net->produced;
     const struct qc_group_info *groups;
-    struct qc_json *list = qc_json_array();
     char label[QC_LABEL];
     size_t count;
-    qc_json_set(r->record, "groups", list);
     if (!qc_groups_find(&groups, &count, g, net->arena, st)) return false;
+    struct qc_json *list = qc_json_array();
     for (size_t i = 0; i < count; i++) {
         const struct qc_group_info *from = &groups[i];
         const qc_id qparams = g->values[from->result].type.qparams, at = from->how == QC_GROUP_WHOLE ? 0
@@ -186,6 +185,7 @@ bool qc_record_groups(struct qc_report *r, const struct qc_network *net, struct 
                                   at ? qc_op_info(g->nodes[at].op)->name : NULL, reason_of(net, from)));
         qc_json_add(list, o);
     }
+    qc_json_set(r->record, "groups", list);
     return true;
 }
 
@@ -194,8 +194,7 @@ bool qc_record_groups(struct qc_report *r, const struct qc_network *net, struct 
 struct drawing {
     const struct qc_graph *g; /* produced */
     const struct qc_report *r;
-    struct qc_json *list;
-    struct qc_json **boxes; /* [count]: the elements of the list */
+    struct qc_json **boxes; /* [count] */
     size_t count;
     size_t *of_value; /* [value_count + 1]: the box that a value comes from, or QC_NO_INDEX */
     qc_id *head_of;   /* [node_count + 1]: the first node of the group, or 0 */
@@ -215,7 +214,6 @@ static size_t add_box(struct drawing *d, struct qc_json *o, const char *reason, 
     }
     qc_json_set(o, "inputs", inputs);
     qc_json_set(o, "layer", qc_json_null());
-    qc_json_add(d->list, o);
     d->boxes[d->count] = o;
     return d->count++;
 }
@@ -287,10 +285,9 @@ static void put(struct drawing *d, const struct qc_network *net, qc_id id)
 bool qc_record_graph(struct qc_report *r, const struct qc_network *net, struct qc_status *st)
 {
     const struct qc_graph *g = net->produced;
-    struct drawing d = {.g = g, .r = r, .list = qc_json_array()};
+    struct drawing d = {.g = g, .r = r};
     const struct qc_group_info *groups;
     size_t group_count;
-    qc_json_set(r->record, "graph", d.list);
     d.boxes = QC_NEW_ARRAY(net->arena, struct qc_json *, g->node_count + g->input_count + g->output_count, st);
     d.of_value = QC_NEW_ARRAY(net->arena, size_t, g->value_count + 1, st);
     d.head_of = QC_NEW_ARRAY(net->arena, qc_id, g->node_count + 1, st);
@@ -312,5 +309,8 @@ bool qc_record_graph(struct qc_report *r, const struct qc_network *net, struct q
         qc_json_set(d.boxes[box], "layer", qc_json_null());
         d.of_value[value] = from;
     }
+    struct qc_json *list = qc_json_array();
+    for (size_t i = 0; i < d.count; i++) qc_json_add(list, d.boxes[i]);
+    qc_json_set(r->record, "graph", list);
     return true;
 }

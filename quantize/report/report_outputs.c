@@ -52,17 +52,18 @@ static struct qc_json *output_json(const struct qc_network *net, const struct qc
         qc_json_put(o, "ordered %hhd written %hhd", (bool)(judging == QC_NOT_JUDGED), (bool)(judging == QC_NOT_JUDGED));
     if (!m || judging == QC_NOT_JUDGED) return o;
     const struct qc_output_parts *parts = m->comparison->parts;
-    struct qc_json *list = parts->first[k + 1] - parts->first[k] > 1 ? qc_json_array() : NULL;
-    for (size_t i = parts->first[k]; list && i < parts->first[k + 1]; i++)
+    if (parts->first[k + 1] - parts->first[k] < 2) return o;
+    struct qc_json *list = qc_json_array();
+    for (size_t i = parts->first[k]; i < parts->first[k + 1]; i++)
         qc_json_add(list, QC_JSON("name %s sqnr_db %g", QC_VALUE_LABEL(net->real, parts->of[i].value),
                                   qc_error_sqnr_db(&m->comparison->of_parts[i])));
-    if (list) qc_json_set(o, "parts", list);
+    qc_json_set(o, "parts", list);
     return o;
 }
 
 void qc_record_outputs(struct qc_report *r, const struct qc_network *net, const struct qc_measurement *m)
 {
-    struct qc_json *outputs = qc_json_array(), *ports = NULL;
+    struct qc_json *outputs = qc_json_array(), *ports = qc_json_array();
     for (size_t k = 0; k < net->folded->output_count; k++) {
         qc_json_add(outputs, output_json(net, m, k));
         if (m && net->folded->outputs[k].judging != QC_NOT_JUDGED) warn_of_parts(net, m, k);
@@ -73,9 +74,9 @@ void qc_record_outputs(struct qc_report *r, const struct qc_network *net, const 
         const bool input = i < g->input_count;
         const struct qc_port *p = input ? &g->inputs[i] : &g->outputs[i - g->input_count];
         if (!(p->scale > 0)) continue;
-        if (!ports) qc_json_set(r->record, "integer_ports", ports = qc_json_array());
         qc_json_add(ports,
                     QC_JSON("name %s direction %s type %s scale %f zero_point %d", p->name, input ? "input" : "output",
                             qc_dtype_long_name(g->values[p->value].type.dtype), (double)p->scale, p->zero_point));
     }
+    qc_json_set_some(r->record, "integer_ports", ports);
 }

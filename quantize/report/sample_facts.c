@@ -70,8 +70,6 @@ bool qc_record_evaluation_data(struct qc_report *r, const struct qc_setup *s, st
     struct qc_json *accuracy = qc_json_copy(qc_json_get(r->record, "accuracy")), *inputs = qc_json_array();
     struct qc_dataset_scratch *scratch = NULL;
     bool ok = qc_dataset_scratch_new(&scratch, st);
-    qc_json_set(accuracy, "inputs", inputs);
-    qc_json_set(r->record, "accuracy", accuracy);
     for (size_t k = 0; ok && k < g->input_count; k++) {
         if (g->values[g->inputs[k].value].type.dtype != QC_F32) continue;
         const size_t bytes = qc_dataset_elements(s->eval, k) * sizeof(float);
@@ -82,7 +80,10 @@ bool qc_record_evaluation_data(struct qc_report *r, const struct qc_setup *s, st
         free(x);
     }
     qc_dataset_scratch_free(scratch);
-    return ok && put_classes(accuracy, s->eval, r->accuracy[0]->classes, st);
+    qc_json_set(accuracy, "inputs", inputs);
+    ok = ok && put_classes(accuracy, s->eval, r->accuracy[0]->classes, st);
+    qc_json_set(r->record, "accuracy", accuracy);
+    return ok;
 }
 
 /* Returns the change of an output from unit to unit, relative to its size; NaN if that is not known. */

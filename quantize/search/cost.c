@@ -248,7 +248,6 @@ bool qc_record_cost(struct qc_report *r, const struct qc_network *net, struct qc
     const double all = net->evidence->float_times[processor_of(net)];
     struct qc_json *list = qc_json_array();
     qc_json_set(r->record, "cost", qc_cost_json(&r->cost));
-    qc_json_set(r->record, "latency_by_operator", list);
     rest[0] = 1;
     rest[1] = r->cost.latency;
     for (int op = 0; isfinite(r->cost.latency) && op < QC_OP_COUNT; op++) {
@@ -260,6 +259,7 @@ bool qc_record_cost(struct qc_report *r, const struct qc_network *net, struct qc
     }
     if (isfinite(r->cost.latency)) /* of the run itself, and arithmetic of shapes */
         qc_json_add(list, QC_JSON("op %s float %g quantized %g", "rest", rest[0], rest[1]));
+    qc_json_set(r->record, "latency_by_operator", list);
     return true;
 }
 

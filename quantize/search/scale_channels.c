@@ -717,7 +717,6 @@ void qc_record_scaled(struct qc_json *record, const struct qc_network *net)
     const size_t count = net->form->scaling ? net->form->scaling->group_count : 0;
     if (!count) return;
     struct qc_json *all = qc_json_array();
-    qc_json_set(record, "scaled_channels", all);
     for (size_t i = 0; i < count; i++) {
         const struct qc_scaled_group *g = &net->form->scaling->groups[i];
         struct qc_json *o = QC_JSON("name %s kind %s", g->name, g->kind), *nodes = qc_json_array();
@@ -727,4 +726,5 @@ void qc_record_scaled(struct qc_json *record, const struct qc_network *net)
                                      g->kind ? g->activation_power : (double)NAN,
                                      g->kind ? g->weight_power : (double)NAN, g->error));
     }
+    qc_json_set(record, "scaled_channels", all);
 }

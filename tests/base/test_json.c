@@ -216,3 +216,43 @@ Test(json, nothing_has_no_content)
     cr_expect_null(qc_json_get(NULL, "key"));
     cr_expect_not(qc_json_is_whole(NULL));
 }
+
+/* NULL stands for a value that memory was out for. */
+Test(json, a_tree_without_one_of_its_values_is_not_whole)
+{
+    for (int depth = 0; depth < 3; depth++) {
+        struct qc_json *root = qc_json_object(), *at = root;
+        for (int i = 0; i < depth; i++) {
+            struct qc_json *below = qc_json_object();
+            qc_json_set(at, "below", below);
+            at = below;
+        }
+        qc_json_set(at, "list", qc_json_array());
+        cr_expect(qc_json_is_whole(root));
+        qc_json_set(at, "list", NULL); /* behind the object's place in the tree */
+        struct qc_json *copy = qc_json_copy(root);
+        cr_expect_not(qc_json_is_whole(root), "depth %d", depth);
+        cr_expect_null(qc_json_print(root, 0), "depth %d", depth);
+        cr_expect_not(qc_json_is_whole(copy), "depth %d", depth);
+        qc_json_free(copy);
+        qc_json_free(root);
+    }
+}
+
+Test(json, an_empty_list_is_left_out_but_not_one_that_lost_its_values)
+{
+    struct qc_json *o = qc_json_object(), *list = qc_json_array();
+    qc_json_set_some(o, "none", qc_json_array());
+    qc_json_add(list, qc_json_integer(1));
+    qc_json_set_some(o, "some", list);
+    prints(qc_json_copy(o), "{\"some\": [1]}");
+    list = qc_json_array();
+    qc_json_add(list, NULL);
+    qc_json_set_some(o, "lost", list);
+    cr_expect_not(qc_json_is_whole(o));
+    qc_json_free(o);
+    o = qc_json_object();
+    qc_json_set_some(o, "lost", NULL);
+    cr_expect_not(qc_json_is_whole(o));
+    qc_json_free(o);
+}

@@ -145,6 +145,50 @@ def test_shared_weights_are_stored_once(qcalib, tmp_path):
     assert len(read) == len(set(read)) == 5, read
 
 
+def branching(path):
+    """The tied network, and an If whose branches have products with the same weight."""
+    tied(path)
+    model = onnx.load(path)
+    graph = model.graph
+
+    def branch(name, op):
+        nodes = [
+            helper.make_node("MatMul", ["y", "weight"], [f"{name}_1"], f"{name}_1"),
+            helper.make_node("MatMul", [f"{name}_1", "weight"], [f"{name}_2"], f"{name}_2"),
+            helper.make_node(op, [f"{name}_2"], [name], f"{name}_end"),
+        ]
+        return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)])
+
+    graph.initializer.append(numpy_helper.from_array(np.float32(0), "zero"))
+    graph.node.extend(
+        [
+            helper.make_node("ReduceMax", ["y"], ["top"], "top", keepdims=0),
+            helper.make_node("Greater", ["top", "zero"], ["positive"], "positive"),
+            helper.make_node(
+                "If", ["positive"], ["z"], "if", then_branch=branch("then", "Relu"), else_branch=branch("else", "Neg")
+            ),
+        ]
+    )
+    del graph.output[:]
+    graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, ["N", 4, 16, 16]))
+    onnx.save(model, path)
+
+
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+def test_networks_with_branches_load(form, qcalib, tmp_path):
+    branching(tmp_path / "if.onnx")
+    x = np.random.default_rng(8).normal(size=(8, 4, 16, 16)).astype(np.float32)
+    save_data(tmp_path / "if.h5", "x", x)
+    qcalib("-q", "--no-report", "--format", form, "--prefer=integers", "--data", "if.h5", "if.onnx", "-o", "int8.onnx")
+    want = outputs(qcalib, "int8.onnx", "if.h5", tmp_path)[:1]
+    ((found,),) = (r.values() for r in avx2_runtime.run([Job(tmp_path / "int8.onnx", {"x": x[:1]}, PRECISE)]))
+    np.testing.assert_allclose(found, want.reshape(found.shape), atol=0.02 * np.abs(want).max())
+    nodes = onnx.load(tmp_path / "int8.onnx").graph.node
+    stored = {name for name, t in initializers(tmp_path / "int8.onnx").items() if t.data_type == TensorProto.INT8}
+    read = [n.input[2] for n in nodes if n.op_type == "DequantizeLinear" and n.input[2] in stored]
+    assert len(read) == len(set(read)), read
+
+
 @pytest.mark.parametrize("form", ["qdq", "qoperator"])
 def test_given_models_load_and_are_exact(form, qcalib, data, tmp_path):
     from measured_models import BY_NAME, Data

@@ -71,6 +71,25 @@ Test(rebuild, a_second_copy_changes_nothing)
     qc_graph_free(c);
 }
 
+/* Equal constants with names of their own are apart (tests/graph_reader). */
+Test(rebuild, constants_that_are_apart_stay_apart)
+{
+    struct qc_graph *g = parse_graph(
+                        "graph\ninput %1 \"x\" i8[2]\nconst %2 \"z\" i8[] = {0}\nconst %3 \"z_1\" i8[] = {0}\n"
+                        "%4 = Add(%1, %3)\n%5 = Sub(%4, %2)\nconst %6 \"z_2\" i8[] = {0}\n"
+                        "%7 = Mul(%5, %6)\noutput \"o\" %7\n"),
+                    *once = copy(g), *twice = copy(once);
+    for (unsigned i = 0; i < 3; i++) {
+        const char *name = ((const char *[]){"z", "z_1", "z_2"})[i];
+        const qc_id v = qc_graph_find_value(once, name), w = qc_graph_find_value(twice, name);
+        cr_expect(v && qc_constant_of(once, v), "%s", name);
+        cr_expect(w && qc_constant_of(twice, w), "%s", name);
+    }
+    qc_graph_free(twice);
+    qc_graph_free(once);
+    qc_graph_free(g);
+}
+
 Test(rebuild, a_mapped_value_stands_for_the_old_one_everywhere)
 {
     struct qc_graph *g = parse_graph("graph\ninput %1 \"x\" f32[N,4]\n%2 \"r\" = Relu(%1)\n%3 \"a\" = Add(%2, %2)\n%4 "
