@@ -121,7 +121,7 @@ def test_statistics_and_convert(made, qcalib, tmp_path):
     if name != "loop":  # bodies need the data themselves
         qcalib("--stats", "m.stats.h5", "m.onnx", "--no-report", "-o", "s.onnx")
         check(tmp_path / "s.onnx", tmp_path / "m.onnx", x)
-    qcalib("--data", "x.npz", "m.onnx", "--no-report", "-o", "q.onnx")
+    qcalib("--data", "x.npz", "m.onnx", "--no-report", "--prefer", "integers", "-o", "q.onnx")
     for form in ("qdq", "qoperator"):
         qcalib("convert", "q.onnx", "--format", form, "-o", "c.onnx")
         check(tmp_path / "c.onnx", tmp_path / "m.onnx", x)

@@ -82,7 +82,7 @@ def test_products_are_of_integers(name, qcalib, tmp_path):
     samples(tmp_path / "x.h5", shape[1:])
     for form in ("qdq", "qoperator"):
         job = ("--data", "x.h5", "float.onnx", "-o", f"{form}.onnx", "--format", form, "--no-report")
-        qcalib(*job, *(("--prefer", "integers") if name in ("of a word", "of heads") else ()))
+        qcalib(*job, *(("--prefer", "integers") if name in ("of a word", "of heads", "of one sentence") else ()))
         ops = collections.Counter(n.op_type for n in check(tmp_path / f"{form}.onnx").graph.node)
         assert sum(ops[op] for op in ON_INTEGERS) == 3, ops
 

@@ -170,7 +170,7 @@ def test_as_good_as_recorded_states(network, qcalib, tmp_path):
     save(tmp_path / "x.h5", **{name: x})
     save(tmp_path / "all.h5", **{name: x}, **{k: np.stack([r[k] for r in read]) for k in states})
     save(tmp_path / "zero.h5", **{name: x}, **{k: np.stack([0 * r[k] for r in read]) for k in states})
-    rest = ("--no-report", "m.onnx", "--method=mse")  # a choice by 40 samples depends on their order
+    rest = ("--no-report", "m.onnx", "--method=mse", "--prefer=integers")  # a choice by 40 samples depends on their order
     fed = qcalib("--data", "x.h5", *options(states), "-o", "fed.onnx", *rest)
     assert "is it a state" not in fed.err and "if it is a state" not in fed.err
     qcalib("--data", "all.h5", "-o", "all.onnx", *rest)
@@ -192,7 +192,7 @@ def test_run_and_compare_are_in_sequence(network, qcalib, tmp_path):
     x = signal(tmp_path / "m.onnx", name)
     save(tmp_path / "x.h5", **{name: x})
     given = ("--data", "x.h5", *options(states))
-    qcalib(*given, "-o", "q.onnx", "m.onnx", "--no-report")
+    qcalib(*given, "-o", "q.onnx", "m.onnx", "--no-report", "--prefer=integers")
     wanted = sequence(tmp_path / "m.onnx", name, x, states)[0]
     got = sequence(tmp_path / "q.onnx", name, x, states)[0]
     output = first_output(tmp_path / "m.onnx", states)

@@ -316,7 +316,7 @@ def test_encodings(qcalib, made, tmp_path):
 
 
 def test_encodings_go_beside_a_float_model(qcalib, made):
-    qcalib("quantize", "--no-report", "--data", "data.h5", "model.onnx", "-o", "q.onnx")
+    qcalib("quantize", "--no-report", "--prefer", "integers", "--data", "data.h5", "model.onnx", "-o", "q.onnx")
     assert "describe a float model" in qcalib("convert", "q.onnx", "--format", "encodings", "-o", "e.json", code=4).err
 
 
