@@ -426,9 +426,11 @@ static void print_effects(FILE *f, const struct qc_json *r)
 static void print_demand(FILE *f, const struct qc_json *d)
 {
     const char *label = "demand      ";
+    const double db = number_record(d, "sqnr_db");
     if (!isnan(number_record(d, "min_sqnr"))) {
-        qc_print(f, "%soutput %s has %.2f dB on %zu samples of %s; required: %g\n", label, text(d, "output"),
-                 number_record(d, "sqnr_db"), count(d, "samples"), text(d, "file"), number_record(d, "min_sqnr"));
+        qc_print(f, isnan(db) ? "%soutput %s is equal" : "%soutput %s has %.2f dB", label, text(d, "output"), db);
+        qc_print(f, " on %zu samples of %s; required: %g%s\n", count(d, "samples"), text(d, "file"),
+                 number_record(d, "min_sqnr"), isnan(db) ? " dB" : "");
         label = "            ";
     }
     if (!isnan(number_record(d, "max_nll")))
@@ -439,14 +441,16 @@ static void print_demand(FILE *f, const struct qc_json *d)
 /* Prints what a step reaches, and its estimated latency. */
 static void print_reached(FILE *f, const struct qc_json *s)
 {
-    const double db = number_record(s, "sqnr_db"), drop = number_record(s, "drop"),
+    const double db = number_record(s, "sqnr_db"), drop = number_record(s, "drop"), nll = number_record(s, "nll"),
                  latency = number_record(s, "cost.latency");
     if (!isnan(db))
         qc_print(f, " %.2f dB", db);
     else if (!isnan(drop))
         qc_print(f, " %.2f points lost", drop);
+    else if (!isnan(nll))
+        qc_print(f, " nll %.4f", nll);
     else
-        qc_print(f, " nll %.4f", number_record(s, "nll"));
+        qc_print(f, " equal outputs");
     if (isfinite(latency)) qc_print(f, " at %.2f of the float latency", latency);
 }
 

@@ -9,13 +9,13 @@ from onnx import helper
 from test_runtime_kernels import samples, save
 
 
-def layers(path, count):
+def layers(path, count, channels=8, side=12):
     rng, nodes, tensors = np.random.default_rng(4), [], {}
     for k in range(count):
-        tensors[f"w{k}"] = rng.normal(size=(8, 8, 3, 3)).astype(np.float32) / 8
+        tensors[f"w{k}"] = rng.normal(size=(channels, channels, 3, 3)).astype(np.float32) / 8
         nodes.append(helper.make_node("Conv", [f"x{k}" if k else "x", f"w{k}"], [f"x{k + 1}"], f"layer{k}", pads=[1] * 4))
-    save(path, nodes, tensors, {"x": ["N", 8, 12, 12]}, {f"x{count}": None})
-    samples(path.with_name("x.h5"), [8, 12, 12])
+    save(path, nodes, tensors, {"x": ["N", channels, side, side]}, {f"x{count}": None})
+    samples(path.with_name("x.h5"), [channels, side, side])
 
 
 def steps(qcalib, folder, *options):
@@ -29,11 +29,21 @@ def taken(tried):
 
 def test_float_is_faster_than_16_bits(qcalib, tmp_path):
     """Each way has a search of its own, float first."""
-    layers(tmp_path / "float.onnx", 4)
+    layers(tmp_path / "float.onnx", 4, channels=16)
     tried = steps(qcalib, tmp_path, "--min-sqnr", "33")
     types = [s["type"] for s in tried]
     assert taken(tried)[0][0] == "float"
     assert set(types) == {"float", "16 bits"} and types == sorted(types, reverse=True)
+
+
+def test_a_demand_that_only_float_meets(qcalib, tmp_path):
+    """Outputs that are equal have no figure in dB."""
+    layers(tmp_path / "float.onnx", 4)
+    done = qcalib("--data", "x.h5", "float.onnx", "--method", "minmax", "--min-sqnr", "33", "--no-report")
+    assert "output x4 is equal on 24 samples of x.h5; required: 33 dB\n" in done.out and "nan" not in done.out
+    layers(tmp_path / "float.onnx", 4, channels=16, side=24)
+    done = qcalib("--data", "x.h5", "float.onnx", "--method", "minmax", "--min-sqnr", "34", "--no-report")
+    assert "with: equal outputs at 1.00 of the float latency" in done.out and "nan" not in done.out
 
 
 def test_a_network_of_one_layer_gets_16_bits(qcalib, tmp_path):

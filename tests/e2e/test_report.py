@@ -278,7 +278,7 @@ def test_advice_counts_what_auto_chooses_anew(quantize, data):
 def test_advice_takes_a_tenth_of_the_work(quantize, data, tmp_path):
     """What is tried without being asked for is among what is tried at most, with the same figures; what is left out is
     said."""
-    arguments = ["--data", data / "cifar10_calib.h5", "--method=kl", "--weight-rounding=nearest", "--samples=64"]
+    arguments = ["--data", data / "cifar10_calib.h5", "--method=minmax", "--weight-rounding=nearest", "--samples=64"]
     model = data / "models/resnet20_cifar10.onnx"
     some = quantize(*arguments, model)
     every = quantize(*arguments, "--advice=on", model)

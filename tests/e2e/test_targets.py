@@ -503,16 +503,17 @@ def test_names(qcalib, made, tmp_path):
 
 def test_compare_targets(qcalib, made, tmp_path):
     qcalib("collect", "--data", "data.h5", "model.onnx", "-o", "all.stats.h5")
-    arguments = ["compare", "--target", "ort,tensorrt", "model.onnx", "--stats", "all.stats.h5", "--data", "data.h5"]
+    (tmp_path / "whole.rules").write_text('target whole "ONNX Runtime, nothing in float for its speed"\n  like ort\n  option prefer "integers"\n')
+    arguments = ["compare", "--target", "./whole.rules,tensorrt", "model.onnx", "--stats", "all.stats.h5", "--data", "data.h5"]
     done = qcalib(*arguments, "--json", TMPDIR=str(tmp_path))
     assert done.new_files == []
     one, two = done.json["targets"]
-    assert (one["target"], one["activation-type"], one["biases"]) == ("ort", "uint8", "int32")
+    assert (one["target"], one["activation-type"], one["biases"]) == ("./whole.rules", "uint8", "int32")
     assert (two["target"], two["activation-type"], two["biases"]) == ("tensorrt", "int8", "float")
     layers = {layer["name"]: layer for layer in done.json["layers"]}
     assert layers["first"]["sqnr_db"] > 20 and layers["logits"]["sqnr_db"] > 15  # the clamp is in both
     files = []
-    for target in ("ort", "tensorrt"):
+    for target in ("./whole.rules", "tensorrt"):
         files.append(f"{target}.onnx")
         qcalib("quantize", "--target", target, "--no-report", "--stats", "all.stats.h5", "model.onnx", "-o", files[-1])
     assert qcalib("compare", *files, "--data", "data.h5", "--json").json["outputs"] == done.json["outputs"]
