@@ -178,10 +178,10 @@ static bool grow(struct qc_json *v)
     return true;
 }
 
-/* Takes ownership of key and value; either may be NULL if memory was out. */
+/* Takes ownership of key and value; either may be NULL if memory was out. Then v may be null instead of an object. */
 static void append_json(struct qc_json *v, char *key, struct qc_json *value)
 {
-    if (v && value && (key || v->kind == QC_JSON_ARRAY) && grow(v)) {
+    if (v && value && v->kind == (key ? QC_JSON_OBJECT : QC_JSON_ARRAY) && grow(v)) {
         v->items[v->size] = value;
         if (key) v->keys[v->size] = key;
         v->size++;

@@ -662,7 +662,7 @@ bool qc_job_record(struct qc_json **out, const struct qc_job *j, struct qc_statu
                 qc_json_find_number(timing, "export_seconds") + j->exporting);
     qc_json_set(o, "timing", timing);
     qc_json_set(o, "options", qc_options_json(told_options(j)));
-    qc_json_set(o, "verdict", qc_verdict_json(o));
+    if (qc_json_is_whole(o)) qc_json_set(o, "verdict", qc_verdict_json(o)); /* which relies on what it reads */
     if (qc_json_is_whole(o)) {
         *out = o;
         return true;

@@ -239,6 +239,16 @@ Test(json, a_tree_without_one_of_its_values_is_not_whole)
     }
 }
 
+Test(json, null_instead_of_an_object_takes_no_members)
+{
+    struct qc_json *o = qc_json_copy(NULL);
+    qc_json_set(o, "key", qc_json_integer(1));
+    cr_expect_not(qc_json_is_whole(o));
+    qc_json_add(o, qc_json_integer(1));
+    cr_expect_eq(qc_json_size(o), 0);
+    qc_json_free(o);
+}
+
 Test(json, an_empty_list_is_left_out_but_not_one_that_lost_its_values)
 {
     struct qc_json *o = qc_json_object(), *list = qc_json_array();
