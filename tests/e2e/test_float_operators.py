@@ -100,3 +100,11 @@ def test_the_options_give_the_same_file(job, tmp_path):
     content = (tmp_path / "q.onnx").read_bytes()
     job("--effort", "low", *floats(report))
     assert (tmp_path / "q.onnx").read_bytes() == content
+
+
+def test_a_convolution_that_begins_a_residual_block_stays_in_integers(qcalib, data):
+    """In float it would bring its order of channels into each sum behind it: 350 us instead of 325."""
+    given = ("--data", data / "cifar10_calib.h5", data / "models/resnet20_cifar10.onnx", "--no-report", "--json")
+    report = qcalib(*given, "--advice", "off", "-o", "q.onnx").json
+    tried = [o for f in report.get("free_changes", []) for o in f["options"]]
+    assert "--skip=/conv1/Conv" not in tried and report["integer_share"] == 1
