@@ -89,7 +89,8 @@ def recurrent(folder):
 
 
 def test_what_costs_nothing_is_no_advice(qcalib, tmp_path):
-    """The job looks for such changes itself, unless --effort low tells it not to."""
+    """The job looks for such changes itself, unless --effort low tells it not to. What saves is advice: above 35 dB the
+    job leaves nothing more in float, since its bits differ between processors."""
     job = recurrent(tmp_path)
 
     def prices(report):
@@ -97,6 +98,6 @@ def test_what_costs_nothing_is_no_advice(qcalib, tmp_path):
         return [(a["cost"]["latency"] / was["latency"], a["cost"]["bytes"] / was["bytes"]) for a in report["advice"]]
 
     found = prices(qcalib(*job).json)
-    assert found and all(latency > 1.005 or size > 1.005 for latency, size in found), found
+    assert found and all(abs(latency - 1) > 0.005 or abs(size - 1) > 0.005 for latency, size in found), found
     low = prices(qcalib(*job, "--effort", "low").json)
     assert any(latency < 1 and size < 1 for latency, size in low), low
