@@ -527,7 +527,7 @@ def test_a_kernel_that_throws(qcalib, tmp_path):
     (tmp_path / "wrong.cc").write_text("#include <stdexcept>\n" + source.replace(at, body))
     subprocess.run(["c++", "-std=c++20", "-w", "-shared", "-fPIC", "-I", ROOT / "include", "wrong.cc", "-o", "wrong.so"],
                    cwd=tmp_path, check=True)  # fmt: skip
-    done = qcalib("--data", "calib.h5", "model.onnx", "--kernel", "./wrong.so", code=3)
+    done = qcalib("--data", "calib.h5", "model.onnx", "--kernel", "./wrong.so", "--threads", 1, code=3)  # two would both throw
     assert done.err.splitlines()[-1] == "qcalib: compute of the kernel 'Scaler' aborted or threw an exception"
     assert "boom" in done.err
 
