@@ -344,7 +344,7 @@ static void put_decisions(struct qc_json *o, const struct qc_network *net)
                     QC_JSON("count %zu type %s", p->cache_count,
                             qc_options_text(net->setup->options, QC_OPTION_KV_TYPE)));
     if (edges) qc_json_put(o, "edge_layers %zu", edges);
-    if (net->setup->options->bias == QC_BIAS_NARROWED) qc_json_put(o, "bias_narrowed %hhd", true);
+    if (net->setup->options->bias == QC_BIAS_NARROWED) qc_json_put(o, "bias_narrowed %hhd", (bool)true);
     if (net->auto_method && net->auto_method->trial_count) qc_json_set(o, "trials", trials(net->auto_method));
     if (net->crossed.tried)
         qc_json_set(o, "rounded_on_what_is_read",

@@ -267,7 +267,7 @@ static bool try_groups(struct placed *now, struct search *s, struct qc_status *s
     s->steps = QC_NEW_ARRAY(s->c->arena, struct qc_report_latency_step, 2 * count + 1, st);
     if (!list || !s->steps) return false;
     bool ok = true;
-    qc_progress_phase(s->c->setup->progress, s->phase);
+    qc_progress_phase(s->c->setup->progress, "%s", s->phase);
     for (; ok && next < 2 * count && qc_seconds() < s->deadline; next++) {
         bool done;
         struct tried *t = &list[made];

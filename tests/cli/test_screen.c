@@ -41,8 +41,10 @@ Test(file_names, a_converted_model_drops_its_form)
     struct qc_arena *a = qc_arena_new();
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const char *stem, *word;
+        const struct qc_exporter *exporter = qc_exporter_find(cases[k].format);
+        if (!exporter) continue; /* left out of this build */
         cr_assert(qc_quantized_stem(&stem, &word, a, cases[k].path, &st));
-        cr_assert_str_eq(qc_exported_name(a, stem, word, qc_exporter_find(cases[k].format), &st), cases[k].name);
+        cr_assert_str_eq(qc_exported_name(a, stem, word, exporter, &st), cases[k].name);
     }
     qc_arena_free(a);
 }

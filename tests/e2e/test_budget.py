@@ -3,6 +3,7 @@
 refuses such a model before it allocates memory and names node, shape and number; inspect does not allocate it.
 scripts/test runs these tests with sanitizers too."""
 
+import re
 import os
 import pathlib
 import subprocess
@@ -108,7 +109,7 @@ def test_what_shapes_ask_for_is_refused(name, limit, hostile, measured):
         else:
             assert code == MACHINE and "--memory-limit" in text, text
             assert (
-                all(word in text for word in LARGE[name]) or limit and folded and "Concat 'c21', computed ahead" in text
+                all(word in text for word in LARGE[name]) or limit and folded and re.search(r"Concat 'c2\d', computed ahead", text)
             ), text
 
 

@@ -109,7 +109,7 @@ static bool run_multinomial(const struct qc_run *r, struct qc_status *st)
     (void)st;
     for (int64_t row = 0; row < x->dim[0]; row++) {
         const int64_t from = row * x->stride[0], classes = x->dim[1];
-        double most = -INFINITY, total = 0;
+        double most = -(double)INFINITY, total = 0;
         for (int64_t c = 0; c < classes; c++) {
             const double v = qc_kernel_real(x, from + c * x->stride[1]);
             if (isfinite(v) && v > most) most = v;

@@ -42,7 +42,7 @@ static bool prepare_svm(struct qc_prepare *p, struct qc_status *st)
     for (size_t i = 0; i < groups; i++) s->vectors += s->per_class[i] > 0 ? (size_t)s->per_class[i] : 0;
     s->features = s->vectors ? support / s->vectors : coefficients / s->classes;
     if (floats_of(&params, n, "kernel_params") >= 3) s->gamma = params[0], s->coef0 = params[1], s->degree = params[2];
-    for (int i = 0; s->vectors && i < 4; i++)
+    for (unsigned i = 0; s->vectors && i < 4; i++)
         if (strcmp(kernels[i], kernel) == 0) s->kernel = i;
     s->positive = true;
     for (size_t i = 0; i < coefficients; i++) s->positive = s->positive && s->coefficients[i] >= 0;

@@ -164,7 +164,7 @@ static bool prepare_trees(struct qc_prepare *p, struct qc_status *st)
     s->targets = p->out[classifies].dim[p->out[classifies].rank - 1];
     if (base) s->base = base->floats, s->base_count = base->count;
     if (classifies) qc_attr_ints(p->node, "classlabels_int64s", &s->labels);
-    for (int i = 0; functions[i]; i++)
+    for (unsigned i = 0; functions[i]; i++)
         if (strcmp(functions[i], function) == 0) s->aggregate = i;
     p->scratch = (size_t)s->targets * (sizeof(double) + sizeof(bool));
     return read_trees(s, p, st) && read_weights(s, p, classifies ? "class" : "target", st);
@@ -217,7 +217,7 @@ static bool add_tree(double *sum, bool *has, const struct state *s, size_t root,
 
 /* Returns the label of a row of a classifier, and turns its sums to scores: *form as for qc_scores_set. ONNX Runtime
    counts weights of one class out of two by their sign. Of weights of both classes the label is 0 or 1. */
-static int64_t classify(int *form, size_t *count, const struct state *s, double *sum, const bool *has)
+static int64_t classify(enum qc_scores_form *form, size_t *count, const struct state *s, double *sum, const bool *has)
 {
     *form = QC_SCORES_PLAIN;
     *count = (size_t)s->targets;
@@ -255,7 +255,7 @@ static bool run_trees(const struct qc_run *r, struct qc_status *st)
     bool *has = (bool *)(sum + s->targets);
     for (int64_t row = 0; row < rows; row++) {
         size_t count = (size_t)s->targets;
-        int form = QC_SCORES_PLAIN;
+        enum qc_scores_form form = QC_SCORES_PLAIN;
         memset(sum, 0, count * sizeof *sum);
         memset(has, 0, count * sizeof *has);
         for (size_t i = 0; i < s->root_count; i++)
