@@ -3,9 +3,9 @@
 refuses such a model before it allocates memory and names node, shape and number; inspect does not allocate it.
 scripts/test runs these tests with sanitizers too."""
 
-import re
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
