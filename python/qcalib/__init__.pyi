@@ -172,7 +172,7 @@ def quantize(
     target: Union[str, None] = None,
     # Decides about operators that are faster in float: left there, or quantized for size or for integers. One of speed, size, integers. Default: speed.
     prefer: Union[Literal['speed', 'size', 'integers'], None] = None,
-    # Processor whose estimated times --prefer speed uses. One of any, avx512-vnni, avx2. Default: any.
+    # Names the processor whose estimated times decide what stays in float. One of any, avx512-vnni, avx2. Default: any.
     processor: Union[Literal['any', 'avx512-vnni', 'avx2'], None] = None,
     # Measures which operators are faster in float, with a command that prints milliseconds: "CMD {}".
     benchmark: Union[str, None] = None,

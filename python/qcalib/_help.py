@@ -46,7 +46,7 @@ SENTENCES = {
     "accuracy_level": "Sets accuracy_level of MatMulNBits: 0 leaves it to the runtime, 1 is float32, 4 is int8.",
     "target": "Names the runtime, whose conventions hold where no option is given, or a file of rules.",
     "prefer": "Decides about operators that are faster in float: left there, or quantized for size or for integers.",
-    "processor": "Names the processor whose estimated times --prefer speed uses.",
+    "processor": "Names the processor whose estimated times decide what stays in float.",
     "benchmark": 'Measures which operators are faster in float, with a command that prints milliseconds: "CMD {}".',
     "only": "Quantizes only these operators, or those that match this pattern. A list gives several.",
     "skip": "Leaves a node, an operator type or all nodes that match a glob in float. A list gives several.",
