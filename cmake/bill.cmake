@@ -6,6 +6,21 @@ execute_process(COMMAND ${READELF} -dW ${FILE} OUTPUT_VARIABLE dynamic COMMAND_E
 string(REGEX MATCHALL "\\(NEEDED\\)[^[]*\\[[^]]*\\]" needed "${dynamic}")
 set(components "")
 set(references "")
+
+# Appends to both lists. more: members of the component beyond these, with a comma before them.
+function(add_component ref name version more)
+  list(APPEND references "\"${ref}\"")
+  list(APPEND components "    {
+      \"type\": \"library\",
+      \"bom-ref\": \"${ref}\",
+      \"name\": \"${name}\",
+      \"version\": \"${version}\",
+      \"purl\": \"pkg:generic/${name}@${version}\"${more}
+    }")
+  set(references "${references}" PARENT_SCOPE)
+  set(components "${components}" PARENT_SCOPE)
+endfunction()
+
 foreach(line ${needed})
   string(REGEX REPLACE ".*\\[(.*)\\]" "\\1" file "${line}")
   string(REGEX REPLACE "\\.so.*" "" stem "${file}")
@@ -19,29 +34,15 @@ foreach(line ${needed})
   if(NOT found OR NOT version)
     message(FATAL_ERROR "${FILE} is linked with ${file}, of which no version is known")
   endif()
-  list(APPEND references "\"${file}\"")
-  list(APPEND components "    {
-      \"type\": \"library\",
-      \"bom-ref\": \"${file}\",
-      \"name\": \"${found}\",
-      \"version\": \"${version}\",
-      \"purl\": \"pkg:generic/${found}@${version}\",
-      \"properties\": [{\"name\": \"soname\", \"value\": \"${file}\"}]
-    }")
+  add_component("${file}" "${found}" "${version}" ",
+      \"properties\": [{\"name\": \"soname\", \"value\": \"${file}\"}]")
 endforeach()
 foreach(one ${STATIC})
   string(REGEX MATCH "^([^@]*)@(.+)$" whole "${one}")
   if(NOT whole)
     message(FATAL_ERROR "${FILE} has ${one} inside, of which no version is known")
   endif()
-  list(APPEND references "\"${CMAKE_MATCH_1}\"")
-  list(APPEND components "    {
-      \"type\": \"library\",
-      \"bom-ref\": \"${CMAKE_MATCH_1}\",
-      \"name\": \"${CMAKE_MATCH_1}\",
-      \"version\": \"${CMAKE_MATCH_2}\",
-      \"purl\": \"pkg:generic/${CMAKE_MATCH_1}@${CMAKE_MATCH_2}\"
-    }")
+  add_component("${CMAKE_MATCH_1}" "${CMAKE_MATCH_1}" "${CMAKE_MATCH_2}" "")
 endforeach()
 if(NOT components)
   message(FATAL_ERROR "${FILE}: no libraries were found")

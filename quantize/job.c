@@ -52,7 +52,6 @@ struct qc_job {
     struct qc_standing has;    /* measured results of the network to be written */
     struct qc_sensitivity *sensitivity;
     struct qc_measurement *measurement;
-    const char *measured_on;           /* which samples (quantize/search/score.h); NULL: none */
     double calibrated_db;              /* SQNR of the worst output on samples that calibrated, if measured */
     struct qc_report_latency *latency; /* NULL without --benchmark */
     struct qc_report r;
@@ -118,7 +117,6 @@ static bool measure_layers(struct qc_job *j, struct qc_status *st)
 {
     if (!j->setup->data) return true;
     const struct qc_checked checked = qc_checked_samples(j->setup);
-    j->measured_on = checked.on;
     qc_json_put(j->r.record, "measured_on %s", checked.on);
     j->r.data_samples = qc_dataset_samples(j->setup->data);
     qc_dataset_let_go(j->setup->data); /* frees cached samples before the stages with the highest memory use */
@@ -262,10 +260,11 @@ static bool count_ops(struct qc_job *j, struct qc_status *st)
 /* Measures the worst output on samples that calibrated: what is mended depends on no others. */
 static bool measure_calibrated(struct qc_job *j, struct qc_status *st)
 {
-    const struct qc_checked known = {.data = j->setup->data, .some = qc_measured_samples(j->setup->data)};
+    const struct qc_checked checked = qc_checked_samples(j->setup),
+                            known = {.data = j->setup->data, .some = qc_measured_samples(j->setup->data)};
     struct qc_measurement *own = NULL;
     size_t worst;
-    const bool other = strcmp(j->measured_on, QC_CHECKED_KNOWN) != 0;
+    const bool other = checked.data != known.data || checked.some.others;
     if (other && !measure_on(&own, j, &known, st)) return false;
     j->calibrated_db = qc_worst_output(&worst, j->best->network, own ? own : j->measurement);
     qc_measurement_free(own);
@@ -278,7 +277,6 @@ static bool mend(struct qc_job *j, struct qc_status *st)
     const double t0 = qc_seconds();
     struct qc_report_fallback *path;
     bool changed;
-    if (j->setup->data && !qc_model_select(j->setup->data, j->setup->options, NULL, st)) return false;
     if (!j->measurement) return true;
     if (!measure_calibrated(j, st) || !qc_mend(&path, &changed, j->best, j->calibrated_db, st)) return false;
     if (!changed) return true;

@@ -188,7 +188,7 @@ static bool add_shapes(double *times, const struct qc_graph *g, struct qc_status
 static const double *times_of_model(const struct qc_network *net, struct qc_status *st)
 {
     double *times = net->evidence->float_times;
-    if (times[0] > 0) return times;
+    if (times[0] != 0) return times; /* NaN: shapes are unknown, then for all networks */
     const bool ok = times_of(times, net->setup->normalised, net, st) && add_shapes(times, net->setup->model.graph, st);
     return ok ? times : NULL;
 }

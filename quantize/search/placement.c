@@ -49,11 +49,6 @@ static const char *model_file(const struct qc_setup *s)
     return m->at_hand && !m->at_hand->file ? NULL : m->file;
 }
 
-static bool make_folder(struct search *s, struct qc_status *st)
-{
-    return qc_temporary_subfolder(&s->folder, s->c->setup->in->scratch, s->c->arena, st);
-}
-
 /* Removes a model file and its file of large weights (onnx/write/emit.h). */
 static void remove_file(const struct search *s, size_t number)
 {
@@ -384,7 +379,8 @@ static bool begin_search(struct search *s, struct qc_status *st)
 {
     const struct qc_setup *setup = s->c->setup;
     while (!setup->exporters[s->format]->lower) s->format++; /* such a format exists: options/agree.h */
-    return qc_latency_begin(&s->latency, setup, s->c->arena, st) && make_folder(s, st);
+    return qc_latency_begin(&s->latency, setup, s->c->arena, st) &&
+           qc_temporary_subfolder(&s->folder, setup->in->scratch, s->c->arena, st);
 }
 
 bool qc_placement_measure_again(struct qc_report_latency *r, struct qc_candidate *c, struct qc_status *st)

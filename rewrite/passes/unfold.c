@@ -2,6 +2,7 @@
 #include "rewrite/passes/unfold.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "base/index.h"
@@ -68,8 +69,9 @@ static bool find_computed(struct computed *c, struct qc_index *by_hash, struct q
     return true;
 }
 
-/* Sets large [value_count + 1] for constants of many bytes that no operator reads as parameters of quantization. */
-static void find_large(bool *large, const struct qc_graph *g)
+/* Sets large [value_count + 1] for constants of many bytes that no operator reads as parameters of quantization.
+   Returns true if there are any. */
+static bool find_large(bool *large, const struct qc_graph *g)
 {
     for (qc_id v = 1; v <= g->value_count; v++)
         large[v] = g->values[v].constant && g->values[v].constant->bytes >= LEAST;
@@ -79,6 +81,7 @@ static void find_large(bool *large, const struct qc_graph *g)
         struct qc_qlinear q;
         for (unsigned i = 0; (linear || qc_qlinear_of(&q, n)) && i < n->input_count; i++) large[n->inputs[i]] = false;
     }
+    return g->value_count && memchr(large + 1, true, g->value_count);
 }
 
 /* Maps the value to the nodes of the source that compute it. */
@@ -148,7 +151,7 @@ bool qc_unfold_constants(struct qc_graph **g, const struct qc_graph *source, qc_
     struct qc_graph *out = NULL;
     QC_FREED bool *large = calloc((*g)->value_count + 1, sizeof *large);
     if (!large) return qc_fail_memory(st, (*g)->value_count);
-    find_large(large, *g);
+    if (!find_large(large, *g)) return true;
     const bool ok = count_bytes(&c, st) && qc_fold_values(&c.folded, source, eval, st) &&
                     find_computed(&c, &by_hash, st) && qc_rebuild_begin(&r, *g, st) &&
                     unfold_all(&r, large, &c, &by_hash, st) && halve_all(&r, large, st) &&

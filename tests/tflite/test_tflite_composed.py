@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from test_tflite_export import array, check_network, interpreter_of, made, near, node, operators, quantized, run
+from test_tflite_export import array, check_close, check_network, interpreter_of, made, near, node, operators, quantized, run
 from test_tflite_import import command, program  # noqa: F401
 from tflite_model import Interpreter, OpResolverType
 
@@ -128,17 +128,6 @@ def test_the_largest_and_elements_at_indices(axis, largest, program, tmp_path): 
     found = operators(content)
     assert {"TOPK_V2", "GATHER"} <= set(found) and ("TRANSPOSE" in found) == (axis == 1) and ("NEG" in found) == (not largest)
     check_close(program, tmp_path, content)
-
-
-def check_close(program, folder, content):  # noqa: F811
-    """A step of the result apart at most, and only seldom."""
-    command(program, folder, "run", "made.int8.onnx", "--data", "data.h5", "--rounding", "tflite", "-o", "out.h5")
-    with h5py.File(folder / "data.h5") as file, h5py.File(folder / "out.h5") as wanted:
-        x, want = file["x"][:], wanted["y"][:]
-    interpreter = interpreter_of(content)
-    got = np.concatenate([run(interpreter, [v[None]])[0] for v in x])
-    step = np.diff(np.unique(want)).min()
-    assert len(np.unique(want)) > 20 and np.abs(got - want).max() < 1.01 * step and np.mean(got != want) < 0.02
 
 
 @pytest.mark.parametrize("kind", ["ReduceL2", "ReduceMean", "ReduceLogSumExp"])

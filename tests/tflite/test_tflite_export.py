@@ -299,11 +299,8 @@ def test_convolutions_of_one_dimension(program, tmp_path):  # noqa: F811
     assert {"CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "ADD", "FULLY_CONNECTED"} <= set(found) and "TRANSPOSE" not in found
 
 
-def near(program, folder, nodes, weights, out=8, opset=13):  # noqa: F811
-    """Operators in float before a dense layer: at most a step of its result apart, and only seldom."""
-    nodes = [*nodes, node("Gemm", ["last", "dense", "bias"], "y")]
-    made(folder, nodes, (8,), {**weights, "dense": array(8, out, seed=4), "bias": array(out, seed=5)}, opset=opset)
-    content = quantized(program, folder, "made.onnx", "data.h5")
+def check_close(program, folder, content):  # noqa: F811
+    """A step of the result apart at most, and only seldom."""
     command(program, folder, "run", "made.int8.onnx", "--data", "data.h5", "--rounding", "tflite", "-o", "out.h5")
     with h5py.File(folder / "data.h5") as file, h5py.File(folder / "out.h5") as wanted:
         x, want = file["x"][:], wanted["y"][:]
@@ -311,6 +308,14 @@ def near(program, folder, nodes, weights, out=8, opset=13):  # noqa: F811
     got = np.concatenate([run(interpreter, [v[None]])[0] for v in x])
     step = np.diff(np.unique(want)).min()
     assert len(np.unique(want)) > 20 and np.abs(got - want).max() < 1.01 * step and np.mean(got != want) < 0.02
+
+
+def near(program, folder, nodes, weights, out=8, opset=13):  # noqa: F811
+    """Operators in float before a dense layer: at most a step of its result apart, and only seldom."""
+    nodes = [*nodes, node("Gemm", ["last", "dense", "bias"], "y")]
+    made(folder, nodes, (8,), {**weights, "dense": array(8, out, seed=4), "bias": array(out, seed=5)}, opset=opset)
+    content = quantized(program, folder, "made.onnx", "data.h5")
+    check_close(program, folder, content)
     return operators(content)
 
 
