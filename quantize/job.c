@@ -386,7 +386,7 @@ static bool describe_network(struct qc_job *j, struct qc_status *st)
     if (!record_inputs(j, st) || !qc_job_command(&command, j->setup->in, told_options(j), NULL, a, st) ||
         !qc_warn_samples(j->best->warnings, j->setup->data ? r->data_samples : 0, &j->in, a, st) ||
         !qc_record_cost(r, net, st) || !qc_fill_layers(r, net, j->measurement, st) || !record_accuracy(j, st) ||
-        !qc_graph_of_unit(&sized, net->produced, j->setup->data ? j->setup->data : j->setup->eval, st))
+        !qc_evidence_sized_graph(&sized, net->evidence, net->produced, st))
         return false;
     qc_json_put(r->record, "command %s", command);
     record_demand(j);

@@ -307,6 +307,17 @@ static bool add_more(struct qc_collection *c, const struct qc_graph *g, const qc
            (!o->moments || qc_second_moments_new(&c->second_moments, g, o->layers, block, st));
 }
 
+/* The largest sample of both is the first one if it has more elements, then by dimensions. */
+static bool keep_larger(struct qc_collection *to, const struct qc_collection *from, struct qc_status *st)
+{
+    const struct qc_largest_sample *a = &to->largest, *b = &from->largest;
+    size_t i = 0;
+    while (i < a->count && i < b->count && a->sizes[i] == b->sizes[i]) i++;
+    if (i == b->count || (i < a->count && a->sizes[i] > b->sizes[i])) return true;
+    to->largest.count = b->count;
+    return (to->largest.sizes = qc_arena_dup(to->arena, b->sizes, b->count, sizeof *b->sizes, st)) != NULL;
+}
+
 static bool merge_but_moments(struct qc_collection *to, const struct qc_collection *from, struct qc_status *st);
 
 static bool start(struct collecting *k, const struct qc_graph *g, size_t count, const qc_id *values,
@@ -315,7 +326,8 @@ static bool start(struct collecting *k, const struct qc_graph *g, size_t count, 
     const struct qc_collect_options *o = k->options;
     struct qc_collection *fresh = NULL;
     bool ok = qc_collection_new(&fresh, count, names, o->need, st) && name_origin(fresh, data, o, st) &&
-              add_more(fresh, g, values, o, st) && (!o->so_far || merge_but_moments(fresh, o->so_far, st)) &&
+              add_more(fresh, g, values, o, st) && qc_stream_largest(&fresh->largest, g, data, fresh->arena, st) &&
+              (!o->so_far || merge_but_moments(fresh, o->so_far, st)) &&
               (fresh->part_count == 1 ||
                qc_fail(st, QC_BAD_INPUT, "it was made from other data; remove it, or use the data it was made from"));
     k->c = fresh;
@@ -749,7 +761,7 @@ static bool merge_but_moments(struct qc_collection *to, const struct qc_collecti
     }
     ok = ok && (!to->extremes || merge_extremes(to, from, map, st));
     free(map);
-    return ok;
+    return ok && keep_larger(to, from, st);
 }
 
 bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *from, struct qc_status *st)

@@ -155,6 +155,7 @@ struct qc_collection {
     struct qc_arena *arena;
     char model_sha256[65]; /* empty if unknown */
     const char *inputs;    /* description of the data for each input (qc_dataset_inputs) */
+    struct qc_largest_sample largest;
     enum qc_need need;
     size_t part_count, part_capacity;
     struct qc_part *parts; /* by ascending SHA-256 */

@@ -32,7 +32,13 @@ size_t qc_column_bytes(enum qc_column k)
 bool qc_columns_have(const struct qc_columns *t, enum qc_column k)
 {
     const struct qc_column_info *i = qc_column_info(k);
-    return i->exists == QC_COLUMN_ALWAYS || (i->exists == QC_COLUMN_KEPT ? t->kept : t->channels);
+    switch (i->exists) {
+    case QC_COLUMN_ALWAYS: return true;
+    case QC_COLUMN_KEPT: return t->kept;
+    case QC_COLUMN_CHANNELS: return t->channels;
+    case QC_COLUMN_SIZES: return t->sizes;
+    }
+    return false;
 }
 
 /* ---- Visiting the content: one description for counting rows, writing and reading ---- */
@@ -81,6 +87,18 @@ static size_t next_edge(const struct visitor *v, enum qc_column k)
     return (size_t)((const uint64_t *)v->t->of[k])[v->at[k]];
 }
 
+static bool visit_largest(struct visitor *v, struct qc_collection *c)
+{
+    struct qc_largest_sample *s = &c->largest;
+    s->count = rows_of(v, QC_COLUMN_LARGEST, s->count);
+    if (v->pass == TAKE && !(s->sizes = QC_NEW_ARRAY(c->arena, int64_t, s->count + 1, v->st))) return false;
+    for (size_t i = 0; i < s->count; i++) {
+        MOVE(v, LARGEST, &s->sizes[i]);
+        if (s->sizes[i] < 0) return qc_fail(v->st, QC_BAD_INPUT, "a size of the largest sample is negative");
+    }
+    return true;
+}
+
 static bool visit_data(struct visitor *v, struct qc_collection *c)
 {
     const bool take = v->pass == TAKE;
@@ -110,7 +128,8 @@ static bool visit_data(struct visitor *v, struct qc_collection *c)
             return qc_fail(v->st, QC_BAD_INPUT, "the range of samples %zu is not in the data", i);
         if (!qc_collection_add_range(c, r, v->st)) return false;
     }
-    return c->range_count == ranges || qc_fail(v->st, QC_BAD_INPUT, "the ranges of samples are not in order");
+    if (c->range_count != ranges) return qc_fail(v->st, QC_BAD_INPUT, "the ranges of samples are not in order");
+    return visit_largest(v, c);
 }
 
 /* Moves the numbers of three samples. Returns false if one of them is not in the data. */
@@ -399,7 +418,7 @@ static bool visit_channels(struct visitor *v, struct qc_collection *c)
 static bool columns_of(struct qc_columns *t, const struct qc_collection *from, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_collection *c = (struct qc_collection *)(uintptr_t)from; /* these passes do not change it */
-    *t = (struct qc_columns){.channels = c->channels};
+    *t = (struct qc_columns){.channels = c->channels, .sizes = c->largest.count != 0};
     for (enum visit_pass pass = COUNT; pass <= PUT; pass++) {
         struct visitor v = {.pass = pass, .t = t, .st = st};
         if (!visit_data(&v, c) || !visit_values(&v, c) || !visit_series(&v, c) ||
@@ -468,15 +487,18 @@ bool qc_columns_take(struct qc_collection **out, const struct qc_columns *t, enu
 
 static const char format_key[] = "qcalib_statistics", content_key[] = "content_sha256";
 
-/* 2 is the oldest version that is read. Statistics of channels add 1, rows add 2. */
-static unsigned version_of(bool channels, bool kept)
+/* 2 is the oldest version that is read. */
+enum { OLDEST = 2, CHANNELS = 1, ROWS = 2, SIZES = 4 };
+
+static unsigned version_of(bool channels, bool kept, bool sizes)
 {
-    return 2 + (unsigned)channels + 2 * (unsigned)kept;
+    return OLDEST + CHANNELS * (unsigned)channels + ROWS * (unsigned)kept + SIZES * (unsigned)sizes;
 }
 
 unsigned qc_statistics_version(const struct qc_collection *c)
 {
-    return version_of(c->channels, c->second_moments && qc_second_moments_keeps_rows(c->second_moments));
+    return version_of(c->channels, c->second_moments && qc_second_moments_keeps_rows(c->second_moments),
+                      c->largest.count != 0);
 }
 
 /* Computes the SHA-256 of a column, of one that is not in memory from the second moments of c. */
@@ -558,7 +580,7 @@ static bool archive_of(struct qc_archive **out, const struct qc_collection *c, s
     char sha[65];
     if (!a) return qc_fail_memory(st, 1);
     bool ok = columns_of(&t, c, a, st) && content_sha256(sha, c, &t, st) && qc_archive_new(&f, st) &&
-              qc_archive_put_number(f, format_key, version_of(t.channels, t.kept), st) &&
+              qc_archive_put_number(f, format_key, version_of(t.channels, t.kept, t.sizes), st) &&
               qc_archive_put_text(f, "model_sha256", c->model_sha256, st) &&
               qc_archive_put_text(f, "inputs", c->inputs, st) &&
               qc_archive_put_number(f, "histograms", c->need == QC_NEED_HISTOGRAM, st) &&
@@ -583,8 +605,8 @@ static bool read_columns(struct qc_columns *t, const struct qc_archive *f, uint6
                          struct qc_status *st)
 {
     bool known[QC_COLUMN_COUNT] = {false};
-    *t = (struct qc_columns){.channels = version == version_of(true, false) || version == version_of(true, true),
-                             .kept = version >= version_of(false, true)};
+    const unsigned has = (unsigned)version - OLDEST;
+    *t = (struct qc_columns){.channels = has & CHANNELS, .kept = has & ROWS, .sizes = has & SIZES};
     for (enum qc_column k = 0; k < QC_COLUMN_COUNT; k++) {
         const struct qc_column_info *i = qc_column_info(k);
         const char **texts = NULL;
@@ -620,7 +642,7 @@ bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t 
         ok = qc_fail(st, QC_BAD_INPUT,
                      "this HDF5 file holds no statistics of qcalib; 'qcalib collect' writes such files");
     }
-    const unsigned oldest = version_of(false, false), newest = version_of(true, true);
+    const unsigned oldest = OLDEST, newest = version_of(true, true, true);
     if (ok && (version < oldest || version > newest))
         ok = qc_fail(st, QC_UNSUPPORTED, "the statistics have version %llu; this program reads versions %u to %u",
                      (unsigned long long)version, oldest, newest);

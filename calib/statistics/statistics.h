@@ -26,6 +26,7 @@ bool qc_statistics_is(bool *is, const char *path, struct qc_status *st);
 enum {
     QC_COLUMNS_VALUES = 1 << 16, /* upper limits */
     QC_COLUMNS_PARTS = 1 << 20,
+    QC_COLUMNS_SIZES = 1 << 16,
     QC_COLUMNS_RANGES = 1 << 28,
     QC_COLUMNS_BINS = 2 * QC_WINDOW_BINS, /* of a histogram */
     QC_COLUMNS_CHANNELS = 1 << 28         /* of all values */
@@ -44,12 +45,13 @@ struct qc_column_info {
     enum qc_dtype dtype; /* QC_NONE: texts */
     enum qc_column rows; /* the first column with as many rows */
     size_t columns;      /* 0: no second dimension */
-    enum { QC_COLUMN_ALWAYS, QC_COLUMN_KEPT, QC_COLUMN_CHANNELS } exists;
+    enum { QC_COLUMN_ALWAYS, QC_COLUMN_KEPT, QC_COLUMN_CHANNELS, QC_COLUMN_SIZES } exists;
     size_t most; /* rows */
 };
 
 struct qc_columns {
-    bool kept, channels;          /* some rows are in place of products; there are statistics of channels */
+    bool kept, channels, sizes;   /* some rows are in place of products; there are statistics of channels; the sizes of
+                                     the largest sample */
     size_t rows[QC_COLUMN_COUNT]; /* by the first column with as many */
     void *of[QC_COLUMN_COUNT];    /* of texts: const char ** */
 };

@@ -616,6 +616,50 @@ static void unit_shapes(struct qc_shape *shapes, const struct qc_dataset *data, 
     }
 }
 
+static bool has_free_sizes(const struct qc_graph *g)
+{
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const struct qc_shape *s = &g->values[v].type.shape;
+        if (s->rank < 0) return true;
+        for (int i = 1; i < s->rank; i++)
+            if (s->dim[i] < 0) return true;
+    }
+    return false;
+}
+
+bool qc_stream_largest(struct qc_largest_sample *out, const struct qc_graph *g, const struct qc_dataset *data,
+                       struct qc_arena *a, struct qc_status *st)
+{
+    size_t *order = NULL, unit = 0;
+    *out = (struct qc_largest_sample){.count = 0};
+    if (!has_free_sizes(g) || !qc_dataset_units(data)) return true;
+    if (qc_dataset_varies(data)) {
+        if (!qc_order_by_size(&order, data, g->input_count, NULL, qc_dataset_units(data), QC_ORDER_FREE, st))
+            return false;
+        unit = order[0];
+        free(order);
+    }
+    const size_t room = all_ranks(data, g->input_count) + QC_DATA_RANK_MAX;
+    if (!(out->sizes = QC_NEW_ARRAY(a, int64_t, room + 1, st))) return false;
+    out->sizes[out->count++] = (int64_t)elements_of(data, g->input_count, unit);
+    for (size_t i = 0; i < g->input_count; i++)
+        out->count += qc_dataset_unit_dims(out->sizes + out->count, data, i, unit);
+    return true;
+}
+
+bool qc_largest_shapes(struct qc_shape *shapes, const struct qc_largest_sample *s, const struct qc_graph *g)
+{
+    size_t at = 1;
+    for (size_t i = 0; i < g->input_count; i++) {
+        const int rank = g->values[g->inputs[i].value].type.shape.rank;
+        if (rank < 0 || at + (size_t)rank > s->count) return false;
+        shapes[i] = qc_shape_of(rank, s->sizes + at);
+        if (!qc_shape_fixed(&shapes[i])) return false;
+        at += (size_t)rank;
+    }
+    return at == s->count;
+}
+
 bool qc_stream_plan(struct qc_plan **out, const struct qc_graph *g, const struct qc_dataset *data,
                     const struct qc_plan_options *options, struct qc_status *st)
 {

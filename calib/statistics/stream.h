@@ -71,6 +71,18 @@ struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena 
 struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_dataset *data, struct qc_arena *a,
                                   struct qc_status *st);
 
+/* The largest sample of a data set, by elements of all inputs, then by dimensions: so it does not depend on their
+   order. sizes: the elements, then the dimensions of each input. */
+struct qc_largest_sample {
+    size_t count; /* 0: the graph has no free dimension but the batch, or the data are not known */
+    int64_t *sizes;
+};
+
+bool qc_stream_largest(struct qc_largest_sample *out, const struct qc_graph *g, const struct qc_dataset *data,
+                       struct qc_arena *a, struct qc_status *st);
+/* Sets shapes[g->input_count] to those of the sample. Returns false if it is not known or of other inputs. */
+bool qc_largest_shapes(struct qc_shape *shapes, const struct qc_largest_sample *s, const struct qc_graph *g);
+
 /* Makes a plan of g for the units of a data set: qc_plan_new with those shapes, planned for the largest samples. Fails
    as qc_plan_new does, naming the sample if sizes differ. */
 bool qc_stream_plan(struct qc_plan **out, const struct qc_graph *g, const struct qc_dataset *data,

@@ -64,6 +64,34 @@ static bool may_advise(const struct qc_setup *s)
     return o->advice != QC_ADVISE_OFF && qc_has_data(&s->in->data) && !s->in->team && !o->propagate && !o->size;
 }
 
+static bool find_sizes(struct qc_evidence *e, const struct qc_setup *s, struct qc_status *st)
+{
+    const struct qc_graph *g = s->normalised;
+    const struct qc_dataset *data = s->data ? s->data : e->statistics ? NULL : s->eval;
+    struct qc_largest_sample largest = {.count = 0};
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    struct qc_shape *shapes = calloc(g->input_count + 1, sizeof *shapes);
+    e->sizes = shapes;
+    if (!a || !shapes) return qc_fail_memory(st, g->input_count * sizeof *shapes);
+    if (e->statistics) largest = e->statistics->largest;
+    if (data && !qc_stream_largest(&largest, g, data, a, st)) return false;
+    e->sizes_of_eval = data && data == s->eval;
+    if (qc_largest_shapes(shapes, &largest, g)) return true;
+    free(shapes);
+    e->sizes = NULL;
+    return true;
+}
+
+bool qc_evidence_sized_graph(struct qc_graph **out, const struct qc_evidence *e, const struct qc_graph *g,
+                             struct qc_status *st)
+{
+    struct qc_status unfit = QC_STATUS_INIT;
+    *out = NULL;
+    if (!e->sizes || qc_fix_shapes(out, g, e->sizes, qc_evaluate, &unfit)) return true;
+    *out = NULL;
+    return unfit.code != QC_MACHINE || qc_fail(st, unfit.code, "%s", unfit.message);
+}
+
 bool qc_evidence_new(struct qc_evidence **out, const struct qc_setup *s, struct qc_status *st)
 {
     struct qc_evidence *e = calloc(1, sizeof *e);
@@ -72,7 +100,7 @@ bool qc_evidence_new(struct qc_evidence **out, const struct qc_setup *s, struct 
     bool ok = true;
     if (in->statistics.file && !qc_budget_file(&s->model.graph->budget, in->statistics.file, 2, st))
         ok = qc_where(st, "%s", in->statistics.file); /* factor 2: the file, and the parsed statistics */
-    ok = ok && (!qc_has_statistics(in) || load_statistics(&e->statistics, s->data, in, st)) &&
+    ok = ok && (!qc_has_statistics(in) || load_statistics(&e->statistics, s->data, in, st)) && find_sizes(e, s, st) &&
          (!may_advise(s) || qc_rounded_layers_new(&e->layers, s->budget, st));
     return QC_HAND_OVER(ok, out, e, qc_evidence_free);
 }
@@ -84,6 +112,8 @@ bool qc_evidence_beside(struct qc_evidence **out, struct qc_evidence *from, bool
     *e = (struct qc_evidence){.derived = true,
                               .keys = few ? NULL : from->keys,
                               .steps = from->steps,
+                              .sizes = from->sizes,
+                              .sizes_of_eval = from->sizes_of_eval,
                               .bodies = qc_body_set_ref(from->bodies),
                               .run_bytes = from->run_bytes,
                               .memory_planned = from->memory_planned,
@@ -108,6 +138,7 @@ void qc_evidence_free(struct qc_evidence *e)
 {
     if (!e) return;
     if (!e->derived) {
+        free((void *)(uintptr_t)e->sizes);
         qc_memo_free(e->layers);
         qc_rounded_file_close(e->layer_file);
     }

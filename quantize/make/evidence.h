@@ -30,6 +30,9 @@ struct qc_evidence {
     size_t later_bytes;                 /* as in struct qc_calibration_options */
     double
         float_times[QC_PROCESSORS]; /* of the model file as quantize/search/cost.h estimates them; 0: not known yet */
+    const struct qc_shape *sizes; /* [inputs]: shapes of the largest sample of --data, of the statistics, or of --eval;
+                                     NULL: not known, or no size of the model is free but the batch */
+    bool sizes_of_eval;           /* then placement does not depend on them */
     bool memory_planned;
     bool moments_dropped; /* second moments were used and freed */
     bool collected;       /* --checkpoint has the statistics of an earlier collection */
@@ -43,6 +46,9 @@ bool qc_evidence_share(struct qc_evidence **out, struct qc_evidence *from, struc
 /* The same for another float network, whose statistics must be collected: only what concerns the samples. few: other
    samples are selected, so their keys are not shared. */
 bool qc_evidence_beside(struct qc_evidence **out, struct qc_evidence *from, bool few, struct qc_status *st);
+/* Sets *out to g with the shapes of the largest sample. It is NULL if they are not known, or do not fit. */
+bool qc_evidence_sized_graph(struct qc_graph **out, const struct qc_evidence *e, const struct qc_graph *g,
+                             struct qc_status *st);
 void qc_evidence_free(struct qc_evidence *e); /* NULL-safe */
 
 /* Replace members; the earlier ones are freed. */

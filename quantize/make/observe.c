@@ -132,9 +132,23 @@ static bool nothing_to_quantize(const struct qc_network *net, struct qc_status *
                    net->setup->model.graph->carried ? " before the operators that are not handled" : "");
 }
 
+/* Sets the shapes of values in the largest sample, by which operators are placed. */
+static bool find_shapes(struct qc_network *net, struct qc_status *st)
+{
+    const struct qc_evidence *e = net->evidence;
+    struct qc_status unfit = QC_STATUS_INIT;
+    struct qc_shape *shapes;
+    net->scheme.partition.shapes = NULL;
+    if (!e->sizes || e->sizes_of_eval || net->scheme.partition.part) return true;
+    if (!(shapes = QC_NEW_ARRAY(net->arena, struct qc_shape, net->joined->value_count + 1, st))) return false;
+    if (qc_shapes_of_values(shapes, net->joined, e->sizes, qc_evaluate, &unfit)) net->scheme.partition.shapes = shapes;
+    return unfit.code != QC_MACHINE || qc_fail(st, unfit.code, "%s", unfit.message);
+}
+
 static bool find_partition(struct qc_network *net, struct qc_status *st)
 {
     net->scheme.partition.part = net->joined->depth || net->setup->of_body;
+    if (!find_shapes(net, st)) return false;
     if (!qc_partition_new(&net->partition, net->joined, net->setup->rules, &net->scheme.partition, st)) return false;
     const bool for_size = is_all_faster(net->partition) && !net->scheme.partition.part;
     if (for_size) {

@@ -128,41 +128,11 @@ bool qc_estimate_time(double *time, enum qc_processor on, const struct qc_graph 
     return true;
 }
 
-static bool is_free(const struct qc_graph *g)
-{
-    for (qc_id v = 1; v <= g->value_count; v++) {
-        const struct qc_shape *s = &g->values[v].type.shape;
-        if (s->rank < 0) return true;
-        for (int i = 1; i < s->rank; i++)
-            if (s->dim[i] < 0) return true;
-    }
-    return false;
-}
-
-bool qc_graph_of_unit(struct qc_graph **out, const struct qc_graph *g, const struct qc_dataset *data,
-                      struct qc_status *st)
-{
-    struct qc_status unknown = QC_STATUS_INIT;
-    int64_t dims[QC_DATA_RANK_MAX];
-    *out = NULL;
-    if (!data || !is_free(g)) return true;
-    struct qc_shape *shapes = calloc(g->input_count + 1, sizeof *shapes);
-    if (!shapes) return qc_fail_memory(st, g->input_count * sizeof *shapes);
-    for (size_t i = 0; i < g->input_count; i++) {
-        const unsigned rank = qc_dataset_unit_dims(dims, data, i, 0);
-        shapes[i] = qc_shape_of((int)rank, dims);
-    }
-    if (!qc_fix_shapes(out, g, shapes, qc_evaluate, &unknown)) *out = NULL;
-    free(shapes);
-    return true;
-}
-
 /* Sets times[QC_PROCESSORS] to the estimated times of a graph. */
 static bool times_of(double *times, const struct qc_graph *g, const struct qc_network *net, struct qc_status *st)
 {
-    const struct qc_dataset *data = net->setup->data ? net->setup->data : net->setup->eval;
     struct qc_graph *fixed = NULL;
-    bool ok = qc_graph_of_unit(&fixed, g, data, st);
+    bool ok = qc_evidence_sized_graph(&fixed, net->evidence, g, st);
     for (int i = 0; ok && i < QC_PROCESSORS; i++)
         ok = qc_estimate_time(&times[i], (enum qc_processor)i, fixed ? fixed : g,
                               net->scheme.options->runs_on->wide_is_float, st);
@@ -222,10 +192,9 @@ bool qc_cost_of(struct qc_report_cost *out, const struct qc_network *net, struct
 static bool add_times(double times[QC_OP_COUNT], const struct qc_graph *g, const struct qc_network *net,
                       struct qc_arena *a, struct qc_status *st)
 {
-    const struct qc_dataset *data = net->setup->data ? net->setup->data : net->setup->eval;
     struct timed t = {.on = processor_of(net), .wide_is_float = net->scheme.options->runs_on->wide_is_float};
     struct qc_graph *fixed = NULL;
-    bool ok = qc_graph_of_unit(&fixed, g, data, st);
+    bool ok = qc_evidence_sized_graph(&fixed, net->evidence, g, st);
     t.g = fixed ? fixed : g;
     ok = ok && qc_uses_of(&t.uses, t.g, a, st);
     for (qc_id id = 1; ok && id <= t.g->node_count; id++) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The cost of a scheme: the estimated latency of its network in the runtime of the target, and the bytes of its file.
 
-   The latency is a sum of operators' times (rewrite/passes/operator_times.h). They are counted for one unit of --data,
-   or without it for a batch of one. */
+   The latency is a sum of operators' times (rewrite/passes/operator_times.h). Free sizes are those of the largest
+   sample, and a free batch is one. */
 #pragma once
 
 #include "quantize/report/job_report.h"
@@ -10,11 +10,6 @@
 /* Sets *time to the estimated time of g in nanoseconds; NaN: the shape of a product is unknown. wide_is_float: the
    runtime computes products of 16 bits in float. Fails if out of memory. */
 bool qc_estimate_time(double *time, enum qc_processor on, const struct qc_graph *g, bool wide_is_float,
-                      struct qc_status *st);
-
-/* Makes g for the shapes of the first unit of data. *out is NULL if g has no free dimension but the batch, or if the
-   shapes do not fit. */
-bool qc_graph_of_unit(struct qc_graph **out, const struct qc_graph *g, const struct qc_dataset *data,
                       struct qc_status *st);
 
 /* Sets *out to the cost of a finished network. Errors: those of exporters. */

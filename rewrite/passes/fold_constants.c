@@ -238,15 +238,38 @@ static bool fix_input(struct qc_type *t, const char *name, const struct qc_shape
     return true;
 }
 
+/* Makes g with inputs of fixed shapes. r: free; maps its values, if outputs need them. */
+static bool with_shapes(struct qc_graph **out, struct qc_rebuild *r, const struct qc_graph *g,
+                        const struct qc_shape *shapes, struct qc_status *st)
+{
+    bool ok = qc_rebuild_begin(r, g, st);
+    for (size_t i = 0; ok && i < g->input_count; i++)
+        ok = fix_input(&r->to->values[r->to->inputs[i].value].type, g->inputs[i].name, &shapes[i], st);
+    return ok && qc_rebuild_finish(out, r, st);
+}
+
 bool qc_fix_shapes(struct qc_graph **out, const struct qc_graph *g, const struct qc_shape *shapes, qc_eval_fn *eval,
                    struct qc_status *st)
 {
     struct qc_rebuild r = {0};
     struct qc_graph *fixed = NULL;
-    bool ok = qc_rebuild_begin(&r, g, st);
-    for (size_t i = 0; ok && i < g->input_count; i++)
-        ok = fix_input(&r.to->values[r.to->inputs[i].value].type, g->inputs[i].name, &shapes[i], st);
-    ok = ok && qc_rebuild_finish(&fixed, &r, st) && qc_fold_constants(out, fixed, eval, st);
+    const bool ok = with_shapes(&fixed, &r, g, shapes, st) && qc_fold_constants(out, fixed, eval, st);
+    qc_rebuild_free(&r);
+    qc_graph_free(fixed);
+    return ok;
+}
+
+bool qc_shapes_of_values(struct qc_shape *of, const struct qc_graph *g, const struct qc_shape *shapes, qc_eval_fn *eval,
+                         struct qc_status *st)
+{
+    struct qc_rebuild r = {0}, folded = {0};
+    struct qc_graph *fixed = NULL;
+    const bool ok = with_shapes(&fixed, &r, g, shapes, st) && qc_fold_values(&folded, fixed, eval, st);
+    for (qc_id v = 1; ok && v <= g->value_count; v++) {
+        const qc_id last = folded.map[r.map[v]];
+        of[v] = last ? folded.to->values[last].type.shape : g->values[v].type.shape;
+    }
+    qc_rebuild_free(&folded);
     qc_rebuild_free(&r);
     qc_graph_free(fixed);
     return ok;

@@ -82,7 +82,9 @@ struct qc_partition_options {
     enum qc_prefer prefer;
     enum qc_processor processor;
     const struct qc_target *target; /* NULL: qc_target_plain */
-    bool part;                      /* the graph is part of a model: names may be those of nodes in other parts */
+    const struct qc_shape *shapes; /* [value_count + 1] of the graph: shapes in the largest sample, for estimated times;
+                                      NULL: those of the graph */
+    bool part;                     /* the graph is part of a model: names may be those of nodes in other parts */
 };
 #define QC_PARTITION_INIT                                                                                              \
     ((struct qc_partition_options){                                                                                    \

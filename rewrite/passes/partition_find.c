@@ -417,6 +417,18 @@ static bool has_times(const struct qc_rules *rules, const struct qc_partition_op
     return ort && !o->target->openvino && !o->simulates_hardware && !o->part;
 }
 
+/* Sets *out to the graph with the shapes of the options. It borrows all but its values, which are from p->arena. */
+static bool size_graph(struct qc_graph *out, const struct qc_partition *p, struct qc_status *st)
+{
+    const struct qc_shape *shapes = p->options.shapes;
+    *out = *p->graph;
+    if (!shapes) return true;
+    if (!(out->values = qc_arena_dup(p->arena, out->values, out->value_count + 1, sizeof *out->values, st)))
+        return false;
+    for (qc_id v = 1; v <= out->value_count; v++) out->values[v].type.shape = shapes[v];
+    return true;
+}
+
 /* Leaves matches in float that are faster so by estimated times. */
 static bool place(struct finder *f, const struct qc_rules *rules, const struct qc_uses *uses, struct qc_status *st)
 {
@@ -425,7 +437,11 @@ static bool place(struct finder *f, const struct qc_rules *rules, const struct q
     if (!has_times(rules, &p->options)) return true;
     if (!qc_costs_find_fixed(&fixed, p, st)) return false;
     if (!fixed) return true;
-    if (!find_classes(p, rules, uses, st) || !qc_place_by_time(&real, p, fixed, uses, st)) return false;
+    struct qc_graph sized;
+    struct qc_uses uses_of_sized = *uses;
+    if (!find_classes(p, rules, uses, st) || !size_graph(&sized, p, st)) return false;
+    uses_of_sized.graph = &sized;
+    if (!qc_place_by_time(&real, p, fixed, &uses_of_sized, st)) return false;
     const char *reason =
         qc_arena_printf(p->arena, st, QC_FASTER_IN_FLOAT "together %.0f us less, estimated", p->placed_gain);
     if (!reason) return false;

@@ -320,7 +320,7 @@ bool qc_place_by_time(const bool **real, struct qc_partition *p, const bool *fix
 {
     const enum qc_processor on = p->options.processor, first = on == QC_PROCESSORS ? 0 : on;
     QC_ARENA_SCOPE *a = qc_arena_new();
-    const struct placing empty = {.p = p, .g = p->graph, .uses = uses, .arena = a, .st = st};
+    const struct placing empty = {.p = p, .g = uses->graph, .uses = uses, .arena = a, .st = st};
     const double plain[QC_PROCESSORS] = {[QC_PROCESSOR_AVX512_VNNI] = 1};
     struct placement integers, floats, best;
     bool gains = false;

@@ -12,6 +12,6 @@
 
 /* The matches to leave in float: (*real)[node_count + 1], by the node of a match; in p->arena. NULL: none. Sets
    p->placed_gain and placed_time. p: with matches, and with classes of all their values. fixed: [node_count + 1],
-   matches that stay in integers. */
+   matches that stay in integers. uses: of p->graph, or of the same graph with the shapes of samples. */
 bool qc_place_by_time(const bool **real, struct qc_partition *p, const bool *fixed, const struct qc_uses *uses,
                       struct qc_status *st);

@@ -42,6 +42,9 @@ bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_
    keep their ids. Fails (QC_BAD_INPUT) if the model does not admit a shape. */
 bool qc_fix_shapes(struct qc_graph **out, const struct qc_graph *g, const struct qc_shape *shapes, qc_eval_fn *eval,
                    struct qc_status *st);
+/* Sets of[value_count + 1] to the shapes that values of g then have. Those that no output needs keep theirs. */
+bool qc_shapes_of_values(struct qc_shape *of, const struct qc_graph *g, const struct qc_shape *shapes, qc_eval_fn *eval,
+                         struct qc_status *st);
 
 /* Makes the canonical real graph: folds constants and applies the rules of normalise.rules until nothing changes. */
 bool qc_normalise(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, qc_eval_fn *eval,

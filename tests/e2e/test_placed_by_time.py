@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 SIDE = 32
 
 
-def save(path, layers, data):
+def save(path, layers, data, sides=(SIDE, SIDE)):
     """Convolutions with Relu: (input channels, output channels, kernel, groups, stride)."""
     rng = np.random.default_rng(3)
     nodes, tensors, x = [], [], "x"
@@ -25,7 +25,7 @@ def save(path, layers, data):
     nodes.append(helper.make_node("GlobalAveragePool", [x], ["g"], "mean"))
     nodes.append(helper.make_node("Flatten", ["g"], ["f"], "flat"))
     nodes.append(helper.make_node("Gemm", ["f", "last"], ["y"], "classes"))
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", layers[0][0], SIDE, SIDE])
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", layers[0][0], *sides])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 10])
     graph = helper.make_graph(nodes, "g", [x], [y], tensors)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
@@ -43,12 +43,14 @@ def depthwise(channels):
 
 SMALL = depthwise([16, 24, 32, 48])
 LARGE = [(64, 64, 3, 1, 1)] * 3
+# Depthwise convolutions of many elements, and behind them convolutions of many multiply-adds.
+MIXED = [*[(16, 16, 5, 16, 1)] * 8, (16, 64, 1, 1, 2), *[(64, 64, 3, 1, 1)] * 2]
 
 
 @pytest.fixture
 def job(qcalib, tmp_path):
-    def run(layers, *options, name="q.onnx"):
-        save(tmp_path / "m.onnx", layers, tmp_path / "d.npz")
+    def run(layers, *options, name="q.onnx", sides=(SIDE, SIDE)):
+        save(tmp_path / "m.onnx", layers, tmp_path / "d.npz", sides)
         job = ("--data", "d.npz", "--effort", "low", "--advice", "off", "--no-report", "--json", "-o", name, "m.onnx")
         return qcalib(*job, *options)
 
@@ -78,8 +80,7 @@ def test_a_network_that_integers_make_faster_is_in_integers(job):
 
 
 def test_each_part_is_on_its_side(job):
-    """Depthwise convolutions of many elements, and behind them convolutions of many multiply-adds."""
-    report = job([*[(16, 16, 5, 16, 1)] * 8, (16, 64, 1, 1, 2), *[(64, 64, 3, 1, 1)] * 2]).json
+    report = job(MIXED).json
     assert [n["name"] for n in report["float_ops"] if n["op"] == "Conv"] == [f"conv{k}" for k in range(8)]
 
 
@@ -96,3 +97,33 @@ def test_a_named_type_keeps_its_layer_in_integers(job):
 
 def test_a_tiny_network_stays_in_integers(job):
     assert job([(16, 16, 1, 16, 4), (16, 16, 1, 1, 1)]).json["float_ops"] == []
+
+
+@pytest.mark.parametrize("sides", (("H", "W"), (SIDE, "W")))
+def test_free_sizes_are_those_of_the_samples(sides, job):
+    fixed, free = job(SMALL).json, job(SMALL, sides=sides).json
+    assert [n["name"] for n in free["float_ops"] if n["op"] == "Conv"] == [n["name"] for n in fixed["float_ops"] if n["op"] == "Conv"]
+    assert free["cost"]["latency"] == pytest.approx(fixed["cost"]["latency"], abs=0.02)
+    assert job(LARGE, sides=sides).json["float_ops"] == []
+
+
+def test_sizes_of_samples_count_in_any_order_and_from_statistics(qcalib, tmp_path):
+    """Placement depends on the largest sample, whatever the order, and statistics of shards know it."""
+    save(tmp_path / "m.onnx", MIXED, tmp_path / "d.npz", ("H", "W"))
+    rng = np.random.default_rng(5)
+    images = [rng.standard_normal((16, 8 * k, 80 - 10 * k)).astype(np.float32) for k in (4, 1, 3, 2, 5, 4)]
+    for folder, order in (("ab", images), ("ba", images[::-1])):
+        (tmp_path / folder).mkdir()
+        for k, image in enumerate(order):
+            np.savez(tmp_path / folder / f"{k}.npz", x=image)
+        job = ("--method", "mse", "--effort", "low", "--advice", "off", "--no-report", "m.onnx")
+        qcalib("--data", folder, *job, "-o", f"{folder}.onnx")
+        for shard in range(2):
+            qcalib("collect", "--data", folder, "--shard", f"{shard}/2", "m.onnx", "-o", f"{shard}.h5")
+        qcalib("merge", "0.h5", "1.h5", "-o", "all.h5")
+        qcalib("--stats", "all.h5", *job, "-o", f"{folder}.stats.onnx")
+    written = [(tmp_path / f"{name}.onnx").read_bytes() for name in ("ab", "ba", "ab.stats", "ba.stats")]
+    assert all(w == written[0] for w in written)
+    kinds = [n.op_type for n in onnx.load_from_string(written[0]).graph.node]
+    assert "DequantizeLinear" in kinds and "Relu" in kinds, "integers beside float"
+    assert qcalib("inspect", "--json", "all.h5").json["version"] == 6

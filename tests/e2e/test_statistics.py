@@ -304,8 +304,8 @@ def test_what_does_not_belong_is_refused(digits, qcalib, tmp_path):
     (tmp_path / "cut.h5").write_bytes(before[: len(before) // 2])
     assert "damaged" in qcalib("--stats", "cut.h5", model, code=3).err
     with h5py.File(tmp_path / "all.h5", "r+") as f:
-        f.attrs["qcalib_statistics"] = np.uint64(6)
-    assert "version 6" in qcalib("--stats", "all.h5", model, code=4).err
+        f.attrs["qcalib_statistics"] = np.uint64(10)
+    assert "version 10" in qcalib("--stats", "all.h5", model, code=4).err
     for shard in ("2/2", "x", "1/0", "1", "-1/2", "0/2x"):
         qcalib("collect", "--data", data, "--shard", shard, model, code=2)
     qcalib("merge", "0.h5", code=2)
