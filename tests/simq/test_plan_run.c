@@ -276,10 +276,10 @@ Test(plan_run, a_stack_needs_the_memory_of_its_widest_place)
 static void refused(const struct qc_graph *g, struct qc_shape s, enum qc_code code, const char *says)
 {
     struct qc_plan *p = NULL;
-    st = QC_STATUS_INIT;
-    cr_assert(!qc_plan_new(&p, g, &s, NULL, &st));
-    cr_assert_eq(st.code, code, "%s", st.message);
-    cr_assert(strstr(st.message, says), "\"%s\" does not say \"%s\"", st.message, says);
+    struct qc_status failed = QC_STATUS_INIT;
+    cr_assert(!qc_plan_new(&p, g, &s, NULL, &failed));
+    cr_assert_eq(failed.code, code, "%s", failed.message);
+    cr_assert(strstr(failed.message, says), "\"%s\" does not say \"%s\"", failed.message, says);
 }
 
 Test(plan_run, wrong_shapes_are_named)
