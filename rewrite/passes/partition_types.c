@@ -429,8 +429,8 @@ static bool check_globs(const struct qc_type_choice *all, size_t count, const bo
         if (!used[i])
             return qc_fail(
                 st, QC_USAGE,
-                "--%s ...:%s: no quantizable node of that name, op or glob; 'qcalib inspect -v MODEL' lists them",
-                option, all[i].glob);
+                "--%s T:%s: no quantizable node of that name, op or glob; 'qcalib inspect -v MODEL' lists them", option,
+                all[i].glob);
     return true;
 }
 
