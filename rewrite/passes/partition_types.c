@@ -135,8 +135,8 @@ static struct weight weight_input(const struct qc_partition *p, const struct qc_
 
 static const char *why_weights_only(bool dynamic)
 {
-    return dynamic ? "computes in float, from quantized weights" /* no faster integer op exists */
-                   : "only its weights are quantized (--activation-type none)";
+    return dynamic ? "computed in float from quantized weights" /* no faster integer op exists */
+                   : "only the weights are quantized (--activation-type none)";
 }
 
 #define IN_BLOCKS "computed in float32, from values in blocks"
