@@ -59,7 +59,7 @@ bool qc_budget_run(const struct qc_budget *b, size_t bytes, size_t input_bytes, 
     const size_t most = share(share((size_t)512 << 20, 64, b->model_bytes), 256, input_bytes);
     if (bytes <= (b->memory_limit ? b->memory_limit : most)) return true;
     if (b->memory_limit)
-        return qc_fail(st, QC_MACHINE, "--memory-limit %s is too low: %s are needed for one run",
+        return qc_fail(st, QC_MACHINE, "--memory-limit %s is too low: at least %s are needed for one run",
                        amount_of(b->memory_limit).text, amount_of(bytes).text);
     return qc_fail(st, QC_MACHINE,
                    "one run needs %.1f MiB; the default limit for a model of %zu bytes with inputs of %zu bytes is "

@@ -490,9 +490,8 @@ bool qc_files_apart(const struct qc_named_file *outputs, size_t output_count, co
         for (size_t k = 0; !place.name && k < input_count; k++) { /* a missing file cannot be an input */
             const struct place input = place_of_file(inputs[k].path);
             if (same(&place, &input))
-                return qc_fail(st, QC_USAGE,
-                               "%s '%s' would overwrite an input: it is the file of %s '%s'; name another file",
-                               o->what, o->path, inputs[k].what, inputs[k].path);
+                return qc_fail(st, QC_USAGE, "%s '%s' would overwrite %s '%s'; name another file", o->what, o->path,
+                               inputs[k].what, inputs[k].path);
         }
         for (size_t k = 0; k < i; k++) {
             const struct place other = place_of_file(outputs[k].path);

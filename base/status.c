@@ -28,7 +28,10 @@ bool qc_where(struct qc_status *st, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(where, sizeof where, fmt, ap);
     va_end(ap);
-    size_t n = strlen(where), size = sizeof st->message;
+    size_t n = strlen(where), size = sizeof st->message, verb = strlen("cannot read ");
+    if (strncmp(st->message, "cannot read ", verb) == 0 && strncmp(st->message + verb, where, n) == 0 &&
+        st->message[verb + n] == ':')
+        return false;
     if (n > size / 2) n = size / 2;
     memmove(st->message + n + 2, st->message, size - n - 2);
     memcpy(st->message, where, n);

@@ -32,7 +32,8 @@ struct qc_status {
 /* Records an error unless one is already recorded. Always returns false: `return qc_fail(st, ...)`. */
 bool qc_fail(struct qc_status *st, enum qc_code code, const char *fmt, ...) QC_PRINTF(3, 4);
 
-/* Puts "WHERE: " before the recorded message. Always returns false. Long messages are cut at the end. */
+/* Puts "WHERE: " before the recorded message, unless it is "cannot read WHERE: ...". Always returns false. Long
+   messages are cut at the end. */
 bool qc_where(struct qc_status *st, const char *fmt, ...) QC_PRINTF(2, 3);
 
 /* Records "out of memory (N bytes ...)" as QC_MACHINE. Always returns false. */

@@ -84,3 +84,8 @@ const char *qc_closest(const char *name, const char *const *names, size_t n)
     }
     return best;
 }
+
+const char *qc_meant_text(char buf[QC_MEANT_TEXT], const char *dashes, const char *name)
+{
+    return name ? qc_text(buf, QC_MEANT_TEXT, " (did you mean '%s%.200s'?)", dashes, name) : qc_text(buf, 1, "%s", "");
+}

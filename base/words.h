@@ -36,3 +36,8 @@ bool qc_lines_add(struct qc_lines *to, struct qc_arena *a, struct qc_status *st,
 /* "Did you mean": returns the most similar of n names (optimal string alignment distance at most 2 and at most half the
    length of that name), or NULL. The first of equals wins; NULL names are skipped. */
 const char *qc_closest(const char *name, const char *const *names, size_t n);
+
+/* Returns buf with " (did you mean 'NAME'?)", the name behind `dashes`; with "" if the name is NULL. */
+enum { QC_MEANT_TEXT = 256 };
+const char *qc_meant_text(char buf[QC_MEANT_TEXT], const char *dashes, const char *name);
+#define QC_MEANT(dashes, name) qc_meant_text((char[QC_MEANT_TEXT]){""}, dashes, name)

@@ -75,8 +75,7 @@ static void list_add(struct list *l, const char *name, const char *wanted)
 /* Fails with the known names and the closest one, if any. */
 static bool fail_unknown(struct qc_status *st, const char *what, const char *name, const struct list *l)
 {
-    return qc_fail(st, QC_USAGE, "%s '%s': known are %s%s%s%s", what, name, l->text, l->near ? "; did you mean '" : "",
-                   l->near ? l->near : "", l->near ? "'?" : "");
+    return qc_fail(st, QC_USAGE, "%s '%s'%s; known are %s", what, name, QC_MEANT("", l->near), l->text);
 }
 
 const char *qc_observer_option_text(char *buf, unsigned size, const struct qc_observer_option *o)

@@ -30,7 +30,7 @@ static void print_text(const char *file, const struct qc_model_check *m, const s
     qc_say("integers    %zu of %zu products", m->integer_products, m->products);
     if (isfinite(m->integer_share)) qc_say(", %.1f %% of multiply-adds", 100 * m->integer_share);
     putchar('\n');
-    if (isfinite(m->latency)) qc_say("latency     %.2f of the float model, estimated\n", m->latency);
+    if (isfinite(m->latency)) qc_say("latency     %.0f %% of the float model's (estimated)\n", 100 * m->latency);
     if (m->samples) qc_say("samples     %zu\n", m->samples);
     for (size_t i = 0; i < shown; i++)
         qc_say("%-11s %s%s%s\n", m->findings[i].kind, m->findings[i].name, *m->findings[i].name ? ": " : "",

@@ -541,9 +541,8 @@ bool qc_cmd_help(const struct qc_cli_options *o, struct qc_status *st)
     if (!qc_command_find(&c, o->operands.items[0])) {
         const char *names[QC_CLI_COMMAND_COUNT];
         for (unsigned k = 0; k < QC_CLI_COMMAND_COUNT; k++) names[k] = qc_command_info(k)->name;
-        const char *meant = qc_closest(o->operands.items[0], names, QC_CLI_COMMAND_COUNT);
-        return qc_fail(st, QC_USAGE, "there is no command '%s'%s%s%s; see 'qcalib help'", o->operands.items[0],
-                       meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
+        return qc_fail(st, QC_USAGE, "there is no command '%s'%s; see 'qcalib help'", o->operands.items[0],
+                       QC_MEANT("", qc_closest(o->operands.items[0], names, QC_CLI_COMMAND_COUNT)));
     }
     help_command(c);
     return true;

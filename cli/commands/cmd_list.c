@@ -307,7 +307,6 @@ bool qc_cmd_list(const struct qc_cli_options *o, struct qc_status *st)
     }
     const char *meant = other_name(t.name);
     if (!meant) meant = qc_closest(t.name, names, TABLES);
-    return qc_fail(st, QC_USAGE, "list: there is no table '%s'%s%s%s; there is %s", t.name,
-                   meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "",
+    return qc_fail(st, QC_USAGE, "list: there is no table '%s'%s; there is %s", t.name, QC_MEANT("", meant),
                    qc_command_info(QC_COMMAND_list)->operands);
 }

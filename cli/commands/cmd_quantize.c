@@ -68,9 +68,8 @@ static bool dump_check(const struct qc_cli_options *o, struct qc_status *st)
         bool known = false;
         for (size_t k = 0; k < count; k++) known = known || strcmp(names[k], name) == 0;
         if (known) continue;
-        const char *meant = qc_closest(name, names, count);
-        return qc_fail(st, QC_USAGE, "--dump %s: there is no such pass%s%s%s; see 'qcalib list passes'", name,
-                       meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
+        return qc_fail(st, QC_USAGE, "--dump %s: there is no such pass%s; see 'qcalib list passes'", name,
+                       QC_MEANT("", qc_closest(name, names, count)));
     }
     return qc_dump_beside_json(o, st);
 }

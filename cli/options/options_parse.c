@@ -96,8 +96,7 @@ static bool read_letters(struct words *w, int *at, struct qc_status *st)
         if (!find_letter(&option, *p)) {
             size_t length = strlen(word + 1);
             bool name = p == word + 1 && length > 1 && find_long(&option, word + 1, strcspn(word + 1, "="));
-            return qc_fail(st, QC_USAGE, "unknown option %s%s%s%s", word, name ? "; did you mean -" : "",
-                           name ? word : "", name ? "?" : "");
+            return qc_fail(st, QC_USAGE, "unknown option %s%s", word, QC_MEANT("-", name ? word : NULL));
         }
         const struct qc_option_info *i = qc_cli_option_info(option);
         if (!i->argument) {
@@ -184,9 +183,8 @@ static bool find_command(struct qc_cli_options *o, struct words *w, struct qc_st
     }
     const char *names[QC_CLI_COMMAND_COUNT];
     for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) names[c] = qc_command_info(c)->name;
-    const char *meant = qc_closest(first, names, QC_CLI_COMMAND_COUNT);
-    return qc_fail(st, QC_USAGE, "'%s' is neither a command nor a file%s%s%s; see 'qcalib help'", first,
-                   meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
+    return qc_fail(st, QC_USAGE, "'%s' is neither a command nor a file%s; see 'qcalib help'", first,
+                   QC_MEANT("", qc_closest(first, names, QC_CLI_COMMAND_COUNT)));
 }
 
 static bool set(void *user, unsigned option, const char *value, struct qc_status *st)

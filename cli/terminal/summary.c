@@ -158,7 +158,7 @@ static void print_kernels(FILE *f, const struct qc_json *r)
                  saturating, products, text(p, "first") ? text(p, "first") : "in a body");
     else if (products && yes(p, "onnxruntime"))
         qc_print(
-            f, "processors  exact on x86 without VNNI: yes (%zu product%s; %zu channel%s of weights limited for it)\n",
+            f, "processors  exact on x86 without VNNI: yes (%zu product%s checked, %zu channel%s of weights limited)\n",
             products, qc_plural(products), channels, qc_plural(channels));
     if (qc_json_find(r, "given"))
         qc_print(f, "kept        %zu of %zu quantizers have the parameters of the model\n", count(r, "given.kept"),
@@ -451,7 +451,7 @@ static void print_reached(FILE *f, const struct qc_json *s)
         qc_print(f, " nll %.4f", nll);
     else
         qc_print(f, " equal outputs");
-    if (isfinite(latency)) qc_print(f, " at %.2f of the float latency", latency);
+    if (isfinite(latency)) qc_print(f, " at %.0f %% of the float latency", 100 * latency);
 }
 
 /* Prints the changes made to meet a demand, and the options that request the same. */
@@ -467,7 +467,7 @@ static void print_fallback(FILE *f, const struct qc_json *b, bool with_report)
         qc_print(f, "fall-back   %zu layer%s in %s after %zu attempt%s", layers, qc_plural(layers),
                  text(s, "type") ? text(s, "type") : "", steps - 1, qc_plural(steps - 1));
         if (!isnan(number_record(s, "int8_share")))
-            qc_print(f, "; %.1f %% of multiply-adds in int8", 100 * number_record(s, "int8_share"));
+            qc_print(f, "; %.1f %% of multiply-adds in 8 bits or fewer", 100 * number_record(s, "int8_share"));
         if (isfinite(number_record(s, "cost.latency"))) {
             qc_print(f, "\n            without:");
             print_reached(f, first);
@@ -517,9 +517,9 @@ static void print_estimate(FILE *f, const struct qc_json *r)
     if (!isfinite(number_record(r, "cost.latency"))) return;
     qc_print(f, "latency     ");
     for (size_t i = 0; i < qc_json_size(on); i++)
-        qc_print(f, "%s%.2f%s on %s", i ? ", " : "", qc_json_value(qc_json_at(on, i)), i ? "" : " of the float model",
-                 qc_json_key(on, i));
-    qc_print(f, ", estimated\n");
+        qc_print(f, "%s%.0f %%%s on %s", i ? ", " : "", 100 * qc_json_value(qc_json_at(on, i)),
+                 i ? "" : " of the float model's", qc_json_key(on, i));
+    qc_print(f, " (estimated)\n");
 }
 
 /* Prints the changes that cost nothing at run time and that the job has taken. */

@@ -15,13 +15,6 @@
 
 /* Advice for data that do not fit. */
 
-/* "; did you mean 'NAME'?" with the closest of count names (name(user, i)), or "". Returns buf. */
-static const char *qc_advise_name(char *buf, unsigned size, const char *given, const char *const *names, size_t count)
-{
-    const char *close = qc_closest(given, names, count);
-    return close ? qc_text(buf, size, "; did you mean '%s'?", close) : qc_text(buf, size, "%s", "");
-}
-
 /* Returns true if these dimensions fit the input; free axes fit always. */
 static bool shape_fits(const struct qc_input_spec *input, const int64_t *dims, unsigned rank)
 {
@@ -171,7 +164,7 @@ static const char *const *names_of(const struct opening *o)
 static const struct qc_data_entry *choose_entry(enum qc_image_axes *axes, const struct opening *o,
                                                 const struct qc_input_spec *input, struct qc_status *st)
 {
-    char text[600], close[300], state[400] = "";
+    char text[600], state[400] = "";
     const char *wanted = NULL;
     size_t length;
     *axes = QC_AXES_AS_THEY_ARE;
@@ -190,7 +183,7 @@ static const struct qc_data_entry *choose_entry(enum qc_image_axes *axes, const 
                 input->looks_like, input->name, input->looks_like);
     content_text(text, sizeof text, &o->list);
     const char *const *names = names_of(o);
-    qc_advise_name(close, sizeof close, bare(wanted ? wanted : input->name), names, names ? o->list.count : 0);
+    const char *close = QC_MEANT("", qc_closest(bare(wanted ? wanted : input->name), names, names ? o->list.count : 0));
     if (wanted) {
         qc_fail(st, QC_BAD_INPUT, "there is no data set '%s' (for input '%s')%s; the file has: %s", wanted, input->name,
                 close, text);
@@ -214,7 +207,7 @@ static const struct qc_data_entry *choose_entry(enum qc_image_axes *axes, const 
 static bool check_maps(const struct opening *o, struct qc_status *st)
 {
     for (size_t i = 0; i < o->options->map_count; i++) {
-        char text[600] = "", close[300];
+        char text[600] = "";
         size_t at = 0, k = 0;
         const char *given = o->options->maps[i].input;
         const char **names = QC_NEW_ARRAY(o->ds->arena, const char *, o->count, st);
@@ -225,7 +218,7 @@ static bool check_maps(const struct opening *o, struct qc_status *st)
                 at += (size_t)snprintf(text + at, sizeof text - at, "%s'%s'", k ? ", " : "", o->inputs[k].name);
         if (k == o->count)
             return qc_fail(st, QC_USAGE, "--input: the model has no input '%s'%s; it has %s", given,
-                           qc_advise_name(close, sizeof close, given, names, o->count), text);
+                           QC_MEANT("", qc_closest(given, names, o->count)), text);
     }
     if (o->only && o->own > 1)
         return qc_fail(st, QC_USAGE,
@@ -421,7 +414,8 @@ static bool fit_binding(struct qc_binding *b, const struct qc_input_spec *input,
                 shape_text(got, sizeof got, s->sizes + entry * (s->rank - 1), s->rank - 1));
         return false;
     }
-    return qc_fail(st, QC_BAD_INPUT, "it does not fit input '%s': expected %s (or one axis more in front), got %s; %s",
+    return qc_fail(st, QC_BAD_INPUT,
+                   "its shape does not fit input '%s': expected %s (or one axis more in front), got %s; %s",
                    input->name, shape_text(expected, sizeof expected, input->dims, input->rank),
                    shape_text(got, sizeof got, s->dims, s->rank),
                    qc_advise_shape(advice, sizeof advice, input, b->name, s->dims, s->rank));

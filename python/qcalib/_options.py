@@ -84,7 +84,7 @@ def make(job, keywords):
             meant = _MEANT.get(keyword)
             known = meant in _PARAMETERS[job] or meant in (o.keyword for o in of_job(job))
             raise UsageError(f"{job} takes no option {keyword}" +
-                             (f"; did you mean {meant}=?" if known else f": see help(qcalib.{job})"))
+                             (f" (did you mean '{meant}'?)" if known else f": see help(qcalib.{job})"))
         texts = _texts(option, value) if option else [_text(value)]
         name = option.name if option else keyword.replace("_", "-")
         for text in texts:

@@ -42,7 +42,7 @@ def test_a_result_is_a_model(samples, labels):
     ("quant_format", "format"), ("calibrate_method", "method"), ("op_types_to_quantize", "only"), ("verbose", "progress"),
 ])
 def test_names_lead_to_what_was_meant(samples, wrong, meant):
-    with pytest.raises(qcalib.UsageError, match=f"no option {wrong}; did you mean {meant}="):
+    with pytest.raises(qcalib.UsageError, match=rf"no option {wrong} \(did you mean '{meant}'"):
         qcalib.quantize(DIGITS, samples, **{wrong: "x"})
 
 
@@ -147,7 +147,7 @@ def test_arrays_that_are_not_what_they_seem(samples):
 
 @pytest.mark.parametrize("said, spoken", [
     ("--max-drop needs --eval FILE with labels", "max_drop needs eval= with labels"),
-    ("--threads: '0' is not a whole number", "threads: '0' is not a whole number"),
+    ("--threads: '0' is not a positive integer", "threads: '0' is not a positive integer"),
     ("leave out --per-tensor, or --weight-block", "leave out per_tensor, or weight_block"),
     ("--bias-correction on changes biases", 'bias_correction="on" changes biases'),
     ("--min-sqnr 10 widens the worst layers", "min_sqnr=10 widens the worst layers"),

@@ -53,27 +53,27 @@ def test_no_input_is_overwritten(samples, tmp_path):
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     for out in (model, data, eval_data, str(tmp_path / "link.onnx"), os.path.relpath(model)):
         progress = []
-        with pytest.raises(qcalib.UsageError, match="would overwrite an input"):
+        with pytest.raises(qcalib.UsageError, match="would overwrite"):
             qcalib.quantize(model, data, eval=eval_data, out=out, progress=lambda *step: progress.append(step))
         assert not progress
     for out in (model, data):
-        with pytest.raises(qcalib.UsageError, match="would overwrite an input"):
+        with pytest.raises(qcalib.UsageError, match="would overwrite"):
             qcalib.collect(model, data, out=out)
-        with pytest.raises(qcalib.UsageError, match="would overwrite an input"):
+        with pytest.raises(qcalib.UsageError, match="would overwrite"):
             part.save(out)
     whole = qcalib.merge([statistics, other])
     for given in (statistics, whole):
-        with pytest.raises(qcalib.UsageError, match="would overwrite an input"):
+        with pytest.raises(qcalib.UsageError, match="would overwrite"):
             qcalib.quantize(model, data, statistics=given, out=statistics)
-    with pytest.raises(qcalib.UsageError, match="would overwrite an input"):
+    with pytest.raises(qcalib.UsageError, match="would overwrite"):
         qcalib.merge([statistics, other], out=statistics)
-    with pytest.raises(qcalib.UsageError, match="would overwrite an input"):
+    with pytest.raises(qcalib.UsageError, match="would overwrite"):
         qcalib.merge([other, statistics], out=statistics)
     with pytest.raises(qcalib.MachineError):
         qcalib.quantize(model, data, out=tmp_path / "missing" / "m.onnx", progress=lambda *step: progress.append(step))
     assert not progress
     result = qcalib.quantize(model, data, method="minmax", advice="off")
-    with pytest.raises(qcalib.UsageError, match="would overwrite an input"):
+    with pytest.raises(qcalib.UsageError, match="would overwrite"):
         result.save(model)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -147,7 +147,7 @@ def test_errors_by_kind(samples, tmp_path):
     with pytest.raises(qcalib.BadInputError, match="bad.onnx") as raised:
         qcalib.quantize(tmp_path / "bad.onnx", samples)
     assert raised.value.code == 3
-    with pytest.raises(qcalib.UsageError, match=r"unknown option methd; did you mean method\?"):
+    with pytest.raises(qcalib.UsageError, match=r"unknown option methd \(did you mean 'method'\?\)"):
         qcalib.quantize(DIGITS, samples, methd="kl")
     with pytest.raises(qcalib.UsageError, match="quantize takes no option tolerance"):
         qcalib.quantize(DIGITS, samples, tolerance=1)

@@ -135,7 +135,7 @@ static bool other_bits(char *text, unsigned size, const char *given, const char 
         if (b < bits && (!fewer || b > strtol(bits_of(fewer), NULL, 10))) fewer = names[k];
         if (b > bits && (!more || b < strtol(bits_of(more), NULL, 10))) more = names[k];
     }
-    qc_text(text, size, "%s%s%s", fewer ? fewer : "", fewer && more ? " or " : "", more ? more : "");
+    qc_text(text, size, "%s%s%s", fewer ? fewer : "", fewer && more ? "' or '" : "", more ? more : "");
     return fewer || more;
 }
 
@@ -189,8 +189,7 @@ static const struct qc_option_choice *choose_among(const struct qc_option_info *
         used = strlen(text);
     }
     const char *meant = other_bits(bits, sizeof bits, given, names, n) ? bits : qc_closest(given, names, n);
-    qc_fail(st, QC_USAGE, "--%s: unknown value '%s'%s%s%s; expected %s", i->name, given, meant ? "; did you mean " : "",
-            meant ? meant : "", meant ? "?" : "", text);
+    qc_fail(st, QC_USAGE, "--%s: unknown value '%s'%s; expected %s", i->name, given, QC_MEANT("", meant), text);
     return NULL;
 }
 
@@ -318,8 +317,7 @@ bool qc_option_store(void *fields, const struct qc_option_info *i, const char *v
     case QC_KIND_COUNT:
     case QC_KIND_WHOLE:
         if (!read_whole(&whole, &end, text) || *end || (i->kind == QC_KIND_COUNT && whole == 0))
-            return qc_option_wrong(i, text,
-                                   i->kind == QC_KIND_COUNT ? "a whole number from 1 on" : "a whole number from 0 on",
+            return qc_option_wrong(i, text, i->kind == QC_KIND_COUNT ? "a positive integer" : "an integer of 0 or more",
                                    st);
         *(uint64_t *)field = whole;
         break;
@@ -327,7 +325,7 @@ bool qc_option_store(void *fields, const struct qc_option_info *i, const char *v
         if (!qc_option_bytes(field, text)) return qc_option_wrong(i, text, "a size such as 512M or 2G", st);
         break;
     case QC_KIND_NUMBER:
-        if (!read_number(field, text)) return qc_option_wrong(i, text, "a number from 0 on", st);
+        if (!read_number(field, text)) return qc_option_wrong(i, text, "a number of 0 or more", st);
         break;
     }
     return true;
@@ -369,7 +367,5 @@ bool qc_option_unknown(const char *name, const char *const *names, size_t count,
 {
     const char *use = other_name(name);
     if (use) return qc_fail(st, QC_USAGE, "unknown option --%s; %s", name, use);
-    const char *meant = qc_closest(name, names, count);
-    return qc_fail(st, QC_USAGE, "unknown option --%s%s%s%s", name, meant ? "; did you mean --" : "",
-                   meant ? meant : "", meant ? "?" : "");
+    return qc_fail(st, QC_USAGE, "unknown option --%s%s", name, QC_MEANT("--", qc_closest(name, names, count)));
 }

@@ -405,8 +405,8 @@ static bool unknown_key(const struct qc_option_set *o, const char *key, const ch
     for (unsigned k = 0; names && k < o->count; k++) names[k] = o->info(k)->name;
     if (names) meant = qc_closest(key, names, o->count);
     qc_fail(st, QC_USAGE,
-            "%s: unknown key \"%s\"%s%s%s; keys are option names without the dashes, see 'qcalib help quantize'", file,
-            key, meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
+            "%s: unknown key \"%s\"%s; keys are option names without the dashes, see 'qcalib help quantize'", file, key,
+            QC_MEANT("", meant));
     return false;
 }
 

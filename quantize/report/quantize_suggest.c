@@ -415,7 +415,7 @@ static bool skip(struct remedy *out, const struct finder *f, const struct qc_noi
         const char *word = skip_word(f, nodes[i]);
         if (word && !add_option(out, f, "skip", word)) return false;
     }
-    out->action = out->change.count > 1 ? "Keep the ops that touch this tensor in float" : "Keep it in float";
+    out->action = out->change.count > 1 ? "Keep the ops around this tensor in float" : "Keep in float";
     out->stored = out->change.count > 1 ? stored : NULL;
     return out->change.count > 0;
 }
@@ -441,7 +441,7 @@ static bool wide(struct remedy *out, const struct finder *f, const struct qc_lay
     const char *word = skip_word(f, nodes[0]);
     if (!word) return false;
     const char *type = qc_arena_printf(f->net->arena, f->st, "%sint16:%s", *type_now->name == 'u' ? "u" : "", word);
-    *out = (struct remedy){.action = "Store it in 16 bits", .stored = l};
+    *out = (struct remedy){.action = "Use 16-bit activations", .stored = l};
     return add_option(out, f, "activation-type", type);
 }
 
@@ -453,7 +453,7 @@ static bool finer_weights(struct remedy *out, const struct finder *f, const stru
     if (o->weight_rounding == QC_WEIGHTS_NEAREST && !qc_has_statistics(f->net->setup->in)) {
         *out = (struct remedy){.change = {.without = "weight-rounding"},
                                .anew = true,
-                               .action = "Round them so that their errors compensate"};
+                               .action = "Compensate the errors of rounded weights"};
         return add_option(out, f, "weight-rounding", "compensated");
     }
     const char *word = skip_word(f, pt->node);
@@ -462,7 +462,7 @@ static bool finer_weights(struct remedy *out, const struct finder *f, const stru
     if (!word || wide_input || qc_dtype_info(weight->stored.dtype)->bits == 16 || !computes(f, &f->g->nodes[pt->node]))
         return false;
     const char *type = qc_arena_printf(f->net->arena, f->st, "int16:%s", word);
-    *out = (struct remedy){.action = "Give them 16 bits"};
+    *out = (struct remedy){.action = "Use 16-bit weights"};
     return add_option(out, f, "weight-type", type);
 }
 
@@ -483,7 +483,7 @@ static bool per_channel(struct remedy *out, const struct finder *f)
     *out = (struct remedy){.change = {.without = "per-tensor"},
                            .anew = true,
                            .mends = true,
-                           .action = "Give every channel of the weights a scale of its own"};
+                           .action = "Use a scale for each channel of the weights"};
     return true;
 }
 

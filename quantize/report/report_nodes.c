@@ -25,9 +25,9 @@ static const char *reason_of_inputs(const struct qc_graph *g, const struct qc_no
     for (unsigned i = 0; i < n->input_count; i++) {
         const struct qc_node *d = n->inputs[i] ? qc_node_of(g, n->inputs[i]) : NULL;
         if (!d || d->op != QC_OP_Dequantize) continue;
-        if (qc_constant_of(g, d->inputs[0])) return "computes in float, from quantized weights";
+        if (qc_constant_of(g, d->inputs[0])) return "computed in float from quantized weights";
         if (g->values[d->inputs[0]].type.dtype == QC_I32)
-            return "computes in float on the result of an integer product";
+            return "computed in float on the result of an integer product";
     }
     return NULL;
 }
@@ -42,7 +42,7 @@ static const char *float_reason(const struct qc_network *net, const struct qc_no
     const char *noted = was ? net->partition->reason[g->values[v].node] : NULL;
     if (noted) return noted;
     const bool matched = was && net->partition->matches.at[g->values[v].node];
-    if (matched && qc_is_recurrent(n->op)) return "computes in float, from quantized weights";
+    if (matched && qc_is_recurrent(n->op)) return "computed in float from quantized weights";
     if (matched && n->op == QC_OP_ConvTranspose && net->scheme.options->runs_on->onnxruntime &&
         qc_attr_int(n, "group", 1) == 1)
         return "ONNX Runtime computes it in float, from quantized weights; in integers with --target fused";

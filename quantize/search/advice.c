@@ -197,7 +197,7 @@ static bool score_idea(struct qc_report_advice *out, struct trying *t, const str
 /* Adds an idea that exceeds the budget to the list of ideas left out. */
 static void leave(struct trying *t, const struct qc_idea *idea, bool cheaper)
 {
-    const char *action = cheaper ? "Give weights 4 bits" : idea->action; /* no claim about an unmeasured loss */
+    const char *action = cheaper ? "Use 4-bit weights" : idea->action; /* no claim about an unmeasured loss */
     t->left_out[t->r->advice_left++] = (struct qc_report_left){.action = action, .node = idea->node};
     t->r->advice_left_out = t->left_out;
 }
@@ -271,12 +271,12 @@ static bool add_layers(struct qc_ideas *ideas, const struct trying *t, const str
     if (!layers || has_change(ideas, ideas->count, &idea.change) || ideas->count == QC_IDEAS) return true;
     static const struct {
         const char *name, *value, *action; /* value: its beginning */
-    } actions[] = {{"skip", "", "Keep it in float"},
-                   {"weight-type", "int8:", "Give its weights 8 bits"},
-                   {"weight-type", "int16:", "Give its weights 16 bits"},
-                   {"activation-type", "bfp16:", "Round its input to bfp16"},
-                   {"activation-type", "none:", "Leave its input in float"},
-                   {"activation-type", "", "Store it in 16 bits"}};
+    } actions[] = {{"skip", "", "Keep in float"},
+                   {"weight-type", "int8:", "Use 8-bit weights"},
+                   {"weight-type", "int16:", "Use 16-bit weights"},
+                   {"activation-type", "bfp16:", "Round the input to bfp16"},
+                   {"activation-type", "none:", "Leave the input in float"},
+                   {"activation-type", "", "Use 16-bit activations"}};
     const struct qc_option_text *o = idea.change.options;
     size_t k = 0;
     while (strcmp(o->name, actions[k].name) != 0 || strncmp(o->value, actions[k].value, strlen(actions[k].value)) != 0)

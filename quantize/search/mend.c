@@ -100,14 +100,13 @@ bool qc_mend(struct qc_report_fallback **out, bool *changed, struct qc_candidate
 
 /* ---- The warning ---- */
 
-/* Returns the layer of the best advice, else of the first cause of error, else the one whose result has the least SQNR,
-   or with weight-only quantization the weight with the least SQNR. */
-static const char *layer_to_name(const struct qc_report *r, const struct qc_ideas *ideas)
+/* Returns the first layer of the ranking, else the one whose result has the least SQNR, or with weight-only
+   quantization the weight with the least SQNR. */
+static const char *layer_to_name(const struct qc_report *r)
 {
     const struct qc_layer *worst = NULL;
-    if (r->advice_count && r->advice[0].node) return r->advice[0].node;
-    for (size_t i = 0; i < ideas->count; i++)
-        if (ideas->of[i].node) return ideas->of[i].node;
+    for (size_t i = 0; i < r->rank_count; i++)
+        if (*r->ranks[i].node) return r->ranks[i].node;
     for (size_t i = 0; i < r->layer_count; i++)
         if (!isnan(r->layers[i].sqnr_db) && (!worst || r->layers[i].sqnr_db < worst->sqnr_db)) worst = &r->layers[i];
     if (worst) return worst->node ? worst->node : worst->name;
@@ -138,7 +137,7 @@ bool qc_warn_useless(const struct qc_report *r, const struct qc_ideas *ideas, st
     size_t output;
     const double db = qc_worst_output(&output, net, m);
     if (!(db < QC_FALLBACK_USELESS_DB)) return true;
-    const char *layer = layer_to_name(r, ideas), *remedy = remedy_text(r, ideas, net, st);
+    const char *layer = layer_to_name(r), *remedy = remedy_text(r, ideas, net, st);
     if (!remedy) return false;
     qc_warn(net->listener->warnings, "output '%.80s' has %.2f dB, too low to be useful%s%.200s%s; %s",
             net->real->outputs[output].name, db, layer ? "; most is lost in '" : "", layer ? layer : "",

@@ -19,7 +19,7 @@ struct qc_checked qc_checked_samples(const struct qc_setup *s)
     if (!s->data) return (struct qc_checked){.data = NULL};
     struct qc_checked c = {.data = data, .some = qc_measured_samples(data)};
     c.some.others = !s->eval && qc_dataset_others(data) >= c.some.samples;
-    c.on = s->eval ? QC_CHECKED_EVAL : c.some.others ? QC_CHECKED_REST : QC_CHECKED_KNOWN;
+    c.on = s->eval ? QC_CHECKED_EVAL : c.some.others && !qc_has_statistics(s->in) ? QC_CHECKED_REST : QC_CHECKED_KNOWN;
     return c;
 }
 

@@ -22,8 +22,8 @@ struct qc_checked {
     const char *on; /* QC_CHECKED_*, for the record */
 };
 
-/* Returns QC_MEASURED_BATCHES batches of --eval; without it, of the samples that --samples left out of calibration; and
-   if there are fewer, of those that calibrated. */
+/* Returns QC_MEASURED_BATCHES batches of --eval; without it, of the samples that --samples left out, which statistics
+   of --stats may have seen; and if there are fewer, of those that calibrated. */
 struct qc_checked qc_checked_samples(const struct qc_setup *s);
 
 /* Compares the outputs of n->produced with those of the float network on some samples of data, which is --data or

@@ -70,9 +70,8 @@ static bool find_port(size_t *out, const struct qc_port *ports, size_t count, co
         if (strcmp(names[i], name) == 0) return true;
     }
     const char *close = qc_closest(name, names, count);
-    return qc_fail(st, QC_USAGE, "--state: the model has no %s '%s'%s%s%s", what, name,
-                   close ? "; did you mean '" : " ('qcalib inspect' shows them)", close ? close : "",
-                   close ? "'?" : "");
+    return qc_fail(st, QC_USAGE, "--state: the model has no %s '%s'%s", what, name,
+                   close ? QC_MEANT("", close) : " ('qcalib inspect' shows them)");
 }
 
 /* Returns true if a QuantizeLinear with the scale and zero point of the input makes the output. */

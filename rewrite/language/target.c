@@ -41,8 +41,8 @@ static bool fail_unknown(const char *name, struct qc_arena *a, struct qc_status 
     const char *meant = qc_closest(name, names, qc_builtin_targets_count);
     return qc_fail(
         st, QC_USAGE,
-        "--target: there is no target '%s'%s%s%s; 'qcalib list targets' shows them, and FILE.rules gives your own",
-        name, meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
+        "--target: there is no target '%s'%s; 'qcalib list targets' shows them, and FILE.rules gives your own", name,
+        QC_MEANT("", meant));
 }
 
 /* Parses the file of a target. r->header gets its `target` statement. */

@@ -189,8 +189,7 @@ static bool unknown(const char *option, const char *given, const char *what, con
 {
     const char *meant = qc_closest(given, names, count);
     if (meant && strcmp(meant, given) == 0) meant = NULL; /* it exists, but no pattern quantizes it */
-    return qc_fail(st, QC_USAGE, "--%s %s: %s%s%s%s; %s", option, given, what, meant ? "; did you mean '" : "",
-                   meant ? meant : "", meant ? "'?" : "", see);
+    return qc_fail(st, QC_USAGE, "--%s %s: %s%s; %s", option, given, what, QC_MEANT("", meant), see);
 }
 
 static bool unknown_pattern(const struct qc_partition *p, const struct qc_rules *rules, const char *given,

@@ -135,8 +135,8 @@ static struct weight weight_input(const struct qc_partition *p, const struct qc_
 
 static const char *why_weights_only(bool dynamic)
 {
-    return dynamic ? "computes in float, from quantized weights" /* no faster integer op exists */
-                   : "only its weights are quantized (--activation-type none)";
+    return dynamic ? "computed in float from quantized weights" /* no faster integer op exists */
+                   : "only the weights are quantized (--activation-type none)";
 }
 
 #define IN_BLOCKS "computed in float32, from values in blocks"
@@ -429,8 +429,8 @@ static bool check_globs(const struct qc_type_choice *all, size_t count, const bo
         if (!used[i])
             return qc_fail(
                 st, QC_USAGE,
-                "--%s ...:%s: no quantizable node of that name, op or glob; 'qcalib inspect -v MODEL' lists them",
-                option, all[i].glob);
+                "--%s T:%s: no quantizable node of that name, op or glob; 'qcalib inspect -v MODEL' lists them", option,
+                all[i].glob);
     return true;
 }
 

@@ -23,6 +23,16 @@ Test(status, where_goes_in_front)
     cr_assert_str_eq(st.message, "model.onnx: node 'n': op Foo");
 }
 
+Test(status, a_file_is_named_once)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    qc_fail(&st, QC_BAD_INPUT, "cannot read a.onnx: No such file or directory");
+    qc_where(&st, "a.onnx");
+    cr_assert_str_eq(st.message, "cannot read a.onnx: No such file or directory");
+    qc_where(&st, "a.on");
+    cr_assert_str_eq(st.message, "a.on: cannot read a.onnx: No such file or directory");
+}
+
 Test(status, long_texts_are_cut_at_the_end)
 {
     char big[4096];

@@ -48,7 +48,7 @@ const record = (count, prefix = '/', grade = 'usable', sqnr_db = 25) => {
     trials: [{ method: 'mse', sqnr_db, gain_db: 0, error_db: 0, worth_db: 0, samples: 4, chosen: true }, { method: 'kl', sqnr_db: 20, gain_db: -5, error_db: 1, worth_db: -6, samples: 4, chosen: false }],
     free_changes: [{ name: 'equalize', options: ['--equalize=free'], gain_db: 2, error_db: 0.1, samples: 4, kept: true }], groups: [], ranking: ranking.sort((a, b) => a.output_sqnr_db - b.output_sqnr_db),
     suggestions: [{ name: node, op: 'Conv', sqnr_db_before: 40, sqnr_db_after: 20, why: `its range is wide ${prefix}`, layer: 0 }],
-    advice: [{ command: ['qcalib', 'quantize', `--skip=${node}`, `${prefix}model.onnx`], action: 'Keep it in float', node, measured: measured(sqnr_db, sqnr_db + 5) },
+    advice: [{ command: ['qcalib', 'quantize', `--skip=${node}`, `${prefix}model.onnx`], action: 'Keep in float', node, measured: measured(sqnr_db, sqnr_db + 5) },
       { command: ['qcalib', 'quantize'], action: 'Change nothing', node: null, measured: measured(sqnr_db, sqnr_db + 0.001) }], advice_tried: 2, advice_left: 1, advice_state: 'tried', advice_left_out: [{ action: 'Give weights 4 bits', node: null }],
     cheaper: null, warnings: [`a warning about ${prefix}`], layers, graph, files: [{ file: `${prefix}model.int8.onnx`, bytes: 260000 }], memory: {}, timing: {} };
 };

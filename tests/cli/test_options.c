@@ -313,7 +313,7 @@ Test(options, commands_and_operands)
     cr_assert(o.version);
     accepts("help");
     refuses("", QC_USAGE, "no command", "qcalib help");
-    refuses("qantize m.onnx", QC_USAGE, "qantize", "did you mean quantize?");
+    refuses("qantize m.onnx", QC_USAGE, "qantize", "did you mean 'quantize'?");
     refuses("nothing-like-it", QC_USAGE, "neither a command nor a file", NULL);
     refuses("--data x.h5", QC_USAGE, "MODEL", "qcalib help quantize");
     refuses("quantize a.onnx b.onnx", QC_USAGE, "b.onnx", NULL);
@@ -322,17 +322,17 @@ Test(options, commands_and_operands)
 
 Test(options, wrong_ones_are_named)
 {
-    refuses("m.onnx --metod kl", QC_USAGE, "unknown option --metod", "did you mean --method?");
+    refuses("m.onnx --metod kl", QC_USAGE, "unknown option --metod", "did you mean '--method'?");
     refuses("m.onnx --zzzzzzzz", QC_USAGE, "unknown option --zzzzzzzz", "qcalib help");
     refuses("m.onnx -x", QC_USAGE, "-x", NULL);
-    refuses("m.onnx -threads=2", QC_USAGE, "-threads", "did you mean --threads=2?");
+    refuses("m.onnx -threads=2", QC_USAGE, "-threads", "did you mean '--threads=2'?");
     refuses("m.onnx --method", QC_USAGE, "--method needs a value", "NAME");
     refuses("m.onnx --method --data x.h5", QC_USAGE, "--method needs a value", NULL);
     refuses("m.onnx -o", QC_USAGE, "-o needs a value", "FILE");
     refuses("run m.onnx --method kl", QC_USAGE, "run has no option --method", "qcalib help run");
-    refuses("m.onnx --activation-type int9", QC_USAGE, "did you mean int8 or int16?", "bfp16, dynamic or none");
+    refuses("m.onnx --activation-type int9", QC_USAGE, "did you mean 'int8' or 'int16'?", "bfp16, dynamic or none");
     refuses("m.onnx --threads 99999999999999999999", QC_USAGE, "--threads", NULL);
-    refuses("m.onnx --samples 1e3", QC_USAGE, "'1e3'", "whole number");
+    refuses("m.onnx --samples 1e3", QC_USAGE, "'1e3'", "positive integer");
     refuses("m.onnx --config /nonexistent/file", QC_BAD_INPUT, "/nonexistent/file", NULL);
 }
 
@@ -340,9 +340,9 @@ Test(options, wrong_ones_are_named)
 Test(options, words_of_others)
 {
     refuses("m.onnx --bits 4", QC_USAGE, "unknown option --bits", "--weight-type int4");
-    refuses("m.onnx --weight-type int9", QC_USAGE, "did you mean int8 or int10?", NULL);
-    refuses("m.onnx --weight-type int1", QC_USAGE, "did you mean int2?", NULL);
-    refuses("m.onnx --weight-type uint32", QC_USAGE, "did you mean uint8?", NULL);
+    refuses("m.onnx --weight-type int9", QC_USAGE, "did you mean 'int8' or 'int10'?", NULL);
+    refuses("m.onnx --weight-type int1", QC_USAGE, "did you mean 'int2'?", NULL);
+    refuses("m.onnx --weight-type uint32", QC_USAGE, "did you mean 'uint8'?", NULL);
     accepts("version");
     cr_assert(o.version);
     accepts("-V");

@@ -97,7 +97,7 @@ Test(config, keys_of_other_commands_are_left_alone)
 
 Test(config, refused)
 {
-    refuses("{\"metod\": \"kl\"}", QC_USAGE, "did you mean \"method\"?");
+    refuses("{\"metod\": \"kl\"}", QC_USAGE, "did you mean 'method'?");
     refuses("{\"threads\": \"many\"}", QC_USAGE, "--threads");
     refuses("{\"threads\": -2}", QC_USAGE, "-2");
     refuses("{\"threads\": 1.5}", QC_USAGE, "1.5");

@@ -26,10 +26,10 @@ def job(qcalib, examples, tmp_path):
 @pytest.mark.parametrize(
     "words, meant",
     [
-        (["list", "methods"], "did you mean observers?"),
-        (["list", "backends"], "did you mean targets?"),
+        (["list", "methods"], "did you mean 'observers'?"),
+        (["list", "backends"], "did you mean 'targets'?"),
         (["m.onnx", "--bits", "4"], "--weight-type int4"),
-        (["m.onnx", "--weight-type", "int9"], "did you mean int8 or int10?"),
+        (["m.onnx", "--weight-type", "int9"], "did you mean 'int8' or 'int10'?"),
         (["m.onnx", "--data", "a", "--data", "b"], "--data is given twice: a and b"),
     ],
 )

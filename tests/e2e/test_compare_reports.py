@@ -157,7 +157,7 @@ def test_files_and_operands(qcalib, jobs, tmp_path):
     before = first.read_bytes()
     qcalib("compare-reports", jobs / "first", jobs / "second", "-o", first, code=2)
     assert first.read_bytes() == before
-    assert "did you mean compare" in qcalib("compare-report", first, first, code=2).err
+    assert "did you mean 'compare" in qcalib("compare-report", first, first, code=2).err
 
 
 def test_names_are_escaped(qcalib, jobs, tmp_path):

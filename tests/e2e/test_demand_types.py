@@ -43,7 +43,7 @@ def test_a_demand_that_only_float_meets(qcalib, tmp_path):
     assert "output x4 is equal on 24 samples of x.h5; required: 33 dB\n" in done.out and "nan" not in done.out
     layers(tmp_path / "float.onnx", 4, channels=16, side=24)
     done = qcalib("--data", "x.h5", "float.onnx", "--method", "minmax", "--min-sqnr", "34", "--no-report")
-    assert "with: equal outputs at 1.00 of the float latency" in done.out and "nan" not in done.out
+    assert "with: equal outputs at 100 % of the float latency" in done.out and "nan" not in done.out
 
 
 def test_a_network_of_one_layer_gets_16_bits(qcalib, tmp_path):

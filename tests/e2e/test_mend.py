@@ -166,7 +166,7 @@ def test_one_layer_in_16_bits_before_many_in_float(qcalib, tmp_path):
     qcalib(*job, "--threads", 3)
     assert (tmp_path / "q.onnx").read_bytes() == content
     line = qcalib(*job).out.split("without:")[1].splitlines()[0]
-    assert re.fullmatch(r" [\d.]+ dB at 0\.\d+ of the float latency; with: [\d.]+ dB at 0\.\d+ of the float latency \(estimated\)", line), line
+    assert re.fullmatch(r" [\d.]+ dB at \d\d % of the float latency; with: [\d.]+ dB at \d\d % of the float latency \(estimated\)", line), line
 
 
 def test_no_step_at_10_decibels(qcalib, tmp_path):

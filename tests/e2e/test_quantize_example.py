@@ -84,6 +84,12 @@ def test_report_is_what_onnx_runtime_measures(more, measured_on, said, data, cho
     assert abs(report["outputs"][0]["max_abs"] - np.abs(reference[0] - outputs[0]).max()) < 0.05
 
 
+def test_samples_that_statistics_have_seen_are_not_called_new(digits, qcalib, examples, tmp_path):
+    data = examples / "digits_calib.h5"
+    qcalib("collect", "--data", data, examples / "digits_cnn.onnx", "-o", "all.stats.h5", "-q")
+    assert "over 16 samples\n" in digits("--stats", "all.stats.h5", "--samples", "100").out
+
+
 def test_parameters_in_file_and_report_are_the_same(digits, tmp_path):
     """And the observed range is that of the data, which numpy finds as well."""
     report = digits("--json", "--method", "minmax").json

@@ -107,7 +107,7 @@ def test_quantized(name, quantized, qcalib, onnxruntime, tmp_path):
             assert (
                 np.abs(q).max(axis=tuple(d for d in range(q.ndim) if d != axis)).min() > 90
             )  # each row has its own scale
-    assert {n["reason"] for n in report["float_ops"] if n["op"] == op} == {"computes in float, from quantized weights"}
+    assert {n["reason"] for n in report["float_ops"] if n["op"] == op} == {"computed in float from quantized weights"}
     assert not [
         n for n in report["float_ops"] if n["name"].startswith("%")
     ]  # weights that are turned are no work of a run

@@ -334,7 +334,7 @@ def test_ops_of_a_pattern_that_stay_in_float_say_why(qcalib, data, examples):
     options = ["--samples", 2, "--weight-type=int4", "--no-report", "--json", "-o", "g.onnx"]
     report = qcalib("quantize", "--data", data / "kjv_calib96.h5", *options, data / "models/gpt_kjv_chars.onnx").json
     why = {f["name"]: f["reason"] for f in report["float_ops"]}
-    assert why["/e/Gather"] == "computes in float, from quantized weights"
+    assert why["/e/Gather"] == "computed in float from quantized weights"
     products = {layer["node"] for layer in report["layers"] if layer["op"] == "MatMul" and layer["kind"] == "weight"}
-    added = [name for name, reason in why.items() if reason == "computes in float on the result of an integer product"]
+    added = [name for name, reason in why.items() if reason == "computed in float on the result of an integer product"]
     assert len(added) > 20 and all(name.replace("Add", "MatMul") in products for name in added)

@@ -130,5 +130,5 @@ def test_a_skip_that_changes_nothing_is_told(job, tmp_path):
 
 
 def test_unknown_names(job):
-    assert "there is no such pattern or operator; did you mean 'Conv'?" in job("--only", "Conw", code=2).err
+    assert "there is no such pattern or operator (did you mean 'Conv'?)" in job("--only", "Conw", code=2).err
     assert "no quantizable node of that name, op or glob" in job("--skip", "nothing", code=2).err

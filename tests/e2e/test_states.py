@@ -302,7 +302,7 @@ def test_proposals(qcalib, tmp_path):
     [
         (["--state=h"], {}, 2, "INPUT=OUTPUT"),
         (["--state=g=h_next"], {}, 2, "no input 'g' ('qcalib inspect' shows them)"),
-        (["--state=h=h_nxt"], {}, 2, "no output 'h_nxt'; did you mean 'h_next'?"),
+        (["--state=h=h_nxt"], {}, 2, "no output 'h_nxt' (did you mean 'h_next'?)"),
         (["--state=h=h_next", "--state=h=h_next"], {}, 2, "'h' is given twice"),
         (["--state=h=h_next", "--seed=1", "--samples=4"], {}, 2, "--seed draws them"),
         (["--state=h=h_next"], {"lengths": np.array([4, 4])}, 3, "the sum of the lengths is 8"),

@@ -493,7 +493,7 @@ def test_mistakes_in_a_target(text, message, qcalib, made, tmp_path):
 
 
 def test_names(qcalib, made, tmp_path):
-    assert "did you mean tensorrt?" in qcalib("--target", "tensort", "--data", "data.h5", "model.onnx", code=2).err
+    assert "did you mean 'tensorrt'?" in qcalib("--target", "tensort", "--data", "data.h5", "model.onnx", code=2).err
     (tmp_path / "t.rules").write_text(STRANGER)
     assert "is for --target" in qcalib("--rules", "t.rules", "--data", "data.h5", "model.onnx", code=3).err
 

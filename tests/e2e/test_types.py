@@ -202,7 +202,7 @@ def test_the_report_has_the_types(qcalib, examples):
     ] == ["int8", "int4:logits_node"]
     assert {r["type"] for r in done["layers"]} == {"u16", "i8", "i4"}
     assert [f["reason"] for f in done["float_ops"] if f["name"] == "stem_conv_node"] == [
-        "only its weights are quantized (--activation-type none)"
+        "only the weights are quantized (--activation-type none)"
     ]
 
 

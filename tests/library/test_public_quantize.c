@@ -209,9 +209,9 @@ Test(public_quantize, options_have_the_messages_of_the_command_line)
     static const struct {
         const char *name, *value, *message;
     } rows[] = {
-        {"metod", "kl", "unknown option --metod; did you mean --method?"},
-        {"weight-rounding", "neerest", "--weight-rounding: unknown value 'neerest'; did you mean nearest?"},
-        {"samples", "0", "--samples: '0' is not a whole number from 1 on"},
+        {"metod", "kl", "unknown option --metod (did you mean '--method'?)"},
+        {"weight-rounding", "neerest", "--weight-rounding: unknown value 'neerest' (did you mean 'nearest'?)"},
+        {"samples", "0", "--samples: '0' is not a positive integer"},
         {"per-tensor", "x", "--per-tensor takes no value, but got 'x'"},
         {"method", NULL, "--method needs a value: NAME[:key=value,..]"},
         {"data", "x.h5", "--data is not an option of the library: set the member `data` of struct qcalib_job"},

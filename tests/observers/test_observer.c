@@ -70,9 +70,9 @@ Test(observer, refuses_wrong_specs_and_says_why)
         const char *spec, *says;
     } cases[] = {
         {"klx", "did you mean 'kl'"},
-        {"MSE", "unknown observer 'MSE': known are auto, minmax"},
-        {"kl:variant=tensort", "unknown choice 'tensort': known are quantizer, symmetric, tensorrt, mxnet, "
-                               "onnxruntime; did you mean 'tensorrt'?"},
+        {"MSE", "unknown observer 'MSE'; known are auto, minmax"},
+        {"kl:variant=tensort", "unknown choice 'tensort' (did you mean 'tensorrt'?); known are quantizer, "
+                               "symmetric, tensorrt, mxnet, onnxruntime"},
         {"kl:variant", "needs a value, as in kl:variant=quantizer"},
         {"kl:variant=1", "unknown choice '1'"},
         {"fixed:max=1", "option 'min' must be given, as in fixed:min=-1"},
@@ -96,7 +96,7 @@ Test(observer, refuses_wrong_specs_and_says_why)
         {"kl:bins=1e9", "a whole number from 0 to 65536"},
         {"percentile:p=101", "a number from 50 to 100, got 101"},
         {"percentile:p=99,", "unknown option ''"},
-        {"mse:p=3", "unknown option 'p': known are norm"},
+        {"mse:p=3", "unknown option 'p'; known are norm"},
         {"minmax:p=3", "'minmax' has no options"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

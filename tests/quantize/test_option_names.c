@@ -75,13 +75,13 @@ Test(option_names, messages)
     static const struct {
         const char *name, *value, *message;
     } cases[] = {
-        {"metod", "kl", "unknown option --metod; did you mean --method?"},
+        {"metod", "kl", "unknown option --metod (did you mean '--method'?)"},
         {"zzzzzzzz", "1", "unknown option --zzzzzzzz"},
         {"json", NULL, "unknown option --json"},
         {"tolerance", "1", "quantize has no option --tolerance"},
-        {"range", "Full", "--range: unknown value 'Full'; did you mean full?; expected full or restricted"},
-        {"threads", "0", "--threads: '0' is not a whole number from 1 on"},
-        {"max-drop", "-1", "--max-drop: '-1' is not a number from 0 on"},
+        {"range", "Full", "--range: unknown value 'Full' (did you mean 'full'?); expected full or restricted"},
+        {"threads", "0", "--threads: '0' is not a positive integer"},
+        {"max-drop", "-1", "--max-drop: '-1' is not a number of 0 or more"},
         {"method", NULL, "--method needs a value: NAME[:key=value,..]"},
         {"require-integer", "yes", "--require-integer takes no value, but got 'yes'"},
     };
@@ -107,7 +107,7 @@ Test(option_names, configuration)
               st.message);
     cr_assert(o.threads == 2 && o.skip.count == 2 && !o.given[QC_OPTION_TOLERANCE]);
     cr_assert(!configure("{\"metod\": \"mse\"}") &&
-                  strstr(st.message, "options: unknown key \"metod\"; did you mean \"method\"?"),
+                  strstr(st.message, "options: unknown key \"metod\" (did you mean 'method'?)"),
               "%s", st.message);
     cr_assert(!configure("{\"json\": true}") && strstr(st.message, "unknown key \"json\""), "%s", st.message);
     cr_assert(!configure("{\"threads\": [1]}") && strstr(st.message, "\"threads\" must be"), "%s", st.message);
