@@ -3,6 +3,8 @@
    lock. */
 #pragma once
 
+/* The functions of HDF5 1.10, which later versions have too: 1.12 gave some other types by default. */
+#define H5_USE_110_API 1
 #include <hdf5.h>
 
 #include "datasets/hdf5/hdf5_io.h"

@@ -155,6 +155,9 @@ const char *qc_dataset_unwritten(const struct qc_dataset *ds);
 bool qc_dataset_is_unchanged(const struct qc_dataset *ds, struct qc_status *st);
 size_t qc_dataset_made(const struct qc_dataset *ds); /* inputs that are made from the tokens */
 
+/* Returns how values become an input; NULL: there is no such input. */
+const struct qc_preprocess *qc_dataset_preprocess(const struct qc_dataset *ds, const char *input);
+
 /* Shape of one unit of an input, as the model takes it; dims that differ between units are -1. Returns the rank; the
    result in *dims is borrowed. */
 unsigned qc_dataset_dims(const int64_t **dims, const struct qc_dataset *ds, size_t input);

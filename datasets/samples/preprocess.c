@@ -2,6 +2,7 @@
 #include "datasets/samples/preprocess.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,4 +145,16 @@ bool qc_preprocess_copy(struct qc_preprocess *out, const struct qc_preprocess *p
     out->mean = qc_arena_dup(a, p->mean, p->mean_count, sizeof *p->mean, st);
     out->std = qc_arena_dup(a, p->std, p->std_count, sizeof *p->std, st);
     return out->scale && out->mean && out->std;
+}
+
+static void put_numbers(FILE *f, const char *key, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) fprintf(f, "%s%s%.9g", i ? "," : " ", i ? "" : key, (double)x[i]);
+}
+
+void qc_preprocess_print(FILE *f, const struct qc_preprocess *p)
+{
+    put_numbers(f, "scale=", p->scale, p->scale_count);
+    put_numbers(f, "mean=", p->mean, p->mean_count);
+    put_numbers(f, "std=", p->std, p->std_count);
 }

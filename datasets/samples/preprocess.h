@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/arena.h"
 
@@ -29,3 +30,6 @@ bool qc_preprocess_copy(struct qc_preprocess *out, const struct qc_preprocess *p
 
 /* Returns true if there is no step: values pass unchanged. */
 bool qc_preprocess_is_none(const struct qc_preprocess *p);
+
+/* Prints " scale=A mean=B,.. std=C,..", the steps that there are; qc_preprocess_parse reads the same float32. */
+void qc_preprocess_print(FILE *f, const struct qc_preprocess *p);

@@ -49,6 +49,13 @@ bool qc_dataset_is_unchanged(const struct qc_dataset *ds, struct qc_status *st)
                    ds->file);
 }
 
+const struct qc_preprocess *qc_dataset_preprocess(const struct qc_dataset *ds, const char *input)
+{
+    for (size_t i = 0; i < ds->input_count; i++)
+        if (strcmp(ds->bindings[i].input, input) == 0) return &ds->bindings[i].conversion.preprocess;
+    return NULL;
+}
+
 unsigned qc_dataset_dims(const int64_t **dims, const struct qc_dataset *ds, size_t input)
 {
     *dims = ds->bindings[input].dims;
@@ -256,11 +263,6 @@ void qc_dataset_read_less_ahead(const struct qc_dataset *ds, unsigned units)
         qc_reader_no_ahead(ds->reader);
 }
 
-static void put_numbers(FILE *f, const char *key, const float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++) fprintf(f, "%s%s%.9g", i ? "," : " ", i ? "" : key, (double)x[i]);
-}
-
 const char *qc_dataset_inputs(const struct qc_dataset *ds, struct qc_arena *a, struct qc_status *st)
 {
     char *text = NULL;
@@ -272,14 +274,11 @@ const char *qc_dataset_inputs(const struct qc_dataset *ds, struct qc_arena *a, s
     }
     for (size_t i = 0; i < ds->input_count; i++) {
         const struct qc_binding *b = &ds->bindings[i];
-        const struct qc_preprocess *p = &b->conversion.preprocess;
         static const char *const axes[] = {"", ":nhwc", ":nchw"};
         const bool own_name =
             !b->array || !qc_memory_array_named_by_file(b->array); /* parts are files of other names */
         fprintf(f, "%s: %s%s", b->input, own_name ? b->name : "", axes[b->axes]);
-        put_numbers(f, "scale=", p->scale, p->scale_count);
-        put_numbers(f, "mean=", p->mean, p->mean_count);
-        put_numbers(f, "std=", p->std, p->std_count);
+        qc_preprocess_print(f, &b->conversion.preprocess);
         fputc('\n', f);
     }
     const char *kept = fclose(f) == 0 ? qc_arena_strdup(a, text, st) : NULL;

@@ -136,6 +136,8 @@ struct qc_port {
     enum qc_judging judging;
     float scale; /* above 0: --io-type made integers of real numbers, (q - zero_point) * scale */
     int32_t zero_point;
+    const char *pixels; /* NULL, or the bytes of an image: preprocessing in the file, as in --preprocess */
+    bool channels_last; /* of such an image, unlike in the model */
 };
 
 struct qc_custom_ops;

@@ -14,6 +14,8 @@ bool qc_port_copy(struct qc_port *to, const struct qc_port *from, struct qc_aren
     to->judging = from->judging;
     to->scale = from->scale;
     to->zero_point = from->zero_point;
+    to->channels_last = from->channels_last;
+    if (from->pixels && !(to->pixels = qc_arena_strdup(a, from->pixels, st))) return false;
     for (int i = 0; i < QC_RANK_MAX; i++)
         if (from->symbol[i] && !(to->symbol[i] = qc_arena_strdup(a, from->symbol[i], st))) return false;
     return !from->declared || (to->declared = qc_arena_dup(a, from->declared, 1, sizeof *from->declared, st)) != NULL;

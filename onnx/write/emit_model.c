@@ -332,17 +332,28 @@ void qc_emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_on
     p->initializer = (Onnx__TensorProto **)e->initializers.items;
 }
 
-/* Adds the scale and zero point of inputs and outputs that --io-type made integers: "quantization:NAME". */
+/* Returns the entry of a port: {"type": T, "layout": "nhwc", "preprocess": .., "scale": .., "zero_point": ..}, of which
+   it has some. */
+static const char *port_text(struct qc_emitter *e, const struct qc_port *p)
+{
+    const char *type = qc_dtype_long_name(e->g->values[p->value].type.dtype), *image = "", *levels = "";
+    if (p->pixels)
+        image = qc_arena_printf(e->arena, e->st, "%s, \"preprocess\": \"%s\"",
+                                p->channels_last ? ", \"layout\": \"nhwc\"" : "", p->pixels);
+    if (p->scale > 0)
+        levels =
+            qc_arena_printf(e->arena, e->st, ", \"scale\": %.9g, \"zero_point\": %d", (double)p->scale, p->zero_point);
+    return image && levels ? qc_arena_printf(e->arena, e->st, "{\"type\": \"%s\"%s%s}", type, image, levels) : NULL;
+}
+
+/* Adds what --io-type made of inputs and outputs: "quantization:NAME". */
 static void emit_port_levels(Onnx__ModelProto *m, struct qc_emitter *e, const struct qc_port *ports, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct qc_port *p = &ports[i];
-        if (!(p->scale > 0)) continue;
-        const char *key = qc_arena_printf(e->arena, e->st, "quantization:%s", p->name),
-                   *value = qc_arena_printf(e->arena, e->st, "{\"type\": \"%s\", \"scale\": %.9g, \"zero_point\": %d}",
-                                            qc_dtype_long_name(e->g->values[p->value].type.dtype), (double)p->scale,
-                                            p->zero_point);
-        m->metadata_props[m->n_metadata_props++] = entry(e, key, value);
+        if (!(p->scale > 0) && !p->pixels) continue;
+        const char *key = qc_arena_printf(e->arena, e->st, "quantization:%s", p->name);
+        m->metadata_props[m->n_metadata_props++] = entry(e, key, port_text(e, p));
     }
 }
 

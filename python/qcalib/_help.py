@@ -23,6 +23,7 @@ SENTENCES = {
     "activation_type": 'Sets the type of activations, for the model or as "TYPE:NODE", "TYPE:OP", "TYPE:GLOB". '
                        "A list sets several.",
     "io_type": 'Makes inputs and outputs of the file integers, all of them or as "TYPE:NAME", "TYPE:GLOB". '
+               '"pixels" makes images bytes, channels last, and puts the preprocessing into the file. '
                "A list names several.",
     "weight_type": 'Sets the type of weights, for the model or as "TYPE:NODE", "TYPE:OP", "TYPE:GLOB". '
                    "A list sets several.",

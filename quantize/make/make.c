@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/make/make.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -84,11 +85,40 @@ static bool check_opset(const struct qc_network *net, size_t form, struct qc_sta
                                         opset, t->name, t->opset);
 }
 
+/* Fills the preprocessing of an image, in the arena: that of the data, or of --preprocess for statistics. */
+static bool find_pixels(const struct qc_port_pixels **out, const struct qc_network *net, const char *input,
+                        struct qc_arena *a, struct qc_status *st)
+{
+    const char *given = net->scheme.options->preprocess;
+    struct qc_preprocess parsed = {.bgr = false};
+    const struct qc_preprocess *p = net->setup->data ? qc_dataset_preprocess(net->setup->data, input) : NULL;
+    if (!p && !given)
+        return qc_fail(st, QC_USAGE,
+                       "--io-type pixels: without --data it needs --preprocess ('none': the pixels as "
+                       "they are)");
+    if (!p && !qc_preprocess_parse(&parsed, given, a, st)) return false;
+    if (!p) p = &parsed;
+    struct qc_port_pixels *made = QC_NEW_ARRAY(a, struct qc_port_pixels, 1, st);
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    if (!made || !f) return qc_fail_memory(st, 1);
+    qc_preprocess_print(f, p);
+    const bool whole = fclose(f) == 0;
+    *made =
+        (struct qc_port_pixels){.step = {{p->scale, p->scale_count}, {p->mean, p->mean_count}, {p->std, p->std_count}},
+                                .text = whole ? qc_arena_strdup(a, text + (*text == ' '), st) : NULL};
+    free(text);
+    *out = made;
+    return made->text || qc_fail_memory(st, 1);
+}
+
 /* Tells that a port stays float though --io-type asks for integers; fails if the option names it. */
-static bool stays_float(const struct qc_network *net, const char *what, const char *name, bool named,
+static bool stays_float(const struct qc_network *net, const char *what, const char *name, bool image, bool named,
                         struct qc_status *st)
 {
-    static const char why[] = "no quantizer of this width with one scale is next to it";
+    const char *why = image ? "pixels are an input with four axes and 1, 3 or 4 channels"
+                            : "no quantizer of this width with one scale is next to it";
     if (named) return qc_fail(st, QC_UNSUPPORTED, "--io-type: %s '%s' cannot be integers: %s", what, name, why);
     qc_warn(net->listener->warnings, "--io-type: %s '%s' stays float: %s", what, name, why);
     return true;
@@ -109,15 +139,19 @@ static bool make_ports_integer(struct qc_network *net, struct qc_status *st)
     struct qc_port_choice *choices = QC_NEW_ARRAY(a, struct qc_port_choice, count, st);
     bool *named = QC_NEW_ARRAY(a, bool, count, st), *done = QC_NEW_ARRAY(a, bool, count, st);
     if (!choices || !named || !done) return false;
-    for (size_t i = 0; i < count; i++)
-        choices[i] =
-            qc_io_type_of(&named[i], o, i < g->input_count ? g->inputs[i].name : g->outputs[i - g->input_count].name);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = i < g->input_count ? g->inputs[i].name : g->outputs[i - g->input_count].name;
+        choices[i] = qc_io_type_of(&named[i], o, name);
+        if (choices[i].image && i < g->input_count && !find_pixels(&choices[i].pixels, net, name, a, st)) return false;
+    }
     if (!qc_integer_ports(&made, done, g, choices, choices + g->input_count, st)) return false;
     bool ok = true;
     for (size_t i = 0; ok && i < count; i++) {
         const bool input = i < g->input_count;
         const char *name = input ? g->inputs[i].name : g->outputs[i - g->input_count].name;
-        if (choices[i].integer && !done[i]) ok = stays_float(net, input ? "input" : "output", name, named[i], st);
+        const bool image = choices[i].image && (input || named[i]);
+        if ((choices[i].integer || image) && !done[i])
+            ok = stays_float(net, input ? "input" : "output", name, image, named[i], st);
     }
     qc_graph_free(net->narrowed);
     net->narrowed = made;

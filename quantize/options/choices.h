@@ -50,7 +50,8 @@ enum qc_advise { QC_ADVICES(QC_CHOICE_VALUE) };
 #define QC_FORMAT_ROW(c, symbol, name) c(name, 0)
 #define QC_FORMATS(c) QC_EXPORTERS(QC_FORMAT_ROW, c)
 
-#define QC_IO_TYPES(c) c("float", QC_F32) c("uint8", QC_U8) c("int8", QC_I8) c("model", QC_NONE)
+/* "pixels": the bytes of an image; QC_BOOL is no type of quantizers. */
+#define QC_IO_TYPES(c) c("float", QC_F32) c("uint8", QC_U8) c("int8", QC_I8) c("model", QC_NONE) c("pixels", QC_BOOL)
 
 /* Types of quantized values. A type of fewer bits than its value's has part of the levels of that type. Number formats
    have QC_NONE. */

@@ -135,6 +135,7 @@ struct qc_port_choice qc_io_type_of(bool *named, const struct qc_options *o, con
     /* The two ends of a state would have scales of their own. */
     if (!*named && is_state(o, name)) return (struct qc_port_choice){.integer = false};
     const enum qc_dtype t = qc_type_choice_of(item, QC_OPTION_IO_TYPE).dtype;
+    if (t == QC_BOOL) return (struct qc_port_choice){.image = true};
     return (struct qc_port_choice){.integer = t != QC_F32, .dtype = t == QC_F32 ? QC_NONE : t};
 }
 

@@ -73,10 +73,13 @@ void qc_record_outputs(struct qc_report *r, const struct qc_network *net, const 
     for (size_t i = 0; i < g->input_count + g->output_count; i++) {
         const bool input = i < g->input_count;
         const struct qc_port *p = input ? &g->inputs[i] : &g->outputs[i - g->input_count];
-        if (!(p->scale > 0)) continue;
-        qc_json_add(ports,
-                    QC_JSON("name %s direction %s type %s scale %f zero_point %d", p->name, input ? "input" : "output",
-                            qc_dtype_long_name(g->values[p->value].type.dtype), (double)p->scale, p->zero_point));
+        if (!(p->scale > 0) && !p->pixels) continue;
+        struct qc_json *port = QC_JSON("name %s direction %s type %s", p->name, input ? "input" : "output",
+                                       qc_dtype_long_name(g->values[p->value].type.dtype));
+        if (p->channels_last) qc_json_put(port, "layout %s", "nhwc");
+        if (p->pixels) qc_json_put(port, "preprocess %s", p->pixels);
+        if (p->scale > 0) qc_json_put(port, "scale %f zero_point %d", (double)p->scale, p->zero_point);
+        qc_json_add(ports, port);
     }
     qc_json_set_some(r->record, "integer_ports", ports);
 }

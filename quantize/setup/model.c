@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/json.h"
 #include "base/scope.h"
 #include "calib/statistics/stream.h"
 #include "graph/core/custom.h"
@@ -13,6 +14,7 @@
 #include "quantize/setup/state_inputs.h"
 #include "rewrite/language/expansion.h"
 #include "rewrite/passes/constant_products.h"
+#include "rewrite/passes/integer_ports.h"
 #include "tflite/read/tflite_import.h"
 
 /* Fails if a file to be written holds external data of the model. */
@@ -73,6 +75,47 @@ static bool import(struct qc_model *m, const struct qc_model_source *source, con
     return ok;
 }
 
+/* Returns the number of operators between an image's bytes and the model's numbers in a file of --io-type pixels; 0 for
+   another input. */
+static size_t pixel_steps(const struct qc_model_info *info, const char *input)
+{
+    static const char prefix[] = "quantization:";
+    size_t steps = 0;
+    for (size_t i = 0; i < info->property_count; i++) {
+        const struct qc_model_property *p = &info->properties[i];
+        struct qc_status own = QC_STATUS_INIT;
+        struct qc_json *entry;
+        if (strncmp(p->key, prefix, sizeof prefix - 1) != 0 || strcmp(p->key + sizeof prefix - 1, input) != 0 ||
+            !qc_json_parse(&entry, p->value, strlen(p->value), &own))
+            continue;
+        const char *text = qc_json_find_text(entry, "preprocess");
+        if (text) steps = qc_json_find(entry, "layout") != NULL;
+        if (text && !qc_json_find(entry, "scale"))
+            for (steps++; (text = strchr(text, '=')); text++) steps++;
+        qc_json_free(entry);
+    }
+    return steps;
+}
+
+/* Gives images of --io-type pixels the layout and numbers of the model, so that they read its samples. */
+static bool take_samples(struct qc_model *m, struct qc_status *st)
+{
+    struct qc_graph *made;
+    bool any = false;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    size_t *chain = a ? QC_NEW_ARRAY(a, size_t, m->graph->input_count + 1, st) : NULL;
+    if (!chain) return qc_fail_memory(st, 1);
+    for (size_t i = 0; i < m->graph->input_count; i++)
+        any = (chain[i] = pixel_steps(&m->info, m->graph->inputs[i].name)) || any;
+    if (!any) return true;
+    if (!qc_ports_without_pixels(&made, m->graph, chain, st)) return qc_where(st, "%s", m->path);
+    if (made) {
+        m->whole = m->graph; /* holds the texts of info */
+        m->graph = made;
+    }
+    return true;
+}
+
 bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, const struct qc_options *o,
                    struct qc_warnings *w, struct qc_status *st)
 {
@@ -94,7 +137,7 @@ bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, c
             return qc_fail(st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model; data are given with --data", path);
         if (!import(&m, source, o, st)) return false;
     }
-    if (!check_output_files(&m, source, st)) {
+    if ((source->only_run && !take_samples(&m, st)) || !check_output_files(&m, source, st)) {
         qc_model_close(&m);
         return false;
     }

@@ -15,7 +15,7 @@ struct qc_model {
     struct qc_graph *graph;
     struct qc_graph *imported; /* NULL, or the graph that `graph` was made from */
     bool widened;              /* `graph` is `imported` in float32 (qc_model_widen) */
-    struct qc_graph *whole;    /* NULL, or the graph that was read, before qc_model_split */
+    struct qc_graph *whole;    /* NULL, or the graph that was read, before qc_model_split or without images */
     struct qc_graph *view; /* NULL, or the one of the three that shares nodes and values with a model at hand, but has
                               the budget of this job */
     struct qc_model_info info; /* in the arena of the imported graph */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/passes/integer_ports.h"
 
+#include "arith/params.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
 
@@ -76,6 +77,93 @@ static qc_id add_cast(struct qc_graph *to, qc_id v, enum qc_dtype dtype, struct 
     return v ? qc_graph_add(to, &def, st) : 0;
 }
 
+/* Returns the axis of an image's channels, 1 or the last one, which has 1, 3 or 4; -1: it is no image. */
+static int channel_axis(const struct qc_shape *s, const struct qc_port_pixels *p)
+{
+    size_t channels = 1;
+    for (int k = 0; k < 3; k++)
+        if (p->step[k].count > channels) channels = p->step[k].count;
+    for (int axis = 1; s->rank > 3 && axis < s->rank; axis += s->rank - 2) {
+        const int64_t n = s->dim[axis];
+        if ((n == 1 || n == 3 || n == 4) && (channels == 1 || (size_t)n == channels)) return axis;
+    }
+    return -1;
+}
+
+/* Returns true if these levels of each preprocessed byte are the byte. */
+static bool keep_bytes(const struct levels *l, const struct qc_port_pixels *p)
+{
+    const struct qc_affine to = {l->scale, l->zero_point};
+    float number[3] = {1, 0, 1};
+    if (l->dtype != QC_U8) return false;
+    for (size_t c = 0; c < 4; c++)
+        for (int x = 0; x < 256; x++) {
+            for (int k = 0; k < 3; k++)
+                if (p->step[k].count) number[k] = p->step[k].of[c < p->step[k].count ? c : 0];
+            const float y = ((float)x * number[0] - number[1]) / number[2];
+            if (qc_quantize_one(y, to, (struct qc_levels){.lo = 0, .hi = 255}) != x) return false;
+        }
+    return true;
+}
+
+/* Adds the steps of preprocessing to an image whose channels are this axis. */
+static qc_id add_steps(struct qc_graph *to, qc_id v, const struct qc_port_pixels *p, int axis, struct qc_status *st)
+{
+    static const enum qc_op ops[] = {QC_OP_Mul, QC_OP_Sub, QC_OP_Div};
+    const struct qc_shape *s = &to->values[v].type.shape;
+    for (int k = 0; v && k < 3; k++) {
+        struct qc_shape by = QC_SCALAR;
+        if (!p->step[k].count) continue;
+        if (p->step[k].count > 1) {
+            by.rank = s->rank - axis;
+            for (int d = 0; d < by.rank; d++) by.dim[d] = d ? 1 : (int64_t)p->step[k].count;
+        }
+        const qc_id in[2] = {v, qc_graph_add_made_constant(to, NULL, qc_tensor_of(QC_F32, &by, p->step[k].of, st), st)};
+        const struct qc_node_def def = {.op = ops[k], .input_count = 2, .inputs = in};
+        v = in[1] ? qc_graph_add(to, &def, st) : 0;
+    }
+    return v;
+}
+
+/* Moves the last axis to `axis`. */
+static qc_id add_channels_first(struct qc_graph *to, qc_id v, int rank, int axis, struct qc_status *st)
+{
+    int64_t order[QC_RANK_MAX];
+    for (int d = 0; d < rank; d++) order[d] = d < axis ? d : d == axis ? rank - 1 : d - 1;
+    const struct qc_attr attr = QC_INTS("perm", (size_t)rank, order);
+    const struct qc_node_def def = {
+        .op = QC_OP_Transpose, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &attr};
+    return v ? qc_graph_add(to, &def, st) : 0;
+}
+
+static bool port_image(struct porting *x, size_t i, const struct qc_port_pixels *p, int axis, struct qc_status *st)
+{
+    const struct qc_port *port = &x->g->inputs[i];
+    const struct qc_type *type = &x->g->values[port->value].type;
+    const int last = type->shape.rank - 1;
+    const struct levels l = input_levels(x, port->value, &(struct qc_port_choice){.integer = true, .dtype = QC_U8});
+    const bool exact = keep_bytes(&l, p);
+    struct qc_shape shape = type->shape;
+    for (int d = axis; d <= last; d++) shape.dim[d] = type->shape.dim[d < last ? d + 1 : axis];
+    qc_id v = qc_graph_add_input(x->r.to, port->name, QC_U8, &shape, st);
+    if (!v) return false;
+    struct qc_port *to = &x->r.to->inputs[i], copy = {0};
+    if (!qc_port_copy(&copy, port, x->r.to->arena, st) || !(to->pixels = qc_arena_strdup(x->r.to->arena, p->text, st)))
+        return false;
+    to->channels_last = axis != last;
+    for (int d = 0; d <= last; d++) to->symbol[d] = copy.symbol[d < axis ? d : d < last ? d + 1 : axis];
+    if (axis != last) v = add_channels_first(x->r.to, v, last + 1, axis, st);
+    if (exact) {
+        to->scale = l.scale;
+        to->zero_point = l.zero_point;
+        v = add_linear(x->r.to, QC_OP_DequantizeLinear, v, &l, NULL, st);
+    } else if ((v = add_cast(x->r.to, v, QC_F32, st)) != 0) {
+        v = add_steps(x->r.to, v, p, axis, st);
+    }
+    if (v && type->dtype != QC_F32) v = add_cast(x->r.to, v, type->dtype, st);
+    return (x->r.map[port->value] = v) != 0;
+}
+
 static bool port_input(struct porting *x, bool *done, size_t i, const struct qc_port_choice *choice,
                        struct qc_status *st)
 {
@@ -83,6 +171,8 @@ static bool port_input(struct porting *x, bool *done, size_t i, const struct qc_
     const struct qc_type *type = &x->g->values[port->value].type;
     const bool real = qc_dtype_info(type->dtype)->is_float;
     struct levels l = {.dtype = QC_NONE};
+    const int axis = choice->image && real ? channel_axis(&type->shape, choice->pixels) : -1;
+    if (axis > 0) return (*done = true) && port_image(x, i, choice->pixels, axis, st);
     if (choice->integer && real) l = input_levels(x, port->value, choice);
     const bool integer = l.dtype != QC_NONE;
     qc_id v = qc_graph_add_input(x->r.to, port->name, integer ? l.dtype : type->dtype, &type->shape, st);
@@ -193,6 +283,51 @@ bool qc_real_ports(struct qc_graph **out, const struct qc_graph *g, const struct
         if (ok && maker) ok = (results[o] = read_back(&r, maker, results[o], st)) != 0;
     }
     ok = ok && qc_rebuild_finish_with(out, &r, results, st);
+    qc_rebuild_free(&r);
+    return ok;
+}
+
+/* Follows the first `length` operators that read input i, each the only one; *end: what they compute. Returns false if
+   they are not there. */
+static bool follow_chain(qc_id *end, bool *skip, const struct qc_uses *u, size_t i, size_t length)
+{
+    const struct qc_graph *g = u->graph;
+    qc_id v = g->inputs[i].value;
+    for (size_t k = 0; k < length; k++) {
+        const struct qc_use_list readers = qc_readers(u, v);
+        const struct qc_node *n = readers.count == 1 ? &g->nodes[readers.of[0].node] : NULL;
+        if (!n || n->inputs[0] != v || n->output_count != 1 || u->output_count[v] ||
+            (n->op != QC_OP_Transpose && n->op != QC_OP_Cast && n->op != QC_OP_Mul && n->op != QC_OP_Sub &&
+             n->op != QC_OP_Div))
+            return false;
+        skip[readers.of[0].node] = true;
+        v = n->outputs;
+    }
+    *end = v;
+    return true;
+}
+
+bool qc_ports_without_pixels(struct qc_graph **out, const struct qc_graph *g, const size_t *chain, struct qc_status *st)
+{
+    struct qc_uses uses;
+    struct qc_rebuild r = {.from = NULL};
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    bool *skip = QC_NEW_ARRAY(a, bool, g->node_count + 1, st);
+    qc_id *ends = QC_NEW_ARRAY(a, qc_id, g->input_count + 1, st);
+    bool ok = skip && ends && qc_uses_of(&uses, g, a, st);
+    *out = NULL;
+    for (size_t i = 0; ok && i < g->input_count; i++)
+        if (!follow_chain(&ends[i], skip, &uses, i, chain[i])) return true;
+    ok = ok && qc_rebuild_begin_bare(&r, g, st);
+    for (size_t i = 0; ok && i < g->input_count; i++) {
+        const struct qc_port *port = &g->inputs[i];
+        const struct qc_type *type = &g->values[ends[i]].type;
+        r.map[ends[i]] = qc_graph_add_input(r.to, port->name, type->dtype, &type->shape, st);
+        ok = r.map[ends[i]] && (chain[i] || qc_port_copy(&r.to->inputs[i], port, r.to->arena, st));
+    }
+    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = skip[id] || qc_rebuild_node(&r, id, st) != 0;
+    ok = ok && qc_rebuild_finish(out, &r, st);
     qc_rebuild_free(&r);
     return ok;
 }
