@@ -20,8 +20,8 @@ bool qc_cost_of(struct qc_report_cost *out, const struct qc_network *net, struct
  */
 bool qc_record_cost(struct qc_report *r, const struct qc_network *net, struct qc_status *st);
 
-/* Sets *more ([node_count + 1] of net->produced, from a) to the estimated latency that each operator on integers would
-   add if it alone were in float, relative to the float network; infinity for nodes that are no such operators, for a
-   convolution that a residual block begins with, and if the network takes less than QC_FREE_LEAST_TIME. It may be
-   negative. */
-bool qc_latency_in_float(double **more, const struct qc_network *net, struct qc_arena *a, struct qc_status *st);
+/* Sets *time to the estimated time of the float model in nanoseconds, and *more ([node_count + 1] of made, from a) to
+   the estimated latency that each operator on integers would add if it alone were in float, relative to the float
+   model; infinity for other operators. It may be negative. made: net->produced, or for the shapes of a unit. */
+bool qc_latency_in_float(double **more, double *time, const struct qc_network *net, const struct qc_graph *made,
+                         struct qc_arena *a, struct qc_status *st);

@@ -8,6 +8,7 @@
 #include "base/index.h"
 #include "calib/metrics/sensitivity.h"
 #include "quantize/report/quantize_report.h"
+#include "quantize/search/auto_method.h"
 #include "quantize/search/cost.h"
 #include "quantize/search/fallback.h"
 #include "quantize/search/limits.h"
@@ -27,18 +28,30 @@ static bool may_be_float(const struct qc_candidate *c)
 
 /* The operators of the produced graph that could be in float, by name. */
 struct operators {
-    const struct qc_graph *made;
-    const double *more; /* estimated latency that each adds in float */
+    const struct qc_graph *made; /* the produced graph ... */
+    struct qc_graph *sized;      /* ... or if shapes are free, a copy for those of a unit; else NULL */
+    const double *more;          /* estimated latency that each adds in float */
+    bool must_save;
     struct qc_texts names;
 };
+
+/* Returns true if the outputs are good, or the network is small: QC_FREE_LEAST_TIME. */
+static bool must_save(const struct qc_network *net, double time)
+{
+    const struct qc_report_trial *t = qc_auto_method_chosen(net->auto_method);
+    return (t && t->sqnr_db >= QC_FREE_OPERATORS_BELOW_DB) || time < QC_FREE_LEAST_TIME;
+}
 
 static bool list_operators(struct operators *out, const struct qc_network *net, struct qc_arena *a,
                            struct qc_status *st)
 {
-    double *more;
+    double *more, time;
     *out = (struct operators){.made = net->produced};
-    if (!qc_latency_in_float(&more, net, a, st)) return false;
+    if (!qc_graph_of_unit(&out->sized, net->produced, net->setup->data, st)) return false;
+    if (out->sized) out->made = out->sized;
+    if (!qc_latency_in_float(&more, &time, net, out->made, a, st)) return false;
     out->more = more;
+    out->must_save = must_save(net, time);
     for (qc_id id = 1; id <= out->made->node_count; id++) {
         const struct qc_node *n = &out->made->nodes[id];
         const char *own = n->name && *n->name ? n->name : out->made->values[n->outputs].name;
@@ -53,6 +66,7 @@ static qc_id operator_named(const struct operators *o, const char *name, const c
     const qc_id id = *name ? (qc_id)qc_texts_find(&o->names, name) : 0;
     if (!id || strcmp(qc_op_info(o->made->nodes[id].op)->name, op) != 0) return 0;
     const bool product = qc_op_info(o->made->nodes[id].op)->affine == QC_AFFINE_PRODUCT;
+    if (o->must_save) return o->more[id] < 0 ? id : 0;
     return o->more[id] <= (product ? QC_FREE_PRODUCT_LATENCY : QC_FREE_LATENCY) ? id : 0;
 }
 
@@ -139,19 +153,17 @@ static bool take_operators(struct qc_float_operators *out, const struct qc_candi
     return true;
 }
 
-bool qc_find_float_operators(struct qc_float_operators *out, const struct qc_candidate *c, struct qc_status *st)
+/* Measures the noise of the operators that cost next to nothing in float, and takes the best. */
+static bool choose_operators(struct qc_float_operators *out, const struct qc_candidate *c, const struct operators *o,
+                             struct qc_status *st)
 {
     const struct qc_network *net = c->network;
     struct qc_sensitivity *s = NULL;
     struct qc_status why = QC_STATUS_INIT;
-    struct operators o;
     struct qc_uses uses;
-    *out = (struct qc_float_operators){0};
-    if (!may_be_float(c)) return true;
     double *marked = QC_NEW_ARRAY(c->arena, double, net->simulated->qparams_count + 1, st);
-    if (!marked || !list_operators(&o, net, c->arena, st) || !qc_uses_of(&uses, net->simulated, c->arena, st))
-        return false;
-    const size_t count = mark_operators(marked, net, &uses, &o);
+    if (!marked || !qc_uses_of(&uses, net->simulated, c->arena, st)) return false;
+    const size_t count = mark_operators(marked, net, &uses, o);
     if (!count) return true;
     const struct qc_sensitivity_options which = {.most = count < QC_FREE_OPERATORS ? count : QC_FREE_OPERATORS,
                                                  .weights_of = 1,
@@ -159,15 +171,29 @@ bool qc_find_float_operators(struct qc_float_operators *out, const struct qc_can
     /* Unsupported: shapes depend on data. */
     if (!qc_measure_sensitivity(&s, net, NULL, QC_FREE_OPERATOR_BATCHES, &which, &why))
         return why.code == QC_UNSUPPORTED || qc_fail(st, why.code, "%s", why.message);
-    const bool ok = take_operators(out, c, s, &o, st);
+    const bool ok = take_operators(out, c, s, o, st);
     qc_sensitivity_free(s);
     return ok;
 }
 
-bool qc_costs_nothing(bool *out, const struct qc_network *is, const struct qc_network *was, struct qc_status *st)
+bool qc_find_float_operators(struct qc_float_operators *out, const struct qc_candidate *c, struct qc_status *st)
+{
+    struct operators o;
+    *out = (struct qc_float_operators){0};
+    if (!may_be_float(c)) return true;
+    const bool ok = list_operators(&o, c->network, c->arena, st) && choose_operators(out, c, &o, st);
+    out->must_save = o.must_save;
+    qc_graph_free(o.sized);
+    return ok;
+}
+
+bool qc_costs_nothing(bool *out, const struct qc_network *is, const struct qc_network *was, bool must_save,
+                      struct qc_status *st)
 {
     struct qc_report_cost now, before;
     if (!qc_cost_of(&now, is, st) || !qc_cost_of(&before, was, st)) return false;
+    *out = now.latency < before.latency * (1 - QC_FREE_LATENCY) && now.bytes <= before.bytes;
+    if (must_save) return true;
     const bool slower = now.latency > before.latency * (1 + QC_FREE_LATENCY);
     *out = (!slower || is->scheme.partition.prefer == QC_PREFER_SIZE) &&
            (double)now.bytes <= (double)before.bytes * (1 + QC_FREE_BYTES);

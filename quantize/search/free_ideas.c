@@ -62,11 +62,11 @@ static bool may_use_full_range(const struct qc_candidate *c)
            c->scheme.partition.weight.restricted;
 }
 
-/* Operators in float give other bits on other processors, so they must be worth it. */
-static bool is_noisy(const struct qc_candidate *c)
+/* quantize/search/float_operators.h decides. */
+static bool always(const struct qc_candidate *c)
 {
-    const struct qc_report_trial *t = qc_auto_method_chosen(c->network->auto_method);
-    return !t || t->sqnr_db < QC_FREE_OPERATORS_BELOW_DB;
+    (void)c;
+    return true;
 }
 
 static const struct idea ideas[] = {
@@ -74,10 +74,10 @@ static const struct idea ideas[] = {
     {"smooth", CHANNELS, QC_ANOTHER_FORM, may_scale, 1, {{"scale-channels", "free"}}, 0},
     {"weight_method", WEIGHTS, QC_SAME_FORM, may_choose_weights, 1, {{"weight-method", "output"}}, 0},
     {"full_range", WEIGHTS, QC_SAME_FORM, may_use_full_range, 2, {{"weight-method", "output"}, {"range", "full"}}, 0},
-    {"float_operators", OPERATORS, QC_SAME_FORM, is_noisy, 0, {{0}}, 8},
-    {"float_operators", OPERATORS, QC_SAME_FORM, is_noisy, 0, {{0}}, 4},
-    {"float_operators", OPERATORS, QC_SAME_FORM, is_noisy, 0, {{0}}, 2},
-    {"float_operators", OPERATORS, QC_SAME_FORM, is_noisy, 0, {{0}}, 1},
+    {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 8},
+    {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 4},
+    {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 2},
+    {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 1},
 };
 enum { IDEAS = sizeof ideas / sizeof *ideas };
 
@@ -134,7 +134,8 @@ static bool make_probe(struct qc_candidate **out, const struct trying *t, const 
     bool ok = (!cheaply || qc_dataset_select(data, &few, &why)) &&
               qc_candidate_derive(out, t->c, &change, cheaply ? QC_FEW_SAMPLES : idea->how, &why);
     if (cheaply && !qc_model_select_again(data, t->c->setup->options, st)) return false;
-    if (ok && idea && idea->operators) ok = qc_costs_nothing(&free_of_cost, (*out)->network, t->c->network, &why);
+    if (ok && idea && idea->operators)
+        ok = qc_costs_nothing(&free_of_cost, (*out)->network, t->c->network, t->operators.must_save, &why);
     if (!ok || !free_of_cost) {
         qc_candidate_free(*out);
         *out = NULL;
@@ -216,7 +217,7 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     networks[0] = made[0] ? made[0]->network : t->c->network;
     const struct qc_race_terms terms = terms_of(!made[0], kind);
     ok = ok && (count == 1 || qc_race_of_networks(results, &best, t->c->network, networks, count, &terms, st));
-    if (kind == OPERATORS && results[0].sqnr_db >= QC_FREE_OPERATORS_BELOW_DB) best = 0;
+    if (kind == OPERATORS && !t->operators.must_save && results[0].sqnr_db >= QC_FREE_OPERATORS_BELOW_DB) best = 0;
     struct qc_report_idea *rows = &t->list[t->count];
     for (size_t k = 1; ok && k < count; k++) {
         ok = describe(&rows[k - 1], t, of[k], st);

@@ -2,6 +2,7 @@
 /* The cost of a network: times of operators, and their order for placements and types. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "quantize/search/cost.h"
@@ -89,4 +90,52 @@ Test(cost, of_bits)
     cr_expect(wide.latency > 1 && wide.latency > bytes.latency, "%g %g", wide.latency, bytes.latency);
     cr_expect(part.bytes > bytes.bytes && small.bytes < bytes.bytes);
     cr_expect(bytes.latency > 0.2 && bytes.latency < 1.5, "%g", bytes.latency);
+}
+
+/* A convolution, and so many residual blocks that begin with its result. */
+static double more_in_float(const struct qc_network *net, int blocks)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    char text[4096];
+    int at = snprintf(text, sizeof text,
+                      "graph \"g\"\nqparams @1 quantizer \"x\" u8 asymmetric bound scale 0.1 zero 3 observed %%1\n"
+                      "qparams @2 quantizer \"w\" i8 symmetric weight bound scale 0.1 zero 0\n"
+                      "qparams @3 product @1 @2\ninput %%1 \"x\" f32[1,16,32,32]\ninput %%2 \"w\" f32[16,16,3,3]\n"
+                      "%%3 : u8[1,16,32,32] @1 = Quantize(%%1)\n%%4 : i8[16,16,3,3] @2 = Quantize(%%2)\n"
+                      "%%5 : i32[1,16,32,32] @3 axis 1 = Conv \"c\"(%%3, %%4) {pads=[1,1,1,1]}\n"
+                      "%%6 : u8[1,16,32,32] @1 = Requantize(%%5)\n");
+    int last = 6;
+    for (int k = 0; k < blocks; k++, last += 4)
+        at += snprintf(text + at, sizeof text - (size_t)at,
+                       "%%%d : i32[1,16,32,32] @3 axis 1 = Conv \"b%d\"(%%%d, %%4) {pads=[1,1,1,1]}\n"
+                       "%%%d : u8[1,16,32,32] @1 = Requantize(%%%d)\n"
+                       "%%%d : u8[1,16,32,32] @1 = Add(%%%d, %%%d)\n%%%d : u8[1,16,32,32] @1 = Relu(%%%d)\n",
+                       last + 1, k, last, last + 2, last + 1, last + 3, last, last + 2, last + 4, last + 3);
+    snprintf(text + at, sizeof text - (size_t)at, "output \"y\" %%%d\n", last);
+    struct qc_graph *g = graph_of(text);
+    double *more, time, one = (double)NAN;
+    cr_assert(qc_latency_in_float(&more, &time, net, g, a, &st), "%s", st.message);
+    for (qc_id id = 1; id <= g->node_count; id++)
+        if (g->nodes[id].name && strcmp(g->nodes[id].name, "c") == 0) one = more[id] * time;
+    qc_graph_free(g);
+    qc_arena_free(a);
+    return one;
+}
+
+/* In float, ONNX Runtime orders the channels of the result otherwise before and behind each sum: ResNet-20 takes 366 us
+   instead of 353 if its first convolution is in float. */
+Test(cost, of_a_float_convolution_grows_with_the_sums_behind_it)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_options o;
+    struct made_network m;
+    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, &st) && qc_options_set(&o, QC_OPTION_SAMPLES, "8", &st) &&
+              qc_options_set(&o, QC_OPTION_METHOD, "minmax", &st) && make_network(&m, &o, &in, NULL, &st));
+    const double one = more_in_float(m.c->network, 1), two = more_in_float(m.c->network, 2),
+                 three = more_in_float(m.c->network, 3);
+    cr_expect(two > one && fabs(three - two - (two - one)) < 1, "%g %g %g", one, two, three);
+    free_network(&m);
+    qc_arena_free(a);
 }
