@@ -22,6 +22,6 @@ bool qc_record_cost(struct qc_report *r, const struct qc_network *net, struct qc
 
 /* Sets *time to the estimated time of the float model in nanoseconds, and *more ([node_count + 1] of made, from a) to
    the estimated latency that each operator on integers would add if it alone were in float, relative to the float
-   model; infinity for other operators. It may be negative. made: net->produced, or for the shapes of a unit. */
+   model; infinity for other operators. It may be negative. made: net->produced, or a copy for the sizes of samples. */
 bool qc_latency_in_float(double **more, double *time, const struct qc_network *net, const struct qc_graph *made,
                          struct qc_arena *a, struct qc_status *st);

@@ -7,6 +7,7 @@
 
 #include "base/index.h"
 #include "calib/metrics/sensitivity.h"
+#include "quantize/make/evidence.h"
 #include "quantize/report/quantize_report.h"
 #include "quantize/search/auto_method.h"
 #include "quantize/search/cost.h"
@@ -29,7 +30,7 @@ static bool may_be_float(const struct qc_candidate *c)
 /* The operators of the produced graph that could be in float, by name. */
 struct operators {
     const struct qc_graph *made; /* the produced graph ... */
-    struct qc_graph *sized;      /* ... or if shapes are free, a copy for those of a unit; else NULL */
+    struct qc_graph *sized;      /* ... or if sizes are free, a copy for those of the largest sample; else NULL */
     const double *more;          /* estimated latency that each adds in float */
     bool must_save;
     struct qc_texts names;
@@ -47,7 +48,7 @@ static bool list_operators(struct operators *out, const struct qc_network *net, 
 {
     double *more, time;
     *out = (struct operators){.made = net->produced};
-    if (!qc_graph_of_unit(&out->sized, net->produced, net->setup->data, st)) return false;
+    if (!qc_evidence_sized_graph(&out->sized, net->evidence, net->produced, st)) return false;
     if (out->sized) out->made = out->sized;
     if (!qc_latency_in_float(&more, &time, net, out->made, a, st)) return false;
     out->more = more;
