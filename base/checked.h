@@ -15,6 +15,13 @@ static inline bool qc_add_size(size_t *out, size_t a, size_t b)
     return true;
 }
 
+/* SIZE_MAX if the sum is larger. */
+static inline size_t qc_sum_at_most(size_t a, size_t b)
+{
+    size_t r;
+    return __builtin_add_overflow(a, b, &r) ? SIZE_MAX : r;
+}
+
 static inline bool qc_mul_size(size_t *out, size_t a, size_t b)
 {
     size_t r;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -11,8 +10,7 @@
 #include <string.h>
 
 #include "base/shown.h"
-
-enum { NUMBER_TEXT = 48 };
+#include "base/words.h"
 
 /* Parsed by jansson. The values are our own, because jansson prints 0.1f with 17 digits and cannot tell that memory ran
    out while a tree was built. */
@@ -124,40 +122,28 @@ static struct qc_json *make_number(const char *text, double value)
     return v;
 }
 
-/* Every decimal of up to 15 digits (float: 6) survives conversion, and %g drops trailing zeros. So the first precision
-   that reads back is the shortest; 17 digits (float: 9) always do. */
 struct qc_json *qc_json_number(double v)
 {
-    if (!isfinite(v)) return qc_json_null();
-    char text[NUMBER_TEXT];
-    for (int digits = fabs(v) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        if (strtod(text, NULL) == v) break;
-    }
-    return make_number(text, v);
+    char text[QC_NUMBER_TEXT];
+    return isfinite(v) ? make_number(qc_double_text(text, v), v) : qc_json_null();
 }
 
 struct qc_json *qc_json_float(float v)
 {
-    if (!isfinite(v)) return qc_json_null();
-    char text[NUMBER_TEXT];
-    for (int digits = fabsf(v) < FLT_MIN ? 1 : 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)v);
-        if (strtof(text, NULL) == v && (float)strtod(text, NULL) == v) break;
-    }
-    return make_number(text, (double)v);
+    char text[QC_NUMBER_TEXT];
+    return isfinite(v) ? make_number(qc_float_text(text, v), (double)v) : qc_json_null();
 }
 
 struct qc_json *qc_json_integer(int64_t v)
 {
-    char text[NUMBER_TEXT];
+    char text[QC_NUMBER_TEXT];
     snprintf(text, sizeof text, "%" PRId64, v);
     return make_number(text, (double)v);
 }
 
 struct qc_json *qc_json_whole(uint64_t v)
 {
-    char text[NUMBER_TEXT];
+    char text[QC_NUMBER_TEXT];
     snprintf(text, sizeof text, "%" PRIu64, v);
     return make_number(text, (double)v);
 }

@@ -12,5 +12,4 @@ bool qc_shared_object_open(void **library, const void **symbol, const char *kind
 
 void qc_shared_object_close(void *library)
 {
-    (void)library;
 }

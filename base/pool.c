@@ -218,8 +218,6 @@ struct loop {
 static bool run_loop_item(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     const struct loop *l = user;
-    (void)worker;
-    (void)st;
     l->fn(l->user, item);
     return true;
 }

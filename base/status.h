@@ -46,7 +46,6 @@ const char *qc_text(char *buf, unsigned size, const char *fmt, ...) QC_PRINTF(3,
    which a function fails and still sets its outputs. */
 static inline bool qc_false(bool failed)
 {
-    (void)failed;
     return false;
 }
 

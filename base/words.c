@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/words.h"
 
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -19,6 +22,26 @@ const char *qc_count_text(char buf[QC_NUMBER_TEXT], uint64_t n)
         buf[at++] = digits[i];
     }
     buf[at] = '\0';
+    return buf;
+}
+
+/* Every decimal of up to 6 digits (double: 15) survives conversion, and %g drops trailing zeros. So the first precision
+   that reads back is the shortest; 9 digits (17) always do. Denormal numbers hold fewer. */
+const char *qc_float_text(char buf[QC_NUMBER_TEXT], float v)
+{
+    for (int digits = fabsf(v) < FLT_MIN ? 1 : 6; digits <= 9; digits++) {
+        snprintf(buf, QC_NUMBER_TEXT, "%.*g", digits, (double)v);
+        if (strtof(buf, NULL) == v && (float)strtod(buf, NULL) == v) break;
+    }
+    return buf;
+}
+
+const char *qc_double_text(char buf[QC_NUMBER_TEXT], double v)
+{
+    for (int digits = fabs(v) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
+        snprintf(buf, QC_NUMBER_TEXT, "%.*g", digits, v);
+        if (strtod(buf, NULL) == v) break;
+    }
     return buf;
 }
 

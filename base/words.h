@@ -18,6 +18,10 @@ const char *qc_count_text(char buf[QC_NUMBER_TEXT], uint64_t n);
 const char *qc_bytes_text(char buf[QC_NUMBER_TEXT], uint64_t n);
 #define QC_BYTES(n) qc_bytes_text((char[QC_NUMBER_TEXT]){""}, n)
 
+/* Return buf with the fewest digits that read back as this finite number. */
+const char *qc_float_text(char buf[QC_NUMBER_TEXT], float v);
+const char *qc_double_text(char buf[QC_NUMBER_TEXT], double v);
+
 /* Returns the ending of a noun after this number: "" or "s". */
 static inline const char *qc_plural(size_t n)
 {

@@ -27,7 +27,6 @@ static inline bool qc_ablated(const char *rule)
 #else
 static inline bool qc_ablated(const char *rule)
 {
-    (void)rule;
     return false;
 }
 #endif

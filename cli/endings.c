@@ -17,7 +17,6 @@ static const char text[] = "a library failed, for the reason above; use fewer --
 
 FOR_LIBRARIES _Noreturn void exit(int code)
 {
-    (void)code;
     qc_give_up_user_code(" called exit");
     qc_give_up(text);
 }

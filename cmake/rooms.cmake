@@ -26,7 +26,7 @@ target_include_directories(qc_flags INTERFACE ${PROJECT_SOURCE_DIR})
 target_include_directories(qc_flags SYSTEM INTERFACE ${PROJECT_BINARY_DIR}/generated)
 target_compile_options(qc_flags INTERFACE
   -ffp-contract=off -fno-math-errno
-  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+  -Wall -Wextra -Wno-unused-parameter -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes
   -Wdouble-promotion -Wundef -Wvla -Wswitch-enum
   $<$<C_COMPILER_ID:Clang>:-Wno-string-conversion> # assert(!"why")
   $<$<BOOL:${QC_WERROR}>:-Werror>)

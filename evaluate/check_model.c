@@ -134,7 +134,6 @@ static bool count_outside(void *user, const struct qc_unit *at, size_t index, co
                 high = ((float)(info->hi - p->zero_point[0]) + 0.5f) * p->scale[0];
     const size_t n = qc_view_count(v), to = at->unit * e->count + index;
     const float *x = v->data;
-    (void)st;
     if (!qc_view_dense(v) || v->dtype != QC_F32) return true;
     for (size_t i = 0; i < n; i++) {
         e->low[to] += x[i] < low;

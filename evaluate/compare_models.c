@@ -25,8 +25,7 @@ struct layers {
 
 static bool is_conversion(enum qc_op op)
 {
-    return op == QC_OP_Quantize || op == QC_OP_Requantize || op == QC_OP_Dequantize || op == QC_OP_QuantizeLinear ||
-           op == QC_OP_DequantizeLinear;
+    return qc_op_is_conversion(op) || op == QC_OP_QuantizeLinear || op == QC_OP_DequantizeLinear;
 }
 
 static bool is_stored_matched(const struct qc_graph *g, qc_id v)

@@ -35,7 +35,6 @@ static bool give(void *user, const struct qc_unit *at, struct qc_runner *const r
     struct running *r = user;
     const size_t count = r->graph->output_count;
     struct qcalib_output *all = calloc(count ? count : 1, sizeof *all);
-    (void)scratch;
     if (!all) return qc_fail_memory(st, count * sizeof *all);
     for (size_t k = 0; k < count; k++) {
         const struct qc_view v = qc_runner_output(runners[0], k);

@@ -438,7 +438,6 @@ static double divergence_of(const void *user, double lo, double hi)
 
 static double objective_kl(const void *user, double lo, double hi, double enough)
 {
-    (void)enough;
     const struct problem *p = user;
     const struct qc_solve *r = p->request;
     if (qc_moments_above(p->moments, p->most_error, lo, hi, r->levels, r->symmetry, p->clip)) return (double)INFINITY;

@@ -93,7 +93,6 @@ static bool solve_squared(struct qc_range *out, const struct qc_statistics *s, c
                           struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
     const struct qc_observer_values squared = {.v = {2, 1}};
-    (void)values;
     return solve_mse(out, s, request, limits, &squared, st);
 }
 

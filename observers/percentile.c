@@ -31,7 +31,6 @@ static bool bins_with_zeros(struct qc_bin **out, size_t *n, const struct qc_stat
 static bool solve_percentile(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
                              struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
-    (void)request;
     struct qc_bin *bins = NULL;
     size_t n = 0;
     if (!bins_with_zeros(&bins, &n, s, st)) return false;

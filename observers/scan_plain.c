@@ -48,7 +48,6 @@ void qc_scan_increment(uint32_t *restrict counts, const uint16_t *restrict index
 
 static void count(uint32_t *restrict counts, int32_t base, const struct qc_block *f, const float *restrict x, size_t n)
 {
-    (void)f;
     /* Computes the indices first, dropping zeros without a branch; the increments then run back to back. */
     uint16_t index[QC_SCAN_BLOCK];
     size_t kept = 0;

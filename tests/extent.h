@@ -12,7 +12,6 @@ static inline size_t test_one_of(size_t n, size_t sanitized)
 #ifdef QC_TEST_SANITIZED
     n = sanitized;
 #else
-    (void)sanitized;
 #endif
     return getenv("QCALIB_LONG") ? 1 : n;
 }

@@ -35,6 +35,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -295,6 +296,21 @@ void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offse
         c->size = size;
     }
     return p;
+}
+
+/* The program moves the ends of a channel above the standard descriptors. */
+int fcntl(int fd, int command, ...)
+{
+    NEXT(fcntl)
+    va_list arguments;
+    va_start(arguments, command);
+    const int result = next(fd, command, va_arg(arguments, void *));
+    va_end(arguments);
+    for (unsigned i = 0; role == WALKER && command == F_DUPFD_CLOEXEC && result >= 0 && i < channel_count; i++) {
+        struct channel *c = &channels[i];
+        if (c->open && (c->fd == fd || c->other == fd)) *(c->fd == fd ? &c->fd : &c->other) = result;
+    }
+    return result;
 }
 
 int close(int fd)

@@ -28,7 +28,7 @@ static struct qc_view view_kept(void *to, const struct qc_view *v)
     struct qc_view copy = qc_view_of(v->dtype, &shape, QC_LAYOUT_ROW, to);
     if (qc_view_dense(v)) {
         memcpy(copy.stride, v->stride, sizeof copy.stride);
-        memcpy(to, v->data, qc_view_count(v) * qc_dtype_size(v->dtype));
+        memcpy(to, v->data, qc_view_bytes(v));
     } else {
         qc_view_copy(&copy, v);
     }
@@ -512,7 +512,6 @@ static bool finish_plan(void *user, const struct qc_unit *at, struct qc_runner *
                         struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct comparing *c = user;
-    (void)scratch;
     for (size_t k = 0; k < c->outputs; k++) {
         const struct qc_view v = qc_runner_output(runners[at->plan], k);
         struct qc_kept_value *other = &c->kept[at->worker][c->job->pair_count + k];

@@ -175,7 +175,6 @@ static bool finish_compared_unit(void *user, const struct qc_unit *at, struct qc
     const struct erring *e = user;
     const struct qc_known *known = qc_known_outputs_find(e->known, at->key);
     bool comparable;
-    (void)scratch;
     if (!known && !qc_known_outputs_keep(e->known, at->key, runners[REAL], st)) return false;
     for (size_t o = 0; o < e->real->output_count; o++) {
         if (e->real->outputs[o].judging == QC_NOT_JUDGED) continue;

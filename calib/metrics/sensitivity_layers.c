@@ -6,11 +6,6 @@
 #include "calib/weights/round_weights_parts.h"
 #include "rewrite/passes/centre.h"
 
-static bool passes(enum qc_op op)
-{
-    return op == QC_OP_Quantize || op == QC_OP_Dequantize || op == QC_OP_Requantize;
-}
-
 /* Returns true for the Dequantize of a weight-only quantized constant. */
 static bool weight_alone(const struct qc_graph *g, const struct qc_node *n)
 {
@@ -19,7 +14,7 @@ static bool weight_alone(const struct qc_graph *g, const struct qc_node *n)
 
 static bool computes(const struct qc_graph *g, const struct qc_node *n)
 {
-    if (passes(n->op)) return weight_alone(g, n);
+    if (qc_op_is_conversion(n->op)) return weight_alone(g, n);
     for (unsigned i = 0; i < n->input_count; i++)
         if (n->inputs[i] && g->values[n->inputs[i]].type.qparams != QC_REAL) return true;
     return false;

@@ -138,19 +138,6 @@ static void fill_noise(struct qc_sensitivity *s, const struct qc_cut_run *r, con
     qc_sensitivity_sort(s, QC_EFFECTS_BY_NOISE);
 }
 
-static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct sums *sums)
-{
-    struct qc_metric real, m;
-    qc_scoring_metric(&real, &r->scoring, &sums->scores[s->count]);
-    for (size_t i = 0; i < s->count; i++) {
-        struct qc_layer_effect *e = &s->layers[i];
-        qc_scoring_metric(&m, &r->scoring, &sums->scores[e->place]);
-        e->metric = m.value;
-        e->lost = qc_metric_drop(&real, &m);
-    }
-    qc_sensitivity_sort(s, QC_EFFECTS_BY_LOSS);
-}
-
 static bool visit_block(struct sums *sums, struct qc_cut_run *r, size_t begin, const struct qc_cut_layers *layers,
                         qc_id *const *cuts, const size_t *counts, struct qc_arena *a, struct qc_status *st)
 {
@@ -301,9 +288,17 @@ static bool run_layers(struct sums *sums, struct qc_sensitivity *s, struct qc_cu
     }
     if (!ok) return false;
     const bool last = r->end == r->units;
-    if (last && r->scored)
-        fill_metric(s, r, sums);
-    else if (last && sums->first == QC_CUT_WEIGHTS) {
+    if (last && r->scored) {
+        struct qc_metric real, m;
+        qc_scoring_metric(&real, &r->scoring, &sums->scores[s->count]);
+        for (size_t i = 0; i < s->count; i++) {
+            struct qc_layer_effect *e = &s->layers[i];
+            qc_scoring_metric(&m, &r->scoring, &sums->scores[e->place]);
+            e->metric = m.value;
+            e->lost = qc_metric_drop(&real, &m);
+        }
+        qc_sensitivity_sort(s, QC_EFFECTS_BY_LOSS);
+    } else if (last && sums->first == QC_CUT_WEIGHTS) {
         const size_t outputs = r->parts.count;
         for (size_t i = 0; i < s->count; i++) {
             const size_t place = s->layers[i].place;

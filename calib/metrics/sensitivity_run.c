@@ -86,7 +86,7 @@ static bool run_cut_unit(void *user, size_t item, unsigned worker, struct qc_sta
         if (r->scored && (!s->to || s->values < s->to_count) && !score(s, item, runner, st)) return false;
         for (size_t i = 0; s->to && i < s->to_count; i++) {
             const struct qc_view out = qc_runner_output(runner, i);
-            const size_t bytes = qc_view_count(&out) * qc_dtype_size(out.dtype);
+            const size_t bytes = qc_view_bytes(&out);
             if (s->into[i]) memcpy(s->into[i] + item * bytes, out.data, bytes);
         }
     }
@@ -138,7 +138,7 @@ static bool make_room_cut(struct step *s, struct qc_status *st)
     struct qc_cut_run *r = s->r;
     for (size_t i = 0; s->to && i < s->to_count; i++) {
         const struct qc_view out = qc_runner_output(s->runners[0][0], i);
-        const size_t bytes = qc_view_count(&out) * qc_dtype_size(out.dtype);
+        const size_t bytes = qc_view_bytes(&out);
         const qc_id v = s->to[i];
         const struct qc_type *t = &r->g->values[v].type;
         if (i >= s->values) {

@@ -448,6 +448,5 @@ void qc_second_moments_lanes(const struct qc_second_moments_sink *to, const int1
         return;
     }
 #endif
-    (void)panels;
     lanes(to, rows, count, columns, width, scratch);
 }

@@ -433,19 +433,17 @@ static void free_sums(struct qc_second_moments_sums *s)
     *s = (struct qc_second_moments_sums){0};
 }
 
-static void free_worker(struct qc_second_moments_worker *w, size_t layers)
-{
-    for (size_t i = 0; w->buffers && i < layers * QC_MOMENTS_BUFFERS; i++) free(w->buffers[i].rows);
-    free(w->buffers);
-    free(w->shared.rows);
-    free(w->panels);
-    free(w->lanes);
-    free(w->squares);
-}
-
 void qc_second_moments_close(struct qc_second_moments *m)
 {
-    for (unsigned w = 0; m->workers && w < m->worker_count; w++) free_worker(&m->workers[w], m->count);
+    for (unsigned w = 0; m->workers && w < m->worker_count; w++) {
+        struct qc_second_moments_worker *own = &m->workers[w];
+        for (size_t i = 0; own->buffers && i < m->count * QC_MOMENTS_BUFFERS; i++) free(own->buffers[i].rows);
+        free(own->buffers);
+        free(own->shared.rows);
+        free(own->panels);
+        free(own->lanes);
+        free(own->squares);
+    }
     free(m->workers);
     m->workers = NULL;
     m->worker_count = 0;

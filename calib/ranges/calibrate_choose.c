@@ -96,7 +96,6 @@ static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_st
     const struct solving_methods *s = user;
     const struct qc_chooser *k = s->chooser;
     const qc_id id = (qc_id)item + 1;
-    (void)worker;
     for (size_t m = 0; is_solved(k, id) && m < s->count; m++) {
         struct qc_range range;
         const struct qc_qparams *q = &k->g->qparams_of[id];
@@ -501,7 +500,6 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
     const struct qc_graph *g = k->g;
     qc_id id = (qc_id)item + 1;
     const struct qc_histogram *h = k->histograms[id];
-    (void)worker;
     if (!h) return true;
     const struct qc_calibration_options *o = k->options;
     struct qc_statistics statistics = qc_statistics_of(h);

@@ -130,7 +130,6 @@ static bool judge_chunk(void *user, size_t item, unsigned worker, struct qc_stat
     const struct judging *j = user;
     const struct qc_second_moments_layer *l = j->e->layer;
     const size_t per = l->outputs / l->groups, o = item * QC_LANES;
-    (void)st;
     judge_block(j, &j->matrices[0], &j->lanes[worker], j->group * per + o, per - o < QC_LANES ? per - o : QC_LANES,
                 j->block);
     return true;
@@ -193,15 +192,6 @@ static bool new_judging_matrix(struct matrix *m, size_t w, bool compensate)
     return m->factor && m->panel && m->order;
 }
 
-static void free_judging_matrix(struct matrix *m)
-{
-    free(m->h);
-    free(m->mean);
-    free(m->factor);
-    free(m->panel);
-    free(m->order);
-}
-
 static bool new_judging_lanes(struct lanes *l, size_t w, bool compensate)
 {
     const size_t side = w * QC_LANES;
@@ -239,7 +229,14 @@ bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, 
     if (!ok) qc_fail_memory(st, matrix + each);
     ok = ok && judge_all(&j, together, &team, st);
     if (ok) choose_least_error(ranges, &j);
-    for (size_t k = 0; j.matrices && k < matrices; k++) free_judging_matrix(&j.matrices[k]);
+    for (size_t k = 0; j.matrices && k < matrices; k++) {
+        struct matrix *m = &j.matrices[k];
+        free(m->h);
+        free(m->mean);
+        free(m->factor);
+        free(m->panel);
+        free(m->order);
+    }
     for (size_t k = 0; j.lanes && k < team.workers; k++) free(j.lanes[k].x);
     free(j.matrices);
     free(j.lanes);

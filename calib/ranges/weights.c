@@ -433,7 +433,6 @@ static bool solve_constant(void *user, size_t item, unsigned worker, struct qc_s
 {
     struct solving *s = user;
     struct constant_quantizer *quantizer = &s->quantizers[item];
-    (void)worker;
     const struct qc_qparams *qparams = &s->g->qparams_of[quantizer->id];
     if (qparams->given) {
         if (quantizer->channels.count != qparams->given->count)

@@ -326,7 +326,6 @@ static bool step_segment(void *user, size_t done, size_t count)
     struct running *r = user;
     struct qc_propagation *p = r->p;
     const struct qc_calibration_options *c = p->options->calibration;
-    (void)count;
     return !c->settings->progress ||
            c->settings->progress(c->settings->progress_user, p->done + (r->part->counts ? done : 0), p->total);
 }

@@ -200,7 +200,6 @@ static bool finish_collected_unit(void *user, const struct qc_unit *at, struct q
                                   struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct collecting *k = user;
-    (void)scratch;
     k->done[at->unit] = true; /* each unit has one worker */
     return !keeps_outputs(k, at) || qc_known_outputs_keep(k->options->known, at->key, runners[0], st);
 }
@@ -210,7 +209,6 @@ static bool step_collection(void *user, size_t done, size_t count)
 {
     struct collecting *k = user;
     const struct qc_collect_options *o = k->options;
-    (void)count;
     k->interrupted = o->settings->progress &&
                      !o->settings->progress(o->settings->progress_user, k->total - k->unit_count + done, k->total);
     return !k->interrupted && !(o->save && qc_seconds() - k->saved >= k->wait);

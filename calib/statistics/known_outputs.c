@@ -108,11 +108,6 @@ bool qc_known_outputs_wanted(const struct qc_known_outputs *k, uint64_t key, siz
     return units <= most || key < UINT64_MAX / units * most;
 }
 
-static size_t view_bytes(const struct qc_view *v)
-{
-    return qc_view_count(v) * qc_dtype_size(v->dtype);
-}
-
 static bool fits(const struct form *f, size_t count, struct qc_runner *r)
 {
     for (size_t o = 0; o < count; o++) {
@@ -141,7 +136,7 @@ static struct form *form_of(struct qc_known_outputs *k, struct qc_runner *r, str
         const size_t align = sizeof(max_align_t);
         f->outputs[o].view = qc_runner_output(r, o);
         f->outputs[o].at = f->bytes;
-        f->bytes += (view_bytes(&f->outputs[o].view) + align - 1) / align * align;
+        f->bytes += (qc_view_bytes(&f->outputs[o].view) + align - 1) / align * align;
         f->outputs[o].view.data = NULL;
     }
     f->next = k->forms;
@@ -160,7 +155,7 @@ static struct qc_file_map *file_outputs(const struct form *f, size_t count, stru
     bool ok = qc_scratch_file_new(&file, NULL, &ignored) && qc_scratch_file_grow(&begin, file, f->bytes + 1, &ignored);
     for (size_t o = 0; ok && o < count; o++) {
         const struct qc_view v = qc_runner_output(r, o);
-        ok = qc_scratch_file_write(file, begin + (int64_t)f->outputs[o].at, v.data, view_bytes(&v), &ignored);
+        ok = qc_scratch_file_write(file, begin + (int64_t)f->outputs[o].at, v.data, qc_view_bytes(&v), &ignored);
     }
     if (!ok || !qc_scratch_file_map(&map, file, &ignored)) map = NULL;
     qc_scratch_file_free(file);
@@ -185,7 +180,7 @@ static bool new_known_unit(struct qc_known **out, const struct qc_known_outputs 
     *u = (struct qc_known){.form = f, .map = map, .bytes = filed ? qc_file_map_data(map) : room};
     for (size_t o = 0; !filed && o < k->count; o++) {
         const struct qc_view v = qc_runner_output(r, o);
-        if (view_bytes(&v)) memcpy(room + f->outputs[o].at, v.data, view_bytes(&v));
+        if (qc_view_bytes(&v)) memcpy(room + f->outputs[o].at, v.data, qc_view_bytes(&v));
     }
     *out = u;
     return true;

@@ -15,7 +15,6 @@ static bool record_unit(void *user, const struct qc_unit *at, struct qc_runner *
                         struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     const struct recording *r = user;
-    (void)scratch;
     if (r->starts[at->unit + 1]) return true;
     for (size_t i = 0; i < r->graph->input_count; i++) {
         const size_t output = qc_dataset_state(r->data, i);

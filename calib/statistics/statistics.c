@@ -612,8 +612,9 @@ static bool read_columns(struct qc_columns *t, const struct qc_archive *f, uint6
         const char **texts = NULL;
         size_t rows = 0;
         if (!qc_columns_have(t, k)) continue;
+        const struct qc_archive_set set = {.path = i->path, .dtype = i->dtype, .columns = i->columns, .most = i->most};
         if (i->dtype == QC_NONE ? !qc_archive_get_texts(&texts, &rows, f, i->path, i->most, a, st)
-                                : !qc_archive_get(&t->of[k], &rows, f, i->path, i->dtype, i->columns, i->most, a, st))
+                                : !qc_archive_get(&t->of[k], &rows, f, &set, a, st))
             return false;
         if (texts) t->of[k] = texts;
         if (known[i->rows] && t->rows[i->rows] != rows)

@@ -19,7 +19,6 @@ static bool hash_unit(void *user, size_t unit, unsigned worker, struct qc_status
     const struct hashing *h = user;
     struct qc_dataset_scratch *scratch = NULL;
     uint64_t key = 0;
-    (void)worker;
     if (h->units[unit].key) return true;
     bool ok = qc_dataset_scratch_new(&scratch, st);
     if (ok) qc_dataset_scratch_passes(scratch);
@@ -408,7 +407,7 @@ static bool fill_inputs(struct observing *o, struct worker *w, size_t step, stru
     const bool keyed = at->plan == 0 && s->keyed;
     for (size_t i = 0; i < s->input_count; i++) {
         struct qc_view in = qc_runner_input(w->runners[at->plan], i);
-        const size_t bytes = qc_view_count(&in) * qc_dtype_size(in.dtype);
+        const size_t bytes = qc_view_bytes(&in);
         const bool fed = at->plan < s->fed && step && qc_dataset_state(s->data, i);
         if ((!fed || keyed) && !qc_dataset_read(in.data, s->data, i, at->unit, w->scratch, st)) return false;
         if (keyed) at->key = qc_stream_key(at->key, in.data, bytes);
@@ -443,7 +442,7 @@ static bool keep_states(const struct observing *o, struct worker *w, struct qc_s
                            qc_dataset_input(s->data, i), qc_dtype_info(v.dtype)->name, qc_shape_text(after, &is),
                            qc_dtype_info(in.dtype)->name, qc_shape_text(before, &was));
         }
-        const size_t bytes = qc_view_count(&v) * qc_dtype_size(v.dtype);
+        const size_t bytes = qc_view_bytes(&v);
         if (!w->states[o->at.plan]) w->states[o->at.plan] = calloc(s->input_count, sizeof **w->states);
         struct returned *state = w->states[o->at.plan] ? &w->states[o->at.plan][i] : NULL;
         void *data = state ? realloc(state->data, bytes + 1) : NULL;

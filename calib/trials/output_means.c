@@ -11,16 +11,9 @@
 /* Largest magnitude of a bias in steps of its accumulator: half of int32. */
 static const double BIAS_MOST = 0x1p30;
 
-/* is_conversion: Quantize, Dequantize or Requantize. qc_source_of: the value before all conversions that lead to v.
- */
-static bool is_conversion(enum qc_op op)
-{
-    return op == QC_OP_Quantize || op == QC_OP_Dequantize || op == QC_OP_Requantize;
-}
-
 qc_id qc_source_of(const struct qc_graph *g, qc_id v)
 {
-    for (const struct qc_node *n; (n = qc_node_of(g, v)) && is_conversion(n->op);) v = n->inputs[0];
+    for (const struct qc_node *n; (n = qc_node_of(g, v)) && qc_op_is_conversion(n->op);) v = n->inputs[0];
     return v;
 }
 
@@ -29,7 +22,7 @@ qc_id qc_source_of(const struct qc_graph *g, qc_id v)
 static qc_id own_constant(const struct qc_uses *u, qc_id v)
 {
     const struct qc_graph *g = u->graph;
-    for (const struct qc_node *n; qc_only_reader(u, v) && (n = qc_node_of(g, v)) && is_conversion(n->op);)
+    for (const struct qc_node *n; qc_only_reader(u, v) && (n = qc_node_of(g, v)) && qc_op_is_conversion(n->op);)
         v = n->inputs[0];
     const struct qc_tensor *t = qc_only_reader(u, v) ? qc_constant_of(g, v) : NULL;
     return t && t->dtype == QC_F32 ? v : 0;
@@ -123,7 +116,7 @@ struct means {
 
 static bool keeps_order(enum qc_op op)
 {
-    return is_conversion(op) || op == QC_OP_Flatten || op == QC_OP_Reshape || op == QC_OP_Squeeze ||
+    return qc_op_is_conversion(op) || op == QC_OP_Flatten || op == QC_OP_Reshape || op == QC_OP_Squeeze ||
            op == QC_OP_Unsqueeze;
 }
 

@@ -219,7 +219,6 @@ static bool compare_plan(void *user, const struct qc_unit *at, struct qc_runner 
     struct qc_trials *t = p->t;
     const size_t place = t->place_of[at->unit] - 1, outputs = t->real->output_count, parts = t->parts.count,
                  k = at->plan - p->real;
-    (void)scratch;
     if (at->plan < p->real) return qc_known_outputs_keep(t->known, t->keys[place], runners[at->plan], st);
     const struct qc_known *known = known_of(t, place);
     for (size_t o = 0; o < outputs; o++) {

@@ -83,8 +83,6 @@ static bool factor_rows(void *user, size_t tile, unsigned worker, struct qc_stat
     const struct panel *p = user;
     const size_t n = p->n, height = tile_height(p, tile), width = p->width;
     double *rows = p->a + (rest_of(p) + tile * QC_TILE) * n + p->first, *to = p->packed + tile * width * QC_TILE;
-    (void)worker;
-    (void)st;
     for (size_t k = 0; k < width; k++)
         for (size_t i = 0; i < QC_TILE; i++) to[k * QC_TILE + i] = i < height ? rows[i * n + k] : 0;
     solve_tile(to, p->a + p->first * n + p->first, n, width);
@@ -98,8 +96,6 @@ static bool take_off(void *user, size_t column, unsigned worker, struct qc_statu
 {
     const struct panel *p = user;
     const size_t n = p->n, rest = rest_of(p), each = p->width * QC_TILE, tiles = (n - rest + QC_TILE - 1) / QC_TILE;
-    (void)worker;
-    (void)st;
     for (size_t row = column; row < tiles; row++) {
         const size_t height = tile_height(p, row), width = tile_height(p, column);
         double *c = p->a + (rest + row * QC_TILE) * n + rest + column * QC_TILE;

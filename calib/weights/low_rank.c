@@ -200,8 +200,6 @@ static bool multiply(void *user, size_t panel, unsigned worker, struct qc_status
 {
     const struct block *b = user;
     double *p = b->p + panel * BLOCK * QC_TILE;
-    (void)worker;
-    (void)st;
     memset(p, 0, BLOCK * QC_TILE * sizeof *p);
     for (size_t tile = 0; tile < TILES; tile++) {
         double *to = p + tile * QC_TILE * QC_TILE, *turned = b->turned + (tile * b->depth + panel * QC_TILE) * QC_TILE;
@@ -235,8 +233,6 @@ static bool solve_panel(void *user, size_t panel, unsigned worker, struct qc_sta
     const struct block *b = user;
     const struct qc_low_rank *f = b->f;
     double *p = b->p + panel * BLOCK * QC_TILE;
-    (void)worker;
-    (void)st;
     qc_factor_solve_tile(p, b->factor, BLOCK, b->width);
     for (size_t k = 0; k < b->width; k++)
         for (size_t i = 0; i < QC_TILE && panel * QC_TILE + i < f->rank; i++)
@@ -250,8 +246,6 @@ static bool take_block_off(void *user, size_t item, unsigned worker, struct qc_s
 {
     const struct block *b = user;
     const size_t row = b->panels - 1 - item; /* the longest first */
-    (void)worker;
-    (void)st;
     for (size_t column = 0; column <= row; column++) {
         double *to = b->f->inner + (column * b->depth + row * QC_TILE) * QC_TILE,
                *across = b->f->inner + (row * b->depth + column * QC_TILE) * QC_TILE;

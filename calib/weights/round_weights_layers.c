@@ -528,7 +528,6 @@ static bool solve_one(struct solving *s, size_t item, unsigned workers, struct q
 static bool solve_layer_item(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     struct solving *s = user;
-    (void)worker;
     return solve_one(s, s->first + item, 1, st);
 }
 
@@ -536,7 +535,6 @@ static bool tell_rounded(void *user, size_t done, size_t count)
 {
     const struct solving *s = user;
     const struct qc_round_weights_options *o = &s->r->options;
-    (void)count;
     return !o->settings->progress || o->settings->progress(o->settings->progress_user, s->first + done, s->count);
 }
 

@@ -616,7 +616,6 @@ static bool round_some(void *user, size_t item, unsigned worker, struct qc_statu
     const struct rounding *r = user;
     const struct qc_second_moments_layer *g = r->layer->moments;
     const size_t per = g->outputs / g->groups, first = item * r->every * QC_LANES;
-    (void)st;
     round_outputs(r->layer, r->matrix, &r->lanes[worker], r->group * per + first,
                   per - first < QC_LANES ? per - first : QC_LANES, r->block * g->block, r->may_scale);
     return true;

@@ -37,7 +37,6 @@ static void on_signal(int number)
 /* Pages of a mapped file (base/file_map.h) that were truncated or cannot be read. */
 static void on_missing_page(int number)
 {
-    (void)number;
     qc_give_up_user_code(" crashed");
     qc_give_up(
         "a file became shorter, or its disk failed, while it was read; do not change models while they are used");
@@ -45,7 +44,6 @@ static void on_missing_page(int number)
 
 static void on_processor_limit(int number)
 {
-    (void)number;
     qc_give_up("the limit on processor time is reached; raise it (ulimit -t) or use fewer samples");
 }
 
@@ -151,7 +149,6 @@ static bool tell(void *user, const char *phase, size_t done, size_t count)
 
 static void saves(void *user)
 {
-    (void)user;
     interrupt_wait();
 }
 

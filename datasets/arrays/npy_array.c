@@ -189,22 +189,20 @@ bool qc_npy_open(struct qc_npy *out, const struct qc_bytes *b, uint64_t size, st
 
 /* ---- Values ---- */
 
-static void swap_bytes(char *p, size_t count, size_t size)
-{
-    for (size_t i = 0; i < count; i++, p += size)
-        for (size_t a = 0, z = size - 1; a < z; a++, z--) {
-            const char t = p[a];
-            p[a] = p[z];
-            p[z] = t;
-        }
-}
-
 bool qc_npy_rows(void *out, const struct qc_npy *n, const struct qc_bytes *b, size_t first, size_t count,
                  struct qc_status *st)
 {
     const size_t size = qc_dtype_size(n->dtype); /* all products are parts of the whole, which was checked */
     if (!qc_bytes_read(out, b, n->values + first * n->row_bytes, count * n->row_bytes, st)) return false;
-    if (n->swap && size > 1) swap_bytes(out, count * n->row_elements, size);
+    if (n->swap && size > 1) {
+        char *p = out;
+        for (size_t i = 0; i < (count * n->row_elements); i++, p += size)
+            for (size_t a = 0, z = size - 1; a < z; a++, z--) {
+                const char t = p[a];
+                p[a] = p[z];
+                p[z] = t;
+            }
+    }
     return true;
 }
 

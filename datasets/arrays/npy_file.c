@@ -104,15 +104,6 @@ static bool open_file(struct file **out, const char *path, struct qc_status *st)
     return true;
 }
 
-/* The file name without folders and .npy. */
-static void title(char *out, unsigned size, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    qc_text(out, size, "%s", slash && slash[1] ? slash + 1 : path);
-    const size_t n = strlen(out);
-    if (n > 4 && strcmp(out + n - 4, ".npy") == 0) out[n - 4] = '\0';
-}
-
 bool qc_is_npy(const struct qc_data_look *look)
 {
     return !look->is_folder && qc_npy_is(look->head, look->size);
@@ -123,7 +114,11 @@ bool qc_read_npy(struct qc_memory_data *m, const struct qc_data_call *call, stru
     struct file *f;
     char name[256];
     if (!qc_data_no_table(call, st)) return false;
-    title(name, sizeof name, call->path);
+    /* The file name without folders and .npy. */
+    const char *slash = strrchr(call->path, '/');
+    qc_text(name, sizeof name, "%s", slash && slash[1] ? slash + 1 : call->path);
+    const size_t n = strlen(name);
+    if (n > 4 && strcmp(name + n - 4, ".npy") == 0) name[n - 4] = '\0';
     if (!open_file(&f, call->path, st)) return false;
     const bool ok = qc_memory_data_storage(m, "npy", st) && add(m, f, name, NULL, &f->bytes, f->bytes.size, st);
     drop_file(f);

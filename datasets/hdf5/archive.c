@@ -53,8 +53,6 @@ static void *resize_image(void *image, size_t size, H5FD_file_image_op_t why, vo
     struct qc_file_map *map = NULL;
     struct qc_status no_room = QC_STATUS_INIT; /* then it stays in memory */
     void *larger;
-    (void)image;
-    (void)why;
     if (a->image && size <= a->capacity) return a->image;
     size_t capacity = size + size / 2;
     if (size >= IMAGE_IN_MEMORY && qc_file_map_scratch(&map, capacity, &no_room))
@@ -72,8 +70,6 @@ static void *resize_image(void *image, size_t size, H5FD_file_image_op_t why, vo
 static herr_t free_image(void *image, H5FD_file_image_op_t why, void *user)
 {
     struct qc_archive *a = user;
-    (void)image;
-    (void)why;
     if (!a->saving) drop_image(a);
     return 0;
 }
@@ -85,7 +81,6 @@ static void *same_user(void *user)
 
 static herr_t keep_user(void *user)
 {
-    (void)user;
     return 0;
 }
 
@@ -329,7 +324,6 @@ static bool missing(const char *name, struct qc_status *st)
 
 static bool work_text(struct qc_reply *out, void **state, const void *name, size_t name_size, struct qc_status *st)
 {
-    (void)name_size;
     QC_H5_LOCKED;
     QC_H5_OWN attribute = -1, type = -1;
     const bool there = open_attribute(&attribute, &type, *state, name, H5T_STRING);
@@ -340,7 +334,6 @@ static bool work_text(struct qc_reply *out, void **state, const void *name, size
 static bool work_number(struct qc_reply *out, void **state, const void *name, size_t name_size, struct qc_status *st)
 {
     void *number = qc_reply_add(out, sizeof(uint64_t), st);
-    (void)name_size;
     if (!number) return false;
     QC_H5_LOCKED;
     QC_H5_OWN attribute = -1, type = -1;
@@ -472,7 +465,6 @@ static bool work_archive_set(struct qc_reply *out, void **state, const void *arg
     const struct qc_archive *f = *state;
     const struct wanted *w = arguments;
     struct opened s;
-    (void)size;
     QC_H5_LOCKED;
     bool ok = open_archived(&s, f, w->path, w->columns, w->most, st);
     if (ok) {
@@ -493,8 +485,6 @@ static bool work_archive_open(struct qc_reply *out, void **state, const void *ar
 {
     const struct image *image = arguments;
     struct qc_archive *f = NULL;
-    (void)out;
-    (void)size;
     if (!start(&f, image->bytes, image->size, st)) return false;
     *state = f;
     return true;
@@ -550,31 +540,30 @@ bool qc_archive_number(uint64_t *out, const struct qc_archive *f, const char *na
 }
 
 /* Requests a data set. The caller owns the answer, which is checked to have the size that `found` gives. */
-static bool ask_set(struct qc_reply *out, struct found *found, const struct qc_archive *f, const char *path,
-                    enum qc_dtype dtype, size_t columns, size_t most, struct qc_status *st)
+static bool ask_set(struct qc_reply *out, struct found *found, const struct qc_archive *f,
+                    const struct qc_archive_set *set, struct qc_status *st)
 {
-    struct wanted w = {.dtype = dtype, .columns = columns, .most = most};
+    struct wanted w = {.dtype = set->dtype, .columns = set->columns, .most = set->most};
     size_t bytes;
-    qc_text(w.path, sizeof w.path, "%s", path);
+    qc_text(w.path, sizeof w.path, "%s", set->path);
     if (!qc_process_ask(out, f->process, work_archive_set, &w, sizeof w, f->size, st)) return false;
     if (out->size >= sizeof *found) memcpy(found, out->data, sizeof *found);
-    return (out->size >= sizeof *found && found->rows <= most &&
-            (dtype == QC_NONE ? found->element > 0 : found->element == qc_dtype_size(dtype)) &&
-            qc_mul_size(&bytes, found->rows, columns ? columns : 1) && qc_mul_size(&bytes, bytes, found->element) &&
-            bytes == out->size - sizeof *found) ||
-           qc_fail(st, QC_BAD_INPUT, "data set '%s' is inconsistent; make or copy the file again", path);
+    return (out->size >= sizeof *found && found->rows <= set->most &&
+            (set->dtype == QC_NONE ? found->element > 0 : found->element == qc_dtype_size(set->dtype)) &&
+            qc_mul_size(&bytes, found->rows, set->columns ? set->columns : 1) &&
+            qc_mul_size(&bytes, bytes, found->element) && bytes == out->size - sizeof *found) ||
+           qc_fail(st, QC_BAD_INPUT, "data set '%s' is inconsistent; make or copy the file again", set->path);
 }
 
-bool qc_archive_get(void **out, size_t *rows, const struct qc_archive *f, const char *path, enum qc_dtype dtype,
-                    size_t columns, size_t most, struct qc_arena *a, struct qc_status *st)
+bool qc_archive_get(void **out, size_t *rows, const struct qc_archive *f, const struct qc_archive_set *set,
+                    struct qc_arena *a, struct qc_status *st)
 {
     struct qc_reply reply = {.data = NULL};
     struct found found;
     void *data = NULL;
-    bool ok = ask_set(&reply, &found, f, path, dtype, columns, most, st);
-    if (ok)
-        ok = (data = qc_arena_get(a, found.rows ? found.rows : 1, qc_dtype_size(dtype) * (columns ? columns : 1),
-                                  st)) != NULL;
+    bool ok = ask_set(&reply, &found, f, set, st);
+    const size_t row = qc_dtype_size(set->dtype) * (set->columns ? set->columns : 1);
+    if (ok) ok = (data = qc_arena_get(a, found.rows ? found.rows : 1, row, st)) != NULL;
     if (ok) memcpy(data, (char *)reply.data + sizeof found, reply.size - sizeof found);
     free(reply.data);
     if (!ok) return false;
@@ -589,7 +578,7 @@ bool qc_archive_get_texts(const char ***out, size_t *count, const struct qc_arch
     struct qc_reply reply = {.data = NULL};
     struct found found;
     const char **texts = NULL;
-    bool ok = ask_set(&reply, &found, f, path, QC_NONE, 0, most, st) &&
+    bool ok = ask_set(&reply, &found, f, &(struct qc_archive_set){.path = path, .dtype = QC_NONE, .most = most}, st) &&
               (texts = QC_NEW_ARRAY(a, const char *, found.rows, st));
     for (size_t i = 0; ok && i < found.rows; i++) {
         const char *text = (const char *)reply.data + sizeof found + i * found.element;

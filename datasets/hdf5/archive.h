@@ -45,13 +45,20 @@ bool qc_archive_save(const char *path, struct qc_archive *a, struct qc_status *s
    damaged. */
 bool qc_archive_open(struct qc_archive **out, const void *bytes, size_t size, struct qc_status *st);
 
+/* A data set that is expected in an archive. */
+struct qc_archive_set {
+    const char *path;
+    enum qc_dtype dtype;
+    size_t columns, most; /* rows at most */
+};
+
 /* Results are allocated in the arena. Fails with QC_BAD_INPUT, naming the object, if it is missing or damaged, has
    another type or shape, or more rows than `most`. */
 bool qc_archive_text(const char **out, const struct qc_archive *f, const char *name, struct qc_arena *a,
                      struct qc_status *st);
 bool qc_archive_number(uint64_t *out, const struct qc_archive *f, const char *name, struct qc_status *st);
-bool qc_archive_get(void **out, size_t *rows, const struct qc_archive *f, const char *path, enum qc_dtype dtype,
-                    size_t columns, size_t most, struct qc_arena *a, struct qc_status *st);
+bool qc_archive_get(void **out, size_t *rows, const struct qc_archive *f, const struct qc_archive_set *set,
+                    struct qc_arena *a, struct qc_status *st);
 bool qc_archive_get_texts(const char ***out, size_t *count, const struct qc_archive *f, const char *path, size_t most,
                           struct qc_arena *a, struct qc_status *st);
 

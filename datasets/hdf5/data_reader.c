@@ -60,8 +60,6 @@ static bool work_open(struct qc_reply *out, void **state, const void *arguments,
     const struct open_arguments *a = arguments;
     struct open_file *o = calloc(1, sizeof *o);
     char *path = o ? strdup(a->path) : NULL;
-    (void)out;
-    (void)size;
     if (!path) return qc_fail_memory(st, sizeof *o);
     *state = o;
     return qc_h5_open(&o->file, path, a->follow, st);
@@ -72,8 +70,6 @@ static bool work_list(struct qc_reply *out, void **state, const void *arguments,
     const struct open_file *o = *state;
     QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_data_list list;
-    (void)arguments;
-    (void)size;
     if (!a) return qc_fail_memory(st, 1);
     bool ok = qc_h5_list(&list, o->file, a, st) && put(out, &list.count, sizeof list.count, st);
     for (size_t i = 0; ok && i < list.count; i++) {
@@ -89,7 +85,6 @@ static bool work_list(struct qc_reply *out, void **state, const void *arguments,
 static bool work_is_marked(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
 {
     const struct open_file *o = *state;
-    (void)size;
     QC_H5_LOCKED;
     const bool there = H5Aexists(o->file->id, arguments) > 0;
     return put(out, &there, sizeof there, st);
@@ -98,7 +93,6 @@ static bool work_is_marked(struct qc_reply *out, void **state, const void *argum
 static bool work_set(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
 {
     struct open_file *o = *state;
-    (void)size;
     if (o->count == OPEN_SETS_MAX)
         return qc_fail(st, QC_UNSUPPORTED, "more than %d data sets are read", (int)OPEN_SETS_MAX);
     struct qc_h5_set *s = calloc(1, sizeof *s);
@@ -117,7 +111,6 @@ static bool work_rows(struct qc_reply *out, void **state, const void *arguments,
     const struct qc_set_arguments *a = arguments;
     const struct qc_h5_set *s = o->sets[a->set - 1];
     size_t bytes;
-    (void)size;
     if (!qc_mul_size(&bytes, (size_t)a->count, s->row_bytes)) return qc_fail_memory(st, s->row_bytes);
     if (s->sizes && a->count == 1) bytes = qc_h5_entry_bytes(s, a->first);
     void *rows = qc_reply_add(out, bytes, st);
@@ -131,7 +124,6 @@ static bool work_chunks(struct qc_reply *out, void **state, const void *argument
     const size_t count = (size_t)a->count;
     struct qc_h5_chunk c;
     size_t table;
-    (void)size;
     if (!qc_mul_size(&table, count, sizeof c)) return qc_fail_memory(st, count);
     void *p = qc_reply_add(out, table, st);
     if (!p) return false;
@@ -154,7 +146,6 @@ static bool work_numbers(struct qc_reply *out, void **state, const void *argumen
     const struct qc_set_arguments *a = arguments;
     long double *values = NULL;
     size_t count;
-    (void)size;
     const bool ok = qc_h5_numbers(&values, &count, o->sets[a->set - 1], a->name, st) &&
                     put(out, values, count * sizeof *values, st);
     free(values);
@@ -166,7 +157,6 @@ static bool work_text(struct qc_reply *out, void **state, const void *arguments,
     const struct open_file *o = *state;
     const struct qc_set_arguments *a = arguments;
     char *text = NULL;
-    (void)size;
     const bool ok =
         qc_h5_text(&text, o->sets[a->set - 1], a->name, st) && (!text || put(out, text, strlen(text) + 1, st));
     free(text);

@@ -109,8 +109,16 @@ struct qc_h5_sink {
     enum qc_dtype dtype;
     bool compressed; /* chunks are encoded by qc_chunk_encode, else stored as they are */
 };
-bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const char *path, const char *title,
-                     enum qc_dtype dtype, const int64_t *dims, unsigned rank, bool compressed, struct qc_status *st);
+/* rank: of dims, without the sample axis. */
+struct qc_h5_sink_form {
+    const char *path, *title;
+    enum qc_dtype dtype;
+    unsigned rank;
+    const int64_t *dims;
+    bool compressed;
+};
+bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const struct qc_h5_sink_form *form,
+                     struct qc_status *st);
 /* Writes float32 values as an attribute; count 0: none. */
 bool qc_h5_sink_numbers(struct qc_h5_sink *s, const char *name, const float *values, size_t count,
                         struct qc_status *st);

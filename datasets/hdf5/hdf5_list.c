@@ -59,7 +59,6 @@ char *qc_h5_attribute_string(hid_t attribute)
 
 static herr_t add_attribute(hid_t object, const char *name, const H5A_info_t *info, void *user)
 {
-    (void)info;
     struct attributes *l = user;
     l->list = qc_arena_grown(l->a, l->list, l->count, &l->capacity, sizeof *l->list, l->st);
     QC_H5_OWN attribute = H5Aopen(object, name, H5P_DEFAULT);
@@ -125,16 +124,6 @@ bool qc_h5_describe_group(struct qc_data_entry *out, const struct qc_h5_set *s, 
     return out->name && out->dims;
 }
 
-static bool describe_elsewhere(struct qc_data_entry *e, const char *name, const char *file, struct qc_arena *a,
-                               struct qc_status *st)
-{
-    *e = (struct qc_data_entry){.name = qc_arena_strdup(a, name, st),
-                                .type = "elsewhere",
-                                .storage = qc_arena_printf(a, st, "in another file: %s", file),
-                                .elsewhere = true};
-    return e->name && e->storage;
-}
-
 /* Describes a data set of this file. */
 static bool describe_here(struct qc_data_entry *out, hid_t set, const char *name, struct qc_arena *a,
                           struct qc_status *st)
@@ -177,7 +166,13 @@ bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, cons
                     const struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_h5_elsewhere e = *way;
-    if (set < 0 || (!qc_h5_is_here(&e, set, f->path) && e.refused)) return describe_elsewhere(out, name, e.file, a, st);
+    if (set < 0 || (!qc_h5_is_here(&e, set, f->path) && e.refused)) {
+        *out = (struct qc_data_entry){.name = qc_arena_strdup(a, name, st),
+                                      .type = "elsewhere",
+                                      .storage = qc_arena_printf(a, st, "in another file: %s", e.file),
+                                      .elsewhere = true};
+        return out->name && out->storage;
+    }
     return describe_here(out, set, name, a, st) || qc_where(st, "data set '%s'", name);
 }
 
@@ -201,7 +196,6 @@ static herr_t add_name(hid_t group, const char *name, const H5L_info_t *info, vo
 {
     struct qc_h5_names *n = user;
     const size_t length = strlen(name) + 1;
-    (void)group;
     struct qc_h5_name *list = qc_grown(n->list, n->count, &n->capacity, sizeof *list, n->st);
     if (!list) return -1;
     n->list = list;

@@ -158,14 +158,6 @@ static bool set_open(struct qc_h5_set *s, struct qc_h5_file *f, const char *name
            reopen_with_cache(s, f, name, cache, st);
 }
 
-static void set_close(struct qc_h5_set *s)
-{
-    if (s->memory_type > 0) H5Tclose((hid_t)s->memory_type);
-    if (s->id > 0) H5Oclose((hid_t)s->id);
-    qc_h5_ragged_free(s->ragged);
-    *s = (struct qc_h5_set){.id = 0};
-}
-
 bool qc_h5_set_open(struct qc_h5_set *out, struct qc_h5_file *f, const char *name, struct qc_status *st)
 {
     struct qc_h5_set s = {.id = 0};
@@ -173,8 +165,11 @@ bool qc_h5_set_open(struct qc_h5_set *out, struct qc_h5_file *f, const char *nam
     const bool ok = set_open(&s, f, name, st);
     if (ok)
         *out = s;
-    else
-        set_close(&s);
+    else {
+        if (s.memory_type > 0) H5Tclose((hid_t)s.memory_type);
+        if (s.id > 0) H5Oclose((hid_t)s.id);
+        qc_h5_ragged_free(s.ragged);
+    }
     return ok;
 }
 
@@ -385,21 +380,6 @@ static bool same_type(const struct qc_h5_set *s, hid_t first, hid_t type, struct
                    qc_dtype_long_name(s->dtype));
 }
 
-/* Counts member i as written if all of it is. */
-static void note_member(struct qc_h5_set *s, size_t i, hid_t set, hid_t space)
-{
-    hsize_t chunk[H5S_MAX_RANK];
-    size_t pieces, written;
-    QC_H5_OWN creation = H5Dget_create_plist(set);
-    count_written(&pieces, &written, chunk, set, space, creation);
-    if (i == 0) s->first_unwritten = -1;
-    s->pieces++;
-    if (written >= pieces)
-        s->written++;
-    else if (s->first_unwritten < 0)
-        s->first_unwritten = (int64_t)i;
-}
-
 /* Checks type and shape of member i. *first: the type of member 0, -1 until it is known. */
 static bool look_at_member(struct qc_h5_set *s, hid_t *first, size_t i, struct qc_status *st)
 {
@@ -429,7 +409,19 @@ static bool look_at_member(struct qc_h5_set *s, hid_t *first, size_t i, struct q
         ok = dims[d] <= INT64_MAX;
         r->sizes[i * (size_t)rank + (size_t)d] = (int64_t)dims[d];
     }
-    if (ok) note_member(s, i, set, space);
+    if (ok) {
+        /* Counts member i as written if all of it is. */
+        hsize_t chunk[H5S_MAX_RANK];
+        size_t pieces, written;
+        QC_H5_OWN creation = H5Dget_create_plist(set);
+        count_written(&pieces, &written, chunk, set, space, creation);
+        if (i == 0) s->first_unwritten = -1;
+        s->pieces++;
+        if (written >= pieces)
+            s->written++;
+        else if (s->first_unwritten < 0)
+            s->first_unwritten = (int64_t)i;
+    }
     return ok;
 }
 

@@ -65,24 +65,26 @@ static bool set_chunks(hid_t creation, unsigned rank, const hsize_t *chunk, enum
                             H5Pset_deflate(creation, QC_CHUNK_LEVEL) >= 0));
 }
 
-bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const char *path, const char *title,
-                     enum qc_dtype dtype, const int64_t *dims, unsigned rank, bool compressed, struct qc_status *st)
+bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const struct qc_h5_sink_form *form,
+                     struct qc_status *st)
 {
+    const unsigned rank = form->rank;
+    const int64_t *dims = form->dims;
     if (rank + 1 > QC_DATA_RANK_MAX) return qc_fail(st, QC_UNSUPPORTED, "rank %u is too much for HDF5", rank);
     hsize_t none[QC_DATA_RANK_MAX] = {0}, most[QC_DATA_RANK_MAX] = {H5S_UNLIMITED}, chunk[QC_DATA_RANK_MAX] = {1};
-    struct qc_h5_sink s = {.rank = rank + 1, .dtype = dtype, .compressed = compressed};
+    struct qc_h5_sink s = {.rank = rank + 1, .dtype = form->dtype, .compressed = form->compressed};
     for (unsigned i = 0; i < rank; i++) {
         none[i + 1] = most[i + 1] = (hsize_t)dims[i];
         chunk[i + 1] = dims[i] ? (hsize_t)dims[i] : 1;
         s.dims[i + 1] = dims[i];
     }
     QC_H5_LOCKED;
-    QC_H5_OWN space = H5Screate_simple((int)s.rank, none, most), type = qc_h5_type_for_file(dtype),
+    QC_H5_OWN space = H5Screate_simple((int)s.rank, none, most), type = qc_h5_type_for_file(form->dtype),
               creation = H5Pcreate(H5P_DATASET_CREATE), link = H5Pcreate(H5P_LINK_CREATE);
-    bool ok = space >= 0 && type >= 0 && set_chunks(creation, s.rank, chunk, dtype, compressed) &&
+    bool ok = space >= 0 && type >= 0 && set_chunks(creation, s.rank, chunk, form->dtype, form->compressed) &&
               H5Pset_obj_track_times(creation, false) >= 0 && H5Pset_create_intermediate_group(link, 1) >= 0 &&
-              (s.id = H5Dcreate2(f->id, path, type, space, link, creation, H5P_DEFAULT)) >= 0 &&
-              write_title((hid_t)s.id, title);
+              (s.id = H5Dcreate2(f->id, form->path, type, space, link, creation, H5P_DEFAULT)) >= 0 &&
+              write_title((hid_t)s.id, form->title);
     if (ok)
         *out = s;
     else
@@ -166,7 +168,6 @@ static herr_t copy_attribute(hid_t from, const char *name, const H5A_info_t *inf
     QC_H5_OWN a = H5Aopen(from, name, H5P_DEFAULT), type = H5Aget_type(a), space = H5Aget_space(a), b = -1;
     const size_t bytes = (size_t)H5Aget_storage_size(a);
     QC_FREED void *value = malloc(bytes + 1);
-    (void)info;
     const bool ok = value && H5Aread(a, type, value) >= 0 &&
                     (b = H5Acreate2(*to, name, type, space, H5P_DEFAULT, H5P_DEFAULT)) >= 0 &&
                     H5Awrite(b, type, value) >= 0;

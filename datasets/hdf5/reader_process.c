@@ -175,7 +175,6 @@ static void serve(int channel, void *shared, const struct qc_process_kind *kind)
 
 static herr_t fork_here(unsigned n, const H5E_error2_t *e, void *user)
 {
-    (void)e;
     if (n == 0) *(pid_t *)user = fork();
     return 0;
 }

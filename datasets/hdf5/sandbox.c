@@ -294,7 +294,6 @@ void qc_sandbox_enter(int channel, enum qc_sandbox_code code)
 #ifdef MACHINE_HERE
     if (!is_under_valgrind()) set_filter(channel, code);
 #else
-    (void)code;
 #endif
 }
 

@@ -177,7 +177,6 @@ static bool read_pixels(void *out, void *user, size_t first, size_t count, struc
 static bool read_file_labels(void *out, void *user, size_t first, size_t count, struct qc_status *st)
 {
     const struct images *x = user;
-    (void)st;
     for (size_t i = 0; i < count; i++) {
         const size_t file = x->rows[first + i];
         const int64_t label = x->labels ? x->labels[file] : (int64_t)x->folder.labels[file];

@@ -54,14 +54,6 @@ static bool work(struct qc_reply *out, void **state, const void *arguments, size
     return pixels && qc_image_plan_apply(pixels, &x->plan, path, &x->budget, st);
 }
 
-static bool take_process(struct qc_process **out, struct qc_image_processes *p, struct qc_status *st)
-{
-    pthread_mutex_lock(&p->lock);
-    *out = p->count ? p->idle[--p->count] : NULL;
-    pthread_mutex_unlock(&p->lock);
-    return *out || qc_process_start(out, &qc_process_images, st);
-}
-
 /* Keeps the process for the next image, or ends it if there is no memory to keep it. */
 static void give_back(struct qc_image_processes *p, struct qc_process *process)
 {
@@ -87,7 +79,10 @@ bool qc_image_processes_read(unsigned char *out, struct qc_image_processes *p, s
     const struct question q = {.images = p, .file = file};
     struct qc_reply reply = {.data = out, .capacity = p->plan.bytes, .fixed = true};
     struct qc_process *process;
-    if (!take_process(&process, p, st)) return false;
+    pthread_mutex_lock(&p->lock);
+    process = p->count ? p->idle[--p->count] : NULL;
+    pthread_mutex_unlock(&p->lock);
+    if (!process && !qc_process_start(&process, &qc_process_images, st)) return false;
     /* The size of the image is not known yet: the time is that of the largest one. */
     bool ok = qc_process_ask(&reply, process, work, &q, sizeof q, (size_t)3 * QC_PIXELS_MAX, st);
     if (ok && reply.size != p->plan.bytes) ok = qc_fail(st, QC_BAD_INPUT, "its pixels are incomplete");

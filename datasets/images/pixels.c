@@ -90,13 +90,6 @@ struct taps {
     int32_t *weights;
 };
 
-static void free_taps(struct taps *t)
-{
-    free(t->first);
-    free(t->count);
-    free(t->weights);
-}
-
 static double triangle(double x)
 {
     if (x < 0.0) x = -x;
@@ -196,7 +189,9 @@ bool qc_pixels_resize(struct qc_pixels *p, unsigned width, unsigned height, cons
         else if (ok)
             along_columns(&next, p, &t, sums);
         free(sums);
-        free_taps(&t);
+        free(t.first);
+        free(t.count);
+        free(t.weights);
         if (ok)
             replace(p, &next);
         else

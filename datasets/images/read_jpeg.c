@@ -36,7 +36,6 @@ static void hear(j_common_ptr j, int level)
 
 static void jpeg_says_nothing(j_common_ptr j)
 {
-    (void)j;
 }
 
 static void watch(j_common_ptr j)

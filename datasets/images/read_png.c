@@ -32,20 +32,6 @@ static void give_up(png_structp png, png_const_charp message)
 
 static void say_nothing(png_structp png, png_const_charp message)
 {
-    (void)png;
-    (void)message;
-}
-
-/* Requests 8-bit grey or RGB, whatever the file has. */
-static void ask_for_bytes(png_structp png, png_infop info)
-{
-    const int type = png_get_color_type(png, info);
-    if (type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
-    if (type == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(png);
-    if (png_get_bit_depth(png, info) == 16) png_set_strip_16(png);
-    png_set_strip_alpha(png);
-    png_set_interlace_handling(png);
-    png_read_update_info(png, info);
 }
 
 /* longjmp may leave this function; allocations are in *r. */
@@ -60,7 +46,14 @@ static bool read_all(struct reading *r, png_structp png, png_infop info, const s
     const size_t width = png_get_image_width(png, info), height = png_get_image_height(png, info);
     const unsigned channels = png_get_color_type(png, info) & PNG_COLOR_MASK_COLOR ? 3 : 1;
     if (!qc_pixels_new(&r->pixels, width, height, channels, 1, budget, st)) return false;
-    ask_for_bytes(png, info);
+    /* Requests 8-bit grey or RGB, whatever the file has. */
+    const int type = png_get_color_type(png, info);
+    if (type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
+    if (type == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(png);
+    if (png_get_bit_depth(png, info) == 16) png_set_strip_16(png);
+    png_set_strip_alpha(png);
+    png_set_interlace_handling(png);
+    png_read_update_info(png, info);
     if (png_get_rowbytes(png, info) != width * channels) png_error(png, "its pixel format is not supported");
     if (!(r->rows = calloc(height, sizeof *r->rows))) return qc_fail_memory(st, height * sizeof *r->rows);
     for (size_t y = 0; y < height; y++) r->rows[y] = r->pixels.data + y * width * channels;

@@ -290,7 +290,9 @@ static struct parcel *pack(struct qc_writer *w, const struct output *o, size_t u
 static bool open_sink(struct qc_writer *w, struct output *o, const int64_t *dims, unsigned rank, struct qc_status *st)
 {
     const struct qc_preprocess *p = &o->preprocess;
-    return qc_h5_sink_open(&o->sink, w->h5, o->path, o->name, o->dtype, dims, rank, w->compressed, st) &&
+    const struct qc_h5_sink_form form = {
+        .path = o->path, .title = o->name, .dtype = o->dtype, .rank = rank, .dims = dims, .compressed = w->compressed};
+    return qc_h5_sink_open(&o->sink, w->h5, &form, st) &&
            qc_h5_sink_numbers(&o->sink, "scale", p->scale, p->scale_count, st) &&
            qc_h5_sink_numbers(&o->sink, "mean", p->mean, p->mean_count, st) &&
            qc_h5_sink_numbers(&o->sink, "std", p->std, p->std_count, st);

@@ -234,8 +234,8 @@ static bool check_stored(const struct qc_dataset *ds, size_t units, struct qc_st
     size_t bytes = 0, stored = 0;
     for (size_t i = 0; i < ds->input_count; i++) {
         const struct qc_binding *b = &ds->bindings[i];
-        if (!qc_add_size(&bytes, bytes, b->file_bytes / each)) bytes = SIZE_MAX;
-        if (!qc_add_size(&stored, stored, b->set.stored)) stored = SIZE_MAX;
+        bytes = qc_sum_at_most(bytes, b->file_bytes / each);
+        stored = qc_sum_at_most(stored, b->set.stored);
     }
     return qc_check_stored(units * each, bytes, stored, ", or take some of the samples with --samples N", st) ||
            qc_where(st, "%s", ds->file);

@@ -113,14 +113,6 @@ static bool load_whole(struct whole *out, double *shown, const void *in, size_t 
     return true;
 }
 
-/* The largest magnitudes above and below 0. */
-static void limits(uint64_t *positive, uint64_t *negative, enum qc_dtype t)
-{
-    const struct qc_dtype_info *info = qc_dtype_info(t);
-    *negative = info->is_signed ? UINT64_C(1) << (info->bits - 1) : 0;
-    *positive = t == QC_BOOL ? 1 : info->is_signed ? *negative - 1 : UINT64_MAX >> (64 - info->bits);
-}
-
 static void store_whole(void *out, size_t at, size_t size, struct whole w)
 {
     uint64_t v = w.negative ? 0 - w.magnitude : w.magnitude;
@@ -168,7 +160,12 @@ static bool convert_slowly(void *out, const void *in, const struct qc_conversion
                quantized = quantizes(c);
     const size_t total = c->outer * c->channels * c->inner, size = qc_dtype_size(c->to);
     uint64_t positive = 0, negative = 0;
-    if (!is_float) limits(&positive, &negative, c->to);
+    if (!is_float) {
+        /* The largest magnitudes above and below 0. */
+        const struct qc_dtype_info *info = qc_dtype_info(c->to);
+        negative = info->is_signed ? UINT64_C(1) << (info->bits - 1) : 0;
+        positive = c->to == QC_BOOL ? 1 : info->is_signed ? negative - 1 : UINT64_MAX >> (64 - info->bits);
+    }
     for (size_t i = 0; i < total; i++) {
         float y = 0.0f;
         double shown;

@@ -98,7 +98,7 @@ static void map_node(struct annotating *x, qc_id id, struct qc_status *st)
     const struct qc_graph *g = x->from;
     const struct qc_node *n = &g->nodes[id];
     if (qc_quantized_constant(g, n->outputs)) return; /* mapped where it is read */
-    if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize) {
+    if (qc_op_is_conversion(n->op)) {
         const qc_id v = x->map[n->outputs] = mapped_value(x, n->inputs[0], st);
         if (v) qc_graph_name_value(x->to, v, g->values[n->outputs].name, st);
         return;

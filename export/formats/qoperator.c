@@ -393,33 +393,30 @@ static bool leads_to(struct dynamic_product *p, const struct qc_lowering *x, con
     return false;
 }
 
-static void lower_dynamic_product(struct qc_lowering *x, const struct dynamic_product *p, struct qc_status *st)
-{
-    const qc_id q = p->quantize->outputs, zero = p->product->input_count > 3 ? p->product->inputs[3] : QC_ABSENT;
-    const qc_id one[] = {p->quantize->inputs[0], p->product->inputs[1], p->weight_scale, zero, p->bias},
-                two[] = {q, p->product->inputs[1], q + 1, p->weight_scale, q + 2, zero, p->bias};
-    const qc_id *from = p->alone ? one : two;
-    unsigned count = p->alone ? 5 : 7;
-    qc_id in[7] = {QC_ABSENT};
-    for (unsigned i = 0; i < count; i++)
-        if (from[i]) in[i] = qc_lower_real(x, from[i], st);
-    while (count && !in[count - 1]) count--;
-    const char *name = qc_lower_inner_name(x, p->result, st);
-    const struct qc_node_def def = {.op = p->alone ? QC_OP_DynamicQuantizeMatMul : QC_OP_MatMulIntegerToFloat,
-                                    .name = p->product->name,
-                                    .input_count = count,
-                                    .inputs = in,
-                                    .output_names = &name};
-    x->real[p->result] = qc_graph_add(x->to, &def, st);
-}
-
 /* Products of dynamic quantization. Returns true if the node is part of one; the product is made with its last part. */
 static bool lower_dynamic(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
     struct dynamic_product p = {.result = 0};
     const bool part = leads_to(&p, x, n) && (n == p.product || n == p.cast || n == p.scales || n == p.scaled ||
                                              n == p.add || (p.alone && n == p.quantize));
-    if (part && n->outputs == p.result) lower_dynamic_product(x, &p, st);
+    if (part && n->outputs == p.result) {
+        const qc_id q = p.quantize->outputs, zero = p.product->input_count > 3 ? p.product->inputs[3] : QC_ABSENT;
+        const qc_id one[] = {p.quantize->inputs[0], p.product->inputs[1], p.weight_scale, zero, p.bias},
+                    two[] = {q, p.product->inputs[1], q + 1, p.weight_scale, q + 2, zero, p.bias};
+        const qc_id *from = p.alone ? one : two;
+        unsigned count = p.alone ? 5 : 7;
+        qc_id in[7] = {QC_ABSENT};
+        for (unsigned i = 0; i < count; i++)
+            if (from[i]) in[i] = qc_lower_real(x, from[i], st);
+        while (count && !in[count - 1]) count--;
+        const char *name = qc_lower_inner_name(x, p.result, st);
+        const struct qc_node_def def = {.op = p.alone ? QC_OP_DynamicQuantizeMatMul : QC_OP_MatMulIntegerToFloat,
+                                        .name = p.product->name,
+                                        .input_count = count,
+                                        .inputs = in,
+                                        .output_names = &name};
+        x->real[p.result] = qc_graph_add(x->to, &def, st);
+    }
     return part;
 }
 
@@ -560,14 +557,6 @@ static bool has_merge(const struct qc_lowering *x, const struct qc_node *n)
     return true;
 }
 
-static void lower_merge(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
-{
-    qc_id in[8];
-    for (unsigned i = 0; i < n->input_count; i++) operand(in + 3 * (size_t)i, x, n->inputs[i], false, st);
-    result(in + 3 * (size_t)n->input_count, x, n->outputs, st);
-    add_like(x, merged(n->op), n, 3 * n->input_count + 2, in, n->outputs, st);
-}
-
 /* --- Ops that move integers --- */
 
 static void lower_concat(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
@@ -672,9 +661,12 @@ static void lower_node(struct qc_lowering *x, qc_id id, struct qc_status *st)
         lower_nbits(x, n, st);
     else if ((n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) && is_deferred(x, from))
         lower_product(x, from, n, st);
-    else if (has_merge(x, n))
-        lower_merge(x, n, st);
-    else if (!is_plain(x, n->outputs))
+    else if (has_merge(x, n)) {
+        qc_id in[8];
+        for (unsigned i = 0; i < n->input_count; i++) operand(in + 3 * (size_t)i, x, n->inputs[i], false, st);
+        result(in + 3 * (size_t)n->input_count, x, n->outputs, st);
+        add_like(x, merged(n->op), n, 3 * n->input_count + 2, in, n->outputs, st);
+    } else if (!is_plain(x, n->outputs))
         qc_lower_plain(x, id, st);
     else if (n->op == QC_OP_Concat)
         lower_concat(x, n, st);

@@ -248,10 +248,7 @@ static struct qc_attr *node_attrs(const struct restoring *s, const struct qc_gra
 /* Returns the float value v in another float type. */
 static qc_id in_type(struct qc_graph *g, qc_id v, enum qc_dtype type, struct qc_status *st)
 {
-    const enum qc_dtype is = v ? g->values[v].type.dtype : type;
-    const struct qc_attr to = QC_INT("to", qc_dtype_info(type)->onnx);
-    const struct qc_node_def cast = {.op = QC_OP_Cast, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &to};
-    return is == type || !is_float(g, v) ? v : qc_graph_add(g, &cast, st);
+    return v && is_float(g, v) ? qc_graph_cast(g, v, type, st) : v;
 }
 
 /* Returns input i in the type that the model has it in. */

@@ -207,20 +207,6 @@ static void copy_node(struct unsharing *u, const struct qc_node *n, bool again, 
     for (unsigned k = 0; first && k < n->output_count; k++) u->r.map[n->outputs + k] = first + k;
 }
 
-/* Gives each reader of dequantized weights its own DequantizeLinear. */
-static void dequantize_again(struct unsharing *u, const struct qc_node *n, struct qc_status *st)
-{
-    for (unsigned i = 0; i < n->input_count; i++) {
-        const qc_id v = n->inputs[i];
-        const struct qc_node *dq = v ? qc_node_of(u->r.from, v) : NULL;
-        bool earlier = false;
-        for (unsigned k = 0; k < i; k++) earlier = earlier || n->inputs[k] == v;
-        if (!dq || earlier || !is_rewritten(u, dq, &rewritten[0])) continue;
-        if (u->read[v]) copy_node(u, dq, true, st);
-        u->read[v] = true;
-    }
-}
-
 bool qc_lower_unshare(struct qc_graph **g, struct qc_status *st)
 {
     const struct qc_graph *from = *g;
@@ -238,7 +224,16 @@ bool qc_lower_unshare(struct qc_graph **g, struct qc_status *st)
         for (unsigned i = 0; i < n->input_count; i++)
             constant = constant && (!n->inputs[i] || u.constant[n->inputs[i]]);
         for (unsigned k = 0; k < n->output_count; k++) u.constant[n->outputs + k] = constant;
-        dequantize_again(&u, n, st);
+        /* Gives each reader of dequantized weights its own DequantizeLinear. */
+        for (unsigned i = 0; i < n->input_count; i++) {
+            const qc_id v = n->inputs[i];
+            const struct qc_node *dq = v ? qc_node_of(u.r.from, v) : NULL;
+            bool earlier = false;
+            for (unsigned k = 0; k < i; k++) earlier = earlier || n->inputs[k] == v;
+            if (!dq || earlier || !is_rewritten(&u, dq, &rewritten[0])) continue;
+            if (u.read[v]) copy_node(&u, dq, true, st);
+            u.read[v] = true;
+        }
         copy_node(&u, n, false, st);
     }
     struct qc_graph *to = NULL;

@@ -86,26 +86,6 @@ static const char *output_grade(struct sentence *s, double db)
     return g;
 }
 
-static void say_gains(struct sentence *s, const struct qc_json *record)
-{
-    const struct qc_json *files = qc_json_find(record, "files");
-    const double model = qc_json_find_number(record, "model.bytes"),
-                 file = qc_json_size(files) ? qc_json_find_number(qc_json_at(files, 0), "bytes") : (double)NAN,
-                 floats = qc_json_find_number(record, "small_float_share"),
-                 blocks = qc_json_find_number(record, "block_share"),
-                 integers = qc_json_find_number(record, "integer_share"),
-                 ms = qc_json_find_number(record, "timing.benchmark.best_ms"),
-                 float_ms = qc_json_find_number(record, "timing.benchmark.float_ms");
-    if (file > 0 && model > 0) say(s, "; the file is %.0f %% of the original", 100 * file / model);
-    if (floats > 0)
-        say(s, "; %.1f %% of multiply-adds read 8-bit floats", 100 * floats);
-    else if (blocks > 0)
-        say(s, "; %.1f %% of multiply-adds read values in blocks", 100 * blocks);
-    else if (!isnan(integers))
-        say(s, "; %.1f %% of multiply-adds are in integers", 100 * integers);
-    if (ms > 0 && float_ms > 0) say(s, "; it runs in %.0f %% of the time", 100 * ms / float_ms);
-}
-
 /* Returns true if a demand is not met. */
 static bool misses(const struct qc_json *record)
 {
@@ -133,6 +113,21 @@ struct qc_json *qc_verdict_json(const struct qc_json *record)
         g = POOR;
     }
     if ((g == USABLE || g == POOR) && advice) say(&s, "; %zu change%s would help", advice, qc_plural(advice));
-    say_gains(&s, record);
+    const struct qc_json *files = qc_json_find(record, "files");
+    const double model = qc_json_find_number(record, "model.bytes"),
+                 file = qc_json_size(files) ? qc_json_find_number(qc_json_at(files, 0), "bytes") : (double)NAN,
+                 floats = qc_json_find_number(record, "small_float_share"),
+                 blocks = qc_json_find_number(record, "block_share"),
+                 integers = qc_json_find_number(record, "integer_share"),
+                 ms = qc_json_find_number(record, "timing.benchmark.best_ms"),
+                 float_ms = qc_json_find_number(record, "timing.benchmark.float_ms");
+    if (file > 0 && model > 0) say(&s, "; the file is %.0f %% of the original", 100 * file / model);
+    if (floats > 0)
+        say(&s, "; %.1f %% of multiply-adds read 8-bit floats", 100 * floats);
+    else if (blocks > 0)
+        say(&s, "; %.1f %% of multiply-adds read values in blocks", 100 * blocks);
+    else if (!isnan(integers))
+        say(&s, "; %.1f %% of multiply-adds are in integers", 100 * integers);
+    if (ms > 0 && float_ms > 0) say(&s, "; it runs in %.0f %% of the time", 100 * ms / float_ms);
     return QC_JSON("grade %s text %s", g, s.text);
 }

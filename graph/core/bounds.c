@@ -35,7 +35,6 @@ typedef struct qc_bounds rule_fn(const struct question *q, struct qc_bounds row)
 
 static struct qc_bounds fixed(const struct question *q, struct qc_bounds row)
 {
-    (void)q;
     return row;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/words.h"
 #include "graph/core/uses.h"
 
 bool qc_op_in_function(enum qc_op op)
@@ -172,17 +173,6 @@ bool qc_function_parse(struct qc_function *f, const char *text, struct qc_arena 
     return !*x.at || wrong(&x, "the end", st);
 }
 
-/* Prints the fewest digits that read back as the same float32. */
-static void print_number(FILE *out, float v)
-{
-    char text[32] = "";
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)v);
-        if (strtof(text, NULL) == v) break;
-    }
-    fputs(text, out);
-}
-
 static void print_step(FILE *out, const struct qc_function *f, unsigned step)
 {
     const struct qc_function_step *s = &f->steps[step];
@@ -193,7 +183,7 @@ static void print_step(FILE *out, const struct qc_function *f, unsigned step)
         case QC_ARG_ABSENT: fputc('-', out); break;
         case QC_ARG_X: fputc('x', out); break;
         case QC_ARG_STEP: print_step(out, f, s->args[i].step); break;
-        case QC_ARG_NUMBER: print_number(out, s->args[i].number); break;
+        case QC_ARG_NUMBER: fputs(qc_float_text((char[QC_NUMBER_TEXT]){""}, s->args[i].number), out); break;
         }
     }
     for (unsigned i = 0; i < s->attr_count; i++) {
@@ -201,7 +191,7 @@ static void print_step(FILE *out, const struct qc_function *f, unsigned step)
         if (s->attrs[i].kind == QC_ATTR_STRING)
             fputs(s->attrs[i].s, out);
         else
-            print_number(out, s->attrs[i].f);
+            fputs(qc_float_text((char[QC_NUMBER_TEXT]){""}, s->attrs[i].f), out);
     }
     fputc(')', out);
 }

@@ -183,11 +183,15 @@ size_t qc_graph_held_bytes(const struct qc_graph *g, size_t bytes);
    suffix "_1", "_2", ... is added. */
 qc_id qc_graph_add_input(struct qc_graph *g, const char *name, enum qc_dtype dtype, const struct qc_shape *shape,
                          struct qc_status *st);
+/* Fixes the shape of input i. Fails if the shape is not fixed or contradicts the one that the model declares. */
+bool qc_graph_fix_input(struct qc_graph *g, size_t i, const struct qc_shape *shape, struct qc_status *st);
 /* Equal constants (dtype, shape, bytes) are one value, which keeps the first name. If the graph spills, a large one
    is kept in a temporary file instead of t. */
 qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, struct qc_status *st);
 /* The same for a tensor made for it, which this function releases. t may be NULL: then it returns 0. */
 qc_id qc_graph_add_made_constant(struct qc_graph *g, const char *name, struct qc_tensor *t, struct qc_status *st);
+/* Adds an unnamed Cast; returns v if it has the type, or is 0. */
+qc_id qc_graph_cast(struct qc_graph *g, qc_id v, enum qc_dtype dtype, struct qc_status *st);
 /* Makes a new value even if an equal constant exists; a rebuilt graph has it too. */
 qc_id qc_graph_add_constant_apart(struct qc_graph *g, const char *name, const struct qc_tensor *t,
                                   struct qc_status *st);

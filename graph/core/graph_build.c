@@ -263,6 +263,25 @@ qc_id qc_graph_add_made_constant(struct qc_graph *g, const char *name, struct qc
     return v;
 }
 
+qc_id qc_graph_cast(struct qc_graph *g, qc_id v, enum qc_dtype dtype, struct qc_status *st)
+{
+    const struct qc_attr attr = QC_INT("to", qc_dtype_info(dtype)->onnx);
+    const struct qc_node_def def = {.op = QC_OP_Cast, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &attr};
+    return !v || g->values[v].type.dtype == dtype ? v : qc_graph_add(g, &def, st);
+}
+
+bool qc_graph_fix_input(struct qc_graph *g, size_t i, const struct qc_shape *shape, struct qc_status *st)
+{
+    struct qc_shape *s = &g->values[g->inputs[i].value].type.shape;
+    bool fits = qc_shape_fixed(shape) && (s->rank < 0 || s->rank == shape->rank);
+    for (int d = 0; fits && d < s->rank; d++) fits = s->dim[d] == QC_FREE || s->dim[d] == shape->dim[d];
+    if (!fits)
+        return qc_fail(st, QC_BAD_INPUT, "input '%s' cannot have shape %s: the model declares %s", g->inputs[i].name,
+                       QC_SHAPE_STR(shape), QC_SHAPE_STR(s));
+    *s = *shape;
+    return true;
+}
+
 /* Smallest and largest byte after `flip`, which maps the order of signed bytes to that of unsigned ones. */
 static QC_INLINE void extremes_body(uint8_t *lo, uint8_t *hi, const uint8_t *x, size_t n, uint8_t flip)
 {

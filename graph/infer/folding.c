@@ -22,12 +22,6 @@ static size_t times(size_t a, size_t b)
     return qc_mul_size(&r, a, b) ? r : SIZE_MAX;
 }
 
-static size_t plus(size_t a, size_t b)
-{
-    size_t r;
-    return qc_add_size(&r, a, b) ? r : SIZE_MAX;
-}
-
 /* Returns the number of elements in a pool's window. */
 static size_t window(const struct qc_graph *g, const struct qc_node *n)
 {
@@ -56,7 +50,7 @@ static size_t depth(const struct qc_graph *g, const struct qc_node *n)
     const bool pool = n->op == QC_OP_MaxPool || n->op == QC_OP_AveragePool || n->op == QC_OP_QLinearAveragePool;
     if (pool) return window(g, n);
     if (n->op == QC_OP_Resize) return 16; /* cubic, in two dimensions */
-    if (qc_is_recurrent(n->op)) return plus(row_elements(g, n->inputs[1]), row_elements(g, n->inputs[2]));
+    if (qc_is_recurrent(n->op)) return qc_sum_at_most(row_elements(g, n->inputs[1]), row_elements(g, n->inputs[2]));
     if (n->op == QC_OP_LRN) return (size_t)qc_attr_int(n, "size", 1);
     const bool quantized = n->op == QC_OP_QLinearConv || n->op == QC_OP_QLinearMatMul || n->op == QC_OP_ConvInteger ||
                            n->op == QC_OP_MatMulInteger || n->op == QC_OP_QGemm;
@@ -81,11 +75,12 @@ void qc_node_cost(size_t *bytes, uint64_t *work, const struct qc_graph *g, const
     if (qc_op_has_bodies(n->op)) return; /* a loop may be long */
     for (unsigned k = 0; k < n->output_count; k++) {
         const size_t count = elements(g, n->outputs + k);
-        out = plus(out, count);
-        *bytes = plus(*bytes, times(count, qc_dtype_size(g->values[n->outputs + k].type.dtype)));
+        out = qc_sum_at_most(out, count);
+        *bytes = qc_sum_at_most(*bytes, times(count, qc_dtype_size(g->values[n->outputs + k].type.dtype)));
     }
-    for (unsigned i = 0; !measures && i < n->input_count; i++) touched = plus(touched, elements(g, n->inputs[i]));
-    *work = plus(times(ELEMENT, plus(touched, out)), times(out, depth(g, n)));
+    for (unsigned i = 0; !measures && i < n->input_count; i++)
+        touched = qc_sum_at_most(touched, elements(g, n->inputs[i]));
+    *work = qc_sum_at_most(times(ELEMENT, qc_sum_at_most(touched, out)), times(out, depth(g, n)));
 }
 
 bool qc_folding_node(bool *fits, struct qc_folding *f, const struct qc_graph *g, const struct qc_node *n,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +7,7 @@
 #include <string.h>
 
 #include "base/shown.h"
+#include "base/words.h"
 #include "graph/core/tables.h"
 #include "graph/text/text.h"
 #include "graph/types/number_format.h"
@@ -33,28 +33,6 @@ static void print_string(FILE *f, const char *s)
     fputc('"', f);
 }
 
-/* Prints the fewest digits that read back as the same number. %g drops trailing zeros, so 6 (15) digits are tried
-   first: they preserve every normal number with at most that many. Denormal numbers hold fewer. */
-static void print_float(FILE *f, float v)
-{
-    char text[32];
-    for (int digits = fabsf(v) < FLT_MIN ? 1 : 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)v);
-        if (strtof(text, NULL) == v) break;
-    }
-    fputs(text, f);
-}
-
-static void print_double(FILE *f, double v)
-{
-    char text[40];
-    for (int digits = fabs(v) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        if (strtod(text, NULL) == v) break;
-    }
-    fputs(text, f);
-}
-
 /* Prints the bits of a NaN that differ from the usual quiet one. */
 static void print_nan(FILE *f, uint64_t bits, uint64_t usual)
 {
@@ -71,31 +49,7 @@ static void print_any_float(FILE *f, float v)
     if (isnan(v))
         print_nan(f, bits, 0x7fc00000u);
     else
-        print_float(f, v);
-}
-
-static void print_element(FILE *f, const struct qc_tensor *t, size_t i)
-{
-    uint64_t bits = 0;
-    double v = qc_dtype_info(t->dtype)->is_float ? qc_tensor_float(t, i) : 0;
-    memcpy(&bits, (const char *)t->data + i * qc_dtype_size(t->dtype), qc_dtype_size(t->dtype));
-    if (t->dtype == QC_F64) {
-        if (isnan(v))
-            print_nan(f, bits, UINT64_C(0x7ff8000000000000));
-        else
-            print_double(f, v);
-    } else if (qc_dtype_info(t->dtype)->is_float) {
-        if (isnan(v) && qc_is_small_float(t->dtype))
-            print_nan(f, bits, UINT64_MAX);
-        else if (isnan(v))
-            print_nan(f, bits, t->dtype == QC_F16 ? 0x7e00u : t->dtype == QC_BF16 ? 0x7fc0u : 0x7fc00000u);
-        else
-            print_float(f, (float)v);
-    } else if (t->dtype == QC_U64) {
-        fprintf(f, "%" PRIu64, bits);
-    } else {
-        fprintf(f, "%" PRId64, qc_tensor_int(t, i));
-    }
+        fputs(qc_float_text((char[QC_NUMBER_TEXT]){""}, v), f);
 }
 
 static void print_shape(FILE *f, const struct qc_shape *s)
@@ -121,7 +75,26 @@ static void print_data(FILE *f, const struct qc_tensor *t, const struct qc_text_
     fputc('{', f);
     for (size_t i = 0; i < t->count; i++) {
         if (i) fputs(", ", f);
-        print_element(f, t, i);
+        uint64_t bits = 0;
+        double v = qc_dtype_info(t->dtype)->is_float ? qc_tensor_float(t, i) : 0;
+        memcpy(&bits, (const char *)t->data + i * qc_dtype_size(t->dtype), qc_dtype_size(t->dtype));
+        if (t->dtype == QC_F64) {
+            if (isnan(v))
+                print_nan(f, bits, UINT64_C(0x7ff8000000000000));
+            else
+                fputs(qc_double_text((char[QC_NUMBER_TEXT]){""}, v), f);
+        } else if (qc_dtype_info(t->dtype)->is_float) {
+            if (isnan(v) && qc_is_small_float(t->dtype))
+                print_nan(f, bits, UINT64_MAX);
+            else if (isnan(v))
+                print_nan(f, bits, t->dtype == QC_F16 ? 0x7e00u : t->dtype == QC_BF16 ? 0x7fc0u : 0x7fc00000u);
+            else
+                fputs(qc_float_text((char[QC_NUMBER_TEXT]){""}, (float)v), f);
+        } else if (t->dtype == QC_U64) {
+            fprintf(f, "%" PRIu64, bits);
+        } else {
+            fprintf(f, "%" PRId64, qc_tensor_int(t, i));
+        }
     }
     fputc('}', f);
 }
@@ -189,21 +162,16 @@ static void print_symbols(FILE *f, const struct qc_port *p, int rank)
     }
 }
 
-/* Prints the name bare if it is a word of the text form, else quoted. */
-static void print_attr_name(FILE *f, const char *name)
-{
-    size_t n = 0;
-    while (isalnum((unsigned char)name[n]) || name[n] == '_') n++;
-    if (n && !name[n])
-        fputs(name, f);
-    else
-        print_string(f, name);
-}
-
 static void print_attr(FILE *f, const struct qc_attr *a, const struct qc_text_options *options)
 {
     bool finite = a->kind == QC_ATTR_FLOAT && isfinite(a->f);
-    print_attr_name(f, a->name);
+    /* Prints the name bare if it is a word of the text form, else quoted. */
+    size_t n = 0;
+    while (isalnum((unsigned char)a->name[n]) || a->name[n] == '_') n++;
+    if (n && !a->name[n])
+        fputs(a->name, f);
+    else
+        print_string(f, a->name);
     fputc('=', f);
     switch (a->kind) {
     case QC_ATTR_INT: fprintf(f, "%" PRId64, a->i); break;
@@ -242,16 +210,6 @@ static void print_attr(FILE *f, const struct qc_attr *a, const struct qc_text_op
     }
 }
 
-static void print_op(FILE *f, const struct qc_graph *g, enum qc_op op)
-{
-    const char *name = qc_op_info(op)->name;
-    bool ours = op == QC_OP_Quantize || op == QC_OP_Dequantize || op == QC_OP_Requantize;
-    if (g->simulated && ours)
-        fprintf(f, "simulated_%c%s", tolower((unsigned char)name[0]), name + 1);
-    else
-        fputs(name, f);
-}
-
 static void print_graph(FILE *f, const struct qc_graph *g, const struct qc_text_options *options);
 
 /* Bodies follow the attributes, each as a whole graph: body "then_branch" { ... } */
@@ -279,7 +237,11 @@ static void print_node(FILE *f, const struct qc_graph *g, const struct qc_node *
         print_type(f, &v->type);
     }
     fputs(" = ", f);
-    print_op(f, g, n->op);
+    const char *name = qc_op_info(n->op)->name;
+    if (g->simulated && qc_op_is_conversion(n->op))
+        fprintf(f, "simulated_%c%s", tolower((unsigned char)name[0]), name + 1);
+    else
+        fputs(name, f);
     print_name(f, n->name);
     fputc('(', f);
     for (unsigned i = 0; i < n->input_count; i++) {

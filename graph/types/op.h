@@ -41,6 +41,11 @@ struct qc_op_info {
 };
 
 const struct qc_op_info *qc_op_info(enum qc_op op);
+/* Converts between real values and stored integers, or between parameters. */
+static inline bool qc_op_is_conversion(enum qc_op op)
+{
+    return op == QC_OP_Quantize || op == QC_OP_Dequantize || op == QC_OP_Requantize;
+}
 bool qc_op_is_random(enum qc_op op);          /* two nodes with the same inputs differ, and files keep the node */
 enum qc_op qc_op_from_name(const char *name); /* name of the row; QC_OP_INVALID if unknown */
 enum qc_op qc_op_from_onnx(const char *name); /* ONNX name, with the domain unless it is the default one */

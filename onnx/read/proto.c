@@ -216,7 +216,6 @@ static void *noted_malloc(void *refused, size_t size)
 
 static void plain_free(void *refused, void *p)
 {
-    (void)refused;
     free(p);
 }
 
@@ -289,8 +288,6 @@ bool qc_proto_unpack_borrowing(ProtobufCMessage **out, const ProtobufCMessageDes
 
 static void *never(void *lent, size_t size)
 {
-    (void)lent;
-    (void)size;
     return NULL;
 }
 

@@ -270,7 +270,6 @@ static bool look_at(void *user, size_t item, unsigned worker, struct qc_status *
 {
     struct qc_weight_look *w = &((struct qc_weight_look *)user)[item];
     struct qc_layer *l = w->layer;
-    (void)worker;
     if (!l) return true;
     const struct channels c = {.count = l->channel_count, .inner = w->inner, .low = w->low, .high = w->high};
     for (size_t k = 0; k < c.count; k++) {

@@ -109,7 +109,7 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
     for (qc_id id = 1; list && id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const struct qc_type *t = &g->values[n->outputs].type;
-        if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) continue;
+        if (qc_op_is_conversion(n->op)) continue;
         const enum qc_dynamic_part part = qc_dynamic_part_of(g, n);
         if (part == QC_DYNAMIC_REST) continue;
         /* grouped: rounded only after a function */
@@ -245,11 +245,6 @@ static void leaves(struct drawing *d, qc_id value, size_t box)
     if (layer != QC_NO_INDEX) qc_json_set(d->boxes[box], "layer", qc_json_whole(layer));
 }
 
-static bool conversion(enum qc_op op)
-{
-    return op == QC_OP_Quantize || op == QC_OP_Requantize || op == QC_OP_Dequantize;
-}
-
 /* Draws a node: a box of its own, or a part of the one before it. */
 static void put(struct drawing *d, const struct qc_network *net, qc_id id)
 {
@@ -260,7 +255,7 @@ static void put(struct drawing *d, const struct qc_network *net, qc_id id)
     const char *op = qc_op_info(n->op)->name;
     const enum qc_dynamic_part part = qc_dynamic_part_of(g, n);
     size_t box;
-    if (conversion(n->op) || (!head && part == QC_DYNAMIC_REST)) {
+    if (qc_op_is_conversion(n->op) || (!head && part == QC_DYNAMIC_REST)) {
         box = d->of_value[n->inputs[0]];
     } else if (head && head != id) {
         box = d->of_value[g->nodes[head].outputs];

@@ -64,9 +64,6 @@ static bool look_at_samples(void *user, const struct qc_unit *at, struct qc_runn
     struct seen *s = user;
     const struct qc_view v = qc_runner_output(runners[0], 0);
     const float *x = v.data;
-    (void)at;
-    (void)scratch;
-    (void)st;
     if (v.rank < 2 || v.dtype != QC_F32 || (size_t)v.dim[1] != s->channels || v.dim[0] < 1) return true;
     const size_t outer = (size_t)v.dim[0], inner = qc_view_count(&v) / outer / s->channels;
     for (size_t n = 0; n < outer; n++)

@@ -488,16 +488,6 @@ static void build_canonical_node(struct qc_canon *c, qc_id id, struct qc_status 
         copy(c, id, st);
 }
 
-static void find_merges(struct qc_canon *c)
-{
-    for (size_t i = 0; i < c->rules->count; i++) {
-        const struct qc_rule *r = &c->rules->rules[i];
-        if (r->kind == QC_RULE_PATTERN && r->match->kind == QC_EXPR_OP &&
-            qc_op_info(r->match->op)->affine == QC_AFFINE_MERGE)
-            c->merges[r->match->op] = true;
-    }
-}
-
 bool qc_is_quantized(const struct qc_graph *g)
 {
     struct qc_qlinear q;
@@ -528,7 +518,12 @@ bool qc_canonical(struct qc_graph **out, struct qc_lines *notes, const struct qc
     if (!qc_rebuild_begin(&c.r, g, st)) goto out;
     c.r.to->simulated = false;
     c.r.to->integer_operators = has_integer_products(g);
-    find_merges(&c);
+    for (size_t i = 0; i < c.rules->count; i++) {
+        const struct qc_rule *r = &c.rules->rules[i];
+        if (r->kind == QC_RULE_PATTERN && r->match->kind == QC_EXPR_OP &&
+            qc_op_info(r->match->op)->affine == QC_AFFINE_MERGE)
+            c.merges[r->match->op] = true;
+    }
     if (!qc_canon_classify(&c, st)) goto out;
     for (qc_id id = 1; st->code == QC_OK && id <= g->node_count; id++) build_canonical_node(&c, id, st);
     for (size_t i = 0; i < g->output_count; i++) canon_real(&c, g->outputs[i].value, st);

@@ -48,20 +48,6 @@ static qc_id find_equal(const struct qc_canon *c, enum qc_dtype t, size_t count,
     return 0;
 }
 
-/* Returns false if the numbers cannot be parameters. */
-static bool read_parameters(float *scale, int32_t *zero, const struct qc_tensor *s, const struct qc_tensor *z,
-                            enum qc_dtype t)
-{
-    const struct qc_dtype_info *info = qc_dtype_info(t);
-    for (size_t i = 0; i < s->count; i++) {
-        const int64_t q = z ? qc_tensor_int(z, z->count == 1 ? 0 : i) : 0;
-        scale[i] = (float)qc_tensor_float(s, i);
-        zero[i] = (int32_t)q;
-        if (!(scale[i] >= FLT_MIN && scale[i] <= FLT_MAX) || q < info->lo || q > info->hi) return false;
-    }
-    return true;
-}
-
 qc_id qc_canon_qparams(struct qc_canon *c, qc_id scale, qc_id zero_point, enum qc_dtype t, const char *name,
                        struct qc_status *st)
 {
@@ -71,7 +57,14 @@ qc_id qc_canon_qparams(struct qc_canon *c, qc_id scale, qc_id zero_point, enum q
     if (z && (z->dtype != t || (z->count != s->count && z->count != 1))) return 0;
     float *scales = QC_NEW_ARRAY(c->arena, float, s->count, st);
     int32_t *zeros = QC_NEW_ARRAY(c->arena, int32_t, s->count, st);
-    if (!scales || !zeros || !read_parameters(scales, zeros, s, z, t)) return 0;
+    if (!scales || !zeros) return 0;
+    const struct qc_dtype_info *info = qc_dtype_info(t);
+    for (size_t i = 0; i < s->count; i++) {
+        const int64_t q = z ? qc_tensor_int(z, z->count == 1 ? 0 : i) : 0;
+        scales[i] = (float)qc_tensor_float(s, i);
+        zeros[i] = (int32_t)q;
+        if (!(scales[i] >= FLT_MIN && scales[i] <= FLT_MAX) || q < info->lo || q > info->hi) return 0;
+    }
     const qc_id known = find_equal(c, t, s->count, scales, zeros);
     if (known) return known;
     const char *unique = name;

@@ -326,9 +326,7 @@ static qc_id build(const struct qc_build *b, const struct qc_expr *e, const stru
 {
     struct qc_frame f = frame_of(b, st);
     if (e->kind == QC_EXPR_OP)
-        return e->op == QC_OP_Quantize || e->op == QC_OP_Dequantize || e->op == QC_OP_Requantize
-                   ? build_ours(b, e, taker, top, st)
-                   : build_op(b, e, qparams, top, st);
+        return qc_op_is_conversion(e->op) ? build_ours(b, e, taker, top, st) : build_op(b, e, qparams, top, st);
     const struct qc_fvalue v = qc_expr_evaluate(&f, e);
     if (v.kind == QC_FVALUE_ABSENT && e->kind == QC_EXPR_CAPTURE)
         return qc_fail(st, QC_BAD_INPUT, "rule '%s': '%s' is absent", b->match->rule->name,

@@ -57,22 +57,6 @@ static bool same_types(enum qc_op op)
     return false;
 }
 
-static void operands(qc_id in[QC_RULE_ARGS], struct qc_frame *f, enum qc_op op, const struct qc_fvalue *args,
-                     unsigned count)
-{
-    enum qc_dtype like = QC_NONE;
-    const unsigned first = op == QC_OP_Where ? 1 : 0;
-    for (unsigned i = first; i < count && like == QC_NONE; i++)
-        if (args[i].kind == QC_FVALUE_TENSOR) like = f->to->values[args[i].id].type.dtype;
-    for (unsigned i = 0; i < count; i++) {
-        const bool follows = (same_types(op) && i >= first) || (op == QC_OP_Pad && i == 2);
-        const bool made = args[i].kind == QC_FVALUE_TENSOR || args[i].kind == QC_FVALUE_ABSENT;
-        in[i] =
-            made ? args[i].id
-                 : qc_expression_constant(f, follows && like != QC_NONE ? like : qc_fvalue_dtype(&args[i]), &args[i]);
-    }
-}
-
 struct qc_fvalue qc_expanding_node_with(struct qc_frame *f, enum qc_op op, unsigned arg_count,
                                         const struct qc_fvalue *args, unsigned outputs, unsigned attr_count,
                                         const struct qc_attr *attrs)
@@ -80,7 +64,17 @@ struct qc_fvalue qc_expanding_node_with(struct qc_frame *f, enum qc_op op, unsig
     struct qc_expanding *x = f->x;
     qc_id in[QC_RULE_ARGS];
     if (f->st->code != QC_OK) return qc_fvalue_tensor(0);
-    operands(in, f, op, args, arg_count);
+    enum qc_dtype like = QC_NONE;
+    const unsigned first = op == QC_OP_Where ? 1 : 0;
+    for (unsigned i = first; i < arg_count && like == QC_NONE; i++)
+        if (args[i].kind == QC_FVALUE_TENSOR) like = f->to->values[args[i].id].type.dtype;
+    for (unsigned i = 0; i < arg_count; i++) {
+        const bool follows = (same_types(op) && i >= first) || (op == QC_OP_Pad && i == 2);
+        const bool made = args[i].kind == QC_FVALUE_TENSOR || args[i].kind == QC_FVALUE_ABSENT;
+        in[i] =
+            made ? args[i].id
+                 : qc_expression_constant(f, follows && like != QC_NONE ? like : qc_fvalue_dtype(&args[i]), &args[i]);
+    }
     while (arg_count && !in[arg_count - 1]) arg_count--;
     const unsigned k = x->used[op]++;
     const char *name = k ? qc_arena_printf(x->arena, f->st, "%s/%s_%u", x->call->label, qc_op_info(op)->name, k)

@@ -75,20 +75,6 @@ static void parse_let(struct qc_rule_parser *p)
     }
 }
 
-static void keep(struct qc_rules *rs, const struct qc_function_rule *f, struct qc_status *st)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < rs->function_count; i++) /* A later file replaces all functions of that name. */
-        if (strcmp(rs->functions[i].file, f->file) == 0 || strcmp(rs->functions[i].name, f->name) != 0)
-            rs->functions[kept++] = rs->functions[i];
-    rs->function_count = kept;
-    struct qc_function_rule *more =
-        qc_grown(rs->functions, rs->function_count, &rs->function_capacity, sizeof *more, st);
-    if (!more) return;
-    rs->functions = more;
-    rs->functions[rs->function_count++] = *f;
-}
-
 /* "ignore" NAME { "," NAME }: inputs and attributes that change no number */
 static void parse_ignore(struct qc_rule_parser *p)
 {
@@ -154,5 +140,14 @@ void qc_parse_function(struct qc_rule_parser *p)
     if (x->st->code != QC_OK) return;
     f.opset_from = (int)from;
     f.opset_to = (int)to;
-    keep(p->rules, &f, x->st);
+    size_t kept = 0;
+    for (size_t i = 0; i < p->rules->function_count; i++) /* A later file replaces all functions of that name. */
+        if (strcmp(p->rules->functions[i].file, f.file) == 0 || strcmp(p->rules->functions[i].name, f.name) != 0)
+            p->rules->functions[kept++] = p->rules->functions[i];
+    p->rules->function_count = kept;
+    struct qc_function_rule *more =
+        qc_grown(p->rules->functions, p->rules->function_count, &p->rules->function_capacity, sizeof *more, x->st);
+    if (!more) return;
+    p->rules->functions = more;
+    p->rules->functions[p->rules->function_count++] = f;
 }

@@ -108,7 +108,7 @@ static void parse_annotation(struct qc_expr *e, struct qc_rule_parser *p)
 
 static bool is_ours(const struct qc_expr *e)
 {
-    return e->kind == QC_EXPR_OP && (e->op == QC_OP_Quantize || e->op == QC_OP_Dequantize || e->op == QC_OP_Requantize);
+    return e->kind == QC_EXPR_OP && qc_op_is_conversion(e->op);
 }
 
 /* EXPR [: QPARAMS] {, EXPR [: QPARAMS]} up to the closing sign; in functions perhaps none. The qparams of q, dq

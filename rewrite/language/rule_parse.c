@@ -96,19 +96,6 @@ bool qc_rules_add_target(struct qc_rules *r, const char *target, struct qc_statu
     return true;
 }
 
-static void add_rule(struct qc_rules *rs, const struct qc_rule *rule, struct qc_status *st)
-{
-    size_t i = 0;
-    while (i < rs->count && (rs->rules[i].kind != rule->kind || strcmp(rs->rules[i].name, rule->name) != 0)) i++;
-    if (i == rs->count) {
-        struct qc_rule *more = qc_grown(rs->rules, rs->count, &rs->capacity, sizeof *more, st);
-        if (!more) return;
-        rs->rules = more;
-        rs->count++;
-    }
-    rs->rules[i] = *rule;
-}
-
 /* Returns true if the expression contains a dq(...); its result is then real. */
 static bool has_dequantize(const struct qc_expr *e)
 {
@@ -231,7 +218,18 @@ static void parse_rule(struct qc_rule_parser *p, enum qc_rule_kind kind)
     else
         parse_inside(p);
     choose_template(p->rules, &rule);
-    if (p->x.st->code == QC_OK) add_rule(p->rules, &rule, p->x.st);
+    if (p->x.st->code == QC_OK) {
+        struct qc_rules *const rs = p->rules;
+        size_t i = 0;
+        while (i < rs->count && (rs->rules[i].kind != rule.kind || strcmp(rs->rules[i].name, rule.name) != 0)) i++;
+        if (i == rs->count) {
+            struct qc_rule *more = qc_grown(rs->rules, rs->count, &rs->capacity, sizeof *more, p->x.st);
+            if (!more) return;
+            rs->rules = more;
+            rs->count++;
+        }
+        rs->rules[i] = rule;
+    }
 }
 
 static bool may_be(enum qc_allow_kind kind, enum qc_op op)

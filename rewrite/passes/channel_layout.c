@@ -310,17 +310,6 @@ static void backward(int *axes, const struct qc_graph *g)
     }
 }
 
-/* The channels of a cache are its heads. */
-static bool set_heads(int *axes, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
-{
-    struct qc_uses uses;
-    struct qc_cache c;
-    if (!qc_uses_of(&uses, g, a, st)) return false;
-    for (size_t i = 0; i < g->input_count; i++)
-        if (qc_cache_of(&c, &uses, g->inputs[i].value)) axes[c.joins->outputs] = qc_cache_heads(g, &c);
-    return true;
-}
-
 bool qc_channel_axes(int **out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     int *axes = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
@@ -329,7 +318,12 @@ bool qc_channel_axes(int **out, const struct qc_graph *g, struct qc_arena *a, st
     forward(axes, g);
     backward(axes, g);
     forward(axes, g);
-    if (!set_heads(axes, g, a, st)) return false;
+    /* The channels of a cache are its heads. */
+    struct qc_uses uses;
+    struct qc_cache c;
+    if (!qc_uses_of(&uses, g, a, st)) return false;
+    for (size_t i = 0; i < g->input_count; i++)
+        if (qc_cache_of(&c, &uses, g->inputs[i].value)) axes[c.joins->outputs] = qc_cache_heads(g, &c);
     for (qc_id v = 1; v <= g->value_count; v++) {
         const struct qc_shape *s = &g->values[v].type.shape;
         if (axes[v] >= s->rank || (axes[v] != NONE && s->dim[axes[v]] < 1)) axes[v] = NONE;

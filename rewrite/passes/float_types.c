@@ -44,13 +44,6 @@ static void find_types(bool layer[QC_DTYPE_COUNT], bool heavy[QC_DTYPE_COUNT], c
     }
 }
 
-static qc_id widen_by_cast(struct qc_graph *to, qc_id v, enum qc_dtype dtype, struct qc_status *st)
-{
-    const struct qc_attr attr = QC_INT("to", qc_dtype_info(dtype)->onnx);
-    const struct qc_node_def def = {.op = QC_OP_Cast, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &attr};
-    return to->values[v].type.dtype == dtype ? v : qc_graph_add(to, &def, st);
-}
-
 static bool widen_constants(struct qc_rebuild *r, const struct wide *w, struct qc_status *st)
 {
     for (qc_id v = 1; v <= r->from->value_count; v++) {
@@ -102,17 +95,6 @@ static bool widen_attr(struct qc_attr *a, const struct wide *w, struct qc_status
     return true;
 }
 
-/* Frees what widen_attr made. */
-static void release(struct qc_attr *attrs, const struct qc_node *n, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        if (attrs[i].kind == QC_ATTR_GRAPH) qc_graph_free((struct qc_graph *)(uintptr_t)attrs[i].graph);
-        if (attrs[i].kind == QC_ATTR_TENSOR && attrs[i].tensor != n->attrs[i].tensor)
-            qc_tensor_unref((struct qc_tensor *)(uintptr_t)attrs[i].tensor);
-    }
-    free(attrs);
-}
-
 static bool widen_node(struct qc_rebuild *r, qc_id id, const struct wide *w, struct qc_status *st)
 {
     const struct qc_node *n = &r->from->nodes[id];
@@ -124,7 +106,15 @@ static bool widen_node(struct qc_rebuild *r, qc_id id, const struct wide *w, str
         ok = widen_attr(&attrs[done], w, st);
     }
     ok = ok && qc_rebuild_node_with(r, id, attrs, st) != 0;
-    if (attrs) release(attrs, n, done);
+    if (attrs) {
+        /* Frees what widen_attr made. */
+        for (unsigned i = 0; i < done; i++) {
+            if (attrs[i].kind == QC_ATTR_GRAPH) qc_graph_free((struct qc_graph *)(uintptr_t)attrs[i].graph);
+            if (attrs[i].kind == QC_ATTR_TENSOR && attrs[i].tensor != n->attrs[i].tensor)
+                qc_tensor_unref((struct qc_tensor *)(uintptr_t)attrs[i].tensor);
+        }
+        free(attrs);
+    }
     return ok;
 }
 
@@ -151,14 +141,14 @@ static bool keep_types(struct qc_rebuild *r, qc_id id, const struct wide *w, str
         const qc_id v = n->inputs[done];
         if (!v || !w->is[g->values[v].type.dtype]) continue;
         before[done] = qc_rebuild_value(r, v, st);
-        ok = before[done] && (r->map[v] = widen_by_cast(r->to, before[done], g->values[v].type.dtype, st)) != 0;
+        ok = before[done] && (r->map[v] = qc_graph_cast(r->to, before[done], g->values[v].type.dtype, st)) != 0;
     }
     ok = ok && qc_rebuild_node(r, id, st) != 0;
     for (unsigned i = done; i > 0; i--)
         if (before[i - 1]) r->map[n->inputs[i - 1]] = before[i - 1];
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         const qc_id v = n->outputs + k;
-        if (w->is[g->values[v].type.dtype]) ok = (r->map[v] = widen_by_cast(r->to, r->map[v], QC_F32, st)) != 0;
+        if (w->is[g->values[v].type.dtype]) ok = (r->map[v] = qc_graph_cast(r->to, r->map[v], QC_F32, st)) != 0;
     }
     free(before);
     return ok;
@@ -187,7 +177,7 @@ static bool ask_budget(const struct qc_graph *g, const struct wide *w, struct qc
     size_t bytes = 0;
     for (qc_id v = 1; v <= g->value_count; v++) {
         const struct qc_tensor *t = qc_constant_of(g, v);
-        if (t && w->is[t->dtype] && !qc_add_size(&bytes, bytes, t->count * sizeof(float))) bytes = SIZE_MAX;
+        if (t && w->is[t->dtype]) bytes = qc_sum_at_most(bytes, t->count * sizeof(float));
     }
     return qc_budget_hold(&g->budget, bytes, st);
 }
@@ -304,14 +294,6 @@ static bool constant_as(struct qc_tensor **out, bool *exact, const struct narrow
     return true;
 }
 
-static qc_id cast_value(struct narrowing *x, qc_id v, enum qc_dtype dtype, struct qc_status *st)
-{
-    struct qc_graph *to = x->r.to;
-    const struct qc_attr attr = QC_INT("to", qc_dtype_info(dtype)->onnx);
-    const struct qc_node_def def = {.op = QC_OP_Cast, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &attr};
-    return to->values[v].type.dtype == dtype ? v : qc_graph_add(to, &def, st);
-}
-
 /* Constants with at most this number of elements stay in float32: a Cast would cost more. */
 enum { FEW = 64 };
 
@@ -327,7 +309,7 @@ static qc_id wide_constant(struct narrowing *x, qc_id v, struct qc_status *st)
     qc_id narrow = 0;
     if (t && exact) narrow = qc_graph_add_constant(x->r.to, value->name, t, st);
     qc_tensor_unref(t);
-    return narrow ? cast_value(x, narrow, QC_F32, st) : st->code == QC_OK ? qc_rebuild_value(&x->r, v, st) : 0;
+    return narrow ? qc_graph_cast(x->r.to, narrow, QC_F32, st) : st->code == QC_OK ? qc_rebuild_value(&x->r, v, st) : 0;
 }
 
 /* Returns the new value of a real one in the given type. */
@@ -337,14 +319,14 @@ static qc_id value_as(struct narrowing *x, qc_id v, enum qc_dtype dtype, struct 
     if (value->constant && dtype == QC_F32) return wide_constant(x, v, st);
     if (!value->constant) {
         const qc_id to = qc_rebuild_value(&x->r, v, st);
-        return to ? cast_value(x, to, dtype, st) : 0;
+        return to ? qc_graph_cast(x->r.to, to, dtype, st) : 0;
     }
     struct qc_tensor *t;
     bool exact;
     if (!constant_as(&t, &exact, x, v, dtype, st)) return 0;
     if (!t) {
         const qc_id wide = qc_rebuild_value(&x->r, v, st);
-        return wide ? cast_value(x, wide, dtype, st) : 0;
+        return wide ? qc_graph_cast(x->r.to, wide, dtype, st) : 0;
     }
     return qc_graph_add_made_constant(x->r.to, value->name, t, st);
 }
@@ -491,7 +473,7 @@ static bool narrow_inputs(struct narrowing *x, struct qc_status *st)
         const qc_id v = qc_graph_add_input(x->r.to, p->name, own, &t->shape, st);
         if (!v || !qc_port_copy(&x->r.to->inputs[i], p, x->r.to->arena, st)) return false;
         /* No operator computes in bfloat16. */
-        if (!(x->r.map[p->value] = own == QC_BF16 ? cast_value(x, v, QC_F32, st) : v)) return false;
+        if (!(x->r.map[p->value] = own == QC_BF16 ? qc_graph_cast(x->r.to, v, QC_F32, st) : v)) return false;
     }
     return true;
 }

@@ -11,9 +11,7 @@
 static bool foldable(const struct qc_graph *to, const struct qc_graph *g, const struct qc_rebuild *r,
                      const struct qc_node *n)
 {
-    if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize ||
-        n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear)
-        return false;
+    if (qc_op_is_conversion(n->op) || n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear) return false;
     bool shape = n->op == QC_OP_Shape || n->op == QC_OP_Size;
     for (unsigned i = 0; i < n->input_count; i++) {
         if (!n->inputs[i]) continue;
@@ -227,24 +225,12 @@ bool qc_normalise(struct qc_graph **out, const struct qc_graph *g, const struct 
     return true;
 }
 
-static bool fix_input(struct qc_type *t, const char *name, const struct qc_shape *s, struct qc_status *st)
-{
-    bool fits = qc_shape_fixed(s) && (t->shape.rank < 0 || t->shape.rank == s->rank);
-    for (int d = 0; fits && d < t->shape.rank; d++) fits = t->shape.dim[d] == QC_FREE || t->shape.dim[d] == s->dim[d];
-    if (!fits)
-        return qc_fail(st, QC_BAD_INPUT, "input '%s' cannot have shape %s: the model declares %s", name,
-                       QC_SHAPE_STR(s), QC_SHAPE_STR(&t->shape));
-    t->shape = *s;
-    return true;
-}
-
 /* Makes g with inputs of fixed shapes. r: free; maps its values, if outputs need them. */
 static bool with_shapes(struct qc_graph **out, struct qc_rebuild *r, const struct qc_graph *g,
                         const struct qc_shape *shapes, struct qc_status *st)
 {
     bool ok = qc_rebuild_begin(r, g, st);
-    for (size_t i = 0; ok && i < g->input_count; i++)
-        ok = fix_input(&r->to->values[r->to->inputs[i].value].type, g->inputs[i].name, &shapes[i], st);
+    for (size_t i = 0; ok && i < g->input_count; i++) ok = qc_graph_fix_input(r->to, i, &shapes[i], st);
     return ok && qc_rebuild_finish(out, r, st);
 }
 

@@ -70,13 +70,6 @@ static qc_id add_linear(struct qc_graph *to, enum qc_op op, qc_id v, const struc
     return v && in[1] && in[2] ? qc_graph_add(to, &def, st) : 0;
 }
 
-static qc_id add_cast(struct qc_graph *to, qc_id v, enum qc_dtype dtype, struct qc_status *st)
-{
-    const struct qc_attr attr = QC_INT("to", qc_dtype_info(dtype)->onnx);
-    const struct qc_node_def def = {.op = QC_OP_Cast, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &attr};
-    return v ? qc_graph_add(to, &def, st) : 0;
-}
-
 /* Returns the axis of an image's channels, 1 or the last one, which has 1, 3 or 4; -1: it is no image. */
 static int channel_axis(const struct qc_shape *s, const struct qc_port_pixels *p)
 {
@@ -157,10 +150,10 @@ static bool port_image(struct porting *x, size_t i, const struct qc_port_pixels 
         to->scale = l.scale;
         to->zero_point = l.zero_point;
         v = add_linear(x->r.to, QC_OP_DequantizeLinear, v, &l, NULL, st);
-    } else if ((v = add_cast(x->r.to, v, QC_F32, st)) != 0) {
+    } else if ((v = qc_graph_cast(x->r.to, v, QC_F32, st)) != 0) {
         v = add_steps(x->r.to, v, p, axis, st);
     }
-    if (v && type->dtype != QC_F32) v = add_cast(x->r.to, v, type->dtype, st);
+    if (v && type->dtype != QC_F32) v = qc_graph_cast(x->r.to, v, type->dtype, st);
     return (x->r.map[port->value] = v) != 0;
 }
 
@@ -182,7 +175,7 @@ static bool port_input(struct porting *x, bool *done, size_t i, const struct qc_
         x->r.to->inputs[i].scale = l.scale;
         x->r.to->inputs[i].zero_point = l.zero_point;
         v = add_linear(x->r.to, QC_OP_DequantizeLinear, v, &l, NULL, st);
-        if (v && type->dtype != QC_F32) v = add_cast(x->r.to, v, type->dtype, st);
+        if (v && type->dtype != QC_F32) v = qc_graph_cast(x->r.to, v, type->dtype, st);
     }
     return (x->r.map[port->value] = v) != 0;
 }
@@ -197,9 +190,9 @@ static bool port_node(struct porting *x, qc_id id, const struct levels *of_outpu
         makes = makes || (of_output[o].dtype != QC_NONE && g->outputs[o].value == n->outputs);
     if (!makes) return qc_rebuild_node(&x->r, id, st) != 0;
     const qc_id in = qc_rebuild_value(&x->r, n->inputs[0], st);
-    return in &&
-           (x->r.map[n->outputs] = n->op == QC_OP_Cast ? add_cast(x->r.to, in, g->values[n->outputs].type.dtype, st)
-                                                       : qc_graph_dequantize(x->r.to, in, st));
+    return in && (x->r.map[n->outputs] = n->op == QC_OP_Cast
+                                             ? qc_graph_cast(x->r.to, in, g->values[n->outputs].type.dtype, st)
+                                             : qc_graph_dequantize(x->r.to, in, st));
 }
 
 bool qc_integer_ports(struct qc_graph **out, bool *done, const struct qc_graph *g, const struct qc_port_choice *inputs,

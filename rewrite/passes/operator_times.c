@@ -102,16 +102,6 @@ static void times_of_conv(const struct rate *r, struct qc_operator_times *out, c
     if (odd) out->integer += time_of(r, QC_TIME_INT_CONV_ODD, once);
 }
 
-/* Recurrent operators: a step has a multiply-add for each weight. */
-static void times_of_steps(const struct rate *r, struct qc_operator_times *out, const struct qc_graph *g,
-                           const struct qc_node *n, uint64_t multiply_adds)
-{
-    const struct qc_shape *x = &qc_value(g, n->inputs[0])->type.shape;
-    const struct work w = {.multiply_adds = (int64_t)multiply_adds,
-                           .positions = x->rank > 0 && x->dim[0] > 0 ? x->dim[0] : 1};
-    out->real = out->integer = time_of(r, QC_TIME_FLOAT_STEPS, w);
-}
-
 static bool times_of_product(const struct rate *r, struct qc_operator_times *out, const struct qc_graph *g, qc_id node)
 {
     const struct qc_node *n = &g->nodes[node];
@@ -120,7 +110,11 @@ static bool times_of_product(const struct rate *r, struct qc_operator_times *out
     uint64_t all = 0;
     if (results <= 0 || weights <= 0 || !qc_multiply_adds(&all, g, node)) return false;
     if (qc_is_recurrent(n->op)) {
-        times_of_steps(r, out, g, n, all);
+        /* Recurrent operators: a step has a multiply-add for each weight. */
+        const struct qc_shape *x = &qc_value(g, n->inputs[0])->type.shape;
+        const struct work w = {.multiply_adds = (int64_t)all,
+                               .positions = x->rank > 0 && x->dim[0] > 0 ? x->dim[0] : 1};
+        out->real = out->integer = time_of(r, QC_TIME_FLOAT_STEPS, w);
     } else if (n->op == QC_OP_Conv) {
         times_of_conv(r, out, g, n, results);
     } else {

@@ -184,28 +184,25 @@ static int axis_of_blocks(const struct qc_graph *g, const struct qc_node *n, str
     return one_tap ? 1 : -1;
 }
 
-static bool note_blocks(struct qc_partition *p, const struct qc_match *m, struct weight w, enum qc_dtype type,
-                        bool real)
-{
-    if (!w.value || !p->options.weight_block || qc_dtype_info(type)->bits > BLOCK_BITS) return false;
-    for (unsigned k = 0; k < m->node_count; k++) {
-        const int axis =
-            axis_of_blocks(p->graph, &p->graph->nodes[m->nodes[k]], w, real || qc_dtype_info(type)->bits < 8);
-        if (axis < 0 || (p->block_axis[w.value] && p->block_axis[w.value] != axis + 1)) continue;
-        p->block_axis[w.value] = axis + 1;
-        if (!real) p->reason[m->nodes[k]] = "its weights are in blocks, which no sum of integers has";
-        return true;
-    }
-    return false;
-}
-
 /* The same for all weights that the template quantizes. Returns true if any of them is in blocks. */
 static bool note_all_blocks(struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e,
                             const struct qc_expr *taker, enum qc_dtype type, bool real)
 {
     bool any = false;
     if (e->kind != QC_EXPR_OP) return false;
-    if (qc_template_quantizes(m, e)) return note_blocks(p, m, weight_input(p, m, e, taker), type, real);
+    if (qc_template_quantizes(m, e)) {
+        const struct weight w = weight_input(p, m, e, taker);
+        if (!w.value || !p->options.weight_block || qc_dtype_info(type)->bits > BLOCK_BITS) return false;
+        for (unsigned k = 0; k < m->node_count; k++) {
+            const int axis =
+                axis_of_blocks(p->graph, &p->graph->nodes[m->nodes[k]], w, real || qc_dtype_info(type)->bits < 8);
+            if (axis < 0 || (p->block_axis[w.value] && p->block_axis[w.value] != axis + 1)) continue;
+            p->block_axis[w.value] = axis + 1;
+            if (!real) p->reason[m->nodes[k]] = "its weights are in blocks, which no sum of integers has";
+            return true;
+        }
+        return false;
+    }
     for (unsigned i = 0; i < e->arg_count; i++) any = note_all_blocks(p, m, e->args[i], e, type, real) || any;
     return any;
 }

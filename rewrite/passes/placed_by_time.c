@@ -163,19 +163,6 @@ static bool add_moves(struct placing *s, qc_id node)
     return true;
 }
 
-static void add_matches(struct placing *s)
-{
-    const struct qc_partition *p = s->p;
-    for (qc_id id = 1; id <= s->g->node_count; id++) {
-        const struct qc_match *m = p->matches.at[id];
-        struct qc_operator_times t;
-        if (!m || p->weights_only[id]) continue;
-        for (unsigned i = 0; i < m->node_count; i++) s->match_of[m->nodes[i]] = id;
-        s->unknown[id] = !times_of(&t, s, m, 0);
-        if (!s->unknown[id]) weigh(s, of_node(id), &t);
-    }
-}
-
 /* Returns the bytes that a match saves in integers. */
 static int64_t bytes_saved(const struct placing *s, qc_id node)
 {
@@ -192,7 +179,15 @@ static int64_t bytes_saved(const struct placing *s, qc_id node)
 
 static void build(struct placing *s)
 {
-    add_matches(s);
+    const struct qc_partition *p = s->p;
+    for (qc_id id = 1; id <= s->g->node_count; id++) {
+        const struct qc_match *m = p->matches.at[id];
+        struct qc_operator_times t;
+        if (!m || p->weights_only[id]) continue;
+        for (unsigned i = 0; i < m->node_count; i++) s->match_of[m->nodes[i]] = id;
+        s->unknown[id] = !times_of(&t, s, m, 0);
+        if (!s->unknown[id]) weigh(s, of_node(id), &t);
+    }
     for (qc_id id = 1; id <= s->g->node_count; id++) {
         struct qc_operator_times t;
         if (!s->p->matches.live[id] || s->match_of[id] || add_moves(s, id)) continue;

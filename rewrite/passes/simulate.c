@@ -334,8 +334,6 @@ static qc_id resolve_qparams(void *user, const struct qc_match *m, const struct 
                              qc_id capture, struct qc_status *st)
 {
     struct simulation *s = user;
-    (void)value;
-    (void)capture;
     qc_id first = qparams_by_name(s, m, m->rule->give, NULL, e->first, st);
     if (!first && st->code == QC_OK && !e->product)
         first = quantizer_of(s, m->root, st); /* the result's own: dq(Add(...) : Z) */

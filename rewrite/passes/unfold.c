@@ -25,12 +25,6 @@ static const struct qc_tensor *tensor_of(const struct computed *c, qc_id v)
     return c->folded.map[v] ? qc_constant_of(c->folded.to, c->folded.map[v]) : NULL;
 }
 
-static size_t plus(size_t a, size_t b)
-{
-    size_t sum;
-    return qc_add_size(&sum, a, b) ? sum : SIZE_MAX;
-}
-
 /* Sets c->bytes. A constant counts as often as it is read: the sum is an upper bound. */
 static bool count_bytes(struct computed *c, struct qc_status *st)
 {
@@ -43,7 +37,7 @@ static bool count_bytes(struct computed *c, struct qc_status *st)
         const struct qc_node *n = &g->nodes[id];
         size_t sum = qc_op_has_bodies(n->op) || n->op == QC_OP_Custom ? SIZE_MAX : NODE;
         for (unsigned i = 0; i < n->input_count; i++)
-            if (n->inputs[i]) sum = plus(sum, c->bytes[n->inputs[i]]);
+            if (n->inputs[i]) sum = qc_sum_at_most(sum, c->bytes[n->inputs[i]]);
         for (unsigned k = 0; k < n->output_count; k++) c->bytes[n->outputs + k] = sum;
     }
     return true;

@@ -29,7 +29,6 @@ static bool run_affine_binary(const struct qc_run *r, struct qc_status *st)
     struct qc_qbinary s = *(const struct qc_qbinary *)r->state;
     const struct qc_view a = qc_view_broadcast(&r->in[0], &r->out[0]), b = qc_view_broadcast(&r->in[1], &r->out[0]);
     const struct qc_view *const views[] = {&r->out[0], &a, &b};
-    (void)st;
     qc_view_each(3, views, binary_run, &s);
     return true;
 }
@@ -67,7 +66,6 @@ static void sum_run(void *user, int64_t n, void *const data[], const int64_t str
 {
     const float *x = data[0];
     double *y = data[1];
-    (void)user;
     for (int64_t i = 0; i < n; i++) y[i * stride[1]] += (double)x[i * stride[0]];
 }
 
@@ -75,7 +73,6 @@ static void single_run(void *user, int64_t n, void *const data[], const int64_t 
 {
     float *y = data[0];
     const double *x = data[1];
-    (void)user;
     for (int64_t i = 0; i < n; i++) y[i * stride[0]] = (float)x[i * stride[1]];
 }
 
@@ -84,7 +81,6 @@ static bool run_mean(const struct qc_run *r, struct qc_status *st)
     const struct mean *s = r->state;
     const struct qc_view *x = &r->in[0], *y = &r->out[0];
     struct qc_view wide, sums;
-    (void)st;
     qc_mean_sums(&sums, &wide, &s->over, r, QC_F64);
     const struct qc_view *const adding[] = {x, &wide}, *const rounding[] = {y, &sums};
     qc_view_each(2, adding, sum_run, NULL);

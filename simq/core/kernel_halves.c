@@ -28,7 +28,6 @@ static bool is_half(const struct qc_view *v)
     {                                                                                                                  \
         float *y = data[0];                                                                                            \
         const uint16_t *x = data[1];                                                                                   \
-        (void)user;                                                                                                    \
         for (int64_t i = 0; i < n; i++) y[i * stride[0]] = FUNCTION(x[i * stride[1]]);                                 \
     }
 #define QC_NARROW(NAME, FUNCTION)                                                                                      \
@@ -36,7 +35,6 @@ static bool is_half(const struct qc_view *v)
     {                                                                                                                  \
         uint16_t *y = data[0];                                                                                         \
         const float *x = data[1];                                                                                      \
-        (void)user;                                                                                                    \
         for (int64_t i = 0; i < n; i++) y[i * stride[0]] = FUNCTION(x[i * stride[1]]);                                 \
     }
 QC_WIDEN(widen_half, qc_half_to_float)

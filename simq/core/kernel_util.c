@@ -8,6 +8,12 @@
 #include "graph/types/number_format.h"
 #include "simq/core/kernel.h"
 
+bool qc_kernel_map(const struct qc_run *r, qc_view_run_fn *fn, const void *state)
+{
+    qc_view_each(2, (const struct qc_view *const[]){&r->out[0], &r->in[0]}, fn, (void *)(uintptr_t)state);
+    return true;
+}
+
 bool qc_kernel_no_type(enum qc_dtype t, struct qc_status *st)
 {
     return qc_fail(st, QC_UNSUPPORTED, "element type %s is not handled by this operator", qc_dtype_info(t)->name);

@@ -9,6 +9,10 @@
 #define QC_KERNEL_SIGNED(X) X(I8, int8_t) X(I16, int16_t) X(I32, int32_t) X(I64, int64_t)
 #define QC_KERNEL_UNSIGNED(X) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 
+/* Runs fn over the first output and the first input. fn gets `state`, which it does not change, as its first argument.
+   Returns true. */
+bool qc_kernel_map(const struct qc_run *r, qc_view_run_fn *fn, const void *state);
+
 /* Fails with QC_UNSUPPORTED: "type f16 is not handled". */
 bool qc_kernel_no_type(enum qc_dtype t, struct qc_status *st);
 

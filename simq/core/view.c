@@ -30,6 +30,11 @@ size_t qc_view_count(const struct qc_view *v)
     return n;
 }
 
+size_t qc_view_bytes(const struct qc_view *v)
+{
+    return qc_view_count(v) * qc_dtype_size(v->dtype);
+}
+
 /* One loop of a nest over several views. */
 struct loop {
     int64_t n;

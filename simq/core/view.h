@@ -20,6 +20,7 @@ enum qc_layout {
 
 struct qc_view qc_view_of(enum qc_dtype dtype, const struct qc_shape *shape, enum qc_layout layout, void *data);
 size_t qc_view_count(const struct qc_view *v);
+size_t qc_view_bytes(const struct qc_view *v);
 /* Returns whether the elements fill one contiguous block, in any order of dimensions. */
 bool qc_view_dense(const struct qc_view *v);
 /* Returns whether v is row-major in logical order. Dimensions of size 1 are ignored. */

@@ -92,9 +92,6 @@ bool qc_plan_shapes_known(const struct qc_plan *p);
 /* Returns the maximum number of elements of observed value `index` in one run; 0 if it depends on data. */
 size_t qc_plan_observed_elements(const struct qc_plan *p, size_t index);
 
-/* Returns one line per step (op, node name, shapes, layout, fused nodes) for --dump plan. The caller frees it. */
-char *qc_plan_print(const struct qc_plan *p, struct qc_status *st);
-
 bool qc_runner_new(struct qc_runner **out, const struct qc_plan *p, struct qc_status *st);
 /* The same with its values in `buffer`: at least qc_plan_buffer_bytes, aligned to 64 bytes. The buffer must outlive
    the runner. Runners that do not run at the same time may share it; results stay valid until an input of another

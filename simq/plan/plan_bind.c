@@ -70,7 +70,7 @@ static bool turn(struct qc_plan_operand *out, struct qc_plan_binding *b, qc_id n
         if (o.storage == 0) {
             if (!qc_plan_turn_constant(&copy, b->plan, &o.view, layout, st)) return false;
         } else {
-            copy.storage = qc_plan_new_storage(b->plan, qc_view_count(&want) * qc_dtype_size(want.dtype), st);
+            copy.storage = qc_plan_new_storage(b->plan, qc_view_bytes(&want), st);
             if (!copy.storage || !emit_convert(b, node, NULL, &copy, &o, st)) return false;
             b->plan->storages[copy.storage].pending = SHARED;
         }
@@ -409,11 +409,6 @@ out:
     return ok;
 }
 
-static bool is_quantizing(const struct qc_node *n)
-{
-    return n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize;
-}
-
 static bool same_qparams(const struct qc_scales *a, const struct qc_scales *b)
 {
     return a->identity ? b->identity : a->qparams == b->qparams;
@@ -456,7 +451,7 @@ static bool bind_moving(struct work *w, struct qc_plan_binding *b, struct qc_sta
     if (!gather_binding(w, b, st)) return false;
     const bool bytes =
         qc_kernel_of(n->op) == &qc_kernel_pool && (w->in[0].view.dtype == QC_U8 || w->in[0].view.dtype == QC_I8);
-    w->centred = !is_quantizing(n) && !qc_plan_moves(n) && !bytes;
+    w->centred = !qc_op_is_conversion(n->op) && !qc_plan_moves(n) && !bytes;
     for (unsigned i = 0; qc_node_affine(n) == QC_AFFINE_JOIN && i < n->input_count; i++) {
         if (same_qparams(&w->in_scales[i], &w->out_scales[0])) continue;
         if (!rescale(&w->in[i], b, w->node, &w->in_scales[i], &w->out_scales[0], dtype_of(b, n->outputs), st))
@@ -480,7 +475,7 @@ static bool bind_step(struct qc_plan_binding *b, qc_id node, struct qc_status *s
         return false;
     }
     for (unsigned i = 0; i < n->input_count; i++) affine = affine || !w->in_scales[i].identity;
-    affine = !is_quantizing(n) && (affine || !w->out_scales[0].identity);
+    affine = !qc_op_is_conversion(n->op) && (affine || !w->out_scales[0].identity);
     const struct qc_kernel *integer = NULL;
     if (affine && !integer_kernel(&integer, w, b, st))
         ok = false;

@@ -158,7 +158,6 @@ bool qc_plan_emit_making(struct qc_plan_binding *b, const struct qc_step_def *d,
 
 static bool convert_run(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     qc_view_copy(&r->out[0], &r->in[0]);
     return true;
 }
@@ -212,7 +211,6 @@ static bool store_run(const struct qc_run *r, struct qc_status *st)
     const struct store *s = r->state;
     struct qc_view y = r->out[0], x = r->in[0];
     const struct qc_view *const views[] = {&y, &x};
-    (void)st;
     if (s->count > 1) y.dim[s->axis] = x.dim[s->axis] = 1;
     for (size_t c = 0; c < s->count; c++) {
         struct store_call call = {.dtype = s->dtype, .zero = s->zero_point[c]};

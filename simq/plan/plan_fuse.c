@@ -227,7 +227,6 @@ static void fuse_wide(struct qc_plan_binding *b, qc_id quantize)
 
 bool qc_plan_fuse(struct qc_plan_binding *b, struct qc_status *st)
 {
-    (void)st;
     for (size_t k = 1; k <= b->g->node_count; k++) {
         const struct qc_node *n = &b->g->nodes[k];
         if (!b->live[k] || b->fused[k]) continue;

@@ -193,20 +193,8 @@ bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_grap
     const size_t count = o ? o->observed_count : 0;
     bool ok = false, *needed = qc_plan_needed(g, count, o ? o->observed : NULL, st);
     if (!needed || !qc_rebuild_begin(&r, g, st)) goto out;
-    char given[QC_SHAPE_TEXT], declared[QC_SHAPE_TEXT];
-    for (size_t i = 0; i < r.to->input_count; i++) {
-        struct qc_type *t = &r.to->values[r.to->inputs[i].value].type;
-        const struct qc_shape *s = &shapes[i];
-        bool fits = qc_shape_fixed(s) && (t->shape.rank < 0 || t->shape.rank == s->rank);
-        for (int d = 0; fits && d < t->shape.rank; d++)
-            fits = t->shape.dim[d] == QC_FREE || t->shape.dim[d] == s->dim[d];
-        if (!fits) {
-            qc_fail(st, QC_BAD_INPUT, "input '%s' cannot have shape %s: the model declares %s", g->inputs[i].name,
-                    qc_shape_text(given, s), qc_shape_text(declared, &t->shape));
-            goto out;
-        }
-        t->shape = *s;
-    }
+    for (size_t i = 0; i < r.to->input_count; i++)
+        if (!qc_graph_fix_input(r.to, i, &shapes[i], st)) goto out;
     if (p->contract != QC_CONTRACT_ONNX) r.to->simulated = false;
     if (o && o->budget) r.to->budget = *o->budget;
     p->folding = qc_folding_begin(&r.to->budget);

@@ -186,8 +186,7 @@ static bool has_room(const struct qc_variant_runners *r, size_t bytes, struct qc
 {
     const struct qc_budget *b = r->of->options.budget ? r->of->options.budget : &r->of->graph->budget;
     size_t all = bytes;
-    for (size_t i = 0; i < r->count; i++)
-        if (!qc_add_size(&all, all, qc_plan_runner_bytes(r->held[i].variant->plan))) all = SIZE_MAX;
+    for (size_t i = 0; i < r->count; i++) all = qc_sum_at_most(all, qc_plan_runner_bytes(r->held[i].variant->plan));
     return (!r->count || qc_budget_run(b, all, 0, st)) && qc_budget_hold(b, bytes, st);
 }
 

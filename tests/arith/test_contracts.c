@@ -289,7 +289,6 @@ Test(numerics, tflite_softmax_and_hard_swish_are_near_the_real_functions)
 
 static float absolute(float x, const void *context)
 {
-    (void)context;
     return fabsf(x);
 }
 

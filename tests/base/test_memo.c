@@ -91,7 +91,6 @@ static bool keep_some(void *user, size_t item, unsigned worker, struct qc_status
     struct qc_memo *m = ((struct shared *)user)->of[item % 2];
     const size_t key = item / 8;
     const size_t *x = qc_memo_keep(m, &key, sizeof key, number(key), 1);
-    (void)worker;
     return (x && *x == key && known(m, key) == key) || qc_fail(s, QC_MACHINE, "item %zu", item);
 }
 

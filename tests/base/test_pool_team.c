@@ -27,7 +27,6 @@ static bool look(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     struct seen *s = user;
     int inner = 0;
-    (void)st;
     if ((unsigned)omp_get_thread_num() != worker) atomic_fetch_add(&s->wrong, 1);
 #pragma omp parallel reduction(+ : inner)
     inner++;
@@ -134,7 +133,6 @@ static pid_t caller;
 
 static void handler(int number)
 {
-    (void)number;
     atomic_fetch_add(&caught, 1);
     if (gettid() != caller) atomic_fetch_add(&strangers, 1);
 }

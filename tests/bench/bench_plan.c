@@ -18,6 +18,7 @@
 #include "simq/plan/plan.h"
 #include "simq/plan/plan_parts.h"
 #include "tests/graph_reader/graph_reader.h"
+#include "tests/simq/plan_print.h"
 
 static double seconds(void)
 {
@@ -160,7 +161,7 @@ int main(int argc, char **argv)
     }
     if (!qc_plan_new(&p, g, shapes, NULL, &st) || !qc_runner_new(&r, p, &st)) goto out;
     if (print) {
-        char *text = qc_plan_print(p, &st);
+        char *text = plan_print(p, &st);
         if (text) fputs(text, stderr);
         free(text);
     }

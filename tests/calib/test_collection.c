@@ -243,7 +243,6 @@ struct saved {
 static bool save(void *user, const struct qc_collection *c, struct qc_status *st)
 {
     struct saved *s = user;
-    (void)st;
     cr_assert_leq(s->count, SAMPLES);
     s->bytes[s->count++] = encode(c);
     return true;
@@ -252,7 +251,6 @@ static bool save(void *user, const struct qc_collection *c, struct qc_status *st
 static bool until(void *user, size_t done, size_t count)
 {
     const struct saved *s = user;
-    (void)count;
     return done < s->stop;
 }
 

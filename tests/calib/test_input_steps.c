@@ -43,7 +43,6 @@ typedef float pixel_fn(int value, int channel);
 
 static float of_255(int k, int c)
 {
-    (void)c;
     return (float)k / 255;
 }
 
@@ -54,13 +53,11 @@ static float times_255th(int k, int c) /* two ways to divide, which round differ
 
 static float around_0(int k, int c)
 {
-    (void)c;
     return (float)k / 127.5F - 1;
 }
 
 static float around_128(int k, int c)
 {
-    (void)c;
     return (float)(k - 128) / 128;
 }
 

@@ -43,8 +43,6 @@ static void look(void *user, size_t place, size_t output, const struct qc_view *
 {
     struct seen *s = user;
     const size_t n = qc_view_count(wanted), inner = s->channels == 3 ? (size_t)SIDE * SIDE : 1;
-    (void)place;
-    (void)output;
     for (size_t e = 0; e < n; e++)
         s->sums[e / inner % s->channels] +=
             (double)((const float *)got->data)[e] - (double)((const float *)wanted->data)[e];

@@ -16,7 +16,6 @@ enum { TEXT = 4096 };
 
 static void *begin(const double *options)
 {
-    (void)options;
     return calloc(1, TEXT);
 }
 
@@ -37,7 +36,6 @@ static int merge(void *into, const void *later)
 
 static int finish(const void *state, const struct qcalib_observer_request *request, double range[2])
 {
-    (void)state;
     range[0] = request->min;
     range[1] = request->max;
     return 0;
@@ -63,7 +61,6 @@ static bool fill(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     struct filling *f = user;
     size_t unit = f->order[item];
-    (void)worker;
     for (size_t w = 0; w < f->watches; w++) {
         float x = (float)(unit + 100 * w);
         if (!qc_per_sample_take(f->p, w, unit, &x, 1, st)) return false;

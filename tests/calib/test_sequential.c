@@ -208,7 +208,6 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     const size_t n = qc_view_count(v);
     float *row = malloc((n + 1) * sizeof *row);
     struct qc_view real = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, row);
-    (void)index;
     qc_view_copy(&real, v);
     for (size_t i = 0; !w->scan && i < n; i++) row[i] *= w->scale;
     bool ok = w->scan ? qc_scan_sample(w->scan, row, n, at->sample, st)

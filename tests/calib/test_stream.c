@@ -27,7 +27,6 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
 {
     struct seen *s = user;
     float sum = 0;
-    (void)st;
     for (size_t i = 0; i < qc_view_count(v); i++) sum += ((const float *)v->data)[i];
     pthread_mutex_lock(&s->lock);
     s->wrong = s->wrong || index != 0 || at->plan != 0 || at->unit >= SAMPLES || at->sample != at->unit ||
@@ -42,7 +41,6 @@ static bool finish(void *user, const struct qc_unit *at, struct qc_runner *const
                    struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct seen *s = user;
-    (void)st;
     pthread_mutex_lock(&s->lock);
     s->wrong = s->wrong || !scratch || !s->observed[at->unit] || qc_runner_output(runners[0], 0).dtype != QC_F32;
     s->finished[at->unit]++;
@@ -109,7 +107,6 @@ struct looked {
 
 static bool skip_one(void *user, const struct qc_unit *at)
 {
-    (void)user;
     return at->plan == 0 && at->unit == 2;
 }
 
@@ -118,8 +115,6 @@ static bool look(void *user, const struct qc_unit *at, struct qc_runner *const r
 {
     struct looked *l = user;
     const struct qc_view y = qc_runner_output(runners[at->plan], 0), first = qc_runner_output(runners[0], 0);
-    (void)scratch;
-    (void)st;
     l->made[at->plan][at->unit] = ((const float *)y.data)[WIDTH - 1];
     /* What a plan of its own buffer has made is still there. */
     return at->unit == 2 || ((const float *)first.data)[1] == -(float)at->unit - 1;
@@ -286,8 +281,6 @@ Test(stream, an_input_without_a_shape_is_refused)
 
 static bool give_row(void *out, void *user, size_t first, size_t count, struct qc_status *st)
 {
-    (void)user;
-    (void)st;
     memset(out, 0, count * (first % 3 + 1) * sizeof(float));
     return true;
 }

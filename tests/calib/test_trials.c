@@ -145,9 +145,6 @@ Test(trials, which_outputs_are_probabilities)
 
 static bool other_factor(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
-    (void)user;
-    (void)k;
-    (void)st;
     *out = case_graph(TWO_HEADS("1.5"));
     return true;
 }

@@ -178,7 +178,6 @@ static bool put_both(void *user, size_t item, unsigned worker, struct qc_status 
 {
     float y[WIDTH];
     uint8_t z[WIDTH];
-    (void)worker;
     size_t unit = item ^ 3; /* out of order even with one worker */
     for (size_t i = 0; i < WIDTH; i++) {
         y[i] = (float)(unit * i);

@@ -149,9 +149,6 @@ Test(dataset_sizes, refused)
 static bool give_row(void *out, void *user, size_t first, size_t count, struct qc_status *status)
 {
     static const size_t starts[] = {0, 2, 5};
-    (void)user;
-    (void)count;
-    (void)status;
     memcpy(out, numbers + starts[first], (first + 2) * sizeof *numbers);
     return true;
 }
@@ -200,7 +197,6 @@ struct given {
 static bool next_row(bool *more, void *user, struct qc_sized_row *rows, struct qc_status *status)
 {
     struct given *g = user;
-    (void)status;
     *more = g->dims[g->at][0] != 0;
     if (!*more) return true;
     large[0] = (float)g->at;

@@ -62,7 +62,6 @@ static size_t row_bytes(size_t k)
 static bool next(bool *more, void *user, void *const *rows, struct qc_status *status)
 {
     int *at = user;
-    (void)status;
     *more = *at < ROWS;
     for (size_t k = 0; *more && k < ARRAYS; k++)
         memcpy(rows[k], (const char *)values[k] + (size_t)*at * row_bytes(k), row_bytes(k));
@@ -212,7 +211,6 @@ Test(memory_data, element_types_of_samples)
 static bool refuse(bool *more, void *user, void *const *rows, struct qc_status *status)
 {
     int *at = user;
-    (void)rows;
     *more = true;
     return ++*at < 3 || qc_fail(status, QC_MACHINE, "the camera is gone");
 }

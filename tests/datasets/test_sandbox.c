@@ -49,7 +49,6 @@ typedef long attempt_fn(const struct place *p);
 #define ATTEMPT(name, call)                                                                                            \
     static long name(const struct place *p)                                                                            \
     {                                                                                                                  \
-        (void)p;                                                                                                       \
         return (long)(call);                                                                                           \
     }
 
@@ -128,7 +127,6 @@ ATTEMPT(duplicate, dup(p->file))
 static long start_process(const struct place *p)
 {
     const long child = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
-    (void)p;
     if (child == 0) _exit(0);
     return child;
 }
@@ -137,7 +135,6 @@ static long start_process_by_structure(const struct place *p)
 {
     const uint64_t arguments[8] = {[4] = SIGCHLD};
     const long child = syscall(SYS_clone3, arguments, sizeof arguments);
-    (void)p;
     if (child == 0) _exit(0);
     return child;
 }
@@ -272,13 +269,11 @@ static long open_and_read(const struct place *p)
 static long list_folder(const struct place *p)
 {
     DIR *d = opendir("/");
-    (void)p;
     return d && readdir(d) && closedir(d) == 0 ? 0 : -1;
 }
 
 static long use_memory(const struct place *p)
 {
-    (void)p;
     for (size_t size = 100; size < (size_t)1 << 26; size *= 4) {
         char *bytes = malloc(size), *more = bytes ? realloc(bytes, size * 2) : NULL;
         if (!more) return -1;
@@ -297,7 +292,6 @@ static long map_file(const struct place *p)
 static long move_memory(const struct place *p)
 {
     char *bytes = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    (void)p;
     if (bytes == MAP_FAILED || mprotect(bytes, PAGE, PROT_READ) || madvise(bytes, PAGE, MADV_DONTNEED)) return -1;
     bytes = mremap(bytes, PAGE, 64 * PAGE, MREMAP_MAYMOVE);
     return bytes != MAP_FAILED ? munmap(bytes, 64 * PAGE) : -1;
@@ -334,7 +328,6 @@ static long use_channel(const struct place *p)
 static long use_time(const struct place *p)
 {
     struct timespec now;
-    (void)p;
     qc_sandbox_seconds(100);
     struct itimerval left;
     const bool set = clock_gettime(CLOCK_MONOTONIC, &now) == 0 && time(NULL) > 0;

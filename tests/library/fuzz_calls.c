@@ -65,7 +65,6 @@ static int progress(void *user, const char *phase, size_t done, size_t total)
 
 static void message(void *user, const char *said)
 {
-    (void)user;
     if (!*said) abort();
 }
 

@@ -80,7 +80,6 @@ static int run_job(long kind, struct qcalib_error *error)
 
 static void *work(void *user)
 {
-    (void)user;
     for (long k; (k = next++) < count;) {
         struct qcalib_error error = {0};
         const int code = run_job(k % KINDS, &error);

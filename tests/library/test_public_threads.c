@@ -90,7 +90,6 @@ Test(public_threads, errors_belong_to_their_caller)
     for (int i = 0; i < 2; i++) cr_assert_eq(pthread_create(&threads[i], NULL, fail_often, &wrong[i]), 0);
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
     cr_expect_eq(wrong[0] + wrong[1], 0);
-    (void)error;
 }
 
 /* ---- Shared objects ---- */

@@ -23,8 +23,6 @@ struct stopper {
 static bool tell(void *user, const char *phase, size_t done, size_t count)
 {
     struct stopper *s = user;
-    (void)done;
-    (void)count;
     s->begun = s->begun || (phase && strcmp(phase, s->phase) == 0);
     return !s->begun || ++s->calls < s->stop_at;
 }

@@ -51,7 +51,6 @@ static bool compare(void *user, const struct qc_unit *at, struct qc_runner *cons
                     struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     const struct qc_graph *g = user;
-    (void)scratch;
     for (size_t k = 0; k < g->output_count; k++) {
         const struct qc_view want = qc_runner_output(runners[0], k);
         for (size_t p = 1; p < QC_STREAM_PLANS; p++) {

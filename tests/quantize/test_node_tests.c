@@ -53,8 +53,6 @@ static bool compare_outputs(void *user, const struct qc_unit *at, struct qc_runn
                             struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     const struct outcome *o = user;
-    (void)at;
-    (void)scratch;
     if (o->g->output_count != o->t->output_count)
         return qc_fail(st, QC_DEMAND, "%zu outputs, expected %zu", o->g->output_count, o->t->output_count);
     for (size_t k = 0; k < o->g->output_count; k++) {

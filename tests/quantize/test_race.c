@@ -21,7 +21,6 @@ static bool run_made(void *user, struct qc_error *const *errors, struct qc_error
                      size_t count, size_t first, size_t n, struct qc_status *st)
 {
     struct made *m = user;
-    (void)st;
     m->calls++;
     for (size_t k = 0; k < count; k++) {
         for (size_t u = first; u < first + n; u++) {
@@ -99,8 +98,6 @@ static double two_halves(size_t k, size_t unit)
 
 static double zero(size_t k, size_t unit)
 {
-    (void)k;
-    (void)unit;
     return 0;
 }
 

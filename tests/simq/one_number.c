@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/graph_reader/graph_reader.h"
+#include "tests/simq/plan_print.h"
 float one_number(char **plan_text, const char *graph, const float *data, const struct qc_plan_options *options,
                  const char *name)
 {
@@ -14,7 +15,7 @@ float one_number(char **plan_text, const char *graph, const float *data, const s
     struct qc_runner *r = NULL;
     cr_assert(qc_graph_parse(&g, graph, strlen(graph), &st), "%s: %s", name, st.message);
     cr_assert(qc_plan_new(&plan, g, &g->values[g->inputs[0].value].type.shape, options, &st) &&
-                  qc_runner_new(&r, plan, &st) && (!plan_text || (*plan_text = qc_plan_print(plan, &st))),
+                  qc_runner_new(&r, plan, &st) && (!plan_text || (*plan_text = plan_print(plan, &st))),
               "%s: %s", name, st.message);
     const struct qc_view x = qc_runner_input(r, 0);
     memcpy(x.data, data, qc_view_count(&x) * sizeof(float));

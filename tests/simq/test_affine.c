@@ -69,7 +69,6 @@ static void read_port(struct golden *c, char *line, struct qc_arena *a, struct q
 static void read_case(struct golden *c, char *line)
 {
     char *save, *word = strtok_r(line, " ", &save);
-    (void)word;
     *c = (struct golden){0};
     snprintf(c->op, sizeof c->op, "%s", strtok_r(NULL, " ", &save));
     snprintf(c->name, sizeof c->name, "%s", strtok_r(NULL, " ", &save));

@@ -9,6 +9,7 @@
 #include "random_graph.h"
 #include "simq/plan/plan.h"
 #include "tests/extent.h"
+#include "tests/simq/plan_print.h"
 
 /* All outputs, as numbers. */
 struct results {
@@ -27,7 +28,7 @@ static double element(const struct qc_view *v, size_t i)
 static void expect_int16(const struct qc_plan *p)
 {
     struct qc_status st = QC_STATUS_INIT;
-    char *text = qc_plan_print(p, &st);
+    char *text = plan_print(p, &st);
     cr_assert(text);
     cr_expect(!strstr(text, " i8]") && !strstr(text, " i8 copied]") && !strstr(text, " i8 depthwise"), "%s", text);
     free(text);

@@ -8,6 +8,7 @@
 
 #include "base/pool.h"
 #include "simq/plan/plan_parts.h"
+#include "tests/simq/plan_print.h"
 
 enum { LIVE = 64 };
 
@@ -305,7 +306,7 @@ static bool watch(void *user, size_t index, const struct qc_view *v, struct qc_s
 static void print_plan(const struct qc_plan *p)
 {
     struct qc_status st = QC_STATUS_INIT;
-    char *text = qc_plan_print(p, &st);
+    char *text = plan_print(p, &st);
     fputs(text ? text : st.message, stderr);
     free(text);
 }

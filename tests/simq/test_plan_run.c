@@ -8,6 +8,7 @@
 #include "base/pool.h"
 #include "simq/plan/plan.h"
 #include "tests/graph_reader/graph_reader.h"
+#include "tests/simq/plan_print.h"
 
 static struct qc_status st;
 
@@ -130,7 +131,7 @@ Test(plan_run, unbound_quantizers_leave_nothing_behind)
 {
     struct block plain = make_block(false), quantizers = make_block(true);
     struct qc_plan *p = plan_of(plain.g, 1, NULL), *q = plan_of(quantizers.g, 1, NULL);
-    char *a = qc_plan_print(p, &st), *b = qc_plan_print(q, &st);
+    char *a = plan_print(p, &st), *b = plan_print(q, &st);
     float y[16], z[16];
     cr_assert_eq(lines(a), lines(b), "%s\n%s", a, b);
     cr_assert(!strstr(b, "quantize"), "%s", b);
@@ -149,7 +150,7 @@ Test(plan_run, residual_block_is_three_convolutions_and_a_pool)
 {
     struct block b = make_block(false);
     struct qc_plan *p = plan_of(b.g, 1, NULL);
-    char *text = qc_plan_print(p, &st);
+    char *text = plan_print(p, &st);
     /* One more line for the input's order, one for the totals. */
     cr_assert_eq(lines(text), 6, "%s", text);
     cr_assert(!strstr(text, "relu") && !strstr(text, "binary") && !strstr(text, "copy"), "%s", text);
@@ -197,7 +198,6 @@ struct job {
 static bool observe(void *user, size_t index, const struct qc_view *v, struct qc_status *s)
 {
     double *sum = user;
-    (void)s;
     if (!qc_view_dense(v)) return false;
     for (size_t i = 0; i < qc_view_count(v); i++) *sum += (double)((const float *)v->data)[i] * (double)(index + 1);
     return true;
@@ -361,7 +361,7 @@ Test(plan_run, quantize_linear_and_dequantize_linear_are_one_step)
         cr_assert(qc_graph_add_output(g, "y", add(g, QC_OP_DequantizeLinear, "dq", 3, v, 0, NULL, 0), &st));
         const struct qc_plan_options o = {.observed_count = 1, .observed = &q};
         struct qc_plan *p = plan_of(g, 1, NULL), *apart = plan_of(g, 1, &o);
-        char *text = qc_plan_print(p, &st);
+        char *text = plan_print(p, &st);
         float y[432], z[432];
         cr_assert_eq(lines(text), 2, "%s", text);
         run(p, 0, y, 432);
@@ -399,7 +399,7 @@ Test(plan_run, clamp_behind_a_batch_norm_is_part_of_it)
             struct qc_graph *g = normalised(clip, both);
             struct qc_plan *p = plan_of(g, 1, NULL);
             struct qc_runner *r;
-            char *text = qc_plan_print(p, &st);
+            char *text = plan_print(p, &st);
             cr_expect_eq(!strstr(text, clip ? "clip" : "relu"), !both, "%s", text);
             cr_assert(qc_runner_new(&r, p, &st), "%s", st.message);
             fill(r, 1);

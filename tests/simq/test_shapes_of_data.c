@@ -34,7 +34,6 @@ struct seen {
 static bool observe(void *user, size_t index, const struct qc_view *v, struct qc_status *status)
 {
     struct seen *s = user;
-    (void)status;
     s->calls[index]++;
     s->elements[index] = qc_view_count(v);
     return true;

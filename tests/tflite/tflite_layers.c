@@ -152,13 +152,11 @@ int layer_quantize(int32_t *y, const float *x, int32_t n, int contract, const st
 /* kind: 0 leaky relu, 1 relu, 2 hard-swish, 3 sigmoid, 4 tanh. */
 static float sigmoid_of(float x, const void *context)
 {
-    (void)context;
     return 1.0f / (1.0f + expf(-x));
 }
 
 static float tanh_of(float x, const void *context)
 {
-    (void)context;
     return tanhf(x);
 }
 

@@ -87,11 +87,6 @@ static bool qc_body_run(struct qc_runner **runner, const struct qc_run *r, unsig
     return (ok && qc_runner_run(*runner, NULL, NULL, st)) || qc_where(st, "body '%s'", s->bodies.attr[k]);
 }
 
-static size_t bytes_of_view(const struct qc_view *v)
-{
-    return qc_view_count(v) * qc_dtype_size(v->dtype);
-}
-
 static const struct qc_budget *budget_of(const struct qc_run *r)
 {
     return &((const struct state *)r->state)->bodies.graph[0]->budget;
@@ -109,7 +104,7 @@ static struct qc_tensor *qc_body_keep(size_t *held, const struct qc_run *r, cons
                                       struct qc_status *st)
 {
     const struct qc_shape shape = qc_shape_of(v->rank, v->dim);
-    const size_t bytes = bytes_of_view(v);
+    const size_t bytes = qc_view_bytes(v);
     if (!count_bytes(held, r, bytes, st) || !qc_budget_hold(budget_of(r), bytes, st)) return NULL;
     struct qc_tensor *t = qc_tensor_new(v->dtype, &shape, st);
     if (!t || !t->count) return t;
@@ -200,7 +195,7 @@ static bool push(struct iterating *it, unsigned k, const struct qc_view *v, stru
     if (!qc_shape_equal(&s->part, &shape))
         return qc_fail(st, QC_BAD_INPUT, "output %u is %s in iteration %lld, %s before", it->s->bodies.states + k,
                        qc_shape_text(a, &shape), (long long)it->count, qc_shape_text(b, &s->part));
-    s->part_bytes = bytes_of_view(v);
+    s->part_bytes = qc_view_bytes(v);
     if (!qc_add_size(&wanted, s->used, s->part_bytes)) return qc_fail_memory(st, UINT64_MAX);
     if (!count_bytes(&it->held, it->r, s->part_bytes, st)) return false;
     if (wanted > s->capacity) {

@@ -92,7 +92,6 @@ static bool run_int_average(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *x = &r->in[0], *y = &r->out[0];
     const struct qc_view *const views[] = {y};
     struct qc_walk walk;
-    (void)st;
     for (bool more = qc_walk_begin(&walk, 1, views, 0); more; more = qc_walk_next(&walk)) {
         int64_t o[3] = {0};
         for (int d = s->missing; d < 3; d++) o[d] = walk.index[2 + d - s->missing];
@@ -172,7 +171,6 @@ static bool run_int_mean(const struct qc_run *r, struct qc_status *st)
 {
     struct mean s = *(const struct mean *)r->state;
     struct qc_view wide, sums;
-    (void)st;
     qc_mean_sums(&sums, &wide, &s.over, r, QC_I32);
     const struct qc_view *const views[] = {&r->in[0], &wide};
     qc_view_each(2, views, sum_each, &s);

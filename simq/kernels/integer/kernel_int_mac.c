@@ -370,7 +370,6 @@ static bool run_int_mac(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
     int64_t index[QC_RANK_MAX] = {0}, a = 0, b = 0, out = 0;
-    (void)st;
     for (;;) {
         qc_int_mac_run(s->mac, moved(&r->out[0], out), moved(&r->in[0], a), moved(&r->in[1], b), r->scratch, r->local);
         int d = s->batch_rank;

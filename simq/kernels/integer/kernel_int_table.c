@@ -43,13 +43,11 @@ static float one_function(float x, const void *context)
 /* TensorFlow Lite uses the C library's functions; ours are ONNX Runtime's. */
 static float tflite_sigmoid(float x, const void *context)
 {
-    (void)context;
     return 1 / (1 + expf(-x));
 }
 
 static float tflite_tanh(float x, const void *context)
 {
-    (void)context;
     return tanhf(x);
 }
 
@@ -182,11 +180,7 @@ static void table_each(void *user, int64_t n, void *const data[], const int64_t 
 
 static bool run_int_table(const struct qc_run *r, struct qc_status *st)
 {
-    struct table t = *(const struct table *)r->state;
-    const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
-    (void)st;
-    qc_view_each(2, views, table_each, &t);
-    return true;
+    return qc_kernel_map(r, table_each, r->state);
 }
 
 QC_KERNEL(int_table, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_int_table, .run = run_int_table);
@@ -221,10 +215,7 @@ static void wide_each(void *user, int64_t n, void *const data[], const int64_t s
 
 static bool run_wide(const struct qc_run *r, struct qc_status *st)
 {
-    const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
-    (void)st;
-    qc_view_each(2, views, wide_each, (void *)(uintptr_t)r->state);
-    return true;
+    return qc_kernel_map(r, wide_each, r->state);
 }
 
 QC_KERNEL(int_wide_table, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_wide, .run = run_wide);
@@ -311,7 +302,6 @@ static bool prepare_requantize(struct qc_prepare *p, struct qc_status *st)
 
 static bool run_requantize(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     qc_convert_view(r->state, &r->out[0], &r->in[0]);
     return true;
 }
@@ -354,7 +344,6 @@ static bool run_int_softmax(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *x = &r->in[0], *y = &r->out[0];
     const size_t count = qc_view_count(y);
     int32_t *level = r->scratch;
-    (void)st;
     for (size_t i = 0; i < count; i += s->n) {
         qc_load_levels(level, x->dtype, qc_at(x, (int64_t)i), s->n);
         if (s->wide)

@@ -45,7 +45,6 @@ struct qc_tile_set qc_tile_set_of(enum qc_isa isa)
         s.is_signed = isa < QC_ISA_NEON_I8MM;
     }
 #else
-    (void)isa;
 #endif
     return s;
 }

@@ -90,7 +90,6 @@ static bool run_qlinear_binary(const struct qc_run *r, struct qc_status *st)
                                            qc_qlinear_affine(&c, 0)};
     const enum qc_dtype t = r->out[0].dtype;
     struct qc_qbinary f = qc_qbinary_onnx(s->op, parameters, qc_levels_of(t, false));
-    (void)st;
     const struct qc_view va = qc_view_broadcast(a.value, &r->out[0]), vb = qc_view_broadcast(b.value, &r->out[0]);
     const struct qc_view *const views[] = {&r->out[0], &va, &vb};
     qc_view_each(3, views, qc_dtype_info(t)->is_signed ? signed_run : unsigned_run, &f);
@@ -127,7 +126,6 @@ static bool run_qlinear_unary(const struct qc_run *r, struct qc_status *st)
     const struct qc_qlinear_operand x = qc_qlinear_at(r, &s->at.x), y = qc_qlinear_at(r, &s->at.y);
     float ramp[256];
     uint8_t bytes[256];
-    (void)st;
     ramp_of(ramp, &x);
     s->f.fn(ramp, ramp, 256, s->f.a, s->f.b);
     bytes_of_qlinear(bytes, ramp, r, &y);
@@ -174,7 +172,6 @@ static bool run_qlinear_concat(const struct qc_run *r, struct qc_status *st)
     const struct join *s = r->state;
     const struct qc_view *to = &r->out[0];
     size_t outer = 1, inner = 1, at = 0;
-    (void)st;
     for (int i = 0; i < s->axis; i++) outer *= (size_t)to->dim[i];
     for (int i = s->axis; i < to->rank; i++) inner *= (size_t)to->dim[i];
     for (unsigned k = 0; k < s->count; k++) {
@@ -211,7 +208,6 @@ static bool run_qlinear_where(const struct qc_run *r, struct qc_status *st)
                          vy = qc_view_broadcast(y.value, to);
     const struct qc_view *const views[] = {to, &vc, &vx, &vy};
     struct choice f;
-    (void)st;
     requantize_table(f.x, r, &x, &s->result);
     requantize_table(f.y, r, &y, &s->result);
     qc_view_each(4, views, choose_run, &f);
@@ -288,7 +284,6 @@ static bool run_dynamic(const struct qc_run *r, struct qc_status *st)
     const float *x = r->in[0].data;
     uint8_t *y = r->out[0].data;
     const struct qc_affine p = qc_dynamic_parameters(x, n);
-    (void)st;
     for (size_t i = 0; i < n; i++) y[i] = (uint8_t)qc_quantize_one(x[i], p, (struct qc_levels){.lo = 0, .hi = 255});
     if (r->output_count > 1) *(float *)r->out[1].data = p.scale;
     if (r->output_count > 2) *(uint8_t *)r->out[2].data = (uint8_t)p.zero_point;

@@ -250,7 +250,6 @@ static bool run_product(const struct qc_run *r, struct qc_status *st)
     int16_t *columns = r->scratch, *line = columns + s->inner * s->columns * s->groups;
     const int32_t zero = qc_qlinear_zero(y.zero_point, 0), x_zero = qc_qlinear_zero(x.zero_point, 0);
     const int64_t taps = s->real == QC_OP_Conv && r->out[0].dtype != QC_I32 ? s->inner / w.value->dim[1] : 1;
-    (void)st;
     if (s->bias >= 0) e.bias = s->real == QC_OP_Gemm ? qc_view_broadcast(&r->in[s->bias], out) : r->in[s->bias];
     e.zero = (float)zero;
     e.lo = (float)(qc_dtype_info(out->dtype)->lo - zero);
@@ -338,7 +337,6 @@ static bool run_qlinear_pool(const struct qc_run *r, struct qc_status *st)
     const float lo = (float)t->lo, hi = (float)t->hi, zero = (float)py.zero_point;
     int64_t in = 1, out = 1;
     float ramp[256];
-    (void)st;
     for (int i = 0; i < s->window.spatial; i++) {
         in *= s->window.in[i];
         out *= s->window.out[i];

@@ -10,7 +10,6 @@
         TO *o = data[0];                                                                                               \
         const T *p = data[1];                                                                                          \
         const int64_t so = stride[0], sp = stride[1];                                                                  \
-        (void)user;                                                                                                    \
         if (so == 1 && sp == 1) {                                                                                      \
             for (int64_t i = 0; i < n; i++) {                                                                          \
                 const T x = p[i];                                                                                      \
@@ -89,11 +88,7 @@ static bool prepare_any_unary(struct qc_prepare *p, struct qc_status *st)
 
 static bool run_any_unary(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
-    const struct qc_kernel_row *row = r->state;
-    const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
-    qc_view_each(2, views, row->fn, NULL);
-    return true;
+    return qc_kernel_map(r, ((const struct qc_kernel_row *)r->state)->fn, NULL);
 }
 
 QC_KERNEL(any_unary, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_any_unary, .run = run_any_unary);

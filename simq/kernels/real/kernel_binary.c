@@ -325,7 +325,6 @@ static bool prepare_fold(struct qc_prepare *p, struct qc_status *st)
 
 static bool run_fold(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const struct qc_kernel_row *row = r->state;
     const struct qc_view *to = &r->out[0];
     for (unsigned k = 0; k < r->input_count; k++) {

@@ -45,7 +45,6 @@ static bool run_in_blocks(const struct qc_run *r, struct qc_status *st)
     const struct blocks *b = r->state;
     const struct qc_view *v = &r->in[0];
     int64_t outer = 1, stride = 1;
-    (void)st;
     for (int i = 0; i < v->rank; i++) *(i < b->axis ? &outer : &stride) *= i == b->axis ? 1 : v->dim[i];
     const int64_t length = v->dim[b->axis], block = b->format->block;
     const bool rows = b->format->scale == QC_SCALE_FLOAT8;

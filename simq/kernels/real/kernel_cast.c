@@ -179,13 +179,9 @@ static bool prepare_cast(struct qc_prepare *p, struct qc_status *st)
 
 static bool run_cast(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
-    struct cast c = *(const struct cast *)r->state;
-    const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
-    if (c.from == c.to)
-        qc_view_copy(&r->out[0], &r->in[0]);
-    else
-        qc_view_each(2, views, convert_cast, &c);
+    const struct cast *c = r->state;
+    if (c->from != c->to) return qc_kernel_map(r, convert_cast, c);
+    qc_view_copy(&r->out[0], &r->in[0]);
     return true;
 }
 
@@ -207,7 +203,6 @@ static bool run_bits(const struct qc_run *r, struct qc_status *st)
 {
     struct qc_view from = r->in[0];
     const struct qc_dtype_info *info = qc_dtype_info(r->out[0].dtype);
-    (void)st;
     from.dtype = r->out[0].dtype;
     qc_view_copy(&r->out[0], &from);
     if (info->bits >= 8) return true;

@@ -108,7 +108,6 @@ static void clamp_f32(const struct state *s, const struct qc_run *r, float lo, f
 
 static bool run_clamp(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const struct state *s = r->state;
     const uint64_t zero = 0; /* zero in every type */
     const struct qc_view *const views[] = {&r->out[0], &r->in[0]};

@@ -47,8 +47,6 @@ typedef double unary_fn(double x, double a, double b);
 #define QC_UNARY(op, onnx, a_, a0, b_, b0, expression, lo, hi, tolerance)                                              \
     static double value_##op(double x, double a, double b)                                                             \
     {                                                                                                                  \
-        (void)a;                                                                                                       \
-        (void)b;                                                                                                       \
         return (double)(expression);                                                                                   \
     }
 #include "graph/types/ops.def"
@@ -94,11 +92,7 @@ static void unary_run(void *user, int64_t n, void *const data[], const int64_t s
 
 static bool run_double_unary(const struct qc_run *r, struct qc_status *st)
 {
-    struct unary u = *(const struct unary *)r->state;
-    const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
-    (void)st;
-    qc_view_each(2, views, unary_run, &u);
-    return true;
+    return qc_kernel_map(r, unary_run, r->state);
 }
 
 /* --- Softmax, LogSoftmax --- */
@@ -128,7 +122,6 @@ static void softmax_line(const void *user, void *to, const void *from, int64_t n
 static bool run_double_softmax(const struct qc_run *r, struct qc_status *st)
 {
     const struct softmax *s = r->state;
-    (void)st;
     qc_lines_each(&r->out[0], &r->in[0], s->axis, softmax_line, &s->log);
     return true;
 }
@@ -214,7 +207,6 @@ static bool run_gemm(const struct qc_run *r, struct qc_status *st)
                          at_c = bias ? qc_view_broadcast(&r->in[2], &y) : y;
     const struct qc_view *const views[] = {&y, &at_a, &at_b, &at_c};
     struct qc_walk w;
-    (void)st;
     for (bool more = qc_walk_begin(&w, 4, views, 0); more; more = qc_walk_next(&w)) {
         double v = g->alpha * product(&a, &b, w.at[1], w.at[2]);
         if (bias) v += g->beta * ((const double *)r->in[2].data)[w.at[3]];

@@ -67,35 +67,29 @@ static int64_t whole_at(const struct qc_view *v, int64_t offset)
     return qc_tensor_int(&element, 0);
 }
 
-static void sum_one(const struct state *s, const struct qc_run *r, int64_t index[], int64_t at[])
-{
-    const struct qc_view *y = &r->out[0];
-    const unsigned n = s->e.input_count;
-    double real = 0;
-    uint64_t whole = 0;
-    bool any = true;
-    for (int k = s->outer; k < s->count; k++) any = any && s->loops[k].n > 0;
-    if (any) do {
-            double product = 1;
-            uint64_t whole_product = 1;
-            for (unsigned i = 0; i < n && s->real; i++) product *= qc_kernel_real(&r->in[i], at[i]);
-            for (unsigned i = 0; i < n && !s->real; i++) whole_product *= (uint64_t)whole_at(&r->in[i], at[i]);
-            real += product;
-            whole += whole_product;
-        } while (next_einsum(index, at, s, s->outer, s->count));
-    if (s->real)
-        qc_kernel_put_real(y, at[n], real);
-    else
-        memcpy(qc_at(y, at[n]), &whole, qc_dtype_size(y->dtype)); /* little endian: the low bytes */
-}
-
 static bool run_einsum(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
     int64_t index[QC_EINSUM_LABELS] = {0}, at[QC_EINSUM_INPUTS + 1] = {0};
-    (void)st;
     do {
-        sum_one(s, r, index, at);
+        const struct qc_view *y = &r->out[0];
+        const unsigned n = s->e.input_count;
+        double real = 0;
+        uint64_t whole = 0;
+        bool any = true;
+        for (int k = s->outer; k < s->count; k++) any = any && s->loops[k].n > 0;
+        if (any) do {
+                double product = 1;
+                uint64_t whole_product = 1;
+                for (unsigned i = 0; i < n && s->real; i++) product *= qc_kernel_real(&r->in[i], at[i]);
+                for (unsigned i = 0; i < n && !s->real; i++) whole_product *= (uint64_t)whole_at(&r->in[i], at[i]);
+                real += product;
+                whole += whole_product;
+            } while (next_einsum(index, at, s, s->outer, s->count));
+        if (s->real)
+            qc_kernel_put_real(y, at[n], real);
+        else
+            memcpy(qc_at(y, at[n]), &whole, qc_dtype_size(y->dtype)); /* little endian: the low bytes */
     } while (next_einsum(index, at, s, 0, s->outer));
     return true;
 }

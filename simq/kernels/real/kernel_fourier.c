@@ -95,7 +95,6 @@ static bool run_dft(const struct qc_run *r, struct qc_status *st)
     double *w = r->scratch, *in = w + 2 * n, *out = in + 2 * n;
     const struct qc_view *const views[] = {x, y};
     struct qc_walk walk;
-    (void)st;
     make_turns(w, n, s->inverse);
     for (bool more = n > 0 && qc_walk_begin(&walk, 2, views, 1U << s->axis | 1U << last); more;
          more = qc_walk_next(&walk)) {
@@ -143,7 +142,6 @@ static bool run_stft(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *window = r->input_count > 2 && r->in[2].rank >= 0 ? &r->in[2] : NULL;
     double *w = r->scratch, *in = w + 2 * s->n, *out = in + 2 * s->n;
     const bool complex = x->rank > 2 && x->dim[2] > 1;
-    (void)st;
     make_turns(w, s->n, false);
     for (int64_t b = 0; b < y->dim[0]; b++)
         for (int64_t f = 0; f < y->dim[1]; f++) {
@@ -182,7 +180,6 @@ static bool run_mel(const struct qc_run *r, struct qc_status *st)
 {
     const struct qc_view *y = &r->out[0];
     uint64_t element = 0;
-    (void)st;
     qc_view_fill(y, &element);
     for (int64_t i = 0; i < y->dim[1]; i++) {
         const int64_t left = bin_of(r, i), middle = bin_of(r, i + 1), right = bin_of(r, i + 2);

@@ -134,11 +134,7 @@ static void strided_function(void *user, int64_t n, void *const data[], const in
 
 static bool run_function(const struct qc_run *r, struct qc_status *st)
 {
-    const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
-    struct job j = {.f = r->state, .scratch = r->scratch};
-    (void)st;
-    qc_view_each(2, views, strided_function, &j);
-    return true;
+    return qc_kernel_map(r, strided_function, &(struct job){.f = r->state, .scratch = r->scratch});
 }
 
 QC_KERNEL(function, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_function, .run = run_function);

@@ -232,7 +232,6 @@ static bool run_linear(const struct qc_run *r, struct qc_status *st)
     }
     const struct qc_view *z = given ? &r->in[2] : &none;
     struct call c = {.l = l, .y = y->dtype, .x = x->dtype, .s = s->dtype, .z = z->dtype};
-    (void)st;
     if (!l->block) {
         const struct qc_view vs = along(s, x, l->axis), vz = along(z, x, l->axis);
         const struct qc_view *const views[] = {y, x, &vs, &vz};
@@ -300,11 +299,7 @@ static void fake_run(void *user, int64_t n, void *const data[], const int64_t st
 
 static bool run_fake(const struct qc_run *r, struct qc_status *st)
 {
-    struct fake f = *(const struct fake *)r->state;
-    const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
-    (void)st;
-    qc_view_each(2, views, fake_run, &f);
-    return true;
+    return qc_kernel_map(r, fake_run, r->state);
 }
 
 QC_KERNEL(fake_quantize, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_fake, .run = run_fake);

@@ -16,7 +16,6 @@ static bool prepare_shape(struct qc_prepare *p, struct qc_status *st)
 
 static bool run_shape(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const int64_t begin = *(const int64_t *)r->state;
     int64_t *to = r->out[0].data;
     if (begin < 0) {
@@ -44,7 +43,6 @@ static bool prepare_constant(struct qc_prepare *p, struct qc_status *st)
 
 static bool run_constant(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     qc_view_fill(&r->out[0], r->state);
     return true;
 }
@@ -83,7 +81,6 @@ static bool prepare_make(struct qc_prepare *p, struct qc_status *st)
 
 static bool run_make(const struct qc_run *r, struct qc_status *st)
 {
-    (void)r;
     return qc_fail(st, QC_UNSUPPORTED, "is not computed");
 }
 

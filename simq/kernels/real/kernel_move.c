@@ -15,7 +15,6 @@ static bool prepare_slice(struct qc_prepare *p, struct qc_status *st)
 
 static bool run_slice(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const struct qc_slice *s = r->state;
     struct qc_view from = r->in[0];
     if (qc_view_count(&r->out[0]) == 0) return true;
@@ -38,7 +37,6 @@ static bool prepare_axis(struct qc_prepare *p, struct qc_status *st)
 
 static bool run_split(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const int axis = *(const int *)r->state;
     int64_t begin = 0;
     for (unsigned i = 0; i < r->output_count; i++) {
@@ -52,7 +50,6 @@ static bool run_split(const struct qc_run *r, struct qc_status *st)
 
 static bool run_concat(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const int axis = *(const int *)r->state;
     int64_t begin = 0;
     for (unsigned i = 0; i < r->input_count; i++) {
@@ -85,7 +82,6 @@ static bool prepare_move(struct qc_prepare *p, struct qc_status *st)
 
 static bool run_move(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const int *order = r->state;
     struct qc_view from = r->in[0];
     for (int d = 0; d < from.rank; d++) {
@@ -146,7 +142,6 @@ static struct qc_view blocked(const struct qc_view *v, const struct qc_view *dee
 
 static bool run_depth_space(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const struct state *s = r->state;
     const struct qc_view *deep = s->to_space ? &r->in[0] : &r->out[0];
     const struct qc_view from = blocked(&r->in[0], deep, s, s->to_space),
@@ -161,7 +156,6 @@ QC_KERNEL(depth_space, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare
 
 static bool run_expand(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const struct qc_view from = qc_view_broadcast(&r->in[0], &r->out[0]);
     qc_view_copy(&r->out[0], &from);
     return true;
@@ -172,7 +166,6 @@ static bool run_expand(const struct qc_run *r, struct qc_status *st)
    looped over. */
 static bool run_tile(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const struct qc_view *in = &r->in[0], *out = &r->out[0];
     if (qc_view_count(out) == 0) return true;
     struct qc_view from = *in, to = *out;
@@ -214,9 +207,8 @@ QC_KERNEL(tile, .halves = true, .order = QC_ORDER_ANY, .run = run_tile);
 
 static bool run_copy(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const struct qc_view *from = &r->in[0], *to = &r->out[0];
-    const size_t bytes = qc_view_count(to) * qc_dtype_size(to->dtype);
+    const size_t bytes = qc_view_bytes(to);
     if (bytes && to->data != from->data) memmove(to->data, from->data, bytes);
     return true;
 }

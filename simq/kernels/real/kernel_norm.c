@@ -105,7 +105,6 @@ QC_SIMD(scale_pixels,
 
 static bool run_batch(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     struct batch *s = (struct batch *)(uintptr_t)r->state;
     const struct qc_view *x = &r->in[0];
     float *factors = s->factors ? s->factors : r->scratch;
@@ -220,7 +219,6 @@ static void side_by_side_norm(float *y, const float *x, const struct qc_view pla
 
 static bool run_instance(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const struct qc_view *y = &r->out[0];
     struct qc_view x = r->in[0];
     if (!qc_view_same_order(y, &x)) { /* rare: copy to the output and work in place */
@@ -272,7 +270,6 @@ static bool prepare_lrn(struct qc_prepare *p, struct qc_status *st)
 
 static bool run_lrn(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const struct lrn *s = r->state;
     const struct qc_view *x = &r->in[0], *y = &r->out[0];
     const int64_t channels = x->dim[1], sx = x->stride[1], sy = y->stride[1];
@@ -329,7 +326,6 @@ static void lp_line(const void *user, void *y, const void *x, int64_t n, int64_t
 
 static bool run_lp(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const struct lp *s = r->state;
     qc_lines_each(&r->out[0], &r->in[0], s->axis, lp_line, s);
     return true;
@@ -392,19 +388,16 @@ QC_SIMD(normalise, (float *y, const float *x, int64_t n, double epsilon, const f
 
 static void multiply_row(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
-    (void)user;
     for (int64_t i = 0; i < n; i++) ((float *)data[0])[i * stride[0]] *= ((const float *)data[1])[i * stride[1]];
 }
 
 static void add_row(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
-    (void)user;
     for (int64_t i = 0; i < n; i++) ((float *)data[0])[i * stride[0]] += ((const float *)data[1])[i * stride[1]];
 }
 
 static bool run_layer(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const struct state *s = r->state;
     const struct qc_view *x = &r->in[0], *y = &r->out[0];
     const bool has_bias = r->input_count > 2 && r->in[2].rank >= 0;

@@ -197,7 +197,6 @@ static void set_strides(struct pool *s, const struct qc_view *y, const struct qc
 
 static bool run_pool(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     struct pool s = *(const struct pool *)r->state;
     set_strides(&s, &r->out[0], &r->in[0]);
     const enum qc_dtype t = r->in[0].dtype; /* prepare accepts no other */

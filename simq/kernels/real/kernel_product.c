@@ -78,7 +78,6 @@ static bool qc_mac_run(const struct qc_run *r, struct qc_status *st)
                                              .bias = m.bias && !m.packed_bias ? r->in[2].data : NULL,
                                              .dst = r->out[0].data,
                                              .scratch = r->scratch};
-    (void)st;
     qc_product_run(m.product, &memory);
     if (m.scaled) {
         static const float zero = 0;

@@ -179,7 +179,6 @@ static bool prepare_quantize(struct qc_prepare *p, struct qc_status *st)
 static bool run_quantize(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
-    (void)st;
     if (s->blocked.scales)
         run_blocks(&s->blocked, &r->out[0], &r->in[0]);
     else if (s->real)

@@ -92,7 +92,6 @@ static bool run_random(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *y = &r->out[0];
     const size_t n = qc_view_count(y);
     uint32_t x = s->seed;
-    (void)st;
     if (y->dtype == QC_F32)
         QC_DRAW(float, next_float, polar_float);
     else
@@ -106,7 +105,6 @@ static bool run_multinomial(const struct qc_run *r, struct qc_status *st)
     const struct state *s = r->state;
     const struct qc_view *x = &r->in[0], *y = &r->out[0];
     uint32_t random = s->seed;
-    (void)st;
     for (int64_t row = 0; row < x->dim[0]; row++) {
         const int64_t from = row * x->stride[0], classes = x->dim[1];
         double most = -(double)INFINITY, total = 0;

@@ -259,7 +259,6 @@ static void turn_short(struct qc_view views[2], unsigned *reduced)
 
 static bool run_reduce(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const struct state *s = r->state;
     if (qc_view_count(&r->out[0]) == 0) return true;
     if (s->copy) {

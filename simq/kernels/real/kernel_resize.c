@@ -441,7 +441,6 @@ static void extrapolate(const struct qc_view *to, const struct state *s)
 
 static bool run_resize(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const struct state *s = r->state;
     const struct qc_view *to = &r->out[0];
     if (qc_view_count(to) == 0) return true;

@@ -130,7 +130,6 @@ static bool run_grid(const struct qc_run *r, struct qc_status *st)
     struct qc_view points = *grid, place = *y;
     struct taps taps[SPATIAL];
     struct qc_walk w;
-    (void)st;
     points.rank = place.rank = dims + 1;
     for (int d = 0; d <= dims; d++) {
         place.dim[d] = grid->dim[d];
@@ -343,7 +342,6 @@ static bool run_deform(const struct qc_run *r, struct qc_status *st)
 {
     const struct qc_view *y = &r->out[0], *const views[] = {y};
     struct qc_walk w;
-    (void)st;
     for (bool more = qc_walk_begin(&w, 1, views, 0); more; more = qc_walk_next(&w))
         qc_kernel_put_real(y, w.at[0], deformed(r->state, r, w.index[0], w.index[1], w.index[2], w.index[3]));
     return true;

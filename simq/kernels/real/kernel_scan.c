@@ -107,7 +107,6 @@ static bool prepare_arg(struct qc_prepare *p, struct qc_status *st)
 
 static bool run_arg(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const struct state *s = r->state;
     const struct qc_view *x = &r->in[0];
     if (qc_view_count(&r->out[0]) == 0) return true;

@@ -18,7 +18,6 @@ static bool run_trilu(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *x = &r->in[0], *y = &r->out[0];
     const int row = x->rank - 2, column = x->rank - 1;
     const int64_t columns = x->dim[column];
-    (void)st;
     for (int64_t i = 0; i < x->dim[row]; i++) {
         /* The first element at or right of the diagonal. */
         int64_t at = k < -i ? 0 : k > columns - i ? columns : i + k + !upper;
@@ -45,7 +44,6 @@ static bool run_eye(const struct qc_run *r, struct qc_status *st)
     const int64_t k = *(const int64_t *)r->state;
     const struct qc_view *y = &r->out[0];
     uint64_t one = 0;
-    (void)st;
     qc_element_of(&one, y->dtype, 1);
     qc_view_fill(y, &no_bits);
     for (int64_t i = 0; i < y->dim[0]; i++)
@@ -70,7 +68,6 @@ static bool run_one_hot(const struct qc_run *r, struct qc_status *st)
     const size_t size = qc_dtype_size(y->dtype);
     const int64_t depth = y->dim[axis];
     struct qc_view place = *x;
-    (void)st;
     for (int d = 0; d < x->rank; d++) place.stride[d] = y->stride[d < axis ? d : d + 1];
     qc_view_fill(y, values->data);
     const struct qc_view *const views[] = {x, &place};

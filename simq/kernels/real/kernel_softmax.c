@@ -83,7 +83,6 @@ QC_SIMD_ROUND(lanes_of, (float *y, const float *x, int64_t n, const int64_t stri
 
 static bool run_softmax(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
     const struct state *s = r->state;
     struct qc_view views[2] = {r->out[0], r->in[0]};
     if (!qc_view_same_order(&r->out[0], &r->in[0])) { /* rare: copy to the output and work in place */

@@ -160,7 +160,6 @@ static bool run_svm(const struct qc_run *r, struct qc_status *st)
     const int64_t rows = x->rank > 1 ? x->dim[0] : 1;
     const size_t width = (size_t)y->dim[1], n = s->classes;
     double *kernel = r->scratch, *score = kernel + s->vectors, *votes = score + s->pairs, *p = votes + n, *q = p + n;
-    (void)st;
     for (int64_t row = 0; row < rows; row++) {
         const int64_t at = x->rank > 1 ? row * x->stride[0] : 0;
         float *to = (float *)y->data + row * (int64_t)width;

@@ -72,7 +72,6 @@ static bool run_tfidf(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *x = &r->in[0], *y = &r->out[0];
     const int64_t rows = x->rank > 1 ? x->dim[0] : 1, n = x->dim[x->rank - 1];
     const uint64_t zero = 0;
-    (void)st;
     qc_view_fill(y, &zero);
     for (int64_t row = 0; row < rows; row++)
         for (size_t k = 0; k < s->count; k++) {

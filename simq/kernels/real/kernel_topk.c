@@ -89,7 +89,6 @@ static bool run_topk(const struct qc_run *r, struct qc_status *st)
     int64_t *order = r->scratch;
     const struct qc_view *const views[] = {x, y, at ? at : y};
     struct qc_walk w;
-    (void)st;
     for (bool more = qc_walk_begin(&w, 3, views, 1U << s->axis); more; more = qc_walk_next(&w)) {
         const struct line line = {qc_at(x, w.at[0]), x->stride[s->axis] * (int64_t)size, s->before};
         const int64_t *best = sorted(order, order + n, n, &line);
@@ -109,7 +108,6 @@ static bool run_hardmax(const struct qc_run *r, struct qc_status *st)
     const uint64_t zero = 0;
     uint64_t one = 0;
     struct qc_walk w;
-    (void)st;
     qc_element_of(&one, y->dtype, 1);
     for (bool more = qc_walk_begin(&w, 2, views, 1U << s->axis); more; more = qc_walk_next(&w)) {
         const char *line = qc_at(x, w.at[0]);

@@ -23,9 +23,6 @@
 #define QC_BODY(NAME, EXPRESSION)                                                                                      \
     static QC_INLINE void NAME##_body(const bool native, float *y, const float *x_, int64_t n, float a, float b)       \
     {                                                                                                                  \
-        (void)native;                                                                                                  \
-        (void)a;                                                                                                       \
-        (void)b;                                                                                                       \
         QC_IVDEP                                                                                                       \
         for (int64_t i = 0; i < n; i++) {                                                                              \
             const float x = x_[i];                                                                                     \
@@ -107,13 +104,9 @@ static void strided_unary(void *user, int64_t n, void *const data[], const int64
 
 static bool run_unary(const struct qc_run *r, struct qc_status *st)
 {
-    (void)st;
-    struct qc_unary u = *(const struct qc_unary *)r->state;
-    const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
-    if (qc_view_same_order(&r->out[0], &r->in[0]))
-        u.fn(r->out[0].data, r->in[0].data, (int64_t)qc_view_count(&r->in[0]), u.a, u.b);
-    else
-        qc_view_each(2, views, strided_unary, &u);
+    const struct qc_unary *u = r->state;
+    if (!qc_view_same_order(&r->out[0], &r->in[0])) return qc_kernel_map(r, strided_unary, u);
+    u->fn(r->out[0].data, r->in[0].data, (int64_t)qc_view_count(&r->in[0]), u->a, u->b);
     return true;
 }
 

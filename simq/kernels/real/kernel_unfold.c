@@ -57,7 +57,6 @@ static bool run_lp_pool(const struct qc_run *r, struct qc_status *st)
     const struct pool *s = r->state;
     const struct qc_view *x = &r->in[0], *y = &r->out[0], *const views[] = {y};
     struct qc_walk w;
-    (void)st;
     for (bool more = qc_walk_begin(&w, 1, views, 0); more; more = qc_walk_next(&w)) {
         struct position k = {.offset = 0};
         double sum = 0;
@@ -83,7 +82,6 @@ static bool run_max(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *x = &r->in[0], *y = &r->out[0], *at = &r->out[1], *const views[] = {y, at};
     int64_t plane_size = 1;
     struct qc_walk w;
-    (void)st;
     for (int d = 2; d < x->rank; d++) plane_size *= x->dim[d];
     for (bool more = qc_walk_begin(&w, 2, views, 0); more; more = qc_walk_next(&w)) {
         struct position k = {.offset = 0};
@@ -177,7 +175,6 @@ static bool run_col2im(const struct qc_run *r, struct qc_status *st)
     const struct qc_blocks *b = r->state;
     const struct qc_view *x = &r->in[0], *y = &r->out[0];
     const uint64_t zero = 0;
-    (void)st;
     qc_view_fill(y, &zero);
     for (int64_t row = 0; row < x->dim[1]; row++) {
         int64_t point[QC_RANK_MAX], block[QC_RANK_MAX];
@@ -238,7 +235,6 @@ static bool run_det(const struct qc_run *r, struct qc_status *st)
     const int64_t n = x->dim[x->rank - 1];
     double *a = r->scratch;
     struct qc_walk w;
-    (void)st;
     matrices.rank = x->rank - 2;
     const struct qc_view *const views[] = {&matrices, &place};
     for (bool more = qc_walk_begin(&w, 2, views, 0); more; more = qc_walk_next(&w)) {

@@ -542,36 +542,32 @@ static void depthwise_line(struct qc_product_depthwise *f, const struct qc_produ
     d->tiles.depthwise(f);
 }
 
-/* Limits the channels per pass so that the lines of a window stay in the first-level cache until the next line. */
-static void run_depthwise(const struct qc_product *d, const struct qc_product_memory *m)
-{
-    enum { CACHED = 12288, LEAST = 4 * QC_PRODUCT_BLOCK };
-    const struct qc_product_conv_state *s = &d->conv;
-    const ptrdiff_t window = s->in[2] * least(s->kernel[0] * s->kernel[1], CACHED),
-                    fits = least(CACHED / window, s->groups) / QC_PRODUCT_BLOCK * QC_PRODUCT_BLOCK,
-                    most = fits < LEAST ? LEAST : fits, rows = s->batch * s->out[0] * s->out[1];
-    const float *bias = qc_product_bias(d, m);
-    struct qc_product_depthwise f = {.columns = (size_t)s->kernel[2],
-                                     .width = qc_product_padded((size_t)s->groups),
-                                     .count = s->out[2],
-                                     .size = s->in[2],
-                                     .start = -s->begin[2],
-                                     .stride = s->stride[2],
-                                     .delta = s->dilation[2],
-                                     .step = s->src[4],
-                                     .y_step = s->dst[4],
-                                     .tail = &d->tail};
-    for (ptrdiff_t first = 0; first < s->groups; first += most) {
-        f.channels = (size_t)least(s->groups - first, most);
-        f.bias = bias + first;
-        for (ptrdiff_t row = 0; row < rows; row++) depthwise_line(&f, d, m, row, first);
-    }
-}
-
 void qc_product_run_conv(const struct qc_product *d, const struct qc_product_memory *m)
 {
-    if (d->conv.depthwise)
-        run_depthwise(d, m);
-    else
+    if (d->conv.depthwise) {
+        /* Limits the channels per pass so that the lines of a window stay in the first-level cache until the next line.
+         */
+        enum { CACHED = 12288, LEAST = 4 * QC_PRODUCT_BLOCK };
+        const struct qc_product_conv_state *s = &d->conv;
+        const ptrdiff_t window = s->in[2] * least(s->kernel[0] * s->kernel[1], CACHED),
+                        fits = least(CACHED / window, s->groups) / QC_PRODUCT_BLOCK * QC_PRODUCT_BLOCK,
+                        most = fits < LEAST ? LEAST : fits, rows = s->batch * s->out[0] * s->out[1];
+        const float *bias = qc_product_bias(d, m);
+        struct qc_product_depthwise f = {.columns = (size_t)s->kernel[2],
+                                         .width = qc_product_padded((size_t)s->groups),
+                                         .count = s->out[2],
+                                         .size = s->in[2],
+                                         .start = -s->begin[2],
+                                         .stride = s->stride[2],
+                                         .delta = s->dilation[2],
+                                         .step = s->src[4],
+                                         .y_step = s->dst[4],
+                                         .tail = &d->tail};
+        for (ptrdiff_t first = 0; first < s->groups; first += most) {
+            f.channels = (size_t)least(s->groups - first, most);
+            f.bias = bias + first;
+            for (ptrdiff_t row = 0; row < rows; row++) depthwise_line(&f, d, m, row, first);
+        }
+    } else
         run_dense(d, m);
 }

@@ -2,29 +2,6 @@
 #include "base/checked.h"
 #include "simq/kernels/real/product_parts.h"
 
-static void matrix_sizes(struct qc_product_matrix_state *s, const struct qc_product_matrix *m)
-{
-    const struct qc_view *a = m->a, *b = m->b, *y = m->dst;
-    const int r = s->rank = y->rank - 2;
-    ptrdiff_t matrices = 1;
-    for (int i = r; i-- > 0;) {
-        s->dim[i] = y->dim[i];
-        s->a[i] = a->dim[i] == 1 ? 0 : a->stride[i];
-        s->b[i] = b->dim[i] == 1 ? 0 : b->stride[i];
-        s->y[i] = y->stride[i];
-        s->packed[i] = b->dim[i] == 1 ? 0 : matrices;
-        matrices *= b->dim[i];
-    }
-    s->rows = y->dim[r];
-    s->depth = a->dim[r + 1];
-    s->a_row = a->stride[r];
-    s->a_column = s->depth == 1 ? 1 : a->stride[r + 1];
-    s->b_row = b->stride[r];
-    s->b_column = b->stride[r + 1];
-    s->y_row = y->stride[r];
-    s->y_column = y->stride[r + 1];
-}
-
 static struct qc_panel_source matrix_source(const struct qc_product_matrix_state *s, const float *w)
 {
     static const ptrdiff_t begin = 0;
@@ -101,7 +78,25 @@ bool qc_product_matrix_new(struct qc_product **out, const struct qc_product_matr
     const size_t columns = (size_t)m->dst->dim[m->dst->rank - 1];
     struct qc_product *d = qc_product_start(&operands, 1, columns, &m->tail, st);
     if (!d) return false;
-    matrix_sizes(&d->matrix, m);
+    const struct qc_view *a = m->a, *b = m->b, *y = m->dst;
+    const int r = d->matrix.rank = y->rank - 2;
+    ptrdiff_t matrices = 1;
+    for (int i = r; i-- > 0;) {
+        d->matrix.dim[i] = y->dim[i];
+        d->matrix.a[i] = a->dim[i] == 1 ? 0 : a->stride[i];
+        d->matrix.b[i] = b->dim[i] == 1 ? 0 : b->stride[i];
+        d->matrix.y[i] = y->stride[i];
+        d->matrix.packed[i] = b->dim[i] == 1 ? 0 : matrices;
+        matrices *= b->dim[i];
+    }
+    d->matrix.rows = y->dim[r];
+    d->matrix.depth = a->dim[r + 1];
+    d->matrix.a_row = a->stride[r];
+    d->matrix.a_column = d->matrix.depth == 1 ? 1 : a->stride[r + 1];
+    d->matrix.b_row = b->stride[r];
+    d->matrix.b_column = b->stride[r + 1];
+    d->matrix.y_row = y->stride[r];
+    d->matrix.y_column = y->stride[r + 1];
     qc_panel_shape_of(&d->matrix.shape, &d->tiles, columns, 1, (size_t)d->matrix.depth, 1);
     if ((m->b->data && !pack_matrices(d, m, st)) || !lay_out_matrix(d, st)) {
         qc_product_free(d);

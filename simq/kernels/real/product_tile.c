@@ -216,7 +216,6 @@ static void tile_avx2(const struct qc_product_tile *t, int rows, int blocks)
         QC_ROWS_256(QC_X)
 #undef QC_X
     };
-    (void)blocks;
     all[rows - 1](t);
 }
 
@@ -371,7 +370,6 @@ struct qc_product_tiles qc_product_tiles_of(enum qc_isa isa)
     else if (isa >= QC_ISA_AVX2)
         s = (struct qc_product_tiles){.tile = tile_avx2, .depthwise = depthwise_avx2, .blocks = 1, .rows = {0, 6}};
 #else
-    (void)isa;
 #endif
     return s;
 }

@@ -10,8 +10,6 @@
 
 static QC_INLINE void relu_body(float *y, const float *x, int64_t n, float a, float b)
 {
-    (void)a;
-    (void)b;
     QC_IVDEP
     for (int64_t i = 0; i < n; i++) y[i] = x[i] < 0 ? 0 : x[i];
 }
