@@ -198,7 +198,10 @@ static bool improve(struct qc_job *j, struct qc_status *st)
     const bool missed = qc_options_demand(o) && !qc_demand_met(&j->demand, &j->has);
     struct qc_report *r = &j->r;
     if (!o->sensitivity && !missed) return true;
-    if (!qc_measure_sensitivity(&j->sensitivity, j->best->network, j->setup->eval, MEASURED, NULL, st)) return false;
+    if (!qc_measure_sensitivity(&j->sensitivity, j->best->network, j->setup->eval, MEASURED, NULL, st) ||
+        (o->sensitivity && o->metric &&
+         !qc_own_metric_of_layers(j->sensitivity, &j->demand.fp32, j->best->network, st)))
+        return false;
     qc_record_sensitivity(r, j->sensitivity);
     if (!missed) return true;
     const double t0 = qc_seconds();

@@ -37,7 +37,7 @@ struct qc_layer_effect {
 
 enum qc_effect_order {
     QC_EFFECTS_BY_NOISE, /* most noise first, then in graph order */
-    QC_EFFECTS_BY_LOSS,  /* largest accuracy loss first, then by noise */
+    QC_EFFECTS_BY_LOSS,  /* largest accuracy loss first, then by noise; layers without one come last */
 };
 
 struct qc_sensitivity {
@@ -71,6 +71,10 @@ bool qc_sensitivity_believed(struct qc_sensitivity **out, const struct qc_graph 
 bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, const struct qc_graph *rounded,
                           const struct qc_dataset *data, const struct qc_sensitivity_options *options,
                           struct qc_status *st);
+/* Makes the graph in which this layer alone is quantized; it has no other quantizers. g, rounded: as above. Shapes of g
+   may be open. Fails with QC_UNSUPPORTED if g has no such layer. */
+bool qc_sensitivity_alone(struct qc_graph **out, const struct qc_graph *g, const struct qc_graph *rounded,
+                          const struct qc_layer_effect *layer, struct qc_status *st);
 /* Computes the bytes that both need with one worker and one unit at a time. */
 bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
                           const struct qc_sensitivity_options *options, struct qc_status *st);

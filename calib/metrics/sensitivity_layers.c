@@ -386,3 +386,75 @@ bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const stru
     qc_rebuild_free(&r);
     return ok;
 }
+
+static bool is_off(const struct qc_graph *g, qc_id v)
+{
+    const qc_id s = g->values[v].type.qparams;
+    return s != QC_REAL && g->qparams_of[s].state == QC_QPARAMS_OFF;
+}
+
+/* Returns true if an operand is real in the copy, but affine in the graph. */
+static bool lost_operand(const struct qc_rebuild *r, const struct qc_node *n)
+{
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const qc_id v = n->inputs[i];
+        if (v && r->from->values[v].type.qparams != QC_REAL && r->map[v] &&
+            r->to->values[r->map[v]].type.qparams == QC_REAL)
+            return true;
+    }
+    return false;
+}
+
+/* Copies a node as one on real values; its result is quantized if its quantizer is on. */
+static bool copy_real(struct qc_rebuild *r, qc_id id, struct qc_status *st)
+{
+    const struct qc_graph *g = r->from;
+    const struct qc_node *n = &g->nodes[id];
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    qc_id *inputs = a ? QC_NEW_ARRAY(a, qc_id, n->input_count, st) : NULL, made;
+    if (!inputs) return qc_fail_memory(st, 1);
+    for (unsigned i = 0; i < n->input_count; i++) {
+        if (!n->inputs[i]) continue;
+        if (!(inputs[i] = qc_rebuild_value(r, n->inputs[i], st))) return false;
+        if (r->to->values[inputs[i]].type.qparams != QC_REAL &&
+            !(inputs[i] = qc_graph_dequantize(r->to, inputs[i], st)))
+            return false;
+    }
+    if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize) return (r->map[n->outputs] = inputs[0]) != 0;
+    const struct qc_node_def with = {.op = n->op, .input_count = n->input_count, .inputs = inputs, .qparams = QC_REAL};
+    if (!(made = qc_graph_add_like(r->to, g, n, &with, st))) return false;
+    for (unsigned k = 0; k < n->output_count; k++) {
+        const struct qc_type *type = &g->values[n->outputs + k].type;
+        const qc_id v = made + k;
+        r->map[n->outputs + k] = v;
+        if (type->qparams != QC_REAL && !is_off(g, n->outputs + k) &&
+            !(r->map[n->outputs + k] = qc_graph_quantize(r->to, v, type->qparams, type->axis, st)))
+            return false;
+    }
+    return true;
+}
+
+/* *out: g without the quantizers that are off. */
+static bool without_off(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
+{
+    struct qc_rebuild r;
+    bool ok = qc_rebuild_begin(&r, g, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const bool off = is_off(g, n->outputs) || lost_operand(&r, n);
+        ok = off ? copy_real(&r, id, st) : qc_rebuild_node(&r, id, st) != 0;
+    }
+    ok = ok && qc_rebuild_finish(out, &r, st);
+    qc_rebuild_free(&r);
+    return ok;
+}
+
+bool qc_cut_alone(struct qc_graph **out, const struct qc_graph *g, const struct qc_cut_layers *all, size_t layer,
+                  struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_cut_part whole = {.graph = NULL};
+    const bool ok = qc_cut_behind(&whole, g, &(struct qc_cut){.count = 0}, all, layer, QC_CUT_ALL, a, st) &&
+                    without_off(out, whole.graph, st);
+    qc_graph_free(whole.graph);
+    return ok;
+}

@@ -73,6 +73,7 @@ static int by_noise(const void *x, const void *y)
 static int by_loss(const void *x, const void *y)
 {
     const struct qc_layer_effect *a = x, *b = y;
+    if (isnan(a->lost) != isnan(b->lost)) return isnan(a->lost) ? 1 : -1;
     if (a->lost > b->lost || a->lost < b->lost) return a->lost > b->lost ? -1 : 1;
     return by_noise(x, y);
 }
@@ -435,6 +436,22 @@ bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, co
 {
     struct qc_cut_run r = {.g = g, .data = data, .options = options, .scored = true};
     return measure_effects(s, &r, rounded, st);
+}
+
+bool qc_sensitivity_alone(struct qc_graph **out, const struct qc_graph *g, const struct qc_graph *rounded,
+                          const struct qc_layer_effect *layer, struct qc_status *st)
+{
+    struct qc_cut_layers layers;
+    struct qc_layer_effect e;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    if (!qc_cut_layers_find(&layers, g, rounded, a, st)) return false;
+    for (size_t i = 0; i < layers.count; i++) {
+        if (!name_layer(&e, g, &layers, i, a, st)) return false;
+        if (strcmp(e.name, layer->name) == 0 && strcmp(e.op, layer->op) == 0)
+            return qc_cut_alone(out, g, &layers, i, a, st);
+    }
+    return qc_fail(st, QC_UNSUPPORTED, "layer '%s' has other quantizers in the shapes of the samples", layer->name);
 }
 
 void qc_sensitivity_free(struct qc_sensitivity *s)

@@ -62,6 +62,10 @@ bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const stru
                    const struct qc_cut_layers *all, size_t layer, enum qc_cut_quantizers which, struct qc_arena *a,
                    struct qc_status *st);
 
+/* Makes the whole of g with one layer quantized, as above, without the quantizers of other layers. */
+bool qc_cut_alone(struct qc_graph **out, const struct qc_graph *g, const struct qc_cut_layers *all, size_t layer,
+                  struct qc_arena *a, struct qc_status *st);
+
 enum { QC_CUT_PLANS = 2 }; /* of a layer: one for each enum qc_cut_quantizers */
 
 /* A run over the units, block after block. */

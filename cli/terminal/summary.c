@@ -414,7 +414,9 @@ static void print_effects(FILE *f, const struct qc_json *r)
         const struct qc_json *e = qc_json_at(list, k);
         const double lost = number_record(e, "drop");
         qc_print(f, "%s", k ? "            " : "sensitive   ");
-        if (!isnan(lost)) qc_print(f, "%+.2f %s  ", lost == 0 ? 0 : -lost, psnr_or(r, "dB PSNR", "points"));
+        const bool own = is(r, "accuracy.metric", "metric");
+        if (!isnan(lost))
+            qc_print(f, own ? "%+.3g %s  " : "%+.2f %s  ", lost == 0 ? 0 : -lost, psnr_or(r, "dB PSNR", "points"));
         qc_print(f, "%.2f dB  %s  ", number_record(e, "sqnr_db"), text(e, "op"));
         qc_print(f, "%s\n", text(e, "node"));
     }

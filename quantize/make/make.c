@@ -185,15 +185,37 @@ static bool shrink(struct qc_network *net, size_t form, struct qc_status *st)
             qc_unfold_constants(&net->lowered[form], m->imported ? m->imported : m->graph, qc_evaluate, st));
 }
 
+static struct qc_lower_options lower_options(const struct qc_network *net)
+{
+    const struct qc_setup *s = net->setup;
+    const struct qc_options *options = net->scheme.options;
+    return (struct qc_lower_options){.accuracy_level = (int)options->accuracy_level,
+                                     .target = options->runs_on,
+                                     .real = s->normalised,
+                                     .own = s->model.widened ? s->model.imported : NULL,
+                                     .caches = net->scheme.partition.cache != QC_NONE};
+}
+
+bool qc_network_lower_other(struct qc_graph **produced, struct qc_graph **lowered, const struct qc_network *net,
+                            const struct qc_graph *bound, struct qc_status *st)
+{
+    const struct qc_exporter *e = net->setup->exporters[0];
+    const struct qc_lower_options o = lower_options(net);
+    struct qc_network other = *net;
+    other.produced = other.narrowed = NULL;
+    *lowered = NULL;
+    const bool ok = qc_network_realise(&other.produced, net, bound, st) && narrow(&other, st) &&
+                    (!e->lower || e->lower(lowered, qc_network_written(&other), &o, st));
+    if (other.narrowed) qc_graph_free(other.produced);
+    *produced = other.narrowed ? other.narrowed : other.produced;
+    return ok;
+}
+
 static bool lower(struct qc_network *net, struct qc_status *st)
 {
     const struct qc_setup *s = net->setup;
     const struct qc_options *options = net->scheme.options;
-    const struct qc_lower_options o = {.accuracy_level = (int)options->accuracy_level,
-                                       .target = options->runs_on,
-                                       .real = s->normalised,
-                                       .own = s->model.widened ? s->model.imported : NULL,
-                                       .caches = net->scheme.partition.cache != QC_NONE};
+    const struct qc_lower_options o = lower_options(net);
     const double t0 = qc_seconds();
     if (options->runs_on->onnxruntime && !qc_check_runtime_limits(net->produced, st)) return false;
     if (!narrow(net, st) || !make_ports_integer(net, st)) return false;

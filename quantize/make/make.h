@@ -34,6 +34,11 @@ bool qc_network_settle(struct qc_network *n, struct qc_status *st);
 /* Passes "bodies" to "export", with the quantized bodies of the evidence. */
 bool qc_network_finish(struct qc_network *n, struct qc_status *st);
 
+/* Makes the produced graph of another bound simulated graph of the network, and its lowered graph in the first format,
+   without --io-type. *produced has the outputs and float types of the model. On failure both may be set; the caller
+   frees them. */
+bool qc_network_lower_other(struct qc_graph **produced, struct qc_graph **lowered, const struct qc_network *net,
+                            const struct qc_graph *bound, struct qc_status *st);
 /* Makes the produced graph of a bound simulated graph, as passes "expand" to "realise" do. */
 bool qc_network_realise(struct qc_graph **out, const struct qc_network *n, const struct qc_graph *bound,
                         struct qc_status *st);

@@ -12,6 +12,8 @@
 #include "datasets/stream/data_writer.h"
 #include "export/formats/exporter.h"
 #include "onnx/write/emit.h"
+#include "quantize/make/make.h"
+#include "quantize/search/limits.h"
 
 static const char LOWER[] = "lower:", HIGHER[] = "higher:";
 
@@ -188,21 +190,78 @@ bool qc_own_metric_of_outputs(struct qc_metric *out, const struct qc_graph *g, c
     return ok;
 }
 
-bool qc_own_metric_of_network(struct qc_metric *out, const struct qc_network *net, struct qc_status *st)
+/* Measures the outputs of a produced graph, or a file of it in the first format. */
+static bool measure_graph(struct qc_metric *out, const struct qc_network *net, const struct qc_export_source *source,
+                          const struct qc_graph *lowered, struct qc_status *st)
 {
     const struct qc_setup *s = net->setup;
     const struct qc_settings *settings = net->scheme.settings;
     const struct qc_exporter *e = s->exporters[0];
-    const struct qc_export_source source = {.produced = qc_network_written(net), .expanded = net->expanded};
     const char *file = NULL, *folder = NULL;
     if (qc_own_metric_reads_outputs(s->options))
-        return qc_own_metric_of_outputs(out, net->produced, s->eval, &settings->plan, s->options, settings, s->progress,
-                                        st);
+        return qc_own_metric_of_outputs(out, source->produced, s->eval, &settings->plan, s->options, settings,
+                                        s->progress, st);
     QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
-    const bool ok = new_file(&file, &folder, e->suffix, a, st) &&
-                    qc_export_file(NULL, file, e, &source, net->lowered[0], st) &&
+    const bool ok = new_file(&file, &folder, e->suffix, a, st) && qc_export_file(NULL, file, e, source, lowered, st) &&
                     qc_own_metric_of_file(out, s->options, file, s->progress, st);
     remove_file(file, folder, a);
+    return ok;
+}
+
+bool qc_own_metric_of_network(struct qc_metric *out, const struct qc_network *net, struct qc_status *st)
+{
+    const struct qc_graph *run = qc_own_metric_reads_outputs(net->setup->options) ? net->produced : NULL;
+    const struct qc_export_source source = {.produced = run ? run : qc_network_written(net), .expanded = net->expanded};
+    return measure_graph(out, net, &source, net->lowered[0], st);
+}
+
+/* Measures the network with one layer quantized. */
+static bool measure_alone(struct qc_metric *out, const struct qc_network *net, const struct qc_layer_effect *layer,
+                          struct qc_status *st)
+{
+    const struct qc_graph *rounded = net->uncorrected ? net->uncorrected : net->rounded;
+    struct qc_graph *bound = NULL, *produced = NULL, *lowered = NULL;
+    bool ok = qc_sensitivity_alone(&bound, net->simulated, rounded, layer, st) &&
+              qc_network_lower_other(&produced, &lowered, net, bound, st);
+    const struct qc_export_source source = {.produced = produced};
+    ok = ok && measure_graph(out, net, &source, lowered, st);
+    qc_graph_free(bound);
+    qc_graph_free(produced);
+    qc_graph_free(lowered);
+    return ok;
+}
+
+bool qc_own_metric_of_layers(struct qc_sensitivity *s, const struct qc_metric *real, const struct qc_network *net,
+                             struct qc_status *st)
+{
+    const double start = qc_seconds();
+    const size_t count = s->count < QC_METRIC_LAYERS ? s->count : QC_METRIC_LAYERS;
+    struct qc_status own = QC_STATUS_INIT;
+    const char *first = NULL;
+    size_t unmeasured = 0;
+    bool ok = true;
+    qc_sensitivity_sort(s, QC_EFFECTS_BY_NOISE);
+    qc_progress_phase(net->setup->progress, "metric of layers");
+    for (size_t i = 0; ok && i < count; i++) {
+        struct qc_metric m;
+        ok = measure_alone(&m, net, &s->layers[i], st);
+        if (!ok && st->code == QC_UNSUPPORTED) { /* a format that does not hold this layer alone in integers */
+            if (!unmeasured++) first = qc_arena_strdup(net->arena, st->message, &own);
+            *st = QC_STATUS_INIT;
+            ok = true;
+            continue;
+        }
+        if (!ok) break;
+        s->layers[i].metric = m.value;
+        s->layers[i].lost = qc_metric_drop(real, &m);
+        qc_progress_step(net->setup->progress, i + 1, count);
+    }
+    qc_progress_end(net->setup->progress);
+    if (unmeasured)
+        qc_warn(net->listener->warnings, "--sensitivity: --metric does not measure %zu of %zu layers alone: %s",
+                unmeasured, count, first ? first : "");
+    qc_sensitivity_sort(s, QC_EFFECTS_BY_LOSS);
+    s->seconds += qc_seconds() - start;
     return ok;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "calib/metrics/accuracy.h"
+#include "calib/metrics/sensitivity.h"
 #include "quantize/make/network.h"
 
 /* Returns true if accuracy is measured: on --eval, or by --metric. */
@@ -36,3 +37,8 @@ bool qc_own_metric_of_file(struct qc_metric *out, const struct qc_options *o, co
 bool qc_own_metric_of_model(struct qc_metric *out, const struct qc_model_source *model, const struct qc_options *o,
                             struct qc_progress *progress, struct qc_status *st);
 bool qc_own_metric_of_network(struct qc_metric *out, const struct qc_network *net, struct qc_status *st);
+
+/* Measures each layer of s alone in integers, the QC_METRIC_LAYERS with most noise, and sorts all by what they lose.
+   real: the metric of the float model. */
+bool qc_own_metric_of_layers(struct qc_sensitivity *s, const struct qc_metric *real, const struct qc_network *net,
+                             struct qc_status *st);
