@@ -524,7 +524,7 @@ static void print_estimate(FILE *f, const struct qc_json *r)
     qc_print(f, " (estimated)\n");
 }
 
-/* Prints the changes that cost nothing at run time and that the job has taken. */
+/* Prints the changes that cost almost nothing at run time and that the job has taken. */
 static void print_free_changes(FILE *f, const struct qc_json *r)
 {
     EACH(t, r, "free_changes")
@@ -533,8 +533,8 @@ static void print_free_changes(FILE *f, const struct qc_json *r)
         qc_print(f, "improved   ");
         const struct qc_json *options = qc_json_find(t, "options");
         for (size_t k = 0; k < qc_json_size(options); k++) qc_print(f, " %s", qc_json_text(qc_json_at(options, k)));
-        qc_print(f, ": %+.2f dB on %zu samples, at no cost at run time\n", number_record(t, "gain_db"),
-                 count(t, "samples"));
+        qc_print(f, ": %+.2f dB on %zu samples, at %s\n", number_record(t, "gain_db"), count(t, "samples"),
+                 is(t, "name", "float_operators") ? "almost the same latency (estimated)" : "no cost at run time");
     }
 }
 

@@ -95,6 +95,14 @@ def test_not_where_integers_are_demanded(job, options):
     assert not floats(report)
 
 
+def test_the_summary_claims_no_free_gain(job, qcalib):
+    """Operators in float may cost a percent of the latency."""
+    job()
+    lines = qcalib("--data", "x.npz", "-o", "q.onnx", "--no-report", "m.onnx").out.splitlines()
+    (line,) = [l for l in lines if l.startswith("improved")]
+    assert "--skip=" in line and line.endswith("at almost the same latency (estimated)")
+
+
 def test_the_options_give_the_same_file(job, tmp_path):
     report, _ = job()
     content = (tmp_path / "q.onnx").read_bytes()
