@@ -23,10 +23,19 @@ static double price_of_cost(const struct qc_attempts *t, const struct qc_report_
     return t->base.partition.prefer == QC_PREFER_SIZE ? bytes : latency + QC_PRICE_OF_BYTES * bytes;
 }
 
+/* Returns the price of the noise of an output. It grows steeply where the output loses its use, and ends where no use
+   is left to lose. */
+static double price_of_noise(double sqnr_db)
+{
+    const double noise = fmin(pow(10, -sqnr_db / 10), pow(10, -QC_FALLBACK_NOTHING_DB / 10)),
+                 useless = pow(10, -QC_FALLBACK_USELESS_DB / 10);
+    return QC_PRICE_OF_NOISE * noise + QC_PRICE_OF_USELESS * fmax(0, noise - useless);
+}
+
 static double price(const struct qc_attempts *t, const struct qc_report_fallback_step *s)
 {
     if (s->reason || (t->demanded && !s->met)) return (double)INFINITY;
-    return price_of_cost(t, s) + (t->demanded ? 0 : QC_PRICE_OF_NOISE * pow(10, -s->sqnr_db / 10));
+    return price_of_cost(t, s) + (t->demanded ? 0 : price_of_noise(s->sqnr_db));
 }
 
 static bool is_better(const struct qc_attempts *t, const struct qc_report_fallback_step *s)
@@ -68,11 +77,9 @@ bool qc_attempts_begin(struct qc_attempts *t, struct qc_demand *d, const struct 
     fill_step(s, t, has);
     if (!qc_cost_of(&s->cost, c->network, st)) return false;
     if (demanded) return true;
-    const size_t real = c->setup->model.graph->budget.model_bytes, bytes = s->cost.bytes > real ? s->cost.bytes : real;
-    /* A slow file is worth more than a useless one. */
-    const bool useless = has->sqnr_db < QC_FALLBACK_USELESS_DB;
-    t->most = (struct qc_report_cost){.latency = useless ? (double)INFINITY : fmax(1, s->cost.latency),
-                                      .bytes = useless ? bytes + bytes / 20 : bytes};
+    const size_t real = c->setup->model.graph->budget.model_bytes;
+    t->most = (struct qc_report_cost){.latency = fmax(1, s->cost.latency),
+                                      .bytes = s->cost.bytes > real ? s->cost.bytes : real};
     return true;
 }
 

@@ -4,7 +4,7 @@
 
    A network has a price: its estimated latency and bytes (quantize/search/cost.h) relative to the float model. If the
    user demands something, the cheapest network that meets the demand is the best one. Else noise of the outputs has a
-   price, and no network may be larger than the float model or, if the outputs are of use, slower. */
+   price, and no network may be larger or slower than the float model. */
 #pragma once
 
 #include "quantize/report/job_report.h"

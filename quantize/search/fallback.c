@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/index.h"
 #include "base/scope.h"
 #include "graph/types/number_format.h"
 #include "quantize/search/limits.h"
@@ -148,11 +149,80 @@ bool qc_layer_remedy(struct qc_change *to, const struct qc_scheme *scheme, const
     return add_remedy(to, &t, e, in_float ? FLOATS : WIDE, a, st);
 }
 
+/* Operators whose results a layer reads. */
+enum { FEEDERS = 3 };
+struct feeders {
+    const char *names[FEEDERS]; /* of layers; NULL: none */
+};
+
 struct widening {
     struct qc_attempts *t;
     const struct qc_sensitivity *s;
     struct terms terms;
+    const struct feeders *feeders; /* [s->count] */
 };
+
+/* Returns the name of the operator that computes a value, behind conversions and operators that pass on parameters;
+   NULL if there is none. */
+static const char *feeder_of(const struct qc_uses *uses, qc_id value)
+{
+    const struct qc_graph *g = uses->graph;
+    for (const struct qc_node *n; value && (n = qc_node_of(g, value)); value = n->inputs[0]) {
+        const enum qc_affine_behaviour affine = qc_node_affine(n);
+        if (affine == QC_AFFINE_PRODUCT || affine == QC_AFFINE_MERGE) return qc_layer_name(uses, (qc_id)(n - g->nodes));
+        if (affine != QC_AFFINE_KEEP && affine != QC_AFFINE_BOUND && n->op != QC_OP_Quantize &&
+            n->op != QC_OP_Dequantize)
+            return NULL;
+    }
+    return NULL;
+}
+
+/* Sets *out to the feeders of each layer, in the arena of the candidate. */
+static bool find_feeders(const struct feeders **out, const struct qc_candidate *c, const struct qc_sensitivity *s,
+                         struct qc_status *st)
+{
+    const struct qc_graph *g = c->network->simulated;
+    struct feeders *all = QC_NEW_ARRAY(c->arena, struct feeders, s->count + 1, st);
+    struct qc_texts layers = {0};
+    struct qc_uses uses;
+    if (!all || !qc_uses_of(&uses, g, c->arena, st)) return false;
+    for (size_t i = 0; i < s->count; i++)
+        if (*s->layers[i].name && !qc_texts_set(&layers, s->layers[i].name, i + 1, c->arena, st)) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const char *name = qc_layer_name(&uses, id);
+        const size_t layer = *name ? qc_texts_find(&layers, name) : 0;
+        if (!layer || strcmp(qc_op_info(n->op)->name, s->layers[layer - 1].op) != 0) continue;
+        for (unsigned i = 0; i < n->input_count && i < FEEDERS; i++) {
+            const char *feeder = feeder_of(&uses, n->inputs[i]);
+            const size_t known = feeder ? qc_texts_find(&layers, feeder) : 0;
+            if (known) all[layer - 1].names[i] = s->layers[known - 1].name;
+        }
+    }
+    *out = all;
+    return true;
+}
+
+static bool is_skipped(const struct qc_change *c, const char *glob)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (strcmp(c->options[i].name, "skip") == 0 && strcmp(c->options[i].value, glob) == 0) return true;
+    return false;
+}
+
+/* Adds a layer in float. If its noise is that of its inputs, their feeders are in float, too: what they store is
+   rounded. */
+static bool add_floats(struct qc_change *to, const struct qc_layer_effect *e, const struct feeders *f,
+                       struct qc_arena *a, struct qc_status *st)
+{
+    const bool weights = isfinite(e->noise_weights) && e->noise_weights > e->noise / 2;
+    for (size_t i = 0; i < (weights ? 1 : FEEDERS + 1); i++) {
+        const char *name = i ? f->names[i - 1] : e->name, *glob = name && *name ? qc_glob_of_name(name, a, st) : "";
+        if (!glob) return false;
+        if (*glob && !is_skipped(to, glob) && !qc_change_add(to, "skip", glob, a, st)) return false;
+    }
+    return true;
+}
 
 /* Tries the first `layers` layers. *good: they are enough for a demand, or else the best so far. *over: more of them
    cannot be better. */
@@ -164,8 +234,16 @@ static bool try_layers(bool *good, bool *over, const struct widening *w, size_t 
     struct qc_change change = {.met = true};
     *good = *over = false;
     for (size_t i = 0; i < layers; i++)
-        if (!add_remedy(&change, &w->terms, &w->s->layers[i], rung, t->c->arena, st)) return false;
+        if (!(rung == FLOATS && !w->terms.integer
+                  ? add_floats(&change, &w->s->layers[i], &w->feeders[i], t->c->arena, st)
+                  : add_remedy(&change, &w->terms, &w->s->layers[i], rung, t->c->arena, st)))
+            return false;
     if (!change.count) return true;
+    if (rung == FLOATS) layers = change.count;
+    if (rung == FLOATS && layers == t->change.count && t->steps[t->best].layers == layers) { /* the feeders are known */
+        *good = true;
+        return true;
+    }
     if (!qc_attempt(&step, t, &change, layers, rung_name(&w->terms, rung), st)) return false;
     *good = t->demanded ? step->met : step == &t->steps[t->best];
     *over = qc_attempts_over(t, step);
@@ -202,7 +280,8 @@ static bool follow_rung(const struct widening *w, enum rung rung, struct qc_stat
 
 bool qc_widen_layers(struct qc_attempts *t, const struct qc_sensitivity *effects, struct qc_status *st)
 {
-    const struct widening w = {.t = t, .s = effects, .terms = terms_of(&t->base)};
+    struct widening w = {.t = t, .s = effects, .terms = terms_of(&t->base)};
+    if (!find_feeders(&w.feeders, t->c, effects, st)) return false;
     /* The rung that is likely cheaper comes first: it stops the other one early. */
     const bool float_first = t->demanded && w.terms.wide_is_float && t->base.partition.prefer == QC_PREFER_SPEED &&
                              !has_small_floats(w.terms.base) && wide_weight(&w.terms) != QC_I8;

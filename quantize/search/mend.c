@@ -115,6 +115,18 @@ static const char *layer_to_name(const struct qc_report *r)
     return worst ? worst->name : NULL;
 }
 
+/* Returns how far wider types go, and what is left. */
+static const char *limit_text(const struct qc_report_fallback *f, struct qc_arena *a, struct qc_status *st)
+{
+    double most = -(double)INFINITY;
+    for (size_t i = 1; i < f->step_count; i++)
+        if (f->steps[i].sqnr_db > most) most = f->steps[i].sqnr_db;
+    if (!(most > f->steps[0].sqnr_db))
+        return "wider types for the worst layers do not help: leave activations in float with --activation-type none";
+    return qc_arena_printf(a, st, "wider types reach %.2f dB: leave activations in float with --activation-type none",
+                           most);
+}
+
 /* Returns the remedy: a measured command, one that follows from the cause of error, or a demand. */
 static const char *remedy_text(const struct qc_report *r, const struct qc_ideas *ideas, struct qc_network *net,
                                struct qc_status *st)
@@ -123,8 +135,7 @@ static const char *remedy_text(const struct qc_report *r, const struct qc_ideas 
     const char *command;
     if (r->advice_count && r->advice[0].after_db >= QC_FALLBACK_USELESS_DB)
         return qc_arena_printf(net->arena, st, "%.2f dB with: %s", r->advice[0].after_db, r->advice[0].command);
-    if (r->fallback)
-        return "wider types for the worst layers do not help: leave activations in float with --activation-type none";
+    if (r->fallback) return limit_text(r->fallback, net->arena, st);
     if (r->advice_tried || !ideas->count) return demand;
     if (!qc_job_command(&command, net->setup->in, net->scheme.options, &ideas->of[0].change, net->arena, st))
         return NULL;
