@@ -232,15 +232,15 @@ static bool try_layers(bool *good, bool *over, const struct widening *w, size_t 
     struct qc_attempts *t = w->t;
     struct qc_report_fallback_step *step;
     struct qc_change change = {.met = true};
+    const bool fed = rung == FLOATS && !w->terms.integer && !t->demanded;
     *good = *over = false;
     for (size_t i = 0; i < layers; i++)
-        if (!(rung == FLOATS && !w->terms.integer
-                  ? add_floats(&change, &w->s->layers[i], &w->feeders[i], t->c->arena, st)
+        if (!(fed ? add_floats(&change, &w->s->layers[i], &w->feeders[i], t->c->arena, st)
                   : add_remedy(&change, &w->terms, &w->s->layers[i], rung, t->c->arena, st)))
             return false;
     if (!change.count) return true;
-    if (rung == FLOATS) layers = change.count;
-    if (rung == FLOATS && layers == t->change.count && t->steps[t->best].layers == layers) { /* the feeders are known */
+    if (fed) layers = change.count;
+    if (fed && layers == t->change.count && t->steps[t->best].layers == layers) { /* the feeders are known */
         *good = true;
         return true;
     }

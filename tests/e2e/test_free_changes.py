@@ -56,7 +56,8 @@ def test_an_option_that_is_given_is_not_overruled(job, examples, tmp_path):
     model = wide(examples / "digits_cnn.onnx", tmp_path)
     assert job(model, "--equalize", "off")[0].get("free_changes", []) == []
     few = ("--weight-type", "int3", "--weight-method", "mse")
-    assert job(examples / "digits_cnn.onnx", *few)[0].get("free_changes", []) == []
+    tried = job(examples / "digits_cnn.onnx", *few)[0].get("free_changes", [])
+    assert {f["name"] for f in tried} <= {"float_operators"}, tried
 
 
 def test_weights_of_few_bits(job, examples):
@@ -64,7 +65,7 @@ def test_weights_of_few_bits(job, examples):
         report, better, _ = job(examples / "digits_cnn.onnx", "--weight-type", bits)
         _, plain, _ = job(examples / "digits_cnn.onnx", "--weight-type", bits, "--effort", "low")
         tried = {f["name"] for f in report["free_changes"]}
-        assert tried >= {"weight_method", "full_range"} and len(kept(report)) <= 1
+        assert tried >= {"weight_method", "full_range"} and len(set(kept(report)) - {"float_operators"}) <= 1
         assert better > plain - 0.3, (bits, better, plain)
 
 
