@@ -219,27 +219,6 @@ static bool split_pair(bool *two, const char *out[2], const char *text, struct q
     return !comma || (out[0] = qc_arena_strndup(a, text, (size_t)(comma - text), st));
 }
 
-/* Reads --rounding and --accumulator, which may differ between the models; *settings: those of the second one. */
-static bool read_arithmetic(struct qc_compared_models *c, struct qc_settings *settings, const struct qc_options *o,
-                            struct qc_progress *progress, struct qc_status *st)
-{
-    const char *rounding[2], *accumulator[2];
-    bool widths;
-    if (!split_pair(&c->contracts, rounding, o->rounding, o->arena, st) ||
-        !split_pair(&widths, accumulator, o->accumulator, o->arena, st))
-        return false;
-    c->both = c->contracts || widths;
-    if (!c->contracts) rounding[0] = rounding[1]; /* a runtime runs both */
-    for (int k = 0; k < 2; k++) {
-        struct qc_options one = *o;
-        one.rounding = rounding[k];
-        one.accumulator = accumulator[k];
-        if (!qc_settings_of(settings, &one, progress, st)) return false;
-        c->how[k] = settings->plan;
-    }
-    return true;
-}
-
 /* Returns the batch of a graph with a fixed first axis; 0 if it is free. */
 static int64_t batch_of(const struct qc_graph *g)
 {
@@ -318,8 +297,22 @@ bool qc_compare_models(struct qc_compared_models *c, const struct qc_model_sourc
 {
     const struct qc_data_request request = {.use = QC_USE_INPUTS, .choose = QC_CHOOSE_SAMPLES};
     struct qc_settings settings;
-    if (!read_arithmetic(c, &settings, o, progress, st) || !open_both(c, sources, o, w, st) ||
-        !qc_model_data(&c->data, narrower(c), data, &request, o, w, st) ||
+    /* --rounding and --accumulator may differ between the models. The settings are those of the second one. */
+    const char *rounding[2], *accumulator[2];
+    bool widths;
+    if (!split_pair(&c->contracts, rounding, o->rounding, o->arena, st) ||
+        !split_pair(&widths, accumulator, o->accumulator, o->arena, st))
+        return false;
+    c->both = c->contracts || widths;
+    if (!c->contracts) rounding[0] = rounding[1]; /* a runtime runs both */
+    for (int k = 0; k < 2; k++) {
+        struct qc_options one = *o;
+        one.rounding = rounding[k];
+        one.accumulator = accumulator[k];
+        if (!qc_settings_of(&settings, &one, progress, st)) return false;
+        c->how[k] = settings.plan;
+    }
+    if (!open_both(c, sources, o, w, st) || !qc_model_data(&c->data, narrower(c), data, &request, o, w, st) ||
         !match_layers(&c->pairs, c->first.graph, c->second.graph, o->arena, st))
         return false;
     const struct qc_comparison_job job = {.first = c->first.graph,

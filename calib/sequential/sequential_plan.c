@@ -52,22 +52,6 @@ static void sort_ids(const struct qc_id_set *s)
     qsort(s->of, s->count, sizeof *s->of, qc_order_u32);
 }
 
-/* Finds which values of the part are final. All it reads from outside is. */
-static void find_final(const struct planning *s)
-{
-    const struct qc_graph *g = s->p->g;
-    const struct qc_weight_rounder *r = s->p->options->weight_rounder;
-    for (size_t at = 0; at < s->part.nodes.count; at++) {
-        const struct qc_node *n = &g->nodes[s->part.nodes.of[at]];
-        bool ok = !r || !qc_weight_rounder_waits(r, s->part.nodes.of[at]);
-        for (unsigned i = 0; i < n->input_count; i++) ok = ok && (!n->inputs[i] || s->final[n->inputs[i]]);
-        for (unsigned k = 0; k < n->output_count; k++) {
-            const qc_id qparams = g->values[n->outputs + k].type.qparams;
-            s->final[n->outputs + k] = ok && (!qparams || g->qparams_of[qparams].state != QC_QPARAMS_UNBOUND);
-        }
-    }
-}
-
 static void need(struct planning *s, qc_id v)
 {
     const struct qc_value *value = &s->p->g->values[v];
@@ -91,7 +75,17 @@ static void find_needed(struct planning *s)
     }
     sort_ids(&part->inputs);
     sort_ids(&part->nodes);
-    find_final(s);
+    /* Which values of the part are final? All that it reads from outside are. */
+    const struct qc_weight_rounder *r = s->p->options->weight_rounder;
+    for (size_t at = 0; at < s->part.nodes.count; at++) {
+        const struct qc_node *n = &g->nodes[s->part.nodes.of[at]];
+        bool ok = !r || !qc_weight_rounder_waits(r, s->part.nodes.of[at]);
+        for (unsigned i = 0; i < n->input_count; i++) ok = ok && (!n->inputs[i] || s->final[n->inputs[i]]);
+        for (unsigned k = 0; k < n->output_count; k++) {
+            const qc_id qparams = g->values[n->outputs + k].type.qparams;
+            s->final[n->outputs + k] = ok && (!qparams || g->qparams_of[qparams].state != QC_QPARAMS_UNBOUND);
+        }
+    }
 }
 
 /* Returns true for qparams whose integers can be kept: those of a quantizer with one scale. */

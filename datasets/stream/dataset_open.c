@@ -246,23 +246,22 @@ static bool numbers(const float **out, size_t *count, struct qc_reader *r, const
     return true;
 }
 
-/* Fails if a part of the data set was never written. None of it may be, as of states that begin with zeros. */
-static bool check_written(struct qc_dataset *ds, const struct qc_h5_set *s, const char *name, struct qc_status *st)
-{
-    if (s->first_unwritten < 0 || s->written >= s->pieces) return true;
-    if (s->written)
-        return qc_fail(st, QC_BAD_INPUT,
-                       "%zu of its %zu %s were never written, the first with sample %" PRId64
-                       "; write them, or make the data set shorter",
-                       s->pieces - s->written, s->pieces, s->grouped ? "data sets" : "chunks", s->first_unwritten);
-    ds->unwritten = name;
-    return true;
-}
-
 bool qc_open_set(struct qc_h5_set *out, const struct qc_memory_array **array, struct qc_dataset *ds, const char *name,
                  struct qc_status *st)
 {
-    if (!ds->memory) return qc_reader_set(out, ds->reader, name, st) && check_written(ds, out, name, st);
+    if (!ds->memory) {
+        if (!qc_reader_set(out, ds->reader, name, st)) return false;
+        /* States that begin with zeros may be unwritten as a whole; a missing part is an error. */
+        if (out->first_unwritten < 0 || out->written >= out->pieces) return true;
+        if (out->written)
+            return qc_fail(st, QC_BAD_INPUT,
+                           "%zu of its %zu %s were never written, the first with sample %" PRId64
+                           "; write them, or make the data set shorter",
+                           out->pieces - out->written, out->pieces, out->grouped ? "data sets" : "chunks",
+                           out->first_unwritten);
+        ds->unwritten = name;
+        return true;
+    }
     *array = qc_memory_array_find(ds->memory, name);
     qc_memory_array_shape(out, *array);
     return qc_memory_array_begin(*array, st);
@@ -306,23 +305,6 @@ static bool own_preprocess(struct qc_preprocess *p, const struct qc_binding *b, 
                        "remove one of them or use --preprocess");
     return qc_preprocess_parse(p, text, a, &why) ||
            qc_fail(st, QC_BAD_INPUT, "its attribute 'preprocess': %s; correct it or use --preprocess", why.message);
-}
-
-static bool read_peak(double *out, const struct qc_binding *b, struct qc_reader *r, struct qc_arena *a,
-                      struct qc_status *st)
-{
-    const float *peak;
-    size_t n;
-    *out = b->set.dtype == QC_U8 && qc_preprocess_is_none(&b->conversion.preprocess) ? 255.0 : 1.0;
-    if (b->array) {
-        if (qc_memory_array_peak(b->array) > 0) *out = qc_memory_array_peak(b->array);
-        return true;
-    }
-    if (!numbers(&peak, &n, r, &b->set, "peak", a, st)) return false;
-    if (n > 1 || (n == 1 && !(peak[0] > 0.0f)))
-        return qc_fail(st, QC_BAD_INPUT, "its attribute 'peak' must be one number above 0");
-    if (n) *out = (double)peak[0];
-    return true;
 }
 
 static bool check_channels(size_t count, const char *name, const struct qc_binding *b,
@@ -557,7 +539,19 @@ static bool bind_target(struct qc_dataset *ds, const struct qc_data_entry *e, st
     if (!b->dims) return false;
     for (unsigned i = 0; i < b->rank; i++) b->dims[i] = b->set.dims[i + skip];
     if (!b->whole) b->dims[0] = ds->batch;
-    return finish(b, ds->reader, QC_F32, NULL, ds->arena, st) && read_peak(&ds->peak, b, ds->reader, ds->arena, st);
+    if (!finish(b, ds->reader, QC_F32, NULL, ds->arena, st)) return false;
+    const float *peak;
+    size_t n;
+    ds->peak = b->set.dtype == QC_U8 && qc_preprocess_is_none(&b->conversion.preprocess) ? 255.0 : 1.0;
+    if (b->array) {
+        if (qc_memory_array_peak(b->array) > 0) ds->peak = qc_memory_array_peak(b->array);
+        return true;
+    }
+    if (!numbers(&peak, &n, ds->reader, &b->set, "peak", ds->arena, st)) return false;
+    if (n > 1 || (n == 1 && !(peak[0] > 0.0f)))
+        return qc_fail(st, QC_BAD_INPUT, "its attribute 'peak' must be one number above 0");
+    if (n) ds->peak = (double)peak[0];
+    return true;
 }
 
 static bool bind_truth(struct opening *o, struct qc_status *st)

@@ -227,23 +227,19 @@ bool qc_dataset_choose(struct qc_dataset *ds, const struct qc_selection *selecti
     return !needs_thread(ds) || qc_read_ahead_start(&ds->read_ahead, ds, st);
 }
 
-/* Checks that the file stores bytes for so many units. A single input may be all 0 without storage. */
-static bool check_stored(const struct qc_dataset *ds, size_t units, struct qc_status *st)
+bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
 {
-    const size_t each = qc_dataset_unit_samples(ds);
+    /* The file must store bytes for so many units. A single input may be all 0 without storage. */
+    const size_t units = planned_units(ds, selection), each = qc_dataset_unit_samples(ds);
     size_t bytes = 0, stored = 0;
     for (size_t i = 0; i < ds->input_count; i++) {
         const struct qc_binding *b = &ds->bindings[i];
         bytes = qc_sum_at_most(bytes, b->file_bytes / each);
         stored = qc_sum_at_most(stored, b->set.stored);
     }
-    return qc_check_stored(units * each, bytes, stored, ", or take some of the samples with --samples N", st) ||
-           qc_where(st, "%s", ds->file);
-}
-
-bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
-{
-    return check_stored(ds, planned_units(ds, selection), st) && qc_dataset_choose(ds, selection, st);
+    if (!qc_check_stored(units * each, bytes, stored, ", or take some of the samples with --samples N", st))
+        return qc_where(st, "%s", ds->file);
+    return qc_dataset_choose(ds, selection, st);
 }
 
 unsigned qc_dataset_ahead(size_t *bytes_each, const struct qc_dataset *ds)

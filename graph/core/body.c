@@ -10,20 +10,6 @@ static const struct qc_graph *graph_attr(const struct qc_node *n, const char *na
     return a && a->kind == QC_ATTR_GRAPH ? a->graph : NULL;
 }
 
-static bool check_counts(const struct qc_bodies *b, const struct qc_node *n, struct qc_status *st)
-{
-    for (unsigned k = 0; k < b->count; k++) {
-        const struct qc_graph *g = b->graph[k];
-        if (g->input_count + b->first != n->input_count)
-            return qc_fail(st, QC_BAD_INPUT, "its body '%s' has %zu inputs, but gets %u", b->attr[k], g->input_count,
-                           n->input_count - b->first);
-        if (g->output_count != (size_t)n->output_count + b->before)
-            return qc_fail(st, QC_BAD_INPUT, "its body '%s' has %zu outputs, expected %u", b->attr[k], g->output_count,
-                           n->output_count + b->before);
-    }
-    return true;
-}
-
 bool qc_bodies_of(struct qc_bodies *out, const struct qc_node *n, struct qc_status *st)
 {
     struct qc_bodies b = {.count = 1};
@@ -53,7 +39,15 @@ bool qc_bodies_of(struct qc_bodies *out, const struct qc_node *n, struct qc_stat
     if (n->op != QC_OP_If && b.states > n->output_count)
         return qc_fail(st, QC_BAD_INPUT, "has %u outputs, but carries %u states", n->output_count, b.states);
     b.stacked = n->op == QC_OP_If ? 0 : n->output_count - b.states;
-    if (!check_counts(&b, n, st)) return false;
+    for (unsigned k = 0; k < b.count; k++) {
+        const struct qc_graph *g = b.graph[k];
+        if (g->input_count + b.first != n->input_count)
+            return qc_fail(st, QC_BAD_INPUT, "its body '%s' has %zu inputs, but gets %u", b.attr[k], g->input_count,
+                           n->input_count - b.first);
+        if (g->output_count != (size_t)n->output_count + b.before)
+            return qc_fail(st, QC_BAD_INPUT, "its body '%s' has %zu outputs, expected %u", b.attr[k], g->output_count,
+                           n->output_count + b.before);
+    }
     *out = b;
     return true;
 }

@@ -17,29 +17,6 @@ bool qc_is_recurrent(enum qc_op op)
     return gates_of(op) > 0;
 }
 
-static bool read_recurrent_attributes(struct qc_recurrent *r, const struct qc_node *n, struct qc_status *st)
-{
-    const char *direction = qc_attr_string(n, "direction", "forward");
-    const int64_t layout = qc_attr_int(n, "layout", 0), hidden = qc_attr_int(n, "hidden_size", QC_FREE);
-    r->gates = gates_of(n->op);
-    r->reverse = strcmp(direction, "reverse") == 0;
-    r->directions = strcmp(direction, "bidirectional") == 0 ? 2 : 1;
-    r->batchwise = layout == 1;
-    r->dynamic = qc_attr_int(n, QC_RECURRENT_DYNAMIC, 0) == 1;
-    if (!r->reverse && r->directions == 1 && strcmp(direction, "forward") != 0)
-        return qc_fail(st, QC_BAD_INPUT,
-                       "attribute direction is \"%.40s\", expected \"forward\", \"reverse\" or \"bidirectional\"",
-                       direction);
-    if (layout != 0 && layout != 1)
-        return qc_fail(st, QC_BAD_INPUT, "attribute layout is %" PRId64 ", expected 0 or 1", layout);
-    if (r->dynamic && (r->gates != 4 || r->batchwise))
-        return qc_fail(st, QC_BAD_INPUT, "only an LSTM with steps on the first axis can round its inputs at run time");
-    if (qc_attr_find(n, "hidden_size") && (hidden < 1 || hidden > INT32_MAX))
-        return qc_fail(st, QC_BAD_INPUT, "attribute hidden_size is %" PRId64 ", expected 1 or more", hidden);
-    r->hidden = hidden;
-    return true;
-}
-
 /* Sets a size of which an input gives a multiple. Fails if other inputs gave a different one. */
 static bool meet(int64_t *size, int64_t times, int64_t given, unsigned input, int axis, struct qc_status *st)
 {
@@ -70,7 +47,24 @@ bool qc_recurrent_of(struct qc_recurrent *out, const struct qc_graph *g, const s
 {
     static const int ranks[QC_RECURRENT_INPUTS] = {3, 3, 3, 2, 1, 3, 3, 2};
     struct qc_recurrent r = {.steps = QC_FREE, .batch = QC_FREE, .input = QC_FREE};
-    if (!read_recurrent_attributes(&r, n, st)) return false;
+    const char *direction = qc_attr_string(n, "direction", "forward");
+    const int64_t layout = qc_attr_int(n, "layout", 0), hidden = qc_attr_int(n, "hidden_size", QC_FREE);
+    r.gates = gates_of(n->op);
+    r.reverse = strcmp(direction, "reverse") == 0;
+    r.directions = strcmp(direction, "bidirectional") == 0 ? 2 : 1;
+    r.batchwise = layout == 1;
+    r.dynamic = qc_attr_int(n, QC_RECURRENT_DYNAMIC, 0) == 1;
+    if (!r.reverse && r.directions == 1 && strcmp(direction, "forward") != 0)
+        return qc_fail(st, QC_BAD_INPUT,
+                       "attribute direction is \"%.40s\", expected \"forward\", \"reverse\" or \"bidirectional\"",
+                       direction);
+    if (layout != 0 && layout != 1)
+        return qc_fail(st, QC_BAD_INPUT, "attribute layout is %" PRId64 ", expected 0 or 1", layout);
+    if (r.dynamic && (r.gates != 4 || r.batchwise))
+        return qc_fail(st, QC_BAD_INPUT, "only an LSTM with steps on the first axis can round its inputs at run time");
+    if (qc_attr_find(n, "hidden_size") && (hidden < 1 || hidden > INT32_MAX))
+        return qc_fail(st, QC_BAD_INPUT, "attribute hidden_size is %" PRId64 ", expected 1 or more", hidden);
+    r.hidden = hidden;
     int64_t directions = r.directions;
     const struct {
         int64_t *size, times;

@@ -183,8 +183,14 @@ static bool check_nodes(const struct qc_graph *g, struct qc_status *st)
                     qc_op_info(n->op < QC_OP_COUNT ? n->op : QC_OP_INVALID)->name);
 }
 
-static bool check_ports(const struct qc_graph *g, struct qc_status *st)
+bool qc_graph_verify(const struct qc_graph *g, struct qc_status *st)
 {
+    for (qc_id s = 1; s <= g->qparams_count; s++)
+        if (!check_qparams(g, s, st))
+            return qc_where(st, "qparams @%u '%s'", s, g->qparams_of[s].name ? g->qparams_of[s].name : "");
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (!check_value(g, v, st)) return qc_where(st, "value %%%u '%s'", v, QC_VALUE_LABEL(g, v));
+    if (!check_nodes(g, st)) return false;
     size_t inputs = 0;
     for (size_t v = 1; v <= g->value_count; v++) inputs += g->values[v].kind == QC_VALUE_INPUT;
     if (inputs != g->input_count)
@@ -202,16 +208,6 @@ static bool check_ports(const struct qc_graph *g, struct qc_status *st)
                            p->name ? p->name : "", p->value);
     }
     return true;
-}
-
-bool qc_graph_verify(const struct qc_graph *g, struct qc_status *st)
-{
-    for (qc_id s = 1; s <= g->qparams_count; s++)
-        if (!check_qparams(g, s, st))
-            return qc_where(st, "qparams @%u '%s'", s, g->qparams_of[s].name ? g->qparams_of[s].name : "");
-    for (qc_id v = 1; v <= g->value_count; v++)
-        if (!check_value(g, v, st)) return qc_where(st, "value %%%u '%s'", v, QC_VALUE_LABEL(g, v));
-    return check_nodes(g, st) && check_ports(g, st);
 }
 
 void qc_graph_count_ops(struct qc_op_counts *out, const struct qc_graph *g)

@@ -159,26 +159,22 @@ static bool set_output(struct qc_infer *c, unsigned i, const struct qcalib_kerne
     return qc_infer_set(c, i, dtype, &s, st);
 }
 
-/* Sets the types of QC_CUSTOM_TYPES. */
-static bool infer_written(struct qc_infer *c, const struct qc_attr *types, struct qc_status *st)
-{
-    const int64_t *next = types->ints, *end = types->ints + types->count;
-    for (unsigned i = 0; i < c->node->output_count; i++) {
-        if (end - next < 2 || next[0] <= QC_NONE || next[0] >= QC_DTYPE_COUNT || next[1] < -1 ||
-            next[1] > QC_RANK_MAX || end - next - 2 < next[1])
-            return qc_fail(st, QC_BAD_INPUT, "its types are incomplete"); /* a file may have this attribute too */
-        const enum qc_dtype dtype = (enum qc_dtype) * next++;
-        struct qc_shape shape = {.rank = (int)*next++};
-        for (int k = 0; k < shape.rank; k++) shape.dim[k] = *next++;
-        if (!qc_infer_set(c, i, dtype, &shape, st)) return false;
-    }
-    return true;
-}
-
 bool qc_infer_custom(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_attr *types = qc_attr_find(c->node, QC_CUSTOM_TYPES);
-    if (types) return infer_written(c, types, st);
+    if (types) {
+        const int64_t *next = types->ints, *end = types->ints + types->count;
+        for (unsigned i = 0; i < c->node->output_count; i++) {
+            if (end - next < 2 || next[0] <= QC_NONE || next[0] >= QC_DTYPE_COUNT || next[1] < -1 ||
+                next[1] > QC_RANK_MAX || end - next - 2 < next[1])
+                return qc_fail(st, QC_BAD_INPUT, "its types are incomplete"); /* a file may have this attribute too */
+            const enum qc_dtype dtype = (enum qc_dtype) * next++;
+            struct qc_shape shape = {.rank = (int)*next++};
+            for (int k = 0; k < shape.rank; k++) shape.dim[k] = *next++;
+            if (!qc_infer_set(c, i, dtype, &shape, st)) return false;
+        }
+        return true;
+    }
     const struct qcalib_kernel *k;
     struct qcalib_kernel_call call;
     const struct qc_node *n = c->node;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/scope.h"
-#include "base/shown.h"
 #include "graph/core/source_call.h"
 #include "graph/core/uses.h"
 #include "rewrite/language/expansion.h"

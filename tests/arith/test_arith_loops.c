@@ -6,34 +6,27 @@
 
 #include "arith/qbinary.h"
 #include "arith/requantize.h"
+#include "tests/splitmix.h"
 
 enum { ROUNDS = 1000, LENGTH = 150 };
 
-static uint64_t random_bits(uint64_t *state)
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 static int32_t between(uint64_t *state, int32_t lo, int32_t hi)
 {
-    return (int32_t)(lo + (int64_t)(random_bits(state) % (uint64_t)((int64_t)hi - lo + 1)));
+    return (int32_t)(lo + (int64_t)(test_random(state) % (uint64_t)((int64_t)hi - lo + 1)));
 }
 
 /* 2^e times 1 (every fourth) or something in [1, 2), lo <= e <= hi. */
 static float random_scale(uint64_t *state, int lo, int hi)
 {
     const float base = ldexpf(1, between(state, lo, hi));
-    return random_bits(state) % 4 == 0 ? base : base * (1 + (float)(random_bits(state) >> 41) * 0x1p-23f);
+    return test_random(state) % 4 == 0 ? base : base * (1 + (float)(test_random(state) >> 41) * 0x1p-23f);
 }
 
 static struct qc_levels random_levels(uint64_t *state)
 {
     static const struct qc_levels all[] = {{.lo = -128, .hi = 127},     {.lo = 0, .hi = 255},   {.lo = -127, .hi = 127},
                                            {.lo = -32768, .hi = 32767}, {.lo = 0, .hi = 65535}, {.lo = -8, .hi = 7}};
-    return all[random_bits(state) % 6];
+    return all[test_random(state) % 6];
 }
 
 Test(arith_loops, requantize_loops_give_the_bits_of_the_scalar_function)
@@ -46,9 +39,9 @@ Test(arith_loops, requantize_loops_give_the_bits_of_the_scalar_function)
         int32_t x[LENGTH], y[LENGTH + 1];
         const struct qc_levels levels = random_levels(&state);
         struct qc_requantize_def d = {.contract = (enum qc_contract)(round % QC_CONTRACT_COUNT),
-                                      .source = (enum qc_requantize_source)(random_bits(&state) % 4),
+                                      .source = (enum qc_requantize_source)(test_random(&state) % 4),
                                       .input_scale = random_scale(&state, -12, 4),
-                                      .count = random_bits(&state) % 2 ? 1 : LENGTH,
+                                      .count = test_random(&state) % 2 ? 1 : LENGTH,
                                       .weight_scale = weights,
                                       .divisor = between(&state, 1, 100),
                                       .output = {.scale = random_scale(&state, -6, 4),
@@ -58,12 +51,12 @@ Test(arith_loops, requantize_loops_give_the_bits_of_the_scalar_function)
         for (int i = 0; i < LENGTH; i++) weights[i] = random_scale(&state, -30, 8);
         if (d.source == QC_FROM_QUANTIZER) {
             d.input_zero_point = between(&state, -128, 127);
-            if (random_bits(&state) % 4 == 0) d.input_scale = d.output.scale;
+            if (test_random(&state) % 4 == 0) d.input_scale = d.output.scale;
             /* Halves of a step, where two float32 steps and one factor fall differently. */
-            if (random_bits(&state) % 4 == 0) d.input_scale = d.output.scale * (0.5f + (float)between(&state, 0, 9));
+            if (test_random(&state) % 4 == 0) d.input_scale = d.output.scale * (0.5f + (float)between(&state, 0, 9));
         }
         for (int i = 0; i < LENGTH; i++) {
-            const uint64_t u = random_bits(&state);
+            const uint64_t u = test_random(&state);
             x[i] = (int32_t)(uint32_t)u >> (u >> 32) % 32;
             if (product && u % 64 == 0) x[i] = u & 64 ? INT32_MIN : INT32_MAX;
             if (d.source == QC_FROM_QUANTIZER) x[i] = between(&state, -32768, 65535);
@@ -132,7 +125,7 @@ Test(arith_loops, binary_loops_give_the_bits_of_the_scalar_function)
             levels[i] = round % 2 && i ? levels[0] : random_levels(&state);
             p[i] = (struct qc_affine){random_scale(&state, -8, 8), between(&state, levels[i].lo, levels[i].hi)};
         }
-        if (random_bits(&state) % 4 == 0) p[random_bits(&state) % 2].scale = p[2].scale;
+        if (test_random(&state) % 4 == 0) p[test_random(&state) % 2].scale = p[2].scale;
         const enum qc_contract contract = (enum qc_contract)(round % QC_CONTRACT_COUNT);
         for (int op = QC_QBINARY_ADD; op <= QC_QBINARY_MUL; op++) {
             struct qc_qbinary m;
@@ -195,10 +188,10 @@ Test(arith_loops, float_steps_are_the_same_in_every_storage)
         for (int i = 0; i < 3; i++)
             p[i] = (struct qc_affine){random_scale(&state, -3, 0), between(&state, levels[i].lo, levels[i].hi)};
         if (round % 7 == 0) p[2].scale = 0x1p-60f; /* results beyond all integers */
-        cr_assert(qc_qbinary_of(&m, QC_CONTRACT_ONNX, (enum qc_qbinary_op)(random_bits(&state) % 3), p, levels, &st));
+        cr_assert(qc_qbinary_of(&m, QC_CONTRACT_ONNX, (enum qc_qbinary_op)(test_random(&state) % 3), p, levels, &st));
         for (int i = 0; i < 2 * LENGTH; i++) {
-            a[i] = (uint8_t)random_bits(&state);
-            b[i] = (uint8_t)random_bits(&state);
+            a[i] = (uint8_t)test_random(&state);
+            b[i] = (uint8_t)test_random(&state);
             fa[i] = (float)((is_signed ? (int8_t)a[i] : a[i]) - p[0].zero_point);
             fb[i] = (float)((is_signed ? (int8_t)b[i] : b[i]) - p[1].zero_point);
         }

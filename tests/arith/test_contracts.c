@@ -9,29 +9,22 @@
 #include "arith/real_steps.h"
 #include "arith/requantize.h"
 #include "arith/tflite.h"
+#include "tests/splitmix.h"
 
 enum { CASES = 100000 };
-
-static uint64_t random_bits(uint64_t *state)
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
 
 /* Any magnitude is as likely as any other; the edges come often. */
 static int32_t random_int(uint64_t *state)
 {
     static const int32_t edges[] = {0, 1, -1, INT32_MAX, INT32_MIN, INT32_MIN + 1, 1 << 30, -(1 << 30)};
-    const uint64_t u = random_bits(state);
+    const uint64_t u = test_random(state);
     if (u % 16 == 0) return edges[(u >> 8) % 8];
     return (int32_t)(uint32_t)(u >> 32) >> (u % 31);
 }
 
 static int32_t random_multiplier(uint64_t *state)
 {
-    const uint64_t u = random_bits(state);
+    const uint64_t u = test_random(state);
     if (u % 8 == 0) return 1 << 30;
     return (int32_t)((UINT32_C(1) << 30) | (uint32_t)(u >> 34));
 }
@@ -56,7 +49,7 @@ Test(numerics, high_mul_and_divide_by_pot_round_as_gemmlowp_defines)
         if (a == INT32_MIN && b == INT32_MIN) continue;
         const int32_t q = qc_high_mul(a, b);
         cr_assert(is_rounded(q, (int64_t)a * b, 31, TIE_UP), "%d * %d: %d", a, b, q);
-        const int n = (int)(random_bits(&state) % 32);
+        const int n = (int)(test_random(&state) % 32);
         cr_assert(is_rounded(qc_divide_by_pot(a, n), a, n, TIE_AWAY), "%d >> %d", a, n);
     }
     cr_assert_eq(qc_high_mul(INT32_MIN, INT32_MIN), INT32_MAX);
@@ -74,7 +67,7 @@ Test(numerics, rounding_once_is_the_nearest_and_rounding_twice_at_most_one_off)
     for (int i = 0; i < CASES; i++) {
         const int32_t x = random_int(&state);
         const struct qc_fixed m = {.multiplier = random_multiplier(&state),
-                                   .shift = -(int32_t)(random_bits(&state) % 32)};
+                                   .shift = -(int32_t)(test_random(&state) % 32)};
         const int64_t p = (int64_t)x * m.multiplier;
         const int32_t up = qc_fixed_multiply(QC_REQUANTIZE_UPWARD, x, m),
                       near = qc_fixed_multiply(QC_REQUANTIZE_NEAREST, x, m);

@@ -214,18 +214,10 @@ qc_id case_quantizer(const struct qc_graph *g, const char *name)
     return 0;
 }
 
-uint64_t case_random(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 float case_normal(uint64_t *state)
 {
     double sum = -6;
-    for (int i = 0; i < 12; i++) sum += (double)(case_random(state) >> 11) * 0x1p-53;
+    for (int i = 0; i < 12; i++) sum += (double)(test_random(state) >> 11) * 0x1p-53;
     return (float)sum;
 }
 

@@ -5,6 +5,7 @@
 #include "calib/metrics/accuracy.h"
 #include "calib/ranges/calibrate.h"
 #include "rewrite/passes/simulate.h"
+#include "tests/splitmix.h"
 
 /* Values of one data set: [samples, dims...]. */
 struct case_data {
@@ -77,8 +78,7 @@ bool case_copy(void *user, struct qc_graph **out, size_t k, struct qc_status *st
 /* The quantizer of a name; aborts the test when there is none. */
 qc_id case_quantizer(const struct qc_graph *g, const char *name);
 
-/* Pseudo-random numbers (splitmix64), and about normal ones (the sum of 12). */
-uint64_t case_random(uint64_t *state);
+/* Pseudo-random numbers that are about normal (the sum of 12). */
 float case_normal(uint64_t *state);
 
 /* A text of `count` such numbers as "{1.5, -0.25, ...}"; free() it. */

@@ -43,7 +43,7 @@ static void write_shuffled(char path[CASE_PATH], const struct qc_graph *g, size_
                   qc_dataset_select(d, &(struct qc_selection){.samples = samples}, &st),
               "%s", st.message);
     for (size_t i = 0; i < samples; i++) { /* inside-out shuffle */
-        size_t k = (size_t)(case_random(&state) % (i + 1));
+        size_t k = (size_t)(test_random(&state) % (i + 1));
         memmove(values + i * n, values + k * n, n * sizeof *values);
         cr_assert(qc_dataset_read(values + k * n, d, 0, i, scratch, &st), "%s", st.message);
     }

@@ -112,10 +112,10 @@ static void check_partitions(bool channels)
     for (int round = 0; round < 12 / (int)test_one_of(2, 4); round++) {
         struct qc_status st = QC_STATUS_INIT;
         struct qc_collection *parts[SAMPLES];
-        size_t n = 1 + (size_t)(case_random(&random) % 9);
+        size_t n = 1 + (size_t)(test_random(&random) % 9);
         for (size_t k = 0; k < n; k++) {
-            parts[k] = collect(&s, k, n, 1 + (unsigned)(case_random(&random) % 3));
-            if (case_random(&random) & 1) { /* through a file */
+            parts[k] = collect(&s, k, n, 1 + (unsigned)(test_random(&random) % 3));
+            if (test_random(&random) & 1) { /* through a file */
                 struct bytes b = encode(parts[k]);
                 qc_collection_free(parts[k]);
                 parts[k] = decode(&b);
@@ -123,7 +123,7 @@ static void check_partitions(bool channels)
             }
         }
         while (n > 1) { /* two at random become one */
-            size_t i = (size_t)(case_random(&random) % n), k = (size_t)(case_random(&random) % (n - 1));
+            size_t i = (size_t)(test_random(&random) % n), k = (size_t)(test_random(&random) % (n - 1));
             if (k >= i) k++;
             cr_assert(qc_collection_merge(parts[i], parts[k], &st), "%s", st.message);
             qc_collection_free(parts[k]);
@@ -413,9 +413,9 @@ static void check_damage(bool channels)
         size_t size = whole.size;
         memcpy(copy, whole.data, size);
         if (i % 3 == 0)
-            size = (size_t)(case_random(&random) % size);
+            size = (size_t)(test_random(&random) % size);
         else
-            for (int k = 0; k < i % 3; k++) copy[case_random(&random) % size] ^= (char)(1 << case_random(&random) % 8);
+            for (int k = 0; k < i % 3; k++) copy[test_random(&random) % size] ^= (char)(1 << test_random(&random) % 8);
         if (qc_statistics_decode(&c, copy, size, &st)) {
             cr_expect_eq(size, whole.size, "accepted cut to %zu bytes", size);
             expect_bytes(c, &whole, "accepted");

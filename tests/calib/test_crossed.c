@@ -141,8 +141,8 @@ Test(crossed, pairs_are_read_where_they_are)
         for (uint64_t u = 0; u < UNITS; u++) {
             float rows[2][SIZE], shown[2][SIZE];
             for (size_t i = 0; i < SIZE; i++) {
-                rows[0][i] = (float)((int64_t)(case_random(&seed) % 801) - 400);
-                rows[1][i] = rows[0][i] + (float)((int64_t)(case_random(&seed) % 101) - 50);
+                rows[0][i] = (float)((int64_t)(test_random(&seed) % 801) - 400);
+                rows[1][i] = rows[0][i] + (float)((int64_t)(test_random(&seed) % 101) - 50);
             }
             struct qc_view v[2];
             for (size_t k = 0; k < 2; k++) {

@@ -15,7 +15,7 @@ static int16_t *random_rows(size_t count, size_t columns, uint64_t seed)
     int16_t *x = malloc(count * columns * sizeof *x);
     cr_assert(x);
     for (size_t i = 0; i < count * columns; i++)
-        x[i] = (int16_t)((int64_t)(case_random(&seed) % (2 * QC_MOMENTS_LEVEL + 1)) - QC_MOMENTS_LEVEL);
+        x[i] = (int16_t)((int64_t)(test_random(&seed) % (2 * QC_MOMENTS_LEVEL + 1)) - QC_MOMENTS_LEVEL);
     return x;
 }
 

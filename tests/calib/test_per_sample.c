@@ -95,7 +95,7 @@ Test(per_sample, states_merge_in_a_tree_that_only_the_samples_decide)
             struct filling f = {.order = order, .watches = 2, .units = units};
             struct qc_quantizer_samples quantizer = {.series = {0}};
             for (size_t i = 0; i < units; i++) {
-                size_t k = round ? (size_t)(case_random(&random) % (i + 1)) : i;
+                size_t k = round ? (size_t)(test_random(&random) % (i + 1)) : i;
                 order[i] = order[k];
                 order[k] = i;
             }

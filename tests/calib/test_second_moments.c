@@ -175,7 +175,7 @@ static float *make_samples(const struct layer_case *c, size_t samples, int sprea
     cr_assert(x);
     for (size_t s = 0; s < samples; s++)
         for (size_t i = 0; i < n; i++)
-            x[s * n + i] = ldexpf((float)((int64_t)(case_random(&seed) % 1001) - 500), (int)(s % 7) * spread);
+            x[s * n + i] = ldexpf((float)((int64_t)(test_random(&seed) % 1001) - 500), (int)(s % 7) * spread);
     return x;
 }
 

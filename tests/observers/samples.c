@@ -72,3 +72,14 @@ double samples_squared_error(const float *x, size_t n, double lo, double hi, str
 {
     return samples_squared_error_within((double)INFINITY, x, n, lo, hi, levels, symmetry);
 }
+
+struct qc_range samples_solve(const char *spec, const struct qc_statistics *s, struct qc_solve request)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const struct qc_observer *o;
+    struct qc_observer_values v;
+    struct qc_range r;
+    cr_assert(qc_observer_parse(&o, &v, spec, &st) && qc_observer_solve(&r, o, &v, s, &request, &st), "%s: %s", spec,
+              st.message);
+    return r;
+}

@@ -42,3 +42,6 @@ double samples_squared_error(const float *x, size_t n, double lo, double hi, str
 /* The same, or infinity once the sum shows that the error is above `most`: what a search for the least needs. */
 double samples_squared_error_within(double most, const float *x, size_t n, double lo, double hi,
                                     struct qc_levels levels, enum qc_symmetry symmetry);
+
+/* The range that an observer chooses; ends the test on errors. */
+struct qc_range samples_solve(const char *spec, const struct qc_statistics *s, struct qc_solve request);

@@ -8,21 +8,14 @@
 #include "graph/types/dtype.h"
 #include "observers/channel_histogram.h"
 #include "samples.h"
+#include "tests/splitmix.h"
 
 enum { CHANNELS = 3, VALUES = 200, COUNTERS = 2 * QC_CHANNEL_WINDOW_BINS };
-
-static uint64_t next(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
 
 /* Values of all sizes: any bits at all, small numbers, zeros, and those that are not finite. */
 static float any(uint64_t *state)
 {
-    const uint64_t u = next(state);
+    const uint64_t u = test_random(state);
     const uint32_t bits = (uint32_t)(u >> 32);
     float x;
     memcpy(&x, &bits, sizeof x);
@@ -85,17 +78,17 @@ Test(channel_histogram, is_the_same_in_any_order_and_merge_tree)
             for (int i = 0; i < VALUES; i++) x[c][i] = any(&random);
         /* Columns go to parts at random, some alone and some in runs. */
         for (size_t at = 0; at < VALUES;) {
-            const size_t n = 1 + (size_t)(next(&random) % 7), m = at + n < VALUES ? n : VALUES - at;
+            const size_t n = 1 + (size_t)(test_random(&random) % 7), m = at + n < VALUES ? n : VALUES - at;
             float block[CHANNELS * 7];
             for (size_t c = 0; c < CHANNELS; c++) memcpy(block + c * m, x[c] + at, m * sizeof *block);
-            qc_channel_histogram_take(parts[next(&random) % PARTS], block, m);
+            qc_channel_histogram_take(parts[test_random(&random) % PARTS], block, m);
             at += m;
         }
         for (int left = PARTS; left > 1; left--) {
-            const int from = (int)(next(&random) % (uint64_t)left), last = left - 1;
+            const int from = (int)(test_random(&random) % (uint64_t)left), last = left - 1;
             struct qc_channel_histogram *a = parts[from];
             parts[from] = parts[last];
-            qc_channel_histogram_add(parts[next(&random) % (uint64_t)last], a);
+            qc_channel_histogram_add(parts[test_random(&random) % (uint64_t)last], a);
             qc_channel_histogram_free(a);
         }
         for (size_t c = 0; c < CHANNELS; c++) {
@@ -177,8 +170,8 @@ Test(channel_histogram, values_count_by_their_channel)
     struct qc_histogram *to = NULL;
     uint64_t random = 5;
     for (int i = 0; i < N; i++) {
-        x[i] = 1 + (float)(next(&random) % 1000) / 1000;
-        x[N + i] = -(64 + (float)(next(&random) % 64));
+        x[i] = 1 + (float)(test_random(&random) % 1000) / 1000;
+        x[N + i] = -(64 + (float)(test_random(&random) % 64));
     }
     cr_assert(qc_channel_histogram_new(&h, 0, 2, &st));
     qc_channel_histogram_take(h, x, N);

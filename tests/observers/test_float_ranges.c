@@ -15,15 +15,8 @@ enum { TYPES = sizeof types / sizeof *types };
 
 static struct qc_range solve(const char *spec, const struct qc_histogram *h, struct qc_levels levels)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const struct qc_observer *o;
-    struct qc_observer_values v;
-    struct qc_range r;
-    struct qc_statistics s = qc_statistics_of(h);
-    struct qc_solve request = QC_SOLVE_INIT(levels, QC_SYMMETRIC);
-    cr_assert(qc_observer_parse(&o, &v, spec, &st), "%s", st.message);
-    cr_assert(qc_observer_solve(&r, o, &v, &s, &request, &st), "%s", st.message);
-    return r;
+    const struct qc_statistics s = qc_statistics_of(h);
+    return samples_solve(spec, &s, QC_SOLVE_INIT(levels, QC_SYMMETRIC));
 }
 
 /* Mean |error|^norm of quantizing each value, or infinity if it is above `most`. */

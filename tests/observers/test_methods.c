@@ -13,17 +13,6 @@
 
 static const struct qc_levels u8 = {.lo = 0, .hi = 255}, u4 = {.lo = 0, .hi = 15}, i8 = {.lo = -127, .hi = 127};
 
-static struct qc_range solve(const char *spec, const struct qc_statistics *s, struct qc_solve request)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    const struct qc_observer *o;
-    struct qc_observer_values v;
-    struct qc_range r;
-    cr_assert(qc_observer_parse(&o, &v, spec, &st), "%s", st.message);
-    cr_assert(qc_observer_solve(&r, o, &v, s, &request, &st), "%s", st.message);
-    return r;
-}
-
 Test(elementary, functions_agree_with_libm)
 {
     for (double x = 1e-30; x < 1e30; x *= 1.37) {
@@ -73,16 +62,16 @@ Test(methods, averages_over_samples_are_their_formulas)
         mean_hi += (double)items[i].max / (ITEMS - 1);
     }
     struct qc_solve request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);
-    struct qc_range r = solve("ema:momentum=0.75", &s, request);
+    struct qc_range r = samples_solve("ema:momentum=0.75", &s, request);
     cr_assert(fabs(r.lo - lo) < 1e-12 && fabs(r.hi - hi) < 1e-12, "[%g, %g], expected [%g, %g]", r.lo, r.hi, lo, hi);
-    r = solve("ema:momentum=0", &s, request);
+    r = samples_solve("ema:momentum=0", &s, request);
     cr_assert(r.lo == -1 && r.hi == 2.25);
-    r = solve("ema:momentum=1", &s, request);
+    r = samples_solve("ema:momentum=1", &s, request);
     cr_assert(r.lo == -1 && r.hi == 2);
-    r = solve("avgmax", &s, request);
+    r = samples_solve("avgmax", &s, request);
     cr_assert(fabs(r.lo - mean_lo) < 1e-12 && fabs(r.hi - mean_hi) < 1e-12, "[%g, %g]", r.lo, r.hi);
     request.known_hi = 1;
-    r = solve("avgmax", &s, request);
+    r = samples_solve("avgmax", &s, request);
     cr_assert(r.hi == 1);
     const struct qc_observer *o;
     struct qc_observer_values v;
@@ -98,7 +87,7 @@ Test(methods, fixed_is_what_was_asked_for_whatever_was_seen)
     struct qc_statistics s = {.count = 0};
     struct qc_solve request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);
     request.known_hi = 1;
-    struct qc_range r = solve("fixed:min=-2,max=6", &s, request);
+    struct qc_range r = samples_solve("fixed:min=-2,max=6", &s, request);
     cr_assert(r.lo == -2 && r.hi == 6);
     struct qc_status st = QC_STATUS_INIT;
     const struct qc_observer *o;
@@ -137,7 +126,7 @@ Test(methods, norms_of_the_error_find_what_brute_force_finds)
         double min = fmin(0, s.min), max = fmax(0, s.max);
         for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
             if (((size_t)kind + c) % test_one_of(1, 4)) continue;
-            struct qc_range r = solve(cases[c].spec, &s, QC_SOLVE_INIT(u4, QC_ASYMMETRIC));
+            struct qc_range r = samples_solve(cases[c].spec, &s, QC_SOLVE_INIT(u4, QC_ASYMMETRIC));
             double real = norm_error(x, r.lo, r.hi, u4, cases[c].norm, cases[c].clip, (double)INFINITY), best = real;
             for (int i = min < 0 ? 1 : 16; i <= 16; i++)
                 for (int k = max > 0 ? 1 : 16; k <= 16; k++)
@@ -263,7 +252,7 @@ Test(methods, gaussian_gives_the_thresholds_of_its_law)
         samples_fill(x, N, cases[c].kind);
         struct qc_histogram *h = samples_histogram(x, N);
         struct qc_statistics s = qc_statistics_of(h);
-        struct qc_range r = solve(cases[c].spec, &s, QC_SOLVE_INIT(cases[c].levels, QC_SYMMETRIC));
+        struct qc_range r = samples_solve(cases[c].spec, &s, QC_SOLVE_INIT(cases[c].levels, QC_SYMMETRIC));
         cr_assert_float_eq(r.hi / cases[c].b, cases[c].expected, cases[c].slack * cases[c].expected, "%s on %s: %g",
                            cases[c].spec, sample_names[cases[c].kind], r.hi / cases[c].b);
         cr_assert(r.objective <= r.objective_minmax);
@@ -278,7 +267,7 @@ Test(methods, gaussian_predicts_the_error_on_gaussian_values)
     samples_fill(x, SAMPLE_SIZE, SAMPLE_normal);
     struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
     struct qc_statistics s = qc_statistics_of(h);
-    struct qc_range r = solve("gaussian", &s, QC_SOLVE_INIT(u4, QC_ASYMMETRIC));
+    struct qc_range r = samples_solve("gaussian", &s, QC_SOLVE_INIT(u4, QC_ASYMMETRIC));
     double real = samples_squared_error(x, SAMPLE_SIZE, r.lo, r.hi, u4, QC_ASYMMETRIC);
     cr_assert_float_eq(r.objective, real, 0.1 * real, "%g, %g", r.objective, real);
     qc_histogram_free(h);
@@ -292,7 +281,8 @@ Test(methods, onnxruntime_s_entropy_is_min_max)
         struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
         struct qc_statistics s = qc_statistics_of(h);
         struct qc_solve request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);
-        struct qc_range a = solve("kl:variant=onnxruntime", &s, request), b = solve("minmax", &s, request);
+        struct qc_range a = samples_solve("kl:variant=onnxruntime", &s, request),
+                        b = samples_solve("minmax", &s, request);
         cr_assert(a.lo == b.lo && a.hi == b.hi && a.candidates == 1, "%s", sample_names[kind]);
         qc_histogram_free(h);
     }
@@ -317,9 +307,9 @@ Test(curve, holds_the_widest_and_a_runner_up_and_stays_bounded)
         for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
             struct qc_curve c = {.count = 99};
             struct qc_solve request = QC_SOLVE_INIT(i % 2 ? i8 : u8, i % 2 ? QC_SYMMETRIC : QC_ASYMMETRIC);
-            struct qc_range without = solve(specs[i], &s, request);
+            struct qc_range without = samples_solve(specs[i], &s, request);
             request.curve = &c;
-            struct qc_range r = solve(specs[i], &s, request);
+            struct qc_range r = samples_solve(specs[i], &s, request);
             cr_assert(r.lo == without.lo && r.hi == without.hi && r.objective == without.objective,
                       "a curve changes nothing");
             cr_assert(c.count >= 1 && c.count <= QC_CURVE_POINTS, "%s on %s: %zu points", specs[i], sample_names[kind],
@@ -340,7 +330,7 @@ Test(curve, holds_the_widest_and_a_runner_up_and_stays_bounded)
         struct qc_curve none = {.count = 99, .has_runner_up = true};
         struct qc_solve request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);
         request.curve = &none;
-        solve("percentile", &s, request);
+        samples_solve("percentile", &s, request);
         cr_assert(none.count == 0 && !none.has_runner_up);
         qc_histogram_free(h);
     }

@@ -76,14 +76,9 @@ static const struct qc_output_function *behind(struct formula *f)
 static struct qc_range solve(const char *spec, const struct qc_statistics *s, struct qc_levels levels,
                              const struct qc_output_function *f)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    const struct qc_observer *o;
-    struct qc_observer_values v;
-    struct qc_range r;
     struct qc_solve request = QC_SOLVE_INIT(levels, QC_ASYMMETRIC);
     request.behind = f;
-    cr_assert(qc_observer_parse(&o, &v, spec, &st) && qc_observer_solve(&r, o, &v, s, &request, &st), "%s", st.message);
-    return r;
+    return samples_solve(spec, s, request);
 }
 
 /* Infinity if it is above `most`. */

@@ -5,7 +5,6 @@
    or fail, name, operators, message" with tabs between. */
 #include <criterion/criterion.h>
 #include <dirent.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,40 +13,13 @@
 #include "evaluate/evaluate.h"
 #include "node_case.h"
 #include "quantize/options/option_value.h"
-
-struct tolerance {
-    double relative, absolute;
-};
+#include "tensor_near.h"
 
 struct outcome {
     const struct node_case *t;
     const struct qc_graph *g;
     struct tolerance tolerance;
 };
-
-static bool near(double got, double want, struct tolerance t)
-{
-    if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
-    if (isinf(want) || isinf(got)) return want == got;
-    return fabs(got - want) <= t.absolute + t.relative * fabs(want);
-}
-
-static bool compare(const struct qc_view *v, const struct qc_tensor *want, struct tolerance t, struct qc_status *st)
-{
-    const struct qc_shape shape = qc_shape_of(v->rank, v->dim);
-    const struct qc_tensor got = {.dtype = v->dtype, .shape = shape, .count = qc_view_count(v), .data = v->data};
-    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
-    if (got.dtype != want->dtype || !qc_shape_equal(&shape, &want->shape))
-        return qc_fail(st, QC_DEMAND, "is %s%s, expected %s%s", qc_dtype_info(got.dtype)->name,
-                       qc_shape_text(a, &shape), qc_dtype_info(want->dtype)->name, qc_shape_text(b, &want->shape));
-    const bool is_float = qc_dtype_info(want->dtype)->is_float;
-    for (size_t i = 0; i < want->count; i++) {
-        const double x = qc_tensor_float(&got, i), y = qc_tensor_float(want, i);
-        if (is_float ? near(x, y, t) : qc_tensor_int(&got, i) == qc_tensor_int(want, i)) continue;
-        return qc_fail(st, QC_DEMAND, "element %zu is %.9g, expected %.9g", i, x, y);
-    }
-    return true;
-}
 
 static bool compare_outputs(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
                             struct qc_dataset_scratch *scratch, struct qc_status *st)
@@ -57,7 +29,10 @@ static bool compare_outputs(void *user, const struct qc_unit *at, struct qc_runn
         return qc_fail(st, QC_DEMAND, "%zu outputs, expected %zu", o->g->output_count, o->t->output_count);
     for (size_t k = 0; k < o->g->output_count; k++) {
         const struct qc_view v = qc_runner_output(runners[0], k);
-        if (o->t->outputs[k] && !compare(&v, o->t->outputs[k], o->tolerance, st)) return qc_where(st, "output %zu", k);
+        const struct qc_shape shape = qc_shape_of(v.rank, v.dim);
+        const struct qc_tensor got = {.dtype = v.dtype, .shape = shape, .count = qc_view_count(&v), .data = v.data};
+        if (o->t->outputs[k] && !tensor_within(&got, o->t->outputs[k], o->tolerance, st))
+            return qc_where(st, "output %zu", k);
     }
     return true;
 }

@@ -13,6 +13,7 @@
 #include "simq/plan/plan.h"
 #include "tests/extent.h"
 #include "tests/graph_reader/graph_reader.h"
+#include "tests/splitmix.h"
 
 enum { STAGES = 5 };
 
@@ -166,18 +167,10 @@ Test(growth, sigmoids_in_float_share_what_they_read)
 
 /* ---- Order of the rules ---- */
 
-static uint64_t next(uint64_t *state) /* splitmix64 */
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 static void shuffle(struct qc_rules *r, uint64_t *state)
 {
     for (size_t i = r->count; i > 1; i--) {
-        size_t k = (size_t)(next(state) % i);
+        size_t k = (size_t)(test_random(state) % i);
         struct qc_rule kept = r->rules[i - 1];
         r->rules[i - 1] = r->rules[k];
         r->rules[k] = kept;

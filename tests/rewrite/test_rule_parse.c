@@ -9,6 +9,7 @@
 #include "rewrite_passes.h"
 #include "tests/extent.h"
 #include "tests/graph_reader/graph_reader.h"
+#include "tests/splitmix.h"
 
 static bool parse(struct qc_rules *r, const char *text, struct qc_status *st)
 {
@@ -260,14 +261,6 @@ static char *builtin_text(const char *name, size_t *size, struct qc_arena *a)
     return text;
 }
 
-static uint64_t next(uint64_t *state) /* splitmix64 */
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 static const char *const files[] = {"normalise.rules", "patterns.rules", "requantize.rules", "allow.rules"};
 
 static void read_subjects(struct qc_graph *graphs[2])
@@ -337,11 +330,11 @@ static size_t replace_word(char *out, const char *text, size_t size, uint64_t *s
                                         "elements(x) > 1",
                                         "joins",
                                         "\0"};
-    size_t at = (size_t)(next(state) % size), end = at;
-    const char *word = words[next(state) % (sizeof words / sizeof *words)];
+    size_t at = (size_t)(test_random(state) % size), end = at;
+    const char *word = words[test_random(state) % (sizeof words / sizeof *words)];
     while (at && text[at - 1] != ' ' && text[at - 1] != '(' && text[at - 1] != '\n') at--;
     while (end < size && text[end] != ' ' && text[end] != ')' && text[end] != ',' && text[end] != '\n') end++;
-    size_t n = *word ? strlen(word) : (size_t)(next(state) % 2);
+    size_t n = *word ? strlen(word) : (size_t)(test_random(state) % 2);
     memcpy(out, text, at);
     memcpy(out + at, word, n);
     memcpy(out + at + n, text + end, size - end);
@@ -360,7 +353,8 @@ Test(rules, files_with_mistakes_are_read_or_refused)
         char *one = malloc(size + 128), *two = malloc(size + 128);
         for (int k = 0; k < 250; k++) {
             memcpy(one, text, size);
-            for (uint64_t flips = next(&state) % 3; flips < 3; flips++) one[next(&state) % size] = (char)next(&state);
+            for (uint64_t flips = test_random(&state) % 3; flips < 3; flips++)
+                one[test_random(&state) % size] = (char)test_random(&state);
             swallow(one, size, graphs);
             size_t n = replace_word(one, text, size, &state);
             swallow(one, n, graphs);

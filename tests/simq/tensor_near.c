@@ -5,10 +5,6 @@
 
 #include "graph/types/number_format.h"
 
-struct tolerance {
-    double relative, absolute;
-};
-
 static struct tolerance tolerance_of(enum qc_dtype t)
 {
     switch (t) {
@@ -43,12 +39,10 @@ static bool near(double got, double want, struct tolerance t)
     return fabs(got - want) <= t.absolute + t.relative * fabs(want);
 }
 
-bool tensor_near(const struct qc_tensor *got, const struct qc_tensor *want, double relative, struct qc_status *st)
+bool tensor_within(const struct qc_tensor *got, const struct qc_tensor *want, struct tolerance t, struct qc_status *st)
 {
     char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
-    struct tolerance t = tolerance_of(want->dtype);
     const bool is_float = qc_dtype_info(want->dtype)->is_float;
-    if (relative > 0) t.relative = relative;
     if (got->dtype != want->dtype || !qc_shape_equal(&got->shape, &want->shape))
         return qc_fail(st, QC_DEMAND, "is %s%s, expected %s%s", qc_dtype_info(got->dtype)->name,
                        qc_shape_text(a, &got->shape), qc_dtype_info(want->dtype)->name, qc_shape_text(b, &want->shape));
@@ -58,4 +52,11 @@ bool tensor_near(const struct qc_tensor *got, const struct qc_tensor *want, doub
         return qc_fail(st, QC_DEMAND, "element %zu is %.9g, expected %.9g", i, x, y);
     }
     return true;
+}
+
+bool tensor_near(const struct qc_tensor *got, const struct qc_tensor *want, double relative, struct qc_status *st)
+{
+    struct tolerance t = tolerance_of(want->dtype);
+    if (relative > 0) t.relative = relative;
+    return tensor_within(got, want, t, st);
 }

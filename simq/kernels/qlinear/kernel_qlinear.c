@@ -8,7 +8,6 @@
 
 #include "arith/params.h"
 #include "arith/qbinary.h"
-#include "arith/real_steps.h"
 #include "arith/table.h"
 #include "simq/kernels/real/unary.h"
 

@@ -217,20 +217,6 @@ static int64_t length_of(const struct qc_run *r, int64_t b)
     return given(r, QC_RECURRENT_LENGTHS) ? ((const int32_t *)r->in[QC_RECURRENT_LENGTHS].data)[b] : s->r.steps;
 }
 
-static bool check_lengths(int64_t *longest, const struct qc_run *r, struct qc_status *st)
-{
-    const struct state *s = r->state;
-    *longest = 0;
-    for (int64_t b = 0; b < s->r.batch; b++) {
-        const int64_t n = length_of(r, b);
-        if (n < 0 || n > s->r.steps)
-            return qc_fail(st, QC_BAD_INPUT, "sequence_lens of sample %lld is %lld, expected 0 to %lld", (long long)b,
-                           (long long)n, (long long)s->r.steps);
-        if (n > *longest) *longest = n;
-    }
-    return true;
-}
-
 static int64_t input_row(const struct state *s, int64_t t, int64_t b)
 {
     return s->r.batchwise ? b * s->r.steps + t : t * s->r.batch + b;
@@ -334,8 +320,14 @@ static void end_recurrent(const struct qc_run *r, int d)
 static bool run_recurrent(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
-    int64_t longest;
-    if (!check_lengths(&longest, r, st)) return false;
+    int64_t longest = 0;
+    for (int64_t b = 0; b < s->r.batch; b++) {
+        const int64_t n = length_of(r, b);
+        if (n < 0 || n > s->r.steps)
+            return qc_fail(st, QC_BAD_INPUT, "sequence_lens of sample %lld is %lld, expected 0 to %lld", (long long)b,
+                           (long long)n, (long long)s->r.steps);
+        if (n > longest) longest = n;
+    }
     if (s->r.dynamic) {
         const size_t read = (size_t)(longest * s->r.batch * s->r.input);
         qc_dynamic_round(part(r, ROUNDED), r->in[0].data, read);
