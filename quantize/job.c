@@ -214,13 +214,12 @@ static bool improve(struct qc_job *j, struct qc_status *st)
     return path->step_count < 2 || qc_network_tell(j->best->network, &j->told, st);
 }
 
-static bool record_accuracy(struct qc_job *j, struct qc_status *st)
+static void record_accuracy(struct qc_job *j)
 {
-    if (!qc_measures_accuracy(j->setup)) return true;
+    if (!qc_measures_accuracy(j->setup)) return;
     j->r.accuracy[0] = &j->demand.fp32;
     j->r.accuracy[1] = &j->has.metric;
     qc_record_accuracy(&j->r, j->setup->options->metric ? j->setup->options->metric : eval_name(j));
-    return j->setup->options->metric || qc_record_evaluation_data(&j->r, j->setup, st);
 }
 
 static bool check_integer(const struct qc_job *j, struct qc_status *st)
@@ -388,17 +387,18 @@ static bool describe_network(struct qc_job *j, struct qc_status *st)
     const char *command;
     if (!record_inputs(j, st) || !qc_job_command(&command, j->setup->in, told_options(j), NULL, a, st) ||
         !qc_warn_samples(j->best->warnings, j->setup->data ? r->data_samples : 0, &j->in, a, st) ||
-        !qc_record_cost(r, net, st) || !qc_fill_layers(r, net, j->measurement, st) || !record_accuracy(j, st) ||
+        !qc_record_cost(r, net, st) || !qc_fill_layers(r, net, j->measurement, st) ||
         !qc_evidence_sized_graph(&sized, net->evidence, net->produced, st))
         return false;
     qc_json_put(r->record, "command %s", command);
+    record_accuracy(j);
     record_demand(j);
     record_accumulator(j);
     qc_record_scaled(r->record, net);
     qc_record_centred(r->record, net);
     qc_record_network(r, net, sized ? sized : net->produced, j->measurement);
     qc_graph_free(sized);
-    return true;
+    return qc_record_sample_facts(r, j->setup, st);
 }
 
 /* Warns if accuracy collapses on --eval although the outputs are good on --data: their samples differ. */
@@ -409,6 +409,7 @@ static void warn_of_collapse(const struct qc_job *j)
     const double least = j->calibrated_db;
     if (!j->setup->eval || !j->measurement || real->kind != QC_METRIC_TOP1) return;
     if (!(qc_metric_drop(real, now) > points) || least < good_db || isinf(least)) return;
+    qc_json_set(j->r.record, "samples_differ", QC_JSON("calibrated_sqnr_db %g", least));
     qc_warn(j->best->warnings,
             "accuracy on %s falls from %.2f to %.2f %%, though the outputs have %.1f dB on %s: their samples differ; "
             "calibrate with samples like those of use, prepared in the same way",

@@ -96,7 +96,8 @@ struct qc_dataset_options {
     unsigned read_ahead; /* units that a thread reads ahead if the workers would wait without it; 0: none. Results do
                             not depend on it. */
     enum qc_follow follow;
-    bool truth; /* bind `labels` and `target` too if the file has them; else they are ignored */
+    bool truth;   /* bind `labels` and `target` too if the file has them; else they are ignored */
+    bool classes; /* bind sound `labels` too; others are ignored */
     const struct qc_image_options *image; /* NULL: derived from the model's input */
     const char *labels;                   /* table of labels for the files of a folder; NULL: none */
     size_t memory_limit;                  /* bytes that the process may hold; 0: no limit */

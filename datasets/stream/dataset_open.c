@@ -572,6 +572,15 @@ static bool bind_truth(struct opening *o, struct qc_status *st)
     return true;
 }
 
+/* Binds labels that only describe the samples: damaged ones are no reason to refuse the inputs. */
+static void bind_classes(struct opening *o)
+{
+    struct qc_status ignored = QC_STATUS_INIT;
+    const struct qc_data_entry *e = find_path(&o->list, "labels");
+    if (!e) e = find_group(o->ds, &o->list, "labels", &ignored);
+    if (e && !bind_labels(o->ds, e, &ignored)) o->ds->label_count = 0;
+}
+
 /* Opens the sequences if an input is a state. A data set `lengths` that feeds an input is not their lengths. */
 static bool open_sequences(struct opening *o, struct qc_status *st)
 {
@@ -641,6 +650,7 @@ static bool open_any(struct qc_dataset **out, const char *file, const struct qc_
     ds->input_count = ds->binding_count = input_count;
     ok = ok && bind_inputs(&o, st) && qc_dataset_count(ds, st) && open_sequences(&o, st) &&
          (!own.truth || bind_truth(&o, st));
+    if (ok && own.classes && !own.truth) bind_classes(&o);
     if (!ok) qc_where(st, "%s", ds->file);
     for (size_t k = 0; ok && k < ds->binding_count; k++)
         if (ds->bindings[k].set.sizes) ds->ahead = 0; /* its slots are for units of one size */

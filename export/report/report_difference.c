@@ -148,6 +148,7 @@ static struct qc_json *figures(const struct qc_report_source from[2])
                {"multiply-adds in integers", "share", "integer_share", 1, NULL},
                {"multiply-adds in 8 bits or fewer", "share", "int8_share", 1, NULL},
                {"operators in integers", "", "quantized_ops", 0, NULL},
+               {"estimated time, relative to float", "share", "cost.latency", -1, NULL},
                {"latency", "ms", NULL, -1, milliseconds}};
     const struct qc_json *x = from[0].report, *y = from[1].report;
     struct qc_json *list = qc_json_array();
@@ -312,10 +313,16 @@ static double sqnr(const struct qc_json *l)
     return isnan(all) ? qc_json_find_number(l, "sqnr_alone_db") : all;
 }
 
+/* SQNR of the outputs with only the operator of the tensor quantized. */
+static double effect(const struct qc_json *l)
+{
+    return qc_json_find_number(l, "output_sqnr_db");
+}
+
 /* Two layers of one name and how they differ. */
 struct differing {
     const struct named *x, *y;
-    double by; /* dB; NaN: not measured */
+    double by; /* change of their effects, dB; NaN: not measured */
     bool type, method, parameters, rounding;
 };
 
@@ -327,7 +334,7 @@ static bool differ(struct differing *out, const struct named *x, const struct na
     *out = (struct differing){
         .x = x,
         .y = y,
-        .by = sqnr(m) - sqnr(l),
+        .by = effect(m) - effect(l),
         .type = !same(both, "type"),
         .method = strcmp(text_or(l, "method", "?"), text_or(m, "method", "?")) != 0,
         .parameters = !same(both, "scale") || !same(both, "zero_point"),
@@ -335,7 +342,7 @@ static bool differ(struct differing *out, const struct named *x, const struct na
                            text_or(m, "weight_rounding.method", "nearest")) != 0,
     };
     return out->type || out->method || out->parameters || out->rounding || isnan(sqnr(l)) != isnan(sqnr(m)) ||
-           fabs(out->by) >= same_db;
+           fabs(out->by) >= same_db || fabs(sqnr(m) - sqnr(l)) >= same_db;
 }
 
 static int by_change(const void *p, const void *q)
@@ -352,6 +359,7 @@ static struct qc_json *layer_json(const struct differing *d)
     const struct qc_json *l = d->x->layer, *m = d->y->layer;
     struct qc_json *o = QC_JSON("name %s op %s kind %s", d->x->name, qc_json_find_text(m, "op"), d->x->kind),
                    *what = qc_json_array();
+    qc_json_set(o, "output_sqnr_db", numbers(effect(l), effect(m)));
     qc_json_set(o, "sqnr_db", numbers(sqnr(l), sqnr(m)));
     qc_json_put(o, "change_db %g", d->by);
     qc_json_set(o, "type",

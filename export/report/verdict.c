@@ -15,6 +15,9 @@ static const double poor_db = 10, good_db = 30;
 /* Losses of accuracy that are more than a usable network has: points of top-1, dB of PSNR. */
 static const double poor_points = 1, poor_psnr_db = .5;
 
+/* An estimated latency relative to the float model that is more than the error of the estimate. */
+static const double slower = 1.05;
+
 static const char UNKNOWN[] = "unknown", GOOD[] = "good", USABLE[] = "usable", POOR[] = "poor";
 
 struct sentence {
@@ -86,6 +89,14 @@ static const char *output_grade(struct sentence *s, double db)
     return g;
 }
 
+/* Returns true if no operator is quantized and no weight is. */
+static bool is_unchanged(const struct qc_json *record)
+{
+    const double quantized = qc_json_find_number(record, "quantized_ops");
+    return quantized >= 0 && quantized < 1 && !qc_json_size(qc_json_find(record, "layers")) &&
+           qc_json_size(qc_json_find(record, "float_ops"));
+}
+
 /* Returns true if a demand is not met. */
 static bool misses(const struct qc_json *record)
 {
@@ -100,9 +111,14 @@ struct qc_json *qc_verdict_json(const struct qc_json *record)
     const struct qc_json *accuracy = qc_json_find(record, "accuracy");
     const double db = worst_output(record);
     const size_t advice = qc_json_size(qc_json_find(record, "advice"));
-    const bool constant = qc_json_find(record, "constant_outputs") != NULL;
-    if (constant) say(&s, "the outputs are nearly the same for all samples: check how these are prepared");
-    const char *g = constant ? UNKNOWN : accuracy ? accuracy_grade(&s, accuracy) : output_grade(&s, db);
+    const bool constant = qc_json_find(record, "constant_outputs") != NULL, unchanged = is_unchanged(record),
+               differ = qc_json_find(record, "samples_differ") != NULL;
+    if (unchanged)
+        say(&s, "nothing is quantized: the outputs are those of the float model");
+    else if (constant)
+        say(&s, "the outputs are nearly the same for all samples: check how these are prepared");
+    const char *g = constant || unchanged ? UNKNOWN : accuracy ? accuracy_grade(&s, accuracy) : output_grade(&s, db);
+    if (differ) say(&s, "; the calibration samples differ from those of --eval");
     if (accuracy && db < poor_db && g == GOOD) { /* too few samples, or too easy ones, to show a loss */
         say(&s, ", but the outputs differ much from those of the float model (%.1f dB)", db);
         g = USABLE;
@@ -112,7 +128,8 @@ struct qc_json *qc_verdict_json(const struct qc_json *record)
         say(&s, written ? "; a demand was not met" : "; no model was written, since a demand was not met");
         g = POOR;
     }
-    if ((g == USABLE || g == POOR) && advice) say(&s, "; %zu change%s would help", advice, qc_plural(advice));
+    if ((g == USABLE || g == POOR) && advice && !differ)
+        say(&s, "; %zu change%s would help", advice, qc_plural(advice));
     const struct qc_json *files = qc_json_find(record, "files");
     const double model = qc_json_find_number(record, "model.bytes"),
                  file = qc_json_size(files) ? qc_json_find_number(qc_json_at(files, 0), "bytes") : (double)NAN,
@@ -120,7 +137,8 @@ struct qc_json *qc_verdict_json(const struct qc_json *record)
                  blocks = qc_json_find_number(record, "block_share"),
                  integers = qc_json_find_number(record, "integer_share"),
                  ms = qc_json_find_number(record, "timing.benchmark.best_ms"),
-                 float_ms = qc_json_find_number(record, "timing.benchmark.float_ms");
+                 float_ms = qc_json_find_number(record, "timing.benchmark.float_ms"),
+                 estimate = qc_json_find_number(record, "cost.latency");
     if (file > 0 && model > 0) say(&s, "; the file is %.0f %% of the original", 100 * file / model);
     if (floats > 0)
         say(&s, "; %.1f %% of multiply-adds read 8-bit floats", 100 * floats);
@@ -128,6 +146,9 @@ struct qc_json *qc_verdict_json(const struct qc_json *record)
         say(&s, "; %.1f %% of multiply-adds read values in blocks", 100 * blocks);
     else if (!isnan(integers))
         say(&s, "; %.1f %% of multiply-adds are in integers", 100 * integers);
-    if (ms > 0 && float_ms > 0) say(&s, "; it runs in %.0f %% of the time", 100 * ms / float_ms);
+    if (ms > 0 && float_ms > 0)
+        say(&s, "; it runs in %.0f %% of the time", 100 * ms / float_ms);
+    else if (estimate > slower)
+        say(&s, "; it is slower than the float model, %.0f %% of the latency (estimated)", 100 * estimate);
     return QC_JSON("grade %s text %s", g, s.text);
 }

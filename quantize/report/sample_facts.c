@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "quantize/make/evidence.h"
 
 /* Units that are compared, and that ranges are taken from. */
@@ -37,53 +38,78 @@ static int by_label(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Puts in how many classes there are labels of, and the number of labels of the rarest and the most frequent one. */
-static bool put_classes(struct qc_json *accuracy, const struct qc_dataset *data, size_t classes, struct qc_status *st)
+/* Returns how many classes there are labels of, and the number of labels of the rarest and the most frequent one. */
+static struct qc_json *classes(const struct qc_dataset *data, size_t count, struct qc_status *st)
 {
     const size_t each = qc_dataset_label_count(data), units = qc_dataset_units(data);
-    int64_t *labels = each ? calloc(units * each, sizeof *labels) : NULL;
-    size_t count = 0, seen = 0, least = SIZE_MAX, most = 0;
-    bool ok = !each || labels || qc_fail_memory(st, units * each * sizeof *labels);
-    for (size_t u = 0; ok && labels && u < units; u++) {
-        ok = qc_dataset_read_labels(labels + count, data, u, st);
-        count += qc_dataset_unit_label_count(data, u);
+    QC_FREED int64_t *labels = calloc(units * each + 1, sizeof *labels);
+    size_t all = 0, seen = 0, least = SIZE_MAX, most = 0;
+    if (!labels) {
+        qc_fail_memory(st, units * each * sizeof *labels);
+        return NULL;
     }
-    if (ok && labels) {
-        qsort(labels, count, sizeof *labels, by_label);
-        for (size_t i = 0, n; i < count; i += n) {
-            for (n = 1; i + n < count && labels[i + n] == labels[i];) n++;
-            if (labels[i] < 0) continue; /* such labels do not count */
-            seen++;
-            least = n < least ? n : least;
-            most = n > most ? n : most;
-        }
-        qc_json_set(accuracy, "classes",
-                    QC_JSON("count %zu seen %zu least %zu most %zu", classes, seen, seen ? least : (size_t)0, most));
+    for (size_t u = 0; u < units; u++) {
+        if (!qc_dataset_read_labels(labels + all, data, u, st)) return NULL;
+        all += qc_dataset_unit_label_count(data, u);
     }
-    free(labels);
-    return ok;
+    qsort(labels, all, sizeof *labels, by_label);
+    for (size_t i = 0, n; i < all; i += n) {
+        for (n = 1; i + n < all && labels[i + n] == labels[i];) n++;
+        if (labels[i] < 0) continue; /* such labels do not count */
+        seen++;
+        least = n < least ? n : least;
+        most = n > most ? n : most;
+    }
+    struct qc_json *o = QC_JSON("count %zu seen %zu least %zu most %zu", count, seen, seen ? least : (size_t)0, most);
+    if (!count) qc_json_set(o, "count", qc_json_null());
+    return o;
 }
 
-bool qc_record_evaluation_data(struct qc_report *r, const struct qc_setup *s, struct qc_status *st)
+/* Returns true if an input is a layer, which has its range in all samples. */
+static bool is_layer(const struct qc_report *r, const char *name)
 {
-    const struct qc_graph *g = s->model.graph;
-    struct qc_json *accuracy = qc_json_copy(qc_json_get(r->record, "accuracy")), *inputs = qc_json_array();
+    for (size_t i = 0; i < r->layer_count; i++)
+        if (!r->layers[i].node && !r->layers[i].is_weight && strcmp(r->layers[i].name, name) == 0) return true;
+    return false;
+}
+
+static bool put_ranges(struct qc_json *to, const struct qc_report *r, const struct qc_graph *g,
+                       const struct qc_dataset *data, bool layers, struct qc_status *st)
+{
+    struct qc_json *inputs = qc_json_array();
     struct qc_dataset_scratch *scratch = NULL;
     bool ok = qc_dataset_scratch_new(&scratch, st);
     for (size_t k = 0; ok && k < g->input_count; k++) {
-        if (g->values[g->inputs[k].value].type.dtype != QC_F32) continue;
-        const size_t bytes = qc_dataset_elements(s->eval, k) * sizeof(float);
-        float *x = malloc(bytes + 1);
-        struct qc_json *range = x ? input_range(s->eval, g->inputs[k].name, k, x, scratch, st) : NULL;
+        if (g->values[g->inputs[k].value].type.dtype != QC_F32 || (!layers && is_layer(r, g->inputs[k].name))) continue;
+        const size_t bytes = qc_dataset_elements(data, k) * sizeof(float);
+        QC_FREED float *x = malloc(bytes + 1);
+        struct qc_json *range = x ? input_range(data, g->inputs[k].name, k, x, scratch, st) : NULL;
         ok = range || (st->code != QC_OK ? false : qc_fail_memory(st, bytes));
         if (range) qc_json_add(inputs, range);
-        free(x);
     }
     qc_dataset_scratch_free(scratch);
-    qc_json_set(accuracy, "inputs", inputs);
-    ok = ok && put_classes(accuracy, s->eval, r->accuracy[0]->classes, st);
-    qc_json_set(r->record, "accuracy", accuracy);
+    qc_json_set(to, "inputs", inputs);
     return ok;
+}
+
+bool qc_record_sample_facts(struct qc_report *r, const struct qc_setup *s, struct qc_status *st)
+{
+    const size_t count = r->accuracy[0] && !s->options->metric ? r->accuracy[0]->classes : 0;
+    for (int k = 0; k < 2; k++) {
+        const char *const key = k ? "accuracy" : "data";
+        const struct qc_dataset *data = k             ? r->accuracy[0] && !s->options->metric ? s->eval : NULL
+                                        : s->in->team ? NULL
+                                                      : s->data;
+        if (!data) continue;
+        struct qc_json *to = qc_json_copy(qc_json_get(r->record, key)), *labels = NULL;
+        struct qc_status unreadable = QC_STATUS_INIT; /* labels of calibration samples have no other use */
+        const bool ok = put_ranges(to, r, s->model.graph, data, k == 1, st) &&
+                        (!qc_dataset_label_count(data) || (labels = classes(data, count, k ? st : &unreadable)) || !k);
+        if (labels) qc_json_set(to, "classes", labels);
+        qc_json_set(r->record, key, to);
+        if (!ok) return false;
+    }
+    return true;
 }
 
 /* Returns the change of an output from unit to unit, relative to its size; NaN if that is not known. */

@@ -321,6 +321,7 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
     if (!a) return qc_fail_memory(st, 1);
     if (!qc_model_data_options(&options, &shaping, o, w, a, st)) goto out;
     options.truth = r->use == QC_USE_TRUTH;
+    options.classes = r->use == QC_USE_CLASSES;
     options.progress = r->progress ? show : NULL;
     options.progress_user = r->progress;
     struct qc_input_spec *specs = qc_stream_specs(g, a, st);

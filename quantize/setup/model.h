@@ -37,7 +37,8 @@ bool qc_model_split(struct qc_model *m, struct qc_status *st);
 bool qc_model_widen(struct qc_model *m, enum qc_widening what, struct qc_status *st);
 void qc_model_close(struct qc_model *m); /* NULL-safe; zeroed is fine */
 
-enum qc_data_use { QC_USE_INPUTS, QC_USE_TRUTH }; /* TRUTH: labels and target are bound too */
+/* CLASSES: sound labels are bound too. TRUTH: labels and target. */
+enum qc_data_use { QC_USE_INPUTS, QC_USE_CLASSES, QC_USE_TRUTH };
 enum qc_data_choice { QC_CHOOSE_ALL, QC_CHOOSE_SAMPLES };
 /* RECORDED: g runs over the chosen samples in sequence, and its states are data like others */
 enum qc_data_states { QC_STATES_FED_BACK, QC_STATES_RECORDED };

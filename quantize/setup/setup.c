@@ -114,7 +114,7 @@ static bool import(struct qc_setup *s, struct qc_warnings *w, struct qc_status *
 {
     const struct qc_options *o = s->options;
     const struct qc_job_inputs *in = s->in;
-    const struct qc_data_request samples = {.use = QC_USE_INPUTS,
+    const struct qc_data_request samples = {.use = QC_USE_CLASSES,
                                             .choose = QC_CHOOSE_SAMPLES,
                                             .states = QC_STATES_RECORDED,
                                             .team = in->team,

@@ -146,9 +146,9 @@ const usesTable = async (browser, name, file, kinds) => {
     const one = await page.$$eval('#layers tbody tr:not([hidden])', (rows) => rows.map((r) => r.dataset.kind));
     assert.ok(one.length > 0 && one.length <= all.length && one.every((k) => k === kinds), one.join());
     await page.select('#kind', '');
-    const wanted = await page.$eval('#layers tbody tr:nth-child(3) .name', (e) => e.textContent);
+    const wanted = await page.$eval('#layers tbody tr:nth-child(3) .name a, #layers tbody tr:nth-child(3) .name', (e) => (e.querySelector('a') ?? e).textContent);
     await page.type('#filter', wanted);
-    const left = await page.$$eval('#layers tbody tr:not([hidden]) .name', (e) => e.map((x) => x.textContent));
+    const left = await page.$$eval('#layers tbody tr:not([hidden]) .name', (e) => e.map((x) => (x.querySelector('a') ?? x).textContent));
     assert.ok(left.length >= 1 && left.length < all.length && left.every((n) => n.includes(wanted)), left.join());
     await soon(async () => assert.equal(await page.$eval('#shown', (e) => e.textContent), `${left.length} of ${all.length}`));
     await page.close();
@@ -365,7 +365,7 @@ const usesEffects = async (browser, name, file) => {
   await check(`${name}: layers by effect are sorted, filtered and opened`, async () => {
     const page = await open(browser, file, { hash: '#effects' });
     if (await page.$('#ranking')) {
-      const c = await page.$$eval('#ranking th', (all) => all.findIndex((h) => h.textContent.startsWith('output SQNR'))), cells = `#ranking tbody td:nth-child(${c + 1})`;
+      const c = await page.$$eval('#ranking th', (all) => all.findIndex((h) => h.textContent.startsWith('outputs, dB'))), cells = `#ranking tbody td:nth-child(${c + 1})`;
       assert.deepEqual(await numbers(page, '#ranking td:first-child'), (await numbers(page, '#ranking td:first-child')).map((_, i) => String(i + 1)));
       const heads = await page.$$('#ranking th button');
       await heads[c].click();
@@ -463,7 +463,7 @@ const isLarge = async (browser, name, file, { layers, search, number, most = 200
   await check(`${name}: draws rows of the table as they come into view, and sorts and filters all of them`, async () => {
     const page = await open(browser, file, { hash: '#table' });
     await there(page, 'table');
-    const all = Number((await page.$eval('#shown', (e) => e.textContent)).split(' of ')[1]), first = await values(page, 0);
+    const all = Number((await page.$eval('#shown', (e) => e.textContent.replaceAll(',', ''))).split(' of ')[1]), first = await values(page, 0);
     assert.ok(all > 500 && first.length < all, `${first.length} of ${all}`);
     assert.ok(layers === undefined || all === layers);
     await page.$eval('.layers', (e) => { e.scrollTop = e.scrollHeight; });
@@ -595,6 +595,67 @@ const checkMade = async (browser) => {
     assert.match(all, /same 30\.00/);
     assert.ok(!/([\d.]+( KB)?) → \1/.test(all), all.match(/.{9}([\d.]+) → \1.{9}/)?.[0]);
   }));
+  await check('an input that is no layer has its range, and one of one value is marked', () => shows((r) => {
+    r.data.inputs = [{ name: 'image', min: -2, max: 2, not_finite: 0, units: 4 }, { name: 'mask', min: 1, max: 1, not_finite: 0, units: 4 }];
+  }, 'summary', async (text, page) => {
+    assert.match(text, /image −2 to 2/);
+    assert.equal(await page.$eval('#screen-summary dd.bad', (e) => e.textContent), 'mask');
+  }));
+  await check('if samples differ, they are the cause, and layers are said to be measured on others', () => shows((r) => {
+    r.samples_differ = { calibrated_sqnr_db: 46.8 };
+    r.suggestions = [];
+  }, 'summary', async (text, page) => {
+    assert.match(text, /Calibrate with samples like those of use.*46\.8 dB/);
+    assert.match(text, /Measured on the calibration samples/);
+    await go(page, '#advice');
+    const advice = await page.$eval('#screen-advice', (e) => e.textContent);
+    assert.match(advice, /Calibrate with samples like those of use/);
+    assert.ok(!/No layer stands out/.test(advice), advice);
+  }));
+  await check('a file without quantized operators is not called good', () => shows((r) => {
+    Object.assign(r, { quantized_ops: 0, layers: [], ranking: [], advice: [], suggestions: [], verdict: { grade: 'unknown', text: 'nothing is quantized' } });
+  }, 'summary', (text) => {
+    assert.match(text, /^[^]*Unchanged/);
+    assert.match(text, /--prefer size/);
+  }));
+  await check('each output has its line, the worst first', () => shows((r) => {
+    r.outputs = [['fine', 50], ['bad', 12], ['middle', 30]].map(([name, sqnr_db]) => ({ name, sqnr_db, cosine: 0.9, max_abs: 1, state: 'measured' }));
+  }, 'summary', async (_, page) => {
+    const rows = await page.$$eval('#screen-summary table', (all) => [...all].find((t) => /output/.test(t.rows[0].textContent)) && [...[...all].find((t) => /output/.test(t.rows[0].textContent)).tBodies[0].rows].map((tr) => tr.cells[0].textContent));
+    assert.deepEqual(rows, ['bad', 'middle', 'fine']);
+  }));
+  await check('the shares of the noise are those of the powers, and add up', () => shows((r) => {
+    r.ranking = [['a', 10], ['b', 20], ['c', null]].map(([node, output_sqnr_db]) => ({ node, op: 'Conv', output_sqnr_db, measured: true }));
+  }, 'effects', async (_, page) => {
+    const shares = await page.$$eval('#ranking tbody tr', (all) => all.map((tr) => tr.cells[4].textContent));
+    assert.deepEqual(shares, ['90.9\u00a0%', '9.1\u00a0%', '–']);
+  }));
+  await check('a chain of residual blocks goes straight down', async () => {
+    const page = await open(browser, madePage(folder, 'chain', record(4)));
+    const places = await page.evaluate((blocks) => {
+      const boxes = [{ width: 80, height: 50, inputs: [] }];
+      for (let b = 0; b < blocks; b++) {
+        const start = boxes.length - 1;
+        boxes.push({ width: 120 + b % 3 * 30, height: 50, inputs: [start] }, { width: 150, height: 50, inputs: [start + 1] }, { width: 60, height: 50, inputs: [start + 2, start] });
+      }
+      layOut(boxes);
+      return boxes.filter((_, i) => i % 3 === 0).map((x) => x.x + x.width / 2);
+    }, 60);
+    assert.ok(Math.max(...places) - Math.min(...places) < 100, `from ${Math.min(...places)} to ${Math.max(...places)}`);
+    await page.close();
+  });
+  await check('a plot of many layers is as wide as the window, and a point opens the worst of its layers', async () => {
+    const page = await open(browser, madePage(folder, 'many', record(4000)), { hash: '#plot/L1999' });
+    const box = await page.$eval('#screen-plot .chart', (e) => [e.scrollWidth, e.clientWidth]);
+    assert.ok(box[0] <= box[1] + 1, box.join());
+    await soon(async () => assert.equal((await page.$$('#screen-plot svg.wide a.open')).length, 1));
+    const at = await page.$eval('#screen-plot svg.wide a.open', (a) => [a.dataset.layers.split(' ').map(Number), Number(a.getAttribute('href').slice(2))]);
+    assert.ok(at[0].includes(1999) && at[0].length > 1);
+    const dbs = await page.evaluate((layers) => layers.map((l) => JSON.parse(document.getElementById('record').textContent).layers[l - 1].output_sqnr_db), at[0]);
+    assert.equal(dbs[at[0].indexOf(at[1])], Math.min(...dbs));
+    assert.deepEqual(page.complaints, []);
+    await page.close();
+  });
   await check('a plot ends at 100 dB, whatever a layer has', () => shows((r) => { r.ranking[0].output_sqnr_db = 1240; }, 'plot', async (_, page) => {
     const ticks = await page.$$eval('#screen-plot svg.points text', (all) => all.map((t) => Number(t.textContent)).filter((v) => !Number.isNaN(v)));
     const tops = await page.$$eval('#screen-plot svg.points circle', (all) => all.map((c) => c.cy.baseVal.value));
@@ -603,12 +664,14 @@ const checkMade = async (browser) => {
   }));
   await check('the summary describes evaluation samples and latency by operator', () => shows((r) => {
     r.layers.unshift({ ...r.layers[0], name: 'in', node: null, op: 'Input', kind: 'activation', observed: { min: -1, max: 1, count: 9, nan: 0, inf: 0 } });
+    r.data.classes = { count: null, seen: 2, least: 3, most: 4 };
     r.accuracy = { file: 'e.h5', metric: 'top1', samples: 50, fp32: 0.9, int8: 0.9, fp32_interval: null, int8_interval: null,
       inputs: [{ name: 'in', min: -1, max: 9, not_finite: 0, units: 5 }], classes: { count: 10, seen: 7, least: 2, most: 11 } };
     r.latency_by_operator = [{ op: 'Relu', float: 0.1, quantized: 0 }, { op: 'Conv', float: 0.9, quantized: 0.4 }, { op: 'Quantize', float: 0, quantized: 0.05 }];
   }, 'summary', async (text, page) => {
     assert.match(text, /evaluation: −1 to 9/);
-    assert.match(text, /labels of 7 of 10 classes, 2 to 11 each/);
+    assert.match(text, /calibration: labels of 2 classes, 3 to 4 each/);
+    assert.match(text, /evaluation: labels of 7 of 10 classes, 2 to 11 each/);
     assert.equal((await page.$$('#screen-summary dl .bad')).length, 3, 'a range far outside, missing classes, and NaN are marked');
     const rows = await page.$$eval('#screen-summary .scroll tbody tr', (all) => all.map((tr) => [...tr.cells].map((td) => td.textContent)));
     assert.deepEqual(rows, [['Conv', '90.0', '40.0'], ['Relu', '10.0', '0.0'], ['conversions between types', '0.0', '5.0'], ['all', '100.0', '45.0']]);

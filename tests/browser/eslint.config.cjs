@@ -9,5 +9,5 @@ const rules = { ...js.configs.recommended.rules, eqeqeq: 'error', 'no-var': 'err
 
 module.exports = [
   { files: ['**/viewer.js'], languageOptions: { ecmaVersion: 2023, sourceType: 'script', globals: browser }, rules },
-  { files: ['**/*.cjs'], languageOptions: { ecmaVersion: 2023, sourceType: 'commonjs', globals: { ...browser, ...names('require module process console __dirname getComputedStyle SVGElement NodeFilter innerWidth innerHeight requestAnimationFrame Event') } }, rules: { ...rules, 'no-control-regex': 'off', 'no-misleading-character-class': 'off' } },
+  { files: ['**/*.cjs'], languageOptions: { ecmaVersion: 2023, sourceType: 'commonjs', globals: { ...browser, ...names('require module process console __dirname getComputedStyle SVGElement NodeFilter innerWidth innerHeight requestAnimationFrame Event layOut') } }, rules: { ...rules, 'no-control-regex': 'off', 'no-misleading-character-class': 'off' } },
 ];

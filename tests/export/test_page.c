@@ -162,3 +162,39 @@ Test(verdict, is_a_grade_and_a_sentence)
         qc_json_free(r);
     }
 }
+
+/* A member of the record that changes the verdict. */
+static struct qc_json *with(const char *key, struct qc_json *value)
+{
+    struct qc_json *r = QC_JSON("quantized_ops %d", strcmp(key, "float_ops") == 0 ? 0 : 3),
+                   *accuracy = QC_JSON("metric %s fp32 %g int8 %g", "top1", .9, .5);
+    qc_json_set(r, "accuracy", accuracy);
+    qc_json_set(r, "advice", qc_json_pair(qc_json_integer(1), qc_json_integer(2)));
+    qc_json_set(r, key, value);
+    return r;
+}
+
+Test(verdict, names_causes_that_are_no_layers)
+{
+    struct qc_json *ops = qc_json_array();
+    qc_json_add(ops, QC_JSON("name %s", "conv"));
+    const struct {
+        struct qc_json *record;
+        const char *grade, *text;
+    } cases[] = {
+        {with("samples_differ", QC_JSON("calibrated_sqnr_db %g", 46.)), "poor",
+         "accuracy falls by 40.00 points; the calibration samples differ from those of --eval"},
+        {with("cost", QC_JSON("latency %g", 1.5)), "poor",
+         "accuracy falls by 40.00 points; 2 changes would help; it is slower than the float model, 150 % of the "
+         "latency (estimated)"},
+        {with("cost", QC_JSON("latency %g", 1.04)), "poor", "accuracy falls by 40.00 points; 2 changes would help"},
+        {with("float_ops", ops), "unknown", "nothing is quantized: the outputs are those of the float model"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qc_json *v = qc_verdict_json(cases[i].record);
+        cr_expect_str_eq(qc_json_text(qc_json_get(v, "grade")), cases[i].grade, "case %zu", i);
+        cr_expect_str_eq(qc_json_text(qc_json_get(v, "text")), cases[i].text, "case %zu", i);
+        qc_json_free(v);
+        qc_json_free(cases[i].record);
+    }
+}

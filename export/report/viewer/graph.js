@@ -45,7 +45,7 @@ const findRepeats = (nodes) => {
   return list.sort((a, b) => a.first - b.first);
 };
 
-const BOX = { height: 52, pitch: 88, gap: 16 };
+const BOX = { height: 56, pitch: 92, gap: 16 };
 // boxes: { width, height, inputs: [earlier boxes] } in topological order. Sets x and y of each and returns { width, height, edges }; an edge
 // over too many layers has no points.
 const layOut = (boxes) => {
@@ -92,12 +92,13 @@ const layOut = (boxes) => {
       row.sort((a, b) => a.wish - b.wish || a.place - b.place);
       place(row);
     }
+  // In one direction all edges weigh the same: where branches meet, a chain then goes on in the middle of them.
   const settle = (row, up, down) => {
-    const blocks = [], offset = [];
+    const blocks = [], offset = [], of = (by) => (up && down ? by : 1);
     row.forEach((v, k) => {
-      const near = [...(up ? v.up : []), ...(down ? v.down : [])], weight = near.reduce((sum, [, w]) => sum + w, 0);
+      const near = [...(up ? v.up : []), ...(down ? v.down : [])], weight = near.reduce((sum, [, by]) => sum + of(by), 0);
       offset[k] = k ? offset[k - 1] + (row[k - 1].width + v.width) / 2 + BOX.gap : 0;
-      blocks.push({ sum: (weight ? near.reduce((sum, [w, by]) => sum + by * w.x, 0) / weight : v.x) - offset[k],
+      blocks.push({ sum: (weight ? near.reduce((sum, [w, by]) => sum + of(by) * w.x, 0) / weight : v.x) - offset[k],
         count: 1 });
       for (let b; (b = blocks.length - 2) >= 0
         && blocks[b].sum / blocks[b].count > blocks[b + 1].sum / blocks[b + 1].count;) {
@@ -172,12 +173,12 @@ const drawGraph = (report, nodes, repeats, folded, local) => {
     String((isPort(v) ? v.op : v.name) ?? '');
   const third = (v) => [v.shape, known(dbOf(v)) && decibel(dbOf(v), 1)].filter(Boolean).join(' · ');
   const measure = (b) => {
-    const v = b.nodes[0], two = b.reads.length ? `also reads ${tail(b.reads[0])}` : tail(second(v));
-    b.lines = [head(first(v)), two, third(v)];
+    const v = b.nodes[0], two = b.reads.length ? `also reads ${tail(b.reads[0])}` : first(v) === second(v) ? '' : tail(second(v));
+    b.lines = [head(first(v)), two, third(v)].filter(Boolean);
     b.columns = Math.min(b.copies, CELL.row);
     b.height = b.copies ? CELL.top + CELL.pitch * Math.ceil(b.copies / CELL.row) : BOX.height;
     b.width = b.copies ? Math.max(190, 2 * CELL.margin + b.columns * CELL.width)
-      : Math.max(64, 18 + Math.max(6.6 * b.lines[0].length, 5.7 * b.lines[1].length, 5.7 * b.lines[2].length));
+      : Math.max(64, 18 + Math.max(...b.lines.map((text, k) => (k ? 6.3 : 7.2) * text.length)));
     b.inputs = [...b.from ?? []];
   };
   boxes.forEach(measure);
@@ -222,8 +223,8 @@ const drawGraph = (report, nodes, repeats, folded, local) => {
   };
   const box = (b) => {
     const v = b.nodes[0], at = v.layer, link = at !== null && at !== undefined, middle = b.x + b.width / 2,
-      parts = [rect(b.x, b.y, b.width, BOX.height, 6), line(middle, b.y + 17, b.lines[0], '.strong'),
-      line(middle, b.y + 31, b.lines[1]), line(middle, b.y + 45, b.lines[2])];
+      top = b.y + 18 + 7.5 * (3 - b.lines.length),
+      parts = [rect(b.x, b.y, b.width, BOX.height, 6), b.lines.map((text, k) => line(middle, top + 15 * k, text, k ? '' : '.strong'))];
     const about = { 'data-block': b.block || null };
     return put(link ? svg(`a.box.${classes(b.nodes)}`, { href: `#L${at + 1}`, tabindex: -1, ...about }, parts)
       : svg(`g.box.${classes(b.nodes)}`, about, parts), hint(b.nodes, b.reads));
@@ -244,7 +245,7 @@ const drawGraph = (report, nodes, repeats, folded, local) => {
 };
 
 // The view: two drawings if blocks repeat, of which the second is drawn when it is asked for.
-const graphView = (report, local) => {
+const graphView = (report, local, more) => {
   const nodes = drawnNodes(report.json.graph ?? []), LIMITS = [0.05, 4],
     READABLE = 0.7; // smaller letters cannot be read
   let repeats = nodes.length >= FOLDED ? findRepeats(nodes) : [];
@@ -421,7 +422,7 @@ const graphView = (report, local) => {
     ? 'Point at a box for what it is; click to open it. Drag to move, Ctrl and the wheel to zoom.'
       : 'Tap a box to open it. Two fingers zoom.';
   view(0);
-  const parts = [h('div.tools', {}, find, zoom, found), ...views, words];
+  const parts = [h('div.tools', {}, find, zoom, more, found), ...views, words];
   // Scrolls to a layer; null: only draws what is shown.
   parts.reach = (layer) => {
     if (!zooms[at]) begin();

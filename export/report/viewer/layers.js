@@ -7,9 +7,11 @@ const SOME = 400; // rows that are drawn at once; more are drawn as one scrolls
 // columns: { title, css, hint, value(row): for sorting, text(row): shown }. A column of numbers has the class n. options: { id, label, kinds:
 // { value: words }, kindOf(row), css(row), order: [column, descending], placeholder, more: elements for the tools }. Returns elements; `.rows()`
 // are those that match, in the shown order, `.reach(row)` scrolls to one, and `.all()` draws all of them.
-const dataTable = (columns, rows, options) => {
+// A column without any value is left out.
+const dataTable = (all, rows, options) => {
   const known_ = new Map(), cells = new Map(), isNumber = (c) => (c.css ?? '').split('.').includes('n');
   const valueOf = (c, row) => (c.value ? c.value(row) : c.text(row));
+  const columns = rows.length ? all.filter((c) => !isNumber(c) || rows.some((row) => known(valueOf(c, row)))) : all;
   const words = (row) => known_.get(row)
     ?? known_.set(row, columns.filter((c) => !isNumber(c)).map((c) =>
     valueOf(c, row)).join(' ').toLowerCase()).get(row);
@@ -27,7 +29,7 @@ const dataTable = (columns, rows, options) => {
     if (cells.has(row)) return cells.get(row);
     const tr = h('tr', { 'data-kind': options.kindOf?.(row), class: options.css?.(row) }, columns.map((c) => {
       const v = c.value ? c.value(row) : undefined,
-        css = [c.css, c.level && level(c.level(row))].flat().filter(Boolean).join('.');
+        css = [c.css, c.level && 'db', c.level && level(c.level(row))].filter(Boolean).join('.');
       return h(css ? `td.${css}` : 'td', { 'data-v': isNumber(c) ? (known(v) ? v : '') : null }, c.text(row));
     }));
     cells.set(row, tr);
@@ -38,12 +40,12 @@ const dataTable = (columns, rows, options) => {
     const w = wordsOf(filter);
     matching = sorted.filter((row) => w.every((x) => words(row).includes(x))
       && (!kind?.value || options.kindOf(row) === kind.value));
-    status.textContent = `${matching.length} of ${rows.length}`;
+    status.textContent = `${count(matching.length)} of ${count(rows.length)}`;
     none.hidden = matching.length > 0 || !rows.length;
     draw(SOME);
   };
   const heads = columns.map((c, k) => {
-    const th = h(c.css ? `th.${c.css}` : 'th', { scope: 'col', title: c.hint, 'aria-sort': 'none' },
+    const css = [c.css, c.level && 'db'].filter(Boolean).join('.'), th = h(css ? `th.${css}` : 'th', { scope: 'col', title: c.hint, 'aria-sort': 'none' },
       button(c.title, c.title, () => sort(k, th.getAttribute('aria-sort') === 'ascending')));
     th.firstChild.removeAttribute('aria-label');
     return th;
@@ -70,7 +72,8 @@ const dataTable = (columns, rows, options) => {
   const parts = [h('div.tools', {}, filter, kind, options.more, status), view, none,
     hints.length ? h('details.meanings', {}, h('summary', {}, 'What the columns mean'),
       h('dl', {}, hints.map((c) => [h('dt', {}, c.title), h('dd', {}, c.hint)]))) : null];
-  sort(...(options.order ?? [0, false]));
+  const [by, down] = options.order ?? [0, false];
+  sort(Math.max(0, columns.indexOf(all[by])), down);
   parts.rows = () => matching;
   parts.all = () => draw(matching.length);
   parts.reach = (row) => {
@@ -86,6 +89,15 @@ const dataTable = (columns, rows, options) => {
 };
 
 const numbered = { title: '#', css: 'n' };
+// The column of numbers of rows that no other member numbers.
+const numberOf = (rows) => {
+  const places = new Map(rows.map((row, i) => [row, i + 1]));
+  return { ...numbered, value: (row) => places.get(row), text: (row) => String(places.get(row)) };
+};
+const shareBar = (share) => svg('svg.sharebar', { width: 64, height: 9, 'aria-hidden': true },
+  svg('rect.bars', { width: (64 * share).toFixed(1), height: 9 }));
+// A name with its operator below it on narrow screens, which have no column for it.
+const withOp = (name, op) => [name, h('span.muted.under', {}, op ?? '')];
 const link = (i, name) => h('a', { href: `#L${i + 1}` }, nameOf(name));
 const simpleTable = (label, heads, rows, id) => h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': label },
   h('table', { id },
@@ -93,7 +105,8 @@ const simpleTable = (label, heads, rows, id) => h('div.scroll', { tabindex: 0, r
   h('tbody', {}, rows.map((r) =>
     h('tr', {}, r.map((cell, k) => h(heads[k][1] ? `td.${heads[k][1]}` : 'td', {}, cell)))))));
 const command = (text) => {
-  const code = h('code', {}, String(text ?? '').split(' ').flatMap((w, i) => [i ? ' ' : null, h('span', {}, w)]));
+  const code = h('code', {}, String(text ?? '').split(' ').flatMap((w, i) => [i ? ' ' : null,
+    h('span', {}, w.split(/(?<=[/=:,_])/).flatMap((part, k) => (k ? [h('wbr'), part] : [part])))]));
   const copy = h('button.copy', { type: 'button', onclick: async () => {
     try {
       await navigator.clipboard.writeText(text);
@@ -109,9 +122,14 @@ const command = (text) => {
 const shellWord = (w) => (/^[\w@%+=:,./-]+$/.test(w) ? w : `'${String(w).replaceAll("'", "'\\''")}'`);
 const shell = (words) => (Array.isArray(words) ? words.map(shellWord).join(' ') : String(words ?? ''));
 
+const state = { local: false };
+const localSwitch = () => h('label.switch', {},
+  h('input', { type: 'checkbox', checked: state.local,
+  onchange: (e) => { state.local = e.target.checked; app.redraw(); } }), 'Local errors');
+
 const layerColumns = (r) => [
   { ...numbered, value: (i) => i + 1, text: (i) => String(i + 1) },
-  { title: 'tensor', css: 'name', value: (i) => r.layers[i].name, text: (i) => link(i, r.layers[i].name) },
+  { title: 'tensor', css: 'name', value: (i) => r.layers[i].name, text: (i) => withOp(link(i, r.layers[i].name), r.layers[i].op) },
   { title: 'outputs, dB', css: 'n',
     hint: 'SQNR of the outputs if only the operator of this tensor is quantized: the effect of the layer',
     value: (i) => r.effect(r.layers[i]), level: (i) => r.effect(r.layers[i]),
@@ -147,13 +165,11 @@ const scaleText = (l) => {
 
 const layerFacts = (r, l) => {
   const o = l.observed ?? {}, c = l.chosen ?? {}, s = l.solver ?? {}, w = l.weight_rounding, b = l.bias_correction,
-    effect = r.effects.get(l.node), choice = l.choice ?? {};
+    choice = l.choice ?? {};
   const facts = [
-    known(r.effect(l)) && ['effect on the outputs',
-      `${decibel(r.effect(l))} with only ${l.node ?? 'this layer'} quantized${effect ? (effect.measured ? ', measured' : ', estimated') : ''}`],
     known(l.sqnr_db) && ['local error',
-      `${decibel(l.sqnr_db)}, all before it quantized too; cosine ${fixed(l.cosine, 6)}`],
-    known(l.sqnr_alone_db) && ['its own rounding', `${decibel(l.sqnr_alone_db)}, all before it exact`],
+      `${decibel(l.sqnr_db)}, with all before it quantized too; cosine ${fixed(l.cosine, 6)}`],
+    known(l.sqnr_alone_db) && ['its own rounding', `${decibel(l.sqnr_alone_db)}, with all before it exact`],
     l.node && [l.kind === 'weight' ? 'read by' : 'made by', nameOf(l.node)],
     ['scale, zero point', scaleText(l)],
     l.one_scale && ['one scale', l.one_scale],
@@ -169,43 +185,48 @@ const layerFacts = (r, l) => {
     l.scales_raised > 0 && ['for the accumulator',
       `${plural(l.scales_raised, 'scale')} raised, by a factor of ${short(l.scale_raise_max)} at most`],
     known(l.max_abs) && ['largest error',
-      `${short(l.max_abs)}; stored at the lowest or highest level: ${percent(l.saturated_fraction)}`],
+      short(l.max_abs)],
+    known(l.saturated_fraction) && ['at the ends', `${percent(l.saturated_fraction)} of the values have the lowest or highest level`],
   ];
   return h('dl', {}, facts.filter(Boolean).map(([term, text]) => [h('dt', {}, term), h('dd', {}, text)]));
 };
 
-const layerPlots = (r, l) => {
-  const figure = (plot, caption) => plot && h('figure', {}, plot, h('figcaption', {}, caption));
+const plotFigure = (plot, caption) => plot && h('figure', {}, plot, h('figcaption', {}, caption));
+// The values and the channels of a layer, which come first.
+const valuePlots = (l) => h('div.plots', {},
+  l.histogram?.counts?.length ? plotFigure(histogramPlot(l),
+    `Values per bar, logarithmic. Shaded: the chosen range; red: beyond it. Exact zeros are left out: ${count(l.histogram.zeros)}.`)
+    : l.kind === 'activation' ? h('p.note', {}, `No histogram: method ${l.method} keeps only the extremes.`) : null,
+  l.channels ? plotFigure(channelPlot(l),
+    `Least and largest weight of each channel${l.channels.count > l.channels.min.length ? ', of neighbours together' : ''}.`) : null);
+const solverPlots = (r, l) => {
   const curve = curvePlot(l), limit = r.json.accumulator?.bits ?? 32;
   return h('div.plots', {},
-    l.histogram?.counts?.length ? figure(histogramPlot(l),
-      `Values per bar, logarithmic. Shaded: the chosen range; red: beyond it. Exact zeros are left out: ${count(l.histogram.zeros)}.`)
-      : l.kind === 'activation' ? h('p.note', {}, `No histogram: method ${l.method} keeps only the extremes.`) : null,
-    l.channels ? figure(channelPlot(l),
-      `Least and largest weight of each channel${l.channels.count > l.channels.min.length ? ', of neighbours together' : ''}.`) : null,
-    curve && figure(curve, `Objective of ${l.method} for the ranges that the solver tried${l.solver.refused ? '; dotted: ranges that are not admitted because their error is too large' : ''}. The line and the full dot are its choice, found by moving each end of the range too${l.solver.runner_up ? '; the open dot is the best of those further away' : ''}.`),
-    l.accumulator_bits ? figure(accumulatorPlot(l, limit), `Bits of the accumulator, sign included; limit ${limit}.`)
+    curve && plotFigure(curve, `Objective of ${l.method} for the ranges that the solver tried${l.solver.refused ? '; dotted: ranges that are not admitted because their error is too large' : ''}. The line and the full dot are its choice, found by moving each end of the range too${l.solver.runner_up ? '; the open dot is the best of those further away' : ''}.`),
+    l.accumulator_bits ? plotFigure(accumulatorPlot(l, limit), `Bits of the accumulator, sign included; limit ${limit}.`)
       : null);
 };
 
-// What is known about the cause, and what can be done.
+// What is known about the cause, and what can be done: for this layer, or for all if it is a source of error.
 const layerAdvice = (r, l, i) => {
-  const why = r.suggestions.find((s) => s.layer === i || (s.name && s.name === l.node)),
-    advice = l.node ? r.adviceOn(l.node) : [];
+  const why = r.matters() ? r.suggestions.find((s) => s.layer === i || (s.name && s.name === l.node)) : null,
+    advice = [...l.node ? r.adviceOn(l.node) : [], ...why ? r.advice().filter((a) => !a.node) : []];
   return [
-    why && r.matters() ? [h('h3', {}, 'Cause'), h('p', {}, `${why.why}.`)] : null,
+    why ? [h('h3', {}, 'Cause'), h('p', {}, sentence(why.why))] : null,
     advice.map((a) => [h('h3', {},
-      `What helps: ${r.gain(a).name ?? 'outputs'} ${fixed(r.gain(a).before)} → ${decibel(r.gain(a).after)}`),
-      h('p', {}, a.action), command(a.shell ?? shell(a.command))]),
+      `${a.action}: ${r.gain(a).name ?? 'outputs'} ${fixed(r.gain(a).before)} → ${decibel(r.gain(a).after)}`),
+      [accuracyText(r, a), costText(r, a.cost)].filter(Boolean).map((text) => h('p.note', {}, sentence(text))),
+      command(a.shell ?? shell(a.command))]),
   ];
 };
 
 const layerDetail = (r, i) => {
-  const l = r.layers[i], db = r.effect(l);
+  const l = r.layers[i], db = r.effect(l), effect = r.effects.get(l.node);
   return h('article', { 'data-layer': i + 1 },
     h('h2', {}, h('span.muted.number', {}, String(i + 1)), ' ', nameOf(l.name)),
-    h('p.note', {}, `${l.op}, ${l.kind}, ${typeOf(l)}`, known(db)
-      ? [' ', h(`span.chip.${level(db)}`, {}, decibel(db))] : null),
-    layerAdvice(r, l, i), layerFacts(r, l), layerPlots(r, l), l.node
+    h('p.note', {}, `${l.op}, ${l.kind}, ${typeOf(l)}`),
+    known(db) ? h('p.note', {}, h(`span.chip.${level(db)}`, {}, decibel(db)),
+      ` of the outputs with only ${l.node ?? 'this layer'} quantized${effect ? (effect.measured ? ', measured' : ', estimated') : ''}`) : null,
+    layerAdvice(r, l, i), valuePlots(l), layerFacts(r, l), solverPlots(r, l), l.node
       ? [h('h3', {}, 'To try this layer in float'), command(`--skip=${shellWord(l.node)}`)] : null);
 };

@@ -119,7 +119,7 @@ const intervalPlot = (a, names) => {
     pad = (hi - lo) * 0.06;
   if (!(lo < hi)) return null;
   const p = new Plot('Accuracy with 95 % intervals', [100 * (lo - pad), 100 * (hi + pad)], [0, 1],
-    { width: 230, height: 66, left: 44, bottom: 20, top: 4 });
+    { width: 290, height: 68, left: 44, bottom: 22, top: 4 });
   for (const v of ticks(...p.x, 4)) p.add(svg('path.grid', { d: `M${p.across(v)} 4V46` }),
     svg('text', { x: p.across(v), y: 60, 'text-anchor': 'middle' }, `${+v.toFixed(2)} %`));
   [['line', 'dot', a.fp32_interval, a.fp32], ['line2', 'dot2', a.int8_interval,
@@ -172,15 +172,26 @@ const sizePlot = (size, rows) => {
 };
 
 const HIGHEST = 100; // dB: more are drawn at the upper edge
-// Lines along the network, and a level across it. points: { number, title, mark, values: [...] }; lines: [{ css, dot, r }] for each value, the first on top.
-const DOTTED = 1000; // with more points only the top line has dots
+// The points that fit into a plot: many layers are drawn in groups of neighbours, of which the worst stands for all.
+const grouped = (points, most, log) => {
+  const size = Math.ceil(points.length / most), worse = (a, b) => known(b.values[0]) && !(log ? a.values[0] >= b.values[0] : a.values[0] <= b.values[0]);
+  if (size < 2) return points.map((p) => ({ ...p, layers: [p.number] }));
+  return Array.from({ length: Math.ceil(points.length / size) }, (_, k) => {
+    const all = points.slice(k * size, (k + 1) * size), worst = all.reduce((a, b) => (worse(a, b) ? b : a)),
+      of = (part, i) => { const v = all.map((p) => p.values[i]).filter(known); return v.length ? part(...v) : null; };
+    return { ...worst, layers: all.map((p) => p.number), mark: all.find((p) => p.mark)?.mark,
+      values: worst.values.map((_, i) => of(log ? Math.max : Math.min, i)), best: of(log ? Math.min : Math.max, 0),
+      title: `Layers ${all[0].number} to ${all.at(-1).number}, the worst: ${worst.title}` };
+  });
+};
+// Lines along the network, and a level across it. points: { number, title, mark, layers, best, values: [...] }; lines: [{ css, dot, r }] for each
+// value, the first on top. The range up to `best` is shaded.
 const networkPlot = (points, lines, { width, css, label, log = false, top, level: all }) => {
-  const values = [...points.flatMap((p) => p.values), all?.db].filter(known),
-    wide = Math.max(width, 3 * points.length + 60);
+  const values = [...points.flatMap((p) => [...p.values, p.best]), all?.db].filter(known);
   const y = log ? [Math.floor(Math.min(-1, ...values.filter((v) => v > 0).map(Math.log10))) - 1, 0]
     : [Math.floor(values.reduce((a, v) => Math.min(a, v), 0) / 10) * 10,
     Math.min(HIGHEST, Math.ceil(values.reduce((a, v) => Math.max(a, v), 10) / 10) * 10)];
-  const p = new Plot(label, [0, points.length], y, { width: wide, height: 390, right: 14, top: 22 });
+  const p = new Plot(label, [0, points.length], y, { width, height: 390, right: 14, top: 22 });
   p.root.setAttribute('class', `points ${css}`);
   p.root.setAttribute('role', 'group');
   p.root.setAttribute('aria-label', label);
@@ -192,28 +203,30 @@ const networkPlot = (points, lines, { width, css, label, log = false, top, level
   const place = (v) => (known(v) ? (log ? Math.log10(Math.max(v, 10 ** y[0])) : Math.min(v, y[1])) : null), list = [];
   for (let i = 0, step = Math.max(1, ...ticks(0, Math.max(2, points.length), width > 500 ? 12 : 5).slice(1,
     2)); i < points.length; i += Math.round(step)) list.push(i + 0.5);
-  if (all) p.add(svg('path.limit', { d: `M${p.left} ${p.up(place(all.db))}H${p.width - p.right}` }));
+  p.add(svg('path.span', { d: points.map((q, i) => (known(q.best)
+    ? `M${p.across(i)} ${p.up(place(q.best))}H${p.across(i + 1)}V${p.up(place(q.values[0]))}H${p.across(i)}z` : '')).join('') }));
+  if (all) p.add(svg('path.total', { d: `M${p.left} ${p.up(place(all.db))}H${p.width - p.right}` }));
   lines.forEach((l, k) => p.line(l.css, points.map((q, i) => [i + 0.5, place(q.values[k])])));
+  const small = points.length > width / 8;
   p.add(points.map((q, i) => {
-    const dots = lines.map((l, k) => (known(q.values[k]) && (k === 0 || points.length <= DOTTED)
-      ? svg(`circle.${l.dot}`, { cx: p.across(i + 0.5), cy: p.up(place(q.values[k])), r: l.r }) : null)).reverse();
-    const a = svg('a', { href: `#L${q.number}`, tabindex: -1, 'data-x': p.across(i + 0.5), 'aria-label': q.title },
-      dots);
+    const dots = lines.map((l, k) => (known(q.values[k])
+      ? svg(`circle.${l.dot}`, { cx: p.across(i + 0.5), cy: p.up(place(q.values[k])), r: small ? 1.6 : l.r }) : null)).reverse();
+    const a = svg('a', { href: `#L${q.number}`, tabindex: -1, 'data-x': p.across(i + 0.5), 'data-layers': q.layers.join(' '),
+      'aria-label': q.title }, dots);
     const first = q.values.find(known);
     return q.mark ? [a, svg('circle.mark', { cx: p.across(i + 0.5), cy: p.up(place(first)), r: 7 }),
       svg('text.marktext', { x: p.across(i + 0.5), y: p.up(place(first)) - 11, 'text-anchor': 'middle' }, q.mark)] : a;
   }));
   if (all) p.add(svg('text.strong', { x: p.left + 6, y: p.up(place(all.db)) - 5 }, all.words));
-  return p.axisX('number of the layer, in the order of the network',
-    { list, text: (v) => points[v - 0.5].number }).root;
+  return p.axisX('layer, by its number in the table of layers', { list, text: (v) => points[v - 0.5].number }).root;
 };
 
-// The plot for wide and for narrow windows, or one that scrolls, with a line of words about the point nearest to the pointer.
+// The plot for wide and for narrow windows, with a line of words about the point nearest to the pointer.
 const networkFigure = (points, lines, about) => {
-  const sizes = 3 * points.length + 60 > 1072 ? [[1072, 'long']] : [[1072, 'wide'], [366, 'narrow']];
   const words = h('p.readout', { role: 'status' }, matchMedia('(hover: hover) and (min-width: 761px)').matches
     ? 'Point at a layer for its figures; click to open it.' : 'Tap a layer to open it.');
-  const plots = sizes.map(([width, css]) => networkPlot(points, lines, { width, css, ...about }));
+  const plots = [[1072, 'wide'], [366, 'narrow']].map(([width, css]) =>
+    networkPlot(grouped(points, width / 3, about.log), lines, { width, css, ...about }));
   for (const plot of plots) {
     const links = [...plot.querySelectorAll('a')];
     let near = null;

@@ -52,8 +52,8 @@ const short = (v) => {
 };
 // "98.83 → 98.99", or one figure if both are the same.
 const fromTo = (before, after) => (before === after ? before : `${before} → ${after}`);
-const percent = (share, digits = 2) => (!known(share) ? '–' : share > 0 && share < 0.00005 ? '< 0.01 %' : share === 0
-  ? '0 %' : `${(100 * share).toFixed(digits)} %`);
+const percent = (share, digits = 2) => (!known(share) ? '–' : share > 0 && share < 0.00005 ? '< 0.01\u00a0%' : share === 0
+  ? '0\u00a0%' : `${(100 * share).toFixed(digits)}\u00a0%`);
 const bytes = (n) => {
   if (!known(n)) return '–';
   const units = ['bytes', 'KB', 'MB', 'GB'];
@@ -86,6 +86,8 @@ class Report {
       if (l.node && (!this.byNode.has(l.node) || (l.kind === 'activation'
         && this.layers[this.byNode.get(l.node)].kind !== 'activation'))) this.byNode.set(l.node, i);
     });
+    this.ranked = this.ranking.filter((e) => known(e.output_sqnr_db)).sort((a, b) => a.output_sqnr_db - b.output_sqnr_db);
+    this.noise = this.ranked.reduce((n, e) => n + 10 ** (-e.output_sqnr_db / 10), 0);
     // What makes less than a sixteenth of the noise of the outputs is no source of it that matters.
     const worst = this.worstOutput()?.sqnr_db ?? Infinity;
     this.suggestions = (json.suggestions ?? []).filter((s) => !(this.effects.get(s.name)?.output_sqnr_db > worst + 12));
@@ -93,10 +95,14 @@ class Report {
     this.marked = new Map(this.matters() ? this.suggestions.map((s, i) => [s.layer ?? this.byNode.get(s.name), i + 1])
       : []);
   }
+  // No operator is quantized: the outputs equal those of the float model because the file is that model.
+  unchanged() { return this.json.quantized_ops === 0 && !this.layers.length && this.json.float_ops?.length > 0; }
   matters() { return this.grade !== 'good'; }
   // SQNR of the outputs with only this layer's operator quantized.
   effect(layer) { return layer.output_sqnr_db ?? layer.isolated_sqnr_db ?? this.effects.get(layer.node)?.output_sqnr_db
     ?? null; }
+  // Share of a layer in the noise of all layers.
+  noiseShare(e) { return known(e.output_sqnr_db) && this.noise > 0 ? 10 ** (-e.output_sqnr_db / 10) / this.noise : null; }
   outputs() { return (this.json.outputs ?? []).filter((o) => o.ordered !== true); }
   worstOutput() { return this.outputs().filter((o) => known(o.sqnr_db)).sort((a, b) => a.sqnr_db - b.sqnr_db)[0]
     ?? null; }
