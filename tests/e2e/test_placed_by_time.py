@@ -69,6 +69,8 @@ def test_a_network_that_integers_make_slower_stays_in_float(job, tmp_path):
 def test_if_nothing_gains_the_file_is_in_float_and_the_job_says_so(job, tmp_path):
     done = job([(16, 16, 3, 16, 1)] * 10)
     assert "nothing is quantized: ONNX Runtime computes all of this model faster in float" in done.err
+    assert (done.json["quantized_ops"], done.json["verdict"]["grade"]) == (0, "unknown"), "a float file is not a good result"
+    assert done.json["verdict"]["text"].startswith("nothing is quantized")
     assert all(n.op_type not in ("QuantizeLinear", "DequantizeLinear") for n in onnx.load(str(tmp_path / "q.onnx")).graph.node)
     x = np.load(tmp_path / "d.npz")["x"]
     real, written = (onnxruntime.InferenceSession(str(tmp_path / n)).run(None, {"x": x})[0] for n in ("m.onnx", "q.onnx"))

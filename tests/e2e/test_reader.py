@@ -158,3 +158,59 @@ def test_outputs_of_other_types_are_not_compared(qcalib, tmp_path):
         "y": None, "z": None, "double": "float64", "positive": "bool", "negative": "bool"}
     assert "finite" not in out and out.count(": SQNR ") == 2
     assert "not compared, its type is float64" in out and "and 2 more, not compared" in out
+
+
+def relabelled(source, path, labels, scale=1):
+    """The example's calibration data with other labels, or without."""
+    with h5py.File(source) as f, h5py.File(path, "w") as to:
+        f.copy("input", to)
+        to["input"].attrs["scale"] = f["input"].attrs["scale"] * scale
+        if labels is not None:
+            to["labels"] = labels(f["labels"][:])
+
+
+LABELS = {
+    "sound": lambda y: y,
+    "three": lambda y: np.where(y < 3, y, -1),
+    "none": None,
+    "of another number": lambda y: y[:-7],
+    "not integers": lambda y: y.astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_the_classes_of_calibration_samples_are_known_from_sound_labels(qcalib, examples, tmp_path, name):
+    relabelled(examples / "digits_calib.h5", tmp_path / "d.h5", LABELS[name])
+    job = ["quantize", "--data", "d.h5", "--no-report", "--advice", "off", "-o", "q.onnx", "--json", examples / "digits_cnn.onnx"]
+    found = qcalib(*job).json["data"].get("classes")
+    with h5py.File(examples / "digits_calib.h5") as f:
+        values, counts = np.unique(f["labels"][:], return_counts=True)
+    if name == "three":
+        values, counts = values[:3], counts[:3]
+    expected = {"count": None, "seen": len(values), "least": counts.min(), "most": counts.max()}
+    assert found == (expected if name in ("sound", "three") else None)
+    scored = qcalib(*job, "--eval", examples / "digits_test.h5", "--samples", "100").json["data"].get("classes")
+    assert (scored or {}).get("count") == (10 if found else None)
+
+
+def test_an_input_that_is_no_layer_has_its_range(qcalib, tmp_path):
+    """The first product stays in float, so its input has no parameters."""
+    rng = np.random.default_rng(7)
+    nodes = [helper.make_node("MatMul", ["x", "a"], ["p"], "first"), helper.make_node("MatMul", ["p", "b"], ["y"], "second")]
+    save(tmp_path / "m.onnx", nodes, {"x": ["N", 64]}, {"y": ["N", 32]}, a=rng.normal(size=(64, 64)), b=rng.normal(size=(64, 32)))
+    x = rng.normal(size=(20, 64)).astype(np.float32)
+    np.savez(tmp_path / "d.npz", x=x)
+    job = ["quantize", "m.onnx", "--data", "d.npz", "--prefer", "integers", "--no-report", "--json", "-o", "q.onnx"]
+    assert qcalib(*job).json["data"]["inputs"] == []
+    (found,) = qcalib(*job, "--skip", "first").json["data"]["inputs"]
+    assert (found["name"], found["units"], found["not_finite"]) == ("x", 20, 0)
+    assert (found["min"], found["max"]) == pytest.approx((x.min(), x.max()))
+
+
+def test_samples_that_differ_are_the_cause_in_the_verdict(qcalib, examples, tmp_path):
+    relabelled(examples / "digits_calib.h5", tmp_path / "dark.h5", None, scale=1 / 64)
+    job = ["quantize", "--no-report", "--json", "-o", "q.onnx", "--eval", examples / "digits_test.h5", examples / "digits_cnn.onnx"]
+    dark, right = (qcalib(*job, "--data", d).json for d in ("dark.h5", examples / "digits_calib.h5"))
+    assert dark["samples_differ"]["calibrated_sqnr_db"] > 30 > 10 > dark["outputs"][0]["sqnr_db"]
+    assert "the calibration samples differ from those of --eval" in dark["verdict"]["text"] and "would help" not in dark["verdict"]["text"]
+    assert "samples_differ" not in right and "differ" not in right["verdict"]["text"]
