@@ -342,7 +342,7 @@ static bool differ(struct differing *out, const struct named *x, const struct na
                            text_or(m, "weight_rounding.method", "nearest")) != 0,
     };
     return out->type || out->method || out->parameters || out->rounding || isnan(sqnr(l)) != isnan(sqnr(m)) ||
-           fabs(out->by) >= same_db || fabs(sqnr(m) - sqnr(l)) >= same_db;
+           fabs(sqnr(m) - sqnr(l)) >= same_db;
 }
 
 static int by_change(const void *p, const void *q)

@@ -25,14 +25,14 @@ const changes = () => {
     : 'scale or zero point') : c)).filter(Boolean).join(', ') || 'only its input or weight values';
   const range = (l, k) => (known(l.min?.[k]) ? `${short(l.min[k])} to ${short(l.max[k])}` : '–'), rows = page.layers;
   const column = (title, css, value, text) => ({ title, css, value, text });
-  const db = (title, css, key, k) => ({ title, css: `n${css}`, value: (l) => l[key]?.[k], text: (l) => fixed(l[key]?.[k]),
+  const db = (title, css, key, k, more = '') => ({ title, css: `n${css}${more}`, value: (l) => l[key]?.[k], text: (l) => fixed(l[key]?.[k]),
     level: css ? null : (l) => l[key]?.[k] });
   const t = dataTable([numberOf(rows),
     { ...column('tensor', 'name', (l) => l.name, (l) => withOp(nameOf(l.name), l.op)) },
-    column('change, dB', 'n', (l) => (known(l.change_db) ? Math.abs(l.change_db) : null),
+    column('change, dB', 'n.db', (l) => (known(l.change_db) ? Math.abs(l.change_db) : null),
     (l) => (known(l.change_db) ? h(l.change_db < -0.5 && l.output_sqnr_db?.[1] < 40 ? 'span.bad' : 'span', {},
     `${l.change_db >= 0 ? '+' : '−'}${fixed(Math.abs(l.change_db))}`) : '–')),
-    db('first, dB', '', 'output_sqnr_db', 0), db('second, dB', '', 'output_sqnr_db', 1),
+    db('first, dB', '', 'output_sqnr_db', 0, '.more'), db('second, dB', '', 'output_sqnr_db', 1),
     db('first tensor, dB', '.local', 'sqnr_db', 0), db('second tensor, dB', '.local', 'sqnr_db', 1),
     column('what changed', 'what.more', what, what),
       ...[0, 1].map((k) => column(`${['first', 'second'][k]} range`, 'n.more', (l) => l.max?.[k], (l) => range(l, k))),

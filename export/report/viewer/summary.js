@@ -80,7 +80,7 @@ const latencyTile = (r) => {
 // Options in a text are not broken after their hyphens.
 const unbroken = (text) => String(text).split(/(\s+)/).map((w) => {
   const [, name, value] = w.match(/^(\(?--[^=]*=?)(.*)$/) ?? [];
-  return name ? h('span.option', {}, h('b', {}, name), value) : w;
+  return name ? h('span.option', {}, h('b', {}, name), h('wbr'), value) : w;
 });
 const warnings = (list) => (list?.length ? h('section.warnings', {}, h('h3', {}, plural(list.length, 'warning')),
   h('ul', {}, list.map((w) => h('li', {}, unbroken(w))))) : null);
@@ -137,7 +137,7 @@ const worstCard = (r) => {
     ? [h('ol.worst', {}, worst.map((e) =>
       h('li', {}, h('span.name', {}, node(r, e.node), ' ', h('span.muted', {}, e.op)),
       h(`b.chip.${level(e.output_sqnr_db)}`, {}, decibel(e.output_sqnr_db, 1))))),
-      h('p.note', {}, r.ranked.length > 3 ? `${sum < 0.3 ? 'No layer stands out: these' : 'These'} make ${percent(sum, 0)} of the noise of ${plural(r.ranked.length, 'layer')}. ` : null,
+      h('p.note', {}, r.ranked.length > 3 ? `${sum < 0.3 ? 'No layer stands out: these' : 'These'} make ${sum < 0.01 ? 'less than 1\u00a0%' : percent(sum, 0)} of the noise of ${plural(r.ranked.length, 'layer')}. ` : null,
         h('a.whole', { href: '#effects' }, 'All layers'), r.matters() && r.suggestions.length
         ? [', and ', h('a', { href: '#advice' }, 'causes')] : null), effectsNote(r)]
     : h('p', {}, r.json.measured_samples ? 'No layer adds noise to the outputs.' : 'It was not measured.'));
