@@ -79,7 +79,7 @@ static bool print_difference(const struct qc_json *d, const struct qc_cli_option
     const struct qc_json *layers = qc_json_find(d, "layers");
     const size_t count = qc_json_size(layers), shown = o->verbose || count < SHOWN ? count : SHOWN;
     qc_say("layers      %zu of %.0f differ%s\n", count, qc_json_find_number(d, "layers_in_both"),
-           count ? "; the largest change of SQNR first" : "");
+           count ? "; the largest change of noise first" : "");
     for (size_t i = 0; i < shown; i++) {
         const struct qc_json *l = qc_json_at(layers, i);
         const char *what = qc_layer_change(o->job.arena, l, st);

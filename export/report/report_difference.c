@@ -322,7 +322,8 @@ static double effect(const struct qc_json *l)
 /* Two layers of one name and how they differ. */
 struct differing {
     const struct named *x, *y;
-    double by; /* change of their effects, dB; NaN: not measured */
+    double by;    /* change of their effects, dB; NaN: not measured */
+    double noise; /* the same of noise / signal, by which layers are ordered: 20 dB of 60 matter less than 2 dB of 20 */
     bool type, method, parameters, rounding;
 };
 
@@ -335,6 +336,7 @@ static bool differ(struct differing *out, const struct named *x, const struct na
         .x = x,
         .y = y,
         .by = effect(m) - effect(l),
+        .noise = fabs(pow(10, -effect(m) / 10) - pow(10, -effect(l) / 10)),
         .type = !same(both, "type"),
         .method = strcmp(text_or(l, "method", "?"), text_or(m, "method", "?")) != 0,
         .parameters = !same(both, "scale") || !same(both, "zero_point"),
@@ -348,7 +350,7 @@ static bool differ(struct differing *out, const struct named *x, const struct na
 static int by_change(const void *p, const void *q)
 {
     const struct differing *x = p, *y = q;
-    const double a = fabs(x->by), b = fabs(y->by);
+    const double a = x->noise, b = y->noise;
     if (isnan(a) != isnan(b)) return isnan(a) ? 1 : -1;
     if (!isnan(a) && a != b) return a < b ? 1 : -1;
     return compare(x->x, y->x);

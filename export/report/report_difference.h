@@ -14,8 +14,8 @@ struct qc_report_source {
 
 /* *out: owned by the caller. "reports" (file, version), "model", "verdict" (a sentence), "figures" of the whole job
    (name, unit, values, change; "better": 1 if higher is better, -1 if lower is, 0 if neither), "options" that differ,
-   "notes" why figures may not be comparable, "layers" that differ of "layers_in_both", the largest change of the
-   SQNR of the outputs first, and "only_in_first", "only_in_second" (names). Values are pairs; null: a report does not
+   "notes" why figures may not be comparable, "layers" that differ of "layers_in_both", the largest change of
+   noise at the outputs first, and "only_in_first", "only_in_second" (names). Values are pairs; null: a report does not
    have it. Fails (QC_BAD_INPUT) if a compared member is missing, as in reports of older versions, or if the reports are
    of different models. */
 bool qc_report_difference(struct qc_json **out, const struct qc_report_source from[2], struct qc_arena *a,

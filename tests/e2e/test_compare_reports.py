@@ -59,12 +59,14 @@ def test_figures_options_and_layers_are_those_of_the_reports(qcalib, jobs):
     assert found["layers_in_both"] == len(own.keys() & other.keys())
     assert found["only_in_first"] and set(found["only_in_first"]) == {n for _, n in own.keys() - other.keys()}
     assert set(found["only_in_second"]) == {n for _, n in other.keys() - own.keys()}
-    sizes = [abs(l["change_db"]) for l in found["layers"] if l["change_db"] is not None]
+    changed = [l["output_sqnr_db"] for l in found["layers"] if l["change_db"] is not None]
+    sizes = [abs(10 ** (-a / 10) - 10 ** (-b / 10)) for a, b in changed]
     assert len(sizes) > 5 and sizes == sorted(sizes, reverse=True)
     for layer in found["layers"]:
         x, y = own[layer["kind"], layer["name"]], other[layer["kind"], layer["name"]]
         assert ("parameters" in layer["changed"]) == ((x["scale"], x["zero_point"]) != (y["scale"], y["zero_point"]))
         assert ("method" in layer["changed"]) == (x["method"] != y["method"])
+        assert layer["output_sqnr_db"] == [x["output_sqnr_db"], y["output_sqnr_db"]]
         if x["sqnr_db"] is not None:
             assert layer["sqnr_db"] == [x["sqnr_db"], y["sqnr_db"]]
 
@@ -73,7 +75,7 @@ def test_page_and_summary(qcalib, jobs, tmp_path):
     page = tmp_path / "page.html"
     out = qcalib("compare-reports", jobs / "first", jobs / "second", "-o", page).out
     assert re.search(r'^options +--method: "auto" -> "minmax"$', out, re.M), out
-    assert re.search(r"^layers +\d+ of \d+ differ; the largest change of SQNR first$", out, re.M), out
+    assert re.search(r"^layers +\d+ of \d+ differ; the largest change of noise first$", out, re.M), out
     assert re.search(r"^ +\d+ quantized in the first report only$", out, re.M) and f"written     {page}" in out
     text, record = page.read_text(), record_of(page)
     verdict = record["verdict"]["text"]

@@ -130,10 +130,8 @@ def test_more_bits(quantize, qcalib, examples, tmp_path, given, option):
     )
     first = next(a for a in before["advice"] if any(option in w for w in a["command"]))
     after = again(qcalib, tmp_path, first)
-    assert (
-        after["outputs"][0]["sqnr_db"] >= before["outputs"][0]["sqnr_db"] + 0.3
-        and after["float_ops"] == before["float_ops"]
-    )
+    floats = [[(f["name"], f["op"]) for f in r["float_ops"]] for r in (before, after)]  # --skip says why for the command
+    assert after["outputs"][0]["sqnr_db"] >= before["outputs"][0]["sqnr_db"] + 0.3 and floats[0] == floats[1]
 
 
 def test_digits_in_a_name_are_no_type(quantize, examples):

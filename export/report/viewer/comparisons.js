@@ -25,11 +25,13 @@ const changes = () => {
     : 'scale or zero point') : c)).filter(Boolean).join(', ') || 'only its input or weight values';
   const range = (l, k) => (known(l.min?.[k]) ? `${short(l.min[k])} to ${short(l.max[k])}` : '–'), rows = page.layers;
   const column = (title, css, value, text) => ({ title, css, value, text });
+  // Layers are ordered by the change of their noise: 20 dB of 60 matter less than 2 dB of 20.
+  const noise = ({ output_sqnr_db: [a, b] }) => Math.abs(10 ** (-a / 10) - 10 ** (-b / 10));
   const db = (title, css, key, k, more = '') => ({ title, css: `n${css}${more}`, value: (l) => l[key]?.[k], text: (l) => fixed(l[key]?.[k]),
     level: css ? null : (l) => l[key]?.[k] });
   const t = dataTable([numberOf(rows),
     { ...column('tensor', 'name', (l) => l.name, (l) => withOp(nameOf(l.name), l.op)) },
-    column('change, dB', 'n.db', (l) => (known(l.change_db) ? Math.abs(l.change_db) : null),
+    column('change, dB', 'n.db', (l) => (known(l.change_db) ? noise(l) : null),
     (l) => (known(l.change_db) ? h(l.change_db < -0.5 && l.output_sqnr_db?.[1] < 40 ? 'span.bad' : 'span', {},
     `${l.change_db >= 0 ? '+' : '−'}${fixed(Math.abs(l.change_db))}`) : '–')),
     db('first, dB', '', 'output_sqnr_db', 0, '.more'), db('second, dB', '', 'output_sqnr_db', 1),
@@ -51,7 +53,7 @@ const changes = () => {
       page.options.map((o) => [h('code', {}, `--${o.name}`), json(o.values[0]), json(o.values[1])]), 'options')
       : h('p', {}, 'All options are the same.'),
     h('h2', {}, `Layers that differ: ${page.layers.length} of ${page.layers_in_both}`),
-      h('p.note', {}, 'SQNR of the outputs with only the operator of the tensor quantized, the largest change first. Ranges are those that the scales cover.'), t,
+      h('p.note', {}, 'SQNR of the outputs with only the operator of the tensor quantized, the largest change of noise first. Ranges are those that the scales cover.'), t,
     [0, 1].map((k) => {
       const names = page[k ? 'only_in_second' : 'only_in_first'] ?? [],
         of = new Map((page.records[k].layers ?? []).map((l) => [l.name, l]));
