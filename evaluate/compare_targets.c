@@ -73,8 +73,10 @@ static bool fill_rows(struct qc_target_pair *p, int side, const struct qc_option
     ok = ok && set_row(p, &n, side, "scales", t->power_of_two ? "powers of two" : "any") &&
          set_row(p, &n, side, "results", t->float_results ? "float unless read as integers" : "stored") &&
          set_row(p, &n, side, "biases", biases[t->bias]) &&
-         set_row(p, &n, side, "operators in integers", qc_arena_printf(q->arena, st, "%zu", r->quantized_ops)) &&
-         set_row(p, &n, side, "operators in float", qc_arena_printf(q->arena, st, "%zu", r->float_op_count));
+         set_row(p, &n, side, "operators in integers",
+                 qc_arena_printf(q->arena, st, "%.0f", qc_json_find_number(r->record, "quantized_ops"))) &&
+         set_row(p, &n, side, "operators in float",
+                 qc_arena_printf(q->arena, st, "%zu", qc_json_size(qc_json_find(r->record, "float_ops"))));
     p->row_count = n;
     return ok;
 }

@@ -225,16 +225,18 @@ static void record_accuracy(struct qc_job *j)
 static bool check_integer(const struct qc_job *j, struct qc_status *st)
 {
     char list[1500] = "";
+    const struct qc_json *all = qc_json_get(j->r.record, "float_ops");
+    const size_t count = qc_json_size(all);
     size_t at = 0;
-    if (!j->setup->options->require_integer || !j->r.float_op_count) return true;
-    for (size_t i = 0; i < j->r.float_op_count && at + 100 < sizeof list; i++) {
-        const struct qc_float_op *f = &j->r.float_ops[i];
-        qc_text(list + at, (unsigned)(sizeof list - at), "%s'%.60s' (%s: %s)", i ? ", " : "", f->name, f->op,
-                f->reason);
+    if (!j->setup->options->require_integer || !count) return true;
+    for (size_t i = 0; i < count && at + 100 < sizeof list; i++) {
+        const struct qc_json *f = qc_json_at(all, i);
+        qc_text(list + at, (unsigned)(sizeof list - at), "%s'%.60s' (%s: %s)", i ? ", " : "",
+                qc_json_find_text(f, "name"), qc_json_find_text(f, "op"), qc_json_find_text(f, "reason"));
         at += strlen(list + at);
     }
-    return qc_fail(st, QC_DEMAND, "--require-integer: %zu op%s stay%s in float: %s", j->r.float_op_count,
-                   j->r.float_op_count == 1 ? "" : "s", j->r.float_op_count == 1 ? "s" : "", list);
+    return qc_fail(st, QC_DEMAND, "--require-integer: %zu op%s stay%s in float: %s", count, count == 1 ? "" : "s",
+                   count == 1 ? "s" : "", list);
 }
 
 /* Counts the products of the produced graph whose pair sums may saturate (graph/core/pair_order.h). */
@@ -253,10 +255,14 @@ static void prove_pairs(struct qc_job *j)
 
 static bool count_ops(struct qc_job *j, struct qc_status *st)
 {
-    struct qc_report *r = &j->r;
+    struct qc_json *floats = qc_json_array();
+    size_t quantized = 0;
     prove_pairs(j);
-    return qc_float_ops(&r->float_ops, &r->float_op_count, &r->quantized_ops, j->best->network, st) &&
-           qc_body_float_ops(r, j->best->network, st) && check_integer(j, st);
+    const bool ok = qc_float_ops(floats, &quantized, j->best->network, NULL, st) &&
+                    qc_body_float_ops(floats, &quantized, j->best->network, NULL, st);
+    qc_json_put(j->r.record, "quantized_ops %zu", quantized);
+    qc_json_set(j->r.record, "float_ops", floats);
+    return ok && check_integer(j, st);
 }
 
 /* Measures the worst output on samples that calibrated: what is mended depends on no others. */

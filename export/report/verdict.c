@@ -89,30 +89,6 @@ static const char *output_grade(struct sentence *s, double db)
     return g;
 }
 
-static void say_gains(struct sentence *s, const struct qc_json *record)
-{
-    const struct qc_json *files = qc_json_find(record, "files");
-    const double model = qc_json_find_number(record, "model.bytes"),
-                 file = qc_json_size(files) ? qc_json_find_number(qc_json_at(files, 0), "bytes") : (double)NAN,
-                 floats = qc_json_find_number(record, "small_float_share"),
-                 blocks = qc_json_find_number(record, "block_share"),
-                 integers = qc_json_find_number(record, "integer_share"),
-                 ms = qc_json_find_number(record, "timing.benchmark.best_ms"),
-                 float_ms = qc_json_find_number(record, "timing.benchmark.float_ms");
-    if (file > 0 && model > 0) say(s, "; the file is %.0f %% of the original", 100 * file / model);
-    if (floats > 0)
-        say(s, "; %.1f %% of multiply-adds read 8-bit floats", 100 * floats);
-    else if (blocks > 0)
-        say(s, "; %.1f %% of multiply-adds read values in blocks", 100 * blocks);
-    else if (!isnan(integers))
-        say(s, "; %.1f %% of multiply-adds are in integers", 100 * integers);
-    const double estimate = qc_json_find_number(record, "cost.latency");
-    if (ms > 0 && float_ms > 0)
-        say(s, "; it runs in %.0f %% of the time", 100 * ms / float_ms);
-    else if (estimate > slower)
-        say(s, "; it is slower than the float model, %.2f times the latency (estimated)", estimate);
-}
-
 /* Returns true if no operator is quantized and no weight is. */
 static bool is_unchanged(const struct qc_json *record)
 {
@@ -154,6 +130,25 @@ struct qc_json *qc_verdict_json(const struct qc_json *record)
     }
     if ((g == USABLE || g == POOR) && advice && !differ)
         say(&s, "; %zu change%s would help", advice, qc_plural(advice));
-    say_gains(&s, record);
+    const struct qc_json *files = qc_json_find(record, "files");
+    const double model = qc_json_find_number(record, "model.bytes"),
+                 file = qc_json_size(files) ? qc_json_find_number(qc_json_at(files, 0), "bytes") : (double)NAN,
+                 floats = qc_json_find_number(record, "small_float_share"),
+                 blocks = qc_json_find_number(record, "block_share"),
+                 integers = qc_json_find_number(record, "integer_share"),
+                 ms = qc_json_find_number(record, "timing.benchmark.best_ms"),
+                 float_ms = qc_json_find_number(record, "timing.benchmark.float_ms"),
+                 estimate = qc_json_find_number(record, "cost.latency");
+    if (file > 0 && model > 0) say(&s, "; the file is %.0f %% of the original", 100 * file / model);
+    if (floats > 0)
+        say(&s, "; %.1f %% of multiply-adds read 8-bit floats", 100 * floats);
+    else if (blocks > 0)
+        say(&s, "; %.1f %% of multiply-adds read values in blocks", 100 * blocks);
+    else if (!isnan(integers))
+        say(&s, "; %.1f %% of multiply-adds are in integers", 100 * integers);
+    if (ms > 0 && float_ms > 0)
+        say(&s, "; it runs in %.0f %% of the time", 100 * ms / float_ms);
+    else if (estimate > slower)
+        say(&s, "; its latency is %.0f %% of the float model's (estimated)", 100 * estimate);
     return QC_JSON("grade %s text %s", g, s.text);
 }

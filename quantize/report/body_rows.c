@@ -38,28 +38,16 @@ bool qc_body_layers(struct qc_report *r, const struct qc_network *net, struct qc
     return !set || !set->count || qc_layers_index(r, net->arena, st);
 }
 
-bool qc_body_float_ops(struct qc_report *r, const struct qc_network *net, struct qc_status *st)
+bool qc_body_float_ops(struct qc_json *list, size_t *quantized, const struct qc_network *net, const char *in,
+                       struct qc_status *st)
 {
     const struct qc_body_set *set = net->bodies;
     for (size_t i = 0; set && i < set->count; i++) {
         const struct qc_body *b = &set->of[i];
-        struct qc_report own = {0};
-        if (!b->network) continue;
-        if (!qc_float_ops(&own.float_ops, &own.float_op_count, &own.quantized_ops, b->network, st) ||
-            !qc_body_float_ops(&own, b->network, st))
+        const char *own = in ? qc_arena_printf(net->arena, st, "%s/%s", in, b->name) : b->name;
+        if (b->network && (!own || !qc_float_ops(list, quantized, b->network, own, st) ||
+                           !qc_body_float_ops(list, quantized, b->network, own, st)))
             return false;
-        struct qc_float_op *all =
-            QC_NEW_ARRAY(net->arena, struct qc_float_op, r->float_op_count + own.float_op_count, st);
-        if (!all) return false;
-        if (r->float_op_count) memcpy(all, r->float_ops, r->float_op_count * sizeof *all);
-        for (size_t k = 0; k < own.float_op_count; k++) {
-            struct qc_float_op *f = &all[r->float_op_count + k];
-            *f = own.float_ops[k];
-            if (!(f->name = inside(net, b, f->name, st))) return false;
-        }
-        r->float_ops = all;
-        r->float_op_count += own.float_op_count;
-        r->quantized_ops += own.quantized_ops;
     }
     return true;
 }

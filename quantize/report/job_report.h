@@ -51,17 +51,6 @@ struct qc_report_idea {
     const char *reason; /* why it was not tried, or NULL */
 };
 
-struct qc_float_op {
-    const char *name, *op, *reason;
-};
-
-/* A layer in the ranking by effect on the outputs. */
-struct qc_report_rank {
-    const char *node, *op; /* node: the name that options accept; "": it has none */
-    double sqnr_db;        /* of the outputs with only this layer quantized; infinity without noise */
-    bool measured;         /* false: estimated from the errors of all tensors */
-};
-
 /* The cost of a network at run time (quantize/search/cost.h). */
 struct qc_report_cost {
     double latency; /* estimated, relative to the float model; NaN: shapes are unknown */
@@ -204,13 +193,9 @@ struct qc_report {
     size_t data_samples;                      /* of --data */
     bool constant_outputs;                    /* the outputs are nearly the same for all samples */
     struct qc_report_cost cost;
-    size_t quantized_ops, float_op_count;
-    const struct qc_float_op *float_ops;
     size_t layer_count;
     const struct qc_layer *layers;
     const size_t *layers_by_name;              /* [layer_count]: indices of layers, sorted by name */
-    size_t rank_count;                         /* 0: nothing was measured */
-    const struct qc_report_rank *ranks;        /* the worst first */
     const struct qc_report_fallback *fallback; /* NULL: not needed */
     const struct qc_report_size *size;         /* NULL: --size was not given */
     const struct qc_report_latency *latency;   /* NULL: --benchmark was not given */

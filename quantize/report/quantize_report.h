@@ -8,15 +8,16 @@
 bool qc_fill_layers(struct qc_report *r, const struct qc_network *p, const struct qc_measurement *m,
                     struct qc_status *st);
 
-/* Lists the float ops of the produced graph with their reasons; *quantized: number of quantized ops. Arrays are from
-   the arena of p. */
-bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantized, const struct qc_network *p,
+/* Adds the name, op and reason of the float ops of the produced graph to a list, and the number of quantized ops to
+ *quantized. in: the body that p is of, or NULL. */
+bool qc_float_ops(struct qc_json *list, size_t *quantized, const struct qc_network *p, const char *in,
                   struct qc_status *st);
 
-/* Append the layers, and the operators in float, of all bodies to those of the model, with names such as
+/* Add the layers, and the operators in float, of all bodies to those of the model, with names such as
    "loop/body/conv". */
 bool qc_body_layers(struct qc_report *r, const struct qc_network *n, struct qc_status *st);
-bool qc_body_float_ops(struct qc_report *r, const struct qc_network *n, struct qc_status *st);
+bool qc_body_float_ops(struct qc_json *list, size_t *quantized, const struct qc_network *n, const char *in,
+                       struct qc_status *st);
 
 /* Returns the node of p->folded that computes a stored value, looking through quantize and requantize; 0 if there is
    none. */

@@ -210,14 +210,10 @@ bool qc_noise_believed(double **out, const struct qc_graph *g, const struct qc_m
 
 /* ---- Ranking ---- */
 
-static bool add_rank(struct qc_report_rank *to, const struct qc_layer_effect *e, double noise, bool measured,
-                     struct qc_arena *a, struct qc_status *st)
+static void add_rank(struct qc_json *to, const struct qc_layer_effect *e, double noise, bool measured)
 {
-    *to = (struct qc_report_rank){.node = qc_arena_strdup(a, e->name, st),
-                                  .op = e->op,
-                                  .sqnr_db = qc_effect_sqnr_db(noise),
-                                  .measured = measured};
-    return to->node != NULL;
+    qc_json_add(to, QC_JSON("node %s op %s output_sqnr_db %g measured %hhd", e->name, e->op, qc_effect_sqnr_db(noise),
+                            measured));
 }
 
 bool qc_fill_ranking(struct qc_report *r, const struct qc_network *net, const struct qc_measurement *m,
@@ -225,7 +221,8 @@ bool qc_fill_ranking(struct qc_report *r, const struct qc_network *net, const st
 {
     struct qc_sensitivity *all;
     double *believed;
-    r->rank_count = 0;
+    struct qc_json *ranks = qc_json_array();
+    qc_json_set(r->record, "ranking", ranks);
     if (!m) return true;
     if (!qc_noise_believed(&believed, net->folded, m, r, net->arena, st) ||
         !qc_sensitivity_believed(&all, net->simulated, believed, st))
@@ -233,22 +230,17 @@ bool qc_fill_ranking(struct qc_report *r, const struct qc_network *net, const st
     const size_t first = effects ? effects->count : 0;
     /* The estimate is a share of the output noise; times this noise it is comparable with the measured effects. */
     const double noise = qc_trials_noise(m->outputs, net->real->output_count, 0, 1, 1);
-    struct qc_report_rank *ranks = QC_NEW_ARRAY(net->arena, struct qc_report_rank, first + all->count, st);
     bool *done =
         QC_NEW_ARRAY(net->arena, bool, all->count + 1, st); /* by place: nodes of a graph of fixed shapes differ */
-    bool ok = ranks && done;
-    for (size_t i = 0; ok && i < first; i++) {
+    for (size_t i = 0; done && i < first; i++) {
         const struct qc_layer_effect *e = &effects->layers[i];
         if (e->place < all->count) done[e->place] = true;
-        ok = add_rank(&ranks[r->rank_count++], e, e->noise, true, net->arena, st);
+        add_rank(ranks, e, e->noise, true);
     }
-    for (size_t i = 0; ok && i < all->count; i++) {
-        const struct qc_layer_effect *e = &all->layers[i];
-        if (!done[e->place]) ok = add_rank(&ranks[r->rank_count++], e, e->noise * noise, false, net->arena, st);
-    }
-    r->ranks = ranks;
+    for (size_t i = 0; done && i < all->count; i++)
+        if (!done[all->layers[i].place]) add_rank(ranks, &all->layers[i], all->layers[i].noise * noise, false);
     qc_sensitivity_free(all);
-    return ok;
+    return done != NULL;
 }
 
 /* ---- Suggestions ---- */
@@ -650,9 +642,12 @@ bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const stru
     struct finder f = {.net = net, .g = net->folded, .r = r, .st = st};
     struct remedy fix;
     if (!noise_points_find(&f.noise, net->folded, m, r, net->arena, st)) return false;
+    const struct qc_json *ranks = qc_json_get(r->record, "ranking");
     struct qc_json *list = qc_json_array();
-    for (size_t i = 0; i < r->rank_count && i < LOOKED_AT && qc_json_size(list) < SHOWN; i++) {
-        const qc_id node = isfinite(r->ranks[i].sqnr_db) ? op_named(f.g, r->ranks[i].node) : 0;
+    for (size_t i = 0; i < qc_json_size(ranks) && i < LOOKED_AT && qc_json_size(list) < SHOWN; i++) {
+        const struct qc_json *rank = qc_json_at(ranks, i);
+        const bool noisy = isfinite(qc_json_find_number(rank, "output_sqnr_db"));
+        const qc_id node = noisy ? op_named(f.g, qc_json_find_text(rank, "node")) : 0;
         const struct qc_noise_point *pt = node ? point_of(&f, node) : NULL;
         struct suggestion s = {0};
         bool known = true;

@@ -33,6 +33,7 @@ bool qc_record_begin(struct qc_report *r, struct qc_status *st)
     r->record = QC_JSON("tool %s version %s schema %d", "qcalib", QC_VERSION, QC_REPORT_SCHEMA);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) qc_json_set(r->record, keys[i], qc_json_null());
     qc_json_set(r->record, "suggestions", qc_json_array());
+    qc_json_set(r->record, "ranking", qc_json_array());
     r->timing = qc_json_object();
     for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) qc_json_set(r->timing, seconds[i], qc_json_number(0));
     qc_json_set(r->record, "timing", r->timing);
@@ -266,21 +267,12 @@ static void put_advice(struct qc_report *r, const struct qc_graph *g)
 
 bool qc_record_results(struct qc_report *r, const struct qc_network *net, struct qc_status *st)
 {
-    struct qc_json *o = r->record, *list = qc_json_array();
-    qc_json_put(o, "network %s quantized_ops %zu", network_name(r, net->setup->options), r->quantized_ops);
-    for (size_t i = 0; i < r->float_op_count; i++)
-        qc_json_add(list, QC_JSON("name %s op %s reason %s", r->float_ops[i].name, r->float_ops[i].op,
-                                  r->float_ops[i].reason));
-    qc_json_set(o, "float_ops", list);
+    struct qc_json *o = r->record;
+    qc_json_put(o, "network %s", network_name(r, net->setup->options));
     qc_json_set(o, "fallback", fallback(r->fallback));
     if (r->size) add_size(o, r->size);
     if (r->size) qc_json_put(r->timing, "size_seconds %g", r->size->seconds);
     if (r->latency) qc_json_set(r->timing, "benchmark", latency(r->latency));
-    list = qc_json_array();
-    for (size_t i = 0; i < r->rank_count; i++)
-        qc_json_add(list, QC_JSON("node %s op %s output_sqnr_db %g measured %hhd", r->ranks[i].node, r->ranks[i].op,
-                                  r->ranks[i].sqnr_db, r->ranks[i].measured));
-    qc_json_set(o, "ranking", list);
     put_advice(r, net->folded);
     return qc_record_layers(r, net, st) && qc_record_groups(r, net, st) && qc_record_graph(r, net, st);
 }

@@ -169,8 +169,9 @@ struct names {
 static bool names_of(struct names *out, const struct qc_report *r, struct qc_arena *a, struct qc_status *st)
 {
     *out = (struct names){.ranks = {.count = 0}};
-    for (size_t i = r->rank_count; i-- > 0;)
-        if (!qc_texts_set(&out->ranks, r->ranks[i].node, i + 1, a, st)) return false;
+    const struct qc_json *ranks = qc_json_get(r->record, "ranking");
+    for (size_t i = qc_json_size(ranks); i-- > 0;)
+        if (!qc_texts_set(&out->ranks, qc_json_find_text(qc_json_at(ranks, i), "node"), i + 1, a, st)) return false;
     for (size_t i = r->sensitivity ? r->sensitivity->count : 0; i-- > 0;)
         if (!qc_texts_set(&out->effects, r->sensitivity->layers[i].name, i + 1, a, st)) return false;
     for (size_t i = r->overflows ? r->overflows->count : 0; i-- > 0;)
@@ -187,13 +188,15 @@ bool qc_record_layers(struct qc_report *r, const struct qc_network *net, struct 
 {
     struct names names;
     if (!names_of(&names, r, net->arena, st)) return false;
+    const struct qc_json *ranks = qc_json_get(r->record, "ranking");
     struct qc_json *list = qc_json_array();
     for (size_t i = 0; i < r->layer_count; i++) {
         const struct qc_layer *l = &r->layers[i];
         struct qc_json *o = layer(l);
         const size_t rank = number_of(&names.ranks, l->node), effect = number_of(&names.effects, l->node),
                      overflow = number_of(&names.overflows, l->accumulator_of);
-        qc_json_put(o, "output_sqnr_db %g", rank ? r->ranks[rank - 1].sqnr_db : (double)NAN);
+        qc_json_put(o, "output_sqnr_db %g",
+                    rank ? qc_json_find_number(qc_json_at(ranks, rank - 1), "output_sqnr_db") : (double)NAN);
         const struct qc_layer_effect *e = effect ? &r->sensitivity->layers[effect - 1] : NULL;
         if (e)
             qc_json_put(o, "isolated_sqnr_db %g isolated_value %g isolated_drop %g", qc_effect_sqnr_db(e->noise),

@@ -90,26 +90,24 @@ static const bool *of_constants(const struct qc_graph *g, struct qc_arena *a, st
     return is;
 }
 
-bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantized, const struct qc_network *net,
+bool qc_float_ops(struct qc_json *list, size_t *quantized, const struct qc_network *net, const char *in,
                   struct qc_status *st)
 {
     const struct qc_graph *g = net->produced;
     const struct qc_carried *c = g->carried;
-    struct qc_float_op *list =
-        QC_NEW_ARRAY(net->arena, struct qc_float_op, g->node_count + (c ? c->node_count : 0), st);
-    char label[QC_LABEL];
+    const char *between = in ? "/" : "";
+    char label[QC_LABEL], name[2 * QC_LABEL];
     const struct qc_group_info *groups;
     size_t group_count;
     bool *grouped = QC_NEW_ARRAY(net->arena, bool, g->node_count + 1, st);
     const bool *constant = of_constants(g, net->arena, st);
-    *count = *quantized = 0;
     if (!constant || !grouped || !qc_groups_find(&groups, &group_count, g, net->arena, st)) return false;
     for (size_t i = 0; i < group_count; i++)
         for (unsigned k = 0; k < groups[i].count; k++) grouped[groups[i].nodes[k]] = true;
-    for (qc_id id = 1; list && id <= g->node_count; id++) {
+    for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const struct qc_type *t = &g->values[n->outputs].type;
-        if (qc_op_is_conversion(n->op)) continue;
+        if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) continue;
         const enum qc_dynamic_part part = qc_dynamic_part_of(g, n);
         if (part == QC_DYNAMIC_REST) continue;
         /* grouped: rounded only after a function */
@@ -118,22 +116,17 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
             continue;
         }
         if (t->dtype != QC_F32 || constant[n->outputs]) continue; /* shape arithmetic, or weights */
-        const char *name = qc_node_label(label, g, n);
-        struct qc_float_op f = {.name = qc_arena_strdup(net->arena, name, st),
-                                .op = qc_custom_name(n, net->arena, st),
-                                .reason = float_reason(net, n)};
-        if (!f.name || !f.op) return false;
-        list[(*count)++] = f;
+        qc_text(name, sizeof name, "%s%s%s", in ? in : "", between, qc_node_label(label, g, n));
+        qc_json_add(list,
+                    QC_JSON("name %s op %s reason %s", name, qc_custom_name(n, net->arena, st), float_reason(net, n)));
     }
-    for (size_t i = 0; list && c && i < c->node_count; i++) {
+    for (size_t i = 0; c && i < c->node_count; i++) {
         const struct qc_carried_node *n = &c->nodes[i];
-        const char *op = *n->domain ? qc_arena_printf(net->arena, st, "%s::%s", n->domain, n->op) : n->op,
-                   *reason = qc_carried_reason(n, net->arena, st);
-        if (!op || !reason) return false;
-        list[(*count)++] = (struct qc_float_op){.name = n->name, .op = op, .reason = reason};
+        const char *op = *n->domain ? qc_arena_printf(net->arena, st, "%s::%s", n->domain, n->op) : n->op;
+        qc_text(name, sizeof name, "%s%s%s", in ? in : "", between, n->name);
+        qc_json_add(list, QC_JSON("name %s op %s reason %s", name, op, qc_carried_reason(n, net->arena, st)));
     }
-    *out = list;
-    return list != NULL;
+    return st->code == QC_OK;
 }
 
 qc_id qc_maker(const struct qc_graph *g, qc_id v)

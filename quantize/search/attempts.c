@@ -87,15 +87,19 @@ bool qc_attempts_begin(struct qc_attempts *t, struct qc_demand *d, const struct 
 static bool refuse(struct qc_report_fallback_step *s, const struct qc_attempts *t, struct qc_status *st)
 {
     const struct qc_network *net = t->c->network;
-    const struct qc_float_op *ops;
-    size_t count = 0, quantized;
+    size_t quantized = 0;
     if (!qc_cost_of(&s->cost, net, st)) return false;
     if (t->most.bytes && s->cost.bytes > t->most.bytes) s->reason = "the file would be larger than the float model";
     if (t->most.bytes && s->cost.latency > t->most.latency) s->reason = "it would take longer than the float model";
     if (!t->base.options->require_integer) return true;
-    if (!qc_float_ops(&ops, &count, &quantized, net, st)) return false;
-    return !count ||
-           (s->reason = qc_arena_printf(t->c->arena, st, "'%.80s' (%s) would stay in float", ops[0].name, ops[0].op));
+    struct qc_json *ops = qc_json_array();
+    const bool ok = qc_float_ops(ops, &quantized, net, NULL, st);
+    const struct qc_json *first = qc_json_size(ops) ? qc_json_at(ops, 0) : NULL;
+    if (first)
+        s->reason = qc_arena_printf(t->c->arena, st, "'%.80s' (%s) would stay in float",
+                                    qc_json_find_text(first, "name"), qc_json_find_text(first, "op"));
+    qc_json_free(ops);
+    return ok && st->code == QC_OK;
 }
 
 bool qc_attempt(struct qc_report_fallback_step **step, struct qc_attempts *t, const struct qc_change *change,

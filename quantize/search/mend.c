@@ -105,8 +105,9 @@ bool qc_mend(struct qc_report_fallback **out, bool *changed, struct qc_candidate
 static const char *layer_to_name(const struct qc_report *r)
 {
     const struct qc_layer *worst = NULL;
-    for (size_t i = 0; i < r->rank_count; i++)
-        if (*r->ranks[i].node) return r->ranks[i].node;
+    const struct qc_json *ranks = qc_json_get(r->record, "ranking");
+    for (size_t i = 0; i < qc_json_size(ranks); i++)
+        if (*qc_json_find_text(qc_json_at(ranks, i), "node")) return qc_json_find_text(qc_json_at(ranks, i), "node");
     for (size_t i = 0; i < r->layer_count; i++)
         if (!isnan(r->layers[i].sqnr_db) && (!worst || r->layers[i].sqnr_db < worst->sqnr_db)) worst = &r->layers[i];
     if (worst) return worst->node ? worst->node : worst->name;
