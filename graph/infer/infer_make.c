@@ -239,7 +239,8 @@ bool qc_infer_ml_regressor(struct qc_infer *c, struct qc_status *st)
 {
     struct qc_shape s = QC_SHAPE(QC_FREE, qc_attr_int(c->node, "n_targets", 1));
     if (s.dim[1] < 1) return qc_fail(st, QC_BAD_INPUT, "it has no targets");
-    return ml_rows(&s.dim[0], c, st) && qc_infer_set(c, 0, QC_F32, &s, st);
+    const bool wide = c->node->op == QC_OP_TreeEnsemble && qc_in(c, 0)->dtype == QC_F64;
+    return ml_rows(&s.dim[0], c, st) && qc_infer_set(c, 0, wide ? QC_F64 : QC_F32, &s, st);
 }
 
 /* Labels and scores: one for each class or, of support vectors of more than two classes, for each pair. */

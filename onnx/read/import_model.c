@@ -88,8 +88,14 @@ static bool find_opset(int *out, const Onnx__ModelProto *m, struct qc_status *st
         if ((!*domain || strcmp(domain, "ai.onnx") == 0) && m->opset_import[i]->version > opset)
             opset = m->opset_import[i]->version;
     }
+    bool used = false;
+    for (size_t i = 0; i < m->graph->n_node; i++) {
+        const char *domain = qc_proto_text(m->graph->node[i]->domain);
+        used = used || !*domain || strcmp(domain, "ai.onnx") == 0;
+    }
+    if (opset == 0 && !used) opset = 13; /* all operators are of other domains */
     if (opset == 0)
-        return qc_fail(st, QC_UNSUPPORTED, "uses no operators of the ONNX domain (opset_import does not name it)");
+        return qc_fail(st, QC_UNSUPPORTED, "has operators of the ONNX domain, but opset_import does not name it");
     if (opset < QC_ONNX_OPSET_MIN)
         return qc_fail(st, QC_UNSUPPORTED,
                        "opset %lld is too old, %d to %d are handled; convert it with onnx.version_converter",

@@ -368,6 +368,15 @@ static void emit_properties(Onnx__ModelProto *m, struct qc_emitter *e, const str
     emit_port_levels(m, e, e->g->outputs, e->g->output_count);
 }
 
+/* The version of a domain of operators that are not of the graph's opset. */
+static int domain_version(const struct qc_emitter *e, const char *domain)
+{
+    if (strcmp(domain, "ai.onnx.ml") != 0) return 1;
+    for (qc_id i = 1; i <= e->g->node_count; i++)
+        if (e->g->nodes[i].op == QC_OP_TreeEnsemble) return 5; /* which has no TreeEnsembleRegressor and Classifier */
+    return 3;
+}
+
 static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct qc_onnx_emit_options *o)
 {
     if (!e->spare) return qc_fail_memory(e->st, QC_EMIT_SPARE);
@@ -381,7 +390,7 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
     qc_emit_carried_domains(e);
     for (size_t i = 0; i < e->op_domains.count; i++) {
         char *domain = e->op_domains.items[i];
-        qc_emit_domain(e, domain, strcmp(domain, "ai.onnx.ml") == 0 ? 3 : 1);
+        qc_emit_domain(e, domain, domain_version(e, domain));
     }
     m->has_ir_version = 1;
     m->ir_version = ir_version(e->opset);

@@ -10,7 +10,7 @@
 from . import _library
 from ._errors import (BadInputError, DemandError, MachineError, MissingFileError, QcalibError, QcalibWarning,
                       UnsupportedError, UsageError)
-from ._jobs import check, collect, compare, evaluate, inspect, merge, quantize, run
+from ._jobs import check, collect, compare, convert, evaluate, inspect, merge, quantize, run
 from ._result import Comparison, Difference, Layer, Metric, Result, Rows, Statistics
 
 __version__ = _library.value("version")
@@ -18,5 +18,5 @@ __version__ = _library.value("version")
 __all__ = [
     "BadInputError", "Comparison", "DemandError", "Difference", "Layer", "MachineError", "Metric", "MissingFileError",
     "QcalibError", "QcalibWarning", "Result", "Rows", "Statistics", "UnsupportedError", "UsageError", "check", "collect",
-    "compare", "evaluate", "inspect", "merge", "quantize", "run",
+    "compare", "convert", "evaluate", "inspect", "merge", "quantize", "run",
 ]

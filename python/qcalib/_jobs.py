@@ -305,6 +305,19 @@ def compare(reference, model, data, *, progress=None, **options):
                       rows_of(made, "comparison_layer", _library.Difference, difference))
 
 
+def _program(command, file, given):
+    """Runs a command of the program on a file, with options by their Python names. -> what it prints, as a dict"""
+    words = [f"--{name.replace('_', '-')}={os.fspath(item)}" if isinstance(item, os.PathLike)
+             else f"--{name.replace('_', '-')}={item}"
+             for name, value in given.items() if value is not None
+             for item in (value if isinstance(value, (list, tuple)) else [value])]
+    done = subprocess.run([_library.PROGRAM, command, "--json", *words, "--", os.fspath(file)], capture_output=True,
+                          text=True, check=False, stdin=subprocess.DEVNULL)
+    if not done.stdout:
+        raise of_code(done.returncode, done.stderr.strip().removeprefix("qcalib: "))
+    return json.loads(done.stdout)
+
+
 def check(file, *, target="ort", data=None, **options):
     """Judges a quantized model file of any tool: `qcalib check --json`. -> dict
 
@@ -313,16 +326,18 @@ def check(file, *, target="ort", data=None, **options):
     data: the path of samples, which show values outside their ranges
     options: those of `qcalib check` for data, such as input, preprocess, samples, state
     """
-    given = {"target": target, "data": data, **options}
-    words = [f"--{name.replace('_', '-')}={os.fspath(item)}" if isinstance(item, os.PathLike)
-             else f"--{name.replace('_', '-')}={item}"
-             for name, value in given.items() if value is not None
-             for item in (value if isinstance(value, (list, tuple)) else [value])]
-    done = subprocess.run([_library.PROGRAM, "check", "--json", *words, "--", os.fspath(file)], capture_output=True,
-                          text=True, check=False, stdin=subprocess.DEVNULL)
-    if not done.stdout:
-        raise of_code(done.returncode, done.stderr.strip().removeprefix("qcalib: "))
-    return json.loads(done.stdout)
+    return _program("check", file, {"target": target, "data": data, **options})
+
+
+def convert(file, *, out, format="qdq", **options):
+    """Writes a quantized model in another form, or a float one as ONNX or TensorFlow Lite: `qcalib convert --json`. -> dict
+
+    file: a path
+    out: the path of the file
+    format: of the file, as for `quantize`
+    options: those of `qcalib convert`, such as memory_limit
+    """
+    return _program("convert", file, {"output": out, "format": format, **options})
 
 
 def inspect(file):

@@ -157,6 +157,8 @@ const struct graph_case graph_cases[] = {
     {"i64[2,3]", "RandomUniformLike(%1) {dtype=1}", "f32[2,3]", QC_OK},
     {"f32[N,5]", "Multinomial(%1) {sample_size=4}", "i32[N,4]", QC_OK},
     {"f32[N,5]", "TreeEnsembleRegressor(%1) {n_targets=2}", "f32[N,2]", QC_OK},
+    {"f32[N,5]", "TreeEnsemble(%1) {n_targets=2}", "f32[N,2]", QC_OK},
+    {"f64[N,5]", "TreeEnsemble(%1) {n_targets=2}", "f64[N,2]", QC_OK},
     {"f32[N,5]", "TreeEnsembleClassifier(%1) {classlabels_int64s=[3,4,5]}", "i64[N] f32[N,3]", QC_OK},
     {"f32[5]", "SVMClassifier(%1) {classlabels_ints=[3,4,5,6], vectors_per_class=[1,1,1,1]}", "i64[1] f32[1,6]", QC_OK},
     {"f32[4,2];i64[2]", "ReverseSequence(%1, %2)", "f32[4,2]", QC_OK},

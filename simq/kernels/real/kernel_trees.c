@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* TreeEnsembleRegressor-3 and TreeEnsembleClassifier-3 of ai.onnx.ml, with the scores of ONNX Runtime, which ONNX
-   leaves open. Outputs: scores [N,targets]; labels [N] and scores [N,classes]. */
+/* TreeEnsemble-5, TreeEnsembleRegressor-3 and TreeEnsembleClassifier-3 of ai.onnx.ml, with the scores of ONNX Runtime,
+   which ONNX leaves open. Outputs: scores [N,targets]; labels [N] and scores [N,classes]. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +8,14 @@
 #include "simq/core/kernel_util.h"
 #include "simq/core/scores.h"
 
-enum mode { LEAF, LEQ, LT, GTE, GT, EQ, NEQ };
+enum mode { LEAF, LEQ, LT, GTE, GT, EQ, NEQ, MEMBER };
 
 struct node {
     int64_t tree, id, feature, yes, no; /* yes, no: ids, then places in the sorted nodes */
     double split;
     enum mode mode;
     bool missing_is_yes;
-    size_t first, count; /* its weights */
+    size_t first, count; /* its weights; of MEMBER: its numbers */
 };
 
 struct weight {
@@ -29,6 +29,7 @@ struct state {
     struct node *nodes; /* by tree and id */
     size_t *roots;
     struct weight *weights; /* by leaf */
+    double *members;        /* of the nodes of mode MEMBER */
     int64_t targets;
     const float *base;
     size_t base_count;
@@ -153,24 +154,128 @@ static bool read_weights(struct state *s, const struct qc_prepare *p, const char
     return true;
 }
 
+/* Returns the numbers of a tensor; NULL, perhaps with a status, if there are not `count`. */
+static double *read_numbers(const struct qc_prepare *p, const char *name, size_t count, struct qc_status *st)
+{
+    const struct qc_attr *a = qc_attr_find(p->node, name);
+    const struct qc_tensor *from = a ? a->tensor : NULL;
+    if (!from || (from->dtype != QC_F32 && from->dtype != QC_F64) || from->count != count) return NULL;
+    double *to = QC_NEW_ARRAY(p->arena, double, count + 1, st);
+    for (size_t i = 0; to && i < count; i++)
+        to[i] = from->dtype == QC_F32 ? (double)((const float *)from->data)[i] : ((const double *)from->data)[i];
+    return to;
+}
+
+/* Reads the sets of the nodes of mode MEMBER, each ended by NaN. */
+static bool read_members(struct state *s, const struct qc_prepare *p, size_t node_count, struct qc_status *st)
+{
+    const struct qc_attr *a = qc_attr_find(p->node, "membership_values");
+    const size_t count = a ? a->tensor->count : 0;
+    size_t at = 0;
+    if (a && !(s->members = read_numbers(p, "membership_values", count, st))) return damaged(st);
+    for (size_t i = 0; i < node_count; i++) {
+        struct node *n = &s->nodes[i];
+        if (n->mode != MEMBER) continue;
+        n->first = at;
+        while (at < count && !isnan(s->members[at])) at++;
+        if (at == count) return damaged(st);
+        n->count = at++ - n->first;
+    }
+    return true;
+}
+
+/* *to: the place of a branch, a node or, behind the nodes, a leaf. */
+static bool branch(int64_t *to, int64_t index, bool leaf, size_t node_count, size_t leaf_count, struct qc_status *st)
+{
+    if (index < 0 || (uint64_t)index >= (leaf ? leaf_count : node_count)) return damaged(st);
+    *to = index + (leaf ? (int64_t)node_count : 0);
+    return true;
+}
+
+/* Reads the trees of TreeEnsemble-5: nodes, then leaves. */
+static bool read_ensemble(struct state *s, const struct qc_prepare *p, struct qc_status *st)
+{
+    const int64_t *feature, *yes, *no, *yes_leaf, *no_leaf, *missing, *root, *target;
+    const struct qc_node *n = p->node;
+    const struct qc_attr *modes = qc_attr_find(n, "nodes_modes");
+    const size_t nodes = qc_attr_ints(n, "nodes_featureids", &feature),
+                 leaves = qc_attr_ints(n, "leaf_targetids", &target),
+                 missing_count = qc_attr_ints(n, "nodes_missing_value_tracks_true", &missing);
+    const double *split = read_numbers(p, "nodes_splits", nodes, st),
+                 *weight = read_numbers(p, "leaf_weights", leaves, st);
+    s->root_count = qc_attr_ints(n, "tree_roots", &root);
+    if (!nodes || !leaves || !s->root_count || !modes || modes->tensor->dtype != QC_U8 ||
+        modes->tensor->count != nodes || !split || !weight || qc_attr_ints(n, "nodes_truenodeids", &yes) != nodes ||
+        qc_attr_ints(n, "nodes_falsenodeids", &no) != nodes || qc_attr_ints(n, "nodes_trueleafs", &yes_leaf) != nodes ||
+        qc_attr_ints(n, "nodes_falseleafs", &no_leaf) != nodes || (missing_count && missing_count != nodes))
+        return damaged(st);
+    s->node_count = nodes + leaves;
+    s->weight_count = leaves;
+    s->nodes = QC_NEW_ARRAY(p->arena, struct node, s->node_count, st);
+    s->weights = QC_NEW_ARRAY(p->arena, struct weight, leaves, st);
+    s->roots = QC_NEW_ARRAY(p->arena, size_t, s->root_count, st);
+    if (!s->nodes || !s->weights || !s->roots) return false;
+    for (size_t i = 0; i < nodes; i++) {
+        const unsigned mode = ((const uint8_t *)modes->tensor->data)[i];
+        struct node *x = &s->nodes[i];
+        *x = (struct node){.feature = feature[i],
+                           .split = split[i],
+                           .mode = (enum mode)(mode + LEQ),
+                           .missing_is_yes = missing_count && missing[i]};
+        if (mode + LEQ > MEMBER) return qc_fail(st, QC_UNSUPPORTED, "mode %u is not handled", mode);
+        if (!branch(&x->yes, yes[i], yes_leaf[i], nodes, leaves, st) ||
+            !branch(&x->no, no[i], no_leaf[i], nodes, leaves, st))
+            return false;
+    }
+    for (size_t i = 0; i < leaves; i++) {
+        if (target[i] < 0 || target[i] >= s->targets) return damaged(st);
+        s->nodes[nodes + i] = (struct node){.mode = LEAF, .first = i, .count = 1};
+        s->weights[i] = (struct weight){nodes + i, target[i], weight[i]};
+    }
+    for (size_t i = 0; i < s->root_count; i++) {
+        if (root[i] < 0 || (uint64_t)root[i] >= nodes) return damaged(st);
+        s->roots[i] = (size_t)root[i];
+        s->nodes[root[i]].tree = (int64_t)i;
+    }
+    return read_members(s, p, nodes, st);
+}
+
+/* The numbers of TreeEnsemble-5 for aggregate_function and post_transform. ONNX Runtime (1.32) takes 1 as LOGISTIC and
+   2 as SOFTMAX, ONNX the reverse. */
+static bool read_functions(struct state *s, const struct qc_prepare *p, struct qc_status *st)
+{
+    const int64_t function = qc_attr_int(p->node, "aggregate_function", 1),
+                  transform = qc_attr_int(p->node, "post_transform", 0);
+    if (function < 0 || function > 3 || transform < 0 || transform > 4)
+        return qc_fail(st, QC_UNSUPPORTED, "aggregate_function %lld with post_transform %lld is not handled",
+                       (long long)function, (long long)transform);
+    if (transform && p->out[0].dtype == QC_F64)
+        return qc_fail(st, QC_UNSUPPORTED, "post_transform of an input of float64 is not handled");
+    s->aggregate = function == 0 ? AVERAGE : function == 1 ? SUM : function == 2 ? MIN : MAX;
+    s->scores = (enum qc_scores)transform;
+    return true;
+}
+
 static bool prepare_trees(struct qc_prepare *p, struct qc_status *st)
 {
     static const char *const functions[] = {"SUM", "AVERAGE", "MIN", "MAX", NULL};
     const bool classifies = p->node->op == QC_OP_TreeEnsembleClassifier;
     const struct qc_attr *base = qc_attr_find(p->node, "base_values");
-    const char *function = qc_attr_string(p->node, "aggregate_function", "SUM");
     struct state *s = QC_NEW_STATE(p, struct state, st);
-    if (!s || !qc_scores_of(&s->scores, p->node, st)) return false;
+    if (!s) return false;
     s->targets = p->out[classifies].dim[p->out[classifies].rank - 1];
+    p->scratch = (size_t)s->targets * (sizeof(double) + sizeof(bool));
+    if (p->node->op == QC_OP_TreeEnsemble) return read_functions(s, p, st) && read_ensemble(s, p, st);
+    const char *function = qc_attr_string(p->node, "aggregate_function", "SUM");
+    if (!qc_scores_of(&s->scores, p->node, st)) return false;
     if (base) s->base = base->floats, s->base_count = base->count;
     if (classifies) qc_attr_ints(p->node, "classlabels_int64s", &s->labels);
     for (unsigned i = 0; functions[i]; i++)
         if (strcmp(functions[i], function) == 0) s->aggregate = i;
-    p->scratch = (size_t)s->targets * (sizeof(double) + sizeof(bool));
     return read_trees(s, p, st) && read_weights(s, p, classifies ? "class" : "target", st);
 }
 
-static bool goes_yes(const struct node *n, double v)
+static bool goes_yes(const struct state *s, const struct node *n, double v)
 {
     if (n->missing_is_yes && isnan(v)) return true;
     switch (n->mode) {
@@ -180,6 +285,10 @@ static bool goes_yes(const struct node *n, double v)
     case GT: return v > n->split;
     case EQ: return v == n->split;
     case NEQ: return v != n->split;
+    case MEMBER:
+        for (size_t i = 0; i < n->count; i++)
+            if (v == s->members[n->first + i]) return true;
+        return false;
     case LEAF: break;
     }
     return false;
@@ -198,7 +307,7 @@ static bool add_tree(double *sum, bool *has, const struct state *s, size_t root,
             return qc_fail(st, QC_BAD_INPUT, "a tree asks for feature %lld of %lld", (long long)n->feature,
                            (long long)x->dim[axis]);
         const double v = qc_kernel_number(x, row + n->feature * x->stride[axis]);
-        at = (size_t)(goes_yes(n, v) ? n->yes : n->no);
+        at = (size_t)(goes_yes(s, n, v) ? n->yes : n->no);
     }
     const struct weight *w = s->weights + s->nodes[at].first, *end = w + s->nodes[at].count;
     for (; w < end; w++) {
@@ -267,6 +376,10 @@ static bool run_trees(const struct qc_run *r, struct qc_status *st)
         else
             for (size_t k = 0; s->base_count == count && k < count; k++) sum[k] += (double)s->base[k];
         if (!s->labels && count == 1 && s->base_count > 1) return damaged(st);
+        if (y->dtype == QC_F64) {
+            memcpy((double *)y->data + row * s->targets, sum, count * sizeof *sum);
+            continue;
+        }
         qc_scores_set((float *)y->data + row * s->targets, (size_t)s->targets, sum, count, s->scores, form);
     }
     return true;
