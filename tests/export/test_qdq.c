@@ -17,7 +17,7 @@
 #include "onnx/read/import.h"
 #include "onnx/write/emit.h"
 #include "tests/extent.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 static struct qc_graph *lower(const struct qc_graph *produced)
 {
@@ -223,7 +223,7 @@ Test(qdq, weights_are_int8_per_channel_and_biases_int32_in_the_accumulators_qpar
 {
     struct qc_status st = QC_STATUS_INIT;
     struct pass_setup setup = PASS_SETUP;
-    struct qc_graph *g = case_graph(
+    struct qc_graph *g = test_graph(
         "graph \"g\" opset 11\ninput %1 \"x\" f32[N,2,4,4]\nconst %2 \"w\" f32[3,2,1,1] = {0.5, -0.25, 0.125, 1, 0.75, "
         "0}\n"
         "const %3 \"b\" f32[3] = {0.5, -0.5, 1e-3}\n%4 \"y\" = Conv \"conv\"(%1, %2, %3)\noutput \"y\" %4\n");
@@ -287,7 +287,7 @@ Test(qdq, a_value_with_many_users_is_quantized_once)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct pass_setup setup = PASS_SETUP;
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,1,4,4]\nconst %2 \"w\" f32[1,1,1,1] = "
+    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,1,4,4]\nconst %2 \"w\" f32[1,1,1,1] = "
                                     "{0.5}\nconst %3 \"v\" f32[1,1,1,1] = {0.25}\n"
                                     "%4 \"c\" = Conv(%1, %2)\n%5 \"a\" = Conv(%4, %3)\n%6 \"b\" = Sigmoid(%4)\n%7 "
                                     "\"d\" = Softmax(%4) {axis=1}\n%8 \"e\" = Add(%4, %5)\n"
@@ -311,7 +311,7 @@ Test(qdq, parameters_that_are_not_bound_are_an_error)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct pass_setup setup = PASS_SETUP;
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,1,4,4]\nconst %2 \"w\" f32[1,1,1,1] = {0.5}\n%3 "
+    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,1,4,4]\nconst %2 \"w\" f32[1,1,1,1] = {0.5}\n%3 "
                                     "\"c\" = Conv(%1, %2)\noutput \"c\" %3\n"),
                     *q = NULL;
     struct passes p;
@@ -328,7 +328,7 @@ Test(qdq, shared_constants_have_a_form_for_each_qparams)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct pass_setup setup = PASS_SETUP;
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,3]\nconst %2 \"w\" f32[3,3] = {1, 2, 3, 4, 5, "
+    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,3]\nconst %2 \"w\" f32[3,3] = {1, 2, 3, 4, 5, "
                                     "6, 7, 8, 9}\nconst %3 \"b\" f32[3] = {0.5, 1, 2}\n"
                                     "%4 \"h\" = Gemm \"one\"(%1, %2, %3)\n%5 \"i\" = Gemm \"two\"(%4, %2, %3) "
                                     "{transB=1}\n%6 \"y\" = Gemm \"three\"(%5, %2, %3)\noutput \"y\" %6\n");

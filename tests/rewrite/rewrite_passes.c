@@ -12,7 +12,7 @@
 #include "rewrite/passes/functions.h"
 #include "simq/plan/plan.h"
 #include "tests/extent.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 struct qc_rules *passes_rules(const char *more, struct qc_status *st)
 {
@@ -23,14 +23,6 @@ struct qc_rules *passes_rules(const char *more, struct qc_status *st)
         return r;
     qc_rules_free(r);
     return NULL;
-}
-
-struct qc_graph *passes_graph(const char *text)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s\n%s", st.message, text);
-    return g;
 }
 
 struct qc_rules *passes_rules_of(const char *text)
