@@ -18,7 +18,7 @@ def of_rooms(mutation):
 def graph(one):
     uses, rebuild = "graph/core/uses.c", "graph/core/rebuild.c"
     return [
-        one("readers: outputs of the graph are none", uses, "put(use, next, g->outputs[i].value, 0, (unsigned)i);", ""),
+        one("readers: outputs of the graph are none", uses, "add_use(use, next, g->outputs[i].value, 0, (unsigned)i);", ""),
         one("readers: nodes count outputs too", uses, "outputs[g->outputs[i].value]++;", ""),
         one("readers: the first of several is the only one", uses, "return l.count == 1 ? l.of[0].node : 0;",
             "return l.count ? l.of[0].node : 0;"),
@@ -298,8 +298,8 @@ def export(one):
             "n && qc_all_uses(&x->uses, n->outputs).count\n"
              "            ? x->uses.use[x->uses.first[n->outputs + 1] - 1].node : 0;"),
         one("relu's lowest level", qoperator, "n->op == QC_OP_Relu ? s->zero_point[0] : levels.lo", "levels.lo"),
-        one("padding of integers", qoperator, "int32_t q = s->zero_point[0];\n        level_of",
-            "int32_t q = 0;\n        level_of"),
+        one("padding of integers", qoperator, "int32_t q = s->zero_point[0];\n        bound_level",
+            "int32_t q = 0;\n        bound_level"),
         one("pools with dilations", qoperator, "|| qc_attr_find(n, \"dilations\")) return false;", ") return false;"),
     ]
 

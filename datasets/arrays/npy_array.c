@@ -207,7 +207,7 @@ bool qc_npy_rows(void *out, const struct qc_npy *n, const struct qc_bytes *b, si
 }
 
 /* Returns the position, in a row in C order, of element k in Fortran order. */
-static size_t place(const struct qc_npy *n, size_t k)
+static size_t place_in_row(const struct qc_npy *n, size_t k)
 {
     size_t at = 0, stride = n->row_elements;
     for (unsigned i = 1; i < n->rank; i++) {
@@ -236,7 +236,7 @@ bool qc_npy_turn(struct qc_bytes *out, struct qc_npy *n, const struct qc_bytes *
         for (size_t first = 0; ok && first < rows; first += some) {
             const size_t count = rows - first < some ? rows - first : some;
             for (size_t k = 0; ok && k < n->row_elements; k++) {
-                const size_t at = place(n, k);
+                const size_t at = place_in_row(n, k);
                 ok = qc_bytes_read(column, b, n->values + (k * rows + first) * size, count * size, st);
                 for (size_t r = 0; ok && r < count; r++)
                     memcpy(block + (r * n->row_elements + at) * size, column + r * size, size);

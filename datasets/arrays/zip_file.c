@@ -22,7 +22,7 @@ bool qc_zip_is(const void *head, size_t size)
     return size >= 4 && (memcmp(head, "PK\3\4", 4) == 0 || memcmp(head, "PK\5\6", 4) == 0);
 }
 
-static bool damaged(struct qc_status *st, const char *what)
+static bool damaged_zip(struct qc_status *st, const char *what)
 {
     return qc_fail(st, QC_BAD_INPUT, "it is a damaged archive: %s; save it again", what);
 }
@@ -35,7 +35,7 @@ struct directory {
 /* Finds the end record; only a comment may follow it. */
 static bool find_end(uint64_t *at, unsigned char end[END], const struct qc_bytes *b, struct qc_status *st)
 {
-    if (b->size < END) return damaged(st, "it is truncated");
+    if (b->size < END) return damaged_zip(st, "it is truncated");
     const size_t size = b->size < END + COMMENT_MAX ? (size_t)b->size : END + COMMENT_MAX;
     unsigned char *tail = malloc(size);
     if (!tail) return qc_fail_memory(st, size);
@@ -47,7 +47,7 @@ static bool find_end(uint64_t *at, unsigned char end[END], const struct qc_bytes
             found = true;
         }
     free(tail);
-    return ok && (found || damaged(st, "its list of members is missing; it may be truncated"));
+    return ok && (found || damaged_zip(st, "its list of members is missing; it may be truncated"));
 }
 
 static bool find_directory(struct directory *d, const struct qc_bytes *b, struct qc_status *st)
@@ -60,7 +60,7 @@ static bool find_directory(struct directory *d, const struct qc_bytes *b, struct
                             .at = zip_number(end + 16, 4)};
     if (at >= LOCATOR && qc_bytes_read(locator, b, at - LOCATOR, LOCATOR, st) && memcmp(locator, "PK\6\7", 4) == 0) {
         if (!qc_bytes_read(end64, b, zip_number(locator + 8, 8), END64, st)) return false;
-        if (memcmp(end64, "PK\6\6", 4) != 0) return damaged(st, "its last record is missing");
+        if (memcmp(end64, "PK\6\6", 4) != 0) return damaged_zip(st, "its last record is missing");
         *d = (struct directory){.count = zip_number(end64 + 32, 8),
                                 .bytes = zip_number(end64 + 40, 8),
                                 .at = zip_number(end64 + 48, 8)};
@@ -70,7 +70,7 @@ static bool find_directory(struct directory *d, const struct qc_bytes *b, struct
         return qc_fail(st, QC_UNSUPPORTED, "it has %" PRIu64 " members; at most %d are read", d->count,
                        (int)MEMBERS_MAX);
     return (d->at <= b->size && d->bytes <= b->size - d->at) ||
-           damaged(st, "its list of members lies outside the file");
+           damaged_zip(st, "its list of members lies outside the file");
 }
 
 /* Reads the zip64 extra field: the sizes that need more than 32 bits, in this order. */
@@ -85,7 +85,7 @@ static bool read_wide(struct qc_zip_member *m, uint64_t *header, const unsigned 
         size_t left = bytes;
         for (size_t i = 0; kind == 1 && i < 3; i++) {
             if (*wanted[i] != wide) continue;
-            if (left < 8) return damaged(st, "the size of a member is missing");
+            if (left < 8) return damaged_zip(st, "the size of a member is missing");
             *wanted[i] = zip_number(p, 8);
             p += 8;
             left -= 8;
@@ -100,27 +100,27 @@ static bool read_zip_member(struct qc_zip_member *m, const unsigned char *p, siz
                             const struct qc_bytes *b, struct qc_arena *a, struct qc_status *st)
 {
     unsigned char local[LOCAL];
-    if (size < ENTRY || memcmp(p, "PK\1\2", 4) != 0) return damaged(st, "a member's entry is missing");
+    if (size < ENTRY || memcmp(p, "PK\1\2", 4) != 0) return damaged_zip(st, "a member's entry is missing");
     const size_t name = zip_number(p + 28, 2), extra = zip_number(p + 30, 2), comment = zip_number(p + 32, 2);
-    if (name + extra + comment > size - ENTRY) return damaged(st, "a member's entry is too long");
+    if (name + extra + comment > size - ENTRY) return damaged_zip(st, "a member's entry is too long");
     uint64_t header = zip_number(p + 42, 4);
     *m = (struct qc_zip_member){.method = (unsigned)zip_number(p + 10, 2),
                                 .crc = (uint32_t)zip_number(p + 16, 4),
                                 .packed = zip_number(p + 20, 4),
                                 .size = zip_number(p + 24, 4),
                                 .name = qc_arena_strndup(a, (const char *)p + ENTRY, name, st)};
-    if (m->name && strlen(m->name) != name) return damaged(st, "the name of a member has a zero byte");
+    if (m->name && strlen(m->name) != name) return damaged_zip(st, "the name of a member has a zero byte");
     if (!m->name || !read_wide(m, &header, p + ENTRY + name, extra, st)) return false;
     if (zip_number(p + 8, 2) & 1) return qc_fail(st, QC_UNSUPPORTED, "member '%s' is encrypted", m->name);
     if (m->method != 0 && m->method != 8)
         return qc_fail(st, QC_UNSUPPORTED, "member '%s' is packed by method %u; stored and deflated ones are read",
                        m->name, m->method);
     if (!qc_bytes_read(local, b, header, LOCAL, st)) return qc_where(st, "member '%s'", m->name);
-    if (memcmp(local, "PK\3\4", 4) != 0) return damaged(st, "a member is not where its entry says");
+    if (memcmp(local, "PK\3\4", 4) != 0) return damaged_zip(st, "a member is not where its entry says");
     m->header = header;
     m->at = header + LOCAL + zip_number(local + 26, 2) + zip_number(local + 28, 2); /* header is inside the file */
     if (m->at > b->size || m->packed > b->size - m->at || (m->method == 0 && m->packed != m->size))
-        return damaged(st, "the bytes of a member lie outside the file");
+        return damaged_zip(st, "the bytes of a member lie outside the file");
     *used = ENTRY + name + extra + comment;
     return true;
 }
@@ -172,7 +172,7 @@ bool qc_zip_list(struct qc_zip_member **out, size_t *count, const struct qc_byte
 
 static bool wrong_sum(struct qc_status *st)
 {
-    return damaged(st, "the checksum of a member does not match");
+    return damaged_zip(st, "the checksum of a member does not match");
 }
 
 struct inflating {
@@ -206,7 +206,7 @@ static bool inflate_to(struct qc_bytes *room, struct inflating *f, const struct 
         if (!qc_bytes_write(room, f->given, f->out, n, st)) return false;
         f->given += n;
     }
-    if (f->given < size) return damaged(st, "the compressed data of a member are damaged");
+    if (f->given < size) return damaged_zip(st, "the compressed data of a member are damaged");
     return size < m->size || f->crc == m->crc || wrong_sum(st);
 }
 
@@ -236,7 +236,7 @@ bool qc_zip_unpack(struct qc_bytes *out, const struct qc_bytes *b, const struct 
     }
     /* Deflate produces at most 1032 bytes from one: refuse larger claims before allocating. */
     if (m->size / 1040 > m->packed)
-        return damaged(st, "the size of a member is larger than its compressed data can give");
+        return damaged_zip(st, "the size of a member is larger than its compressed data can give");
     struct qc_bytes room = {.fd = -1};
     struct inflating *f = calloc(1, sizeof *f);
     if (!f) return qc_fail_memory(st, sizeof *f);

@@ -42,7 +42,7 @@ struct open_arguments {
     char path[];
 };
 
-static bool put(struct qc_reply *out, const void *data, size_t size, struct qc_status *st)
+static bool append_reply(struct qc_reply *out, const void *data, size_t size, struct qc_status *st)
 {
     void *p = qc_reply_add(out, size, st);
     if (p && size) memcpy(p, data, size);
@@ -52,7 +52,7 @@ static bool put(struct qc_reply *out, const void *data, size_t size, struct qc_s
 static bool put_text(struct qc_reply *out, const char *text, struct qc_status *st)
 {
     const size_t size = strlen(text) + 1;
-    return put(out, &size, sizeof size, st) && put(out, text, size, st);
+    return append_reply(out, &size, sizeof size, st) && append_reply(out, text, size, st);
 }
 
 static bool work_open(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
@@ -71,10 +71,10 @@ static bool work_list(struct qc_reply *out, void **state, const void *arguments,
     QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_data_list list;
     if (!a) return qc_fail_memory(st, 1);
-    bool ok = qc_h5_list(&list, o->file, a, st) && put(out, &list.count, sizeof list.count, st);
+    bool ok = qc_h5_list(&list, o->file, a, st) && append_reply(out, &list.count, sizeof list.count, st);
     for (size_t i = 0; ok && i < list.count; i++) {
         const struct qc_data_entry *e = &list.entries[i];
-        ok = put(out, e, sizeof *e, st) && put(out, e->dims, e->rank * sizeof *e->dims, st) &&
+        ok = append_reply(out, e, sizeof *e, st) && append_reply(out, e->dims, e->rank * sizeof *e->dims, st) &&
              put_text(out, e->name, st) && put_text(out, e->type, st) && put_text(out, e->storage, st);
         for (size_t k = 0; ok && k < e->attribute_count; k++)
             ok = put_text(out, e->attributes[k].name, st) && put_text(out, e->attributes[k].text, st);
@@ -87,7 +87,7 @@ static bool work_is_marked(struct qc_reply *out, void **state, const void *argum
     const struct open_file *o = *state;
     QC_H5_LOCKED;
     const bool there = H5Aexists(o->file->id, arguments) > 0;
-    return put(out, &there, sizeof there, st);
+    return append_reply(out, &there, sizeof there, st);
 }
 
 static bool work_set(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
@@ -101,8 +101,8 @@ static bool work_set(struct qc_reply *out, void **state, const void *arguments, 
     o->sets[o->count] = s;
     struct qc_h5_set told = *s;
     told.id = ++o->count;
-    return put(out, &told, sizeof told, st) &&
-           (!s->sizes || put(out, s->sizes, (size_t)s->dims[0] * (s->rank - 1) * sizeof *s->sizes, st));
+    return append_reply(out, &told, sizeof told, st) &&
+           (!s->sizes || append_reply(out, s->sizes, (size_t)s->dims[0] * (s->rank - 1) * sizeof *s->sizes, st));
 }
 
 static bool work_rows(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
@@ -147,7 +147,7 @@ static bool work_numbers(struct qc_reply *out, void **state, const void *argumen
     long double *values = NULL;
     size_t count;
     const bool ok = qc_h5_numbers(&values, &count, o->sets[a->set - 1], a->name, st) &&
-                    put(out, values, count * sizeof *values, st);
+                    append_reply(out, values, count * sizeof *values, st);
     free(values);
     return ok;
 }
@@ -158,7 +158,7 @@ static bool work_text(struct qc_reply *out, void **state, const void *arguments,
     const struct qc_set_arguments *a = arguments;
     char *text = NULL;
     const bool ok =
-        qc_h5_text(&text, o->sets[a->set - 1], a->name, st) && (!text || put(out, text, strlen(text) + 1, st));
+        qc_h5_text(&text, o->sets[a->set - 1], a->name, st) && (!text || append_reply(out, text, strlen(text) + 1, st));
     free(text);
     return ok;
 }
@@ -409,7 +409,7 @@ bool qc_reader_chunks(void **data, size_t *capacity, struct qc_h5_chunk *where, 
             ok = chunk_at(&where[i], &w->bytes, (size_t)(first - w->first) + i, st);
             const size_t at = where[i].at;
             where[i].at = to.size;
-            ok = ok && put(&to, (char *)w->bytes.data + at, where[i].size, st);
+            ok = ok && append_reply(&to, (char *)w->bytes.data + at, where[i].size, st);
         }
         pthread_mutex_unlock(&r->lock);
     }
@@ -560,8 +560,8 @@ static bool take_next(struct qc_row_windows *w, const struct qc_row_source *from
 }
 
 /* Reads rows; if they are read in order, also the rows after them. */
-static bool fill(struct qc_row_windows *w, const struct qc_row_source *from, int64_t first, int64_t count,
-                 struct qc_status *st)
+static bool fill_windows(struct qc_row_windows *w, const struct qc_row_source *from, int64_t first, int64_t count,
+                         struct qc_status *st)
 {
     const bool goes_on = first == w->next && first > 0 && !from->no_more;
     int64_t more = goes_on ? least(w->ahead * 2, rows_that_fit(from->set)) : count;
@@ -591,6 +591,6 @@ bool qc_row_windows_get(const struct qc_row_window **out, struct qc_row_windows 
     else if (first < oldest->first && oldest->first - first <= LATE_ROWS)
         return ask_window(&w->alone, from, first, count, st) && (*out = &w->alone);
     else
-        return fill(w, from, first, count, st);
+        return fill_windows(w, from, first, count, st);
     return true;
 }

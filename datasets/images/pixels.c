@@ -130,7 +130,7 @@ static bool make_taps(struct taps *t, unsigned in, unsigned out, struct qc_statu
     return true;
 }
 
-static unsigned char clip(int32_t sum)
+static unsigned char clip_sum(int32_t sum)
 {
     const int32_t v = sum >> PRECISION;
     return (unsigned char)(v < 0 ? 0 : v > 255 ? 255 : v);
@@ -148,7 +148,7 @@ static void along_rows(struct qc_pixels *to, const struct qc_pixels *from, const
                 const unsigned char *p = row + (size_t)t->first[x] * channels + c;
                 int32_t sum = 1 << (PRECISION - 1);
                 for (unsigned k = 0; k < t->count[x]; k++, p += channels) sum += *p * w[k];
-                *out++ = clip(sum);
+                *out++ = clip_sum(sum);
             }
         }
     }
@@ -166,7 +166,7 @@ static void along_columns(struct qc_pixels *to, const struct qc_pixels *from, co
             const unsigned char *row = from->data + (t->first[y] + k) * width;
             for (size_t x = 0; x < width; x++) sums[x] += row[x] * w[k];
         }
-        for (size_t x = 0; x < width; x++) out[x] = clip(sums[x]);
+        for (size_t x = 0; x < width; x++) out[x] = clip_sum(sums[x]);
     }
 }
 

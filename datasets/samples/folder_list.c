@@ -57,7 +57,7 @@ struct folder_id {
     ino_t inode;
 };
 
-static bool keep(struct listing *l, const char *path, struct qc_status *st)
+static bool keep_file(struct listing *l, const char *path, struct qc_status *st)
 {
     struct qc_folder *f = l->out;
     if (f->count == QC_FOLDER_FILES_MAX)
@@ -73,7 +73,7 @@ static bool take_file(struct listing *l, const char *below, const char *name, st
     struct qc_folder *f = l->out;
     l->found = l->found || qc_file_kind(name) == l->kind;
     if (!l->arena) return true;
-    if (qc_file_kind(name) == l->kind) return keep(l, below, st);
+    if (qc_file_kind(name) == l->kind) return keep_file(l, below, st);
     if (is_note(name)) return true;
     f->others++;
     if (!f->first_other) f->first_other = qc_arena_strdup(l->arena, below, st);

@@ -260,8 +260,8 @@ static bool encode(struct row *to, const void *data, size_t size, size_t element
     return true;
 }
 
-static struct parcel *pack(struct qc_writer *w, const struct output *o, size_t unit, const void *data,
-                           const int64_t *dims, unsigned rank, struct qc_status *st)
+static struct parcel *pack_parcel(struct qc_writer *w, const struct output *o, size_t unit, const void *data,
+                                  const int64_t *dims, unsigned rank, struct qc_status *st)
 {
     size_t rows = w->batch > 1 && o->cut ? (size_t)w->batch : 1, bytes, each;
     struct parcel *p = NULL;
@@ -365,7 +365,7 @@ bool qc_writer_put(struct qc_writer *w, size_t output, size_t unit, const void *
     pthread_mutex_lock(&w->lock);
     bool ok = check_shape(w, o, dims, rank, st);
     pthread_mutex_unlock(&w->lock);
-    struct parcel *p = ok ? pack(w, o, unit, data, dims, rank, st) : NULL;
+    struct parcel *p = ok ? pack_parcel(w, o, unit, data, dims, rank, st) : NULL;
     if (!p) return false;
     pthread_mutex_lock(&w->lock);
     struct parcel **at = &o->waiting;

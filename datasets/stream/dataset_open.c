@@ -403,7 +403,7 @@ static bool fit_binding(struct qc_binding *b, const struct qc_input_spec *input,
                    qc_advise_shape(advice, sizeof advice, input, b->name, s->dims, s->rank));
 }
 
-static bool bind(struct opening *o, size_t k, struct qc_status *st)
+static bool bind_input(struct opening *o, size_t k, struct qc_status *st)
 {
     struct qc_dataset *ds = o->ds;
     const struct qc_input_spec *input = &o->inputs[k];
@@ -462,7 +462,7 @@ static bool bind_inputs(struct opening *o, struct qc_status *st)
             const bool missing =
                 input->made != QC_MADE_NOT && (!cache || input->rank == 0 || state) && !has(&ok, o, input, st);
             if (!ok || missing != (made == 1)) continue;
-            ok = !missing ? bind(o, k, st)
+            ok = !missing ? bind_input(o, k, st)
                  : state  ? qc_bind_state(o->ds, k, o->inputs, st)
                           : qc_bind_made(o->ds, k, o->inputs, st);
             o->ds->bindings[k].output = input->output;

@@ -21,7 +21,7 @@ static struct step step_of(const struct qc_preprocess *p, size_t channel)
     };
 }
 
-static float apply(float x, struct step s)
+static float apply_step(float x, struct step s)
 {
     return (x * s.scale - s.mean) / s.std;
 }
@@ -51,7 +51,7 @@ static void row(float *restrict out, const void *in, size_t at, size_t n, enum q
 {
 #define ROW(NAME, T, LOAD)                                                                                             \
     case QC_##NAME:                                                                                                    \
-        for (size_t i = 0; i < n; i++) out[i] = apply(LOAD(((const T *)in)[at + i]), s);                               \
+        for (size_t i = 0; i < n; i++) out[i] = apply_step(LOAD(((const T *)in)[at + i]), s);                          \
         break;
     switch (t) {
         INTEGERS(ROW)
@@ -59,7 +59,7 @@ static void row(float *restrict out, const void *in, size_t at, size_t n, enum q
         FLOATS(ROW)
         ROW(F64, double, TO_FLOAT)
     QC_CASE_SMALL_FLOATS:
-        for (size_t i = 0; i < n; i++) out[i] = apply(qc_small_to_float(t, ((const uint8_t *)in)[at + i]), s);
+        for (size_t i = 0; i < n; i++) out[i] = apply_step(qc_small_to_float(t, ((const uint8_t *)in)[at + i]), s);
         break;
     case QC_NONE:
     case QC_DTYPE_COUNT: break;
@@ -146,7 +146,8 @@ static bool quantizes(const struct qc_conversion *c)
 }
 
 /* Quantizes a real number; returns false for NaN. */
-static bool level_of(struct whole *out, float y, const struct qc_conversion *c, uint64_t positive, uint64_t negative)
+static bool quantized_level(struct whole *out, float y, const struct qc_conversion *c, uint64_t positive,
+                            uint64_t negative)
 {
     const double low = -(double)negative, high = (double)positive;
     const double level = nearbyint((double)(y / c->scale)) + (double)c->zero_point;
@@ -180,7 +181,7 @@ static bool convert_slowly(void *out, const void *in, const struct qc_conversion
             continue;
         }
         if (quantized) {
-            if (!level_of(&w, y, c, positive, negative))
+            if (!quantized_level(&w, y, c, positive, negative))
                 return qc_fail(st, QC_BAD_INPUT, "element %zu is not a number", i);
             store_whole(out, i, size, w);
             continue;

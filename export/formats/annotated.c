@@ -77,7 +77,7 @@ static qc_id mapped_value(struct annotating *x, qc_id v, struct qc_status *st)
     return x->map[v];
 }
 
-static qc_id add_op(struct annotating *x, const struct qc_node *n, struct qc_status *st)
+static qc_id add_annotated(struct annotating *x, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
     qc_id *in = QC_NEW_ARRAY(x->arena, qc_id, n->input_count + 1, st);
@@ -103,7 +103,7 @@ static void map_node(struct annotating *x, qc_id id, struct qc_status *st)
         if (v) qc_graph_name_value(x->to, v, g->values[n->outputs].name, st);
         return;
     }
-    const qc_id first = add_op(x, n, st);
+    const qc_id first = add_annotated(x, n, st);
     if (!first) return;
     x->node[id] = x->to->values[first].node;
     for (unsigned k = 0; k < n->output_count; k++) {

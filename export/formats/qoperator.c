@@ -83,7 +83,7 @@ struct packing {
     int32_t shift;                /* added to signed integers */
 };
 
-static void put(uint8_t *bytes, size_t at, unsigned bits, int32_t level)
+static void put_bits(uint8_t *bytes, size_t at, unsigned bits, int32_t level)
 {
     const size_t each = 8 / bits;
     bytes[at / each] |= (uint8_t)((uint32_t)level << (at % each * bits));
@@ -108,7 +108,7 @@ static qc_id packed(struct qc_lowering *x, const struct packing *p, const char *
         for (size_t k = 0; k < p->sums; k++) {
             int32_t q;
             qc_tensor_ints(&q, p->t, p->turned ? o * p->sums + k : k * p->outputs + o, 1);
-            put(data + o * p->row, k, p->bits, q + p->shift);
+            put_bits(data + o * p->row, k, p->bits, q + p->shift);
         }
     return qc_lower_constant(x, QC_U8, &shape, data, base, "packed", st);
 }
@@ -137,7 +137,7 @@ static qc_id packed_zero_points(struct qc_lowering *x, const struct packing *p, 
         for (size_t b = 0; b < p->blocks; b++) {
             const int32_t level = p->s->zero_point[scale_of(p, o, b)] + p->shift;
             middle = middle && level == 1 << (p->bits - 1);
-            put(zero + o * row, b, p->bits, level);
+            put_bits(zero + o * row, b, p->bits, level);
         }
     return middle ? QC_ABSENT
                   : qc_lower_constant(x, QC_U8, p->table ? &matrix : &vector, zero, p->s->name, "zero_points", st);
@@ -586,8 +586,8 @@ static qc_id level(struct qc_lowering *x, const struct qc_qparams *s, int32_t q,
 }
 
 /* *q: the level of a constant number; unchanged if the input is absent. Returns false if the input is computed. */
-static bool level_of(int32_t *q, const struct qc_lowering *x, const struct qc_node *n, unsigned i,
-                     const struct qc_qparams *s)
+static bool bound_level(int32_t *q, const struct qc_lowering *x, const struct qc_node *n, unsigned i,
+                        const struct qc_qparams *s)
 {
     if (i >= n->input_count || !n->inputs[i]) return true;
     const struct qc_tensor *t = qc_constant_of(x->from, n->inputs[i]);
@@ -602,8 +602,8 @@ static bool has_constants(const struct qc_lowering *x, const struct qc_node *n)
 {
     const struct qc_qparams *s = quantizer_of(x, n->outputs);
     int32_t q;
-    if (n->op == QC_OP_Clip) return level_of(&q, x, n, 1, s) && level_of(&q, x, n, 2, s);
-    return n->op != QC_OP_Pad || level_of(&q, x, n, 2, s);
+    if (n->op == QC_OP_Clip) return bound_level(&q, x, n, 1, s) && bound_level(&q, x, n, 2, s);
+    return n->op != QC_OP_Pad || bound_level(&q, x, n, 2, s);
 }
 
 static void lower_clamp(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
@@ -611,8 +611,8 @@ static void lower_clamp(struct qc_lowering *x, const struct qc_node *n, struct q
     const struct qc_qparams *s = quantizer_of(x, n->outputs);
     const struct qc_levels levels = qc_qparams_levels(s);
     int32_t lo = n->op == QC_OP_Relu ? s->zero_point[0] : levels.lo, hi = levels.hi;
-    level_of(&lo, x, n, 1, s);
-    level_of(&hi, x, n, 2, s);
+    bound_level(&lo, x, n, 1, s);
+    bound_level(&hi, x, n, 2, s);
     const qc_id in[3] = {integers(x, n->inputs[0], st),
                          level(x, s, lo, n->op == QC_OP_Relu ? "zero_point" : "lowest", st),
                          hi < levels.hi ? level(x, s, hi, "highest", st) : QC_ABSENT};
@@ -632,7 +632,7 @@ static void lower_moving(struct qc_lowering *x, const struct qc_node *n, struct 
     if (shuffled.shape) in[1] = shuffled.shape;
     if (fills) {
         int32_t q = s->zero_point[0];
-        level_of(&q, x, n, 2, s);
+        bound_level(&q, x, n, 2, s);
         in[2] = level(x, s, q, q == s->zero_point[0] ? "zero_point" : "padding", st);
         if (count < 3) count = 3;
     }

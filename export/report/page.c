@@ -85,7 +85,7 @@ static bool record_text(FILE *f, const struct qc_json *record, struct qc_status 
 }
 
 /* Writes the template from `at` to `end` with the members of v. */
-static bool fill(FILE *f, const char *at, const char *end, const struct qc_json *v, struct qc_status *st)
+static bool fill_template(FILE *f, const char *at, const char *end, const struct qc_json *v, struct qc_status *st)
 {
     for (const char *mark; at < end && (mark = strstr(at, "{{")) && mark < end;) {
         fwrite(at, 1, (size_t)(mark - at), f);
@@ -103,7 +103,7 @@ static bool fill(FILE *f, const char *at, const char *end, const struct qc_json 
             const char *stop = strstr(at, ending);
             const struct qc_json *list = qc_json_find(v, path);
             for (size_t i = 0; list && i < qc_json_size(list); i++)
-                if (!fill(f, at, stop, qc_json_at(list, i), st)) return false;
+                if (!fill_template(f, at, stop, qc_json_at(list, i), st)) return false;
             at = stop + strlen(ending);
         } else if (strcmp(path, "record") == 0) {
             if (!record_text(f, v, st)) return false;
@@ -119,7 +119,7 @@ char *qc_page(size_t *size, const struct qc_json *record, struct qc_status *st)
     const struct qc_embedded *frame = asset("report.html", strlen("report.html"));
     char *text = NULL;
     FILE *f = open_memstream(&text, size);
-    const bool ok = f && fill(f, frame->text, frame->text + frame->size, record, st);
+    const bool ok = f && fill_template(f, frame->text, frame->text + frame->size, record, st);
     if (f && fclose(f) == 0 && ok) return text;
     free(text);
     qc_fail_memory(st, 1);

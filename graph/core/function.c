@@ -244,7 +244,7 @@ bool qc_function_of(struct qc_function *f, const struct qc_node *n, struct qc_ar
     return ok;
 }
 
-static qc_id number(struct qc_graph *g, float v, struct qc_status *st)
+static qc_id add_number(struct qc_graph *g, float v, struct qc_status *st)
 {
     return qc_graph_add_made_constant(g, NULL, qc_tensor_of(QC_F32, &QC_SCALAR, &v, st), st);
 }
@@ -262,7 +262,7 @@ qc_id qc_function_write_out(struct qc_graph *g, const struct qc_function *f, qc_
             case QC_ARG_ABSENT: continue;
             case QC_ARG_X: inputs[i] = x; break;
             case QC_ARG_STEP: inputs[i] = results[s->args[i].step]; break;
-            case QC_ARG_NUMBER: inputs[i] = number(g, s->args[i].number, st); break;
+            case QC_ARG_NUMBER: inputs[i] = add_number(g, s->args[i].number, st); break;
             }
             if (!inputs[i]) return 0;
         }

@@ -191,7 +191,7 @@ size_t qc_graph_held_bytes(const struct qc_graph *g, size_t bytes)
 }
 
 /* Returns a reference to the tensor, or a copy in a temporary file: the caller frees the original soon. */
-static struct qc_tensor *keep(const struct qc_graph *g, const struct qc_tensor *t, struct qc_status *st)
+static struct qc_tensor *keep_tensor(const struct qc_graph *g, const struct qc_tensor *t, struct qc_status *st)
 {
     if (t->map || !t->bytes || qc_graph_held_bytes(g, t->bytes)) return qc_tensor_ref(t);
     struct qc_file_map *map;
@@ -217,7 +217,7 @@ static uint64_t hash_of(const struct qc_tensor *t, qc_id qparams)
 static qc_id new_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis,
                           struct qc_status *st)
 {
-    struct qc_tensor *kept = st->code == QC_OK ? keep(g, t, st) : NULL;
+    struct qc_tensor *kept = st->code == QC_OK ? keep_tensor(g, t, st) : NULL;
     if (!kept) return 0;
     struct qc_value v = {.kind = QC_VALUE_CONSTANT,
                          .type = {.dtype = qparams && g->simulated ? QC_F32 : t->dtype,

@@ -4,7 +4,7 @@
 #include "graph/core/graph.h"
 #include "graph/types/tensor.h"
 
-static void put(struct qc_use *use, size_t *next, qc_id v, qc_id node, unsigned input)
+static void add_use(struct qc_use *use, size_t *next, qc_id v, qc_id node, unsigned input)
 {
     if (v) use[next[v]++] = (struct qc_use){.node = node, .input = input};
 }
@@ -32,9 +32,9 @@ bool qc_uses_of_first(struct qc_uses *out, const struct qc_graph *g, size_t node
     struct qc_use *use = QC_NEW_ARRAY(a, struct qc_use, first[g->value_count + 1], st);
     if (!use) return false;
     for (qc_id id = 1; id <= nodes; id++)
-        for (unsigned i = 0; i < g->nodes[id].input_count; i++) put(use, next, g->nodes[id].inputs[i], id, i);
+        for (unsigned i = 0; i < g->nodes[id].input_count; i++) add_use(use, next, g->nodes[id].inputs[i], id, i);
     for (size_t i = 0; i < g->output_count; i++) {
-        put(use, next, g->outputs[i].value, 0, (unsigned)i);
+        add_use(use, next, g->outputs[i].value, 0, (unsigned)i);
         outputs[g->outputs[i].value]++;
     }
     *out = (struct qc_uses){.graph = g, .first = first, .use = use, .output_count = outputs};

@@ -39,7 +39,7 @@ static void merge(int64_t *to, const int64_t *from, size_t half, size_t n, const
         to[o] = i < half && (k == n || compare(x, (size_t)from[i], (size_t)from[k]) <= 0) ? from[i++] : from[k++];
 }
 
-static int64_t *sorted(const struct items *x, struct qc_arena *a, struct qc_status *st)
+static int64_t *sorted_items(const struct items *x, struct qc_arena *a, struct qc_status *st)
 {
     int64_t *order = QC_NEW_ARRAY(a, int64_t, x->count, st), *other = QC_NEW_ARRAY(a, int64_t, x->count, st);
     if (!order || !other) return NULL;
@@ -66,7 +66,7 @@ bool qc_distinct_of(struct qc_distinct *out, const struct qc_tensor *t, int axis
         for (int i = axis + 1; i < t->shape.rank; i++) x.inner *= (size_t)t->shape.dim[i];
     }
     struct qc_distinct d = {.items = x.count};
-    const int64_t *by_value = sorted(&x, a, st);
+    const int64_t *by_value = sorted_items(&x, a, st);
     int64_t *rank = QC_NEW_ARRAY(a, int64_t, x.count, st); /* rank of each distinct item, in order of appearance */
     d.first = QC_NEW_ARRAY(a, int64_t, x.count, st);
     d.repeats = QC_NEW_ARRAY(a, int64_t, x.count, st);

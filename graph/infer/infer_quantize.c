@@ -106,7 +106,7 @@ static bool is_byte(enum qc_dtype t)
     return t == QC_U8 || t == QC_I8;
 }
 
-static const struct qc_type *type_of(const struct qc_infer *c, qc_id v)
+static const struct qc_type *operand_type(const struct qc_infer *c, qc_id v)
 {
     return &c->graph->values[v].type;
 }
@@ -118,7 +118,7 @@ static bool check_parameter(const struct qc_infer *c, qc_id v, enum qc_dtype wan
 {
     int64_t met;
     if (!v) return true;
-    const struct qc_type *t = type_of(c, v);
+    const struct qc_type *t = operand_type(c, v);
     if (wanted == QC_F32 ? t->dtype != QC_F32 && t->dtype != QC_F16 : t->dtype != wanted)
         return qc_fail(st, QC_BAD_INPUT, "the %s is %s, expected %s", what, qc_dtype_info(t->dtype)->name,
                        qc_dtype_info(wanted)->name);
@@ -133,7 +133,7 @@ static bool check_parameter(const struct qc_infer *c, qc_id v, enum qc_dtype wan
  */
 static int64_t channels_of(const struct qc_infer *c, const struct qc_qlinear *q, unsigned i)
 {
-    const struct qc_shape *w = &type_of(c, qc_qlinear_operand(c->node, i).value)->shape;
+    const struct qc_shape *w = &operand_type(c, qc_qlinear_operand(c->node, i).value)->shape;
     if (i != 1) return 0;
     if (w->rank < 1) return w->rank < 0 ? QC_FREE : 0;
     if (q->op == QC_OP_Conv) return w->dim[0];
@@ -143,12 +143,12 @@ static int64_t channels_of(const struct qc_infer *c, const struct qc_qlinear *q,
 
 static bool check_operands(const struct qc_infer *c, const struct qc_qlinear *q, struct qc_status *st)
 {
-    const enum qc_dtype first = type_of(c, qc_qlinear_operand(c->node, 0).value)->dtype;
+    const enum qc_dtype first = operand_type(c, qc_qlinear_operand(c->node, 0).value)->dtype;
     const bool product = q->op == QC_OP_Conv || q->op == QC_OP_MatMul || q->op == QC_OP_Gemm;
     for (unsigned i = 0; i < q->operands; i++) {
         const struct qc_qlinear_port p = qc_qlinear_operand(c->node, i);
         if (!p.value) return qc_fail(st, QC_BAD_INPUT, "operand %u is missing", i);
-        const enum qc_dtype t = type_of(c, p.value)->dtype;
+        const enum qc_dtype t = operand_type(c, p.value)->dtype;
         const int64_t channels = channels_of(c, q, i);
         if (!is_byte(t))
             return qc_fail(st, QC_UNSUPPORTED, "operand %u is %s, only u8 and i8 are handled", i,
@@ -160,10 +160,10 @@ static bool check_operands(const struct qc_infer *c, const struct qc_qlinear *q,
             !check_parameter(c, p.zero_point, t, channels, "zero point", st))
             return false;
     }
-    if (q->extra && product && type_of(c, q->extra)->dtype != QC_I32)
+    if (q->extra && product && operand_type(c, q->extra)->dtype != QC_I32)
         return qc_fail(st, QC_BAD_INPUT, "the bias is %s, expected i32",
-                       qc_dtype_info(type_of(c, q->extra)->dtype)->name);
-    if (q->extra && q->op == QC_OP_Where && type_of(c, q->extra)->dtype != QC_BOOL)
+                       qc_dtype_info(operand_type(c, q->extra)->dtype)->name);
+    if (q->extra && q->op == QC_OP_Where && operand_type(c, q->extra)->dtype != QC_BOOL)
         return qc_fail(st, QC_BAD_INPUT, "the condition is not bool");
     return true;
 }
@@ -175,7 +175,7 @@ static bool result_type(enum qc_dtype *out, const struct qc_infer *c, const stru
         *out = q->op == QC_OP_Gemm ? QC_F32 : QC_I32;
         return true;
     }
-    *out = type_of(c, q->out.zero_point ? q->out.zero_point : qc_qlinear_operand(c->node, 0).value)->dtype;
+    *out = operand_type(c, q->out.zero_point ? q->out.zero_point : qc_qlinear_operand(c->node, 0).value)->dtype;
     if (!is_byte(*out))
         return qc_fail(st, QC_UNSUPPORTED, "a result of type %s is not handled", qc_dtype_info(*out)->name);
     return check_parameter(c, q->out.scale, QC_F32, 0, "result's scale", st) &&

@@ -154,8 +154,8 @@ const char *qc_shape_text(char buf[QC_SHAPE_TEXT], const struct qc_shape *s)
     return buf;
 }
 
-static bool measure(size_t *count, size_t *bytes, enum qc_dtype dtype, const struct qc_shape *shape,
-                    struct qc_status *st)
+static bool measure_tensor(size_t *count, size_t *bytes, enum qc_dtype dtype, const struct qc_shape *shape,
+                           struct qc_status *st)
 {
     return (qc_shape_count(count, shape) && qc_mul_size(bytes, *count, qc_dtype_size(dtype)) &&
             *bytes <= SIZE_MAX / 4) ||
@@ -166,7 +166,7 @@ static bool measure(size_t *count, size_t *bytes, enum qc_dtype dtype, const str
 struct qc_tensor *qc_tensor_new(enum qc_dtype dtype, const struct qc_shape *shape, struct qc_status *st)
 {
     size_t count, bytes, padded;
-    if (!measure(&count, &bytes, dtype, shape, st)) return NULL;
+    if (!measure_tensor(&count, &bytes, dtype, shape, st)) return NULL;
     struct qc_tensor *t = malloc(sizeof *t);
     padded = (bytes + 127) / 64 * 64; /* vector kernels may read up to 64 bytes beyond the end */
     void *data = aligned_alloc(64, padded);
@@ -194,7 +194,7 @@ struct qc_tensor *qc_tensor_mapped(enum qc_dtype dtype, const struct qc_shape *s
                                    size_t offset, struct qc_status *st)
 {
     size_t count, bytes;
-    if (!measure(&count, &bytes, dtype, shape, st)) return NULL;
+    if (!measure_tensor(&count, &bytes, dtype, shape, st)) return NULL;
     struct qc_tensor *t = malloc(sizeof *t);
     if (!t) {
         qc_fail_memory(st, sizeof *t);

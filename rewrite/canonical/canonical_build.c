@@ -255,7 +255,7 @@ static qc_id real_of_level(struct qc_canon *c, const struct qc_qparams *s, int64
 }
 
 /* A Clip of integers: a Relu if it cuts only at the zero point. */
-static qc_id clip(struct qc_canon *c, const struct qc_node *n, qc_id v, const char *name, struct qc_status *st)
+static qc_id add_clip(struct qc_canon *c, const struct qc_node *n, qc_id v, const char *name, struct qc_status *st)
 {
     const struct qc_qparams *s = &c->r.to->qparams_of[c->r.to->values[v].type.qparams];
     const struct qc_levels levels = qc_qparams_levels(s);
@@ -298,7 +298,7 @@ static void canon_moving_op(struct qc_canon *c, const struct qc_node *n, struct 
         count = n->input_count > 2 ? n->input_count : in[2] ? 3 : 2;
     }
     const struct qc_node_def with = {.input_count = count, .inputs = in, .output_names = names};
-    v = n->op == QC_OP_Clip ? clip(c, n, in[0], names[0], st) : qc_graph_add_like(c->r.to, c->g, n, &with, st);
+    v = n->op == QC_OP_Clip ? add_clip(c, n, in[0], names[0], st) : qc_graph_add_like(c->r.to, c->g, n, &with, st);
     for (unsigned k = 0; k < n->output_count; k++) c->affine[n->outputs + k] = v + k;
 }
 

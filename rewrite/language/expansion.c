@@ -10,7 +10,7 @@
 /* Nodes and constants of an expanded function. */
 
 /* Returns false for types of few bits. The low bytes of an integer are its value in any smaller type. */
-static bool put(char *to, enum qc_dtype dtype, struct qc_number n)
+static bool store_number(char *to, enum qc_dtype dtype, struct qc_number n)
 {
     const struct qc_dtype_info *t = qc_dtype_info(dtype);
     const double f = qc_number_double(n);
@@ -39,7 +39,7 @@ qc_id qc_expression_constant(struct qc_frame *f, enum qc_dtype dtype, const stru
                                                      : "a number or a list was expected, got nothing");
     struct qc_tensor *t = f->st->code == QC_OK ? qc_tensor_new(dtype, &shape, f->st) : NULL;
     for (size_t i = 0; t && i < count; i++)
-        if (!put((char *)t->data + i * size, dtype, list ? v->items[i] : v->number))
+        if (!store_number((char *)t->data + i * size, dtype, list ? v->items[i] : v->number))
             qc_fail(f->st, QC_UNSUPPORTED, "numbers of type %s are not handled here", qc_dtype_info(dtype)->name);
     return qc_graph_add_made_constant(f->to, NULL, t, f->st);
 }
@@ -271,7 +271,7 @@ static void write_down(struct written *w, struct qc_frame *f, const struct qc_ex
     }
 }
 
-static struct qc_fvalue add_op(struct qc_frame *f, const struct qc_expr *e, unsigned outputs)
+static struct qc_fvalue add_expanded(struct qc_frame *f, const struct qc_expr *e, unsigned outputs)
 {
     struct written w = {.attr_count = 0};
     write_down(&w, f, e);
@@ -314,7 +314,7 @@ static struct qc_fvalue several(struct qc_frame *f, const struct qc_fslot *s)
     struct qc_frame **inner = &f->inner[s->first];
     struct qc_fvalue v = qc_fvalue_tensor(0);
     if (s->value->kind == QC_EXPR_OP) {
-        v = add_op(f, s->value, s->count);
+        v = add_expanded(f, s->value, s->count);
         for (unsigned k = 0; v.id && k < s->count; k++) {
             f->value[s->first + k] = qc_fvalue_tensor(v.id + k);
             f->done[s->first + k] = true;
@@ -329,7 +329,7 @@ static struct qc_fvalue several(struct qc_frame *f, const struct qc_fslot *s)
 
 static struct qc_fvalue op_value(struct qc_frame *f, const struct qc_expr *e)
 {
-    if (e->kind == QC_EXPR_OP) return add_op(f, e, 1);
+    if (e->kind == QC_EXPR_OP) return add_expanded(f, e, 1);
     struct qc_frame *inner = open_function(f, e, 1);
     return qc_fvalue_tensor(inner ? output_of(inner, 0) : 0);
 }

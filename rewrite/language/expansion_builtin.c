@@ -14,7 +14,7 @@ static const struct qc_type *argument_type(const struct qc_frame *f, const struc
 }
 
 /* Returns the type of an argument that must be a tensor; that of nothing, of rank 0, after a failure. */
-static const struct qc_type *tensor_of(const struct qc_asked *c)
+static const struct qc_type *asked_type(const struct qc_asked *c)
 {
     const struct qc_type *t = argument_type(c->frame, c->args);
     if (!t)
@@ -40,7 +40,7 @@ static struct qc_fvalue list_of(struct qc_number **items, const struct qc_asked 
 
 static const struct qc_type *known_rank(const struct qc_asked *c)
 {
-    const struct qc_type *t = tensor_of(c);
+    const struct qc_type *t = asked_type(c);
     if (t->shape.rank < 0)
         qc_expression_fail(c->frame, QC_UNSUPPORTED, "the number of dimensions of an input is not known");
     return t;
@@ -68,7 +68,7 @@ static struct qc_fvalue run_axis(const struct qc_asked *c)
 static struct qc_fvalue dimension(const struct qc_asked *c, int64_t axis)
 {
     const struct qc_number index = qc_number_whole(axis);
-    const int64_t size = tensor_of(c)->shape.dim[axis];
+    const int64_t size = asked_type(c)->shape.dim[axis];
     if (size != QC_FREE) return qc_fvalue_whole(size);
     const struct qc_fvalue pick[] = {qc_expanding_node(c->frame, QC_OP_Shape, 1, c->args),
                                      {.kind = QC_FVALUE_LIST, .count = 1, .items = &index}};
@@ -85,7 +85,7 @@ static struct qc_fvalue run_shape(const struct qc_asked *c)
 {
     struct qc_fvalue parts[QC_RANK_MAX];
     struct qc_number *none;
-    if (c->count == 1 && !qc_shape_fixed(&tensor_of(c)->shape))
+    if (c->count == 1 && !qc_shape_fixed(&asked_type(c)->shape))
         return qc_expanding_node(c->frame, QC_OP_Shape, 1, c->args);
     const int64_t rank = known_rank(c)->shape.rank;
     int64_t from = c->count > 1 ? whole_of(c, 1) : 0, to = c->count > 2 ? whole_of(c, 2) : rank;
@@ -99,7 +99,7 @@ static struct qc_fvalue run_shape(const struct qc_asked *c)
 
 static struct qc_fvalue run_dtype(const struct qc_asked *c)
 {
-    return qc_fvalue_whole(qc_dtype_info(tensor_of(c)->dtype)->onnx);
+    return qc_fvalue_whole(qc_dtype_info(asked_type(c)->dtype)->onnx);
 }
 
 static double is_present(const struct qc_asked *c)
@@ -109,7 +109,7 @@ static double is_present(const struct qc_asked *c)
 
 static struct qc_fvalue run_ranked(const struct qc_asked *c)
 {
-    return qc_fvalue_whole(tensor_of(c)->shape.rank >= 0);
+    return qc_fvalue_whole(asked_type(c)->shape.rank >= 0);
 }
 
 /* The most operators that are looked at for one value. */

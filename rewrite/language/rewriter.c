@@ -43,7 +43,7 @@ static bool commutative(enum qc_op op)
     return op == QC_OP_Add || op == QC_OP_Mul || op == QC_OP_Max || op == QC_OP_Min;
 }
 
-static bool bind(qc_id *slot, qc_id id)
+static bool bind_slot(qc_id *slot, qc_id id)
 {
     if (*slot) return *slot == id;
     *slot = id;
@@ -56,9 +56,9 @@ static bool match_qparams(struct matcher *x, const struct qc_qparams_expr *e, qc
     qc_id s = x->g->values[value].type.qparams;
     if (!s) return false;
     const struct qc_qparams *qparams = &x->g->qparams_of[s];
-    if (!e->product) return bind(&x->m.qparams_of[e->first], s);
-    return qparams->kind == QC_QPARAMS_PRODUCT && bind(&x->m.qparams_of[e->first], qparams->a) &&
-           bind(&x->m.qparams_of[e->second], qparams->b);
+    if (!e->product) return bind_slot(&x->m.qparams_of[e->first], s);
+    return qparams->kind == QC_QPARAMS_PRODUCT && bind_slot(&x->m.qparams_of[e->first], qparams->a) &&
+           bind_slot(&x->m.qparams_of[e->second], qparams->b);
 }
 
 static bool match_expr(struct matcher *x, const struct qc_expr *e, qc_id v, bool root);
@@ -146,7 +146,7 @@ static bool match_expr(struct matcher *x, const struct qc_expr *e, qc_id v, bool
                match_type(x, e, v);
     if (e->kind == QC_EXPR_OP) return match_op(x, e, v, root);
     if (e->constant && !qc_constant_of(x->g, v)) return false;
-    return match_qparams(x, &e->qparams, v) && match_type(x, e, v) && bind(&x->m.values[e->slot], v);
+    return match_qparams(x, &e->qparams, v) && match_type(x, e, v) && bind_slot(&x->m.values[e->slot], v);
 }
 
 /* Returns true if a match of the expression may have this op at its root. */
@@ -223,8 +223,8 @@ static bool overlaps(const struct qc_match *m, const bool *taken)
 }
 
 /* Returns the rules of the kind for the chosen targets, by decreasing size; equal sizes in the order of the files. */
-static const struct qc_rule **sorted(size_t *count, const struct qc_rules *rules, enum qc_rule_kind kind,
-                                     struct qc_arena *a, struct qc_status *st)
+static const struct qc_rule **sorted_rules(size_t *count, const struct qc_rules *rules, enum qc_rule_kind kind,
+                                           struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_rule **list = QC_NEW_ARRAY(a, const struct qc_rule *, rules->count, st);
     size_t n = 0;
@@ -243,7 +243,7 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
                      enum qc_rule_kind kind, qc_accept_fn *accept, void *user, struct qc_arena *a, struct qc_status *st)
 {
     size_t rule_count = 0;
-    const struct qc_rule **list = sorted(&rule_count, rules, kind, a, st);
+    const struct qc_rule **list = sorted_rules(&rule_count, rules, kind, a, st);
     uint32_t *uses = qc_graph_uses(g, a, st);
     bool *taken =
         QC_NEW_ARRAY(a, bool, g->node_count + 1, st); /* inner nodes of a match, except dq and q, which may be shared */
@@ -274,8 +274,8 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
 }
 
 /* Builds the graph with every match replaced by its template; other nodes are copied. qparams as in struct qc_build. */
-static bool apply(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m, qc_qparams_fn *qparams,
-                  void *user, struct qc_status *st)
+static bool replace_matches(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m,
+                            qc_qparams_fn *qparams, void *user, struct qc_status *st)
 {
     struct qc_rebuild r = {0};
     bool ok = false;
@@ -330,7 +330,7 @@ bool qc_rewrite(struct qc_graph **out, size_t *applied, const struct qc_graph *g
         struct qc_arena *a = qc_arena_new();
         struct qc_matches m;
         bool ok = a ? qc_matches_find(&m, from, rules, QC_RULE_REWRITE, NULL, NULL, a, st) : qc_fail_memory(st, 1);
-        ok = ok && qc_endless_check(&endless, &m, from, st) && apply(&next, from, &m, NULL, NULL, st);
+        ok = ok && qc_endless_check(&endless, &m, from, st) && replace_matches(&next, from, &m, NULL, NULL, st);
         bool done = ok && m.count == 0;
         total += ok ? m.count : 0;
         qc_arena_free(a);

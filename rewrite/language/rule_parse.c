@@ -37,7 +37,7 @@ static const enum qc_affine_behaviour behaviour_of[] = {[QC_ALLOW_KEEP] = QC_AFF
                                                         [QC_ALLOW_TABLE] = QC_AFFINE_NONE};
 
 /* Returns 1 + the index of a target among the chosen ones, the last of which has priority; 0 if it is none of them. */
-static unsigned place_of(const struct qc_rules *r, const char *target)
+static unsigned target_place(const struct qc_rules *r, const char *target)
 {
     unsigned i = r->target_count;
     while (i && strcmp(target, r->targets[i - 1]) != 0) i--;
@@ -46,7 +46,7 @@ static unsigned place_of(const struct qc_rules *r, const char *target)
 
 bool qc_rules_for_target(const struct qc_rules *r, const char *target)
 {
-    return !target || place_of(r, target);
+    return !target || target_place(r, target);
 }
 
 static bool node_fits(const struct qc_rules *r, const struct qc_allow *a, const struct qc_graph *g,
@@ -79,7 +79,7 @@ static void choose_template(const struct qc_rules *r, struct qc_rule *rule)
     rule->give = NULL;
     for (unsigned i = 0; i < rule->template_count; i++) {
         const struct qc_template *t = &rule->templates[i];
-        const unsigned place = t->target ? place_of(r, t->target) : 0;
+        const unsigned place = t->target ? target_place(r, t->target) : 0;
         if (t->target && !place) continue;
         if (!rule->give || place > best) rule->give = t->give;
         best = place > best ? place : best;
@@ -88,7 +88,7 @@ static void choose_template(const struct qc_rules *r, struct qc_rule *rule)
 
 bool qc_rules_add_target(struct qc_rules *r, const char *target, struct qc_status *st)
 {
-    if (!target || place_of(r, target)) return true;
+    if (!target || target_place(r, target)) return true;
     if (r->target_count == QC_TARGET_NAMES) return qc_fail(st, QC_BAD_INPUT, "target '%s' is like too many", target);
     if (!(r->targets[r->target_count] = qc_arena_strdup(r->arena, target, st))) return false;
     r->target_count++;

@@ -20,7 +20,7 @@ static void hold(struct qc_channels *c, qc_id v)
 }
 
 /* Begins a group for a value, with its channels along an axis. */
-static bool begin(struct qc_channels *c, qc_id v, int axis, struct qc_status *st)
+static bool begin_group(struct qc_channels *c, qc_id v, int axis, struct qc_status *st)
 {
     const struct qc_shape *s = &c->graph->values[v].type.shape;
     if (c->group[v] || !is_real_matrix(c->graph, v) || axis < 0 || axis >= s->rank || s->dim[axis] < 1) return true;
@@ -194,19 +194,20 @@ static bool find_role(struct qc_channels *c, qc_id id, const uint32_t *uses, str
     bool fits = true;
     if (role == QC_CHANNELS_LAYER) {
         const int in_axis = layer_axis(g, n, x);
-        if (!begin(c, x, in_axis, st) || !begin(c, n->outputs, layer_axis(g, n, n->outputs), st) ||
+        if (!begin_group(c, x, in_axis, st) || !begin_group(c, n->outputs, layer_axis(g, n, n->outputs), st) ||
             !read_magnitudes(&c->weights[id], g, n, c->arena, st))
             return false;
         const struct qc_layer_weight *w = &c->weights[id];
         fits = qc_channel_axis(c, x) == in_axis && w->outputs % w->conv_groups == 0 &&
                qc_channel_count(c, x) == w->inputs * w->conv_groups && qc_channel_count(c, n->outputs) == w->outputs;
     } else if (role == QC_CHANNELS_GAIN) {
-        if (!begin(c, x, g->values[x].type.shape.rank - 1, st) || !begin(c, n->outputs, qc_channel_axis(c, x), st))
+        if (!begin_group(c, x, g->values[x].type.shape.rank - 1, st) ||
+            !begin_group(c, n->outputs, qc_channel_axis(c, x), st))
             return false;
         fits = c->group[x] && c->group[n->outputs];
     } else if (role == QC_CHANNELS_NORM) {
         hold(c, x);
-        if (!begin(c, n->outputs, g->values[n->outputs].type.shape.rank - 1, st)) return false;
+        if (!begin_group(c, n->outputs, g->values[n->outputs].type.shape.rank - 1, st)) return false;
         fits = c->group[n->outputs] != 0;
     } else if (role != QC_CHANNELS_STOP && role != QC_CHANNELS_LOOK) {
         fits = pass(c, n, c->data[id]);
@@ -238,7 +239,7 @@ static void list_nodes(struct qc_channels *c)
 }
 
 /* Fixes a group that no node makes, and holds each channel that no layer reads. */
-static bool settle(struct qc_channels *c, qc_id group, struct qc_status *st)
+static bool settle_group(struct qc_channels *c, qc_id group, struct qc_status *st)
 {
     struct qc_channel_group *q = &c->groups[group];
     const qc_id maker = c->first_maker[group];
@@ -278,7 +279,7 @@ bool qc_channels_find(struct qc_channels *c, const struct qc_graph *g, struct qc
     for (size_t i = 0; i < g->output_count; i++) hold(c, g->outputs[i].value);
     list_nodes(c);
     for (qc_id v = 1; v <= g->value_count; v++)
-        if (c->group[v] == v && !settle(c, v, st)) return false;
+        if (c->group[v] == v && !settle_group(c, v, st)) return false;
     return true;
 }
 

@@ -21,7 +21,7 @@ struct equation {
     int batch_count, row_count, summed_count, column_count;
 };
 
-static int place_of(const uint8_t *letters, int count, uint8_t letter)
+static int letter_place(const uint8_t *letters, int count, uint8_t letter)
 {
     for (int d = 0; d < count; d++)
         if (letters[d] == letter) return d;
@@ -31,7 +31,7 @@ static int place_of(const uint8_t *letters, int count, uint8_t letter)
 static bool is_set(const uint8_t *letters, int count)
 {
     for (int d = 0; d < count; d++)
-        if (place_of(letters, count, letters[d]) != d) return false;
+        if (letter_place(letters, count, letters[d]) != d) return false;
     return true;
 }
 
@@ -42,7 +42,7 @@ static bool sort_letters(struct equation *e, const struct qc_shape *x, const str
     if (!is_set(e->x, e->x_rank) || !is_set(e->w, e->w_rank) || !is_set(e->y, e->y_rank)) return false;
     for (int d = 0; d < e->x_rank; d++) {
         const uint8_t l = e->x[d];
-        const int in_w = place_of(e->w, e->w_rank, l), in_y = place_of(e->y, e->y_rank, l);
+        const int in_w = letter_place(e->w, e->w_rank, l), in_y = letter_place(e->y, e->y_rank, l);
         if ((in_w < 0 && in_y < 0) || (in_w >= 0 && (x->dim[d] == QC_FREE || x->dim[d] != w->dim[in_w]))) return false;
         if (in_w < 0)
             e->rows[e->row_count++] = l;
@@ -52,7 +52,7 @@ static bool sort_letters(struct equation *e, const struct qc_shape *x, const str
             e->batch[e->batch_count++] = l;
     }
     for (int d = 0; d < e->y_rank; d++)
-        if (place_of(e->x, e->x_rank, e->y[d]) < 0) e->columns[e->column_count++] = e->y[d];
+        if (letter_place(e->x, e->x_rank, e->y[d]) < 0) e->columns[e->column_count++] = e->y[d];
     return e->summed_count && e->batch_count + e->summed_count + e->column_count == e->w_rank &&
            (!e->batch_count || (e->row_count && e->summed_count == 1 && e->column_count == 1));
 }
@@ -60,14 +60,14 @@ static bool sort_letters(struct equation *e, const struct qc_shape *x, const str
 /* Returns true if x is [front..., summed..., back...] and the result [front..., columns..., back...]. */
 static bool sums_in_the_middle(int *front, const struct equation *e)
 {
-    const int first = place_of(e->x, e->x_rank, e->summed[0]), last = first + e->summed_count - 1;
+    const int first = letter_place(e->x, e->x_rank, e->summed[0]), last = first + e->summed_count - 1;
     *front = first;
     if (e->batch_count || !e->column_count || last + 1 >= e->x_rank || e->x[last] != e->summed[e->summed_count - 1])
         return false;
     for (int d = 0; d < e->y_rank; d++) {
         const int back = d - e->column_count + e->summed_count;
         const bool fits = d < first                     ? e->y[d] == e->x[d]
-                          : d < first + e->column_count ? place_of(e->columns, e->column_count, e->y[d]) >= 0
+                          : d < first + e->column_count ? letter_place(e->columns, e->column_count, e->y[d]) >= 0
                                                         : e->y[d] == e->x[back];
         if (!fits) return false;
     }
@@ -81,7 +81,7 @@ static bool add_turn(struct qc_attr *attrs, unsigned *count, const char *name, c
     int64_t *perm = QC_NEW_ARRAY(a, int64_t, QC_RANK_MAX, st);
     bool turns = false;
     for (int d = 0; perm && d < rank; d++) {
-        perm[d] = place_of(letters, rank, to[d]);
+        perm[d] = letter_place(letters, rank, to[d]);
         turns = turns || perm[d] != d;
     }
     if (turns) attrs[(*count)++] = QC_INTS(name, (size_t)rank, perm);

@@ -83,7 +83,7 @@ static const char *named(struct qc_graph *to, const char *base, const char *suff
     return qc_arena_printf(to->arena, st, "%s_%s", base ? base : "", suffix);
 }
 
-static bool store(struct integer_weight *out, struct qc_graph *to, const struct weight *w, struct qc_status *st)
+static bool store_weight(struct integer_weight *out, struct qc_graph *to, const struct weight *w, struct qc_status *st)
 {
     const struct qc_qparams *s = w->qparams;
     const char *name = named(to, w->name, "quantized", st), *scale = named(to, w->name, "scale", st),
@@ -97,8 +97,8 @@ static bool store(struct integer_weight *out, struct qc_graph *to, const struct 
            (!shifted || (out->zero_point = parameters(to, w, true, zero, st)));
 }
 
-static qc_id add_op(struct qc_graph *to, enum qc_op op, const char *name, unsigned count, const qc_id *inputs,
-                    const char *result, struct qc_status *st)
+static qc_id add_dynamic(struct qc_graph *to, enum qc_op op, const char *name, unsigned count, const qc_id *inputs,
+                         const char *result, struct qc_status *st)
 {
     const struct qc_node_def def = {
         .op = op, .name = name, .input_count = count, .inputs = inputs, .output_names = result ? &result : NULL};
@@ -153,17 +153,17 @@ static bool convert(struct qc_rebuild *r, qc_id id, const struct weight *w, stru
                *scaled = named(to, name, "scaled", st), *biased = named(to, name, "bias", st);
     const bool bias = n->input_count > 2 && n->inputs[2];
     const qc_id x = qc_rebuild_value(r, n->inputs[0], st), q = x ? quantize_input(to, x, st) : 0;
-    if (!q || !cast || !scales || !scaled || !biased || !store(&weight, to, w, st)) return false;
+    if (!q || !cast || !scales || !scaled || !biased || !store_weight(&weight, to, w, st)) return false;
     const qc_id product[] = {q, weight.value, q + 2, weight.zero_point}, factors[] = {q + 1, weight.scale};
-    const qc_id sum = add_op(to, QC_OP_MatMulInteger, name, weight.zero_point ? 4 : 3, product, NULL, st);
+    const qc_id sum = add_dynamic(to, QC_OP_MatMulInteger, name, weight.zero_point ? 4 : 3, product, NULL, st);
     if (!sum) return false;
     const struct qc_attr as_float = QC_INT("to", qc_dtype_info(QC_F32)->onnx);
     const struct qc_node_def in_float = {
         .op = QC_OP_Cast, .name = cast, .input_count = 1, .inputs = &sum, .attr_count = 1, .attrs = &as_float};
-    qc_id y[2] = {qc_graph_add(to, &in_float, st), add_op(to, QC_OP_Mul, scales, 2, factors, NULL, st)};
-    if (!y[0] || !y[1] || !(y[0] = add_op(to, QC_OP_Mul, scaled, 2, y, bias ? NULL : result, st))) return false;
-    if (bias &&
-        (!(y[1] = qc_rebuild_value(r, n->inputs[2], st)) || !(y[0] = add_op(to, QC_OP_Add, biased, 2, y, result, st))))
+    qc_id y[2] = {qc_graph_add(to, &in_float, st), add_dynamic(to, QC_OP_Mul, scales, 2, factors, NULL, st)};
+    if (!y[0] || !y[1] || !(y[0] = add_dynamic(to, QC_OP_Mul, scaled, 2, y, bias ? NULL : result, st))) return false;
+    if (bias && (!(y[1] = qc_rebuild_value(r, n->inputs[2], st)) ||
+                 !(y[0] = add_dynamic(to, QC_OP_Add, biased, 2, y, result, st))))
         return false;
     return (r->map[n->outputs] = y[0]) != 0;
 }
@@ -213,7 +213,7 @@ static bool convert_lstm(struct qc_rebuild *r, qc_id id, struct qc_status *st)
 }
 
 /* Returns true for the Dequantize of a constant, or the Quantize of one, which are copied where they are used. */
-static bool is_weight(const struct qc_graph *g, const struct qc_node *n)
+static bool is_weight_conversion(const struct qc_graph *g, const struct qc_node *n)
 {
     return qc_quantized_constant(g, n->op == QC_OP_Dequantize ? n->inputs[0] : n->outputs);
 }
@@ -267,7 +267,7 @@ bool qc_make_dynamic(struct qc_graph **out, const struct qc_graph *g, const stru
             ok = round_input(&r, id, chosen[id].format, st);
         else if (chosen[id].integer)
             ok = weight_of(&w, g, n) ? convert(&r, id, &w, st) : convert_lstm(&r, id, st);
-        else if (!is_weight(g, n))
+        else if (!is_weight_conversion(g, n))
             ok = qc_rebuild_node(&r, id, st) != 0;
     }
     ok = ok && qc_rebuild_finish(out, &r, st);

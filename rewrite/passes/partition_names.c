@@ -50,7 +50,7 @@ static const struct qc_node *stand_in(bool *joined, const struct qc_graph *g, co
     return found ? qc_node_of(g, found) : NULL;
 }
 
-static void add_op(struct qc_model_ops *to, const struct qc_graph *g, const struct qc_node *n, const char *op)
+static void note_op(struct qc_model_ops *to, const struct qc_graph *g, const struct qc_node *n, const char *op)
 {
     const char *name = n->name && *n->name ? n->name : g->values[n->outputs].name;
     if (name) to->of[to->count++] = (struct qc_model_op){.name = name, .op = op};
@@ -73,7 +73,7 @@ bool qc_model_ops_of(const struct qc_model_ops **out, const struct qc_graph *mod
         const struct qc_node *now = stand_in(&joined, g, &uses, n);
         if (!now || now->op == n->op) continue;
         product = product && qc_op_info(now->op)->affine == QC_AFFINE_PRODUCT;
-        if (joined ? product : stands_alone(g, model, n)) add_op(ops, g, now, qc_op_info(n->op)->name);
+        if (joined ? product : stands_alone(g, model, n)) note_op(ops, g, now, qc_op_info(n->op)->name);
     }
     for (size_t i = 0; i < model->call_count; i++)
         if (model->calls[i].op)

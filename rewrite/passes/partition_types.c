@@ -98,7 +98,7 @@ static const struct qc_number_format *input_format(const struct qc_partition *p,
     return choice ? choice->format : p->options.activation.format;
 }
 
-static enum qc_dtype type_of(const struct qc_partition *p, const struct qc_match *m, bool weight, bool *used)
+static enum qc_dtype template_type(const struct qc_partition *p, const struct qc_match *m, bool weight, bool *used)
 {
     unsigned at;
     const struct qc_type_choice *choice = choice_of(&at, p, m, weight, used);
@@ -298,7 +298,7 @@ static bool is_product_op(const struct qc_partition *p, const struct qc_match *m
 
 bool qc_types_small_floats(const struct qc_partition *p, const struct qc_match *m)
 {
-    return qc_is_small_float(type_of(p, m, false, NULL));
+    return qc_is_small_float(template_type(p, m, false, NULL));
 }
 
 /* Returns true for the weight of a product among the smallest, which are a small part of the file. A layer adds as much
@@ -359,9 +359,9 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
 {
     const struct weight w = weight_input(p, m, m->rule->give, NULL);
     unsigned at;
-    const enum qc_dtype activation = type_of(p, m, false, used->activation);
+    const enum qc_dtype activation = template_type(p, m, false, used->activation);
     const struct qc_type_choice *choice = choice_of(&at, p, m, true, NULL);
-    enum qc_dtype type = w.value ? type_of(p, m, true, used->weight) : QC_NONE;
+    enum qc_dtype type = w.value ? template_type(p, m, true, used->weight) : QC_NONE;
     if (w.value && !choice && (choice = widened_type(p, m))) type = choice->dtype;
     if (w.value && type == QC_NONE) {
         p->reason[m->nodes[0]] = "left in float by --weight-type none";
@@ -438,7 +438,7 @@ bool qc_types_check(const struct qc_partition_options *o, const struct qc_types_
 }
 
 /* Returns true if v is a constant, or one that is quantized and moved. */
-static bool is_weight(const struct qc_graph *g, qc_id v)
+static bool is_constant_weight(const struct qc_graph *g, qc_id v)
 {
     for (const struct qc_node *n; (n = qc_node_of(g, v)) != NULL; v = n->inputs[0])
         if (n->op != QC_OP_Quantize && n->op != QC_OP_Transpose && n->op != QC_OP_Reshape) return false;
@@ -465,7 +465,7 @@ bool qc_types_check_products(const struct qc_graph *g, struct qc_status *st)
             at = strlen(list);
         }
         found++;
-        weights += is_weight(g, n->inputs[1]);
+        weights += is_constant_weight(g, n->inputs[1]);
         if (qc_dtype_info(g->qparams_of[s->a].dtype)->is_signed) byte = "int8";
     }
     if (!found) return true;

@@ -20,7 +20,7 @@ struct computed {
     size_t *bytes; /* [value_count + 1] of source: of the constants and nodes that make it; SIZE_MAX: others */
 };
 
-static const struct qc_tensor *tensor_of(const struct computed *c, qc_id v)
+static const struct qc_tensor *computed_tensor(const struct computed *c, qc_id v)
 {
     return c->folded.map[v] ? qc_constant_of(c->folded.to, c->folded.map[v]) : NULL;
 }
@@ -48,7 +48,7 @@ static qc_id smaller_source(const struct computed *c, const struct qc_index *by_
 {
     size_t slot = SIZE_MAX;
     for (qc_id v; (v = qc_index_next(by_hash, qc_tensor_hash(t), &slot));)
-        if (c->bytes[v] < t->bytes && qc_tensor_equal(tensor_of(c, v), t)) return v;
+        if (c->bytes[v] < t->bytes && qc_tensor_equal(computed_tensor(c, v), t)) return v;
     return 0;
 }
 
@@ -56,7 +56,7 @@ static bool find_computed(struct computed *c, struct qc_index *by_hash, struct q
 {
     const struct qc_graph *g = c->source;
     for (qc_id v = 1; v <= g->value_count; v++) {
-        const struct qc_tensor *t = g->values[v].kind == QC_VALUE_RESULT ? tensor_of(c, v) : NULL;
+        const struct qc_tensor *t = g->values[v].kind == QC_VALUE_RESULT ? computed_tensor(c, v) : NULL;
         if (t && t->bytes >= LEAST && c->bytes[v] < t->bytes && !qc_index_add(by_hash, qc_tensor_hash(t), v, st))
             return false;
     }

@@ -51,7 +51,7 @@ static qc_id joined(struct steps *s, int64_t axis, unsigned count, const qc_id *
     return count == 1 ? parts[0] : add_with(s, QC_OP_Concat, count, parts, &at);
 }
 
-static qc_id number(struct steps *s, int64_t v)
+static qc_id add_int(struct steps *s, int64_t v)
 {
     const struct qc_shape shape = QC_SHAPE(1);
     struct qc_tensor *t = qc_tensor_new(QC_I64, &shape, s->st);
@@ -63,8 +63,8 @@ static qc_id number(struct steps *s, int64_t v)
 
 static qc_id part(struct steps *s, qc_id x, int64_t axis, int64_t begin, int64_t count)
 {
-    return add_with(s, QC_OP_Slice, 4, (const qc_id[]){x, number(s, begin), number(s, begin + count), number(s, axis)},
-                    NULL);
+    return add_with(s, QC_OP_Slice, 4,
+                    (const qc_id[]){x, add_int(s, begin), add_int(s, begin + count), add_int(s, axis)}, NULL);
 }
 
 /* Gates `first` to `first + count - 1` along the last axis of a value of rank 3, or of a bias. */
@@ -78,7 +78,7 @@ static qc_id weight(struct steps *s, qc_id all, int d)
 {
     static const int64_t order[] = {1, 0};
     const struct qc_attr perm = {.name = "perm", .kind = QC_ATTR_INTS, .count = 2, .ints = order};
-    const qc_id one = binary(s, QC_OP_Squeeze, part(s, all, 0, d, 1), number(s, 0));
+    const qc_id one = binary(s, QC_OP_Squeeze, part(s, all, 0, d, 1), add_int(s, 0));
     return add_with(s, QC_OP_Transpose, 1, &one, &perm);
 }
 
@@ -154,7 +154,7 @@ static void direction(qc_id *y, qc_id *h, qc_id *c, struct steps *s, const qc_id
             *h = unary(s, QC_OP_Tanh, binary(s, QC_OP_Add, now, binary(s, QC_OP_MatMul, *h, r)));
         every[t] = *h;
     }
-    *y = binary(s, QC_OP_Unsqueeze, joined(s, 0, (unsigned)s->r.steps, every), number(s, 1));
+    *y = binary(s, QC_OP_Unsqueeze, joined(s, 0, (unsigned)s->r.steps, every), add_int(s, 1));
 }
 
 static bool unroll(struct qc_rebuild *rebuild, const struct qc_node *n, const struct qc_recurrent *r,

@@ -14,7 +14,7 @@
 #include "graph/core/rebuild.h"
 #include "graph/core/verify.h"
 #include "onnx/read/import.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 static size_t elements(const struct case_data *d)
 {
@@ -49,14 +49,6 @@ void case_write(char path[CASE_PATH], const struct case_data *sets, size_t count
 void case_unlink(const char *path)
 {
     cr_expect_eq(unlink(path), 0);
-}
-
-struct qc_graph *case_graph(const char *text)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
-    return g;
 }
 
 struct qc_graph *case_model(const char *path)

@@ -22,7 +22,6 @@ enum { CASE_PATH = 64 };
 void case_write(char path[CASE_PATH], const struct case_data *sets, size_t count, size_t samples);
 void case_unlink(const char *path);
 
-struct qc_graph *case_graph(const char *text);
 struct qc_graph *case_model(const char *path); /* ONNX */
 
 /* Data opened for a graph's inputs. */

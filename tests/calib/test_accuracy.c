@@ -7,6 +7,7 @@
 #include "calib/metrics/accuracy.h"
 #include "calib/metrics/interval.h"
 #include "calib_case.h"
+#include "tests/graph_reader/test_graph.h"
 
 /* A build without GSL has Wilson's intervals. */
 #ifdef QC_WITHOUT_GSL
@@ -19,7 +20,7 @@
 static struct qc_graph *scores(int classes)
 {
     char text[256];
-    return case_graph(qc_text(text, sizeof text,
+    return test_graph(qc_text(text, sizeof text,
                               "graph \"g\"\ninput %%1 \"x\" f32[N,%d]\n%%2 \"y\" = Relu(%%1)\noutput \"y\" %%2\n",
                               classes));
 }
@@ -91,7 +92,7 @@ Test(accuracy, of_sequences_is_by_position)
         struct qc_status st = QC_STATUS_INIT;
         struct qc_metric m;
         char path[CASE_PATH], text[128];
-        struct qc_graph *g = case_graph(qc_text(
+        struct qc_graph *g = test_graph(qc_text(
             text, sizeof text,
             "graph \"g\"\ninput %%1 \"x\" f32[N,%d,%d]\n%%2 \"y\" = Neg(%%1)\n%%3 \"z\" = Neg(%%2)\noutput \"z\" %%3\n",
             class_first ? C : T, class_first ? T : C));
@@ -122,7 +123,7 @@ Test(accuracy, of_a_softmax_takes_probabilities)
     struct qc_status st = QC_STATUS_INIT;
     struct qc_metric m;
     char path[CASE_PATH];
-    struct qc_graph *g = case_graph(
+    struct qc_graph *g = test_graph(
         "graph \"g\"\nqparams @1 quantizer \"y\" u8 asymmetric bound scale 0.0625 zero 0\ninput %1 \"x\" f32[N,3]\n"
         "%2 \"p\" = Softmax(%1) {axis=1}\n%3 : u8[N,3] @1 = Quantize(%2)\n%4 \"y\" = Dequantize(%3)\noutput "
         "\"y\" %4\n");
@@ -140,7 +141,7 @@ Test(accuracy, labels_that_are_all_left_out_are_none)
     struct qc_status st = QC_STATUS_INIT;
     struct qc_metric m;
     char path[CASE_PATH];
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n");
+    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n");
     const struct case_data sets[2] = {{.name = "x", .dtype = QC_F32, .values = x, .rank = 2, .dims = {2, 3}},
                                       {.name = "labels", .dtype = QC_I64, .values = labels, .rank = 1, .dims = {2}}};
     case_write(path, sets, 2, 2);
@@ -193,7 +194,7 @@ Test(accuracy, the_output_with_the_fewest_classes_that_fit_is_taken)
 {
     /* features [N,6] and logits [N,2]: the labels belong to the latter; an output of indices is none */
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,6]\nconst %2 \"w\" f32[6,2] = {1,0, 0,1, 0,0, "
+    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,6]\nconst %2 \"w\" f32[6,2] = {1,0, 0,1, 0,0, "
                                     "0,0, 0,0, 0,0}\n%3 \"f\" = Relu(%1)\n"
                                     "%4 \"y\" = MatMul(%3, %2)\n%5 \"a\" = ArgMax(%4) {axis=1}\noutput \"a\" "
                                     "%5\noutput \"f\" %3\noutput \"y\" %4\n");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "calib_case.h"
+#include "tests/graph_reader/test_graph.h"
 
 /* ---- The same result for any number of workers and any order of samples ---- */
 
@@ -113,7 +114,7 @@ Test(calibrate, minmax_is_what_the_data_say)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = case_graph(CONV);
+    struct qc_graph *g = test_graph(CONV);
     struct case_run r;
     float x[SAMPLES][2][PIXELS];
     char path[CASE_PATH];
@@ -157,7 +158,7 @@ Test(calibrate, per_tensor_weights_have_one_scale)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = case_graph(CONV);
+    struct qc_graph *g = test_graph(CONV);
     struct case_run r;
     float x[SAMPLES][2][PIXELS];
     char path[CASE_PATH];
@@ -177,7 +178,7 @@ Test(calibrate, a_clamp_decides_the_range_and_shared_values_have_one_quantizer)
     /* relu6 before the convolution's result is stored: [0, 6] at most, whatever comes in */
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, "
+    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, "
                                     "0.25, 0.125}\nconst %3 \"lo\" f32[] = {0}\n"
                                     "const %4 \"hi\" f32[] = {6}\n%5 \"c\" = Conv(%1, %2)\n%6 \"r\" = Clip(%5, %3, "
                                     "%4)\n%7 \"y\" = Conv(%6, %2)\noutput \"y\" %7\n");
@@ -199,7 +200,7 @@ Test(calibrate, values_that_are_no_numbers_are_counted_and_named)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = case_graph(CONV);
+    struct qc_graph *g = test_graph(CONV);
     struct case_run r, clean;
     float x[SAMPLES][2][PIXELS];
     char path[CASE_PATH];
@@ -240,7 +241,7 @@ Test(calibrate, values_that_are_no_numbers_are_counted_and_named)
 
 Test(calibrate, data_of_nothing_but_zero_give_scale_1_and_of_nan_none)
 {
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, "
+    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, "
                                     "0.25, 0.125}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n");
     for (int k = 0; k < 2; k++) {
         struct qc_status st = QC_STATUS_INIT;
@@ -280,7 +281,7 @@ Test(calibrate, data_of_nothing_but_zero_give_scale_1_and_of_nan_none)
 static const struct qc_qparams *weight_of(struct case_run *r, const char *text, float amplitude, struct qc_status *st)
 {
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = case_graph(text);
+    struct qc_graph *g = test_graph(text);
     float x[SAMPLES][2][PIXELS];
     char path[CASE_PATH];
     write_images(path, x, 1, 1);
@@ -333,7 +334,7 @@ Test(weights, symmetric_ones_without_a_sign_have_one_zero_point)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         struct qc_status st = QC_STATUS_INIT;
         struct case_setup setup = CASE_SETUP;
-        struct qc_graph *g = case_graph(text);
+        struct qc_graph *g = test_graph(text);
         struct case_run r;
         float x[SAMPLES][2][PIXELS];
         char path[CASE_PATH];
@@ -439,7 +440,7 @@ Test(weights, a_matrix_and_its_transpose_have_scales_along_their_own_channels)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,3]\nconst %2 \"w\" f32[3,2] = {1, 2, -4, 8, 16, "
+    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,3]\nconst %2 \"w\" f32[3,2] = {1, 2, -4, 8, 16, "
                                     "-32}\n%3 \"h\" = Gemm \"encode\"(%1, %2)\n"
                                     "%4 \"y\" = Gemm \"decode\"(%3, %2) {transB=1}\noutput \"y\" %4\n");
     static const float x[2][3] = {{1, 2, 3}, {-1, 0, 1}};
@@ -473,7 +474,7 @@ Test(calibrate, long_names_stay_apart)
             "\"%s_w2\" f32[2,2,1,1] = {64, 0, 0, 64}\n"
             "%%4 \"%s_1\" = Conv(%%1, %%2)\n%%5 \"%s_2\" = Conv(%%4, %%3)\noutput \"y\" %%5\n",
             name, name, name, name);
-    struct qc_graph *g = case_graph(text);
+    struct qc_graph *g = test_graph(text);
     write_images(path, x, 1, 1);
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
     size_t quantizers = 0;

@@ -9,6 +9,7 @@
 #include "calib/ranges/calibrate_parts.h"
 #include "calib_case.h"
 #include "simq/plan/plan.h"
+#include "tests/graph_reader/test_graph.h"
 
 /* Every graph is linear in x, or passes errors on as a linear one does; its outputs are those of the layers that are
  * counted. $: the weights. */
@@ -86,7 +87,7 @@ static struct qc_graph *graph_of(size_t i)
     char *weights = case_numbers(cases[i].weights, 1, i + 1), text[4096];
     snprintf(text, sizeof text, "%.*s%s%s", (int)(dollar - cases[i].text), cases[i].text, weights, dollar + 1);
     free(weights);
-    return case_graph(text);
+    return test_graph(text);
 }
 
 /* Sum of squares of all outputs of x. */
@@ -157,7 +158,7 @@ Test(channel_gain, ends_at_what_is_not_looked_through)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct qc_status st = QC_STATUS_INIT;
         struct qc_arena *a = qc_arena_new();
-        struct qc_graph *g = case_graph(texts[i]);
+        struct qc_graph *g = test_graph(texts[i]);
         struct qc_channel_gain *gains;
         cr_assert(a && qc_channel_gains(&gains, g, a, &st), "%s", st.message);
         cr_expect_null(gains[g->inputs[0].value].gain, "%zu", i);

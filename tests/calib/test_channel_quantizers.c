@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "calib_case.h"
+#include "tests/graph_reader/test_graph.h"
 
 enum { SAMPLES = 24, CHANNELS = 4, PIXELS = 9, IMAGE = CHANNELS * PIXELS };
 
@@ -45,7 +46,7 @@ Test(channel_quantizers, each_channel_has_the_range_of_its_values)
         for (unsigned workers = 1; workers < 4; workers += 2) {
             struct qc_status st = QC_STATUS_INIT;
             struct case_setup setup = CASE_SETUP;
-            struct qc_graph *g = case_graph(DEPTHWISE);
+            struct qc_graph *g = test_graph(DEPTHWISE);
             struct case_run r;
             double lo = 0, hi = 0;
             setup.scheme.activation.per_channel = true;
@@ -120,7 +121,7 @@ Test(channel_quantizers, quantizers_that_cannot_have_channels_say_why)
         struct qc_status st = QC_STATUS_INIT;
         struct case_setup setup = CASE_SETUP;
         struct case_run r = {0};
-        struct qc_graph *g = case_graph(cases[i].text);
+        struct qc_graph *g = test_graph(cases[i].text);
         setup.scheme.activation.per_channel = true;
         cr_assert(case_simulate(&r, g, &setup, &st), "case %zu: %s", i, st.message);
         const struct qc_qparams *s = &r.simulated->qparams_of[case_quantizer(r.simulated, cases[i].quantizer)];
@@ -146,7 +147,7 @@ Test(channel_quantizers, ranges_by_outputs_follow_the_channels_that_matter)
     for (int k = 0; k < 2; k++) {
         struct qc_status st = QC_STATUS_INIT;
         struct case_setup setup = CASE_SETUP;
-        struct qc_graph *g = case_graph(text);
+        struct qc_graph *g = test_graph(text);
         struct case_run r;
         setup.method = k ? "output" : "mse";
         setup.scheme.activation.dtype = QC_U4; /* few levels: clipping pays */
@@ -165,7 +166,7 @@ Test(channel_quantizers, statistics_without_channels_are_an_error)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = case_graph(DEPTHWISE);
+    struct qc_graph *g = test_graph(DEPTHWISE);
     struct case_run r = {0};
     struct qc_collection *seen = NULL;
     struct qc_calibration *c = NULL;
@@ -196,7 +197,7 @@ Test(channel_quantizers, sums_have_channels)
     char path[CASE_PATH];
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = case_graph(text);
+    struct qc_graph *g = test_graph(text);
     struct case_run r;
     write_images(path);
     setup.scheme.activation.per_channel = true;

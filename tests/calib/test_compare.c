@@ -8,6 +8,7 @@
 
 #include "calib/metrics/measure.h"
 #include "calib_case.h"
+#include "tests/graph_reader/test_graph.h"
 
 static double relative(double got, double expected)
 {
@@ -119,7 +120,7 @@ Test(measure, is_what_integers_by_hand_give)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = case_graph(conv);
+    struct qc_graph *g = test_graph(conv);
     struct case_run r;
     float x[SAMPLES][2][PIXELS];
     char path[CASE_PATH];
@@ -214,7 +215,7 @@ Test(measure, a_memory_limit_says_what_is_needed)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = case_graph(conv);
+    struct qc_graph *g = test_graph(conv);
     struct case_run r;
     struct qc_measurement *m = NULL;
     float x[SAMPLES][2][PIXELS];
@@ -305,7 +306,7 @@ Test(bits, of_an_accumulator_are_those_of_the_worst_input)
                 accumulators[i].weights, accumulators[i].bias);
         cr_assert_eq(sscanf(accumulators[i].weights, "{%f, %f, %f, %f}", &w[0], &w[1], &w[2], &w[3]), 4);
         cr_assert_eq(sscanf(accumulators[i].bias, "{%f, %f}", &b[0], &b[1]), 2);
-        struct qc_graph *g = case_graph(text);
+        struct qc_graph *g = test_graph(text);
         cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
         cr_assert(qc_graph_bind_quantizer(r.folded, case_quantizer(r.folded, "x"), 1, &scale, &zero_point, &st), "%s",
                   st.message);

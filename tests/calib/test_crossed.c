@@ -9,6 +9,7 @@
 #include "calib/moments/moments_kernel.h"
 #include "calib/weights/compensation.h"
 #include "calib_case.h"
+#include "tests/graph_reader/test_graph.h"
 
 enum { N = 20, ROWS = 200 };
 static const double DAMPING = 0.01;
@@ -122,7 +123,7 @@ Test(crossed, pairs_are_read_where_they_are)
                                   "%%3 \"y\" = Conv(%%1, %%2)\noutput \"y\" %%3\n",
                                   numbers),
                  sizeof text);
-    struct qc_graph *g = case_graph(text);
+    struct qc_graph *g = test_graph(text);
     cr_assert(case_simulate(&r, g, &setup, &st), "%s", st.message);
     const struct qc_shape shape = QC_SHAPE(1, C, H, W);
     for (int layout = 0; layout < 2; layout++) {

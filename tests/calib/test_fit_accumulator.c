@@ -12,6 +12,7 @@
 #include "calib_case.h"
 #include "graph/core/verify.h"
 #include "tests/extent.h"
+#include "tests/graph_reader/test_graph.h"
 
 static const char *const calib = QC_TEST_SOURCE "/datasets/digits_calib.h5";
 static const char *const test = QC_TEST_SOURCE "/datasets/digits_test.h5";
@@ -210,7 +211,7 @@ Test(fit_accumulator, products_of_activations_are_told)
     char path[CASE_PATH];
     for (int i = 0; i < 64; i++) values[i / 16][i % 16] = (float)(i % 7);
     const struct case_data set = {"x", QC_F32, values, 2, {4, 4}};
-    struct qc_graph *g = case_graph(
+    struct qc_graph *g = test_graph(
         "graph \"g\" opset 0 simulated\nqparams @1 quantizer \"x\" u8 asymmetric bound scale 0.0625 zero 0\n"
         "qparams @2 product @1 @1\ninput %1 \"x\" f32[N,4,4]\n%2 : f32[N,4,4] @1 = simulated_quantize(%1)\n"
         "%3 \"a\" : f32[N,4,4] @2 axis 2 = MatMul \"both\"(%2, %2)\n%4 \"y\" : f32[N,4,4] = simulated_dequantize(%3)\n"

@@ -5,7 +5,7 @@
 
 #include "arith/params.h"
 #include "calib/ranges/calibrate_parts.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 static const char text[] = "graph \"g\" opset 13\n"
                            "qparams @1 quantizer \"w\" i8 symmetric weight restricted per_channel pairs 128 unbound\n"
@@ -28,12 +28,11 @@ static const struct {
 Test(fit_pairs, scales_are_raised_as_little_as_needed)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
     enum { ROWS = sizeof rows / sizeof *rows };
     float scale[ROWS];
     const int32_t zero[ROWS] = {0};
     const struct qc_shape shape = QC_SHAPE(ROWS, 4);
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
+    struct qc_graph *g = test_graph(text);
     cr_assert_eq(g->qparams_of[1].pair_limit, 128);
     struct qc_tensor *t = qc_tensor_new(QC_F32, &shape, &st);
     cr_assert(t);
@@ -86,11 +85,10 @@ Test(fit_pairs, a_scale_is_the_first_step_that_keeps_the_limit)
     size_t raised = 0, kept = 0;
     for (size_t n = 1; n <= MOST; n += 6) {
         struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = NULL;
         float scale[ROWS];
         const int32_t zero[ROWS] = {0};
         const struct qc_shape shape = QC_SHAPE(ROWS, (int64_t)n);
-        cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
+        struct qc_graph *g = test_graph(text);
         struct qc_tensor *t = qc_tensor_new(QC_F32, &shape, &st);
         cr_assert(t);
         float *x = t->data;

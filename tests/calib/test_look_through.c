@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "calib_case.h"
+#include "tests/graph_reader/test_graph.h"
 
 #define HEAD                                                                                                           \
     "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, 0.25, 0.125}\n%3 \"c\" = "      \
@@ -65,7 +66,7 @@ Test(look_through, finds_the_function_that_everything_goes_through)
         for (int on = 0; on < 2; on++) {
             struct qc_status st = QC_STATUS_INIT;
             struct case_setup setup = CASE_SETUP;
-            struct qc_graph *g = case_graph(cases[i].text);
+            struct qc_graph *g = test_graph(cases[i].text);
             struct case_run r;
             setup.method = "mse";
             setup.look_through = on;
@@ -85,7 +86,7 @@ Test(look_through, a_clamp_is_the_quantizer_itself)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
-    struct qc_graph *g = case_graph(HEAD "const %4 \"lo\" f32[] = {0}\nconst %5 \"hi\" f32[] = {6}\n%6 \"y\" = "
+    struct qc_graph *g = test_graph(HEAD "const %4 \"lo\" f32[] = {0}\nconst %5 \"hi\" f32[] = {6}\n%6 \"y\" = "
                                          "Clip(%3, %4, %5)\n%7 \"z\" = Conv(%6, %2)\noutput \"z\" %7\n");
     struct case_run r;
     char path[CASE_PATH];

@@ -7,6 +7,7 @@
 
 #include "calib/moments/moments_parts.h"
 #include "calib_case.h"
+#include "tests/graph_reader/test_graph.h"
 
 Test(moments_positions, large_samples_show_more_positions)
 {
@@ -61,7 +62,7 @@ Test(moments_positions, nothing_depends_on_the_order_in_memory)
                  "graph \"g\"\ninput %%1 \"x\" f32[1,6,5,5]\nconst %%2 \"w\" f32[6,%zu,2,3] = %s\n%%3 \"y\" = "
                  "Conv(%%1, %%2) {%s}\noutput \"y\" %%3\n",
                  cases[k].each, numbers, cases[k].attributes);
-        struct qc_graph *g = case_graph(text);
+        struct qc_graph *g = test_graph(text);
         moments_of(h[0], mean[0], g, &row);
         moments_of(h[1], mean[1], g, &pixels);
         cr_expect(memcmp(h[0], h[1], sizeof h[0]) == 0 && memcmp(mean[0], mean[1], sizeof mean[0]) == 0, "%s",
@@ -101,7 +102,7 @@ Test(moments_positions, samples_of_many_rows_share_a_buffer)
              "graph \"g\"\ninput %%1 \"x\" f32[N,6]\nconst %%2 \"w\" f32[6,64] = %s\n%%3 \"y\" = "
              "MatMul(%%1, %%2)\noutput \"y\" %%3\n",
              numbers);
-    struct qc_graph *g = case_graph(graph);
+    struct qc_graph *g = test_graph(graph);
     for (size_t i = 0; i < ROWS * CHANNELS; i++) /* all rows are of one step */
         x[i] = i % CHANNELS ? (float)((int)(i * 7919 % 1001) - 300) : 1000;
     struct qc_second_moments *m[2] = {rows_in_samples(g, x, ROWS, ROWS), rows_in_samples(g, x, ROWS, 1)};

@@ -8,6 +8,7 @@
 
 #include "arith/params.h"
 #include "calib_case.h"
+#include "tests/graph_reader/test_graph.h"
 
 enum { SAMPLES = 64, IN = 12, OUT = 5, CANDIDATES = 25 };
 
@@ -24,7 +25,7 @@ static void make(struct qc_graph **g, float *w, float *x)
         text = qc_arena_printf(a, &st, "%s%s%.9g", text, i ? ", " : "{", (double)w[i]);
     }
     text = qc_arena_printf(a, &st, "%s}\n%%3 = Gemm(%%1, %%2) {transB=1}\noutput \"y\" %%3\n", text);
-    *g = case_graph(text);
+    *g = test_graph(text);
     for (size_t i = 0; i < SAMPLES * IN; i++) x[i] = case_normal(&seed) * ((i % IN) % 3 ? 1.0f : 0.01f);
     qc_arena_free(a);
 }
@@ -141,7 +142,7 @@ Test(output_error, weights_of_several_layers_are_chosen_by_their_own_error)
     uint64_t seed = 3;
     char *numbers = case_numbers(16, 1, 9), path[CASE_PATH];
     struct qc_arena *a = qc_arena_new();
-    struct qc_graph *g = case_graph(qc_arena_printf(
+    struct qc_graph *g = test_graph(qc_arena_printf(
         a, &st,
         "graph \"g\"\ninput %%1 \"x\" f32[N,4]\nconst %%2 \"w\" f32[4,4] = %s\n"
         "%%3 = Gemm(%%1, %%2) {transB=1}\n%%4 = Relu(%%3)\n%%5 = Gemm(%%4, %%2) {transB=1}\noutput \"y\" %%5\n",

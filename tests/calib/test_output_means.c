@@ -5,6 +5,7 @@
 
 #include "calib/trials/trials.h"
 #include "calib_case.h"
+#include "tests/graph_reader/test_graph.h"
 
 enum { SAMPLES = 48, IN = 3, SIDE = 6 };
 
@@ -52,7 +53,7 @@ Test(output_means, mean_errors_of_outputs_go)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = case_graph(cases[i].text), *corrected = NULL;
+        struct qc_graph *g = test_graph(cases[i].text), *corrected = NULL;
         struct case_run r;
         case_calibrate_skewed(&r, g, cases[i].method, SAMPLES);
         /* One worker: the sums below are shared. */

@@ -6,6 +6,7 @@
 
 #include "calib/metrics/compare.h"
 #include "calib_case.h"
+#include "tests/graph_reader/test_graph.h"
 
 #define HEADS                                                                                                          \
     "graph \"g\"\ninput %1 \"x\" f32[N,2,3]\ninput %2 \"z\" f32[N,1,3]\n%3 \"a\" = Exp(%1)\n%4 \"b\" = Exp(%2)\n"      \
@@ -53,7 +54,7 @@ static void describe(char text[512], const struct qc_graph *g, const struct qc_o
 Test(output_parts, where_they_lie)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_graph *g = case_graph(cases[i].text);
+        struct qc_graph *g = test_graph(cases[i].text);
         struct qc_arena *a = qc_arena_new();
         struct qc_status st = QC_STATUS_INIT;
         struct qc_output_parts parts;
@@ -71,7 +72,7 @@ Test(output_parts, too_many_are_one)
     char text[4096] = "graph \"g\"\ninput %1 \"x\" f32[2,1]\n%2 = Exp(%1)\n%3 = Concat(%2";
     for (int i = 0; i < QC_OUTPUT_PARTS; i++) strcat(text, ", %2");
     strcat(text, ") {axis=1}\noutput \"y\" %3\n");
-    struct qc_graph *g = case_graph(text);
+    struct qc_graph *g = test_graph(text);
     struct qc_arena *a = qc_arena_new();
     struct qc_status st = QC_STATUS_INIT;
     struct qc_output_parts parts;

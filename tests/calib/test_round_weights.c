@@ -9,6 +9,7 @@
 #include "calib/weights/round_weights_parts.h"
 #include "calib_case.h"
 #include "graph/core/verify.h"
+#include "tests/graph_reader/test_graph.h"
 
 enum { SAMPLES = 64, IN = 4, OUT = 6, PIXELS = 16 };
 
@@ -36,7 +37,7 @@ static struct qc_graph *convolution(const char *bias)
                                  "graph \"g\"\ninput %%1 \"x\" f32[N,4,4,4]\nconst %%2 \"w\" f32[6,4,3,3] = %s\n%s%%4 "
                                  "\"y\" = Conv(%%1, %%2%s) {pads=[1,1,1,1]}\noutput \"y\" %%4\n",
                                  numbers, bias, *bias ? ", %3" : "");
-    struct qc_graph *g = case_graph(text);
+    struct qc_graph *g = test_graph(text);
     free(numbers);
     qc_arena_free(a);
     return g;
@@ -161,7 +162,7 @@ Test(round_weights, few_rows_are_believed_in_part)
     struct qc_status st = QC_STATUS_INIT;
     char *numbers = case_numbers(COLUMNS * MADE, 0.3f, 7), path[CASE_PATH];
     struct qc_arena *a = qc_arena_new();
-    struct qc_graph *g = case_graph(qc_arena_printf(a, &st,
+    struct qc_graph *g = test_graph(qc_arena_printf(a, &st,
                                                     "graph \"g\"\ninput %%1 \"x\" f32[N,64]\nconst %%2 \"w\" "
                                                     "f32[64,32] = %s\n%%3 \"y\" = MatMul(%%1, %%2)\noutput \"y\" "
                                                     "%%3\n",
@@ -212,7 +213,7 @@ static size_t planned(unsigned columns, enum qc_dtype weight)
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
     char *numbers = case_numbers(8 * columns, 0.3f, 7);
-    struct qc_graph *g = case_graph(qc_arena_printf(a, &st,
+    struct qc_graph *g = test_graph(qc_arena_printf(a, &st,
                                                     "graph \"g\"\ninput %%1 \"x\" f32[N,%u]\nconst %%2 \"w\" "
                                                     "f32[%u,8] = %s\n%%3 \"y\" = MatMul(%%1, %%2)\noutput \"y\" %%3\n",
                                                     columns, columns, numbers));
@@ -308,7 +309,7 @@ Test(round_weights, workers_make_no_difference)
 Test(round_weights, a_shared_weight_stays_nearest_and_says_why)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,4,4,4]\nconst %2 \"w\" f32[4,4,1,1] = {0.5, -1, "
+    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,4,4,4]\nconst %2 \"w\" f32[4,4,1,1] = {0.5, -1, "
                                     "0.25, 0.1, 0.7, 0.3, -0.2, 0.9, 1, 2, 3, 4, -1, -2, 0.35, 0.45}\n"
                                     "%3 \"c\" = Conv(%1, %2)\n%4 \"y\" = Conv(%3, %2)\noutput \"y\" %4\n");
     struct qc_graph *new = NULL;

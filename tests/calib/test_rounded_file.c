@@ -9,6 +9,7 @@
 
 #include "calib/weights/rounded_layers.h"
 #include "calib_case.h"
+#include "tests/graph_reader/test_graph.h"
 
 enum { SAMPLES = 64, IN = 12, MIDDLE = 10, OUT = 5, LAYERS = 2, WEIGHTS = IN * MIDDLE + MIDDLE * OUT };
 
@@ -31,7 +32,7 @@ static void start_with(enum qc_dtype weight)
         const float common = case_normal(&seed);
         for (size_t i = 0; i < IN; i++) x[s * IN + i] = 1 + common + 0.2f * case_normal(&seed);
     }
-    graph = case_graph(qc_arena_printf(a, &st,
+    graph = test_graph(qc_arena_printf(a, &st,
                                        "graph \"g\"\ninput %%1 \"x\" f32[N,12]\nconst %%2 \"a\" f32[12,10] = %s\n"
                                        "const %%3 \"b\" f32[10,5] = %s\n%%4 \"m\" = MatMul(%%1, %%2)\n"
                                        "%%5 \"r\" = Relu(%%4)\n%%6 \"y\" = MatMul(%%5, %%3)\noutput \"y\" %%6\n",

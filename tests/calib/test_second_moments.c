@@ -8,6 +8,7 @@
 
 #include "calib/moments/moments_parts.h"
 #include "calib_case.h"
+#include "tests/graph_reader/test_graph.h"
 
 struct layer_case {
     const char *name, *op, *attributes;
@@ -199,7 +200,7 @@ static void run_samples(struct case_run *r, const struct layer_case *c, const fl
                                   c->op, c->attributes),
                  sizeof text);
     free(numbers);
-    struct qc_graph *g = case_graph(text);
+    struct qc_graph *g = test_graph(text);
     setup.moments = true;
     setup.rules = "pattern conv_transpose\n  match ConvTranspose(x, const w)\n  affine dq(ConvTranspose(q(x : X), q(w "
                   ": W per 1)) : X*W)\n  result quantized\n";

@@ -12,6 +12,7 @@
 #include "graph/core/multiply_adds.h"
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
+#include "tests/graph_reader/test_graph.h"
 
 enum { SAMPLES = 24, IN = 4, PIXELS = 36 };
 
@@ -31,7 +32,7 @@ static struct qc_graph *network(void)
                         "%%8 \"sum\" = Add \"add\"(%%7, %%1)\n%%9 \"y\" = Conv \"three\"(%%8, %%4)\noutput \"y\" "
                         "%%9\noutput \"sum\" %%8\n",
                         a, b, c);
-    struct qc_graph *g = case_graph(text);
+    struct qc_graph *g = test_graph(text);
     free(a);
     free(b);
     free(c);
@@ -372,7 +373,7 @@ Test(sensitivity, moments_of_a_graph_that_quantizes_less_are_those_taken_before)
 Test(sensitivity, multiply_adds_of_recurrent_ops)
 {
     struct qc_graph *g =
-        case_graph("graph \"g\"\ninput %1 \"x\" f32[7,N,5]\ninput %2 \"s\" f32[N,N,5]\ninput %3 \"w\" f32[2,9,5]\n"
+        test_graph("graph \"g\"\ninput %1 \"x\" f32[7,N,5]\ninput %2 \"s\" f32[N,N,5]\ninput %3 \"w\" f32[2,9,5]\n"
                    "input %4 \"r\" f32[2,9,3]\n%5 = GRU(%1, %3, %4) {direction=\"bidirectional\"}\n"
                    "%6 = GRU(%2, %3, %4) {direction=\"bidirectional\"}\noutput \"y\" %5\noutput \"z\" %6\n");
     uint64_t one;

@@ -13,6 +13,7 @@
 #include "graph/core/verify.h"
 #include "graph/text/text.h"
 #include "observers/histogram.h"
+#include "tests/graph_reader/test_graph.h"
 
 enum { SAMPLES = 24, CHANNELS = 3, SIDE = 8, PIXELS = SIDE * SIDE };
 
@@ -75,7 +76,7 @@ static struct qc_graph *make(const struct model *m)
         free(numbers);
     }
     text = qc_arena_printf(a, &st, "%s%s", text, m->body);
-    struct qc_graph *g = case_graph(text);
+    struct qc_graph *g = test_graph(text);
     qc_arena_free(a);
     return g;
 }

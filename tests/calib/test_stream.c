@@ -13,6 +13,7 @@
 #include "calib/statistics/stream.h"
 #include "calib_case.h"
 #include "datasets/arrays/memory_data.h"
+#include "tests/graph_reader/test_graph.h"
 
 enum { SAMPLES = 9, WIDTH = 4 };
 
@@ -64,7 +65,7 @@ Test(stream, every_unit_is_run_once_by_one_worker)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g =
-        case_graph("graph \"g\"\ninput %1 \"x\" f32[N,4]\n%2 \"r\" = Relu(%1)\n%3 \"y\" = Neg(%2)\noutput \"y\" %3\n");
+        test_graph("graph \"g\"\ninput %1 \"x\" f32[N,4]\n%2 \"r\" = Relu(%1)\n%3 \"y\" = Neg(%2)\noutput \"y\" %3\n");
     char path[CASE_PATH];
     struct qc_dataset *d = ramps(path, g);
     struct qc_arena *a = qc_arena_new();
@@ -131,7 +132,7 @@ Test(stream, plans_that_share_a_buffer_are_looked_at_one_by_one)
     struct qc_graph *g[3];
     struct qc_plan *plans[3];
     char path[CASE_PATH];
-    struct qc_dataset *d = ramps(path, g[0] = case_graph(texts[0]));
+    struct qc_dataset *d = ramps(path, g[0] = test_graph(texts[0]));
     struct qc_stream stream = {.data = d,
                                .input_count = 1,
                                .plan_count = 3,
@@ -142,7 +143,7 @@ Test(stream, plans_that_share_a_buffer_are_looked_at_one_by_one)
                                .ran = look,
                                .user = &l};
     for (size_t k = 0; k < 3; k++) {
-        if (k) g[k] = case_graph(texts[k]);
+        if (k) g[k] = test_graph(texts[k]);
         cr_assert(qc_stream_plan(&plans[k], g[k], d, NULL, &st), "%s", st.message);
         stream.plans[k] = plans[k];
     }
@@ -245,7 +246,7 @@ Test(stream, the_memory_that_a_message_asks_for_is_enough)
 /* A sample that no kernel can take: an index beyond the table. */
 Test(stream, the_first_failing_sample_is_named)
 {
-    struct qc_graph *g = case_graph(
+    struct qc_graph *g = test_graph(
         "graph \"g\"\ninput %1 \"i\" i64[N]\nconst %2 \"table\" f32[3,2] = {1, 2, 3, 4, 5, 6}\nconst %3 \"w\" f32[2,2] "
         "= {1, 0, 0, 1}\n"
         "%4 \"e\" = Gather \"embedding\"(%2, %1) {axis=0}\n%5 \"y\" = Gemm \"gemm\"(%4, %3)\noutput \"y\" %5\n");
@@ -271,7 +272,7 @@ Test(stream, the_first_failing_sample_is_named)
 Test(stream, an_input_without_a_shape_is_refused)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[?]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n");
+    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[?]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n");
     struct qc_arena *a = qc_arena_new();
     cr_expect_null(qc_stream_specs(g, a, &st));
     cr_expect(st.code == QC_UNSUPPORTED && strstr(st.message, "'x'"), "%s", st.message);

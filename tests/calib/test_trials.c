@@ -7,6 +7,7 @@
 #include "calib/trials/trials.h"
 #include "calib_case.h"
 #include "datasets/arrays/memory_data.h"
+#include "tests/graph_reader/test_graph.h"
 
 /* The step of 1024 values, k[i] times 0.37 and a little, and nothing but zeros behind the first so many. */
 static double step_of(const int *k, size_t count, double off, size_t values)
@@ -133,7 +134,7 @@ Test(trials, which_outputs_are_probabilities)
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
         char text[512];
         snprintf(text, sizeof text, "graph \"g\"\ninput %%1 \"x\" f32[2,4]\n%s", outputs[i].text);
-        struct qc_graph *g = case_graph(text);
+        struct qc_graph *g = test_graph(text);
         cr_expect_eq(qc_probabilities_of(g, g->outputs[0].value), outputs[i].kind, "%s", text);
         qc_graph_free(g);
     }
@@ -145,7 +146,7 @@ Test(trials, which_outputs_are_probabilities)
 
 static bool other_factor(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
-    *out = case_graph(TWO_HEADS("1.5"));
+    *out = test_graph(TWO_HEADS("1.5"));
     return true;
 }
 
@@ -159,7 +160,7 @@ Test(trials, probabilities_are_judged_by_divergence)
     const struct qc_trial_options how = {.settings = CASE_WORKERS(1)};
     char path[CASE_PATH];
     case_write(path, &(struct case_data){.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {4}}, 1, 2);
-    struct qc_graph *real = case_graph(TWO_HEADS("1"));
+    struct qc_graph *real = test_graph(TWO_HEADS("1"));
     struct qc_dataset *data = case_open(real, path, false);
     cr_assert(qc_trials_new(&trials, real, data, 2, &how, &st), "%s", st.message);
     cr_expect(qc_trials_have_probabilities(trials));
@@ -190,7 +191,7 @@ static size_t drawn_of_held(size_t held)
     struct qc_dataset *d = NULL;
     struct qc_trials *t = NULL;
     uint64_t keys[UNITS];
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[1,3]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n");
+    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[1,3]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n");
     for (size_t u = 0; u < UNITS; u++) keys[u] = u < held ? 8000 - 8 * u : 8 * u + 1;
     const struct qc_trial_options o = {.keys = keys, .held = true, .settings = CASE_WORKERS(1)};
     cr_assert(qc_memory_data_new(&m, "rows", &st) && qc_memory_data_add(m, &array, rows, &st), "%s", st.message);

@@ -7,6 +7,7 @@
 #include "../calib/calib_case.h"
 #include "export/formats/exporter.h"
 #include "graph/core/verify.h"
+#include "tests/graph_reader/test_graph.h"
 
 #define INPUT "graph \"g\" opset 13\nqparams @1 quantizer \"x\" "
 #define CONV "qparams @2 quantizer \"w\" i8 asymmetric weight per_channel bound scale 0.5 0.25 zero 0 "
@@ -84,7 +85,7 @@ static const struct {
 static struct qc_graph *lowered(const char *text, const char *format, const char *name)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = case_graph(text), *to = NULL;
+    struct qc_graph *g = test_graph(text), *to = NULL;
     cr_assert(qc_exporter_find(format)->lower(&to, g, NULL, &st), "%s: %s", name, st.message);
     cr_assert(qc_graph_verify(to, &st), "%s: %s", name, st.message);
     qc_graph_free(g);

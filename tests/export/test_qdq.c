@@ -2,7 +2,6 @@
 /* Lowering to QuantizeLinear / DequantizeLinear: the nodes and names of the graph, and results equal to the simulated
    graph. */
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,14 +9,13 @@
 
 #include "../calib/calib_case.h"
 #include "../rewrite/rewrite_passes.h"
-#include "base/file.h"
 #include "calib/metrics/compare.h"
 #include "export/formats/exporter.h"
 #include "graph/core/verify.h"
 #include "onnx/read/import.h"
 #include "onnx/write/emit.h"
 #include "tests/extent.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 static struct qc_graph *lower(const struct qc_graph *produced)
 {
@@ -151,56 +149,29 @@ static void check_all(const struct qc_graph *lowered, const struct qc_graph *sou
     check_file(lowered, name);
 }
 
-static int is_case(const struct dirent *d)
-{
-    const char *dot = strrchr(d->d_name, '.');
-    return dot && strcmp(dot, ".txt") == 0;
-}
-
-/* The graph of a case of the rewriter's text tests. */
-static struct qc_graph *graph_of_case(const char *file)
+static void lower_case(const char *name, int number)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
-    struct qc_graph *g = NULL;
-    char path[512];
-    void *text = NULL;
-    size_t size;
-    qc_text(path, sizeof path, "%s/tests/rewrite/cases/%s", QC_TEST_SOURCE, file);
-    cr_assert(qc_file_read(&text, &size, path, a, &st), "%s", st.message);
-    const char *from = strstr(text, "== graph\n"), *to = from ? strstr(from, "\n\n") : NULL;
-    cr_assert(from, "%s", file);
-    cr_assert(qc_graph_parse(&g, from + 9, to ? (size_t)(to - from) - 8 : strlen(from + 9), &st), "%s: %s", file,
-              st.message);
-    qc_arena_free(a);
-    return g;
+    struct pass_setup setup = PASS_SETUP;
+    struct qc_graph *g = passes_case_graph(name);
+    for (int variant = 0; variant < 4; variant++) {
+        struct passes p;
+        if ((size_t)(number + variant) % test_one_of(1, 2)) continue;
+        setup.scheme.weight.per_channel = variant != 1;
+        setup.scheme.activation.dtype = variant == 2 ? QC_I8 : variant == 3 ? QC_U16 : QC_U8;
+        setup.scheme.weight.dtype = variant == 3 ? QC_I4 : QC_I8;
+        cr_assert(passes_run(&p, g, &setup, &st), "%s: %s", name, st.message);
+        struct qc_graph *lowered = lower(p.produced);
+        check_all(lowered, g, p.normalised, name);
+        qc_graph_free(lowered);
+        passes_free(&p);
+    }
+    qc_graph_free(g);
 }
 
 Test(qdq, every_case_of_the_rewriter_is_lowered)
 {
-    struct dirent **names = NULL;
-    int count = scandir(QC_TEST_SOURCE "/tests/rewrite/cases", &names, is_case, alphasort);
-    cr_assert_geq(count, 30);
-    for (int i = 0; i < count; i++) {
-        struct qc_status st = QC_STATUS_INIT;
-        struct pass_setup setup = PASS_SETUP;
-        struct qc_graph *g = graph_of_case(names[i]->d_name);
-        for (int variant = 0; variant < 4; variant++) {
-            struct passes p;
-            if ((size_t)(i + variant) % test_one_of(1, 2)) continue;
-            setup.scheme.weight.per_channel = variant != 1;
-            setup.scheme.activation.dtype = variant == 2 ? QC_I8 : variant == 3 ? QC_U16 : QC_U8;
-            setup.scheme.weight.dtype = variant == 3 ? QC_I4 : QC_I8;
-            cr_assert(passes_run(&p, g, &setup, &st), "%s: %s", names[i]->d_name, st.message);
-            struct qc_graph *lowered = lower(p.produced);
-            check_all(lowered, g, p.normalised, names[i]->d_name);
-            qc_graph_free(lowered);
-            passes_free(&p);
-        }
-        qc_graph_free(g);
-        free(names[i]);
-    }
-    free(names);
+    passes_each_case(lower_case);
 }
 
 /* ---- Parameters ---- */
@@ -223,7 +194,7 @@ Test(qdq, weights_are_int8_per_channel_and_biases_int32_in_the_accumulators_qpar
 {
     struct qc_status st = QC_STATUS_INIT;
     struct pass_setup setup = PASS_SETUP;
-    struct qc_graph *g = case_graph(
+    struct qc_graph *g = test_graph(
         "graph \"g\" opset 11\ninput %1 \"x\" f32[N,2,4,4]\nconst %2 \"w\" f32[3,2,1,1] = {0.5, -0.25, 0.125, 1, 0.75, "
         "0}\n"
         "const %3 \"b\" f32[3] = {0.5, -0.5, 1e-3}\n%4 \"y\" = Conv \"conv\"(%1, %2, %3)\noutput \"y\" %4\n");
@@ -287,7 +258,7 @@ Test(qdq, a_value_with_many_users_is_quantized_once)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct pass_setup setup = PASS_SETUP;
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,1,4,4]\nconst %2 \"w\" f32[1,1,1,1] = "
+    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,1,4,4]\nconst %2 \"w\" f32[1,1,1,1] = "
                                     "{0.5}\nconst %3 \"v\" f32[1,1,1,1] = {0.25}\n"
                                     "%4 \"c\" = Conv(%1, %2)\n%5 \"a\" = Conv(%4, %3)\n%6 \"b\" = Sigmoid(%4)\n%7 "
                                     "\"d\" = Softmax(%4) {axis=1}\n%8 \"e\" = Add(%4, %5)\n"
@@ -311,7 +282,7 @@ Test(qdq, parameters_that_are_not_bound_are_an_error)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct pass_setup setup = PASS_SETUP;
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,1,4,4]\nconst %2 \"w\" f32[1,1,1,1] = {0.5}\n%3 "
+    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,1,4,4]\nconst %2 \"w\" f32[1,1,1,1] = {0.5}\n%3 "
                                     "\"c\" = Conv(%1, %2)\noutput \"c\" %3\n"),
                     *q = NULL;
     struct passes p;
@@ -328,7 +299,7 @@ Test(qdq, shared_constants_have_a_form_for_each_qparams)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct pass_setup setup = PASS_SETUP;
-    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,3]\nconst %2 \"w\" f32[3,3] = {1, 2, 3, 4, 5, "
+    struct qc_graph *g = test_graph("graph \"g\"\ninput %1 \"x\" f32[N,3]\nconst %2 \"w\" f32[3,3] = {1, 2, 3, 4, 5, "
                                     "6, 7, 8, 9}\nconst %3 \"b\" f32[3] = {0.5, 1, 2}\n"
                                     "%4 \"h\" = Gemm \"one\"(%1, %2, %3)\n%5 \"i\" = Gemm \"two\"(%4, %2, %3) "
                                     "{transB=1}\n%6 \"y\" = Gemm \"three\"(%5, %2, %3)\noutput \"y\" %6\n");

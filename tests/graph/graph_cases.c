@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "graph/text/text.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 /* Expected shapes follow the text of the ONNX operator documentation; those without free dimensions are also in
    infer_reference.txt, which ONNX Runtime made. */
@@ -331,14 +331,6 @@ char *graph_case_text(const struct graph_case *c)
     fprintf(f, " = %s\noutput \"y\" %%%u\n", c->node, id);
     cr_assert_eq(fclose(f), 0);
     return text;
-}
-
-struct qc_graph *parse_graph(const char *text)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s\nin:\n%s", st.message, text);
-    return g;
 }
 
 char *print_graph(const struct qc_graph *g)

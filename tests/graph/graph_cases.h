@@ -24,8 +24,6 @@ extern const size_t bad_graph_case_count;
 /* The text of a graph with this node alone; free() it. */
 char *graph_case_text(const struct graph_case *c);
 
-/* Parses a text and aborts the test when it is refused. */
-struct qc_graph *parse_graph(const char *text);
 /* Prints everything; free() it. */
 char *print_graph(const struct qc_graph *g);
 

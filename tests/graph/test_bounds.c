@@ -4,6 +4,7 @@
 
 #include "graph/core/bounds.h"
 #include "graph_cases.h"
+#include "tests/graph_reader/test_graph.h"
 
 #define X "graph \"g\"\ninput %1 \"x\" f32[N,3,4,4]\n"
 #define INF ((double)INFINITY)
@@ -43,7 +44,7 @@ Test(bounds, follow_from_the_ops)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = parse_graph(cases[i].text);
+        struct qc_graph *g = test_graph(cases[i].text);
         struct qc_arena *a = qc_arena_new();
         const struct qc_bounds *b = qc_graph_bounds(g, a, &st);
         cr_assert(a && b, "%s", st.message);

@@ -4,6 +4,7 @@
 
 #include "graph/core/uses.h"
 #include "graph_cases.h"
+#include "tests/graph_reader/test_graph.h"
 
 static const char model[] = "graph \"m\" opset 13\n"
                             "input %1 \"past\" f32[N,2,N,4]\n" /* appended to, and asked for its shape */
@@ -40,7 +41,7 @@ Test(caches, are_inputs_to_which_a_concat_appends)
         qc_id joined; /* 0: no cache */
         int axis, heads;
     } expected[] = {{13, 2, 1}, {16, 1, 2}, {17, 1, -1}, {18, 2, -1}, {0}, {0}, {0}, {0}, {0}, {0}, {0}, {0}};
-    struct qc_graph *g = parse_graph(model);
+    struct qc_graph *g = test_graph(model);
     struct qc_arena *a = qc_arena_new();
     struct qc_status st = QC_STATUS_INIT;
     struct qc_uses u;

@@ -5,7 +5,7 @@
 
 #include "graph/core/verify.h"
 #include "graph_cases.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 /* xorshift64*: the same sequence everywhere. */
 static uint64_t next(uint64_t *state)
@@ -114,7 +114,7 @@ static bool try_mutation(const char *seed, uint64_t *state)
         return false;
     }
     char *once = print_graph(g), *twice;
-    struct qc_graph *h = parse_graph(once);
+    struct qc_graph *h = test_graph(once);
     twice = print_graph(h);
     cr_expect_str_eq(once, twice);
     free(once);
@@ -242,7 +242,7 @@ Test(fuzz, random_graphs_verify_and_go_round)
         cr_assert(qc_graph_add_output(p.g, "y", (qc_id)p.g->value_count, &st));
         cr_assert(qc_graph_verify(p.g, &st), "%s", st.message);
         char *once = print_graph(p.g), *twice;
-        struct qc_graph *h = parse_graph(once);
+        struct qc_graph *h = test_graph(once);
         twice = print_graph(h);
         cr_expect_str_eq(once, twice);
         free(once);

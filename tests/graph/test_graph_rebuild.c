@@ -7,6 +7,7 @@
 #include "graph/core/rebuild.h"
 #include "graph/core/verify.h"
 #include "graph_cases.h"
+#include "tests/graph_reader/test_graph.h"
 
 static const char model[] = "graph \"m\" opset 13\n"
                             "qparams @1 quantizer \"x\" u8 asymmetric bound scale 0.5 zero 3 observed %1 %8\n"
@@ -52,7 +53,7 @@ static struct qc_graph *copy(const struct qc_graph *g)
 
 Test(rebuild, what_outputs_need_is_copied_as_it_is)
 {
-    struct qc_graph *g = parse_graph(model), *c = copy(g);
+    struct qc_graph *g = test_graph(model), *c = copy(g);
     qc_graph_free(g); /* the copy stands alone */
     char *text = print_graph(c);
     cr_expect_str_eq(text, copied);
@@ -62,7 +63,7 @@ Test(rebuild, what_outputs_need_is_copied_as_it_is)
 
 Test(rebuild, a_second_copy_changes_nothing)
 {
-    struct qc_graph *g = parse_graph(copied), *c = copy(g);
+    struct qc_graph *g = test_graph(copied), *c = copy(g);
     char *a = print_graph(g), *b = print_graph(c);
     cr_expect_str_eq(a, b);
     free(a);
@@ -74,7 +75,7 @@ Test(rebuild, a_second_copy_changes_nothing)
 /* Equal constants with names of their own are apart (tests/graph_reader). */
 Test(rebuild, constants_that_are_apart_stay_apart)
 {
-    struct qc_graph *g = parse_graph(
+    struct qc_graph *g = test_graph(
                         "graph\ninput %1 \"x\" i8[2]\nconst %2 \"z\" i8[] = {0}\nconst %3 \"z_1\" i8[] = {0}\n"
                         "%4 = Add(%1, %3)\n%5 = Sub(%4, %2)\nconst %6 \"z_2\" i8[] = {0}\n"
                         "%7 = Mul(%5, %6)\noutput \"o\" %7\n"),
@@ -92,8 +93,8 @@ Test(rebuild, constants_that_are_apart_stay_apart)
 
 Test(rebuild, a_mapped_value_stands_for_the_old_one_everywhere)
 {
-    struct qc_graph *g = parse_graph("graph\ninput %1 \"x\" f32[N,4]\n%2 \"r\" = Relu(%1)\n%3 \"a\" = Add(%2, %2)\n%4 "
-                                     "\"b\" = Mul(%2, %3)\noutput \"o\" %4\n");
+    struct qc_graph *g = test_graph("graph\ninput %1 \"x\" f32[N,4]\n%2 \"r\" = Relu(%1)\n%3 \"a\" = Add(%2, %2)\n%4 "
+                                    "\"b\" = Mul(%2, %3)\noutput \"o\" %4\n");
     struct qc_rebuild r;
     struct qc_graph *to = NULL;
     struct qc_status st = QC_STATUS_INIT;
@@ -128,7 +129,7 @@ Test(rebuild, depth_is_no_matter)
 
 Test(rebuild, an_unfinished_one_is_freed)
 {
-    struct qc_graph *g = parse_graph(model);
+    struct qc_graph *g = test_graph(model);
     struct qc_rebuild r;
     struct qc_status st = QC_STATUS_INIT;
     cr_assert(qc_rebuild_begin(&r, g, &st));

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "graph_cases.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 /* Types of the results of the last node, as in graph_case.expected. */
 static void results_text(char buf[1024], const struct qc_graph *g)
@@ -23,7 +23,7 @@ Test(rules, give_the_shapes_of_the_operator_documentation)
 {
     for (size_t i = 0; i < graph_case_count; i++) {
         char *text = graph_case_text(&graph_cases[i]), got[1024];
-        struct qc_graph *g = parse_graph(text);
+        struct qc_graph *g = test_graph(text);
         results_text(got, g);
         cr_expect_str_eq(got, graph_cases[i].expected, "%s of %s: expected %s, got %s", graph_cases[i].node,
                          graph_cases[i].inputs, graph_cases[i].expected, got);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "graph_cases.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 static qc_id quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, bool per_channel)
 {
@@ -140,7 +140,7 @@ Test(qparams_of, storage_is_integers_in_a_produced_graph_and_f32_in_a_simulated_
 {
     for (int simulated = 0; simulated < 2; simulated++) {
         char *text = affine_text(simulated);
-        struct qc_graph *g = parse_graph(text);
+        struct qc_graph *g = test_graph(text);
         const enum qc_dtype expected[] = {QC_U8, QC_I8, QC_I32, QC_I32, QC_U8, QC_I32, QC_F32};
         const qc_id qparams_of[] = {1, 2, 3, 3, 4, 3, 0};
         for (qc_id v = 3; v <= 9; v++) {

@@ -6,7 +6,7 @@
 
 #include "graph/text/text.h"
 #include "graph_cases.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 /* Every line that the printer makes, literally. */
 static const char simulated[] =
@@ -48,7 +48,7 @@ static const char real[] =
 
 static void check_fixed_point(const char *text)
 {
-    struct qc_graph *g = parse_graph(text);
+    struct qc_graph *g = test_graph(text);
     char *again = print_graph(g);
     cr_expect_str_eq(again, text);
     free(again);
@@ -65,7 +65,7 @@ Test(text, every_op_goes_round)
 {
     for (size_t i = 0; i < graph_case_count; i++) {
         char *source = graph_case_text(&graph_cases[i]);
-        struct qc_graph *g = parse_graph(source);
+        struct qc_graph *g = test_graph(source);
         char *text = print_graph(g);
         check_fixed_point(text);
         free(text);
@@ -85,7 +85,7 @@ Test(text, floats_read_back_exactly)
     struct qc_graph *g = qc_graph_new(&st), *h;
     qc_graph_add_constant(g, "c", t, &st);
     char *text = print_graph(g);
-    h = parse_graph(text);
+    h = test_graph(text);
     cr_expect_arr_eq(qc_constant_of(h, 1)->data, t->data, 4096 * 4);
     qc_tensor_unref(t);
     free(text);
@@ -97,7 +97,7 @@ Test(text, large_constants_are_short_and_then_do_not_parse)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph
-        *g = parse_graph(
+        *g = test_graph(
             "graph \"g\" opset 1\nconst %1 u8[9] = {1,2,3,4,5,6,7,8,9}\nconst %2 u8[8] = {1,2,3,4,5,6,7,8}\n"),
         *h = NULL;
     char *text = qc_graph_print(g, &QC_TEXT_SHORT, &st);
@@ -113,7 +113,7 @@ Test(text, large_constants_are_short_and_then_do_not_parse)
 
 Test(text, what_people_leave_out_is_filled_in)
 {
-    struct qc_graph *g = parse_graph(
+    struct qc_graph *g = test_graph(
         "\n# a comment\n  graph   # and another\n\n\tinput %7 \"x\" f32[2]\r\nconst %9 f32[2] = {1, # two lines\n 2}\n"
         "%10=Add(%7,%9)\n%20 : f32[2] = Relu(%10) # the end\noutput \"y\" %20");
     char *text = print_graph(g);

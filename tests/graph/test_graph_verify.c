@@ -5,6 +5,7 @@
 
 #include "graph/core/verify.h"
 #include "graph_cases.h"
+#include "tests/graph_reader/test_graph.h"
 
 static const char model[] =
     "graph \"g\" opset 13\n"
@@ -240,7 +241,7 @@ static const struct {
 Test(verify, finds_each_kind_of_damage)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_graph *g = parse_graph(model);
+        struct qc_graph *g = test_graph(model);
         struct qc_status st = QC_STATUS_INIT;
         cr_assert(qc_graph_verify(g, &st), "%s", st.message);
         cases[i].damage(g);
@@ -253,7 +254,7 @@ Test(verify, finds_each_kind_of_damage)
 
 Test(verify, counts_ops)
 {
-    struct qc_graph *g = parse_graph(model);
+    struct qc_graph *g = test_graph(model);
     struct qc_op_counts n;
     qc_graph_count_ops(&n, g);
     cr_expect(n.of[QC_OP_Conv] == 1 && n.of[QC_OP_Quantize] == 2 && n.of[QC_OP_Dequantize] == 1 &&
@@ -263,12 +264,12 @@ Test(verify, counts_ops)
 
 Test(verify, a_pass_that_duplicates_a_dense_layer_is_stopped)
 {
-    struct qc_graph *one = parse_graph("graph\ninput %1 \"x\" f32[2,2]\n%2 = MatMul(%1, %1)\n%3 = Relu(%2)\n");
-    struct qc_graph *two = parse_graph(
+    struct qc_graph *one = test_graph("graph\ninput %1 \"x\" f32[2,2]\n%2 = MatMul(%1, %1)\n%3 = Relu(%2)\n");
+    struct qc_graph *two = test_graph(
         "graph\ninput %1 \"x\" f32[2,2]\n%2 = MatMul(%1, %1)\n%3 = MatMul(%2, %1)\n%4 = Relu(%2)\n%5 = Relu(%3)\n");
-    struct qc_graph *biased = parse_graph("graph\ninput %1 \"x\" f32[2,2]\n%2 = Gemm(%1, %1)\n%3 = Relu(%2)\n");
+    struct qc_graph *biased = test_graph("graph\ninput %1 \"x\" f32[2,2]\n%2 = Gemm(%1, %1)\n%3 = Relu(%2)\n");
     struct qc_graph *mixed =
-        parse_graph("graph\ninput %1 \"x\" f32[2,2]\n%2 = Gemm(%1, %1)\n%3 = MatMul(%2, %1)\n%4 = Relu(%3)\n");
+        test_graph("graph\ninput %1 \"x\" f32[2,2]\n%2 = Gemm(%1, %1)\n%3 = MatMul(%2, %1)\n%4 = Relu(%3)\n");
     struct qc_op_counts before;
     struct qc_status st = QC_STATUS_INIT;
     qc_graph_count_ops(&before, one);

@@ -5,6 +5,7 @@
 
 #include "graph/core/infer.h"
 #include "graph_cases.h"
+#include "tests/graph_reader/test_graph.h"
 
 /* Pads by hand from the formulas of ONNX Conv-11 and ConvTranspose-11: SAME_UPPER puts the odd one at the end. */
 static const struct {
@@ -39,7 +40,7 @@ Test(window, padding_and_sizes_are_those_of_the_operator_documentation)
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
         const struct graph_case c = {.inputs = windows[i].inputs, .node = windows[i].node, .expected = ""};
         char *text = graph_case_text(&c);
-        struct qc_graph *g = parse_graph(text);
+        struct qc_graph *g = test_graph(text);
         struct qc_window w;
         struct qc_status st = QC_STATUS_INIT;
         cr_assert(qc_window_of(&w, g, &g->nodes[1], &st), "%s", st.message);
@@ -58,9 +59,9 @@ Test(window, padding_and_sizes_are_those_of_the_operator_documentation)
 
 Test(window, flags_of_pools_are_there)
 {
-    struct qc_graph *g = parse_graph("graph\ninput %1 \"x\" f32[1,1,8]\n"
-                                     "%2 = AveragePool(%1) {kernel_shape=[3], count_include_pad=1, ceil_mode=1}\n%3 = "
-                                     "AveragePool(%1) {kernel_shape=[3]}\n");
+    struct qc_graph *g = test_graph("graph\ninput %1 \"x\" f32[1,1,8]\n"
+                                    "%2 = AveragePool(%1) {kernel_shape=[3], count_include_pad=1, ceil_mode=1}\n%3 = "
+                                    "AveragePool(%1) {kernel_shape=[3]}\n");
     struct qc_window w;
     struct qc_status st = QC_STATUS_INIT;
     cr_assert(qc_window_of(&w, g, &g->nodes[1], &st));
@@ -96,7 +97,7 @@ Test(window, slices_are_clamped_like_numpy)
     for (size_t i = 0; i < sizeof slices / sizeof *slices; i++) {
         const struct graph_case c = {.inputs = slices[i].inputs, .node = "Slice(%1, %2, %3, %4, %5)", .expected = ""};
         char *text = graph_case_text(&c);
-        struct qc_graph *g = parse_graph(text);
+        struct qc_graph *g = test_graph(text);
         struct qc_slice s;
         struct qc_status st = QC_STATUS_INIT;
         int a = slices[i].axis;
@@ -116,7 +117,7 @@ Test(window, computed_or_free_slices_are_unsupported)
     for (size_t i = 0; i < 2; i++) {
         const struct graph_case c = {.inputs = inputs[i], .node = "Slice(%1, %2, %3, %4, %5)", .expected = ""};
         char *text = graph_case_text(&c);
-        struct qc_graph *g = parse_graph(text);
+        struct qc_graph *g = test_graph(text);
         struct qc_slice s;
         struct qc_status st = QC_STATUS_INIT;
         cr_expect(!qc_slice_of(&s, g, &g->nodes[1], &st));

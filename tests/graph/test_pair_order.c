@@ -5,15 +5,7 @@
 #include <string.h>
 
 #include "graph/core/pair_order.h"
-#include "tests/graph_reader/graph_reader.h"
-
-static struct qc_graph *parsed(const char *text)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s\n%s", st.message, text);
-    return g;
-}
+#include "tests/graph_reader/test_graph.h"
 
 static const struct {
     const char *data, *weights, *node, *result;
@@ -41,7 +33,7 @@ Test(pair_order, positions_come_before_channels)
                 "graph \"g\" opset 13\ninput %%1 \"x\" f32[%s]\ninput %%2 \"w\" f32[%s]\n%%3 : f32[%s] = %s\n"
                 "output \"y\" %%3\n",
                 orders[k].data, orders[k].weights, orders[k].result, orders[k].node);
-        struct qc_graph *g = parsed(text);
+        struct qc_graph *g = test_graph(text);
         struct qc_pair_order o = {0};
         cr_assert_eq(qc_pair_order_of(&o, g, &g->nodes[1]), orders[k].count > 0, "%s", text);
         cr_expect(o.channels == orders[k].channels && o.count == orders[k].count, "%s", text);
@@ -123,7 +115,7 @@ static bool saturates(const struct qc_graph *g, const struct qc_node *n)
 Test(pair_order, types_and_results_decide_where_pairs_saturate)
 {
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
-        struct qc_graph *g = parsed(kernels[i].graph);
+        struct qc_graph *g = test_graph(kernels[i].graph);
         const struct qc_node *n = NULL;
         for (size_t k = 1; k <= g->node_count; k++)
             if (qc_op_info(g->nodes[k].op)->affine == QC_AFFINE_PRODUCT) n = &g->nodes[k];
@@ -136,7 +128,7 @@ Test(pair_order, types_and_results_decide_where_pairs_saturate)
 /* QLinear operators keep int8 data. */
 Test(pair_order, integer_operators_multiply_int8_exactly)
 {
-    struct qc_graph *g = parsed(PRODUCT("i8", "i8", "i8", "Conv", "1,1,1,1", "1,1,1,1", STORED("i8", "1,1,1,1")));
+    struct qc_graph *g = test_graph(PRODUCT("i8", "i8", "i8", "Conv", "1,1,1,1", "1,1,1,1", STORED("i8", "1,1,1,1")));
     g->integer_operators = true;
     for (size_t k = 1; k <= g->node_count; k++)
         if (g->nodes[k].op == QC_OP_Conv) cr_expect(!saturates(g, &g->nodes[k]));

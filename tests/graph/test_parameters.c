@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graph/core/parameters.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 #define QPARAMS                                                                                                        \
     "qparams @1 quantizer \"x\" u8 asymmetric bound scale 0.5 zero 3\nqparams @2 quantizer \"w\" i4 symmetric weight " \
@@ -43,10 +43,9 @@ struct question {
 static void ask(const char *text, const struct question *questions, size_t n)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
     struct qc_arena *a = qc_arena_new();
     struct qc_query q;
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
+    struct qc_graph *g = test_graph(text);
     cr_assert(qc_query_of(&q, g, a, &st));
     for (size_t i = 0; i < n; i++) {
         const struct question *w = &questions[i];

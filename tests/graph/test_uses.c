@@ -6,6 +6,7 @@
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
 #include "graph_cases.h"
+#include "tests/graph_reader/test_graph.h"
 
 /* 3 is read twice by one node, 5 by two nodes and an output, 7 by an output alone, 8 by nobody. */
 static const char model[] = "graph \"m\" opset 13\n"
@@ -41,7 +42,7 @@ Test(uses, readers_come_in_the_order_of_nodes_and_outputs_of_the_graph_last)
         {4, "3.0", "3.0", 3}, {5, "4.0 5.0 0.0", "4.0 5.0", 0}, {6, "5.1", "5.1", 5}, {7, "0.1 0.2", "", 0},
         {8, "", "", 0},
     };
-    struct qc_graph *g = parse_graph(model);
+    struct qc_graph *g = test_graph(model);
     struct qc_arena *a = qc_arena_new();
     struct qc_status st = QC_STATUS_INIT;
     struct qc_uses u;
@@ -61,10 +62,10 @@ Test(uses, readers_come_in_the_order_of_nodes_and_outputs_of_the_graph_last)
 
 Test(uses, an_output_alone_is_no_only_reader)
 {
-    struct qc_graph *g = parse_graph("graph \"m\" opset 13\n"
-                                     "input %1 \"x\" f32[N,4]\n"
-                                     "%2 : f32[N,4] = Relu(%1)\n"
-                                     "output \"a\" %2\n");
+    struct qc_graph *g = test_graph("graph \"m\" opset 13\n"
+                                    "input %1 \"x\" f32[N,4]\n"
+                                    "%2 : f32[N,4] = Relu(%1)\n"
+                                    "output \"a\" %2\n");
     struct qc_arena *a = qc_arena_new();
     struct qc_status st = QC_STATUS_INIT;
     struct qc_uses u;
@@ -78,13 +79,13 @@ Test(uses, an_output_alone_is_no_only_reader)
 
 Test(uses, a_node_like_another_has_its_name_attributes_and_names_of_outputs)
 {
-    struct qc_graph *g = parse_graph("graph \"m\" opset 13\n"
-                                     "input %1 \"x\" f32[2,4]\n"
-                                     "input %2 \"y\" f32[2,4]\n"
-                                     "%3 \"p\" : f32[2,2], %4 \"q\" : f32[2,2] = Split \"cut\"(%1) {axis=1}\n"
-                                     "%5 \"r\" : f32[2,4] = Relu \"bound\"(%1)\n"
-                                     "output \"p\" %3\n"
-                                     "output \"r\" %5\n");
+    struct qc_graph *g = test_graph("graph \"m\" opset 13\n"
+                                    "input %1 \"x\" f32[2,4]\n"
+                                    "input %2 \"y\" f32[2,4]\n"
+                                    "%3 \"p\" : f32[2,2], %4 \"q\" : f32[2,2] = Split \"cut\"(%1) {axis=1}\n"
+                                    "%5 \"r\" : f32[2,4] = Relu \"bound\"(%1)\n"
+                                    "output \"p\" %3\n"
+                                    "output \"r\" %5\n");
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *to = qc_graph_new(&st);
     const struct qc_shape shape = QC_SHAPE(2, 4);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "quantize/search/cost.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 #include "tests/quantize/made_network.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
@@ -14,18 +14,10 @@
 
 static const struct qc_job_inputs in = {.model = {.file = MODEL}, .data = {.file = DATA}};
 
-static struct qc_graph *graph_of(const char *text)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
-    return g;
-}
-
 static double time_of(const char *text, bool wide_is_float)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = graph_of(text);
+    struct qc_graph *g = test_graph(text);
     double time;
     cr_assert(qc_estimate_time(&time, QC_PROCESSOR_AVX512_VNNI, g, wide_is_float, &st), "%s", st.message);
     qc_graph_free(g);
@@ -113,7 +105,7 @@ static double more_in_float(const struct qc_network *net, int blocks)
                        "%%%d : u8[1,16,32,32] @1 = Add(%%%d, %%%d)\n%%%d : u8[1,16,32,32] @1 = Relu(%%%d)\n",
                        last + 1, k, last, last + 2, last + 1, last + 3, last, last + 2, last + 4, last + 3);
     snprintf(text + at, sizeof text - (size_t)at, "output \"y\" %%%d\n", last);
-    struct qc_graph *g = graph_of(text);
+    struct qc_graph *g = test_graph(text);
     double *more, time, one = (double)NAN;
     cr_assert(qc_latency_in_float(&more, &time, net, g, a, &st), "%s", st.message);
     for (qc_id id = 1; id <= g->node_count; id++)

@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "graph/core/verify.h"
 #include "graph/text/text.h"
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/functions.h"
 #include "simq/plan/plan.h"
 #include "tests/extent.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 struct qc_rules *passes_rules(const char *more, struct qc_status *st)
 {
@@ -23,14 +24,6 @@ struct qc_rules *passes_rules(const char *more, struct qc_status *st)
         return r;
     qc_rules_free(r);
     return NULL;
-}
-
-struct qc_graph *passes_graph(const char *text)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s\n%s", st.message, text);
-    return g;
 }
 
 struct qc_rules *passes_rules_of(const char *text)
@@ -209,4 +202,40 @@ void passes_given_models(void (*of)(const char *path, const char *name))
         free(names[i]);
     }
     free(names);
+}
+
+static int is_case(const struct dirent *d)
+{
+    const char *dot = strrchr(d->d_name, '.');
+    return dot && strcmp(dot, ".txt") == 0;
+}
+
+void passes_each_case(void (*of)(const char *name, int number))
+{
+    struct dirent **names = NULL;
+    const int count = scandir(QC_TEST_SOURCE "/tests/rewrite/cases", &names, is_case, alphasort);
+    cr_assert_geq(count, 30);
+    for (int i = 0; i < count; i++) {
+        of(names[i]->d_name, i);
+        free(names[i]);
+    }
+    free(names);
+}
+
+struct qc_graph *passes_case_graph(const char *name)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_graph *g = NULL;
+    char path[512];
+    void *text = NULL;
+    size_t size;
+    qc_text(path, sizeof path, "%s/tests/rewrite/cases/%s", QC_TEST_SOURCE, name);
+    cr_assert(qc_file_read(&text, &size, path, a, &st), "%s", st.message);
+    const char *from = strstr(text, "== graph\n"), *to = from ? strstr(from + 9, "\n== ") : NULL;
+    cr_assert(from, "%s", name);
+    from += 9;
+    cr_assert(qc_graph_parse(&g, from, to ? (size_t)(to + 1 - from) : strlen(from), &st), "%s: %s", name, st.message);
+    qc_arena_free(a);
+    return g;
 }

@@ -49,9 +49,12 @@ size_t passes_elements(const struct qc_graph *g);
 /* Number of nodes of an op. */
 size_t passes_count(const struct qc_graph *g, enum qc_op op);
 
-/* A graph, and rules, of a text ("my.rules") that is right; the test fails where it is not. Owned. */
-struct qc_graph *passes_graph(const char *text);
+/* Rules of a text ("my.rules") that is right; the test fails where it is not. Owned. */
 struct qc_rules *passes_rules_of(const char *text);
+
+/* Calls `of` for every golden text in tests/rewrite/cases, and reads the graph of one. */
+void passes_each_case(void (*of)(const char *name, int number));
+struct qc_graph *passes_case_graph(const char *name);
 
 /* Calls `of` for every float model of $QCALIB_DATA/models; skips the test where the variable is not set. */
 void passes_given_models(void (*of)(const char *path, const char *name));

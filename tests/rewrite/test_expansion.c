@@ -7,7 +7,7 @@
 #include "graph/text/text.h"
 #include "rewrite/language/expansion.h"
 #include "rewrite/language/expansion_parts.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 #define HEAD "graph \"g\"\ninput %1 \"x\" f32[N,4,6]\nconst %2 \"c\" i64[2] = {5, -7}\n"
 enum { OUTPUTS = 2 };
@@ -28,11 +28,10 @@ static char *expanded(const char *rules, const char *name, int opset, bool *fits
                                  .attrs = attrs,
                                  .wanted = wanted};
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
     struct qc_rules *r = qc_rules_new(&st);
     qc_id outputs[OUTPUTS] = {0};
     char *text;
-    cr_assert(qc_graph_parse(&g, HEAD, strlen(HEAD), &st), "%s", st.message);
+    struct qc_graph *g = test_graph(HEAD);
     *fits = true;
     if (qc_rules_parse(r, "my.rules", rules, strlen(rules), &st)) {
         const struct qc_expander x = qc_rules_expander(r);
@@ -190,10 +189,9 @@ Test(expansion, messages_of_built_in_functions)
     cr_assert(qc_rules_add_builtin(r, "functions.rules", &st), "%s", st.message);
     const struct qc_expander x = qc_rules_expander(r);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        struct qc_graph *g = NULL;
         qc_id out = 0;
         bool fits = true;
-        cr_assert(qc_graph_parse(&g, HEAD, strlen(HEAD), &st), "%s", st.message);
+        struct qc_graph *g = test_graph(HEAD);
         const struct qc_call call = {.op = calls[i].op,
                                      .label = "node",
                                      .opset = 23,

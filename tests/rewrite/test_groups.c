@@ -5,7 +5,7 @@
 
 #include "rewrite/passes/groups.h"
 #include "rewrite_passes.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 #define HEAD                                                                                                           \
     "graph \"g\"\ninput %1 \"x\" f32[N,2,4,4]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -0.25, 0.125, 1}\n"                 \
@@ -49,12 +49,11 @@ Test(groups, what_is_one_piece_and_where_it_breaks)
         struct qc_status st = QC_STATUS_INIT;
         struct pass_setup setup = PASS_SETUP;
         struct passes p;
-        struct qc_graph *g = NULL;
         char text[1024], ops[256] = "";
         const struct qc_group_info *groups;
         size_t count;
         qc_text(text, sizeof text, "%s%s", HEAD, cases[i].lines);
-        cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
+        struct qc_graph *g = test_graph(text);
         setup.rules = cases[i].rules;
         cr_assert(passes_run(&p, g, &setup, &st), "%s: %s", cases[i].what, st.message);
         struct qc_arena *a = qc_arena_new();
@@ -87,11 +86,10 @@ Test(groups, float_ops_and_shared_accumulators)
         "axis 1 = Conv(%2, %4)\n%6 : @4 = simulated_requantize(%5)\n"
         "%7 = simulated_dequantize(%6)\n%8 = simulated_dequantize(%5)\n%9 \"z\" = Conv(%8, "
         "%3)\noutput \"a\" %7\noutput \"b\" %9\n";
-    struct qc_graph *g = NULL;
     struct qc_arena *a = qc_arena_new();
     const struct qc_group_info *groups;
     size_t count;
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
+    struct qc_graph *g = test_graph(text);
     cr_assert(qc_groups_find(&groups, &count, g, a, &st));
     cr_assert_eq(count, 2);
     cr_expect_eq(groups[0].how, QC_GROUP_SEVERAL_USERS);

@@ -2,12 +2,10 @@
 /* Nothing is duplicated in deep stacks: a known compiler doubles these graphs with every block. The result does not
    depend on the order of the rules. */
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "graph/text/text.h"
 #include "rewrite_passes.h"
 #include "simq/plan/plan.h"
@@ -230,41 +228,16 @@ static void check_orders(const struct qc_graph *g, const char *name)
     free(expected);
 }
 
-static int is_case(const struct dirent *d)
+static void check_case(const char *name, int number)
 {
-    const char *dot = strrchr(d->d_name, '.');
-    return dot && strcmp(dot, ".txt") == 0;
-}
-
-static void check_case(const char *name)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_arena *a = qc_arena_new();
-    struct qc_graph *g = NULL;
-    char path[512];
-    void *text = NULL;
-    size_t size;
-    qc_text(path, sizeof path, "%s/tests/rewrite/cases/%s", QC_TEST_SOURCE, name);
-    cr_assert(qc_file_read(&text, &size, path, a, &st), "%s", st.message);
-    const char *from = strstr(text, "== graph\n"), *to = from ? strstr(from + 9, "\n== ") : NULL;
-    cr_assert(from, "%s", name);
-    from += 9;
-    cr_assert(qc_graph_parse(&g, from, to ? (size_t)(to + 1 - from) : strlen(from), &st), "%s: %s", name, st.message);
+    struct qc_graph *g = passes_case_graph(name);
     check_orders(g, name);
     qc_graph_free(g);
-    qc_arena_free(a);
 }
 
 Test(order, rules_in_any_order_give_the_same_graph)
 {
-    struct dirent **names = NULL;
-    int count = scandir(QC_TEST_SOURCE "/tests/rewrite/cases", &names, is_case, alphasort);
-    cr_assert_geq(count, 30);
-    for (int i = 0; i < count; i++) {
-        check_case(names[i]->d_name);
-        free(names[i]);
-    }
-    free(names);
+    passes_each_case(check_case);
     for (size_t s = 0; s < sizeof stacks / sizeof *stacks; s++) {
         struct qc_graph *g = stack(s, 3);
         check_orders(g, stacks[s].name);

@@ -6,7 +6,6 @@
    calibrate, dynamic, expand, fold, realise      expected text after that pass error      expected message; then no
    pass is expected to be complete scripts/bless rewrites the expected parts of all cases and shows what changed. */
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,7 +223,7 @@ static void compare(const char *name, const char *expected, const char *got)
               line, (int)strcspn(a, "\n"), a, (int)strcspn(b, "\n"), b);
 }
 
-static void run_case(const char *name)
+static void run_case(const char *name, int number)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct text_case c = {.arena = qc_arena_new()};
@@ -249,20 +248,7 @@ static void run_case(const char *name)
     qc_arena_free(c.arena);
 }
 
-static int is_case(const struct dirent *d)
-{
-    const char *dot = strrchr(d->d_name, '.');
-    return dot && strcmp(dot, ".txt") == 0;
-}
-
 Test(rewrite_text, passes_give_the_expected_texts)
 {
-    struct dirent **names = NULL;
-    int count = scandir(FOLDER, &names, is_case, alphasort);
-    cr_assert_geq(count, 30, "only %d cases in %s", count, FOLDER);
-    for (int i = 0; i < count; i++) {
-        run_case(names[i]->d_name);
-        free(names[i]);
-    }
-    free(names);
+    passes_each_case(run_case);
 }

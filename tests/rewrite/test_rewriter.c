@@ -10,12 +10,13 @@
 #include "rewrite_passes.h"
 #include "simq/plan/plan.h"
 #include "tests/extent.h"
+#include "tests/graph_reader/test_graph.h"
 
 /* The op that the graph's output comes from after rewriting. */
 static enum qc_op rewritten(const char *rules, const char *graph)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = passes_graph(graph), *out = NULL;
+    struct qc_graph *g = test_graph(graph), *out = NULL;
     struct qc_rules *r = passes_rules_of(rules);
     cr_assert(qc_rewrite(&out, NULL, g, r, &st), "%s", st.message);
     cr_assert(qc_graph_verify(out, &st), "%s", st.message);
@@ -107,7 +108,7 @@ Test(match, the_longest_match_wins_whatever_the_order)
 static char *result(const char *rules, const char *graph)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = passes_graph(graph), *out = NULL;
+    struct qc_graph *g = test_graph(graph), *out = NULL;
     struct qc_rules *r = passes_rules_of(rules);
     cr_assert(qc_rewrite(&out, NULL, g, r, &st), "%s", st.message);
     char *text = qc_graph_print(out, &QC_TEXT_ALL, &st);
@@ -176,7 +177,7 @@ Test(build, a_template_that_cannot_be_made_is_an_error_that_names_rule_and_value
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_status st = QC_STATUS_INIT;
         char graph[GRAPH];
-        struct qc_graph *g = passes_graph(graph_of(graph, cases[i].node)), *out = NULL;
+        struct qc_graph *g = test_graph(graph_of(graph, cases[i].node)), *out = NULL;
         struct qc_rules *r = passes_rules_of(cases[i].rule);
         cr_expect(!qc_rewrite(&out, NULL, g, r, &st), "%s", cases[i].rule);
         cr_expect_eq(st.code, QC_BAD_INPUT);
@@ -195,8 +196,8 @@ Test(build, a_pattern_whose_qparams_belong_to_nothing_is_an_error)
     };
     static const char *const missing[] = {"'Y'", "'V'"};
     struct qc_graph *g =
-        passes_graph("graph \"g\"\ninput %1 \"x\" f32[1,1,2,2]\nconst %2 \"w\" f32[1,1,1,1] = {1}\n%3 \"y\" = "
-                     "Conv(%1, %2)\noutput \"y\" %3\n");
+        test_graph("graph \"g\"\ninput %1 \"x\" f32[1,1,2,2]\nconst %2 \"w\" f32[1,1,1,1] = {1}\n%3 \"y\" = "
+                   "Conv(%1, %2)\noutput \"y\" %3\n");
     for (size_t i = 0; i < 2; i++) {
         struct qc_status st = QC_STATUS_INIT;
         struct qc_partition_options options = QC_PARTITION_INIT;
@@ -237,7 +238,7 @@ Test(rewriter, rules_that_never_end_are_named, .timeout = 60)
     for (size_t i = 0; i < sizeof endless / sizeof *endless; i++) {
         struct qc_status st = QC_STATUS_INIT;
         char graph[GRAPH];
-        struct qc_graph *g = passes_graph(graph_of(graph, endless[i].node)), *out = NULL;
+        struct qc_graph *g = test_graph(graph_of(graph, endless[i].node)), *out = NULL;
         struct qc_rules *r = passes_rules_of(endless[i].rules);
         cr_expect(!qc_normalise(&out, g, r, qc_evaluate, &st), "%s", endless[i].what);
         cr_expect_eq(st.code, QC_BAD_INPUT, "%s: %s", endless[i].what, st.message);
@@ -277,7 +278,7 @@ Test(rewriter, counts_what_it_applied)
 {
     struct qc_status st = QC_STATUS_INIT;
     char text[GRAPH];
-    struct qc_graph *g = passes_graph(graph_of(text, "%7 = Relu(%1)\n%8 = Relu(%2)\n%9 = Add(%7, %8)\n")), *out = NULL;
+    struct qc_graph *g = test_graph(graph_of(text, "%7 = Relu(%1)\n%8 = Relu(%2)\n%9 = Add(%7, %8)\n")), *out = NULL;
     struct qc_rules *r = passes_rules_of("rule r match Relu(x) give Abs(x)");
     size_t applied = 99;
     cr_assert(qc_rewrite(&out, &applied, g, r, &st), "%s", st.message);

@@ -7,12 +7,13 @@
 #include "graph/core/verify.h"
 #include "graph/text/text.h"
 #include "rewrite_passes.h"
+#include "tests/graph_reader/test_graph.h"
 
 /* The last lines of the text, from the first node on, after rewriting. */
 static char *result(const char *rules, const char *graph)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = passes_graph(graph), *out = NULL;
+    struct qc_graph *g = test_graph(graph), *out = NULL;
     struct qc_rules *r = passes_rules_of(rules);
     cr_assert(qc_rewrite(&out, NULL, g, r, &st), "%s: %s", rules, st.message);
     cr_assert(qc_graph_verify(out, &st), "%s", st.message);
@@ -203,8 +204,7 @@ Test(language, a_rule_of_very_many_ways_comes_to_an_end, .timeout = 20)
     for (int i = 0; i < 8; i++) strcat(rule, i ? ", (a|a|a|a|a|a|a|a)" : "(a|a|a|a|a|a|a|a)");
     strcat(rule, ")) give a");
     struct qc_rules *r = passes_rules_of(rule);
-    struct qc_graph *g =
-                        passes_graph(HEAD "%8 = Sum(%1, %1, %1, %1, %1, %1, %1, %2)\n%9 = Relu(%8)\noutput \"y\" %9\n"),
+    struct qc_graph *g = test_graph(HEAD "%8 = Sum(%1, %1, %1, %1, %1, %1, %1, %2)\n%9 = Relu(%8)\noutput \"y\" %9\n"),
                     *out = NULL;
     cr_assert(qc_rewrite(&out, NULL, g, r, &st), "%s", st.message);
     cr_expect_eq(passes_count(out, QC_OP_Relu), 1);
@@ -229,7 +229,7 @@ Test(language, a_target_takes_its_own_template)
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         const size_t c = i / 2;
         struct qc_status st = QC_STATUS_INIT;
-        struct qc_graph *g = passes_graph(HEAD "%8 = Erf(%1)\n%9 = Relu(%8)\noutput \"y\" %9\n"), *out = NULL;
+        struct qc_graph *g = test_graph(HEAD "%8 = Erf(%1)\n%9 = Relu(%8)\noutput \"y\" %9\n"), *out = NULL;
         struct qc_rules *r = qc_rules_new(&st);
         if (i % 2) cr_assert(qc_rules_add_target(r, cases[c].target, &st)); /* before or after the rules are read */
         cr_assert(qc_rules_parse(r, "my.rules", rules, strlen(rules), &st), "%s", st.message);
@@ -250,10 +250,10 @@ Test(language, an_allow_list_entry_may_be_for_a_target_or_depend_on_attributes)
         passes_rules_of("allow keep MaxPool when attribute(MaxPool.ceil_mode = 0) == 0\nallow keep Pad "
                         "target one\nallow table Erf Mul target one\nallow table Tanh");
     struct qc_graph *g =
-        passes_graph("graph \"g\"\ninput %1 \"x\" f32[1,1,4,4]\n%2 = MaxPool(%1) {kernel_shape=[2,2]}\n%3 = "
-                     "MaxPool(%1) {ceil_mode=1, kernel_shape=[2,2]}\n"
-                     "const %4 i64[8] = {0,0,1,1,0,0,1,1}\n%5 = Pad(%1, %4)\n%6 = Tanh(%5)\n%7 = "
-                     "Erf(%6)\noutput \"a\" %2\noutput \"b\" %3\noutput \"c\" %7\n");
+        test_graph("graph \"g\"\ninput %1 \"x\" f32[1,1,4,4]\n%2 = MaxPool(%1) {kernel_shape=[2,2]}\n%3 = "
+                   "MaxPool(%1) {ceil_mode=1, kernel_shape=[2,2]}\n"
+                   "const %4 i64[8] = {0,0,1,1,0,0,1,1}\n%5 = Pad(%1, %4)\n%6 = Tanh(%5)\n%7 = "
+                   "Erf(%6)\noutput \"a\" %2\noutput \"b\" %3\noutput \"c\" %7\n");
     cr_expect_eq(qc_rules_behaviour(r, g, &g->nodes[1]), QC_AFFINE_KEEP);
     cr_expect_eq(qc_rules_behaviour(r, g, &g->nodes[2]), QC_AFFINE_NONE);
     cr_expect_eq(qc_rules_behaviour(r, g, &g->nodes[3]), QC_AFFINE_NONE);

@@ -8,7 +8,7 @@
 #include "graph/text/text.h"
 #include "rewrite/language/expression.h"
 #include "rewrite_passes.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 static const char *source(const char *name, struct qc_arena *a)
 {
@@ -39,13 +39,12 @@ Test(rules_page, the_example_gives_what_the_page_says)
     struct qc_arena *a = qc_arena_new();
     const char *page = source("docs/rules.md", a), *text = block(page, "graph", a);
     struct pass_setup setup = PASS_SETUP;
-    struct qc_graph *g = NULL;
     struct passes p;
     setup.rules = block(page, "rules", a);
     setup.binding_count = 1;
     setup.bindings[0].quantizer = "b";
     setup.bindings[0].scale = 0.0625f;
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
+    struct qc_graph *g = test_graph(text);
     cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
     char *folded = qc_graph_print(p.folded, &QC_TEXT_SHORT, &st);
     cr_expect_str_eq(folded, block(page, "fold", a), "the page should have\n%s", folded);

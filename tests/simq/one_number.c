@@ -4,16 +4,15 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 #include "tests/simq/plan_print.h"
 float one_number(char **plan_text, const char *graph, const float *data, const struct qc_plan_options *options,
                  const char *name)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
     struct qc_plan *plan = NULL;
     struct qc_runner *r = NULL;
-    cr_assert(qc_graph_parse(&g, graph, strlen(graph), &st), "%s: %s", name, st.message);
+    struct qc_graph *g = test_graph(graph);
     cr_assert(qc_plan_new(&plan, g, &g->values[g->inputs[0].value].type.shape, options, &st) &&
                   qc_runner_new(&r, plan, &st) && (!plan_text || (*plan_text = plan_print(plan, &st))),
               "%s: %s", name, st.message);

@@ -8,16 +8,13 @@
 
 #include "kernel_run.h"
 #include "simq/kernels/real/unary.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 static struct qc_graph *parse(const char *lines)
 {
     char text[1024];
-    struct qc_graph *g = NULL;
-    struct qc_status st = QC_STATUS_INIT;
     snprintf(text, sizeof text, "graph \"case\" opset 13\n%s", lines);
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
-    return g;
+    return test_graph(text);
 }
 
 static struct qc_tensor *run(const char *lines, const struct kernel_run_options *options, struct qc_status *st)

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "kernel_run.h"
 #include "tensor_near.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 enum { WANTS = 8 };
 
@@ -20,14 +20,6 @@ struct entry {
     unsigned want_count;
     struct qc_graph *wants[WANTS]; /* each: one constant */
 };
-
-static struct qc_graph *parse(const char *text)
-{
-    struct qc_graph *g = NULL;
-    struct qc_status st = QC_STATUS_INIT;
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s in\n%.300s", st.message, text);
-    return g;
-}
 
 static void append(char **text, const char *more, size_t n)
 {
@@ -60,7 +52,7 @@ static const char *next_case(struct entry *e, const char *text)
             append(&want, "const %1 ", 9);
             append(&want, text + 5, n - 5);
             cr_assert(e->want_count < WANTS);
-            e->wants[e->want_count++] = parse(want);
+            e->wants[e->want_count++] = test_graph(want);
             free(want);
         } else {
             append(&e->graph, text, n);
@@ -98,7 +90,7 @@ Test(kernel, gives_what_numpy_and_onnx_runtime_give)
     cr_assert(qc_file_read(&data, &size, QC_TEST_SOURCE "/tests/simq/kernel_reference.txt", a, &st), "%s", st.message);
     struct entry e;
     for (const char *text = next_case(&e, data); text; text = next_case(&e, text)) {
-        struct qc_graph *g = parse(e.graph);
+        struct qc_graph *g = test_graph(e.graph);
         count++;
         for (enum memory m = MEMORY_ROW; m < MEMORY_COUNT; m++) {
             struct qc_status s = QC_STATUS_INIT;

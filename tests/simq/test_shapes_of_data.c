@@ -5,14 +5,13 @@
 
 #include "base/resident.h"
 #include "simq/plan/plan.h"
-#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/test_graph.h"
 
 static struct qc_status st;
 
 static struct qc_graph *parsed(const char *text)
 {
-    struct qc_graph *g = NULL;
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
+    struct qc_graph *g = test_graph(text);
     return g;
 }
 

@@ -292,7 +292,7 @@ void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const vo
 }
 
 /* Writes n elements of padding, starting at channel 0. */
-static void fill(const struct qc_int_mac *m, uint8_t *to, size_t n)
+static void fill_padding(const struct qc_int_mac *m, uint8_t *to, size_t n)
 {
     const size_t channels = (size_t)m->d.shape.groups;
     for (size_t i = 0; m->zeros && i < n; i++) {
@@ -370,7 +370,7 @@ static void copy_data_line(const struct qc_int_mac *m, uint8_t *to, const char *
         for (int64_t i = 0; i < m->plane[2]; i++, to += m->plane_step[2]) {
             const int64_t k = source_int_mac_run(m, 2, i);
             if (k < 0)
-                fill(m, to, channels);
+                fill_padding(m, to, channels);
             else
                 move(m, to, from + k * stride[4] * (int64_t)size, channels, stride[1]);
         }
@@ -379,10 +379,10 @@ static void copy_data_line(const struct qc_int_mac *m, uint8_t *to, const char *
     if (m->origin[2] > 0) first = m->origin[2] < last ? m->origin[2] : last;
     if (last > m->origin[2] + m->d.shape.in[2]) last = m->origin[2] + m->d.shape.in[2];
     if (last < first) last = first;
-    fill(m, to, (size_t)first * channels);
+    fill_padding(m, to, (size_t)first * channels);
     move(m, to + first * m->plane_step[2], from + (first - m->origin[2]) * stride[4] * (int64_t)size,
          (size_t)(last - first) * channels, 1);
-    fill(m, to + last * m->plane_step[2], (size_t)(m->plane[2] - last) * channels);
+    fill_padding(m, to + last * m->plane_step[2], (size_t)(m->plane[2] - last) * channels);
 }
 
 void qc_int_copy_line(const struct qc_int_mac *m, uint8_t *to, const char *from, int64_t i, int64_t k)
@@ -390,7 +390,7 @@ void qc_int_copy_line(const struct qc_int_mac *m, uint8_t *to, const char *from,
     const int64_t size = (int64_t)qc_dtype_size(m->d.data_type), *stride = m->d.data_stride,
                   a = source_int_mac_run(m, 0, i), b = source_int_mac_run(m, 1, k);
     if (a < 0 || b < 0)
-        fill(m, to, (size_t)(m->d.shape.groups * m->d.shape.inputs * m->plane[2]));
+        fill_padding(m, to, (size_t)(m->d.shape.groups * m->d.shape.inputs * m->plane[2]));
     else
         copy_data_line(m, to, from + (a * stride[2] + b * stride[3]) * size);
 }

@@ -109,7 +109,7 @@ static bool xnnpack_leaky_relu(struct table *t, const struct qc_prepare *p, cons
 }
 
 /* Applies the node's function to the 256 numbers of a ramp. */
-static bool apply(float *ramp, const struct qc_prepare *p, struct qc_status *st)
+static bool apply_function(float *ramp, const struct qc_prepare *p, struct qc_status *st)
 {
     struct qc_unary u;
     struct qc_composed *f;
@@ -162,7 +162,7 @@ static bool prepare_int_table(struct qc_prepare *p, struct qc_status *st)
                        p->arena, st))
         return false;
     qc_convert_run(&in, 0, real, ramp, 256);
-    if (!apply(real, p, st)) return false;
+    if (!apply_function(real, p, st)) return false;
     qc_convert_run(&out, 0, t->entry, real, 256);
     return true;
 }

@@ -15,7 +15,7 @@ struct state {
     int axis;
 };
 
-static float level_of(float bound, const struct qc_scales *q, size_t c)
+static float bound_in_levels(float bound, const struct qc_scales *q, size_t c)
 {
     const struct qc_affine p = {.scale = q->scale[c], .zero_point = q->zero_point[c]};
     return isinf(bound) ? bound : (float)(qc_quantize_one(bound, p, q->levels) - p.zero_point);
@@ -40,8 +40,8 @@ static bool clip_channels(struct state *s, const struct qc_prepare *p, struct qc
         return qc_fail(st, QC_UNSUPPORTED, "computed bounds cannot be quantized with one scale per channel");
     for (size_t c = 0; c < q->count; c++) {
         all[c] = all[q->count + c] = 1;
-        all[2 * q->count + c] = level_of(lo, q, c);
-        all[3 * q->count + c] = level_of(hi, q, c);
+        all[2 * q->count + c] = bound_in_levels(lo, q, c);
+        all[3 * q->count + c] = bound_in_levels(hi, q, c);
     }
     s->axis = q->axis;
     s->channels = (struct qc_rounding){.kind = QC_ROUNDING_COPY,

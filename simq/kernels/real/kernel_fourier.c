@@ -161,7 +161,7 @@ static bool run_stft(const struct qc_run *r, struct qc_status *st)
 
 /* --- MelWeightMatrix: triangles over the bins of a spectrum --- */
 
-static double number(const struct qc_view *v)
+static double scalar_of(const struct qc_view *v)
 {
     const struct qc_tensor t = {.dtype = v->dtype, .count = 1, .data = v->data};
     return qc_tensor_float(&t, 0);
@@ -169,8 +169,9 @@ static double number(const struct qc_view *v)
 
 static int64_t bin_of(const struct qc_run *r, int64_t i)
 {
-    const double n = number(&r->in[1]), rate = number(&r->in[2]), bands = number(&r->in[0]);
-    const double low = 2595 * log10(1 + number(&r->in[3]) / 700), high = 2595 * log10(1 + number(&r->in[4]) / 700);
+    const double n = scalar_of(&r->in[1]), rate = scalar_of(&r->in[2]), bands = scalar_of(&r->in[0]);
+    const double low = 2595 * log10(1 + scalar_of(&r->in[3]) / 700),
+                 high = 2595 * log10(1 + scalar_of(&r->in[4]) / 700);
     const double mel = (double)i * (high - low) / (bands + 2) + low, hertz = 700 * (pow(10, mel / 2595) - 1);
     const double bin = floor((n + 1) * hertz / rate);
     return bin > 0 && bin < 0x1p40 ? (int64_t)bin : 0;

@@ -60,7 +60,7 @@ static void compute(enum qc_op op, float *y, int64_t n, const float *pa, int64_t
     }
 }
 
-static void clip(float *y, int64_t n, const float *x, int64_t stride, const float *lo, const float *hi)
+static void clip_values(float *y, int64_t n, const float *x, int64_t stride, const float *lo, const float *hi)
 {
     for (int64_t i = 0; i < n; i++) {
         float v = x[i * stride];
@@ -93,7 +93,7 @@ static void run_step_function(const struct qc_composed *s, unsigned k, float *re
         for (int64_t i = 0; i < n; i++) y[i] = *in[0];
         s->unary[k].fn(y, y, n, s->unary[k].a, s->unary[k].b);
     } else if (step->op == QC_OP_Clip)
-        clip(y, n, in[0], stride[0], in[1], in[2]);
+        clip_values(y, n, in[0], stride[0], in[1], in[2]);
     else
         compute(step->op, y, n, in[0], stride[0], in[1] ? in[1] : in[0], in[1] ? stride[1] : stride[0]);
 }

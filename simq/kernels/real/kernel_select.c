@@ -230,7 +230,7 @@ static bool prepare_boxes(struct qc_prepare *p, struct qc_status *st)
     return centred != NULL;
 }
 
-static struct qc_tensor tensor_of(const struct qc_view *v)
+static struct qc_tensor tensor_of_view(const struct qc_view *v)
 {
     return (struct qc_tensor){.dtype = v->dtype,
                               .shape = qc_shape_of(v->rank, v->dim),
@@ -244,7 +244,7 @@ static bool run_boxes(const struct qc_run *r, struct qc_status *st)
     struct qc_tensor in[5];
     const struct qc_tensor *limit[3] = {NULL};
     for (unsigned i = 0; i < r->input_count && i < 5; i++) {
-        in[i] = tensor_of(&r->in[i]);
+        in[i] = tensor_of_view(&r->in[i]);
         if (i > 1 && r->in[i].rank >= 0) limit[i - 2] = &in[i];
     }
     struct qc_boxes b = {.boxes = &in[0], .scores = &in[1], .centred = *(const bool *)r->state};

@@ -18,7 +18,7 @@ struct state {
     bool present, weighed; /* present: 1 instead of the count; weighed: multiplied by the weight */
 };
 
-static bool damaged(struct qc_status *st)
+static bool damaged_tfidf(struct qc_status *st)
 {
     return qc_fail(st, QC_BAD_INPUT, "the pool of n-grams is damaged");
 }
@@ -38,13 +38,13 @@ static bool prepare_tfidf(struct qc_prepare *p, struct qc_status *st)
     s->skips = qc_attr_int(p->node, "max_skip_count", 0);
     s->present = strcmp(mode, "IDF") == 0;
     s->weighed = strcmp(mode, "TF") != 0 && weights;
-    if (!lengths || !items || (weights && weights->count != grams)) return damaged(st);
+    if (!lengths || !items || (weights && weights->count != grams)) return damaged_tfidf(st);
     for (size_t n = 0; n < lengths; n++) {
         const int64_t begin = counts[n], end = n + 1 < lengths ? counts[n + 1] : (int64_t)items,
                       length = (int64_t)n + 1;
-        if (begin < 0 || end < begin || end > (int64_t)items || (end - begin) % length) return damaged(st);
+        if (begin < 0 || end < begin || end > (int64_t)items || (end - begin) % length) return damaged_tfidf(st);
         for (int64_t at = begin; at < end; at += length) {
-            if (s->count == grams) return damaged(st);
+            if (s->count == grams) return damaged_tfidf(st);
             const size_t k = s->count++;
             s->grams[k] = (struct gram){.items = pool + at,
                                         .length = length,

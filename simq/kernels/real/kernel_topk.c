@@ -65,7 +65,7 @@ static void merge_topk(int64_t *to, const int64_t *from, int64_t half, int64_t n
 }
 
 /* Returns the sorted positions, in one of the two lists, each [n]. */
-static const int64_t *sorted(int64_t *order, int64_t *other, int64_t n, const struct line *x)
+static const int64_t *sorted_line(int64_t *order, int64_t *other, int64_t n, const struct line *x)
 {
     for (int64_t i = 0; i < n; i++) order[i] = i;
     for (int64_t width = 1; width < n; width *= 2) {
@@ -91,7 +91,7 @@ static bool run_topk(const struct qc_run *r, struct qc_status *st)
     struct qc_walk w;
     for (bool more = qc_walk_begin(&w, 3, views, 1U << s->axis); more; more = qc_walk_next(&w)) {
         const struct line line = {qc_at(x, w.at[0]), x->stride[s->axis] * (int64_t)size, s->before};
-        const int64_t *best = sorted(order, order + n, n, &line);
+        const int64_t *best = sorted_line(order, order + n, n, &line);
         for (int64_t i = 0; i < k; i++) {
             memcpy(qc_at(y, w.at[1] + i * y->stride[s->axis]), line.data + best[i] * line.step, size);
             if (at) ((int64_t *)at->data)[w.at[2] + i * at->stride[s->axis]] = best[i];

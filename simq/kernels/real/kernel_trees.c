@@ -52,17 +52,17 @@ static int by_leaf(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-static bool damaged(struct qc_status *st)
+static bool damaged_trees(struct qc_status *st)
 {
     return qc_fail(st, QC_BAD_INPUT, "the trees are damaged");
 }
 
 /* *out: the place of a node. */
-static bool place_of(int64_t *out, const struct state *s, int64_t tree, int64_t id, struct qc_status *st)
+static bool tree_place(int64_t *out, const struct state *s, int64_t tree, int64_t id, struct qc_status *st)
 {
     const struct node key = {.tree = tree, .id = id};
     const struct node *found = bsearch(&key, s->nodes, s->node_count, sizeof key, by_place);
-    if (!found) return damaged(st);
+    if (!found) return damaged_trees(st);
     *out = found - s->nodes;
     return true;
 }
@@ -91,7 +91,7 @@ static bool read_trees(struct state *s, const struct qc_prepare *p, struct qc_st
         qc_attr_ints(n, "nodes_nodeids", &id) != count || qc_attr_ints(n, "nodes_featureids", &feature) != count ||
         qc_attr_ints(n, "nodes_truenodeids", &yes) != count || qc_attr_ints(n, "nodes_falsenodeids", &no) != count ||
         (missing_count && missing_count != count))
-        return damaged(st);
+        return damaged_trees(st);
     s->nodes = QC_NEW_ARRAY(p->arena, struct node, count, st);
     s->roots = QC_NEW_ARRAY(p->arena, size_t, count, st);
     if (!s->nodes || !s->roots) return false;
@@ -109,15 +109,15 @@ static bool read_trees(struct state *s, const struct qc_prepare *p, struct qc_st
     qsort(s->nodes, count, sizeof *s->nodes, by_place);
     for (size_t i = 0; i < count; i++) {
         struct node *x = &s->nodes[i];
-        if (i && by_place(x - 1, x) == 0) return damaged(st);
+        if (i && by_place(x - 1, x) == 0) return damaged_trees(st);
         if (x->mode == LEAF) continue;
-        if (!place_of(&x->yes, s, x->tree, x->yes, st) || !place_of(&x->no, s, x->tree, x->no, st)) return false;
+        if (!tree_place(&x->yes, s, x->tree, x->yes, st) || !tree_place(&x->no, s, x->tree, x->no, st)) return false;
     }
     /* The root of a tree is its first node in the file. */
     for (size_t i = 0; i < count; i++) {
         int64_t root;
         if (i && tree[i] == tree[i - 1]) continue;
-        if (!place_of(&root, s, tree[i], id[i], st)) return false;
+        if (!tree_place(&root, s, tree[i], id[i], st)) return false;
         s->roots[s->root_count++] = (size_t)root;
     }
     return true;
@@ -132,14 +132,14 @@ static bool read_weights(struct state *s, const struct qc_prepare *p, const char
     if (!count || qc_attr_ints(p->node, qc_text(tree_name, 32, "%s_treeids", prefix), &tree) != count ||
         qc_attr_ints(p->node, qc_text(id_name, 32, "%s_nodeids", prefix), &id) != count ||
         qc_attr_ints(p->node, qc_text(target_name, 32, "%s_ids", prefix), &target) != count)
-        return damaged(st);
+        return damaged_trees(st);
     if (!(s->weights = QC_NEW_ARRAY(p->arena, struct weight, count, st))) return false;
     s->positive = s->one_class = true;
     for (; s->weight_count < count; s->weight_count++) {
         const size_t i = s->weight_count;
         int64_t leaf;
-        if (target[i] < 0 || target[i] >= s->targets) return damaged(st);
-        if (!place_of(&leaf, s, tree[i], id[i], st)) return false;
+        if (target[i] < 0 || target[i] >= s->targets) return damaged_trees(st);
+        if (!tree_place(&leaf, s, tree[i], id[i], st)) return false;
         s->weights[i] = (struct weight){(size_t)leaf, target[i], (double)values->floats[i]};
         s->positive = s->positive && values->floats[i] >= 0;
         s->one_class = s->one_class && target[i] == target[0];
@@ -172,13 +172,13 @@ static bool read_members(struct state *s, const struct qc_prepare *p, size_t nod
     const struct qc_attr *a = qc_attr_find(p->node, "membership_values");
     const size_t count = a ? a->tensor->count : 0;
     size_t at = 0;
-    if (a && !(s->members = read_numbers(p, "membership_values", count, st))) return damaged(st);
+    if (a && !(s->members = read_numbers(p, "membership_values", count, st))) return damaged_trees(st);
     for (size_t i = 0; i < node_count; i++) {
         struct node *n = &s->nodes[i];
         if (n->mode != MEMBER) continue;
         n->first = at;
         while (at < count && !isnan(s->members[at])) at++;
-        if (at == count) return damaged(st);
+        if (at == count) return damaged_trees(st);
         n->count = at++ - n->first;
     }
     return true;
@@ -187,7 +187,7 @@ static bool read_members(struct state *s, const struct qc_prepare *p, size_t nod
 /* *to: the place of a branch, a node or, behind the nodes, a leaf. */
 static bool branch(int64_t *to, int64_t index, bool leaf, size_t node_count, size_t leaf_count, struct qc_status *st)
 {
-    if (index < 0 || (uint64_t)index >= (leaf ? leaf_count : node_count)) return damaged(st);
+    if (index < 0 || (uint64_t)index >= (leaf ? leaf_count : node_count)) return damaged_trees(st);
     *to = index + (leaf ? (int64_t)node_count : 0);
     return true;
 }
@@ -208,7 +208,7 @@ static bool read_ensemble(struct state *s, const struct qc_prepare *p, struct qc
         modes->tensor->count != nodes || !split || !weight || qc_attr_ints(n, "nodes_truenodeids", &yes) != nodes ||
         qc_attr_ints(n, "nodes_falsenodeids", &no) != nodes || qc_attr_ints(n, "nodes_trueleafs", &yes_leaf) != nodes ||
         qc_attr_ints(n, "nodes_falseleafs", &no_leaf) != nodes || (missing_count && missing_count != nodes))
-        return damaged(st);
+        return damaged_trees(st);
     s->node_count = nodes + leaves;
     s->weight_count = leaves;
     s->nodes = QC_NEW_ARRAY(p->arena, struct node, s->node_count, st);
@@ -228,12 +228,12 @@ static bool read_ensemble(struct state *s, const struct qc_prepare *p, struct qc
             return false;
     }
     for (size_t i = 0; i < leaves; i++) {
-        if (target[i] < 0 || target[i] >= s->targets) return damaged(st);
+        if (target[i] < 0 || target[i] >= s->targets) return damaged_trees(st);
         s->nodes[nodes + i] = (struct node){.mode = LEAF, .first = i, .count = 1};
         s->weights[i] = (struct weight){nodes + i, target[i], weight[i]};
     }
     for (size_t i = 0; i < s->root_count; i++) {
-        if (root[i] < 0 || (uint64_t)root[i] >= nodes) return damaged(st);
+        if (root[i] < 0 || (uint64_t)root[i] >= nodes) return damaged_trees(st);
         s->roots[i] = (size_t)root[i];
         s->nodes[root[i]].tree = (int64_t)i;
     }
@@ -375,7 +375,7 @@ static bool run_trees(const struct qc_run *r, struct qc_status *st)
             ((int64_t *)r->out[0].data)[row] = classify(&form, &count, s, sum, has);
         else
             for (size_t k = 0; s->base_count == count && k < count; k++) sum[k] += (double)s->base[k];
-        if (!s->labels && count == 1 && s->base_count > 1) return damaged(st);
+        if (!s->labels && count == 1 && s->base_count > 1) return damaged_trees(st);
         if (y->dtype == QC_F64) {
             memcpy((double *)y->data + row * s->targets, sum, count * sizeof *sum);
             continue;
