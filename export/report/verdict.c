@@ -149,6 +149,6 @@ struct qc_json *qc_verdict_json(const struct qc_json *record)
     if (ms > 0 && float_ms > 0)
         say(&s, "; it runs in %.0f %% of the time", 100 * ms / float_ms);
     else if (estimate > slower)
-        say(&s, "; its latency is %.0f %% of the float model's (estimated)", 100 * estimate);
+        say(&s, "; its latency is %.0f %% of that of the float model (estimated)", 100 * estimate);
     return QC_JSON("grade %s text %s", g, s.text);
 }

@@ -185,7 +185,8 @@ Test(verdict, names_causes_that_are_no_layers)
         {with("samples_differ", QC_JSON("calibrated_sqnr_db %g", 46.)), "poor",
          "accuracy falls by 40.00 points; the calibration samples differ from those of --eval"},
         {with("cost", QC_JSON("latency %g", 1.5)), "poor",
-         "accuracy falls by 40.00 points; 2 changes would help; its latency is 150 % of the float model's (estimated)"},
+         "accuracy falls by 40.00 points; 2 changes would help; its latency is 150 % of that of the float model "
+         "(estimated)"},
         {with("cost", QC_JSON("latency %g", 1.04)), "poor", "accuracy falls by 40.00 points; 2 changes would help"},
         {with("float_ops", ops), "unknown", "nothing is quantized: the outputs are those of the float model"},
     };
