@@ -195,7 +195,7 @@ const plotFigure = (plot, caption) => plot && h('figure', {}, plot, h('figcaptio
 // The values and the channels of a layer, which come first.
 const valuePlots = (l) => h('div.plots', {},
   l.histogram?.counts?.length ? plotFigure(histogramPlot(l),
-    `Values per bar, logarithmic. Shaded: the chosen range; red: beyond it. Exact zeros are left out: ${count(l.histogram.zeros)}.`)
+    `Values per bar, logarithmic. Shaded: the chosen range; orange: clipped. Exact zeros are left out: ${count(l.histogram.zeros)}.`)
     : l.kind === 'activation' ? h('p.note', {}, `No histogram: method ${l.method} keeps only the extremes.`) : null,
   l.channels ? plotFigure(channelPlot(l),
     `Least and largest weight of each channel${l.channels.count > l.channels.min.length ? ', of neighbours together' : ''}.`) : null);
@@ -226,7 +226,7 @@ const layerDetail = (r, i) => {
     h('h2', {}, h('span.muted.number', {}, String(i + 1)), ' ', nameOf(l.name)),
     h('p.note', {}, `${l.op}, ${l.kind}, ${typeOf(l)}`),
     known(db) ? h('p.note', {}, h(`span.chip.${level(db)}`, {}, decibel(db)),
-      ` of the outputs with only ${l.node ?? 'this layer'} quantized${effect ? (effect.measured ? ', measured' : ', estimated') : ''}`) : null,
+      ` of the outputs with only ${l.node ?? 'this layer'} quantized${effect ? (effect.measured ? ', measured' : ', estimated') : ''}`) : null, effectsNote(r),
     layerAdvice(r, l, i), valuePlots(l), layerFacts(r, l), solverPlots(r, l), l.node
       ? [h('h3', {}, 'To try this layer in float'), command(`--skip=${shellWord(l.node)}`)] : null);
 };

@@ -65,7 +65,7 @@ const histogramPlot = (l) => {
     if (!n || (middle >= lo && middle <= hi) !== inside) return '';
     return `M${p.across(from)} ${p.base}V${Math.min(p.up(Math.log10(n)), p.base - 1.5)}H${(p.across(from + step) - 0.6).toFixed(1)}V${p.base}z`;
   }).join('');
-  return p.add(svg('path.bars', { d: bars(true) }), svg('path.bars.out', { d: bars(false) })).vertical('limit',
+  return p.add(svg('path.bars', { d: bars(true) }), svg('path.bars.clipped', { d: bars(false) })).vertical('limit',
     lo).vertical('limit', hi).axisX('value').root;
 };
 
