@@ -312,5 +312,5 @@ def record(one):
             "qc_json_float(p->scale[0])"),
         one("clipped share", layers, "c->range.clipped_fraction", "l->lost_fraction"),
         one("SQNR of a layer alone", layers, "l->sqnr_db, l->alone_db,", "l->sqnr_db, l->sqnr_db,"),
-        one("number of quantized operators", "quantize/report/record.c", "r->quantized_ops);", "r->float_op_count);"),
+        one("number of quantized operators", "quantize/job.c", "quantized_ops %zu\", quantized);", "quantized_ops %zu\", qc_json_size(floats));"),
     ]

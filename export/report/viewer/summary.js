@@ -22,7 +22,7 @@ const accuracyTile = (r) => {
     drop = (a.lower_is_better ? -1 : 1) * by * (a.fp32 - a.int8), i = a.int8_interval;
   const e = tile(isOwn(a) ? 'Metric'
     : `${metricName(a)} on ${a.positions ? `${count(a.positions)} positions of ` : ''}${plural(a.samples, 'sample')}`,
-    [h('span.whole', {}, `${fromTo(fixed(by * a.fp32), fixed(by * a.int8))}${unit && `\u00a0${unit}`} `),
+    [h('span.whole', {}, `${fromTo(fixed(by * a.fp32), fixed(by * a.int8))}${unit && `\u00a0${unit}`}`), ' ',
       fixed(by * a.fp32) === fixed(by * a.int8) ? h('small', {}, 'as in float') : h(drop > (isOwn(a) ? Infinity : isPsnr(a) ? 0.5 : 1) ? 'small.bad' : 'small', {},
       `${drop > 0 ? '−' : '+'}${fixed(Math.abs(drop))} ${metricUnit(a, 'points')}`)],
     isOwn(a) ? note(a.file, a.lower_is_better ? ' (less is better)' : '')
