@@ -99,22 +99,16 @@ bool qc_fit_pairs(size_t *raised, float *scale, const int32_t *zero_point, const
     struct row r = {.weights = fit->weights->data, .order = &order, .levels = qc_qparams_levels(q)};
     const size_t bytes = ((size_t)order.count + 1) / 2 * sizeof *r.pairs;
     if (!(r.pairs = malloc(bytes + 1))) return qc_fail_memory(st, bytes);
-    for (r.channel = 0; r.channel < order.channels; r.channel++) {
-        const size_t at = qc_scale_at(&layout, (size_t)qc_pair_order_at(&order, r.channel, 0));
-        const float was = scale[at];
-        r.zero_point = zero_point[at];
-        scale[at] = fitting_scale(&r, was, q->pair_limit);
-        *raised += scale[at] > was;
-    }
-    /* A larger scale may round a pair of another row up. */
-    for (bool again = layout.count < (size_t)order.channels; again;) {
+    /* A larger scale may round a pair of another row up, if rows share it. */
+    for (bool first = true, again = true; again; first = false) {
         again = false;
         for (r.channel = 0; r.channel < order.channels; r.channel++) {
             const size_t at = qc_scale_at(&layout, (size_t)qc_pair_order_at(&order, r.channel, 0));
             const float was = scale[at];
             r.zero_point = zero_point[at];
             scale[at] = fitting_scale(&r, was, q->pair_limit);
-            again = again || scale[at] > was;
+            *raised += first && scale[at] > was;
+            again = again || (scale[at] > was && layout.count < (size_t)order.channels);
         }
     }
     free(r.pairs);
