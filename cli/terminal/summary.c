@@ -477,10 +477,10 @@ static void print_fallback(FILE *f, const struct qc_json *b, bool with_report)
             print_reached(f, s);
             qc_print(f, " (estimated)");
         }
-        qc_print(f, "\n            by hand: ");
-        if (options <= OPTIONS)
+        if (text(b, "command")) qc_print(f, "\n            by hand: ");
+        if (text(b, "command") && options <= OPTIONS)
             qc_print(f, "%s", text(b, "command"));
-        else
+        else if (options)
             qc_print(f, "%zu options, %s", options, with_report ? "in report.json" : "which --json lists");
         fputc('\n', f);
     }

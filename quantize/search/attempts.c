@@ -77,6 +77,7 @@ bool qc_attempts_begin(struct qc_attempts *t, struct qc_demand *d, const struct 
     fill_step(s, t, has);
     if (!qc_cost_of(&s->cost, c->network, st)) return false;
     if (demanded) return true;
+    t->base.may_be_float = c->scheme.partition.prefer == QC_PREFER_SPEED && !c->scheme.options->require_integer;
     const size_t real = c->setup->model.graph->budget.model_bytes;
     t->most = (struct qc_report_cost){.latency = fmax(1, s->cost.latency),
                                       .bytes = s->cost.bytes > real ? s->cost.bytes : real};

@@ -16,7 +16,7 @@ struct qc_scheme {
     const struct qc_settings *settings;
     struct qc_float_form *form; /* the float network to quantize (quantize/make/network.h); NULL: made from options */
     bool sized;                 /* --size: the bits are chosen, and weights may be refined */
-    bool may_be_float;          /* --benchmark: the network may have no quantized operator */
+    bool may_be_float;          /* --benchmark and mending: the network may have no quantized operator */
     bool bare;                  /* for a comparison: no details for the report are kept */
 };
 

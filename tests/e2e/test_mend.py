@@ -33,7 +33,7 @@ def unlike(tmp_path):
 
 @pytest.fixture
 def hopeless(tmp_path):
-    return unlike_job(tmp_path, 8, 2)  # no other convolution: --skip would leave nothing to quantize
+    return unlike_job(tmp_path, 8, 2)  # no other convolution: in float nothing is left to quantize
 
 
 def loudness(samples, decades):
@@ -104,11 +104,21 @@ def test_a_command_that_was_measured_is_said(unlike, qcalib):
 def test_what_wider_types_do_not_mend_is_said(hopeless, qcalib):
     """No type of 16 bits has room for these samples; floats have."""
     off = "--bias-correction", "off"
-    r = qcalib(*hopeless, *off)
+    r = qcalib(*hopeless, *off, "--prefer", "integers")
     (warning,) = warnings_of(r)
     assert of_output(r) < 10
     assert warning.endswith("--activation-type none")
     assert of_output(qcalib(*hopeless, *off, "--activation-type", "none")) > 20
+
+
+def test_a_file_in_float_is_better_than_a_useless_one(hopeless, qcalib, tmp_path):
+    r = qcalib(*hopeless)
+    assert "nothing is quantized: with integers the worst output has" in r.err and "--prefer integers" in r.err
+    assert r.json["fallback"]["met"] and not r.json["fallback"]["options"] and r.json["fallback"]["command"] is None
+    x = np.load(tmp_path / "x.npz")["x"]
+    real, written = (onnxruntime.InferenceSession(str(tmp_path / n)).run(None, {"x": x})[0] for n in ("unlike.onnx", "q.onnx"))
+    assert np.abs(real - written).max() <= 1e-5 * np.abs(real).max()
+    assert "by hand" not in qcalib(*(a for a in hopeless if a != "--json")).out
 
 
 def test_types_that_are_asked_for_stay(unlike, qcalib):
