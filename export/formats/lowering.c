@@ -340,12 +340,44 @@ static qc_id lower_short_bias(struct qc_lowering *x, qc_id v, struct qc_status *
     return add_named(x, QC_OP_DequantizeLinear, 3, in, vector ? &axis : NULL, base, "dequantized", st);
 }
 
+/* Adds an affine constant as real numbers by operators on constants, which runtimes fold when they load the file: ONNX
+   Runtime (1.32) folds a Cast and a Mul, but computes DequantizeLinear in every run. */
+static qc_id lower_at_load(struct qc_lowering *x, qc_id v, struct qc_status *st)
+{
+    const struct qc_type *type = &x->from->values[v].type;
+    const struct qc_qparams *s = &x->from->qparams_of[type->qparams];
+    const struct qc_attr to = QC_INT("to", qc_dtype_info(QC_F32)->onnx);
+    const char *base = qc_lower_base(x, v);
+    struct qc_shape along = QC_SCALAR;
+    bool zero = true;
+    qc_lower_integer(x, v, st);
+    if (s->per_channel && s->count > 1) {
+        along = type->shape;
+        for (int i = 0; i < along.rank; i++) along.dim[i] = i == type->axis ? (int64_t)s->count : 1;
+    }
+    QC_FREED float *zeros = calloc(s->count, sizeof *zeros);
+    if (!zeros) return qc_fail_memory(st, s->count * sizeof *zeros);
+    for (size_t i = 0; i < s->count; i++) {
+        zeros[i] = (float)s->zero_point[i];
+        zero = zero && s->zero_point[i] == 0;
+    }
+    qc_id real = add_named(x, QC_OP_Cast, 1, &x->integer[v], &to, base, "levels", st);
+    if (!zero) {
+        const qc_id in[2] = {real, qc_lower_constant(x, QC_F32, &along, zeros, s->name, "zero", st)};
+        real = add_named(x, QC_OP_Sub, 2, in, NULL, base, "centred", st);
+    }
+    const qc_id in[2] = {real, qc_lower_constant(x, QC_F32, &along, s->scale, s->name, "scale", st)};
+    return add_named(x, QC_OP_Mul, 2, in, NULL, base, "dequantized", st);
+}
+
 qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const struct qc_value *value = &x->from->values[v];
     if (x->real[v]) return x->real[v];
     if (value->constant && !value->type.qparams)
         return x->real[v] = qc_graph_add_constant(x->to, value->name, value->constant, st);
+    if (value->constant && x->from->qparams_of[value->type.qparams].at_load)
+        return x->real[v] = lower_at_load(x, v, st);
     if (value->constant && x->from->qparams_of[value->type.qparams].block)
         return x->real[v] = qc_lower_blocks(x, v, st);
     if (value->constant && x->from->qparams_of[value->type.qparams].kind == QC_QPARAMS_PRODUCT) {

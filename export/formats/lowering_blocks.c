@@ -145,7 +145,8 @@ qc_id qc_lower_bias(struct qc_lowering *x, qc_id v, struct qc_status *st)
 static qc_id table_behind(const struct qc_graph *g, const struct qc_node *dequantize)
 {
     const qc_id v = dequantize && dequantize->op == QC_OP_Dequantize ? dequantize->inputs[0] : 0;
-    return v && qc_constant_of(g, v) && g->values[v].type.shape.rank == 2 ? v : 0;
+    const bool table = v && qc_constant_of(g, v) && g->values[v].type.shape.rank == 2;
+    return table && !g->qparams_of[g->values[v].type.qparams].at_load ? v : 0;
 }
 
 qc_id qc_lower_table_of(const struct qc_lowering *x, const struct qc_node *n)

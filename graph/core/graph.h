@@ -106,6 +106,8 @@ struct qc_qparams {
     bool is_weight, restricted, per_channel;
     bool in_place;                         /* quantize and dequantize do not move through other ops */
     bool power_of_two;                     /* scales are powers of two */
+    bool at_load;                          /* of weights of float operators: a runtime converts them when it loads the
+                                              file */
     unsigned bits;                         /* bits of the levels, if fewer than those of the type; 0: all of the type */
     const struct qc_number_format *format; /* NULL, or the format that defines levels and scales */
     int64_t block; /* elements along the value's axis that share a scale; each element of the other axes has its own

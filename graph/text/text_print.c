@@ -122,6 +122,7 @@ static void print_qparams(FILE *f, const struct qc_graph *g, qc_id id)
     fprintf(f, " %s %s%s%s%s", qc_dtype_info(s->dtype)->name, s->symmetry == QC_SYMMETRIC ? "symmetric" : "asymmetric",
             s->is_weight ? " weight" : "", s->restricted ? " restricted" : "", s->per_channel ? " per_channel" : "");
     if (s->power_of_two) fputs(" power_of_two", f);
+    if (s->at_load) fputs(" at_load", f);
     if (s->bits) fprintf(f, " bits %u", s->bits);
     if (s->block) fprintf(f, " block %" PRId64, s->block);
     if (s->pair_limit) fprintf(f, " pairs %" PRId32, s->pair_limit);

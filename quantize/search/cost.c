@@ -14,8 +14,8 @@
 #include "rewrite/passes/simulate.h"
 #include "simq/plan/plan.h"
 
-/* Nanoseconds of a run beside its operators, and the time of a product with kernels for 16 bits over that of 8. */
-enum { RUN = 4000, WIDE = 2 };
+/* Time of a product with kernels for 16 bits over that of 8. */
+enum { WIDE = 2 };
 
 /* A graph whose time is estimated. */
 struct timed {
@@ -87,7 +87,7 @@ static int64_t time_of_conversion(const struct timed *t, const struct qc_node *n
     const qc_id x = n->inputs[0], y = n->outputs;
     const bool wide = is_wide(g, x) || is_wide(g, y);
     if (is_accumulator(g, x) && !wide) return 0; /* the product gives this */
-    if (qc_constant_of(g, x)) return qc_time_to_convert(t->on, g, y, QC_CONVERT_WEIGHT, false);
+    if (qc_constant_of(g, x)) return qc_time_to_convert(t->on, g, x, QC_CONVERT_WEIGHT, false);
     const bool layout = n->op != QC_OP_Requantize && (changes_layout(t, y) || changes_layout(t, x));
     int64_t time = 0;
     if (n->op != QC_OP_Dequantize)
@@ -117,7 +117,7 @@ bool qc_estimate_time(double *time, enum qc_processor on, const struct qc_graph 
     QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
     if (!qc_uses_of(&t.uses, g, a, st)) return false;
-    *time = RUN;
+    *time = (double)qc_time_of_run(on, g);
     for (qc_id id = 1; id <= g->node_count; id++) {
         int64_t one = 0;
         if (time_of_node(&one, &t, id))

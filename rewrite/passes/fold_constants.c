@@ -8,6 +8,13 @@
 #include "rewrite/passes/simulate.h"
 #include "rewrite/passes/unfold.h"
 
+/* Returns the shape of a value: that of the new graph, where sizes that are folded before it are known. */
+static const struct qc_shape *shape_of(const struct qc_rebuild *r, qc_id old)
+{
+    const struct qc_shape *s = r->map[old] ? &r->to->values[r->map[old]].type.shape : NULL;
+    return s && qc_shape_fixed(s) ? s : &r->from->values[old].type.shape;
+}
+
 static bool foldable(const struct qc_graph *to, const struct qc_graph *g, const struct qc_rebuild *r,
                      const struct qc_node *n)
 {
@@ -16,7 +23,7 @@ static bool foldable(const struct qc_graph *to, const struct qc_graph *g, const 
     for (unsigned i = 0; i < n->input_count; i++) {
         if (!n->inputs[i]) continue;
         qc_id v = r->map[n->inputs[i]];
-        if (shape ? !qc_shape_fixed(&g->values[n->inputs[i]].type.shape)
+        if (shape ? !qc_shape_fixed(shape_of(r, n->inputs[i]))
                   : !qc_constant_of(g, n->inputs[i]) && !(v && qc_constant_of(to, v)))
             return false;
     }
@@ -98,9 +105,9 @@ static bool fold(struct qc_rebuild *r, qc_id old, qc_eval_fn *eval, struct qc_fo
     struct qc_tensor **results = calloc(n->output_count, sizeof *results);
     if (!results) return qc_fail_memory(st, n->output_count * sizeof *results);
     bool measures = n->op == QC_OP_Shape || n->op == QC_OP_Size;
-    bool ok = measures ? (results[0] = measure(n, &r->from->values[n->inputs[0]].type.shape,
-                                               &r->to->values[first].type.shape, st)) != NULL
-                       : eval(results, r->to, r->to->values[first].node, st);
+    bool ok = measures
+                  ? (results[0] = measure(n, shape_of(r, n->inputs[0]), &r->to->values[first].type.shape, st)) != NULL
+                  : eval(results, r->to, r->to->values[first].node, st);
     const size_t made_from = bytes_read(r->to, qc_node_of(r->to, first));
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         results[k]->made_from = made_from;

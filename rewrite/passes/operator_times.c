@@ -64,13 +64,63 @@ static int64_t in_blocks(int64_t n, int64_t block)
     return (n + block - 1) / block * block;
 }
 
-static void times_of_conv(const struct rate *r, struct qc_operator_times *out, const struct qc_graph *g,
+/* Returns the node that makes a value, before its conversions between types. */
+static const struct qc_node *maker_of(const struct qc_graph *g, qc_id value)
+{
+    const struct qc_node *n = qc_node_of(g, value);
+    while (n && (n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize)) n = qc_node_of(g, n->inputs[0]);
+    return n;
+}
+
+/* Returns true if the node adds a constant to a product, which has the time of both. */
+static bool is_bias(const struct qc_graph *g, const struct qc_node *n)
+{
+    if (n->op != QC_OP_Add) return false;
+    const bool left = qc_constant_of(g, n->inputs[0]) != NULL;
+    const struct qc_node *of = maker_of(g, n->inputs[left]);
+    return of && qc_multiplies(of->op) && qc_constant_of(g, n->inputs[!left]);
+}
+
+/* Returns true if a constant is added to the result of the product. */
+static bool has_bias(const struct qc_uses *uses, const struct qc_node *n)
+{
+    const struct qc_graph *g = uses->graph;
+    for (qc_id reader; (reader = qc_only_reader(uses, n->outputs)) != 0;) {
+        n = &g->nodes[reader];
+        if (n->op != QC_OP_Dequantize && n->op != QC_OP_Requantize) return is_bias(g, n);
+    }
+    return false;
+}
+
+static int64_t block_for(const struct rate *r)
+{
+    return block_of[r == rates_of[QC_PROCESSOR_AVX2] ? QC_PROCESSOR_AVX2 : QC_PROCESSOR_AVX512_VNNI];
+}
+
+/* Returns the time to order the channels of a float convolution that do not fill blocks as others than convolutions
+   read them, and back. */
+static int64_t time_to_reorder(const struct rate *r, const struct qc_uses *uses, const struct qc_node *n)
+{
+    const struct qc_shape *s = &qc_value(uses->graph, n->outputs)->type.shape;
+    const struct work w = {.results = qc_elements_of_one(uses->graph, n->outputs)};
+    if (s->rank != 4 || s->dim[1] % block_for(r) == 0) return 0;
+    for (qc_id reader = qc_only_reader(uses, n->outputs); reader; reader = qc_only_reader(uses, n->outputs)) {
+        n = &uses->graph->nodes[reader];
+        if (n->op == QC_OP_Conv) return 0;
+        if (qc_node_affine(n) != QC_AFFINE_BOUND) break;
+    }
+    return 2 * time_of(r, QC_TIME_REORDER, w);
+}
+
+static void times_of_conv(const struct rate *r, struct qc_operator_times *out, const struct qc_uses *uses,
                           const struct qc_node *n, int64_t results)
 {
+    const struct qc_graph *g = uses->graph;
     const struct qc_shape *w = &qc_value(g, n->inputs[1])->type.shape;
     const int64_t made = w->dim[0], read = w->dim[1], groups = qc_attr_int(n, "group", 1), positions = results / made;
-    const int64_t block = block_of[r == rates_of[QC_PROCESSOR_AVX2] ? QC_PROCESSOR_AVX2 : QC_PROCESSOR_AVX512_VNNI];
-    const bool image = w->rank == 4, odd = made % BLOCK != 0, uneven = made % block != 0;
+    const int64_t block = block_for(r);
+    const bool image = w->rank == 4, odd = made % BLOCK != 0, uneven = read > block && read % 4 != 0;
+    const int64_t rows = groups > 1 || read < block ? read : in_blocks(read, block);
     int64_t taps = 1;
     for (int i = 2; i < w->rank; i++) taps *= w->dim[i];
     const int64_t window = taps > 1 ? read * taps * positions * groups : 0;
@@ -78,14 +128,17 @@ static void times_of_conv(const struct rate *r, struct qc_operator_times *out, c
                                .window = window,
                                .results = results,
                                .positions = taps * positions * groups},
-                      blocks = {.multiply_adds = in_blocks(made, block) * read * taps * positions,
+                      blocks = {.multiply_adds = in_blocks(made, block) * rows * taps * positions,
+                                .window = rows * taps * positions * in_blocks(made, 4 * block) / (4 * block),
                                 .results = in_blocks(made, block) * positions},
                       packed = {.multiply_adds = in_blocks(made, BLOCK) * in_blocks(read * taps, 4) * positions,
                                 .results = results,
                                 .positions = taps * positions},
-                      once = {.positions = positions};
+                      once = {.positions = positions},
+                      each = {.multiply_adds = plain.multiply_adds, .positions = groups},
+                      few = {.window = blocks.window};
     if (groups > 1 && read == 1 && made == groups) {
-        out->real = time_of(r, image ? QC_TIME_FLOAT_DEPTHWISE : QC_TIME_FLOAT_GROUPS, image ? blocks : plain);
+        out->real = time_of(r, image ? QC_TIME_FLOAT_DEPTHWISE : QC_TIME_FLOAT_ROWS, image ? blocks : each);
         out->integer = time_of(r, QC_TIME_INT_DEPTHWISE, packed);
     } else if (groups > 1) {
         const bool whole = image && read % block == 0 && made / groups % block == 0;
@@ -93,17 +146,23 @@ static void times_of_conv(const struct rate *r, struct qc_operator_times *out, c
         out->integer = time_of(r, QC_TIME_INT_GROUPS, plain);
         return;
     } else {
-        out->real = image && !uneven ? time_of(r, QC_TIME_FLOAT_CONV, blocks) +
-                                           (read < block ? time_of(r, QC_TIME_FLOAT_CONV_FEW, blocks) : 0)
-                                     : time_of(r, image ? QC_TIME_FLOAT_CONV_ODD : QC_TIME_FLOAT_CONV_PLAIN, plain);
+        const enum kind kind = !image                       ? QC_TIME_FLOAT_CONV_PLAIN
+                               : uneven                     ? QC_TIME_FLOAT_CONV_ODD
+                               : taps == 1 && read >= block ? QC_TIME_FLOAT_POINT
+                                                            : QC_TIME_FLOAT_CONV;
+        out->real = time_of(r, kind, !image || uneven ? plain : blocks) +
+                    (image && read < block ? time_of(r, QC_TIME_FLOAT_CONV_FEW, few) : 0) +
+                    (image && !uneven ? time_to_reorder(r, uses, n) : 0);
         out->integer =
             time_of(r, QC_TIME_INT_CONV, packed) + (read < FEW ? time_of(r, QC_TIME_INT_CONV_FEW, plain) : 0);
     }
     if (odd) out->integer += time_of(r, QC_TIME_INT_CONV_ODD, once);
 }
 
-static bool times_of_product(const struct rate *r, struct qc_operator_times *out, const struct qc_graph *g, qc_id node)
+static bool times_of_product(const struct rate *r, struct qc_operator_times *out, const struct qc_uses *uses,
+                             qc_id node)
 {
+    const struct qc_graph *g = uses->graph;
     const struct qc_node *n = &g->nodes[node];
     const struct qc_shape *s = &qc_value(g, n->outputs)->type.shape;
     const int64_t results = qc_elements_of_one(g, n->outputs), weights = qc_elements_of_one(g, n->inputs[1]);
@@ -116,7 +175,7 @@ static bool times_of_product(const struct rate *r, struct qc_operator_times *out
                                .positions = x->rank > 0 && x->dim[0] > 0 ? x->dim[0] : 1};
         out->real = out->integer = time_of(r, QC_TIME_FLOAT_STEPS, w);
     } else if (n->op == QC_OP_Conv) {
-        times_of_conv(r, out, g, n, results);
+        times_of_conv(r, out, uses, n, results);
     } else {
         const int64_t columns = s->rank > 0 && s->dim[s->rank - 1] > 0 ? s->dim[s->rank - 1] : 1;
         const struct work w = {.multiply_adds = (int64_t)all,
@@ -128,6 +187,10 @@ static bool times_of_product(const struct rate *r, struct qc_operator_times *out
         out->real =
             time_of(r, dense ? QC_TIME_FLOAT_DENSE : QC_TIME_FLOAT_MATMUL, w) + time_of(r, QC_TIME_FLOAT_LARGE, beyond);
         out->integer = time_of(r, dense ? QC_TIME_INT_DENSE : QC_TIME_INT_MATMUL, w);
+        if (!dense && has_bias(uses, n)) {
+            out->real += time_of(r, QC_TIME_FLOAT_GEMM_OF_MATMUL, w);
+            out->integer += time_of(r, QC_TIME_FLOAT_ADD, w);
+        }
     }
     return true;
 }
@@ -141,37 +204,23 @@ static int64_t pooled_elements(const struct qc_node *n, int64_t results)
     return results;
 }
 
-/* Returns the node that makes a value, before its conversions between types. */
-static const struct qc_node *maker_of(const struct qc_graph *g, qc_id value)
-{
-    const struct qc_node *n = qc_node_of(g, value);
-    while (n && (n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize)) n = qc_node_of(g, n->inputs[0]);
-    return n;
-}
-
 /* Returns true if the runtime computes the node together with the float convolution or Gemm before it. */
-static bool joins_product(const struct qc_uses *uses, const struct qc_node *n)
+static bool joins_product(const struct rate *r, const struct qc_uses *uses, const struct qc_node *n)
 {
-    const bool sum = n->op == QC_OP_Add;
-    if (!sum && n->op != QC_OP_Sigmoid && n->op != QC_OP_Tanh && n->op != QC_OP_LeakyRelu && n->op != QC_OP_HardSigmoid)
+    const struct qc_shape *s = &qc_value(uses->graph, n->outputs)->type.shape;
+    const bool sum = n->op == QC_OP_Add, bound = qc_node_affine(n) == QC_AFFINE_BOUND;
+    if (!sum && !bound && n->op != QC_OP_Sigmoid && n->op != QC_OP_Tanh && n->op != QC_OP_LeakyRelu &&
+        n->op != QC_OP_HardSigmoid)
         return false;
     for (unsigned i = 0; i < n->input_count; i++) {
         const struct qc_node *of = qc_node_of(uses->graph, n->inputs[i]);
+        if (bound && of && of->op == QC_OP_Add && qc_only_reader(uses, n->inputs[i])) return joins_product(r, uses, of);
         if (of && qc_only_reader(uses, n->inputs[i]) &&
-            (of->op == QC_OP_Conv ? !sum || qc_value(uses->graph, n->outputs)->type.shape.rank == 4
+            (of->op == QC_OP_Conv ? !sum || (s->rank == 4 && s->dim[1] % block_for(r) == 0)
                                   : !sum && of->op == QC_OP_Gemm))
             return true;
     }
     return false;
-}
-
-/* Returns true if the node adds a constant to a product, which has the time of both. */
-static bool is_bias(const struct qc_graph *g, const struct qc_node *n)
-{
-    if (n->op != QC_OP_Add) return false;
-    const bool left = qc_constant_of(g, n->inputs[0]) != NULL;
-    const struct qc_node *of = maker_of(g, n->inputs[left]);
-    return of && qc_multiplies(of->op) && qc_constant_of(g, n->inputs[!left]);
 }
 
 /* The kinds of operators that are no products. */
@@ -243,7 +292,7 @@ static bool times_of_other(const struct rate *r, struct qc_operator_times *out, 
     const int64_t last = s->rank > 0 ? s->dim[s->rank - 1] : 1;
     w.positions = results / (last > 0 ? last : 1);
     if (n->op == QC_OP_MaxPool) w.positions = s->dim[1] > 0 ? w.window / s->dim[1] : w.window;
-    out->real = time_of(r, joins_product(uses, n) ? QC_TIME_FLOAT_FUSED : kind.real, w);
+    out->real = time_of(r, joins_product(r, uses, n) ? QC_TIME_FLOAT_FUSED : kind.real, w);
     out->integer = time_of(r, kind.integer, w);
     if (kind.converts) out->integer += time_of(r, QC_TIME_QUANTIZE, w) + time_of(r, QC_TIME_DEQUANTIZE, w);
     return true;
@@ -258,8 +307,25 @@ bool qc_times_of_node(struct qc_operator_times *out, enum qc_processor on, const
     *out = (struct qc_operator_times){0};
     for (unsigned i = 0; i < n->input_count; i++) data = data || (n->inputs[i] && !qc_constant_of(g, n->inputs[i]));
     if (!data || !n->inputs[0] || !n->output_count || qc_value(g, n->outputs)->type.dtype == QC_I64) return true;
-    if (is_view(n) || qc_node_affine(n) == QC_AFFINE_BOUND || is_bias(g, n)) return true;
-    return qc_multiplies(n->op) ? times_of_product(r, out, g, node) : times_of_other(r, out, uses, n);
+    if (is_bias(g, n)) return true;
+    if (is_view(n)) {
+        const struct qc_node *of = maker_of(g, n->inputs[0]);
+        if (!(of && is_view(of)) && n->op != QC_OP_Shape && n->op != QC_OP_Size)
+            out->real = out->integer = time_of(r, QC_TIME_VIEW, (struct work){0});
+        return true;
+    }
+    if (qc_node_affine(n) == QC_AFFINE_BOUND) {
+        const struct work w = {.results = qc_elements_of_one(g, n->outputs)};
+        if (!joins_product(r, uses, n)) out->real = time_of(r, QC_TIME_FLOAT_LIGHT, w);
+        return true;
+    }
+    return qc_multiplies(n->op) ? times_of_product(r, out, uses, node) : times_of_other(r, out, uses, n);
+}
+
+int64_t qc_time_of_run(enum qc_processor on, const struct qc_graph *g)
+{
+    return time_of(rates_of[on], QC_TIME_RUN, (struct work){0}) +
+           (int64_t)(g->input_count + g->output_count) * time_of(rates_of[on], QC_TIME_PORT, (struct work){0});
 }
 
 int64_t qc_time_of_shapes(enum qc_processor on, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
@@ -284,9 +350,16 @@ int64_t qc_time_of_shapes(enum qc_processor on, const struct qc_graph *g, struct
 bool qc_times_of_match(struct qc_operator_times *out, enum qc_processor on, const struct qc_uses *uses,
                        const struct qc_match *m)
 {
-    for (unsigned i = 0; i < m->node_count; i++)
-        if (qc_multiplies(uses->graph->nodes[m->nodes[i]].op)) return qc_times_of_node(out, on, uses, m->nodes[i]);
-    return qc_times_of_node(out, on, uses, m->nodes[0]);
+    qc_id of = m->nodes[0];
+    for (unsigned i = m->node_count; i-- > 0;)
+        if (qc_multiplies(uses->graph->nodes[m->nodes[i]].op)) of = m->nodes[i];
+    if (!qc_times_of_node(out, on, uses, of)) return false;
+    for (unsigned i = 0; i < m->node_count; i++) {
+        struct qc_operator_times clamp;
+        if (m->nodes[i] == of || qc_node_affine(&uses->graph->nodes[m->nodes[i]]) != QC_AFFINE_BOUND) continue;
+        if (qc_times_of_node(&clamp, on, uses, m->nodes[i])) out->real += clamp.real;
+    }
+    return true;
 }
 
 /* Returns true if the node computes element by element, so that it takes any order of channels. */
@@ -313,5 +386,7 @@ int64_t qc_time_to_convert(enum qc_processor on, const struct qc_graph *g, qc_id
                                       [QC_CONVERT_16] = QC_TIME_ROUND_WIDE,
                                       [QC_CONVERT_WEIGHT] = QC_TIME_UNPACK};
     const struct work w = {.results = qc_elements_of_one(g, value)};
+    const qc_id qparams = qc_value(g, value)->type.qparams;
+    if (what == QC_CONVERT_WEIGHT && qparams && g->qparams_of[qparams].at_load) return 0;
     return time_of(r, kinds[what], w) + (changes_layout ? time_of(r, QC_TIME_LAYOUT, w) : 0);
 }

@@ -21,6 +21,9 @@ int64_t qc_elements_of_one(const struct qc_graph *g, qc_id value);
    once, or with another one. Returns false if a shape is unknown. */
 bool qc_times_of_node(struct qc_operator_times *out, enum qc_processor on, const struct qc_uses *uses, qc_id node);
 
+/* Returns the time of a run beside its operators: a call from Python, with its inputs and outputs. */
+int64_t qc_time_of_run(enum qc_processor on, const struct qc_graph *g);
+
 /* Returns the time of the operators that compute with shapes of g alone, none of which qc_times_of_node counts; -1 and
    a status if out of memory. */
 int64_t qc_time_of_shapes(enum qc_processor on, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);

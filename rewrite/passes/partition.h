@@ -14,6 +14,7 @@
 #pragma once
 
 #include "base/words.h"
+#include "graph/core/uses.h"
 #include "rewrite/language/rewriter.h"
 #include "rewrite/language/target.h"
 #include "rewrite/passes/given.h"
@@ -118,6 +119,7 @@ struct qc_partition {
                                requested, or NULL */
     qc_id *weight_of;       /* [node_count + 1]: the weight, if only it is quantized of the node, else 0 ... */
     int *weight_axis;       /* ... and the axis of its output channels */
+    bool *at_load;          /* [value_count + 1]: such a weight is converted to float when the file is loaded */
     struct qc_type_choice edge_type[2]; /* of activations and of weights at the edges */
     bool *edge;                         /* [node_count + 1]: a product that no product precedes, or none follows */
     const struct qc_type_choice **weight_type; /* [value_count + 1]: type of such a weight by the name of its node, or
@@ -160,6 +162,9 @@ bool qc_model_ops_of(const struct qc_model_ops **out, const struct qc_graph *mod
    result's, or that of the operator of the file that the node is a part of (graph/core/source_call.h). */
 bool qc_node_fits(const char *s, const struct qc_partition_options *o, const struct qc_graph *g,
                   const struct qc_node *n);
+
+/* Returns true if the node is a part of an operator of the file that is held as a function. */
+bool qc_node_is_of_call(const struct qc_graph *g, const struct qc_node *n);
 
 /* Returns the glob that matches only this name, in the arena; NULL if memory is out. */
 const char *qc_glob_of_name(const char *name, struct qc_arena *a, struct qc_status *st);
@@ -224,6 +229,14 @@ bool qc_partition_check_names(const struct qc_partition *p, const struct qc_rule
 /* Returns true if the types let the match be quantized. Else notes the reason, and the weight if it alone is
    quantized. */
 bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc_types_used *used);
+
+/* Notes that the weight of a match that is computed in float is stored in integers, if that is smaller, and that
+   `reason` is why. Not of operators of the file that are held as functions: the file could not have them again.
+   by_rule: a rule of costs keeps the match in float. */
+bool qc_types_store_weight(struct qc_partition *p, const struct qc_match *m, bool by_rule, const char *reason,
+                           struct qc_status *st);
+/* Weights that others read too, such as matches, are in float. */
+void qc_types_keep_shared(struct qc_partition *p, const struct qc_uses *uses);
 
 /* Returns true if the template quantizes weights only (an embedding, an LSTM). */
 bool qc_types_weights_alone(const struct qc_partition *p, const struct qc_match *m);

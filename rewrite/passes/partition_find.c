@@ -97,6 +97,7 @@ struct finder {
     bool *skipped_join;                /* [node_count + 1]: --skip keeps the node out of a pattern that joins */
     const char **cost;                 /* [node_count + 1]: why it is faster in float, or NULL */
     struct qc_types_used types_used;
+    struct qc_status status; /* of memory while matches are found */
 };
 
 /* Visits the captures that the template quantizes: fn(user, value). */
@@ -168,6 +169,7 @@ static bool accept(void *user, const struct qc_match *m)
         if (f->cost[m->nodes[i]]) {
             p->cost_count += p->reason[m->nodes[i]] != f->cost[m->nodes[i]];
             p->reason[m->nodes[i]] = f->cost[m->nodes[i]];
+            qc_types_store_weight(p, m, true, f->cost[m->nodes[i]], &f->status);
             return false;
         }
         if (n->outputs != m->root && qc_given_of_value(p->options.given, g, n->outputs)) return false;
@@ -445,14 +447,15 @@ static bool place(struct finder *f, const struct qc_rules *rules, const struct q
     const char *reason =
         qc_arena_printf(p->arena, st, QC_FASTER_IN_FLOAT "together %.0f us less, estimated", p->placed_gain);
     if (!reason) return false;
-    for (qc_id id = 1; real && id <= p->graph->node_count; id++) {
+    if (!real) return true;
+    for (qc_id id = 1; id <= p->graph->node_count; id++) {
         if (!real[id]) continue;
         p->reason[id] = reason;
+        if (!qc_types_store_weight(p, p->matches.at[id], false, reason, st)) return false;
         p->cost_count++;
         p->placed_count++;
         partition_drop(p, id);
     }
-    if (!real) return true;
     memset(p->requested, 0, p->graph->value_count + 1);
     return drop_loose_joins(p, rules, st);
 }
@@ -655,6 +658,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     p->options = *options;
     if (!p->options.target) p->options.target = &qc_target_plain;
     struct finder f = {.p = p,
+                       .status = QC_STATUS_INIT,
                        .asked = *options,
                        .skip_used = QC_NEW_ARRAY(p->arena, bool, options->skip_count, st),
                        .skipped_join = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st)};
@@ -672,6 +676,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     p->dynamic = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
     p->input_format = QC_NEW_ARRAY(p->arena, const struct qc_number_format *, g->node_count + 1, st);
     p->weight_axis = QC_NEW_ARRAY(p->arena, int, g->node_count + 1, st);
+    p->at_load = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
     p->channel_axis = QC_NEW_ARRAY(p->arena, int, g->value_count + 1, st);
     p->one_scale = QC_NEW_ARRAY(p->arena, const char *, g->value_count + 1, st);
     f.types_used.activation = QC_NEW_ARRAY(p->arena, bool, options->activation_type_count, st);
@@ -679,17 +684,19 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     struct qc_uses uses;
     f.asked.skip_count = options->asked_skips;
     if (!f.skip_used || !f.skipped_join || !p->class_of || !p->cached || !p->given || !p->requested || !p->reason ||
-        !p->scheme_of || !p->weight_of || !p->weight_axis || !p->weight_type || !p->weights_only || !p->block_axis ||
-        !p->real_product || !p->dynamic || !p->input_format || !p->channel_axis || !p->one_scale ||
+        !p->scheme_of || !p->weight_of || !p->weight_axis || !p->at_load || !p->weight_type || !p->weights_only ||
+        !p->block_axis || !p->real_product || !p->dynamic || !p->input_format || !p->channel_axis || !p->one_scale ||
         !f.types_used.activation || !f.types_used.weight || !check_refused(g, rules, st) ||
         !qc_uses_of(&uses, g, p->arena, st) || !qc_types_find_slight(p, st) || !qc_types_find_edges(p, st) ||
         !find_islands(&f, rules, st) || !qc_costs_find(&f.cost, g, rules, options, p->arena, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||
-        !find_caches(p, &uses, st) || !qc_partition_check_names(p, rules, f.skip_used, &f.types_used, st) ||
-        !drop_loose_joins(p, rules, st) || !drop_computed_weights(&f, rules, st) || !place(&f, rules, &uses, st)) {
+        (f.status.code != QC_OK && !qc_fail(st, f.status.code, "%s", f.status.message)) || !find_caches(p, &uses, st) ||
+        !qc_partition_check_names(p, rules, f.skip_used, &f.types_used, st) || !drop_loose_joins(p, rules, st) ||
+        !drop_computed_weights(&f, rules, st) || !place(&f, rules, &uses, st)) {
         qc_partition_free(p);
         return false;
     }
+    qc_types_keep_shared(p, &uses);
     bool ok = find_classes(p, rules, &uses, st);
     if (ok) find_requests(p, &uses);
     ok = ok && tables_note_float(p, st) && warn_of_joins(&f, st) && find_schemes(p, st) &&

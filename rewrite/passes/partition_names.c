@@ -123,6 +123,15 @@ static bool is_op(const char *s, const struct qc_partition_options *o, const str
            ((whole = name_of_whole(label, n)) && stands_for(o->model, s, whole));
 }
 
+bool qc_node_is_of_call(const struct qc_graph *g, const struct qc_node *n)
+{
+    char label[QC_LABEL];
+    const char *whole = name_of_whole(label, n);
+    for (size_t i = 0; whole && i < g->call_count; i++)
+        if (strcmp(g->calls[i].label, whole) == 0) return true;
+    return false;
+}
+
 /* Returns true if the glob matches the operator of the file that this node is a part of. */
 static bool whole_fits(const char *s, const struct qc_partition_options *o, const struct qc_graph *g,
                        const struct qc_node *n)
@@ -130,10 +139,7 @@ static bool whole_fits(const char *s, const struct qc_partition_options *o, cons
     char label[QC_LABEL];
     const char *whole = name_of_whole(label, n);
     if (!whole || fnmatch(s, whole, 0) != 0) return false;
-    if (o->model && stands_for(o->model, NULL, whole)) return true;
-    for (size_t i = 0; i < g->call_count; i++)
-        if (strcmp(g->calls[i].label, whole) == 0) return true;
-    return false;
+    return (o->model && stands_for(o->model, NULL, whole)) || qc_node_is_of_call(g, n);
 }
 
 static bool is_named(const char *s, const struct qc_graph *g, const struct qc_node *n)

@@ -11,6 +11,10 @@
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/partition.h"
 
+/* Weights with fewer elements stay in float beside integers: the operators that convert them take as many bytes of the
+   file, and those of a first convolution by a rule of costs matter more than their bytes. */
+enum { STORED_WEIGHT = 256, STORED_BY_RULE = 4096 };
+
 enum { PRODUCT_BITS = 24, LIST = 600, SLIGHT_ONE_IN = 15, TABLE_ONE_IN = 100 };
 
 /* Returns the last choice that matches a node of the match, or NULL. *at: index of the node in the match. */
@@ -355,6 +359,14 @@ static const struct qc_type_choice *widened_type(const struct qc_partition *p, c
     return &of[!few][t->is_signed];
 }
 
+/* Notes that the weights of a float operator are converted when the file is loaded. */
+static void convert_at_load(struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e)
+{
+    const qc_id v = qc_template_quantizes(m, e);
+    if (v) p->at_load[v] = true;
+    for (unsigned i = 0; !v && e->kind == QC_EXPR_OP && i < e->arg_count; i++) convert_at_load(p, m, e->args[i]);
+}
+
 bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc_types_used *used)
 {
     const struct weight w = weight_input(p, m, m->rule->give, NULL);
@@ -382,6 +394,8 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     if (small && !alone && activation != QC_NONE)
         p->reason[m->nodes[0]] = "computed in float32, from float values of few bits";
     p->real_product[m->nodes[0]] = (blocks || small) && !alone && activation != QC_NONE;
+    if (activation != QC_NONE && alone && !blocks && p->options.target->onnxruntime && !qc_types_is_table(p, m))
+        convert_at_load(p, m, m->rule->give);
     if (activation != QC_NONE || qc_types_is_table(p, m)) return true;
     if (recurrent) {
         p->weights_only[m->nodes[0]] = true;
@@ -395,6 +409,52 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     if (w.value) note_weight(p, m, w, !blocks && is_dynamic(p, m), type);
     if (w.value && !p->weight_type[w.value]) p->weight_type[w.value] = choice;
     return false;
+}
+
+bool qc_types_store_weight(struct qc_partition *p, const struct qc_match *m, bool by_rule, const char *reason,
+                           struct qc_status *st)
+{
+    const struct weight w = weight_input(p, m, m->rule->give, NULL);
+    const struct qc_tensor *t = w.value ? qc_constant_of(p->graph, w.value) : NULL;
+    const bool computed = t && t->made_from && t->made_from < t->count;
+    unsigned at;
+    if (!p->options.target->onnxruntime || !t || t->count < (by_rule ? STORED_BY_RULE : STORED_WEIGHT) || computed ||
+        weight_count(p, m, m->rule->give) > 1)
+        return true;
+    for (unsigned k = 0; k < m->node_count; k++) {
+        const struct qc_node *n = &p->graph->nodes[m->nodes[k]];
+        for (unsigned i = 0; i < n->input_count; i++)
+            if (n->inputs[i] == w.value && qc_node_is_of_call(p->graph, n)) return true;
+    }
+    if (!(reason = qc_arena_printf(p->arena, st, "%s; weights of 8 bits", reason))) return false;
+    const struct qc_type_choice *choice = choice_of(&at, p, m, true, NULL);
+    const enum qc_dtype type = template_type(p, m, true, NULL);
+    if (!choice) choice = widened_type(p, m);
+    note_weight(p, m, w, false, type);
+    if (!p->weight_type[w.value]) p->weight_type[w.value] = choice;
+    p->at_load[w.value] = true;
+    for (unsigned k = 0; k < m->node_count; k++)
+        if (p->weight_of[m->nodes[k]] == w.value || p->graph->nodes[m->nodes[k]].outputs == m->root)
+            p->reason[m->nodes[k]] = reason;
+    return true;
+}
+
+void qc_types_keep_shared(struct qc_partition *p, const struct qc_uses *uses)
+{
+    for (qc_id id = 1; id <= p->graph->node_count; id++) {
+        const qc_id w = p->weight_of[id];
+        if (!w || !p->at_load[w]) continue;
+        const struct qc_use_list readers = qc_all_uses(uses, w);
+        bool shared = false;
+        for (size_t i = 0; i < readers.count; i++)
+            shared = shared || !readers.of[i].node || !p->weight_of[readers.of[i].node];
+        if (!shared) continue;
+        for (size_t i = 0; i < readers.count; i++) {
+            p->weight_only_count -= p->weight_of[readers.of[i].node] == w;
+            if (p->weight_of[readers.of[i].node] == w) p->weight_of[readers.of[i].node] = 0;
+        }
+        p->at_load[w] = false;
+    }
 }
 
 const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const struct qc_match *m,

@@ -7,17 +7,13 @@
 #include "rewrite/passes/minimum_cut.h"
 #include "rewrite/passes/operator_times.h"
 
-/* Nanoseconds. RUN: of a run beside its operators. A network that takes less than LEAST_TIME in float stays in
-   integers: a small file is worth more than a few microseconds. So does one that gains less than LEAST_GAIN, for any
-   processor less than LEAST_GAIN_ELSEWHERE on all but the first, and one
-   whose integers take at most DOUBT times the float model's time. Estimates are 11 % wrong on average, and operators in
-   float give other bits on other processors. */
-enum { RUN = 4000, LEAST_TIME = 12000, LEAST_GAIN = 5000, LEAST_GAIN_ELSEWHERE = 10000 };
+/* On the first processor integers must take at most this part of the float model's time by estimate, for estimates are
+   wrong by 10 % on average; on others at most the float model's time. */
+#define GAINS 0.97
 
-/* Nanoseconds that a byte of the file is worth, as long as the time is at most SLOWEST times that of float. */
-#define TIME_OF_BYTE 0.1
-#define SLOWEST 1.02
-#define DOUBT 1.1
+/* Nanoseconds. A network stays in integers if that takes at most SLOWER more than in float on the first processor and
+   SLOWER_ELSEWHERE on others, or if it takes less than LEAST_TIME in float: a call takes as much. */
+enum { SLOWER = 6000, SLOWER_ELSEWHERE = 12000, LEAST_TIME = 12000 };
 
 /* For any processor: how often the shares of the others double, from the first one. */
 enum { STEPS = 6 };
@@ -163,20 +159,6 @@ static bool add_moves(struct placing *s, qc_id node)
     return true;
 }
 
-/* Returns the bytes that a match saves in integers. */
-static int64_t bytes_saved(const struct placing *s, qc_id node)
-{
-    const struct qc_match *m = s->p->matches.at[node];
-    int64_t elements = 0;
-    for (unsigned i = 0; i < m->node_count; i++) {
-        const struct qc_node *n = &s->g->nodes[m->nodes[i]];
-        const struct qc_tensor *w =
-            qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? qc_constant_of(s->g, n->inputs[1]) : NULL;
-        elements += w ? (int64_t)w->count : 0;
-    }
-    return 3 * elements;
-}
-
 static void build(struct placing *s)
 {
     const struct qc_partition *p = s->p;
@@ -193,7 +175,8 @@ static void build(struct placing *s)
         if (!s->p->matches.live[id] || s->match_of[id] || add_moves(s, id)) continue;
         if (times_of(&t, s, NULL, id)) s->others += t.real;
     }
-    for (int i = 0; i < QC_PROCESSORS; i++) s->time += (int64_t)(s->share[i] * RUN);
+    for (int i = 0; i < QC_PROCESSORS; i++)
+        s->time += (int64_t)(s->share[i] * (double)qc_time_of_run((enum qc_processor)i, s->g));
     s->time += s->others;
     for (qc_id v = 1; v <= s->g->value_count; v++) {
         if (s->g->values[v].type.dtype != QC_F32 || qc_constant_of(s->g, v)) continue;
@@ -209,7 +192,6 @@ enum choice { ALL_REAL, NONE_REAL, LEAST_SUM, GIVEN };
 struct question {
     const bool *fixed; /* [node_count + 1]: matches that stay in integers */
     enum choice choice;
-    double byte_time; /* nanoseconds of each byte that weights take in float beyond integers */
     const bool *real; /* of GIVEN */
 };
 
@@ -218,7 +200,7 @@ static bool is_real_in(const struct placing *s, qc_id id)
     return s->match_of[id] == id && !qc_cut_with_source(s->cut, of_node(id));
 }
 
-/* Finds the placement with the least sum of its time and that of bytes. Sets s->time to its time. */
+/* Finds the placement with the least time, and sets s->time to it. */
 static bool solve(struct placing *s, const struct question *q)
 {
     struct qc_arena *a = s->arena;
@@ -235,14 +217,9 @@ static bool solve(struct placing *s, const struct question *q)
             edge(s, QC_CUT_SOURCE, of_node(id), QC_CUT_NEVER);
         else if (q->choice == ALL_REAL || q->choice == GIVEN)
             edge(s, of_node(id), QC_CUT_SINK, QC_CUT_NEVER);
-        else
-            edge(s, QC_CUT_SOURCE, of_node(id), (int64_t)(q->byte_time * (double)bytes_saved(s, id)));
     }
     if (!s->ok) return false;
     s->time += qc_cut_solve(s->cut);
-    for (qc_id id = 1; id <= nodes; id++)
-        if (q->choice == LEAST_SUM && is_real_in(s, id))
-            s->time -= (int64_t)(q->byte_time * (double)bytes_saved(s, id));
     return true;
 }
 
@@ -280,29 +257,41 @@ static bool place_with(struct placement *out, const struct placing *empty, const
     return solve(&s, q) && take_real(&out->real, &s) && time_placement(out, empty, q->fixed);
 }
 
-/* Returns true if a placement takes at most `most` times the time of floats on each processor of a choice. */
-static bool is_within(const struct placement *p, const struct placement *floats, enum qc_processor on, double most)
+/* Returns true if a placement gains on the processor of a choice; of any processor on the first, and it is not slower
+   than float on others. */
+static bool gains(const struct placement *p, const struct placement *floats, enum qc_processor on)
 {
+    const int first = on == QC_PROCESSORS ? 0 : (int)on;
     for (int i = 0; i < QC_PROCESSORS; i++)
-        if ((on == QC_PROCESSORS || (int)on == i) && (double)p->time[i] > most * (double)floats->time[i]) return false;
+        if ((on == QC_PROCESSORS || (int)on == i) &&
+            (double)p->time[i] > (i == first ? GAINS : 1) * (double)floats->time[i])
+            return false;
     return true;
 }
 
-/* Sets *best to the fastest placement on `on`, or, if it is hardly slower than float, to one with fewer bytes. For any
-   processor that of the first one; if it is slower than float on others, their times count more and more. */
+/* Returns true if a placement is hardly slower than float on each processor of a choice. */
+static bool is_as_fast(const struct placement *p, const struct placement *floats, enum qc_processor on)
+{
+    const int first = on == QC_PROCESSORS ? 0 : (int)on;
+    for (int i = 0; i < QC_PROCESSORS; i++)
+        if ((on == QC_PROCESSORS || (int)on == i) &&
+            p->time[i] - floats->time[i] > (i == first ? SLOWER : SLOWER_ELSEWHERE) &&
+            floats->time[first] >= LEAST_TIME)
+            return false;
+    return true;
+}
+
+/* Sets *best to the fastest placement on `on`, or to all floats if it hardly gains. For any processor that of the first
+   one; if it gains nothing on others, their times count more and more. */
 static bool find_best(struct placement *best, const struct placing *empty, const struct placement *floats,
                       enum qc_processor on, const bool *fixed)
 {
     const bool any = on == QC_PROCESSORS;
-    const double byte_times[] = {TIME_OF_BYTE, 0};
     double share[QC_PROCESSORS] = {0};
     share[any ? 0 : on] = 1;
     for (int step = 0; step < (any ? STEPS : 1); step++) {
-        for (size_t i = 0; i < sizeof byte_times / sizeof *byte_times; i++) {
-            const struct question q = {.fixed = fixed, .choice = LEAST_SUM, .byte_time = byte_times[i]};
-            if (!place_with(best, empty, share, &q)) return false;
-            if (is_within(best, floats, on, SLOWEST)) return true;
-        }
+        if (!place_with(best, empty, share, &(struct question){.fixed = fixed, .choice = LEAST_SUM})) return false;
+        if (gains(best, floats, on)) return true;
         for (int i = 1; any && i < QC_PROCESSORS; i++)
             share[i] = ldexp(FIRST_SHARE, step) * (double)floats->time[0] / (double)floats->time[i];
     }
@@ -318,22 +307,14 @@ bool qc_place_by_time(const bool **real, struct qc_partition *p, const bool *fix
     const struct placing empty = {.p = p, .g = uses->graph, .uses = uses, .arena = a, .st = st};
     const double plain[QC_PROCESSORS] = {[QC_PROCESSOR_AVX512_VNNI] = 1};
     struct placement integers, floats, best;
-    bool gains = false;
     *real = NULL;
     if (!a) return qc_fail_memory(st, 1);
     if (!place_with(&integers, &empty, plain, &(struct question){.fixed = fixed, .choice = NONE_REAL}) ||
         !place_with(&floats, &empty, plain, &(struct question){.fixed = fixed, .choice = ALL_REAL}))
         return false;
-    if (floats.time[first] < LEAST_TIME || is_within(&integers, &floats, on, DOUBT)) return true;
+    if (gains(&integers, &floats, on) || is_as_fast(&integers, &floats, on)) return true;
     if (!find_best(&best, &empty, &floats, on, fixed)) return false;
-    for (int i = QC_PROCESSORS - 1; i >= 0; i--) {
-        const int64_t gain = integers.time[i] - best.time[i];
-        if ((on != QC_PROCESSORS && (int)on != i) || gain < (i == (int)first ? LEAST_GAIN : LEAST_GAIN_ELSEWHERE))
-            continue;
-        gains = true;
-        p->placed_gain = (double)gain / 1000;
-        p->placed_time = (double)best.time[i] / 1000;
-    }
-    if (!gains) return true;
+    p->placed_gain = (double)(integers.time[first] - best.time[first]) / 1000;
+    p->placed_time = (double)best.time[first] / 1000;
     return (*real = qc_arena_dup(p->arena, best.real, p->graph->node_count + 1, sizeof *best.real, st)) != NULL;
 }

@@ -291,6 +291,7 @@ static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, stru
                              .restricted = blocks ? s->p->options.blocks_restricted : w.restricted,
                              .per_channel = w.per_channel || blocks,
                              .bits = w.bits,
+                             .at_load = s->p->at_load[weight],
                              .format = format,
                              .block = blocks ? s->p->options.weight_block : 0,
                              .is_weight = true};

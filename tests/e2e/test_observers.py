@@ -78,7 +78,7 @@ def choose(qcalib, tmp_path):
     def run(x, method, *more, ops=(), layer="x"):
         write_model(tmp_path / "m.onnx", ops)
         write_data(tmp_path / "x.h5", x)
-        qcalib("quantize", "--data", "x.h5", "--method", method, "--effort", "low", "--report", "r", *more, "m.onnx")
+        qcalib("quantize", "--data", "x.h5", "--method", method, "--effort", "low", "--prefer", "integers", "--report", "r", *more, "m.onnx")
         layers = json.loads((tmp_path / "r/report.json").read_text())["layers"]
         return next(v for v in layers if v["name"] == layer)
 

@@ -2,6 +2,7 @@
 """Operators are placed by estimated times: a network that integers make slower stays in float, one that they make faster
 is in integers, and parts of a network each on their side. scripts/file_latency measures whether that holds."""
 
+import h5py
 import numpy as np
 import onnx
 import onnxruntime
@@ -129,3 +130,66 @@ def test_sizes_of_samples_count_in_any_order_and_from_statistics(qcalib, tmp_pat
     kinds = [n.op_type for n in onnx.load_from_string(written[0]).graph.node]
     assert "DequantizeLinear" in kinds and "Relu" in kinds, "integers beside float"
     assert qcalib("inspect", "--json", "all.h5").json["version"] == 6
+
+
+class Matrices:
+    """Products with matrices, each with a bias and a Relu, of rows of a sequence."""
+
+    def __init__(self, folder, rows, sizes, free=False):
+        rng = np.random.default_rng(5)
+        nodes, tensors, x = [], [], "x"
+        for k, (c_in, c_out) in enumerate(zip(sizes, sizes[1:])):
+            tensors.append(numpy_helper.from_array((rng.standard_normal((c_in, c_out)) / c_in**0.5).astype(np.float32), f"w{k}"))
+            tensors.append(numpy_helper.from_array(rng.standard_normal(c_out).astype(np.float32), f"b{k}"))
+            nodes.append(helper.make_node("MatMul", [x, f"w{k}"], [f"p{k}"], f"product{k}"))
+            nodes.append(helper.make_node("Add", [f"p{k}", f"b{k}"], [f"s{k}"], f"bias{k}"))
+            nodes.append(helper.make_node("Relu", [f"s{k}"], [f"r{k}"], f"relu{k}"))
+            x = f"r{k}"
+        value = lambda name, last: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", "T" if free else rows, last])
+        graph = helper.make_graph(nodes, "g", [value("x", sizes[0])], [value(x, sizes[-1])], tensors)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(folder / "m.onnx"))
+        self.x = rng.standard_normal((8, rows, sizes[0])).astype(np.float32)
+        np.savez(folder / "d.npz", x=self.x)
+
+
+NARROW = (12, *[32] * 12)  # of 12 products, each of 32 columns
+
+
+@pytest.mark.parametrize("free", (False, True))
+def test_weights_of_float_operators_take_8_bits_and_no_time(free, qcalib, tmp_path):
+    """ONNX Runtime folds what converts them when it loads the file: its graph is that of the float model."""
+    net = Matrices(tmp_path, 4, NARROW, free)
+    done = qcalib("--data", "d.npz", "--json", "--no-report", "-o", "q.onnx", "m.onnx")
+    reasons = {n["reason"] for n in done.json["float_ops"] if n["op"] == "MatMul" and n["name"] != "product0"}
+    assert len(reasons) == 1 and next(iter(reasons)).endswith("; weights of 8 bits")
+    assert "only weights are stored in 8 bits" in done.err
+    assert done.json["cost"]["processors"] == {"avx512-vnni": pytest.approx(1, abs=0.01), "avx2": pytest.approx(1, abs=0.01)}
+    sizes, graphs, outputs = [], [], []
+    for name in ("m.onnx", "q.onnx"):
+        options = onnxruntime.SessionOptions()
+        options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+        session = onnxruntime.InferenceSession(str(tmp_path / name), options)
+        sizes.append((tmp_path / name).stat().st_size)
+        graphs.append([n.op_type for n in onnx.load(str(tmp_path / "optimized.onnx")).graph.node])
+        outputs.append(session.run(None, {"x": net.x[:1]})[0])
+    assert graphs[0] == graphs[1]
+    assert sizes[1] < 0.6 * sizes[0]
+    assert 0 < np.abs(outputs[0] - outputs[1]).max() < 0.05 * np.abs(outputs[0]).max()
+
+
+def test_a_run_gives_the_results_of_the_runtime(qcalib, tmp_path):
+    """Also of a file whose weights are converted by operators."""
+    net = Matrices(tmp_path, 4, NARROW)
+    qcalib("--data", "d.npz", "--no-report", "-o", "q.onnx", "m.onnx")
+    qcalib("run", "--data", "d.npz", "-o", "y.h5", "q.onnx")
+    theirs = onnxruntime.InferenceSession(str(tmp_path / "q.onnx")).run(None, {"x": net.x[:1]})[0]
+    with h5py.File(tmp_path / "y.h5") as f:
+        (ours,) = (f[name][:1] for name in f)
+    assert np.abs(ours - theirs).max() <= 1e-5 * np.abs(theirs).max()
+
+
+def test_size_keeps_them_in_integers(qcalib, tmp_path):
+    Matrices(tmp_path, 4, NARROW)
+    done = qcalib("--data", "d.npz", "--json", "--no-report", "--prefer", "size", "-o", "q.onnx", "m.onnx")
+    assert not [n for n in done.json["float_ops"] if n["op"] == "MatMul"]
+    assert done.json["cost"]["latency"] > 1.05

@@ -50,7 +50,7 @@ def model(tmp_path):
 @pytest.fixture
 def job(model, qcalib, tmp_path):
     def run(*options, **how):
-        return qcalib("--data", "x.h5", "--method", "minmax", "--effort", "low", "--advice", "off", "m.onnx", "-o", "q.onnx", "--no-report", *options, **how)
+        return qcalib("--data", "x.h5", "--method", "minmax", "--effort", "low", "--prefer", "integers", "--advice", "off", "m.onnx", "-o", "q.onnx", "--no-report", *options, **how)
 
     return run
 

@@ -217,6 +217,7 @@ static bool parse_quantizer(qc_id *out, struct parser *p, struct qc_status *st)
     s.restricted = qc_lex_try_word(&p->x, "restricted");
     s.per_channel = qc_lex_try_word(&p->x, "per_channel");
     s.power_of_two = qc_lex_try_word(&p->x, "power_of_two");
+    s.at_load = qc_lex_try_word(&p->x, "at_load");
     int64_t number = 0;
     if (qc_lex_try_word(&p->x, "bits") && !qc_lex_int(&number, &p->x, 2, t->bits, st)) return false;
     s.bits = (unsigned)number;
