@@ -34,6 +34,16 @@ static bool read_types(struct qc_type_choice *of_all, const struct qc_type_choic
     return true;
 }
 
+bool qc_options_take_blocks(const struct qc_options *o)
+{
+    const struct qc_type_choice activation = qc_type_choice_of(o->activation_types.items[0], QC_OPTION_ACTIVATION_TYPE),
+                                weight = qc_type_choice_of(o->weight_types.items[0], QC_OPTION_WEIGHT_TYPE);
+    bool tflite = false;
+    for (size_t i = 0; i < o->formats.count; i++) tflite = tflite || strcmp(o->formats.items[i], "tflite") == 0;
+    return !o->runs_on->no_blocks ||
+           (tflite && activation.dtype == QC_NONE && !activation.format && weight.dtype == QC_I4);
+}
+
 /* If all given quantizers have one type, new quantizers get this type too, unless an option says otherwise. */
 static void take_given_types(struct qc_partition_options *out, const struct qc_given_values *given,
                              const struct qc_options *o)
@@ -104,7 +114,7 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
     out->weight.bits = weight.bits;
     out->weight.format = weight.format;
     if (out->weight.format) out->weight_block = out->weight.format->block;
-    if (o->runs_on->no_blocks) out->weight_block = 0;
+    if (!qc_options_take_blocks(o)) out->weight_block = 0;
     if (given && !o->encodings) take_given_types(out, given, o);
     out->simulates_hardware = o->bias == QC_BIAS_NARROWED || o->accumulator;
     set_edges(out, o);

@@ -14,6 +14,9 @@ struct qc_type_choice qc_type_choice_of(const char *item, enum qc_option option)
 bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_options *o,
                              const struct qc_given_values *given, struct qc_arena *a, struct qc_status *st);
 
+/* Returns true if weights may have blocks of scales: by the target, or in a .tflite file, which has them in dense
+   layers of floats with weights of 4 bits. */
+bool qc_options_take_blocks(const struct qc_options *o);
 /* Reads --io-type for the input or output of this name. *named: the option names it. */
 struct qc_port_choice qc_io_type_of(bool *named, const struct qc_options *o, const char *name);
 /* Adds the inputs and outputs of g that --io-type gives an integer type. */

@@ -36,7 +36,7 @@ bool qc_scheme_of(struct qc_scheme *out, const struct qc_setup *s, const struct 
     out->partition.part = s->of_body;
     out->partition.model = s->model_ops;
     out->partition.asked_skips = s->options->skip.count;
-    if (w && o->weight_block && o->runs_on->no_blocks)
+    if (w && o->weight_block && !qc_options_take_blocks(o))
         qc_warn(w,
                 "--weight-block is ignored and weights have a scale per channel: --target %s is for hardware whose "
                 "integer sums have no blocks",

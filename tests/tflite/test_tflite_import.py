@@ -205,6 +205,32 @@ def test_a_convolution_of_volumes(padding, program, tmp_path):
     check(program, tmp_path, [("CONV_3D", [0, 1, 2], [3], options, 1)], tensors, [0], [3])
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("padding", [0, 1])  # SAME, VALID
+@pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D"])
+def test_an_image_whose_size_is_computed(kind, padding, stride, program, tmp_path):
+    """Its height is known when the model runs, and with it the padding of SAME."""
+    rng = np.random.default_rng(4)
+    scalar = lambda data=None: ((), I32, None, None, 0, data)
+    tensors = [scalar(), scalar(np.array(0)), scalar(np.array(1)), ((168,), I32, None, None, 0, None), real((168,)), ints([1, -1, 7, 4]), real((1, 6, 7, 4)), real((1, 6, 7, 4))]
+    ops = [("RANGE", [1, 0, 2], [3], None, 1), ("CAST", [3], [4], ("CastOptions", {}), 1), ("RESHAPE", [4, 5], [6], ("ReshapeOptions", {}), 1)]
+    options, inputs = {"Padding": padding, "StrideH": stride, "StrideW": stride}, [6]
+    if "POOL" in kind:
+        options |= {"FilterHeight": 3, "FilterWidth": 2}
+    else:
+        inputs += [8, 9]
+        shape = (4, 3, 2, 4) if kind == "CONV_2D" else (1, 3, 2, 4)
+        tensors += [real(shape, rng.normal(size=shape)), real((4,), rng.normal(size=4))]
+        options |= {"DepthMultiplier": 1} if kind != "CONV_2D" else {}
+    table = "Pool2DOptions" if "POOL" in kind else "Conv2DOptions" if kind == "CONV_2D" else "DepthwiseConv2DOptions"
+    content = model_of([*ops, (kind, inputs, [7], (table, options), 1)], tensors, [0], [7])
+    for rows in (6, 5):
+        count = np.array(28 * rows, I32)
+        (want,) = reference(content, [count])
+        (got,) = ours(program, tmp_path, content, ["t0"], [count], ["t7"])
+        np.testing.assert_allclose(got.reshape(want.shape), want, rtol=1e-5, atol=1e-5 * np.abs(want).max())
+
+
 @pytest.mark.parametrize("kind", ["LOG", "SQRT", "RSQRT"])
 def test_a_function_of_positive_numbers(kind, program, tmp_path):
     check(program, tmp_path, [(kind, [0], [1], None, 1)], [real(IMAGE), real(IMAGE)], [0], [1], low=0.1)

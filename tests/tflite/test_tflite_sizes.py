@@ -88,6 +88,34 @@ def test_activations_rounded_at_run_time(scales, program, tmp_path):  # noqa: F8
     assert sqnr(float_numbers(program, tmp_path), interpreted(tmp_path, content)) > (30 if scales == "channel" else 24)
 
 
+@pytest.mark.parametrize("block", [32, 64])
+@pytest.mark.parametrize("activation", ["none", "dynamic"])
+def test_weights_of_4_bits_in_blocks(activation, block, program, tmp_path):  # noqa: F811
+    """Dense layers of floats read them, with scales of half precision; the runtime rounds their rows. What is read again is an
+    error, not other numbers. LiteRT 2.3 computes them with XNNPACK."""
+    nodes = [node("MatMul", ["x", "w"], "a"), node("Add", ["a", "b"], "c"), node("Relu", ["c"], "r"), node("Gemm", ["r", "v"], "y", transB=1)]
+    made(tmp_path, nodes, (64,), {"w": array(64, 128), "b": array(128), "v": array(10, 128, seed=2)})
+    short = ["--target", "tflite", "--data", "data.h5", "--format", "tflite", "--activation-type", activation, "--weight-type", "int4", "--weight-block", "16", "--symmetric=weights"]
+    assert "has blocks of scales that have no form" in command(program, tmp_path, "-q", "--no-report", *short, "made.onnx", code=4)
+    content = quantized(program, tmp_path, "--activation-type", activation, "--weight-type", "int4", "--weight-block", str(block), "--symmetric=weights")
+    plain = len(quantized(program, tmp_path, "--activation-type", "none", "--weight-type", "int4"))
+    found = operators(content)
+    assert found.count("FULLY_CONNECTED") == 2 and "DEQUANTIZE" not in found and len(content) < plain + 2 * (64 * 128 + 10 * 128) // block + 1000
+    if not NEW:
+        with pytest.raises((ValueError, RuntimeError)):
+            Interpreter(model_content=content).allocate_tensors()
+        return
+    (tmp_path / "blocks.tflite").write_bytes(content)
+    assert "scales in blocks" in command(program, tmp_path, "inspect", "blocks.tflite", code=4)
+    command(program, tmp_path, "-q", "--no-report", "--advice", "off", "--data", "data.h5", "--activation-type", "none", "--weight-type", "int4", "--weight-block", str(block), "--symmetric=weights", "made.onnx", "-o", "blocks.onnx")
+    command(program, tmp_path, "run", "blocks.onnx", "--data", "data.h5", "-o", "blocks.h5")
+    interpreter = Interpreter(model_content=content)
+    interpreter.allocate_tensors()
+    with h5py.File(tmp_path / "data.h5") as file, h5py.File(tmp_path / "blocks.h5") as wanted:
+        got = np.concatenate([run(interpreter, [x[None]])[0] for x in file["x"][:]])
+        assert sqnr(wanted["y"][:], got) > 35
+
+
 def test_int16_layers_of_all_kinds_in_one_file(program, tmp_path):  # noqa: F811
     """With dense layers, sums, products and pools: every number is that of LiteRT's default kernels."""
     if not NEW:

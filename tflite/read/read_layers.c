@@ -2,8 +2,8 @@
 /* Products, window operators and image operators. */
 #include "tflite/read/tflite_reading.h"
 
-/* Returns the real value of image input i, channels first. */
-static qc_id image(struct qc_tfl_node *n, size_t i, struct qc_status *st)
+/* Returns the real value of image input i, channels first; its height and width may be free. */
+static qc_id open_image(struct qc_tfl_node *n, size_t i, struct qc_status *st)
 {
     struct qc_tfl_value *v = qc_tfl_input(n, i, st);
     if (!v) return 0;
@@ -14,11 +14,19 @@ static qc_id image(struct qc_tfl_node *n, size_t i, struct qc_status *st)
     const qc_id id = qc_tfl_real(n, v, QC_TFL_CHANNELS_FIRST, st);
     if (!id) return 0;
     const struct qc_shape *s = qc_tfl_shape(n, id);
-    if (s->rank != 4 || s->dim[1] < 1 || s->dim[2] < 1 || s->dim[3] < 1) {
-        qc_fail(st, QC_UNSUPPORTED, "the size of its image is not known before it runs");
-        return 0;
-    }
-    return id;
+    if (s->rank == 4 && s->dim[1] > 0) return id;
+    qc_fail(st, QC_UNSUPPORTED, "the channels of its image are not known before it runs");
+    return 0;
+}
+
+/* The same for an image of known size. */
+static qc_id image(struct qc_tfl_node *n, size_t i, struct qc_status *st)
+{
+    const qc_id id = open_image(n, i, st);
+    const struct qc_shape *s = id ? qc_tfl_shape(n, id) : NULL;
+    if (!id || (s->dim[2] > 0 && s->dim[3] > 0)) return id;
+    qc_fail(st, QC_UNSUPPORTED, "the size of its image is not known before it runs");
+    return 0;
 }
 
 /* --- Windows --- */
@@ -28,6 +36,7 @@ enum { AXES_MAX = 3 };
 struct window {
     int axes; /* 2: height, width; 3: depth before them */
     int64_t kernel[AXES_MAX], strides[AXES_MAX], dilations[AXES_MAX], pads[2 * AXES_MAX];
+    bool same; /* SAME of a size that is not known: pads are 0 */
 };
 
 static bool positive(const int64_t *v, size_t count, const char *what, struct qc_status *st)
@@ -38,7 +47,8 @@ static bool positive(const int64_t *v, size_t count, const char *what, struct qc
 }
 
 /* Reads strides and dilations and computes TensorFlow's pads. SAME gives ceil(size / stride) results; if the padding is
- * odd, the extra element is at the end. size: of the axes of the window. */
+ * odd, the extra element is at the end, as with SAME_UPPER. size: of the axes of the window; with a stride of 1 it does
+ * not matter. */
 static bool read_window(struct window *w, struct qc_tfl_node *n, const int64_t *size, struct qc_status *st)
 {
     static const char *const stride[] = {"stride_d", "stride_h", "stride_w"}, *const dilation[] = {"dilation_d_factor",
@@ -56,7 +66,9 @@ static bool read_window(struct window *w, struct qc_tfl_node *n, const int64_t *
         return false;
     if (padding != QC_TFL_PADDING_SAME && padding != QC_TFL_PADDING_VALID)
         return qc_fail(st, QC_UNSUPPORTED, "its padding %lld is not handled", (long long)padding);
-    for (size_t i = 0; i < axes; i++) {
+    for (size_t i = 0; i < axes; i++)
+        w->same = w->same || (padding == QC_TFL_PADDING_SAME && size[i] < 1 && w->strides[i] > 1);
+    for (size_t i = 0; i < axes && !w->same; i++) {
         const int64_t results = (size[i] - 1) / w->strides[i] + 1;
         const int64_t total = (results - 1) * w->strides[i] + (w->kernel[i] - 1) * w->dilations[i] + 1 - size[i];
         w->pads[i] = padding == QC_TFL_PADDING_SAME && total > 0 ? total / 2 : 0;
@@ -70,12 +82,13 @@ static bool window_attrs(struct qc_tfl_node *n, const struct window *w, struct q
     const size_t axes = (size_t)w->axes;
     return qc_tfl_attr_ints(n, "strides", axes, w->strides, 1, st) &&
            qc_tfl_attr_ints(n, "dilations", axes, w->dilations, 1, st) &&
-           qc_tfl_attr_ints(n, "pads", 2 * axes, w->pads, 0, st);
+           (w->same ? (qc_tfl_attr(n, QC_STRING("auto_pad", "SAME_UPPER")), true)
+                    : qc_tfl_attr_ints(n, "pads", 2 * axes, w->pads, 0, st));
 }
 
 static bool pool(struct qc_tfl_node *n, struct qc_status *st)
 {
-    const qc_id x = image(n, 0, st);
+    const qc_id x = open_image(n, 0, st);
     struct window w = {.axes = 2, .kernel = {qc_tfl_option(n, "filter_height"), qc_tfl_option(n, "filter_width")}};
     if (!x || !read_window(&w, n, &qc_tfl_shape(n, x)->dim[2], st) || !window_attrs(n, &w, st) ||
         !qc_tfl_attr_ints(n, "kernel_shape", 2, w.kernel, 0, st))
@@ -127,7 +140,7 @@ static bool conv(struct qc_tfl_node *n, struct qc_status *st)
 {
     static const int64_t dense_order[] = {0, 3, 1, 2}, depthwise_order[] = {3, 0, 1, 2};
     const bool depthwise = n->info->code == QC_TFL_OP_DEPTHWISE_CONV_2D;
-    qc_id in[3] = {image(n, 0, st)};
+    qc_id in[3] = {open_image(n, 0, st)};
     if (!in[0] || !(in[1] = weight(n, 1, 4, depthwise ? depthwise_order : dense_order, st))) return false;
     const struct qc_shape x = *qc_tfl_shape(n, in[0]), k = *qc_tfl_shape(n, in[1]);
     struct window w = {.axes = 2, .kernel = {k.dim[2], k.dim[3]}};

@@ -58,6 +58,14 @@ static bool reshape_dims(struct qc_tfl_node *n, size_t count, const int64_t *dim
     return reshape_to(n, x, list, stored, st);
 }
 
+/* Returns true if the file says all dimensions but the first one, so that a computed shape adds nothing. */
+static bool knows_all_but_first(const struct qc_tfl_value *v)
+{
+    bool known = v->stale_shape && v->fixed_inside && v->shape.rank > 0;
+    for (int i = 1; i < v->shape.rank; i++) known = known && v->shape.dim[i] > 0;
+    return known;
+}
+
 static bool reshape(struct qc_tfl_node *n, struct qc_status *st)
 {
     int64_t *dims, option[QC_RANK_MAX];
@@ -69,6 +77,11 @@ static bool reshape(struct qc_tfl_node *n, struct qc_status *st)
     /* The shape of one number is a constant without data. */
     if (to && to->shape.rank == 1 && to->shape.dim[0] == 0 && !to->stored[QC_TFL_IN_FILE])
         return reshape_dims(n, 0, NULL, st);
+    if (to && knows_all_but_first(n->outputs[0])) {
+        option[0] = -1;
+        for (int i = 1; i < n->outputs[0]->shape.rank; i++) option[i] = n->outputs[0]->shape.dim[i];
+        return reshape_dims(n, (size_t)n->outputs[0]->shape.rank, option, st);
+    }
     if (to) {
         const qc_id list = qc_tfl_cast(n, qc_tfl_stored(n, n->inputs[1], QC_TFL_IN_FILE, st), QC_I64, st);
         const qc_id x = list ? in_order(&stored, n, st) : 0;

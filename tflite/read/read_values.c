@@ -66,11 +66,11 @@ static bool read_parameters(struct qc_tfl_value *v, struct qc_tfl_reader *r, con
     v->zeros = qc_fb_vector(&q, QC_TFL_QuantizationParameters_zero_point);
     v->quantized = v->scales.count && (v->dtype == QC_I8 || v->dtype == QC_U8 || v->dtype == QC_I16 ||
                                        v->dtype == QC_U16 || v->dtype == QC_I4);
+    if (qc_fb_int(&q, QC_TFL_QuantizationParameters_details_type))
+        return qc_fail(st, QC_UNSUPPORTED, "has scales in blocks, or a custom kind of quantization");
     if (!v->quantized) return true;
     if (!qc_tfl_refer(r, v->scales.count, sizeof(float), st) || !qc_tfl_refer(r, v->zeros.count, sizeof(int64_t), st))
         return false;
-    if (qc_fb_int(&q, QC_TFL_QuantizationParameters_details_type))
-        return qc_fail(st, QC_UNSUPPORTED, "has a custom kind of quantization");
     const struct qc_dtype_info *info = qc_dtype_info(v->dtype);
     for (size_t i = 0; i < v->scales.count; i++) {
         const float s = qc_fb_vector_float(&v->scales, i);

@@ -21,8 +21,9 @@ struct qc_tfl_tensor {
     size_t scale_count;    /* 0: no qparams */
     const float *scale;
     const int32_t *zero_point;
-    int axis;         /* axis of the scales if there are several */
-    const void *data; /* data of a constant, in the arena or the graph; otherwise NULL */
+    int axis;          /* axis of the scales if there are several */
+    int block, scales; /* weights in blocks: size of a block along the last axis, tensor of the scales; block 0: none */
+    const void *data;  /* data of a constant, in the arena or the graph; otherwise NULL */
 };
 
 struct qc_tfl_node_out {

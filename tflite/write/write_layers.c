@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/core/infer.h"
+#include "graph/core/parameters.h"
 #include "tflite/write/tflite_writing.h"
 
 static const int AS_IT_IS[QC_RANK_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -121,6 +122,52 @@ static qc_id stored_weight(bool *dequantized, const struct qc_graph *g, qc_id v)
     return *dequantized ? from->inputs[0] : v;
 }
 
+/* Returns true if a weight in blocks has the form that LiteRT reads: FULLY_CONNECTED of floats, 4 bits, whole blocks of
+   a multiple of 32 along the inputs, scales of half precision. XNNPACK takes no other ones, and
+   LiteRT 2.3 computes other numbers without it. */
+static bool blocks_fit(const struct qc_tfl_writer *w, const struct qc_node *n, qc_id v)
+{
+    const struct qc_type *type = &w->g->values[v].type;
+    const struct qc_qparams *s = &w->g->qparams_of[type->qparams];
+    const int inputs = n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0) ? 1 : 0;
+    if ((n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) || s->block % 32 || s->dtype != QC_I4 || type->shape.rank != 2 ||
+        type->axis != inputs || type->shape.dim[inputs] % s->block || qc_graph_parameters(w->g, n->inputs[0]) ||
+        w->flat[n->inputs[0]])
+        return false;
+    for (size_t i = 0; i < s->count; i++)
+        if (!(s->scale[i] >= 6.1e-5f && s->scale[i] <= 65504.0f)) return false;
+    return true;
+}
+
+/* Returns the tensor [out, in] of a weight in blocks. */
+static int weight_in_blocks(struct qc_tfl_writer *w, qc_id v, bool out_first)
+{
+    static const int swapped[] = {1, 0};
+    const struct qc_type *type = &w->g->values[v].type;
+    const struct qc_qparams *s = &w->g->qparams_of[type->qparams];
+    const struct qc_scale_layout layout = qc_scale_layout_of(s, &type->shape, type->axis);
+    const size_t out = (size_t)type->shape.dim[!out_first], in = (size_t)type->shape.dim[out_first],
+                 size = (size_t)s->block, blocks = in / size;
+    uint16_t *half = QC_NEW_ARRAY(w->arena, uint16_t, out * blocks, w->st);
+    if (!half) return QC_TFL_NO_TENSOR;
+    for (size_t o = 0; o < out; o++)
+        for (size_t b = 0; b < blocks; b++) {
+            const size_t element = out_first ? o * in + b * size : b * size * out + o;
+            half[o * blocks + b] = qc_float_to_half(s->scale[qc_scale_at(&layout, element)]);
+        }
+    const struct qc_tfl_tensor scales = {.name = "scales",
+                                         .dtype = QC_F16,
+                                         .shape = QC_SHAPE((int64_t)out, (int64_t)blocks),
+                                         .data = half};
+    const int at = qc_tfl_out_add_tensor(w, &scales),
+              have = qc_tfl_out_constant(w, v, &type->shape, out_first ? AS_IT_IS : swapped, 0);
+    struct qc_tfl_tensor *t = &w->tensors[have];
+    t->scale_count = 0;
+    t->scales = at;
+    t->block = (int)s->block;
+    return have;
+}
+
 static bool weight_fits(struct qc_tfl_writer *w, const struct qc_node *n, qc_id v)
 {
     const struct qc_qparams *s = qc_graph_parameters(w->g, v);
@@ -132,8 +179,8 @@ static bool weight_fits(struct qc_tfl_writer *w, const struct qc_node *n, qc_id 
     if (s->dtype != QC_I8 && s->dtype != QC_I4) {
         qc_tfl_out_refuse(w, n, "its weight '%s' is %s: --weight-type int8 or int4", name,
                           qc_dtype_long_name(s->dtype));
-    } else if (s->block) {
-        qc_tfl_out_refuse(w, n, "its weight '%s' has blocks of scales: --weight-block none", name);
+    } else if (s->block && !blocks_fit(w, n, v)) {
+        qc_tfl_out_refuse(w, n, "its weight '%s' has blocks of scales that have no form: --weight-block none", name);
     } else {
         for (size_t i = 0; i < s->count; i++)
             if (s->zero_point[i] != 0) {
@@ -360,8 +407,12 @@ static bool write_dense(struct qc_tfl_writer *w, const struct qc_node *n, qc_id 
     const bool out_first = n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0);
     const int64_t out = s->dim[out_first ? 0 : 1], in = s->dim[out_first ? 1 : 0];
     const int x = qc_tfl_out_tensor_of(w, xv, QC_TFL_PLAIN);
+    const struct qc_qparams *q = qc_graph_parameters(g, stored);
+    const bool blocks = q && q->block;
     int weight;
-    if (w->flat[xv]) { /* permute columns for a tensor with channels last: [.., C, H, W] -> [.., H, W, C] */
+    if (blocks) {
+        weight = weight_in_blocks(w, stored, out_first);
+    } else if (w->flat[xv]) { /* permute columns for a tensor with channels last: [.., C, H, W] -> [.., H, W, C] */
         const struct qc_shape *from = &g->values[qc_node_of(g, xv)->inputs[0]].type.shape;
         const int64_t inner = in / from->dim[1];
         const struct qc_shape view =
@@ -378,8 +429,13 @@ static bool write_dense(struct qc_tfl_writer *w, const struct qc_node *n, qc_id 
     const bool keep = xs->rank > 2;
     qc_fb_set_int(o, QC_TFL_FullyConnectedOptions_fused_activation_function, activation);
     qc_fb_set_int(o, QC_TFL_FullyConnectedOptions_keep_num_dims, keep);
-    return qc_tfl_out_add_versioned(w, QC_TFL_OP_FULLY_CONNECTED, keep && w->tensors[x].dtype != QC_I16 ? 5 : 0, 3,
-                                    inputs, to, o);
+    if (blocks) qc_fb_set_int(o, QC_TFL_FullyConnectedOptions_asymmetric_quantize_inputs, 1);
+    /* Runtimes that refuse 14 do not read blocks. */
+    return qc_tfl_out_add_versioned(w, QC_TFL_OP_FULLY_CONNECTED,
+                                    blocks                                  ? 14
+                                    : keep && w->tensors[x].dtype != QC_I16 ? 5
+                                                                            : 0,
+                                    3, inputs, to, o);
 }
 
 static bool write_matmul(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result)

@@ -176,6 +176,14 @@ static bool report_refused(const struct qc_tfl_writer *w)
 static struct qc_fb_object *quantization(struct qc_tfl_writer *w, const struct qc_tfl_tensor *t)
 {
     struct qc_fb_object *q = qc_fb_make(w->builder, QC_TFL_TABLE_QuantizationParameters);
+    if (t->block) {
+        struct qc_fb_object *b = qc_fb_make(w->builder, QC_TFL_TABLE_BlockwiseQuantization);
+        qc_fb_set_int(b, QC_TFL_BlockwiseQuantization_scales, t->scales);
+        qc_fb_set_int(b, QC_TFL_BlockwiseQuantization_zero_points, -1);
+        qc_fb_set_int(b, QC_TFL_BlockwiseQuantization_block_size, t->block);
+        qc_fb_set_child(q, QC_TFL_QuantizationParameters_details, b);
+        return q;
+    }
     int64_t *zero = QC_NEW_ARRAY(w->arena, int64_t, t->scale_count, w->st);
     if (!zero) return NULL;
     for (size_t i = 0; i < t->scale_count; i++) zero[i] = t->zero_point[i];
@@ -202,7 +210,7 @@ static struct qc_fb_object *tensor_object(struct qc_tfl_writer *w, const struct 
     qc_fb_set_int(o, QC_TFL_Tensor_type, qc_tfl_type_of(t->dtype));
     qc_fb_set_int(o, QC_TFL_Tensor_buffer, (int64_t)buffer);
     qc_fb_set_string(o, QC_TFL_Tensor_name, t->name);
-    if (t->scale_count) qc_fb_set_child(o, QC_TFL_Tensor_quantization, quantization(w, t));
+    if (t->scale_count || t->block) qc_fb_set_child(o, QC_TFL_Tensor_quantization, quantization(w, t));
     return o;
 }
 
@@ -293,6 +301,8 @@ static bool prune(struct qc_tfl_writer *w, int32_t *in, size_t in_count, int32_t
     }
     for (size_t i = 0; i < w->node_count; i++)
         if (place[w->nodes[i].outputs[0]]) w->nodes[nodes++] = w->nodes[i];
+    for (size_t i = 0; i < w->tensor_count; i++)
+        if (place[i] && w->tensors[i].block) place[w->tensors[i].scales] = 1;
     for (size_t i = 0; i < w->tensor_count; i++) {
         if (!place[i]) continue;
         w->tensors[tensors++] = w->tensors[i];
@@ -300,6 +310,8 @@ static bool prune(struct qc_tfl_writer *w, int32_t *in, size_t in_count, int32_t
     }
     w->node_count = nodes;
     w->tensor_count = tensors;
+    for (size_t i = 0; i < tensors; i++)
+        if (w->tensors[i].block) w->tensors[i].scales = place[w->tensors[i].scales] - 1;
     for (size_t i = 0; i < in_count; i++) in[i] = place[in[i]] - 1;
     for (size_t i = 0; i < out_count; i++) out[i] = place[out[i]] - 1;
     for (size_t i = 0; i < nodes; i++)
