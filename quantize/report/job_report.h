@@ -166,11 +166,6 @@ struct qc_report_advice {
     const double *outputs_before_db, *outputs_after_db; /* [output_count] of the report */
 };
 
-/* A change that --advice auto did not try because it needs too much work. */
-struct qc_report_left {
-    const char *action, *node; /* as in qc_report_advice */
-};
-
 /* Why there is no advice. */
 enum qc_advice_state {
     QC_ADVICE_NOT_ASKED,  /* --advice off */
@@ -187,6 +182,7 @@ enum qc_advice_state {
 struct qc_report {
     struct qc_json *record;                   /* what is known so far; the owner is the job */
     struct qc_json *timing;                   /* its member */
+    struct qc_json *left_out;                 /* its member: changes that are too much work for --advice auto */
     const struct qc_metric *accuracy[2];      /* of the float and the quantized network; NULL: no labelled data */
     const struct qc_sensitivity *sensitivity; /* --sensitivity; NULL: not measured */
     const struct qc_overflows *overflows;     /* of narrow accumulators; NULL: not counted */
@@ -200,9 +196,7 @@ struct qc_report {
     const struct qc_report_size *size;         /* NULL: --size was not given */
     const struct qc_report_latency *latency;   /* NULL: --benchmark was not given */
     enum qc_advice_state advice_state;
-    size_t advice_count, advice_tried;            /* pieces of advice, largest gain first; commands that were tried */
-    size_t advice_left;                           /* changes that are too much work for --advice auto */
-    const struct qc_report_left *advice_left_out; /* [advice_left], the best first */
+    size_t advice_count, advice_tried; /* pieces of advice, largest gain first; commands that were tried */
     const struct qc_report_advice *advice;
     const struct qc_report_advice *cheaper; /* advice with smaller weights at little loss, or NULL */
 };

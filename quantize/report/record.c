@@ -34,6 +34,7 @@ bool qc_record_begin(struct qc_report *r, struct qc_status *st)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) qc_json_set(r->record, keys[i], qc_json_null());
     qc_json_set(r->record, "suggestions", qc_json_array());
     qc_json_set(r->record, "ranking", qc_json_array());
+    qc_json_set(r->record, "advice_left_out", r->left_out = qc_json_array());
     r->timing = qc_json_object();
     for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) qc_json_set(r->timing, seconds[i], qc_json_number(0));
     qc_json_set(r->record, "timing", r->timing);
@@ -253,15 +254,12 @@ static const char *const advice_states[] = {
 
 static void put_advice(struct qc_report *r, const struct qc_graph *g)
 {
-    struct qc_json *o = r->record, *list = qc_json_array(), *left = qc_json_array();
+    struct qc_json *o = r->record, *list = qc_json_array();
     const double now = r->accuracy[1] ? r->accuracy[1]->value : (double)NAN;
     for (size_t i = 0; i < r->advice_count; i++) qc_json_add(list, advice_json(&r->advice[i], g, now));
     qc_json_set(o, "advice", list);
-    qc_json_put(o, "advice_tried %zu advice_left %zu advice_state %s", r->advice_tried, r->advice_left,
+    qc_json_put(o, "advice_tried %zu advice_left %zu advice_state %s", r->advice_tried, qc_json_size(r->left_out),
                 advice_states[r->advice_state]);
-    for (size_t i = 0; i < r->advice_left; i++)
-        qc_json_add(left, QC_JSON("action %s node %s", r->advice_left_out[i].action, r->advice_left_out[i].node));
-    qc_json_set(o, "advice_left_out", left);
     qc_json_set(o, "cheaper", r->cheaper ? advice_json(r->cheaper, g, now) : qc_json_null());
 }
 

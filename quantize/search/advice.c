@@ -36,7 +36,6 @@ struct trying {
     double left;        /* budget that is left, in the unit of `work` */
     size_t evaluations; /* runs of --eval that are left */
     struct qc_report_advice *list;
-    struct qc_report_left *left_out; /* [QC_IDEAS] */
 };
 
 /* If shapes are not known, work is infinite, and only the best idea is tried. */
@@ -198,8 +197,7 @@ static bool score_idea(struct qc_report_advice *out, struct trying *t, const str
 static void leave(struct trying *t, const struct qc_idea *idea, bool cheaper)
 {
     const char *action = cheaper ? "Use 4-bit weights" : idea->action; /* no claim about an unmeasured loss */
-    t->left_out[t->r->advice_left++] = (struct qc_report_left){.action = action, .node = idea->node};
-    t->r->advice_left_out = t->left_out;
+    qc_json_add(t->r->left_out, QC_JSON("action %s node %s", action, idea->node));
 }
 
 /* Tries an idea. Leaves it out if it exceeds the budget, unless it mends a broken network or is the best one. */
@@ -454,10 +452,9 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_candi
         qc_progress_phase(net->setup->progress, "trying advice");
         estimate_work(&t);
         t.evaluations = net->scheme.options->advice != QC_ADVISE_AUTO ? SIZE_MAX : 2;
-        t.left_out = QC_NEW_ARRAY(net->arena, struct qc_report_left, QC_IDEAS + 1, st);
-        ok = t.left_out && select_all(&t, st);
-        ok = ok && (r->advice_state == QC_ADVICE_TRIED ? try_all_ideas(&t, ideas, effects, st)
-                                                       : rank_layers(&t, ideas, effects, st) && try_cheaper(&t, st));
+        ok = select_all(&t, st) &&
+             (r->advice_state == QC_ADVICE_TRIED ? try_all_ideas(&t, ideas, effects, st)
+                                                 : rank_layers(&t, ideas, effects, st) && try_cheaper(&t, st));
         qc_progress_end(net->setup->progress);
         qc_json_put(r->timing, "advice_seconds %g", qc_seconds() - t0);
     } else {

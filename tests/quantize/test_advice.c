@@ -90,7 +90,7 @@ Test(advice, gains_what_its_command_gains)
     cr_assert_eq(r->advice_state, QC_ADVICE_TRIED);
     cr_assert_gt(r->advice_count, 0, "weights of 4 bits can be mended");
     cr_expect_geq(r->advice_tried, r->advice_count);
-    cr_expect_eq(r->advice_left, 0, "--advice on tries all");
+    cr_expect_eq(qc_json_size(r->left_out), 0, "--advice on tries all");
     for (size_t i = 0; i < r->advice_count; i++) {
         const struct qc_report_advice *a = &r->advice[i];
         cr_expect_gt(a->after_db, a->before_db, "%s", a->command);
@@ -137,7 +137,8 @@ Test(advice, always_tries_the_best_idea)
     run(&s, few_bits, few_bits_count - 1, NULL, 0); /* --advice auto */
     cr_assert_eq(s.report->advice_state, QC_ADVICE_TRIED);
     cr_expect_geq(s.report->advice_tried, 1);
-    for (size_t i = 0; i < s.report->advice_left; i++) cr_expect(s.report->advice_left_out[i].action[0]);
+    for (size_t i = 0; i < qc_json_size(s.report->left_out); i++)
+        cr_expect(*qc_json_find_text(qc_json_at(s.report->left_out, i), "action"));
     end(&s);
 }
 
