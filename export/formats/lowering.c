@@ -460,8 +460,11 @@ static bool is_rounded_by_runtime(const struct qc_lowering *x, const struct qc_n
     if (n->op != QC_OP_Conv && n->op != QC_OP_ConvTranspose && n->op != QC_OP_Gemm) return false;
     const struct qc_node *dq = qc_node_of(x->to, input);
     if (dq && dq->op == QC_OP_DequantizeLinear && is_of_floats(x, n)) return true;
-    return dq && dq->op == QC_OP_DequantizeLinear && qc_constant_of(x->from, n->inputs[1]) &&
-           !x->from->values[n->inputs[1]].type.qparams && !x->from->values[n->outputs].type.qparams &&
+    const struct qc_node *made = qc_node_of(x->from, n->inputs[1]);
+    const qc_id w = made && made->op == QC_OP_Dequantize ? made->inputs[0] : n->inputs[1],
+                qparams = x->from->values[w].type.qparams;
+    return dq && dq->op == QC_OP_DequantizeLinear && qc_constant_of(x->from, w) &&
+           (!qparams || x->from->qparams_of[qparams].at_load) && !x->from->values[n->outputs].type.qparams &&
            is_stored_alone(&x->uses, n->outputs);
 }
 
