@@ -253,25 +253,6 @@ static struct qc_json *dims_json(const struct qc_data_entry *e)
     return dims;
 }
 
-static struct qc_json *data_json(const char *path, const struct qc_data_list *list)
-{
-    struct qc_json *root = qc_json_object(), *sets = qc_json_array();
-    for (size_t i = 0; i < list->count; i++) {
-        const struct qc_data_entry *e = &list->entries[i];
-        struct qc_json *one = qc_json_object(), *attributes = qc_json_object();
-        for (size_t k = 0; k < e->attribute_count; k++)
-            qc_json_set(attributes, e->attributes[k].name, qc_json_string(e->attributes[k].text));
-        qc_json_put(one, "name %s type %s", e->name, e->type);
-        qc_json_set(one, "shape", dims_json(e));
-        qc_json_set(one, "storage", qc_json_string(e->storage));
-        qc_json_set(one, "attributes", attributes);
-        qc_json_add(sets, one);
-    }
-    qc_json_put(root, "file %s kind %s", path, "data");
-    qc_json_set(root, "datasets", sets);
-    return root;
-}
-
 /* ---- Statistics ---- */
 
 static struct qc_json *sample_json(uint64_t id)
@@ -432,9 +413,23 @@ static bool describe_report_file(struct qc_json **out, const char *path, struct 
 static bool describe_data_file(struct qc_json **out, const char *path, const struct qc_options *o, struct qc_status *st)
 {
     struct qc_data_list list;
-    const bool ok = qc_data_list(&list, path, qc_options_follow(o), o->arena, st);
-    if (ok) *out = data_json(path, &list);
-    return ok;
+    if (!qc_data_list(&list, path, qc_options_follow(o), o->arena, st)) return false;
+    struct qc_json *root = qc_json_object(), *sets = qc_json_array();
+    for (size_t i = 0; i < list.count; i++) {
+        const struct qc_data_entry *e = &list.entries[i];
+        struct qc_json *one = qc_json_object(), *attributes = qc_json_object();
+        for (size_t k = 0; k < e->attribute_count; k++)
+            qc_json_set(attributes, e->attributes[k].name, qc_json_string(e->attributes[k].text));
+        qc_json_put(one, "name %s type %s", e->name, e->type);
+        qc_json_set(one, "shape", dims_json(e));
+        qc_json_set(one, "storage", qc_json_string(e->storage));
+        qc_json_set(one, "attributes", attributes);
+        qc_json_add(sets, one);
+    }
+    qc_json_put(root, "file %s kind %s", path, "data");
+    qc_json_set(root, "datasets", sets);
+    *out = root;
+    return true;
 }
 
 bool qc_describe_file(struct qc_json **out, const char *path, const struct qc_options *o, bool values,

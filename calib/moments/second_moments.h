@@ -102,12 +102,6 @@ struct qc_second_moments_layer {
     struct qc_second_moments_moments parts[QC_MOMENTS_PARTS];
 };
 
-/* A layer whose moments cannot be collected. */
-struct qc_second_moments_refusal {
-    qc_id node;
-    const char *reason;
-};
-
 struct qc_second_moments; /* all layers of a graph */
 
 /* QUANTIZED: layers with quantized weights of a simulated graph, bound or not. ALL: layers with constant weights of a
