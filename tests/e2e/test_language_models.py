@@ -216,7 +216,7 @@ def test_a_tied_table_is_stored_once(options, qcalib, tmp_path):
     """The rows that are gathered and the last product have the same integers. In blocks of 4 bits both have the 8 bits of tables unless the table is named."""
     decoder_model.save(tmp_path / "m.onnx")
     np.save(tmp_path / "tokens.npy", TOKENS)
-    qcalib("--data", "tokens.npy", *options, "m.onnx", "-o", "q.onnx", "--no-report")
+    qcalib("--data", "tokens.npy", *options, "--prefer", "integers", "m.onnx", "-o", "q.onnx", "--no-report")
     model = onnx.load(str(tmp_path / "q.onnx"))
     numbers = decoder_model.VOCABULARY * decoder_model.WIDTH
     large = [i for i in model.graph.initializer if np.prod(i.dims) == numbers]

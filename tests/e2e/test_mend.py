@@ -284,7 +284,7 @@ def test_recurrent_weights_that_cost_have_16_bits(energies, qcalib, tmp_path):
     job = ["--data", "x.npz", "m.onnx", "-o", "q.onnx", "--json", "--no-report"]
     r = qcalib(*job)
     g = QuantizedGraph(tmp_path / "q.onnx")
-    types = {g.value(g.dequantize(name).input[0]).dtype for n in g.of("LSTM") for name in n.input[1:3]}
+    types = {g.value(g.maker[g.maker[name].input[0]].input[0]).dtype for n in g.of("LSTM") for name in n.input[1:3]}
     assert types == {np.dtype(np.int16)} and r.json["fallback"]["options"] == ["--weight-type=int16:LSTM"]
     asked = qcalib(*job, "--weight-type", "int8")
     assert asked.json["fallback"] is None and of_output(r) > of_output(asked) + 3
@@ -310,7 +310,7 @@ def test_recurrent_weights_that_cost_nothing_have_8_bits(qcalib, tmp_path):
     np.savez(tmp_path / "x.npz", x=(R.normal(size=(24, WIDTH, STEPS)) * loud).astype(np.float32))
     r = qcalib("--data", "x.npz", "m.onnx", "-o", "q.onnx", "--json", "--prefer", "size")
     g = QuantizedGraph(tmp_path / "q.onnx")
-    assert {g.value(g.dequantize(name).input[0]).dtype for n in g.of("LSTM") for name in n.input[1:3]} == {np.dtype(np.int8)}
+    assert {g.value(g.maker[g.maker[name].input[0]].input[0]).dtype for n in g.of("LSTM") for name in n.input[1:3]} == {np.dtype(np.int8)}
     assert of_output(r) > 20 and r.json["fallback"]["met"]
     assert all("first" in o for o in r.json["fallback"]["options"])
 

@@ -89,8 +89,14 @@ def weights_of(g, node):
     """The integers of W and R as they are stored, with the axis of their scales, [directions, rows, columns]."""
     for name in node.input[1:3]:
         made = g.maker[name]
-        dq = g.dequantize(made.input[0] if made.op_type == "Reshape" else name)
-        yield g.value(dq.input[0]), g.scale(dq), g.axis(dq), g.value(dq.input[0]).dtype
+        real = made.input[0] if made.op_type == "Reshape" else name
+        dq, product = g.dequantize(real), g.maker[real]
+        if dq:  # with weights alone
+            yield g.value(dq.input[0]), g.scale(dq), g.axis(dq), g.value(dq.input[0]).dtype
+        else:  # operators that the runtime folds when it loads the file
+            q, scale = g.value(g.maker[product.input[0]].input[0]), g.value(product.input[1])
+            assert (g.maker[product.input[0]].op_type, product.op_type) == ("Cast", "Mul")
+            yield q, scale, int(np.argmax(scale.shape)), q.dtype
 
 
 @pytest.mark.parametrize("name", MODELS)
