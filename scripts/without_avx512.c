@@ -18,7 +18,8 @@ static const uint32_t of_leaf_7[] = {
     1u << 1 | 1u << 6 | 1u << 11 | 1u << 12 | 1u << 14,                                    /* ECX: VBMI, VNNI, ... */
     1u << 2 | 1u << 3 | 1u << 8 | 1u << 22 | 1u << 23 | 1u << 24 | 1u << 25,               /* EDX: FP16, AMX */
 };
-static const uint32_t eax_of_leaf_7_1 = 1u << 4 | 1u << 5 | 1u << 21 | 1u << 23; /* AVX-VNNI, BF16, AMX-FP16, AVX-IFMA */
+static const uint32_t eax_of_leaf_7_1 =
+    1u << 4 | 1u << 5 | 1u << 21 | 1u << 23; /* AVX-VNNI, BF16, AMX-FP16, AVX-IFMA */
 
 static void answer(int signal_number, siginfo_t *info, void *context)
 {
