@@ -10,7 +10,8 @@
 #include "quantize/search/limits.h"
 #include "quantize/search/own_metric.h"
 
-/* Each attempt doubles a number of layers or halves an interval, in one of two ways; one is for recurrent weights. */
+/* Each attempt doubles a number of layers or halves an interval, in one of two ways; one is for recurrent
+   weights. */
 enum { STEPS = 2 * (2 * 8 * sizeof(size_t) + 3) + 2 };
 
 /* Returns the price of what a step costs at run time, in units of the float latency. Without known shapes the share of
@@ -76,8 +77,9 @@ bool qc_attempts_begin(struct qc_attempts *t, struct qc_demand *d, const struct 
     struct qc_report_fallback_step *s = add_step(t, 0, "");
     fill_step(s, t, has);
     if (!qc_cost_of(&s->cost, c->network, st)) return false;
-    if (demanded) return true;
-    t->base.may_be_float = c->scheme.partition.prefer == QC_PREFER_SPEED && !c->scheme.options->require_integer;
+    const bool integers = c->scheme.options->require_integer || c->scheme.partition.prefer == QC_PREFER_INTEGERS;
+    t->base.may_be_float = !demanded && !integers;
+    if (demanded || integers) return true;
     const size_t real = c->setup->model.graph->budget.model_bytes;
     t->most = (struct qc_report_cost){.latency = fmax(1, s->cost.latency),
                                       .bytes = s->cost.bytes > real ? s->cost.bytes : real};
@@ -131,6 +133,23 @@ bool qc_attempts_over(const struct qc_attempts *t, const struct qc_report_fallba
     return (!t->demanded && refused) || price_of_cost(t, step) >= price(t, &t->steps[t->best]);
 }
 
+static bool is_float(const struct qc_network *net)
+{
+    return !net->partition->matches.count && !net->partition->weight_only_count;
+}
+
+/* Warns that the file is the float model. No command makes it: options that leave nothing to quantize are refused. */
+static void tell_float(struct qc_report_fallback *to, const struct qc_attempts *t)
+{
+    to->command = NULL;
+    to->option_count = 0;
+    qc_warn(
+        t->c->warnings,
+        "nothing is quantized: with integers the worst output has %.2f dB, and no wider types are better than float "
+        "at its price; --prefer integers quantizes it",
+        t->steps[0].sqnr_db);
+}
+
 bool qc_attempts_end(struct qc_report_fallback **out, struct qc_standing *has, struct qc_attempts *t,
                      struct qc_status *st)
 {
@@ -149,6 +168,9 @@ bool qc_attempts_end(struct qc_report_fallback **out, struct qc_standing *has, s
     *has = t->has;
     if (!t->best) return !t->at || qc_candidate_make(c, &t->base, NULL, st);
     t->steps[t->best].chosen = t->steps[t->best].met = true;
-    return (t->at == t->best || qc_candidate_change(c, &t->base, &t->change, st)) &&
-           qc_job_change(&to->options, &to->command, c->setup->in, t->base.options, &t->change, c->arena, st);
+    if (!(t->at == t->best || qc_candidate_change(c, &t->base, &t->change, st)) ||
+        !qc_job_change(&to->options, &to->command, c->setup->in, t->base.options, &t->change, c->arena, st))
+        return false;
+    if (is_float(c->network)) tell_float(to, t);
+    return true;
 }

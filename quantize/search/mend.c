@@ -72,23 +72,6 @@ static bool widen_worst(struct qc_attempts *t, struct qc_status *st)
     return ok;
 }
 
-static bool nothing_left(const struct qc_network *net)
-{
-    return !net->partition->matches.count && !net->partition->weight_only_count;
-}
-
-/* Warns that the file is the float model. No command makes it: options that leave nothing to quantize are refused. */
-static void tell_float(struct qc_report_fallback *f, const struct qc_candidate *c)
-{
-    f->command = NULL;
-    f->option_count = 0;
-    qc_warn(
-        c->warnings,
-        "nothing is quantized: with integers the worst output has %.2f dB, and no wider types are better than float "
-        "at its price; --prefer integers quantizes it",
-        f->steps[0].sqnr_db);
-}
-
 bool qc_mend(struct qc_report_fallback **out, bool *changed, struct qc_candidate *c, double db, struct qc_status *st)
 {
     const char *ops[RECURRENT_OPS];
@@ -111,7 +94,6 @@ bool qc_mend(struct qc_report_fallback **out, bool *changed, struct qc_candidate
                     (!recurrent || widen_recurrent(&t, ops, recurrent, layers, st)) &&
                     (!any || t.best || widen_worst(&t, st)) && qc_attempts_end(out, &has, &t, st);
     if (!any && ok && !t.best) *out = NULL; /* nothing was to be mended */
-    if (ok && t.best && nothing_left(c->network)) tell_float(*out, c);
     qc_demand_end(&d);
     return ok;
 }

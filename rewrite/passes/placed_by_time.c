@@ -223,11 +223,18 @@ static bool solve(struct placing *s, const struct question *q)
     return true;
 }
 
-/* Sets *out to the matches in float of a solved placement. */
-static bool take_real(bool **out, const struct placing *s)
+/* Answers a question with the shares of *empty. Sets *time, and *real to the matches in float, unless it is NULL. */
+static bool answer(int64_t *time, bool **real, const struct placing *empty, const struct question *q)
 {
-    if (!(*out = QC_NEW_ARRAY(s->arena, bool, s->g->node_count + 1, s->st))) return false;
-    for (qc_id id = 1; id <= s->g->node_count; id++) (*out)[id] = is_real_in(s, id);
+    QC_ARENA_SCOPE *a = qc_arena_new(); /* of this cut: there are many */
+    struct placing s = *empty;
+    if (!a) return qc_fail_memory(s.st, 1);
+    s.arena = a;
+    if (!solve(&s, q)) return false;
+    *time = s.time;
+    if (!real) return true;
+    if (!(*real = QC_NEW_ARRAY(empty->arena, bool, s.g->node_count + 1, s.st))) return false;
+    for (qc_id id = 1; id <= s.g->node_count; id++) (*real)[id] = is_real_in(&s, id);
     return true;
 }
 
@@ -243,8 +250,8 @@ static bool time_placement(struct placement *p, const struct placing *empty, con
     for (int i = 0; i < QC_PROCESSORS; i++) {
         struct placing s = *empty;
         s.share[i] = 1;
-        if (!solve(&s, &(struct question){.fixed = fixed, .choice = GIVEN, .real = p->real})) return false;
-        p->time[i] = s.time;
+        if (!answer(&p->time[i], NULL, &s, &(struct question){.fixed = fixed, .choice = GIVEN, .real = p->real}))
+            return false;
     }
     return true;
 }
@@ -253,8 +260,9 @@ static bool place_with(struct placement *out, const struct placing *empty, const
                        const struct question *q)
 {
     struct placing s = *empty;
+    int64_t time;
     for (int i = 0; i < QC_PROCESSORS; i++) s.share[i] = share[i];
-    return solve(&s, q) && take_real(&out->real, &s) && time_placement(out, empty, q->fixed);
+    return answer(&time, &out->real, &s, q) && time_placement(out, empty, q->fixed);
 }
 
 /* Returns true if a placement gains on the processor of a choice; of any processor on the first, and it is not slower
@@ -302,7 +310,7 @@ static bool find_best(struct placement *best, const struct placing *empty, const
 bool qc_place_by_time(const bool **real, struct qc_partition *p, const bool *fixed, const struct qc_uses *uses,
                       struct qc_status *st)
 {
-    const enum qc_processor on = p->options.processor, first = on == QC_PROCESSORS ? 0 : on;
+    const enum qc_processor on = p->options.processor;
     QC_ARENA_SCOPE *a = qc_arena_new();
     const struct placing empty = {.p = p, .g = uses->graph, .uses = uses, .arena = a, .st = st};
     const double plain[QC_PROCESSORS] = {[QC_PROCESSOR_AVX512_VNNI] = 1};
@@ -314,7 +322,11 @@ bool qc_place_by_time(const bool **real, struct qc_partition *p, const bool *fix
         return false;
     if (gains(&integers, &floats, on) || is_as_fast(&integers, &floats, on)) return true;
     if (!find_best(&best, &empty, &floats, on, fixed)) return false;
-    p->placed_gain = (double)(integers.time[first] - best.time[first]) / 1000;
-    p->placed_time = (double)best.time[first] / 1000;
+    for (int i = 0; i < QC_PROCESSORS; i++) {
+        const double gain = (double)(integers.time[i] - best.time[i]) / 1000;
+        if ((on != QC_PROCESSORS && (int)on != i) || (p->placed_time > 0 && gain <= p->placed_gain)) continue;
+        p->placed_gain = gain; /* of the processor that gains most */
+        p->placed_time = (double)best.time[i] / 1000;
+    }
     return (*real = qc_arena_dup(p->arena, best.real, p->graph->node_count + 1, sizeof *best.real, st)) != NULL;
 }

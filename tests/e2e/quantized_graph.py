@@ -111,6 +111,8 @@ def reads_again(g, n):
     of an input that is an output?"""
     if n.op_type in ("Max", "Sum") and len(n.input) == 1:
         return True
+    if n.op_type in ("Cast", "Sub", "Mul") and all(i in g.constants or reads_again(g, g.maker[i]) for i in n.input if i in g.constants or i in g.maker):
+        return all(i in g.constants or i in g.maker for i in n.input)  # of a weight that is converted at load
     if n.op_type == "Identity":
         return n.input[0] in {i.name for i in g.graph.input} and n.output[0] in {o.name for o in g.graph.output}
     source = g.maker.get(n.input[0]) if n.op_type == "Reshape" else None

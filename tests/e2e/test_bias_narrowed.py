@@ -67,6 +67,8 @@ def test_digits_is_onnx_runtime(qcalib, examples, tmp_path, form):
         "narrowed",
         "--format",
         form,
+        "--prefer",
+        "integers",
         "--no-report",
         "--json",
         model,
@@ -97,6 +99,8 @@ def test_resnet20_is_onnx_runtime(qcalib, data, tmp_path, form):
         "narrowed",
         "--format",
         form,
+        "--prefer",
+        "integers",
         "--no-report",
         data / f"models/{case.model}.onnx",
     )

@@ -97,5 +97,5 @@ def test_weights_alone_give_the_same_tokens(qcalib, tmp_path):
 def test_another_type_replaces_them(qcalib, tmp_path):
     save(tmp_path / "m.onnx", None, ["q.0", "up.1"])
     np.save(tmp_path / "tokens.npy", np.random.default_rng(3).integers(0, decoder_model.VOCABULARY, (48, 24)))
-    qcalib("--data", "tokens.npy", "--weight-type", "int8", "m.onnx", "-o", "q.onnx", "--no-report", "--advice", "off")
+    qcalib("--data", "tokens.npy", "--weight-type", "int8", "--prefer", "integers", "m.onnx", "-o", "q.onnx", "--no-report", "--advice", "off")
     assert "MatMulNBits" not in {n.op_type for n in onnx.load(tmp_path / "q.onnx").graph.node}

@@ -220,6 +220,6 @@ def test_transposed_convolution_in_groups(groups, outputs, qcalib, tmp_path):
     np.save(tmp_path / "x.npy", x)
     qcalib("--data=x.npy", "--advice=off", "--no-report", "m.onnx", "-o", "q.onnx")
     made = onnx.load(tmp_path / "q.onnx")
-    assert {k.name: list(k.dims) for k in made.graph.initializer}["w_scale"] == [12]
+    assert {k.name: [d for d in k.dims if d > 1] for k in made.graph.initializer}["w_scale"] == [12]
     want, got = ([s.run(None, {"x": x})[0] for s in [graph_fuzz.session(tmp_path / name)]][0] for name in ("m.onnx", "q.onnx"))
     assert 10 * np.log10((want**2).sum() / ((want - got) ** 2).sum()) > 40

@@ -102,7 +102,7 @@ def peak(program, tmp_path):
 def test_memory_of_many_layers(layers, most, refused, enough, peak, tmp_path):
     """105 KiB for a layer, 16 of them for the idea that advice always tries. A limit (MiB) that is too low is kept too."""
     model, samples = chain("conv", layers, tmp_path)
-    job = ("--threads", 1, "--method", "mse", "--no-report", "--data", samples, model, "-o", "out.onnx")
+    job = ("--threads", 1, "--method", "mse", "--no-report", "--prefer", "integers", "--data", samples, model, "-o", "out.onnx")
     code, text, held = peak(*job)
     assert code == 0, text
     assert held < most, f"{held:.0f} MiB"

@@ -180,7 +180,7 @@ def test_the_report_measures_what_saturates(qcalib, tmp_path):
     files, errors = {}, {}
     for rounding in (EXACT, PAIRS):
         qcalib("--data", "x.npz", "m.onnx", "-o", f"{rounding}.onnx", "--report", rounding, "--rounding", rounding,
-               "--overflow-fix=off")
+               "--overflow-fix=off", "--prefer=integers", "--activation-type=uint8")
         files[rounding] = (tmp_path / f"{rounding}.onnx").read_bytes()
         errors[rounding] = json.loads((tmp_path / rounding / "report.json").read_text())["outputs"][0]
     assert files[EXACT] == files[PAIRS]

@@ -93,7 +93,7 @@ def test_no_pair_exceeds_the_limit(model, options, qcalib, tmp_path, request):
 
 def test_summary_and_report_say_it(dense, qcalib, tmp_path):
     on = qcalib(*dense, "-o", "on.onnx", "--report", "on")
-    assert "exact on x86 without VNNI: yes (2 products; " in on.out
+    assert "exact on x86 without VNNI: yes (2 products checked, " in on.out
     off = qcalib(*dense, "-o", "off.onnx", "--report", "off", "--overflow-fix=off", "--json")
     said = off.json["processors"]
     want = {"onnxruntime": True, "exact_without_vnni": False, "products": 2, "saturating": 2, "first": "first"}

@@ -126,7 +126,7 @@ def test_stays_in_float(kind, way, qcalib, tmp_path):
     if way == "statistics":
         qcalib("collect", *source, "m.onnx", "-o", "m.stats.h5")
         source = ("--stats", "m.stats.h5")
-    report = qcalib(*source, *(WAYS[way] or ()), "m.onnx", "--no-report", "--json", "-o", "q.onnx")
+    report = qcalib(*source, *(WAYS[way] or ()), "m.onnx", "--no-report", "--json", "--prefer", "integers", "-o", "q.onnx")
     assert "'second' (MatMul) has no elements in any sample and stays in float" in report.err
     assert {f["reason"] for f in report.json["float_ops"] if f["op"] == "MatMul"} == {"no sample has elements for it"}
     assert "Conv" not in {f["op"] for f in report.json["float_ops"]}
