@@ -103,8 +103,10 @@ bool qc_record_sample_facts(struct qc_report *r, const struct qc_setup *s, struc
         if (!data) continue;
         struct qc_json *to = qc_json_copy(qc_json_get(r->record, key)), *labels = NULL;
         struct qc_status unreadable = QC_STATUS_INIT; /* labels of calibration samples have no other use */
-        const bool ok = put_ranges(to, r, s->model.graph, data, k == 1, st) &&
-                        (!qc_dataset_label_count(data) || (labels = classes(data, count, k ? st : &unreadable)) || !k);
+        bool ok = put_ranges(to, r, s->model.graph, data, k == 1, st);
+        if (ok && qc_dataset_label_count(data)) labels = classes(data, count, k ? st : &unreadable);
+        if (unreadable.code == QC_MACHINE) ok = qc_fail(st, unreadable.code, "%s", unreadable.message);
+        ok = ok && st->code == QC_OK;
         if (labels) qc_json_set(to, "classes", labels);
         qc_json_set(r->record, key, to);
         if (!ok) return false;
