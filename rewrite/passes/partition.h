@@ -232,9 +232,9 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
 
 /* Notes that the weight of a match that is computed in float is stored in integers, if that is smaller, and that
    `reason` is why. Not of operators of the file that are held as functions: the file could not have them again.
-   by_rule: a rule of costs keeps the match in float. */
+   Nor of operators that a logarithm follows. by_rule: a rule of costs keeps the match in float. */
 bool qc_types_store_weight(struct qc_partition *p, const struct qc_match *m, bool by_rule, const char *reason,
-                           struct qc_status *st);
+                           const struct qc_uses *uses, struct qc_status *st);
 /* Weights that others read too, such as matches, are in float. */
 void qc_types_keep_shared(struct qc_partition *p, const struct qc_uses *uses);
 

@@ -97,6 +97,7 @@ struct finder {
     bool *skipped_join;                /* [node_count + 1]: --skip keeps the node out of a pattern that joins */
     const char **cost;                 /* [node_count + 1]: why it is faster in float, or NULL */
     struct qc_types_used types_used;
+    const struct qc_uses *uses;
     struct qc_status status; /* of memory while matches are found */
 };
 
@@ -169,7 +170,7 @@ static bool accept(void *user, const struct qc_match *m)
         if (f->cost[m->nodes[i]]) {
             p->cost_count += p->reason[m->nodes[i]] != f->cost[m->nodes[i]];
             p->reason[m->nodes[i]] = f->cost[m->nodes[i]];
-            qc_types_store_weight(p, m, true, f->cost[m->nodes[i]], &f->status);
+            qc_types_store_weight(p, m, true, f->cost[m->nodes[i]], f->uses, &f->status);
             return false;
         }
         if (n->outputs != m->root && qc_given_of_value(p->options.given, g, n->outputs)) return false;
@@ -451,7 +452,7 @@ static bool place(struct finder *f, const struct qc_rules *rules, const struct q
     for (qc_id id = 1; id <= p->graph->node_count; id++) {
         if (!real[id]) continue;
         p->reason[id] = reason;
-        if (!qc_types_store_weight(p, p->matches.at[id], false, reason, st)) return false;
+        if (!qc_types_store_weight(p, p->matches.at[id], false, reason, uses, st)) return false;
         p->cost_count++;
         p->placed_count++;
         partition_drop(p, id);
@@ -682,6 +683,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     f.types_used.activation = QC_NEW_ARRAY(p->arena, bool, options->activation_type_count, st);
     f.types_used.weight = QC_NEW_ARRAY(p->arena, bool, options->weight_type_count, st);
     struct qc_uses uses;
+    f.uses = &uses;
     f.asked.skip_count = options->asked_skips;
     if (!f.skip_used || !f.skipped_join || !p->class_of || !p->cached || !p->given || !p->requested || !p->reason ||
         !p->scheme_of || !p->weight_of || !p->weight_axis || !p->at_load || !p->weight_type || !p->weights_only ||

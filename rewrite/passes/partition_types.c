@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "graph/core/multiply_adds.h"
 #include "graph/core/recurrent.h"
 #include "graph/core/uses.h"
 #include "graph/types/number_format.h"
@@ -11,9 +12,9 @@
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/partition.h"
 
-/* Weights with fewer elements stay in float beside integers: the operators that convert them take as many bytes of the
-   file, and those of a first convolution by a rule of costs matter more than their bytes. */
-enum { STORED_WEIGHT = 256, STORED_BY_RULE = 4096 };
+/* Weights with fewer elements stay in float beside integers: the operators that convert them take a part of the bytes
+   that are saved, and small filters and a first convolution by a rule of costs matter more than their bytes. */
+enum { STORED_WEIGHT = 1024, STORED_BY_RULE = 4096 };
 
 enum { PRODUCT_BITS = 24, LIST = 600, SLIGHT_ONE_IN = 15, TABLE_ONE_IN = 100 };
 
@@ -411,9 +412,34 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     return false;
 }
 
-bool qc_types_store_weight(struct qc_partition *p, const struct qc_match *m, bool by_rule, const char *reason,
-                           struct qc_status *st)
+/* Sets *out if a logarithm follows before the next product: it turns small errors of small values into large ones. */
+static bool feeds_logarithm(bool *out, const struct qc_uses *uses, qc_id from, struct qc_status *st)
 {
+    const struct qc_graph *g = uses->graph;
+    QC_ARENA_SCOPE *a = qc_arena_new();
+    bool *seen = a ? QC_NEW_ARRAY(a, bool, g->value_count + 1, st) : NULL;
+    qc_id *next = seen ? QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st) : NULL;
+    size_t count = 0;
+    if (!next) return qc_fail_memory(st, 1);
+    *out = false;
+    for (next[count++] = from; count && !*out;) {
+        const struct qc_use_list readers = qc_readers(uses, next[--count]);
+        for (size_t i = 0; i < readers.count; i++) {
+            const struct qc_node *n = &g->nodes[readers.of[i].node];
+            *out = *out || n->op == QC_OP_Log;
+            for (unsigned k = 0; k < n->output_count && !qc_multiplies(n->op); k++) {
+                if (!seen[n->outputs + k]) next[count++] = n->outputs + k;
+                seen[n->outputs + k] = true;
+            }
+        }
+    }
+    return true;
+}
+
+bool qc_types_store_weight(struct qc_partition *p, const struct qc_match *m, bool by_rule, const char *reason,
+                           const struct qc_uses *uses, struct qc_status *st)
+{
+    bool logarithm;
     const struct weight w = weight_input(p, m, m->rule->give, NULL);
     const struct qc_tensor *t = w.value ? qc_constant_of(p->graph, w.value) : NULL;
     const bool computed = t && t->made_from && t->made_from < t->count;
@@ -426,6 +452,8 @@ bool qc_types_store_weight(struct qc_partition *p, const struct qc_match *m, boo
         for (unsigned i = 0; i < n->input_count; i++)
             if (n->inputs[i] == w.value && qc_node_is_of_call(p->graph, n)) return true;
     }
+    if (!feeds_logarithm(&logarithm, uses, m->root, st)) return false;
+    if (logarithm) return true;
     if (!(reason = qc_arena_printf(p->arena, st, "%s; weights of 8 bits", reason))) return false;
     const struct qc_type_choice *choice = choice_of(&at, p, m, true, NULL);
     const enum qc_dtype type = template_type(p, m, true, NULL);

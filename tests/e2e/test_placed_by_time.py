@@ -193,3 +193,23 @@ def test_size_keeps_them_in_integers(qcalib, tmp_path):
     done = qcalib("--data", "d.npz", "--json", "--no-report", "--prefer", "size", "-o", "q.onnx", "m.onnx")
     assert not [n for n in done.json["float_ops"] if n["op"] == "MatMul"]
     assert done.json["cost"]["latency"] > 1.05
+
+
+def test_weights_before_a_logarithm_stay_in_float(qcalib, tmp_path):
+    """All layers are faster in float. Of those, weights are stored in 8 bits, but for the last one: a logarithm of its squares follows."""
+    layers = [(64, 64, 5, 64, 1)] * 6
+    save(tmp_path / "m.onnx", layers, tmp_path / "d.npz")
+    model = onnx.load(str(tmp_path / "m.onnx"))
+    (mean,) = (n for n in model.graph.node if n.name == "mean")
+    last = mean.input[0]
+    mean.input[0] = "logarithm"
+    at = list(model.graph.node).index(mean)
+    model.graph.initializer.append(numpy_helper.from_array(np.array(1e-6, np.float32), "eps"))
+    for k, node in enumerate((helper.make_node("Mul", [last, last], ["square"]), helper.make_node("Add", ["square", "eps"], ["sum"]),
+                              helper.make_node("Log", ["sum"], ["logarithm"]))):
+        model.graph.node.insert(at + k, node)
+    onnx.save(model, str(tmp_path / "m.onnx"))
+    qcalib("--data", "d.npz", "--effort", "low", "--advice", "off", "--no-report", "-o", "q.onnx", "m.onnx")
+    types = {i.name: i.data_type for i in onnx.load(str(tmp_path / "q.onnx")).graph.initializer if np.prod(i.dims) == 64 * 25}
+    assert sorted(types.values()) == [TensorProto.FLOAT] + [TensorProto.INT8] * 5, types
+    assert types["w5"] == TensorProto.FLOAT

@@ -75,6 +75,7 @@ class Layers:
                 "-fPIC",
                 "-Wall",
                 "-Wextra",
+                "-Wno-unused-parameter",
                 "-Werror",
                 f"-I{ROOT}",
                 *(str(ROOT / s) for s in SOURCES),
