@@ -129,7 +129,7 @@ def quantize(
     encodings: Union[str, None] = None,
     # Sets the type of activations, for the model or as "TYPE:NODE", "TYPE:OP", "TYPE:GLOB". A list sets several. One of uint8, int8, uint16, int16, uint4, int4, float8e4m3fn, float8e4m3fnuz, float8e5m2, float8e5m2fnuz, mxfp8, mxfp8e5m2, mxfp6, mxfp6e3m2, mxfp4, mxint8, nvfp4, bfp16, dynamic, none. Default: uint8.
     activation_type: Union[str, Sequence[str], None] = None,
-    # Makes inputs and outputs of the file integers, all of them or as "TYPE:NAME", "TYPE:GLOB". A list names several. One of float, uint8, int8, model. Default: float.
+    # Makes inputs and outputs of the file integers, all of them or as "TYPE:NAME", "TYPE:GLOB". "pixels" makes images bytes, channels last, and puts the preprocessing into the file. A list names several. One of float, uint8, int8, model, pixels. Default: float.
     io_type: Union[str, Sequence[str], None] = None,
     # Sets the type of weights, for the model or as "TYPE:NODE", "TYPE:OP", "TYPE:GLOB". A list sets several. One of int8, uint8, int7, uint7, int6, uint6, int5, uint5, int4, uint4, int3, uint3, int2, uint2, int16, int14, int12, int10, float8e4m3fn, float8e4m3fnuz, float8e5m2, float8e5m2fnuz, float4e2m1, mxfp8, mxfp8e5m2, mxfp6, mxfp6e3m2, mxfp4, mxint8, nvfp4, bfp16, none. Default: int8.
     weight_type: Union[str, Sequence[str], None] = None,
