@@ -90,9 +90,12 @@ static size_t next_edge(const struct visitor *v, enum qc_column k)
 static bool visit_largest(struct visitor *v, struct qc_collection *c)
 {
     struct qc_largest_sample *s = &c->largest;
-    s->count = rows_of(v, QC_COLUMN_LARGEST, s->count);
-    if (v->pass == TAKE && !(s->sizes = QC_NEW_ARRAY(c->arena, int64_t, s->count + 1, v->st))) return false;
-    for (size_t i = 0; i < s->count; i++) {
+    const size_t count = rows_of(v, QC_COLUMN_LARGEST, s->count);
+    if (v->pass == TAKE) {
+        if (!(s->sizes = QC_NEW_ARRAY(c->arena, int64_t, count + 1, v->st))) return false;
+        s->count = count;
+    }
+    for (size_t i = 0; i < count; i++) {
         MOVE(v, LARGEST, &s->sizes[i]);
         if (s->sizes[i] < 0) return qc_fail(v->st, QC_BAD_INPUT, "a size of the largest sample is negative");
     }
