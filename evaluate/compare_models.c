@@ -23,11 +23,6 @@ struct layers {
     size_t *index; /* [value_count + 1] by source: layer index, from 1 */
 };
 
-static bool is_conversion(enum qc_op op)
-{
-    return qc_op_is_conversion(op) || op == QC_OP_QuantizeLinear || op == QC_OP_DequantizeLinear;
-}
-
 static bool is_stored_matched(const struct qc_graph *g, qc_id v)
 {
     const struct qc_qparams *s = qc_graph_parameters(g, v);
@@ -44,7 +39,7 @@ static bool is_observable(const struct qc_graph *g, qc_id v)
 static qc_id source_of_matched(const struct qc_graph *g, qc_id v)
 {
     const struct qc_node *n = qc_node_of(g, v);
-    while (n && is_conversion(n->op)) {
+    while (n && qc_op_is_qdq(n->op)) {
         v = n->inputs[0];
         n = qc_node_of(g, v);
     }

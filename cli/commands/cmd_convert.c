@@ -41,9 +41,7 @@ static void count_ops(struct job *j, const struct qc_graph *g)
 {
     for (size_t id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        if (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize ||
-            n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear)
-            continue;
+        if (qc_op_is_qdq(n->op)) continue;
         if (g->values[n->outputs].type.qparams != QC_REAL)
             j->integer_ops++;
         else if (qc_dtype_info(g->values[n->outputs].type.dtype)->is_float)

@@ -46,6 +46,11 @@ static inline bool qc_op_is_conversion(enum qc_op op)
 {
     return op == QC_OP_Quantize || op == QC_OP_Dequantize || op == QC_OP_Requantize;
 }
+/* The same, or ONNX's QuantizeLinear or DequantizeLinear. */
+static inline bool qc_op_is_qdq(enum qc_op op)
+{
+    return qc_op_is_conversion(op) || op == QC_OP_QuantizeLinear || op == QC_OP_DequantizeLinear;
+}
 bool qc_op_is_random(enum qc_op op);          /* two nodes with the same inputs differ, and files keep the node */
 enum qc_op qc_op_from_name(const char *name); /* name of the row; QC_OP_INVALID if unknown */
 enum qc_op qc_op_from_onnx(const char *name); /* ONNX name, with the domain unless it is the default one */

@@ -64,6 +64,7 @@ static bool may_advise(const struct qc_setup *s)
     return o->advice != QC_ADVISE_OFF && qc_has_data(&s->in->data) && !s->in->team && !o->propagate && !o->size;
 }
 
+/* Sets e->sizes, or NULL if they are not known. */
 static bool find_sizes(struct qc_evidence *e, const struct qc_setup *s, struct qc_status *st)
 {
     const struct qc_graph *g = s->normalised;

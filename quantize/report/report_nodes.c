@@ -107,7 +107,7 @@ bool qc_float_ops(struct qc_json *list, size_t *quantized, const struct qc_netwo
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const struct qc_type *t = &g->values[n->outputs].type;
-        if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) continue;
+        if (qc_op_is_conversion(n->op)) continue;
         const enum qc_dynamic_part part = qc_dynamic_part_of(g, n);
         if (part == QC_DYNAMIC_REST) continue;
         /* grouped: rounded only after a function */

@@ -10,8 +10,7 @@
 #include "quantize/search/limits.h"
 #include "quantize/search/own_metric.h"
 
-/* Each attempt doubles a number of layers or halves an interval, in one of two ways; one is for recurrent
-   weights. */
+/* Each attempt doubles a number of layers or halves an interval, in one of two ways; one is for recurrent weights. */
 enum { STEPS = 2 * (2 * 8 * sizeof(size_t) + 3) + 2 };
 
 /* Returns the price of what a step costs at run time, in units of the float latency. Without known shapes the share of

@@ -40,11 +40,6 @@ static bool is_accumulator(const struct qc_graph *g, qc_id value)
     return is_stored(g, value) && g->qparams_of[qc_value(g, value)->type.qparams].kind == QC_QPARAMS_PRODUCT;
 }
 
-static bool is_conversion(const struct qc_node *n)
-{
-    return n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize;
-}
-
 static bool is_wide(const struct qc_graph *g, qc_id value)
 {
     return is_stored(g, value) && !is_accumulator(g, value) && stored_bits(g, value) > 8;
@@ -56,11 +51,11 @@ static bool changes_layout(const struct timed *t, qc_id value)
 {
     const struct qc_graph *g = t->g;
     const struct qc_node *maker = qc_node_of(g, value);
-    while (maker && is_conversion(maker)) maker = qc_node_of(g, maker->inputs[0]);
+    while (maker && qc_op_is_conversion(maker->op)) maker = qc_node_of(g, maker->inputs[0]);
     const struct qc_use_list readers = qc_readers(&t->uses, value);
     for (size_t i = 0; i < readers.count; i++) {
         const struct qc_node *n = &g->nodes[readers.of[i].node];
-        const qc_id next = is_conversion(n) ? qc_only_reader(&t->uses, n->outputs) : 0;
+        const qc_id next = qc_op_is_conversion(n->op) ? qc_only_reader(&t->uses, n->outputs) : 0;
         if (qc_changes_layout(g, value, maker, next ? &g->nodes[next] : n)) return true;
     }
     return false;
@@ -103,7 +98,7 @@ static bool time_of_node(int64_t *time, const struct timed *t, qc_id id)
     const struct qc_node *n = &t->g->nodes[id];
     struct qc_operator_times times;
     if (!qc_times_of_node(&times, t->on, &t->uses, id)) return false;
-    *time = is_conversion(n)              ? time_of_conversion(t, n)
+    *time = qc_op_is_conversion(n->op)    ? time_of_conversion(t, n)
             : qc_multiplies(n->op)        ? time_of_product(t, n, &times, id)
             : is_stored(t->g, n->outputs) ? times.integer
                                           : times.real;
@@ -200,7 +195,7 @@ static bool add_times(double times[QC_OP_COUNT], const struct qc_graph *g, const
     for (qc_id id = 1; ok && id <= t.g->node_count; id++) {
         int64_t one;
         if (time_of_node(&one, &t, id))
-            times[is_conversion(&t.g->nodes[id]) ? QC_OP_Quantize : t.g->nodes[id].op] += (double)one;
+            times[qc_op_is_conversion(t.g->nodes[id].op) ? QC_OP_Quantize : t.g->nodes[id].op] += (double)one;
     }
     qc_graph_free(fixed);
     return ok;

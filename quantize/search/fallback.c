@@ -170,9 +170,7 @@ static const char *feeder_of(const struct qc_uses *uses, qc_id value)
     for (const struct qc_node *n; value && (n = qc_node_of(g, value)); value = n->inputs[0]) {
         const enum qc_affine_behaviour affine = qc_node_affine(n);
         if (affine == QC_AFFINE_PRODUCT || affine == QC_AFFINE_MERGE) return qc_layer_name(uses, (qc_id)(n - g->nodes));
-        if (affine != QC_AFFINE_KEEP && affine != QC_AFFINE_BOUND && n->op != QC_OP_Quantize &&
-            n->op != QC_OP_Dequantize)
-            return NULL;
+        if (affine != QC_AFFINE_KEEP && affine != QC_AFFINE_BOUND && !qc_op_is_conversion(n->op)) return NULL;
     }
     return NULL;
 }

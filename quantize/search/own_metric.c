@@ -211,8 +211,9 @@ static bool measure_graph(struct qc_metric *out, const struct qc_network *net, c
 
 bool qc_own_metric_of_network(struct qc_metric *out, const struct qc_network *net, struct qc_status *st)
 {
-    const struct qc_graph *run = qc_own_metric_reads_outputs(net->setup->options) ? net->produced : NULL;
-    const struct qc_export_source source = {.produced = run ? run : qc_network_written(net), .expanded = net->expanded};
+    const bool outputs = qc_own_metric_reads_outputs(net->setup->options);
+    const struct qc_export_source source = {.produced = outputs ? net->produced : qc_network_written(net),
+                                            .expanded = net->expanded};
     return measure_graph(out, net, &source, net->lowered[0], st);
 }
 

@@ -18,7 +18,7 @@ static const struct qc_shape *shape_of(const struct qc_rebuild *r, qc_id old)
 static bool foldable(const struct qc_graph *to, const struct qc_graph *g, const struct qc_rebuild *r,
                      const struct qc_node *n)
 {
-    if (qc_op_is_conversion(n->op) || n->op == QC_OP_QuantizeLinear || n->op == QC_OP_DequantizeLinear) return false;
+    if (qc_op_is_qdq(n->op)) return false;
     bool shape = n->op == QC_OP_Shape || n->op == QC_OP_Size;
     for (unsigned i = 0; i < n->input_count; i++) {
         if (!n->inputs[i]) continue;

@@ -120,6 +120,8 @@ struct qc_partition {
     qc_id *weight_of;       /* [node_count + 1]: the weight, if only it is quantized of the node, else 0 ... */
     int *weight_axis;       /* ... and the axis of its output channels */
     bool *at_load;          /* [value_count + 1]: such a weight is converted to float when the file is loaded */
+    bool *logarithm;        /* [value_count + 1]: a logarithm follows the value before the next product; it turns small
+                               errors of small values into large ones */
     struct qc_type_choice edge_type[2]; /* of activations and of weights at the edges */
     bool *edge;                         /* [node_count + 1]: a product that no product precedes, or none follows */
     const struct qc_type_choice **weight_type; /* [value_count + 1]: type of such a weight by the name of its node, or
@@ -234,7 +236,9 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
    `reason` is why. Not of operators of the file that are held as functions: the file could not have them again.
    Nor of operators that a logarithm follows. by_rule: a rule of costs keeps the match in float. */
 bool qc_types_store_weight(struct qc_partition *p, const struct qc_match *m, bool by_rule, const char *reason,
-                           const struct qc_uses *uses, struct qc_status *st);
+                           struct qc_status *st);
+/* Finds p->logarithm. */
+bool qc_types_find_logarithms(struct qc_partition *p, struct qc_status *st);
 /* Weights that others read too, such as matches, are in float. */
 void qc_types_keep_shared(struct qc_partition *p, const struct qc_uses *uses);
 

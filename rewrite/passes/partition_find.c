@@ -97,7 +97,6 @@ struct finder {
     bool *skipped_join;                /* [node_count + 1]: --skip keeps the node out of a pattern that joins */
     const char **cost;                 /* [node_count + 1]: why it is faster in float, or NULL */
     struct qc_types_used types_used;
-    const struct qc_uses *uses;
     struct qc_status status; /* of memory while matches are found */
 };
 
@@ -170,7 +169,7 @@ static bool accept(void *user, const struct qc_match *m)
         if (f->cost[m->nodes[i]]) {
             p->cost_count += p->reason[m->nodes[i]] != f->cost[m->nodes[i]];
             p->reason[m->nodes[i]] = f->cost[m->nodes[i]];
-            qc_types_store_weight(p, m, true, f->cost[m->nodes[i]], f->uses, &f->status);
+            qc_types_store_weight(p, m, true, f->cost[m->nodes[i]], &f->status);
             return false;
         }
         if (n->outputs != m->root && qc_given_of_value(p->options.given, g, n->outputs)) return false;
@@ -452,7 +451,7 @@ static bool place(struct finder *f, const struct qc_rules *rules, const struct q
     for (qc_id id = 1; id <= p->graph->node_count; id++) {
         if (!real[id]) continue;
         p->reason[id] = reason;
-        if (!qc_types_store_weight(p, p->matches.at[id], false, reason, uses, st)) return false;
+        if (!qc_types_store_weight(p, p->matches.at[id], false, reason, st)) return false;
         p->cost_count++;
         p->placed_count++;
         partition_drop(p, id);
@@ -683,14 +682,14 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     f.types_used.activation = QC_NEW_ARRAY(p->arena, bool, options->activation_type_count, st);
     f.types_used.weight = QC_NEW_ARRAY(p->arena, bool, options->weight_type_count, st);
     struct qc_uses uses;
-    f.uses = &uses;
     f.asked.skip_count = options->asked_skips;
     if (!f.skip_used || !f.skipped_join || !p->class_of || !p->cached || !p->given || !p->requested || !p->reason ||
         !p->scheme_of || !p->weight_of || !p->weight_axis || !p->at_load || !p->weight_type || !p->weights_only ||
         !p->block_axis || !p->real_product || !p->dynamic || !p->input_format || !p->channel_axis || !p->one_scale ||
         !f.types_used.activation || !f.types_used.weight || !check_refused(g, rules, st) ||
         !qc_uses_of(&uses, g, p->arena, st) || !qc_types_find_slight(p, st) || !qc_types_find_edges(p, st) ||
-        !find_islands(&f, rules, st) || !qc_costs_find(&f.cost, g, rules, options, p->arena, st) ||
+        !qc_types_find_logarithms(p, st) || !find_islands(&f, rules, st) ||
+        !qc_costs_find(&f.cost, g, rules, options, p->arena, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||
         (f.status.code != QC_OK && !qc_fail(st, f.status.code, "%s", f.status.message)) || !find_caches(p, &uses, st) ||
         !qc_partition_check_names(p, rules, f.skip_used, &f.types_used, st) || !drop_loose_joins(p, rules, st) ||

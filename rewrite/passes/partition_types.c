@@ -189,7 +189,7 @@ static int axis_of_blocks(const struct qc_graph *g, const struct qc_node *n, str
     return one_tap ? 1 : -1;
 }
 
-/* The same for all weights that the template quantizes. Returns true if any of them is in blocks. */
+/* Notes the axis of blocks of all weights that the template quantizes. Returns true if any of them is in blocks. */
 static bool note_all_blocks(struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e,
                             const struct qc_expr *taker, enum qc_dtype type, bool real)
 {
@@ -412,48 +412,35 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     return false;
 }
 
-/* Sets *out if a logarithm follows before the next product: it turns small errors of small values into large ones. */
-static bool feeds_logarithm(bool *out, const struct qc_uses *uses, qc_id from, struct qc_status *st)
+bool qc_types_find_logarithms(struct qc_partition *p, struct qc_status *st)
 {
-    const struct qc_graph *g = uses->graph;
-    QC_ARENA_SCOPE *a = qc_arena_new();
-    bool *seen = a ? QC_NEW_ARRAY(a, bool, g->value_count + 1, st) : NULL;
-    qc_id *next = seen ? QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st) : NULL;
-    size_t count = 0;
-    if (!next) return qc_fail_memory(st, 1);
-    *out = false;
-    for (next[count++] = from; count && !*out;) {
-        const struct qc_use_list readers = qc_readers(uses, next[--count]);
-        for (size_t i = 0; i < readers.count; i++) {
-            const struct qc_node *n = &g->nodes[readers.of[i].node];
-            *out = *out || n->op == QC_OP_Log;
-            for (unsigned k = 0; k < n->output_count && !qc_multiplies(n->op); k++) {
-                if (!seen[n->outputs + k]) next[count++] = n->outputs + k;
-                seen[n->outputs + k] = true;
-            }
-        }
+    const struct qc_graph *g = p->graph;
+    if (!(p->logarithm = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st))) return false;
+    for (size_t id = g->node_count; id >= 1; id--) {
+        const struct qc_node *n = &g->nodes[id];
+        bool follows = n->op == QC_OP_Log;
+        for (unsigned k = 0; k < n->output_count && !qc_multiplies(n->op); k++)
+            follows = follows || p->logarithm[n->outputs + k];
+        for (unsigned i = 0; follows && i < n->input_count; i++) p->logarithm[n->inputs[i]] = true;
     }
     return true;
 }
 
 bool qc_types_store_weight(struct qc_partition *p, const struct qc_match *m, bool by_rule, const char *reason,
-                           const struct qc_uses *uses, struct qc_status *st)
+                           struct qc_status *st)
 {
-    bool logarithm;
     const struct weight w = weight_input(p, m, m->rule->give, NULL);
     const struct qc_tensor *t = w.value ? qc_constant_of(p->graph, w.value) : NULL;
     const bool computed = t && t->made_from && t->made_from < t->count;
     unsigned at;
     if (!p->options.target->onnxruntime || !t || t->count < (by_rule ? STORED_BY_RULE : STORED_WEIGHT) || computed ||
-        weight_count(p, m, m->rule->give) > 1)
+        weight_count(p, m, m->rule->give) > 1 || p->logarithm[m->root])
         return true;
     for (unsigned k = 0; k < m->node_count; k++) {
         const struct qc_node *n = &p->graph->nodes[m->nodes[k]];
         for (unsigned i = 0; i < n->input_count; i++)
             if (n->inputs[i] == w.value && qc_node_is_of_call(p->graph, n)) return true;
     }
-    if (!feeds_logarithm(&logarithm, uses, m->root, st)) return false;
-    if (logarithm) return true;
     if (!(reason = qc_arena_printf(p->arena, st, "%s; weights of 8 bits", reason))) return false;
     const struct qc_type_choice *choice = choice_of(&at, p, m, true, NULL);
     const enum qc_dtype type = template_type(p, m, true, NULL);
