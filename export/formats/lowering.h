@@ -88,9 +88,10 @@ struct qc_shuffled {
 /* Returns the node to be written: n itself, or in s a Transpose of fewer axes. */
 const struct qc_node *qc_lower_shuffle(struct qc_shuffled *s, struct qc_lowering *x, const struct qc_node *n,
                                        struct qc_status *st);
-/* Files for OpenVINO (export/formats/lowering_openvino.c). The first lowers a Pad that OpenVINO would compute wrongly
-   in QDQ form to one of integers and returns true. The others return true if input i of a float op must be kept apart
-   from what makes it, or its first result from what reads it; the last one sets the opset that the op needs. */
+/* Files for OpenVINO (export/formats/lowering_openvino.c). The first lowers a Pad to one of integers and returns true:
+   ONNX Runtime (1.32) computes the QDQ form in float, OpenVINO some of them wrongly. The others return true if input i
+   of a float op must be kept apart from what makes it, or its first result from what reads it; the last one sets the
+   opset that the op needs. */
 bool qc_lower_pad(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
 bool qc_lower_reads_apart(const struct qc_lowering *x, const struct qc_node *n, unsigned i);
 bool qc_lower_is_rewritten(struct qc_lowering *x, const struct qc_node *n);

@@ -69,9 +69,10 @@ bool qc_lower_pad(struct qc_lowering *x, const struct qc_node *n, struct qc_stat
 {
     const struct qc_graph *g = x->from;
     const qc_id in = n->op == QC_OP_Pad ? n->inputs[0] : QC_ABSENT, out = n->outputs;
-    float value;
-    if (!in || !x->integer[in] || g->values[in].type.qparams != g->values[out].type.qparams || !pad_moves(x, n) ||
-        !fill_value(&value, g, n))
+    const bool fills = in && strcmp(qc_attr_string(n, "mode", "constant"), "constant") == 0;
+    float value = 0;
+    if (!in || !x->integer[in] || g->values[in].type.qparams != g->values[out].type.qparams ||
+        (fills && !fill_value(&value, g, n)) || !(x->options.target->onnxruntime || pad_moves(x, n)))
         return false;
     const struct qc_qparams *s = &g->qparams_of[g->values[out].type.qparams];
     const enum qc_dtype type = qc_lower_type(s);
@@ -80,11 +81,13 @@ bool qc_lower_pad(struct qc_lowering *x, const struct qc_node *n, struct qc_stat
     const uint8_t byte = (uint8_t)qc_quantize_one(value, affine, qc_qparams_levels(s));
     const struct qc_shape scalar = QC_SCALAR;
     const qc_id inputs[4] = {x->integer[in], qc_lower_real(x, n->inputs[1], st),
-                             qc_lower_constant(x, type, &scalar, &byte, s->name, "padding", st),
+                             fills ? qc_lower_constant(x, type, &scalar, &byte, s->name, "padding", st) : QC_ABSENT,
                              n->input_count > 3 && n->inputs[3] ? qc_lower_real(x, n->inputs[3], st) : QC_ABSENT};
     const char *name = qc_lower_integer_name(x, out, qc_lower_base(x, out), st);
     const struct qc_node_def with = {.op = QC_OP_Pad,
-                                     .input_count = inputs[3] ? 4 : 3,
+                                     .input_count = inputs[3] ? 4
+                                                    : fills   ? 3
+                                                              : 2,
                                      .inputs = inputs,
                                      .output_names = &name};
     x->integer[out] = qc_graph_add_like(x->to, g, n, &with, st);

@@ -79,11 +79,29 @@ static double elements(const struct qc_asked *c)
     return t && t->count ? (double)t->count : (double)NAN;
 }
 
+/* Returns the pads of the matched convolution together with those of a Pad before it. */
+static struct qc_fvalue run_pads(const struct qc_asked *c)
+{
+    struct qc_frame *f = c->frame;
+    const struct qc_tensor *t = qc_constant_of(f->graph, c->args[0].id);
+    const struct qc_node *n = qc_match_node(f->match, f->graph, QC_OP_Conv);
+    const int64_t *own;
+    struct qc_number *items;
+    if (!t || !n) return qc_expression_fail(f, QC_BAD_INPUT, "pads() needs the pads of a Pad before a Conv");
+    const size_t rank = t->count / 2, axes = rank - 2;
+    const bool pads = qc_attr_ints(n, "pads", &own) == 2 * axes;
+    const struct qc_fvalue list = qc_expression_list(&items, f, 2 * axes);
+    for (size_t i = 0; items && i < 2 * axes; i++)
+        items[i] = qc_number_whole((pads ? own[i] : 0) + ((const int64_t *)t->data)[i + (i < axes ? 2 : 4)]);
+    return list;
+}
+
 const struct qc_builtin qc_template_builtins[] = {
     {"rows", "rows(c), c a constant of the match", 1, 1, "v", .run = run_rows},
     {"vector", "vector(e)", 1, 1, NULL, .run = run_vector},
     {"column", "column(e, w)", 2, 2, NULL, .run = run_vector},
     {"value", "value(c), c a constant of the match", 1, 1, "v", .run = run_first},
+    {"pads", "pads(p), p the pads of a matched Pad", 1, 1, "v", .run = run_pads},
     {"elements", "elements(c), c a constant of the match", 1, 1, "v", .value = elements},
     {.name = NULL},
 };

@@ -336,6 +336,17 @@ static double rounds_up(const struct qc_asked *call)
     return n && qc_attr_int(n, "ceil_mode", 0) != 0 && qc_attr_int(n, "count_include_pad", 0) != 0;
 }
 
+/* Returns 1 if the pads of a Pad add elements, and only to the axes of an image or a sequence. */
+static double pads_image(const struct qc_asked *call)
+{
+    const struct qc_tensor *t = qc_constant_of(call->frame->graph, call->args[0].id);
+    if (!t || t->dtype != QC_I64 || t->count < 6 || t->count % 2) return 0;
+    const int64_t *pads = t->data;
+    for (size_t i = 0; i < t->count; i++)
+        if (pads[i] < 0 || (pads[i] > 0 && i % (t->count / 2) < 2)) return 0;
+    return 1;
+}
+
 /* ---- Qparams ---- */
 
 /* Returns 1 if the range of T lies inside the range of S, so that S clips nothing that T can hold; else 0. */
@@ -385,6 +396,8 @@ const struct qc_builtin qc_guards[] = {
     {"pooled",
      "pooled(x): the matched ReduceMean is over all dimensions of an image x but the first two, and x is no square", 1,
      1, "v", .value = pooled},
+    {"pads_image", "pads_image(p): the pads of a Pad add elements, to none of the first two axes", 1, 1, "v",
+     .value = pads_image},
     {"rounds_up", "rounds_up(x): the matched AveragePool has ceil_mode and count_include_pad", 1, 1, "v",
      .value = rounds_up},
     {"site", "site(S): S are the parameters of a stored value, not of an accumulator", 1, 1, "q",

@@ -160,6 +160,44 @@ def test_a_bias_of_a_product_is_computed_as_qcalib_does(qcalib, onnxruntime, tmp
         assert said == "" and np.array_equal(f["y"][()], theirs["y"])
 
 
+# {name: (pads, inputs of the Pad after them, its attributes, Pads that are left)}
+PADS = {
+    "of zeros": ([0, 0, 1, 1, 0, 0, 2, 1], [], {}, 0),
+    "of a zero": ([0, 0, 1, 1, 0, 0, 2, 1], ["zero"], {}, 0),
+    "of another number": ([0, 0, 1, 1, 0, 0, 1, 1], ["half"], {}, 1),
+    "of channels": ([0, 0, 0, 0, 0, 8, 0, 0], [], {}, 1),
+    "of the image turned": ([0, 0, 1, 1, 0, 0, 1, 1], [], {"mode": "reflect"}, 1),
+    "of the edge": ([0, 0, 1, 1, 0, 0, 1, 1], [], {"mode": "edge"}, 1),
+}
+
+
+@pytest.mark.parametrize("form", ("qdq", "qoperator"))
+@pytest.mark.parametrize("name", PADS)
+def test_pads_join_the_convolution_or_are_of_integers(name, form, qcalib, onnxruntime, tmp_path):
+    """ONNX Runtime joins a Pad of zeros to a convolution of floats alone, and computes other Pads of QDQ models in float."""
+    pads, value, attributes, left = PADS[name]
+    rng, channels = np.random.default_rng(10), 16 + pads[5]
+    tensors = {"p": np.array(pads), "zero": np.float32(0), "half": np.float32(0.5)}
+    for w, shape in {"v": (16, 3, 3, 3), "w": (16, channels, 3, 3)}.items():
+        tensors[w] = (rng.normal(size=shape) / 9).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "v"], ["a"], "first"),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Pad", ["r", "p", *value], ["b"], "pad", **attributes),
+        helper.make_node("Conv", ["b", "w"], ["y"], "second", strides=[2, 2], pads=[1, 0, 0, 0]),
+    ]
+    save(tmp_path / "float.onnx", nodes, tensors, {"x": ["N", 3, 14, 14]}, {"y": None})
+    x = samples(tmp_path / "x.h5", [3, 14, 14])
+    qcalib("--data", "x.h5", "float.onnx", "-o", "q.onnx", "--no-report", "--format", form, "--prefer", "integers")
+    graph = check(tmp_path / "q.onnx")
+    made = [graph.made[n.input[0]].op_type for n in graph.graph.node if n.op_type == "Pad"]
+    assert len(made) == left and "DequantizeLinear" not in made
+    qcalib("run", "q.onnx", "--data", "x.h5", "-o", "ours.h5")
+    theirs, said = onnxruntime.run(tmp_path / "q.onnx", {"x": x}, tmp_path)
+    with h5py.File(tmp_path / "ours.h5") as f:
+        assert said == "" and np.array_equal(f["y"][()], theirs["y"])
+
+
 def recurrent(path, op, gates):
     """x [N,T,I] -> two layers -> a dense layer."""
     rng, hidden, nodes, tensors, x = np.random.default_rng(8), 32, [], {"axes": np.array([1])}, "turned"

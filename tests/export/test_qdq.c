@@ -53,7 +53,7 @@ static void check_pairs(const struct qc_graph *g, const char *name)
             qc_id v = a->inputs[0];
             const struct qc_node *from = qc_node_of(g, v);
             while (from && (from->op == QC_OP_Cast || from->op == QC_OP_Clip || from->op == QC_OP_Gather ||
-                            from->op == QC_OP_Reshape))
+                            from->op == QC_OP_Reshape || from->op == QC_OP_Pad))
                 from = qc_node_of(g, v = from->inputs[0]); /* four bits in eight; rows of a table; a weight again */
             cr_expect(qc_constant_of(g, v) || g->values[v].kind == QC_VALUE_INPUT ||
                           (from && from->op == QC_OP_QuantizeLinear),
