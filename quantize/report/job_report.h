@@ -2,6 +2,7 @@
 /* What a job found: the record (quantize/report/record.h), and the layers, which enter it at the end. */
 #pragma once
 
+#include "base/index.h"
 #include "base/json.h"
 #include "calib/metrics/measure.h"
 #include "graph/core/parameters.h"
@@ -43,5 +44,5 @@ struct qc_report {
     struct qc_json *timing; /* its member */
     size_t layer_count;
     const struct qc_layer *layers;
-    const size_t *layers_by_name; /* [layer_count]: indices of layers, sorted by name */
+    struct qc_texts layers_by_name; /* numbers of layers, from 1 on */
 };

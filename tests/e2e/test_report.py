@@ -298,7 +298,7 @@ def test_the_verdict_comes_first(quantize, examples, tmp_path):
     assert report["network"] == "int4" and f'<p class="verdict">{verdict}.</p>' in (tmp_path / "report/report.html").read_text()
     report = quantize(*arguments)
     db = report["outputs"][0]["sqnr_db"]
-    assert report["verdict"]["grade"] == "good" and f"the outputs are close to those of the float model ({db:.1f} dB)" in report["verdict"]["text"]
+    assert report["verdict"]["grade"] == "good" and f"the outputs are close to those of the float model ({db:.1f} dB: an error of {100 * 10 ** (-db / 20):.2g} %)" in report["verdict"]["text"]
     poor = quantize("--weight-type=int2", *arguments)
     assert poor["verdict"]["grade"] in ("usable", "poor") and poor["outputs"][0]["sqnr_db"] < 30
 
