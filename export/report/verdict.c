@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The verdict of a report: a grade and a sentence, from accuracy if it was measured, else from the worst output. */
+/* The verdict of a report: a grade and sentences, from accuracy if it was measured, else from the worst output. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -127,7 +127,7 @@ static void say_advice(struct sentence *s, const struct qc_json *advice)
         before = fmin(before, qc_json_find_number(qc_json_at(outputs, i), "sqnr_db_before"));
         after = fmin(after, qc_json_find_number(qc_json_at(outputs, i), "sqnr_db_after"));
     }
-    say(s, "; %zu tested change%s the outputs, %sfrom %.1f to %.1f dB (see the advice)", count,
+    say(s, ". %zu tested change%s the outputs, %sfrom %.1f to %.1f dB (see the advice)", count,
         count == 1 ? " improves" : "s improve", count == 1 ? "" : "the best ", before, after);
 }
 
@@ -160,16 +160,20 @@ struct qc_json *qc_verdict_json(const struct qc_json *record)
                  ms = qc_json_find_number(record, "timing.benchmark.best_ms"),
                  float_ms = qc_json_find_number(record, "timing.benchmark.float_ms"),
                  estimate = qc_json_find_number(record, "cost.latency");
-    if (file > 0 && model > 0) say(&s, "; the file is %.0f %% of the original", 100 * file / model);
-    if (floats > 0)
-        say(&s, "; %.1f %% of multiply-adds read 8-bit floats", 100 * floats);
-    else if (blocks > 0)
-        say(&s, "; %.1f %% of multiply-adds read values in blocks", 100 * blocks);
-    else if (!isnan(integers))
-        say(&s, "; %.1f %% of multiply-adds are in integers", 100 * integers);
+    const bool sized = file > 0 && model > 0, shared = floats > 0 || blocks > 0 || !isnan(integers);
+    const char *const next = sized || shared ? "; its" : ". Its";
+    if (sized) say(&s, ". The file is %.0f %% of the original", 100 * file / model);
+    if (shared)
+        say(&s, "%s%.1f %% of multiply-adds %s", sized ? "; " : ". ",
+            100 * (floats > 0   ? floats
+                   : blocks > 0 ? blocks
+                                : integers),
+            floats > 0   ? "read 8-bit floats"
+            : blocks > 0 ? "read values in blocks"
+                         : "are in integers");
     if (ms > 0 && float_ms > 0)
-        say(&s, "; it runs in %.0f %% of the float model's time", 100 * ms / float_ms);
+        say(&s, "%s latency is %.0f %% of that of the float model", next, 100 * ms / float_ms);
     else if (estimate > slower)
-        say(&s, "; its latency is %.0f %% of that of the float model (estimated)", 100 * estimate);
+        say(&s, "%s latency is %.0f %% of that of the float model (estimated)", next, 100 * estimate);
     return QC_JSON("grade %s text %s", g, s.text);
 }

@@ -120,16 +120,16 @@ struct verdict_case {
 Test(verdict, is_a_grade_and_a_sentence)
 {
     static const struct verdict_case cases[] = {
-        {"top1", "good", "accuracy is kept (91.00 %, 90.00 in float); the file is 25 % of the original", .9, .91, .95,
+        {"top1", "good", "accuracy is kept (91.00 %, 90.00 in float). The file is 25 % of the original", .9, .91, .95,
          35, SMALL, false},
         {"top1", "good", "which may be chance: float lies in the 95 % interval", .9, .895, .92, 35, SMALL, false},
         {"top1", "usable", "accuracy falls by 2.00 points (88.00 %, 90.00 in float), which may be chance", .9, .88, .92,
          35, SMALL, false},
-        {"top1", "usable", "accuracy falls by 0.50 points (89.50 %, 90.00 in float);", .9, .895, .896, 35, SMALL,
+        {"top1", "usable", "accuracy falls by 0.50 points (89.50 %, 90.00 in float).", .9, .895, .896, 35, SMALL,
          false},
-        {"top1", "poor", "accuracy falls by 5.00 points (85.00 %, 90.00 in float);", .9, .85, .87, 35, SMALL, false},
+        {"top1", "poor", "accuracy falls by 5.00 points (85.00 %, 90.00 in float).", .9, .85, .87, 35, SMALL, false},
         {"top1", "usable", "differ much from those of the float model (8.0 dB)", .9, .9, .95, 8, SMALL, false},
-        {"psnr", "poor", "PSNR falls by 1.00 dB (29.00 dB, 30.00 in float);", 30, 29, (double)NAN, 35, SMALL, false},
+        {"psnr", "poor", "PSNR falls by 1.00 dB (29.00 dB, 30.00 in float).", 30, 29, (double)NAN, 35, SMALL, false},
         {NULL, "good", "the outputs are close to those of the float model (46.0 dB: an error of 0.5 %)", 0, 0, 0, 46,
          SMALL, false},
         {NULL, "usable", "differ noticeably from those of the float model (16.7 dB: an error of 15 %)", 0, 0, 0, 16.66,
@@ -139,7 +139,7 @@ Test(verdict, is_a_grade_and_a_sentence)
          false},
         {NULL, "good", "the outputs equal those of the float model", 0, 0, 0, (double)INFINITY, LARGE, false},
         {NULL, "unknown", "accuracy was not measured", 0, 0, 0, (double)NAN, LARGE, false},
-        {NULL, "poor", "; --max-drop 0.5 and --min-sqnr 50 could not be met; the file is 25 %", 0, 0, 0, 46, SMALL,
+        {NULL, "poor", "; --max-drop 0.5 and --min-sqnr 50 could not be met. The file is 25 %", 0, 0, 0, 46, SMALL,
          true},
         {NULL, "poor", "; no model was written, since --max-drop 0.5 and --min-sqnr 50 could not be met", 0, 0, 0, 46,
          NONE, true},
@@ -210,15 +210,15 @@ Test(verdict, names_causes_that_are_no_layers)
          "accuracy falls by 40.00 points (50.00 %, 90.00 in float); the calibration samples differ from those of "
          "--eval"},
         {with("cost", QC_JSON("latency %g", 1.5)), "poor",
-         "accuracy falls by 40.00 points (50.00 %, 90.00 in float); 2 tested changes improve the outputs, the best "
+         "accuracy falls by 40.00 points (50.00 %, 90.00 in float). 2 tested changes improve the outputs, the best "
          "from 14.9 to 24.0 dB (see the "
-         "advice); its latency is 150 % of that of the float model (estimated)"},
+         "advice). Its latency is 150 % of that of the float model (estimated)"},
         {with("cost", QC_JSON("latency %g", 1.04)), "poor",
-         "accuracy falls by 40.00 points (50.00 %, 90.00 in float); 2 tested changes improve the outputs, the best "
+         "accuracy falls by 40.00 points (50.00 %, 90.00 in float). 2 tested changes improve the outputs, the best "
          "from 14.9 to 24.0 dB (see the "
          "advice)"},
         {with("advice", one), "poor",
-         "accuracy falls by 40.00 points (50.00 %, 90.00 in float); 1 tested change improves the outputs, from 14.9 to "
+         "accuracy falls by 40.00 points (50.00 %, 90.00 in float). 1 tested change improves the outputs, from 14.9 to "
          "26.0 dB (see the advice)"},
         {with("float_ops", ops), "unknown", "nothing is quantized: the outputs are those of the float model"},
     };
