@@ -257,8 +257,7 @@ static bool count_ops(struct qc_job *j, struct qc_status *st)
     struct qc_json *floats = qc_json_array();
     size_t quantized = 0;
     prove_pairs(j);
-    const bool ok = qc_float_ops(floats, &quantized, j->best->network, NULL, st) &&
-                    qc_body_float_ops(floats, &quantized, j->best->network, NULL, st);
+    const bool ok = qc_float_ops(floats, &quantized, j->best->network, NULL, st);
     qc_json_put(j->r.record, "quantized_ops %zu", quantized);
     qc_json_set(j->r.record, "float_ops", floats);
     return ok && check_integer(j, st);

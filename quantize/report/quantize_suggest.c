@@ -13,7 +13,6 @@
 #include "calib/trials/trials.h"
 #include "quantize/report/command_text.h"
 #include "quantize/report/job_report.h"
-#include "quantize/report/layer_detail.h"
 #include "quantize/report/quantize_report.h"
 
 /* An op that adds noise. */
@@ -571,7 +570,7 @@ static const struct qc_noise_point *point_of(const struct finder *f, qc_id node)
 }
 
 /* Explains a layer. If it adds no noise, its effect is that of its inputs: then returns NULL if none is quantized.
-   *known is false if no cause stands out. */
+ *known is false if no cause stands out. */
 static struct qc_json *suggest(struct qc_idea *fix, bool *known, const struct finder *f, qc_id node)
 {
     const struct qc_noise_point *pt = point_of(f, node);
