@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "calib/statistics/stream.h"
 #include "export/formats/exporter.h"
 #include "graph/core/multiply_adds.h"
@@ -23,7 +24,9 @@ static const double clipped_weights = 0.08;
 static const double clipped_activations = 0.01;
 
 struct checking {
-    struct qc_model_check *out;
+    struct qc_json *findings;
+    size_t samples, products, integer_products;
+    double integer_share, latency;
     const struct qc_options *o;
     struct qc_model model;          /* as in the file */
     struct qc_canonical_model made; /* its canonical and produced form */
@@ -43,18 +46,8 @@ static bool find_checked(struct checking *c, struct qc_status *st, const char *k
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    struct qc_model_check *m = c->out;
-    if (m->finding_count == m->room) {
-        const size_t room = m->room ? 2 * m->room : 16;
-        struct qc_finding *more = QC_NEW_ARRAY(c->o->arena, struct qc_finding, room, st);
-        if (!more) return false;
-        if (m->room) memcpy(more, m->findings, m->room * sizeof *more);
-        m->findings = more;
-        m->room = room;
-    }
-    struct qc_finding *f = &m->findings[m->finding_count++];
-    *f = (struct qc_finding){kind, qc_arena_strdup(c->o->arena, name, st), qc_arena_strdup(c->o->arena, text, st)};
-    return f->name && f->text;
+    qc_json_add(c->findings, QC_JSON("kind %s name %s text %s", kind, name, text));
+    return qc_json_is_whole(c->findings) || qc_fail_memory(st, 1);
 }
 
 /* ---- The file ---- */
@@ -177,7 +170,7 @@ static bool check_activations(struct checking *c, const struct qc_dataset *data,
     s.plans[0] = plan;
     ok = ok && qc_stream_fit(&s.workers, run, data, qc_plan_runner_bytes(plan), st) && qc_stream_run(&s, st);
     qc_plan_free(plan);
-    c->out->samples = qc_dataset_samples(data);
+    c->samples = qc_dataset_samples(data);
     if (!ok) return false;
     for (size_t i = 0; i < e.count; i++) {
         double low = 0, high = 0, all = 0;
@@ -190,7 +183,7 @@ static bool check_activations(struct checking *c, const struct qc_dataset *data,
         if (!(most > clipped_activations * all)) continue;
         if (!find_checked(c, st, "saturation", QC_VALUE_LABEL(g, e.values[i]),
                           "%.1f %% of its values in the float network, on %zu samples, are %s its range",
-                          100 * most / all, c->out->samples, low > high ? "below" : "above"))
+                          100 * most / all, c->samples, low > high ? "below" : "above"))
             return false;
     }
     return true;
@@ -341,13 +334,13 @@ static bool check_fusion(struct checking *c, struct qc_status *st)
                               c->o->runs_on->name, qc_op_info(n->op)->name, why);
         }
         if (!product && !dynamic) continue;
-        c->out->products++;
-        c->out->integer_products += integer;
+        c->products++;
+        c->integer_products += integer;
         if (dynamic || !qc_multiply_adds(&macs, g, id)) all = (double)NAN;
         all += (double)macs;
         integers += integer ? (double)macs : 0;
     }
-    c->out->integer_share = integers / all;
+    c->integer_share = integers / all;
     return ok;
 }
 
@@ -397,15 +390,15 @@ static bool estimate(struct checking *c, struct qc_status *st)
     if (!qc_estimate_time(&made, QC_PROCESSOR_AVX512_VNNI, c->made.produced, wide, st) ||
         !qc_estimate_time(&real, QC_PROCESSOR_AVX512_VNNI, c->setup->normalised, wide, st))
         return false;
-    c->out->latency = made / real;
+    c->latency = made / real;
     return true;
 }
 
-bool qc_check_model(struct qc_model_check *out, const char *file, const struct qc_data_source *data,
+bool qc_check_model(struct qc_json **out, const char *file, const struct qc_data_source *data,
                     const struct qc_options *o, struct qc_progress *progress, struct qc_warnings *w,
                     struct qc_status *st)
 {
-    struct checking c = {.out = out, .o = o};
+    struct checking c = {.o = o, .findings = qc_json_array(), .integer_share = (double)NAN, .latency = (double)NAN};
     struct qc_job_inputs in = {.model = {.file = file}};
     struct qc_model_at_hand hand;
     struct qc_dataset *samples = NULL;
@@ -414,29 +407,33 @@ bool qc_check_model(struct qc_model_check *out, const char *file, const struct q
                                     .memory_limit = (size_t)o->memory_limit,
                                     .progress = qc_progress_step,
                                     .progress_user = progress};
-    *out = (struct qc_model_check){.integer_share = (double)NAN, .latency = (double)NAN};
-    if (!qc_model_open(&c.model, &in.model, o, NULL, st)) {
+    bool ok = qc_model_open(&c.model, &in.model, o, NULL, st);
+    if (!ok && st->code == QC_BAD_INPUT && strstr(st->message, "of scale '")) {
         /* Make a finding of the error that a scale is 0, negative, denormal or not finite: such a model cannot be
            read, so it is the only finding */
         struct qc_status own = QC_STATUS_INIT;
-        if (st->code != QC_BAD_INPUT || !strstr(st->message, "of scale '")) return false;
-        if (!find_checked(&c, &own, "scale", "", "%s", st->message)) return false;
-        *st = QC_STATUS_INIT;
-        return true;
+        ok = find_checked(&c, &own, "scale", "", "%s", st->message);
+        if (ok) *st = QC_STATUS_INIT;
+    } else if (ok) {
+        ok = qc_warnings_new(&c.unsaid, st) && open_checked(&c, &in, &hand, progress, st) && check_fusion(&c, st) &&
+             check_saturation(&c, st);
+        if (ok && qc_has_data(data)) {
+            ok = qc_model_data(&samples, c.setup->normalised, data, &request, o, w, st) &&
+                 check_activations(&c, samples, &run, st);
+            qc_dataset_free(samples);
+        }
+        ok = ok && check_file(&c, st) && estimate(&c, st);
     }
-    bool ok = qc_warnings_new(&c.unsaid, st) && open_checked(&c, &in, &hand, progress, st) && check_fusion(&c, st) &&
-              check_saturation(&c, st);
-    if (ok && qc_has_data(data)) {
-        ok = qc_model_data(&samples, c.setup->normalised, data, &request, o, w, st) &&
-             check_activations(&c, samples, &run, st);
-        qc_dataset_free(samples);
-    }
-    ok = ok && check_file(&c, st) && estimate(&c, st);
     qc_partition_free(c.partition);
     qc_setup_free(c.setup);
     qc_warnings_free(c.unsaid);
     qc_graph_free(c.qdq);
     qc_canonical_model_free(&c.made);
     qc_model_close(&c.model);
-    return ok;
+    struct qc_json *all =
+        QC_JSON("file %s target %s products %zu integer_products %zu integer_share %g latency %g samples %zu", file,
+                o->runs_on->name, c.products, c.integer_products, c.integer_share, c.latency, c.samples);
+    qc_json_set(all, "findings", c.findings);
+    if (ok && !qc_json_is_whole(all)) ok = qc_fail_memory(st, 1);
+    return QC_HAND_OVER(ok, out, all, qc_json_free);
 }

@@ -11,6 +11,25 @@
 #include "graph/core/multiply_adds.h"
 #include "graph/core/pair_order.h"
 
+/* A value read by a DequantizeLinear with constant parameters. */
+struct quantized_value {
+    const struct qc_graph *graph; /* the model's graph, or a body of a node */
+    qc_id value;
+    enum qc_dtype dtype;
+    const struct qc_tensor *scale, *zero_point; /* zero_point may be NULL: 0 */
+    bool weight;
+};
+
+struct summary {
+    size_t ops[QC_OP_COUNT];
+    uint64_t parameters, parameter_bytes, macs;
+    size_t nodes; /* including bodies */
+    bool macs_known;
+    size_t quantized_count;
+    struct quantized_value *quantized;
+    struct qc_pair_proof proof; /* zero: the model is not quantized or not supported */
+};
+
 static struct qc_json *shape_json(const struct qc_shape *s, const char *const *symbols)
 {
     if (s->rank < 0) return qc_json_null();
@@ -21,41 +40,22 @@ static struct qc_json *shape_json(const struct qc_shape *s, const char *const *s
     return dims;
 }
 
-static bool graph_port(struct qc_shown_port *to, const struct qc_graph *g, const struct qc_port *ports, size_t n,
-                       const char *name)
-{
-    for (size_t i = 0; i < n; i++) {
-        const struct qc_type *t = &qc_value(g, ports[i].value)->type;
-        if (name && strcmp(ports[i].name, name) != 0) continue;
-        *to = (struct qc_shown_port){ports[i].name, qc_dtype_info(t->dtype)->name, &t->shape, ports[i].symbol};
-        return true;
-    }
-    return false;
-}
-
-static bool list_ports(struct qc_shown_ports *out, const struct qc_graph *g, const struct qc_port *ports, size_t n,
-                       const struct qc_carried_port *all, size_t all_count, struct qc_arena *a, struct qc_status *st)
-{
-    out->count = g->carried ? all_count : n;
-    if (!(out->of = QC_NEW_ARRAY(a, struct qc_shown_port, out->count, st))) return false;
-    for (size_t i = 0; i < out->count; i++)
-        if (!g->carried)
-            graph_port(&out->of[i], g, &ports[i], 1, NULL);
-        else if (!graph_port(&out->of[i], g, ports, n, all[i].name))
-            out->of[i] = (struct qc_shown_port){.name = all[i].name,
-                                                .type = *all[i].type ? all[i].type : "?",
-                                                .shape = &all[i].shape};
-    return true;
-}
-
-static struct qc_json *ports_json(const struct qc_shown_ports *ports)
+/* Lists the ports of the graph, or all of a model of which a part is carried through. */
+static struct qc_json *ports_json(const struct qc_graph *g, const struct qc_port *ports, size_t count,
+                                  const struct qc_carried_port *carried, size_t carried_count)
 {
     struct qc_json *all = qc_json_array();
-    for (size_t i = 0; i < ports->count; i++) {
-        const struct qc_shown_port *p = &ports->of[i];
-        struct qc_json *one = qc_json_object();
-        qc_json_put(one, "name %s type %s", p->name, p->type);
-        qc_json_set(one, "shape", shape_json(p->shape, p->symbols));
+    for (size_t i = 0; i < (carried ? carried_count : count); i++) {
+        const struct qc_carried_port *c = carried ? &carried[i] : NULL;
+        size_t k = carried ? 0 : i;
+        while (c && k < count && strcmp(ports[k].name, c->name) != 0) k++;
+        const struct qc_port *p = k < count ? &ports[k] : NULL;
+        const struct qc_type *t = p ? &qc_value(g, p->value)->type : NULL;
+        struct qc_json *one = QC_JSON("name %s type %s", p ? p->name : c->name,
+                                      t          ? qc_dtype_info(t->dtype)->name
+                                      : *c->type ? c->type
+                                                 : "?");
+        qc_json_set(one, "shape", shape_json(t ? &t->shape : &c->shape, p ? p->symbol : NULL));
         qc_json_add(all, one);
     }
     return all;
@@ -71,7 +71,7 @@ static size_t count_nodes(const struct qc_graph *g)
 }
 
 /* Adds a graph and the bodies of its nodes; how often bodies run is unknown. QC_BODY_DEPTH_MAX bounds the recursion. */
-static bool add_graph(struct qc_model_summary *s, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+static bool add_graph(struct summary *s, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     for (size_t n = 1; n <= g->node_count; n++) {
         const struct qc_node *node = &g->nodes[n];
@@ -100,54 +100,30 @@ static bool add_graph(struct qc_model_summary *s, const struct qc_graph *g, stru
         if (!scale || seen[node->inputs[0]]) continue;
         seen[node->inputs[0]] = true;
         const struct qc_value *v = qc_value(g, node->inputs[0]);
-        struct qc_quantized_value *q = &s->quantized[s->quantized_count++];
-        *q = (struct qc_quantized_value){.graph = g,
-                                         .value = node->inputs[0],
-                                         .dtype = v->type.dtype,
-                                         .scale = scale,
-                                         .weight = v->constant != NULL};
-        q->zero_point = node->input_count > 2 ? qc_constant_of(g, node->inputs[2]) : NULL;
-        s->weights += q->weight;
-        s->activations += !q->weight;
-        s->per_channel += scale->count > 1;
+        s->quantized[s->quantized_count++] =
+            (struct quantized_value){.graph = g,
+                                     .value = node->inputs[0],
+                                     .dtype = v->type.dtype,
+                                     .scale = scale,
+                                     .zero_point = node->input_count > 2 ? qc_constant_of(g, node->inputs[2]) : NULL,
+                                     .weight = v->constant != NULL};
     }
     return true;
 }
 
 /* A model without canonical form has no proof; inspect shows it all the same. */
-static bool prove_pairs(struct qc_model_summary *s, const struct qc_graph *g, struct qc_status *st)
+static bool prove_pairs(struct summary *s, const struct qc_graph *g, struct qc_status *st)
 {
     struct qc_status own = QC_STATUS_INIT;
     struct qc_canonical_model c;
-    struct qc_pair_proof proof;
     if (!qc_is_quantized(g)) return true;
     if (!qc_canonical_model_of(&c, g, &own)) {
         if (own.code == QC_MACHINE) *st = own;
         return own.code != QC_MACHINE;
     }
-    qc_prove_pairs(&proof, c.produced);
-    s->products = proof.products;
-    s->saturating = proof.saturating;
-    s->unknown = proof.unknown;
+    qc_prove_pairs(&s->proof, c.produced);
     qc_canonical_model_free(&c);
     return true;
-}
-
-bool qc_model_summarise(struct qc_model_summary *s, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
-{
-    *s = (struct qc_model_summary){.parameters = 0};
-    const struct qc_carried none = {.node_count = 0}, *c = g->carried ? g->carried : &none;
-    s->macs_known = !g->depth;
-    return list_ports(&s->inputs, g, g->inputs, g->input_count, c->inputs, c->input_count, a, st) &&
-           list_ports(&s->outputs, g, g->outputs, g->output_count, c->outputs, c->model_output_count, a, st) &&
-           (s->quantized = QC_NEW_ARRAY(a, struct qc_quantized_value, count_nodes(g), st)) && add_graph(s, g, a, st) &&
-           prove_pairs(s, g, st);
-}
-
-int qc_quantized_zero_point(const struct qc_quantized_value *q, size_t i)
-{
-    return q->zero_point && q->zero_point->count ? (int)qc_tensor_int(q->zero_point, i < q->zero_point->count ? i : 0)
-                                                 : 0;
 }
 
 static struct qc_json *carried_json(const struct qc_carried *c, struct qc_arena *a, struct qc_status *st)
@@ -162,20 +138,24 @@ static struct qc_json *carried_json(const struct qc_carried *c, struct qc_arena 
     return all;
 }
 
-static struct qc_json *quantized_json(const struct qc_model_summary *s)
+/* most: of lists of scales. */
+static struct qc_json *quantized_json(const struct summary *s, size_t most)
 {
     struct qc_json *all = qc_json_array();
     for (size_t i = 0; i < s->quantized_count; i++) {
-        const struct qc_quantized_value *q = &s->quantized[i];
+        const struct quantized_value *q = &s->quantized[i];
+        const size_t zero_count = q->zero_point ? q->zero_point->count : 0;
         struct qc_json *one = qc_json_object(), *scales = qc_json_array(), *zeros = qc_json_array();
-        for (size_t k = 0; k < q->scale->count; k++) {
+        for (size_t k = 0; k < q->scale->count && k < most; k++) {
             qc_json_add(scales, qc_json_float((float)qc_tensor_float(q->scale, k)));
-            qc_json_add(zeros, qc_json_integer(qc_quantized_zero_point(q, k)));
+            qc_json_add(zeros,
+                        qc_json_integer(zero_count ? (int)qc_tensor_int(q->zero_point, k < zero_count ? k : 0) : 0));
         }
         qc_json_put(one, "name %s kind %s type %s", QC_VALUE_LABEL(q->graph, q->value),
                     q->weight ? "constant" : "activation", qc_dtype_info(q->dtype)->name);
         qc_json_set(one, "scale", scales);
         qc_json_set(one, "zero_point", zeros);
+        if (most < SIZE_MAX) qc_json_put(one, "scales %zu", q->scale->count);
         qc_json_add(all, one);
     }
     return all;
@@ -209,36 +189,55 @@ static struct qc_json *values_json(const struct qc_graph *g)
     return all;
 }
 
-struct qc_json *qc_describe_model(const struct qc_model *m, const struct qc_model_summary *s, bool values,
-                                  struct qc_arena *a, struct qc_status *st)
+/* Puts in what the text tells beside the object: unsupported operators by type, and what the proof counted. */
+static void put_for_text(struct qc_json *root, const struct qc_graph *g, const struct summary *s)
+{
+    const struct qc_pair_proof *p = &s->proof;
+    const struct qc_carried *c = g->carried;
+    char list[QC_CARRIED_TEXT];
+    if (c) qc_json_put(root, "carried %s followers %zu", qc_carried_text(list, c), c->node_count - c->unknown_count);
+    if (p->products || p->unknown)
+        qc_json_put(root, "products %zu saturating %zu unknown %zu", p->products, p->saturating, p->unknown);
+}
+
+bool qc_describe_model(struct qc_json **out, const struct qc_model *m, unsigned more, struct qc_arena *a,
+                       struct qc_status *st)
 {
     const struct qc_graph *g = m->graph;
-    struct qc_json *root = qc_json_object(), *ops = qc_json_object(), *notes = qc_json_array();
+    const struct qc_carried *c = g->carried;
+    const struct qc_model_info *info = &m->info;
+    struct summary s = {.macs_known = !g->depth};
+    if (!(s.quantized = QC_NEW_ARRAY(a, struct quantized_value, count_nodes(g), st)) || !add_graph(&s, g, a, st) ||
+        !prove_pairs(&s, g, st))
+        return false;
+    struct qc_json *ops = qc_json_object();
     for (unsigned op = 0; op < QC_OP_COUNT; op++)
-        if (s->ops[op]) qc_json_set(ops, qc_op_info((enum qc_op)op)->name, qc_json_integer((int64_t)s->ops[op]));
-    for (size_t i = 0; i < m->info.note_count; i++) qc_json_add(notes, qc_json_string(m->info.notes[i]));
-    qc_json_put(root, "file %s kind %s", m->path, "model");
-    const bool onnx = m->info.format == QC_MODEL_ONNX;
-    qc_json_put(root, "format %s producer %s producer_version %s", onnx ? "onnx" : "tflite", m->info.producer,
-                m->info.producer_version);
-    qc_json_set(root, "ir_version", onnx ? qc_json_integer(m->info.ir_version) : qc_json_null());
-    qc_json_set(root, "opset", onnx ? qc_json_integer(m->info.opset) : qc_json_null());
-    qc_json_set(root, "inputs", ports_json(&s->inputs));
-    qc_json_set(root, "outputs", ports_json(&s->outputs));
-    qc_json_set(root, "nodes", qc_json_integer((int64_t)s->nodes));
+        if (s.ops[op]) qc_json_set(ops, qc_op_info((enum qc_op)op)->name, qc_json_whole(s.ops[op]));
+    const bool onnx = info->format == QC_MODEL_ONNX;
+    struct qc_json *root = QC_JSON("file %s kind %s format %s producer %s producer_version %s", m->path, "model",
+                                   onnx ? "onnx" : "tflite", info->producer, info->producer_version);
+    qc_json_set(root, "ir_version", onnx ? qc_json_integer(info->ir_version) : qc_json_null());
+    qc_json_set(root, "opset", onnx ? qc_json_integer(info->opset) : qc_json_null());
+    qc_json_set(root, "inputs", ports_json(g, g->inputs, g->input_count, c ? c->inputs : NULL, c ? c->input_count : 0));
+    qc_json_set(root, "outputs",
+                ports_json(g, g->outputs, g->output_count, c ? c->outputs : NULL, c ? c->model_output_count : 0));
+    qc_json_put(root, "nodes %zu", s.nodes);
     qc_json_set(root, "ops", ops);
-    if (g->carried) qc_json_set(root, "not_handled", carried_json(g->carried, a, st));
-    qc_json_put(root, "parameters %zu parameter_bytes %zu", s->parameters, s->parameter_bytes);
-    qc_json_set(root, "macs", s->macs_known ? qc_json_integer((int64_t)s->macs) : qc_json_null());
-    qc_json_set(root, "quantized", quantized_json(s));
+    if (c) qc_json_set(root, "not_handled", carried_json(c, a, st));
+    qc_json_put(root, "parameters %zu parameter_bytes %zu", s.parameters, s.parameter_bytes);
+    qc_json_set(root, "macs", s.macs_known ? qc_json_whole(s.macs) : qc_json_null());
+    qc_json_set(root, "quantized", quantized_json(&s, more & QC_DESCRIBE_FOR_TEXT ? 1 : SIZE_MAX));
     qc_json_set(root, "exact_without_vnni",
-                s->saturating                ? qc_json_bool(false)
-                : s->products && !s->unknown ? qc_json_bool(true)
-                                             : qc_json_null());
-    qc_json_set(root, "notes", notes);
-    if (values) qc_json_set(root, "node_list", nodes_json(g));
-    if (values) qc_json_set(root, "values", values_json(g));
-    return root;
+                s.proof.saturating                     ? qc_json_bool(false)
+                : s.proof.products && !s.proof.unknown ? qc_json_bool(true)
+                                                       : qc_json_null());
+    qc_json_set(root, "notes", qc_json_strings(info->notes, info->note_count));
+    if (more & QC_DESCRIBE_VALUES) qc_json_set(root, "node_list", nodes_json(g));
+    if (more & QC_DESCRIBE_VALUES) qc_json_set(root, "values", values_json(g));
+    if (more & QC_DESCRIBE_FOR_TEXT) put_for_text(root, g, &s);
+    if (!onnx && more & QC_DESCRIBE_FOR_TEXT) qc_json_put(root, "schema %lld", (long long)info->model_version);
+    *out = root;
+    return true;
 }
 
 /* Describes a file, whose kind is found by its content. */
@@ -336,28 +335,28 @@ bool qc_report_read(struct qc_json **out, const char *path, struct qc_arena *a, 
     return true;
 }
 
-static struct qc_json *report_json(const char *path, const struct qc_json *r)
+static struct qc_json *report_json(const char *path, const struct qc_json *r, bool for_text)
 {
     static const char *const head[] = {"tool", "version", "command", "model", "data", "options", "accuracy"};
-    static const char *const counted[] = {"layers", "float_ops"};
-    struct qc_json *root = qc_json_object();
-    qc_json_put(root, "file %s kind %s", path, "report");
+    static const char *const counted[] = {"layers", "float_ops", "warnings"}; /* the last one in the text */
+    struct qc_json *root = QC_JSON("file %s kind %s", path, "report");
     for (size_t k = 0; k < sizeof head / sizeof *head; k++)
         qc_json_set(root, head[k], qc_json_copy(qc_json_get(r, head[k])));
-    for (size_t k = 0; k < sizeof counted / sizeof *counted; k++) {
-        const struct qc_json *list = qc_json_get(r, counted[k]);
-        qc_json_set(root, counted[k], qc_json_integer(list ? (int64_t)qc_json_size(list) : 0));
-    }
+    for (size_t k = 0; k < sizeof counted / sizeof *counted - !for_text; k++)
+        qc_json_set(root, counted[k], qc_json_whole(qc_json_size(qc_json_get(r, counted[k]))));
+    if (for_text) qc_json_set(root, "reference", qc_json_copy(qc_json_get(r, "reference")));
     return root;
 }
 
 /* ---- Any ---- */
 
-bool qc_inspected_kind(enum qc_inspected *kind, const char **path, const struct qc_options *o, struct qc_status *st)
+enum kind { MODEL, DATA, STATISTICS, REPORT };
+
+/* If *path is the folder of a report, it becomes the path of the report. */
+static bool kind_of(enum kind *kind, const char **path, const struct qc_options *o, struct qc_status *st)
 {
     /* The file and what is read from it; models and data ask for their own memory. */
-    static const size_t times[] = {
-        [QC_INSPECTED_MODEL] = 0, [QC_INSPECTED_DATA] = 0, [QC_INSPECTED_STATISTICS] = 2, [QC_INSPECTED_REPORT] = 24};
+    static const size_t times[] = {[MODEL] = 0, [DATA] = 0, [STATISTICS] = 2, [REPORT] = 24};
     const struct qc_budget budget = {.memory_limit = (size_t)o->memory_limit};
     struct stat about;
     bool statistics;
@@ -366,84 +365,62 @@ bool qc_inspected_kind(enum qc_inspected *kind, const char **path, const struct 
         const char *inside = qc_arena_printf(o->arena, st, "%s/report.json", file);
         if (!inside) return false;
         if (stat(inside, &about) != 0 && qc_data_is_known(file)) {
-            *kind = QC_INSPECTED_DATA;
+            *kind = DATA;
             return true;
         }
         file = inside; /* a report's folder */
     }
     if (!qc_statistics_is(&statistics, file, st)) return false;
-    *kind = statistics               ? QC_INSPECTED_STATISTICS
-            : qc_data_is_known(file) ? QC_INSPECTED_DATA
-            : begins_object(file)    ? QC_INSPECTED_REPORT
-                                     : QC_INSPECTED_MODEL;
+    *kind = statistics ? STATISTICS : qc_data_is_known(file) ? DATA : begins_object(file) ? REPORT : MODEL;
     *path = file;
     return qc_budget_file(&budget, file, times[*kind], st) || qc_where(st, "%s", file);
-}
-
-static bool describe_model_file(struct qc_json **out, const char *path, const struct qc_options *o, bool values,
-                                struct qc_warnings *w, struct qc_status *st)
-{
-    struct qc_model m = {0};
-    struct qc_model_summary s;
-    const bool ok = qc_model_open(&m, &(struct qc_model_source){.file = path}, o, w, st) &&
-                    qc_model_summarise(&s, m.graph, o->arena, st);
-    if (ok) *out = qc_describe_model(&m, &s, values, o->arena, st);
-    qc_model_close(&m);
-    return ok;
-}
-
-static bool describe_statistics_file(struct qc_json **out, const char *path, struct qc_status *st)
-{
-    struct qc_collection *c = NULL;
-    const bool ok = qc_statistics_load(&c, path, st);
-    if (ok) *out = statistics_json(path, c);
-    qc_collection_free(c);
-    return ok;
-}
-
-static bool describe_report_file(struct qc_json **out, const char *path, struct qc_arena *a, struct qc_status *st)
-{
-    struct qc_json *r = NULL;
-    const bool ok = qc_report_read(&r, path, a, st);
-    if (ok) *out = report_json(path, r);
-    qc_json_free(r);
-    return ok;
 }
 
 static bool describe_data_file(struct qc_json **out, const char *path, const struct qc_options *o, struct qc_status *st)
 {
     struct qc_data_list list;
     if (!qc_data_list(&list, path, qc_options_follow(o), o->arena, st)) return false;
-    struct qc_json *root = qc_json_object(), *sets = qc_json_array();
+    struct qc_json *sets = qc_json_array();
     for (size_t i = 0; i < list.count; i++) {
         const struct qc_data_entry *e = &list.entries[i];
-        struct qc_json *one = qc_json_object(), *attributes = qc_json_object();
+        struct qc_json *one = QC_JSON("name %s type %s", e->name, e->type), *attributes = qc_json_object();
         for (size_t k = 0; k < e->attribute_count; k++)
             qc_json_set(attributes, e->attributes[k].name, qc_json_string(e->attributes[k].text));
-        qc_json_put(one, "name %s type %s", e->name, e->type);
         qc_json_set(one, "shape", dims_json(e));
-        qc_json_set(one, "storage", qc_json_string(e->storage));
+        qc_json_put(one, "storage %s", e->storage);
         qc_json_set(one, "attributes", attributes);
         qc_json_add(sets, one);
     }
-    qc_json_put(root, "file %s kind %s", path, "data");
-    qc_json_set(root, "datasets", sets);
-    *out = root;
+    *out = QC_JSON("file %s kind %s", path, "data");
+    qc_json_set(*out, "datasets", sets);
     return true;
 }
 
-bool qc_describe_file(struct qc_json **out, const char *path, const struct qc_options *o, bool values,
+bool qc_describe_file(struct qc_json **out, const char *path, const struct qc_options *o, unsigned more,
                       struct qc_warnings *w, struct qc_status *st)
 {
-    enum qc_inspected kind;
-    *out = NULL;
-    if (!qc_inspected_kind(&kind, &path, o, st)) return false;
+    enum kind kind;
+    struct qc_model m = {0};
+    struct qc_collection *c = NULL;
+    struct qc_json *r = NULL;
     bool ok = false;
+    *out = NULL;
+    if (!kind_of(&kind, &path, o, st)) return false;
     switch (kind) {
-    case QC_INSPECTED_MODEL: ok = describe_model_file(out, path, o, values, w, st); break;
-    case QC_INSPECTED_DATA: ok = describe_data_file(out, path, o, st); break;
-    case QC_INSPECTED_STATISTICS: ok = describe_statistics_file(out, path, st); break;
-    case QC_INSPECTED_REPORT: ok = describe_report_file(out, path, o->arena, st); break;
+    case MODEL:
+        ok = qc_model_open(&m, &(struct qc_model_source){.file = path}, o, w, st) &&
+             qc_describe_model(out, &m, more, o->arena, st);
+        qc_model_close(&m);
+        break;
+    case DATA: ok = describe_data_file(out, path, o, st); break;
+    case STATISTICS:
+        if ((ok = qc_statistics_load(&c, path, st))) *out = statistics_json(path, c);
+        qc_collection_free(c);
+        break;
+    case REPORT:
+        if ((ok = qc_report_read(&r, path, o->arena, st))) *out = report_json(path, r, more & QC_DESCRIBE_FOR_TEXT);
+        qc_json_free(r);
+        break;
     }
     return ok && (*out || qc_fail_memory(st, 1));
 }

@@ -62,23 +62,13 @@ bool qc_model_canonicalise(struct qc_model *m, struct qc_status *st);
 
 /* Judges a quantized model of any tool for a target (docs/check.md). */
 
-/* One thing that is wrong. kind: "scale", "saturation", "fusion", "type", "form", "repeated" or "unused". */
-struct qc_finding {
-    const char *kind, *name, *text;
-};
-
-struct qc_model_check {
-    size_t products, integer_products;   /* products of the model, and those that the target computes in integers */
-    double integer_share, latency;       /* share of the multiply-adds; estimated time relative to the float model.
-                                            NaN: unknown */
-    size_t samples, finding_count, room; /* samples: that ran for saturation */
-    struct qc_finding *findings;         /* by kind, then in the order of the graph */
-};
-
-/* Checks a model file for o->target, with the samples of `data` if there are any; all in o->arena. o: of
-   QC_COMMAND_check. Fails with QC_UNSUPPORTED if the model is not quantized or has unknown operators, or like
-   qc_model_open. */
-bool qc_check_model(struct qc_model_check *out, const char *file, const struct qc_data_source *data,
+/* Checks a model file for o->target, with the samples of `data` if there are any. *out, owned by the caller: "products"
+   of the model and "integer_products" that the target computes in integers; "integer_share" of the multiply-adds and
+   "latency", estimated, relative to the float model (null: unknown); "samples" that ran for saturation; "findings" by
+   kind ("scale", "saturation", "fusion", "type", "form", "repeated", "unused"), name and text, in the order of the
+   graph. o: of QC_COMMAND_check. Fails with QC_UNSUPPORTED if the model is not quantized or has unknown operators, or
+   like qc_model_open. */
+bool qc_check_model(struct qc_json **out, const char *file, const struct qc_data_source *data,
                     const struct qc_options *o, struct qc_progress *progress, struct qc_warnings *w,
                     struct qc_status *st);
 
@@ -138,64 +128,22 @@ bool qc_quantize_for_targets(struct qc_target_pair *out, const char *model, cons
 /* Removes the files. */
 void qc_target_pair_close(struct qc_target_pair *p);
 
-/* The content of a model or of any file: the summary that `qcalib inspect` prints, and the JSON object of `inspect
-   --json`. */
+/* The content of a model or of any file as a JSON object: `qcalib inspect` prints it, or a text of it. */
 
-/* A value read by a DequantizeLinear with constant parameters. */
-struct qc_quantized_value {
-    const struct qc_graph *graph; /* the model's graph, or a body of a node */
-    qc_id value;
-    enum qc_dtype dtype;
-    const struct qc_tensor *scale, *zero_point; /* zero_point may be NULL: 0 */
-    bool weight;
-};
-
-/* An input or output of the model, in the graph or in its unsupported part. */
-struct qc_shown_port {
-    const char *name, *type;
-    const struct qc_shape *shape;
-    const char *const *symbols; /* NULL: dimensions have no names */
-};
-
-struct qc_shown_ports {
-    size_t count;
-    struct qc_shown_port *of;
-};
-
-struct qc_model_summary {
-    struct qc_shown_ports inputs, outputs;
-    size_t ops[QC_OP_COUNT];
-    uint64_t parameters, parameter_bytes, macs;
-    size_t nodes; /* including bodies */
-    bool macs_known;
-    size_t quantized_count, weights, activations, per_channel;
-    struct qc_quantized_value *quantized;
-    size_t products, saturating, unknown; /* products with int8 weights, those that can saturate on x86 without VNNI,
-                                             those not examined (graph/core/pair_order.h); 0: the model is not quantized
-                                             or not supported */
-};
-
-/* The summary is in the arena or belongs to the graph. */
-bool qc_model_summarise(struct qc_model_summary *out, const struct qc_graph *g, struct qc_arena *a,
-                        struct qc_status *st);
-int qc_quantized_zero_point(const struct qc_quantized_value *q, size_t i);
-
-enum qc_inspected { QC_INSPECTED_MODEL, QC_INSPECTED_DATA, QC_INSPECTED_STATISTICS, QC_INSPECTED_REPORT };
-
-/* Finds the kind of a file by its content. If *path is the folder of a report, it becomes the path of the report. Fails
-   with QC_MACHINE, also if the memory limit has no room for the file. */
-bool qc_inspected_kind(enum qc_inspected *kind, const char **path, const struct qc_options *o, struct qc_status *st);
+/* What else is in the object: all nodes and values of a model; of lists of scales only the first and their number, and
+   what the text tells beside the object of --json. */
+enum { QC_DESCRIBE_VALUES = 1, QC_DESCRIBE_FOR_TEXT = 2 };
 
 /* Reads a report.json, which the caller owns. Fails with QC_BAD_INPUT if the file is not a report, or with QC_MACHINE.
  */
 bool qc_report_read(struct qc_json **out, const char *path, struct qc_arena *a, struct qc_status *st);
 
-/* Returns a JSON object owned by the caller, or NULL if memory is out. values: include all nodes and values of the
-   graph. */
-struct qc_json *qc_describe_model(const struct qc_model *m, const struct qc_model_summary *s, bool values,
-                                  struct qc_arena *a, struct qc_status *st);
+/* *out: owned by the caller; "kind" is "model", "data", "statistics" or "report". Fails if memory is out. */
+bool qc_describe_model(struct qc_json **out, const struct qc_model *m, unsigned more, struct qc_arena *a,
+                       struct qc_status *st);
 
-/* The same for a file of any kind. Warnings of a model's import go to w. Fails like qc_onnx_import, qc_data_list,
-   qc_statistics_load, qc_report_read. */
-bool qc_describe_file(struct qc_json **out, const char *path, const struct qc_options *o, bool values,
+/* The same for a file, whose kind is found by its content, or the folder of a report. Warnings of a model's import go
+   to w. Fails like qc_onnx_import, qc_data_list, qc_statistics_load, qc_report_read, or if the memory limit has no room
+   for the file. */
+bool qc_describe_file(struct qc_json **out, const char *path, const struct qc_options *o, unsigned more,
                       struct qc_warnings *w, struct qc_status *st);

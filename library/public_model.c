@@ -146,7 +146,7 @@ static bool inspect_file(char **json, size_t *size, const char *path, struct qc_
 {
     struct qc_options o;
     struct qc_json *all = NULL;
-    return qc_options_init(&o, QC_COMMAND_run, a, st) && qc_describe_file(&all, path, &o, false, NULL, st) &&
+    return qc_options_init(&o, QC_COMMAND_run, a, st) && qc_describe_file(&all, path, &o, 0, NULL, st) &&
            print(json, size, all, st);
 }
 
@@ -164,13 +164,12 @@ static bool inspect_model(char **json, size_t *size, const struct qcalib_model *
 {
     struct qc_options o;
     struct qc_model m = {0};
-    struct qc_model_summary s;
+    struct qc_json *all = NULL;
     struct qc_model_source source;
     struct qc_model_at_hand at_hand;
     qc_public_source(&source, &at_hand, model);
     const bool ok = qc_options_init(&o, QC_COMMAND_run, a, st) && qc_model_open(&m, &source, &o, NULL, st) &&
-                    qc_model_summarise(&s, m.graph, a, st) &&
-                    print(json, size, qc_describe_model(&m, &s, false, a, st), st);
+                    qc_describe_model(&all, &m, 0, a, st) && print(json, size, all, st);
     qc_model_close(&m);
     return ok;
 }

@@ -52,8 +52,8 @@ struct qc_job {
     struct qc_standing has;    /* measured results of the network to be written */
     struct qc_sensitivity *sensitivity;
     struct qc_measurement *measurement;
-    double calibrated_db;              /* SQNR of the worst output on samples that calibrated, if measured */
-    struct qc_report_latency *latency; /* NULL without --benchmark */
+    double calibrated_db;    /* SQNR of the worst output on samples that calibrated, if measured */
+    struct qc_json *latency; /* member of the record; NULL without --benchmark */
     struct qc_report r;
     struct qc_file_list inputs; /* which the job does not write */
     const char **files;         /* [file_room]: names of the written files, for the report */
@@ -118,7 +118,6 @@ static bool measure_layers(struct qc_job *j, struct qc_status *st)
     if (!j->setup->data) return true;
     const struct qc_checked checked = qc_checked_samples(j->setup);
     qc_json_put(j->r.record, "measured_on %s", checked.on);
-    j->r.data_samples = qc_dataset_samples(j->setup->data);
     qc_dataset_let_go(j->setup->data); /* frees cached samples before the stages with the highest memory use */
     return measure_on(&j->measurement, j, &checked, st) && check_finite_outputs(j, st);
 }
@@ -205,21 +204,21 @@ static bool improve(struct qc_job *j, struct qc_status *st)
     qc_record_sensitivity(r, j->sensitivity);
     if (!missed) return true;
     const double t0 = qc_seconds();
-    struct qc_report_fallback *path;
+    struct qc_json *path;
     /* by noise, fewer layers suffice: docs/decisions/0016-sensitivity-by-cuts.md */
     qc_sensitivity_sort(j->sensitivity, QC_EFFECTS_BY_NOISE);
     if (!qc_fall_back(&path, &j->has, &j->demand, j->sensitivity, st)) return false;
-    r->fallback = path;
+    const bool tried = qc_json_size(qc_json_get(path, "steps")) > 1;
+    qc_json_set(r->record, "fallback", path);
     qc_json_put(r->timing, "fallback_seconds %g", qc_seconds() - t0);
-    return path->step_count < 2 || qc_network_tell(j->best->network, &j->told, st);
+    return !tried || qc_network_tell(j->best->network, &j->told, st);
 }
 
 static void record_accuracy(struct qc_job *j)
 {
     if (!qc_measures_accuracy(j->setup)) return;
-    j->r.accuracy[0] = &j->demand.fp32;
-    j->r.accuracy[1] = &j->has.metric;
-    qc_record_accuracy(&j->r, j->setup->options->metric ? j->setup->options->metric : eval_name(j));
+    qc_record_accuracy(j->r.record, &j->demand.fp32, &j->has.metric,
+                       j->setup->options->metric ? j->setup->options->metric : eval_name(j));
 }
 
 static bool check_integer(const struct qc_job *j, struct qc_status *st)
@@ -258,8 +257,7 @@ static bool count_ops(struct qc_job *j, struct qc_status *st)
     struct qc_json *floats = qc_json_array();
     size_t quantized = 0;
     prove_pairs(j);
-    const bool ok = qc_float_ops(floats, &quantized, j->best->network, NULL, st) &&
-                    qc_body_float_ops(floats, &quantized, j->best->network, NULL, st);
+    const bool ok = qc_float_ops(floats, &quantized, j->best->network, NULL, st);
     qc_json_put(j->r.record, "quantized_ops %zu", quantized);
     qc_json_set(j->r.record, "float_ops", floats);
     return ok && check_integer(j, st);
@@ -283,17 +281,18 @@ static bool measure_calibrated(struct qc_job *j, struct qc_status *st)
 static bool mend(struct qc_job *j, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    struct qc_report_fallback *path;
+    struct qc_json *path;
     bool changed;
     if (!j->measurement) return true;
     if (!measure_calibrated(j, st) || !qc_mend(&path, &changed, j->best, j->calibrated_db, st)) return false;
     if (!changed) return true;
-    if (path) j->r.fallback = path;
+    const bool met = qc_json_find_number(path, "met") > 0;
+    if (path) qc_json_set(j->r.record, "fallback", path);
     qc_json_put(j->r.timing, "fallback_seconds %g", qc_seconds() - t0);
     qc_measurement_free(j->measurement);
     j->measurement = NULL;
-    return qc_network_tell(j->best->network, &j->told, st) && count_ops(j, st) &&
-           (!path || !path->met || evaluate_quantized(j, st)) && measure_layers(j, st);
+    return qc_network_tell(j->best->network, &j->told, st) && count_ops(j, st) && (!met || evaluate_quantized(j, st)) &&
+           measure_layers(j, st);
 }
 
 bool qc_job_check_demand(bool *models, const struct qc_job *j, struct qc_status *st)
@@ -322,10 +321,9 @@ static void record_accumulator(struct qc_job *j)
     const char *data = s->data                     ? qc_dataset_file(s->data)
                        : qc_has_statistics(&j->in) ? qc_statistics_name(&j->in)
                                                    : NULL;
-    if (samples) j->r.overflows = counted(j);
     qc_warn_overflows(j->best->warnings, counted(j) ? counted(j) : &none,
                       j->best->scheme.settings->plan.accumulator.bits, NULL);
-    qc_record_accumulator(&j->r, j->best->network,
+    qc_record_accumulator(&j->r, j->best->network, samples ? counted(j) : NULL,
                           !s->eval             ? data
                           : s->options->metric ? s->options->metric
                                                : eval_name(j),
@@ -342,20 +340,20 @@ static bool record_inputs(struct qc_job *j, struct qc_status *st)
     const bool statistics = qc_has_statistics(in);
     const char *name = statistics ? qc_statistics_name(in) : NULL;
     char model_sha[65], data_sha[65] = "", stats_sha[65] = "";
-    size_t total = 0;
+    size_t total = 0, samples = s->data ? qc_dataset_samples(s->data) : 0;
     if (!qc_model_sha256(model_sha, &in->model, st) || (s->data && !qc_data_sha256(data_sha, &in->data, s->data, st)) ||
         (in->statistics.file && !qc_sha256_file(stats_sha, in->statistics.file, st)))
         return false;
     if (!s->data) {
         memcpy(data_sha, stats_sha, sizeof data_sha);
-        j->r.data_samples = (size_t)qc_collection_samples(e->statistics);
+        samples = (size_t)qc_collection_samples(e->statistics);
         for (size_t i = 0; i < e->statistics->part_count; i++) total += (size_t)e->statistics->parts[i].samples;
     }
     qc_json_set(j->r.record, "model",
                 QC_JSON("file %s sha256 %s bytes %zu", in->model.file, model_sha, s->model.graph->budget.model_bytes));
     struct qc_json *data =
         QC_JSON("file %s sha256 %s samples %zu samples_in_file %zu samples_dropped %zu",
-                s->data ? qc_dataset_file(s->data) : name, *data_sha ? data_sha : NULL, j->r.data_samples,
+                s->data ? qc_dataset_file(s->data) : name, *data_sha ? data_sha : NULL, samples,
                 s->data ? qc_dataset_total(s->data) : total, s->data ? qc_dataset_dropped(s->data) : (size_t)0);
     if (s->data && qc_dataset_made(s->data)) qc_json_put(data, "inputs_made %zu", qc_dataset_made(s->data));
     qc_json_set(j->r.record, "data", data);
@@ -392,8 +390,8 @@ static bool describe_network(struct qc_job *j, struct qc_status *st)
     struct qc_graph *sized;
     const char *command;
     if (!record_inputs(j, st) || !qc_job_command(&command, j->setup->in, told_options(j), NULL, a, st) ||
-        !qc_warn_samples(j->best->warnings, j->setup->data ? r->data_samples : 0, &j->in, a, st) ||
-        !qc_record_cost(r, net, st) || !qc_fill_layers(r, net, j->measurement, st) ||
+        !qc_warn_samples(j->best->warnings, j->setup->data ? qc_dataset_samples(j->setup->data) : 0, &j->in, a, st) ||
+        !qc_record_cost(r->record, net, st) || !qc_fill_layers(r, net, j->measurement, st) ||
         !qc_evidence_sized_graph(&sized, net->evidence, net->produced, st))
         return false;
     qc_json_put(r->record, "command %s", command);
@@ -404,7 +402,7 @@ static bool describe_network(struct qc_job *j, struct qc_status *st)
     qc_record_centred(r->record, net);
     qc_record_network(r, net, sized ? sized : net->produced, j->measurement);
     qc_graph_free(sized);
-    return qc_record_sample_facts(r, j->setup, st);
+    return qc_record_sample_facts(r, j->setup, j->setup->eval ? j->demand.fp32.classes : 0, st);
 }
 
 /* Warns if accuracy collapses on --eval although the outputs are good on --data: their samples differ. */
@@ -431,7 +429,7 @@ static bool advise(struct qc_job *j, struct qc_status *st)
     if (!qc_fill_advice(&j->r, &ideas, j->best, j->measurement, j->sensitivity, st) ||
         !qc_body_layers(&j->r, j->best->network, st) ||
         !qc_warn_useless(&j->r, &ideas, j->best->network, j->measurement, st) ||
-        !qc_record_results(&j->r, j->best->network, st))
+        !qc_record_results(&j->r, j->best->network, counted(j), st))
         return false;
     if (qc_warnings_lost(w)) return qc_fail_memory(st, 1); /* the record would not be whole */
     struct qc_json *warnings = qc_json_array();
@@ -541,21 +539,16 @@ static bool make_first(struct qc_job *j, struct qc_status *st)
 /* Takes changes of the scheme that gain and cost nothing. */
 static bool take_free(struct qc_job *j, struct qc_status *st)
 {
-    struct qc_free_ideas found;
     bool changed;
-    if (!qc_take_free_ideas(&found, &changed, j->best, st)) return false;
-    qc_record_ideas(&j->r, found.of, found.count, found.seconds);
+    if (!qc_take_free_ideas(&j->r, &changed, j->best, st)) return false;
     return !changed || qc_network_tell(j->best->network, &j->told, st);
 }
 
 /* --size: chooses the bits of weights. */
 static bool fit_size(struct qc_job *j, struct qc_status *st)
 {
-    struct qc_report_size *size;
-    if (!j->setup->options->size) return true;
-    if (!qc_fit_size(&size, j->best, st) || !qc_network_tell(j->best->network, &j->told, st)) return false;
-    j->r.size = size;
-    return true;
+    return !j->setup->options->size ||
+           (qc_fit_size(&j->r, j->best, st) && qc_network_tell(j->best->network, &j->told, st));
 }
 
 /* --benchmark: chooses the operators in float. */
@@ -564,14 +557,15 @@ static bool place(struct qc_job *j, struct qc_status *st)
     const struct qc_options *before = j->best->scheme.options;
     if (!before->benchmark) return true;
     if (!qc_place_by_latency(&j->latency, j->best, qc_seconds() - j->started, st)) return false;
-    j->r.latency = j->latency;
+    qc_json_set(j->r.timing, "benchmark", j->latency);
+    if (!qc_json_is_whole(j->r.timing)) return qc_fail_memory(st, 1);
     return j->best->scheme.options == before || qc_network_tell(j->best->network, &j->told, st);
 }
 
 /* Measures the latency again if a demand has changed the network. */
 static bool measure_latency_again(struct qc_job *j, struct qc_status *st)
 {
-    return !j->latency || !j->r.fallback || qc_placement_measure_again(j->latency, j->best, st);
+    return !j->latency || !qc_json_find(j->r.record, "fallback") || qc_placement_measure_again(j->latency, j->best, st);
 }
 
 bool qc_job_run(struct qc_job *j, struct qc_status *st)
@@ -579,8 +573,9 @@ bool qc_job_run(struct qc_job *j, struct qc_status *st)
     const unsigned before = qc_pool_share((unsigned)j->setup->options->threads);
     const bool ok = qc_placement_check(j->setup, j->best->arena, st) && make_first(j, st) && take_free(j, st) &&
                     fit_size(j, st) && place(j, st) && count_ops(j, st) && evaluate(j, st) && begin_demand(j, st) &&
-                    improve(j, st) && (!j->r.fallback || count_ops(j, st)) && measure_layers(j, st) && mend(j, st) &&
-                    measure_latency_again(j, st) && describe_network(j, st) && advise(j, st);
+                    improve(j, st) && (!qc_json_find(j->r.record, "fallback") || count_ops(j, st)) &&
+                    measure_layers(j, st) && mend(j, st) && measure_latency_again(j, st) && describe_network(j, st) &&
+                    advise(j, st);
     qc_pool_share(before);
     return ok || qc_where_in_job(&j->in, st);
 }

@@ -8,35 +8,28 @@
 #include "cli/terminal/screen.h"
 #include "evaluate/evaluate.h"
 
-static bool print_json(const char *file, const struct qc_model_check *m, const struct qc_cli_options *o,
-                       struct qc_status *st)
-{
-    struct qc_json *root = qc_json_object(), *list = qc_json_array();
-    qc_json_put(root, "file %s target %s products %zu integer_products %zu integer_share %g latency %g samples %zu",
-                file, o->job.runs_on->name, m->products, m->integer_products, m->integer_share, m->latency, m->samples);
-    for (size_t i = 0; i < m->finding_count; i++)
-        qc_json_add(list,
-                    QC_JSON("kind %s name %s text %s", m->findings[i].kind, m->findings[i].name, m->findings[i].text));
-    qc_json_set(root, "findings", list);
-    return qc_print_json(root, st);
-}
-
-static void print_text(const char *file, const struct qc_model_check *m, const struct qc_cli_options *o)
+static void print_text(const struct qc_json *m, bool all)
 {
     enum { SHOWN = 12 };
-    const size_t shown = o->verbose || m->finding_count <= SHOWN ? m->finding_count : SHOWN;
-    qc_say("model       %s\n", file);
-    qc_say("target      %s\n", o->job.runs_on->name);
-    qc_say("integers    %zu of %zu products", m->integer_products, m->products);
-    if (isfinite(m->integer_share)) qc_say(", %.1f %% of multiply-adds", 100 * m->integer_share);
-    putchar('\n');
-    if (isfinite(m->latency)) qc_say("latency     %.0f %% of the float model's (estimated)\n", 100 * m->latency);
-    if (m->samples) qc_say("samples     %zu\n", m->samples);
-    for (size_t i = 0; i < shown; i++)
-        qc_say("%-11s %s%s%s\n", m->findings[i].kind, m->findings[i].name, *m->findings[i].name ? ": " : "",
-               m->findings[i].text);
-    if (shown < m->finding_count) qc_say("            and %zu more; -v shows them\n", m->finding_count - shown);
-    if (!m->finding_count) qc_say("found       nothing\n");
+    const struct qc_json *findings = qc_json_find(m, "findings");
+    const size_t count = qc_json_size(findings), shown = all || count <= SHOWN ? count : SHOWN;
+    const double share = qc_json_find_number(m, "integer_share"), latency = qc_json_find_number(m, "latency"),
+                 samples = qc_json_find_number(m, "samples");
+    qc_say("model       %s\n", qc_json_find_text(m, "file"));
+    qc_say("target      %s\n", qc_json_find_text(m, "target"));
+    qc_say("integers    %.0f of %.0f products", qc_json_find_number(m, "integer_products"),
+           qc_json_find_number(m, "products"));
+    if (isfinite(share)) qc_say(", %.1f %% of multiply-adds", 100 * share);
+    qc_say("\n");
+    if (isfinite(latency)) qc_say("latency     %.0f %% of the float model's (estimated)\n", 100 * latency);
+    if (samples > 0) qc_say("samples     %.0f\n", samples);
+    for (size_t i = 0; i < shown; i++) {
+        const struct qc_json *f = qc_json_at(findings, i);
+        const char *name = qc_json_find_text(f, "name");
+        qc_say("%-11s %s%s%s\n", qc_json_find_text(f, "kind"), name, *name ? ": " : "", qc_json_find_text(f, "text"));
+    }
+    if (shown < count) qc_say("            and %zu more; -v shows them\n", count - shown);
+    if (!count) qc_say("found       nothing\n");
 }
 
 bool qc_cmd_check(const struct qc_cli_options *o, struct qc_status *st)
@@ -44,16 +37,17 @@ bool qc_cmd_check(const struct qc_cli_options *o, struct qc_status *st)
     const char *file = o->operands.items[0];
     struct qc_warnings *w = NULL;
     struct qc_progress *progress = NULL;
-    struct qc_model_check m;
+    struct qc_json *m = NULL;
     bool ok = qc_warnings_new(&w, st) && qc_progress_bar_new(&progress, o, st) &&
               qc_check_model(&m, file, &(struct qc_data_source){.file = o->job.data}, &o->job, progress, w, st);
+    const size_t found = qc_json_size(qc_json_find(m, "findings"));
     if (ok && o->json)
-        ok = print_json(file, &m, o, st);
+        ok = qc_print_json(m, st);
     else if (ok && !o->quiet)
-        print_text(file, &m, o);
-    if (ok && m.finding_count)
-        ok = qc_fail(st, QC_DEMAND, "%s: %zu thing%s to correct", file, m.finding_count, qc_plural(m.finding_count));
+        print_text(m, o->verbose);
+    if (ok && found) ok = qc_fail(st, QC_DEMAND, "%s: %zu thing%s to correct", file, found, qc_plural(found));
     if (w && !o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+    if (!o->json) qc_json_free(m);
     qc_progress_bar_free(progress);
     qc_warnings_free(w);
     return ok;

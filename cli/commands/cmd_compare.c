@@ -127,7 +127,7 @@ static void print_layer(const struct qc_compared_models *c, size_t i)
     const char *name = c->pairs.layers[i].name;
     const double db = qc_error_sqnr_db(e);
     if (isinf(db))
-        qc_say("   equal");
+        qc_say(db > 0 ? "   equal" : "    -inf");
     else if (isnan(db))
         qc_say("       -");
     else

@@ -1,165 +1,191 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qcalib inspect FILE: the content determines the kind of file. */
+/* qcalib inspect FILE: prints a text of the object that --json prints (evaluate/evaluate.h). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/statistics/statistics.h"
+#include "base/scope.h"
 #include "cli/commands/cmd.h"
 #include "cli/terminal/screen.h"
-#include "datasets/samples/dataset.h"
 #include "evaluate/evaluate.h"
 
-/* Prints a description of a model (evaluate/evaluate.h). */
+static const char *text(const struct qc_json *v, const char *path)
+{
+    const char *found = qc_json_find_text(v, path);
+    return found ? found : "";
+}
 
-static void print_ports(const char *label, const struct qc_shown_ports *ports, bool all)
+static uint64_t whole(const struct qc_json *v, const char *path)
+{
+    const double n = qc_json_find_number(v, path);
+    return n > 0 ? (uint64_t)n : 0;
+}
+
+/* Prints a shape; other: of a free dimension. */
+static void print_shape(const struct qc_json *shape, const char *other)
+{
+    qc_say("[%s", shape ? "" : "?");
+    for (size_t i = 0; i < qc_json_size(shape); i++) {
+        const char *digits = qc_json_digits(qc_json_at(shape, i));
+        qc_say("%s%s", i ? "," : "", digits ? digits : other);
+    }
+    qc_say("]");
+}
+
+/* Returns how many elements of a list are shown, and says of the others that -v lists them; all: every one. */
+static size_t shown(const struct qc_json *list, size_t most, bool all)
+{
+    const size_t count = qc_json_size(list);
+    return all || count <= most ? count : most;
+}
+
+static void say_rest(const struct qc_json *list, size_t listed, const char *indent, const char *noun)
+{
+    const size_t rest = qc_json_size(list) - listed;
+    if (rest) qc_say("%sand %zu more %ss; -v lists them\n", indent, rest, noun);
+}
+
+/* ---- Models ---- */
+
+static void print_ports(const char *label, const struct qc_json *ports, bool all)
 {
     enum { LISTED = 3 };
-    const size_t n = ports->count;
-    for (size_t i = 0; i < n && (all || i < LISTED || n == LISTED + 1); i++) {
-        const struct qc_shown_port *p = &ports->of[i];
-        qc_say("%-9s%s %s %s\n", label, p->name, p->type, QC_SHAPE_STR(p->shape));
+    const size_t count = shown(ports, LISTED, all || qc_json_size(ports) == LISTED + 1);
+    for (size_t i = 0; i < count; i++) {
+        const struct qc_json *p = qc_json_at(ports, i);
+        qc_say("%-9s%s %s ", label, text(p, "name"), text(p, "type"));
+        print_shape(qc_json_find(p, "shape"), "N");
+        qc_say("\n");
     }
-    if (!all && n > LISTED + 1) qc_say("         and %zu more %ss; -v lists them\n", n - LISTED, label);
+    say_rest(ports, count, "         ", label);
 }
 
-static void print_quantized_values(const struct qc_model_summary *s)
+static void print_ops(const struct qc_json *ops, size_t nodes)
 {
-    for (size_t i = 0; i < s->quantized_count; i++) {
-        const struct qc_quantized_value *q = &s->quantized[i];
-        qc_say("  %s  %s %s  ", QC_VALUE_LABEL(q->graph, q->value), q->weight ? "constant" : "activation",
-               qc_dtype_info(q->dtype)->name);
-        if (q->scale->count == 0)
-            qc_say("no scale\n");
-        else if (q->scale->count > 1)
-            qc_say("%zu scales, first %.6g, zero point %d\n", q->scale->count, qc_tensor_float(q->scale, 0),
-                   qc_quantized_zero_point(q, 0));
-        else
-            qc_say("scale %.6g, zero point %d\n", qc_tensor_float(q->scale, 0), qc_quantized_zero_point(q, 0));
-    }
-}
-
-static void print_file(const struct qc_model *m)
-{
-    const struct qc_model_info *i = &m->info;
-    if (i->format == QC_MODEL_TFLITE)
-        qc_say("file     %s: TensorFlow Lite, schema %lld%s%s\n", m->path, (long long)i->model_version,
-               *i->producer ? ", " : "", i->producer);
-    else
-        qc_say("file     %s: ONNX, opset %d, IR %lld%s%s%s%s\n", m->path, i->opset, (long long)i->ir_version,
-               *i->producer ? ", made by " : "", i->producer, *i->producer_version ? " " : "", i->producer_version);
-}
-
-static void print_description(const struct qc_model *m, const struct qc_model_summary *s, bool verbose)
-{
-    const struct qc_graph *g = m->graph;
-    print_file(m);
-    print_ports("input", &s->inputs, verbose);
-    print_ports("output", &s->outputs, verbose);
-    const size_t nodes = s->nodes;
     int at = qc_say("ops      %zu:", nodes);
-    for (size_t most = nodes; most > 0; most--) {
-        for (unsigned op = 0; op < QC_OP_COUNT; op++) {
-            if (s->ops[op] != most) continue;
+    for (size_t most = nodes; most > 0; most--)
+        for (size_t i = 0; i < qc_json_size(ops); i++) {
+            if ((size_t)qc_json_value(qc_json_at(ops, i)) != most) continue;
             if (at > 90) at = qc_say("\n        ") - 1;
-            at += qc_say(" %s %zu", qc_op_info((enum qc_op)op)->name, most);
+            at += qc_say(" %s %zu", qc_json_key(ops, i), most);
         }
+    qc_say("\n");
+}
+
+static void print_quantized(const struct qc_json *list, bool verbose)
+{
+    size_t activations = 0, per_channel = 0;
+    const size_t count = qc_json_size(list);
+    for (size_t i = 0; i < count; i++) {
+        activations += strcmp(text(qc_json_at(list, i), "kind"), "activation") == 0;
+        per_channel += whole(qc_json_at(list, i), "scales") > 1;
     }
-    putchar('\n');
-    if (g->carried) {
-        char list[QC_CARRIED_TEXT];
-        const size_t behind = g->carried->node_count - g->carried->unknown_count;
-        qc_say("not handled: %s", qc_carried_text(list, g->carried));
-        if (behind) qc_say("; %zu node%s follow%s from them", behind, qc_plural(behind), behind == 1 ? "s" : "");
-        putchar('\n');
+    if (count)
+        qc_say("int      %zu quantized values: %zu activations, %zu constants, %zu per channel%s\n", count, activations,
+               count - activations, per_channel, verbose ? "" : "; -v lists them");
+}
+
+static void print_values(const struct qc_json *v)
+{
+    const struct qc_json *notes = qc_json_find(v, "notes"), *quantized = qc_json_find(v, "quantized"),
+                         *nodes = qc_json_find(v, "node_list"), *values = qc_json_find(v, "values");
+    for (size_t i = 0; i < qc_json_size(notes); i++) qc_say("note     %s\n", qc_json_text(qc_json_at(notes, i)));
+    if (qc_json_size(quantized)) qc_say("quantized values\n");
+    for (size_t i = 0; i < qc_json_size(quantized); i++) {
+        const struct qc_json *q = qc_json_at(quantized, i);
+        const uint64_t scales = whole(q, "scales");
+        qc_say("  %s  %s %s  ", text(q, "name"), text(q, "kind"), text(q, "type"));
+        if (!scales) {
+            qc_say("no scale\n");
+            continue;
+        }
+        if (scales > 1) qc_say("%llu scales, first ", (unsigned long long)scales);
+        qc_say("%s%.6g, zero point %.0f\n", scales > 1 ? "" : "scale ",
+               qc_json_value(qc_json_at(qc_json_find(q, "scale"), 0)),
+               qc_json_value(qc_json_at(qc_json_find(q, "zero_point"), 0)));
     }
-    qc_say("weights  %s parameters, %s\n", QC_COUNT(s->parameters), QC_BYTES(s->parameter_bytes));
-    if (s->macs_known) qc_say("work     %s multiply-accumulates (batch 1)\n", QC_COUNT(s->macs));
-    if (s->quantized_count) {
-        qc_say("int      %zu quantized values: %zu activations, %zu constants, %zu per channel%s\n", s->quantized_count,
-               s->activations, s->weights, s->per_channel, verbose ? "" : "; -v lists them");
-    }
-    if (s->products || s->unknown)
-        qc_say("x86      exact without VNNI: %s; %zu of %zu products of int8 weights can saturate%s\n",
-               s->saturating ? "no"
-               : s->unknown  ? "not known"
-                             : "yes",
-               s->saturating, s->products, s->unknown ? "; those of DynamicQuantizeLSTM are not examined" : "");
-    if (!verbose) return;
-    for (size_t i = 0; i < m->info.note_count; i++) {
-        qc_say("note     %s\n", m->info.notes[i]);
-    }
-    if (s->quantized_count) qc_say("quantized values\n");
-    print_quantized_values(s);
-    qc_say("nodes\n");
-    /* Print nodes with the names that options accept */
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        qc_say("  %s  %s\n", n->name && *n->name ? n->name : QC_VALUE_LABEL(g, n->outputs), qc_op_info(n->op)->name);
-    }
+    qc_say("nodes\n"); /* with the names that options accept */
+    for (size_t i = 0; i < qc_json_size(nodes); i++)
+        qc_say("  %s  %s\n", text(qc_json_at(nodes, i), "name"), text(qc_json_at(nodes, i), "op"));
     qc_say("values\n");
-    for (size_t v = 1; v <= g->value_count; v++) {
-        char label[QC_LABEL], shape[QC_SHAPE_TEXT];
-        const struct qc_node *n = qc_node_of(g, (qc_id)v);
-        qc_say("  %s  %s %s  %s\n", qc_value_label(label, g, (qc_id)v), qc_dtype_info(g->values[v].type.dtype)->name,
-               qc_shape_text(shape, &g->values[v].type.shape),
-               n                       ? qc_op_info(n->op)->name
-               : g->values[v].constant ? "constant"
-                                       : "input");
+    for (size_t i = 0; i < qc_json_size(values); i++) {
+        const struct qc_json *one = qc_json_at(values, i);
+        qc_say("  %s  %s ", text(one, "name"), text(one, "type"));
+        print_shape(qc_json_find(one, "shape"), "N");
+        qc_say("  %s\n", text(one, "op"));
     }
 }
 
-static bool inspect_model(const char *path, const struct qc_cli_options *o, struct qc_status *st)
+static void print_model(const struct qc_json *v, bool verbose)
 {
-    struct qc_model m = {0};
-    struct qc_warnings *w = NULL;
-    struct qc_model_summary s;
-    const bool ok = qc_warnings_new(&w, st) &&
-                    qc_model_open(&m, &(struct qc_model_source){.file = path}, &o->job, w, st) &&
-                    qc_model_summarise(&s, m.graph, o->job.arena, st);
-    if (ok) print_description(&m, &s, o->verbose);
-    if (ok) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
-    qc_model_close(&m);
-    qc_warnings_free(w);
-    return ok;
+    const char *producer = text(v, "producer"), *version = text(v, "producer_version");
+    const uint64_t followers = whole(v, "followers"), saturating = whole(v, "saturating"),
+                   unknown = whole(v, "unknown");
+    if (strcmp(text(v, "format"), "tflite") == 0)
+        qc_say("file     %s: TensorFlow Lite, schema %.0f%s%s\n", text(v, "file"), qc_json_find_number(v, "schema"),
+               *producer ? ", " : "", producer);
+    else
+        qc_say("file     %s: ONNX, opset %.0f, IR %.0f%s%s%s%s\n", text(v, "file"), qc_json_find_number(v, "opset"),
+               qc_json_find_number(v, "ir_version"), *producer ? ", made by " : "", producer, *version ? " " : "",
+               version);
+    print_ports("input", qc_json_find(v, "inputs"), verbose);
+    print_ports("output", qc_json_find(v, "outputs"), verbose);
+    print_ops(qc_json_find(v, "ops"), (size_t)whole(v, "nodes"));
+    if (qc_json_find(v, "carried")) {
+        qc_say("not handled: %s", text(v, "carried"));
+        if (followers)
+            qc_say("; %llu node%s follow%s from them", (unsigned long long)followers, qc_plural(followers),
+                   followers == 1 ? "s" : "");
+        qc_say("\n");
+    }
+    qc_say("weights  %s parameters, %s\n", QC_COUNT(whole(v, "parameters")), QC_BYTES(whole(v, "parameter_bytes")));
+    if (qc_json_find(v, "macs")) qc_say("work     %s multiply-accumulates (batch 1)\n", QC_COUNT(whole(v, "macs")));
+    print_quantized(qc_json_find(v, "quantized"), verbose);
+    if (qc_json_find(v, "products"))
+        qc_say("x86      exact without VNNI: %s; %llu of %llu products of int8 weights can saturate%s\n",
+               saturating ? "no"
+               : unknown  ? "not known"
+                          : "yes",
+               (unsigned long long)saturating, (unsigned long long)whole(v, "products"),
+               unknown ? "; those of DynamicQuantizeLSTM are not examined" : "");
+    if (verbose) print_values(v);
 }
 
-static void print_sample(uint64_t id)
+/* ---- Other files ---- */
+
+static void print_extreme(const struct qc_json *tensor, const char *key, const char *sample, bool all)
 {
-    if (id != QC_NO_SAMPLE)
-        qc_say(" (sample %llu of part %llu)", (unsigned long long)QC_SAMPLE_NUMBER(id),
-               (unsigned long long)QC_SAMPLE_PART(id));
+    qc_say("%g", qc_json_find_number(tensor, key));
+    const struct qc_json *at = all ? qc_json_find(tensor, sample) : NULL;
+    if (at)
+        qc_say(" (sample %llu of part %llu)", (unsigned long long)whole(at, "sample"),
+               (unsigned long long)whole(at, "part"));
 }
 
-static void print_text_inspect_statistics(const char *path, const struct qc_collection *c, bool all)
+static void print_statistics(const struct qc_json *v, bool all)
 {
     enum { LISTED = 4 };
-    qc_say("file     %s: statistics of qcalib, version %u\n", path, qc_statistics_version(c));
-    qc_say("model    SHA-256 %s\n", c->model_sha256);
-    for (size_t i = 0; i < c->part_count && (all || i < LISTED); i++)
-        qc_say("part %-3zu SHA-256 %s, %llu of %llu samples chosen\n", i, c->parts[i].sha256,
-               (unsigned long long)c->parts[i].chosen, (unsigned long long)c->parts[i].samples);
-    if (!all && c->part_count > LISTED) qc_say("and %zu more parts; -v lists them\n", c->part_count - LISTED);
-    qc_say("samples  %llu\n", (unsigned long long)qc_collection_samples(c));
-    for (size_t i = 0; i < c->count && (all || i < LISTED); i++) {
-        const struct qc_tally *t = &c->values[i].histogram->tally;
-        qc_say("tensor   %s from %g", c->values[i].name, (double)t->min);
-        if (all) print_sample(t->min_sample);
-        qc_say(" to %g", (double)t->max);
-        if (all) print_sample(t->max_sample);
-        qc_say(", %llu values\n", (unsigned long long)t->count);
+    const struct qc_json *parts = qc_json_find(v, "parts"), *tensors = qc_json_find(v, "tensors");
+    const size_t part_count = shown(parts, LISTED, all), count = shown(tensors, LISTED, all);
+    qc_say("file     %s: statistics of qcalib, version %.0f\n", text(v, "file"), qc_json_find_number(v, "version"));
+    qc_say("model    SHA-256 %s\n", text(v, "model_sha256"));
+    for (size_t i = 0; i < part_count; i++) {
+        const struct qc_json *p = qc_json_at(parts, i);
+        qc_say("part %-3zu SHA-256 %s, %llu of %llu samples chosen\n", i, text(p, "sha256"),
+               (unsigned long long)whole(p, "samples_chosen"), (unsigned long long)whole(p, "samples_in_file"));
     }
-    if (!all && c->count > LISTED) qc_say("and %zu more tensors; -v lists them\n", c->count - LISTED);
-}
-
-static bool inspect_statistics(const char *path, const struct qc_cli_options *o, struct qc_status *st)
-{
-    struct qc_collection *c = NULL;
-    const bool ok = qc_statistics_load(&c, path, st);
-    if (ok) print_text_inspect_statistics(path, c, o->verbose);
-    qc_collection_free(c);
-    return ok;
+    say_rest(parts, part_count, "", "part");
+    qc_say("samples  %llu\n", (unsigned long long)whole(v, "samples"));
+    for (size_t i = 0; i < count; i++) {
+        const struct qc_json *t = qc_json_at(tensors, i);
+        qc_say("tensor   %s from ", text(t, "name"));
+        print_extreme(t, "min", "min_at", all);
+        qc_say(" to ");
+        print_extreme(t, "max", "max_at", all);
+        qc_say(", %llu values\n", (unsigned long long)whole(t, "count"));
+    }
+    say_rest(tensors, count, "", "tensor");
 }
 
 /* Returns true for attributes that change a model's input or its evaluation; -v shows the others too. */
@@ -171,112 +197,66 @@ static bool preprocesses(const char *name)
     return false;
 }
 
-/* Fails as qc_data_list. */
-static bool inspect_data(const char *path, const struct qc_cli_options *o, struct qc_status *st)
+static void print_data(const struct qc_json *v, bool all)
 {
-    struct qc_data_list list;
-    if (!qc_data_list(&list, path, qc_options_follow(&o->job), o->job.arena, st)) return false;
-    qc_say("file     %s: %s%zu data set%s\n", path, qc_data_is_hdf5(path) ? "HDF5, " : "", list.count,
-           qc_plural(list.count));
-    const bool all = o->verbose;
     enum { LISTED = 4 };
-    for (size_t i = 0; i < list.count && (all || i < LISTED); i++) {
-        const struct qc_data_entry *e = &list.entries[i];
-        qc_say("%s  %s [", e->name, e->type);
-        for (unsigned d = 0; d < e->rank; d++)
-            e->dims[d] < 0 ? qc_say("%s?", d ? "," : "") : qc_say("%s%lld", d ? "," : "", (long long)e->dims[d]);
-        qc_say("]  %s\n", e->storage);
-        for (size_t k = 0; k < e->attribute_count; k++) {
-            if (!all && !preprocesses(e->attributes[k].name)) continue;
-            qc_say("    %s = %s\n", e->attributes[k].name, e->attributes[k].text);
-        }
+    const struct qc_json *sets = qc_json_find(v, "datasets");
+    const size_t count = shown(sets, LISTED, all);
+    qc_say("file     %s: %s%zu data set%s\n", text(v, "file"), qc_data_is_hdf5(text(v, "file")) ? "HDF5, " : "",
+           qc_json_size(sets), qc_plural(qc_json_size(sets)));
+    for (size_t i = 0; i < count; i++) {
+        const struct qc_json *s = qc_json_at(sets, i), *attributes = qc_json_find(s, "attributes");
+        qc_say("%s  %s ", text(s, "name"), text(s, "type"));
+        print_shape(qc_json_find(s, "shape"), "?");
+        qc_say("  %s\n", text(s, "storage"));
+        for (size_t k = 0; k < qc_json_size(attributes); k++)
+            if (all || preprocesses(qc_json_key(attributes, k)))
+                qc_say("    %s = %s\n", qc_json_key(attributes, k), qc_json_text(qc_json_at(attributes, k)));
     }
-    if (!all && list.count > LISTED) qc_say("and %zu more data sets; -v lists them\n", list.count - LISTED);
-    return true;
+    say_rest(sets, count, "", "data set");
 }
 
-/* Return members of an object; the file may have other types. */
-static const char *text_of_member(const struct qc_json *v, const char *key)
+/* The file of a report may have members of any type. */
+static void print_report(const struct qc_json *v)
 {
-    const struct qc_json *member = qc_json_get(v, key);
-    return member ? qc_json_text(member) : NULL;
-}
-
-static size_t size_of(const struct qc_json *v, const char *key)
-{
-    const struct qc_json *member = qc_json_get(v, key);
-    return member ? qc_json_size(member) : 0;
-}
-
-static double number_of(const struct qc_json *v, const char *key)
-{
-    const struct qc_json *member = qc_json_get(v, key);
-    return member ? qc_json_value(member) : (double)NAN;
-}
-
-/* Prints a text or a number, for the head of a report. */
-static void print_member(const char *label, const struct qc_json *v)
-{
-    char *text = v ? qc_json_print(v, 0) : NULL;
-    if (text) {
-        size_t n = strlen(text);
-        bool quotes = n >= 2 && text[0] == '"';
-        if (quotes) text[n - 1] = '\0';
-        qc_say("%-9s%s\n", label, text + quotes);
+    static const char *const members[][2] = {{"command", "command"},
+                                             {"model", "model.file"},
+                                             {"data", "data.file"},
+                                             {"samples", "data.samples"},
+                                             {"method", "options.method"}};
+    qc_say("file     %s: report of qcalib %s\n", text(v, "file"), *text(v, "version") ? text(v, "version") : "?");
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        QC_FREED char *printed = qc_json_print(qc_json_find(v, members[i][1]), 0);
+        const size_t n = printed ? strlen(printed) : 0;
+        const bool quotes = n >= 2 && printed[0] == '"';
+        if (quotes) printed[n - 1] = '\0';
+        if (printed) qc_say("%-9s%s\n", members[i][0], printed + quotes);
     }
-    free(text);
-}
-
-/* Fails as qc_report_read. */
-static bool inspect_report(const char *path, const struct qc_cli_options *o, struct qc_status *st)
-{
-    struct qc_json *r = NULL;
-    const bool ok = qc_report_read(&r, path, o->job.arena, st);
-    if (ok) {
-        const struct qc_json *model = qc_json_get(r, "model"), *data = qc_json_get(r, "data"),
-                             *options = qc_json_get(r, "options");
-        qc_say("file     %s: report of qcalib %s\n", path,
-               text_of_member(r, "version") ? text_of_member(r, "version") : "?");
-        print_member("command", qc_json_get(r, "command"));
-        print_member("model", model ? qc_json_get(model, "file") : NULL);
-        print_member("data", data ? qc_json_get(data, "file") : NULL);
-        print_member("samples", data ? qc_json_get(data, "samples") : NULL);
-        print_member("method", options ? qc_json_get(options, "method") : NULL);
-        const struct qc_json *accuracy = qc_json_get(r, "accuracy");
-        const char *metric = accuracy ? text_of_member(accuracy, "metric") : NULL;
-        if (metric) {
-            qc_say("accuracy %s %.6g %s, %.6g int8\n", metric, number_of(accuracy, "fp32"),
-                   qc_json_get(r, "reference") ? "reference" : "float", number_of(accuracy, "int8"));
-        }
-        qc_say("layers   %zu quantized values, %zu ops in float, %zu warnings\n", size_of(r, "layers"),
-               size_of(r, "float_ops"), size_of(r, "warnings"));
-    }
-    qc_json_free(r);
-    return ok;
-}
-
-static bool inspect_json(const struct qc_cli_options *o, struct qc_status *st)
-{
-    struct qc_json *all = NULL;
-    struct qc_warnings *w = NULL;
-    const bool ok = qc_warnings_new(&w, st) &&
-                    qc_describe_file(&all, o->operands.items[0], &o->job, o->verbose, w, st) && qc_print_json(all, st);
-    if (ok) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
-    qc_warnings_free(w);
-    return ok;
+    if (*text(v, "accuracy.metric"))
+        qc_say("accuracy %s %.6g %s, %.6g int8\n", text(v, "accuracy.metric"), qc_json_find_number(v, "accuracy.fp32"),
+               qc_json_find(v, "reference") ? "reference" : "float", qc_json_find_number(v, "accuracy.int8"));
+    qc_say("layers   %llu quantized values, %llu ops in float, %llu warnings\n", (unsigned long long)whole(v, "layers"),
+           (unsigned long long)whole(v, "float_ops"), (unsigned long long)whole(v, "warnings"));
 }
 
 bool qc_cmd_inspect(const struct qc_cli_options *o, struct qc_status *st)
 {
-    const char *path = o->operands.items[0];
-    enum qc_inspected kind;
-    if (o->json) return inspect_json(o, st);
-    if (!qc_inspected_kind(&kind, &path, &o->job, st)) return false;
-    switch (kind) {
-    case QC_INSPECTED_MODEL: return inspect_model(path, o, st);
-    case QC_INSPECTED_DATA: return inspect_data(path, o, st);
-    case QC_INSPECTED_STATISTICS: return inspect_statistics(path, o, st);
-    case QC_INSPECTED_REPORT: return inspect_report(path, o, st);
+    const unsigned more = (o->verbose ? QC_DESCRIBE_VALUES : 0) | (o->json ? 0 : QC_DESCRIBE_FOR_TEXT);
+    struct qc_json *v = NULL;
+    struct qc_warnings *w = NULL;
+    bool ok = qc_warnings_new(&w, st) && qc_describe_file(&v, o->operands.items[0], &o->job, more, w, st);
+    const char *kind = text(v, "kind");
+    if (ok && o->json) {
+        ok = qc_print_json(v, st);
+        v = NULL; /* taken */
+    } else if (ok && (ok = qc_json_is_whole(v) || qc_fail_memory(st, 1))) {
+        if (strcmp(kind, "model") == 0) print_model(v, o->verbose);
+        if (strcmp(kind, "data") == 0) print_data(v, o->verbose);
+        if (strcmp(kind, "statistics") == 0) print_statistics(v, o->verbose);
+        if (strcmp(kind, "report") == 0) print_report(v);
     }
-    return false;
+    if (ok) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+    qc_json_free(v);
+    qc_warnings_free(w);
+    return ok;
 }

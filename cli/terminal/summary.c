@@ -441,14 +441,14 @@ static void print_demand(FILE *f, const struct qc_json *d)
 }
 
 /* Prints what a step reaches, and its estimated latency. */
-static void print_reached(FILE *f, const struct qc_json *s)
+static void print_reached(FILE *f, const struct qc_json *r, const struct qc_json *s)
 {
     const double db = number_record(s, "sqnr_db"), drop = number_record(s, "drop"), nll = number_record(s, "nll"),
                  latency = number_record(s, "cost.latency");
     if (!isnan(db))
         qc_print(f, " %.2f dB", db);
     else if (!isnan(drop))
-        qc_print(f, " %.2f points lost", drop);
+        qc_print(f, " %.2f %s %s", fabs(drop), psnr_or(r, "dB PSNR", "points"), drop < 0 ? "gained" : "lost");
     else if (!isnan(nll))
         qc_print(f, " nll %.4f", nll);
     else
@@ -457,9 +457,10 @@ static void print_reached(FILE *f, const struct qc_json *s)
 }
 
 /* Prints the changes made to meet a demand, and the options that request the same. */
-static void print_fallback(FILE *f, const struct qc_json *b, bool with_report)
+static void print_fallback(FILE *f, const struct qc_json *r, bool with_report)
 {
     enum { OPTIONS = 16 };
+    const struct qc_json *b = qc_json_find(r, "fallback");
     const size_t steps = count_of(b, "steps"), options = count_of(b, "options");
     const struct qc_json *first = qc_json_at(qc_json_get(b, "steps"), 0);
     EACH(s, b, "steps")
@@ -472,9 +473,9 @@ static void print_fallback(FILE *f, const struct qc_json *b, bool with_report)
             qc_print(f, "; %.1f %% of multiply-adds in 8 bits or fewer", 100 * number_record(s, "int8_share"));
         if (isfinite(number_record(s, "cost.latency"))) {
             qc_print(f, "\n            without:");
-            print_reached(f, first);
+            print_reached(f, r, first);
             qc_print(f, "; with:");
-            print_reached(f, s);
+            print_reached(f, r, s);
             qc_print(f, " (estimated)");
         }
         if (text(b, "command")) qc_print(f, "\n            by hand: ");
@@ -657,7 +658,7 @@ static void print_all(FILE *f, const struct qc_json *r, bool with_report)
     else
         print_estimate(f, r);
     if (qc_json_find(r, "demand")) print_demand(f, qc_json_find(r, "demand"));
-    if (qc_json_find(r, "fallback")) print_fallback(f, qc_json_find(r, "fallback"), with_report);
+    if (qc_json_find(r, "fallback")) print_fallback(f, r, with_report);
     if (qc_json_find(r, "size")) print_size(f, qc_json_find(r, "size"));
     if (count_of(r, "sensitivity") && !yes(r, "fallback.met"))
         print_effects(f, r);

@@ -5,7 +5,8 @@
 
 #include "base/json.h"
 
-/* Returns {"grade": "good", "usable", "poor" or "unknown", "text": a sentence}, from the other members of the record.
+/* Returns {"grade": "good", "usable", "poor" or "unknown", "text": sentences without the last stop}, from the other
+ * members of the record.
  */
 struct qc_json *qc_verdict_json(const struct qc_json *record);
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The verdict of a report: a grade and a sentence, from accuracy if it was measured, else from the worst output. */
+/* The verdict of a report: a grade and sentences, from accuracy if it was measured, else from the worst output. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/words.h"
 #include "export/report/report.h"
 
 /* An output below poor_db is of no use: the job raises it by itself (quantize/search/fallback.h). Above good_db hardly
@@ -52,20 +51,21 @@ static const char *accuracy_grade(struct sentence *s, const struct qc_json *a)
 {
     const char *metric = qc_json_find_text(a, "metric");
     const bool psnr = strcmp(metric, "psnr") == 0;
-    const double fp32 = qc_json_find_number(a, "fp32"), int8 = qc_json_find_number(a, "int8"),
-                 drop = (psnr ? 1 : 100) * (fp32 - int8);
+    const double fp32 = qc_json_find_number(a, "fp32"), int8 = qc_json_find_number(a, "int8"), factor = psnr ? 1 : 100,
+                 drop = factor * (fp32 - int8);
     if (strcmp(metric, "metric") == 0) { /* nothing is known about its unit */
         say(s, "the metric is %.4g, %.4g in float", int8, fp32);
         return (qc_json_find(a, "lower_is_better") ? -drop : drop) <= 0 ? GOOD : USABLE;
     }
-    const char *what = psnr ? "PSNR" : "accuracy", *unit = psnr ? "dB" : "points";
+    const char *what = psnr ? "PSNR" : "accuracy", *unit = psnr ? "dB" : "%";
     if (drop <= 0) {
-        say(s, "%s is kept", what);
+        say(s, "%s is kept (%.2f %s, %.2f in float)", what, factor * int8, unit, factor * fp32);
         return GOOD;
     }
     const struct qc_json *interval = qc_json_find(a, "int8_interval");
     const bool within = interval && fp32 <= qc_json_value(qc_json_at(interval, 1));
-    say(s, "%s falls by %.2f %s%s", what, drop, unit, within ? ", which is within the 95 % interval" : "");
+    say(s, "%s falls by %.2f %s (%.2f %s, %.2f in float)%s", what, drop, psnr ? "dB" : "points", factor * int8, unit,
+        factor * fp32, within ? ", which may be chance: float lies in the 95 % interval" : "");
     if (drop > (psnr ? poor_psnr_db : poor_points)) return within ? USABLE : POOR;
     return within || drop <= .1 ? GOOD : USABLE;
 }
@@ -81,11 +81,13 @@ static const char *output_grade(struct sentence *s, double db)
         return GOOD;
     }
     const char *g = db >= good_db ? GOOD : db >= poor_db ? USABLE : POOR;
-    say(s, "%s (%.1f dB)",
+    const double percent = 100 * pow(10, -db / 20); /* of the size of the outputs */
+    say(s, "%s (%.1f dB: an error of ",
         g == GOOD     ? "the outputs are close to those of the float model"
         : g == USABLE ? "the outputs differ noticeably from those of the float model"
                       : "the outputs are too noisy to be useful",
         db);
+    say(s, percent < 99.5 ? "%.2g %%)" : "%.0f %%)", percent);
     return g;
 }
 
@@ -97,12 +99,36 @@ static bool is_unchanged(const struct qc_json *record)
            qc_json_size(qc_json_find(record, "float_ops"));
 }
 
-/* Returns true if a demand is not met. */
-static bool misses(const struct qc_json *record)
+/* Says which demands are not met. Returns true if there are any. */
+static bool say_missed(struct sentence *s, const struct qc_json *record)
 {
-    const char *const demand = qc_json_find(record, "demand") ? "demand" : "fallback";
-    const struct qc_json *d = qc_json_find(record, demand);
-    return d && !(qc_json_find_number(d, "met") > 0) && !(qc_json_find_number(d, "mended") > 0);
+    static const char *const demands[] = {"max-drop", "min-sqnr", "max-nll"};
+    const struct qc_json *d = qc_json_find(record, qc_json_find(record, "demand") ? "demand" : "fallback"),
+                         *options = qc_json_find(record, "options");
+    const char *between = qc_json_size(qc_json_find(record, "files")) ? "; " : "; no model was written, since ";
+    if (!d || qc_json_find_number(d, "met") > 0 || qc_json_find_number(d, "mended") > 0) return false;
+    for (size_t i = 0; i < sizeof demands / sizeof *demands; i++) {
+        const double v = qc_json_find_number(options, demands[i]);
+        if (isnan(v)) continue;
+        say(s, "%s--%s %g", between, demands[i], v);
+        between = " and ";
+    }
+    say(s, " could not be met");
+    return true;
+}
+
+/* Says what the advice gains at the worst output. */
+static void say_advice(struct sentence *s, const struct qc_json *advice)
+{
+    const size_t count = qc_json_size(advice);
+    const struct qc_json *outputs = qc_json_find(qc_json_at(advice, 0), "measured.outputs");
+    double before = (double)NAN, after = (double)NAN;
+    for (size_t i = 0; i < qc_json_size(outputs); i++) {
+        before = fmin(before, qc_json_find_number(qc_json_at(outputs, i), "sqnr_db_before"));
+        after = fmin(after, qc_json_find_number(qc_json_at(outputs, i), "sqnr_db_after"));
+    }
+    say(s, ". %zu tested change%s the outputs, %sfrom %.1f to %.1f dB (see the advice)", count,
+        count == 1 ? " improves" : "s improve", count == 1 ? "" : "the best ", before, after);
 }
 
 struct qc_json *qc_verdict_json(const struct qc_json *record)
@@ -110,7 +136,7 @@ struct qc_json *qc_verdict_json(const struct qc_json *record)
     struct sentence s = {.length = 0};
     const struct qc_json *accuracy = qc_json_find(record, "accuracy");
     const double db = worst_output(record);
-    const size_t advice = qc_json_size(qc_json_find(record, "advice"));
+    const struct qc_json *advice = qc_json_find(record, "advice");
     const bool constant = qc_json_find(record, "constant_outputs") != NULL, unchanged = is_unchanged(record),
                differ = qc_json_find(record, "samples_differ") != NULL;
     if (unchanged)
@@ -123,13 +149,8 @@ struct qc_json *qc_verdict_json(const struct qc_json *record)
         say(&s, ", but the outputs differ much from those of the float model (%.1f dB)", db);
         g = USABLE;
     }
-    if (misses(record)) {
-        const bool written = qc_json_size(qc_json_find(record, "files")) > 0;
-        say(&s, written ? "; a demand was not met" : "; no model was written, since a demand was not met");
-        g = POOR;
-    }
-    if ((g == USABLE || g == POOR) && advice && !differ)
-        say(&s, "; %zu change%s would help", advice, qc_plural(advice));
+    if (say_missed(&s, record)) g = POOR;
+    if ((g == USABLE || g == POOR) && qc_json_size(advice) && !differ) say_advice(&s, advice);
     const struct qc_json *files = qc_json_find(record, "files");
     const double model = qc_json_find_number(record, "model.bytes"),
                  file = qc_json_size(files) ? qc_json_find_number(qc_json_at(files, 0), "bytes") : (double)NAN,
@@ -139,16 +160,20 @@ struct qc_json *qc_verdict_json(const struct qc_json *record)
                  ms = qc_json_find_number(record, "timing.benchmark.best_ms"),
                  float_ms = qc_json_find_number(record, "timing.benchmark.float_ms"),
                  estimate = qc_json_find_number(record, "cost.latency");
-    if (file > 0 && model > 0) say(&s, "; the file is %.0f %% of the original", 100 * file / model);
-    if (floats > 0)
-        say(&s, "; %.1f %% of multiply-adds read 8-bit floats", 100 * floats);
-    else if (blocks > 0)
-        say(&s, "; %.1f %% of multiply-adds read values in blocks", 100 * blocks);
-    else if (!isnan(integers))
-        say(&s, "; %.1f %% of multiply-adds are in integers", 100 * integers);
+    const bool sized = file > 0 && model > 0, shared = floats > 0 || blocks > 0 || !isnan(integers);
+    const char *const next = sized || shared ? "; its" : ". Its";
+    if (sized) say(&s, ". The file is %.0f %% of the original", 100 * file / model);
+    if (shared)
+        say(&s, "%s%.1f %% of multiply-adds %s", sized ? "; " : ". ",
+            100 * (floats > 0   ? floats
+                   : blocks > 0 ? blocks
+                                : integers),
+            floats > 0   ? "read 8-bit floats"
+            : blocks > 0 ? "read values in blocks"
+                         : "are in integers");
     if (ms > 0 && float_ms > 0)
-        say(&s, "; it runs in %.0f %% of the time", 100 * ms / float_ms);
+        say(&s, "%s latency is %.0f %% of that of the float model", next, 100 * ms / float_ms);
     else if (estimate > slower)
-        say(&s, "; its latency is %.0f %% of that of the float model (estimated)", 100 * estimate);
+        say(&s, "%s latency is %.0f %% of that of the float model (estimated)", next, 100 * estimate);
     return QC_JSON("grade %s text %s", g, s.text);
 }

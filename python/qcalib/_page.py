@@ -3,29 +3,15 @@
 
 from html import escape
 
+from ._words import in_python
+
 SHOWN = 10
 _LEFT = "style='text-align:left'"
 
 
 def verdict(report):
-    """Returns the verdict in one sentence."""
-    accuracy, outputs = report.get("accuracy"), report.get("outputs") or ()
-    share = report.get("integer_share")
-    parts = []
-    if accuracy:
-        parts.append("{metric} {fp32:.4g} in float, {int8:.4g} quantized".format(**accuracy))
-    known = [output["sqnr_db"] for output in outputs if output["sqnr_db"] is not None]
-    if known:
-        parts.append(f"{'worst output' if len(outputs) > 1 else 'output'} SQNR {min(known):.2f} dB")
-    if report.get("small_float_share"):
-        parts.append(f"{100 * report['small_float_share']:.1f} % of multiply-adds in 8-bit floats")
-    elif report.get("block_share"):
-        parts.append(f"{100 * report['block_share']:.1f} % of multiply-adds read values in blocks")
-    elif share is not None:
-        parts.append(f"{100 * share:.1f} % of multiply-adds in integers")
-    ops, in_float = report["quantized_ops"], len(report["float_ops"])
-    parts.append(f"{ops} op{'s' * (ops != 1)} quantized, {in_float} in float")
-    return "; ".join(parts)
+    """Returns the verdict in one sentence, in the words of Python."""
+    return "{grade}: {text}".format(grade=report["verdict"]["grade"], text=in_python(report["verdict"]["text"]))
 
 
 def worst(report, most=SHOWN):

@@ -136,6 +136,8 @@ class Result:
 
     def __repr__(self):
         lines = [("model", self.report["model"]["file"]), ("verdict", _page.verdict(self.report))]
+        outputs = [(o["sqnr_db"], o["name"]) for o in self.report["outputs"] if o["sqnr_db"] is not None]
+        lines += [("output", f"{name}: SQNR {db:.2f} dB") for db, name in sorted(outputs)[:1]]
         lines += [("worst", f"{db:.2f} dB  {op}  {node}") for node, op, db in _page.worst(self.report, 3)]
         for advice in (self.report.get("advice") or ())[:1]:
             where = f": {advice['node']}" if advice["node"] else ""

@@ -37,8 +37,8 @@ def test_a_result_has_models_report_and_layers(samples, labels, tmp_path):
     assert any(len(layer.scale) > 1 and layer.axis == 0 for layer in result.layers)
     page = result._repr_html_()
     node = result.report["ranking"][0]["node"]
-    assert "<svg" in page and node in page and "top1 1 in float" in page
-    assert "top1 1 in float" in repr(result) and node in repr(result) and "in integers" in repr(result)
+    assert "<svg" in page and node in page and "%, 100.00 in float)" in page
+    assert "%, 100.00 in float)" in repr(result) and node in repr(result) and "in integers" in repr(result)
 
 
 def test_no_input_is_overwritten(samples, tmp_path):

@@ -13,7 +13,6 @@
 #include "calib/trials/trials.h"
 #include "quantize/report/command_text.h"
 #include "quantize/report/job_report.h"
-#include "quantize/report/layer_detail.h"
 #include "quantize/report/quantize_report.h"
 
 /* An op that adds noise. */
@@ -262,14 +261,6 @@ struct finder {
 
 /* ---- Causes ---- */
 
-struct cause {
-    const struct qc_layer *own, *weight, *input; /* result, weight and noisiest input of the op; may be NULL */
-    bool own_noise, weight_noise;                /* explains at least half of the added noise */
-    const struct qc_layer *maker_weight; /* weight of the op that computes the input if its channels are unlike */
-    size_t widest;                       /* channel of maker_weight */
-    double times;                        /* width of that channel relative to the median */
-};
-
 static double reach(const struct qc_layer *l, size_t k)
 {
     return fmax(-(double)l->channel_low[k], (double)l->channel_high[k]);
@@ -313,20 +304,6 @@ static const struct qc_layer *noisiest_input(const struct finder *f, const struc
         *value = n->inputs[k];
     }
     return found;
-}
-
-static void find_cause(struct cause *c, const struct finder *f, const struct qc_noise_point *pt, qc_id *input)
-{
-    const struct qc_node *n = &f->g->nodes[pt->node];
-    double added = pt->after - pt->before;
-    *c = (struct cause){.own = pt->layer == QC_NO_INDEX ? NULL : &f->r->layers[pt->layer],
-                        .weight = weight_layer(f, n),
-                        .input = noisiest_input(f, n, input)};
-    c->own_noise = c->own && noise_ratio(c->own->alone_db) >= explains * added;
-    c->weight_noise = c->weight && noise_of_weight(c->weight) >= explains * added;
-    qc_id made = *input ? qc_maker(f->g, *input) : 0;
-    const struct qc_layer *w = made ? weight_layer(f, &f->g->nodes[made]) : NULL;
-    if (w && c->input->lost_fraction > coarse && (c->times = spread(f, w, &c->widest)) >= unlike) c->maker_weight = w;
 }
 
 /* ---- Remedies ---- */
@@ -382,21 +359,13 @@ static size_t touching(qc_id out[SKIPS], const struct finder *f, const struct qc
     return count;
 }
 
-/* A change of the command. */
-struct remedy {
-    struct qc_change change;
-    const char *action;
-    const struct qc_layer *stored; /* the value that the change concerns; NULL: the op */
-    bool anew, mends;              /* as in struct qc_idea */
-};
-
-static bool add_option(struct remedy *to, const struct finder *f, const char *name, const char *value)
+static bool add_option(struct qc_idea *to, const struct finder *f, const char *name, const char *value)
 {
     return qc_change_add(&to->change, name, value, f->net->arena, f->st);
 }
 
 /* Leaves the ops that touch the value `stored` in float, or without one the op itself. */
-static bool skip(struct remedy *out, const struct finder *f, const struct qc_noise_point *pt,
+static bool skip(struct qc_idea *out, const struct finder *f, const struct qc_noise_point *pt,
                  const struct qc_layer *stored)
 {
     qc_id nodes[SKIPS];
@@ -407,8 +376,9 @@ static bool skip(struct remedy *out, const struct finder *f, const struct qc_noi
         const char *word = skip_word(f, nodes[i]);
         if (word && !add_option(out, f, "skip", word)) return false;
     }
-    out->action = out->change.count > 1 ? "Keep the ops around this tensor in float" : "Keep in float";
-    out->stored = out->change.count > 1 ? stored : NULL;
+    const bool several = out->change.count > 1;
+    out->action = several ? "Keep the ops around this tensor in float" : "Keep in float";
+    if (several && stored) out->node = stored->node ? stored->node : stored->name;
     return out->change.count > 0;
 }
 
@@ -422,7 +392,7 @@ static bool has_wide(const struct qc_type_scheme *all, const struct qc_type_choi
 
 /* Gives one value 16 bits: the first op that stores or reads it in integers decides its type, and that of its inputs.
  */
-static bool wide(struct remedy *out, const struct finder *f, const struct qc_layer *l)
+static bool wide(struct qc_idea *out, const struct finder *f, const struct qc_layer *l)
 {
     const struct qc_partition_options *p = &f->net->scheme.partition;
     qc_id nodes[SKIPS];
@@ -433,19 +403,19 @@ static bool wide(struct remedy *out, const struct finder *f, const struct qc_lay
     const char *word = skip_word(f, nodes[0]);
     if (!word) return false;
     const char *type = qc_arena_printf(f->net->arena, f->st, "%sint16:%s", *type_now->name == 'u' ? "u" : "", word);
-    *out = (struct remedy){.action = "Use 16-bit activations", .stored = l};
+    *out = (struct qc_idea){.action = "Use 16-bit activations", .node = l->node ? l->node : l->name};
     return add_option(out, f, "activation-type", type);
 }
 
 /* Compensates the weights of a node, or gives them 16 bits. */
-static bool finer_weights(struct remedy *out, const struct finder *f, const struct qc_noise_point *pt,
+static bool finer_weights(struct qc_idea *out, const struct finder *f, const struct qc_noise_point *pt,
                           const struct qc_layer *weight)
 {
     const struct qc_options *o = f->net->scheme.options;
     if (o->weight_rounding == QC_WEIGHTS_NEAREST && !qc_has_statistics(f->net->setup->in)) {
-        *out = (struct remedy){.change = {.without = "weight-rounding"},
-                               .anew = true,
-                               .action = "Compensate the errors of rounded weights"};
+        *out = (struct qc_idea){.change = {.without = "weight-rounding"},
+                                .anew = true,
+                                .action = "Compensate the errors of rounded weights"};
         return add_option(out, f, "weight-rounding", "compensated");
     }
     const char *word = skip_word(f, pt->node);
@@ -454,36 +424,36 @@ static bool finer_weights(struct remedy *out, const struct finder *f, const stru
     if (!word || wide_input || qc_dtype_info(weight->stored.dtype)->bits == 16 || !computes(f, &f->g->nodes[pt->node]))
         return false;
     const char *type = qc_arena_printf(f->net->arena, f->st, "int16:%s", word);
-    *out = (struct remedy){.action = "Use 16-bit weights"};
+    *out = (struct qc_idea){.action = "Use 16-bit weights"};
     return add_option(out, f, "weight-type", type);
 }
 
 /* Equalizes channels. Needs samples: statistics of --stats are from before equalization. */
-static bool equalize(struct remedy *out, const struct finder *f)
+static bool equalize(struct qc_idea *out, const struct finder *f)
 {
     if (f->net->form->equalized || qc_has_statistics(f->net->setup->in)) return false;
-    *out = (struct remedy){.change = {.without = "equalize"},
-                           .anew = true,
-                           .mends = true,
-                           .action = "Equalize the channels"};
+    *out = (struct qc_idea){.change = {.without = "equalize"},
+                            .anew = true,
+                            .mends = true,
+                            .action = "Equalize the channels"};
     return add_option(out, f, "equalize", "on");
 }
 
-static bool per_channel(struct remedy *out, const struct finder *f)
+static bool per_channel(struct qc_idea *out, const struct finder *f)
 {
     if (!f->net->scheme.options->per_tensor) return false;
-    *out = (struct remedy){.change = {.without = "per-tensor"},
-                           .anew = true,
-                           .mends = true,
-                           .action = "Use a scale for each channel of the weights"};
+    *out = (struct qc_idea){.change = {.without = "per-tensor"},
+                            .anew = true,
+                            .mends = true,
+                            .action = "Use a scale for each channel of the weights"};
     return true;
 }
 
-static bool other_method(struct remedy *out, const struct finder *f)
+static bool other_method(struct qc_idea *out, const struct finder *f)
 {
     const struct qc_observer *now = f->net->scheme.calibration.activation;
     if (now->of_network || strcmp(now->name, "mse") == 0) return false; /* --method auto has tried mse */
-    *out = (struct remedy){.change = {.without = "method"}, .action = "Choose ranges by the squared error"};
+    *out = (struct qc_idea){.change = {.without = "method"}, .action = "Choose ranges by the squared error"};
     return add_option(out, f, "method", "mse");
 }
 
@@ -495,105 +465,89 @@ static const char *type_text(const struct finder *f, const struct qc_layer *l)
 }
 
 /* Sets *why, and *fix if there is a remedy (returns true). *known is false if no cause stands out. */
-static bool explain(const char **why, struct remedy *fix, const struct finder *f, const struct qc_noise_point *pt,
+static bool explain(const char **why, struct qc_idea *fix, const struct finder *f, const struct qc_noise_point *pt,
                     bool *known)
 {
     struct qc_arena *a = f->net->arena;
-    struct cause c;
-    qc_id input = 0;
-    size_t at;
-    find_cause(&c, f, pt, &input);
+    const struct qc_node *n = &f->g->nodes[pt->node];
+    const double added = pt->after - pt->before;
+    qc_id value = 0;
+    size_t at = 0, widest = 0;
+    const struct qc_layer *own = pt->layer == QC_NO_INDEX ? NULL : &f->r->layers[pt->layer],
+                          *weight = weight_layer(f, n), *input = noisiest_input(f, n, &value), *maker_weight = NULL;
+    const bool own_noise = own && noise_ratio(own->alone_db) >= explains * added,
+               weight_noise = weight && noise_of_weight(weight) >= explains * added;
+    const double widths = weight ? spread(f, weight, &at) : 1;
+    const qc_id maker = value ? qc_maker(f->g, value) : 0;
+    if (maker && input->lost_fraction > coarse) maker_weight = weight_layer(f, &f->g->nodes[maker]);
+    const double times = maker_weight ? spread(f, maker_weight, &widest) : 1;
     *known = true;
-    double widths = c.weight ? spread(f, c.weight, &at) : 1;
-    if (c.own_noise && c.own->clipping_share > 0.5) {
+    if (own_noise && own->clipping_share > 0.5) {
         *why =
             qc_arena_printf(a, f->st, "the chosen range cuts off %.3g %% of its values, and most of its error is there",
-                            100 * c.own->choice->range.clipped_fraction);
-        return other_method(fix, f) || wide(fix, f, c.own) || skip(fix, f, pt, c.own);
+                            100 * own->choice->range.clipped_fraction);
+        return other_method(fix, f) || wide(fix, f, own) || skip(fix, f, pt, own);
     }
-    if (c.weight && c.weight->stored.count == 1 && widths >= unlike &&
-        (c.weight_noise || c.weight->lost_fraction > coarse)) {
+    if (weight && weight->stored.count == 1 && widths >= unlike && (weight_noise || weight->lost_fraction > coarse)) {
         *why = qc_arena_printf(a, f->st,
                                "its weights share one scale, but channel %zu is %.0f times as wide as the median "
                                "channel; %.0f %% of the weights become zero",
-                               at, widths, 100 * c.weight->lost_fraction);
+                               at, widths, 100 * weight->lost_fraction);
         return per_channel(fix, f) || skip(fix, f, pt, NULL);
     }
-    if (c.maker_weight) {
+    if (times >= unlike) {
         *why = qc_arena_printf(a, f->st,
                                "outlier channel: channel %zu of what it reads, made by '%s', has weights %.0f times as "
                                "wide as the median channel, and %.0f %% of the non-zero values there "
                                "are below half a step and become zero",
-                               c.widest, c.maker_weight->node ? c.maker_weight->node : c.maker_weight->name, c.times,
-                               100 * c.input->lost_fraction);
-        return equalize(fix, f) || skip(fix, f, pt, c.input);
+                               widest, maker_weight->node ? maker_weight->node : maker_weight->name, times,
+                               100 * input->lost_fraction);
+        return equalize(fix, f) || skip(fix, f, pt, input);
     }
-    if (c.own_noise && c.own->lost_fraction > coarse) {
+    if (own_noise && own->lost_fraction > coarse) {
         *why = qc_arena_printf(
             a, f->st,
             "few large values set its range: %.3g %% of its non-zero values are below half a step and become zero",
-            100 * c.own->lost_fraction);
-        return other_method(fix, f) || wide(fix, f, c.own) || skip(fix, f, pt, c.own);
+            100 * own->lost_fraction);
+        return other_method(fix, f) || wide(fix, f, own) || skip(fix, f, pt, own);
     }
-    if (c.weight_noise) {
-        *why = qc_arena_printf(a, f->st, "its weights lose most: %.1f dB SQNR in %s", c.weight->alone_db,
-                               type_text(f, c.weight));
-        return finer_weights(fix, f, pt, c.weight) || skip(fix, f, pt, NULL);
+    if (weight_noise) {
+        *why = qc_arena_printf(a, f->st, "its weights lose most: %.1f dB SQNR in %s", weight->alone_db,
+                               type_text(f, weight));
+        return finer_weights(fix, f, pt, weight) || skip(fix, f, pt, NULL);
     }
-    if (c.own_noise) {
+    if (own_noise) {
         *why = qc_arena_printf(a, f->st, "most of its error is the rounding of its result, %.1f dB alone in %s",
-                               c.own->alone_db, type_text(f, c.own));
-        return wide(fix, f, c.own) || skip(fix, f, pt, c.own);
+                               own->alone_db, type_text(f, own));
+        return wide(fix, f, own) || skip(fix, f, pt, own);
     }
-    if (c.input && c.input->lost_fraction > coarse) {
+    if (input && input->lost_fraction > coarse) {
         *why = qc_arena_printf(
             a, f->st, "%.3g %% of the non-zero values that it reads are below half a step of '%s' and become zero",
-            100 * c.input->lost_fraction, c.input->name);
-        return wide(fix, f, c.input) || skip(fix, f, pt, c.input);
+            100 * input->lost_fraction, input->name);
+        return wide(fix, f, input) || skip(fix, f, pt, input);
     }
-    if (!computes(f, &f->g->nodes[pt->node]) && c.input) {
-        *why = qc_arena_printf(a, f->st, "computed in float, it magnifies the error of '%s', %.1f dB", c.input->name,
-                               c.input->sqnr_db);
-        return wide(fix, f, c.input) || skip(fix, f, pt, c.input);
+    if (!computes(f, &f->g->nodes[pt->node]) && input) {
+        *why = qc_arena_printf(a, f->st, "computed in float, it magnifies the error of '%s', %.1f dB", input->name,
+                               input->sqnr_db);
+        return wide(fix, f, input) || skip(fix, f, pt, input);
     }
     *known = false;
-    *why = c.weight ? "rounding of its input and its weights adds up; neither stands out"
-                    : "rounding of its inputs and its result adds up; neither stands out";
+    *why = weight ? "rounding of its input and its weights adds up; neither stands out"
+                  : "rounding of its inputs and its result adds up; neither stands out";
     return false;
 }
 
-/* An operator that adds much error, and the reason. */
-struct suggestion {
-    const char *node, *op;
-    double before_db, after_db; /* SQNR of its inputs (infinity: exact) and of its result */
-    const char *why;            /* a sentence */
-    size_t layer;               /* index of the layer concerned, or QC_NO_INDEX */
-};
-
-static bool suggest(struct suggestion *out, struct remedy *fix, const struct finder *f, const struct qc_noise_point *pt,
-                    bool *known)
+/* Returns a member of "suggestions" of the record. before, after: SQNR of the inputs and of the result. */
+static struct qc_json *suggestion(const struct finder *f, qc_id node, double before, double after, const char *why,
+                                  size_t layer)
 {
-    const struct qc_node *n = &f->g->nodes[pt->node];
-    *fix = (struct remedy){0};
-    if (!explain(&out->why, fix, f, pt, known)) fix->action = NULL;
-    out->op = qc_op_info(n->op)->name;
-    out->node = qc_node_name(f->g, n, f->net->arena, f->st);
-    out->before_db = pt->before > 0 ? -10 * log10(pt->before) : (double)INFINITY;
-    out->after_db = -10 * log10(pt->after);
-    out->layer = pt->layer;
-    return out->why && out->node;
-}
-
-static struct qc_idea idea_of(const struct remedy *fix, const struct suggestion *s)
-{
-    struct qc_idea idea = {.change = fix->change,
-                           .anew = fix->anew,
-                           .mends = fix->mends,
-                           .action = fix->action,
-                           .node = fix->change.without ? NULL : s->node}; /* without: a change of all layers */
-    if (fix->stored) /* the value may be the result of another op */
-        idea.node = fix->stored->node ? fix->stored->node : fix->stored->name;
-    return idea;
+    const struct qc_node *n = &f->g->nodes[node];
+    struct qc_json *o =
+        QC_JSON("name %s op %s sqnr_db_before %g sqnr_db_after %g why %s", qc_node_name(f->g, n, f->net->arena, f->st),
+                qc_op_info(n->op)->name, before, after, why);
+    qc_json_set(o, "layer", layer == QC_NO_INDEX ? qc_json_null() : qc_json_whole(layer));
+    return o;
 }
 
 /* Returns the op with the name that options use, or 0. */
@@ -615,54 +569,54 @@ static const struct qc_noise_point *point_of(const struct finder *f, qc_id node)
     return NULL;
 }
 
-/* Explains a layer that adds no noise: its effect is that of its inputs. Leaves *out empty if no input is quantized. */
-static bool suggest_input(struct suggestion *out, struct remedy *fix, const struct finder *f, qc_id node)
+/* Explains a layer. If it adds no noise, its effect is that of its inputs: then returns NULL if none is quantized.
+ *known is false if no cause stands out. */
+static struct qc_json *suggest(struct qc_idea *fix, bool *known, const struct finder *f, qc_id node)
 {
+    const struct qc_noise_point *pt = point_of(f, node);
     const struct qc_node *n = &f->g->nodes[node];
     qc_id value = 0;
-    const struct qc_layer *input = noisiest_input(f, n, &value);
-    *fix = (struct remedy){0};
-    if (!input) return true;
-    const struct qc_noise_point pt = {.node = node, .layer = (size_t)(input - f->r->layers)};
-    if (!wide(fix, f, input) && !skip(fix, f, &pt, input)) fix->action = NULL;
-    out->why = qc_arena_printf(f->net->arena, f->st,
-                               "the rounding of '%s', which it reads, has the largest effect: %.1f dB in %s",
-                               input->name, input->sqnr_db, type_text(f, input));
-    out->op = qc_op_info(n->op)->name;
-    out->node = qc_node_name(f->g, n, f->net->arena, f->st);
-    out->before_db = out->after_db = input->sqnr_db;
-    out->layer = pt.layer;
-    return out->why && out->node;
+    const struct qc_layer *input = pt ? NULL : noisiest_input(f, n, &value);
+    const char *why;
+    struct qc_json *o = NULL;
+    bool mended = false;
+    *fix = (struct qc_idea){0};
+    *known = true;
+    if (pt) {
+        mended = explain(&why, fix, f, pt, known);
+        o = suggestion(f, node, -10 * log10(pt->before), -10 * log10(pt->after), why, pt->layer);
+    } else if (input) {
+        const struct qc_noise_point at = {.node = node, .layer = (size_t)(input - f->r->layers)};
+        mended = wide(fix, f, input) || skip(fix, f, &at, input);
+        why = qc_arena_printf(f->net->arena, f->st,
+                              "the rounding of '%s', which it reads, has the largest effect: %.1f dB in %s",
+                              input->name, input->sqnr_db, type_text(f, input));
+        o = suggestion(f, node, input->sqnr_db, input->sqnr_db, why, at.layer);
+    }
+    if (!mended) fix->action = NULL;
+    if (!fix->node && !fix->change.without) fix->node = qc_node_name(f->g, n, f->net->arena, f->st);
+    return o;
 }
 
 bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const struct qc_network *net,
                          const struct qc_measurement *m, struct qc_status *st)
 {
-    if (!m) return true;
     struct finder f = {.net = net, .g = net->folded, .r = r, .st = st};
-    struct remedy fix;
-    if (!noise_points_find(&f.noise, net->folded, m, r, net->arena, st)) return false;
     const struct qc_json *ranks = qc_json_get(r->record, "ranking");
+    if (!m) return true;
+    if (!noise_points_find(&f.noise, net->folded, m, r, net->arena, st)) return false;
     struct qc_json *list = qc_json_array();
     for (size_t i = 0; i < qc_json_size(ranks) && i < LOOKED_AT && qc_json_size(list) < SHOWN; i++) {
         const struct qc_json *rank = qc_json_at(ranks, i);
         const bool noisy = isfinite(qc_json_find_number(rank, "output_sqnr_db"));
         const qc_id node = noisy ? op_named(f.g, qc_json_find_text(rank, "node")) : 0;
-        const struct qc_noise_point *pt = node ? point_of(&f, node) : NULL;
-        struct suggestion s = {0};
-        bool known = true;
-        if (!node) continue;
-        if (!(pt ? suggest(&s, &fix, &f, pt, &known) : suggest_input(&s, &fix, &f, node))) {
-            qc_json_free(list);
-            return false;
-        }
-        if (!s.why) continue;
-        struct qc_json *o = QC_JSON("name %s op %s sqnr_db_before %g sqnr_db_after %g why %s", s.node, s.op,
-                                    s.before_db, s.after_db, s.why);
-        qc_json_set(o, "layer", s.layer == QC_NO_INDEX ? qc_json_null() : qc_json_whole(s.layer));
+        struct qc_idea fix;
+        bool known;
+        struct qc_json *o = node ? suggest(&fix, &known, &f, node) : NULL;
+        if (!o) continue;
         qc_json_add(list, o);
-        if (known && fix.action && ideas->count < CAUSES) ideas->of[ideas->count++] = idea_of(&fix, &s);
+        if (known && fix.action && ideas->count < CAUSES) ideas->of[ideas->count++] = fix;
     }
     qc_json_set(r->record, "suggestions", list);
-    return true;
+    return st->code == QC_OK;
 }

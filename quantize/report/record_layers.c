@@ -166,16 +166,16 @@ struct names {
     struct qc_texts ranks, effects, overflows;
 };
 
-static bool names_of(struct names *out, const struct qc_report *r, struct qc_arena *a, struct qc_status *st)
+static bool names_of(struct names *out, const struct qc_json *ranks, const struct qc_json *effects,
+                     const struct qc_overflows *overflows, struct qc_arena *a, struct qc_status *st)
 {
     *out = (struct names){.ranks = {.count = 0}};
-    const struct qc_json *ranks = qc_json_get(r->record, "ranking");
     for (size_t i = qc_json_size(ranks); i-- > 0;)
         if (!qc_texts_set(&out->ranks, qc_json_find_text(qc_json_at(ranks, i), "node"), i + 1, a, st)) return false;
-    for (size_t i = r->sensitivity ? r->sensitivity->count : 0; i-- > 0;)
-        if (!qc_texts_set(&out->effects, r->sensitivity->layers[i].name, i + 1, a, st)) return false;
-    for (size_t i = r->overflows ? r->overflows->count : 0; i-- > 0;)
-        if (!qc_texts_set(&out->overflows, r->overflows->layers[i].name, i + 1, a, st)) return false;
+    for (size_t i = qc_json_size(effects); i-- > 0;)
+        if (!qc_texts_set(&out->effects, qc_json_find_text(qc_json_at(effects, i), "node"), i + 1, a, st)) return false;
+    for (size_t i = overflows ? overflows->count : 0; i-- > 0;)
+        if (!qc_texts_set(&out->overflows, overflows->layers[i].name, i + 1, a, st)) return false;
     return true;
 }
 
@@ -184,11 +184,12 @@ static size_t number_of(const struct qc_texts *t, const char *name)
     return name && *name ? qc_texts_find(t, name) : 0;
 }
 
-bool qc_record_layers(struct qc_report *r, const struct qc_network *net, struct qc_status *st)
+bool qc_record_layers(struct qc_report *r, const struct qc_network *net, const struct qc_overflows *overflows,
+                      struct qc_status *st)
 {
+    const struct qc_json *ranks = qc_json_get(r->record, "ranking"), *effects = qc_json_get(r->record, "sensitivity");
     struct names names;
-    if (!names_of(&names, r, net->arena, st)) return false;
-    const struct qc_json *ranks = qc_json_get(r->record, "ranking");
+    if (!names_of(&names, ranks, effects, overflows, net->arena, st)) return false;
     struct qc_json *list = qc_json_array();
     for (size_t i = 0; i < r->layer_count; i++) {
         const struct qc_layer *l = &r->layers[i];
@@ -197,14 +198,14 @@ bool qc_record_layers(struct qc_report *r, const struct qc_network *net, struct 
                      overflow = number_of(&names.overflows, l->accumulator_of);
         qc_json_put(o, "output_sqnr_db %g",
                     rank ? qc_json_find_number(qc_json_at(ranks, rank - 1), "output_sqnr_db") : (double)NAN);
-        const struct qc_layer_effect *e = effect ? &r->sensitivity->layers[effect - 1] : NULL;
+        const struct qc_json *e = effect ? qc_json_at(effects, effect - 1) : NULL;
         if (e)
-            qc_json_put(o, "isolated_sqnr_db %g isolated_value %g isolated_drop %g", qc_effect_sqnr_db(e->noise),
-                        e->metric, e->lost);
+            qc_json_put(o, "isolated_sqnr_db %g isolated_value %g isolated_drop %g", qc_json_find_number(e, "sqnr_db"),
+                        qc_json_find_number(e, "value"), qc_json_find_number(e, "drop"));
         qc_json_put(o, "accumulator_overflows %g",
-                    !r->overflows || !l->accumulator_of || l->in_body ? (double)NAN
-                    : !overflow                                       ? 0
-                                : (double)r->overflows->layers[overflow - 1].sums.overflows);
+                    !overflows || !l->accumulator_of || l->in_body ? (double)NAN
+                    : !overflow                                    ? 0
+                                : (double)overflows->layers[overflow - 1].sums.overflows);
         qc_json_add(list, o);
     }
     qc_json_set(r->record, "layers", list);

@@ -8,7 +8,7 @@
 
 #include "graph/core/custom.h"
 #include "graph/core/recurrent.h"
-#include "quantize/report/layer_detail.h"
+#include "quantize/make/bodies.h"
 #include "quantize/report/quantize_report.h"
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/groups.h"
@@ -125,6 +125,11 @@ bool qc_float_ops(struct qc_json *list, size_t *quantized, const struct qc_netwo
         const char *op = *n->domain ? qc_arena_printf(net->arena, st, "%s::%s", n->domain, n->op) : n->op;
         qc_text(name, sizeof name, "%s%s%s", in ? in : "", between, n->name);
         qc_json_add(list, QC_JSON("name %s op %s reason %s", name, op, qc_carried_reason(n, net->arena, st)));
+    }
+    for (size_t i = 0; net->bodies && i < net->bodies->count; i++) {
+        const struct qc_body *b = &net->bodies->of[i];
+        const char *own = in ? qc_arena_printf(net->arena, st, "%s/%s", in, b->name) : b->name;
+        if (b->network && (!own || !qc_float_ops(list, quantized, b->network, own, st))) return false;
     }
     return st->code == QC_OK;
 }

@@ -92,14 +92,11 @@ static bool put_ranges(struct qc_json *to, const struct qc_report *r, const stru
     return ok;
 }
 
-bool qc_record_sample_facts(struct qc_report *r, const struct qc_setup *s, struct qc_status *st)
+bool qc_record_sample_facts(struct qc_report *r, const struct qc_setup *s, size_t count, struct qc_status *st)
 {
-    const size_t count = r->accuracy[0] && !s->options->metric ? r->accuracy[0]->classes : 0;
     for (int k = 0; k < 2; k++) {
         const char *const key = k ? "accuracy" : "data";
-        const struct qc_dataset *data = k             ? r->accuracy[0] && !s->options->metric ? s->eval : NULL
-                                        : s->in->team ? NULL
-                                                      : s->data;
+        const struct qc_dataset *data = k ? s->options->metric ? NULL : s->eval : s->in->team ? NULL : s->data;
         if (!data) continue;
         struct qc_json *to = qc_json_copy(qc_json_get(r->record, key)), *labels = NULL;
         struct qc_status unreadable = QC_STATUS_INIT; /* labels of calibration samples have no other use */
@@ -171,7 +168,6 @@ void qc_check_constant_outputs(struct qc_report *r, const struct qc_network *net
     }
     if (!outputs || most >= hardly || inputs_are_constant(net)) return;
     qc_json_set(r->record, "constant_outputs", QC_JSON("change %g samples %zu", most, count));
-    r->constant_outputs = true;
     char change[64] = "";
     if (most > 0) qc_text(change, sizeof change, ": they change by %.2g %% of their size", 100 * most);
     qc_warn(net->listener->warnings,

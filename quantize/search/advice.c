@@ -22,6 +22,13 @@ struct advice_work {
     double made;            /* a candidate, without runs */
 };
 
+/* A piece of advice. */
+struct advice {
+    struct qc_json *json;
+    const char *command;        /* for a shell */
+    double before_db, after_db; /* SQNR of the outputs from their mean noise-to-signal ratio; infinity without noise */
+};
+
 struct trying {
     struct qc_candidate *c;
     const struct qc_network *net; /* of c */
@@ -35,7 +42,9 @@ struct trying {
     struct advice_work work;
     double left;        /* budget that is left, in the unit of `work` */
     size_t evaluations; /* runs of --eval that are left */
-    struct qc_report_advice *list;
+    struct advice list[QC_IDEAS];
+    size_t count, tried;
+    struct qc_json *left_out; /* changes that are too much work for --advice auto */
 };
 
 /* If shapes are not known, work is infinite, and only the best idea is tried. */
@@ -48,7 +57,7 @@ static void estimate_work(struct trying *t)
     t->work =
         (struct advice_work){.job = QC_JOB_RUNS * unit * (double)qc_dataset_units(s->data) + QC_JOB_HANDLED * weights,
                              .unit = unit,
-                             .quantized = unit * t->r->cost.latency,
+                             .quantized = unit * qc_json_find_number(t->r->record, "cost.latency"),
                              .layer_plans = QC_JOB_PLANNED * weights,
                              .made = QC_JOB_BRANCHED * weights + QC_JOB_MADE * (double)t->net->produced->node_count};
     t->left = t->net->scheme.options->advice != QC_ADVISE_AUTO
@@ -80,23 +89,6 @@ static bool change_of(struct qc_change *out, const struct trying *t, const struc
            qc_change_join(out, &idea->change, t->net->arena, st);
 }
 
-static bool fill_outputs(struct qc_report_advice *out, const struct trying *t, const struct qc_error *then,
-                         struct qc_status *st)
-{
-    const size_t n = t->outputs;
-    double *before = QC_NEW_ARRAY(t->net->arena, double, n, st), *after = QC_NEW_ARRAY(t->net->arena, double, n, st);
-    if (!before || !after) return false;
-    for (size_t i = 0; i < n; i++) {
-        before[i] = qc_error_sqnr_db(&t->now[i]);
-        after[i] = qc_error_sqnr_db(&then[i]);
-    }
-    out->before_db = decibels(t, t->now);
-    out->after_db = decibels(t, then);
-    out->outputs_before_db = before;
-    out->outputs_after_db = after;
-    return true;
-}
-
 /* Work of an idea before it takes part in the race. weights: all of them are rounded again by sequential rounding
    (quantize/search/cross_rounding.h), which costs as much as a job. The same happens if this job tried sequential
    rounding: of weights of few bits always, of others if the command has --method auto. */
@@ -108,32 +100,16 @@ static double work_of(const struct trying *t, const struct qc_idea *idea, bool w
            t->work.quantized * QC_MEASURED_BATCHES;
 }
 
-/* Fills in the command and the description of the idea. */
-static bool describe(struct qc_report_advice *out, const struct trying *t, const struct qc_idea *idea,
-                     const struct qc_change *change, struct qc_status *st)
-{
-    const struct qc_network *net = t->net;
-    struct qc_text_list words;
-    if (!qc_job_words(&words, net->setup->in, net->scheme.options, change, net->arena, st) ||
-        !qc_words_text(&out->command, net->arena, &words, st))
-        return false;
-    out->words = words.items;
-    out->word_count = words.count;
-    out->action = idea->action;
-    out->node = idea->node;
-    out->accuracy = (double)NAN;
-    return true;
-}
-
 /* Returns true if a change costs and saves nothing in the runtime and replaces no option that was given. The job has
    looked for such changes itself (quantize/search/free_ideas.h). */
-static bool is_free(const struct trying *t, const struct qc_report_cost *cost, const struct qc_change *change)
+static bool is_free(const struct trying *t, const struct qc_cost *cost, const struct qc_change *change)
 {
     const struct qc_options *o = t->net->setup->options;
-    const struct qc_report_cost *was = &t->r->cost;
+    const double latency = qc_json_find_number(t->r->record, "cost.latency"),
+                 bytes = qc_json_find_number(t->r->record, "cost.bytes");
     if (!qc_looks_for_free(t->c) || !o->runs_on->onnxruntime ||
-        !(fabs(cost->latency - was->latency) < QC_ADVICE_COST * was->latency) ||
-        !(fabs((double)cost->bytes - (double)was->bytes) < QC_ADVICE_COST * (double)was->bytes))
+        !(fabs(cost->latency - latency) < QC_ADVICE_COST * latency) ||
+        !(fabs((double)cost->bytes - bytes) < QC_ADVICE_COST * bytes))
         return false;
     for (size_t i = 0; i <= change->count; i++) {
         const char *name = i < change->count ? change->options[i].name : change->without;
@@ -144,10 +120,12 @@ static bool is_free(const struct trying *t, const struct qc_report_cost *cost, c
     return true;
 }
 
-/* Measures the network of an idea. Sets *good and fills *out if it gains at least QC_ADVICE_GAIN_DB (with `cheaper`:
-   loses at most 1 dB) on the samples of the report, and in the race, and if it has a price. */
-static bool judge_idea(bool *good, struct qc_report_advice *out, struct trying *t, const struct qc_network *made,
-                       const struct qc_idea *idea, bool cheaper, struct qc_arena *a, struct qc_status *st)
+/* Measures the network of an idea. Returns its measurements in out->json if it gains at least QC_ADVICE_GAIN_DB (with
+   `cheaper`: loses at most 1 dB) on the samples of the report, and in the race, and if it has a price; else NULL.
+   *raced: it took part in the race. */
+static bool judge_idea(struct advice *out, struct qc_cost *cost, bool *raced, struct trying *t,
+                       const struct qc_network *made, const struct qc_idea *idea, bool cheaper, struct qc_arena *a,
+                       struct qc_status *st)
 {
     const struct qc_checked checked = qc_checked_samples(t->net->setup);
     const struct qc_race_terms terms = {.units = QC_ADVICE_UNITS,
@@ -158,30 +136,39 @@ static bool judge_idea(bool *good, struct qc_report_advice *out, struct trying *
     struct qc_error *then = QC_NEW_ARRAY(a, struct qc_error, t->outputs, st);
     struct qc_race_result results[2];
     size_t best;
-    *good = false;
-    if (!then || !qc_cost_of(&out->cost, made, st)) return false;
-    if (!cheaper && is_free(t, &out->cost, &idea->change)) return true;
+    if (!then || !qc_cost_of(cost, made, st)) return false;
+    if (!cheaper && is_free(t, cost, &idea->change)) return true;
     if (!qc_measure_outputs(then, &t->keys, made, checked.data, &checked.some, st)) return false;
-    const double after = decibels(t, then);
+    out->before_db = decibels(t, t->now);
+    out->after_db = decibels(t, then);
     /* without any error nothing is quantized: no advice */
-    if (!(after - decibels(t, t->now) >= terms.least_db) || isinf(after)) return true;
+    if (!(out->after_db - out->before_db >= terms.least_db) || isinf(out->after_db)) return true;
     if (!qc_race_of_networks(results, &best, t->net, networks, 2, &terms, st)) return false;
-    out->held_before_db = results[0].sqnr_db;
-    out->held_after_db = results[0].sqnr_db + results[1].gain;
-    *good = best == 1;
-    return !*good || fill_outputs(out, t, then, st);
+    *raced = isfinite(results[0].sqnr_db);
+    if (best != 1) return true;
+    struct qc_json *outputs = qc_json_array();
+    for (size_t i = 0; i < t->outputs; i++)
+        qc_json_add(outputs, QC_JSON("name %s sqnr_db_before %g sqnr_db_after %g", t->net->folded->outputs[i].name,
+                                     qc_error_sqnr_db(&t->now[i]), qc_error_sqnr_db(&then[i])));
+    out->json = QC_JSON("sqnr_db_before %g sqnr_db_after %g", out->before_db, out->after_db);
+    qc_json_set(out->json, "outputs", outputs);
+    qc_json_set(out->json, "held_back",
+                QC_JSON("sqnr_db_before %g sqnr_db_after %g", results[0].sqnr_db,
+                        results[0].sqnr_db + results[1].gain));
+    return true;
 }
 
 /* Measures the accuracy of the network of good advice on --eval, with --advice auto at most of two, each better than
    those before: the job itself runs --eval twice. */
-static bool score_idea(struct qc_report_advice *out, struct trying *t, const struct qc_network *idea,
-                       struct qc_arena *a, struct qc_status *st)
+static bool score_idea(const struct advice *out, struct trying *t, const struct qc_network *idea, struct qc_arena *a,
+                       struct qc_status *st)
 {
+    const struct qc_json *accuracy = qc_json_find(t->r->record, "accuracy");
     const struct qc_settings *settings = idea->scheme.settings;
     struct qc_metric metric;
     struct qc_overflows overflows;
-    if (!t->r->accuracy[0] || t->r->accuracy[0]->kind == QC_METRIC_OWN || !t->evaluations) return true;
-    for (size_t i = 0; i < t->r->advice_count && t->evaluations <= 2; i++)
+    if (!accuracy || t->net->scheme.options->metric || !t->evaluations) return true;
+    for (size_t i = 0; i < t->count && t->evaluations <= 2; i++)
         if (t->list[i].after_db > out->after_db) return true;
     const struct qc_evaluation e = {.graph = idea->produced,
                                     .data = t->net->setup->eval,
@@ -189,7 +176,7 @@ static bool score_idea(struct qc_report_advice *out, struct trying *t, const str
                                     .settings = settings};
     t->evaluations--;
     if (!qc_evaluate_sums(&metric, &overflows, &e, a, st)) return false;
-    out->accuracy = metric.value;
+    qc_json_put(out->json, "accuracy_before %g accuracy_after %g", qc_json_find_number(accuracy, "int8"), metric.value);
     return true;
 }
 
@@ -197,19 +184,40 @@ static bool score_idea(struct qc_report_advice *out, struct trying *t, const str
 static void leave(struct trying *t, const struct qc_idea *idea, bool cheaper)
 {
     const char *action = cheaper ? "Use 4-bit weights" : idea->action; /* no claim about an unmeasured loss */
-    qc_json_add(t->r->left_out, QC_JSON("action %s node %s", action, idea->node));
+    qc_json_add(t->left_out, QC_JSON("action %s node %s", action, idea->node));
 }
 
-/* Tries an idea. Leaves it out if it exceeds the budget, unless it mends a broken network or is the best one. */
-static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t, const struct qc_idea *idea,
-                     bool cheaper, bool best, struct qc_status *st)
+/* Completes the advice of an idea, whose measurements are in out->json. */
+static bool describe(struct advice *out, const struct trying *t, const struct qc_idea *idea,
+                     const struct qc_change *change, const struct qc_cost *cost, struct qc_status *st)
+{
+    const struct qc_network *net = t->net;
+    struct qc_text_list words;
+    if (!qc_job_words(&words, net->setup->in, net->scheme.options, change, net->arena, st) ||
+        !qc_words_text(&out->command, net->arena, &words, st))
+        return false;
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "command", qc_json_strings(words.items, words.count));
+    qc_json_put(o, "shell %s action %s node %s", out->command, idea->action, idea->node);
+    qc_json_set(o, "measured", out->json);
+    qc_json_set(o, "cost", qc_cost_json(cost));
+    out->json = o;
+    return true;
+}
+
+/* Tries an idea; out->json is NULL if it is no good. Leaves it out if it exceeds the budget, unless it mends a broken
+   network or is the best one. */
+static bool try_idea(struct advice *out, struct trying *t, const struct qc_idea *idea, bool cheaper, bool best,
+                     struct qc_status *st)
 {
     const double work = work_of(t, idea, cheaper);
     struct qc_change change;
+    struct qc_cost cost;
     struct qc_candidate *then = NULL;
     struct qc_status why = QC_STATUS_INIT;
-    const bool always = idea->mends || (best && !t->r->advice_tried);
-    *good = false;
+    const bool always = idea->mends || (best && !t->tried);
+    bool raced = false;
+    *out = (struct advice){.json = NULL};
     if (always) t->left += work;
     if (!(work <= t->left)) {
         leave(t, idea, cheaper);
@@ -217,17 +225,18 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
     }
     QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
-    if (!change_of(&change, t, idea, st) || !describe(out, t, idea, &change, st)) return false;
+    if (!change_of(&change, t, idea, st)) return false;
     t->left -= work;
-    t->r->advice_tried++;
-    out->held_before_db = (double)NAN;
-    const bool ok = qc_candidate_derive(&then, t->c, &change, idea->anew ? QC_ANOTHER_FORM : QC_SAME_FORM, &why) &&
-                    judge_idea(good, out, t, then->network, idea, cheaper, a, &why) &&
-                    (!*good || score_idea(out, t, then->network, a, &why));
+    t->tried++;
+    const bool ok =
+        qc_candidate_derive(&then, t->c, &change, idea->anew ? QC_ANOTHER_FORM : QC_SAME_FORM, &why) &&
+        judge_idea(out, &cost, &raced, t, then->network, idea, cheaper, a, &why) &&
+        (!out->json || (score_idea(out, t, then->network, a, &why) && describe(out, t, idea, &change, &cost, &why)));
     qc_candidate_free(then);
-    if (!always && isfinite(out->held_before_db)) t->left -= t->work.quantized * 2 * QC_ADVICE_UNITS; /* it raced */
+    if (!always && raced) t->left -= t->work.quantized * 2 * QC_ADVICE_UNITS;
     if (ok) return true;
-    *good = false;
+    qc_json_free(out->json);
+    out->json = NULL;
     return qc_candidate_refused(NULL, t->c, &why, st) && select_all(t, st); /* it may leave other samples selected */
 }
 
@@ -304,7 +313,7 @@ static bool is_named(const struct qc_options *o, const char *type)
 
 static int by_advice_gain(const void *a, const void *b)
 {
-    const struct qc_report_advice *x = a, *y = b;
+    const struct advice *x = a, *y = b;
     const double p = x->after_db - x->before_db, q = y->after_db - y->before_db;
     return p < q || p > q ? (p < q ? 1 : -1) : strcmp(x->command, y->command);
 }
@@ -356,15 +365,15 @@ static void in_order(size_t order[QC_IDEAS], const struct qc_ideas *ideas, size_
 static bool rank_layers(struct trying *t, struct qc_ideas *ideas, const struct qc_sensitivity *effects,
                         struct qc_status *st)
 {
-    const bool same = !t->r->fallback; /* else the effects are those of the network without wider types */
+    const bool same = !qc_json_find(t->r->record, "fallback"), /* else the effects are those without wider types */
+        met = qc_json_find_number(t->r->record, "fallback.met") > 0;
     return qc_fill_ranking(t->r, t->net, t->m, same ? effects : NULL, st) &&
-           ((t->r->fallback && t->r->fallback->met) || qc_fill_suggestions(t->r, ideas, t->net, t->m, st));
+           (met || qc_fill_suggestions(t->r, ideas, t->net, t->m, st));
 }
 
 static bool try_all_ideas(struct trying *t, struct qc_ideas *ideas, const struct qc_sensitivity *effects,
                           struct qc_status *st)
 {
-    struct qc_report *r = t->r;
     struct qc_sensitivity *own = NULL;
     struct qc_status why = QC_STATUS_INIT;
     bool measured = effects != NULL, ok = effects || find_effects(&own, &measured, t, &why);
@@ -374,8 +383,6 @@ static bool try_all_ideas(struct trying *t, struct qc_ideas *ideas, const struct
     ok = ok && rank_layers(t, ideas, measured ? found : NULL, st);
     const size_t causes = ideas->count;
     if (ok && found) ok = add_worst(ideas, t, found, st);
-    t->list = QC_NEW_ARRAY(t->net->arena, struct qc_report_advice, QC_IDEAS, st);
-    ok = ok && t->list;
     /* With --propagate an idea costs nearly a whole job: only the one for the worst layer is tried. */
     const bool one = t->net->scheme.options->propagate && ideas->count;
     const size_t first = one && causes < ideas->count ? causes : 0, end = one ? 1 : ideas->count;
@@ -383,14 +390,15 @@ static bool try_all_ideas(struct trying *t, struct qc_ideas *ideas, const struct
     in_order(order, ideas, causes);
     for (size_t k = 0; ok && k < end; k++) {
         const size_t i = one ? first : order[k];
-        bool good;
         if (has_change(ideas, i, &ideas->of[i].change)) continue;
-        ok = try_idea(&good, &t->list[r->advice_count], t, &ideas->of[i], false, !one, st);
-        if (ok && good) r->advice_count++;
+        ok = try_idea(&t->list[t->count], t, &ideas->of[i], false, !one, st);
+        if (ok && t->list[t->count].json) t->count++;
     }
     qc_sensitivity_free(own);
-    if (ok && r->advice_count) qsort(t->list, r->advice_count, sizeof *t->list, by_advice_gain);
-    r->advice = t->list;
+    struct qc_json *advice = qc_json_array();
+    qsort(t->list, t->count, sizeof *t->list, by_advice_gain);
+    for (size_t i = 0; i < t->count; i++) qc_json_add(advice, t->list[i].json);
+    qc_json_set(t->r->record, "advice", advice);
     return ok;
 }
 
@@ -400,39 +408,40 @@ static bool try_cheaper(struct trying *t, struct qc_status *st)
     static const struct qc_option_text option = {"weight-type", "int4"};
     const struct qc_idea idea = {.change = {.count = 1, .options = &option, .without = option.name},
                                  .action = "Weights of 4 bits lose no more than a decibel"};
-    bool good;
+    struct advice cheaper;
     if (!is_named(t->net->scheme.options, "int8")) return true;
-    t->list = QC_NEW(t->net->arena, struct qc_report_advice, st);
-    if (!t->list || !try_idea(&good, t->list, t, &idea, true, false, st)) return false;
-    if (good) t->r->cheaper = t->list;
+    if (!try_idea(&cheaper, t, &idea, true, false, st)) return false;
+    if (cheaper.json) qc_json_set(t->r->record, "cheaper", cheaper.json);
     return true;
 }
 
 /* Returns true if the accuracy falls by more than one sample of --eval, or the PSNR by QC_ADVICE_PSNR_DB. */
-static bool loses_accuracy(const struct qc_report *r)
+static bool loses_accuracy(const struct qc_json *accuracy)
 {
-    const struct qc_metric *real = r->accuracy[0], *now = r->accuracy[1];
-    const size_t count = real->positions ? real->positions : real->samples;
-    const double one = real->kind == QC_METRIC_PSNR ? QC_ADVICE_PSNR_DB : 1.5 / (double)count;
-    return real->value - now->value > one;
+    const double positions = qc_json_find_number(accuracy, "positions"),
+                 count = positions > 0 ? positions : qc_json_find_number(accuracy, "samples"),
+                 one = strcmp(qc_json_find_text(accuracy, "metric"), "psnr") == 0 ? QC_ADVICE_PSNR_DB : 1.5 / count;
+    return qc_json_find_number(accuracy, "fp32") - qc_json_find_number(accuracy, "int8") > one;
 }
 
-static enum qc_advice_state state_of(const struct trying *t)
+/* "advice_state" of the record: changes were tried, or the outputs have lost little; else why there is no advice. */
+static const char TRIED[] = "tried", NOT_NEEDED[] = "not needed";
+
+static const char *state_of(const struct trying *t)
 {
-    const struct qc_report *r = t->r;
+    const struct qc_json *record = t->r->record, *accuracy = qc_json_find(record, "accuracy");
     const struct qc_network *net = t->net;
-    const bool falls = r->accuracy[0] && loses_accuracy(r);
-    if (net->scheme.options->advice == QC_ADVISE_OFF) return QC_ADVICE_NOT_ASKED;
-    if (!net->setup->data || !t->now) return QC_ADVICE_NO_DATA;
-    if (r->fallback && r->fallback->met) return QC_ADVICE_MET;
-    if (r->size) return QC_ADVICE_SIZED;
-    if (net->setup->in->team) return QC_ADVICE_SHARED;
-    if (net->evidence->moments_dropped) return QC_ADVICE_LARGE;
-    if (r->constant_outputs) return QC_ADVICE_CONSTANT;
+    if (net->scheme.options->advice == QC_ADVISE_OFF) return "off";
+    if (!net->setup->data || !t->now) return "no data";
+    if (qc_json_find_number(record, "fallback.met") > 0) return "demand met";
+    if (qc_json_find(record, "size")) return "size chosen";
+    if (net->setup->in->team) return "data shared";
+    if (net->evidence->moments_dropped) return "large model"; /* moments are too large to keep without --advice on */
+    if (qc_json_find(record, "constant_outputs")) return "outputs constant";
     const double enough = net->scheme.options->advice != QC_ADVISE_AUTO ? QC_ADVICE_ENOUGH_ASKED_DB
-                          : r->accuracy[0]                              ? QC_ADVICE_ENOUGH_MEASURED_DB
+                          : accuracy                                    ? QC_ADVICE_ENOUGH_MEASURED_DB
                                                                         : QC_ADVICE_ENOUGH_DB;
-    return falls || decibels(t, t->now) < enough ? QC_ADVICE_TRIED : QC_ADVICE_NOT_NEEDED;
+    return (accuracy && loses_accuracy(accuracy)) || decibels(t, t->now) < enough ? TRIED : NOT_NEEDED;
 }
 
 bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_candidate *c, const struct qc_measurement *m,
@@ -446,19 +455,22 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_candi
     const struct qc_report_trial *chosen = qc_auto_method_chosen(net->auto_method);
     t.few = chosen && net->scheme.calibration.few;
     if (chosen && !t.few) t.method = chosen->method;
-    r->advice_state = state_of(&t);
+    const char *const state = state_of(&t);
     bool ok = true;
-    if (r->advice_state == QC_ADVICE_TRIED || r->advice_state == QC_ADVICE_NOT_NEEDED) {
+    t.left_out = qc_json_array();
+    if (state == TRIED || state == NOT_NEEDED) {
         qc_progress_phase(net->setup->progress, "trying advice");
         estimate_work(&t);
         t.evaluations = net->scheme.options->advice != QC_ADVISE_AUTO ? SIZE_MAX : 2;
-        ok = select_all(&t, st) &&
-             (r->advice_state == QC_ADVICE_TRIED ? try_all_ideas(&t, ideas, effects, st)
-                                                 : rank_layers(&t, ideas, effects, st) && try_cheaper(&t, st));
+        ok = select_all(&t, st) && (state == TRIED ? try_all_ideas(&t, ideas, effects, st)
+                                                   : rank_layers(&t, ideas, effects, st) && try_cheaper(&t, st));
         qc_progress_end(net->setup->progress);
         qc_json_put(r->timing, "advice_seconds %g", qc_seconds() - t0);
     } else {
         ok = rank_layers(&t, ideas, effects, st);
     }
+    qc_json_put(r->record, "advice_tried %zu advice_left %zu advice_state %s", t.tried, qc_json_size(t.left_out),
+                state);
+    qc_json_set(r->record, "advice_left_out", t.left_out);
     return ok;
 }

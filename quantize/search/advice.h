@@ -11,8 +11,8 @@
 #include "quantize/report/quantize_suggest.h"
 #include "quantize/search/candidate.h"
 
-/* Fills the ranking of layers, the suggestions and the advice of r. effects: of the layers of c; if NULL, they are
-   measured here on a few samples. Ideas are added to `ideas`, those that cannot be tried are left out. Selects the
-   samples of --data that the options ask for. Fails if samples cannot be read, or with QC_INTERRUPTED. */
+/* Puts the ranking of layers, the suggestions and the advice into the record. effects: of the layers of c; if NULL,
+   they are measured here on a few samples. Ideas are added to `ideas`, those that cannot be tried are left out. Selects
+   the samples of --data that the options ask for. Fails if samples cannot be read, or with QC_INTERRUPTED. */
 bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_candidate *c, const struct qc_measurement *m,
                     const struct qc_sensitivity *effects, struct qc_status *st);

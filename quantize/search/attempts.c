@@ -6,7 +6,6 @@
 #include "graph/core/multiply_adds.h"
 #include "quantize/report/command_text.h"
 #include "quantize/report/quantize_report.h"
-#include "quantize/search/cost.h"
 #include "quantize/search/limits.h"
 #include "quantize/search/own_metric.h"
 
@@ -15,7 +14,7 @@ enum { STEPS = 2 * (2 * 8 * sizeof(size_t) + 3) + 2 };
 
 /* Returns the price of what a step costs at run time, in units of the float latency. Without known shapes the share of
    integers stands for latency. */
-static double price_of_cost(const struct qc_attempts *t, const struct qc_report_fallback_step *s)
+static double price_of_cost(const struct qc_attempts *t, const struct qc_attempted *s)
 {
     const double bytes = (double)s->cost.bytes / (double)t->c->setup->model.graph->budget.model_bytes,
                  share = isfinite(s->int8_share) ? s->int8_share : 0,
@@ -32,30 +31,30 @@ static double price_of_noise(double sqnr_db)
     return QC_PRICE_OF_NOISE * noise + QC_PRICE_OF_USELESS * fmax(0, noise - useless);
 }
 
-static double price(const struct qc_attempts *t, const struct qc_report_fallback_step *s)
+static double price(const struct qc_attempts *t, const struct qc_attempted *s)
 {
     if (s->reason || (t->demanded && !s->met)) return (double)INFINITY;
     return price_of_cost(t, s) + (t->demanded ? 0 : price_of_noise(s->sqnr_db));
 }
 
-static bool is_better(const struct qc_attempts *t, const struct qc_report_fallback_step *s)
+static bool is_better(const struct qc_attempts *t, const struct qc_attempted *s)
 {
-    const struct qc_report_fallback_step *best = &t->steps[t->best];
+    const struct qc_attempted *best = &t->steps[t->best];
     if (t->halves) return s->sqnr_db - best->sqnr_db >= QC_FALLBACK_HALF_DB && s->sqnr_db >= QC_FALLBACK_USELESS_DB;
     const double is = price(t, s), was = price(t, best);
     return is < was || (t->best && is <= was && s->layers < best->layers);
 }
 
-static struct qc_report_fallback_step *add_step(struct qc_attempts *t, size_t layers, const char *type)
+static struct qc_attempted *add_step(struct qc_attempts *t, size_t layers, const char *type)
 {
     const double none = (double)NAN;
-    struct qc_report_fallback_step *s = &t->steps[t->count++];
-    *s = (struct qc_report_fallback_step){
+    struct qc_attempted *s = &t->steps[t->count++];
+    *s = (struct qc_attempted){
         .layers = layers, .type = type, .value = none, .drop = none, .int8_share = none, .sqnr_db = none, .nll = none};
     return s;
 }
 
-static void fill_step(struct qc_report_fallback_step *s, const struct qc_attempts *t, const struct qc_standing *has)
+static void fill_step(struct qc_attempted *s, const struct qc_attempts *t, const struct qc_standing *has)
 {
     const struct qc_graph *made = t->c->network->produced;
     const bool stored = t->base.options->runs_on->wide_is_float && !t->base.options->require_integer;
@@ -72,21 +71,21 @@ bool qc_attempts_begin(struct qc_attempts *t, struct qc_demand *d, const struct 
 {
     struct qc_candidate *c = d->c;
     *t = (struct qc_attempts){.c = c, .demand = d, .demanded = demanded, .base = c->scheme, .has = *has};
-    if (!(t->steps = QC_NEW_ARRAY(c->arena, struct qc_report_fallback_step, STEPS, st))) return false;
-    struct qc_report_fallback_step *s = add_step(t, 0, "");
+    if (!(t->steps = QC_NEW_ARRAY(c->arena, struct qc_attempted, STEPS, st))) return false;
+    struct qc_attempted *s = add_step(t, 0, NULL);
     fill_step(s, t, has);
     if (!qc_cost_of(&s->cost, c->network, st)) return false;
     const bool integers = c->scheme.options->require_integer || c->scheme.partition.prefer == QC_PREFER_INTEGERS;
     t->base.may_be_float = !demanded && !integers;
     if (demanded || integers) return true;
     const size_t real = c->setup->model.graph->budget.model_bytes;
-    t->most = (struct qc_report_cost){.latency = fmax(1, s->cost.latency),
-                                      .bytes = s->cost.bytes > real ? s->cost.bytes : real};
+    t->most =
+        (struct qc_cost){.latency = fmax(1, s->cost.latency), .bytes = s->cost.bytes > real ? s->cost.bytes : real};
     return true;
 }
 
 /* Sets s->reason if the network that was made costs too much, or with --require-integer has an operator in float. */
-static bool refuse(struct qc_report_fallback_step *s, const struct qc_attempts *t, struct qc_status *st)
+static bool refuse(struct qc_attempted *s, const struct qc_attempts *t, struct qc_status *st)
 {
     const struct qc_network *net = t->c->network;
     size_t quantized = 0;
@@ -104,10 +103,10 @@ static bool refuse(struct qc_report_fallback_step *s, const struct qc_attempts *
     return ok && st->code == QC_OK;
 }
 
-bool qc_attempt(struct qc_report_fallback_step **step, struct qc_attempts *t, const struct qc_change *change,
-                size_t layers, const char *type, struct qc_status *st)
+bool qc_attempt(struct qc_attempted **step, struct qc_attempts *t, const struct qc_change *change, size_t layers,
+                const char *type, struct qc_status *st)
 {
-    struct qc_report_fallback_step *s = *step = add_step(t, layers, type);
+    struct qc_attempted *s = *step = add_step(t, layers, type);
     struct qc_status why = QC_STATUS_INIT;
     struct qc_standing has = {.sqnr_db = (double)NAN};
     t->at = QC_NO_INDEX;
@@ -126,7 +125,7 @@ bool qc_attempt(struct qc_report_fallback_step **step, struct qc_attempts *t, co
     return true;
 }
 
-bool qc_attempts_over(const struct qc_attempts *t, const struct qc_report_fallback_step *step)
+bool qc_attempts_over(const struct qc_attempts *t, const struct qc_attempted *step)
 {
     const bool refused = step->reason && t->at == (size_t)(step - t->steps);
     return (!t->demanded && refused) || price_of_cost(t, step) >= price(t, &t->steps[t->best]);
@@ -137,39 +136,40 @@ static bool is_float(const struct qc_network *net)
     return !net->partition->matches.count && !net->partition->weight_only_count;
 }
 
-/* Warns that the file is the float model. No command makes it: options that leave nothing to quantize are refused. */
-static void tell_float(struct qc_report_fallback *to, const struct qc_attempts *t)
-{
-    to->command = NULL;
-    to->option_count = 0;
-    qc_warn(
-        t->c->warnings,
-        "nothing is quantized: with integers the worst output has %.2f dB, and no wider types are better than float "
-        "at its price; --prefer integers quantizes it",
-        t->steps[0].sqnr_db);
-}
-
-bool qc_attempts_end(struct qc_report_fallback **out, struct qc_standing *has, struct qc_attempts *t,
-                     struct qc_status *st)
+bool qc_attempts_end(struct qc_json **out, struct qc_standing *has, struct qc_attempts *t, struct qc_status *st)
 {
     struct qc_candidate *c = t->c;
-    struct qc_report_fallback *to = QC_NEW(c->arena, struct qc_report_fallback, st);
-    if (!to) return false;
-    *to = (struct qc_report_fallback){.limit = t->demand->max_drop,
-                                      .min_sqnr = t->demand->min_sqnr,
-                                      .max_nll = t->demand->max_nll,
-                                      .met = t->best > 0,
-                                      .mended = !t->demanded,
-                                      .step_count = t->count,
-                                      .steps = t->steps,
-                                      .option_count = t->change.count};
-    *out = to;
+    const char *const *options = NULL, *command = NULL;
+    size_t option_count = 0;
     *has = t->has;
-    if (!t->best) return !t->at || qc_candidate_make(c, &t->base, NULL, st);
-    t->steps[t->best].chosen = t->steps[t->best].met = true;
-    if (!(t->at == t->best || qc_candidate_change(c, &t->base, &t->change, st)) ||
-        !qc_job_change(&to->options, &to->command, c->setup->in, t->base.options, &t->change, c->arena, st))
+    if (t->at != t->best &&
+        !(t->best ? qc_candidate_change(c, &t->base, &t->change, st) : qc_candidate_make(c, &t->base, NULL, st)))
         return false;
-    if (is_float(c->network)) tell_float(to, t);
+    if (t->best && is_float(c->network)) { /* options that leave nothing to quantize are refused: no command */
+        qc_warn(c->warnings,
+                "nothing is quantized: with integers the worst output has %.2f dB, and no wider types are better than "
+                "float at its price; --prefer integers quantizes it",
+                t->steps[0].sqnr_db);
+    } else if (t->best) {
+        option_count = t->change.count;
+        if (!qc_job_change(&options, &command, c->setup->in, t->base.options, &t->change, c->arena, st)) return false;
+    }
+    struct qc_json *steps = qc_json_array(),
+                   *o = QC_JSON("max_drop %g min_sqnr %g max_nll %g met %hhd", t->demand->max_drop, t->demand->min_sqnr,
+                                t->demand->max_nll, (bool)(t->best > 0));
+    qc_json_set(o, "options", qc_json_strings(options, option_count));
+    qc_json_put(o, "command %s mended %hhd", command, (bool)!t->demanded);
+    for (size_t i = 0; i < t->count; i++) {
+        const struct qc_attempted *s = &t->steps[i];
+        const bool chosen = t->best && i == t->best;
+        struct qc_json *step = QC_JSON("layers %zu type %s", s->layers, s->type);
+        if (s->cost.bytes) qc_json_set(step, "cost", qc_cost_json(&s->cost));
+        qc_json_add(steps,
+                    qc_json_put(step, "value %g drop %g sqnr_db %g nll %g int8_share %g met %hhd chosen %hhd reason %s",
+                                s->value, s->drop, s->sqnr_db, s->nll, s->int8_share, (bool)(s->met || chosen), chosen,
+                                s->reason));
+    }
+    qc_json_set(o, "steps", steps);
+    *out = o;
     return true;
 }

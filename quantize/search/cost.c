@@ -8,7 +8,6 @@
 #include "graph/core/recurrent.h"
 #include "graph/core/uses.h"
 #include "quantize/make/evidence.h"
-#include "quantize/report/record.h"
 #include "quantize/search/limits.h"
 #include "rewrite/passes/operator_times.h"
 #include "rewrite/passes/simulate.h"
@@ -165,11 +164,11 @@ static enum qc_processor processor_of(const struct qc_network *net)
     return p == QC_PROCESSORS ? QC_PROCESSOR_AVX512_VNNI : p;
 }
 
-bool qc_cost_of(struct qc_report_cost *out, const struct qc_network *net, struct qc_status *st)
+bool qc_cost_of(struct qc_cost *out, const struct qc_network *net, struct qc_status *st)
 {
     double made[QC_PROCESSORS];
     const double *real = times_of_model(net, st);
-    *out = (struct qc_report_cost){0};
+    *out = (struct qc_cost){0};
     for (size_t i = 0; i < net->setup->format_count; i++) {
         size_t bytes = 0;
         if (net->lowered[i] && !qc_export_bytes(&bytes, net->setup->exporters[i], net->lowered[i], st)) return false;
@@ -179,6 +178,14 @@ bool qc_cost_of(struct qc_report_cost *out, const struct qc_network *net, struct
     for (int i = 0; i < QC_PROCESSORS; i++) out->on[i] = made[i] / real[i];
     out->latency = out->on[processor_of(net)];
     return true;
+}
+
+struct qc_json *qc_cost_json(const struct qc_cost *c)
+{
+    struct qc_json *o = QC_JSON("latency %g bytes %zu", c->latency, c->bytes), *on = qc_json_object();
+    for (int i = 0; i < QC_PROCESSORS; i++) qc_json_set(on, qc_processor_names[i], qc_json_number(c->on[i]));
+    qc_json_set(o, "processors", on);
+    return o;
 }
 
 /* ---- By type of operator ---- */
@@ -201,29 +208,30 @@ static bool add_times(double times[QC_OP_COUNT], const struct qc_graph *g, const
     return ok;
 }
 
-bool qc_record_cost(struct qc_report *r, const struct qc_network *net, struct qc_status *st)
+bool qc_record_cost(struct qc_json *record, const struct qc_network *net, struct qc_status *st)
 {
     double real[QC_OP_COUNT] = {0}, made[QC_OP_COUNT] = {0}, rest[2];
+    struct qc_cost cost;
     QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
-    if (!qc_cost_of(&r->cost, net, st) || !add_times(real, net->setup->normalised, net, a, st) ||
+    if (!qc_cost_of(&cost, net, st) || !add_times(real, net->setup->normalised, net, a, st) ||
         !add_times(made, net->produced, net, a, st))
         return false;
     const double all = net->evidence->float_times[processor_of(net)];
     struct qc_json *list = qc_json_array();
-    qc_json_set(r->record, "cost", qc_cost_json(&r->cost));
+    qc_json_set(record, "cost", qc_cost_json(&cost));
     rest[0] = 1;
-    rest[1] = r->cost.latency;
-    for (int op = 0; isfinite(r->cost.latency) && op < QC_OP_COUNT; op++) {
+    rest[1] = cost.latency;
+    for (int op = 0; isfinite(cost.latency) && op < QC_OP_COUNT; op++) {
         rest[0] -= real[op] / all;
         rest[1] -= made[op] / all;
         if (real[op] > 0 || made[op] > 0)
             qc_json_add(list, QC_JSON("op %s float %g quantized %g", qc_op_info((enum qc_op)op)->name, real[op] / all,
                                       made[op] / all));
     }
-    if (isfinite(r->cost.latency)) /* of the run itself, and arithmetic of shapes */
+    if (isfinite(cost.latency)) /* of the run itself, and arithmetic of shapes */
         qc_json_add(list, QC_JSON("op %s float %g quantized %g", "rest", rest[0], rest[1]));
-    qc_json_set(r->record, "latency_by_operator", list);
+    qc_json_set(record, "latency_by_operator", list);
     return true;
 }
 

@@ -228,7 +228,7 @@ static bool try_layers(bool *good, bool *over, const struct widening *w, size_t 
                        struct qc_status *st)
 {
     struct qc_attempts *t = w->t;
-    struct qc_report_fallback_step *step;
+    struct qc_attempted *step;
     struct qc_change change = {.met = true};
     const bool fed = rung == FLOATS && !w->terms.integer && !t->demanded;
     *good = *over = false;
@@ -286,7 +286,7 @@ bool qc_widen_layers(struct qc_attempts *t, const struct qc_sensitivity *effects
     return follow_rung(&w, float_first ? FLOATS : WIDE, st) && follow_rung(&w, float_first ? WIDE : FLOATS, st);
 }
 
-bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
+bool qc_fall_back(struct qc_json **out, struct qc_standing *has, struct qc_demand *d,
                   const struct qc_sensitivity *effects, struct qc_status *st)
 {
     struct qc_attempts t;

@@ -23,7 +23,7 @@ bool qc_layer_remedy(struct qc_change *to, const struct qc_scheme *scheme, const
 bool qc_widen_layers(struct qc_attempts *t, const struct qc_sensitivity *s, struct qc_status *st);
 
 /* Widens layers of d->c, whose network misses the demand with the results *has. Afterwards d->c is in the best state
-   that meets the demand, else in its first state; *has are the results of that state. *out (from the arena of d->c) has
-   the steps and whether the demand is met. Errors: those of making and of the evaluation. */
-bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
-                  const struct qc_sensitivity *s, struct qc_status *st);
+   that meets the demand, else in its first state; *has are the results of that state. *out: as qc_attempts_end. Errors:
+   those of making and of the evaluation. */
+bool qc_fall_back(struct qc_json **out, struct qc_standing *has, struct qc_demand *d, const struct qc_sensitivity *s,
+                  struct qc_status *st);

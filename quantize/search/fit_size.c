@@ -2,6 +2,7 @@
 #include "quantize/search/fit_size.h"
 
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "calib/metrics/sensitivity.h"
 #include "graph/core/uses.h"
 #include "quantize/report/command_text.h"
-#include "quantize/report/layer_detail.h"
+#include "quantize/report/quantize_report.h"
 #include "quantize/search/fallback.h"
 #include "quantize/search/limits.h"
 #include "quantize/search/size_frontier.h"
@@ -543,101 +544,97 @@ static bool settle(struct fitting **best, struct fitting *fits, size_t count, st
     return *best ? make_sized(*best, st) : too_small(smallest, count > 1, st);
 }
 
-/* ---- The report ---- */
+/* ---- The record ---- */
 
-/* Fills the rows of the frontier, thinned out to about QC_SIZE_ROWS, with the chosen point at its place. */
-static bool fill_frontier(struct qc_report_size *to, const struct fitting *f, struct qc_status *st)
+static void add_point(struct qc_json *to, size_t bytes, double error, bool chosen)
+{
+    qc_json_add(to, QC_JSON("bytes %zu expected_error %g chosen %hhd", bytes, error, chosen));
+}
+
+/* Returns the least error for each size, thinned out to about QC_SIZE_ROWS, with the chosen point at its place. */
+static struct qc_json *frontier_json(const struct fitting *f)
 {
     const struct qc_size_frontier *hull = &f->frontier;
     const size_t all = hull->step_count + 1, every = all / QC_SIZE_ROWS + 1;
-    struct qc_report_size_row *rows = QC_NEW_ARRAY(f->c->arena, struct qc_report_size_row, all + 1, st);
-    const struct qc_report_size_row chosen = {f->bytes, f->chosen.error, true};
     const size_t beside = f->bytes > f->chosen.bytes ? f->bytes - f->chosen.bytes : 0; /* bytes beside the layers */
+    struct qc_json *rows = qc_json_array();
     bool placed = false;
-    if (!rows) return false;
     for (size_t i = 0; i < all; i++) {
         const size_t bytes = i ? hull->steps[i - 1].bytes : hull->least_bytes;
-        const double error = i ? hull->steps[i - 1].error : hull->least_error;
-        if (!placed && bytes >= f->chosen.bytes) rows[to->row_count++] = chosen;
+        if (!placed && bytes >= f->chosen.bytes) add_point(rows, f->bytes, f->chosen.error, true);
         placed = placed || bytes >= f->chosen.bytes;
         if (bytes == f->chosen.bytes || (i % every && i + 1 < all)) continue;
-        rows[to->row_count++] = (struct qc_report_size_row){bytes + beside, error, false};
+        add_point(rows, bytes + beside, i ? hull->steps[i - 1].error : hull->least_error, false);
     }
-    to->rows = rows;
-    return true;
+    return rows;
 }
 
-static bool fill_options(struct qc_report_size *to, const struct fitting *f, struct qc_status *st)
+/* Returns the files with all layers in one width, for comparison. */
+static struct qc_json *uniform_json(const struct fitting *f)
 {
+    struct qc_json *rows = qc_json_array();
+    for (unsigned width = 0, point = 0; width < WIDTHS; width++) {
+        double error = 0;
+        if (!f->there[width] || width == BITS_16) continue;
+        for (size_t k = 0; k < f->unit_count; k++) error += f->points[k].points[point].error;
+        qc_json_add(rows, QC_JSON("bits %u bytes %zu expected_error %g", widths[width], f->file[width], error));
+        point++;
+    }
+    return rows;
+}
+
+/* Returns the numbers of weights with one scale that were compared, in ascending order. */
+static struct qc_json *blocks_json(const struct fitting *fits, size_t count)
+{
+    struct qc_json *rows = qc_json_array();
+    for (size_t b = 0; b < BLOCKS_TRIED; b++)
+        for (size_t i = 0; i < count; i++)
+            if (fits[i].block == blocks_tried[b])
+                qc_json_add(rows,
+                            QC_JSON("weight_block %" PRId64 " fits %hhd expected_error %g",
+                                    fits[i].base.partition.weight_block, (bool)!fits[i].least, fits[i].chosen.error));
+    return rows;
+}
+
+/* Puts the choice into the record. Expected errors are noise-to-signal ratios from rounded weights, of the outputs or,
+   without samples, of the weights themselves. */
+static bool record_size(struct qc_json *record, const struct fitting *f, const struct fitting *fits, size_t count,
+                        struct qc_status *st)
+{
+    const char *const *options, *command;
     struct qc_change change;
     if (!change_widths(&change, f, NULL, st)) return false;
     change.without = "size";
-    to->option_count = change.count;
-    return qc_job_change(&to->options, &to->command, f->c->setup->in, f->c->setup->options, &change, f->c->arena, st);
-}
-
-/* Fills the files with all layers in one width, for comparison. */
-static bool fill_uniform(struct qc_report_size *to, const struct fitting *f, struct qc_status *st)
-{
-    struct qc_report_size_uniform *uniform = QC_NEW_ARRAY(f->c->arena, struct qc_report_size_uniform, WIDTHS, st);
-    if (!uniform) return false;
-    for (unsigned width = 0, point = 0; width < WIDTHS; width++) {
-        if (!f->there[width] || width == BITS_16) continue;
-        struct qc_report_size_uniform *u = &uniform[to->uniform_count++];
-        *u = (struct qc_report_size_uniform){.bits = widths[width], .bytes = f->file[width]};
-        for (size_t k = 0; k < f->unit_count; k++) u->error += f->points[k].points[point].error;
-        point++;
-    }
-    to->uniform = uniform;
-    return true;
-}
-
-static bool fill_size_report(struct qc_report_size **out, const struct fitting *f, struct qc_status *st)
-{
-    struct qc_report_size *to = QC_NEW(f->c->arena, struct qc_report_size, st);
-    struct qc_report_size_layer *layers = QC_NEW_ARRAY(f->c->arena, struct qc_report_size_layer, f->unit_count, st);
-    if (!to || !layers) return false;
-    *to = (struct qc_report_size){.limit = f->limit,
-                                  .bytes = f->bytes,
-                                  .error = f->chosen.error,
-                                  .of_outputs = f->of_outputs,
-                                  .block = f->block ? f->base.partition.weight_block : 0,
-                                  .layer_count = f->unit_count,
-                                  .layers = layers};
+    if (!qc_job_change(&options, &command, f->c->setup->in, f->c->setup->options, &change, f->c->arena, st))
+        return false;
+    struct qc_json *layers = qc_json_array(),
+                   *o = QC_JSON("limit %zu bytes %zu expected_error %g error_of %s", f->limit, f->bytes,
+                                f->chosen.error, f->of_outputs ? "outputs" : "weights");
     for (size_t k = 0; k < f->unit_count; k++)
-        layers[k] = (struct qc_report_size_layer){.node = f->units[k].node,
-                                                  .bits = f->units[k].bits,
-                                                  .bytes = f->units[k].bytes,
-                                                  .error = f->units[k].error};
-    *out = to;
-    return fill_frontier(to, f, st) && fill_uniform(to, f, st) && fill_options(to, f, st);
-}
-
-/* Fills the numbers of weights with one scale that were compared, in ascending order. */
-static bool fill_blocks(struct qc_report_size *to, const struct fitting *fits, size_t count, struct qc_status *st)
-{
-    struct qc_report_size_blocks *blocks = QC_NEW_ARRAY(fits->c->arena, struct qc_report_size_blocks, count, st);
-    if (!blocks) return false;
-    for (size_t b = 0; b < BLOCKS_TRIED; b++)
-        for (size_t i = 0; count > 1 && i < count; i++)
-            if (fits[i].block == blocks_tried[b])
-                blocks[to->blocks_count++] =
-                    (struct qc_report_size_blocks){.block = fits[i].base.partition.weight_block,
-                                                   .fits = !fits[i].least,
-                                                   .error = fits[i].chosen.error};
-    to->blocks = blocks;
+        qc_json_add(layers, QC_JSON("node %s bits %u bytes %zu expected_error %g", f->units[k].node, f->units[k].bits,
+                                    f->units[k].bytes, f->units[k].error));
+    qc_json_set(o, "layers", layers);
+    qc_json_set(o, "uniform", uniform_json(f));
+    if (count > 1) {
+        qc_json_put(o, "weight_block %" PRId64, f->block ? f->base.partition.weight_block : 0);
+        qc_json_set(o, "blocks", blocks_json(fits, count));
+    }
+    qc_json_set(o, "options", qc_json_strings(options, change.count));
+    qc_json_put(o, "command %s", command);
+    qc_json_set(record, "size", o);
+    qc_json_set(record, "frontier", frontier_json(f));
     return true;
 }
 
-bool qc_fit_size(struct qc_report_size **out, struct qc_candidate *c, struct qc_status *st)
+bool qc_fit_size(struct qc_report *r, struct qc_candidate *c, struct qc_status *st)
 {
     const double t0 = qc_seconds();
     struct fitting *fits = QC_NEW_ARRAY(c->arena, struct fitting, BLOCKS_TRIED, st);
     struct fitting *best = NULL;
     size_t count;
-    if (!fits || !fit_all(fits, &count, c, st) || !settle(&best, fits, count, st) || !fill_size_report(out, best, st) ||
-        !fill_blocks(*out, fits, count, st))
+    if (!fits || !fit_all(fits, &count, c, st) || !settle(&best, fits, count, st) ||
+        !record_size(r->record, best, fits, count, st))
         return false;
-    (*out)->seconds = qc_seconds() - t0;
+    qc_json_put(r->timing, "size_seconds %g", qc_seconds() - t0);
     return true;
 }

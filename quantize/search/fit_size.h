@@ -14,6 +14,6 @@ bool qc_size_first(struct qc_scheme *out, const struct qc_scheme *from, const st
 /* The network of c has the scheme above. Networks with 8 bits and, if weights have blocks, with 2 are made. The error
    of each layer's weights follows from the second moments in closed form. One measurement of each single layer scales
    it to the noise of the outputs. The least sum of noise within the size is chosen and made; if the file is larger than
-   estimated, the choice is repeated. Afterwards c has the chosen widths. *out is from the arena of c. Errors: those of
-   making; QC_DEMAND with the least possible size if no file fits. */
-bool qc_fit_size(struct qc_report_size **out, struct qc_candidate *c, struct qc_status *st);
+   estimated, the choice is repeated. Afterwards c has the chosen widths, and the record "size" and "frontier". Errors:
+   those of making; QC_DEMAND with the least possible size if no file fits. */
+bool qc_fit_size(struct qc_report *r, struct qc_candidate *c, struct qc_status *st);

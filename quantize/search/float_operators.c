@@ -129,7 +129,7 @@ static bool take_operators(struct qc_float_operators *out, const struct qc_candi
 {
     const struct qc_graph *made = o->made;
     struct bargain *list = QC_NEW_ARRAY(c->arena, struct bargain, s->count, st);
-    struct qc_report_cost cost;
+    struct qc_cost cost;
     double latency = 0, bytes = 0, noise = 0;
     size_t count = 0;
     if (!list || !qc_cost_of(&cost, c->network, st)) return false;
@@ -191,7 +191,7 @@ bool qc_find_float_operators(struct qc_float_operators *out, const struct qc_can
 bool qc_costs_nothing(bool *out, const struct qc_network *is, const struct qc_network *was, bool must_save,
                       struct qc_status *st)
 {
-    struct qc_report_cost now, before;
+    struct qc_cost now, before;
     if (!qc_cost_of(&now, is, st) || !qc_cost_of(&before, was, st)) return false;
     *out = now.latency < before.latency * (1 - QC_FREE_LATENCY) && now.bytes <= before.bytes;
     if (must_save) return true;

@@ -87,8 +87,7 @@ struct trying {
     bool probes;  /* candidates are made on few samples */
     bool unequal; /* channels differ so much that factors may gain */
     struct qc_float_operators operators;
-    struct qc_report_idea *list;
-    size_t count;
+    struct qc_json *list; /* "free_changes" of the record */
 };
 
 /* Sets *out to the change of an idea, in the arena of the job's candidate. */
@@ -143,20 +142,21 @@ static bool make_probe(struct qc_candidate **out, const struct trying *t, const 
     return ok || qc_candidate_refused(NULL, t->c, &why, st);
 }
 
-/* Starts the row of an idea. */
-static bool describe(struct qc_report_idea *to, const struct trying *t, const struct idea *idea, struct qc_status *st)
+static struct qc_json *note(struct qc_json *row, const struct qc_race_result *r, bool kept)
 {
-    struct qc_change change;
-    if (!change_of(&change, t, idea, st)) return false;
-    *to = (struct qc_report_idea){.name = idea->name, .option_count = change.count};
-    return qc_change_texts(&to->options, &change, t->c->arena, st);
+    return qc_json_put(row, "gain_db %g error_db %g samples %zu kept %hhd", r->gain, r->error, r->units, kept);
 }
 
-static void note(struct qc_report_idea *to, const struct qc_race_result *r)
+/* Returns the row of an idea with its result, or NULL. */
+static struct qc_json *describe(const struct trying *t, const struct idea *idea, const struct qc_race_result *r,
+                                struct qc_status *st)
 {
-    to->gain_db = r->gain;
-    to->error_db = r->error;
-    to->samples = r->units;
+    struct qc_change change;
+    const char *const *options;
+    if (!change_of(&change, t, idea, st) || !qc_change_texts(&options, &change, t->c->arena, st)) return NULL;
+    struct qc_json *row = QC_JSON("name %s", idea->name);
+    qc_json_set(row, "options", qc_json_strings(options, change.count));
+    return note(row, r, false);
 }
 
 static struct qc_race_terms terms_of(bool held, unsigned kind)
@@ -168,7 +168,8 @@ static struct qc_race_terms terms_of(bool held, unsigned kind)
 }
 
 /* Makes the job's network with an idea and keeps it if it gains. */
-static bool confirm(struct qc_report_idea *row, const struct trying *t, const struct idea *idea, struct qc_status *st)
+static bool confirm(bool *kept, struct qc_race_result *result, const struct trying *t, const struct idea *idea,
+                    struct qc_status *st)
 {
     struct qc_candidate *full = NULL;
     struct qc_status why = QC_STATUS_INIT;
@@ -176,18 +177,19 @@ static bool confirm(struct qc_report_idea *row, const struct trying *t, const st
     const struct qc_race_terms terms = terms_of(true, idea->kind);
     size_t best;
     struct qc_change change;
+    *kept = false;
     if (!change_of(&change, t, idea, st)) return false;
     if (idea->operators) { /* the probe was made in full, of the same evidence */
         const struct qc_scheme base = t->c->scheme;
-        row->kept = qc_candidate_change(t->c, &base, &change, &why);
-        return row->kept || (qc_candidate_refused(NULL, t->c, &why, st) && qc_candidate_make(t->c, &base, NULL, st));
+        *kept = qc_candidate_change(t->c, &base, &change, &why);
+        return *kept || (qc_candidate_refused(NULL, t->c, &why, st) && qc_candidate_make(t->c, &base, NULL, st));
     }
     if (!qc_candidate_derive(&full, t->c, &change, QC_RIVAL, &why)) return qc_candidate_refused(NULL, t->c, &why, st);
     const struct qc_network *const networks[] = {t->c->network, full->network};
     const bool ok = qc_race_of_networks(results, &best, t->c->network, networks, 2, &terms, st);
-    if (ok) note(row, &results[1]);
-    row->kept = ok && best == 1;
-    if (row->kept) qc_candidate_adopt(t->c, full);
+    if (ok) *result = results[1];
+    *kept = ok && best == 1;
+    if (*kept) qc_candidate_adopt(t->c, full);
     qc_candidate_free(full);
     return ok;
 }
@@ -218,20 +220,19 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     const struct qc_race_terms terms = terms_of(!made[0], kind);
     ok = ok && (count == 1 || qc_race_of_networks(results, &best, t->c->network, networks, count, &terms, st));
     if (kind == OPERATORS && !t->operators.must_save && results[0].sqnr_db >= QC_FREE_OPERATORS_BELOW_DB) best = 0;
-    struct qc_report_idea *rows = &t->list[t->count];
-    for (size_t k = 1; ok && k < count; k++) {
-        ok = describe(&rows[k - 1], t, of[k], st);
-        note(&rows[k - 1], &results[k]);
-    }
-    t->count += count - 1;
+    struct qc_json *rows[IDEAS + 1] = {NULL};
+    for (size_t k = 1; ok && k < count; k++) ok = (rows[k] = describe(t, of[k], &results[k], st)) != NULL;
     for (size_t k = 0; k <= IDEAS; k++) qc_candidate_free(made[k]);
     for (bool kept = false; ok && best && !kept;) {
-        ok = confirm(&rows[best - 1], t, of[best], st);
-        kept = rows[best - 1].kept;
+        struct qc_race_result result = results[best];
+        ok = confirm(&kept, &result, t, of[best], st);
+        note(rows[best], &result, kept);
         *changed = *changed || (ok && kept);
         results[best].worth = -(double)INFINITY; /* the next one, if it is not confirmed */
         best = qc_race_best(results, count, terms.least_db);
     }
+    for (size_t k = 1; k < count; k++)
+        if (rows[k]) qc_json_add(t->list, rows[k]);
     return ok;
 }
 
@@ -252,43 +253,43 @@ bool qc_looks_for_free(const struct qc_candidate *c)
 /* Lists the ideas that --memory-limit leaves no room for, and warns of them. */
 static bool leave_out(struct trying *t, struct qc_status *st)
 {
+    const struct qc_race_result none = {.gain = (double)NAN, .error = (double)NAN};
     for (size_t i = 0; i < IDEAS; i++) {
-        struct qc_report_idea *row = &t->list[t->count];
         if (!ideas[i].applies(t->c) || (i && strcmp(ideas[i].name, ideas[i - 1].name) == 0)) continue;
-        if (!describe(row, t, &ideas[i], st)) return false;
-        row->gain_db = row->error_db = (double)NAN;
-        row->reason = "--memory-limit leaves too little memory";
-        t->count++;
+        struct qc_json *row = describe(t, &ideas[i], &none, st);
+        if (!row) return false;
+        qc_json_add(t->list, qc_json_put(row, "reason %s", "--memory-limit leaves too little memory"));
     }
-    if (t->count)
+    if (qc_json_size(t->list))
         qc_warn(t->c->warnings, "changes that cost nothing at run time are not tried: --memory-limit leaves too little "
                                 "memory; the model may differ from that of a job with more");
     return true;
 }
 
-bool qc_take_free_ideas(struct qc_free_ideas *out, bool *changed, struct qc_candidate *c, struct qc_status *st)
+bool qc_take_free_ideas(struct qc_report *r, bool *changed, struct qc_candidate *c, struct qc_status *st)
 {
     const double t0 = qc_seconds();
     const bool high = c->setup->options->effort == QC_EFFORT_HIGH;
     struct trying t = {.c = c};
     double hope = 0;
     bool ok = true;
-    *out = (struct qc_free_ideas){0};
     *changed = false;
     if (!may_try(c)) return true;
-    if (!(t.list = QC_NEW_ARRAY(c->arena, struct qc_report_idea, IDEAS, st))) return false;
-    if (!qc_memory_ample(c->network)) {
+    const bool ample = qc_memory_ample(c->network);
+    if (ample && !qc_looks_for_free(c)) return true;
+    if (ample && may_scale(c) && !qc_scale_hope(&hope, c->network, st)) return false;
+    t.list = qc_json_array();
+    if (ample) {
+        t.unequal = hope > (high ? 0 : QC_FREE_HOPE_DB);
+        t.probes = !high && qc_dataset_units(c->setup->data) > 2 * QC_FREE_PROBE;
+        qc_progress_phase(c->setup->progress, "trying free changes");
+        for (unsigned kind = 0; ok && kind < KINDS; kind++) ok = try_kind(changed, &t, kind, st);
+        qc_progress_end(c->setup->progress);
+    } else {
         ok = leave_out(&t, st);
-        *out = (struct qc_free_ideas){.count = t.count, .of = t.list};
-        return ok;
     }
-    if (!qc_looks_for_free(c)) return true;
-    if (may_scale(c) && !qc_scale_hope(&hope, c->network, st)) return false;
-    t.unequal = hope > (high ? 0 : QC_FREE_HOPE_DB);
-    t.probes = !high && qc_dataset_units(c->setup->data) > 2 * QC_FREE_PROBE;
-    qc_progress_phase(c->setup->progress, "trying free changes");
-    for (unsigned kind = 0; ok && kind < KINDS; kind++) ok = try_kind(changed, &t, kind, st);
-    qc_progress_end(c->setup->progress);
-    *out = (struct qc_free_ideas){.count = t.count, .of = t.list, .seconds = t.count ? qc_seconds() - t0 : 0};
-    return ok && (!t.count || qc_candidate_settle(c, st));
+    const bool tried = qc_json_size(t.list);
+    if (tried) qc_json_put(r->timing, "free_changes_seconds %g", ample ? qc_seconds() - t0 : 0.0);
+    qc_json_set_some(r->record, "free_changes", t.list);
+    return ok && (!ample || !tried || qc_candidate_settle(c, st));
 }

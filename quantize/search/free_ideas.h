@@ -8,17 +8,10 @@
 #include "quantize/report/job_report.h"
 #include "quantize/search/candidate.h"
 
-/* The ideas that were tried. */
-struct qc_free_ideas {
-    size_t count;
-    struct qc_report_idea *of; /* from the arena of the candidate */
-    double seconds;
-};
-
 /* Returns true if the job looks for free changes: with samples, without --effort low, and if there is memory for a
    second network. */
 bool qc_looks_for_free(const struct qc_candidate *c);
 /* c has its first network. Ideas that gain are kept: then c has their schemes. An option that is given is not
-   overruled. Warns if --memory-limit leaves no room for them. *changed: c has another network. Errors: those of making
-   and of runs. */
-bool qc_take_free_ideas(struct qc_free_ideas *out, bool *changed, struct qc_candidate *c, struct qc_status *st);
+   overruled. Warns if --memory-limit leaves no room for them. Puts the ideas that were tried into r. *changed: c has
+   another network. Errors: those of making and of runs. */
+bool qc_take_free_ideas(struct qc_report *r, bool *changed, struct qc_candidate *c, struct qc_status *st);

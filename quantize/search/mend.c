@@ -45,7 +45,7 @@ static bool widen_recurrent(struct qc_attempts *t, const char *const ops[], size
                             struct qc_status *st)
 {
     struct qc_arena *a = t->c->arena;
-    struct qc_report_fallback_step *step;
+    struct qc_attempted *step;
     struct qc_change change = {0};
     for (size_t i = 0; i < count; i++)
         if (!qc_change_add(&change, "weight-type", qc_arena_printf(a, st, "int16:%s", ops[i]), a, st)) return false;
@@ -72,7 +72,7 @@ static bool widen_worst(struct qc_attempts *t, struct qc_status *st)
     return ok;
 }
 
-bool qc_mend(struct qc_report_fallback **out, bool *changed, struct qc_candidate *c, double db, struct qc_status *st)
+bool qc_mend(struct qc_json **out, bool *changed, struct qc_candidate *c, double db, struct qc_status *st)
 {
     const char *ops[RECURRENT_OPS];
     const struct qc_partition_options *types = &c->scheme.partition;
@@ -93,7 +93,10 @@ bool qc_mend(struct qc_report_fallback **out, bool *changed, struct qc_candidate
                     qc_attempts_begin(&t, &d, &has, false, st) &&
                     (!recurrent || widen_recurrent(&t, ops, recurrent, layers, st)) &&
                     (!any || t.best || widen_worst(&t, st)) && qc_attempts_end(out, &has, &t, st);
-    if (!any && ok && !t.best) *out = NULL; /* nothing was to be mended */
+    if (!any && ok && !t.best) { /* nothing was to be mended */
+        qc_json_free(*out);
+        *out = NULL;
+    }
     qc_demand_end(&d);
     return ok;
 }
@@ -117,12 +120,13 @@ static const char *layer_to_name(const struct qc_report *r)
 }
 
 /* Returns how far wider types go, and what is left. */
-static const char *limit_text(const struct qc_report_fallback *f, struct qc_arena *a, struct qc_status *st)
+static const char *limit_text(const struct qc_json *fallback, struct qc_arena *a, struct qc_status *st)
 {
+    const struct qc_json *steps = qc_json_get(fallback, "steps");
     double most = -(double)INFINITY;
-    for (size_t i = 1; i < f->step_count; i++)
-        if (f->steps[i].sqnr_db > most) most = f->steps[i].sqnr_db;
-    if (!(most > f->steps[0].sqnr_db))
+    for (size_t i = 1; i < qc_json_size(steps); i++)
+        most = fmax(most, qc_json_find_number(qc_json_at(steps, i), "sqnr_db"));
+    if (!(most > qc_json_find_number(qc_json_at(steps, 0), "sqnr_db")))
         return "wider types for the worst layers do not help: leave activations in float with --activation-type none";
     return qc_arena_printf(a, st, "wider types reach %.2f dB: leave activations in float with --activation-type none",
                            most);
@@ -133,11 +137,15 @@ static const char *remedy_text(const struct qc_report *r, const struct qc_ideas 
                                struct qc_status *st)
 {
     static const char demand[] = "--min-sqnr 10 widens the worst layers";
+    const struct qc_json *advice = qc_json_get(r->record, "advice"), *fallback = qc_json_find(r->record, "fallback");
+    const double db =
+        qc_json_size(advice) ? qc_json_find_number(qc_json_at(advice, 0), "measured.sqnr_db_after") : (double)NAN;
     const char *command;
-    if (r->advice_count && r->advice[0].after_db >= QC_FALLBACK_USELESS_DB)
-        return qc_arena_printf(net->arena, st, "%.2f dB with: %s", r->advice[0].after_db, r->advice[0].command);
-    if (r->fallback) return limit_text(r->fallback, net->arena, st);
-    if (r->advice_tried || !ideas->count) return demand;
+    if (db >= QC_FALLBACK_USELESS_DB)
+        return qc_arena_printf(net->arena, st, "%.2f dB with: %s", db,
+                               qc_json_find_text(qc_json_at(advice, 0), "shell"));
+    if (fallback) return limit_text(fallback, net->arena, st);
+    if (qc_json_find_number(r->record, "advice_tried") > 0 || !ideas->count) return demand;
     if (!qc_job_command(&command, net->setup->in, net->scheme.options, &ideas->of[0].change, net->arena, st))
         return NULL;
     return qc_arena_printf(net->arena, st, "%s, or try: %s", demand, command);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/file_map.h"
+#include "base/scope.h"
 #include "export/formats/exporter.h"
 #include "quantize/search/auto_method.h"
 #include "quantize/search/latency.h"
@@ -33,11 +34,12 @@ struct search {
     struct qc_placement_groups groups;
     const char *folder;
     size_t file_count, format;
-    const char *phase; /* tells the budget */
-    double deadline;   /* in the seconds of base/clock.h: no more changes are made */
-    uint64_t *keys;    /* keys of the samples that outputs are compared on */
-    struct qc_report_latency *r;
-    struct qc_report_latency_step *steps;
+    const char *phase;      /* tells the budget */
+    double deadline;        /* in the seconds of base/clock.h: no more changes are made */
+    uint64_t *keys;         /* keys of the samples that outputs are compared on */
+    struct qc_json *record; /* "timing.benchmark" */
+    struct qc_json **steps; /* [step_count]: its changes */
+    size_t step_count;
 };
 
 /* ---- Files ---- */
@@ -164,36 +166,36 @@ struct tried {
     bool to_float, faster;
     struct placed file;
     double ratio; /* latency with the change over that without */
+    struct qc_json *step;
 };
 
-/* Makes the file of a change and appends a step to the report. *made is false if the change moves nothing or fails. */
+/* Makes the file of a change and appends a step to the record. *made is false if the change moves nothing or fails. */
 static bool make_change(bool *made, struct tried *t, struct search *s, const bool *now, struct qc_status *st)
 {
-    struct qc_report_latency_step *step = &s->steps[s->r->step_count];
     bool *in_float = copy_of_placement(s, now, st);
+    const double none = (double)NAN;
+    const char *reason;
+    size_t moved = 0;
     *made = false;
     if (!in_float) return false;
-    *step = (struct qc_report_latency_step){.group = t->group->what,
-                                            .to_float = t->to_float,
-                                            .before_ms = (double)NAN,
-                                            .after_ms = (double)NAN,
-                                            .sqnr_db = (double)NAN};
     for (size_t i = 0; i < s->groups.op_count; i++) {
         if (!t->group->has[i]) continue;
-        step->op_count += in_float[i] != t->to_float;
+        moved += in_float[i] != t->to_float;
         in_float[i] = t->to_float;
     }
-    if (!step->op_count) return true;
-    if (!make_placement(&t->file, &step->reason, s, in_float, st)) return false;
-    s->r->step_count++;
-    *made = !step->reason;
-    if (*made) step->sqnr_db = t->file.sqnr_db;
+    if (!moved) return true;
+    if (!make_placement(&t->file, &reason, s, in_float, st)) return false;
+    *made = !reason;
+    t->step =
+        QC_JSON("group %s ops %zu to %s before_ms %g after_ms %g sqnr_db %g kept %hhd reason %s", t->group->what, moved,
+                t->to_float ? "float" : "integers", none, none, reason ? none : t->file.sqnr_db, false, reason);
+    s->steps[s->step_count++] = t->step;
     return true;
 }
 
-/* Measures changes beside the file without them. steps: those of the changes in the report. */
-static bool measure_changes(struct tried *list, size_t count, struct qc_report_latency_step *const *steps,
-                            struct search *s, const struct placed *now, struct qc_status *st)
+/* Measures changes beside the file without them. */
+static bool measure_changes(struct tried *list, size_t count, struct search *s, const struct placed *now,
+                            struct qc_status *st)
 {
     const char *files[QC_PLACEMENT_BATCH + 1] = {now->file};
     struct qc_milliseconds ms[QC_PLACEMENT_BATCH + 1];
@@ -201,10 +203,9 @@ static bool measure_changes(struct tried *list, size_t count, struct qc_report_l
     for (size_t i = 0; i < count; i++) files[i + 1] = list[i].file.file;
     if (!qc_latency_measure(ms, &s->latency, files, count + 1, true, st)) return false;
     for (size_t i = 0; i < count; i++) {
-        steps[i]->before_ms = ms[0].least;
-        steps[i]->after_ms = ms[i + 1].least;
         list[i].ratio = ms[i + 1].least / ms[0].least;
-        list[i].faster = steps[i]->kept = qc_latency_less(&ms[i + 1], &ms[0]);
+        list[i].faster = qc_latency_less(&ms[i + 1], &ms[0]);
+        qc_json_put(list[i].step, "before_ms %g after_ms %g kept %hhd", ms[0].least, ms[i + 1].least, list[i].faster);
         drop_file(s, &list[i].file);
     }
     return true;
@@ -256,10 +257,9 @@ static bool try_groups(struct placed *now, struct search *s, struct qc_status *s
 {
     const size_t all = s->groups.group_count, count = all < QC_PLACEMENT_GROUPS ? all : QC_PLACEMENT_GROUPS;
     struct tried *list = QC_NEW_ARRAY(s->c->arena, struct tried, 2 * count + 1, st);
-    struct qc_report_latency_step *steps[QC_PLACEMENT_BATCH];
     const size_t batch = s->latency.together ? QC_PLACEMENT_BATCH : QC_PLACEMENT_PROCESSES;
     size_t made = 0, measured = 0, next = 0;
-    s->steps = QC_NEW_ARRAY(s->c->arena, struct qc_report_latency_step, 2 * count + 1, st);
+    s->steps = QC_NEW_ARRAY(s->c->arena, struct qc_json *, 2 * count + 1, st);
     if (!list || !s->steps) return false;
     bool ok = true;
     qc_progress_phase(s->c->setup->progress, "%s", s->phase);
@@ -269,15 +269,17 @@ static bool try_groups(struct placed *now, struct search *s, struct qc_status *s
         *t = (struct tried){.group = &s->groups.groups[next / 2], .to_float = next % 2 == 0, .ratio = (double)INFINITY};
         ok = qc_progress_step(s->c->setup->progress, next / 2, count) || qc_progress_check(s->c->setup->progress, st);
         ok = ok && make_change(&done, t, s, now->in_float, st);
-        if (ok && done) steps[made++ - measured] = &s->steps[s->r->step_count - 1];
+        if (ok && done) made++;
         if (!ok || made - measured < batch) continue;
-        ok = measure_changes(list + measured, made - measured, steps, s, now, st);
+        ok = measure_changes(list + measured, made - measured, s, now, st);
         measured = made;
     }
-    ok = ok && measure_changes(list + measured, made - measured, steps, s, now, st);
+    ok = ok && measure_changes(list + measured, made - measured, s, now, st);
     qc_progress_end(s->c->setup->progress);
-    s->r->left = all - (next + 1) / 2;
-    s->r->steps = s->steps;
+    struct qc_json *changes = qc_json_array();
+    for (size_t i = 0; i < s->step_count; i++) qc_json_add(changes, s->steps[i]);
+    qc_json_set(s->record, "changes", changes);
+    qc_json_put(s->record, "groups_left %zu", all - (next + 1) / 2);
     return ok && join_changes(now, s, list, made, st);
 }
 
@@ -303,10 +305,7 @@ static bool compare_whole(struct placed *now, struct search *s, const bool *by_d
     const size_t count = apart ? MOST : INTEGERS;
     for (size_t i = 0; i < count; i++) files[i] = of[i].file;
     if (!qc_latency_measure(ms, &s->latency, files, count, false, st)) return false;
-    if (apart) {
-        s->r->integers_ms = ms[INTEGERS].least;
-        s->r->integers_db = of[INTEGERS].sqnr_db;
-    }
+    if (apart) qc_json_put(s->record, "integers_ms %g integers_sqnr_db %g", ms[INTEGERS].least, of[INTEGERS].sqnr_db);
     size_t best = DEFAULT;
     for (size_t i = 1; i < count; i++)
         if (qc_latency_less(&ms[i], &ms[best])) best = i;
@@ -335,20 +334,14 @@ static bool settle_placement(struct search *s, const bool *by_default, const str
     const char *const files[] = {was.file, changed ? is.file : given, given};
     const size_t count = 1 + (size_t)changed + (given != NULL);
     bool ok = qc_latency_measure(ms, &s->latency, files, count, false, st);
-    s->r->default_ms = s->r->best_ms = ms[0].least;
-    s->r->default_db = s->r->best_db = was.sqnr_db;
-    if (isnan(s->r->integers_ms)) { /* both are the same placement */
-        s->r->integers_ms = s->r->default_ms;
-        s->r->integers_db = s->r->default_db;
-    }
-    s->r->float_ms = given ? ms[count - 1].least : (double)NAN;
-    if (ok && changed && qc_latency_less(&ms[1], &ms[0])) {
-        s->r->best_ms = ms[1].least;
-        s->r->best_db = is.sqnr_db;
-    } else if (ok && changed) {
-        s->r->reverted = true;
-        ok = qc_candidate_make(c, &first, NULL, st);
-    }
+    const bool better = ok && changed && qc_latency_less(&ms[1], &ms[0]), reverted = ok && changed && !better;
+    if (ok && isnan(qc_json_find_number(s->record, "integers_ms"))) /* both are the same placement */
+        qc_json_put(s->record, "integers_ms %g integers_sqnr_db %g", ms[0].least, was.sqnr_db);
+    if (ok)
+        qc_json_put(s->record, "float_ms %g default_ms %g best_ms %g default_sqnr_db %g best_sqnr_db %g reverted %hhd",
+                    given ? ms[count - 1].least : (double)NAN, ms[0].least, ms[better].least, was.sqnr_db,
+                    better ? is.sqnr_db : was.sqnr_db, reverted);
+    if (reverted) ok = qc_candidate_make(c, &first, NULL, st);
     drop_file(s, &was);
     drop_file(s, &is);
     return ok;
@@ -383,7 +376,7 @@ static bool begin_search(struct search *s, struct qc_status *st)
            qc_temporary_subfolder(&s->folder, setup->in->scratch, s->c->arena, st);
 }
 
-bool qc_placement_measure_again(struct qc_report_latency *r, struct qc_candidate *c, struct qc_status *st)
+bool qc_placement_measure_again(struct qc_json *to, struct qc_candidate *c, struct qc_status *st)
 {
     struct search s = {.c = c};
     struct placed m = {.file = NULL};
@@ -392,37 +385,34 @@ bool qc_placement_measure_again(struct qc_report_latency *r, struct qc_candidate
     const char *const files[] = {m.file};
     ok = ok && qc_latency_measure(&ms, &s.latency, files, 1, false, st);
     if (s.folder) remove_folder(&s);
-    if (ok) {
-        r->best_ms = ms.least;
-        r->best_db = m.sqnr_db;
-    }
+    if (ok) qc_json_put(to, "best_ms %g best_sqnr_db %g", ms.least, m.sqnr_db);
     return ok;
 }
 
-bool qc_place_by_latency(struct qc_report_latency **out, struct qc_candidate *c, double job_seconds,
-                         struct qc_status *st)
+bool qc_place_by_latency(struct qc_json **out, struct qc_candidate *c, double job_seconds, struct qc_status *st)
 {
-    const double t0 = qc_seconds();
-    struct search s = {.c = c, .r = QC_NEW(c->arena, struct qc_report_latency, st)};
-    if (!s.r) return false;
+    const double t0 = qc_seconds(), none = (double)NAN;
+    struct search s = {.c = c};
     s.deadline = t0 + fmax(QC_PLACEMENT_SECONDS, QC_PLACEMENT_BUDGET * job_seconds);
     s.phase = qc_arena_printf(c->arena, st, "latency, at most %.0f s", s.deadline - t0);
     if (!s.phase) return false;
-    *s.r = (struct qc_report_latency){.command = c->setup->options->benchmark,
-                                      .float_ms = (double)NAN,
-                                      .integers_ms = (double)NAN};
+    s.record = QC_JSON("command %s float_ms %g default_ms %g integers_ms %g best_ms %g default_sqnr_db %g "
+                       "integers_sqnr_db %g best_sqnr_db %g reverted %hhd all_float %hhd",
+                       c->setup->options->benchmark, none, none, none, none, none, none, none, false, false);
     c->scheme.may_be_float = true;
     const bool ok = begin_search(&s, st) && search_placement(&s, st);
     qc_candidate_free(s.integers);
     if (s.folder) remove_folder(&s);
-    if (!ok) return false;
     const struct qc_partition *p = c->network->partition;
     const struct qc_options *o = c->scheme.options;
-    s.r->all_float = c->scheme.may_be_float = !p->matches.count && !p->weight_only_count;
-    s.r->prefer = qc_options_text(o, QC_OPTION_PREFER);
-    s.r->skip_count = o->skip.count;
-    s.r->skip = o->skip.items;
-    s.r->seconds = qc_seconds() - t0;
-    *out = s.r;
-    return true;
+    if (ok) {
+        const bool all_float = c->scheme.may_be_float = !p->matches.count && !p->weight_only_count;
+        struct qc_json *placement =
+            all_float ? qc_json_null() : QC_JSON("prefer %s", qc_options_text(o, QC_OPTION_PREFER));
+        if (!all_float) qc_json_set(placement, "skip", qc_json_strings(o->skip.items, o->skip.count));
+        qc_json_put(s.record, "all_float %hhd", all_float);
+        qc_json_set(s.record, "placement", placement);
+        qc_json_put(s.record, "seconds %g", qc_seconds() - t0);
+    }
+    return QC_HAND_OVER(ok, out, s.record, qc_json_free);
 }

@@ -121,6 +121,31 @@ const looks = async (browser, name, file, pictures, whole) => {
       });
 };
 
+// On a phone nothing is beside what is seen: no part of a screen scrolls sideways, but for the graph, which is dragged.
+const fitsAPhone = async (browser, name, file) => {
+  const sideways = (page) => page.evaluate(() => [...document.querySelectorAll('*')].filter((e) => e.scrollWidth > e.clientWidth + 1 && e.checkVisibility()
+    && !e.matches('.graph') && !e.closest('svg') && (e === document.documentElement || ['auto', 'scroll'].includes(getComputedStyle(e).overflowX)))
+    .map((e) => `${e.tagName} ${e.id || e.className}: ${e.scrollWidth} of ${e.clientWidth}`));
+  await check(`${name}: nothing scrolls sideways on a phone`, async () => {
+    for (const width of [400, 360]) {
+      const page = await open(browser, file, { width, height: 850 });
+      for (const screen of await screensOf(page))
+        for (let local = 0; local < 2; local++) {
+          await go(page, `#${screen}`);
+          const box = await page.evaluateHandle(() => [...document.querySelectorAll('.switch input')].find((e) => e.checkVisibility()));
+          if (local && !box.asElement()) continue;
+          if (box.asElement() && await box.evaluate((e) => e.checked) !== Boolean(local)) await box.evaluate((e) => e.click());
+          assert.deepEqual(await sideways(page), [], `${screen}, ${width} pixels${local ? ', local errors' : ''}`);
+        }
+      assert.deepEqual(page.complaints, []);
+      await page.close();
+      const plain = await open(browser, file, { width, height: 850, script: false });
+      assert.ok(await plain.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'without JavaScript');
+      await plain.close();
+    }
+  });
+};
+
 const column = (page, title) => page.$$eval('#layers th', (all, t) => all.findIndex((h) => h.textContent.startsWith(t)), title);
 const values = (page, c) => page.$$eval('#layers tbody tr', (rows, k) => rows.filter((r) => !r.hidden).map((r) => r.cells[k].dataset.v ?? r.cells[k].textContent), c);
 
@@ -146,7 +171,7 @@ const usesTable = async (browser, name, file, kinds) => {
     const one = await page.$$eval('#layers tbody tr:not([hidden])', (rows) => rows.map((r) => r.dataset.kind));
     assert.ok(one.length > 0 && one.length <= all.length && one.every((k) => k === kinds), one.join());
     await page.select('#kind', '');
-    const wanted = await page.$eval('#layers tbody tr:nth-child(3) .name a, #layers tbody tr:nth-child(3) .name', (e) => (e.querySelector('a') ?? e).textContent);
+    const wanted = await page.$eval('#layers tbody tr:nth-child(3) .name', (e) => (e.querySelector('a') ?? e).innerText); // without the op, which phones show below
     await page.type('#filter', wanted);
     const left = await page.$$eval('#layers tbody tr:not([hidden]) .name', (e) => e.map((x) => (x.querySelector('a') ?? x).textContent));
     assert.ok(left.length >= 1 && left.length < all.length && left.every((n) => n.includes(wanted)), left.join());
@@ -531,6 +556,7 @@ const checkMade = async (browser) => {
     if (layers > 10) await isLarge(browser, `${layers} made layers`, file, { layers, search: '/block7/', number: layers / 2 });
     else {
       await looks(browser, '10 made layers', file, null, true);
+      await fitsAPhone(browser, '10 made layers', file);
       await usesScreens(browser, '10 made layers', file);
     }
   }
@@ -693,6 +719,7 @@ const checkMade = async (browser) => {
       continue;
     }
     await looks(browser, name, file, pictures, word === words[0] || isComparison(name));
+    await fitsAPhone(browser, name, file);
     if (name.startsWith('runs:')) {
       await comparesRuns(browser, name, file);
       continue;

@@ -231,3 +231,18 @@ def test_a_fixed_batch_and_a_free_one(order, qcalib, examples, tmp_path):
     assert [layer["name"] for layer in same["layers"]] == layers
     said = qcalib("compare", "--data", data, "four.onnx", "eight.onnx", code=3).err
     assert "four.onnx takes 4 samples at a time and eight.onnx takes 8" in said
+
+
+def test_a_reference_of_zeros_is_not_equal(qcalib, tmp_path):
+    """Without a signal there is no SQNR, though the noise is infinite times the signal."""
+    np.save(tmp_path / "x.npy", np.ones((4, 3), np.float32))
+    port = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3])  # noqa: E731
+    for name, factor in (("zero", 0.0), ("one", 1.0)):
+        graph = helper.make_graph(
+            [helper.make_node("Mul", ["x", "f"], ["y"], "product")], "g", [port("x")], [port("y")],
+            [onnx.numpy_helper.from_array(np.float32([factor]), "f")])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), tmp_path / f"{name}.onnx")
+    lines = qcalib("compare", "zero.onnx", "one.onnx", "--data", "x.npy").out.splitlines()
+    row = next(line for line in lines if "Mul" in line)
+    assert row.split()[0] == "-inf" and "equal" not in row
+    assert next(line for line in qcalib("compare", "one.onnx", "one.onnx", "--data", "x.npy").out.splitlines() if "Mul" in line).split()[0] == "equal"

@@ -212,7 +212,7 @@ def test_what_stays_in_float_and_the_size_with_external_data(quantize, tmp_path)
     report = quantize("--advice", "off", "--data", tmp_path / "d.npz", "-o", tmp_path / "q.onnx", tmp_path / "m.onnx")
     assert report["model"]["bytes"] == 256 * 1024 + (tmp_path / "m.onnx").stat().st_size, "with its external data"
     share = round(100 * report["files"][0]["bytes"] / report["model"]["bytes"])
-    assert f"the file is {share} % of the original; 100.0 % of multiply-adds" in report["verdict"]["text"] and share < 30
+    assert f"The file is {share} % of the original; 100.0 % of multiply-adds" in report["verdict"]["text"] and share < 30
     assert [f["reason"] for f in report["float_ops"]] == [
         "it reads an input of the model that nothing else reads in integers"
     ]
@@ -293,12 +293,12 @@ def test_the_verdict_comes_first(quantize, examples, tmp_path):
     report = quantize("--eval", examples / "digits_test.h5", "--weight-type", "int4", *arguments)
     verdict, lost = report["verdict"]["text"], 100 * (report["accuracy"]["fp32"] - report["accuracy"]["int8"])
     share = round(100 * report["files"][0]["bytes"] / report["model"]["bytes"])
-    assert (f"falls by {lost:.2f} points" in verdict) == (lost > 0) and f"the file is {share} % of the original" in verdict
+    assert (f"falls by {lost:.2f} points" in verdict) == (lost > 0) and f"The file is {share} % of the original" in verdict
     assert f"{100 * report['integer_share']:.1f} % of multiply-adds are in integers" in verdict
     assert report["network"] == "int4" and f'<p class="verdict">{verdict}.</p>' in (tmp_path / "report/report.html").read_text()
     report = quantize(*arguments)
     db = report["outputs"][0]["sqnr_db"]
-    assert report["verdict"]["grade"] == "good" and f"the outputs are close to those of the float model ({db:.1f} dB)" in report["verdict"]["text"]
+    assert report["verdict"]["grade"] == "good" and f"the outputs are close to those of the float model ({db:.1f} dB: an error of {100 * 10 ** (-db / 20):.2g} %)" in report["verdict"]["text"]
     poor = quantize("--weight-type=int2", *arguments)
     assert poor["verdict"]["grade"] in ("usable", "poor") and poor["outputs"][0]["sqnr_db"] < 30
 

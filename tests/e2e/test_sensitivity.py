@@ -316,6 +316,6 @@ def test_mobilenet_meets_a_demand(qcalib, data, tmp_path):
         data / f"models/{model}.onnx",
     ).json
     assert 100 * (report["accuracy"]["fp32"] - report["accuracy"]["int8"]) <= 0.3 and report["int8_share"] >= 0.78
-    # ONNX Runtime computes wide layers in float32: two or three images of the 256 fall the other way (docs/sensitivity.md).
+    # ONNX Runtime computes wide layers in float32: two or three images of the 256 fall the other way (docs/demands.md).
     case = real_models.Case(model, "imagenet_eval256_224.h5", 256)
     assert abs(score(tmp_path / "m.onnx", case, data) - 100 * report["accuracy"]["int8"]) <= 100 * 3 / 256

@@ -120,20 +120,29 @@ struct verdict_case {
 Test(verdict, is_a_grade_and_a_sentence)
 {
     static const struct verdict_case cases[] = {
-        {"top1", "good", "accuracy is kept; the file is 25 % of the original", .9, .91, .95, 35, SMALL, false},
-        {"top1", "good", "within the 95 % interval", .9, .895, .92, 35, SMALL, false},
-        {"top1", "usable", "accuracy falls by 2.00 points, which is within", .9, .88, .92, 35, SMALL, false},
-        {"top1", "usable", "accuracy falls by 0.50 points;", .9, .895, .896, 35, SMALL, false},
-        {"top1", "poor", "accuracy falls by 5.00 points;", .9, .85, .87, 35, SMALL, false},
+        {"top1", "good", "accuracy is kept (91.00 %, 90.00 in float). The file is 25 % of the original", .9, .91, .95,
+         35, SMALL, false},
+        {"top1", "good", "which may be chance: float lies in the 95 % interval", .9, .895, .92, 35, SMALL, false},
+        {"top1", "usable", "accuracy falls by 2.00 points (88.00 %, 90.00 in float), which may be chance", .9, .88, .92,
+         35, SMALL, false},
+        {"top1", "usable", "accuracy falls by 0.50 points (89.50 %, 90.00 in float).", .9, .895, .896, 35, SMALL,
+         false},
+        {"top1", "poor", "accuracy falls by 5.00 points (85.00 %, 90.00 in float).", .9, .85, .87, 35, SMALL, false},
         {"top1", "usable", "differ much from those of the float model (8.0 dB)", .9, .9, .95, 8, SMALL, false},
-        {"psnr", "poor", "PSNR falls by 1.00 dB", 30, 29, (double)NAN, 35, SMALL, false},
-        {NULL, "good", "the outputs are close to those of the float model (46.0 dB)", 0, 0, 0, 46, SMALL, false},
-        {NULL, "usable", "differ noticeably from those of the float model (16.7 dB)", 0, 0, 0, 16.66, SMALL, false},
-        {NULL, "poor", "the outputs are too noisy to be useful (4.0 dB)", 0, 0, 0, 4, SMALL, false},
+        {"psnr", "poor", "PSNR falls by 1.00 dB (29.00 dB, 30.00 in float).", 30, 29, (double)NAN, 35, SMALL, false},
+        {NULL, "good", "the outputs are close to those of the float model (46.0 dB: an error of 0.5 %)", 0, 0, 0, 46,
+         SMALL, false},
+        {NULL, "usable", "differ noticeably from those of the float model (16.7 dB: an error of 15 %)", 0, 0, 0, 16.66,
+         SMALL, false},
+        {NULL, "poor", "the outputs are too noisy to be useful (4.0 dB: an error of 63 %)", 0, 0, 0, 4, SMALL, false},
+        {NULL, "poor", "the outputs are too noisy to be useful (-2.0 dB: an error of 126 %)", 0, 0, 0, -2, SMALL,
+         false},
         {NULL, "good", "the outputs equal those of the float model", 0, 0, 0, (double)INFINITY, LARGE, false},
         {NULL, "unknown", "accuracy was not measured", 0, 0, 0, (double)NAN, LARGE, false},
-        {NULL, "poor", "; a demand was not met; the file is 25 %", 0, 0, 0, 46, SMALL, true},
-        {NULL, "poor", "no model was written, since a demand was not met", 0, 0, 0, 46, NONE, true},
+        {NULL, "poor", "; --max-drop 0.5 and --min-sqnr 50 could not be met. The file is 25 %", 0, 0, 0, 46, SMALL,
+         true},
+        {NULL, "poor", "; no model was written, since --max-drop 0.5 and --min-sqnr 50 could not be met", 0, 0, 0, 46,
+         NONE, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct verdict_case *c = &cases[i];
@@ -147,6 +156,7 @@ Test(verdict, is_a_grade_and_a_sentence)
         qc_json_set(r, "files", files);
         qc_json_set(r, "model", QC_JSON("bytes %d", 1000));
         qc_json_set(r, "demand", QC_JSON("met %hhd", !c->unmet));
+        qc_json_set(r, "options", QC_JSON("max-drop %g min-sqnr %g max-nll %g", .5, 50., (double)NAN));
         if (c->metric) {
             struct qc_json *a = QC_JSON("metric %s fp32 %g int8 %g", c->metric, c->fp32, c->int8);
             if (!isnan(c->int8_high))
@@ -163,13 +173,25 @@ Test(verdict, is_a_grade_and_a_sentence)
     }
 }
 
+/* A piece of advice that changes the second output. */
+static struct qc_json *advice(double after)
+{
+    struct qc_json *measured = qc_json_object();
+    qc_json_set(measured, "outputs",
+                qc_json_pair(QC_JSON("sqnr_db_before %g sqnr_db_after %g", 30., 30.),
+                             QC_JSON("sqnr_db_before %g sqnr_db_after %g", 14.91, after)));
+    struct qc_json *a = qc_json_object();
+    qc_json_set(a, "measured", measured);
+    return a;
+}
+
 /* A member of the record that changes the verdict. */
 static struct qc_json *with(const char *key, struct qc_json *value)
 {
     struct qc_json *r = QC_JSON("quantized_ops %d", strcmp(key, "float_ops") == 0 ? 0 : 3),
                    *accuracy = QC_JSON("metric %s fp32 %g int8 %g", "top1", .9, .5);
     qc_json_set(r, "accuracy", accuracy);
-    qc_json_set(r, "advice", qc_json_pair(qc_json_integer(1), qc_json_integer(2)));
+    qc_json_set(r, "advice", qc_json_pair(advice(24), advice(20)));
     qc_json_set(r, key, value);
     return r;
 }
@@ -177,17 +199,27 @@ static struct qc_json *with(const char *key, struct qc_json *value)
 Test(verdict, names_causes_that_are_no_layers)
 {
     struct qc_json *ops = qc_json_array();
+    struct qc_json *one = qc_json_array();
     qc_json_add(ops, QC_JSON("name %s", "conv"));
+    qc_json_add(one, advice(26));
     const struct {
         struct qc_json *record;
         const char *grade, *text;
     } cases[] = {
         {with("samples_differ", QC_JSON("calibrated_sqnr_db %g", 46.)), "poor",
-         "accuracy falls by 40.00 points; the calibration samples differ from those of --eval"},
+         "accuracy falls by 40.00 points (50.00 %, 90.00 in float); the calibration samples differ from those of "
+         "--eval"},
         {with("cost", QC_JSON("latency %g", 1.5)), "poor",
-         "accuracy falls by 40.00 points; 2 changes would help; its latency is 150 % of that of the float model "
-         "(estimated)"},
-        {with("cost", QC_JSON("latency %g", 1.04)), "poor", "accuracy falls by 40.00 points; 2 changes would help"},
+         "accuracy falls by 40.00 points (50.00 %, 90.00 in float). 2 tested changes improve the outputs, the best "
+         "from 14.9 to 24.0 dB (see the "
+         "advice). Its latency is 150 % of that of the float model (estimated)"},
+        {with("cost", QC_JSON("latency %g", 1.04)), "poor",
+         "accuracy falls by 40.00 points (50.00 %, 90.00 in float). 2 tested changes improve the outputs, the best "
+         "from 14.9 to 24.0 dB (see the "
+         "advice)"},
+        {with("advice", one), "poor",
+         "accuracy falls by 40.00 points (50.00 %, 90.00 in float). 1 tested change improves the outputs, from 14.9 to "
+         "26.0 dB (see the advice)"},
         {with("float_ops", ops), "unknown", "nothing is quantized: the outputs are those of the float model"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -21,9 +21,19 @@ struct advised {
     struct qc_options options;
     struct qc_job_inputs in;
     struct qc_job *job;
-    const struct qc_report *report;
     struct qc_json *record;
 };
+
+static bool has_state(const struct advised *s, const char *state)
+{
+    return strcmp(qc_json_find_text(s->record, "advice_state"), state) == 0;
+}
+
+static double gain(const struct qc_json *advice)
+{
+    return qc_json_find_number(advice, "measured.sqnr_db_after") -
+           qc_json_find_number(advice, "measured.sqnr_db_before");
+}
 
 static double output_db(const struct advised *s, size_t k)
 {
@@ -36,7 +46,7 @@ static size_t output_count(const struct advised *s)
 }
 
 /* Weights of 4 bits, ranges of all values: there is something to gain. words: --name=value, or NULL. */
-static void run(struct advised *s, const struct setting *set, size_t count, const char *const *words, size_t word_count)
+static void run(struct advised *s, const struct setting *set, size_t count, const struct qc_json *words)
 {
     struct qc_status st = QC_STATUS_INIT;
     *s = (struct advised){.arena = qc_arena_new(), .in = {.model = {.file = MODEL}, .data = {.file = DATA}}};
@@ -46,20 +56,19 @@ static void run(struct advised *s, const struct setting *set, size_t count, cons
               "%s", st.message);
     for (size_t i = 0; i < count; i++)
         cr_assert(qc_options_set(&s->options, set[i].option, set[i].value, &st), "%s", st.message);
-    for (size_t i = 0; i < word_count; i++) { /* "qcalib" and the model are no options */
-        char *word = strncmp(words[i], "--", 2) == 0 ? strdup(words[i] + 2) : NULL,
-             *value = word ? strchr(word, '=') : NULL;
+    for (size_t i = 0; i < qc_json_size(words); i++) { /* "qcalib" and the model are no options */
+        const char *all = qc_json_text(qc_json_at(words, i));
+        char *word = strncmp(all, "--", 2) == 0 ? strdup(all + 2) : NULL, *value = word ? strchr(word, '=') : NULL;
         enum qc_option which;
         if (!word) continue;
         if (value) *value++ = '\0';
         cr_assert(qc_options_find(&which, &s->options, word, &st), "%s", st.message);
         const char *kept = value ? qc_arena_strdup(s->arena, value, &st) : NULL;
         if (which != QC_OPTION_DATA)
-            cr_assert(qc_options_set(&s->options, which, kept, &st), "%s: %s", words[i], st.message);
+            cr_assert(qc_options_set(&s->options, which, kept, &st), "%s: %s", all, st.message);
         free(word);
     }
     cr_assert(qc_job_new(&s->job, &s->options, &s->in, NULL, &st) && qc_job_run(s->job, &st), "%s", st.message);
-    s->report = qc_job_report(s->job);
     cr_assert(qc_job_record(&s->record, s->job, &st), "%s", st.message);
 }
 
@@ -85,24 +94,28 @@ static const size_t few_bits_count = sizeof few_bits / sizeof *few_bits;
 Test(advice, gains_what_its_command_gains)
 {
     struct advised s;
-    run(&s, few_bits, few_bits_count, NULL, 0);
-    const struct qc_report *r = s.report;
-    cr_assert_eq(r->advice_state, QC_ADVICE_TRIED);
-    cr_assert_gt(r->advice_count, 0, "weights of 4 bits can be mended");
-    cr_expect_geq(r->advice_tried, r->advice_count);
-    cr_expect_eq(qc_json_size(r->left_out), 0, "--advice on tries all");
-    for (size_t i = 0; i < r->advice_count; i++) {
-        const struct qc_report_advice *a = &r->advice[i];
-        cr_expect_gt(a->after_db, a->before_db, "%s", a->command);
-        cr_expect_gt(a->held_after_db, a->held_before_db, "%s", a->command);
-        cr_expect(!i || r->advice[i - 1].after_db - r->advice[i - 1].before_db >= a->after_db - a->before_db,
-                  "the best comes first");
+    run(&s, few_bits, few_bits_count, NULL);
+    const struct qc_json *advice = qc_json_get(s.record, "advice");
+    cr_assert(has_state(&s, "tried"));
+    cr_assert_gt(qc_json_size(advice), 0, "weights of 4 bits can be mended");
+    cr_expect_geq(qc_json_find_number(s.record, "advice_tried"), (double)qc_json_size(advice));
+    cr_expect_eq(qc_json_size(qc_json_get(s.record, "advice_left_out")), 0, "--advice on tries all");
+    for (size_t i = 0; i < qc_json_size(advice); i++) {
+        const struct qc_json *a = qc_json_at(advice, i), *held = qc_json_find(a, "measured.held_back"),
+                             *outputs = qc_json_find(a, "measured.outputs");
+        const char *command = qc_json_find_text(a, "shell");
+        cr_expect_gt(gain(a), 0, "%s", command);
+        cr_expect_gt(qc_json_find_number(held, "sqnr_db_after"), qc_json_find_number(held, "sqnr_db_before"), "%s",
+                     command);
+        cr_expect(!i || gain(qc_json_at(advice, i - 1)) >= gain(a), "the best comes first");
         struct advised then;
-        run(&then, NULL, 0, a->words, a->word_count);
+        run(&then, NULL, 0, qc_json_get(a, "command"));
         cr_assert_eq(output_count(&then), output_count(&s));
+        cr_assert_eq(qc_json_size(outputs), output_count(&s));
         for (size_t k = 0; k < output_count(&s); k++) {
-            cr_expect_float_eq(a->outputs_before_db[k], output_db(&s, k), 1e-9);
-            cr_expect_float_eq(a->outputs_after_db[k], output_db(&then, k), 1e-9, "%s", a->command);
+            const struct qc_json *o = qc_json_at(outputs, k);
+            cr_expect_float_eq(qc_json_find_number(o, "sqnr_db_before"), output_db(&s, k), 1e-9);
+            cr_expect_float_eq(qc_json_find_number(o, "sqnr_db_after"), output_db(&then, k), 1e-9, "%s", command);
         }
         end(&then);
     }
@@ -114,11 +127,11 @@ Test(advice, changes_nothing_of_the_job)
     struct advised with, without;
     struct setting set[sizeof few_bits / sizeof *few_bits];
     memcpy(set, few_bits, sizeof few_bits);
-    run(&with, set, few_bits_count, NULL, 0);
+    run(&with, set, few_bits_count, NULL);
     set[few_bits_count - 1].value = "off";
-    run(&without, set, few_bits_count, NULL, 0);
-    cr_expect_eq(without.report->advice_state, QC_ADVICE_NOT_ASKED);
-    cr_expect_eq(without.report->advice_count, 0);
+    run(&without, set, few_bits_count, NULL);
+    cr_expect(has_state(&without, "off"));
+    cr_expect_eq(qc_json_size(qc_json_get(without.record, "advice")), 0);
     char *a = produced(&with), *b = produced(&without);
     cr_assert(a && b);
     cr_expect_str_eq(a, b);
@@ -134,11 +147,12 @@ Test(advice, changes_nothing_of_the_job)
 Test(advice, always_tries_the_best_idea)
 {
     struct advised s;
-    run(&s, few_bits, few_bits_count - 1, NULL, 0); /* --advice auto */
-    cr_assert_eq(s.report->advice_state, QC_ADVICE_TRIED);
-    cr_expect_geq(s.report->advice_tried, 1);
-    for (size_t i = 0; i < qc_json_size(s.report->left_out); i++)
-        cr_expect(*qc_json_find_text(qc_json_at(s.report->left_out, i), "action"));
+    run(&s, few_bits, few_bits_count - 1, NULL); /* --advice auto */
+    const struct qc_json *left_out = qc_json_get(s.record, "advice_left_out");
+    cr_assert(has_state(&s, "tried"));
+    cr_expect_geq(qc_json_find_number(s.record, "advice_tried"), 1);
+    for (size_t i = 0; i < qc_json_size(left_out); i++)
+        cr_expect(*qc_json_find_text(qc_json_at(left_out, i), "action"));
     end(&s);
 }
 
@@ -147,9 +161,9 @@ Test(advice, is_not_needed_above_40_db)
 {
     struct advised s;
     const struct setting wide[] = {{QC_OPTION_ACTIVATION_TYPE, "int16"}, {QC_OPTION_WEIGHT_TYPE, "int8"}};
-    run(&s, wide, 2, NULL, 0);
-    cr_assert_eq(s.report->advice_state, QC_ADVICE_NOT_NEEDED, "%.1f dB", output_db(&s, 0));
-    cr_expect_eq(s.report->advice_count, 0);
-    cr_expect(!s.report->cheaper || s.report->cheaper->after_db >= s.report->cheaper->before_db - 1);
+    run(&s, wide, 2, NULL);
+    cr_assert(has_state(&s, "not needed"), "%.1f dB", output_db(&s, 0));
+    cr_expect_eq(qc_json_size(qc_json_get(s.record, "advice")), 0);
+    cr_expect(!qc_json_find(s.record, "cheaper") || gain(qc_json_find(s.record, "cheaper")) >= -1);
     end(&s);
 }

@@ -56,13 +56,13 @@ Test(cost, is_unknown_if_a_shape_is)
                             true)));
 }
 
-static struct qc_report_cost cost_with(enum qc_option option, const char *value)
+static struct qc_cost cost_with(enum qc_option option, const char *value)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
     struct qc_options o;
     struct made_network m;
-    struct qc_report_cost cost;
+    struct qc_cost cost;
     cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, &st) && qc_options_set(&o, QC_OPTION_SAMPLES, "8", &st) &&
               qc_options_set(&o, QC_OPTION_METHOD, "minmax", &st) && qc_options_set(&o, QC_OPTION_THREADS, "1", &st) &&
               (!value || qc_options_set(&o, option, value, &st)));
@@ -75,10 +75,10 @@ static struct qc_report_cost cost_with(enum qc_option option, const char *value)
 /* ONNX Runtime has no kernels for 16 bits; a target that has is not asked to compute in float. */
 Test(cost, of_bits)
 {
-    const struct qc_report_cost bytes = cost_with(QC_OPTION_THREADS, NULL),
-                                wide = cost_with(QC_OPTION_ACTIVATION_TYPE, "uint16"),
-                                part = cost_with(QC_OPTION_SKIP, "res1_conv_node"),
-                                small = cost_with(QC_OPTION_WEIGHT_TYPE, "int4");
+    const struct qc_cost bytes = cost_with(QC_OPTION_THREADS, NULL),
+                         wide = cost_with(QC_OPTION_ACTIVATION_TYPE, "uint16"),
+                         part = cost_with(QC_OPTION_SKIP, "res1_conv_node"),
+                         small = cost_with(QC_OPTION_WEIGHT_TYPE, "int4");
     cr_expect(wide.latency > 1 && wide.latency > bytes.latency, "%g %g", wide.latency, bytes.latency);
     cr_expect(part.bytes > bytes.bytes && small.bytes < bytes.bytes);
     cr_expect(bytes.latency > 0.2 && bytes.latency < 1.5, "%g", bytes.latency);

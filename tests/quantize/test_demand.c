@@ -63,7 +63,7 @@ struct searched {
     struct made_network m;
     struct qc_demand demand;
     struct qc_standing before, after;
-    struct qc_report_fallback *path;
+    struct qc_json *path;
     char *was, *is; /* the produced graph */
 };
 
@@ -102,6 +102,7 @@ static void search(struct searched *s, double more, enum qc_option option, const
 
 static void end(struct searched *s)
 {
+    qc_json_free(s->path);
     free(s->was);
     free(s->is);
     qc_demand_end(&s->demand);
@@ -109,13 +110,23 @@ static void end(struct searched *s)
     qc_arena_free(s->arena);
 }
 
-static const struct qc_report_fallback_step *chosen(const struct qc_report_fallback *path)
+static bool is(const struct qc_json *v, const char *key)
 {
-    const struct qc_report_fallback_step *found = NULL;
-    for (size_t i = 0; i < path->step_count; i++)
-        if (path->steps[i].chosen) {
+    return qc_json_find_number(v, key) > 0;
+}
+
+static double number(const struct qc_json *v, const char *key)
+{
+    return qc_json_find_number(v, key);
+}
+
+static const struct qc_json *chosen(const struct qc_json *path)
+{
+    const struct qc_json *found = NULL, *steps = qc_json_get(path, "steps");
+    for (size_t i = 0; i < qc_json_size(steps); i++)
+        if (is(qc_json_at(steps, i), "chosen")) {
             cr_expect_null(found, "two steps are chosen");
-            found = &path->steps[i];
+            found = qc_json_at(steps, i);
         }
     return found;
 }
@@ -126,32 +137,34 @@ Test(fallback, takes_the_fewest_layers_that_do)
     struct qc_status st = QC_STATUS_INIT;
     struct qc_standing again = {0};
     search(&s, 3, QC_OPTION_TARGET, "fused");
-    const struct qc_report_fallback_step *c = chosen(s.path);
-    cr_assert(s.path->met && c && c->met, "3 dB more need wider types somewhere");
+    const struct qc_json *c = chosen(s.path), *steps = qc_json_get(s.path, "steps"),
+                         *options = qc_json_get(s.path, "options");
+    cr_assert(is(s.path, "met") && c && is(c, "met"), "3 dB more need wider types somewhere");
     cr_expect_geq(s.after.sqnr_db, s.demand.min_sqnr);
     cr_assert(qc_demand_measure(&again, &s.demand, &st), "%s", st.message);
     cr_expect_float_eq(again.sqnr_db, s.after.sqnr_db, 1e-12, "the candidate is in the state that was measured");
     cr_expect_str_neq(s.is, s.was);
-    bool fewer = c->layers == 1;
-    for (size_t i = 0; i < s.path->step_count; i++) {
-        const struct qc_report_fallback_step *step = &s.path->steps[i];
-        const bool same = strcmp(step->type, c->type) == 0;
-        cr_expect(!same || !step->met || step->layers >= c->layers, "%zu layers do, %zu are taken", step->layers,
-                  c->layers);
-        cr_expect_eq(step->met, step->sqnr_db >= s.demand.min_sqnr);
-        fewer = fewer || (same && step->layers == c->layers - 1 && !step->met);
+    const double taken = number(c, "layers");
+    bool fewer = taken <= 1;
+    for (size_t i = 0; i < qc_json_size(steps); i++) {
+        const struct qc_json *step = qc_json_at(steps, i);
+        const double layers = number(step, "layers");
+        const bool same = i && strcmp(qc_json_find_text(step, "type"), qc_json_find_text(c, "type")) == 0;
+        cr_expect(!same || !is(step, "met") || layers >= taken, "%g layers do, %g are taken", layers, taken);
+        cr_expect_eq(is(step, "met"), number(step, "sqnr_db") >= s.demand.min_sqnr);
+        fewer = fewer || (same && layers >= taken - 1 && layers < taken && !is(step, "met"));
     }
     cr_expect(fewer, "nobody looked whether one layer fewer does");
-    cr_expect_leq(s.path->option_count, c->layers);
-    cr_expect(s.path->option_count && s.path->command && strstr(s.path->command, s.path->options[0]), "%s",
-              s.path->command);
+    cr_expect_leq((double)qc_json_size(options), taken);
+    const char *command = qc_json_find_text(s.path, "command");
+    cr_expect(qc_json_size(options) && command && strstr(command, qc_json_text(qc_json_at(options, 0))), "%s", command);
     end(&s);
 }
 
-static double price(const struct searched *s, const struct qc_report_fallback_step *step)
+static double price(const struct searched *s, const struct qc_json *step)
 {
     const double bytes = (double)s->m.c->setup->model.graph->budget.model_bytes;
-    return step->cost.latency + QC_PRICE_OF_BYTES * (double)step->cost.bytes / bytes;
+    return number(step, "cost.latency") + QC_PRICE_OF_BYTES * number(step, "cost.bytes") / bytes;
 }
 
 Test(fallback, takes_the_cheapest_of_all_that_do)
@@ -161,13 +174,13 @@ Test(fallback, takes_the_cheapest_of_all_that_do)
         struct searched s;
         size_t met = 0;
         search(&s, 3, QC_OPTION_TARGET, targets[k]);
-        const struct qc_report_fallback_step *c = chosen(s.path);
+        const struct qc_json *c = chosen(s.path), *steps = qc_json_get(s.path, "steps");
         cr_assert(c, "%s", targets[k]);
-        for (size_t i = 0; i < s.path->step_count; i++) {
-            const struct qc_report_fallback_step *step = &s.path->steps[i];
-            cr_expect(!step->met || price(&s, step) >= price(&s, c), "%s: %zu layers in %s", targets[k], step->layers,
-                      step->type);
-            met += step->met;
+        for (size_t i = 0; i < qc_json_size(steps); i++) {
+            const struct qc_json *step = qc_json_at(steps, i);
+            cr_expect(!is(step, "met") || price(&s, step) >= price(&s, c), "%s: %g layers in %s", targets[k],
+                      number(step, "layers"), qc_json_find_text(step, "type"));
+            met += is(step, "met");
         }
         cr_expect_gt(met, 1, "%s: there is nothing to compare", targets[k]);
         end(&s);
@@ -178,9 +191,12 @@ Test(fallback, leaves_the_network_as_it_was_where_nothing_does)
 {
     struct searched s;
     search(&s, 500, QC_OPTION_REQUIRE_INTEGER, NULL);
-    cr_expect(!s.path->met && !chosen(s.path) && !s.path->option_count && !s.path->command);
-    cr_expect_gt(s.path->step_count, 1, "nothing was tried");
-    for (size_t i = 1; i < s.path->step_count; i++) cr_expect_str_eq(s.path->steps[i].type, "16 bits");
+    const struct qc_json *steps = qc_json_get(s.path, "steps");
+    cr_expect(!is(s.path, "met") && !chosen(s.path) && !qc_json_size(qc_json_get(s.path, "options")) &&
+              !qc_json_find(s.path, "command"));
+    cr_expect_gt(qc_json_size(steps), 1, "nothing was tried");
+    for (size_t i = 1; i < qc_json_size(steps); i++)
+        cr_expect_str_eq(qc_json_find_text(qc_json_at(steps, i), "type"), "16 bits");
     cr_expect_str_eq(s.is, s.was);
     cr_expect_float_eq(s.after.sqnr_db, s.before.sqnr_db, 1e-12);
     end(&s);

@@ -112,7 +112,7 @@ Test(record, lists_no_scales_in_the_millions)
     r.layers = &layer;
     r.layer_count = 1;
     for (layer.stored.count = MANY - 1; layer.stored.count <= MANY; layer.stored.count++) {
-        cr_assert(qc_record_layers(&r, qc_job_network(s.job), &st), "%s", st.message);
+        cr_assert(qc_record_layers(&r, qc_job_network(s.job), NULL, &st), "%s", st.message);
         const struct qc_json *one = qc_json_at(qc_json_get(r.record, "layers"), 0);
         if (layer.stored.count < MANY) {
             cr_expect_eq(qc_json_size(qc_json_get(one, "scale")), layer.stored.count);

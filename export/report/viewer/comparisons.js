@@ -34,7 +34,7 @@ const changes = () => {
     column('change, dB', 'n.db', (l) => (known(l.change_db) ? noise(l) : null),
     (l) => (known(l.change_db) ? h(l.change_db < -0.5 && l.output_sqnr_db?.[1] < 40 ? 'span.bad' : 'span', {},
     `${l.change_db >= 0 ? '+' : '−'}${fixed(Math.abs(l.change_db))}`) : '–')),
-    db('first, dB', '', 'output_sqnr_db', 0, '.more'), db('second, dB', '', 'output_sqnr_db', 1),
+    db('first, dB', '', 'output_sqnr_db', 0, '.more'), db('second, dB', '', 'output_sqnr_db', 1, '.effect'),
     db('first tensor, dB', '.local', 'sqnr_db', 0), db('second tensor, dB', '.local', 'sqnr_db', 1),
     column('what changed', 'what.more', what, what),
       ...[0, 1].map((k) => column(`${['first', 'second'][k]} range`, 'n.more', (l) => l.max?.[k], (l) => range(l, k))),
@@ -135,13 +135,13 @@ const stepBar = (l) => {
   }));
 };
 const comparisonTable = () => {
-  const n = (title, value, text, hint) => ({ title, css: 'n', value, text, hint }),
+  const n = (title, value, text, hint, css = 'n.more') => ({ title, css, value, text, hint }),
     scaled = (l, v) => (l.channels_scaled ? null : v);
   const t = dataTable([{ ...numbered, value: (i) => i + 1, text: (i) => String(i + 1) },
-    { title: 'value', css: 'name', value: (i) => page.layers[i].name, text: (i) => nameOf(page.layers[i].name) },
+    { title: 'value', css: 'name', value: (i) => page.layers[i].name, text: (i) => withOp(nameOf(page.layers[i].name), page.layers[i].op) },
     n('SQNR, dB', (i) => scaled(page.layers[i], isEqual(page.layers[i]) ? 1e9 : page.layers[i].sqnr_db),
       (i) => (page.layers[i].channels_scaled ? '–' : dbOrEqual(page.layers[i])),
-      'the reference’s signal to the noise that is the difference'),
+      'the reference’s signal to the noise that is the difference', 'n'),
     ...[['cosine', 'cosine', (v) => fixed(v, 6)], ['MSE', 'mse', short, 'mean squared difference'],
       ['max', 'max_abs', short, 'largest difference'], ['max steps', 'max_steps', short,
       'the same in steps of the model’s scale']].map(([title, key, text, hint]) =>
@@ -149,9 +149,9 @@ const comparisonTable = () => {
       : page.layers[i][key]), (i) => text(key === 'cosine' || key === 'mse'
       ? scaled(page.layers[i], page.layers[i][key]) : page.layers[i][key]), hint)),
     n('differing', (i) => page.layers[i].differing / page.layers[i].elements,
-      (i) => percent(page.layers[i].differing / page.layers[i].elements), 'share of the elements that differ'),
+      (i) => percent(page.layers[i].differing / page.layers[i].elements), 'share of the elements that differ', 'n'),
       n('steps', (i) => apart(page.layers[i], 1), (i) => stepBar(page.layers[i]), 'elements by steps apart'),
-    { title: 'op', text: (i) => page.layers[i].op }, { title: 'matched', css: 'more',
+    { title: 'op', css: 'op', text: (i) => page.layers[i].op }, { title: 'matched', css: 'more',
       text: (i) => page.layers[i].matched,
       hint: 'how the layer was found in both models: by name, or by op, shape and order' }],
   page.layers.map((_, i) => i), { id: 'layers', label: 'Layers', kinds: { '': 'all', differing: 'differing',
