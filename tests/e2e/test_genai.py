@@ -11,9 +11,10 @@ import decoder_model
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from test_few_bits_kept import save as save_few_bits
+from test_kv_type import step
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("onnxruntime_genai"), reason="onnxruntime-genai is not installed")
 PROMPTS = [[5, 17, 42, 99, 3], [8, 9], [100, 20, 30]]
@@ -109,6 +110,29 @@ def test_weights_of_8_bits(qcalib, tmp_path):
     tokens(tmp_path)
     qcalib("--data", "tokens.npy", "m.onnx", "--activation-type", "none", "--no-report", "-o", "q.onnx")
     assert generated(tmp_path, "q.onnx") == generated(tmp_path, "m.onnx")
+
+
+def stepped(path, stored, count):
+    """The tokens after each prompt by ONNX Runtime itself: the prompt, then a token at a time."""
+    found = []
+    for prompt in PROMPTS:
+        past, given, made = None, np.array([prompt]), []
+        for _ in range(count):
+            past = step(path, given, past, "gqa", stored)
+            made.append(int(past["logits"].numpy()[0, -1].argmax()))
+            given = np.array([made[-1:]])
+        found.append(made)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["int8", "int4"])
+def test_caches_of_integers(kind, qcalib, tmp_path):
+    decoder_model.save(tmp_path / "m.onnx", "gqa")
+    tokens(tmp_path)
+    qcalib("--data", "tokens.npy", "m.onnx", "--activation-type", "none", "--weight-type", "none", "--kv-type", kind, "--no-report", "-o", "q.onnx")
+    made = generated(tmp_path, "q.onnx")
+    assert made == stepped(tmp_path / "q.onnx", TensorProto.INT8 if kind == "int8" else TensorProto.UINT8, 8)
+    assert kind == "int4" or made == generated(tmp_path, "m.onnx")
 
 
 def test_few_bits_of_the_model(qcalib, tmp_path):
