@@ -578,9 +578,9 @@ static qc_id operator_alone(struct qc_lowering *x, qc_id cache, const struct qc_
 {
     int64_t types[QC_RANK_MAX + 2] = {type->dtype, type->shape.rank};
     for (int i = 0; i < type->shape.rank; i++) types[2 + i] = type->shape.dim[i];
-    const struct qc_attr attrs[] = {
-        QC_STRING(QC_CUSTOM_DOMAIN, unreadable), QC_STRING(QC_CUSTOM_OP, "Numbers"), QC_INT(QC_CUSTOM_VERSION, 1),
-        QC_INTS(QC_CUSTOM_TYPES, (size_t)type->shape.rank + 2, types)};
+    const struct qc_attr attrs[] = {QC_STRING(QC_CUSTOM_DOMAIN, unreadable), QC_STRING(QC_CUSTOM_OP, "Numbers"),
+                                    QC_INT(QC_CUSTOM_VERSION, 1),
+                                    QC_INTS(QC_CUSTOM_TYPES, (size_t)type->shape.rank + 2, types)};
     const struct qc_node_def def = {
         .op = QC_OP_Custom, .input_count = 1, .inputs = &cache, .attr_count = 4, .attrs = attrs};
     return qc_graph_add(x->to, &def, st);
@@ -591,10 +591,11 @@ static bool caches_are_read(const struct qc_graph *g, struct qc_status *st)
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (n->op == QC_OP_Custom && strcmp(qc_attr_string(n, QC_CUSTOM_DOMAIN, ""), unreadable) == 0)
-            return qc_fail(st, QC_UNSUPPORTED,
-                           "--kv-type int4: cache '%.200s' is not one of a GroupQueryAttention that is written with its "
-                           "own caches for ONNX Runtime; use int8",
-                           g->values[n->inputs[0]].name);
+            return qc_fail(
+                st, QC_UNSUPPORTED,
+                "--kv-type int4: cache '%.200s' is not one of a GroupQueryAttention that is written with its "
+                "own caches for ONNX Runtime; use int8",
+                g->values[n->inputs[0]].name);
     }
     return true;
 }
@@ -609,7 +610,9 @@ static void lower_input(struct qc_lowering *x, size_t i, struct qc_status *st)
     const enum qc_dtype dtype = cache ? x->from->qparams_of[stored->qparams].dtype : type->dtype;
     qc_id *v = &x->real[port->value];
     struct qc_shape shape = type->shape;
-    const bool four = cache && dtype == QC_I4; /* two numbers in a byte */
+    const bool four = cache && dtype == QC_I4;    /* two numbers in a byte */
+    for (int d = 1; cache && d < shape.rank; d++) /* the size of a head is known from what is appended */
+        if (shape.dim[d] < 0) shape.dim[d] = stored->shape.dim[d];
     if (four && shape.dim[shape.rank - 1] > 0) shape.dim[shape.rank - 1] /= 2;
     *v = qc_graph_add_input(x->to, port->name, four ? QC_U8 : dtype, &shape, st);
     if (!*v || !qc_port_copy(&x->to->inputs[i], port, x->to->arena, st) || !cache) return;

@@ -203,8 +203,7 @@ static bool takes_caches(const struct restoring *s)
         const struct qc_type *t = &s->written->values[v].type;
         const struct qc_qparams *p = &s->written->qparams_of[t->qparams];
         if ((p->dtype != QC_I8 && (p->dtype != QC_I4 || t->shape.dim[3] % 2)) || t->shape.rank != 4 ||
-            t->shape.dim[3] < 1 ||
-            (p->count != 1 && (t->axis != 1 || t->shape.dim[1] != (int64_t)p->count)))
+            t->shape.dim[3] < 1 || (p->count != 1 && (t->axis != 1 || t->shape.dim[1] != (int64_t)p->count)))
             return false;
     }
     return true;
@@ -365,8 +364,8 @@ static void write_call(struct qc_rebuild *r, const struct restoring *s, const st
     for (unsigned k = 0; k < c->output_count; k++)
         names[k] = w->caches && w->stored[k] ? r->from->values[w->stored[k]].name
                    : w->stored[k]            ? s->real->values[w->real->outputs[k]].name
-                   : w->outputs[k] ? r->from->values[w->outputs[k]].name
-                                   : NULL;
+                   : w->outputs[k]           ? r->from->values[w->outputs[k]].name
+                                             : NULL;
     const struct qc_node_def def = {.op = QC_OP_Custom,
                                     .name = c->label,
                                     .input_count = input_count,
