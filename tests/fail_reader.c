@@ -3,11 +3,11 @@
    step. Steps are the calls of all such processes that open or read a file or use the channel, in the order in which
    they happen.
      QC_READER_REPORT   file of three 8-byte numbers: receives the steps so far, 1 while a process is stopped, and the
-                        answers that the program has begun to receive
+                        answers that the program has received
      QC_READER_AT       the step, from 1; unset: only counts
      QC_READER_HOW      kill, crash, exit or stop
    The program waits for a stopped process without spending the time: its clock is put forward.
-     QC_READER_SIGNAL   a signal that the program receives when it has begun to receive QC_READER_ANSWER answers */
+     QC_READER_SIGNAL   a signal that the program gets when it has received QC_READER_ANSWER answers */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
@@ -74,8 +74,9 @@ static void step(void)
 SHOWN ssize_t recv(int fd, void *to, size_t size, int flags)
 {
     step();
-    if (report && getpid() == owner) count_answer();
-    return syscall(SYS_recvfrom, fd, to, size, flags, NULL, NULL);
+    const ssize_t n = syscall(SYS_recvfrom, fd, to, size, flags, NULL, NULL);
+    if (report && getpid() == owner && n > 0) count_answer();
+    return n;
 }
 SHOWN ssize_t __recv_chk(int fd, void *to, size_t size, size_t room, int flags);
 SHOWN ssize_t __recv_chk(int fd, void *to, size_t size, size_t room, int flags)

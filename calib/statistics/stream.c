@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/resident.h"
+#include "graph/core/source_call.h"
 #include "graph/core/uses.h"
 
 struct hashing {
@@ -296,14 +297,27 @@ static bool stream_levels(struct qc_input_spec *specs, const struct qc_graph *g,
 
 /* Inputs of a decoder that can be made from its tokens. */
 
+/* Returns true for a cache that is an input of an operator of ONNX Runtime, whatever integers it has. */
+static bool is_of_operator(const struct qc_graph *g, qc_id v)
+{
+    for (size_t i = 0; i < g->call_count; i++) {
+        const struct qc_source_call *c = &g->calls[i];
+        if (c->op && strcmp(c->op, "com.microsoft::GroupQueryAttention") == 0 && c->input_count > 4 &&
+            (c->inputs[3] == v || c->inputs[4] == v))
+            return true;
+    }
+    return false;
+}
+
 /* Makes a cache without entries of the spec: the axis that grows has none, and other free dimensions are those of what
    is appended. Returns false, and leaves the spec, if nothing is appended to the input. */
 static bool empty_cache(struct qc_input_spec *spec, const struct qc_uses *u, qc_id v, int64_t *dims)
 {
     const struct qc_graph *g = u->graph;
-    struct qc_cache cache;
-    if (!qc_cache_of(&cache, u, v)) return false;
-    const struct qc_shape *by = &g->values[cache.joins->inputs[1]].type.shape;
+    struct qc_cache cache = {.axis = 2};
+    const bool appended = qc_cache_of(&cache, u, v);
+    if (!appended && !is_of_operator(g, v)) return false;
+    const struct qc_shape *by = appended ? &g->values[cache.joins->inputs[1]].type.shape : &g->values[v].type.shape;
     const unsigned axis = (unsigned)cache.axis;
     for (unsigned d = 0; d < spec->rank; d++) {
         dims[d] = d == axis ? QC_FREE : spec->dims[d];

@@ -141,7 +141,8 @@ static bool write_format(struct job *j, size_t form, const char *path, struct qc
     const struct qc_export_source source = {.produced = j->made.produced};
     const struct lowering l = {.j = j, .exporter = e, .counts = form == 0};
     struct qc_graph *lowered = NULL;
-    bool ok = !e->lower || lower_form(&lowered, &l, &j->made, st) || qc_where(st, "format %s", format);
+    bool ok = !e->lower || (lower_form(&lowered, &l, &j->made, st) && qc_lower_functions(&lowered, st)) ||
+              qc_where(st, "format %s", format);
     ok = ok && qc_export_file(NULL, path, e, &source, lowered, st);
     qc_graph_free(lowered);
     return ok;

@@ -189,6 +189,7 @@ static const char *use_of_rules(const char *file)
         {"functions.rules", "import"},
         {"functions_ml.rules", "import"},
         {"functions_products.rules", "to quantize, after import"},
+        {"functions_written.rules", "export"},
         {"costs.rules", "unless --prefer integers"},
         {"bias_apart.rules", "--bias narrowed, after normalise.rules"},
         {"bias_narrowed.rules", "--bias narrowed, in place of patterns of these names"},

@@ -53,6 +53,9 @@ struct qc_exporter {
     bool (*write)(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st);
 };
 
+/* Replaces functions in a lowered graph and its bodies that ONNX Runtime does not compute in a file of its opset. */
+bool qc_lower_functions(struct qc_graph **io, struct qc_status *st);
+
 /* Writes the file of an exporter. lowered: the result of its `lower`, if it has one. The file appears only when
    complete. bytes: as in qc_onnx_emit_file. */
 bool qc_export_file(size_t *bytes, const char *path, const struct qc_exporter *e, const struct qc_export_source *source,

@@ -571,6 +571,35 @@ void qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
         lower_float_op(x, id, st);
 }
 
+static const char unreadable[] = "qcalib.four"; /* domain of a node that no file may have */
+
+/* Returns the numbers of a cache of 4 bits, as a value that only an operator with such a cache can do without. */
+static qc_id operator_alone(struct qc_lowering *x, qc_id cache, const struct qc_type *type, struct qc_status *st)
+{
+    int64_t types[QC_RANK_MAX + 2] = {type->dtype, type->shape.rank};
+    for (int i = 0; i < type->shape.rank; i++) types[2 + i] = type->shape.dim[i];
+    const struct qc_attr attrs[] = {QC_STRING(QC_CUSTOM_DOMAIN, unreadable), QC_STRING(QC_CUSTOM_OP, "Numbers"),
+                                    QC_INT(QC_CUSTOM_VERSION, 1),
+                                    QC_INTS(QC_CUSTOM_TYPES, (size_t)type->shape.rank + 2, types)};
+    const struct qc_node_def def = {
+        .op = QC_OP_Custom, .input_count = 1, .inputs = &cache, .attr_count = 4, .attrs = attrs};
+    return qc_graph_add(x->to, &def, st);
+}
+
+static bool caches_are_read(const struct qc_graph *g, struct qc_status *st)
+{
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (n->op == QC_OP_Custom && strcmp(qc_attr_string(n, QC_CUSTOM_DOMAIN, ""), unreadable) == 0)
+            return qc_fail(
+                st, QC_UNSUPPORTED,
+                "--kv-type int4: cache '%.200s' is not one of a GroupQueryAttention that is written with its "
+                "own caches for ONNX Runtime; use int8",
+                g->values[n->inputs[0]].name);
+    }
+    return true;
+}
+
 /* Adds input i. A cache is read in its stored type. */
 static void lower_input(struct qc_lowering *x, size_t i, struct qc_status *st)
 {
@@ -580,8 +609,17 @@ static void lower_input(struct qc_lowering *x, size_t i, struct qc_status *st)
     const bool cache = x->cache[port->value] != 0;
     const enum qc_dtype dtype = cache ? x->from->qparams_of[stored->qparams].dtype : type->dtype;
     qc_id *v = &x->real[port->value];
-    *v = qc_graph_add_input(x->to, port->name, dtype, &type->shape, st);
+    struct qc_shape shape = type->shape;
+    const bool four = cache && dtype == QC_I4;    /* two numbers in a byte */
+    for (int d = 1; cache && d < shape.rank; d++) /* the size of a head is known from what is appended */
+        if (shape.dim[d] < 0) shape.dim[d] = stored->shape.dim[d];
+    if (four && shape.dim[shape.rank - 1] > 0) shape.dim[shape.rank - 1] /= 2;
+    *v = qc_graph_add_input(x->to, port->name, four ? QC_U8 : dtype, &shape, st);
     if (!*v || !qc_port_copy(&x->to->inputs[i], port, x->to->arena, st) || !cache) return;
+    if (four) {
+        *v = operator_alone(x, *v, type, st);
+        return;
+    }
     const struct qc_attr to = QC_INT("to", qc_dtype_info(type->dtype)->onnx);
     *v = linear(x, QC_OP_DequantizeLinear, *v, stored->qparams, stored->axis, port->name, NULL, st);
     if (type->dtype != QC_F32)
@@ -622,7 +660,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
         ok = qc_graph_add_output(x.to, g->outputs[i].name, v, st) &&
              qc_port_copy(&x.to->outputs[i], &g->outputs[i], x.to->arena, st);
     }
-    ok = ok && qc_lower_restore_calls(&x, st);
+    ok = ok && qc_lower_restore_calls(&x, st) && (!x.options.caches || caches_are_read(x.to, st));
     free(x.real);
     free(x.integer);
     free(x.given);

@@ -26,7 +26,18 @@ struct restoring {
     size_t call;
     const struct qc_source_call *a, *b, *own; /* the call in both graphs and in that of the model's types */
     unsigned count, depth;
+    bool cached; /* a cache was met that is stored in integers */
 };
+
+/* Caches of GroupQueryAttention: past keys and values are inputs 3 and 4, present ones outputs 1 and 2. */
+enum { PAST = 3, PRESENT = 1, CACHES = 2, SCALES = 12 };
+
+static bool is_cache(const struct qc_lowering *x, qc_id v)
+{
+    bool is = false;
+    for (size_t i = 0; i < x->from->output_count; i++) is = is || (v && x->cache[x->from->outputs[i].value] == v);
+    return is;
+}
 
 static bool attrs_equal(const struct qc_node *m, const struct qc_node *n)
 {
@@ -117,6 +128,10 @@ static bool values_equal(struct restoring *s, qc_id a, qc_id b)
     if (!a || !b) return a == b;
     a = source_of(s->real, a);
     b = source_of(s->written, b);
+    if (is_cache(s->x, b)) {
+        s->cached = true; /* an operator with such a cache rounds what it appends */
+        b = source_of(s->written, qc_node_of(s->written, b)->inputs[0]);
+    }
     if (is_input(&equal, s, a, b)) return equal;
     if (s->met[a].call == s->call) return s->met[a].value == b;
     if (s->depth == DEPTH || s->count++ == LIMIT) return false;
@@ -161,9 +176,11 @@ struct again {
     qc_id *outputs;  /* 0: nothing reads it, or only its stored form is read */
     qc_id *stored;   /* the stored form of an output that is quantized; else 0 */
     qc_id *quantize; /* the QuantizeLinear that makes it, perhaps before operators that only move elements */
+    bool caches;     /* the operator has caches of integers */
+    bool four;       /* they have 4 bits, two numbers in a byte */
 };
 
-enum { OWN_ATTRS = QC_CUSTOM_ATTRS + 1 };
+enum { OWN_ATTRS = QC_CUSTOM_ATTRS + 1 + 3 };
 
 /* Returns the result of the QuantizeLinear, or of another operator with its type; 0 if it is no QuantizeLinear. */
 static qc_id quantize_of(const struct qc_graph *g, qc_id v)
@@ -171,6 +188,39 @@ static qc_id quantize_of(const struct qc_graph *g, qc_id v)
     const struct qc_node *n = qc_node_of(g, v);
     while (n && n->op != QC_OP_QuantizeLinear && n->input_count) n = qc_node_of(g, n->inputs[0]);
     return n && n->input_count == 3 ? n->outputs : 0;
+}
+
+/* Returns true for an operator of ONNX Runtime (1.32) that has caches in their stored types, with known scales. */
+static bool takes_caches(const struct restoring *s)
+{
+    const struct qc_source_call *c = s->b;
+    if (strcmp(c->op, "com.microsoft::GroupQueryAttention") != 0 || c->input_count < PAST + CACHES ||
+        c->output_count < PRESENT + CACHES || c->input_count > SCALES || !s->x->options.target->onnxruntime)
+        return false;
+    for (unsigned k = 0; k < CACHES; k++) {
+        const qc_id v = c->outputs[PRESENT + k] ? source_of(s->written, c->outputs[PRESENT + k]) : 0;
+        if (!v || !c->inputs[PAST + k] || s->x->cache[c->inputs[PAST + k]] != v) return false;
+        const struct qc_type *t = &s->written->values[v].type;
+        const struct qc_qparams *p = &s->written->qparams_of[t->qparams];
+        if ((p->dtype != QC_I8 && (p->dtype != QC_I4 || t->shape.dim[3] % 2)) || t->shape.rank != 4 ||
+            t->shape.dim[3] < 1 || (p->count != 1 && (t->axis != 1 || t->shape.dim[1] != (int64_t)p->count)))
+            return false;
+    }
+    return true;
+}
+
+static bool is_four(const struct restoring *s)
+{
+    const qc_id v = source_of(s->written, s->b->outputs[PRESENT]);
+    return s->written->qparams_of[s->written->values[v].type.qparams].dtype == QC_I4;
+}
+
+/* Returns the input of the lowered graph for one of the written graph. */
+static qc_id port_of(const struct qc_lowering *x, qc_id v)
+{
+    size_t i = 0;
+    while (x->from->inputs[i].value != v) i++;
+    return x->to->inputs[i].value;
 }
 
 /* Finds the values of the call, which is equal. *fits is false if an output is stored in another way. */
@@ -181,6 +231,8 @@ static bool find_values(struct again *out, bool *fits, struct restoring *s, cons
     *out = (struct again){.call = c,
                           .real = s->a,
                           .own = s->own,
+                          .caches = s->cached,
+                          .four = s->cached && is_four(s),
                           .inputs = QC_NEW_ARRAY(a, qc_id, c->input_count, st),
                           .outputs = QC_NEW_ARRAY(a, qc_id, c->output_count, st),
                           .stored = QC_NEW_ARRAY(a, qc_id, c->output_count, st),
@@ -189,11 +241,13 @@ static bool find_values(struct again *out, bool *fits, struct restoring *s, cons
     for (unsigned k = 0; k < c->output_count; k++) {
         if (!stored[k]) continue;
         out->stored[k] = s->x->integer[source_of(s->written, c->outputs[k])];
-        out->quantize[k] = quantize_of(s->x->to, out->stored[k]);
+        out->quantize[k] = s->cached ? out->stored[k] : quantize_of(s->x->to, out->stored[k]);
         *fits = *fits && out->stored[k] && out->quantize[k];
     }
     for (unsigned i = 0; *fits && i < c->input_count; i++)
-        if (c->inputs[i]) out->inputs[i] = qc_lower_real(s->x, c->inputs[i], st);
+        if (c->inputs[i])
+            out->inputs[i] = s->cached && (i == PAST || i == PAST + 1) ? port_of(s->x, c->inputs[i])
+                                                                       : qc_lower_real(s->x, c->inputs[i], st);
     for (unsigned k = 0; *fits && k < c->output_count; k++)
         if (c->outputs[k] && !stored[k]) out->outputs[k] = qc_lower_real(s->x, c->outputs[k], st);
     return st->code == QC_OK;
@@ -208,12 +262,14 @@ static bool compare_call(struct again *list, size_t *count, struct restoring *s,
     s->own = s->types->call_count == s->real->call_count ? &s->types->calls[i] : s->a;
     s->call = i + 1;
     s->count = s->depth = 0;
+    s->cached = false;
     /* OpenVINO has few operators of other domains than ONNX's. */
     bool fits = s->a->op && s->b->op && !(s->x->options.target->openvino && strstr(s->a->op, "::"));
     bool *stored = QC_NEW_ARRAY(a, bool, s->b->output_count, st);
     if (!stored) return false;
     for (unsigned k = 0; fits && k < s->b->output_count; k++)
         if (s->b->outputs[k]) fits = output_equal(&stored[k], s, s->a->outputs[k], s->b->outputs[k]);
+    fits = fits && (!s->cached || takes_caches(s));
     if (fits && !find_values(&list[*count], &fits, s, stored, a, st)) return false;
     *count += fits;
     return true;
@@ -233,11 +289,16 @@ static struct qc_attr *node_attrs(const struct restoring *s, const struct qc_gra
     for (unsigned k = 0; k < c->output_count; k++) {
         const qc_id v = w->stored[k] ? w->stored[k] : w->outputs[k];
         const struct qc_shape unknown = QC_SHAPE_UNKNOWN, *shape = v ? &g->values[v].type.shape : &unknown;
-        types[n++] = v ? s->types->values[w->own->outputs[k]].type.dtype : QC_F32;
+        const bool cache = w->caches && w->stored[k], four = cache && w->four;
+        types[n++] = four ? QC_U8 : cache ? QC_I8 : v ? s->types->values[w->own->outputs[k]].type.dtype : QC_F32;
         types[n++] = shape->rank;
-        for (int i = 0; i < shape->rank; i++) types[n++] = shape->dim[i];
+        for (int i = 0; i < shape->rank; i++) types[n++] = four && i == 3 ? shape->dim[i] / 2 : shape->dim[i];
     }
     memcpy(attrs, c->attrs, c->attr_count * sizeof *attrs);
+    struct qc_attr *added = &attrs[c->attr_count + QC_CUSTOM_ATTRS + 1];
+    added[0] = QC_STRING("k_quant_type", "PER_CHANNEL");
+    added[1] = QC_STRING("v_quant_type", "PER_CHANNEL");
+    added[2] = QC_INT("kv_cache_bit_width", w->four ? 4 : 8);
     attrs[c->attr_count] = QC_STRING(QC_CUSTOM_DOMAIN, domain);
     attrs[c->attr_count + 1] = QC_STRING(QC_CUSTOM_OP, colons ? colons + 2 : c->op);
     attrs[c->attr_count + 2] = QC_INT(QC_CUSTOM_VERSION, 1);
@@ -270,30 +331,55 @@ static void store_output(struct qc_rebuild *r, const struct again *w, unsigned k
     r->map[w->stored[k]] = qc_graph_add_like(r->to, r->from, q, &with, st);
 }
 
+/* Adds the scales of a cache, one for each element of each head. */
+static qc_id cache_scales(struct qc_rebuild *r, const struct restoring *s, const struct again *w, unsigned k,
+                          struct qc_status *st)
+{
+    const qc_id v = source_of(s->written, w->call->outputs[PRESENT + k]);
+    const struct qc_type *t = &s->written->values[v].type;
+    const struct qc_qparams *p = &s->written->qparams_of[t->qparams];
+    const int64_t heads = t->shape.dim[1], size = t->shape.dim[3];
+    const struct qc_shape shape = QC_SHAPE(heads * size);
+    const char *name = qc_arena_printf(r->to->arena, st, "%s_scale", r->from->values[w->stored[PRESENT + k]].name);
+    struct qc_tensor *scales = name ? qc_tensor_new(QC_F32, &shape, st) : NULL;
+    for (int64_t i = 0; scales && i < heads * size; i++)
+        ((float *)scales->data)[i] = p->scale[p->count == 1 ? 0 : i / size];
+    return qc_graph_add_made_constant(r->to, name, scales, st);
+}
+
 static void write_call(struct qc_rebuild *r, const struct restoring *s, const struct again *w, struct qc_arena *a,
                        struct qc_status *st)
 {
     const struct qc_source_call *c = w->call;
     const struct qc_attr *attrs = node_attrs(s, r->from, w, a, st);
-    qc_id *inputs = QC_NEW_ARRAY(a, qc_id, c->input_count, st);
+    qc_id *inputs = QC_NEW_ARRAY(a, qc_id, c->input_count + SCALES + CACHES, st);
     const char **names = QC_NEW_ARRAY(a, const char *, c->output_count, st);
+    const unsigned input_count = w->caches ? SCALES + CACHES : c->input_count;
     if (!attrs || !inputs || !names) return;
     for (unsigned i = 0; i < c->input_count; i++)
-        if (w->inputs[i]) inputs[i] = own_input(r, s, w, i, st);
+        if (w->inputs[i])
+            inputs[i] = w->caches && (i == PAST || i == PAST + 1) ? qc_rebuild_value(r, w->inputs[i], st)
+                                                                  : own_input(r, s, w, i, st);
+    for (unsigned k = 0; w->caches && k < CACHES; k++) inputs[SCALES + k] = cache_scales(r, s, w, k, st);
     for (unsigned k = 0; k < c->output_count; k++)
-        names[k] = w->stored[k]    ? s->real->values[w->real->outputs[k]].name
-                   : w->outputs[k] ? r->from->values[w->outputs[k]].name
-                                   : NULL;
+        names[k] = w->caches && w->stored[k] ? r->from->values[w->stored[k]].name
+                   : w->stored[k]            ? s->real->values[w->real->outputs[k]].name
+                   : w->outputs[k]           ? r->from->values[w->outputs[k]].name
+                                             : NULL;
     const struct qc_node_def def = {.op = QC_OP_Custom,
                                     .name = c->label,
-                                    .input_count = c->input_count,
+                                    .input_count = input_count,
                                     .output_count = c->output_count,
                                     .inputs = inputs,
-                                    .attr_count = c->attr_count + OWN_ATTRS,
+                                    .attr_count = c->attr_count + OWN_ATTRS - (w->caches ? 0 : 3),
                                     .attrs = attrs,
                                     .output_names = names};
     const qc_id first = qc_graph_add(r->to, &def, st);
     for (unsigned k = 0; first && k < c->output_count; k++) {
+        if (w->caches && w->stored[k]) {
+            r->map[w->stored[k]] = first + k;
+            continue;
+        }
         const qc_id v = w->stored[k] ? qc_node_of(r->from, w->quantize[k])->inputs[0] : w->outputs[k],
                     y = v ? in_type(r->to, first + k, r->from->values[v].type.dtype, st) : 0;
         if (v && w->stored[k]) store_output(r, w, k, y, st);

@@ -204,8 +204,9 @@ bool qc_network_lower_other(struct qc_graph **produced, struct qc_graph **lowere
     struct qc_network other = *net;
     other.produced = other.narrowed = NULL;
     *lowered = NULL;
-    const bool ok = qc_network_realise(&other.produced, net, bound, st) && narrow(&other, st) &&
-                    (!e->lower || e->lower(lowered, qc_network_written(&other), &o, st));
+    const bool ok =
+        qc_network_realise(&other.produced, net, bound, st) && narrow(&other, st) &&
+        (!e->lower || (e->lower(lowered, qc_network_written(&other), &o, st) && qc_lower_functions(lowered, st)));
     if (other.narrowed) qc_graph_free(other.produced);
     *produced = other.narrowed ? other.narrowed : other.produced;
     return ok;
@@ -223,7 +224,8 @@ static bool lower(struct qc_network *net, struct qc_status *st)
         const struct qc_exporter *e = s->exporters[i];
         struct qc_graph **to = &net->lowered[i];
         if ((e->lower && !e->lower(to, qc_network_written(net), &o, st)) ||
-            (*to && !qc_body_set_lower(to, net->bodies, e, &o, st)) || !shrink(net, i, st) || !check_opset(net, i, st))
+            (*to && (!qc_body_set_lower(to, net->bodies, e, &o, st) || !qc_lower_functions(to, st))) ||
+            !shrink(net, i, st) || !check_opset(net, i, st))
             return qc_where(st, "format %s", qc_exporter_name(e));
     }
     net->export_seconds += qc_seconds() - t0;

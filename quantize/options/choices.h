@@ -39,7 +39,7 @@ enum qc_advise { QC_ADVICES(QC_CHOICE_VALUE) };
     c("auto", QC_OVERFLOW_FIX_PAIRS) c("reduce-range", QC_OVERFLOW_FIX_REDUCE_RANGE) c("off", QC_OVERFLOW_FIX_OFF)
 #define QC_ACCUMULATOR_BOUNDS(c) c("auto", QC_BOUND_AUTO) c("proven", QC_BOUND_PROVEN) c("seen", QC_BOUND_SEEN)
 #define QC_LOWERINGS(c) c("int8", QC_LOWERING_INT8) c("int16", QC_LOWERING_INT16)
-#define QC_KV_TYPES(c) c("none", QC_NONE) c("int8", QC_I8) c("float8e4m3fn", QC_F8E4M3)
+#define QC_KV_TYPES(c) c("none", QC_NONE) c("int8", QC_I8) c("int4", QC_I4) c("float8e4m3fn", QC_F8E4M3)
 /* "auto": 8 bits, signed if the activations are. */
 #define QC_EDGES_TYPES(c) c("auto", QC_I32) c("uint8", QC_U8) c("int8", QC_I8) c("none", QC_NONE)
 #define QC_WEIGHT_BLOCKS(c) c("16", 16) c("32", 32) c("64", 64) c("128", 128) c("256", 256) c("none", 0)

@@ -110,6 +110,7 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
     out->dynamic = activation.dynamic;
     for (size_t i = 0; i < o->formats.count; i++)
         out->dynamic_recurrent = out->dynamic_recurrent || strcmp(o->formats.items[i], "qoperator") == 0;
+    out->dynamic_int4 = o->formats.count == 1 && strcmp(o->formats.items[0], "tflite") == 0;
     out->weight.dtype = weight.dtype;
     out->weight.bits = weight.bits;
     out->weight.format = weight.format;

@@ -54,7 +54,9 @@ static bool weight_of(struct weight *w, const struct qc_graph *g, const struct q
     if (!t || t->shape.rank != 2 || !t->count) return false;
     const struct qc_type *type = &g->values[v].type;
     const struct qc_qparams *s = qc_graph_parameters(g, v);
-    if (!s || !qc_dynamic_op(n, s->dtype) || g->values[n->inputs[0]].type.dtype != QC_F32) return false;
+    if (!s || s->block || !qc_dynamic_op(n, s->dtype == QC_I4 ? QC_I8 : s->dtype) ||
+        g->values[n->inputs[0]].type.dtype != QC_F32)
+        return false;
     *w = (struct weight){.stored = t,
                          .qparams = s,
                          .name = g->values[v].name,
@@ -69,7 +71,8 @@ static qc_id parameters(struct qc_graph *to, const struct weight *w, bool zero_p
 {
     const struct qc_qparams *s = w->qparams;
     const struct qc_shape vector = QC_SHAPE((int64_t)s->count), scalar = QC_SCALAR;
-    struct qc_tensor *t = qc_tensor_new(zero_points ? s->dtype : QC_F32, s->count > 1 ? &vector : &scalar, st);
+    struct qc_tensor *t = qc_tensor_new(zero_points ? (s->dtype == QC_I4 ? QC_I8 : s->dtype) : QC_F32,
+                                        s->count > 1 ? &vector : &scalar, st);
     for (size_t i = 0; t && i < s->count; i++)
         if (zero_points)
             ((uint8_t *)t->data)[i] = (uint8_t)s->zero_point[i];
@@ -91,7 +94,13 @@ static bool store_weight(struct integer_weight *out, struct qc_graph *to, const 
     bool shifted = false;
     for (size_t i = 0; i < s->count; i++) shifted = shifted || s->zero_point[i];
     *out = (struct integer_weight){.value = 0};
-    struct qc_tensor *t = w->transposed ? qc_tensor_transposed(w->stored, st) : qc_tensor_ref(w->stored);
+    struct qc_tensor *t =
+        s->dtype == QC_I4 ? qc_tensor_of(QC_I8, &w->stored->shape, w->stored->data, st) : qc_tensor_ref(w->stored);
+    if (t && w->transposed) {
+        struct qc_tensor *const rows = t;
+        t = qc_tensor_transposed(rows, st);
+        qc_tensor_unref(rows);
+    }
     return name && scale && zero && (out->value = qc_graph_add_made_constant(to, name, t, st)) &&
            (out->scale = parameters(to, w, false, scale, st)) &&
            (!shifted || (out->zero_point = parameters(to, w, true, zero, st)));

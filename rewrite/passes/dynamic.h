@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Dynamic quantization: products of a float input and a constant 8-bit matrix. Each run quantizes the input to uint8 by
-   its own minimum and maximum:
+/* Dynamic quantization: products of a float input and a constant matrix of 8 bits, or of int4 held in int8. Each run
+   quantizes the input to uint8 by its own minimum and maximum:
 
      q, s, z = DynamicQuantizeLinear(x)      y = Cast(MatMulInteger(q, w, z, zw)) * (s * sw) (+ bias)
 

@@ -78,6 +78,7 @@ struct qc_partition_options {
     bool blocks_restricted; /* as weight.restricted, for weights in blocks */
     bool few_have_zeros;    /* weights in blocks of fewer than 8 bits are asymmetric, whatever weight.symmetry is */
     bool dynamic_recurrent; /* dynamic quantization of LSTM: a format of the file has an operator for it */
+    bool dynamic_int4; /* dynamic quantization of products with int4 weights: all formats have an operator for it */
     enum qc_overflow_fix overflow_fix;
     bool simulates_hardware; /* sums or biases are not those of the target, so its times are not known */
     enum qc_prefer prefer;

@@ -234,6 +234,7 @@ bool qc_types_is_table(const struct qc_partition *p, const struct qc_match *m)
 static void note_weight(struct qc_partition *p, const struct qc_match *m, struct weight w, bool dynamic,
                         enum qc_dtype type)
 {
+    const bool four = type == QC_I4 && p->options.dynamic_int4;
     for (unsigned k = 0; k < m->node_count; k++) {
         const struct qc_node *n = &p->graph->nodes[m->nodes[k]];
         for (unsigned i = 0; i < n->input_count; i++) {
@@ -241,7 +242,7 @@ static void note_weight(struct qc_partition *p, const struct qc_match *m, struct
             p->weight_only_count += p->weight_of[m->nodes[k]] == 0;
             p->weight_of[m->nodes[k]] = w.value;
             p->weight_axis[m->nodes[k]] = w.axis;
-            note_input(p, m, m->nodes[k], dynamic && qc_dynamic_op(n, type));
+            note_input(p, m, m->nodes[k], dynamic && qc_dynamic_op(n, four && !qc_is_recurrent(n->op) ? QC_I8 : type));
         }
     }
 }

@@ -31,6 +31,8 @@ HOLES = numpy.array([[1, 1, 0, 0, 1], [1, 1, 1, 1, 1]], I32)
 GQA = {"num_heads": 4, "kv_num_heads": 2}
 PROMPT = [f(2, 5, 64), f(2, 5, 32), f(2, 5, 32)]
 STEP = [f(2, 1, 64), f(2, 1, 32), f(2, 1, 32), f(2, 2, 7, 16), f(2, 2, 7, 16)]
+PACKED = [*STEP[:3], *(ints(0, 256, 2, 2, 7, 8, dtype=U8) for _ in range(2))]
+BYTES = [*STEP[:3], *(ints(-128, 128, 2, 2, 7, 16, dtype=numpy.int8) for _ in range(2))]
 LATER = [c(numpy.array([7, 7], I32)), c(I32(8))]
 PADDED = [c(numpy.array([2, 6], I32)), c(I32(8))]
 
@@ -149,6 +151,8 @@ MORE = {
     "gqa_positions": gqa(STEP, *LATER, *caches(20, 8), ints(0, 15, 2, 1), do_rotary=1, rotary_interleaved=1),
     "gqa_bias": gqa(STEP, *PADDED, None, None, None, f(1, 4, 1, 8)),
     "gqa_sink": gqa(STEP, *PADDED, None, None, None, None, c(f(4)), smooth_softmax=1),
+    "gqa_cache_of_8_bits": gqa(BYTES, *PADDED, *[None] * 5, c(F32([0.03])), c(F32([0.02])), k_quant_type="PER_TENSOR", v_quant_type="PER_TENSOR", kv_cache_bit_width=8),
+    "gqa_cache_of_4_bits": gqa(PACKED, *LATER, *[None] * 5, c(0.3 + numpy.abs(f(2, 16)) / 9), c(0.4 + numpy.abs(f(32)) / 9), k_quant_type="PER_CHANNEL", v_quant_type="PER_CHANNEL", kv_cache_bit_width=4),
     "gqa_smooth": gqa(STEP, *PADDED, smooth_softmax=1),
     "gqa_lengths_of_queries": gqa(STEP, *PADDED, *[None] * 9, c(numpy.array([1, 1], I32))),
 }
@@ -197,6 +201,7 @@ REFUSED = {  # and what the message names
     "gqa_k_quant_type": (*gqa(PROMPT, None, None, *SEQLENS, k_quant_type="PER_TENSOR")[:3], "k_quant_type"),
     "gqa_v_quant_type": (*gqa(PROMPT, None, None, *SEQLENS, v_quant_type="PER_TENSOR")[:3], "v_quant_type"),
     "gqa_kv_cache_bit_width": (*gqa(PROMPT, None, None, *SEQLENS, kv_cache_bit_width=8)[:3], "kv_cache_bit_width"),
+    "gqa_bits_of_the_cache": (*gqa(BYTES, *LATER, *[None] * 5, c(f(1)), c(f(1)), k_quant_type="PER_TENSOR", v_quant_type="PER_TENSOR", kv_cache_bit_width=2)[:3], "kv_cache_bit_width"),
     "gqa_scales": (*gqa(PROMPT, None, None, *SEQLENS, *[None] * 5, c(f(1)), c(f(1)))[:3], "k_scale, v_scale"),
     "gqa_sliding_window_cache": (*gqa(STEP, *LATER, sliding_window_cache=1, local_window_size=4)[:3], "sliding_window_cache"),
     "gqa_qk_output": (*gqa(PROMPT, None, None, *SEQLENS, qk_output=1)[:3], "qk_output"),

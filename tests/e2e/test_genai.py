@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of decoders in onnxruntime-genai: they load, and generate the tokens of the model. The package is not among those of
-scripts/test: python3 -m venv build/venv/genai && build/venv/genai/bin/pip install onnxruntime-genai"""
+"""Files of decoders in onnxruntime-genai: they load, and generate the tokens of the model."""
 
+import importlib.util
 import json
 import shutil
 import subprocess
+import sys
 
 import decoder_model
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
-from conftest import ROOT
 from test_few_bits_kept import save as save_few_bits
+from test_kv_type import step
 
-PYTHON = ROOT / "build/venv/genai/bin/python"
-pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="onnxruntime-genai is not installed: see the head of this file")
+pytestmark = pytest.mark.skipif(not importlib.util.find_spec("onnxruntime_genai"), reason="onnxruntime-genai is not installed")
 PROMPTS = [[5, 17, 42, 99, 3], [8, 9], [100, 20, 30]]
 GENERATE = """
 import json, sys
@@ -53,7 +53,7 @@ def generated(folder, name, count=8):
     model = {"type": "llama", "vocab_size": last + 1, "context_length": 64, "bos_token_id": 1, "eos_token_id": last, "pad_token_id": 0, "decoder": decoder}
     search = {"do_sample": False, "max_length": 40, "num_beams": 1, "past_present_share_buffer": False, "top_k": 1}
     (place / "genai_config.json").write_text(json.dumps({"model": model, "search": search}))
-    done = subprocess.run([PYTHON, "-c", GENERATE, place, json.dumps(PROMPTS), str(count)], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", GENERATE, place, json.dumps(PROMPTS), str(count)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -110,6 +110,29 @@ def test_weights_of_8_bits(qcalib, tmp_path):
     tokens(tmp_path)
     qcalib("--data", "tokens.npy", "m.onnx", "--activation-type", "none", "--no-report", "-o", "q.onnx")
     assert generated(tmp_path, "q.onnx") == generated(tmp_path, "m.onnx")
+
+
+def stepped(path, stored, count):
+    """The tokens after each prompt by ONNX Runtime itself: the prompt, then a token at a time."""
+    found = []
+    for prompt in PROMPTS:
+        past, given, made = None, np.array([prompt]), []
+        for _ in range(count):
+            past = step(path, given, past, "gqa", stored)
+            made.append(int(past["logits"].numpy()[0, -1].argmax()))
+            given = np.array([made[-1:]])
+        found.append(made)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["int8", "int4"])
+def test_caches_of_integers(kind, qcalib, tmp_path):
+    decoder_model.save(tmp_path / "m.onnx", "gqa")
+    tokens(tmp_path)
+    qcalib("--data", "tokens.npy", "m.onnx", "--activation-type", "none", "--weight-type", "none", "--kv-type", kind, "--no-report", "-o", "q.onnx")
+    made = generated(tmp_path, "q.onnx")
+    assert made == stepped(tmp_path / "q.onnx", TensorProto.INT8 if kind == "int8" else TensorProto.UINT8, 8)
+    assert kind == "int4" or made == generated(tmp_path, "m.onnx")
 
 
 def test_few_bits_of_the_model(qcalib, tmp_path):

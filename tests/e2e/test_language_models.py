@@ -138,11 +138,12 @@ def test_attention_of_the_runtime_is_written_again(options, qcalib, tmp_path):
                 assert sqnr(y, f[name][:].reshape(y.shape)) > 100, name
 
 
-def test_attention_with_a_cache_of_8_bits_is_not(qcalib, tmp_path):
-    """The operator has no cache of int8 with a scale for each head, so the file has its nodes."""
+@pytest.mark.parametrize("options", (("float8e4m3fn",), ("int8", "--target", "openvino")))
+def test_attention_with_a_cache_of_8_bits_is_not(options, qcalib, tmp_path):
+    """ONNX Runtime has no kernel with a cache of this type, and other runtimes do not have the operator: the file has its nodes."""
     decoder_model.save(tmp_path / "m.onnx", "gqa")
     np.save(tmp_path / "tokens.npy", TOKENS)
-    qcalib("--data", "tokens.npy", "--kv-type", "int8", "m.onnx", "-o", "q.onnx", "--no-report")
+    qcalib("--data", "tokens.npy", "--kv-type", *options, "m.onnx", "-o", "q.onnx", "--no-report")
     ops = {n.op_type for n in onnx.load(str(tmp_path / "q.onnx")).graph.node}
     assert "Softmax" in ops and "GroupQueryAttention" not in ops
 

@@ -154,7 +154,8 @@ Test(expansion, a_later_file_stands_in_place_of_all_functions_of_the_name)
    declared with the schemas of the operators. */
 Test(expansion, built_in_functions_read_all_that_they_declare)
 {
-    static const char *const files[] = {"functions.rules", "functions_ml.rules", "functions_products.rules"};
+    static const char *const files[] = {"functions.rules", "functions_ml.rules", "functions_products.rules",
+                                        "functions_written.rules"};
     struct qc_status st = QC_STATUS_INIT;
     struct qc_rules *r = qc_rules_new(&st);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)

@@ -74,6 +74,28 @@ def test_weights_alone(kind, bits, program, tmp_path):  # noqa: F811
         np.testing.assert_allclose(interpreted(tmp_path, content), file["y"][:], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("inner", [24, 25])
+@pytest.mark.parametrize("scales", ["channel", "tensor"])
+def test_activations_rounded_at_run_time_beside_weights_of_4_bits(scales, inner, program, tmp_path):  # noqa: F811
+    """The weights take half of the bytes, also where a row ends within a byte. `run` reads the file as float layers with these weights."""
+    made(tmp_path, ROWS, (inner,), {**ROW_WEIGHTS, "w": array(inner, 64)})
+    options = ("--activation-type", "dynamic", *(["--per-tensor"] if scales == "tensor" else []))
+    whole = len(quantized(program, tmp_path, *options))
+    content = quantized(program, tmp_path, *options, "--weight-type", "int4")
+    found, weights = operators(content), inner * 64 + 64 * 48 + 48 * 5
+    assert found.count("FULLY_CONNECTED") == 3 and not {"QUANTIZE", "DEQUANTIZE", "CAST"} & set(found)
+    assert abs(whole - len(content) - weights / 2) < 64
+    if scales == "channel" and not NEW:
+        with pytest.raises((ValueError, RuntimeError)):
+            Interpreter(model_content=content).allocate_tensors()
+        return
+    got = interpreted(tmp_path, content)
+    assert sqnr(float_numbers(program, tmp_path), got) > 13
+    command(program, tmp_path, "run", "made.int8.tflite", "--data", "data.h5", "-o", "read.h5")
+    with h5py.File(tmp_path / "read.h5") as file:
+        assert sqnr(file["y"][:], got) > 35
+
+
 @pytest.mark.parametrize("scales", ["channel", "tensor"])
 def test_activations_rounded_at_run_time(scales, program, tmp_path):  # noqa: F811
     """Dense layers of floats with integer weights: the runtime rounds their inputs. Versions that read one scale refuse several."""

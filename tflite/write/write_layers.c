@@ -504,6 +504,13 @@ bool qc_tfl_write_dynamic(struct qc_tfl_writer *w, const struct qc_node *n)
               inputs[] = {qc_tfl_out_tensor_of(w, from->inputs[0], QC_TFL_PLAIN), have};
     if (!zeros) return false;
     struct qc_tfl_tensor *t = &w->tensors[have];
+    const int8_t *levels = weight->data;
+    bool four = true, any = false; /* levels of 4 bits; in those of 8 bits some number has more */
+    for (size_t i = 0; i < weight->count; i++) {
+        four = four && levels[i] >= -8 && levels[i] <= 7;
+        any = any || levels[i];
+    }
+    if (four && any) t->dtype = QC_I4;
     t->scale_count = units->count;
     t->scale = units->data;
     t->zero_point = zeros;
