@@ -186,6 +186,7 @@ static bool run_segment_unit(void *user, size_t unit, unsigned worker, struct qc
     struct running *r = user;
     struct qc_propagation *p = r->p;
     struct worker *w = &r->at[worker];
+    if (!w->runner && !qc_runner_new(&w->runner, r->plan, st)) return false;
     const size_t place = p->drawn ? p->drawn[unit] : unit;
     struct observing o = {.r = r, .unit = unit, .sample = qc_dataset_first_sample(p->data, place), .worker = worker};
     for (size_t i = 0; i < p->g->input_count; i++)
@@ -295,8 +296,7 @@ static bool make_workers(struct running *r, struct qc_arena *a, struct qc_status
 {
     if (!(r->at = QC_NEW_ARRAY(a, struct worker, r->workers, st))) return false;
     for (unsigned w = 0; w < r->workers; w++) {
-        if (!qc_runner_new(&r->at[w].runner, r->plan, st) || !qc_dataset_scratch_new(&r->at[w].scratch, st))
-            return false;
+        if (!qc_dataset_scratch_new(&r->at[w].scratch, st)) return false;
         if (!(r->at[w].scans = QC_NEW_ARRAY(a, struct qc_scan *, r->part->observed_count, st))) return false;
         for (size_t i = 0; i < r->part->observed_count; i++)
             if (r->part->observed[i].scan && !qc_scan_new(&r->at[w].scans[i], r->p->seen->need, st)) return false;
