@@ -77,6 +77,7 @@ static bool run_cut_unit(void *user, size_t item, unsigned worker, struct qc_sta
                          st))
         return false;
     for (size_t k = 0; k < s->count; k++) {
+        if (!s->runners[k][worker] && !qc_runner_new(&s->runners[k][worker], s->plan[k], st)) return false;
         struct qc_runner *runner = s->runners[k][worker];
         if (!feed(s, k, item, worker, st)) return false;
         if (!qc_runner_run(runner, NULL, NULL, st))
@@ -120,8 +121,7 @@ static bool make_runners(struct step *s, struct qc_arena *a, struct qc_status *s
     if (s->workers > s->r->count) s->workers = (unsigned)s->r->count;
     for (size_t k = 0; k < s->count; k++) {
         if (!(s->runners[k] = QC_NEW_ARRAY(a, struct qc_runner *, s->workers, st))) return false;
-        for (unsigned w = 0; w < s->workers; w++)
-            if (!qc_runner_new(&s->runners[k][w], s->plan[k], st)) return false;
+        if (!qc_runner_new(&s->runners[k][0], s->plan[k], st)) return false; /* others: by their workers */
     }
     return true;
 }

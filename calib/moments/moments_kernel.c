@@ -309,16 +309,19 @@ void qc_second_moments_row_of_tile(int64_t *to, const int16_t *a, size_t column,
 
 static QC_INLINE void sums_body(int64_t *sums, const int16_t *rows, size_t count, size_t stride, int shift)
 {
-    enum { BLOCK = 64 };
+    enum { BLOCK = 64, TOGETHER = 8 }; /* rows added in 16 bits */
+    _Static_assert(TOGETHER * QC_MOMENTS_LEVEL <= INT16_MAX, "the sum of some rows fits into 16 bits");
     for (size_t first = 0; first < stride; first += BLOCK) {
         int32_t sum[BLOCK] = {0};
         const size_t n = stride - first < BLOCK ? stride - first : BLOCK;
-        if (n == BLOCK)
-            for (size_t r = 0; r < count; r++)
-                for (size_t i = 0; i < BLOCK; i++) sum[i] += rows[r * stride + first + i];
-        else
-            for (size_t r = 0; r < count; r++)
-                for (size_t i = 0; i < n; i++) sum[i] += rows[r * stride + first + i];
+        const int16_t *x = rows + first;
+        size_t r = 0;
+        for (; r + TOGETHER <= count; r += TOGETHER, x += TOGETHER * stride)
+            for (size_t i = 0; i < n; i++)
+                sum[i] += (int16_t)(x[i] + x[stride + i] + x[2 * stride + i] + x[3 * stride + i] + x[4 * stride + i] +
+                                    x[5 * stride + i] + x[6 * stride + i] + x[7 * stride + i]);
+        for (; r < count; r++, x += stride)
+            for (size_t i = 0; i < n; i++) sum[i] += x[i];
         for (size_t i = 0; i < n; i++) sums[first + i] += (int64_t)sum[i] * ((int64_t)1 << shift);
     }
 }

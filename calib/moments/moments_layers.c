@@ -111,9 +111,9 @@ struct qc_second_moments_layer *qc_second_moments_of_recurrent(const struct qc_s
 
 enum {
     LANE_COLUMNS = 32,        /* most columns of matrices that are stored in lanes, if there are several groups */
-    BUFFER_ENTRIES = 1 << 16, /* entries of a buffer, whose rows are limited to BUFFER_MIN .. BUFFER_MAX */
+    BUFFER_ENTRIES = 1 << 17, /* entries of a buffer, whose rows are limited to BUFFER_MIN .. BUFFER_MAX */
     BUFFER_MIN = 32,
-    BUFFER_MAX = 128,
+    BUFFER_MAX = 256,
     SHARED_ENTRIES = 1 << 18, /* entries of the buffer that all layers share */
     ROWS_MIN = 16,            /* least rows of a sample */
     KEEP_MIN = 1 << 18        /* products in tiles from which rows may be kept: with fewer they save too little */

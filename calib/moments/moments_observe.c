@@ -311,7 +311,7 @@ static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_s
               : &w->buffers[index * QC_MOMENTS_BUFFERS + (part == QC_MOMENTS_HELD ? 2 : (size_t)(step & 1))];
     if (alone) b->count = 0; /* left by a sample that failed */
     if (b->count && (b->step != step || b->part != part) && !flush(m, index, w, b, st)) return false;
-    if (!b->rows && !make_rows(b, rows_bytes(m, index), st)) return false;
+    if (!b->rows && !make_rows(b, alone ? m->shared_size * sizeof(int16_t) : rows_bytes(m, index), st)) return false;
     b->step = step;
     b->part = part;
     for (size_t t = 0; t < rows; t++) {
@@ -375,7 +375,6 @@ bool qc_second_moments_begin(struct qc_second_moments *m, unsigned workers, stru
         w->squares = malloc((m->square_size + 1) * sizeof *w->squares);
         if (!w->buffers || !w->panels || !w->lanes || !w->squares)
             return qc_fail_memory(st, qc_second_moments_worker_bytes(m));
-        if (!make_rows(&w->shared, m->shared_size * sizeof(int16_t), st)) return false;
     }
     return true;
 }

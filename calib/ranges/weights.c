@@ -103,6 +103,7 @@ struct constant_quantizer {
     struct constant_use use;
     const struct qc_observer *observer;
     struct channels channels;
+    size_t paired; /* rows with a coarser scale because of pairs */
 };
 
 struct solving {
@@ -428,6 +429,20 @@ static bool look_at_constant(const struct solving *s, const struct constant_quan
     return true;
 }
 
+/* Raises the scales of weights whose pairs exceed their limit. */
+static bool fit_pairs_of(const struct solving *s, struct constant_quantizer *quantizer, struct qc_status *st)
+{
+    const struct constant_use *use = &quantizer->use;
+    const struct qc_pair_fit fit = {.g = s->g,
+                                    .quantizer = quantizer->id,
+                                    .node = use->layer ? use->layer : use->product,
+                                    .weights = use->tensor,
+                                    .axis = use->axis};
+    mend_empty(&quantizer->channels);
+    return !s->g->qparams_of[quantizer->id].pair_limit ||
+           qc_fit_pairs(&quantizer->paired, quantizer->channels.scale, quantizer->channels.zero_point, &fit, st);
+}
+
 /* Work item. Layers judged by their outputs come later: each uses all workers. */
 static bool solve_constant(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
@@ -446,7 +461,8 @@ static bool solve_constant(void *user, size_t item, unsigned worker, struct qc_s
     }
     return look_at_constant(s, quantizer, st) &&
            (is_by_output(s, quantizer) || qparams->block ||
-            solve_channels(quantizer, &s->c->choices[quantizer->id], s->g, NULL, s->options, st));
+            (solve_channels(quantizer, &s->c->choices[quantizer->id], s->g, NULL, s->options, st) &&
+             fit_pairs_of(s, quantizer, st)));
 }
 
 static bool solve_by_output(const struct solving *s, struct constant_quantizer *quantizer, struct qc_status *st)
@@ -460,16 +476,7 @@ static bool bind_constant(const struct solving *s, const struct constant_quantiz
 {
     const struct channels *channels = &quantizer->channels;
     const bool given = s->g->qparams_of[quantizer->id].given != NULL;
-    if (!given) mend_empty(channels);
-    if (!given && s->g->qparams_of[quantizer->id].pair_limit) {
-        const struct constant_use *use = &quantizer->use;
-        const struct qc_pair_fit fit = {.g = s->g,
-                                        .quantizer = quantizer->id,
-                                        .node = use->layer ? use->layer : use->product,
-                                        .weights = use->tensor,
-                                        .axis = use->axis};
-        if (!qc_fit_pairs(&s->c->paired, channels->scale, channels->zero_point, &fit, st)) return false;
-    }
+    s->c->paired += quantizer->paired;
     const struct qc_qparams *q = &s->g->qparams_of[quantizer->id];
     const bool powers = !given && q->power_of_two;
     if (!check_biases(s, &quantizer->use, st)) return false;
@@ -533,10 +540,13 @@ static bool choose_listed(struct solving *s, size_t count, const qc_id *quantize
             ok = add_constant_quantizer(s, quantizers[i], use, st);
     }
     ok = ok && qc_pool_run(s->count, solve_constant, s, &pool, st);
-    for (size_t i = 0; ok && i < s->count; i++)
-        ok = (!is_by_output(s, &s->quantizers[i]) || solve_by_output(s, &s->quantizers[i], st)) &&
-             (!g->qparams_of[s->quantizers[i].id].block || solve_blocks(s, &s->quantizers[i], st)) &&
-             bind_constant(s, &s->quantizers[i], st);
+    for (size_t i = 0; ok && i < s->count; i++) {
+        struct constant_quantizer *q = &s->quantizers[i];
+        const struct qc_qparams *qparams = &g->qparams_of[q->id];
+        if (is_by_output(s, q)) ok = solve_by_output(s, q, st) && fit_pairs_of(s, q, st);
+        if (qparams->block) ok = solve_blocks(s, q, st) && (qparams->given || fit_pairs_of(s, q, st));
+        ok = ok && bind_constant(s, q, st);
+    }
     s->quantizers = NULL;
     return ok;
 }

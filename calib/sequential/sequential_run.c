@@ -186,6 +186,7 @@ static bool run_segment_unit(void *user, size_t unit, unsigned worker, struct qc
     struct running *r = user;
     struct qc_propagation *p = r->p;
     struct worker *w = &r->at[worker];
+    if (!w->runner && !qc_runner_new(&w->runner, r->plan, st)) return false;
     const size_t place = p->drawn ? p->drawn[unit] : unit;
     struct observing o = {.r = r, .unit = unit, .sample = qc_dataset_first_sample(p->data, place), .worker = worker};
     for (size_t i = 0; i < p->g->input_count; i++)
@@ -295,8 +296,7 @@ static bool make_workers(struct running *r, struct qc_arena *a, struct qc_status
 {
     if (!(r->at = QC_NEW_ARRAY(a, struct worker, r->workers, st))) return false;
     for (unsigned w = 0; w < r->workers; w++) {
-        if (!qc_runner_new(&r->at[w].runner, r->plan, st) || !qc_dataset_scratch_new(&r->at[w].scratch, st))
-            return false;
+        if (!qc_dataset_scratch_new(&r->at[w].scratch, st)) return false;
         if (!(r->at[w].scans = QC_NEW_ARRAY(a, struct qc_scan *, r->part->observed_count, st))) return false;
         for (size_t i = 0; i < r->part->observed_count; i++)
             if (r->part->observed[i].scan && !qc_scan_new(&r->at[w].scans[i], r->p->seen->need, st)) return false;
@@ -304,15 +304,21 @@ static bool make_workers(struct running *r, struct qc_arena *a, struct qc_status
     return true;
 }
 
-static bool finish_segment(struct running *r, struct qc_status *st)
+/* Adds what the workers have scanned of a value. */
+static bool take_scans_of(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    const struct running *r = user;
+    const struct qc_segment_observed *o = &r->part->observed[item];
+    for (unsigned w = 0; o->scan && w < r->workers; w++)
+        if (!qc_histogram_add_scan(r->p->seen->values[r->p->watch[o->value] - 1].histogram, r->at[w].scans[item], st))
+            return false;
+    return true;
+}
+
+static bool finish_segment(struct running *r, const struct qc_pool_options *pool, struct qc_status *st)
 {
     struct qc_propagation *p = r->p;
-    for (size_t i = 0; i < r->part->observed_count; i++) {
-        const struct qc_segment_observed *o = &r->part->observed[i];
-        for (unsigned w = 0; o->scan && w < r->workers; w++)
-            if (!qc_histogram_add_scan(p->seen->values[p->watch[o->value] - 1].histogram, r->at[w].scans[i], st))
-                return false;
-    }
+    if (!qc_pool_run(r->part->observed_count, take_scans_of, r, pool, st)) return false;
     for (size_t i = 0; p->floats && i < p->g->input_count; i++) /* later parts mostly read kept values */
         if (r->part->inputs.has[p->g->inputs[i].value]) qc_dataset_let_go(p->data);
     for (size_t i = 0; i < r->part->leaves.count; i++) qc_activation_cache_drop(p->frontier, r->part->leaves.of[i]);
@@ -339,7 +345,7 @@ bool qc_segment_run(struct qc_propagation *p, const struct qc_segment *part, str
         a ? plan_segment(&r, a, st) && make_room_segment(&r, st) && make_workers(&r, a, st) : qc_fail_memory(st, 1);
     pool.workers = r.workers;
     ok = ok && qc_pool_run(p->units, run_segment_unit, &r, &pool, st);
-    ok = ok && finish_segment(&r, st);
+    ok = ok && finish_segment(&r, &(struct qc_pool_options){.workers = r.workers}, st);
     if (ok && part->counts) p->done += p->units;
     for (unsigned w = 0; r.at && w < r.workers; w++) {
         for (size_t i = 0; r.at[w].scans && i < r.part->observed_count; i++) qc_scan_free(r.at[w].scans[i]);

@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/pool.h"
 #include "base/scope.h"
 
 struct collecting {
@@ -234,16 +235,25 @@ static bool take_extremes(struct collecting *k, const struct qc_dataset *data, s
     return ok;
 }
 
+/* Adds what the workers have scanned of a value. */
+static bool take_scans(void *user, size_t value, unsigned worker, struct qc_status *st)
+{
+    struct collecting *k = user;
+    bool ok = true;
+    for (size_t i = value; ok && i < k->workers * k->c->count; i += k->c->count) {
+        ok = qc_histogram_add_scan(k->c->values[value].histogram, k->scans[i], st);
+        qc_scan_reset(k->scans[i]);
+    }
+    return ok;
+}
+
 /* Adds the statistics of the workers and lists the remaining units. */
 static bool take_over(struct collecting *k, const struct qc_dataset *data, struct qc_status *st)
 {
     size_t left = 0;
     bool ok = (!k->extremes || take_extremes(k, data, st)) &&
-              (!k->c->second_moments || qc_second_moments_end(k->c->second_moments, st));
-    for (size_t i = 0; ok && i < k->workers * k->c->count; i++) {
-        ok = qc_histogram_add_scan(k->c->values[i % k->c->count].histogram, k->scans[i], st);
-        qc_scan_reset(k->scans[i]);
-    }
+              (!k->c->second_moments || qc_second_moments_end(k->c->second_moments, st)) &&
+              qc_pool_run(k->c->count, take_scans, k, &(struct qc_pool_options){.workers = k->workers}, st);
     for (size_t i = 0; ok && i < k->unit_count; i++) {
         size_t u = k->units[i];
         if (!k->done[u])

@@ -467,11 +467,59 @@ static bool keep_states(const struct observing *o, struct worker *w, struct qc_s
     return true;
 }
 
+static bool shares(const struct qc_stream *s, size_t plan)
+{
+    return s->share_buffer && plan >= s->apart && qc_plan_buffer_bytes(s->plans[plan]);
+}
+
+static size_t shared_bytes(const struct qc_stream *s)
+{
+    size_t most = 0;
+    for (size_t k = 0; k < s->plan_count; k++) {
+        const size_t bytes = shares(s, k) ? qc_plan_buffer_bytes(s->plans[k]) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static void free_worker(struct worker *w, const struct qc_stream *s)
+{
+    qc_dataset_scratch_free(w->scratch);
+    for (size_t k = 0; k < s->plan_count; k++) {
+        for (size_t i = 0; w->states[k] && i < s->input_count; i++) free(w->states[k][i].data);
+        free(w->states[k]);
+        qc_runner_free(w->runners[k]);
+    }
+    free(w->buffer);
+    *w = (struct worker){.scratch = NULL};
+}
+
+/* Each worker makes what it needs before its first unit: with many of them this takes long. */
+static bool new_worker(struct worker *w, const struct qc_stream *s, struct qc_status *st)
+{
+    enum { FEW = 1024 }; /* trials read at most 256 units, again and again */
+    const size_t bytes = shared_bytes(s);
+    bool ok = qc_dataset_scratch_new(&w->scratch, st);
+    if (ok && (s->units ? s->unit_count : qc_dataset_units(s->data)) > FEW) qc_dataset_scratch_passes(w->scratch);
+    if (ok && bytes) {
+        if ((w->buffer = qc_pages_new(bytes)))
+            memset(w->buffer, 0, bytes);
+        else
+            ok = qc_fail_memory(st, bytes);
+    }
+    for (size_t k = 0; ok && k < s->plan_count; k++)
+        ok = shares(s, k) ? qc_runner_new_in(&w->runners[k], s->plans[k], w->buffer, st)
+                          : qc_runner_new(&w->runners[k], s->plans[k], st);
+    if (!ok) free_worker(w, s);
+    return ok;
+}
+
 /* Runs all plans on a unit. step: of the sequence. */
 static bool run_step(const struct running *r, size_t unit, size_t step, unsigned worker, struct qc_status *st)
 {
     const struct qc_stream *s = r->s;
     struct worker *w = &r->workers[worker];
+    if (!w->scratch && !new_worker(w, s, st)) return false;
     struct observing o = {.s = s,
                           .at = {.unit = unit, .worker = worker, .sample = qc_dataset_first_sample(s->data, unit)}};
     for (size_t k = 0; k < s->plan_count; k++) {
@@ -515,43 +563,12 @@ static bool run_sequence(void *user, size_t item, unsigned worker, struct qc_sta
     return true;
 }
 
-static bool shares(const struct qc_stream *s, size_t plan)
-{
-    return s->share_buffer && plan >= s->apart && qc_plan_buffer_bytes(s->plans[plan]);
-}
-
-static size_t shared_bytes(const struct qc_stream *s)
-{
-    size_t most = 0;
-    for (size_t k = 0; k < s->plan_count; k++) {
-        const size_t bytes = shares(s, k) ? qc_plan_buffer_bytes(s->plans[k]) : 0;
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
 size_t qc_stream_runner_bytes(const struct qc_stream *s)
 {
     size_t bytes = shared_bytes(s);
     for (size_t k = 0; k < s->plan_count; k++)
         bytes += qc_plan_runner_bytes(s->plans[k]) - (shares(s, k) ? qc_plan_buffer_bytes(s->plans[k]) : 0);
     return bytes;
-}
-
-static bool new_worker(struct worker *w, const struct qc_stream *s, struct qc_status *st)
-{
-    enum { FEW = 1024 }; /* trials read at most 256 units, again and again */
-    const size_t bytes = shared_bytes(s);
-    bool ok = qc_dataset_scratch_new(&w->scratch, st);
-    if (ok && (s->units ? s->unit_count : qc_dataset_units(s->data)) > FEW) qc_dataset_scratch_passes(w->scratch);
-    if (ok && bytes) {
-        if (!(w->buffer = qc_pages_new(bytes))) return qc_fail_memory(st, bytes);
-        memset(w->buffer, 0, bytes);
-    }
-    for (size_t k = 0; ok && k < s->plan_count; k++)
-        ok = shares(s, k) ? qc_runner_new_in(&w->runners[k], s->plans[k], w->buffer, st)
-                          : qc_runner_new(&w->runners[k], s->plans[k], st);
-    return ok;
 }
 
 bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
@@ -566,22 +583,15 @@ bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
         ok = qc_order_by_size(&order, s->data, s->input_count, s->units, count,
                               s->in_order ? QC_ORDER_KEPT : QC_ORDER_FREE, st);
     r.order = order;
-    for (unsigned w = 0; ok && w < workers; w++) ok = new_worker(&r.workers[w], s, st);
     const struct qc_pool_options pool = {.workers = workers,
                                          .progress = sequences ? NULL : s->progress,
                                          .progress_user = s->progress_user};
     ok = ok && (sequences ? qc_pool_run(sequences, run_sequence, &r, &pool, st)
                           : qc_pool_run(count, run_stream_unit, &r, &pool, st));
     for (unsigned w = 0; r.workers && w < workers; w++) {
-        qc_dataset_scratch_free(r.workers[w].scratch);
         for (size_t k = 0; ok && k < s->plan_count; k++)
             if (s->overflows[k] && r.workers[w].runners[k]) overflows_add(s->overflows[k], r.workers[w].runners[k]);
-        for (size_t k = 0; k < s->plan_count; k++) {
-            for (size_t i = 0; r.workers[w].states[k] && i < s->input_count; i++) free(r.workers[w].states[k][i].data);
-            free(r.workers[w].states[k]);
-            qc_runner_free(r.workers[w].runners[k]);
-        }
-        free(r.workers[w].buffer);
+        free_worker(&r.workers[w], s);
     }
     free(r.workers);
     free(order);

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pool.h"
+#include "base/scope.h"
+
 /* VALUES_LEAST: fewer values may agree by chance. FLOATS_A_LEVEL: distinct floats allowed per level, since different
    divisions of an integer differ in the last bits. */
 enum { VALUES_LEAST = 1024, FLOATS_A_LEVEL = 4, LEVELS_MOST = 1 << 16 };
@@ -59,7 +62,7 @@ static bool add_step_value(struct magnitudes *m, float v, struct qc_status *st)
     return true;
 }
 
-/* The values of all samples. */
+/* The values that one worker has read. */
 struct seen {
     struct magnitudes magnitudes;
     double lo, hi;
@@ -122,34 +125,72 @@ static double step_of_input(struct seen *s, double most)
     return step;
 }
 
-bool qc_input_step(double *step, const struct qc_dataset *data, size_t input, double most, struct qc_status *st)
+/* The samples, and what each worker has seen of them. */
+struct reading {
+    const struct qc_dataset *data;
+    size_t input;
+    struct part {
+        struct seen seen;
+        struct qc_dataset_scratch *scratch;
+    } * parts; /* [workers] */
+};
+
+static bool look_at_unit(void *user, size_t unit, unsigned worker, struct qc_status *st)
 {
-    const size_t count = qc_dataset_units(data);
-    struct qc_dataset_scratch *scratch = NULL;
-    const double levels = fmin(most, LEVELS_MOST);
-    struct seen s = {.magnitudes.most = (size_t)(FLOATS_A_LEVEL * (levels + 1))};
-    bool ok = qc_dataset_scratch_new(&scratch, st);
-    *step = 0;
-    if (ok) qc_dataset_scratch_passes(scratch);
-    for (size_t u = 0; ok && u < count && !s.magnitudes.too_many; u++) {
-        const size_t bytes = qc_dataset_unit_bytes(data, input, u), n = qc_dataset_unit_elements(data, input, u);
-        float *x = malloc(bytes + 1);
-        ok = (x || qc_fail_memory(st, bytes)) && qc_dataset_read(x, data, input, u, scratch, st) &&
-             look_for_step(&s, x, n, st);
-        free(x);
+    const struct reading *r = user;
+    struct part *p = &r->parts[worker];
+    if (p->seen.magnitudes.too_many) return true;
+    const size_t bytes = qc_dataset_unit_bytes(r->data, r->input, unit),
+                 n = qc_dataset_unit_elements(r->data, r->input, unit);
+    QC_FREED float *x = malloc(bytes + 1);
+    if (!x) return qc_fail_memory(st, bytes);
+    if (!p->scratch) {
+        if (!qc_dataset_scratch_new(&p->scratch, st)) return false;
+        qc_dataset_scratch_passes(p->scratch);
     }
-    qc_dataset_scratch_free(scratch);
-    if (ok) *step = step_of_input(&s, levels);
-    free(s.magnitudes.bits);
+    return qc_dataset_read(x, r->data, r->input, unit, p->scratch, st) && look_for_step(&p->seen, x, n, st);
+}
+
+/* Adds what another worker has seen. */
+static bool join_seen(struct seen *to, const struct seen *from, struct qc_status *st)
+{
+    const struct magnitudes *m = &from->magnitudes;
+    to->values += from->values;
+    to->lo = fmin(to->lo, from->lo);
+    to->hi = fmax(to->hi, from->hi);
+    to->magnitudes.too_many = to->magnitudes.too_many || m->too_many;
+    for (size_t i = 0; !to->magnitudes.too_many && i < m->room; i++) {
+        float v;
+        memcpy(&v, &m->bits[i], sizeof v);
+        if (m->bits[i] && !add_step_value(&to->magnitudes, v, st)) return false;
+    }
+    return true;
+}
+
+bool qc_input_step(double *step, const struct qc_dataset *data, size_t input, double most, unsigned workers,
+                   struct qc_status *st)
+{
+    const double levels = fmin(most, LEVELS_MOST);
+    struct reading r = {.data = data, .input = input, .parts = calloc(workers, sizeof *r.parts)};
+    if (!r.parts) return qc_fail_memory(st, workers * sizeof *r.parts);
+    for (unsigned w = 0; w < workers; w++) r.parts[w].seen.magnitudes.most = (size_t)(FLOATS_A_LEVEL * (levels + 1));
+    bool ok = qc_pool_run(qc_dataset_units(data), look_at_unit, &r, &(struct qc_pool_options){.workers = workers}, st);
+    for (unsigned w = 1; ok && w < workers; w++) ok = join_seen(&r.parts[0].seen, &r.parts[w].seen, st);
+    *step = ok ? step_of_input(&r.parts[0].seen, levels) : 0;
+    for (unsigned w = 0; w < workers; w++) {
+        qc_dataset_scratch_free(r.parts[w].scratch);
+        free(r.parts[w].seen.magnitudes.bits);
+    }
+    free(r.parts);
     return ok;
 }
 
 bool qc_input_step_once(double *step, struct qc_input_steps *known, const struct qc_dataset *data, size_t input,
-                        double most, struct qc_status *st)
+                        double most, unsigned workers, struct qc_status *st)
 {
     if (known->most < most || known->most > most) {
         double found;
-        if (!qc_input_step(&found, data, input, most, st)) return false;
+        if (!qc_input_step(&found, data, input, most, workers, st)) return false;
         *known = (struct qc_input_steps){.step = found, .most = most};
     }
     *step = known->step;

@@ -90,8 +90,9 @@ void qc_divergence_add(struct qc_error *e, enum qc_probabilities kind, const flo
 
 /* Computes the largest step of which every value of a float32 input is a multiple. The range of the values may have at
    most `most` steps, and at most 65536. The step is 0 if there is none, or too few values to tell. It depends only on
-   the set of values, not on their order. Reading stops at too many distinct values. */
-bool qc_input_step(double *step, const struct qc_dataset *data, size_t input, double most, struct qc_status *st);
+   the set of values, not on their order or the workers. Reading stops at too many distinct values. */
+bool qc_input_step(double *step, const struct qc_dataset *data, size_t input, double most, unsigned workers,
+                   struct qc_status *st);
 
 /* The step found for an input; most 0: not searched yet. */
 struct qc_input_steps {
@@ -99,7 +100,7 @@ struct qc_input_steps {
 };
 /* The same, but reads the data only if *known was not found with this `most`. */
 bool qc_input_step_once(double *step, struct qc_input_steps *known, const struct qc_dataset *data, size_t input,
-                        double most, struct qc_status *st);
+                        double most, unsigned workers, struct qc_status *st);
 
 /* Extends lo .. hi to a range whose scale is the step divided by an integer, as fine as the levels allow. Returns false
    if there is none. */

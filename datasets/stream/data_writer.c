@@ -16,15 +16,16 @@
 /* An attribute of HDF5, such as the name of a data set, has less than 64 KiB. */
 enum { LONGEST_NAME = 64000 };
 
-/* A unit that arrived early: its rows, compressed. */
+/* A unit to be written: its rows in their stored form. */
 struct parcel {
     struct parcel *next;
     size_t unit, rows;
     unsigned rank;
     int64_t dims[QC_DATA_RANK_MAX];
     struct row {
-        void *data; /* NULL: no elements */
+        const void *data; /* NULL: no elements */
         size_t size;
+        void *owned; /* NULL: the caller's, of a unit that is written at once */
     } row[];
 };
 
@@ -63,7 +64,7 @@ struct qc_writer {
 static void parcel_free(struct parcel *p)
 {
     if (!p) return;
-    for (size_t i = 0; i < p->rows; i++) free(p->row[i].data);
+    for (size_t i = 0; i < p->rows; i++) free(p->row[i].owned);
     free(p);
 }
 
@@ -249,19 +250,25 @@ static float *widened(const struct output *o, const void *data, size_t bytes, st
     return wide;
 }
 
-/* Makes the stored form of a row of `size` bytes: *to is owned by the caller (free). codec: NULL: not compressed. */
+/* Makes the stored form of a row of `size` bytes. codec: NULL: not compressed. keep: data outlives the parcel. */
 static bool encode(struct row *to, const void *data, size_t size, size_t element, struct qc_chunk_codec *codec,
-                   struct qc_status *st)
+                   bool keep, struct qc_status *st)
 {
-    if (codec) return qc_chunk_encode(&to->data, &to->size, data, size, element, codec, st);
-    if (!(to->data = malloc(size))) return qc_fail_memory(st, size);
-    memcpy(to->data, data, size);
-    to->size = size;
+    *to = (struct row){.data = data, .size = size};
+    if (keep && !codec) return true;
+    if (codec) {
+        if (!qc_chunk_encode(&to->owned, &to->size, data, size, element, codec, st)) return false;
+    } else {
+        if (!(to->owned = malloc(size))) return qc_fail_memory(st, size);
+        memcpy(to->owned, data, size);
+    }
+    to->data = to->owned;
     return true;
 }
 
+/* at_once: the parcel is written and freed before the caller's data changes. */
 static struct parcel *pack_parcel(struct qc_writer *w, const struct output *o, size_t unit, const void *data,
-                                  const int64_t *dims, unsigned rank, struct qc_status *st)
+                                  const int64_t *dims, unsigned rank, bool at_once, struct qc_status *st)
 {
     size_t rows = w->batch > 1 && o->cut ? (size_t)w->batch : 1, bytes, each;
     struct parcel *p = NULL;
@@ -279,7 +286,8 @@ static struct parcel *pack_parcel(struct qc_writer *w, const struct output *o, s
     bool ok = !each || ((c || !w->compressed) && (wide || o->given == o->dtype));
     if (wide) data = wide;
     for (size_t i = 0; ok && each && i < rows; i++)
-        ok = encode(&p->row[i], (const char *)data + i * each, each, qc_dtype_size(o->dtype), c ? c->codec : NULL, st);
+        ok = encode(&p->row[i], (const char *)data + i * each, each, qc_dtype_size(o->dtype), c ? c->codec : NULL,
+                    at_once && !wide, st);
     if (c) return_codec(w, c);
     free(wide);
     if (ok) return p;
@@ -364,8 +372,9 @@ bool qc_writer_put(struct qc_writer *w, size_t output, size_t unit, const void *
     struct output *o = &w->outputs[output];
     pthread_mutex_lock(&w->lock);
     bool ok = check_shape(w, o, dims, rank, st);
+    const bool at_once = unit == w->unit && output == w->turn; /* and stays so until it is written */
     pthread_mutex_unlock(&w->lock);
-    struct parcel *p = ok ? pack_parcel(w, o, unit, data, dims, rank, st) : NULL;
+    struct parcel *p = ok ? pack_parcel(w, o, unit, data, dims, rank, at_once, st) : NULL;
     if (!p) return false;
     pthread_mutex_lock(&w->lock);
     struct parcel **at = &o->waiting;

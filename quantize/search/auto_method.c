@@ -147,7 +147,7 @@ static bool take_steps(struct found *f, qc_id s, size_t input, struct qc_status 
     double step, lo = (double)all->scale * (levels.lo - all->zero_point),
                  hi = (double)all->scale * (levels.hi - all->zero_point);
     if (!qc_input_step_once(&step, &f->net->evidence->steps[input], f->net->setup->data, input,
-                            (double)levels.hi - levels.lo, st))
+                            (double)levels.hi - levels.lo, f->net->scheme.settings->workers, st))
         return false;
     if (!qc_range_of_step(&lo, &hi, step, levels, q->symmetry) || qc_ablated("input_steps")) return true;
     struct qc_method *own = QC_NEW_ARRAY(f->arena, struct qc_method, 1, st);

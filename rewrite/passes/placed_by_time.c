@@ -7,17 +7,9 @@
 #include "rewrite/passes/minimum_cut.h"
 #include "rewrite/passes/operator_times.h"
 
-/* On the first processor integers must take at most this part of the float model's time by estimate, for estimates are
-   wrong by 10 % on average; on others at most the float model's time. */
-#define GAINS 0.97
-
-/* Nanoseconds. A network stays in integers if that takes at most SLOWER more than in float on the first processor and
-   SLOWER_ELSEWHERE on others, or if it takes less than LEAST_TIME in float: a call takes as much. */
-enum { SLOWER = 6000, SLOWER_ELSEWHERE = 12000, LEAST_TIME = 12000 };
-
-/* For any processor: how often the shares of the others double, from the first one. */
-enum { STEPS = 6 };
-#define FIRST_SHARE 0.25
+#define QC_WHOLE(name, value, unit, reason) enum { name = (value) };
+#define QC_DECIMAL(name, value, unit, reason) static const double name = value;
+#include "rewrite/passes/placement_limits.def"
 
 struct placing {
     const struct qc_partition *p;
@@ -26,11 +18,14 @@ struct placing {
     double share[QC_PROCESSORS]; /* of the time of each processor in the sum */
     struct qc_arena *arena;
     struct qc_status *st;
-    struct qc_flow_cut *cut;
+    struct qc_flow_cut *cut; /* NULL: the placement is given */
+    const bool *real;        /* of a given one, [node_count + 1]: matches in float */
+    struct sides {
+        int64_t source, sink;
+    } * on;          /* of a given one, [vertices]: what a class or value costs on each side */
     qc_id *match_of; /* [node_count + 1]: the node of the match that contains it, or 0 */
     bool *unknown;   /* [node_count + 1]: matches whose time is not known */
-    int64_t time;    /* of all operators, ... */
-    int64_t others;  /* ... and of those without a match */
+    int64_t time;    /* of all operators */
     bool ok;
 };
 
@@ -49,9 +44,26 @@ static uint32_t of_floats(const struct placing *s, qc_id value)
     return QC_CUT_FIRST + (uint32_t)(s->g->node_count + s->g->value_count) + 2 + value;
 }
 
+/* Returns true if a vertex of a given placement is with the sink. A class has no side yet. */
+static bool is_with_sink(const struct placing *s, uint32_t vertex)
+{
+    if (vertex < QC_CUT_FIRST + s->g->node_count + 1)
+        return vertex == QC_CUT_SINK || (vertex >= QC_CUT_FIRST && s->real[vertex - QC_CUT_FIRST]);
+    return s->on[vertex].source > 0; /* floats, whose readers are known */
+}
+
 static void edge(struct placing *s, uint32_t from, uint32_t to, int64_t capacity)
 {
-    if (capacity > 0) s->ok = s->ok && qc_cut_edge(s->cut, from, to, capacity, s->st);
+    const uint32_t first = QC_CUT_FIRST + (uint32_t)s->g->node_count + 1;
+    if (capacity <= 0) return;
+    if (s->cut) {
+        s->ok = s->ok && qc_cut_edge(s->cut, from, to, capacity, s->st);
+        return;
+    }
+    const bool leaves = from >= first, enters = !leaves && to >= first; /* a vertex without a side */
+    if (leaves ? !is_with_sink(s, to) : is_with_sink(s, from) || (!enters && !is_with_sink(s, to))) return;
+    int64_t *sum = leaves ? &s->on[from].source : enters ? &s->on[to].sink : &s->time;
+    *sum = *sum < QC_CUT_NEVER - capacity ? *sum + capacity : QC_CUT_NEVER;
 }
 
 /* Returns the time to convert a value. */
@@ -159,110 +171,89 @@ static bool add_moves(struct placing *s, qc_id node)
     return true;
 }
 
-static void build(struct placing *s)
+/* Finds the matches, and those whose time is not known. */
+static bool find_matches(struct placing *s)
 {
     const struct qc_partition *p = s->p;
-    for (qc_id id = 1; id <= s->g->node_count; id++) {
+    struct qc_operator_times t;
+    s->match_of = QC_NEW_ARRAY(s->arena, qc_id, s->g->node_count + 1, s->st);
+    s->unknown = QC_NEW_ARRAY(s->arena, bool, s->g->node_count + 1, s->st);
+    for (qc_id id = 1; s->match_of && s->unknown && id <= s->g->node_count; id++) {
         const struct qc_match *m = p->matches.at[id];
-        struct qc_operator_times t;
         if (!m || p->weights_only[id]) continue;
         for (unsigned i = 0; i < m->node_count; i++) s->match_of[m->nodes[i]] = id;
         s->unknown[id] = !times_of(&t, s, m, 0);
-        if (!s->unknown[id]) weigh(s, of_node(id), &t);
+    }
+    return s->match_of && s->unknown;
+}
+
+static bool build(struct placing *s)
+{
+    if (!find_matches(s)) return false;
+    for (qc_id id = 1; id <= s->g->node_count; id++) {
+        struct qc_operator_times t;
+        const struct qc_match *m = s->p->matches.at[id];
+        if (m && !s->p->weights_only[id] && times_of(&t, s, m, 0)) weigh(s, of_node(id), &t);
     }
     for (qc_id id = 1; id <= s->g->node_count; id++) {
         struct qc_operator_times t;
         if (!s->p->matches.live[id] || s->match_of[id] || add_moves(s, id)) continue;
-        if (times_of(&t, s, NULL, id)) s->others += t.real;
+        if (times_of(&t, s, NULL, id)) s->time += t.real;
     }
     for (int i = 0; i < QC_PROCESSORS; i++)
         s->time += (int64_t)(s->share[i] * (double)qc_time_of_run((enum qc_processor)i, s->g));
-    s->time += s->others;
     for (qc_id v = 1; v <= s->g->value_count; v++) {
         if (s->g->values[v].type.dtype != QC_F32 || qc_constant_of(s->g, v)) continue;
         add_producer(s, v);
         add_readers(s, v);
     }
-}
-
-/* Which matches are in float: as many as possible, none, those that lower a sum, or given ones. */
-enum choice { ALL_REAL, NONE_REAL, LEAST_SUM, GIVEN };
-
-/* What is asked of a placement. */
-struct question {
-    const bool *fixed; /* [node_count + 1]: matches that stay in integers */
-    enum choice choice;
-    const bool *real; /* of GIVEN */
-};
-
-static bool is_real_in(const struct placing *s, qc_id id)
-{
-    return s->match_of[id] == id && !qc_cut_with_source(s->cut, of_node(id));
-}
-
-/* Finds the placement with the least time, and sets s->time to it. */
-static bool solve(struct placing *s, const struct question *q)
-{
-    struct qc_arena *a = s->arena;
-    const size_t nodes = s->g->node_count;
-    s->match_of = QC_NEW_ARRAY(a, qc_id, nodes + 1, s->st);
-    s->unknown = QC_NEW_ARRAY(a, bool, nodes + 1, s->st);
-    if (!s->match_of || !s->unknown || !qc_cut_new(&s->cut, QC_CUT_FIRST + nodes + 2 * s->g->value_count + 3, a, s->st))
-        return false;
-    s->ok = true;
-    build(s);
-    for (qc_id id = 1; id <= nodes; id++) {
-        if (s->match_of[id] != id) continue;
-        if (q->fixed[id] || s->unknown[id] || q->choice == NONE_REAL || (q->choice == GIVEN && !q->real[id]))
-            edge(s, QC_CUT_SOURCE, of_node(id), QC_CUT_NEVER);
-        else if (q->choice == ALL_REAL || q->choice == GIVEN)
-            edge(s, of_node(id), QC_CUT_SINK, QC_CUT_NEVER);
-    }
-    if (!s->ok) return false;
-    s->time += qc_cut_solve(s->cut);
-    return true;
-}
-
-/* Answers a question with the shares of *empty. Sets *time, and *real to the matches in float, unless it is NULL. */
-static bool answer(int64_t *time, bool **real, const struct placing *empty, const struct question *q)
-{
-    QC_ARENA_SCOPE *a = qc_arena_new(); /* of this cut: there are many */
-    struct placing s = *empty;
-    if (!a) return qc_fail_memory(s.st, 1);
-    s.arena = a;
-    if (!solve(&s, q)) return false;
-    *time = s.time;
-    if (!real) return true;
-    if (!(*real = QC_NEW_ARRAY(empty->arena, bool, s.g->node_count + 1, s.st))) return false;
-    for (qc_id id = 1; id <= s.g->node_count; id++) (*real)[id] = is_real_in(&s, id);
-    return true;
+    return s->ok;
 }
 
 /* A placement with its times. */
 struct placement {
-    bool *real;
+    bool *real; /* [node_count + 1]: matches in float */
     int64_t time[QC_PROCESSORS];
 };
 
-/* Adds the times of a placement on all processors. */
-static bool time_placement(struct placement *p, const struct placing *empty, const bool *fixed)
+/* Sets the times of a placement: the sum over operators and conversions; values are stored as what costs less. */
+static bool time_placement(struct placement *p, const struct placing *empty)
 {
+    const size_t vertices = QC_CUT_FIRST + empty->g->node_count + 2 * empty->g->value_count + 3;
     for (int i = 0; i < QC_PROCESSORS; i++) {
+        QC_ARENA_SCOPE *a = qc_arena_new();
         struct placing s = *empty;
+        if (!a) return qc_fail_memory(s.st, 1);
+        s.arena = a;
+        s.real = p->real;
         s.share[i] = 1;
-        if (!answer(&p->time[i], NULL, &s, &(struct question){.fixed = fixed, .choice = GIVEN, .real = p->real}))
-            return false;
+        s.ok = true;
+        if (!(s.on = QC_NEW_ARRAY(a, struct sides, vertices, s.st)) || !build(&s)) return false;
+        for (uint32_t v = QC_CUT_FIRST + (uint32_t)s.g->node_count + 1; v < vertices; v++)
+            s.time += s.on[v].source < s.on[v].sink ? s.on[v].source : s.on[v].sink;
+        p->time[i] = s.time;
     }
     return true;
 }
 
-static bool place_with(struct placement *out, const struct placing *empty, const double *share,
-                       const struct question *q)
+/* Finds the placement whose time on all processors together, by their shares, is least. */
+static bool place_with(struct placement *out, const struct placing *empty, const double *share, const bool *fixed)
 {
+    const size_t nodes = empty->g->node_count;
+    QC_ARENA_SCOPE *a = qc_arena_new(); /* of this cut: there are many */
     struct placing s = *empty;
-    int64_t time;
+    if (!a) return qc_fail_memory(s.st, 1);
+    s.arena = a;
+    s.ok = true;
     for (int i = 0; i < QC_PROCESSORS; i++) s.share[i] = share[i];
-    return answer(&time, &out->real, &s, q) && time_placement(out, empty, q->fixed);
+    if (!qc_cut_new(&s.cut, QC_CUT_FIRST + nodes + 2 * s.g->value_count + 3, a, s.st) || !build(&s)) return false;
+    for (qc_id id = 1; id <= nodes; id++)
+        if (s.match_of[id] == id && (fixed[id] || s.unknown[id])) edge(&s, QC_CUT_SOURCE, of_node(id), QC_CUT_NEVER);
+    if (!s.ok || !(out->real = QC_NEW_ARRAY(empty->arena, bool, nodes + 1, s.st))) return false;
+    qc_cut_solve(s.cut);
+    for (qc_id id = 1; id <= nodes; id++)
+        out->real[id] = s.match_of[id] == id && !qc_cut_with_source(s.cut, of_node(id));
+    return time_placement(out, empty);
 }
 
 /* Returns true if a placement gains on the processor of a choice; of any processor on the first, and it is not slower
@@ -272,7 +263,7 @@ static bool gains(const struct placement *p, const struct placement *floats, enu
     const int first = on == QC_PROCESSORS ? 0 : (int)on;
     for (int i = 0; i < QC_PROCESSORS; i++)
         if ((on == QC_PROCESSORS || (int)on == i) &&
-            (double)p->time[i] > (i == first ? GAINS : 1) * (double)floats->time[i])
+            (double)p->time[i] > (i == first ? QC_PLACED_GAIN : 1) * (double)floats->time[i])
             return false;
     return true;
 }
@@ -283,8 +274,8 @@ static bool is_as_fast(const struct placement *p, const struct placement *floats
     const int first = on == QC_PROCESSORS ? 0 : (int)on;
     for (int i = 0; i < QC_PROCESSORS; i++)
         if ((on == QC_PROCESSORS || (int)on == i) &&
-            p->time[i] - floats->time[i] > (i == first ? SLOWER : SLOWER_ELSEWHERE) &&
-            floats->time[first] >= LEAST_TIME)
+            p->time[i] - floats->time[i] > (i == first ? QC_PLACED_SLOWER : QC_PLACED_SLOWER_ELSEWHERE) &&
+            floats->time[first] >= QC_PLACED_LEAST_TIME)
             return false;
     return true;
 }
@@ -297,11 +288,11 @@ static bool find_best(struct placement *best, const struct placing *empty, const
     const bool any = on == QC_PROCESSORS;
     double share[QC_PROCESSORS] = {0};
     share[any ? 0 : on] = 1;
-    for (int step = 0; step < (any ? STEPS : 1); step++) {
-        if (!place_with(best, empty, share, &(struct question){.fixed = fixed, .choice = LEAST_SUM})) return false;
+    for (int step = 0; step < (any ? QC_PLACED_STEPS : 1); step++) {
+        if (!place_with(best, empty, share, fixed)) return false;
         if (gains(best, floats, on)) return true;
         for (int i = 1; any && i < QC_PROCESSORS; i++)
-            share[i] = ldexp(FIRST_SHARE, step) * (double)floats->time[0] / (double)floats->time[i];
+            share[i] = ldexp(QC_PLACED_FIRST_SHARE, step) * (double)floats->time[0] / (double)floats->time[i];
     }
     *best = *floats;
     return true;
@@ -312,14 +303,18 @@ bool qc_place_by_time(const bool **real, struct qc_partition *p, const bool *fix
 {
     const enum qc_processor on = p->options.processor;
     QC_ARENA_SCOPE *a = qc_arena_new();
-    const struct placing empty = {.p = p, .g = uses->graph, .uses = uses, .arena = a, .st = st};
-    const double plain[QC_PROCESSORS] = {[QC_PROCESSOR_AVX512_VNNI] = 1};
+    struct placing empty = {.p = p, .g = uses->graph, .uses = uses, .arena = a, .st = st}, first;
     struct placement integers, floats, best;
     *real = NULL;
     if (!a) return qc_fail_memory(st, 1);
-    if (!place_with(&integers, &empty, plain, &(struct question){.fixed = fixed, .choice = NONE_REAL}) ||
-        !place_with(&floats, &empty, plain, &(struct question){.fixed = fixed, .choice = ALL_REAL}))
+    first = empty;
+    first.share[0] = 1;
+    if (!(integers.real = QC_NEW_ARRAY(a, bool, first.g->node_count + 1, st)) ||
+        !(floats.real = QC_NEW_ARRAY(a, bool, first.g->node_count + 1, st)) || !find_matches(&first))
         return false;
+    for (qc_id id = 1; id <= first.g->node_count; id++)
+        floats.real[id] = first.match_of[id] == id && !fixed[id] && !first.unknown[id];
+    if (!time_placement(&integers, &empty) || !time_placement(&floats, &empty)) return false;
     if (gains(&integers, &floats, on) || is_as_fast(&integers, &floats, on)) return true;
     if (!find_best(&best, &empty, &floats, on, fixed)) return false;
     for (int i = 0; i < QC_PROCESSORS; i++) {

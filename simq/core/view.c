@@ -143,15 +143,22 @@ void qc_view_each(unsigned count, const struct qc_view *const views[], qc_view_r
     struct loop loops[QC_RANK_MAX] = {0};
     if (qc_view_count(views[0]) == 0) return;
     int rank = make_loops(loops, count, views);
-    const struct loop inner = rank ? loops[--rank] : (struct loop){.n = 1};
-    int64_t index[QC_RANK_MAX] = {0}, size[4];
+    const struct loop inner = rank ? loops[--rank] : (struct loop){.n = 1},
+                      next = rank ? loops[--rank] : (struct loop){.n = 1};
+    int64_t index[QC_RANK_MAX] = {0}, size[4], step[4];
     void *data[4];
     for (unsigned k = 0; k < count; k++) {
         data[k] = views[k]->data;
         size[k] = (int64_t)qc_dtype_size(views[k]->dtype);
+        step[k] = size[k] * next.stride[k];
     }
     for (;;) {
-        fn(user, inner.n, data, inner.stride);
+        for (int64_t i = 1;; i++) { /* runs may be short */
+            fn(user, inner.n, data, inner.stride);
+            if (i == next.n) break;
+            for (unsigned k = 0; k < count; k++) data[k] = (char *)data[k] + step[k];
+        }
+        for (unsigned k = 0; k < count; k++) data[k] = (char *)data[k] - (next.n - 1) * step[k];
         int d = rank;
         while (d-- > 0) {
             const bool more = ++index[d] < loops[d].n;

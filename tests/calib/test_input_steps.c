@@ -21,7 +21,7 @@ static double step_in_data(const float *x, size_t units, size_t each, double mos
     struct qc_memory_data *m = NULL;
     struct qc_dataset *d = NULL;
     struct qc_status st = QC_STATUS_INIT;
-    double step = -1;
+    double step = -1, by_three = -1;
     const struct qc_array array = {.name = "x",
                                    .dtype = QC_F32,
                                    .rank = 2,
@@ -32,7 +32,9 @@ static double step_in_data(const float *x, size_t units, size_t each, double mos
                                        .dims = (const int64_t[]){1, (int64_t)each}};
     cr_assert(qc_memory_data_new(&m, "rows", &st) && qc_memory_data_add(m, &array, x, &st), "%s", st.message);
     cr_assert(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
-    cr_assert(qc_input_step(&step, d, 0, most, &st), "%s", st.message);
+    cr_assert(qc_input_step(&step, d, 0, most, 1, &st), "%s", st.message);
+    cr_assert(qc_input_step(&by_three, d, 0, most, 3, &st), "%s", st.message);
+    cr_expect_eq(step, by_three, "%g by one worker, %g by three", step, by_three);
     qc_dataset_free(d);
     qc_memory_data_free(m);
     return step;

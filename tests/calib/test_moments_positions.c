@@ -73,6 +73,8 @@ Test(moments_positions, nothing_depends_on_the_order_in_memory)
     }
 }
 
+enum { MANY = 8, ROWS = 16 * MANY /* all of them are taken */ };
+
 /* The moments of a matrix product that is shown its rows in samples of `each`. */
 static struct qc_second_moments *rows_in_samples(const struct qc_graph *g, float *x, size_t rows, size_t each)
 {
@@ -80,9 +82,9 @@ static struct qc_second_moments *rows_in_samples(const struct qc_graph *g, float
     struct qc_second_moments *m = NULL;
     cr_assert(qc_second_moments_new(&m, g, QC_MOMENTS_ALL, 0, &st) && qc_second_moments_begin(m, 1, &st), "%s",
               st.message);
-    const struct qc_shape shape = QC_SHAPE((int64_t)each, CHANNELS);
+    const struct qc_shape shape = QC_SHAPE((int64_t)each, MANY);
     for (size_t r = 0; r < rows; r += each) {
-        const struct qc_view v = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, x + r * CHANNELS);
+        const struct qc_view v = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, x + r * MANY);
         cr_assert(qc_second_moments_observe(m, 0, 1, qc_second_moments_at(m, 0)->value, QC_MOMENTS_NO_PEAK, &v, &st));
     }
     return m;
@@ -91,20 +93,19 @@ static struct qc_second_moments *rows_in_samples(const struct qc_graph *g, float
 /* A sample that fills a buffer takes none of its layer, and its sums are those of its rows one by one. */
 Test(moments_positions, samples_of_many_rows_share_a_buffer)
 {
-    enum { ROWS = 16 * CHANNELS }; /* all of them are taken */
     struct qc_status st = QC_STATUS_INIT;
-    float x[ROWS * CHANNELS];
-    double h[2][CHANNELS * CHANNELS], mean[2][CHANNELS];
-    char *numbers = case_numbers(CHANNELS * 64, 0.3f, 5);
+    float x[ROWS * MANY];
+    double h[2][MANY * MANY], mean[2][MANY];
+    char *numbers = case_numbers(MANY * 64, 0.3f, 5);
     const size_t room = strlen(numbers) + 256;
     char *graph = malloc(room);
     snprintf(graph, room,
-             "graph \"g\"\ninput %%1 \"x\" f32[N,6]\nconst %%2 \"w\" f32[6,64] = %s\n%%3 \"y\" = "
+             "graph \"g\"\ninput %%1 \"x\" f32[N,8]\nconst %%2 \"w\" f32[8,64] = %s\n%%3 \"y\" = "
              "MatMul(%%1, %%2)\noutput \"y\" %%3\n",
              numbers);
     struct qc_graph *g = test_graph(graph);
-    for (size_t i = 0; i < ROWS * CHANNELS; i++) /* all rows are of one step */
-        x[i] = i % CHANNELS ? (float)((int)(i * 7919 % 1001) - 300) : 1000;
+    for (size_t i = 0; i < ROWS * MANY; i++) /* all rows are of one step */
+        x[i] = i % MANY ? (float)((int)(i * 7919 % 1001) - 300) : 1000;
     struct qc_second_moments *m[2] = {rows_in_samples(g, x, ROWS, ROWS), rows_in_samples(g, x, ROWS, 1)};
     bool own[2] = {false, false};
     for (size_t k = 0; k < 2; k++) {

@@ -24,7 +24,7 @@ static double step_of(const int *k, size_t count, double off, size_t values)
     const struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = (const int64_t[]){1, each}};
     cr_assert(qc_memory_data_new(&m, "rows", &st) && qc_memory_data_add(m, &array, x, &st), "%s", st.message);
     cr_assert(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
-    cr_assert(qc_input_step(&step, d, 0, 255, &st), "%s", st.message);
+    cr_assert(qc_input_step(&step, d, 0, 255, 1, &st), "%s", st.message);
     qc_dataset_free(d);
     qc_memory_data_free(m);
     return step;

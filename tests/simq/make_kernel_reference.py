@@ -309,6 +309,8 @@ def normalising():
             case("%s_%d" % (op, axis), op, [x * f32(30)], runtime(op, [x * f32(30)], axis=axis), axis=axis)
     wide = floats(1, 3, 70)
     case("Softmax_many_lanes", "Softmax", [wide], runtime("Softmax", [wide], axis=1), axis=1)
+    short = np.ascontiguousarray(wide.transpose(0, 2, 1))
+    case("Softmax_short_lines", "Softmax", [short], runtime("Softmax", [short], axis=-1), axis=-1)
     y = floats(2, 3, 4)
     for axis, shape in ((-1, (4,)), (1, (3, 4)), (-2, (3, 4)), (1, (4,)), (0, (1, 4)), (0, (1,))):
         d = y.astype(np.float64)

@@ -81,6 +81,27 @@ static QC_INLINE void lanes_of_body(const bool native, float *y, const float *x,
 QC_SIMD_ROUND(lanes_of, (float *y, const float *x, int64_t n, const int64_t stride[2], int64_t lanes, bool log_form),
               (y, x, n, stride, lanes, log_form))
 
+/* Lines of few elements, wherever they are: their sums have one element a part, so both orders of summation are one. */
+struct short_lines {
+    float *y[LANES];
+    const float *x[LANES];
+    int64_t count;
+};
+
+static void run_short_lines(const struct short_lines *s, int64_t n)
+{
+    float block[QC_LINE_PARTS * LANES] = {0};
+    if (s->count < n) {
+        for (int64_t j = 0; j < s->count; j++) softmax_line(s->y[j], s->x[j], n, false);
+        return;
+    }
+    for (int64_t j = 0; j < s->count; j++)
+        for (int64_t i = 0; i < n; i++) block[i * LANES + j] = s->x[j][i];
+    lanes_of(block, block, n, (int64_t[]){LANES, LANES}, s->count, false);
+    for (int64_t j = 0; j < s->count; j++)
+        for (int64_t i = 0; i < n; i++) s->y[j][i] = block[i * LANES + j];
+}
+
 static bool run_softmax(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
@@ -99,17 +120,26 @@ static bool run_softmax(const struct qc_run *r, struct qc_status *st)
     const int64_t n = views[0].dim[axis], lanes = axis == inner ? 1 : views[0].dim[inner];
     const int64_t stride[2] = {views[0].stride[axis], views[1].stride[axis]};
     const struct qc_view *const both[] = {&views[0], &views[1]};
+    const bool few = axis == inner && n < QC_LINE_PARTS && !s->log;
+    struct short_lines lines = {.count = 0};
     struct qc_walk w;
     for (bool more = qc_walk_begin(&w, 2, both, 1U << axis | 1U << inner); more; more = qc_walk_next(&w)) {
         for (int64_t j = 0; j < lanes; j += LANES) {
             float *y = qc_at(&views[0], w.at[0] + j);
             const float *x = qc_at(&views[1], w.at[1] + j);
-            if (axis == inner)
+            if (few) {
+                lines.y[lines.count] = y;
+                lines.x[lines.count++] = x;
+                if (lines.count < LANES) continue;
+                run_short_lines(&lines, n);
+                lines.count = 0;
+            } else if (axis == inner)
                 softmax_line(y, x, n, s->log);
             else
                 lanes_of(y, x, n, stride, lanes - j < LANES ? lanes - j : LANES, s->log);
         }
     }
+    run_short_lines(&lines, n);
     return true;
 }
 
