@@ -167,28 +167,50 @@ static struct qc_race_terms terms_of(bool held, unsigned kind)
                                   .expected = kind == WEIGHTS};
 }
 
-/* Makes the job's network with an idea and keeps it if it gains. */
-static bool confirm(struct qc_report_idea *row, const struct trying *t, const struct idea *idea, struct qc_status *st)
+/* Makes the job's network with operators in float; the probe was made in full, of the same evidence. */
+static bool keep_operators(bool *kept, const struct trying *t, const struct idea *idea, struct qc_status *st)
 {
-    struct qc_candidate *full = NULL;
+    const struct qc_scheme base = t->c->scheme;
     struct qc_status why = QC_STATUS_INIT;
-    struct qc_race_result results[2];
-    const struct qc_race_terms terms = terms_of(true, idea->kind);
-    size_t best;
     struct qc_change change;
     if (!change_of(&change, t, idea, st)) return false;
-    if (idea->operators) { /* the probe was made in full, of the same evidence */
-        const struct qc_scheme base = t->c->scheme;
-        row->kept = qc_candidate_change(t->c, &base, &change, &why);
-        return row->kept || (qc_candidate_refused(NULL, t->c, &why, st) && qc_candidate_make(t->c, &base, NULL, st));
+    *kept = qc_candidate_change(t->c, &base, &change, &why);
+    return *kept || (qc_candidate_refused(NULL, t->c, &why, st) && qc_candidate_make(t->c, &base, NULL, st));
+}
+
+/* Makes the job's network with each idea whose probe gains, and keeps the best if it gains on held-out units. of, rows:
+   [count] by candidate; those of the job are not used. */
+static bool confirm(bool *changed, const struct trying *t, const struct idea *const *of,
+                    struct qc_report_idea *const *rows, const struct qc_race_result *probes, size_t count,
+                    struct qc_status *st)
+{
+    const struct qc_race_terms terms = terms_of(true, of[1]->kind);
+    struct qc_candidate *full[IDEAS + 1] = {NULL};
+    const struct qc_network *networks[IDEAS + 1] = {t->c->network};
+    struct qc_report_idea *row_of[IDEAS + 1];
+    struct qc_race_result results[IDEAS + 1];
+    size_t made = 1, best = 0;
+    bool ok = true;
+    for (size_t k = 1; ok && k < count; k++) {
+        struct qc_status why = QC_STATUS_INIT;
+        struct qc_change change;
+        if (!(probes[k].worth > terms.least_db)) continue;
+        if (!(ok = change_of(&change, t, of[k], st))) break;
+        if (!qc_candidate_derive(&full[made], t->c, &change, QC_RIVAL, &why)) {
+            ok = qc_candidate_refused(NULL, t->c, &why, st);
+            continue;
+        }
+        row_of[made] = rows[k];
+        networks[made] = full[made]->network;
+        made++;
     }
-    if (!qc_candidate_derive(&full, t->c, &change, QC_RIVAL, &why)) return qc_candidate_refused(NULL, t->c, &why, st);
-    const struct qc_network *const networks[] = {t->c->network, full->network};
-    const bool ok = qc_race_of_networks(results, &best, t->c->network, networks, 2, &terms, st);
-    if (ok) note(row, &results[1]);
-    row->kept = ok && best == 1;
-    if (row->kept) qc_candidate_adopt(t->c, full);
-    qc_candidate_free(full);
+    ok = ok && (made == 1 || qc_race_of_networks(results, &best, t->c->network, networks, made, &terms, st));
+    for (size_t k = 1; ok && k < made; k++) note(row_of[k], &results[k]);
+    if (ok && best) {
+        row_of[best]->kept = *changed = true;
+        qc_candidate_adopt(t->c, full[best]);
+    }
+    for (size_t k = 1; k < made; k++) qc_candidate_free(full[k]);
     return ok;
 }
 
@@ -218,21 +240,18 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     const struct qc_race_terms terms = terms_of(!made[0], kind);
     ok = ok && (count == 1 || qc_race_of_networks(results, &best, t->c->network, networks, count, &terms, st));
     if (kind == OPERATORS && !t->operators.must_save && results[0].sqnr_db >= QC_FREE_OPERATORS_BELOW_DB) best = 0;
-    struct qc_report_idea *rows = &t->list[t->count];
+    struct qc_report_idea *rows[IDEAS + 1];
     for (size_t k = 1; ok && k < count; k++) {
-        ok = describe(&rows[k - 1], t, of[k], st);
-        note(&rows[k - 1], &results[k]);
+        rows[k] = &t->list[t->count++];
+        ok = describe(rows[k], t, of[k], st);
+        note(rows[k], &results[k]);
     }
-    t->count += count - 1;
     for (size_t k = 0; k <= IDEAS; k++) qc_candidate_free(made[k]);
-    for (bool kept = false; ok && best && !kept;) {
-        ok = confirm(&rows[best - 1], t, of[best], st);
-        kept = rows[best - 1].kept;
-        *changed = *changed || (ok && kept);
-        results[best].worth = -(double)INFINITY; /* the next one, if it is not confirmed */
-        best = qc_race_best(results, count, terms.least_db);
-    }
-    return ok;
+    if (!ok || !best) return ok;
+    if (kind != OPERATORS) return confirm(changed, t, of, rows, results, count, st);
+    if (!keep_operators(&rows[best]->kept, t, of[best], st)) return false;
+    *changed = *changed || rows[best]->kept;
+    return true;
 }
 
 /* True if the job may look for free changes, but for memory. */
