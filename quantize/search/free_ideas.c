@@ -15,7 +15,7 @@
 
 /* Kinds of ideas, in the order in which they are tried. */
 enum { CHANNELS, WEIGHTS, OPERATORS, KINDS };
-enum { OPTIONS = 2 };
+enum { OPTIONS = 3 };
 
 struct idea {
     const char *name; /* for the report and for scripts/ablation */
@@ -29,7 +29,7 @@ struct idea {
 
 static bool is_given(const struct qc_candidate *c, enum qc_option o)
 {
-    return c->setup->options->given[o];
+    return c->scheme.options->given[o];
 }
 
 /* True if factors of channels can gain: activations have calibrated ranges, and no option decides the factors. */
@@ -57,9 +57,15 @@ static bool may_choose_weights(const struct qc_candidate *c)
 
 static bool may_use_full_range(const struct qc_candidate *c)
 {
-    const struct qc_options *o = c->setup->options;
+    const struct qc_options *o = c->scheme.options;
     return may_choose_weights(c) && !o->given[QC_OPTION_RANGE] && !o->by_target[QC_OPTION_RANGE] &&
            c->scheme.partition.weight.restricted;
+}
+
+/* Weights of few bits: which factors are best depends on the ranges of weights. */
+static bool may_scale_few(const struct qc_candidate *c)
+{
+    return may_scale(c) && may_use_full_range(c) && !qc_ablated("full_range");
 }
 
 /* quantize/search/float_operators.h decides. */
@@ -69,11 +75,17 @@ static bool always(const struct qc_candidate *c)
     return true;
 }
 
+#define EQUALIZED "equalize", "free"
+#define SMOOTHED "scale-channels", "free"
+#define BY_OUTPUT "weight-method", "output"
+#define FULL "range", "full"
 static const struct idea ideas[] = {
-    {"equalize", CHANNELS, QC_ANOTHER_FORM, may_scale, 1, {{"equalize", "free"}}, 0},
-    {"smooth", CHANNELS, QC_ANOTHER_FORM, may_scale, 1, {{"scale-channels", "free"}}, 0},
-    {"weight_method", WEIGHTS, QC_SAME_FORM, may_choose_weights, 1, {{"weight-method", "output"}}, 0},
-    {"full_range", WEIGHTS, QC_SAME_FORM, may_use_full_range, 2, {{"weight-method", "output"}, {"range", "full"}}, 0},
+    {"equalize", CHANNELS, QC_ANOTHER_FORM, may_scale, 1, {{EQUALIZED}}, 0},
+    {"equalize", CHANNELS, QC_ANOTHER_FORM, may_scale_few, 3, {{EQUALIZED}, {BY_OUTPUT}, {FULL}}, 0},
+    {"smooth", CHANNELS, QC_ANOTHER_FORM, may_scale, 1, {{SMOOTHED}}, 0},
+    {"smooth", CHANNELS, QC_ANOTHER_FORM, may_scale_few, 3, {{SMOOTHED}, {BY_OUTPUT}, {FULL}}, 0},
+    {"weight_method", WEIGHTS, QC_SAME_FORM, may_choose_weights, 1, {{BY_OUTPUT}}, 0},
+    {"full_range", WEIGHTS, QC_SAME_FORM, may_use_full_range, 2, {{BY_OUTPUT}, {FULL}}, 0},
     {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 8},
     {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 4},
     {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 2},
