@@ -269,7 +269,7 @@ static bool add_layers(struct qc_ideas *ideas, const struct trying *t, const str
     size_t layers = 0;
     for (size_t i = from; i < end; i++) {
         const size_t before = idea.change.count;
-        if (!qc_layer_remedy(&idea.change, &t->net->scheme, &s->layers[i], in_float, a, st)) return false;
+        if (!qc_layer_remedies(&idea.change, t->net, s, i, i + 1, in_float, a, st)) return false;
         if (idea.change.count == before) continue;
         idea.node = layers++ ? qc_arena_printf(a, st, "%s, %s", idea.node, s->layers[i].name)
                              : qc_arena_strdup(a, s->layers[i].name, st);

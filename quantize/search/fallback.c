@@ -6,12 +6,13 @@
 
 #include "base/index.h"
 #include "base/scope.h"
+#include "calib/moments/second_moments.h"
 #include "graph/types/number_format.h"
 #include "quantize/search/limits.h"
 #include "quantize/setup/model.h"
 
 /* What changes for a layer. */
-enum remedy { KEEP, WIDE_ACTIVATIONS, WIDE_WEIGHTS, WIDE_BLOCKS, FLOAT_INPUTS, IN_FLOAT };
+enum remedy { KEEP, WIDE_ACTIVATIONS, WIDE_WEIGHTS, BYTES_OF_WEIGHTS, WIDE_BLOCKS, FLOAT_INPUTS, IN_FLOAT };
 enum rung { WIDE, FLOATS, RUNGS };
 
 /* The most accurate format of activations in blocks. */
@@ -91,8 +92,8 @@ static bool has_small_floats(const struct qc_partition_options *base)
     return qc_is_small_float(base->activation.dtype);
 }
 
-/* Widens the weights or the activations, whichever lose more: 32-bit sums have no room for both. With activations in
-   blocks, whose noise is not measured, both. */
+/* Widens the weights or the activations, whichever lose more. With activations in blocks, whose noise is not measured,
+   both. */
 static enum remedy remedy_in(const struct terms *t, const struct qc_layer_effect *e, enum rung rung)
 {
     const unsigned activation = bits(t->base->activation.dtype), weight = bits(t->base->weight.dtype);
@@ -101,9 +102,9 @@ static enum remedy remedy_in(const struct terms *t, const struct qc_layer_effect
     if (has_wide_blocks(t->base)) return WIDE_BLOCKS;
     const bool weights = isfinite(e->noise_weights) && e->noise_weights > e->noise / 2;
     if (has_small_floats(t->base)) return weights ? IN_FLOAT : FLOAT_INPUTS;
-    if (weights && weight < bits(wide_weight(t)) && activation <= 8) return WIDE_WEIGHTS;
+    if (weights && weight < bits(wide_weight(t))) return wide_weight(t) == QC_I8 ? BYTES_OF_WEIGHTS : WIDE_WEIGHTS;
     const bool again = t->rounds_again && isfinite(e->noise_weights) && strcmp(e->op, "Conv") != 0;
-    if (!weights && activation && activation <= 8 && weight <= 8 && !again) return WIDE_ACTIVATIONS;
+    if (!weights && activation && activation <= 8 && !again) return WIDE_ACTIVATIONS;
     return t->integer ? KEEP : IN_FLOAT;
 }
 
@@ -121,17 +122,18 @@ static enum qc_dtype wide_activation(const struct qc_partition_options *base)
 }
 
 /* Adds the options that change a layer; none if it keeps its types. */
-static bool add_remedy(struct qc_change *to, const struct terms *t, const struct qc_layer_effect *e, enum rung rung,
+static bool add_remedy(struct qc_change *to, const struct terms *t, const struct qc_layer_effect *e, enum remedy remedy,
                        struct qc_arena *a, struct qc_status *st)
 {
     static const char activations[] = "activation-type", weights[] = "weight-type";
     const char *glob = qc_glob_of_name(e->name, a, st), *type = "none";
     if (!glob) return false;
-    switch (remedy_in(t, e, rung)) {
+    switch (remedy) {
     case KEEP: return true;
     case IN_FLOAT: return qc_change_add(to, "skip", glob, a, st);
     case WIDE_WEIGHTS:
-        type = wide_weight(t) == QC_I16 ? "int16" : "int8";
+    case BYTES_OF_WEIGHTS:
+        type = remedy == WIDE_WEIGHTS ? "int16" : "int8";
         return qc_change_add(to, weights, qc_arena_printf(a, st, "%s:%s", type, glob), a, st);
     case WIDE_ACTIVATIONS: type = wide_activation(t->base) == QC_I16 ? "int16" : "uint16"; break;
     case WIDE_BLOCKS: type = WIDE_FORMAT; break;
@@ -142,25 +144,30 @@ static bool add_remedy(struct qc_change *to, const struct terms *t, const struct
             qc_change_add(to, weights, qc_arena_printf(a, st, "int8:%s", glob), a, st));
 }
 
-bool qc_layer_remedy(struct qc_change *to, const struct qc_scheme *scheme, const struct qc_layer_effect *e,
-                     bool in_float, struct qc_arena *a, struct qc_status *st)
-{
-    const struct terms t = terms_of(scheme);
-    return add_remedy(to, &t, e, in_float ? FLOATS : WIDE, a, st);
-}
-
-/* Operators whose results a layer reads. */
-enum { FEEDERS = 3 };
-struct feeders {
-    const char *names[FEEDERS]; /* of layers; NULL: none */
+/* What a layer reads and writes. */
+enum { WIRES = 3 };
+struct wires {
+    const char *feeders[WIRES]; /* layers that compute its inputs; NULL: none */
+    qc_id inputs[WIRES];        /* their quantizers in the simulated graph; 0: none */
+    qc_id weight, result;       /* quantizers; result: if a layer reads it */
+    bool product;
 };
 
 struct widening {
-    struct qc_attempts *t;
     const struct qc_sensitivity *s;
     struct terms terms;
-    const struct feeders *feeders; /* [s->count] */
+    struct wires *wires; /* [s->count] */
+    size_t quantizers;
+    bool *wide; /* [quantizers + 1]: more than 8 bits, by the base types */
 };
+
+/* Returns the quantizer of a value that a node reads; 0 if it is in float. */
+static qc_id quantizer_of(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *d = qc_node_of(g, v);
+    const qc_id q = g->values[d && d->op == QC_OP_Dequantize ? d->inputs[0] : v].type.qparams;
+    return q != QC_REAL && g->qparams_of[q].kind == QC_QPARAMS_QUANTIZER ? q : 0;
+}
 
 /* Returns the name of the operator that computes a value, behind conversions and operators that pass on parameters;
    NULL if there is none. */
@@ -175,30 +182,96 @@ static const char *feeder_of(const struct qc_uses *uses, qc_id value)
     return NULL;
 }
 
-/* Sets *out to the feeders of each layer, in the arena of the candidate. */
-static bool find_feeders(const struct feeders **out, const struct qc_candidate *c, const struct qc_sensitivity *s,
-                         struct qc_status *st)
+/* Sets *w for the layers of a network, in the arena. */
+static bool begin_widening(struct widening *w, const struct qc_network *net, const struct qc_scheme *base,
+                           const struct qc_sensitivity *s, struct qc_arena *a, struct qc_status *st)
 {
-    const struct qc_graph *g = c->network->simulated;
-    struct feeders *all = QC_NEW_ARRAY(c->arena, struct feeders, s->count + 1, st);
+    const struct qc_graph *g = net->simulated;
     struct qc_texts layers = {0};
     struct qc_uses uses;
-    if (!all || !qc_uses_of(&uses, g, c->arena, st)) return false;
+    *w = (struct widening){.s = s,
+                           .terms = terms_of(base),
+                           .wires = QC_NEW_ARRAY(a, struct wires, s->count + 1, st),
+                           .quantizers = g->qparams_count,
+                           .wide = QC_NEW_ARRAY(a, bool, g->qparams_count + 1, st)};
+    if (!w->wires || !w->wide || !qc_uses_of(&uses, g, a, st)) return false;
+    for (qc_id q = 1; q <= g->qparams_count; q++)
+        w->wide[q] = g->qparams_of[q].kind == QC_QPARAMS_QUANTIZER && bits(g->qparams_of[q].dtype) > 8;
     for (size_t i = 0; i < s->count; i++)
-        if (*s->layers[i].name && !qc_texts_set(&layers, s->layers[i].name, i + 1, c->arena, st)) return false;
+        if (*s->layers[i].name && !qc_texts_set(&layers, s->layers[i].name, i + 1, a, st)) return false;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const char *name = qc_layer_name(&uses, id);
         const size_t layer = *name ? qc_texts_find(&layers, name) : 0;
         if (!layer || strcmp(qc_op_info(n->op)->name, s->layers[layer - 1].op) != 0) continue;
-        for (unsigned i = 0; i < n->input_count && i < FEEDERS; i++) {
+        struct wires *to = &w->wires[layer - 1];
+        const qc_id weight = qc_second_moments_weight(g, n);
+        to->product = qc_node_affine(n) == QC_AFFINE_PRODUCT;
+        to->weight = weight ? quantizer_of(g, weight) : 0;
+        for (unsigned i = 0; i < n->input_count && i < WIRES; i++) {
             const char *feeder = feeder_of(&uses, n->inputs[i]);
             const size_t known = feeder ? qc_texts_find(&layers, feeder) : 0;
-            if (known) all[layer - 1].names[i] = s->layers[known - 1].name;
+            if (n->inputs[i] && n->inputs[i] != weight) to->inputs[i] = quantizer_of(g, n->inputs[i]);
+            if (!known) continue;
+            to->feeders[i] = s->layers[known - 1].name;
+            w->wires[known - 1].result = to->inputs[i];
         }
     }
-    *out = all;
     return true;
+}
+
+/* Returns true if a product multiplies two factors of more than 8 bits: 32-bit sums have no room for them. */
+static bool overflows(const struct widening *w, const bool *wide)
+{
+    for (size_t i = 0; i < w->s->count; i++) {
+        const struct wires *l = &w->wires[i];
+        if (l->product && wide[l->inputs[0]] && wide[l->weight ? l->weight : l->inputs[1]]) return true;
+    }
+    return false;
+}
+
+/* Widens some quantizers. Returns false and changes nothing if a product had no room for that. */
+static bool widen(bool *wide, const struct widening *w, const qc_id *of, size_t count)
+{
+    qc_id now[WIRES + 1];
+    size_t changed = 0;
+    for (size_t i = 0; i < count; i++)
+        if (of[i] && !wide[of[i]]) wide[now[changed++] = of[i]] = true;
+    if (!overflows(w, wide)) return true;
+    while (changed) wide[now[--changed]] = false;
+    return false;
+}
+
+/* Adds the options that change layers from .. end - 1. Activations are widened before weights. A layer whose types have
+   no room in 32-bit sums gets weights of 8 bits, or is float. */
+static bool add_remedies(struct qc_change *to, const struct widening *w, size_t from, size_t end, enum rung rung,
+                         struct qc_arena *a, struct qc_status *st)
+{
+    const enum remedy otherwise = w->terms.integer ? KEEP : IN_FLOAT;
+    bool *wide = QC_NEW_ARRAY(a, bool, w->quantizers + 1, st);
+    enum remedy *of = QC_NEW_ARRAY(a, enum remedy, end, st);
+    if (!wide || !of) return false;
+    memcpy(wide, w->wide, w->quantizers + 1);
+    for (size_t i = from; i < end; i++) {
+        const struct wires *l = &w->wires[i];
+        const qc_id touched[WIRES + 1] = {l->inputs[0], l->inputs[1], l->inputs[2], l->result};
+        of[i] = remedy_in(&w->terms, &w->s->layers[i], rung);
+        if (of[i] == WIDE_ACTIVATIONS && !widen(wide, w, touched, WIRES + 1)) of[i] = otherwise;
+    }
+    for (size_t i = from; i < end; i++)
+        if (of[i] == WIDE_WEIGHTS && !widen(wide, w, &w->wires[i].weight, 1))
+            of[i] = bits(w->terms.base->weight.dtype) < 8 ? BYTES_OF_WEIGHTS : otherwise;
+    for (size_t i = from; i < end; i++)
+        if (!add_remedy(to, &w->terms, &w->s->layers[i], of[i], a, st)) return false;
+    return true;
+}
+
+bool qc_layer_remedies(struct qc_change *to, const struct qc_network *net, const struct qc_sensitivity *s, size_t from,
+                       size_t end, bool in_float, struct qc_arena *a, struct qc_status *st)
+{
+    struct widening w;
+    return begin_widening(&w, net, &net->scheme, s, a, st) &&
+           add_remedies(to, &w, from, end, in_float ? FLOATS : WIDE, a, st);
 }
 
 static bool is_skipped(const struct qc_change *c, const char *glob)
@@ -210,12 +283,12 @@ static bool is_skipped(const struct qc_change *c, const char *glob)
 
 /* Adds a layer in float. If its noise is that of its inputs, their feeders are in float, too: what they store is
    rounded. */
-static bool add_floats(struct qc_change *to, const struct qc_layer_effect *e, const struct feeders *f,
-                       struct qc_arena *a, struct qc_status *st)
+static bool add_floats(struct qc_change *to, const struct qc_layer_effect *e, const struct wires *f, struct qc_arena *a,
+                       struct qc_status *st)
 {
     const bool weights = isfinite(e->noise_weights) && e->noise_weights > e->noise / 2;
-    for (size_t i = 0; i < (weights ? 1 : FEEDERS + 1); i++) {
-        const char *name = i ? f->names[i - 1] : e->name, *glob = name && *name ? qc_glob_of_name(name, a, st) : "";
+    for (size_t i = 0; i < (weights ? 1 : WIRES + 1); i++) {
+        const char *name = i ? f->feeders[i - 1] : e->name, *glob = name && *name ? qc_glob_of_name(name, a, st) : "";
         if (!glob) return false;
         if (*glob && !is_skipped(to, glob) && !qc_change_add(to, "skip", glob, a, st)) return false;
     }
@@ -224,18 +297,16 @@ static bool add_floats(struct qc_change *to, const struct qc_layer_effect *e, co
 
 /* Tries the first `layers` layers. *good: they are enough for a demand, or else the best so far. *over: more of them
    cannot be better. */
-static bool try_layers(bool *good, bool *over, const struct widening *w, size_t layers, enum rung rung,
-                       struct qc_status *st)
+static bool try_layers(bool *good, bool *over, struct qc_attempts *t, const struct widening *w, size_t layers,
+                       enum rung rung, struct qc_status *st)
 {
-    struct qc_attempts *t = w->t;
     struct qc_attempted *step;
     struct qc_change change = {.met = true};
     const bool fed = rung == FLOATS && !w->terms.integer && !t->demanded;
     *good = *over = false;
-    for (size_t i = 0; i < layers; i++)
-        if (!(fed ? add_floats(&change, &w->s->layers[i], &w->feeders[i], t->c->arena, st)
-                  : add_remedy(&change, &w->terms, &w->s->layers[i], rung, t->c->arena, st)))
-            return false;
+    for (size_t i = 0; fed && i < layers; i++)
+        if (!add_floats(&change, &w->s->layers[i], &w->wires[i], t->c->arena, st)) return false;
+    if (!fed && !add_remedies(&change, w, 0, layers, rung, t->c->arena, st)) return false;
     if (!change.count) return true;
     if (fed) layers = change.count;
     if (fed && layers == t->change.count && t->steps[t->best].layers == layers) { /* the feeders are known */
@@ -257,33 +328,47 @@ static size_t next_number(size_t n, size_t all)
 }
 
 /* Follows one rung: doubles the number of layers while that can be better, then halves the interval below the best. */
-static bool follow_rung(const struct widening *w, enum rung rung, struct qc_status *st)
+static bool follow_rung(struct qc_attempts *t, const struct widening *w, enum rung rung, struct qc_status *st)
 {
     const size_t all = w->s->count;
     size_t below = 0, best = 0;
     bool good, over = false;
     for (size_t n = 1, last = 0; n <= all && !over; last = n, n = next_number(n, all)) {
-        if (!try_layers(&good, &over, w, n, rung, st)) return false;
+        if (!try_layers(&good, &over, t, w, n, rung, st)) return false;
         if (!good) continue;
         below = last;
         best = n;
     }
     while (best > below + 1) {
         const size_t middle = below + (best - below) / 2;
-        if (!try_layers(&good, &over, w, middle, rung, st)) return false;
+        if (!try_layers(&good, &over, t, w, middle, rung, st)) return false;
         *(good ? &best : &below) = middle;
     }
     return true;
 }
 
+/* Sets *differs if some layer can have wider types that are not float. */
+static bool find_wider_types(bool *differs, const struct widening *w, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_change all = {0};
+    if (!add_remedies(&all, w, 0, w->s->count, WIDE, a, st)) return false;
+    *differs = false;
+    for (size_t i = 0; i < all.count; i++) *differs = *differs || strcmp(all.options[i].name, "skip") != 0;
+    return true;
+}
+
 bool qc_widen_layers(struct qc_attempts *t, const struct qc_sensitivity *effects, struct qc_status *st)
 {
-    struct widening w = {.t = t, .s = effects, .terms = terms_of(&t->base)};
-    if (!find_feeders(&w.feeders, t->c, effects, st)) return false;
+    struct widening w;
+    bool wider;
+    if (!begin_widening(&w, t->c->network, &t->base, effects, t->c->arena, st) ||
+        !find_wider_types(&wider, &w, t->c->arena, st))
+        return false;
+    if (!wider) return follow_rung(t, &w, FLOATS, st);
     /* The rung that is likely cheaper comes first: it stops the other one early. */
     const bool float_first = t->demanded && w.terms.wide_is_float && t->base.partition.prefer == QC_PREFER_SPEED &&
                              !has_small_floats(w.terms.base) && wide_weight(&w.terms) != QC_I8;
-    return follow_rung(&w, float_first ? FLOATS : WIDE, st) && follow_rung(&w, float_first ? WIDE : FLOATS, st);
+    return follow_rung(t, &w, float_first ? FLOATS : WIDE, st) && follow_rung(t, &w, float_first ? WIDE : FLOATS, st);
 }
 
 bool qc_fall_back(struct qc_json **out, struct qc_standing *has, struct qc_demand *d,

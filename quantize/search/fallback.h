@@ -12,10 +12,10 @@
 bool qc_measure_sensitivity(struct qc_sensitivity **out, const struct qc_network *net, struct qc_dataset *eval,
                             size_t batches, const struct qc_sensitivity_options *which, struct qc_status *st);
 
-/* Adds the options that widen the weights or the activations of a layer, whichever lose more, or leave it in float;
-   none if there are none. The texts are in the arena. */
-bool qc_layer_remedy(struct qc_change *to, const struct qc_scheme *scheme, const struct qc_layer_effect *e,
-                     bool in_float, struct qc_arena *a, struct qc_status *st);
+/* Adds the options that widen the weights or the activations of layers from .. end - 1 of s, whichever lose more, or
+   leave them in float; none if there are none. net: the network that s is of. The texts are in the arena. */
+bool qc_layer_remedies(struct qc_change *to, const struct qc_network *net, const struct qc_sensitivity *s, size_t from,
+                       size_t end, bool in_float, struct qc_arena *a, struct qc_status *st);
 
 /* Proposes wider types for the first n layers of s (16 bits for the activations or the weights, whichever lose more),
    and float for them. n is doubled while that can be better, then the interval is halved. The changes are those of

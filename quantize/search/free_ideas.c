@@ -15,7 +15,7 @@
 
 /* Kinds of ideas, in the order in which they are tried. */
 enum { CHANNELS, WEIGHTS, OPERATORS, KINDS };
-enum { OPTIONS = 2 };
+enum { OPTIONS = 3 };
 
 struct idea {
     const char *name; /* for the report and for scripts/ablation */
@@ -29,7 +29,7 @@ struct idea {
 
 static bool is_given(const struct qc_candidate *c, enum qc_option o)
 {
-    return c->setup->options->given[o];
+    return c->scheme.options->given[o];
 }
 
 /* True if factors of channels can gain: activations have calibrated ranges, and no option decides the factors. */
@@ -57,9 +57,15 @@ static bool may_choose_weights(const struct qc_candidate *c)
 
 static bool may_use_full_range(const struct qc_candidate *c)
 {
-    const struct qc_options *o = c->setup->options;
+    const struct qc_options *o = c->scheme.options;
     return may_choose_weights(c) && !o->given[QC_OPTION_RANGE] && !o->by_target[QC_OPTION_RANGE] &&
            c->scheme.partition.weight.restricted;
+}
+
+/* Weights of few bits: which factors are best depends on the ranges of weights. */
+static bool may_scale_few(const struct qc_candidate *c)
+{
+    return may_scale(c) && may_use_full_range(c) && !qc_ablated("full_range");
 }
 
 /* quantize/search/float_operators.h decides. */
@@ -69,11 +75,17 @@ static bool always(const struct qc_candidate *c)
     return true;
 }
 
+#define EQUALIZED "equalize", "free"
+#define SMOOTHED "scale-channels", "free"
+#define BY_OUTPUT "weight-method", "output"
+#define FULL "range", "full"
 static const struct idea ideas[] = {
-    {"equalize", CHANNELS, QC_ANOTHER_FORM, may_scale, 1, {{"equalize", "free"}}, 0},
-    {"smooth", CHANNELS, QC_ANOTHER_FORM, may_scale, 1, {{"scale-channels", "free"}}, 0},
-    {"weight_method", WEIGHTS, QC_SAME_FORM, may_choose_weights, 1, {{"weight-method", "output"}}, 0},
-    {"full_range", WEIGHTS, QC_SAME_FORM, may_use_full_range, 2, {{"weight-method", "output"}, {"range", "full"}}, 0},
+    {"equalize", CHANNELS, QC_ANOTHER_FORM, may_scale, 1, {{EQUALIZED}}, 0},
+    {"equalize", CHANNELS, QC_ANOTHER_FORM, may_scale_few, 3, {{EQUALIZED}, {BY_OUTPUT}, {FULL}}, 0},
+    {"smooth", CHANNELS, QC_ANOTHER_FORM, may_scale, 1, {{SMOOTHED}}, 0},
+    {"smooth", CHANNELS, QC_ANOTHER_FORM, may_scale_few, 3, {{SMOOTHED}, {BY_OUTPUT}, {FULL}}, 0},
+    {"weight_method", WEIGHTS, QC_SAME_FORM, may_choose_weights, 1, {{BY_OUTPUT}}, 0},
+    {"full_range", WEIGHTS, QC_SAME_FORM, may_use_full_range, 2, {{BY_OUTPUT}, {FULL}}, 0},
     {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 8},
     {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 4},
     {"float_operators", OPERATORS, QC_SAME_FORM, always, 0, {{0}}, 2},
@@ -167,30 +179,51 @@ static struct qc_race_terms terms_of(bool held, unsigned kind)
                                   .expected = kind == WEIGHTS};
 }
 
-/* Makes the job's network with an idea and keeps it if it gains. */
-static bool confirm(bool *kept, struct qc_race_result *result, const struct trying *t, const struct idea *idea,
-                    struct qc_status *st)
+/* Makes the job's network with operators in float; the probe was made in full, of the same evidence. */
+static bool keep_operators(bool *kept, const struct trying *t, const struct idea *idea, struct qc_status *st)
 {
-    struct qc_candidate *full = NULL;
+    const struct qc_scheme base = t->c->scheme;
     struct qc_status why = QC_STATUS_INIT;
-    struct qc_race_result results[2];
-    const struct qc_race_terms terms = terms_of(true, idea->kind);
-    size_t best;
     struct qc_change change;
     *kept = false;
     if (!change_of(&change, t, idea, st)) return false;
-    if (idea->operators) { /* the probe was made in full, of the same evidence */
-        const struct qc_scheme base = t->c->scheme;
-        *kept = qc_candidate_change(t->c, &base, &change, &why);
-        return *kept || (qc_candidate_refused(NULL, t->c, &why, st) && qc_candidate_make(t->c, &base, NULL, st));
+    *kept = qc_candidate_change(t->c, &base, &change, &why);
+    return *kept || (qc_candidate_refused(NULL, t->c, &why, st) && qc_candidate_make(t->c, &base, NULL, st));
+}
+
+/* Makes the job's network with each idea whose probe gains, and keeps the best if it gains on held-out units. of, rows:
+   [count] by candidate; those of the job are not used. */
+static bool confirm(bool *changed, const struct trying *t, const struct idea *const *of,
+                    struct qc_json *const *rows, const struct qc_race_result *probes, size_t count,
+                    struct qc_status *st)
+{
+    const struct qc_race_terms terms = terms_of(true, of[1]->kind);
+    struct qc_candidate *full[IDEAS + 1] = {NULL};
+    const struct qc_network *networks[IDEAS + 1] = {t->c->network};
+    struct qc_json *row_of[IDEAS + 1];
+    struct qc_race_result results[IDEAS + 1];
+    size_t made = 1, best = 0;
+    bool ok = true;
+    for (size_t k = 1; ok && k < count; k++) {
+        struct qc_status why = QC_STATUS_INIT;
+        struct qc_change change;
+        if (!(probes[k].worth > terms.least_db)) continue;
+        if (!(ok = change_of(&change, t, of[k], st))) break;
+        if (!qc_candidate_derive(&full[made], t->c, &change, QC_RIVAL, &why)) {
+            ok = qc_candidate_refused(NULL, t->c, &why, st);
+            continue;
+        }
+        row_of[made] = rows[k];
+        networks[made] = full[made]->network;
+        made++;
     }
-    if (!qc_candidate_derive(&full, t->c, &change, QC_RIVAL, &why)) return qc_candidate_refused(NULL, t->c, &why, st);
-    const struct qc_network *const networks[] = {t->c->network, full->network};
-    const bool ok = qc_race_of_networks(results, &best, t->c->network, networks, 2, &terms, st);
-    if (ok) *result = results[1];
-    *kept = ok && best == 1;
-    if (*kept) qc_candidate_adopt(t->c, full);
-    qc_candidate_free(full);
+    ok = ok && (made == 1 || qc_race_of_networks(results, &best, t->c->network, networks, made, &terms, st));
+    for (size_t k = 1; ok && k < made; k++) note(row_of[k], &results[k], k == best);
+    if (ok && best) {
+        *changed = true;
+        qc_candidate_adopt(t->c, full[best]);
+    }
+    for (size_t k = 1; k < made; k++) qc_candidate_free(full[k]);
     return ok;
 }
 
@@ -221,19 +254,18 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     ok = ok && (count == 1 || qc_race_of_networks(results, &best, t->c->network, networks, count, &terms, st));
     if (kind == OPERATORS && !t->operators.must_save && results[0].sqnr_db >= QC_FREE_OPERATORS_BELOW_DB) best = 0;
     struct qc_json *rows[IDEAS + 1] = {NULL};
-    for (size_t k = 1; ok && k < count; k++) ok = (rows[k] = describe(t, of[k], &results[k], st)) != NULL;
-    for (size_t k = 0; k <= IDEAS; k++) qc_candidate_free(made[k]);
-    for (bool kept = false; ok && best && !kept;) {
-        struct qc_race_result result = results[best];
-        ok = confirm(&kept, &result, t, of[best], st);
-        note(rows[best], &result, kept);
-        *changed = *changed || (ok && kept);
-        results[best].worth = -(double)INFINITY; /* the next one, if it is not confirmed */
-        best = qc_race_best(results, count, terms.least_db);
+    for (size_t k = 1; ok && k < count; k++) {
+        ok = (rows[k] = describe(t, of[k], &results[k], st)) != NULL;
+        if (ok) qc_json_add(t->list, rows[k]);
     }
-    for (size_t k = 1; k < count; k++)
-        if (rows[k]) qc_json_add(t->list, rows[k]);
-    return ok;
+    for (size_t k = 0; k <= IDEAS; k++) qc_candidate_free(made[k]);
+    if (!ok || !best) return ok;
+    if (kind != OPERATORS) return confirm(changed, t, of, rows, results, count, st);
+    bool kept;
+    if (!keep_operators(&kept, t, of[best], st)) return false;
+    note(rows[best], &results[best], kept);
+    *changed = *changed || kept;
+    return true;
 }
 
 /* True if the job may look for free changes, but for memory. */

@@ -89,11 +89,11 @@ static bool may_win(const struct race *r, const struct qc_race_result *c)
                                       r->terms->least_db + doubt(r, r->field->units) * c->error * sqrt(share);
 }
 
-/* Stops candidates that cannot win, then those of least worth until the rest can run on all units within the budget. */
-static void stop_early(struct race *r)
+/* Stops candidates that cannot win, then those of least gain until the others can run to `end` within the budget. */
+static void stop_early(struct race *r, size_t end)
 {
-    const size_t rest = r->field->units - r->done, spare = r->terms->budget > r->runs ? r->terms->budget - r->runs : 0,
-                 room = r->terms->budget && rest ? spare / rest : r->field->count;
+    const size_t spare = r->terms->budget > r->runs ? r->terms->budget - r->runs : 0,
+                 room = r->terms->budget && end > r->done ? spare / (end - r->done) : r->field->count;
     size_t left = 1;
     for (size_t k = 1; k < r->left; k++)
         if (may_win(r, r->of[r->running[k]].result)) r->running[left++] = r->running[k];
@@ -124,15 +124,6 @@ static bool make_room(struct race *r, struct qc_race_result *results, struct qc_
     return true;
 }
 
-size_t qc_race_best(const struct qc_race_result *results, size_t count, double least_db)
-{
-    size_t best = 0;
-    for (size_t k = 1; k < count; k++)
-        if (results[k].units == results[0].units && results[k].worth > (best ? results[best].worth : least_db))
-            best = k;
-    return best;
-}
-
 bool qc_race_among(struct qc_race_result *results, size_t *best, const struct qc_race_field *field,
                    const struct qc_race_terms *terms, struct qc_status *st)
 {
@@ -143,11 +134,14 @@ bool qc_race_among(struct qc_race_result *results, size_t *best, const struct qc
     if (!a) return qc_fail_memory(st, 1);
     if (!make_room(&r, results, a, st)) return false;
     for (size_t h = all_at_once ? SHARES - 1 : 0; h < SHARES && (!r.done || r.left > 1); h++) {
-        const size_t part = field->units / shares[h];
-        if (!run_to(&r, part > least ? part : least, st)) return false;
-        if (r.done < field->units) stop_early(&r);
+        const size_t part = field->units / shares[h], end = part > least ? part : least;
+        if (r.done) stop_early(&r, end);
+        if ((!r.done || r.left > 1) && !run_to(&r, end, st)) return false;
     }
-    *best = qc_race_best(results, field->count, terms->least_db);
+    *best = 0;
+    for (size_t k = 1; k < field->count; k++)
+        if (results[k].units == results[0].units && results[k].worth > (*best ? results[*best].worth : terms->least_db))
+            *best = k;
     return true;
 }
 

@@ -22,7 +22,8 @@
 struct qc_race_terms {
     size_t units;    /* candidates are compared on at most so many */
     bool held;       /* units held out from second moments, if there are enough */
-    size_t budget;   /* runs of a candidate on a unit, but candidate 0 and the best one run on all units; 0: no limit */
+    size_t budget;   /* runs of candidates on units for the choice of those that continue; candidate 0 and the best one
+                        run on all units; 0: no limit */
     double least_db; /* a candidate wins if it is worth more */
     bool expected;   /* second moments or the effect of a layer predict the gain: no standard errors are subtracted */
 };
@@ -58,10 +59,6 @@ struct qc_race_field {
     qc_race_run_fn *run;
     void *user;
 };
-
-/* Returns the candidate of greatest worth among those that ran on all units, the first of equal ones; 0 if none is
-   worth more than least_db. */
-size_t qc_race_best(const struct qc_race_result *results, size_t count, double least_db);
 
 /* Runs the race of a field. terms->units and terms->held are those of the field already. */
 bool qc_race_among(struct qc_race_result *results, size_t *best, const struct qc_race_field *field,

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import onnx
+import pytest
 from onnx import helper
 from test_runtime_kernels import samples, save
 
@@ -59,3 +60,52 @@ def test_activations_in_blocks_get_a_wider_format(qcalib, tmp_path):
     assert made["met"] and taken(made["steps"]) == [("wider types", 1)]
     assert made["options"] == ["--activation-type=bfp16:layer0", "--weight-type=int8:layer0"]
     assert [f.name for f in onnx.load(tmp_path / "q.onnx").functions] == ["bfp16"]
+
+
+def fork(path):
+    """Two convolutions read one tensor: weights lose most in one of them, and the tensor in the other."""
+    rng = np.random.default_rng(0)
+    tensors = {n: rng.normal(size=(8, 8, 3, 3)).astype(np.float32) / 8 for n in ("w0", "w1", "w2")}
+    tensors["w1"][:, :, 0, 0] *= 30
+    read = {"conv0": "x", "coarse": "a", "fine": "a"}
+    nodes = [helper.make_node("Conv", [x, f"w{k}"], [n], n, pads=[1] * 4) for k, (n, x) in enumerate(read.items())]
+    nodes += [helper.make_node("Relu", ["conv0"], ["a"], "relu"), helper.make_node("Add", ["coarse", "fine"], ["y"], "sum")]
+    save(path, [nodes[0], nodes[3], *nodes[1:3], nodes[4]], tensors, {"x": ["N", 8, 12, 12]}, {"y": None})
+    samples(path.with_name("x.h5"), [8, 12, 12])
+
+
+def squares(path):
+    """A product of two activations."""
+    rng = np.random.default_rng(0)
+    tensors = {n: rng.normal(size=(16, 16)).astype(np.float32) / 4 for n in ("w0", "w1", "w2")}
+    nodes = [helper.make_node("MatMul", ["x", "w0"], ["q"], "q"), helper.make_node("MatMul", ["x", "w1"], ["k"], "k"),
+             helper.make_node("Transpose", ["k"], ["t"], "t", perm=[0, 2, 1]), helper.make_node("MatMul", ["q", "t"], ["p"], "p"),
+             helper.make_node("MatMul", ["p", "w2"], ["y"], "out")]
+    save(path, nodes, tensors, {"x": ["N", 16, 16]}, {"y": None})
+    samples(path.with_name("x.h5"), [16, 16])
+
+
+@pytest.mark.parametrize("model,types", [
+    (fork, ["--weight-type", "int4"]),
+    (fork, ["--weight-type", "int16"]),
+    (fork, ["--weight-type", "int16:coarse"]),
+    (fork, ["--activation-type", "uint16:coarse"]),
+    (fork, ["--weight-type", "int4", "--activation-type", "uint16"]),
+    (squares, []),
+    (squares, ["--weight-type", "int4"]),
+])
+def test_factors_of_16_bits_never_meet(model, types, qcalib, tmp_path):
+    """32-bit sums have no room for products of them. Each step widens what has room, whatever types the job begins with."""
+    model(tmp_path / "float.onnx")
+    job = ("--data", "x.h5", "float.onnx", *types, "--target", "fused", "--effort", "low", "--require-integer")
+    qcalib(*job, "--min-sqnr", "99", "--report", "r", code=1)
+    tried = json.loads((tmp_path / "r/report.json").read_text())["fallback"]["steps"]
+    assert not [s["reason"] for s in tried if s["reason"]], tried
+    assert max(s["sqnr_db"] for s in tried) > tried[0]["sqnr_db"] + 3, tried
+
+
+def test_weights_of_few_bits_beside_wide_inputs_get_8(qcalib, tmp_path):
+    fork(tmp_path / "float.onnx")
+    job = ("--data", "x.h5", "float.onnx", "--weight-type", "int4", "--activation-type", "uint16", "--require-integer")
+    report = qcalib(*job, "--min-sqnr", "30", "--json", "--no-report", "-o", "q.onnx").json["fallback"]
+    assert report["met"] and {o.split(":")[0] for o in report["options"]} == {"--weight-type=int8"}, report

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from measured_models import Data, infer, sqnr
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 
 def wide(path, folder):
@@ -38,6 +38,27 @@ def job(qcalib, examples, tmp_path):
     return run
 
 
+def unequal(folder):
+    """Four convolutions with channels of very different sizes, their file and samples."""
+    rng, width = np.random.default_rng(2), 16
+    weights = [rng.uniform(-1, 1, (width, c, 3, 3)) * np.sqrt(6 / (9 * c)) for c in (3, width, width, width)]
+    for made, read in zip(weights, weights[1:]):
+        factors = np.exp(rng.normal(size=width))
+        made *= factors[:, None, None, None]
+        read /= factors[None, :, None, None]
+    nodes = []
+    for i in range(len(weights)):
+        nodes.append(helper.make_node("Conv", [f"x{i}", f"w{i}"], [f"c{i}"], name=f"conv{i}", pads=[1] * 4, strides=[1 + i % 2] * 2))
+        nodes.append(helper.make_node("Relu", [f"c{i}"], [f"x{i + 1}"]))
+    nodes.append(helper.make_node("GlobalAveragePool", [f"x{len(weights)}"], ["y"]))
+    of = lambda name, shape: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+    constants = [numpy_helper.from_array(w.astype(np.float32), f"w{i}") for i, w in enumerate(weights)]
+    graph = helper.make_graph(nodes, "unequal", [of("x0", ["n", 3, 16, 16])], [of("y", ["n", width, 1, 1])], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "unequal.onnx")
+    np.savez(folder / "unequal.npz", x0=rng.normal(size=(96, 3, 16, 16)).astype(np.float32))
+    return folder / "unequal.onnx", folder / "unequal.npz"
+
+
 def kept(report):
     return [f["name"] for f in report["free_changes"] if f["kept"]]
 
@@ -50,6 +71,17 @@ def test_channels_of_very_different_sizes(job, examples, tmp_path):
     assert without.get("free_changes", []) == [] and better > plain + 10, (better, plain)
     for options in (("--threads", 1), ("--threads", 3)):
         assert job(model, *options)[2] == content
+
+
+def test_ideas_that_gain_are_compared_with_each_other(qcalib, tmp_path):
+    """Both ways to make channels equal gain on the samples of a probe: both are made in full, and run on the same samples."""
+    model, data = unequal(tmp_path)
+    report = qcalib("--data", data, "--prefer", "integers", "--json", "--no-report", "-o", "q.onnx", model).json
+    tried = {f["name"]: f for f in report["free_changes"] if f["name"] in ("equalize", "smooth")}
+    assert len(tried) == 2 and all(f["gain_db"] > 10 for f in tried.values()), tried
+    assert len({f["samples"] for f in tried.values()}) == 1, tried
+    (best,) = [f for f in tried.values() if f["kept"]]
+    assert best["gain_db"] == max(f["gain_db"] for f in tried.values()), tried
 
 
 def test_an_option_that_is_given_is_not_overruled(job, examples, tmp_path):

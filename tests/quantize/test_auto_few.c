@@ -48,6 +48,6 @@ Test(auto_few, tries_others_from_8_samples_on)
     cr_expect_eq(few.samples, 7, "what mse loses is seen on all samples");
     cr_expect_gt(more.count, 1);
     cr_expect_eq(more.samples, 8);
-    cr_expect_eq(most.count, more.count + 1, "a range that cuts off more than that of mse is a candidate");
+    cr_expect_eq(most.count, more.count + 2, "mse:clip=3 and percentile are candidates");
     cr_expect_eq(most.samples, 32);
 }
