@@ -651,7 +651,10 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
         const struct qc_node *n = qc_node_of(g, v), *made = n && leaves(g, n) ? qc_node_of(g, n->inputs[0]) : NULL;
         if (made) x.given[made->inputs[0]] = g->values[v].name;
     }
-    for (qc_id id = 1; id <= g->node_count; id++) x.recurrent = x.recurrent || qc_is_recurrent(g->nodes[id].op);
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        x.recurrent = x.recurrent || qc_is_recurrent(g->nodes[id].op);
+        x.old = x.old || (g->nodes[id].op == QC_OP_RoiAlign && x.options.target->onnxruntime);
+    }
     for (qc_id id = 1; st->code == QC_OK && id <= g->node_count; id++) node(&x, id, st);
     ok = ok && st->code == QC_OK;
     for (size_t i = 0; ok && i < g->output_count; i++) {

@@ -18,6 +18,7 @@ struct qc_lowering {
     const char **given; /* [value_count + 1]: names of integers that are a graph output, or NULL */
     bool *called;       /* [value_count + 1]: input of an operator that may be written again */
     bool recurrent;     /* from has an LSTM, GRU or RNN */
+    bool old;           /* from has an operator without a kernel of ONNX Runtime (1.32) from opset 22 on */
 };
 
 typedef void qc_lower_node_fn(struct qc_lowering *x, qc_id node, struct qc_status *st);

@@ -18,10 +18,11 @@ static bool lower_has_zero_points(const struct qc_qparams *s)
 }
 
 /* The type of the file: of 2 bits int2. But ONNX Runtime (1.31) makes another matrix of one whose rows do not fill
-   bytes, where it fuses product and weight; that stays in 4 bits. */
-static enum qc_dtype type_in_file(const struct qc_qparams *s, const struct qc_shape *shape)
+   bytes, where it fuses product and weight; that stays in 4 bits. int2 needs opset 25. x: NULL if the graph is not
+   known. */
+static enum qc_dtype type_in_file(const struct qc_lowering *x, const struct qc_qparams *s, const struct qc_shape *shape)
 {
-    if (s->bits != 2 || shape->dim[shape->rank - 1] % 4) return s->dtype;
+    if (s->bits != 2 || (x && x->old) || shape->dim[shape->rank - 1] % 4) return s->dtype;
     return s->dtype == QC_I4 ? QC_I2 : QC_U2;
 }
 
@@ -78,7 +79,7 @@ qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st)
     const struct qc_type *type = &x->from->values[v].type;
     const struct qc_qparams *s = &x->from->qparams_of[type->qparams];
     const struct qc_shape shape = qc_scale_shape(s, &type->shape, type->axis);
-    const enum qc_dtype dtype = type_in_file(s, &type->shape);
+    const enum qc_dtype dtype = type_in_file(x, s, &type->shape);
     const char *base = qc_lower_base(x, v);
     struct qc_tensor *levels = qc_tensor_levels(s->dtype, x->from->values[v].constant, st); /* one byte per element in
                                                                                               memory */
@@ -96,7 +97,7 @@ qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st)
 
 size_t qc_export_weight_bytes(const struct qc_qparams *s, const struct qc_shape *shape)
 {
-    const enum qc_dtype stored = s->block ? type_in_file(s, shape) : s->dtype;
+    const enum qc_dtype stored = s->block ? type_in_file(NULL, s, shape) : s->dtype;
     const size_t bits = qc_dtype_info(stored)->bits;
     size_t count = 0;
     if (!qc_shape_count(&count, shape)) return 0;

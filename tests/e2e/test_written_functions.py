@@ -91,3 +91,21 @@ def test_the_operator_stays_where_it_runs(qcalib, tmp_path):
     data = save(tmp_path / "m.onnx", 18, "Elu", {}, REAL, REAL)
     check(qcalib, tmp_path, data, 18)
     assert "Elu" in {n.op_type for n in onnx.load(str(tmp_path / "q.onnx")).graph.node}
+
+
+def test_weights_of_2_bits_are_held_in_4(qcalib, tmp_path):
+    """RoiAlign has a kernel up to opset 21, and its definition is no function."""
+    x, images = R.standard_normal((8, 32)).astype(np.float32), R.standard_normal((8, 3, 8, 8)).astype(np.float32)
+    constants = {"w": R.standard_normal((32, 8)).astype(np.float32), "boxes": np.float32([[0, 0, 5, 6], [1, 2, 7, 7]]), "of": np.int64([0, 0])}
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"]), helper.make_node("RoiAlign", ["d", "boxes", "of"], ["z"], output_height=2, output_width=2)]
+    outputs = [port("y", np.zeros((1, 8), np.float32)), helper.make_tensor_value_info("z", TensorProto.FLOAT, [2, 3, 2, 2])]
+    graph = helper.make_graph(nodes, "g", [port("x", x), port("d", images)], outputs, [numpy_helper.from_array(v, k) for k, v in constants.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8), tmp_path / "m.onnx")
+    np.savez(tmp_path / "x.npz", x=x, d=images)
+    options = ("--weight-type", "int2", "--weight-block", "16", "--activation-type", "none", "--no-report")
+    qcalib("--data", "x.npz", "m.onnx", "-o", "q.onnx", *options)
+    feeds = {"x": x[:1], "d": images[:1]}
+    expected, got = (onnxruntime.InferenceSession(str(tmp_path / n), providers=["CPUExecutionProvider"]).run(["z"], feeds)[0] for n in ("m.onnx", "q.onnx"))
+    np.testing.assert_array_equal(got, expected)
+    stored = {i.name: i.data_type for i in onnx.load(str(tmp_path / "q.onnx")).graph.initializer}
+    assert TensorProto.INT4 in stored.values() or TensorProto.UINT4 in stored.values()
