@@ -193,9 +193,8 @@ static bool keep_operators(bool *kept, const struct trying *t, const struct idea
 
 /* Makes the job's network with each idea whose probe gains, and keeps the best if it gains on held-out units. of, rows:
    [count] by candidate; those of the job are not used. */
-static bool confirm(bool *changed, const struct trying *t, const struct idea *const *of,
-                    struct qc_json *const *rows, const struct qc_race_result *probes, size_t count,
-                    struct qc_status *st)
+static bool confirm(bool *changed, const struct trying *t, const struct idea *const *of, struct qc_json *const *rows,
+                    const struct qc_race_result *probes, size_t count, struct qc_status *st)
 {
     const struct qc_race_terms terms = terms_of(true, of[1]->kind);
     struct qc_candidate *full[IDEAS + 1] = {NULL};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Takes what is free: changes of the scheme that cost neither latency nor bytes, if the outputs gain on samples.
 
-   An idea that needs other statistics is first made on few samples, beside the job's scheme made the same way. All ideas
-   of one kind that gain there are made in full, and compared with the job's network on units held out from second
+   An idea that needs other statistics is first made on few samples, beside the job's scheme made the same way. All
+   ideas of one kind that gain there are made in full, and compared with the job's network on units held out from second
    moments; the best is kept. */
 #pragma once
 
