@@ -34,86 +34,73 @@ static bool options_of(struct qc_options *q, const struct qc_options *o, const c
     return true;
 }
 
+/* Returns an option as a text, of a list its elements with commas. */
 static const char *text_of_target(const struct qc_json *options, const char *key, struct qc_arena *a,
                                   struct qc_status *st)
 {
     const struct qc_json *v = qc_json_get(options, key);
-    if (qc_json_text(v)) return qc_arena_strdup(a, qc_json_text(v), st);
-    const char *text = "";
+    const char *text = qc_json_text(v) ? qc_json_text(v) : "";
     for (size_t i = 0; text && i < qc_json_size(v); i++)
         text = qc_arena_printf(a, st, "%s%s%s", text, i ? "," : "", qc_json_text(qc_json_at(v, i)));
-    return text;
+    return text && !*text && strcmp(key, "rounding") == 0 ? "onnx" : text;
 }
 
-static bool set_row(struct qc_target_pair *p, size_t *row, int side, const char *what, const char *value)
-{
-    p->rows[*row].what = what;
-    p->rows[*row].value[side] = value;
-    ++*row;
-    return value != NULL;
-}
-
-/* Rows of the effective options, the target's traits, and the integer share. */
-static bool fill_rows(struct qc_target_pair *p, int side, const struct qc_options *q, const struct qc_report *r,
-                      struct qc_status *st)
+/* Returns the effective options, the target's traits, and how much is in integers. */
+static struct qc_json *conventions(const char *name, const struct qc_options *q, const struct qc_json *record,
+                                   struct qc_status *st)
 {
     static const char *const keys[] = {"activation-type", "weight-type",  "symmetric", "per-channel",
                                        "range",           "overflow-fix", "rounding",  "prefer"};
     static const char *const biases[] = {[QC_BIAS_INT32] = "int32", [QC_BIAS_FLOAT] = "float", [QC_BIAS_INT8] = "int8"};
     const struct qc_target *t = q->runs_on;
-    struct qc_json *options = qc_options_json(q);
-    bool ok = qc_json_is_whole(options) || qc_fail_memory(st, 1);
-    size_t n = 0;
-    for (size_t i = 0; ok && i < sizeof keys / sizeof *keys; i++) {
-        const char *value = text_of_target(options, keys[i], q->arena, st);
-        if (value && !*value && strcmp(keys[i], "rounding") == 0) value = "onnx";
-        ok = set_row(p, &n, side, keys[i], value);
-    }
+    struct qc_json *options = qc_options_json(q), *o = QC_JSON("target %s", name);
+    char count[2][32];
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        qc_json_set(o, keys[i], qc_json_string(text_of_target(options, keys[i], q->arena, st)));
     qc_json_free(options);
-    ok = ok && set_row(p, &n, side, "scales", t->power_of_two ? "powers of two" : "any") &&
-         set_row(p, &n, side, "results", t->float_results ? "float unless read as integers" : "stored") &&
-         set_row(p, &n, side, "biases", biases[t->bias]) &&
-         set_row(p, &n, side, "operators in integers",
-                 qc_arena_printf(q->arena, st, "%.0f", qc_json_find_number(r->record, "quantized_ops"))) &&
-         set_row(p, &n, side, "operators in float",
-                 qc_arena_printf(q->arena, st, "%zu", qc_json_size(qc_json_find(r->record, "float_ops"))));
-    p->row_count = n;
-    return ok;
+    qc_json_put(o, "scales %s results %s biases %s", t->power_of_two ? "powers of two" : "any",
+                t->float_results ? "float unless read as integers" : "stored", biases[t->bias]);
+    snprintf(count[0], sizeof count[0], "%.0f", qc_json_find_number(record, "quantized_ops"));
+    snprintf(count[1], sizeof count[1], "%zu", qc_json_size(qc_json_find(record, "float_ops")));
+    qc_json_set(o, "operators in integers", qc_json_string(count[0]));
+    qc_json_set(o, "operators in float", qc_json_string(count[1]));
+    return o;
 }
 
 bool qc_quantize_for_targets(struct qc_target_pair *out, const char *model, const struct qc_options *o,
                              struct qc_progress *progress, struct qc_warnings *w, struct qc_status *st)
 {
-    *out = (struct qc_target_pair){.row_count = 0};
+    *out = (struct qc_target_pair){.rounding = NULL};
     const char *comma = strchr(o->target, ',');
     if (!comma || comma == o->target || !comma[1] || strchr(comma + 1, ','))
         return qc_fail(st, QC_USAGE, "compare --target takes two targets, as in --target ort,tensorrt, and one MODEL");
-    out->name[0] = qc_arena_strndup(o->arena, o->target, (size_t)(comma - o->target), st);
-    out->name[1] = comma + 1;
-    if (!out->name[0]) return false;
+    const char *const name[] = {qc_arena_strndup(o->arena, o->target, (size_t)(comma - o->target), st), comma + 1};
+    if (!name[0]) return false;
     for (int side = 0; side < 2; side++) {
         const struct qc_job_listener listener = {.progress = progress};
         struct qc_options q;
         struct qc_job *j = NULL;
-        if (!options_of(&q, o, out->name[side], st)) return false;
+        if (!options_of(&q, o, name[side], st)) return false;
         const struct qc_job_inputs in = qc_job_inputs_of(&q, model);
         bool ok = qc_job_new(&j, &q, &in, &listener, st) && qc_job_run(j, st) &&
-                  qc_temporary_file(&out->file[side], o->arena, st) && qc_job_write(j, 0, out->file[side], st) &&
-                  fill_rows(out, side, &q, qc_job_report(j), st);
+                  qc_temporary_file(&out->file[side], o->arena, st) && qc_job_write(j, 0, out->file[side], st);
+        if (ok) out->of[side] = conventions(name[side], &q, qc_job_report(j)->record, st);
+        if (ok) ok = st->code == QC_OK && (qc_json_is_whole(out->of[side]) || qc_fail_memory(st, 1));
         const struct qc_warnings *said = j ? qc_job_warnings(j) : NULL;
         for (size_t i = 0; said && i < qc_warnings_count(said); i++)
-            qc_warn(w, "%s: %s", out->name[side], qc_warnings_text(said, i));
+            qc_warn(w, "%s: %s", name[side], qc_warnings_text(said, i));
         qc_job_free(j);
-        if (!ok) return qc_where(st, "--target %s", out->name[side]);
+        if (!ok) return qc_where(st, "--target %s", name[side]);
     }
-    for (size_t i = 0; i < out->row_count; i++)
-        if (strcmp(out->rows[i].what, "rounding") == 0)
-            out->rounding = qc_arena_printf(o->arena, st, "%s,%s", out->rows[i].value[0], out->rows[i].value[1]);
+    out->rounding = qc_arena_printf(o->arena, st, "%s,%s", qc_json_find_text(out->of[0], "rounding"),
+                                    qc_json_find_text(out->of[1], "rounding"));
     return out->rounding != NULL;
 }
 
 void qc_target_pair_close(struct qc_target_pair *p)
 {
-    for (int side = 0; side < 2; side++)
+    for (int side = 0; side < 2; side++) {
         if (p->file[side]) unlink(p->file[side]);
+        qc_json_free(p->of[side]);
+    }
 }

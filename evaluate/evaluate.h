@@ -107,16 +107,10 @@ void qc_compared_models_close(struct qc_compared_models *c);
 
 /* Quantizes one model for two targets. */
 
-enum { QC_TARGET_ROWS = 16 };
-
 struct qc_target_pair {
-    const char *name[2];
-    const char *file[2];  /* temporary files of the quantized models, in QDQ form; NULL: not made */
-    const char *rounding; /* "A,B", for qc_compare_models */
-    size_t row_count;     /* conventions that may differ between the targets */
-    struct qc_target_row {
-        const char *what, *value[2];
-    } rows[QC_TARGET_ROWS];
+    const char *file[2];   /* temporary files of the quantized models, in QDQ form; NULL: not made */
+    const char *rounding;  /* "A,B", for qc_compare_models */
+    struct qc_json *of[2]; /* "target" and conventions that may differ between the targets, as texts */
 };
 
 /* Quantizes a float model for both targets of o->target, "A,B", from o->stats or else o->data, with o's options for the
@@ -125,7 +119,7 @@ struct qc_target_pair {
 bool qc_quantize_for_targets(struct qc_target_pair *out, const char *model, const struct qc_options *o,
                              struct qc_progress *progress, struct qc_warnings *w, struct qc_status *st);
 
-/* Removes the files. */
+/* Removes the files and frees the objects. */
 void qc_target_pair_close(struct qc_target_pair *p);
 
 /* The content of a model or of any file as a JSON object: `qcalib inspect` prints it, or a text of it. */

@@ -64,28 +64,14 @@ static struct qc_json *layer_json(const struct qc_compared_models *c, size_t i)
     return o;
 }
 
-/* Lists the conventions of both targets. */
-static struct qc_json *targets_json(const struct qc_target_pair *t)
-{
-    struct qc_json *list = qc_json_array();
-    for (int side = 0; side < 2; side++) {
-        struct qc_json *one = qc_json_object();
-        qc_json_set(one, "target", qc_json_string(t->name[side]));
-        for (size_t i = 0; i < t->row_count; i++)
-            qc_json_set(one, t->rows[i].what, qc_json_string(t->rows[i].value[side]));
-        qc_json_add(list, one);
-    }
-    return list;
-}
-
 /* Prints the differences between the targets. */
 static void print_targets(const struct qc_target_pair *t)
 {
-    if (!t->row_count) return;
-    qc_say("%-22s %-26s %s\n", "", t->name[0], t->name[1]);
-    for (size_t i = 0; i < t->row_count; i++)
-        if (strcmp(t->rows[i].value[0], t->rows[i].value[1]) != 0)
-            qc_say("%-22s %-26s %s\n", t->rows[i].what, t->rows[i].value[0], t->rows[i].value[1]);
+    for (size_t i = 0; i < qc_json_size(t->of[0]); i++) {
+        const char *first = qc_json_text(qc_json_at(t->of[0], i)), *second = qc_json_text(qc_json_at(t->of[1], i));
+        if (!i || strcmp(first, second) != 0)
+            qc_say("%-22s %-26s %s\n", i ? qc_json_key(t->of[0], i) : "", first, second);
+    }
 }
 
 static struct qc_json *comparison_json(const struct qc_compared_models *c, const struct qc_target_pair *targets,
@@ -107,7 +93,8 @@ static struct qc_json *comparison_json(const struct qc_compared_models *c, const
                                      e->count ? e->max_abs : (double)NAN, qc_error_sqnr_db(e), qc_error_cosine(e)));
     }
     for (size_t i = 0; i < c->pairs.count; i++) qc_json_add(layers, layer_json(c, i));
-    if (targets->row_count) qc_json_set(root, "targets", targets_json(targets));
+    if (targets->of[0])
+        qc_json_set(root, "targets", qc_json_pair(qc_json_copy(targets->of[0]), qc_json_copy(targets->of[1])));
     qc_json_set(root, "rounding", rounding);
     qc_json_set(root, "accumulator", accumulator);
     for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
@@ -268,7 +255,7 @@ static bool check_compared(const struct qc_cli_options *o, struct qc_status *st)
 bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_compared_models c = {.contracts = false};
-    struct qc_target_pair targets = {.row_count = 0};
+    struct qc_target_pair targets = {.rounding = NULL};
     struct qc_options job = o->job;
     const bool of_targets = o->job.given[QC_OPTION_TARGET];
     struct qc_warnings *w = NULL;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "base/words.h"
 #include "graph/types/dtype.h"
 
@@ -20,24 +21,13 @@ static const char *text_or(const struct qc_json *v, const char *key, const char 
     return s ? s : other;
 }
 
+/* Returns true if both print the same. If memory is out they count as different. */
 static bool equal(const struct qc_json *x, const struct qc_json *y)
 {
     if (!x || !y) return x == y;
     if (qc_json_kind(x) != qc_json_kind(y) || qc_json_size(x) != qc_json_size(y)) return false;
-    switch (qc_json_kind(x)) {
-    case QC_JSON_NULL: return true;
-    case QC_JSON_BOOL: return qc_json_value(x) == qc_json_value(y);
-    case QC_JSON_NUMBER: return strcmp(qc_json_digits(x), qc_json_digits(y)) == 0;
-    case QC_JSON_STRING: return strcmp(qc_json_text(x), qc_json_text(y)) == 0;
-    case QC_JSON_ARRAY:
-    case QC_JSON_OBJECT:
-        for (size_t i = 0; i < qc_json_size(x); i++) {
-            const char *key = qc_json_key(x, i), *other = qc_json_key(y, i);
-            if ((key && strcmp(key, other) != 0) || !equal(qc_json_at(x, i), qc_json_at(y, i))) return false;
-        }
-        return true;
-    }
-    return false;
+    QC_FREED char *first = qc_json_print(x, 0), *second = first ? qc_json_print(y, 0) : NULL;
+    return second && strcmp(first, second) == 0;
 }
 
 /* Returns the name of a type as options spell it: "uint8" for "u8"; `type` itself if it is unknown. */

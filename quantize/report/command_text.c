@@ -128,17 +128,10 @@ bool qc_job_command(const char **out, const struct qc_job_inputs *in, const stru
     return qc_job_words(&words, in, o, change, a, st) && qc_words_text(out, a, &words, st);
 }
 
-bool qc_change_texts(const char *const **out, const struct qc_change *change, struct qc_arena *a, struct qc_status *st)
+struct qc_json *qc_change_json(const struct qc_change *change, struct qc_arena *a, struct qc_status *st)
 {
-    const char **texts = QC_NEW_ARRAY(a, const char *, change->count, st);
-    for (size_t i = 0; texts && i < change->count; i++)
-        if (!(texts[i] = option_text(&change->options[i], a, st))) return false;
-    *out = texts;
-    return texts != NULL;
-}
-
-bool qc_job_change(const char *const **options, const char **command, const struct qc_job_inputs *in,
-                   const struct qc_options *o, const struct qc_change *change, struct qc_arena *a, struct qc_status *st)
-{
-    return qc_change_texts(options, change, a, st) && qc_job_command(command, in, o, change, a, st);
+    struct qc_json *list = qc_json_array();
+    for (size_t i = 0; i < change->count; i++)
+        qc_json_add(list, qc_json_string(option_text(&change->options[i], a, st)));
+    return list;
 }

@@ -27,9 +27,5 @@ bool qc_job_words(struct qc_text_list *out, const struct qc_job_inputs *in, cons
 bool qc_job_command(const char **out, const struct qc_job_inputs *in, const struct qc_options *o,
                     const struct qc_change *change, struct qc_arena *a, struct qc_status *st);
 
-/* Sets *out to the added options as texts, "--name=value" [change->count]. */
-bool qc_change_texts(const char *const **out, const struct qc_change *change, struct qc_arena *a, struct qc_status *st);
-/* Both. */
-bool qc_job_change(const char *const **options, const char **command, const struct qc_job_inputs *in,
-                   const struct qc_options *o, const struct qc_change *change, struct qc_arena *a,
-                   struct qc_status *st);
+/* Returns the added options as texts, "--name=value", a list of the record. */
+struct qc_json *qc_change_json(const struct qc_change *change, struct qc_arena *a, struct qc_status *st);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/scope.h"
 #include "graph/core/multiply_adds.h"
 #include "quantize/report/command_text.h"
 #include "quantize/report/quantize_report.h"
@@ -139,8 +140,8 @@ static bool is_float(const struct qc_network *net)
 bool qc_attempts_end(struct qc_json **out, struct qc_standing *has, struct qc_attempts *t, struct qc_status *st)
 {
     struct qc_candidate *c = t->c;
-    const char *const *options = NULL, *command = NULL;
-    size_t option_count = 0;
+    const char *command = NULL;
+    struct qc_change none = {0}, *change = &none;
     *has = t->has;
     if (t->at != t->best &&
         !(t->best ? qc_candidate_change(c, &t->base, &t->change, st) : qc_candidate_make(c, &t->base, NULL, st)))
@@ -151,13 +152,13 @@ bool qc_attempts_end(struct qc_json **out, struct qc_standing *has, struct qc_at
                 "float at its price; --prefer integers quantizes it",
                 t->steps[0].sqnr_db);
     } else if (t->best) {
-        option_count = t->change.count;
-        if (!qc_job_change(&options, &command, c->setup->in, t->base.options, &t->change, c->arena, st)) return false;
+        change = &t->change;
+        if (!qc_job_command(&command, c->setup->in, t->base.options, change, c->arena, st)) return false;
     }
     struct qc_json *steps = qc_json_array(),
                    *o = QC_JSON("max_drop %g min_sqnr %g max_nll %g met %hhd", t->demand->max_drop, t->demand->min_sqnr,
                                 t->demand->max_nll, (bool)(t->best > 0));
-    qc_json_set(o, "options", qc_json_strings(options, option_count));
+    qc_json_set(o, "options", qc_change_json(change, c->arena, st));
     qc_json_put(o, "command %s mended %hhd", command, (bool)!t->demanded);
     for (size_t i = 0; i < t->count; i++) {
         const struct qc_attempted *s = &t->steps[i];
@@ -170,6 +171,5 @@ bool qc_attempts_end(struct qc_json **out, struct qc_standing *has, struct qc_at
                                 s->reason));
     }
     qc_json_set(o, "steps", steps);
-    *out = o;
-    return true;
+    return QC_HAND_OVER(st->code == QC_OK, out, o, qc_json_free);
 }

@@ -601,12 +601,11 @@ static struct qc_json *blocks_json(const struct fitting *fits, size_t count)
 static bool record_size(struct qc_json *record, const struct fitting *f, const struct fitting *fits, size_t count,
                         struct qc_status *st)
 {
-    const char *const *options, *command;
+    const char *command;
     struct qc_change change;
     if (!change_widths(&change, f, NULL, st)) return false;
     change.without = "size";
-    if (!qc_job_change(&options, &command, f->c->setup->in, f->c->setup->options, &change, f->c->arena, st))
-        return false;
+    if (!qc_job_command(&command, f->c->setup->in, f->c->setup->options, &change, f->c->arena, st)) return false;
     struct qc_json *layers = qc_json_array(),
                    *o = QC_JSON("limit %zu bytes %zu expected_error %g error_of %s", f->limit, f->bytes,
                                 f->chosen.error, f->of_outputs ? "outputs" : "weights");
@@ -619,11 +618,11 @@ static bool record_size(struct qc_json *record, const struct fitting *f, const s
         qc_json_put(o, "weight_block %" PRId64, f->block ? f->base.partition.weight_block : 0);
         qc_json_set(o, "blocks", blocks_json(fits, count));
     }
-    qc_json_set(o, "options", qc_json_strings(options, change.count));
+    qc_json_set(o, "options", qc_change_json(&change, f->c->arena, st));
     qc_json_put(o, "command %s", command);
     qc_json_set(record, "size", o);
     qc_json_set(record, "frontier", frontier_json(f));
-    return true;
+    return st->code == QC_OK;
 }
 
 bool qc_fit_size(struct qc_report *r, struct qc_candidate *c, struct qc_status *st)

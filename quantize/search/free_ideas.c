@@ -164,10 +164,9 @@ static struct qc_json *describe(const struct trying *t, const struct idea *idea,
                                 struct qc_status *st)
 {
     struct qc_change change;
-    const char *const *options;
-    if (!change_of(&change, t, idea, st) || !qc_change_texts(&options, &change, t->c->arena, st)) return NULL;
+    if (!change_of(&change, t, idea, st)) return NULL;
     struct qc_json *row = QC_JSON("name %s", idea->name);
-    qc_json_set(row, "options", qc_json_strings(options, change.count));
+    qc_json_set(row, "options", qc_change_json(&change, t->c->arena, st));
     return note(row, r, false);
 }
 
@@ -254,8 +253,9 @@ static bool try_kind(bool *changed, struct trying *t, unsigned kind, struct qc_s
     if (kind == OPERATORS && !t->operators.must_save && results[0].sqnr_db >= QC_FREE_OPERATORS_BELOW_DB) best = 0;
     struct qc_json *rows[IDEAS + 1] = {NULL};
     for (size_t k = 1; ok && k < count; k++) {
-        ok = (rows[k] = describe(t, of[k], &results[k], st)) != NULL;
-        if (ok) qc_json_add(t->list, rows[k]);
+        rows[k] = describe(t, of[k], &results[k], st);
+        if (rows[k]) qc_json_add(t->list, rows[k]);
+        ok = rows[k] && st->code == QC_OK && (qc_json_is_whole(t->list) || qc_fail_memory(st, 1));
     }
     for (size_t k = 0; k <= IDEAS; k++) qc_candidate_free(made[k]);
     if (!ok || !best) return ok;
@@ -294,7 +294,7 @@ static bool leave_out(struct trying *t, struct qc_status *st)
     if (qc_json_size(t->list))
         qc_warn(t->c->warnings, "changes that cost nothing at run time are not tried: --memory-limit leaves too little "
                                 "memory; the model may differ from that of a job with more");
-    return true;
+    return st->code == QC_OK;
 }
 
 bool qc_take_free_ideas(struct qc_report *r, bool *changed, struct qc_candidate *c, struct qc_status *st)

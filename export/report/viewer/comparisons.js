@@ -42,9 +42,9 @@ const changes = () => {
   rows, { id: 'layers', label: 'Layers that differ', kinds: { '': 'all', activation: 'activations',
     weight: 'weights' }, kindOf: (l) => l.kind, placeholder: 'Filter: name, op, what changed', order: [2, true], more: localSwitch() });
   return Object.assign([h('header', {}, h('h2.title', {}, `Two reports of ${baseName(page.model.file)}`),
-    h('p.verdict', {}, page.records.map((j, k) => [k ? ' → ' : null, gradeOf(new Report(j))]), ' ', page.verdict.text), h('p.note', {}, 'Changes are from the first report to the second.')),
+    h('p.verdict', {}, page.records.map((j, k) => [k ? ' → ' : null, gradeOf(new Report(j))]), ' ', sentence(page.verdict.text)), h('p.note', {}, 'Changes are from the first report to the second.')),
     page.notes?.length ? h('section.warnings', {}, h('h3', {}, 'What is not comparable'),
-      h('ul', {}, page.notes.map((n) => h('li', {}, n)))) : null,
+      h('ul', {}, page.notes.map((n) => h('li', {}, unbroken(n))))) : null,
     h('h2', {}, 'Figures'), simpleTable('Figures', [['figure'], ['first', 'n'], ['second', 'n'], ['change', 'n']],
       page.figures.map((f) => [f.name, figure(f.unit, f.values[0]), figure(f.unit, f.values[1]),
       h(f.change * f.better < 0 && isLoss(f) ? 'span.bad' : 'span', {}, change(f))]), 'figures'),
