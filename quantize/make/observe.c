@@ -158,14 +158,15 @@ static bool find_partition(struct qc_network *net, struct qc_status *st)
         if (!qc_partition_new(&net->partition, net->joined, net->setup->rules, &net->scheme.partition, st))
             return false;
     }
-    if (for_size && !is_empty(net->partition))
+    const bool whole = !net->scheme.partition.skip_count; /* else --skip or mending left operators in float */
+    if (for_size && whole && !is_empty(net->partition))
         qc_warn(net->listener->warnings,
                 "ONNX Runtime computes all %s faster in float; weights are stored in 8 bits only to save space "
                 "(--prefer size)",
                 qc_is_quantized(net->setup->model.graph) ? "that the model has in float" : "of this model");
     for (size_t i = 0; i < net->partition->warnings.count; i++)
         qc_warn(net->listener->warnings, "%s", net->partition->warnings.lines[i]);
-    if (net->partition->placed_count && !net->partition->matches.count && !is_empty(net->partition))
+    if (net->partition->placed_count && whole && !net->partition->matches.count && !is_empty(net->partition))
         qc_warn(
             net->listener->warnings,
             "ONNX Runtime computes all of this model faster in float, by an estimated %.0f us of %.0f: only weights "
