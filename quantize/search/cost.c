@@ -110,8 +110,13 @@ bool qc_estimate_time(double *time, enum qc_processor on, const struct qc_graph 
     struct timed t = {.g = g, .on = on, .wide_is_float = wide_is_float};
     QC_ARENA_SCOPE *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
-    if (!qc_uses_of(&t.uses, g, a, st)) return false;
-    *time = (double)qc_time_of_run(on, g);
+    bool *integer = QC_NEW_ARRAY(a, bool, g->node_count + 1, st);
+    if (!integer || !qc_uses_of(&t.uses, g, a, st)) return false;
+    for (qc_id id = 1; id <= g->node_count; id++)
+        integer[id] = is_stored(g, g->nodes[id].outputs) && g->nodes[id].op != QC_OP_Quantize;
+    const int64_t layout = qc_time_of_layout(on, g, integer, a, st);
+    if (layout < 0) return false;
+    *time = (double)(qc_time_of_run(on, g) + layout);
     for (qc_id id = 1; id <= g->node_count; id++) {
         int64_t one = 0;
         if (time_of_node(&one, &t, id))

@@ -377,6 +377,47 @@ bool qc_changes_layout(const struct qc_graph *g, qc_id value, const struct qc_no
            ((conv[0] && !takes_any_layout(other)) || (conv[1] && !takes_any_layout(one)));
 }
 
+/* Returns true if the runtime moves the order of channels from an input to the result. */
+static bool passes_layout(const struct qc_node *n)
+{
+    return takes_any_layout(n) || n->op == QC_OP_Table || n->op == QC_OP_MaxPool || n->op == QC_OP_AveragePool ||
+           n->op == QC_OP_Pad || n->op == QC_OP_Concat || n->op == QC_OP_Resize || n->op == QC_OP_Slice ||
+           n->op == QC_OP_Split || qc_op_is_conversion(n->op);
+}
+
+int64_t qc_time_of_layout(enum qc_processor on, const struct qc_graph *g, const bool *integer, struct qc_arena *a,
+                          struct qc_status *st)
+{
+    const struct rate *r = rates_of[on];
+    bool *last = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
+    int64_t time = 0;
+    if (!last) return -1;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const bool conv = n->op == QC_OP_Conv;
+        int64_t moved[2] = {0};
+        unsigned count[2] = {0};
+        bool stored = false; /* with channels first, by an operator of integers */
+        for (unsigned i = 0; i < (conv ? 1 : n->input_count); i++) {
+            const qc_id v = n->inputs[i], maker = v && g->values[v].kind == QC_VALUE_RESULT ? g->values[v].node : 0;
+            const struct qc_shape *s = v ? &qc_value(g, v)->type.shape : NULL;
+            if (!v || qc_constant_of(g, v) || s->rank != 4 || (s->dim[2] == 1 && s->dim[3] == 1)) continue;
+            moved[last[v]] += time_of(r, QC_TIME_LAYOUT, (struct work){.results = qc_elements_of_one(g, v)});
+            count[last[v]]++;
+            stored = stored || (!last[v] && maker && integer[maker]);
+        }
+        const bool is_last = conv ? integer[id] : passes_layout(n) && count[1] > count[0];
+        /* qc_time_to_convert counts values that float operators make for convolutions */
+        if (integer[id] && (conv ? stored : passes_layout(n))) time += moved[!is_last];
+        if (integer[id] && stored && n->op == QC_OP_MaxPool) {
+            const struct work w = {.window = pooled_elements(n, qc_elements_of_one(g, n->outputs))};
+            time += time_of(r, QC_TIME_INT_MAX_FIRST, w);
+        }
+        for (unsigned k = 0; k < n->output_count; k++) last[n->outputs + k] = is_last;
+    }
+    return time;
+}
+
 int64_t qc_time_to_convert(enum qc_processor on, const struct qc_graph *g, qc_id value, enum qc_conversion what,
                            bool changes_layout)
 {

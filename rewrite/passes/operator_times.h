@@ -36,6 +36,13 @@ bool qc_times_of_match(struct qc_operator_times *out, enum qc_processor on, cons
    one of them is a convolution, and the other one does not compute element by element. */
 bool qc_changes_layout(const struct qc_graph *g, qc_id value, const struct qc_node *one, const struct qc_node *other);
 
+/* Returns the time to order channels otherwise between integer operators; integer: [node_count + 1]. ONNX Runtime
+   computes integer convolutions with channels last, and operators of several inputs in the order of most of them: a
+   value of float layers that joins a chain of residual blocks has all their results moved back and forth. A MaxPool
+   with channels first is slow. -1 and a status if out of memory. */
+int64_t qc_time_of_layout(enum qc_processor on, const struct qc_graph *g, const bool *integer, struct qc_arena *a,
+                          struct qc_status *st);
+
 /* FROM_8 is of 8 bits to float, 16 either way of 16 bits, WEIGHT of a constant to float in every run. */
 enum qc_conversion { QC_CONVERT_TO_8, QC_CONVERT_FROM_8, QC_CONVERT_16, QC_CONVERT_WEIGHT };
 

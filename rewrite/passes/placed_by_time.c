@@ -216,6 +216,20 @@ struct placement {
     int64_t time[QC_PROCESSORS];
 };
 
+/* Returns the nodes that compute integers in a given placement. A class has the side that costs less. */
+static bool *integer_nodes(const struct placing *s)
+{
+    bool *integer = QC_NEW_ARRAY(s->arena, bool, s->g->node_count + 1, s->st);
+    for (qc_id id = 1; integer && id <= s->g->node_count; id++) {
+        const struct qc_node *n = &s->g->nodes[id];
+        if (s->match_of[id])
+            integer[id] = !s->real[s->match_of[id]];
+        else if (n->input_count && n->inputs[0] && passes_on(s, id, n->inputs[0]))
+            integer[id] = s->on[of_class(s, n->outputs)].source < s->on[of_class(s, n->outputs)].sink;
+    }
+    return integer;
+}
+
 /* Sets the times of a placement: the sum over operators and conversions; values are stored as what costs less. */
 static bool time_placement(struct placement *p, const struct placing *empty)
 {
@@ -231,7 +245,10 @@ static bool time_placement(struct placement *p, const struct placing *empty)
         if (!(s.on = QC_NEW_ARRAY(a, struct sides, vertices, s.st)) || !build(&s)) return false;
         for (uint32_t v = QC_CUT_FIRST + (uint32_t)s.g->node_count + 1; v < vertices; v++)
             s.time += s.on[v].source < s.on[v].sink ? s.on[v].source : s.on[v].sink;
-        p->time[i] = s.time;
+        const bool *integer = integer_nodes(&s);
+        const int64_t layout = integer ? qc_time_of_layout((enum qc_processor)i, s.g, integer, a, s.st) : -1;
+        if (layout < 0) return false;
+        p->time[i] = s.time + layout;
     }
     return true;
 }
