@@ -188,7 +188,7 @@ static bool make_change(bool *made, struct tried *t, struct search *s, const boo
     *made = !reason;
     t->step =
         QC_JSON("group %s ops %zu to %s before_ms %g after_ms %g sqnr_db %g kept %hhd reason %s", t->group->what, moved,
-                t->to_float ? "float" : "integers", none, none, reason ? none : t->file.sqnr_db, false, reason);
+                t->to_float ? "float" : "integers", none, none, reason ? none : t->file.sqnr_db, (bool)false, reason);
     s->steps[s->step_count++] = t->step;
     return true;
 }
@@ -396,9 +396,10 @@ bool qc_place_by_latency(struct qc_json **out, struct qc_candidate *c, double jo
     s.deadline = t0 + fmax(QC_PLACEMENT_SECONDS, QC_PLACEMENT_BUDGET * job_seconds);
     s.phase = qc_arena_printf(c->arena, st, "latency, at most %.0f s", s.deadline - t0);
     if (!s.phase) return false;
-    s.record = QC_JSON("command %s float_ms %g default_ms %g integers_ms %g best_ms %g default_sqnr_db %g "
-                       "integers_sqnr_db %g best_sqnr_db %g reverted %hhd all_float %hhd",
-                       c->setup->options->benchmark, none, none, none, none, none, none, none, false, false);
+    s.record =
+        QC_JSON("command %s float_ms %g default_ms %g integers_ms %g best_ms %g default_sqnr_db %g "
+                "integers_sqnr_db %g best_sqnr_db %g reverted %hhd all_float %hhd",
+                c->setup->options->benchmark, none, none, none, none, none, none, none, (bool)false, (bool)false);
     c->scheme.may_be_float = true;
     const bool ok = begin_search(&s, st) && search_placement(&s, st);
     qc_candidate_free(s.integers);
