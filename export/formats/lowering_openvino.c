@@ -72,7 +72,8 @@ bool qc_lower_pad(struct qc_lowering *x, const struct qc_node *n, struct qc_stat
     const bool fills = in && strcmp(qc_attr_string(n, "mode", "constant"), "constant") == 0;
     float value = 0;
     if (!in || !x->integer[in] || g->values[in].type.qparams != g->values[out].type.qparams ||
-        (fills && !fill_value(&value, g, n)) || !(x->options.target->onnxruntime || pad_moves(x, n)))
+        (fills && !fill_value(&value, g, n)) ||
+        (x->options.target->openvino ? !pad_moves(x, n) : !x->options.target->onnxruntime))
         return false;
     const struct qc_qparams *s = &g->qparams_of[g->values[out].type.qparams];
     const enum qc_dtype type = qc_lower_type(s);

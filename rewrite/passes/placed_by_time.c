@@ -216,7 +216,8 @@ struct placement {
     int64_t time[QC_PROCESSORS];
 };
 
-/* Returns the nodes that compute integers in a given placement. A class has the side that costs less. */
+/* Returns the nodes that compute integers in a given placement. A class has the side that costs less; what moves
+   elements of a value that a float operator makes is in float, before they are quantized. */
 static bool *integer_nodes(const struct placing *s)
 {
     bool *integer = QC_NEW_ARRAY(s->arena, bool, s->g->node_count + 1, s->st);
@@ -224,8 +225,11 @@ static bool *integer_nodes(const struct placing *s)
         const struct qc_node *n = &s->g->nodes[id];
         if (s->match_of[id])
             integer[id] = !s->real[s->match_of[id]];
-        else if (n->input_count && n->inputs[0] && passes_on(s, id, n->inputs[0]))
-            integer[id] = s->on[of_class(s, n->outputs)].source < s->on[of_class(s, n->outputs)].sink;
+        else if (n->input_count && n->inputs[0] && passes_on(s, id, n->inputs[0])) {
+            const struct qc_value *v = qc_value(s->g, n->inputs[0]);
+            const struct sides *on = &s->on[of_class(s, n->outputs)];
+            integer[id] = on->source < on->sink && v->kind == QC_VALUE_RESULT && integer[v->node];
+        }
     }
     return integer;
 }

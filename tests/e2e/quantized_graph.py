@@ -148,6 +148,7 @@ def check_kept(g, original, upgraded_to=None):
     values = (
         set(before.maker) | {f"{o.name}_float" for o in before.graph.output} | {f"{n}_output" for n in made_of(before)}
     )
+    values |= {f"{n.output[0]}_quantized" for n in before.of("Pad")}  # a Pad of integers
     for n in g.nodes:
         assert (
             n.op_type in QDQ or reads_again(g, n) or set(n.output) - {""} <= values

@@ -84,9 +84,9 @@ def test_a_pad_of_copies_along_one_axis(mode, both):
 
 
 def test_only_pads_that_openvino_computes_otherwise_are_of_integers(both):
-    body = f"{ELU} p = Pad (b, pads) s = Conv (p, v) t = Conv (p, v) y = Add (s, t)"
+    body = f"{ELU} p = Pad (b, pads) s = Conv (p, v) t = Conv (p, u) y = Add (s, t)"
     for pads, of in (([0, 0, 0, 1, 0, 0, 0, 0], "QuantizeLinear"), ([0, 0, 1, 1, 0, 0, 1, 1], "DequantizeLinear")):
-        g, *_ = found = both(body, {"w": (8, 4, 3, 3), "v": (8, 8, 2, 2), "pads": np.int64(pads)}, x=IMAGES)
+        g, *_ = found = both(body, {"w": (8, 4, 3, 3), "v": (8, 8, 2, 2), "u": (8, 8, 2, 2), "pads": np.int64(pads)}, x=IMAGES)
         same(found)
         assert g.maker[g.of("Pad")[0].input[0]].op_type == of
 
