@@ -101,6 +101,15 @@ def test_a_transposed_convolution_that_ends_early(program, tmp_path):  # noqa: F
     check(program, tmp_path, ops, tensors, [2], [3])
 
 
+def test_sizes_that_the_program_chooses(program, tmp_path):  # noqa: F811
+    """Those that the file has beside them may not fit, and the message says where they come from."""
+    tensors = [(*real((1, 1, 1, 1)), None, False, "sound", [-1, -1, 1, 1]), real((1, 5, 1, 1), np.ones(5)), real((1,), [0]), real((1, 1, 1, 1))]
+    options = ("Conv2DOptions", {"Padding": 1, "StrideH": 1, "StrideW": 1})
+    (tmp_path / "model.tflite").write_bytes(model_of([("CONV_2D", [0, 1, 2], [3], options, 1)], tensors, [0], [3]))
+    said = command(program, tmp_path, "inspect", "model.tflite", code=3)
+    assert "input 'sound' is read as [N,1,1,1], but its sizes are chosen when the model runs; convert the model with fixed sizes" in said
+
+
 # --- Sparse weights ---
 
 

@@ -129,7 +129,7 @@ def _buffer(b, buffers, data):
     return len(buffers) - 1
 
 
-def _tensor(b, index, buffers, shape, dtype, scale, zero, axis, data, sparsity=None, is_state=False, name=None):
+def _tensor(b, index, buffers, shape, dtype, scale, zero, axis, data, sparsity=None, is_state=False, name=None, signature=None):
     buffer = 0
     if data is not None:
         content = np.ascontiguousarray(data, dtype).tobytes()
@@ -145,8 +145,11 @@ def _tensor(b, index, buffers, shape, dtype, scale, zero, axis, data, sparsity=N
     sparse = b.once(lambda: _sparsity(b, *sparsity), "sparsity", str(sparsity)) if sparsity else None
     dims, name = _vector(b, np.asarray(shape, np.int32), "i"), name or f"t{index}"
     name = b.once(lambda text=name: b.CreateString(text), "name", name)
+    free = _vector(b, np.asarray(signature, np.int32), "i") if signature else None
     tflite.TensorStart(b)
     tflite.TensorAddShape(b, dims)
+    if free is not None:
+        tflite.TensorAddShapeSignature(b, free)
     tflite.TensorAddType(b, TYPES[np.dtype(dtype)])
     tflite.TensorAddBuffer(b, buffer)
     tflite.TensorAddName(b, name)
@@ -178,7 +181,7 @@ def _graph(b, buffers, first, ops, tensors, inputs, outputs):
 
 def model_of(ops, tensors, inputs, outputs, *others, shared=False):
     """A model. ops: (kind such as "MUL", indices of inputs, -1 for none, of outputs, options or None, version). tensors: (shape, dtype,
-    scales or None, zero points or None, axis, data or None, of a sparse one (order of traversal, block map, levels) or None, whether it is a state, its name). options: (union type name, {setter: value}). others: further graphs, each of these four. shared: equal parts are stored once."""
+    scales or None, zero points or None, axis, data or None, of a sparse one (order of traversal, block map, levels) or None, whether it is a state, its name, its shape with -1 for free sizes). options: (union type name, {setter: value}). others: further graphs, each of these four. shared: equal parts are stored once."""
     b = Builder(1 << 16)
     b.shared = {} if shared else None
     tflite.BufferStart(b)

@@ -89,6 +89,22 @@ static bool add_outputs(struct qc_tfl_reader *r, const struct qc_fb_table *signa
 
 /* --- The model --- */
 
+/* The file has sizes for all dimensions. Those that the program chooses may not fit the operators. */
+static bool read_operators(struct qc_tfl_reader *r, struct qc_status *st)
+{
+    const struct qc_fb_vector list = qc_fb_vector(&r->subgraph, QC_TFL_SubGraph_inputs);
+    if (qc_tfl_read_operators(r, st)) return true;
+    for (size_t i = 0; i < list.count && st->code == QC_BAD_INPUT; i++) {
+        const struct qc_tfl_value *v = port(r, &list, i, "input", st);
+        if (v && !v->fixed_inside)
+            return qc_where(st,
+                            "input '%.100s' is read as %s, but its sizes are chosen when the model runs; convert "
+                            "the model with fixed sizes",
+                            v->name, QC_SHAPE_STR(&v->shape));
+    }
+    return false;
+}
+
 static bool read_info(struct qc_model_info *info, struct qc_tfl_reader *r, struct qc_status *st)
 {
     *info = (struct qc_model_info){
@@ -125,7 +141,7 @@ static bool read_model(struct qc_tfl_reader *r, struct qc_model_info *info, stru
     const char *name = qc_fb_string(&r->subgraph, QC_TFL_SubGraph_name);
     r->g->opset = OPSET;
     r->g->name = qc_arena_strdup(r->g->arena, *name ? name : "main", st);
-    return r->g->name && qc_tfl_read_values(r, st) && add_inputs(r, &signature, st) && qc_tfl_read_operators(r, st) &&
+    return r->g->name && qc_tfl_read_values(r, st) && add_inputs(r, &signature, st) && read_operators(r, st) &&
            add_outputs(r, &signature, st) && qc_tfl_add_variables(r, st) && read_info(info, r, st);
 }
 
