@@ -135,7 +135,7 @@ def quantize(
     weight_type: Union[str, Sequence[str], None] = None,
     # Sets the type of the first and last layers if activations have fewer than 8 bits. One of auto, uint8, int8, none. Default: auto.
     edges_type: Union[Literal['auto', 'uint8', 'int8', 'none'], None] = None,
-    # Sets the type of key/value caches, which are inputs and outputs of the model. One of none, int8, float8e4m3fn. Default: none.
+    # Sets the type of key/value caches, which are inputs and outputs of the model. One of none, int8, int4, float8e4m3fn. Default: none.
     kv_type: Union[Literal['none', 'int8', 'int4', 'float8e4m3fn'], None] = None,
     # Gives each block of this number of weights of a matrix product a scale of its own. One of 16, 32, 64, 128, 256, none. Default: none.
     weight_block: Union[Literal['16', '32', '64', '128', '256', 'none'], None] = None,
