@@ -120,9 +120,10 @@ def run_page(page, folder, monkeypatch, **names):
 
 def test_the_page_is_right(samples, labels, tmp_path, monkeypatch, capsys):
     loader = [(samples, labels)]
-    run_page("python.md", tmp_path, monkeypatch, train_loader=loader, test_loader=loader,
-             reader=Reader([samples[:32], samples[32:]]))
-    assert "top1 0.9883 in float" in capsys.readouterr().out
+    for page in ("python.md", "data-loader.md"):
+        run_page(page, tmp_path, monkeypatch, train_loader=loader, test_loader=loader,
+                 reader=Reader([samples[:32], samples[32:]]))
+    assert "98.83 in float" in capsys.readouterr().out
     made = {p.name for p in pathlib.Path.cwd().iterdir()}
     assert {"digits.int8.onnx", "model.int8.onnx", "digits.report", "calib.npz"} <= made
 
