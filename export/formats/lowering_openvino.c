@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Forms of operators that OpenVINO (2026.4) does not compute otherwise (docs/openvino.md). */
+/* Forms of operators that OpenVINO (2026.4) does not compute otherwise (docs/openvino.md), and Pads of integers, which
+   files for ONNX Runtime have too. */
 #include <math.h>
 #include <string.h>
 
@@ -85,10 +86,9 @@ bool qc_lower_pad(struct qc_lowering *x, const struct qc_node *n, struct qc_stat
                              fills ? qc_lower_constant(x, type, &scalar, &byte, s->name, "padding", st) : QC_ABSENT,
                              n->input_count > 3 && n->inputs[3] ? qc_lower_real(x, n->inputs[3], st) : QC_ABSENT};
     const char *name = qc_lower_integer_name(x, out, qc_lower_base(x, out), st);
+    const unsigned count = fills ? 3 : 2;
     const struct qc_node_def with = {.op = QC_OP_Pad,
-                                     .input_count = inputs[3] ? 4
-                                                    : fills   ? 3
-                                                              : 2,
+                                     .input_count = inputs[3] ? 4 : count,
                                      .inputs = inputs,
                                      .output_names = &name};
     x->integer[out] = qc_graph_add_like(x->to, g, n, &with, st);

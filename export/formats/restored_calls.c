@@ -32,6 +32,11 @@ struct restoring {
 /* Caches of GroupQueryAttention: past keys and values are inputs 3 and 4, present ones outputs 1 and 2. */
 enum { PAST = 3, PRESENT = 1, CACHES = 2, SCALES = 12 };
 
+static bool is_past(unsigned input)
+{
+    return input >= PAST && input < PAST + CACHES;
+}
+
 static bool is_cache(const struct qc_lowering *x, qc_id v)
 {
     bool is = false;
@@ -180,7 +185,7 @@ struct again {
     bool four;       /* they have 4 bits, two numbers in a byte */
 };
 
-enum { OWN_ATTRS = QC_CUSTOM_ATTRS + 1 + 3 };
+enum { OWN_ATTRS = QC_CUSTOM_ATTRS + 1, CACHE_ATTRS = 3 };
 
 /* Returns the result of the QuantizeLinear, or of another operator with its type; 0 if it is no QuantizeLinear. */
 static qc_id quantize_of(const struct qc_graph *g, qc_id v)
@@ -246,8 +251,8 @@ static bool find_values(struct again *out, bool *fits, struct restoring *s, cons
     }
     for (unsigned i = 0; *fits && i < c->input_count; i++)
         if (c->inputs[i])
-            out->inputs[i] = s->cached && (i == PAST || i == PAST + 1) ? port_of(s->x, c->inputs[i])
-                                                                       : qc_lower_real(s->x, c->inputs[i], st);
+            out->inputs[i] =
+                s->cached && is_past(i) ? port_of(s->x, c->inputs[i]) : qc_lower_real(s->x, c->inputs[i], st);
     for (unsigned k = 0; *fits && k < c->output_count; k++)
         if (c->outputs[k] && !stored[k]) out->outputs[k] = qc_lower_real(s->x, c->outputs[k], st);
     return st->code == QC_OK;
@@ -282,7 +287,7 @@ static struct qc_attr *node_attrs(const struct restoring *s, const struct qc_gra
     const struct qc_source_call *c = w->call;
     const char *colons = strstr(c->op, "::"),
                *domain = colons ? qc_arena_strndup(a, c->op, (size_t)(colons - c->op), st) : "";
-    struct qc_attr *attrs = QC_NEW_ARRAY(a, struct qc_attr, c->attr_count + OWN_ATTRS, st);
+    struct qc_attr *attrs = QC_NEW_ARRAY(a, struct qc_attr, c->attr_count + OWN_ATTRS + CACHE_ATTRS, st);
     int64_t *types = QC_NEW_ARRAY(a, int64_t, (size_t)c->output_count * (QC_RANK_MAX + 2), st);
     size_t n = 0;
     if (!domain || !attrs || !types) return NULL;
@@ -295,7 +300,7 @@ static struct qc_attr *node_attrs(const struct restoring *s, const struct qc_gra
         for (int i = 0; i < shape->rank; i++) types[n++] = four && i == 3 ? shape->dim[i] / 2 : shape->dim[i];
     }
     memcpy(attrs, c->attrs, c->attr_count * sizeof *attrs);
-    struct qc_attr *added = &attrs[c->attr_count + QC_CUSTOM_ATTRS + 1];
+    struct qc_attr *added = &attrs[c->attr_count + OWN_ATTRS];
     added[0] = QC_STRING("k_quant_type", "PER_CHANNEL");
     added[1] = QC_STRING("v_quant_type", "PER_CHANNEL");
     added[2] = QC_INT("kv_cache_bit_width", w->four ? 4 : 8);
@@ -358,8 +363,7 @@ static void write_call(struct qc_rebuild *r, const struct restoring *s, const st
     if (!attrs || !inputs || !names) return;
     for (unsigned i = 0; i < c->input_count; i++)
         if (w->inputs[i])
-            inputs[i] = w->caches && (i == PAST || i == PAST + 1) ? qc_rebuild_value(r, w->inputs[i], st)
-                                                                  : own_input(r, s, w, i, st);
+            inputs[i] = w->caches && is_past(i) ? qc_rebuild_value(r, w->inputs[i], st) : own_input(r, s, w, i, st);
     for (unsigned k = 0; w->caches && k < CACHES; k++) inputs[SCALES + k] = cache_scales(r, s, w, k, st);
     for (unsigned k = 0; k < c->output_count; k++)
         names[k] = w->caches && w->stored[k] ? r->from->values[w->stored[k]].name
@@ -371,7 +375,7 @@ static void write_call(struct qc_rebuild *r, const struct restoring *s, const st
                                     .input_count = input_count,
                                     .output_count = c->output_count,
                                     .inputs = inputs,
-                                    .attr_count = c->attr_count + OWN_ATTRS - (w->caches ? 0 : 3),
+                                    .attr_count = c->attr_count + OWN_ATTRS + (w->caches ? CACHE_ATTRS : 0),
                                     .attrs = attrs,
                                     .output_names = names};
     const qc_id first = qc_graph_add(r->to, &def, st);

@@ -88,7 +88,7 @@ static struct qc_fvalue run_pads(const struct qc_asked *c)
     const int64_t *own;
     struct qc_number *items;
     if (!t || !n) return qc_expression_fail(f, QC_BAD_INPUT, "pads() needs the pads of a Pad before a Conv");
-    const size_t rank = t->count / 2, axes = rank - 2;
+    const size_t axes = t->count / 2 - 2;
     const bool pads = qc_attr_ints(n, "pads", &own) == 2 * axes;
     const struct qc_fvalue list = qc_expression_list(&items, f, 2 * axes);
     for (size_t i = 0; items && i < 2 * axes; i++)

@@ -369,12 +369,17 @@ static bool takes_any_layout(const struct qc_node *n)
                  qc_op_info(n->op)->affine == QC_AFFINE_MERGE);
 }
 
+/* Returns true for images of more than one pixel: others are the same in both orders of channels. */
+static bool has_layout(const struct qc_graph *g, qc_id value)
+{
+    const struct qc_shape *s = &qc_value(g, value)->type.shape;
+    return s->rank == 4 && (s->dim[2] != 1 || s->dim[3] != 1);
+}
+
 bool qc_changes_layout(const struct qc_graph *g, qc_id value, const struct qc_node *one, const struct qc_node *other)
 {
-    const struct qc_shape *shape = &qc_value(g, value)->type.shape;
     const bool conv[] = {one && one->op == QC_OP_Conv, other && other->op == QC_OP_Conv};
-    return shape->rank == 4 && (shape->dim[2] != 1 || shape->dim[3] != 1) &&
-           ((conv[0] && !takes_any_layout(other)) || (conv[1] && !takes_any_layout(one)));
+    return has_layout(g, value) && ((conv[0] && !takes_any_layout(other)) || (conv[1] && !takes_any_layout(one)));
 }
 
 /* Returns true if the runtime moves the order of channels from an input to the result. */
@@ -400,8 +405,7 @@ int64_t qc_time_of_layout(enum qc_processor on, const struct qc_graph *g, const 
         bool stored = false; /* with channels first, by an operator of integers */
         for (unsigned i = 0; i < (conv ? 1 : n->input_count); i++) {
             const qc_id v = n->inputs[i], maker = v && g->values[v].kind == QC_VALUE_RESULT ? g->values[v].node : 0;
-            const struct qc_shape *s = v ? &qc_value(g, v)->type.shape : NULL;
-            if (!v || qc_constant_of(g, v) || s->rank != 4 || (s->dim[2] == 1 && s->dim[3] == 1)) continue;
+            if (!v || qc_constant_of(g, v) || !has_layout(g, v)) continue;
             moved[last[v]] += time_of(r, QC_TIME_LAYOUT, (struct work){.results = qc_elements_of_one(g, v)});
             count[last[v]]++;
             stored = stored || (!last[v] && maker && integer[maker]);
