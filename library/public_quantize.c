@@ -182,28 +182,14 @@ static bool tell_progress(void *user, const char *phase, size_t done, size_t cou
     return j->call.progress(j->call.user, phase ? phase : "", done, count) == 0;
 }
 
-static bool open_memory(struct qc_dataset **out, const void *user, const struct qc_input_spec *inputs,
-                        size_t input_count, const struct qc_dataset_options *options, struct qc_status *st)
-{
-    return qc_dataset_open_memory(out, user, inputs, input_count, options, st);
-}
-
-static bool sum_memory(char hex[65], const void *user, struct qc_status *st)
-{
-    return qc_memory_data_sha256(hex, user, st);
-}
-
 static bool take_data(struct qc_data_source *out, const struct qcalib_data *d, struct qc_arena *a, struct qc_status *st)
 {
     if (!d) return true;
     if (d->waiting)
         return qc_fail(st, QC_USAGE, "%s: array '%s' has no samples yet: call qcalib_data_draw",
                        qc_memory_data_name(d->memory), d->arrays[0].name);
-    if (d->memory)
-        *out = (struct qc_data_source){.open = open_memory, .sha256 = sum_memory, .user = d->memory};
-    else
-        *out = (struct qc_data_source){.file = qc_arena_strdup(a, d->file, st)};
-    return d->memory || out->file;
+    *out = (struct qc_data_source){.memory = d->memory};
+    return d->memory || (out->file = qc_arena_strdup(a, d->file, st));
 }
 
 void qc_public_source(struct qc_model_source *out, struct qc_model_at_hand *at_hand, const struct qcalib_model *model)

@@ -302,8 +302,7 @@ static bool is_of_operator(const struct qc_graph *g, qc_id v)
 {
     for (size_t i = 0; i < g->call_count; i++) {
         const struct qc_source_call *c = &g->calls[i];
-        if (c->op && strcmp(c->op, "com.microsoft::GroupQueryAttention") == 0 && c->input_count > 4 &&
-            (c->inputs[3] == v || c->inputs[4] == v))
+        if (qc_call_takes_caches(c) && (c->inputs[QC_CACHES_PAST] == v || c->inputs[QC_CACHES_PAST + 1] == v))
             return true;
     }
     return false;

@@ -89,6 +89,8 @@ struct qc_shuffled {
 /* Returns the node to be written: n itself, or in s a Transpose of fewer axes. */
 const struct qc_node *qc_lower_shuffle(struct qc_shuffled *s, struct qc_lowering *x, const struct qc_node *n,
                                        struct qc_status *st);
+/* Adds an operator that moves elements, on integers. zero: the name of the level of zero, if a Pad fills with it. */
+void qc_lower_moving(struct qc_lowering *x, const struct qc_node *n, const char *zero, struct qc_status *st);
 /* Files for OpenVINO (export/formats/lowering_openvino.c). The first lowers a Pad to one of integers and returns true:
    ONNX Runtime (1.32) computes the QDQ form in float, OpenVINO some of them wrongly. The others return true if input i
    of a float op must be kept apart from what makes it, or its first result from what reads it; the last one sets the

@@ -69,29 +69,17 @@ static bool averages_padding(const struct qc_graph *g, const struct qc_node *n)
 bool qc_lower_pad(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
-    const qc_id in = n->op == QC_OP_Pad ? n->inputs[0] : QC_ABSENT, out = n->outputs;
+    const qc_id in = n->op == QC_OP_Pad ? n->inputs[0] : QC_ABSENT;
     const bool fills = in && strcmp(qc_attr_string(n, "mode", "constant"), "constant") == 0;
     float value = 0;
-    if (!in || !x->integer[in] || g->values[in].type.qparams != g->values[out].type.qparams ||
+    if (!in || !x->integer[in] || g->values[in].type.qparams != g->values[n->outputs].type.qparams ||
         (fills && !fill_value(&value, g, n)) ||
         (x->options.target->openvino ? !pad_moves(x, n) : !x->options.target->onnxruntime))
         return false;
-    const struct qc_qparams *s = &g->qparams_of[g->values[out].type.qparams];
+    const struct qc_qparams *s = &g->qparams_of[g->values[n->outputs].type.qparams];
     const enum qc_dtype type = qc_lower_type(s);
     if (s->count != 1 || (type != QC_U8 && type != QC_I8)) return false;
-    const struct qc_affine affine = {.scale = s->scale[0], .zero_point = s->zero_point[0]};
-    const uint8_t byte = (uint8_t)qc_quantize_one(value, affine, qc_qparams_levels(s));
-    const struct qc_shape scalar = QC_SCALAR;
-    const qc_id inputs[4] = {x->integer[in], qc_lower_real(x, n->inputs[1], st),
-                             fills ? qc_lower_constant(x, type, &scalar, &byte, s->name, "padding", st) : QC_ABSENT,
-                             n->input_count > 3 && n->inputs[3] ? qc_lower_real(x, n->inputs[3], st) : QC_ABSENT};
-    const char *name = qc_lower_integer_name(x, out, qc_lower_base(x, out), st);
-    const unsigned count = fills ? 3 : 2;
-    const struct qc_node_def with = {.op = QC_OP_Pad,
-                                     .input_count = inputs[3] ? 4 : count,
-                                     .inputs = inputs,
-                                     .output_names = &name};
-    x->integer[out] = qc_graph_add_like(x->to, g, n, &with, st);
+    qc_lower_moving(x, n, "padding", st);
     return true;
 }
 

@@ -619,7 +619,7 @@ static void lower_clamp(struct qc_lowering *x, const struct qc_node *n, struct q
     add_like(x, QC_OP_Clip, n, in[2] ? 3 : 2, in, n->outputs, st);
 }
 
-static void lower_moving(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+void qc_lower_moving(struct qc_lowering *x, const struct qc_node *n, const char *zero, struct qc_status *st)
 {
     const struct qc_qparams *s = quantizer_of(x, n->outputs);
     const bool fills = n->op == QC_OP_Pad && strcmp(qc_attr_string(n, "mode", "constant"), "constant") == 0;
@@ -633,7 +633,7 @@ static void lower_moving(struct qc_lowering *x, const struct qc_node *n, struct 
     if (fills) {
         int32_t q = s->zero_point[0];
         bound_level(&q, x, n, 2, s);
-        in[2] = level(x, s, q, q == s->zero_point[0] ? "zero_point" : "padding", st);
+        in[2] = level(x, s, q, q == s->zero_point[0] ? zero : "padding", st);
         if (count < 3) count = 3;
     }
     add_like(x, n->op, n, count, in, n->outputs, st);
@@ -673,7 +673,7 @@ static void lower_node(struct qc_lowering *x, qc_id id, struct qc_status *st)
     else if ((n->op == QC_OP_Relu || n->op == QC_OP_Clip) && has_constants(x, n))
         lower_clamp(x, n, st);
     else if (moves_bytes(n->op) && has_constants(x, n))
-        lower_moving(x, n, st);
+        qc_lower_moving(x, n, "zero_point", st);
     else
         qc_lower_plain(x, id, st);
 }

@@ -29,12 +29,9 @@ struct restoring {
     bool cached; /* a cache was met that is stored in integers */
 };
 
-/* Caches of GroupQueryAttention: past keys and values are inputs 3 and 4, present ones outputs 1 and 2. */
-enum { PAST = 3, PRESENT = 1, CACHES = 2, SCALES = 12 };
-
 static bool is_past(unsigned input)
 {
-    return input >= PAST && input < PAST + CACHES;
+    return input >= QC_CACHES_PAST && input < QC_CACHES_PAST + QC_CACHES;
 }
 
 static bool is_cache(const struct qc_lowering *x, qc_id v)
@@ -199,12 +196,13 @@ static qc_id quantize_of(const struct qc_graph *g, qc_id v)
 static bool takes_caches(const struct restoring *s)
 {
     const struct qc_source_call *c = s->b;
-    if (strcmp(c->op, "com.microsoft::GroupQueryAttention") != 0 || c->input_count < PAST + CACHES ||
-        c->output_count < PRESENT + CACHES || c->input_count > SCALES || !s->x->options.target->onnxruntime)
+    if (!qc_call_takes_caches(c) || c->output_count < QC_CACHES_PRESENT + QC_CACHES ||
+        c->input_count > QC_CACHES_SCALES || !s->x->options.target->onnxruntime)
         return false;
-    for (unsigned k = 0; k < CACHES; k++) {
-        const qc_id v = c->outputs[PRESENT + k] ? source_of(s->written, c->outputs[PRESENT + k]) : 0;
-        if (!v || !c->inputs[PAST + k] || s->x->cache[c->inputs[PAST + k]] != v) return false;
+    for (unsigned k = 0; k < QC_CACHES; k++) {
+        const qc_id v =
+            c->outputs[QC_CACHES_PRESENT + k] ? source_of(s->written, c->outputs[QC_CACHES_PRESENT + k]) : 0;
+        if (!v || !c->inputs[QC_CACHES_PAST + k] || s->x->cache[c->inputs[QC_CACHES_PAST + k]] != v) return false;
         const struct qc_type *t = &s->written->values[v].type;
         const struct qc_qparams *p = &s->written->qparams_of[t->qparams];
         if ((p->dtype != QC_I8 && (p->dtype != QC_I4 || t->shape.dim[3] % 2)) || t->shape.rank != 4 ||
@@ -216,7 +214,7 @@ static bool takes_caches(const struct restoring *s)
 
 static bool is_four(const struct restoring *s)
 {
-    const qc_id v = source_of(s->written, s->b->outputs[PRESENT]);
+    const qc_id v = source_of(s->written, s->b->outputs[QC_CACHES_PRESENT]);
     return s->written->qparams_of[s->written->values[v].type.qparams].dtype == QC_I4;
 }
 
@@ -340,12 +338,13 @@ static void store_output(struct qc_rebuild *r, const struct again *w, unsigned k
 static qc_id cache_scales(struct qc_rebuild *r, const struct restoring *s, const struct again *w, unsigned k,
                           struct qc_status *st)
 {
-    const qc_id v = source_of(s->written, w->call->outputs[PRESENT + k]);
+    const qc_id v = source_of(s->written, w->call->outputs[QC_CACHES_PRESENT + k]);
     const struct qc_type *t = &s->written->values[v].type;
     const struct qc_qparams *p = &s->written->qparams_of[t->qparams];
     const int64_t heads = t->shape.dim[1], size = t->shape.dim[3];
     const struct qc_shape shape = QC_SHAPE(heads * size);
-    const char *name = qc_arena_printf(r->to->arena, st, "%s_scale", r->from->values[w->stored[PRESENT + k]].name);
+    const char *name =
+        qc_arena_printf(r->to->arena, st, "%s_scale", r->from->values[w->stored[QC_CACHES_PRESENT + k]].name);
     struct qc_tensor *scales = name ? qc_tensor_new(QC_F32, &shape, st) : NULL;
     for (int64_t i = 0; scales && i < heads * size; i++)
         ((float *)scales->data)[i] = p->scale[p->count == 1 ? 0 : i / size];
@@ -357,14 +356,14 @@ static void write_call(struct qc_rebuild *r, const struct restoring *s, const st
 {
     const struct qc_source_call *c = w->call;
     const struct qc_attr *attrs = node_attrs(s, r->from, w, a, st);
-    qc_id *inputs = QC_NEW_ARRAY(a, qc_id, c->input_count + SCALES + CACHES, st);
+    qc_id *inputs = QC_NEW_ARRAY(a, qc_id, c->input_count + QC_CACHES_SCALES + QC_CACHES, st);
     const char **names = QC_NEW_ARRAY(a, const char *, c->output_count, st);
-    const unsigned input_count = w->caches ? SCALES + CACHES : c->input_count;
+    const unsigned input_count = w->caches ? QC_CACHES_SCALES + QC_CACHES : c->input_count;
     if (!attrs || !inputs || !names) return;
     for (unsigned i = 0; i < c->input_count; i++)
         if (w->inputs[i])
             inputs[i] = w->caches && is_past(i) ? qc_rebuild_value(r, w->inputs[i], st) : own_input(r, s, w, i, st);
-    for (unsigned k = 0; w->caches && k < CACHES; k++) inputs[SCALES + k] = cache_scales(r, s, w, k, st);
+    for (unsigned k = 0; w->caches && k < QC_CACHES; k++) inputs[QC_CACHES_SCALES + k] = cache_scales(r, s, w, k, st);
     for (unsigned k = 0; k < c->output_count; k++)
         names[k] = w->caches && w->stored[k] ? r->from->values[w->stored[k]].name
                    : w->stored[k]            ? s->real->values[w->real->outputs[k]].name

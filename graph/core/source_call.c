@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/core/source_call.h"
 
+#include <string.h>
+
 #include "graph/core/tables.h"
+
+bool qc_call_takes_caches(const struct qc_source_call *c)
+{
+    return c->op && strcmp(c->op, "com.microsoft::GroupQueryAttention") == 0 &&
+           c->input_count >= QC_CACHES_PAST + QC_CACHES;
+}
 
 bool qc_graph_copy_source_call(struct qc_graph *g, struct qc_source_call call, struct qc_status *st)
 {

@@ -14,6 +14,13 @@ struct qc_source_call {
     const qc_id *outputs; /* [output_count], QC_ABSENT for outputs that nothing reads */
 };
 
+/* The caches of com.microsoft::GroupQueryAttention: past keys and values are inputs, present ones outputs. Their scales
+   are the inputs after all others. */
+enum { QC_CACHES_PAST = 3, QC_CACHES_PRESENT = 1, QC_CACHES = 2, QC_CACHES_SCALES = 12 };
+
+/* Returns true for a call of this operator that may have caches. */
+bool qc_call_takes_caches(const struct qc_source_call *c);
+
 /* Adds a call with its outputs [output_count]. Everything is copied; attributes that are tensors are refused: such a
    call is not added. */
 bool qc_graph_add_source_call(struct qc_graph *g, const struct qc_call *call, const qc_id *outputs,

@@ -50,18 +50,9 @@ static const struct row *find_row(const char *op, const char *name)
 /* Returns true if the attribute has the kind, by its type or, in old files without a type, by its fields. */
 static bool has_kind(const Onnx__AttributeProto *p, enum qc_attr_kind kind)
 {
-    static const Onnx__AttributeProto__AttributeType types[] = {
-        [QC_ATTR_INT] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT,
-        [QC_ATTR_FLOAT] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT,
-        [QC_ATTR_STRING] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING,
-        [QC_ATTR_INTS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS,
-        [QC_ATTR_FLOATS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS,
-        [QC_ATTR_STRINGS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS,
-        [QC_ATTR_TENSOR] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR,
-        [QC_ATTR_GRAPH] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH,
-    };
     if ((kind == QC_ATTR_TENSOR && !p->t) || (kind == QC_ATTR_GRAPH && !p->g)) return false;
-    if (p->has_type && p->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED) return p->type == types[kind];
+    if (p->has_type && p->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED)
+        return p->type == qc_proto_attr_types[kind];
     switch (kind) {
     case QC_ATTR_INT: return p->has_i;
     case QC_ATTR_FLOAT: return p->has_f;

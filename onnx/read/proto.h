@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/budget.h"
+#include "graph/core/graph.h"
 #include "onnx/onnx.pb-c.h"
 
 /* Walks the wire format of a message of type d (protobuf encoding, wire types 0, 1, 2 and 5) without unpacking, and
@@ -23,6 +24,8 @@ bool qc_proto_unpack(ProtobufCMessage **out, const ProtobufCMessageDescriptor *d
 bool qc_proto_unpack_borrowing(ProtobufCMessage **out, const ProtobufCMessageDescriptor *d, const void *bytes,
                                size_t size, const char *what, const struct qc_budget *budget, struct qc_status *st);
 void qc_proto_free_borrowing(ProtobufCMessage *m, const void *bytes, size_t size); /* NULL-safe */
+
+extern const Onnx__AttributeProto__AttributeType qc_proto_attr_types[]; /* [enum qc_attr_kind] */
 
 /* Optional strings are NULL when absent. */
 static inline const char *qc_proto_text(const char *s)

@@ -80,26 +80,26 @@ static const char *const attributes[] = {"axis", "flat_shape", "padding", "block
 enum { ATTRIBUTES = sizeof attributes / sizeof *attributes, LINE = 96 };
 
 static Onnx__AttributeProto *attribute(struct qc_emitter *e, struct qc_emit_list *to, const char *name,
-                                       Onnx__AttributeProto__AttributeType type)
+                                       enum qc_attr_kind kind)
 {
     QC_EMIT_NEW(p, e, Onnx__AttributeProto, onnx__attribute_proto__init);
     p->name = qc_emit_text(name);
     p->has_type = 1;
-    p->type = type;
+    p->type = qc_proto_attr_types[kind];
     qc_emit_append(e, to, p);
     return p;
 }
 
 static void put_ints(struct qc_emitter *e, struct qc_emit_list *to, const char *name, size_t count, const int64_t *v)
 {
-    Onnx__AttributeProto *p = attribute(e, to, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
+    Onnx__AttributeProto *p = attribute(e, to, name, QC_ATTR_INTS);
     p->ints = qc_arena_dup(e->arena, v, count, sizeof *v, e->st);
     p->n_ints = count;
 }
 
 static void put_int(struct qc_emitter *e, struct qc_emit_list *to, const char *name, int64_t v)
 {
-    Onnx__AttributeProto *p = attribute(e, to, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
+    Onnx__AttributeProto *p = attribute(e, to, name, QC_ATTR_INT);
     p->has_i = 1;
     p->i = v;
 }
@@ -172,7 +172,7 @@ static void put_constants(struct qc_emitter *e, struct qc_emit_list *nodes, cons
     static const char *const indices[] = {"zero = Constant()", "one = Constant()", "two = Constant()"};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct qc_emit_list attrs = {.count = 0};
-        Onnx__AttributeProto *a = attribute(e, &attrs, "value_float", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
+        Onnx__AttributeProto *a = attribute(e, &attrs, "value_float", QC_ATTR_FLOAT);
         a->has_f = 1;
         a->f = numbers[i].v;
         put_line(e, nodes, numbers[i].line, &attrs);
@@ -184,7 +184,7 @@ static void put_constants(struct qc_emitter *e, struct qc_emit_list *nodes, cons
     }
     for (size_t i = 1; i < ATTRIBUTES; i++) {
         struct qc_emit_list attrs = {.count = 0};
-        Onnx__AttributeProto *a = attribute(e, &attrs, "value_ints", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
+        Onnx__AttributeProto *a = attribute(e, &attrs, "value_ints", QC_ATTR_INTS);
         char line[LINE];
         a->ref_attr_name = qc_emit_text(attributes[i]);
         put_line(e, nodes, qc_text(line, sizeof line, "%s = Constant()", attributes[i]), &attrs);
@@ -328,17 +328,7 @@ static Onnx__GraphProto *emit_body(struct qc_emitter *outer, const struct qc_nod
 
 static void emit_attr(struct qc_emitter *e, struct qc_emit_list *to, const struct qc_node *n, const struct qc_attr *a)
 {
-    static const Onnx__AttributeProto__AttributeType types[] = {
-        [QC_ATTR_INT] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT,
-        [QC_ATTR_FLOAT] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT,
-        [QC_ATTR_STRING] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING,
-        [QC_ATTR_INTS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS,
-        [QC_ATTR_FLOATS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS,
-        [QC_ATTR_STRINGS] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS,
-        [QC_ATTR_TENSOR] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR,
-        [QC_ATTR_GRAPH] = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH,
-    };
-    Onnx__AttributeProto *p = attribute(e, to, a->name, types[a->kind]);
+    Onnx__AttributeProto *p = attribute(e, to, a->name, a->kind);
     switch (a->kind) {
     case QC_ATTR_INT:
         p->has_i = 1;

@@ -29,7 +29,7 @@ bool qc_model_sha256(char hex[65], const struct qc_model_source *m, struct qc_st
 
 bool qc_data_sha256(char hex[65], const struct qc_data_source *s, const struct qc_dataset *ds, struct qc_status *st)
 {
-    if (s->sha256) return s->sha256(hex, s->user, st);
+    if (s->memory) return qc_memory_data_sha256(hex, s->memory, st);
     return qc_data_file_sha256(hex, qc_dataset_file(ds), st) && qc_dataset_is_unchanged(ds, st);
 }
 

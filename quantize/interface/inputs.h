@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "calib/statistics/collection.h"
-#include "datasets/samples/dataset.h"
+#include "datasets/arrays/memory_data.h"
 #include "onnx/read/import.h"
 
 /* Progress of a running job, and requests to stop it.
@@ -64,15 +64,10 @@ struct qc_model_source {
     struct qc_named_file *outputs;
 };
 
-/* Samples: a file, or opened by a callback. */
+/* Samples: a file, or in memory. */
 struct qc_data_source {
-    const char *file; /* FILE[:DATASET]; NULL with `open`, or if there are none */
-    /* As qc_dataset_open, without a file; NULL: read from the file. */
-    bool (*open)(struct qc_dataset **out, const void *user, const struct qc_input_spec *inputs, size_t input_count,
-                 const struct qc_dataset_options *options, struct qc_status *st);
-    /* SHA-256 of the data that `open` opens, for statistics and the report. */
-    bool (*sha256)(char hex[65], const void *user, struct qc_status *st);
-    const void *user;
+    const char *file; /* FILE[:DATASET]; NULL with `memory`, or if there are none */
+    const struct qc_memory_data *memory;
 };
 
 /* Statistics in a file or in memory; both NULL: none. */
@@ -95,7 +90,7 @@ struct qc_job_inputs {
 
 static inline bool qc_has_data(const struct qc_data_source *s)
 {
-    return s->file || s->open;
+    return s->file || s->memory;
 }
 
 static inline bool qc_has_statistics(const struct qc_job_inputs *in)

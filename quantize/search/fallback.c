@@ -151,6 +151,8 @@ struct wires {
     qc_id inputs[WIRES];        /* their quantizers in the simulated graph; 0: none */
     qc_id weight, result;       /* quantizers; result: if a layer reads it */
     bool product;
+    qc_id factors[2]; /* quantizers of a product */
+    size_t next[2];   /* the number, from 1 on, of the next product with this factor; 0: none */
 };
 
 struct widening {
@@ -158,7 +160,8 @@ struct widening {
     struct terms terms;
     struct wires *wires; /* [s->count] */
     size_t quantizers;
-    bool *wide; /* [quantizers + 1]: more than 8 bits, by the base types */
+    bool *wide;    /* [quantizers + 1]: more than 8 bits, by the base types */
+    size_t *first; /* [quantizers + 1]: the number, from 1 on, of the first product with this factor; 0: none */
 };
 
 /* Returns the quantizer of a value that a node reads; 0 if it is in float. */
@@ -193,8 +196,9 @@ static bool begin_widening(struct widening *w, const struct qc_network *net, con
                            .terms = terms_of(base),
                            .wires = QC_NEW_ARRAY(a, struct wires, s->count + 1, st),
                            .quantizers = g->qparams_count,
-                           .wide = QC_NEW_ARRAY(a, bool, g->qparams_count + 1, st)};
-    if (!w->wires || !w->wide || !qc_uses_of(&uses, g, a, st)) return false;
+                           .wide = QC_NEW_ARRAY(a, bool, g->qparams_count + 1, st),
+                           .first = QC_NEW_ARRAY(a, size_t, g->qparams_count + 1, st)};
+    if (!w->wires || !w->wide || !w->first || !qc_uses_of(&uses, g, a, st)) return false;
     for (qc_id q = 1; q <= g->qparams_count; q++)
         w->wide[q] = g->qparams_of[q].kind == QC_QPARAMS_QUANTIZER && bits(g->qparams_of[q].dtype) > 8;
     for (size_t i = 0; i < s->count; i++)
@@ -217,15 +221,26 @@ static bool begin_widening(struct widening *w, const struct qc_network *net, con
             w->wires[known - 1].result = to->inputs[i];
         }
     }
+    for (size_t i = 0; i < s->count; i++) {
+        struct wires *l = &w->wires[i];
+        if (!l->product) continue;
+        l->factors[0] = l->inputs[0];
+        l->factors[1] = l->weight ? l->weight : l->inputs[1];
+        for (unsigned k = 0; k < 2 && l->factors[k] != (k ? l->factors[0] : 0); k++) {
+            l->next[k] = w->first[l->factors[k]];
+            w->first[l->factors[k]] = i + 1;
+        }
+    }
     return true;
 }
 
-/* Returns true if a product multiplies two factors of more than 8 bits: 32-bit sums have no room for them. */
-static bool overflows(const struct widening *w, const bool *wide)
+/* Returns true if a product multiplies this factor by one of more than 8 bits: 32-bit sums have no room for them. */
+static bool overflows(const struct widening *w, const bool *wide, qc_id factor)
 {
-    for (size_t i = 0; i < w->s->count; i++) {
-        const struct wires *l = &w->wires[i];
-        if (l->product && wide[l->inputs[0]] && wide[l->weight ? l->weight : l->inputs[1]]) return true;
+    const struct wires *l;
+    for (size_t i = w->first[factor]; i; i = l->next[l->factors[0] != factor]) {
+        l = &w->wires[i - 1];
+        if (wide[l->factors[0]] && wide[l->factors[1]]) return true;
     }
     return false;
 }
@@ -235,11 +250,12 @@ static bool widen(bool *wide, const struct widening *w, const qc_id *of, size_t 
 {
     qc_id now[WIRES + 1];
     size_t changed = 0;
+    bool room = true;
     for (size_t i = 0; i < count; i++)
         if (of[i] && !wide[of[i]]) wide[now[changed++] = of[i]] = true;
-    if (!overflows(w, wide)) return true;
-    while (changed) wide[now[--changed]] = false;
-    return false;
+    for (size_t i = 0; i < changed; i++) room = room && !overflows(w, wide, now[i]);
+    while (!room && changed) wide[now[--changed]] = false;
+    return room;
 }
 
 /* Adds the options that change layers from .. end - 1. Activations are widened before weights. A layer whose types have

@@ -324,17 +324,6 @@ static bool set_options(struct qc_body *b, const struct qc_options *from, const 
            names_inside(&o->weight_types, &from->weight_types, b->name, true, a, st);
 }
 
-static bool open_memory(struct qc_dataset **out, const void *user, const struct qc_input_spec *inputs,
-                        size_t input_count, const struct qc_dataset_options *options, struct qc_status *st)
-{
-    return qc_dataset_open_memory(out, user, inputs, input_count, options, st);
-}
-
-static bool memory_sha256(char hex[65], const void *user, struct qc_status *st)
-{
-    return qc_memory_data_sha256(hex, user, st);
-}
-
 /* Lets the body read weights that other bodies have stored. */
 static bool share_weights(struct qc_body *b, const struct qc_network *around, const struct qc_shared_weights *shared,
                           struct qc_status *st)
@@ -373,7 +362,7 @@ static bool set_model(struct qc_body *b, const struct qc_network *net, const str
     b->at_hand = (struct qc_model_at_hand){.graph = b->model, .info = &b->info, .sha256 = ""};
     b->in = (struct qc_job_inputs){
         .model = {.file = b->name, .at_hand = &b->at_hand},
-        .data = {.open = open_memory, .sha256 = memory_sha256, .user = b->memory},
+        .data = {.memory = b->memory},
         .scratch = around->in->scratch,
     };
     return true;

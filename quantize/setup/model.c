@@ -256,8 +256,8 @@ bool qc_model_select_again(struct qc_dataset *data, const struct qc_options *o, 
 static bool open_data(struct qc_dataset **out, const struct qc_data_source *s, const struct qc_input_spec *specs,
                       size_t count, const struct qc_dataset_options *options, struct qc_status *st)
 {
-    return s->open ? s->open(out, s->user, specs, count, options, st)
-                   : qc_dataset_open(out, s->file, specs, count, options, st);
+    return s->memory ? qc_dataset_open_memory(out, s->memory, specs, count, options, st)
+                     : qc_dataset_open(out, s->file, specs, count, options, st);
 }
 
 static void pass_warning(void *user, const char *text)

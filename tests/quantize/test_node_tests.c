@@ -53,12 +53,6 @@ static bool add_input(struct qc_memory_data *m, const char *name, const struct q
         as->data, st);
 }
 
-static bool open_samples(struct qc_dataset **out, const void *user, const struct qc_input_spec *inputs, size_t count,
-                         const struct qc_dataset_options *options, struct qc_status *st)
-{
-    return qc_dataset_open_memory(out, user, inputs, count, options, st);
-}
-
 static struct tolerance tolerance_of(const char *folder)
 {
     struct tolerance t = {1e-3, 1e-7};
@@ -85,8 +79,8 @@ static bool run_test(const struct node_case *t, const char *folder, struct qc_st
     if (!qc_memory_data_new(&m, "data", st)) goto out;
     for (size_t i = 0; i < t->input_count; i++)
         if (t->inputs[i] && !add_input(m, t->input_names[i], t->inputs[i], &kept[i], st)) goto out;
-    if (!qc_model_run_open(&r, &(struct qc_model_source){.file = path},
-                           &(struct qc_data_source){.open = open_samples, .user = m}, QC_USE_INPUTS, &o, NULL, st) ||
+    if (!qc_model_run_open(&r, &(struct qc_model_source){.file = path}, &(struct qc_data_source){.memory = m},
+                           QC_USE_INPUTS, &o, NULL, st) ||
         !qc_settings_of(&settings, &o, NULL, st) || !qc_model_run_plan(&r, &settings, a, st))
         goto out;
     struct outcome outcome = {.t = t, .g = r.model.graph, .tolerance = tolerance_of(folder)};
