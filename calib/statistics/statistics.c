@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/statistics/statistics.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

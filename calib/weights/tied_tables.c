@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/weights/round_weights.h"
 
-#include <stdlib.h>
-#include <string.h>
 
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qcalib check FILE: judges a quantized model; exit 1 if something was found. */
 #include <math.h>
-#include <stdio.h>
 
 #include "cli/commands/cmd.h"
 #include "cli/outputs.h"

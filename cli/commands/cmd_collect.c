@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qcalib collect MODEL --data PART.h5 -o PART.stats.h5 */
-#include <stdio.h>
 #include <sys/stat.h>
 
 #include "base/file.h"

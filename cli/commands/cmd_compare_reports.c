@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qcalib compare-reports A B [-o PAGE.html]: two reports of one model. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qcalib convert MODEL --format F[,F..] -o OUT.onnx: converts a quantized model to another form, or a float model
    between ONNX and TensorFlow Lite, without data. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qcalib inspect FILE: prints a text of the object that --json prints (evaluate/evaluate.h). */
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

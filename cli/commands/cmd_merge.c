@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qcalib merge A.stats.h5 B.stats.h5 ... -o ALL.stats.h5: exact, in any order and grouping. */
-#include <stdio.h>
 
 #include "base/file.h"
 #include "calib/statistics/statistics.h"

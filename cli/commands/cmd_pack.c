@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qcalib pack FOLDER|FILE... -o DATA.h5: packs images or arrays into a data file. */
-#include <stdio.h>
 #include <sys/stat.h>
 
 #include "base/file.h"

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qcalib run MODEL --data IN.h5 -o OUT.h5 */
-#include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/file.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

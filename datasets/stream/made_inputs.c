@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inputs of a decoder that are made from its tokens because the data do not have them. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/checked.h"
 #include "datasets/stream/dataset_impl.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/stream/sample_convert.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 

@@ -10,7 +10,6 @@
      Relu, Clip                   Clip between integers
      MaxPool, Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Slice, Split, Gather, Expand, Tile, Pad   on integers
    Other operators, types and per-channel forms are lowered as in QDQ. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #include "graph/core/rebuild.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/scope.h"
 #include "graph/core/custom.h"

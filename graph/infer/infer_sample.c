@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* GridSample, RoiAlign, MaxRoiPool, DeformConv, NonMaxSuppression, Col2Im, MaxUnpool, Det, TfIdfVectorizer. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/checked.h"
 #include "graph/core/infer.h"

@@ -2,7 +2,6 @@
 /* Operators that read or write at indices: Scatter*, GatherND, TensorScatter, OneHot, Trilu, EyeLike, ReverseSequence,
    TopK, Compress, NonZero, Unique. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "graph/infer/distinct.h"
 #include "graph/infer/infer_help.h"

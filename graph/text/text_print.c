@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/shown.h"
 #include "base/words.h"

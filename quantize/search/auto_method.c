@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/search/auto_method.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"

@@ -2,7 +2,6 @@
 #include "quantize/search/cost.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "graph/core/multiply_adds.h"
 #include "graph/core/recurrent.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/search/fit_size.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

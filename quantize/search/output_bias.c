@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/search/output_bias.h"
 
-#include <math.h>
 
 #include "calib/ablation.h"
 #include "calib/metrics/measure.h"

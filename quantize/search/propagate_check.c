@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/search/propagate_check.h"
 
-#include <stdlib.h>
 
 #include "quantize/make/evidence.h"
 #include "quantize/make/target_limits.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/language/expansion.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "graph/types/number_format.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
-#include <string.h>
 
 #include "rewrite/language/expression.h"
 #include "rewrite/language/match.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simq/core/convert.h"
 
-#include <math.h>
 
 #include "base/pool.h"
 

@@ -2,7 +2,6 @@
 /* Visits the nodes in order, assigns memory and a memory order to each value, and appends the steps. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "simq/core/integer.h"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 

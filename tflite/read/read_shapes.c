@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Operators that move, select and join elements. If the result has the same qparams, stored integers are moved. */
-#include <string.h>
 
 #include "tflite/read/tflite_reading.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Operators of ONNX that are several of TensorFlow Lite's, in float. */
 #include <math.h>
-#include <string.h>
 
 #include "tflite/write/tflite_writing.h"
 

@@ -2,7 +2,6 @@
 /* If-16, Loop-11 and Scan-9. Loop and Scan run a body repeatedly: each run passes its states to the next; other outputs
    are stacked. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/budget.h"
 #include "base/checked.h"

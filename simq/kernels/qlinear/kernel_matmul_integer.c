@@ -3,7 +3,6 @@
    Their zero point is known only at run time; it is subtracted with the column sums of the matrix, modulo 2^32 like
    the sums. Other cases use kernel_qlinear_mac.c. */
 #include <math.h>
-#include <string.h>
 
 #include "simq/kernels/integer/int_mac.h"
 #include "simq/kernels/qlinear/kernel_qlinear.h"

@@ -4,7 +4,6 @@
 #include "simq/kernels/qlinear/kernel_qlinear.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "arith/params.h"
 #include "arith/qbinary.h"

@@ -5,8 +5,6 @@
    - global average: m = f(sx / f(sy*n)), same form
    - average: RNE(f(f(avg/sy) + zy)) of a float32 sum in order
    Accumulators are int32 and wrap. */
-#include <math.h>
-#include <string.h>
 
 #include "arith/contract.h"
 #include "arith/real_steps.h"

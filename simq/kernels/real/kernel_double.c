@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Float64 kernels of ops whose own kernels are for float32: functions of one variable, Softmax, MatMul, Gemm. */
 #include <math.h>
-#include <string.h>
 
 #include "simq/core/kernel_util.h"
 

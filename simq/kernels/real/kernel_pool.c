@@ -5,7 +5,6 @@
    - maximum: of the integers
    - average: RNE(f(f(avg / sy) + zy)) - zy, avg = f(sum / n) of f(sx * q) in float32, in memory order
    - global: RNE(clamp(f(sum * m))), m = f(sx / f(sy * n)) */
-#include <float.h>
 #include <math.h>
 
 #include "arith/real_steps.h"

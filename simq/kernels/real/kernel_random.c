@@ -3,7 +3,6 @@
    draws in its first run: std::minstd_rand0 with the polar method of libstdc++'s normal_distribution. A node without a
    seed takes a hash of its name, so that a model and its quantized file draw the same numbers. */
 #include <math.h>
-#include <string.h>
 
 #include "base/index.h"
 #include "simq/core/kernel_util.h"

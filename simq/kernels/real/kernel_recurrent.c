@@ -4,7 +4,6 @@
    0, and the final states of an empty sequence are 0, as in ONNX Runtime. A dynamic LSTM first rounds the inputs of
    its products. ONNX Runtime then sums integers; its additions and functions differ from ours in the last bits. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "arith/params.h"
