@@ -97,7 +97,7 @@ static bool solve_squared(struct qc_range *out, const struct qc_statistics *s, c
 }
 
 /* auto: each tensor gets the range of the observer that serves the outputs of the network best, which is found by
-   running the network (quantize/search/auto_method.h). With a histogram alone it is mse with norm 2. */
+   running the network (quantize/search/auto_method.c). With a histogram alone it is mse with norm 2. */
 const struct qc_observer qc_observer_auto = {
     .name = "auto",
     .summary = "for each tensor the observer that gives the network's outputs the least error, found by running the "

@@ -119,7 +119,7 @@ struct qc_observer {
     bool fixed;      /* solve is always called, and the range may leave the limits */
     bool of_output;  /* chosen by the error of the layers' outputs (calib/ranges/calibrate_parts.h,
                         calib/ranges/calibrate_choose.c); solve: if that is unknown */
-    bool of_network; /* chosen by the error of the network's outputs (quantize/search/auto_method.h), for activations
+    bool of_network; /* chosen by the error of the network's outputs (quantize/search/auto_method.c), for activations
                         only; solve: if there are no data to run */
     const struct qcalib_observer *plugin; /* the plugin's functions; NULL for our own */
     /* Called by qc_observer_solve, which handles empty statistics: here some value is not zero. `limits` is the widest

@@ -43,7 +43,7 @@ bool qc_network_lower_other(struct qc_graph **produced, struct qc_graph **lowere
 bool qc_network_realise(struct qc_graph **out, const struct qc_network *n, const struct qc_graph *bound,
                         struct qc_status *st);
 
-/* Makes a finished network of a scheme (quantize/search/decide.h). */
+/* Makes a finished network of a scheme (quantize/search/decide.c). */
 typedef bool qc_network_maker(struct qc_network **out, const struct qc_setup *setup, const struct qc_scheme *scheme,
                               struct qc_evidence *evidence, const struct qc_listener *listener, struct qc_status *st);
 

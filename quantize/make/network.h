@@ -55,7 +55,7 @@ struct qc_report_choice {
     bool steps;                          /* an input whose values are multiples of its scale */
 };
 
-/* Result of --method auto (quantize/search/auto_method.h). */
+/* Result of --method auto (quantize/search/auto_method.c). */
 struct qc_auto_method {
     struct qc_arena *arena;
     size_t trial_count;
@@ -71,7 +71,7 @@ void qc_auto_method_free(struct qc_auto_method *m); /* NULL-safe */
 /* Returns the trial that was chosen; NULL if there were none. NULL-safe. */
 const struct qc_report_trial *qc_auto_method_chosen(const struct qc_auto_method *m);
 
-/* Result of the second rounding (quantize/search/cross_rounding.h). */
+/* Result of the second rounding (quantize/search/cross_rounding.c). */
 struct qc_crossed_rounding {
     bool all; /* 8-bit layers were refined, too */
     bool tried, kept;

@@ -2,7 +2,7 @@
 /* Explains why the layers with the largest effect on the outputs add error. The causes follow from measurements: the
    loss of the value's own parameters, that of the op's weights, and the spread of the input channels. Each cause has
    remedies in order of preference. The first one whose option is not in use becomes an idea, which is tried before it
-   is reported (quantize/search/advice.h). */
+   is reported (quantize/search/advice.c). */
 #include "quantize/report/quantize_suggest.h"
 
 #include <math.h>

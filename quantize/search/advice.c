@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/advice.h"
+/* Advice: changes of options that were tried, with their effect on the outputs.
+
+   Ideas come from the causes of error (quantize/report/quantize_suggest.h) and from the effect of each single layer on
+   the outputs (calib/metrics/sensitivity.h). Each idea is made as a candidate (quantize/search/candidate.h), so its
+   figure is what the command gives. If the network is the same, the command names the observer that --method auto
+   chose. A gain must show on the samples of the report and on held-out ones. */
+#include "quantize/search/searches.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +14,6 @@
 #include "base/clock.h"
 #include "quantize/search/cost.h"
 #include "quantize/search/fallback.h"
-#include "quantize/search/free_ideas.h"
 #include "quantize/search/limits.h"
 #include "quantize/search/race.h"
 #include "quantize/search/score.h"
@@ -90,7 +95,7 @@ static bool change_of(struct qc_change *out, const struct trying *t, const struc
 }
 
 /* Work of an idea before it takes part in the race. weights: all of them are rounded again by sequential rounding
-   (quantize/search/cross_rounding.h), which costs as much as a job. The same happens if this job tried sequential
+   (quantize/search/cross_rounding.c), which costs as much as a job. The same happens if this job tried sequential
    rounding: of weights of few bits always, of others if the command has --method auto. */
 static double work_of(const struct trying *t, const struct qc_idea *idea, bool weights)
 {
@@ -101,7 +106,7 @@ static double work_of(const struct trying *t, const struct qc_idea *idea, bool w
 }
 
 /* Returns true if a change costs and saves nothing in the runtime and replaces no option that was given. The job has
-   looked for such changes itself (quantize/search/free_ideas.h). */
+   looked for such changes itself (quantize/search/free_ideas.c). */
 static bool is_free(const struct trying *t, const struct qc_cost *cost, const struct qc_change *change)
 {
     const struct qc_options *o = t->net->setup->options;

@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/auto_method.h"
+/* --method auto: chooses the observer by the output error of the quantized network
+   (docs/decisions/0030-ranges-by-the-outputs.md).
+
+   Several observers choose a range for each quantizer. For each observer the network is quantized as it would be
+   written and runs on some samples. The observers are compared by the noise of the outputs relative to their signals,
+   and for probabilities by their divergence too (calib/trials/trials.h). Another observer replaces mse only if its
+   gain is statistically significant. */
+#include "quantize/search/searches.h"
 
 #include <stdlib.h>
 

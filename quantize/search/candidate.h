@@ -3,7 +3,12 @@
    keeps a candidate by making it again in the job's one or by taking it over, and drops it by freeing it. */
 #pragma once
 
-#include "quantize/search/decide.h"
+#include "quantize/make/make.h"
+
+/* Makes a network, and decides by measurement what its scheme leaves open (quantize/search/decide.c). All arguments but
+   out are borrowed, and must outlive the network. Fails if a pass or a run fails. */
+bool qc_decide(struct qc_network **out, const struct qc_setup *setup, const struct qc_scheme *scheme,
+               struct qc_evidence *evidence, const struct qc_listener *listener, struct qc_status *st);
 
 struct qc_candidate {
     const struct qc_setup *setup; /* borrowed */

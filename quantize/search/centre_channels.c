@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/centre_channels.h"
+/* Centres inputs of products with floating-point levels (rewrite/passes/centre.h). The error of a level is in
+   proportion to the value, so that of an output is in proportion to the sum of w^2 (x - c)^2. The means of the second
+   moments give the c of least sum for each channel; an input is centred if the sum of all its products falls by
+   LEAST_GAIN. */
+#include "quantize/search/searches.h"
 
 #include "base/json.h"
 #include "calib/ablation.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/cross_rounding.h"
+/* Refines rounded weights: layer by layer they compensate for the error of the layer's quantized input
+   (docs/decisions/0045-rounding-on-what-is-read.md). */
+#include "quantize/search/searches.h"
 
 #include <stdlib.h>
 
@@ -8,7 +10,6 @@
 #include "calib/sequential/sequential.h"
 #include "calib/trials/trials.h"
 #include "quantize/make/collecting.h"
-#include "quantize/search/auto_method.h"
 #include "quantize/search/limits.h"
 #include "quantize/search/race.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Wider types for layers, the worst first: for --max-drop, --min-sqnr and --max-nll, and for noisy outputs (mend.h). */
+/* Wider types for layers, the worst first: for --max-drop, --min-sqnr and --max-nll, and for noisy outputs (mend.c). */
 #pragma once
 
 #include "calib/metrics/sensitivity.h"

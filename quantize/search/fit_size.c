@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/fit_size.h"
+/* --size: chooses the bits of each layer's weights, so that the file fits and the outputs lose least. */
+#include "quantize/search/searches.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -363,7 +364,7 @@ static void set_widths(struct fitting *f, const size_t *points)
     }
 }
 
-/* Runs the chosen widths once more with refined weights (quantize/search/cross_rounding.h); if the file is too large
+/* Runs the chosen widths once more with refined weights (quantize/search/cross_rounding.c); if the file is too large
    then, without. */
 static bool make_sized(struct fitting *f, struct qc_status *st)
 {

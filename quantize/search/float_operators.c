@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/float_operators.h"
+/* An idea for free changes (quantize/search/free_ideas.c): operators that stay in float at no loss of latency.
+
+   Their bits differ between processors. If the outputs have QC_FREE_OPERATORS_BELOW_DB, or if the network takes less
+   than QC_FREE_LEAST_TIME, operators stay in float only if that lowers the latency and the file is no larger. */
+#include "quantize/search/searches.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +13,6 @@
 #include "calib/metrics/sensitivity.h"
 #include "quantize/make/evidence.h"
 #include "quantize/report/job_report.h"
-#include "quantize/search/auto_method.h"
 #include "quantize/search/cost.h"
 #include "quantize/search/fallback.h"
 #include "quantize/search/limits.h"

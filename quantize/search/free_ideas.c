@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/free_ideas.h"
+/* Takes what is free: changes of the scheme that cost neither latency nor bytes, if the outputs gain on samples.
+
+   An idea that needs other statistics is first made on few samples, beside the job's scheme made the same way. All
+   ideas of one kind that gain there are made in full, and compared with the job's network on units held out from second
+   moments; the best is kept. */
+#include "quantize/search/searches.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,7 +13,6 @@
 #include "calib/ablation.h"
 #include "quantize/make/collecting.h"
 #include "quantize/report/command_text.h"
-#include "quantize/search/float_operators.h"
 #include "quantize/search/limits.h"
 #include "quantize/search/race.h"
 #include "quantize/search/scale_channels.h"
@@ -24,7 +28,7 @@ struct idea {
     bool (*applies)(const struct qc_candidate *c);
     size_t count;
     struct qc_option_text options[OPTIONS];
-    size_t operators; /* so many operators stay in float (quantize/search/float_operators.h) */
+    size_t operators; /* so many operators stay in float (quantize/search/float_operators.c) */
 };
 
 static bool is_given(const struct qc_candidate *c, enum qc_option o)
@@ -68,7 +72,7 @@ static bool may_scale_few(const struct qc_candidate *c)
     return may_scale(c) && may_use_full_range(c) && !qc_ablated("full_range");
 }
 
-/* quantize/search/float_operators.h decides. */
+/* quantize/search/float_operators.c decides. */
 static bool always(const struct qc_candidate *c)
 {
     (void)c;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/mend.h"
+/* Wider types that --method auto chooses by itself: for recurrent weights, and for layers of a network with a noisy
+   output. Outputs that stay useless get a warning. */
+#include "quantize/search/searches.h"
 
 #include <math.h>
 #include <string.h>

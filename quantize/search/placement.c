@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/placement.h"
+/* --benchmark: chooses which operators run in integers and which in float, by the latency of the model file. The search
+   starts from the fastest of the float model, the default and everything in integers. It measures the change of one
+   group of operators (quantize/search/placement_groups.h) to float or to integers, and then of all groups together
+   whose change is faster. */
+#include "quantize/search/searches.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,10 +14,8 @@
 #include "base/file_map.h"
 #include "base/scope.h"
 #include "export/formats/exporter.h"
-#include "quantize/search/auto_method.h"
 #include "quantize/search/latency.h"
 #include "quantize/search/limits.h"
-#include "quantize/search/output_bias.h"
 #include "quantize/search/placement_groups.h"
 #include "quantize/search/score.h"
 

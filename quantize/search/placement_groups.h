@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The groups of operators that a measured placement (quantize/search/placement.h) changes in one step. */
+/* The groups of operators that a measured placement (quantize/search/placement.c) changes in one step. */
 #pragma once
 
 #include "quantize/make/network.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/quantize_bodies.h"
+/* Quantizes the bodies of If, Loop and Scan, each as a model of its own (quantize/make/bodies.h). */
+#include "quantize/search/searches.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +12,6 @@
 #include "quantize/make/bodies.h"
 #include "quantize/make/evidence.h"
 #include "quantize/search/limits.h"
-#include "quantize/search/shared_weights.h"
 
 /* Runs the samples of p through p->real and keeps the inputs of the bodies of p->evidence->bodies->of: evenly spread
    runs, at most QC_BODY_SAMPLES_MAX and QC_BODY_SAMPLES_BYTES for each body (less with --memory-limit). With

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/search/shared_weights.h"
+/* Weights of the outer graph that several bodies read (branches of an If, bodies of Loops): each body is quantized as a
+   separate model, but the file stores such a weight once. A body gets the integers of the first one that was quantized
+   with it; a body that no sample runs reads them through DequantizeLinear. */
+#include "quantize/search/searches.h"
 
 #include <stdlib.h>
 
