@@ -98,6 +98,8 @@ def test_numbers_of_a_test_do_not_depend_on_those_before_it(run):
 
 def test_every_format_has_a_reference():
     rows = re.findall(r'X\(c, "(\w+)"', (ROOT / "graph/types/number_format.h").read_text())
+    page = (ROOT / "docs/number-formats.md").read_text()
+    assert [n for n in rows if f"\n| `{n}` |" not in page] == []
     assert sorted(rows) == sorted(FORMATS), "give each row of QC_NUMBER_FORMATS one in tests/e2e/format_references.py"
 
 
