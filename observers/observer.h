@@ -10,8 +10,8 @@
    Edge cases are the same for every observer except `fixed`, which always returns its own numbers:
    - no finite value, or only zeros: lo = hi = 0, clipped_fraction 0, no objective (qc_affine_from_range then gives
      scale 1);
-   - one value c other than 0: [min(0, c), max(0, c)], so that c is a level (minmax, mse, kl, percentile, ema,
-     avgmax, and `gaussian`, whose threshold is never below the mean magnitude, which is c);
+   - one value c other than 0: [min(0, c), max(0, c)], so that c is a level (the threshold of `gaussian` is never below
+     the mean magnitude, which is c);
    - one side only (min >= 0 or max <= 0): the other end is 0, and all levels of an asymmetric quantizer serve the
      side that is used;
    - ties: of ranges with equal objectives the first one tried wins; wider ranges are always tried first;
@@ -165,7 +165,7 @@ bool qc_observer_solve_values(struct qc_range *out, const struct qc_observer *ob
                               const struct qc_observer_values *values, const float *x, size_t n,
                               const struct qc_solve *request, struct qc_status *st);
 
-/* The extremes of every sample, by sample number, for ema and avgmax. A sample is one run of the model: with a fixed
+/* The extremes of every sample, by sample number (QC_NEED_SERIES). A sample is one run of the model: with a fixed
    batch, one batch. */
 
 struct qc_extremes {

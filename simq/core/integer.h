@@ -24,8 +24,30 @@ const struct qc_kernel *qc_int_product_kernel(const struct qc_int_node *n);
    Weights that are not constant count with their levels. INFINITY: the bound is unknown. Fails if out of memory. */
 bool qc_int_product_bound(double *out, const struct qc_int_node *n, struct qc_status *st);
 
-/* Returns the kernel that computes on stored integers and rounds once, or clamps. Returns NULL if there is none: the
-   caller then computes on centred numbers, or dequantizes, computes in float and quantizes. */
+/* Kernels that compute on stored integers and round once, or clamp. X(op, kernel, condition): the kernel computes the
+   op if the condition, a function of kernel_int_table.c, holds for a node. The first such row of an op counts.
+   Functions of one variable (QC_UNARY) need no row. */
+#define QC_INT_KERNELS(X)                                                                                              \
+    X(Relu, int_table, clamps_bytes)                                                                                   \
+    X(Clip, int_table, clamps_bytes)                                                                                   \
+    X(Add, int_binary, two_values)                                                                                     \
+    X(Sub, int_binary, two_values)                                                                                     \
+    X(Mul, int_binary, two_values)                                                                                     \
+    X(ReduceMean, int_mean, sum_fits)                                                                                  \
+    X(GlobalAveragePool, int_mean, sum_fits)                                                                           \
+    X(AveragePool, int_average, in_fixed_point)                                                                        \
+    X(LeakyRelu, int_wide_table, has_wide_function)                                                                    \
+    X(Sigmoid, int_wide_table, has_wide_function)                                                                      \
+    X(Tanh, int_wide_table, has_wide_function)                                                                         \
+    X(Gelu, int_table, in_bytes)                                                                                       \
+    X(Table, int_table, in_bytes)
+
+#define QC_X(op, kernel, condition) extern const struct qc_kernel qc_kernel_##kernel;
+QC_INT_KERNELS(QC_X)
+#undef QC_X
+
+/* Returns the kernel of QC_INT_KERNELS for a node. Returns NULL if there is none: the caller then computes on centred
+   numbers, or dequantizes, computes in float and quantizes. */
 const struct qc_kernel *qc_int_affine_kernel(const struct qc_int_node *n);
 
 /* DequantizeLinear of int32 values with one scale, and Quantize, as one step, under the fixed-point contracts. */
@@ -34,12 +56,6 @@ extern const struct qc_kernel qc_kernel_int_requantize;
 /* Dequantize, Softmax and Quantize as one step, under the contracts "tflite" and "xnnpack": 8- or 16-bit integers, one
    scale; TensorFlow Lite fixes the parameters of the result. */
 extern const struct qc_kernel qc_kernel_int_softmax;
-
-/* Add, Sub, Mul; means over dimensions; functions of one 8-bit value, and of one 16-bit value under "tflite". */
-extern const struct qc_kernel qc_kernel_int_binary, qc_kernel_int_mean, qc_kernel_int_table, qc_kernel_int_wide_table;
-
-/* AveragePool under the fixed-point contracts. */
-extern const struct qc_kernel qc_kernel_int_average;
 
 /* Inside simq/: ops that compute on centred integers with one scale per operand and round once into the qparams of
    the result. */

@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 import avx2_runtime
+import numpy as np
 import pytest
 import report_schema
 
@@ -32,12 +33,26 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "nightly: minutes or gigabytes; scripts/test --long runs these")
 
 
+STARTS = {}  # of a module: its random generators and their states before any test
+
+
 def pytest_collection_modifyitems(items):
+    for module in {item.module for item in items}:
+        generators = [v for v in vars(module).values() if isinstance(v, np.random.Generator)]
+        STARTS[module] = [(g, g.bit_generator.state) for g in generators]
     if LONG:
         return
     for item in items:
         if item.get_closest_marker("nightly"):
             item.add_marker(pytest.mark.skip(reason="nightly: QCALIB_LONG is not set (scripts/test --long)"))
+
+
+@pytest.fixture(autouse=True)
+def same_numbers(request):
+    """Each test draws the numbers that it draws alone, whichever tests run before it."""
+    yield
+    for generator, state in STARTS[request.module]:
+        generator.bit_generator.state = state
 
 
 def nightly(*values):

@@ -4,34 +4,15 @@
 import json
 
 import h5py
-import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from format_references import FORMATS, highest, nearest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 RANDOM = np.random.default_rng(43)
-# Of a format: its numbers, the middle between the highest and the next one in the same steps, elements of a block.
-FORMATS = {
-    "mxfp8": (ml_dtypes.float8_e4m3fn, 464, 32),
-    "mxfp8e5m2": (ml_dtypes.float8_e5m2, 61440, 32),
-    "mxfp6": (ml_dtypes.float6_e2m3fn, 7.75, 32),
-    "mxfp6e3m2": (ml_dtypes.float6_e3m2fn, 30, 32),
-    "mxfp4": (ml_dtypes.float4_e2m1fn, 7, 32),
-    "nvfp4": (ml_dtypes.float4_e2m1fn, 7, 16),
-    "mxint8": (None, 127.5, 32),
-    "bfp16": (None, 127.5, 8),
-}
-
-
-def nearest(x, levels):
-    """The level nearest to x, half to even, limited to the highest."""
-    if levels is None:
-        return np.clip(np.rint(x), -127, 127).astype("f4")
-    highest = float(ml_dtypes.finfo(levels).max)
-    return np.clip(x, -highest, highest).astype(levels).astype("f4")
 
 
 def power_scale(largest, edge):
@@ -42,18 +23,19 @@ def power_scale(largest, edge):
 
 def rounded(x, name):
     """x rounded to a format in blocks along its last axis."""
-    levels, edge, block = FORMATS[name]
+    kind, block = FORMATS[name].kind, FORMATS[name].block
+    most, edge = highest(kind)
     length = x.shape[-1]
     padded = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, -length % block)])
     blocks = padded.reshape(*x.shape[:-1], -1, block)
     largest = np.abs(blocks).max(-1, keepdims=True)
-    if name == "nvfp4":
-        unit = power_scale(largest.max(-2, keepdims=True) / np.float32(6), 464)
-        code = nearest(largest / np.float32(6) / unit, ml_dtypes.float8_e4m3fn)
+    if FORMATS[name].scales == "float8":
+        unit = power_scale(largest.max(-2, keepdims=True) / np.float32(most), highest("float8_e4m3fn")[1])
+        code = nearest(largest / np.float32(most) / unit, "float8_e4m3fn")
         scale = np.maximum(code, np.float32(2.0**-9)) * unit
     else:
         scale = power_scale(largest, edge)
-    return (nearest(blocks / scale, levels) * scale).reshape(padded.shape)[..., :length]
+    return (nearest(blocks / scale, kind) * scale).reshape(padded.shape)[..., :length]
 
 
 def write(folder, nodes, weights, x, opset=13):

@@ -115,6 +115,16 @@ def test_list(table, qcalib):
         assert [line.find(str(v)) >= 0 for v in row.values()] == [True] * len(row)
 
 
+@pytest.mark.parametrize("table, page", [("observers", "observers.md"), ("targets", "targets.md"), ("roundings", "numerics.md")])
+def test_pages_name_what_the_lists_have(qcalib, table, page):
+    """Each row of a table of the source is on the page of its kind."""
+    tables = "".join(re.findall(r"^\|.*", (ROOT / "docs" / page).read_text(), re.M))
+    named = set(re.findall(r"`([\w-]+)[:`]", tables))
+    first = [next(iter(row.values())) for row in qcalib("list", table, "--json").json[table]]
+    rows = {name.split(":")[0] for names in first for name in names.split(", ")}
+    assert len(rows) >= 5 and rows <= named, rows - named
+
+
 def test_lists_are_those_of_the_program(qcalib, examples):
     assert {"minmax", "percentile", "mse", "kl"} <= {
         r["observer"] for r in qcalib("list", "observers", "--json").json["observers"]

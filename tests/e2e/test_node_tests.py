@@ -45,7 +45,7 @@ def test_the_page_of_operators_is_current_and_counts_enough(tests):
     assert page.returncode == 0, page.stderr
     assert (
         page.stdout == pathlib.Path(ROOT / "docs/operators.md").read_text()
-    ), "scripts/operators RESULTS > docs/operators.md"
+    ), "scripts/bless --operators"
     passed, number = re.search(r"(\d+) of (\d+) of ONNX's node tests", page.stdout).groups()
     assert int(passed) >= LEAST * int(number)
 

@@ -264,7 +264,7 @@ const struct graph_case bad_graph_cases[] = {
      QC_BAD_INPUT},
     {"f64[N,3]", "DynamicQuantizeLinear(%1)", "expected f32", QC_BAD_INPUT},
     {"f64[N,3]", "RoundInBlocks(%1) {format = \"mxfp4\", length = [3]}", "expected f32", QC_BAD_INPUT},
-    {"f32[N,3]", "RoundInBlocks(%1) {format = \"mxfp5\", length = [3]}", "unknown number format 'mxfp5'", QC_BAD_INPUT},
+    {"f32[N,3]", "RoundInBlocks(%1) {format = \"mxfp0\", length = [3]}", "unknown number format 'mxfp0'", QC_BAD_INPUT},
     {"f32[N,3]", "RoundInBlocks(%1) {axis = 2, format = \"mxfp4\", length = [3]}", "outside of rank 2", QC_BAD_INPUT},
     {"f32[N,3]", "RoundInBlocks(%1) {format = \"mxfp4\"}", "'length' is not one positive number", QC_BAD_INPUT},
     {"f32[N,3]", "RoundInBlocks(%1) {format = \"mxfp4\", length = [4]}", "dimension 3, expected 4", QC_BAD_INPUT},

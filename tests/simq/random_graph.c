@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/core/infer.h"
+
 enum { POOL = 12, ELEMENTS = 4096 };
 
 struct maker {
@@ -303,9 +305,18 @@ static qc_id any(struct maker *m)
 }
 
 /* Two values of one shape, or one and a constant that broadcasts. */
+/* An op of graph/types/ops.def with this type rule that rounds once to the qparams of its result. */
+static enum qc_op merging(struct maker *m, qc_infer_fn *rule)
+{
+    enum qc_op ops[QC_OP_COUNT];
+    int64_t count = 0;
+    for (enum qc_op op = 0; op < QC_OP_COUNT; op++)
+        if (qc_op_info(op)->affine == QC_AFFINE_MERGE && qc_op_info(op)->infer == rule) ops[count++] = op;
+    return ops[random_int(&m->random, 0, count - 1)];
+}
+
 static qc_id merge_two(struct maker *m, qc_id x)
 {
-    static const enum qc_op ops[] = {QC_OP_Add, QC_OP_Mul, QC_OP_Sub};
     const struct qc_shape *s = shape_of(m, x);
     qc_id in[2] = {x, any(m)};
     if (!qc_shape_equal(shape_of(m, in[1]), s)) {
@@ -322,7 +333,7 @@ static qc_id merge_two(struct maker *m, qc_id x)
     }
     int axis;
     const qc_id to = result_quantizer(m, s, -1, &axis);
-    return in[0] && in[1] && to ? add(m, ops[random_int(&m->random, 0, 2)], 2, in, 0, NULL, to, axis) : 0;
+    return in[0] && in[1] && to ? add(m, merging(m, qc_infer_broadcast), 2, in, 0, NULL, to, axis) : 0;
 }
 
 static qc_id pool(struct maker *m, qc_id x)
@@ -359,12 +370,9 @@ static qc_id mean(struct maker *m, qc_id x)
 
 static qc_id function(struct maker *m, qc_id x)
 {
-    static const enum qc_op ops[] = {QC_OP_LeakyRelu,   QC_OP_Sigmoid, QC_OP_Tanh, QC_OP_HardSwish,
-                                     QC_OP_HardSigmoid, QC_OP_Elu,     QC_OP_Gelu, QC_OP_Erf,
-                                     QC_OP_Exp,         QC_OP_Sqrt,    QC_OP_Log,  QC_OP_Softplus};
     int axis;
     const qc_id to = result_quantizer(m, shape_of(m, x), -1, &axis);
-    return add(m, ops[random_int(&m->random, 0, 11)], 1, &x, 0, NULL, to, axis);
+    return add(m, merging(m, qc_infer_float_unary), 1, &x, 0, NULL, to, axis);
 }
 
 static qc_id bound(struct maker *m, qc_id x)

@@ -220,18 +220,6 @@ static bool run_wide(const struct qc_run *r, struct qc_status *st)
 
 QC_KERNEL(int_wide_table, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_wide, .run = run_wide);
 
-/* Does TensorFlow Lite have this function on int16? */
-static bool is_wide_function(const struct qc_int_node *n)
-{
-    const enum qc_op op = n->node->op;
-    struct qc_affine fixed;
-    if (n->contract != QC_CONTRACT_TFLITE || n->in[0].dtype != QC_I16 || n->result_type != QC_I16) return false;
-    if (op == QC_OP_LeakyRelu) return true;
-    return (op == QC_OP_Sigmoid || op == QC_OP_Tanh) && n->in_scales[0].zero_point[0] == 0 &&
-           qc_fixed_parameters(&fixed, n->contract, op, QC_I16) && n->result->scale[0] == fixed.scale &&
-           n->result->zero_point[0] == fixed.zero_point;
-}
-
 /* ------------------------------------------------- choice */
 
 static bool is_quantizer(const struct qc_scales *s)
@@ -239,46 +227,75 @@ static bool is_quantizer(const struct qc_scales *s)
     return !s->identity && s->rounds && !s->product && s->count == 1;
 }
 
-static bool known_bounds(const struct qc_int_node *n)
+static bool in_bytes(const struct qc_int_node *n)
+{
+    return qc_dtype_in_byte(n->in[0].dtype) && qc_dtype_in_byte(n->result_type);
+}
+
+static bool is_narrow(enum qc_dtype t)
+{
+    return qc_is_level_type(t) && t != QC_I32;
+}
+
+/* A clamp of bytes whose bounds are known. */
+static bool clamps_bytes(const struct qc_int_node *n)
 {
     for (unsigned i = 1; i < n->input_count; i++)
         if (n->in[i].rank >= 0 && (!n->in[i].data || n->in[i].dtype != QC_F32 || qc_view_count(&n->in[i]) != 1))
             return false;
-    return true;
+    return in_bytes(n);
 }
 
-/* Returns whether the sum of a mean fits in int32. */
+static bool two_values(const struct qc_int_node *n)
+{
+    return is_quantizer(&n->in_scales[1]) && is_narrow(n->in[0].dtype) && is_narrow(n->in[1].dtype) &&
+           n->result_type != QC_I32;
+}
+
+/* The sum of a mean fits in int32. */
 static bool sum_fits(const struct qc_int_node *n)
 {
     const struct qc_scales *s = &n->in_scales[0];
     const struct qc_shape *to = &qc_value(n->graph, n->node->outputs)->type.shape;
     const int64_t zero = s->zero_point[0], above = s->levels.hi - zero, below = zero - s->levels.lo;
     size_t results;
-    if (!qc_shape_count(&results, to) || results == 0) return false;
+    if (!is_narrow(n->in[0].dtype) || n->result_type == QC_I32 || !qc_shape_count(&results, to) || results == 0)
+        return false;
     return (double)qc_view_count(&n->in[0]) / (double)results * (double)(above > below ? above : below) <=
            (double)INT32_MAX;
 }
 
-const struct qc_kernel *qc_int_affine_kernel(const struct qc_int_node *n)
+static bool in_fixed_point(const struct qc_int_node *n)
+{
+    return !qc_contract_is_float(n->contract) && is_narrow(n->in[0].dtype) && n->result_type != QC_I32;
+}
+
+/* TensorFlow Lite has this function on int16. */
+static bool has_wide_function(const struct qc_int_node *n)
 {
     const enum qc_op op = n->node->op;
+    struct qc_affine fixed;
+    if (n->contract != QC_CONTRACT_TFLITE || n->in[0].dtype != QC_I16 || n->result_type != QC_I16) return false;
+    if (op == QC_OP_LeakyRelu) return true;
+    return n->in_scales[0].zero_point[0] == 0 && qc_fixed_parameters(&fixed, n->contract, op, QC_I16) &&
+           n->result->scale[0] == fixed.scale && n->result->zero_point[0] == fixed.zero_point;
+}
+
+const struct qc_kernel *qc_int_affine_kernel(const struct qc_int_node *n)
+{
+    static const struct {
+        enum qc_op op;
+        const struct qc_kernel *kernel;
+        bool (*takes)(const struct qc_int_node *n);
+    } rows[] = {
+#define QC_X(op, kernel, condition) {QC_OP_##op, &qc_kernel_##kernel, condition},
+        QC_INT_KERNELS(QC_X)
+#undef QC_X
+    };
     if (!is_quantizer(n->result) || !qc_is_level_type(n->result_type) || !is_quantizer(&n->in_scales[0])) return NULL;
-    const enum qc_dtype first = n->in[0].dtype;
-    const bool bytes = qc_dtype_in_byte(first) && qc_dtype_in_byte(n->result_type);
-    if (is_clamp(n->node)) return bytes && known_bounds(n) ? &qc_kernel_int_table : NULL;
-    if (op == QC_OP_Add || op == QC_OP_Sub || op == QC_OP_Mul) {
-        if (!is_quantizer(&n->in_scales[1])) return NULL;
-        for (unsigned i = 0; i < 2; i++)
-            if (!qc_is_level_type(n->in[i].dtype) || n->in[i].dtype == QC_I32) return NULL;
-        return n->result_type == QC_I32 ? NULL : &qc_kernel_int_binary;
-    }
-    const bool levels = qc_is_level_type(first) && first != QC_I32 && n->result_type != QC_I32;
-    if (op == QC_OP_ReduceMean || op == QC_OP_GlobalAveragePool)
-        return levels && sum_fits(n) ? &qc_kernel_int_mean : NULL;
-    if (op == QC_OP_AveragePool && !qc_contract_is_float(n->contract) && levels) return &qc_kernel_int_average;
-    if (is_wide_function(n)) return &qc_kernel_int_wide_table;
-    if ((qc_op_info(op)->unary || op == QC_OP_Gelu || op == QC_OP_Table) && bytes) return &qc_kernel_int_table;
-    return NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].op == n->node->op && rows[i].takes(n)) return rows[i].kernel;
+    return qc_op_info(n->node->op)->unary && in_bytes(n) ? &qc_kernel_int_table : NULL;
 }
 
 /* DequantizeLinear of int32 values and Quantize as one step, under the fixed-point contracts: a requantize of the
