@@ -83,7 +83,14 @@ static void print_quantized(FILE *f, const struct qc_json *r)
     } kinds[] = {{"8-bit floats", "small_float_share"}, {"blocks", "block_share"}, {"integers", "integer_share"}};
     const size_t kind_count = sizeof kinds / sizeof *kinds, floats = count_of(r, "float_ops");
     bool told = false;
+    size_t weights = 0;
+    EACH(l, r, "layers") weights += is(l, "kind", "weight");
     qc_print(f, "quantized   ");
+    if (!count(r, "quantized_ops") && weights) {
+        qc_print(f, "%zu weight tensor%s; all %zu op%s compute in float\n", weights, qc_plural(weights), floats,
+                 qc_plural(floats));
+        return;
+    }
     for (size_t i = 0; i < kind_count; i++) {
         const double share = number_record(r, kinds[i].key);
         if (!(share > 0) && (i + 1 < kind_count || told || isnan(share))) continue;
@@ -110,7 +117,7 @@ static void print_recurrent(FILE *f, const struct qc_json *r)
 static void print_float_ops(FILE *f, const struct qc_json *r, bool with_report)
 {
     size_t kinds = 0, printed = 0;
-    const char *reasons[KINDS];
+    const char *reasons[KINDS + 2];
     for (int others = 0; others < 2; others++) /* first the choices made for speed */
         EACH(op_, r, "float_ops")
         {
@@ -118,8 +125,9 @@ static void print_float_ops(FILE *f, const struct qc_json *r, bool with_report)
             size_t k = 0;
             if ((strncmp(reason, QC_FASTER_IN_FLOAT, strlen(QC_FASTER_IN_FLOAT)) != 0) != others) continue;
             while (k < kinds && strcmp(reasons[k], reason) != 0) k++;
-            if (k == kinds && kinds < KINDS) reasons[kinds++] = reason;
+            if (k == kinds && kinds < KINDS + 2) reasons[kinds++] = reason;
         }
+    if (kinds == KINDS + 2) kinds = KINDS; /* the line of the others would hide a single reason */
     for (size_t k = 0; k < kinds; k++) {
         size_t same = 0, others = 0;
         const char *op = "";
@@ -292,7 +300,7 @@ static void print_output(FILE *f, const struct qc_json *r, const struct qc_json 
         print_before_ordering(f, r);
     else if (strcmp(state, "measured") == 0)
         qc_print(f, ": SQNR %.2f dB over %zu sample%s%s%s%s\n", number_record(o, "sqnr_db"), samples, plural,
-                 measured_where(r), worst ? ", worst part " : "", worst ? worst : "");
+                 measured_where(r), worst ? ", of its worst part, " : "", worst ? worst : "");
     else if (strcmp(state, "equal") == 0)
         qc_print(f, ": equal on %zu sample%s%s\n", samples, plural, measured_where(r));
     else if (strcmp(state, "not finite") == 0)
@@ -392,13 +400,14 @@ static const struct qc_json *next_of_body(const struct qc_json *r, double *db)
 static void print_worst(FILE *f, const struct qc_json *r)
 {
     size_t shown = 0;
+    const char *where = qc_json_find(r, "samples_differ") ? ", on the samples of --data" : "";
     double db = -(double)INFINITY;
     EACH(e, r, "ranking")
     {
         if (shown >= WORST || isnan(number_record(e, "output_sqnr_db")) || !*text(e, "node")) continue;
         qc_print(f, "%s%.2f dB  %s  ", shown++ ? "            " : "worst       ", number_record(e, "output_sqnr_db"),
                  text(e, "op"));
-        qc_print(f, "%s\n", text(e, "node"));
+        qc_print(f, "%s%s\n", text(e, "node"), where);
     }
     for (const struct qc_json *l; shown < WORST && (l = next_of_body(r, &db));) {
         qc_print(f, "%s%.2f dB  %s  ", shown++ ? "            " : "worst       ", db, text(l, "op"));
@@ -584,10 +593,9 @@ static void print_advice(FILE *f, const struct qc_json *r, bool with_report)
         else if (isfinite(accuracy))
             qc_print(f, ", top-1 %.2f %%", 100 * accuracy);
         print_price(f, r, a);
-        if (with_report)
-            qc_print(f, "; the report has %s\n", qc_json_size(list) == 1 ? "the command" : "this and other commands");
-        else
-            qc_print(f, "\n            %s\n", text(a, "shell"));
+        if (with_report && qc_json_size(list) > 1)
+            qc_print(f, "; the report has %zu more idea%s", qc_json_size(list) - 1, qc_plural(qc_json_size(list) - 1));
+        qc_print(f, "\n            %s\n", text(a, "shell"));
     }
     if (!left) return;
     qc_print(f, "not tried   %zu idea%s, to save time (--advice on tries all): ", left, qc_plural(left));

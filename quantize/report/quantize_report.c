@@ -283,6 +283,22 @@ static const struct qc_tensor *before_rounding(const struct qc_network *net, con
     return NULL;
 }
 
+/* Returns the node that computes with a constant: the first reader behind conversions and moves of its elements. */
+static qc_id computes_with(const struct qc_uses *uses, qc_id value)
+{
+    const struct qc_graph *g = uses->graph;
+    for (struct qc_use_list readers; (readers = qc_readers(uses, value)).count;
+         value = g->nodes[readers.of[0].node].outputs) {
+        const struct qc_node *n = &g->nodes[readers.of[0].node];
+        bool only = true; /* the other inputs are constants */
+        for (unsigned i = 0; i < n->input_count; i++)
+            only = only && (n->inputs[i] == value || !n->inputs[i] || qc_constant_of(g, n->inputs[i]));
+        const bool moves = only && qc_node_affine(n) == QC_AFFINE_KEEP && qc_readers(uses, n->outputs).count;
+        if (n->op != QC_OP_Dequantize && !moves) return readers.of[0].node;
+    }
+    return 0;
+}
+
 /* uses: of net->folded; for products that quantize their input at run time, of the graph before they were made. */
 static bool fill_weight(struct weight_look *look, struct qc_layer *l, const struct qc_network *net,
                         const struct qc_uses *uses, const struct lookup *u, qc_id value, struct qc_status *st)
@@ -293,8 +309,7 @@ static bool fill_weight(struct weight_look *look, struct qc_layer *l, const stru
     fill_parameters(l, net, g, value);
     l->is_weight = true;
     l->op = "Constant";
-    const struct qc_use_list readers = qc_readers(uses, value);
-    const qc_id reader = readers.count ? readers.of[0].node : 0;
+    const qc_id reader = computes_with(uses, value);
     if (reader) l->op = qc_op_info(g->nodes[reader].op)->name;
     if (reader && !(l->node = qc_node_name(g, &g->nodes[reader], net->arena, st))) return false;
     const size_t rounded = quantizer <= net->simulated->qparams_count ? u->rounded[quantizer] : 0;
