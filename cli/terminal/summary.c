@@ -86,7 +86,7 @@ static void print_quantized(FILE *f, const struct qc_json *r)
     size_t weights = 0;
     EACH(l, r, "layers") weights += is(l, "kind", "weight");
     qc_print(f, "quantized   ");
-    if (!count(r, "quantized_ops") && weights) {
+    if (!count(r, "quantized_ops") && weights && !yes(r, kinds[0].key) && !yes(r, kinds[1].key)) {
         qc_print(f, "%zu weight tensor%s; all %zu op%s compute in float\n", weights, qc_plural(weights), floats,
                  qc_plural(floats));
         return;

@@ -178,7 +178,7 @@ struct qc_json *qc_verdict_json(const struct qc_json *record)
                  float_ms = qc_json_find_number(record, "timing.benchmark.float_ms");
     const bool sized = file > 0 && model > 0, shared = floats > 0 || blocks > 0 || !isnan(integers);
     if (sized) say(&s, ". The file is %.0f %% of the original", 100 * file / model);
-    if (weights)
+    if (weights && !(floats > 0) && !(blocks > 0))
         say(&s, "%s only weights are quantized", sized ? ";" : ".");
     else if (shared)
         say(&s, "%s%.1f %% of multiply-adds %s", sized ? "; " : ". ",
