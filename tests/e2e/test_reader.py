@@ -3,6 +3,7 @@
 the evaluation samples, and the accuracy and latency of what is advised. References are NumPy and the commands advised."""
 
 import json
+import re
 
 import h5py
 import numpy as np
@@ -277,3 +278,13 @@ def test_no_line_hides_a_single_reason(qcalib, tmp_path, kinds):
     lines = [l.strip() for l in qcalib(*job).out.splitlines() if l.strip().startswith("float: ")]
     rest = [l for l in lines if " more, see " in l]
     assert len(reasons) == kinds + 1 and len(lines) == min(len(reasons), 5) and len(rest) == (len(reasons) > 5), (reasons, lines)
+
+
+@pytest.mark.parametrize("target, x86, timed", [("ort", True, True), ("openvino", True, False), *[(t, False, False) for t in ("ort-arm", "tensorrt", "tflite", "cmsis-nn", "qnn", "vitis", "tvm", "fused")]])
+def test_lines_about_x86_are_for_targets_on_x86(qcalib, examples, target, x86, timed):
+    """Saturation without VNNI concerns ONNX Runtime and OpenVINO on x86, estimated times ONNX Runtime there."""
+    job = ["quantize", "--data", examples / "digits_calib.h5", "--samples", 32, "--target", target, "--effort", "low", "--advice", "off", "--no-report", "-o", "q.onnx"]
+    said = qcalib(*job, examples / "digits_cnn.onnx").out
+    assert ("VNNI" in said.replace("avx512-vnni", ""), re.search("^latency ", said, re.MULTILINE) is not None) == (x86, timed)
+    report = qcalib(*job, "--json", examples / "digits_cnn.onnx").json
+    assert report["cost"]["of_target"] == timed and ("avx2" in report["verdict"]["text"]) == timed
