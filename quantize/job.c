@@ -243,7 +243,7 @@ static void prove_pairs(struct qc_job *j)
     qc_json_set(j->r.record, "processors",
                 QC_JSON("onnxruntime %hhd exact_without_vnni %hhd products %zu saturating %zu first %s "
                         "channels_limited %zu",
-                        j->setup->options->runs_on->onnxruntime, (bool)!proof.saturating, proof.products,
+                        qc_target_is_x86(j->setup->options->runs_on), (bool)!proof.saturating, proof.products,
                         proof.saturating, first, j->best->network->calibration->paired));
 }
 

@@ -83,7 +83,14 @@ static void print_quantized(FILE *f, const struct qc_json *r)
     } kinds[] = {{"8-bit floats", "small_float_share"}, {"blocks", "block_share"}, {"integers", "integer_share"}};
     const size_t kind_count = sizeof kinds / sizeof *kinds, floats = count_of(r, "float_ops");
     bool told = false;
+    size_t weights = 0;
+    EACH(l, r, "layers") weights += is(l, "kind", "weight");
     qc_print(f, "quantized   ");
+    if (!count(r, "quantized_ops") && weights && !yes(r, kinds[0].key) && !yes(r, kinds[1].key)) {
+        qc_print(f, "%zu weight tensor%s; all %zu op%s compute in float\n", weights, qc_plural(weights), floats,
+                 qc_plural(floats));
+        return;
+    }
     for (size_t i = 0; i < kind_count; i++) {
         const double share = number_record(r, kinds[i].key);
         if (!(share > 0) && (i + 1 < kind_count || told || isnan(share))) continue;
@@ -110,7 +117,7 @@ static void print_recurrent(FILE *f, const struct qc_json *r)
 static void print_float_ops(FILE *f, const struct qc_json *r, bool with_report)
 {
     size_t kinds = 0, printed = 0;
-    const char *reasons[KINDS];
+    const char *reasons[KINDS + 2];
     for (int others = 0; others < 2; others++) /* first the choices made for speed */
         EACH(op_, r, "float_ops")
         {
@@ -118,8 +125,9 @@ static void print_float_ops(FILE *f, const struct qc_json *r, bool with_report)
             size_t k = 0;
             if ((strncmp(reason, QC_FASTER_IN_FLOAT, strlen(QC_FASTER_IN_FLOAT)) != 0) != others) continue;
             while (k < kinds && strcmp(reasons[k], reason) != 0) k++;
-            if (k == kinds && kinds < KINDS) reasons[kinds++] = reason;
+            if (k == kinds && kinds < KINDS + 2) reasons[kinds++] = reason;
         }
+    if (kinds == KINDS + 2) kinds = KINDS; /* the line of the others would hide a single reason */
     for (size_t k = 0; k < kinds; k++) {
         size_t same = 0, others = 0;
         const char *op = "";
@@ -153,7 +161,7 @@ static void print_kernels(FILE *f, const struct qc_json *r)
     if (qc_json_find(r, "caches"))
         qc_print(f, "caches      %zu inputs and outputs are %s instead of float: a scale for each head\n",
                  count(r, "caches.count"), text(r, "caches.type"));
-    if (saturating)
+    if (saturating && yes(p, "onnxruntime"))
         qc_print(f, "processors  exact on x86 without VNNI: no, %zu of %zu products can saturate, '%s' first\n",
                  saturating, products, text(p, "first") ? text(p, "first") : "in a body");
     else if (products && yes(p, "onnxruntime"))
@@ -292,7 +300,7 @@ static void print_output(FILE *f, const struct qc_json *r, const struct qc_json 
         print_before_ordering(f, r);
     else if (strcmp(state, "measured") == 0)
         qc_print(f, ": SQNR %.2f dB over %zu sample%s%s%s%s\n", number_record(o, "sqnr_db"), samples, plural,
-                 measured_where(r), worst ? ", worst part " : "", worst ? worst : "");
+                 measured_where(r), worst ? ", of its worst part, " : "", worst ? worst : "");
     else if (strcmp(state, "equal") == 0)
         qc_print(f, ": equal on %zu sample%s%s\n", samples, plural, measured_where(r));
     else if (strcmp(state, "not finite") == 0)
@@ -392,13 +400,14 @@ static const struct qc_json *next_of_body(const struct qc_json *r, double *db)
 static void print_worst(FILE *f, const struct qc_json *r)
 {
     size_t shown = 0;
+    const char *where = qc_json_find(r, "samples_differ") ? ", on the samples of --data" : "";
     double db = -(double)INFINITY;
     EACH(e, r, "ranking")
     {
         if (shown >= WORST || isnan(number_record(e, "output_sqnr_db")) || !*text(e, "node")) continue;
         qc_print(f, "%s%.2f dB  %s  ", shown++ ? "            " : "worst       ", number_record(e, "output_sqnr_db"),
                  text(e, "op"));
-        qc_print(f, "%s\n", text(e, "node"));
+        qc_print(f, "%s%s\n", text(e, "node"), where);
     }
     for (const struct qc_json *l; shown < WORST && (l = next_of_body(r, &db));) {
         qc_print(f, "%s%.2f dB  %s  ", shown++ ? "            " : "worst       ", db, text(l, "op"));
@@ -453,7 +462,8 @@ static void print_reached(FILE *f, const struct qc_json *r, const struct qc_json
         qc_print(f, " nll %.4f", nll);
     else
         qc_print(f, " equal outputs");
-    if (isfinite(latency)) qc_print(f, " at %.0f %% of the float latency", 100 * latency);
+    if (isfinite(latency) && yes(r, "cost.of_target"))
+        qc_print(f, " at %.0f %% of the float latency", 100 * latency);
 }
 
 /* Prints the changes made to meet a demand, and the options that request the same. */
@@ -476,7 +486,7 @@ static void print_fallback(FILE *f, const struct qc_json *r, bool with_report)
             print_reached(f, r, first);
             qc_print(f, "; with:");
             print_reached(f, r, s);
-            qc_print(f, " (estimated)");
+            if (yes(r, "cost.of_target")) qc_print(f, " (estimated)");
         }
         if (text(b, "command")) qc_print(f, "\n            by hand: ");
         if (text(b, "command") && options <= OPTIONS)
@@ -517,7 +527,7 @@ static void print_latency(FILE *f, const struct qc_json *l)
 static void print_estimate(FILE *f, const struct qc_json *r)
 {
     const struct qc_json *on = qc_json_find(r, "cost.processors");
-    if (!isfinite(number_record(r, "cost.latency"))) return;
+    if (!isfinite(number_record(r, "cost.latency")) || !yes(r, "cost.of_target")) return;
     qc_print(f, "latency     ");
     for (size_t i = 0; i < qc_json_size(on); i++)
         qc_print(f, "%s%.0f %%%s on %s", i ? ", " : "", 100 * qc_json_value(qc_json_at(on, i)),
@@ -550,7 +560,7 @@ static void print_price(FILE *f, const struct qc_json *r, const struct qc_json *
 {
     const double latency = number_record(advice, "cost.latency") / number_record(r, "cost.latency"),
                  bytes = 100 * (number_record(advice, "cost.bytes") / number_record(r, "cost.bytes") - 1);
-    if (isfinite(latency)) qc_print(f, ", %.2f x the latency (estimated)", latency);
+    if (isfinite(latency) && yes(r, "cost.of_target")) qc_print(f, ", %.2f x the latency (estimated)", latency);
     qc_print(f, ", %s%.0f %% bytes", bytes <= -0.5 ? "-" : "+", fabs(bytes));
 }
 
@@ -584,10 +594,9 @@ static void print_advice(FILE *f, const struct qc_json *r, bool with_report)
         else if (isfinite(accuracy))
             qc_print(f, ", top-1 %.2f %%", 100 * accuracy);
         print_price(f, r, a);
-        if (with_report)
-            qc_print(f, "; the report has %s\n", qc_json_size(list) == 1 ? "the command" : "this and other commands");
-        else
-            qc_print(f, "\n            %s\n", text(a, "shell"));
+        if (with_report && qc_json_size(list) > 1)
+            qc_print(f, "; the report has %zu more idea%s", qc_json_size(list) - 1, qc_plural(qc_json_size(list) - 1));
+        qc_print(f, "\n            %s\n", text(a, "shell"));
     }
     if (!left) return;
     qc_print(f, "not tried   %zu idea%s, to save time (--advice on tries all): ", left, qc_plural(left));

@@ -8,8 +8,9 @@
 #include "export/report/report.h"
 
 /* An output below poor_db is of no use: the job raises it by itself (quantize/search/fallback.h). Above good_db hardly
-   any prediction changes. */
-static const double poor_db = 10, good_db = 30;
+   any prediction changes. Below doubtful_db a kept accuracy may hide a loss: there the job looks for advice
+   (QC_ADVICE_ENOUGH_MEASURED_DB). */
+static const double poor_db = 10, doubtful_db = 20, good_db = 30;
 
 /* Losses of accuracy that are more than a usable network has: points of top-1, dB of PSNR. */
 static const double poor_points = 1, poor_psnr_db = .5;
@@ -91,12 +92,11 @@ static const char *output_grade(struct sentence *s, double db)
     return g;
 }
 
-/* Returns true if no operator is quantized and no weight is. */
-static bool is_unchanged(const struct qc_json *record)
+/* Returns true if all operators compute in float. */
+static bool is_float(const struct qc_json *record)
 {
     const double quantized = qc_json_find_number(record, "quantized_ops");
-    return quantized >= 0 && quantized < 1 && !qc_json_size(qc_json_find(record, "layers")) &&
-           qc_json_size(qc_json_find(record, "float_ops"));
+    return quantized >= 0 && quantized < 1 && qc_json_size(qc_json_find(record, "float_ops"));
 }
 
 /* Says which demands are not met. Returns true if there are any. */
@@ -131,21 +131,38 @@ static void say_advice(struct sentence *s, const struct qc_json *advice)
         count == 1 ? " improves" : "s improve", count == 1 ? "" : "the best ", before, after);
 }
 
+/* Says the estimated latency on the kind of processor where the file is slowest, if it is slower than float there. */
+static void say_slower(struct sentence *s, const struct qc_json *record)
+{
+    const struct qc_json *on = qc_json_find(record, "cost.processors");
+    const char *asked = qc_json_find_text(record, "options.processor"), *where = NULL;
+    const bool one = on && asked && qc_json_get(on, asked); /* else all kinds count */
+    double most = slower;
+    for (size_t i = 0; i < qc_json_size(on); i++) {
+        const double latency = qc_json_value(qc_json_at(on, i));
+        if (!(latency > most) || (one && strcmp(asked, qc_json_key(on, i)) != 0)) continue;
+        most = latency;
+        where = qc_json_key(on, i);
+    }
+    if (where) say(s, "; its latency is %.0f %% of that of the float model on %s (estimated)", 100 * most, where);
+}
+
 struct qc_json *qc_verdict_json(const struct qc_json *record)
 {
     struct sentence s = {.length = 0};
     const struct qc_json *accuracy = qc_json_find(record, "accuracy");
     const double db = worst_output(record);
     const struct qc_json *advice = qc_json_find(record, "advice");
-    const bool constant = qc_json_find(record, "constant_outputs") != NULL, unchanged = is_unchanged(record),
-               differ = qc_json_find(record, "samples_differ") != NULL;
+    const bool constant = qc_json_find(record, "constant_outputs") != NULL,
+               weights = is_float(record) && qc_json_size(qc_json_find(record, "layers")),
+               unchanged = is_float(record) && !weights, differ = qc_json_find(record, "samples_differ") != NULL;
     if (unchanged)
         say(&s, "nothing is quantized: the outputs are those of the float model");
     else if (constant)
         say(&s, "the outputs are nearly the same for all samples: check how these are prepared");
     const char *g = constant || unchanged ? UNKNOWN : accuracy ? accuracy_grade(&s, accuracy) : output_grade(&s, db);
     if (differ) say(&s, "; the calibration samples differ from those of --eval");
-    if (accuracy && db < poor_db && g == GOOD) { /* too few samples, or too easy ones, to show a loss */
+    if (accuracy && db < doubtful_db && g == GOOD) { /* too few samples, or too easy ones, to show a loss */
         say(&s, ", but the outputs differ much from those of the float model (%.1f dB)", db);
         g = USABLE;
     }
@@ -158,12 +175,12 @@ struct qc_json *qc_verdict_json(const struct qc_json *record)
                  blocks = qc_json_find_number(record, "block_share"),
                  integers = qc_json_find_number(record, "integer_share"),
                  ms = qc_json_find_number(record, "timing.benchmark.best_ms"),
-                 float_ms = qc_json_find_number(record, "timing.benchmark.float_ms"),
-                 estimate = qc_json_find_number(record, "cost.latency");
+                 float_ms = qc_json_find_number(record, "timing.benchmark.float_ms");
     const bool sized = file > 0 && model > 0, shared = floats > 0 || blocks > 0 || !isnan(integers);
-    const char *const next = sized || shared ? "; its" : ". Its";
     if (sized) say(&s, ". The file is %.0f %% of the original", 100 * file / model);
-    if (shared)
+    if (weights && !(floats > 0) && !(blocks > 0))
+        say(&s, "%s only weights are quantized", sized ? ";" : ".");
+    else if (shared)
         say(&s, "%s%.1f %% of multiply-adds %s", sized ? "; " : ". ",
             100 * (floats > 0   ? floats
                    : blocks > 0 ? blocks
@@ -172,8 +189,9 @@ struct qc_json *qc_verdict_json(const struct qc_json *record)
             : blocks > 0 ? "read values in blocks"
                          : "are in integers");
     if (ms > 0 && float_ms > 0)
-        say(&s, "%s latency is %.0f %% of that of the float model", next, 100 * ms / float_ms);
-    else if (estimate > slower)
-        say(&s, "%s latency is %.0f %% of that of the float model (estimated)", next, 100 * estimate);
+        say(&s, "%s latency is %.0f %% of that of the float model", sized || shared ? "; its" : ". Its",
+            100 * ms / float_ms);
+    else if (sized && qc_json_find_number(record, "cost.of_target") > 0)
+        say_slower(&s, record);
     return QC_JSON("grade %s text %s", g, s.text);
 }

@@ -594,9 +594,8 @@ static struct qc_json *suggest(struct qc_idea *fix, bool *known, const struct fi
     } else if (input) {
         const struct qc_noise_point at = {.node = node, .layer = (size_t)(input - f->r->layers)};
         mended = wide(fix, f, input) || skip(fix, f, &at, input);
-        why = qc_arena_printf(f->net->arena, f->st,
-                              "the rounding of '%s', which it reads, has the largest effect: %.1f dB in %s",
-                              input->name, input->sqnr_db, type_text(f, input));
+        why = qc_arena_printf(f->net->arena, f->st, "most of its error comes from its input '%s', rounded to %s",
+                              input->name, type_text(f, input));
         o = suggestion(f, node, input->sqnr_db, input->sqnr_db, why, at.layer);
     }
     if (!mended) fix->action = NULL;

@@ -434,6 +434,22 @@ static const struct qc_tensor *before_rounding(const struct qc_network *net, con
     return NULL;
 }
 
+/* Returns the node that computes with a constant: the first reader behind conversions and moves of its elements. */
+static qc_id computes_with(const struct qc_uses *uses, qc_id value)
+{
+    const struct qc_graph *g = uses->graph;
+    for (struct qc_use_list readers; (readers = qc_readers(uses, value)).count;
+         value = g->nodes[readers.of[0].node].outputs) {
+        const struct qc_node *n = &g->nodes[readers.of[0].node];
+        bool only = true; /* the other inputs are constants */
+        for (unsigned i = 0; i < n->input_count; i++)
+            only = only && (n->inputs[i] == value || !n->inputs[i] || qc_constant_of(g, n->inputs[i]));
+        const bool moves = only && qc_node_affine(n) == QC_AFFINE_KEEP && qc_readers(uses, n->outputs).count;
+        if (n->op != QC_OP_Dequantize && !moves) return readers.of[0].node;
+    }
+    return 0;
+}
+
 /* uses: of net->folded; for products that quantize their input at run time, of the graph before they were made. */
 static bool fill_weight(struct filling *f, const struct qc_uses *uses, qc_id value, struct qc_status *st)
 {
@@ -441,11 +457,10 @@ static bool fill_weight(struct filling *f, const struct qc_uses *uses, qc_id val
     const struct qc_graph *g = uses->graph;
     const struct qc_type *type = &g->values[value].type;
     const qc_id quantizer = type->qparams;
-    const struct qc_use_list readers = qc_readers(uses, value);
     const size_t rounded = quantizer <= net->simulated->qparams_count ? f->u.rounded[quantizer] : 0;
     const struct qc_rounded_weights *w = rounded ? &net->weight_rounding->layers[rounded - 1] : NULL;
     struct weight_look *look = &f->looks[f->count];
-    struct qc_layer *l = add_layer(f, g, value, readers.count ? readers.of[0].node : 0, true, w, st);
+    struct qc_layer *l = add_layer(f, g, value, computes_with(uses, value), true, w, st);
     if (!l) return false;
     const struct qc_tensor *own = qc_constant_of(g, value), *stored = own ? own : f->u.stored[quantizer],
                            *t = stored ? before_rounding(net, &f->u.simulated, quantizer, stored) : NULL;

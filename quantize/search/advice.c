@@ -370,9 +370,9 @@ static void in_order(size_t order[QC_IDEAS], const struct qc_ideas *ideas, size_
 static bool rank_layers(struct trying *t, struct qc_ideas *ideas, const struct qc_sensitivity *effects,
                         struct qc_status *st)
 {
-    const bool same = !qc_json_find(t->r->record, "fallback"), /* else the effects are those without wider types */
-        met = qc_json_find_number(t->r->record, "fallback.met") > 0;
-    return qc_fill_ranking(t->r, t->net, t->m, same ? effects : NULL, st) &&
+    const bool met =
+        qc_json_find_number(t->r->record, "fallback.met") > 0; /* effects: of the network without wider types */
+    return qc_fill_ranking(t->r, t->net, t->m, met ? NULL : effects, st) &&
            (met || qc_fill_suggestions(t->r, ideas, t->net, t->m, st));
 }
 

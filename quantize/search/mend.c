@@ -158,7 +158,7 @@ bool qc_warn_useless(const struct qc_report *r, const struct qc_ideas *ideas, st
 {
     size_t output;
     const double db = qc_worst_output(&output, net, m);
-    if (!(db < QC_FALLBACK_USELESS_DB)) return true;
+    if (!(db < QC_FALLBACK_USELESS_DB) || qc_json_find(r->record, "samples_differ")) return true; /* has a warning */
     const char *layer = layer_to_name(r), *remedy = remedy_text(r, ideas, net, st);
     if (!remedy) return false;
     qc_warn(net->listener->warnings, "output '%.80s' has %.2f dB, too low to be useful%s%.200s%s; %s",

@@ -85,6 +85,14 @@ static bool load(const struct qc_target **out, const char *name, unsigned depth,
     return ok;
 }
 
+bool qc_target_is_x86(const struct qc_target *t)
+{
+    bool x86 = t->onnxruntime;
+    for (unsigned i = 0; i < t->option_count; i++)
+        x86 = x86 && !(strcmp(t->options[i].name, "overflow-fix") == 0 && strcmp(t->options[i].value, "off") == 0);
+    return x86;
+}
+
 bool qc_target_load(const struct qc_target **out, const char *name, struct qc_arena *a, struct qc_status *st)
 {
     return load(out, name, 0, a, st);

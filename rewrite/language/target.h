@@ -49,6 +49,10 @@ struct qc_target {
 /* A target without traits, but ONNX Runtime's. */
 extern const struct qc_target qc_target_plain;
 
+/* Returns true if kernels for x86 run the file, which may saturate pairs of products: not if the target itself sets
+   overflow-fix off. */
+bool qc_target_is_x86(const struct qc_target *t);
+
 /* Reads the target of a name, or of a file (a name with a '.' or '/'), including the targets that it is like. In the
    arena. Fails if there is no such target (QC_USAGE), or as qc_rules_add_file. */
 bool qc_target_load(const struct qc_target **out, const char *name, struct qc_arena *a, struct qc_status *st);

@@ -442,7 +442,6 @@ bool qc_types_store_weight(struct qc_partition *p, const struct qc_match *m, boo
         for (unsigned i = 0; i < n->input_count; i++)
             if (n->inputs[i] == w.value && qc_node_is_of_call(p->graph, n)) return true;
     }
-    if (!(reason = qc_arena_printf(p->arena, st, "%s; weights of 8 bits", reason))) return false;
     const struct qc_type_choice *choice = choice_of(&at, p, m, true, NULL);
     const enum qc_dtype type = template_type(p, m, true, NULL);
     if (!choice) choice = widened_type(p, m);

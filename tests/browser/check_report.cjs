@@ -698,9 +698,89 @@ const checkMade = async (browser) => {
     assert.match(text, /evaluation: −1 to 9/);
     assert.match(text, /calibration: labels of 2 classes, 3 to 4 each/);
     assert.match(text, /evaluation: labels of 7 of 10 classes, 2 to 11 each/);
-    assert.equal((await page.$$('#screen-summary dl .bad')).length, 3, 'a range far outside, missing classes, and NaN are marked');
+    assert.equal((await page.$$('#screen-summary dl .bad')).length, 4, 'a range far outside, missing classes of both, and NaN are marked');
     const rows = await page.$$eval('#screen-summary .scroll tbody tr', (all) => all.map((tr) => [...tr.cells].map((td) => td.textContent)));
     assert.deepEqual(rows, [['Conv', '90.0', '40.0'], ['Relu', '10.0', '0.0'], ['conversions between types', '0.0', '5.0'], ['all', '100.0', '45.0']]);
+  }));
+  await check('the error of all layers has its words beside the plot, not over its points', () => shows((r) => { r.outputs[0].sqnr_db = 19; }, 'plot', async (_, page) => {
+    assert.match(await page.$eval('#screen-plot .legend', (e) => e.textContent), /all layers together: .*y 19\.00 dB/);
+    assert.equal((await page.$$('#screen-plot svg.wide .total')).length, 1);
+    assert.deepEqual(await page.$$eval('#screen-plot svg.points text:not(.marktext)', (all) => all.map((t) => t.textContent).filter((t) => /together/.test(t))), []);
+  }));
+  await check('a source of error is marked at its own layer, whichever tensor is its cause', () => shows((r) => {
+    r.suggestions = [{ name: r.ranking[0].node, op: 'Conv', sqnr_db_before: 40, sqnr_db_after: 20, why: 'its input is noisy', layer: 4 }];
+  }, 'plot', async (_, page) => {
+    const at = await page.evaluate(() => {
+      const r = JSON.parse(document.getElementById('record').textContent), svg_ = document.querySelector('#screen-plot svg.wide');
+      const x = svg_.querySelector('.mark').cx.baseVal.value, a = [...svg_.querySelectorAll('a')].find((e) => Math.abs(e.dataset.x - x) < 0.01);
+      return [r.layers[Number(a.getAttribute('href').slice(2)) - 1].node, r.ranking[0].node];
+    });
+    assert.equal(at[0], at[1]);
+    await go(page, '#advice');
+    assert.match(await page.$eval('.hurts:not(.helps) p', (e) => e.textContent), /quantized\. Its input is noisy\.$/);
+  }));
+  const unmet = (r) => {
+    const cost = { latency: 1.62, processors: { 'avx512-vnni': 1.62, avx2: 2.2 }, bytes: 22323 }, lost = { value: 0.3149, drop: 67.34, sqnr_db: 2.1, nll: null, int8_share: 0.609, met: false, chosen: false, reason: null };
+    r.accuracy = { file: 'e.h5', metric: 'top1', samples: 597, fp32: 0.9883, int8: 0.3149, fp32_interval: null, int8_interval: null };
+    r.fallback = { max_drop: 0.1, min_sqnr: 30, max_nll: null, met: false, mended: false, options: [], command: null, steps: [{ layers: 0, type: null, cost, ...lost }, { layers: 1, type: '16 bits', cost, ...lost }] };
+    r.sensitivity = r.ranking.map((e) => ({ node: e.node, op: e.op, sqnr_db: e.output_sqnr_db, weights_sqnr_db: 50, value: null, drop: null }));
+    r.files = [];
+    r.cost = { latency: 1, processors: { 'avx512-vnni': 1, avx2: 1.39 }, bytes: 20000 };
+    r.advice[0].cost = cost;
+  };
+  await check('a file that was not written has no size, and one that is slower somewhere says where', () => shows(unmet, 'summary', (text) => {
+    assert.match(text, /Size of the model filenone/);
+    assert.match(text, /File 21\.8\sKB, estimated latency 100 → 162/);
+    assert.match(text, /139\s% on avx2\. Slower than float on avx2/);
+  }));
+  const failedDemand = record(10, '/a_layer_');
+  unmet(failedDemand);
+  await fitsAPhone(browser, 'a demand that was not met', madePage(folder, 'unmet', failedDemand));
+  await check('a demand that was not met: on a phone each attempt says so, and no short name is broken', async () => {
+    const page = await open(browser, madePage(folder, 'unmet', failedDemand), { width: 400, height: 850, hash: '#advice' });
+    const [right, edge] = await page.$$eval('#screen-advice .scroll table', ([t]) => [t.tBodies[0].rows[0].cells[t.rows[0].cells.length - 1].getBoundingClientRect().right, innerWidth]);
+    assert.ok(right > 200 && right <= edge, `the last column ends at ${right} of ${edge}`);
+    await go(page, '#effects');
+    const lines = await page.$$eval('#ranking tbody .name a', (all) => all.map((a) => { const range = document.createRange(); range.selectNodeContents(a); return new Set([...range.getClientRects()].map((b) => Math.round(b.top))).size; }));
+    assert.ok(lines.length > 0 && lines.every((n) => n <= 3), `a name of three parts has ${Math.max(...lines)} lines`);
+    await page.close();
+  });
+  await check('classes are marked if calibration lacks some of evaluation, not if neither has them', async () => {
+    for (const [seen, marked] of [[57, 0], [40, 1]])
+      await shows((r) => {
+        r.layers.forEach((l) => { l.observed.nan = 0; });
+        r.data.classes = { count: 63, seen, least: 1, most: 9 };
+        r.accuracy = { file: 'e.h5', metric: 'top1', samples: 50, positions: 600, fp32: 0.6, int8: 0.6, fp32_interval: null, int8_interval: null, classes: { count: 63, seen: 57, least: 1, most: 9 } };
+      }, 'summary', async (_, page) => assert.equal((await page.$$('#screen-summary dl .bad')).length, marked, `${seen} classes`));
+  });
+  await check('a file with quantized weights alone says so, not that nothing is in integers', () => shows((r) => {
+    r.layers = r.layers.filter((l) => l.kind === 'weight');
+    Object.assign(r, { quantized_ops: 0, integer_share: 0, int8_share: 0 });
+  }, 'summary', (text) => {
+    assert.match(text, /Quantized weights5Only weights: all 1 operator compute/);
+    assert.ok(!/Multiply-adds in integers/.test(text));
+  }));
+  await check('gains have no second figure of the outputs beside them', () => shows(() => {}, 'advice', async (text, page) => {
+    assert.match(text, /25\.00 → 30\.00 dB, confirmed on up to 32 calibration samples: \+5\.00\sdB/);
+    assert.deepEqual(await page.$$eval('#screen-advice table', (all) => [...all.find((t) => /observer/.test(t.rows[0].textContent)).rows].map((row) => row.cells[1].textContent)), ['gain over mse, dB', '–', '−5.00 ± 1.00']);
+  }));
+  await check('reasons of float operators name each operator once, and no option is broken', () => shows((r) => {
+    r.float_ops = ['a', 'b', 'c', 'd'].map((name) => ({ name: `/${name}/Relu`, op: 'Relu', reason: 'left in float by --activation-type none' }));
+    r.float_ops.push({ name: '/e/Add', op: 'Add', reason: 'left in float by --activation-type none' });
+  }, 'graph', async (_, page) => {
+    const cells = await page.$$eval('#screen-graph table tbody tr', (all) => all.map((row) => [...row.cells].map((c) => c.innerText)));
+    assert.deepEqual(cells, [['left in float by --activation-type none', '5', '4 Relu: /a/Relu, /b/Relu, /c/Relu, …\n1 Add: /e/Add']]);
+    assert.equal(await page.$eval('#screen-graph td .option b', (e) => e.textContent), '--activation-type');
+  }));
+  await check('a box that only moves values has no error of its own', () => shows((r) => {
+    const at = r.graph.length - 1, of = r.graph[at - 1];
+    r.graph.splice(at, 0, { kind: 'integer', name: 'pool', op: 'MaxPool', shape: '[N,8,2,2]', inputs: [at - 1], layer: of.layer });
+    r.graph.at(-1).inputs = [at];
+  }, 'graph', async (_, page) => {
+    await unfold(page);
+    const boxes = await page.$$eval('.graph .box', (all) => all.filter((e) => e.checkVisibility()).map((e) => [...e.querySelectorAll('text')].map((t) => t.textContent)));
+    assert.deepEqual(boxes.filter((b) => b[0] === 'MaxPool'), [['MaxPool', 'pool', '[N,8,2,2]']]);
+    assert.ok(boxes.some((b) => b[0].startsWith('Conv') && / dB$/.test(b.at(-1))), JSON.stringify(boxes));
   }));
   fs.rmSync(folder, { recursive: true });
 };

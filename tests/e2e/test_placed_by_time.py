@@ -161,7 +161,9 @@ def test_weights_of_float_operators_take_8_bits_and_no_time(free, qcalib, tmp_pa
     net = Matrices(tmp_path, 4, NARROW, free)
     done = qcalib("--data", "d.npz", "--json", "--no-report", "-o", "q.onnx", "m.onnx")
     reasons = {n["reason"] for n in done.json["float_ops"] if n["op"] == "MatMul" and n["name"] != "product0"}
-    assert len(reasons) == 1 and next(iter(reasons)).endswith("; weights of 8 bits")
+    assert len(reasons) == 1 and next(iter(reasons)).startswith("faster in float")
+    stored = {l["node"]: l["type"] for l in done.json["layers"] if l["kind"] == "weight"}
+    assert {f"product{i}" for i in range(1, len(NARROW) - 1)} <= set(stored) and set(stored.values()) == {"i8"}
     assert "only weights are stored in 8 bits" in done.err
     assert done.json["cost"]["processors"] == {"avx512-vnni": pytest.approx(1, abs=0.01), "avx2": pytest.approx(1, abs=0.01)}
     sizes, graphs, outputs = [], [], []

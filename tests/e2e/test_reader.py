@@ -2,6 +2,9 @@
 """What a reader of the record and the summary needs: shares with free axes, recurrent weights, outputs that are constant,
 the evaluation samples, and the accuracy and latency of what is advised. References are NumPy and the commands advised."""
 
+import json
+import re
+
 import h5py
 import numpy as np
 import onnx
@@ -214,3 +217,74 @@ def test_samples_that_differ_are_the_cause_in_the_verdict(qcalib, examples, tmp_
     assert dark["samples_differ"]["calibrated_sqnr_db"] > 30 > 10 > dark["outputs"][0]["sqnr_db"]
     assert "the calibration samples differ from those of --eval" in dark["verdict"]["text"] and "tested change" not in dark["verdict"]["text"]
     assert "samples_differ" not in right and "differ" not in right["verdict"]["text"]
+    assert not any("too low to be useful" in w for w in dark["warnings"]), "more bits do not help if the samples are the cause"
+    worst = [l for l in qcalib(*job[:2], *job[3:], "--data", "dark.h5").out.splitlines() if l.endswith(", on the samples of --data")]
+    assert len(worst) == 3 and worst[0].startswith("worst ")
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_weights_name_the_operator_that_computes_with_them(qcalib, tmp_path, moved):
+    """Between a weight and its product are DequantizeLinear and, if moved, a Transpose."""
+    rng = np.random.default_rng(11)
+    nodes = [helper.make_node("Transpose", ["b"], ["t"], "turn", perm=[1, 0])] if moved else []
+    nodes += [helper.make_node("MatMul", ["x", "a"], ["p"], "first"), helper.make_node("MatMul", ["p", "t" if moved else "b"], ["y"], "second")]
+    save(tmp_path / "m.onnx", nodes, {"x": ["N", 64]}, {"y": ["N", 64]}, a=rng.normal(size=(64, 64)), b=rng.normal(size=(64, 64)))
+    np.savez(tmp_path / "d.npz", x=rng.normal(size=(20, 64)).astype(np.float32))
+    job = ["quantize", "m.onnx", "--data", "d.npz", "--activation-type", "none", "-o", "q.onnx"]
+    report = qcalib(*job, "--no-report", "--json").json
+    assert {l["node"] for l in report["layers"]} == {"first", "second"} and all(l["op"] in ("MatMul", "Gemm") for l in report["layers"])
+    effects = {e["node"]: e["output_sqnr_db"] for e in report["ranking"]}
+    assert len(effects) == 2 and all(l["output_sqnr_db"] == effects[l["node"]] for l in report["layers"])
+    assert "quantized   2 weight tensors; all 2 ops compute in float" in qcalib(*job).out
+
+
+def test_a_failed_demand_ranks_layers_by_what_was_measured(qcalib, examples):
+    job = ["quantize", "--data", examples / "digits_calib.h5", "--no-report", "--method", "percentile:p=90", "--require-integer", "--min-sqnr", 60, "-o", "q.onnx"]
+    report = qcalib(*job, "--json", examples / "digits_cnn.onnx", code=1).json
+    assert not report["fallback"]["met"] and len(report["fallback"]["steps"]) > 1
+    ranking = {e["node"]: e["output_sqnr_db"] for e in report["ranking"]}
+    assert all(e["measured"] for e in report["ranking"]) and ranking == {e["node"]: e["sqnr_db"] for e in report["sensitivity"]}
+    worst = min(ranking.values())
+    assert f"sensitive   {worst:.2f} dB" in qcalib(*job, examples / "digits_cnn.onnx", code=1).out
+
+
+def test_advice_has_its_figures_and_its_command(qcalib, examples, tmp_path):
+    job = ["quantize", "--data", examples / "digits_calib.h5", "--method", "percentile:p=95", "--effort", "low", "--advice", "auto", "-o", "q.onnx", examples / "digits_cnn.onnx"]
+    done = qcalib(*job, "--report", "r")
+    lines = done.out.splitlines()
+    at = next(i for i, l in enumerate(lines) if l.startswith("advice "))
+    report = json.loads((tmp_path / "r/report.json").read_text())
+    best = report["advice"][0]
+    (output,) = best["measured"]["outputs"]
+    assert f"output SQNR {output['sqnr_db_before']:.2f} -> {output['sqnr_db_after']:.2f} dB" in lines[at]
+    assert f"logits: SQNR {output['sqnr_db_before']:.2f} dB" in done.out, "the figure of the line above"
+    assert lines[at + 1].strip() == best["shell"]
+    assert ("more idea" in lines[at]) == (len(report["advice"]) > 1)
+
+
+@pytest.mark.parametrize("kinds", [3, 4, 5])
+def test_no_line_hides_a_single_reason(qcalib, tmp_path, kinds):
+    """Operators stay in float for several reasons; the summary lists up to five, or four and the number of the others."""
+    rng = np.random.default_rng(3)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["v0"], "conv"), helper.make_node("Conv", ["v0", "w"], ["v1"], "skipped")]
+    nodes += [helper.make_node("Softmax", ["v1"], ["v2"], "soft"), helper.make_node("Sigmoid", ["v2"], ["v3"], "sigmoid"),
+              helper.make_node("InstanceNormalization", ["v3", "one", "zero"], ["v4"], "norm"),
+              helper.make_node("MatMul", ["v4", "v1"], ["v5"], "product"), helper.make_node("Relu", ["v5"], ["v6"], "relu")][: kinds]
+    nodes[-1].output[0] = "y"
+    save(tmp_path / "m.onnx", nodes, {"x": ["N", 4, 8, 8]}, {"y": ["N", 4, 8, 8]}, w=rng.normal(size=(4, 4, 1, 1)), one=np.ones(4), zero=np.zeros(4))
+    np.savez(tmp_path / "d.npz", x=rng.normal(size=(8, 4, 8, 8)).astype(np.float32))
+    job = ["quantize", "m.onnx", "--data", "d.npz", "--prefer", "integers", "--skip", "skipped", "--advice", "off", "--no-report", "-o", "q.onnx"]
+    reasons = {f["reason"] for f in qcalib(*job, "--json").json["float_ops"]}
+    lines = [l.strip() for l in qcalib(*job).out.splitlines() if l.strip().startswith("float: ")]
+    rest = [l for l in lines if " more, see " in l]
+    assert len(reasons) == kinds + 1 and len(lines) == min(len(reasons), 5) and len(rest) == (len(reasons) > 5), (reasons, lines)
+
+
+@pytest.mark.parametrize("target, x86, timed", [("ort", True, True), ("openvino", True, False), *[(t, False, False) for t in ("ort-arm", "tensorrt", "tflite", "cmsis-nn", "qnn", "vitis", "tvm", "fused")]])
+def test_lines_about_x86_are_for_targets_on_x86(qcalib, examples, target, x86, timed):
+    """Saturation without VNNI concerns ONNX Runtime and OpenVINO on x86, estimated times ONNX Runtime there."""
+    job = ["quantize", "--data", examples / "digits_calib.h5", "--samples", 32, "--target", target, "--effort", "low", "--advice", "off", "--no-report", "-o", "q.onnx"]
+    said = qcalib(*job, examples / "digits_cnn.onnx").out
+    assert ("VNNI" in said.replace("avx512-vnni", ""), re.search("^latency ", said, re.MULTILINE) is not None) == (x86, timed)
+    report = qcalib(*job, "--json", examples / "digits_cnn.onnx").json
+    assert report["cost"]["of_target"] == timed and ("avx2" in report["verdict"]["text"]) == timed

@@ -277,7 +277,7 @@ def test_the_measure_is_that_of_the_worst_part(tail, way, qcalib, tmp_path):
     assert (text in done.err) == (way == "shared")
     assert way == "apart" or "without --require-integer each has its own" in done.err
     summary = qcalib("--data", "odd.h5", "odd.onnx", "--no-report", *options).out
-    assert f"output      y: SQNR {out['sqnr_db']:.2f} dB over 12 samples, worst part " in summary
+    assert f"output      y: SQNR {out['sqnr_db']:.2f} dB over 12 samples, of its worst part, " in summary
 
 
 def test_boxes_do_not_hide_logits_from_a_demand(qcalib, tmp_path):

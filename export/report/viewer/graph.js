@@ -157,8 +157,11 @@ const drawGraph = (report, nodes, repeats, folded, local) => {
     of[i] = boxes.length - 1;
   });
   nodes.forEach((v, i) => v.inputs.forEach((k) => { if (of[k] !== of[i]) (boxes[of[i]].from ??= new Set()).add(of[k]); }));
+  // A box that only moves or bounds the values of another one has the layer of that one, and no error of its own.
+  const names = new Set(nodes.map((v) => v.name));
   const dbOf = (v) => {
     const l = v.layer === null || v.layer === undefined ? null : report.layers[v.layer];
+    if (!local && l?.node && l.node !== v.name && names.has(l.node)) return null;
     if (v.kind === 'output') return report.outputs().find((o) => o.name === v.name)?.sqnr_db ?? null;
     return local ? l?.sqnr_db ?? null : (l && report.effect(l)) ?? report.effects.get(v.name)?.output_sqnr_db ?? null;
   };

@@ -195,7 +195,7 @@ const plotFigure = (plot, caption) => plot && h('figure', {}, plot, h('figcaptio
 // The values and the channels of a layer, which come first.
 const valuePlots = (l) => h('div.plots', {},
   l.histogram?.counts?.length ? plotFigure(histogramPlot(l),
-    `Values per bar, logarithmic. Shaded: the chosen range; orange: clipped. Exact zeros are left out: ${count(l.histogram.zeros)}.`)
+    `Values per bar, logarithmic. Shaded: the chosen range; orange: clipped.${l.histogram.zeros ? ` Without ${plural(l.histogram.zeros, 'exact zero')}.` : ''}`)
     : l.kind === 'activation' ? h('p.note', {}, `No histogram: method ${l.method} keeps only the extremes.`) : null,
   l.channels ? plotFigure(channelPlot(l),
     `Least and largest weight of each channel${l.channels.count > l.channels.min.length ? ', of neighbours together' : ''}.`) : null);

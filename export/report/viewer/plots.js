@@ -217,8 +217,7 @@ const networkPlot = (points, lines, { width, css, label, log = false, top, level
     return q.mark ? [a, svg('circle.mark', { cx: p.across(i + 0.5), cy: p.up(place(first)), r: 7 }),
       svg('text.marktext', { x: p.across(i + 0.5), y: p.up(place(first)) - 11, 'text-anchor': 'middle' }, q.mark)] : a;
   }));
-  if (all) p.add(svg('text.strong', { x: p.left + 6, y: p.up(place(all.db)) - 5 }, all.words));
-  return p.axisX('layer, by its number in the table of layers', { list, text: (v) => points[v - 0.5].number }).root;
+  return p.axisX('number of the tensor in the table', { list, text: (v) => points[v - 0.5].number }).root;
 };
 
 // The plot for wide and for narrow windows, with a line of words about the point nearest to the pointer.
@@ -250,4 +249,4 @@ const networkFigure = (points, lines, about) => {
 };
 const legend = (lines) => h('ul.legend', {},
   lines.map((l) => h('li', {}, svg('svg', { width: 26, height: 10, 'aria-hidden': true },
-  svg(`path.${l.css}`, { d: 'M0 5H26' }), svg(`circle.${l.dot}`, { cx: 13, cy: 5, r: l.r })), l.words)));
+  svg(`path.${l.css}`, { d: 'M0 5H26' }), l.dot ? svg(`circle.${l.dot}`, { cx: 13, cy: 5, r: l.r }) : null), l.words)));

@@ -92,7 +92,7 @@ class Report {
     const worst = this.worstOutput()?.sqnr_db ?? Infinity;
     this.suggestions = (json.suggestions ?? []).filter((s) => !(this.effects.get(s.name)?.output_sqnr_db > worst + 12));
     // No layer is marked if the loss of the whole network is too small to matter.
-    this.marked = new Map(this.matters() ? this.suggestions.map((s, i) => [s.layer ?? this.byNode.get(s.name), i + 1])
+    this.marked = new Map(this.matters() ? this.suggestions.map((s, i) => [this.byNode.get(s.name) ?? s.layer, i + 1])
       : []);
   }
   // No operator is quantized: the outputs equal those of the float model because the file is that model.

@@ -21,14 +21,14 @@ const effects = (r) => {
     const rank = (e) => (scored ? -(alone.get(e.node)?.drop ?? -1e9) : 0),
       rows = [...r.ranking].sort((a, b) => rank(a) - rank(b) || (a.output_sqnr_db ?? 1e9) - (b.output_sqnr_db ?? 1e9));
     const kinds = new Set(rows.map((e) => e.measured));
-    return [title, h('p.note', {}, h('b', {}, 'Outputs'), ' is the SQNR of the outputs with only this layer quantized, its input and its weights; ',
-      h('b', {}, 'noise'), ' is its share in the noise of all layers. ',
+    return [title, h('p.note', {}, h('b', {}, 'Outputs'), ': SQNR of the outputs if only the inputs and weights of this layer are quantized. ',
+      h('b', {}, 'Noise'), ': its share in the noise of all layers. ',
       kinds.has(false) ? [kinds.has(true) ? 'An estimate comes' : 'All are estimates, which come', ' from the errors of all tensors; ',
         h('code', {}, '--sensitivity'), ' measures every layer. '] : 'All were measured. ',
       scored ? [h('b', {}, 'Lost'), ' is the accuracy that this layer alone costs; the layers are sorted by it first. '] : null,
       measured ? [h('b', {}, 'Weights alone'), ': with only its weights quantized. '] : null), effectsNote(r),
     table(rows, [scored ? lost((e) => alone.get(e.node)) : null, db('outputs, dB', (e) => e.output_sqnr_db),
-      measured ? db('weights alone, dB', (e) => alone.get(e.node)?.weights_sqnr_db) : null,
+      measured ? { ...db('weights alone, dB', (e) => alone.get(e.node)?.weights_sqnr_db), css: 'n.more' } : null,
       { title: 'noise', css: 'n', value: (e) => r.noiseShare(e), text: (e) => [percent(r.noiseShare(e), 1), shareBar(r.noiseShare(e) ?? 0)] },
       kinds.size > 1 ? { title: 'how known', css: 'more', text: (e) => (e.measured ? 'measured' : 'estimate') } : null].filter(Boolean), null, 'ranking'),
         earlier(r, table, lost, db)];
@@ -97,16 +97,16 @@ const fallback = (r) => {
   const asked = [known(f.max_drop) && `at most ${f.max_drop} ${metricUnit(a, 'points')} lost`,
     known(f.min_sqnr) && `outputs of at least ${f.min_sqnr} dB`, known(f.max_nll)
     && `nll of at most ${f.max_nll}`].filter(Boolean).join(', ');
-  const columns = [['worst layers', 'n', (s) => (s.layers ? String(s.layers) : '–')],
-    ['in', 'whole', (s) => s.type ?? 'as asked for'],
-    ...(a ? [[isPsnr(a) ? 'PSNR, dB' : isOwn(a) ? 'metric' : 'top-1, %', 'n',
+  const columns = [['layers', 'n', (s) => (s.layers ? String(s.layers) : '–')],
+    ['type', 'whole', (s) => s.type ?? 'as asked'],
+    ...(a ? [[isPsnr(a) ? 'PSNR, dB' : isOwn(a) ? 'metric' : 'top-1, %', 'n.more',
     (s) => fixed(known(s.value) ? metricFactor(a) * s.value : null)],
     [`lost, ${metricUnit(a, 'points')}`, 'n', (s) => fixed(s.drop)]] : []),
     ...(known(f.min_sqnr) ? [['worst output, dB', 'n', (s) => fixed(s.sqnr_db)]] : []),
       ...(known(f.max_nll) ? [['nll, nats', 'n', (s) => fixed(s.nll, 4)]] : []),
-    ...(f.steps.some((s) => s.cost) ? [['file', 'n', (s) => bytes(s.cost?.bytes)],
-      ['latency, % of float', 'n', (s) => fixed(known(s.cost?.latency) ? 100 * s.cost.latency : null, 0)]] : []),
-    ['multiply-adds in int8, %', 'n', (s) => fixed(known(s.int8_share) ? 100 * s.int8_share : null, 1)],
+    ...(f.steps.some((s) => s.cost) ? [['file', 'n.more', (s) => bytes(s.cost?.bytes)],
+      ['latency, % of float', 'n.more', (s) => fixed(known(s.cost?.latency) ? 100 * s.cost.latency : null, 0)]] : []),
+    ['multiply-adds in int8, %', 'n.more', (s) => fixed(known(s.int8_share) ? 100 * s.int8_share : null, 1)],
       ['demand', 'name', (s) => (s.reason ? `not possible: ${s.reason}` : s.chosen ? h('b', {}, 'met, and written')
       : s.met ? 'met' : 'missed')]];
   return [h('h2', {}, `${f.mended ? (f.met ? 'Outputs that were too noisy were improved' : 'Noisy outputs were not improved') : f.met ? 'How the demand was met' : 'The demand was not met'}${asked ? `: ${asked}` : ''}`),
@@ -123,17 +123,18 @@ const accuracyText = (r, a) => {
 };
 // What an advice costs, if it changes the size or the latency that is shown.
 const costText = (r, c) => {
-  const change = (words, from, to, unit = '') => (from === to ? null : `${words} ${from} → ${to}${unit}`);
+  const change = (words, from, to, unit = '') => (from === to || to === '–' ? null : `${words} ${from === '–' ? '' : `${from} → `}${to}${unit}`);
   const latency_ = (v) => (known(v) ? fixed(100 * v, 0) : '–');
   return c ? [change('file', bytes((r.json.files ?? [])[0]?.bytes), bytes(c.bytes)),
-    change('estimated latency', latency_(r.json.cost?.latency), latency_(c.latency), ' % of float')].filter(Boolean).join(', ') : '';
+    r.json.cost?.of_target === false ? null : change('estimated latency', latency_(r.json.cost?.latency), latency_(c.latency), ' % of float')].filter(Boolean).join(', ') : '';
 };
+const gained = (db) => `${db > 0 ? '+' : ''}${fixed(db)}\u00a0dB`;
 const oneAdvice = (r, a) => {
   const m = a.measured ?? {}, held = m.held_back ?? {};
   return h('li', {}, h('h3', {}, a.action, a.node ? [': ', nodes(r, a.node)] : null),
     h('p', {}, `${r.gain(a).name ? `Output ${r.gain(a).name}` : 'Outputs'} ${fixed(r.gain(a).before)} → `,
       h('b', {}, decibel(r.gain(a).after)), known(held.sqnr_db_after)
-      ? `; checked on up to 32 samples: ${fromTo(fixed(held.sqnr_db_before), fixed(held.sqnr_db_after))}\u00a0dB` : null,
+      ? `, confirmed on up to 32 calibration samples: ${gained(held.sqnr_db_after - held.sqnr_db_before)}` : null,
       m.outputs?.length > 1 ? `. All outputs: ${m.outputs.slice(0, 6).map((o) => `${o.name} ${fromTo(fixed(o.sqnr_db_before), fixed(o.sqnr_db_after))}`).join(', ')}${m.outputs.length > 6 ? `, … and ${m.outputs.length - 6} more` : ''}` : null),
     [accuracyText(r, a), costText(r, a.cost)].filter(Boolean).map((text) => h('p.note', {}, sentence(text))), command(a.shell ?? shell(a.command)));
 };
@@ -149,27 +150,28 @@ const adviceList = (r) => {
 const causes = (r) => {
   if (!r.matters() || (r.json.fallback?.met && !r.suggestions.length)) return null;
   return [h('h2', {}, 'Largest sources of error'), r.suggestions.length
-    ? [h('p.note', {}, 'Ops whose results have much more relative error than their inputs. Those with a known cause come first.'),
+    ? [h('p.note', {}, 'The layers with the largest effect on the outputs, and the cause of their error.'),
       h('ol.hurts', {}, r.suggestions.map((s, i) =>
-        h('li', {}, h('h3', {}, `${i + 1}. `, node(r, s.name, s.layer ?? undefined), ' ', h('span.muted', {}, s.op)),
+        h('li', {}, h('h3', {}, `${i + 1}. `, node(r, s.name, r.byNode.get(s.name) ?? s.layer ?? undefined), ' ', h('span.muted', {}, s.op)),
         h('p', {}, known(r.effects.get(s.name)?.output_sqnr_db)
-          ? `Outputs ${decibel(r.effects.get(s.name).output_sqnr_db, 1)} with only this layer quantized; ` : '',
-          `${s.why}.`))))]
-    : h('p', {}, r.json.samples_differ ? 'The samples: layers add little error on those that calibrated.'
+          ? `Outputs ${decibel(r.effects.get(s.name).output_sqnr_db, 1)} with only this layer quantized. ` : '',
+          sentence(s.why)))))]
+    : h('p', {}, r.json.samples_differ ? 'The samples, not the layers: on the calibration samples each layer adds little error.'
       : r.json.measured_samples ? 'No layer stands out: the noise of all layers adds up.'
       : ['Nothing was measured: layers are compared on the samples of ', h('code', {}, '--data'), '.'])];
 };
+const gainText = (c) => (known(c.error_db) ? `${fixed(c.gain_db)} ± ${fixed(c.error_db)}` : fixed(c.gain_db));
 const freeChanges = (r) => {
   const f = r.json.free_changes ?? [], t = r.json.trials ?? [];
   return [f.length ? [h('h2', {}, 'What costs nothing at run time'),
     simpleTable('Free changes', [['change', 'name'], ['gain, dB', 'n'], ['samples', 'n.more'], ['result']],
-    f.map((c, i) => [unbroken(c.options?.join(' ') || c.name), `${fixed(c.gain_db)} ± ${fixed(c.error_db)}`, count(c.samples),
+    f.map((c, i) => [unbroken(c.options?.join(' ') || c.name), gainText(c), count(c.samples),
     c.kept ? h('b', {}, 'taken') : c.reason ? `not tried: ${c.reason}` : c.gain_db <= 0 ? 'no gain'
       : f.slice(i + 1).some((o) => o.kept && o.options?.[0] === c.options?.[0]) ? 'less than the next' : 'gain too uncertain']))] : null,
     t.length > 1 ? [h('h2', {}, 'Observers that were tried'), simpleTable('Observers',
-      [['observer'], ['outputs, dB', 'n'], ['gain, dB', 'n'], ['samples', 'n.more'], ['result']],
-      t.map((c) => [c.chosen ? h('b', {}, c.method) : c.method, fixed(c.sqnr_db), known(c.error_db) ? `${fixed(c.gain_db)} ± ${fixed(c.error_db)}`
-      : fixed(c.gain_db), count(c.samples), c.chosen ? h('b', {}, 'chosen') : '']))] : null];
+      [['observer'], [`gain over ${t[0].method}, dB`, 'n'], ['samples', 'n.more'], ['result']],
+      t.map((c, i) => [c.chosen ? h('b', {}, c.method) : c.method, i ? gainText(c) : '–', count(c.samples), c.chosen ? h('b', {}, 'chosen') : ''])),
+    h('p.note', {}, 'Gain of the outputs on the same calibration samples, ± its standard error. An observer that is clearly worse is compared on fewer samples.')] : null];
 };
 const accumulators = (r) => {
   const a = r.json.accumulator;
@@ -208,33 +210,35 @@ const plot = (r) => {
     ? [{ number: i + 1, mark: r.marked.get(i), values: [l.sqnr_db, l.sqnr_alone_db], cosine: l.cosine,
     title: `${shown(l.name)} (${l.op}): accumulated ${decibel(l.sqnr_db)}, rounding alone ${decibel(l.sqnr_alone_db)}, cosine ${fixed(l.cosine, 6)}` }] : []));
   if (points.length <= 357) lines[0].words = 'outputs with only this layer quantized';
-  return [title, effectsNote(r), outputs.length > 1 ? h('p.note', {}, 'All layers together: ',
-    outputs.slice(0, 3).map((o, k) => [k ? ', ' : null, `${o.name} `,
-    h(`b.chip.${level(o.sqnr_db)}`, {}, decibel(o.sqnr_db))]), outputs.length > 3
-    ? ` and ${plural(outputs.length - 3, 'more output')}` : null, '.') : null,
-    points.length ? [legend(lines),
-      networkFigure(points, lines, { label: 'Effect of each layer on the outputs', top,
-      level: outputs.length ? { db: r.worstOutput().sqnr_db,
-      words: `all layers together: ${shown(r.worstOutput().name)} ${decibel(r.worstOutput().sqnr_db)}` } : null })]
+  const worst = r.worstOutput(), all = worst ? [{ css: 'total', words: ['all layers together: ', h('span.name', {}, worst.name),
+    ` ${decibel(worst.sqnr_db)}`, outputs.length > 1 ? ', the worst output' : null] }] : [];
+  return [title, effectsNote(r),
+    points.length ? [legend([...lines, ...all]),
+      networkFigure(points, lines, { label: 'Effect of each layer on the outputs', top, level: worst ? { db: worst.sqnr_db } : null })]
       : h('p', {}, 'No layer was measured.'),
     state.local && tensors.length ? [h('h3.below', {}, 'Local errors'), legend(local),
       networkFigure(tensors, local, { label: 'Error of each tensor along the network', top })] : null];
 };
 const table = (r) => {
-  const t = dataTable(layerColumns(r), r.layers.map((_, i) => i), { id: 'layers', label: 'Layers',
+  const t = dataTable(layerColumns(r), r.layers.map((_, i) => i), { id: 'layers', label: 'Quantized tensors',
     kinds: { '': 'all', activation: 'activations', weight: 'weights' }, kindOf: (i) => r.layers[i].kind,
     placeholder: 'Filter: name, op, type', more: localSwitch() });
-  return Object.assign([h('h2', {}, 'Layers'),
-    h('p.note', {}, 'Every tensor that was quantized. Outputs: the SQNR of the outputs with only the operator of the tensor quantized; a dash was not measured.'), t], { table: t });
+  return Object.assign([h('h2', {}, 'Quantized tensors'),
+    h('p.note', {}, 'Outputs: SQNR of the outputs if only the layer of the tensor is quantized. A dash: not known.'), t], { table: t });
+};
+// "9 Relu: 247, 250, 253, …" for each operator, the most frequent first.
+const byOp = (ops) => {
+  const SHOWN = 3, kinds = new Map();
+  ops.forEach((o) => kinds.set(o.op, [...kinds.get(o.op) ?? [], o.name]));
+  return [...kinds].sort((a, b) => b[1].length - a[1].length).map(([op, names]) =>
+    h('div', {}, `${count(names.length)} ${op}: `, h('span.muted', {}, names.slice(0, SHOWN).map((n, k) => [k ? ', ' : null, nameOf(n)]), names.length > SHOWN ? ', …' : '')));
 };
 const islands = (r) => {
   const list = r.json.float_ops ?? [], reasons = new Map();
   list.forEach((f) => reasons.set(f.reason, [...reasons.get(f.reason) ?? [], f]));
   return list.length ? [h('h3.below', {}, `${plural(list.length, 'op')} stay${list.length === 1 ? 's' : ''} in float`),
     simpleTable('Ops in float', [['reason'], ['ops', 'n'], ['names', 'name']],
-    [...reasons].sort((a, b) => b[1].length - a[1].length).map(([reason, ops]) =>
-      [reason, count(ops.length), ops.slice(0, 6).map((o) => `${o.name} (${o.op})`).join(', ') + (ops.length > 6
-      ? `, … and ${ops.length - 6} more` : '')]))] : null;
+    [...reasons].sort((a, b) => b[1].length - a[1].length).map(([reason, ops]) => [unbroken(reason), count(ops.length), byOp(ops)]))] : null;
 };
 const graph = (r) => {
   const swatch = (css, words) =>
@@ -254,11 +258,11 @@ const options = (json) => (json ? h('details', {}, h('summary', {}, 'All options
   [i ? h('br') : null, line]))) : null);
 const files = (r) => {
   const j = r.json;
-  return [h('h2', {}, 'To get the same again'), command(j.command),
+  return [h('h2', {}, 'Command and files'), command(j.command),
     h('dl.below', {}, h('dt', {}, 'version'), h('dd', {}, `qcalib ${j.version}`),
     fileRow('model', j.model?.file && `${j.model.file} (${bytes(j.model.bytes).replace('\u00a0', ' ')})`, j.model?.sha256), fileRow('data', j.data?.file, j.data?.sha256),
     fileRow('statistics', j.statistics?.file, j.statistics?.sha256),
-    fileRow('labelled data', j.accuracy?.file),
+    fileRow('evaluation', j.accuracy?.file),
       (j.files ?? []).map((f) => [fileRow('written', `${f.file} (${bytes(f.bytes - (f.data_bytes ?? 0)).replace('\u00a0', ' ')})`),
       f.data ? fileRow('its weights', `${f.data} (${bytes(f.data_bytes).replace('\u00a0', ' ')})`) : null])),
       options(j.options)];
@@ -268,7 +272,7 @@ const files = (r) => {
 
 const SCREENS = {
   report: { summary: ['Summary', summary], effects: ['Effects', effects], advice: ['Advice', advice],
-    plot: ['Plot', plot], table: ['Layers', table], graph: ['Graph', graph], again: ['Files', files] },
+    plot: ['Plot', plot], table: ['Tensors', table], graph: ['Graph', graph], again: ['Files', files] },
   comparison: { summary: ['Summary', comparisonSummary], plot: ['Plot', comparisonPlot],
     table: ['Layers', comparisonTable], again: ['Files', comparisonFiles] },
 };

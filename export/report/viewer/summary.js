@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The summary of a report: the verdict, tiles with figures, and cards with what follows from them.
 
-const sentence = (s) => (s ? (s[0].toUpperCase() + s.slice(1) + (/[.!?]$/.test(s) ? '' : '.')).replace(/(\d) (%|dB)/g, '$1\u00a0$2') : '');
+const sentence = (s) => (s ? (s[0].toUpperCase() + s.slice(1) + (/[.!?]$/.test(s) ? '' : '.')).replace(/(\d) (%|dB)/g, '$1\u00a0$2').replace('avx512-vnni', 'avx512\u2011vnni') : '');
 const GRADES = { good: 'Good', usable: 'Usable', poor: 'Poor', unknown: 'Not measured' };
 const gradeOf = (r) => h(`b.grade.${r.grade}`, {}, r.unchanged() ? 'Unchanged'
   : r.json.constant_outputs ? 'Unclear' : GRADES[r.grade] ?? GRADES.unknown);
@@ -35,6 +35,7 @@ const accuracyTile = (r) => {
 };
 const MEASURED_ON = { 'evaluation': ' of the evaluation data', 'not calibrated': ' that did not calibrate' };
 const samplesOf = (r) => `${plural(r.json.measured_samples, 'sample')}${MEASURED_ON[r.json.measured_on] ?? ''}`;
+const worstPart = (o) => [...o.parts ?? []].sort((a, b) => (a.sqnr_db ?? 1e9) - (b.sqnr_db ?? 1e9))[0];
 const outputTile = (r) => {
   const all = r.outputs(), o = r.worstOutput(), n = r.json.measured_samples;
   if (!n || (!o && !all.some((x) => x.state === 'equal')))
@@ -44,11 +45,11 @@ const outputTile = (r) => {
     note('The outputs equal those of the float model.'));
   return tile(all.length > 1 ? 'SQNR of the worst output' : 'SQNR of the output',
     h(`span.chip.${level(o.sqnr_db)}`, {}, decibel(o.sqnr_db)),
-    h('div.note.name', {}, `The quantization error of ${o.name} is ${percent(10 ** (-o.sqnr_db / 20), 1)} of its size, on ${samplesOf(r)}`, r.json.accuracy ? '.' : ['. With ', h('code', {}, '--eval FILE'), ' the report shows accuracy.']));
+    h('div.note.name', {}, `The quantization error of ${o.name}${worstPart(o) ? ` (its worst part, ${worstPart(o).name})` : ''} is ${percent(10 ** (-o.sqnr_db / 20), 1)} of its size, on ${samplesOf(r)}`, r.json.accuracy ? '.' : ['. With ', h('code', {}, '--eval FILE'), ' the report shows accuracy.']));
 };
 const sizeTile = (r) => {
   const from = r.json.model?.bytes, files = r.json.files ?? [], to = files[0]?.bytes;
-  return tile('Size of the model file', bytes(files.length ? to : from),
+  return tile('Size of the model file', files.length ? bytes(to) : 'none',
     !files.length ? h('div.note.bad', {}, 'No model was written: a demand was not met.')
       : from ? note(to > from ? h('b.bad', {}, `${fixed(100 * to / from, 0)}\u00a0% of the original: the file is larger than its source`)
         : `${fixed(100 * to / from, 0)}\u00a0% of the original, ${bytes(from)}`) : null);
@@ -59,22 +60,30 @@ const integersTile = (r) => {
     ? ['blocks', j.block_share] : ['integers', j.integer_share];
   const rest = floats ? [`. ${count(floats)} stay${floats === 1 ? 's' : ''} in float: `,
     h('a', { href: '#graph' }, 'which, and why')] : null;
+  const weights = r.layers.filter((l) => l.kind === 'weight').length;
+  if (!j.quantized_ops && weights && !(j.small_float_share > 0 || j.block_share > 0))
+    return tile('Quantized weights', count(weights), note(`Only weights: all ${plural(floats, 'operator')} compute in float: `,
+      h('a', { href: '#graph' }, 'why')));
   return known(share) ? tile(`Multiply-adds in ${what}`, `${fixed(100 * share, 1)} %`,
     note(`${count(j.quantized_ops)} of ${plural(all, 'operator')}`, rest))
     : tile('Operators in integers', [count(j.quantized_ops), ' ', h('small', {}, `of ${count(all)}`)],
       note('The share of multiply-adds is not known', rest));
 };
+// The processor whose latency is shown.
+const processorOf = (r) => Object.entries(r.json.cost?.processors ?? {}).find((p) => p[1] === r.json.cost.latency)?.[0];
 const latencyTile = (r) => {
   const b = r.json.timing?.benchmark;
   const parts = b && [['Float', b.float_ms], ['default', b.default_ms],
     ['everything in integers', b.integers_ms]].filter((p) => known(p[1])).map((p) => `${p[0]} ${short(p[1])} ms`);
   const c = r.json.cost, ratio = (v) => `${fixed(100 * v, 0)}\u00a0%`;
   if (b) return tile('Latency', `${short(b.best_ms)} ms`, note(`${parts.join(', ')}. Measured by `, h('code', {}, b.command)));
-  if (!known(c?.latency)) return null;
-  const kinds = Object.entries(c.processors ?? {}).filter((p) => known(p[1])), [own] = kinds.find((p) => p[1] === c.latency) ?? [];
+  if (!known(c?.latency) || c.of_target === false) return null;
+  const kinds = Object.entries(c.processors ?? {}).filter((p) => known(p[1])), own = processorOf(r),
+    slow = kinds.filter((p) => p[1] > 1.05);
   return tile('Estimated latency', ratio(c.latency),
     note('of the float model', own ? [' on ', h('span.whole', {}, own)] : '', kinds.filter(([k]) => k !== own).map(([k, v]) => `, ${ratio(v)} on ${k}`), '. ',
-      c.latency > 1.05 ? h('b.bad', {}, 'Slower than float. ') : null, h('code', {}, '--benchmark'), ' measures it.'));
+      c.latency > 1.05 || slow.length ? h('b.bad', {}, slow.length && slow.length < kinds.length ? `Slower than float on ${slow[0][0]}. ` : 'Slower than float. ') : null,
+      h('code', {}, '--benchmark'), ' measures it.'));
 };
 
 // Options in a text are not broken after their hyphens.
@@ -101,7 +110,7 @@ const noAdvice = (r, brief) => {
   const { advice_state: why, advice_tried: tried, advice_left: left, advice_left_out: out } = r.json;
   const words = NO_ADVICE[why]?.map((e) => (e instanceof Node ? e.cloneNode(true) : e))
     ?? [tried ? `Nothing found: ${tried === 1 ? 'one option was tried, and it gains less than' : `${tried} options were tried, and none gains`} 0.3 dB.` : left ? '' : 'No option is known that could help.'];
-  return [words, leftOut(left, brief ? [] : out, tried)];
+  return [r.matters() || NO_ADVICE[why] ? null : 'The loss is too small to need a change. ', words, leftOut(left, brief ? [] : out, tried)];
 };
 const leftOut = (left, out, tried) => (left
   ? [` ${left} ${tried ? 'more ' : ''}${left === 1 ? 'idea was' : 'ideas were'} not tried, to save time; `,
@@ -161,7 +170,7 @@ const dataCard = (r) => {
       ` (evaluation: ${short(e.min)} to ${short(e.max)}${e.not_finite ? `, ${count(e.not_finite)} not finite` : ''})`);
   };
   const constant = inputs.filter((i) => i.min === i.max), finite = (d.inputs ?? []).reduce((n, i) => n + i.not_finite, 0);
-  const classes = [['calibration', d.classes, false], ['evaluation', a?.classes, a?.positions]].filter((c) => c[1]);
+  const classes = [['calibration', d.classes, a?.classes?.seen ?? d.classes?.count], ['evaluation', a?.classes, a?.positions ? 0 : a?.classes?.count]].filter((c) => c[1]);
   if (!d.file) return null;
   return h('section.card', {}, h('h2', {}, 'Data'), h('dl', {},
     h('dt', {}, 'calibration'), h('dd.name', {},
@@ -171,8 +180,8 @@ const dataCard = (r) => {
       h('dd.name', {}, inputs.slice(0, 4).map((i, k) => [k ? h('br') : null, node(r, i.name, i.at ?? null),
       ` ${short(i.min)} to ${short(i.max)}`, evaluated(i)]),
       inputs.length > 4 ? ` and ${inputs.length - 4} more` : null)] : null,
-    classes.map(([words, c, positions], k) => [k ? null : h('dt', {}, 'classes'),
-      h(`dd${c.seen < c.count && !positions ? '.bad' : ''}${k ? '.second' : ''}`, {}, `${words}: ${classesText(c)}`)]),
+    classes.map(([words, c, wanted], k) => [k ? null : h('dt', {}, 'classes'),
+      h(`dd${c.seen < wanted ? '.bad' : ''}${k ? '.second' : ''}`, {}, `${words}: ${classesText(c)}`)]),
     h('dt', {}, 'NaN, infinite'), h('dd', {}, bad.length || finite ? h('b.bad', {}, bad.length
       ? `${count(sum('nan'))} NaN and ${count(sum('inf'))} infinite values in ${plural(bad.length, 'tensor')}`
       : `${count(finite)} values of the inputs`) : 'none'),
@@ -205,14 +214,14 @@ const methodCard = (r) => {
 };
 
 // Estimated latency of each type of operator, in parts of that of the float model.
-const TIMES = { Quantize: 'conversions between types', rest: 'fixed cost of a run' };
+const TIMES = { Quantize: 'conversions between types', rest: 'the run itself, memory layouts, shapes' };
 const timesCard = (r) => {
   const rows = [...r.json.latency_by_operator ?? []].sort((a, b) => Math.max(b.float, b.quantized)
     - Math.max(a.float, a.quantized)), least = 0.005;
   const shown_ = rows.filter((o) => Math.max(o.float, o.quantized) >= least), rest = rows.filter((o) => !shown_.includes(o));
   const sum = (list, key) => list.reduce((n, o) => n + o[key], 0), part = (v) => fixed(100 * v, 1);
-  if (!rows.length) return null;
-  return h('section.card.broad', {}, h('h2', {}, 'Estimated latency by operator, in % of the float model'),
+  if (!rows.length || r.json.cost?.of_target === false) return null;
+  return h('section.card.broad', {}, h('h2', {}, `Estimated latency by operator, in % of the float model${processorOf(r) ? `, on ${processorOf(r)}` : ''}`),
     simpleTable('Estimated latency by operator', [['operator'], ['float', 'n'], ['quantized', 'n']],
       [...shown_.map((o) => [TIMES[o.op] ?? o.op, part(o.float), part(o.quantized)]),
         ...(rest.length ? [[`${plural(rest.length, 'other')}`, part(sum(rest, 'float')), part(sum(rest, 'quantized'))]] : []),
@@ -222,11 +231,10 @@ const timesCard = (r) => {
 // Each output, the worst first, with the worst of the parts that it joins.
 const outputsCard = (r) => {
   const SHOWN = 12, all = [...r.outputs()].sort((a, b) => (a.sqnr_db ?? 1e9) - (b.sqnr_db ?? 1e9));
-  const worst = (o) => [...o.parts ?? []].sort((a, b) => (a.sqnr_db ?? 1e9) - (b.sqnr_db ?? 1e9))[0];
   if (all.length < 2 || !r.json.measured_samples) return null;
   return h('section.card.all', {}, h('h2', {}, 'Outputs'),
     simpleTable('Outputs', [['output', 'name'], ['SQNR, dB', 'n'], ['cosine', 'n.more'], ['largest error', 'n']],
-      all.slice(0, SHOWN).map((o) => [[o.name, worst(o) ? h('span.muted', {}, `, worst part ${worst(o).name}`) : null],
+      all.slice(0, SHOWN).map((o) => [[o.name, worstPart(o) ? h('span.muted', {}, `: SQNR of its worst part, ${worstPart(o).name}`) : null],
         known(o.sqnr_db) ? h(`span.chip.${level(o.sqnr_db)}`, {}, fixed(o.sqnr_db)) : o.state ?? '–',
         fixed(o.cosine, 6), short(o.max_abs)])),
     all.length > SHOWN ? h('p.note', {}, `${plural(all.length - SHOWN, 'more output')} with less error.`) : null);
