@@ -109,9 +109,26 @@ static bool gathers_product(const struct qc_lowering *x, const struct qc_node *n
     return dq && dq->op == QC_OP_DequantizeLinear;
 }
 
+/* A Clip of levels becomes their range, with other levels, unless its limits are levels. */
+static bool clips_between_levels(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_qparams *s = n->op == QC_OP_Clip ? read_as(g, n) : NULL;
+    if (!s || s->count != 1) return false;
+    const struct qc_levels levels = qc_qparams_levels(s);
+    for (unsigned i = 1; i < n->input_count; i++) {
+        const struct qc_tensor *limit = n->inputs[i] ? qc_constant_of(g, n->inputs[i]) : NULL;
+        const double at =
+            limit && limit->count == 1 ? qc_tensor_float(limit, 0) / (double)s->scale[0] + s->zero_point[0] : 0;
+        if (at > levels.lo && at < levels.hi && fabs(at - rint(at)) > 1e-4) return true;
+    }
+    return false;
+}
+
 bool qc_lower_reads_apart(const struct qc_lowering *x, const struct qc_node *n, unsigned i)
 {
-    if (i == 0) return pad_moves(x, n) || averages_padding(x->from, n) || gathers_product(x, n);
+    if (i == 0)
+        return pad_moves(x, n) || averages_padding(x->from, n) || gathers_product(x, n) ||
+               clips_between_levels(x->from, n);
     /* A recurrent operator whose weights it does not take for constants is refused. */
     const struct qc_node *w = n->inputs[i] ? qc_node_of(x->from, n->inputs[i]) : NULL;
     return qc_is_recurrent(n->op) && i <= 2 && w && w->op == QC_OP_Dequantize;

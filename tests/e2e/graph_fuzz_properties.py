@@ -324,10 +324,11 @@ def cut_at_a_tensor(net):
 
 
 def float16(net):
-    """The model with all floats in float16, and in float32 with the same numbers."""
+    """The model with all floats in float16, and in float32 with the same numbers. Without a product, float16 is not raised to float32."""
     graph = net.model.graph
     types = {a[0].dtype.name for a in net.feeds.values()} | {numpy_helper.to_array(k).dtype.name for k in graph.initializer}
-    if WITH_TYPES & {n.op_type for n in graph.node} or net.model.functions or {"float16", "float64"} & types or net.model.opset_import[0].version < 13:
+    ops = {n.op_type for n in graph.node}
+    if not LINEAR & ops or WITH_TYPES & ops or net.model.functions or {"float16", "float64"} & types or net.model.opset_import[0].version < 13:
         return False
     small, wide = onnx.ModelProto(), onnx.ModelProto()
     for model, dtype in (small, np.float16), (wide, np.float32):
@@ -345,7 +346,7 @@ def float16(net):
     made = [net.quantize(m, f) for m, f in zip((small, wide), feeds)]
     if (made[0] is None) != (made[1] is None):
         raise Failure("quantized or not", "in float16")
-    if made[0] and not DISCRETE & {n.op_type for n in graph.node}:
+    if made[0] and not DISCRETE & ops:
         same_outputs(net.run(made[0], feeds[0]), net.run(made[1], feeds[1]), "float16 and float32", within=LEVELS)
     return made[0] is not None
 
