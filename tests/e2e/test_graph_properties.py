@@ -11,6 +11,7 @@ import graph_fuzz_properties
 import graph_worker
 import numpy as np
 import onnx
+import onnx.numpy_helper
 import onnx.parser
 import pytest
 from conftest import LONG
@@ -63,3 +64,21 @@ def test_a_result_that_depends_on_the_change_is_found(holds, program, tmp_path):
     with pytest.raises(graph_fuzz.Failure, match="other"):
         holds(Drifting(1, model, feeds, checks))
     worker.close()
+
+
+@pytest.mark.parametrize("axis", [1, 2, 3])
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "LpNormalization"])
+def test_a_function_along_an_axis_of_a_convolution(op, axis, program, tmp_path):
+    """The result of a Conv has its channels last in memory, an input of a model first: LogSoftmax differed in the last bit."""
+    text = "<ir_version: 8, opset_import: [\"\" : 17]> g (float[2, 4, 9, 7] {}) => ({}) {{ {} y = {} <axis = {}> (c) }}"
+    rng = np.random.default_rng(3)
+    whole = onnx.parser.parse_model(text.format("x", "float c, float y", "c = Conv (x, w)", op, axis))
+    whole.graph.initializer.append(onnx.numpy_helper.from_array(rng.normal(size=(6, 4, 3, 2)).astype(np.float32), "w"))
+    alone = onnx.parser.parse_model(text.format("c", "float y", "", op, axis).replace("4, 9, 7", "6, 7, 6"))
+    worker = graph_worker.Worker(program.parent / "libqcalib.so")
+    checks = graph_fuzz.Checks(program, tmp_path, worker)
+    feeds = {"x": [rng.normal(size=(2, 4, 9, 7)).astype(np.float32) for _ in range(graph_fuzz.SAMPLES)]}
+    found = checks.outputs(whole.SerializeToString(), feeds)
+    again = checks.outputs(alone.SerializeToString(), {"c": list(found["c"].reshape(-1, 2, 6, 7, 6))})
+    worker.close()
+    np.testing.assert_array_equal(again["y"].ravel(), found["y"].ravel())
