@@ -97,9 +97,26 @@ static bool gathers_product(const struct qc_lowering *x, const struct qc_node *n
     return dq && dq->op == QC_OP_DequantizeLinear;
 }
 
+/* A Clip of levels becomes their range, with other levels, unless its limits are levels. */
+static bool clips_between_levels(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_qparams *s = n->op == QC_OP_Clip ? read_as(g, n) : NULL;
+    if (!s || s->count != 1) return false;
+    const struct qc_levels levels = qc_qparams_levels(s);
+    for (unsigned i = 1; i < n->input_count; i++) {
+        const struct qc_tensor *limit = n->inputs[i] ? qc_constant_of(g, n->inputs[i]) : NULL;
+        const double at =
+            limit && limit->count == 1 ? qc_tensor_float(limit, 0) / (double)s->scale[0] + s->zero_point[0] : 0;
+        if (at > levels.lo && at < levels.hi && fabs(at - rint(at)) > 1e-4) return true;
+    }
+    return false;
+}
+
 bool qc_lower_reads_apart(const struct qc_lowering *x, const struct qc_node *n, unsigned i)
 {
-    if (i == 0) return pad_moves(x, n) || averages_padding(x->from, n) || gathers_product(x, n);
+    if (i == 0)
+        return pad_moves(x, n) || averages_padding(x->from, n) || gathers_product(x, n) ||
+               clips_between_levels(x->from, n);
     /* A recurrent operator whose weights it does not take for constants is refused. */
     const struct qc_node *w = n->inputs[i] ? qc_node_of(x->from, n->inputs[i]) : NULL;
     return qc_is_recurrent(n->op) && i <= 2 && w && w->op == QC_OP_Dequantize;
@@ -143,11 +160,46 @@ static bool joins_int8(const struct qc_lowering *x, const struct qc_node *n)
     return false;
 }
 
+/* Returns true for a matrix product of at most 8 rows, none of whose dimensions is above 256. */
+static bool is_small_product(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_shape *t = &g->values[n->outputs].type.shape;
+    if ((n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) || t->rank != 2 || !qc_constant_of(g, n->inputs[1]))
+        return false;
+    const int64_t *weight = qc_constant_of(g, n->inputs[1])->shape.dim;
+    return t->dim[0] > 0 && t->dim[0] <= 8 && weight[0] <= 256 && weight[1] <= 256;
+}
+
+/* Returns true if a node adds constants that are not all equal. */
+static bool adds_channels(const struct qc_graph *g, const struct qc_node *n)
+{
+    for (unsigned i = n->op == QC_OP_Add ? 0 : 2; i < n->input_count; i++) {
+        const struct qc_tensor *c = n->inputs[i] ? qc_constant_of(g, n->inputs[i]) : NULL;
+        for (size_t k = 1; c && k < c->count; k++)
+            if (qc_tensor_float(c, k) != qc_tensor_float(c, 0)) return true;
+    }
+    return false;
+}
+
+/* It computes two such products of integers in a row as one kernel. On processors with VNNI this kernel gives wrong
+   numbers if the first product has no bias. */
+static bool joins_products(const struct qc_lowering *x, const struct qc_node *n)
+{
+    const struct qc_graph *g = x->from;
+    if (!is_small_product(g, n)) return false;
+    for (qc_id reader; !adds_channels(g, n) && (reader = qc_only_reader(&x->uses, n->outputs));) {
+        n = &g->nodes[reader];
+        if (is_small_product(g, n)) return g->values[n->inputs[0]].type.qparams != QC_REAL;
+        if (g->values[n->outputs].type.shape.rank > 2) return false;
+    }
+    return false;
+}
+
 bool qc_lower_is_rewritten(struct qc_lowering *x, const struct qc_node *n)
 {
     /* They have no type if they are read from a file of opset 13 to 17, and operators behind them are refused. */
     if ((n->op == QC_OP_ReduceL1 || n->op == QC_OP_ReduceLogSumExp) && x->to->opset < 18) x->to->opset = 18;
     /* A QuantizeLinear behind these is computed within them, and clips to its levels before they compare. */
     return n->op == QC_OP_ReduceMax || n->op == QC_OP_ReduceMin || loses_bias(x, n) || joins_int8(x, n) ||
-           has_large_constant(x->from, n);
+           joins_products(x, n) || has_large_constant(x->from, n);
 }

@@ -7,6 +7,7 @@ with the usual result. An existing output is unchanged or replaced by a complete
   QC_FAIL_EVERY=n       every n-th
   QC_FAIL_EVERY=places  the first k of every place
   QC_FAIL_EVERY=own     every k that is our own code's, not a library's
+  QC_FAIL_NETWORK=NAME  another of NETWORKS, for the commands that it passes through
 
 A program under sanitizers has nothing between it and its libraries: there only what our own code asks for fails.
 """
@@ -23,11 +24,13 @@ import subprocess
 import h5py
 import numpy as np
 import onnx
+import onnx.checker
+import onnx.parser
 import pytest
 import walk_allocations
 from conftest import ROOT, SANITIZED
 from image_files import picture
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 
 pytestmark = pytest.mark.bad_input
 f32 = np.float32
@@ -38,34 +41,39 @@ EVERY = os.environ.get("QC_FAIL_EVERY", "")
 NAME = "tests/libfail_allocations.so"
 
 
+# x [N,2,6,6] -> y [N,3]. The first has products, a merge, a table, moved elements and a float operator.
+NETWORKS = {
+    "convolutional": """
+        conv = Conv <pads = [1, 1, 1, 1]> (x, w, b) relu = Relu (conv) sum = Add (relu, x) curve = Sigmoid (sum)
+        pool = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (curve) flat = Flatten (pool) logits = Gemm <transB = 1> (flat, v, c)
+        y = Softmax (logits)""",
+    "attention": """
+        rows = Reshape (x, shape) q = MatMul (rows, wq) k = MatMul (rows, wk) t = Transpose <perm = [0, 2, 1]> (k) s = MatMul (q, t)
+        p = Softmax <axis = 2> (s) r = MatMul (rows, wr) a = MatMul (p, r) h = Add (a, rows) n = LayerNormalization <axis = -1> (h, g, d)
+        m = ReduceMean <axes = [1], keepdims = 0> (n) y = MatMul (m, wy)""",
+    "recurrent": """
+        rows = Reshape (x, shape) steps = Transpose <perm = [1, 0, 2]> (rows) all, last, cell = LSTM <hidden_size = 4> (steps, wl, rl)
+        flat = Reshape (last, states) y = MatMul (flat, wo)""",
+}
+NETWORK = os.environ.get("QC_FAIL_NETWORK", "convolutional")
+CONSTANTS = {
+    **{"w": (2, 2, 3, 3), "b": (2,), "v": (3, 18), "c": (3,)},
+    **{"wq": (6, 4), "wk": (6, 4), "wr": (6, 6), "g": (6,), "d": (6,), "wy": (6, 3)},
+    **{"wl": (1, 16, 6), "rl": (1, 16, 4), "wo": (4, 3)},
+}
+
+
 def save_model(path):
-    """x [N,2,6,6] -> Conv, Relu, Add, Sigmoid, MaxPool, Gemm, Softmax [N,3]: products, a merge, a table, moved elements, a float op."""
     rng = np.random.default_rng(2)
-    constants = {
-        "w": rng.normal(size=(2, 2, 3, 3)),
-        "b": rng.normal(size=2),
-        "v": rng.normal(size=(3, 18)) / 4,
-        "c": rng.normal(size=3),
-    }
-    graph = helper.make_graph(
-        [
-            helper.make_node("Conv", ["x", "w", "b"], ["conv"], name="conv", pads=[1] * 4),
-            helper.make_node("Relu", ["conv"], ["relu"], name="relu"),
-            helper.make_node("Add", ["relu", "x"], ["sum"], name="sum"),
-            helper.make_node("Sigmoid", ["sum"], ["curve"], name="curve"),
-            helper.make_node("MaxPool", ["curve"], ["pool"], name="pool", kernel_shape=[2, 2], strides=[2, 2]),
-            helper.make_node("Flatten", ["pool"], ["flat"], name="flat"),
-            helper.make_node("Gemm", ["flat", "v", "c"], ["logits"], name="gemm", transB=1),
-            helper.make_node("Softmax", ["logits"], ["y"], name="softmax"),
-        ],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 2, 6, 6])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])],
-        [numpy_helper.from_array(a.astype(f32), name) for name, a in constants.items()],
-    )
-    path.write_bytes(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
-    )
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g (float[N, 2, 6, 6] x) => (float[N, 3] y) {{ {NETWORKS[NETWORK]} }}')
+    constants = {name: (rng.normal(size=s) / (4 if name == "v" else 1)).astype(f32) for name, s in CONSTANTS.items()}
+    constants |= {"shape": np.int64([-1, 12, 6]), "states": np.int64([-1, 4])}
+    for node in model.graph.node:
+        node.name = node.output[0]
+    read = {i for node in model.graph.node for i in node.input}
+    model.graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in constants.items() if name in read)
+    onnx.checker.check_model(model, full_check=True)
+    path.write_bytes(model.SerializeToString())
 
 
 @pytest.fixture(scope="session")

@@ -136,6 +136,47 @@ def test_a_product_of_one_dimension(tail, both):
     same(both(body, {"u": (6, 8), "w": (8, 8), "first": np.int64([0])}, "float[1, 6] x", x=rng.normal(size=(24, 6)).astype("f4")))
 
 
+PRODUCTS = {
+    "MatMul": "a = MatMul (x, w) y = MatMul (a, v)",
+    "Gemm": "a = Gemm <transB = 1> (x, wt) y = Gemm <transB = 1> (a, vt)",
+    "one number": "a = Gemm (x, w, k) y = Gemm (a, v, c)",
+    "biases": "a = Gemm (x, w, b) y = Gemm (a, v, c)",
+    "Relu": "a = MatMul (x, w) e = Relu (a) y = MatMul (e, v)",
+    "Sigmoid": "a = MatMul (x, w) e = Sigmoid (a) y = MatMul (e, v)",
+    "Reshape": "a = MatMul (x, w) e = Reshape (a, shape) y = MatMul (e, v)",
+    "Transpose": "t = Transpose (x) a = MatMul (t, z) d = Relu (a) e = MatMul (d, v) y = Transpose (e)",
+    "three": "a = MatMul (x, w) d = Relu (a) e = MatMul (d, u) f = Relu (e) y = MatMul (f, v)",
+}
+
+
+@pytest.mark.parametrize("form", PRODUCTS)
+@pytest.mark.parametrize("batch", [1, 3, 8, 9])
+def test_matrix_products_in_a_row(form, batch, both):
+    """OpenVINO computes products of up to 8 rows as one kernel. On one thread its numbers were up to 10^9 times too large."""
+    rng = np.random.default_rng(2)
+    constants = {n: (rng.normal(size=s) / np.sqrt(s[0])).astype("f4") for n, s in (("w", (6, 13)), ("u", (13, 13)), ("v", (13, 4)), ("z", (batch, 13)))}
+    constants |= {"b": rng.normal(size=13).astype("f4"), "c": rng.normal(size=4).astype("f4"), "k": np.full(13, 0.25, "f4")}
+    constants |= {"wt": constants["w"].T.copy(), "vt": constants["v"].T.copy(), "shape": np.int64([-1, 13])}
+    used = {n: c for n, c in constants.items() if n in re.findall(r"\w+", PRODUCTS[form])}
+    x = rng.normal(size=(8 * batch, 6)).astype("f4")
+    options = ("--prefer", "integers", "--bias-correction", "off")
+    same(both(PRODUCTS[form], used, shapes=f"float[{batch}, 6] x", batch=batch, options=options, x=x))
+
+
+@pytest.mark.parametrize("clip", ["e = Clip (a, low, high)", "e = Clip (a, low)", "e = Clip (a, zero, high)"])
+@pytest.mark.parametrize("form", ["a = Gemm (r, w, b) {} y = Gemm (e, v)", "i = Reshape (x, image) a = Conv (i, u) {} y = Conv (e, k)", "i = Reshape (x, image) a = Add (i, i) {} y = Conv (e, k)"])
+def test_a_clip_whose_limits_are_no_levels(clip, form, both):
+    """OpenVINO makes the limits those of the levels, so the step is another: 2 to 4 dB are lost."""
+    rng = np.random.default_rng(2)
+    shapes = {"w": (16, 13), "v": (13, 4), "b": (13,), "u": (4, 4, 1, 1), "k": (8, 4, 1, 1)}
+    constants = {n: rng.normal(size=s).astype("f4") for n, s in shapes.items()} | {"low": np.float32(-0.513), "high": np.float32(1.731), "zero": np.float32(0)}
+    constants |= {"image": np.int64([-1, 4, 2, 2])}
+    body = form.format(clip).replace("(r, ", "(x, ")
+    used = {n: c for n, c in constants.items() if n in re.findall(r"\w+", body)}
+    _, in_onnxruntime, there = both(body, used, shapes="float[n, 16] x", batch=8, x=rng.normal(size=(64, 16)).astype("f4"))
+    assert in_onnxruntime > 20 and abs(in_onnxruntime - there) < 0.1, f"{in_onnxruntime:.1f} dB in ONNX Runtime, {there:.1f} dB in OpenVINO"
+
+
 @pytest.mark.parametrize("channels,length", [(2, 6), (3, 4), (4, 2), (4, 3)])
 @pytest.mark.parametrize("outputs", [1, 2, 4])
 def test_a_small_depthwise_convolution(channels, length, outputs, both):

@@ -62,16 +62,15 @@ static QC_INLINE void lanes_of_body(const bool native, float *y, const float *x,
     }
     for (int64_t i = 0; i < n; i++) {
         const float *row = x + i * stride[1];
-        float *to = y + i * stride[0], d[LANES], e[LANES];
-        for (int64_t j = 0; j < lanes; j++) d[j] = row[j] - max[j];
-        for (int64_t j = 0; j < lanes; j++) e[j] = qc_vector_exp(native, d[j]);
+        float e[LANES];
+        for (int64_t j = 0; j < lanes; j++) e[j] = qc_vector_exp(native, row[j] - max[j]);
         for (int64_t j = 0; j < lanes; j++) sum[j] += (double)e[j];
-        memcpy(to, log_form ? d : e, (size_t)lanes * sizeof *to);
+        if (!log_form) memcpy(y + i * stride[0], e, (size_t)lanes * sizeof *y);
     }
     if (log_form) {
-        for (int64_t j = 0; j < lanes; j++) factor[j] = (float)log(sum[j]);
+        for (int64_t j = 0; j < lanes; j++) sum[j] = (double)max[j] + log(sum[j]);
         for (int64_t i = 0; i < n; i++)
-            for (int64_t j = 0; j < lanes; j++) y[i * stride[0] + j] -= factor[j];
+            for (int64_t j = 0; j < lanes; j++) y[i * stride[0] + j] = (float)((double)x[i * stride[1] + j] - sum[j]);
         return;
     }
     for (int64_t j = 0; j < lanes; j++) factor[j] = (float)(1 / sum[j]);
