@@ -240,12 +240,12 @@ static bool name_values(struct qc_node_import *w, size_t first, struct qc_status
     return true;
 }
 
-/* Returns true for operators of ONNX Runtime and for ONNX's attention, rotary embedding and RMS norm, for which
-   runtimes have kernels. They may have none of ONNX's other functions of newer opsets. */
+/* Returns true for operators of ONNX Runtime and for those of ONNX's functions for which runtimes have kernels, with the
+   same attributes in all opsets. */
 static bool is_written_again(const char *op)
 {
-    static const char *const ops[] = {"SimplifiedLayerNormalization", "Attention", "RotaryEmbedding",
-                                      "RMSNormalization"};
+    static const char *const ops[] = {"AffineGrid",      "Attention", "MeanVarianceNormalization",   "RMSNormalization",
+                                      "RotaryEmbedding", "Shrink",    "SimplifiedLayerNormalization"};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (strcmp(op, ops[i]) == 0) return true;
     return strncmp(op, "com.microsoft::", 15) == 0;

@@ -71,6 +71,23 @@ def onnx_rms_normalization(n):
     return n.add("RMSNormalization", n.linear("x"), n.weight(WIDTH), axis=-1)
 
 
+def onnx_mean_variance_normalization(n):
+    return n.add("MeanVarianceNormalization", n.linear("x"), axes=[2])
+
+
+def onnx_shrink(n):
+    return n.add("Shrink", n.linear("x"), lambd=0.125, bias=0.125)
+
+
+def onnx_affine_grid(n):
+    means = n.add("ReduceMean", n.linear("x", WIDTH, 6), n.const(np.array([1])), keepdims=0)
+    theta = n.add("Reshape", means, n.const(np.array([1, 2, 3])))
+    grid = n.add("AffineGrid", theta, n.const(np.array([1, 1, TOKENS * 8, WIDTH * 3])))
+    image = n.add("GridSample", n.add("Reshape", "x", n.const(np.array([1, 1, TOKENS, WIDTH]))), grid)
+    pooled = n.add("AveragePool", image, kernel_shape=[8, 3], strides=[8, 3])
+    return n.add("Reshape", pooled, n.const(np.array([1, TOKENS, WIDTH])))
+
+
 FORMS = [
     skip_layer_normalization,
     skip_simplified_layer_normalization,
@@ -81,6 +98,9 @@ FORMS = [
     onnx_attention,
     onnx_rotary_embedding,
     onnx_rms_normalization,
+    onnx_mean_variance_normalization,
+    onnx_shrink,
+    onnx_affine_grid,
 ]
 OPS = {
     "SkipLayerNormalization",
@@ -91,6 +111,9 @@ OPS = {
     "RotaryEmbedding",
     "Attention",
     "RMSNormalization",
+    "MeanVarianceNormalization",
+    "Shrink",
+    "AffineGrid",
 }
 JOBS = {
     "int8": ("--data", "x.npz", "--prefer", "integers"),
@@ -148,6 +171,8 @@ def check(path, expected, least, qcalib, tmp_path, **more):
 @pytest.mark.parametrize("half", (False, True), ids=("float32", "float16"))
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: f.__name__)
 def test_the_operator_stays(form, half, job, qcalib, tmp_path):
+    if half and job == "int8" and form is onnx_shrink:
+        pytest.skip("its comparisons are in float32, its other operators in float16: the file has them")
     np.savez(tmp_path / "x.npz", x=X)
     np.savez(tmp_path / "one.npz", x=X[:1])
     save(tmp_path / "m.onnx", form, half)
