@@ -295,8 +295,7 @@ static bool is_as_fast(const struct placement *p, const struct placement *floats
     const int first = on == QC_PROCESSORS ? 0 : (int)on;
     for (int i = 0; i < QC_PROCESSORS; i++)
         if ((on == QC_PROCESSORS || (int)on == i) &&
-            p->time[i] - floats->time[i] > (i == first ? QC_PLACED_SLOWER : QC_PLACED_SLOWER_ELSEWHERE) &&
-            floats->time[first] >= QC_PLACED_LEAST_TIME)
+            p->time[i] - floats->time[i] > (i == first ? QC_PLACED_SLOWER : QC_PLACED_SLOWER_ELSEWHERE))
             return false;
     return true;
 }
