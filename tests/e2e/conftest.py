@@ -30,6 +30,7 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", "bad_input: damaged or hostile input; scripts/test runs these with sanitizers too"
     )
+    config.addinivalue_line("markers", "integers: jobs have --prefer integers, since small networks are faster in float")
     config.addinivalue_line("markers", "nightly: minutes or gigabytes; scripts/test --long runs these")
 
 
@@ -98,8 +99,10 @@ def program():
 
 
 @pytest.fixture
-def qcalib(program, tmp_path):
-    """qcalib(ARGUMENT, ..., code=0) runs the program in a folder of the test's own and checks its exit code."""
+def qcalib(program, tmp_path, request):
+    """qcalib(ARGUMENT, ..., code=0) runs the program in a folder of the test's own and checks its exit code. With the mark
+    `integers` its jobs have --prefer integers, since small networks are faster in float."""
+    integers = request.node.get_closest_marker("integers")
 
     def run(*arguments, code=0, timeout=600, folder=tmp_path, **environment):
         arguments = [*map(str, arguments)]
@@ -107,6 +110,8 @@ def qcalib(program, tmp_path):
         is_job = named or ("--data" in arguments and arguments[0] not in OTHER_COMMANDS)
         if is_job and not any("--advice" in a for a in arguments):
             arguments.insert(named, "--advice=off")  # tests of it ask for it; the others need not wait
+        if is_job and integers and not any("--prefer" in a for a in arguments):
+            arguments.insert(named, "--prefer=integers")
         before = set(folder.rglob("*"))
         env = {**os.environ, "ASAN_OPTIONS": "allocator_may_return_null=1", **environment}
         done = subprocess.run(

@@ -88,6 +88,7 @@ def recurrent(folder):
     return ("--data", "x.npz", "--json", "--no-report", "--advice", "on", "m.onnx")
 
 
+@pytest.mark.integers
 def test_what_saves_is_taken(qcalib, tmp_path):
     """The job looks for changes that cost nothing itself, unless --effort low tells it not to. In a small network, or above
     35 dB, it takes those that save latency and bytes, also where the batch is not the first dimension inside."""

@@ -120,6 +120,7 @@ def sqnr(folder, model, x):
     )
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_it_is_never_the_wrong_choice(kind, qcalib, tmp_path):
     x = make(kind, tmp_path)
@@ -211,6 +212,7 @@ def test_threads_and_order_of_samples_make_no_difference(qcalib, tmp_path):
     assert all((tmp_path / f"{name}.onnx").read_bytes() == first for name in ("four", "small", "turned"))
 
 
+@pytest.mark.integers
 def test_the_same_samples_are_drawn_whether_they_were_run_before_or_not(qcalib, tmp_path):
     """Their keys are kept from collecting; with statistics at hand nothing was collected, and they are read for it."""
     make("gates", tmp_path)
@@ -240,6 +242,7 @@ def test_it_is_not_for_weights(qcalib, tmp_path):
     assert "--weight-method auto" in done.err and "minmax" in done.err
 
 
+@pytest.mark.integers
 def test_an_input_that_was_integers_has_its_steps(qcalib, tmp_path):
     """Sound in 8 bits, times something: with that as its scale nothing of it is rounded, and what is left of the levels lies on both sides."""
     random = np.random.default_rng(5)

@@ -126,6 +126,7 @@ def float_reasons(report):
     return {f["name"]: (f["op"], f["reason"]) for f in report["float_ops"]}
 
 
+@pytest.mark.integers
 def test_at_the_end(qcalib, tmp_path):
     before = write(
         tmp_path / "model.onnx",
@@ -157,6 +158,7 @@ def test_at_the_end(qcalib, tmp_path):
     assert [o["name"] for o in report["outputs"]] == ["logits"]
 
 
+@pytest.mark.integers
 def test_summary_says_it_once(qcalib, tmp_path):
     write(
         tmp_path / "model.onnx",
@@ -388,6 +390,7 @@ def test_what_needs_the_whole_graph(qcalib, tmp_path):
     assert (tmp_path / "from_stats.onnx").read_bytes() == (tmp_path / "model.int8.onnx").read_bytes()
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("known", [True, False])
 def test_accuracy_of_what_is_computed(qcalib, tmp_path, known):
     """labels are of an output that is computed, or of one that is not."""
@@ -435,6 +438,7 @@ def read(path):
         return {n: f[n][()] for n in f}
 
 
+@pytest.mark.integers
 def test_a_kernel_of_ones_own(qcalib, tmp_path, scaler):
     before = with_scaler(tmp_path / "model.onnx")
     x = samples(tmp_path)

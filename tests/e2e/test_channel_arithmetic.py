@@ -77,6 +77,7 @@ CASES = {
 }
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("case", CASES)
 def test_nothing_stays_float(case, qcalib, tmp_path):
     make, shape = CASES[case]

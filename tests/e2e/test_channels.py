@@ -236,6 +236,7 @@ def test_rules_ask_for_single_patterns(digits, qcalib, tmp_path):
     assert asked and len(asked) < len([l for l in layers if l["kind"] == "activation"])
 
 
+@pytest.mark.integers
 def test_depthwise_networks_gain(data, qcalib, onnxruntime, tmp_path):
     """SQNR of the outputs in ONNX Runtime: 33.0 dB with one scale, 34.7 with one per channel (docs/decisions/0021); ranges by outputs are no worse than by values."""
     model, feeds = data / "models/dscnn_kws_mlperf.onnx", feeds_of(data / "kws01_eval872.h5")

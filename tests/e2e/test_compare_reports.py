@@ -40,6 +40,7 @@ def changed(jobs, tmp_path, change):
     return tmp_path / "changed.json"
 
 
+@pytest.mark.integers
 def test_figures_options_and_layers_are_those_of_the_reports(qcalib, jobs):
     files = [jobs / "first/report.json", jobs / "second/report.json"]
     first, second = (json.loads(f.read_text()) for f in files)

@@ -232,6 +232,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: f.__name__)
 def test_fused_and_plain_lose_the_same(form, qcalib, tmp_path):
     x = np.random.default_rng(3).normal(size=(48, TOKENS, WIDTH)).astype(np.float32)

@@ -117,6 +117,7 @@ def test_what_they_need(digits, qcalib, examples):
         assert option[0] in done.err and "--data" in done.err
 
 
+@pytest.mark.integers
 def test_each_output_counts_on_its_own(qcalib, tmp_path):
     """A large output that is easy and a small one that is hard: one number over both would not see the second."""
     rng = np.random.default_rng(1)

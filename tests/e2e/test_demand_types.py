@@ -43,6 +43,7 @@ def test_a_layer_in_float_meets_a_demand(qcalib, tmp_path):
     assert "without: 32.02 dB" in done.out and "with: 33.08 dB" in done.out and "nan" not in done.out
 
 
+@pytest.mark.integers
 def test_a_network_of_one_layer_gets_16_bits(qcalib, tmp_path):
     """Without it nothing would be left to quantize."""
     layers(tmp_path / "float.onnx", 1)

@@ -157,6 +157,7 @@ def test_a_weight_is_rounded_to_nearest(qcalib, tmp_path):
     np.testing.assert_array_equal(made["w_quantized"], np.clip(np.rint(weights["w"] / scales), -128, 127))
 
 
+@pytest.mark.integers
 def test_own_encodings_give_the_same_parameters(qcalib, tmp_path):
     write(tmp_path / "m.onnx")
     given = ("--data", "x.npz", "m.onnx", "--no-report", "--weight-rounding=nearest", "--bias-correction=off", "--overflow-fix=off")

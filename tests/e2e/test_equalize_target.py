@@ -61,6 +61,7 @@ def leaky(tmp_path):
     return tmp_path / "leaky.onnx", tmp_path / "x.h5", x
 
 
+@pytest.mark.integers
 def test_target_fused_rounds_once(qcalib, leaky, tmp_path):
     model, samples, x = leaky
     run = lambda path: onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {"x": x})[

@@ -138,6 +138,7 @@ def decibels(kind, filler, qcalib, tmp_path, *options):
     return sqnr(want, got)[0]
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("filler", (LOWEST, -np.inf, -100.0, 10000.0))
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers(kind, filler, qcalib, tmp_path):
@@ -150,6 +151,7 @@ def test_targets(kind, target, qcalib, tmp_path):
     assert decibels(kind, -65504.0, qcalib, tmp_path, "--target", target) > 25
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("kind", ("pad, max pool", "choice, reduction", "join, max pool"))
 @pytest.mark.parametrize(
     "options", (("--stats",), ("--activation-type", "uint16"), ("--format", "qoperator"), ("--target", "vitis"))

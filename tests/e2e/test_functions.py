@@ -313,6 +313,7 @@ def test_functions_without_end(name, message, qcalib, tmp_path):
     assert done.code in (3, 4) and message in done.err
 
 
+@pytest.mark.integers
 def test_products_inside_of_functions_are_quantized(qcalib, tmp_path):
     """What comes out has ONNX's operators, but for the norm, which stays in float. The names are those of the functions' nodes, and ONNX
     Runtime is near the float model."""

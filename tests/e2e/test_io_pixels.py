@@ -65,6 +65,7 @@ def bytes_last(x):
     return np.ascontiguousarray(np.moveaxis(x, 1, -1))
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("form, target", [("qdq", "ort"), ("qoperator", "ort"), ("qdq", "qnn"), ("qdq", "vitis")])
 @pytest.mark.parametrize("case", [*EXACT, *KEPT], ids=lambda c: c[0])
 def test_the_numbers_of_the_float_input(case, form, target, qcalib, tmp_path):
@@ -140,6 +141,7 @@ def test_tflite(case, qcalib, tmp_path):
     np.testing.assert_array_equal(made["p"], made["f"])
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("kind", ["grey", "last", "half", "stats", "float first"])
 def test_other_models(kind, qcalib, tmp_path):
     """Grey images, channels that are last in the model, float16, statistics in place of data, a first layer in float."""
@@ -163,6 +165,7 @@ def test_other_models(kind, qcalib, tmp_path):
     assert [d.dim_param or d.dim_value for d in onnx.load(tmp_path / "p.onnx").graph.input[0].type.tensor_type.shape.dim] == ["N", 12, 12, channels]
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("case", [EXACT[0], KEPT[0]], ids=lambda c: c[0])
 def test_programs_take_the_samples_of_the_model(case, qcalib, tmp_path):
     write(tmp_path / "m.onnx")

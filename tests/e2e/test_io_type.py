@@ -101,6 +101,7 @@ def kinds(path):
     return {p.name: name(p) for p in (*graph.input, *graph.output)}
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("form", ["qdq", "qoperator"])
 @pytest.mark.parametrize("kind", ["uint8", "int8", "model"])
 @pytest.mark.parametrize("target", ["ort", "qnn", "vitis", "qnn uint16", "vitis uint16"])
@@ -133,6 +134,7 @@ def test_the_same_numbers_without_ends(target, kind, form, qcalib, tmp_path):
         assert (p["type"], p["zero_point"]) == given[p["name"]][::2] and p["scale"] == pytest.approx(given[p["name"]][1])
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("kind", ["uint8", "int8"])
 def test_nothing_is_left_at_the_ends(kind, qcalib, tmp_path):
     """With the type of the quantizers no operator is in front of the first product or behind the last one."""
@@ -150,6 +152,7 @@ def test_nothing_is_left_at_the_ends(kind, qcalib, tmp_path):
     assert maker(made, last.input[0]).op_type == "Conv"
 
 
+@pytest.mark.integers
 def test_by_name_and_programs(qcalib, tmp_path):
     """One port; run, eval and compare take float data for integer inputs."""
     write(tmp_path / "m.onnx")
@@ -209,6 +212,7 @@ def test_tflite(qcalib, tmp_path):
     np.testing.assert_array_equal(made["i"], made["f"])
 
 
+@pytest.mark.integers
 def test_what_only_float_operators_read_or_make(qcalib, tmp_path):
     """With `model` such a port stays float; with a type it is rounded for the file, and the operator stays float."""
     nodes = [node("Conv", ["x", "w"], "c"), node("Softmax", ["c"], "p", axis=1), node("Erf", ["e"], "q")]

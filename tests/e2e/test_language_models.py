@@ -281,6 +281,7 @@ def large_types(path):
     return {i.data_type for i in onnx.load(str(path)).graph.initializer if np.prod(i.dims) >= 4096}
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("options, least", (((), 38), (FOUR, 20)), ids=("int8", "int4"))
 def test_a_product_with_the_matrices_of_all_experts(options, least, qcalib, tmp_path):
     """Each matrix has a product and scales of its own: the smallest expert is as exact as the largest."""

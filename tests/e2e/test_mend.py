@@ -63,6 +63,7 @@ def warnings_of(result):
     return [w for w in result.json["warnings"] if "too low to be useful" in w]
 
 
+@pytest.mark.integers
 def test_auto_mends(unlike, qcalib):
     r = qcalib(*unlike)
     assert of_output(r) > 20 and not warnings_of(r)
@@ -81,6 +82,7 @@ def test_accuracy_data_change_nothing(unlike, qcalib, tmp_path):
     assert (tmp_path / "q.onnx").read_bytes() == alone
 
 
+@pytest.mark.integers
 def test_what_is_not_mended_is_said(unlike, qcalib):
     """The warning names the layer and an option, which mends."""
     r = qcalib(*unlike, "--method", "mse")
@@ -93,6 +95,7 @@ def test_what_is_not_mended_is_said(unlike, qcalib):
     assert of_output(qcalib(*unlike, "--method", "mse", "--min-sqnr", "10")) > 10
 
 
+@pytest.mark.integers
 def test_a_command_that_was_measured_is_said(unlike, qcalib):
     r = qcalib(*unlike, "--method", "mse", "--advice", "on")
     (warning,) = warnings_of(r)
@@ -122,6 +125,7 @@ def test_a_file_in_float_is_better_than_a_useless_one(hopeless, qcalib, tmp_path
     assert "with: equal outputs at 100 % of the float latency" in said and "by hand" not in said and "nan" not in said
 
 
+@pytest.mark.integers
 def test_types_that_are_asked_for_stay(unlike, qcalib):
     r = qcalib(*unlike, "--activation-type", "uint8")
     assert r.json["fallback"] is None and warnings_of(r)
@@ -272,6 +276,7 @@ def test_input_of_a_float_operator_is_not_rounded(energies, qcalib, tmp_path):
     assert not g.of("QuantizeLinear")
 
 
+@pytest.mark.integers
 def test_input_that_integers_share_is_stored_once(energies, qcalib, tmp_path):
     lstm(tmp_path / "m.onnx", read_in_integers=True)
     qcalib("--data", "x.npz", "m.onnx", "-o", "q.onnx", "--no-report", "--weight-type", "int8", "--effort", "low")
@@ -316,6 +321,7 @@ def test_recurrent_weights_that_cost_nothing_have_8_bits(qcalib, tmp_path):
     assert all("first" in o for o in r.json["fallback"]["options"])
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("advice", ["off", "on"])
 def test_shapes_of_data(advice, qcalib, tmp_path):
     """A useless output, and an output whose shape depends on data, so that no layer can be measured on its own."""

@@ -33,6 +33,7 @@ def images(factor=1.0):
     return (np.clip(np.random.default_rng(1).normal(size=(SAMPLES, 3, 8, 8)), -1, 1) * factor).astype(np.float32)
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("method", ["auto", "minmax"])
 def test_all_samples_are_nan(method, qcalib, tmp_path):
     convolution(tmp_path / "m.onnx")
@@ -41,6 +42,7 @@ def test_all_samples_are_nan(method, qcalib, tmp_path):
     assert not done.new_files and "tensor 'x' has no finite value in any sample" in done.err
 
 
+@pytest.mark.integers
 def test_some_samples_are_nan(qcalib, tmp_path):
     """They are left out, with a warning; the error is that of the others."""
     convolution(tmp_path / "m.onnx")
@@ -69,6 +71,7 @@ def test_the_network_overflows(qcalib, tmp_path):
     assert not done.new_files and "has only NaN or infinite values" in done.err
 
 
+@pytest.mark.integers
 def test_one_output_of_two_is_infinite(qcalib, tmp_path):
     convolution(tmp_path / "one.onnx")
     model = onnx.load(tmp_path / "one.onnx")

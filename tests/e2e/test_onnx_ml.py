@@ -156,6 +156,7 @@ def samples(name, dtype):
     return x
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("name", FRONTS)
 def test_in_front_of_a_network(name, qcalib, tmp_path):
     nodes, dtype = FRONTS[name]
@@ -239,6 +240,7 @@ def classifier(path, classes):
     )
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("classes", [np.array([3, 5, 7, 11]), np.array(["a", "bb", "c", "dd"])], ids=["numbers", "texts"])
 def test_classifier(classes, qcalib, tmp_path):
     classifier(tmp_path / "m.onnx", classes)

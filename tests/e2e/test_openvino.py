@@ -205,6 +205,7 @@ def upscaler(tmp_path):
     return ("--data", "d.h5", "m.onnx"), x
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize(
     "target,stored", [(("ort",), True), (("openvino",), False), (("openvino", "--prefer", "integers"), True)]
 )
@@ -220,6 +221,7 @@ def test_results_that_nothing_reads_stay_float(form, target, stored, upscaler, q
         assert decibels(want, in_openvino([(tmp_path / "q.onnx", {"x": x})], tmp_path)[0][0]["y"]) > 80
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("bias", [False, True])
 def test_data_of_matrix_products_have_no_zero_point(bias, qcalib, tmp_path):
     """OpenVINO is slower with one there."""

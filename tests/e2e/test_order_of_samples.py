@@ -47,6 +47,7 @@ def pixels(values):
     return k
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("values", [201, 256])
 @pytest.mark.parametrize("kind", KINDS)
 def test_model_of_images(kind, values, qcalib, tmp_path):

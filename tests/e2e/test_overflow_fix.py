@@ -77,6 +77,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("model", ["dense", "digits"])
 def test_no_pair_exceeds_the_limit(model, options, qcalib, tmp_path, request):
@@ -91,6 +92,7 @@ def test_no_pair_exceeds_the_limit(model, options, qcalib, tmp_path, request):
     assert qcalib("inspect", "off.onnx", "--json").json["exact_without_vnni"] is False
 
 
+@pytest.mark.integers
 def test_summary_and_report_say_it(dense, qcalib, tmp_path):
     on = qcalib(*dense, "-o", "on.onnx", "--report", "on")
     assert "exact on x86 without VNNI: yes (2 products checked, " in on.out

@@ -112,6 +112,7 @@ def check(form, least, qcalib, tmp_path, *options, **how):
     return x
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("name", FORMS)
 def test_it_is_quantized(name, qcalib, tmp_path):
     check(FORMS[name], 33, qcalib, tmp_path)

@@ -65,6 +65,7 @@ def test_propagate_is_left_out_where_it_does_not_serve_the_outputs(quantize):
         assert propagated == without
 
 
+@pytest.mark.integers
 def test_what_is_left_out_changes_no_byte(qcalib, data, tmp_path):
     """Its weights are those of the trials of observers, as without --propagate: not rounded anew for the ranges that won there."""
     options = measured_models.BY_NAME["dscnn_kws_mlperf"].options(data)

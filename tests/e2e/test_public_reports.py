@@ -142,6 +142,7 @@ def test_a_weight_that_the_graph_reshapes(case):
     assert "DequantizeLinear" in {n.op_type for n in g.nodes}
 
 
+@pytest.mark.integers
 def test_weights_that_branches_share_through_identities(case):
     """nncf 4172: no node was found for the weight."""
     body = "i = Identity (w) j = Identity (w) a = MatMul (x, i) r = Relu (a) b = MatMul (r, j) y = Add (a, b)"

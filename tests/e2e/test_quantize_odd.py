@@ -272,6 +272,7 @@ def test_fixed_batch_drops_what_is_left_over(qcalib, tmp_path):
     assert "2 of 10 samples" in done.err and done.json["warnings"]
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("method", ("minmax", "percentile", "mse", "kl"))
 @pytest.mark.parametrize("what", ("zeros", "constant", "tiny", "huge", "one sample"))
 def test_odd_data(what, method, qcalib, tmp_path, onnxruntime):

@@ -363,6 +363,7 @@ def two_inputs(path):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7), path)
 
 
+@pytest.mark.integers
 def test_input(qcalib, tmp_path):
     """--input NAME=DATASET names the set of each input; swapped, the ranges are swapped."""
     import h5py
@@ -430,6 +431,7 @@ def test_per_tensor_with_statistics_says_what_is_not_done(digits, qcalib, exampl
     assert "channels are not equalized" not in quantize("--per-tensor", "--equalize", "off") + quantize()
 
 
+@pytest.mark.integers
 def test_a_bad_sample_is_one_warning(qcalib, tmp_path):
     """NaN in one sample is NaN in all that is computed from it: the first tensor and sample are named, the rest counted."""
     rng = np.random.default_rng(4)

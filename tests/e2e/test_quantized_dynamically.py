@@ -163,6 +163,7 @@ JOBS = {
 }
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
 @pytest.mark.parametrize("op", FORMS)
 def test_operators_of_the_runtime_stay(op, job, qcalib, tmp_path):

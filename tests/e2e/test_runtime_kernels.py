@@ -76,6 +76,7 @@ def products(path, shape, biases, zero=False):
     save(path, nodes, tensors, {"x": shape}, {x: shape})
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_are_of_integers(name, qcalib, tmp_path):
     shape, biases = PRODUCTS[name]
@@ -134,6 +135,7 @@ def test_a_clamp_leaves_the_product_in_integers(name, clamp, readers, qcalib, on
             assert said == "" and all(np.abs(f[y][()] - theirs[y]).max() < 2e-6 * np.abs(theirs[y]).max() for y in outputs)
 
 
+@pytest.mark.integers
 def test_one_bias_for_a_product(qcalib, tmp_path):
     """The correction joins the model's bias, though three products share that."""
     products(tmp_path / "float.onnx", [1, 12, 48], [(48,)] * 3, zero=True)

@@ -187,6 +187,7 @@ def test_statistics_are_as_good_as_data(qcalib, model, tmp_path):
     assert (tmp_path / "data.onnx").read_bytes() == (tmp_path / "stats.onnx").read_bytes()
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("options", [("--activation-type", "dynamic"), ("--scale-channels", "smooth")])
 def test_rounded_inputs(qcalib, model, tmp_path, options):
     """Channels of very different sizes: what is rounded by one step becomes more alike. Dynamic by itself, by seen ranges where it is asked for."""

@@ -237,6 +237,7 @@ def test_logits_do_not_share_the_scale_of_boxes(tail, target, qcalib, tmp_path):
     assert "Conv" not in {f["op"] for f in report["float_ops"]}
 
 
+@pytest.mark.integers
 def test_one_source_needs_no_scales_of_its_own(qcalib, tmp_path):
     """Parts of one result, in another order, have one scale, and the Concat stays an integer operator."""
     odd = Odd(
@@ -292,6 +293,7 @@ def test_boxes_do_not_hide_logits_from_a_demand(qcalib, tmp_path):
     assert plain < 30 and demanded["outputs"][0]["sqnr_db"] > plain + 8 and demanded["fallback"]["steps"]
 
 
+@pytest.mark.integers
 def test_sensitivity_is_of_the_parts(qcalib, tmp_path):
     """The head of logits costs as much as that of boxes, although boxes have nearly all of the signal."""
     odd = raw_detector("plain")

@@ -151,6 +151,7 @@ def test_statistics_need_samples(digits, qcalib, examples):
     assert qcalib(*quantize, "--eval", examples / "digits_test.h5").json["sensitivity"]
 
 
+@pytest.mark.integers
 def test_the_path_of_max_drop_and_the_same_by_hand(digits, examples, tmp_path):
     asked = [*BAD, "--eval", examples / "digits_test.h5"]
     report = digits(*asked, "--max-drop", 1, "-o", "a.onnx").json
@@ -190,6 +191,7 @@ def test_a_demand_that_holds_costs_nothing(digits, examples):
     assert report["fallback"] is None and report["sensitivity"] == []
 
 
+@pytest.mark.integers
 def test_what_is_printed(digits, qcalib, examples):
     out = qcalib(
         "--data",

@@ -57,6 +57,7 @@ def test_the_summary_wraps_at_spaces(program, examples, tmp_path):
     assert time(text.split()) == time(words)
 
 
+@pytest.mark.integers
 def test_the_summary_has_the_worst_outputs(qcalib, tmp_path):
     """Five outputs, of which some lose more: the three worst have a line, also with labelled data."""
     x = np.random.default_rng(5).standard_normal((32, 8)).astype(np.float32)

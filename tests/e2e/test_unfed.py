@@ -138,6 +138,7 @@ def test_stays_in_float(kind, way, qcalib, tmp_path):
     assert sqnr(*([np.concatenate(part)] for part in zip(*kept)))[0] > 25
 
 
+@pytest.mark.integers
 def test_nothing_is_left(qcalib, tmp_path):
     """The rest of the model is left in float by --skip."""
     onnx.save(model("Compress"), tmp_path / "m.onnx")
@@ -147,6 +148,7 @@ def test_nothing_is_left(qcalib, tmp_path):
     assert not (tmp_path / "m.int8.onnx").exists()
 
 
+@pytest.mark.integers
 def test_rows_that_are_seen_are_quantized(qcalib, tmp_path):
     onnx.save(model("Compress"), tmp_path / "m.onnx")
     data(tmp_path / "seen.h5", 1.0)

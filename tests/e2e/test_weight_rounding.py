@@ -119,6 +119,7 @@ def mean_error(want, got):
     return float(np.abs((got.astype("f8") - want).reshape(-1, want.shape[-1]).mean(0)).max())
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("form", ["qdq", "qoperator"])
 def test_product_without_a_bias_gets_one(form, products, qcalib, tmp_path):
     model, samples, x = products()
@@ -140,6 +141,7 @@ def corrected(report):
     return [l["bias_correction"] is not None for l in weights(report)]
 
 
+@pytest.mark.integers
 def test_product_of_three_dimensions_gets_an_add_where_it_is_read_in_float(products, qcalib, tmp_path):
     """The first product is stored as integers, which an Add in float would end; the last is an output in float."""
     model, samples, x = products(3)
@@ -158,6 +160,7 @@ def test_product_of_three_dimensions_gets_an_add_where_it_is_read_in_float(produ
     assert corrected(integer) == [False, False] and integer["float_ops"] == []
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("target", ["ort", "fused"])
 @pytest.mark.parametrize("shape", [(16,), (1, 16)])
 def test_the_add_behind_a_product_takes_the_correction(target, shape, products, qcalib, tmp_path):
@@ -182,6 +185,7 @@ def test_the_add_behind_a_product_takes_the_correction(target, shape, products, 
         assert constants["b"].shape == shape and 0 < np.abs(constants["b"] - bias).max() < 0.1
 
 
+@pytest.mark.integers
 @pytest.mark.parametrize("rows", [(), (3,)])
 def test_sensitivity_is_of_products_with_their_biases(rows, products, qcalib):
     model, samples, _ = products(*rows)
