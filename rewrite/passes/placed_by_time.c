@@ -293,17 +293,20 @@ static bool gains(const struct placement *p, const struct placement *floats, enu
 static bool is_as_fast(const struct placement *p, const struct placement *floats, enum qc_processor on)
 {
     const int first = on == QC_PROCESSORS ? 0 : (int)on;
-    for (int i = 0; i < QC_PROCESSORS; i++)
+    for (int i = 0; i < QC_PROCESSORS; i++) {
+        const double least = i == first ? QC_PLACED_SLOWER : QC_PLACED_SLOWER_ELSEWHERE;
         if ((on == QC_PROCESSORS || (int)on == i) &&
-            p->time[i] - floats->time[i] > (i == first ? QC_PLACED_SLOWER : QC_PLACED_SLOWER_ELSEWHERE))
+            (double)(p->time[i] - floats->time[i]) > fmax(least, QC_PLACED_SLOWER_SHARE * (double)floats->time[i]))
             return false;
+    }
     return true;
 }
 
-/* Sets *best to the fastest placement on `on`, or to all floats if it hardly gains. For any processor that of the first
-   one; if it gains nothing on others, their times count more and more. */
-static bool find_best(struct placement *best, const struct placing *empty, const struct placement *floats,
-                      enum qc_processor on, const bool *fixed)
+/* Sets *best to the fastest placement on `on` or, if it hardly gains, to all integers if these are as fast as float, else
+   to all floats. For any processor it is that of the first one; if it gains nothing on others, their times count more
+   and more. */
+static bool find_best(struct placement *best, const struct placing *empty, const struct placement *integers,
+                      const struct placement *floats, enum qc_processor on, const bool *fixed)
 {
     const bool any = on == QC_PROCESSORS;
     double share[QC_PROCESSORS] = {0};
@@ -314,7 +317,7 @@ static bool find_best(struct placement *best, const struct placing *empty, const
         for (int i = 1; any && i < QC_PROCESSORS; i++)
             share[i] = ldexp(QC_PLACED_FIRST_SHARE, step) * (double)floats->time[0] / (double)floats->time[i];
     }
-    *best = *floats;
+    *best = is_as_fast(integers, floats, on) ? *integers : *floats;
     return true;
 }
 
@@ -335,8 +338,9 @@ bool qc_place_by_time(const bool **real, struct qc_partition *p, const bool *fix
     for (qc_id id = 1; id <= first.g->node_count; id++)
         floats.real[id] = first.match_of[id] == id && !fixed[id] && !first.unknown[id];
     if (!time_placement(&integers, &empty) || !time_placement(&floats, &empty)) return false;
-    if (gains(&integers, &floats, on) || is_as_fast(&integers, &floats, on)) return true;
-    if (!find_best(&best, &empty, &floats, on, fixed)) return false;
+    if (gains(&integers, &floats, on == QC_PROCESSORS ? 0 : on) && is_as_fast(&integers, &floats, on)) return true;
+    if (!find_best(&best, &empty, &integers, &floats, on, fixed)) return false;
+    if (best.real == integers.real) return true;
     for (int i = 0; i < QC_PROCESSORS; i++) {
         const double gain = (double)(integers.time[i] - best.time[i]) / 1000;
         if ((on != QC_PROCESSORS && (int)on != i) || (p->placed_time > 0 && gain <= p->placed_gain)) continue;
