@@ -126,7 +126,7 @@ const costText = (r, c) => {
   const change = (words, from, to, unit = '') => (from === to || to === '–' ? null : `${words} ${from === '–' ? '' : `${from} → `}${to}${unit}`);
   const latency_ = (v) => (known(v) ? fixed(100 * v, 0) : '–');
   return c ? [change('file', bytes((r.json.files ?? [])[0]?.bytes), bytes(c.bytes)),
-    r.json.cost?.of_target === false ? null : change('estimated latency', latency_(r.json.cost?.latency), latency_(c.latency), ' % of float')].filter(Boolean).join(', ') : '';
+    r.json.processors?.estimated === false ? null : change('estimated latency', latency_(r.json.cost?.latency), latency_(c.latency), ' % of float')].filter(Boolean).join(', ') : '';
 };
 const gained = (db) => `${db > 0 ? '+' : ''}${fixed(db)}\u00a0dB`;
 const oneAdvice = (r, a) => {
