@@ -82,7 +82,8 @@ const latencyTile = (r) => {
     slow = kinds.filter((p) => p[1] > 1.05);
   return tile('Estimated latency', ratio(c.latency),
     note('of the float model', own ? [' on ', h('span.whole', {}, own)] : '', kinds.filter(([k]) => k !== own).map(([k, v]) => `, ${ratio(v)} on ${k}`), '. ',
-      c.latency > 1.05 || slow.length ? h('b.bad', {}, slow.length && slow.length < kinds.length ? `Slower than float on ${slow[0][0]}. ` : 'Slower than float. ') : null,
+      c.latency > 1.05 || slow.length ? h('b.bad', {}, 'Slower than float', slow.length && slow.length < kinds.length ? [' on ', h('span.whole', {}, slow[0][0])] : null, '. ') : null,
+      c.latency > 1.05 && ['integers', 'size'].includes(r.json.options?.prefer) ? [h('code', {}, '--prefer speed'), ' leaves operators in float. '] : null,
       h('code', {}, '--benchmark'), ' measures it.'));
 };
 
