@@ -253,7 +253,7 @@ def test_one_source_needs_no_scales_of_its_own(qcalib, tmp_path):
     onnx.save(build(odd), str(tmp_path / "odd.onnx"))
     with h5py.File(tmp_path / "odd.h5", "w") as f:
         f["x"] = feeds_of(odd)["x"]
-    assert qcalib("--data", "odd.h5", "odd.onnx", "--prefer", "integers", "--json", "--no-report").json["float_ops"] == []
+    assert qcalib("--data", "odd.h5", "odd.onnx", "--json", "--no-report").json["float_ops"] == []
 
 
 @pytest.mark.parametrize("way", ("apart", "shared"))
@@ -300,6 +300,6 @@ def test_sensitivity_is_of_the_parts(qcalib, tmp_path):
     onnx.save(build(odd), str(tmp_path / "odd.onnx"))
     with h5py.File(tmp_path / "odd.h5", "w") as f:
         f["x"] = feeds_of(odd)["x"]
-    report = qcalib("--data", "odd.h5", "odd.onnx", "--prefer", "integers", "--json", "--no-report", "--sensitivity").json
+    report = qcalib("--data", "odd.h5", "odd.onnx", "--json", "--no-report", "--sensitivity").json
     ranks = {r["node"]: r["sqnr_db"] for r in report["sensitivity"]}
     assert abs(ranks["conv_0"] - ranks["conv_1"]) < 12, ranks
