@@ -240,11 +240,13 @@ static void prove_pairs(struct qc_job *j)
     struct qc_pair_proof proof;
     qc_prove_pairs(&proof, g);
     const char *first = proof.first ? QC_NODE_LABEL(g, &g->nodes[proof.first]) : NULL;
+    const struct qc_target *t = j->setup->options->runs_on;
+    const bool x86 = qc_target_is_x86(t);
     qc_json_set(j->r.record, "processors",
-                QC_JSON("onnxruntime %hhd exact_without_vnni %hhd products %zu saturating %zu first %s "
+                QC_JSON("onnxruntime %hhd estimated %hhd exact_without_vnni %hhd products %zu saturating %zu first %s "
                         "channels_limited %zu",
-                        qc_target_is_x86(j->setup->options->runs_on), (bool)!proof.saturating, proof.products,
-                        proof.saturating, first, j->best->network->calibration->paired));
+                        x86, (bool)(x86 && !t->openvino), (bool)!proof.saturating, proof.products, proof.saturating,
+                        first, j->best->network->calibration->paired));
 }
 
 static bool count_ops(struct qc_job *j, struct qc_status *st)

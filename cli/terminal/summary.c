@@ -462,7 +462,7 @@ static void print_reached(FILE *f, const struct qc_json *r, const struct qc_json
         qc_print(f, " nll %.4f", nll);
     else
         qc_print(f, " equal outputs");
-    if (isfinite(latency) && yes(r, "cost.of_target"))
+    if (isfinite(latency) && yes(r, "processors.estimated"))
         qc_print(f, " at %.0f %% of the float latency", 100 * latency);
 }
 
@@ -486,7 +486,7 @@ static void print_fallback(FILE *f, const struct qc_json *r, bool with_report)
             print_reached(f, r, first);
             qc_print(f, "; with:");
             print_reached(f, r, s);
-            if (yes(r, "cost.of_target")) qc_print(f, " (estimated)");
+            if (yes(r, "processors.estimated")) qc_print(f, " (estimated)");
         }
         if (text(b, "command")) qc_print(f, "\n            by hand: ");
         if (text(b, "command") && options <= OPTIONS)
@@ -527,7 +527,7 @@ static void print_latency(FILE *f, const struct qc_json *l)
 static void print_estimate(FILE *f, const struct qc_json *r)
 {
     const struct qc_json *on = qc_json_find(r, "cost.processors");
-    if (!isfinite(number_record(r, "cost.latency")) || !yes(r, "cost.of_target")) return;
+    if (!isfinite(number_record(r, "cost.latency")) || !yes(r, "processors.estimated")) return;
     qc_print(f, "latency     ");
     for (size_t i = 0; i < qc_json_size(on); i++)
         qc_print(f, "%s%.0f %%%s on %s", i ? ", " : "", 100 * qc_json_value(qc_json_at(on, i)),
@@ -560,7 +560,7 @@ static void print_price(FILE *f, const struct qc_json *r, const struct qc_json *
 {
     const double latency = number_record(advice, "cost.latency") / number_record(r, "cost.latency"),
                  bytes = 100 * (number_record(advice, "cost.bytes") / number_record(r, "cost.bytes") - 1);
-    if (isfinite(latency) && yes(r, "cost.of_target")) qc_print(f, ", %.2f x the latency (estimated)", latency);
+    if (isfinite(latency) && yes(r, "processors.estimated")) qc_print(f, ", %.2f x the latency (estimated)", latency);
     qc_print(f, ", %s%.0f %% bytes", bytes <= -0.5 ? "-" : "+", fabs(bytes));
 }
 

@@ -191,7 +191,7 @@ struct qc_json *qc_verdict_json(const struct qc_json *record)
     if (ms > 0 && float_ms > 0)
         say(&s, "%s latency is %.0f %% of that of the float model", sized || shared ? "; its" : ". Its",
             100 * ms / float_ms);
-    else if (sized && qc_json_find_number(record, "cost.of_target") > 0)
+    else if (sized && qc_json_find_number(record, "processors.estimated") > 0)
         say_slower(&s, record);
     return QC_JSON("grade %s text %s", g, s.text);
 }

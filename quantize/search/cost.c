@@ -223,10 +223,7 @@ bool qc_record_cost(struct qc_json *record, const struct qc_network *net, struct
         return false;
     const double all = net->evidence->float_times[processor_of(net)];
     struct qc_json *list = qc_json_array();
-    struct qc_json *o = qc_cost_json(&cost);
-    const struct qc_target *t = net->scheme.options->runs_on; /* times are those of ONNX Runtime on x86 */
-    qc_json_put(o, "of_target %hhd", qc_target_is_x86(t) && !t->openvino);
-    qc_json_set(record, "cost", o);
+    qc_json_set(record, "cost", qc_cost_json(&cost));
     rest[0] = 1;
     rest[1] = cost.latency;
     for (int op = 0; isfinite(cost.latency) && op < QC_OP_COUNT; op++) {

@@ -134,14 +134,23 @@ static const char *limit_text(const struct qc_json *fallback, struct qc_arena *a
                            most);
 }
 
-/* Returns the remedy: a measured command, one that follows from the cause of error, or a demand. */
+/* Returns the SQNR of an output with the best advice; NaN if there is none. */
+static double advised_db(const struct qc_json *advice, const char *output)
+{
+    const struct qc_json *outputs = qc_json_find(qc_json_at(advice, 0), "measured.outputs");
+    for (size_t i = 0; i < qc_json_size(outputs); i++)
+        if (strcmp(qc_json_find_text(qc_json_at(outputs, i), "name"), output) == 0)
+            return qc_json_find_number(qc_json_at(outputs, i), "sqnr_db_after");
+    return (double)NAN;
+}
+
+/* Returns the remedy for an output: a measured command, one that follows from the cause of error, or a demand. */
 static const char *remedy_text(const struct qc_report *r, const struct qc_ideas *ideas, struct qc_network *net,
-                               struct qc_status *st)
+                               const char *output, struct qc_status *st)
 {
     static const char demand[] = "--min-sqnr 10 widens the worst layers";
     const struct qc_json *advice = qc_json_get(r->record, "advice"), *fallback = qc_json_find(r->record, "fallback");
-    const double db =
-        qc_json_size(advice) ? qc_json_find_number(qc_json_at(advice, 0), "measured.sqnr_db_after") : (double)NAN;
+    const double db = advised_db(advice, output);
     const char *command;
     if (db >= QC_FALLBACK_USELESS_DB)
         return qc_arena_printf(net->arena, st, "%.2f dB with: %s", db,
@@ -159,10 +168,10 @@ bool qc_warn_useless(const struct qc_report *r, const struct qc_ideas *ideas, st
     size_t output;
     const double db = qc_worst_output(&output, net, m);
     if (!(db < QC_FALLBACK_USELESS_DB) || qc_json_find(r->record, "samples_differ")) return true; /* has a warning */
-    const char *layer = layer_to_name(r), *remedy = remedy_text(r, ideas, net, st);
+    const char *layer = layer_to_name(r), *name = net->real->outputs[output].name,
+               *remedy = remedy_text(r, ideas, net, name, st);
     if (!remedy) return false;
-    qc_warn(net->listener->warnings, "output '%.80s' has %.2f dB, too low to be useful%s%.200s%s; %s",
-            net->real->outputs[output].name, db, layer ? "; most is lost in '" : "", layer ? layer : "",
-            layer ? "'" : "", remedy);
+    qc_warn(net->listener->warnings, "output '%.80s' has %.2f dB, too low to be useful%s%.200s%s; %s", name, db,
+            layer ? "; most is lost in '" : "", layer ? layer : "", layer ? "'" : "", remedy);
     return true;
 }

@@ -731,8 +731,12 @@ const checkMade = async (browser) => {
   await check('a file that was not written has no size, and one that is slower somewhere says where', () => shows(unmet, 'summary', (text) => {
     assert.match(text, /Size of the model filenone/);
     assert.match(text, /File 21\.8\sKB, estimated latency 100 → 162/);
-    assert.match(text, /139\s% on avx2\. Slower than float on avx2/);
+    assert.match(text, /139\s% on avx2\. Slower than float on avx2\. --benchmark/);
   }));
+  await check('a file that is slower by an option names the option that is not', () => shows((r) => {
+    r.options.prefer = 'integers';
+    r.cost = { latency: 1.29, processors: { 'avx512-vnni': 1.29, avx2: 2.21 }, bytes: 20000 };
+  }, 'summary', (text) => assert.match(text, /Slower than float\. --prefer speed leaves operators in float\. --benchmark/)));
   const failedDemand = record(10, '/a_layer_');
   unmet(failedDemand);
   await fitsAPhone(browser, 'a demand that was not met', madePage(folder, 'unmet', failedDemand));
@@ -769,7 +773,7 @@ const checkMade = async (browser) => {
     r.float_ops.push({ name: '/e/Add', op: 'Add', reason: 'left in float by --activation-type none' });
   }, 'graph', async (_, page) => {
     const cells = await page.$$eval('#screen-graph table tbody tr', (all) => all.map((row) => [...row.cells].map((c) => c.innerText)));
-    assert.deepEqual(cells, [['left in float by --activation-type none', '5', '4 Relu: /a/Relu, /b/Relu, /c/Relu, …\n1 Add: /e/Add']]);
+    assert.deepEqual(cells, [['left in float by --activation-type none', '4 Relu: /a/Relu, /b/Relu, /c/Relu, …\n1 Add: /e/Add']]);
     assert.equal(await page.$eval('#screen-graph td .option b', (e) => e.textContent), '--activation-type');
   }));
   await check('a box that only moves values has no error of its own', () => shows((r) => {

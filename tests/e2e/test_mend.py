@@ -96,12 +96,21 @@ def test_what_is_not_mended_is_said(unlike, qcalib):
 
 
 @pytest.mark.integers
-def test_a_command_that_was_measured_is_said(unlike, qcalib):
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_command_that_was_measured_is_said(outputs, unlike, qcalib, tmp_path):
+    """With the SQNR of the output that is named, not with a mean over all: a second output loses nothing."""
+    if outputs == 2:
+        model = onnx.load(str(tmp_path / "unlike.onnx"))
+        model.graph.node.append(helper.make_node("Neg", ["x"], ["same"], name="same"))
+        model.graph.output.append(helper.make_tensor_value_info("same", TensorProto.FLOAT, None))
+        onnx.save(model, str(tmp_path / "unlike.onnx"))
     r = qcalib(*unlike, "--method", "mse", "--advice", "on")
     (warning,) = warnings_of(r)
     best = r.json["advice"][0]
     assert best["measured"]["sqnr_db_after"] > 20
     assert shlex.split(warning.split("dB with: ")[1]) == best["command"]
+    after = {o["name"]: o["sqnr_db_after"] for o in best["measured"]["outputs"]}
+    assert len(after) == outputs and f"; {after['y']:.2f} dB with: " in warning
 
 
 def test_what_wider_types_do_not_mend_is_said(hopeless, qcalib):

@@ -98,7 +98,7 @@ def test_summary_and_report_say_it(dense, qcalib, tmp_path):
     assert "exact on x86 without VNNI: yes (2 products checked, " in on.out
     off = qcalib(*dense, "-o", "off.onnx", "--report", "off", "--overflow-fix=off", "--json")
     said = off.json["processors"]
-    want = {"onnxruntime": True, "exact_without_vnni": False, "products": 2, "saturating": 2, "first": "first"}
+    want = {"onnxruntime": True, "estimated": True, "exact_without_vnni": False, "products": 2, "saturating": 2, "first": "first"}
     assert said == want | {"channels_limited": 0}
     assert "without VNNI: no" in qcalib(*dense, "-o", "o.onnx", "--no-report", "--overflow-fix=off").out
 

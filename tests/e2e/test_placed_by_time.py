@@ -98,8 +98,11 @@ def test_a_named_type_keeps_its_layer_in_integers(job):
     assert "conv3" not in {n["name"] for n in report["float_ops"]}
 
 
-def test_a_tiny_network_stays_in_integers(job):
-    assert job([(16, 16, 1, 16, 4), (16, 16, 1, 1, 1)]).json["float_ops"] == []
+def test_a_tiny_network_is_in_float_if_integers_take_longer(job):
+    tiny = [(16, 16, 1, 16, 4), (16, 16, 1, 1, 1)]
+    report = job(tiny).json
+    assert report["quantized_ops"] == 0 and report["cost"]["latency"] == pytest.approx(1, abs=0.01)
+    assert job(tiny, "--prefer", "integers").json["cost"]["latency"] > 1.1
 
 
 @pytest.mark.parametrize("sides", (("H", "W"), (SIDE, "W")))

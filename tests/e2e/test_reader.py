@@ -287,4 +287,4 @@ def test_lines_about_x86_are_for_targets_on_x86(qcalib, examples, target, x86, t
     said = qcalib(*job, examples / "digits_cnn.onnx").out
     assert ("VNNI" in said.replace("avx512-vnni", ""), re.search("^latency ", said, re.MULTILINE) is not None) == (x86, timed)
     report = qcalib(*job, "--json", examples / "digits_cnn.onnx").json
-    assert report["cost"]["of_target"] == timed and ("avx2" in report["verdict"]["text"]) == timed
+    assert report["processors"]["estimated"] == timed and ("avx2" in report["verdict"]["text"]) == timed

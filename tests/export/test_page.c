@@ -226,13 +226,13 @@ Test(verdict, says_where_a_file_is_slower_than_float)
         {"any", "", 1.5, 1.39}, /* the target is not what the times are of */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qc_json *r = QC_JSON("quantized_ops %d", 3), *on = qc_json_object(),
-                       *cost = QC_JSON("of_target %hhd", i + 1 < sizeof cases / sizeof *cases),
+        struct qc_json *r = QC_JSON("quantized_ops %d", 3), *on = qc_json_object(), *cost = qc_json_object(),
                        *files = qc_json_array();
         qc_json_set(on, "avx512-vnni", qc_json_number(cases[i].vnni));
         qc_json_set(on, "avx2", qc_json_number(cases[i].avx2));
         qc_json_set(cost, "processors", on);
         qc_json_set(r, "cost", cost);
+        qc_json_set(r, "processors", QC_JSON("estimated %hhd", (bool)(i + 1 < sizeof cases / sizeof *cases)));
         qc_json_add(files, QC_JSON("bytes %d", 25));
         qc_json_set(r, "files", files);
         qc_json_set(r, "model", QC_JSON("bytes %d", 100));

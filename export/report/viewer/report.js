@@ -126,16 +126,16 @@ const costText = (r, c) => {
   const change = (words, from, to, unit = '') => (from === to || to === '–' ? null : `${words} ${from === '–' ? '' : `${from} → `}${to}${unit}`);
   const latency_ = (v) => (known(v) ? fixed(100 * v, 0) : '–');
   return c ? [change('file', bytes((r.json.files ?? [])[0]?.bytes), bytes(c.bytes)),
-    r.json.cost?.of_target === false ? null : change('estimated latency', latency_(r.json.cost?.latency), latency_(c.latency), ' % of float')].filter(Boolean).join(', ') : '';
+    r.json.processors?.estimated === false ? null : change('estimated latency', latency_(r.json.cost?.latency), latency_(c.latency), ' % of float')].filter(Boolean).join(', ') : '';
 };
 const gained = (db) => `${db > 0 ? '+' : ''}${fixed(db)}\u00a0dB`;
 const oneAdvice = (r, a) => {
-  const m = a.measured ?? {}, held = m.held_back ?? {};
+  const m = a.measured ?? {}, held = m.held_back ?? {}, others = m.outputs?.length > 1 ? m.outputs.filter((o) => o.name !== r.gain(a).name) : [];
   return h('li', {}, h('h3', {}, a.action, a.node ? [': ', nodes(r, a.node)] : null),
     h('p', {}, `${r.gain(a).name ? `Output ${r.gain(a).name}` : 'Outputs'} ${fixed(r.gain(a).before)} → `,
       h('b', {}, decibel(r.gain(a).after)), known(held.sqnr_db_after)
       ? `, confirmed on up to 32 calibration samples: ${gained(held.sqnr_db_after - held.sqnr_db_before)}` : null,
-      m.outputs?.length > 1 ? `. All outputs: ${m.outputs.slice(0, 6).map((o) => `${o.name} ${fromTo(fixed(o.sqnr_db_before), fixed(o.sqnr_db_after))}`).join(', ')}${m.outputs.length > 6 ? `, … and ${m.outputs.length - 6} more` : ''}` : null),
+      others.length ? `. Other outputs: ${others.slice(0, 6).map((o) => `${o.name} ${fromTo(fixed(o.sqnr_db_before), fixed(o.sqnr_db_after))}`).join(', ')}${others.length > 6 ? `, … and ${others.length - 6} more` : ''}` : null),
     [accuracyText(r, a), costText(r, a.cost)].filter(Boolean).map((text) => h('p.note', {}, sentence(text))), command(a.shell ?? shell(a.command)));
 };
 const adviceList = (r) => {
@@ -144,7 +144,7 @@ const adviceList = (r) => {
     j.cheaper ? [h('p.note', {}, 'For a smaller file:'), h('ol.hurts.helps', {}, oneAdvice(r, j.cheaper))] : null,
     list.length ? [r.matters() ? null
       : h('p', {}, 'The loss is too small to need a change. These changes raise the SQNR of the outputs all the same:'),
-      h('p.note', {}, `${plural(j.advice_tried, 'command')} ${j.advice_tried === 1 ? 'was' : 'were'} tried in this run. ${list.length === 1 ? 'This one raises' : 'These raise'} the SQNR of the outputs by 0.3 dB or more, on ${plural(j.measured_samples, 'sample')} and in a check on up to 32.`, leftOut(j.advice_left, j.advice_left_out, j.advice_tried)),
+      h('p.note', {}, `${plural(j.advice_tried, 'command')} ${j.advice_tried === 1 ? 'was' : 'were'} tried in this run. ${list.length === 1 ? 'This one raises' : 'These raise'} the SQNR of the outputs by 0.3 dB or more.`, leftOut(j.advice_left, j.advice_left_out, j.advice_tried)),
       h('ol.hurts.helps', {}, list.map((a) => oneAdvice(r, a)))] : null];
 };
 const causes = (r) => {
@@ -231,14 +231,14 @@ const byOp = (ops) => {
   const SHOWN = 3, kinds = new Map();
   ops.forEach((o) => kinds.set(o.op, [...kinds.get(o.op) ?? [], o.name]));
   return [...kinds].sort((a, b) => b[1].length - a[1].length).map(([op, names]) =>
-    h('div', {}, `${count(names.length)} ${op}: `, h('span.muted', {}, names.slice(0, SHOWN).map((n, k) => [k ? ', ' : null, nameOf(n)]), names.length > SHOWN ? ', …' : '')));
+    h('div.ops', {}, `${count(names.length)} ${op}`, h('span.muted.more', {}, ': ', names.slice(0, SHOWN).map((n, k) => [k ? ', ' : null, nameOf(n)]), names.length > SHOWN ? ', …' : '')));
 };
 const islands = (r) => {
   const list = r.json.float_ops ?? [], reasons = new Map();
   list.forEach((f) => reasons.set(f.reason, [...reasons.get(f.reason) ?? [], f]));
   return list.length ? [h('h3.below', {}, `${plural(list.length, 'op')} stay${list.length === 1 ? 's' : ''} in float`),
-    simpleTable('Ops in float', [['reason'], ['ops', 'n'], ['names', 'name']],
-    [...reasons].sort((a, b) => b[1].length - a[1].length).map(([reason, ops]) => [unbroken(reason), count(ops.length), byOp(ops)]))] : null;
+    simpleTable('Ops in float', [['reason'], ['operators', 'name']],
+    [...reasons].sort((a, b) => b[1].length - a[1].length).map(([reason, ops]) => [unbroken(reason), byOp(ops)]))] : null;
 };
 const graph = (r) => {
   const swatch = (css, words) =>

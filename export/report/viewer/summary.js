@@ -77,12 +77,13 @@ const latencyTile = (r) => {
     ['everything in integers', b.integers_ms]].filter((p) => known(p[1])).map((p) => `${p[0]} ${short(p[1])} ms`);
   const c = r.json.cost, ratio = (v) => `${fixed(100 * v, 0)}\u00a0%`;
   if (b) return tile('Latency', `${short(b.best_ms)} ms`, note(`${parts.join(', ')}. Measured by `, h('code', {}, b.command)));
-  if (!known(c?.latency) || c.of_target === false) return null;
+  if (!known(c?.latency) || r.json.processors?.estimated === false) return null;
   const kinds = Object.entries(c.processors ?? {}).filter((p) => known(p[1])), own = processorOf(r),
     slow = kinds.filter((p) => p[1] > 1.05);
   return tile('Estimated latency', ratio(c.latency),
     note('of the float model', own ? [' on ', h('span.whole', {}, own)] : '', kinds.filter(([k]) => k !== own).map(([k, v]) => `, ${ratio(v)} on ${k}`), '. ',
-      c.latency > 1.05 || slow.length ? h('b.bad', {}, slow.length && slow.length < kinds.length ? `Slower than float on ${slow[0][0]}. ` : 'Slower than float. ') : null,
+      c.latency > 1.05 || slow.length ? h('b.bad', {}, 'Slower than float', slow.length && slow.length < kinds.length ? [' on ', h('span.whole', {}, slow[0][0])] : null, '. ') : null,
+      c.latency > 1.05 && ['integers', 'size'].includes(r.json.options?.prefer) ? [h('code', {}, '--prefer speed'), ' leaves operators in float. '] : null,
       h('code', {}, '--benchmark'), ' measures it.'));
 };
 
@@ -220,7 +221,7 @@ const timesCard = (r) => {
     - Math.max(a.float, a.quantized)), least = 0.005;
   const shown_ = rows.filter((o) => Math.max(o.float, o.quantized) >= least), rest = rows.filter((o) => !shown_.includes(o));
   const sum = (list, key) => list.reduce((n, o) => n + o[key], 0), part = (v) => fixed(100 * v, 1);
-  if (!rows.length || r.json.cost?.of_target === false) return null;
+  if (!rows.length || r.json.processors?.estimated === false) return null;
   return h('section.card.broad', {}, h('h2', {}, `Estimated latency by operator, in % of the float model${processorOf(r) ? `, on ${processorOf(r)}` : ''}`),
     simpleTable('Estimated latency by operator', [['operator'], ['float', 'n'], ['quantized', 'n']],
       [...shown_.map((o) => [TIMES[o.op] ?? o.op, part(o.float), part(o.quantized)]),
