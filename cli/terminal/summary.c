@@ -462,8 +462,7 @@ static void print_reached(FILE *f, const struct qc_json *r, const struct qc_json
         qc_print(f, " nll %.4f", nll);
     else
         qc_print(f, " equal outputs");
-    if (isfinite(latency) && yes(r, "cost.of_target"))
-        qc_print(f, " at %.0f %% of the float latency", 100 * latency);
+    if (isfinite(latency) && yes(r, "cost.of_target")) qc_print(f, " at %.0f %% of the float latency", 100 * latency);
 }
 
 /* Prints the changes made to meet a demand, and the options that request the same. */
