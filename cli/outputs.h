@@ -10,7 +10,8 @@
 
 /* Lists the outputs, in the arena of the options, and checks them against the operands and every file that an option
    names. paths: of the results; report: the folder, NULL for none; files named by --dump, --checkpoint and --html are
-   added. Fails with QC_USAGE. Files of the model are checked after it is read: quantize/setup/model.h. */
+   added. Fails with QC_USAGE; also if a path has the suffix .npy or .npz, files of which no command writes. Files of
+   the model are checked after it is read: quantize/setup/model.h. */
 bool qc_outputs_apart(struct qc_file_list *out, const char *const *paths, size_t count, const char *report,
                       const struct qc_cli_options *o, struct qc_status *st);
 

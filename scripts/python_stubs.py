@@ -153,6 +153,9 @@ def stubs():
 
 
 if __name__ == "__main__":
+    without = {o.keyword for job in FUNCTIONS for o in _options.of_job(job)} - _options.SENTENCES.keys()
+    if without:
+        sys.exit(f"python_stubs.py: python/qcalib/_help.py has no sentence for {', '.join(sorted(without))}")
     if sys.argv[1:] == ["--write"]:
         (pathlib.Path(__file__).parents[1] / "python/qcalib/__init__.pyi").write_text(stubs())
     else:

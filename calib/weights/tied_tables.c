@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/weights/round_weights.h"
 
-
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
 #include "graph/types/tensor.h"

@@ -240,8 +240,8 @@ static bool name_values(struct qc_node_import *w, size_t first, struct qc_status
     return true;
 }
 
-/* Returns true for operators of ONNX Runtime and for those of ONNX's functions for which runtimes have kernels, with the
-   same attributes in all opsets. */
+/* Returns true for operators of ONNX Runtime and for those of ONNX's functions for which runtimes have kernels, with
+   the same attributes in all opsets. */
 static bool is_written_again(const char *op)
 {
     static const char *const ops[] = {"AffineGrid",      "Attention", "MeanVarianceNormalization",   "RMSNormalization",

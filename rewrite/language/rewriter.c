@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/language/rewriter.h"
 
-
 #include "rewrite/language/expression.h"
 
 enum { WAYS = 4096, POINTS = 32 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simq/core/convert.h"
 
-
 #include "base/pool.h"
 
 /* The largest float32 that fits in int32: the highest 32-bit level is not a float32 number. */

@@ -8,34 +8,34 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from format_references import FORMATS, highest, nearest
+from format_references import FORMATS, SCALE_LEVELS, edge, nearest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 RANDOM = np.random.default_rng(43)
 
 
-def power_scale(largest, edge):
-    """The least power of two by which `largest` is below the edge."""
-    scale = np.exp2(np.ceil(np.log2(np.maximum(largest, 2.0**-100).astype("f8") / edge)))
-    return np.where(largest >= scale * edge, 2 * scale, scale).astype("f4")
+def power_scale(largest, most):
+    """The least power of two by which `largest` is below the most."""
+    scale = np.exp2(np.ceil(np.log2(np.maximum(largest, 2.0**-100).astype("f8") / most)))
+    return np.where(largest >= scale * most, 2 * scale, scale).astype("f4")
 
 
 def rounded(x, name):
     """x rounded to a format in blocks along its last axis."""
-    kind, block = FORMATS[name].kind, FORMATS[name].block
-    most, edge = highest(kind)
+    _, levels, block, scales = FORMATS[name]
     length = x.shape[-1]
     padded = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, -length % block)])
     blocks = padded.reshape(*x.shape[:-1], -1, block)
     largest = np.abs(blocks).max(-1, keepdims=True)
-    if FORMATS[name].scales == "float8":
-        unit = power_scale(largest.max(-2, keepdims=True) / np.float32(most), highest("float8_e4m3fn")[1])
-        code = nearest(largest / np.float32(most) / unit, "float8_e4m3fn")
+    if scales == "float8":
+        most = np.float32(levels[-1])
+        unit = power_scale(largest.max(-2, keepdims=True) / most, edge(SCALE_LEVELS))
+        code = nearest(largest / most / unit, SCALE_LEVELS)
         scale = np.maximum(code, np.float32(2.0**-9)) * unit
     else:
-        scale = power_scale(largest, edge)
-    return (nearest(blocks / scale, kind) * scale).reshape(padded.shape)[..., :length]
+        scale = power_scale(largest, edge(levels))
+    return (nearest(blocks / scale, levels) * scale).reshape(padded.shape)[..., :length]
 
 
 def write(folder, nodes, weights, x, opset=13):

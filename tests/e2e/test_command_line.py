@@ -37,6 +37,15 @@ def test_mistakes_lead_to_what_was_meant(qcalib, words, meant):
     assert meant in qcalib(*words, code=USAGE).err
 
 
+@pytest.mark.parametrize("suffix", ["npz", "npy"])
+def test_no_hdf5_file_or_model_gets_a_name_of_numpy(qcalib, examples, suffix):
+    """numpy.load says of such a file that it has pickled data."""
+    model, data = examples / "digits_cnn.onnx", examples / "digits_calib.h5"
+    for words in (["run", model, "--data", data], ["collect", model, "--data", data], ["pack", data], ["--data", data, model]):
+        done = qcalib(*words, "-o", f"out.{suffix}", code=USAGE)
+        assert f"out.{suffix}: qcalib writes no NumPy files" in done.err and done.new_files == []
+
+
 def test_names_of_observers_of_other_programs(job):
     assert "did you mean 'kl'?" in job("--method", "entropy", code=USAGE).err
 

@@ -262,6 +262,8 @@ def test_every_option_and_command_is_everywhere(qcalib):
     for name in names:
         assert f"--{name}" in manual and f"--{name}" in help_pages, name
         assert all(re.search(rf"(--|-l ){name}\b", text) for text in shells), name
+    pages = "".join(p.read_text() for p in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+    assert [n for n in names if not re.search(rf"--{n}\b", pages)] == [], "give each option a place on a page of docs/"
     for command in commands:
         assert f".B {command}\n" in manual and all(command in text for text in shells), command
 

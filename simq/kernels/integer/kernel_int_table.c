@@ -248,8 +248,8 @@ static bool clamps_bytes(const struct qc_int_node *n)
 
 static bool two_values(const struct qc_int_node *n)
 {
-    return is_quantizer(&n->in_scales[1]) && is_narrow(n->in[0].dtype) && is_narrow(n->in[1].dtype) &&
-           n->result_type != QC_I32;
+    return n->input_count == 2 && is_quantizer(&n->in_scales[1]) && is_narrow(n->in[0].dtype) &&
+           is_narrow(n->in[1].dtype) && n->result_type != QC_I32;
 }
 
 /* The sum of a mean fits in int32. */

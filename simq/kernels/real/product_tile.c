@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simq/kernels/real/product_tile.h"
 
-
 #include "base/simd.h"
 
 enum { BLOCK = QC_PRODUCT_BLOCK };
