@@ -6,8 +6,8 @@
      static QC_INLINE void scale_body(float *y, const float *x, size_t n, float s) { for (...) y[i] = x[i] * s; }
      QC_SIMD(scale, (float *y, const float *x, size_t n, float s), (y, x, n, s))
 
-   defines `static void scale(float *y, ...)`. QC_SIMD_ROUND does the same for bodies that round: they take a first
-   parameter `const bool native` and pass it to qc_round_even. */
+   defines `static void scale(float *y, ...)`; QC_SIMD_EXPORTED one that is not static. QC_SIMD_ROUND does the same for
+   bodies that round: they take a first parameter `const bool native` and pass it to qc_round_even. */
 #pragma once
 
 #include <stdbool.h>
@@ -48,7 +48,7 @@ static QC_INLINE float qc_round_even(float x, const bool native)
     (QC_HAS_AVX2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&                       \
      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && qc_simd_bits >= 512)
 /* wide, plain: arguments of the body compiled for wide vectors and for the baseline. */
-#define QC_SIMD_OF(name, parameters, arguments, wide, plain)                                                           \
+#define QC_SIMD_OF(scope, name, parameters, arguments, wide, plain)                                                    \
     QC_TARGET_AVX512 static void name##_avx512 parameters                                                              \
     {                                                                                                                  \
         name##_body wide;                                                                                              \
@@ -57,7 +57,7 @@ static QC_INLINE float qc_round_even(float x, const bool native)
     {                                                                                                                  \
         name##_body wide;                                                                                              \
     }                                                                                                                  \
-    static void name parameters                                                                                        \
+    scope void name parameters                                                                                         \
     {                                                                                                                  \
         if (QC_HAS_AVX512())                                                                                           \
             name##_avx512 arguments;                                                                                   \
@@ -67,16 +67,19 @@ static QC_INLINE float qc_round_even(float x, const bool native)
             name##_body plain;                                                                                         \
     }
 #else
-#define QC_SIMD_OF(name, parameters, arguments, wide, plain)                                                           \
-    static void name parameters                                                                                        \
+#define QC_SIMD_OF(scope, name, parameters, arguments, wide, plain)                                                    \
+    scope void name parameters                                                                                         \
     {                                                                                                                  \
         name##_body wide;                                                                                              \
     }
 #endif
 #define QC_STRIP(...) __VA_ARGS__
-#define QC_SIMD(name, parameters, arguments) QC_SIMD_OF(name, parameters, arguments, arguments, arguments)
+#define QC_SIMD(name, parameters, arguments) QC_SIMD_OF(static, name, parameters, arguments, arguments, arguments)
 #define QC_SIMD_ROUND(name, parameters, arguments)                                                                     \
-    QC_SIMD_OF(name, parameters, arguments, (true, QC_STRIP arguments), (false, QC_STRIP arguments))
+    QC_SIMD_OF(static, name, parameters, arguments, (true, QC_STRIP arguments), (false, QC_STRIP arguments))
+#define QC_SIMD_EXPORTED(name, parameters, arguments) QC_SIMD_OF(, name, parameters, arguments, arguments, arguments)
+#define QC_SIMD_ROUND_EXPORTED(name, parameters, arguments)                                                            \
+    QC_SIMD_OF(, name, parameters, arguments, (true, QC_STRIP arguments), (false, QC_STRIP arguments))
 
 /* Put before a short loop over registers. */
 #if defined(__clang__)

@@ -25,7 +25,8 @@ static QC_INLINE int16_t quantize_one(float x, float factor)
     return (int16_t)((y + magic) - magic);
 }
 
-static QC_INLINE void quantize_body(int16_t *to, const float *x, size_t n, int64_t stride, float factor)
+static QC_INLINE void qc_second_moments_quantize_body(int16_t *to, const float *x, size_t n, int64_t stride,
+                                                      float factor)
 {
     if (stride == 1) {
         for (size_t i = 0; i < n; i++) to[i] = quantize_one(x[i], factor);
@@ -33,12 +34,8 @@ static QC_INLINE void quantize_body(int16_t *to, const float *x, size_t n, int64
     }
     for (size_t i = 0; i < n; i++) to[i] = quantize_one(x[(int64_t)i * stride], factor);
 }
-QC_SIMD(quantize, (int16_t * to, const float *x, size_t n, int64_t stride, float factor), (to, x, n, stride, factor))
-
-void qc_second_moments_quantize(int16_t *to, const float *x, size_t n, int64_t stride, float factor)
-{
-    quantize(to, x, n, stride, factor);
-}
+QC_SIMD_EXPORTED(qc_second_moments_quantize, (int16_t * to, const float *x, size_t n, int64_t stride, float factor),
+                 (to, x, n, stride, factor))
 
 /* Magnitudes of floats sort like their bits; NaN sorts above infinity. */
 static QC_INLINE void peak_body(uint32_t *out, const float *x, size_t n)
@@ -307,7 +304,8 @@ void qc_second_moments_row_of_tile(int64_t *to, const int16_t *a, size_t column,
     for (size_t j = 0; j < QC_MOMENTS_TILE; j++) to[j] += (int64_t)sum[j] * ((int64_t)1 << shift);
 }
 
-static QC_INLINE void sums_body(int64_t *sums, const int16_t *rows, size_t count, size_t stride, int shift)
+static QC_INLINE void qc_second_moments_sums_body(int64_t *sums, const int16_t *rows, size_t count, size_t stride,
+                                                  int shift)
 {
     enum { BLOCK = 64, TOGETHER = 8 }; /* rows added in 16 bits */
     _Static_assert(TOGETHER * QC_MOMENTS_LEVEL <= INT16_MAX, "the sum of some rows fits into 16 bits");
@@ -325,13 +323,8 @@ static QC_INLINE void sums_body(int64_t *sums, const int16_t *rows, size_t count
         for (size_t i = 0; i < n; i++) sums[first + i] += (int64_t)sum[i] * ((int64_t)1 << shift);
     }
 }
-QC_SIMD(sums, (int64_t * to, const int16_t *rows, size_t count, size_t stride, int shift),
-        (to, rows, count, stride, shift))
-
-void qc_second_moments_sums(int64_t *to, const int16_t *rows, size_t count, size_t stride, int shift)
-{
-    sums(to, rows, count, stride, shift);
-}
+QC_SIMD_EXPORTED(qc_second_moments_sums, (int64_t * to, const int16_t *rows, size_t count, size_t stride, int shift),
+                 (to, rows, count, stride, shift))
 
 static QC_INLINE void squares_body(int32_t *most, int32_t *restrict squares, const int16_t *rows, size_t count,
                                    size_t stride)

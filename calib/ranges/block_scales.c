@@ -60,46 +60,30 @@ static void errors_plain(struct candidates *c, const double *x, const double *im
    bits, so a quotient is half-way between two levels, where either gives the same square, or at least 2^-26 away from
    it. */
 #ifdef X86_VECTORS
-QC_TARGET_AVX512 static void errors_avx512(struct candidates *c, const double *x, const double *importance,
-                                           size_t count)
-{
-    const __m512d scale = _mm512_loadu_pd(c->scale), inverse = _mm512_div_pd(_mm512_set1_pd(1), scale),
-                  least = _mm512_loadu_pd(c->least), most = _mm512_loadu_pd(c->most), bits = _mm512_set1_pd(magic);
-    __m512d sum = _mm512_setzero_pd();
-    for (size_t i = 0; i < count; i++) {
-        const __m512d v = _mm512_set1_pd(x[i]);
-        __m512d q = _mm512_min_pd(_mm512_max_pd(_mm512_mul_pd(v, inverse), least), most);
-        q = _mm512_sub_pd(_mm512_add_pd(q, bits), bits);
-        const __m512d d = _mm512_sub_pd(v, _mm512_mul_pd(scale, q));
-        sum = _mm512_add_pd(sum, _mm512_mul_pd(_mm512_set1_pd(importance[i]), _mm512_mul_pd(d, d)));
+/* Candidates from `at`, as many as a vector has numbers. */
+#define QC_ERRORS(name, target, TYPE, P)                                                                               \
+    target static void name(struct candidates *c, size_t at, const double *x, const double *importance, size_t count)  \
+    {                                                                                                                  \
+        const TYPE scale = P##loadu_pd(c->scale + at), inverse = P##div_pd(P##set1_pd(1), scale),                      \
+                   least = P##loadu_pd(c->least + at), most = P##loadu_pd(c->most + at), bits = P##set1_pd(magic);     \
+        TYPE sum = P##setzero_pd();                                                                                    \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            const TYPE v = P##set1_pd(x[i]);                                                                           \
+            const TYPE q = P##min_pd(P##max_pd(P##mul_pd(v, inverse), least), most);                                   \
+            const TYPE d = P##sub_pd(v, P##mul_pd(scale, P##sub_pd(P##add_pd(q, bits), bits)));                        \
+            sum = P##add_pd(sum, P##mul_pd(P##set1_pd(importance[i]), P##mul_pd(d, d)));                               \
+        }                                                                                                              \
+        P##storeu_pd(c->error + at, sum);                                                                              \
     }
-    _mm512_storeu_pd(c->error, sum);
-}
-
-/* Four candidates from `at`. */
-QC_TARGET_AVX2 static void errors_avx2(struct candidates *c, size_t at, const double *x, const double *importance,
-                                       size_t count)
-{
-    const __m256d scale = _mm256_loadu_pd(c->scale + at), inverse = _mm256_div_pd(_mm256_set1_pd(1), scale),
-                  least = _mm256_loadu_pd(c->least + at), most = _mm256_loadu_pd(c->most + at),
-                  bits = _mm256_set1_pd(magic);
-    __m256d sum = _mm256_setzero_pd();
-    for (size_t i = 0; i < count; i++) {
-        const __m256d v = _mm256_set1_pd(x[i]);
-        __m256d q = _mm256_min_pd(_mm256_max_pd(_mm256_mul_pd(v, inverse), least), most);
-        q = _mm256_sub_pd(_mm256_add_pd(q, bits), bits);
-        const __m256d d = _mm256_sub_pd(v, _mm256_mul_pd(scale, q));
-        sum = _mm256_add_pd(sum, _mm256_mul_pd(_mm256_set1_pd(importance[i]), _mm256_mul_pd(d, d)));
-    }
-    _mm256_storeu_pd(c->error + at, sum);
-}
+QC_ERRORS(errors_avx512, QC_TARGET_AVX512, __m512d, _mm512_)
+QC_ERRORS(errors_avx2, QC_TARGET_AVX2, __m256d, _mm256_)
 #endif
 
 static void errors(struct candidates *c, const double *x, const double *importance, size_t count)
 {
 #ifdef X86_VECTORS
     if (QC_HAS_AVX512()) {
-        errors_avx512(c, x, importance, count);
+        errors_avx512(c, 0, x, importance, count);
         return;
     }
     if (QC_HAS_AVX2()) {

@@ -50,7 +50,8 @@ bool qc_factor_block(double *a, size_t stride, size_t width)
     return true;
 }
 
-static QC_INLINE void solve_tile_body(double *restrict tile, const double *diagonal, size_t stride, size_t width)
+static QC_INLINE void qc_factor_solve_tile_body(double *restrict tile, const double *diagonal, size_t stride,
+                                                size_t width)
 {
     for (size_t j = 0; j < width; j++) {
         double *x = tile + j * QC_TILE;
@@ -63,13 +64,8 @@ static QC_INLINE void solve_tile_body(double *restrict tile, const double *diago
         for (size_t i = 0; i < QC_TILE; i++) x[i] /= diagonal[j * stride + j];
     }
 }
-QC_SIMD(solve_tile, (double *tile, const double *diagonal, size_t stride, size_t width),
-        (tile, diagonal, stride, width))
-
-void qc_factor_solve_tile(double *tile, const double *factor, size_t stride, size_t width)
-{
-    solve_tile(tile, factor, stride, width);
-}
+QC_SIMD_EXPORTED(qc_factor_solve_tile, (double *tile, const double *diagonal, size_t stride, size_t width),
+                 (tile, diagonal, stride, width))
 
 static size_t tile_height(const struct panel *p, size_t tile)
 {
@@ -85,7 +81,7 @@ static bool factor_rows(void *user, size_t tile, unsigned worker, struct qc_stat
     double *rows = p->a + (rest_of(p) + tile * QC_TILE) * n + p->first, *to = p->packed + tile * width * QC_TILE;
     for (size_t k = 0; k < width; k++)
         for (size_t i = 0; i < QC_TILE; i++) to[k * QC_TILE + i] = i < height ? rows[i * n + k] : 0;
-    solve_tile(to, p->a + p->first * n + p->first, n, width);
+    qc_factor_solve_tile(to, p->a + p->first * n + p->first, n, width);
     for (size_t i = 0; i < height; i++)
         for (size_t k = 0; k < width; k++) rows[i * n + k] = to[k * QC_TILE + i];
     return true;

@@ -27,153 +27,82 @@ static void lanes_plain(double *sum, const double *f, const double *d, size_t co
 }
 
 #ifdef X86_TILES
-enum { ROWS = 8 }; /* rows of a tile with sums in registers */
+/* Defines a function that adds `count` products, one after the other, to ROWS rows of COLUMNS vectors of sums, which
+   stay in registers. P and S: prefix and suffix of the instructions on vectors of TYPE. FMA: fmadd, or fnmadd for
+   negative products. The parameters, among them sum, count and d, the first row of factors; width: from one row of sums
+   to the next. X: the other factor of row r in term t. EARLY: what each term does before, LATE: how it goes on. */
+#define QC_SUMS_KERNEL(name, target, TYPE, P, S, FMA, ROWS, COLUMNS, parameters, width, X, EARLY, LATE)                \
+    target static void name parameters                                                                                 \
+    {                                                                                                                  \
+        enum { EACH = sizeof(TYPE) / sizeof *sum };                                                                    \
+        TYPE s[ROWS][COLUMNS], x[ROWS];                                                                                \
+        QC_UNROLL for (size_t r = 0; r < (ROWS); r++) QC_UNROLL for (size_t v = 0; v < (COLUMNS); v++) s[r][v] =       \
+            P##loadu_##S(sum + r * (width) + v * EACH);                                                                \
+        for (size_t t = 0; t < count; t++) {                                                                           \
+            EARLY;                                                                                                     \
+            QC_UNROLL for (size_t r = 0; r < (ROWS); r++) x[r] = P##set1_##S(X);                                       \
+            QC_UNROLL for (size_t v = 0; v < (COLUMNS); v++)                                                           \
+            {                                                                                                          \
+                const TYPE y = P##loadu_##S(d + v * EACH);                                                             \
+                QC_UNROLL for (size_t r = 0; r < (ROWS); r++) s[r][v] = P##FMA##_##S(x[r], y, s[r][v]);                \
+            }                                                                                                          \
+            LATE;                                                                                                      \
+        }                                                                                                              \
+        QC_UNROLL for (size_t r = 0; r < (ROWS); r++) QC_UNROLL for (size_t v = 0; v < (COLUMNS); v++)                 \
+            P##storeu_##S(sum + r * (width) + v * EACH, s[r][v]);                                                      \
+    }
 
-QC_TARGET_AVX512 static void tile_avx512(double *c, size_t stride, const double *a, const double *b, size_t depth)
-{
-    for (size_t first = 0; first < QC_TILE; first += ROWS, c += ROWS * stride, a += ROWS) {
-        __m512d sum[2 * ROWS];
-#pragma GCC unroll 8
-        for (size_t i = 0; i < ROWS; i++) {
-            sum[2 * i] = _mm512_loadu_pd(c + i * stride);
-            sum[2 * i + 1] = _mm512_loadu_pd(c + i * stride + 8);
-        }
-        for (size_t p = 0; p < depth; p++) {
-            const __m512d y0 = _mm512_loadu_pd(b + p * QC_TILE), y1 = _mm512_loadu_pd(b + p * QC_TILE + 8);
-#pragma GCC unroll 8
-            for (size_t i = 0; i < ROWS; i++) {
-                const __m512d x = _mm512_set1_pd(a[p * QC_TILE + i]);
-                sum[2 * i] = _mm512_fnmadd_pd(x, y0, sum[2 * i]);
-                sum[2 * i + 1] = _mm512_fnmadd_pd(x, y1, sum[2 * i + 1]);
-            }
-        }
-#pragma GCC unroll 8
-        for (size_t i = 0; i < ROWS; i++) {
-            _mm512_storeu_pd(c + i * stride, sum[2 * i]);
-            _mm512_storeu_pd(c + i * stride + 8, sum[2 * i + 1]);
-        }
-    }
-}
+/* Part of a tile: 8 rows of all columns, or 4 of 8. */
+#define QC_PART_OF_TILE(name, target, TYPE, P, ROWS)                                                                   \
+    QC_SUMS_KERNEL(name, target, TYPE, P, pd, fnmadd, ROWS, 2,                                                         \
+                   (double *sum, size_t stride, const double *f, const double *d, size_t count), stride, f[r], ,       \
+                   (f += QC_TILE, d += QC_TILE))
+QC_PART_OF_TILE(tile_avx512, QC_TARGET_AVX512, __m512d, _mm512_, 8)
+QC_PART_OF_TILE(tile_avx2, QC_TARGET_AVX2, __m256d, _mm256_, 4)
 
-/* Rows whose sums fit into the registers, with those of all lanes. */
-enum { LANE_ROWS = 6, LANE_VECTORS = QC_LANES / 8 };
+/* Rows whose sums fit into the registers, with those of all lanes; numbers of a cache line. */
+enum { LANE_ROWS = 6, FLOAT_ROWS = 8, LINE = 8 };
 
-/* next: rows of f that are needed next, to be prefetched; NULL: none. */
-QC_TARGET_AVX512 static void lanes_avx512(double *sum, const double *f, const double *next, size_t stride,
-                                          const double *d, size_t count, ptrdiff_t by)
-{
-    enum { LINE = 8 }; /* numbers of a cache line */
-    __m512d s[LANE_ROWS * LANE_VECTORS];
-#pragma GCC unroll 24
-    for (size_t i = 0; i < LANE_ROWS * LANE_VECTORS; i++) s[i] = _mm512_loadu_pd(sum + 8 * i);
-    for (size_t t = 0; t < count; t++, f += by, d += by * QC_LANES) {
-        const __m512d y0 = _mm512_loadu_pd(d), y1 = _mm512_loadu_pd(d + 8), y2 = _mm512_loadu_pd(d + 16),
-                      y3 = _mm512_loadu_pd(d + 24);
-        if (next && t % LINE < LANE_ROWS)
-            __builtin_prefetch(next + (t % LINE) * stride + (ptrdiff_t)(t / LINE * LINE) * by);
-#pragma GCC unroll 6
-        for (size_t r = 0; r < LANE_ROWS; r++) {
-            const __m512d x = _mm512_set1_pd(f[r * stride]);
-            s[4 * r] = _mm512_fmadd_pd(x, y0, s[4 * r]);
-            s[4 * r + 1] = _mm512_fmadd_pd(x, y1, s[4 * r + 1]);
-            s[4 * r + 2] = _mm512_fmadd_pd(x, y2, s[4 * r + 2]);
-            s[4 * r + 3] = _mm512_fmadd_pd(x, y3, s[4 * r + 3]);
-        }
-    }
-#pragma GCC unroll 24
-    for (size_t i = 0; i < LANE_ROWS * LANE_VECTORS; i++) _mm512_storeu_pd(sum + 8 * i, s[i]);
-}
+/* next: rows of f that are needed next, to be prefetched; NULL: none. half: of the lanes of two rows. */
+#define QC_LANES_KERNEL(name, target, TYPE, P, ROWS, COLUMNS, EARLY)                                                   \
+    QC_SUMS_KERNEL(name, target, TYPE, P, pd, fmadd, ROWS, COLUMNS,                                                    \
+                   (double *sum, const double *f, const double *next, size_t stride, const double *d, size_t count,    \
+                    ptrdiff_t by),                                                                                     \
+                   QC_LANES, f[r * stride], EARLY, (f += by, d += by * QC_LANES))
+QC_LANES_KERNEL(lanes_avx512, QC_TARGET_AVX512, __m512d, _mm512_, LANE_ROWS, QC_LANES / 8,
+                if (next && t % LINE < LANE_ROWS)
+                    __builtin_prefetch(next + (t % LINE) * stride + (ptrdiff_t)(t / LINE * LINE) * by))
+QC_LANES_KERNEL(half_avx2, QC_TARGET_AVX2, __m256d, _mm256_, 2, QC_LANES / 8, )
+QC_LANES_KERNEL(row_avx2, QC_TARGET_AVX2, __m256d, _mm256_, 1, QC_LANES / 4, )
 
-/* Updates four rows and eight columns. */
-QC_TARGET_AVX2 static void corner_avx2(double *c, size_t stride, const double *a, const double *b, size_t depth)
-{
-    __m256d sum[8];
-#pragma GCC unroll 4
-    for (size_t i = 0; i < 4; i++) {
-        sum[2 * i] = _mm256_loadu_pd(c + i * stride);
-        sum[2 * i + 1] = _mm256_loadu_pd(c + i * stride + 4);
-    }
-    for (size_t p = 0; p < depth; p++) {
-        const __m256d y0 = _mm256_loadu_pd(b + p * QC_TILE), y1 = _mm256_loadu_pd(b + p * QC_TILE + 4);
-#pragma GCC unroll 4
-        for (size_t i = 0; i < 4; i++) {
-            const __m256d x = _mm256_set1_pd(a[p * QC_TILE + i]);
-            sum[2 * i] = _mm256_fnmadd_pd(x, y0, sum[2 * i]);
-            sum[2 * i + 1] = _mm256_fnmadd_pd(x, y1, sum[2 * i + 1]);
-        }
-    }
-#pragma GCC unroll 4
-    for (size_t i = 0; i < 4; i++) {
-        _mm256_storeu_pd(c + i * stride, sum[2 * i]);
-        _mm256_storeu_pd(c + i * stride + 4, sum[2 * i + 1]);
-    }
-}
+#define QC_FLOATS_KERNEL(name, target, TYPE, P, ROWS, COLUMNS)                                                         \
+    QC_SUMS_KERNEL(name, target, TYPE, P, ps, fmadd, ROWS, COLUMNS,                                                    \
+                   (float *sum, const float *f, size_t stride, const float *d, size_t count), QC_LANES, f[r * stride], \
+                   , (f++, d += QC_LANES))
+QC_FLOATS_KERNEL(floats_avx512, QC_TARGET_AVX512, __m512, _mm512_, FLOAT_ROWS, QC_LANES / 16)
+QC_FLOATS_KERNEL(floats_avx2, QC_TARGET_AVX2, __m256, _mm256_, 2, QC_LANES / 8)
+QC_FLOATS_KERNEL(float_row_avx2, QC_TARGET_AVX2, __m256, _mm256_, 1, QC_LANES / 8)
 
-static void tile_avx2(double *c, size_t stride, const double *a, const double *b, size_t depth)
-{
-    for (size_t i = 0; i < QC_TILE; i += 4)
-        for (size_t j = 0; j < QC_TILE; j += 8) corner_avx2(c + i * stride + j, stride, a + i, b + j, depth);
-}
-
-/* Updates half of the lanes of two rows. */
-QC_TARGET_AVX2 static void half_avx2(double *sum, const double *f, size_t stride, const double *d, size_t count,
-                                     ptrdiff_t by)
-{
-    __m256d s[8];
-#pragma GCC unroll 4
-    for (size_t i = 0; i < 4; i++) {
-        s[i] = _mm256_loadu_pd(sum + 4 * i);
-        s[4 + i] = _mm256_loadu_pd(sum + QC_LANES + 4 * i);
-    }
-    for (size_t t = 0; t < count; t++, f += by, d += by * QC_LANES) {
-        const __m256d x0 = _mm256_set1_pd(f[0]), x1 = _mm256_set1_pd(f[stride]);
-#pragma GCC unroll 4
-        for (size_t i = 0; i < 4; i++) {
-            const __m256d y = _mm256_loadu_pd(d + 4 * i);
-            s[i] = _mm256_fmadd_pd(x0, y, s[i]);
-            s[4 + i] = _mm256_fmadd_pd(x1, y, s[4 + i]);
-        }
-    }
-#pragma GCC unroll 4
-    for (size_t i = 0; i < 4; i++) {
-        _mm256_storeu_pd(sum + 4 * i, s[i]);
-        _mm256_storeu_pd(sum + QC_LANES + 4 * i, s[4 + i]);
-    }
-}
-
-static void lanes_avx2(double *sum, const double *f, size_t stride, const double *d, size_t count, ptrdiff_t by)
-{
-    for (size_t r = 0; r < 4; r += 2, sum += 2 * QC_LANES, f += 2 * stride) {
-        half_avx2(sum, f, stride, d, count, by);
-        half_avx2(sum + QC_LANES / 2, f, stride, d + QC_LANES / 2, count, by);
-    }
-}
-
-/* Updates one row. */
-QC_TARGET_AVX2 static void row_avx2(double *sum, const double *f, const double *d, size_t count, ptrdiff_t by)
-{
-    __m256d s[8];
-#pragma GCC unroll 8
-    for (size_t i = 0; i < 8; i++) s[i] = _mm256_loadu_pd(sum + 4 * i);
-    for (size_t t = 0; t < count; t++, f += by, d += by * QC_LANES) {
-        const __m256d x = _mm256_set1_pd(*f);
-#pragma GCC unroll 8
-        for (size_t i = 0; i < 8; i++) s[i] = _mm256_fmadd_pd(x, _mm256_loadu_pd(d + 4 * i), s[i]);
-    }
-#pragma GCC unroll 8
-    for (size_t i = 0; i < 8; i++) _mm256_storeu_pd(sum + 4 * i, s[i]);
-}
+/* f: rows of factors; at: the first of them. */
+#define QC_CARRY_KERNEL(name, target, TYPE, P, ROWS, COLUMNS, EARLY)                                                   \
+    QC_SUMS_KERNEL(name, target, TYPE, P, pd, fmadd, ROWS, COLUMNS,                                                    \
+                   (double *sum, const double *const *f, size_t at, const double *d, size_t count), QC_LANES,          \
+                   f[t][at + r], EARLY, d += QC_LANES)
+QC_CARRY_KERNEL(carry_all_avx512, QC_TARGET_AVX512, __m512d, _mm512_, LANE_ROWS, QC_LANES / 8,
+                __builtin_prefetch(f[t] + at + 4 * LINE))
+QC_CARRY_KERNEL(carry_all_avx2, QC_TARGET_AVX2, __m256d, _mm256_, 1, QC_LANES / 4, )
 #endif
 
 void qc_tile_subtract(double *c, size_t stride, const double *a, const double *b, size_t depth)
 {
 #ifdef X86_TILES
     if (QC_HAS_AVX512()) {
-        tile_avx512(c, stride, a, b, depth);
+        for (size_t i = 0; i < QC_TILE; i += 8) tile_avx512(c + i * stride, stride, a + i, b, depth);
         return;
     }
     if (QC_HAS_AVX2()) {
-        tile_avx2(c, stride, a, b, depth);
+        for (size_t i = 0; i < QC_TILE; i += 4)
+            for (size_t j = 0; j < QC_TILE; j += 8) tile_avx2(c + i * stride + j, stride, a + i, b + j, depth);
         return;
     }
 #endif
@@ -189,8 +118,10 @@ static void lanes(double *sum, size_t rows, const double *f, size_t stride, cons
     for (; wide && r + LANE_ROWS <= rows; r += LANE_ROWS)
         lanes_avx512(sum + r * QC_LANES, f + r * stride,
                      r + 2 * LANE_ROWS <= rows ? f + (r + LANE_ROWS) * stride : NULL, stride, d, count, by);
-    for (; vectors && r + 4 <= rows; r += 4) lanes_avx2(sum + r * QC_LANES, f + r * stride, stride, d, count, by);
-    for (; vectors && r < rows; r++) row_avx2(sum + r * QC_LANES, f + r * stride, d, count, by);
+    for (; vectors && r + 2 <= rows; r += 2)
+        for (size_t l = 0; l < QC_LANES; l += QC_LANES / 2)
+            half_avx2(sum + r * QC_LANES + l, f + r * stride, NULL, stride, d + l, count, by);
+    for (; vectors && r < rows; r++) row_avx2(sum + r * QC_LANES, f + r * stride, NULL, stride, d, count, by);
 #endif
     for (; r < rows; r++) lanes_plain(sum + r * QC_LANES, f + r * stride, d, count, by);
 }
@@ -211,60 +142,6 @@ static void floats_plain(float *sum, const float *f, const float *d, size_t coun
         for (size_t l = 0; l < QC_LANES; l++) sum[l] = __builtin_fmaf(f[t], d[l], sum[l]);
 }
 
-#ifdef X86_TILES
-enum { FLOAT_ROWS = 8 }; /* rows with sums in registers */
-
-QC_TARGET_AVX512 static void floats_avx512(float *sum, const float *f, size_t stride, const float *d, size_t count)
-{
-    __m512 s[2 * FLOAT_ROWS];
-#pragma GCC unroll 16
-    for (size_t i = 0; i < 2 * FLOAT_ROWS; i++) s[i] = _mm512_loadu_ps(sum + 16 * i);
-    for (size_t t = 0; t < count; t++, f++, d += QC_LANES) {
-        const __m512 y0 = _mm512_loadu_ps(d), y1 = _mm512_loadu_ps(d + 16);
-#pragma GCC unroll 8
-        for (size_t r = 0; r < FLOAT_ROWS; r++) {
-            const __m512 x = _mm512_set1_ps(f[r * stride]);
-            s[2 * r] = _mm512_fmadd_ps(x, y0, s[2 * r]);
-            s[2 * r + 1] = _mm512_fmadd_ps(x, y1, s[2 * r + 1]);
-        }
-    }
-#pragma GCC unroll 16
-    for (size_t i = 0; i < 2 * FLOAT_ROWS; i++) _mm512_storeu_ps(sum + 16 * i, s[i]);
-}
-
-QC_TARGET_AVX2 static void floats_avx2(float *sum, const float *f, size_t stride, const float *d, size_t count)
-{
-    __m256 s[8]; /* two rows */
-#pragma GCC unroll 8
-    for (size_t i = 0; i < 8; i++) s[i] = _mm256_loadu_ps(sum + 8 * i);
-    for (size_t t = 0; t < count; t++, f++, d += QC_LANES) {
-        const __m256 x0 = _mm256_set1_ps(f[0]), x1 = _mm256_set1_ps(f[stride]);
-#pragma GCC unroll 4
-        for (size_t i = 0; i < 4; i++) {
-            const __m256 y = _mm256_loadu_ps(d + 8 * i);
-            s[i] = _mm256_fmadd_ps(x0, y, s[i]);
-            s[4 + i] = _mm256_fmadd_ps(x1, y, s[4 + i]);
-        }
-    }
-#pragma GCC unroll 8
-    for (size_t i = 0; i < 8; i++) _mm256_storeu_ps(sum + 8 * i, s[i]);
-}
-
-QC_TARGET_AVX2 static void float_row_avx2(float *sum, const float *f, const float *d, size_t count)
-{
-    __m256 s[4];
-#pragma GCC unroll 4
-    for (size_t i = 0; i < 4; i++) s[i] = _mm256_loadu_ps(sum + 8 * i);
-    for (size_t t = 0; t < count; t++, d += QC_LANES) {
-        const __m256 x = _mm256_set1_ps(f[t]);
-#pragma GCC unroll 4
-        for (size_t i = 0; i < 4; i++) s[i] = _mm256_fmadd_ps(x, _mm256_loadu_ps(d + 8 * i), s[i]);
-    }
-#pragma GCC unroll 4
-    for (size_t i = 0; i < 4; i++) _mm256_storeu_ps(sum + 8 * i, s[i]);
-}
-#endif
-
 void qc_lanes_add_up_f32(float *sum, size_t rows, const float *f, size_t stride, const float *d, size_t count)
 {
     size_t r = 0;
@@ -274,66 +151,19 @@ void qc_lanes_add_up_f32(float *sum, size_t rows, const float *f, size_t stride,
             floats_avx512(sum + r * QC_LANES, f + r * stride, stride, d, count);
     if (QC_HAS_AVX2()) {
         for (; r + 2 <= rows; r += 2) floats_avx2(sum + r * QC_LANES, f + r * stride, stride, d, count);
-        for (; r < rows; r++) float_row_avx2(sum + r * QC_LANES, f + r * stride, d, count);
+        for (; r < rows; r++) float_row_avx2(sum + r * QC_LANES, f + r * stride, stride, d, count);
     }
 #endif
     for (; r < rows; r++) floats_plain(sum + r * QC_LANES, f + r * stride, d, count);
 }
 
-static QC_INLINE void carry_body(double *restrict sum, const double *restrict f, const double *restrict d, size_t rows)
+static QC_INLINE void qc_lanes_carry_body(double *restrict sum, const double *restrict f, const double *restrict d,
+                                          size_t rows)
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t l = 0; l < QC_LANES; l++) sum[r * QC_LANES + l] = __builtin_fma(f[r], d[l], sum[r * QC_LANES + l]);
 }
-QC_SIMD(carry, (double *sum, const double *f, const double *d, size_t rows), (sum, f, d, rows))
-
-void qc_lanes_carry(double *sum, const double *f, const double *d, size_t rows)
-{
-    carry(sum, f, d, rows);
-}
-
-#ifdef X86_TILES
-/* Adds to LANE_ROWS rows from `at`, whose sums stay in registers. */
-QC_TARGET_AVX512 static void carry_all_avx512(double *sum, const double *const *f, size_t at, const double *d,
-                                              size_t count)
-{
-    enum { FORWARD = 32 }; /* four cache lines */
-    __m512d s[LANE_ROWS * LANE_VECTORS];
-#pragma GCC unroll 24
-    for (size_t i = 0; i < LANE_ROWS * LANE_VECTORS; i++) s[i] = _mm512_loadu_pd(sum + 8 * i);
-    for (size_t t = 0; t < count; t++, d += QC_LANES) {
-        const double *row = f[t] + at;
-        const __m512d y0 = _mm512_loadu_pd(d), y1 = _mm512_loadu_pd(d + 8), y2 = _mm512_loadu_pd(d + 16),
-                      y3 = _mm512_loadu_pd(d + 24);
-        __builtin_prefetch(row + FORWARD);
-#pragma GCC unroll 6
-        for (size_t r = 0; r < LANE_ROWS; r++) {
-            const __m512d x = _mm512_set1_pd(row[r]);
-            s[4 * r] = _mm512_fmadd_pd(x, y0, s[4 * r]);
-            s[4 * r + 1] = _mm512_fmadd_pd(x, y1, s[4 * r + 1]);
-            s[4 * r + 2] = _mm512_fmadd_pd(x, y2, s[4 * r + 2]);
-            s[4 * r + 3] = _mm512_fmadd_pd(x, y3, s[4 * r + 3]);
-        }
-    }
-#pragma GCC unroll 24
-    for (size_t i = 0; i < LANE_ROWS * LANE_VECTORS; i++) _mm512_storeu_pd(sum + 8 * i, s[i]);
-}
-
-/* Adds to one row. */
-QC_TARGET_AVX2 static void carry_all_avx2(double *sum, const double *const *f, size_t at, const double *d, size_t count)
-{
-    __m256d s[8];
-#pragma GCC unroll 8
-    for (size_t i = 0; i < 8; i++) s[i] = _mm256_loadu_pd(sum + 4 * i);
-    for (size_t t = 0; t < count; t++, d += QC_LANES) {
-        const __m256d x = _mm256_set1_pd(f[t][at]);
-#pragma GCC unroll 8
-        for (size_t i = 0; i < 8; i++) s[i] = _mm256_fmadd_pd(x, _mm256_loadu_pd(d + 4 * i), s[i]);
-    }
-#pragma GCC unroll 8
-    for (size_t i = 0; i < 8; i++) _mm256_storeu_pd(sum + 4 * i, s[i]);
-}
-#endif
+QC_SIMD_EXPORTED(qc_lanes_carry, (double *sum, const double *f, const double *d, size_t rows), (sum, f, d, rows))
 
 void qc_lanes_carry_all(double *sum, const double *const *f, const double *d, size_t first, size_t end, size_t count)
 {
@@ -343,5 +173,6 @@ void qc_lanes_carry_all(double *sum, const double *const *f, const double *d, si
     for (; wide && r + LANE_ROWS <= end; r += LANE_ROWS) carry_all_avx512(sum + r * QC_LANES, f, r, d, count);
     for (; vectors && r < end; r++) carry_all_avx2(sum + r * QC_LANES, f, r, d, count);
 #endif
-    for (size_t t = 0; r < end && t < count; t++) carry(sum + r * QC_LANES, f[t] + r, d + t * QC_LANES, end - r);
+    for (size_t t = 0; r < end && t < count; t++)
+        qc_lanes_carry(sum + r * QC_LANES, f[t] + r, d + t * QC_LANES, end - r);
 }

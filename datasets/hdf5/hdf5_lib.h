@@ -105,13 +105,6 @@ bool qc_h5_vlen_open(struct qc_h5_set *s, hid_t type, hid_t space, struct qc_sta
 void qc_h5_ragged_free(struct qc_h5_ragged *r); /* NULL-safe */
 bool qc_h5_ragged_read(void *out, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st);
 
-/* Describes a group as one list entry; s is the open group. */
-bool qc_h5_describe_group(struct qc_data_entry *out, const struct qc_h5_set *s, const char *name, struct qc_arena *a,
-                          struct qc_status *st);
-/* Describes one data set for qc_h5_list, in the arena; set -1: the name refers to another file. */
-bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, const struct qc_h5_elsewhere *e,
-                    const struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st);
-
 /* Returns the values of a numeric attribute (malloc), exactly: a long double holds every type that we read. Fails if it
    is not numeric or is damaged, or if there are no or too many values. */
 bool qc_h5_attribute_numbers(long double **out, size_t *count, hid_t attribute);

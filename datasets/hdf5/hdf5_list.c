@@ -106,8 +106,8 @@ static void storage_text(char *buf, unsigned size, hid_t set, unsigned rank)
 }
 
 /* Rank, dims and type of the open samples, and the attributes of their object. */
-bool qc_h5_describe_group(struct qc_data_entry *out, const struct qc_h5_set *s, const char *name, struct qc_arena *a,
-                          struct qc_status *st)
+static bool h5_describe_group(struct qc_data_entry *out, const struct qc_h5_set *s, const char *name,
+                              struct qc_arena *a, struct qc_status *st)
 {
     struct attributes attributes = {.a = a, .st = st};
     hsize_t next = 0;
@@ -162,8 +162,9 @@ static bool describe_here(struct qc_data_entry *out, hid_t set, const char *name
     return st->code == QC_OK;
 }
 
-bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, const struct qc_h5_elsewhere *way,
-                    const struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st)
+/* Describes one data set for qc_h5_list, in the arena; set -1: the name refers to another file. */
+static bool h5_describe(struct qc_data_entry *out, hid_t set, const char *name, const struct qc_h5_elsewhere *way,
+                        const struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_h5_elsewhere e = *way;
     if (set < 0 || (!qc_h5_is_here(&e, set, f->path) && e.refused)) {
@@ -273,7 +274,7 @@ static bool add_entry(struct walk *w, hid_t set)
     if (!w->entries) return false;
     if (w->count >= QC_H5_SETS_MAX)
         return qc_fail(w->st, QC_UNSUPPORTED, "more than %d data sets in one file", QC_H5_SETS_MAX);
-    if (!qc_h5_describe(&w->entries[w->count], set, w->path, &w->elsewhere, w->file, w->a, w->st)) return false;
+    if (!h5_describe(&w->entries[w->count], set, w->path, &w->elsewhere, w->file, w->a, w->st)) return false;
     w->count++;
     return true;
 }
@@ -327,7 +328,7 @@ static bool take_samples(bool *done, struct walk *w, hid_t group, const struct q
     if (ok && w->st->code == QC_OK &&
         (w->entries = qc_arena_grown(w->a, w->entries, w->count, &w->capacity, sizeof *w->entries, w->st)) != NULL) {
         struct qc_data_entry *e = &w->entries[w->count];
-        *done = why.code == QC_OK ? qc_h5_describe_group(e, &s, w->path, w->a, w->st)
+        *done = why.code == QC_OK ? h5_describe_group(e, &s, w->path, w->a, w->st)
                                   : describe_unread(e, w->path, w->a, w->st);
         w->count += *done;
     }

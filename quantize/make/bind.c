@@ -36,7 +36,10 @@ static bool same_scales(const struct qc_qparams *a, const struct qc_qparams *b)
     return same;
 }
 
-bool qc_network_take_rounded(bool *taken, struct qc_network *net, struct qc_status *st)
+/* Takes over the weights that --method auto rounded, since their grid does not depend on the ranges of activations. If
+   *taken, net->rounded and net->weight_rounding hold them, with the activation parameters of net->simulated, which is
+   bound. *taken is false if a weight scale changed, for its bias or for a narrow accumulator. */
+static bool network_take_rounded(bool *taken, struct qc_network *net, struct qc_status *st)
 {
     struct qc_auto_method *m = net->auto_method;
     *taken = m && m->rounded;
@@ -71,7 +74,7 @@ static bool make_plain(struct qc_network *net, const struct qc_round_weights_opt
     const bool ok = qc_choose(&plain->calibration, net->simulated, net->evidence->statistics,
                               qc_dataset_file(net->setup->data), &net->scheme.calibration, st) &&
                     qc_keep_target_limits(net->simulated, net->scheme.options->runs_on, st) &&
-                    qc_network_take_rounded(&taken, net, st) &&
+                    network_take_rounded(&taken, net, st) &&
                     (taken || (rounding ? qc_round_weights(&net->weight_rounding, &net->rounded, net->simulated,
                                                            qc_network_moments(net), rounding, st)
                                         : qc_network_store_nearest(&net->rounded, net, st)));
@@ -210,7 +213,7 @@ static bool round_weights(struct qc_network *net, struct qc_status *st)
     const struct qc_round_weights_options r = qc_network_rounding(net);
     bool taken = false;
     if (!net->weight_rounder && (nearest || net->scheme.settings->plan.accumulator.bits % 32 == 0) &&
-        !qc_network_take_rounded(&taken, net, st))
+        !network_take_rounded(&taken, net, st))
         return false;
     if (taken) return true;
     if (nearest) return qc_network_store_nearest(&net->rounded, net, st);

@@ -312,7 +312,8 @@ const struct qc_report_trial *qc_auto_method_chosen(const struct qc_auto_method 
     return NULL;
 }
 
-void qc_auto_method_free(struct qc_auto_method *m)
+/* NULL-safe */
+static void auto_method_free(struct qc_auto_method *m)
 {
     if (!m) return;
     qc_weight_rounding_free(m->rounding);
@@ -326,7 +327,7 @@ void qc_network_free(struct qc_network *net)
     if (!net) return;
     for (size_t i = 0; net->lowered && i < net->setup->format_count; i++) qc_graph_free(net->lowered[i]);
     qc_calibration_free(net->calibration);
-    qc_auto_method_free(net->auto_method);
+    auto_method_free(net->auto_method);
     qc_plain_free(net->unpropagated);
     qc_partition_free(net->partition);
     qc_graph_free(net->narrowed);

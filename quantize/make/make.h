@@ -23,10 +23,6 @@ bool qc_network_collect(struct qc_network *n, struct qc_status *st);
 bool qc_network_bind(struct qc_network *n, struct qc_status *st);
 /* Rounds the weights of n->simulated, which is bound, to nearest. */
 bool qc_network_store_nearest(struct qc_graph **out, const struct qc_network *n, struct qc_status *st);
-/* Takes over the weights that --method auto rounded, since their grid does not depend on the ranges of activations. If
- *taken, n->rounded and n->weight_rounding hold them, with the activation parameters of n->simulated, which is bound.
- *taken is false if a weight scale changed, for its bias or for a narrow accumulator. */
-bool qc_network_take_rounded(bool *taken, struct qc_network *n, struct qc_status *st);
 
 /* Adapts tables and biases to the target, warns of layers that could not be rounded in full, and drops second moments
    that nothing needs again. Call when weights and biases are final. */

@@ -65,9 +65,8 @@ struct qc_auto_method {
     struct qc_weight_rounding *rounding; /* with the ranges of mse; NULL: rounded to nearest, or taken over */
     struct qc_graph *rounded; /* with the ranges of mse and weights in integers; NULL: no trials, or taken over */
     double seconds;           /* without rounding */
-    double rounding_seconds;  /* of rounding that was not taken over (qc_network_take_rounded) */
+    double rounding_seconds;  /* of rounding that was not taken over (network_take_rounded) */
 };
-void qc_auto_method_free(struct qc_auto_method *m); /* NULL-safe */
 /* Returns the trial that was chosen; NULL if there were none. NULL-safe. */
 const struct qc_report_trial *qc_auto_method_chosen(const struct qc_auto_method *m);
 

@@ -51,7 +51,8 @@ static int64_t time_of(const struct rate *rates, enum kind kind, struct work w)
                                    1000);
 }
 
-int64_t qc_elements_of_one(const struct qc_graph *g, qc_id value)
+/* Returns the number of elements of a value; 0 if a dimension behind the first is free. */
+static int64_t elements_of_one(const struct qc_graph *g, qc_id value)
 {
     const struct qc_shape *s = &qc_value(g, value)->type.shape;
     int64_t n = s->rank < 0 ? 0 : 1;
@@ -102,7 +103,7 @@ static int64_t block_for(const struct rate *r)
 static int64_t time_to_reorder(const struct rate *r, const struct qc_uses *uses, const struct qc_node *n)
 {
     const struct qc_shape *s = &qc_value(uses->graph, n->outputs)->type.shape;
-    const struct work w = {.results = qc_elements_of_one(uses->graph, n->outputs)};
+    const struct work w = {.results = elements_of_one(uses->graph, n->outputs)};
     if (s->rank != 4 || s->dim[1] % block_for(r) == 0) return 0;
     for (qc_id reader = qc_only_reader(uses, n->outputs); reader; reader = qc_only_reader(uses, n->outputs)) {
         n = &uses->graph->nodes[reader];
@@ -165,7 +166,7 @@ static bool times_of_product(const struct rate *r, struct qc_operator_times *out
     const struct qc_graph *g = uses->graph;
     const struct qc_node *n = &g->nodes[node];
     const struct qc_shape *s = &qc_value(g, n->outputs)->type.shape;
-    const int64_t results = qc_elements_of_one(g, n->outputs), weights = qc_elements_of_one(g, n->inputs[1]);
+    const int64_t results = elements_of_one(g, n->outputs), weights = elements_of_one(g, n->inputs[1]);
     uint64_t all = 0;
     if (results <= 0 || weights <= 0 || !qc_multiply_adds(&all, g, node)) return false;
     if (qc_is_recurrent(n->op)) {
@@ -284,7 +285,7 @@ static bool times_of_other(const struct rate *r, struct qc_operator_times *out, 
 {
     const struct qc_graph *g = uses->graph;
     const struct pair kind = kinds_of(n);
-    const int64_t results = qc_elements_of_one(g, n->outputs), read = qc_elements_of_one(g, n->inputs[0]);
+    const int64_t results = elements_of_one(g, n->outputs), read = elements_of_one(g, n->inputs[0]);
     const bool pool = n->op == QC_OP_AveragePool || n->op == QC_OP_MaxPool;
     if (!results || !read) return false;
     struct work w = {.results = results, .window = pool ? pooled_elements(n, results) : read};
@@ -315,7 +316,7 @@ bool qc_times_of_node(struct qc_operator_times *out, enum qc_processor on, const
         return true;
     }
     if (qc_node_affine(n) == QC_AFFINE_BOUND) {
-        const struct work w = {.results = qc_elements_of_one(g, n->outputs)};
+        const struct work w = {.results = elements_of_one(g, n->outputs)};
         if (!joins_product(r, uses, n)) out->real = time_of(r, QC_TIME_FLOAT_LIGHT, w);
         return true;
     }
@@ -406,7 +407,7 @@ int64_t qc_time_of_layout(enum qc_processor on, const struct qc_graph *g, const 
         for (unsigned i = 0; i < (conv ? 1 : n->input_count); i++) {
             const qc_id v = n->inputs[i], maker = v && g->values[v].kind == QC_VALUE_RESULT ? g->values[v].node : 0;
             if (!v || qc_constant_of(g, v) || !has_layout(g, v)) continue;
-            moved[last[v]] += time_of(r, QC_TIME_LAYOUT, (struct work){.results = qc_elements_of_one(g, v)});
+            moved[last[v]] += time_of(r, QC_TIME_LAYOUT, (struct work){.results = elements_of_one(g, v)});
             count[last[v]]++;
             stored = stored || (!last[v] && maker && integer[maker]);
         }
@@ -414,7 +415,7 @@ int64_t qc_time_of_layout(enum qc_processor on, const struct qc_graph *g, const 
         /* qc_time_to_convert counts values that float operators make for convolutions */
         if (integer[id] && (conv ? stored : passes_layout(n))) time += moved[!is_last];
         if (integer[id] && stored && n->op == QC_OP_MaxPool) {
-            const struct work w = {.window = pooled_elements(n, qc_elements_of_one(g, n->outputs))};
+            const struct work w = {.window = pooled_elements(n, elements_of_one(g, n->outputs))};
             time += time_of(r, QC_TIME_INT_MAX_FIRST, w);
         }
         for (unsigned k = 0; k < n->output_count; k++) last[n->outputs + k] = is_last;
@@ -430,7 +431,7 @@ int64_t qc_time_to_convert(enum qc_processor on, const struct qc_graph *g, qc_id
                                       [QC_CONVERT_FROM_8] = QC_TIME_DEQUANTIZE,
                                       [QC_CONVERT_16] = QC_TIME_ROUND_WIDE,
                                       [QC_CONVERT_WEIGHT] = QC_TIME_UNPACK};
-    const struct work w = {.results = qc_elements_of_one(g, value)};
+    const struct work w = {.results = elements_of_one(g, value)};
     const qc_id qparams = qc_value(g, value)->type.qparams;
     if (what == QC_CONVERT_WEIGHT && qparams && g->qparams_of[qparams].at_load) return 0;
     return time_of(r, kinds[what], w) + (changes_layout ? time_of(r, QC_TIME_LAYOUT, w) : 0);

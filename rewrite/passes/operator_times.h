@@ -14,9 +14,6 @@ struct qc_operator_times {
     int64_t real, integer;
 };
 
-/* Returns the number of elements of a value; 0 if a dimension behind the first is free. */
-int64_t qc_elements_of_one(const struct qc_graph *g, qc_id value);
-
 /* The times of a node on real and on affine values, without conversions of inputs and results; 0 if it is computed
    once, or with another one. Returns false if a shape is unknown. */
 bool qc_times_of_node(struct qc_operator_times *out, enum qc_processor on, const struct qc_uses *uses, qc_id node);

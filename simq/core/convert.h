@@ -37,6 +37,38 @@ bool qc_convert_rows_run(const struct qc_convert_rows *c, size_t first, uint8_t 
 /* The same with AVX2. Requires AVX2 and c->uniform. */
 void qc_convert_rows_avx2(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step, const int32_t *x,
                           size_t x_step, size_t rows, size_t n);
+
+/* Compile-time variant of a loop. */
+struct qc_convert_form {
+    int vectors; /* per row, 1 to 4 */
+    bool whole;  /* all vectors are full */
+    bool is_signed, large, plain;
+};
+
+/* Defines a function `name` with these parameters for c->uniform. It calls the variant of the inline function
+   `of` that c needs. */
+#define QC_CONVERT_FORM(name, target, of, s, l, p)                                                                     \
+    target static void name(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step,               \
+                            const int32_t *x, size_t x_step, size_t rows, size_t n)                                    \
+    {                                                                                                                  \
+        of(c, first, y, y_step, x, x_step, rows, n,                                                                    \
+           (struct qc_convert_form){.is_signed = (s), .large = (l), .plain = (p)});                                    \
+    }
+#define QC_CONVERT_FORMS(scope, name, target, of)                                                                      \
+    QC_CONVERT_FORM(name##_u8, target, of, false, false, false)                                                        \
+    QC_CONVERT_FORM(name##_i8, target, of, true, false, false)                                                         \
+    QC_CONVERT_FORM(name##_u8_large, target, of, false, true, false)                                                   \
+    QC_CONVERT_FORM(name##_i8_large, target, of, true, true, false)                                                    \
+    QC_CONVERT_FORM(name##_u8_plain, target, of, false, false, true)                                                   \
+    QC_CONVERT_FORM(name##_i8_plain, target, of, true, false, true)                                                    \
+    scope void name(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step, const int32_t *x,     \
+                    size_t x_step, size_t rows, size_t n)                                                              \
+    {                                                                                                                  \
+        (c->plain       ? c->is_signed ? name##_i8_plain : name##_u8_plain                                             \
+         : c->large     ? c->is_signed ? name##_i8_large : name##_u8_large                                             \
+         : c->is_signed ? name##_i8                                                                                    \
+                        : name##_u8)(c, first, y, y_step, x, x_step, rows, n);                                         \
+    }
 #endif
 
 /* Inside simq/: the roundings of arith/real_steps.h between the scales of values, also over views. */

@@ -58,18 +58,11 @@ struct bytes {
     __m512 a[4]; /* factors */
 };
 
-/* Compile-time variant of a loop. */
-struct form {
-    int vectors; /* per row, 1 to 4 */
-    bool whole;  /* all vectors are full */
-    bool is_signed, large, plain;
-};
-
 /* Converts four vectors of accumulators to 64 bytes. Each step saturates, so the bounds can be applied after
    rounding. A product below the int32 range, or NaN, converts to INT32_MIN, which saturates to the lowest level.
    Products above the range are clamped first (`large`). */
 QC_TARGET_AVX512 static QC_INLINE __m512i packed_convert_rows(const int32_t *x, const struct bytes *b,
-                                                              const struct form f)
+                                                              const struct qc_convert_form f)
 {
     __m512i q[4];
     for (int k = 0; k < 4; k++) {
@@ -96,7 +89,7 @@ QC_TARGET_AVX512 static QC_INLINE __m512i packed_convert_rows(const int32_t *x, 
 /* Converts n channels of each row, at most 64. */
 QC_TARGET_AVX512 static QC_INLINE void columns_convert_rows(uint8_t *y, ptrdiff_t y_step, const int32_t *x,
                                                             size_t x_step, size_t rows, size_t n,
-                                                            const struct bytes *bytes, const struct form f)
+                                                            const struct bytes *bytes, const struct qc_convert_form f)
 {
     const __mmask64 mask = f.whole ? 0 : (UINT64_C(1) << n) - 1;
     const struct bytes b = *bytes;
@@ -115,15 +108,19 @@ QC_TARGET_AVX512 static QC_INLINE void columns_convert_rows(uint8_t *y, ptrdiff_
 }
 
 QC_TARGET_AVX512 static QC_INLINE void any_columns(uint8_t *y, ptrdiff_t y_step, const int32_t *x, size_t x_step,
-                                                   size_t rows, size_t n, const struct bytes *b, struct form f)
+                                                   size_t rows, size_t n, const struct bytes *b,
+                                                   struct qc_convert_form f)
 {
     f.vectors = (int)((n + LANES - 1) / LANES);
     f.whole = n % LANES == 0;
 #define QC_CASE(v, w)                                                                                                  \
     if (f.vectors == (v) && f.whole == (w))                                                                            \
-    columns_convert_rows(                                                                                              \
-        y, y_step, x, x_step, rows, n, b,                                                                              \
-        (struct form){.vectors = (v), .whole = (w), .is_signed = f.is_signed, .large = f.large, .plain = f.plain})
+    columns_convert_rows(y, y_step, x, x_step, rows, n, b,                                                             \
+                         (struct qc_convert_form){.vectors = (v),                                                      \
+                                                  .whole = (w),                                                        \
+                                                  .is_signed = f.is_signed,                                            \
+                                                  .large = f.large,                                                    \
+                                                  .plain = f.plain})
     QC_CASE(4, true);
     else QC_CASE(3, true);
     else QC_CASE(2, true);
@@ -137,7 +134,7 @@ QC_TARGET_AVX512 static QC_INLINE void any_columns(uint8_t *y, ptrdiff_t y_step,
 
 QC_TARGET_AVX512 static QC_INLINE void rows_of_convert_rows(const struct qc_convert_rows *c, size_t first, uint8_t *y,
                                                             ptrdiff_t y_step, const int32_t *x, size_t x_step,
-                                                            size_t rows, size_t n, const struct form f)
+                                                            size_t rows, size_t n, const struct qc_convert_form f)
 {
     const bool channels = c->rounding.count > 1;
     const float *factor = c->rounding.a + (channels ? first : 0);
@@ -166,19 +163,7 @@ QC_TARGET_AVX512 static QC_INLINE void rows_of_convert_rows(const struct qc_conv
     }
 }
 
-#define QC_ROWS(name, s, l, p)                                                                                         \
-    QC_TARGET_AVX512 static void name(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step,     \
-                                      const int32_t *x, size_t x_step, size_t rows, size_t n)                          \
-    {                                                                                                                  \
-        rows_of_convert_rows(c, first, y, y_step, x, x_step, rows, n,                                                  \
-                             (struct form){.is_signed = (s), .large = (l), .plain = (p)});                             \
-    }
-QC_ROWS(rows_u8, false, false, false)
-QC_ROWS(rows_i8, true, false, false)
-QC_ROWS(rows_u8_large, false, true, false)
-QC_ROWS(rows_i8_large, true, true, false)
-QC_ROWS(rows_u8_plain, false, false, true)
-QC_ROWS(rows_i8_plain, true, false, true)
+QC_CONVERT_FORMS(static, rows_uniform, QC_TARGET_AVX512, rows_of_convert_rows)
 
 bool qc_convert_rows_run(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step, const int32_t *x,
                          size_t x_step, size_t rows, size_t n)
@@ -190,16 +175,8 @@ bool qc_convert_rows_run(const struct qc_convert_rows *c, size_t first, uint8_t 
     }
     if (!c->uniform)
         rows_any(c, first, y, y_step, x, x_step, rows, n);
-    else if (c->plain)
-        (c->is_signed ? rows_i8_plain : rows_u8_plain)(c, first, y, y_step, x, x_step, rows, n);
-    else if (c->is_signed && c->large)
-        rows_i8_large(c, first, y, y_step, x, x_step, rows, n);
-    else if (c->is_signed)
-        rows_i8(c, first, y, y_step, x, x_step, rows, n);
-    else if (c->large)
-        rows_u8_large(c, first, y, y_step, x, x_step, rows, n);
     else
-        rows_u8(c, first, y, y_step, x, x_step, rows, n);
+        rows_uniform(c, first, y, y_step, x, x_step, rows, n);
     return true;
 }
 #else

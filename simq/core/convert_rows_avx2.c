@@ -15,16 +15,9 @@ struct bytes {
     __m256i mask[4]; /* valid lanes */
 };
 
-/* Compile-time variant of a loop. */
-struct form {
-    int vectors; /* per row, 2 or 4 */
-    bool whole;  /* all vectors are full */
-    bool is_signed, large, plain;
-};
-
 /* As in simq/core/convert_rows.c, for 32 bytes. */
 QC_TARGET_AVX2 static QC_INLINE __m256i packed_convert_rows_avx2(const int32_t *x, const struct bytes *b,
-                                                                 const struct form f)
+                                                                 const struct qc_convert_form f)
 {
     __m256i q[4];
     for (int k = 0; k < 4; k++) {
@@ -56,7 +49,8 @@ QC_TARGET_AVX2 static QC_INLINE __m256i packed_convert_rows_avx2(const int32_t *
 /* Converts n channels of each row, at most 32. */
 QC_TARGET_AVX2 static QC_INLINE void columns_convert_rows_avx2(uint8_t *y, ptrdiff_t y_step, const int32_t *x,
                                                                size_t x_step, size_t rows, size_t n,
-                                                               const struct bytes *bytes, const struct form f)
+                                                               const struct bytes *bytes,
+                                                               const struct qc_convert_form f)
 {
     const struct bytes b = *bytes;
     for (size_t r = 0; r < rows; r++, x += x_step, y += y_step) {
@@ -76,7 +70,7 @@ QC_TARGET_AVX2 static QC_INLINE void columns_convert_rows_avx2(uint8_t *y, ptrdi
 QC_TARGET_AVX2 static QC_INLINE void rows_of_convert_rows_avx2(const struct qc_convert_rows *c, size_t first,
                                                                uint8_t *y, ptrdiff_t y_step, const int32_t *x,
                                                                size_t x_step, size_t rows, size_t n,
-                                                               const bool is_signed, const bool large, const bool plain)
+                                                               const struct qc_convert_form f)
 {
     const bool channels = c->rounding.count > 1;
     const float *factor = c->rounding.a + (channels ? first : 0);
@@ -93,9 +87,12 @@ QC_TARGET_AVX2 static QC_INLINE void rows_of_convert_rows_avx2(const struct qc_c
                 channels ? _mm256_maskload_ps(factor + i + (ptrdiff_t)LANES * k, b.mask[k]) : _mm256_set1_ps(*factor);
         }
 #define QC_CASE(v, w)                                                                                                  \
-    columns_convert_rows_avx2(                                                                                         \
-        y + i, y_step, x + i, x_step, rows, left, &b,                                                                  \
-        (struct form){.vectors = (v), .whole = (w), .is_signed = is_signed, .large = large, .plain = plain})
+    columns_convert_rows_avx2(y + i, y_step, x + i, x_step, rows, left, &b,                                            \
+                              (struct qc_convert_form){.vectors = (v),                                                 \
+                                                       .whole = (w),                                                   \
+                                                       .is_signed = f.is_signed,                                       \
+                                                       .large = f.large,                                               \
+                                                       .plain = f.plain})
         if (left == FULL)
             QC_CASE(4, true);
         else if (left == FULL / 2)
@@ -106,27 +103,5 @@ QC_TARGET_AVX2 static QC_INLINE void rows_of_convert_rows_avx2(const struct qc_c
     }
 }
 
-#define QC_ROWS(name, s, l, p)                                                                                         \
-    QC_TARGET_AVX2 static void name(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step,       \
-                                    const int32_t *x, size_t x_step, size_t rows, size_t n)                            \
-    {                                                                                                                  \
-        rows_of_convert_rows_avx2(c, first, y, y_step, x, x_step, rows, n, (s), (l), (p));                             \
-    }
-QC_ROWS(rows_u8, false, false, false)
-QC_ROWS(rows_i8, true, false, false)
-QC_ROWS(rows_u8_large, false, true, false)
-QC_ROWS(rows_i8_large, true, true, false)
-QC_ROWS(rows_u8_plain, false, false, true)
-QC_ROWS(rows_i8_plain, true, false, true)
-
-void qc_convert_rows_avx2(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step, const int32_t *x,
-                          size_t x_step, size_t rows, size_t n)
-{
-    if (c->plain)
-        (c->is_signed ? rows_i8_plain : rows_u8_plain)(c, first, y, y_step, x, x_step, rows, n);
-    else if (c->is_signed)
-        (c->large ? rows_i8_large : rows_i8)(c, first, y, y_step, x, x_step, rows, n);
-    else
-        (c->large ? rows_u8_large : rows_u8)(c, first, y, y_step, x, x_step, rows, n);
-}
+QC_CONVERT_FORMS(, qc_convert_rows_avx2, QC_TARGET_AVX2, rows_of_convert_rows_avx2)
 #endif

@@ -53,5 +53,3 @@ struct qc_fb_schema {
 };
 
 size_t qc_fb_size(enum qc_fb_type t); /* bytes of a number; 4 for types that are stored as an offset */
-/* Returns the table with this number in the union, or 0 if it is unknown. */
-unsigned qc_fb_union_table(const struct qc_fb_schema *s, unsigned number);

@@ -41,7 +41,8 @@ size_t qc_fb_size(enum qc_fb_type t)
     return 4;
 }
 
-unsigned qc_fb_union_table(const struct qc_fb_schema *s, unsigned number)
+/* Returns the table with this number in the union, or 0 if it is unknown. */
+static unsigned fb_union_table(const struct qc_fb_schema *s, unsigned number)
 {
     for (unsigned i = 1; number && i < s->table_count; i++)
         if (s->tables[i].in_union == number) return i;
@@ -167,7 +168,7 @@ static bool verify_field(struct verifier *v, const struct place *above, const st
     if (f->type == QC_FB_UNION) {
         const size_t which = field_offset(v->bytes, at, f->number - 1);
         const unsigned kind = which && which < table_size ? v->bytes[at + which] : 0;
-        table = kind ? qc_fb_union_table(v->schema, f->child + kind) : 0;
+        table = kind ? fb_union_table(v->schema, f->child + kind) : 0;
     }
     if (!inside(v, to, 4)) return damaged(v, &where, "begins outside of the file");
     return !table || verify_table(v, &where, table, to, depth);
@@ -211,11 +212,6 @@ static size_t place_of(const struct qc_fb_table *t, unsigned field)
 {
     const size_t offset = t->at ? field_offset(t->bytes, t->at, t->schema->fields[field].number) : 0;
     return offset ? t->at + offset : 0;
-}
-
-bool qc_fb_has(const struct qc_fb_table *t, unsigned field)
-{
-    return place_of(t, field) != 0;
 }
 
 int64_t qc_fb_int(const struct qc_fb_table *t, unsigned field)

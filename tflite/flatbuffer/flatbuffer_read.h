@@ -28,7 +28,6 @@ bool qc_fb_open(struct qc_fb_table *root, const struct qc_fb_schema *schema, uns
                 size_t size, struct qc_status *st);
 
 /* field: index in the schema of a field of this table. Absent numbers have the default, absent strings are "". */
-bool qc_fb_has(const struct qc_fb_table *t, unsigned field);
 int64_t qc_fb_int(const struct qc_fb_table *t, unsigned field); /* a uint64 above INT64_MAX gives INT64_MAX */
 float qc_fb_float(const struct qc_fb_table *t, unsigned field);
 const char *qc_fb_string(const struct qc_fb_table *t, unsigned field);

@@ -24,7 +24,7 @@ bool qc_tfl_refer(struct qc_tfl_reader *r, size_t count, size_t each, struct qc_
                    (int)TIMES);
 }
 
-bool qc_tfl_make(struct qc_tfl_reader *r, size_t count, size_t each, struct qc_status *st)
+static bool tfl_make(struct qc_tfl_reader *r, size_t count, size_t each, struct qc_status *st)
 {
     enum { LEAST = 1 << 24, TIMES = 64 }; /* sparse networks keep one element in 20, not one in hundreds */
     if (!count_bytes(&r->all->made, count, each, LEAST + TIMES * r->all->size))
@@ -251,7 +251,7 @@ static struct qc_tensor *new_tensor(struct qc_tfl_node *n, const struct qc_tfl_v
     QC_ARENA_SCOPE *a = v->sparsity.at ? qc_arena_new() : NULL;
     const uint8_t *data = v->data;
     if (v->sparsity.at && !a) qc_fail_memory(st, 1);
-    if (!qc_tfl_make(n->r, qc_shape_elements(shape), qc_dtype_size(v->dtype), st) ||
+    if (!tfl_make(n->r, qc_shape_elements(shape), qc_dtype_size(v->dtype), st) ||
         (v->sparsity.at && (!a || !qc_tfl_dense_data(&data, a, v, st)))) {
         qc_where(st, "tensor %zu '%.200s'", v->index, v->name);
         return NULL;
@@ -297,7 +297,7 @@ static bool parameters(qc_id out[2], struct qc_tfl_node *n, const struct qc_tfl_
 {
     const size_t count = v->scales.count;
     const struct qc_shape shape = count == 1 ? QC_SCALAR : QC_SHAPE((int64_t)count);
-    if (!qc_tfl_make(n->r, count, sizeof(float), st)) return false;
+    if (!tfl_make(n->r, count, sizeof(float), st)) return false;
     struct qc_tensor *s = qc_tensor_new(QC_F32, &shape, st), *z = s ? qc_tensor_new(v->dtype, &shape, st) : NULL;
     for (size_t i = 0; z && i < count; i++) {
         const int64_t zero = v->zeros.count ? qc_fb_vector_int(&v->zeros, v->zeros.count == 1 ? 0 : i) : 0;
@@ -329,7 +329,7 @@ static qc_id with_scales(struct qc_tfl_node *n, const struct qc_tfl_value *v, qc
                          const struct qc_tfl_scales *s, struct qc_status *st)
 {
     const struct qc_shape shape = s->count == 1 ? QC_SCALAR : QC_SHAPE((int64_t)s->count);
-    if (!qc_tfl_make(n->r, s->count, sizeof(float), st)) return 0;
+    if (!tfl_make(n->r, s->count, sizeof(float), st)) return 0;
     struct qc_tensor *scale = qc_tensor_of(QC_F32, &shape, s->scale, st), *zero = NULL;
     if (scale) zero = qc_tensor_new(QC_I32, &shape, st);
     if (!zero) {

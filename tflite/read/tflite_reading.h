@@ -120,7 +120,6 @@ bool qc_tfl_read_values(struct qc_tfl_reader *r, struct qc_status *st);
 /* Count the bytes of a name, list or vector at each reference, and those of a constant when it is made. Fail if they
    exceed a multiple of the file's size. */
 bool qc_tfl_refer(struct qc_tfl_reader *r, size_t count, size_t each, struct qc_status *st);
-bool qc_tfl_make(struct qc_tfl_reader *r, size_t count, size_t each, struct qc_status *st);
 
 /* Gives the elements of a sparse constant in row-major order in `a` (read_sparse.c). Fails if its indices do not fit
    its shape or data. */

@@ -52,29 +52,21 @@ const struct qc_tfl_operator_info *qc_tfl_operator_info(int64_t code)
     return code >= 0 && code < count && operators[code].name ? &operators[code] : NULL;
 }
 
-static const struct {
-    const char *name;
-    enum qc_dtype dtype;
-} types[] = {
-#define QC_X(name_, code, dtype_) [code] = {.name = #name_, .dtype = QC_##dtype_},
+static const enum qc_dtype types[] = {
+#define QC_X(name, code, dtype) [code] = QC_##dtype,
     QC_TFL_TYPES(QC_X)
 #undef QC_X
 };
 enum { TYPE_COUNT = sizeof types / sizeof *types };
 
-const char *qc_tfl_type_name(int64_t type)
-{
-    return type >= 0 && type < TYPE_COUNT ? types[type].name : "unknown";
-}
-
 enum qc_dtype qc_dtype_from_tfl(int64_t type)
 {
-    return type >= 0 && type < TYPE_COUNT ? types[type].dtype : QC_NONE;
+    return type >= 0 && type < TYPE_COUNT ? types[type] : QC_NONE;
 }
 
 int qc_tfl_type_of(enum qc_dtype dtype)
 {
     for (int i = 0; dtype != QC_NONE && i < TYPE_COUNT; i++)
-        if (types[i].dtype == dtype) return i;
+        if (types[i] == dtype) return i;
     return -1;
 }

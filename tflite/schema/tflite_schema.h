@@ -70,7 +70,6 @@ enum qc_tfl_type {
     QC_TFL_TYPES(QC_X)
 #undef QC_X
 };
-const char *qc_tfl_type_name(int64_t type);    /* "unknown" */
 enum qc_dtype qc_dtype_from_tfl(int64_t type); /* QC_NONE: not supported */
 int qc_tfl_type_of(enum qc_dtype dtype);       /* -1: there is none */
 

@@ -48,6 +48,51 @@ struct qc_depthwise_line {
 };
 typedef void qc_depthwise_line_fn(const struct qc_depthwise_line *d);
 
+/* Defines walk(d, first, f): computes the results of a line from channel `first` on. Columns that windows share stay in
+   registers. Needs struct column, load(&column, d, first, i), and result(d, first, i, &a, &b, &c, f, two) for the
+   window with the columns a, b and c. */
+#define QC_DEPTHWISE_WALK(target, walk, load, result)                                                                  \
+    target static QC_INLINE void walk##_side_by_side(const struct qc_depthwise_line *d, size_t first,                  \
+                                                     const struct finish *f, const bool two)                           \
+    {                                                                                                                  \
+        struct column a, b, c;                                                                                         \
+        load(&a, d, first, 0);                                                                                         \
+        load(&b, d, first, 1);                                                                                         \
+        for (size_t i = 0;;) {                                                                                         \
+            load(&c, d, first, i + 2);                                                                                 \
+            result(d, first, i, &a, &b, &c, f, two);                                                                   \
+            if (++i == d->count) return;                                                                               \
+            load(&a, d, first, i + 2);                                                                                 \
+            result(d, first, i, &b, &c, &a, f, two);                                                                   \
+            if (++i == d->count) return;                                                                               \
+            load(&b, d, first, i + 2);                                                                                 \
+            result(d, first, i, &c, &a, &b, f, two);                                                                   \
+            if (++i == d->count) return;                                                                               \
+        }                                                                                                              \
+    }                                                                                                                  \
+    target static QC_INLINE void walk(const struct qc_depthwise_line *d, size_t first, const struct finish *f)         \
+    {                                                                                                                  \
+        struct column a, b, c;                                                                                         \
+        if (d->stride != 2) {                                                                                          \
+            if (d->y_below)                                                                                            \
+                walk##_side_by_side(d, first, f, true);                                                                \
+            else                                                                                                       \
+                walk##_side_by_side(d, first, f, false);                                                               \
+            return;                                                                                                    \
+        }                                                                                                              \
+        load(&a, d, first, 0);                                                                                         \
+        for (size_t i = 0;;) {                                                                                         \
+            load(&b, d, first, 2 * i + 1);                                                                             \
+            load(&c, d, first, 2 * i + 2);                                                                             \
+            result(d, first, i, &a, &b, &c, f, false);                                                                 \
+            if (++i == d->count) return;                                                                               \
+            load(&b, d, first, 2 * i + 1);                                                                             \
+            load(&a, d, first, 2 * i + 2);                                                                             \
+            result(d, first, i, &c, &b, &a, f, false);                                                                 \
+            if (++i == d->count) return;                                                                               \
+        }                                                                                                              \
+    }
+
 /* Packing of 8-bit weights. */
 enum qc_taps {
     QC_TAPS_WORDS, /* int16 [tap][channel] */

@@ -128,38 +128,7 @@ QC_TARGET_AVX2 static QC_INLINE void result_depthwise_avx2(const struct qc_depth
     if (two) window_depthwise_avx2(d->y_below + to, d, first, a, b, c, d->below, f);
 }
 
-/* Keeps the columns that windows share in registers. */
-QC_TARGET_AVX2 static QC_INLINE void side_by_side_depthwise_avx2(const struct qc_depthwise_line *d, size_t first,
-                                                                 const struct finish *f, const bool two)
-{
-    struct column a, b, c;
-    load_column(&a, d, first, 0);
-    load_column(&b, d, first, 1);
-    for (size_t i = 0;;) {
-        load_column(&c, d, first, i + 2);
-        result_depthwise_avx2(d, first, i, &a, &b, &c, f, two);
-        if (++i == d->count) return;
-        load_column(&a, d, first, i + 2);
-        result_depthwise_avx2(d, first, i, &b, &c, &a, f, two);
-        if (++i == d->count) return;
-        load_column(&b, d, first, i + 2);
-        result_depthwise_avx2(d, first, i, &c, &a, &b, f, two);
-        if (++i == d->count) return;
-    }
-}
-
-QC_TARGET_AVX2 static QC_INLINE void two_apart_depthwise_avx2(const struct qc_depthwise_line *d, size_t first,
-                                                              const struct finish *f)
-{
-    struct column a, b, c;
-    load_column(&a, d, first, 0);
-    for (size_t i = 0; i < d->count; i++) {
-        load_column(&b, d, first, 2 * i + 1);
-        load_column(&c, d, first, 2 * i + 2);
-        result_depthwise_avx2(d, first, i, &a, &b, &c, f, false);
-        a = c;
-    }
-}
+QC_DEPTHWISE_WALK(QC_TARGET_AVX2, walk_avx2, load_column, result_depthwise_avx2)
 
 QC_TARGET_AVX2 void qc_depthwise_line_avx2(const struct qc_depthwise_line *d)
 {
@@ -168,12 +137,6 @@ QC_TARGET_AVX2 void qc_depthwise_line_avx2(const struct qc_depthwise_line *d)
                              .hi = _mm256_set1_epi8((char)d->finish->hi),
                              .is_signed = d->finish->is_signed,
                              .large = d->finish->large};
-    for (size_t first = 0; first < d->channels; first += BLOCK)
-        if (d->stride == 2)
-            two_apart_depthwise_avx2(d, first, &f);
-        else if (d->y_below)
-            side_by_side_depthwise_avx2(d, first, &f, true);
-        else
-            side_by_side_depthwise_avx2(d, first, &f, false);
+    for (size_t first = 0; first < d->channels; first += BLOCK) walk_avx2(d, first, &f);
 }
 #endif

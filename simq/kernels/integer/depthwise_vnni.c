@@ -79,6 +79,11 @@ struct finish {
     __m512i zero, lo, hi;
     __m512 factor[4];
     bool is_signed, large;
+    __mmask64 mask; /* of channels */
+};
+
+struct column {
+    __m512i x[4];
 };
 
 /* Converts the sums of four vectors to bytes. Packing within lanes restores the channel order; otherwise as in
@@ -98,89 +103,50 @@ QC_TARGET_VNNI static QC_INLINE __m512i finished_depthwise_vnni(const __m512i ac
     return _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(low, high), f->lo), f->hi);
 }
 
-QC_TARGET_VNNI static QC_INLINE void column(__m512i to[4], const struct qc_depthwise_line *d, size_t i)
+QC_TARGET_VNNI static QC_INLINE void column(struct column *to, const struct qc_depthwise_line *d, size_t first,
+                                            size_t i)
 {
     const ptrdiff_t at = (ptrdiff_t)i * d->column;
     __m512i x[GROUP];
     QC_UNROLL for (int k = 0; k < GROUP; k++) x[k] = _mm512_loadu_si512(d->line[k] + at);
-    interleaved(to, x);
+    interleaved(to->x, x);
 }
 
-QC_TARGET_VNNI static QC_INLINE __m512i window_depthwise_vnni(const __m512i a[4], const __m512i b[4],
-                                                              const __m512i c[4], const int8_t *w, const int32_t *bias,
-                                                              const struct finish *f)
+QC_TARGET_VNNI static QC_INLINE __m512i window_depthwise_vnni(const struct column *a, const struct column *b,
+                                                              const struct column *c, const int8_t *w,
+                                                              const int32_t *bias, const struct finish *f)
 {
     __m512i acc[4];
     QC_UNROLL for (int k = 0; k < 4; k++)
     {
-        acc[k] = _mm512_dpbusd_epi32(_mm512_loadu_si512(bias + 16 * k), a[k], _mm512_loadu_si512(w + BLOCK * k));
-        acc[k] = _mm512_dpbusd_epi32(acc[k], b[k], _mm512_loadu_si512(w + BLOCK * (4 + k)));
-        acc[k] = _mm512_dpbusd_epi32(acc[k], c[k], _mm512_loadu_si512(w + BLOCK * (8 + k)));
+        acc[k] = _mm512_dpbusd_epi32(_mm512_loadu_si512(bias + 16 * k), a->x[k], _mm512_loadu_si512(w + BLOCK * k));
+        acc[k] = _mm512_dpbusd_epi32(acc[k], b->x[k], _mm512_loadu_si512(w + BLOCK * (4 + k)));
+        acc[k] = _mm512_dpbusd_epi32(acc[k], c->x[k], _mm512_loadu_si512(w + BLOCK * (8 + k)));
     }
     return finished_depthwise_vnni(acc, f);
 }
 
-QC_TARGET_VNNI static QC_INLINE void result_depthwise_vnni(const struct qc_depthwise_line *d, size_t i,
-                                                           const __m512i a[4], const __m512i b[4], const __m512i c[4],
-                                                           const struct finish *f, const bool two, const __mmask64 mask)
+QC_TARGET_VNNI static QC_INLINE void result_depthwise_vnni(const struct qc_depthwise_line *d, size_t first, size_t i,
+                                                           const struct column *a, const struct column *b,
+                                                           const struct column *c, const struct finish *f,
+                                                           const bool two)
 {
     const ptrdiff_t at = (ptrdiff_t)i * d->y_step;
-    _mm512_mask_storeu_epi8(d->y + at, mask, window_depthwise_vnni(a, b, c, d->w, d->bias, f));
-    if (two) _mm512_mask_storeu_epi8(d->y_below + at, mask, window_depthwise_vnni(a, b, c, d->below, d->bias, f));
+    _mm512_mask_storeu_epi8(d->y + at, f->mask, window_depthwise_vnni(a, b, c, d->w, d->bias, f));
+    if (two) _mm512_mask_storeu_epi8(d->y_below + at, f->mask, window_depthwise_vnni(a, b, c, d->below, d->bias, f));
 }
 
-/* Keeps the columns that windows share in registers. */
-QC_TARGET_VNNI static QC_INLINE void side_by_side_depthwise_vnni(const struct qc_depthwise_line *d,
-                                                                 const struct finish *f, const bool two,
-                                                                 const __mmask64 mask)
-{
-    __m512i a[4], b[4], c[4];
-    column(a, d, 0);
-    column(b, d, 1);
-    for (size_t i = 0;;) {
-        column(c, d, i + 2);
-        result_depthwise_vnni(d, i, a, b, c, f, two, mask);
-        if (++i == d->count) return;
-        column(a, d, i + 2);
-        result_depthwise_vnni(d, i, b, c, a, f, two, mask);
-        if (++i == d->count) return;
-        column(b, d, i + 2);
-        result_depthwise_vnni(d, i, c, a, b, f, two, mask);
-        if (++i == d->count) return;
-    }
-}
-
-QC_TARGET_VNNI static QC_INLINE void two_apart_depthwise_vnni(const struct qc_depthwise_line *d, const struct finish *f,
-                                                              const __mmask64 mask)
-{
-    __m512i a[4], b[4], c[4];
-    column(a, d, 0);
-    for (size_t i = 0;;) {
-        column(b, d, 2 * i + 1);
-        column(c, d, 2 * i + 2);
-        result_depthwise_vnni(d, i, a, b, c, f, false, mask);
-        if (++i == d->count) return;
-        column(b, d, 2 * i + 1);
-        column(a, d, 2 * i + 2);
-        result_depthwise_vnni(d, i, c, b, a, f, false, mask);
-        if (++i == d->count) return;
-    }
-}
+QC_DEPTHWISE_WALK(QC_TARGET_VNNI, walk_vnni, column, result_depthwise_vnni)
 
 QC_TARGET_VNNI void qc_depthwise_line_vnni(const struct qc_depthwise_line *d)
 {
-    const __mmask64 mask = d->channels < BLOCK ? (UINT64_C(1) << d->channels) - 1 : UINT64_MAX;
     struct finish f = {.zero = _mm512_set1_epi16((short)d->finish->zero),
                        .lo = _mm512_set1_epi8((char)d->finish->lo),
                        .hi = _mm512_set1_epi8((char)d->finish->hi),
                        .is_signed = d->finish->is_signed,
-                       .large = d->finish->large};
+                       .large = d->finish->large,
+                       .mask = d->channels < BLOCK ? (UINT64_C(1) << d->channels) - 1 : UINT64_MAX};
     QC_UNROLL for (int k = 0; k < 4; k++) f.factor[k] = _mm512_loadu_ps(d->factor + 16 * k);
-    if (d->stride == 2)
-        two_apart_depthwise_vnni(d, &f, mask);
-    else if (d->y_below)
-        side_by_side_depthwise_vnni(d, &f, true, mask);
-    else
-        side_by_side_depthwise_vnni(d, &f, false, mask);
+    walk_vnni(d, 0, &f);
 }
 #endif
