@@ -158,7 +158,8 @@ def shards(net):
 
 
 def names_of_everything(net):
-    """Names that look like those of the program, and such as exporters do not give."""
+    """Names that look like those of the program, and such as exporters do not give. With --prefer speed the size of a small file, names
+    included, decides what stays in float."""
     rng = net.rng
     old = sorted({i for g in graphs_of(net.model.graph) for n in g.node for i in (*n.input, *n.output) if i} | {v.name for v in (*net.model.graph.input, *net.model.graph.initializer)})
     some = [f"{name}{end}" for name in old for end in ("_quantized", "_scale", "_zero_point", "_dequantized", "_apart")]
@@ -166,10 +167,11 @@ def names_of_everything(net):
     new = dict(zip(old, rng.permutation(some)[: len(old)].tolist()))
     nodes = {n.name: f"{rng.choice(some)}{i}" for i, g in enumerate(graphs_of(net.model.graph)) for n in g.node}
     feeds = {new[n]: a for n, a in net.feeds.items()}
-    made = net.quantize(renamed(net.model, lambda v: new.get(v, v), lambda n: nodes.get(n, n)), feeds)
-    if not made or operators(made) != operators(net.base):
+    other = renamed(net.model, lambda v: new.get(v, v), lambda n: nodes.get(n, n))
+    made, base = net.quantize(other, feeds, "--prefer=integers"), net.quantize(None, None, "--prefer=integers")
+    if not made or operators(made) != operators(base):
         raise Failure("other operators", "other names")
-    same_outputs(net.run(made, feeds), {new.get(n, n): v for n, v in net.run(net.base).items()}, "other names")
+    same_outputs(net.run(made, feeds), {new.get(n, n): v for n, v in net.run(base).items()}, "other names")
     return True
 
 
@@ -386,7 +388,8 @@ def campaign(first, count, program, folder, wanted=PROPERTIES, keep_in=None, shr
                     continue
                 done[holds.__name__ + " fails"] += 1
                 if shrink:
-                    model, feeds = graph_fuzz.reduced(failure, model, feeds, lambda m, f, holds=holds: holds(Network(seed, m, f, checks)))
+                    again = lambda m, f, holds=holds, seed=seed: quantized(part := Network(seed, m, f, checks)) and holds(part)
+                    model, feeds = graph_fuzz.reduced(failure, model, feeds, again)
                 text = f"seed {seed} {holds.__name__}: {failure}\n{' '.join(net.options)}\n{graph_fuzz.text_of(model)[:3000]}"
                 failures.append(text)
                 print(text, end="\n\n", flush=True)
