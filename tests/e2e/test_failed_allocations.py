@@ -110,10 +110,10 @@ def inputs(program, tmp_path_factory):
     for i, name in enumerate(("a.png", "b.jpg", "c.webp")):
         picture(9, 7, i).save(folder / name)
     (folder / "c.json").write_text(
-        '{"propagate": true, "sensitivity": true, "equalize": "on", "per-channel": "activations,weights", "method": "output"}'
+        '{"prefer": "integers", "propagate": true, "sensitivity": true, "equalize": "on", "per-channel": "activations,weights", "method": "output"}'
     )
     for arguments in (
-        "-q --data d.h5 m.onnx --no-report -o q.onnx",
+        "-q --prefer integers --data d.h5 m.onnx --no-report -o q.onnx",
         "collect -q --data d.h5 m.onnx -o s.h5",
         "collect -q --data e.h5 m.onnx -o t.h5",
     ):
@@ -124,7 +124,7 @@ def inputs(program, tmp_path_factory):
 # What is run, and the files it writes; {n} is the number of threads.
 JOBS = {
     "quantize": (
-        "--threads {n} --data d.h5 --eval e.h5 m.onnx -o out.onnx --report rep",
+        "--prefer integers --threads {n} --data d.h5 --eval e.h5 m.onnx -o out.onnx --report rep",
         ["out.onnx", "rep/report.html", "rep/report.json", "rep/layers.csv"],
     ),
     "wide": (
