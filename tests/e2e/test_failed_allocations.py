@@ -328,6 +328,15 @@ def test_memory(name, threads, job):
     assert one.check_all(title, chosen(places, len(places), SAMPLED if one.guarded else 8))[MACHINE]
 
 
+def test_a_record_that_is_not_whole(job, guarded):
+    """Advice reads the record of the job. The program crashed if a part of it had no memory, or wrote a report without a suggestion.
+    Allocations about the middle of the job make the record; some of our own fail."""
+    one = job("quantize", 1)
+    places = one.places()
+    own = [k for k, place in enumerate(places, 1) if place & 1 and 0.49 < k / len(places) < 0.53]
+    assert set(one.check_all("record", own[::4])) <= {0, MACHINE}
+
+
 @pytest.mark.parametrize("name", ["quantize", "eval"])
 def test_threads(name, job, guarded):
     """A thread that is refused is done without or told."""
