@@ -423,6 +423,7 @@ static bool advise(struct qc_job *j, struct qc_status *st)
     const struct qc_warnings *w = j->best->warnings;
     struct qc_ideas ideas = {.count = 0};
     warn_of_collapse(j);
+    if (!qc_json_is_whole(j->r.record)) return qc_fail_memory(st, 1); /* advice reads it */
     if (!qc_fill_advice(&j->r, &ideas, j->best, j->measurement, j->sensitivity, st) ||
         !qc_body_layers(&j->r, j->best->network, "", st) ||
         !qc_warn_useless(&j->r, &ideas, j->best->network, j->measurement, st) ||

@@ -598,6 +598,7 @@ static struct qc_json *suggest(struct qc_idea *fix, bool *known, const struct fi
                               input->name, type_text(f, input));
         o = suggestion(f, node, input->sqnr_db, input->sqnr_db, why, at.layer);
     }
+    if ((pt || input) && !o) qc_fail_memory(f->st, 1);
     if (!mended) fix->action = NULL;
     if (!fix->node && !fix->change.without) fix->node = qc_node_name(f->g, n, f->net->arena, f->st);
     return o;
@@ -609,6 +610,7 @@ bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const stru
     struct finder f = {.net = net, .g = net->folded, .r = r, .st = st};
     const struct qc_json *ranks = qc_json_get(r->record, "ranking");
     if (!m) return true;
+    if (!qc_json_is_whole(ranks)) return qc_fail_memory(st, 1);
     if (!noise_points_find(&f.noise, net->folded, m, r, net->arena, st)) return false;
     struct qc_json *list = qc_json_array();
     for (size_t i = 0; i < qc_json_size(ranks) && i < LOOKED_AT && qc_json_size(list) < SHOWN; i++) {

@@ -375,7 +375,8 @@ def random_options(rng, table):
         if name == "io-type" or name in LEFT and rng.random() < 0.8 or not values and argument:  # inputs are fed as the model has them
             continue
         chosen.append(f"--{name}={rng.choice(values)}" if values else f"--{name}")
-    return chosen
+    speed = any(o.startswith("--prefer=") for o in chosen) or rng.random() < 0.3  # which leaves most small networks in float
+    return chosen if speed or not chosen else [*chosen, "--prefer=integers"]
 
 
 class Failure(Exception):
@@ -571,7 +572,7 @@ class Checks:
         if isinstance(floats, str) or isinstance(real, str):
             self.done["refused by OpenVINO"] += 1
             return
-        code, made = self.job(model, feeds, "--advice=off", "--threads=1", "--target=openvino", fine=(0, 4))
+        code, made = self.job(model, feeds, "--advice=off", "--threads=1", "--target=openvino", "--prefer=integers", fine=(0, 4))
         for _, content in made if not code else ():
             content = content if isinstance(content, bytes) else (self.folder / content).read_bytes()
             read = {i for n in onnx.load_model_from_string(content).graph.node for i in n.input}  # it has no other inputs

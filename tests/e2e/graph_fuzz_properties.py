@@ -47,7 +47,7 @@ class Network:
 
     @property
     def options(self):
-        return ("--prefer=integers",) if self.seed % 2 else ()
+        return ("--prefer=integers",) if self.seed % 4 else ()
 
     def quantize(self, model=None, feeds=None, *options, threads=1):
         """Bytes of the file; None if there is nothing to quantize."""
@@ -124,8 +124,9 @@ def operators(content):
 
 
 def order_of_samples(net):
-    by = net.rng.permutation(graph_fuzz.SAMPLES)
-    same_bytes(net.quantize(None, {n: [a[i] for i in by] for n, a in net.feeds.items()}), net.base, f"samples in order {by}")
+    by = np.roll(np.arange(graph_fuzz.SAMPLES), 1)[:: int(net.rng.choice([-1, 1]))]
+    feeds = {n: [a[i] for i in by] for n, a in net.feeds.items()}
+    same_bytes(net.quantize(None, feeds), net.base, f"samples in order {by}")
     return True
 
 
@@ -146,7 +147,8 @@ def shards(net):
         net.program("merge", "-q", "first.stats.h5", "second.stats.h5", "-o", "merged.stats.h5")
         made = []
         for name in "whole", "merged":
-            net.program("quantize", "-q", "--no-report", "--threads=1", "--advice=off", *net.options, f"--stats={name}.stats.h5", "m.onnx", "-o", f"{name}.onnx", fine=(0, 4))
+            how = "-q", "--no-report", "--threads=1", "--advice=off", *net.options, f"--stats={name}.stats.h5"
+            net.program("quantize", *how, "m.onnx", "-o", f"{name}.onnx", fine=(0, 4))
             file = net.checks.folder / f"{name}.onnx"
             made.append(file.read_bytes() if file.exists() else None)
         same_bytes(made[1], made[0], f"statistics of {at} and {graph_fuzz.SAMPLES - at} samples")
@@ -156,7 +158,8 @@ def shards(net):
 
 
 def names_of_everything(net):
-    """Names that look like those of the program, and such as exporters do not give."""
+    """Names that look like those of the program, and such as exporters do not give. With --prefer speed the size of a small file, names
+    included, decides what stays in float."""
     rng = net.rng
     old = sorted({i for g in graphs_of(net.model.graph) for n in g.node for i in (*n.input, *n.output) if i} | {v.name for v in (*net.model.graph.input, *net.model.graph.initializer)})
     some = [f"{name}{end}" for name in old for end in ("_quantized", "_scale", "_zero_point", "_dequantized", "_apart")]
@@ -164,10 +167,11 @@ def names_of_everything(net):
     new = dict(zip(old, rng.permutation(some)[: len(old)].tolist()))
     nodes = {n.name: f"{rng.choice(some)}{i}" for i, g in enumerate(graphs_of(net.model.graph)) for n in g.node}
     feeds = {new[n]: a for n, a in net.feeds.items()}
-    made = net.quantize(renamed(net.model, lambda v: new.get(v, v), lambda n: nodes.get(n, n)), feeds)
-    if not made or operators(made) != operators(net.base):
+    other = renamed(net.model, lambda v: new.get(v, v), lambda n: nodes.get(n, n))
+    made, base = net.quantize(other, feeds, "--prefer=integers"), net.quantize(None, None, "--prefer=integers")
+    if not made or operators(made) != operators(base):
         raise Failure("other operators", "other names")
-    same_outputs(net.run(made, feeds), {new.get(n, n): v for n, v in net.run(net.base).items()}, "other names")
+    same_outputs(net.run(made, feeds), {new.get(n, n): v for n, v in net.run(base).items()}, "other names")
     return True
 
 
@@ -251,8 +255,10 @@ def scaled_inputs_and_weights(net):
 
 def quantized_twice(net):
     """A quantized file as the model of a job: nothing is left, or what is left is quantized as well as it was."""
+    if DISCRETE & {n.op_type for n in net.model.graph.node}:
+        return False
     again = net.quantize(onnx.load_model_from_string(net.base))
-    if again and not DISCRETE & {n.op_type for n in net.model.graph.node}:
+    if again:
         same_outputs(net.run(again), net.run(net.base), "quantized twice", within=LEVELS)
     return True
 
@@ -301,43 +307,48 @@ def cut_at_a_tensor(net):
     of = lambda m, f: {v.name: f[v.name] for v in m.graph.input}
     half = net.run(first, of(first, net.feeds))
     feeds = {n: list(half[n].reshape(-1, *values[n][0].shape)) for n in crossing}
-    same_outputs(half | net.run(second, of(second, net.feeds | feeds)), net.run(net.base), f"cut before node {len(first.graph.node)}, {', '.join(crossing)[:200]}")
+    found = half | net.run(second, of(second, net.feeds | feeds))
+    same_outputs(found, net.run(net.base), f"cut before node {len(first.graph.node)}, {', '.join(crossing)[:200]}")
     return True
+
+
+def in_type(model, feeds, dtype):
+    """A model and its samples with all floats rounded to float16, as numbers of a type."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    rounded = lambda a: a.astype(np.float16).astype(dtype) if a.dtype == np.float32 else a
+    for k in (*copy.graph.initializer, *(a.t for n in copy.graph.node for a in n.attribute if a.type == AttributeProto.TENSOR)):
+        k.CopyFrom(numpy_helper.from_array(rounded(numpy_helper.to_array(k)), k.name))
+    for v in (*copy.graph.input, *copy.graph.output):
+        if v.type.tensor_type.elem_type == TensorProto.FLOAT:
+            v.type.tensor_type.elem_type = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    return copy, {n: [rounded(a) for a in arrays] for n, arrays in feeds.items()}
 
 
 def float16(net):
     """The model with all floats in float16, and in float32 with the same numbers. Without a product, float16 is not raised to float32."""
-    graph = net.model.graph
-    types = {a[0].dtype.name for a in net.feeds.values()} | {numpy_helper.to_array(k).dtype.name for k in graph.initializer}
-    ops = {n.op_type for n in graph.node}
-    if not LINEAR & ops or WITH_TYPES & ops or net.model.functions or {"float16", "float64"} & types or net.model.opset_import[0].version < 13:
+    model, ops = net.model, {n.op_type for n in net.model.graph.node}
+    types = {a[0].dtype.name for a in net.feeds.values()} | {numpy_helper.to_array(k).dtype.name for k in model.graph.initializer}
+    if not LINEAR & ops or (WITH_TYPES | DISCRETE) & ops or model.functions or {"float16", "float64"} & types or model.opset_import[0].version < 13:
         return False
-    small, wide = onnx.ModelProto(), onnx.ModelProto()
-    for model, dtype in (small, np.float16), (wide, np.float32):
-        model.CopyFrom(net.model)
-        constants = [*model.graph.initializer, *(a.t for n in model.graph.node for a in n.attribute if a.type == AttributeProto.TENSOR)]
-        for k in constants:
-            if k.data_type == TensorProto.FLOAT:
-                k.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(k).astype(np.float16).astype(dtype), k.name))
-        for v in (*model.graph.input, *model.graph.output):
-            if v.type.tensor_type.elem_type == TensorProto.FLOAT:
-                v.type.tensor_type.elem_type = TensorProto.FLOAT16 if dtype == np.float16 else TensorProto.FLOAT
-    feeds = [{n: [x.astype(np.float16).astype(t) if x.dtype == np.float32 else x for x in a] for n, a in net.feeds.items()} for t in (np.float16, np.float32)]
-    if isinstance(net.checks.runtime(small.SerializeToString(), feeds[0], optimized=False), str) or isinstance(net.checks.runtime(wide.SerializeToString(), feeds[1]), str):
+    forms = [in_type(model, net.feeds, dtype) for dtype in (np.float16, np.float32)]
+    if any(isinstance(net.checks.runtime(m.SerializeToString(), f, optimized=False), str) for m, f in forms):
         return False
-    made = [net.quantize(m, f) for m, f in zip((small, wide), feeds)]
+    made = [net.quantize(*form) for form in forms]
     if (made[0] is None) != (made[1] is None):
         raise Failure("quantized or not", "in float16")
-    if made[0] and not DISCRETE & ops:
-        same_outputs(net.run(made[0], feeds[0]), net.run(made[1], feeds[1]), "float16 and float32", within=LEVELS)
+    if made[0]:
+        small, wide = (net.run(file, f) for file, (_, f) in zip(made, forms))
+        same_outputs(small, wide, "float16 and float32", within=LEVELS)
     return made[0] is not None
 
 
 def forms(net):
     """QDQ, QOperator and QDQ again give the same numbers."""
     (net.checks.folder / "q.onnx").write_bytes(net.base)
-    if net.program("convert", "q.onnx", "--format=qoperator", "-o", "o.onnx", fine=(0, 2, 4)) or net.program("convert", "o.onnx", "--format=qdq", "-o", "d.onnx", fine=(0, 2, 4)):
-        return False
+    for source, form, result in ("q.onnx", "qoperator", "o.onnx"), ("o.onnx", "qdq", "d.onnx"):
+        if net.program("convert", source, f"--format={form}", "-o", result, fine=(0, 2, 4)):
+            return False
     want = net.run(net.base)
     for file in "o.onnx", "d.onnx":
         same_outputs(net.run((net.checks.folder / file).read_bytes()), want, file)
@@ -348,9 +359,9 @@ PROPERTIES = (order_of_samples, threads, shards, names_of_everything, order_of_n
 
 
 def quantized(net):
-    """Returns true if there is something to quantize. graph_fuzz.py finds what is wrong with the job itself."""
+    """Returns true if the file has integers. graph_fuzz.py finds what is wrong with the job itself."""
     try:
-        return net.base is not None
+        return net.base is not None and "DequantizeLinear" in operators(net.base)
     except Failure:
         return False
 
@@ -377,7 +388,8 @@ def campaign(first, count, program, folder, wanted=PROPERTIES, keep_in=None, shr
                     continue
                 done[holds.__name__ + " fails"] += 1
                 if shrink:
-                    model, feeds = graph_fuzz.reduced(failure, model, feeds, lambda m, f, holds=holds: holds(Network(seed, m, f, checks)))
+                    again = lambda m, f, holds=holds, seed=seed: quantized(part := Network(seed, m, f, checks)) and holds(part)
+                    model, feeds = graph_fuzz.reduced(failure, model, feeds, again)
                 text = f"seed {seed} {holds.__name__}: {failure}\n{' '.join(net.options)}\n{graph_fuzz.text_of(model)[:3000]}"
                 failures.append(text)
                 print(text, end="\n\n", flush=True)

@@ -37,7 +37,7 @@ WRITING = {
     **{name: (text.format(n=1), outputs) for name, (text, outputs) in JOBS.items() if outputs},
     "external": ("--data d.h5 big.onnx --advice off --no-report -o out.onnx", ["out.onnx", "out.onnx.data"]),
     "formats": (
-        "--stats s.h5 m.onnx --no-report --format qdq,qoperator,encodings,text --dump import=d.txt",
+        "--prefer integers --stats s.h5 m.onnx --no-report --format qdq,qoperator,encodings,text --dump import=d.txt",
         ["d.txt", "m.int8.onnx", "m.qoperator.onnx", "m.encodings.json", "m.int8.txt"],
     ),
     "convert_dump": ("convert q.onnx --dump canonical=d.txt -o out.onnx", ["out.onnx", "d.txt"]),
