@@ -302,9 +302,9 @@ static bool is_as_fast(const struct placement *p, const struct placement *floats
     return true;
 }
 
-/* Sets *best to the fastest placement on `on` or, if it hardly gains, to all integers if these are as fast as float, else
-   to all floats. For any processor it is that of the first one; if it gains nothing on others, their times count more
-   and more. */
+/* Sets *best to the fastest placement on `on` or, if it hardly gains, to all integers if these are as fast as float,
+   else to all floats. For any processor it is that of the first one; if it gains nothing on others, their times count
+   more and more. */
 static bool find_best(struct placement *best, const struct placing *empty, const struct placement *integers,
                       const struct placement *floats, enum qc_processor on, const bool *fixed)
 {

@@ -107,7 +107,8 @@ def qcalib(program, tmp_path, request):
     def run(*arguments, code=0, timeout=600, folder=tmp_path, **environment):
         arguments = [*map(str, arguments)]
         named = "quantize" in arguments[:1]
-        is_job = named or ("--data" in arguments and arguments[0] not in OTHER_COMMANDS)
+        given = any(a.startswith(("--data", "--stats")) for a in arguments)
+        is_job = named or (given and arguments[0] not in OTHER_COMMANDS)
         if is_job and not any("--advice" in a for a in arguments):
             arguments.insert(named, "--advice=off")  # tests of it ask for it; the others need not wait
         if is_job and integers and not any("--prefer" in a for a in arguments):

@@ -88,19 +88,10 @@ def recurrent(folder):
     return ("--data", "x.npz", "--json", "--no-report", "--advice", "on", "m.onnx")
 
 
-@pytest.mark.integers
-def test_what_saves_is_taken(qcalib, tmp_path):
-    """The job looks for changes that cost nothing itself, unless --effort low tells it not to. In a small network, or above
-    35 dB, it takes those that save latency and bytes, also where the batch is not the first dimension inside."""
-    job = recurrent(tmp_path)
-
-    def prices(report):
-        was = report["cost"]
-        return [(a["cost"]["latency"] / was["latency"], a["cost"]["bytes"] / was["bytes"]) for a in report["advice"]]
-
-    taken, low = qcalib(*job).json, qcalib(*job, "--effort", "low").json
-    assert any(latency < 1 and size < 1 for latency, size in prices(low)), low["advice"]
-    assert all(latency > 1.005 or size > 1.005 for latency, size in prices(taken)), taken["advice"]
-    assert [f["options"] for f in taken["free_changes"] if f["kept"]] == [["--skip=dense"]]
-    assert low["outputs"][0]["sqnr_db"] > 35 and taken["outputs"][0]["sqnr_db"] > low["outputs"][0]["sqnr_db"] + 3
-    assert all(taken["cost"][k] < low["cost"][k] for k in ("latency", "bytes")), (taken["cost"], low["cost"])
+@pytest.mark.parametrize("effort", ("low", "normal"))
+def test_what_saves_is_taken(effort, qcalib, tmp_path):
+    """A product that is slower and larger in integers is in float, also where the batch is not the first dimension
+    inside, and nothing is left to advise."""
+    report = qcalib(*recurrent(tmp_path), "--effort", effort).json
+    assert "dense" in {f["name"] for f in report["float_ops"]} and not report["advice"]
+    assert report["cost"]["latency"] == 1 and report["outputs"][0]["sqnr_db"] is None

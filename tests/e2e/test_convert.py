@@ -61,7 +61,6 @@ def ops(path):
     return sorted(n.op_type for n in onnx.load(path).graph.node)
 
 
-@pytest.mark.integers
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.model)
 def test_both_forms_are_one_model(case, qcalib, data, tmp_path, onnxruntime):
     case = few(case)
