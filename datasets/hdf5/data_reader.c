@@ -13,17 +13,10 @@
 #include "base/file.h"
 #include "datasets/hdf5/hdf5_lib.h"
 
-struct qc_reader {
-    struct qc_process *process;
-    size_t size;          /* of the file: bounds the work of a request */
-    size_t stored;        /* most bytes of stored values; SIZE_MAX: other files are read too */
-    pthread_mutex_t lock; /* of the windows */
-    struct open_set {
-        struct qc_row_windows rows, chunks;
-        int64_t *sizes; /* shapes of its entries, or NULL */
-    } * *sets;          /* of set `id` at id - 1 */
-    int64_t count;
-    atomic_bool no_ahead;
+/* Arguments of a request about a set. */
+struct qc_set_arguments {
+    int64_t set, first, count;
+    char name[32];
 };
 
 /* ---- In the other process ---- */
@@ -165,6 +158,187 @@ static bool work_text(struct qc_reply *out, void **state, const void *arguments,
 
 /* ---- Here ---- */
 
+/* Windows of rows for sequential reading: larger pieces are requested at once, and the next ones are read in the
+   background, since a request costs as much as some kilobytes. */
+
+/* The source of rows: the process, and the request for rows or for their chunks. */
+struct qc_row_source {
+    struct qc_process *process;
+    qc_work *work; /* with struct qc_set_arguments */
+    const struct qc_h5_set *set;
+    size_t file_size;
+    bool no_more; /* no reading ahead, as memory is scarce */
+};
+
+struct qc_row_window {
+    int64_t first, count; /* rows in this window */
+    struct qc_reply bytes;
+};
+
+/* All 0 at first; must not move. Not thread safe. */
+struct qc_row_windows {
+    struct qc_row_window there[2], alone; /* the newer window first; `alone`: rows before the windows */
+    int64_t next;                         /* the row after the last request, */
+    int64_t ahead;                        /* and its number of rows, which doubles each time */
+    struct qc_later later;                /* the next window, */
+    int64_t first, count;                 /* and its rows; count 0: none is requested */
+};
+
+struct qc_reader {
+    struct qc_process *process;
+    size_t size;          /* of the file: bounds the work of a request */
+    size_t stored;        /* most bytes of stored values; SIZE_MAX: other files are read too */
+    pthread_mutex_t lock; /* of the windows */
+    struct open_set {
+        struct qc_row_windows rows, chunks;
+        int64_t *sizes; /* shapes of its entries, or NULL */
+    } * *sets;          /* of set `id` at id - 1 */
+    int64_t count;
+    atomic_bool no_ahead;
+};
+
+/* Size of a window: bytes, and for small rows a least and most number of rows. LATE_ROWS: a row at most this far before
+   the windows is asked for by a late thread; it does not begin another pass. */
+enum { WINDOW_BYTES = 1 << 18, ROWS_LEAST = 4, ROWS_MOST = 1 << 10, LATE_ROWS = 16 };
+
+/* Reads exactly these rows. */
+static bool rows_ask(struct qc_reply *out, const struct qc_row_source *from, int64_t first, int64_t count,
+                     struct qc_status *st)
+{
+    const struct qc_set_arguments a = {.set = from->set->id, .first = first, .count = count};
+    return qc_process_ask(out, from->process, from->work, &a, sizeof a,
+                          (size_t)count * from->set->row_bytes + from->file_size / 16, st);
+}
+
+static void row_windows_free(struct qc_row_windows *w)
+{
+    free(w->there[0].bytes.data);
+    free(w->there[1].bytes.data);
+    free(w->alone.bytes.data);
+    free(w->later.reply.data);
+}
+
+/* Returns true if so many rows are too large to share a window. */
+static bool rows_are_large(const struct qc_h5_set *s, size_t count)
+{
+    return s->row_bytes > WINDOW_BYTES / count;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Returns the most rows of a window. */
+static int64_t rows_that_fit(const struct qc_h5_set *s)
+{
+    const size_t rows = s->row_bytes ? WINDOW_BYTES / s->row_bytes : ROWS_MOST;
+    return rows < ROWS_LEAST ? ROWS_LEAST : rows > ROWS_MOST ? ROWS_MOST : (int64_t)rows;
+}
+
+/* Returns the most bytes of all windows of a set. */
+static size_t row_windows_bytes(const struct qc_h5_set *s)
+{
+    return 4 * (size_t)least(rows_that_fit(s), s->dims[0]) *
+           s->row_bytes; /* two windows, the next one and the shared memory */
+}
+
+static bool has_rows(const struct qc_row_window *w, int64_t first, int64_t count)
+{
+    return first >= w->first && count <= w->count && first - w->first <= w->count - count;
+}
+
+static bool ask_window(struct qc_row_window *w, const struct qc_row_source *from, int64_t first, int64_t count,
+                       struct qc_status *st)
+{
+    w->count = 0;
+    if (!rows_ask(&w->bytes, from, first, count, st)) return false;
+    w->first = first;
+    w->count = count;
+    return true;
+}
+
+/* Replaces the older of the two windows. */
+static struct qc_row_window *newest(struct qc_row_windows *w)
+{
+    const struct qc_row_window older = w->there[1];
+    w->there[1] = w->there[0];
+    w->there[0] = older;
+    return &w->there[0];
+}
+
+static void read_next(struct qc_row_windows *w, const struct qc_row_source *from)
+{
+    const struct qc_h5_set *s = from->set;
+    const int64_t count = least(least(w->ahead * 2, rows_that_fit(s)), s->dims[0] - w->next);
+    const struct qc_set_arguments a = {.set = s->id, .first = w->next, .count = count};
+    if (count > 0 && !from->no_more &&
+        qc_process_begin(&w->later, from->process, from->work, &a, sizeof a,
+                         (size_t)count * s->row_bytes + from->file_size / 16)) {
+        w->first = w->next;
+        w->count = count;
+    }
+}
+
+static void note_window(struct qc_row_windows *w, const struct qc_row_window *now)
+{
+    w->ahead = now->count;
+    w->next = now->first + now->count;
+}
+
+/* Takes the window that was read ahead; returns false if it could not be read. */
+static bool take_next(struct qc_row_windows *w, const struct qc_row_source *from)
+{
+    const bool there = qc_process_wait(&w->later, from->process);
+    const int64_t first = w->first, count = w->count;
+    w->count = 0;
+    if (!there) return false;
+    struct qc_row_window *now = newest(w);
+    const struct qc_reply spare = now->bytes;
+    *now = (struct qc_row_window){.first = first, .count = count, .bytes = w->later.reply};
+    w->later.reply = spare;
+    note_window(w, now);
+    read_next(w, from);
+    return true;
+}
+
+/* Reads rows; if they are read in order, also the rows after them. */
+static bool fill_windows(struct qc_row_windows *w, const struct qc_row_source *from, int64_t first, int64_t count,
+                         struct qc_status *st)
+{
+    const bool goes_on = first == w->next && first > 0 && !from->no_more;
+    int64_t more = goes_on ? least(w->ahead * 2, rows_that_fit(from->set)) : count;
+    more = least(more, from->set->dims[0] - first);
+    more = more > count ? more : count;
+    struct qc_status ignored = QC_STATUS_INIT;
+    struct qc_row_window *now = newest(w);
+    bool ok = ask_window(now, from, first, more, more > count ? &ignored : st);
+    if (!ok && more > count)
+        ok = ask_window(now, from, first, count, st); /* a row that was not asked for may be
+                                                         damaged */
+    if (!ok) return false;
+    note_window(w, now);
+    if (goes_on) read_next(w, from);
+    return true;
+}
+
+/* Returns a window with these rows, valid until the next call. Fails with QC_BAD_INPUT if they cannot be read. */
+static bool row_windows_get(const struct qc_row_window **out, struct qc_row_windows *w,
+                            const struct qc_row_source *from, int64_t first, int64_t count, struct qc_status *st)
+{
+    const struct qc_row_window next = {.first = w->first, .count = w->count},
+                               *oldest = &w->there[w->there[1].count > 0];
+    *out = &w->there[0];
+    if (has_rows(*out, first, count) || (has_rows(&next, first, count) && take_next(w, from))) return true;
+    if (has_rows(&w->there[1], first, count))
+        *out = &w->there[1];
+    else if (first < oldest->first && oldest->first - first <= LATE_ROWS)
+        return ask_window(&w->alone, from, first, count, st) && (*out = &w->alone);
+    else
+        return fill_windows(w, from, first, count, st);
+    return true;
+}
+
 static bool nonsense(struct qc_status *st)
 {
     return qc_fail(
@@ -215,8 +389,8 @@ void qc_reader_close(struct qc_reader *r)
     if (!r) return;
     qc_process_end(r->process);
     for (int64_t i = 0; i < r->count; i++) {
-        qc_row_windows_free(&r->sets[i]->rows);
-        qc_row_windows_free(&r->sets[i]->chunks);
+        row_windows_free(&r->sets[i]->rows);
+        row_windows_free(&r->sets[i]->chunks);
         free(r->sets[i]->sizes);
         free(r->sets[i]);
     }
@@ -370,13 +544,13 @@ bool qc_reader_rows(void *out, struct qc_reader *r, const struct qc_h5_set *s, i
                                                                                                      is as large */
     const struct qc_row_source from = {
         .process = r->process, .work = work_rows, .set = s, .file_size = r->size, .no_more = r->no_ahead};
-    if (s->sizes || qc_rows_are_large(s, (size_t)count)) {
+    if (s->sizes || rows_are_large(s, (size_t)count)) {
         struct qc_reply direct = {.data = out, .capacity = bytes, .fixed = true};
-        return qc_rows_ask(&direct, &from, first, count, st) && (direct.size == bytes || nonsense(st));
+        return rows_ask(&direct, &from, first, count, st) && (direct.size == bytes || nonsense(st));
     }
     const struct qc_row_window *w;
     pthread_mutex_lock(&r->lock);
-    bool ok = qc_row_windows_get(&w, &r->sets[s->id - 1]->rows, &from, first, count, st);
+    bool ok = row_windows_get(&w, &r->sets[s->id - 1]->rows, &from, first, count, st);
     if (ok) ok = w->bytes.size == (size_t)w->count * s->row_bytes || nonsense(st);
     if (ok && bytes) memcpy(out, (char *)w->bytes.data + (size_t)(first - w->first) * s->row_bytes, bytes);
     pthread_mutex_unlock(&r->lock);
@@ -398,13 +572,13 @@ bool qc_reader_chunks(void **data, size_t *capacity, struct qc_h5_chunk *where, 
         .process = r->process, .work = work_chunks, .set = s, .file_size = r->size, .no_more = r->no_ahead};
     struct qc_reply to = {.data = *data, .capacity = *capacity};
     bool ok;
-    if (qc_rows_are_large(s, count)) {
-        ok = qc_rows_ask(&to, &from, first, (int64_t)count, st);
+    if (rows_are_large(s, count)) {
+        ok = rows_ask(&to, &from, first, (int64_t)count, st);
         for (size_t i = 0; ok && i < count; i++) ok = chunk_at(&where[i], &to, i, st);
     } else {
         const struct qc_row_window *w;
         pthread_mutex_lock(&r->lock);
-        ok = qc_row_windows_get(&w, &r->sets[s->id - 1]->chunks, &from, first, (int64_t)count, st);
+        ok = row_windows_get(&w, &r->sets[s->id - 1]->chunks, &from, first, (int64_t)count, st);
         for (size_t i = 0; ok && i < count; i++) {
             ok = chunk_at(&where[i], &w->bytes, (size_t)(first - w->first) + i, st);
             const size_t at = where[i].at;
@@ -420,7 +594,7 @@ bool qc_reader_chunks(void **data, size_t *capacity, struct qc_h5_chunk *where, 
 
 size_t qc_reader_ahead_bytes(const struct qc_reader *r, const struct qc_h5_set *s, size_t count)
 {
-    return r->no_ahead || s->sizes || qc_rows_are_large(s, count) ? 0 : qc_row_windows_bytes(s);
+    return r->no_ahead || s->sizes || rows_are_large(s, count) ? 0 : row_windows_bytes(s);
 }
 
 void qc_reader_no_ahead(struct qc_reader *r)
@@ -455,142 +629,4 @@ bool qc_reader_text(const char **text, struct qc_reader *r, const struct qc_h5_s
     if (ok && reply.size) ok = (*text = qc_arena_strndup(a, reply.data, reply.size - 1, st)) != NULL;
     free(reply.data);
     return ok;
-}
-
-/* Size of a window: bytes, and for small rows a least and most number of rows. LATE_ROWS: a row at most this far before
-   the windows is asked for by a late thread; it does not begin another pass. */
-enum { WINDOW_BYTES = 1 << 18, ROWS_LEAST = 4, ROWS_MOST = 1 << 10, LATE_ROWS = 16 };
-
-bool qc_rows_ask(struct qc_reply *out, const struct qc_row_source *from, int64_t first, int64_t count,
-                 struct qc_status *st)
-{
-    const struct qc_set_arguments a = {.set = from->set->id, .first = first, .count = count};
-    return qc_process_ask(out, from->process, from->work, &a, sizeof a,
-                          (size_t)count * from->set->row_bytes + from->file_size / 16, st);
-}
-
-void qc_row_windows_free(struct qc_row_windows *w)
-{
-    free(w->there[0].bytes.data);
-    free(w->there[1].bytes.data);
-    free(w->alone.bytes.data);
-    free(w->later.reply.data);
-}
-
-bool qc_rows_are_large(const struct qc_h5_set *s, size_t count)
-{
-    return s->row_bytes > WINDOW_BYTES / count;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Returns the most rows of a window. */
-static int64_t rows_that_fit(const struct qc_h5_set *s)
-{
-    const size_t rows = s->row_bytes ? WINDOW_BYTES / s->row_bytes : ROWS_MOST;
-    return rows < ROWS_LEAST ? ROWS_LEAST : rows > ROWS_MOST ? ROWS_MOST : (int64_t)rows;
-}
-
-size_t qc_row_windows_bytes(const struct qc_h5_set *s)
-{
-    return 4 * (size_t)least(rows_that_fit(s), s->dims[0]) *
-           s->row_bytes; /* two windows, the next one and the shared memory */
-}
-
-static bool has_rows(const struct qc_row_window *w, int64_t first, int64_t count)
-{
-    return first >= w->first && count <= w->count && first - w->first <= w->count - count;
-}
-
-static bool ask_window(struct qc_row_window *w, const struct qc_row_source *from, int64_t first, int64_t count,
-                       struct qc_status *st)
-{
-    w->count = 0;
-    if (!qc_rows_ask(&w->bytes, from, first, count, st)) return false;
-    w->first = first;
-    w->count = count;
-    return true;
-}
-
-/* Replaces the older of the two windows. */
-static struct qc_row_window *newest(struct qc_row_windows *w)
-{
-    const struct qc_row_window older = w->there[1];
-    w->there[1] = w->there[0];
-    w->there[0] = older;
-    return &w->there[0];
-}
-
-static void read_next(struct qc_row_windows *w, const struct qc_row_source *from)
-{
-    const struct qc_h5_set *s = from->set;
-    const int64_t count = least(least(w->ahead * 2, rows_that_fit(s)), s->dims[0] - w->next);
-    const struct qc_set_arguments a = {.set = s->id, .first = w->next, .count = count};
-    if (count > 0 && !from->no_more &&
-        qc_process_begin(&w->later, from->process, from->work, &a, sizeof a,
-                         (size_t)count * s->row_bytes + from->file_size / 16)) {
-        w->first = w->next;
-        w->count = count;
-    }
-}
-
-static void note_window(struct qc_row_windows *w, const struct qc_row_window *now)
-{
-    w->ahead = now->count;
-    w->next = now->first + now->count;
-}
-
-/* Takes the window that was read ahead; returns false if it could not be read. */
-static bool take_next(struct qc_row_windows *w, const struct qc_row_source *from)
-{
-    const bool there = qc_process_wait(&w->later, from->process);
-    const int64_t first = w->first, count = w->count;
-    w->count = 0;
-    if (!there) return false;
-    struct qc_row_window *now = newest(w);
-    const struct qc_reply spare = now->bytes;
-    *now = (struct qc_row_window){.first = first, .count = count, .bytes = w->later.reply};
-    w->later.reply = spare;
-    note_window(w, now);
-    read_next(w, from);
-    return true;
-}
-
-/* Reads rows; if they are read in order, also the rows after them. */
-static bool fill_windows(struct qc_row_windows *w, const struct qc_row_source *from, int64_t first, int64_t count,
-                         struct qc_status *st)
-{
-    const bool goes_on = first == w->next && first > 0 && !from->no_more;
-    int64_t more = goes_on ? least(w->ahead * 2, rows_that_fit(from->set)) : count;
-    more = least(more, from->set->dims[0] - first);
-    more = more > count ? more : count;
-    struct qc_status ignored = QC_STATUS_INIT;
-    struct qc_row_window *now = newest(w);
-    bool ok = ask_window(now, from, first, more, more > count ? &ignored : st);
-    if (!ok && more > count)
-        ok = ask_window(now, from, first, count, st); /* a row that was not asked for may be
-                                                         damaged */
-    if (!ok) return false;
-    note_window(w, now);
-    if (goes_on) read_next(w, from);
-    return true;
-}
-
-bool qc_row_windows_get(const struct qc_row_window **out, struct qc_row_windows *w, const struct qc_row_source *from,
-                        int64_t first, int64_t count, struct qc_status *st)
-{
-    const struct qc_row_window next = {.first = w->first, .count = w->count},
-                               *oldest = &w->there[w->there[1].count > 0];
-    *out = &w->there[0];
-    if (has_rows(*out, first, count) || (has_rows(&next, first, count) && take_next(w, from))) return true;
-    if (has_rows(&w->there[1], first, count))
-        *out = &w->there[1];
-    else if (first < oldest->first && oldest->first - first <= LATE_ROWS)
-        return ask_window(&w->alone, from, first, count, st) && (*out = &w->alone);
-    else
-        return fill_windows(w, from, first, count, st);
-    return true;
 }
