@@ -61,6 +61,7 @@ static struct qc_json *classes(const struct qc_dataset *data, size_t count, stru
         most = n > most ? n : most;
     }
     struct qc_json *o = QC_JSON("count %zu seen %zu least %zu most %zu", count, seen, seen ? least : (size_t)0, most);
+    if (!o) qc_fail_memory(st, 1);
     if (!count) qc_json_set(o, "count", qc_json_null());
     return o;
 }
