@@ -153,7 +153,7 @@ int qcalib_result_layer(struct qcalib_layer *out, const qcalib_result *result, s
     if (ok) {
         const struct qc_layer *l = &result->r->layers[i];
         const struct qcalib_layer own = {.name = l->name,
-                                         .op = qc_json_find_text(l->record, "op"),
+                                         .op = l->op,
                                          .type = qc_dtype_info(l->stored.dtype)->onnx,
                                          .axis = l->stored.axis,
                                          .count = l->stored.count,

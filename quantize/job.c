@@ -19,7 +19,7 @@
 #include "quantize/make/make.h"
 #include "quantize/options/option_value.h"
 #include "quantize/report/command_text.h"
-#include "quantize/report/job_report.h"
+#include "quantize/report/quantize_report.h"
 #include "quantize/report/record.h"
 #include "quantize/report/sample_facts.h"
 #include "quantize/search/candidate.h"
@@ -425,7 +425,7 @@ static bool advise(struct qc_job *j, struct qc_status *st)
     warn_of_collapse(j);
     if (!qc_json_is_whole(j->r.record)) return qc_fail_memory(st, 1); /* advice reads it */
     if (!qc_fill_advice(&j->r, &ideas, j->best, j->measurement, j->sensitivity, st) ||
-        !qc_body_layers(&j->r, j->best->network, "", st) ||
+        !qc_body_layers(&j->r, j->best->network, st) ||
         !qc_warn_useless(&j->r, &ideas, j->best->network, j->measurement, st) ||
         !qc_record_results(&j->r, j->best->network, counted(j), st))
         return false;

@@ -310,7 +310,7 @@ def record(one):
         one("scale in place of the zero point", layers,
             "zero_point ? qc_json_integer(p->zero_point[0]) : qc_json_float(p->scale[0])",
             "qc_json_float(p->scale[0])"),
-        one("clipped share", layers, "put(o, \"clipped_fraction %g\", c->range.clipped_fraction)", "put(o, \"clipped_fraction %g\", none)"),
-        one("SQNR of a layer alone", layers, "l->alone_db = db;\n    qc_json_put(l->record, \"sqnr_alone_db %g clipping", "l->alone_db = db;\n    qc_json_put(l->record, \"sqnr_db %g clipping"),
+        one("clipped share", layers, "c->range.clipped_fraction", "l->lost_fraction"),
+        one("SQNR of a layer alone", layers, "l->sqnr_db, l->alone_db,", "l->sqnr_db, l->sqnr_db,"),
         one("number of quantized operators", "quantize/job.c", "quantized_ops %zu\", quantized);", "quantized_ops %zu\", qc_json_size(floats));"),
     ]

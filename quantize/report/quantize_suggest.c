@@ -13,6 +13,7 @@
 #include "calib/trials/trials.h"
 #include "quantize/report/command_text.h"
 #include "quantize/report/job_report.h"
+#include "quantize/report/quantize_report.h"
 
 /* An op that adds noise. */
 struct qc_noise_point {
@@ -54,8 +55,7 @@ static void look_at_measured(struct look *f, qc_id v)
         !f->m->quantizers[s].count)
         return;
     size_t i = qc_layer_of(f->r, f->g, s);
-    if (i == QC_NO_INDEX || isnan(f->r->layers[i].sqnr_db) || qc_json_find(f->r->layers[i].record, "solver.behind"))
-        return;
+    if (i == QC_NO_INDEX || isnan(f->r->layers[i].sqnr_db) || f->r->layers[i].choice->behind) return;
     f->source[v] = i;
     f->measured[v] = true;
     f->ratio[v] = noise_ratio(f->r->layers[i].sqnr_db);
@@ -163,8 +163,8 @@ static bool noise_points_find(struct qc_noise_points *out, const struct qc_graph
    the ratio of that error to the one of nearest rounding, at most 1. */
 static double noise_of_weight(const struct qc_layer *l)
 {
-    const double nearest = qc_json_find_number(l->record, "weight_rounding.error_nearest"),
-                 left = nearest > 0 ? fmin(1, qc_json_find_number(l->record, "weight_rounding.error") / nearest) : 1;
+    const struct qc_rounded_weights *r = l->rounding;
+    const double left = r && !r->reason && r->error_nearest > 0 ? fmin(1, r->error / r->error_nearest) : 1;
     return left * noise_ratio(l->alone_db);
 }
 
@@ -264,12 +264,6 @@ struct finder {
 static double reach(const struct qc_layer *l, size_t k)
 {
     return fmax(-(double)l->channel_low[k], (double)l->channel_high[k]);
-}
-
-/* Returns the share of the nonzero values that round to zero. */
-static double lost(const struct qc_layer *l)
-{
-    return qc_json_find_number(l->record, "lost_fraction");
 }
 
 /* Returns the width of the widest channel relative to the median; 1 if unknown. */
@@ -466,8 +460,8 @@ static bool other_method(struct qc_idea *out, const struct finder *f)
 /* Returns the type of a layer in texts: "int8", or "2 bits" if only some levels of the type are used. */
 static const char *type_text(const struct finder *f, const struct qc_layer *l)
 {
-    const double bits = qc_json_find_number(l->record, "bits");
-    return bits > 0 ? qc_arena_printf(f->net->arena, f->st, "%.0f bits", bits) : qc_dtype_long_name(l->stored.dtype);
+    const unsigned bits = qc_layer_bits(l);
+    return bits ? qc_arena_printf(f->net->arena, f->st, "%u bits", bits) : qc_dtype_long_name(l->stored.dtype);
 }
 
 /* Sets *why, and *fix if there is a remedy (returns true). *known is false if no cause stands out. */
@@ -485,20 +479,20 @@ static bool explain(const char **why, struct qc_idea *fix, const struct finder *
                weight_noise = weight && noise_of_weight(weight) >= explains * added;
     const double widths = weight ? spread(f, weight, &at) : 1;
     const qc_id maker = value ? qc_maker(f->g, value) : 0;
-    if (maker && lost(input) > coarse) maker_weight = weight_layer(f, &f->g->nodes[maker]);
+    if (maker && input->lost_fraction > coarse) maker_weight = weight_layer(f, &f->g->nodes[maker]);
     const double times = maker_weight ? spread(f, maker_weight, &widest) : 1;
     *known = true;
-    if (own_noise && qc_json_find_number(own->record, "clipping_share") > 0.5) {
+    if (own_noise && own->clipping_share > 0.5) {
         *why =
             qc_arena_printf(a, f->st, "the chosen range cuts off %.3g %% of its values, and most of its error is there",
-                            100 * qc_json_find_number(own->record, "clipped_fraction"));
+                            100 * own->choice->range.clipped_fraction);
         return other_method(fix, f) || wide(fix, f, own) || skip(fix, f, pt, own);
     }
-    if (weight && weight->stored.count == 1 && widths >= unlike && (weight_noise || lost(weight) > coarse)) {
+    if (weight && weight->stored.count == 1 && widths >= unlike && (weight_noise || weight->lost_fraction > coarse)) {
         *why = qc_arena_printf(a, f->st,
                                "its weights share one scale, but channel %zu is %.0f times as wide as the median "
                                "channel; %.0f %% of the weights become zero",
-                               at, widths, 100 * lost(weight));
+                               at, widths, 100 * weight->lost_fraction);
         return per_channel(fix, f) || skip(fix, f, pt, NULL);
     }
     if (times >= unlike) {
@@ -507,14 +501,14 @@ static bool explain(const char **why, struct qc_idea *fix, const struct finder *
                                "wide as the median channel, and %.0f %% of the non-zero values there "
                                "are below half a step and become zero",
                                widest, maker_weight->node ? maker_weight->node : maker_weight->name, times,
-                               100 * lost(input));
+                               100 * input->lost_fraction);
         return equalize(fix, f) || skip(fix, f, pt, input);
     }
-    if (own_noise && lost(own) > coarse) {
+    if (own_noise && own->lost_fraction > coarse) {
         *why = qc_arena_printf(
             a, f->st,
             "few large values set its range: %.3g %% of its non-zero values are below half a step and become zero",
-            100 * lost(own));
+            100 * own->lost_fraction);
         return other_method(fix, f) || wide(fix, f, own) || skip(fix, f, pt, own);
     }
     if (weight_noise) {
@@ -527,10 +521,10 @@ static bool explain(const char **why, struct qc_idea *fix, const struct finder *
                                own->alone_db, type_text(f, own));
         return wide(fix, f, own) || skip(fix, f, pt, own);
     }
-    if (input && lost(input) > coarse) {
+    if (input && input->lost_fraction > coarse) {
         *why = qc_arena_printf(
             a, f->st, "%.3g %% of the non-zero values that it reads are below half a step of '%s' and become zero",
-            100 * lost(input), input->name);
+            100 * input->lost_fraction, input->name);
         return wide(fix, f, input) || skip(fix, f, pt, input);
     }
     if (!computes(f, &f->g->nodes[pt->node]) && input) {

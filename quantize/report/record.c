@@ -82,8 +82,7 @@ void qc_record_accumulator(struct qc_report *r, const struct qc_network *net, co
     const struct qc_accumulator *a = &net->scheme.settings->plan.accumulator;
     size_t raised = 0, bounded = 0;
     if (!a->bits || a->bits == 32) return;
-    for (size_t i = 0; i < r->layer_count; i++)
-        raised += (size_t)fmax(0, qc_json_find_number(r->layers[i].record, "scales_raised"));
+    for (size_t i = 0; i < r->layer_count; i++) raised += r->layers[i].is_weight ? r->layers[i].choice->raised : 0;
     for (size_t i = 0; net->weight_rounding && i < net->weight_rounding->count; i++)
         bounded += net->weight_rounding->layers[i].bounded;
     struct qc_json *layers = qc_json_array(),

@@ -6,7 +6,7 @@
 #include "base/scope.h"
 #include "graph/core/multiply_adds.h"
 #include "quantize/report/command_text.h"
-#include "quantize/report/job_report.h"
+#include "quantize/report/quantize_report.h"
 #include "quantize/search/limits.h"
 #include "quantize/search/own_metric.h"
 

@@ -12,7 +12,7 @@
 #include "calib/metrics/sensitivity.h"
 #include "graph/core/uses.h"
 #include "quantize/report/command_text.h"
-#include "quantize/report/job_report.h"
+#include "quantize/report/quantize_report.h"
 #include "quantize/search/fallback.h"
 #include "quantize/search/limits.h"
 #include "quantize/search/size_frontier.h"

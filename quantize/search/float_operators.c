@@ -12,7 +12,7 @@
 #include "base/index.h"
 #include "calib/metrics/sensitivity.h"
 #include "quantize/make/evidence.h"
-#include "quantize/report/job_report.h"
+#include "quantize/report/quantize_report.h"
 #include "quantize/search/cost.h"
 #include "quantize/search/fallback.h"
 #include "quantize/search/limits.h"

@@ -30,12 +30,10 @@ static struct trials run(const char *samples)
     struct trials t = {.count = m->trial_count, .samples = m->trials[0].samples, .by_mse = true};
     cr_expect_str_eq(m->trials[0].method, "mse");
     for (size_t i = 0; i < r->layer_count; i++) {
-        const struct qc_json *l = r->layers[i].record;
-        const char *why = qc_json_find_text(l, "choice.taken_for");
-        if (!why) continue;
-        const bool steps = strcmp(why, "steps") == 0, mse = strcmp(qc_json_find_text(l, "method"), "mse") == 0;
-        t.by_mse = t.by_mse && (steps || mse);
-        cr_expect(steps || mse || t.count > 1, "%s", r->layers[i].name);
+        const struct qc_layer *l = &r->layers[i];
+        if (!l->tried) continue;
+        t.by_mse = t.by_mse && (l->tried->steps || strcmp(l->choice->method, "mse") == 0);
+        cr_expect(l->tried->steps || l->tried->trial == &m->trials[0] || t.count > 1, "%s", l->name);
     }
     qc_job_free(job);
     qc_arena_free(a);

@@ -100,20 +100,30 @@ Test(record, lists_no_scales_in_the_millions)
     enum { MANY = 16385 };
     static float scale[MANY];
     static int32_t zero[MANY];
+    struct qc_status st = QC_STATUS_INIT;
+    struct recorded s;
+    run(&s, "1");
+    struct qc_report r = *qc_job_report(s.job);
+    struct qc_layer layer = r.layers[0];
     for (size_t i = 0; i < MANY; i++) scale[i] = 1 + (float)(i * 7919 % MANY), zero[i] = (int32_t)(i % 16);
-    for (size_t count = MANY - 1; count <= MANY; count++) {
-        const struct qc_parameters p = {.count = count, .scale = scale, .zero_point = zero, .axis = 0};
-        struct qc_json *scales = qc_parameters_json(&p, false), *zeros = qc_parameters_json(&p, true);
-        if (count < MANY) {
-            cr_expect_eq(qc_json_size(scales), count);
+    layer.stored.scale = scale;
+    layer.stored.zero_point = zero;
+    layer.stored.axis = 0;
+    r.layers = &layer;
+    r.layer_count = 1;
+    for (layer.stored.count = MANY - 1; layer.stored.count <= MANY; layer.stored.count++) {
+        cr_assert(qc_record_layers(&r, qc_job_network(s.job), NULL, &st), "%s", st.message);
+        const struct qc_json *one = qc_json_at(qc_json_get(r.record, "layers"), 0);
+        if (layer.stored.count < MANY) {
+            cr_expect_eq(qc_json_size(qc_json_get(one, "scale")), layer.stored.count);
         } else {
-            cr_expect(qc_json_find_number(scales, "count") == MANY && qc_json_find_number(scales, "min") == 1 &&
-                      qc_json_find_number(scales, "max") == MANY);
-            cr_expect(qc_json_find_number(zeros, "min") == 0 && qc_json_find_number(zeros, "max") == 15);
+            cr_expect(qc_json_find_number(one, "scale.count") == MANY && qc_json_find_number(one, "scale.min") == 1 &&
+                      qc_json_find_number(one, "scale.max") == MANY);
+            cr_expect(qc_json_find_number(one, "zero_point.min") == 0 &&
+                      qc_json_find_number(one, "zero_point.max") == 15);
         }
-        qc_json_free(scales);
-        qc_json_free(zeros);
     }
+    end(&s);
 }
 
 static char *text_without_timing(struct recorded *s)
