@@ -86,14 +86,8 @@ bool qc_outputs_apart(struct qc_file_list *out, const char *const *paths, size_t
     struct qc_file_list inputs = {.arena = o->job.arena};
     *out = (struct qc_file_list){.arena = o->job.arena};
     bool ok = add_command_inputs(&inputs, o, st);
-    for (size_t i = 0; ok && i < count; i++) {
-        const char *suffix = paths[i] ? strrchr(paths[i], '.') : NULL;
-        if (suffix && (strcmp(suffix, ".npy") == 0 || strcmp(suffix, ".npz") == 0))
-            return qc_fail(st, QC_USAGE,
-                           "%s: qcalib writes no NumPy files; give a name with another suffix, such as .h5 for data",
-                           paths[i]);
+    for (size_t i = 0; ok && i < count; i++)
         ok = models ? qc_file_list_add_model(out, paths[i], st) : qc_file_list_add(out, "the output", paths[i], st);
-    }
     ok = ok && qc_file_list_add(out, "--html", o->html, st) && qc_file_list_add_checkpoint(out, &o->job, st);
     if (ok && o->job.benchmark) {
         const char *placement = qc_placement_file(o->job.arena, paths[0], st);
@@ -103,5 +97,13 @@ bool qc_outputs_apart(struct qc_file_list *out, const char *const *paths, size_t
         const char *file = strchr(o->dump.items[i], '=');
         ok = qc_file_list_add(out, "--dump", file ? file + 1 : NULL, st);
     }
-    return ok && (!report || qc_file_list_add_report(out, report, st)) && qc_file_list_apart(out, &inputs, st);
+    ok = ok && (!report || qc_file_list_add_report(out, report, st)) && qc_file_list_apart(out, &inputs, st);
+    for (size_t i = 0; ok && i < count; i++) {
+        const char *suffix = paths[i] ? strrchr(paths[i], '.') : NULL;
+        if (suffix && (strcmp(suffix, ".npy") == 0 || strcmp(suffix, ".npz") == 0))
+            ok = qc_fail(st, QC_USAGE,
+                         "%s: qcalib writes no NumPy files; give a name with another suffix, such as .h5 for data",
+                         paths[i]);
+    }
+    return ok;
 }

@@ -177,6 +177,17 @@ def test_a_clip_whose_limits_are_no_levels(clip, form, both):
     assert in_onnxruntime > 20 and abs(in_onnxruntime - there) < 0.1, f"{in_onnxruntime:.1f} dB in ONNX Runtime, {there:.1f} dB in OpenVINO"
 
 
+@pytest.mark.parametrize("op,gates", [("GRU", 3), ("LSTM", 4)])
+def test_both_directions_of_one_input(op, gates, both):
+    """OpenVINO loads such an operator behind a product only if its weights are constants."""
+    rng = np.random.default_rng(4)
+    shapes = {"w": (8, 1), "k": (2, gates * 5, 1), "r": (2, gates * 5, 5)}
+    body = f'm = MatMul (x, w) y = {op} <hidden_size = 5, direction = "bidirectional"> (m, k, r)'
+    constants = {n: rng.normal(size=s).astype("f4") * 0.5 for n, s in shapes.items()}
+    x = rng.normal(size=(64, 2, 8)).astype("f4")
+    same(both(body, constants, shapes="float[2, 2, 8] x", batch=2, options=("--prefer", "integers"), x=x))
+
+
 @pytest.mark.parametrize("channels,length", [(2, 6), (3, 4), (4, 2), (4, 3)])
 @pytest.mark.parametrize("outputs", [1, 2, 4])
 def test_a_small_depthwise_convolution(channels, length, outputs, both):

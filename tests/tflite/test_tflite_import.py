@@ -497,12 +497,12 @@ def test_operators_that_are_not_handled_are_all_named(program, tmp_path):
 def test_a_float_model_is_quantized_by_the_default_job(program, tmp_path):
     rng = np.random.default_rng(8)
     tensors = [
-        real((1, 8, 8, 4)),
-        real((8, 3, 3, 4), rng.normal(size=(8, 3, 3, 4)) / 6),
-        real((8,), rng.normal(size=8)),
-        real((1, 8, 8, 8)),
+        real((1, 16, 16, 32)),
+        real((64, 3, 3, 32), rng.normal(size=(64, 3, 3, 32)) / 17),
+        real((64,), rng.normal(size=64)),
+        real((1, 16, 16, 64)),
         ints([1, 2]),
-        real((1, 8)),
+        real((1, 64)),
     ]
     ops = [
         ("CONV_2D", [0, 1, 2], [3], ("Conv2DOptions", {"StrideH": 1, "StrideW": 1, "FusedActivationFunction": 3}), 1),
@@ -510,7 +510,7 @@ def test_a_float_model_is_quantized_by_the_default_job(program, tmp_path):
     ]
     (tmp_path / "model.tflite").write_bytes(model_of(ops, tensors, [0], [5]))
     with h5py.File(tmp_path / "in.h5", "w") as file:
-        file["t0"] = rng.normal(size=(64, 8, 8, 4)).astype(F)
+        file["t0"] = rng.normal(size=(64, 16, 16, 32)).astype(F)
     assert "100.0 %" in command(program, tmp_path, "model.tflite", "--data", "in.h5", "-o", "q.onnx")
     for model in ("model.tflite", "q.onnx"):
         command(program, tmp_path, "run", model, "--data", "in.h5", "-o", f"{model}.h5")
