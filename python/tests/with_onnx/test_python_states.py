@@ -60,7 +60,7 @@ def test_run(form, network, weights, x):
 
 def test_quantize_evaluate_compare(network, weights, x):
     target = sequence(x, weights)
-    result = qcalib.quantize(network, x, state=["h=h_next"], eval=({"x": x}, target))
+    result = qcalib.quantize(network, x, state=["h=h_next"], eval=({"x": x}, target), prefer="integers")
     psnr = qcalib.evaluate(network, ({"x": x}, target), state="h=h_next").value
     assert psnr > 100 > qcalib.evaluate(result, ({"x": x}, target), state="h=h_next").value > 20
     compared = qcalib.compare(network, result, x, state="h=h_next")
