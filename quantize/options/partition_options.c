@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/formats/exporter.h"
 #include "graph/core/source_call.h"
 #include "graph/types/number_format.h"
 
@@ -72,6 +73,17 @@ static void set_edges(struct qc_partition_options *out, const struct qc_options 
         out->edge_weight = weight->is_signed ? QC_I8 : QC_U8;
 }
 
+/* Returns true if one of the files is one that ONNX Runtime computes. */
+static bool runs_in_onnxruntime(const struct qc_options *o)
+{
+    bool any = !o->formats.count;
+    for (size_t i = 0; i < o->formats.count; i++) {
+        const struct qc_exporter *e = qc_exporter_find(o->formats.items[i]);
+        any = any || (e && e->lower);
+    }
+    return any;
+}
+
 bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_options *o,
                              const struct qc_given_values *given, struct qc_arena *a, struct qc_status *st)
 {
@@ -91,6 +103,7 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
     out->one_scale_joins = o->require_integer;
     out->activation.per_channel = o->per_channel_activations;
     out->processor = o->processor;
+    out->unplaced = !runs_in_onnxruntime(o);
     out->prefer = o->require_integer                                                       ? QC_PREFER_INTEGERS
                   : o->size && !o->given[QC_OPTION_PREFER] && o->prefer == QC_PREFER_SPEED ? QC_PREFER_SIZE
                                                                                            : o->prefer;
@@ -159,7 +172,9 @@ bool qc_partition_stores_ports(struct qc_partition_options *out, const struct qc
     out->stored = names;
     for (size_t i = 0; i < g->input_count + g->output_count; i++) {
         const char *name = i < g->input_count ? g->inputs[i].name : g->outputs[i - g->input_count].name;
-        if (qc_io_type_of(&named, o, name).dtype != QC_NONE) names[out->stored_count++] = name;
+        const struct qc_port_choice end = qc_io_type_of(&named, o, name);
+        if (end.dtype != QC_NONE) names[out->stored_count++] = name;
+        out->unplaced = out->unplaced || end.integer || end.image;
     }
     return true;
 }

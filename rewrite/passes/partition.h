@@ -70,7 +70,8 @@ struct qc_partition_options {
     size_t unfed_count;
     const char *const *unfed; /* names of values without elements in any sample: not quantized */
     size_t stored_count;
-    const char *const *stored;           /* names of inputs and outputs that are stored in integers (--io-type) */
+    bool unplaced;             /* by time: inputs or outputs have to be integers, or the file is for another runtime */
+    const char *const *stored; /* names of inputs and outputs that are stored in integers (--io-type) */
     const struct qc_given_values *given; /* parameters that the model has already, or NULL */
     enum qc_dtype cache;                 /* of key/value caches (graph/core/uses.h); QC_NONE: as activations */
     int64_t weight_block;   /* number of elements of a product's weight with one scale, along the summed axis; 0: per

@@ -330,6 +330,7 @@ bool qc_place_by_time(const bool **real, struct qc_partition *p, const bool *fix
     struct placement integers, floats, best;
     *real = NULL;
     if (!a) return qc_fail_memory(st, 1);
+    if (p->options.unplaced) return true;
     first = empty;
     first.share[0] = 1;
     if (!(integers.real = QC_NEW_ARRAY(a, bool, first.g->node_count + 1, st)) ||

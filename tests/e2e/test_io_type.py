@@ -134,7 +134,6 @@ def test_the_same_numbers_without_ends(target, kind, form, qcalib, tmp_path):
         assert (p["type"], p["zero_point"]) == given[p["name"]][::2] and p["scale"] == pytest.approx(given[p["name"]][1])
 
 
-@pytest.mark.integers
 @pytest.mark.parametrize("kind", ["uint8", "int8"])
 def test_nothing_is_left_at_the_ends(kind, qcalib, tmp_path):
     """With the type of the quantizers no operator is in front of the first product or behind the last one."""
