@@ -104,6 +104,8 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
     out->activation.per_channel = o->per_channel_activations;
     out->processor = o->processor;
     out->unplaced = !runs_in_onnxruntime(o);
+    for (size_t i = 0; i < o->formats.count; i++)
+        out->not_all_float = out->not_all_float || strcmp(o->formats.items[i], "qoperator") == 0;
     out->prefer = o->require_integer                                                       ? QC_PREFER_INTEGERS
                   : o->size && !o->given[QC_OPTION_PREFER] && o->prefer == QC_PREFER_SPEED ? QC_PREFER_SIZE
                                                                                            : o->prefer;

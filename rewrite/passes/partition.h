@@ -71,6 +71,7 @@ struct qc_partition_options {
     const char *const *unfed; /* names of values without elements in any sample: not quantized */
     size_t stored_count;
     bool unplaced;             /* by time: inputs or outputs have to be integers, or the file is for another runtime */
+    bool not_all_float;        /* the file is of operators on integers (--format qoperator) */
     const char *const *stored; /* names of inputs and outputs that are stored in integers (--io-type) */
     const struct qc_given_values *given; /* parameters that the model has already, or NULL */
     enum qc_dtype cache;                 /* of key/value caches (graph/core/uses.h); QC_NONE: as activations */

@@ -303,8 +303,8 @@ static bool is_as_fast(const struct placement *p, const struct placement *floats
 }
 
 /* Sets *best to the fastest placement on `on` or, if it hardly gains, to all integers if these are as fast as float,
-   else to all floats. For any processor it is that of the first one; if it gains nothing on others, their times count
-   more and more. */
+   or if the file has to have some, else to all floats. For any processor it is that of the first one; if it gains
+   nothing on others, their times count more and more. */
 static bool find_best(struct placement *best, const struct placing *empty, const struct placement *integers,
                       const struct placement *floats, enum qc_processor on, const bool *fixed)
 {
@@ -317,7 +317,7 @@ static bool find_best(struct placement *best, const struct placing *empty, const
         for (int i = 1; any && i < QC_PROCESSORS; i++)
             share[i] = ldexp(QC_PLACED_FIRST_SHARE, step) * (double)floats->time[0] / (double)floats->time[i];
     }
-    *best = is_as_fast(integers, floats, on) ? *integers : *floats;
+    *best = empty->p->options.not_all_float || is_as_fast(integers, floats, on) ? *integers : *floats;
     return true;
 }
 

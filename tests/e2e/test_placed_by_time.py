@@ -105,7 +105,7 @@ def test_a_tiny_network_is_in_float_if_integers_take_longer(job):
     assert job(tiny, "--prefer", "integers").json["cost"]["latency"] > 1.1
 
 
-@pytest.mark.parametrize("wish", (("--io-type", "uint8"), ("--format", "encodings"), ("--format", "annotated")))
+@pytest.mark.parametrize("wish", (("--io-type", "uint8"), ("--format", "encodings"), ("--format", "annotated"), ("--format", "qoperator")))
 def test_files_that_need_integers_have_them(wish, job):
     report = job([(16, 16, 1, 16, 4), (16, 16, 1, 1, 1)], *wish).json
     assert report["quantized_ops"] >= 2 and not report["float_ops"]
