@@ -23,14 +23,6 @@ static bool has_bits(const struct qc_options *o)
     return strcmp(o->weight_types.items[0], "none") != 0 && strcmp(o->weight_types.items[0], "int16") != 0;
 }
 
-/* Returns true if a format is written that a runtime computes in integers. */
-static bool some_format_is_integer(const struct qc_options *o)
-{
-    for (size_t i = 0; i < o->formats.count; i++)
-        if (strcmp(o->formats.items[i], "qdq") == 0 || strcmp(o->formats.items[i], "qoperator") == 0) return true;
-    return false;
-}
-
 /* Returns true if the list has a float type, or begins with a block format such as mxfp4. *named: a block format is
    given by name. */
 static bool has_floats(bool *named, const struct qc_text_list *types, enum qc_option option)
@@ -101,7 +93,8 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {o->size && o->propagate, "--size measures layers one by one in the float network; leave out --propagate"},
         {o->size && !has_bits(o), "--size chooses the bits of weights; with it, --weight-type int16 and none are only "
                                   "for named nodes (--weight-type int16:NODE)"},
-        {o->size && !some_format_is_integer(o), "--size needs a format with integers: give --format qdq or qoperator"},
+        {o->size && !qc_options_write_integers(o),
+         "--size needs a format with integers: give --format qdq or qoperator"},
         {o->size && in->team, "--size quantizes several times, which MPI does not support; leave out one"},
         {qc_options_scale(o) && (o->propagate || o->per_tensor || (!data && !stats)),
          "--scale-channels awq, smooth and free need second moments of the float network: give --data or --stats, and "
@@ -115,7 +108,7 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
          "--require-integer, --only and MPI"},
         {o->benchmark && !needs_samples(o), "--benchmark needs activations that are quantized with fixed scales; leave "
                                             "out --activation-type dynamic and none"},
-        {o->benchmark && !some_format_is_integer(o),
+        {o->benchmark && !qc_options_write_integers(o),
          "--benchmark needs a format with integers: give --format qdq or qoperator"},
         {floats && writes_others(o), "4-bit and 8-bit floats and block formats (mxfp4, nvfp4, ...) are only written as "
                                      "QuantizeLinear and DequantizeLinear; give --format qdq"},

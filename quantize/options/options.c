@@ -250,12 +250,22 @@ static bool set(struct qc_options *o, enum qc_option option, const char *value, 
            derive(o, option, value ? value : infos[option].bare, st);
 }
 
+bool qc_options_write(const struct qc_options *o, const char *format)
+{
+    for (size_t i = 0; i < o->formats.count; i++)
+        if (strcmp(o->formats.items[i], format) == 0) return true;
+    return false;
+}
+
+bool qc_options_write_integers(const struct qc_options *o)
+{
+    return qc_options_write(o, "qdq") || qc_options_write(o, "qoperator");
+}
+
 /* --format tflite implies --target tflite, unless a target is given. */
 static bool take_format(struct qc_options *o, struct qc_status *st)
 {
-    const char *wanted = infos[QC_OPTION_TARGET].preset;
-    for (size_t i = 0; i < o->formats.count; i++)
-        if (strcmp(o->formats.items[i], "tflite") == 0) wanted = "tflite";
+    const char *wanted = qc_options_write(o, "tflite") ? "tflite" : infos[QC_OPTION_TARGET].preset;
     if (o->command != QC_COMMAND_quantize || o->given[QC_OPTION_TARGET] || strcmp(o->target, wanted) == 0) return true;
     return set(o, QC_OPTION_TARGET, wanted, st) && options_take_target(o, set, st);
 }

@@ -155,3 +155,9 @@ bool qc_options_configure(struct qc_options *o, const struct qc_json *config, co
 /* Returns the effective options that decide the result (groups data, method, graph) as a configuration, for the report.
    NULL if memory is exhausted. Owned by the caller. */
 struct qc_json *qc_options_json(const struct qc_options *o);
+
+/* Returns true if a file of this format is written. */
+bool qc_options_write(const struct qc_options *o, const char *format);
+
+/* Returns true if a format is written that a runtime computes in integers. */
+bool qc_options_write_integers(const struct qc_options *o);

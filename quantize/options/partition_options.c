@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/formats/exporter.h"
 #include "graph/core/source_call.h"
 #include "graph/types/number_format.h"
 
@@ -39,10 +38,8 @@ bool qc_options_take_blocks(const struct qc_options *o)
 {
     const struct qc_type_choice activation = qc_type_choice_of(o->activation_types.items[0], QC_OPTION_ACTIVATION_TYPE),
                                 weight = qc_type_choice_of(o->weight_types.items[0], QC_OPTION_WEIGHT_TYPE);
-    bool tflite = false;
-    for (size_t i = 0; i < o->formats.count; i++) tflite = tflite || strcmp(o->formats.items[i], "tflite") == 0;
-    return !o->runs_on->no_blocks ||
-           (tflite && activation.dtype == QC_NONE && !activation.format && weight.dtype == QC_I4);
+    return !o->runs_on->no_blocks || (qc_options_write(o, "tflite") && activation.dtype == QC_NONE &&
+                                      !activation.format && weight.dtype == QC_I4);
 }
 
 /* If all given quantizers have one type, new quantizers get this type too, unless an option says otherwise. */
@@ -73,17 +70,6 @@ static void set_edges(struct qc_partition_options *out, const struct qc_options 
         out->edge_weight = weight->is_signed ? QC_I8 : QC_U8;
 }
 
-/* Returns true if one of the files is one that ONNX Runtime computes. */
-static bool runs_in_onnxruntime(const struct qc_options *o)
-{
-    bool any = !o->formats.count;
-    for (size_t i = 0; i < o->formats.count; i++) {
-        const struct qc_exporter *e = qc_exporter_find(o->formats.items[i]);
-        any = any || (e && e->lower);
-    }
-    return any;
-}
-
 bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_options *o,
                              const struct qc_given_values *given, struct qc_arena *a, struct qc_status *st)
 {
@@ -103,9 +89,8 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
     out->one_scale_joins = o->require_integer;
     out->activation.per_channel = o->per_channel_activations;
     out->processor = o->processor;
-    out->unplaced = !runs_in_onnxruntime(o);
-    for (size_t i = 0; i < o->formats.count; i++)
-        out->not_all_float = out->not_all_float || strcmp(o->formats.items[i], "qoperator") == 0;
+    out->unplaced = o->formats.count && !qc_options_write_integers(o);
+    out->qoperator = qc_options_write(o, "qoperator");
     out->prefer = o->require_integer                                                       ? QC_PREFER_INTEGERS
                   : o->size && !o->given[QC_OPTION_PREFER] && o->prefer == QC_PREFER_SPEED ? QC_PREFER_SIZE
                                                                                            : o->prefer;
@@ -123,8 +108,6 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
     out->activation.dtype = activation.dtype;
     out->activation.format = activation.format;
     out->dynamic = activation.dynamic;
-    for (size_t i = 0; i < o->formats.count; i++)
-        out->dynamic_recurrent = out->dynamic_recurrent || strcmp(o->formats.items[i], "qoperator") == 0;
     out->dynamic_int4 = o->formats.count == 1 && strcmp(o->formats.items[0], "tflite") == 0;
     out->weight.dtype = weight.dtype;
     out->weight.bits = weight.bits;

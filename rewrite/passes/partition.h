@@ -70,16 +70,15 @@ struct qc_partition_options {
     size_t unfed_count;
     const char *const *unfed; /* names of values without elements in any sample: not quantized */
     size_t stored_count;
-    bool unplaced;             /* by time: inputs or outputs have to be integers, or the file is for another runtime */
-    bool not_all_float;        /* the file is of operators on integers (--format qoperator) */
-    const char *const *stored; /* names of inputs and outputs that are stored in integers (--io-type) */
+    bool unplaced;  /* by time: inputs or outputs have to be integers, or the file is for another runtime */
+    bool qoperator; /* the file has operators on integers, also of LSTM quantized dynamically (--format qoperator) */
+    const char *const *stored;           /* names of inputs and outputs that are stored in integers (--io-type) */
     const struct qc_given_values *given; /* parameters that the model has already, or NULL */
     enum qc_dtype cache;                 /* of key/value caches (graph/core/uses.h); QC_NONE: as activations */
     int64_t weight_block;   /* number of elements of a product's weight with one scale, along the summed axis; 0: per
                                channel */
     bool blocks_restricted; /* as weight.restricted, for weights in blocks */
     bool few_have_zeros;    /* weights in blocks of fewer than 8 bits are asymmetric, whatever weight.symmetry is */
-    bool dynamic_recurrent; /* dynamic quantization of LSTM: a format of the file has an operator for it */
     bool dynamic_int4; /* dynamic quantization of products with int4 weights: all formats have an operator for it */
     enum qc_overflow_fix overflow_fix;
     bool simulates_hardware; /* sums or biases are not those of the target, so its times are not known */

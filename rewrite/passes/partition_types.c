@@ -383,7 +383,7 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     }
     /* Such an operator sums integers, so it has no blocks. */
     const bool recurrent = activation == QC_NONE && weight_count(p, m, m->rule->give) > 1,
-               dynamic = recurrent && is_dynamic(p, m) && p->options.dynamic_recurrent &&
+               dynamic = recurrent && is_dynamic(p, m) && p->options.qoperator &&
                          qc_dynamic_op(&p->graph->nodes[m->nodes[0]], type);
     const bool alone = qc_types_weights_alone(p, m),
                blocks = !dynamic && note_all_blocks(p, m, m->rule->give, NULL, type, alone || activation == QC_NONE);

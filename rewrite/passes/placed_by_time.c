@@ -317,7 +317,7 @@ static bool find_best(struct placement *best, const struct placing *empty, const
         for (int i = 1; any && i < QC_PROCESSORS; i++)
             share[i] = ldexp(QC_PLACED_FIRST_SHARE, step) * (double)floats->time[0] / (double)floats->time[i];
     }
-    *best = empty->p->options.not_all_float || is_as_fast(integers, floats, on) ? *integers : *floats;
+    *best = empty->p->options.qoperator || is_as_fast(integers, floats, on) ? *integers : *floats;
     return true;
 }
 

@@ -121,7 +121,7 @@ static void limit_pairs(struct qc_graph *g, const struct qc_partition_options *o
         if (qc_pair_order_of(&order, g, n))
             limit(g, quantizer_of_weight(g, n->inputs[1]), limit_of_data(g, n->inputs[0], dynamic),
                   o->target->pads_channels && is_odd(&order) ? QC_OVERFLOW_FIX_REDUCE_RANGE : o->overflow_fix);
-        if (!qc_is_recurrent(n->op) || !dynamic || !o->dynamic_recurrent) continue;
+        if (!qc_is_recurrent(n->op) || !dynamic || !o->qoperator) continue;
         for (unsigned i = QC_RECURRENT_W; i <= QC_RECURRENT_R; i++)
             limit(g, quantizer_of_weight(g, n->inputs[i]), limit_of_data(g, n->inputs[0], true), o->overflow_fix);
     }
