@@ -60,13 +60,14 @@ static bool join_ranks(struct qc_cli_options *o, const struct qc_team *team, uns
     if (o->command != QC_COMMAND_collect && o->command != QC_COMMAND_quantize)
         return qc_fail(st, QC_USAGE, "'%s' cannot be shared between processes; use qcalib",
                        qc_command_info(o->command)->name);
-    if (o->job.shard || o->job.stats)
+    if (o->job.data.shard || o->job.data.stats)
         return qc_fail(st, QC_USAGE,
                        "qcalib-mpi splits the samples itself: leave out --shard and --stats (docs/cluster.md)");
-    if (o->job.checkpoint && !(o->job.checkpoint = qc_arena_printf(o->job.arena, st, "%s.%u-of-%u", o->job.checkpoint,
-                                                                   team->rank, team->size)))
+    if (o->job.run.checkpoint &&
+        !(o->job.run.checkpoint =
+              qc_arena_printf(o->job.arena, st, "%s.%u-of-%u", o->job.run.checkpoint, team->rank, team->size)))
         return false;
-    if (!o->job.given[QC_OPTION_THREADS] && o->job.threads / near > 0) o->job.threads /= near;
+    if (!o->job.given[QC_OPTION_THREADS] && o->job.run.threads / near > 0) o->job.run.threads /= near;
     o->team = team;
     if (team->rank == 0) return true;
     o->quiet = true;

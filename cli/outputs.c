@@ -89,7 +89,7 @@ bool qc_outputs_apart(struct qc_file_list *out, const char *const *paths, size_t
     for (size_t i = 0; ok && i < count; i++)
         ok = models ? qc_file_list_add_model(out, paths[i], st) : qc_file_list_add(out, "the output", paths[i], st);
     ok = ok && qc_file_list_add(out, "--html", o->html, st) && qc_file_list_add_checkpoint(out, &o->job, st);
-    if (ok && o->job.benchmark) {
+    if (ok && o->job.demand.benchmark) {
         const char *placement = qc_placement_file(o->job.arena, paths[0], st);
         ok = placement && qc_file_list_add(out, "the placement", placement, st);
     }

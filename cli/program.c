@@ -19,19 +19,19 @@ static const struct {
 
 bool qc_program_run(const struct qc_cli_options *o, struct qc_status *st)
 {
-    if (o->job.threads_refused && !o->quiet) {
+    if (o->job.run.threads_refused && !o->quiet) {
         char text[120];
         snprintf(text, sizeof text, "--threads %llu: %llu are used; more would only use memory on this machine",
-                 (unsigned long long)o->job.threads_refused, (unsigned long long)o->job.threads);
+                 (unsigned long long)o->job.run.threads_refused, (unsigned long long)o->job.run.threads);
         qc_warning_print(text);
     }
-    if (o->job.plugins.count || o->job.kernels.count) qc_watch_user_code();
+    if (o->job.method.plugins.count || o->job.graph.kernels.count) qc_watch_user_code();
     const bool ok = (o->help || o->version ? qc_cmd_help : table[o->command].run)(o, st);
     if (!ok && st->code == QC_INTERRUPTED) {
         /* Where an interruption was noticed does not matter to a user */
         *st = QC_STATUS_INIT;
-        if (o->job.checkpoint && access(o->job.checkpoint, F_OK) == 0)
-            qc_fail(st, QC_INTERRUPTED, "interrupted; the same command continues from %s", o->job.checkpoint);
+        if (o->job.run.checkpoint && access(o->job.run.checkpoint, F_OK) == 0)
+            qc_fail(st, QC_INTERRUPTED, "interrupted; the same command continues from %s", o->job.run.checkpoint);
         else
             qc_fail(st, QC_INTERRUPTED, "interrupted");
     }

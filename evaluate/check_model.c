@@ -70,7 +70,7 @@ static bool check_file(struct checking *c, struct qc_status *st)
 
 static bool check_pairs(struct checking *c, struct qc_status *st)
 {
-    const struct qc_target *t = c->o->runs_on;
+    const struct qc_target *t = c->o->graph.runs_on;
     const struct qc_graph *g = c->made.produced;
     struct qc_pair_proof proof;
     if (!t->onnxruntime && !t->openvino) return true;
@@ -234,7 +234,7 @@ static bool is_stored_checked(const struct qc_uses *u, qc_id v)
 /* Checks the type of the data of an integer operator against the one type that the target takes. */
 static bool check_type(struct checking *c, qc_id data, const char *name, struct qc_status *st)
 {
-    const struct qc_target *t = c->o->runs_on;
+    const struct qc_target *t = c->o->graph.runs_on;
     const struct qc_scheme_clause *takes = &t->activation;
     const struct qc_qparams *s = qc_graph_parameters(c->made.produced, data);
     if (t->onnxruntime || t->openvino || !s || s->kind != QC_QPARAMS_QUANTIZER || s->count != 1) return true;
@@ -266,7 +266,7 @@ static bool check_product(bool *integer, struct checking *c, const struct qc_use
                           const char *label, struct qc_status *st)
 {
     const struct qc_graph *g = u->graph;
-    const struct qc_target *t = c->o->runs_on;
+    const struct qc_target *t = c->o->graph.runs_on;
     const char *op = qc_op_info(n->op)->name;
     const qc_id x = n->inputs[0], w = n->inputs[1];
     const bool conv = n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose, stored = is_stored_checked(u, n->outputs);
@@ -331,7 +331,7 @@ static bool check_fusion(struct checking *c, struct qc_status *st)
             ok = find_checked(c, st, "fusion", label,
                               "target '%s' computes %s in float between DequantizeLinear and "
                               "QuantizeLinear: %s",
-                              c->o->runs_on->name, qc_op_info(n->op)->name, why);
+                              c->o->graph.runs_on->name, qc_op_info(n->op)->name, why);
         }
         if (!product && !dynamic) continue;
         c->products++;
@@ -385,7 +385,7 @@ static bool open_checked(struct checking *c, struct qc_job_inputs *in, struct qc
 
 static bool estimate(struct checking *c, struct qc_status *st)
 {
-    const bool wide = c->o->runs_on->wide_is_float;
+    const bool wide = c->o->graph.runs_on->wide_is_float;
     double made, real;
     if (!qc_estimate_time(&made, QC_PROCESSOR_AVX512_VNNI, c->made.produced, wide, st) ||
         !qc_estimate_time(&real, QC_PROCESSOR_AVX512_VNNI, c->setup->normalised, wide, st))
@@ -403,8 +403,8 @@ bool qc_check_model(struct qc_json **out, const char *file, const struct qc_data
     struct qc_model_at_hand hand;
     struct qc_dataset *samples = NULL;
     const struct qc_data_request request = {.use = QC_USE_INPUTS, .choose = QC_CHOOSE_SAMPLES};
-    const struct qc_settings run = {.workers = (unsigned)o->threads,
-                                    .memory_limit = (size_t)o->memory_limit,
+    const struct qc_settings run = {.workers = (unsigned)o->run.threads,
+                                    .memory_limit = (size_t)o->run.memory_limit,
                                     .progress = qc_progress_step,
                                     .progress_user = progress};
     bool ok = qc_model_open(&c.model, &in.model, o, NULL, st);
@@ -432,7 +432,7 @@ bool qc_check_model(struct qc_json **out, const char *file, const struct qc_data
     qc_model_close(&c.model);
     struct qc_json *all =
         QC_JSON("file %s target %s products %zu integer_products %zu integer_share %g latency %g samples %zu", file,
-                o->runs_on->name, c.products, c.integer_products, c.integer_share, c.latency, c.samples);
+                o->graph.runs_on->name, c.products, c.integer_products, c.integer_share, c.latency, c.samples);
     qc_json_set(all, "findings", c.findings);
     if (ok && !qc_json_is_whole(all)) ok = qc_fail_memory(st, 1);
     return QC_HAND_OVER(ok, out, all, qc_json_free);

@@ -295,15 +295,15 @@ bool qc_compare_models(struct qc_compared_models *c, const struct qc_model_sourc
     /* --rounding and --accumulator may differ between the models. The settings are those of the second one. */
     const char *rounding[2], *accumulator[2];
     bool widths;
-    if (!split_pair(&c->contracts, rounding, o->rounding, o->arena, st) ||
-        !split_pair(&widths, accumulator, o->accumulator, o->arena, st))
+    if (!split_pair(&c->contracts, rounding, o->graph.rounding, o->arena, st) ||
+        !split_pair(&widths, accumulator, o->types.accumulator, o->arena, st))
         return false;
     c->both = c->contracts || widths;
     if (!c->contracts) rounding[0] = rounding[1]; /* a runtime runs both */
     for (int k = 0; k < 2; k++) {
         struct qc_options one = *o;
-        one.rounding = rounding[k];
-        one.accumulator = accumulator[k];
+        one.graph.rounding = rounding[k];
+        one.types.accumulator = accumulator[k];
         if (!qc_settings_of(&settings, &one, progress, st)) return false;
         c->how[k] = settings.plan;
     }

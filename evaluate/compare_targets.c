@@ -15,21 +15,22 @@ static bool options_of(struct qc_options *q, const struct qc_options *o, const c
     if (!qc_options_init(q, QC_COMMAND_quantize, o->arena, st) || !qc_options_set(q, QC_OPTION_TARGET, target, st) ||
         !qc_options_set(q, QC_OPTION_ADVICE, "off", st) || !qc_options_set(q, QC_OPTION_FORMAT, "qdq", st))
         return false;
-    if (o->stats && !qc_options_set(q, QC_OPTION_METHOD, "mse", st)) return false; /* o->data is for the comparison */
-    q->stats = o->stats;
-    q->data = o->stats ? NULL : o->data;
-    q->inputs = o->inputs;
-    q->states = o->states;
-    q->preprocess = o->preprocess;
-    q->image = o->image;
-    q->samples = o->samples;
-    q->seed = o->seed;
+    if (o->data.stats && !qc_options_set(q, QC_OPTION_METHOD, "mse", st))
+        return false; /* o->data is for the comparison */
+    q->data.stats = o->data.stats;
+    q->data.file = o->data.stats ? NULL : o->data.file;
+    q->data.inputs = o->data.inputs;
+    q->data.states = o->data.states;
+    q->data.preprocess = o->data.preprocess;
+    q->data.image = o->data.image;
+    q->data.samples = o->data.samples;
+    q->data.seed = o->data.seed;
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) q->given[same[i]] = o->given[same[i]];
-    q->threads = o->threads;
-    q->memory_limit = o->memory_limit;
-    q->follow_links = o->follow_links;
-    q->kernels = o->kernels;
-    q->strict = o->strict;
+    q->run.threads = o->run.threads;
+    q->run.memory_limit = o->run.memory_limit;
+    q->data.follow_links = o->data.follow_links;
+    q->graph.kernels = o->graph.kernels;
+    q->data.strict = o->data.strict;
     return true;
 }
 
@@ -51,7 +52,7 @@ static struct qc_json *conventions(const char *name, const struct qc_options *q,
     static const char *const keys[] = {"activation-type", "weight-type",  "symmetric", "per-channel",
                                        "range",           "overflow-fix", "rounding",  "prefer"};
     static const char *const biases[] = {[QC_BIAS_INT32] = "int32", [QC_BIAS_FLOAT] = "float", [QC_BIAS_INT8] = "int8"};
-    const struct qc_target *t = q->runs_on;
+    const struct qc_target *t = q->graph.runs_on;
     struct qc_json *options = qc_options_json(q), *o = QC_JSON("target %s", name);
     char count[2][32];
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -70,10 +71,11 @@ bool qc_quantize_for_targets(struct qc_target_pair *out, const char *model, cons
                              struct qc_progress *progress, struct qc_warnings *w, struct qc_status *st)
 {
     *out = (struct qc_target_pair){.rounding = NULL};
-    const char *comma = strchr(o->target, ',');
-    if (!comma || comma == o->target || !comma[1] || strchr(comma + 1, ','))
+    const char *comma = strchr(o->graph.target, ',');
+    if (!comma || comma == o->graph.target || !comma[1] || strchr(comma + 1, ','))
         return qc_fail(st, QC_USAGE, "compare --target takes two targets, as in --target ort,tensorrt, and one MODEL");
-    const char *const name[] = {qc_arena_strndup(o->arena, o->target, (size_t)(comma - o->target), st), comma + 1};
+    const char *const name[] = {qc_arena_strndup(o->arena, o->graph.target, (size_t)(comma - o->graph.target), st),
+                                comma + 1};
     if (!name[0]) return false;
     for (int side = 0; side < 2; side++) {
         const struct qc_job_listener listener = {.progress = progress};

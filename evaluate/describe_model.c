@@ -357,7 +357,7 @@ static bool kind_of(enum kind *kind, const char **path, const struct qc_options 
 {
     /* The file and what is read from it; models and data ask for their own memory. */
     static const size_t times[] = {[MODEL] = 0, [DATA] = 0, [STATISTICS] = 2, [REPORT] = 24};
-    const struct qc_budget budget = {.memory_limit = (size_t)o->memory_limit};
+    const struct qc_budget budget = {.memory_limit = (size_t)o->run.memory_limit};
     struct stat about;
     bool statistics;
     const char *file = *path;

@@ -91,7 +91,7 @@ static bool evaluate_public_run(struct qc_metric *m, struct qc_public_job *p, co
     struct qc_model_run r = {.workers = 0};
     struct qc_overflows overflows = {0};
     if (!qc_public_begin(p, QC_COMMAND_eval, model, call, st)) return false;
-    if (p->options.metric && !qc_own_metric_reads_outputs(&p->options))
+    if (p->options.data.metric && !qc_own_metric_reads_outputs(&p->options))
         return qc_warnings_new(w, st) && qc_own_metric_of_model(m, &p->in.model, &p->options, listener(p), st);
     if (!data_there(&p->call, "qcalib_evaluate", "samples with labels or target", st) ||
         !qc_settings_of(&settings, &p->options, listener(p), st) || !qc_warnings_new(w, st) ||
@@ -102,7 +102,7 @@ static bool evaluate_public_run(struct qc_metric *m, struct qc_public_job *p, co
                                     .data = r.data,
                                     .how = &settings.plan,
                                     .settings = &settings};
-    const bool own = p->options.metric != NULL;
+    const bool own = p->options.data.metric != NULL;
     const bool ok = own ? qc_own_metric_of_outputs(m, r.model.graph, r.data, &settings.plan, &p->options, &settings,
                                                    listener(p), st)
                         : qc_evaluate_sums(m, &overflows, &e, p->arena, st);

@@ -129,7 +129,7 @@ static void drop_eval(struct qc_job *j, struct qc_status *st)
 static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quantized, struct qc_status *st)
 {
     const struct qc_settings *settings = j->best->scheme.settings;
-    if (j->setup->options->metric) {
+    if (j->setup->options->data.metric) {
         qc_progress_phase(j->setup->progress, "metric");
         const struct qc_setup *s = j->setup;
         const bool own =
@@ -171,10 +171,10 @@ static bool evaluate(struct qc_job *j, struct qc_status *st)
         if (!ok) return false;
     }
     const struct qc_metric *const real[] = {&j->demand.fp32};
-    if (!isnan(o->max_nll) && isnan(j->demand.fp32.nll))
+    if (!isnan(o->demand.max_nll) && isnan(j->demand.fp32.nll))
         return qc_fail(st, QC_USAGE, "--max-nll needs labels in --eval; %s has a target for every output",
                        eval_name(j));
-    if (!o->metric) qc_warn_chance_level(j->best->warnings, real, 1, eval_name(j));
+    if (!o->data.metric) qc_warn_chance_level(j->best->warnings, real, 1, eval_name(j));
     qc_json_put(j->r.timing, "eval_seconds %g", j->demand.fp32.seconds + j->has.metric.seconds);
     return true;
 }
@@ -191,9 +191,9 @@ static bool improve(struct qc_job *j, struct qc_status *st)
     const struct qc_options *o = j->setup->options;
     const bool missed = qc_options_demand(o) && !qc_demand_met(&j->demand, &j->has);
     struct qc_report *r = &j->r;
-    if (!o->sensitivity && !missed) return true;
+    if (!o->method.sensitivity && !missed) return true;
     if (!qc_measure_sensitivity(&j->sensitivity, j->best->network, j->setup->eval, MEASURED, NULL, st) ||
-        (o->sensitivity && o->metric &&
+        (o->method.sensitivity && o->data.metric &&
          !qc_own_metric_of_layers(j->sensitivity, &j->demand.fp32, j->best->network, st)))
         return false;
     qc_record_sensitivity(r, j->sensitivity);
@@ -213,7 +213,7 @@ static void record_accuracy(struct qc_job *j)
 {
     if (!qc_measures_accuracy(j->setup)) return;
     qc_record_accuracy(j->r.record, &j->demand.fp32, &j->has.metric,
-                       j->setup->options->metric ? j->setup->options->metric : eval_name(j));
+                       j->setup->options->data.metric ? j->setup->options->data.metric : eval_name(j));
 }
 
 static bool check_integer(const struct qc_job *j, struct qc_status *st)
@@ -222,7 +222,7 @@ static bool check_integer(const struct qc_job *j, struct qc_status *st)
     const struct qc_json *all = qc_json_get(j->r.record, "float_ops");
     const size_t count = qc_json_size(all);
     size_t at = 0;
-    if (!j->setup->options->require_integer || !count) return true;
+    if (!j->setup->options->graph.require_integer || !count) return true;
     for (size_t i = 0; i < count && at + 100 < sizeof list; i++) {
         const struct qc_json *f = qc_json_at(all, i);
         qc_text(list + at, (unsigned)(sizeof list - at), "%s'%.60s' (%s: %s)", i ? ", " : "",
@@ -240,7 +240,7 @@ static void prove_pairs(struct qc_job *j)
     struct qc_pair_proof proof;
     qc_prove_pairs(&proof, g);
     const char *first = proof.first ? QC_NODE_LABEL(g, &g->nodes[proof.first]) : NULL;
-    const struct qc_target *t = j->setup->options->runs_on;
+    const struct qc_target *t = j->setup->options->graph.runs_on;
     const bool x86 = qc_target_is_x86(t);
     qc_json_set(j->r.record, "processors",
                 QC_JSON("onnxruntime %hhd estimated %hhd exact_without_vnni %hhd products %zu saturating %zu first %s "
@@ -305,9 +305,9 @@ static const struct qc_overflows *counted(const struct qc_job *j)
 {
     const unsigned bits = j->best->scheme.settings->plan.accumulator.bits;
     if (!bits || bits == 32) return NULL;
-    return j->setup->eval && !j->setup->options->metric ? &j->has.overflows
-           : j->measurement                             ? &j->measurement->overflows
-                                                        : NULL;
+    return j->setup->eval && !j->setup->options->data.metric ? &j->has.overflows
+           : j->measurement                                  ? &j->measurement->overflows
+                                                             : NULL;
 }
 
 static void record_accumulator(struct qc_job *j)
@@ -321,9 +321,9 @@ static void record_accumulator(struct qc_job *j)
     qc_warn_overflows(j->best->warnings, counted(j) ? counted(j) : &none,
                       j->best->scheme.settings->plan.accumulator.bits, NULL);
     qc_record_accumulator(&j->r, j->best->network, samples ? counted(j) : NULL,
-                          !s->eval             ? data
-                          : s->options->metric ? s->options->metric
-                                               : eval_name(j),
+                          !s->eval                  ? data
+                          : s->options->data.metric ? s->options->data.metric
+                                                    : eval_name(j),
                           samples);
 }
 
@@ -488,9 +488,9 @@ void qc_job_free(struct qc_job *j)
 struct qc_job_inputs qc_job_inputs_of(const struct qc_options *o, const char *model_file)
 {
     return (struct qc_job_inputs){.model = {.file = model_file},
-                                  .data = {.file = o->data},
-                                  .eval = {.file = o->eval},
-                                  .statistics = {.file = o->stats}};
+                                  .data = {.file = o->data.file},
+                                  .eval = {.file = o->data.eval},
+                                  .statistics = {.file = o->data.stats}};
 }
 
 const struct qc_warnings *qc_job_warnings(const struct qc_job *j)
@@ -528,7 +528,7 @@ static bool make_first(struct qc_job *j, struct qc_status *st)
         !qc_scheme_of(&of_options, j->setup, o, c->warnings, c->arena, st))
         return false;
     scheme = of_options;
-    if (o->size && !qc_size_first(&scheme, &of_options, j->setup, c->arena, st)) return false;
+    if (o->demand.size && !qc_size_first(&scheme, &of_options, j->setup, c->arena, st)) return false;
     if (!qc_candidate_make(c, &scheme, &j->told, st)) return false;
     qc_check_constant_outputs(&j->r, c->network);
     return true;
@@ -545,7 +545,7 @@ static bool take_free(struct qc_job *j, struct qc_status *st)
 /* --size: chooses the bits of weights. */
 static bool fit_size(struct qc_job *j, struct qc_status *st)
 {
-    return !j->setup->options->size ||
+    return !j->setup->options->demand.size ||
            (qc_fit_size(&j->r, j->best, st) && qc_network_tell(j->best->network, &j->told, st));
 }
 
@@ -553,7 +553,7 @@ static bool fit_size(struct qc_job *j, struct qc_status *st)
 static bool place(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_options *before = j->best->scheme.options;
-    if (!before->benchmark) return true;
+    if (!before->demand.benchmark) return true;
     if (!qc_place_by_latency(&j->latency, j->best, qc_seconds() - j->started, st)) return false;
     qc_json_set(j->r.timing, "benchmark", j->latency);
     if (!qc_json_is_whole(j->r.timing)) return qc_fail_memory(st, 1);
@@ -568,7 +568,7 @@ static bool measure_latency_again(struct qc_job *j, struct qc_status *st)
 
 bool qc_job_run(struct qc_job *j, struct qc_status *st)
 {
-    const unsigned before = qc_pool_share((unsigned)j->setup->options->threads);
+    const unsigned before = qc_pool_share((unsigned)j->setup->options->run.threads);
     const bool ok = qc_placement_check(j->setup, j->best->arena, st) && make_first(j, st) && take_free(j, st) &&
                     fit_size(j, st) && place(j, st) && count_ops(j, st) && evaluate(j, st) && begin_demand(j, st) &&
                     improve(j, st) && (!qc_json_find(j->r.record, "fallback") || count_ops(j, st)) &&
@@ -697,7 +697,7 @@ bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_s
         !(names = QC_NEW_ARRAY(a, const char *, what.count, st)))
         return false;
     for (size_t i = 0; i < what.count; i++) names[i] = g->values[values[i]].name;
-    if (s->options->channel_statistics && !qc_named_channel_axes(&axes, what.count, names, g, a, st)) return false;
+    if (s->options->data.channel_statistics && !qc_named_channel_axes(&axes, what.count, names, g, a, st)) return false;
     what.graph = g;
     what.values = values;
     what.names = names;

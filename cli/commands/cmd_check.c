@@ -38,7 +38,7 @@ bool qc_cmd_check(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_progress *progress = NULL;
     struct qc_json *m = NULL;
     bool ok = qc_warnings_new(&w, st) && qc_progress_bar_new(&progress, o, st) &&
-              qc_check_model(&m, file, &(struct qc_data_source){.file = o->job.data}, &o->job, progress, w, st);
+              qc_check_model(&m, file, &(struct qc_data_source){.file = o->job.data.file}, &o->job, progress, w, st);
     const size_t found = qc_json_size(qc_json_find(m, "findings"));
     if (ok && o->json)
         ok = qc_print_json(m, st);

@@ -39,7 +39,9 @@ static bool report_collected(const struct qc_job *j, const struct qc_collect_res
 
 bool qc_cmd_collect(const struct qc_cli_options *o, struct qc_status *st)
 {
-    struct qc_job_inputs in = {.model = {.file = o->operands.items[0]}, .data = {.file = o->job.data}, .team = o->team};
+    struct qc_job_inputs in = {.model = {.file = o->operands.items[0]},
+                               .data = {.file = o->job.data.file},
+                               .team = o->team};
     struct qc_job_listener listener = {0};
     struct qc_progress *bar = NULL;
     struct qc_job *j = NULL;

@@ -210,7 +210,7 @@ static bool write_comparison_page(const struct qc_compared_models *c, const stru
     struct qc_json *page = comparison_json(c, targets, w), *models = qc_json_array();
     for (int k = 0; k < 2; k++) qc_json_add(models, QC_JSON("file %s sha256 %s", file[k], sha[k]));
     qc_json_put(page, "kind %s version %s command %s tolerance %g contracts %hhd", "comparison", QC_VERSION, command,
-                o->job.tolerance, c->contracts);
+                o->job.demand.tolerance, c->contracts);
     qc_json_set(page, "models", models);
     qc_json_set(page, "model", QC_JSON("file %s", file[1]));
     qc_json_set(page, "data", QC_JSON("file %s sha256 %s", file[2], sha[2]));
@@ -248,7 +248,7 @@ static bool check_compared(const struct qc_cli_options *o, struct qc_status *st)
         return qc_fail(st, QC_USAGE, "--html is a page of two models, not of two targets; leave out one");
     if (!targets && o->operands.count != 2)
         return qc_fail(st, QC_USAGE, "compare needs REFERENCE MODEL; see 'qcalib help compare'");
-    return targets || !o->job.stats ||
+    return targets || !o->job.data.stats ||
            qc_fail(st, QC_USAGE, "--stats is for compare --target A,B, which quantizes; leave it out");
 }
 
@@ -261,7 +261,8 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_warnings *w = NULL;
     struct qc_progress *progress = NULL;
     bool ok = false;
-    if (!o->job.data) return qc_fail(st, QC_USAGE, "compare needs --data FILE with samples; see 'qcalib help compare'");
+    if (!o->job.data.file)
+        return qc_fail(st, QC_USAGE, "compare needs --data FILE with samples; see 'qcalib help compare'");
     if (!check_compared(o, st)) return false;
     struct qc_file_list outputs;
     if (!qc_outputs_apart(&outputs, NULL, 0, NULL, o, st)) goto out;
@@ -270,14 +271,15 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
         goto out;
     if (of_targets) {
         if (!qc_quantize_for_targets(&targets, o->operands.items[0], &o->job, progress, w, st)) goto out;
-        if (!job.rounding) job.rounding = targets.rounding;
+        if (!job.graph.rounding) job.graph.rounding = targets.rounding;
     }
     struct qc_model_source models[2];
     for (int k = 0; k < 2; k++)
         models[k] = (struct qc_model_source){.file = of_targets ? targets.file[k] : o->operands.items[k],
                                              .outputs = outputs.items,
                                              .output_count = outputs.count};
-    if (!qc_compare_models(&c, models, &(struct qc_data_source){.file = job.data}, &job, progress, w, st)) goto out;
+    if (!qc_compare_models(&c, models, &(struct qc_data_source){.file = job.data.file}, &job, progress, w, st))
+        goto out;
     const bool two = c.how[0].accumulator.bits && c.how[0].accumulator.bits < 32;
     for (int k = 0; k < 2; k++)
         qc_warn_overflows(w, &c.result->overflows[k], c.how[k].accumulator.bits,
@@ -289,7 +291,7 @@ bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
         print_targets(&targets);
         print_comparison(&c, o);
     }
-    ok = (!o->json || ok) && check_tolerance(&c, o->job.tolerance, st);
+    ok = (!o->json || ok) && check_tolerance(&c, o->job.demand.tolerance, st);
     if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
 out:
     qc_compared_models_close(&c);

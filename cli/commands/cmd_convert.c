@@ -53,9 +53,9 @@ static bool other_containers(const struct qc_cli_options *o)
 {
     const bool from_tflite = qc_is_tflite_file(o->operands.items[0]);
     bool other = true;
-    for (size_t i = 0; other && i < o->job.formats.count; i++) {
-        const bool onnx = qc_exporter_find(o->job.formats.items[i])->lower != NULL;
-        other = from_tflite ? onnx : strcmp(o->job.formats.items[i], "tflite") == 0;
+    for (size_t i = 0; other && i < o->job.graph.formats.count; i++) {
+        const bool onnx = qc_exporter_find(o->job.graph.formats.items[i])->lower != NULL;
+        other = from_tflite ? onnx : strcmp(o->job.graph.formats.items[i], "tflite") == 0;
     }
     return other;
 }
@@ -135,7 +135,7 @@ static bool lower_body(struct qc_graph **out, const void *user, const struct qc_
 
 static bool write_format(struct job *j, size_t form, const char *path, struct qc_status *st)
 {
-    const char *format = j->o->job.formats.items[form];
+    const char *format = j->o->job.graph.formats.items[form];
     const struct qc_exporter *e = qc_exporter_find(format);
     const struct qc_export_source source = {.produced = j->made.produced};
     const struct lowering l = {.j = j, .exporter = e, .counts = form == 0};
@@ -152,7 +152,7 @@ static bool print_converted(const struct job *j, const char *const *paths, struc
     const struct qc_cli_options *o = j->o;
     if (o->json) {
         struct qc_json *json = qc_json_object(), *files = qc_json_array(), *notes = qc_json_array();
-        for (size_t i = 0; i < o->job.formats.count; i++) qc_json_add(files, qc_json_string(paths[i]));
+        for (size_t i = 0; i < o->job.graph.formats.count; i++) qc_json_add(files, qc_json_string(paths[i]));
         for (size_t i = 0; i < j->made.notes.count; i++) qc_json_add(notes, qc_json_string(j->made.notes.lines[i]));
         qc_json_set(json, "files", files);
         qc_json_put(json, "integer_ops %zu float_ops %zu", j->integer_ops, j->float_ops);
@@ -163,24 +163,24 @@ static bool print_converted(const struct job *j, const char *const *paths, struc
     const size_t shown = o->verbose || j->made.notes.count <= SHOWN ? j->made.notes.count : SHOWN;
     for (size_t i = 0; i < shown; i++) qc_say("note        %s\n", j->made.notes.lines[i]);
     if (shown < j->made.notes.count) qc_say("note        and %zu more; -v shows them\n", j->made.notes.count - shown);
-    for (size_t i = 0; i < o->job.formats.count; i++) qc_say("written     %s\n", paths[i]);
+    for (size_t i = 0; i < o->job.graph.formats.count; i++) qc_say("written     %s\n", paths[i]);
     return true;
 }
 
 bool qc_cmd_convert(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct job j = {.o = o};
-    const size_t n = o->job.formats.count;
+    const size_t n = o->job.graph.formats.count;
     const char *stem, *word, **paths = QC_NEW_ARRAY(o->job.arena, const char *, n, st);
     bool ok = paths && qc_quantized_stem(&stem, &word, o->job.arena, o->operands.items[0], st) &&
               qc_dump_beside_json(o, st) && qc_warnings_new(&j.warnings, st);
     if (ok && o->output && n > 1)
         ok = qc_fail(st, QC_USAGE, "-o names one file, but --format asks for %zu; leave one of them out", n);
     for (size_t i = 0; ok && i < n; i++) {
-        const struct qc_exporter *e = qc_exporter_find(o->job.formats.items[i]);
+        const struct qc_exporter *e = qc_exporter_find(o->job.graph.formats.items[i]);
         if (!e)
             ok = qc_fail(st, QC_USAGE, "--format %s: there is no such format; see 'qcalib list formats'",
-                         o->job.formats.items[i]);
+                         o->job.graph.formats.items[i]);
         else
             ok = (paths[i] = o->output ? o->output : qc_exported_name(o->job.arena, stem, word, e, st)) != NULL;
     }

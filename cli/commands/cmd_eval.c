@@ -26,15 +26,15 @@ static bool measure_evaluated(struct measured *m, const char *path, const struct
     struct qc_model_run run = {0};
     qc_progress_phase(progress, "%s", qc_base_name(path));
     m->path = path;
-    if (o->job.metric && !qc_own_metric_reads_outputs(&o->job)) {
+    if (o->job.data.metric && !qc_own_metric_reads_outputs(&o->job)) {
         const bool own = qc_own_metric_of_file(&m->metric, &o->job, path, progress, st);
         qc_progress_end(progress);
         return own;
     }
     bool ok = qc_model_run_open(&run, &(struct qc_model_source){.file = path},
-                                &(struct qc_data_source){.file = o->job.data}, QC_USE_TRUTH, &o->job, w, st) &&
+                                &(struct qc_data_source){.file = o->job.data.file}, QC_USE_TRUTH, &o->job, w, st) &&
               qc_interrupt_check(st);
-    if (o->job.metric) {
+    if (o->job.data.metric) {
         ok = ok && qc_own_metric_of_outputs(&m->metric, run.model.graph, run.data, &settings->plan, &o->job, settings,
                                             progress, st);
         qc_progress_end(progress);
@@ -76,7 +76,7 @@ static bool print_metrics_json(const struct measured *all, size_t count, const s
         } else {
             qc_json_set(one, "mse", qc_json_number(m->mse));
         }
-        if (o->job.accumulator) qc_json_set(one, "overflows", qc_overflows_json(&all[i].overflows));
+        if (o->job.types.accumulator) qc_json_set(one, "overflows", qc_overflows_json(&all[i].overflows));
         qc_json_add(models, one);
     }
     for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
@@ -131,7 +131,7 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
     struct qc_progress *progress = NULL;
     struct qc_settings settings;
     bool ok = false;
-    if (!o->job.data && (!o->job.metric || qc_own_metric_reads_outputs(&o->job)))
+    if (!o->job.data.file && (!o->job.data.metric || qc_own_metric_reads_outputs(&o->job)))
         return qc_fail(st, QC_USAGE,
                        "eval needs --data FILE with labels or target, or --metric; see 'qcalib help eval'");
     struct measured *all = QC_NEW_ARRAY(o->job.arena, struct measured, o->operands.count, st);
@@ -143,13 +143,13 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
     const struct qc_metric **metrics = QC_NEW_ARRAY(o->job.arena, const struct qc_metric *, o->operands.count, st);
     if (!metrics) goto out;
     for (size_t i = 0; i < o->operands.count; i++) metrics[i] = &all[i].metric;
-    if (!o->job.metric && (settings.plan.accumulator.bits == 0 || settings.plan.accumulator.bits >= 32))
-        qc_warn_chance_level(w, metrics, o->operands.count, o->job.data); /* otherwise overflows are the cause */
+    if (!o->job.data.metric && (settings.plan.accumulator.bits == 0 || settings.plan.accumulator.bits >= 32))
+        qc_warn_chance_level(w, metrics, o->operands.count, o->job.data.file); /* otherwise overflows are the cause */
     ok = true;
     if (o->json)
         ok = print_metrics_json(all, o->operands.count, w, o, st);
     else if (!o->quiet)
-        print_metrics(all, o->operands.count, o->job.data);
+        print_metrics(all, o->operands.count, o->job.data.file);
     if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
 out:
     qc_progress_bar_free(progress);

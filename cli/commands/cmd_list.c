@@ -278,7 +278,7 @@ static const char *other_name(const char *given)
 
 bool qc_cmd_list(const struct qc_cli_options *o, struct qc_status *st)
 {
-    struct table t = {.arena = o->job.arena, .plugins = &o->job.plugins, .name = o->operands.items[0]};
+    struct table t = {.arena = o->job.arena, .plugins = &o->job.method.plugins, .name = o->operands.items[0]};
     const char *names[TABLES];
     for (size_t i = 0; i < TABLES; i++) {
         names[i] = tables[i].name;

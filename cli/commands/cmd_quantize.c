@@ -86,17 +86,17 @@ static bool name_outputs(struct outputs *out, const struct qc_cli_options *o, st
 {
     struct qc_arena *a = o->job.arena;
     const char *stem = qc_stem(a, o->operands.items[0], st);
-    const char *label = qc_weight_type_word(a, o->job.weight_types.items[0], st);
-    const size_t n = out->count = o->job.formats.count;
+    const char *label = qc_weight_type_word(a, o->job.types.weights.items[0], st);
+    const size_t n = out->count = o->job.graph.formats.count;
     if (!stem || !label || !(out->models = QC_NEW_ARRAY(a, const char *, n, st))) return false;
     if (o->output && n > 1)
         return qc_fail(st, QC_USAGE, "-o names one file, but --format asks for %zu; leave one of them out", n);
     for (size_t i = 0; i < n; i++) {
-        const struct qc_exporter *e = qc_exporter_find(o->job.formats.items[i]); /* the option's choices are
+        const struct qc_exporter *e = qc_exporter_find(o->job.graph.formats.items[i]); /* the option's choices are
                                                                                     exporters */
         if (!(out->models[i] = o->output ? o->output : qc_exported_name(a, stem, label, e, st))) return false;
     }
-    if (o->job.benchmark && !(out->placement = qc_placement_file(a, out->models[0], st))) return false;
+    if (o->job.demand.benchmark && !(out->placement = qc_placement_file(a, out->models[0], st))) return false;
     if (o->report && !*o->report) return true;
     const char *base = o->output ? qc_stem(a, o->output, st) : NULL;
     const char *slash = o->output ? strrchr(o->output, '/') : NULL;

@@ -78,7 +78,7 @@ static bool print_run_json(const struct job *j, struct qc_status *st)
     qc_json_set(all, "data", data);
     qc_json_set(all, "outputs", outputs);
     qc_json_set(all, "file", qc_json_string(j->o->output));
-    if (j->o->job.accumulator) qc_json_set(all, "overflows", qc_overflows_json(&j->run.overflows));
+    if (j->o->job.types.accumulator) qc_json_set(all, "overflows", qc_overflows_json(&j->run.overflows));
     qc_json_set(all, "warnings", warnings);
     qc_json_put(all, "threads %u seconds %g", j->run.workers, j->run.seconds);
     return qc_print_json(all, st);
@@ -107,7 +107,7 @@ bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
     struct job j = {.o = o, .arena = o->job.arena};
     struct qc_file_list outputs;
     bool ok = false;
-    if (!o->job.data) return qc_fail(st, QC_USAGE, "run needs --data FILE; see 'qcalib help run'");
+    if (!o->job.data.file) return qc_fail(st, QC_USAGE, "run needs --data FILE; see 'qcalib help run'");
     if (!o->output) return qc_fail(st, QC_USAGE, "run needs -o FILE for the results; see 'qcalib help run'");
     if (!qc_settings_of(&j.settings, &o->job, NULL, st) || !qc_outputs_apart(&outputs, &o->output, 1, NULL, o, st) ||
         !qc_output_check(o->output, st) || !qc_warnings_new(&j.warnings, st) ||
@@ -116,7 +116,7 @@ bool qc_cmd_run(const struct qc_cli_options *o, struct qc_status *st)
     const struct qc_model_source model = {.file = o->operands.items[0],
                                           .outputs = outputs.items,
                                           .output_count = outputs.count};
-    if (!qc_model_run_open(&j.run, &model, &(struct qc_data_source){.file = o->job.data}, QC_USE_INPUTS, &o->job,
+    if (!qc_model_run_open(&j.run, &model, &(struct qc_data_source){.file = o->job.data.file}, QC_USE_INPUTS, &o->job,
                            j.warnings, st) ||
         !stream(&j, st))
         goto out;

@@ -24,7 +24,7 @@ static bool fit_accumulators(struct qc_network *net, struct qc_status *st)
 
 bool qc_network_store_nearest(struct qc_graph **out, const struct qc_network *net, struct qc_status *st)
 {
-    const enum qc_constant_forms forms = net->scheme.options->memory_limit ? QC_FORMS_NOT_KEPT : QC_FORMS_KEPT;
+    const enum qc_constant_forms forms = net->scheme.options->run.memory_limit ? QC_FORMS_NOT_KEPT : QC_FORMS_KEPT;
     return qc_store_weights(out, net->simulated, forms, qc_evaluate, st);
 }
 
@@ -73,7 +73,7 @@ static bool make_plain(struct qc_network *net, const struct qc_round_weights_opt
     if (!plain) return qc_fail_memory(st, sizeof *plain);
     const bool ok = qc_choose(&plain->calibration, net->simulated, net->evidence->statistics,
                               qc_dataset_file(net->setup->data), &net->scheme.calibration, st) &&
-                    qc_keep_target_limits(net->simulated, net->scheme.options->runs_on, st) &&
+                    qc_keep_target_limits(net->simulated, net->scheme.options->graph.runs_on, st) &&
                     network_take_rounded(&taken, net, st) &&
                     (taken || (rounding ? qc_round_weights(&net->weight_rounding, &net->rounded, net->simulated,
                                                            qc_network_moments(net), rounding, st)
@@ -145,8 +145,8 @@ static bool bind_all(struct qc_network *net, struct qc_status *st)
 
 static bool bind(struct qc_network *net, struct qc_status *st)
 {
-    if (!(net->scheme.options->propagate ? propagate(net, st) : bind_all(net, st))) return false;
-    if (!qc_keep_target_limits(net->simulated, net->scheme.options->runs_on, st)) return false;
+    if (!(net->scheme.options->method.propagate ? propagate(net, st) : bind_all(net, st))) return false;
+    if (!qc_keep_target_limits(net->simulated, net->scheme.options->graph.runs_on, st)) return false;
     for (size_t i = 0; i < net->calibration->warnings.count; i++)
         qc_warn(net->listener->warnings, "%s", net->calibration->warnings.lines[i]);
     return true;
@@ -193,8 +193,8 @@ static void drop_moments(struct qc_network *net)
     if (qc_options_repeats(o) || qc_has_statistics(net->setup->in) || net->setup->in->team ||
         qc_collection_is_shared(c))
         return;
-    const bool searches = o->advice == QC_ADVISE_AUTO || o->effort != QC_EFFORT_LOW;
-    if (o->advice == QC_ADVISE_ON ||
+    const bool searches = o->method.advice == QC_ADVISE_AUTO || o->method.effort != QC_EFFORT_LOW;
+    if (o->method.advice == QC_ADVISE_ON ||
         (searches && qc_memory_ample(net) && qc_second_moments_bytes(c->second_moments) <= small))
         return;
     qc_evidence_drop_moments(net->evidence);
@@ -238,7 +238,7 @@ static void take(struct qc_network *net, struct qc_graph *g)
  */
 static bool suit_target(struct qc_network *net, struct qc_status *st)
 {
-    const struct qc_target *t = net->scheme.options->runs_on;
+    const struct qc_target *t = net->scheme.options->graph.runs_on;
     struct qc_graph *g = NULL;
     if (t->onnxruntime && !qc_tie_tables(&g, net->rounded, net->simulated, st)) return false;
     take(net, g);

@@ -45,7 +45,7 @@ static size_t channels(const struct qc_graph *g, const struct qc_stored_values *
 static bool has_room_for_copies(const struct qc_network *net, const struct qc_graph *g, size_t times,
                                 struct qc_status *st)
 {
-    const struct qc_budget limit = {.memory_limit = (size_t)net->scheme.options->memory_limit};
+    const struct qc_budget limit = {.memory_limit = (size_t)net->scheme.options->run.memory_limit};
     return qc_budget_hold(&limit, times * qc_graph_bytes(g), st) || qc_where(st, "planning memory");
 }
 
@@ -148,7 +148,7 @@ static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_network
         if (!qc_evaluate_bytes(&bytes, r->bound, data, &settings->plan, st)) return false;
         at_least(most, bytes);
     }
-    if (!o->sensitivity && !qc_options_repeats(o)) return true;
+    if (!o->method.sensitivity && !qc_options_repeats(o)) return true;
     if (!qc_sensitivity_bytes(&bytes, r->bound, data, &(struct qc_sensitivity_options){.settings = settings}, st))
         return false;
     at_least(most, bytes);
@@ -161,13 +161,14 @@ enum { LATER_RESERVE = 2 << 20 };
 bool qc_memory_plan(struct qc_network *net, struct qc_status *st)
 {
     struct rehearsal r = {.budget = {.model_bytes = net->simulated->budget.model_bytes}};
-    const size_t limit = (size_t)net->scheme.options->memory_limit, before = qc_resident_bytes();
+    const size_t limit = (size_t)net->scheme.options->run.memory_limit, before = qc_resident_bytes();
     size_t most = 0, propagating = 0, written = 0;
     unsigned workers;
     if (!limit) return true;
-    bool ok = rehearse(&r, net, st) && run_bytes(&most, &r, net, st) &&
-              (!net->scheme.options->propagate || qc_sequential_bytes(&propagating, net->simulated, net->setup->data,
-                                                                      &net->scheme.calibration, &r.budget, st));
+    bool ok =
+        rehearse(&r, net, st) && run_bytes(&most, &r, net, st) &&
+        (!net->scheme.options->method.propagate ||
+         qc_sequential_bytes(&propagating, net->simulated, net->setup->data, &net->scheme.calibration, &r.budget, st));
     const size_t after = qc_resident_bytes(), weights = constant_bytes(net->simulated, HELD);
     for (size_t i = 0; ok && i < net->setup->format_count; i++)
         at_least(&written, written_bytes(r.lowered[i] ? r.lowered[i] : r.produced));
@@ -177,7 +178,8 @@ bool qc_memory_plan(struct qc_network *net, struct qc_status *st)
     at_least(&most, written);
     /* Copies of the weights: rounded ones, those of a rounder, and with --propagate those of the job without it. Memory
        that the rehearsal touched stays resident and is counted, in addition to the reserve. */
-    const bool network = net->scheme.calibration.activation->of_network, propagate = net->scheme.options->propagate,
+    const bool network = net->scheme.calibration.activation->of_network,
+               propagate = net->scheme.options->method.propagate,
                both = propagate && (network || net->scheme.calibration.moments);
     const size_t copies = 1 + (size_t)(propagate || network) + (size_t)both;
     net->evidence->later_bytes = QC_STREAM_RESERVE + LATER_RESERVE + (after > before ? after - before : 0) +
@@ -198,7 +200,7 @@ enum { SAVE_SECONDS = 30, SAVE_TIMES = 9 };
 static bool save(void *user, const struct qc_collection *c, struct qc_status *st)
 {
     const struct qc_options *o = user;
-    return qc_statistics_save(o->checkpoint, c, st) || qc_where(st, "--checkpoint");
+    return qc_statistics_save(o->run.checkpoint, c, st) || qc_where(st, "--checkpoint");
 }
 
 /* Rank 0 merges all statistics. The other ranks send theirs and return false without an error. */
@@ -228,7 +230,7 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
                        const struct qc_collecting *what, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_options *o = what->options;
-    const char *checkpoint = what->again ? NULL : o->checkpoint;
+    const char *checkpoint = what->again ? NULL : o->run.checkpoint;
     const struct qc_team *team = s->in->team;
     const struct qc_calibration_options *chooser = what->chooser;
     char model[65] = "", sha[65] = "", where[1200];
@@ -241,7 +243,7 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
                                      .extremes = !chooser || chooser->few,
                                      .series = chooser && chooser->unseen,
                                      .sends = team != NULL,
-                                     .moments = chooser ? chooser->moments : o->second_moments,
+                                     .moments = chooser ? chooser->moments : o->data.second_moments,
                                      .channel_axes = what->channel_axes,
                                      .layers = chooser ? QC_MOMENTS_QUANTIZED : QC_MOMENTS_ALL,
                                      .keys = what->keys,
@@ -264,7 +266,7 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
         how.save_seconds = SAVE_SECONDS;
         how.save_times = SAVE_TIMES;
         how.so_far_name = qc_text(where, sizeof where, "--checkpoint %s", checkpoint);
-        const struct qc_budget budget = {.memory_limit = (size_t)o->memory_limit};
+        const struct qc_budget budget = {.memory_limit = (size_t)o->run.memory_limit};
         if (access(checkpoint, F_OK) == 0) {
             const size_t before = qc_resident_bytes();
             if (!qc_budget_file(&budget, checkpoint, 2, st) || !qc_statistics_load(&how.so_far, checkpoint, st))
@@ -283,7 +285,7 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
 bool qc_collecting_layers(struct qc_rounded_file **out, const struct qc_network *net, struct qc_status *st)
 {
     const struct qc_options *o = net->scheme.options;
-    const char *path = qc_arena_printf(net->arena, st, LAYERS, o->checkpoint);
+    const char *path = qc_arena_printf(net->arena, st, LAYERS, o->run.checkpoint);
     char model[65], data[65], job[65];
     struct qc_json *options = qc_options_json(o);
     char *text = qc_json_is_whole(options) ? qc_json_print(options, 0) : NULL;
@@ -300,9 +302,9 @@ bool qc_collecting_layers(struct qc_rounded_file **out, const struct qc_network 
 void qc_collecting_end(const struct qc_options *o)
 {
     char path[4096];
-    if (!o->checkpoint) return;
-    unlink(o->checkpoint);
-    if (snprintf(path, sizeof path, LAYERS, o->checkpoint) < (int)sizeof path) unlink(path);
+    if (!o->run.checkpoint) return;
+    unlink(o->run.checkpoint);
+    if (snprintf(path, sizeof path, LAYERS, o->run.checkpoint) < (int)sizeof path) unlink(path);
 }
 
 /* Memory of the program itself, statistics and what a run of one worker holds, MiB; and how many copies of weights and
@@ -312,7 +314,7 @@ enum { AMPLE_MIB = 64, WEIGHTS_HELD = 12, MOMENTS_HELD = 4 };
 
 bool qc_memory_ample(const struct qc_network *net)
 {
-    const size_t limit = (size_t)net->scheme.options->memory_limit;
+    const size_t limit = (size_t)net->scheme.options->run.memory_limit;
     const struct qc_second_moments *m = net->moments                ? net->moments
                                         : net->evidence->statistics ? net->evidence->statistics->second_moments
                                                                     : NULL;

@@ -61,7 +61,8 @@ static bool load_statistics(struct qc_collection **out, const struct qc_dataset 
 static bool may_advise(const struct qc_setup *s)
 {
     const struct qc_options *o = s->options;
-    return o->advice != QC_ADVISE_OFF && qc_has_data(&s->in->data) && !s->in->team && !o->propagate && !o->size;
+    return o->method.advice != QC_ADVISE_OFF && qc_has_data(&s->in->data) && !s->in->team && !o->method.propagate &&
+           !o->demand.size;
 }
 
 /* Sets e->sizes, or NULL if they are not known. */

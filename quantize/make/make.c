@@ -23,7 +23,7 @@
 bool qc_network_passed(const struct qc_network *net, enum qc_pass pass, const struct qc_graph *from,
                        const struct qc_graph *to, struct qc_status *st)
 {
-    const struct qc_budget budget = {.memory_limit = (size_t)net->scheme.options->memory_limit};
+    const struct qc_budget budget = {.memory_limit = (size_t)net->scheme.options->run.memory_limit};
     struct qc_op_counts heavy;
     if (to) {
         qc_graph_count_ops(&heavy, from);
@@ -78,7 +78,7 @@ bool qc_network_realise(struct qc_graph **out, const struct qc_network *net, con
 /* Fails if the target does not read the opset of the file. */
 static bool check_opset(const struct qc_network *net, size_t form, struct qc_status *st)
 {
-    const struct qc_target *t = net->scheme.options->runs_on;
+    const struct qc_target *t = net->scheme.options->graph.runs_on;
     const struct qc_onnx_emit_options emit = QC_ONNX_EMIT_DEFAULTS;
     const int opset = t->opset && net->lowered[form] ? qc_onnx_emit_opset(net->lowered[form], &emit) : 0;
     return opset <= t->opset || qc_fail(st, QC_UNSUPPORTED, "the file needs opset %d, and target '%s' reads up to %d",
@@ -89,7 +89,7 @@ static bool check_opset(const struct qc_network *net, size_t form, struct qc_sta
 static bool find_pixels(const struct qc_port_pixels **out, const struct qc_network *net, const char *input,
                         struct qc_arena *a, struct qc_status *st)
 {
-    const char *given = net->scheme.options->preprocess;
+    const char *given = net->scheme.options->data.preprocess;
     struct qc_preprocess parsed = {.bgr = false};
     const struct qc_preprocess *p = net->setup->data ? qc_dataset_preprocess(net->setup->data, input) : NULL;
     if (!p && !given)
@@ -133,7 +133,7 @@ static bool make_ports_integer(struct qc_network *net, struct qc_status *st)
     struct qc_graph *made = NULL;
     QC_ARENA_SCOPE *a = qc_arena_new();
     if (net->setup->of_body ||
-        (o->io_types.count == 1 && qc_type_choice_of(o->io_types.items[0], QC_OPTION_IO_TYPE).dtype == QC_F32))
+        (o->types.io.count == 1 && qc_type_choice_of(o->types.io.items[0], QC_OPTION_IO_TYPE).dtype == QC_F32))
         return true;
     if (!a) return qc_fail_memory(st, 1);
     struct qc_port_choice *choices = QC_NEW_ARRAY(a, struct qc_port_choice, count, st);
@@ -189,8 +189,8 @@ static struct qc_lower_options lower_options(const struct qc_network *net)
 {
     const struct qc_setup *s = net->setup;
     const struct qc_options *options = net->scheme.options;
-    return (struct qc_lower_options){.accuracy_level = (int)options->accuracy_level,
-                                     .target = options->runs_on,
+    return (struct qc_lower_options){.accuracy_level = (int)options->graph.accuracy_level,
+                                     .target = options->graph.runs_on,
                                      .real = s->normalised,
                                      .own = s->model.widened ? s->model.imported : NULL,
                                      .caches = net->scheme.partition.cache != QC_NONE};
@@ -218,7 +218,7 @@ static bool lower(struct qc_network *net, struct qc_status *st)
     const struct qc_options *options = net->scheme.options;
     const struct qc_lower_options o = lower_options(net);
     const double t0 = qc_seconds();
-    if (options->runs_on->onnxruntime && !qc_check_runtime_limits(net->produced, st)) return false;
+    if (options->graph.runs_on->onnxruntime && !qc_check_runtime_limits(net->produced, st)) return false;
     if (!narrow(net, st) || !make_ports_integer(net, st)) return false;
     for (size_t i = 0; i < s->format_count; i++) {
         const struct qc_exporter *e = s->exporters[i];

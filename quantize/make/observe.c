@@ -76,11 +76,11 @@ void qc_float_form_centre(struct qc_float_form *f, struct qc_channel_centring *c
 static bool make_form(struct qc_float_form **out, const struct qc_setup *s, const struct qc_options *o,
                       struct qc_warnings *w, struct qc_status *st)
 {
-    const bool statistics = qc_has_statistics(s->in), automatic = o->equalize == QC_EQUALIZATION_AUTO,
-               part = o->equalize == QC_EQUALIZATION_FREE,
-               on = automatic ? o->per_tensor && !statistics : o->equalize != QC_EQUALIZATION_OFF;
+    const bool statistics = qc_has_statistics(s->in), automatic = o->method.equalize == QC_EQUALIZATION_AUTO,
+               part = o->method.equalize == QC_EQUALIZATION_FREE,
+               on = automatic ? o->types.per_tensor && !statistics : o->method.equalize != QC_EQUALIZATION_OFF;
     struct qc_equalized done;
-    if (!on && statistics && o->per_tensor && automatic)
+    if (!on && statistics && o->types.per_tensor && automatic)
         qc_warn(w, "channels are not equalized, as --per-tensor does with --data: --stats holds statistics from before "
                    "equalization; use --data, or --per-channel");
     if (on && s->given.count && !automatic)
@@ -241,7 +241,7 @@ static bool check_given(struct qc_network *net, struct qc_status *st)
     size_t lost = 0, first = 0;
     const struct qc_kept kept = qc_kept_of(g);
     if (!net->setup->given.count) return true;
-    if (kept.given == kept.quantizers && !net->setup->of_body && !net->setup->options->encodings)
+    if (kept.given == kept.quantizers && !net->setup->of_body && !net->setup->options->method.encodings)
         return qc_fail(st, QC_UNSUPPORTED,
                        "%s is quantized already, all %zu quantizers of it; 'qcalib convert' brings it into another "
                        "quantized form, 'qcalib run' and 'qcalib compare' take it as it is",
@@ -274,7 +274,7 @@ static bool simulate(struct qc_network *net, struct qc_status *st)
 
 bool qc_network_wants_ranges(const struct qc_network *net)
 {
-    return !net->scheme.options->propagate || net->scheme.calibration.activation->of_network ||
+    return !net->scheme.options->method.propagate || net->scheme.calibration.activation->of_network ||
            net->scheme.calibration.moments;
 }
 
@@ -318,7 +318,7 @@ static bool collect_samples(struct qc_network *net, struct qc_status *st)
                                  .names = names,
                                  .channel_axes = axes,
                                  .chooser = &net->scheme.calibration};
-    const bool trials = net->scheme.calibration.activation->of_network || net->scheme.options->propagate;
+    const bool trials = net->scheme.calibration.activation->of_network || net->scheme.options->method.propagate;
     if (trials && !net->setup->in->team && !net->evidence->keys &&
         !(net->evidence->keys = QC_NEW_ARRAY(net->setup->arena, uint64_t, qc_dataset_units(net->setup->data), st)))
         return false;
@@ -355,7 +355,8 @@ static bool do_without(struct qc_network *net, struct qc_status *st)
 static bool know_outputs(struct qc_network *net, struct qc_status *st)
 {
     const enum qc_known_place place = net->real->spills ? QC_KNOWN_IN_FILES : QC_KNOWN_IN_MEMORY;
-    if (net->evidence->known || !net->setup->data || (net->scheme.options->memory_limit && place == QC_KNOWN_IN_MEMORY))
+    if (net->evidence->known || !net->setup->data ||
+        (net->scheme.options->run.memory_limit && place == QC_KNOWN_IN_MEMORY))
         return true;
     net->evidence->known_of = net->real;
     return qc_known_outputs_new(&net->evidence->known, net->real->output_count, place, net->setup->budget, st);
@@ -366,7 +367,7 @@ bool qc_network_collect(struct qc_network *net, struct qc_status *st)
     const double t0 = qc_seconds();
     if (net->evidence->statistics || !qc_network_wants_ranges(net)) return true;
     if (!collect_samples(net, st)) return false;
-    if (net->evidence->statistics->second_moments && !net->scheme.options->memory_limit && !net->setup->in->team &&
+    if (net->evidence->statistics->second_moments && !net->scheme.options->run.memory_limit && !net->setup->in->team &&
         !qc_second_moments_put_away(net->evidence->statistics->second_moments, net->simulated->budget.model_bytes, st))
         return false;
     net->evidence->seconds = qc_seconds() - t0;
@@ -413,7 +414,7 @@ static bool collect(struct qc_network *net, struct qc_status *st)
     if (!net->evidence->memory_planned && !qc_memory_plan(net, st)) return false;
     net->evidence->memory_planned = true;
     c->later_bytes = net->evidence->later_bytes;
-    if (net->scheme.options->checkpoint && !net->scheme.bare && !net->evidence->layer_file &&
+    if (net->scheme.options->run.checkpoint && !net->scheme.bare && !net->evidence->layer_file &&
         qc_rounds_weights(net->scheme.settings) && !qc_collecting_layers(&net->evidence->layer_file, net, st))
         return false;
     if (!know_outputs(net, st)) return false;

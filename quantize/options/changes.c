@@ -46,8 +46,8 @@ static bool leave_out(struct qc_options *o, const char *name, struct qc_status *
     enum qc_option which;
     if (!qc_options_find(&which, o, name, st)) return false;
     o->given[which] = false;
-    if (which == QC_OPTION_PER_TENSOR) o->per_tensor = false;
-    if (which == QC_OPTION_CHECKPOINT) o->checkpoint = NULL;
+    if (which == QC_OPTION_PER_TENSOR) o->types.per_tensor = false;
+    if (which == QC_OPTION_CHECKPOINT) o->run.checkpoint = NULL;
     return true;
 }
 
@@ -56,11 +56,11 @@ bool qc_options_change(struct qc_options *out, const struct qc_options *from, co
 {
     *out = *from;
     out->arena = a;
-    struct qc_text_list *const types[] = {&out->activation_types, &out->weight_types};
-    const struct qc_text_list *const were[] = {&from->activation_types, &from->weight_types};
+    struct qc_text_list *const types[] = {&out->types.activations, &out->types.weights};
+    const struct qc_text_list *const were[] = {&from->types.activations, &from->types.weights};
     for (size_t k = 0; k < 2; k++)
         if (!copy_list(types[k], 0, change->first ? 1 : types[k]->count, a, st)) return false;
-    if (!copy_list(&out->skip, 0, out->skip.count, a, st)) return false;
+    if (!copy_list(&out->graph.skip, 0, out->graph.skip.count, a, st)) return false;
     if (change->without && !leave_out(out, change->without, st)) return false;
     for (size_t i = 0; i < change->count; i++) {
         enum qc_option which;

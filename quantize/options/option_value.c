@@ -25,19 +25,20 @@ static bool read_accumulator(struct qc_accumulator *out, const char *text, struc
 bool qc_settings_of(struct qc_settings *out, const struct qc_options *o, struct qc_progress *progress,
                     struct qc_status *st)
 {
-    struct qc_settings s = {.workers = (unsigned)o->threads,
-                            .memory_limit = (size_t)o->memory_limit,
+    struct qc_settings s = {.workers = (unsigned)o->run.threads,
+                            .memory_limit = (size_t)o->run.memory_limit,
                             .progress = qc_progress_step,
                             .progress_user = progress,
-                            .plan = {.rounding = QC_CONTRACT_ONNX, .lowering = o->lowering},
-                            .bound = o->accumulator_bound,
-                            .compensate = o->weight_rounding == QC_WEIGHTS_COMPENSATED,
-                            .correct_bias = o->bias_correction && o->bias != QC_BIAS_NARROWED,
-                            .add_ops = !o->require_integer,
-                            .look_through = o->look_through,
-                            .nonfinite_error = o->nonfinite == QC_NONFINITE_ERROR};
-    if (o->rounding && !qc_contract_from_name(&s.plan.rounding, o->rounding, st)) return qc_where(st, "--rounding");
-    if (o->accumulator && !read_accumulator(&s.plan.accumulator, o->accumulator, st)) return false;
+                            .plan = {.rounding = QC_CONTRACT_ONNX, .lowering = o->graph.lowering},
+                            .bound = o->types.accumulator_bound,
+                            .compensate = o->method.weight_rounding == QC_WEIGHTS_COMPENSATED,
+                            .correct_bias = o->method.bias_correction && o->graph.bias != QC_BIAS_NARROWED,
+                            .add_ops = !o->graph.require_integer,
+                            .look_through = o->method.look_through,
+                            .nonfinite_error = o->data.nonfinite == QC_NONFINITE_ERROR};
+    if (o->graph.rounding && !qc_contract_from_name(&s.plan.rounding, o->graph.rounding, st))
+        return qc_where(st, "--rounding");
+    if (o->types.accumulator && !read_accumulator(&s.plan.accumulator, o->types.accumulator, st)) return false;
     *out = s;
     return true;
 }

@@ -108,12 +108,13 @@ static bool options_take_target(struct qc_options *o, qc_option_set_fn *set_one,
 {
     struct value list[VALUES];
     size_t n;
-    if (!qc_target_load(&o->runs_on, o->target, o->arena, st) || !values_of(list, &n, o->runs_on, st)) return false;
+    if (!qc_target_load(&o->graph.runs_on, o->graph.target, o->arena, st) || !values_of(list, &n, o->graph.runs_on, st))
+        return false;
     for (size_t i = 0; i < SETTABLE; i++)
         if (o->by_target[settable[i]] && !forget(o, settable[i], set_one, st)) return false;
     for (size_t i = 0; i < n; i++) {
         if (is_given(o, list[i].option)) continue;
-        if (!set_one(o, list[i].option, list[i].text, st)) return qc_where(st, "target '%s'", o->runs_on->name);
+        if (!set_one(o, list[i].option, list[i].text, st)) return qc_where(st, "target '%s'", o->graph.runs_on->name);
         o->by_target[list[i].option] = true;
     }
     return true;
@@ -143,17 +144,17 @@ bool qc_warn_target_options(const struct qc_options *o, struct qc_warnings *w, s
 {
     struct value list[VALUES];
     size_t n;
-    if (!values_of(list, &n, o->runs_on, st)) return false;
+    if (!values_of(list, &n, o->graph.runs_on, st)) return false;
     for (size_t i = 0; i < n; i++) {
         const char *text = text_of(o, list[i].option, st);
         if (!text) return false;
         if (is_given(o, list[i].option) && strcmp(text, list[i].text) != 0)
             qc_warn(w, "--%s %s holds, though target '%s' has %s", qc_option_info(list[i].option)->name, text,
-                    o->runs_on->name, list[i].text);
+                    o->graph.runs_on->name, list[i].text);
     }
-    const char *type = o->weight_types.items[0];
+    const char *type = o->types.weights.items[0];
     const struct qc_number_format *format = qc_number_format_named(type);
-    if (o->runs_on->onnxruntime && (format ? format->dtype : qc_dtype_from_name(type)) == QC_F4E2M1)
+    if (o->graph.runs_on->onnxruntime && (format ? format->dtype : qc_dtype_from_name(type)) == QC_F4E2M1)
         qc_warn(w,
                 "--weight-type %s: ONNX Runtime's CPU kernels do not read FLOAT4E2M1, so it does not load the file; "
                 "OpenVINO "
@@ -213,24 +214,25 @@ static bool both(bool *activations, bool *weights, const struct qc_text_list *li
 static bool derive(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st)
 {
     if (option == QC_OPTION_SYMMETRIC)
-        return both(&o->symmetric_activations, &o->symmetric_weights, &o->symmetric, "symmetric", st);
+        return both(&o->types.symmetric_activations, &o->types.symmetric_weights, &o->types.symmetric, "symmetric", st);
     if (option == QC_OPTION_PER_CHANNEL) {
         bool weights;
-        if (!both(&o->per_channel_activations, &weights, &o->per_channel, "per-channel", st)) return false;
-        o->per_tensor = !weights;
+        if (!both(&o->types.per_channel_activations, &weights, &o->types.per_channel, "per-channel", st)) return false;
+        o->types.per_tensor = !weights;
     }
-    if (option == QC_OPTION_PER_TENSOR && o->per_tensor) { /* keep --per-channel consistent */
+    if (option == QC_OPTION_PER_TENSOR && o->types.per_tensor) { /* keep --per-channel consistent */
         struct qc_text_list list = {0};
-        if (!qc_text_list_add(&list, o->per_channel_activations ? "activations" : "none", o->arena, st)) return false;
-        o->per_channel = list;
+        if (!qc_text_list_add(&list, o->types.per_channel_activations ? "activations" : "none", o->arena, st))
+            return false;
+        o->types.per_channel = list;
     }
     if (option == QC_OPTION_THREADS) {
-        o->threads_refused = o->threads > most_threads() ? o->threads : 0;
-        if (o->threads_refused) o->threads = most_threads();
+        o->run.threads_refused = o->run.threads > most_threads() ? o->run.threads : 0;
+        if (o->run.threads_refused) o->run.threads = most_threads();
     }
     if (option == QC_OPTION_SIZE) {
-        o->size_bytes = 0;
-        if (!qc_option_percent(&o->size_percent, value) && !qc_option_bytes(&o->size_bytes, value))
+        o->demand.size_bytes = 0;
+        if (!qc_option_percent(&o->demand.size_percent, value) && !qc_option_bytes(&o->demand.size_bytes, value))
             return qc_option_wrong(&infos[option], value, "a size such as 300K, or a share of the model such as 20%",
                                    st);
     }
@@ -252,8 +254,8 @@ static bool set(struct qc_options *o, enum qc_option option, const char *value, 
 
 bool qc_options_write(const struct qc_options *o, const char *format)
 {
-    for (size_t i = 0; i < o->formats.count; i++)
-        if (strcmp(o->formats.items[i], format) == 0) return true;
+    for (size_t i = 0; i < o->graph.formats.count; i++)
+        if (strcmp(o->graph.formats.items[i], format) == 0) return true;
     return false;
 }
 
@@ -266,7 +268,8 @@ bool qc_options_write_integers(const struct qc_options *o)
 static bool take_format(struct qc_options *o, struct qc_status *st)
 {
     const char *wanted = qc_options_write(o, "tflite") ? "tflite" : infos[QC_OPTION_TARGET].preset;
-    if (o->command != QC_COMMAND_quantize || o->given[QC_OPTION_TARGET] || strcmp(o->target, wanted) == 0) return true;
+    if (o->command != QC_COMMAND_quantize || o->given[QC_OPTION_TARGET] || strcmp(o->graph.target, wanted) == 0)
+        return true;
     return set(o, QC_OPTION_TARGET, wanted, st) && options_take_target(o, set, st);
 }
 
@@ -283,11 +286,11 @@ bool qc_options_init(struct qc_options *out, enum qc_command command, struct qc_
 {
     *out = (struct qc_options){.arena = a,
                                .command = command,
-                               .max_drop = (double)NAN,
-                               .min_sqnr = (double)NAN,
-                               .max_nll = (double)NAN,
-                               .tolerance = (double)NAN,
-                               .threads = qc_pool_cores()};
+                               .demand.max_drop = (double)NAN,
+                               .demand.min_sqnr = (double)NAN,
+                               .demand.max_nll = (double)NAN,
+                               .demand.tolerance = (double)NAN,
+                               .run.threads = qc_pool_cores()};
     for (unsigned o = 0; o < QC_OPTION_COUNT; o++)
         if (qc_option_has_default(&infos[o]) && !set(out, (enum qc_option)o, infos[o].preset, st)) return false;
     return options_take_target(out, set, st);

@@ -36,10 +36,11 @@ static bool read_types(struct qc_type_choice *of_all, const struct qc_type_choic
 
 bool qc_options_take_blocks(const struct qc_options *o)
 {
-    const struct qc_type_choice activation = qc_type_choice_of(o->activation_types.items[0], QC_OPTION_ACTIVATION_TYPE),
-                                weight = qc_type_choice_of(o->weight_types.items[0], QC_OPTION_WEIGHT_TYPE);
-    return !o->runs_on->no_blocks || (qc_options_write(o, "tflite") && activation.dtype == QC_NONE &&
-                                      !activation.format && weight.dtype == QC_I4);
+    const struct qc_type_choice activation =
+                                    qc_type_choice_of(o->types.activations.items[0], QC_OPTION_ACTIVATION_TYPE),
+                                weight = qc_type_choice_of(o->types.weights.items[0], QC_OPTION_WEIGHT_TYPE);
+    return !o->graph.runs_on->no_blocks || (qc_options_write(o, "tflite") && activation.dtype == QC_NONE &&
+                                            !activation.format && weight.dtype == QC_I4);
 }
 
 /* If all given quantizers have one type, new quantizers get this type too, unless an option says otherwise. */
@@ -63,9 +64,9 @@ static void set_edges(struct qc_partition_options *out, const struct qc_options 
 {
     const struct qc_dtype_info *activation = qc_dtype_info(out->activation.dtype),
                                *weight = qc_dtype_info(out->weight.dtype);
-    if (out->activation.dtype == QC_NONE || activation->is_float || activation->bits >= 8 || o->edges_type == QC_NONE)
+    if (out->activation.dtype == QC_NONE || activation->is_float || activation->bits >= 8 || o->types.edges == QC_NONE)
         return;
-    out->edge_activation = o->edges_type != QC_I32 ? o->edges_type : activation->is_signed ? QC_I8 : QC_U8;
+    out->edge_activation = o->types.edges != QC_I32 ? o->types.edges : activation->is_signed ? QC_I8 : QC_U8;
     if (out->weight.dtype != QC_NONE && !weight->is_float && weight->bits < 8)
         out->edge_weight = weight->is_signed ? QC_I8 : QC_U8;
 }
@@ -75,47 +76,48 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
 {
     struct qc_type_choice activation, weight;
     *out = QC_PARTITION_INIT;
-    out->activation.symmetry = o->symmetric_activations ? QC_SYMMETRIC : QC_ASYMMETRIC;
-    out->weight.symmetry = o->symmetric_weights ? QC_SYMMETRIC : QC_ASYMMETRIC;
+    out->activation.symmetry = o->types.symmetric_activations ? QC_SYMMETRIC : QC_ASYMMETRIC;
+    out->weight.symmetry = o->types.symmetric_weights ? QC_SYMMETRIC : QC_ASYMMETRIC;
     /* Weights in blocks use their lowest level unless --range is given: no integer sum has to hold its products. */
-    out->weight.restricted = o->range == QC_RANGE_RESTRICTED;
+    out->weight.restricted = o->types.range == QC_RANGE_RESTRICTED;
     out->blocks_restricted = out->weight.restricted && o->given[QC_OPTION_RANGE];
-    out->target = o->runs_on;
-    out->overflow_fix = o->overflow_fix;
+    out->target = o->graph.runs_on;
+    out->overflow_fix = o->method.overflow_fix;
     /* Blocks of few bits have zero points unless --symmetric is given: a zero point gains more than the same bits
        elsewhere. */
     out->few_have_zeros = !o->given[QC_OPTION_SYMMETRIC];
-    out->weight.per_channel = !o->per_tensor;
-    out->one_scale_joins = o->require_integer;
-    out->activation.per_channel = o->per_channel_activations;
-    out->processor = o->processor;
-    out->unplaced = o->formats.count && !qc_options_write_integers(o);
+    out->weight.per_channel = !o->types.per_tensor;
+    out->one_scale_joins = o->graph.require_integer;
+    out->activation.per_channel = o->types.per_channel_activations;
+    out->processor = o->graph.processor;
+    out->unplaced = o->graph.formats.count && !qc_options_write_integers(o);
     out->qoperator = qc_options_write(o, "qoperator");
-    out->prefer = o->require_integer                                                       ? QC_PREFER_INTEGERS
-                  : o->size && !o->given[QC_OPTION_PREFER] && o->prefer == QC_PREFER_SPEED ? QC_PREFER_SIZE
-                                                                                           : o->prefer;
-    out->only_count = o->only.count;
-    out->only = o->only.items;
-    out->skip_count = o->skip.count;
-    out->skip = o->skip.items;
-    out->cache = o->kv_type;
-    out->weight_block = o->weight_block;
-    if (!read_types(&activation, &out->activation_types, &out->activation_type_count, &o->activation_types,
+    out->prefer = o->graph.require_integer ? QC_PREFER_INTEGERS
+                  : o->demand.size && !o->given[QC_OPTION_PREFER] && o->graph.prefer == QC_PREFER_SPEED
+                      ? QC_PREFER_SIZE
+                      : o->graph.prefer;
+    out->only_count = o->graph.only.count;
+    out->only = o->graph.only.items;
+    out->skip_count = o->graph.skip.count;
+    out->skip = o->graph.skip.items;
+    out->cache = o->types.kv;
+    out->weight_block = o->types.weight_block;
+    if (!read_types(&activation, &out->activation_types, &out->activation_type_count, &o->types.activations,
                     QC_OPTION_ACTIVATION_TYPE, a, st) ||
-        !read_types(&weight, &out->weight_types, &out->weight_type_count, &o->weight_types, QC_OPTION_WEIGHT_TYPE, a,
+        !read_types(&weight, &out->weight_types, &out->weight_type_count, &o->types.weights, QC_OPTION_WEIGHT_TYPE, a,
                     st))
         return false;
     out->activation.dtype = activation.dtype;
     out->activation.format = activation.format;
     out->dynamic = activation.dynamic;
-    out->dynamic_int4 = o->formats.count == 1 && strcmp(o->formats.items[0], "tflite") == 0;
+    out->dynamic_int4 = o->graph.formats.count == 1 && strcmp(o->graph.formats.items[0], "tflite") == 0;
     out->weight.dtype = weight.dtype;
     out->weight.bits = weight.bits;
     out->weight.format = weight.format;
     if (out->weight.format) out->weight_block = out->weight.format->block;
     if (!qc_options_take_blocks(o)) out->weight_block = 0;
-    if (given && !o->encodings) take_given_types(out, given, o);
-    out->simulates_hardware = o->bias == QC_BIAS_NARROWED || o->accumulator;
+    if (given && !o->method.encodings) take_given_types(out, given, o);
+    out->simulates_hardware = o->graph.bias == QC_BIAS_NARROWED || o->types.accumulator;
     set_edges(out, o);
     out->given = given;
     return true;
@@ -124,8 +126,8 @@ bool qc_partition_options_of(struct qc_partition_options *out, const struct qc_o
 /* Returns true for an input or output of --state. */
 static bool is_state(const struct qc_options *o, const char *name)
 {
-    for (size_t i = 0; i < o->states.count; i++) {
-        const char *text = o->states.items[i], *equals = strchr(text, '=');
+    for (size_t i = 0; i < o->data.states.count; i++) {
+        const char *text = o->data.states.items[i], *equals = strchr(text, '=');
         const size_t length = (size_t)(equals - text);
         if ((strlen(name) == length && memcmp(text, name, length) == 0) || strcmp(equals + 1, name) == 0) return true;
     }
@@ -134,11 +136,11 @@ static bool is_state(const struct qc_options *o, const char *name)
 
 struct qc_port_choice qc_io_type_of(bool *named, const struct qc_options *o, const char *name)
 {
-    const char *item = o->io_types.items[0];
+    const char *item = o->types.io.items[0];
     *named = false;
-    for (size_t i = 1; i < o->io_types.count; i++) {
-        if (fnmatch(strchr(o->io_types.items[i], ':') + 1, name, 0) != 0) continue;
-        item = o->io_types.items[i];
+    for (size_t i = 1; i < o->types.io.count; i++) {
+        if (fnmatch(strchr(o->types.io.items[i], ':') + 1, name, 0) != 0) continue;
+        item = o->types.io.items[i];
         *named = true;
     }
     /* The two ends of a state would have scales of their own. */
@@ -171,7 +173,7 @@ bool qc_partition_keeps_calls(struct qc_partition_options *out, const struct qc_
     const char **kept = QC_NEW_ARRAY(a, const char *, g->call_count, st);
     if (!kept) return false;
     out->kept = kept;
-    for (size_t i = 0; i < g->call_count && !o->given[QC_OPTION_WEIGHT_TYPE] && !o->require_integer; i++)
+    for (size_t i = 0; i < g->call_count && !o->given[QC_OPTION_WEIGHT_TYPE] && !o->graph.require_integer; i++)
         for (size_t k = 0; g->calls[i].op && k < sizeof ops / sizeof *ops; k++) {
             if (strcmp(g->calls[i].op, ops[k]) != 0) continue;
             if (!(kept[out->kept_count++] = qc_arena_printf(a, st, "%s/", g->calls[i].label))) return false;

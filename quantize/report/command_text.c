@@ -82,7 +82,7 @@ bool qc_command_words(struct qc_text_list *out, struct qc_arena *a, const struct
             continue;
         if (o->given[i] && info->group <= QC_GROUP_GRAPH && v) ok = add_option(out, a, info->name, v, st);
     }
-    if (ok && o->metric) ok = add_word(out, "metric", o->metric, a, st); /* it decides what a demand means */
+    if (ok && o->data.metric) ok = add_word(out, "metric", o->data.metric, a, st); /* it decides what a demand means */
     for (size_t i = 0; ok && change && i < change->count; i++)
         ok = add_word(out, change->options[i].name, change->options[i].value, a, st);
     for (size_t i = 0; ok && i < operand_count; i++) ok = qc_text_list_add(out, operands[i], a, st);

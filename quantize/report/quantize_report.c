@@ -367,7 +367,7 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_network *net, const str
     struct qc_layer *layers = QC_NEW_ARRAY(net->arena, struct qc_layer, g->qparams_count, st);
     struct weight_look *looks = QC_NEW_ARRAY(net->arena, struct weight_look, g->qparams_count, st);
     bool *done = QC_NEW_ARRAY(net->arena, bool, g->qparams_count + 1, st);
-    const unsigned threads = (unsigned)net->scheme.options->threads;
+    const unsigned threads = (unsigned)net->scheme.options->run.threads;
     const struct qc_pool_options pool = {.workers = threads ? threads : 1};
     size_t count = 0;
     struct qc_uses uses;

@@ -412,7 +412,7 @@ static bool finer_weights(struct qc_idea *out, const struct finder *f, const str
                           const struct qc_layer *weight)
 {
     const struct qc_options *o = f->net->scheme.options;
-    if (o->weight_rounding == QC_WEIGHTS_NEAREST && !qc_has_statistics(f->net->setup->in)) {
+    if (o->method.weight_rounding == QC_WEIGHTS_NEAREST && !qc_has_statistics(f->net->setup->in)) {
         *out = (struct qc_idea){.change = {.without = "weight-rounding"},
                                 .anew = true,
                                 .action = "Compensate the errors of rounded weights"};
@@ -441,7 +441,7 @@ static bool equalize(struct qc_idea *out, const struct finder *f)
 
 static bool per_channel(struct qc_idea *out, const struct finder *f)
 {
-    if (!f->net->scheme.options->per_tensor) return false;
+    if (!f->net->scheme.options->types.per_tensor) return false;
     *out = (struct qc_idea){.change = {.without = "per-tensor"},
                             .anew = true,
                             .mends = true,

@@ -116,7 +116,7 @@ static const char *most_common(const struct qc_report *r, bool weights)
    "fp8". If it is not known, the type of most weights, otherwise of most activations, otherwise "quantized". */
 static const char *network_name(const struct qc_report *r, const struct qc_options *o)
 {
-    const char *type = o->size ? NULL : o->weight_types.items[0]; /* --size chooses the types itself */
+    const char *type = o->demand.size ? NULL : o->types.weights.items[0]; /* --size chooses the types itself */
     if (!type || strcmp(type, "none") == 0) type = most_common(r, true);
     if (!type) type = most_common(r, false);
     if (!type) return "quantized";
@@ -191,7 +191,7 @@ static void put_decisions(struct qc_json *o, const struct qc_network *net)
                     QC_JSON("count %zu type %s", p->cache_count,
                             qc_options_text(net->setup->options, QC_OPTION_KV_TYPE)));
     if (edges) qc_json_put(o, "edge_layers %zu", edges);
-    if (net->setup->options->bias == QC_BIAS_NARROWED) qc_json_put(o, "bias_narrowed %hhd", (bool)true);
+    if (net->setup->options->graph.bias == QC_BIAS_NARROWED) qc_json_put(o, "bias_narrowed %hhd", (bool)true);
     if (net->auto_method && net->auto_method->trial_count) qc_json_set(o, "trials", trials(net->auto_method));
     if (net->crossed.tried)
         qc_json_set(o, "rounded_on_what_is_read",

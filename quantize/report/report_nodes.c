@@ -43,7 +43,7 @@ static const char *float_reason(const struct qc_network *net, const struct qc_no
     if (noted) return noted;
     const bool matched = was && net->partition->matches.at[g->values[v].node];
     if (matched && qc_is_recurrent(n->op)) return "computed in float from quantized weights";
-    if (matched && n->op == QC_OP_ConvTranspose && net->scheme.options->runs_on->onnxruntime &&
+    if (matched && n->op == QC_OP_ConvTranspose && net->scheme.options->graph.runs_on->onnxruntime &&
         qc_attr_int(n, "group", 1) == 1)
         return "ONNX Runtime computes it in float, from quantized weights; in integers with --target fused";
     /* a bias that rounding has added is in no pattern */
@@ -52,14 +52,14 @@ static const char *float_reason(const struct qc_network *net, const struct qc_no
     if (matched)
         return n->op == QC_OP_Min || n->op == QC_OP_Max ? "its bounds differ by channel, between integers"
                                                         : "has no integer form, between integers";
-    if (qc_rules_in_table(net->setup->rules, net->produced, n) && net->scheme.options->runs_on->onnxruntime)
+    if (qc_rules_in_table(net->setup->rules, net->produced, n) && net->scheme.options->graph.runs_on->onnxruntime)
         return "ONNX Runtime computes it in float; a table of integers with --target fused";
-    if (is_of_activations(net->produced, n) && net->scheme.options->runs_on->onnxruntime)
+    if (is_of_activations(net->produced, n) && net->scheme.options->graph.runs_on->onnxruntime)
         return "of two activations, no faster in integers in ONNX Runtime; in integers with --target fused";
     if (n->op == QC_OP_Custom) return "a kernel of your own computes it";
     /* ONNX Runtime 1.31, four convolutions of 64 channels of 64x64 each followed by one: 3.6 ms, with scale and bias as
        convolutions of each channel 4.5 ms. */
-    if (n->op == QC_OP_InstanceNormalization && net->scheme.options->runs_on->onnxruntime)
+    if (n->op == QC_OP_InstanceNormalization && net->scheme.options->graph.runs_on->onnxruntime)
         return "has no integer form; its scale and bias alone in integers are slower in ONNX Runtime";
     const struct qc_node *made = was && was->op == QC_OP_BatchNormalization ? qc_node_of(g, was->inputs[0]) : NULL;
     if (made && made->op == QC_OP_Concat)

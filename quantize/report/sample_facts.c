@@ -97,7 +97,7 @@ bool qc_record_sample_facts(struct qc_report *r, const struct qc_setup *s, size_
 {
     for (int k = 0; k < 2; k++) {
         const char *const key = k ? "accuracy" : "data";
-        const struct qc_dataset *data = k ? s->options->metric ? NULL : s->eval : s->in->team ? NULL : s->data;
+        const struct qc_dataset *data = k ? s->options->data.metric ? NULL : s->eval : s->in->team ? NULL : s->data;
         if (!data) continue;
         struct qc_json *to = qc_json_copy(qc_json_get(r->record, key)), *labels = NULL;
         struct qc_status unreadable = QC_STATUS_INIT; /* labels of calibration samples have no other use */

@@ -65,7 +65,7 @@ static void estimate_work(struct trying *t)
                              .quantized = unit * qc_json_find_number(t->r->record, "cost.latency"),
                              .layer_plans = QC_JOB_PLANNED * weights,
                              .made = QC_JOB_BRANCHED * weights + QC_JOB_MADE * (double)t->net->produced->node_count};
-    t->left = t->net->scheme.options->advice != QC_ADVISE_AUTO
+    t->left = t->net->scheme.options->method.advice != QC_ADVISE_AUTO
                   ? (double)INFINITY
                   : fmax(QC_ADVICE_WORK_LEAST, isfinite(unit) ? t->work.job / QC_ADVICE_PART : 0);
 }
@@ -99,7 +99,8 @@ static bool change_of(struct qc_change *out, const struct trying *t, const struc
    rounding: of weights of few bits always, of others if the command has --method auto. */
 static double work_of(const struct trying *t, const struct qc_idea *idea, bool weights)
 {
-    const bool again = idea->anew || t->net->scheme.options->propagate; /* the candidate runs the samples again */
+    const bool again =
+        idea->anew || t->net->scheme.options->method.propagate; /* the candidate runs the samples again */
     const bool rounded = weights || (t->net->crossed.tried && (t->few || !t->net->crossed.all));
     return t->work.made + (again ? t->work.job : 0) + (rounded ? t->work.job : 0) +
            t->work.quantized * QC_MEASURED_BATCHES;
@@ -112,7 +113,7 @@ static bool is_free(const struct trying *t, const struct qc_cost *cost, const st
     const struct qc_options *o = t->net->setup->options;
     const double latency = qc_json_find_number(t->r->record, "cost.latency"),
                  bytes = qc_json_find_number(t->r->record, "cost.bytes");
-    if (!qc_looks_for_free(t->c) || !o->runs_on->onnxruntime ||
+    if (!qc_looks_for_free(t->c) || !o->graph.runs_on->onnxruntime ||
         !(fabs(cost->latency - latency) < QC_ADVICE_COST * latency) ||
         !(fabs((double)cost->bytes - bytes) < QC_ADVICE_COST * bytes))
         return false;
@@ -172,7 +173,7 @@ static bool score_idea(const struct advice *out, struct trying *t, const struct 
     const struct qc_settings *settings = idea->scheme.settings;
     struct qc_metric metric;
     struct qc_overflows overflows;
-    if (!accuracy || t->net->scheme.options->metric || !t->evaluations) return true;
+    if (!accuracy || t->net->scheme.options->data.metric || !t->evaluations) return true;
     for (size_t i = 0; i < t->count && t->evaluations <= 2; i++)
         if (t->list[i].after_db > out->after_db) return true;
     const struct qc_evaluation e = {.graph = idea->produced,
@@ -311,7 +312,7 @@ static bool add_worst(struct qc_ideas *ideas, const struct trying *t, const stru
 
 static bool is_named(const struct qc_options *o, const char *type)
 {
-    return o->weight_types.count == 1 && strcmp(o->weight_types.items[0], type) == 0;
+    return o->types.weights.count == 1 && strcmp(o->types.weights.items[0], type) == 0;
 }
 
 /* ---- Entry ---- */
@@ -389,7 +390,7 @@ static bool try_all_ideas(struct trying *t, struct qc_ideas *ideas, const struct
     const size_t causes = ideas->count;
     if (ok && found) ok = add_worst(ideas, t, found, st);
     /* With --propagate an idea costs nearly a whole job: only the one for the worst layer is tried. */
-    const bool one = t->net->scheme.options->propagate && ideas->count;
+    const bool one = t->net->scheme.options->method.propagate && ideas->count;
     const size_t first = one && causes < ideas->count ? causes : 0, end = one ? 1 : ideas->count;
     size_t order[QC_IDEAS];
     in_order(order, ideas, causes);
@@ -436,16 +437,16 @@ static const char *state_of(const struct trying *t)
 {
     const struct qc_json *record = t->r->record, *accuracy = qc_json_find(record, "accuracy");
     const struct qc_network *net = t->net;
-    if (net->scheme.options->advice == QC_ADVISE_OFF) return "off";
+    if (net->scheme.options->method.advice == QC_ADVISE_OFF) return "off";
     if (!net->setup->data || !t->now) return "no data";
     if (qc_json_find_number(record, "fallback.met") > 0) return "demand met";
     if (qc_json_find(record, "size")) return "size chosen";
     if (net->setup->in->team) return "data shared";
     if (net->evidence->moments_dropped) return "large model"; /* moments are too large to keep without --advice on */
     if (qc_json_find(record, "constant_outputs")) return "outputs constant";
-    const double enough = net->scheme.options->advice != QC_ADVISE_AUTO ? QC_ADVICE_ENOUGH_ASKED_DB
-                          : accuracy                                    ? QC_ADVICE_ENOUGH_MEASURED_DB
-                                                                        : QC_ADVICE_ENOUGH_DB;
+    const double enough = net->scheme.options->method.advice != QC_ADVISE_AUTO ? QC_ADVICE_ENOUGH_ASKED_DB
+                          : accuracy                                           ? QC_ADVICE_ENOUGH_MEASURED_DB
+                                                                               : QC_ADVICE_ENOUGH_DB;
     return (accuracy && loses_accuracy(accuracy)) || decibels(t, t->now) < enough ? TRIED : NOT_NEEDED;
 }
 
@@ -466,7 +467,7 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_candi
     if (state == TRIED || state == NOT_NEEDED) {
         qc_progress_phase(net->setup->progress, "trying advice");
         estimate_work(&t);
-        t.evaluations = net->scheme.options->advice != QC_ADVISE_AUTO ? SIZE_MAX : 2;
+        t.evaluations = net->scheme.options->method.advice != QC_ADVISE_AUTO ? SIZE_MAX : 2;
         ok = select_all(&t, st) && (state == TRIED ? try_all_ideas(&t, ideas, effects, st)
                                                    : rank_layers(&t, ideas, effects, st) && try_cheaper(&t, st));
         qc_progress_end(net->setup->progress);

@@ -58,7 +58,7 @@ static struct qc_attempted *add_step(struct qc_attempts *t, size_t layers, const
 static void fill_step(struct qc_attempted *s, const struct qc_attempts *t, const struct qc_standing *has)
 {
     const struct qc_graph *made = t->c->network->produced;
-    const bool stored = t->base.options->runs_on->wide_is_float && !t->base.options->require_integer;
+    const bool stored = t->base.options->graph.runs_on->wide_is_float && !t->base.options->graph.require_integer;
     s->int8_share = stored ? qc_int8_share_stored(made) : qc_int8_share(made);
     s->sqnr_db = has->sqnr_db;
     if (!qc_measures_accuracy(t->c->setup) || t->demand->outputs_alone) return;
@@ -76,7 +76,7 @@ bool qc_attempts_begin(struct qc_attempts *t, struct qc_demand *d, const struct 
     struct qc_attempted *s = add_step(t, 0, NULL);
     fill_step(s, t, has);
     if (!qc_cost_of(&s->cost, c->network, st)) return false;
-    const bool integers = c->scheme.options->require_integer || c->scheme.partition.prefer == QC_PREFER_INTEGERS;
+    const bool integers = c->scheme.options->graph.require_integer || c->scheme.partition.prefer == QC_PREFER_INTEGERS;
     t->base.may_be_float = !demanded && !integers;
     if (demanded || integers) return true;
     const size_t real = c->setup->model.graph->budget.model_bytes;
@@ -93,7 +93,7 @@ static bool refuse(struct qc_attempted *s, const struct qc_attempts *t, struct q
     if (!qc_cost_of(&s->cost, net, st)) return false;
     if (t->most.bytes && s->cost.bytes > t->most.bytes) s->reason = "the file would be larger than the float model";
     if (t->most.bytes && s->cost.latency > t->most.latency) s->reason = "it would take longer than the float model";
-    if (!t->base.options->require_integer) return true;
+    if (!t->base.options->graph.require_integer) return true;
     struct qc_json *ops = qc_json_array();
     const bool ok = qc_float_ops(ops, &quantized, net, NULL, st);
     const struct qc_json *first = qc_json_size(ops) ? qc_json_at(ops, 0) : NULL;

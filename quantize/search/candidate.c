@@ -53,7 +53,7 @@ bool qc_candidate_refused(const char **reason, const struct qc_candidate *c, con
                           struct qc_status *st)
 {
     if (why->code != QC_UNSUPPORTED && why->code != QC_USAGE && why->code != QC_DEMAND &&
-        (why->code != QC_MACHINE || !c->setup->options->memory_limit))
+        (why->code != QC_MACHINE || !c->setup->options->run.memory_limit))
         return qc_fail(st, why->code, "%s", why->message);
     return !reason || (*reason = qc_arena_strdup(c->arena, why->message, st));
 }
@@ -73,7 +73,7 @@ static bool derive(struct qc_candidate *c, const struct qc_candidate *from, cons
         return false;
     scheme.form = form;
     scheme.bare = scheme.calibration.ranges_alone = how != QC_RIVAL;
-    if (how != QC_RIVAL && !from->scheme.options->propagate)
+    if (how != QC_RIVAL && !from->scheme.options->method.propagate)
         scheme.calibration.solved = (struct qc_solved){.graph = net->simulated,
                                                        .seen = from->evidence->statistics,
                                                        .options = &net->scheme.calibration,

@@ -193,7 +193,8 @@ static bool simulate_anew(struct qc_network *net, struct qc_status *st)
 bool qc_centre_channels(struct qc_network *net, struct qc_status *st)
 {
     bool any, all;
-    if (net->form->centring || !qc_network_moments(net) || net->scheme.options->propagate || qc_ablated("centre"))
+    if (net->form->centring || !qc_network_moments(net) || net->scheme.options->method.propagate ||
+        qc_ablated("centre"))
         return true;
     if (!find_centres(&any, net, true, st)) return false;
     if (any && (!simulate_anew(net, st) || !have_statistics(&all, net, st))) return false;

@@ -133,7 +133,7 @@ static bool times_of(double *times, const struct qc_graph *g, const struct qc_ne
     bool ok = qc_evidence_sized_graph(&fixed, net->evidence, g, st);
     for (int i = 0; ok && i < QC_PROCESSORS; i++)
         ok = qc_estimate_time(&times[i], (enum qc_processor)i, fixed ? fixed : g,
-                              net->scheme.options->runs_on->wide_is_float, st);
+                              net->scheme.options->graph.runs_on->wide_is_float, st);
     qc_graph_free(fixed);
     return ok;
 }
@@ -198,7 +198,7 @@ struct qc_json *qc_cost_json(const struct qc_cost *c)
 static bool add_times(double times[QC_OP_COUNT], const struct qc_graph *g, const struct qc_network *net,
                       struct qc_arena *a, struct qc_status *st)
 {
-    struct timed t = {.on = processor_of(net), .wide_is_float = net->scheme.options->runs_on->wide_is_float};
+    struct timed t = {.on = processor_of(net), .wide_is_float = net->scheme.options->graph.runs_on->wide_is_float};
     struct qc_graph *fixed = NULL;
     bool ok = qc_evidence_sized_graph(&fixed, net->evidence, g, st);
     t.g = fixed ? fixed : g;

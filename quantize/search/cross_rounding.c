@@ -24,7 +24,7 @@ static bool can_round(const struct qc_network *net)
     const struct qc_settings *s = net->scheme.settings;
     return net->setup->data && net->weight_rounding && qc_network_moments(net) && s->compensate && s->correct_bias &&
            s->plan.accumulator.bits % 32 == 0 && !net->setup->of_body &&
-           (!net->scheme.options->size || net->scheme.sized) && !qc_dataset_varies(net->setup->data);
+           (!net->scheme.options->demand.size || net->scheme.sized) && !qc_dataset_varies(net->setup->data);
 }
 
 /* Returns the value of the float graph with the name of the layer's input; 0 if there is none of the same shape. */

@@ -117,7 +117,7 @@ static bool choose_observers(struct qc_network *net, struct qc_status *st)
                 "outputs; give --data too");
         return true;
     }
-    if (!net->scheme.options->memory_limit && !qc_dataset_keep(s->data, s->budget, st)) return false;
+    if (!net->scheme.options->run.memory_limit && !qc_dataset_keep(s->data, s->budget, st)) return false;
     qc_progress_phase(s->progress, "choosing observers");
     const bool ok = qc_auto_method_find(net, st);
     qc_progress_end(s->progress);
@@ -127,7 +127,7 @@ static bool choose_observers(struct qc_network *net, struct qc_status *st)
 static bool refine(struct qc_network *net, struct qc_status *st)
 {
     if (net->unpropagated) return plain_or_propagated(net, st);
-    return net->scheme.options->propagate || qc_round_crossed(net, st);
+    return net->scheme.options->method.propagate || qc_round_crossed(net, st);
 }
 
 static bool quantize_bodies(struct qc_network *net, struct qc_status *st)

@@ -37,9 +37,9 @@ bool qc_demand_begin(struct qc_demand *d, struct qc_candidate *c, struct qc_stat
     struct qc_dataset *eval = c->setup->eval;
     d->c = c;
     d->data = eval ? eval : c->setup->data;
-    d->max_drop = o->max_drop;
-    d->min_sqnr = o->min_sqnr;
-    d->max_nll = o->max_nll;
+    d->max_drop = o->demand.max_drop;
+    d->min_sqnr = o->demand.min_sqnr;
+    d->max_nll = o->demand.max_nll;
     warn_of_fine_demand(d);
     return isnan(d->min_sqnr) || draw(d, eval ? qc_dataset_units(d->data) : QC_DEMAND_UNITS_MAX, st);
 }
@@ -96,7 +96,7 @@ bool qc_demand_measure(struct qc_standing *out, struct qc_demand *d, struct qc_s
 {
     const struct qc_setup *s = d->c->setup;
     const struct qc_network *net = d->c->network;
-    if (s->options->metric && !d->outputs_alone) {
+    if (s->options->data.metric && !d->outputs_alone) {
         if (!qc_own_metric_of_network(&out->metric, net, st)) return false;
     } else if (s->eval && !d->outputs_alone) {
         const struct qc_evaluation e = {.graph = net->produced,

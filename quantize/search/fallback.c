@@ -54,7 +54,7 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, const struct qc_network
         qc_sensitivity_free(s);
         return false;
     }
-    ok = ok && (!eval || !net->scheme.options->sensitivity || net->scheme.options->metric ||
+    ok = ok && (!eval || !net->scheme.options->method.sensitivity || net->scheme.options->data.metric ||
                 run_layers(&s, net, eval, which, st));
     return QC_HAND_OVER(ok, out, s, qc_sensitivity_free);
 }
@@ -66,11 +66,11 @@ static unsigned bits(enum qc_dtype t)
 
 static struct terms terms_of(const struct qc_scheme *base)
 {
-    const bool integer = base->options->require_integer;
+    const bool integer = base->options->graph.require_integer;
     return (struct terms){.base = &base->partition,
                           .integer = integer,
-                          .rounds_again = base->options->runs_on->onnxruntime && !integer,
-                          .wide_is_float = base->options->runs_on->wide_is_float && !integer};
+                          .rounds_again = base->options->graph.runs_on->onnxruntime && !integer,
+                          .wide_is_float = base->options->graph.runs_on->wide_is_float && !integer};
 }
 
 /* Weights below 8 bits go to 8 if the target computes 16-bit weights in float. */

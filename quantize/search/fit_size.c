@@ -409,8 +409,8 @@ static bool settle_widths(bool *fits, struct fitting *f, struct qc_status *st)
 static size_t limit_of(const struct qc_setup *s)
 {
     const struct qc_options *o = s->options;
-    if (o->size_bytes) return (size_t)o->size_bytes;
-    const double bytes = o->size_percent / 100 * (double)s->model.graph->budget.model_bytes;
+    if (o->demand.size_bytes) return (size_t)o->demand.size_bytes;
+    const double bytes = o->demand.size_percent / 100 * (double)s->model.graph->budget.model_bytes;
     return bytes < (double)(SIZE_MAX / 2) ? (size_t)bytes : SIZE_MAX / 2;
 }
 
@@ -454,8 +454,9 @@ enum { BLOCKS_TRIED = sizeof blocks_tried / sizeof *blocks_tried };
 static bool chooses_blocks(const struct qc_candidate *c)
 {
     const struct qc_options *o = c->setup->options;
-    return !o->given[QC_OPTION_WEIGHT_BLOCK] && c->setup->data && !o->per_tensor && !o->runs_on->no_blocks &&
-           c->scheme.partition.activation.dtype == QC_NONE && !c->scheme.partition.dynamic;
+    return !o->given[QC_OPTION_WEIGHT_BLOCK] && c->setup->data && !o->types.per_tensor &&
+           !o->graph.runs_on->no_blocks && c->scheme.partition.activation.dtype == QC_NONE &&
+           !c->scheme.partition.dynamic;
 }
 
 /* Sets *out to the scheme of the user's options with another default type of weights, for those that no option can
@@ -463,7 +464,7 @@ static bool chooses_blocks(const struct qc_candidate *c)
 static bool base_scheme(struct qc_scheme *out, const struct qc_scheme *from, const struct qc_setup *s, unsigned bits,
                         const char *block, bool all, struct qc_arena *a, struct qc_status *st)
 {
-    const char *sign = *s->options->weight_types.items[0] == 'u' ? "u" : "";
+    const char *sign = *s->options->types.weights.items[0] == 'u' ? "u" : "";
     struct qc_change change = {.first = true};
     struct qc_scheme user = *from;
     user.options = s->options;
@@ -524,7 +525,7 @@ static bool too_small(const struct fitting *f, bool all, struct qc_status *st)
     return qc_fail(
         st, QC_DEMAND,
         "--size %s: the limit is %zu bytes, and the smallest possible file has %zu bytes%s; no model was written",
-        f->c->setup->options->size, f->limit, f->bytes,
+        f->c->setup->options->demand.size, f->limit, f->bytes,
         all || f->there[BITS_2] ? "" : " (with --weight-block 32 weights can have 2 bits)");
 }
 

@@ -25,7 +25,7 @@ static bool may_be_float(const struct qc_candidate *c)
     const struct qc_options *o = c->scheme.options;
     const bool placed =
         o->given[QC_OPTION_SKIP] || o->given[QC_OPTION_ONLY] || p->activation_type_count || p->weight_type_count;
-    return !placed && p->prefer == QC_PREFER_SPEED && !o->require_integer && o->runs_on->onnxruntime &&
+    return !placed && p->prefer == QC_PREFER_SPEED && !o->graph.require_integer && o->graph.runs_on->onnxruntime &&
            p->activation.dtype != QC_NONE && qc_dtype_info(p->activation.dtype)->bits == 8 &&
            !qc_is_small_float(p->activation.dtype) && !p->dynamic && !c->setup->given.count && !c->setup->in->team;
 }

@@ -41,7 +41,7 @@ static bool may_scale(const struct qc_candidate *c)
 {
     const struct qc_partition_options *p = &c->scheme.partition;
     return p->activation.dtype != QC_NONE && !p->activation.per_channel && !p->dynamic && !c->setup->given.count &&
-           !c->scheme.options->per_tensor && !is_given(c, QC_OPTION_EQUALIZE) &&
+           !c->scheme.options->types.per_tensor && !is_given(c, QC_OPTION_EQUALIZE) &&
            !is_given(c, QC_OPTION_SCALE_CHANNELS) && !c->setup->in->team && !qc_has_statistics(c->setup->in);
 }
 
@@ -276,8 +276,9 @@ static bool may_try(const struct qc_candidate *c)
 {
     const struct qc_options *o = c->setup->options;
     const unsigned bits = c->scheme.settings->plan.accumulator.bits;
-    return o->effort != QC_EFFORT_LOW && c->setup->data && !o->propagate && !o->size && !o->benchmark &&
-           !c->setup->of_body && (!bits || bits == 32) && qc_dataset_units(c->setup->data) >= QC_FREE_LEAST;
+    return o->method.effort != QC_EFFORT_LOW && c->setup->data && !o->method.propagate && !o->demand.size &&
+           !o->demand.benchmark && !c->setup->of_body && (!bits || bits == 32) &&
+           qc_dataset_units(c->setup->data) >= QC_FREE_LEAST;
 }
 
 bool qc_looks_for_free(const struct qc_candidate *c)
@@ -304,7 +305,7 @@ static bool leave_out(struct trying *t, struct qc_status *st)
 bool qc_take_free_ideas(struct qc_report *r, bool *changed, struct qc_candidate *c, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    const bool high = c->setup->options->effort == QC_EFFORT_HIGH;
+    const bool high = c->setup->options->method.effort == QC_EFFORT_HIGH;
     struct trying t = {.c = c};
     double hope = 0;
     bool ok = true;

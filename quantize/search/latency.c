@@ -31,11 +31,12 @@ bool qc_latency_begin(struct qc_latency *l, const struct qc_setup *s, struct qc_
     size_t size;
     void *data;
     *l = (struct qc_latency){.setup = s};
-    if (strcmp(o->benchmark, QC_BENCHMARK_OWN) == 0 ? !take_own_command(l, a, st)
-                                                    : !qc_command_split(&l->words, &l->word_count, o->benchmark, a, st))
+    if (strcmp(o->demand.benchmark, QC_BENCHMARK_OWN) == 0
+            ? !take_own_command(l, a, st)
+            : !qc_command_split(&l->words, &l->word_count, o->demand.benchmark, a, st))
         return qc_where(st, "--benchmark");
-    if (!o->checkpoint) return true;
-    if (!(l->file = qc_arena_printf(a, st, BESIDE, o->checkpoint))) return false;
+    if (!o->run.checkpoint) return true;
+    if (!(l->file = qc_arena_printf(a, st, BESIDE, o->run.checkpoint))) return false;
     l->so_far = "";
     if (access(l->file, F_OK) != 0) return true;
     if (!qc_file_read(&data, &size, l->file, a, st)) return qc_where(st, "--checkpoint");
@@ -52,7 +53,7 @@ bool qc_latency_begin(struct qc_latency *l, const struct qc_setup *s, struct qc_
 void qc_latency_forget(const struct qc_options *o)
 {
     char path[4096];
-    if (o->checkpoint && snprintf(path, sizeof path, BESIDE, o->checkpoint) < (int)sizeof path) unlink(path);
+    if (o->run.checkpoint && snprintf(path, sizeof path, BESIDE, o->run.checkpoint) < (int)sizeof path) unlink(path);
 }
 
 bool qc_latency_less(const struct qc_milliseconds *a, const struct qc_milliseconds *b)
@@ -67,7 +68,7 @@ bool qc_latency_less(const struct qc_milliseconds *a, const struct qc_millisecon
 static bool key_of_files(char key[65], const struct qc_latency *l, const char *const *files, size_t count,
                          struct qc_arena *a, struct qc_status *st)
 {
-    const char *all = qc_arena_strdup(a, l->setup->options->benchmark, st);
+    const char *all = qc_arena_strdup(a, l->setup->options->demand.benchmark, st);
     for (size_t i = 0; all && i < count; i++) {
         char hex[65];
         if (!qc_sha256_file(hex, files[i], st)) return false;

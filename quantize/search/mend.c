@@ -20,8 +20,9 @@ static bool may_mend(const struct qc_candidate *c)
     const struct qc_setup *s = c->setup;
     const struct qc_options *o = s->options;
     const unsigned bits = c->scheme.settings->plan.accumulator.bits;
-    return c->scheme.calibration.activation->of_network && s->data && !s->in->team && !o->size && !o->propagate &&
-           !qc_options_demand(o) && (!bits || bits == 32) && !o->given[QC_OPTION_WEIGHT_TYPE] && !o->per_tensor;
+    return c->scheme.calibration.activation->of_network && s->data && !s->in->team && !o->demand.size &&
+           !o->method.propagate && !qc_options_demand(o) && (!bits || bits == 32) && !o->given[QC_OPTION_WEIGHT_TYPE] &&
+           !o->types.per_tensor;
 }
 
 /* ---- Recurrent weights ---- */

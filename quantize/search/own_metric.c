@@ -25,9 +25,9 @@ static bool may_go_on(void *user, struct qc_status *st)
 static bool measure(struct qc_metric *out, const struct qc_options *o, const char *file, struct qc_progress *progress,
                     struct qc_arena *a, struct qc_status *st)
 {
-    const bool lower = strncmp(o->metric, LOWER, strlen(LOWER)) == 0,
-               higher = strncmp(o->metric, HIGHER, strlen(HIGHER)) == 0;
-    const char *text = o->metric + (lower ? strlen(LOWER) : higher ? strlen(HIGHER) : 0), *said, **words;
+    const bool lower = strncmp(o->data.metric, LOWER, strlen(LOWER)) == 0,
+               higher = strncmp(o->data.metric, HIGHER, strlen(HIGHER)) == 0;
+    const char *text = o->data.metric + (lower ? strlen(LOWER) : higher ? strlen(HIGHER) : 0), *said, **words;
     const double nan = (double)NAN, start = qc_seconds();
     size_t count;
     const char *outputs = strstr(text, QC_COMMAND_OUTPUTS);

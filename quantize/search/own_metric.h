@@ -11,14 +11,14 @@
 /* Returns true if accuracy is measured: on --eval, or by --metric. */
 static inline bool qc_measures_accuracy(const struct qc_setup *s)
 {
-    return s->eval || s->options->metric;
+    return s->eval || s->options->data.metric;
 }
 
 /* Returns true if the command has "{outputs}": it reads a file of outputs and truth instead of a model. */
 #define QC_COMMAND_OUTPUTS "{outputs}"
 static inline bool qc_own_metric_reads_outputs(const struct qc_options *o)
 {
-    return o->metric && strstr(o->metric, QC_COMMAND_OUTPUTS);
+    return o->data.metric && strstr(o->data.metric, QC_COMMAND_OUTPUTS);
 }
 
 /* Runs the graph on all units of data, opened with their truth, and measures an HDF5 file of its outputs, by name, with

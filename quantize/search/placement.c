@@ -367,7 +367,7 @@ bool qc_placement_check(const struct qc_setup *s, struct qc_arena *a, struct qc_
 {
     struct qc_latency l;
     const char *const file = model_file(s);
-    return !s->options->benchmark || (qc_latency_begin(&l, s, a, st) && (!file || qc_latency_try(&l, file, st)));
+    return !s->options->demand.benchmark || (qc_latency_begin(&l, s, a, st) && (!file || qc_latency_try(&l, file, st)));
 }
 
 static bool begin_search(struct search *s, struct qc_status *st)
@@ -398,10 +398,10 @@ bool qc_place_by_latency(struct qc_json **out, struct qc_candidate *c, double jo
     s.deadline = t0 + fmax(QC_PLACEMENT_SECONDS, QC_PLACEMENT_BUDGET * job_seconds);
     s.phase = qc_arena_printf(c->arena, st, "latency, at most %.0f s", s.deadline - t0);
     if (!s.phase) return false;
-    s.record =
-        QC_JSON("command %s float_ms %g default_ms %g integers_ms %g best_ms %g default_sqnr_db %g "
-                "integers_sqnr_db %g best_sqnr_db %g reverted %hhd all_float %hhd",
-                c->setup->options->benchmark, none, none, none, none, none, none, none, (bool)false, (bool)false);
+    s.record = QC_JSON("command %s float_ms %g default_ms %g integers_ms %g best_ms %g default_sqnr_db %g "
+                       "integers_sqnr_db %g best_sqnr_db %g reverted %hhd all_float %hhd",
+                       c->setup->options->demand.benchmark, none, none, none, none, none, none, none, (bool)false,
+                       (bool)false);
     c->scheme.may_be_float = true;
     const bool ok = begin_search(&s, st) && search_placement(&s, st);
     qc_candidate_free(s.integers);
@@ -412,7 +412,7 @@ bool qc_place_by_latency(struct qc_json **out, struct qc_candidate *c, double jo
         const bool all_float = c->scheme.may_be_float = !p->matches.count && !p->weight_only_count;
         struct qc_json *placement =
             all_float ? qc_json_null() : QC_JSON("prefer %s", qc_options_text(o, QC_OPTION_PREFER));
-        if (!all_float) qc_json_set(placement, "skip", qc_json_strings(o->skip.items, o->skip.count));
+        if (!all_float) qc_json_set(placement, "skip", qc_json_strings(o->graph.skip.items, o->graph.skip.count));
         qc_json_put(s.record, "all_float %hhd", all_float);
         qc_json_set(s.record, "placement", placement);
         qc_json_put(s.record, "seconds %g", qc_seconds() - t0);

@@ -187,8 +187,9 @@ static bool body_samples_take(struct body_samples **out, const struct qc_body_se
     }
     s->count = bodies->count;
     s->limit = QC_BODY_SAMPLES_BYTES;
-    s->free = !o->propagate && !o->accumulator; /* these need samples of one size */
-    if (o->memory_limit && o->memory_limit / 8 / s->count < s->limit) s->limit = (size_t)o->memory_limit / 8 / s->count;
+    s->free = !o->method.propagate && !o->types.accumulator; /* these need samples of one size */
+    if (o->run.memory_limit && o->run.memory_limit / 8 / s->count < s->limit)
+        s->limit = (size_t)o->run.memory_limit / 8 / s->count;
     for (size_t i = 0; i < s->count; i++) s->bodies[i].body = bodies->of[i].graph;
     const struct qc_body_watch watched = {.fn = watch, .user = s};
     const struct qc_plan_options how = {.watch = &watched};
@@ -308,20 +309,20 @@ static bool set_options(struct qc_body *b, const struct qc_options *from, const 
     struct qc_options *o = &b->options;
     *o = *from;
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) o->given[gone[i]] = false;
-    o->eval = o->stats = o->checkpoint = o->shard = o->preprocess = o->image = NULL;
-    o->inputs = o->states = (struct qc_text_list){0};
-    o->metric = o->encodings = NULL;
-    o->samples = 0;
-    o->sensitivity = o->require_integer = false;
-    o->size = o->benchmark = NULL;
+    o->data.eval = o->data.stats = o->run.checkpoint = o->data.shard = o->data.preprocess = o->data.image = NULL;
+    o->data.inputs = o->data.states = (struct qc_text_list){0};
+    o->data.metric = o->method.encodings = NULL;
+    o->data.samples = 0;
+    o->method.sensitivity = o->graph.require_integer = false;
+    o->demand.size = o->demand.benchmark = NULL;
     if (qc_shared_weights_in(shared, b->graph)) {
-        o->equalize = QC_EQUALIZATION_OFF;
-        o->scale_channels = QC_CHANNELS_OFF;
+        o->method.equalize = QC_EQUALIZATION_OFF;
+        o->method.scale_channels = QC_CHANNELS_OFF;
     }
-    o->max_drop = o->min_sqnr = o->max_nll = (double)NAN;
-    return names_inside(&o->skip, &from->skip, b->name, false, a, st) &&
-           names_inside(&o->activation_types, &from->activation_types, b->name, true, a, st) &&
-           names_inside(&o->weight_types, &from->weight_types, b->name, true, a, st);
+    o->demand.max_drop = o->demand.min_sqnr = o->demand.max_nll = (double)NAN;
+    return names_inside(&o->graph.skip, &from->graph.skip, b->name, false, a, st) &&
+           names_inside(&o->types.activations, &from->types.activations, b->name, true, a, st) &&
+           names_inside(&o->types.weights, &from->types.weights, b->name, true, a, st);
 }
 
 /* Lets the body read weights that other bodies have stored. */

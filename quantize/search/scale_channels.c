@@ -537,8 +537,8 @@ static bool scale_groups(struct qc_scaled_group **groups, size_t *count, const s
 static bool wants(const struct qc_network *net)
 {
     const struct qc_options *o = net->scheme.options;
-    return !net->form->scaling && o->scale_channels != QC_CHANNELS_OFF && qc_network_moments(net) &&
-           !net->setup->given.count && !o->propagate;
+    return !net->form->scaling && o->method.scale_channels != QC_CHANNELS_OFF && qc_network_moments(net) &&
+           !net->setup->given.count && !o->method.propagate;
 }
 
 /* Marks the values whose ranges are in the statistics: scaling would change them. */
@@ -572,8 +572,8 @@ static bool find_dynamic(bool **dynamic, const struct qc_network *net, struct qc
 
 static unsigned kinds_of(const struct qc_options *o)
 {
-    if (o->scale_channels == QC_CHANNELS_AWQ) return QC_SCALE_FEW;
-    if (o->scale_channels != QC_CHANNELS_AUTO) return QC_SCALE_DYNAMIC | QC_SCALE_STATIC;
+    if (o->method.scale_channels == QC_CHANNELS_AWQ) return QC_SCALE_FEW;
+    if (o->method.scale_channels != QC_CHANNELS_AUTO) return QC_SCALE_DYNAMIC | QC_SCALE_STATIC;
     return QC_SCALE_FEW | QC_SCALE_DYNAMIC;
 }
 
@@ -621,7 +621,7 @@ static bool begin_scale_search(struct qc_scale_search *search, struct qc_network
                                  .rounding = qc_network_rounding(net),
                                  .busy = busy,
                                  .data = s->data,
-                                 .tables_apart = !net->scheme.options->runs_on->onnxruntime,
+                                 .tables_apart = !net->scheme.options->graph.runs_on->onnxruntime,
                                  .may_collect = may_collect && s->data && !qc_has_statistics(s->in) && !s->in->team,
                                  .arena = kept,
                                  .progress = qc_progress_step,
@@ -635,7 +635,7 @@ bool qc_scale_channels(struct qc_network *net, struct qc_status *st)
     const struct qc_setup *s = net->setup;
     struct qc_arena *const kept = net->form->arena;
     if (!wants(net) || qc_ablated("scale_channels")) return true;
-    const bool automatic = o->scale_channels == QC_CHANNELS_AUTO;
+    const bool automatic = o->method.scale_channels == QC_CHANNELS_AUTO;
     QC_ARENA_SCOPE *a = qc_arena_new();
     struct qc_channel_scaling *found = QC_NEW(kept, struct qc_channel_scaling, st);
     struct qc_scale_search search;
@@ -651,7 +651,7 @@ bool qc_scale_channels(struct qc_network *net, struct qc_status *st)
         hopes = false;
     }
     ok = ok && (!hopes || qc_channels_find(&c, net->real, a, st));
-    if (ok && hopes && o->scale_channels == QC_CHANNELS_FREE) qc_channels_leave_clips(&c);
+    if (ok && hopes && o->method.scale_channels == QC_CHANNELS_FREE) qc_channels_leave_clips(&c);
     ok = ok && (!hopes || scale_groups(&groups, &count, &search, &c, st));
     if (ok && count) {
         qc_progress_phase(s->progress, "scaling channels");

@@ -56,9 +56,9 @@ bool qc_file_list_add_report(struct qc_file_list *l, const char *folder, struct 
 
 bool qc_file_list_add_checkpoint(struct qc_file_list *l, const struct qc_options *o, struct qc_status *st)
 {
-    return qc_file_list_add(l, "--checkpoint", o->checkpoint, st) &&
-           add_beside(l, "--checkpoint", o->checkpoint, ".layers", st) &&
-           (!o->benchmark || add_beside(l, "--checkpoint", o->checkpoint, ".benchmark", st));
+    return qc_file_list_add(l, "--checkpoint", o->run.checkpoint, st) &&
+           add_beside(l, "--checkpoint", o->run.checkpoint, ".layers", st) &&
+           (!o->demand.benchmark || add_beside(l, "--checkpoint", o->run.checkpoint, ".benchmark", st));
 }
 
 /* FILE or FILE:DATASET */
@@ -86,8 +86,8 @@ bool qc_file_list_add_inputs(struct qc_file_list *l, const struct qc_job_inputs 
         if (!qc_file_list_add(l, in->files[i].what, in->files[i].path, st)) return false;
     return add_data(l, "--data", in->data.file, st) && add_data(l, "--eval", in->eval.file, st) &&
            qc_file_list_add(l, "--stats", in->statistics.file, st) && add_model_read(l, &in->model, st) &&
-           qc_file_list_add(l, "--encodings", o->encodings, st) && add_list(l, "--rules", &o->rules, st) &&
-           add_list(l, "--plugin", &o->plugins, st) && add_list(l, "--kernel", &o->kernels, st);
+           qc_file_list_add(l, "--encodings", o->method.encodings, st) && add_list(l, "--rules", &o->graph.rules, st) &&
+           add_list(l, "--plugin", &o->method.plugins, st) && add_list(l, "--kernel", &o->graph.kernels, st);
 }
 
 bool qc_file_list_settle(struct qc_file_list *l, struct qc_status *st)

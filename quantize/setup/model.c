@@ -34,7 +34,7 @@ static bool read_functions(struct qc_rules **out, const struct qc_options *o, st
     struct qc_rules *rules = qc_rules_new(st);
     bool ok = rules && qc_rules_add_builtin(rules, "functions.rules", st) &&
               qc_rules_add_builtin(rules, "functions_ml.rules", st);
-    for (size_t i = 0; ok && i < o->rules.count; i++) ok = qc_rules_add_file(rules, o->rules.items[i], st);
+    for (size_t i = 0; ok && i < o->graph.rules.count; i++) ok = qc_rules_add_file(rules, o->graph.rules.items[i], st);
     return QC_HAND_OVER(ok, out, rules, qc_rules_free);
 }
 
@@ -42,11 +42,11 @@ static bool read_functions(struct qc_rules **out, const struct qc_options *o, st
 static bool read_kernels(struct qc_custom_ops **out, const struct qc_options *o, struct qc_status *st)
 {
     *out = NULL;
-    if (!o->kernels.count) return true;
+    if (!o->graph.kernels.count) return true;
     struct qc_custom_ops *c = qc_custom_ops_new(st);
     bool ok = c != NULL;
-    for (size_t i = 0; ok && i < o->kernels.count; i++)
-        ok = qc_custom_ops_load(c, o->kernels.items[i], st) || qc_where(st, "--kernel");
+    for (size_t i = 0; ok && i < o->graph.kernels.count; i++)
+        ok = qc_custom_ops_load(c, o->graph.kernels.items[i], st) || qc_where(st, "--kernel");
     return QC_HAND_OVER(ok, out, c, qc_custom_ops_unref);
 }
 
@@ -56,13 +56,13 @@ static bool import(struct qc_model *m, const struct qc_model_source *source, con
     const char *path = source->file;
     struct qc_rules *rules;
     struct qc_custom_ops *custom;
-    if (qc_is_tflite_file(path)) return qc_tflite_import(&m->graph, &m->info, path, (size_t)o->memory_limit, st);
+    if (qc_is_tflite_file(path)) return qc_tflite_import(&m->graph, &m->info, path, (size_t)o->run.memory_limit, st);
     if (!read_functions(&rules, o, st)) return false;
     bool ok = read_kernels(&custom, o, st);
     if (ok) {
         const struct qc_expander expander = qc_rules_expander(rules);
         ok = qc_onnx_import_with(&m->graph, &m->info, path,
-                                 &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit,
+                                 &(struct qc_import_options){.memory_limit = (size_t)o->run.memory_limit,
                                                              .follow = qc_options_follow(o),
                                                              .unknown = QC_UNKNOWN_CARRIED,
                                                              .indices_for_texts = source->only_run,
@@ -122,14 +122,14 @@ bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, c
     const char *path = source->file;
     const struct qc_model_at_hand *read = source->at_hand;
     struct qc_model m = {.path = path};
-    const bool again = read && read->file && (o->kernels.count || (source->only_run && read->graph->carried));
+    const bool again = read && read->file && (o->graph.kernels.count || (source->only_run && read->graph->carried));
     if (read && !again) {
-        if (o->kernels.count)
+        if (o->graph.kernels.count)
             return qc_fail(st, QC_UNSUPPORTED, "%s: kernels of your own are for models that are opened from a file",
                            path);
         if (!(m.view = malloc(sizeof *m.view))) return qc_fail_memory(st, sizeof *m.view);
         *m.view = *read->graph;
-        m.view->budget.memory_limit = (size_t)o->memory_limit;
+        m.view->budget.memory_limit = (size_t)o->run.memory_limit;
         m.graph = m.view;
         m.info = *read->info;
     } else {
@@ -205,16 +205,16 @@ void qc_model_close(struct qc_model *m)
 static bool read_maps(struct qc_dataset_options *out, const struct qc_options *o, struct qc_arena *a,
                       struct qc_status *st)
 {
-    struct qc_input_map *maps = QC_NEW_ARRAY(a, struct qc_input_map, o->inputs.count, st);
+    struct qc_input_map *maps = QC_NEW_ARRAY(a, struct qc_input_map, o->data.inputs.count, st);
     if (!maps) return false;
-    for (size_t i = 0; i < o->inputs.count; i++) {
-        const char *text = o->inputs.items[i], *equals = strchr(text, '=');
+    for (size_t i = 0; i < o->data.inputs.count; i++) {
+        const char *text = o->data.inputs.items[i], *equals = strchr(text, '=');
         maps[i].input = qc_arena_strndup(a, text, (size_t)(equals - text), st);
         maps[i].dataset = equals + 1;
         if (!maps[i].input) return false;
     }
     out->maps = maps;
-    out->map_count = o->inputs.count;
+    out->map_count = o->data.inputs.count;
     return true;
 }
 
@@ -235,8 +235,10 @@ static bool read_shard(struct qc_selection *s, const char *text, struct qc_statu
 bool qc_model_select(struct qc_dataset *data, const struct qc_options *o, const struct qc_team *team,
                      struct qc_status *st)
 {
-    struct qc_selection s = {.samples = (size_t)o->samples, .drawn = o->given[QC_OPTION_SEED], .seed = o->seed};
-    if (o->shard && !read_shard(&s, o->shard, st)) return false;
+    struct qc_selection s = {.samples = (size_t)o->data.samples,
+                             .drawn = o->given[QC_OPTION_SEED],
+                             .seed = o->data.seed};
+    if (o->data.shard && !read_shard(&s, o->data.shard, st)) return false;
     if (team) {
         s.shard = team->rank;
         s.shards = team->size;
@@ -270,16 +272,16 @@ bool qc_model_data_options(struct qc_dataset_options *out, struct qc_data_shapin
 {
     *shaping = (struct qc_data_shaping){.image = {.resize = QC_RESIZE_COVER}};
     *out = (struct qc_dataset_options){.follow = qc_options_follow(o),
-                                       .strict = o->strict,
-                                       .workers = (unsigned)o->threads,
+                                       .strict = o->data.strict,
+                                       .workers = (unsigned)o->run.threads,
                                        .warn = w ? pass_warning : NULL,
                                        .warn_user = w,
-                                       .read_ahead = (unsigned)(o->threads < 16 ? o->threads : 16),
-                                       .memory_limit = (size_t)o->memory_limit,
+                                       .read_ahead = (unsigned)(o->run.threads < 16 ? o->run.threads : 16),
+                                       .memory_limit = (size_t)o->run.memory_limit,
                                        .image = &shaping->image};
-    if (o->image && !qc_image_options_parse(&shaping->image, o->image, st)) return false;
-    if (!o->preprocess) return true;
-    if (!qc_preprocess_parse(&shaping->preprocess, o->preprocess, a, st)) return false;
+    if (o->data.image && !qc_image_options_parse(&shaping->image, o->data.image, st)) return false;
+    if (!o->data.preprocess) return true;
+    if (!qc_preprocess_parse(&shaping->preprocess, o->data.preprocess, a, st)) return false;
     out->preprocess = &shaping->preprocess;
     if (shaping->preprocess.bgr && shaping->image.color == QC_COLOR_OF_MODEL) shaping->image.color = QC_COLOR_BGR;
     return true;
@@ -298,8 +300,8 @@ static bool show(void *user, size_t done, size_t count)
 static bool record(struct qc_dataset *data, const struct qc_graph *g, const struct qc_data_request *r,
                    const struct qc_options *o, struct qc_status *st)
 {
-    const struct qc_settings settings = {.workers = (unsigned)o->threads,
-                                         .memory_limit = (size_t)o->memory_limit,
+    const struct qc_settings settings = {.workers = (unsigned)o->run.threads,
+                                         .memory_limit = (size_t)o->run.memory_limit,
                                          .progress = qc_progress_step,
                                          .progress_user = r->progress};
     if (r->choose == QC_CHOOSE_SAMPLES && !qc_model_select(data, o, NULL, st)) return false;
@@ -332,15 +334,15 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
     if (r->states == QC_STATES_RECORDED && qc_dataset_sequences(data) && !record(data, g, r, o, st)) goto out;
     if (r->choose == QC_CHOOSE_SAMPLES) {
         if (!qc_model_select(data, o, r->team, st)) goto out;
-        if (!qc_dataset_units(data) && o->shard) {
-            qc_fail(st, QC_USAGE, "--shard %s holds no samples: only %zu are chosen", o->shard,
+        if (!qc_dataset_units(data) && o->data.shard) {
+            qc_fail(st, QC_USAGE, "--shard %s holds no samples: only %zu are chosen", o->data.shard,
                     qc_dataset_planned(data));
             goto out;
         }
     } else if (!qc_dataset_select(data, &(struct qc_selection){.samples = 0}, st)) {
         goto out;
     }
-    if (w && o->image && source->file && !qc_data_is_images(qc_dataset_file(data), options.follow))
+    if (w && o->data.image && source->file && !qc_data_is_images(qc_dataset_file(data), options.follow))
         qc_warn(w, "--image: %s is not a folder of images; the option is ignored", qc_dataset_file(data));
     if (w && qc_dataset_unwritten(data))
         qc_warn(w, "%s: data set '%s' was never written; its samples are the fill value", qc_dataset_file(data),

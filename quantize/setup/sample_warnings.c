@@ -193,7 +193,7 @@ static bool check_input(struct qc_warnings *w, const struct qc_graph *g, const s
     char label[QC_LABEL], times[64];
     struct values v;
     if (!variance || variance->dtype != QC_F32 || variance->count < 1)
-        return o->preprocess || check_pixels(w, g, input, data, a, st);
+        return o->data.preprocess || check_pixels(w, g, input, data, a, st);
     struct seen s = {.channels = variance->count};
     s.sum = QC_NEW_ARRAY(a, double, s.channels, st);
     s.squares = QC_NEW_ARRAY(a, double, s.channels, st);

@@ -8,10 +8,11 @@
 static bool read_methods(struct qc_calibration_options *c, const struct qc_setup *s, const struct qc_options *o,
                          struct qc_status *st)
 {
-    if (!qc_observer_parse_among(&c->activation, &c->activation_values, o->method ? o->method : "auto", s->plugins, st))
+    if (!qc_observer_parse_among(&c->activation, &c->activation_values,
+                                 o->method.observer ? o->method.observer : "auto", s->plugins, st))
         return qc_where(st, "--method");
-    if (!qc_observer_parse_among(&c->weight, &c->weight_values, o->weight_method ? o->weight_method : "minmax",
-                                 s->plugins, st))
+    if (!qc_observer_parse_among(&c->weight, &c->weight_values,
+                                 o->method.weight_method ? o->method.weight_method : "minmax", s->plugins, st))
         return qc_where(st, "--weight-method");
     if (c->weight->of_network)
         return qc_fail(st, QC_USAGE,
@@ -35,12 +36,12 @@ bool qc_scheme_of(struct qc_scheme *out, const struct qc_setup *s, const struct 
         return false;
     out->partition.part = s->of_body;
     out->partition.model = s->model_ops;
-    out->partition.asked_skips = s->options->skip.count;
-    if (w && o->weight_block && !qc_options_take_blocks(o))
+    out->partition.asked_skips = s->options->graph.skip.count;
+    if (w && o->types.weight_block && !qc_options_take_blocks(o))
         qc_warn(w,
                 "--weight-block is ignored and weights have a scale per channel: --target %s is for hardware whose "
                 "integer sums have no blocks",
-                o->runs_on->name);
+                o->graph.runs_on->name);
     return !w || qc_warn_target_options(o, w, st);
 }
 

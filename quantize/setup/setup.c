@@ -26,17 +26,17 @@ static bool read_rules(struct qc_setup *s, struct qc_status *st)
         if (!qc_rules_add_builtin(s->rules, files[i], st)) return false;
     if (!qc_rules_add_builtin(s->fold_rules, "requantize.rules", st) ||
         !qc_rules_add_builtin(s->fold_rules, "requantize_once.rules", st) ||
-        (o->bias == QC_BIAS_NARROWED && !qc_rules_add_builtin(s->rules, "bias_narrowed.rules", st)) ||
-        !qc_rules_take_target(s->rules, o->runs_on, st))
+        (o->graph.bias == QC_BIAS_NARROWED && !qc_rules_add_builtin(s->rules, "bias_narrowed.rules", st)) ||
+        !qc_rules_take_target(s->rules, o->graph.runs_on, st))
         return false;
-    for (size_t i = 0; i < o->rules.count; i++)
-        if (!qc_rules_add_file(s->rules, o->rules.items[i], st)) return false;
+    for (size_t i = 0; i < o->graph.rules.count; i++)
+        if (!qc_rules_add_file(s->rules, o->graph.rules.items[i], st)) return false;
     return true;
 }
 
 static bool find_exporters(struct qc_setup *s, struct qc_status *st)
 {
-    const struct qc_text_list *formats = &s->options->formats;
+    const struct qc_text_list *formats = &s->options->graph.formats;
     if (!(s->exporters = QC_NEW_ARRAY(s->arena, const struct qc_exporter *, formats->count, st))) return false;
     for (size_t i = 0; i < formats->count; i++)
         if (!(s->exporters[i] = qc_exporter_find(formats->items[i])))
@@ -61,8 +61,8 @@ static bool begin(struct qc_setup *s, struct qc_status *st)
     if (!(s->budget = QC_NEW(s->arena, struct qc_memo_budget, st))) return false;
     s->budget->left = MEMO_BYTES;
     if (!read_rules(s, st) || !qc_plugins_new(&s->plugins, st)) return false;
-    for (size_t i = 0; i < o->plugins.count; i++)
-        if (!qc_plugins_load(s->plugins, o->plugins.items[i], st)) return qc_where(st, "--plugin");
+    for (size_t i = 0; i < o->method.plugins.count; i++)
+        if (!qc_plugins_load(s->plugins, o->method.plugins.items[i], st)) return qc_where(st, "--plugin");
     return find_exporters(s, st);
 }
 
@@ -106,8 +106,8 @@ void qc_setup_free(struct qc_setup *s)
 /* Fails before anything runs if an option does not support samples of different sizes. */
 static bool check_sizes(const struct qc_dataset *data, const struct qc_options *o, struct qc_status *st)
 {
-    return !data || ((!o->propagate || qc_stream_one_size(data, "--propagate", st)) &&
-                     (!o->accumulator || qc_stream_one_size(data, "--accumulator", st)));
+    return !data || ((!o->method.propagate || qc_stream_one_size(data, "--propagate", st)) &&
+                     (!o->types.accumulator || qc_stream_one_size(data, "--accumulator", st)));
 }
 
 static bool import(struct qc_setup *s, struct qc_warnings *w, struct qc_status *st)
@@ -211,8 +211,8 @@ static bool normalise(struct qc_setup *s, struct qc_warnings *w, struct qc_statu
     struct qc_partition_options scheme;
     const struct qc_options *o = s->options;
     if (!set_given_apart(s, w, st) ||
-        (o->encodings && !s->of_body &&
-         !qc_add_encodings(&s->given, o->encodings, s->plain ? s->plain : s->model.graph, s->arena, w, st)) ||
+        (o->method.encodings && !s->of_body &&
+         !qc_add_encodings(&s->given, o->method.encodings, s->plain ? s->plain : s->model.graph, s->arena, w, st)) ||
         !qc_partition_options_of(&scheme, s->options, qc_setup_given(s), s->arena, st))
         return false;
     /* `collect` has no scheme: its file serves all of them */
@@ -221,7 +221,7 @@ static bool normalise(struct qc_setup *s, struct qc_warnings *w, struct qc_statu
     return qc_normalise(&s->normalised, s->plain ? s->plain : s->model.graph, s->rules, qc_evaluate, st) &&
            (!as_convs || set_apart(s, "as_convs.rules", st)) &&
            (scheme.cache == QC_NONE || set_apart(s, "full_caches.rules", st)) &&
-           (s->options->bias != QC_BIAS_NARROWED || set_apart(s, "bias_apart.rules", st)) &&
+           (s->options->graph.bias != QC_BIAS_NARROWED || set_apart(s, "bias_apart.rules", st)) &&
            name_values(s->normalised, st) && judge_before_ordering(s, st);
 }
 

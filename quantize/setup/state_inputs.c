@@ -120,11 +120,12 @@ bool qc_state_inputs(struct qc_input_spec *specs, const struct qc_graph *g, cons
 {
     size_t *looks_like = QC_NEW_ARRAY(a, size_t, g->input_count + 1, st);
     bool grows = false;
-    if (o->states.count && o->given[QC_OPTION_SEED])
+    if (o->data.states.count && o->given[QC_OPTION_SEED])
         return qc_fail(st, QC_USAGE, "--state runs samples in order, and --seed draws them; leave out one");
-    for (size_t k = 0; k < g->input_count; k++) grows = grows || (o->states.count && specs[k].made == QC_MADE_EMPTY);
-    for (size_t i = 0; i < o->states.count; i++)
-        if (!mark_state(specs, g, o->states.items[i], a, st)) return false;
+    for (size_t k = 0; k < g->input_count; k++)
+        grows = grows || (o->data.states.count && specs[k].made == QC_MADE_EMPTY);
+    for (size_t i = 0; i < o->data.states.count; i++)
+        if (!mark_state(specs, g, o->data.states.items[i], a, st)) return false;
     /* Mask and positions of a step count the steps before it. */
     for (size_t k = 0; k < g->input_count; k++)
         if (grows && specs[k].rank && (specs[k].made == QC_MADE_ONES || specs[k].made == QC_MADE_POSITIONS))

@@ -259,38 +259,38 @@ Test(options, defaults)
     accepts("m.onnx");
     cr_assert_eq(o.command, QC_COMMAND_quantize);
     cr_assert(!o.command_given);
-    cr_assert_eq(o.job.threads, qc_pool_cores());
-    cr_assert_str_eq(o.job.method, "auto");
-    cr_assert_str_eq(o.job.weight_method, "minmax");
-    cr_assert_str_eq(o.job.activation_types.items[0], "uint8");
-    cr_assert_eq(o.job.range, QC_RANGE_RESTRICTED);
+    cr_assert_eq(o.job.run.threads, qc_pool_cores());
+    cr_assert_str_eq(o.job.method.observer, "auto");
+    cr_assert_str_eq(o.job.method.weight_method, "minmax");
+    cr_assert_str_eq(o.job.types.activations.items[0], "uint8");
+    cr_assert_eq(o.job.types.range, QC_RANGE_RESTRICTED);
     cr_assert_eq(o.progress, QC_BAR_AUTO);
-    cr_assert(!o.job.symmetric_activations && o.job.symmetric_weights && !o.job.per_tensor);
-    cr_assert_eq(o.job.formats.count, 1);
-    cr_assert(isnan(o.job.max_drop) && !o.job.data && !o.job.preprocess && !o.output && !o.report &&
-              o.job.samples == 0);
+    cr_assert(!o.job.types.symmetric_activations && o.job.types.symmetric_weights && !o.job.types.per_tensor);
+    cr_assert_eq(o.job.graph.formats.count, 1);
+    cr_assert(isnan(o.job.demand.max_drop) && !o.job.data.file && !o.job.data.preprocess && !o.output && !o.report &&
+              o.job.data.samples == 0);
     for (unsigned k = 0; k < QC_OPTION_COUNT; k++) cr_assert(!o.job.given[k], "--%s", qc_cli_option_info(k)->name);
 }
 
 Test(options, symmetry)
 {
     accepts("m.onnx --symmetric");
-    cr_assert(o.job.symmetric_activations && o.job.symmetric_weights);
+    cr_assert(o.job.types.symmetric_activations && o.job.types.symmetric_weights);
     accepts("--symmetric m.onnx");
     cr_assert_eq(o.operands.count, 1);
     accepts("m.onnx --symmetric=none");
-    cr_assert(!o.job.symmetric_activations && !o.job.symmetric_weights);
+    cr_assert(!o.job.types.symmetric_activations && !o.job.types.symmetric_weights);
     accepts("m.onnx --symmetric=activations");
-    cr_assert(o.job.symmetric_activations && !o.job.symmetric_weights);
+    cr_assert(o.job.types.symmetric_activations && !o.job.types.symmetric_weights);
 }
 
 Test(options, order_and_repetition)
 {
     accepts("-o y.onnx --data=b.h5 -o x.onnx m.onnx --skip a --skip=b,c --per-tensor --per-channel -qv");
     cr_assert_str_eq(o.output, "x.onnx");
-    cr_assert_eq(o.job.skip.count, 2);
-    cr_assert_str_eq(o.job.skip.items[1], "b,c");
-    cr_assert(!o.job.per_tensor && o.quiet && o.verbose);
+    cr_assert_eq(o.job.graph.skip.count, 2);
+    cr_assert_str_eq(o.job.graph.skip.items[1], "b,c");
+    cr_assert(!o.job.types.per_tensor && o.quiet && o.verbose);
     accepts("m.onnx -ox.onnx -q");
     cr_assert_str_eq(o.output, "x.onnx");
     accepts("m.onnx --report d --no-report");
@@ -354,17 +354,17 @@ Test(options, one_data_file)
     refuses("m.onnx --data a.h5 --data b.h5", QC_USAGE, "--data is given twice: a.h5 and b.h5", "qcalib merge");
     refuses("m.onnx --eval a.h5 --eval a.h5", QC_USAGE, "--eval is given twice", NULL);
     accepts("m.onnx --data a.h5 --method kl --method mse");
-    cr_assert_str_eq(o.job.method, "mse");
+    cr_assert_str_eq(o.job.method.observer, "mse");
 }
 
 Test(options, too_many_threads)
 {
     accepts("m.onnx --threads 1000000");
-    cr_assert_eq(o.job.threads_refused, 1000000);
-    cr_assert_eq(o.job.threads, qc_pool_cores() > 16 ? 4 * qc_pool_cores() : 64);
+    cr_assert_eq(o.job.run.threads_refused, 1000000);
+    cr_assert_eq(o.job.run.threads, qc_pool_cores() > 16 ? 4 * qc_pool_cores() : 64);
     accepts("m.onnx --threads 64");
-    cr_assert_eq(o.job.threads_refused, 0);
-    cr_assert_eq(o.job.threads, 64);
+    cr_assert_eq(o.job.run.threads_refused, 0);
+    cr_assert_eq(o.job.run.threads, 64);
 }
 
 Test(options, sizes)
@@ -394,7 +394,7 @@ Test(options, sizes)
         cr_assert(qc_options_init(&o.job, QC_COMMAND_quantize, arena, &st));
         bool ok = set(QC_OPTION_MEMORY_LIMIT, cases[k].text);
         cr_assert_eq(ok, cases[k].bytes != 0, "%s", cases[k].text);
-        cr_assert_eq(o.job.memory_limit, cases[k].bytes, "%s", cases[k].text);
+        cr_assert_eq(o.job.run.memory_limit, cases[k].bytes, "%s", cases[k].text);
     }
 }
 

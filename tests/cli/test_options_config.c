@@ -50,7 +50,8 @@ Test(config, loads_no_code)
     refuses("{\"plugin\": \"a.so\"}", QC_USAGE, "\"plugin\" loads code");
     refuses("{\"kernel\": [\"a.so\"]}", QC_USAGE, "give --kernel itself");
     cr_assert(parse_with("{\"plugin\": [], \"kernel\": null}", NULL, NULL), "%s", st.message);
-    cr_assert(parse_with("{\"data\": \"c.h5\"}", "--plugin", "a.so") && o.job.plugins.count == 1, "%s", st.message);
+    cr_assert(parse_with("{\"data\": \"c.h5\"}", "--plugin", "a.so") && o.job.method.plugins.count == 1, "%s",
+              st.message);
 }
 
 Test(config, values)
@@ -62,27 +63,27 @@ Test(config, values)
             " \"memory-limit\": \"1M\", \"eval\": null, \"seed\": 7}",
             NULL, NULL),
         "%s", st.message);
-    cr_assert_str_eq(o.job.data, "c.h5");
-    cr_assert(o.job.threads == 3 && o.job.per_tensor && !o.job.require_integer && o.job.symmetric_activations &&
-              o.job.memory_limit == 1 << 20);
-    cr_assert_float_eq(o.job.max_drop, 0.5, 0);
-    cr_assert(o.job.skip.count == 2 && o.job.only.count == 1 && !o.job.eval && o.job.given[QC_OPTION_SEED] &&
-              o.job.seed == 7);
+    cr_assert_str_eq(o.job.data.file, "c.h5");
+    cr_assert(o.job.run.threads == 3 && o.job.types.per_tensor && !o.job.graph.require_integer &&
+              o.job.types.symmetric_activations && o.job.run.memory_limit == 1 << 20);
+    cr_assert_float_eq(o.job.demand.max_drop, 0.5, 0);
+    cr_assert(o.job.graph.skip.count == 2 && o.job.graph.only.count == 1 && !o.job.data.eval &&
+              o.job.given[QC_OPTION_SEED] && o.job.data.seed == 7);
     cr_assert(!o.job.given[QC_OPTION_EVAL] && !o.job.given[QC_OPTION_REQUIRE_INTEGER]);
 }
 
 Test(config, command_line_wins)
 {
     cr_assert(parse_with("{\"method\": \"kl\", \"skip\": [\"a\", \"b\"]}", "--skip", "c"));
-    cr_assert_str_eq(o.job.method, "kl");
-    cr_assert(o.job.skip.count == 1 && strcmp(o.job.skip.items[0], "c") == 0);
+    cr_assert_str_eq(o.job.method.observer, "kl");
+    cr_assert(o.job.graph.skip.count == 1 && strcmp(o.job.graph.skip.items[0], "c") == 0);
     cr_assert(parse_with("{\"per-tensor\": true}", "--per-channel", NULL));
-    cr_assert(!o.job.per_tensor);
+    cr_assert(!o.job.types.per_tensor);
     cr_assert(parse_with("{\"no-report\": true}", "--report", "dir"));
     cr_assert_str_eq(o.report, "dir");
     /* A value that the line replaces is not even looked at. */
     cr_assert(parse_with("{\"threads\": \"many\"}", "--threads", "2"));
-    cr_assert_eq(o.job.threads, 2);
+    cr_assert_eq(o.job.run.threads, 2);
 }
 
 Test(config, keys_of_other_commands_are_left_alone)
@@ -91,8 +92,8 @@ Test(config, keys_of_other_commands_are_left_alone)
     cr_assert(f && fputs("{\"method\": \"kl\", \"data\": \"x.h5\"}", f) >= 0 && fclose(f) == 0);
     char *argv[] = {"qcalib", "run", "m.onnx", "--config", file};
     cr_assert(qc_options_parse(&o, 5, argv, arena, &st), "%s", st.message);
-    cr_assert_str_eq(o.job.data, "x.h5");
-    cr_assert_str_eq(o.job.method, "auto");
+    cr_assert_str_eq(o.job.data.file, "x.h5");
+    cr_assert_str_eq(o.job.method.observer, "auto");
 }
 
 Test(config, refused)
@@ -141,7 +142,7 @@ Test(config, numbers_are_exact)
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
         snprintf(json, sizeof json, "{\"seed\": %s}", whole[i].text);
         cr_assert(parse_with(json, NULL, NULL), "%s: %s", json, st.message);
-        cr_assert_eq(o.job.seed, whole[i].value, "%s", json);
+        cr_assert_eq(o.job.data.seed, whole[i].value, "%s", json);
         struct qc_json *options = qc_options_json(&o.job);
         char *text = qc_json_print(qc_json_get(options, "seed"), 0), want[32];
         snprintf(want, sizeof want, "%" PRIu64, whole[i].value);
@@ -158,15 +159,15 @@ Test(config, numbers_are_exact)
     for (size_t i = 0; i < sizeof decimals / sizeof *decimals; i++) {
         snprintf(json, sizeof json, "{\"max-drop\": %s}", decimals[i]);
         cr_assert(parse_with(json, NULL, NULL), "%s: %s", json, st.message);
-        const double given = o.job.max_drop;
-        cr_assert(parse_with("{}", "--max-drop", decimals[i]) && o.job.max_drop == given, "%s", json);
+        const double given = o.job.demand.max_drop;
+        cr_assert(parse_with("{}", "--max-drop", decimals[i]) && o.job.demand.max_drop == given, "%s", json);
     }
     /* A number where a text is wanted is that text. */
     cr_assert(parse_with("{\"accumulator\": 16, \"memory-limit\": 9007199254740993, \"rounding\": 0.10}", NULL, NULL),
               "%s", st.message);
-    cr_assert_str_eq(o.job.accumulator, "16");
-    cr_assert_str_eq(o.job.rounding, "0.10");
-    cr_assert_eq(o.job.memory_limit, 9007199254740993u);
+    cr_assert_str_eq(o.job.types.accumulator, "16");
+    cr_assert_str_eq(o.job.graph.rounding, "0.10");
+    cr_assert_eq(o.job.run.memory_limit, 9007199254740993u);
 }
 
 Test(config, command_of_the_report_repeats_numbers)
@@ -192,10 +193,10 @@ Test(config, effective_options_are_a_configuration)
     struct qc_options again;
     cr_assert(qc_options_init(&again, QC_COMMAND_quantize, arena, &st));
     cr_assert(qc_options_configure(&again, json, "report", &st), "%s", st.message);
-    cr_assert_str_eq(again.method, "kl:bins=512");
-    cr_assert_str_eq(again.weight_method, "minmax");
-    cr_assert(again.samples == 9 && again.per_tensor && again.symmetric_activations && again.symmetric_weights &&
-              again.skip.count == 1);
+    cr_assert_str_eq(again.method.observer, "kl:bins=512");
+    cr_assert_str_eq(again.method.weight_method, "minmax");
+    cr_assert(again.data.samples == 9 && again.types.per_tensor && again.types.symmetric_activations &&
+              again.types.symmetric_weights && again.graph.skip.count == 1);
     struct qc_json *second = qc_options_json(&again);
     char *a = qc_json_print(json, 0), *b = qc_json_print(second, 0);
     cr_assert_str_eq(a, b);

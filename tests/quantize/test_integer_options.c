@@ -23,7 +23,7 @@ Test(integer_options, accumulator)
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
         struct qc_status st = QC_STATUS_INIT;
         struct qc_settings s;
-        const struct qc_options o = {.accumulator = given[i].accumulator};
+        const struct qc_options o = {.types.accumulator = given[i].accumulator};
         const bool ok = qc_settings_of(&s, &o, NULL, &st);
         cr_expect_eq(ok, given[i].bits != 0, "%s", given[i].accumulator);
         if (ok)
@@ -40,7 +40,7 @@ Test(integer_options, lowering)
     struct qc_status st = QC_STATUS_INIT;
     struct qc_settings s;
     cr_assert(qc_settings_of(&s, &(struct qc_options){0}, NULL, &st) && s.plan.lowering == QC_LOWERING_INT8);
-    cr_assert(qc_settings_of(&s, &(struct qc_options){.lowering = QC_LOWERING_INT16}, NULL, &st) &&
+    cr_assert(qc_settings_of(&s, &(struct qc_options){.graph.lowering = QC_LOWERING_INT16}, NULL, &st) &&
               s.plan.lowering == QC_LOWERING_INT16);
 }
 
@@ -50,7 +50,8 @@ Test(integer_options, corrected_biases)
     struct qc_status st = QC_STATUS_INIT;
     for (int k = 0; k < 4; k++) {
         struct qc_settings s;
-        const struct qc_options o = {.bias_correction = k & 1, .bias = k & 2 ? QC_BIAS_NARROWED : QC_BIAS_ACCUMULATOR};
+        const struct qc_options o = {.method.bias_correction = k & 1,
+                                     .graph.bias = k & 2 ? QC_BIAS_NARROWED : QC_BIAS_ACCUMULATOR};
         cr_assert(qc_settings_of(&s, &o, NULL, &st));
         cr_expect_eq(s.correct_bias, k == 1);
         cr_expect_eq(qc_rounds_weights(&s), k == 1);
@@ -63,8 +64,8 @@ Test(integer_options, rounding_by_name_and_alias)
     struct qc_settings s;
     cr_assert(qc_settings_of(&s, &(struct qc_options){0}, NULL, &st) && s.plan.rounding == QC_CONTRACT_ONNX &&
               s.plan.accumulator.bits == 0);
-    cr_assert(qc_settings_of(&s, &(struct qc_options){.rounding = "qnn-upward"}, NULL, &st) &&
+    cr_assert(qc_settings_of(&s, &(struct qc_options){.graph.rounding = "qnn-upward"}, NULL, &st) &&
               s.plan.rounding == QC_CONTRACT_TFLITE_SINGLE);
-    cr_assert(!qc_settings_of(&s, &(struct qc_options){.rounding = "up"}, NULL, &st) && st.code == QC_USAGE &&
+    cr_assert(!qc_settings_of(&s, &(struct qc_options){.graph.rounding = "up"}, NULL, &st) && st.code == QC_USAGE &&
               strstr(st.message, "--rounding"));
 }

@@ -65,9 +65,9 @@ Test(option_names, values_and_flags)
     cr_assert(set("method", "mse") && set("skip", "a") && set("skip", "b") && set("require-integer", NULL) &&
                   set("memory-limit", "2M"),
               "%s", st.message);
-    cr_assert_str_eq(o.method, "mse");
-    cr_assert(o.skip.count == 2 && o.require_integer && o.memory_limit == 2 << 20 && o.given[QC_OPTION_SKIP] &&
-              !o.given[QC_OPTION_ONLY]);
+    cr_assert_str_eq(o.method.observer, "mse");
+    cr_assert(o.graph.skip.count == 2 && o.graph.require_integer && o.run.memory_limit == 2 << 20 &&
+              o.given[QC_OPTION_SKIP] && !o.given[QC_OPTION_ONLY]);
 }
 
 Test(option_names, messages)
@@ -105,7 +105,7 @@ Test(option_names, configuration)
 {
     cr_assert(configure("{\"method\": \"mse\", \"threads\": 2, \"skip\": [\"a\", \"b\"], \"tolerance\": 3}"), "%s",
               st.message);
-    cr_assert(o.threads == 2 && o.skip.count == 2 && !o.given[QC_OPTION_TOLERANCE]);
+    cr_assert(o.run.threads == 2 && o.graph.skip.count == 2 && !o.given[QC_OPTION_TOLERANCE]);
     cr_assert(!configure("{\"metod\": \"mse\"}") &&
                   strstr(st.message, "options: unknown key \"metod\" (did you mean 'method'?)"),
               "%s", st.message);
