@@ -9,6 +9,7 @@ before or complete, and no other file is left.
   QC_FAIL_EVERY=1       every step of every job, instead of a sample
 """
 
+import collections
 import contextlib
 import os
 import pathlib
@@ -22,6 +23,7 @@ import time
 
 import pytest
 from conftest import ROOT
+from image_files import picture
 from test_failed_allocations import EARLIER, JOBS, TIMES, inputs  # noqa: F401 (inputs is a fixture)
 
 EVERY = os.environ.get("QC_FAIL_EVERY", "")
@@ -58,6 +60,7 @@ class ReadingJob:
         done = self.run()
         assert done.returncode == 0, done.stderr
         self.out, self.good = TIMES.sub("", done.stdout), self.files()
+        self.written = [self.out, *(self.good[n] for n in self.outputs if not n.endswith((".html", ".json")))]
         self.steps = struct.unpack("qqqq", self.report.read_bytes())[0]
 
     def files(self):
@@ -80,24 +83,28 @@ class ReadingJob:
     def run(self, **failing):
         return self.end(self.start(**failing))
 
-    def run_with_pause(self, step, minutes):
-        """The reader and then the program are stopped at this step, and go on after so many minutes of their clock: the program first."""
+    def run_with_pause(self, step, meanwhile):
+        """The reader and then the program are stopped at this step, and go on after meanwhile(): the program first."""
         process = self.start(at=step, how="pause")
         while process.poll() is None and not (stopped := [pid for pid in children_of(process.pid) if state_of(pid) == "T"]):
             time.sleep(0.001)
-        assert process.returncode is None, "no reader was stopped"
+        if process.returncode is not None:  # a job can have a step less than the last time
+            return self.end(process)
         process.send_signal(signal.SIGSTOP)
         while state_of(process.pid) != "T":
             time.sleep(0.001)
-        with open(self.report, "r+b") as file:
-            file.seek(24)
-            file.write(struct.pack("q", minutes * 60000))
+        meanwhile()
         process.send_signal(signal.SIGCONT)
         time.sleep(0.05)
         for pid in stopped:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
         return self.end(process)
+
+    def put_clock_forward(self):
+        with open(self.report, "r+b") as file:
+            file.seek(24)
+            file.write(struct.pack("q", 10 * 60000))
 
     def check(self, step, how):
         """Returns the exit code."""
@@ -140,12 +147,56 @@ def test_a_stopped_job_goes_on(name, program, shim, inputs, tmp_path):  # noqa: 
     job = ReadingJob(program, shim, inputs, tmp_path / "job", name)
     steps = range(1, job.steps + 1)
     for step in steps if EVERY else random.Random(name).sample(steps, min(12, job.steps)):
-        done = job.run_with_pause(step, 10)
+        done = job.run_with_pause(step, job.put_clock_forward)
         where = f"step {step} of {job.steps}: {done.returncode} {done.stdout} {done.stderr}"
         assert done.returncode == 0 and TIMES.sub("", done.stdout) == job.out, where
         after = job.files()
         assert set(after) == set(job.good), where
         assert all(after[n] == job.good[n] for n in job.outputs if not n.endswith((".html", ".json"))), where
+
+
+# What another program does with a file that a job reads.
+CHANGES = {
+    "truncated": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "emptied": lambda path: os.truncate(path, 0),
+    "rewritten": lambda path: path.write_bytes((path.parent / OTHER[path.name]).read_bytes()),
+    "replaced": lambda path: os.replace(shutil.copy(path.parent / OTHER[path.name], path.parent / "new"), path),
+    "removed": lambda path: path.unlink(),
+    "longer": lambda path: path.write_bytes(path.read_bytes() + bytes(5000)),
+    "damaged": lambda path: path.write_bytes(path.read_bytes()[::-1]),
+}
+OTHER = {"d.h5": "e.h5", "e.h5": "d.h5", "s.h5": "t.h5", "t.h5": "s.h5", "b.jpg": "b2.jpg"}
+CHANGED = {"stats": "s.h5", "merge": "t.h5", "eval": "e.h5", "inspect_data": "s.h5", "pack": "b.jpg"}
+
+
+@pytest.mark.parametrize("name", READING)
+def test_data_change_meanwhile(name, program, shim, inputs, tmp_path):  # noqa: F811
+    """The result is that of the earlier or the later data, or a message says what cannot be read: never that of a mixture."""
+    picture(9, 7, 8).save(inputs / "b2.jpg")
+    job = ReadingJob(program, shim, inputs, tmp_path / "job", name)
+    path = job.folder / CHANGED.get(name, "d.h5")
+    earlier, codes = path.read_bytes(), collections.Counter()
+
+    def written(done):
+        return [TIMES.sub("", done.stdout), *((job.folder / n).read_bytes() for n in job.outputs if not n.endswith((".html", ".json")))]
+
+    for how, change in CHANGES.items():
+        change(path)
+        later = written(job.run())
+        for step in range(1, job.steps + 1) if EVERY else random.Random(f"{name} {how}").sample(range(1, job.steps + 1), 2):
+            path.write_bytes(earlier)
+            done = job.run_with_pause(step, lambda change=change: change(path))
+            codes[done.returncode] += 1
+            where = f"{path.name} {how}, step {step} of {job.steps}: {done.returncode} {done.stdout} {done.stderr}"
+            assert set(job.files()) - {path.name} == set(job.good) - {path.name}, where
+            if done.returncode == 0 and "left out" not in done.stderr:
+                assert written(done) in (job.written, later), where
+            elif done.returncode:
+                assert done.returncode == BAD and done.stderr.splitlines()[-1].startswith("qcalib: "), where
+                assert all((job.folder / n).read_bytes() == EARLIER for n in job.outputs), where
+        path.write_bytes(earlier)
+    print(f"{name}: {sum(codes.values())} changes, exit codes {dict(codes)}")
+    assert codes[BAD], codes
 
 
 @pytest.mark.parametrize("file", ["digits_calib.h5", "s.h5"])
