@@ -2,12 +2,12 @@
 /* Preloaded into the program (tests/e2e/test_failed_reader.py): ends or stops a process that reads files at a chosen
    step. Steps are the calls of all such processes that open or read a file or use the channel, in the order in which
    they happen.
-     QC_READER_REPORT   file of three 8-byte numbers: receives the steps so far, 1 while a process is stopped, and the
-                        answers that the program has received
+     QC_READER_REPORT   file of four 8-byte numbers: receives the steps so far, 1 while a process is stopped, the
+                        answers that the program has received, and milliseconds by which its clock is put forward
      QC_READER_AT       the step, from 1; unset: only counts
-     QC_READER_HOW      kill, crash, exit or stop
-   The program waits for a stopped process without spending the time: its clock is put forward.
-     QC_READER_SIGNAL   a signal that the program gets when it has received QC_READER_ANSWER answers */
+     QC_READER_HOW      kill, crash, exit, stop or pause
+   The program waits for a stopped process without spending the time: its clock is put forward. It does not know of a
+   pause. QC_READER_SIGNAL   a signal that the program gets when it has received QC_READER_ANSWER answers */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 struct report {
-    _Atomic int64_t steps, stopped, answers;
+    _Atomic int64_t steps, stopped, answers, forward;
 };
 
 static struct report *report;
@@ -32,7 +32,6 @@ static int64_t at, answer;
 static int signal_number;
 static char how; /* first letter */
 static pid_t owner;
-static _Atomic int64_t forward; /* milliseconds */
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -65,7 +64,7 @@ static void step(void)
     if (!report || getpid() == owner || ++report->steps != at) return;
     if (how == 'e') _exit(0);
     if (how == 's') report->stopped = 1;
-    raise(how == 's' ? SIGSTOP : how == 'c' ? SIGSEGV : SIGKILL);
+    raise(how == 's' || how == 'p' ? SIGSTOP : how == 'c' ? SIGSEGV : SIGKILL);
 }
 
 #define SHOWN __attribute__((visibility("default")))
@@ -124,21 +123,27 @@ SHOWN int open64(const char *path, int flags, ...)
 SHOWN int clock_gettime(clockid_t clock, struct timespec *now)
 {
     const int result = (int)syscall(SYS_clock_gettime, clock, now);
-    if (result == 0 && clock == CLOCK_MONOTONIC) now->tv_sec += forward / 1000 + 1;
+    if (result == 0 && clock == CLOCK_MONOTONIC && report) now->tv_sec += report->forward / 1000;
     return result;
+}
+
+static int64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 static int wait_for(struct pollfd *fds, nfds_t count, int milliseconds)
 {
     const struct timespec slice = {.tv_nsec = 5000000};
+    const int64_t begun = now();
     for (;;) {
         const long ready =
             syscall(SYS_ppoll, fds, count, milliseconds == 0 ? &(struct timespec){0, 0} : &slice, NULL, 8);
         if (ready != 0 || milliseconds == 0) return (int)ready;
-        if (milliseconds > 0 && report && report->stopped) {
-            forward += milliseconds + 1000;
-            return 0;
-        }
+        if (milliseconds > 0 && report && report->stopped) report->forward += milliseconds + 1000;
+        if (milliseconds > 0 && now() - begun >= milliseconds) return 0;
     }
 }
 SHOWN int poll(struct pollfd *fds, nfds_t count, int milliseconds)

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -239,6 +240,14 @@ static bool begin_rounded_file(struct qc_rounded_file *f, struct qc_status *st)
     return ok || failed(f, st);
 }
 
+/* Two jobs that write one file would take each other's layers. */
+static bool lock_rounded_file(const struct qc_rounded_file *f, struct qc_status *st)
+{
+    return flock(fileno(f->file), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK /* no locks in this file system */ ||
+           qc_fail(st, QC_MACHINE, "--checkpoint: another job is writing %s; choose another name for the checkpoint",
+                   f->path);
+}
+
 bool qc_rounded_file_open(struct qc_rounded_file **out, const char *path, const char *job, struct qc_status *st)
 {
     struct qc_rounded_file *f = NULL;
@@ -249,7 +258,8 @@ bool qc_rounded_file_open(struct qc_rounded_file **out, const char *path, const 
     memcpy(f->job, job, HEX);
     f->file = fopen(path, "r+be");
     if (!f->file && errno == ENOENT) f->file = fopen(path, "w+be");
-    return QC_HAND_OVER(f->file ? begin_rounded_file(f, st) : failed(f, st), out, f, qc_rounded_file_close);
+    const bool ok = f->file ? lock_rounded_file(f, st) && begin_rounded_file(f, st) : failed(f, st);
+    return QC_HAND_OVER(ok, out, f, qc_rounded_file_close);
 }
 
 void qc_rounded_file_close(struct qc_rounded_file *f)

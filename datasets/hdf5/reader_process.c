@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -24,6 +23,10 @@
 /* Limits for one request: seconds of processor time, seconds of elapsed time, and bytes of values that add one second
    to both. */
 enum { SECONDS = 3, CLOCK_SECONDS = 120, BYTES_PER_SECOND = 1 << 20, ARGUMENTS_MAX = 1 << 20 };
+
+/* Milliseconds of one wait. A wait that takes longer counts as this: the program was stopped meanwhile, and with it the
+   process (Ctrl-Z, SIGSTOP). */
+enum { TICK = 1000 };
 
 /* Milliseconds that a process whose channel is closed has to end by itself: a crash takes time. */
 enum { GRACE = 3000 };
@@ -109,17 +112,19 @@ static int64_t milliseconds(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* until: time of `milliseconds`; 0: no limit. */
-static bool receive_all(void *data, size_t size, int fd, int64_t until)
+/* left: milliseconds to wait, of which it takes those that it waited; NULL: no limit. */
+static bool receive_all(void *data, size_t size, int fd, int64_t *left)
 {
     for (size_t n = 0; n < size;) {
-        const ssize_t k = recv(fd, (char *)data + n, size - n < 1 << 20 ? size - n : 1 << 20, until ? MSG_DONTWAIT : 0);
+        const ssize_t k = recv(fd, (char *)data + n, size - n < 1 << 20 ? size - n : 1 << 20, left ? MSG_DONTWAIT : 0);
         if (k > 0) n += (size_t)k;
         if (k > 0 || (k < 0 && errno == EINTR)) continue;
-        if (k == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return false;
-        const int64_t left = until - milliseconds();
+        if (k == 0 || (errno != EAGAIN && errno != EWOULDBLOCK) || *left <= 0) return false;
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        if (left <= 0 || (poll(&p, 1, left < INT_MAX ? (int)left : INT_MAX) < 0 && errno != EINTR)) return false;
+        const int64_t begun = milliseconds();
+        if (poll(&p, 1, TICK) < 0 && errno != EINTR) return false;
+        const int64_t waited = milliseconds() - begun;
+        *left -= waited < TICK ? waited : TICK;
     }
     return true;
 }
@@ -165,8 +170,8 @@ static void serve(int channel, void *shared, const struct qc_process_kind *kind)
     struct qc_reply own = {.data = NULL};
     void *state = NULL, *arguments = malloc(ARGUMENTS_MAX);
     qc_sandbox_enter(channel, code_of(kind));
-    while (arguments && receive_all(&q, sizeof q, channel, 0) && q.size <= ARGUMENTS_MAX &&
-           receive_all(arguments, q.size, channel, 0))
+    while (arguments && receive_all(&q, sizeof q, channel, NULL) && q.size <= ARGUMENTS_MAX &&
+           receive_all(arguments, q.size, channel, NULL))
         answer_question(channel, shared, &q, arguments, &own, &state);
     _exit(arguments ? 0 : QC_MACHINE); /* open files were only read */
 }
@@ -249,10 +254,8 @@ enum why { DIED, LATE, NO_MEMORY, NONSENSE };
 /* Waits for the process to end; kills it after `grace`. Returns false if it was killed. */
 static bool has_ended(int *status, pid_t pid, int64_t grace)
 {
-    const int64_t until = milliseconds() + grace;
     pid_t gone = 0;
-    while (grace && (gone = waitpid(pid, status, WNOHANG)) <= 0 && (gone == 0 || errno == EINTR) &&
-           milliseconds() < until)
+    for (; grace && (gone = waitpid(pid, status, WNOHANG)) <= 0 && (gone == 0 || errno == EINTR); grace--)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     if (gone != 0) return true;
     kill(pid, SIGKILL);
@@ -315,17 +318,17 @@ static size_t answer_max(const struct qc_reply *out, size_t bytes)
 }
 
 /* bytes: of values that the question was about. Fails without a status if the process has ended. */
-static bool receive_answer(struct qc_reply *out, struct qc_process *p, size_t bytes, int64_t until,
+static bool receive_answer(struct qc_reply *out, struct qc_process *p, size_t bytes, int64_t *left,
                            struct qc_status *st)
 {
     struct answer a;
     struct qc_status theirs = QC_STATUS_INIT;
-    if (!receive_all(&a, sizeof a, p->channel, until)) return false;
+    if (!receive_all(&a, sizeof a, p->channel, left)) return false;
     if (a.message >= sizeof theirs.message) {
         end(p, NONSENSE);
         return false;
     }
-    if (!receive_all(theirs.message, a.message, p->channel, until)) return false;
+    if (!receive_all(theirs.message, a.message, p->channel, left)) return false;
     out->size = 0;
     if (a.code != QC_OK) {
         const bool known = a.code == QC_MACHINE || a.code == QC_UNSUPPORTED || a.code == QC_USAGE;
@@ -340,7 +343,7 @@ static bool receive_answer(struct qc_reply *out, struct qc_process *p, size_t by
         memcpy(to, p->shared, a.size);       /* copied once: the other process could change it
                                                 meanwhile */
     if (!to && !a.shared) end(p, NO_MEMORY); /* its bytes are still in the channel, where the next answer is expected */
-    return to && (a.shared || receive_all(to, a.size, p->channel, until));
+    return to && (a.shared || receive_all(to, a.size, p->channel, left));
 }
 
 static unsigned more_seconds(size_t bytes)
@@ -349,9 +352,9 @@ static unsigned more_seconds(size_t bytes)
     return more < 1000000 ? (unsigned)more : 1000000;
 }
 
-static int64_t until_of(size_t bytes)
+static int64_t patience(size_t bytes)
 {
-    return milliseconds() + ((int64_t)CLOCK_SECONDS + more_seconds(bytes)) * 1000;
+    return ((int64_t)CLOCK_SECONDS + more_seconds(bytes)) * 1000;
 }
 
 static bool send_question(struct qc_process *p, qc_work *work, const void *arguments, size_t size, size_t bytes)
@@ -366,10 +369,10 @@ static void finish_begun(struct qc_process *p)
     struct qc_later *l = p->begun;
     struct qc_status st = QC_STATUS_INIT;
     if (!l) return;
-    const int64_t until = until_of(l->bytes); /* the request may have been begun long ago */
+    int64_t left = patience(l->bytes); /* from here on: the request may have been begun long ago */
     p->begun = NULL;
-    l->done = receive_answer(&l->reply, p, l->bytes, until, &st);
-    if (!l->done && st.code == QC_OK && p->pid) end(p, milliseconds() >= until ? LATE : DIED);
+    l->done = receive_answer(&l->reply, p, l->bytes, &left, &st);
+    if (!l->done && st.code == QC_OK && p->pid) end(p, left <= 0 ? LATE : DIED);
 }
 
 bool qc_process_ask(struct qc_reply *out, struct qc_process *p, qc_work *work, const void *arguments, size_t size,
@@ -378,10 +381,10 @@ bool qc_process_ask(struct qc_reply *out, struct qc_process *p, qc_work *work, c
     if (size > ARGUMENTS_MAX) return qc_fail(st, QC_BAD_INPUT, "its name is too long");
     pthread_mutex_lock(&p->lock);
     finish_begun(p);
-    const int64_t until = until_of(bytes);
-    bool ok = p->pid && send_question(p, work, arguments, size, bytes) && receive_answer(out, p, bytes, until, st);
+    int64_t left = patience(bytes);
+    bool ok = p->pid && send_question(p, work, arguments, size, bytes) && receive_answer(out, p, bytes, &left, st);
     if (!ok && st->code == QC_OK) {
-        if (p->pid) end(p, milliseconds() >= until ? LATE : DIED);
+        if (p->pid) end(p, left <= 0 ? LATE : DIED);
         qc_fail(st, p->why.code, "%s", p->why.message);
     }
     pthread_mutex_unlock(&p->lock);

@@ -243,3 +243,29 @@ Test(rounded_file, another_file_is_left_alone)
     cr_assert_not(qc_rounded_file_open(&f, "no/such/folder/x", job, &st));
     cr_assert_eq(st.code, QC_MACHINE);
 }
+
+/* Records of both would be taken for those of the one that opened it last: the key of a layer does not have its
+ * samples. */
+Test(rounded_file, of_one_job_at_a_time)
+{
+    struct outcome without, first;
+    struct qc_rounded_file *f, *second;
+    char *whole, *now;
+    rounds(&without, NULL);
+    rounds(&first, job);
+    const size_t size = contents(&whole);
+    cr_assert(qc_rounded_file_open(&f, path, job, &st), "%s", st.message);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_not(qc_rounded_file_open(&second, path, i ? job : other, &st));
+        cr_assert_eq(st.code, QC_MACHINE);
+        cr_assert(strstr(st.message, "another job"));
+        st = QC_STATUS_INIT;
+    }
+    cr_assert_eq(contents(&now), size);
+    cr_assert_arr_eq(now, whole, size);
+    qc_rounded_file_close(f);
+    rounds(&first, other);
+    same(&first, &without);
+    free(now);
+    free(whole);
+}

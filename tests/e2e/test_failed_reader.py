@@ -9,15 +9,21 @@ before or complete, and no other file is left.
   QC_FAIL_EVERY=1       every step of every job, instead of a sample
 """
 
+import collections
+import contextlib
 import os
+import pathlib
 import random
 import shlex
 import shutil
+import signal
 import struct
 import subprocess
+import time
 
 import pytest
 from conftest import ROOT
+from image_files import picture
 from test_failed_allocations import EARLIER, JOBS, TIMES, inputs  # noqa: F401 (inputs is a fixture)
 
 EVERY = os.environ.get("QC_FAIL_EVERY", "")
@@ -35,6 +41,14 @@ def shim(program):
     return pytest.fail("there is no libfail_reader.so in the build: build the tests")
 
 
+def state_of(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+def children_of(pid):
+    return [int(child) for task in pathlib.Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+
+
 class ReadingJob:
     def __init__(self, program, shim, inputs, folder, name):  # noqa: F811
         text, self.outputs = JOBS[name]
@@ -46,19 +60,51 @@ class ReadingJob:
         done = self.run()
         assert done.returncode == 0, done.stderr
         self.out, self.good = TIMES.sub("", done.stdout), self.files()
-        self.steps = struct.unpack("qqq", self.report.read_bytes())[0]
+        self.written = [self.out, *(self.good[n] for n in self.outputs if not n.endswith((".html", ".json")))]
+        self.steps = struct.unpack("qqqq", self.report.read_bytes())[0]
 
     def files(self):
         return {str(p.relative_to(self.folder)): p.read_bytes() for p in self.folder.rglob("*") if p.is_file()}
 
-    def run(self, **failing):
+    def start(self, **failing):
         for output in self.outputs:
             (self.folder / output).write_bytes(EARLIER)
-        self.report.write_bytes(bytes(24))
+        self.report.write_bytes(bytes(32))
         environment = {f"QC_READER_{k.upper()}": str(v) for k, v in failing.items()}
-        return subprocess.run(
-            self.command, cwd=self.folder, capture_output=True, text=True, errors="replace", check=False, timeout=100,
+        return subprocess.Popen(
+            self.command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
             env={**os.environ, "LD_PRELOAD": str(self.shim), "QC_READER_REPORT": str(self.report), **environment})
+
+    @staticmethod
+    def end(process):
+        out, err = process.communicate(timeout=100)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def run(self, **failing):
+        return self.end(self.start(**failing))
+
+    def run_with_pause(self, step, meanwhile):
+        """The reader and then the program are stopped at this step, and go on after meanwhile(): the program first."""
+        process = self.start(at=step, how="pause")
+        while process.poll() is None and not (stopped := [pid for pid in children_of(process.pid) if state_of(pid) == "T"]):
+            time.sleep(0.001)
+        if process.returncode is not None:  # a job can have a step less than the last time
+            return self.end(process)
+        process.send_signal(signal.SIGSTOP)
+        while state_of(process.pid) != "T":
+            time.sleep(0.001)
+        meanwhile()
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.05)
+        for pid in stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        return self.end(process)
+
+    def put_clock_forward(self):
+        with open(self.report, "r+b") as file:
+            file.seek(24)
+            file.write(struct.pack("q", 10 * 60000))
 
     def check(self, step, how):
         """Returns the exit code."""
@@ -92,6 +138,65 @@ def test_reader_ends(name, program, shim, inputs, tmp_path):  # noqa: F811
     print(f"{name}: {job.steps} steps, each with {len(WAYS)} ways; {sorted(seen)}")
     assert name == "pack" or {how for how, code in seen if code} == set(WAYS)
     assert job.run().returncode == 0
+
+
+@pytest.mark.parametrize("name", READING)
+def test_a_stopped_job_goes_on(name, program, shim, inputs, tmp_path):  # noqa: F811
+    """Ctrl-Z, or a scheduler that suspends jobs: the time until SIGCONT is not the time that a file takes to be read. The job said
+    that the file is damaged."""
+    job = ReadingJob(program, shim, inputs, tmp_path / "job", name)
+    steps = range(1, job.steps + 1)
+    for step in steps if EVERY else random.Random(name).sample(steps, min(12, job.steps)):
+        done = job.run_with_pause(step, job.put_clock_forward)
+        where = f"step {step} of {job.steps}: {done.returncode} {done.stdout} {done.stderr}"
+        assert done.returncode == 0 and TIMES.sub("", done.stdout) == job.out, where
+        after = job.files()
+        assert set(after) == set(job.good), where
+        assert all(after[n] == job.good[n] for n in job.outputs if not n.endswith((".html", ".json"))), where
+
+
+# What another program does with a file that a job reads.
+CHANGES = {
+    "truncated": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "emptied": lambda path: os.truncate(path, 0),
+    "rewritten": lambda path: path.write_bytes((path.parent / OTHER[path.name]).read_bytes()),
+    "replaced": lambda path: os.replace(shutil.copy(path.parent / OTHER[path.name], path.parent / "new"), path),
+    "removed": lambda path: path.unlink(),
+    "longer": lambda path: path.write_bytes(path.read_bytes() + bytes(5000)),
+    "damaged": lambda path: path.write_bytes(path.read_bytes()[::-1]),
+}
+OTHER = {"d.h5": "e.h5", "e.h5": "d.h5", "s.h5": "t.h5", "t.h5": "s.h5", "b.jpg": "b2.jpg"}
+CHANGED = {"stats": "s.h5", "merge": "t.h5", "eval": "e.h5", "inspect_data": "s.h5", "pack": "b.jpg"}
+
+
+@pytest.mark.parametrize("name", READING)
+def test_data_change_meanwhile(name, program, shim, inputs, tmp_path):  # noqa: F811
+    """The result is that of the earlier or the later data, or a message says what cannot be read: never that of a mixture."""
+    picture(9, 7, 8).save(inputs / "b2.jpg")
+    job = ReadingJob(program, shim, inputs, tmp_path / "job", name)
+    path = job.folder / CHANGED.get(name, "d.h5")
+    earlier, codes = path.read_bytes(), collections.Counter()
+
+    def written(done):
+        return [TIMES.sub("", done.stdout), *((job.folder / n).read_bytes() for n in job.outputs if not n.endswith((".html", ".json")))]
+
+    for how, change in CHANGES.items():
+        change(path)
+        later = written(job.run())
+        for step in range(1, job.steps + 1) if EVERY else random.Random(f"{name} {how}").sample(range(1, job.steps + 1), 2):
+            path.write_bytes(earlier)
+            done = job.run_with_pause(step, lambda change=change: change(path))
+            codes[done.returncode] += 1
+            where = f"{path.name} {how}, step {step} of {job.steps}: {done.returncode} {done.stdout} {done.stderr}"
+            assert set(job.files()) - {path.name} == set(job.good) - {path.name}, where
+            if done.returncode == 0 and "left out" not in done.stderr:
+                assert written(done) in (job.written, later), where
+            elif done.returncode:
+                assert done.returncode == BAD and done.stderr.splitlines()[-1].startswith("qcalib: "), where
+                assert all((job.folder / n).read_bytes() == EARLIER for n in job.outputs), where
+        path.write_bytes(earlier)
+    print(f"{name}: {sum(codes.values())} changes, exit codes {dict(codes)}")
+    assert codes[BAD], codes
 
 
 @pytest.mark.parametrize("file", ["digits_calib.h5", "s.h5"])
