@@ -23,6 +23,7 @@ struct qc_sequential_options {
     struct qc_weight_rounder *weight_rounder; /* NULL: weights are rounded to nearest, biases stay. Of the same graph;
                                                  its layers are solved */
     size_t units;                             /* most units that qc_round_sequentially runs; 0: 128 */
+    const uint64_t *keys;                     /* of the units, as in struct qc_trial_options */
     const char *folder; /* for the spill file of activations under memory_limit; NULL: TMPDIR, or /tmp */
 };
 

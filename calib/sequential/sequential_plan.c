@@ -426,7 +426,8 @@ static bool keep_channels(struct qc_propagation *p, size_t count, const qc_id *v
 static bool find_keys(struct qc_keyed_unit **keyed, struct qc_propagation *p, struct qc_status *st)
 {
     p->keys = QC_NEW_ARRAY(p->arena, uint64_t, p->units, st);
-    if (!p->keys || !qc_keyed_units(keyed, p->data, p->g->input_count, NULL, p->workers, p->arena, st)) return false;
+    if (!p->keys || !qc_keyed_units(keyed, p->data, p->g->input_count, p->options->keys, p->workers, p->arena, st))
+        return false;
     for (size_t i = 0; i < p->units; i++) p->keys[(*keyed)[i].unit] = (*keyed)[i].key;
     return true;
 }

@@ -122,6 +122,7 @@ static bool propagate(struct qc_network *net, struct qc_status *st)
     if (rounds && !qc_weight_rounder_new(&net->weight_rounder, net->simulated, qc_network_moments(net), &r, st))
         return false;
     const struct qc_sequential_options o = {.calibration = &net->scheme.calibration,
+                                            .keys = net->evidence->keys,
                                             .weight_rounder = net->weight_rounder,
                                             .folder = qc_temporary_folder(net->setup->in->scratch)};
     qc_progress_phase(net->setup->progress, "calibrating");

@@ -21,7 +21,7 @@ struct qc_evidence {
     struct qc_known_outputs *known; /* outputs of the graph known_of; NULL: it runs again */
     const struct qc_graph *known_of;
     uint64_t *keys; /* [units of data]: keys of the units that collecting has run, so that trials need not read all
-                       again; NULL without trials */
+                       again; NULL if several processes collect */
     struct qc_input_steps *steps; /* [inputs]: steps found in the data; NULL until needed */
     struct qc_memo *layers; /* of rounded layers (calib/weights/rounded_layers.h); NULL: each network solves its own */
     struct qc_rounded_file *layer_file; /* with --checkpoint: the same, for continuing an interrupted job */

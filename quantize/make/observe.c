@@ -318,8 +318,7 @@ static bool collect_samples(struct qc_network *net, struct qc_status *st)
                                  .names = names,
                                  .channel_axes = axes,
                                  .chooser = &net->scheme.calibration};
-    const bool trials = net->scheme.calibration.activation->of_network || net->scheme.options->method.propagate;
-    if (trials && !net->setup->in->team && !net->evidence->keys &&
+    if (!net->setup->in->team && !net->evidence->keys &&
         !(net->evidence->keys = QC_NEW_ARRAY(net->setup->arena, uint64_t, qc_dataset_units(net->setup->data), st)))
         return false;
     what.keys = net->evidence->keys;

@@ -93,7 +93,7 @@ static bool round_again(struct qc_weight_rounding **rounding, struct qc_graph **
 {
     const struct qc_graph *g = net->simulated;
     struct qc_round_weights_options how = qc_network_rounding(net);
-    struct qc_sequential_options o = {.calibration = &net->scheme.calibration};
+    struct qc_sequential_options o = {.calibration = &net->scheme.calibration, .keys = net->evidence->keys};
     struct qc_weight_rounder *first = NULL;
     struct qc_second_moments *m = NULL;
     struct beside b = {0};

@@ -117,11 +117,17 @@ static bool choose_observers(struct qc_network *net, struct qc_status *st)
                 "outputs; give --data too");
         return true;
     }
-    if (!net->scheme.options->run.memory_limit && !qc_dataset_keep(s->data, s->budget, st)) return false;
     qc_progress_phase(s->progress, "choosing observers");
     const bool ok = qc_auto_method_find(net, st);
     qc_progress_end(s->progress);
     return ok;
+}
+
+/* Keeps samples for the trials, the report and advice. */
+static bool keep_samples(struct qc_network *net, struct qc_status *st)
+{
+    return !net->setup->data || net->scheme.options->run.memory_limit ||
+           qc_dataset_keep(net->setup->data, net->setup->budget, st);
 }
 
 static bool refine(struct qc_network *net, struct qc_status *st)
@@ -145,11 +151,12 @@ bool qc_decide(struct qc_network **out, const struct qc_setup *setup, const stru
     struct qc_network *net = NULL;
     const bool ok =
         qc_network_observe(&net, setup, scheme, evidence, listener, st) && qc_scale_channels(net, st) &&
-        qc_centre_channels(net, st) && qc_network_passed(net, QC_PASS_scale, net->simulated, net->simulated, st) &&
-        choose_observers(net, st) && qc_network_passed(net, QC_PASS_choose, net->simulated, net->simulated, st) &&
-        qc_network_bind(net, st) && refine(net, st) &&
-        qc_network_passed(net, QC_PASS_refine, net->simulated, net->rounded, st) && correct_output_biases(net, st) &&
-        qc_network_settle(net, st) && qc_network_passed(net, QC_PASS_correct, net->simulated, net->rounded, st) &&
-        quantize_bodies(net, st) && qc_network_finish(net, st);
+        qc_centre_channels(net, st) && keep_samples(net, st) &&
+        qc_network_passed(net, QC_PASS_scale, net->simulated, net->simulated, st) && choose_observers(net, st) &&
+        qc_network_passed(net, QC_PASS_choose, net->simulated, net->simulated, st) && qc_network_bind(net, st) &&
+        refine(net, st) && qc_network_passed(net, QC_PASS_refine, net->simulated, net->rounded, st) &&
+        correct_output_biases(net, st) && qc_network_settle(net, st) &&
+        qc_network_passed(net, QC_PASS_correct, net->simulated, net->rounded, st) && quantize_bodies(net, st) &&
+        qc_network_finish(net, st);
     return QC_HAND_OVER(ok, out, net, qc_network_free);
 }
