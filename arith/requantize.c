@@ -231,14 +231,12 @@ static QC_INLINE void requantize_body(const bool native, const struct qc_requant
 #undef QC_LOOP
 }
 
-static QC_INLINE void qc_requantize_run_body(const bool native, const struct qc_requantize_loop *r, size_t first,
-                                             int32_t *y, const int32_t *x, size_t n)
+QC_VECTOR_ROUND_EXPORTED(qc_requantize_run,
+                         (const struct qc_requantize_loop *r, size_t first, int32_t *y, const int32_t *x, size_t n),
+                         (r, first, y, x, n))
 {
     if (r->count == 1)
         requantize_body(native, r, 0, y, x, n, 0);
     else
         requantize_body(native, r, first, y, x, n, 1);
 }
-QC_SIMD_ROUND_EXPORTED(qc_requantize_run,
-                       (const struct qc_requantize_loop *r, size_t first, int32_t *y, const int32_t *x, size_t n),
-                       (r, first, y, x, n))
