@@ -9,7 +9,7 @@
 #include "base/pool.h"
 #include "base/scope.h"
 #include "datasets/arrays/data_readers.h"
-#include "datasets/images/image_process.h"
+#include "datasets/images/image_plan.h"
 #include "datasets/samples/folder_list.h"
 
 /* Table of labels: lines `file,label` (RFC 4180); the first line may be a heading. */

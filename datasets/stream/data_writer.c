@@ -313,14 +313,6 @@ static bool scatter(struct qc_writer *w, struct output *o, const struct parcel *
     return true;
 }
 
-static bool write_member(struct output *o, const struct parcel *p, struct qc_status *st)
-{
-    if (p->rank != o->rank) return other_shape(o, st);
-    for (unsigned d = 0; d < p->rank; d++)
-        if (o->dims[d] != p->dims[d]) o->dims[d] = -1;
-    return qc_h5_scatter_add(&o->sink, (int64_t)p->unit, p->dims, p->rank, p->row[0].data, p->row[0].size, st);
-}
-
 static bool write_parcel(struct qc_writer *w, struct output *o, const struct parcel *p, struct qc_status *st)
 {
     bool ok = true;
@@ -329,7 +321,13 @@ static bool write_parcel(struct qc_writer *w, struct output *o, const struct par
         ok = open_sink(w, o, o->dims + (o->cut ? 1 : 0), o->rank - (o->cut ? 1 : 0), st);
     }
     if (ok && !o->scattered && !same_shape(o, p->dims, p->rank)) ok = scatter(w, o, p, st);
-    if (ok && o->scattered) ok = write_member(o, p, st);
+    if (ok && o->scattered) {
+        for (unsigned d = 0; d < p->rank && p->rank == o->rank; d++)
+            if (o->dims[d] != p->dims[d]) o->dims[d] = -1;
+        ok = p->rank == o->rank
+                 ? qc_h5_scatter_add(&o->sink, (int64_t)p->unit, p->dims, p->rank, p->row[0].data, p->row[0].size, st)
+                 : other_shape(o, st);
+    }
     for (size_t i = 0; ok && !o->scattered && i < p->rows; i++)
         ok = qc_h5_sink_append(&o->sink, (int64_t)(p->unit * p->rows + i), p->row[i].data, p->row[i].size, st);
     return ok || qc_where(st, "%s: output '%s'", w->path, o->name);

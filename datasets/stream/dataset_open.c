@@ -290,7 +290,7 @@ static bool own_preprocess(struct qc_preprocess *p, const struct qc_binding *b, 
     const char *text;
     struct qc_status why = QC_STATUS_INIT;
     if (b->array) {
-        *p = *qc_memory_array_preprocess(b->array);
+        *p = b->array->preprocess;
         return true;
     }
     if (!numbers(&p->scale, &p->scale_count, r, &b->set, "scale", a, st) ||
@@ -539,7 +539,7 @@ static bool bind_target(struct qc_dataset *ds, const struct qc_data_entry *e, st
     size_t n;
     ds->peak = b->set.dtype == QC_U8 && qc_preprocess_is_none(&b->conversion.preprocess) ? 255.0 : 1.0;
     if (b->array) {
-        if (qc_memory_array_peak(b->array) > 0) ds->peak = qc_memory_array_peak(b->array);
+        if (b->array->peak > 0) ds->peak = b->array->peak;
         return true;
     }
     if (!numbers(&peak, &n, ds->reader, &b->set, "peak", ds->arena, st)) return false;

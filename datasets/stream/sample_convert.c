@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datasets/stream/sample_convert.h"
+#include "datasets/stream/dataset_impl.h"
 
 #include <math.h>
 #include <string.h>
