@@ -325,8 +325,8 @@ static QC_INLINE int32_t wide_product(int32_t va, int32_t vb, const struct wide_
     return negative ? -(int32_t)narrow : (int32_t)narrow;
 }
 
-static QC_INLINE void fixed_body(const struct qc_qbinary *binary, int32_t *y, const int32_t *a, const int32_t *b,
-                                 size_t n)
+QC_VECTOR(fixed, (const struct qc_qbinary *binary, int32_t *y, const int32_t *a, const int32_t *b, size_t n),
+          (binary, y, a, b, n))
 {
     const struct qc_qbinary m = *binary;
     const struct qc_fixed_steps ma = qc_fixed_steps_of(m.a), mb = qc_fixed_steps_of(m.b), mc = qc_fixed_steps_of(m.c);
@@ -363,8 +363,6 @@ static QC_INLINE void fixed_body(const struct qc_qbinary *binary, int32_t *y, co
     QC_LOOP(once(va, &ma, away) + sign * once(vb, &mb, away))
 #undef QC_LOOP
 }
-QC_SIMD(fixed, (const struct qc_qbinary *binary, int32_t *y, const int32_t *a, const int32_t *b, size_t n),
-        (binary, y, a, b, n))
 
 void qc_qbinary_run(const struct qc_qbinary *m, int32_t *y, const int32_t *a, const int32_t *b, size_t n)
 {

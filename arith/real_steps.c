@@ -49,8 +49,8 @@ static QC_INLINE void row_body(const bool native, enum qc_rounding_kind kind, fl
 #undef QC_ROW
 }
 
-static QC_INLINE void qc_rounding_run_body(const bool native, const struct qc_rounding *r, float *y, const float *x,
-                                           size_t n)
+QC_VECTOR_ROUND_EXPORTED(qc_rounding_run, (const struct qc_rounding *r, float *y, const float *x, size_t n),
+                         (r, y, x, n))
 {
     const size_t count = r->count;
     if (count == 1) {
@@ -61,7 +61,6 @@ static QC_INLINE void qc_rounding_run_body(const bool native, const struct qc_ro
             row_body(native, r->kind, y + i, x + i, count, r->a, r->b, r->lo, r->hi, 1, r->mantissa, r->least);
     }
 }
-QC_SIMD_ROUND_EXPORTED(qc_rounding_run, (const struct qc_rounding *r, float *y, const float *x, size_t n), (r, y, x, n))
 
 int32_t qc_average_away(int64_t sum, int64_t n)
 {

@@ -4,16 +4,6 @@
 #include "arith/real_steps.h"
 #include "base/simd.h"
 
-/* tflite: mean = sum * (multiplier * 2^k / n) * 2^(shift - k). The quotient is truncated. k = floor(log2 n), at most 32
-   and at most 31 + shift. */
-static struct qc_fixed tflite_mean(struct qc_fixed m, int64_t n)
-{
-    int k = 0;
-    while (k < 32 && (n >> (k + 1)) > 0) k++;
-    if (k > 31 + m.shift) k = 31 + m.shift;
-    return (struct qc_fixed){.multiplier = (int32_t)((((int64_t)m.multiplier) << k) / n), .shift = m.shift - k};
-}
-
 static bool fill_float(struct qc_requantizer *r, const struct qc_requantize_def *d, struct qc_arena *a,
                        struct qc_status *st)
 {
@@ -106,7 +96,15 @@ static bool fill_fixed(struct qc_requantizer *r, const struct qc_requantize_def 
     for (size_t c = 0; c < r->count; c++) {
         struct qc_fixed m = {0};
         if (!qc_fixed_ratio(&m, ratio_of(d, c, twice), st)) return false;
-        if (d->source == QC_FROM_SUM && twice) m = tflite_mean(m, d->divisor);
+        if (d->source == QC_FROM_SUM && twice) {
+            /* tflite: mean = sum * (multiplier * 2^k / n) * 2^(shift - k). The quotient is truncated. k = floor(log2
+               n), at most 32 and at most 31 + shift. */
+            int k = 0;
+            while (k < 32 && (d->divisor >> (k + 1)) > 0) k++;
+            if (k > 31 + m.shift) k = 31 + m.shift;
+            m = (struct qc_fixed){.multiplier = (int32_t)((((int64_t)m.multiplier) << k) / d->divisor),
+                                  .shift = m.shift - k};
+        }
         all[c] = wide ? reduced(m) : m;
     }
     return true;
@@ -233,14 +231,12 @@ static QC_INLINE void requantize_body(const bool native, const struct qc_requant
 #undef QC_LOOP
 }
 
-static QC_INLINE void qc_requantize_run_body(const bool native, const struct qc_requantize_loop *r, size_t first,
-                                             int32_t *y, const int32_t *x, size_t n)
+QC_VECTOR_ROUND_EXPORTED(qc_requantize_run,
+                         (const struct qc_requantize_loop *r, size_t first, int32_t *y, const int32_t *x, size_t n),
+                         (r, first, y, x, n))
 {
     if (r->count == 1)
         requantize_body(native, r, 0, y, x, n, 0);
     else
         requantize_body(native, r, first, y, x, n, 1);
 }
-QC_SIMD_ROUND_EXPORTED(qc_requantize_run,
-                       (const struct qc_requantize_loop *r, size_t first, int32_t *y, const int32_t *x, size_t n),
-                       (r, first, y, x, n))

@@ -3,6 +3,7 @@
    The functions for one number and for arrays give the same results bit for bit. */
 #pragma once
 
+#include "arith/contract.h"
 #include "arith/fixed_point.h"
 #include "base/arena.h"
 
@@ -80,3 +81,15 @@ bool qc_requantize_loop_of(struct qc_requantize_loop *out, const struct qc_requa
 /* y[i] = qc_requantize_one(r, first + i, x[i]) for n numbers. If count > 1, first + n is at most count; otherwise
    `first` does not matter. x minus the input's zero point fits an int32. y may be x. */
 void qc_requantize_run(const struct qc_requantize_loop *r, size_t first, int32_t *y, const int32_t *x, size_t n);
+
+/* Functions of one 8-bit value as a table of 256 bytes, indexed by the stored byte. */
+
+/* Sets x[b] to f(s * (q - z)), the real number of the byte b. */
+void qc_table_ramp(float x[256], bool is_signed, struct qc_affine p);
+
+/* Sets table[b] to the level of the real number x[b], by the contract's rule. */
+void qc_table_quantize(uint8_t table[256], const float x[256], enum qc_contract c, struct qc_affine p,
+                       struct qc_levels levels);
+
+/* y[i] = table[x[i]]. y may be x. */
+void qc_table_run(const uint8_t table[256], uint8_t *y, const uint8_t *x, size_t n);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "arith/table.h"
+#include "arith/requantize.h"
 
 #include "base/simd.h"
 

@@ -20,10 +20,7 @@ enum { TAIL = 4096, ASK_MS = 100 };
 
 /* ---- Words ---- */
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n';
-}
+static const char blank[] = " \t\n";
 
 bool qc_command_split(const char ***words, size_t *count, const char *text, struct qc_arena *a, struct qc_status *st)
 {
@@ -33,10 +30,10 @@ bool qc_command_split(const char ***words, size_t *count, const char *text, stru
     *count = 0;
     if (!to || !*words) return false;
     for (;;) {
-        while (is_blank(*text)) text++;
+        text += strspn(text, blank);
         if (!*text) break;
         (*words)[(*count)++] = to;
-        while (*text && !is_blank(*text)) {
+        while (*text && !strchr(blank, *text)) {
             if (*text != '\'' && *text != '"') {
                 *to++ = *text++;
                 continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Takes the place of shared_object.c in a static program: it has no dynamic linker. */
-#include "base/shared_object.h"
+#include "base/user_code.h"
 
 bool qc_shared_object_open(void **library, const void **symbol, const char *kind, const char *file, const char *name,
                            const char *header, struct qc_status *st)

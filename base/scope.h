@@ -20,6 +20,7 @@ static inline void qc_scope_free(void *variable)
 
 /* The value of a function that makes something: hands `made` over to the caller if ok, else frees it. */
 #define QC_HAND_OVER(ok, out, made, free_made) ((ok) ? (*(out) = (made), true) : (free_made(made), false))
+#define QC_HAND_OVER_VALUE(ok, out, made, close_made) ((ok) ? (*(out) = (made), true) : (close_made(&(made)), false))
 
 /* Makes zeroed *x, to be freed by its owner, with a new arena x->arena (base/arena.h). False: memory is out. */
 #define QC_NEW_OWNER(x, st)                                                                                            \

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/shared_object.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -74,6 +74,25 @@ static QC_INLINE float qc_round_even(float x, const bool native)
     }
 #endif
 #define QC_STRIP(...) __VA_ARGS__
+/* The same before the body, which follows in braces and has the parameters and, in the _ROUND forms, `native`:
+
+     QC_VECTOR(scale, (float *y, const float *x, size_t n, float s), (y, x, n, s)) { for (...) y[i] = x[i] * s; } */
+#define QC_VECTOR(name, parameters, arguments)                                                                         \
+    static QC_INLINE void name##_body parameters;                                                                      \
+    QC_SIMD(name, parameters, arguments)                                                                               \
+    static QC_INLINE void name##_body parameters
+#define QC_VECTOR_EXPORTED(name, parameters, arguments)                                                                \
+    static QC_INLINE void name##_body parameters;                                                                      \
+    QC_SIMD_EXPORTED(name, parameters, arguments)                                                                      \
+    static QC_INLINE void name##_body parameters
+#define QC_VECTOR_ROUND(name, parameters, arguments)                                                                   \
+    static QC_INLINE void name##_body(const bool native, QC_STRIP parameters);                                         \
+    QC_SIMD_ROUND(name, parameters, arguments)                                                                         \
+    static QC_INLINE void name##_body(const bool native, QC_STRIP parameters)
+#define QC_VECTOR_ROUND_EXPORTED(name, parameters, arguments)                                                          \
+    static QC_INLINE void name##_body(const bool native, QC_STRIP parameters);                                         \
+    QC_SIMD_ROUND_EXPORTED(name, parameters, arguments)                                                                \
+    static QC_INLINE void name##_body(const bool native, QC_STRIP parameters)
 #define QC_SIMD(name, parameters, arguments) QC_SIMD_OF(static, name, parameters, arguments, arguments, arguments)
 #define QC_SIMD_ROUND(name, parameters, arguments)                                                                     \
     QC_SIMD_OF(static, name, parameters, arguments, (true, QC_STRIP arguments), (false, QC_STRIP arguments))

@@ -36,8 +36,7 @@ struct checking {
     struct qc_partition *partition; /* what the target computes in integers */
 };
 
-static bool find_checked(struct checking *c, struct qc_status *st, const char *kind, const char *name, const char *fmt,
-                         ...) QC_PRINTF(5, 6);
+QC_PRINTF(5, 6)
 static bool find_checked(struct checking *c, struct qc_status *st, const char *kind, const char *name, const char *fmt,
                          ...)
 {

@@ -221,12 +221,6 @@ static int64_t batch_of(const struct qc_graph *g)
     return s && s->rank > 0 && s->dim[0] > 0 ? s->dim[0] : 0;
 }
 
-/* Returns the graph whose inputs samples are read for: a fixed batch fits a free one, but not the reverse. */
-static const struct qc_graph *narrower(const struct qc_compared_models *c)
-{
-    return !batch_of(c->first.graph) && batch_of(c->second.graph) ? c->second.graph : c->first.graph;
-}
-
 /* Gives a model real numbers where it has integers and the other one real numbers. */
 static bool match_ports(struct qc_model *m, const struct qc_graph *other, struct qc_status *st)
 {
@@ -307,7 +301,10 @@ bool qc_compare_models(struct qc_compared_models *c, const struct qc_model_sourc
         if (!qc_settings_of(&settings, &one, progress, st)) return false;
         c->how[k] = settings.plan;
     }
-    if (!open_both(c, sources, o, w, st) || !qc_model_data(&c->data, narrower(c), data, &request, o, w, st) ||
+    if (!open_both(c, sources, o, w, st)) return false;
+    /* Samples are read for a fixed batch, which fits a free one, but not the reverse. */
+    const bool second = !batch_of(c->first.graph) && batch_of(c->second.graph);
+    if (!qc_model_data(&c->data, second ? c->second.graph : c->first.graph, data, &request, o, w, st) ||
         !match_layers(&c->pairs, c->first.graph, c->second.graph, o->arena, st))
         return false;
     const struct qc_comparison_job job = {.first = c->first.graph,

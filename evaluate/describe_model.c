@@ -176,9 +176,9 @@ static struct qc_json *values_json(const struct qc_graph *g)
 {
     struct qc_json *all = qc_json_array();
     for (size_t v = 1; v <= g->value_count; v++) {
-        struct qc_json *one = qc_json_object();
         const struct qc_node *n = qc_node_of(g, (qc_id)v);
-        qc_json_put(one, "name %s type %s", QC_VALUE_LABEL(g, (qc_id)v), qc_dtype_info(g->values[v].type.dtype)->name);
+        struct qc_json *one =
+            QC_JSON("name %s type %s", QC_VALUE_LABEL(g, (qc_id)v), qc_dtype_info(g->values[v].type.dtype)->name);
         qc_json_set(one, "shape", shape_json(&g->values[v].type.shape, NULL));
         qc_json_set(one, "op",
                     qc_json_string(n                       ? qc_op_info(n->op)->name
@@ -265,10 +265,8 @@ static struct qc_json *ranges_json(const struct qc_collection *c, size_t part)
     struct qc_json *list = qc_json_array();
     for (size_t i = 0; i < c->range_count; i++) {
         if (c->ranges[i].part != part) continue;
-        struct qc_json *pair = qc_json_array();
-        qc_json_add(pair, qc_json_integer((int64_t)c->ranges[i].first));
-        qc_json_add(pair, qc_json_integer((int64_t)c->ranges[i].count));
-        qc_json_add(list, pair);
+        qc_json_add(list, qc_json_pair(qc_json_integer((int64_t)c->ranges[i].first),
+                                       qc_json_integer((int64_t)c->ranges[i].count)));
     }
     return list;
 }
@@ -276,8 +274,8 @@ static struct qc_json *ranges_json(const struct qc_collection *c, size_t part)
 static struct qc_json *tensor_json(const struct qc_collected *v)
 {
     const struct qc_tally *t = &v->histogram->tally;
-    struct qc_json *one = qc_json_object();
-    qc_json_put(one, "name %s count %zu zeros %" PRIu64 " nan %zu inf %zu min %g max %g", v->name, t->count, t->zeros,
+    struct qc_json *one =
+        QC_JSON("name %s count %zu zeros %" PRIu64 " nan %zu inf %zu min %g max %g", v->name, t->count, t->zeros,
                 t->nan, (t->pos_inf + t->neg_inf), (double)t->min, (double)t->max);
     qc_json_set(one, "min_at", sample_json(t->min_sample));
     qc_json_set(one, "max_at", sample_json(t->max_sample));
@@ -287,16 +285,15 @@ static struct qc_json *tensor_json(const struct qc_collected *v)
 
 static struct qc_json *statistics_json(const char *path, const struct qc_collection *c)
 {
-    struct qc_json *root = qc_json_object(), *parts = qc_json_array(), *tensors = qc_json_array();
+    struct qc_json *root = QC_JSON("file %s kind %s", path, "statistics"), *parts = qc_json_array(),
+                   *tensors = qc_json_array();
     for (size_t i = 0; i < c->part_count; i++) {
-        struct qc_json *one = qc_json_object();
-        qc_json_put(one, "sha256 %s samples_in_file %zu samples_chosen %zu", c->parts[i].sha256, c->parts[i].samples,
-                    c->parts[i].chosen);
+        struct qc_json *one = QC_JSON("sha256 %s samples_in_file %zu samples_chosen %zu", c->parts[i].sha256,
+                                      c->parts[i].samples, c->parts[i].chosen);
         qc_json_set(one, "seen", ranges_json(c, i));
         qc_json_add(parts, one);
     }
     for (size_t i = 0; i < c->count; i++) qc_json_add(tensors, tensor_json(&c->values[i]));
-    qc_json_put(root, "file %s kind %s", path, "statistics");
     qc_json_set(root, "version", qc_json_integer(qc_statistics_version(c)));
     qc_json_put(root, "model_sha256 %s inputs %s samples %zu", c->model_sha256, c->inputs, qc_collection_samples(c));
     qc_json_set(root, "parts", parts);

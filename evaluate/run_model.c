@@ -2,6 +2,7 @@
 #include "evaluate/evaluate.h"
 
 #include "base/clock.h"
+#include "base/scope.h"
 #include "graph/core/verify.h"
 #include "quantize/options/option_value.h"
 #include "rewrite/passes/functions.h"
@@ -22,11 +23,7 @@ bool qc_canonical_model_of(struct qc_canonical_model *out, const struct qc_graph
     qc_graph_free(joined);
     qc_rules_free(rules);
     qc_rules_free(fold);
-    if (ok)
-        *out = m;
-    else
-        qc_canonical_model_free(&m);
-    return ok;
+    return QC_HAND_OVER_VALUE(ok, out, m, qc_canonical_model_free);
 }
 
 void qc_canonical_model_free(struct qc_canonical_model *m)
@@ -62,11 +59,7 @@ bool qc_model_run_open(struct qc_model_run *out, const struct qc_model_source *m
                     (use == QC_USE_INPUTS || qc_model_widen(&r.model, QC_WIDEN_PORTS, st)) &&
                     qc_model_canonicalise(&r.model, st) &&
                     qc_model_data(&r.data, r.model.graph, data, &request, o, w, st);
-    if (ok)
-        *out = r;
-    else
-        qc_model_run_close(&r);
-    return ok;
+    return QC_HAND_OVER_VALUE(ok, out, r, qc_model_run_close);
 }
 
 void qc_model_run_close(struct qc_model_run *r)

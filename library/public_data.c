@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/scope.h"
 #include "library/public.h"
 
 #include <stdlib.h>
@@ -19,11 +20,7 @@ int qcalib_data_open(qcalib_data **out, const char *file, struct qcalib_error *e
     bool ok =
         qc_public_there(out, "out", &call.st) && qc_public_there(file, "file", &call.st) && make_data(&d, &call.st);
     if (ok && !(d->file = strdup(file))) ok = qc_fail_memory(&call.st, strlen(file));
-    if (ok)
-        *out = d;
-    else
-        qcalib_data_free(d);
-    return qc_public_end(ok, &call, error);
+    return qc_public_end(QC_HAND_OVER(ok, out, d, qcalib_data_free), &call, error);
 }
 
 int qcalib_data_new(qcalib_data **out, const char *name, struct qcalib_error *error)
@@ -32,11 +29,7 @@ int qcalib_data_new(qcalib_data **out, const char *name, struct qcalib_error *er
     struct qcalib_data *d = NULL;
     const bool ok = qc_public_there(out, "out", &call.st) && make_data(&d, &call.st) &&
                     qc_memory_data_new(&d->memory, name && *name ? name : "memory", &call.st);
-    if (ok)
-        *out = d;
-    else
-        qcalib_data_free(d);
-    return qc_public_end(ok, &call, error);
+    return qc_public_end(QC_HAND_OVER(ok, out, d, qcalib_data_free), &call, error);
 }
 
 static void forget_array(struct qc_array *a)

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/scope.h"
 #include "base/sha256.h"
 #include "evaluate/evaluate.h"
 #include "library/public.h"
@@ -53,11 +54,7 @@ int qcalib_model_open(qcalib_model **out, const char *path, struct qcalib_error 
     if (ok && !(m->file = realpath(path, NULL)))
         ok = qc_fail(&call.st, qc_code_of_errno(errno), "%s: %s", path, strerror(errno));
     if (ok) m->bytes = stat(path, &s) == 0 ? (size_t)s.st_size : 0;
-    if (ok)
-        *out = m;
-    else
-        qcalib_model_free(m);
-    return qc_public_end(ok, &call, error);
+    return qc_public_end(QC_HAND_OVER(ok, out, m, qcalib_model_free), &call, error);
 }
 
 int qcalib_model_from_memory(qcalib_model **out, const void *bytes, size_t size, const char *name,
@@ -73,11 +70,7 @@ int qcalib_model_from_memory(qcalib_model **out, const void *bytes, size_t size,
         qc_sha256(m->sha256, bytes, size);
         m->bytes = size;
     }
-    if (ok)
-        *out = m;
-    else
-        qcalib_model_free(m);
-    return qc_public_end(ok, &call, error);
+    return qc_public_end(QC_HAND_OVER(ok, out, m, qcalib_model_free), &call, error);
 }
 
 void qcalib_model_free(qcalib_model *model)

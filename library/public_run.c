@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/scope.h"
 #include "calib/metrics/accuracy.h"
 #include "evaluate/evaluate.h"
 #include "library/public.h"
@@ -182,11 +183,7 @@ int qcalib_compare(qcalib_comparison **out, const qcalib_model *reference, const
     ok = ok && compare_public_run(c, reference, model, job, &w, &call.st);
     if (c) qc_public_warn(&c->public, w);
     qc_warnings_free(w);
-    if (ok)
-        *out = c;
-    else
-        qcalib_comparison_free(c);
-    return qc_public_end(ok, &call, error);
+    return qc_public_end(QC_HAND_OVER(ok, out, c, qcalib_comparison_free), &call, error);
 }
 
 void qcalib_comparison_free(qcalib_comparison *comparison)

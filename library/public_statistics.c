@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
+#include "base/scope.h"
 #include "calib/statistics/statistics.h"
 #include "library/public.h"
 
@@ -94,11 +95,7 @@ int qcalib_statistics_load(qcalib_statistics **out, const char *path, struct qca
     struct qcalib_statistics *s = NULL;
     const bool ok = qc_public_there(out, "out", &call.st) && qc_public_there(path, "path", &call.st) &&
                     load_statistics(&s, path, &call.st);
-    if (ok)
-        *out = s;
-    else
-        qcalib_statistics_free(s);
-    return qc_public_end(ok, &call, error);
+    return qc_public_end(QC_HAND_OVER(ok, out, s, qcalib_statistics_free), &call, error);
 }
 
 uint64_t qcalib_statistics_samples(const qcalib_statistics *statistics)

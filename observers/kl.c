@@ -352,11 +352,10 @@ static double mass_below(const struct density *d, double t)
     return d->cumulative[i] + (u - (double)i) * d->mass[i];
 }
 
-static QC_INLINE void logarithms_body(double *y, const double *x, size_t n)
+QC_VECTOR(logarithms, (double *y, const double *x, size_t n), (y, x, n))
 {
     for (size_t i = 0; i < n; i++) y[i] = qc_logarithm(x[i]);
 }
-QC_SIMD(logarithms, (double *y, const double *x, size_t n), (y, x, n))
 
 /* Masses of cells, and the ratios whose logarithms they are multiplied by. */
 struct cells {

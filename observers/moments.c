@@ -260,9 +260,10 @@ static struct integrals total(const struct side *side)
 }
 
 /* Integrals below the edges [count], count <= CELLS. */
-static QC_INLINE void below_cells_body(double *restrict m0, double *restrict m1, double *restrict m2,
-                                       const struct side *side, int32_t base, const double *restrict edge,
-                                       int32_t count, bool behind)
+QC_VECTOR(below_cells,
+          (double *restrict m0, double *restrict m1, double *restrict m2, const struct side *side, int32_t base,
+           const double *restrict edge, int32_t count, bool behind),
+          (m0, m1, m2, side, base, edge, count, behind))
 {
     const struct side of = *side;
     if (behind)
@@ -280,10 +281,6 @@ static QC_INLINE void below_cells_body(double *restrict m0, double *restrict m1,
             m2[k] = x.m2;
         }
 }
-QC_SIMD(below_cells,
-        (double *m0, double *m1, double *m2, const struct side *side, int32_t base, const double *edge, int32_t count,
-         bool behind),
-        (m0, m1, m2, side, base, edge, count, behind))
 
 enum { CELLS = 64 }; /* computed together */
 

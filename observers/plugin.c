@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/shared_object.h"
+#include "base/scope.h"
 #include "base/user_code.h"
 
 struct plugin {
@@ -216,11 +216,7 @@ bool qc_plugin_scan(struct qc_plugin_state *out, const struct qc_observer *obser
     qc_user_code_leave();
     free(copy);
     if (code) ok = fail_in(observer, "scan", code, st);
-    if (ok)
-        *out = s;
-    else
-        qc_plugin_end(&s);
-    return ok;
+    return QC_HAND_OVER_VALUE(ok, out, s, qc_plugin_end);
 }
 
 bool qc_plugin_merge(struct qc_plugin_state *into, struct qc_plugin_state *later, struct qc_status *st)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "calib/metrics/interval.h"
 
 /* Returns true if the data set has labels or a target, opened with options.truth. */
 static bool is_possible(const struct qc_dataset *data)

@@ -65,7 +65,8 @@ static struct qc_view view_centred(float *to, const struct qc_view *v, int32_t z
 }
 
 /* Converts levels to bytes and back: x[i] = to[i] + lowest. *any: some x is no such level. */
-static QC_INLINE void to_bytes_body(bool *any, uint8_t *restrict to, const float *restrict x, size_t n, float lowest)
+QC_VECTOR(to_bytes, (bool *any, uint8_t *restrict to, const float *restrict x, size_t n, float lowest),
+          (any, to, x, n, lowest))
 {
     uint32_t off = 0;
     for (size_t i = 0; i < n; i++) {
@@ -79,13 +80,11 @@ static QC_INLINE void to_bytes_body(bool *any, uint8_t *restrict to, const float
     }
     *any = off << 1 != 0; /* ignores the sign of 0 */
 }
-QC_SIMD(to_bytes, (bool *any, uint8_t *to, const float *x, size_t n, float lowest), (any, to, x, n, lowest))
 
-static QC_INLINE void from_bytes_body(float *restrict to, const uint8_t *restrict x, size_t n, float lowest)
+QC_VECTOR(from_bytes, (float *restrict to, const uint8_t *restrict x, size_t n, float lowest), (to, x, n, lowest))
 {
     for (size_t i = 0; i < n; i++) to[i] = (float)x[i] + lowest;
 }
-QC_SIMD(from_bytes, (float *to, const uint8_t *x, size_t n, float lowest), (to, x, n, lowest))
 
 /* Returns true if a byte can hold the levels of these parameters. lowest: the level that byte 0 stands for, minus the
    zero point. */
@@ -199,16 +198,14 @@ static QC_INLINE void compare_lane(struct lanes *s, size_t l, float real, float 
     s->saturated[l] += (uint64_t)(integer <= lo) | (uint64_t)(integer >= hi);
 }
 
-static QC_INLINE void compare_body(struct lanes *s, const float *r, const float *x, size_t n, float scale, float lo,
-                                   float hi)
+QC_VECTOR(compare, (struct lanes * s, const float *r, const float *x, size_t n, float scale, float lo, float hi),
+          (s, r, x, n, scale, lo, hi))
 {
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
         for (size_t l = 0; l < LANES; l++) compare_lane(s, l, r[i + l], x[i + l], scale, lo, hi);
     for (size_t l = 0; i < n; i++, l++) compare_lane(s, l, r[i], x[i], scale, lo, hi);
 }
-QC_SIMD(compare, (struct lanes * s, const float *r, const float *x, size_t n, float scale, float lo, float hi),
-        (s, r, x, n, scale, lo, hi))
 
 /* Returns true if an r is NaN or infinite. Squares of floats do not overflow a double. */
 static bool has_nonfinite(const struct lanes *s)
@@ -281,7 +278,7 @@ static void add_kept(struct qc_error *e, const float *real, const struct qc_kept
     add_lanes(e, &s, n - left_out);
 }
 
-static QC_INLINE void noise_body(struct lanes *s, const float *r, const float *x, size_t n)
+QC_VECTOR(noise, (struct lanes * s, const float *r, const float *x, size_t n), (s, r, x, n))
 {
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
@@ -296,7 +293,6 @@ static QC_INLINE void noise_body(struct lanes *s, const float *r, const float *x
         s->noise[l] += d * d;
     }
 }
-QC_SIMD(noise, (struct lanes * s, const float *r, const float *x, size_t n), (s, r, x, n))
 
 void qc_error_compare_noise(struct qc_error *e, const float *real, const float *quantized, size_t n)
 {
@@ -600,13 +596,6 @@ static void free_buffers(struct comparing *c)
     }
 }
 
-static void add_steps(struct qc_steps *to, const struct qc_steps *s)
-{
-    for (int k = 0; k < QC_STEPS; k++) to->of[k] += s->of[k];
-    to->differing += s->differing;
-    to->most = s->most > to->most ? s->most : to->most;
-}
-
 static bool sum_up(struct qc_comparison *out, const struct comparing *c, size_t units, struct qc_status *st)
 {
     const struct qc_comparison_job *job = c->job;
@@ -627,8 +616,13 @@ static bool sum_up(struct qc_comparison *out, const struct comparing *c, size_t 
         out->factors[i] = qc_channel_factors_of(&c->channels[i]);
     }
     for (size_t u = 0; u < units; u++) {
-        for (size_t i = 0; c->steps && i < job->pair_count; i++)
-            add_steps(&out->steps[i], &c->steps[u * job->pair_count + i]);
+        for (size_t i = 0; c->steps && i < job->pair_count; i++) {
+            struct qc_steps *to = &out->steps[i];
+            const struct qc_steps *s = &c->steps[u * job->pair_count + i];
+            for (int k = 0; k < QC_STEPS; k++) to->of[k] += s->of[k];
+            to->differing += s->differing;
+            to->most = s->most > to->most ? s->most : to->most;
+        }
         for (size_t i = 0; i < job->pair_count; i++) qc_error_add(&out->pairs[i], &c->units[u * c->stride + i]);
         for (size_t i = 0; i < c->parts->count; i++)
             qc_error_add(&out->of_parts[i], &c->units[u * c->stride + job->pair_count + c->outputs + i]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gsl/gsl_cdf.h>
 
-#include "calib/metrics/interval.h"
+#include "calib/metrics/accuracy.h"
 
 /* Returns p with P(X <= p) = probability, X ~ Beta(a, b), by bisection until no double lies between. The inverse of GSL
    does not converge for some counts (589 of 597). */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 
-#include "calib/metrics/interval.h"
+#include "calib/metrics/accuracy.h"
 
 /* Returns z with P(-z <= X <= z) = confidence, X normal with variance 1, by bisection until no double lies between. */
 static double normal_quantile(double confidence)

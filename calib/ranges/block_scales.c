@@ -94,8 +94,10 @@ static void errors(struct candidates *c, const double *x, const double *importan
     errors_plain(c, x, importance, count);
 }
 
-static QC_INLINE void errors_of_floats_body(struct candidates *restrict c, const double *restrict x,
-                                            const double *restrict importance, size_t count, int mantissa, int least)
+QC_VECTOR(errors_of_floats,
+          (struct candidates *restrict c, const double *restrict x, const double *restrict importance, size_t count,
+           int mantissa, int least),
+          (c, x, importance, count, mantissa, least))
 {
     double sum[TOGETHER_TRIED] = {0};
     for (size_t i = 0; i < count; i++)
@@ -106,9 +108,6 @@ static QC_INLINE void errors_of_floats_body(struct candidates *restrict c, const
         }
     memcpy(c->error, sum, sizeof sum);
 }
-QC_SIMD(errors_of_floats,
-        (struct candidates * c, const double *x, const double *importance, size_t count, int mantissa, int least),
-        (c, x, importance, count, mantissa, least))
 
 static void add_candidate(struct candidates *c, const struct block *b, struct qc_affine p)
 {

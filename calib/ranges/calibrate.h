@@ -30,8 +30,8 @@ struct qc_solved {
 /* Weight observers with of_output count on what the settings say of rounding: on compensation, and with corrected
    biases they ignore mean errors of outputs. */
 struct qc_calibration_options {
-    bool few;    /* few samples: widen ranges toward unseen samples (calib/ranges/expected_error.h) */
-    bool unseen; /* widen ranges of mse toward unseen samples (calib/ranges/expected_error.h) */
+    bool few;    /* few samples: widen ranges toward unseen samples (calib/ranges/quantizer_channels.h) */
+    bool unseen; /* widen ranges of mse toward unseen samples (calib/ranges/quantizer_channels.h) */
     const struct qc_observer *activation, *weight;
     struct qc_observer_values activation_values, weight_values;
     const struct qc_method *const

@@ -67,8 +67,8 @@ bool qc_ready_weights_choose(struct qc_ready_weights *r, struct qc_status *st);
 
 /* Merges the statistics of a quantizer's values and constants. Fails if the statistics lack a value. */
 bool qc_chooser_merge(struct qc_chooser *k, qc_id quantizer, struct qc_status *st);
-/* Widens the range of an observer toward unseen samples: of mse by calib/ranges/expected_error.h, with few samples by
-   the same file. */
+/* Widens the range of an observer toward unseen samples: of mse by calib/ranges/quantizer_channels.h, with few samples
+   by the same file. */
 bool qc_chooser_unseen(struct qc_range *range, const struct qc_chooser *k, qc_id quantizer, const struct qc_method *by,
                        struct qc_status *st);
 

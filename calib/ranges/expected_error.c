@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/ranges/expected_error.h"
+#include "calib/ranges/quantizer_channels.h"
 
 #include <math.h>
 #include <stdlib.h>

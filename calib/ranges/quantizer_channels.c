@@ -50,7 +50,6 @@ void qc_quantizer_channels_real(const struct qc_view *v, const struct qc_qparams
 {
     const struct qc_levels levels = qc_qparams_levels(s);
     struct qc_view part = *v;
-    const struct qc_view *const views[] = {&part};
     part.dim[axis] = 1;
     for (size_t k = 0; k < s->count; k++) {
         struct channel c = {.add = stored ? -(float)s->zero_point[k] : 0,
@@ -59,7 +58,7 @@ void qc_quantizer_channels_real(const struct qc_view *v, const struct qc_qparams
                             .hi = (float)(levels.hi - s->zero_point[k]),
                             .saturated = saturated};
         part.data = (float *)v->data + (int64_t)k * v->stride[axis];
-        qc_view_each(1, views, turn_channel, &c);
+        qc_view_each(1, QC_VIEWS(&part), turn_channel, &c);
     }
 }
 

@@ -270,15 +270,6 @@ static void encode_part(void *to, const float *x, size_t n, const struct qc_acti
         memcpy(to, x, n * sizeof *x);
 }
 
-static void decode_part(float *to, const void *from, size_t n, const struct qc_activation_cache *f,
-                        const struct kept *k)
-{
-    if (k->form.qparams != QC_REAL)
-        decode(to, from, n, &f->g->qparams_of[k->form.qparams]);
-    else
-        memcpy(to, from, n * sizeof *to);
-}
-
 bool qc_activation_cache_put(struct qc_activation_cache *f, qc_id value, size_t unit, const struct qc_view *v,
                              struct qc_status *st)
 {
@@ -341,7 +332,14 @@ bool qc_activation_cache_get(float *out, struct qc_activation_cache *f, qc_id va
         const size_t n = k->count - first < most ? k->count - first : most;
         char part[BLOCK];
         ok = !blocks[i].there || qc_scratch_file_read(part, f->file, blocks[i].at, n * (k->bytes / k->count), st);
-        if (ok) decode_part(out + first, blocks[i].there ? part : blocks[i].memory, n, f, k);
+        if (ok) {
+            float *to = out + first;
+            const void *from = blocks[i].there ? part : blocks[i].memory;
+            if (k->form.qparams != QC_REAL)
+                decode(to, from, n, &f->g->qparams_of[k->form.qparams]);
+            else
+                memcpy(to, from, n * sizeof *to);
+        }
     }
     if (last) give_back(f, blocks, k->pieces);
     return ok;

@@ -21,44 +21,41 @@ static QC_INLINE double round_level(double x, double lo, double hi)
     return (x + magic) - magic;
 }
 
-static QC_INLINE void round_steps_body(double *restrict d, const double *restrict w, const double *restrict sum,
-                                       const double *restrict lo, const double *restrict hi)
+QC_VECTOR(round_steps,
+          (double *restrict d, const double *restrict w, const double *restrict sum, const double *restrict lo,
+           const double *restrict hi),
+          (d, w, sum, lo, hi))
 {
     for (size_t l = 0; l < QC_LANES; l++) d[l] = w[l] - round_level(w[l] + sum[l], lo[l], hi[l]);
 }
-QC_SIMD(round_steps, (double *d, const double *w, const double *sum, const double *lo, const double *hi),
-        (d, w, sum, lo, hi))
 
-static QC_INLINE void round_scaled_body(double *restrict d, const double *restrict w, const double *restrict sum,
-                                        const double *restrict lo, const double *restrict hi,
-                                        const double *restrict scale)
+QC_VECTOR(round_scaled,
+          (double *restrict d, const double *restrict w, const double *restrict sum, const double *restrict lo,
+           const double *restrict hi, const double *restrict scale),
+          (d, w, sum, lo, hi, scale))
 {
     for (size_t l = 0; l < QC_LANES; l++)
         d[l] = w[l] - scale[l] * round_level((w[l] + sum[l]) / scale[l], lo[l], hi[l]);
 }
-QC_SIMD(round_scaled,
-        (double *d, const double *w, const double *sum, const double *lo, const double *hi, const double *scale),
-        (d, w, sum, lo, hi, scale))
 
 static const double ones[QC_LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
                                       1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 /* Rounds to floating-point levels. scale: 1 where there is none. */
-static QC_INLINE void round_floats_body(double *restrict d, const double *restrict w, const double *restrict sum,
-                                        const double *restrict lo, const double *restrict hi,
-                                        const double *restrict scale, int mantissa, int least)
+QC_VECTOR(round_floats,
+          (double *restrict d, const double *restrict w, const double *restrict sum, const double *restrict lo,
+           const double *restrict hi, const double *restrict scale, int mantissa, int least),
+          (d, w, sum, lo, hi, scale, mantissa, least))
 {
     for (size_t l = 0; l < QC_LANES; l++)
         d[l] = w[l] - scale[l] * qc_float_level_double((w[l] + sum[l]) / scale[l], lo[l], hi[l], mantissa, least);
 }
-QC_SIMD(round_floats,
-        (double *d, const double *w, const double *sum, const double *lo, const double *hi, const double *scale,
-         int mantissa, int least),
-        (d, w, sum, lo, hi, scale, mantissa, least))
 
 /* Bounds of the first column of a pair; its neighbour, not rounded yet, would be `other`. */
-static QC_INLINE void bound_first_body(double *restrict lo, double *restrict hi, const double *restrict x,
-                                       const double *restrict sum, const double *restrict other, double limit)
+QC_VECTOR(bound_first,
+          (double *restrict lo, double *restrict hi, const double *restrict x, const double *restrict sum,
+           const double *restrict other, double limit),
+          (lo, hi, x, sum, other, limit))
 {
     for (size_t l = 0; l < QC_LANES; l++) {
         const double is = x[l] + sum[l], above = is + other[l] - limit, below = -is - other[l] - limit,
@@ -67,35 +64,16 @@ static QC_INLINE void bound_first_body(double *restrict lo, double *restrict hi,
         if (is < 0 && other[l] < 0 && below > 0) lo[l] = least < 0 ? (least > lo[l] ? least : lo[l]) : 0;
     }
 }
-QC_SIMD(bound_first, (double *lo, double *hi, const double *x, const double *sum, const double *other, double limit),
-        (lo, hi, x, sum, other, limit))
 
 /* Bounds of the second column of a pair; its neighbour is `level`. */
-static QC_INLINE void bound_second_body(double *restrict lo, double *restrict hi, const double *restrict level,
-                                        double limit)
+QC_VECTOR(bound_second, (double *restrict lo, double *restrict hi, const double *restrict level, double limit),
+          (lo, hi, level, limit))
 {
     for (size_t l = 0; l < QC_LANES; l++) {
         const double above = limit - (level[l] > 0 ? level[l] : 0), below = -limit - (level[l] < 0 ? level[l] : 0);
         hi[l] = above < hi[l] ? above : hi[l];
         lo[l] = below > lo[l] ? below : lo[l];
     }
-}
-QC_SIMD(bound_second, (double *lo, double *hi, const double *level, double limit), (lo, hi, level, limit))
-
-static void round_pairs(double *d, const double *w, const double *sum, const double *lo, const double *hi,
-                        const struct qc_round_pairs *p, size_t column)
-{
-    const size_t other = column ^ 1;
-    double least[QC_LANES], most[QC_LANES], *level = p->level + column * QC_LANES;
-    memcpy(least, lo, sizeof least);
-    memcpy(most, hi, sizeof most);
-    if (other < p->count && p->known[other])
-        bound_second(least, most, p->level + other * QC_LANES, p->limit);
-    else if (other < p->count)
-        bound_first(least, most, w, sum, other > column ? w + QC_LANES : w - QC_LANES, p->limit);
-    round_steps(d, w, sum, least, most);
-    for (size_t l = 0; l < QC_LANES; l++) level[l] = round_level(w[l] - d[l], -0x1p20, 0x1p20);
-    p->known[column] = 1;
 }
 
 void qc_round_lanes(double *d, const double *w, const double *sum, const struct qc_round_grid *grid, size_t column)
@@ -106,9 +84,20 @@ void qc_round_lanes(double *d, const double *w, const double *sum, const struct 
                      grid->least);
     else if (grid->scale)
         round_scaled(d, w, sum, lo, hi, grid->scale + column * grid->step);
-    else if (grid->pairs)
-        round_pairs(d, w, sum, lo, hi, grid->pairs, column);
-    else
+    else if (grid->pairs) {
+        const struct qc_round_pairs *p = grid->pairs;
+        const size_t other = column ^ 1;
+        double least[QC_LANES], most[QC_LANES], *level = p->level + column * QC_LANES;
+        memcpy(least, lo, sizeof least);
+        memcpy(most, hi, sizeof most);
+        if (other < p->count && p->known[other])
+            bound_second(least, most, p->level + other * QC_LANES, p->limit);
+        else if (other < p->count)
+            bound_first(least, most, w, sum, other > column ? w + QC_LANES : w - QC_LANES, p->limit);
+        round_steps(d, w, sum, least, most);
+        for (size_t l = 0; l < QC_LANES; l++) level[l] = round_level(w[l] - d[l], -0x1p20, 0x1p20);
+        p->known[column] = 1;
+    } else
         round_steps(d, w, sum, lo, hi);
 }
 

@@ -23,8 +23,8 @@ static size_t rest_of(const struct panel *p)
 
 /* Subtracts column j of the factor from the rows below it, up to the diagonal. a: a block of `width` columns, rows
    `stride` apart. */
-static QC_INLINE void take_column_off_body(double *restrict a, size_t stride, size_t j, size_t width,
-                                           double *restrict column)
+QC_VECTOR(take_column_off, (double *restrict a, size_t stride, size_t j, size_t width, double *restrict column),
+          (a, stride, j, width, column))
 {
     for (size_t i = j + 1; i < width; i++) column[i] = a[i * stride + j];
     for (size_t i = j + 1; i < width; i++) {
@@ -33,8 +33,6 @@ static QC_INLINE void take_column_off_body(double *restrict a, size_t stride, si
         for (size_t k = j + 1; k <= i; k++) row[k] = __builtin_fma(by, column[k], row[k]);
     }
 }
-QC_SIMD(take_column_off, (double *a, size_t stride, size_t j, size_t width, double *column),
-        (a, stride, j, width, column))
 
 bool qc_factor_block(double *a, size_t stride, size_t width)
 {
@@ -50,8 +48,8 @@ bool qc_factor_block(double *a, size_t stride, size_t width)
     return true;
 }
 
-static QC_INLINE void qc_factor_solve_tile_body(double *restrict tile, const double *diagonal, size_t stride,
-                                                size_t width)
+QC_VECTOR_EXPORTED(qc_factor_solve_tile, (double *restrict tile, const double *diagonal, size_t stride, size_t width),
+                   (tile, diagonal, stride, width))
 {
     for (size_t j = 0; j < width; j++) {
         double *x = tile + j * QC_TILE;
@@ -64,8 +62,6 @@ static QC_INLINE void qc_factor_solve_tile_body(double *restrict tile, const dou
         for (size_t i = 0; i < QC_TILE; i++) x[i] /= diagonal[j * stride + j];
     }
 }
-QC_SIMD_EXPORTED(qc_factor_solve_tile, (double *tile, const double *diagonal, size_t stride, size_t width),
-                 (tile, diagonal, stride, width))
 
 static size_t tile_height(const struct panel *p, size_t tile)
 {

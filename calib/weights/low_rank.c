@@ -91,8 +91,9 @@ bool qc_low_rank_new(struct qc_low_rank *f, const struct qc_second_moments_layer
 }
 
 /* x[i] -= sum over s < count of u[s][column] u[s][i], s ascending; rows of u are `stride` apart. */
-static QC_INLINE void take_off_body(double *restrict x, const double *restrict u, size_t stride, size_t column,
-                                    size_t count, size_t w)
+QC_VECTOR(take_off,
+          (double *restrict x, const double *restrict u, size_t stride, size_t column, size_t count, size_t w),
+          (x, u, stride, column, count, w))
 {
     for (size_t first = 0; first < w; first += TILE) {
         const size_t end = w - first < TILE ? w : first + TILE;
@@ -102,20 +103,15 @@ static QC_INLINE void take_off_body(double *restrict x, const double *restrict u
         }
     }
 }
-QC_SIMD(take_off, (double *x, const double *u, size_t stride, size_t column, size_t count, size_t w),
-        (x, u, stride, column, count, w))
 
-/* Computes row t of U' from a column of H minus the earlier rows; updates the remaining diagonal. */
-static QC_INLINE void keep_row_body(double *restrict row, double *restrict left, const double *restrict column,
-                                    double root, size_t w)
+/* Makes a column of H minus the earlier rows row t of U'; updates the remaining diagonal. */
+QC_VECTOR(keep_row, (double *restrict row, double *restrict left, double root, size_t w), (row, left, root, w))
 {
     for (size_t i = 0; i < w; i++) {
-        row[i] = column[i] / root;
+        row[i] /= root;
         left[i] = __builtin_fma(-row[i], row[i], left[i]);
     }
 }
-QC_SIMD(keep_row, (double *row, double *left, const double *column, double root, size_t w),
-        (row, left, column, root, w))
 
 static size_t largest(const double *x, size_t n)
 {
@@ -145,7 +141,7 @@ static bool read_pivoted(struct qc_low_rank *f, const struct qc_second_moments_l
         for (size_t i = 0; centre && i < w; i++)
             row[i] += centre[i] * centre[at] - centre[i] * mean[at] - mean[i] * centre[at];
         take_off(row, rows, w, at, f->rank, w);
-        keep_row(row, left, row, sqrt(left[at]), w);
+        keep_row(row, left, sqrt(left[at]), w);
         left[at] = 0;
     }
     for (size_t i = 0; i < f->rank * w; i++) f->turned[i] = (float)rows[i];
@@ -153,11 +149,10 @@ static bool read_pivoted(struct qc_low_rank *f, const struct qc_second_moments_l
     return true;
 }
 
-static QC_INLINE void add_squares_body(double *restrict to, const float *restrict x, size_t n)
+QC_VECTOR(add_squares, (double *restrict to, const float *restrict x, size_t n), (to, x, n))
 {
     for (size_t i = 0; i < n; i++) to[i] += (double)x[i] * (double)x[i];
 }
-QC_SIMD(add_squares, (double *to, const float *x, size_t n), (to, x, n))
 
 bool qc_low_rank_read(struct qc_low_rank *f, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
                       size_t block, const double *centre, struct qc_status *st)

@@ -56,7 +56,7 @@ double qc_round_weights_input_noise(const struct qc_qparams *input, size_t group
 static const double BESIDE = 1e-4;
 
 /* Sums the squares of all weights, in lanes that are added up at the end. */
-static QC_INLINE void add_squares_body(double *restrict sum, const float *restrict x, size_t n)
+QC_VECTOR(add_squares, (double *restrict sum, const float *restrict x, size_t n), (sum, x, n))
 {
     enum { LANES = 16 };
     double lane[LANES] = {0};
@@ -65,7 +65,6 @@ static QC_INLINE void add_squares_body(double *restrict sum, const float *restri
     for (size_t i = n - n % LANES; i < n; i++) lane[0] += (double)x[i] * (double)x[i];
     for (size_t k = 0; k < LANES; k++) *sum += lane[k];
 }
-QC_SIMD(add_squares, (double *sum, const float *x, size_t n), (sum, x, n))
 
 bool qc_round_weights_pays(bool *pays, const struct qc_round_weights_layer *l, struct qc_status *st)
 {

@@ -329,11 +329,11 @@ static struct qc_round_grid blocks_of(const struct qc_round_weights_layer *l, co
                                   .least = levels.least};
 }
 
-static QC_INLINE void in_steps_body(double *restrict to, const float *restrict from, const float *restrict divisor)
+QC_VECTOR(in_steps, (double *restrict to, const float *restrict from, const float *restrict divisor),
+          (to, from, divisor))
 {
     for (size_t k = 0; k < QC_LANES; k++) to[k] = (double)(from[k] / divisor[k]);
 }
-QC_SIMD(in_steps, (double *to, const float *from, const float *divisor), (to, from, divisor))
 
 /* New weights of some outputs, and the resulting shifts of their means. */
 struct settling {
@@ -343,9 +343,10 @@ struct settling {
 
 /* Settles one column. The old weights are `from`; the new ones are x - d or x - nearest, in steps. means: of the input,
    and its excess over the input in the quantized network. */
-static QC_INLINE void settle_body(double *restrict made, struct settling *restrict s, const float *restrict from,
-                                  const double *restrict x, const double *restrict d, const double *restrict nearest,
-                                  const double means[2])
+QC_VECTOR(settle,
+          (double *restrict made, struct settling *restrict s, const float *restrict from, const double *restrict x,
+           const double *restrict d, const double *restrict nearest, const double means[2]),
+          (made, s, from, x, d, nearest, means))
 {
     const double mean = means[0], more = means[1];
     for (size_t k = 0; k < QC_LANES; k++) {
@@ -356,10 +357,6 @@ static QC_INLINE void settle_body(double *restrict made, struct settling *restri
         s->nearest_shift[k] += ((double)from[k] - (double)near) * mean + (double)near * more;
     }
 }
-QC_SIMD(settle,
-        (double *made, struct settling *s, const float *from, const double *x, const double *d, const double *nearest,
-         const double means[2]),
-        (made, s, from, x, d, nearest, means))
 
 /* Stores a weight, given in steps without the zero point. It lies on the grid but for the rounding of doubles. */
 static void put_weight(const struct qc_round_weights_layer *l, size_t element, double level, struct qc_levels levels)

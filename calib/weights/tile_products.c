@@ -157,13 +157,13 @@ void qc_lanes_add_up_f32(float *sum, size_t rows, const float *f, size_t stride,
     for (; r < rows; r++) floats_plain(sum + r * QC_LANES, f + r * stride, d, count);
 }
 
-static QC_INLINE void qc_lanes_carry_body(double *restrict sum, const double *restrict f, const double *restrict d,
-                                          size_t rows)
+QC_VECTOR_EXPORTED(qc_lanes_carry,
+                   (double *restrict sum, const double *restrict f, const double *restrict d, size_t rows),
+                   (sum, f, d, rows))
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t l = 0; l < QC_LANES; l++) sum[r * QC_LANES + l] = __builtin_fma(f[r], d[l], sum[r * QC_LANES + l]);
 }
-QC_SIMD_EXPORTED(qc_lanes_carry, (double *sum, const double *f, const double *d, size_t rows), (sum, f, d, rows))
 
 void qc_lanes_carry_all(double *sum, const double *const *f, const double *d, size_t first, size_t end, size_t count)
 {

@@ -7,7 +7,7 @@
 #include "cli/commands/cmd.h"
 #include "cli/outputs.h"
 #include "cli/terminal/screen.h"
-#include "datasets/stream/pack_data.h"
+#include "datasets/stream/data_writer.h"
 #include "quantize/setup/model.h"
 
 static bool report_packed(size_t rows, const struct qc_cli_options *o, const struct qc_warnings *w,

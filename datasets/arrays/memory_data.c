@@ -15,19 +15,6 @@
 #include "datasets/samples/dataset.h"
 #include "graph/types/number_format.h"
 
-struct qc_memory_array {
-    struct qc_data_entry entry;
-    int64_t dims[QC_DATA_RANK_MAX];
-    struct qc_preprocess preprocess;
-    double peak;
-    bool named_by_file;
-    size_t row_elements, row_bytes; /* of the largest */
-    const int64_t *sizes;           /* [samples][rank - 1]; NULL: all are dims */
-    const char *values;             /* borrowed; NULL: the rows are the reader's */
-    struct qc_row_reader reader;    /* read NULL: no reader */
-    void *user;
-};
-
 struct qc_memory_data {
     struct qc_arena *arena;
     char *name;
@@ -183,16 +170,6 @@ bool qc_memory_data_list(struct qc_data_list *out, const struct qc_memory_data *
                          struct qc_status *st)
 {
     struct qc_data_entry *entries = QC_NEW_ARRAY(a, struct qc_data_entry, m->count, st);
-    if (!entries) return false;
-    for (size_t i = 0; i < m->count; i++) entries[i] = m->arrays[i]->entry;
-    *out = (struct qc_data_list){.entries = entries, .count = m->count};
-    return true;
-}
-
-bool qc_memory_data_copy_list(struct qc_data_list *out, const struct qc_memory_data *m, struct qc_arena *a,
-                              struct qc_status *st)
-{
-    struct qc_data_entry *entries = QC_NEW_ARRAY(a, struct qc_data_entry, m->count, st);
     bool ok = entries != NULL;
     for (size_t i = 0; ok && i < m->count; i++) {
         struct qc_data_entry *e = &entries[i];
@@ -254,21 +231,6 @@ bool qc_memory_data_check(size_t *gone, struct qc_memory_data *m, const uint64_t
     }
     for (size_t i = 0; i < m->count; i++) m->arrays[i]->dims[0] -= (int64_t)*gone;
     return true;
-}
-
-const struct qc_preprocess *qc_memory_array_preprocess(const struct qc_memory_array *x)
-{
-    return &x->preprocess;
-}
-
-double qc_memory_array_peak(const struct qc_memory_array *x)
-{
-    return x->peak;
-}
-
-bool qc_memory_array_named_by_file(const struct qc_memory_array *x)
-{
-    return x->named_by_file;
 }
 
 bool qc_memory_array_copies(const struct qc_memory_array *x)

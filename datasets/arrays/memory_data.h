@@ -90,22 +90,27 @@ bool qc_dataset_open_memory(struct qc_dataset **out, const struct qc_memory_data
 
 /* Access to the arrays of datasets/arrays/memory_data.h as data sets; private to datasets/. */
 
-struct qc_memory_array;
+struct qc_memory_array {
+    struct qc_data_entry entry;
+    int64_t dims[QC_DATA_RANK_MAX];
+    struct qc_preprocess preprocess;
+    double peak;                    /* 0: none */
+    bool named_by_file;             /* qc_array.named_by_file */
+    size_t row_elements, row_bytes; /* of the largest */
+    const int64_t *sizes;           /* [samples][rank - 1]; NULL: all are dims */
+    const char *values;             /* borrowed; NULL: the rows are the reader's */
+    struct qc_row_reader reader;    /* read NULL: no reader */
+    void *user;
+};
 
-/* Lists the arrays in the order of addition. Names and shapes are borrowed from m. */
+/* Lists the arrays in the order of addition; the list outlives m. */
 bool qc_memory_data_list(struct qc_data_list *out, const struct qc_memory_data *m, struct qc_arena *a,
                          struct qc_status *st);
-/* The same with copies that outlive m. */
-bool qc_memory_data_copy_list(struct qc_data_list *out, const struct qc_memory_data *m, struct qc_arena *a,
-                              struct qc_status *st);
 const struct qc_memory_array *qc_memory_array_find(const struct qc_memory_data *m,
                                                    const char *name); /* NULL if there is none */
 
 /* Type and shape in the form of an open data set of a file, with id 0. */
 void qc_memory_array_shape(struct qc_h5_set *out, const struct qc_memory_array *x);
-const struct qc_preprocess *qc_memory_array_preprocess(const struct qc_memory_array *x);
-double qc_memory_array_peak(const struct qc_memory_array *x);        /* 0: none */
-bool qc_memory_array_named_by_file(const struct qc_memory_array *x); /* qc_array.named_by_file */
 bool qc_memory_array_copies(const struct qc_memory_array *x); /* qc_row_reader.copies; true if the rows are in memory */
 
 /* Must be called before the first row is read. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datasets/arrays/npy_array.h"
+#include "datasets/arrays/byte_source.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,9 +4,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "datasets/arrays/byte_source.h"
 #include "datasets/arrays/data_readers.h"
-#include "datasets/arrays/npy_array.h"
-#include "datasets/arrays/zip_file.h"
 
 /* The file of one array or of all members of an .npz. */
 struct file {

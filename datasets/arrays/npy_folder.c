@@ -4,9 +4,8 @@
 
 #include "base/checked.h"
 #include "base/scope.h"
+#include "datasets/arrays/byte_source.h"
 #include "datasets/arrays/data_readers.h"
-#include "datasets/arrays/npy_array.h"
-#include "datasets/arrays/zip_file.h"
 #include "datasets/samples/dataset.h"
 #include "datasets/samples/folder_list.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datasets/arrays/zip_file.h"
+#include "base/scope.h"
+#include "datasets/arrays/byte_source.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -247,9 +248,5 @@ bool qc_zip_unpack(struct qc_bytes *out, const struct qc_bytes *b, const struct 
         inflateEnd(&f->z);
     }
     free(f);
-    if (ok)
-        *out = room;
-    else
-        qc_bytes_close(&room);
-    return ok || qc_where(st, "member '%s'", m->name);
+    return QC_HAND_OVER_VALUE(ok, out, room, qc_bytes_close) || qc_where(st, "member '%s'", m->name);
 }

@@ -392,11 +392,7 @@ static bool open_archived(struct opened *out, const struct qc_archive *f, const 
         ok = qc_fail(st, QC_BAD_INPUT, "is not stored in the layout of this program; use the original file");
     s.rows = (size_t)dims[0];
     s.chunk_rows = s.rows < CHUNK_ROWS ? s.rows : CHUNK_ROWS;
-    if (ok)
-        *out = s;
-    else
-        close_set(&s);
-    return ok;
+    return QC_HAND_OVER_VALUE(ok, out, s, close_set);
 }
 
 /* Reads all rows. We undo the filters ourselves: HDF5 reads beyond a chunk whose stream is too short. The caller holds

@@ -236,13 +236,6 @@ static int64_t rows_that_fit(const struct qc_h5_set *s)
     return rows < ROWS_LEAST ? ROWS_LEAST : rows > ROWS_MOST ? ROWS_MOST : (int64_t)rows;
 }
 
-/* Returns the most bytes of all windows of a set. */
-static size_t row_windows_bytes(const struct qc_h5_set *s)
-{
-    return 4 * (size_t)least(rows_that_fit(s), s->dims[0]) *
-           s->row_bytes; /* two windows, the next one and the shared memory */
-}
-
 static bool has_rows(const struct qc_row_window *w, int64_t first, int64_t count)
 {
     return first >= w->first && count <= w->count && first - w->first <= w->count - count;
@@ -499,16 +492,6 @@ static bool check_set(struct qc_h5_set *s, int64_t *sizes, size_t size)
     return qc_mul_size(&s->row_bytes, s->row_elements, s->element);
 }
 
-/* Copies the entries' shapes that follow a set in an answer; NULL with *ok if there are none. */
-static int64_t *sizes_of(bool *ok, const struct qc_reply *reply, struct qc_status *st)
-{
-    const size_t bytes = reply->size - sizeof(struct qc_h5_set);
-    int64_t *sizes = bytes ? malloc(bytes) : NULL;
-    *ok = !bytes || sizes || qc_fail_memory(st, bytes);
-    if (sizes) memcpy(sizes, (char *)reply->data + sizeof(struct qc_h5_set), bytes);
-    return sizes;
-}
-
 bool qc_reader_set(struct qc_h5_set *out, struct qc_reader *r, const char *name, struct qc_status *st)
 {
     struct qc_h5_set s = {.id = 0};
@@ -517,8 +500,12 @@ bool qc_reader_set(struct qc_h5_set *out, struct qc_reader *r, const char *name,
     bool ok = qc_process_ask(&reply, r->process, work_set, name, strlen(name) + 1, r->size, st) &&
               (reply.size >= sizeof s || nonsense(st));
     if (ok) memcpy(&s, reply.data, sizeof s);
-    if (ok) sizes = sizes_of(&ok, &reply, st);
-    ok = ok && (check_set(&s, sizes, reply.size - sizeof s) || nonsense(st));
+    const size_t bytes = ok ? reply.size - sizeof s : 0; /* of the entries' shapes, which follow */
+    if (bytes && (sizes = malloc(bytes)))
+        memcpy(sizes, (char *)reply.data + sizeof s, bytes);
+    else if (bytes)
+        ok = qc_fail_memory(st, bytes);
+    ok = ok && (check_set(&s, sizes, bytes) || nonsense(st));
     free(reply.data);
     pthread_mutex_lock(&r->lock);
     struct open_set **more = ok && s.id == r->count + 1 ? realloc(r->sets, (size_t)s.id * sizeof *more) : NULL;
@@ -594,7 +581,8 @@ bool qc_reader_chunks(void **data, size_t *capacity, struct qc_h5_chunk *where, 
 
 size_t qc_reader_ahead_bytes(const struct qc_reader *r, const struct qc_h5_set *s, size_t count)
 {
-    return r->no_ahead || s->sizes || rows_are_large(s, count) ? 0 : row_windows_bytes(s);
+    if (r->no_ahead || s->sizes || rows_are_large(s, count)) return 0;
+    return 4 * (size_t)least(rows_that_fit(s), s->dims[0]) * s->row_bytes; /* 2 windows, the next, the shared memory */
 }
 
 void qc_reader_no_ahead(struct qc_reader *r)

@@ -303,17 +303,6 @@ static bool walk_link(struct walk *w, hid_t group, const char *name, H5L_type_t 
     return ok;
 }
 
-/* Describes a group of samples that cannot be read; opening it reports why. */
-static bool describe_unread(struct qc_data_entry *out, const char *name, struct qc_arena *a, struct qc_status *st)
-{
-    static const int64_t none[1];
-    *out = (struct qc_data_entry){.name = qc_arena_strdup(a, name, st),
-                                  .type = "group",
-                                  .dims = none,
-                                  .storage = "samples that cannot be read"};
-    return out->name != NULL;
-}
-
 /* Lists a group of samples as one entry. *done: it was one. */
 static bool take_samples(bool *done, struct walk *w, hid_t group, const struct qc_h5_names *n)
 {
@@ -327,9 +316,11 @@ static bool take_samples(bool *done, struct walk *w, hid_t group, const struct q
         qc_fail(w->st, QC_UNSUPPORTED, "more than %d data sets in one file", QC_H5_SETS_MAX);
     if (ok && w->st->code == QC_OK &&
         (w->entries = qc_arena_grown(w->a, w->entries, w->count, &w->capacity, sizeof *w->entries, w->st)) != NULL) {
+        static const int64_t none[1];
         struct qc_data_entry *e = &w->entries[w->count];
+        *e = (struct qc_data_entry){.type = "group", .dims = none, .storage = "samples that cannot be read"};
         *done = why.code == QC_OK ? h5_describe_group(e, &s, w->path, w->a, w->st)
-                                  : describe_unread(e, w->path, w->a, w->st);
+                                  : (e->name = qc_arena_strdup(w->a, w->path, w->st)) != NULL;
         w->count += *done;
     }
     if (s.memory_type > 0) H5Tclose((hid_t)s.memory_type);

@@ -62,13 +62,6 @@ static bool look_at_storage(struct qc_h5_set *s, size_t *cache, hid_t creation, 
     return true;
 }
 
-/* Returns the stored bytes of a data set; SIZE_MAX if its values may be in other data sets (virtual) or other files. */
-static size_t stored_bytes(hid_t set, hid_t creation, enum qc_follow follow)
-{
-    if (follow != QC_FOLLOW_NOTHING || H5Pget_layout(creation) == H5D_VIRTUAL) return SIZE_MAX;
-    return (size_t)H5Dget_storage_size(set);
-}
-
 /* Counts the chunks of a data set (1 if it has none) and those that a write reached, which allocates their storage. */
 static void count_written(size_t *pieces, size_t *written, hsize_t *chunk, hid_t set, hid_t space, hid_t creation)
 {
@@ -109,6 +102,22 @@ static bool reopen_with_cache(struct qc_h5_set *s, struct qc_h5_file *f, const c
     return s->id >= 0 || qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
 }
 
+/* Sets how elements of a type are read. */
+static bool take_type(struct qc_h5_element *e, struct qc_h5_set *s, hid_t type, struct qc_status *st)
+{
+    qc_h5_element_of(e, type);
+    if (e->dtype == QC_NONE)
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "its element type (%s) is neither an integer nor a float of up to 64 bits; store numbers",
+                       e->type);
+    s->dtype = e->dtype;
+    s->element = qc_dtype_size(e->dtype);
+    s->way = e->way;
+    s->bits = e->bits;
+    s->memory_type = qc_h5_memory_type(e, type);
+    return s->memory_type > 0 || qc_h5_fail(st, QC_BAD_INPUT, "damaged type");
+}
+
 static bool set_open(struct qc_h5_set *s, struct qc_h5_file *f, const char *name, struct qc_status *st)
 {
     hsize_t dims[H5S_MAX_RANK];
@@ -128,18 +137,9 @@ static bool set_open(struct qc_h5_set *s, struct qc_h5_file *f, const char *name
         bool ignored;
         return look_at_filters(s, &ignored, creation, st) && qc_h5_vlen_open(s, type, space, st);
     }
-    qc_h5_element_of(&element, type);
-    s->dtype = element.dtype;
-    s->way = element.way;
-    s->bits = element.bits;
-    if (s->dtype == QC_NONE)
-        return qc_fail(st, QC_UNSUPPORTED,
-                       "its element type (%s) is neither an integer nor a float of up to 64 bits; store numbers",
-                       element.type);
-    s->element = qc_dtype_size(s->dtype);
-    s->memory_type = qc_h5_memory_type(&element, type);
+    if (!take_type(&element, s, type, st)) return false;
     int rank = H5Sget_simple_extent_ndims(space);
-    if (s->memory_type < 0 || rank < 0 || H5Sget_simple_extent_dims(space, dims, NULL) != rank)
+    if (rank < 0 || H5Sget_simple_extent_dims(space, dims, NULL) != rank)
         return qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
     if (rank == 0) return qc_fail(st, QC_BAD_INPUT, "it is a single value; the first axis must be the sample");
     s->rank = (unsigned)rank;
@@ -151,7 +151,8 @@ static bool set_open(struct qc_h5_set *s, struct qc_h5_file *f, const char *name
     }
     if (!qc_mul_size(&s->row_bytes, s->row_elements, s->element))
         return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
-    s->stored = stored_bytes(object, creation, f->follow);
+    if (f->follow == QC_FOLLOW_NOTHING && H5Pget_layout(creation) != H5D_VIRTUAL)
+        s->stored = (size_t)H5Dget_storage_size(object); /* else values may be in other data sets or files */
     count_written(&s->pieces, &s->written, dims, object, space, creation);
     s->first_unwritten = s->written >= s->pieces ? -1 : s->written ? first_hole(s, dims) : 0;
     return look_at_storage(s, &cache, creation, qc_h5_stored_so(&element, type, (hid_t)s->memory_type), st) &&
@@ -263,15 +264,13 @@ struct qc_h5_ragged {
     const struct qc_h5_file *file;
 };
 
-static bool is_number(const char *name)
-{
-    return *name && strspn(name, "0123456789") == strlen(name);
-}
-
 bool qc_h5_like_samples(const struct qc_h5_names *n)
 {
     bool numbers = n->count > 0;
-    for (size_t i = 0; i < n->count && numbers; i++) numbers = is_number(n->text + n->list[i].at);
+    for (size_t i = 0; i < n->count && numbers; i++) {
+        const char *name = n->text + n->list[i].at;
+        numbers = *name && strspn(name, "0123456789") == strlen(name);
+    }
     return numbers || n->count > QC_H5_MEMBERS_LISTED;
 }
 
@@ -352,25 +351,6 @@ static hid_t open_member(const struct qc_h5_set *s, const struct qc_h5_file *f, 
     return ok ? object : -1;
 }
 
-static bool take_type(struct qc_h5_set *s, hid_t set, hid_t type, struct qc_status *st)
-{
-    struct qc_h5_element e;
-    bool ignored;
-    qc_h5_element_of(&e, type);
-    if (e.dtype == QC_NONE)
-        return qc_fail(st, QC_UNSUPPORTED,
-                       "its element type (%s) is neither an integer nor a float of up to 64 bits; store numbers",
-                       e.type);
-    s->dtype = e.dtype;
-    s->element = qc_dtype_size(e.dtype);
-    s->way = e.way;
-    s->bits = e.bits;
-    s->memory_type = qc_h5_memory_type(&e, type);
-    QC_H5_OWN creation = set >= 0 ? H5Dget_create_plist(set) : -1;
-    return (s->memory_type > 0 && (creation < 0 || look_at_filters(s, &ignored, creation, st))) ||
-           qc_h5_fail(st, QC_BAD_INPUT, "damaged type");
-}
-
 static bool same_type(const struct qc_h5_set *s, hid_t first, hid_t type, struct qc_status *st)
 {
     struct qc_h5_element e;
@@ -393,7 +373,15 @@ static bool look_at_member(struct qc_h5_set *s, hid_t *first, size_t i, struct q
     if (!ok) qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
     if (ok && i == 0 && H5Aexists(set, "name") > 0) /* data_writer.h gives each output this attribute */
         ok = qc_fail(st, QC_BAD_INPUT, "it is an output of a model, not a sample");
-    if (ok) ok = *first < 0 ? take_type(s, set, type, st) : same_type(s, *first, type, st);
+    if (ok && *first < 0) {
+        struct qc_h5_element e;
+        bool ignored;
+        QC_H5_OWN creation = H5Dget_create_plist(set);
+        ok = take_type(&e, s, type, st) &&
+             (look_at_filters(s, &ignored, creation, st) || qc_h5_fail(st, QC_BAD_INPUT, "damaged type"));
+    } else if (ok) {
+        ok = same_type(s, *first, type, st);
+    }
     if (ok && *first < 0) {
         size_t bytes;
         s->rank = (unsigned)rank + 1;
@@ -460,7 +448,7 @@ bool qc_h5_group_open(struct qc_h5_set *s, const struct qc_h5_file *f, struct qc
     return ok && settle(s, r->names.count, st);
 }
 
-/* Reads one sequence; the caller frees its memory. */
+/* Reads one sequence, which the caller frees: its elements are numbers, and HDF5 allocates with malloc by default. */
 static bool read_sequence(hvl_t *out, const struct qc_h5_set *s, hid_t type, size_t i)
 {
     const hsize_t start = i, one = 1;
@@ -470,11 +458,6 @@ static bool read_sequence(hvl_t *out, const struct qc_h5_set *s, hid_t type, siz
            H5Dread((hid_t)s->id, type, to, from, H5P_DEFAULT, out) >= 0;
 }
 
-static void reclaim(hvl_t *v)
-{
-    free(v->p); /* elements are numbers, and HDF5 allocates with malloc by default */
-}
-
 bool qc_h5_vlen_open(struct qc_h5_set *s, hid_t type, hid_t space, struct qc_status *st)
 {
     hsize_t count = 0;
@@ -482,8 +465,9 @@ bool qc_h5_vlen_open(struct qc_h5_set *s, hid_t type, hid_t space, struct qc_sta
     if (!begin(s, NULL, st)) return false;
     if (H5Sget_simple_extent_ndims(space) != 1 || H5Sget_simple_extent_dims(space, &count, NULL) != 1)
         return qc_fail(st, QC_UNSUPPORTED, "it holds sequences of variable length in another shape than one axis");
+    struct qc_h5_element e;
     QC_H5_OWN base = H5Tget_super(type);
-    if (base < 0 || !take_type(s, -1, base, st)) return false;
+    if (base < 0 || !take_type(&e, s, base, st)) return false;
     if (count > QC_DATA_LINKS_MAX)
         return qc_fail(st, QC_UNSUPPORTED, "more than %d sequences of variable length", QC_DATA_LINKS_MAX);
     s->rank = 2;
@@ -494,7 +478,7 @@ bool qc_h5_vlen_open(struct qc_h5_set *s, hid_t type, hid_t space, struct qc_sta
         if (memory < 0 || !read_sequence(&v, s, memory, i))
             return qc_h5_fail(st, QC_BAD_INPUT, "its values cannot be read; the file is damaged");
         s->ragged->sizes[i] = v.len > INT64_MAX ? -1 : (int64_t)v.len;
-        reclaim(&v);
+        free(v.p);
     }
     return settle(s, (size_t)count, st);
 }
@@ -511,7 +495,7 @@ static bool read_vlen(void *out, const struct qc_h5_set *s, size_t i, size_t cou
         memcpy(out, v.p, count * s->element);
     else if (ok)
         as_wanted(out, v.p, count, s);
-    reclaim(&v);
+    free(v.p);
     return ok;
 }
 

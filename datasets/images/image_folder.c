@@ -9,7 +9,7 @@
 #include "base/pool.h"
 #include "base/scope.h"
 #include "datasets/arrays/data_readers.h"
-#include "datasets/images/image_process.h"
+#include "datasets/images/image_plan.h"
 #include "datasets/samples/folder_list.h"
 
 /* Table of labels: lines `file,label` (RFC 4180); the first line may be a heading. */
@@ -323,15 +323,6 @@ static bool add_arrays(struct qc_memory_data *m, struct images *x, const char *n
     return qc_memory_data_add_reader(m, &array, &pixels, x, st) && add_labels(m, x, st);
 }
 
-/* For a list only: without a model the shape of the pixels is not known. */
-static bool list_images(struct qc_memory_data *m, struct images *x, struct qc_status *st)
-{
-    const int64_t count = (int64_t)x->count;
-    const struct qc_array files = {.name = "input", .rank = 1, .dims = &count};
-    return qc_memory_data_storage(m, "files", st) && qc_memory_data_add_unread(m, &files, "images", st) &&
-           add_labels(m, x, st);
-}
-
 bool qc_read_images(struct qc_memory_data *m, const struct qc_data_call *call, struct qc_status *st)
 {
     const struct qc_input_spec *input;
@@ -348,7 +339,11 @@ bool qc_read_images(struct qc_memory_data *m, const struct qc_data_call *call, s
     x->budget.memory_limit = call->options->memory_limit;
     bool ok = qc_data_folder_input(&input, call, st) && list_labelled(x, call->path, call->is_folder, st);
     if (ok && !input && !call->options->image) {
-        ok = list_images(m, x, st);
+        /* For a list only: without a model the shape of the pixels is not known. */
+        const int64_t count = (int64_t)x->count;
+        const struct qc_array files = {.name = "input", .rank = 1, .dims = &count};
+        ok = qc_memory_data_storage(m, "files", st) && qc_memory_data_add_unread(m, &files, "images", st) &&
+             add_labels(m, x, st);
         drop(x);
         return ok;
     }

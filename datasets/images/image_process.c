@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datasets/images/image_process.h"
+#include "datasets/images/image_plan.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
+#include "base/scope.h"
 #include "datasets/images/pixels.h"
 
 enum { SCANS_MAX = 200 }; /* progressive images with more scans only cost time */
@@ -121,9 +122,5 @@ bool qc_decode_jpeg(struct qc_pixels *out, const unsigned char *bytes, size_t si
         ok = qc_fail(st, QC_BAD_INPUT, "JPEG: %s", r.message);
     }
     jpeg_destroy_decompress(&j);
-    if (ok)
-        *out = p;
-    else
-        qc_pixels_free(&p);
-    return ok;
+    return QC_HAND_OVER_VALUE(ok, out, p, qc_pixels_free);
 }

@@ -3,6 +3,7 @@
 #include <webp/decode.h>
 #include <webp/demux.h>
 
+#include "base/scope.h"
 #include "datasets/images/pixels.h"
 
 /* Decodes the first frame onto a black canvas. */
@@ -42,9 +43,5 @@ bool qc_decode_webp(struct qc_pixels *out, const unsigned char *bytes, size_t si
     WebPDemuxReleaseChunkIterator(&exif);
     WebPDemuxReleaseIterator(&frame);
     WebPDemuxDelete(d);
-    if (ok)
-        *out = p;
-    else
-        qc_pixels_free(&p);
-    return ok;
+    return QC_HAND_OVER_VALUE(ok, out, p, qc_pixels_free);
 }

@@ -46,19 +46,18 @@ static const struct reader *reader_of(const struct qc_data_look *look)
 
 #define QC_KINDS "an HDF5 file, .npz, .npy, or a folder of images, .npy or .npz files"
 
-/* Finds the reader of a path; *out is NULL for HDF5. */
+/* Finds the reader of a path; *out is NULL for HDF5. is_folder may be NULL. */
 static bool find_reader(const struct reader **out, bool *is_folder, const char *path, enum qc_follow follow,
                         struct qc_status *st)
 {
     struct qc_data_look look = {.path = path, .follow = follow};
     struct stat info;
     *out = NULL;
-    *is_folder = false;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &info)) {
         qc_fail(st, qc_code_of_errno(errno), "cannot read %s: %s", path, strerror(errno));
     } else if (S_ISDIR(info.st_mode)) {
-        look.is_folder = *is_folder = true;
+        look.is_folder = true;
         if (!(*out = reader_of(&look)))
             qc_fail(st, QC_BAD_INPUT,
                     "%s is a folder without images (JPEG, PNG, WebP), .npy or .npz files; give " QC_KINDS, path);
@@ -72,6 +71,7 @@ static bool find_reader(const struct reader **out, bool *is_folder, const char *
         if (!(*out = reader_of(&look))) qc_fail(st, QC_BAD_INPUT, "%s is not a file of samples; give " QC_KINDS, path);
     }
     if (fd >= 0) close(fd);
+    if (is_folder) *is_folder = look.is_folder;
     return st->code == QC_OK;
 }
 
@@ -79,24 +79,21 @@ bool qc_data_is_hdf5(const char *path)
 {
     struct qc_status st = QC_STATUS_INIT;
     const struct reader *r;
-    bool is_folder;
-    return find_reader(&r, &is_folder, path, QC_FOLLOW_NOTHING, &st) && !r;
+    return find_reader(&r, NULL, path, QC_FOLLOW_NOTHING, &st) && !r;
 }
 
 bool qc_data_is_images(const char *path, enum qc_follow follow)
 {
     struct qc_status st = QC_STATUS_INIT;
     const struct reader *r;
-    bool is_folder;
-    return find_reader(&r, &is_folder, path, follow, &st) && r && r->read == qc_read_images;
+    return find_reader(&r, NULL, path, follow, &st) && r && r->read == qc_read_images;
 }
 
 bool qc_data_is_known(const char *path)
 {
     struct qc_status st = QC_STATUS_INIT;
     const struct reader *r;
-    bool is_folder;
-    return find_reader(&r, &is_folder, path, QC_FOLLOW_NOTHING, &st);
+    return find_reader(&r, NULL, path, QC_FOLLOW_NOTHING, &st);
 }
 
 bool qc_data_source_open(struct qc_memory_data **out, const struct qc_data_call *call, struct qc_status *st)
@@ -122,7 +119,7 @@ bool qc_data_list(struct qc_data_list *out, const char *path, enum qc_follow fol
     struct qc_reader *r;
     if (!qc_data_source_open(&m, &(struct qc_data_call){.path = path, .options = &options}, st)) return false;
     if (m) {
-        const bool ok = qc_memory_data_copy_list(out, m, a, st);
+        const bool ok = qc_memory_data_list(out, m, a, st);
         qc_memory_data_free(m);
         return ok;
     }

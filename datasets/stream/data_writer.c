@@ -191,14 +191,6 @@ static struct codecs *take_codec(struct qc_writer *w, struct qc_status *st)
     return NULL;
 }
 
-static void return_codec(struct qc_writer *w, struct codecs *c)
-{
-    pthread_mutex_lock(&w->lock);
-    c->next = w->idle;
-    w->idle = c;
-    pthread_mutex_unlock(&w->lock);
-}
-
 static bool same_shape(const struct output *o, const int64_t *dims, unsigned rank)
 {
     return rank == o->rank && (rank == 0 || memcmp(dims, o->dims, rank * sizeof *dims) == 0);
@@ -288,7 +280,12 @@ static struct parcel *pack_parcel(struct qc_writer *w, const struct output *o, s
     for (size_t i = 0; ok && each && i < rows; i++)
         ok = encode(&p->row[i], (const char *)data + i * each, each, qc_dtype_size(o->dtype), c ? c->codec : NULL,
                     at_once && !wide, st);
-    if (c) return_codec(w, c);
+    if (c) {
+        pthread_mutex_lock(&w->lock);
+        c->next = w->idle;
+        w->idle = c;
+        pthread_mutex_unlock(&w->lock);
+    }
     free(wide);
     if (ok) return p;
     parcel_free(p);
@@ -316,14 +313,6 @@ static bool scatter(struct qc_writer *w, struct output *o, const struct parcel *
     return true;
 }
 
-static bool write_member(struct output *o, const struct parcel *p, struct qc_status *st)
-{
-    if (p->rank != o->rank) return other_shape(o, st);
-    for (unsigned d = 0; d < p->rank; d++)
-        if (o->dims[d] != p->dims[d]) o->dims[d] = -1;
-    return qc_h5_scatter_add(&o->sink, (int64_t)p->unit, p->dims, p->rank, p->row[0].data, p->row[0].size, st);
-}
-
 static bool write_parcel(struct qc_writer *w, struct output *o, const struct parcel *p, struct qc_status *st)
 {
     bool ok = true;
@@ -332,7 +321,13 @@ static bool write_parcel(struct qc_writer *w, struct output *o, const struct par
         ok = open_sink(w, o, o->dims + (o->cut ? 1 : 0), o->rank - (o->cut ? 1 : 0), st);
     }
     if (ok && !o->scattered && !same_shape(o, p->dims, p->rank)) ok = scatter(w, o, p, st);
-    if (ok && o->scattered) ok = write_member(o, p, st);
+    if (ok && o->scattered) {
+        for (unsigned d = 0; d < p->rank && p->rank == o->rank; d++)
+            if (o->dims[d] != p->dims[d]) o->dims[d] = -1;
+        ok = p->rank == o->rank
+                 ? qc_h5_scatter_add(&o->sink, (int64_t)p->unit, p->dims, p->rank, p->row[0].data, p->row[0].size, st)
+                 : other_shape(o, st);
+    }
     for (size_t i = 0; ok && !o->scattered && i < p->rows; i++)
         ok = qc_h5_sink_append(&o->sink, (int64_t)(p->unit * p->rows + i), p->row[i].data, p->row[i].size, st);
     return ok || qc_where(st, "%s: output '%s'", w->path, o->name);

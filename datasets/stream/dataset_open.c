@@ -290,7 +290,7 @@ static bool own_preprocess(struct qc_preprocess *p, const struct qc_binding *b, 
     const char *text;
     struct qc_status why = QC_STATUS_INIT;
     if (b->array) {
-        *p = *qc_memory_array_preprocess(b->array);
+        *p = b->array->preprocess;
         return true;
     }
     if (!numbers(&p->scale, &p->scale_count, r, &b->set, "scale", a, st) ||
@@ -322,15 +322,6 @@ static bool check_channels(size_t count, const char *name, const struct qc_bindi
                    name, count, text);
 }
 
-/* Returns true if channels are the last axis: there are three values, and only the last axis has three. */
-static bool are_last(const struct qc_binding *b, const struct qc_preprocess *p)
-{
-    size_t most = p->scale_count;
-    if (p->mean_count > most) most = p->mean_count;
-    if (p->std_count > most) most = p->std_count;
-    return most == 3 && b->rank >= 3 && b->dims[1] != 3 && b->dims[b->rank - 1] == 3;
-}
-
 /* Fills sizes and conversion from set, dims and the tensor's type. */
 static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, const struct qc_preprocess *given,
                    struct qc_arena *a, struct qc_status *st)
@@ -354,7 +345,11 @@ static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, 
         *p = *given;
     else if (!own_preprocess(p, b, r, a, st))
         return false;
-    b->last = are_last(b, p);
+    /* True if channels are the last axis: there are three values, and only the last axis has three. */
+    size_t most = p->scale_count;
+    if (p->mean_count > most) most = p->mean_count;
+    if (p->std_count > most) most = p->std_count;
+    b->last = most == 3 && b->rank >= 3 && b->dims[1] != 3 && b->dims[b->rank - 1] == 3;
     *c =
         qc_binding_conversion(b, b->dims); /* factors of the product above; if sizes differ, recomputed for each unit */
     return check_channels(p->scale_count, "scale", b, given, st) &&
@@ -544,7 +539,7 @@ static bool bind_target(struct qc_dataset *ds, const struct qc_data_entry *e, st
     size_t n;
     ds->peak = b->set.dtype == QC_U8 && qc_preprocess_is_none(&b->conversion.preprocess) ? 255.0 : 1.0;
     if (b->array) {
-        if (qc_memory_array_peak(b->array) > 0) ds->peak = qc_memory_array_peak(b->array);
+        if (b->array->peak > 0) ds->peak = b->array->peak;
         return true;
     }
     if (!numbers(&peak, &n, ds->reader, &b->set, "peak", ds->arena, st)) return false;

@@ -271,8 +271,7 @@ const char *qc_dataset_inputs(const struct qc_dataset *ds, struct qc_arena *a, s
     for (size_t i = 0; i < ds->input_count; i++) {
         const struct qc_binding *b = &ds->bindings[i];
         static const char *const axes[] = {"", ":nhwc", ":nchw"};
-        const bool own_name =
-            !b->array || !qc_memory_array_named_by_file(b->array); /* parts are files of other names */
+        const bool own_name = !b->array || !b->array->named_by_file; /* parts are files of other names */
         fprintf(f, "%s: %s%s", b->input, own_name ? b->name : "", axes[b->axes]);
         qc_preprocess_print(f, &b->conversion.preprocess);
         fputc('\n', f);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datasets/stream/pack_data.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/shared_object.h"
+#include "base/user_code.h"
 
 enum { OPERANDS_MAX = 64 };
 

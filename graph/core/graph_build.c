@@ -282,7 +282,7 @@ bool qc_graph_fix_input(struct qc_graph *g, size_t i, const struct qc_shape *sha
 }
 
 /* Smallest and largest byte after `flip`, which maps the order of signed bytes to that of unsigned ones. */
-static QC_INLINE void extremes_body(uint8_t *lo, uint8_t *hi, const uint8_t *x, size_t n, uint8_t flip)
+QC_VECTOR(extremes, (uint8_t * lo, uint8_t *hi, const uint8_t *x, size_t n, uint8_t flip), (lo, hi, x, n, flip))
 {
     uint8_t low = UINT8_MAX, high = 0;
     for (size_t i = 0; i < n; i++) {
@@ -293,7 +293,6 @@ static QC_INLINE void extremes_body(uint8_t *lo, uint8_t *hi, const uint8_t *x, 
     *lo = low;
     *hi = high;
 }
-QC_SIMD(extremes, (uint8_t * lo, uint8_t *hi, const uint8_t *x, size_t n, uint8_t flip), (lo, hi, x, n, flip))
 
 /* For bytes, the type of most weights. The result is cached for all graphs with the tensor. */
 static bool bytes_within(const struct qc_tensor *t, struct qc_levels levels)

@@ -145,7 +145,7 @@ bool qc_saturates_in_pairs(const struct qc_uses *uses, const struct qc_node *n)
 }
 
 /* Returns the largest sum of one sign of x[k] and y[k], n of them. */
-static QC_INLINE void largest_sum_body(int32_t *out, const int8_t *x, const int8_t *y, int64_t n)
+QC_VECTOR(largest_sum, (int32_t * out, const int8_t *x, const int8_t *y, int64_t n), (out, x, y, n))
 {
     int32_t most = 0;
     for (int64_t k = 0; k < n; k++) {
@@ -155,7 +155,6 @@ static QC_INLINE void largest_sum_body(int32_t *out, const int8_t *x, const int8
     }
     *out = most;
 }
-QC_SIMD(largest_sum, (int32_t * out, const int8_t *x, const int8_t *y, int64_t n), (out, x, y, n))
 
 /* Contiguous channels, as in the weight of a MatMul, go together. */
 static bool pairs_fit(const struct qc_tensor *weights, const struct qc_pair_order *o, int32_t limit)

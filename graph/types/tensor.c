@@ -379,8 +379,10 @@ void qc_tensor_ints(int32_t *out, const struct qc_tensor *t, size_t first, size_
 }
 
 /* Adds one element of each of n channels. */
-static QC_INLINE void add_parts_body(int64_t *restrict above, int64_t *restrict below, const int32_t *restrict v,
-                                     const int32_t *restrict zero, bool zeros, size_t n)
+QC_VECTOR(add_parts,
+          (int64_t *restrict above, int64_t *restrict below, const int32_t *restrict v, const int32_t *restrict zero,
+           bool zeros, size_t n),
+          (above, below, v, zero, zeros, n))
 {
     if (zeros)
         for (size_t k = 0; k < n; k++) {
@@ -395,10 +397,6 @@ static QC_INLINE void add_parts_body(int64_t *restrict above, int64_t *restrict 
             below[k] += d < 0 ? d : 0;
         }
 }
-QC_SIMD(add_parts,
-        (int64_t *restrict above, int64_t *restrict below, const int32_t *restrict v, const int32_t *restrict zero,
-         bool zeros, size_t n),
-        (above, below, v, zero, zeros, n))
 
 static void parts_of(int64_t *above, int64_t *below, const struct qc_tensor *t, size_t channels, size_t inner,
                      const int32_t *zero, size_t zero_count)

@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "calib/ablation.h"
 #include "calib/ranges/calibrate.h"
-#include "calib/ranges/expected_error.h"
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/statistics/collection.h"
 #include "calib/weights/round_weights.h"

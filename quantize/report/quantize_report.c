@@ -61,12 +61,12 @@ static QC_INLINE void set_term(struct terms *restrict t, size_t i, float x, doub
     t->gone[i] = t->level[i] == t->zero[i] ? t->there[i] : 0;
 }
 
-static QC_INLINE void find_terms_body(struct terms *restrict t, const float *restrict x, size_t n, double lo, double hi)
+QC_VECTOR(find_terms, (struct terms *restrict t, const float *restrict x, size_t n, double lo, double hi),
+          (t, x, n, lo, hi))
 {
     for (size_t i = 0; i < n; i++)
         set_term(t, i, x[i], __builtin_nearbyint((double)x[i] / t->scale[i]) + t->zero[i], lo, hi);
 }
-QC_SIMD(find_terms, (struct terms * t, const float *x, size_t n, double lo, double hi), (t, x, n, lo, hi))
 
 static void find_terms_of_floats(struct terms *t, const float *x, size_t n, struct qc_levels levels, double lo,
                                  double hi)

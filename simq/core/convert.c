@@ -370,21 +370,19 @@ static void convert_channel(void *user, size_t i)
     own.from_zero += i;
     own.to_zero += i;
     struct qc_view y = *of->y, x = *of->x;
-    const struct qc_view *const views[] = {&y, &x};
     y.dim[axis] = x.dim[axis] = 1;
     y.data = (char *)y.data + (int64_t)i * y.stride[axis] * (int64_t)qc_dtype_size(own.to);
     x.data = (char *)x.data + (int64_t)i * x.stride[axis] * (int64_t)qc_dtype_size(own.from);
-    qc_view_each(2, views, strided_convert, &own);
+    qc_view_each(2, QC_VIEWS(&y, &x), strided_convert, &own);
 }
 
 void qc_convert_view(const struct qc_convert *c, const struct qc_view *y, const struct qc_view *x)
 {
     enum { SHARED_LEAST = 1 << 18 }; /* elements: smaller views convert faster on one thread */
     const size_t count = c->rounding.count, n = qc_view_count(y);
-    const struct qc_view *const whole[] = {y, x};
     struct qc_convert own = *c;
     if (count == 1) {
-        qc_view_each(2, whole, strided_convert, &own);
+        qc_view_each(2, QC_VIEWS(y, x), strided_convert, &own);
         return;
     }
     if (qc_view_same_order(y, x) && y->stride[c->axis] == 1) {

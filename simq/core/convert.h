@@ -7,7 +7,6 @@
 
 #include "arith/real_steps.h"
 #include "arith/requantize.h"
-#include "arith/table.h"
 #include "base/arena.h"
 #include "simq/core/kernel.h"
 

@@ -28,8 +28,7 @@ static bool run_affine_binary(const struct qc_run *r, struct qc_status *st)
 {
     struct qc_qbinary s = *(const struct qc_qbinary *)r->state;
     const struct qc_view a = qc_view_broadcast(&r->in[0], &r->out[0]), b = qc_view_broadcast(&r->in[1], &r->out[0]);
-    const struct qc_view *const views[] = {&r->out[0], &a, &b};
-    qc_view_each(3, views, binary_run, &s);
+    qc_view_each(3, QC_VIEWS(&r->out[0], &a, &b), binary_run, &s);
     return true;
 }
 
@@ -82,9 +81,8 @@ static bool run_mean(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *x = &r->in[0], *y = &r->out[0];
     struct qc_view wide, sums;
     qc_mean_sums(&sums, &wide, &s->over, r, QC_F64);
-    const struct qc_view *const adding[] = {x, &wide}, *const rounding[] = {y, &sums};
-    qc_view_each(2, adding, sum_run, NULL);
-    qc_view_each(2, rounding, single_run, NULL);
+    qc_view_each(2, QC_VIEWS(x, &wide), sum_run, NULL);
+    qc_view_each(2, QC_VIEWS(y, &sums), single_run, NULL);
     qc_rounding_view(&s->rounding, 0, y, y);
     return true;
 }

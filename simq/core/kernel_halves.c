@@ -44,8 +44,7 @@ QC_NARROW(narrow_bfloat, qc_float_to_bfloat)
 
 static void convert_halves(const struct qc_view *to, const struct qc_view *from)
 {
-    const struct qc_view *const views[] = {to, from};
-    qc_view_each(2, views,
+    qc_view_each(2, QC_VIEWS(to, from),
                  from->dtype == QC_F16    ? widen_half
                  : from->dtype == QC_BF16 ? widen_bfloat
                  : to->dtype == QC_F16    ? narrow_half

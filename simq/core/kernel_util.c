@@ -84,29 +84,28 @@ bool qc_kernel_axis(int *axis, const struct qc_prepare *p, int64_t otherwise, st
     return qc_axis_of(axis, qc_attr_int(p->node, "axis", otherwise), p->in[0].rank, st);
 }
 
-bool qc_walk_begin(struct qc_walk *w, unsigned count, const struct qc_view *const views[], unsigned without)
+struct qc_walk qc_walk_of(unsigned count, const struct qc_view *const views[], unsigned without)
 {
-    *w = (struct qc_walk){.rank = views[0]->rank, .count = count};
-    bool any = true;
-    for (int d = 0; d < w->rank; d++) {
-        w->dim[d] = without >> d & 1 ? 1 : views[0]->dim[d];
-        if (views[0]->dim[d] == 0) any = false;
-        for (unsigned k = 0; k < count; k++) w->stride[k][d] = views[k]->stride[d];
+    struct qc_walk w = {.more = true, .rank = views[0]->rank, .count = count};
+    for (int d = 0; d < w.rank; d++) {
+        w.dim[d] = without >> d & 1 ? 1 : views[0]->dim[d];
+        w.more = w.more && views[0]->dim[d] != 0;
+        for (unsigned k = 0; k < count; k++) w.stride[k][d] = views[k]->stride[d];
     }
-    return any;
+    return w;
 }
 
-bool qc_walk_next(struct qc_walk *w)
+void qc_walk_next(struct qc_walk *w)
 {
     for (int d = w->rank; d-- > 0;) {
         if (++w->index[d] < w->dim[d]) {
             for (unsigned k = 0; k < w->count; k++) w->at[k] += w->stride[k][d];
-            return true;
+            return;
         }
         for (unsigned k = 0; k < w->count; k++) w->at[k] -= (w->dim[d] - 1) * w->stride[k][d];
         w->index[d] = 0;
     }
-    return false;
+    w->more = false;
 }
 
 static void swap_dims(unsigned count, struct qc_view views[], unsigned *marked, int a, int b)
@@ -196,9 +195,7 @@ void qc_view_copy_mapped(const struct qc_view *to, const struct qc_view *from, c
     int inner = -1;
     for (int d = to->rank; d-- > 0;)
         if (to->dim[d] > 1 && (inner < 0 || to->stride[d] < to->stride[inner])) inner = d;
-    const struct qc_view *const views[] = {to};
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 1, views, inner < 0 ? 0 : 1U << inner); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, inner < 0 ? 0 : 1U << inner, to) {
         int64_t at = 0;
         for (int d = 0; d < to->rank; d++)
             if (d != inner) at += (map[d] ? map[d][w.index[d]] : w.index[d]) * from->stride[d];
@@ -239,8 +236,7 @@ void qc_view_fill(const struct qc_view *to, const void *element)
     case 4: f.bits = *(const uint32_t *)element; break;
     case 8: f.bits = *(const uint64_t *)element; break;
     }
-    const struct qc_view *const views[] = {to};
-    qc_view_each(1, views, fill_run, &f);
+    qc_view_each(1, QC_VIEWS(to), fill_run, &f);
 }
 
 static int64_t saturated(double value, double lo, double hi, int64_t least, int64_t most)
@@ -299,9 +295,7 @@ bool qc_kernel_choose(struct qc_prepare *p, const struct qc_kernel_row *rows, si
 
 void qc_lines_each(const struct qc_view *y, const struct qc_view *x, int axis, qc_line_fn *fn, const void *user)
 {
-    const struct qc_view *const views[] = {y, x};
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 2, views, 1U << axis); more; more = qc_walk_next(&w))
+    QC_WALK(w, 1U << axis, y, x)
         fn(user, qc_at(y, w.at[0]), qc_at(x, w.at[1]), x->dim[axis], y->stride[axis], x->stride[axis]);
 }
 

@@ -2,6 +2,7 @@
 /* Inside simq/: helpers that several kernels share. */
 #pragma once
 
+#include "graph/core/graph.h"
 #include "simq/core/kernel.h"
 
 /* Types with arithmetic, as X(NAME, C type). 16-bit floats are only moved and cast. */
@@ -98,16 +99,20 @@ static inline void qc_kernel_put_real(const struct qc_view *v, int64_t offset, d
 
 /* Visits all index vectors of a box, the last dimension fastest, and tracks element offsets in up to 4 views. */
 struct qc_walk {
+    bool more; /* false: all are visited */
     int rank;
     unsigned count;
     int64_t dim[QC_RANK_MAX], index[QC_RANK_MAX];
     int64_t stride[4][QC_RANK_MAX];
     int64_t at[4]; /* offset of the current index in each view */
 };
-/* Starts at index 0; returns false if the box is empty. The dims are those of views[0]; dimensions in the bit set
-   `without` stay at 0. */
-bool qc_walk_begin(struct qc_walk *w, unsigned count, const struct qc_view *const views[], unsigned without);
-bool qc_walk_next(struct qc_walk *w); /* returns false at the end */
+/* Starts at index 0. The dims are those of views[0]; dimensions in the bit set `without` stay at 0. */
+struct qc_walk qc_walk_of(unsigned count, const struct qc_view *const views[], unsigned without);
+void qc_walk_next(struct qc_walk *w);
+/* A loop with its own struct qc_walk w over the views that follow. */
+#define QC_WALK(w, without, ...)                                                                                       \
+    for (struct qc_walk w = qc_walk_of(sizeof QC_VIEWS(__VA_ARGS__) / sizeof(void *), QC_VIEWS(__VA_ARGS__), without); \
+         w.more; qc_walk_next(&w))
 
 /* Calls fn for every line of n elements along an axis of x and of y, which has the same dims. */
 typedef void qc_line_fn(const void *user, void *y, const void *x, int64_t n, int64_t y_step, int64_t x_step);
@@ -149,3 +154,21 @@ bool qc_mean_of(struct qc_mean *out, struct qc_prepare *p, size_t size, struct q
    input (`wide`). t: type of the sums, of the size given to qc_mean_of. */
 void qc_mean_sums(struct qc_view *sums, struct qc_view *wide, const struct qc_mean *m, const struct qc_run *r,
                   enum qc_dtype t);
+
+/* Inside simq/: scores of the classifiers of ai.onnx.ml, as ONNX Runtime computes them. */
+
+/* Attribute post_transform. */
+enum qc_scores { QC_SCORES_NONE, QC_SCORES_LOGISTIC, QC_SCORES_SOFTMAX, QC_SCORES_SOFTMAX_ZERO, QC_SCORES_PROBIT };
+
+bool qc_scores_of(enum qc_scores *out, const struct qc_node *n, struct qc_status *st);
+
+/* What the one score s of two classes means. */
+enum qc_scores_form {
+    QC_SCORES_PLAIN, /* nothing: there are as many scores as classes, or the other one stays 0 */
+    QC_SCORES_SHARE, /* 1 - s and s */
+    QC_SCORES_SIGN   /* -s and s */
+};
+
+/* Writes `width` scores from count sums. */
+void qc_scores_set(float *y, size_t width, const double *v, size_t count, enum qc_scores transform,
+                   enum qc_scores_form form);

@@ -95,13 +95,12 @@ static void round_channel(void *user, size_t c)
     const int axis = of->axis;
     struct qc_rounding one = qc_rounding_channel(of->r, c);
     struct qc_view y = *of->y, x = *of->x;
-    const struct qc_view *const views[] = {&y, &x};
     if (of->r->count > 1) {
         y.dim[axis] = x.dim[axis] = 1;
         y.data = (float *)y.data + (int64_t)c * y.stride[axis];
         x.data = (float *)x.data + (int64_t)c * x.stride[axis];
     }
-    qc_view_each(2, views, strided_rounding, &one);
+    qc_view_each(2, QC_VIEWS(&y, &x), strided_rounding, &one);
 }
 
 void qc_rounding_view(const struct qc_rounding *r, int axis, const struct qc_view *y, const struct qc_view *x)

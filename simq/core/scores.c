@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "simq/core/scores.h"
+#include "simq/core/kernel_util.h"
 
 #include <math.h>
 #include <string.h>

@@ -41,4 +41,5 @@ void qc_view_copy(const struct qc_view *to, const struct qc_view *from);
 /* Loops over up to 4 views of the same dims. Dimensions are sorted by the strides of the first view and merged if
    possible. fn gets inner runs of n elements with a constant stride per view. */
 typedef void qc_view_run_fn(void *user, int64_t n, void *const data[], const int64_t stride[]);
+#define QC_VIEWS(...) ((const struct qc_view *const[]){__VA_ARGS__})
 void qc_view_each(unsigned count, const struct qc_view *const views[], qc_view_run_fn *fn, void *user);

@@ -209,7 +209,6 @@ static bool store_run(const struct qc_run *r, struct qc_status *st)
 {
     const struct store *s = r->state;
     struct qc_view y = r->out[0], x = r->in[0];
-    const struct qc_view *const views[] = {&y, &x};
     if (s->count > 1) y.dim[s->axis] = x.dim[s->axis] = 1;
     for (size_t c = 0; c < s->count; c++) {
         struct store_call call = {.dtype = s->dtype, .zero = s->zero_point[c]};
@@ -217,7 +216,7 @@ static bool store_run(const struct qc_run *r, struct qc_status *st)
             y.data = (char *)r->out[0].data + (int64_t)c * y.stride[s->axis] * (int64_t)qc_dtype_size(y.dtype);
             x.data = (char *)r->in[0].data + (int64_t)c * x.stride[s->axis] * (int64_t)qc_dtype_size(x.dtype);
         }
-        qc_view_each(2, views, store_each, &call);
+        qc_view_each(2, QC_VIEWS(&y, &x), store_each, &call);
     }
     return true;
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "calib/metrics/accuracy.h"
-#include "calib/metrics/interval.h"
 #include "calib_case.h"
 #include "tests/graph_reader/test_graph.h"
 

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "arith/float_level.h"
-#include "calib/ranges/expected_error.h"
+#include "calib/ranges/quantizer_channels.h"
 #include "calib_case.h"
 
 enum { EACH = 4096, SAMPLES = 40 };

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-#include "calib/ranges/expected_error.h"
+#include "calib/ranges/quantizer_channels.h"
 #include "calib_case.h"
 
 static struct qc_histogram *seen(bool integers)

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "datasets/arrays/npy_array.h"
-#include "datasets/arrays/zip_file.h"
+#include "datasets/arrays/byte_source.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

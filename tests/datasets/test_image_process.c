@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "datasets/images/image_process.h"
+#include "datasets/images/image_plan.h"
 
 static const char *const files[] = {"a.jpg", "rgb.png", "lossy.webp", "no_such.png"};
 

@@ -8,7 +8,7 @@
 
 #include "base/pool.h"
 #include "simq/core/convert.h"
-#include "simq/kernels/integer/int_pack.h"
+#include "simq/kernels/integer/int_mac.h"
 #include "simq/kernels/integer/tile.h"
 #include "simq/plan/plan.h"
 #include "tests/graph_reader/graph_reader.h"

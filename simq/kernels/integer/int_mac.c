@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "graph/types/tensor.h"
-#include "simq/kernels/integer/tile_amx.h"
+#include "simq/kernels/integer/tile.h"
 
 enum { ROWS = QC_TILE_ROWS, SLACK = 64 };
 

@@ -5,7 +5,7 @@
 #include "arith/contract.h"
 #include "base/simd.h"
 #include "simq/kernels/integer/int_mac.h"
-#include "simq/kernels/integer/tile_amx.h"
+#include "simq/kernels/integer/tile.h"
 
 /* FEW_QUADS: sums of fewer products are converted many at a time, since a call takes long beside them. */
 enum { ROWS = QC_TILE_ROWS, FEW_QUADS = 64, SLACK = 64 };

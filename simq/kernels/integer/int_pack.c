@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "simq/kernels/integer/int_pack.h"
+#include "simq/kernels/integer/int_mac.h"
 
 #include <string.h>
 

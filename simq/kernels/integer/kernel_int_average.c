@@ -90,9 +90,7 @@ static bool run_int_average(const struct qc_run *r, struct qc_status *st)
 {
     const struct average *s = r->state;
     const struct qc_view *x = &r->in[0], *y = &r->out[0];
-    const struct qc_view *const views[] = {y};
-    struct qc_walk walk;
-    for (bool more = qc_walk_begin(&walk, 1, views, 0); more; more = qc_walk_next(&walk)) {
+    QC_WALK(walk, 0, y) {
         int64_t o[3] = {0};
         for (int d = s->missing; d < 3; d++) o[d] = walk.index[2 + d - s->missing];
         const int32_t q = average_at(s, x, walk.index[0] * x->stride[0] + walk.index[1] * x->stride[1], o);
@@ -172,8 +170,7 @@ static bool run_int_mean(const struct qc_run *r, struct qc_status *st)
     struct mean s = *(const struct mean *)r->state;
     struct qc_view wide, sums;
     qc_mean_sums(&sums, &wide, &s.over, r, QC_I32);
-    const struct qc_view *const views[] = {&r->in[0], &wide};
-    qc_view_each(2, views, sum_each, &s);
+    qc_view_each(2, QC_VIEWS(&r->in[0], &wide), sum_each, &s);
     qc_convert_view(&s.convert, &r->out[0], &sums);
     return true;
 }

@@ -86,8 +86,7 @@ static bool run_int_binary(const struct qc_run *r, struct qc_status *st)
 {
     struct call c = {.s = r->state, .type = {r->out[0].dtype, r->in[0].dtype, r->in[1].dtype}};
     const struct qc_view a = qc_view_broadcast(&r->in[0], &r->out[0]), b = qc_view_broadcast(&r->in[1], &r->out[0]);
-    const struct qc_view *const views[] = {&r->out[0], &a, &b};
-    qc_view_each(3, views, each, &c);
+    qc_view_each(3, QC_VIEWS(&r->out[0], &a, &b), each, &c);
     return true;
 }
 

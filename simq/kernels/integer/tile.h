@@ -70,6 +70,20 @@ struct qc_tile_set {
     qc_depthwise_pair_fn *depthwise_pair;               /* NULL: not available */
     qc_depthwise_line_fn *depthwise_line;               /* NULL: not available */
     enum qc_taps taps;                                  /* weight packing of narrow_depthwise */
-    bool amx;                                           /* simq/kernels/integer/tile_amx.h */
+    bool amx;                                           /* simq/kernels/integer/tile.h */
 };
 struct qc_tile_set qc_tile_set_of(enum qc_isa isa);
+
+/* Inside simq/: the sums of simq/kernels/integer/tile.h for many rows at a time, with AMX registers of 16 rows of 64
+   bytes. Uint8 times int8, exact modulo 2^32. */
+
+enum { QC_AMX_ROWS = 16, QC_AMX_TILES = 4 /* of sums at a time */, QC_AMX_SUMS = 16 * 16 * QC_AMX_TILES };
+
+/* Configures the registers of this thread for tiles of 1 to 16 rows and runs of `quads` groups of four bytes, until
+   qc_amx_end. */
+void qc_amx_begin(int rows, size_t quads);
+void qc_amx_end(void);
+
+/* Computes `tiles` tiles, one below the other, each of the rows given to qc_amx_begin. tiles * blocks is at most
+   QC_AMX_TILES. t->acc: [tiles * rows][16 * blocks]. */
+void qc_amx_tile(const struct qc_tile *t, int rows, int tiles, int blocks);

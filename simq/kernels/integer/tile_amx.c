@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "simq/kernels/integer/tile_amx.h"
+#include "simq/kernels/integer/tile.h"
 
 #include "base/simd.h"
 

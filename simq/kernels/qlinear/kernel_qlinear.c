@@ -7,7 +7,7 @@
 
 #include "arith/params.h"
 #include "arith/qbinary.h"
-#include "arith/table.h"
+#include "arith/requantize.h"
 #include "simq/kernels/real/unary.h"
 
 struct qc_qlinear_operand qc_qlinear_at(const struct qc_run *r, const struct qc_qlinear_places *p)
@@ -89,8 +89,7 @@ static bool run_qlinear_binary(const struct qc_run *r, struct qc_status *st)
     const enum qc_dtype t = r->out[0].dtype;
     struct qc_qbinary f = qc_qbinary_onnx(s->op, parameters, qc_levels_of(t, false));
     const struct qc_view va = qc_view_broadcast(a.value, &r->out[0]), vb = qc_view_broadcast(b.value, &r->out[0]);
-    const struct qc_view *const views[] = {&r->out[0], &va, &vb};
-    qc_view_each(3, views, qc_dtype_info(t)->is_signed ? signed_run : unsigned_run, &f);
+    qc_view_each(3, QC_VIEWS(&r->out[0], &va, &vb), qc_dtype_info(t)->is_signed ? signed_run : unsigned_run, &f);
     return true;
 }
 
@@ -204,11 +203,10 @@ static bool run_qlinear_where(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *to = &r->out[0];
     const struct qc_view vc = qc_view_broadcast(&r->in[s->condition], to), vx = qc_view_broadcast(x.value, to),
                          vy = qc_view_broadcast(y.value, to);
-    const struct qc_view *const views[] = {to, &vc, &vx, &vy};
     struct choice f;
     requantize_table(f.x, r, &x, &s->result);
     requantize_table(f.y, r, &y, &s->result);
-    qc_view_each(4, views, choose_run, &f);
+    qc_view_each(4, QC_VIEWS(to, &vc, &vx, &vy), choose_run, &f);
     return true;
 }
 

@@ -8,7 +8,7 @@
 
 #include "arith/contract.h"
 #include "arith/real_steps.h"
-#include "arith/table.h"
+#include "arith/requantize.h"
 #include "simq/kernels/qlinear/kernel_qlinear.h"
 
 /* Rows of x times columns of w: for each matrix of the batch and each of `groups` groups, R rows and N columns of K

@@ -277,8 +277,7 @@ static bool run_binary(const struct qc_run *r, struct qc_status *st)
     struct work w = {.zero = false};
     const struct qc_view *to = &r->out[0];
     const struct qc_view a = qc_view_broadcast(&r->in[0], to), b = qc_view_broadcast(&r->in[1], to);
-    const struct qc_view *const views[] = {to, &a, &b};
-    qc_view_each(3, views, (*state)->fn, &w);
+    qc_view_each(3, QC_VIEWS(to, &a, &b), (*state)->fn, &w);
     return !w.zero || qc_fail(st, QC_BAD_INPUT, "an integer is divided by zero");
 }
 
@@ -329,9 +328,8 @@ static bool run_fold(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *to = &r->out[0];
     for (unsigned k = 0; k < r->input_count; k++) {
         const struct qc_view from = qc_view_broadcast(&r->in[k], to);
-        const struct qc_view *const views[] = {to, to, &from};
         if (k)
-            qc_view_each(3, views, row->fn, NULL);
+            qc_view_each(3, QC_VIEWS(to, to, &from), row->fn, NULL);
         else if (from.data != to->data)
             qc_view_copy(to, &from);
     }
@@ -385,7 +383,6 @@ static bool run_where(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *to = &r->out[0];
     const struct qc_view c = qc_view_broadcast(&r->in[0], to), x = qc_view_broadcast(&r->in[1], to),
                          y = qc_view_broadcast(&r->in[2], to);
-    const struct qc_view *const views[] = {to, &c, &x, &y};
     qc_view_run_fn *fn = NULL;
     switch (qc_dtype_size(to->dtype)) {
     case 1: fn = run_8; break;
@@ -394,7 +391,7 @@ static bool run_where(const struct qc_run *r, struct qc_status *st)
     case 8: fn = run_64; break;
     }
     if (!fn) return qc_kernel_no_type(to->dtype, st);
-    qc_view_each(4, views, fn, NULL);
+    qc_view_each(4, QC_VIEWS(to, &c, &x, &y), fn, NULL);
     return true;
 }
 

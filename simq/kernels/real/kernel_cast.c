@@ -206,8 +206,7 @@ static bool run_bits(const struct qc_run *r, struct qc_status *st)
     from.dtype = r->out[0].dtype;
     qc_view_copy(&r->out[0], &from);
     if (info->bits >= 8) return true;
-    const struct qc_view *const views[] = {&r->out[0]};
-    qc_view_each(1, views, narrow, (void *)(uintptr_t)info);
+    qc_view_each(1, QC_VIEWS(&r->out[0]), narrow, (void *)(uintptr_t)info);
     return true;
 }
 

@@ -110,7 +110,6 @@ static bool run_clamp(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
     const uint64_t zero = 0; /* zero in every type */
-    const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
     struct bounds b = {.lo = s->relu ? &zero : NULL};
     if (!s->relu && r->input_count > 1 && r->in[1].rank >= 0) b.lo = r->in[1].data;
     if (!s->relu && r->input_count > 2 && r->in[2].rank >= 0) b.hi = r->in[2].data;
@@ -121,7 +120,7 @@ static bool run_clamp(const struct qc_run *r, struct qc_status *st)
     if (r->in[0].dtype == QC_F32)
         clamp_f32(s, r, b.lo ? *(const float *)b.lo : -INFINITY, b.hi ? *(const float *)b.hi : INFINITY);
     else
-        qc_view_each(2, views, loops[r->in[0].dtype], &b);
+        qc_view_each(2, QC_VIEWS(&r->out[0], &r->in[0]), loops[r->in[0].dtype], &b);
     return true;
 }
 

@@ -204,9 +204,7 @@ static bool run_gemm(const struct qc_run *r, struct qc_status *st)
     }
     const struct qc_view at_a = along_axis(&y, &a, a.rank - 1), at_b = along_axis(&y, &b, b.rank - 2),
                          at_c = bias ? qc_view_broadcast(&r->in[2], &y) : y;
-    const struct qc_view *const views[] = {&y, &at_a, &at_b, &at_c};
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 4, views, 0); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 0, &y, &at_a, &at_b, &at_c) {
         double v = g->alpha * product(&a, &b, w.at[1], w.at[2]);
         if (bias) v += g->beta * ((const double *)r->in[2].data)[w.at[3]];
         ((double *)y.data)[w.at[0]] = v;

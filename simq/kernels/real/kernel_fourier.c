@@ -93,11 +93,9 @@ static bool run_dft(const struct qc_run *r, struct qc_status *st)
     const int64_t n = s->n, there = x->dim[s->axis], im_in = x->dim[last] > 1 ? x->stride[last] : 0,
                   im_out = y->dim[last] > 1 ? y->stride[last] : 0;
     double *w = r->scratch, *in = w + 2 * n, *out = in + 2 * n;
-    const struct qc_view *const views[] = {x, y};
-    struct qc_walk walk;
     make_turns(w, n, s->inverse);
-    for (bool more = n > 0 && qc_walk_begin(&walk, 2, views, 1U << s->axis | 1U << last); more;
-         more = qc_walk_next(&walk)) {
+    if (n <= 0) return true;
+    QC_WALK(walk, 1U << s->axis | 1U << last, x, y) {
         memset(in, 0, (size_t)n * 2 * sizeof *in);
         for (int64_t i = 0; i < there && i < n; i++) {
             const int64_t at = walk.at[0] + i * x->stride[s->axis];

@@ -29,9 +29,7 @@ static bool run_gather(const struct qc_run *r, struct qc_status *st)
     }
     struct qc_view place = *indices; /* starts of the parts in the output */
     for (int d = 0; d < indices->rank; d++) place.stride[d] = to->stride[axis + d];
-    const struct qc_view *const views[] = {indices, &place};
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 2, views, 0); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 0, indices, &place) {
         int64_t i;
         if (!qc_kernel_index_at(&i, indices, w.at[0], data->dim[axis], axis, st)) return false;
         from.data = qc_at(data, i * data->stride[axis]);
@@ -49,9 +47,7 @@ static bool run_gather_elements(const struct qc_run *r, struct qc_status *st)
     struct qc_view from = r->in[0];
     const int64_t along = from.stride[axis], n = from.dim[axis];
     from.stride[axis] = 0;
-    const struct qc_view *const views[] = {to, indices, &from};
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 3, views, 0); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 0, to, indices, &from) {
         int64_t i;
         if (!qc_kernel_index_at(&i, indices, w.at[1], n, axis, st)) return false;
         memcpy(qc_at(to, w.at[0]), qc_at(&from, w.at[2] + i * along), size);
@@ -78,9 +74,7 @@ static bool run_gather_nd(const struct qc_run *r, struct qc_status *st)
         place.stride[d] = to->stride[d];
         data.stride[d] = d < batch ? x->stride[d] : 0;
     }
-    const struct qc_view *const views[] = {&first, &place, &data};
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 3, views, 0); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 0, &first, &place, &data) {
         int64_t at = w.at[2];
         for (int d = 0; d < depth; d++) {
             int64_t i;
@@ -187,9 +181,7 @@ static bool run_scatter_elements(const struct qc_run *r, struct qc_status *st)
     struct qc_view place = *indices; /* positions of the updates in the result, except along the axis */
     copy_data_index(r);
     for (int d = 0; d < to->rank; d++) place.stride[d] = d == s->axis ? 0 : to->stride[d];
-    const struct qc_view *const views[] = {indices, updates, &place};
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 3, views, 0); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 0, indices, updates, &place) {
         int64_t i;
         if (!qc_kernel_index_at(&i, indices, w.at[0], to->dim[s->axis], s->axis, st)) return false;
         combine_one(s, qc_at(to, w.at[2] + i * to->stride[s->axis]), qc_at(updates, w.at[1]), size);
@@ -216,16 +208,14 @@ static bool run_scatter_nd(const struct qc_run *r, struct qc_status *st)
     }
     first.rank = place.rank = last;
     for (int d = 0; d < last; d++) place.stride[d] = updates->stride[d];
-    const struct qc_view *const views[] = {&first, &place}, *const parts[] = {&part, &from};
-    struct qc_walk w, inner;
-    for (bool more = qc_walk_begin(&w, 2, views, 0); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 0, &first, &place) {
         int64_t at = 0;
         for (int d = 0; d < depth; d++) {
             int64_t i;
             if (!qc_kernel_index_at(&i, indices, w.at[0] + d * indices->stride[last], to->dim[d], d, st)) return false;
             at += i * to->stride[d];
         }
-        for (bool each = qc_walk_begin(&inner, 2, parts, 0); each; each = qc_walk_next(&inner))
+        QC_WALK(inner, 0, &part, &from)
             combine_one(s, qc_at(to, at + inner.at[0]), qc_at(updates, w.at[1] + inner.at[1]), size);
     }
     return true;

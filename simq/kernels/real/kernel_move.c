@@ -191,9 +191,7 @@ static bool run_tile(const struct qc_run *r, struct qc_status *st)
             outer.stride[outer.rank++] = out->stride[d] * in->dim[d];
         }
     }
-    const struct qc_view *const views[] = {&outer};
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 1, views, 0); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 0, &outer) {
         to.data = qc_at(out, w.at[0]);
         qc_view_copy(&to, &from);
     }

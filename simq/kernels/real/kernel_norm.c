@@ -120,12 +120,11 @@ static bool run_batch(const struct qc_run *r, struct qc_status *st)
     qc_views_simplify(4, all, &marked);
     bool rows = all[0].rank == 2 && all[2].stride[0] == 0;
     for (int k = 0; k < 4; k++) rows = rows && all[k].stride[1] == 1;
-    const struct qc_view *const views[] = {&all[0], &all[1], &all[2], &all[3]};
     if (rows)
         scale_pixels(all[0].data, all[1].data, factors, b.data, all[0].dim[0], all[0].dim[1], all[0].stride[0],
                      all[1].stride[0], s->lo, s->hi);
     else
-        qc_view_each(4, views, normalize_run, s);
+        qc_view_each(4, QC_VIEWS(&all[0], &all[1], &all[2], &all[3]), normalize_run, s);
     return true;
 }
 
@@ -197,24 +196,19 @@ static void side_by_side_norm(float *y, const float *x, const struct qc_view pla
                               int64_t c, int64_t lanes)
 {
     const double epsilon = (double)*(const float *)r->state, count = (double)qc_view_count(&plane[0]);
-    const struct qc_view *const both[] = {&plane[0], &plane[1]};
     const int inner = plane[0].rank - 1;
     const struct rows rows = {.n = plane[0].dim[inner],
                               .step = {plane[0].stride[inner], plane[1].stride[inner]},
                               .lanes = lanes};
     double mean[LANES] = {0}, factor[LANES] = {0}, bias[LANES];
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 2, both, 1U << inner); more; more = qc_walk_next(&w))
-        add_rows(mean, x + w.at[1], &rows);
+    QC_WALK(w, 1U << inner, &plane[0], &plane[1]) add_rows(mean, x + w.at[1], &rows);
     for (int64_t j = 0; j < lanes; j++) mean[j] /= count;
-    for (bool more = qc_walk_begin(&w, 2, both, 1U << inner); more; more = qc_walk_next(&w))
-        add_squares(factor, x + w.at[1], mean, &rows);
+    QC_WALK(w, 1U << inner, &plane[0], &plane[1]) add_squares(factor, x + w.at[1], mean, &rows);
     for (int64_t j = 0; j < lanes; j++) {
         factor[j] = weight_of_norm(&r->in[1], c + j) / sqrt(factor[j] / count + epsilon);
         bias[j] = weight_of_norm(&r->in[2], c + j);
     }
-    for (bool more = qc_walk_begin(&w, 2, both, 1U << inner); more; more = qc_walk_next(&w))
-        scale_rows(y + w.at[0], x + w.at[1], mean, factor, bias, &rows);
+    QC_WALK(w, 1U << inner, &plane[0], &plane[1]) scale_rows(y + w.at[0], x + w.at[1], mean, factor, bias, &rows);
 }
 
 static bool run_instance(const struct qc_run *r, struct qc_status *st)
@@ -276,9 +270,7 @@ static bool run_lrn(const struct qc_run *r, struct qc_status *st)
     const int64_t before = (s->size - 1) / 2, after = s->size - 1 - before;
     const float factor = s->alpha / (float)s->size;
     double *sum = r->scratch; /* sum[c]: squares of all channels below c */
-    const struct qc_view *const views[] = {y, x};
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 2, views, 1U << 1); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 1U << 1, y, x) {
         const float *from = qc_at(x, w.at[1]);
         float *to = qc_at(y, w.at[0]);
         sum[0] = 0;

@@ -84,8 +84,7 @@ static bool qc_mac_run(const struct qc_run *r, struct qc_status *st)
         const bool given = r->input_count > 2 && r->in[2].rank >= 0;
         struct qc_view none = {.dtype = QC_F32, .data = (void *)(uintptr_t)&zero};
         struct qc_view c = qc_view_broadcast(given ? &r->in[2] : &none, &r->out[0]);
-        const struct qc_view *const views[] = {&r->out[0], &c};
-        qc_view_each(2, views, scale_run, &m);
+        qc_view_each(2, QC_VIEWS(&r->out[0], &c), scale_run, &m);
     }
     if (m.rounded) qc_rounding_view(&m.rounding, m.axis, &r->out[0], &r->out[0]);
     return true;

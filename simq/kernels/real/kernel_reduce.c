@@ -226,8 +226,6 @@ static void fold_all(union value *acc, fold_fn *fold, const union value *shift, 
                      int64_t offset, int64_t lanes, bool lanes_inside)
 {
     const int inner = along->rank - 1;
-    const struct qc_view *const views[] = {along};
-    struct qc_walk w;
     bool line = true; /* the usual case, without a walk */
     for (int d = 0; d < inner; d++) line = line && along->dim[d] == 1;
     if (line) {
@@ -235,7 +233,7 @@ static void fold_all(union value *acc, fold_fn *fold, const union value *shift, 
              along->stride[inner]);
         return;
     }
-    for (bool more = qc_walk_begin(&w, 1, views, 1U << inner); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 1U << inner, along) {
         const void *x = qc_at(along, offset + w.at[0]);
         fold(acc, lanes_inside, shift, x, lanes_inside ? lanes : along->dim[inner], along->stride[inner]);
     }
@@ -282,11 +280,8 @@ static bool run_reduce(const struct qc_run *r, struct qc_status *st)
         else if (d != inner)
             along.dim[d] = 1;
     const int64_t lanes = lanes_inside ? to.dim[inner] : 1;
-    const struct qc_view *const both[] = {&to, &views[0]};
-    struct qc_walk w;
-    if (!qc_walk_begin(&w, 2, both, 1U << inner)) return true;
     union value acc[LANES], shift[LANES] = {{.f = 0}};
-    do {
+    QC_WALK(w, 1U << inner, &to, &views[0]) {
         for (int64_t j = 0; j < lanes; j += LANES) {
             const int64_t n = lanes - j < LANES ? lanes - j : LANES;
             const int64_t offset = w.at[1] + j * along.stride[inner];
@@ -301,7 +296,7 @@ static bool run_reduce(const struct qc_run *r, struct qc_status *st)
             fold_all(acc, row->fold, shift, &along, offset, n, lanes_inside);
             row->finish(qc_at(&to, w.at[0] + j * to.stride[inner]), to.stride[inner], acc, shift, n, row->op, count);
         }
-    } while (qc_walk_next(&w));
+    }
     return true;
 }
 

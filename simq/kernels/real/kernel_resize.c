@@ -387,10 +387,8 @@ static void pass(const struct qc_view *to, const struct qc_view *from, int axis,
     const int inner = views[0].rank - 1;
     const int64_t sy = to->stride[axis], sx = from->stride[axis];
     const int64_t ly = views[0].stride[inner], lx = views[1].stride[inner], n = views[0].dim[inner];
-    const struct qc_view *const both[] = {&views[0], &views[1]};
     const bool rows = n > 1 && ly < sy; /* the axis is not the innermost */
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 2, both, rows ? 1U << inner : 0); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, rows ? 1U << inner : 0, &views[0], &views[1]) {
         float *y = qc_at(&views[0], w.at[0]);
         const float *x = qc_at(&views[1], w.at[1]);
         for (int64_t i = 0; i < out; i++) {

@@ -129,14 +129,12 @@ static bool run_grid(const struct qc_run *r, struct qc_status *st)
     const int dims = x->rank - 2;
     struct qc_view points = *grid, place = *y;
     struct taps taps[SPATIAL];
-    struct qc_walk w;
     points.rank = place.rank = dims + 1;
     for (int d = 0; d <= dims; d++) {
         place.dim[d] = grid->dim[d];
         place.stride[d] = y->stride[d ? d + 1 : 0];
     }
-    const struct qc_view *const views[] = {&points, &place};
-    for (bool more = qc_walk_begin(&w, 2, views, 0); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 0, &points, &place) {
         for (int d = 0; d < dims; d++) { /* the grid has the last dimension first */
             const double v = qc_kernel_real(grid, w.at[0] + (dims - 1 - d) * grid->stride[dims + 1]);
             sample_taps(&taps[d], g, v, x->dim[d + 2]);
@@ -340,9 +338,8 @@ static double deformed(const struct deform *s, const struct qc_run *r, int64_t n
 
 static bool run_deform(const struct qc_run *r, struct qc_status *st)
 {
-    const struct qc_view *y = &r->out[0], *const views[] = {y};
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 1, views, 0); more; more = qc_walk_next(&w))
+    const struct qc_view *y = &r->out[0];
+    QC_WALK(w, 0, y)
         qc_kernel_put_real(y, w.at[0], deformed(r->state, r, w.index[0], w.index[1], w.index[2], w.index[3]));
     return true;
 }

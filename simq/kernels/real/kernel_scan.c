@@ -122,9 +122,7 @@ static bool run_arg(const struct qc_run *r, struct qc_status *st)
     for (int d = 0; d < x->rank; d++)
         if (d != s->axis && x->stride[d] == 1 && x->dim[d] > 1) lane = d;
     const int64_t lanes = lane == s->axis ? 1 : x->dim[lane];
-    const struct qc_view *const views[] = {&to, x};
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 2, views, 1U << s->axis | 1U << lane); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 1U << s->axis | 1U << lane, &to, x) {
         int64_t *o = qc_at(&to, w.at[0]);
         const int64_t step = to.stride[lane];
         if (lanes == 1) {

@@ -70,9 +70,7 @@ static bool run_one_hot(const struct qc_run *r, struct qc_status *st)
     struct qc_view place = *x;
     for (int d = 0; d < x->rank; d++) place.stride[d] = y->stride[d < axis ? d : d + 1];
     qc_view_fill(y, values->data);
-    const struct qc_view *const views[] = {x, &place};
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 2, views, 0); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 0, x, &place) {
         const struct qc_tensor element = {.dtype = x->dtype, .count = 1, .data = qc_at(x, w.at[0])};
         const int64_t given = qc_tensor_int(&element, 0), i = given < 0 ? given + depth : given;
         if (i < 0 || i >= depth) continue;
@@ -150,10 +148,9 @@ static bool prepare_compress(struct qc_prepare *p, struct qc_status *st)
 
 static bool run_non_zero(const struct qc_run *r, struct qc_status *st)
 {
-    const struct qc_view *x = &r->in[0], *y = &r->out[0], *const views[] = {x};
+    const struct qc_view *x = &r->in[0], *y = &r->out[0];
     int64_t to = 0;
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 1, views, 0); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 0, x) {
         const struct qc_tensor element = {.dtype = x->dtype, .count = 1, .data = qc_at(x, w.at[0])};
         if (qc_tensor_float(&element, 0) == 0) continue;
         if (to >= y->dim[1]) return qc_fail(st, QC_BAD_INPUT, "more elements are non-zero than the result can hold");

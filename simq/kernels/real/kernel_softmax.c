@@ -118,11 +118,9 @@ static bool run_softmax(const struct qc_run *r, struct qc_status *st)
         if (marked >> d & 1) axis = d;
     const int64_t n = views[0].dim[axis], lanes = axis == inner ? 1 : views[0].dim[inner];
     const int64_t stride[2] = {views[0].stride[axis], views[1].stride[axis]};
-    const struct qc_view *const both[] = {&views[0], &views[1]};
     const bool few = axis == inner && n < QC_LINE_PARTS && !s->log;
     struct short_lines lines = {.count = 0};
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 2, both, 1U << axis | 1U << inner); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 1U << axis | 1U << inner, &views[0], &views[1]) {
         for (int64_t j = 0; j < lanes; j += LANES) {
             float *y = qc_at(&views[0], w.at[0] + j);
             const float *x = qc_at(&views[1], w.at[1] + j);

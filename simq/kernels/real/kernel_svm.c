@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "simq/core/kernel_util.h"
-#include "simq/core/scores.h"
 
 struct state {
     size_t classes, vectors, features, pairs; /* vectors 0: a row of coefficients for each class */

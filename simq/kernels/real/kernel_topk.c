@@ -87,9 +87,7 @@ static bool run_topk(const struct qc_run *r, struct qc_status *st)
     const size_t size = qc_dtype_size(x->dtype);
     const int64_t n = x->dim[s->axis], k = y->dim[s->axis];
     int64_t *order = r->scratch;
-    const struct qc_view *const views[] = {x, y, at ? at : y};
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 3, views, 1U << s->axis); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 1U << s->axis, x, y, at ? at : y) {
         const struct line line = {qc_at(x, w.at[0]), x->stride[s->axis] * (int64_t)size, s->before};
         const int64_t *best = sorted_line(order, order + n, n, &line);
         for (int64_t i = 0; i < k; i++) {
@@ -103,13 +101,12 @@ static bool run_topk(const struct qc_run *r, struct qc_status *st)
 static bool run_hardmax(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
-    const struct qc_view *x = &r->in[0], *y = &r->out[0], *const views[] = {x, y};
+    const struct qc_view *x = &r->in[0], *y = &r->out[0];
     const size_t size = qc_dtype_size(x->dtype);
     const uint64_t zero = 0;
     uint64_t one = 0;
-    struct qc_walk w;
     qc_element_of(&one, y->dtype, 1);
-    for (bool more = qc_walk_begin(&w, 2, views, 1U << s->axis); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 1U << s->axis, x, y) {
         const char *line = qc_at(x, w.at[0]);
         const int64_t step = x->stride[s->axis] * (int64_t)size;
         int64_t best = 0;

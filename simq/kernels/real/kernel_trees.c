@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "simq/core/kernel_util.h"
-#include "simq/core/scores.h"
 
 enum mode { LEAF, LEQ, LT, GTE, GT, EQ, NEQ, MEMBER };
 

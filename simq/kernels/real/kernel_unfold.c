@@ -55,9 +55,8 @@ static bool next_position(struct position *k, const struct qc_window *w)
 static bool run_lp_pool(const struct qc_run *r, struct qc_status *st)
 {
     const struct pool *s = r->state;
-    const struct qc_view *x = &r->in[0], *y = &r->out[0], *const views[] = {y};
-    struct qc_walk w;
-    for (bool more = qc_walk_begin(&w, 1, views, 0); more; more = qc_walk_next(&w)) {
+    const struct qc_view *x = &r->in[0], *y = &r->out[0];
+    QC_WALK(w, 0, y) {
         struct position k = {.offset = 0};
         double sum = 0;
         const int64_t plane = w.index[0] * x->stride[0] + w.index[1] * x->stride[1];
@@ -79,11 +78,10 @@ static double value_at(const struct qc_view *x, int64_t offset)
 static bool run_max(const struct qc_run *r, struct qc_status *st)
 {
     const struct pool *s = r->state;
-    const struct qc_view *x = &r->in[0], *y = &r->out[0], *at = &r->out[1], *const views[] = {y, at};
+    const struct qc_view *x = &r->in[0], *y = &r->out[0], *at = &r->out[1];
     int64_t plane_size = 1;
-    struct qc_walk w;
     for (int d = 2; d < x->rank; d++) plane_size *= x->dim[d];
-    for (bool more = qc_walk_begin(&w, 2, views, 0); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 0, y, at) {
         struct position k = {.offset = 0};
         const int64_t plane = w.index[0] * x->stride[0] + w.index[1] * x->stride[1];
         double best = 0;
@@ -132,11 +130,10 @@ static bool prepare_unpool(struct qc_prepare *p, struct qc_status *st)
 static bool run_unpool(const struct qc_run *r, struct qc_status *st)
 {
     const struct unpool *s = r->state;
-    const struct qc_view *x = &r->in[0], *at = &r->in[1], *y = &r->out[0], *const views[] = {x, at};
+    const struct qc_view *x = &r->in[0], *at = &r->in[1], *y = &r->out[0];
     const uint64_t zero = 0;
-    struct qc_walk w;
     qc_view_fill(y, &zero);
-    for (bool more = qc_walk_begin(&w, 2, views, 0); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 0, x, at) {
         const struct qc_tensor element = {.dtype = at->dtype, .count = 1, .data = qc_at(at, w.at[1])};
         const int64_t given = qc_tensor_int(&element, 0);
         int64_t rest = given, offset = 0;
@@ -234,10 +231,8 @@ static bool run_det(const struct qc_run *r, struct qc_status *st)
     struct qc_view matrices = *x, place = *y;
     const int64_t n = x->dim[x->rank - 1];
     double *a = r->scratch;
-    struct qc_walk w;
     matrices.rank = x->rank - 2;
-    const struct qc_view *const views[] = {&matrices, &place};
-    for (bool more = qc_walk_begin(&w, 2, views, 0); more; more = qc_walk_next(&w)) {
+    QC_WALK(w, 0, &matrices, &place) {
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j < n; j++)
                 a[i * n + j] = qc_kernel_real(x, w.at[0] + i * x->stride[x->rank - 2] + j * x->stride[x->rank - 1]);
